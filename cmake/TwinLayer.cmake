@@ -1,0 +1,50 @@
+# One function per kind of target; the folders' CMakeLists.txt only declare.
+
+# twin_layer(NAME SOURCES ... HEADERS ... DEPENDS layer... EXTERNAL target...)
+#
+# A static library twin::NAME, plus a link test: the whole archive linked with the declared
+# dependencies alone, so that an undeclared dependency is an undefined symbol.
+function(twin_layer name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;HEADERS;DEPENDS;EXTERNAL")
+  set(target twin_${name})
+
+  add_library(${target} STATIC)
+  add_library(twin::${name} ALIAS ${target})
+  target_sources(${target}
+    PRIVATE ${arg_SOURCES}
+    PUBLIC FILE_SET HEADERS BASE_DIRS "${PROJECT_SOURCE_DIR}" FILES ${arg_HEADERS})
+  list(TRANSFORM arg_DEPENDS PREPEND twin::)
+  target_link_libraries(${target} PUBLIC twin_options ${arg_DEPENDS} ${arg_EXTERNAL})
+  set_target_properties(${target} PROPERTIES
+    VERIFY_INTERFACE_HEADER_SETS ON
+    LINKER_LANGUAGE CXX
+    CXX_EXTENSIONS OFF)
+
+  if(TWIN_TESTS)
+    add_executable(${name}_link_test "${PROJECT_SOURCE_DIR}/cmake/link_test_main.cc")
+    target_link_libraries(${name}_link_test PRIVATE
+      "$<LINK_LIBRARY:WHOLE_ARCHIVE,${target}>" ${arg_DEPENDS} ${arg_EXTERNAL})
+    add_test(NAME layer.${name}.links COMMAND ${name}_link_test)
+  endif()
+endfunction()
+
+# twin_test(SOURCE DEPENDS layer... [LABELS ...] [TIMEOUT seconds])
+#
+# One binary per test source; its name is the source's stem.
+function(twin_test source)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT" "DEPENDS;LABELS")
+  if(NOT arg_LABELS)
+    set(arg_LABELS unit)
+  endif()
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 300)
+  endif()
+  get_filename_component(target "${source}" NAME_WE)
+  list(TRANSFORM arg_DEPENDS PREPEND twin::)
+  add_executable(${target} ${source})
+  target_link_libraries(${target} PRIVATE twin_options ${arg_DEPENDS} GTest::gmock GTest::gtest_main)
+  target_compile_definitions(${target} PRIVATE TWIN_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+  gtest_discover_tests(${target}
+    DISCOVERY_TIMEOUT 60
+    PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT})
+endfunction()

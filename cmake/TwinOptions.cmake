@@ -1,0 +1,15 @@
+# Flags that every target shares, on one interface target.
+add_library(twin_options INTERFACE)
+target_compile_features(twin_options INTERFACE cxx_std_20)
+target_include_directories(twin_options INTERFACE "${PROJECT_SOURCE_DIR}")
+# GCC 12 reports maybe-uninitialized on moved std::variant at -O2: a known false positive.
+target_compile_options(twin_options INTERFACE
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic;-Wshadow;-Wconversion;-Wsign-conversion;-Werror>
+  $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CXX_COMPILER_ID:GNU>>:-Wno-error=maybe-uninitialized>)
+
+set(TWIN_SANITIZE "" CACHE STRING "Sanitizers, comma-separated: address,undefined or thread")
+if(TWIN_SANITIZE)
+  target_compile_options(twin_options INTERFACE
+    $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${TWIN_SANITIZE};-fno-omit-frame-pointer;-fno-sanitize-recover=all>)
+  target_link_options(twin_options INTERFACE -fsanitize=${TWIN_SANITIZE})
+endif()

@@ -1,0 +1,25 @@
+// Stable 64-bit hashing: the same value on every machine, compiler and day.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace twin {
+
+// Multiplies to 128 bits and folds; the mixing step of wyhash-like hashes.
+constexpr std::uint64_t MixWords(std::uint64_t a, std::uint64_t b) {
+  __extension__ using Wide = unsigned __int128;
+  const Wide product = static_cast<Wide>(a ^ 0x9E3779B97F4A7C15ull) * (b ^ 0xD1B54A32D192ED03ull);
+  return static_cast<std::uint64_t>(product) ^ static_cast<std::uint64_t>(product >> 64);
+}
+
+// FNV-1a; for names (random streams, config text), not for bulk data.
+constexpr std::uint64_t HashText(std::string_view text) {
+  std::uint64_t hash = 0xCBF29CE484222325ull;
+  for (const char c : text) {
+    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3ull;
+  }
+  return hash;
+}
+
+}  // namespace twin

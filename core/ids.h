@@ -1,0 +1,26 @@
+// Identifiers. Each is a type of its own; all are dense numbers given out by their one owner.
+#pragma once
+
+#include <cstdint>
+
+namespace twin {
+
+// A request, numbered by its world in order of arrival: a smaller id arrived no later. The total
+// order that breaks every tie.
+enum class RequestId : std::uint32_t {};
+
+// A page of the KV cache: `block_size` tokens of all layers of one replica (one pipeline stage).
+// Device and host blocks are numbered separately, each from 0.
+enum class BlockId : std::int32_t { kNone = -1 };
+
+// A step of one engine, numbered from 1 in the order of planning.
+enum class StepId : std::uint64_t {};
+
+// The content of a full KV block and of everything before it: equal keys mean equal prefixes.
+enum class BlockKey : std::uint64_t {};
+
+constexpr std::uint32_t Index(RequestId id) { return static_cast<std::uint32_t>(id); }
+constexpr std::uint32_t Index(BlockId id) { return static_cast<std::uint32_t>(id); }
+constexpr std::uint64_t Index(StepId id) { return static_cast<std::uint64_t>(id); }
+
+}  // namespace twin

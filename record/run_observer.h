@@ -1,0 +1,23 @@
+// What sees a run go by: metrics, files, traces. Observers never influence it.
+#pragma once
+
+#include "core/time.h"
+#include "sched/event.h"
+#include "sched/step_plan.h"
+
+namespace twin {
+
+// Called in the order of the run. Everything passed is borrowed for the call, except that a plan
+// stays valid until the OnInstant that carries its StepFinished has returned.
+class RunObserver {
+ public:
+  virtual ~RunObserver() = default;
+
+  // Before the engine handles the instant's events.
+  virtual void OnInstant(const Instant& instant) = 0;
+
+  // Before the world launches the plan, at the time `now` of the latest instant.
+  virtual void OnPlan(TimePoint now, const StepPlan& plan) = 0;
+};
+
+}  // namespace twin

@@ -1,0 +1,119 @@
+// The paged KV cache as bookkeeping: who holds which block. It owns no tensor memory.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "core/ids.h"
+#include "sched/cache/block_table.h"
+
+namespace twin {
+
+// Where a released block goes in the queue of free blocks, from whose front blocks are taken.
+enum class ReleaseOrder : std::uint8_t {
+  kBack,          // to the back, last block of the sequence first (vLLM V1 up to 0.15)
+  kKeylessFront,  // keyless blocks to the front, others to the back, last first (vLLM 0.33)
+};
+
+struct KvPoolConfig {
+  std::int32_t block_size = 16;      // tokens per block, >= 1
+  std::int32_t blocks = 0;           // device blocks that can ever be handed out
+  std::int32_t host_blocks = 0;      // swap space
+  ReleaseOrder release_order = ReleaseOrder::kBack;
+
+  bool operator==(const KvPoolConfig&) const = default;
+};
+
+// Leading blocks of a sequence that the prefix cache can supply.
+struct CacheHit {
+  std::int32_t blocks = 0;
+  std::int32_t free_blocks = 0;  // of those, the ones now in the free queue
+};
+
+// Reference counts, reservations, swap space and prefix keys over a fixed set of blocks.
+//
+// A block is referenced by one or more sequences, or it lies in the free queue. A free block may
+// keep the key of its content until it is taken for something else. `reserved` blocks lie in the
+// free queue but are promised to sequences.
+// Invariants (I4): free queue length + referenced blocks = usable(); reserved() <= queue length.
+// Deterministic: equal calls give equal block ids. Allocates only while tables and the key map grow.
+class KvPool {
+ public:
+  explicit KvPool(const KvPoolConfig& config);
+
+  [[nodiscard]] const KvPoolConfig& config() const { return config_; }
+  [[nodiscard]] std::int32_t block_size() const { return config_.block_size; }
+  [[nodiscard]] std::int32_t usable() const { return config_.blocks; }
+  // Blocks neither held nor reserved.
+  [[nodiscard]] std::int32_t free() const { return queued_ - reserved_; }
+  [[nodiscard]] std::int32_t reserved() const { return reserved_; }
+  [[nodiscard]] std::int32_t host_free() const {
+    return static_cast<std::int32_t>(host_free_.size());
+  }
+
+  // ceil(tokens / block_size).
+  [[nodiscard]] std::int32_t BlocksFor(std::int32_t tokens) const {
+    return shift_ >= 0 ? (tokens + config_.block_size - 1) >> shift_
+                       : (tokens + config_.block_size - 1) / config_.block_size;
+  }
+
+  // Extends the table to cover `tokens` tokens, using the sequence's own reservation first. All or
+  // nothing: false, and nothing changed, if too few blocks are free.
+  [[nodiscard]] bool Grow(BlockTable& table, std::int32_t tokens);
+
+  // Promises `blocks` further blocks to the sequence; false if fewer are free.
+  [[nodiscard]] bool Reserve(BlockTable& table, std::int32_t blocks);
+
+  // Gives up all device blocks, all host blocks and the reservation.
+  void Release(BlockTable& table);
+
+  // Moves all device blocks to host blocks, in order; false if too few host blocks are free.
+  [[nodiscard]] bool SwapOut(BlockTable& table);
+  // The reverse; false if too few device blocks are free.
+  [[nodiscard]] bool SwapIn(BlockTable& table);
+
+  // The longest run of leading `keys` that is cached, at most `blocks_max` blocks. Changes nothing.
+  [[nodiscard]] CacheHit Lookup(std::span<const BlockKey> keys, std::int32_t blocks_max) const;
+  // Adds the first `blocks` cached blocks of `keys` to an empty table.
+  // REQUIRES: a Lookup in the present state that found at least as many.
+  void Attach(BlockTable& table, std::span<const BlockKey> keys, std::int32_t blocks);
+  // Names the content of the table's first `blocks` blocks, as far as not done yet. Several blocks
+  // may carry one key; Lookup finds the one published first.
+  void Publish(BlockTable& table, std::span<const BlockKey> keys, std::int32_t blocks);
+
+  // Recounts everything from the tables of all live sequences; false if any invariant of this
+  // class is broken. Cost: all blocks. For tests and audits.
+  [[nodiscard]] bool Audit(std::span<const BlockTable* const> tables) const;
+
+ private:
+  struct Block {
+    std::int32_t references = 0;
+    std::int32_t previous = kNil;  // neighbours in the free queue
+    std::int32_t next = kNil;
+    bool keyed = false;
+    BlockKey key{};
+  };
+  static constexpr std::int32_t kNil = -1;
+
+  [[nodiscard]] Block& At(BlockId id) { return blocks_[Index(id)]; }
+  BlockId TakeFront();
+  void Unlink(std::int32_t index);
+  void PushBack(std::int32_t index);
+  void PushFront(std::int32_t index);
+  void ForgetKey(std::int32_t index);
+
+  KvPoolConfig config_;
+  std::int32_t shift_ = -1;  // log2(block_size), or -1
+  std::vector<Block> blocks_;
+  std::int32_t head_ = kNil;
+  std::int32_t tail_ = kNil;
+  std::int32_t queued_ = 0;
+  std::int32_t reserved_ = 0;
+  std::vector<BlockId> host_free_;  // a stack; the lowest id is taken first at the start
+  // Blocks carrying a key, in the order of publication. Only ever looked up, never iterated.
+  std::unordered_map<std::uint64_t, std::vector<BlockId>> keyed_;
+};
+
+}  // namespace twin

@@ -1,0 +1,60 @@
+// What a scheduling policy is to the engine.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "core/ids.h"
+#include "sched/sequence.h"
+
+namespace twin {
+
+class KvPool;
+class StepBuilder;
+struct StepPlan;
+
+// When clients see their tokens.
+enum class Delivery : std::uint8_t {
+  kPerStep,   // at the end of the step that produced them
+  kBatchEnd,  // when every request admitted in the same step has finished
+};
+
+// What a policy promises; the engine holds it to that (docs/INVARIANTS.md).
+struct PolicyTraits {
+  std::string_view name;
+  std::int32_t tokens_per_step_max = 0;      // I1; 0 = no such limit
+  std::int32_t sequences_per_step_max = 0;   // I1; 0 = no such limit
+  std::int32_t steps_in_flight_max = 1;
+  bool overlaps_own_steps = false;  // I5: may issue a sequence again before its result is back
+  bool preempts = true;             // I7: false for policies that reserve to completion
+  bool first_come_first_served = true;  // I8: first admissions happen in order of arrival
+  bool defers_release = false;      // finished sequences keep their blocks until Release()
+  bool caches_prefixes = false;     // looks up and publishes block keys
+  Delivery delivery = Delivery::kPerStep;
+};
+
+// Owns the queues and the rules: who is admitted, what a step carries, whose memory is taken away.
+// A deterministic state machine: its decisions depend on the calls made to it and nothing else.
+// Called by one Engine, from one thread.
+class Policy {
+ public:
+  virtual ~Policy() = default;
+
+  [[nodiscard]] virtual const PolicyTraits& traits() const = 0;
+
+  // A request arrived; it is waiting.
+  virtual void Enqueue(const Sequence& sequence) = 0;
+
+  // The sequence ended or was cancelled: forget it, wherever it is queued. Its blocks are released
+  // by the engine (unless traits().defers_release, where the policy does it in a later plan).
+  virtual void Remove(const Sequence& sequence) = 0;
+
+  // A step returned; all its sequences are up to date and those that ended have been removed.
+  virtual void StepReturned(const StepPlan& /*plan*/) {}
+
+  // Decides one step by calling `step`; leaving it empty means that there is nothing to do until
+  // something happens.
+  virtual void Plan(StepBuilder& step) = 0;
+};
+
+}  // namespace twin

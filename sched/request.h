@@ -1,0 +1,25 @@
+// What a scheduling policy may know about a request; never its true output length.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "core/ids.h"
+#include "core/time.h"
+
+namespace twin {
+
+struct Request {
+  RequestId id{};
+  TimePoint arrival;
+  std::int32_t prompt_tokens = 0;             // >= 1
+  std::int32_t max_output_tokens = 0;         // >= 1
+  std::int32_t priority = 0;                  // smaller = more important
+  std::uint32_t tenant = 0;
+  std::int32_t predicted_output_tokens = -1;  // written into the arrival by a predictor; -1 = none
+  // Keys of the full blocks of the prompt, in order; empty where content is unknown. Borrowed for
+  // the duration of the call that receives it.
+  std::span<const BlockKey> prefix_keys;
+};
+
+}  // namespace twin

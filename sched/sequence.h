@@ -1,0 +1,52 @@
+// A request inside the engine.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/id_window.h"
+#include "core/ids.h"
+#include "core/time.h"
+#include "sched/cache/block_table.h"
+
+namespace twin {
+
+enum class SequenceState : std::uint8_t {
+  kWaiting,   // in a queue, holds no device blocks
+  kRunning,   // admitted: holds device blocks (or a reservation)
+  kSwapped,   // its blocks are on the host
+  kFinished,  // ended; kept until its last step in flight returns and its blocks are released
+};
+
+// Written by Engine and StepBuilder alone; policies read it.
+// work left = known + pending - computed: the prompt of a fresh request, 1 for a decode.
+struct Sequence {
+  RequestId id{};
+  std::int32_t prompt_tokens = 0;
+  std::int32_t max_output_tokens = 0;
+  std::int32_t known = 0;     // prompt + output tokens returned to the engine
+  std::int32_t computed = 0;  // tokens whose K/V exist once all issued steps have ended
+  std::int32_t pending = 0;   // output tokens issued, not yet returned
+  std::int32_t in_flight = 0;        // steps issued, not yet ended, that carry this sequence
+  std::int32_t stale_in_flight = 0;  // of those, emitting ones issued before a preemption
+  SequenceState state = SequenceState::kWaiting;
+  bool decodes = false;    // an emitting item was issued since the latest admission
+  bool admitted_once = false;
+  bool cancelled = false;
+  StepId last_step{};      // the latest step that carries it
+  BlockTable blocks;
+
+  std::int32_t priority = 0;
+  std::uint32_t tenant = 0;
+  std::int32_t predicted_output_tokens = -1;
+  std::int32_t preemptions = 0;
+  TimePoint arrival;
+  // Keys of the full blocks of known tokens; empty where content is unknown.
+  std::vector<BlockKey> keys;
+
+  [[nodiscard]] std::int32_t output_tokens() const { return known - prompt_tokens; }
+};
+
+using SequenceTable = IdWindow<Sequence>;
+
+}  // namespace twin

@@ -1,0 +1,94 @@
+// A policy's hands: every change that it makes while it decides one step.
+#pragma once
+
+#include <cstdint>
+
+#include "core/time.h"
+#include "sched/cache/kv_pool.h"
+#include "sched/policy/policy.h"
+#include "sched/sequence.h"
+#include "sched/step_plan.h"
+
+namespace twin {
+
+// How many sequences are in which state.
+struct Census {
+  std::int32_t waiting = 0;
+  std::int32_t running = 0;
+  std::int32_t swapped = 0;
+};
+
+// Applies each call to the sequences and the KV pool at once, writes it into the plan, and checks
+// the invariants that concern it (throws InvariantViolation).
+// Borrows everything for the duration of one Policy::Plan call.
+class StepBuilder {
+ public:
+  StepBuilder(TimePoint now, const PolicyTraits& traits, SequenceTable& sequences, KvPool& pool,
+              Census& census, StepPlan& plan)
+      : now_(now), traits_(traits), sequences_(sequences), pool_(pool), census_(census),
+        plan_(plan) {}
+
+  [[nodiscard]] TimePoint now() const { return now_; }
+  [[nodiscard]] const Sequence& sequence(RequestId id) const { return sequences_[id]; }
+  [[nodiscard]] const KvPool& pool() const { return pool_; }
+  [[nodiscard]] const StepPlan& plan() const { return plan_; }
+
+  // The sequence leaves the waiting state. What it holds is then the business of Grow and Reserve.
+  void Admit(RequestId id);
+
+  // Makes the sequence's blocks cover `tokens` tokens; false, and nothing changed, if they do not
+  // fit. Taking less than it holds is no change.
+  [[nodiscard]] bool Grow(RequestId id, std::int32_t tokens) {
+    Sequence& s = sequences_[id];
+    if (tokens <= s.blocks.held() * pool_.block_size()) return true;
+    return GrowSlowly(s, tokens);
+  }
+
+  // Promises the sequence `blocks` further blocks; false if they are not free.
+  [[nodiscard]] bool Reserve(RequestId id, std::int32_t blocks);
+
+  // Puts the next `tokens` tokens of the sequence into the step. `padded_tokens` is the row length
+  // that a padded batch charges, 0 for a ragged one.
+  // REQUIRES: the sequence is running and its blocks cover the tokens.
+  void Schedule(RequestId id, std::int32_t tokens, std::int32_t padded_tokens = 0);
+
+  // Takes back a Schedule of this step. REQUIRES: the sequence is in the step's work.
+  void Unschedule(RequestId id);
+
+  // A finished row of a padded batch that is computed all the same.
+  void PadRow(RequestId id, std::int32_t tokens);
+
+  // Takes all memory away and makes the sequence wait; its tokens will be computed anew.
+  void PreemptByRecompute(RequestId id);
+
+  // Moves all blocks to the host; false, and nothing changed, if the swap space is too small.
+  [[nodiscard]] bool SwapOut(RequestId id);
+  // Moves them back; the sequence runs again. False, and nothing changed, if they do not fit.
+  [[nodiscard]] bool SwapIn(RequestId id);
+
+  // The request can never be served. REQUIRES: it is waiting.
+  void Reject(RequestId id, RejectReason reason);
+
+  // Gives up the blocks of a finished sequence. Only where traits().defers_release.
+  void Release(RequestId id);
+
+  // The leading full blocks of the sequence that are cached, leaving one token to compute.
+  [[nodiscard]] CacheHit LookupPrefix(RequestId id) const;
+  // Starts an admitted sequence behind its first `blocks` cached blocks (0 is recorded as a miss).
+  void AttachPrefix(RequestId id, std::int32_t blocks);
+  // Publishes the keys of all full blocks among the first `tokens` tokens.
+  void PublishPrefix(RequestId id, std::int32_t tokens);
+
+ private:
+  [[nodiscard]] bool GrowSlowly(Sequence& s, std::int32_t tokens);
+  void LogRelease(RequestId id);
+
+  TimePoint now_;
+  const PolicyTraits& traits_;
+  SequenceTable& sequences_;
+  KvPool& pool_;
+  Census& census_;
+  StepPlan& plan_;
+};
+
+}  // namespace twin

@@ -1,0 +1,123 @@
+// What one step is to do: the only message from an engine to its world.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/ids.h"
+
+namespace twin {
+
+// Prefill: the request has emitted nothing since its latest admission (prompt chunks, and the
+// recomputation of prompt and generated tokens after a preemption). Decode: it has.
+enum class Phase : std::uint8_t { kPrefill, kDecode };
+
+// Compute positions [start, start + tokens) of a request.
+struct WorkItem {
+  RequestId request{};
+  std::int32_t start = 0;
+  std::int32_t tokens = 0;         // >= 1
+  std::int32_t padded_tokens = 0;  // row length charged by a padded batch; 0 = ragged
+  Phase phase = Phase::kPrefill;
+  bool emits = false;              // start + tokens reaches all known tokens: logits are needed
+
+  bool operator==(const WorkItem&) const = default;
+};
+
+// One change of the KV cache, applied in order before the step's work.
+struct KvOperation {
+  enum class Kind : std::uint8_t {
+    kAllocate,  // `block` becomes the request's next block
+    kAttach,    // `block`, already full, becomes the request's next block too (prefix hit)
+    kRelease,   // the request gives up all its blocks
+    kSwapOut,   // copy device `block` to host block `other`, give up `block`
+    kSwapIn,    // copy host block `other` to device `block`, give up `other`
+  };
+  Kind kind{};
+  RequestId request{};
+  BlockId block = BlockId::kNone;
+  BlockId other = BlockId::kNone;
+
+  bool operator==(const KvOperation&) const = default;
+};
+
+struct Preemption {
+  enum class How : std::uint8_t { kRecompute, kSwap };
+  RequestId request{};
+  How how{};
+
+  bool operator==(const Preemption&) const = default;
+};
+
+enum class RejectReason : std::uint8_t {
+  kTooLongForModel,   // longer than the policy's prompt or context limit
+  kTooLargeForCache,  // could not be held even by an empty KV cache
+};
+
+struct Rejection {
+  RequestId request{};
+  RejectReason reason{};
+
+  bool operator==(const Rejection&) const = default;
+};
+
+// Tokens that an admitted request took from the prefix cache; its computing starts there.
+struct PrefixHit {
+  RequestId request{};
+  std::int32_t tokens = 0;
+
+  bool operator==(const PrefixHit&) const = default;
+};
+
+// Sums over a plan's work, kept while it is built: all that a closed-form cost model needs.
+// Attention pairs count (query, key) combinations: a causal chunk of n tokens at `start` has
+// n * start + n * (n + 1) / 2.
+struct StepTotals {
+  std::int64_t prefill_tokens = 0;
+  std::int64_t prefill_items = 0;
+  std::int64_t prefill_context_tokens = 0;  // sum of start + tokens: keys read
+  std::int64_t prefill_attention_pairs = 0;
+  std::int64_t decode_items = 0;            // = decode tokens
+  std::int64_t decode_context_tokens = 0;   // sum of start + 1: keys read
+  std::int64_t emitting_items = 0;          // rows of logits
+  std::int64_t padding_tokens = 0;          // computed for nobody (padded batches)
+
+  [[nodiscard]] std::int64_t tokens() const {
+    return prefill_tokens + decode_items + padding_tokens;
+  }
+  bool operator==(const StepTotals&) const = default;
+};
+
+// Filled by an engine; valid for its world until that step's StepFinished has been handled.
+// A plan may carry no work: preemptions, releases or rejections alone also take a pass of the loop.
+struct StepPlan {
+  StepId id{};
+  std::vector<KvOperation> kv;
+  std::vector<WorkItem> work;             // in batch order
+  std::vector<Preemption> preempted;      // in the order of happening
+  std::vector<RequestId> admitted;        // from waiting (first time or again), in order
+  std::vector<RequestId> resumed;         // swapped in, in order
+  std::vector<RequestId> released;        // blocks given up by this plan, where that is deferred
+  std::vector<RequestId> padding_rows;    // finished rows still computed (padded batches)
+  std::vector<Rejection> rejected;
+  std::vector<PrefixHit> hits;            // one per admission when prefix caching is on
+  StepTotals totals;
+  // Blocks neither held nor reserved, at the start and at the end of planning; host blocks at the end.
+  std::int32_t free_blocks_before = 0;
+  std::int32_t free_blocks = 0;
+  std::int32_t free_host_blocks = 0;
+  // Requests in the engine when planning ended.
+  std::int32_t waiting = 0;
+  std::int32_t running = 0;
+  std::int32_t swapped = 0;
+
+  [[nodiscard]] bool empty() const {
+    return work.empty() && preempted.empty() && resumed.empty() && released.empty() &&
+           rejected.empty() && padding_rows.empty();
+  }
+  // Forgets all content, keeps the memory.
+  void Clear();
+  bool operator==(const StepPlan&) const = default;
+};
+
+}  // namespace twin
