@@ -1,0 +1,66 @@
+#include "core/hardware_spec.h"
+
+#include <string>
+
+#include "core/input_error.h"
+
+namespace twin {
+namespace {
+
+struct Field {
+  const char* name;
+  double value;
+};
+
+void Refuse(const HardwareSpec& hardware, const Field& field, const char* allowed) {
+  throw InputError(
+      InputError::Kind::kUsage, "hardware " + hardware.name,
+      std::string(field.name) + " is " + std::to_string(field.value) + ", must be " + allowed);
+}
+
+}  // namespace
+
+// Conditions are written so that a NaN fails them.
+void Validate(const HardwareSpec& h) {
+  for (const Field& field : {
+           Field{"memory_bytes", static_cast<double>(h.memory_bytes)},
+           Field{"memory_bandwidth_bytes_per_s", h.memory_bandwidth_bytes_per_s},
+           Field{"sm_count", static_cast<double>(h.sm_count)},
+           Field{"peak_fp32_flops", h.peak_fp32_flops},
+           Field{"link_bandwidth_bytes_per_s", h.link_bandwidth_bytes_per_s},
+           Field{"devices_per_node", static_cast<double>(h.devices_per_node)},
+           Field{"inter_node_bandwidth_bytes_per_s", h.inter_node_bandwidth_bytes_per_s},
+           Field{"pcie_bandwidth_bytes_per_s", h.pcie_bandwidth_bytes_per_s},
+       }) {
+    if (!(field.value > 0)) Refuse(h, field, "positive");
+  }
+  for (const Field& field : {
+           Field{"gemm_flops_fraction", h.gemm_flops_fraction},
+           Field{"gemm_bandwidth_fraction", h.gemm_bandwidth_fraction},
+           Field{"attention_flops_fraction", h.attention_flops_fraction},
+           Field{"attention_bandwidth_fraction", h.attention_bandwidth_fraction},
+           Field{"elementwise_bandwidth_fraction", h.elementwise_bandwidth_fraction},
+           Field{"link_bandwidth_fraction", h.link_bandwidth_fraction},
+           Field{"pcie_bandwidth_fraction", h.pcie_bandwidth_fraction},
+       }) {
+    if (!(field.value > 0 && field.value <= 1)) Refuse(h, field, "within (0, 1]");
+  }
+  for (const Field& field : {
+           Field{"peak_tf32_flops", h.peak_tf32_flops},
+           Field{"peak_bf16_flops", h.peak_bf16_flops},
+           Field{"peak_fp8_flops", h.peak_fp8_flops},
+           Field{"peak_int8_flops", h.peak_int8_flops},
+           Field{"link_latency_s", h.link_latency_s},
+           Field{"inter_node_latency_s", h.inter_node_latency_s},
+           Field{"pcie_latency_s", h.pcie_latency_s},
+           Field{"host_memory_bytes", static_cast<double>(h.host_memory_bytes)},
+           Field{"gemm_latency_s", h.gemm_latency_s},
+           Field{"attention_latency_s", h.attention_latency_s},
+           Field{"attention_per_request_s", h.attention_per_request_s},
+           Field{"elementwise_latency_s", h.elementwise_latency_s},
+       }) {
+    if (!(field.value >= 0)) Refuse(h, field, "0 or more");
+  }
+}
+
+}  // namespace twin

@@ -1,0 +1,62 @@
+// One kind of accelerator and its links: what its maker states, and what kernels achieve of it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace twin {
+
+// Decimal units throughout (1e9 bytes = 1 GB) except where a field counts bytes exactly. Fields
+// without a default must be given; `Validate` names the one that is missing.
+struct HardwareSpec {
+  std::string name;
+
+  // Capacity that the driver reports (cudaMemGetInfo's total).
+  std::int64_t memory_bytes = 0;
+  double memory_bandwidth_bytes_per_s = 0;
+  std::int32_t sm_count = 0;  // streaming multiprocessors; cores of a CPU
+
+  // Dense peaks, without sparsity. 0 = the device has no unit for that format: fp8 and int8 weights
+  // are then widened and computed at the bf16 peak, tf32 is not used, bf16 computes at fp32's.
+  double peak_fp32_flops = 0;
+  double peak_tf32_flops = 0;
+  double peak_bf16_flops = 0;  // also fp16
+  double peak_fp8_flops = 0;
+  double peak_int8_flops = 0;
+
+  // Between devices of one node (NVLink, else PCIe), each direction.
+  double link_bandwidth_bytes_per_s = 0;
+  double link_latency_s = 0;  // one message, start to arrival
+  std::int32_t devices_per_node = 1;
+  // Between nodes, per device and direction.
+  double inter_node_bandwidth_bytes_per_s = 0;
+  double inter_node_latency_s = 0;
+
+  // To the host, each direction: swaps.
+  double pcie_bandwidth_bytes_per_s = 0;
+  double pcie_latency_s = 0;  // one batch of copies
+  std::int64_t host_memory_bytes = 0;
+
+  // Achieved fractions of the peaks above by large, well-shaped operations, within (0, 1].
+  double gemm_flops_fraction = 0;
+  double gemm_bandwidth_fraction = 0;
+  double attention_flops_fraction = 0;  // prefill attention, causal pairs counted once
+  double attention_bandwidth_fraction = 0;
+  double elementwise_bandwidth_fraction = 0;
+  double link_bandwidth_fraction = 0;
+  double pcie_bandwidth_fraction = 0;
+
+  // Time that an operation takes however small it is: launch, ramp and drain.
+  double gemm_latency_s = 0;
+  double attention_latency_s = 0;
+  double attention_per_request_s = 0;  // decode attention: further time per request
+  double elementwise_latency_s = 0;
+
+  bool operator==(const HardwareSpec&) const = default;
+};
+
+// Throws InputError (usage) naming the device and field if a capacity, bandwidth, or the fp32 peak
+// is not positive, a fraction is outside (0, 1], or a latency is negative.
+void Validate(const HardwareSpec& hardware);
+
+}  // namespace twin

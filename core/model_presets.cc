@@ -1,0 +1,132 @@
+#include "core/model_presets.h"
+
+#include <algorithm>
+#include <array>
+#include <string>
+
+#include "core/input_error.h"
+#include "core/nearest_names.h"
+
+namespace twin {
+namespace {
+
+enum class Family : std::uint8_t { kGpt2, kLlama2, kLlama, kMistral, kQwen2, kQwen3 };
+
+struct Shape {
+  std::string_view name;
+  Family family;
+  std::int32_t layers;
+  std::int32_t hidden;
+  std::int32_t intermediate;
+  std::int32_t query_heads;
+  std::int32_t kv_heads;
+  std::int32_t head_dim;
+  std::int32_t vocab;
+  std::int32_t max_position;
+  bool tied_embeddings = false;
+  std::int32_t experts = 0;
+  std::int32_t experts_per_token = 0;
+};
+
+// Source: config.json of the named repositories on huggingface.co (openai-community, meta-llama,
+// mistralai, codellama, Qwen), base models. With experts, `intermediate` is one expert's width.
+constexpr std::array kShapes = {
+    Shape{"gpt2", Family::kGpt2, 12, 768, 3072, 12, 12, 64, 50257, 1024, true},
+    Shape{"gpt2-medium", Family::kGpt2, 24, 1024, 4096, 16, 16, 64, 50257, 1024, true},
+    Shape{"gpt2-large", Family::kGpt2, 36, 1280, 5120, 20, 20, 64, 50257, 1024, true},
+    Shape{"gpt2-xl", Family::kGpt2, 48, 1600, 6400, 25, 25, 64, 50257, 1024, true},
+    Shape{"llama-2-7b", Family::kLlama2, 32, 4096, 11008, 32, 32, 128, 32000, 4096},
+    Shape{"llama-2-13b", Family::kLlama2, 40, 5120, 13824, 40, 40, 128, 32000, 4096},
+    Shape{"llama-2-70b", Family::kLlama2, 80, 8192, 28672, 64, 8, 128, 32000, 4096},
+    Shape{"codellama-34b", Family::kLlama, 48, 8192, 22016, 64, 8, 128, 32000, 16384},
+    Shape{"llama-3-8b", Family::kLlama, 32, 4096, 14336, 32, 8, 128, 128256, 8192},
+    Shape{"llama-3-70b", Family::kLlama, 80, 8192, 28672, 64, 8, 128, 128256, 8192},
+    Shape{"llama-3.1-8b", Family::kLlama, 32, 4096, 14336, 32, 8, 128, 128256, 131072},
+    Shape{"llama-3.1-70b", Family::kLlama, 80, 8192, 28672, 64, 8, 128, 128256, 131072},
+    Shape{"llama-3.2-1b", Family::kLlama, 16, 2048, 8192, 32, 8, 64, 128256, 131072, true},
+    Shape{"llama-3.2-3b", Family::kLlama, 28, 3072, 8192, 24, 8, 128, 128256, 131072, true},
+    Shape{"mistral-7b", Family::kMistral, 32, 4096, 14336, 32, 8, 128, 32000, 32768},
+    Shape{"mixtral-8x7b", Family::kLlama, 32, 4096, 14336, 32, 8, 128, 32000, 32768, false, 8, 2},
+    Shape{"qwen2.5-0.5b", Family::kQwen2, 24, 896, 4864, 14, 2, 64, 151936, 32768, true},
+    Shape{"qwen2.5-1.5b", Family::kQwen2, 28, 1536, 8960, 12, 2, 128, 151936, 131072, true},
+    Shape{"qwen2.5-3b", Family::kQwen2, 36, 2048, 11008, 16, 2, 128, 151936, 32768, true},
+    Shape{"qwen2.5-7b", Family::kQwen2, 28, 3584, 18944, 28, 4, 128, 152064, 131072},
+    Shape{"qwen2.5-14b", Family::kQwen2, 48, 5120, 13824, 40, 8, 128, 152064, 131072},
+    Shape{"qwen2.5-32b", Family::kQwen2, 64, 5120, 27648, 40, 8, 128, 152064, 131072},
+    Shape{"qwen2.5-72b", Family::kQwen2, 80, 8192, 29568, 64, 8, 128, 152064, 131072},
+    Shape{"qwen3-0.6b", Family::kQwen3, 28, 1024, 3072, 16, 8, 128, 151936, 40960, true},
+    Shape{"qwen3-1.7b", Family::kQwen3, 28, 2048, 6144, 16, 8, 128, 151936, 40960, true},
+    Shape{"qwen3-4b", Family::kQwen3, 36, 2560, 9728, 32, 8, 128, 151936, 40960, true},
+    Shape{"qwen3-8b", Family::kQwen3, 36, 4096, 12288, 32, 8, 128, 151936, 40960},
+    Shape{"qwen3-14b", Family::kQwen3, 40, 5120, 17408, 40, 8, 128, 151936, 40960},
+    Shape{"qwen3-32b", Family::kQwen3, 64, 5120, 25600, 64, 8, 128, 151936, 40960},
+    Shape{"qwen3-30b-a3b", Family::kQwen3, 48, 2048, 768, 32, 4, 128, 151936, 40960, false, 128, 8},
+};
+
+constexpr auto kNames = [] {
+  std::array<std::string_view, kShapes.size()> names{};
+  for (std::size_t i = 0; i < kShapes.size(); ++i) names[i] = kShapes[i].name;
+  return names;
+}();
+
+// What the members of a family have in common.
+void ApplyFamily(Family family, ModelSpec& model) {
+  switch (family) {
+    case Family::kGpt2:
+      model.gated_mlp = false;
+      model.norm = NormKind::kLayerNorm;
+      model.qkv_bias = model.output_bias = model.mlp_bias = true;
+      model.learned_positions = model.max_position;
+      break;
+    case Family::kLlama2:
+      model.weight_dtype = model.kv_dtype = DType::kFp16;
+      break;
+    case Family::kMistral:
+      model.sliding_window = 4096;
+      model.windowed_layers = model.layers;
+      break;
+    case Family::kQwen2:
+      model.qkv_bias = true;
+      break;
+    case Family::kQwen3:
+      model.qk_norm = true;
+      break;
+    case Family::kLlama:
+      break;
+  }
+}
+
+}  // namespace
+
+ModelSpec ModelPreset(std::string_view name) {
+  const auto shape = std::find_if(kShapes.begin(), kShapes.end(),
+                                  [name](const Shape& s) { return s.name == name; });
+  if (shape == kShapes.end()) {
+    throw InputError(
+        InputError::Kind::kUsage, "model",
+        "unknown model '" + std::string(name) + "'; nearest: " + NearestNames(name, kNames));
+  }
+  ModelSpec model;
+  model.name = shape->name;
+  model.layers = shape->layers;
+  model.hidden = shape->hidden;
+  model.query_heads = shape->query_heads;
+  model.kv_heads = shape->kv_heads;
+  model.head_dim = shape->head_dim;
+  model.vocab = shape->vocab;
+  model.max_position = shape->max_position;
+  model.tied_embeddings = shape->tied_embeddings;
+  if (shape->experts > 0) {
+    model.moe = {.experts = shape->experts,
+                 .experts_per_token = shape->experts_per_token,
+                 .expert_intermediate = shape->intermediate};
+  } else {
+    model.intermediate = shape->intermediate;
+  }
+  ApplyFamily(shape->family, model);
+  return model;
+}
+
+std::span<const std::string_view> ModelPresetNames() { return kNames; }
+
+}  // namespace twin

@@ -1,0 +1,18 @@
+// The shapes of public models, by name.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "core/model_spec.h"
+
+namespace twin {
+
+// Values equal the public config.json of the model; 16-bit weights and KV cache. Names are lower
+// case with dashes (llama-3-8b). Throws InputError (usage) with the nearest names if unknown.
+ModelSpec ModelPreset(std::string_view name);
+
+// All known names, grouped by family, in a fixed order.
+std::span<const std::string_view> ModelPresetNames();
+
+}  // namespace twin

@@ -1,0 +1,66 @@
+#include "core/hardware_spec.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "core/input_error.h"
+
+namespace twin {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+HardwareSpec Sound() {
+  return {.name = "box",
+          .memory_bytes = 1,
+          .memory_bandwidth_bytes_per_s = 1,
+          .sm_count = 1,
+          .peak_fp32_flops = 1,
+          .link_bandwidth_bytes_per_s = 1,
+          .inter_node_bandwidth_bytes_per_s = 1,
+          .pcie_bandwidth_bytes_per_s = 1,
+          .gemm_flops_fraction = 1,
+          .gemm_bandwidth_fraction = 1,
+          .attention_flops_fraction = 1,
+          .attention_bandwidth_fraction = 1,
+          .elementwise_bandwidth_fraction = 1,
+          .link_bandwidth_fraction = 1,
+          .pcie_bandwidth_fraction = 1};
+}
+
+TEST(HardwareSpecTest, AcceptsASoundDevice) { EXPECT_NO_THROW(Validate(Sound())); }
+
+TEST(HardwareSpecTest, RefusesAMissingBandwidthNamingIt) {
+  HardwareSpec spec = Sound();
+  spec.memory_bandwidth_bytes_per_s = 0;
+  EXPECT_THAT([&] { Validate(spec); },
+              ThrowsMessage<InputError>(AllOf(HasSubstr("hardware box"),
+                                              HasSubstr("memory_bandwidth_bytes_per_s is 0"))));
+}
+
+TEST(HardwareSpecTest, RefusesAFractionOutsideZeroToOne) {
+  HardwareSpec spec = Sound();
+  spec.gemm_flops_fraction = 1.01;
+  EXPECT_THAT([&] { Validate(spec); },
+              ThrowsMessage<InputError>(
+                  AllOf(HasSubstr("gemm_flops_fraction"), HasSubstr("within (0, 1]"))));
+  spec = Sound();
+  spec.link_bandwidth_fraction = 0;
+  EXPECT_THROW(Validate(spec), InputError);
+}
+
+TEST(HardwareSpecTest, RefusesNegativeAndNotANumber) {
+  HardwareSpec spec = Sound();
+  spec.gemm_latency_s = -1e-6;
+  EXPECT_THROW(Validate(spec), InputError);
+  spec = Sound();
+  spec.peak_fp32_flops = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_THROW(Validate(spec), InputError);
+}
+
+}  // namespace
+}  // namespace twin

@@ -1,0 +1,81 @@
+#include "core/model_presets.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+
+#include "core/input_error.h"
+
+namespace twin {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+struct Published {
+  const char* name;
+  std::int64_t parameters;
+};
+
+class PublishedParametersTest : public ::testing::TestWithParam<Published> {};
+
+TEST_P(PublishedParametersTest, AreMetExactly) {
+  EXPECT_EQ(TotalParameters(ModelPreset(GetParam().name)), GetParam().parameters);
+}
+
+// Counts as published with the weights (safetensors metadata of the repositories on huggingface.co;
+// a tied head counted once).
+INSTANTIATE_TEST_SUITE_P(
+    Presets, PublishedParametersTest,
+    ::testing::Values(
+        Published{"gpt2", 124'439'808}, Published{"gpt2-medium", 354'823'168},
+        Published{"gpt2-large", 774'030'080}, Published{"gpt2-xl", 1'557'611'200},
+        Published{"llama-2-7b", 6'738'415'616}, Published{"llama-2-13b", 13'015'864'320},
+        Published{"llama-2-70b", 68'976'648'192}, Published{"codellama-34b", 33'743'970'304},
+        Published{"llama-3-8b", 8'030'261'248}, Published{"llama-3.1-8b", 8'030'261'248},
+        Published{"llama-3-70b", 70'553'706'496}, Published{"llama-3.1-70b", 70'553'706'496},
+        Published{"llama-3.2-1b", 1'235'814'400}, Published{"llama-3.2-3b", 3'212'749'824},
+        Published{"mistral-7b", 7'241'732'096}, Published{"mixtral-8x7b", 46'702'792'704},
+        Published{"qwen2.5-0.5b", 494'032'768}, Published{"qwen2.5-1.5b", 1'543'714'304},
+        Published{"qwen2.5-3b", 3'085'938'688}, Published{"qwen2.5-7b", 7'615'616'512},
+        Published{"qwen2.5-14b", 14'770'033'664}, Published{"qwen2.5-32b", 32'763'876'352},
+        Published{"qwen2.5-72b", 72'706'203'648}, Published{"qwen3-0.6b", 596'049'920},
+        Published{"qwen3-1.7b", 1'720'574'976}, Published{"qwen3-4b", 4'022'468'096},
+        Published{"qwen3-8b", 8'190'735'360}, Published{"qwen3-14b", 14'768'307'200},
+        Published{"qwen3-32b", 32'762'123'264}, Published{"qwen3-30b-a3b", 30'532'122'624}),
+    [](const auto& test) {
+      std::string name = test.param.name;
+      for (char& c : name) {
+        if (c == '-' || c == '.') c = '_';
+      }
+      return name;
+    });
+
+TEST(ModelPresetsTest, EveryNameGivesAValidModelOfThatName) {
+  std::set<std::string_view> seen;
+  for (const std::string_view name : ModelPresetNames()) {
+    const ModelSpec model = ModelPreset(name);
+    EXPECT_EQ(model.name, name);
+    EXPECT_NO_THROW(Validate(model)) << name;
+    EXPECT_TRUE(seen.insert(name).second) << name << " is listed twice";
+  }
+  EXPECT_EQ(seen.size(), 30u);
+}
+
+TEST(ModelPresetsTest, AnUnknownNameIsRefusedWithTheNearestOnes) {
+  EXPECT_THAT([] { ModelPreset("llama3-8b"); },
+              ThrowsMessage<InputError>(
+                  AllOf(HasSubstr("unknown model 'llama3-8b'"), HasSubstr("llama-3-8b"))));
+}
+
+TEST(ModelPresetsTest, MixtralComputesWithTwoOfItsEightExperts) {
+  // Mistral AI states 12.9 billion active parameters; here: per layer attention 41,943,040, two
+  // experts of 176,160,768, router 32,768, norms 8,192, x 32, + 2 x 131,072,000 + 4,096.
+  EXPECT_EQ(ActiveParameters(ModelPreset("mixtral-8x7b")), 12'879'925'248);
+}
+
+}  // namespace
+}  // namespace twin
