@@ -1,0 +1,177 @@
+// One list of fields per config struct, read in both directions.
+//
+// For each struct there is one `template <class Archive> void Bind(Archive&, Config&)` in namespace
+// twin that names every field of the message with the member that holds it. FromMessage takes over
+// the fields that are set and leaves the other members at their defaults; ToMessage sets them all.
+// REQUIRES (CHECKed): names exist in the message and have the fitting type.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "core/check.h"
+#include "core/time.h"
+
+namespace google::protobuf {
+class Message;
+}  // namespace google::protobuf
+
+namespace twin {
+
+// The word of the schema for one value of a domain enumeration.
+template <class E>
+struct EnumName {
+  const char* name;
+  E value;
+};
+
+template <class E>
+using EnumNames = std::initializer_list<EnumName<E>>;
+
+// Borrows the message.
+class FromMessage {
+ public:
+  explicit FromMessage(const google::protobuf::Message& message) : message_(message) {}
+
+  void Value(const char* field, bool& value) const;
+  void Value(const char* field, std::int32_t& value) const;
+  void Value(const char* field, std::uint32_t& value) const;
+  void Value(const char* field, std::int64_t& value) const;
+  void Value(const char* field, std::uint64_t& value) const;
+  void Value(const char* field, double& value) const;
+  void Value(const char* field, std::string& value) const;
+  // A field in seconds.
+  void Seconds(const char* field, Duration& value) const;
+  // A repeated field replaces the whole default, if it is set.
+  void Values(const char* field, std::vector<double>& values) const;
+  void Values(const char* field, std::vector<std::string>& values) const;
+
+  template <class T>
+  void OptionalValue(const char* field, std::optional<T>& value) const {
+    if (Has(field)) Value(field, value.emplace());
+  }
+
+  template <class E>
+  void Enum(const char* field, E& value, EnumNames<E> names) const {
+    if (!Has(field)) return;
+    const std::string word = EnumWord(field);
+    bool known = false;
+    for (const EnumName<E>& entry : names) {
+      if (word == entry.name) {
+        value = entry.value;
+        known = true;
+      }
+    }
+    CHECK(known);
+  }
+
+  template <class T>
+  void Nested(const char* field, T& value) const {
+    if (!Has(field)) return;
+    FromMessage nested(Child(field));
+    Bind(nested, value);
+  }
+
+  template <class T>
+  void OptionalNested(const char* field, std::optional<T>& value) const {
+    if (Has(field)) Nested(field, value.emplace());
+  }
+
+  template <class T>
+  void List(const char* field, std::vector<T>& values) const {
+    const int size = Size(field);
+    if (size > 0) values.clear();
+    for (int i = 0; i < size; ++i) {
+      FromMessage nested(Element(field, i));
+      Bind(nested, values.emplace_back());
+    }
+  }
+
+  // The member `field` of a oneof; it holds the alternative T.
+  template <class T, class... Ts>
+  void Choice(const char* field, std::variant<Ts...>& value) const {
+    if (!Has(field)) return;
+    if (!std::holds_alternative<T>(value)) value.template emplace<T>();
+    Nested(field, std::get<T>(value));
+  }
+
+ private:
+  [[nodiscard]] bool Has(const char* field) const;
+  [[nodiscard]] std::string EnumWord(const char* field) const;
+  [[nodiscard]] const google::protobuf::Message& Child(const char* field) const;
+  [[nodiscard]] int Size(const char* field) const;
+  [[nodiscard]] const google::protobuf::Message& Element(const char* field, int i) const;
+
+  const google::protobuf::Message& message_;
+};
+
+// Borrows the message.
+class ToMessage {
+ public:
+  explicit ToMessage(google::protobuf::Message& message) : message_(message) {}
+
+  void Value(const char* field, bool value);
+  void Value(const char* field, std::int32_t value);
+  void Value(const char* field, std::uint32_t value);
+  void Value(const char* field, std::int64_t value);
+  void Value(const char* field, std::uint64_t value);
+  void Value(const char* field, double value);
+  void Value(const char* field, const std::string& value);
+  void Seconds(const char* field, Duration value);
+  void Values(const char* field, const std::vector<double>& values);
+  void Values(const char* field, const std::vector<std::string>& values);
+
+  template <class T>
+  void OptionalValue(const char* field, const std::optional<T>& value) {
+    if (value) Value(field, *value);
+  }
+
+  template <class E>
+  void Enum(const char* field, E value, EnumNames<E> names) {
+    bool known = false;
+    for (const EnumName<E>& entry : names) {
+      if (value == entry.value && !known) {
+        SetEnum(field, entry.name);
+        known = true;
+      }
+    }
+    CHECK(known);
+  }
+
+  template <class T>
+  void Nested(const char* field, T& value) {
+    ToMessage nested(MutableChild(field));
+    Bind(nested, value);
+  }
+
+  template <class T>
+  void OptionalNested(const char* field, std::optional<T>& value) {
+    if (value) Nested(field, *value);
+  }
+
+  template <class T>
+  void List(const char* field, std::vector<T>& values) {
+    for (T& value : values) {
+      ToMessage nested(AddElement(field));
+      Bind(nested, value);
+    }
+  }
+
+  template <class T, class... Ts>
+  void Choice(const char* field, std::variant<Ts...>& value) {
+    if (T* chosen = std::get_if<T>(&value)) Nested(field, *chosen);
+  }
+
+ private:
+  void SetEnum(const char* field, const char* word);
+  [[nodiscard]] google::protobuf::Message& MutableChild(const char* field);
+  [[nodiscard]] google::protobuf::Message& AddElement(const char* field);
+
+  google::protobuf::Message& message_;
+};
+
+}  // namespace twin

@@ -1,0 +1,173 @@
+#include "proto/overlay.h"
+
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/message.h>
+
+#include <cmath>
+#include <memory>
+#include <optional>
+#include <sstream>
+#include <vector>
+
+#include "core/check.h"
+#include "core/input_error.h"
+#include "proto/options.pb.h"
+
+namespace twin {
+
+namespace {
+
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+using google::protobuf::Reflection;
+
+std::vector<const FieldDescriptor*> SetFields(const Message& message) {
+  std::vector<const FieldDescriptor*> fields;
+  message.GetReflection()->ListFields(message, &fields);
+  return fields;
+}
+
+const proto::Rule& RuleOf(const FieldDescriptor& field) {
+  return field.options().GetExtension(proto::rule);
+}
+
+// How many values of a set field there are, and one of them; singular fields count as one.
+int Count(const Message& message, const FieldDescriptor& field) {
+  return field.is_repeated() ? message.GetReflection()->FieldSize(message, &field) : 1;
+}
+
+const Message& Child(const Message& message, const FieldDescriptor& field, int i) {
+  const Reflection& reflection = *message.GetReflection();
+  return field.is_repeated() ? reflection.GetRepeatedMessage(message, &field, i)
+                             : reflection.GetMessage(message, &field);
+}
+
+Message& MutableChild(Message& message, const FieldDescriptor& field, int i) {
+  const Reflection& reflection = *message.GetReflection();
+  return field.is_repeated() ? *reflection.MutableRepeatedMessage(&message, &field, i)
+                             : *reflection.MutableMessage(&message, &field);
+}
+
+std::string Text(const Message& message, const FieldDescriptor& field, int i) {
+  const Reflection& reflection = *message.GetReflection();
+  return field.is_repeated() ? reflection.GetRepeatedString(message, &field, i)
+                             : reflection.GetString(message, &field);
+}
+
+// The value as a double, if the field is a number. Exact up to 2^53, far beyond every rule.
+std::optional<double> Number(const Message& message, const FieldDescriptor& field, int i) {
+  const Reflection& r = *message.GetReflection();
+  const bool repeated = field.is_repeated();
+  switch (field.cpp_type()) {
+    case FieldDescriptor::CPPTYPE_INT32:
+      return repeated ? r.GetRepeatedInt32(message, &field, i) : r.GetInt32(message, &field);
+    case FieldDescriptor::CPPTYPE_UINT32:
+      return repeated ? r.GetRepeatedUInt32(message, &field, i) : r.GetUInt32(message, &field);
+    case FieldDescriptor::CPPTYPE_INT64:
+      return static_cast<double>(repeated ? r.GetRepeatedInt64(message, &field, i)
+                                          : r.GetInt64(message, &field));
+    case FieldDescriptor::CPPTYPE_UINT64:
+      return static_cast<double>(repeated ? r.GetRepeatedUInt64(message, &field, i)
+                                          : r.GetUInt64(message, &field));
+    case FieldDescriptor::CPPTYPE_DOUBLE:
+      return repeated ? r.GetRepeatedDouble(message, &field, i) : r.GetDouble(message, &field);
+    default:
+      return std::nullopt;
+  }
+}
+
+std::string Shown(double number) {
+  std::ostringstream text;
+  text.precision(17);
+  text << number;
+  return text.str();
+}
+
+// What is wrong with a number under a rule; empty = nothing.
+std::string Broken(double number, const proto::Rule& rule) {
+  if (!std::isfinite(number)) return "must be finite";
+  if (rule.has_min() && number < rule.min()) return "must be at least " + Shown(rule.min());
+  if (rule.has_above() && number <= rule.above()) return "must be above " + Shown(rule.above());
+  if (rule.has_max() && number > rule.max()) return "must be at most " + Shown(rule.max());
+  return "";
+}
+
+bool HasControlCharacter(const std::string& text) {
+  for (const char c : text) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) return true;
+  }
+  return false;
+}
+
+void CheckMessage(const Message& message, const std::string& source, const std::string& path) {
+  const auto refuse = [&](const std::string& where, const std::string& what) {
+    throw InputError(InputError::Kind::kUsage, source, where + ": " + what);
+  };
+  for (const FieldDescriptor* field : SetFields(message)) {
+    const proto::Rule& rule = RuleOf(*field);
+    for (int i = 0; i < Count(message, *field); ++i) {
+      const std::string index = field->is_repeated() ? "[" + std::to_string(i) + "]" : "";
+      const std::string here = (path.empty() ? "" : path + ".") + field->name() + index;
+      if (field->message_type()) {
+        CheckMessage(Child(message, *field, i), source, here);
+      } else if (const std::optional<double> number = Number(message, *field, i)) {
+        const std::string broken = Broken(*number, rule);
+        if (!broken.empty()) refuse(here, broken + ", is " + Shown(*number));
+      } else if (field->cpp_type() == FieldDescriptor::CPPTYPE_STRING) {
+        if (HasControlCharacter(Text(message, *field, i))) {
+          refuse(here, "has a control character; allowed is one line of text");
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+
+void Overlay(const Message& upper, Message& lower) {
+  CHECK(upper.GetDescriptor() == lower.GetDescriptor());
+  for (const FieldDescriptor* field : SetFields(upper)) {
+    if (field->message_type() && !field->is_repeated()) {
+      Overlay(Child(upper, *field, 0), MutableChild(lower, *field, 0));
+      continue;
+    }
+    lower.GetReflection()->ClearField(&lower, field);
+    // A message in which only this field is set carries any scalar or list across.
+    const std::unique_ptr<Message> only(upper.New());
+    only->CopyFrom(upper);
+    for (const FieldDescriptor* other : SetFields(upper)) {
+      if (other != field) only->GetReflection()->ClearField(only.get(), other);
+    }
+    lower.MergeFrom(*only);
+  }
+}
+
+void ResolveFiles(const std::filesystem::path& folder, Message& message) {
+  const Reflection& reflection = *message.GetReflection();
+  for (const FieldDescriptor* field : SetFields(message)) {
+    const proto::Rule& rule = RuleOf(*field);
+    for (int i = 0; i < Count(message, *field); ++i) {
+      if (field->message_type()) {
+        ResolveFiles(folder, MutableChild(message, *field, i));
+        continue;
+      }
+      if (!rule.file() && !rule.name_or_file()) continue;
+      const std::string text = Text(message, *field, i);
+      const bool path = rule.file() || text.find('/') != std::string::npos;
+      if (!path || text.empty()) continue;
+      const std::string absolute =
+          std::filesystem::absolute(folder / text).lexically_normal().string();
+      if (field->is_repeated()) {
+        reflection.SetRepeatedString(&message, field, i, absolute);
+      } else {
+        reflection.SetString(&message, field, absolute);
+      }
+    }
+  }
+}
+
+void CheckRules(const Message& message, const std::string& source) {
+  CheckMessage(message, source, "");
+}
+
+}  // namespace twin
