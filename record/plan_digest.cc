@@ -1,0 +1,29 @@
+#include "record/plan_digest.h"
+
+#include <utility>
+
+namespace twin {
+
+void PlanDigest::OnPlan(TimePoint /*now*/, const StepPlan& plan) {
+  std::uint64_t next = even_;
+  std::uint64_t other = odd_;
+  EncodePlan(plan, [&](std::uint64_t first, std::uint64_t second) {
+    const std::uint64_t mixed = MixWords(first, second ^ next);
+    next = std::exchange(other, mixed);
+  });
+  even_ = next;
+  odd_ = other;
+  ++plans_;
+}
+
+std::string PlanDigest::text() const {
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string text(16, '0');
+  std::uint64_t rest = value();
+  for (auto digit = text.rbegin(); digit != text.rend(); ++digit, rest >>= 4) {
+    *digit = kDigits[rest & 15];
+  }
+  return text;
+}
+
+}  // namespace twin

@@ -1,0 +1,84 @@
+// The canonical form of a plan's decisions: what "the same plan" means, on every machine.
+#pragma once
+
+#include <cstdint>
+
+#include "sched/step_plan.h"
+
+namespace twin {
+
+// Counts up whenever the encoding changes; part of every digest.
+constexpr std::uint64_t kPlanEncodingVersion = 1;
+
+constexpr std::uint64_t PackWord(std::uint32_t low, std::uint32_t high) {
+  return low | (std::uint64_t{high} << 32);
+}
+
+// Calls sink(first, second) with pairs of 64-bit words, [low 32 bits | high 32 bits]:
+//
+//   header      id                              [work | kv]          (lengths of the lists)
+//               [preempted | admitted]          [resumed | released]
+//               [padding_rows | rejected]       hits
+//   work        [request | start]               tokens + padded_tokens * 2^31 + phase * 2^62 + emits * 2^63
+//   kv          [request | kind]                [block | other]
+//   preempted   [request | how]                 1
+//   admitted    request                         2
+//   resumed     request                         3
+//   released    request                         4
+//   padding     request                         5
+//   rejected    [request | reason]              6
+//   hits        [request | tokens]              7
+//
+// Enumerations count from 0 in the order of their declaration; negative numbers are two's
+// complement. Totals, free blocks and the census follow from the decisions and are left out.
+// Injective: equal sequences mean equal decisions.
+template <class Sink>
+void EncodePlan(const StepPlan& plan, Sink&& sink);
+
+namespace encoding {
+
+template <class List>
+std::uint32_t Length(const List& list) {
+  return static_cast<std::uint32_t>(list.size());
+}
+
+template <class Sink>
+void EncodeRareLists(const StepPlan& plan, Sink& sink) {
+  for (const Preemption& p : plan.preempted) {
+    sink(PackWord(Index(p.request), static_cast<std::uint32_t>(p.how)), 1);
+  }
+  for (const RequestId id : plan.admitted) sink(Index(id), 2);
+  for (const RequestId id : plan.resumed) sink(Index(id), 3);
+  for (const RequestId id : plan.released) sink(Index(id), 4);
+  for (const RequestId id : plan.padding_rows) sink(Index(id), 5);
+  for (const Rejection& r : plan.rejected) {
+    sink(PackWord(Index(r.request), static_cast<std::uint32_t>(r.reason)), 6);
+  }
+  for (const PrefixHit& hit : plan.hits) {
+    sink(PackWord(Index(hit.request), static_cast<std::uint32_t>(hit.tokens)), 7);
+  }
+}
+
+}  // namespace encoding
+
+template <class Sink>
+void EncodePlan(const StepPlan& plan, Sink&& sink) {
+  using encoding::Length;
+  sink(Index(plan.id), PackWord(Length(plan.work), Length(plan.kv)));
+  sink(PackWord(Length(plan.preempted), Length(plan.admitted)),
+       PackWord(Length(plan.resumed), Length(plan.released)));
+  sink(PackWord(Length(plan.padding_rows), Length(plan.rejected)), Length(plan.hits));
+  for (const WorkItem& item : plan.work) {
+    sink(PackWord(Index(item.request), static_cast<std::uint32_t>(item.start)),
+         static_cast<std::uint64_t>(static_cast<std::uint32_t>(item.tokens)) +
+             (static_cast<std::uint64_t>(static_cast<std::uint32_t>(item.padded_tokens)) << 31) +
+             (static_cast<std::uint64_t>(item.phase) << 62) + (std::uint64_t{item.emits} << 63));
+  }
+  for (const KvOperation& op : plan.kv) {
+    sink(PackWord(Index(op.request), static_cast<std::uint32_t>(op.kind)),
+         PackWord(static_cast<std::uint32_t>(op.block), static_cast<std::uint32_t>(op.other)));
+  }
+  encoding::EncodeRareLists(plan, sink);
+}
+
+}  // namespace twin

@@ -1,0 +1,23 @@
+// A recorded run, read from its beginning.
+#pragma once
+
+#include "sched/event.h"
+#include "sched/step_plan.h"
+
+namespace twin {
+
+// The order of a record: an instant, the plans launched at it, the next instant, ...
+class RecordSource {
+ public:
+  virtual ~RecordSource() = default;
+
+  // The next instant, past any plans not taken; false at the end of the record. What its spans
+  // show stays valid until the next call.
+  virtual bool NextInstant(Instant& instant) = 0;
+
+  // The next plan launched at the latest instant, or nullptr. Stays valid until the next call of
+  // either function.
+  virtual const StepPlan* NextPlan() = 0;
+};
+
+}  // namespace twin

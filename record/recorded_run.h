@@ -1,0 +1,55 @@
+// A run kept whole in memory: for tests, and for replaying a run that has just ended.
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <vector>
+
+#include "record/record_source.h"
+#include "record/run_observer.h"
+
+namespace twin {
+
+// Copies all instants and plans. Memory grows with the run.
+class RecordedRun : public RunObserver {
+ public:
+  struct Moment {
+    TimePoint now;
+    std::vector<Event> events;  // their spans show the lists below
+    std::vector<std::vector<ItemOutcome>> outcomes;
+    std::vector<std::vector<BlockFilled>> filled;
+    std::vector<std::vector<BlockKey>> prefix_keys;
+    std::vector<StepPlan> plans;  // launched at this instant
+  };
+
+  RecordedRun() = default;
+  RecordedRun(const RecordedRun&) = delete;
+  RecordedRun& operator=(const RecordedRun&) = delete;
+
+  void OnInstant(const Instant& instant) override;
+  // REQUIRES: an instant before.
+  void OnPlan(TimePoint now, const StepPlan& plan) override;
+
+  [[nodiscard]] const std::deque<Moment>& moments() const { return moments_; }
+  // For tests that damage a record.
+  [[nodiscard]] std::deque<Moment>& moments() { return moments_; }
+
+ private:
+  std::deque<Moment> moments_;
+};
+
+// Borrows the run, which must not grow meanwhile.
+class RecordedRunSource : public RecordSource {
+ public:
+  explicit RecordedRunSource(const RecordedRun& run) : run_(run) {}
+
+  bool NextInstant(Instant& instant) override;
+  const StepPlan* NextPlan() override;
+
+ private:
+  const RecordedRun& run_;
+  std::size_t next_moment_ = 0;
+  std::size_t next_plan_ = 0;
+};
+
+}  // namespace twin

@@ -1,0 +1,19 @@
+#include "record/recording_world.h"
+
+namespace twin {
+
+Instant RecordingWorld::Advance() {
+  const Instant instant = inner_.Advance();
+  now_ = instant.now;
+  if (!instant.events.empty()) {
+    for (RunObserver* observer : observers_) observer->OnInstant(instant);
+  }
+  return instant;
+}
+
+void RecordingWorld::Launch(const StepPlan& plan) {
+  for (RunObserver* observer : observers_) observer->OnPlan(now_, plan);
+  inner_.Launch(plan);
+}
+
+}  // namespace twin

@@ -1,0 +1,48 @@
+// The proof of "never in decisions": a fresh engine, told a recorded run, must decide the same.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "record/plan_text.h"
+#include "record/record_source.h"
+#include "sched/world.h"
+
+namespace twin {
+
+// Where a replay first departs from the record.
+struct ReplayDifference {
+  TimePoint now;
+  PlanDifference where;  // left: recorded, right: decided now
+  std::string recorded;  // PlanText, or "no plan"
+  std::string decided;
+
+  // Several lines, for people.
+  [[nodiscard]] std::string text() const;
+};
+
+// Tells the recorded instants and compares every launched plan with the recorded one as it goes.
+// After the first difference nothing more happens: the rest of the record would be about steps that
+// this engine never planned. Borrows the source.
+class ReplayWorld : public World {
+ public:
+  explicit ReplayWorld(RecordSource& source) : source_(source) {}
+
+  Instant Advance() override;
+  void Launch(const StepPlan& plan) override;
+
+  [[nodiscard]] const std::optional<ReplayDifference>& difference() const { return difference_; }
+  // Plans found equal.
+  [[nodiscard]] std::uint64_t equal_plans() const { return equal_plans_; }
+
+ private:
+  void Differ(PlanDifference where, const StepPlan* recorded, const StepPlan* decided);
+
+  RecordSource& source_;
+  TimePoint now_ = kTimeZero;
+  std::uint64_t equal_plans_ = 0;
+  std::optional<ReplayDifference> difference_;
+};
+
+}  // namespace twin

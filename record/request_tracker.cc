@@ -1,0 +1,279 @@
+#include "record/request_tracker.h"
+
+#include <algorithm>
+#include <utility>
+#include <variant>
+
+#include "core/check.h"
+
+namespace twin {
+
+MeasuredWindow MeasuredWindow::Trimmed(std::uint64_t requests, double head, double tail) {
+  CHECK(requests >= 1 && head >= 0 && tail >= 0 && head + tail < 1);
+  const auto share = [requests](double part) {
+    return static_cast<std::uint64_t>(static_cast<double>(requests) * part);
+  };
+  MeasuredWindow window;
+  window.first_request = share(head);
+  window.last_request = requests - 1 - share(tail);
+  return window;
+}
+
+RequestTracker::RequestTracker(const TrackerConfig& config,
+                               std::span<RunListener* const> listeners)
+    : config_(config), listeners_(listeners.begin(), listeners.end()) {}
+
+void RequestTracker::OnInstant(const Instant& instant) {
+  const TimePoint now = instant.now;
+  if (load_since_ != TimePoint::min() && now > load_since_) {
+    for (RunListener* listener : listeners_) listener->OnLoad(load_since_, now, load_);
+  }
+  load_since_ = now;
+  for (const Event& event : instant.events) {
+    if (const auto* finished = std::get_if<StepFinished>(&event)) {
+      FinishStep(now, *finished);
+    } else if (const auto* arrived = std::get_if<RequestArrived>(&event)) {
+      Arrive(now, arrived->request);
+    } else if (const auto* cancelled = std::get_if<RequestCancelled>(&event)) {
+      Cancel(now, cancelled->request);
+    }
+  }
+}
+
+void RequestTracker::OnPlan(TimePoint now, const StepPlan& plan) {
+  for (const Preemption& preemption : plan.preempted) Preempt(preemption);
+  Admit(plan);
+  for (const RequestId id : plan.resumed) {
+    if (!tracks_.contains(id)) continue;
+    RequestLife& life = tracks_[id].life;
+    --CountOf(life.status);
+    life.status = RequestStatus::kRunning;
+    ++load_.running;
+  }
+  for (const Rejection& rejection : plan.rejected) {
+    if (tracks_.contains(rejection.request)) {
+      Leave(now, tracks_[rejection.request], RequestStatus::kRejected);
+    }
+  }
+  // A plan of decodes alone schedules nobody for the first time and recomputes nothing.
+  const std::int64_t recomputed = plan.totals.prefill_items > 0 ? Schedule(now, plan) : 0;
+  in_flight_.PushBack({&plan, now, recomputed});
+  load_.used_blocks = config_.kv_blocks - plan.free_blocks;
+}
+
+void RequestTracker::Arrive(TimePoint now, const Request& request) {
+  Track& track = tracks_.Open(request.id);
+  track = Track{};
+  RequestLife& life = track.life;
+  life.id = request.id;
+  life.arrival = request.arrival;
+  life.prompt_tokens = request.prompt_tokens;
+  life.priority = request.priority;
+  life.tenant = request.tenant;
+  const MeasuredWindow& window = config_.window;
+  life.measured = Index(request.id) >= window.first_request &&
+                  Index(request.id) <= window.last_request &&
+                  request.arrival >= window.first_arrival && request.arrival <= window.last_arrival;
+  ++load_.waiting;
+  for (RunListener* listener : listeners_) listener->OnArrived(now, life);
+}
+
+void RequestTracker::Cancel(TimePoint now, RequestId id) {
+  if (!tracks_.contains(id)) return;
+  Track& track = tracks_[id];
+  // What has ended is only waiting for its batch: the engine does not hear of the cancellation.
+  if (track.life.status != RequestStatus::kCompleted) {
+    Leave(now, track, RequestStatus::kCancelled);
+  }
+}
+
+void RequestTracker::FinishStep(TimePoint now, const StepFinished& finished) {
+  CHECK(!in_flight_.empty() && in_flight_.front().plan->id == finished.step);
+  const StepInFlight step = in_flight_.PopFront();
+  TakeTokens(now, *step.plan, finished);
+  const EndedStep ended{*step.plan, step.planned, finished.started, now, step.recomputed_tokens};
+  for (RunListener* listener : listeners_) listener->OnStepEnded(ended);
+}
+
+void RequestTracker::TakeTokens(TimePoint now, const StepPlan& plan, const StepFinished& finished) {
+  const ItemOutcome* outcome = finished.outcomes.data();
+  const ItemOutcome* const end = outcome + finished.outcomes.size();
+  for (const WorkItem& item : plan.work) {
+    if (outcome != end && outcome->request == item.request) [[unlikely]] {
+      TakeException(now, *outcome++);
+    } else if (item.emits && tracks_.contains(item.request)) {
+      Emit(now, tracks_[item.request].life);
+    }
+  }
+  CHECK(outcome == end);
+  TellGaps(now);
+}
+
+void RequestTracker::TakeException(TimePoint now, const ItemOutcome& outcome) {
+  if (!tracks_.contains(outcome.request)) return;
+  Track& track = tracks_[outcome.request];
+  if (track.life.status == RequestStatus::kCompleted) return;
+  for (std::int32_t i = 0; i < outcome.emitted_tokens; ++i) Emit(now, track.life);
+  if (outcome.finish != FinishReason::kNone) Finish(now, track);
+}
+
+inline void RequestTracker::Emit(TimePoint now, RequestLife& life) {
+  // Issued before its end was known; the token is dropped.
+  if (life.status == RequestStatus::kCompleted) [[unlikely]] return;
+  ++life.output_tokens;
+  if (config_.delivery == Delivery::kBatchEnd) return;
+  if (life.last_token == kTimeNever) [[unlikely]] {
+    life.first_token = now;
+  } else {
+    life.longest_gap = std::max(life.longest_gap, now - life.last_token);
+    if (life.measured) {
+      if (life.last_token != gap_from_) {
+        TellGaps(now);
+        gap_from_ = life.last_token;
+      }
+      ++gap_count_;
+    }
+  }
+  life.last_token = now;
+}
+
+void RequestTracker::TellGaps(TimePoint now) {
+  if (gap_count_ == 0) return;
+  for (RunListener* listener : listeners_) listener->OnGaps(now, now - gap_from_, gap_count_);
+  gap_count_ = 0;
+  gap_from_ = kTimeNever;
+}
+
+void RequestTracker::Finish(TimePoint now, Track& track) {
+  if (track.batch == 0) {
+    Leave(now, track, RequestStatus::kCompleted);
+    return;
+  }
+  LeaveEngine(track.life);
+  track.life.status = RequestStatus::kCompleted;
+  LeaveBatch(now, track);
+}
+
+void RequestTracker::Leave(TimePoint now, Track& track, RequestStatus status) {
+  RequestLife& life = track.life;
+  LeaveEngine(life);
+  life.status = status;
+  life.ended = now;
+  for (RunListener* listener : listeners_) listener->OnEnded(life);
+  const RequestId id = life.id;
+  if (track.batch != 0) LeaveBatch(now, track);
+  tracks_.Close(id);
+}
+
+void RequestTracker::LeaveEngine(const RequestLife& life) {
+  --CountOf(life.status);
+  if (load_.running + load_.swapped == 0) load_.used_blocks = 0;
+}
+
+std::int32_t& RequestTracker::CountOf(RequestStatus status) {
+  switch (status) {
+    case RequestStatus::kWaiting:
+      return load_.waiting;
+    case RequestStatus::kRunning:
+      return load_.running;
+    default:
+      CHECK(status == RequestStatus::kSwapped);
+      return load_.swapped;
+  }
+}
+
+void RequestTracker::Preempt(const Preemption& preemption) {
+  if (!tracks_.contains(preemption.request)) return;
+  Track& track = tracks_[preemption.request];
+  RequestLife& life = track.life;
+  --CountOf(life.status);
+  ++life.preemptions;
+  if (preemption.how == Preemption::How::kSwap) {
+    life.status = RequestStatus::kSwapped;
+    ++load_.swapped;
+  } else {
+    life.status = RequestStatus::kWaiting;
+    ++load_.waiting;
+    track.ever_computed = std::max(track.ever_computed, ComputedUntil(track));
+  }
+}
+
+std::int32_t RequestTracker::ComputedUntil(const Track& track) const {
+  for (std::size_t i = in_flight_.size(); i > 0; --i) {
+    for (const WorkItem& item : in_flight_[i - 1].plan->work) {
+      if (item.request == track.life.id) return item.start + item.tokens;
+    }
+  }
+  // At rest, all known tokens but the latest one are computed once the prefill has emitted.
+  const bool decodes = track.life.output_tokens > track.tokens_at_admission;
+  return decodes ? track.life.prompt_tokens + track.life.output_tokens - 1 : track.prefilled;
+}
+
+void RequestTracker::Admit(const StepPlan& plan) {
+  for (const RequestId id : plan.admitted) {
+    if (!tracks_.contains(id)) continue;
+    Track& track = tracks_[id];
+    --CountOf(track.life.status);
+    track.life.status = RequestStatus::kRunning;
+    ++load_.running;
+    track.tokens_at_admission = track.life.output_tokens;
+    track.prefilled = 0;
+    if (config_.delivery == Delivery::kBatchEnd && track.batch == 0) JoinBatch(plan.id, track);
+  }
+  for (const PrefixHit& hit : plan.hits) {
+    if (!tracks_.contains(hit.request)) continue;
+    RequestLife& life = tracks_[hit.request].life;
+    if (life.scheduled == kTimeNever) life.cached_tokens = hit.tokens;
+  }
+}
+
+std::int64_t RequestTracker::Schedule(TimePoint now, const StepPlan& plan) {
+  std::int64_t recomputed = 0;
+  for (const WorkItem& item : plan.work) {
+    if (item.phase != Phase::kPrefill || !tracks_.contains(item.request)) continue;
+    Track& track = tracks_[item.request];
+    const std::int32_t end = item.start + item.tokens;
+    if (track.life.scheduled == kTimeNever) track.life.scheduled = now;
+    track.prefilled = end;
+    recomputed += std::max(0, std::min(end, track.ever_computed) - item.start);
+  }
+  return recomputed;
+}
+
+void RequestTracker::JoinBatch(StepId plan, Track& track) {
+  track.batch = Index(plan);
+  if (batches_.empty() || batches_.back().plan != track.batch) {
+    batches_.push_back({track.batch, 0, {}});
+  }
+  ++batches_.back().running;
+  batches_.back().members.push_back(track.life.id);
+}
+
+void RequestTracker::LeaveBatch(TimePoint now, const Track& track) {
+  const auto batch = std::find_if(batches_.begin(), batches_.end(),
+                                  [&](const Batch& b) { return b.plan == track.batch; });
+  CHECK(batch != batches_.end());
+  if (--batch->running > 0) return;
+  const std::vector<RequestId> members = std::move(batch->members);
+  batches_.erase(batch);
+  Deliver(now, members);
+}
+
+void RequestTracker::Deliver(TimePoint now, std::span<const RequestId> members) {
+  for (const RequestId id : members) {
+    if (!tracks_.contains(id)) continue;
+    RequestLife& life = tracks_[id].life;
+    if (life.status != RequestStatus::kCompleted) continue;
+    life.ended = now;
+    if (life.output_tokens > 0) life.first_token = life.last_token = now;
+    if (life.output_tokens > 1 && life.measured) {
+      for (RunListener* listener : listeners_) {
+        listener->OnGaps(now, Duration{0}, life.output_tokens - 1);
+      }
+    }
+    for (RunListener* listener : listeners_) listener->OnEnded(life);
+    tracks_.Close(id);
+  }
+}
+
+}  // namespace twin

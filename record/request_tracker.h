@@ -1,0 +1,105 @@
+// The bookkeeping that all metrics and tables share: instants and plans in, requests and steps out.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/id_window.h"
+#include "core/ring_queue.h"
+#include "record/run_listener.h"
+#include "record/run_observer.h"
+#include "sched/policy/policy.h"
+
+namespace twin {
+
+// Which requests count: those inside both ranges. For leaving out warm-up and cool-down.
+struct MeasuredWindow {
+  std::uint64_t first_request = 0;
+  std::uint64_t last_request = ~std::uint64_t{0};  // inclusive
+  TimePoint first_arrival = TimePoint::min();
+  TimePoint last_arrival = TimePoint::max();  // inclusive
+
+  // Leaves out the first `head` and the last `tail` (shares of 1) of `requests` requests, rounded
+  // down. REQUIRES: head, tail >= 0, head + tail < 1, requests >= 1.
+  static MeasuredWindow Trimmed(std::uint64_t requests, double head, double tail);
+};
+
+struct TrackerConfig {
+  std::int32_t kv_blocks = 0;  // usable device blocks, for Load::used_blocks
+  Delivery delivery = Delivery::kPerStep;
+  MeasuredWindow window;
+};
+
+// Follows every request from its arrival to its end and tells the listeners. Borrows them.
+//
+// A token's time is the now of the instant that carries its StepFinished. With Delivery::kBatchEnd
+// the tokens of all requests first admitted by one plan become visible together, when the last of
+// them ends; a request then completes at that time.
+// Between plans, freed blocks show once the next plan tells them, or when the last request leaves.
+// Memory: constant per live request and per step in flight; nothing is allocated per step.
+class RequestTracker : public RunObserver {
+ public:
+  RequestTracker(const TrackerConfig& config, std::span<RunListener* const> listeners);
+
+  void OnInstant(const Instant& instant) override;
+  void OnPlan(TimePoint now, const StepPlan& plan) override;
+
+  // Requests that have arrived and not left (with kBatchEnd: whose tokens are not visible yet).
+  [[nodiscard]] std::int64_t live() const { return static_cast<std::int64_t>(tracks_.size()); }
+  [[nodiscard]] const Load& load() const { return load_; }
+
+ private:
+  // A life, and what is needed to follow it.
+  struct Track {
+    RequestLife life;
+    std::int32_t tokens_at_admission = 0;  // output tokens at the latest admission
+    std::int32_t prefilled = 0;            // where its latest prefill item ended
+    std::int32_t ever_computed = 0;        // where its computing had come to before it was lost
+    std::uint64_t batch = 0;               // the plan that first admitted it (kBatchEnd); 0: none
+  };
+  struct StepInFlight {
+    const StepPlan* plan = nullptr;
+    TimePoint planned;
+    std::int64_t recomputed_tokens = 0;
+  };
+  // Requests whose tokens become visible together.
+  struct Batch {
+    std::uint64_t plan = 0;
+    std::int32_t running = 0;
+    std::vector<RequestId> members;
+  };
+
+  void Arrive(TimePoint now, const Request& request);
+  void Cancel(TimePoint now, RequestId id);
+  void FinishStep(TimePoint now, const StepFinished& finished);
+  void TakeTokens(TimePoint now, const StepPlan& plan, const StepFinished& finished);
+  void TakeException(TimePoint now, const ItemOutcome& outcome);
+  void Emit(TimePoint now, RequestLife& life);
+  void TellGaps(TimePoint now);
+  void Finish(TimePoint now, Track& track);
+  void Leave(TimePoint now, Track& track, RequestStatus status);
+  void LeaveEngine(const RequestLife& life);
+  [[nodiscard]] std::int32_t& CountOf(RequestStatus status);
+
+  void Preempt(const Preemption& preemption);
+  void Admit(const StepPlan& plan);
+  [[nodiscard]] std::int64_t Schedule(TimePoint now, const StepPlan& plan);
+  [[nodiscard]] std::int32_t ComputedUntil(const Track& track) const;
+  void JoinBatch(StepId plan, Track& track);
+  void LeaveBatch(TimePoint now, const Track& track);
+  void Deliver(TimePoint now, std::span<const RequestId> members);
+
+  TrackerConfig config_;
+  std::vector<RunListener*> listeners_;
+  IdWindow<Track> tracks_;
+  RingQueue<StepInFlight> in_flight_;
+  std::vector<Batch> batches_;  // the open ones (kBatchEnd)
+  Load load_;
+  TimePoint load_since_ = TimePoint::min();  // min: nothing has happened yet
+  // Equal gaps between tokens, not told yet: all but a few tokens of a step share one.
+  TimePoint gap_from_ = kTimeNever;
+  std::int64_t gap_count_ = 0;
+};
+
+}  // namespace twin

@@ -1,0 +1,80 @@
+// What a run looks like request by request and step by step, once instants and plans are put together.
+#pragma once
+
+#include <cstdint>
+
+#include "core/ids.h"
+#include "core/time.h"
+#include "sched/step_plan.h"
+
+namespace twin {
+
+enum class RequestStatus : std::uint8_t {
+  kWaiting,
+  kRunning,
+  kSwapped,
+  kCompleted,
+  kRejected,
+  kCancelled,
+};
+
+// One request as its client sees it.
+struct RequestLife {
+  RequestId id{};
+  RequestStatus status = RequestStatus::kWaiting;
+  bool measured = true;                // inside the measured window
+  std::int32_t output_tokens = 0;      // generated
+  TimePoint last_token = kTimeNever;   // kTimeNever: none yet
+  Duration longest_gap{0};             // between two tokens
+  TimePoint first_token = kTimeNever;  // kTimeNever: none
+  TimePoint arrival;
+  TimePoint scheduled = kTimeNever;  // when first part of a plan; kTimeNever: never
+  TimePoint ended;                   // completed (its last token is visible), rejected or cancelled
+  std::int32_t prompt_tokens = 0;
+  std::int32_t cached_tokens = 0;  // taken from the prefix cache at the first admission
+  std::int32_t preemptions = 0;
+  std::int32_t priority = 0;
+  std::uint32_t tenant = 0;
+
+  [[nodiscard]] bool has_tokens() const { return first_token != kTimeNever; }
+};
+
+// A step that has ended. Steps overlap where several are in flight; they end in order.
+struct EndedStep {
+  const StepPlan& plan;
+  TimePoint planned;
+  TimePoint started;
+  TimePoint finished;
+  std::int64_t recomputed_tokens = 0;  // of its tokens, those computed before and then lost
+};
+
+// The state between two instants.
+struct Load {
+  std::int32_t waiting = 0;
+  std::int32_t running = 0;
+  std::int32_t swapped = 0;
+  std::int32_t used_blocks = 0;  // held or reserved
+
+  bool operator==(const Load&) const = default;
+};
+
+// Told by a RequestTracker, in the order of the run. Everything passed is borrowed for the call.
+class RunListener {
+ public:
+  virtual ~RunListener() = default;
+
+  virtual void OnArrived(TimePoint /*now*/, const RequestLife& /*life*/) {}
+
+  // `count` tokens of measured requests became visible `gap` after the token before them.
+  virtual void OnGaps(TimePoint /*now*/, Duration /*gap*/, std::int64_t /*count*/) {}
+
+  virtual void OnStepEnded(const EndedStep& /*step*/) {}
+
+  // The load was `load` from `from` until `to`; from < to.
+  virtual void OnLoad(TimePoint /*from*/, TimePoint /*to*/, const Load& /*load*/) {}
+
+  // The request left: life.status says how.
+  virtual void OnEnded(const RequestLife& /*life*/) {}
+};
+
+}  // namespace twin

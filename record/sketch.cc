@@ -1,0 +1,154 @@
+#include "record/sketch.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+
+#include "core/check.h"
+
+namespace twin {
+namespace {
+
+constexpr double kUndefined = std::numeric_limits<double>::quiet_NaN();
+constexpr int kBits = 10;  // leading bits that a bucket's values share
+constexpr std::size_t kHalf = std::size_t{1} << (kBits - 1);
+
+}  // namespace
+
+void Sketch::Insert(std::int64_t value, std::int64_t weight) {
+  CHECK(value >= 0 && weight >= 1);
+  if (count_ == 0) {
+    minimum_ = maximum_ = value;
+  } else {
+    minimum_ = std::min(minimum_, value);
+    maximum_ = std::max(maximum_, value);
+  }
+  count_ += weight;
+  const Wide weighted = static_cast<Wide>(value) * weight;
+  sum_ += weighted;
+  sum_of_squares_ += weighted * value;
+  if (!buckets_.empty()) {
+    AddToBucket(value, weight);
+  } else if (!entries_.empty() && entries_.back().first == value) {
+    entries_.back().second += weight;
+  } else {
+    entries_.emplace_back(value, weight);
+    if (entries_.size() > kExactEntries) MakeRoom();
+  }
+}
+
+void Sketch::Merge(const Sketch& other) {
+  CHECK(&other != this);
+  if (other.count_ == 0) return;
+  minimum_ = count_ == 0 ? other.minimum_ : std::min(minimum_, other.minimum_);
+  maximum_ = count_ == 0 ? other.maximum_ : std::max(maximum_, other.maximum_);
+  count_ += other.count_;
+  sum_ += other.sum_;
+  sum_of_squares_ += other.sum_of_squares_;
+  if (exact() && other.exact()) {
+    entries_.insert(entries_.end(), other.entries_.begin(), other.entries_.end());
+    if (entries_.size() > kExactEntries) MakeRoom();
+    return;
+  }
+  if (exact()) UseBuckets();
+  for (const auto& [value, weight] : other.entries_) AddToBucket(value, weight);
+  for (std::size_t i = 0; i < other.buckets_.size(); ++i) buckets_[i] += other.buckets_[i];
+}
+
+double Sketch::mean() const {
+  return count_ == 0 ? kUndefined : static_cast<double>(sum_) / static_cast<double>(count_);
+}
+
+double Sketch::deviation() const {
+  if (count_ == 0) return kUndefined;
+  using Real = long double;
+  const Real n = static_cast<Real>(count_);
+  const Real average = static_cast<Real>(sum_) / n;
+  const Real variance = static_cast<Real>(sum_of_squares_) / n - average * average;
+  return static_cast<double>(std::sqrt(std::max(variance, Real{0})));
+}
+
+double Sketch::minimum() const {
+  return count_ == 0 ? kUndefined : static_cast<double>(minimum_);
+}
+
+double Sketch::maximum() const {
+  return count_ == 0 ? kUndefined : static_cast<double>(maximum_);
+}
+
+double Sketch::Percentile(double q) const {
+  CHECK(q >= 0 && q <= 1);
+  if (count_ == 0) return kUndefined;
+  const double position = static_cast<double>(count_ - 1) * q;
+  const double below = std::floor(position);
+  const auto rank = static_cast<std::int64_t>(below);
+  const double low = ValueAt(rank);
+  const double share = position - below;
+  return share == 0 ? low : low + (ValueAt(rank + 1) - low) * share;
+}
+
+std::size_t Sketch::BucketOf(std::int64_t value) {
+  const auto bits = static_cast<std::uint64_t>(value);
+  const int shift = std::max(0, static_cast<int>(std::bit_width(bits)) - kBits);
+  return static_cast<std::size_t>(shift) * kHalf + static_cast<std::size_t>(bits >> shift);
+}
+
+double Sketch::MiddleOf(std::size_t bucket) {
+  if (bucket < 2 * kHalf) return static_cast<double>(bucket);
+  const std::size_t shift = bucket / kHalf - 1;
+  const double low = std::ldexp(static_cast<double>(bucket - shift * kHalf), static_cast<int>(shift));
+  return low + (std::ldexp(1.0, static_cast<int>(shift)) - 1) / 2;
+}
+
+// Joins equal entries; if that frees less than half of them, goes over to buckets.
+void Sketch::MakeRoom() {
+  SortEntries();
+  if (entries_.size() > kExactEntries / 2) UseBuckets();
+}
+
+void Sketch::UseBuckets() {
+  buckets_.resize(BucketOf(std::numeric_limits<std::int64_t>::max()) + 1);
+  for (const auto& [value, weight] : entries_) AddToBucket(value, weight);
+  entries_ = {};
+}
+
+void Sketch::AddToBucket(std::int64_t value, std::int64_t weight) {
+  buckets_[BucketOf(value)] += weight;
+}
+
+void Sketch::SortEntries() const {
+  std::sort(entries_.begin(), entries_.end());
+  std::size_t kept = 0;
+  for (std::size_t i = 1; i < entries_.size(); ++i) {
+    if (entries_[i].first == entries_[kept].first) {
+      entries_[kept].second += entries_[i].second;
+    } else {
+      entries_[++kept] = entries_[i];
+    }
+  }
+  if (!entries_.empty()) entries_.resize(kept + 1);
+}
+
+double Sketch::ValueAt(std::int64_t rank) const {
+  std::int64_t passed = 0;
+  if (exact()) {
+    SortEntries();
+    for (const auto& [value, weight] : entries_) {
+      passed += weight;
+      if (rank < passed) return static_cast<double>(value);
+    }
+  } else {
+    for (std::size_t i = 0; i < buckets_.size(); ++i) {
+      passed += buckets_[i];
+      if (rank < passed) {
+        return std::clamp(MiddleOf(i), static_cast<double>(minimum_),
+                          static_cast<double>(maximum_));
+      }
+    }
+  }
+  CHECK(false);
+  return kUndefined;
+}
+
+}  // namespace twin
