@@ -19,11 +19,9 @@ constexpr std::uint64_t PackWord(std::uint32_t low, std::uint32_t high) {
 //   header      id                              [work | kv]          (lengths of the lists)
 //               [preempted | admitted]          [resumed | released]
 //               [padding_rows | rejected]       hits
-//   work        [request | start]               tokens + padded_tokens * 2^31 + phase * 2^62 + emits * 2^63
-//   kv          [request | kind]                [block | other]
-//   preempted   [request | how]                 1
-//   admitted    request                         2
-//   resumed     request                         3
+//   work        [request | start]               tokens + padded_tokens * 2^31 + phase * 2^62 +
+//   emits * 2^63 kv          [request | kind]                [block | other] preempted   [request |
+//   how]                 1 admitted    request                         2 resumed     request 3
 //   released    request                         4
 //   padding     request                         5
 //   rejected    [request | reason]              6

@@ -19,8 +19,7 @@ MeasuredWindow MeasuredWindow::Trimmed(std::uint64_t requests, double head, doub
   return window;
 }
 
-RequestTracker::RequestTracker(const TrackerConfig& config,
-                               std::span<RunListener* const> listeners)
+RequestTracker::RequestTracker(const TrackerConfig& config, std::span<RunListener* const> listeners)
     : config_(config), listeners_(listeners.begin(), listeners.end()) {}
 
 void RequestTracker::OnInstant(const Instant& instant) {
@@ -119,7 +118,8 @@ void RequestTracker::TakeException(TimePoint now, const ItemOutcome& outcome) {
 
 inline void RequestTracker::Emit(TimePoint now, RequestLife& life) {
   // Issued before its end was known; the token is dropped.
-  if (life.status == RequestStatus::kCompleted) [[unlikely]] return;
+  if (life.status == RequestStatus::kCompleted) [[unlikely]]
+    return;
   ++life.output_tokens;
   if (config_.delivery == Delivery::kBatchEnd) return;
   if (life.last_token == kTimeNever) [[unlikely]] {

@@ -49,6 +49,12 @@ class RequestTracker : public RunObserver {
   [[nodiscard]] std::int64_t live() const { return static_cast<std::int64_t>(tracks_.size()); }
   [[nodiscard]] const Load& load() const { return load_; }
 
+  // Calls visit(const RequestLife&) for each of them, in order of arrival.
+  template <class Visit>
+  void ForEachLive(Visit visit) const {
+    tracks_.ForEach([&](RequestId, const Track& track) { visit(track.life); });
+  }
+
  private:
   // A life, and what is needed to follow it.
   struct Track {

@@ -1,4 +1,5 @@
-// What a run looks like request by request and step by step, once instants and plans are put together.
+// What a run looks like request by request and step by step, once instants and plans are put
+// together.
 #pragma once
 
 #include <cstdint>

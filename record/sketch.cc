@@ -34,6 +34,7 @@ void Sketch::Insert(std::int64_t value, std::int64_t weight) {
     entries_.back().second += weight;
   } else {
     entries_.emplace_back(value, weight);
+    sorted_ = false;
     if (entries_.size() > kExactEntries) MakeRoom();
   }
 }
@@ -48,6 +49,7 @@ void Sketch::Merge(const Sketch& other) {
   sum_of_squares_ += other.sum_of_squares_;
   if (exact() && other.exact()) {
     entries_.insert(entries_.end(), other.entries_.begin(), other.entries_.end());
+    sorted_ = false;
     if (entries_.size() > kExactEntries) MakeRoom();
     return;
   }
@@ -69,13 +71,9 @@ double Sketch::deviation() const {
   return static_cast<double>(std::sqrt(std::max(variance, Real{0})));
 }
 
-double Sketch::minimum() const {
-  return count_ == 0 ? kUndefined : static_cast<double>(minimum_);
-}
+double Sketch::minimum() const { return count_ == 0 ? kUndefined : static_cast<double>(minimum_); }
 
-double Sketch::maximum() const {
-  return count_ == 0 ? kUndefined : static_cast<double>(maximum_);
-}
+double Sketch::maximum() const { return count_ == 0 ? kUndefined : static_cast<double>(maximum_); }
 
 double Sketch::Percentile(double q) const {
   CHECK(q >= 0 && q <= 1);
@@ -97,7 +95,8 @@ std::size_t Sketch::BucketOf(std::int64_t value) {
 double Sketch::MiddleOf(std::size_t bucket) {
   if (bucket < 2 * kHalf) return static_cast<double>(bucket);
   const std::size_t shift = bucket / kHalf - 1;
-  const double low = std::ldexp(static_cast<double>(bucket - shift * kHalf), static_cast<int>(shift));
+  const double low =
+      std::ldexp(static_cast<double>(bucket - shift * kHalf), static_cast<int>(shift));
   return low + (std::ldexp(1.0, static_cast<int>(shift)) - 1) / 2;
 }
 
@@ -118,6 +117,7 @@ void Sketch::AddToBucket(std::int64_t value, std::int64_t weight) {
 }
 
 void Sketch::SortEntries() const {
+  if (sorted_) return;
   std::sort(entries_.begin(), entries_.end());
   std::size_t kept = 0;
   for (std::size_t i = 1; i < entries_.size(); ++i) {
@@ -128,6 +128,7 @@ void Sketch::SortEntries() const {
     }
   }
   if (!entries_.empty()) entries_.resize(kept + 1);
+  sorted_ = true;
 }
 
 double Sketch::ValueAt(std::int64_t rank) const {

@@ -39,7 +39,8 @@ class Sketch {
   [[nodiscard]] double deviation() const;  // of the population, numpy's std
   [[nodiscard]] double minimum() const;
   [[nodiscard]] double maximum() const;
-  // REQUIRES: 0 <= q <= 1. Cost: sorts the entries, or passes over the buckets.
+  // REQUIRES: 0 <= q <= 1. Cost: passes over the entries (the first time: sorts
+  // them) or over the buckets.
   [[nodiscard]] double Percentile(double q) const;
 
  private:
@@ -58,6 +59,7 @@ class Sketch {
 
   // Sorting and joining equal values changes no answer, so that questions may do it.
   mutable std::vector<Entry> entries_;
+  mutable bool sorted_ = true;
   std::vector<std::int64_t> buckets_;  // weights; empty while exact
   std::int64_t count_ = 0;
   Wide sum_ = 0;

@@ -1,0 +1,116 @@
+#include "record/metrics_collector.h"
+
+#include <algorithm>
+#include <limits>
+#include <string>
+
+namespace twin {
+namespace {
+
+double Ratio(double numerator, double denominator) {
+  return denominator > 0 ? numerator / denominator : std::numeric_limits<double>::quiet_NaN();
+}
+
+double Ratio(std::int64_t numerator, std::int64_t denominator) {
+  return Ratio(static_cast<double>(numerator), static_cast<double>(denominator));
+}
+
+}  // namespace
+
+void MetricsCollector::OnArrived(TimePoint now, const RequestLife& life) {
+  use_.until = now;
+  if (!life.measured) return;
+  requests_.Arrive(life);
+  if (config_.by_tenant) Tenant(life.tenant).Arrive(life);
+}
+
+void MetricsCollector::OnGaps(TimePoint /*now*/, Duration gap, std::int64_t count) {
+  itl_.Insert(gap.count(), count);
+  if (gap > config_.stall_threshold) stalls_ += count;
+}
+
+void MetricsCollector::OnStepEnded(const EndedStep& step) {
+  const StepTotals& totals = step.plan.totals;
+  ++work_.steps;
+  work_.prefill_tokens += totals.prefill_tokens;
+  work_.decode_tokens += totals.decode_items;
+  work_.padding_tokens += totals.padding_tokens;
+  work_.recomputed_tokens += step.recomputed_tokens;
+  work_.sequences += static_cast<std::int64_t>(step.plan.work.size());
+  for (const Preemption& preemption : step.plan.preempted) {
+    ++(preemption.how == Preemption::How::kSwap ? work_.swaps : work_.recomputes);
+  }
+  const TimePoint begin = std::max(step.started, work_.busy_until);
+  work_.busy += std::max(step.finished - begin, Duration{0});
+  work_.busy_until = std::max(work_.busy_until, step.finished);
+}
+
+void MetricsCollector::OnLoad(TimePoint from, TimePoint to, const Load& load) {
+  const double seconds = Seconds(to - from);
+  use_.seconds += seconds;
+  use_.waiting += seconds * load.waiting;
+  use_.running += seconds * load.running;
+  use_.swapped += seconds * load.swapped;
+  use_.blocks += seconds * load.used_blocks;
+  use_.peak.waiting = std::max(use_.peak.waiting, load.waiting);
+  use_.peak.running = std::max(use_.peak.running, load.running);
+  use_.peak.swapped = std::max(use_.peak.swapped, load.swapped);
+  use_.peak.used_blocks = std::max(use_.peak.used_blocks, load.used_blocks);
+  use_.until = to;
+}
+
+void MetricsCollector::OnEnded(const RequestLife& life) {
+  if (!life.measured) return;
+  requests_.End(life);
+  if (config_.by_tenant) Tenant(life.tenant).End(life);
+}
+
+Summary MetricsCollector::Summarise() const {
+  Summary summary;
+  requests_.SummariseCounts(summary, "");
+  requests_.SummariseLatencies(summary, "", &itl_);
+  summary.Set("stalls", stalls_);
+  SummariseWork(summary);
+  SummariseUse(summary);
+  for (const auto& [tenant, metrics] : tenants_) {
+    const std::string prefix = "tenant_" + std::to_string(tenant) + "_";
+    metrics.SummariseCounts(summary, prefix);
+    metrics.SummariseLatencies(summary, prefix, nullptr);
+  }
+  return summary;
+}
+
+RequestMetrics& MetricsCollector::Tenant(std::uint32_t tenant) {
+  return tenants_.try_emplace(tenant, config_.goal).first->second;
+}
+
+void MetricsCollector::SummariseWork(Summary& summary) const {
+  const std::int64_t computed = work_.prefill_tokens + work_.decode_tokens;
+  const std::int64_t charged = computed + work_.padding_tokens;
+  summary.Set("steps", work_.steps);
+  summary.Set("preemptions", work_.recomputes + work_.swaps);
+  summary.Set("recomputes", work_.recomputes);
+  summary.Set("swaps", work_.swaps);
+  summary.Set("computed_prefill_tokens", work_.prefill_tokens);
+  summary.Set("computed_decode_tokens", work_.decode_tokens);
+  summary.Set("recomputed_tokens", work_.recomputed_tokens);
+  summary.Set("preemption_overhead", Ratio(work_.recomputed_tokens, computed));
+  summary.Set("padding_share", Ratio(work_.padding_tokens, charged));
+  summary.Set("mean_batch_tokens", Ratio(charged, work_.steps));
+  summary.Set("mean_batch_sequences", Ratio(work_.sequences, work_.steps));
+}
+
+void MetricsCollector::SummariseUse(Summary& summary) const {
+  const double blocks = config_.kv_blocks;
+  summary.Set("simulated_seconds", Seconds(use_.until));
+  summary.Set("busy_share", Ratio(Seconds(work_.busy), use_.seconds));
+  summary.Set("mean_kv_used_share", Ratio(use_.blocks, use_.seconds * blocks));
+  summary.Set("max_kv_used_share", Ratio(use_.peak.used_blocks, blocks));
+  summary.Set("mean_running", Ratio(use_.running, use_.seconds));
+  summary.Set("max_running", std::int64_t{use_.peak.running});
+  summary.Set("mean_waiting", Ratio(use_.waiting, use_.seconds));
+  summary.Set("max_waiting", std::int64_t{use_.peak.waiting});
+  summary.Set("mean_swapped", Ratio(use_.swapped, use_.seconds));
+}
+
+}  // namespace twin

@@ -1,0 +1,82 @@
+// All metrics of a run, as it goes by.
+#pragma once
+
+#include <cstdint>
+#include <map>
+
+#include "record/request_metrics.h"
+#include "record/run_listener.h"
+#include "record/sketch.h"
+#include "record/summary.h"
+
+namespace twin {
+
+struct MetricsConfig {
+  ServiceGoal goal;
+  Duration stall_threshold = Duration{100'000'000};  // a longer ITL is a stall
+  std::int32_t kv_blocks = 0;                        // usable device blocks
+  bool by_tenant = false;                            // also tell every tenant's metrics
+};
+
+// Requests and gaps count where their request is measured (RequestTracker's window); steps, load
+// and time always. Averages over time run from the first instant to the latest.
+//
+//   preemption overhead  recomputed tokens / computed tokens (padding counts as neither)
+//   busy                 the union of all steps' times, as a share of the run
+//   KV share             blocks held or reserved / usable blocks
+//   stalls               gaps between tokens longer than the threshold
+//
+// Memory: constant, and constant per tenant. Definitions of the others: request_metrics.h.
+class MetricsCollector : public RunListener {
+ public:
+  explicit MetricsCollector(const MetricsConfig& config)
+      : config_(config), requests_(config.goal) {}
+
+  void OnArrived(TimePoint now, const RequestLife& life) override;
+  void OnGaps(TimePoint now, Duration gap, std::int64_t count) override;
+  void OnStepEnded(const EndedStep& step) override;
+  void OnLoad(TimePoint from, TimePoint to, const Load& load) override;
+  void OnEnded(const RequestLife& life) override;
+
+  // Everything up to now, under the names of vLLM's benchmark where it has one.
+  [[nodiscard]] Summary Summarise() const;
+
+ private:
+  // Sums over steps.
+  struct Work {
+    std::int64_t steps = 0;
+    std::int64_t prefill_tokens = 0;
+    std::int64_t decode_tokens = 0;
+    std::int64_t padding_tokens = 0;
+    std::int64_t recomputed_tokens = 0;
+    std::int64_t sequences = 0;
+    std::int64_t recomputes = 0;  // preemptions
+    std::int64_t swaps = 0;
+    Duration busy{0};
+    TimePoint busy_until = TimePoint::min();
+  };
+  // Integrals over time, in seconds, and peaks.
+  struct Use {
+    double seconds = 0;
+    double waiting = 0;
+    double running = 0;
+    double swapped = 0;
+    double blocks = 0;
+    Load peak;
+    TimePoint until = kTimeZero;
+  };
+
+  RequestMetrics& Tenant(std::uint32_t tenant);
+  void SummariseWork(Summary& summary) const;
+  void SummariseUse(Summary& summary) const;
+
+  MetricsConfig config_;
+  RequestMetrics requests_;
+  std::map<std::uint32_t, RequestMetrics> tenants_;
+  Sketch itl_;
+  std::int64_t stalls_ = 0;
+  Work work_;
+  Use use_;
+};
+
+}  // namespace twin

@@ -1,0 +1,123 @@
+#include "record/request_metrics.h"
+
+#include <algorithm>
+#include <limits>
+#include <string>
+
+namespace twin {
+namespace {
+
+double Ratio(double numerator, double denominator) {
+  return denominator > 0 ? numerator / denominator : std::numeric_limits<double>::quiet_NaN();
+}
+
+double Ratio(std::int64_t numerator, double denominator) {
+  return Ratio(static_cast<double>(numerator), denominator);
+}
+
+// Rounded to the nearest nanosecond. REQUIRES: nothing is negative.
+std::int64_t Share(Duration duration, std::int64_t parts) {
+  return (duration.count() + parts / 2) / parts;
+}
+
+void SummariseSketch(Summary& summary, std::string_view prefix, std::string_view metric,
+                     const Sketch& sketch) {
+  const auto set = [&](std::string_view statistic, double nanoseconds) {
+    std::string name(prefix);
+    name.append(statistic).append("_").append(metric).append("_ms");
+    summary.Set(name, nanoseconds * 1e-6);
+  };
+  set("mean", sketch.mean());
+  set("median", sketch.Percentile(0.5));
+  set("std", sketch.deviation());
+  set("min", sketch.minimum());
+  set("p50", sketch.Percentile(0.5));
+  set("p90", sketch.Percentile(0.9));
+  set("p95", sketch.Percentile(0.95));
+  set("p99", sketch.Percentile(0.99));
+  set("max", sketch.maximum());
+}
+
+}  // namespace
+
+bool ServiceGoal::Keeps(const RequestLife& life) const {
+  if (ttft && life.has_tokens() && life.first_token - life.arrival > *ttft) return false;
+  if (e2el && life.ended - life.arrival > *e2el) return false;
+  // Multiplied out, so that no rounding decides.
+  return !tpot || life.output_tokens < 2 ||
+         life.ended - life.first_token <= *tpot * (life.output_tokens - 1);
+}
+
+void RequestMetrics::Arrive(const RequestLife& life) {
+  ++arrived_;
+  first_arrival_ = std::min(first_arrival_, life.arrival);
+}
+
+void RequestMetrics::End(const RequestLife& life) {
+  if (life.status != RequestStatus::kCompleted) {
+    ++(life.status == RequestStatus::kRejected ? rejected_ : cancelled_);
+    return;
+  }
+  ++completed_;
+  last_completion_ = std::max(last_completion_, life.ended);
+  input_tokens_ += life.prompt_tokens;
+  output_tokens_ += life.output_tokens;
+  cached_tokens_ += life.cached_tokens;
+  if (goal_.any() && goal_.Keeps(life)) ++good_;
+  const Duration latency = life.ended - life.arrival;
+  e2el_.Insert(latency.count());
+  if (life.scheduled != kTimeNever) queue_.Insert((life.scheduled - life.arrival).count());
+  if (!life.has_tokens()) return;
+  ttft_.Insert((life.first_token - life.arrival).count());
+  normalized_.Insert(Share(latency, life.output_tokens));
+  if (life.output_tokens < 2) return;
+  tpot_.Insert(Share(life.ended - life.first_token, life.output_tokens - 1));
+  longest_itl_.Insert(life.longest_gap.count());
+}
+
+double RequestMetrics::duration_seconds() const {
+  return completed_ == 0 ? 0 : Seconds(last_completion_ - first_arrival_);
+}
+
+void RequestMetrics::SummariseCounts(Summary& summary, std::string_view prefix) const {
+  const auto set = [&](std::string_view name, SummaryValue value) {
+    summary.Set(std::string(prefix).append(name), std::move(value));
+  };
+  const std::int64_t ended = completed_ + rejected_ + cancelled_;
+  const double duration = duration_seconds();
+  set("requests", ended);
+  set("completed", completed_);
+  set("rejected", rejected_);
+  set("cancelled", cancelled_);
+  set("unfinished", arrived_ - ended);
+  set("duration_seconds", duration);
+  set("total_input_tokens", input_tokens_);
+  set("total_output_tokens", output_tokens_);
+  set("request_throughput", Ratio(completed_, duration));
+  set("output_throughput", Ratio(output_tokens_, duration));
+  set("total_token_throughput", Ratio(input_tokens_ + output_tokens_, duration));
+  if (goal_.any()) {
+    set("request_goodput", Ratio(good_, duration));
+    set("slo_attainment", Ratio(good_, static_cast<double>(ended)));
+  }
+  set("prefix_hit_share", Ratio(cached_tokens_, static_cast<double>(input_tokens_)));
+}
+
+void RequestMetrics::SummariseLatencies(Summary& summary, std::string_view prefix,
+                                        const Sketch* itl) const {
+  SummariseSketch(summary, prefix, "ttft", ttft_);
+  SummariseSketch(summary, prefix, "tpot", tpot_);
+  if (itl != nullptr) SummariseSketch(summary, prefix, "itl", *itl);
+  SummariseSketch(summary, prefix, "e2el", e2el_);
+  SummariseSketch(summary, prefix, "queue", queue_);
+  SummariseSketch(summary, prefix, "longest_itl", longest_itl_);
+  const auto set = [&](std::string_view statistic, double nanoseconds) {
+    const std::string name(statistic);
+    summary.Set(std::string(prefix) + name + "_normalized_ms_per_token", nanoseconds * 1e-6);
+  };
+  set("mean", normalized_.mean());
+  set("p50", normalized_.Percentile(0.5));
+  set("p99", normalized_.Percentile(0.99));
+}
+
+}  // namespace twin

@@ -1,0 +1,70 @@
+// What clients experienced: the latency metrics of a group of requests.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "record/run_listener.h"
+#include "record/sketch.h"
+#include "record/summary.h"
+
+namespace twin {
+
+// Bounds that a request must keep to count as good, each inclusive; none set: no goodput is told.
+// A request with one token has no TPOT and keeps any bound on it.
+struct ServiceGoal {
+  std::optional<Duration> ttft;
+  std::optional<Duration> tpot;
+  std::optional<Duration> e2el;
+
+  [[nodiscard]] bool any() const { return ttft || tpot || e2el; }
+  // REQUIRES: the request completed.
+  [[nodiscard]] bool Keeps(const RequestLife& life) const;
+};
+
+// Let a = arrival, s = first time scheduled, f = first token, c = completion, n = output tokens.
+//
+//   queue = s - a    ttft = f - a    e2el = c - a    normalized = (c - a) / n
+//   tpot = (c - f) / (n - 1), undefined for n = 1    longest ITL = the longest gap of a request
+//
+// Rejected and cancelled requests are counted and appear in no latency; they break the goal.
+// Throughput divides by last completion - first arrival.
+class RequestMetrics {
+ public:
+  explicit RequestMetrics(const ServiceGoal& goal) : goal_(goal) {}
+
+  void Arrive(const RequestLife& life);
+  // REQUIRES: the request arrived and has ended.
+  void End(const RequestLife& life);
+
+  [[nodiscard]] std::int64_t completed() const { return completed_; }
+  // Last completion - first arrival in seconds; 0 before the first completion.
+  [[nodiscard]] double duration_seconds() const;
+
+  // Counts, tokens, throughput, goodput; every name begins with `prefix`.
+  void SummariseCounts(Summary& summary, std::string_view prefix) const;
+  // Statistics of the latencies. `itl` pools the gaps of all requests; nullptr where it is unknown.
+  void SummariseLatencies(Summary& summary, std::string_view prefix, const Sketch* itl) const;
+
+ private:
+  ServiceGoal goal_;
+  std::int64_t arrived_ = 0;
+  std::int64_t completed_ = 0;
+  std::int64_t rejected_ = 0;
+  std::int64_t cancelled_ = 0;
+  std::int64_t good_ = 0;
+  std::int64_t input_tokens_ = 0;
+  std::int64_t output_tokens_ = 0;
+  std::int64_t cached_tokens_ = 0;
+  TimePoint first_arrival_ = kTimeNever;
+  TimePoint last_completion_ = TimePoint::min();
+  Sketch queue_;
+  Sketch ttft_;
+  Sketch tpot_;
+  Sketch e2el_;
+  Sketch normalized_;
+  Sketch longest_itl_;
+};
+
+}  // namespace twin

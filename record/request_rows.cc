@@ -1,0 +1,55 @@
+#include "record/request_rows.h"
+
+#include <cstddef>
+#include <ostream>
+
+namespace twin {
+namespace {
+
+void AddTime(CsvLine& line, TimePoint time) {
+  if (time == kTimeNever) {
+    line.Nothing();
+  } else {
+    line.Seconds(time);
+  }
+}
+
+void AddDuration(CsvLine& line, bool defined, Duration duration) {
+  if (defined) {
+    line.Milliseconds(duration);
+  } else {
+    line.Nothing();
+  }
+}
+
+}  // namespace
+
+RequestRows::RequestRows(std::ostream& out) : out_(out) {
+  out_ << "request,tenant,priority,arrival_s,scheduled_s,first_token_s,finished_s,prompt_tokens,"
+          "output_tokens,cached_tokens,preemptions,queue_ms,ttft_ms,tpot_ms,e2el_ms,max_itl_ms,"
+          "status\n";
+}
+
+void RequestRows::Write(const RequestLife& life) {
+  constexpr const char* kStatus[] = {"waiting",   "running",  "swapped",
+                                     "completed", "rejected", "cancelled"};
+  const bool completed = life.status == RequestStatus::kCompleted;
+  const bool paced = life.output_tokens > 1 && life.has_tokens();
+  line_.Count(Index(life.id)).Count(life.tenant).Count(life.priority).Seconds(life.arrival);
+  AddTime(line_, life.scheduled);
+  AddTime(line_, life.first_token);
+  AddTime(line_, completed ? life.ended : kTimeNever);
+  line_.Count(life.prompt_tokens).Count(life.output_tokens).Count(life.cached_tokens);
+  line_.Count(life.preemptions);
+  AddDuration(line_, life.scheduled != kTimeNever, life.scheduled - life.arrival);
+  AddDuration(line_, life.has_tokens(), life.first_token - life.arrival);
+  const std::int64_t gaps = paced ? life.output_tokens - 1 : 1;
+  AddDuration(line_, completed && paced,
+              Duration{((life.ended - life.first_token).count() + gaps / 2) / gaps});
+  AddDuration(line_, completed, life.ended - life.arrival);
+  AddDuration(line_, paced, life.longest_gap);
+  line_.Word(kStatus[static_cast<std::size_t>(life.status)]);
+  line_.WriteTo(out_);
+}
+
+}  // namespace twin

@@ -1,0 +1,111 @@
+#include "record/series.h"
+
+#include <algorithm>
+#include <ostream>
+
+#include "core/check.h"
+#include "record/csv_line.h"
+
+namespace twin {
+
+Series::Series(const SeriesConfig& config) : config_(config), interval_(config.interval) {
+  CHECK(config.interval > Duration{0});
+  CHECK(config.points_max >= 2 && config.points_max % 2 == 0);
+  windows_.reserve(config.points_max);
+}
+
+void Series::OnArrived(TimePoint now, const RequestLife& /*life*/) { ++At(now).arrivals; }
+
+void Series::OnStepEnded(const EndedStep& step) {
+  const StepTotals& totals = step.plan.totals;
+  Window& window = At(step.finished);
+  ++window.steps;
+  window.prefill_tokens += totals.prefill_tokens;
+  window.decode_tokens += totals.decode_items;
+  window.padding_tokens += totals.padding_tokens;
+}
+
+void Series::OnLoad(TimePoint from, TimePoint to, const Load& load) {
+  // The last window first, so that the interval is settled before the pieces are cut.
+  At(to - Duration{1});
+  while (from < to) {
+    Window& window = At(from);
+    const TimePoint window_end = kTimeZero + (from.time_since_epoch() / interval_ + 1) * interval_;
+    const TimePoint end = std::min(to, window_end);
+    const double seconds = Seconds(end - from);
+    window.observed += seconds;
+    window.waiting += seconds * load.waiting;
+    window.running += seconds * load.running;
+    window.swapped += seconds * load.swapped;
+    window.blocks += seconds * load.used_blocks;
+    from = end;
+  }
+}
+
+void Series::OnEnded(const RequestLife& life) {
+  if (life.status == RequestStatus::kCompleted) ++At(life.ended).completions;
+}
+
+void Series::WriteTo(std::ostream& out) const {
+  out << "time_s,waiting,running,swapped,kv_used_share,prefill_tokens_per_s,decode_tokens_per_s,"
+         "mean_batch_tokens,arrivals,completions\n";
+  CsvLine line;
+  for (std::size_t i = 0; i < windows_.size(); ++i) {
+    const Window& window = windows_[i];
+    const auto add_ratio = [&line](double sum, double over) {
+      if (over > 0) {
+        line.Number(sum / over);
+      } else {
+        line.Nothing();
+      }
+    };
+    line.Seconds(kTimeZero + static_cast<std::int64_t>(i) * interval_);
+    add_ratio(window.waiting, window.observed);
+    add_ratio(window.running, window.observed);
+    add_ratio(window.swapped, window.observed);
+    add_ratio(window.blocks, window.observed * config_.kv_blocks);
+    add_ratio(static_cast<double>(window.prefill_tokens), window.observed);
+    add_ratio(static_cast<double>(window.decode_tokens), window.observed);
+    const std::int64_t tokens =
+        window.prefill_tokens + window.decode_tokens + window.padding_tokens;
+    add_ratio(static_cast<double>(tokens), static_cast<double>(window.steps));
+    line.Count(window.arrivals).Count(window.completions).WriteTo(out);
+  }
+}
+
+Series::Window& Series::At(TimePoint time) {
+  CHECK(time >= kTimeZero);
+  while (time.time_since_epoch() / interval_ >= static_cast<std::int64_t>(config_.points_max)) {
+    DoubleInterval();
+  }
+  const auto index = static_cast<std::size_t>(time.time_since_epoch() / interval_);
+  if (index >= windows_.size()) windows_.resize(index + 1);
+  return windows_[index];
+}
+
+void Series::DoubleInterval() {
+  const std::size_t kept = (windows_.size() + 1) / 2;
+  for (std::size_t i = 0; i < kept; ++i) {
+    Window joined = windows_[2 * i];
+    if (2 * i + 1 < windows_.size()) joined.Join(windows_[2 * i + 1]);
+    windows_[i] = joined;
+  }
+  windows_.resize(kept);
+  interval_ *= 2;
+}
+
+void Series::Window::Join(const Window& other) {
+  observed += other.observed;
+  waiting += other.waiting;
+  running += other.running;
+  swapped += other.swapped;
+  blocks += other.blocks;
+  steps += other.steps;
+  prefill_tokens += other.prefill_tokens;
+  decode_tokens += other.decode_tokens;
+  padding_tokens += other.padding_tokens;
+  arrivals += other.arrivals;
+  completions += other.completions;
+}
+
+}  // namespace twin

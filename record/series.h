@@ -1,0 +1,66 @@
+// series.csv: the run over time, at a fixed interval.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <iosfwd>
+#include <vector>
+
+#include "record/run_listener.h"
+
+namespace twin {
+
+struct SeriesConfig {
+  Duration interval = Duration{1'000'000'000};  // > 0; at first
+  std::size_t points_max = 2048;                // >= 2 and even
+  std::int32_t kv_blocks = 0;                   // usable device blocks
+};
+
+// Windows [k * interval, (k + 1) * interval) from the start of the run. When the run outgrows
+// points_max windows, neighbours are joined and the interval doubles, so memory is bounded; the
+// result is the same as if the longer interval had been asked for.
+class Series : public RunListener {
+ public:
+  explicit Series(const SeriesConfig& config);
+
+  void OnArrived(TimePoint now, const RequestLife& life) override;
+  void OnStepEnded(const EndedStep& step) override;
+  void OnLoad(TimePoint from, TimePoint to, const Load& load) override;
+  void OnEnded(const RequestLife& life) override;
+
+  // Columns: time_s (the window's begin), then of the window: mean waiting, running, swapped and
+  // kv_used_share over the observed part of it, prefill_tokens_per_s and decode_tokens_per_s
+  // (counted when their step ends), mean_batch_tokens (empty without steps), arrivals (told to the
+  // engine), completions. The last window's rates are over the part that was observed.
+  void WriteTo(std::ostream& out) const;
+
+  [[nodiscard]] Duration interval() const { return interval_; }
+  [[nodiscard]] std::size_t points() const { return windows_.size(); }
+
+ private:
+  struct Window {
+    double observed = 0;  // seconds; the next four are integrals over it
+    double waiting = 0;
+    double running = 0;
+    double swapped = 0;
+    double blocks = 0;
+    std::int64_t steps = 0;
+    std::int64_t prefill_tokens = 0;
+    std::int64_t decode_tokens = 0;
+    std::int64_t padding_tokens = 0;
+    std::int64_t arrivals = 0;
+    std::int64_t completions = 0;
+
+    void Join(const Window& other);
+  };
+
+  // The window that holds `time`, made if need be. REQUIRES: time >= 0.
+  Window& At(TimePoint time);
+  void DoubleInterval();
+
+  SeriesConfig config_;
+  Duration interval_;
+  std::vector<Window> windows_;
+};
+
+}  // namespace twin

@@ -1,0 +1,36 @@
+#include "record/step_rows.h"
+
+#include <cstdint>
+#include <ostream>
+
+namespace twin {
+
+StepRows::StepRows(std::ostream& out) : out_(out) {
+  out_ << "step,planned_at_s,started_s,finished_s,duration_ms,prefill_tokens,decode_tokens,"
+          "padding_tokens,recomputed_tokens,sequences,context_tokens,preempted,free_blocks,running,"
+          "waiting,swapped\n";
+}
+
+void StepRows::OnStepEnded(const EndedStep& step) {
+  const StepPlan& plan = step.plan;
+  const StepTotals& totals = plan.totals;
+  line_.Count(static_cast<std::int64_t>(Index(plan.id)))
+      .Seconds(step.planned)
+      .Seconds(step.started)
+      .Seconds(step.finished)
+      .Milliseconds(step.finished - step.started)
+      .Count(totals.prefill_tokens)
+      .Count(totals.decode_items)
+      .Count(totals.padding_tokens)
+      .Count(step.recomputed_tokens)
+      .Count(static_cast<std::int64_t>(plan.work.size()))
+      .Count(totals.prefill_context_tokens + totals.decode_context_tokens)
+      .Count(static_cast<std::int64_t>(plan.preempted.size()))
+      .Count(plan.free_blocks)
+      .Count(plan.running)
+      .Count(plan.waiting)
+      .Count(plan.swapped)
+      .WriteTo(out_);
+}
+
+}  // namespace twin
