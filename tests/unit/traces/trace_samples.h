@@ -1,0 +1,65 @@
+// Samples and shorthands that the tests of the trace layer share.
+#pragma once
+
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/traced_request.h"
+#include "traces/trace_format.h"
+
+namespace twin {
+
+inline std::string SamplePath(const std::string& name) {
+  return std::string(TWIN_SOURCE_DIR) + "/traces/samples/" + name;
+}
+
+inline std::string ReadText(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+inline std::vector<TracedRequest> ReadAll(RequestStream& stream) {
+  std::vector<TracedRequest> requests;
+  TracedRequest request;
+  while (stream.Next(request)) requests.push_back(request);
+  return requests;
+}
+
+inline std::unique_ptr<TraceReader> OpenText(std::string text, std::string_view format = "",
+                                             const TraceReadOptions& options = {}) {
+  return OpenTrace(std::make_unique<LineReader>("trace", Decompress(MemoryBytes(std::move(text)))),
+                   format, options);
+}
+
+inline std::vector<TracedRequest> ParseText(std::string text, std::string_view format = "",
+                                            const TraceReadOptions& options = {}) {
+  return ReadAll(*OpenText(std::move(text), format, options));
+}
+
+// A directory of this test's own below the system's, removed at the end.
+class ScratchDirectory {
+ public:
+  explicit ScratchDirectory(const std::string& name)
+      : path_(std::filesystem::temp_directory_path() /
+              ("twin_" + name + "_" + std::to_string(reinterpret_cast<std::uintptr_t>(this)))) {
+    std::filesystem::create_directories(path_);
+  }
+  ~ScratchDirectory() { std::filesystem::remove_all(path_); }
+  ScratchDirectory(const ScratchDirectory&) = delete;
+  ScratchDirectory& operator=(const ScratchDirectory&) = delete;
+
+  [[nodiscard]] std::string File(const std::string& name) const { return (path_ / name).string(); }
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+}  // namespace twin

@@ -1,0 +1,10 @@
+// The workloads of apex_plus (microsoft/apex_plus, MIT); arrivals restart in every group.
+#pragma once
+
+#include "traces/trace_format.h"
+
+namespace twin {
+
+const TraceFormat& ApexPlusFormat();
+
+}  // namespace twin

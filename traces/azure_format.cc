@@ -1,0 +1,31 @@
+#include "traces/azure_format.h"
+
+#include "traces/csv_trace_reader.h"
+
+namespace twin {
+namespace {
+
+constexpr CsvColumn kOriginal[] = {
+    {"TIMESTAMP", ColumnMeaning::kTimestamp},
+    {"ContextTokens", ColumnMeaning::kPromptTokens},
+    {"GeneratedTokens", ColumnMeaning::kOutputTokens},
+};
+constexpr CsvColumn kSeconds[] = {
+    {"arrival_s", ColumnMeaning::kArrivalSeconds},
+    {"prompt_tokens", ColumnMeaning::kPromptTokens},
+    {"output_tokens", ColumnMeaning::kOutputTokens},
+};
+constexpr CsvLayout kLayouts[] = {
+    {kOriginal},
+    {kSeconds},
+};
+
+}  // namespace
+
+const TraceFormat& AzureFormat() {
+  static const TraceFormat format = CsvFormat(
+      "azure", "Azure LLM inference 2023/2024: TIMESTAMP,ContextTokens,GeneratedTokens", kLayouts);
+  return format;
+}
+
+}  // namespace twin

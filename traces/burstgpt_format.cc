@@ -1,0 +1,31 @@
+#include "traces/burstgpt_format.h"
+
+#include "traces/csv_trace_reader.h"
+
+namespace twin {
+namespace {
+
+constexpr CsvColumn kColumns[] = {
+    {"Timestamp", ColumnMeaning::kArrivalSeconds},
+    {"Session ID", ColumnMeaning::kUnused, false},
+    {"Elapsed time", ColumnMeaning::kUnused, false},
+    {"Model", ColumnMeaning::kLabel},
+    {"Request tokens", ColumnMeaning::kPromptTokens},
+    {"Response tokens", ColumnMeaning::kOutputTokens},
+    {"Total tokens", ColumnMeaning::kUnused},
+    {"Log Type", ColumnMeaning::kLabel},
+};
+constexpr CsvLayout kLayouts[] = {
+    {kColumns, /*zero_output_is_failure=*/true},
+};
+
+}  // namespace
+
+const TraceFormat& BurstGptFormat() {
+  static const TraceFormat format = CsvFormat(
+      "burstgpt", "BurstGPT: Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type",
+      kLayouts);
+  return format;
+}
+
+}  // namespace twin

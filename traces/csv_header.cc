@@ -1,0 +1,109 @@
+#include "traces/csv_header.h"
+
+#include <algorithm>
+
+namespace twin {
+namespace {
+
+const CsvColumn* FindColumn(const CsvLayout& layout, std::string_view name) {
+  const auto found = std::find_if(layout.columns.begin(), layout.columns.end(),
+                                  [&](const CsvColumn& column) { return column.name == name; });
+  return found == layout.columns.end() ? nullptr : &*found;
+}
+
+std::size_t KnownColumns(const CsvLayout& layout, const std::vector<std::string_view>& names) {
+  return static_cast<std::size_t>(std::count_if(
+      names.begin(), names.end(), [&](auto name) { return FindColumn(layout, name) != nullptr; }));
+}
+
+bool HasTwice(const std::vector<std::string_view>& names, std::string_view name) {
+  return std::count(names.begin(), names.end(), name) > 1;
+}
+
+bool Fits(const CsvLayout& layout, const std::vector<std::string_view>& names) {
+  if (KnownColumns(layout, names) != names.size()) return false;
+  for (const std::string_view name : names) {
+    if (HasTwice(names, name)) return false;
+  }
+  return std::all_of(layout.columns.begin(), layout.columns.end(), [&](const CsvColumn& column) {
+    return !column.required || std::find(names.begin(), names.end(), column.name) != names.end();
+  });
+}
+
+std::string ColumnList(const CsvLayout& layout) {
+  std::string list;
+  for (const CsvColumn& column : layout.columns) {
+    if (!list.empty()) list += ", ";
+    list += column.required ? std::string(column.name) : "[" + std::string(column.name) + "]";
+  }
+  return list;
+}
+
+[[noreturn]] void RefuseHeader(const LineReader& lines, std::span<const CsvLayout> layouts,
+                               const std::vector<std::string_view>& names) {
+  const CsvLayout& nearest =
+      *std::max_element(layouts.begin(), layouts.end(), [&](const auto& a, const auto& b) {
+        return KnownColumns(a, names) < KnownColumns(b, names);
+      });
+  const std::string allowed = "the columns " + ColumnList(nearest) + " ([] = optional)";
+  for (const std::string_view name : names) {
+    if (FindColumn(nearest, name) == nullptr) lines.RefuseField("header", name, allowed);
+    if (HasTwice(names, name)) lines.RefuseField("header", name, "each column once");
+  }
+  for (const CsvColumn& column : nearest.columns) {
+    if (column.required && std::find(names.begin(), names.end(), column.name) == names.end()) {
+      lines.Refuse("header: column '" + std::string(column.name) +
+                   "' is missing; allowed: " + allowed);
+    }
+  }
+  lines.Refuse("header: unusable; allowed: " + allowed);
+}
+
+}  // namespace
+
+void SplitCsvLine(std::string_view line, std::vector<std::string_view>& parts) {
+  parts.clear();
+  while (true) {
+    const std::size_t comma = line.find(',');
+    parts.push_back(line.substr(0, comma));
+    if (comma == std::string_view::npos) return;
+    line.remove_prefix(comma + 1);
+  }
+}
+
+bool CsvHeader::Has(ColumnMeaning meaning) const {
+  return std::any_of(columns.begin(), columns.end(),
+                     [&](const CsvColumn* column) { return column->meaning == meaning; });
+}
+
+const CsvLayout* MatchCsvHeader(std::span<const CsvLayout> layouts, std::string_view header) {
+  std::vector<std::string_view> names;
+  SplitCsvLine(header, names);
+  const auto found = std::find_if(layouts.begin(), layouts.end(),
+                                  [&](const CsvLayout& layout) { return Fits(layout, names); });
+  return found == layouts.end() ? nullptr : &*found;
+}
+
+std::size_t KnownCsvColumns(std::span<const CsvLayout> layouts, std::string_view header) {
+  std::vector<std::string_view> names;
+  SplitCsvLine(header, names);
+  std::size_t best = 0;
+  for (const CsvLayout& layout : layouts) best = std::max(best, KnownColumns(layout, names));
+  return best;
+}
+
+CsvHeader ReadCsvHeader(LineReader& lines, std::span<const CsvLayout> layouts) {
+  std::string_view line;
+  if (!lines.Next(line)) lines.Refuse("header: the file is empty; allowed: a header line");
+  std::vector<std::string_view> names;
+  SplitCsvLine(line, names);
+  CsvHeader header;
+  header.layout = MatchCsvHeader(layouts, line);
+  if (header.layout == nullptr) RefuseHeader(lines, layouts, names);
+  for (const std::string_view name : names) {
+    header.columns.push_back(FindColumn(*header.layout, name));
+  }
+  return header;
+}
+
+}  // namespace twin

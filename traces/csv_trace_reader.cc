@@ -1,0 +1,281 @@
+#include "traces/csv_trace_reader.h"
+
+#include <algorithm>
+#include <charconv>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/input_error.h"
+#include "traces/arrival_order.h"
+#include "traces/csv_header.h"
+#include "traces/field.h"
+#include "traces/prefix_rules.h"
+
+namespace twin {
+namespace {
+
+bool EqualText(std::string_view a, std::string_view b) {
+  if (a == b) return true;
+  double x = 0;
+  double y = 0;
+  const auto whole = [](std::string_view text, double& value) {
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    return error == std::errc() && end == text.data() + text.size();
+  };
+  return whole(a, x) && whole(b, y) && x == y;
+}
+
+class CsvTraceReader final : public TraceReader {
+ public:
+  CsvTraceReader(std::unique_ptr<LineReader> lines, std::span<const CsvLayout> layouts,
+                 const TraceReadOptions& options)
+      : lines_(std::move(lines)), header_(ReadCsvHeader(*lines_, layouts)), options_(options) {
+    has_arrivals_ = header_.Has(ColumnMeaning::kArrivalSeconds) ||
+                    header_.Has(ColumnMeaning::kArrivalNs) ||
+                    header_.Has(ColumnMeaning::kTimestamp);
+    for (const ColumnFilter& filter : options.filters) filter_columns_.push_back(Find(filter));
+  }
+
+  bool Next(TracedRequest& request) override {
+    while (ReadRow()) {
+      if (!Passes()) {
+        ++counts_.filtered;
+        continue;
+      }
+      if (!Parse(request)) {
+        ++counts_.skipped_failures;
+        continue;
+      }
+      ++counts_.requests;
+      return true;
+    }
+    if (counts_.requests == 0) RefuseNothing();
+    return false;
+  }
+
+  [[nodiscard]] bool has_arrivals() const override { return has_arrivals_; }
+  [[nodiscard]] const TraceReadCounts& counts() const override { return counts_; }
+  [[nodiscard]] const LineReader& lines() const override { return *lines_; }
+
+ private:
+  std::size_t Find(const ColumnFilter& filter) const {
+    std::string allowed;
+    for (std::size_t i = 0; i < header_.columns.size(); ++i) {
+      const CsvColumn& column = *header_.columns[i];
+      if (column.meaning != ColumnMeaning::kGroup && column.meaning != ColumnMeaning::kLabel) {
+        continue;
+      }
+      if (column.name == filter.column) return i;
+      allowed += (allowed.empty() ? "the columns " : ", ") + std::string(column.name);
+    }
+    lines_->RefuseField("filter", filter.column, allowed.empty() ? "no filter" : allowed);
+  }
+
+  bool ReadRow() {
+    std::string_view line;
+    if (!lines_->Next(line)) return false;
+    SplitCsvLine(line, parts_);
+    if (parts_.size() < header_.columns.size()) {
+      lines_->Refuse(std::string(header_.columns[parts_.size()]->name) + ": found '" +
+                     Printable(line) + "' with " + std::to_string(parts_.size()) +
+                     " columns, this one is missing; allowed: " +
+                     std::to_string(header_.columns.size()) + " columns");
+    }
+    if (parts_.size() > header_.columns.size()) {
+      lines_->RefuseField(
+          "column " + std::to_string(header_.columns.size() + 1), parts_[header_.columns.size()],
+          "nothing behind the header's " + std::to_string(header_.columns.size()) + " columns");
+    }
+    return true;
+  }
+
+  bool Passes() const {
+    for (std::size_t i = 0; i < filter_columns_.size(); ++i) {
+      if (!EqualText(parts_[filter_columns_[i]], options_.filters[i].value)) return false;
+    }
+    return true;
+  }
+
+  // False: a failed request to be skipped.
+  bool Parse(TracedRequest& request) {
+    request.arrival = kTimeZero;
+    request.max_output_tokens = 0;
+    request.predicted_output_tokens = -1;
+    request.priority = 0;
+    request.tenant = 0;
+    request.session = 0;
+    request.prefix_chunks.clear();
+    request.prefix_chunk_tokens = 0;
+    bool kept = true;
+    for (std::size_t i = 0; i < header_.columns.size(); ++i) {
+      const CsvColumn& column = *header_.columns[i];
+      kept &= Assign({*lines_, column.name, parts_[i]}, column.meaning, request);
+    }
+    if (!kept) return false;
+    if (request.max_output_tokens == 0) request.max_output_tokens = request.output_tokens;
+    CheckWhole(request);
+    return true;
+  }
+
+  bool Assign(const Field& field, ColumnMeaning meaning, TracedRequest& request) {
+    switch (meaning) {
+      case ColumnMeaning::kArrivalSeconds:
+        request.arrival = Arrive(field, ParseSeconds(field));
+        return true;
+      case ColumnMeaning::kArrivalNs:
+        request.arrival = Arrive(field, Duration{ParseInteger(field, 0, kArrivalMax.count())});
+        return true;
+      case ColumnMeaning::kTimestamp:
+        request.arrival = Arrive(field, SinceFirst(field, ParseTimestamp(field)));
+        return true;
+      case ColumnMeaning::kPromptTokens:
+        request.prompt_tokens = ParseTokens(field);
+        return true;
+      case ColumnMeaning::kOutputTokens:
+        return ParseOutput(field, request.output_tokens);
+      default:
+        if (!field.text.empty()) AssignOptional(field, meaning, request);
+        return true;
+    }
+  }
+
+  static void AssignOptional(const Field& field, ColumnMeaning meaning, TracedRequest& request) {
+    switch (meaning) {
+      case ColumnMeaning::kMaxOutputTokens:
+        request.max_output_tokens = ParseTokens(field);
+        return;
+      case ColumnMeaning::kPredictedTokens:
+        request.predicted_output_tokens =
+            static_cast<std::int32_t>(ParseInteger(field, -1, kTokensMax));
+        return;
+      case ColumnMeaning::kPriority:
+        request.priority = static_cast<std::int32_t>(ParseInteger(field, INT32_MIN, INT32_MAX));
+        return;
+      case ColumnMeaning::kTenant:
+        request.tenant = static_cast<std::uint32_t>(ParseInteger(field, 0, UINT32_MAX));
+        return;
+      case ColumnMeaning::kSession:
+        request.session = ParseUnsigned(field);
+        return;
+      case ColumnMeaning::kPrefixChunkTokens:
+        request.prefix_chunk_tokens = static_cast<std::int32_t>(ParseInteger(field, 0, kTokensMax));
+        return;
+      case ColumnMeaning::kPrefixChunks:
+        AssignChunks(field, request);
+        return;
+      default:
+        return;
+    }
+  }
+
+  static void AssignChunks(const Field& field, TracedRequest& request) {
+    std::string_view rest = field.text;
+    while (true) {
+      const std::size_t end = rest.find(';');
+      request.prefix_chunks.push_back(
+          ParseUnsigned({field.lines, field.name, rest.substr(0, end)}));
+      if (end == std::string_view::npos) return;
+      rest.remove_prefix(end + 1);
+    }
+  }
+
+  bool ParseOutput(const Field& field, std::int32_t& output_tokens) const {
+    if (field.text != "0" || !header_.layout->zero_output_is_failure ||
+        options_.failed_rows == FailedRows::kRefuse) {
+      output_tokens = ParseTokens(field);
+      return true;
+    }
+    output_tokens = 1;
+    return options_.failed_rows == FailedRows::kOneToken;
+  }
+
+  Duration SinceFirst(const Field& field, Duration since_epoch) {
+    if (!has_origin_) origin_ = since_epoch;
+    has_origin_ = true;
+    if (since_epoch < origin_) RefuseBackwards(field);
+    return since_epoch - origin_;
+  }
+
+  TimePoint Arrive(const Field& field, Duration arrival) {
+    if (!order_.Accepts(TimePoint{arrival})) RefuseBackwards(field);
+    return TimePoint{arrival};
+  }
+
+  [[noreturn]] void RefuseBackwards(const Field& field) {
+    if (header_.Has(ColumnMeaning::kGroup) && GroupName() != last_group_) {
+      RefuseUnfilteredGroups(field);
+    }
+    order_.Refuse(field);
+  }
+
+  std::string GroupName() const {
+    std::string name;
+    for (std::size_t i = 0; i < header_.columns.size(); ++i) {
+      if (header_.columns[i]->meaning != ColumnMeaning::kGroup) continue;
+      name += (name.empty() ? "" : ",") + std::string(header_.columns[i]->name) + "=" +
+              Printable(parts_[i]);
+    }
+    return name;
+  }
+
+  // Reads on to the end of the file in order to name all groups from here on.
+  [[noreturn]] void RefuseUnfilteredGroups(const Field& field) {
+    constexpr std::size_t kGroupsShown = 12;
+    const std::string where = lines_->name() + ":" + std::to_string(lines_->line_number());
+    const std::string found = Printable(field.text);
+    std::set<std::string> groups{last_group_};
+    do {
+      if (Passes()) groups.insert(GroupName());
+    } while (groups.size() <= kGroupsShown && ReadRow());
+    std::string list;
+    for (const std::string& group : groups) list += (list.empty() ? "" : "; ") + group;
+    if (groups.size() > kGroupsShown) list += "; ...";
+    throw InputError(InputError::Kind::kData, where,
+                     std::string(field.name) + ": found '" + found +
+                         "', earlier than the row before: arrivals restart in every group; "
+                         "allowed: a filter that leaves one of: " +
+                         list);
+  }
+
+  void CheckWhole(const TracedRequest& request) {
+    if (request.max_output_tokens < request.output_tokens) {
+      lines_->RefuseField("max_output_tokens", std::to_string(request.max_output_tokens),
+                          "at least output_tokens, " + std::to_string(request.output_tokens));
+    }
+    CheckPrefixChunks(*lines_, "prefix_chunks", request,
+                      request.prompt_tokens + request.output_tokens);
+    if (header_.Has(ColumnMeaning::kGroup)) last_group_ = GroupName();
+  }
+
+  [[noreturn]] void RefuseNothing() const {
+    if (counts_.filtered > 0) {
+      lines_->Refuse("filter: none of " + std::to_string(counts_.filtered) +
+                     " rows passes; allowed: values that occur");
+    }
+    lines_->Refuse("no request in the file; allowed: at least one row behind the header");
+  }
+
+  std::unique_ptr<LineReader> lines_;
+  CsvHeader header_;
+  TraceReadOptions options_;
+  std::vector<std::size_t> filter_columns_;
+  std::vector<std::string_view> parts_;
+  ArrivalOrder order_;
+  std::string last_group_;
+  Duration origin_{};
+  TraceReadCounts counts_;
+  bool has_origin_ = false;
+  bool has_arrivals_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<TraceReader> OpenCsvTrace(std::unique_ptr<LineReader> lines,
+                                          std::span<const CsvLayout> layouts,
+                                          const TraceReadOptions& options) {
+  return std::make_unique<CsvTraceReader>(std::move(lines), layouts, options);
+}
+
+}  // namespace twin

@@ -1,0 +1,39 @@
+#include "traces/vidur_format.h"
+
+#include "traces/csv_trace_reader.h"
+
+namespace twin {
+namespace {
+
+constexpr CsvColumn kArrivals[] = {
+    {"arrived_at", ColumnMeaning::kArrivalSeconds},
+    {"num_prefill_tokens", ColumnMeaning::kPromptTokens},
+    {"num_decode_tokens", ColumnMeaning::kOutputTokens},
+    {"num_total_tokens", ColumnMeaning::kUnused, false},
+    {"pd_ratio", ColumnMeaning::kUnused, false},
+};
+constexpr CsvColumn kLengths[] = {
+    {"num_prefill_tokens", ColumnMeaning::kPromptTokens},
+    {"num_decode_tokens", ColumnMeaning::kOutputTokens},
+    {"num_total_tokens", ColumnMeaning::kUnused, false},
+    {"pd_ratio", ColumnMeaning::kUnused, false},
+};
+constexpr CsvColumn kPlainLengths[] = {
+    {"prompt_tokens", ColumnMeaning::kPromptTokens},
+    {"output_tokens", ColumnMeaning::kOutputTokens},
+};
+constexpr CsvLayout kLayouts[] = {
+    {kArrivals},
+    {kLengths},
+    {kPlainLengths},
+};
+
+}  // namespace
+
+const TraceFormat& VidurFormat() {
+  static const TraceFormat format =
+      CsvFormat("vidur", "Vidur: [arrived_at,]num_prefill_tokens,num_decode_tokens", kLayouts);
+  return format;
+}
+
+}  // namespace twin
