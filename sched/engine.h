@@ -54,6 +54,8 @@ class Engine {
   void OnCancelled(const RequestCancelled& cancelled);
   void OnArrived(const RequestArrived& arrived);
   void EndSequence(Sequence& sequence);
+  void ReleaseCollected();
+  void ReleaseBlocks(Sequence& sequence);
   void CloseIfDone(Sequence& sequence);
   void CheckPlan(const StepPlan& plan) const;
   [[nodiscard]] StepPlan& Slot(StepId step) { return plans_[Index(step) % plans_.size()]; }
@@ -64,8 +66,9 @@ class Engine {
   PolicyTraits traits_;
   std::int32_t plans_per_instant_max_;
   Census census_;
-  std::vector<StepPlan> plans_;  // a ring, one slot per step that may be in flight
+  std::vector<StepPlan> plans_;        // a ring, one slot per step that may be in flight
   std::vector<KvOperation> releases_;  // by finishes since the last plan, told with the next one
+  std::vector<RequestId> collected_;   // scratch of ReleaseCollected
   StepId next_step_{1};
   StepId oldest_in_flight_{1};
   std::int32_t in_flight_ = 0;

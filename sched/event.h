@@ -38,9 +38,9 @@ struct BlockFilled {
 // A step ran to its end and its tokens are on the host. Steps end in the order of their launch.
 struct StepFinished {
   StepId step{};
-  TimePoint started;                       // when the device began it; the end is the instant's now
-  std::span<const ItemOutcome> outcomes;   // exceptions only, in the order of the plan's work
-  std::span<const BlockFilled> filled;     // in the order of the plan's work
+  TimePoint started;                      // when the device began it; the end is the instant's now
+  std::span<const ItemOutcome> outcomes;  // exceptions only, in the order of the plan's work
+  std::span<const BlockFilled> filled;    // in the order of the plan's work
 };
 
 // The client went away. The engine keeps the request's memory while a step with it is in flight.

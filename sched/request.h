@@ -12,9 +12,9 @@ namespace twin {
 struct Request {
   RequestId id{};
   TimePoint arrival;
-  std::int32_t prompt_tokens = 0;             // >= 1
-  std::int32_t max_output_tokens = 0;         // >= 1
-  std::int32_t priority = 0;                  // smaller = more important
+  std::int32_t prompt_tokens = 0;      // >= 1
+  std::int32_t max_output_tokens = 0;  // >= 1
+  std::int32_t priority = 0;           // smaller = more important
   std::uint32_t tenant = 0;
   std::int32_t predicted_output_tokens = -1;  // written into the arrival by a predictor; -1 = none
   // Keys of the full blocks of the prompt, in order; empty where content is unknown. Borrowed for

@@ -24,16 +24,16 @@ struct Sequence {
   RequestId id{};
   std::int32_t prompt_tokens = 0;
   std::int32_t max_output_tokens = 0;
-  std::int32_t known = 0;     // prompt + output tokens returned to the engine
-  std::int32_t computed = 0;  // tokens whose K/V exist once all issued steps have ended
-  std::int32_t pending = 0;   // output tokens issued, not yet returned
+  std::int32_t known = 0;            // prompt + output tokens returned to the engine
+  std::int32_t computed = 0;         // tokens whose K/V exist once all issued steps have ended
+  std::int32_t pending = 0;          // output tokens issued, not yet returned
   std::int32_t in_flight = 0;        // steps issued, not yet ended, that carry this sequence
   std::int32_t stale_in_flight = 0;  // of those, emitting ones issued before a preemption
   SequenceState state = SequenceState::kWaiting;
-  bool decodes = false;    // an emitting item was issued since the latest admission
+  bool decodes = false;  // an emitting item was issued since the latest admission
   bool admitted_once = false;
   bool cancelled = false;
-  StepId last_step{};      // the latest step that carries it
+  StepId last_step{};  // the latest step that carries it
   BlockTable blocks;
 
   std::int32_t priority = 0;

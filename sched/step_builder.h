@@ -11,11 +11,12 @@
 
 namespace twin {
 
-// How many sequences are in which state.
+// How many sequences are in which state, and the latest request to be admitted for the first time.
 struct Census {
   std::int32_t waiting = 0;
   std::int32_t running = 0;
   std::int32_t swapped = 0;
+  std::int64_t newest_admitted = -1;
 };
 
 // Applies each call to the sequences and the KV pool at once, writes it into the plan, and checks
@@ -25,7 +26,11 @@ class StepBuilder {
  public:
   StepBuilder(TimePoint now, const PolicyTraits& traits, SequenceTable& sequences, KvPool& pool,
               Census& census, StepPlan& plan)
-      : now_(now), traits_(traits), sequences_(sequences), pool_(pool), census_(census),
+      : now_(now),
+        traits_(traits),
+        sequences_(sequences),
+        pool_(pool),
+        census_(census),
         plan_(plan) {}
 
   [[nodiscard]] TimePoint now() const { return now_; }
@@ -66,7 +71,7 @@ class StepBuilder {
   // Moves them back; the sequence runs again. False, and nothing changed, if they do not fit.
   [[nodiscard]] bool SwapIn(RequestId id);
 
-  // The request can never be served. REQUIRES: it is waiting.
+  // The request can never be served. REQUIRES: it is waiting or swapped out.
   void Reject(RequestId id, RejectReason reason);
 
   // Gives up the blocks of a finished sequence. Only where traits().defers_release.

@@ -19,7 +19,7 @@ struct WorkItem {
   std::int32_t tokens = 0;         // >= 1
   std::int32_t padded_tokens = 0;  // row length charged by a padded batch; 0 = ragged
   Phase phase = Phase::kPrefill;
-  bool emits = false;              // start + tokens reaches all known tokens: logits are needed
+  bool emits = false;  // start + tokens reaches all known tokens: logits are needed
 
   bool operator==(const WorkItem&) const = default;
 };
@@ -77,10 +77,10 @@ struct StepTotals {
   std::int64_t prefill_items = 0;
   std::int64_t prefill_context_tokens = 0;  // sum of start + tokens: keys read
   std::int64_t prefill_attention_pairs = 0;
-  std::int64_t decode_items = 0;            // = decode tokens
-  std::int64_t decode_context_tokens = 0;   // sum of start + 1: keys read
-  std::int64_t emitting_items = 0;          // rows of logits
-  std::int64_t padding_tokens = 0;          // computed for nobody (padded batches)
+  std::int64_t decode_items = 0;           // = decode tokens
+  std::int64_t decode_context_tokens = 0;  // sum of start + 1: keys read
+  std::int64_t emitting_items = 0;         // rows of logits
+  std::int64_t padding_tokens = 0;         // computed for nobody (padded batches)
 
   [[nodiscard]] std::int64_t tokens() const {
     return prefill_tokens + decode_items + padding_tokens;
@@ -93,16 +93,17 @@ struct StepTotals {
 struct StepPlan {
   StepId id{};
   std::vector<KvOperation> kv;
-  std::vector<WorkItem> work;             // in batch order
-  std::vector<Preemption> preempted;      // in the order of happening
-  std::vector<RequestId> admitted;        // from waiting (first time or again), in order
-  std::vector<RequestId> resumed;         // swapped in, in order
-  std::vector<RequestId> released;        // blocks given up by this plan, where that is deferred
-  std::vector<RequestId> padding_rows;    // finished rows still computed (padded batches)
+  std::vector<WorkItem> work;           // in batch order
+  std::vector<Preemption> preempted;    // in the order of happening
+  std::vector<RequestId> admitted;      // from waiting (first time or again), in order
+  std::vector<RequestId> resumed;       // swapped in, in order
+  std::vector<RequestId> released;      // blocks given up by this plan, where that is deferred
+  std::vector<RequestId> padding_rows;  // finished rows still computed (padded batches)
   std::vector<Rejection> rejected;
-  std::vector<PrefixHit> hits;            // one per admission when prefix caching is on
+  std::vector<PrefixHit> hits;  // one per admission when prefix caching is on
   StepTotals totals;
-  // Blocks neither held nor reserved, at the start and at the end of planning; host blocks at the end.
+  // Blocks neither held nor reserved, at the start and at the end of planning; host blocks at the
+  // end.
   std::int32_t free_blocks_before = 0;
   std::int32_t free_blocks = 0;
   std::int32_t free_host_blocks = 0;

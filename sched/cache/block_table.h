@@ -11,9 +11,9 @@ namespace twin {
 // Changed by KvPool alone. Position p of the sequence lies in device[p / block_size].
 struct BlockTable {
   std::vector<BlockId> device;
-  std::vector<BlockId> host;            // while swapped out; then `device` is empty
-  std::int32_t reserved_blocks = 0;     // promised to this sequence, not yet taken
-  std::int32_t published_blocks = 0;    // leading device blocks whose keys have been published
+  std::vector<BlockId> host;          // while swapped out; then `device` is empty
+  std::int32_t reserved_blocks = 0;   // promised to this sequence, not yet taken
+  std::int32_t published_blocks = 0;  // leading device blocks whose keys have been published
 
   [[nodiscard]] std::int32_t held() const { return static_cast<std::int32_t>(device.size()); }
 };

@@ -18,9 +18,9 @@ enum class ReleaseOrder : std::uint8_t {
 };
 
 struct KvPoolConfig {
-  std::int32_t block_size = 16;      // tokens per block, >= 1
-  std::int32_t blocks = 0;           // device blocks that can ever be handed out
-  std::int32_t host_blocks = 0;      // swap space
+  std::int32_t block_size = 16;  // tokens per block, >= 1
+  std::int32_t blocks = 0;       // device blocks that can ever be handed out
+  std::int32_t host_blocks = 0;  // swap space
   ReleaseOrder release_order = ReleaseOrder::kBack;
 
   bool operator==(const KvPoolConfig&) const = default;
@@ -38,7 +38,8 @@ struct CacheHit {
 // keep the key of its content until it is taken for something else. `reserved` blocks lie in the
 // free queue but are promised to sequences.
 // Invariants (I4): free queue length + referenced blocks = usable(); reserved() <= queue length.
-// Deterministic: equal calls give equal block ids. Allocates only while tables and the key map grow.
+// Deterministic: equal calls give equal block ids. Allocates only while tables and the key map
+// grow.
 class KvPool {
  public:
   explicit KvPool(const KvPoolConfig& config);
@@ -101,7 +102,6 @@ class KvPool {
   BlockId TakeFront();
   void Unlink(std::int32_t index);
   void PushBack(std::int32_t index);
-  void PushFront(std::int32_t index);
   void ForgetKey(std::int32_t index);
 
   KvPoolConfig config_;

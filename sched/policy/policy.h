@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
 #include "core/ids.h"
 #include "sched/sequence.h"
@@ -22,14 +23,15 @@ enum class Delivery : std::uint8_t {
 // What a policy promises; the engine holds it to that (docs/INVARIANTS.md).
 struct PolicyTraits {
   std::string_view name;
-  std::int32_t tokens_per_step_max = 0;      // I1; 0 = no such limit
-  std::int32_t sequences_per_step_max = 0;   // I1; 0 = no such limit
+  std::int32_t tokens_per_step_max = 0;     // I1; 0 = no such limit
+  std::int32_t sequences_per_step_max = 0;  // I1; 0 = no such limit
   std::int32_t steps_in_flight_max = 1;
-  bool overlaps_own_steps = false;  // I5: may issue a sequence again before its result is back
-  bool preempts = true;             // I7: false for policies that reserve to completion
+  bool overlaps_own_steps = false;      // I5: may issue a sequence again before its result is back
+  bool preempts = true;                 // I7: false for policies that reserve to completion
   bool first_come_first_served = true;  // I8: first admissions happen in order of arrival
-  bool defers_release = false;      // finished sequences keep their blocks until Release()
-  bool caches_prefixes = false;     // looks up and publishes block keys
+  bool defers_release = false;          // finished sequences keep their blocks until Release()
+  bool caches_prefixes = false;         // looks up and publishes block keys
+  bool publishes_returned_tokens = false;  // blocks are published again when tokens return
   Delivery delivery = Delivery::kPerStep;
 };
 
@@ -52,9 +54,17 @@ class Policy {
   // A step returned; all its sequences are up to date and those that ended have been removed.
   virtual void StepReturned(const StepPlan& /*plan*/) {}
 
+  // Where traits().defers_release: appends the finished sequences whose blocks are given up now,
+  // behind the step that just returned. (StepBuilder::Release gives them up in a plan.)
+  virtual void CollectReleases(std::vector<RequestId>& /*finished*/) {}
+
   // Decides one step by calling `step`; leaving it empty means that there is nothing to do until
   // something happens.
   virtual void Plan(StepBuilder& step) = 0;
+
+  // True if, after an empty plan, the policy means to wait although nothing is in flight (a delay
+  // window, an alternating turn); otherwise that is a breach of progress (I9).
+  [[nodiscard]] virtual bool Waits() const { return false; }
 };
 
 }  // namespace twin

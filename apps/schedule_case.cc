@@ -1,0 +1,94 @@
+#include "apps/schedule_case.h"
+
+#include <limits>
+
+#include "core/input_error.h"
+
+namespace twin::apps {
+namespace {
+
+using nlohmann::json;
+
+[[noreturn]] void Refuse(const std::string& where, const std::string& what) {
+  throw InputError(InputError::Kind::kData, where, what);
+}
+
+// A whole number of `object[field]`; `fallback` below zero means that the field is required.
+std::int32_t Whole(const json& object, const char* field, std::int64_t least,
+                   const std::string& where, std::int32_t fallback = -1) {
+  const auto found = object.find(field);
+  if (found == object.end()) {
+    if (fallback >= 0) return fallback;
+    Refuse(where, std::string("field '") + field + "' is missing");
+  }
+  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+  if (!found->is_number_integer() || found->get<std::int64_t>() < least ||
+      found->get<std::int64_t>() > kMost) {
+    Refuse(where, std::string("field '") + field + "' is " + found->dump().substr(0, 40) +
+                      "; allowed: a whole number from " + std::to_string(least) + " to " +
+                      std::to_string(kMost));
+  }
+  return found->get<std::int32_t>();
+}
+
+const json& Member(const json& object, const char* field, json::value_t type,
+                   const std::string& where) {
+  const auto found = object.find(field);
+  if (found == object.end() || found->type() != type) {
+    Refuse(where, std::string("field '") + field + "' is missing or of a wrong type");
+  }
+  return *found;
+}
+
+ScheduleRequest ParseRequest(const json& object, std::size_t index, const std::string& case_where) {
+  const std::string where = case_where + ": requests[" + std::to_string(index) + "]";
+  if (!object.is_object()) Refuse(where, "not an object");
+  if (Whole(object, "id", 0, where) != static_cast<std::int32_t>(index)) {
+    Refuse(where, "field 'id' must number the requests from 0 in order of arrival");
+  }
+  ScheduleRequest request;
+  request.step = Whole(object, "step", 1, where);
+  request.prompt_tokens = Whole(object, "prompt", 1, where);
+  request.output_tokens = Whole(object, "output", 1, where);
+  request.max_output_tokens = Whole(object, "max_new", request.output_tokens, where);
+  request.priority = Whole(object, "priority", 0, where, 0);
+  if (const auto tokens = object.find("tokens"); tokens != object.end()) {
+    if (!tokens->is_array() || tokens->size() != static_cast<std::size_t>(request.prompt_tokens)) {
+      Refuse(where, "field 'tokens' must list 'prompt' token ids");
+    }
+    for (const json& token : *tokens) {
+      if (!token.is_number_integer())
+        Refuse(where, "field 'tokens' holds something not a whole number");
+      request.tokens.push_back(token.get<std::int64_t>());
+    }
+  }
+  return request;
+}
+
+}  // namespace
+
+ScheduleCase ParseScheduleCase(const std::string& line, const std::string& where) {
+  const json object = json::parse(line, nullptr, /*allow_exceptions=*/false);
+  if (!object.is_object()) Refuse(where, "not a JSON object on one line");
+  ScheduleCase c;
+  c.name = Member(object, "case", json::value_t::string, where).get<std::string>();
+  c.policy = Member(object, "policy", json::value_t::string, where).get<std::string>();
+  c.params = Member(object, "params", json::value_t::object, where);
+  const json& kv = Member(object, "kv", json::value_t::object, where);
+  c.block_size = Whole(kv, "block_size", 1, where);
+  c.blocks = Whole(kv, "blocks", 0, where);
+  c.host_blocks = Whole(kv, "cpu_blocks", 0, where, 0);
+  const json& requests = Member(object, "requests", json::value_t::array, where);
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    c.requests.push_back(ParseRequest(requests[i], i, where));
+    if (i > 0 && c.requests[i].step < c.requests[i - 1].step) {
+      Refuse(where,
+             "requests[" + std::to_string(i) + "]: field 'step' is smaller than its predecessor's");
+    }
+  }
+  c.truncated = object.value("truncated", false);
+  if (const auto steps = object.find("steps"); steps != object.end()) c.steps = *steps;
+  return c;
+}
+
+}  // namespace twin::apps

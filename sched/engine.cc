@@ -1,0 +1,229 @@
+#include "sched/engine.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/check.h"
+#include "sched/invariant.h"
+
+namespace twin {
+namespace {
+
+template <class... Ts>
+struct Overloaded : Ts... {
+  using Ts::operator()...;
+};
+template <class... Ts>
+Overloaded(Ts...) -> Overloaded<Ts...>;
+
+bool HoldsMemory(const Sequence& s) {
+  return s.blocks.held() > 0 || s.blocks.reserved_blocks > 0 || !s.blocks.host.empty();
+}
+
+}  // namespace
+
+Engine::Engine(const EngineConfig& config, std::unique_ptr<Policy> policy)
+    : pool_(config.kv),
+      policy_(std::move(policy)),
+      traits_(policy_->traits()),
+      plans_per_instant_max_(config.plans_per_instant_max) {
+  CHECK(traits_.steps_in_flight_max >= 1);
+  plans_.resize(static_cast<std::size_t>(traits_.steps_in_flight_max));
+}
+
+Engine::~Engine() = default;
+
+void Engine::Handle(const Event& event) {
+  std::visit(Overloaded{
+                 [this](const StepFinished& e) { OnStepFinished(e); },
+                 [this](const RequestCancelled& e) { OnCancelled(e); },
+                 [this](const RequestArrived& e) { OnArrived(e); },
+                 [](const WakeUp&) {},
+             },
+             event);
+}
+
+const StepPlan* Engine::PlanStep(TimePoint now) {
+  if (in_flight_ == traits_.steps_in_flight_max || sequences_.empty()) return nullptr;
+  if (now != planned_at_) {
+    planned_at_ = now;
+    plans_this_instant_ = 0;
+  }
+  if (plans_per_instant_max_ > 0 && plans_this_instant_ >= plans_per_instant_max_) return nullptr;
+  ++plans_this_instant_;
+
+  StepPlan& plan = Slot(next_step_);
+  plan.Clear();
+  plan.id = next_step_;
+  plan.kv.swap(releases_);
+  plan.free_blocks_before = pool_.free();
+  StepBuilder builder(now, traits_, sequences_, pool_, census_, plan);
+  policy_->Plan(builder);
+  if (plan.empty()) {
+    releases_.swap(plan.kv);
+    if (in_flight_ == 0 && census_.running + census_.waiting + census_.swapped > 0 &&
+        !policy_->Waits()) {
+      ThrowInvariant(9, plan.id,
+                     "requests are unfinished, nothing is in flight, nothing is planned");
+    }
+    return nullptr;
+  }
+  plan.free_blocks = pool_.free();
+  plan.free_host_blocks = pool_.host_free();
+  plan.waiting = census_.waiting;
+  plan.running = census_.running;
+  plan.swapped = census_.swapped;
+  CheckPlan(plan);
+  next_step_ = StepId{Index(next_step_) + 1};
+  ++in_flight_;
+  return &plan;
+}
+
+void Engine::OnStepFinished(const StepFinished& finished) {
+  CHECK(in_flight_ > 0 && finished.step == oldest_in_flight_);
+  const StepPlan& plan = Slot(finished.step);
+  const ItemOutcome* outcome = finished.outcomes.data();
+  const ItemOutcome* const outcomes_end = outcome + finished.outcomes.size();
+  for (const BlockFilled& filled : finished.filled) {
+    if (sequences_.contains(filled.request)) sequences_[filled.request].keys.push_back(filled.key);
+  }
+  for (const WorkItem& item : plan.work) {
+    Sequence& s = sequences_[item.request];
+    --s.in_flight;
+    std::int32_t emitted = item.emits ? 1 : 0;
+    FinishReason finish = FinishReason::kNone;
+    if (outcome != outcomes_end && outcome->request == item.request) {
+      emitted = outcome->emitted_tokens;
+      finish = outcome->finish;
+      ++outcome;
+    }
+    if (item.emits) --(s.stale_in_flight > 0 ? s.stale_in_flight : s.pending);
+    if (s.state == SequenceState::kFinished) {
+      // Issued before its end was known; the token is dropped.
+      CloseIfDone(s);
+      continue;
+    }
+    s.known += emitted;
+    const bool ends = finish != FinishReason::kNone || (s.cancelled && s.in_flight == 0);
+    if (traits_.publishes_returned_tokens && s.state == SequenceState::kRunning) {
+      const std::int32_t settled = s.computed - s.pending;
+      pool_.Publish(s.blocks, s.keys, std::max(0, settled) / pool_.block_size());
+    }
+    if (ends) EndSequence(s);
+  }
+  CHECK(outcome == outcomes_end);
+  --in_flight_;
+  oldest_in_flight_ = StepId{Index(oldest_in_flight_) + 1};
+  policy_->StepReturned(plan);
+  if (traits_.defers_release) ReleaseCollected();
+}
+
+void Engine::ReleaseCollected() {
+  collected_.clear();
+  policy_->CollectReleases(collected_);
+  for (const RequestId id : collected_) {
+    Sequence& s = sequences_[id];
+    CHECK(s.state == SequenceState::kFinished);
+    ReleaseBlocks(s);
+    CloseIfDone(s);
+  }
+}
+
+void Engine::ReleaseBlocks(Sequence& s) {
+  if (!HoldsMemory(s)) return;
+  releases_.push_back({KvOperation::Kind::kRelease, s.id, BlockId::kNone, BlockId::kNone});
+  pool_.Release(s.blocks);
+}
+
+void Engine::OnCancelled(const RequestCancelled& cancelled) {
+  if (!sequences_.contains(cancelled.request)) return;
+  Sequence& s = sequences_[cancelled.request];
+  if (s.state == SequenceState::kFinished) return;
+  if (s.in_flight > 0) {
+    s.cancelled = true;
+  } else {
+    EndSequence(s);
+  }
+}
+
+void Engine::OnArrived(const RequestArrived& arrived) {
+  const Request& request = arrived.request;
+  CHECK(request.prompt_tokens >= 1 && request.max_output_tokens >= 1);
+  Sequence& s = sequences_.Open(request.id);
+  BlockTable blocks = std::move(s.blocks);
+  std::vector<BlockKey> keys = std::move(s.keys);
+  keys.assign(request.prefix_keys.begin(), request.prefix_keys.end());
+  s = Sequence{};
+  s.blocks = std::move(blocks);
+  s.keys = std::move(keys);
+  s.id = request.id;
+  s.prompt_tokens = request.prompt_tokens;
+  s.max_output_tokens = request.max_output_tokens;
+  s.known = request.prompt_tokens;
+  s.priority = request.priority;
+  s.tenant = request.tenant;
+  s.predicted_output_tokens = request.predicted_output_tokens;
+  s.arrival = request.arrival;
+  ++census_.waiting;
+  policy_->Enqueue(s);
+}
+
+void Engine::EndSequence(Sequence& s) {
+  switch (s.state) {
+    case SequenceState::kWaiting:
+      --census_.waiting;
+      break;
+    case SequenceState::kRunning:
+      --census_.running;
+      break;
+    case SequenceState::kSwapped:
+      --census_.swapped;
+      break;
+    case SequenceState::kFinished:
+      CHECK(false);
+  }
+  s.state = SequenceState::kFinished;
+  policy_->Remove(s);
+  if (!traits_.defers_release) ReleaseBlocks(s);
+  CloseIfDone(s);
+}
+
+void Engine::CloseIfDone(Sequence& s) {
+  if (s.in_flight == 0 && !HoldsMemory(s)) sequences_.Close(s.id);
+}
+
+void Engine::CheckPlan(const StepPlan& plan) const {
+  const StepTotals& totals = plan.totals;
+  if (traits_.tokens_per_step_max > 0 &&
+      totals.prefill_tokens + totals.decode_items > traits_.tokens_per_step_max) [[unlikely]] {
+    ThrowInvariant(1, plan.id, "more tokens than the budget");
+  }
+  if (traits_.sequences_per_step_max > 0 &&
+      static_cast<std::int64_t>(plan.work.size()) > traits_.sequences_per_step_max) [[unlikely]] {
+    ThrowInvariant(1, plan.id, "more sequences than allowed");
+  }
+  if (pool_.free() < 0) ThrowInvariant(4, plan.id, "more blocks are reserved than free");
+}
+
+void Engine::CheckDrained() const {
+  if (!sequences_.empty()) {
+    RequestId first{};
+    bool found = false;
+    sequences_.ForEach([&](RequestId id, const Sequence&) {
+      if (!found) first = id;
+      found = true;
+    });
+    ThrowInvariant(11, next_step_, first, "it neither finished nor was rejected or cancelled");
+  }
+  if (pool_.free() != pool_.usable() || pool_.host_free() != pool_.config().host_blocks) {
+    ThrowInvariant(11, next_step_, "not all blocks came back");
+  }
+}
+
+void Engine::CheckMemory() const {
+  std::vector<const BlockTable*> tables;
+  sequences_.ForEach([&](RequestId, const Sequence& s) { tables.push_back(&s.blocks); });
+  if (!pool_.Audit(tables)) ThrowInvariant(4, next_step_, "the KV pool does not add up");
+}
+
+}  // namespace twin

@@ -1,0 +1,69 @@
+#include "sched/policy/orca.h"
+
+#include <algorithm>
+
+#include "core/check.h"
+#include "sched/step_builder.h"
+
+namespace twin {
+
+OrcaPolicy::OrcaPolicy(const OrcaConfig& config) : config_(config) {
+  traits_.name = "orca";
+  traits_.sequences_per_step_max = config.max_bs;
+  traits_.steps_in_flight_max = config.n_workers;
+  traits_.preempts = false;
+}
+
+void OrcaPolicy::Enqueue(const Sequence& sequence) { waiting_.PushBack(sequence.id); }
+
+void OrcaPolicy::Remove(const Sequence& sequence) {
+  if (std::erase(running_, sequence.id) == 0) waiting_.Erase(sequence.id);
+}
+
+void OrcaPolicy::Plan(StepBuilder& step) {
+  const auto batch_max = static_cast<std::size_t>(config_.max_bs);
+  selected_.clear();
+  for (const RequestId id : running_) {
+    if (selected_.size() == batch_max) break;
+    if (step.sequence(id).in_flight == 0) selected_.push_back(id);
+  }
+  const std::size_t decodes = selected_.size();
+  while (!waiting_.empty() && SelectHead(step)) {
+  }
+  if (config_.prefills_first) {
+    for (std::size_t i = decodes; i < selected_.size(); ++i) Schedule(step, selected_[i]);
+    for (std::size_t i = 0; i < decodes; ++i) Schedule(step, selected_[i]);
+  } else {
+    for (const RequestId id : selected_) Schedule(step, id);
+  }
+}
+
+bool OrcaPolicy::SelectHead(StepBuilder& step) {
+  const RequestId id = waiting_.front();
+  const Sequence& s = step.sequence(id);
+  const bool by_model = config_.reservation == OrcaConfig::Reservation::kModel;
+  const bool too_long = by_model && s.prompt_tokens > config_.max_model_len;
+  const std::int32_t blocks = step.pool().BlocksFor(
+      by_model ? config_.max_model_len : s.prompt_tokens + s.max_output_tokens);
+  if (too_long || blocks > step.pool().usable()) {
+    step.Reject(id, too_long ? RejectReason::kTooLongForModel : RejectReason::kTooLargeForCache);
+    waiting_.PopFront();
+    return true;
+  }
+  if (blocks > step.pool().free()) return false;
+  if (selected_.size() == static_cast<std::size_t>(config_.max_bs)) return false;
+  step.Admit(id);
+  CHECK(step.Reserve(id, blocks));
+  waiting_.PopFront();
+  running_.push_back(id);
+  selected_.push_back(id);
+  return true;
+}
+
+void OrcaPolicy::Schedule(StepBuilder& step, RequestId id) {
+  const Sequence& s = step.sequence(id);
+  CHECK(step.Grow(id, s.known));
+  step.Schedule(id, s.known - s.computed);
+}
+
+}  // namespace twin

@@ -1,0 +1,154 @@
+#include "sched/policy/sarathi.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/check.h"
+#include "sched/step_builder.h"
+
+namespace twin {
+namespace {
+
+// Sizes from high to low in equal steps, cut to integers, each rounded to a multiple of
+// min(32, low), half to even.
+std::vector<std::int32_t> StageSizes(const SarathiConfig& config) {
+  std::vector<std::int32_t> sizes;
+  const std::int32_t stages = config.chunk_schedule_stages;
+  const std::int32_t unit = std::min(32, config.low_chunk_size);
+  for (std::int32_t i = stages; i-- > 0;) {
+    const double share = stages > 1 ? static_cast<double>(i) / (stages - 1) : 0.0;
+    const double size =
+        config.low_chunk_size + share * (config.high_chunk_size - config.low_chunk_size);
+    const double units = std::nearbyint(std::trunc(size) / unit);
+    sizes.push_back(static_cast<std::int32_t>(units) * unit);
+  }
+  return sizes;
+}
+
+}  // namespace
+
+SarathiPolicy::SarathiPolicy(const SarathiConfig& config, std::int32_t blocks)
+    : config_(config),
+      watermark_blocks_(
+          static_cast<std::int32_t>(std::floor(config.watermark * static_cast<double>(blocks)))) {
+  traits_.name = "sarathi";
+  traits_.sequences_per_step_max = config.max_num_seqs;
+  traits_.steps_in_flight_max = config.pipeline_parallel_size;
+  if (config.enable_dynamic_chunking_schedule) {
+    stage_sizes_ = StageSizes(config);
+    stage_tokens_ = (config.chunk_schedule_max_tokens + config.chunk_schedule_stages - 1) /
+                    config.chunk_schedule_stages;
+  }
+}
+
+void SarathiPolicy::Enqueue(const Sequence& sequence) { waiting_.PushBack(sequence.id); }
+
+void SarathiPolicy::Remove(const Sequence& sequence) {
+  if (std::erase(running_, sequence.id) == 0) waiting_.Erase(sequence.id);
+}
+
+void SarathiPolicy::Plan(StepBuilder& step) {
+  prefills_.clear();
+  decodes_.clear();
+  victims_.clear();
+  tokens_ = 0;
+  RunningPass(step);
+  // Running prefills need no memory: their whole prompts hold blocks since admission.
+  for (const RequestId id : prefills_) {
+    const Sequence& s = step.sequence(id);
+    const std::int32_t chunk = Chunk(s.computed, s.known - s.computed);
+    if (chunk == 0) continue;
+    step.Schedule(id, chunk);
+    tokens_ += chunk;
+  }
+  WaitingPass(step);
+  for (const RequestId id : decodes_) step.Schedule(id, 1);
+}
+
+void SarathiPolicy::RunningPass(StepBuilder& step) {
+  std::sort(running_.begin(), running_.end());
+  visiting_.swap(running_);
+  running_.clear();
+  for (std::size_t i = 0; i < visiting_.size(); ++i) {
+    const RequestId id = visiting_[i];
+    const Sequence& s = step.sequence(id);
+    if (s.in_flight > 0) {
+      running_.push_back(id);
+    } else if (!s.decodes) {
+      prefills_.push_back(id);
+    } else if (MakeRoom(step, id, i + 1)) {
+      CHECK(step.Grow(id, s.known));
+      decodes_.push_back(id);
+      ++tokens_;
+    }
+  }
+  visiting_.clear();
+  running_.insert(running_.end(), decodes_.begin(), decodes_.end());
+  running_.insert(running_.end(), prefills_.begin(), prefills_.end());
+}
+
+bool SarathiPolicy::MakeRoom(StepBuilder& step, RequestId id, std::size_t next) {
+  while (step.pool().free() == 0) {
+    std::size_t last = visiting_.size();
+    while (last > next && step.sequence(visiting_[last - 1]).in_flight > 0) --last;
+    if (last == next) {
+      Preempt(step, id);
+      return false;
+    }
+    Preempt(step, visiting_[last - 1]);
+    visiting_.erase(visiting_.begin() + static_cast<std::ptrdiff_t>(last - 1));
+  }
+  return true;
+}
+
+void SarathiPolicy::Preempt(StepBuilder& step, RequestId id) {
+  const Sequence& s = step.sequence(id);
+  victims_.push_back({id, s.decodes ? 0 : s.known - s.computed});
+  step.PreemptByRecompute(id);
+  waiting_.PushFront(id);
+}
+
+// Sarathi-Serve resets a victim only after the call: until then it still counts what was left of
+// its prefill, so that a decode has nothing left and blocks admission.
+std::int32_t SarathiPolicy::Remaining(const Sequence& s) const {
+  for (const Victim& victim : victims_) {
+    if (victim.id == s.id) return victim.remaining;
+  }
+  return s.known;
+}
+
+std::int32_t SarathiPolicy::Chunk(std::int32_t processed, std::int32_t remaining) const {
+  std::int32_t size = config_.chunk_size;
+  if (config_.enable_dynamic_chunking_schedule) {
+    const auto stage =
+        std::min(static_cast<std::size_t>(processed / stage_tokens_), stage_sizes_.size() - 1);
+    size = stage_sizes_[stage];
+  }
+  return std::max(0, std::min(remaining, size - tokens_));
+}
+
+void SarathiPolicy::WaitingPass(StepBuilder& step) {
+  while (!waiting_.empty()) {
+    const RequestId id = waiting_.front();
+    const Sequence& s = step.sequence(id);
+    const std::int32_t blocks = step.pool().BlocksFor(s.known);
+    const bool too_long = s.prompt_tokens > config_.max_model_len;
+    if (too_long || blocks + watermark_blocks_ > step.pool().usable()) {
+      step.Reject(id, too_long ? RejectReason::kTooLongForModel : RejectReason::kTooLargeForCache);
+      waiting_.PopFront();
+      continue;
+    }
+    if (blocks + watermark_blocks_ > step.pool().free()) break;
+    if (static_cast<std::int32_t>(running_.size()) >= config_.max_num_seqs) break;
+    const std::int32_t chunk = Chunk(0, Remaining(s));
+    if (chunk == 0) break;
+    waiting_.PopFront();
+    step.Admit(id);
+    CHECK(step.Grow(id, s.known));
+    step.Schedule(id, chunk);
+    tokens_ += chunk;
+    running_.push_back(id);
+  }
+}
+
+}  // namespace twin

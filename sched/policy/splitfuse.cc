@@ -1,0 +1,116 @@
+#include "sched/policy/splitfuse.h"
+
+#include <algorithm>
+
+#include "core/check.h"
+#include "sched/step_builder.h"
+
+namespace twin {
+
+SplitFusePolicy::SplitFusePolicy(const SplitFuseConfig& config) : config_(config) {
+  traits_.name = "splitfuse";
+  traits_.tokens_per_step_max = config.max_ragged_batch_size;
+  traits_.sequences_per_step_max = config.max_ragged_sequence_count;
+  traits_.first_come_first_served = false;
+  traits_.defers_release = true;
+}
+
+void SplitFusePolicy::Enqueue(const Sequence& sequence) { arrived_.push_back(sequence.id); }
+
+void SplitFusePolicy::Remove(const Sequence& sequence) {
+  std::erase(buffer_, sequence.id);
+  std::erase(arrived_, sequence.id);
+  if (sequence.blocks.held() > 0) flushes_.push_back(sequence.id);
+}
+
+void SplitFusePolicy::StepReturned(const StepPlan& plan) {
+  for (const WorkItem& item : plan.work) {
+    const bool ended = std::find(flushes_.begin(), flushes_.end(), item.request) != flushes_.end();
+    if (item.emits && !ended) continuing_.push_back(item.request);
+  }
+}
+
+void SplitFusePolicy::Plan(StepBuilder& step) {
+  // Arrivals reached the queue while the pass ran, its continuing decodes after it.
+  buffer_.insert(buffer_.end(), arrived_.begin(), arrived_.end());
+  buffer_.insert(buffer_.end(), continuing_.begin(), continuing_.end());
+  arrived_.clear();
+  continuing_.clear();
+  free_blocks_ = step.pool().free();
+  promised_blocks_ = tokens_ = sequences_ = 0;
+  kept_.clear();
+  DecodePass(step);
+  PromptPass(step);
+  buffer_.swap(kept_);
+  if (step.plan().work.empty() && flushes_.empty() && !buffer_.empty()) EvictLast(step);
+  // Blocks of finished requests become free behind this pass's decision.
+  for (const RequestId id : flushes_) step.Release(id);
+  flushes_.clear();
+}
+
+void SplitFusePolicy::DecodePass(StepBuilder& step) {
+  std::int32_t examined = 0;
+  const std::int32_t limit =
+      std::min(config_.max_ragged_sequence_count, config_.max_ragged_batch_size);
+  for (const RequestId id : buffer_) {
+    const Sequence& s = step.sequence(id);
+    if (!s.decodes) continue;
+    if (examined++ >= limit) break;
+    if (s.computed % step.pool().block_size() == 0) {
+      if (promised_blocks_ == free_blocks_) continue;
+      ++promised_blocks_;
+    }
+    CHECK(step.Grow(id, s.known));
+    step.Schedule(id, 1);
+    ++tokens_;
+    ++sequences_;
+  }
+}
+
+void SplitFusePolicy::PromptPass(StepBuilder& step) {
+  const KvPool& pool = step.pool();
+  bool stopped = free_blocks_ == 0;
+  for (const RequestId id : buffer_) {
+    const Sequence& s = step.sequence(id);
+    if (s.last_step == step.plan().id) continue;
+    const std::int32_t remaining = s.known - s.computed;
+    if (!s.decodes && s.blocks.held() == 0 &&
+        (pool.BlocksFor(s.known) > pool.usable() || s.prompt_tokens > config_.max_length)) {
+      step.Reject(id, s.prompt_tokens > config_.max_length ? RejectReason::kTooLongForModel
+                                                           : RejectReason::kTooLargeForCache);
+      continue;
+    }
+    const std::int32_t room = config_.max_ragged_batch_size - tokens_;
+    const std::int32_t blocks_left = free_blocks_ - promised_blocks_;
+    const std::int32_t blocks = pool.BlocksFor(s.known) - s.blocks.held();
+    stopped = stopped || (!s.decodes && (sequences_ >= config_.max_ragged_sequence_count ||
+                                         room <= 0 || (remaining > 1 && blocks > blocks_left)));
+    if (s.decodes || stopped || blocks > blocks_left) {
+      kept_.push_back(id);
+      continue;
+    }
+    const std::int32_t tokens = std::min(remaining, room);
+    if (s.blocks.held() == 0) step.Admit(id);
+    const std::int32_t held = s.blocks.held();
+    CHECK(step.Grow(id, s.computed + tokens));
+    promised_blocks_ += s.blocks.held() - held;
+    step.Schedule(id, tokens);
+    tokens_ += tokens;
+    ++sequences_;
+    if (tokens < remaining) kept_.insert(kept_.begin(), id);
+  }
+}
+
+// The last holder of blocks starts over, as a new prompt at the back.
+void SplitFusePolicy::EvictLast(StepBuilder& step) {
+  for (std::size_t i = buffer_.size(); i-- > 0;) {
+    const RequestId id = buffer_[i];
+    if (step.sequence(id).computed == 0) continue;
+    step.PreemptByRecompute(id);
+    buffer_.erase(buffer_.begin() + static_cast<std::ptrdiff_t>(i));
+    buffer_.push_back(id);
+    return;
+  }
+}
+
+}  // namespace twin

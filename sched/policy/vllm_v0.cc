@@ -1,0 +1,242 @@
+#include "sched/policy/vllm_v0.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/check.h"
+#include "sched/step_builder.h"
+
+namespace twin {
+namespace {
+
+bool Before(const Sequence& a, const Sequence& b) {
+  return a.priority != b.priority ? a.priority < b.priority : a.id < b.id;
+}
+
+// Tokens with a place in the block table: the latest token of a decode has none yet.
+std::int32_t PlacedTokens(const Sequence& s) { return s.decodes ? s.known - 1 : s.known; }
+
+// Blocks that V0 counts as written by the next append, whether or not they are new ones.
+std::int32_t TouchedBlocks(const Sequence& s, std::int32_t block_size) {
+  if (s.decodes) return 1;
+  return PlacedTokens(s) % block_size == 0 ? 0 : 1;
+}
+
+std::int32_t SwapBlocks(const Sequence& s, std::int32_t block_size) {
+  return PlacedTokens(s) / block_size + TouchedBlocks(s, block_size);
+}
+
+}  // namespace
+
+VllmV0Policy::VllmV0Policy(const VllmV0Config& config, std::int32_t blocks)
+    : config_(config),
+      watermark_blocks_(
+          static_cast<std::int32_t>(std::floor(config.watermark * static_cast<double>(blocks)))),
+      prompt_limit_(config.enable_chunked_prefill
+                        ? config.max_model_len
+                        : std::min(config.max_model_len, config.max_num_batched_tokens)),
+      waiting_(QueueOrder::kFcfs) {
+  traits_.name = "vllm_v0";
+  traits_.tokens_per_step_max = config.max_num_batched_tokens;
+  traits_.sequences_per_step_max = config.max_num_seqs;
+  traits_.first_come_first_served = config.policy == QueueOrder::kFcfs;
+}
+
+void VllmV0Policy::Enqueue(const Sequence& sequence) {
+  waiting_.PushArrival(sequence.id, sequence.priority);
+}
+
+void VllmV0Policy::Remove(const Sequence& sequence) {
+  if (running_.Erase(sequence.id) || swapped_.Erase(sequence.id)) return;
+  waiting_.Erase(sequence.id);
+}
+
+void VllmV0Policy::Plan(StepBuilder& step) {
+  tokens_ = sequences_ = 0;
+  for (Grants* grants :
+       {&decodes_, &prefills_, &resumed_decodes_, &resumed_prefills_, &admitted_}) {
+    grants->clear();
+  }
+  preempted_.clear();
+  swapped_out_.clear();
+  if (config_.enable_chunked_prefill) {
+    PlanChunked(step);
+  } else {
+    PlanDefault(step);
+  }
+  // Victims were collected latest first: the earliest ends up at the head.
+  for (const RequestId id : preempted_) waiting_.PushPreempted(id, step.sequence(id).priority);
+  for (const RequestId id : swapped_out_) swapped_.PushBack(id);
+}
+
+void VllmV0Policy::PlanDefault(StepBuilder& step) {
+  sequences_ = static_cast<std::int32_t>(running_.size());
+  if (swapped_.empty()) WaitingPass(step);
+  if (!admitted_.empty()) {
+    Issue(step, admitted_);
+    Run(admitted_);
+    return;
+  }
+  if (config_.policy == QueueOrder::kPriority) ForcePreemptions(step);
+  RunningPass(step);
+  if (preempted_.empty() && swapped_out_.empty()) SwappedPass(step);
+  for (const Grants* grants : {&decodes_, &resumed_decodes_}) {
+    Issue(step, *grants);
+    Run(*grants);
+  }
+}
+
+void VllmV0Policy::PlanChunked(StepBuilder& step) {
+  RunningPass(step);
+  if (preempted_.empty() && swapped_out_.empty()) SwappedPass(step);
+  WaitingPass(step);
+  for (const Grants* grants :
+       {&admitted_, &prefills_, &resumed_prefills_, &decodes_, &resumed_decodes_}) {
+    Issue(step, *grants);
+  }
+  // Decodes stay ahead of prefills, so that the next call serves them first.
+  for (const Grants* grants :
+       {&resumed_decodes_, &resumed_prefills_, &decodes_, &prefills_, &admitted_}) {
+    Run(*grants);
+  }
+}
+
+// Takes memory from the least important running requests for the sake of the waiting head, which is
+// admitted in a later call.
+void VllmV0Policy::ForcePreemptions(StepBuilder& step) {
+  by_priority_.clear();
+  while (!running_.empty()) by_priority_.push_back(running_.PopFront());
+  const auto before = [&](RequestId a, RequestId b) {
+    return Before(step.sequence(a), step.sequence(b));
+  };
+  std::sort(by_priority_.begin(), by_priority_.end(), before);
+  if (!waiting_.empty()) {
+    const RequestId head = waiting_.front();
+    const Sequence& s = step.sequence(head);
+    const std::int32_t blocks = step.pool().BlocksFor(s.known) + watermark_blocks_;
+    while (!by_priority_.empty() && before(head, by_priority_.back())) {
+      if (blocks <= step.pool().free() && Affordable(s.known)) break;
+      const RequestId victim = by_priority_.back();
+      by_priority_.pop_back();
+      --sequences_;
+      step.PreemptByRecompute(victim);
+      waiting_.PushPreempted(victim, step.sequence(victim).priority);
+    }
+  }
+  waiting_.SortByPriority();
+  for (const RequestId id : by_priority_) running_.PushBack(id);
+}
+
+void VllmV0Policy::RunningPass(StepBuilder& step) {
+  while (!running_.empty()) {
+    const Sequence& s = step.sequence(running_.front());
+    const std::int32_t left = config_.max_num_batched_tokens - tokens_;
+    const std::int32_t tokens =
+        config_.enable_chunked_prefill ? std::min(s.known - s.computed, left) : 1;
+    if (tokens <= 0) break;
+    const RequestId id = running_.PopFront();
+    if (!MakeRoom(step, id)) continue;
+    CHECK(step.Grow(id, s.known));
+    (s.decodes ? decodes_ : prefills_).push_back({id, tokens});
+    tokens_ += tokens;
+    if (config_.enable_chunked_prefill) ++sequences_;
+  }
+}
+
+// False if `id` itself had to go.
+bool VllmV0Policy::MakeRoom(StepBuilder& step, RequestId id) {
+  const std::int32_t touched = TouchedBlocks(step.sequence(id), step.pool().block_size());
+  while (touched > step.pool().free()) {
+    if (running_.empty()) {
+      Preempt(step, id);
+      return false;
+    }
+    Preempt(step, running_.PopBack());
+  }
+  return true;
+}
+
+void VllmV0Policy::Preempt(StepBuilder& step, RequestId id) {
+  const bool swap =
+      config_.preemption_mode == VllmV0Config::PreemptionMode::kSwap &&
+      SwapBlocks(step.sequence(id), step.pool().block_size()) <= step.pool().host_free();
+  if (swap && step.SwapOut(id)) {
+    swapped_out_.push_back(id);
+  } else {
+    step.PreemptByRecompute(id);
+    preempted_.push_back(id);
+  }
+}
+
+void VllmV0Policy::SwappedPass(StepBuilder& step) {
+  while (!swapped_.empty()) {
+    const RequestId id = swapped_.front();
+    const Sequence& s = step.sequence(id);
+    const std::int32_t blocks = SwapBlocks(s, step.pool().block_size());
+    if (blocks > step.pool().usable()) {
+      step.Reject(id, RejectReason::kTooLargeForCache);
+      swapped_.PopFront();
+      continue;
+    }
+    if (blocks + watermark_blocks_ > step.pool().free()) {
+      // With everything else gone the watermark has nobody to protect.
+      const bool alone = running_.empty() && decodes_.empty() && prefills_.empty() &&
+                         resumed_decodes_.empty() && resumed_prefills_.empty();
+      if (!alone || blocks > step.pool().free()) break;
+    }
+    const std::int32_t tokens = s.decodes ? 1 : PrefillTokens(s);
+    if (tokens == 0 || !Affordable(tokens)) break;
+    swapped_.PopFront();
+    CHECK(step.SwapIn(id));
+    CHECK(step.Grow(id, s.known));
+    (s.decodes ? resumed_decodes_ : resumed_prefills_).push_back({id, tokens});
+    Charge(tokens);
+  }
+}
+
+void VllmV0Policy::WaitingPass(StepBuilder& step) {
+  while (!waiting_.empty()) {
+    const RequestId id = waiting_.front();
+    const Sequence& s = step.sequence(id);
+    const std::int32_t tokens = PrefillTokens(s);
+    const std::int32_t blocks = step.pool().BlocksFor(s.known) + watermark_blocks_;
+    const bool too_long = tokens > prompt_limit_;
+    if (too_long || blocks > step.pool().usable()) {
+      step.Reject(id, too_long ? RejectReason::kTooLongForModel : RejectReason::kTooLargeForCache);
+      waiting_.PopFront();
+      continue;
+    }
+    if (blocks > step.pool().free()) break;
+    if (tokens == 0 || !Affordable(tokens)) break;
+    waiting_.PopFront();
+    step.Admit(id);
+    CHECK(step.Grow(id, s.known));
+    admitted_.push_back({id, tokens});
+    Charge(tokens);
+  }
+}
+
+std::int32_t VllmV0Policy::PrefillTokens(const Sequence& s) const {
+  const std::int32_t tokens = s.known - s.computed;
+  if (!config_.enable_chunked_prefill) return tokens;
+  return std::min(tokens, config_.max_num_batched_tokens - tokens_);
+}
+
+bool VllmV0Policy::Affordable(std::int32_t tokens) const {
+  return tokens_ + tokens <= config_.max_num_batched_tokens && sequences_ < config_.max_num_seqs;
+}
+
+void VllmV0Policy::Charge(std::int32_t tokens) {
+  tokens_ += tokens;
+  ++sequences_;
+}
+
+void VllmV0Policy::Issue(StepBuilder& step, const Grants& grants) const {
+  for (const Grant& grant : grants) step.Schedule(grant.id, grant.tokens);
+}
+
+void VllmV0Policy::Run(const Grants& grants) {
+  for (const Grant& grant : grants) running_.PushBack(grant.id);
+}
+
+}  // namespace twin

@@ -1,0 +1,81 @@
+// vLLM V0: prefill-only or decode-only steps (or chunked prefill), watermark, recompute or swap.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/ring_queue.h"
+#include "sched/policy/policy.h"
+#include "sched/policy/waiting_queue.h"
+
+namespace twin {
+
+// Field names are vLLM's. Source: revision d003f3ea (2024-12-27), decisions observed.
+struct VllmV0Config {
+  enum class PreemptionMode : std::uint8_t { kRecompute, kSwap };
+  std::int32_t max_num_batched_tokens = 4096;  // >= max_model_len unless chunked
+  std::int32_t max_num_seqs = 256;
+  std::int32_t max_model_len = 4096;
+  double watermark = 0.01;  // share of blocks that an admission leaves free
+  PreemptionMode preemption_mode = PreemptionMode::kRecompute;
+  bool enable_chunked_prefill = false;
+  QueueOrder policy = QueueOrder::kFcfs;
+
+  bool operator==(const VllmV0Config&) const = default;
+};
+
+// Memory: blocks for all known tokens at admission. A decode is granted only while a block is free,
+// whether or not it needs one. While anything is swapped out nobody is admitted (unless chunked).
+// Where the swap space is full, a victim is preempted by recompute (vLLM V0 aborts).
+class VllmV0Policy final : public Policy {
+ public:
+  // `blocks` = usable blocks of the KV pool.
+  VllmV0Policy(const VllmV0Config& config, std::int32_t blocks);
+
+  [[nodiscard]] const PolicyTraits& traits() const override { return traits_; }
+  void Enqueue(const Sequence& sequence) override;
+  void Remove(const Sequence& sequence) override;
+  void Plan(StepBuilder& step) override;
+
+ private:
+  struct Grant {
+    RequestId id{};
+    std::int32_t tokens = 0;
+  };
+  using Grants = std::vector<Grant>;
+
+  void PlanDefault(StepBuilder& step);
+  void PlanChunked(StepBuilder& step);
+  void ForcePreemptions(StepBuilder& step);
+  void RunningPass(StepBuilder& step);
+  bool MakeRoom(StepBuilder& step, RequestId id);
+  void Preempt(StepBuilder& step, RequestId id);
+  void SwappedPass(StepBuilder& step);
+  void WaitingPass(StepBuilder& step);
+  [[nodiscard]] std::int32_t PrefillTokens(const Sequence& s) const;
+  [[nodiscard]] bool Affordable(std::int32_t tokens) const;
+  void Charge(std::int32_t tokens);
+  void Issue(StepBuilder& step, const Grants& grants) const;
+  void Run(const Grants& grants);
+
+  VllmV0Config config_;
+  PolicyTraits traits_;
+  std::int32_t watermark_blocks_;
+  std::int32_t prompt_limit_;
+  WaitingQueue waiting_;
+  RingQueue<RequestId> running_;
+  RingQueue<RequestId> swapped_;
+  // Of the present call: what the budget has paid for, and who was granted what.
+  std::int32_t tokens_ = 0;
+  std::int32_t sequences_ = 0;
+  Grants decodes_;
+  Grants prefills_;  // of running sequences
+  Grants resumed_decodes_;
+  Grants resumed_prefills_;
+  Grants admitted_;
+  std::vector<RequestId> preempted_;  // latest first
+  std::vector<RequestId> swapped_out_;
+  std::vector<RequestId> by_priority_;
+};
+
+}  // namespace twin

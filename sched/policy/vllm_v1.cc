@@ -1,0 +1,227 @@
+#include "sched/policy/vllm_v1.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/check.h"
+#include "sched/step_builder.h"
+
+namespace twin {
+namespace {
+
+VllmV1Rules RulesOf(const VllmV1Config& config) {
+  if (config.release == VllmV1Release::k0_15_1) return {};
+  return {.whole_sequence_gate = config.scheduler_reserve_full_isl,
+          .lone_request_lifts_threshold = true,
+          .self_preemption_goes_on = true,
+          .any_earlier_victim_shifts = true,
+          .publishes_returned_tokens = config.enable_prefix_caching && config.async_scheduling,
+          .waits_for_returning_tokens = true};
+}
+
+// Puts the parameters that 0.15.1 does not have to where they change nothing.
+VllmV1Config Effective(VllmV1Config config) {
+  if (config.release == VllmV1Release::k0_15_1) {
+    config.long_prefill_token_threshold_adaptive = false;
+    config.watermark = 0.0;
+    config.prefill_schedule_interval = 1;
+    config.max_num_active_seqs = 0;
+    config.max_num_scheduled_tokens = 0;
+  }
+  if (config.max_num_active_seqs == 0) config.max_num_active_seqs = config.max_num_seqs;
+  if (config.max_num_scheduled_tokens == 0) {
+    config.max_num_scheduled_tokens = config.max_num_batched_tokens;
+  }
+  return config;
+}
+
+}  // namespace
+
+VllmV1Policy::VllmV1Policy(const VllmV1Config& config, std::int32_t blocks)
+    : config_(Effective(config)),
+      rules_(RulesOf(config)),
+      // The share is of the pool with the null block that vLLM keeps for itself.
+      watermark_blocks_(static_cast<std::int32_t>(
+          std::floor(config_.watermark * static_cast<double>(blocks + 1)))),
+      waiting_(config_.policy),
+      latest_prefill_step_(-config_.prefill_schedule_interval) {
+  traits_.name = "vllm_v1";
+  traits_.tokens_per_step_max =
+      std::min(config_.max_num_batched_tokens, config_.max_num_scheduled_tokens);
+  traits_.sequences_per_step_max = config_.max_num_active_seqs;
+  traits_.steps_in_flight_max = config_.async_scheduling ? 2 : config_.pipeline_parallel_size;
+  traits_.overlaps_own_steps = traits_.steps_in_flight_max > 1;
+  traits_.first_come_first_served = config_.policy == QueueOrder::kFcfs;
+  traits_.caches_prefixes = config_.enable_prefix_caching;
+  traits_.publishes_returned_tokens = rules_.publishes_returned_tokens;
+}
+
+void VllmV1Policy::Enqueue(const Sequence& sequence) {
+  waiting_.PushArrival(sequence.id, sequence.priority);
+}
+
+void VllmV1Policy::Remove(const Sequence& sequence) {
+  const auto found = std::find(running_.begin(), running_.end(), sequence.id);
+  if (found != running_.end()) {
+    running_.erase(found);
+  } else {
+    waiting_.Erase(sequence.id);
+  }
+}
+
+void VllmV1Policy::Plan(StepBuilder& step) {
+  Call call{
+      .budget = traits_.tokens_per_step_max, .threshold = Threshold(), .held = HoldsPrefill(step)};
+  RunningPass(step, call);
+  if (!call.preempted) WaitingPass(step, call);
+  if (!step.plan().work.empty()) {
+    ++steps_with_work_;
+    if (call.prefill) latest_prefill_step_ = steps_with_work_;
+  }
+}
+
+std::int32_t VllmV1Policy::Threshold() const {
+  const std::size_t requests = running_.size() + waiting_.size();
+  std::int32_t threshold = config_.long_prefill_token_threshold;
+  if (rules_.lone_request_lifts_threshold && requests <= 1) threshold = 0;
+  if (threshold > 0 && config_.long_prefill_token_threshold_adaptive) {
+    threshold =
+        std::max(threshold, config_.max_num_batched_tokens / static_cast<std::int32_t>(requests));
+  }
+  return threshold;
+}
+
+bool VllmV1Policy::HoldsPrefill(const StepBuilder& step) const {
+  if (config_.prefill_schedule_interval <= 1 || saturated_) return false;
+  if (steps_with_work_ + 1 - latest_prefill_step_ >= config_.prefill_schedule_interval) {
+    return false;
+  }
+  return std::any_of(running_.begin(), running_.end(),
+                     [&](RequestId id) { return step.sequence(id).decodes; });
+}
+
+std::int32_t VllmV1Policy::TokensWanted(const Sequence& s, const Call& call) const {
+  // Without asynchronous scheduling a token still in flight cannot be built upon.
+  const std::int32_t target = s.known + (config_.async_scheduling ? s.pending : 0);
+  std::int32_t tokens = target - s.computed;
+  if (call.threshold > 0) tokens = std::min(tokens, call.threshold);
+  tokens = std::min(tokens, call.budget);
+  return std::min(tokens, config_.max_model_len - 1 - s.computed);
+}
+
+void VllmV1Policy::Issue(StepBuilder& step, Call& call, const Sequence& s, std::int32_t tokens) {
+  step.Schedule(s.id, tokens);
+  call.budget -= tokens;
+  if (config_.enable_prefix_caching) step.PublishPrefix(s.id, std::min(s.computed, s.known));
+}
+
+void VllmV1Policy::RunningPass(StepBuilder& step, Call& call) {
+  for (std::size_t i = 0; i < running_.size() && call.budget > 0;) {
+    const RequestId id = running_[i];
+    const Sequence& s = step.sequence(id);
+    const bool certain_to_end =
+        s.pending > 0 && s.computed + 2 - s.pending >= s.prompt_tokens + s.max_output_tokens;
+    const bool mid_prefill = !s.decodes;
+    const std::int32_t tokens =
+        certain_to_end || (call.held && mid_prefill) ? 0 : TokensWanted(s, call);
+    if (tokens <= 0) {
+      ++i;
+      continue;
+    }
+    if (!step.Grow(id, s.computed + tokens) &&
+        MakeRoom(step, call, id, s.computed + tokens, i) == Room::kSelfPreempted) {
+      if (rules_.self_preemption_goes_on && config_.policy == QueueOrder::kPriority) continue;
+      break;
+    }
+    Issue(step, call, s, tokens);
+    call.prefill |= mid_prefill;
+    ++i;
+  }
+}
+
+std::size_t VllmV1Policy::Victim(const StepBuilder& step) const {
+  if (config_.policy == QueueOrder::kFcfs) return running_.size() - 1;
+  std::size_t victim = 0;
+  for (std::size_t i = 1; i < running_.size(); ++i) {
+    const Sequence& worst = step.sequence(running_[victim]);
+    const Sequence& s = step.sequence(running_[i]);
+    if (s.priority != worst.priority ? s.priority > worst.priority : s.id > worst.id) victim = i;
+  }
+  return victim;
+}
+
+// Preempts until `id`, at running_[index], covers `tokens` tokens or is itself the victim.
+VllmV1Policy::Room VllmV1Policy::MakeRoom(StepBuilder& step, Call& call, RequestId id,
+                                          std::int32_t tokens, std::size_t& index) {
+  do {
+    const std::size_t victim_index = Victim(step);
+    const RequestId victim = running_[victim_index];
+    const bool scheduled = step.sequence(victim).last_step == step.plan().id;
+    if (scheduled) {
+      for (const WorkItem& item : step.plan().work) {
+        if (item.request == victim) call.budget += item.tokens;
+      }
+      step.Unschedule(victim);
+    }
+    if (victim_index < index && (scheduled || rules_.any_earlier_victim_shifts)) --index;
+    running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(victim_index));
+    step.PreemptByRecompute(victim);
+    waiting_.PushPreempted(victim, step.sequence(victim).priority);
+    call.preempted = true;
+    if (victim == id) return Room::kSelfPreempted;
+  } while (!step.Grow(id, tokens));
+  return Room::kMade;
+}
+
+void VllmV1Policy::WaitingPass(StepBuilder& step, Call& call) {
+  std::size_t i = 0;  // requests before it have been set aside
+  while (i < waiting_.size() && call.budget > 0) {
+    if (static_cast<std::int32_t>(running_.size()) == config_.max_num_active_seqs) break;
+    const RequestId id = waiting_[i];
+    const Admission outcome = TryAdmit(step, call, id);
+    if (outcome == Admission::kStop) break;
+    if (outcome == Admission::kSetAside) {
+      ++i;
+      continue;
+    }
+    waiting_.EraseAt(i);
+    if (outcome == Admission::kAdmitted) running_.push_back(id);
+  }
+  if (!call.held) saturated_ = waiting_.size() > i;
+}
+
+VllmV1Policy::Admission VllmV1Policy::TryAdmit(StepBuilder& step, Call& call, RequestId id) {
+  const Sequence& s = step.sequence(id);
+  const KvPool& pool = step.pool();
+  if (rules_.waits_for_returning_tokens && s.stale_in_flight > 0) return Admission::kSetAside;
+  const std::int32_t whole = pool.BlocksFor(std::min(s.known, config_.max_model_len));
+  const bool too_long = s.prompt_tokens >= config_.max_model_len ||
+                        (!config_.enable_chunked_prefill && s.known > traits_.tokens_per_step_max);
+  if (too_long || whole > pool.usable()) {
+    step.Reject(id, too_long ? RejectReason::kTooLongForModel : RejectReason::kTooLargeForCache);
+    return Admission::kRejected;
+  }
+
+  const CacheHit hit = config_.enable_prefix_caching ? step.LookupPrefix(id) : CacheHit{};
+  const std::int32_t base = hit.blocks * pool.block_size();
+  std::int32_t tokens = s.known - base;
+  const bool prefill = tokens > 1;
+  if (call.held && prefill) return Admission::kStop;
+  if (call.threshold > 0) tokens = std::min(tokens, call.threshold);
+  if (!config_.enable_chunked_prefill && tokens > call.budget) return Admission::kStop;
+  tokens = std::min(tokens, call.budget);
+
+  const std::int32_t taken =
+      hit.free_blocks - hit.blocks + (running_.empty() ? 0 : watermark_blocks_);
+  if (rules_.whole_sequence_gate && whole + taken > pool.free()) return Admission::kStop;
+  if (pool.BlocksFor(base + tokens) + taken > pool.free()) return Admission::kStop;
+
+  step.Admit(id);
+  if (config_.enable_prefix_caching) step.AttachPrefix(id, hit.blocks);
+  CHECK(step.Grow(id, base + tokens));
+  Issue(step, call, s, tokens);
+  call.prefill |= prefill;
+  return Admission::kAdmitted;
+}
+
+}  // namespace twin

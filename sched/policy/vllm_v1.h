@@ -1,0 +1,92 @@
+// vLLM V1: one token budget, running requests first, chunked prefill, recompute preemption.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "sched/policy/policy.h"
+#include "sched/policy/waiting_queue.h"
+
+namespace twin {
+
+enum class VllmV1Release : std::uint8_t { k0_15_1, k0_33_0 };
+
+// Field names are vLLM's. Sources: vLLM 0.15.1 (revision 1892993b) and 0.33.0, decisions observed.
+struct VllmV1Config {
+  VllmV1Release release = VllmV1Release::k0_33_0;
+  std::int32_t max_num_batched_tokens = 2048;  // >= max_num_seqs; the token budget of a step
+  std::int32_t max_num_seqs = 128;
+  std::int32_t max_model_len = 4096;  // prompt + output tokens of one request
+  QueueOrder policy = QueueOrder::kFcfs;
+  bool enable_chunked_prefill = true;
+  std::int32_t long_prefill_token_threshold = 0;  // largest chunk of one request; 0 = no limit
+  bool enable_prefix_caching = false;
+  bool async_scheduling = false;  // the next step is planned while one runs
+  // Release 0.33.0 only; ignored by 0.15.1.
+  bool scheduler_reserve_full_isl = true;  // admit only if the whole sequence would fit now
+  bool long_prefill_token_threshold_adaptive = false;
+  double watermark = 0.0;                      // share of blocks kept free while something runs
+  std::int32_t prefill_schedule_interval = 1;  // steps between prefills; 1 = every step
+  std::int32_t max_num_active_seqs = 0;        // 0 = max_num_seqs
+  std::int32_t max_num_scheduled_tokens = 0;   // 0 = max_num_batched_tokens
+  std::int32_t pipeline_parallel_size = 1;     // steps in flight without async_scheduling
+
+  bool operator==(const VllmV1Config&) const = default;
+};
+
+// The rules in which releases differ, by name.
+struct VllmV1Rules {
+  bool whole_sequence_gate = false;  // a waiting request needs room for all it must compute
+  bool lone_request_lifts_threshold = false;
+  bool self_preemption_goes_on = false;    // priority: the running pass continues behind it
+  bool any_earlier_victim_shifts = false;  // priority: also a victim that was not scheduled
+  bool publishes_returned_tokens = false;
+  bool waits_for_returning_tokens = false;  // a victim is set aside until its results are back
+};
+
+class VllmV1Policy final : public Policy {
+ public:
+  // `blocks` = usable blocks of the KV pool. REQUIRES: a config that Validate accepts.
+  VllmV1Policy(const VllmV1Config& config, std::int32_t blocks);
+
+  [[nodiscard]] const PolicyTraits& traits() const override { return traits_; }
+  void Enqueue(const Sequence& sequence) override;
+  void Remove(const Sequence& sequence) override;
+  void Plan(StepBuilder& step) override;
+
+ private:
+  // One scheduler call.
+  struct Call {
+    std::int32_t budget = 0;
+    std::int32_t threshold = 0;
+    bool preempted = false;
+    bool held = false;     // prefill is held back in this step
+    bool prefill = false;  // the step carries prefill
+  };
+
+  void RunningPass(StepBuilder& step, Call& call);
+  void WaitingPass(StepBuilder& step, Call& call);
+  enum class Admission : std::uint8_t { kAdmitted, kSetAside, kRejected, kStop };
+  Admission TryAdmit(StepBuilder& step, Call& call, RequestId id);
+  enum class Room : std::uint8_t { kMade, kSelfPreempted };
+  Room MakeRoom(StepBuilder& step, Call& call, RequestId id, std::int32_t tokens,
+                std::size_t& index);
+  [[nodiscard]] std::size_t Victim(const StepBuilder& step) const;
+  [[nodiscard]] std::int32_t Threshold() const;
+  [[nodiscard]] bool HoldsPrefill(const StepBuilder& step) const;
+  [[nodiscard]] std::int32_t TokensWanted(const Sequence& s, const Call& call) const;
+  void Issue(StepBuilder& step, Call& call, const Sequence& s, std::int32_t tokens);
+
+  VllmV1Config config_;
+  VllmV1Rules rules_;
+  PolicyTraits traits_;
+  std::int32_t watermark_blocks_;
+  WaitingQueue waiting_;
+  std::vector<RequestId> running_;
+  // The cadence of prefill_schedule_interval, in steps that carried work.
+  std::int64_t steps_with_work_ = 0;
+  std::int64_t latest_prefill_step_;
+  bool saturated_ = false;
+};
+
+}  // namespace twin

@@ -1,0 +1,229 @@
+#include "sched/step_builder.h"
+
+#include <algorithm>
+
+#include "core/check.h"
+#include "sched/invariant.h"
+
+namespace twin {
+namespace {
+
+// What a work item adds to the plan's totals; `sign` -1 takes it back.
+void Add(StepTotals& totals, const WorkItem& item, std::int64_t sign) {
+  const std::int64_t end = item.start + item.tokens;
+  if (item.phase == Phase::kDecode && item.tokens == 1) {
+    totals.decode_items += sign;
+    totals.decode_context_tokens += sign * end;
+  } else {
+    const std::int64_t n = item.tokens;
+    totals.prefill_tokens += sign * n;
+    totals.prefill_items += sign;
+    totals.prefill_context_tokens += sign * end;
+    totals.prefill_attention_pairs += sign * (n * item.start + n * (n + 1) / 2);
+  }
+  if (item.emits) totals.emitting_items += sign;
+  if (item.padded_tokens > 0) totals.padding_tokens += sign * (item.padded_tokens - item.tokens);
+}
+
+}  // namespace
+
+void StepBuilder::Admit(RequestId id) {
+  Sequence& s = sequences_[id];
+  CHECK(s.state == SequenceState::kWaiting);
+  if (!s.admitted_once) {
+    if (traits_.first_come_first_served && census_.newest_admitted > Index(id)) [[unlikely]] {
+      ThrowInvariant(8, plan_.id, id, "a later request was admitted before it");
+    }
+    census_.newest_admitted = std::max<std::int64_t>(census_.newest_admitted, Index(id));
+    s.admitted_once = true;
+  }
+  s.state = SequenceState::kRunning;
+  s.decodes = false;
+  --census_.waiting;
+  ++census_.running;
+  plan_.admitted.push_back(id);
+}
+
+bool StepBuilder::GrowSlowly(Sequence& s, std::int32_t tokens) {
+  const std::int32_t held = s.blocks.held();
+  if (!pool_.Grow(s.blocks, tokens)) return false;
+  for (std::int32_t i = held; i < s.blocks.held(); ++i) {
+    plan_.kv.push_back({KvOperation::Kind::kAllocate, s.id,
+                        s.blocks.device[static_cast<std::size_t>(i)], BlockId::kNone});
+  }
+  return true;
+}
+
+bool StepBuilder::Reserve(RequestId id, std::int32_t blocks) {
+  return pool_.Reserve(sequences_[id].blocks, blocks);
+}
+
+void StepBuilder::Schedule(RequestId id, std::int32_t tokens, std::int32_t padded_tokens) {
+  Sequence& s = sequences_[id];
+  CHECK(s.state == SequenceState::kRunning);
+  const std::int32_t end = s.computed + tokens;
+  const std::int32_t target = s.known + s.pending;
+  if (tokens < 1 || end > target) [[unlikely]] {
+    ThrowInvariant(2, plan_.id, id, "an item computes no token, or more than are known");
+  }
+  if (end > s.blocks.held() * pool_.block_size()) [[unlikely]] {
+    ThrowInvariant(4, plan_.id, id, "its blocks do not cover the tokens to compute");
+  }
+  if (s.last_step == plan_.id) [[unlikely]] {
+    ThrowInvariant(5, plan_.id, id, "it appears twice in one step");
+  }
+  if (s.in_flight > 0 && !traits_.overlaps_own_steps) [[unlikely]] {
+    ThrowInvariant(5, plan_.id, id, "it is still in flight in another step");
+  }
+  WorkItem& item = plan_.work.emplace_back();
+  item.request = id;
+  item.start = s.computed;
+  item.tokens = tokens;
+  item.padded_tokens = padded_tokens;
+  item.phase = s.decodes ? Phase::kDecode : Phase::kPrefill;
+  item.emits = end == target;
+  Add(plan_.totals, item, 1);
+  s.computed = end;
+  s.last_step = plan_.id;
+  ++s.in_flight;
+  if (item.emits) {
+    ++s.pending;
+    s.decodes = true;
+  }
+}
+
+void StepBuilder::Unschedule(RequestId id) {
+  const auto found = std::find_if(plan_.work.begin(), plan_.work.end(),
+                                  [id](const WorkItem& item) { return item.request == id; });
+  CHECK(found != plan_.work.end());
+  Sequence& s = sequences_[id];
+  Add(plan_.totals, *found, -1);
+  s.computed = found->start;
+  s.last_step = StepId{0};
+  --s.in_flight;
+  if (found->emits) {
+    --s.pending;
+    s.decodes = found->phase == Phase::kDecode;
+  }
+  plan_.work.erase(found);
+}
+
+void StepBuilder::PadRow(RequestId id, std::int32_t tokens) {
+  plan_.padding_rows.push_back(id);
+  plan_.totals.padding_tokens += tokens;
+}
+
+void StepBuilder::PreemptByRecompute(RequestId id) {
+  Sequence& s = sequences_[id];
+  CHECK(s.state == SequenceState::kRunning);
+  if (!traits_.preempts) ThrowInvariant(7, plan_.id, id, "a reserving policy preempts");
+  if (s.last_step == plan_.id) ThrowInvariant(6, plan_.id, id, "it is preempted and in the step");
+  pool_.Release(s.blocks);
+  LogRelease(id);
+  s.state = SequenceState::kWaiting;
+  s.computed = 0;
+  // Results of steps still in flight bring tokens, but say nothing about work issued from now on.
+  s.stale_in_flight += s.pending;
+  s.pending = 0;
+  s.decodes = false;
+  ++s.preemptions;
+  --census_.running;
+  ++census_.waiting;
+  plan_.preempted.push_back({id, Preemption::How::kRecompute});
+}
+
+bool StepBuilder::SwapOut(RequestId id) {
+  Sequence& s = sequences_[id];
+  CHECK(s.state == SequenceState::kRunning && s.in_flight == 0);
+  if (!traits_.preempts) ThrowInvariant(7, plan_.id, id, "a reserving policy preempts");
+  const std::size_t first = plan_.kv.size();
+  for (const BlockId block : s.blocks.device) {
+    plan_.kv.push_back({KvOperation::Kind::kSwapOut, id, block, BlockId::kNone});
+  }
+  if (!pool_.SwapOut(s.blocks)) {
+    plan_.kv.resize(first);
+    return false;
+  }
+  for (std::size_t i = 0; i < s.blocks.host.size(); ++i) {
+    plan_.kv[first + i].other = s.blocks.host[i];
+  }
+  s.state = SequenceState::kSwapped;
+  ++s.preemptions;
+  --census_.running;
+  ++census_.swapped;
+  plan_.preempted.push_back({id, Preemption::How::kSwap});
+  return true;
+}
+
+bool StepBuilder::SwapIn(RequestId id) {
+  Sequence& s = sequences_[id];
+  CHECK(s.state == SequenceState::kSwapped);
+  const std::size_t first = plan_.kv.size();
+  for (const BlockId block : s.blocks.host) {
+    plan_.kv.push_back({KvOperation::Kind::kSwapIn, id, BlockId::kNone, block});
+  }
+  if (!pool_.SwapIn(s.blocks)) {
+    plan_.kv.resize(first);
+    return false;
+  }
+  for (std::size_t i = 0; i < s.blocks.device.size(); ++i) {
+    plan_.kv[first + i].block = s.blocks.device[i];
+  }
+  s.state = SequenceState::kRunning;
+  --census_.swapped;
+  ++census_.running;
+  plan_.resumed.push_back(id);
+  return true;
+}
+
+void StepBuilder::Reject(RequestId id, RejectReason reason) {
+  Sequence& s = sequences_[id];
+  CHECK(s.state == SequenceState::kWaiting || s.state == SequenceState::kSwapped);
+  CHECK(s.blocks.held() == 0 && s.blocks.reserved_blocks == 0);
+  if (s.state == SequenceState::kSwapped) {
+    pool_.Release(s.blocks);
+    LogRelease(id);
+    --census_.swapped;
+  } else {
+    --census_.waiting;
+  }
+  plan_.rejected.push_back({id, reason});
+  s.state = SequenceState::kFinished;
+  if (s.in_flight == 0) sequences_.Close(id);
+}
+
+void StepBuilder::Release(RequestId id) {
+  Sequence& s = sequences_[id];
+  CHECK(traits_.defers_release && s.state == SequenceState::kFinished);
+  pool_.Release(s.blocks);
+  LogRelease(id);
+  plan_.released.push_back(id);
+  if (s.in_flight == 0) sequences_.Close(id);
+}
+
+CacheHit StepBuilder::LookupPrefix(RequestId id) const {
+  const Sequence& s = sequences_[id];
+  return pool_.Lookup(s.keys, (s.known - 1) / pool_.block_size());
+}
+
+void StepBuilder::AttachPrefix(RequestId id, std::int32_t blocks) {
+  Sequence& s = sequences_[id];
+  CHECK(s.state == SequenceState::kRunning && s.computed == 0);
+  pool_.Attach(s.blocks, s.keys, blocks);
+  for (const BlockId block : s.blocks.device) {
+    plan_.kv.push_back({KvOperation::Kind::kAttach, id, block, BlockId::kNone});
+  }
+  s.computed = blocks * pool_.block_size();
+  plan_.hits.push_back({id, s.computed});
+}
+
+void StepBuilder::PublishPrefix(RequestId id, std::int32_t tokens) {
+  Sequence& s = sequences_[id];
+  pool_.Publish(s.blocks, s.keys, tokens / pool_.block_size());
+}
+
+void StepBuilder::LogRelease(RequestId id) {
+  plan_.kv.push_back({KvOperation::Kind::kRelease, id, BlockId::kNone, BlockId::kNone});
+}
+
+}  // namespace twin
