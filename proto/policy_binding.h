@@ -1,0 +1,97 @@
+// Which member of a policy's config holds which field of its message (field_binding.h).
+#pragma once
+
+#include "proto/field_binding.h"
+#include "sched/policy/registry.h"
+
+namespace twin {
+
+inline constexpr EnumNames<QueueOrder> kQueueOrderNames = {{"fcfs", QueueOrder::kFcfs},
+                                                           {"priority", QueueOrder::kPriority}};
+
+template <class Archive>
+void Bind(Archive& fields, StaticConfig& config) {
+  fields.Value("padded", config.padded);
+  fields.Value("max_batch_size", config.max_batch_size);
+  fields.Value("max_model_len", config.max_model_len);
+}
+
+template <class Archive>
+void Bind(Archive& fields, OrcaConfig& config) {
+  fields.template Enum<OrcaConfig::Reservation>(
+      "reservation", config.reservation,
+      {{"request", OrcaConfig::Reservation::kRequest}, {"model", OrcaConfig::Reservation::kModel}});
+  fields.Value("n_workers", config.n_workers);
+  fields.Value("max_bs", config.max_bs);
+  fields.Value("max_model_len", config.max_model_len);
+  fields.Value("prefills_first", config.prefills_first);
+}
+
+template <class Archive>
+void Bind(Archive& fields, VllmV0Config& config) {
+  using Mode = VllmV0Config::PreemptionMode;
+  fields.Value("max_num_batched_tokens", config.max_num_batched_tokens);
+  fields.Value("max_num_seqs", config.max_num_seqs);
+  fields.Value("max_model_len", config.max_model_len);
+  fields.Value("watermark", config.watermark);
+  fields.template Enum<Mode>("preemption_mode", config.preemption_mode,
+                             {{"recompute", Mode::kRecompute}, {"swap", Mode::kSwap}});
+  fields.Value("enable_chunked_prefill", config.enable_chunked_prefill);
+  fields.template Enum<QueueOrder>("policy", config.policy, kQueueOrderNames);
+}
+
+template <class Archive>
+void Bind(Archive& fields, VllmV1Config& config) {
+  fields.template Enum<VllmV1Release>(
+      "release", config.release,
+      {{"v0_15_1", VllmV1Release::k0_15_1}, {"v0_33_0", VllmV1Release::k0_33_0}});
+  fields.Value("max_num_batched_tokens", config.max_num_batched_tokens);
+  fields.Value("max_num_seqs", config.max_num_seqs);
+  fields.Value("max_model_len", config.max_model_len);
+  fields.template Enum<QueueOrder>("policy", config.policy, kQueueOrderNames);
+  fields.Value("enable_chunked_prefill", config.enable_chunked_prefill);
+  fields.Value("long_prefill_token_threshold", config.long_prefill_token_threshold);
+  fields.Value("long_prefill_token_threshold_adaptive",
+               config.long_prefill_token_threshold_adaptive);
+  fields.Value("enable_prefix_caching", config.enable_prefix_caching);
+  fields.Value("async_scheduling", config.async_scheduling);
+  fields.Value("scheduler_reserve_full_isl", config.scheduler_reserve_full_isl);
+  fields.Value("watermark", config.watermark);
+  fields.Value("prefill_schedule_interval", config.prefill_schedule_interval);
+  fields.Value("max_num_active_seqs", config.max_num_active_seqs);
+  fields.Value("max_num_scheduled_tokens", config.max_num_scheduled_tokens);
+  fields.Value("pipeline_parallel_size", config.pipeline_parallel_size);
+}
+
+template <class Archive>
+void Bind(Archive& fields, SarathiConfig& config) {
+  fields.Value("chunk_size", config.chunk_size);
+  fields.Value("max_num_seqs", config.max_num_seqs);
+  fields.Value("max_model_len", config.max_model_len);
+  fields.Value("watermark", config.watermark);
+  fields.Value("pipeline_parallel_size", config.pipeline_parallel_size);
+  fields.Value("enable_dynamic_chunking_schedule", config.enable_dynamic_chunking_schedule);
+  fields.Value("low_chunk_size", config.low_chunk_size);
+  fields.Value("high_chunk_size", config.high_chunk_size);
+  fields.Value("chunk_schedule_max_tokens", config.chunk_schedule_max_tokens);
+  fields.Value("chunk_schedule_stages", config.chunk_schedule_stages);
+}
+
+template <class Archive>
+void Bind(Archive& fields, SplitFuseConfig& config) {
+  fields.Value("max_ragged_batch_size", config.max_ragged_batch_size);
+  fields.Value("max_ragged_sequence_count", config.max_ragged_sequence_count);
+  fields.Value("max_length", config.max_length);
+}
+
+template <class Archive>
+void Bind(Archive& fields, PolicyConfig& config) {
+  fields.template Choice<StaticConfig>("static", config);
+  fields.template Choice<OrcaConfig>("orca", config);
+  fields.template Choice<VllmV0Config>("vllm_v0", config);
+  fields.template Choice<VllmV1Config>("vllm_v1", config);
+  fields.template Choice<SarathiConfig>("sarathi", config);
+  fields.template Choice<SplitFuseConfig>("splitfuse", config);
+}
+
+}  // namespace twin

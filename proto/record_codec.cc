@@ -1,0 +1,222 @@
+#include "proto/record_codec.h"
+
+#include "core/check.h"
+#include "proto/record.pb.h"
+#include "proto/record_columns.h"
+
+namespace twin {
+
+namespace {
+
+using namespace record_columns;
+
+void EncodeFinished(const StepFinished& finished, TimePoint now, proto::RecordedFinish& message) {
+  message.set_step(Index(finished.step));
+  message.set_started_before((now - finished.started).count());
+  Differences outcome_requests;
+  for (const ItemOutcome& outcome : finished.outcomes) {
+    message.add_outcome_request_delta(outcome_requests(Index(outcome.request)));
+    message.add_outcome_emitted(Unsigned(outcome.emitted_tokens));
+    message.add_outcome_finish(static_cast<std::uint32_t>(outcome.finish));
+  }
+  Differences filled_requests;
+  for (const BlockFilled& filled : finished.filled) {
+    message.add_filled_request_delta(filled_requests(Index(filled.request)));
+    message.add_filled_key(static_cast<std::uint64_t>(filled.key));
+  }
+}
+
+void EncodeArrival(const Request& request, TimePoint now, proto::RecordedArrival& message) {
+  message.set_request(Index(request.id));
+  message.set_arrived_before((now - request.arrival).count());
+  message.set_prompt_tokens(Unsigned(request.prompt_tokens));
+  message.set_max_output_tokens(Unsigned(request.max_output_tokens));
+  message.set_priority(request.priority);
+  message.set_tenant(request.tenant);
+  if (request.predicted_output_tokens >= 0) {
+    message.set_predicted_output_tokens(Unsigned(request.predicted_output_tokens));
+  }
+  for (const BlockKey key : request.prefix_keys) {
+    message.add_prefix_keys(static_cast<std::uint64_t>(key));
+  }
+}
+
+// The time `before` nanoseconds before `now`; false if it lies outside of the clock.
+bool Before(TimePoint now, std::int64_t before, TimePoint& time) {
+  std::int64_t ns = 0;
+  if (__builtin_sub_overflow(Nanoseconds(now), before, &ns)) return false;
+  time = TimePoint{Duration{ns}};
+  return true;
+}
+
+const char* DecodeArrival(const proto::RecordedArrival& message, TimePoint now, Request& request) {
+  request.id = RequestId{message.request()};
+  const bool numbers = Signed(message.prompt_tokens(), request.prompt_tokens) &&
+                       Signed(message.max_output_tokens(), request.max_output_tokens);
+  if (!numbers || request.prompt_tokens < 1 || request.max_output_tokens < 1) {
+    return "an arrival without tokens";
+  }
+  if (message.has_predicted_output_tokens() &&
+      !Signed(message.predicted_output_tokens(), request.predicted_output_tokens)) {
+    return "a predicted output out of range";
+  }
+  if (!Before(now, message.arrived_before(), request.arrival)) return "an arrival out of range";
+  request.priority = message.priority();
+  request.tenant = message.tenant();
+  return nullptr;
+}
+
+}  // namespace
+
+void Encode(const RecordHeader& header, proto::RecordHeader& message) {
+  message.set_schema_version(1);
+  message.set_config(header.config);
+  message.set_seed(header.seed);
+  message.set_version(header.version);
+  message.set_policy(header.policy);
+  message.set_delivery(header.delivery == Delivery::kBatchEnd ? proto::RecordHeader::batch_end
+                                                              : proto::RecordHeader::per_step);
+  const KvPoolConfig& kv = header.engine.kv;
+  message.set_block_size(kv.block_size);
+  message.set_blocks(kv.blocks);
+  message.set_host_blocks(kv.host_blocks);
+  message.set_release_order(kv.release_order == ReleaseOrder::kKeylessFront
+                                ? proto::RecordHeader::keyless_front
+                                : proto::RecordHeader::back);
+  message.set_plans_per_instant_max(header.engine.plans_per_instant_max);
+}
+
+const char* Decode(const proto::RecordHeader& message, RecordHeader& header) {
+  if (message.schema_version() != 1) return "a record of another schema version; read is 1";
+  header.config = message.config();
+  header.seed = message.seed();
+  header.version = message.version();
+  header.policy = message.policy();
+  const bool known = proto::RecordHeader::Delivery_IsValid(message.delivery()) &&
+                     proto::RecordHeader::ReleaseOrder_IsValid(message.release_order());
+  if (!known) return "an unknown delivery or release order";
+  header.delivery = message.delivery() == proto::RecordHeader::batch_end ? Delivery::kBatchEnd
+                                                                         : Delivery::kPerStep;
+  KvPoolConfig& kv = header.engine.kv;
+  kv.block_size = message.block_size();
+  kv.blocks = message.blocks();
+  kv.host_blocks = message.host_blocks();
+  kv.release_order = message.release_order() == proto::RecordHeader::keyless_front
+                         ? ReleaseOrder::kKeylessFront
+                         : ReleaseOrder::kBack;
+  header.engine.plans_per_instant_max = message.plans_per_instant_max();
+  const bool sizes = kv.block_size >= 1 && kv.blocks >= 0 && kv.host_blocks >= 0 &&
+                     header.engine.plans_per_instant_max >= 0;
+  return sizes ? nullptr : "a KV cache of impossible size";
+}
+
+void Encode(const Instant& instant, TimePoint previous, proto::RecordedInstant& message) {
+  CHECK(instant.now >= previous);
+  message.set_now_delta(static_cast<std::uint64_t>((instant.now - previous).count()));
+  std::size_t kind = 0;
+  for (const Event& event : instant.events) {
+    CHECK(event.index() >= kind);
+    kind = event.index();
+    if (const auto* finished = std::get_if<StepFinished>(&event)) {
+      EncodeFinished(*finished, instant.now, *message.add_finished());
+    } else if (const auto* cancelled = std::get_if<RequestCancelled>(&event)) {
+      message.add_cancelled(Index(cancelled->request));
+    } else if (const auto* arrived = std::get_if<RequestArrived>(&event)) {
+      EncodeArrival(arrived->request, instant.now, *message.add_arrived());
+    } else {
+      message.set_wake_ups(message.wake_ups() + 1);
+    }
+  }
+}
+
+const char* InstantDecoder::Planned(const StepPlan& plan) {
+  if (Index(plan.id) != steps_planned_ + 1) return "a step out of order";
+  ++steps_planned_;
+  return nullptr;
+}
+
+const char* InstantDecoder::Decode(const proto::RecordedInstant& message, Instant& instant) {
+  constexpr std::uint32_t kWakeUpsMax = 1u << 16;
+  const auto delta = static_cast<std::int64_t>(message.now_delta());
+  TimePoint now;
+  if (delta < 0 || !Before(now_, -delta, now)) return "a time out of range";
+  now_ = now;
+  events_.clear();
+  if (const char* wrong = DecodeFinished(message)) return wrong;
+  for (const std::uint32_t request : message.cancelled()) {
+    if (request > latest_request_) return "a cancellation of a request that did not arrive";
+    events_.push_back(RequestCancelled{RequestId{request}});
+  }
+  if (const char* wrong = DecodeArrivals(message)) return wrong;
+  if (message.wake_ups() > kWakeUpsMax) return "too many wake-ups";
+  for (std::uint32_t i = 0; i < message.wake_ups(); ++i) events_.push_back(WakeUp{});
+  if (events_.empty()) return "an instant without events";
+  instant = {now_, events_};
+  return nullptr;
+}
+
+const char* InstantDecoder::DecodeFinished(const proto::RecordedInstant& message) {
+  const auto count = static_cast<std::size_t>(message.finished_size());
+  if (outcomes_.size() < count) {
+    outcomes_.resize(count);
+    filled_.resize(count);
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    const proto::RecordedFinish& finish = message.finished(static_cast<int>(i));
+    const int outcomes = finish.outcome_request_delta_size();
+    const int filled = finish.filled_request_delta_size();
+    const bool columns = finish.outcome_emitted_size() == outcomes &&
+                         finish.outcome_finish_size() == outcomes &&
+                         finish.filled_key_size() == filled;
+    if (!columns) return "columns of unequal length";
+    if (finish.step() != steps_finished_ + 1 || finish.step() > steps_planned_) {
+      return "the end of a step that does not run";
+    }
+    ++steps_finished_;
+    outcomes_[i].clear();
+    Sums outcome_requests(0, latest_request_);
+    for (int j = 0; j < outcomes; ++j) {
+      std::int64_t request = 0;
+      ItemOutcome outcome;
+      const bool right =
+          outcome_requests.Add(finish.outcome_request_delta(j), request) &&
+          Signed(finish.outcome_emitted(j), outcome.emitted_tokens) &&
+          Enumerator(finish.outcome_finish(j), FinishReason::kLength, outcome.finish);
+      if (!right) return "an outcome out of range";
+      outcome.request = ToRequest(request);
+      outcomes_[i].push_back(outcome);
+    }
+    filled_[i].clear();
+    Sums filled_requests(0, latest_request_);
+    for (int j = 0; j < filled; ++j) {
+      std::int64_t request = 0;
+      if (!filled_requests.Add(finish.filled_request_delta(j), request)) {
+        return "a filled block of no request";
+      }
+      filled_[i].push_back({ToRequest(request), BlockKey{finish.filled_key(j)}});
+    }
+    TimePoint started;
+    if (!Before(now_, finish.started_before(), started)) return "a start out of range";
+    events_.push_back(StepFinished{StepId{finish.step()}, started, outcomes_[i], filled_[i]});
+  }
+  return nullptr;
+}
+
+const char* InstantDecoder::DecodeArrivals(const proto::RecordedInstant& message) {
+  const auto count = static_cast<std::size_t>(message.arrived_size());
+  if (prefix_keys_.size() < count) prefix_keys_.resize(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    const proto::RecordedArrival& arrival = message.arrived(static_cast<int>(i));
+    Request request;
+    if (const char* wrong = DecodeArrival(arrival, now_, request)) return wrong;
+    if (arrival.request() <= latest_request_) return "a request out of order";
+    latest_request_ = arrival.request();
+    prefix_keys_[i].clear();
+    for (const std::uint64_t key : arrival.prefix_keys()) prefix_keys_[i].push_back(BlockKey{key});
+    request.prefix_keys = prefix_keys_[i];
+    events_.push_back(RequestArrived{request});
+  }
+  return nullptr;
+}
+
+}  // namespace twin

@@ -1,0 +1,53 @@
+// Instants and plans to and from their messages in a record.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "proto/record_file.h"
+#include "sched/event.h"
+#include "sched/step_plan.h"
+
+namespace twin::proto {
+class RecordHeader;
+class RecordedInstant;
+class RecordedPlan;
+}  // namespace twin::proto
+
+namespace twin {
+
+void Encode(const RecordHeader& header, proto::RecordHeader& message);
+// `previous` is the time of the instant before. The message must be empty.
+void Encode(const Instant& instant, TimePoint previous, proto::RecordedInstant& message);
+void Encode(const StepPlan& plan, proto::RecordedPlan& message);
+
+// The decoders return what is wrong with the message, or nullptr. They check everything that a
+// reader of the record may rely on: lengths of lists, ranges of numbers and enumerations, and that
+// ids and steps come in order.
+const char* Decode(const proto::RecordHeader& message, RecordHeader& header);
+
+// Holds what the spans of a decoded instant show.
+class InstantDecoder {
+ public:
+  // `instant` is valid until the next call.
+  const char* Decode(const proto::RecordedInstant& message, Instant& instant);
+  // To be told of every plan, in order: steps finish only after they were planned.
+  const char* Planned(const StepPlan& plan);
+
+ private:
+  const char* DecodeFinished(const proto::RecordedInstant& message);
+  const char* DecodeArrivals(const proto::RecordedInstant& message);
+
+  TimePoint now_ = kTimeZero;
+  std::uint64_t steps_planned_ = 0;
+  std::uint64_t steps_finished_ = 0;
+  std::int64_t latest_request_ = -1;
+  std::vector<Event> events_;
+  std::vector<std::vector<ItemOutcome>> outcomes_;
+  std::vector<std::vector<BlockFilled>> filled_;
+  std::vector<std::vector<BlockKey>> prefix_keys_;
+};
+
+const char* Decode(const proto::RecordedPlan& message, StepPlan& plan);
+
+}  // namespace twin

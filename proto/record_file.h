@@ -1,0 +1,81 @@
+// The complete record of a run on disk: enough to decide it again and to compute every metric.
+//
+// A file is a sequence of frames (record.proto), gzip-compressed or not: the frame's length as a
+// varint, a 32-bit checksum of its bytes (little-endian), its bytes.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "proto/partial_file.h"
+#include "record/record_source.h"
+#include "record/run_observer.h"
+#include "sched/engine.h"
+#include "sched/policy/policy.h"
+
+namespace twin {
+
+// What a run was given, beside its events.
+struct RecordHeader {
+  std::string config;  // resolved, in text format
+  std::uint64_t seed = 0;
+  std::string version;  // of the program
+  std::string policy;   // PolicyTraits::name
+  Delivery delivery = Delivery::kPerStep;
+  EngineConfig engine;
+};
+
+struct RecordEnd {
+  std::uint64_t digest = 0;  // PlanDigest over all plans
+  std::uint64_t instants = 0;
+  std::uint64_t plans = 0;
+
+  bool operator==(const RecordEnd&) const = default;
+};
+
+// Streams a run into a file. Memory does not grow with the run.
+// The file exists only once Finish() has returned; throws std::system_error if it cannot be
+// written.
+class RecordWriter : public RunObserver {
+ public:
+  RecordWriter(const std::filesystem::path& path, const RecordHeader& header,
+               Compression compression);
+  ~RecordWriter() override;
+
+  // REQUIRES: events in the order of the alternatives of Event.
+  void OnInstant(const Instant& instant) override;
+  void OnPlan(TimePoint now, const StepPlan& plan) override;
+
+  // Ends the record. REQUIRES: called once, after the run.
+  void Finish();
+
+ private:
+  class Frames;
+  std::unique_ptr<Frames> frames_;
+};
+
+// Reads such a file from its beginning; memory does not grow with it.
+// Every function, the constructor included, throws InputError(kData), naming the file and the
+// frame, where the file is truncated, damaged, or not a record. A record that is read to its end
+// without an error has every frame that was written.
+class RecordReader : public RecordSource {
+ public:
+  explicit RecordReader(const std::filesystem::path& path);
+  ~RecordReader() override;
+
+  [[nodiscard]] const RecordHeader& header() const;
+
+  bool NextInstant(Instant& instant) override;
+  const StepPlan* NextPlan() override;
+
+  // Known once NextInstant has returned false. REQUIRES: that.
+  [[nodiscard]] const RecordEnd& end() const;
+
+ private:
+  class Frames;
+  std::unique_ptr<Frames> frames_;
+};
+
+}  // namespace twin
