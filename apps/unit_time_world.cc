@@ -48,12 +48,14 @@ Instant UnitTimeWorld::Advance() {
          case_.requests[next_arrival_].step <= iteration_) {
     Announce(static_cast<std::int32_t>(next_arrival_++));
   }
-  // An asynchronous loop calls the scheduler once more behind a finish; the files leave that call out
-  // where no request follows.
+  // Behind the last finish an asynchronous loop calls the scheduler once more and then takes in
+  // what is still out, an iteration each; the files leave these out where no request follows.
   const bool asynchronous =
       options_.queue == BatchQueue::kAsync || options_.queue == BatchQueue::kAsyncEager;
   const bool more_follow = next_arrival_ < case_.requests.size();
-  called_ = unfinished_ > 0 || (asynchronous && finished_since_call_ && more_follow);
+  drains_ = unfinished_ == 0 && !finished_since_call_;
+  called_ = unfinished_ > 0 ||
+            (asynchronous && more_follow && (finished_since_call_ || !batches_.empty()));
   finished_since_call_ = false;
   // With nobody left to schedule, batches still out return without a scheduler call.
   if (!called_ && events_.empty() && !batches_.empty()) {
@@ -87,10 +89,10 @@ void UnitTimeWorld::EndIteration() {
     nothing.free_host_blocks = pool_.host_free();
     Describe(nothing, step);
   }
-  batches_.PushBack({iteration_, launched_});
+  if (!drains_ || launched_ != nullptr) batches_.PushBack({iteration_, launched_});
   step["returned"] = 0;
   step["finished"] = ordered_json::array();
-  if (ResultsAreDue()) ProcessOldest(step);
+  if (drains_ || ResultsAreDue()) ProcessOldest(step);
   steps_.push_back(std::move(step));
   free_after_open_ = true;
 }

@@ -77,6 +77,7 @@ class UnitTimeWorld final : public World {
   std::size_t next_arrival_ = 0;
   std::int32_t unfinished_ = 0;  // arrived, neither finished nor rejected
   bool finished_since_call_ = false;
+  bool drains_ = false;  // nobody is left to schedule: this iteration only takes results in
   std::vector<Event> events_;
   std::vector<ItemOutcome> outcomes_;
   std::vector<BlockFilled> filled_;
