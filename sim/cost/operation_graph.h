@@ -1,0 +1,92 @@
+// The operations of a pipeline stage and the order among them; its critical path is the stage's
+// time.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <boost/graph/adjacency_list.hpp>
+
+#include "sim/cost/operation.h"
+
+namespace twin::sim {
+
+// A directed acyclic graph; an edge means "not before the other one has finished": data or the
+// order of a stream. An operation with a count stands for the copies of a repeated block. That is
+// exact as long as the block has one entrance and one exit, because then the longest path through
+// n copies in series is n times the longest path through one.
+class OperationGraph {
+ public:
+  using Graph = boost::adjacency_list<boost::vecS, boost::vecS, boost::bidirectionalS, Operation>;
+  using Vertex = boost::graph_traits<Graph>::vertex_descriptor;
+
+  // Two steps, because GCC 12 takes Boost's way of adding with a property for uninitialised.
+  Vertex Add(Operation operation) {
+    const Vertex vertex = boost::add_vertex(graph_);
+    graph_[vertex] = std::move(operation);
+    return vertex;
+  }
+  void Order(Vertex before, Vertex after) { boost::add_edge(before, after, graph_); }
+
+  [[nodiscard]] const Graph& graph() const { return graph_; }
+
+ private:
+  Graph graph_;
+};
+
+// What one operation contributes to a step; numbers of all its executions together.
+struct OperationCost {
+  std::string_view name;  // lives as long as the critical path
+  std::int64_t count = 0;
+  double seconds = 0;
+  double flops = 0;
+  double bytes = 0;
+  bool on_critical_path = false;
+};
+
+// A graph prepared for evaluation: topological order and chains are worked out once; then a step
+// costs about ten multiplications for each operation, and no allocation.
+class CriticalPath {
+ public:
+  // REQUIRES: the graph has no cycle and at most 32 maximal chains.
+  explicit CriticalPath(const OperationGraph& graph);
+
+  // Length of the longest path.
+  [[nodiscard]] double Seconds(const StepFeatures& x) const;
+
+  // Every operation, in topological order. The seconds of those on the critical path add up to
+  // Seconds(x).
+  [[nodiscard]] std::vector<OperationCost> Breakdown(const StepFeatures& x) const;
+
+ private:
+  // An operation with all divisions and its count already applied.
+  struct Coefficients {
+    Term compute;
+    double memory = 0;
+    std::array<Term, 2> memory_terms{};
+    double latency = 0;
+    Term latency_term;
+    Feature gate = Feature::kTokens;
+  };
+  // Operations in series, [begin, end), and the chains that must finish before them,
+  // predecessors_[first_predecessor, last_predecessor).
+  struct Chain {
+    std::size_t begin = 0;
+    std::size_t end = 0;
+    std::size_t first_predecessor = 0;
+    std::size_t last_predecessor = 0;
+  };
+
+  [[nodiscard]] static double Seconds(const Coefficients& c, const StepFeatures& x);
+  [[nodiscard]] double ChainSeconds(const Chain& chain, const StepFeatures& x) const;
+  [[nodiscard]] double Start(const Chain& chain, const double* finish) const;
+
+  std::vector<Operation> operations_;  // chain by chain
+  std::vector<Coefficients> coefficients_;
+  std::vector<Chain> chains_;  // in topological order
+  std::vector<std::size_t> predecessors_;
+};
+
+}  // namespace twin::sim

@@ -1,0 +1,34 @@
+#include "sim/cost/registry.h"
+
+#include "sim/cost/roofline_cost.h"
+
+namespace twin::sim {
+namespace {
+
+struct Maker {
+  const ModelSpec& model;
+  const HardwareSpec& hardware;
+  const Parallelism& parallelism;
+  std::int64_t kv_block_bytes;
+
+  std::unique_ptr<StepCost> operator()(const ConstantCostConfig& config) const {
+    return std::make_unique<ConstantCost>(config, parallelism.pipeline);
+  }
+  std::unique_ptr<StepCost> operator()(const LinearCostConfig& config) const {
+    return std::make_unique<LinearCost>(config, parallelism.pipeline);
+  }
+  std::unique_ptr<StepCost> operator()(const RooflineCostConfig& config) const {
+    return std::make_unique<RooflineCost>(config, model, hardware, parallelism, kv_block_bytes);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<StepCost> MakeStepCost(const CostConfig& config, const ModelSpec& model,
+                                       const HardwareSpec& hardware, const Parallelism& parallelism,
+                                       std::int64_t kv_block_bytes) {
+  Validate(model, parallelism);
+  return std::visit(Maker{model, hardware, parallelism, kv_block_bytes}, config);
+}
+
+}  // namespace twin::sim

@@ -1,0 +1,58 @@
+#include "sim/cost/roofline_cost.h"
+
+#include <string>
+
+#include "core/check.h"
+#include "core/input_error.h"
+#include "sim/cost/transformer_graph.h"
+
+namespace twin::sim {
+namespace {
+
+// Checks before the members are built from them.
+const ModelSpec& Checked(const RooflineCostConfig& config, const ModelSpec& model,
+                         const HardwareSpec& hardware, const Parallelism& parallelism) {
+  Validate(hardware);
+  Validate(model, parallelism);
+  if (!(config.host_s >= 0 && config.host_per_item_s >= 0 && config.host_per_token_s >= 0)) {
+    throw InputError(InputError::Kind::kUsage, "cost.roofline", "host times must be 0 or more");
+  }
+  return model;
+}
+
+}  // namespace
+
+RooflineCost::RooflineCost(const RooflineCostConfig& config, const ModelSpec& model,
+                           const HardwareSpec& hardware, const Parallelism& parallelism,
+                           std::int64_t kv_block_bytes)
+    : config_(config),
+      features_(Checked(config, model, hardware, parallelism), config.gemm_tile_tokens),
+      swap_(hardware.pcie_latency_s,
+            static_cast<double>(kv_block_bytes) /
+                (hardware.pcie_bandwidth_bytes_per_s * hardware.pcie_bandwidth_fraction)) {
+  for (std::int32_t stage = 0; stage < parallelism.pipeline; ++stage) {
+    paths_.emplace_back(BuildStageGraph(model, hardware, parallelism, stage, config));
+  }
+}
+
+Duration RooflineCost::HostTime(const StepPlan& plan) const {
+  const auto items = static_cast<double>(plan.work.size());
+  const auto tokens = static_cast<double>(plan.totals.tokens());
+  return DurationFromSeconds(config_.host_s + config_.host_per_item_s * items +
+                             config_.host_per_token_s * tokens);
+}
+
+void RooflineCost::DeviceTimes(const StepPlan& plan, std::span<Duration> stage_times) const {
+  CHECK(stage_times.size() == paths_.size());
+  const StepFeatures x = features_(plan.totals);
+  const double swap = swap_.Seconds(plan);
+  for (std::size_t i = 0; i < paths_.size(); ++i) {
+    stage_times[i] = DurationFromSeconds(swap + paths_[i].Seconds(x));
+  }
+}
+
+std::vector<OperationCost> RooflineCost::Breakdown(const StepTotals& totals, int stage) const {
+  return paths_.at(static_cast<std::size_t>(stage)).Breakdown(features_(totals));
+}
+
+}  // namespace twin::sim

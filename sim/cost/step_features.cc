@@ -1,0 +1,86 @@
+#include "sim/cost/step_features.h"
+
+#include <cmath>
+#include <string>
+
+#include "core/input_error.h"
+
+namespace twin::sim {
+namespace {
+
+constexpr double kUntouchedShare = 1e-6;
+// Finite, so that no queries times no window is 0.
+constexpr double kNoWindow = 1e18;
+
+std::vector<double> ExpectedTouchedExperts(const MoeSpec& moe) {
+  if (moe.experts == 0) return {};
+  const double experts = moe.experts;
+  const double missed_by_one = 1.0 - moe.experts_per_token / experts;
+  std::vector<double> touched;
+  double missed = 1.0;
+  while (true) {
+    touched.push_back(experts * (1.0 - missed));
+    if (missed <= kUntouchedShare) return touched;
+    missed *= missed_by_one;
+  }
+}
+
+std::int64_t RoundUp(std::int64_t rows, std::int64_t tile) {
+  return (rows + tile - 1) / tile * tile;
+}
+
+}  // namespace
+
+FeatureExtractor::FeatureExtractor(const ModelSpec& model, std::int32_t tile_tokens)
+    : tile_tokens_(tile_tokens),
+      window_(model.sliding_window > 0 ? model.sliding_window : kNoWindow),
+      windowed_share_(static_cast<double>(model.windowed_layers) / model.layers),
+      experts_per_token_(model.moe.experts_per_token),
+      touched_experts_(ExpectedTouchedExperts(model.moe)) {
+  if (tile_tokens < 1) {
+    throw InputError(InputError::Kind::kUsage, "cost.roofline.gemm_tile_tokens",
+                     "is " + std::to_string(tile_tokens) + ", must be at least 1");
+  }
+}
+
+double FeatureExtractor::TouchedExperts(std::int64_t tokens) const {
+  const auto index = static_cast<std::size_t>(tokens);
+  return index < touched_experts_.size() ? touched_experts_[index] : touched_experts_.back();
+}
+
+StepFeatures FeatureExtractor::operator()(const StepTotals& totals) const {
+  StepFeatures x{};
+  const auto set = [&x](Feature feature, double value) {
+    x[static_cast<std::size_t>(feature)] = value;
+  };
+  const std::int64_t tokens = totals.tokens();
+  const auto prefill_tokens = static_cast<double>(totals.prefill_tokens);
+  const auto decodes = static_cast<double>(totals.decode_items);
+  set(Feature::kOne, 1.0);
+  set(Feature::kTokens, static_cast<double>(tokens));
+  set(Feature::kGemmRows,
+      static_cast<double>(tile_tokens_ == 1 ? tokens : RoundUp(tokens, tile_tokens_)));
+  set(Feature::kPrefillTokens, prefill_tokens);
+  // A windowed chunk reads at most its own tokens and the window before each item.
+  set(Feature::kPrefillContext,
+      Windowed(static_cast<double>(totals.prefill_context_tokens),
+               prefill_tokens / window_ + static_cast<double>(totals.prefill_items)));
+  set(Feature::kPrefillPairs,
+      Windowed(static_cast<double>(totals.prefill_attention_pairs), prefill_tokens));
+  set(Feature::kDecodeItems, decodes);
+  set(Feature::kDecodeContext,
+      Windowed(static_cast<double>(totals.decode_context_tokens), decodes));
+  set(Feature::kEmittingItems, static_cast<double>(totals.emitting_items));
+  if (!touched_experts_.empty()) {
+    const double touched = TouchedExperts(tokens);
+    const auto rows = static_cast<double>(tokens * experts_per_token_);
+    const auto tile = static_cast<double>(tile_tokens_);
+    set(Feature::kTouchedExperts, touched);
+    set(Feature::kExpertRows, tile_tokens_ == 1 || tokens == 0
+                                  ? rows
+                                  : std::ceil(rows / touched / tile) * tile * touched);
+  }
+  return x;
+}
+
+}  // namespace twin::sim

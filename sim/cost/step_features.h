@@ -1,0 +1,62 @@
+// The numbers of a step that operations' costs depend on.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "core/model_spec.h"
+#include "sched/step_plan.h"
+
+namespace twin::sim {
+
+enum class Feature : std::uint8_t {
+  kOne,       // 1
+  kTokens,    // rows of all per-token operations, padding included
+  kGemmRows,  // the same, rounded up to the tile
+  kPrefillTokens,
+  kPrefillContext,  // keys read by prefill items
+  kPrefillPairs,    // (query, key) combinations of prefill items
+  kDecodeItems,
+  kDecodeContext,   // keys read by decodes
+  kEmittingItems,   // rows of logits
+  kExpertRows,      // tokens x experts per token, rounded up to the tile for each touched expert
+  kTouchedExperts,  // experts that at least one token visits
+  kCount,
+};
+
+constexpr std::size_t kFeatureCount = static_cast<std::size_t>(Feature::kCount);
+
+using StepFeatures = std::array<double, kFeatureCount>;
+
+// Derives the features of one model from a step's totals.
+//
+// Sliding windows: totals do not keep each request's length, so a windowed layer is charged at most
+// window keys per query on average; exact when all requests have equal lengths, an upper bound
+// otherwise. Layers with and without a window are averaged.
+//
+// Experts: tokens choose uniformly and independently, so of E experts E (1 - (1 - k/E)^n) are
+// touched by n tokens that visit k each (expected value; real routers are more skewed).
+class FeatureExtractor {
+ public:
+  // `tile_tokens`: GEMM rows are charged in multiples of it; 1 = as they are.
+  FeatureExtractor(const ModelSpec& model, std::int32_t tile_tokens);
+
+  [[nodiscard]] StepFeatures operator()(const StepTotals& totals) const;
+
+ private:
+  [[nodiscard]] double Windowed(double keys, double queries) const {
+    const double limit = queries * window_;
+    return keys <= limit ? keys : keys + windowed_share_ * (limit - keys);
+  }
+  [[nodiscard]] double TouchedExperts(std::int64_t tokens) const;
+
+  std::int64_t tile_tokens_;
+  double window_;          // beyond any context without one
+  double windowed_share_;  // of the layers
+  std::int64_t experts_per_token_;
+  // Indexed by tokens, up to where all experts are touched but for one in a million.
+  std::vector<double> touched_experts_;
+};
+
+}  // namespace twin::sim

@@ -1,0 +1,321 @@
+#include "sim/cost/transformer_graph.h"
+
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace twin::sim {
+namespace {
+
+struct Link {
+  double bytes_per_s;
+  double latency_s;
+};
+
+// Makes operations with the rates of one device; sizes are one rank's.
+class OperationFactory {
+ public:
+  OperationFactory(const ModelSpec& model, const HardwareSpec& hardware)
+      : hardware_(hardware),
+        weight_bytes_(static_cast<double>(ByteSize(model.weight_dtype))),
+        activation_bytes_(static_cast<double>(ActivationByteSize(model))),
+        gemm_flops_per_s_(PeakFlops(hardware, model.weight_dtype) * hardware.gemm_flops_fraction),
+        attention_flops_per_s_(
+            PeakFlops(hardware, model.weight_dtype == DType::kFp32 ? DType::kFp32 : DType::kBf16) *
+            hardware.attention_flops_fraction) {}
+
+  [[nodiscard]] double activation_bytes() const { return activation_bytes_; }
+
+  struct GemmShape {
+    std::int64_t k;
+    std::int64_t n;
+    Feature compute_rows = Feature::kGemmRows;
+    Feature moved_rows = Feature::kTokens;
+  };
+
+  [[nodiscard]] Operation Gemm(std::string name, const GemmShape& shape) const {
+    const auto k = static_cast<double>(shape.k);
+    const auto n = static_cast<double>(shape.n);
+    Operation gemm;
+    gemm.name = std::move(name);
+    gemm.gate = shape.moved_rows;
+    gemm.flops = {shape.compute_rows, 2 * k * n};
+    gemm.constant_bytes = k * n * weight_bytes_;
+    gemm.bytes[0] = {shape.moved_rows, (k + n) * activation_bytes_};
+    gemm.flops_per_s = gemm_flops_per_s_;
+    gemm.bytes_per_s = hardware_.memory_bandwidth_bytes_per_s * hardware_.gemm_bandwidth_fraction;
+    gemm.constant_latency_s = hardware_.gemm_latency_s;
+    return gemm;
+  }
+
+  // A GEMM of `k` x `n` for each touched expert; all of them one launch.
+  [[nodiscard]] Operation ExpertGemm(std::string name, std::int64_t k, std::int64_t n,
+                                     std::int64_t experts_per_token) const {
+    Operation gemm = Gemm(std::move(name), {.k = k, .n = n, .compute_rows = Feature::kExpertRows});
+    gemm.constant_bytes = 0;
+    gemm.bytes[0].coefficient *= static_cast<double>(experts_per_token);
+    gemm.bytes[1] = {Feature::kTouchedExperts, static_cast<double>(k * n) * weight_bytes_};
+    return gemm;
+  }
+
+  // Memory-bound work on `rows` rows of `bytes` bytes each.
+  [[nodiscard]] Operation Elementwise(std::string name, Feature rows, double bytes,
+                                      double flops) const {
+    Operation operation;
+    operation.name = std::move(name);
+    operation.gate = rows;
+    operation.flops = {rows, flops};
+    operation.bytes[0] = {rows, bytes};
+    operation.flops_per_s = hardware_.peak_fp32_flops;
+    operation.bytes_per_s =
+        hardware_.memory_bandwidth_bytes_per_s * hardware_.elementwise_bandwidth_fraction;
+    operation.constant_latency_s = hardware_.elementwise_latency_s;
+    return operation;
+  }
+
+  [[nodiscard]] Operation Norm(std::string name, Feature rows, std::int64_t hidden) const {
+    constexpr double kTensorsMoved = 4;     // update and residual in, residual and result out
+    constexpr double kFlopsPerElement = 5;  // addition, square, sum, two scalings
+    const auto width = static_cast<double>(hidden);
+    return Elementwise(std::move(name), rows, kTensorsMoved * width * activation_bytes_,
+                       kFlopsPerElement * width);
+  }
+
+  // Attention over `key_bytes` bytes of keys and values for each key, `width` = heads x head size.
+  [[nodiscard]] Operation Attention(std::string name, double width, double key_bytes) const {
+    Operation attention;
+    attention.name = std::move(name);
+    const bool is_decode = attention.name == "attention_decode";
+    const Feature queries = is_decode ? Feature::kDecodeItems : Feature::kPrefillTokens;
+    const Feature keys = is_decode ? Feature::kDecodeContext : Feature::kPrefillContext;
+    attention.gate = queries;
+    attention.flops = {is_decode ? Feature::kDecodeContext : Feature::kPrefillPairs, 4 * width};
+    attention.bytes = {Term{keys, key_bytes}, Term{queries, 2 * width * activation_bytes_}};
+    attention.flops_per_s = attention_flops_per_s_;
+    attention.bytes_per_s =
+        hardware_.memory_bandwidth_bytes_per_s * hardware_.attention_bandwidth_fraction;
+    attention.constant_latency_s = hardware_.attention_latency_s;
+    if (is_decode) attention.latency_s = {queries, hardware_.attention_per_request_s};
+    return attention;
+  }
+
+  // A message of `bytes` for each of `rows` rows that crosses `link` `hops` times in sequence.
+  [[nodiscard]] Operation Transfer(std::string name, Feature rows, double bytes, double hops,
+                                   const Link& link) const {
+    Operation transfer;
+    transfer.name = std::move(name);
+    transfer.gate = rows;
+    transfer.bytes[0] = {rows, bytes};
+    transfer.bytes_per_s = link.bytes_per_s * hardware_.link_bandwidth_fraction;
+    transfer.constant_latency_s = hops * link.latency_s;
+    return transfer;
+  }
+
+ private:
+  const HardwareSpec& hardware_;
+  double weight_bytes_;
+  double activation_bytes_;
+  double gemm_flops_per_s_;
+  double attention_flops_per_s_;
+};
+
+// Adds the operations of one stage in the order in which a stream runs them.
+class StageBuilder {
+ public:
+  StageBuilder(const ModelSpec& model, const HardwareSpec& hardware, const Parallelism& parallelism,
+               std::int32_t stage, const RooflineCostConfig& config)
+      : model_(model),
+        hardware_(hardware),
+        parallelism_(parallelism),
+        stage_(stage),
+        config_(config),
+        make_(model, hardware),
+        layers_(StageLayers(model, parallelism, stage)),
+        query_width_(std::int64_t{model.query_heads} / parallelism.tensor * model.head_dim),
+        kv_width_(std::int64_t{KvHeadsPerRank(model, parallelism)} * model.head_dim) {}
+
+  OperationGraph Build() && {
+    if (stage_ == 0) AddEmbedding();
+    AddAttention();
+    if (model_.moe.experts > 0) {
+      AddExperts();
+    } else {
+      AddMlp(model_.intermediate, "");
+    }
+    AddAllReduce("mlp_all_reduce", layers_);
+    if (stage_ == parallelism_.pipeline - 1) {
+      AddHead();
+    } else {
+      const auto bytes = static_cast<double>(model_.hidden) * make_.activation_bytes();
+      Append(make_.Transfer("stage_send", Feature::kTokens, bytes, 1, NextStageLink()));
+    }
+    return std::move(graph_);
+  }
+
+ private:
+  // Puts the operation behind all that were last appended.
+  OperationGraph::Vertex Append(Operation operation, std::int64_t count = 1) {
+    operation.count = count;
+    const auto vertex = graph_.Add(std::move(operation));
+    if (tail_) graph_.Order(*tail_, vertex);
+    if (second_tail_) graph_.Order(*second_tail_, vertex);
+    second_tail_.reset();
+    tail_ = vertex;
+    return vertex;
+  }
+
+  [[nodiscard]] Link RanksLink() const {
+    if (parallelism_.tensor > hardware_.devices_per_node) return NodesLink();
+    return {hardware_.link_bandwidth_bytes_per_s, hardware_.link_latency_s};
+  }
+  [[nodiscard]] Link NodesLink() const {
+    return {hardware_.inter_node_bandwidth_bytes_per_s, hardware_.inter_node_latency_s};
+  }
+  // Ranks are numbered stage by stage and fill the nodes in order.
+  [[nodiscard]] Link NextStageLink() const {
+    const std::int32_t first_of_next = (stage_ + 1) * parallelism_.tensor;
+    const bool same_node = (first_of_next - 1) / hardware_.devices_per_node ==
+                           first_of_next / hardware_.devices_per_node;
+    return same_node ? RanksLink() : NodesLink();
+  }
+
+  void AddAllReduce(const char* name, std::int64_t count) {
+    const double ranks = parallelism_.tensor;
+    if (parallelism_.tensor == 1) return;
+    const double bytes =
+        2 * (ranks - 1) / ranks * static_cast<double>(model_.hidden) * make_.activation_bytes();
+    Append(make_.Transfer(name, Feature::kTokens, bytes, 2 * (ranks - 1), RanksLink()), count);
+  }
+
+  void AddEmbedding() {
+    const auto row_bytes =
+        static_cast<double>(ByteSize(model_.weight_dtype)) + make_.activation_bytes();
+    Append(make_.Elementwise("embedding", Feature::kTokens,
+                             static_cast<double>(model_.hidden) * row_bytes, 0));
+    AddAllReduce("embedding_all_reduce", 1);
+  }
+
+  // Norms of a block in front of and, in families with four, behind it.
+  void AddNorm(const char* name) {
+    const std::int64_t count = layers_ * model_.norms_per_layer / 2;
+    Append(make_.Norm(name, Feature::kTokens, model_.hidden), count);
+  }
+
+  void AddAttention() {
+    const auto query = static_cast<double>(query_width_);
+    const auto kv = static_cast<double>(2 * kv_width_);
+    const auto key_bytes = static_cast<double>(KvBytesPerTokenAndLayer(model_, parallelism_));
+    AddNorm("attention_norm");
+    Append(make_.Gemm("qkv_projection", {.k = model_.hidden, .n = query_width_ + 2 * kv_width_}),
+           layers_);
+    // Reads queries, keys and values; writes the queries back and the others to the cache.
+    const double moved = (2 * query + kv) * make_.activation_bytes() + key_bytes;
+    Append(make_.Elementwise("rotary_and_cache_write", Feature::kTokens, moved, 6 * (query + kv)),
+           layers_);
+    const auto before = tail_;
+    const auto prefill = Append(make_.Attention("attention_prefill", query, key_bytes), layers_);
+    if (config_.overlaps_attention) {
+      tail_ = before;
+      Append(make_.Attention("attention_decode", query, key_bytes), layers_);
+      second_tail_ = prefill;
+    } else {
+      Append(make_.Attention("attention_decode", query, key_bytes), layers_);
+    }
+    Append(make_.Gemm("output_projection", {.k = query_width_, .n = model_.hidden}), layers_);
+    AddAllReduce("attention_all_reduce", layers_);
+    AddNorm("mlp_norm");
+  }
+
+  void AddMlp(std::int64_t width, const std::string& prefix) {
+    const std::int64_t share = width / parallelism_.tensor;
+    const std::int64_t inputs = model_.gated_mlp ? 2 : 1;
+    Append(make_.Gemm(prefix + (model_.gated_mlp ? "gate_up_projection" : "up_projection"),
+                      {.k = model_.hidden, .n = inputs * share}),
+           layers_);
+    AddActivation(prefix + "activation", share);
+    Append(make_.Gemm(prefix + "down_projection", {.k = share, .n = model_.hidden}), layers_);
+  }
+
+  void AddActivation(std::string name, std::int64_t width_per_token) {
+    const double moved = model_.gated_mlp ? 3 : 2;
+    const auto width = static_cast<double>(width_per_token);
+    Append(make_.Elementwise(std::move(name), Feature::kTokens,
+                             moved * width * make_.activation_bytes(), 5 * width),
+           layers_);
+  }
+
+  void AddExperts() {
+    const MoeSpec& moe = model_.moe;
+    const std::int64_t share = moe.expert_intermediate / parallelism_.tensor;
+    const std::int64_t inputs = model_.gated_mlp ? 2 : 1;
+    Append(make_.Gemm("router", {.k = model_.hidden, .n = moe.experts}), layers_);
+    if (moe.shared_intermediate > 0) AddMlp(moe.shared_intermediate, "shared_");
+    Append(make_.ExpertGemm("expert_gate_up_projection", model_.hidden, inputs * share,
+                            moe.experts_per_token),
+           layers_);
+    AddActivation("expert_activation", share * moe.experts_per_token);
+    Append(make_.ExpertGemm("expert_down_projection", share, model_.hidden, moe.experts_per_token),
+           layers_);
+  }
+
+  void AddHead() {
+    const double ranks = parallelism_.tensor;
+    const std::int64_t share = (model_.vocab + parallelism_.tensor - 1) / parallelism_.tensor;
+    const auto vocab = static_cast<double>(model_.vocab);
+    if (model_.final_norm) {
+      Append(make_.Norm("final_norm", Feature::kEmittingItems, model_.hidden));
+    }
+    Append(make_.Gemm("lm_head", {.k = model_.hidden,
+                                  .n = share,
+                                  .compute_rows = Feature::kEmittingItems,
+                                  .moved_rows = Feature::kEmittingItems}));
+    if (parallelism_.tensor > 1) {
+      const double bytes = (ranks - 1) / ranks * vocab * make_.activation_bytes();
+      Append(make_.Transfer("logits_all_gather", Feature::kEmittingItems, bytes, ranks - 1,
+                            RanksLink()));
+    }
+    // Widened to fp32 (read, write), reduced to a maximum and a sum (read), picked from (read).
+    const double moved = vocab * (make_.activation_bytes() + 12);
+    Append(make_.Elementwise("sampling", Feature::kEmittingItems, moved, 5 * vocab));
+  }
+
+  const ModelSpec& model_;
+  const HardwareSpec& hardware_;
+  const Parallelism& parallelism_;
+  std::int32_t stage_;
+  const RooflineCostConfig& config_;
+  OperationFactory make_;
+  std::int64_t layers_;
+  std::int64_t query_width_;
+  std::int64_t kv_width_;
+  OperationGraph graph_;
+  std::optional<OperationGraph::Vertex> tail_;
+  std::optional<OperationGraph::Vertex> second_tail_;
+};
+
+}  // namespace
+
+double PeakFlops(const HardwareSpec& hardware, DType type) {
+  const double wide =
+      hardware.peak_bf16_flops > 0 ? hardware.peak_bf16_flops : hardware.peak_fp32_flops;
+  switch (type) {
+    case DType::kFp32:
+      return hardware.peak_fp32_flops;
+    case DType::kBf16:
+    case DType::kFp16:
+      return wide;
+    case DType::kFp8:
+      return hardware.peak_fp8_flops > 0 ? hardware.peak_fp8_flops : wide;
+    case DType::kInt8:
+      return hardware.peak_int8_flops > 0 ? hardware.peak_int8_flops : wide;
+  }
+  return wide;
+}
+
+OperationGraph BuildStageGraph(const ModelSpec& model, const HardwareSpec& hardware,
+                               const Parallelism& parallelism, std::int32_t stage,
+                               const RooflineCostConfig& config) {
+  return StageBuilder(model, hardware, parallelism, stage, config).Build();
+}
+
+}  // namespace twin::sim

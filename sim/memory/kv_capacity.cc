@@ -1,0 +1,272 @@
+#include "sim/memory/kv_capacity.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <limits>
+#include <string>
+
+#include "core/input_error.h"
+
+namespace twin::sim {
+namespace {
+
+// What DeepSpeed-MII keeps back of the free memory.
+constexpr double kMiiReserveBytes = 1e9;
+// TGI_WIGGLE_ROOM: share of the measured free memory that TGI dares to use.
+constexpr double kTgiWiggleRoom = 0.9;
+
+[[noreturn]] void Refuse(const std::string& what) {
+  throw InputError(InputError::Kind::kUsage, "memory", what);
+}
+
+std::string Gigabytes(std::int64_t bytes) {
+  char text[48];
+  std::snprintf(text, sizeof text, "%.3f GB", static_cast<double>(bytes) * 1e-9);
+  return text;
+}
+
+double DefaultUtilization(MemoryRule rule) {
+  switch (rule) {
+    case MemoryRule::kSarathi:
+      return 0.8;
+    case MemoryRule::kSglang:
+      return 0.88;
+    case MemoryRule::kTgi:
+    case MemoryRule::kMii:
+    case MemoryRule::kOrca:
+      return 1.0;
+    case MemoryRule::kVllmV1:
+    case MemoryRule::kVllmV0:
+    case MemoryRule::kVidur:
+    case MemoryRule::kTensorRt:
+      return 0.9;
+  }
+  return 1.0;
+}
+
+void ValidateConfig(const MemoryConfig& config) {
+  if (config.block_size < 1) {
+    Refuse("block_size is " + std::to_string(config.block_size) + ", must be at least 1");
+  }
+  if (config.utilization && !(*config.utilization > 0 && *config.utilization <= 1)) {
+    Refuse("utilization is " + std::to_string(*config.utilization) + ", must be within (0, 1]");
+  }
+  if (config.blocks_override && *config.blocks_override < 1) {
+    Refuse("blocks_override is " + std::to_string(*config.blocks_override) +
+           ", must be at least 1");
+  }
+  if (config.rule == MemoryRule::kOrca && !config.max_cache_tokens && !config.blocks_override) {
+    Refuse("the orca rule needs max_cache_tokens, its number of token slots");
+  }
+  if (config.max_cache_tokens && *config.max_cache_tokens < config.block_size) {
+    Refuse("max_cache_tokens is " + std::to_string(*config.max_cache_tokens) +
+           ", must hold at least one block of " + std::to_string(config.block_size));
+  }
+  if (config.max_step_tokens < 1 || config.max_sequences < 1 || config.swap_bytes < 0 ||
+      config.non_framework_bytes < 0 || config.activation_bytes.value_or(0) < 0 ||
+      config.kv_bytes_override.value_or(1) < 1 || config.max_model_length.value_or(1) < 1) {
+    Refuse(
+        "max_step_tokens, max_sequences, max_model_length and kv_bytes_override must be at "
+        "least 1, other byte counts at least 0");
+  }
+}
+
+// Requested and left bytes by the rule, before any limit on the number of tokens. Fractions of
+// bytes round as the systems do: vLLM V1 up, all others down.
+void ApplyRule(const MemoryConfig& config, double utilization, KvCapacity& c) {
+  const auto total = static_cast<double>(c.total_bytes);
+  const std::int64_t resident = c.weight_bytes + c.non_framework_bytes;
+  const std::int64_t peak = resident + c.activation_bytes;
+  const auto share = static_cast<std::int64_t>(std::floor(total * utilization));
+  c.requested_bytes = share;
+  switch (config.rule) {
+    case MemoryRule::kVllmV1:
+      c.requested_bytes = static_cast<std::int64_t>(std::ceil(total * utilization));
+      c.kv_bytes = c.requested_bytes - peak;
+      break;
+    case MemoryRule::kVllmV0:
+    case MemoryRule::kSarathi:
+      c.kv_bytes = share - peak;
+      break;
+    case MemoryRule::kVidur:
+      c.kv_bytes = share - c.weight_bytes;
+      break;
+    case MemoryRule::kMii:
+      c.kv_bytes = share - resident - static_cast<std::int64_t>(kMiiReserveBytes);
+      break;
+    case MemoryRule::kTgi: {
+      const std::int64_t dummy_blocks =
+          (config.max_step_tokens + config.block_size - 1) / config.block_size;
+      const std::int64_t dummy = dummy_blocks * c.block_bytes;
+      const auto left = static_cast<double>(share - peak - dummy) * kTgiWiggleRoom;
+      c.kv_bytes = left < 0
+                       ? static_cast<std::int64_t>(left)
+                       : static_cast<std::int64_t>(left) / c.block_bytes * c.block_bytes + dummy;
+      break;
+    }
+    case MemoryRule::kTensorRt:
+      c.kv_bytes = static_cast<std::int64_t>(
+          std::floor(static_cast<double>(c.total_bytes - peak) * utilization));
+      break;
+    case MemoryRule::kSglang:
+      c.kv_bytes = share - resident;
+      break;
+    case MemoryRule::kOrca:
+      c.kv_bytes = std::min(share - peak,
+                            config.max_cache_tokens.value_or(0) / c.block_size * c.block_bytes);
+      break;
+  }
+}
+
+bool ChecksLongestRequest(MemoryRule rule) {
+  return rule == MemoryRule::kVllmV1 || rule == MemoryRule::kVllmV0 || rule == MemoryRule::kSarathi;
+}
+
+std::string Calculation(const KvCapacity& c) {
+  return "requested " + Gigabytes(c.requested_bytes) + " of " + Gigabytes(c.total_bytes) +
+         ", weights " + Gigabytes(c.weight_bytes) + ", activations " +
+         Gigabytes(c.activation_bytes) + ", other " + Gigabytes(c.non_framework_bytes) +
+         ", left for the KV cache " + Gigabytes(c.kv_bytes) + ", one block of " +
+         std::to_string(c.block_size) + " tokens " + std::to_string(c.block_bytes) + " bytes";
+}
+
+std::int32_t CountBlocks(const ModelSpec& model, const MemoryConfig& config, const KvCapacity& c) {
+  if (config.blocks_override) return *config.blocks_override;
+  std::int64_t blocks = c.kv_bytes < 0 ? 0 : c.kv_bytes / c.block_bytes;
+  if (config.rule == MemoryRule::kTensorRt && config.max_cache_tokens) {
+    blocks = std::min(blocks, *config.max_cache_tokens / c.block_size);
+  }
+  if (config.rule == MemoryRule::kOrca && blocks < *config.max_cache_tokens / c.block_size) {
+    Refuse(model.name + ": " + std::to_string(*config.max_cache_tokens) +
+           " token slots do not fit: " + Calculation(c));
+  }
+  const std::int64_t kept = config.rule == MemoryRule::kVllmV1 ? 1 : 0;
+  if (blocks <= kept) Refuse(model.name + " does not fit: " + Calculation(c));
+  if (blocks > std::numeric_limits<std::int32_t>::max()) {
+    Refuse(model.name + ": " + std::to_string(blocks) + " blocks, must be below 2^31");
+  }
+  return static_cast<std::int32_t>(blocks);
+}
+
+KvCapacity PlanStage(const ModelSpec& model, const HardwareSpec& hardware,
+                     const Parallelism& parallelism, std::int32_t stage,
+                     const MemoryConfig& config) {
+  KvCapacity c;
+  c.rule = config.rule;
+  c.stage = stage;
+  c.total_bytes = hardware.memory_bytes;
+  c.weight_bytes = WeightBytesPerRank(model, parallelism, stage);
+  c.activation_bytes =
+      config.activation_bytes.value_or(ActivationBytes(model, parallelism, stage, config));
+  c.non_framework_bytes = config.non_framework_bytes;
+  c.block_size = config.block_size;
+  c.block_bytes = config.block_size * KvBytesPerToken(model, parallelism, stage);
+  c.max_model_length = config.max_model_length.value_or(model.max_position);
+  c.overridden = config.blocks_override || config.kv_bytes_override;
+  ApplyRule(config, config.utilization.value_or(DefaultUtilization(config.rule)), c);
+  if (config.kv_bytes_override) c.kv_bytes = *config.kv_bytes_override;
+  c.blocks = CountBlocks(model, config, c);
+  c.usable_blocks = c.blocks - (config.rule == MemoryRule::kVllmV1 ? 1 : 0);
+  if (config.rule == MemoryRule::kVllmV0 || config.rule == MemoryRule::kSarathi) {
+    c.host_blocks = static_cast<std::int32_t>(std::min<std::int64_t>(
+        config.swap_bytes / c.block_bytes, std::numeric_limits<std::int32_t>::max()));
+  }
+  return c;
+}
+
+}  // namespace
+
+std::string_view Name(MemoryRule rule) {
+  switch (rule) {
+    case MemoryRule::kVllmV1:
+      return "vllm_v1";
+    case MemoryRule::kVllmV0:
+      return "vllm_v0";
+    case MemoryRule::kSarathi:
+      return "sarathi";
+    case MemoryRule::kVidur:
+      return "vidur";
+    case MemoryRule::kMii:
+      return "mii";
+    case MemoryRule::kTgi:
+      return "tgi";
+    case MemoryRule::kTensorRt:
+      return "trtllm";
+    case MemoryRule::kSglang:
+      return "sglang";
+    case MemoryRule::kOrca:
+      return "orca";
+  }
+  return "";
+}
+
+double KvCapacity::max_concurrency() const {
+  const std::int64_t per_request = (max_model_length + block_size - 1) / block_size;
+  return static_cast<double>(blocks) / static_cast<double>(per_request);
+}
+
+std::int64_t ActivationBytes(const ModelSpec& model, const Parallelism& parallelism,
+                             std::int32_t stage, const MemoryConfig& config) {
+  const std::int64_t query = std::int64_t{model.query_heads} / parallelism.tensor * model.head_dim;
+  const std::int64_t kv = std::int64_t{KvHeadsPerRank(model, parallelism)} * model.head_dim;
+  const std::int64_t attention = 2 * query + 2 * kv;  // q, k, v and the attention's output
+  // A mixture computes experts_per_token rows for each token.
+  const std::int64_t width = model.moe.experts == 0 ? model.intermediate
+                                                    : std::int64_t{model.moe.experts_per_token} *
+                                                          model.moe.expert_intermediate;
+  const std::int64_t mlp = (model.gated_mlp ? 3 : 2) * (width / parallelism.tensor);
+  const std::int64_t live = 2 * std::int64_t{model.hidden} + std::max(attention, mlp);
+  const std::int64_t body = config.max_step_tokens * live * ActivationByteSize(model);
+  const bool is_last = stage == parallelism.pipeline - 1;
+  constexpr std::int64_t kLogitBytes = 4;
+  constexpr std::int64_t kLogitCopies = 2;
+  const std::int64_t logits =
+      is_last ? config.max_sequences * model.vocab * kLogitBytes * kLogitCopies : 0;
+  return body + logits;
+}
+
+KvCapacity PlanKvCapacity(const ModelSpec& model, const HardwareSpec& hardware,
+                          const Parallelism& parallelism, const MemoryConfig& config) {
+  Validate(model, parallelism);
+  ValidateConfig(config);
+  KvCapacity least = PlanStage(model, hardware, parallelism, 0, config);
+  std::int32_t host_blocks = least.host_blocks;
+  for (std::int32_t stage = 1; stage < parallelism.pipeline; ++stage) {
+    const KvCapacity c = PlanStage(model, hardware, parallelism, stage, config);
+    host_blocks = std::min(host_blocks, c.host_blocks);
+    if (c.blocks < least.blocks) least = c;
+  }
+  least.host_blocks = host_blocks;
+  if (ChecksLongestRequest(config.rule) && least.max_concurrency() < 1) {
+    Refuse(model.name + ": a request of max_model_length " +
+           std::to_string(least.max_model_length) + " tokens does not fit into " +
+           std::to_string(least.blocks) + " blocks: " + Calculation(least));
+  }
+  return least;
+}
+
+std::string Describe(const KvCapacity& c) {
+  char text[640];
+  const auto row = [](std::int64_t bytes) { return Gigabytes(bytes); };
+  std::snprintf(text, sizeof text,
+                "rule           %s%s\n"
+                "device         %s\n"
+                "requested      %s\n"
+                "weights        %s (stage %d)\n"
+                "activations    %s\n"
+                "other          %s\n"
+                "KV cache       %s\n"
+                "blocks         %d of %d tokens, %lld bytes each (%d usable, %d on the host)\n"
+                "tokens         %lld\n"
+                "concurrency    %.1f requests of %d tokens\n",
+                std::string(Name(c.rule)).c_str(), c.overridden ? " (overridden)" : "",
+                row(c.total_bytes).c_str(), row(c.requested_bytes).c_str(),
+                row(c.weight_bytes).c_str(), c.stage, row(c.activation_bytes).c_str(),
+                row(c.non_framework_bytes).c_str(), row(c.kv_bytes).c_str(), c.blocks, c.block_size,
+                static_cast<long long>(c.block_bytes), c.usable_blocks, c.host_blocks,
+                static_cast<long long>(c.tokens()), c.max_concurrency(), c.max_model_length);
+  return text;
+}
+
+}  // namespace twin::sim

@@ -1,0 +1,182 @@
+#include "sim/memory/kv_capacity.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/input_error.h"
+#include "core/model_presets.h"
+#include "tests/unit/sim/test_hardware.h"
+
+namespace twin::sim {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+// The example: Llama-3-8B in bf16 on 80 GiB, 2.5e9 bytes of activations and others. One block of
+// 16 tokens is 2,097,152 bytes, the weights are 16,060,522,496.
+MemoryConfig Example(MemoryRule rule) {
+  return {.rule = rule,
+          .max_step_tokens = 4096,
+          .activation_bytes = 1'500'000'000,
+          .non_framework_bytes = 1'000'000'000};
+}
+
+KvCapacity Plan(const MemoryConfig& config, const Parallelism& parallelism = {}) {
+  return PlanKvCapacity(ModelPreset("llama-3-8b"), IdealHardware(), parallelism, config);
+}
+
+TEST(KvCapacityTest, VllmV1GivesTheWorkedExample) {
+  const KvCapacity c = Plan(Example(MemoryRule::kVllmV1));
+  EXPECT_EQ(c.total_bytes, 85'899'345'920);
+  EXPECT_EQ(c.requested_bytes, 77'309'411'328);
+  EXPECT_EQ(c.weight_bytes, 16'060'522'496);
+  EXPECT_EQ(c.kv_bytes, 58'748'888'832);
+  EXPECT_EQ(c.block_bytes, 2'097'152);
+  EXPECT_EQ(c.blocks, 28'013);
+  EXPECT_EQ(c.usable_blocks, 28'012);  // without the null block
+  EXPECT_EQ(c.tokens(), 448'208);
+  EXPECT_NEAR(c.max_concurrency(), 54.7, 0.05);  // 28013 / 512 at 8192 tokens
+  EXPECT_EQ(c.host_blocks, 0);
+}
+
+TEST(KvCapacityTest, VllmV0HasSwapSpaceAndNoNullBlock) {
+  const KvCapacity c = Plan(Example(MemoryRule::kVllmV0));
+  EXPECT_EQ(c.blocks, 28'013);
+  EXPECT_EQ(c.usable_blocks, 28'013);
+  EXPECT_EQ(c.host_blocks, 2'048);  // 4 GiB / 2 MiB
+}
+
+TEST(KvCapacityTest, SarathiUsesFourFifths) {
+  // floor(0.8 x 85,899,345,920) = 68,719,476,736 - 18,560,522,496 = 50,158,954,240 / 2,097,152.
+  EXPECT_EQ(Plan(Example(MemoryRule::kSarathi)).blocks, 23'917);
+}
+
+TEST(KvCapacityTest, VidurCountsWeightsOnly) {
+  // 77,309,411,328 - 16,060,522,496 = 61,248,888,832 / 2,097,152 = 29,205.75.
+  EXPECT_EQ(Plan(Example(MemoryRule::kVidur)).blocks, 29'205);
+}
+
+TEST(KvCapacityTest, MiiKeepsOneGigabyteOfTheFreeMemory) {
+  // 85,899,345,920 - 16,060,522,496 - 1e9 - 1e9 = 67,838,823,424 / 2,097,152 = 32,348.07.
+  EXPECT_EQ(Plan(Example(MemoryRule::kMii)).blocks, 32'348);
+}
+
+TEST(KvCapacityTest, TgiAddsTheBlocksOfItsDummyBatchBack) {
+  // Dummy batch: 4096 / 16 = 256 blocks, 536,870,912 bytes. Free during it: 85,899,345,920
+  // - 18,560,522,496 - 536,870,912 = 66,801,952,512; 0.9 of it 60,121,757,260 = 28,668.3 blocks.
+  EXPECT_EQ(Plan(Example(MemoryRule::kTgi)).blocks, 28'668 + 256);
+}
+
+TEST(KvCapacityTest, TensorRtTakesAShareOfWhatIsLeftUpToALimit) {
+  // 0.9 x (85,899,345,920 - 18,560,522,496) = 60,604,941,081 / 2,097,152 = 28,898.7.
+  MemoryConfig config = Example(MemoryRule::kTensorRt);
+  EXPECT_EQ(Plan(config).blocks, 28'898);
+  config.max_cache_tokens = 100'000;
+  EXPECT_EQ(Plan(config).blocks, 6'250);
+}
+
+TEST(KvCapacityTest, SglangReservesAFixedShareForActivations) {
+  // 0.88 x 85,899,345,920 = 75,591,424,409 - 16,060,522,496 - 1e9 = 58,530,901,913; page size 1:
+  // / 131,072 = 446,555.3.
+  MemoryConfig config = Example(MemoryRule::kSglang);
+  config.block_size = 1;
+  EXPECT_EQ(Plan(config).blocks, 446'555);
+}
+
+TEST(KvCapacityTest, OrcaHasTheSlotsThatItsOperatorGives) {
+  MemoryConfig config = Example(MemoryRule::kOrca);
+  config.block_size = 1;
+  config.max_cache_tokens = 50'000;
+  EXPECT_EQ(Plan(config).blocks, 50'000);
+  config.max_cache_tokens = 1'000'000;  // 131 GB
+  EXPECT_THAT([&] { Plan(config); },
+              ThrowsMessage<InputError>(HasSubstr("1000000 token slots do not fit")));
+  config.max_cache_tokens.reset();
+  EXPECT_THAT([&] { Plan(config); }, ThrowsMessage<InputError>(HasSubstr("max_cache_tokens")));
+}
+
+TEST(KvCapacityTest, TheRankWithTheFewestBlocksDecides) {
+  // Two stages of 16 layers, 8.0302e9 bytes each but for the final norm on the last one: with the
+  // same activations it has fewest, though by less than a block here; so does a larger vocabulary.
+  const KvCapacity c = Plan(Example(MemoryRule::kVllmV1), {.pipeline = 2});
+  // 77,309,411,328 - 8,030,257,152 - 2.5e9 = 66,779,154,176 / 1,048,576 = 63,685.6 on stage 0.
+  EXPECT_EQ(c.blocks, 63'685);
+  ModelSpec tied = ModelPreset("llama-3.2-1b");
+  tied.layers = 3;  // stages of 2 and 1 layers: the first one needs twice the bytes a block
+  const KvCapacity uneven =
+      PlanKvCapacity(tied, IdealHardware(), {.pipeline = 2}, Example(MemoryRule::kVllmV0));
+  EXPECT_EQ(uneven.stage, 0);
+  EXPECT_EQ(uneven.block_bytes, 16 * 2 * 2 * 8 * 64 * 2);
+  EXPECT_EQ(uneven.host_blocks, (4LL << 30) / uneven.block_bytes);
+}
+
+TEST(KvCapacityTest, TensorParallelismSharesBlocksAndWeights) {
+  const KvCapacity c = Plan(Example(MemoryRule::kVllmV1), {.tensor = 2});
+  EXPECT_EQ(c.block_bytes, 1'048'576);
+  EXPECT_EQ(c.weight_bytes, (16'060'522'496 - 65 * 8192) / 2 + 65 * 8192);
+}
+
+TEST(KvCapacityTest, GivenBlocksOrBytesReplaceTheCalculation) {
+  MemoryConfig config = Example(MemoryRule::kVllmV1);
+  config.blocks_override = 2'588;
+  KvCapacity c = Plan(config);
+  EXPECT_EQ(c.blocks, 2'588);
+  EXPECT_EQ(c.usable_blocks, 2'587);
+  EXPECT_TRUE(c.overridden);
+  config.blocks_override.reset();
+  config.kv_bytes_override = 2'097'152'000;
+  c = Plan(config);
+  EXPECT_EQ(c.blocks, 1'000);
+}
+
+TEST(KvCapacityTest, AModelThatDoesNotFitIsRefusedWithTheNumbers) {
+  EXPECT_THAT(
+      [] {
+        PlanKvCapacity(ModelPreset("llama-3-70b"), IdealHardware(), {},
+                       Example(MemoryRule::kVllmV1));
+      },
+      ThrowsMessage<InputError>(AllOf(HasSubstr("llama-3-70b does not fit"),
+                                      HasSubstr("weights 141.107 GB"),
+                                      HasSubstr("requested 77.309 GB"))));
+}
+
+TEST(KvCapacityTest, VllmRefusesALongestRequestThatCannotFit) {
+  MemoryConfig config = Example(MemoryRule::kVllmV1);
+  config.blocks_override = 511;  // one short of 8192 tokens
+  EXPECT_THAT([&] { Plan(config); },
+              ThrowsMessage<InputError>(HasSubstr("max_model_length 8192 tokens does not fit")));
+  config.max_model_length = 4096;
+  EXPECT_EQ(Plan(config).blocks, 511);
+}
+
+TEST(KvCapacityTest, RefusesSettingsOutOfRange) {
+  MemoryConfig config = Example(MemoryRule::kVllmV1);
+  config.utilization = 1.5;
+  EXPECT_THAT([&] { Plan(config); }, ThrowsMessage<InputError>(HasSubstr("utilization")));
+  config = Example(MemoryRule::kVllmV1);
+  config.block_size = 0;
+  EXPECT_THAT([&] { Plan(config); }, ThrowsMessage<InputError>(HasSubstr("block_size is 0")));
+}
+
+// Llama-3-8B, 4096 tokens: 2 x 4096 (residual, normed) + 3 x 14336 (gate, up, product) values of
+// 2 bytes a token; logits of 256 rows x 128256 x 4 bytes, twice.
+TEST(KvCapacityTest, ActivationsAreEstimatedFromTheLargestStep) {
+  const ModelSpec model = ModelPreset("llama-3-8b");
+  const MemoryConfig config{.max_step_tokens = 4096, .max_sequences = 256};
+  EXPECT_EQ(ActivationBytes(model, {}, 0, config),
+            4096LL * (2 * 4096 + 3 * 14336) * 2 + 256LL * 128'256 * 4 * 2);
+  // The first of two stages has no logits.
+  EXPECT_EQ(ActivationBytes(model, {.pipeline = 2}, 0, config),
+            4096LL * (2 * 4096 + 3 * 14336) * 2);
+}
+
+TEST(KvCapacityTest, DescribesItsCalculation) {
+  EXPECT_THAT(Describe(Plan(Example(MemoryRule::kVllmV1))),
+              AllOf(HasSubstr("vllm_v1"), HasSubstr("weights        16.061 GB"),
+                    HasSubstr("28013 of 16 tokens"), HasSubstr("54.7 requests of 8192 tokens")));
+}
+
+}  // namespace
+}  // namespace twin::sim
