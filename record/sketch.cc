@@ -19,34 +19,41 @@ constexpr std::size_t kHalf = std::size_t{1} << (kBits - 1);
 void Sketch::Insert(std::int64_t value, std::int64_t weight) {
   CHECK(value >= 0 && weight >= 1);
   if (count_ == 0) {
-    minimum_ = maximum_ = value;
+    reference_ = minimum_ = maximum_ = value;
   } else {
     minimum_ = std::min(minimum_, value);
     maximum_ = std::max(maximum_, value);
   }
   count_ += weight;
-  const Wide weighted = static_cast<Wide>(value) * weight;
-  sum_ += weighted;
-  sum_of_squares_ += weighted * value;
-  if (!buckets_.empty()) {
+  const Wide offset = static_cast<Wide>(value) - reference_;
+  sum_ += offset * weight;
+  sum_of_squares_ +=
+      static_cast<Real>(offset) * static_cast<Real>(offset) * static_cast<Real>(weight);
+  const bool known = !entries_.empty() && entries_.back().first == value;
+  if (entries_.size() == kExactEntries && !known) MakeRoom();
+  if (!exact()) {
     AddToBucket(value, weight);
   } else if (!entries_.empty() && entries_.back().first == value) {
     entries_.back().second += weight;
   } else {
     entries_.emplace_back(value, weight);
     sorted_ = false;
-    if (entries_.size() > kExactEntries) MakeRoom();
   }
 }
 
 void Sketch::Merge(const Sketch& other) {
   CHECK(&other != this);
   if (other.count_ == 0) return;
+  if (count_ == 0) reference_ = other.reference_;
+  // (x - r)^2 = (x - s)^2 + 2 (s - r) (x - s) + (s - r)^2, summed over the other's values x.
+  const Wide shift = static_cast<Wide>(other.reference_) - reference_;
+  const Real distance = static_cast<Real>(shift);
+  sum_of_squares_ += other.sum_of_squares_ + 2 * distance * static_cast<Real>(other.sum_) +
+                     distance * distance * static_cast<Real>(other.count_);
+  sum_ += other.sum_ + shift * other.count_;
   minimum_ = count_ == 0 ? other.minimum_ : std::min(minimum_, other.minimum_);
   maximum_ = count_ == 0 ? other.maximum_ : std::max(maximum_, other.maximum_);
   count_ += other.count_;
-  sum_ += other.sum_;
-  sum_of_squares_ += other.sum_of_squares_;
   if (exact() && other.exact()) {
     entries_.insert(entries_.end(), other.entries_.begin(), other.entries_.end());
     sorted_ = false;
@@ -58,16 +65,19 @@ void Sketch::Merge(const Sketch& other) {
   for (std::size_t i = 0; i < other.buckets_.size(); ++i) buckets_[i] += other.buckets_[i];
 }
 
+double Sketch::sum() const {
+  return static_cast<double>(sum_ + static_cast<Wide>(reference_) * count_);
+}
+
 double Sketch::mean() const {
-  return count_ == 0 ? kUndefined : static_cast<double>(sum_) / static_cast<double>(count_);
+  return count_ == 0 ? kUndefined : sum() / static_cast<double>(count_);
 }
 
 double Sketch::deviation() const {
   if (count_ == 0) return kUndefined;
-  using Real = long double;
   const Real n = static_cast<Real>(count_);
   const Real average = static_cast<Real>(sum_) / n;
-  const Real variance = static_cast<Real>(sum_of_squares_) / n - average * average;
+  const Real variance = sum_of_squares_ / n - average * average;
   return static_cast<double>(std::sqrt(std::max(variance, Real{0})));
 }
 
@@ -132,6 +142,8 @@ void Sketch::SortEntries() const {
 }
 
 double Sketch::ValueAt(std::int64_t rank) const {
+  if (rank == 0) return minimum();
+  if (rank == count_ - 1) return maximum();
   std::int64_t passed = 0;
   if (exact()) {
     SortEntries();

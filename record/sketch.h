@@ -12,14 +12,14 @@ namespace twin {
 //
 // Percentile  linear interpolation between order statistics at position (N - 1) q, numpy's default.
 // Exact       while at most kExactEntries insertions were made, and for longer while few distinct
-//             values occur; count, sum, mean, standard deviation, minimum and maximum always.
+//             values occur; count, sum, mean, minimum and maximum always; the standard deviation to
+//             1e-9.
 // Error       afterwards at most 1/1024 (0.098 %) of the value: values below 1024 have a bucket
 //             each, larger ones share it with those whose leading 10 bits are the same
 //             (the log-linear layout of HdrHistogram); a bucket stands for its middle.
 // Memory      at most 256 KiB while exact, 220 KiB after; nothing is allocated after that.
 // Cost        Insert about 1 ns.
 // Merging in any order gives the same answers once bucketed.
-// REQUIRES, for an exact deviation: the sum of the squares fits into 127 bits.
 class Sketch {
  public:
   static constexpr std::size_t kExactEntries = 16384;
@@ -33,8 +33,8 @@ class Sketch {
   [[nodiscard]] std::int64_t count() const { return count_; }
   [[nodiscard]] bool exact() const { return buckets_.empty(); }
 
-  // NaN while the sketch is empty.
-  [[nodiscard]] double sum() const { return static_cast<double>(sum_); }
+  [[nodiscard]] double sum() const;
+  // These are NaN while the sketch is empty.
   [[nodiscard]] double mean() const;
   [[nodiscard]] double deviation() const;  // of the population, numpy's std
   [[nodiscard]] double minimum() const;
@@ -45,6 +45,7 @@ class Sketch {
 
  private:
   __extension__ using Wide = __int128;
+  using Real = long double;
   using Entry = std::pair<std::int64_t, std::int64_t>;  // value, weight
 
   static std::size_t BucketOf(std::int64_t value);
@@ -62,8 +63,9 @@ class Sketch {
   mutable bool sorted_ = true;
   std::vector<std::int64_t> buckets_;  // weights; empty while exact
   std::int64_t count_ = 0;
-  Wide sum_ = 0;
-  Wide sum_of_squares_ = 0;
+  std::int64_t reference_ = 0;  // the first value; sums of offsets from it cancel little
+  Wide sum_ = 0;                // of offsets
+  Real sum_of_squares_ = 0;     // of offsets
   std::int64_t minimum_ = 0;
   std::int64_t maximum_ = 0;
 };
