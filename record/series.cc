@@ -32,12 +32,12 @@ void Series::OnLoad(TimePoint from, TimePoint to, const Load& load) {
     Window& window = At(from);
     const TimePoint window_end = kTimeZero + (from.time_since_epoch() / interval_ + 1) * interval_;
     const TimePoint end = std::min(to, window_end);
-    const double seconds = Seconds(end - from);
-    window.observed += seconds;
-    window.waiting += seconds * load.waiting;
-    window.running += seconds * load.running;
-    window.swapped += seconds * load.swapped;
-    window.blocks += seconds * load.used_blocks;
+    const Window::Integral length = (end - from).count();
+    window.observed += (end - from).count();
+    window.waiting += length * load.waiting;
+    window.running += length * load.running;
+    window.swapped += length * load.swapped;
+    window.blocks += length * load.used_blocks;
     from = end;
   }
 }
@@ -59,13 +59,15 @@ void Series::WriteTo(std::ostream& out) const {
         line.Nothing();
       }
     };
+    const double nanoseconds = static_cast<double>(window.observed);
+    const double seconds = nanoseconds * 1e-9;
     line.Seconds(kTimeZero + static_cast<std::int64_t>(i) * interval_);
-    add_ratio(window.waiting, window.observed);
-    add_ratio(window.running, window.observed);
-    add_ratio(window.swapped, window.observed);
-    add_ratio(window.blocks, window.observed * config_.kv_blocks);
-    add_ratio(static_cast<double>(window.prefill_tokens), window.observed);
-    add_ratio(static_cast<double>(window.decode_tokens), window.observed);
+    add_ratio(static_cast<double>(window.waiting), nanoseconds);
+    add_ratio(static_cast<double>(window.running), nanoseconds);
+    add_ratio(static_cast<double>(window.swapped), nanoseconds);
+    add_ratio(static_cast<double>(window.blocks), nanoseconds * config_.kv_blocks);
+    add_ratio(static_cast<double>(window.prefill_tokens), seconds);
+    add_ratio(static_cast<double>(window.decode_tokens), seconds);
     const std::int64_t tokens =
         window.prefill_tokens + window.decode_tokens + window.padding_tokens;
     add_ratio(static_cast<double>(tokens), static_cast<double>(window.steps));

@@ -39,11 +39,13 @@ class Series : public RunListener {
 
  private:
   struct Window {
-    double observed = 0;  // seconds; the next four are integrals over it
-    double waiting = 0;
-    double running = 0;
-    double swapped = 0;
-    double blocks = 0;
+    // Integrals over time, in integers so that joining windows changes no digit.
+    __extension__ using Integral = __int128;
+    std::int64_t observed = 0;  // nanoseconds
+    Integral waiting = 0;
+    Integral running = 0;
+    Integral swapped = 0;
+    Integral blocks = 0;
     std::int64_t steps = 0;
     std::int64_t prefill_tokens = 0;
     std::int64_t decode_tokens = 0;
