@@ -1,0 +1,54 @@
+// What a real world could run on here: CUDA devices, and the libraries that connect ranks.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace twin::exec {
+
+struct CudaDevice {
+  std::string name;
+  std::int32_t compute_major = 0;
+  std::int32_t compute_minor = 0;
+  std::int32_t multiprocessors = 0;
+  std::int64_t total_bytes = 0;
+
+  bool operator==(const CudaDevice&) const = default;
+};
+
+// Versions as CUDA counts them: 13000 is 13.0; 0 = not there.
+struct CudaStatus {
+  std::vector<CudaDevice> devices;
+  std::int32_t driver_version = 0;   // highest CUDA version that the driver supports
+  std::int32_t runtime_version = 0;  // what this program was built with
+  std::string reason;                // why there is no device; empty if there is one
+
+  [[nodiscard]] bool usable() const { return !devices.empty(); }
+};
+
+// A shared library that is looked for at run time.
+struct LibraryStatus {
+  std::string version;  // as the library states it
+  std::string reason;   // why it cannot be used; empty if it can
+
+  [[nodiscard]] bool usable() const { return reason.empty(); }
+};
+
+struct DeviceProbe {
+  CudaStatus cuda;
+  LibraryStatus nccl;
+  LibraryStatus mpi;
+};
+
+// Never throws: what is missing is an answer. In a build without CUDA there are no devices, and the
+// reason says so together with what the driver would support. Creates no context on a device.
+CudaStatus ProbeCuda();
+LibraryStatus ProbeNccl();
+LibraryStatus ProbeMpi();
+DeviceProbe ProbeDevices();
+
+// "13.0" for 13000.
+std::string CudaVersionText(std::int32_t version);
+
+}  // namespace twin::exec
