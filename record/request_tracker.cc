@@ -58,6 +58,7 @@ void RequestTracker::OnPlan(TimePoint now, const StepPlan& plan) {
   const std::int64_t recomputed = plan.totals.prefill_items > 0 ? Schedule(now, plan) : 0;
   in_flight_.PushBack({&plan, now, recomputed});
   load_.used_blocks = config_.kv_blocks - plan.free_blocks;
+  for (RunListener* listener : listeners_) listener->OnPlanned(now, plan);
 }
 
 void RequestTracker::Arrive(TimePoint now, const Request& request) {
@@ -90,33 +91,35 @@ void RequestTracker::FinishStep(TimePoint now, const StepFinished& finished) {
   CHECK(!in_flight_.empty() && in_flight_.front().plan->id == finished.step);
   const StepInFlight step = in_flight_.PopFront();
   TakeTokens(now, *step.plan, finished);
-  const EndedStep ended{*step.plan, step.planned, finished.started, now, step.recomputed_tokens};
+  const EndedStep ended{*step.plan, step.planned,           finished.started,
+                        now,        step.recomputed_tokens, finished.outcomes};
   for (RunListener* listener : listeners_) listener->OnStepEnded(ended);
 }
 
 void RequestTracker::TakeTokens(TimePoint now, const StepPlan& plan, const StepFinished& finished) {
   const ItemOutcome* outcome = finished.outcomes.data();
   const ItemOutcome* const end = outcome + finished.outcomes.size();
+  Gaps gaps;
   for (const WorkItem& item : plan.work) {
     if (outcome != end && outcome->request == item.request) [[unlikely]] {
-      TakeException(now, *outcome++);
+      TakeException(now, *outcome++, gaps);
     } else if (item.emits && tracks_.contains(item.request)) {
-      Emit(now, tracks_[item.request].life);
+      Emit(now, tracks_[item.request].life, gaps);
     }
   }
   CHECK(outcome == end);
-  TellGaps(now);
+  TellGaps(now, gaps);
 }
 
-void RequestTracker::TakeException(TimePoint now, const ItemOutcome& outcome) {
+void RequestTracker::TakeException(TimePoint now, const ItemOutcome& outcome, Gaps& gaps) {
   if (!tracks_.contains(outcome.request)) return;
   Track& track = tracks_[outcome.request];
   if (track.life.status == RequestStatus::kCompleted) return;
-  for (std::int32_t i = 0; i < outcome.emitted_tokens; ++i) Emit(now, track.life);
+  for (std::int32_t i = 0; i < outcome.emitted_tokens; ++i) Emit(now, track.life, gaps);
   if (outcome.finish != FinishReason::kNone) Finish(now, track);
 }
 
-inline void RequestTracker::Emit(TimePoint now, RequestLife& life) {
+inline void RequestTracker::Emit(TimePoint now, RequestLife& life, Gaps& gaps) {
   // Issued before its end was known; the token is dropped.
   if (life.status == RequestStatus::kCompleted) [[unlikely]]
     return;
@@ -127,21 +130,19 @@ inline void RequestTracker::Emit(TimePoint now, RequestLife& life) {
   } else {
     life.longest_gap = std::max(life.longest_gap, now - life.last_token);
     if (life.measured) {
-      if (life.last_token != gap_from_) {
-        TellGaps(now);
-        gap_from_ = life.last_token;
+      if (life.last_token != gaps.from) {
+        TellGaps(now, gaps);
+        gaps = {life.last_token, 0};
       }
-      ++gap_count_;
+      ++gaps.count;
     }
   }
   life.last_token = now;
 }
 
-void RequestTracker::TellGaps(TimePoint now) {
-  if (gap_count_ == 0) return;
-  for (RunListener* listener : listeners_) listener->OnGaps(now, now - gap_from_, gap_count_);
-  gap_count_ = 0;
-  gap_from_ = kTimeNever;
+void RequestTracker::TellGaps(TimePoint now, const Gaps& gaps) {
+  if (gaps.count == 0) return;
+  for (RunListener* listener : listeners_) listener->OnGaps(now, now - gaps.from, gaps.count);
 }
 
 void RequestTracker::Finish(TimePoint now, Track& track) {

@@ -69,6 +69,11 @@ class RequestTracker : public RunObserver {
     TimePoint planned;
     std::int64_t recomputed_tokens = 0;
   };
+  // Equal gaps between tokens that are not told yet: all but a few tokens of a step share one.
+  struct Gaps {
+    TimePoint from = kTimeNever;
+    std::int64_t count = 0;
+  };
   // Requests whose tokens become visible together.
   struct Batch {
     std::uint64_t plan = 0;
@@ -80,9 +85,9 @@ class RequestTracker : public RunObserver {
   void Cancel(TimePoint now, RequestId id);
   void FinishStep(TimePoint now, const StepFinished& finished);
   void TakeTokens(TimePoint now, const StepPlan& plan, const StepFinished& finished);
-  void TakeException(TimePoint now, const ItemOutcome& outcome);
-  void Emit(TimePoint now, RequestLife& life);
-  void TellGaps(TimePoint now);
+  void TakeException(TimePoint now, const ItemOutcome& outcome, Gaps& gaps);
+  void Emit(TimePoint now, RequestLife& life, Gaps& gaps);
+  void TellGaps(TimePoint now, const Gaps& gaps);
   void Finish(TimePoint now, Track& track);
   void Leave(TimePoint now, Track& track, RequestStatus status);
   void LeaveEngine(const RequestLife& life);
@@ -103,9 +108,6 @@ class RequestTracker : public RunObserver {
   std::vector<Batch> batches_;  // the open ones (kBatchEnd)
   Load load_;
   TimePoint load_since_ = TimePoint::min();  // min: nothing has happened yet
-  // Equal gaps between tokens, not told yet: all but a few tokens of a step share one.
-  TimePoint gap_from_ = kTimeNever;
-  std::int64_t gap_count_ = 0;
 };
 
 }  // namespace twin

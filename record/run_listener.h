@@ -3,9 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "core/ids.h"
 #include "core/time.h"
+#include "sched/event.h"
 #include "sched/step_plan.h"
 
 namespace twin {
@@ -47,6 +49,7 @@ struct EndedStep {
   TimePoint started;
   TimePoint finished;
   std::int64_t recomputed_tokens = 0;  // of its tokens, those computed before and then lost
+  std::span<const ItemOutcome> outcomes;
 };
 
 // The state between two instants.
@@ -65,6 +68,8 @@ class RunListener {
   virtual ~RunListener() = default;
 
   virtual void OnArrived(TimePoint /*now*/, const RequestLife& /*life*/) {}
+
+  virtual void OnPlanned(TimePoint /*now*/, const StepPlan& /*plan*/) {}
 
   // `count` tokens of measured requests became visible `gap` after the token before them.
   virtual void OnGaps(TimePoint /*now*/, Duration /*gap*/, std::int64_t /*count*/) {}
