@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
+#include <optional>
 
 #include <boost/graph/topological_sort.hpp>
 
@@ -25,10 +26,10 @@ std::vector<Vertex> TopologicalOrder(const Graph& graph) {
 }
 
 // The vertex in series behind `v`: its only successor, if `v` is that one's only predecessor.
-const Vertex* Follower(const Graph& graph, Vertex v, Vertex& storage) {
-  if (boost::out_degree(v, graph) != 1) return nullptr;
-  storage = boost::target(*boost::out_edges(v, graph).first, graph);
-  return boost::in_degree(storage, graph) == 1 ? &storage : nullptr;
+std::optional<Vertex> Follower(const Graph& graph, Vertex v) {
+  if (boost::out_degree(v, graph) != 1) return std::nullopt;
+  const Vertex next = boost::target(*boost::out_edges(v, graph).first, graph);
+  return boost::in_degree(next, graph) == 1 ? std::optional(next) : std::nullopt;
 }
 
 bool StartsChain(const Graph& graph, Vertex v) {
@@ -49,8 +50,7 @@ CriticalPath::CriticalPath(const OperationGraph& operations) {
       predecessors_.push_back(chain_of[boost::source(*edge, graph)]);
     }
     chain.last_predecessor = predecessors_.size();
-    Vertex storage = start;
-    for (const Vertex* v = &storage; v != nullptr; v = Follower(graph, *v, storage)) {
+    for (std::optional<Vertex> v = start; v; v = Follower(graph, *v)) {
       chain_of[*v] = chains_.size();
       operations_.push_back(graph[*v]);
     }
@@ -92,22 +92,24 @@ inline double CriticalPath::Start(const Chain& chain, const double* finish) cons
   return start;
 }
 
-double CriticalPath::Seconds(const StepFeatures& x) const {
-  std::array<double, kMaxChains> finish;
+inline double CriticalPath::Finish(const StepFeatures& x, double* finish) const {
   double longest = 0;
   for (std::size_t i = 0; i < chains_.size(); ++i) {
-    finish[i] = Start(chains_[i], finish.data()) + ChainSeconds(chains_[i], x);
+    finish[i] = Start(chains_[i], finish) + ChainSeconds(chains_[i], x);
     longest = std::max(longest, finish[i]);
   }
   return longest;
 }
 
+double CriticalPath::Seconds(const StepFeatures& x) const {
+  std::array<double, kMaxChains> finish;
+  return Finish(x, finish.data());
+}
+
 std::vector<OperationCost> CriticalPath::Breakdown(const StepFeatures& x) const {
   std::array<double, kMaxChains> finish;
   std::array<bool, kMaxChains> is_critical{};
-  for (std::size_t i = 0; i < chains_.size(); ++i) {
-    finish[i] = Start(chains_[i], finish.data()) + ChainSeconds(chains_[i], x);
-  }
+  Finish(x, finish.data());
   // Back from the chain that finishes last (the first of equals) over those that it waited for.
   const auto* const begin = finish.data();
   auto at = static_cast<std::size_t>(std::max_element(begin, begin + chains_.size()) - begin);

@@ -82,6 +82,8 @@ class CriticalPath {
   [[nodiscard]] static double Seconds(const Coefficients& c, const StepFeatures& x);
   [[nodiscard]] double ChainSeconds(const Chain& chain, const StepFeatures& x) const;
   [[nodiscard]] double Start(const Chain& chain, const double* finish) const;
+  // Writes each chain's finishing time; the latest one.
+  double Finish(const StepFeatures& x, double* finish) const;
 
   std::vector<Operation> operations_;  // chain by chain
   std::vector<Coefficients> coefficients_;

@@ -81,21 +81,21 @@ class OperationFactory {
                        kFlopsPerElement * width);
   }
 
-  // Attention over `key_bytes` bytes of keys and values for each key, `width` = heads x head size.
-  [[nodiscard]] Operation Attention(std::string name, double width, double key_bytes) const {
-    Operation attention;
-    attention.name = std::move(name);
-    const bool is_decode = attention.name == "attention_decode";
-    const Feature queries = is_decode ? Feature::kDecodeItems : Feature::kPrefillTokens;
-    const Feature keys = is_decode ? Feature::kDecodeContext : Feature::kPrefillContext;
-    attention.gate = queries;
-    attention.flops = {is_decode ? Feature::kDecodeContext : Feature::kPrefillPairs, 4 * width};
-    attention.bytes = {Term{keys, key_bytes}, Term{queries, 2 * width * activation_bytes_}};
-    attention.flops_per_s = attention_flops_per_s_;
-    attention.bytes_per_s =
-        hardware_.memory_bandwidth_bytes_per_s * hardware_.attention_bandwidth_fraction;
-    attention.constant_latency_s = hardware_.attention_latency_s;
-    if (is_decode) attention.latency_s = {queries, hardware_.attention_per_request_s};
+  // Attention of a rank: `width` = query heads x head size, `key_bytes` = keys and values of one
+  // token.
+  [[nodiscard]] Operation PrefillAttention(double width, double key_bytes) const {
+    Operation attention = Attention(Feature::kPrefillTokens, width);
+    attention.name = "attention_prefill";
+    attention.flops = {Feature::kPrefillPairs, kFlopsPerPair * width};
+    attention.bytes[1] = {Feature::kPrefillContext, key_bytes};
+    return attention;
+  }
+  [[nodiscard]] Operation DecodeAttention(double width, double key_bytes) const {
+    Operation attention = Attention(Feature::kDecodeItems, width);
+    attention.name = "attention_decode";
+    attention.flops = {Feature::kDecodeContext, kFlopsPerPair * width};
+    attention.bytes[1] = {Feature::kDecodeContext, key_bytes};
+    attention.latency_s = {Feature::kDecodeItems, hardware_.attention_per_request_s};
     return attention;
   }
 
@@ -112,6 +112,21 @@ class OperationFactory {
   }
 
  private:
+  // A product and a sum for the score, and for the weighted value, of each dimension.
+  static constexpr double kFlopsPerPair = 4;
+
+  // What both phases have in common: queries are read and results written.
+  [[nodiscard]] Operation Attention(Feature queries, double width) const {
+    Operation attention;
+    attention.gate = queries;
+    attention.bytes[0] = {queries, 2 * width * activation_bytes_};
+    attention.flops_per_s = attention_flops_per_s_;
+    attention.bytes_per_s =
+        hardware_.memory_bandwidth_bytes_per_s * hardware_.attention_bandwidth_fraction;
+    attention.constant_latency_s = hardware_.attention_latency_s;
+    return attention;
+  }
+
   const HardwareSpec& hardware_;
   double weight_bytes_;
   double activation_bytes_;
@@ -213,14 +228,10 @@ class StageBuilder {
     Append(make_.Elementwise("rotary_and_cache_write", Feature::kTokens, moved, 6 * (query + kv)),
            layers_);
     const auto before = tail_;
-    const auto prefill = Append(make_.Attention("attention_prefill", query, key_bytes), layers_);
-    if (config_.overlaps_attention) {
-      tail_ = before;
-      Append(make_.Attention("attention_decode", query, key_bytes), layers_);
-      second_tail_ = prefill;
-    } else {
-      Append(make_.Attention("attention_decode", query, key_bytes), layers_);
-    }
+    const auto prefill = Append(make_.PrefillAttention(query, key_bytes), layers_);
+    if (config_.overlaps_attention) tail_ = before;
+    Append(make_.DecodeAttention(query, key_bytes), layers_);
+    if (config_.overlaps_attention) second_tail_ = prefill;
     Append(make_.Gemm("output_projection", {.k = query_width_, .n = model_.hidden}), layers_);
     AddAllReduce("attention_all_reduce", layers_);
     AddNorm("mlp_norm");
