@@ -1,0 +1,12 @@
+// twinserve trace: look at a trace, bring it into our own format, draw one.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+namespace twin::apps {
+
+// Registers `trace` with its subcommands info, convert and generate. Their callbacks do the work:
+// results on stdout, progress on a terminal's stderr. They throw InputError on bad input.
+void AddTraceCommand(CLI::App& app);
+
+}  // namespace twin::apps

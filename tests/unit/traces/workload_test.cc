@@ -1,0 +1,568 @@
+#include "traces/workload.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <map>
+#include <queue>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/input_error.h"
+#include "tests/unit/traces/trace_samples.h"
+#include "traces/arrival_process.h"
+
+namespace twin {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::HasSubstr;
+
+IntegerDistribution Fixed(std::int32_t value) {
+  return {.kind = IntegerDistribution::Kind::kFixed, .value = value};
+}
+
+WorkloadConfig Drawn(std::int64_t requests, ArrivalConfig arrivals) {
+  WorkloadConfig config;
+  config.requests = requests;
+  config.arrivals = std::move(arrivals);
+  config.shape.prompt = Fixed(100);
+  config.shape.output = Fixed(10);
+  return config;
+}
+
+ArrivalConfig Poisson(double rate) { return {.kind = ArrivalConfig::Kind::kPoisson, .rate = rate}; }
+
+// Serves every request in `service` time, all at once, and tells the source when each is done.
+struct Served {
+  std::vector<TracedRequest> requests;
+  std::vector<TimePoint> done;
+  std::size_t in_flight_max = 0;
+};
+Served Serve(ArrivalSource& source, const std::function<Duration(std::size_t)>& service) {
+  using Done = std::pair<TimePoint, std::uint32_t>;
+  std::priority_queue<Done, std::vector<Done>, std::greater<>> running;
+  Served served;
+  while (true) {
+    const TracedRequest* next = source.Peek();
+    if (next != nullptr && (running.empty() || next->arrival <= running.top().first)) {
+      const std::size_t id = served.requests.size();
+      served.requests.push_back(*next);
+      source.Take();
+      served.done.push_back(served.requests[id].arrival + service(id));
+      running.emplace(served.done[id], static_cast<std::uint32_t>(id));
+      served.in_flight_max = std::max(served.in_flight_max, running.size());
+    } else if (!running.empty()) {
+      const auto [now, id] = running.top();
+      running.pop();
+      source.OnDone(RequestId{id}, now);
+    } else {
+      return served;
+    }
+  }
+}
+
+std::vector<TracedRequest> DrawAll(const WorkloadConfig& config, std::uint64_t seed) {
+  return Serve(*MakeWorkload(config, seed), [](std::size_t) { return Duration{0}; }).requests;
+}
+
+struct Gaps {
+  double mean = 0;
+  double cv = 0;
+};
+Gaps MeasureGaps(const std::vector<TracedRequest>& requests) {
+  double sum = 0;
+  double squares = 0;
+  TimePoint last = kTimeZero;
+  for (const TracedRequest& request : requests) {
+    const double gap = Seconds(request.arrival - last);
+    last = request.arrival;
+    sum += gap;
+    squares += gap * gap;
+  }
+  const auto n = static_cast<double>(requests.size());
+  const double mean = sum / n;
+  return {mean, std::sqrt(squares / n - mean * mean) / mean};
+}
+
+// The mean of n gaps has the relative standard error cv/sqrt(n). The squared cv of n gaps has one
+// of about sqrt((kurtosis - 1)/n) relative; gamma: kurtosis 3 + 6 cv^2, and a bound of 5 of them.
+void ExpectGaps(const ArrivalConfig& arrivals, double rate, double cv, double kurtosis) {
+  constexpr std::int64_t kRequests = 200'000;
+  const Gaps gaps = MeasureGaps(DrawAll(Drawn(kRequests, arrivals), 5));
+  const double root = std::sqrt(static_cast<double>(kRequests));
+  EXPECT_NEAR(gaps.mean * rate, 1, 5 * cv / root);
+  const double mean_part = 2 * cv / root;  // of dividing by the measured mean
+  EXPECT_NEAR(gaps.cv / cv, 1, 5 * (std::sqrt(kurtosis - 1) / root / 2 + mean_part));
+}
+
+TEST(ArrivalsTest, PoissonHasItsRateAndUnitCv) { ExpectGaps(Poisson(50), 50, 1, 9); }
+
+TEST(ArrivalsTest, GammaHasItsRateAndCv) {
+  for (const double cv : {0.5, 3.0}) {
+    ExpectGaps({.kind = ArrivalConfig::Kind::kGamma, .rate = 7, .cv = cv}, 7, cv, 3 + 6 * cv * cv);
+  }
+}
+
+TEST(ArrivalsTest, WeibullHasItsRateAndCv) {
+  ExpectGaps({.kind = ArrivalConfig::Kind::kWeibull, .rate = 7, .cv = 0.5}, 7, 0.5, 3.5);
+  // Shape 0.5 has Gamma(1 + k/0.5) = (2k)! as raw moments: 2, 24, 720, 40320; variance 20, so
+  // cv = sqrt(20)/2 and kurtosis = (40320 - 4*2*720 + 6*4*24 - 3*16)/400 = 87.72.
+  ExpectGaps({.kind = ArrivalConfig::Kind::kWeibull, .rate = 7, .cv = std::sqrt(5.0)}, 7,
+             std::sqrt(5.0), 87.72);
+}
+
+TEST(ArrivalsTest, WeibullShapeIsFoundFromTheCv) {
+  EXPECT_NEAR(WeibullShapeOfCv(1), 1, 1e-9);
+  EXPECT_NEAR(WeibullShapeOfCv(std::sqrt(5.0)), 0.5, 1e-9);
+}
+
+TEST(ArrivalsTest, ConstantArrivesEveryPeriod) {
+  const auto requests = DrawAll(Drawn(3, {.kind = ArrivalConfig::Kind::kConstant, .rate = 4}), 1);
+  ASSERT_EQ(requests.size(), 3u);
+  EXPECT_EQ(requests[2].arrival, TimePoint{milliseconds(750)});
+}
+
+TEST(ArrivalsTest, AllAtOnceArrivesAtZero) {
+  for (const auto& request : DrawAll(Drawn(5, {.kind = ArrivalConfig::Kind::kAllAtOnce}), 1)) {
+    EXPECT_EQ(request.arrival, kTimeZero);
+  }
+}
+
+// From 100/s to 300/s in 100 s: 20,000 expected in the ramp, of which the first half brings
+// 50 * (100 + 200)/2 = 7,500 and the second 12,500; then 300/s. Poisson: sigma = sqrt(mean).
+TEST(ArrivalsTest, RampRaisesTheRateLinearly) {
+  auto config = Drawn(
+      0, {.kind = ArrivalConfig::Kind::kRamp, .rate = 100, .rate_to = 300, .ramp = seconds(100)});
+  config.duration = seconds(150);
+  std::vector<double> counts(3);
+  for (const auto& request : DrawAll(config, 3)) {
+    ++counts.at(static_cast<std::size_t>(Seconds(request.arrival) / 50));
+  }
+  EXPECT_NEAR(counts[0], 7'500, 5 * std::sqrt(7'500));
+  EXPECT_NEAR(counts[1], 12'500, 5 * std::sqrt(12'500));
+  EXPECT_NEAR(counts[2], 15'000, 5 * std::sqrt(15'000));
+}
+
+TEST(ArrivalsTest, RampDownToZeroEnds) {
+  auto config =
+      Drawn(1'000'000,
+            {.kind = ArrivalConfig::Kind::kRamp, .rate = 100, .rate_to = 0, .ramp = seconds(20)});
+  const auto requests = DrawAll(config, 3);
+  EXPECT_NEAR(static_cast<double>(requests.size()), 1'000, 5 * std::sqrt(1'000));
+  EXPECT_LE(requests.back().arrival, TimePoint{seconds(20)});
+}
+
+TEST(WorkloadTest, EqualSeedsGiveEqualRequests) {
+  auto config = Drawn(2'000, {.kind = ArrivalConfig::Kind::kGamma, .rate = 20, .cv = 2});
+  config.preset = WorkloadPreset::kConversation;
+  config.shape = {};
+  config.shape.shared_prefix = {.prompts = 5, .tokens = 64};
+  config.shape.sessions.turns = {.kind = IntegerDistribution::Kind::kUniform, .min = 1, .max = 4};
+  EXPECT_EQ(DrawAll(config, 9), DrawAll(config, 9));
+  EXPECT_NE(DrawAll(config, 9), DrawAll(config, 10));
+}
+
+// Log-normal, sigma from mean and median: prompt sigma^2 = 2 ln(1155/1020) = 0.2486, output
+// sigma^2 = 2 ln(211/129) = 0.984. Relative standard error sqrt((exp(sigma^2) - 1)/n): 0.17 % and
+// 0.41 % of 100,000; rounding is unbiased, clipping at 16384 takes less than 0.1 %.
+TEST(WorkloadTest, ConversationPresetHasItsMeans) {
+  auto config = Drawn(100'000, Poisson(10));
+  config.shape = {};
+  config.preset = WorkloadPreset::kConversation;
+  double prompt = 0;
+  double output = 0;
+  for (const auto& request : DrawAll(config, 1)) {
+    prompt += request.prompt_tokens;
+    output += request.output_tokens;
+  }
+  EXPECT_NEAR(prompt / 100'000, 1155, 1155 * 0.0095);
+  EXPECT_NEAR(output / 100'000, 211, 211 * 0.022);
+}
+
+TEST(WorkloadTest, LengthsStayWithinTheirBounds) {
+  auto config = Drawn(20'000, Poisson(10));
+  config.shape.prompt = {
+      .kind = IntegerDistribution::Kind::kLogNormal, .min = 10, .max = 50, .mean = 30, .sigma = 2};
+  config.shape.output = {
+      .kind = IntegerDistribution::Kind::kZipf, .min = 3, .max = 6, .exponent = 1};
+  std::set<std::int32_t> prompts;
+  std::map<std::int32_t, int> outputs;
+  for (const auto& request : DrawAll(config, 1)) {
+    prompts.insert(request.prompt_tokens);
+    ++outputs[request.output_tokens];
+  }
+  EXPECT_EQ(*prompts.begin(), 10);
+  EXPECT_EQ(*prompts.rbegin(), 50);
+  ASSERT_EQ(outputs.size(), 4u);
+  // Zipf over four: weights 1, 1/2, 1/3, 1/4, sum 25/12; the first has 0.48.
+  EXPECT_NEAR(outputs[3], 20'000 * 0.48, 5 * std::sqrt(20'000 * 0.48 * 0.52));
+}
+
+TEST(WorkloadTest, EmpiricalLengthsComeFromAFileOrFromQuantiles) {
+  const ScratchDirectory scratch("quantiles");
+  std::ofstream(scratch.File("q.csv")) << "probability,tokens\n0,10\n1,20\n";
+  auto config = Drawn(10'000, Poisson(10));
+  config.shape.prompt = {.kind = IntegerDistribution::Kind::kEmpirical,
+                         .path = scratch.File("q.csv")};
+  config.shape.output = {
+      .kind = IntegerDistribution::Kind::kEmpirical, .probabilities = {0, 1}, .values = {10, 20}};
+  double prompt = 0;
+  double output = 0;
+  for (const auto& request : DrawAll(config, 1)) {
+    prompt += request.prompt_tokens;
+    output += request.output_tokens;
+  }
+  const double bound = 5 * std::sqrt(100.0 / 12 / 10'000);  // uniform over 10..20
+  EXPECT_NEAR(prompt / 10'000, 15, bound);
+  EXPECT_NEAR(output / 10'000, 15, bound);
+}
+
+TEST(WorkloadTest, MaxOutputRules) {
+  auto config = Drawn(1, Poisson(1));
+  EXPECT_EQ(DrawAll(config, 1).at(0).max_output_tokens, 10);
+  config.max_output = {.kind = MaxOutputRule::Kind::kFixed, .tokens = 64};
+  EXPECT_EQ(DrawAll(config, 1).at(0).max_output_tokens, 64);
+  config.max_output.tokens = 4;
+  EXPECT_EQ(DrawAll(config, 1).at(0).output_tokens, 4);
+  config.max_output = {.kind = MaxOutputRule::Kind::kFactor, .factor = 1.25};
+  EXPECT_EQ(DrawAll(config, 1).at(0).max_output_tokens, 13);  // ceil(12.5)
+}
+
+TEST(WorkloadTest, PredictsOnlyWhereAsked) {
+  auto config = Drawn(2'000, Poisson(1));
+  EXPECT_EQ(DrawAll(config, 1).at(0).predicted_output_tokens, -1);
+  config.prediction.kind = PredictionConfig::Kind::kOracle;
+  EXPECT_EQ(DrawAll(config, 1).at(7).predicted_output_tokens, 10);
+  config.prediction = {.kind = PredictionConfig::Kind::kLogNormal, .sigma = 0.5};
+  int above = 0;
+  for (const auto& request : DrawAll(config, 1)) above += request.predicted_output_tokens > 10;
+  EXPECT_NEAR(above, 1'000, 5 * std::sqrt(500));  // the median of the error is 1
+}
+
+TEST(WorkloadTest, TenantsAreDrawnByWeightWithTheirOwnLengths) {
+  auto config = Drawn(40'000, Poisson(10));
+  config.shape.priority = 5;
+  config.shape.tenants = {{.weight = 3}, {.weight = 1, .prompt = Fixed(7), .priority = 1}};
+  std::int64_t second = 0;
+  for (const auto& request : DrawAll(config, 1)) {
+    second += request.tenant;
+    ASSERT_EQ(request.prompt_tokens, request.tenant == 1 ? 7 : 100);
+    ASSERT_EQ(request.priority, request.tenant == 1 ? 1 : 5);
+  }
+  EXPECT_NEAR(static_cast<double>(second), 10'000, 5 * std::sqrt(40'000 * 0.25 * 0.75));
+}
+
+TEST(WorkloadTest, SharedPrefixesAreSharedAndTheRestIsNot) {
+  auto config = Drawn(500, Poisson(10));
+  config.shape.prefix_chunk_tokens = 16;
+  config.shape.shared_prefix = {.prompts = 2, .tokens = 40, .zipf_exponent = 0};
+  std::set<std::uint64_t> systems;
+  std::set<std::uint64_t> rest;
+  for (const auto& request : DrawAll(config, 1)) {
+    ASSERT_EQ(request.prompt_tokens, 140);
+    ASSERT_EQ(request.prefix_chunks.size(), 150u / 16);  // prompt and output, whole chunks
+    systems.insert(request.prefix_chunks[0]);
+    systems.insert(request.prefix_chunks[1]);  // 40 tokens are two whole chunks
+    for (std::size_t i = 2; i < request.prefix_chunks.size(); ++i) {
+      ASSERT_TRUE(rest.insert(request.prefix_chunks[i]).second);
+    }
+  }
+  EXPECT_EQ(systems.size(), 4u);  // two prompts of two chunks
+}
+
+TEST(SessionsTest, EveryTurnContainsAllOfTheTurnBefore) {
+  auto config = Drawn(300, Poisson(2));
+  config.shape.prompt = {.kind = IntegerDistribution::Kind::kUniform, .min = 5, .max = 90};
+  config.shape.output = {.kind = IntegerDistribution::Kind::kUniform, .min = 5, .max = 90};
+  config.shape.sessions.turns = Fixed(4);
+  config.shape.sessions.think.mean = seconds(3);
+  const auto source = MakeWorkload(config, 3);
+  const Served served = Serve(*source, [](std::size_t id) { return milliseconds(200 + id % 7); });
+  ASSERT_EQ(served.requests.size(), 300u);
+  std::map<std::uint64_t, std::vector<std::size_t>> sessions;
+  for (std::size_t i = 0; i < 300; ++i) sessions[served.requests[i].session].push_back(i);
+  EXPECT_FALSE(sessions.contains(0));
+  for (const auto& [session, turns] : sessions) {
+    ASSERT_LE(turns.size(), 4u);
+    for (std::size_t k = 1; k < turns.size(); ++k) {
+      const TracedRequest& before = served.requests[turns[k - 1]];
+      const TracedRequest& after = served.requests[turns[k]];
+      EXPECT_EQ(after.arrival, served.done[turns[k - 1]] + seconds(3));
+      const std::int32_t said = before.prompt_tokens + before.output_tokens;
+      EXPECT_GT(after.prompt_tokens, said);
+      // Turn k named its chunks on through the output; turn k+1 begins with exactly these.
+      ASSERT_EQ(before.prefix_chunks.size(), static_cast<std::size_t>(said / 16));
+      EXPECT_TRUE(std::equal(before.prefix_chunks.begin(), before.prefix_chunks.end(),
+                             after.prefix_chunks.begin()));
+    }
+  }
+}
+
+TEST(SessionsTest, WhatIsSaidDoesNotDependOnWhenOthersAreDone) {
+  auto config = Drawn(0, Poisson(5));
+  config.duration = seconds(1'000);
+  config.shape.prompt = {.kind = IntegerDistribution::Kind::kUniform, .min = 1, .max = 900};
+  config.shape.sessions.turns = Fixed(3);
+  const auto by_turn = [&](Duration service) {
+    std::map<std::pair<std::uint64_t, int>, std::int32_t> prompts;
+    std::map<std::uint64_t, int> turn;
+    for (const auto& request : Serve(*MakeWorkload(config, 3), [&](std::size_t id) {
+                                 return service * (1 + id % 5);
+                               }).requests) {
+      prompts[{request.session, turn[request.session]++}] = request.prompt_tokens;
+    }
+    return prompts;
+  };
+  const auto fast = by_turn(milliseconds(1));
+  const auto slow = by_turn(milliseconds(700));
+  ASSERT_GT(slow.size(), 10'000u);
+  for (const auto& [key, prompt] : slow) {
+    if (fast.contains(key)) {
+      EXPECT_EQ(fast.at(key), prompt);
+    }
+  }
+}
+
+TEST(SessionsTest, EndBeforeTheContextIsFull) {
+  auto config = Drawn(1'000, Poisson(5));
+  config.shape.sessions.turns = Fixed(50);
+  config.shape.sessions.context_tokens_max = 350;  // 110, 220, 330, and no 440
+  std::map<std::uint64_t, int> turns;
+  for (const auto& request : DrawAll(config, 3)) {
+    EXPECT_LE(request.prompt_tokens + request.output_tokens, 350);
+    ++turns[request.session];
+  }
+  for (const auto& [session, count] : turns) EXPECT_LE(count, 3);
+}
+
+TEST(ClosedLoopTest, NeverExceedsItsUsersAndKeepsThemBusy) {
+  auto config = Drawn(5'000, {.kind = ArrivalConfig::Kind::kClosedLoop, .users = 8});
+  const Served served =
+      Serve(*MakeWorkload(config, 1), [](std::size_t id) { return milliseconds(10 + id % 13); });
+  EXPECT_EQ(served.requests.size(), 5'000u);
+  EXPECT_EQ(served.in_flight_max, 8u);
+  EXPECT_TRUE(std::is_sorted(served.requests.begin(), served.requests.end(),
+                             [](const auto& a, const auto& b) { return a.arrival < b.arrival; }));
+}
+
+// One user, service 1 s, think 2 s: arrivals at 0, 3, 6.
+TEST(ClosedLoopTest, UsersThinkBetweenRequests) {
+  auto config = Drawn(
+      3, {.kind = ArrivalConfig::Kind::kClosedLoop, .users = 1, .think = {.mean = seconds(2)}});
+  const auto served = Serve(*MakeWorkload(config, 1), [](std::size_t) { return seconds(1); });
+  ASSERT_EQ(served.requests.size(), 3u);
+  EXPECT_EQ(served.requests[1].arrival, TimePoint{seconds(3)});
+  EXPECT_EQ(served.requests[2].arrival, TimePoint{seconds(6)});
+}
+
+TEST(ClosedLoopTest, RepliesToATracesLengthsInItsOrder) {
+  WorkloadConfig config;
+  config.trace = TraceConfig{.path = SamplePath("sharegpt.csv")};
+  config.arrivals = {.kind = ArrivalConfig::Kind::kClosedLoop, .users = 2};
+  const auto served = Serve(*MakeWorkload(config, 1), [](std::size_t) { return seconds(1); });
+  ASSERT_EQ(served.requests.size(), 3u);
+  EXPECT_EQ(served.requests[0].prompt_tokens, 3742);
+  EXPECT_EQ(served.requests[2].prompt_tokens, 7);
+  EXPECT_EQ(served.requests[2].arrival, TimePoint{seconds(1)});
+}
+
+// Arrivals each 100 ms, service 1 s, a cap of 2: the third waits for the first, done at 1.1 s, the
+// fourth for the second, done at 1.2 s; then each for the one two before.
+TEST(MaxInFlightTest, HoldsArrivalsBackUntilAPlaceIsFree) {
+  auto config = Drawn(6, {.kind = ArrivalConfig::Kind::kConstant, .rate = 10});
+  config.max_in_flight = 2;
+  const auto served = Serve(*MakeWorkload(config, 1), [](std::size_t) { return seconds(1); });
+  EXPECT_EQ(served.in_flight_max, 2u);
+  std::vector<std::int64_t> arrivals_ms;
+  for (const auto& request : served.requests) {
+    arrivals_ms.push_back(Nanoseconds(request.arrival) / 1'000'000);
+  }
+  EXPECT_EQ(arrivals_ms, (std::vector<std::int64_t>{100, 200, 1100, 1200, 2100, 2200}));
+}
+
+TEST(ClassesTest, ShareArrivalsByWeight) {
+  auto config = Drawn(40'000, Poisson(10));
+  config.classes = {{.name = "a", .weight = 1, .shape = config.shape},
+                    {.name = "b", .weight = 3, .shape = config.shape}};
+  config.shape = {};
+  std::int64_t second = 0;
+  for (const auto& request : DrawAll(config, 1)) second += request.tenant;
+  EXPECT_NEAR(static_cast<double>(second), 30'000, 5 * std::sqrt(40'000 * 0.25 * 0.75));
+}
+
+TEST(ClassesTest, WithTheirOwnArrivalsAreMergedByTime) {
+  auto config = Drawn(0, {});
+  config.duration = seconds(1'000);
+  config.classes = {
+      {.arrivals = Poisson(3), .shape = config.shape},
+      {.arrivals = ArrivalConfig{.kind = ArrivalConfig::Kind::kClosedLoop, .users = 2},
+       .shape = config.shape}};
+  config.classes[1].arrivals->think.mean = seconds(1);
+  config.shape = {};
+  const auto served = Serve(*MakeWorkload(config, 1), [](std::size_t) { return seconds(1); });
+  std::map<std::uint32_t, double> counts;
+  TimePoint last = kTimeZero;
+  for (const auto& request : served.requests) {
+    ++counts[request.tenant];
+    ASSERT_GE(request.arrival, last);
+    last = request.arrival;
+  }
+  EXPECT_NEAR(counts[0], 3'000, 5 * std::sqrt(3'000));
+  EXPECT_EQ(counts[1], 1'000);  // two users, every 2 s, at 0 to 998
+}
+
+TEST(TraceWorkloadTest, CutsScalesAndRepeats) {
+  WorkloadConfig config;
+  config.trace = TraceConfig{.path = SamplePath("vidur.csv")};  // 0, 0.5, 1.0 s
+  const auto arrivals_ms = [&] {
+    std::vector<std::int64_t> ms;
+    for (const auto& r : DrawAll(config, 1)) ms.push_back(Nanoseconds(r.arrival) / 1'000'000);
+    return ms;
+  };
+  EXPECT_EQ(arrivals_ms(), (std::vector<std::int64_t>{0, 500, 1000}));
+  config.trace->rate_scale = 2;
+  EXPECT_EQ(arrivals_ms(), (std::vector<std::int64_t>{0, 250, 500}));
+  config.trace->repeat = 2;  // the mean gap is 250 ms
+  EXPECT_EQ(arrivals_ms(), (std::vector<std::int64_t>{0, 250, 500, 750, 1000, 1250}));
+  config.requests = 4;
+  EXPECT_EQ(arrivals_ms(), (std::vector<std::int64_t>{0, 250, 500, 750}));
+  config.requests = 0;
+  config.trace = TraceConfig{.path = SamplePath("vidur.csv"), .start = milliseconds(400)};
+  EXPECT_EQ(arrivals_ms(), (std::vector<std::int64_t>{100, 600}));
+  config.trace->duration = milliseconds(600);
+  EXPECT_EQ(arrivals_ms(), (std::vector<std::int64_t>{100}));
+  config.trace->start = seconds(50);
+  EXPECT_THROW(arrivals_ms(), InputError);
+}
+
+TEST(TraceWorkloadTest, RepeatsShareNoContent) {
+  WorkloadConfig config;
+  config.trace = TraceConfig{.path = SamplePath("mooncake.jsonl"), .repeat = 2};
+  const auto requests = DrawAll(config, 1);
+  ASSERT_EQ(requests.size(), 6u);
+  EXPECT_NE(requests[0].prefix_chunks[0], requests[3].prefix_chunks[0]);
+  EXPECT_EQ(requests[3].prefix_chunks[0], requests[4].prefix_chunks[0]);
+}
+
+TEST(TraceWorkloadTest, LengthsAloneNeedArrivals) {
+  WorkloadConfig config;
+  config.trace = TraceConfig{.path = SamplePath("sharegpt.csv")};
+  EXPECT_THROW(MakeWorkload(config, 1), InputError);
+  config.arrivals = Poisson(5);
+  EXPECT_EQ(DrawAll(config, 1).size(), 3u);
+}
+
+// One client: rate 0.5/s over 600 s are 300 requests, whatever the tail of its gaps.
+TEST(ServeGenTest, MeetsTheMeasuredRateAndBorrowsLengths) {
+  const ScratchDirectory scratch("servegen");
+  std::ofstream(scratch.File("a.csv"))
+      << "client,window_start_s,rate_rps,iat_cv,dist,shape,scale_s\n"
+         "3,0,0.5,30,Gamma,0.01,200\n4,0,0.1,1,Weibull,1,10\n3,600,1,1,Gamma,1,1\n";
+  std::ofstream(scratch.File("l.csv")) << "client,window_start_s,field,q0,q50,q100\n"
+                                          "3,0,input_tokens,0,100,200\n3,0,output_tokens,1,11,21\n"
+                                          "3,600,input_tokens,7,7,7\n3,600,output_tokens,8,8,8\n";
+  WorkloadConfig config;
+  config.servegen =
+      ServeGenConfig{.arrivals_path = scratch.File("a.csv"), .lengths_path = scratch.File("l.csv")};
+  std::map<std::uint32_t, int> first;
+  int second = 0;
+  for (const auto& request : DrawAll(config, 1)) {
+    if (request.arrival < TimePoint{seconds(600)}) {
+      ++first[request.tenant];
+      // Comonotone: prompt = 200 u, output = 1 + 20 u, to within their rounding.
+      EXPECT_NEAR(request.prompt_tokens, 10 * (request.output_tokens - 1), 6);
+    } else {
+      ++second;
+      EXPECT_EQ(request.prompt_tokens, 7);
+    }
+  }
+  EXPECT_EQ(first[3], 300);
+  EXPECT_EQ(first[4], 60);
+  EXPECT_EQ(second, 600);
+
+  config.servegen->missing_lengths = ServeGenConfig::MissingLengths::kSkip;
+  EXPECT_EQ(DrawAll(config, 1).size(), 900u);
+  config.servegen->clients = {3};
+  config.servegen->start = seconds(600);
+  config.servegen->rate_scale = 4;
+  const auto cut = DrawAll(config, 1);
+  EXPECT_EQ(cut.size(), 600u);
+  EXPECT_LE(cut.back().arrival, TimePoint{seconds(150)});
+}
+
+std::string ValidationError(const std::function<void(WorkloadConfig&)>& spoil) {
+  WorkloadConfig config = Drawn(10, Poisson(1));
+  spoil(config);
+  try {
+    Validate(config);
+  } catch (const InputError& error) {
+    EXPECT_EQ(error.exit_code(), 2);
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST(ValidateTest, NamesTheFieldByItsPath) {
+  using C = WorkloadConfig;
+  const std::vector<std::pair<std::function<void(C&)>, std::string>> cases = {
+      {[](C& c) { c.requests = 0; }, "workload.requests: "},
+      {[](C& c) { c.requests = -1; }, "workload.requests: "},
+      {[](C& c) { c.arrivals = {}; }, "workload.arrivals: missing"},
+      {[](C& c) { c.arrivals.rate = 0; }, "workload.arrivals.rate: "},
+      {[](C& c) { c.arrivals.rate = std::nan(""); }, "workload.arrivals.rate: "},
+      {[](C& c) { c.arrivals = {.kind = ArrivalConfig::Kind::kGamma, .rate = 1, .cv = 0}; },
+       "workload.arrivals.cv: "},
+      {[](C& c) { c.arrivals = {.kind = ArrivalConfig::Kind::kClosedLoop}; },
+       "workload.arrivals.users: "},
+      {[](C& c) { c.arrivals = {.kind = ArrivalConfig::Kind::kRamp, .rate = 1}; },
+       "workload.arrivals.ramp: "},
+      {[](C& c) { c.shape.prompt = {}; }, "workload.shape.prompt: missing"},
+      {[](C& c) { c.shape.prompt = Fixed(0); }, "workload.shape.prompt.value: "},
+      {[](C& c) { c.shape.output.kind = IntegerDistribution::Kind::kLogNormal; },
+       "workload.shape.output: "},
+      {[](C& c) {
+         c.shape.output = {.kind = IntegerDistribution::Kind::kUniform, .min = 5, .max = 4};
+       },
+       "workload.shape.output.max: "},
+      {[](C& c) {
+         c.shape.output = {.kind = IntegerDistribution::Kind::kEmpirical,
+                           .probabilities = {0, 0},
+                           .values = {1, 2}};
+       },
+       "workload.shape.output.probabilities: "},
+      {[](C& c) { c.shape.tenants = {{.weight = 0}}; }, "workload.shape.tenants.weight: "},
+      {[](C& c) { c.shape.tenants = {{.prompt = Fixed(-1)}}; },
+       "workload.shape.tenants[0].prompt.value: "},
+      {[](C& c) { c.shape.shared_prefix.prompts = 1; }, "workload.shape.shared_prefix.tokens: "},
+      {[](C& c) { c.shape.prefix_chunk_tokens = 0; }, "workload.shape.prefix_chunk_tokens: "},
+      {[](C& c) { c.preset = WorkloadPreset::kCode; }, "workload.preset: "},
+      {[](C& c) { c.classes.resize(1); }, "workload.classes: excludes"},
+      {[](C& c) { c.max_in_flight = -1; }, "workload.max_in_flight: "},
+      {[](C& c) { c.max_output.kind = MaxOutputRule::Kind::kFixed; },
+       "workload.max_output.tokens: "},
+      {[](C& c) { c.trace.emplace(); }, "workload.trace: excludes"},
+      {[](C& c) {
+         c.shape = {};
+         c.trace.emplace();
+       },
+       "workload.trace.path: "},
+      {[](C& c) {
+         c.shape = {};
+         c.servegen.emplace();
+       },
+       "workload.servegen.arrivals_path: "}};
+  for (const auto& [spoil, message] : cases) {
+    EXPECT_THAT(ValidationError(spoil), testing::StartsWith(message));
+  }
+  EXPECT_EQ(ValidationError([](C&) {}), "accepted");
+}
+
+}  // namespace
+}  // namespace twin

@@ -1,0 +1,35 @@
+// Open-loop arrivals: the times of a point process, one after the other.
+#pragma once
+
+#include <optional>
+
+#include "core/random.h"
+#include "traces/distribution_config.h"
+
+namespace twin {
+
+// Renewal processes begin with a whole gap at time zero. Allocates nothing.
+class ArrivalProcess {
+ public:
+  // REQUIRES: a valid config of a kind other than kNone and kClosedLoop.
+  ArrivalProcess(const ArrivalConfig& config, const Random& random);
+
+  // The next arrival; none if the process has died out (a ramp down to zero) or time has.
+  std::optional<TimePoint> Next();
+
+ private:
+  double DrawGapSeconds();
+  std::optional<TimePoint> NextOfRamp();
+
+  ArrivalConfig config_;
+  Random random_;
+  double shape_ = 1;  // of gamma and Weibull gaps
+  double scale_ = 1;  // seconds
+  double ramp_mass_ = 0;
+  TimePoint last_ = kTimeZero;
+};
+
+// The Weibull shape whose coefficient of variation is cv, between 0.01 and 100.
+double WeibullShapeOfCv(double cv);
+
+}  // namespace twin

@@ -1,0 +1,93 @@
+#include "traces/integer_sampler.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string_view>
+#include <vector>
+
+#include "core/check.h"
+#include "traces/csv_header.h"
+#include "traces/field.h"
+
+namespace twin {
+namespace {
+
+// "probability,tokens": probabilities rise strictly, tokens do not fall.
+QuantileDistribution ReadQuantiles(const std::string& path) {
+  LineReader lines(path);
+  std::string_view line;
+  if (!lines.Next(line) || line != "probability,tokens") {
+    lines.RefuseField("header", line, "probability,tokens");
+  }
+  std::vector<double> probabilities;
+  std::vector<double> values;
+  std::vector<std::string_view> parts;
+  while (lines.Next(line)) {
+    SplitCsvLine(line, parts);
+    if (parts.size() != 2) lines.RefuseField("line", line, "two columns");
+    const double p = ParseReal({lines, "probability", parts[0]}, 0, 1);
+    const double tokens = ParseReal({lines, "tokens", parts[1]}, 0, kTokensMax);
+    if (!probabilities.empty() && p <= probabilities.back()) {
+      lines.RefuseField("probability", parts[0], "more than the line before");
+    }
+    if (!values.empty() && tokens < values.back()) {
+      lines.RefuseField("tokens", parts[1], "no less than the line before");
+    }
+    probabilities.push_back(p);
+    values.push_back(tokens);
+  }
+  if (values.empty()) lines.Refuse("no quantile in the file; allowed: at least one line");
+  return {probabilities, values};
+}
+
+}  // namespace
+
+IntegerSampler::IntegerSampler(const IntegerDistribution& config)
+    : kind_(config.kind), low_(config.min), high_(config.max) {
+  using Kind = IntegerDistribution::Kind;
+  CHECK(kind_ != Kind::kNone);
+  if (kind_ == Kind::kFixed) low_ = high_ = config.value;
+  if (kind_ == Kind::kLogNormal) {
+    sigma_ = config.sigma;
+    mu_ = config.median > 0 ? std::log(config.median)
+                            : std::log(config.mean) - config.sigma * config.sigma / 2;
+  }
+  if (kind_ == Kind::kZipf) zipf_.emplace(high_ - low_ + 1, config.exponent);
+  if (kind_ == Kind::kEmpirical) {
+    quantiles_ = config.path.empty() ? QuantileDistribution(config.probabilities, config.values)
+                                     : ReadQuantiles(config.path);
+  }
+}
+
+std::int32_t IntegerSampler::Draw(Random& random) const {
+  switch (kind_) {
+    case IntegerDistribution::Kind::kUniform:
+      return static_cast<std::int32_t>(random.UniformInt(low_, high_));
+    case IntegerDistribution::Kind::kLogNormal:
+      return Clip(random.LogNormal(mu_, sigma_));
+    case IntegerDistribution::Kind::kZipf:
+      return static_cast<std::int32_t>(low_ + zipf_->Draw(random) - 1);
+    case IntegerDistribution::Kind::kEmpirical:
+      return Clip(quantiles_->Draw(random));
+    default:
+      return low_;
+  }
+}
+
+std::int32_t IntegerSampler::Clip(double x) const {
+  return static_cast<std::int32_t>(
+      std::clamp(std::floor(x + 0.5), static_cast<double>(low_), static_cast<double>(high_)));
+}
+
+Duration DrawDuration(const DurationDistribution& config, Random& random) {
+  const double mean = Seconds(config.mean);
+  double seconds = mean;
+  if (config.kind == DurationDistribution::Kind::kExponential) seconds = random.Exponential(mean);
+  if (config.kind == DurationDistribution::Kind::kLogNormal && mean > 0) {
+    const double variance = std::log1p(config.cv * config.cv);
+    seconds = random.LogNormal(std::log(mean) - variance / 2, std::sqrt(variance));
+  }
+  return DurationFromSeconds(std::min(seconds, Seconds(kArrivalMax)));
+}
+
+}  // namespace twin

@@ -1,0 +1,234 @@
+#include "traces/servegen.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/hash.h"
+#include "core/input_error.h"
+#include "traces/csv_header.h"
+#include "traces/field.h"
+#include "traces/servegen_lengths.h"
+
+namespace twin {
+namespace {
+
+constexpr Duration kWindow = std::chrono::seconds(600);
+
+// One client's requests in one window.
+struct ClientWindow {
+  std::uint32_t client = 0;
+  Duration start{};
+  double rate = 0;
+  bool weibull = false;
+  double shape = 1;
+  Random gaps{0, ""};     // state before the next gap
+  std::int64_t left = 0;  // requests still to come
+  double elapsed = 0;     // of the gaps so far, before rescaling
+  double to_seconds = 0;  // rescaling of gaps; 0 = equal gaps
+  Duration next{};        // arrival in the file's time
+
+  double DrawGap() { return weibull ? gaps.Weibull(shape, 1) : gaps.Gamma(shape, 1); }
+  static bool Later(const ClientWindow& a, const ClientWindow& b) {
+    return std::pair(a.next, a.client) > std::pair(b.next, b.client);
+  }
+};
+
+class ServeGenRequests final : public ServeGenStream {
+ public:
+  ServeGenRequests(const ServeGenConfig& config, const RequestRules& rules, std::uint64_t seed)
+      : config_(config),
+        rules_(rules),
+        seed_(seed),
+        lines_(config.arrivals_path),
+        lengths_(config.lengths_path),
+        length_random_(seed, "servegen lengths") {
+    std::string_view line;
+    lines_.Next(line);
+    if (line != "client,window_start_s,rate_rps,iat_cv,dist,shape,scale_s") {
+      lines_.RefuseField("header", line,
+                         "client,window_start_s,rate_rps,iat_cv,dist,shape,scale_s");
+    }
+    has_row_ = ReadRow();
+  }
+
+  bool Next(TracedRequest& request) override {
+    while (true) {
+      if (pending_.empty() && !BeginWindow()) return End();
+      std::pop_heap(pending_.begin(), pending_.end(), ClientWindow::Later);
+      ClientWindow window = std::move(pending_.back());
+      pending_.pop_back();
+      const Duration at = window.next;
+      const std::uint32_t client = window.client;
+      Advance(std::move(window));
+      if (config_.duration > Duration::zero() && at - config_.start >= config_.duration) {
+        return End();
+      }
+      if (at < config_.start || !SetLengths(client, at, request)) continue;
+      SetRest(client, at, request);
+      ++emitted_;
+      return true;
+    }
+  }
+
+  [[nodiscard]] const ServeGenCounts& counts() const override { return counts_; }
+
+ private:
+  bool End() const {
+    if (emitted_ == 0) {
+      throw InputError(InputError::Kind::kUsage, "workload.servegen",
+                       "no request of the chosen clients within start and duration");
+    }
+    return false;
+  }
+
+  // Parses the next row of a chosen client into row_; false at the end.
+  bool ReadRow() {
+    std::string_view line;
+    while (lines_.Next(line)) {
+      SplitCsvLine(line, parts_);
+      if (parts_.size() != 7) lines_.RefuseField("line", line, "7 columns");
+      const auto client =
+          static_cast<std::uint32_t>(ParseInteger({lines_, "client", parts_[0]}, 0, UINT32_MAX));
+      const Duration start = ParseSeconds({lines_, "window_start_s", parts_[1]});
+      const bool first = lines_.line_number() == 2;
+      if (!first && start != row_.start && start < row_.start + kWindow) {
+        lines_.RefuseField("window_start_s", parts_[1],
+                           "the line before's, or at least 600 s later");
+      }
+      row_ = {.client = client, .start = start};
+      row_.rate = ParseReal({lines_, "rate_rps", parts_[2]}, 0, 1e6);
+      row_.weibull = parts_[4] == "Weibull";
+      if (!row_.weibull && parts_[4] != "Gamma") {
+        lines_.RefuseField("dist", parts_[4], "Gamma or Weibull");
+      }
+      row_.shape = ParseReal({lines_, "shape", parts_[5]}, 1e-4, 1e6);
+      ParseReal({lines_, "scale_s", parts_[6]}, 0, 1e12);
+      if (config_.clients.empty() || std::find(config_.clients.begin(), config_.clients.end(),
+                                               client) != config_.clients.end()) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  // Starts all clients of the next window in the file; false at its end.
+  bool BeginWindow() {
+    while (has_row_ && pending_.empty()) {
+      window_start_ = row_.start;
+      if (config_.duration > Duration::zero() &&
+          window_start_ - config_.start >= config_.duration) {
+        return false;
+      }
+      for (; has_row_ && row_.start == window_start_; has_row_ = ReadRow()) {
+        if (window_start_ + kWindow > config_.start) StartClient(row_);
+      }
+    }
+    return !pending_.empty();
+  }
+
+  void StartClient(ClientWindow window) {
+    const std::uint64_t place =
+        MixWords(window.client, static_cast<std::uint64_t>(window.start.count()));
+    window.gaps = Random(MixWords(seed_, place), "servegen gaps");
+    const double expected = window.rate * Seconds(kWindow);
+    window.left = static_cast<std::int64_t>(expected + window.gaps.UnitReal());
+    if (window.left == 0) return;
+    ClientWindow trial = window;
+    double sum = 0;
+    for (std::int64_t i = 0; i <= window.left; ++i) sum += trial.DrawGap();
+    const bool usable = sum > 0 && std::isfinite(sum);
+    window.to_seconds = usable ? Seconds(kWindow) / sum : 0;
+    ++window.left;  // Advance counts the one it makes
+    Advance(std::move(window));
+  }
+
+  // Rounding must not carry a request into the next window.
+  static void MoveTo(ClientWindow& window, double seconds) {
+    window.next = window.start + std::min(DurationFromSeconds(seconds), kWindow - Duration{1});
+  }
+
+  // Moves the client on to its next request of the window, if it has one.
+  void Advance(ClientWindow window) {
+    if (--window.left == 0) return;
+    if (window.to_seconds > 0) {
+      window.elapsed += window.DrawGap();
+      MoveTo(window, window.elapsed * window.to_seconds);
+    } else {
+      window.elapsed += 1 / window.rate;
+      MoveTo(window, window.elapsed);
+    }
+    pending_.push_back(std::move(window));
+    std::push_heap(pending_.begin(), pending_.end(), ClientWindow::Later);
+  }
+
+  // Whose lengths the client uses; itself where it has any.
+  std::uint32_t LengthsOf(std::uint32_t client) {
+    const auto [place, added] = lender_.try_emplace(client, client);
+    if (added && !lengths_.Has(client)) {
+      ++counts_.clients_without_lengths;
+      const std::vector<std::uint32_t> lenders = lengths_.clients();
+      Random random(MixWords(seed_, client), "servegen lender");
+      place->second = lenders[static_cast<std::size_t>(
+          random.UniformInt(0, static_cast<std::int64_t>(lenders.size()) - 1))];
+    }
+    return place->second;
+  }
+
+  bool SetLengths(std::uint32_t client, Duration at, TracedRequest& request) {
+    const std::uint32_t lender = LengthsOf(client);
+    if (lender != client) {
+      if (config_.missing_lengths == ServeGenConfig::MissingLengths::kSkip) {
+        ++counts_.requests_skipped;
+        return false;
+      }
+      ++counts_.requests_borrowed;
+    }
+    const auto [prompt, output] = lengths_.Draw(lender, at, config_.dependence, length_random_);
+    request.prompt_tokens = prompt;
+    request.output_tokens = output;
+    return true;
+  }
+
+  void SetRest(std::uint32_t client, Duration at, TracedRequest& request) {
+    const Duration since_start = at - config_.start;
+    request.arrival = TimePoint{DurationFromSeconds(Seconds(since_start) / config_.rate_scale)};
+    if (config_.rate_scale == 1) request.arrival = TimePoint{since_start};
+    request.max_output_tokens = 0;
+    request.predicted_output_tokens = -1;
+    request.priority = 0;
+    request.tenant = client;
+    request.session = 0;
+    request.prefix_chunks.clear();
+    request.prefix_chunk_tokens = 0;
+    rules_.ApplyLimit(request);
+    rules_.ApplyPrediction(request);
+  }
+
+  ServeGenConfig config_;
+  RequestRules rules_;
+  std::uint64_t seed_;
+  LineReader lines_;
+  ServeGenLengths lengths_;
+  Random length_random_;
+  std::vector<std::string_view> parts_;
+  ClientWindow row_;
+  bool has_row_ = false;
+  Duration window_start_{};
+  std::vector<ClientWindow> pending_;  // a heap by ClientWindow::Later
+  std::map<std::uint32_t, std::uint32_t> lender_;
+  ServeGenCounts counts_;
+  std::int64_t emitted_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<ServeGenStream> OpenServeGen(const ServeGenConfig& config,
+                                             const RequestRules& rules, std::uint64_t seed) {
+  return std::make_unique<ServeGenRequests>(config, rules, seed);
+}
+
+}  // namespace twin

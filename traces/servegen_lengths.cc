@@ -1,0 +1,136 @@
+#include "traces/servegen_lengths.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <string_view>
+
+#include "core/check.h"
+#include "core/input_error.h"
+#include "traces/csv_header.h"
+#include "traces/field.h"
+
+namespace twin {
+namespace {
+
+// The probabilities in the names of the header's columns: q2.5 is 0.025.
+std::vector<double> ReadProbabilities(const LineReader& lines,
+                                      const std::vector<std::string_view>& names) {
+  std::vector<double> probabilities;
+  for (std::size_t i = 3; i < names.size(); ++i) {
+    if (!names[i].starts_with('q')) lines.RefuseField("header", names[i], "q0 to q100");
+    const double p = ParseReal({lines, "header", names[i].substr(1)}, 0, 100) / 100;
+    if (!probabilities.empty() && p <= probabilities.back()) {
+      lines.RefuseField("header", names[i], "rising quantiles");
+    }
+    probabilities.push_back(p);
+  }
+  return probabilities;
+}
+
+std::vector<double> ReadValues(const LineReader& lines, const std::vector<std::string_view>& names,
+                               const std::vector<std::string_view>& parts) {
+  std::vector<double> values;
+  for (std::size_t i = 3; i < parts.size(); ++i) {
+    values.push_back(ParseReal({lines, names[i], parts[i]}, 0, kTokensMax));
+    if (values.size() > 1 && values.back() < values[values.size() - 2]) {
+      lines.RefuseField(names[i], parts[i], "no less than the quantile before");
+    }
+  }
+  return values;
+}
+
+}  // namespace
+
+std::optional<ServeGenLengths::Field> ServeGenLengths::FieldNamed(std::string_view name) {
+  constexpr std::string_view kNames[] = {"input_tokens", "output_tokens", "text_tokens",
+                                         "image_tokens", "image_count",   "audio_tokens",
+                                         "audio_count",  "video_tokens",  "video_count"};
+  const auto found = std::find(std::begin(kNames), std::end(kNames), name);
+  if (found == std::end(kNames)) return std::nullopt;
+  return static_cast<Field>(found - std::begin(kNames));
+}
+
+ServeGenLengths::ServeGenLengths(const std::string& path) {
+  LineReader lines(path);
+  std::string_view line;
+  lines.Next(line);
+  const std::string header(line);
+  std::vector<std::string_view> names;
+  SplitCsvLine(header, names);
+  if (!header.starts_with("client,window_start_s,field,q")) {
+    lines.RefuseField("header", header, "client,window_start_s,field,q0,...,q100");
+  }
+  const std::vector<double> probabilities = ReadProbabilities(lines, names);
+  std::vector<std::string_view> parts;
+  while (lines.Next(line)) {
+    SplitCsvLine(line, parts);
+    if (parts.size() != names.size()) {
+      lines.RefuseField("line", line, std::to_string(names.size()) + " columns");
+    }
+    const auto client =
+        static_cast<std::uint32_t>(ParseInteger({lines, "client", parts[0]}, 0, UINT32_MAX));
+    const Duration start = ParseSeconds({lines, "window_start_s", parts[1]});
+    const std::optional<Field> field = FieldNamed(parts[2]);
+    if (!field) lines.RefuseField("field", parts[2], "input_tokens, output_tokens, ...");
+    std::vector<Window>& windows = clients_[client];
+    if (!windows.empty() && start < windows.back().start) {
+      lines.RefuseField("window_start_s", parts[1], "no earlier than the client's window before");
+    }
+    if (windows.empty() || start > windows.back().start) {
+      windows.push_back({start, std::vector<std::optional<QuantileDistribution>>(kFieldCount)});
+    }
+    windows.back().fields[*field].emplace(probabilities, ReadValues(lines, names, parts));
+  }
+  CheckComplete(path);
+}
+
+void ServeGenLengths::CheckComplete(const std::string& path) const {
+  if (clients_.empty()) {
+    throw InputError(InputError::Kind::kData, path, "no client in the file");
+  }
+  for (const auto& [client, windows] : clients_) {
+    for (const Window& window : windows) {
+      if (window.fields[kOutput] && (window.fields[kInput] || window.fields[kText])) continue;
+      throw InputError(InputError::Kind::kData, path,
+                       "client " + std::to_string(client) + ", window_start_s " +
+                           std::to_string(Seconds(window.start)) +
+                           ": allowed: output_tokens, and input_tokens or text_tokens");
+    }
+  }
+}
+
+std::vector<std::uint32_t> ServeGenLengths::clients() const {
+  std::vector<std::uint32_t> clients;
+  for (const auto& [client, windows] : clients_) clients.push_back(client);
+  return clients;
+}
+
+ServeGenLengths::Lengths ServeGenLengths::Draw(std::uint32_t client, Duration at,
+                                               ServeGenConfig::Dependence dependence,
+                                               Random& random) const {
+  const std::vector<Window>& windows = clients_.at(client);
+  const auto after =
+      std::upper_bound(windows.begin(), windows.end(), at,
+                       [](Duration t, const Window& window) { return t < window.start; });
+  const Window& window = after == windows.begin() ? *after : *std::prev(after);
+  const double u = random.UnitReal();
+  const auto draw = [&](Field field) {
+    if (!window.fields[field]) return 0.0;
+    const bool shared = dependence == ServeGenConfig::Dependence::kComonotone;
+    return std::floor(window.fields[field]->At(shared ? u : random.UnitReal()) + 0.5);
+  };
+  double prompt = draw(kInput);
+  if (!window.fields[kInput]) {
+    prompt = draw(kText);
+    prompt += draw(kImageCount) * draw(kImageTokens);
+    prompt += draw(kAudioCount) * draw(kAudioTokens);
+    prompt += draw(kVideoCount) * draw(kVideoTokens);
+  }
+  const auto clip = [](double tokens) {
+    return static_cast<std::int32_t>(std::clamp(tokens, 1.0, double{kTokensMax}));
+  };
+  return {clip(prompt), clip(draw(kOutput))};
+}
+
+}  // namespace twin

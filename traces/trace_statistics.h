@@ -1,0 +1,110 @@
+// What a trace looks like: rates, burstiness, lengths, shared prefixes.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <unordered_set>
+#include <vector>
+
+#include "core/time.h"
+#include "core/traced_request.h"
+
+namespace twin {
+
+struct Percentiles {
+  double mean = 0;
+  double p50 = 0;
+  double p90 = 0;
+  double p99 = 0;
+  double max = 0;
+};
+
+// Counts of whole numbers. Exact below kExactMax; above, within 1/1024 of the value. Memory is
+// bounded, about 10 MiB at most.
+class CountHistogram {
+ public:
+  static constexpr std::int64_t kExactMax = 1 << 20;
+
+  // REQUIRES: value >= 0.
+  void Add(std::int64_t value);
+
+  [[nodiscard]] std::int64_t count() const { return count_; }
+  [[nodiscard]] double mean() const;
+  // Of the population: 0 of no or equal values.
+  [[nodiscard]] double variance() const;
+  // Linear between order statistics (numpy's default). REQUIRES: count() > 0, p in [0, 1].
+  [[nodiscard]] double Quantile(double p) const;
+  [[nodiscard]] Percentiles Summarise() const;
+
+ private:
+  [[nodiscard]] double ValueAt(std::int64_t rank) const;
+
+  std::vector<std::int64_t> exact_;
+  std::map<std::int64_t, std::int64_t> coarse_;  // by the lower end of the bucket
+  std::int64_t count_ = 0;
+  std::int64_t max_ = 0;
+  double mean_ = 0;     // running, after Welford
+  double squares_ = 0;  // sum of squared deviations from it
+};
+
+// Variance over mean of the counts in adjacent windows that begin with the first arrival; only
+// whole windows count. Poisson arrivals have 1.
+class DispersionIndex {
+ public:
+  explicit DispersionIndex(Duration window) : window_(window) {}
+  void Add(Duration since_first);
+  [[nodiscard]] Duration window() const { return window_; }
+  // None of fewer than kWindowsMin windows.
+  [[nodiscard]] std::optional<double> value() const;
+
+ private:
+  static constexpr std::int64_t kWindowsMin = 20;
+  Duration window_;
+  std::int64_t current_ = 0;  // index of the window that is being filled
+  double in_current_ = 0;
+  double sum_ = 0;
+  double squares_ = 0;
+};
+
+// Takes requests in order. Memory: bounded, but for one word per distinct prefix chunk.
+class TraceStatistics {
+ public:
+  void Add(const TracedRequest& request);
+
+  [[nodiscard]] std::int64_t requests() const { return prompts_.count(); }
+  [[nodiscard]] Duration duration() const { return last_ - first_; }  // first to last arrival
+  [[nodiscard]] double rate() const;  // requests over duration; 0 of a duration of 0
+  // Coefficient of variation of the inter-arrival times; Poisson arrivals have 1.
+  [[nodiscard]] double gap_cv() const;
+  [[nodiscard]] const std::array<DispersionIndex, 3>& dispersion() const { return dispersion_; }
+  [[nodiscard]] const CountHistogram& prompts() const { return prompts_; }
+  [[nodiscard]] const CountHistogram& outputs() const { return outputs_; }
+  [[nodiscard]] const CountHistogram& gaps_ns() const { return gaps_ns_; }
+  [[nodiscard]] std::int64_t tenants() const { return static_cast<std::int64_t>(tenants_.size()); }
+  [[nodiscard]] bool has_content() const { return has_content_; }
+  // Part of all prompt tokens, and of all requests, that a prefix cache without end would hit.
+  [[nodiscard]] double hit_token_share() const;
+  [[nodiscard]] double hit_request_share() const;
+
+ private:
+  void AddArrival(TimePoint arrival);
+  void AddContent(const TracedRequest& request);
+
+  CountHistogram prompts_;
+  CountHistogram outputs_;
+  CountHistogram gaps_ns_;
+  TimePoint first_ = kTimeZero;
+  TimePoint last_ = kTimeZero;
+  std::array<DispersionIndex, 3> dispersion_{DispersionIndex(std::chrono::seconds(1)),
+                                             DispersionIndex(std::chrono::seconds(10)),
+                                             DispersionIndex(std::chrono::seconds(60))};
+  std::unordered_set<std::uint64_t> seen_chunks_;  // membership alone, never walked
+  std::unordered_set<std::uint32_t> tenants_;
+  std::int64_t hit_tokens_ = 0;
+  std::int64_t hit_requests_ = 0;
+  bool has_content_ = false;
+};
+
+}  // namespace twin

@@ -1,0 +1,102 @@
+#include "traces/trace_stream.h"
+
+#include <cmath>
+#include <utility>
+
+#include "core/hash.h"
+#include "core/input_error.h"
+#include "traces/field.h"
+#include "traces/trace_format.h"
+
+namespace twin {
+namespace {
+
+class CutTrace final : public RequestStream {
+ public:
+  CutTrace(const TraceConfig& config, std::unique_ptr<TraceReader> reader,
+           const RequestRules& rules)
+      : config_(config), reader_(std::move(reader)), rules_(rules) {}
+
+  bool Next(TracedRequest& request) override {
+    while (!NextOfPass(request)) {
+      if (emitted_ == 0) {
+        throw InputError(InputError::Kind::kUsage, "workload.trace",
+                         "no request of " + config_.path + " lies within start and duration");
+      }
+      if (pass_ == config_.repeat) return false;
+      BeginNextPass();
+    }
+    ++emitted_;
+    ++emitted_of_pass_;
+    if (pass_ > 1) RenameContent(request);
+    rules_.ApplyLimit(request);
+    rules_.ApplyPrediction(request);
+    return true;
+  }
+
+ private:
+  bool NextOfPass(TracedRequest& request) {
+    while (reader_->Next(request)) {
+      if (!reader_->has_arrivals()) return true;
+      const Duration arrival = request.arrival.time_since_epoch();
+      if (arrival < config_.start) continue;
+      if (config_.duration > Duration::zero() && arrival - config_.start >= config_.duration) {
+        return false;
+      }
+      request.arrival = offset_ + Scaled(arrival - config_.start);
+      CheckArrival(request.arrival);
+      if (emitted_of_pass_ == 0) first_ = request.arrival;
+      last_ = request.arrival;
+      return true;
+    }
+    return false;
+  }
+
+  [[nodiscard]] Duration Scaled(Duration arrival) const {
+    if (config_.rate_scale == 1) return arrival;
+    const double ns = static_cast<double>(arrival.count()) / config_.rate_scale;
+    return Duration{static_cast<std::int64_t>(std::min(ns, 9e18))};
+  }
+
+  void CheckArrival(TimePoint arrival) const {
+    if (arrival.time_since_epoch() <= kArrivalMax) return;
+    throw InputError(InputError::Kind::kUsage, "workload.trace",
+                     "arrivals pass 126 years; allowed: a larger rate_scale or fewer repeats");
+  }
+
+  void BeginNextPass() {
+    const Duration span = last_ - first_;
+    offset_ += span;
+    if (emitted_of_pass_ > 1) offset_ += span / (emitted_of_pass_ - 1);
+    CheckArrival(offset_);
+    emitted_of_pass_ = 0;
+    ++pass_;
+    reader_ = OpenTrace(config_.path, config_.format, config_.read);
+  }
+
+  void RenameContent(TracedRequest& request) const {
+    const auto salt = static_cast<std::uint64_t>(pass_);
+    for (std::uint64_t& chunk : request.prefix_chunks) chunk = MixWords(chunk, salt);
+    if (request.session != 0) request.session = MixWords(request.session, salt);
+  }
+
+  TraceConfig config_;
+  std::unique_ptr<TraceReader> reader_;
+  RequestRules rules_;
+  std::int32_t pass_ = 1;
+  std::int64_t emitted_ = 0;
+  std::int64_t emitted_of_pass_ = 0;
+  TimePoint offset_ = kTimeZero;
+  TimePoint first_ = kTimeZero;
+  TimePoint last_ = kTimeZero;
+};
+
+}  // namespace
+
+TraceStream OpenTraceStream(const TraceConfig& config, const RequestRules& rules) {
+  std::unique_ptr<TraceReader> reader = OpenTrace(config.path, config.format, config.read);
+  const bool has_arrivals = reader->has_arrivals();
+  return {std::make_unique<CutTrace>(config, std::move(reader), rules), has_arrivals};
+}
+
+}  // namespace twin
