@@ -100,7 +100,7 @@ class ServeGenRequests final : public ServeGenStream {
                            "the line before's, or at least 600 s later");
       }
       row_ = {.client = client, .start = start};
-      row_.rate = ParseReal({lines_, "rate_rps", parts_[2]}, 0, 1e6);
+      row_.rate = ParseReal({lines_, "rate_rps", parts_[2]}, 0, 1e5);
       row_.weibull = parts_[4] == "Weibull";
       if (!row_.weibull && parts_[4] != "Gamma") {
         lines_.RefuseField("dist", parts_[4], "Gamma or Weibull");
@@ -195,7 +195,8 @@ class ServeGenRequests final : public ServeGenStream {
 
   void SetRest(std::uint32_t client, Duration at, TracedRequest& request) {
     const Duration since_start = at - config_.start;
-    request.arrival = TimePoint{DurationFromSeconds(Seconds(since_start) / config_.rate_scale)};
+    request.arrival = TimePoint{DurationFromSeconds(
+        std::min(Seconds(since_start) / config_.rate_scale, Seconds(kArrivalMax)))};
     if (config_.rate_scale == 1) request.arrival = TimePoint{since_start};
     request.max_output_tokens = 0;
     request.predicted_output_tokens = -1;

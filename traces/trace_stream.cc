@@ -1,6 +1,6 @@
 #include "traces/trace_stream.h"
 
-#include <cmath>
+#include <algorithm>
 #include <utility>
 
 #include "core/hash.h"
@@ -55,7 +55,7 @@ class CutTrace final : public RequestStream {
   [[nodiscard]] Duration Scaled(Duration arrival) const {
     if (config_.rate_scale == 1) return arrival;
     const double ns = static_cast<double>(arrival.count()) / config_.rate_scale;
-    return Duration{static_cast<std::int64_t>(std::min(ns, 9e18))};
+    return Duration{static_cast<std::int64_t>(std::min(ns, 5e18))};
   }
 
   void CheckArrival(TimePoint arrival) const {

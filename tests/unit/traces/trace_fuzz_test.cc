@@ -12,6 +12,7 @@
 #include "core/random.h"
 #include "tests/unit/traces/trace_samples.h"
 #include "traces/field.h"
+#include "traces/workload.h"
 
 namespace twin {
 namespace {
@@ -154,6 +155,45 @@ INSTANTIATE_TEST_SUITE_P(Samples, TraceFuzzTest,
                            for (char& c : name) c = c == '.' ? '_' : c;
                            return name;
                          });
+
+// The generator's files, damaged in turn; a few requests are drawn from what is accepted.
+TEST(ServeGenFuzzTest, EveryMutationDrawsOrIsRefused) {
+  const std::string arrivals =
+      "client,window_start_s,rate_rps,iat_cv,dist,shape,scale_s\n3,0,0.05,30,Gamma,0.01,200\n"
+      "4,0,0.1,1,Weibull,1,10\n3,600,0.1,1,Gamma,1,1\n";
+  const std::string lengths =
+      "client,window_start_s,field,q0,q50,q100\n3,0,input_tokens,0,100,200\n"
+      "3,0,output_tokens,1,11,21\n4,0,text_tokens,7,7,7\n4,0,output_tokens,8,8,8\n";
+  const ScratchDirectory scratch("servegen_fuzz");
+  Random random(2024, "servegen");
+  const auto write = [&](const std::string& name, const std::string& text) {
+    std::ofstream(scratch.File(name), std::ios::binary) << text;
+  };
+  WorkloadConfig config;
+  config.requests = 40;
+  config.servegen =
+      ServeGenConfig{.arrivals_path = scratch.File("a"), .lengths_path = scratch.File("l")};
+  std::int64_t accepted = 0;
+  const std::int64_t runs = Runs() / 10;
+  for (std::int64_t run = 0; run < runs; ++run) {
+    write("a", run % 2 == 0 ? Mutate(arrivals, random) : arrivals);
+    write("l", run % 2 == 1 ? Mutate(lengths, random) : lengths);
+    try {
+      const auto source = MakeWorkload(config, 1);
+      TimePoint last = kTimeZero;
+      for (; source->Peek() != nullptr; source->Take()) {
+        CheckContract(*source->Peek(), last);
+        last = source->Peek()->arrival;
+      }
+      ++accepted;
+    } catch (const InputError& error) {
+      ASSERT_NE(std::string_view(error.what()), "");
+    }
+    ASSERT_FALSE(HasFatalFailure()) << "run " << run;
+  }
+  EXPECT_GT(accepted, 0);
+  EXPECT_LT(accepted, runs);
+}
 
 }  // namespace
 }  // namespace twin

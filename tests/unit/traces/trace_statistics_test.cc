@@ -8,7 +8,9 @@
 #include <string>
 
 #include "tests/unit/traces/trace_samples.h"
+#include "traces/csv_header.h"
 #include "traces/trace_format.h"
+#include "traces/workload.h"
 
 namespace twin {
 namespace {
@@ -145,6 +147,32 @@ TEST_F(SharedTraceTest, LengthsAlone) {
   ExpectLengths(Measure("vidur_arxiv_summarization_lengths.csv.gz").prompts(), 2588, 2730, 3702,
                 3933, 4054);
   ExpectLengths(Measure("sharegpt10k_llama2_lengths.csv.gz").outputs(), 326, 286, 681, 1000, 1734);
+}
+
+// The first 600-s window of m-small: the rates in the file, times 600, and their sum to within the
+// rounding of each client's fraction.
+TEST_F(SharedTraceTest, ServeGenMeetsTheRatesOfAWindow) {
+  LineReader lines((directory_ / "servegen_m_small_arrivals.csv.gz").string());
+  std::string_view line;
+  std::vector<std::string_view> parts;
+  double expected = 0;
+  int clients = 0;
+  lines.Next(line);
+  while (lines.Next(line)) {
+    SplitCsvLine(line, parts);
+    if (parts[1] != "0") break;
+    expected += 600 * std::stod(std::string(parts[2]));
+    ++clients;
+  }
+  WorkloadConfig config;
+  config.servegen =
+      ServeGenConfig{.arrivals_path = lines.name(),
+                     .lengths_path = (directory_ / "servegen_m_small_lengths.csv.gz").string(),
+                     .duration = std::chrono::seconds(600)};
+  const auto source = MakeWorkload(config, 1);
+  std::int64_t requests = 0;
+  for (; source->Peek() != nullptr; source->Take()) ++requests;
+  EXPECT_NEAR(static_cast<double>(requests), expected, clients);
 }
 
 TEST_F(SharedTraceTest, ApexPlusGroup) {
