@@ -100,16 +100,19 @@ void Engine::OnStepFinished(const StepFinished& finished) {
     if (item.emits) --(s.stale_in_flight > 0 ? s.stale_in_flight : s.pending);
     if (s.state == SequenceState::kFinished) {
       // Issued before its end was known; the token is dropped.
+      if (!traits_.defers_release && s.in_flight == 0) ReleaseBlocks(s);
       CloseIfDone(s);
       continue;
     }
     s.known += emitted;
-    const bool ends = finish != FinishReason::kNone || (s.cancelled && s.in_flight == 0);
     if (traits_.publishes_returned_tokens && s.state == SequenceState::kRunning) {
       const std::int32_t settled = s.computed - s.pending;
       pool_.Publish(s.blocks, s.keys, std::max(0, settled) / pool_.block_size());
     }
-    if (ends) EndSequence(s);
+    if (finish == FinishReason::kNone) continue;
+    EndSequence(s);
+    if (!traits_.defers_release) ReleaseBlocks(s);
+    CloseIfDone(s);
   }
   CHECK(outcome == outcomes_end);
   --in_flight_;
@@ -139,11 +142,15 @@ void Engine::OnCancelled(const RequestCancelled& cancelled) {
   if (!sequences_.contains(cancelled.request)) return;
   Sequence& s = sequences_[cancelled.request];
   if (s.state == SequenceState::kFinished) return;
-  if (s.in_flight > 0) {
-    s.cancelled = true;
-  } else {
-    EndSequence(s);
+  EndSequence(s);
+  if (traits_.defers_release) {
+    if (in_flight_ == 0) ReleaseCollected();
+    if (sequences_.contains(cancelled.request)) CloseIfDone(s);
+    return;
   }
+  // A step in flight still writes into its blocks.
+  if (s.in_flight == 0) ReleaseBlocks(s);
+  CloseIfDone(s);
 }
 
 void Engine::OnArrived(const RequestArrived& arrived) {
@@ -184,8 +191,6 @@ void Engine::EndSequence(Sequence& s) {
   }
   s.state = SequenceState::kFinished;
   policy_->Remove(s);
-  if (!traits_.defers_release) ReleaseBlocks(s);
-  CloseIfDone(s);
 }
 
 void Engine::CloseIfDone(Sequence& s) {

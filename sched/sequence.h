@@ -32,7 +32,6 @@ struct Sequence {
   SequenceState state = SequenceState::kWaiting;
   bool decodes = false;  // an emitting item was issued since the latest admission
   bool admitted_once = false;
-  bool cancelled = false;
   StepId last_step{};  // the latest step that carries it
   BlockTable blocks;
 

@@ -20,6 +20,7 @@ void SplitFusePolicy::Enqueue(const Sequence& sequence) { arrived_.push_back(seq
 void SplitFusePolicy::Remove(const Sequence& sequence) {
   std::erase(buffer_, sequence.id);
   std::erase(arrived_, sequence.id);
+  std::erase(continuing_, sequence.id);
   if (sequence.blocks.held() > 0) flushes_.push_back(sequence.id);
 }
 
