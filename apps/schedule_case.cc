@@ -73,6 +73,9 @@ ScheduleCase ParseScheduleCase(const std::string& line, const std::string& where
   ScheduleCase c;
   c.name = Member(object, "case", json::value_t::string, where).get<std::string>();
   c.policy = Member(object, "policy", json::value_t::string, where).get<std::string>();
+  c.variant = object.contains("variant")
+                  ? Member(object, "variant", json::value_t::string, where).get<std::string>()
+                  : c.policy;
   c.params = Member(object, "params", json::value_t::object, where);
   const json& kv = Member(object, "kv", json::value_t::object, where);
   c.block_size = Whole(kv, "block_size", 1, where);
@@ -86,8 +89,18 @@ ScheduleCase ParseScheduleCase(const std::string& line, const std::string& where
              "requests[" + std::to_string(i) + "]: field 'step' is smaller than its predecessor's");
     }
   }
-  c.truncated = object.value("truncated", false);
-  if (const auto steps = object.find("steps"); steps != object.end()) c.steps = *steps;
+  if (const auto cut = object.find("truncated"); cut != object.end()) {
+    if (!cut->is_boolean()) Refuse(where, "field 'truncated' must be true or false");
+    c.truncated = cut->get<bool>();
+  }
+  if (object.contains("steps")) {
+    c.steps = Member(object, "steps", json::value_t::array, where);
+    for (const json& step : c.steps) {
+      if (!step.is_object() || !step.contains("it") || !step["it"].is_number_integer()) {
+        Refuse(where, "field 'steps' must list objects with a whole number 'it'");
+      }
+    }
+  }
   return c;
 }
 

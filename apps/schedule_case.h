@@ -23,6 +23,7 @@ struct ScheduleRequest {
 struct ScheduleCase {
   std::string name;
   std::string policy;
+  std::string variant;  // the family of cases that it belongs to; the policy if not said
   nlohmann::json params;
   std::int32_t block_size = 1;
   std::int32_t blocks = 0;  // 0 = memory is not part of the case
@@ -34,11 +35,5 @@ struct ScheduleCase {
 
 // Throws InputError naming `where` (file and line) and the field.
 ScheduleCase ParseScheduleCase(const std::string& line, const std::string& where);
-
-// What one iteration decided.
-struct IterationRecord {
-  std::int64_t iteration = 0;
-  nlohmann::ordered_json step;  // in the form of the case files
-};
 
 }  // namespace twin::apps

@@ -9,9 +9,9 @@ namespace twin {
 
 }  // namespace twin
 
-#define CHECK(condition)                                         \
-  do {                                                           \
-    if (!(condition)) [[unlikely]] {                             \
-      ::twin::CheckFailed(__FILE__, __LINE__, #condition);       \
-    }                                                            \
+#define CHECK(condition)                                   \
+  do {                                                     \
+    if (!(condition)) [[unlikely]] {                       \
+      ::twin::CheckFailed(__FILE__, __LINE__, #condition); \
+    }                                                      \
   } while (false)

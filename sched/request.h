@@ -19,7 +19,7 @@ struct Request {
   std::int32_t predicted_output_tokens = -1;  // written into the arrival by a predictor; -1 = none
   // Keys of the full blocks of the prompt, in order; empty where content is unknown. Borrowed for
   // the duration of the call that receives it.
-  std::span<const BlockKey> prefix_keys;
+  std::span<const BlockKey> prefix_keys = {};
 };
 
 }  // namespace twin

@@ -1,0 +1,23 @@
+// The subcommands of twinserve. Each registers itself; its callback does the work, throws
+// InputError on bad input, and sets the exit code where it is neither success nor an exception.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+namespace twin::apps {
+
+struct CommandContext {
+  std::vector<std::string> command_line;  // as given
+  int exit_code = 0;
+};
+
+void AddRunCommand(CLI::App& app, CommandContext& context);
+void AddReplayCommand(CLI::App& app, CommandContext& context);
+void AddScheduleCommand(CLI::App& app, CommandContext& context);
+void AddCompareCommand(CLI::App& app, CommandContext& context);
+void AddDoctorCommand(CLI::App& app, CommandContext& context);
+
+}  // namespace twin::apps

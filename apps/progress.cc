@@ -1,0 +1,39 @@
+#include "apps/progress.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <utility>
+
+namespace twin::apps {
+
+Progress::Progress(std::string what, std::uint64_t total)
+    : what_(std::move(what)),
+      total_(total),
+      terminal_(isatty(STDERR_FILENO) != 0),
+      next_(std::chrono::steady_clock::now() + std::chrono::milliseconds(300)) {}
+
+Progress::~Progress() {
+  if (shown_) std::fputs("\r\033[K", stderr);
+}
+
+void Progress::Show(std::uint64_t done) {
+  if (!terminal_) return;
+  const auto now = std::chrono::steady_clock::now();
+  if (now < next_) return;
+  next_ = now + std::chrono::milliseconds(200);
+  shown_ = true;
+  const auto count = static_cast<unsigned long long>(done);
+  if (total_ == 0) {
+    std::fprintf(stderr, "\r\033[K%s: %llu", what_.c_str(), count);
+    return;
+  }
+  constexpr int kWidth = 30;
+  const double share = static_cast<double>(done) / static_cast<double>(total_);
+  const int full = static_cast<int>((share > 1 ? 1 : share) * kWidth);
+  std::fprintf(stderr, "\r\033[K%s [%.*s%.*s] %llu of %llu", what_.c_str(), full,
+               "##############################", kWidth - full, "..............................",
+               count, static_cast<unsigned long long>(total_));
+}
+
+}  // namespace twin::apps

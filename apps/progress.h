@@ -1,0 +1,29 @@
+// A progress line on stderr, for people who wait.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+namespace twin::apps {
+
+// Writes only if stderr is a terminal, at most five times a second; erases itself at the end.
+class Progress {
+ public:
+  // `total` 0 = unknown: only the count is shown.
+  Progress(std::string what, std::uint64_t total);
+  ~Progress();
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  void Show(std::uint64_t done);
+
+ private:
+  std::string what_;
+  std::uint64_t total_;
+  bool terminal_;
+  bool shown_ = false;
+  std::chrono::steady_clock::time_point next_;
+};
+
+}  // namespace twin::apps

@@ -1,0 +1,57 @@
+// twinserve run: one experiment in the world that it names.
+#include <iostream>
+#include <memory>
+#include <sstream>
+
+#include "apps/commands.h"
+#include "apps/simulation.h"
+#include "core/input_error.h"
+#include "proto/experiment_config.h"
+
+namespace twin::apps {
+namespace {
+
+struct RunArguments {
+  std::string experiment;
+  std::vector<std::string> assignments;
+  std::string out;
+  std::string format = "table";
+};
+
+void Run(const RunArguments& arguments, CommandContext& context) {
+  const ExperimentConfig config = ReadExperiment(arguments.experiment, arguments.assignments);
+  if (!std::holds_alternative<SimulatedWorldConfig>(config.world)) {
+    throw InputError(InputError::Kind::kUsage, arguments.experiment,
+                     "world.real: this build has no executor; allowed: world { simulated {} }");
+  }
+  const std::string out = arguments.out.empty() ? "runs/" + config.name : arguments.out;
+  const RunOutcome outcome = RunSimulation(config, out, context.command_line);
+  if (arguments.format == "json") {
+    WriteJson(std::cout, outcome.summary);
+  } else {
+    const NamedSummary column{config.name, &outcome.summary};
+    WriteTable(std::cout, {&column, 1});
+  }
+  std::cerr << "wrote " << out << "\n";
+  if (outcome.interrupted) {
+    std::cerr << "interrupted: the results cover what had happened until then\n";
+    context.exit_code = 1;
+  }
+}
+
+}  // namespace
+
+void AddRunCommand(CLI::App& app, CommandContext& context) {
+  auto arguments = std::make_shared<RunArguments>();
+  CLI::App* command = app.add_subcommand("run", "Run one experiment in the world that it names");
+  command->add_option("EXPERIMENT", arguments->experiment, "Experiment file (.textproto)")
+      ->required();
+  command->add_option("--set", arguments->assignments, "path=value, laid over the file; repeatable")
+      ->allow_extra_args(false);
+  command->add_option("--out", arguments->out, "Run directory (default: runs/NAME)");
+  command->add_option("--format", arguments->format, "Form of the results on stdout")
+      ->check(CLI::IsMember({"table", "json"}));
+  command->callback([arguments, &context] { Run(*arguments, context); });
+}
+
+}  // namespace twin::apps

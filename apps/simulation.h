@@ -1,0 +1,30 @@
+// One simulated run, from its configuration to its files.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "proto/experiment_config.h"
+#include "record/summary.h"
+#include "sched/engine.h"
+
+namespace twin::apps {
+
+struct RunOutcome {
+  Summary summary;
+  bool interrupted = false;
+};
+
+// Runs the experiment in the simulated world and writes the run directory `out`: config.resolved.
+// textproto, provenance.json, summary.json and the files that config.outputs asks for.
+// An interrupt (Ctrl-C) ends the run early and keeps what it has.
+// Throws InputError, InvariantViolation, std::system_error; then no directory is left behind.
+RunOutcome RunSimulation(const ExperimentConfig& config, const std::filesystem::path& out,
+                         const std::vector<std::string>& command_line);
+
+// The engine of an experiment: its policy over its KV cache.
+EngineConfig EngineConfigOf(const ExperimentConfig& config);
+
+}  // namespace twin::apps

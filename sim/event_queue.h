@@ -1,0 +1,51 @@
+// What will happen in a simulated world, in order of time.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "core/check.h"
+#include "core/time.h"
+
+namespace twin::sim {
+
+// A binary heap; entries of equal time keep the order of insertion. O(log n) to push and pop, no
+// allocation once it has reached its largest size.
+template <class Payload>
+class EventQueue {
+ public:
+  [[nodiscard]] bool empty() const { return heap_.empty(); }
+  // kTimeNever if empty.
+  [[nodiscard]] TimePoint next_time() const { return heap_.empty() ? kTimeNever : heap_[0].time; }
+
+  void Push(TimePoint time, Payload payload) {
+    heap_.push_back({time, next_order_++, std::move(payload)});
+    std::push_heap(heap_.begin(), heap_.end(), Later);
+  }
+
+  // REQUIRES: not empty.
+  Payload Pop() {
+    CHECK(!heap_.empty());
+    std::pop_heap(heap_.begin(), heap_.end(), Later);
+    Payload payload = std::move(heap_.back().payload);
+    heap_.pop_back();
+    return payload;
+  }
+
+ private:
+  struct Entry {
+    TimePoint time;
+    std::uint64_t order;
+    Payload payload;
+  };
+  static bool Later(const Entry& a, const Entry& b) {
+    return a.time != b.time ? a.time > b.time : a.order > b.order;
+  }
+
+  std::vector<Entry> heap_;
+  std::uint64_t next_order_ = 0;
+};
+
+}  // namespace twin::sim

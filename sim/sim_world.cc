@@ -1,0 +1,121 @@
+#include "sim/sim_world.h"
+
+#include <algorithm>
+
+#include "core/check.h"
+#include "core/prefix_keys.h"
+
+namespace twin::sim {
+
+SimWorld::SimWorld(ArrivalSource& source, const StepCost& cost, const SimWorldOptions& options)
+    : source_(source),
+      cost_(cost),
+      options_(options),
+      stage_free_(static_cast<std::size_t>(cost.stages()), kTimeZero),
+      stage_times_(static_cast<std::size_t>(cost.stages())) {}
+
+Instant SimWorld::Advance() {
+  events_.clear();
+  prompt_keys_used_ = 0;
+  const TracedRequest* arrival = source_.Peek();
+  const TimePoint step_time = steps_.next_time();
+  const TimePoint arrival_time = arrival == nullptr ? kTimeNever : std::max(arrival->arrival, now_);
+  if (step_time == kTimeNever && arrival_time == kTimeNever) return {};
+  now_ = std::min(step_time, arrival_time);
+  if (step_time <= now_) Return(steps_.Pop());
+  TakeArrivals();
+  return {now_, events_};
+}
+
+void SimWorld::TakeArrivals() {
+  for (const TracedRequest* arrival = source_.Peek();
+       arrival != nullptr && arrival->arrival <= now_; arrival = source_.Peek()) {
+    Announce(*arrival);
+    source_.Take();
+  }
+}
+
+void SimWorld::Announce(const TracedRequest& traced) {
+  const RequestId id{next_id_++};
+  Truth& truth = truths_.Open(id);
+  const std::int32_t room = options_.max_model_length > traced.prompt_tokens
+                                ? options_.max_model_length - traced.prompt_tokens
+                                : traced.max_output_tokens;
+  const std::int32_t limit = std::min(traced.max_output_tokens, room);
+  truth.remaining_tokens = std::min(traced.output_tokens, limit);
+  truth.ends_at_limit = truth.remaining_tokens == limit;
+  truth.known = traced.prompt_tokens;
+  Request request{.id = id,
+                  .arrival = std::max(traced.arrival, TimePoint{}),
+                  .prompt_tokens = traced.prompt_tokens,
+                  .max_output_tokens = limit,
+                  .priority = traced.priority,
+                  .tenant = traced.tenant,
+                  .predicted_output_tokens = traced.predicted_output_tokens};
+  if (options_.named_block_size > 0) {
+    truth.chunks.assign(traced.prefix_chunks.begin(), traced.prefix_chunks.end());
+    truth.chunk_tokens = traced.prefix_chunk_tokens;
+    if (prompt_keys_used_ == prompt_keys_.size()) prompt_keys_.emplace_back();
+    std::vector<BlockKey>& keys = prompt_keys_[prompt_keys_used_++];
+    keys.clear();
+    for (std::int32_t i = 0; (i + 1) * options_.named_block_size <= traced.prompt_tokens; ++i) {
+      keys.push_back(
+          KeyOfBlock(truth.chunks, truth.chunk_tokens, id, i, options_.named_block_size));
+    }
+    request.prefix_keys = keys;
+  }
+  events_.emplace_back(RequestArrived{request});
+}
+
+void SimWorld::Launch(const StepPlan& plan) {
+  for (const Rejection& rejection : plan.rejected) {
+    truths_.Close(rejection.request);
+    source_.OnDone(rejection.request, now_);
+  }
+  host_free_ = std::max(host_free_, now_) + cost_.HostTime(plan);
+  TimePoint ready = host_free_;
+  TimePoint started = ready;
+  stage_spans_.clear();
+  const bool on_device = !plan.work.empty() || !plan.kv.empty();
+  if (on_device) {
+    cost_.DeviceTimes(plan, stage_times_);
+    for (std::size_t stage = 0; stage < stage_times_.size(); ++stage) {
+      const TimePoint begin = std::max(ready, stage_free_[stage]);
+      if (stage == 0) started = begin;
+      ready = begin + stage_times_[stage];
+      stage_free_[stage] = ready;
+      stage_spans_.push_back({begin, ready});
+    }
+  }
+  // Steps end in the order of their launch, also those that never reach a device.
+  ready = std::max(ready, last_end_);
+  last_end_ = ready;
+  steps_.Push(ready, {&plan, started});
+}
+
+void SimWorld::Return(const RunningStep& step) {
+  outcomes_.clear();
+  filled_.clear();
+  for (const WorkItem& item : step.plan->work) {
+    if (item.emits) Emit(item.request);
+  }
+  events_.emplace_back(StepFinished{step.plan->id, step.started, outcomes_, filled_});
+}
+
+void SimWorld::Emit(RequestId id) {
+  // The item was issued before the request was known to have ended: its token is nobody's.
+  if (!truths_.contains(id)) return;
+  Truth& truth = truths_[id];
+  ++truth.known;
+  if (options_.named_block_size > 0 && truth.known % options_.named_block_size == 0) {
+    filled_.push_back(
+        {id, KeyOfBlock(truth.chunks, truth.chunk_tokens, id,
+                        truth.known / options_.named_block_size - 1, options_.named_block_size)});
+  }
+  if (--truth.remaining_tokens > 0) return;
+  outcomes_.push_back({id, 1, truth.ends_at_limit ? FinishReason::kLength : FinishReason::kStop});
+  truths_.Close(id);
+  source_.OnDone(id, now_);
+}
+
+}  // namespace twin::sim
