@@ -75,6 +75,15 @@ void FromMessage::Values(const char* name, std::vector<std::string>& values) con
   }
 }
 
+void FromMessage::Values(const char* name, std::vector<std::uint32_t>& values) const {
+  const int size = Size(name);
+  if (size > 0) values.clear();
+  for (int i = 0; i < size; ++i) {
+    const FieldDescriptor& field = Field(message_, name);
+    values.push_back(message_.GetReflection()->GetRepeatedUInt32(message_, &field, i));
+  }
+}
+
 std::string FromMessage::EnumWord(const char* name) const {
   return message_.GetReflection()->GetEnum(message_, &Field(message_, name))->name();
 }
@@ -130,6 +139,12 @@ void ToMessage::Values(const char* name, const std::vector<double>& values) {
 void ToMessage::Values(const char* name, const std::vector<std::string>& values) {
   for (const std::string& value : values) {
     message_.GetReflection()->AddString(&message_, &Field(message_, name), value);
+  }
+}
+
+void ToMessage::Values(const char* name, const std::vector<std::uint32_t>& values) {
+  for (const std::uint32_t value : values) {
+    message_.GetReflection()->AddUInt32(&message_, &Field(message_, name), value);
   }
 }
 

@@ -49,10 +49,15 @@ class FromMessage {
   // A repeated field replaces the whole default, if it is set.
   void Values(const char* field, std::vector<double>& values) const;
   void Values(const char* field, std::vector<std::string>& values) const;
+  void Values(const char* field, std::vector<std::uint32_t>& values) const;
 
   template <class T>
   void OptionalValue(const char* field, std::optional<T>& value) const {
     if (Has(field)) Value(field, value.emplace());
+  }
+
+  void OptionalSeconds(const char* field, std::optional<Duration>& value) const {
+    if (Has(field)) Seconds(field, value.emplace());
   }
 
   template <class E>
@@ -124,10 +129,15 @@ class ToMessage {
   void Seconds(const char* field, Duration value);
   void Values(const char* field, const std::vector<double>& values);
   void Values(const char* field, const std::vector<std::string>& values);
+  void Values(const char* field, const std::vector<std::uint32_t>& values);
 
   template <class T>
   void OptionalValue(const char* field, const std::optional<T>& value) {
     if (value) Value(field, *value);
+  }
+
+  void OptionalSeconds(const char* field, const std::optional<Duration>& value) {
+    if (value) Seconds(field, *value);
   }
 
   template <class E>

@@ -1,0 +1,93 @@
+// Which member of an experiment's config holds which field of its message (field_binding.h).
+#pragma once
+
+#include "proto/cost_binding.h"
+#include "proto/experiment_config.h"
+#include "proto/field_binding.h"
+#include "proto/policy_binding.h"
+#include "proto/system_binding.h"
+#include "proto/workload_binding.h"
+
+namespace twin {
+
+template <class Archive>
+void Bind(Archive& /*fields*/, SimulatedWorldConfig& /*config*/) {}
+
+template <class Archive>
+void Bind(Archive& fields, RealWorldConfig& config) {
+  using Device = RealWorldConfig::Device;
+  fields.template Enum<Device>("device", config.device,
+                               {{"CPU", Device::kCpu}, {"CUDA", Device::kCuda}});
+  fields.Value("threads", config.threads);
+  fields.Value("pin_output_lengths", config.pin_output_lengths);
+}
+
+template <class Archive>
+void Bind(Archive& fields, WorldConfig& config) {
+  fields.template Choice<SimulatedWorldConfig>("simulated", config);
+  fields.template Choice<RealWorldConfig>("real", config);
+}
+
+// The specs must hold what `model` and `hardware` name before they are read: the message only
+// replaces fields.
+template <class Archive>
+void Bind(Archive& fields, SystemConfig& config) {
+  fields.Value("model", config.model);
+  fields.Nested("model_shape", config.model_spec);
+  fields.Value("hardware", config.hardware);
+  fields.Nested("hardware_spec", config.hardware_spec);
+  fields.Value("tensor_parallel", config.parallelism.tensor);
+  fields.Value("pipeline_parallel", config.parallelism.pipeline);
+  fields.Nested("memory", config.memory);
+}
+
+template <class Archive>
+void Bind(Archive& fields, ServiceGoal& config) {
+  fields.OptionalSeconds("ttft_s", config.ttft);
+  fields.OptionalSeconds("tpot_s", config.tpot);
+  fields.OptionalSeconds("e2el_s", config.e2el);
+}
+
+template <class Archive>
+void Bind(Archive& fields, RunMetricsConfig& config) {
+  fields.Value("head_share", config.head_share);
+  fields.Value("tail_share", config.tail_share);
+  fields.Seconds("stall_threshold_s", config.stall_threshold);
+  fields.Value("by_tenant", config.by_tenant);
+  fields.Seconds("series_interval_s", config.series_interval);
+  fields.Value("series_points_max", config.series_points_max);
+}
+
+template <class Archive>
+void Bind(Archive& fields, OutputsConfig& config) {
+  fields.Value("requests_csv", config.requests_csv);
+  fields.Value("steps_csv", config.steps_csv);
+  fields.Value("series_csv", config.series_csv);
+  fields.Value("record", config.record);
+  fields.Value("compress_record", config.compress_record);
+  fields.Value("perfetto", config.perfetto);
+}
+
+template <class Archive>
+void Bind(Archive& fields, SweepAxis& config) {
+  fields.Value("path", config.path);
+  fields.Values("values", config.values);
+}
+
+// All but schema_version and base, which are the file's.
+template <class Archive>
+void Bind(Archive& fields, ExperimentConfig& config) {
+  fields.Value("name", config.name);
+  fields.Value("seed", config.seed);
+  fields.Nested("world", config.world);
+  fields.Nested("workload", config.workload);
+  fields.Nested("policy", config.policy);
+  fields.Nested("system", config.system);
+  fields.Nested("cost", config.cost);
+  fields.Nested("slo", config.slo);
+  fields.Nested("metrics", config.metrics);
+  fields.Nested("outputs", config.outputs);
+  fields.List("sweep", config.sweep);
+}
+
+}  // namespace twin

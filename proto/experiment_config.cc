@@ -1,0 +1,149 @@
+#include "proto/experiment_config.h"
+
+#include <algorithm>
+
+#include "core/input_error.h"
+#include "core/model_presets.h"
+#include "core/nearest_names.h"
+#include "proto/experiment.pb.h"
+#include "proto/experiment_binding.h"
+#include "proto/hardware_file.h"
+#include "proto/hf_config.h"
+#include "proto/names.h"
+#include "proto/overlay.h"
+#include "proto/override.h"
+#include "proto/policy_limits.h"
+#include "proto/text_message.h"
+
+namespace twin {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::uint32_t kSchemaVersion = 1;
+
+[[noreturn]] void Refuse(const std::string& source, const std::string& what) {
+  throw InputError(InputError::Kind::kUsage, source, what);
+}
+
+std::string Joined(std::span<const std::string_view> names) {
+  std::string joined;
+  for (const std::string_view name : names) {
+    joined += (joined.empty() ? "" : ", ") + std::string(name);
+  }
+  return joined;
+}
+
+bool IsPath(const std::string& name) { return name.find('/') != std::string::npos; }
+
+// The file laid over its bases. `chain` holds the files that led here.
+proto::Experiment LoadLaidOver(const fs::path& path, std::vector<fs::path> chain) {
+  const fs::path file = fs::absolute(path).lexically_normal();
+  if (std::find(chain.begin(), chain.end(), file) != chain.end()) {
+    std::string circle;
+    for (const fs::path& link : chain) circle += link.filename().string() + " -> ";
+    Refuse(chain.back().string(), "base: a circle: " + circle + file.filename().string());
+  }
+  proto::Experiment message;
+  ParseText(ReadTextFile(path), {path.string()}, message);
+  ResolveFiles(file.parent_path(), message);
+  if (!message.has_base()) return message;
+  chain.push_back(file);
+  proto::Experiment base = LoadLaidOver(message.base(), chain);
+  message.clear_base();
+  Overlay(message, base);
+  return base;
+}
+
+ModelSpec NamedModel(const std::string& model) {
+  if (model.empty()) return {};
+  return IsPath(model) ? ReadHfConfig(model) : ModelPreset(model);
+}
+
+HardwareSpec NamedHardware(const std::string& hardware) {
+  if (hardware.empty()) return {};
+  return IsPath(hardware) ? ReadHardwareFile(hardware) : HardwarePreset(hardware);
+}
+
+void RequireSections(const proto::Experiment& message, const std::string& source) {
+  if (message.policy().kind_case() == proto::Policy::KIND_NOT_SET) {
+    Refuse(source, "policy: is missing; allowed: " +
+                       DescribeAllowed(*message.GetDescriptor()->FindFieldByName("policy")));
+  }
+  const proto::System& system = message.system();
+  if (!system.has_model() && !system.has_model_shape()) {
+    Refuse(source, "system.model: is missing; allowed: " + Joined(ModelPresetNames()) +
+                       ", or the path of a config.json (with a '/')");
+  }
+  if (!system.has_hardware() && !system.has_hardware_spec()) {
+    Refuse(source, "system.hardware: is missing; allowed: " + Joined(HardwarePresetNames()) +
+                       ", or the path of a hardware file (with a '/')");
+  }
+}
+
+void ValidateAll(const ExperimentConfig& config) {
+  Validate(config.workload);
+  Validate(config.policy);
+  Validate(config.system.model_spec, config.system.parallelism);
+  Validate(config.system.hardware_spec);
+  const RunMetricsConfig& metrics = config.metrics;
+  if (metrics.head_share + metrics.tail_share >= 1) {
+    Refuse("metrics.tail_share", "must leave something between it and head_share");
+  }
+  if (metrics.series_points_max % 2 != 0) Refuse("metrics.series_points_max", "must be even");
+}
+
+ExperimentConfig Convert(const proto::Experiment& message, const std::string& source) {
+  CheckRules(message, source);
+  RequireSections(message, source);
+  ExperimentConfig config;
+  config.name = fs::path(source).stem().string();
+  try {
+    FromMessage policy(message.policy());
+    Bind(policy, config.policy);
+    config.system.model_spec = NamedModel(message.system().model());
+    config.system.hardware_spec = NamedHardware(message.system().hardware());
+    config.system.memory = MemoryDefaultsFor(config.policy);
+    FromMessage fields(message);
+    Bind(fields, config);
+    ValidateAll(config);
+  } catch (const InputError& error) {
+    const bool usage = error.exit_code() == static_cast<int>(InputError::Kind::kUsage);
+    throw InputError(usage ? InputError::Kind::kUsage : InputError::Kind::kData, source,
+                     error.what());
+  }
+  return config;
+}
+
+}  // namespace
+
+ExperimentConfig ReadExperiment(const fs::path& path, std::span<const std::string> overrides) {
+  proto::Experiment message = LoadLaidOver(path, {});
+  for (const std::string& assignment : overrides) {
+    ApplyOverride(assignment, message);
+    ResolveFiles(fs::current_path(), message);
+  }
+  if (message.has_base()) Refuse("--set base", "a base can only stand in a file");
+  return Convert(message, path.string());
+}
+
+ExperimentConfig ParseExperiment(std::string_view text, const std::string& source,
+                                 const fs::path& folder) {
+  proto::Experiment message;
+  ParseText(text, {source}, message);
+  if (message.has_base()) Refuse(source, "base: can only stand in a file");
+  ResolveFiles(folder, message);
+  return Convert(message, source);
+}
+
+std::string WriteResolved(const ExperimentConfig& config) {
+  proto::Experiment message;
+  message.set_schema_version(kSchemaVersion);
+  ExperimentConfig copy = config;
+  ToMessage fields(message);
+  Bind(fields, copy);
+  return PrintText(message);
+}
+
+}  // namespace twin

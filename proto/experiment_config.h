@@ -1,0 +1,106 @@
+// One experiment: the configs of all layers, read from one text file.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "core/hardware_spec.h"
+#include "core/model_spec.h"
+#include "record/request_metrics.h"
+#include "sched/policy/registry.h"
+#include "sim/cost/registry.h"
+#include "sim/memory/kv_capacity.h"
+#include "traces/workload.h"
+
+namespace twin {
+
+struct SimulatedWorldConfig {
+  bool operator==(const SimulatedWorldConfig&) const = default;
+};
+
+struct RealWorldConfig {
+  enum class Device : std::uint8_t { kCpu, kCuda };
+  Device device = Device::kCpu;
+  std::int32_t threads = 0;        // 0 = all cores
+  bool pin_output_lengths = true;  // requests end at the trace's length
+
+  bool operator==(const RealWorldConfig&) const = default;
+};
+
+using WorldConfig = std::variant<SimulatedWorldConfig, RealWorldConfig>;
+
+struct SystemConfig {
+  std::string model;  // preset, or path of what was read; empty: given in full
+  ModelSpec model_spec;
+  std::string hardware;  // likewise
+  HardwareSpec hardware_spec;
+  Parallelism parallelism;
+  sim::MemoryConfig memory;  // limits of a step filled in from the policy
+};
+
+struct RunMetricsConfig {
+  // Shares of the requests that are left out at the begin (warm-up) and the end.
+  double head_share = 0;
+  double tail_share = 0;
+  Duration stall_threshold{100'000'000};
+  bool by_tenant = false;
+  Duration series_interval{1'000'000'000};
+  std::int32_t series_points_max = 2048;
+
+  bool operator==(const RunMetricsConfig&) const = default;
+};
+
+struct OutputsConfig {
+  bool requests_csv = true;
+  bool steps_csv = true;
+  bool series_csv = true;
+  bool record = true;
+  bool compress_record = false;
+  bool perfetto = true;
+
+  bool operator==(const OutputsConfig&) const = default;
+};
+
+struct SweepAxis {
+  std::string path;
+  std::vector<std::string> values;
+
+  bool operator==(const SweepAxis&) const = default;
+};
+
+struct ExperimentConfig {
+  std::string name;  // absent in the file: its stem
+  std::uint64_t seed = 0;
+  WorldConfig world;
+  WorkloadConfig workload;
+  PolicyConfig policy;
+  SystemConfig system;
+  sim::CostConfig cost = sim::RooflineCostConfig{};
+  ServiceGoal slo;
+  RunMetricsConfig metrics;
+  OutputsConfig outputs;
+  std::vector<SweepAxis> sweep;
+};
+
+// Reads the file, lays it over its `base` (and that over its own), applies the assignments of the
+// command line (override.h) in order, fills in what the policy, the model and the hardware say,
+// and validates. Relative paths count from the folder of the file that they are written in; those
+// of assignments from the current folder.
+// Throws InputError: one line with the file and line or the field's path, what is wrong, what is
+// allowed.
+ExperimentConfig ReadExperiment(const std::filesystem::path& path,
+                                std::span<const std::string> overrides);
+
+// The same from a text, such as WriteResolved gives; `source` stands for the file in errors.
+ExperimentConfig ParseExperiment(std::string_view text, const std::string& source,
+                                 const std::filesystem::path& folder);
+
+// The experiment in text format with every default written out; reading it gives the same config.
+std::string WriteResolved(const ExperimentConfig& config);
+
+}  // namespace twin

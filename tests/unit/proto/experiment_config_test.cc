@@ -1,0 +1,288 @@
+#include "proto/experiment_config.h"
+
+#include <gmock/gmock.h>
+#include <google/protobuf/descriptor.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "core/input_error.h"
+#include "core/model_presets.h"
+#include "proto/experiment.pb.h"
+#include "proto/hardware_file.h"
+#include "proto/text_message.h"
+
+namespace twin {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+constexpr const char* kSmall = R"(
+seed: 7
+workload {
+  requests: 100
+  arrivals { kind: poisson rate: 4 }
+  shape { prompt { kind: fixed value: 128 } output { kind: lognormal mean: 64 sigma: 0.5 } }
+}
+policy { vllm_v1 { max_num_seqs: 64 } }
+system { model: "llama-3-8b" hardware: "h100-sxm" }
+)";
+
+class ExperimentConfigTest : public ::testing::Test {
+ protected:
+  ExperimentConfigTest() {
+    const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
+    folder_ = fs::temp_directory_path() /
+              ("experiment_config_test_" + std::string(test->name()) + std::to_string(::getpid()));
+    fs::create_directories(folder_ / "deeper");
+    Write("small.textproto", kSmall);
+  }
+  ~ExperimentConfigTest() override { fs::remove_all(folder_); }
+
+  void Write(const std::string& name, const std::string& text) {
+    std::ofstream(folder_ / name) << text;
+  }
+
+  ExperimentConfig Read(const std::string& name, const std::vector<std::string>& overrides = {}) {
+    return ReadExperiment(folder_ / name, overrides);
+  }
+
+  std::string ErrorOf(const std::string& name, const std::vector<std::string>& overrides = {}) {
+    try {
+      (void)Read(name, overrides);
+    } catch (const InputError& error) {
+      EXPECT_THAT(error.what(), Not(HasSubstr("\n")));
+      return error.what();
+    }
+    return "";
+  }
+
+  std::string ErrorOfText(const std::string& text) {
+    Write("text.textproto", text);
+    return ErrorOf("text.textproto");
+  }
+
+  fs::path folder_;
+};
+
+TEST_F(ExperimentConfigTest, ReadsEveryLayersConfig) {
+  const ExperimentConfig config = Read("small.textproto");
+  EXPECT_EQ(config.name, "small");
+  EXPECT_EQ(config.seed, 7u);
+  EXPECT_TRUE(std::holds_alternative<SimulatedWorldConfig>(config.world));
+  EXPECT_EQ(config.workload.requests, 100);
+  EXPECT_EQ(config.workload.arrivals.kind, ArrivalConfig::Kind::kPoisson);
+  EXPECT_EQ(config.workload.shape.output.sigma, 0.5);
+  EXPECT_EQ(std::get<VllmV1Config>(config.policy).max_num_seqs, 64);
+  EXPECT_EQ(config.system.model_spec, ModelPreset("llama-3-8b"));
+  EXPECT_EQ(config.system.hardware_spec, HardwarePreset("h100-sxm"));
+  EXPECT_TRUE(std::holds_alternative<sim::RooflineCostConfig>(config.cost));
+}
+
+TEST_F(ExperimentConfigTest, TakesMemoryLimitsFromThePolicyUnlessTheyAreGiven) {
+  const sim::MemoryConfig memory = Read("small.textproto").system.memory;
+  EXPECT_EQ(memory.rule, sim::MemoryRule::kVllmV1);
+  EXPECT_EQ(memory.max_sequences, 64);
+  EXPECT_EQ(memory.max_step_tokens, VllmV1Config{}.max_num_batched_tokens);
+  EXPECT_EQ(memory.max_model_length, VllmV1Config{}.max_model_len);
+  const sim::MemoryConfig given = Read("small.textproto", {"policy.vllm_v0.max_model_len=2048",
+                                                           "system.memory.max_sequences=9"})
+                                      .system.memory;
+  EXPECT_EQ(given.rule, sim::MemoryRule::kVllmV0);
+  EXPECT_EQ(given.max_sequences, 9);
+  EXPECT_EQ(given.max_model_length, 2048);
+}
+
+TEST_F(ExperimentConfigTest, AppliesOverridesInOrder) {
+  const ExperimentConfig config =
+      Read("small.textproto", {"seed=9", "workload.requests=5", "workload.requests=6",
+                               "policy=vllm_v0 {max_num_seqs: 8}", "name=quick look",
+                               "world.real.device=CUDA", "cost=constant",
+                               "workload.classes+=name: \"a\" shape { prompt { kind: fixed value: "
+                               "1 } output { kind: fixed value: 2 } }",
+                               "workload.classes[0].weight=2", "workload.shape={}"});
+  EXPECT_EQ(config.seed, 9u);
+  EXPECT_EQ(config.workload.requests, 6);
+  EXPECT_EQ(std::get<VllmV0Config>(config.policy).max_num_seqs, 8);
+  EXPECT_EQ(config.name, "quick look");
+  EXPECT_EQ(std::get<RealWorldConfig>(config.world).device, RealWorldConfig::Device::kCuda);
+  EXPECT_TRUE(std::holds_alternative<sim::ConstantCostConfig>(config.cost));
+  ASSERT_EQ(config.workload.classes.size(), 1u);
+  EXPECT_EQ(config.workload.classes[0].weight, 2);
+}
+
+TEST_F(ExperimentConfigTest, ReplacesFieldsOfAPresetModelAndDevice) {
+  const ExperimentConfig config =
+      Read("small.textproto", {"system.model_shape.layers=2", "system.model_shape.kv_dtype=fp8",
+                               "system.hardware_spec.sm_count=7"});
+  ModelSpec expected = ModelPreset("llama-3-8b");
+  expected.layers = 2;
+  expected.kv_dtype = DType::kFp8;
+  EXPECT_EQ(config.system.model_spec, expected);
+  EXPECT_EQ(config.system.hardware_spec.sm_count, 7);
+}
+
+TEST_F(ExperimentConfigTest, ResolvesPathsFromTheFolderOfTheFileThatHasThem) {
+  Write("deeper/traced.textproto",
+        "workload { trace { path: \"t.csv\" } } policy { orca {} }\n"
+        "system { model: \"llama-3-8b\" hardware: \"l40s\" }");
+  Write("upper.textproto", "base: \"deeper/traced.textproto\"");
+  const fs::path expected = fs::absolute(folder_ / "deeper" / "t.csv").lexically_normal();
+  EXPECT_EQ(Read("upper.textproto").workload.trace->path, expected.string());
+  const ExperimentConfig config = Read("upper.textproto", {"workload.trace.path=t.csv"});
+  EXPECT_EQ(config.workload.trace->path, (fs::current_path() / "t.csv").string());
+}
+
+TEST_F(ExperimentConfigTest, LaysAFileOverItsBase) {
+  Write("deeper/upper.textproto",
+        "base: \"../small.textproto\" seed: 8 policy { orca { max_bs: 4 } }\n"
+        "workload { arrivals { rate: 5 } }");
+  const ExperimentConfig config = Read("deeper/upper.textproto");
+  EXPECT_EQ(config.seed, 8u);
+  EXPECT_EQ(std::get<OrcaConfig>(config.policy).max_bs, 4);
+  EXPECT_EQ(config.workload.requests, 100);
+  EXPECT_EQ(config.workload.arrivals.rate, 5);
+  EXPECT_EQ(config.workload.arrivals.kind, ArrivalConfig::Kind::kPoisson);
+  EXPECT_EQ(config.name, "upper");
+}
+
+TEST_F(ExperimentConfigTest, RefusesACircleOfBases) {
+  Write("a.textproto", "base: \"b.textproto\"");
+  Write("b.textproto", "base: \"a.textproto\"");
+  EXPECT_THAT(ErrorOf("a.textproto"),
+              HasSubstr("a circle: a.textproto -> b.textproto -> a.textproto"));
+  Write("c.textproto", "base: \"c.textproto\"");
+  EXPECT_THAT(ErrorOf("c.textproto"), HasSubstr("a circle"));
+  EXPECT_THAT(ErrorOf("small.textproto", {"base=a.textproto"}), HasSubstr("only stand in a file"));
+}
+
+TEST_F(ExperimentConfigTest, NamesTheFileOfABaseThatIsWrong) {
+  Write("wrong.textproto", "sede: 3");
+  Write("upper.textproto", "base: \"wrong.textproto\"");
+  EXPECT_THAT(ErrorOf("upper.textproto"),
+              AllOf(HasSubstr("wrong.textproto:1:1: no field \"sede\" in Experiment"),
+                    HasSubstr("nearest \"seed\"")));
+}
+
+TEST_F(ExperimentConfigTest, SaysWhatIsMissing) {
+  EXPECT_THAT(ErrorOfText("seed: 3"), HasSubstr("policy: is missing"));
+  EXPECT_THAT(ErrorOfText("policy { orca {} }"),
+              AllOf(HasSubstr("system.model: is missing"), HasSubstr("llama-3-8b")));
+  EXPECT_THAT(ErrorOfText("policy { orca {} } system { model: \"llama-3-8b\" }"),
+              AllOf(HasSubstr("system.hardware: is missing"), HasSubstr("h100-sxm")));
+}
+
+TEST_F(ExperimentConfigTest, ChecksRangesNamingTheFieldsPath) {
+  EXPECT_THAT(ErrorOf("small.textproto", {"workload.arrivals.rate=-1"}),
+              HasSubstr("small.textproto: workload.arrivals.rate: must be at least 0, is -1"));
+  EXPECT_THAT(ErrorOf("small.textproto", {"schema_version=2"}),
+              HasSubstr("schema_version: must be at most 1, is 2"));
+  EXPECT_THAT(ErrorOf("small.textproto", {"policy.vllm_v1.max_num_seqs=4096"}),
+              HasSubstr("policy.vllm_v1.max_num_batched_tokens: is 2048, must be at least "
+                        "max_num_seqs (4096)"));
+  EXPECT_THAT(ErrorOf("small.textproto", {"system.model=llama-3-9b"}), HasSubstr("llama-3-8b"));
+  EXPECT_THAT(ErrorOf("small.textproto", {"system.hardware=h100"}), HasSubstr("h100-sxm"));
+  EXPECT_THAT(ErrorOf("small.textproto", {"system.tensor_parallel=3"}), HasSubstr("small"));
+  EXPECT_THAT(ErrorOf("small.textproto", {"metrics={head_share: 0.6 tail_share: 0.4}"}),
+              HasSubstr("metrics.tail_share"));
+}
+
+// Every leaf of the message is set, but for the members of lists and oneofs that are not chosen.
+void ExpectComplete(const google::protobuf::Message& message, const std::string& path) {
+  const auto& reflection = *message.GetReflection();
+  const std::vector<std::string> optional = {"Memory.utilization",
+                                             "Memory.activation_bytes",
+                                             "Memory.max_cache_tokens",
+                                             "Memory.blocks_override",
+                                             "Memory.kv_bytes_override",
+                                             "Slo.ttft_s",
+                                             "Slo.tpot_s",
+                                             "Slo.e2el_s",
+                                             "Experiment.base",
+                                             "Workload.trace",
+                                             "Workload.servegen",
+                                             "Tenant.priority",
+                                             "WorkloadClass.arrivals"};
+  for (int i = 0; i < message.GetDescriptor()->field_count(); ++i) {
+    const auto* field = message.GetDescriptor()->field(i);
+    const std::string name = message.GetDescriptor()->name() + "." + field->name();
+    if (field->is_repeated() || field->real_containing_oneof() != nullptr) continue;
+    const bool may_lack = std::find(optional.begin(), optional.end(), name) != optional.end();
+    EXPECT_TRUE(may_lack || reflection.HasField(message, field)) << path << field->name();
+  }
+  std::vector<const google::protobuf::FieldDescriptor*> set;
+  reflection.ListFields(message, &set);
+  for (const auto* field : set) {
+    if (field->message_type() == nullptr || field->is_repeated()) continue;
+    ExpectComplete(reflection.GetMessage(message, field), path + field->name() + ".");
+  }
+}
+
+TEST_F(ExperimentConfigTest, WritesEveryDefaultAndReadsItBackTheSame) {
+  const std::vector<std::vector<std::string>> variants = {
+      {},
+      {"policy=static"},
+      {"policy=orca {reservation: model}", "cost=linear {base_s: 0.01}"},
+      {"policy=vllm_v0 {preemption_mode: swap}", "cost=constant {step_s: 0.25 host_s: 1e-6}"},
+      {"policy=sarathi", "world.real.device=CUDA", "slo={ttft_s: 0.5 tpot_s: 0.03 e2el_s: 10}"},
+      {"policy=splitfuse", "sweep=[{path: \"seed\" values: [\"1\", \"2\"]}]",
+       "system.memory.blocks_override=77"},
+      {"workload.prediction={kind: lognormal sigma: 0.3}", "workload.duration_s=12.5",
+       "workload.max_output={kind: scaled factor: 1.5}"}};
+  for (const std::vector<std::string>& overrides : variants) {
+    const std::string resolved = WriteResolved(Read("small.textproto", overrides));
+    proto::Experiment message;
+    ParseText(resolved, {"resolved"}, message);
+    ExpectComplete(message, "");
+    EXPECT_EQ(WriteResolved(ParseExperiment(resolved, "resolved", "/")), resolved);
+    // What was said is still there.
+    EXPECT_THAT(resolved, HasSubstr("requests: 100"));
+  }
+}
+
+TEST_F(ExperimentConfigTest, KeepsListsAndOptionalsThroughARoundTrip) {
+  const ExperimentConfig config =
+      Read("small.textproto",
+           {"workload.shape.tenants=[{weight: 2 priority: 1 prompt { kind: uniform min: 3 max: 9 "
+            "}}, {}]",
+            "workload.shape.sessions={turns { kind: fixed value: 3 } think { mean_s: 1.5 }}"});
+  const ExperimentConfig again = ParseExperiment(WriteResolved(config), "resolved", "/");
+  EXPECT_EQ(again.workload, config.workload);
+  ASSERT_EQ(again.workload.shape.tenants.size(), 2u);
+  EXPECT_EQ(again.workload.shape.tenants[0].prompt->max, 9);
+  EXPECT_FALSE(again.workload.shape.tenants[1].priority.has_value());
+  EXPECT_EQ(again.workload.shape.sessions.think.mean, DurationFromSeconds(1.5));
+  EXPECT_EQ(again.policy, config.policy);
+  EXPECT_EQ(again.system.model_spec, config.system.model_spec);
+  EXPECT_EQ(again.system.hardware_spec, config.system.hardware_spec);
+}
+
+TEST_F(ExperimentConfigTest, ReadsAHardwareFileByPath) {
+  Write("box.textproto", "name: \"box\" memory_bytes: 1");
+  EXPECT_THAT(
+      ErrorOf("small.textproto", {"system.hardware=" + (folder_ / "box.textproto").string()}),
+      HasSubstr("box.textproto"));
+  const std::string text =
+      ReadTextFile(fs::path(TWIN_SOURCE_DIR) / "sim" / "hardware" / "l40s.textproto");
+  Write("box.textproto", text);
+  EXPECT_EQ(ReadHardwareFile(folder_ / "box.textproto"), HardwarePreset("l40s"));
+}
+
+TEST(HardwarePresetTest, EveryNameIsAValidSpecOfThatName) {
+  EXPECT_GE(HardwarePresetNames().size(), 9u);
+  for (const std::string_view name : HardwarePresetNames()) {
+    EXPECT_EQ(HardwarePreset(name).name, name);
+  }
+}
+
+}  // namespace
+}  // namespace twin
