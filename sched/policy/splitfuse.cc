@@ -25,6 +25,7 @@ void SplitFusePolicy::Remove(const Sequence& sequence) {
 }
 
 void SplitFusePolicy::StepReturned(const StepPlan& plan) {
+  starvation_.TokensEmitted(plan.totals.emitting_items);
   for (const WorkItem& item : plan.work) {
     const bool ended = std::find(flushes_.begin(), flushes_.end(), item.request) != flushes_.end();
     if (item.emits && !ended) continuing_.push_back(item.request);
@@ -106,11 +107,30 @@ void SplitFusePolicy::PromptPass(StepBuilder& step) {
 void SplitFusePolicy::EvictLast(StepBuilder& step) {
   for (std::size_t i = buffer_.size(); i-- > 0;) {
     const RequestId id = buffer_[i];
-    if (step.sequence(id).computed == 0) continue;
+    const Sequence& s = step.sequence(id);
+    if (s.computed == 0) continue;
+    // DeepSpeed-MII stops a prompt when no block is free, even one that has all its blocks: alone
+    // it would be evicted and started over for ever.
+    const bool complete = !s.decodes && s.blocks.held() == step.pool().BlocksFor(s.known);
+    if (complete && starvation_.DeniesAgain()) {
+      Continue(step, i);
+      return;
+    }
     step.PreemptByRecompute(id);
     buffer_.erase(buffer_.begin() + static_cast<std::ptrdiff_t>(i));
     buffer_.push_back(id);
     return;
+  }
+}
+
+void SplitFusePolicy::Continue(StepBuilder& step, std::size_t index) {
+  const RequestId id = buffer_[index];
+  const Sequence& s = step.sequence(id);
+  const std::int32_t remaining = s.known - s.computed;
+  const std::int32_t tokens = std::min(remaining, config_.max_ragged_batch_size);
+  step.Schedule(id, tokens);
+  if (tokens == remaining) {
+    buffer_.erase(buffer_.begin() + static_cast<std::ptrdiff_t>(index));
   }
 }
 

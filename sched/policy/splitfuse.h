@@ -1,11 +1,13 @@
 // DeepSpeed-MII Dynamic SplitFuse: decodes first, prompts split and fused to fill every pass.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
 #include "core/ring_queue.h"
 #include "sched/policy/policy.h"
+#include "sched/policy/starvation_watch.h"
 
 namespace twin {
 
@@ -35,6 +37,7 @@ class SplitFusePolicy final : public Policy {
   void DecodePass(StepBuilder& step);
   void PromptPass(StepBuilder& step);
   void EvictLast(StepBuilder& step);
+  void Continue(StepBuilder& step, std::size_t index);
 
   SplitFuseConfig config_;
   PolicyTraits traits_;
@@ -42,6 +45,7 @@ class SplitFusePolicy final : public Policy {
   std::vector<RequestId> arrived_;     // since the latest pass was planned
   std::vector<RequestId> continuing_;  // decodes of the pass that returned, in batch order
   std::vector<RequestId> flushes_;     // finished, still holding blocks
+  StarvationWatch starvation_;
   // Of the present call.
   std::vector<RequestId> kept_;       // the next buffer
   std::int32_t free_blocks_ = 0;      // when the call began

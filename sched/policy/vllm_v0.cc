@@ -51,6 +51,10 @@ void VllmV0Policy::Remove(const Sequence& sequence) {
   waiting_.Erase(sequence.id);
 }
 
+void VllmV0Policy::StepReturned(const StepPlan& plan) {
+  starvation_.TokensEmitted(plan.totals.emitting_items);
+}
+
 void VllmV0Policy::Plan(StepBuilder& step) {
   tokens_ = sequences_ = 0;
   for (Grants* grants :
@@ -148,6 +152,9 @@ bool VllmV0Policy::MakeRoom(StepBuilder& step, RequestId id) {
   const std::int32_t touched = TouchedBlocks(step.sequence(id), step.pool().block_size());
   while (touched > step.pool().free()) {
     if (running_.empty()) {
+      // A lone prefill has all the blocks that it needs, and yet vLLM V0 wants one more to be free:
+      // it takes its memory away, admits it again, and so on for ever.
+      if (!step.sequence(id).decodes && starvation_.DeniesAgain()) return true;
       Preempt(step, id);
       return false;
     }

@@ -6,6 +6,7 @@
 
 #include "core/ring_queue.h"
 #include "sched/policy/policy.h"
+#include "sched/policy/starvation_watch.h"
 #include "sched/policy/waiting_queue.h"
 
 namespace twin {
@@ -35,6 +36,7 @@ class VllmV0Policy final : public Policy {
   [[nodiscard]] const PolicyTraits& traits() const override { return traits_; }
   void Enqueue(const Sequence& sequence) override;
   void Remove(const Sequence& sequence) override;
+  void StepReturned(const StepPlan& plan) override;
   void Plan(StepBuilder& step) override;
 
  private:
@@ -65,6 +67,7 @@ class VllmV0Policy final : public Policy {
   WaitingQueue waiting_;
   RingQueue<RequestId> running_;
   RingQueue<RequestId> swapped_;
+  StarvationWatch starvation_;
   // Of the present call: what the budget has paid for, and who was granted what.
   std::int32_t tokens_ = 0;
   std::int32_t sequences_ = 0;
