@@ -1,0 +1,268 @@
+// Every policy against thousands of worlds that draw everything that may go wrong.
+//
+// More seeds: --seeds=N (a million takes about an hour per mode), one seed: --first_seed=S
+// --seeds=1, also as TWIN_HOSTILE_SEEDS and TWIN_HOSTILE_FIRST_SEED.
+#include "tests/support/hostile_world.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "record/plan_digest.h"
+#include "record/plan_text.h"
+#include "record/recording_world.h"
+#include "sched/engine.h"
+#include "sched/serve.h"
+#include "tests/support/hostile_policies.h"
+
+namespace twin::testing {
+namespace {
+
+std::uint64_t seeds = 150;
+std::uint64_t first_seed = 1;
+
+// What is running, for the last words of a failed CHECK.
+std::array<char, 256> present_case{};
+
+void SayCase(int /*signal*/) {
+  const ssize_t written =
+      write(STDERR_FILENO, present_case.data(), std::strlen(present_case.data()));
+  static_cast<void>(written);
+}
+
+class Breach : public std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// Looks at the engine after each instant, when all its plans have been launched.
+class AuditingWorld final : public World {
+ public:
+  // Far more instants than the longest terminating run of these sizes takes.
+  static constexpr std::int64_t kInstantsMax = 100'000;
+
+  AuditingWorld(HostileWorld& inner, const Engine& engine) : inner_(inner), engine_(engine) {}
+
+  Instant Advance() override {
+    Audit();
+    const Instant instant = inner_.Advance();
+    if (instant.now < now_) throw Breach("the clock went backwards");
+    now_ = instant.now;
+    if (++instants_ > kInstantsMax) throw Breach("the run does not end");
+    return instant;
+  }
+
+  void Launch(const StepPlan& plan) override {
+    const PolicyTraits& traits = engine_.policy().traits();
+    std::int64_t tokens = 0;
+    for (const WorkItem& item : plan.work) tokens += item.tokens;
+    if (traits.tokens_per_step_max > 0 && tokens > traits.tokens_per_step_max) {
+      throw Breach("a step exceeds the token budget");
+    }
+    inner_.Launch(plan);
+  }
+
+ private:
+  void Audit() const {
+    if (!inner_.fault().empty()) throw Breach(inner_.fault());
+    const Census& census = engine_.census();
+    const std::int32_t live = inner_.count(HostileWorld::Fate::kLive);
+    if (census.waiting + census.running + census.swapped != live) {
+      throw Breach("the engine has " +
+                   std::to_string(census.waiting + census.running + census.swapped) +
+                   " requests, of which " + std::to_string(live) + " should be left");
+    }
+    if (engine_.steps_in_flight() != inner_.steps_in_flight()) {
+      throw Breach("the engine has lost count of its steps");
+    }
+    if (live > 0 && inner_.steps_in_flight() == 0) throw Breach("the device idles, work waits");
+    if (instants_ % 7 == 0) engine_.CheckMemory();
+  }
+
+  HostileWorld& inner_;
+  const Engine& engine_;
+  TimePoint now_ = kTimeZero;
+  std::int64_t instants_ = 0;
+};
+
+struct Case {
+  DrawnPolicy policy;
+  HostileOptions world;
+  EngineConfig engine;
+};
+
+Case DrawCase(const PolicyMode& mode, std::uint64_t seed) {
+  Random random(seed, mode.name);
+  Case c;
+  constexpr std::array<std::int32_t, 6> kBlockSizes = {1, 2, 3, 4, 8, 16};
+  c.world.seed = seed;
+  c.world.block_size = kBlockSizes[static_cast<std::size_t>(random.UniformInt(0, 5))];
+  c.world.blocks = static_cast<std::int32_t>(random.UniformInt(2, 24));
+  if (c.world.block_size == 1) c.world.blocks += 20;
+  c.policy = mode.draw(random, c.world.blocks * c.world.block_size);
+  c.world.requests_max = random.UnitReal() < 0.3 ? 4 : 25;
+  c.world.context_tokens = c.policy.context_tokens;
+  c.world.host_blocks = c.policy.host_blocks;
+  c.world.shares_prefixes = c.policy.shares_prefixes;
+  c.world.priorities = c.policy.priorities;
+  c.engine.kv = {c.world.block_size, c.world.blocks, c.world.host_blocks,
+                 ReleaseOrderOf(c.policy.config)};
+  return c;
+}
+
+void Announce(const std::string& mode, std::uint64_t seed) {
+  const std::string text = "  in mode " + mode + ", seed " + std::to_string(seed) + "\n";
+  text.copy(present_case.data(), present_case.size() - 1);
+  present_case[std::min(text.size(), present_case.size() - 1)] = '\0';
+}
+
+// Throws what is wrong with the run.
+void RunCase(const Case& c, RunObserver& observer) {
+  Engine engine(c.engine, MakePolicy(c.policy.config, c.engine.kv));
+  HostileWorld hostile(c.world);
+  AuditingWorld auditing(hostile, engine);
+  RecordingWorld world(auditing, std::array<RunObserver*, 1>{&observer});
+  Serve(engine, world);
+  engine.CheckDrained();
+  using Fate = HostileWorld::Fate;
+  if (hostile.count(Fate::kFinished) + hostile.count(Fate::kRejected) +
+          hostile.count(Fate::kCancelled) !=
+      hostile.requests()) {
+    throw Breach("requests were lost");
+  }
+}
+
+std::uint64_t DigestOf(const Case& c) {
+  PlanDigest digest;
+  RunCase(c, digest);
+  return digest.value();
+}
+
+// The latest plans in words.
+class TailRecorder final : public RunObserver {
+ public:
+  void OnInstant(const Instant& /*instant*/) override {}
+  void OnPlan(TimePoint /*now*/, const StepPlan& plan) override {
+    if (plans_.size() == 12) plans_.pop_front();
+    plans_.push_back(PlanText(plan));
+  }
+  [[nodiscard]] std::string text() const {
+    std::string text;
+    for (const std::string& plan : plans_) text += "  " + plan + "\n";
+    return text;
+  }
+
+ private:
+  std::deque<std::string> plans_;
+};
+
+// How a run that fails came to fail.
+std::string Story(const Case& c) {
+  TailRecorder tail;
+  try {
+    RunCase(c, tail);
+  } catch (const std::exception&) {
+    return tail.text();
+  }
+  return "  it does not fail again\n";
+}
+
+class HostileWorldTest : public ::testing::TestWithParam<PolicyMode> {};
+
+TEST_P(HostileWorldTest, LosesNothingAndEnds) {
+  int failures = 0;
+  for (std::uint64_t seed = first_seed; seed < first_seed + seeds && failures < 3; ++seed) {
+    Announce(GetParam().name, seed);
+    const Case c = DrawCase(GetParam(), seed);
+    try {
+      DigestOf(c);
+    } catch (const std::exception& e) {
+      ++failures;
+      ADD_FAILURE() << e.what() << "\n  in mode " << GetParam().name << ", seed " << seed << ", "
+                    << c.world.blocks << " blocks of " << c.world.block_size << " tokens\n"
+                    << Story(c);
+    }
+  }
+}
+
+TEST_P(HostileWorldTest, DecidesTheSameTwice) {
+  for (std::uint64_t seed = first_seed; seed < first_seed + std::min<std::uint64_t>(seeds, 20);
+       ++seed) {
+    Announce(GetParam().name, seed);
+    const Case c = DrawCase(GetParam(), seed);
+    EXPECT_EQ(DigestOf(c), DigestOf(c)) << "seed " << seed;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Policies, HostileWorldTest, ::testing::ValuesIn(PolicyModes()),
+                         [](const auto& mode) { return mode.param.name; });
+
+// The work of all plans, without the memory behind it.
+class WorkRecorder final : public RunObserver {
+ public:
+  void OnInstant(const Instant& /*instant*/) override {}
+  void OnPlan(TimePoint /*now*/, const StepPlan& plan) override { steps_.push_back(plan.work); }
+  [[nodiscard]] const std::vector<std::vector<WorkItem>>& steps() const { return steps_; }
+
+ private:
+  std::vector<std::vector<WorkItem>> steps_;
+};
+
+std::vector<std::vector<WorkItem>> WorkOf(const PolicyConfig& config,
+                                          const HostileOptions& options) {
+  EngineConfig engine_config;
+  engine_config.kv.block_size = options.block_size;
+  engine_config.kv.blocks = options.blocks;
+  Engine engine(engine_config, MakePolicy(config, engine_config.kv));
+  HostileWorld hostile(options);
+  WorkRecorder recorder;
+  RecordingWorld world(hostile, std::array<RunObserver*, 1>{&recorder});
+  Serve(engine, world);
+  engine.CheckDrained();
+  return recorder.steps();
+}
+
+// With a budget and a cache that never bind both take every request at once and run it whole:
+// the unlimited iteration-level batch.
+TEST(MetamorphicTest, UnlimitedVllmV1DecidesLikeUnlimitedOrca) {
+  for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+    HostileOptions options;
+    options.seed = seed;
+    options.blocks = 4000;
+    options.oversized = false;
+    VllmV1Config v1;
+    v1.max_num_batched_tokens = v1.max_model_len = 1'000'000;
+    v1.max_num_seqs = 1000;
+    OrcaConfig orca;
+    orca.max_bs = 1000;
+    EXPECT_EQ(WorkOf(v1, options), WorkOf(orca, options)) << "seed " << seed;
+  }
+}
+
+std::uint64_t Number(const char* text) { return std::strtoull(text, nullptr, 10); }
+
+}  // namespace
+}  // namespace twin::testing
+
+int main(int argc, char** argv) {
+  using namespace twin::testing;
+  ::testing::InitGoogleTest(&argc, argv);
+  if (const char* text = std::getenv("TWIN_HOSTILE_SEEDS")) seeds = Number(text);
+  if (const char* text = std::getenv("TWIN_HOSTILE_FIRST_SEED")) first_seed = Number(text);
+  for (int i = 1; i < argc; ++i) {
+    const std::string argument = argv[i];
+    if (argument.rfind("--seeds=", 0) == 0) seeds = Number(argv[i] + 8);
+    if (argument.rfind("--first_seed=", 0) == 0) first_seed = Number(argv[i] + 13);
+  }
+  std::signal(SIGABRT, SayCase);
+  return RUN_ALL_TESTS();
+}

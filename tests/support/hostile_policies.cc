@@ -1,0 +1,213 @@
+#include "tests/support/hostile_policies.h"
+
+#include <algorithm>
+
+namespace twin::testing {
+namespace {
+
+std::int32_t Draw(Random& random, std::int64_t low, std::int64_t high) {
+  return static_cast<std::int32_t>(random.UniformInt(low, std::max(low, high)));
+}
+
+double DrawWatermark(Random& random) {
+  return random.UnitReal() < 0.5 ? 0.0 : random.UniformReal(0.0, 0.3);
+}
+
+// The model's context: shorter than the pool, as vLLM asks for, or nearly so.
+std::int32_t DrawContext(Random& random, std::int32_t tokens) {
+  return Draw(random, std::max(3, tokens / 3), tokens);
+}
+
+DrawnPolicy DrawStatic(Random& random, std::int32_t tokens, bool padded) {
+  DrawnPolicy drawn;
+  StaticConfig config;
+  config.padded = padded;
+  config.max_batch_size = Draw(random, 1, 6);
+  if (!padded) {
+    config.max_model_len = drawn.context_tokens = DrawContext(random, tokens);
+  }
+  drawn.config = config;
+  return drawn;
+}
+
+DrawnPolicy DrawOrca(Random& random, std::int32_t tokens, OrcaConfig::Reservation reservation,
+                     std::int32_t workers) {
+  DrawnPolicy drawn;
+  OrcaConfig config;
+  config.reservation = reservation;
+  config.n_workers = workers;
+  config.max_bs = Draw(random, 1, 8);
+  config.prefills_first = random.UnitReal() < 0.5;
+  if (reservation == OrcaConfig::Reservation::kModel) {
+    config.max_model_len = drawn.context_tokens = DrawContext(random, tokens);
+  }
+  drawn.config = config;
+  return drawn;
+}
+
+DrawnPolicy DrawV0(Random& random, std::int32_t tokens, bool chunked, bool swap, bool priority) {
+  DrawnPolicy drawn;
+  VllmV0Config config;
+  config.max_num_seqs = Draw(random, 1, 8);
+  config.max_model_len = drawn.context_tokens = DrawContext(random, tokens);
+  config.max_num_batched_tokens =
+      chunked ? Draw(random, config.max_num_seqs, tokens)
+              : Draw(random, std::max(config.max_num_seqs, config.max_model_len), 2 * tokens);
+  config.watermark = DrawWatermark(random);
+  config.enable_chunked_prefill = chunked;
+  if (swap) {
+    config.preemption_mode = VllmV0Config::PreemptionMode::kSwap;
+    drawn.host_blocks = Draw(random, 0, 30);
+  }
+  if (priority) config.policy = QueueOrder::kPriority;
+  drawn.priorities = priority;
+  drawn.config = config;
+  return drawn;
+}
+
+struct V1Mode {
+  VllmV1Release release = VllmV1Release::k0_33_0;
+  bool priority = false;
+  bool async = false;
+  bool prefix = false;
+  bool threshold = false;
+  bool unchunked = false;
+  bool watermark = false;
+  bool cadence = false;
+  std::int32_t stages = 1;
+};
+
+DrawnPolicy DrawV1(Random& random, std::int32_t tokens, const V1Mode& mode) {
+  DrawnPolicy drawn;
+  VllmV1Config config;
+  config.release = mode.release;
+  config.max_num_seqs = Draw(random, 1, 8);
+  config.max_model_len = drawn.context_tokens = DrawContext(random, tokens);
+  config.enable_chunked_prefill = !mode.unchunked;
+  config.max_num_batched_tokens =
+      mode.unchunked ? Draw(random, std::max(config.max_num_seqs, config.max_model_len), 2 * tokens)
+                     : Draw(random, config.max_num_seqs, tokens);
+  if (mode.priority) config.policy = QueueOrder::kPriority;
+  drawn.priorities = mode.priority;
+  config.async_scheduling = mode.async;
+  config.enable_prefix_caching = drawn.shares_prefixes = mode.prefix;
+  config.pipeline_parallel_size = mode.stages;
+  config.scheduler_reserve_full_isl = random.UnitReal() < 0.7;
+  if (mode.threshold) {
+    config.long_prefill_token_threshold = Draw(random, 1, 8);
+    config.long_prefill_token_threshold_adaptive = random.UnitReal() < 0.5;
+  }
+  if (mode.watermark) {
+    config.watermark = random.UniformReal(0.0, 0.4);
+    config.max_num_active_seqs = Draw(random, 1, config.max_num_seqs);
+  }
+  if (mode.cadence) config.prefill_schedule_interval = Draw(random, 2, 5);
+  drawn.config = config;
+  return drawn;
+}
+
+DrawnPolicy DrawSarathi(Random& random, std::int32_t tokens, std::int32_t stages, bool dynamic) {
+  DrawnPolicy drawn;
+  SarathiConfig config;
+  config.chunk_size = Draw(random, 1, 24);
+  config.max_num_seqs = Draw(random, 1, 8);
+  config.max_model_len = drawn.context_tokens = DrawContext(random, tokens);
+  config.watermark = DrawWatermark(random);
+  config.pipeline_parallel_size = stages;
+  if (dynamic) {
+    config.enable_dynamic_chunking_schedule = true;
+    config.low_chunk_size = Draw(random, 1, 8);
+    config.high_chunk_size = Draw(random, config.low_chunk_size, 40);
+    config.chunk_schedule_stages = Draw(random, 1, 4);
+    config.chunk_schedule_max_tokens = Draw(random, config.chunk_schedule_stages, 64);
+  }
+  drawn.config = config;
+  return drawn;
+}
+
+DrawnPolicy DrawSplitFuse(Random& random, std::int32_t tokens) {
+  DrawnPolicy drawn;
+  SplitFuseConfig config;
+  config.max_ragged_batch_size = Draw(random, 1, 24);
+  config.max_ragged_sequence_count = Draw(random, 1, 8);
+  config.max_length = drawn.context_tokens = DrawContext(random, tokens);
+  drawn.config = config;
+  return drawn;
+}
+
+void AddV1Modes(std::vector<PolicyMode>& modes) {
+  const auto add = [&](const std::string& name, const V1Mode& mode) {
+    modes.push_back({"vllm_v1_" + name, [mode](Random& random, std::int32_t tokens) {
+                       return DrawV1(random, tokens, mode);
+                     }});
+  };
+  constexpr auto k0151 = VllmV1Release::k0_15_1;
+  add("0151", {.release = k0151});
+  add("0151_priority", {.release = k0151, .priority = true});
+  add("0151_prefix", {.release = k0151, .prefix = true});
+  add("0151_threshold", {.release = k0151, .threshold = true});
+  add("0151_async", {.release = k0151, .async = true});
+  add("0151_async_priority_prefix",
+      {.release = k0151, .priority = true, .async = true, .prefix = true});
+  add("033", {});
+  add("033_priority", {.priority = true});
+  add("033_priority_prefix", {.priority = true, .prefix = true});
+  add("033_prefix", {.prefix = true});
+  add("033_threshold", {.threshold = true});
+  add("033_unchunked", {.unchunked = true});
+  add("033_watermark", {.watermark = true});
+  add("033_cadence", {.cadence = true});
+  add("033_async", {.async = true});
+  add("033_default", {.async = true, .prefix = true});
+  add("033_async_priority_prefix", {.priority = true, .async = true, .prefix = true});
+  add("033_async_everything", {.priority = true,
+                               .async = true,
+                               .prefix = true,
+                               .threshold = true,
+                               .watermark = true,
+                               .cadence = true});
+  add("033_pipeline", {.stages = 2});
+  add("033_pipeline_priority_prefix", {.priority = true, .prefix = true, .stages = 2});
+}
+
+std::vector<PolicyMode> MakeModes() {
+  std::vector<PolicyMode> modes;
+  const auto add = [&](const std::string& name, auto draw) { modes.push_back({name, draw}); };
+  using Reservation = OrcaConfig::Reservation;
+  add("static_padded", [](Random& r, std::int32_t t) { return DrawStatic(r, t, true); });
+  add("static_trimmed", [](Random& r, std::int32_t t) { return DrawStatic(r, t, false); });
+  for (const std::int32_t workers : {1, 4}) {
+    const std::string suffix = "_" + std::to_string(workers);
+    add("orca_request" + suffix, [workers](Random& r, std::int32_t t) {
+      return DrawOrca(r, t, Reservation::kRequest, workers);
+    });
+    add("orca_model" + suffix, [workers](Random& r, std::int32_t t) {
+      return DrawOrca(r, t, Reservation::kModel, workers);
+    });
+  }
+  for (const bool chunked : {false, true}) {
+    for (const bool swap : {false, true}) {
+      for (const bool priority : {false, true}) {
+        if (chunked && priority) continue;
+        add(std::string("vllm_v0") + (chunked ? "_chunked" : "") + (swap ? "_swap" : "") +
+                (priority ? "_priority" : ""),
+            [=](Random& r, std::int32_t t) { return DrawV0(r, t, chunked, swap, priority); });
+      }
+    }
+  }
+  AddV1Modes(modes);
+  add("sarathi", [](Random& r, std::int32_t t) { return DrawSarathi(r, t, 1, false); });
+  add("sarathi_pipeline", [](Random& r, std::int32_t t) { return DrawSarathi(r, t, 2, false); });
+  add("sarathi_dynamic", [](Random& r, std::int32_t t) { return DrawSarathi(r, t, 1, true); });
+  add("splitfuse", DrawSplitFuse);
+  return modes;
+}
+
+}  // namespace
+
+const std::vector<PolicyMode>& PolicyModes() {
+  static const std::vector<PolicyMode> modes = MakeModes();
+  return modes;
+}
+
+}  // namespace twin::testing

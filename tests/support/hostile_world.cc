@@ -1,0 +1,217 @@
+#include "tests/support/hostile_world.h"
+
+#include <algorithm>
+
+#include "core/hash.h"
+
+namespace twin::testing {
+namespace {
+
+TimePoint Later(TimePoint t, std::int64_t ticks) { return t + Duration{ticks}; }
+
+}  // namespace
+
+HostileWorld::HostileWorld(const HostileOptions& options)
+    : options_(options),
+      random_(options.seed, "hostile world"),
+      shadow_(options.block_size, options.blocks, options.host_blocks) {
+  DrawScripts();
+}
+
+Instant HostileWorld::Advance() {
+  events_.clear();
+  outcomes_.clear();
+  filled_.clear();
+  TimePoint next = in_flight_.empty() ? kTimeNever : in_flight_.front().ends;
+  if (next_arrival_ < scripts_.size()) next = std::min(next, scripts_[next_arrival_].arrival);
+  if (next_departure_ < departures_.size()) {
+    next = std::min(next, scripts_[Index(departures_[next_departure_])].cancelled);
+  }
+  if (next == kTimeNever) return {now_, {}};
+  if (next > Later(now_, 1) && random_.UnitReal() < 0.02) {
+    now_ = Later(now_, 1);
+    events_.push_back(WakeUp{});
+    return {now_, events_};
+  }
+  now_ = std::max(now_, next);
+  while (!in_flight_.empty() && in_flight_.front().ends <= now_) FinishStep(in_flight_.PopFront());
+  while (next_departure_ < departures_.size() &&
+         scripts_[Index(departures_[next_departure_])].cancelled <= now_) {
+    Cancel(departures_[next_departure_++]);
+  }
+  while (next_arrival_ < scripts_.size() && scripts_[next_arrival_].arrival <= now_) {
+    Announce(RequestId{static_cast<std::uint32_t>(next_arrival_++)});
+  }
+  return {now_, events_};
+}
+
+void HostileWorld::Launch(const StepPlan& plan) {
+  for (const Rejection& rejection : plan.rejected) {
+    Script& script = scripts_.at(Index(rejection.request));
+    if (script.fate != Fate::kLive) Fail("a request that is gone was rejected");
+    Turn(script, Fate::kRejected);
+  }
+  const auto word = [this](RequestId id, std::int32_t position) {
+    return scripts_[Index(id)].content.at(static_cast<std::size_t>(position));
+  };
+  for (const WorkItem& item : plan.work) {
+    const Script& script = scripts_.at(Index(item.request));
+    if (script.fate == Fate::kAhead) Fail("work for a request that has not arrived");
+    if (script.fate == Fate::kRejected) Fail("work for a request that was rejected");
+  }
+  if (std::string fault = shadow_.Execute(plan, word); !fault.empty()) Fail(fault);
+  const TimePoint begins = in_flight_.empty() ? now_ : std::max(now_, in_flight_.back().ends);
+  const double kind = random_.UnitReal();
+  const std::int64_t ticks =
+      kind < 0.1 ? 0 : (kind < 0.9 ? random_.UniformInt(1, 4) : random_.UniformInt(5, 60));
+  in_flight_.PushBack({&plan, begins, Later(begins, ticks)});
+}
+
+void HostileWorld::DrawScripts() {
+  const auto requests = static_cast<std::size_t>(random_.UniformInt(1, options_.requests_max));
+  counts_[static_cast<std::size_t>(Fate::kAhead)] = static_cast<std::int32_t>(requests);
+  TimePoint arrival = kTimeZero;
+  const bool crowded = random_.UnitReal() < 0.5;
+  for (std::size_t i = 0; i < requests; ++i) {
+    const double kind = random_.UnitReal();
+    if (kind > (crowded ? 0.7 : 0.3)) arrival = Later(arrival, random_.UniformInt(1, 6));
+    if (kind > 0.97) arrival = Later(arrival, random_.UniformInt(20, 300));
+    scripts_.push_back(DrawScript(i, arrival));
+    if (scripts_.back().cancelled != kTimeNever) {
+      departures_.push_back(RequestId{static_cast<std::uint32_t>(i)});
+    }
+  }
+  std::stable_sort(departures_.begin(), departures_.end(), [this](RequestId a, RequestId b) {
+    return scripts_[Index(a)].cancelled < scripts_[Index(b)].cancelled;
+  });
+}
+
+HostileWorld::Script HostileWorld::DrawScript(std::size_t index, TimePoint arrival) {
+  Script script;
+  script.arrival = arrival;
+  script.prompt_tokens = DrawPrompt();
+  script.max_output_tokens = static_cast<std::int32_t>(
+      random_.UnitReal() < 0.2 ? random_.UniformInt(1, 2) : random_.UniformInt(1, 24));
+  script.output_tokens = script.max_output_tokens;
+  if (random_.UnitReal() < 0.4) {
+    script.output_tokens = static_cast<std::int32_t>(random_.UniformInt(1, script.output_tokens));
+    script.stops_silently = random_.UnitReal() < 0.2;
+  }
+  if (options_.priorities) {
+    script.priority = static_cast<std::int32_t>(random_.UniformInt(-1, 2));
+  }
+  DrawContent(index, script);
+  DrawDeparture(script);
+  return script;
+}
+
+std::int32_t HostileWorld::DrawPrompt() {
+  const std::int64_t pool = std::int64_t{options_.blocks} * options_.block_size;
+  const double kind = random_.UnitReal();
+  std::int64_t tokens = random_.UniformInt(1, std::max<std::int64_t>(1, pool / 4));
+  if (kind < 0.2) tokens = random_.UniformInt(1, 3);
+  if (kind > 0.9) tokens = random_.UniformInt(1, pool);
+  if (options_.oversized && kind > 0.97) {
+    const std::int64_t limit = std::min<std::int64_t>(pool, options_.context_tokens);
+    tokens = random_.UniformInt(std::max<std::int64_t>(1, limit - 2), pool + 3);
+  } else if (!options_.oversized) {
+    tokens = std::min<std::int64_t>(tokens, options_.context_tokens - 1);
+  }
+  return static_cast<std::int32_t>(tokens);
+}
+
+// Some prompts begin with all or part of what an earlier request was told and has answered.
+void HostileWorld::DrawContent(std::size_t index, Script& script) {
+  const auto length = static_cast<std::size_t>(script.prompt_tokens) +
+                      static_cast<std::size_t>(script.max_output_tokens);
+  for (std::size_t i = 0; i < length; ++i) script.content.push_back(MixWords(index + 1, i));
+  if (!options_.shares_prefixes) return;
+  if (index > 0 && random_.UnitReal() < 0.7) {
+    const auto parent =
+        static_cast<std::size_t>(random_.UniformInt(0, static_cast<std::int64_t>(index) - 1));
+    const std::vector<std::uint64_t>& said = scripts_[parent].content;
+    const std::size_t most = std::min(said.size(), static_cast<std::size_t>(script.prompt_tokens));
+    const auto shared = static_cast<std::size_t>(
+        random_.UnitReal() < 0.5 ? static_cast<std::int64_t>(most)
+                                 : random_.UniformInt(0, static_cast<std::int64_t>(most)));
+    std::copy_n(said.begin(), shared, script.content.begin());
+  }
+  std::uint64_t key = 0;
+  for (std::size_t i = 0; i < length; ++i) {
+    key = MixWords(key, script.content[i]);
+    if ((i + 1) % static_cast<std::size_t>(options_.block_size) == 0) {
+      script.keys.push_back(BlockKey{key});
+    }
+  }
+}
+
+void HostileWorld::DrawDeparture(Script& script) {
+  if (!options_.cancels || random_.UnitReal() > 0.2) return;
+  const double kind = random_.UnitReal();
+  script.cancelled =
+      Later(script.arrival, kind < 0.5 ? random_.UniformInt(1, 8) : random_.UniformInt(1, 120));
+}
+
+void HostileWorld::FinishStep(const Flight& flight) {
+  std::vector<ItemOutcome>& outcomes = outcomes_.emplace_back();
+  std::vector<BlockFilled>& filled = filled_.emplace_back();
+  for (const WorkItem& item : flight.plan->work) {
+    Script& script = scripts_[Index(item.request)];
+    if (item.emits && script.fate == Fate::kLive) {
+      EmitToken(script, item.request, outcomes, filled);
+    }
+  }
+  events_.push_back(StepFinished{flight.plan->id, flight.started, outcomes, filled});
+}
+
+void HostileWorld::EmitToken(Script& script, RequestId id, std::vector<ItemOutcome>& outcomes,
+                             std::vector<BlockFilled>& filled) {
+  const bool last = script.emitted + 1 == script.output_tokens;
+  if (last && script.stops_silently) {
+    outcomes.push_back({id, 0, FinishReason::kStop});
+    Turn(script, Fate::kFinished);
+    return;
+  }
+  ++script.emitted;
+  const std::int32_t known = script.prompt_tokens + script.emitted;
+  if (options_.shares_prefixes && known % options_.block_size == 0) {
+    filled.push_back(
+        {id, script.keys.at(static_cast<std::size_t>(known / options_.block_size - 1))});
+  }
+  if (!last && known < options_.context_tokens) return;
+  const bool stops = known < options_.context_tokens && script.emitted < script.max_output_tokens;
+  outcomes.push_back({id, 1, stops ? FinishReason::kStop : FinishReason::kLength});
+  Turn(script, Fate::kFinished);
+}
+
+void HostileWorld::Cancel(RequestId id) {
+  Script& script = scripts_[Index(id)];
+  if (script.fate == Fate::kLive) Turn(script, Fate::kCancelled);
+  events_.push_back(RequestCancelled{id});
+}
+
+void HostileWorld::Announce(RequestId id) {
+  Script& script = scripts_[Index(id)];
+  Turn(script, Fate::kLive);
+  Request request;
+  request.id = id;
+  request.arrival = script.arrival;
+  request.prompt_tokens = script.prompt_tokens;
+  request.max_output_tokens = script.max_output_tokens;
+  request.priority = script.priority;
+  const auto full = static_cast<std::size_t>(script.prompt_tokens / options_.block_size);
+  if (options_.shares_prefixes) request.prefix_keys = {script.keys.data(), full};
+  events_.push_back(RequestArrived{request});
+}
+
+void HostileWorld::Turn(Script& script, Fate fate) {
+  --counts_[static_cast<std::size_t>(script.fate)];
+  ++counts_[static_cast<std::size_t>(fate)];
+  script.fate = fate;
+}
+
+void HostileWorld::Fail(const std::string& what) {
+  if (fault_.empty()) fault_ = what;
+}
+
+}  // namespace twin::testing

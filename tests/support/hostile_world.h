@@ -1,0 +1,103 @@
+// A world that draws everything that may go wrong from one seed.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "core/random.h"
+#include "core/ring_queue.h"
+#include "sched/world.h"
+#include "tests/support/kv_shadow.h"
+
+namespace twin::testing {
+
+struct HostileOptions {
+  std::uint64_t seed = 0;
+  std::int32_t requests_max = 30;
+  std::int32_t block_size = 4;
+  std::int32_t blocks = 16;  // the engine's pool: some prompts are larger than it
+  std::int32_t host_blocks = 0;
+  std::int32_t context_tokens = 1 << 20;  // of the model: a sequence ends there
+  bool shares_prefixes = false;           // prompts repeat what earlier requests said
+  bool priorities = false;
+  bool cancels = true;
+  bool oversized = true;  // prompts that can never fit, or exceed the model's context
+};
+
+// Arrivals in bursts and at equal times, step durations from nothing to long, early stops,
+// cancellations at any moment (of waiting, running and gone requests), idle wake-ups.
+//
+// It keeps its own account of every request and executes every plan on a KvShadow, so that it knows
+// what a device would have read. Deterministic in its options.
+class HostileWorld final : public World {
+ public:
+  enum class Fate : std::uint8_t { kAhead, kLive, kFinished, kRejected, kCancelled };
+
+  explicit HostileWorld(const HostileOptions& options);
+
+  Instant Advance() override;
+  void Launch(const StepPlan& plan) override;
+
+  [[nodiscard]] std::int32_t count(Fate fate) const {
+    return counts_[static_cast<std::size_t>(fate)];
+  }
+  [[nodiscard]] std::int32_t requests() const { return static_cast<std::int32_t>(scripts_.size()); }
+  [[nodiscard]] std::int32_t steps_in_flight() const {
+    return static_cast<std::int32_t>(in_flight_.size());
+  }
+  // What the engine did wrong in the world's eyes; empty while nothing.
+  [[nodiscard]] const std::string& fault() const { return fault_; }
+
+ private:
+  struct Script {
+    TimePoint arrival;
+    TimePoint cancelled = kTimeNever;
+    std::int32_t prompt_tokens = 0;
+    std::int32_t output_tokens = 0;
+    std::int32_t max_output_tokens = 0;
+    std::int32_t priority = 0;
+    bool stops_silently = false;  // its end brings no token
+    Fate fate = Fate::kAhead;
+    std::int32_t emitted = 0;
+    std::vector<std::uint64_t> content;  // one word a token, as far as the context reaches
+    std::vector<BlockKey> keys;          // of all full blocks of `content`
+  };
+  struct Flight {
+    const StepPlan* plan = nullptr;
+    TimePoint started;
+    TimePoint ends;
+  };
+
+  void DrawScripts();
+  [[nodiscard]] Script DrawScript(std::size_t index, TimePoint arrival);
+  void DrawContent(std::size_t index, Script& script);
+  void DrawDeparture(Script& script);
+  [[nodiscard]] std::int32_t DrawPrompt();
+  void FinishStep(const Flight& flight);
+  void EmitToken(Script& script, RequestId id, std::vector<ItemOutcome>& outcomes,
+                 std::vector<BlockFilled>& filled);
+  void Cancel(RequestId id);
+  void Announce(RequestId id);
+  void Turn(Script& script, Fate fate);
+  void Fail(const std::string& what);
+
+  HostileOptions options_;
+  Random random_;
+  KvShadow shadow_;
+  std::vector<Script> scripts_;
+  std::vector<RequestId> departures_;  // in order of their times
+  std::size_t next_arrival_ = 0;
+  std::size_t next_departure_ = 0;
+  std::int32_t counts_[5] = {};
+  RingQueue<Flight> in_flight_;
+  TimePoint now_ = kTimeZero;
+  std::string fault_;
+  // Of the present instant.
+  std::vector<Event> events_;
+  std::deque<std::vector<ItemOutcome>> outcomes_;
+  std::deque<std::vector<BlockFilled>> filled_;
+};
+
+}  // namespace twin::testing

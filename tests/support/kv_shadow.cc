@@ -1,0 +1,88 @@
+#include "tests/support/kv_shadow.h"
+
+namespace twin::testing {
+namespace {
+
+std::string Fault(RequestId id, const std::string& what) {
+  return "request " + std::to_string(Index(id)) + ": " + what;
+}
+
+}  // namespace
+
+KvShadow::KvShadow(std::int32_t block_size, std::int32_t blocks, std::int32_t host_blocks)
+    : block_size_(static_cast<std::size_t>(block_size)),
+      device_(static_cast<std::size_t>(blocks), std::vector<std::uint64_t>(block_size_)),
+      host_(static_cast<std::size_t>(host_blocks), std::vector<std::uint64_t>(block_size_)),
+      holders_(device_.size()) {}
+
+std::string KvShadow::Execute(const StepPlan& plan, const TokenWord& word) {
+  for (const KvOperation& operation : plan.kv) {
+    if (std::string fault = Apply(operation); !fault.empty()) return fault;
+  }
+  // Within one forward pass a token may attend to what another item of the pass has written.
+  for (const WorkItem& item : plan.work) {
+    if (std::string fault = Write(item, word); !fault.empty()) return fault;
+  }
+  for (const WorkItem& item : plan.work) {
+    if (std::string fault = Read(item, word); !fault.empty()) return fault;
+  }
+  return {};
+}
+
+std::string KvShadow::Apply(const KvOperation& operation) {
+  std::vector<std::size_t>& table = tables_[Index(operation.request)];
+  const std::size_t block = Index(operation.block);
+  const std::size_t other = Index(operation.other);
+  switch (operation.kind) {
+    case KvOperation::Kind::kSwapIn:
+      device_.at(block) = host_.at(other);
+      [[fallthrough]];
+    case KvOperation::Kind::kAllocate:
+      if (holders_.at(block) != 0) {
+        return Fault(operation.request, "block " + std::to_string(block) + " is not free");
+      }
+      [[fallthrough]];
+    case KvOperation::Kind::kAttach:
+      ++holders_.at(block);
+      table.push_back(block);
+      return {};
+    case KvOperation::Kind::kRelease:
+      for (const std::size_t held : table) --holders_[held];
+      table.clear();
+      return {};
+    case KvOperation::Kind::kSwapOut:
+      if (table.empty() || table.front() != block) {
+        return Fault(operation.request, "swapped out of order");
+      }
+      host_.at(other) = device_.at(block);
+      --holders_[block];
+      table.erase(table.begin());
+      return {};
+  }
+  return "an unknown operation";
+}
+
+std::string KvShadow::Write(const WorkItem& item, const TokenWord& word) {
+  const std::vector<std::size_t>& table = tables_[Index(item.request)];
+  const auto end = static_cast<std::size_t>(item.start + item.tokens);
+  if (end > table.size() * block_size_) return Fault(item.request, "work beyond its blocks");
+  for (auto i = static_cast<std::size_t>(item.start); i < end; ++i) {
+    device_[table[i / block_size_]][i % block_size_] =
+        word(item.request, static_cast<std::int32_t>(i));
+  }
+  return {};
+}
+
+std::string KvShadow::Read(const WorkItem& item, const TokenWord& word) {
+  const std::vector<std::size_t>& table = tables_[Index(item.request)];
+  const auto end = static_cast<std::size_t>(item.start + item.tokens);
+  for (std::size_t i = 0; i < end; ++i) {
+    if (device_[table[i / block_size_]][i % block_size_] !=
+        word(item.request, static_cast<std::int32_t>(i))) {
+      return Fault(item.request, "position " + std::to_string(i) + " holds another token's keys");
+    }
+  }
+  return {};
+}
+
+}  // namespace twin::testing
