@@ -34,6 +34,7 @@ RunObservers::RunObservers(const ExperimentConfig& config, const EngineConfig& e
     : directory_(directory), metrics_(MetricsConfigOf(config, engine)) {
   const OutputsConfig& outputs = config.outputs;
   listeners_.push_back(&metrics_);
+  if (config.metrics.by_tenant) listeners_.push_back(&fairness_);
   if (outputs.requests_csv) listeners_.push_back(&requests_.emplace(Open("requests.csv")));
   if (outputs.steps_csv) listeners_.push_back(&steps_.emplace(Open("steps.csv")));
   if (outputs.series_csv) {
@@ -58,6 +59,13 @@ RunObservers::RunObservers(const ExperimentConfig& config, const EngineConfig& e
     writers_.push_back(std::move(writer));
     list_.push_back(record_);
   }
+  if (outputs.perfetto) {
+    auto writer = std::make_unique<PerfettoWriter>(directory.File("trace.pftrace"),
+                                                   PerfettoOptions{.kv_blocks = engine.kv.blocks});
+    perfetto_ = writer.get();
+    writers_.push_back(std::move(writer));
+    list_.push_back(perfetto_);
+  }
 }
 
 std::ofstream& RunObservers::Open(const char* name) {
@@ -72,11 +80,13 @@ Summary RunObservers::Finish() {
   if (requests_) tracker_->ForEachLive([&](const RequestLife& life) { requests_->Write(life); });
   if (series_) series_->WriteTo(Open("series.csv"));
   if (record_ != nullptr) record_->Finish();
+  if (perfetto_ != nullptr) perfetto_->Finish();
   for (const auto& file : files_) {
     file->flush();
     if (!*file) throw std::system_error(errno, std::generic_category(), "run directory");
   }
   Summary summary = metrics_.Summarise();
+  fairness_.Summarise(summary);
   summary.Set("digest", digest_.text());
   summary.Set("unfinished", tracker_->live());
   return summary;

@@ -10,7 +10,9 @@
 
 #include "apps/run_directory.h"
 #include "proto/experiment_config.h"
+#include "proto/perfetto_writer.h"
 #include "proto/record_file.h"
+#include "record/fairness_meter.h"
 #include "record/metrics_collector.h"
 #include "record/plan_digest.h"
 #include "record/request_rows.h"
@@ -41,6 +43,7 @@ class RunObservers {
 
   const RunDirectory& directory_;
   MetricsCollector metrics_;
+  FairnessMeter fairness_{FairnessConfig{}};
   PlanDigest digest_;
   std::vector<std::unique_ptr<std::ofstream>> files_;
   std::optional<RequestRows> requests_;
@@ -50,6 +53,7 @@ class RunObservers {
   std::optional<RequestTracker> tracker_;
   std::vector<std::unique_ptr<RunObserver>> writers_;
   RecordWriter* record_ = nullptr;
+  PerfettoWriter* perfetto_ = nullptr;
   std::vector<RunObserver*> list_;
 };
 

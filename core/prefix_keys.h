@@ -9,19 +9,33 @@
 
 namespace twin {
 
-// The key of block `block` of a request: the same for two requests where the same chunk of content
-// covers its last token, otherwise the request's own. `chunks` names the content from position 0
-// on, `chunk_tokens` each (TracedRequest::prefix_chunks); what it does not reach is shared with
-// nobody.
-inline BlockKey KeyOfBlock(std::span<const std::uint64_t> chunks, std::int32_t chunk_tokens,
-                           RequestId request, std::int32_t block, std::int32_t block_size) {
+// What a workload says of a request's content (TracedRequest::prefix_chunks).
+struct NamedContent {
+  std::span<const std::uint64_t> chunks;
+  std::int32_t chunk_tokens = 0;
+  std::int64_t tokens = 0;  // from position 0 on, so many tokens are named
+
+  // Chunks that all end within prompt and output name both; otherwise the last one is cut short by
+  // the end of the prompt, and the output is unknown.
+  static NamedContent Of(std::span<const std::uint64_t> chunks, std::int32_t chunk_tokens,
+                         std::int32_t prompt_tokens, std::int32_t output_tokens) {
+    const std::int64_t covered = static_cast<std::int64_t>(chunks.size()) * chunk_tokens;
+    const bool whole = covered <= std::int64_t{prompt_tokens} + output_tokens;
+    return {chunks, chunk_tokens, whole ? covered : prompt_tokens};
+  }
+};
+
+// The key of block `block` of a request: the same for two requests where the same chunk covers its
+// last token, otherwise the request's own.
+inline BlockKey KeyOfBlock(const NamedContent& content, RequestId request, std::int32_t block,
+                           std::int32_t block_size) {
   constexpr std::uint64_t kOwnContent = 0x6F776E0000000000ull;
   const std::int64_t last_token = (std::int64_t{block} + 1) * block_size - 1;
-  const auto chunk =
-      chunks.empty() ? std::size_t{0} : static_cast<std::size_t>(last_token / chunk_tokens);
-  const std::uint64_t content =
-      chunk < chunks.size() ? chunks[chunk] : kOwnContent + Index(request);
-  return BlockKey{MixWords(content, static_cast<std::uint64_t>(block))};
+  const std::uint64_t name =
+      last_token < content.tokens
+          ? content.chunks[static_cast<std::size_t>(last_token / content.chunk_tokens)]
+          : kOwnContent + Index(request);
+  return BlockKey{MixWords(name, static_cast<std::uint64_t>(block))};
 }
 
 }  // namespace twin

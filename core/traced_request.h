@@ -18,8 +18,9 @@ struct TracedRequest {
   std::int32_t priority = 0;                  // smaller = more important
   std::uint32_t tenant = 0;
   std::uint64_t session = 0;  // requests of one conversation share it; 0 = none
-  // Identity of the prompt's content in chunks of `prefix_chunk_tokens`: equal value = equal chunk
-  // and equal everything before it. Empty = content unknown, shares nothing.
+  // Identity of the content in chunks of `prefix_chunk_tokens`, from the prompt's begin on: equal
+  // value = equal chunk and equal everything before it. They name the prompt (its last chunk may be
+  // cut short), or go on through the output (whole chunks only). Empty = unknown, shares nothing.
   std::vector<std::uint64_t> prefix_chunks;
   std::int32_t prefix_chunk_tokens = 0;
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "core/check.h"
-#include "core/prefix_keys.h"
 
 namespace twin::sim {
 
@@ -54,13 +53,13 @@ void SimWorld::Announce(const TracedRequest& traced) {
                   .predicted_output_tokens = traced.predicted_output_tokens};
   if (options_.named_block_size > 0) {
     truth.chunks.assign(traced.prefix_chunks.begin(), traced.prefix_chunks.end());
-    truth.chunk_tokens = traced.prefix_chunk_tokens;
+    truth.content = NamedContent::Of(truth.chunks, traced.prefix_chunk_tokens, traced.prompt_tokens,
+                                     traced.output_tokens);
     if (prompt_keys_used_ == prompt_keys_.size()) prompt_keys_.emplace_back();
     std::vector<BlockKey>& keys = prompt_keys_[prompt_keys_used_++];
     keys.clear();
     for (std::int32_t i = 0; (i + 1) * options_.named_block_size <= traced.prompt_tokens; ++i) {
-      keys.push_back(
-          KeyOfBlock(truth.chunks, truth.chunk_tokens, id, i, options_.named_block_size));
+      keys.push_back(KeyOfBlock(truth.content, id, i, options_.named_block_size));
     }
     request.prefix_keys = keys;
   }
@@ -109,8 +108,8 @@ void SimWorld::Emit(RequestId id) {
   ++truth.known;
   if (options_.named_block_size > 0 && truth.known % options_.named_block_size == 0) {
     filled_.push_back(
-        {id, KeyOfBlock(truth.chunks, truth.chunk_tokens, id,
-                        truth.known / options_.named_block_size - 1, options_.named_block_size)});
+        {id, KeyOfBlock(truth.content, id, truth.known / options_.named_block_size - 1,
+                        options_.named_block_size)});
   }
   if (--truth.remaining_tokens > 0) return;
   outcomes_.push_back({id, 1, truth.ends_at_limit ? FinishReason::kLength : FinishReason::kStop});

@@ -6,6 +6,7 @@
 
 #include "core/arrival_source.h"
 #include "core/id_window.h"
+#include "core/prefix_keys.h"
 #include "core/traced_request.h"
 #include "sched/world.h"
 #include "sim/cost/step_cost.h"
@@ -51,8 +52,8 @@ class SimWorld final : public World {
     std::int32_t remaining_tokens = 0;  // of output
     std::int32_t known = 0;             // prompt + emitted
     bool ends_at_limit = false;
-    std::vector<std::uint64_t> chunks;
-    std::int32_t chunk_tokens = 0;
+    std::vector<std::uint64_t> chunks;  // what `content` speaks of
+    NamedContent content;
   };
   struct RunningStep {
     const StepPlan* plan = nullptr;
