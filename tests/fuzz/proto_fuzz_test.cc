@@ -2,6 +2,7 @@
 // TWIN_FUZZ_RUNS sets the number of mutations of each kind.
 #include <gtest/gtest.h>
 #include <unistd.h>
+#include <zlib.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -163,31 +164,100 @@ TEST(ProtoFuzzTest, OverridesAreTakenOrRefused) {
   EXPECT_GT(refused, 0);
 }
 
+std::string FileBytes(const fs::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+}
+
+bool ReadIsRefused(const fs::path& file) {
+  try {
+    RecordReader reader(file);
+    Instant instant;
+    while (reader.NextInstant(instant)) {
+      while (reader.NextPlan() != nullptr) {
+      }
+    }
+  } catch (const InputError& error) {
+    ExpectOneLine(error, file.filename());
+    return true;
+  }
+  return false;
+}
+
 TEST(ProtoFuzzTest, RecordsAreReadOrRefused) {
   const fs::path file =
       fs::temp_directory_path() / ("proto_fuzz_" + std::to_string(::getpid()) + ".pb");
   Random random(3, "records");
+  int refused = 0;
   for (const Compression compression : {Compression::kNone, Compression::kGzip}) {
-    RecordWriter writer(file, {.config = "seed: 1", .version = "1", .policy = "x"}, compression);
+    RecordWriter writer(file, RecordHeader{}, compression);
     RandomRun(5).TellTo(writer, 12);
     writer.Finish();
-    std::ifstream in(file, std::ios::binary);
-    const std::string bytes{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+    const std::string bytes = FileBytes(file);
     for (int i = 0; i < Runs() / 2; ++i) {
       std::ofstream(file, std::ios::binary | std::ios::trunc) << Mutated(bytes, random, false);
-      try {
-        RecordReader reader(file);
-        Instant instant;
-        while (reader.NextInstant(instant)) {
-          while (reader.NextPlan() != nullptr) {
-          }
-        }
-      } catch (const InputError& error) {
-        ExpectOneLine(error, file.filename());
-      }
+      refused += ReadIsRefused(file) ? 1 : 0;
     }
   }
   fs::remove(file);
+  EXPECT_GT(refused, Runs() / 2);
+}
+
+// A record's frames with right lengths and checksums, but damaged content: what only the decoders
+// can refuse.
+std::string FrameOf(const std::string& content) {
+  std::string frame;
+  for (std::size_t size = content.size(); true; size >>= 7) {
+    const bool more = size >= 0x80;
+    frame += static_cast<char>((size & 0x7f) | (more ? 0x80 : 0));
+    if (!more) break;
+  }
+  const auto checksum = static_cast<std::uint32_t>(
+      ::crc32_z(0, reinterpret_cast<const Bytef*>(content.data()), content.size()));
+  for (int shift = 0; shift < 32; shift += 8) {
+    frame += static_cast<char>((checksum >> shift) & 0xff);
+  }
+  return frame + content;
+}
+
+std::vector<std::string> FramesOf(const std::string& bytes) {
+  std::vector<std::string> contents;
+  std::size_t at = 0;
+  while (at < bytes.size()) {
+    std::size_t size = 0;
+    for (int shift = 0; true; shift += 7) {
+      const auto byte = static_cast<unsigned char>(bytes[at++]);
+      size |= static_cast<std::size_t>(byte & 0x7f) << shift;
+      if (byte < 0x80) break;
+    }
+    contents.push_back(bytes.substr(at + 4, size));
+    at += 4 + size;
+  }
+  return contents;
+}
+
+TEST(ProtoFuzzTest, DamagedFramesWithRightChecksumsAreReadOrRefused) {
+  const fs::path file =
+      fs::temp_directory_path() / ("proto_fuzz_" + std::to_string(::getpid()) + "_frames.pb");
+  RecordWriter writer(file, RecordHeader{}, Compression::kNone);
+  RandomRun(5).TellTo(writer, 12);
+  writer.Finish();
+  const std::vector<std::string> contents = FramesOf(FileBytes(file));
+  ASSERT_GT(contents.size(), 13u);
+  Random random(4, "frames");
+  int refused = 0;
+  for (int i = 0; i < Runs(); ++i) {
+    const auto damaged = static_cast<std::size_t>(
+        random.UniformInt(0, static_cast<std::int64_t>(contents.size()) - 1));
+    std::string bytes;
+    for (std::size_t f = 0; f < contents.size(); ++f) {
+      bytes += FrameOf(f == damaged ? Mutated(contents[f], random, false) : contents[f]);
+    }
+    std::ofstream(file, std::ios::binary | std::ios::trunc) << bytes;
+    refused += ReadIsRefused(file) ? 1 : 0;
+  }
+  fs::remove(file);
+  EXPECT_GT(refused, Runs() / 2);
 }
 
 }  // namespace

@@ -211,7 +211,8 @@ void ExpectComplete(const google::protobuf::Message& message, const std::string&
                                              "Workload.trace",
                                              "Workload.servegen",
                                              "Tenant.priority",
-                                             "WorkloadClass.arrivals"};
+                                             "WorkloadClass.arrivals",
+                                             "Memory.max_model_length"};
   for (int i = 0; i < message.GetDescriptor()->field_count(); ++i) {
     const auto* field = message.GetDescriptor()->field(i);
     const std::string name = message.GetDescriptor()->name() + "." + field->name();

@@ -33,7 +33,7 @@ class RandomRun {
       observer.OnInstant({now_, events});
       for (std::int64_t n = random_.UniformInt(0, 2); n > 0; --n) {
         Plan();
-        observer.OnPlan(now_, plan_);
+        observer.OnPlan(now_, plans_.back());
       }
     }
   }
@@ -74,35 +74,35 @@ class RandomRun {
   }
 
   void Plan() {
-    plan_.Clear();
-    plan_.id = StepId{++planned_};
+    StepPlan& plan = plans_.emplace_back();  // observers may look at it until it ends
+    plan.id = StepId{++planned_};
     const bool padded = Number(3) == 0;
     for (std::int32_t n = Number(6); n > 0; --n) {
-      plan_.work.push_back({AnyRequest(), Number(3000), 1 + Number(500), padded ? Number(600) : 0,
-                            static_cast<Phase>(Number(1)), Number(1) == 1});
+      plan.work.push_back({AnyRequest(), Number(3000), 1 + Number(500), padded ? Number(600) : 0,
+                           static_cast<Phase>(Number(1)), Number(1) == 1});
     }
     for (std::int32_t n = Number(6); n > 0; --n) {
-      plan_.kv.push_back({static_cast<KvOperation::Kind>(Number(4)), AnyRequest(),
-                          BlockId{Number(9999) - 1}, BlockId{Number(2) - 1}});
+      plan.kv.push_back({static_cast<KvOperation::Kind>(Number(4)), AnyRequest(),
+                         BlockId{Number(9999) - 1}, BlockId{Number(2) - 1}});
     }
-    if (Number(3) == 0) plan_.preempted.push_back({AnyRequest(), Preemption::How::kSwap});
-    if (Number(3) == 0) plan_.admitted.push_back(AnyRequest());
-    if (Number(3) == 0) plan_.resumed.push_back(AnyRequest());
-    if (Number(3) == 0) plan_.released.push_back(AnyRequest());
-    if (Number(3) == 0) plan_.padding_rows.push_back(AnyRequest());
+    if (Number(3) == 0) plan.preempted.push_back({AnyRequest(), Preemption::How::kSwap});
+    if (Number(3) == 0) plan.admitted.push_back(AnyRequest());
+    if (Number(3) == 0) plan.resumed.push_back(AnyRequest());
+    if (Number(3) == 0) plan.released.push_back(AnyRequest());
+    if (Number(3) == 0) plan.padding_rows.push_back(AnyRequest());
     if (Number(3) == 0) {
-      plan_.rejected.push_back({AnyRequest(), RejectReason::kTooLargeForCache});
+      plan.rejected.push_back({AnyRequest(), RejectReason::kTooLargeForCache});
     }
-    if (Number(3) == 0) plan_.hits.push_back({AnyRequest(), Number(100)});
-    plan_.totals.prefill_tokens = Number(10000);
-    plan_.totals.prefill_attention_pairs = std::int64_t{Number(1 << 30)} << 20;
-    plan_.totals.padding_tokens = Number(10);
-    plan_.free_blocks_before = Number(5000);
-    plan_.free_blocks = Number(5000);
-    plan_.free_host_blocks = Number(5000);
-    plan_.waiting = Number(50);
-    plan_.running = Number(50);
-    plan_.swapped = Number(50);
+    if (Number(3) == 0) plan.hits.push_back({AnyRequest(), Number(100)});
+    plan.totals.prefill_tokens = Number(10000);
+    plan.totals.prefill_attention_pairs = std::int64_t{Number(1 << 30)} << 20;
+    plan.totals.padding_tokens = Number(10);
+    plan.free_blocks_before = Number(5000);
+    plan.free_blocks = Number(5000);
+    plan.free_host_blocks = Number(5000);
+    plan.waiting = Number(50);
+    plan.running = Number(50);
+    plan.swapped = Number(50);
   }
 
   Random random_;
@@ -110,7 +110,7 @@ class RandomRun {
   std::uint64_t planned_ = 0;
   std::uint64_t finished_ = 0;
   std::int64_t arrived_ = 0;
-  StepPlan plan_;
+  std::deque<StepPlan> plans_;
   std::vector<ItemOutcome> outcomes_;
   std::vector<BlockFilled> filled_;
   std::deque<std::vector<BlockKey>> keys_;  // of the arrivals of this instant
