@@ -40,13 +40,22 @@ std::string Advice(std::string_view wrong, const std::vector<std::string>& names
 
 }  // namespace
 
+std::string Printable(std::string_view text) {
+  constexpr std::size_t kLengthMax = 200;
+  std::string line(text.substr(0, kLengthMax));
+  for (char& c : line) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+  }
+  return text.size() <= kLengthMax ? line : line + "...";
+}
+
 std::string DescribeUnknownField(std::string_view wrong, const Descriptor& type) {
-  return "no field \"" + std::string(wrong) + "\" in " + type.name() +
+  return "no field \"" + Printable(wrong) + "\" in " + type.name() +
          Advice(wrong, FieldNames(type));
 }
 
 std::string DescribeUnknownValue(std::string_view wrong, const FieldDescriptor& field) {
-  return "no value \"" + std::string(wrong) + "\"" + Advice(wrong, ValueNames(*field.enum_type()));
+  return "no value \"" + Printable(wrong) + "\"" + Advice(wrong, ValueNames(*field.enum_type()));
 }
 
 std::string DescribeAllowed(const FieldDescriptor& field) {

@@ -11,6 +11,7 @@
 
 #include "core/check.h"
 #include "core/input_error.h"
+#include "proto/names.h"
 #include "proto/options.pb.h"
 
 namespace twin {
@@ -76,6 +77,12 @@ std::optional<double> Number(const Message& message, const FieldDescriptor& fiel
   }
 }
 
+int EnumNumber(const Message& message, const FieldDescriptor& field, int i) {
+  const Reflection& reflection = *message.GetReflection();
+  return field.is_repeated() ? reflection.GetRepeatedEnumValue(message, &field, i)
+                             : reflection.GetEnumValue(message, &field);
+}
+
 std::string Shown(double number) {
   std::ostringstream text;
   text.precision(17);
@@ -113,6 +120,12 @@ void CheckMessage(const Message& message, const std::string& source, const std::
       } else if (const std::optional<double> number = Number(message, *field, i)) {
         const std::string broken = Broken(*number, rule);
         if (!broken.empty()) refuse(here, broken + ", is " + Shown(*number));
+      } else if (field->enum_type() != nullptr) {
+        const int value = EnumNumber(message, *field, i);
+        // Text format lets any number stand for an enum value.
+        if (field->enum_type()->FindValueByNumber(value) == nullptr) {
+          refuse(here, DescribeUnknownValue(std::to_string(value), *field));
+        }
       } else if (field->cpp_type() == FieldDescriptor::CPPTYPE_STRING) {
         if (HasControlCharacter(Text(message, *field, i))) {
           refuse(here, "has a control character; allowed is one line of text");

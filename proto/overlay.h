@@ -21,7 +21,8 @@ void Overlay(const google::protobuf::Message& upper, google::protobuf::Message& 
 void ResolveFiles(const std::filesystem::path& folder, google::protobuf::Message& message);
 
 // Throws InputError(kUsage) "source: field.path: what is wrong, what is allowed" for the first
-// number outside of its field's rule, not finite, or text with control characters.
+// number outside of its field's rule, not finite, enum number without a name, or text with control
+// characters.
 void CheckRules(const google::protobuf::Message& message, const std::string& source);
 
 }  // namespace twin

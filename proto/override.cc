@@ -3,7 +3,6 @@
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/message.h>
 
-#include <algorithm>
 #include <charconv>
 #include <memory>
 #include <optional>
@@ -64,11 +63,7 @@ Segment SplitSegment(const Assignment& assignment, std::string_view text) {
 
 Assignment Split(std::string_view text) {
   Assignment assignment;
-  constexpr std::size_t kSaidMax = 120;
-  assignment.said = "--set " + std::string(text.substr(0, kSaidMax));
-  std::replace_if(
-      assignment.said.begin(), assignment.said.end(),
-      [](char c) { return static_cast<unsigned char>(c) < 0x20; }, ' ');
+  assignment.said = "--set " + Printable(text);
   const std::size_t equals = text.find('=');
   if (equals == std::string_view::npos || equals == 0) {
     Refuse(assignment, "is no assignment; allowed: path.to.field=value or path.to.list+=value");

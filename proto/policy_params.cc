@@ -78,7 +78,7 @@ const CaseName& FindCaseName(std::string_view policy, const std::string& where) 
   }
   const std::string nearest = NearestNames(policy, names);
   Refuse(where,
-         "no policy \"" + std::string(policy) + "\"; nearest " + nearest + "; allowed: " + all);
+         "no policy \"" + Printable(policy) + "\"; nearest " + nearest + "; allowed: " + all);
 }
 
 std::string_view NameInMessage(const CaseName& entry, const std::string& param) {

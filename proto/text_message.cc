@@ -122,23 +122,14 @@ bool StartsWith(const std::string& text, std::string_view prefix) {
   return text.compare(0, prefix.size(), prefix) == 0;
 }
 
-// One line, whatever the input had in it.
-std::string Printable(std::string text) {
-  for (char& c : text) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
-  }
-  constexpr std::size_t kLengthMax = 200;
-  return text.size() <= kLengthMax ? text : text.substr(0, kLengthMax) + "...";
-}
-
 // The parser's words, completed by what the schema allows at that place.
 std::string Explain(const std::string& what, const Place& place) {
   if (what.find("has no field named") != std::string::npos && place.message) {
-    return DescribeUnknownField(Printable(LastQuoted(what)), *place.message);
+    return DescribeUnknownField(LastQuoted(what), *place.message);
   }
   if (!place.field) return Printable(what);
   if (StartsWith(what, "Unknown enumeration value") && place.field->enum_type()) {
-    return DescribeUnknownValue(Printable(FirstQuoted(what)), *place.field);
+    return DescribeUnknownValue(FirstQuoted(what), *place.field);
   }
   const bool wrong_value = StartsWith(what, "Expected ") || StartsWith(what, "Integer out of") ||
                            StartsWith(what, "Invalid value for boolean");

@@ -50,6 +50,7 @@ TEST(RulesTest, NameFieldBoundAndValue) {
   EXPECT_EQ(RuleError("vllm_v0 { watermark: 1.5 }"),
             "run.textproto: vllm_v0.watermark: must be at most 1, is 1.5");
   EXPECT_THAT(RuleError("vllm_v0 { watermark: nan }"), HasSubstr("must be finite"));
+  EXPECT_THAT(RuleError("vllm_v0 { policy: 7 }"), HasSubstr("vllm_v0.policy: no value \"7\""));
   EXPECT_EQ(RuleError("vllm_v0 { watermark: 1 max_num_seqs: 1 }"), "");
 }
 

@@ -87,6 +87,10 @@ TEST(OverrideTest, RefusesASecondValueBehindTheFirst) {
   EXPECT_NE(ErrorOf("orca.max_bs=3 }"), "");
 }
 
+TEST(OverrideTest, SaysOneLineWhateverTheNameIs) {
+  EXPECT_THAT(ErrorOf("or\nca.max_bs=3"), AllOf(HasSubstr("or?ca"), Not(HasSubstr("\n"))));
+}
+
 TEST(OverrideTest, RefusesListSyntaxOnASingleField) {
   EXPECT_THAT(ErrorOf("orca.max_bs[0]=3"), HasSubstr("max_bs is no list"));
   EXPECT_THAT(ErrorOf("orca.max_bs+=3"), HasSubstr("max_bs is no list"));
