@@ -90,7 +90,7 @@ def check_tree(root):
         parts = relative.parts
         if parts[0].startswith((".", "build")) or not path.is_file() or path.is_symlink():
             continue
-        if parts[0] in ("shared", "third_party") or "__pycache__" in parts:
+        if parts[0] in ("runs", "results", "shared", "third_party") or "__pycache__" in parts:
             continue
         if path.suffix not in TEXT and path.name != "CMakeLists.txt":
             continue
