@@ -3,112 +3,15 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
-#include <functional>
-#include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
-#include "sched/invariant.h"
+#include "tests/support/scripted_engine.h"
 
-namespace twin {
+namespace twin::testing {
 namespace {
 
-using Rule = std::function<void(StepBuilder&)>;
-
-constexpr RequestId kA{0};
-constexpr RequestId kB{1};
-
-PolicyTraits Traits() {
-  PolicyTraits traits;
-  traits.name = "scripted";
-  return traits;
-}
-
-// Decides whatever the test says; the test breaks one promise at a time.
-class ScriptedPolicy final : public Policy {
- public:
-  explicit ScriptedPolicy(const PolicyTraits& traits) : traits_(traits) {}
-
-  [[nodiscard]] const PolicyTraits& traits() const override { return traits_; }
-  void Enqueue(const Sequence& sequence) override { queued.push_back(sequence.id); }
-  void Remove(const Sequence& sequence) override { removed.push_back(sequence.id); }
-  void CollectReleases(std::vector<RequestId>& finished) override { finished.swap(releases); }
-  void Plan(StepBuilder& step) override {
-    if (rule) rule(step);
-  }
-  [[nodiscard]] bool Waits() const override { return waits; }
-
-  Rule rule;
-  bool waits = false;
-  std::vector<RequestId> queued;
-  std::vector<RequestId> removed;
-  std::vector<RequestId> releases;
-
- private:
-  PolicyTraits traits_;
-};
-
-// An engine with 6 blocks of 4 tokens and 2 host blocks under a scripted policy.
-class EngineTest : public ::testing::Test {
- protected:
-  EngineTest() { Start(Traits()); }
-
-  void Start(const PolicyTraits& traits, std::int32_t plans_per_instant_max = 0) {
-    auto policy = std::make_unique<ScriptedPolicy>(traits);
-    policy_ = policy.get();
-    EngineConfig config;
-    config.kv = {.block_size = 4, .blocks = 6, .host_blocks = 2};
-    config.plans_per_instant_max = plans_per_instant_max;
-    engine_ = std::make_unique<Engine>(config, std::move(policy));
-  }
-
-  void Arrive(RequestId id, std::int32_t prompt = 6) {
-    Request request;
-    request.id = id;
-    request.prompt_tokens = prompt;
-    request.max_output_tokens = 9;
-    engine_->Handle(RequestArrived{request});
-  }
-
-  const StepPlan* Plan(Rule rule) {
-    policy_->rule = std::move(rule);
-    return engine_->PlanStep(now_);
-  }
-
-  // Admits, takes blocks and computes the next tokens.
-  static void Run(StepBuilder& step, RequestId id, std::int32_t tokens) {
-    if (step.sequence(id).state == SequenceState::kWaiting) step.Admit(id);
-    ASSERT_TRUE(step.Grow(id, step.sequence(id).computed + tokens));
-    step.Schedule(id, tokens);
-  }
-
-  const StepPlan* PlanRun(RequestId id, std::int32_t tokens) {
-    return Plan([=](StepBuilder& step) { Run(step, id, tokens); });
-  }
-
-  void Finish(std::uint64_t step, const std::vector<ItemOutcome>& outcomes = {}) {
-    engine_->Handle(StepFinished{StepId{step}, now_, outcomes, {}});
-  }
-
-  const Sequence& Of(RequestId id) const { return engine_->sequences()[id]; }
-
-  // Planning by `rule` must break the invariant, and say where.
-  void ExpectBreach(int number, const std::string& place, Rule rule) {
-    try {
-      Plan(std::move(rule));
-      ADD_FAILURE() << "I" << number << " was not noticed";
-    } catch (const InvariantViolation& violation) {
-      EXPECT_EQ(violation.number(), number);
-      const std::string start = "invariant I" + std::to_string(number) + " broken in " + place;
-      EXPECT_EQ(std::string(violation.what()).substr(0, start.size()), start);
-    }
-  }
-
-  ScriptedPolicy* policy_ = nullptr;
-  std::unique_ptr<Engine> engine_;
-  TimePoint now_ = kTimeZero;
-};
+class EngineTest : public ScriptedEngineTest {};
 
 TEST_F(EngineTest, EmitsWhenAChunkReachesAllKnownTokensAndChangesPhaseThen) {
   Arrive(kA);
@@ -252,129 +155,6 @@ TEST_F(EngineTest, PlansNoMoreThanMayBeInFlightOrAreAllowedPerInstant) {
   EXPECT_EQ(PlanRun(kA, 2), nullptr);
 }
 
-TEST_F(EngineTest, I1TheBudgetIsKept) {
-  PolicyTraits traits = Traits();
-  traits.tokens_per_step_max = 5;
-  Start(traits);
-  Arrive(kA);
-  ExpectBreach(1, "step 1", [](StepBuilder& step) { Run(step, kA, 6); });
-}
-
-TEST_F(EngineTest, I1TheNumberOfSequencesIsKept) {
-  PolicyTraits traits = Traits();
-  traits.sequences_per_step_max = 1;
-  Start(traits);
-  Arrive(kA);
-  Arrive(kB);
-  ExpectBreach(1, "step 1", [](StepBuilder& step) {
-    Run(step, kA, 4);
-    Run(step, kB, 4);
-  });
-}
-
-TEST_F(EngineTest, I2NothingUnknownIsComputed) {
-  Arrive(kA);
-  Arrive(kB);
-  ExpectBreach(2, "step 1, request 1", [](StepBuilder& step) { Run(step, kB, 7); });
-}
-
-TEST_F(EngineTest, I2AnItemComputesSomething) {
-  Arrive(kA);
-  ExpectBreach(2, "step 1, request 0", [](StepBuilder& step) { Run(step, kA, 0); });
-}
-
-TEST_F(EngineTest, I3AnItemEmitsExactlyWhenNothingKnownIsLeft) {
-  Arrive(kA);
-  for (std::int32_t end = 1; end <= 6; ++end) {
-    const StepPlan* plan = PlanRun(kA, 1);
-    EXPECT_EQ(plan->work[0].emits, end == 6);
-    Finish(static_cast<std::uint64_t>(end));
-  }
-}
-
-TEST_F(EngineTest, I4BlocksCoverWhatIsComputed) {
-  Arrive(kA);
-  ExpectBreach(4, "step 1, request 0", [](StepBuilder& step) {
-    step.Admit(kA);
-    ASSERT_TRUE(step.Grow(kA, 4));
-    step.Schedule(kA, 5);
-  });
-}
-
-TEST_F(EngineTest, I5NoRequestTwiceInAStep) {
-  Arrive(kA);
-  ExpectBreach(5, "step 1, request 0", [](StepBuilder& step) {
-    Run(step, kA, 2);
-    Run(step, kA, 2);
-  });
-}
-
-TEST_F(EngineTest, I5NoRequestInTwoStepsUnlessDeclared) {
-  PolicyTraits traits = Traits();
-  traits.steps_in_flight_max = 2;
-  Start(traits);
-  Arrive(kA);
-  PlanRun(kA, 2);
-  ExpectBreach(5, "step 2, request 0", [](StepBuilder& step) { Run(step, kA, 2); });
-}
-
-TEST_F(EngineTest, I6NoVictimIsInTheStep) {
-  Arrive(kA);
-  ExpectBreach(6, "step 1, request 0", [](StepBuilder& step) {
-    Run(step, kA, 2);
-    step.PreemptByRecompute(kA);
-  });
-}
-
-TEST_F(EngineTest, I7ReservingPoliciesDoNotPreempt) {
-  PolicyTraits traits = Traits();
-  traits.preempts = false;
-  Start(traits);
-  Arrive(kA);
-  PlanRun(kA, 6);
-  Finish(1);
-  ExpectBreach(7, "step 2, request 0", [](StepBuilder& step) { step.PreemptByRecompute(kA); });
-}
-
-TEST_F(EngineTest, I7ReservingPoliciesDoNotSwap) {
-  PolicyTraits traits = Traits();
-  traits.preempts = false;
-  Start(traits);
-  Arrive(kA);
-  PlanRun(kA, 6);
-  Finish(1);
-  ExpectBreach(7, "step 2, request 0", [](StepBuilder& step) { EXPECT_FALSE(step.SwapOut(kA)); });
-}
-
-TEST_F(EngineTest, I8FirstAdmissionsFollowArrival) {
-  Arrive(kA);
-  Arrive(kB);
-  ExpectBreach(8, "step 1, request 0", [](StepBuilder& step) {
-    Run(step, kB, 4);
-    Run(step, kA, 4);
-  });
-}
-
-TEST_F(EngineTest, I9WorkThatWaitsIsPlanned) {
-  Arrive(kA);
-  ExpectBreach(9, "step 1", [](StepBuilder&) {});
-  policy_->waits = true;
-  EXPECT_EQ(Plan([](StepBuilder&) {}), nullptr);
-}
-
-TEST_F(EngineTest, I11EveryRequestLeaves) {
-  Arrive(kA);
-  PlanRun(kA, 6);
-  Finish(1);
-  try {
-    engine_->CheckDrained();
-    ADD_FAILURE() << "a request is left";
-  } catch (const InvariantViolation& violation) {
-    EXPECT_EQ(violation.number(), 11);
-    EXPECT_NE(std::string(violation.what()).find("request 0"), std::string::npos);
-  }
-}
-
 TEST_F(EngineTest, SwapsOutAndInTellingThePairs) {
   Arrive(kA);
   PlanRun(kA, 6);
@@ -422,4 +202,4 @@ TEST_F(EngineTest, RejectsAWaitingRequestForGood) {
 }
 
 }  // namespace
-}  // namespace twin
+}  // namespace twin::testing

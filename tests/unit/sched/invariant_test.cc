@@ -1,0 +1,140 @@
+#include "sched/invariant.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tests/support/scripted_engine.h"
+
+namespace twin::testing {
+namespace {
+
+class InvariantTest : public ScriptedEngineTest {};
+
+TEST_F(InvariantTest, I1TheBudgetIsKept) {
+  PolicyTraits traits = Traits();
+  traits.tokens_per_step_max = 5;
+  Start(traits);
+  Arrive(kA);
+  ExpectBreach(1, "step 1", [](StepBuilder& step) { Run(step, kA, 6); });
+}
+
+TEST_F(InvariantTest, I1TheNumberOfSequencesIsKept) {
+  PolicyTraits traits = Traits();
+  traits.sequences_per_step_max = 1;
+  Start(traits);
+  Arrive(kA);
+  Arrive(kB);
+  ExpectBreach(1, "step 1", [](StepBuilder& step) {
+    Run(step, kA, 4);
+    Run(step, kB, 4);
+  });
+}
+
+TEST_F(InvariantTest, I2NothingUnknownIsComputed) {
+  Arrive(kA);
+  Arrive(kB);
+  ExpectBreach(2, "step 1, request 1", [](StepBuilder& step) { Run(step, kB, 7); });
+}
+
+TEST_F(InvariantTest, I2AnItemComputesSomething) {
+  Arrive(kA);
+  ExpectBreach(2, "step 1, request 0", [](StepBuilder& step) { Run(step, kA, 0); });
+}
+
+TEST_F(InvariantTest, I3AnItemEmitsExactlyWhenNothingKnownIsLeft) {
+  Arrive(kA);
+  for (std::int32_t end = 1; end <= 6; ++end) {
+    const StepPlan* plan = PlanRun(kA, 1);
+    EXPECT_EQ(plan->work[0].emits, end == 6);
+    Finish(static_cast<std::uint64_t>(end));
+  }
+}
+
+TEST_F(InvariantTest, I4BlocksCoverWhatIsComputed) {
+  Arrive(kA);
+  ExpectBreach(4, "step 1, request 0", [](StepBuilder& step) {
+    step.Admit(kA);
+    ASSERT_TRUE(step.Grow(kA, 4));
+    step.Schedule(kA, 5);
+  });
+}
+
+TEST_F(InvariantTest, I5NoRequestTwiceInAStep) {
+  Arrive(kA);
+  ExpectBreach(5, "step 1, request 0", [](StepBuilder& step) {
+    Run(step, kA, 2);
+    Run(step, kA, 2);
+  });
+}
+
+TEST_F(InvariantTest, I5NoRequestInTwoStepsUnlessDeclared) {
+  PolicyTraits traits = Traits();
+  traits.steps_in_flight_max = 2;
+  Start(traits);
+  Arrive(kA);
+  PlanRun(kA, 2);
+  ExpectBreach(5, "step 2, request 0", [](StepBuilder& step) { Run(step, kA, 2); });
+}
+
+TEST_F(InvariantTest, I6NoVictimIsInTheStep) {
+  Arrive(kA);
+  ExpectBreach(6, "step 1, request 0", [](StepBuilder& step) {
+    Run(step, kA, 2);
+    step.PreemptByRecompute(kA);
+  });
+}
+
+TEST_F(InvariantTest, I7ReservingPoliciesDoNotPreempt) {
+  PolicyTraits traits = Traits();
+  traits.preempts = false;
+  Start(traits);
+  Arrive(kA);
+  PlanRun(kA, 6);
+  Finish(1);
+  ExpectBreach(7, "step 2, request 0", [](StepBuilder& step) { step.PreemptByRecompute(kA); });
+}
+
+TEST_F(InvariantTest, I7ReservingPoliciesDoNotSwap) {
+  PolicyTraits traits = Traits();
+  traits.preempts = false;
+  Start(traits);
+  Arrive(kA);
+  PlanRun(kA, 6);
+  Finish(1);
+  ExpectBreach(7, "step 2, request 0", [](StepBuilder& step) { EXPECT_FALSE(step.SwapOut(kA)); });
+}
+
+TEST_F(InvariantTest, I8FirstAdmissionsFollowArrival) {
+  Arrive(kA);
+  Arrive(kB);
+  ExpectBreach(8, "step 1, request 0", [](StepBuilder& step) {
+    Run(step, kB, 4);
+    Run(step, kA, 4);
+  });
+}
+
+TEST_F(InvariantTest, I9WorkThatWaitsIsPlanned) {
+  Arrive(kA);
+  ExpectBreach(9, "step 1", [](StepBuilder&) {});
+  policy_->waits = true;
+  EXPECT_EQ(Plan([](StepBuilder&) {}), nullptr);
+}
+
+TEST_F(InvariantTest, I11EveryRequestLeaves) {
+  Arrive(kA);
+  PlanRun(kA, 6);
+  Finish(1);
+  try {
+    engine_->CheckDrained();
+    ADD_FAILURE() << "a request is left";
+  } catch (const InvariantViolation& violation) {
+    EXPECT_EQ(violation.number(), 11);
+    EXPECT_NE(std::string(violation.what()).find("request 0"), std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace twin::testing
