@@ -1,0 +1,57 @@
+"""Requests per second that keep the service goal, against requests offered: a line per policy."""
+import matplotlib.pyplot as plt
+from matplotlib.ticker import MaxNLocator
+
+import style
+
+
+def offered_rate(run):
+    """Requests / time between the first and the last arrival; None below two requests."""
+    arrivals = run.table("requests.csv", ["arrival_s"])["arrival_s"]
+    span = arrivals.max() - arrivals.min() if len(arrivals) > 1 else 0
+    return (len(arrivals) - 1) / span if span > 0 else None
+
+
+def points_of(runs):
+    """(offered, good) by policy, by rising rate."""
+    points = {}
+    for run in runs:
+        if "request_goodput" not in run.summary:
+            raise style.PlotError(f"{run.path}: has no goodput: its experiment sets no slo")
+        offered, good = offered_rate(run), run.number("request_goodput")
+        if offered is not None and good is not None:
+            points.setdefault(run.policy, []).append((offered, good))
+    order = list(style.POLICY_COLOURS)
+    known = [policy for policy in order if policy in points]
+    return {policy: sorted(points[policy])
+            for policy in known + [policy for policy in points if policy not in order]}
+
+
+def draw(runs):
+    points = points_of(runs)
+    figure, axes = plt.subplots(figsize=(style.COLUMN_WIDTH, 3.4))
+    axes.set_xlabel("offered (requests/s)")
+    axes.set_ylabel("within the goal (requests/s)")
+    if not points:
+        style.say_empty(axes, "no run with two requests")
+        return figure
+    top = 1.08 * max(offered for pairs in points.values() for offered, _ in pairs)
+    axes.plot([0, top], [0, top], color="#999999", linewidth=0.7, linestyle=(0, (4, 3)))
+    axes.annotate("all that are offered", (top / 2, top / 2), xytext=(-5, 5),
+                  textcoords="offset points", ha="center", va="center", rotation=45,
+                  color="#666666", fontsize=7)
+    for policy, pairs in points.items():
+        axes.plot(*zip(*pairs), color=style.POLICY_COLOURS.get(policy, style.OTHER_COLOUR),
+                  marker=style.MARKERS.get(policy, "x"), markersize=4,
+                  label=style.POLICY_NAMES.get(policy, policy))
+    axes.set_xlim(0, top)
+    axes.set_ylim(0, top)
+    axes.set_aspect("equal")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(MaxNLocator(6))
+    style.legend_above(figure, [axes])
+    return figure
+
+
+if __name__ == "__main__":
+    style.main(__doc__, "goodput_vs_rate", draw)

@@ -1,0 +1,54 @@
+"""Distributions of TTFT, TPOT and end-to-end latency over the requests of each run."""
+import matplotlib.pyplot as plt
+import numpy as np
+
+import style
+
+PANELS = [("ttft_ms", "time to first token"), ("tpot_ms", "time per output token"),
+          ("e2el_ms", "end-to-end latency")]
+
+
+def draw_curve(axes, run, values):
+    values = np.sort(values)
+    shares = np.arange(1, len(values) + 1) / len(values)
+    axes.step(np.concatenate(([values[0]], values)), np.concatenate(([0], shares)), where="post",
+              color=run.colour, linestyle=run.line, label=run.label)
+
+
+def draw_panel(axes, runs, tables, column, title):
+    seconds = [tables[run.path][column].dropna().to_numpy() / 1000 for run in runs]
+    positive = np.concatenate([values[values > 0] for values in seconds])
+    axes.set_xlabel(title)
+    axes.set_ylim(0, 1.02)
+    if positive.size == 0:
+        style.say_empty(axes, "no request has one")
+        axes.set_xticks([])
+        return
+    axes.set_xscale("log")
+    axes.set_xlim(positive.min() / 1.3, positive.max() * 1.3)
+    axes.xaxis.set_major_formatter(style.seconds_text)
+    axes.xaxis.set_minor_formatter("")
+    always_zero = []
+    for run, values in zip(runs, seconds):
+        if values.size > 0:
+            draw_curve(axes, run, values)
+            if values.max() == 0:
+                always_zero.append(run)
+    # Answers that are delivered whole; a logarithmic axis has no place for them.
+    for row, run in enumerate(always_zero):
+        axes.text(0.97, 0.04 + 0.09 * row, f"{run.label}: always 0", transform=axes.transAxes,
+                  ha="right", color=run.colour, fontsize=7)
+
+
+def draw(runs):
+    tables = {run.path: run.table("requests.csv", [name for name, _ in PANELS]) for run in runs}
+    figure, panels = plt.subplots(1, 3, figsize=(style.TEXT_WIDTH, 2.3), sharey=True)
+    for axes, (column, title) in zip(panels, PANELS):
+        draw_panel(axes, runs, tables, column, title)
+    panels[0].set_ylabel("share of requests")
+    style.legend_above(figure, panels)
+    return figure
+
+
+if __name__ == "__main__":
+    style.main(__doc__, "latency_cdf", draw)

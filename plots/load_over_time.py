@@ -1,0 +1,75 @@
+"""Requests in the system, KV cache use and tokens per second over time: a row per run."""
+import matplotlib.pyplot as plt
+
+import style
+
+COLUMNS = ["time_s", "waiting", "running", "kv_used_share", "prefill_tokens_per_s",
+           "decode_tokens_per_s"]
+ROW_HEIGHT = 1.05
+LONG = 1.5  # a run so many times as long as the middle one is cut
+TITLES = ["requests", "KV cache in use (%)", "tokens per second"]
+
+
+def draw_requests(axes, table):
+    axes.plot(table["time_s"], table["waiting"], color="#D55E00", linewidth=0.9, label="waiting")
+    axes.plot(table["time_s"], table["running"], color="#0072B2", linewidth=0.9, label="running")
+    # A queue of thousands and a batch of ten in one picture.
+    axes.set_yscale("symlog", linthresh=10)
+    axes.yaxis.set_major_formatter(style.count_text)
+
+
+def draw_memory(axes, table):
+    axes.fill_between(table["time_s"], 100 * table["kv_used_share"], step="post", color="#009E73",
+                      linewidth=0, alpha=0.8)
+    axes.set_ylim(0, 102)
+
+
+def draw_tokens(axes, table):
+    prefill, decode = table["prefill_tokens_per_s"], table["decode_tokens_per_s"]
+    axes.fill_between(table["time_s"], decode, decode + prefill, step="post",
+                      color=style.PREFILL_COLOUR, linewidth=0, label="prefill")
+    axes.fill_between(table["time_s"], decode, step="post", color=style.DECODE_COLOUR, linewidth=0,
+                      label="decode")
+    axes.yaxis.set_major_formatter(style.count_text)
+
+
+def shown_until(tables):
+    """Where the time axis ends: at the longest run's end, unless that leaves no room for others."""
+    ends = sorted(table["time_s"].iloc[-1] for table in tables if not table.empty)
+    if not ends or ends[-1] == 0:
+        return 1
+    middle = ends[len(ends) // 2]
+    return ends[-1] if ends[-1] <= LONG * middle else 1.05 * middle
+
+
+def draw(runs):
+    tables = [run.table("series.csv", COLUMNS) for run in runs]
+    figure, grid = plt.subplots(len(runs), 3, squeeze=False, sharex=True, sharey="col",
+                                figsize=(style.TEXT_WIDTH, 0.75 + ROW_HEIGHT * len(runs)))
+    until = shown_until(tables)
+    for row, run, table in zip(grid, runs, tables):
+        row[0].set_ylabel(run.label, color=run.colour, fontweight="bold")
+        if table.empty:
+            for axes in row:
+                style.say_empty(axes, "empty run")
+            continue
+        for axes, panel in zip(row, (draw_requests, draw_memory, draw_tokens)):
+            panel(axes, table)
+        if table["time_s"].iloc[-1] > until:
+            row[1].set_title(f"goes on until {table['time_s'].iloc[-1]:.0f} s", loc="right",
+                             fontsize=6.5, color="#666666", pad=2)
+    # Only now: it ends the scaling of the axes that the rows share.
+    grid[0, 0].set_ylim(bottom=0)
+    grid[0, 2].set_ylim(bottom=0)
+    for axes, title in zip(grid[0], TITLES):
+        axes.annotate(title, (0.5, 1), xytext=(0, 12), xycoords="axes fraction",
+                      textcoords="offset points", ha="center")
+    for axes in grid[-1]:
+        axes.set_xlim(0, until)
+        axes.set_xlabel("time (s)")
+    style.legend_above(figure, grid.flat)
+    return figure
+
+
+if __name__ == "__main__":
+    style.main(__doc__, "load_over_time", draw)

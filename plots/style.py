@@ -1,0 +1,194 @@
+"""The shared look of all figures, and how they read run directories."""
+import argparse
+import dataclasses
+import itertools
+import json
+import pathlib
+import re
+import sys
+
+import matplotlib
+
+matplotlib.use("agg")
+import matplotlib.pyplot as plt  # noqa: E402 (the backend comes first)
+import pandas as pd  # noqa: E402
+
+# Okabe and Ito's colours, which colour-blind readers can tell apart.
+POLICY_COLOURS = {
+    "static": "#666666",
+    "orca": "#E69F00",
+    "vllm_v0": "#56B4E9",
+    "vllm_v1": "#0072B2",
+    "sarathi": "#D55E00",
+    "splitfuse": "#009E73",
+}
+OTHER_COLOUR = "#CC79A7"
+POLICY_NAMES = {
+    "static": "static",
+    "orca": "Orca",
+    "vllm_v0": "vLLM V0",
+    "vllm_v1": "vLLM V1",
+    "sarathi": "Sarathi",
+    "splitfuse": "SplitFuse",
+}
+PREFILL_COLOUR = "#0072B2"
+DECODE_COLOUR = "#E69F00"
+MARKERS = dict(zip(POLICY_COLOURS, "sv^oDP"))
+LINES = ["-", "--", ":", "-."]
+
+COLUMN_WIDTH = 3.35  # inches; one column of a two-column paper
+TEXT_WIDTH = 7.0
+
+FORMATS = {"png", "pdf", "svg"}
+
+
+class PlotError(Exception):
+    """Bad input; its text is the line that the user sees."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    path: pathlib.Path
+    policy: str
+    summary: dict
+    label: str
+    colour: str
+    line: str
+
+    def number(self, name):
+        """A value of summary.json; None where it is undefined or absent."""
+        return self.summary.get(name)
+
+    def table(self, file, columns):
+        """The columns of a CSV file of the run."""
+        path = self.path / file
+        try:
+            table = pd.read_csv(path)
+        except FileNotFoundError:
+            raise PlotError(f"{path}: is not there; the run needs outputs {{ "
+                            f"{file.replace('.', '_')}: true }}") from None
+        except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError) as error:
+            raise PlotError(f"{path}: is no CSV file: {str(error).splitlines()[0]}") from None
+        missing = [name for name in columns if name not in table.columns]
+        if missing:
+            raise PlotError(f"{path}: has no column {', '.join(missing)}")
+        return table[columns]
+
+
+def read_summary(path):
+    file = path / "summary.json"
+    if not file.is_file():
+        raise PlotError(f"{path}: is no run directory: it has no summary.json")
+    try:
+        summary = json.loads(file.read_text())
+    except ValueError as error:
+        raise PlotError(f"{file}: is no JSON: {error}") from None
+    if not isinstance(summary, dict):
+        raise PlotError(f"{file}: is not a JSON object")
+    return summary
+
+
+def read_policy(path):
+    file = path / "config.resolved.textproto"
+    if not file.is_file():
+        raise PlotError(f"{path}: is no run directory: it has no config.resolved.textproto")
+    found = re.search(r"^policy \{\s*(\w+) \{", file.read_text(), re.MULTILINE)
+    if not found:
+        raise PlotError(f"{file}: names no policy")
+    return found.group(1)
+
+
+def read_runs(paths):
+    """The runs in the order of the paths, those of one policy told apart by their line."""
+    found = [(path, read_policy(path), read_summary(path)) for path in paths]
+    policies = [policy for _, policy, _ in found]
+    lines = {policy: itertools.cycle(LINES) for policy in policies}
+    runs = []
+    for path, policy, summary in found:
+        alone = policies.count(policy) == 1
+        label = POLICY_NAMES.get(policy, policy) if alone else path.resolve().name
+        runs.append(Run(path, policy, summary, label, POLICY_COLOURS.get(policy, OTHER_COLOUR),
+                        next(lines[policy])))
+    return runs
+
+
+def use_style():
+    plt.rcParams.update({
+        "font.size": 8,
+        "axes.titlesize": 8,
+        "axes.labelsize": 8,
+        "xtick.labelsize": 7,
+        "ytick.labelsize": 7,
+        "legend.fontsize": 7.5,
+        "legend.frameon": False,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.linewidth": 0.6,
+        "axes.grid": True,
+        "axes.axisbelow": True,
+        "grid.color": "#E4E4E4",
+        "grid.linewidth": 0.5,
+        "lines.linewidth": 1.3,
+        "figure.dpi": 200,
+        "figure.constrained_layout.use": True,
+        "pdf.fonttype": 42,
+        "svg.hashsalt": "twinserve",
+    })
+
+
+def seconds_text(value, _position=None):
+    """A time on a logarithmic axis: 20 ms, 3 s, 1000 s."""
+    return f"{1000 * value:g} ms" if value < 0.999 else f"{value:g} s"
+
+
+def count_text(value, _position=None):
+    """A number on an axis: 500, 20k, 3M."""
+    for unit, sign in ((1e6, "M"), (1e3, "k")):
+        if abs(value) >= unit:
+            return f"{value / unit:g}{sign}"
+    return f"{value:g}"
+
+
+def say_empty(axes, what):
+    axes.text(0.5, 0.5, what, transform=axes.transAxes, ha="center", va="center", color="#666666")
+
+
+def legend_above(figure, axes_list):
+    """One legend of all labelled lines, over the panels."""
+    handles = {}
+    for axes in axes_list:
+        for handle, label in zip(*axes.get_legend_handles_labels()):
+            handles.setdefault(label, handle)
+    if handles:
+        figure.legend(handles.values(), handles.keys(), loc="outside upper center",
+                      ncols=min(len(handles), max(2, int(figure.get_figwidth() / 1.1))))
+
+
+def parse_formats(text):
+    formats = text.split(",")
+    unknown = [name for name in formats if name not in FORMATS]
+    if unknown:
+        raise argparse.ArgumentTypeError(
+            f"unknown format '{unknown[0]}'; allowed: {', '.join(sorted(FORMATS))}")
+    return formats
+
+
+def main(description, stem, draw):
+    """The command line of a figure: draw(runs) makes it, files named `stem` are written."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("runs", nargs="+", metavar="RUN_DIR", type=pathlib.Path)
+    parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("."), metavar="DIR")
+    parser.add_argument("--format", type=parse_formats, default=["png"], metavar="png,pdf,svg")
+    arguments = parser.parse_args()
+    try:
+        use_style()
+        figure = draw(read_runs(arguments.runs))
+        arguments.out.mkdir(parents=True, exist_ok=True)
+        for name in arguments.format:
+            file = arguments.out / f"{stem}.{name}"
+            # Without a date, equal runs give equal files.
+            metadata = {"CreationDate": None} if name == "pdf" else None
+            figure.savefig(file, metadata=metadata)
+            print(file)
+    except (PlotError, OSError) as error:
+        sys.exit(f"{stem}: {error}")
