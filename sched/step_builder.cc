@@ -105,6 +105,8 @@ void StepBuilder::Unschedule(RequestId id) {
     --s.pending;
     s.decodes = found->phase == Phase::kDecode;
   }
+  // What was published as about to be computed will not be.
+  pool_.Unpublish(s.blocks, s.computed / pool_.block_size());
   plan_.work.erase(found);
 }
 

@@ -137,6 +137,14 @@ void KvPool::Publish(BlockTable& table, std::span<const BlockKey> keys, std::int
   table.published_blocks = std::max(table.published_blocks, blocks);
 }
 
+void KvPool::Unpublish(BlockTable& table, std::int32_t blocks) {
+  for (; table.published_blocks > blocks; --table.published_blocks) {
+    const BlockId id = table.device[static_cast<std::size_t>(table.published_blocks - 1)];
+    CHECK(At(id).references == 1);
+    ForgetKey(static_cast<std::int32_t>(Index(id)));
+  }
+}
+
 bool KvPool::Audit(std::span<const BlockTable* const> tables) const {
   std::vector<std::int32_t> references(blocks_.size());
   std::int64_t host = host_free();

@@ -83,6 +83,9 @@ class KvPool {
   // Names the content of the table's first `blocks` blocks, as far as not done yet. Several blocks
   // may carry one key; Lookup finds the one published first.
   void Publish(BlockTable& table, std::span<const BlockKey> keys, std::int32_t blocks);
+  // Takes back the names of all but the table's first `blocks` blocks.
+  // REQUIRES: nobody else has attached them.
+  void Unpublish(BlockTable& table, std::int32_t blocks);
 
   // Recounts everything from the tables of all live sequences; false if any invariant of this
   // class is broken. Cost: all blocks. For tests and audits.

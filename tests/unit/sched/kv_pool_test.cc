@@ -211,6 +211,20 @@ TEST(KvPoolTest, OfSeveralBlocksWithOneKeyTheFirstPublishedIsFound) {
   EXPECT_EQ(Ids(c.device), (List{1}));
 }
 
+TEST(KvPoolTest, TakesNamesBack) {
+  KvPool pool({.block_size = 4, .blocks = 3});
+  BlockTable a;
+  const std::vector<BlockKey> keys = Keys({1, 2, 3});
+  ASSERT_TRUE(pool.Grow(a, 12));
+  pool.Publish(a, keys, 3);
+  pool.Unpublish(a, 1);
+  EXPECT_EQ(pool.Lookup(keys, 3).blocks, 1);
+  pool.Publish(a, keys, 2);
+  EXPECT_EQ(pool.Lookup(keys, 3).blocks, 2);
+  pool.Unpublish(a, 2);
+  EXPECT_EQ(pool.Lookup(keys, 3).blocks, 2);
+}
+
 // Worked example 4d of the policy notes (blocks numbered from 0 here): the free queue, step by
 // step.
 TEST(KvPoolTest, FreeQueueOfTheWorkedPrefixExample) {

@@ -85,6 +85,23 @@ TEST(VllmV1PolicyTest, PrefixCachingSharesBlocksAndReusesTheOldestFreeOnes) {
             "it6: D:D1 | free=2 D=[7,8,4,3,2,6] | fin=[D] | freeA=8\n");
 }
 
+// By hand. In it3 A takes blocks 7 and 8 and names their content, then B's third block is taken
+// from A. Block 7 (tokens 16 to 19 of A) was never computed: in it4 A may hit its first 4 blocks
+// only.
+TEST(VllmV1PolicyTest, AWithdrawnItemLeavesNoNameOfWhatWasNotComputed) {
+  VllmV1Config config = SmallConfig(32);
+  config.policy = QueueOrder::kPriority;
+  config.enable_prefix_caching = true;
+  config.long_prefill_token_threshold = 8;
+  EXPECT_EQ(Decided(config, {.blocks = 8, .shows_blocks = true},
+                    {{1, 32, 1, 5, Content(0, 32, 1)}, {2, 8, 2, 0, Content(0, 8, 2)}}),
+            "it1: A:P8 | free=6 A=[1,2]\n"
+            "it2: A:P8 B:P8 | free=2 A=[1,2,3,4] B=[5,6]\n"
+            "it3: B:D1 | pre=[A] | free=5 B=[5,6,8] | fin=[B] | freeA=8\n"
+            "it4: A:P8 | free=2 A=[1,2,3,4,7,8]\n"
+            "it5: A:P8 | free=0 A=[1,2,3,4,7,8,6,5] | fin=[A] | freeA=8\n");
+}
+
 // 4e and 4f: free blocks by hand, ceil(computed / 4) of every request.
 TEST(VllmV1PolicyTest, TheThresholdCutsLongPrefills) {
   VllmV1Config config = SmallConfig(8);
