@@ -1,7 +1,7 @@
 // Every policy against thousands of worlds that draw everything that may go wrong.
 //
-// More seeds: --seeds=N (a million takes about an hour per mode), one seed: --first_seed=S
-// --seeds=1, also as TWIN_HOSTILE_SEEDS and TWIN_HOSTILE_FIRST_SEED.
+// More seeds: --seeds=N (a million takes about a minute per mode when optimised); one seed:
+// --first_seed=S --seeds=1. Also as TWIN_HOSTILE_SEEDS and TWIN_HOSTILE_FIRST_SEED.
 #include "tests/support/hostile_world.h"
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@
 namespace twin::testing {
 namespace {
 
-std::uint64_t seeds = 150;
+std::uint64_t seeds = 1000;
 std::uint64_t first_seed = 1;
 
 // What is running, for the last words of a failed CHECK.
@@ -239,12 +239,13 @@ TEST(MetamorphicTest, UnlimitedVllmV1DecidesLikeUnlimitedOrca) {
     options.seed = seed;
     options.blocks = 4000;
     options.oversized = false;
+    options.context_tokens = 400;  // so that all requests fit at once
     VllmV1Config v1;
     v1.max_num_batched_tokens = v1.max_model_len = 1'000'000;
     v1.max_num_seqs = 1000;
     OrcaConfig orca;
     orca.max_bs = 1000;
-    EXPECT_EQ(WorkOf(v1, options), WorkOf(orca, options)) << "seed " << seed;
+    EXPECT_TRUE(WorkOf(v1, options) == WorkOf(orca, options)) << "seed " << seed;
   }
 }
 
