@@ -51,6 +51,12 @@ class IdWindow {
     return slots_[Index(id) & mask_].id == Index(id);
   }
 
+  // nullptr if the id is not alive.
+  [[nodiscard]] T* Find(RequestId id) {
+    Slot& slot = slots_[Index(id) & mask_];
+    return slot.id == Index(id) ? &slot.value : nullptr;
+  }
+
   // REQUIRES: contains(id).
   T& operator[](RequestId id) {
     Slot& slot = slots_[Index(id) & mask_];

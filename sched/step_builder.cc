@@ -9,7 +9,7 @@ namespace twin {
 namespace {
 
 // What a work item adds to the plan's totals; `sign` -1 takes it back.
-void Add(StepTotals& totals, const WorkItem& item, std::int64_t sign) {
+inline void Add(StepTotals& totals, const WorkItem& item, std::int64_t sign) {
   const std::int64_t end = item.start + item.tokens;
   if (item.phase == Phase::kDecode && item.tokens == 1) {
     totals.decode_items += sign;
@@ -58,38 +58,66 @@ bool StepBuilder::Reserve(RequestId id, std::int32_t blocks) {
   return pool_.Reserve(sequences_[id].blocks, blocks);
 }
 
-void StepBuilder::Schedule(RequestId id, std::int32_t tokens, std::int32_t padded_tokens) {
-  Sequence& s = sequences_[id];
-  CHECK(s.state == SequenceState::kRunning);
-  const std::int32_t end = s.computed + tokens;
+void StepBuilder::Schedule(const Sequence& sequence, std::int32_t tokens,
+                           std::int32_t padded_tokens) {
+  Sequence& s = Mutable(sequence);
+  const std::int32_t start = s.computed;
+  const std::int32_t end = start + tokens;
   const std::int32_t target = s.known + s.pending;
-  if (tokens < 1 || end > target) [[unlikely]] {
-    ThrowInvariant(2, plan_.id, id, "an item computes no token, or more than are known");
-  }
-  if (end > s.blocks.held() * pool_.block_size()) [[unlikely]] {
-    ThrowInvariant(4, plan_.id, id, "its blocks do not cover the tokens to compute");
-  }
-  if (s.last_step == plan_.id) [[unlikely]] {
-    ThrowInvariant(5, plan_.id, id, "it appears twice in one step");
-  }
-  if (s.in_flight > 0 && !traits_.overlaps_own_steps) [[unlikely]] {
-    ThrowInvariant(5, plan_.id, id, "it is still in flight in another step");
-  }
-  WorkItem& item = plan_.work.emplace_back();
-  item.request = id;
-  item.start = s.computed;
-  item.tokens = tokens;
-  item.padded_tokens = padded_tokens;
-  item.phase = s.decodes ? Phase::kDecode : Phase::kPrefill;
-  item.emits = end == target;
+  // One branch for all that can be wrong with an item: this runs for every token of every request.
+  const bool refused = (s.state != SequenceState::kRunning) | (tokens < 1) | (end > target) |
+                       (end > s.blocks.capacity_tokens) | (s.last_step == plan_.id) |
+                       ((s.in_flight > 0) & !traits_.overlaps_own_steps);
+  if (refused) [[unlikely]]
+    RefuseItem(s, tokens);
+  const bool emits = end == target;
+  const WorkItem item{
+      s.id, start, tokens, padded_tokens, s.decodes ? Phase::kDecode : Phase::kPrefill, emits};
+  plan_.work.push_back(item);
   Add(plan_.totals, item, 1);
   s.computed = end;
   s.last_step = plan_.id;
   ++s.in_flight;
-  if (item.emits) {
+  s.pending += emits ? 1 : 0;
+  s.decodes |= emits;
+}
+
+std::size_t StepBuilder::ScheduleDecodes(std::span<const RequestId> ids) {
+  const StepId step = plan_.id;
+  std::int64_t context_tokens = 0;
+  std::size_t count = 0;
+  for (; count < ids.size(); ++count) {
+    Sequence& s = sequences_[ids[count]];
+    const std::int32_t end = s.computed + 1;
+    const bool plain = s.decodes & (s.state == SequenceState::kRunning) & (s.in_flight == 0) &
+                       (s.last_step != step) & (end == s.known + s.pending) &
+                       (end <= s.blocks.capacity_tokens);
+    if (!plain) break;
+    plan_.work.push_back({s.id, s.computed, 1, 0, Phase::kDecode, true});
+    context_tokens += end;
+    s.computed = end;
+    s.last_step = step;
+    s.in_flight = 1;
     ++s.pending;
-    s.decodes = true;
   }
+  const auto items = static_cast<std::int64_t>(count);
+  plan_.totals.decode_items += items;
+  plan_.totals.emitting_items += items;
+  plan_.totals.decode_context_tokens += context_tokens;
+  return count;
+}
+
+void StepBuilder::RefuseItem(const Sequence& s, std::int32_t tokens) const {
+  CHECK(s.state == SequenceState::kRunning);
+  const std::int32_t end = s.computed + tokens;
+  if (tokens < 1 || end > s.known + s.pending) {
+    ThrowInvariant(2, plan_.id, s.id, "an item computes no token, or more than are known");
+  }
+  if (end > s.blocks.capacity_tokens) {
+    ThrowInvariant(4, plan_.id, s.id, "its blocks do not cover the tokens to compute");
+  }
+  if (s.last_step == plan_.id) ThrowInvariant(5, plan_.id, s.id, "it appears twice in one step");
+  ThrowInvariant(5, plan_.id, s.id, "it is still in flight in another step");
 }
 
 void StepBuilder::Unschedule(RequestId id) {

@@ -1,7 +1,9 @@
 // A policy's hands: every change that it makes while it decides one step.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "core/time.h"
 #include "sched/cache/kv_pool.h"
@@ -21,6 +23,7 @@ struct Census {
 
 // Applies each call to the sequences and the KV pool at once, writes it into the plan, and checks
 // the invariants that concern it (throws InvariantViolation).
+// Calls that take a sequence spare the look-up; it must be one that sequence() showed.
 // Borrows everything for the duration of one Policy::Plan call.
 class StepBuilder {
  public:
@@ -43,10 +46,11 @@ class StepBuilder {
 
   // Makes the sequence's blocks cover `tokens` tokens; false, and nothing changed, if they do not
   // fit. Taking less than it holds is no change.
+  [[nodiscard]] bool Grow(const Sequence& sequence, std::int32_t tokens) {
+    return tokens <= sequence.blocks.capacity_tokens || GrowSlowly(Mutable(sequence), tokens);
+  }
   [[nodiscard]] bool Grow(RequestId id, std::int32_t tokens) {
-    Sequence& s = sequences_[id];
-    if (tokens <= s.blocks.held() * pool_.block_size()) return true;
-    return GrowSlowly(s, tokens);
+    return Grow(sequences_[id], tokens);
   }
 
   // Promises the sequence `blocks` further blocks; false if they are not free.
@@ -55,7 +59,15 @@ class StepBuilder {
   // Puts the next `tokens` tokens of the sequence into the step. `padded_tokens` is the row length
   // that a padded batch charges, 0 for a ragged one.
   // REQUIRES: the sequence is running and its blocks cover the tokens.
-  void Schedule(RequestId id, std::int32_t tokens, std::int32_t padded_tokens = 0);
+  void Schedule(const Sequence& sequence, std::int32_t tokens, std::int32_t padded_tokens = 0);
+  void Schedule(RequestId id, std::int32_t tokens, std::int32_t padded_tokens = 0) {
+    Schedule(sequences_[id], tokens, padded_tokens);
+  }
+
+  // Schedules one token each for the longest run of leading `ids` that are plain decodes: not in
+  // flight, one known token left to compute, with room for it in the blocks they hold. Returns the
+  // length of the run. The same as Schedule(id, 1) for each, in a fraction of the time.
+  std::size_t ScheduleDecodes(std::span<const RequestId> ids);
 
   // Takes back a Schedule of this step. REQUIRES: the sequence is in the step's work.
   void Unschedule(RequestId id);
@@ -85,7 +97,10 @@ class StepBuilder {
   void PublishPrefix(RequestId id, std::int32_t tokens);
 
  private:
+  // What policies hold are read-only views of this builder's own table.
+  static Sequence& Mutable(const Sequence& s) { return const_cast<Sequence&>(s); }
   [[nodiscard]] bool GrowSlowly(Sequence& s, std::int32_t tokens);
+  [[noreturn]] void RefuseItem(const Sequence& s, std::int32_t tokens) const;
   void LogRelease(RequestId id);
 
   TimePoint now_;

@@ -103,8 +103,9 @@ void SimWorld::Return(const RunningStep& step) {
 
 void SimWorld::Emit(RequestId id) {
   // The item was issued before the request was known to have ended: its token is nobody's.
-  if (!truths_.contains(id)) return;
-  Truth& truth = truths_[id];
+  Truth* const found = truths_.Find(id);
+  if (found == nullptr) return;
+  Truth& truth = *found;
   ++truth.known;
   if (options_.named_block_size > 0 && truth.known % options_.named_block_size == 0) {
     filled_.push_back(

@@ -27,6 +27,7 @@ bool KvPool::Grow(BlockTable& table, std::int32_t tokens) {
   table.reserved_blocks -= own;
   reserved_ -= own;
   for (std::int32_t i = 0; i < missing; ++i) table.device.push_back(TakeFront());
+  table.capacity_tokens += missing * config_.block_size;
   return true;
 }
 
@@ -62,6 +63,7 @@ void KvPool::Release(BlockTable& table) {
     head_ = front;
   }
   table.device.clear();
+  table.capacity_tokens = 0;
   for (auto block = table.host.rbegin(); block != table.host.rend(); ++block) {
     host_free_.push_back(*block);
   }
@@ -91,6 +93,7 @@ bool KvPool::SwapIn(BlockTable& table) {
   const auto blocks = static_cast<std::int32_t>(table.host.size());
   if (blocks > free()) return false;
   for (std::int32_t i = 0; i < blocks; ++i) table.device.push_back(TakeFront());
+  table.capacity_tokens = blocks * config_.block_size;
   for (auto block = table.host.rbegin(); block != table.host.rend(); ++block) {
     host_free_.push_back(*block);
   }
@@ -119,6 +122,7 @@ void KvPool::Attach(BlockTable& table, std::span<const BlockKey> keys, std::int3
     if (b.references++ == 0) Unlink(static_cast<std::int32_t>(Index(id)));
     table.device.push_back(id);
   }
+  table.capacity_tokens = blocks * config_.block_size;
   table.published_blocks = blocks;
   CHECK(reserved_ <= queued_);
 }

@@ -32,9 +32,9 @@ void OrcaPolicy::Plan(StepBuilder& step) {
   }
   if (config_.prefills_first) {
     for (std::size_t i = decodes; i < selected_.size(); ++i) Schedule(step, selected_[i]);
-    for (std::size_t i = 0; i < decodes; ++i) Schedule(step, selected_[i]);
+    ScheduleAll(step, {selected_.data(), decodes});
   } else {
-    for (const RequestId id : selected_) Schedule(step, id);
+    ScheduleAll(step, selected_);
   }
 }
 
@@ -60,10 +60,19 @@ bool OrcaPolicy::SelectHead(StepBuilder& step) {
   return true;
 }
 
+void OrcaPolicy::ScheduleAll(StepBuilder& step, std::span<const RequestId> ids) {
+  while (!ids.empty()) {
+    ids = ids.subspan(step.ScheduleDecodes(ids));
+    if (ids.empty()) break;
+    Schedule(step, ids.front());
+    ids = ids.subspan(1);
+  }
+}
+
 void OrcaPolicy::Schedule(StepBuilder& step, RequestId id) {
   const Sequence& s = step.sequence(id);
-  CHECK(step.Grow(id, s.known));
-  step.Schedule(id, s.known - s.computed);
+  CHECK(step.Grow(s, s.known));
+  step.Schedule(s, s.known - s.computed);
 }
 
 }  // namespace twin

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "core/ring_queue.h"
@@ -36,6 +37,7 @@ class OrcaPolicy final : public Policy {
  private:
   // False if the selection ends at this head.
   bool SelectHead(StepBuilder& step);
+  void ScheduleAll(StepBuilder& step, std::span<const RequestId> ids);
   void Schedule(StepBuilder& step, RequestId id);
 
   OrcaConfig config_;

@@ -62,11 +62,14 @@ void SarathiPolicy::Plan(StepBuilder& step) {
     tokens_ += chunk;
   }
   WaitingPass(step);
-  for (const RequestId id : decodes_) step.Schedule(id, 1);
+  const std::size_t decodes = step.ScheduleDecodes(decodes_);
+  CHECK(decodes == decodes_.size());
 }
 
 void SarathiPolicy::RunningPass(StepBuilder& step) {
-  std::sort(running_.begin(), running_.end());
+  if (!std::is_sorted(running_.begin(), running_.end())) {
+    std::sort(running_.begin(), running_.end());
+  }
   visiting_.swap(running_);
   running_.clear();
   for (std::size_t i = 0; i < visiting_.size(); ++i) {
@@ -77,7 +80,7 @@ void SarathiPolicy::RunningPass(StepBuilder& step) {
     } else if (!s.decodes) {
       prefills_.push_back(id);
     } else if (MakeRoom(step, id, i + 1)) {
-      CHECK(step.Grow(id, s.known));
+      CHECK(step.Grow(s, s.known));
       decodes_.push_back(id);
       ++tokens_;
     }

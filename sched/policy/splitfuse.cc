@@ -27,8 +27,10 @@ void SplitFusePolicy::Remove(const Sequence& sequence) {
 void SplitFusePolicy::StepReturned(const StepPlan& plan) {
   starvation_.TokensEmitted(plan.totals.emitting_items);
   for (const WorkItem& item : plan.work) {
-    const bool ended = std::find(flushes_.begin(), flushes_.end(), item.request) != flushes_.end();
-    if (item.emits && !ended) continuing_.push_back(item.request);
+    if (!item.emits) continue;
+    const bool ended = !flushes_.empty() &&
+                       std::find(flushes_.begin(), flushes_.end(), item.request) != flushes_.end();
+    if (!ended) continuing_.push_back(item.request);
   }
 }
 
@@ -50,20 +52,22 @@ void SplitFusePolicy::Plan(StepBuilder& step) {
   flushes_.clear();
 }
 
+// Leaves in unserved_ what it does not schedule, in the order of the buffer.
 void SplitFusePolicy::DecodePass(StepBuilder& step) {
+  unserved_.clear();
   std::int32_t examined = 0;
   const std::int32_t limit =
       std::min(config_.max_ragged_sequence_count, config_.max_ragged_batch_size);
   for (const RequestId id : buffer_) {
     const Sequence& s = step.sequence(id);
-    if (!s.decodes) continue;
-    if (examined++ >= limit) break;
-    if (s.computed % step.pool().block_size() == 0) {
-      if (promised_blocks_ == free_blocks_) continue;
-      ++promised_blocks_;
+    const bool full = s.computed == s.blocks.capacity_tokens;
+    if (!s.decodes || examined++ >= limit || (full && promised_blocks_ == free_blocks_)) {
+      unserved_.push_back(id);
+      continue;
     }
-    CHECK(step.Grow(id, s.known));
-    step.Schedule(id, 1);
+    promised_blocks_ += full ? 1 : 0;
+    CHECK(step.Grow(s, s.known));
+    step.Schedule(s, 1);
     ++tokens_;
     ++sequences_;
   }
@@ -72,9 +76,8 @@ void SplitFusePolicy::DecodePass(StepBuilder& step) {
 void SplitFusePolicy::PromptPass(StepBuilder& step) {
   const KvPool& pool = step.pool();
   bool stopped = free_blocks_ == 0;
-  for (const RequestId id : buffer_) {
+  for (const RequestId id : unserved_) {
     const Sequence& s = step.sequence(id);
-    if (s.last_step == step.plan().id) continue;
     const std::int32_t remaining = s.known - s.computed;
     if (!s.decodes && s.blocks.held() == 0 &&
         (pool.BlocksFor(s.known) > pool.usable() || s.prompt_tokens > config_.max_length)) {

@@ -47,6 +47,7 @@ class SplitFusePolicy final : public Policy {
   std::vector<RequestId> flushes_;     // finished, still holding blocks
   StarvationWatch starvation_;
   // Of the present call.
+  std::vector<RequestId> unserved_;   // by the decode pass
   std::vector<RequestId> kept_;       // the next buffer
   std::int32_t free_blocks_ = 0;      // when the call began
   std::int32_t promised_blocks_ = 0;  // taken from them so far

@@ -40,9 +40,12 @@ void StaticPolicy::Plan(StepBuilder& step) {
     }
     return;
   }
-  for (const RequestId id : live_) {
-    CHECK(step.Grow(id, step.sequence(id).known));
-    step.Schedule(id, 1);
+  for (std::size_t i = 0; i < live_.size(); ++i) {
+    i += step.ScheduleDecodes({&live_[i], live_.size() - i});
+    if (i == live_.size()) break;
+    const Sequence& s = step.sequence(live_[i]);
+    CHECK(step.Grow(s, s.known));
+    step.Schedule(s, 1);
   }
   for (const RequestId id : done_) step.PadRow(id, 1);
 }

@@ -47,7 +47,7 @@ void VllmV0Policy::Enqueue(const Sequence& sequence) {
 }
 
 void VllmV0Policy::Remove(const Sequence& sequence) {
-  if (running_.Erase(sequence.id) || swapped_.Erase(sequence.id)) return;
+  if (std::erase(running_, sequence.id) > 0 || swapped_.Erase(sequence.id)) return;
   waiting_.Erase(sequence.id);
 }
 
@@ -84,10 +84,9 @@ void VllmV0Policy::PlanDefault(StepBuilder& step) {
   if (config_.policy == QueueOrder::kPriority) ForcePreemptions(step);
   RunningPass(step);
   if (preempted_.empty() && swapped_out_.empty()) SwappedPass(step);
-  for (const Grants* grants : {&decodes_, &resumed_decodes_}) {
-    Issue(step, *grants);
-    Run(*grants);
-  }
+  Issue(step, resumed_decodes_);
+  Run(decodes_);
+  Run(resumed_decodes_);
 }
 
 void VllmV0Policy::PlanChunked(StepBuilder& step) {
@@ -108,8 +107,7 @@ void VllmV0Policy::PlanChunked(StepBuilder& step) {
 // Takes memory from the least important running requests for the sake of the waiting head, which is
 // admitted in a later call.
 void VllmV0Policy::ForcePreemptions(StepBuilder& step) {
-  by_priority_.clear();
-  while (!running_.empty()) by_priority_.push_back(running_.PopFront());
+  by_priority_.swap(running_);
   const auto before = [&](RequestId a, RequestId b) {
     return Before(step.sequence(a), step.sequence(b));
   };
@@ -128,37 +126,58 @@ void VllmV0Policy::ForcePreemptions(StepBuilder& step) {
     }
   }
   waiting_.SortByPriority();
-  for (const RequestId id : by_priority_) running_.PushBack(id);
+  running_.swap(by_priority_);
+  by_priority_.clear();
 }
 
 void VllmV0Policy::RunningPass(StepBuilder& step) {
-  while (!running_.empty()) {
-    const Sequence& s = step.sequence(running_.front());
+  visiting_.swap(running_);
+  running_.clear();
+  for (next_ = 0; next_ < visiting_.size();) {
+    if (GrantPlainDecodes(step)) continue;
+    const RequestId id = visiting_[next_];
+    const Sequence& s = step.sequence(id);
     const std::int32_t left = config_.max_num_batched_tokens - tokens_;
     const std::int32_t tokens =
         config_.enable_chunked_prefill ? std::min(s.known - s.computed, left) : 1;
     if (tokens <= 0) break;
-    const RequestId id = running_.PopFront();
+    ++next_;
     if (!MakeRoom(step, id)) continue;
-    CHECK(step.Grow(id, s.known));
+    CHECK(step.Grow(s, s.known));
     (s.decodes ? decodes_ : prefills_).push_back({id, tokens});
     tokens_ += tokens;
-    if (config_.enable_chunked_prefill) ++sequences_;
+    if (config_.enable_chunked_prefill) {
+      ++sequences_;
+    } else {
+      step.Schedule(s, tokens);
+    }
   }
+  running_.assign(visiting_.begin() + static_cast<std::ptrdiff_t>(next_), visiting_.end());
+}
+
+// Without chunks, decodes enter the step as they are granted; those that need no block go together.
+bool VllmV0Policy::GrantPlainDecodes(StepBuilder& step) {
+  if (config_.enable_chunked_prefill || step.pool().free() == 0) return false;
+  const std::size_t count = step.ScheduleDecodes({&visiting_[next_], visiting_.size() - next_});
+  for (std::size_t i = 0; i < count; ++i) decodes_.push_back({visiting_[next_++], 1});
+  tokens_ += static_cast<std::int32_t>(count);
+  return count > 0;
 }
 
 // False if `id` itself had to go.
 bool VllmV0Policy::MakeRoom(StepBuilder& step, RequestId id) {
   const std::int32_t touched = TouchedBlocks(step.sequence(id), step.pool().block_size());
   while (touched > step.pool().free()) {
-    if (running_.empty()) {
+    if (visiting_.size() == next_) {
       // A lone prefill has all the blocks that it needs, and yet vLLM V0 wants one more to be free:
       // it takes its memory away, admits it again, and so on for ever.
       if (!step.sequence(id).decodes && starvation_.DeniesAgain()) return true;
       Preempt(step, id);
       return false;
     }
-    Preempt(step, running_.PopBack());
+    const RequestId victim = visiting_.back();
+    visiting_.pop_back();
+    Preempt(step, victim);
   }
   return true;
 }
@@ -243,7 +262,7 @@ void VllmV0Policy::Issue(StepBuilder& step, const Grants& grants) const {
 }
 
 void VllmV0Policy::Run(const Grants& grants) {
-  for (const Grant& grant : grants) running_.PushBack(grant.id);
+  for (const Grant& grant : grants) running_.push_back(grant.id);
 }
 
 }  // namespace twin

@@ -50,6 +50,7 @@ class VllmV0Policy final : public Policy {
   void PlanChunked(StepBuilder& step);
   void ForcePreemptions(StepBuilder& step);
   void RunningPass(StepBuilder& step);
+  bool GrantPlainDecodes(StepBuilder& step);
   bool MakeRoom(StepBuilder& step, RequestId id);
   void Preempt(StepBuilder& step, RequestId id);
   void SwappedPass(StepBuilder& step);
@@ -65,7 +66,7 @@ class VllmV0Policy final : public Policy {
   std::int32_t watermark_blocks_;
   std::int32_t prompt_limit_;
   WaitingQueue waiting_;
-  RingQueue<RequestId> running_;
+  std::vector<RequestId> running_;
   RingQueue<RequestId> swapped_;
   StarvationWatch starvation_;
   // Of the present call: what the budget has paid for, and who was granted what.
@@ -79,6 +80,8 @@ class VllmV0Policy final : public Policy {
   std::vector<RequestId> preempted_;  // latest first
   std::vector<RequestId> swapped_out_;
   std::vector<RequestId> by_priority_;
+  std::vector<RequestId> visiting_;  // the running ones; those before next_ have been visited
+  std::size_t next_ = 0;
 };
 
 }  // namespace twin

@@ -110,13 +110,21 @@ std::int32_t VllmV1Policy::TokensWanted(const Sequence& s, const Call& call) con
 }
 
 void VllmV1Policy::Issue(StepBuilder& step, Call& call, const Sequence& s, std::int32_t tokens) {
-  step.Schedule(s.id, tokens);
+  step.Schedule(s, tokens);
   call.budget -= tokens;
   if (config_.enable_prefix_caching) step.PublishPrefix(s.id, std::min(s.computed, s.known));
 }
 
 void VllmV1Policy::RunningPass(StepBuilder& step, Call& call) {
   for (std::size_t i = 0; i < running_.size() && call.budget > 0;) {
+    if (!config_.enable_prefix_caching) {
+      const std::size_t affordable =
+          std::min(running_.size() - i, static_cast<std::size_t>(call.budget));
+      const std::size_t decodes = step.ScheduleDecodes({&running_[i], affordable});
+      call.budget -= static_cast<std::int32_t>(decodes);
+      i += decodes;
+      if (decodes > 0) continue;
+    }
     const RequestId id = running_[i];
     const Sequence& s = step.sequence(id);
     const bool certain_to_end =
@@ -128,7 +136,7 @@ void VllmV1Policy::RunningPass(StepBuilder& step, Call& call) {
       ++i;
       continue;
     }
-    if (!step.Grow(id, s.computed + tokens) &&
+    if (!step.Grow(s, s.computed + tokens) &&
         MakeRoom(step, call, id, s.computed + tokens, i) == Room::kSelfPreempted) {
       if (rules_.self_preemption_goes_on && config_.policy == QueueOrder::kPriority) continue;
       break;
