@@ -15,6 +15,13 @@ def draw_curve(axes, run, values):
               color=run.colour, linestyle=run.line, label=run.label)
 
 
+def limits(low, high):
+    """Of the time axis; at least a whole decade, as only its ends have labels."""
+    if high > 10 * low:
+        return low / 1.3, high * 1.3
+    return 10 ** np.floor(np.log10(low)), 10 ** np.ceil(np.log10(1.01 * high))
+
+
 def draw_panel(axes, runs, tables, column, title):
     seconds = [tables[run.path][column].dropna().to_numpy() / 1000 for run in runs]
     positive = np.concatenate([values[values > 0] for values in seconds])
@@ -25,7 +32,7 @@ def draw_panel(axes, runs, tables, column, title):
         axes.set_xticks([])
         return
     axes.set_xscale("log")
-    axes.set_xlim(positive.min() / 1.3, positive.max() * 1.3)
+    axes.set_xlim(limits(positive.min(), positive.max()))
     axes.xaxis.set_major_formatter(style.seconds_text)
     axes.xaxis.set_minor_formatter("")
     always_zero = []
