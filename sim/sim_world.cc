@@ -1,6 +1,8 @@
 #include "sim/sim_world.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <span>
 
 #include "core/check.h"
 
@@ -21,7 +23,7 @@ Instant SimWorld::Advance() {
   const TimePoint arrival_time = arrival == nullptr ? kTimeNever : std::max(arrival->arrival, now_);
   if (step_time == kTimeNever && arrival_time == kTimeNever) return {};
   now_ = std::min(step_time, arrival_time);
-  if (step_time <= now_) Return(steps_.Pop());
+  if (step_time <= now_) ReturnSteps();
   TakeArrivals();
   return {now_, events_};
 }
@@ -92,13 +94,28 @@ void SimWorld::Launch(const StepPlan& plan) {
   steps_.Push(ready, {&plan, started});
 }
 
-void SimWorld::Return(const RunningStep& step) {
+void SimWorld::ReturnSteps() {
   outcomes_.clear();
   filled_.clear();
-  for (const WorkItem& item : step.plan->work) {
-    if (item.emits) Emit(item.request);
+  returned_.clear();
+  do {
+    const RunningStep step = steps_.Pop();
+    for (const WorkItem& item : step.plan->work) {
+      if (item.emits) Emit(item.request);
+    }
+    returned_.push_back({step, outcomes_.size(), filled_.size()});
+  } while (steps_.next_time() <= now_);
+  // Spans are taken when nothing is added any more.
+  std::size_t outcome = 0;
+  std::size_t filled = 0;
+  for (const ReturnedStep& returned : returned_) {
+    events_.emplace_back(
+        StepFinished{returned.step.plan->id, returned.step.started,
+                     std::span(outcomes_).subspan(outcome, returned.outcomes_end - outcome),
+                     std::span(filled_).subspan(filled, returned.filled_end - filled)});
+    outcome = returned.outcomes_end;
+    filled = returned.filled_end;
   }
-  events_.emplace_back(StepFinished{step.plan->id, step.started, outcomes_, filled_});
 }
 
 void SimWorld::Emit(RequestId id) {

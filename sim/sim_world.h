@@ -1,6 +1,7 @@
 // The simulated world: jumps from event to event, steps take what a cost model says.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -25,7 +26,7 @@ struct SimWorldOptions {
 // Time: int64 ns. A step waits for the host (one step at a time), then passes the pipeline's stages
 // in order, each of which holds one step at a time; it ends when it leaves the last one. So bubbles
 // between steps are visible, and with several steps in flight host time hides behind the devices.
-// Equal times: results, then arrivals.
+// Equal times: all results, then arrivals, in one instant.
 // Memory: proportional to the requests in the system.
 class SimWorld final : public World {
  public:
@@ -59,10 +60,15 @@ class SimWorld final : public World {
     const StepPlan* plan = nullptr;
     TimePoint started;
   };
+  struct ReturnedStep {
+    RunningStep step;
+    std::size_t outcomes_end = 0;  // of its own in outcomes_
+    std::size_t filled_end = 0;    // likewise
+  };
 
   void TakeArrivals();
   void Announce(const TracedRequest& traced);
-  void Return(const RunningStep& step);
+  void ReturnSteps();
   void Emit(RequestId id);
 
   ArrivalSource& source_;
@@ -80,6 +86,7 @@ class SimWorld final : public World {
   std::vector<Event> events_;
   std::vector<ItemOutcome> outcomes_;
   std::vector<BlockFilled> filled_;
+  std::vector<ReturnedStep> returned_;              // in this instant
   std::vector<std::vector<BlockKey>> prompt_keys_;  // of the arrivals of this instant, reused
   std::size_t prompt_keys_used_ = 0;
 };

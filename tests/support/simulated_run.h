@@ -1,0 +1,122 @@
+// A simulated run that a test can look into: instants, launches, and how every request fared.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "core/arrival_source.h"
+#include "core/check.h"
+#include "record/recording_world.h"
+#include "record/request_tracker.h"
+#include "sched/engine.h"
+#include "sched/policy/registry.h"
+#include "sched/serve.h"
+#include "sim/sim_world.h"
+
+namespace twin::testing {
+
+// Requests written down by a test, in order of arrival, and what the world says of them.
+class ListedSource final : public ArrivalSource {
+ public:
+  explicit ListedSource(std::vector<TracedRequest> requests) : requests_(std::move(requests)) {}
+
+  const TracedRequest* Peek() override {
+    return taken_ < requests_.size() ? &requests_[taken_] : nullptr;
+  }
+  void Take() override { ++taken_; }
+  void OnDone(RequestId id, TimePoint now) override { done.emplace_back(id, now); }
+
+  std::vector<std::pair<RequestId, TimePoint>> done;
+
+ private:
+  std::vector<TracedRequest> requests_;
+  std::size_t taken_ = 0;
+};
+
+// A request whose client asks for exactly as many tokens as it gets.
+inline TracedRequest Asked(TimePoint arrival, std::int32_t prompt_tokens,
+                           std::int32_t output_tokens) {
+  TracedRequest request;
+  request.arrival = arrival;
+  request.prompt_tokens = prompt_tokens;
+  request.output_tokens = output_tokens;
+  request.max_output_tokens = output_tokens;
+  return request;
+}
+
+// Runs an engine in a SimWorld and keeps everything that happens.
+class SimulatedRun final : public World, private RunListener {
+ public:
+  struct Told {
+    TimePoint now;
+    std::string events;  // a letter an event: S(tep finished), C(ancelled), A(rrived), W(ake up)
+  };
+  struct Launched {
+    TimePoint planned;
+    StepPlan plan;
+    std::vector<sim::SimWorld::StageSpan> stages;
+    TimePoint started = kTimeNever;   // as its StepFinished says
+    TimePoint finished = kTimeNever;  // when it was told
+  };
+
+  SimulatedRun(ArrivalSource& source, const sim::StepCost& cost, const PolicyConfig& policy,
+               KvPoolConfig kv, const sim::SimWorldOptions& options = {})
+      : world_(source, cost, options) {
+    kv.release_order = ReleaseOrderOf(policy);
+    Engine engine(EngineConfig{.kv = kv, .plans_per_instant_max = 0}, MakePolicy(policy, kv));
+    RunListener* const listeners[] = {this};
+    RequestTracker tracker({kv.blocks, engine.policy().traits().delivery, {}}, listeners);
+    RunObserver* const observers[] = {&tracker};
+    RecordingWorld recorded(*this, observers);
+    Serve(engine, recorded);
+    engine.CheckDrained();
+    CHECK(tracker.live() == 0);
+  }
+
+  Instant Advance() override {
+    const Instant instant = world_.Advance();
+    if (instant.events.empty()) return instant;
+    Told& told = instants.emplace_back(Told{instant.now, ""});
+    for (const Event& event : instant.events) {
+      told.events += "SCAW"[event.index()];
+      if (const auto* arrived = std::get_if<RequestArrived>(&event)) {
+        requests.push_back(arrived->request);
+        requests.back().prefix_keys = {};
+      } else if (const auto* finished = std::get_if<StepFinished>(&event)) {
+        Launched& step = launches[static_cast<std::size_t>(Index(finished->step)) - 1];
+        step.started = finished->started;
+        step.finished = instant.now;
+      }
+    }
+    return instant;
+  }
+
+  void Launch(const StepPlan& plan) override {
+    world_.Launch(plan);
+    launches.push_back({world_.now(), plan, world_.last_stages()});
+  }
+
+  [[nodiscard]] const RequestLife& Life(std::uint32_t number) const {
+    for (const RequestLife& life : lives) {
+      if (Index(life.id) == number) return life;
+    }
+    CHECK(false);
+    return lives.front();
+  }
+
+  std::vector<Told> instants;
+  std::vector<Request> requests;   // as announced, without their keys
+  std::deque<Launched> launches;   // step k at k - 1
+  std::vector<RequestLife> lives;  // in the order of their ends
+
+ private:
+  void OnEnded(const RequestLife& life) override { lives.push_back(life); }
+
+  sim::SimWorld world_;
+};
+
+}  // namespace twin::testing
