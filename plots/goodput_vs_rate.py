@@ -42,14 +42,14 @@ def draw(runs):
                   color="#666666", fontsize=7)
     for policy, pairs in points.items():
         axes.plot(*zip(*pairs), color=style.POLICY_COLOURS.get(policy, style.OTHER_COLOUR),
-                  marker=style.MARKERS.get(policy, "x"), markersize=4,
+                  marker=style.MARKERS.get(policy, "x"), markersize=4, clip_on=False,
                   label=style.POLICY_NAMES.get(policy, policy))
     axes.set_xlim(0, top)
     axes.set_ylim(0, top)
     axes.set_aspect("equal")
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_locator(MaxNLocator(6))
-    style.legend_above(figure, [axes])
+    style.legend_above(figure, style.labelled([axes]))
     return figure
 
 

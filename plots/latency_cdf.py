@@ -53,7 +53,7 @@ def draw(runs):
     for axes, (column, title) in zip(panels, PANELS):
         draw_panel(axes, runs, tables, column, title)
     panels[0].set_ylabel("share of requests")
-    style.legend_above(figure, panels)
+    style.legend_above(figure, style.labelled(panels))
     return figure
 
 

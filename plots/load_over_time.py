@@ -1,5 +1,7 @@
 """Requests in the system, KV cache use and tokens per second over time: a row per run."""
 import matplotlib.pyplot as plt
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 
 import style
 
@@ -8,28 +10,33 @@ COLUMNS = ["time_s", "waiting", "running", "kv_used_share", "prefill_tokens_per_
 ROW_HEIGHT = 1.05
 LONG = 1.5  # a run so many times as long as the middle one is cut
 TITLES = ["requests", "KV cache in use (%)", "tokens per second"]
+FAINT = 0.4  # opacity of the areas that another quantity shares a panel with
+# The rows have their policies' colours; what they share is told in grey.
+LEGEND = {"running": Line2D([], [], color="#333333", linewidth=1),
+          "waiting": Patch(color="#333333", alpha=FAINT, linewidth=0),
+          "decode": Patch(color="#333333", linewidth=0),
+          "prefill": Patch(color="#333333", alpha=FAINT, linewidth=0)}
 
 
-def draw_requests(axes, table):
-    axes.plot(table["time_s"], table["waiting"], color="#D55E00", linewidth=0.9, label="waiting")
-    axes.plot(table["time_s"], table["running"], color="#0072B2", linewidth=0.9, label="running")
+def draw_requests(axes, table, colour):
+    axes.fill_between(table["time_s"], table["waiting"], color=colour, alpha=FAINT, linewidth=0)
+    axes.plot(table["time_s"], table["running"], color=colour, linewidth=1)
     # A queue of thousands and a batch of ten in one picture.
     axes.set_yscale("symlog", linthresh=10)
     axes.yaxis.set_major_formatter(style.count_text)
 
 
-def draw_memory(axes, table):
-    axes.fill_between(table["time_s"], 100 * table["kv_used_share"], step="post", color="#009E73",
-                      linewidth=0, alpha=0.8)
+def draw_memory(axes, table, colour):
+    axes.fill_between(table["time_s"], 100 * table["kv_used_share"], step="post", color=colour,
+                      linewidth=0)
     axes.set_ylim(0, 102)
 
 
-def draw_tokens(axes, table):
+def draw_tokens(axes, table, colour):
     prefill, decode = table["prefill_tokens_per_s"], table["decode_tokens_per_s"]
-    axes.fill_between(table["time_s"], decode, decode + prefill, step="post",
-                      color=style.PREFILL_COLOUR, linewidth=0, label="prefill")
-    axes.fill_between(table["time_s"], decode, step="post", color=style.DECODE_COLOUR, linewidth=0,
-                      label="decode")
+    axes.fill_between(table["time_s"], decode, decode + prefill, step="post", color=colour,
+                      alpha=FAINT, linewidth=0)
+    axes.fill_between(table["time_s"], decode, step="post", color=colour, linewidth=0)
     axes.yaxis.set_major_formatter(style.count_text)
 
 
@@ -54,7 +61,7 @@ def draw(runs):
                 style.say_empty(axes, "empty run")
             continue
         for axes, panel in zip(row, (draw_requests, draw_memory, draw_tokens)):
-            panel(axes, table)
+            panel(axes, table, run.colour)
         if table["time_s"].iloc[-1] > until:
             row[1].set_title(f"goes on until {table['time_s'].iloc[-1]:.0f} s", loc="right",
                              fontsize=6.5, color="#666666", pad=2)
@@ -67,7 +74,7 @@ def draw(runs):
     for axes in grid[-1]:
         axes.set_xlim(0, until)
         axes.set_xlabel("time (s)")
-    style.legend_above(figure, grid.flat)
+    style.legend_above(figure, LEGEND)
     return figure
 
 

@@ -31,8 +31,6 @@ POLICY_NAMES = {
     "sarathi": "Sarathi",
     "splitfuse": "SplitFuse",
 }
-PREFILL_COLOUR = "#0072B2"
-DECODE_COLOUR = "#E69F00"
 MARKERS = dict(zip(POLICY_COLOURS, "sv^oDP"))
 LINES = ["-", "--", ":", "-."]
 
@@ -153,15 +151,24 @@ def say_empty(axes, what):
     axes.text(0.5, 0.5, what, transform=axes.transAxes, ha="center", va="center", color="#666666")
 
 
-def legend_above(figure, axes_list):
-    """One legend of all labelled lines, over the panels."""
+def legend_above(figure, handles):
+    """One legend over the panels, of handles by label, in rows that fit the figure."""
+    if not handles:
+        return
+    # An entry is a line with its margins, and letters of about half the font's size.
+    letter = 0.55 * plt.rcParams["legend.fontsize"] / 72
+    widest = 0.45 + letter * max(len(label) for label in handles)
+    figure.legend(handles.values(), handles.keys(), loc="outside upper center",
+                  ncols=min(len(handles), max(1, int(figure.get_figwidth() / widest))))
+
+
+def labelled(axes_list):
+    """All labelled artists by their label, each label once."""
     handles = {}
     for axes in axes_list:
         for handle, label in zip(*axes.get_legend_handles_labels()):
             handles.setdefault(label, handle)
-    if handles:
-        figure.legend(handles.values(), handles.keys(), loc="outside upper center",
-                      ncols=min(len(handles), max(2, int(figure.get_figwidth() / 1.1))))
+    return handles
 
 
 def parse_formats(text):
