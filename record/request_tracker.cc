@@ -244,7 +244,8 @@ std::int64_t RequestTracker::Schedule(TimePoint now, const StepPlan& plan) {
 void RequestTracker::JoinBatch(StepId plan, Track& track) {
   track.batch = Index(plan);
   if (batches_.empty() || batches_.back().plan != track.batch) {
-    batches_.push_back({track.batch, 0, {}});
+    batches_.push_back({track.batch, 0, std::move(spare_members_)});
+    batches_.back().members.clear();
   }
   ++batches_.back().running;
   batches_.back().members.push_back(track.life.id);
@@ -255,9 +256,9 @@ void RequestTracker::LeaveBatch(TimePoint now, const Track& track) {
                                   [&](const Batch& b) { return b.plan == track.batch; });
   CHECK(batch != batches_.end());
   if (--batch->running > 0) return;
-  const std::vector<RequestId> members = std::move(batch->members);
+  spare_members_ = std::move(batch->members);
   batches_.erase(batch);
-  Deliver(now, members);
+  Deliver(now, spare_members_);
 }
 
 void RequestTracker::Deliver(TimePoint now, std::span<const RequestId> members) {
