@@ -2,13 +2,20 @@
 import argparse
 import csv
 import json
+import math
 import pathlib
+import re
 import sys
 
 POLICIES = {"static": ("Static", "static"), "orca": ("Orca", "Orca"),
             "vllm_v0": ("VllmZero", "vLLM V0"), "vllm_v1": ("VllmOne", "vLLM V1"),
             "sarathi": ("Sarathi", "Sarathi"), "splitfuse": ("SplitFuse", "SplitFuse")}
-SCALES = {"0.5": "Half", "1": "Full", "2": "Double"}
+LOADS = {"x0.5": "Half", "x1": "Full", "x2": "Double", "burst": "Burst"}
+# Runs with other step sizes than the policies' own.
+STEPS = {"x1_step1024": "StepOneK", "x1_step2048": "StepTwoK", "x1_step2048_sync": "StepTwoKSync",
+         "x1_step4096": "StepFourK", "x1_step8192": "StepEightK"}
+# Recorded from models of systems that are not public, not from the systems.
+MODELLED = {"orca", "static_padded"}
 METRICS = {"mean_ttft_ms": "TtftMean", "p50_ttft_ms": "TtftMedian", "p99_ttft_ms": "TtftTail",
            "mean_tpot_ms": "TpotMean", "p99_tpot_ms": "TpotTail", "p99_itl_ms": "ItlTail",
            "p99_e2el_ms": "EndToEndTail"}
@@ -18,13 +25,22 @@ class NumbersError(Exception):
     """Something is missing; its text is the line that the user sees."""
 
 
-def read_json(file):
+def read_text(file):
     try:
-        return json.loads(file.read_text())
+        return file.read_text()
     except FileNotFoundError:
         raise NumbersError(f"{file} is not there; paper/README.md says what to run") from None
+
+
+def read_json(file):
+    try:
+        return json.loads(read_text(file))
     except ValueError as error:
         raise NumbersError(f"{file}: is no JSON: {error}") from None
+
+
+def read_rows(file):
+    return list(csv.DictReader(read_text(file).splitlines()))
 
 
 def rounded(value, digits=3):
@@ -33,11 +49,19 @@ def rounded(value, digits=3):
     return text.replace(",", "{,}")
 
 
+def three_digits(value):
+    """Like rounded, but 15.0 stays so."""
+    decimals = max(0, 2 - math.floor(math.log10(float(f"{value:.3g}"))))
+    return f"{float(f'{value:.3g}'):,.{decimals}f}".replace(",", "{,}")
+
+
 def milliseconds(value):
     """A time in the unit that reads best, with it."""
     if value == 0:
         return "0"
-    return f"{rounded(value)}\\,ms" if value < 1000 else f"{rounded(value / 1000)}\\,s"
+    if value < 999.5:
+        return f"{three_digits(value)}\\,ms"
+    return f"{three_digits(value / 1000)}\\,s"
 
 
 def percent(share):
@@ -55,16 +79,8 @@ def macros_of_run(prefix, summary):
     return macros
 
 
-def table_row(name, summary):
-    cells = [name] + [milliseconds(summary[metric]) for metric in
-                      ("p50_ttft_ms", "p99_ttft_ms", "p99_tpot_ms", "p99_e2el_ms")]
-    cells.append(percent(summary["slo_attainment"]))
-    return " & ".join(cells) + r" \\"
-
-
-def rows_of(summaries):
-    return "\n".join(table_row(POLICIES[policy][1], summary)
-                     for policy, summary in summaries.items())
+def thousands(value):
+    return f"{float(value) / 1000:.1f}"
 
 
 def quickstart_macros(folder):
@@ -73,18 +89,46 @@ def quickstart_macros(folder):
     for policy, summary in summaries.items():
         macros |= macros_of_run(f"Quick{POLICIES[policy][0]}", summary)
     macros["QuickRequests"] = rounded(summaries["static"]["requests"], 9)
-    macros["QuickRows"] = rows_of(summaries)
     return macros
 
 
+def policy_cells(row):
+    """Of the table of policies at the trace's own rate."""
+    return [POLICIES[row["policy"]][1],
+            *(milliseconds(float(row[name])) for name in
+              ("p50_ttft_ms", "p99_ttft_ms", "p99_tpot_ms", "p99_e2el_ms")),
+            thousands(row["backlog_tokens_per_s"]), row["max_running"],
+            percent(float(row["max_kv_used_share"])), percent(float(row["slo_attainment"]))]
+
+
+def step_cells(row):
+    """Of the table of step sizes."""
+    size = re.search(r"step(\d+)", row["load"]).group(1)
+    name = POLICIES[row["policy"]][1] + (", synchr." if row["load"].endswith("_sync") else "")
+    return [rounded(int(size), 9), name,
+            *(milliseconds(float(row[name])) for name in ("p99_tpot_ms", "p99_ttft_ms")),
+            thousands(row["backlog_tokens_per_s"]), percent(float(row["slo_attainment"]))]
+
+
+def table_of(rows):
+    """Rows of cells."""
+    return "\n".join(" & ".join(cells) + r" \\" for cells in rows)
+
+
 def azure_macros(folder):
+    rows = read_rows(folder / "results.csv")
     macros = {}
-    for scale, word in SCALES.items():
-        summaries = {policy: read_json(folder / f"{policy}_x{scale}" / "summary.json")
-                     for policy in POLICIES}
-        for policy, summary in summaries.items():
-            macros |= macros_of_run(f"Azure{POLICIES[policy][0]}{word}", summary)
-        macros[f"Azure{word}Rows"] = rows_of(summaries)
+    for row in rows:
+        policy, load = row["policy"], row["load"]
+        prefix = f"Azure{POLICIES[policy][0]}{(LOADS | STEPS)[load]}"
+        macros |= macros_of_run(prefix, read_json(folder / f"{policy}_{load}" / "summary.json"))
+        macros[prefix + "Pace"] = thousands(row["backlog_tokens_per_s"])
+        macros[prefix + "Running"] = row["max_running"]
+        macros[prefix + "Steps"] = rounded(int(row["steps"]), 9)
+    macros["AzureFullRows"] = table_of(policy_cells(row) for row in rows if row["load"] == "x1")
+    steps = [row for row in rows if row["load"] in STEPS]
+    steps.sort(key=lambda row: list(STEPS).index(row["load"]))
+    macros["AzureStepRows"] = table_of(step_cells(row) for row in steps)
     trace = read_json(folder / "trace.json")
     macros |= {"TraceRequests": rounded(trace["requests"], 9),
                "TraceRate": rounded(trace["rate_rps"]),
@@ -94,45 +138,63 @@ def azure_macros(folder):
                "TracePromptMax": rounded(trace["prompt_tokens"]["max"], 4),
                "TraceOutputMean": rounded(trace["output_tokens"]["mean"]),
                "TraceOutputMedian": rounded(trace["output_tokens"]["p50"])}
+    # Its mean load, beside the pace of policies.
+    prompt_tokens = trace["requests"] * trace["prompt_tokens"]["mean"]
+    macros["TracePace"] = thousands(prompt_tokens / trace["duration_s"])
     return macros
 
 
-def speed_macros(file):
-    measured = read_json(file)
-    speed = {policy: row["median"] for policy, row in measured["speed"].items()}
-    missing = [policy for policy in POLICIES if policy not in speed]
-    if missing:
-        raise NumbersError(f"{file}: has no {', '.join(missing)}; run experiments/speed/measure")
-    rows = [f"{name} & {rounded(measured['speed'][policy]['steps'], 7)} & "
-            + " & ".join(rounded(measured["speed"][policy][key] / 1000)
-                         for key in ("median", "min", "max")) + r" \\"
-            for policy, (_, name) in POLICIES.items()]
-    largest = max(row["requests"] for row in measured["growth"].values())
-    at_largest = [row for row in measured["growth"].values() if row["requests"] == largest]
-    return {"SpeedRows": "\n".join(rows),
-            "SpeedSlowest": rounded(min(speed.values()) / 1000, 2),
-            "SpeedLargest": rounded(largest, 9),
-            "SpeedMemory": rounded(max(row["peak_rss_mib"] for row in at_largest), 2),
-            "SpeedLongest": rounded(max(row["cpu_seconds"] for row in at_largest), 2)}
+def speed_macros(folder):
+    speed, growth = read_json(folder / "speed.json"), read_json(folder / "linearity.json")
+    rows = {row["policy"]: row for row in speed["rows"]}
+    for measured in (speed, growth):
+        missing = set(POLICIES) - {row["policy"] for row in measured["rows"]}
+        if missing:
+            raise NumbersError(f"{folder}: lacks {', '.join(sorted(missing))}: "
+                               "run experiments/speed/measure")
+    cells = [[name, rounded(rows[policy]["steps"], 9),
+              *(rounded(rows[policy]["steps_per_cpu_s"][key] / 1000)
+                for key in ("median", "min", "max"))]
+             for policy, (_, name) in POLICIES.items()]
+    sizes = sorted({row["requests"] for row in growth["rows"]})
+    at = {size: {row["policy"]: row for row in growth["rows"] if row["requests"] == size}
+          for size in sizes}
+    ratios = [at[sizes[-1]][policy]["cpu_seconds_median"] / sizes[-1]
+              / (at[sizes[0]][policy]["cpu_seconds_median"] / sizes[0]) for policy in POLICIES]
+    last = at[sizes[-1]].values()
+    return {"SpeedRows": table_of(cells),
+            "SpeedRequests": rounded(speed["rows"][0]["requests"], 9),
+            "SpeedRepeats": str(speed["repeats"]),
+            "SpeedSlowest": rounded(min(row["steps_per_cpu_s"]["median"]
+                                        for row in rows.values()) / 1000, 2),
+            "SpeedSmallest": rounded(sizes[0], 9),
+            "SpeedLargest": rounded(sizes[-1], 9),
+            "SpeedRatioLeast": rounded(min(ratios), 2),
+            "SpeedRatioMost": rounded(max(ratios), 2),
+            "SpeedMemoryBefore": rounded(max(row["peak_rss_mib"]
+                                             for row in at[sizes[0]].values()), 2),
+            "SpeedMemory": rounded(max(row["peak_rss_mib"] for row in last), 2),
+            "SpeedLongest": rounded(max(row["cpu_seconds_median"] for row in last), 2),
+            "SpeedCommit": commit_of(speed),
+            "SpeedCpu": speed["machine"]["cpu"]}
 
 
 def decision_macros(file):
-    try:
-        with file.open(newline="") as text:
-            rows = list(csv.DictReader(text))
-    except FileNotFoundError:
-        raise NumbersError(f"{file} is not there; paper/README.md says what to run") from None
+    rows = read_rows(file)
+    modelled = sum(int(row["cases"]) for row in rows if row["variant"] in MODELLED)
     return {"DecisionCases": rounded(sum(int(row["cases"]) for row in rows), 9),
+            "DecisionModelled": rounded(modelled, 9),
             "DecisionEqual": rounded(sum(int(row["equal"]) for row in rows), 9),
             "DecisionVariants": str(len(rows))}
 
 
+def commit_of(provenance):
+    return provenance["commit"] + (" with changes" if provenance["dirty"] else "")
+
+
 def provenance_macros(folder):
     provenance = read_json(folder / "provenance.json")
-    changed = ", changed" if provenance["dirty"] else ""
-    return {"RunCommit": provenance["commit"] + changed,
-            "RunDate": provenance["finished_at"][:10],
-            "RunCpu": provenance["machine"]["cpu"]}
+    return {"RunCommit": commit_of(provenance), "RunDate": provenance["finished_at"][:10]}
 
 
 def main():
@@ -143,7 +205,7 @@ def main():
     runs = arguments.runs
     try:
         macros = (quickstart_macros(runs / "quickstart") | azure_macros(runs / "azure_code")
-                  | speed_macros(runs / "speed/measured.json")
+                  | speed_macros(runs / "speed")
                   | decision_macros(runs / "recorded_decisions/results.csv")
                   | provenance_macros(runs / "azure_code/vllm_v1_x1"))
     except NumbersError as error:
