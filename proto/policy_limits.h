@@ -1,7 +1,5 @@
-// What a policy's config says about steps, and which configs contradict themselves.
+// What a policy says about the memory that its system serves from.
 #pragma once
-
-#include <string>
 
 #include "sched/policy/registry.h"
 #include "sim/memory/kv_capacity.h"
@@ -9,11 +7,7 @@
 namespace twin {
 
 // The memory rule of the policy's own system, with the largest step that the policy can ask for
-// where its config bounds it.
+// where it bounds it.
 sim::MemoryConfig MemoryDefaultsFor(const PolicyConfig& policy);
-
-// Throws InputError(kUsage) "policy.vllm_v1.field: what is wrong, what is allowed" if fields, each
-// in its range, contradict each other. Rules are those of the original systems.
-void Validate(const PolicyConfig& policy);
 
 }  // namespace twin

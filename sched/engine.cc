@@ -82,43 +82,52 @@ const StepPlan* Engine::PlanStep(TimePoint now) {
 void Engine::OnStepFinished(const StepFinished& finished) {
   CHECK(in_flight_ > 0 && finished.step == oldest_in_flight_);
   const StepPlan& plan = Slot(finished.step);
-  const ItemOutcome* outcome = finished.outcomes.data();
-  const ItemOutcome* const outcomes_end = outcome + finished.outcomes.size();
   for (const BlockFilled& filled : finished.filled) {
     if (sequences_.contains(filled.request)) sequences_[filled.request].keys.push_back(filled.key);
   }
+  const ItemOutcome* outcome = finished.outcomes.data();
+  const ItemOutcome* const end = outcome + finished.outcomes.size();
   for (const WorkItem& item : plan.work) {
     Sequence& s = sequences_[item.request];
-    --s.in_flight;
-    std::int32_t emitted = item.emits ? 1 : 0;
-    FinishReason finish = FinishReason::kNone;
-    if (outcome != outcomes_end && outcome->request == item.request) {
-      emitted = outcome->emitted_tokens;
-      finish = outcome->finish;
-      ++outcome;
+    const std::int32_t emitted = item.emits ? 1 : 0;
+    if (outcome != end && outcome->request == item.request) [[unlikely]] {
+      Settle(s, item, *outcome++);
+    } else if ((s.state != SequenceState::kRunning) | (s.stale_in_flight > 0)) [[unlikely]] {
+      Settle(s, item, {item.request, emitted, FinishReason::kNone});
+    } else {
+      --s.in_flight;
+      s.pending -= emitted;
+      s.known += emitted;
+      if (traits_.publishes_returned_tokens) PublishReturned(s);
     }
-    if (item.emits) --(s.stale_in_flight > 0 ? s.stale_in_flight : s.pending);
-    if (s.state == SequenceState::kFinished) {
-      // Issued before its end was known; the token is dropped.
-      if (!traits_.defers_release && s.in_flight == 0) ReleaseBlocks(s);
-      CloseIfDone(s);
-      continue;
-    }
-    s.known += emitted;
-    if (traits_.publishes_returned_tokens && s.state == SequenceState::kRunning) {
-      const std::int32_t settled = s.computed - s.pending;
-      pool_.Publish(s.blocks, s.keys, std::max(0, settled) / pool_.block_size());
-    }
-    if (finish == FinishReason::kNone) continue;
-    EndSequence(s);
-    if (!traits_.defers_release) ReleaseBlocks(s);
-    CloseIfDone(s);
   }
-  CHECK(outcome == outcomes_end);
+  CHECK(outcome == end);
   --in_flight_;
   oldest_in_flight_ = StepId{Index(oldest_in_flight_) + 1};
   policy_->StepReturned(plan);
   if (traits_.defers_release) ReleaseCollected();
+}
+
+void Engine::Settle(Sequence& s, const WorkItem& item, const ItemOutcome& outcome) {
+  --s.in_flight;
+  if (item.emits) --(s.stale_in_flight > 0 ? s.stale_in_flight : s.pending);
+  if (s.state == SequenceState::kFinished) {
+    // Issued before its end was known; the token is dropped.
+    if (!traits_.defers_release && s.in_flight == 0) ReleaseBlocks(s);
+    CloseIfDone(s);
+    return;
+  }
+  s.known += outcome.emitted_tokens;
+  if (traits_.publishes_returned_tokens && s.state == SequenceState::kRunning) PublishReturned(s);
+  if (outcome.finish == FinishReason::kNone) return;
+  EndSequence(s);
+  if (!traits_.defers_release) ReleaseBlocks(s);
+  CloseIfDone(s);
+}
+
+void Engine::PublishReturned(Sequence& s) {
+  const std::int32_t settled = s.computed - s.pending;
+  pool_.Publish(s.blocks, s.keys, std::max(0, settled) / pool_.block_size());
 }
 
 void Engine::ReleaseCollected() {

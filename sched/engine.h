@@ -54,6 +54,9 @@ class Engine {
   void OnCancelled(const RequestCancelled& cancelled);
   void OnArrived(const RequestArrived& arrived);
   void EndSequence(Sequence& sequence);
+  // What a returned item means where it is more than one further token for a running sequence.
+  void Settle(Sequence& sequence, const WorkItem& item, const ItemOutcome& outcome);
+  void PublishReturned(Sequence& sequence);
   void ReleaseCollected();
   void ReleaseBlocks(Sequence& sequence);
   void CloseIfDone(Sequence& sequence);

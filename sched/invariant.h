@@ -1,6 +1,7 @@
 // The numbered promises of every plan (docs/INVARIANTS.md), checked in every build type.
 #pragma once
 
+#include <optional>
 #include <stdexcept>
 #include <string>
 
@@ -11,7 +12,9 @@ namespace twin {
 // A policy broke a promise. Ends the run; says which invariant, in which step, for which request.
 class InvariantViolation : public std::runtime_error {
  public:
-  InvariantViolation(int number, StepId step, RequestId request, const std::string& what);
+  // `request`: absent if the violation concerns no single one.
+  InvariantViolation(int number, StepId step, std::optional<RequestId> request,
+                     const std::string& what);
 
   [[nodiscard]] int number() const { return number_; }
 

@@ -82,29 +82,45 @@ void StepBuilder::Schedule(const Sequence& sequence, std::int32_t tokens,
   s.decodes |= emits;
 }
 
-std::size_t StepBuilder::ScheduleDecodes(std::span<const RequestId> ids) {
-  const StepId step = plan_.id;
+std::size_t StepBuilder::ScheduleDecodes(std::span<const RequestId> ids,
+                                         const DecodeLimits& limits) {
+  const std::size_t first = plan_.work.size();
+  plan_.work.resize(first + ids.size());
+  WorkItem* const items = plan_.work.data() + first;
   std::int64_t context_tokens = 0;
   std::size_t count = 0;
   for (; count < ids.size(); ++count) {
     Sequence& s = sequences_[ids[count]];
     const std::int32_t end = s.computed + 1;
-    const bool plain = s.decodes & (s.state == SequenceState::kRunning) & (s.in_flight == 0) &
-                       (s.last_step != step) & (end == s.known + s.pending) &
-                       (end <= s.blocks.capacity_tokens);
-    if (!plain) break;
-    plan_.work.push_back({s.id, s.computed, 1, 0, Phase::kDecode, true});
+    const bool plain = s.decodes & (s.state == SequenceState::kRunning) &
+                       (end == s.known + s.pending) & (end <= limits.computed_max) &
+                       (pool_.free() >= limits.free_blocks_min);
+    if (!plain || (s.in_flight > 0 && !IsPlainInFlight(s))) break;
+    if (!Grow(s, end)) break;
+    items[count] = {s.id, s.computed, 1, 0, Phase::kDecode, true};
     context_tokens += end;
     s.computed = end;
-    s.last_step = step;
-    s.in_flight = 1;
+    s.last_step = plan_.id;
+    ++s.in_flight;
     ++s.pending;
+    if (traits_.caches_prefixes) PublishFull(s, std::min(end, s.known));
   }
-  const auto items = static_cast<std::int64_t>(count);
-  plan_.totals.decode_items += items;
-  plan_.totals.emitting_items += items;
+  plan_.work.resize(first + count);
+  const auto scheduled = static_cast<std::int64_t>(count);
+  plan_.totals.decode_items += scheduled;
+  plan_.totals.emitting_items += scheduled;
   plan_.totals.decode_context_tokens += context_tokens;
   return count;
+}
+
+bool StepBuilder::IsPlainInFlight(const Sequence& s) const {
+  return traits_.overlaps_own_steps && s.last_step != plan_.id && !s.certain_to_end();
+}
+
+void StepBuilder::PublishFull(Sequence& s, std::int32_t tokens) {
+  // Multiplied rather than divided: this runs for every token of every request.
+  if ((s.blocks.published_blocks + 1) * pool_.block_size() > tokens) return;
+  pool_.Publish(s.blocks, s.keys, tokens / pool_.block_size());
 }
 
 void StepBuilder::RefuseItem(const Sequence& s, std::int32_t tokens) const {
@@ -245,11 +261,6 @@ void StepBuilder::AttachPrefix(RequestId id, std::int32_t blocks) {
   }
   s.computed = blocks * pool_.block_size();
   plan_.hits.push_back({id, s.computed});
-}
-
-void StepBuilder::PublishPrefix(RequestId id, std::int32_t tokens) {
-  Sequence& s = sequences_[id];
-  pool_.Publish(s.blocks, s.keys, tokens / pool_.block_size());
 }
 
 void StepBuilder::LogRelease(RequestId id) {

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 
 #include "core/time.h"
@@ -19,6 +20,12 @@ struct Census {
   std::int32_t running = 0;
   std::int32_t swapped = 0;
   std::int64_t newest_admitted = -1;
+};
+
+// Where StepBuilder::ScheduleDecodes stops.
+struct DecodeLimits {
+  std::int32_t computed_max = std::numeric_limits<std::int32_t>::max();  // tokens of one sequence
+  std::int32_t free_blocks_min = 0;  // before each sequence, needed by it or not
 };
 
 // Applies each call to the sequences and the KV pool at once, writes it into the plan, and checks
@@ -64,10 +71,12 @@ class StepBuilder {
     Schedule(sequences_[id], tokens, padded_tokens);
   }
 
-  // Schedules one token each for the longest run of leading `ids` that are plain decodes: not in
-  // flight, one known token left to compute, with room for it in the blocks they hold. Returns the
-  // length of the run. The same as Schedule(id, 1) for each, in a fraction of the time.
-  std::size_t ScheduleDecodes(std::span<const RequestId> ids);
+  // Schedules one token each for the longest run of leading `ids` that are plain decodes within the
+  // limits: one known token left to compute, its block held or to be had; not in flight, or where
+  // traits().overlaps_own_steps not certain_to_end(). Returns the length of the run. The same as
+  // Grow and Schedule of one token for each, in a fraction of the time; where
+  // traits().caches_prefixes, also as PublishPrefix of what is then computed and known.
+  std::size_t ScheduleDecodes(std::span<const RequestId> ids, const DecodeLimits& limits = {});
 
   // Takes back a Schedule of this step. REQUIRES: the sequence is in the step's work.
   void Unschedule(RequestId id);
@@ -94,13 +103,17 @@ class StepBuilder {
   // Starts an admitted sequence behind its first `blocks` cached blocks (0 is recorded as a miss).
   void AttachPrefix(RequestId id, std::int32_t blocks);
   // Publishes the keys of all full blocks among the first `tokens` tokens.
-  void PublishPrefix(RequestId id, std::int32_t tokens);
+  void PublishPrefix(const Sequence& sequence, std::int32_t tokens) {
+    PublishFull(Mutable(sequence), tokens);
+  }
 
  private:
   // What policies hold are read-only views of this builder's own table.
   static Sequence& Mutable(const Sequence& s) { return const_cast<Sequence&>(s); }
   [[nodiscard]] bool GrowSlowly(Sequence& s, std::int32_t tokens);
   [[noreturn]] void RefuseItem(const Sequence& s, std::int32_t tokens) const;
+  [[nodiscard]] bool IsPlainInFlight(const Sequence& s) const;
+  void PublishFull(Sequence& s, std::int32_t tokens);
   void LogRelease(RequestId id);
 
   TimePoint now_;

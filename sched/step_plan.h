@@ -89,6 +89,7 @@ struct StepTotals {
 };
 
 // Filled by an engine; valid for its world until that step's StepFinished has been handled.
+// Swaps appear twice: block by block in `kv`, and by request in `preempted` (kSwap) or `resumed`.
 // A plan may carry no work: preemptions, releases or rejections alone also take a pass of the loop.
 struct StepPlan {
   StepId id{};

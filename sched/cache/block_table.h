@@ -12,7 +12,7 @@ namespace twin {
 struct BlockTable {
   std::vector<BlockId> device;
   std::vector<BlockId> host;          // while swapped out; then `device` is empty
-  std::int32_t capacity_tokens = 0;     // that the device blocks can hold
+  std::int32_t capacity_tokens = 0;   // that the device blocks can hold
   std::int32_t reserved_blocks = 0;   // promised to this sequence, not yet taken
   std::int32_t published_blocks = 0;  // leading device blocks whose keys have been published
 

@@ -7,7 +7,7 @@
 
 namespace twin {
 
-KvPool::KvPool(const KvPoolConfig& config) : config_(config) {
+KvPool::KvPool(const KvPoolConfig& config) : config_(config), keys_(config.blocks) {
   CHECK(config.block_size >= 1);
   CHECK(config.blocks >= 0);
   CHECK(config.host_blocks >= 0);
@@ -47,7 +47,7 @@ void KvPool::Release(BlockTable& table) {
     CHECK(b.references > 0);
     if (--b.references > 0) continue;
     const auto index = static_cast<std::int32_t>(Index(*block));
-    if (b.keyed || config_.release_order == ReleaseOrder::kBack) {
+    if (config_.release_order == ReleaseOrder::kBack || keys_.carries(*block)) {
       PushBack(index);
       continue;
     }
@@ -106,10 +106,10 @@ CacheHit KvPool::Lookup(std::span<const BlockKey> keys, std::int32_t blocks_max)
   const auto limit =
       std::min<std::size_t>(keys.size(), static_cast<std::size_t>(std::max(0, blocks_max)));
   for (std::size_t i = 0; i < limit; ++i) {
-    const auto found = keyed_.find(static_cast<std::uint64_t>(keys[i]));
-    if (found == keyed_.end()) break;
+    const BlockId found = keys_.Find(keys[i]);
+    if (found == BlockId::kNone) break;
     ++hit.blocks;
-    if (blocks_[Index(found->second.front())].references == 0) ++hit.free_blocks;
+    if (blocks_[Index(found)].references == 0) ++hit.free_blocks;
   }
   return hit;
 }
@@ -117,7 +117,8 @@ CacheHit KvPool::Lookup(std::span<const BlockKey> keys, std::int32_t blocks_max)
 void KvPool::Attach(BlockTable& table, std::span<const BlockKey> keys, std::int32_t blocks) {
   CHECK(table.device.empty());
   for (std::size_t i = 0; i < static_cast<std::size_t>(blocks); ++i) {
-    const BlockId id = keyed_.at(static_cast<std::uint64_t>(keys[i])).front();
+    const BlockId id = keys_.Find(keys[i]);
+    CHECK(id != BlockId::kNone);
     Block& b = At(id);
     if (b.references++ == 0) Unlink(static_cast<std::int32_t>(Index(id)));
     table.device.push_back(id);
@@ -131,12 +132,7 @@ void KvPool::Publish(BlockTable& table, std::span<const BlockKey> keys, std::int
   blocks = std::min(blocks, static_cast<std::int32_t>(keys.size()));
   CHECK(blocks <= table.held());
   for (std::int32_t i = table.published_blocks; i < blocks; ++i) {
-    const BlockId id = table.device[static_cast<std::size_t>(i)];
-    Block& b = At(id);
-    CHECK(!b.keyed);
-    b.keyed = true;
-    b.key = keys[static_cast<std::size_t>(i)];
-    keyed_[static_cast<std::uint64_t>(b.key)].push_back(id);
+    keys_.Add(keys[static_cast<std::size_t>(i)], table.device[static_cast<std::size_t>(i)]);
   }
   table.published_blocks = std::max(table.published_blocks, blocks);
 }
@@ -145,7 +141,7 @@ void KvPool::Unpublish(BlockTable& table, std::int32_t blocks) {
   for (; table.published_blocks > blocks; --table.published_blocks) {
     const BlockId id = table.device[static_cast<std::size_t>(table.published_blocks - 1)];
     CHECK(At(id).references == 1);
-    ForgetKey(static_cast<std::int32_t>(Index(id)));
+    keys_.Remove(id);
   }
 }
 
@@ -177,7 +173,7 @@ BlockId KvPool::TakeFront() {
   const std::int32_t index = head_;
   Unlink(index);
   Block& b = blocks_[static_cast<std::size_t>(index)];
-  if (b.keyed) ForgetKey(index);
+  if (keys_.carries(BlockId{index})) keys_.Remove(BlockId{index});
   b.references = 1;
   return BlockId{index};
 }
@@ -196,14 +192,6 @@ void KvPool::PushBack(std::int32_t index) {
   (tail_ == kNil ? head_ : blocks_[static_cast<std::size_t>(tail_)].next) = index;
   tail_ = index;
   ++queued_;
-}
-
-void KvPool::ForgetKey(std::int32_t index) {
-  Block& b = blocks_[static_cast<std::size_t>(index)];
-  const auto found = keyed_.find(static_cast<std::uint64_t>(b.key));
-  std::erase(found->second, BlockId{index});
-  if (found->second.empty()) keyed_.erase(found);
-  b.keyed = false;
 }
 
 }  // namespace twin

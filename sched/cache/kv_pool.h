@@ -3,10 +3,10 @@
 
 #include <cstdint>
 #include <span>
-#include <unordered_map>
 #include <vector>
 
 #include "core/ids.h"
+#include "sched/cache/block_key_index.h"
 #include "sched/cache/block_table.h"
 
 namespace twin {
@@ -37,9 +37,10 @@ struct CacheHit {
 // A block is referenced by one or more sequences, or it lies in the free queue. A free block may
 // keep the key of its content until it is taken for something else. `reserved` blocks lie in the
 // free queue but are promised to sequences.
+// A key stands for a block's content and all content before it, so the keys of one sequence differ.
 // Invariants (I4): free queue length + referenced blocks = usable(); reserved() <= queue length.
-// Deterministic: equal calls give equal block ids. Allocates only while tables and the key map
-// grow.
+// Deterministic: equal calls give equal block ids. Allocates only while tables grow, and once for
+// the keys.
 class KvPool {
  public:
   explicit KvPool(const KvPoolConfig& config);
@@ -96,8 +97,6 @@ class KvPool {
     std::int32_t references = 0;
     std::int32_t previous = kNil;  // neighbours in the free queue
     std::int32_t next = kNil;
-    bool keyed = false;
-    BlockKey key{};
   };
   static constexpr std::int32_t kNil = -1;
 
@@ -105,7 +104,6 @@ class KvPool {
   BlockId TakeFront();
   void Unlink(std::int32_t index);
   void PushBack(std::int32_t index);
-  void ForgetKey(std::int32_t index);
 
   KvPoolConfig config_;
   std::int32_t shift_ = -1;  // log2(block_size), or -1
@@ -115,8 +113,7 @@ class KvPool {
   std::int32_t queued_ = 0;
   std::int32_t reserved_ = 0;
   std::vector<BlockId> host_free_;  // a stack; the lowest id is taken first at the start
-  // Blocks carrying a key, in the order of publication. Only ever looked up, never iterated.
-  std::unordered_map<std::uint64_t, std::vector<BlockId>> keyed_;
+  BlockKeyIndex keys_;
 };
 
 }  // namespace twin

@@ -9,6 +9,7 @@ namespace twin {
 
 OrcaPolicy::OrcaPolicy(const OrcaConfig& config) : config_(config) {
   traits_.name = "orca";
+  traits_.context_tokens_max = config.max_model_len;
   traits_.sequences_per_step_max = config.max_bs;
   traits_.steps_in_flight_max = config.n_workers;
   traits_.preempts = false;
@@ -23,9 +24,13 @@ void OrcaPolicy::Remove(const Sequence& sequence) {
 void OrcaPolicy::Plan(StepBuilder& step) {
   const auto batch_max = static_cast<std::size_t>(config_.max_bs);
   selected_.clear();
-  for (const RequestId id : running_) {
-    if (selected_.size() == batch_max) break;
-    if (step.sequence(id).in_flight == 0) selected_.push_back(id);
+  if (config_.n_workers == 1) {
+    selected_ = running_;  // at most max_bs, and all at rest
+  } else {
+    for (const RequestId id : running_) {
+      if (selected_.size() == batch_max) break;
+      if (step.sequence(id).in_flight == 0) selected_.push_back(id);
+    }
   }
   const std::size_t decodes = selected_.size();
   while (!waiting_.empty() && SelectHead(step)) {

@@ -6,11 +6,11 @@
 #include <vector>
 
 #include "core/ids.h"
+#include "sched/cache/kv_pool.h"
 #include "sched/sequence.h"
 
 namespace twin {
 
-class KvPool;
 class StepBuilder;
 struct StepPlan;
 
@@ -33,6 +33,12 @@ struct PolicyTraits {
   bool caches_prefixes = false;         // looks up and publishes block keys
   bool publishes_returned_tokens = false;  // blocks are published again when tokens return
   Delivery delivery = Delivery::kPerStep;
+  ReleaseOrder release_order = ReleaseOrder::kBack;
+
+  // What the KV cache of the policy's own system is sized by (sim/memory).
+  std::string_view memory_rule = "vllm_v1";  // name of a sim::MemoryRule
+  std::int32_t sized_for_tokens = 0;         // largest step in tokens; 0 = tokens_per_step_max
+  std::int32_t context_tokens_max = 0;       // prompt + output of one request; 0 = the model's
 };
 
 // Owns the queues and the rules: who is admitted, what a step carries, whose memory is taken away.

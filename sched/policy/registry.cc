@@ -3,30 +3,44 @@
 namespace twin {
 namespace {
 
-struct Maker {
-  std::int32_t blocks;
-
-  using Made = std::unique_ptr<Policy>;
-  Made operator()(const StaticConfig& c) const { return std::make_unique<StaticPolicy>(c); }
-  Made operator()(const OrcaConfig& c) const { return std::make_unique<OrcaPolicy>(c); }
-  Made operator()(const VllmV0Config& c) const { return std::make_unique<VllmV0Policy>(c, blocks); }
-  Made operator()(const VllmV1Config& c) const { return std::make_unique<VllmV1Policy>(c, blocks); }
-  Made operator()(const SarathiConfig& c) const {
-    return std::make_unique<SarathiPolicy>(c, blocks);
+template <class Config, class Made>
+std::unique_ptr<Policy> Make(const Config& config, const KvPoolConfig& kv) {
+  if constexpr (std::is_constructible_v<Made, const Config&, std::int32_t>) {
+    return std::make_unique<Made>(config, kv.blocks);
+  } else {
+    return std::make_unique<Made>(config);
   }
-  Made operator()(const SplitFuseConfig& c) const { return std::make_unique<SplitFusePolicy>(c); }
-};
+}
+
+template <class... Entries>
+std::unique_ptr<Policy> MakeFrom(PolicyRegistry<Entries...> /*registry*/,
+                                 const PolicyConfig& config, const KvPoolConfig& kv) {
+  std::unique_ptr<Policy> policy;
+  const auto try_entry = [&]<class Entry>(Entry /*entry*/) {
+    if (const auto* held = std::get_if<typename Entry::Config>(&config)) {
+      policy = Make<typename Entry::Config, typename Entry::Policy>(*held, kv);
+    }
+  };
+  (try_entry(Entries{}), ...);
+  return policy;
+}
 
 }  // namespace
 
 std::unique_ptr<Policy> MakePolicy(const PolicyConfig& config, const KvPoolConfig& kv) {
-  return std::visit(Maker{kv.blocks}, config);
+  return MakeFrom(Policies{}, config, kv);
+}
+
+void Validate(const PolicyConfig& config) {
+  std::visit(
+      [](const auto& c) {
+        if constexpr (requires { c.Validate(); }) c.Validate();
+      },
+      config);
 }
 
 ReleaseOrder ReleaseOrderOf(const PolicyConfig& config) {
-  const auto* v1 = std::get_if<VllmV1Config>(&config);
-  const bool keyless_first = v1 != nullptr && v1->release == VllmV1Release::k0_33_0;
-  return keyless_first ? ReleaseOrder::kKeylessFront : ReleaseOrder::kBack;
+  return MakePolicy(config, KvPoolConfig{})->traits().release_order;
 }
 
 }  // namespace twin

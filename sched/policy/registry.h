@@ -1,7 +1,9 @@
 // Every policy that can be named in a configuration.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <type_traits>
 #include <variant>
 
 #include "sched/cache/kv_pool.h"
@@ -15,11 +17,37 @@
 
 namespace twin {
 
-using PolicyConfig = std::variant<StaticConfig, OrcaConfig, VllmV0Config, VllmV1Config,
-                                  SarathiConfig, SplitFuseConfig>;
+// A configuration and the policy that it makes.
+template <class ConfigType, class PolicyType>
+struct PolicyEntry {
+  using Config = ConfigType;
+  using Policy = PolicyType;
+};
 
-// REQUIRES: a config whose values are in range (proto/ checks them).
+template <class... Entries>
+struct PolicyRegistry {
+  using Config = std::variant<typename Entries::Config...>;
+};
+
+// The registry: a line a policy.
+// clang-format off
+using Policies = PolicyRegistry<
+    PolicyEntry<StaticConfig, StaticPolicy>,
+    PolicyEntry<OrcaConfig, OrcaPolicy>,
+    PolicyEntry<VllmV0Config, VllmV0Policy>,
+    PolicyEntry<VllmV1Config, VllmV1Policy>,
+    PolicyEntry<SarathiConfig, SarathiPolicy>,
+    PolicyEntry<SplitFuseConfig, SplitFusePolicy>>;
+// clang-format on
+
+using PolicyConfig = Policies::Config;
+
+// REQUIRES: a config that Validate accepts.
 std::unique_ptr<Policy> MakePolicy(const PolicyConfig& config, const KvPoolConfig& kv);
+
+// Throws InputError (usage), "policy.FIELD: what is wrong, what is allowed", if fields contradict
+// each other.
+void Validate(const PolicyConfig& config);
 
 // The order in which the policy's KV pool takes blocks back.
 ReleaseOrder ReleaseOrderOf(const PolicyConfig& config);

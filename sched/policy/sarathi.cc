@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/check.h"
+#include "sched/policy/field_check.h"
 #include "sched/step_builder.h"
 
 namespace twin {
@@ -27,11 +28,28 @@ std::vector<std::int32_t> StageSizes(const SarathiConfig& config) {
 
 }  // namespace
 
+void SarathiConfig::Validate() const {
+  if (!enable_dynamic_chunking_schedule) return;
+  const std::string positive = "must be at least 1 with enable_dynamic_chunking_schedule";
+  RequireField(low_chunk_size >= 1, "sarathi.low_chunk_size", low_chunk_size, positive);
+  RequireField(chunk_schedule_max_tokens >= 1, "sarathi.chunk_schedule_max_tokens",
+               chunk_schedule_max_tokens, positive);
+  RequireField(chunk_schedule_stages >= 1, "sarathi.chunk_schedule_stages", chunk_schedule_stages,
+               positive);
+  RequireField(high_chunk_size >= low_chunk_size, "sarathi.high_chunk_size", high_chunk_size,
+               AtLeastField("low_chunk_size", low_chunk_size));
+}
+
 SarathiPolicy::SarathiPolicy(const SarathiConfig& config, std::int32_t blocks)
     : config_(config),
       watermark_blocks_(
           static_cast<std::int32_t>(std::floor(config.watermark * static_cast<double>(blocks)))) {
   traits_.name = "sarathi";
+  traits_.memory_rule = "sarathi";
+  traits_.context_tokens_max = config.max_model_len;
+  // A batch of many decodes may pass the chunk size, so that it bounds no step.
+  traits_.sized_for_tokens =
+      config.enable_dynamic_chunking_schedule ? config.high_chunk_size : config.chunk_size;
   traits_.sequences_per_step_max = config.max_num_seqs;
   traits_.steps_in_flight_max = config.pipeline_parallel_size;
   if (config.enable_dynamic_chunking_schedule) {

@@ -9,6 +9,8 @@ namespace twin {
 
 SplitFusePolicy::SplitFusePolicy(const SplitFuseConfig& config) : config_(config) {
   traits_.name = "splitfuse";
+  traits_.memory_rule = "mii";
+  traits_.context_tokens_max = config.max_length;
   traits_.tokens_per_step_max = config.max_ragged_batch_size;
   traits_.sequences_per_step_max = config.max_ragged_sequence_count;
   traits_.first_come_first_served = false;

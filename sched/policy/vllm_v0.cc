@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/check.h"
+#include "sched/policy/field_check.h"
 #include "sched/step_builder.h"
 
 namespace twin {
@@ -28,6 +29,15 @@ std::int32_t SwapBlocks(const Sequence& s, std::int32_t block_size) {
 
 }  // namespace
 
+void VllmV0Config::Validate() const {
+  const char* field = "vllm_v0.max_num_batched_tokens";
+  RequireField(max_num_batched_tokens >= max_num_seqs, field, max_num_batched_tokens,
+               AtLeastField("max_num_seqs", max_num_seqs));
+  RequireField(enable_chunked_prefill || max_num_batched_tokens >= max_model_len, field,
+               max_num_batched_tokens,
+               AtLeastField("max_model_len", max_model_len) + " unless enable_chunked_prefill");
+}
+
 VllmV0Policy::VllmV0Policy(const VllmV0Config& config, std::int32_t blocks)
     : config_(config),
       watermark_blocks_(
@@ -37,6 +47,8 @@ VllmV0Policy::VllmV0Policy(const VllmV0Config& config, std::int32_t blocks)
                         : std::min(config.max_model_len, config.max_num_batched_tokens)),
       waiting_(QueueOrder::kFcfs) {
   traits_.name = "vllm_v0";
+  traits_.memory_rule = "vllm_v0";
+  traits_.context_tokens_max = config.max_model_len;
   traits_.tokens_per_step_max = config.max_num_batched_tokens;
   traits_.sequences_per_step_max = config.max_num_seqs;
   traits_.first_come_first_served = config.policy == QueueOrder::kFcfs;
@@ -155,10 +167,12 @@ void VllmV0Policy::RunningPass(StepBuilder& step) {
   running_.assign(visiting_.begin() + static_cast<std::ptrdiff_t>(next_), visiting_.end());
 }
 
-// Without chunks, decodes enter the step as they are granted; those that need no block go together.
+// Without chunks, decodes enter the step as they are granted. Each wants a free block, whether it
+// needs one or not.
 bool VllmV0Policy::GrantPlainDecodes(StepBuilder& step) {
-  if (config_.enable_chunked_prefill || step.pool().free() == 0) return false;
-  const std::size_t count = step.ScheduleDecodes({&visiting_[next_], visiting_.size() - next_});
+  if (config_.enable_chunked_prefill) return false;
+  const std::size_t count =
+      step.ScheduleDecodes({&visiting_[next_], visiting_.size() - next_}, {.free_blocks_min = 1});
   for (std::size_t i = 0; i < count; ++i) decodes_.push_back({visiting_[next_++], 1});
   tokens_ += static_cast<std::int32_t>(count);
   return count > 0;

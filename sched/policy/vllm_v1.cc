@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/check.h"
+#include "sched/policy/field_check.h"
 #include "sched/step_builder.h"
 
 namespace twin {
@@ -37,6 +38,23 @@ VllmV1Config Effective(VllmV1Config config) {
 
 }  // namespace
 
+void VllmV1Config::Validate() const {
+  const char* field = "vllm_v1.max_num_batched_tokens";
+  RequireField(max_num_batched_tokens >= max_num_seqs, field, max_num_batched_tokens,
+               AtLeastField("max_num_seqs", max_num_seqs));
+  RequireField(enable_chunked_prefill || max_num_batched_tokens >= max_model_len, field,
+               max_num_batched_tokens,
+               AtLeastField("max_model_len", max_model_len) + " unless enable_chunked_prefill");
+  RequireField(long_prefill_token_threshold <= max_model_len,
+               "vllm_v1.long_prefill_token_threshold", long_prefill_token_threshold,
+               AtMostField("max_model_len", max_model_len));
+  RequireField(max_num_active_seqs <= max_num_seqs, "vllm_v1.max_num_active_seqs",
+               max_num_active_seqs, AtMostField("max_num_seqs", max_num_seqs));
+  RequireField(max_num_scheduled_tokens <= max_num_batched_tokens,
+               "vllm_v1.max_num_scheduled_tokens", max_num_scheduled_tokens,
+               AtMostField("max_num_batched_tokens", max_num_batched_tokens));
+}
+
 VllmV1Policy::VllmV1Policy(const VllmV1Config& config, std::int32_t blocks)
     : config_(Effective(config)),
       rules_(RulesOf(config)),
@@ -46,6 +64,11 @@ VllmV1Policy::VllmV1Policy(const VllmV1Config& config, std::int32_t blocks)
       waiting_(config_.policy),
       latest_prefill_step_(-config_.prefill_schedule_interval) {
   traits_.name = "vllm_v1";
+  traits_.memory_rule = "vllm_v1";
+  traits_.context_tokens_max = config_.max_model_len;
+  traits_.sized_for_tokens = config_.max_num_batched_tokens;
+  traits_.release_order =
+      config_.release == VllmV1Release::k0_33_0 ? ReleaseOrder::kKeylessFront : ReleaseOrder::kBack;
   traits_.tokens_per_step_max =
       std::min(config_.max_num_batched_tokens, config_.max_num_scheduled_tokens);
   traits_.sequences_per_step_max = config_.max_num_active_seqs;
@@ -112,26 +135,23 @@ std::int32_t VllmV1Policy::TokensWanted(const Sequence& s, const Call& call) con
 void VllmV1Policy::Issue(StepBuilder& step, Call& call, const Sequence& s, std::int32_t tokens) {
   step.Schedule(s, tokens);
   call.budget -= tokens;
-  if (config_.enable_prefix_caching) step.PublishPrefix(s.id, std::min(s.computed, s.known));
+  if (config_.enable_prefix_caching) step.PublishPrefix(s, std::min(s.computed, s.known));
 }
 
 void VllmV1Policy::RunningPass(StepBuilder& step, Call& call) {
   for (std::size_t i = 0; i < running_.size() && call.budget > 0;) {
-    if (!config_.enable_prefix_caching) {
-      const std::size_t affordable =
-          std::min(running_.size() - i, static_cast<std::size_t>(call.budget));
-      const std::size_t decodes = step.ScheduleDecodes({&running_[i], affordable});
-      call.budget -= static_cast<std::int32_t>(decodes);
-      i += decodes;
-      if (decodes > 0) continue;
-    }
+    const std::size_t affordable =
+        std::min(running_.size() - i, static_cast<std::size_t>(call.budget));
+    const std::size_t decodes = step.ScheduleDecodes({&running_[i], affordable},
+                                                     {.computed_max = config_.max_model_len - 1});
+    call.budget -= static_cast<std::int32_t>(decodes);
+    i += decodes;
+    if (decodes > 0) continue;
     const RequestId id = running_[i];
     const Sequence& s = step.sequence(id);
-    const bool certain_to_end =
-        s.pending > 0 && s.computed + 2 - s.pending >= s.prompt_tokens + s.max_output_tokens;
     const bool mid_prefill = !s.decodes;
     const std::int32_t tokens =
-        certain_to_end || (call.held && mid_prefill) ? 0 : TokensWanted(s, call);
+        s.certain_to_end() || (call.held && mid_prefill) ? 0 : TokensWanted(s, call);
     if (tokens <= 0) {
       ++i;
       continue;

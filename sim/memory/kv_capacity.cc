@@ -201,6 +201,14 @@ std::string_view Name(MemoryRule rule) {
   return "";
 }
 
+std::optional<MemoryRule> MemoryRuleNamed(std::string_view name) {
+  for (int i = 0; i <= static_cast<int>(MemoryRule::kOrca); ++i) {
+    const auto rule = static_cast<MemoryRule>(i);
+    if (Name(rule) == name) return rule;
+  }
+  return std::nullopt;
+}
+
 double KvCapacity::max_concurrency() const {
   const std::int64_t per_request = (max_model_length + block_size - 1) / block_size;
   return static_cast<double>(blocks) / static_cast<double>(per_request);

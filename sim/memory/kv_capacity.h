@@ -28,6 +28,9 @@ enum class MemoryRule : std::uint8_t {
 
 std::string_view Name(MemoryRule rule);
 
+// nullopt if no rule has that name.
+std::optional<MemoryRule> MemoryRuleNamed(std::string_view name);
+
 struct MemoryConfig {
   MemoryRule rule = MemoryRule::kVllmV1;
   // The rule's default if absent.
