@@ -68,12 +68,6 @@ void Bind(Archive& fields, OutputsConfig& config) {
   fields.Value("perfetto", config.perfetto);
 }
 
-template <class Archive>
-void Bind(Archive& fields, SweepAxis& config) {
-  fields.Value("path", config.path);
-  fields.Values("values", config.values);
-}
-
 // All but schema_version and base, which are the file's.
 template <class Archive>
 void Bind(Archive& fields, ExperimentConfig& config) {
@@ -87,7 +81,6 @@ void Bind(Archive& fields, ExperimentConfig& config) {
   fields.Nested("slo", config.slo);
   fields.Nested("metrics", config.metrics);
   fields.Nested("outputs", config.outputs);
-  fields.List("sweep", config.sweep);
 }
 
 }  // namespace twin

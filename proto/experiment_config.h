@@ -66,13 +66,6 @@ struct OutputsConfig {
   bool operator==(const OutputsConfig&) const = default;
 };
 
-struct SweepAxis {
-  std::string path;
-  std::vector<std::string> values;
-
-  bool operator==(const SweepAxis&) const = default;
-};
-
 struct ExperimentConfig {
   std::string name;  // absent in the file: its stem
   std::uint64_t seed = 0;
@@ -84,7 +77,6 @@ struct ExperimentConfig {
   ServiceGoal slo;
   RunMetricsConfig metrics;
   OutputsConfig outputs;
-  std::vector<SweepAxis> sweep;
 };
 
 // Reads the file, lays it over its `base` (and that over its own), applies the assignments of the

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/nearest_names.h"
+#include "core/printable.h"
 
 namespace twin {
 
@@ -39,15 +40,6 @@ std::string Advice(std::string_view wrong, const std::vector<std::string>& names
 }
 
 }  // namespace
-
-std::string Printable(std::string_view text) {
-  constexpr std::size_t kLengthMax = 200;
-  std::string line(text.substr(0, kLengthMax));
-  for (char& c : line) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
-  }
-  return text.size() <= kLengthMax ? line : line + "...";
-}
 
 std::string DescribeUnknownField(std::string_view wrong, const Descriptor& type) {
   return "no field \"" + Printable(wrong) + "\" in " + type.name() +

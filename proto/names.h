@@ -11,9 +11,6 @@ class FieldDescriptor;
 
 namespace twin {
 
-// One line of at most 200 characters, whatever the input had in it.
-std::string Printable(std::string_view text);
-
 // "no field "x" in y; nearest "z"; allowed: a, b, c".
 std::string DescribeUnknownField(std::string_view wrong, const google::protobuf::Descriptor& type);
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/input_error.h"
+#include "core/printable.h"
 #include "proto/names.h"
 #include "proto/text_message.h"
 
@@ -63,7 +64,7 @@ Segment SplitSegment(const Assignment& assignment, std::string_view text) {
 
 Assignment Split(std::string_view text) {
   Assignment assignment;
-  assignment.said = "--set " + Printable(text);
+  assignment.said = "--set " + Printable(text, kMessageBytesMax);
   const std::size_t equals = text.find('=');
   if (equals == std::string_view::npos || equals == 0) {
     Refuse(assignment, "is no assignment; allowed: path.to.field=value or path.to.list+=value");

@@ -13,6 +13,7 @@
 
 #include "core/input_error.h"
 #include "core/nearest_names.h"
+#include "core/printable.h"
 #include "proto/names.h"
 #include "proto/overlay.h"
 #include "proto/policy.pb.h"

@@ -12,6 +12,7 @@
 
 #include "core/check.h"
 #include "core/input_error.h"
+#include "core/printable.h"
 #include "proto/names.h"
 
 namespace twin {
@@ -127,13 +128,13 @@ std::string Explain(const std::string& what, const Place& place) {
   if (what.find("has no field named") != std::string::npos && place.message) {
     return DescribeUnknownField(LastQuoted(what), *place.message);
   }
-  if (!place.field) return Printable(what);
+  if (!place.field) return Printable(what, kMessageBytesMax);
   if (StartsWith(what, "Unknown enumeration value") && place.field->enum_type()) {
     return DescribeUnknownValue(FirstQuoted(what), *place.field);
   }
   const bool wrong_value = StartsWith(what, "Expected ") || StartsWith(what, "Integer out of") ||
                            StartsWith(what, "Invalid value for boolean");
-  const std::string said = Printable(what);
+  const std::string said = Printable(what, kMessageBytesMax);
   return wrong_value ? said + " (the field takes " + DescribeAllowed(*place.field) + ")" : said;
 }
 

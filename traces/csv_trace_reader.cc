@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/input_error.h"
+#include "core/printable.h"
 #include "traces/arrival_order.h"
 #include "traces/csv_header.h"
 #include "traces/field.h"

@@ -4,6 +4,7 @@
 
 #include "core/check.h"
 #include "core/input_error.h"
+#include "core/printable.h"
 
 namespace twin {
 namespace {
@@ -82,23 +83,6 @@ void LineReader::RefuseField(std::string_view field, std::string_view found,
 
 void LineReader::Refuse(const std::string& what) const {
   throw InputError(InputError::Kind::kData, name_ + ":" + std::to_string(line_number_), what);
-}
-
-std::string Printable(std::string_view text, std::size_t length_max) {
-  constexpr char kDigits[] = "0123456789abcdef";
-  std::string printable;
-  for (const char c : text.substr(0, length_max)) {
-    if (c >= ' ' && c <= '~') {
-      printable += c;
-    } else {
-      const auto byte = static_cast<unsigned char>(c);
-      printable += "\\x";
-      printable += kDigits[byte >> 4];
-      printable += kDigits[byte & 15];
-    }
-  }
-  if (text.size() > length_max) printable += "...";
-  return printable;
 }
 
 }  // namespace twin

@@ -55,7 +55,4 @@ class LineReader {
   bool ended_without_newline_ = false;
 };
 
-// At most `length_max` characters of `text`, everything outside of printable ASCII as \xNN.
-std::string Printable(std::string_view text, std::size_t length_max = 40);
-
 }  // namespace twin

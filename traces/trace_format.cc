@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/input_error.h"
+#include "core/printable.h"
 #include "traces/apexplus_format.h"
 #include "traces/azure_format.h"
 #include "traces/burstgpt_format.h"

@@ -71,7 +71,7 @@ void ValidateInteger(const std::string& field, const IntegerDistribution& d) {
 }
 
 void ValidatePause(const std::string& field, const DurationDistribution& d) {
-  RequireDuration(field + ".mean", d.mean);
+  RequireDuration(field + ".mean_s", d.mean);
   if (d.kind == DurationDistribution::Kind::kLogNormal) RequireWithin(field + ".cv", d.cv, 0, 1000);
 }
 
@@ -89,8 +89,8 @@ void ValidateArrivals(const std::string& field, const ArrivalConfig& arrivals) {
       RequireWithin(field + ".rate", arrivals.rate, 0, 1e9);
       RequireWithin(field + ".rate_to", arrivals.rate_to, 0, 1e9);
       RequirePositive(field + ".rate + rate_to", arrivals.rate + arrivals.rate_to);
-      RequireDuration(field + ".ramp", arrivals.ramp);
-      return RequirePositive(field + ".ramp", Seconds(arrivals.ramp));
+      RequireDuration(field + ".ramp_s", arrivals.ramp);
+      return RequirePositive(field + ".ramp_s", Seconds(arrivals.ramp));
     case Kind::kGamma:
     case Kind::kWeibull:
       RequireWithin(field + ".cv", arrivals.cv, 0.01, 100);
@@ -179,8 +179,8 @@ void ValidateDrawn(const WorkloadConfig& config) {
 
 void ValidateTrace(const TraceConfig& trace) {
   if (trace.path.empty()) Refuse("workload.trace.path", "missing; allowed: a file");
-  RequireDuration("workload.trace.start", trace.start);
-  RequireDuration("workload.trace.duration", trace.duration);
+  RequireDuration("workload.trace.start_s", trace.start);
+  RequireDuration("workload.trace.duration_s", trace.duration);
   RequireWithin("workload.trace.rate_scale", trace.rate_scale, 1e-9, 1e9);
   RequireWithin("workload.trace.repeat", trace.repeat, 1, 1'000'000'000);
 }
@@ -188,8 +188,8 @@ void ValidateTrace(const TraceConfig& trace) {
 void ValidateServeGen(const ServeGenConfig& servegen) {
   if (servegen.arrivals_path.empty()) Refuse("workload.servegen.arrivals_path", "missing");
   if (servegen.lengths_path.empty()) Refuse("workload.servegen.lengths_path", "missing");
-  RequireDuration("workload.servegen.start", servegen.start);
-  RequireDuration("workload.servegen.duration", servegen.duration);
+  RequireDuration("workload.servegen.start_s", servegen.start);
+  RequireDuration("workload.servegen.duration_s", servegen.duration);
   RequireWithin("workload.servegen.rate_scale", servegen.rate_scale, 1e-9, 1e9);
 }
 
@@ -197,7 +197,7 @@ void ValidateServeGen(const ServeGenConfig& servegen) {
 
 void Validate(const WorkloadConfig& config) {
   RequireWithin("workload.requests", static_cast<double>(config.requests), 0, 4294967295.0);
-  RequireDuration("workload.duration", config.duration);
+  RequireDuration("workload.duration_s", config.duration);
   RequireWithin("workload.max_in_flight", config.max_in_flight, 0, 1 << 30);
   if (config.max_output.kind == MaxOutputRule::Kind::kFixed) {
     RequireWithin("workload.max_output.tokens", config.max_output.tokens, 1, kTokensMax);

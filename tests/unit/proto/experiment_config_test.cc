@@ -235,8 +235,7 @@ TEST_F(ExperimentConfigTest, WritesEveryDefaultAndReadsItBackTheSame) {
       {"policy=orca {reservation: model}", "cost=linear {base_s: 0.01}"},
       {"policy=vllm_v0 {preemption_mode: swap}", "cost=constant {step_s: 0.25 host_s: 1e-6}"},
       {"policy=sarathi", "world.real.device=CUDA", "slo={ttft_s: 0.5 tpot_s: 0.03 e2el_s: 10}"},
-      {"policy=splitfuse", "sweep=[{path: \"seed\" values: [\"1\", \"2\"]}]",
-       "system.memory.blocks_override=77"},
+      {"policy=splitfuse", "system.memory.blocks_override=77"},
       {"workload.prediction={kind: lognormal sigma: 0.3}", "workload.duration_s=12.5",
        "workload.max_output={kind: scaled factor: 1.5}"}};
   for (const std::vector<std::string>& overrides : variants) {

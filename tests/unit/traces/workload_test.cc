@@ -279,7 +279,7 @@ TEST(ValidateTest, NamesTheFieldByItsPath) {
       {[](C& c) { c.arrivals = {.kind = ArrivalConfig::Kind::kClosedLoop}; },
        "workload.arrivals.users: "},
       {[](C& c) { c.arrivals = {.kind = ArrivalConfig::Kind::kRamp, .rate = 1}; },
-       "workload.arrivals.ramp: "},
+       "workload.arrivals.ramp_s: "},
       {[](C& c) { c.shape.prompt = {}; }, "workload.shape.prompt: missing"},
       {[](C& c) { c.shape.prompt = Fixed(0); }, "workload.shape.prompt.value: "},
       {[](C& c) { c.shape.output.kind = IntegerDistribution::Kind::kLogNormal; },
