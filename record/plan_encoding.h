@@ -16,16 +16,22 @@ constexpr std::uint64_t PackWord(std::uint32_t low, std::uint32_t high) {
 
 // Calls sink(first, second) with pairs of 64-bit words, [low 32 bits | high 32 bits]:
 //
-//   header      id                              [work | kv]          (lengths of the lists)
-//               [preempted | admitted]          [resumed | released]
-//               [padding_rows | rejected]       hits
-//   work        [request | start]               tokens + padded_tokens * 2^31 + phase * 2^62 +
-//   emits * 2^63 kv          [request | kind]                [block | other] preempted   [request |
-//   how]                 1 admitted    request                         2 resumed     request 3
-//   released    request                         4
-//   padding     request                         5
-//   rejected    [request | reason]              6
-//   hits        [request | tokens]              7
+//   header       id                              [work | kv]          (lengths of the lists)
+//                [preempted | admitted]          [resumed | released]
+//                [padding_rows | rejected]       hits
+//
+//   work         [request | start]               tokens + padded_tokens * 2^31
+//                                                + phase * 2^62 + emits * 2^63
+//
+//   kv           [request | kind]                [block | other]
+//
+//   preempted    [request | how]                 1
+//   admitted     request                         2
+//   resumed      request                         3
+//   released     request                         4
+//   padding      request                         5
+//   rejected     [request | reason]              6
+//   hits         [request | tokens]              7
 //
 // Enumerations count from 0 in the order of their declaration; negative numbers are two's
 // complement. Totals, free blocks and the census follow from the decisions and are left out.

@@ -103,8 +103,8 @@ void RequestTracker::TakeTokens(TimePoint now, const StepPlan& plan, const StepF
   for (const WorkItem& item : plan.work) {
     if (outcome != end && outcome->request == item.request) [[unlikely]] {
       TakeException(now, *outcome++, gaps);
-    } else if (item.emits && tracks_.contains(item.request)) {
-      Emit(now, tracks_[item.request].life, gaps);
+    } else if (item.emits) {
+      if (Track* const track = tracks_.Find(item.request)) Emit(now, track->life, gaps);
     }
   }
   CHECK(outcome == end);
@@ -125,24 +125,22 @@ inline void RequestTracker::Emit(TimePoint now, RequestLife& life, Gaps& gaps) {
     return;
   ++life.output_tokens;
   if (config_.delivery == Delivery::kBatchEnd) return;
-  if (life.last_token == kTimeNever) [[unlikely]] {
+  if (life.last_token != gaps.from) [[unlikely]] {
+    TellGaps(now, gaps);
+    gaps = {.from = life.last_token, .gap = now - life.last_token, .count = 0};
+  }
+  if (gaps.from == kTimeNever) [[unlikely]] {
     life.first_token = now;
   } else {
-    life.longest_gap = std::max(life.longest_gap, now - life.last_token);
-    if (life.measured) {
-      if (life.last_token != gaps.from) {
-        TellGaps(now, gaps);
-        gaps = {life.last_token, 0};
-      }
-      ++gaps.count;
-    }
+    if (gaps.gap > life.longest_gap) life.longest_gap = gaps.gap;
+    gaps.count += life.measured ? 1 : 0;
   }
   life.last_token = now;
 }
 
 void RequestTracker::TellGaps(TimePoint now, const Gaps& gaps) {
   if (gaps.count == 0) return;
-  for (RunListener* listener : listeners_) listener->OnGaps(now, now - gaps.from, gaps.count);
+  for (RunListener* listener : listeners_) listener->OnGaps(now, gaps.gap, gaps.count);
 }
 
 void RequestTracker::Finish(TimePoint now, Track& track) {

@@ -71,7 +71,8 @@ class RequestTracker : public RunObserver {
   };
   // Equal gaps between tokens that are not told yet: all but a few tokens of a step share one.
   struct Gaps {
-    TimePoint from = kTimeNever;
+    TimePoint from = kTimeNever;  // the token before; never: these are first tokens
+    Duration gap{0};
     std::int64_t count = 0;
   };
   // Requests whose tokens become visible together.
@@ -105,7 +106,7 @@ class RequestTracker : public RunObserver {
   std::vector<RunListener*> listeners_;
   IdWindow<Track> tracks_;
   RingQueue<StepInFlight> in_flight_;
-  std::vector<Batch> batches_;            // the open ones (kBatchEnd)
+  std::vector<Batch> batches_;             // the open ones (kBatchEnd)
   std::vector<RequestId> spare_members_;  // of the batch that was told last: its memory
   Load load_;
   TimePoint load_since_ = TimePoint::min();  // min: nothing has happened yet

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <limits>
 #include <span>
 
 #include "core/check.h"
@@ -45,7 +46,7 @@ void SimWorld::Announce(const TracedRequest& traced) {
   const std::int32_t limit = std::min(traced.max_output_tokens, room);
   truth.remaining_tokens = std::min(traced.output_tokens, limit);
   truth.ends_at_limit = truth.remaining_tokens == limit;
-  truth.known = traced.prompt_tokens;
+  truth.block_room = std::numeric_limits<std::int32_t>::max();
   Request request{.id = id,
                   .arrival = std::max(traced.arrival, TimePoint{}),
                   .prompt_tokens = traced.prompt_tokens,
@@ -54,13 +55,15 @@ void SimWorld::Announce(const TracedRequest& traced) {
                   .tenant = traced.tenant,
                   .predicted_output_tokens = traced.predicted_output_tokens};
   if (options_.named_block_size > 0) {
+    truth.open_block = traced.prompt_tokens / options_.named_block_size;
+    truth.block_room = options_.named_block_size - traced.prompt_tokens % options_.named_block_size;
     truth.chunks.assign(traced.prefix_chunks.begin(), traced.prefix_chunks.end());
     truth.content = NamedContent::Of(truth.chunks, traced.prefix_chunk_tokens, traced.prompt_tokens,
                                      traced.output_tokens);
     if (prompt_keys_used_ == prompt_keys_.size()) prompt_keys_.emplace_back();
     std::vector<BlockKey>& keys = prompt_keys_[prompt_keys_used_++];
     keys.clear();
-    for (std::int32_t i = 0; (i + 1) * options_.named_block_size <= traced.prompt_tokens; ++i) {
+    for (std::int32_t i = 0; i < truth.open_block; ++i) {
       keys.push_back(KeyOfBlock(truth.content, id, i, options_.named_block_size));
     }
     request.prefix_keys = keys;
@@ -100,9 +103,7 @@ void SimWorld::ReturnSteps() {
   returned_.clear();
   do {
     const RunningStep step = steps_.Pop();
-    for (const WorkItem& item : step.plan->work) {
-      if (item.emits) Emit(item.request);
-    }
+    EmitTokens(*step.plan);
     returned_.push_back({step, outcomes_.size(), filled_.size()});
   } while (steps_.next_time() <= now_);
   // Spans are taken when nothing is added any more.
@@ -118,18 +119,28 @@ void SimWorld::ReturnSteps() {
   }
 }
 
-void SimWorld::Emit(RequestId id) {
-  // The item was issued before the request was known to have ended: its token is nobody's.
-  Truth* const found = truths_.Find(id);
-  if (found == nullptr) return;
-  Truth& truth = *found;
-  ++truth.known;
-  if (options_.named_block_size > 0 && truth.known % options_.named_block_size == 0) {
-    filled_.push_back(
-        {id, KeyOfBlock(truth.content, id, truth.known / options_.named_block_size - 1,
-                        options_.named_block_size)});
+void SimWorld::EmitTokens(const StepPlan& plan) {
+  for (const WorkItem& item : plan.work) {
+    if (!item.emits) continue;
+    Truth* const truth = truths_.Find(item.request);
+    // Issued before the request was known to have ended: its token is nobody's.
+    if (truth == nullptr) continue;
+    --truth->remaining_tokens;
+    --truth->block_room;
+    if ((truth->remaining_tokens <= 0) | (truth->block_room == 0)) [[unlikely]] {
+      CompleteParts(item.request, *truth);
+    }
   }
-  if (--truth.remaining_tokens > 0) return;
+}
+
+void SimWorld::CompleteParts(RequestId id, Truth& truth) {
+  if (truth.block_room == 0) {
+    const std::int32_t size = options_.named_block_size;
+    filled_.push_back({id, KeyOfBlock(truth.content, id, truth.open_block, size)});
+    ++truth.open_block;
+    truth.block_room = size;
+  }
+  if (truth.remaining_tokens > 0) return;
   outcomes_.push_back({id, 1, truth.ends_at_limit ? FinishReason::kLength : FinishReason::kStop});
   truths_.Close(id);
   source_.OnDone(id, now_);

@@ -51,7 +51,8 @@ class SimWorld final : public World {
   // What the engine must not see.
   struct Truth {
     std::int32_t remaining_tokens = 0;  // of output
-    std::int32_t known = 0;             // prompt + emitted
+    std::int32_t block_room = 0;        // tokens until a block to be named is full
+    std::int32_t open_block = 0;        // the number of that block
     bool ends_at_limit = false;
     std::vector<std::uint64_t> chunks;  // what `content` speaks of
     NamedContent content;
@@ -69,7 +70,10 @@ class SimWorld final : public World {
   void TakeArrivals();
   void Announce(const TracedRequest& traced);
   void ReturnSteps();
-  void Emit(RequestId id);
+  // A token more for each request that the plan computes to its end.
+  void EmitTokens(const StepPlan& plan);
+  // The token filled a block, was the request's last, or both.
+  void CompleteParts(RequestId id, Truth& truth);
 
   ArrivalSource& source_;
   const StepCost& cost_;
