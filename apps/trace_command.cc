@@ -1,8 +1,6 @@
 #include "apps/trace_command.h"
 
-#include <unistd.h>
-
-#include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <filesystem>
 #include <iostream>
@@ -11,49 +9,23 @@
 #include <optional>
 #include <string>
 #include <system_error>
-#include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 
+#include "apps/progress.h"
 #include "core/input_error.h"
 #include "traces/trace_format.h"
 #include "traces/trace_statistics.h"
 #include "traces/trace_writer.h"
-#include "traces/workload.h"
 
 namespace twin::apps {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-// A line on stderr that is rewritten a few times a second; silent where stderr is no terminal.
-class ProgressLine {
- public:
-  explicit ProgressLine(const char* what) : what_(what), shown_(isatty(STDERR_FILENO) != 0) {}
-  ~ProgressLine() {
-    if (drawn_) std::fputs("\r\033[K", stderr);
-  }
-  ProgressLine(const ProgressLine&) = delete;
-  ProgressLine& operator=(const ProgressLine&) = delete;
-
-  void Count() {
-    constexpr std::int64_t kLookAtClockEvery = 4096;
-    if (++count_ % kLookAtClockEvery != 0 || !shown_) return;
-    const auto now = std::chrono::steady_clock::now();
-    if (now - last_ < std::chrono::milliseconds(200)) return;
-    last_ = now;
-    drawn_ = true;
-    std::fprintf(stderr, "\r%s: %lld requests", what_, static_cast<long long>(count_));
-  }
-
- private:
-  const char* what_;
-  bool shown_;
-  bool drawn_ = false;
-  std::int64_t count_ = 0;
-  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
-};
+// Progress::Show looks at the clock; rows are read faster than that.
+constexpr std::uint64_t kRowsPerLook = 4096;
 
 struct InputFlags {
   std::string path;
@@ -161,11 +133,12 @@ void RunInfo(const InputFlags& flags, bool as_json) {
   const std::unique_ptr<TraceReader> reader = Open(flags);
   TraceStatistics statistics;
   {
-    ProgressLine progress("reading");
+    Progress progress("requests read", 0);
     TracedRequest request;
     while (reader->Next(request)) {
       statistics.Add(request);
-      progress.Count();
+      const auto read = static_cast<std::uint64_t>(statistics.requests());
+      if (read % kRowsPerLook == 0) progress.Show(read);
     }
   }
   WarnOfMissingNewline(*reader);
@@ -185,170 +158,16 @@ void RunConvert(const InputFlags& flags, const std::string& out) {
   const std::unique_ptr<TraceReader> reader = Open(flags);
   TraceWriter writer(out, reader->has_arrivals());
   {
-    ProgressLine progress("converting");
+    Progress progress("requests converted", 0);
     TracedRequest request;
+    std::uint64_t written = 0;
     while (reader->Next(request)) {
       writer.Write(request);
-      progress.Count();
+      if (++written % kRowsPerLook == 0) progress.Show(written);
     }
   }
   WarnOfMissingNewline(*reader);
   writer.Commit();
-}
-
-struct GenerateFlags {
-  std::string out;
-  std::uint64_t seed = 0;
-  std::int64_t requests = 0;
-  double duration_s = 0;
-  ArrivalConfig::Kind arrivals = ArrivalConfig::Kind::kPoisson;
-  double rate = 1;
-  double rate_to = 0;
-  double ramp_s = 0;
-  double cv = 1;
-  WorkloadPreset preset = WorkloadPreset::kNone;
-  std::string prompt;
-  std::string output;
-  std::int32_t shared_prompts = 0;
-  std::int32_t shared_tokens = 0;
-  double zipf = 1;
-};
-
-// The numbers behind "name:" in text like "uniform:1,100".
-std::vector<double> ParseNumbers(const std::string& flag, const std::string& text) {
-  std::vector<double> numbers;
-  std::size_t begin = text.find(':');
-  while (begin != std::string::npos) {
-    const std::size_t end = text.find(',', ++begin);
-    const std::string number = text.substr(begin, end == std::string::npos ? end : end - begin);
-    std::size_t used = 0;
-    try {
-      numbers.push_back(std::stod(number, &used));
-    } catch (const std::exception&) {
-      used = 0;
-    }
-    if (used == 0 || used != number.size()) {
-      throw InputError(
-          InputError::Kind::kUsage, flag,
-          "found '" + Printable(number) + "' in '" + Printable(text) + "'; allowed: a number");
-    }
-    begin = end;
-  }
-  return numbers;
-}
-
-std::int32_t ToCount(const std::string& flag, double value) {
-  if (value >= 1 && value <= 1073741823.0 && value == static_cast<std::int32_t>(value)) {
-    return static_cast<std::int32_t>(value);
-  }
-  throw InputError(InputError::Kind::kUsage, flag,
-                   "found " + std::to_string(value) + "; allowed: an integer from 1 to 1073741823");
-}
-
-IntegerDistribution ParseLengths(const std::string& flag, const std::string& text) {
-  using Kind = IntegerDistribution::Kind;
-  const std::string name = text.substr(0, text.find(':'));
-  const std::vector<double> numbers =
-      name == "file" ? std::vector<double>{} : ParseNumbers(flag, text);
-  IntegerDistribution lengths;
-  if (name == "file" && text.size() > 5) {
-    lengths.kind = Kind::kEmpirical;
-    lengths.path = text.substr(5);
-  } else if (name == "fixed" && numbers.size() == 1) {
-    lengths.kind = Kind::kFixed;
-    lengths.value = ToCount(flag, numbers[0]);
-  } else if (name == "uniform" && numbers.size() == 2) {
-    lengths.kind = Kind::kUniform;
-    lengths.min = ToCount(flag, numbers[0]);
-    lengths.max = ToCount(flag, numbers[1]);
-  } else if (name == "lognormal" && (numbers.size() == 2 || numbers.size() == 3)) {
-    lengths.kind = Kind::kLogNormal;
-    lengths.mean = numbers[0];
-    lengths.sigma = numbers[1];
-    if (numbers.size() == 3) lengths.max = ToCount(flag, numbers[2]);
-  } else if (name == "zipf" && numbers.size() == 3) {
-    lengths.kind = Kind::kZipf;
-    lengths.exponent = numbers[0];
-    lengths.min = ToCount(flag, numbers[1]);
-    lengths.max = ToCount(flag, numbers[2]);
-  } else {
-    throw InputError(InputError::Kind::kUsage, flag,
-                     "found '" + Printable(text) +
-                         "'; allowed: fixed:N, uniform:MIN,MAX, lognormal:MEAN,SIGMA[,MAX], "
-                         "zipf:EXPONENT,MIN,MAX, file:QUANTILES.csv");
-  }
-  return lengths;
-}
-
-Duration ToDuration(const std::string& flag, double seconds) {
-  if (seconds >= 0 && seconds <= 4e9) return DurationFromSeconds(seconds);
-  throw InputError(InputError::Kind::kUsage, flag,
-                   "found " + std::to_string(seconds) + "; allowed: seconds from 0 to 4e9");
-}
-
-WorkloadConfig ToWorkload(const GenerateFlags& flags) {
-  WorkloadConfig config;
-  config.requests = flags.requests;
-  config.duration = ToDuration("--duration", flags.duration_s);
-  config.arrivals = {.kind = flags.arrivals,
-                     .rate = flags.rate,
-                     .rate_to = flags.rate_to,
-                     .cv = flags.cv,
-                     .ramp = ToDuration("--ramp", flags.ramp_s)};
-  config.preset = flags.preset;
-  if (!flags.prompt.empty()) config.shape.prompt = ParseLengths("--prompt", flags.prompt);
-  if (!flags.output.empty()) config.shape.output = ParseLengths("--output", flags.output);
-  config.shape.shared_prefix = {
-      .prompts = flags.shared_prompts, .tokens = flags.shared_tokens, .zipf_exponent = flags.zipf};
-  return config;
-}
-
-void RunGenerate(const GenerateFlags& flags) {
-  const std::unique_ptr<ArrivalSource> source = MakeWorkload(ToWorkload(flags), flags.seed);
-  TraceWriter writer(flags.out, /*has_arrivals=*/true);
-  {
-    ProgressLine progress("generating");
-    std::uint32_t id = 0;
-    while (const TracedRequest* request = source->Peek()) {
-      const TimePoint arrival = request->arrival;
-      writer.Write(*request);
-      source->Take();
-      source->OnDone(RequestId{id++}, arrival);
-      progress.Count();
-    }
-  }
-  writer.Commit();
-}
-
-void AddGenerate(CLI::App& trace) {
-  const auto flags = std::make_shared<GenerateFlags>();
-  CLI::App* command = trace.add_subcommand("generate", "Draw a workload and write it as our CSV");
-  command->add_option("out", flags->out, "The file; compressed if it ends in .gz")->required();
-  command->add_option("--seed", flags->seed, "Of all random numbers")->capture_default_str();
-  command->add_option("--requests", flags->requests, "How many; 0 = until --duration");
-  command->add_option("--duration", flags->duration_s, "Seconds; 0 = until --requests");
-  const std::map<std::string, ArrivalConfig::Kind> kinds{
-      {"poisson", ArrivalConfig::Kind::kPoisson}, {"gamma", ArrivalConfig::Kind::kGamma},
-      {"weibull", ArrivalConfig::Kind::kWeibull}, {"constant", ArrivalConfig::Kind::kConstant},
-      {"ramp", ArrivalConfig::Kind::kRamp},       {"all_at_once", ArrivalConfig::Kind::kAllAtOnce}};
-  command->add_option("--arrivals", flags->arrivals, "The process")
-      ->transform(CLI::CheckedTransformer(kinds));
-  command->add_option("--rate", flags->rate, "Requests per second")->capture_default_str();
-  command->add_option("--rate-to", flags->rate_to, "Where a ramp ends, requests per second");
-  command->add_option("--ramp", flags->ramp_s, "Length of a ramp in seconds");
-  command->add_option("--cv", flags->cv, "Of gamma and weibull gaps")->capture_default_str();
-  const std::map<std::string, WorkloadPreset> presets{
-      {"conversation", WorkloadPreset::kConversation}, {"code", WorkloadPreset::kCode}};
-  command->add_option("--preset", flags->preset, "Lengths like the Azure traces of 2023")
-      ->transform(CLI::CheckedTransformer(presets));
-  command->add_option("--prompt", flags->prompt,
-                      "Lengths: fixed:N, uniform:MIN,MAX, lognormal:MEAN,SIGMA[,MAX], "
-                      "zipf:EXPONENT,MIN,MAX, file:QUANTILES.csv");
-  command->add_option("--output", flags->output, "Likewise");
-  command->add_option("--shared-prompts", flags->shared_prompts, "Number of system prompts");
-  command->add_option("--shared-tokens", flags->shared_tokens, "Length of a system prompt");
-  command->add_option("--zipf", flags->zipf, "Exponent of the system prompts' popularity");
-  command->callback([flags] { RunGenerate(*flags); });
 }
 
 }  // namespace
@@ -372,7 +191,7 @@ void AddTraceCommand(CLI::App& app) {
   convert->add_option("out", *out, "The file; compressed if it ends in .gz")->required();
   convert->callback([convert_flags, out] { RunConvert(*convert_flags, *out); });
 
-  AddGenerate(*trace);
+  AddTraceGenerateCommand(*trace);
 }
 
 }  // namespace twin::apps

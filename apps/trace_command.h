@@ -9,4 +9,7 @@ namespace twin::apps {
 // results on stdout, progress on a terminal's stderr. They throw InputError on bad input.
 void AddTraceCommand(CLI::App& app);
 
+// Registers `generate` alone; called by AddTraceCommand.
+void AddTraceGenerateCommand(CLI::App& trace);
+
 }  // namespace twin::apps

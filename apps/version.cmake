@@ -1,4 +1,5 @@
 # Writes the commit that is being built into HEADER, only if it has changed.
+cmake_minimum_required(VERSION 3.25)
 execute_process(COMMAND git -C "${SOURCE}" rev-parse --short=12 HEAD
   OUTPUT_VARIABLE commit OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE failed)
 execute_process(COMMAND git -C "${SOURCE}" status --porcelain --untracked-files=no
