@@ -1,5 +1,6 @@
 #include "apps/simulation.h"
 
+#include <algorithm>
 #include <fstream>
 #include <iostream>
 #include <memory>
@@ -21,9 +22,11 @@ namespace {
 
 sim::SimWorldOptions WorldOptionsOf(const ExperimentConfig& config, const PolicyTraits& traits) {
   const sim::MemoryConfig& memory = config.system.memory;
-  return {
-      .max_model_length = memory.max_model_length.value_or(config.system.model_spec.max_position),
-      .named_block_size = traits.caches_prefixes ? memory.block_size : 0};
+  std::int32_t length = memory.max_model_length.value_or(config.system.model_spec.max_position);
+  // What the policy does not go beyond binds too, however much the memory is planned for.
+  if (traits.context_tokens_max > 0) length = std::min(length, traits.context_tokens_max);
+  return {.max_model_length = length,
+          .named_block_size = traits.caches_prefixes ? memory.block_size : 0};
 }
 
 }  // namespace
@@ -58,14 +61,14 @@ RunOutcome RunSimulation(const ExperimentConfig& config, const std::filesystem::
   RunDirectory directory(out);
   RunObservers observers(config, engine_config, traits, resolved, directory);
   const InterruptGuard guard;
+  RunOutcome outcome;
   {
     Progress progress(config.name, static_cast<std::uint64_t>(config.workload.requests));
     RecordingWorld recorded(simulated, observers.list());
     WatchedWorld world(recorded, progress);
     Serve(engine, world);
+    outcome.interrupted = world.stopped_early();
   }
-  RunOutcome outcome;
-  outcome.interrupted = InterruptGuard::interrupted();
   if (!outcome.interrupted) engine.CheckDrained();
 
   outcome.summary = observers.Finish();

@@ -18,7 +18,8 @@ class WatchedWorld final : public World {
   Instant Advance() override {
     if ((++instants_ & kMask) == 0) {
       progress_.Show(arrived_);
-      if (InterruptGuard::interrupted()) return {};
+      stopped_early_ = InterruptGuard::interrupted();
+      if (stopped_early_) return {};
     }
     const Instant instant = inner_.Advance();
     for (const Event& event : instant.events) {
@@ -29,6 +30,9 @@ class WatchedWorld final : public World {
 
   void Launch(const StepPlan& plan) override { inner_.Launch(plan); }
 
+  // An interrupt ended the run; one that comes when nothing more would have happened does not.
+  [[nodiscard]] bool stopped_early() const { return stopped_early_; }
+
  private:
   static constexpr std::uint64_t kMask = 0xFFF;  // looks up every 4096 instants
 
@@ -36,6 +40,7 @@ class WatchedWorld final : public World {
   Progress& progress_;
   std::uint64_t instants_ = 0;
   std::uint64_t arrived_ = 0;
+  bool stopped_early_ = false;
 };
 
 }  // namespace twin::apps
