@@ -1,14 +1,17 @@
 // twinserve compare: the summaries of several runs side by side.
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <memory>
 #include <sstream>
+#include <string_view>
 
 #include <nlohmann/json.hpp>
 
 #include "apps/commands.h"
 #include "core/input_error.h"
+#include "core/nearest_names.h"
 #include "record/summary.h"
 
 namespace twin::apps {
@@ -62,13 +65,29 @@ Summary Select(const Summary& summary, const std::vector<std::string>& names) {
   return selected;
 }
 
+// Throws if no run has a metric that was asked for by name.
+void RequireKnown(const std::vector<std::string>& metrics, const std::vector<Summary>& summaries) {
+  for (const std::string& metric : metrics) {
+    std::vector<std::string_view> names;
+    for (const Summary& summary : summaries) {
+      for (const SummaryEntry& entry : summary.entries()) names.push_back(entry.name);
+    }
+    if (std::find(names.begin(), names.end(), metric) != names.end()) continue;
+    std::sort(names.begin(), names.end());
+    names.erase(std::unique(names.begin(), names.end()), names.end());
+    throw InputError(InputError::Kind::kUsage, "--metrics " + metric,
+                     "no run has it; nearest: " + NearestNames(metric, names));
+  }
+}
+
 void Compare(const CompareArguments& arguments) {
   std::vector<std::string> names = arguments.metrics;
   if (names.empty()) names.assign(std::begin(kHeadline), std::end(kHeadline));
   std::vector<Summary> summaries;
-  for (const std::string& run : arguments.runs) {
-    const Summary summary = ReadSummary(run);
-    summaries.push_back(names[0] == "all" ? summary : Select(summary, names));
+  for (const std::string& run : arguments.runs) summaries.push_back(ReadSummary(run));
+  if (names[0] != "all") {
+    RequireKnown(arguments.metrics, summaries);
+    for (Summary& summary : summaries) summary = Select(summary, names);
   }
   std::vector<NamedSummary> columns;
   for (std::size_t i = 0; i < summaries.size(); ++i) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/input_error.h"
 #include "sched/engine.h"
 #include "sched/serve.h"
 
@@ -19,7 +20,14 @@ std::int32_t UnboundedBlocks(const ScheduleCase& c) {
     output = std::max<std::int64_t>(output, r.max_output_tokens);
   }
   const auto rows = static_cast<std::int64_t>(c.requests.size());
-  return static_cast<std::int32_t>(rows * ((prompt + output) / c.block_size + 1));
+  const std::int64_t blocks = rows * ((prompt + output) / c.block_size + 1);
+  constexpr std::int64_t kMost = 100'000'000;
+  if (blocks > kMost) {
+    throw InputError(InputError::Kind::kData, "case " + c.name,
+                     "without kv.blocks its requests may take " + std::to_string(blocks) +
+                         " blocks; allowed: up to " + std::to_string(kMost));
+  }
+  return static_cast<std::int32_t>(blocks);
 }
 
 std::string List(const json& numbers) {
@@ -32,7 +40,6 @@ std::string List(const json& numbers) {
 std::string Notation(const json& step) {
   std::string text = "it" + step.value("it", json(0)).dump() + ":";
   for (const json& item : step.value("work", json::array())) {
-    if (!item.is_array() || item.size() != 3) return step.dump();
     text += " " + item[0].dump() + ":" + item[1].get<std::string>() + item[2].dump();
   }
   for (const auto& [field, value] : step.items()) {
