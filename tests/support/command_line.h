@@ -1,0 +1,47 @@
+// The built program as its users run it: arguments in, exit code and texts out.
+#pragma once
+
+#include <sys/types.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace twin::testing {
+
+struct CommandOutcome {
+  int exit_code = -1;  // -1: ended by a signal
+  std::string out;     // what it wrote to stdout
+  std::string err;     // to stderr
+
+  [[nodiscard]] bool wrote_one_line() const {
+    return !err.empty() && err.find('\n') == err.size() - 1;
+  }
+};
+
+// One call of twinserve in a folder of its own choice. Its outputs go to files below the system's
+// folder for such, which are removed.
+class Command {
+ public:
+  // Starts it. REQUIRES: the test is compiled with TWINSERVE, the program's path.
+  Command(const std::filesystem::path& folder, const std::vector<std::string>& arguments);
+  ~Command();
+  Command(const Command&) = delete;
+  Command& operator=(const Command&) = delete;
+
+  void Signal(int number) const;
+  // Waits for its end. REQUIRES: called once.
+  CommandOutcome Wait();
+
+ private:
+  std::filesystem::path out_;
+  std::filesystem::path err_;
+  pid_t process_ = -1;
+};
+
+inline CommandOutcome RunCommand(const std::filesystem::path& folder,
+                                 const std::vector<std::string>& arguments) {
+  return Command(folder, arguments).Wait();
+}
+
+}  // namespace twin::testing

@@ -1,0 +1,113 @@
+// twinserve compare and doctor: what they print, and what they refuse.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/unit/apps/experiment_folder.h"
+
+namespace twin::apps {
+namespace {
+
+using nlohmann::json;
+using testing::CommandOutcome;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+class CompareCommandTest : public testing::ExperimentFolderTest {
+ protected:
+  void WriteRun(const std::string& name, const std::string& summary) {
+    std::filesystem::create_directory(scratch_.path() / name);
+    Write(name + "/summary.json", summary);
+  }
+};
+
+TEST_F(CompareCommandTest, PutsRunsSideBySide) {
+  WriteRun("a", R"({"steps": 12, "mean_ttft_ms": 1.5, "digest": "00ff"})");
+  WriteRun("b", R"({"steps": 7, "mean_ttft_ms": null})");
+  const CommandOutcome outcome = Run({"compare", "a", "b/"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(outcome.out,
+            "metric          a  b\n"
+            "mean_ttft_ms  1.5  -\n"
+            "steps          12  7\n");
+}
+
+TEST_F(CompareCommandTest, ShowsTheMetricsThatAreNamed) {
+  WriteRun("a", R"({"steps": 12, "mean_ttft_ms": 1.5, "digest": "00ff"})");
+  const CommandOutcome some = Run({"compare", "a", "--metrics", "digest,steps"});
+  EXPECT_EQ(some.out, "metric     a\ndigest  00ff\nsteps     12\n");
+  const CommandOutcome all = Run({"compare", "a", "--metrics", "all"});
+  EXPECT_THAT(all.out, HasSubstr("mean_ttft_ms"));
+  EXPECT_THAT(all.out, HasSubstr("digest"));
+}
+
+TEST_F(CompareCommandTest, RefusesAMetricThatNoRunHas) {
+  WriteRun("a", R"({"steps": 12, "mean_ttft_ms": 1.5})");
+  const CommandOutcome outcome = Run({"compare", "a", "--metrics", "steps,mean_tft_ms"});
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_TRUE(outcome.wrote_one_line()) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("mean_tft_ms"));
+  EXPECT_THAT(outcome.err, HasSubstr("nearest: mean_ttft_ms"));
+  EXPECT_THAT(outcome.out, IsEmpty());
+}
+
+TEST_F(CompareCommandTest, RefusesWhatIsNoRun) {
+  WriteRun("damaged", R"({"steps": 1)");
+  std::filesystem::create_directory(scratch_.path() / "empty");
+  for (const char* run : {"nope", "empty", "damaged"}) {
+    const CommandOutcome outcome = Run({"compare", run});
+    EXPECT_EQ(outcome.exit_code, std::string(run) == "damaged" ? 1 : 2);
+    EXPECT_TRUE(outcome.wrote_one_line()) << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr(run));
+  }
+}
+
+TEST_F(CompareCommandTest, ReadsWhatRunWrote) {
+  const json summary = RunSmall("run");
+  const CommandOutcome outcome = Run({"compare", "run", "--metrics", "digest"});
+  EXPECT_THAT(outcome.out, HasSubstr(summary["digest"].get<std::string>()));
+}
+
+using DoctorCommandTest = testing::ExperimentFolderTest;
+
+TEST_F(DoctorCommandTest, TellsWhatIsThere) {
+  const CommandOutcome outcome = Run({"doctor"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  for (const char* name : {"program", "cpu", "cuda", "nccl", "mpi", "llama-3-8b", "h100-sxm"}) {
+    EXPECT_THAT(outcome.out, HasSubstr(name));
+  }
+}
+
+TEST_F(DoctorCommandTest, TellsItAsJson) {
+  const json doctor = json::parse(Run({"doctor", "--format", "json"}).out);
+  EXPECT_GE(doctor["cpu"]["usable_cores"].get<int>(), 1);
+  for (const char* part : {"cuda", "nccl", "mpi"}) {
+    ASSERT_TRUE(doctor[part]["usable"].is_boolean()) << part;
+    if (!doctor[part]["usable"].get<bool>()) {
+      EXPECT_NE(doctor[part]["reason"], "") << part;
+    }
+  }
+}
+
+using CommandLineTest = testing::ExperimentFolderTest;
+
+TEST_F(CommandLineTest, UsageErrorsEndWithTwoAndHelpWithZero) {
+  for (const std::vector<std::string>& bad : std::vector<std::vector<std::string>>{
+           {}, {"rnu"}, {"run"}, {"run", "a", "--format", "xml"}}) {
+    const CommandOutcome outcome = Run(bad);
+    EXPECT_EQ(outcome.exit_code, 2);
+    EXPECT_THAT(outcome.out, IsEmpty());
+    EXPECT_THAT(outcome.err, HasSubstr("--help"));
+  }
+  for (const char* good : {"--help", "--version"}) {
+    const CommandOutcome outcome = Run({good});
+    EXPECT_EQ(outcome.exit_code, 0);
+    EXPECT_THAT(outcome.out, HasSubstr("twinserve"));
+    EXPECT_THAT(outcome.err, IsEmpty());
+  }
+}
+
+}  // namespace
+}  // namespace twin::apps

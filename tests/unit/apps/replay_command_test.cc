@@ -1,0 +1,110 @@
+// twinserve replay: a run decided again, and records that are not what was written.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "proto/record_file.h"
+#include "tests/unit/apps/experiment_folder.h"
+
+namespace twin::apps {
+namespace {
+
+using testing::CommandOutcome;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+class ReplayCommandTest : public testing::ExperimentFolderTest {
+ protected:
+  void ExpectRefused(const CommandOutcome& outcome, const std::string& file) {
+    EXPECT_EQ(outcome.exit_code, 1);
+    EXPECT_TRUE(outcome.wrote_one_line()) << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr(file));
+    EXPECT_THAT(outcome.out, IsEmpty());
+  }
+};
+
+TEST_F(ReplayCommandTest, DecidesTheSameFromTheDirectoryAndFromTheRecord) {
+  const std::string digest = RunSmall("run")["digest"];
+  for (const char* what : {"run", "run/", "run/record.pb"}) {
+    const CommandOutcome outcome = Run({"replay", what});
+    EXPECT_EQ(outcome.exit_code, 0);
+    EXPECT_THAT(outcome.out, HasSubstr("recorded " + digest));
+    EXPECT_THAT(outcome.out, HasSubstr("decided  " + digest));
+    EXPECT_THAT(outcome.out, HasSubstr("\nequal\n"));
+  }
+}
+
+class EveryPolicyReplaysTest : public testing::ExperimentFolderTest,
+                               public ::testing::WithParamInterface<std::string> {};
+
+TEST_P(EveryPolicyReplaysTest, ToTheSameDigest) {
+  Write("small.textproto", std::string("base: 'base.textproto'\npolicy { ") + GetParam() + " {} }");
+  Write("base.textproto", testing::kSmallExperiment);
+  (void)RunSmall("run", {"--set", "system.memory.blocks_override=600"});
+  const CommandOutcome outcome = Run({"replay", "run"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("\nequal\n"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Policies, EveryPolicyReplaysTest,
+                         ::testing::Values("static", "orca", "vllm_v0", "vllm_v1", "sarathi",
+                                           "splitfuse"),
+                         [](const auto& test) { return test.param; });
+
+// The record's frames, under a config with a smaller batch: the engine soon decides differently.
+TEST_F(ReplayCommandTest, ShowsTheFirstPlanThatDiffers) {
+  (void)RunSmall("run");
+  RecordReader reader(scratch_.path() / "run/record.pb");
+  RecordHeader header = reader.header();
+  const std::size_t at = header.config.find("max_num_seqs: 16");
+  ASSERT_NE(at, std::string::npos);
+  header.config.replace(at, 16, "max_num_seqs: 3");
+  RecordWriter writer(scratch_.path() / "other.pb", header, Compression::kNone);
+  for (Instant instant; reader.NextInstant(instant);) {
+    writer.OnInstant(instant);
+    while (const StepPlan* plan = reader.NextPlan()) writer.OnPlan(instant.now, *plan);
+  }
+  writer.Finish();
+  const CommandOutcome outcome = Run({"replay", "other.pb"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.out, HasSubstr("decided differs from recorded after "));
+  EXPECT_THAT(outcome.out, HasSubstr(" equal plans\n"));
+}
+
+TEST_F(ReplayCommandTest, RefusesARecordThatIsCutAnywhere) {
+  (void)RunSmall("run");
+  const std::string record = ReadText(scratch_.File("run/record.pb"));
+  ASSERT_GT(record.size(), 1000u);
+  for (const std::size_t length :
+       {std::size_t{0}, std::size_t{1}, record.size() / 3, record.size() - 1}) {
+    Write("run/record.pb", record.substr(0, length));
+    ExpectRefused(Run({"replay", "run"}), "run/record.pb");
+  }
+}
+
+TEST_F(ReplayCommandTest, RefusesARecordWithAFlippedBit) {
+  (void)RunSmall("run", {"--set", "outputs.compress_record=false"});
+  const std::string record = ReadText(scratch_.File("run/record.pb"));
+  for (std::size_t i = 1; i < 8; ++i) {
+    std::string damaged = record;
+    char& byte = damaged[record.size() * i / 8];
+    byte = static_cast<char>(byte ^ (1 << i));
+    Write("run/record.pb", damaged);
+    ExpectRefused(Run({"replay", "run"}), "run/record.pb");
+  }
+}
+
+TEST_F(ReplayCommandTest, RefusesWhatIsNoRun) {
+  std::filesystem::create_directory(scratch_.path() / "folder");
+  for (const char* what : {"nope", "folder"}) {
+    const CommandOutcome outcome = Run({"replay", what});
+    EXPECT_EQ(outcome.exit_code, 2);
+    EXPECT_TRUE(outcome.wrote_one_line()) << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr(what));
+  }
+}
+
+}  // namespace
+}  // namespace twin::apps
