@@ -140,13 +140,16 @@ void VllmV1Policy::Issue(StepBuilder& step, Call& call, const Sequence& s, std::
 
 void VllmV1Policy::RunningPass(StepBuilder& step, Call& call) {
   for (std::size_t i = 0; i < running_.size() && call.budget > 0;) {
-    const std::size_t affordable =
-        std::min(running_.size() - i, static_cast<std::size_t>(call.budget));
-    const std::size_t decodes = step.ScheduleDecodes({&running_[i], affordable},
-                                                     {.computed_max = config_.max_model_len - 1});
-    call.budget -= static_cast<std::int32_t>(decodes);
-    i += decodes;
-    if (decodes > 0) continue;
+    // A pipeline without asynchronous scheduling cannot build upon tokens in flight.
+    if (config_.async_scheduling || !traits_.overlaps_own_steps) {
+      const std::size_t affordable =
+          std::min(running_.size() - i, static_cast<std::size_t>(call.budget));
+      const std::size_t decodes = step.ScheduleDecodes({&running_[i], affordable},
+                                                       {.computed_max = config_.max_model_len - 1});
+      call.budget -= static_cast<std::int32_t>(decodes);
+      i += decodes;
+      if (decodes > 0) continue;
+    }
     const RequestId id = running_[i];
     const Sequence& s = step.sequence(id);
     const bool mid_prefill = !s.decodes;

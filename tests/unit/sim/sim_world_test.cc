@@ -161,6 +161,20 @@ TEST(SimWorldTest, PlanningAheadHidesTheHost) {
   EXPECT_EQ(ahead.Life(0).ended, At(13));
 }
 
+// Two stages of 5 ms and one request: a token cannot be built upon before it is back, so every step
+// passes both stages before the next one is planned, 3 * 10 ms.
+TEST(SimWorldTest, APipelineWaitsForTheTokensOfARequest) {
+  ListedSource source({Asked(At(0), 4, 3)});
+  const ConstantCost cost({.host_time = {}, .step_time = milliseconds(10)}, 2);
+  VllmV1Config config = ChunksOf(64);
+  config.pipeline_parallel_size = 2;
+  const SimulatedRun run(source, cost, config, kRoomyCache);
+  ASSERT_EQ(run.launches.size(), 3u);
+  EXPECT_EQ(run.launches[1].planned, At(10));
+  EXPECT_EQ(run.launches[2].planned, At(20));
+  EXPECT_EQ(run.Life(0).ended, At(30));
+}
+
 // Nobody else fits into the batch, so the second request can start only behind the first one's end.
 TEST(SimWorldTest, ResultsComeBeforeArrivalsOfTheSameTime) {
   ListedSource source({Asked(At(0), 4, 1), Asked(At(10), 4, 1)});
