@@ -162,7 +162,7 @@ void UnitTimeWorld::AppendToken(RequestId id, std::int64_t token,
   for (const std::int64_t t : state.open_tokens)
     key = MixWords(key, static_cast<std::uint64_t>(t) + 1);
   state.open_tokens.clear();
-  state.last_key = BlockKey{key};
+  state.last_key = SharedKey(key);
   filled.push_back({id, state.last_key});
 }
 

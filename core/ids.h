@@ -16,11 +16,19 @@ enum class BlockId : std::int32_t { kNone = -1 };
 // A step of one engine, numbered from 1 in the order of planning.
 enum class StepId : std::uint64_t {};
 
-// The content of a full KV block and of everything before it: equal keys mean equal prefixes.
+// The content of a full KV block and of everything before it: equal keys mean equal prefixes. The
+// top bit is set where no other request can have that content.
 enum class BlockKey : std::uint64_t {};
 
 constexpr std::uint32_t Index(RequestId id) { return static_cast<std::uint32_t>(id); }
 constexpr std::uint32_t Index(BlockId id) { return static_cast<std::uint32_t>(id); }
 constexpr std::uint64_t Index(StepId id) { return static_cast<std::uint64_t>(id); }
+
+constexpr std::uint64_t kPrivateKeyBit = std::uint64_t{1} << 63;
+constexpr bool IsPrivate(BlockKey key) {
+  return (static_cast<std::uint64_t>(key) & kPrivateKeyBit) != 0;
+}
+constexpr BlockKey SharedKey(std::uint64_t hash) { return BlockKey{hash & ~kPrivateKeyBit}; }
+constexpr BlockKey PrivateKey(std::uint64_t hash) { return BlockKey{hash | kPrivateKeyBit}; }
 
 }  // namespace twin

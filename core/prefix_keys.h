@@ -29,13 +29,11 @@ struct NamedContent {
 // last token, otherwise the request's own.
 inline BlockKey KeyOfBlock(const NamedContent& content, RequestId request, std::int32_t block,
                            std::int32_t block_size) {
-  constexpr std::uint64_t kOwnContent = 0x6F776E0000000000ull;
+  const auto number = static_cast<std::uint64_t>(block);
   const std::int64_t last_token = (std::int64_t{block} + 1) * block_size - 1;
-  const std::uint64_t name =
-      last_token < content.tokens
-          ? content.chunks[static_cast<std::size_t>(last_token / content.chunk_tokens)]
-          : kOwnContent + Index(request);
-  return BlockKey{MixWords(name, static_cast<std::uint64_t>(block))};
+  if (last_token >= content.tokens) return PrivateKey(MixWords(Index(request), number));
+  const auto chunk = static_cast<std::size_t>(last_token / content.chunk_tokens);
+  return SharedKey(MixWords(content.chunks[chunk], number));
 }
 
 }  // namespace twin

@@ -87,18 +87,20 @@ void Engine::OnStepFinished(const StepFinished& finished) {
   }
   const ItemOutcome* outcome = finished.outcomes.data();
   const ItemOutcome* const end = outcome + finished.outcomes.size();
+  const bool publishes = traits_.publishes_returned_tokens;
   for (const WorkItem& item : plan.work) {
     Sequence& s = sequences_[item.request];
     const std::int32_t emitted = item.emits ? 1 : 0;
     if (outcome != end && outcome->request == item.request) [[unlikely]] {
       Settle(s, item, *outcome++);
-    } else if ((s.state != SequenceState::kRunning) | (s.stale_in_flight > 0)) [[unlikely]] {
+    } else if (s.state != SequenceState::kRunning || s.stale_in_flight > 0) [[unlikely]] {
       Settle(s, item, {item.request, emitted, FinishReason::kNone});
     } else {
       --s.in_flight;
       s.pending -= emitted;
       s.known += emitted;
-      if (traits_.publishes_returned_tokens) PublishReturned(s);
+      // Where a later step is in flight, it has published as much when it was planned.
+      if (publishes && s.in_flight == 0) PublishReturned(s);
     }
   }
   CHECK(outcome == end);
@@ -127,7 +129,8 @@ void Engine::Settle(Sequence& s, const WorkItem& item, const ItemOutcome& outcom
 
 void Engine::PublishReturned(Sequence& s) {
   const std::int32_t settled = s.computed - s.pending;
-  pool_.Publish(s.blocks, s.keys, std::max(0, settled) / pool_.block_size());
+  if (!pool_.HasUnpublished(s.blocks, settled)) return;
+  pool_.Publish(s.blocks, s.keys, pool_.FullBlocks(settled));
 }
 
 void Engine::ReleaseCollected() {

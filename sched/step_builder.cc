@@ -45,11 +45,13 @@ void StepBuilder::Admit(RequestId id) {
 }
 
 bool StepBuilder::GrowSlowly(Sequence& s, std::int32_t tokens) {
-  const std::int32_t held = s.blocks.held();
+  const auto held = static_cast<std::size_t>(s.blocks.held());
   if (!pool_.Grow(s.blocks, tokens)) return false;
-  for (std::int32_t i = held; i < s.blocks.held(); ++i) {
-    plan_.kv.push_back({KvOperation::Kind::kAllocate, s.id,
-                        s.blocks.device[static_cast<std::size_t>(i)], BlockId::kNone});
+  const std::span<const BlockId> taken = std::span(s.blocks.device).subspan(held);
+  const std::size_t first = plan_.kv.size();
+  plan_.kv.resize(first + taken.size());
+  for (std::size_t i = 0; i < taken.size(); ++i) {
+    plan_.kv[first + i] = {KvOperation::Kind::kAllocate, s.id, taken[i], BlockId::kNone};
   }
   return true;
 }
@@ -86,41 +88,48 @@ std::size_t StepBuilder::ScheduleDecodes(std::span<const RequestId> ids,
                                          const DecodeLimits& limits) {
   const std::size_t first = plan_.work.size();
   plan_.work.resize(first + ids.size());
-  WorkItem* const items = plan_.work.data() + first;
-  std::int64_t context_tokens = 0;
-  std::size_t count = 0;
-  for (; count < ids.size(); ++count) {
-    Sequence& s = sequences_[ids[count]];
-    const std::int32_t end = s.computed + 1;
-    const bool plain = s.decodes & (s.state == SequenceState::kRunning) &
-                       (end == s.known + s.pending) & (end <= limits.computed_max) &
-                       (pool_.free() >= limits.free_blocks_min);
-    if (!plain || (s.in_flight > 0 && !IsPlainInFlight(s))) break;
-    if (!Grow(s, end)) break;
-    items[count] = {s.id, s.computed, 1, 0, Phase::kDecode, true};
-    context_tokens += end;
-    s.computed = end;
-    s.last_step = plan_.id;
-    ++s.in_flight;
-    ++s.pending;
-    if (traits_.caches_prefixes) PublishFull(s, std::min(end, s.known));
-  }
+  const std::span<WorkItem> items = std::span(plan_.work).subspan(first);
+  const std::size_t count = traits_.overlaps_own_steps ? FillDecodes<true>(ids, limits, items)
+                                                       : FillDecodes<false>(ids, limits, items);
   plan_.work.resize(first + count);
-  const auto scheduled = static_cast<std::int64_t>(count);
-  plan_.totals.decode_items += scheduled;
-  plan_.totals.emitting_items += scheduled;
-  plan_.totals.decode_context_tokens += context_tokens;
+  plan_.totals.decode_items += static_cast<std::int64_t>(count);
+  plan_.totals.emitting_items += static_cast<std::int64_t>(count);
   return count;
 }
 
-bool StepBuilder::IsPlainInFlight(const Sequence& s) const {
-  return traits_.overlaps_own_steps && s.last_step != plan_.id && !s.certain_to_end();
-}
-
-void StepBuilder::PublishFull(Sequence& s, std::int32_t tokens) {
-  // Multiplied rather than divided: this runs for every token of every request.
-  if ((s.blocks.published_blocks + 1) * pool_.block_size() > tokens) return;
-  pool_.Publish(s.blocks, s.keys, tokens / pool_.block_size());
+// Runs for every token of every request.
+template <bool kOverlaps>
+std::size_t StepBuilder::FillDecodes(std::span<const RequestId> ids, const DecodeLimits& limits,
+                                     std::span<WorkItem> items) {
+  const StepId step = plan_.id;
+  const bool publishes = traits_.caches_prefixes;
+  std::int64_t context_tokens = 0;
+  WorkItem* item = items.data();
+  const RequestId* id = ids.data();
+  const RequestId* end_id =
+      pool_.free() < limits.free_blocks_min ? ids.data() : ids.data() + ids.size();
+  for (; id != end_id; ++id) {
+    Sequence& s = sequences_[*id];
+    const std::int32_t end = s.computed + 1;
+    if (!s.decodes || s.state != SequenceState::kRunning) break;
+    if (end != s.known + s.pending || end > limits.computed_max) break;
+    if (s.in_flight > 0) {
+      if (!kOverlaps || s.last_step == step || s.certain_to_end()) break;
+    }
+    if (end > s.blocks.capacity_tokens) [[unlikely]] {
+      if (!GrowSlowly(s, end)) break;
+      if (pool_.free() < limits.free_blocks_min) end_id = id + 1;
+    }
+    *item++ = {*id, end - 1, 1, 0, Phase::kDecode, true};
+    context_tokens += end;
+    s.computed = end;
+    s.last_step = step;
+    ++s.in_flight;
+    ++s.pending;
+    if (publishes) PublishFull(s, std::min(end, s.known));
+  }
+  plan_.totals.decode_context_tokens += context_tokens;
+  return static_cast<std::size_t>(id - ids.data());
 }
 
 void StepBuilder::RefuseItem(const Sequence& s, std::int32_t tokens) const {
@@ -164,7 +173,7 @@ void StepBuilder::PreemptByRecompute(RequestId id) {
   CHECK(s.state == SequenceState::kRunning);
   if (!traits_.preempts) ThrowInvariant(7, plan_.id, id, "a reserving policy preempts");
   if (s.last_step == plan_.id) ThrowInvariant(6, plan_.id, id, "it is preempted and in the step");
-  pool_.Release(s.blocks);
+  pool_.Suspend(s.blocks);
   LogRelease(id);
   s.state = SequenceState::kWaiting;
   s.computed = 0;

@@ -112,8 +112,14 @@ class StepBuilder {
   static Sequence& Mutable(const Sequence& s) { return const_cast<Sequence&>(s); }
   [[nodiscard]] bool GrowSlowly(Sequence& s, std::int32_t tokens);
   [[noreturn]] void RefuseItem(const Sequence& s, std::int32_t tokens) const;
-  [[nodiscard]] bool IsPlainInFlight(const Sequence& s) const;
-  void PublishFull(Sequence& s, std::int32_t tokens);
+  template <bool kOverlaps>
+  std::size_t FillDecodes(std::span<const RequestId> ids, const DecodeLimits& limits,
+                          std::span<WorkItem> items);
+  void PublishFull(Sequence& s, std::int32_t tokens) {
+    if (pool_.HasUnpublished(s.blocks, tokens)) {
+      pool_.Publish(s.blocks, s.keys, pool_.FullBlocks(tokens));
+    }
+  }
   void LogRelease(RequestId id);
 
   TimePoint now_;

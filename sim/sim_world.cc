@@ -127,7 +127,7 @@ void SimWorld::EmitTokens(const StepPlan& plan) {
     if (truth == nullptr) continue;
     --truth->remaining_tokens;
     --truth->block_room;
-    if ((truth->remaining_tokens <= 0) | (truth->block_room == 0)) [[unlikely]] {
+    if (truth->remaining_tokens <= 0 || truth->block_room == 0) [[unlikely]] {
       CompleteParts(item.request, *truth);
     }
   }

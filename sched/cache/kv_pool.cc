@@ -7,14 +7,16 @@
 
 namespace twin {
 
-KvPool::KvPool(const KvPoolConfig& config) : config_(config), keys_(config.blocks) {
+KvPool::KvPool(const KvPoolConfig& config) : config_(config) {
   CHECK(config.block_size >= 1);
   CHECK(config.blocks >= 0);
   CHECK(config.host_blocks >= 0);
   const auto size = static_cast<std::uint32_t>(config.block_size);
   if (std::has_single_bit(size)) shift_ = std::countr_zero(size);
   blocks_.resize(static_cast<std::size_t>(config.blocks));
-  for (std::int32_t i = 0; i < config.blocks; ++i) PushBack(i);
+  Run all;
+  for (std::int32_t i = 0; i < config.blocks; ++i) Append(all, BlockId{i});
+  JoinBack(all);
   host_free_.reserve(static_cast<std::size_t>(config.host_blocks));
   for (std::int32_t i = config.host_blocks; i-- > 0;) host_free_.push_back(BlockId{i});
 }
@@ -26,7 +28,7 @@ bool KvPool::Grow(BlockTable& table, std::int32_t tokens) {
   if (missing - own > free()) return false;
   table.reserved_blocks -= own;
   reserved_ -= own;
-  for (std::int32_t i = 0; i < missing; ++i) table.device.push_back(TakeFront());
+  TakeFront(missing, table.device);
   table.capacity_tokens += missing * config_.block_size;
   return true;
 }
@@ -40,28 +42,18 @@ bool KvPool::Reserve(BlockTable& table, std::int32_t blocks) {
 }
 
 void KvPool::Release(BlockTable& table) {
-  std::int32_t front = kNil;  // keyless blocks gather here in visiting order, then go to the front
-  std::int32_t last = kNil;
+  // In visiting order, last block first, then joined to the queue at once.
+  Run keyless;
+  Run others;
+  const bool all_back = config_.release_order == ReleaseOrder::kBack;
   for (auto block = table.device.rbegin(); block != table.device.rend(); ++block) {
     Block& b = At(*block);
     CHECK(b.references > 0);
     if (--b.references > 0) continue;
-    const auto index = static_cast<std::int32_t>(Index(*block));
-    if (config_.release_order == ReleaseOrder::kBack || keys_.carries(*block)) {
-      PushBack(index);
-      continue;
-    }
-    b.previous = last;
-    b.next = kNil;
-    (last == kNil ? front : blocks_[static_cast<std::size_t>(last)].next) = index;
-    last = index;
-    ++queued_;
+    Append(all_back || b.carries_key ? others : keyless, *block);
   }
-  if (front != kNil) {
-    blocks_[static_cast<std::size_t>(last)].next = head_;
-    (head_ == kNil ? tail_ : blocks_[static_cast<std::size_t>(head_)].previous) = last;
-    head_ = front;
-  }
+  JoinBack(others);
+  JoinFront(keyless);
   table.device.clear();
   table.capacity_tokens = 0;
   for (auto block = table.host.rbegin(); block != table.host.rend(); ++block) {
@@ -72,6 +64,14 @@ void KvPool::Release(BlockTable& table) {
   reserved_ -= table.reserved_blocks;
   table.reserved_blocks = 0;
   table.published_blocks = 0;
+}
+
+void KvPool::Suspend(BlockTable& table) {
+  for (std::int32_t i = 0; i < table.published_blocks; ++i) {
+    const BlockId id = table.device[static_cast<std::size_t>(i)];
+    if (!At(id).listed) keys_.Add(blocks_, id);
+  }
+  Release(table);
 }
 
 bool KvPool::SwapOut(BlockTable& table) {
@@ -92,7 +92,7 @@ bool KvPool::SwapIn(BlockTable& table) {
   CHECK(table.device.empty());
   const auto blocks = static_cast<std::int32_t>(table.host.size());
   if (blocks > free()) return false;
-  for (std::int32_t i = 0; i < blocks; ++i) table.device.push_back(TakeFront());
+  TakeFront(blocks, table.device);
   table.capacity_tokens = blocks * config_.block_size;
   for (auto block = table.host.rbegin(); block != table.host.rend(); ++block) {
     host_free_.push_back(*block);
@@ -106,7 +106,7 @@ CacheHit KvPool::Lookup(std::span<const BlockKey> keys, std::int32_t blocks_max)
   const auto limit =
       std::min<std::size_t>(keys.size(), static_cast<std::size_t>(std::max(0, blocks_max)));
   for (std::size_t i = 0; i < limit; ++i) {
-    const BlockId found = keys_.Find(keys[i]);
+    const BlockId found = keys_.Find(blocks_, keys[i]);
     if (found == BlockId::kNone) break;
     ++hit.blocks;
     if (blocks_[Index(found)].references == 0) ++hit.free_blocks;
@@ -117,7 +117,7 @@ CacheHit KvPool::Lookup(std::span<const BlockKey> keys, std::int32_t blocks_max)
 void KvPool::Attach(BlockTable& table, std::span<const BlockKey> keys, std::int32_t blocks) {
   CHECK(table.device.empty());
   for (std::size_t i = 0; i < static_cast<std::size_t>(blocks); ++i) {
-    const BlockId id = keys_.Find(keys[i]);
+    const BlockId id = keys_.Find(blocks_, keys[i]);
     CHECK(id != BlockId::kNone);
     Block& b = At(id);
     if (b.references++ == 0) Unlink(static_cast<std::int32_t>(Index(id)));
@@ -132,7 +132,12 @@ void KvPool::Publish(BlockTable& table, std::span<const BlockKey> keys, std::int
   blocks = std::min(blocks, static_cast<std::int32_t>(keys.size()));
   CHECK(blocks <= table.held());
   for (std::int32_t i = table.published_blocks; i < blocks; ++i) {
-    keys_.Add(keys[static_cast<std::size_t>(i)], table.device[static_cast<std::size_t>(i)]);
+    const auto at = static_cast<std::size_t>(i);
+    Block& b = At(table.device[at]);
+    CHECK(!b.carries_key);
+    b.carries_key = true;
+    b.key = keys[at];
+    if (!IsPrivate(b.key)) keys_.Add(blocks_, table.device[at]);
   }
   table.published_blocks = std::max(table.published_blocks, blocks);
 }
@@ -141,7 +146,7 @@ void KvPool::Unpublish(BlockTable& table, std::int32_t blocks) {
   for (; table.published_blocks > blocks; --table.published_blocks) {
     const BlockId id = table.device[static_cast<std::size_t>(table.published_blocks - 1)];
     CHECK(At(id).references == 1);
-    keys_.Remove(id);
+    ForgetKey(id);
   }
 }
 
@@ -168,14 +173,30 @@ bool KvPool::Audit(std::span<const BlockTable* const> tables) const {
          reserved_ <= queued_ && host == config_.host_blocks;
 }
 
-BlockId KvPool::TakeFront() {
-  CHECK(head_ != kNil);
-  const std::int32_t index = head_;
-  Unlink(index);
-  Block& b = blocks_[static_cast<std::size_t>(index)];
-  if (keys_.carries(BlockId{index})) keys_.Remove(BlockId{index});
-  b.references = 1;
-  return BlockId{index};
+void KvPool::TakeFront(std::int32_t count, std::vector<BlockId>& taken) {
+  CHECK(count <= queued_);
+  const std::size_t held = taken.size();
+  const std::size_t wanted = held + static_cast<std::size_t>(count);
+  // By powers of two, so that tables soon fit whoever uses them next.
+  if (taken.capacity() < wanted) taken.reserve(std::bit_ceil(wanted));
+  taken.resize(wanted);
+  for (auto block = taken.begin() + static_cast<std::ptrdiff_t>(held); block != taken.end();
+       ++block) {
+    const BlockId id{head_};
+    Block& b = At(id);
+    head_ = b.next;
+    b.references = 1;
+    if (b.carries_key) ForgetKey(id);
+    *block = id;
+  }
+  queued_ -= count;
+  (head_ == kNil ? tail_ : blocks_[static_cast<std::size_t>(head_)].previous) = kNil;
+}
+
+void KvPool::ForgetKey(BlockId id) {
+  Block& b = At(id);
+  if (b.listed) keys_.Remove(blocks_, id);
+  b.carries_key = false;
 }
 
 void KvPool::Unlink(std::int32_t index) {
@@ -185,13 +206,28 @@ void KvPool::Unlink(std::int32_t index) {
   --queued_;
 }
 
-void KvPool::PushBack(std::int32_t index) {
-  Block& b = blocks_[static_cast<std::size_t>(index)];
-  b.previous = tail_;
+void KvPool::Append(Run& run, BlockId id) {
+  const auto index = static_cast<std::int32_t>(Index(id));
+  Block& b = At(id);
+  b.previous = run.last;
   b.next = kNil;
-  (tail_ == kNil ? head_ : blocks_[static_cast<std::size_t>(tail_)].next) = index;
-  tail_ = index;
+  (run.last == kNil ? run.first : blocks_[static_cast<std::size_t>(run.last)].next) = index;
+  run.last = index;
   ++queued_;
+}
+
+void KvPool::JoinBack(const Run& run) {
+  if (run.first == kNil) return;
+  blocks_[static_cast<std::size_t>(run.first)].previous = tail_;
+  (tail_ == kNil ? head_ : blocks_[static_cast<std::size_t>(tail_)].next) = run.first;
+  tail_ = run.last;
+}
+
+void KvPool::JoinFront(const Run& run) {
+  if (run.first == kNil) return;
+  blocks_[static_cast<std::size_t>(run.last)].next = head_;
+  (head_ == kNil ? tail_ : blocks_[static_cast<std::size_t>(head_)].previous) = run.last;
+  head_ = run.first;
 }
 
 }  // namespace twin

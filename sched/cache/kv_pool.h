@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/ids.h"
+#include "sched/cache/block.h"
 #include "sched/cache/block_key_index.h"
 #include "sched/cache/block_table.h"
 
@@ -61,6 +62,15 @@ class KvPool {
                        : (tokens + config_.block_size - 1) / config_.block_size;
   }
 
+  // floor(tokens / block_size).
+  [[nodiscard]] std::int32_t FullBlocks(std::int32_t tokens) const {
+    return shift_ >= 0 ? tokens >> shift_ : tokens / config_.block_size;
+  }
+  // True if `tokens` tokens fill a block that is not published. Cheaper than to divide.
+  [[nodiscard]] bool HasUnpublished(const BlockTable& table, std::int32_t tokens) const {
+    return (table.published_blocks + 1) * config_.block_size <= tokens;
+  }
+
   // Extends the table to cover `tokens` tokens, using the sequence's own reservation first. All or
   // nothing: false, and nothing changed, if too few blocks are free.
   [[nodiscard]] bool Grow(BlockTable& table, std::int32_t tokens);
@@ -70,6 +80,8 @@ class KvPool {
 
   // Gives up all device blocks, all host blocks and the reservation.
   void Release(BlockTable& table);
+  // The same for a sequence that will look for its blocks again.
+  void Suspend(BlockTable& table);
 
   // Moves all device blocks to host blocks, in order; false if too few host blocks are free.
   [[nodiscard]] bool SwapOut(BlockTable& table);
@@ -82,7 +94,8 @@ class KvPool {
   // REQUIRES: a Lookup in the present state that found at least as many.
   void Attach(BlockTable& table, std::span<const BlockKey> keys, std::int32_t blocks);
   // Names the content of the table's first `blocks` blocks, as far as not done yet. Several blocks
-  // may carry one key; Lookup finds the one published first.
+  // may carry one key; Lookup finds the one published first. Private keys are found after Suspend
+  // alone: nobody else asks for them, and most are never asked for.
   void Publish(BlockTable& table, std::span<const BlockKey> keys, std::int32_t blocks);
   // Takes back the names of all but the table's first `blocks` blocks.
   // REQUIRES: nobody else has attached them.
@@ -93,17 +106,22 @@ class KvPool {
   [[nodiscard]] bool Audit(std::span<const BlockTable* const> tables) const;
 
  private:
-  struct Block {
-    std::int32_t references = 0;
-    std::int32_t previous = kNil;  // neighbours in the free queue
-    std::int32_t next = kNil;
+  static constexpr std::int32_t kNil = Block::kNil;
+
+  // Linked blocks on their way into the free queue.
+  struct Run {
+    std::int32_t first = kNil;
+    std::int32_t last = kNil;
   };
-  static constexpr std::int32_t kNil = -1;
 
   [[nodiscard]] Block& At(BlockId id) { return blocks_[Index(id)]; }
-  BlockId TakeFront();
+  // Takes `count` blocks off the front of the free queue. REQUIRES: it has as many.
+  void TakeFront(std::int32_t count, std::vector<BlockId>& taken);
+  void ForgetKey(BlockId id);
   void Unlink(std::int32_t index);
-  void PushBack(std::int32_t index);
+  void Append(Run& run, BlockId id);
+  void JoinBack(const Run& run);
+  void JoinFront(const Run& run);
 
   KvPoolConfig config_;
   std::int32_t shift_ = -1;  // log2(block_size), or -1

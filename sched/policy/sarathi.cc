@@ -71,13 +71,14 @@ void SarathiPolicy::Plan(StepBuilder& step) {
   victims_.clear();
   tokens_ = 0;
   RunningPass(step);
+  prefilling_ = false;
   // Running prefills need no memory: their whole prompts hold blocks since admission.
   for (const RequestId id : prefills_) {
     const Sequence& s = step.sequence(id);
     const std::int32_t chunk = Chunk(s.computed, s.known - s.computed);
-    if (chunk == 0) continue;
-    step.Schedule(id, chunk);
+    if (chunk > 0) step.Schedule(s, chunk);
     tokens_ += chunk;
+    prefilling_ |= !s.decodes;
   }
   WaitingPass(step);
   const std::size_t decodes = step.ScheduleDecodes(decodes_);
@@ -90,7 +91,7 @@ void SarathiPolicy::RunningPass(StepBuilder& step) {
   }
   visiting_.swap(running_);
   running_.clear();
-  for (std::size_t i = 0; i < visiting_.size(); ++i) {
+  for (std::size_t i = ServeAllDecoding(step); i < visiting_.size(); ++i) {
     const RequestId id = visiting_[i];
     const Sequence& s = step.sequence(id);
     if (s.in_flight > 0) {
@@ -106,6 +107,16 @@ void SarathiPolicy::RunningPass(StepBuilder& step) {
   visiting_.clear();
   running_.insert(running_.end(), decodes_.begin(), decodes_.end());
   running_.insert(running_.end(), prefills_.begin(), prefills_.end());
+}
+
+// Prompts stand before decodes in a batch. Where there will be none, decodes enter the step at
+// once. (A decode that is preempted after that blocks admission: see Remaining.)
+std::size_t SarathiPolicy::ServeAllDecoding(StepBuilder& step) {
+  if (!waiting_.empty() || prefilling_ || traits_.steps_in_flight_max > 1) return 0;
+  const std::size_t count = step.ScheduleDecodes(visiting_, {.free_blocks_min = 1});
+  running_.assign(visiting_.begin(), visiting_.begin() + static_cast<std::ptrdiff_t>(count));
+  tokens_ += static_cast<std::int32_t>(count);
+  return count;
 }
 
 bool SarathiPolicy::MakeRoom(StepBuilder& step, RequestId id, std::size_t next) {
@@ -166,8 +177,9 @@ void SarathiPolicy::WaitingPass(StepBuilder& step) {
     waiting_.PopFront();
     step.Admit(id);
     CHECK(step.Grow(id, s.known));
-    step.Schedule(id, chunk);
+    step.Schedule(s, chunk);
     tokens_ += chunk;
+    prefilling_ |= !s.decodes;
     running_.push_back(id);
   }
 }

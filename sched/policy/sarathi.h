@@ -46,6 +46,8 @@ class SarathiPolicy final : public Policy {
   };
 
   void RunningPass(StepBuilder& step);
+  // Schedules leading decodes of visiting_; how many.
+  std::size_t ServeAllDecoding(StepBuilder& step);
   // False if `id` was itself the last possible victim. `next` = the first not yet visited.
   bool MakeRoom(StepBuilder& step, RequestId id, std::size_t next);
   void Preempt(StepBuilder& step, RequestId id);
@@ -60,6 +62,7 @@ class SarathiPolicy final : public Policy {
   std::int32_t stage_tokens_ = 0;          // prompt tokens per stage
   RingQueue<RequestId> waiting_;
   std::vector<RequestId> running_;
+  bool prefilling_ = false;  // some of running_ were in their prompts when the latest call ended
   // Of the present call.
   std::vector<RequestId> visiting_;
   std::vector<RequestId> prefills_;

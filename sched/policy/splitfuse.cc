@@ -28,12 +28,14 @@ void SplitFusePolicy::Remove(const Sequence& sequence) {
 
 void SplitFusePolicy::StepReturned(const StepPlan& plan) {
   starvation_.TokensEmitted(plan.totals.emitting_items);
+  std::size_t count = continuing_.size();
+  continuing_.resize(count + plan.work.size());
   for (const WorkItem& item : plan.work) {
-    if (!item.emits) continue;
-    const bool ended = !flushes_.empty() &&
-                       std::find(flushes_.begin(), flushes_.end(), item.request) != flushes_.end();
-    if (!ended) continuing_.push_back(item.request);
+    continuing_[count] = item.request;
+    count += item.emits ? 1 : 0;
   }
+  continuing_.resize(count);
+  for (const RequestId ended : flushes_) std::erase(continuing_, ended);
 }
 
 void SplitFusePolicy::Plan(StepBuilder& step) {
@@ -57,22 +59,23 @@ void SplitFusePolicy::Plan(StepBuilder& step) {
 // Leaves in unserved_ what it does not schedule, in the order of the buffer.
 void SplitFusePolicy::DecodePass(StepBuilder& step) {
   unserved_.clear();
-  std::int32_t examined = 0;
   const std::int32_t limit =
       std::min(config_.max_ragged_sequence_count, config_.max_ragged_batch_size);
-  for (const RequestId id : buffer_) {
-    const Sequence& s = step.sequence(id);
-    const bool full = s.computed == s.blocks.capacity_tokens;
-    if (!s.decodes || examined++ >= limit || (full && promised_blocks_ == free_blocks_)) {
-      unserved_.push_back(id);
-      continue;
-    }
-    promised_blocks_ += full ? 1 : 0;
-    CHECK(step.Grow(s, s.known));
-    step.Schedule(s, 1);
-    ++tokens_;
-    ++sequences_;
+  std::int32_t examined = 0;
+  for (std::size_t i = 0; i < buffer_.size();) {
+    const std::size_t most =
+        std::min(buffer_.size() - i, static_cast<std::size_t>(limit - examined));
+    const std::size_t served = step.ScheduleDecodes({&buffer_[i], most});
+    i += served;
+    examined += static_cast<std::int32_t>(served);
+    tokens_ += static_cast<std::int32_t>(served);
+    if (i == buffer_.size()) break;
+    // A prompt, a decode for which no block is left, or one more than may be examined.
+    if (examined < limit && step.sequence(buffer_[i]).decodes) ++examined;
+    unserved_.push_back(buffer_[i++]);
   }
+  sequences_ = tokens_;
+  promised_blocks_ = free_blocks_ - step.pool().free();
 }
 
 void SplitFusePolicy::PromptPass(StepBuilder& step) {

@@ -69,10 +69,9 @@ void VllmV0Policy::StepReturned(const StepPlan& plan) {
 
 void VllmV0Policy::Plan(StepBuilder& step) {
   tokens_ = sequences_ = 0;
-  for (Grants* grants :
-       {&decodes_, &prefills_, &resumed_decodes_, &resumed_prefills_, &admitted_}) {
-    grants->clear();
-  }
+  decodes_.clear();
+  resumed_decodes_.clear();
+  for (Grants* grants : {&prefills_, &resumed_prefills_, &admitted_}) grants->clear();
   preempted_.clear();
   swapped_out_.clear();
   if (config_.enable_chunked_prefill) {
@@ -96,24 +95,24 @@ void VllmV0Policy::PlanDefault(StepBuilder& step) {
   if (config_.policy == QueueOrder::kPriority) ForcePreemptions(step);
   RunningPass(step);
   if (preempted_.empty() && swapped_out_.empty()) SwappedPass(step);
-  Issue(step, resumed_decodes_);
-  Run(decodes_);
-  Run(resumed_decodes_);
+  IssueDecodes(step, resumed_decodes_);
+  RunDecodes(decodes_);
+  RunDecodes(resumed_decodes_);
 }
 
 void VllmV0Policy::PlanChunked(StepBuilder& step) {
   RunningPass(step);
   if (preempted_.empty() && swapped_out_.empty()) SwappedPass(step);
   WaitingPass(step);
-  for (const Grants* grants :
-       {&admitted_, &prefills_, &resumed_prefills_, &decodes_, &resumed_decodes_}) {
-    Issue(step, *grants);
-  }
+  for (const Grants* grants : {&admitted_, &prefills_, &resumed_prefills_}) Issue(step, *grants);
+  IssueDecodes(step, decodes_);
+  IssueDecodes(step, resumed_decodes_);
   // Decodes stay ahead of prefills, so that the next call serves them first.
-  for (const Grants* grants :
-       {&resumed_decodes_, &resumed_prefills_, &decodes_, &prefills_, &admitted_}) {
-    Run(*grants);
-  }
+  RunDecodes(resumed_decodes_);
+  Run(resumed_prefills_);
+  RunDecodes(decodes_);
+  Run(prefills_);
+  Run(admitted_);
 }
 
 // Takes memory from the least important running requests for the sake of the waiting head, which is
@@ -156,7 +155,11 @@ void VllmV0Policy::RunningPass(StepBuilder& step) {
     ++next_;
     if (!MakeRoom(step, id)) continue;
     CHECK(step.Grow(s, s.known));
-    (s.decodes ? decodes_ : prefills_).push_back({id, tokens});
+    if (s.decodes) {
+      decodes_.push_back(id);
+    } else {
+      prefills_.push_back({id, tokens});
+    }
     tokens_ += tokens;
     if (config_.enable_chunked_prefill) {
       ++sequences_;
@@ -173,7 +176,9 @@ bool VllmV0Policy::GrantPlainDecodes(StepBuilder& step) {
   if (config_.enable_chunked_prefill) return false;
   const std::size_t count =
       step.ScheduleDecodes({&visiting_[next_], visiting_.size() - next_}, {.free_blocks_min = 1});
-  for (std::size_t i = 0; i < count; ++i) decodes_.push_back({visiting_[next_++], 1});
+  const auto granted = visiting_.begin() + static_cast<std::ptrdiff_t>(next_);
+  decodes_.insert(decodes_.end(), granted, granted + static_cast<std::ptrdiff_t>(count));
+  next_ += count;
   tokens_ += static_cast<std::int32_t>(count);
   return count > 0;
 }
@@ -229,7 +234,11 @@ void VllmV0Policy::SwappedPass(StepBuilder& step) {
     swapped_.PopFront();
     CHECK(step.SwapIn(id));
     CHECK(step.Grow(id, s.known));
-    (s.decodes ? resumed_decodes_ : resumed_prefills_).push_back({id, tokens});
+    if (s.decodes) {
+      resumed_decodes_.push_back(id);
+    } else {
+      resumed_prefills_.push_back({id, tokens});
+    }
     Charge(tokens);
   }
 }
@@ -277,6 +286,14 @@ void VllmV0Policy::Issue(StepBuilder& step, const Grants& grants) const {
 
 void VllmV0Policy::Run(const Grants& grants) {
   for (const Grant& grant : grants) running_.push_back(grant.id);
+}
+
+void VllmV0Policy::IssueDecodes(StepBuilder& step, const std::vector<RequestId>& ids) const {
+  for (const RequestId id : ids) step.Schedule(id, 1);
+}
+
+void VllmV0Policy::RunDecodes(const std::vector<RequestId>& ids) {
+  running_.insert(running_.end(), ids.begin(), ids.end());
 }
 
 }  // namespace twin

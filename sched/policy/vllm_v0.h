@@ -61,6 +61,8 @@ class VllmV0Policy final : public Policy {
   void Charge(std::int32_t tokens);
   void Issue(StepBuilder& step, const Grants& grants) const;
   void Run(const Grants& grants);
+  void IssueDecodes(StepBuilder& step, const std::vector<RequestId>& ids) const;
+  void RunDecodes(const std::vector<RequestId>& ids);
 
   VllmV0Config config_;
   PolicyTraits traits_;
@@ -73,9 +75,9 @@ class VllmV0Policy final : public Policy {
   // Of the present call: what the budget has paid for, and who was granted what.
   std::int32_t tokens_ = 0;
   std::int32_t sequences_ = 0;
-  Grants decodes_;
-  Grants prefills_;  // of running sequences
-  Grants resumed_decodes_;
+  std::vector<RequestId> decodes_;  // of running sequences, a token each
+  Grants prefills_;                 // of running sequences
+  std::vector<RequestId> resumed_decodes_;
   Grants resumed_prefills_;
   Grants admitted_;
   std::vector<RequestId> preempted_;  // latest first

@@ -162,7 +162,7 @@ void BM_KvPoolFindsACachedPrompt(benchmark::State& state) {
   constexpr std::int32_t kBlocks = 64;
   KvPool pool(kPool);
   std::vector<BlockKey> keys;
-  for (std::uint64_t i = 1; i <= kBlocks; ++i) keys.push_back(BlockKey{i * 0x9E3779B97F4A7C15ull});
+  for (std::uint64_t i = 1; i <= kBlocks; ++i) keys.push_back(SharedKey(i * 0x9E3779B97F4A7C15ull));
   BlockTable first;
   if (!pool.Grow(first, kBlocks * kPool.block_size)) state.SkipWithError("too few blocks");
   pool.Publish(first, keys, kBlocks);

@@ -136,7 +136,7 @@ class DecidedTrace final : public World {
     for (std::size_t i = 0; i < static_cast<std::size_t>(tokens); ++i) {
       key = MixWords(key, i < content.size() ? content[i] : MixWords(Index(id) + 1, i));
     }
-    return BlockKey{key};
+    return SharedKey(key);
   }
 
   void Announce() {

@@ -140,7 +140,7 @@ void HostileWorld::DrawContent(std::size_t index, Script& script) {
   for (std::size_t i = 0; i < length; ++i) {
     key = MixWords(key, script.content[i]);
     if ((i + 1) % static_cast<std::size_t>(options_.block_size) == 0) {
-      script.keys.push_back(BlockKey{key});
+      script.keys.push_back(SharedKey(key));
     }
   }
 }

@@ -27,7 +27,7 @@ List FreeQueue(KvPool& pool) {
 
 std::vector<BlockKey> Keys(std::initializer_list<std::uint64_t> numbers) {
   std::vector<BlockKey> keys;
-  for (const std::uint64_t number : numbers) keys.push_back(BlockKey{number});
+  for (const std::uint64_t number : numbers) keys.push_back(SharedKey(number));
   return keys;
 }
 
@@ -209,6 +209,32 @@ TEST(KvPoolTest, OfSeveralBlocksWithOneKeyTheFirstPublishedIsFound) {
   pool.Publish(a, keys, 1);
   pool.Attach(c, keys, 1);
   EXPECT_EQ(Ids(c.device), (List{1}));
+}
+
+// Only their own sequence asks for private keys, and only after it lost its blocks.
+TEST(KvPoolTest, FindsPrivateKeysOnceTheirSequenceIsSuspended) {
+  KvPool pool({.block_size = 4, .blocks = 4});
+  const std::vector<BlockKey> keys = {SharedKey(1), PrivateKey(2), PrivateKey(3)};
+  BlockTable table;
+  ASSERT_TRUE(pool.Grow(table, 12));
+  pool.Publish(table, keys, 3);
+  EXPECT_EQ(pool.Lookup(keys, 3).blocks, 1);
+  pool.Suspend(table);
+  EXPECT_EQ(pool.free(), 4);
+  EXPECT_EQ(pool.Lookup(keys, 3).blocks, 3);
+  EXPECT_EQ(pool.Lookup(keys, 3).free_blocks, 3);
+  pool.Attach(table, keys, 2);
+  EXPECT_EQ(Ids(table.device), (List{0, 1}));
+}
+
+TEST(KvPoolTest, PrivateKeysOfAReleasedSequenceAreGone) {
+  KvPool pool({.block_size = 4, .blocks = 4});
+  const std::vector<BlockKey> keys = {PrivateKey(2)};
+  BlockTable table;
+  ASSERT_TRUE(pool.Grow(table, 4));
+  pool.Publish(table, keys, 1);
+  pool.Release(table);
+  EXPECT_EQ(pool.Lookup(keys, 1).blocks, 0);
 }
 
 TEST(KvPoolTest, TakesNamesBack) {
