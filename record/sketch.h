@@ -45,7 +45,6 @@ class Sketch {
 
  private:
   __extension__ using Wide = __int128;
-  using Real = long double;
   using Entry = std::pair<std::int64_t, std::int64_t>;  // value, weight
 
   static std::size_t BucketOf(std::int64_t value);
@@ -55,6 +54,7 @@ class Sketch {
   void UseBuckets();
   void AddToBucket(std::int64_t value, std::int64_t weight);
   void SortEntries() const;
+  void JoinEqual() const;  // REQUIRES: entries_ are in order
   // The order statistic at `rank`, from 0.
   [[nodiscard]] double ValueAt(std::int64_t rank) const;
 
@@ -65,7 +65,7 @@ class Sketch {
   std::int64_t count_ = 0;
   std::int64_t reference_ = 0;  // the first value; sums of offsets from it cancel little
   Wide sum_ = 0;                // of offsets
-  Real sum_of_squares_ = 0;     // of offsets
+  double sum_of_squares_ = 0;   // of offsets
   std::int64_t minimum_ = 0;
   std::int64_t maximum_ = 0;
 };
