@@ -1,6 +1,8 @@
 // twinserve: the command line. The only place that catches exceptions.
+#include <algorithm>
 #include <exception>
 #include <iostream>
+#include <string>
 
 #include <CLI/CLI.hpp>
 
@@ -31,7 +33,11 @@ int Main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : kUsage;
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
+    std::string what = error.what();
+    std::replace(what.begin(), what.end(), '\n', ' ');
+    std::cerr << "twinserve: " << what << " (--help shows what is allowed)\n";
+    return kUsage;
   }
   return context.exit_code;
 }

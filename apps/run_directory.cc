@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <ctime>
 #include <fstream>
+#include <string>
 #include <system_error>
 
 #include <nlohmann/json.hpp>
@@ -53,6 +54,18 @@ std::string UtcNow() {
   char text[32];
   std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", std::gmtime(&now));
   return text;
+}
+
+// Linux counts the memory of the process that this one was started by into ru_maxrss.
+double PeakRssMib(const rusage& use) {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    long long kib = 0;
+    if (std::sscanf(line.c_str(), "VmHWM: %lld kB", &kib) == 1) {
+      return static_cast<double>(kib) / 1024.0;
+    }
+  }
+  return static_cast<double>(use.ru_maxrss) / 1024.0;
 }
 
 }  // namespace
@@ -133,8 +146,7 @@ ProcessUse UseOfThisProcess() {
   const auto seconds = [](const timeval& t) {
     return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
   };
-  return {seconds(use.ru_utime) + seconds(use.ru_stime),
-          static_cast<double>(use.ru_maxrss) / 1024.0};
+  return {seconds(use.ru_utime) + seconds(use.ru_stime), PeakRssMib(use)};
 }
 
 }  // namespace twin::apps
