@@ -106,7 +106,7 @@ class RequestTracker : public RunObserver {
   std::vector<RunListener*> listeners_;
   IdWindow<Track> tracks_;
   RingQueue<StepInFlight> in_flight_;
-  std::vector<Batch> batches_;             // the open ones (kBatchEnd)
+  std::vector<Batch> batches_;            // the open ones (kBatchEnd)
   std::vector<RequestId> spare_members_;  // of the batch that was told last: its memory
   Load load_;
   TimePoint load_since_ = TimePoint::min();  // min: nothing has happened yet
