@@ -1,0 +1,27 @@
+// Activation functions.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/matrix_view.h"
+#include "kernels/thread_pool.h"
+
+namespace twin::kernels {
+
+enum class Activation : std::uint8_t {
+  kSilu,      // z / (1 + e^-z)
+  kGelu,      // z * Phi(z), with the error function
+  kGeluTanh,  // z / 2 * (1 + tanh(sqrt(2 / pi) * (z + 0.044715 z^3))); "gelu_new"
+  kRelu,      // max(z, 0)
+};
+
+// x = activation(x).
+// Order     An element's result depends on its value alone, not on its place.
+// Error     4e-6 * max(1, |z|), against double precision.
+void Activate(ThreadPool& pool, Activation activation, MatrixView<float> x);
+
+// y = activation(gate) * up. Shapes: all [tokens, width]. Aliasing: y may be gate or up.
+void ActivateGated(ThreadPool& pool, Activation activation, MatrixView<const float> gate,
+                   MatrixView<const float> up, MatrixView<float> y);
+
+}  // namespace twin::kernels

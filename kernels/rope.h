@@ -1,0 +1,47 @@
+// Rotary position embedding.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "kernels/matrix_view.h"
+#include "kernels/thread_pool.h"
+
+namespace twin::kernels {
+
+// Cosines and sines of position * inverse_frequency[i], computed in double, kept in fp32.
+class RopeTable {
+ public:
+  // Positions 0..positions-1. `amplitude` multiplies every cosine and sine (1 but for scaled
+  // models). Memory: positions * 2 * inverse_frequencies.size() floats.
+  RopeTable(std::span<const double> inverse_frequencies, std::int64_t positions,
+            double amplitude = 1);
+
+  [[nodiscard]] std::int64_t pairs() const { return pairs_; }
+  [[nodiscard]] std::int64_t positions() const { return positions_; }
+  // pairs() cosines, followed by pairs() sines.
+  [[nodiscard]] const float* At(std::int64_t position) const {
+    return table_.data() + position * 2 * pairs_;
+  }
+
+ private:
+  std::int64_t pairs_;
+  std::int64_t positions_;
+  std::vector<float> table_;
+};
+
+// Turns the first 2 * table.pairs() elements of each head, in place ("rotate half": element i is
+// paired with i + pairs):
+//
+//   x'[i]         = x[i] * cos - x[i + pairs] * sin
+//   x'[i + pairs] = x[i + pairs] * cos + x[i] * sin
+//
+// Shapes    x: [tokens, heads * head_dim]; positions: [tokens].
+// Order     A row's result depends on that row and its position alone.
+// REQUIRES  2 * pairs <= head_dim; head_dim divides x.columns; 0 <= position < table.positions().
+// Source    Su et al., 2021, arXiv:2104.09864, with the pairing of GPT-NeoX.
+void ApplyRope(ThreadPool& pool, const RopeTable& table, std::span<const std::int32_t> positions,
+               std::int64_t head_dim, MatrixView<float> x);
+
+}  // namespace twin::kernels
