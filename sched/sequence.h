@@ -46,7 +46,7 @@ struct Sequence {
   [[nodiscard]] std::int32_t output_tokens() const { return known - prompt_tokens; }
   // The tokens in flight will reach its limit.
   [[nodiscard]] bool certain_to_end() const {
-    return pending > 0 && computed + 2 - pending >= prompt_tokens + max_output_tokens;
+    return pending > 0 && known + 1 >= prompt_tokens + max_output_tokens;
   }
 };
 

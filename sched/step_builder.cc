@@ -126,7 +126,7 @@ std::size_t StepBuilder::FillDecodes(std::span<const RequestId> ids, const Decod
     s.last_step = step;
     ++s.in_flight;
     ++s.pending;
-    if (publishes) PublishFull(s, std::min(end, s.known));
+    if (publishes) PublishFull(s, s.known);
   }
   plan_.totals.decode_context_tokens += context_tokens;
   return static_cast<std::size_t>(id - ids.data());

@@ -14,7 +14,7 @@ struct BlockTable {
   std::vector<BlockId> host;          // while swapped out; then `device` is empty
   std::int32_t capacity_tokens = 0;   // that the device blocks can hold
   std::int32_t reserved_blocks = 0;   // promised to this sequence, not yet taken
-  std::int32_t published_blocks = 0;  // leading device blocks whose keys have been published
+  std::int32_t published_tokens = 0;  // of the leading device blocks whose keys are published
 
   [[nodiscard]] std::int32_t held() const { return static_cast<std::int32_t>(device.size()); }
 };

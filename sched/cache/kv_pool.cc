@@ -63,11 +63,11 @@ void KvPool::Release(BlockTable& table) {
   CHECK(table.reserved_blocks <= reserved_);
   reserved_ -= table.reserved_blocks;
   table.reserved_blocks = 0;
-  table.published_blocks = 0;
+  table.published_tokens = 0;
 }
 
 void KvPool::Suspend(BlockTable& table) {
-  for (std::int32_t i = 0; i < table.published_blocks; ++i) {
+  for (std::int32_t i = 0; i < FullBlocks(table.published_tokens); ++i) {
     const BlockId id = table.device[static_cast<std::size_t>(i)];
     if (!At(id).listed) keys_.Add(blocks_, id);
   }
@@ -124,14 +124,14 @@ void KvPool::Attach(BlockTable& table, std::span<const BlockKey> keys, std::int3
     table.device.push_back(id);
   }
   table.capacity_tokens = blocks * config_.block_size;
-  table.published_blocks = blocks;
+  table.published_tokens = table.capacity_tokens;
   CHECK(reserved_ <= queued_);
 }
 
 void KvPool::Publish(BlockTable& table, std::span<const BlockKey> keys, std::int32_t blocks) {
   blocks = std::min(blocks, static_cast<std::int32_t>(keys.size()));
   CHECK(blocks <= table.held());
-  for (std::int32_t i = table.published_blocks; i < blocks; ++i) {
+  for (std::int32_t i = FullBlocks(table.published_tokens); i < blocks; ++i) {
     const auto at = static_cast<std::size_t>(i);
     Block& b = At(table.device[at]);
     CHECK(!b.carries_key);
@@ -139,12 +139,14 @@ void KvPool::Publish(BlockTable& table, std::span<const BlockKey> keys, std::int
     b.key = keys[at];
     if (!IsPrivate(b.key)) keys_.Add(blocks_, table.device[at]);
   }
-  table.published_blocks = std::max(table.published_blocks, blocks);
+  table.published_tokens = std::max(table.published_tokens, blocks * config_.block_size);
 }
 
 void KvPool::Unpublish(BlockTable& table, std::int32_t blocks) {
-  for (; table.published_blocks > blocks; --table.published_blocks) {
-    const BlockId id = table.device[static_cast<std::size_t>(table.published_blocks - 1)];
+  for (; table.published_tokens > blocks * config_.block_size;
+       table.published_tokens -= config_.block_size) {
+    const auto published = static_cast<std::size_t>(FullBlocks(table.published_tokens));
+    const BlockId id = table.device[published - 1];
     CHECK(At(id).references == 1);
     ForgetKey(id);
   }

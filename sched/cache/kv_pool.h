@@ -68,7 +68,7 @@ class KvPool {
   }
   // True if `tokens` tokens fill a block that is not published. Cheaper than to divide.
   [[nodiscard]] bool HasUnpublished(const BlockTable& table, std::int32_t tokens) const {
-    return (table.published_blocks + 1) * config_.block_size <= tokens;
+    return table.published_tokens + config_.block_size <= tokens;
   }
 
   // Extends the table to cover `tokens` tokens, using the sequence's own reservation first. All or

@@ -67,15 +67,22 @@ CriticalPath::CriticalPath(const OperationGraph& operations) {
                                               Scaled(operation.bytes[1], per_byte)},
                              .latency = operation.constant_latency_s * count,
                              .latency_term = Scaled(operation.latency_s, count),
+                             .has_rare_terms = operation.bytes[1].coefficient != 0 ||
+                                               operation.latency_s.coefficient != 0,
                              .gate = operation.gate});
   }
 }
 
 inline double CriticalPath::Seconds(const Coefficients& c, const StepFeatures& x) {
+  if (!(x[static_cast<std::size_t>(c.gate)] > 0)) return 0.0;
   const double compute = c.compute.Of(x);
-  const double memory = c.memory + c.memory_terms[0].Of(x) + c.memory_terms[1].Of(x);
-  const double seconds = c.latency + c.latency_term.Of(x) + std::max(compute, memory);
-  return x[static_cast<std::size_t>(c.gate)] > 0 ? seconds : 0.0;
+  double memory = c.memory + c.memory_terms[0].Of(x);
+  double latency = c.latency;
+  if (c.has_rare_terms) {
+    memory += c.memory_terms[1].Of(x);
+    latency += c.latency_term.Of(x);
+  }
+  return latency + std::max(compute, memory);
 }
 
 inline double CriticalPath::ChainSeconds(const Chain& chain, const StepFeatures& x) const {

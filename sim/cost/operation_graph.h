@@ -68,6 +68,7 @@ class CriticalPath {
     std::array<Term, 2> memory_terms{};
     double latency = 0;
     Term latency_term;
+    bool has_rare_terms = false;  // memory_terms[1], latency_term
     Feature gate = Feature::kTokens;
   };
   // Operations in series, [begin, end), and the chains that must finish before them,
