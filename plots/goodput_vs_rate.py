@@ -3,6 +3,7 @@ import matplotlib.pyplot as plt
 from matplotlib.ticker import MaxNLocator
 
 import style
+from policies import POLICIES, policy_named
 
 
 def offered_rate(run):
@@ -21,10 +22,9 @@ def points_of(runs):
         offered, good = offered_rate(run), run.number("request_goodput")
         if offered is not None and good is not None:
             points.setdefault(run.policy, []).append((offered, good))
-    order = list(style.POLICY_COLOURS)
-    known = [policy for policy in order if policy in points]
+    known = [policy for policy in POLICIES if policy in points]
     return {policy: sorted(points[policy])
-            for policy in known + [policy for policy in points if policy not in order]}
+            for policy in known + [policy for policy in points if policy not in POLICIES]}
 
 
 def draw(runs):
@@ -41,9 +41,9 @@ def draw(runs):
                   textcoords="offset points", ha="center", va="center", rotation=45,
                   color="#666666", fontsize=7)
     for policy, pairs in points.items():
-        axes.plot(*zip(*pairs), color=style.POLICY_COLOURS.get(policy, style.OTHER_COLOUR),
-                  marker=style.MARKERS.get(policy, "x"), markersize=4, clip_on=False,
-                  label=style.POLICY_NAMES.get(policy, policy))
+        look = policy_named(policy)
+        axes.plot(*zip(*pairs), color=look.colour, marker=look.marker, markersize=4, clip_on=False,
+                  label=look.label)
     axes.set_xlim(0, top)
     axes.set_ylim(0, top)
     axes.set_aspect("equal")

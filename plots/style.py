@@ -13,25 +13,8 @@ matplotlib.use("agg")
 import matplotlib.pyplot as plt  # noqa: E402 (the backend comes first)
 import pandas as pd  # noqa: E402
 
-# Okabe and Ito's colours, which colour-blind readers can tell apart.
-POLICY_COLOURS = {
-    "static": "#666666",
-    "orca": "#E69F00",
-    "vllm_v0": "#56B4E9",
-    "vllm_v1": "#0072B2",
-    "sarathi": "#D55E00",
-    "splitfuse": "#009E73",
-}
-OTHER_COLOUR = "#CC79A7"
-POLICY_NAMES = {
-    "static": "static",
-    "orca": "Orca",
-    "vllm_v0": "vLLM V0",
-    "vllm_v1": "vLLM V1",
-    "sarathi": "Sarathi",
-    "splitfuse": "SplitFuse",
-}
-MARKERS = dict(zip(POLICY_COLOURS, "sv^oDP"))
+from policies import policy_named  # noqa: E402
+
 LINES = ["-", "--", ":", "-."]
 
 COLUMN_WIDTH = 3.35  # inches; one column of a two-column paper
@@ -104,9 +87,9 @@ def read_runs(paths):
     runs = []
     for path, policy, summary in found:
         alone = policies.count(policy) == 1
-        label = POLICY_NAMES.get(policy, policy) if alone else path.resolve().name
-        runs.append(Run(path, policy, summary, label, POLICY_COLOURS.get(policy, OTHER_COLOUR),
-                        next(lines[policy])))
+        look = policy_named(policy)
+        label = look.label if alone else path.resolve().name
+        runs.append(Run(path, policy, summary, label, look.colour, next(lines[policy])))
     return runs
 
 

@@ -7,9 +7,9 @@ import pathlib
 import re
 import sys
 
-POLICIES = {"static": ("Static", "static"), "orca": ("Orca", "Orca"),
-            "vllm_v0": ("VllmZero", "vLLM V0"), "vllm_v1": ("VllmOne", "vLLM V1"),
-            "sarathi": ("Sarathi", "Sarathi"), "splitfuse": ("SplitFuse", "SplitFuse")}
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent.parent / "plots"))
+from policies import POLICIES  # noqa: E402 (its folder comes first)
+
 LOADS = {"x0.5": "Half", "x1": "Full", "x2": "Double", "burst": "Burst"}
 # Runs with other step sizes than the policies' own.
 STEPS = {"x1_step1024": "StepOneK", "x1_step2048": "StepTwoK", "x1_step2048_sync": "StepTwoKSync",
@@ -87,14 +87,14 @@ def quickstart_macros(folder):
     summaries = {policy: read_json(folder / policy / "summary.json") for policy in POLICIES}
     macros = {}
     for policy, summary in summaries.items():
-        macros |= macros_of_run(f"Quick{POLICIES[policy][0]}", summary)
+        macros |= macros_of_run(f"Quick{POLICIES[policy].word}", summary)
     macros["QuickRequests"] = rounded(summaries["static"]["requests"], 9)
     return macros
 
 
 def policy_cells(row):
     """Of the table of policies at the trace's own rate."""
-    return [POLICIES[row["policy"]][1],
+    return [POLICIES[row["policy"]].label,
             *(milliseconds(float(row[name])) for name in
               ("p50_ttft_ms", "p99_ttft_ms", "p99_tpot_ms", "p99_e2el_ms")),
             thousands(row["backlog_tokens_per_s"]), row["max_running"],
@@ -104,7 +104,7 @@ def policy_cells(row):
 def step_cells(row):
     """Of the table of step sizes."""
     size = re.search(r"step(\d+)", row["load"]).group(1)
-    name = POLICIES[row["policy"]][1] + (", synchr." if row["load"].endswith("_sync") else "")
+    name = POLICIES[row["policy"]].label + (", synchr." if row["load"].endswith("_sync") else "")
     return [rounded(int(size), 9), name,
             *(milliseconds(float(row[name])) for name in ("p99_tpot_ms", "p99_ttft_ms")),
             thousands(row["backlog_tokens_per_s"]), percent(float(row["slo_attainment"]))]
@@ -120,7 +120,7 @@ def azure_macros(folder):
     macros = {}
     for row in rows:
         policy, load = row["policy"], row["load"]
-        prefix = f"Azure{POLICIES[policy][0]}{(LOADS | STEPS)[load]}"
+        prefix = f"Azure{POLICIES[policy].word}{(LOADS | STEPS)[load]}"
         macros |= macros_of_run(prefix, read_json(folder / f"{policy}_{load}" / "summary.json"))
         macros[prefix + "Pace"] = thousands(row["backlog_tokens_per_s"])
         macros[prefix + "Running"] = row["max_running"]
@@ -155,7 +155,7 @@ def speed_macros(folder):
     cells = [[name, rounded(rows[policy]["steps"], 9),
               *(rounded(rows[policy]["steps_per_cpu_s"][key] / 1000)
                 for key in ("median", "min", "max"))]
-             for policy, (_, name) in POLICIES.items()]
+             for policy, (name, *_) in POLICIES.items()]
     sizes = sorted({row["requests"] for row in growth["rows"]})
     at = {size: {row["policy"]: row for row in growth["rows"] if row["requests"] == size}
           for size in sizes}

@@ -1,0 +1,31 @@
+#!/usr/bin/env python3
+"""The policies in the order of figures and tables, and how they are told apart; run as a program,
+prints their names."""
+import typing
+
+
+class Policy(typing.NamedTuple):
+    label: str
+    word: str  # in names of LaTeX macros: letters only
+    colour: str  # of Okabe and Ito, whom colour-blind readers can tell apart
+    marker: str
+
+
+POLICIES = {
+    "static": Policy("static", "Static", "#666666", "s"),
+    "orca": Policy("Orca", "Orca", "#E69F00", "v"),
+    "vllm_v0": Policy("vLLM V0", "VllmZero", "#56B4E9", "^"),
+    "vllm_v1": Policy("vLLM V1", "VllmOne", "#0072B2", "o"),
+    "sarathi": Policy("Sarathi", "Sarathi", "#D55E00", "D"),
+    "splitfuse": Policy("SplitFuse", "SplitFuse", "#009E73", "P"),
+}
+
+
+def policy_named(name):
+    """Also of policies that are not listed."""
+    return POLICIES.get(name, Policy(name, "".join(filter(str.isalpha, name.title())), "#CC79A7",
+                                     "x"))
+
+
+if __name__ == "__main__":
+    print(*POLICIES)
