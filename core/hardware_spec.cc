@@ -25,7 +25,6 @@ void Validate(const HardwareSpec& h) {
   for (const Field& field : {
            Field{"memory_bytes", static_cast<double>(h.memory_bytes)},
            Field{"memory_bandwidth_bytes_per_s", h.memory_bandwidth_bytes_per_s},
-           Field{"sm_count", static_cast<double>(h.sm_count)},
            Field{"peak_fp32_flops", h.peak_fp32_flops},
            Field{"link_bandwidth_bytes_per_s", h.link_bandwidth_bytes_per_s},
            Field{"devices_per_node", static_cast<double>(h.devices_per_node)},
@@ -46,6 +45,7 @@ void Validate(const HardwareSpec& h) {
     if (!(field.value > 0 && field.value <= 1)) Refuse(h, field, "within (0, 1]");
   }
   for (const Field& field : {
+           Field{"sm_count", static_cast<double>(h.sm_count)},
            Field{"peak_tf32_flops", h.peak_tf32_flops},
            Field{"peak_bf16_flops", h.peak_bf16_flops},
            Field{"peak_fp8_flops", h.peak_fp8_flops},

@@ -14,7 +14,8 @@ struct HardwareSpec {
   // Capacity that the driver reports (cudaMemGetInfo's total).
   std::int64_t memory_bytes = 0;
   double memory_bandwidth_bytes_per_s = 0;
-  std::int32_t sm_count = 0;  // streaming multiprocessors; cores of a CPU
+  // Streaming multiprocessors, cores of a CPU; 0 = not told. For readers: no formula uses it.
+  std::int32_t sm_count = 0;
 
   // Dense peaks, without sparsity. 0 = the device has no unit for that format: fp8 and int8 weights
   // are then widened and computed at the bf16 peak, tf32 is not used, bf16 computes at fp32's.
@@ -56,7 +57,7 @@ struct HardwareSpec {
 };
 
 // Throws InputError (usage) naming the device and field if a capacity, bandwidth, or the fp32 peak
-// is not positive, a fraction is outside (0, 1], or a latency is negative.
+// is not positive, a fraction is outside (0, 1], or another number is negative.
 void Validate(const HardwareSpec& hardware);
 
 }  // namespace twin

@@ -18,7 +18,6 @@ HardwareSpec Sound() {
   return {.name = "box",
           .memory_bytes = 1,
           .memory_bandwidth_bytes_per_s = 1,
-          .sm_count = 1,
           .peak_fp32_flops = 1,
           .link_bandwidth_bytes_per_s = 1,
           .inter_node_bandwidth_bytes_per_s = 1,
@@ -33,6 +32,13 @@ HardwareSpec Sound() {
 }
 
 TEST(HardwareSpecTest, AcceptsASoundDevice) { EXPECT_NO_THROW(Validate(Sound())); }
+
+TEST(HardwareSpecTest, NeedsNoCountOfMultiprocessorsButRefusesANegativeOne) {
+  HardwareSpec spec = Sound();
+  EXPECT_EQ(spec.sm_count, 0);
+  spec.sm_count = -1;
+  EXPECT_THAT([&] { Validate(spec); }, ThrowsMessage<InputError>(HasSubstr("sm_count is -1")));
+}
 
 TEST(HardwareSpecTest, RefusesAMissingBandwidthNamingIt) {
   HardwareSpec spec = Sound();
