@@ -20,11 +20,11 @@ struct GemmOptions {
 // Aliasing  y overlaps neither x nor the weights.
 // Order     Columns are cut into blocks of 256; within a block one fp32 accumulator takes the
 //           products in ascending k, starting from zero (fused multiply-add on AVX2 and AVX-512);
-//           the block sums are added in ascending order to the start value, which is the bias, or
-//           y (then y + bias). So an element depends on its row of x and its row of w
-//           alone: equal bits whatever the other rows, the number of threads, and whether the set
-//           is AVX2 or AVX-512. bf16 and int8 weights are widened to fp32 first (int8: q * scale
-//           rounded to fp32); activations are never rounded.
+//           the block sums are added in ascending order to the start value: 0, bias, y or
+//           y + bias. So an element depends on its row of x and its row of w alone: equal bits
+//           whatever the other rows, the number of threads, and whether the set is AVX2 or AVX-512.
+//           bf16 and int8 weights are widened to fp32 first (int8: q * scale rounded to fp32);
+//           activations are never rounded.
 // Error     |y - exact| <= 2e-5 * sum_k |x| |w| (+ |bias|), the exact sum over the packed weights.
 // Cost      Weights are read once for up to some hundred tokens: memory-bound up to about 16
 // tokens.

@@ -6,6 +6,7 @@
 
 #include "core/dtype.h"
 #include "kernels/aligned_buffer.h"
+#include "kernels/thread_pool.h"
 
 namespace twin::kernels {
 
@@ -55,9 +56,8 @@ class WeightMatrix {
   // Rows first_row.. become those of `source`: exactly for fp32 from any format and for bf16 from
   // bf16; rounded to nearest even for bf16; for int8 each group of kGroup weights of a row is
   // divided by its scale max|w| / 127, rounded up to a bf16, and rounded to nearest.
-  // Fused layers are filled source by source. Distinct rows may be filled by several threads at
-  // once. REQUIRES: the rows lie within the matrix.
-  void Fill(std::int64_t first_row, const WeightSource& source);
+  // Fused layers are filled source by source. REQUIRES: the rows lie within the matrix.
+  void Fill(ThreadPool& pool, std::int64_t first_row, const WeightSource& source);
 
   // Valid while this matrix lives and is not assigned to; moving the matrix keeps it valid.
   [[nodiscard]] const WeightView& view() const { return view_; }
@@ -67,6 +67,7 @@ class WeightMatrix {
 
  private:
   void SetRow(std::int64_t row, const float* values);
+  void SetInt8Row(std::int64_t row, const float* values);
 
   AlignedBuffer panels_;
   AlignedBuffer scales_;

@@ -1,0 +1,196 @@
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "kernels/attention_rows.h"
+
+namespace twin::kernels {
+namespace {
+
+constexpr float kNothing = -std::numeric_limits<float>::infinity();
+constexpr std::int64_t kChunkPanels = kChunk / kPanelColumns;
+
+// Stands in for keys and values that no row sees; heads are at most kDepthBlock wide.
+constexpr std::array<float, kDepthBlock> kZeroKey = {};
+
+std::int64_t RoundUp(std::int64_t value, std::int64_t unit) {
+  return (value + unit - 1) / unit * unit;
+}
+
+}  // namespace
+
+// The parts of Attend's scratch memory.
+struct AttentionRows::Work {
+  float* queries;  // [rows][kTileStride], times the scale
+  float* keys;     // [panel of 32 keys][dim][32]
+  float* values;   // [panel of 32 dims][keys][32]
+  float* scores;   // [tile rows][kTileStride]
+};
+
+AttentionRows::AttentionRows(const VectorKernels& kernels, MatrixView<const float> q,
+                             const KvCacheView& cache, std::int64_t layer,
+                             const AttentionOptions& options, MatrixView<float> out)
+    : kernels_(kernels),
+      q_(q),
+      cache_(cache),
+      layer_(layer),
+      options_(options),
+      out_(out),
+      dim_(cache.shape.head_dim),
+      padded_dim_(RoundUp(cache.shape.head_dim, kPanelColumns)),
+      group_(q.columns / (cache.shape.kv_heads * cache.shape.head_dim)) {}
+
+std::int64_t AttentionRows::WorkFloats(std::int64_t queries) const {
+  return (queries * group_ + kernels_.tile_rows) * kTileStride + kChunk * (dim_ + padded_dim_);
+}
+
+AttentionRows::Span AttentionRows::Visible(const AttentionPiece& piece, std::int64_t row) const {
+  const std::int64_t end = piece.first_position + row / group_ + 1;
+  return {options_.window > 0 ? std::max<std::int64_t>(0, end - options_.window) : 0, end};
+}
+
+void AttentionRows::Clear(const AttentionPiece& piece, float* state) const {
+  const std::int64_t rows = Rows(piece);
+  std::fill_n(state, rows * padded_dim_, 0.0F);
+  std::fill_n(state + rows * padded_dim_, rows, kNothing);
+  std::fill_n(state + rows * (padded_dim_ + 1), rows, 0.0F);
+}
+
+void AttentionRows::Attend(const AttentionPiece& piece, std::int64_t stretch, float* state,
+                           float* memory) const {
+  Clear(piece, state);
+  const std::int64_t rows = Rows(piece);
+  const std::int64_t begin = std::max(stretch * kStretch, Visible(piece, 0).begin);
+  const std::int64_t end = std::min((stretch + 1) * kStretch, Visible(piece, rows - 1).end);
+  if (begin >= end) return;
+
+  Work work{};
+  work.queries = memory;
+  work.keys = work.queries + rows * kTileStride;
+  work.values = work.keys + kChunk * dim_;
+  work.scores = work.values + kChunk * padded_dim_;
+  PackQueries(piece, work.queries);
+  const std::int64_t tiles = (rows + kernels_.tile_rows - 1) / kernels_.tile_rows;
+  for (std::int64_t first = begin / kChunk * kChunk; first < end; first += kChunk) {
+    const Span chunk = {first, std::min(first + kChunk, end)};
+    PackChunk(piece, chunk, work);
+    for (std::int64_t tile = 0; tile < tiles; ++tile) {
+      const std::int64_t row = tile * rows / tiles;
+      AttendTile(piece, chunk, row, (tile + 1) * rows / tiles - row, work, state);
+    }
+  }
+}
+
+void AttentionRows::PackQueries(const AttentionPiece& piece, float* queries) const {
+  for (std::int64_t row = 0; row < Rows(piece); ++row) {
+    const float* query =
+        q_.Row(piece.first_row + row / group_) + (piece.kv_head * group_ + row % group_) * dim_;
+    for (std::int64_t d = 0; d < dim_; ++d) {
+      queries[row * kTileStride + d] = query[d] * options_.scale;
+    }
+  }
+}
+
+void AttentionRows::PackChunk(const AttentionPiece& piece, Span chunk, const Work& work) const {
+  const KvCacheShape& shape = cache_.shape;
+  std::array<const void*, kChunk> keys{};
+  std::array<const void*, kChunk> values{};
+  keys.fill(kZeroKey.data());
+  values.fill(kZeroKey.data());
+  const std::int64_t first = std::max(chunk.begin, Visible(piece, 0).begin);
+  std::int64_t block = first / shape.block_size;
+  std::int64_t place = first % shape.block_size;
+  for (std::int64_t i = first - chunk.begin; i < chunk.end - chunk.begin; ++i) {
+    const std::int64_t offset = place * shape.RowBytes();
+    const auto index = static_cast<std::size_t>(i);
+    keys[index] = cache_.Tile(piece.blocks[block], layer_, 0, piece.kv_head) + offset;
+    values[index] = cache_.Tile(piece.blocks[block], layer_, 1, piece.kv_head) + offset;
+    if (++place == shape.block_size) {
+      place = 0;
+      ++block;
+    }
+  }
+  const bool bf16 = shape.dtype == DType::kBf16;
+  kernels_.pack_keys(keys.data(), bf16, kChunkPanels, dim_, work.keys);
+  kernels_.pack_values(values.data(), bf16, chunk.end - chunk.begin, dim_, work.values);
+}
+
+void AttentionRows::AttendTile(const AttentionPiece& piece, Span chunk, std::int64_t first_row,
+                               std::int64_t rows, const Work& work, float* state) const {
+  const std::int64_t all_rows = Rows(piece);
+  float* sums = state + first_row * padded_dim_;
+  float* maxima = state + all_rows * padded_dim_ + first_row;
+  float* weights = state + all_rows * (padded_dim_ + 1) + first_row;
+  // Rows further down see further: if the last sees nothing of the chunk, none does.
+  if (Visible(piece, first_row + rows - 1).end <= chunk.begin ||
+      Visible(piece, first_row).begin >= chunk.end) {
+    return;
+  }
+  const std::int64_t keys = chunk.end - chunk.begin;
+  for (std::int64_t r = 0; r < rows; ++r) std::fill_n(work.scores + r * kTileStride, kChunk, 0.0F);
+  for (std::int64_t panel = 0; panel * kPanelColumns < keys; ++panel) {
+    kernels_.fp32_tile(rows, work.queries + first_row * kTileStride,
+                       work.keys + panel * dim_ * kPanelColumns, dim_,
+                       work.scores + panel * kPanelColumns, kTileStride);
+  }
+  for (std::int64_t r = 0; r < rows; ++r) {
+    float* scores = work.scores + r * kTileStride;
+    const Span sees = Visible(piece, first_row + r);
+    const std::int64_t begin = std::max(sees.begin, chunk.begin) - chunk.begin;
+    const std::int64_t end = std::min(sees.end, chunk.end) - chunk.begin;
+    if (begin >= end) {
+      std::fill_n(scores, kChunk, 0.0F);
+      continue;
+    }
+    const float factor = kernels_.softmax_chunk({.scores = scores,
+                                                 .width = kChunk,
+                                                 .begin = begin,
+                                                 .end = end,
+                                                 .cap = options_.logit_cap,
+                                                 .maximum = maxima + r,
+                                                 .sum = weights + r});
+    if (factor != 1) kernels_.scale(factor, padded_dim_, sums + r * padded_dim_);
+  }
+  for (std::int64_t d = 0; d < padded_dim_; d += kPanelColumns) {
+    kernels_.fp32_tile(rows, work.scores, work.values + d * keys, keys, sums + d, padded_dim_);
+  }
+}
+
+void AttentionRows::Merge(const AttentionPiece& piece, const float* state, float* total) const {
+  const std::int64_t rows = Rows(piece);
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const float* sum = state + row * padded_dim_;
+    float* total_sum = total + row * padded_dim_;
+    const std::int64_t maximum = rows * padded_dim_ + row;
+    const std::int64_t weight = maximum + rows;
+    if (state[maximum] == kNothing) continue;
+    if (total[maximum] == kNothing) {
+      std::copy_n(sum, padded_dim_, total_sum);
+      total[maximum] = state[maximum];
+      total[weight] = state[weight];
+      continue;
+    }
+    const float larger = std::max(state[maximum], total[maximum]);
+    const float factor = std::exp(state[maximum] - larger);
+    const float total_factor = std::exp(total[maximum] - larger);
+    for (std::int64_t d = 0; d < padded_dim_; ++d) {
+      total_sum[d] = total_sum[d] * total_factor + sum[d] * factor;
+    }
+    total[weight] = total[weight] * total_factor + state[weight] * factor;
+    total[maximum] = larger;
+  }
+}
+
+void AttentionRows::Finish(const AttentionPiece& piece, const float* state) const {
+  const std::int64_t rows = Rows(piece);
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const float weight = state[rows * (padded_dim_ + 1) + row];
+    const float factor = weight > 0 ? 1 / weight : 0;
+    float* out =
+        out_.Row(piece.first_row + row / group_) + (piece.kv_head * group_ + row % group_) * dim_;
+    for (std::int64_t d = 0; d < dim_; ++d) out[d] = state[row * padded_dim_ + d] * factor;
+  }
+}
+
+}  // namespace twin::kernels

@@ -1,0 +1,225 @@
+#include <algorithm>
+#include <cstring>
+
+#include "core/check.h"
+#include "kernels/gemm.h"
+#include "kernels/vector/vector_kernels.h"
+
+namespace twin::kernels {
+namespace {
+
+// Rows of x per pass over the weights: what keeps a depth block of them in the second-level cache.
+constexpr std::int64_t kRowsPerPass = 240;
+// From so many tiles on, bf16 and int8 panels are widened once instead of in each tile.
+constexpr std::int64_t kTilesToWiden = 2;
+
+static_assert(kPanelColumns == WeightView::kPanelRows);
+static_assert(kDepthBlock % WeightView::kGroup == 0);
+
+// Rows of x cut into tiles of nearly equal height, and their depth into blocks.
+struct Tiling {
+  std::int64_t rows, tiles, height, blocks;
+
+  Tiling(std::int64_t row_count, std::int64_t depth, std::int64_t tile_rows)
+      : rows(row_count),
+        tiles((row_count + tile_rows - 1) / tile_rows),
+        height((row_count + tiles - 1) / tiles),
+        blocks((depth + kDepthBlock - 1) / kDepthBlock) {}
+
+  [[nodiscard]] std::int64_t FirstRow(std::int64_t tile) const { return tile * rows / tiles; }
+  [[nodiscard]] std::int64_t Height(std::int64_t tile) const {
+    return FirstRow(tile + 1) - FirstRow(tile);
+  }
+  [[nodiscard]] std::int64_t TileFloats() const { return height * kTileStride; }
+  [[nodiscard]] std::int64_t Offset(std::int64_t tile, std::int64_t block) const {
+    return (block * tiles + tile) * TileFloats();
+  }
+};
+
+// One pass: up to kRowsPerPass rows of x times all weights.
+class Pass {
+ public:
+  Pass(ThreadPool& pool, MatrixView<const float> x, const WeightView& w, const GemmOptions& options,
+       MatrixView<float> y)
+      : pool_(pool),
+        kernels_(KernelsFor(pool.instruction_set())),
+        x_(x),
+        w_(w),
+        options_(options),
+        y_(y),
+        tiling_(x.rows, w.columns, kernels_.tile_rows) {}
+
+  void Run() {
+    PackX();
+    const std::int64_t panels = (w_.rows + kPanelColumns - 1) / kPanelColumns;
+    const std::int64_t shares = std::int64_t{pool_.threads()} * 6;
+    const std::int64_t grain = std::clamp<std::int64_t>(panels / shares, 1, 4);
+    pool_.ParallelFor(panels, grain, [&](std::int64_t begin, std::int64_t end, std::int32_t t) {
+      MultiplyPanels(begin, end, t);
+    });
+  }
+
+ private:
+  // Tiles of x with their rows kTileStride apart. A single row is taken where it lies.
+  void PackX() {
+    if (x_.rows == 1) {
+      packed_ = x_.data;
+      return;
+    }
+    float* packed = pool_.shared_scratch().Reserve<float>(tiling_.Offset(0, tiling_.blocks));
+    packed_ = packed;
+    const auto pack = [&](std::int64_t begin, std::int64_t end, std::int32_t) {
+      for (std::int64_t tile = begin; tile < end; ++tile) PackTile(tile, packed);
+    };
+    const bool alone = x_.rows * x_.columns < 32768;
+    pool_.ParallelFor(tiling_.tiles, alone ? tiling_.tiles : 1, pack);
+  }
+
+  void PackTile(std::int64_t tile, float* packed) const {
+    for (std::int64_t block = 0; block < tiling_.blocks; ++block) {
+      float* out = packed + tiling_.Offset(tile, block);
+      for (std::int64_t r = 0; r < tiling_.Height(tile); ++r) {
+        const float* row = x_.Row(tiling_.FirstRow(tile) + r) + block * kDepthBlock;
+        std::memcpy(out + r * kTileStride, row,
+                    static_cast<std::size_t>(Depth(block)) * sizeof(float));
+      }
+    }
+  }
+
+  [[nodiscard]] std::int64_t Depth(std::int64_t block) const {
+    return std::min(kDepthBlock, w_.columns - block * kDepthBlock);
+  }
+
+  [[nodiscard]] const float* Tile(std::int64_t tile, std::int64_t block) const {
+    return x_.rows == 1 ? packed_ + block * kDepthBlock : packed_ + tiling_.Offset(tile, block);
+  }
+
+  // Depth block by depth block, so that its part of x stays in the cache for all these panels.
+  void MultiplyPanels(std::int64_t begin, std::int64_t end, std::int32_t thread) {
+    float* scratch = pool_.scratch(thread).Reserve<float>((x_.rows + kDepthBlock) * kPanelColumns);
+    float* edge = scratch;
+    float* widened = scratch + x_.rows * kPanelColumns;
+    if (tiling_.tiles == 1) {
+      for (std::int64_t panel = begin; panel < end; ++panel) {
+        const MatrixView<float> out = StartPanel(panel, edge);
+        for (std::int64_t block = 0; block < tiling_.blocks; ++block) {
+          MultiplyTile(panel, block, 0, out);
+        }
+        FinishPanel(panel, out);
+      }
+      return;
+    }
+    for (std::int64_t panel = begin; panel < end; ++panel) StartPanel(panel, edge);
+    for (std::int64_t block = 0; block < tiling_.blocks; ++block) {
+      for (std::int64_t panel = begin; panel < end; ++panel) {
+        MultiplyBlock(panel, block, Output(panel, edge), widened);
+      }
+    }
+    FinishPanel(end - 1, Output(end - 1, edge));
+  }
+
+  void MultiplyBlock(std::int64_t panel, std::int64_t block, const MatrixView<float>& out,
+                     float* widened) const {
+    if (w_.format == DType::kFp32 || tiling_.tiles < kTilesToWiden) {
+      for (std::int64_t tile = 0; tile < tiling_.tiles; ++tile) {
+        MultiplyTile(panel, block, tile, out);
+      }
+      return;
+    }
+    if (w_.format == DType::kBf16) {
+      kernels_.widen_bf16_panel(Weights<std::uint16_t>(panel, block), Depth(block), widened);
+    } else {
+      kernels_.widen_int8_panel(Weights<std::int8_t>(panel, block), Scales(panel, block),
+                                Depth(block), widened);
+    }
+    for (std::int64_t tile = 0; tile < tiling_.tiles; ++tile) {
+      kernels_.fp32_tile(tiling_.Height(tile), Tile(tile, block), widened, Depth(block),
+                         out.Row(tiling_.FirstRow(tile)), out.stride);
+    }
+  }
+
+  void MultiplyTile(std::int64_t panel, std::int64_t block, std::int64_t tile,
+                    const MatrixView<float>& out) const {
+    const std::int64_t rows = tiling_.Height(tile);
+    const float* x = Tile(tile, block);
+    float* y = out.Row(tiling_.FirstRow(tile));
+    if (w_.format == DType::kFp32) {
+      kernels_.fp32_tile(rows, x, Weights<float>(panel, block), Depth(block), y, out.stride);
+    } else if (w_.format == DType::kBf16) {
+      kernels_.bf16_tile(rows, x, Weights<std::uint16_t>(panel, block), Depth(block), y,
+                         out.stride);
+    } else {
+      kernels_.int8_tile(rows, x, Weights<std::int8_t>(panel, block), Scales(panel, block),
+                         Depth(block), y, out.stride);
+    }
+  }
+
+  template <class T>
+  [[nodiscard]] const T* Weights(std::int64_t panel, std::int64_t block) const {
+    return reinterpret_cast<const T*>(w_.panels + panel * w_.panel_bytes) +
+           block * kDepthBlock * kPanelColumns;
+  }
+  [[nodiscard]] const std::uint16_t* Scales(std::int64_t panel, std::int64_t block) const {
+    return w_.scales + panel * w_.panel_scales +
+           block * (kDepthBlock / WeightView::kGroup) * kPanelColumns;
+  }
+
+  // Where the panel's outputs are summed: y, or `edge` for a last panel that is not full.
+  [[nodiscard]] MatrixView<float> Output(std::int64_t panel, float* edge) const {
+    const std::int64_t first = panel * kPanelColumns;
+    if (first + kPanelColumns <= w_.rows) return y_.Columns(first, kPanelColumns);
+    return DenseMatrix(edge, x_.rows, kPanelColumns);
+  }
+
+  [[nodiscard]] std::int64_t Width(std::int64_t panel) const {
+    return std::min(kPanelColumns, w_.rows - panel * kPanelColumns);
+  }
+
+  MatrixView<float> StartPanel(std::int64_t panel, float* edge) const {
+    const std::int64_t first = panel * kPanelColumns;
+    const std::int64_t width = Width(panel);
+    const MatrixView<float> out = Output(panel, edge);
+    for (std::int64_t r = 0; r < x_.rows; ++r) {
+      float* row = out.Row(r);
+      const float* y = y_.Row(r) + first;
+      const float* bias = options_.bias.empty() ? nullptr : options_.bias.data() + first;
+      for (std::int64_t c = 0; c < width; ++c) {
+        const float start = options_.accumulate ? y[c] : 0.0F;
+        row[c] = bias == nullptr ? start : start + bias[c];
+      }
+      for (std::int64_t c = width; c < kPanelColumns; ++c) row[c] = 0;
+    }
+    return out;
+  }
+
+  void FinishPanel(std::int64_t panel, const MatrixView<float>& out) const {
+    const std::int64_t width = Width(panel);
+    if (width == kPanelColumns) return;
+    for (std::int64_t r = 0; r < x_.rows; ++r) {
+      std::copy_n(out.Row(r), width, y_.Row(r) + panel * kPanelColumns);
+    }
+  }
+
+  ThreadPool& pool_;
+  const VectorKernels& kernels_;
+  const MatrixView<const float> x_;
+  const WeightView& w_;
+  const GemmOptions& options_;
+  const MatrixView<float> y_;
+  const Tiling tiling_;
+  const float* packed_ = nullptr;
+};
+
+}  // namespace
+
+void Gemm(ThreadPool& pool, MatrixView<const float> x, const WeightView& w,
+          const GemmOptions& options, MatrixView<float> y) {
+  CHECK(x.columns == w.columns && y.columns == w.rows && x.rows == y.rows);
+  CHECK(options.bias.empty() || static_cast<std::int64_t>(options.bias.size()) == w.rows);
+  for (std::int64_t first = 0; first < x.rows; first += kRowsPerPass) {
+    const std::int64_t rows = std::min(kRowsPerPass, x.rows - first);
+    Pass(pool, x.Rows(first, rows), w, options, y.Rows(first, rows)).Run();
+  }
+}
+
+}  // namespace twin::kernels

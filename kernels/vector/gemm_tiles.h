@@ -1,0 +1,191 @@
+// The microkernels of Gemm and attention: a few rows of x times a panel of 32 columns.
+#pragma once
+
+#include "kernels/vector/lanes.h"
+#include "kernels/vector/vector_kernels.h"
+
+namespace twin::kernels {
+namespace {
+
+constexpr std::int64_t kPanelVectors = kPanelColumns / kLanes;
+// Accumulators of a tile: what leaves room for the panel's vectors and one of x among the 16
+// (AVX-512: 32) registers.
+constexpr std::size_t kAccumulators = kLanes == 16 ? 24 : 12;
+constexpr std::size_t kTileRows = kLanes == 16 ? 12 : kLanes == 8 ? 6 : 4;
+
+// Vectors of the panel's width that a tile of `rows` rows takes at once.
+constexpr std::size_t VectorsAtOnce(std::size_t rows) {
+  std::size_t vectors = kPanelVectors;
+  while (vectors > 2 && rows * vectors > kAccumulators) vectors /= 2;
+  return vectors;
+}
+
+// How far ahead of its use a panel is fetched; a panel's end is followed by the next panel.
+constexpr std::int64_t kPrefetchBytes = 2048;
+
+inline void Prefetch(const void* p, std::int64_t bytes_ahead) {
+  __builtin_prefetch(static_cast<const char*>(p) + bytes_ahead, 0, 3);
+}
+
+template <std::size_t kRows, std::size_t kVectors>
+struct Accumulators {
+  Lanes sum[kRows][kVectors] = {};
+
+  // sum[r] += x[r][k] * w
+  inline __attribute__((always_inline)) void Take(const float* x, const Lanes (&w)[kVectors]) {
+#pragma GCC unroll 16
+    for (std::size_t r = 0; r < kRows; ++r) {
+      const Lanes factor = Fill(x[r * kTileStride]);
+#pragma GCC unroll 16
+      for (std::size_t v = 0; v < kVectors; ++v) sum[r][v] += factor * w[v];
+    }
+  }
+
+  inline __attribute__((always_inline)) void AddTo(float* y, std::int64_t stride) const {
+#pragma GCC unroll 16
+    for (std::size_t r = 0; r < kRows; ++r) {
+#pragma GCC unroll 16
+      for (std::size_t v = 0; v < kVectors; ++v) {
+        Store(y + v * kLanes, Load(y + v * kLanes) + sum[r][v]);
+      }
+      y += stride;
+    }
+  }
+};
+
+struct Fp32Panel {
+  const float* weights;
+
+  template <std::size_t kRows, std::size_t kVectors>
+  inline __attribute__((always_inline)) void Multiply(const float* x, std::int64_t first,
+                                                      std::int64_t depth,
+                                                      Accumulators<kRows, kVectors>& sums) const {
+    const float* w = weights + first;
+    for (std::int64_t k = 0; k < depth; ++k, w += kPanelColumns) {
+      if (first == 0) {
+        Prefetch(w, kPrefetchBytes);
+        Prefetch(w, kPrefetchBytes + 64);
+      }
+      Lanes row[kVectors];
+#pragma GCC unroll 16
+      for (std::size_t v = 0; v < kVectors; ++v) row[v] = Load(w + v * kLanes);
+      sums.Take(x + k, row);
+    }
+  }
+};
+
+struct Bf16Panel {
+  const std::uint16_t* weights;
+
+  template <std::size_t kRows, std::size_t kVectors>
+  inline __attribute__((always_inline)) void Multiply(const float* x, std::int64_t first,
+                                                      std::int64_t depth,
+                                                      Accumulators<kRows, kVectors>& sums) const {
+    const std::uint16_t* w = weights + 2 * first;
+    for (std::int64_t k = 0; k < depth; k += 2, w += 2 * kPanelColumns) {
+      if (first == 0) {
+        Prefetch(w, kPrefetchBytes);
+        Prefetch(w, kPrefetchBytes + 64);
+      }
+      BitLanes pairs[kVectors];
+      Lanes row[kVectors];
+#pragma GCC unroll 16
+      for (std::size_t v = 0; v < kVectors; ++v) {
+        pairs[v] = *reinterpret_cast<const BitLanesAt*>(w + v * 2 * kLanes);
+        row[v] = AsFloat(pairs[v] << 16);
+      }
+      sums.Take(x + k, row);
+      if (k + 1 == depth) break;
+#pragma GCC unroll 16
+      for (std::size_t v = 0; v < kVectors; ++v) row[v] = AsFloat(pairs[v] & 0xFFFF0000U);
+      sums.Take(x + k + 1, row);
+    }
+  }
+};
+
+struct Int8Panel {
+  const std::int8_t* weights;
+  const std::uint16_t* scales;
+
+  template <std::size_t kRows, std::size_t kVectors>
+  inline __attribute__((always_inline)) void Multiply(const float* x, std::int64_t first,
+                                                      std::int64_t depth,
+                                                      Accumulators<kRows, kVectors>& sums) const {
+    constexpr std::int64_t kGroup = 32;
+    const std::int8_t* w = weights + first;
+    for (std::int64_t start = 0; start < depth; start += kGroup) {
+      Lanes scale[kVectors];
+#pragma GCC unroll 16
+      for (std::size_t v = 0; v < kVectors; ++v) {
+        scale[v] = LoadBf16(scales + start / kGroup * kPanelColumns + first + v * kLanes);
+      }
+      const std::int64_t end = depth - start < kGroup ? depth : start + kGroup;
+      for (std::int64_t k = start; k < end; ++k, w += kPanelColumns) {
+        if (first == 0 && k % 2 == 0) Prefetch(w, kPrefetchBytes);
+        Lanes row[kVectors];
+#pragma GCC unroll 16
+        for (std::size_t v = 0; v < kVectors; ++v) row[v] = LoadInt8(w + v * kLanes) * scale[v];
+        sums.Take(x + k, row);
+      }
+    }
+  }
+};
+
+template <std::size_t kRows, class Panel>
+void Tile(const float* x, const Panel& panel, std::int64_t depth, float* y, std::int64_t stride) {
+  constexpr std::size_t kVectors = VectorsAtOnce(kRows);
+  constexpr std::int64_t kColumns = kVectors * kLanes;
+  for (std::int64_t first = 0; first < kPanelColumns; first += kColumns) {
+    Accumulators<kRows, kVectors> sums;
+    panel.Multiply(x, first, depth, sums);
+    sums.AddTo(y + first, stride);
+  }
+}
+
+// Calls Tile<rows>, for 1 <= rows <= kTileRows.
+template <std::size_t kRows = kTileRows, class Panel>
+inline void TileOf(std::int64_t rows, const float* x, const Panel& panel, std::int64_t depth,
+                   float* y, std::int64_t stride) {
+  if constexpr (kRows > 0) {
+    if (rows == kRows) return Tile<kRows>(x, panel, depth, y, stride);
+    TileOf<kRows - 1>(rows, x, panel, depth, y, stride);
+  }
+}
+
+void MultiplyFp32(std::int64_t rows, const float* x, const float* panel, std::int64_t depth,
+                  float* y, std::int64_t stride) {
+  TileOf(rows, x, Fp32Panel{panel}, depth, y, stride);
+}
+void MultiplyBf16(std::int64_t rows, const float* x, const std::uint16_t* panel, std::int64_t depth,
+                  float* y, std::int64_t stride) {
+  TileOf(rows, x, Bf16Panel{panel}, depth, y, stride);
+}
+void MultiplyInt8(std::int64_t rows, const float* x, const std::int8_t* panel,
+                  const std::uint16_t* scales, std::int64_t depth, float* y, std::int64_t stride) {
+  TileOf(rows, x, Int8Panel{panel, scales}, depth, y, stride);
+}
+
+void WidenBf16Panel(const std::uint16_t* panel, std::int64_t depth, float* out) {
+  for (std::int64_t k = 0; k < depth; k += 2) {
+    for (std::int64_t c = 0; c < kPanelColumns; c += kLanes) {
+      const BitLanes pairs =
+          *reinterpret_cast<const BitLanesAt*>(panel + (k * kPanelColumns + 2 * c));
+      Store(out + k * kPanelColumns + c, AsFloat(pairs << 16));
+      if (k + 1 < depth) Store(out + (k + 1) * kPanelColumns + c, AsFloat(pairs & 0xFFFF0000U));
+    }
+  }
+}
+
+void WidenInt8Panel(const std::int8_t* panel, const std::uint16_t* scales, std::int64_t depth,
+                    float* out) {
+  constexpr std::int64_t kGroup = 32;
+  for (std::int64_t k = 0; k < depth; ++k) {
+    for (std::int64_t c = 0; c < kPanelColumns; c += kLanes) {
+      const Lanes scale = LoadBf16(scales + k / kGroup * kPanelColumns + c);
+      Store(out + k * kPanelColumns + c, LoadInt8(panel + k * kPanelColumns + c) * scale);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace twin::kernels

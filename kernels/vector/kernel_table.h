@@ -1,0 +1,33 @@
+// The table of one instruction set, made of this source's own copies of the loops.
+#pragma once
+
+#include "kernels/vector/attention_loops.h"
+#include "kernels/vector/gemm_tiles.h"
+#include "kernels/vector/row_loops.h"
+#include "kernels/vector/vector_kernels.h"
+
+namespace twin::kernels {
+namespace {
+
+constexpr VectorKernels kTable = {
+    .tile_rows = kTileRows,
+    .fp32_tile = MultiplyFp32,
+    .bf16_tile = MultiplyBf16,
+    .int8_tile = MultiplyInt8,
+    .widen_bf16_panel = WidenBf16Panel,
+    .widen_int8_panel = WidenInt8Panel,
+    .rms_norm = RmsNormRow,
+    .layer_norm = LayerNormRow,
+    .add = AddRow,
+    .scale = ScaleRow,
+    .soft_cap = SoftCapRow,
+    .rotate = RotateHead,
+    .activate = ActivateRow,
+    .narrow_to_bf16 = NarrowToBf16,
+    .pack_keys = PackKeys,
+    .pack_values = PackValues,
+    .softmax_chunk = SoftmaxOfChunk,
+};
+
+}  // namespace
+}  // namespace twin::kernels

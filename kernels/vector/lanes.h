@@ -1,0 +1,135 @@
+// Vectors of TWIN_LANES floats, in GCC's vector extension: one source for every instruction set.
+//
+// Everything that a source compiled with special instruction sets includes from here is in an
+// unnamed namespace: a shared inline function could otherwise be linked in from the wrong source
+// and run where its instructions do not exist. For the same reason no standard header with code
+// in it may be included.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#ifndef TWIN_LANES
+#define TWIN_LANES 4
+#endif
+
+namespace twin::kernels {
+namespace {
+
+constexpr std::int64_t kLanes = TWIN_LANES;
+
+using Lanes = float __attribute__((vector_size(TWIN_LANES * 4)));
+using IntLanes = std::int32_t __attribute__((vector_size(TWIN_LANES * 4)));
+using BitLanes = std::uint32_t __attribute__((vector_size(TWIN_LANES * 4)));
+using ShortLanes = std::uint16_t __attribute__((vector_size(TWIN_LANES * 2)));
+using ByteLanes = std::int8_t __attribute__((vector_size(TWIN_LANES)));
+
+// The same vectors at any address that suits an element.
+using LanesAt = float __attribute__((vector_size(TWIN_LANES * 4), aligned(4), may_alias));
+using BitLanesAt =
+    std::uint32_t __attribute__((vector_size(TWIN_LANES * 4), aligned(2), may_alias));
+using ShortLanesAt =
+    std::uint16_t __attribute__((vector_size(TWIN_LANES * 2), aligned(2), may_alias));
+using ByteLanesAt = std::int8_t __attribute__((vector_size(TWIN_LANES), aligned(1), may_alias));
+
+inline Lanes Load(const float* p) { return *reinterpret_cast<const LanesAt*>(p); }
+inline void Store(float* p, Lanes x) { *reinterpret_cast<LanesAt*>(p) = x; }
+inline Lanes Fill(float x) { return x - Lanes{}; }
+inline Lanes AsFloat(BitLanes x) { return reinterpret_cast<Lanes>(x); }
+inline BitLanes AsBits(Lanes x) { return reinterpret_cast<BitLanes>(x); }
+inline Lanes Select(IntLanes where, Lanes yes, Lanes no) {
+  const BitLanes mask = reinterpret_cast<BitLanes>(where);
+  return AsFloat((AsBits(yes) & mask) | (AsBits(no) & ~mask));
+}
+inline Lanes Max(Lanes a, Lanes b) { return Select(a > b, a, b); }
+inline Lanes Min(Lanes a, Lanes b) { return Select(a < b, a, b); }
+
+inline Lanes LoadBf16(const std::uint16_t* p) {
+  const ShortLanes bits = *reinterpret_cast<const ShortLanesAt*>(p);
+  return AsFloat(__builtin_convertvector(bits, BitLanes) << 16);
+}
+inline Lanes LoadInt8(const std::int8_t* p) {
+  const ByteLanes bytes = *reinterpret_cast<const ByteLanesAt*>(p);
+  return __builtin_convertvector(__builtin_convertvector(bytes, IntLanes), Lanes);
+}
+
+// The first `count` < kLanes elements at p, zero behind them.
+inline Lanes LoadPart(const float* p, std::int64_t count) {
+  float part[kLanes] = {};
+  for (std::int64_t i = 0; i < count; ++i) part[i] = p[i];
+  return Load(part);
+}
+inline Lanes LoadBf16Part(const std::uint16_t* p, std::int64_t count) {
+  std::uint16_t part[kLanes] = {};
+  for (std::int64_t i = 0; i < count; ++i) part[i] = p[i];
+  return LoadBf16(part);
+}
+inline void StorePart(float* p, std::int64_t count, Lanes x) {
+  for (std::int64_t i = 0; i < count; ++i) p[i] = x[i];
+}
+
+// Calls visit(load, store, i) for each vector of 0..size-1: whole vectors, then the rest.
+template <class Function>
+inline void Map(const float* x, std::int64_t size, float* y, Function function) {
+  std::int64_t i = 0;
+  for (; i + kLanes <= size; i += kLanes) Store(y + i, function(Load(x + i)));
+  if (i < size) StorePart(y + i, size - i, function(LoadPart(x + i, size - i)));
+}
+template <class Function>
+inline void Map2(const float* a, const float* b, std::int64_t size, float* y, Function function) {
+  std::int64_t i = 0;
+  for (; i + kLanes <= size; i += kLanes) Store(y + i, function(Load(a + i), Load(b + i)));
+  if (i < size) {
+    const std::int64_t rest = size - i;
+    StorePart(y + i, rest, function(LoadPart(a + i, rest), LoadPart(b + i, rest)));
+  }
+}
+
+// The sum of term(x) over 0..size-1, a term of zero being zero.
+template <class Function>
+inline float Sum(const float* x, std::int64_t size, Function term) {
+  Lanes sums[4] = {};
+  std::int64_t i = 0;
+  for (; i + 4 * kLanes <= size; i += 4 * kLanes) {
+    for (int j = 0; j < 4; ++j) sums[j] += term(Load(x + i + j * kLanes));
+  }
+  for (; i + kLanes <= size; i += kLanes) sums[0] += term(Load(x + i));
+  if (i < size) {
+    const Lanes rest = term(LoadPart(x + i, size - i));
+    for (std::int64_t lane = 0; lane < size - i; ++lane) sums[1][lane] += rest[lane];
+  }
+  const Lanes total = (sums[0] + sums[1]) + (sums[2] + sums[3]);
+  float lanes[kLanes];
+  Store(lanes, total);
+  for (std::int64_t half = kLanes / 2; half > 0; half /= 2) {
+    for (std::int64_t lane = 0; lane < half; ++lane) lanes[lane] += lanes[lane + half];
+  }
+  return lanes[0];
+}
+
+// e^x within 2 ulp for x in [-87.3, 88.7]; 0 below, e^88.7 above.
+inline Lanes Exp(Lanes x) {
+  const Lanes low = Fill(-87.3F);
+  const Lanes clamped = Max(Min(x, Fill(88.7F)), low);
+  // Adding 1.5 * 2^23 rounds to an integer, which then stands in the low bits.
+  const Lanes shifted = clamped * Fill(1.44269504F) + Fill(12582912.0F);
+  const Lanes n = shifted - Fill(12582912.0F);
+  Lanes r = clamped - n * Fill(0.693359375F);
+  r = r - n * Fill(-2.12194440e-4F);
+  // Taylor's series to the seventh power; |r| <= ln 2 / 2.
+  Lanes p = Fill(1.0F / 5040);
+  p = p * r + Fill(1.0F / 720);
+  p = p * r + Fill(1.0F / 120);
+  p = p * r + Fill(1.0F / 24);
+  p = p * r + Fill(1.0F / 6);
+  p = p * r + Fill(0.5F);
+  p = p * r + Fill(1.0F);
+  p = p * r + Fill(1.0F);
+  const BitLanes power = (AsBits(shifted) << 23) + AsBits(Fill(1.0F));
+  return Select(x < low, Lanes{}, p * AsFloat(power));
+}
+
+inline Lanes Tanh(Lanes x) { return Fill(1.0F) - Fill(2.0F) / (Exp(x + x) + Fill(1.0F)); }
+
+}  // namespace
+}  // namespace twin::kernels

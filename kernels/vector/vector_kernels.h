@@ -1,0 +1,80 @@
+// The inner loops of the kernels, once per instruction set. Private to this layer.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/activation.h"
+#include "kernels/instruction_set.h"
+
+namespace twin::kernels {
+
+constexpr std::int64_t kPanelColumns = 32;  // outputs of a panel: WeightView::kPanelRows
+constexpr std::int64_t kDepthBlock = 256;   // inner dimension summed in one accumulator
+constexpr std::int64_t kTileStride = 272;   // from one row of a tile's x to the next; not a power
+                                            // of two, so that rows fall into different cache sets
+
+// y[r][c] += sum over k < depth of x[r * kTileStride + k] * w[k][c], for r < rows, c < 32; the sum
+// is made in ascending k, from zero, before it is added to y.
+using Fp32Tile = void (*)(std::int64_t rows, const float* x, const float* panel, std::int64_t depth,
+                          float* y, std::int64_t y_stride);
+using Bf16Tile = void (*)(std::int64_t rows, const float* x, const std::uint16_t* panel,
+                          std::int64_t depth, float* y, std::int64_t y_stride);
+using Int8Tile = void (*)(std::int64_t rows, const float* x, const std::int8_t* panel,
+                          const std::uint16_t* scales, std::int64_t depth, float* y,
+                          std::int64_t y_stride);
+
+// One row of an online softmax: the part of it that lies in one chunk of scores.
+struct SoftmaxChunk {
+  float* scores;            // `width` of them; become weights, zero outside begin..end - 1
+  std::int64_t width;       // a multiple of 16
+  std::int64_t begin, end;  // visible scores; not empty
+  float cap;                // of the logits, or 0
+  float* maximum;           // running maximum, -infinity at first
+  float* sum;               // running sum of weights
+};
+
+// Everything is element by element or row by row; `size` is any number from 0.
+struct VectorKernels {
+  std::int64_t tile_rows;  // most rows of a tile
+  Fp32Tile fp32_tile;
+  Bf16Tile bf16_tile;
+  Int8Tile int8_tile;
+  // out[depth][32] = the panel's weights in fp32.
+  void (*widen_bf16_panel)(const std::uint16_t* panel, std::int64_t depth, float* out);
+  void (*widen_int8_panel)(const std::int8_t* panel, const std::uint16_t* scales,
+                           std::int64_t depth, float* out);
+
+  void (*rms_norm)(const float* x, const float* gain, float epsilon, std::int64_t size, float* y);
+  void (*layer_norm)(const float* x, const float* gain, const float* bias, float epsilon,
+                     std::int64_t size, float* y);
+  void (*add)(const float* x, std::int64_t size, float* y);
+  void (*scale)(float factor, std::int64_t size, float* y);
+  void (*soft_cap)(float cap, std::int64_t size, float* y);
+  void (*rotate)(const float* cosines, const float* sines, std::int64_t pairs, float* head);
+  // y = activation(gate) * up, or without `* up` where that is null.
+  void (*activate)(Activation activation, const float* gate, const float* up, std::int64_t size,
+                   float* y);
+
+  void (*narrow_to_bf16)(const float* x, std::int64_t size, std::uint16_t* y);
+  // out[panel][dim][32]: key i, of dim elements at keys[i], becomes column i % 32 of panel i / 32.
+  // `keys` holds a multiple of 32 pointers.
+  void (*pack_keys)(const void* const* keys, bool bf16, std::int64_t panels, std::int64_t dim,
+                    float* out);
+  // out[panel][count][32]: element d of value i, at values[i], becomes [d / 32][i][d % 32]; columns
+  // from dim on are zero.
+  void (*pack_values)(const void* const* values, bool bf16, std::int64_t count, std::int64_t dim,
+                      float* out);
+  // Replaces scores by exp(score - new maximum); returns what earlier weights are multiplied by.
+  float (*softmax_chunk)(const SoftmaxChunk& chunk);
+};
+
+// Of a set that this build has code for.
+const VectorKernels& KernelsFor(InstructionSet set);
+
+extern const VectorKernels kPortableKernels;
+#ifdef __x86_64__
+extern const VectorKernels kAvx2Kernels;
+extern const VectorKernels kAvx512Kernels;
+#endif
+
+}  // namespace twin::kernels
