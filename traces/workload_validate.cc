@@ -75,8 +75,37 @@ void ValidatePause(const std::string& field, const DurationDistribution& d) {
   if (d.kind == DurationDistribution::Kind::kLogNormal) RequireWithin(field + ".cv", d.cv, 0, 1000);
 }
 
+// A field that the kind does not use must not be set.
+void RefuseUnusedArrivals(const std::string& field, const ArrivalConfig& arrivals) {
+  using Kind = ArrivalConfig::Kind;
+  const ArrivalConfig unset;
+  const Kind kind = arrivals.kind;
+  const bool paced = kind == Kind::kPoisson || kind == Kind::kGamma || kind == Kind::kWeibull ||
+                     kind == Kind::kConstant || kind == Kind::kRamp;
+  const struct {
+    const char* name;
+    bool set;
+    bool used;
+    const char* users;
+  } rows[] = {
+      {".rate", arrivals.rate != unset.rate, paced, "poisson, gamma, weibull, constant, ramp"},
+      {".rate_to", arrivals.rate_to != unset.rate_to, kind == Kind::kRamp, "ramp"},
+      {".cv", arrivals.cv != unset.cv, kind == Kind::kGamma || kind == Kind::kWeibull,
+       "gamma, weibull"},
+      {".ramp_s", arrivals.ramp != unset.ramp, kind == Kind::kRamp, "ramp"},
+      {".users", arrivals.users != unset.users, kind == Kind::kClosedLoop, "closed_loop"},
+      {".think", arrivals.think != unset.think, kind == Kind::kClosedLoop, "closed_loop"}};
+  for (const auto& row : rows) {
+    if (row.set && !row.used) {
+      Refuse(field + row.name,
+             "unused by this kind of arrivals; allowed with kind: " + std::string(row.users));
+    }
+  }
+}
+
 void ValidateArrivals(const std::string& field, const ArrivalConfig& arrivals) {
   using Kind = ArrivalConfig::Kind;
+  if (arrivals.kind != Kind::kNone) RefuseUnusedArrivals(field, arrivals);
   switch (arrivals.kind) {
     case Kind::kNone:
       Refuse(field, "missing; allowed: an arrival process, as the requests bring no arrivals");
@@ -215,9 +244,18 @@ void Validate(const WorkloadConfig& config) {
   }
   if (config.trace) ValidateTrace(*config.trace);
   if (config.servegen) ValidateServeGen(*config.servegen);
-  if (config.arrivals.kind != ArrivalConfig::Kind::kNone) {
-    ValidateArrivals("workload.arrivals", config.arrivals);
+  if (config.arrivals == ArrivalConfig{}) return;
+  if (config.arrivals.kind == ArrivalConfig::Kind::kNone) {
+    Refuse("workload.arrivals.kind", "missing; allowed: a kind, or no other field of arrivals");
   }
+  ValidateArrivals("workload.arrivals", config.arrivals);
+  const auto refuse_scale = [](const char* field, double rate_scale) {
+    if (rate_scale != 1) {
+      Refuse(field, "unused: workload.arrivals replaces the trace's own; leave one out");
+    }
+  };
+  if (config.trace) refuse_scale("workload.trace.rate_scale", config.trace->rate_scale);
+  if (config.servegen) refuse_scale("workload.servegen.rate_scale", config.servegen->rate_scale);
 }
 
 }  // namespace twin

@@ -280,6 +280,13 @@ TEST(ValidateTest, NamesTheFieldByItsPath) {
        "workload.arrivals.users: "},
       {[](C& c) { c.arrivals = {.kind = ArrivalConfig::Kind::kRamp, .rate = 1}; },
        "workload.arrivals.ramp_s: "},
+      {[](C& c) { c.arrivals.cv = 2; }, "workload.arrivals.cv: unused"},
+      {[](C& c) { c.arrivals.rate_to = 2; }, "workload.arrivals.rate_to: unused"},
+      {[](C& c) { c.arrivals.ramp = seconds(2); }, "workload.arrivals.ramp_s: unused"},
+      {[](C& c) { c.arrivals.users = 2; }, "workload.arrivals.users: unused"},
+      {[](C& c) { c.arrivals.think.mean = seconds(2); }, "workload.arrivals.think: unused"},
+      {[](C& c) { c.arrivals.kind = ArrivalConfig::Kind::kAllAtOnce; },
+       "workload.arrivals.rate: unused"},
       {[](C& c) { c.shape.prompt = {}; }, "workload.shape.prompt: missing"},
       {[](C& c) { c.shape.prompt = Fixed(0); }, "workload.shape.prompt.value: "},
       {[](C& c) { c.shape.output.kind = IntegerDistribution::Kind::kLogNormal; },
@@ -310,6 +317,17 @@ TEST(ValidateTest, NamesTheFieldByItsPath) {
          c.trace.emplace();
        },
        "workload.trace.path: "},
+      {[](C& c) {
+         c.shape = {};
+         c.trace = TraceConfig{.path = "a.csv", .rate_scale = 2};
+       },
+       "workload.trace.rate_scale: unused"},
+      {[](C& c) {
+         c.shape = {};
+         c.trace = TraceConfig{.path = "a.csv"};
+         c.arrivals = {.rate = 5};
+       },
+       "workload.arrivals.kind: missing"},
       {[](C& c) {
          c.shape = {};
          c.servegen.emplace();
