@@ -21,8 +21,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr char kMark[] = "provenance.json";
-
 std::string Hex(std::uint64_t value) {
   char text[17];
   std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(value));
@@ -68,24 +66,47 @@ double PeakRssMib(const rusage& use) {
   return static_cast<double>(use.ru_maxrss) / 1024.0;
 }
 
+[[noreturn]] void Refuse(const fs::path& path, const std::string& what) {
+  throw InputError(InputError::Kind::kUsage, path.string(), what);
+}
+
+// What is there may go: nothing, an empty folder, or an earlier run. Never the folder that the
+// program, and whoever called it, is in.
+void RequireReplaceable(const fs::path& path) {
+  std::error_code error;
+  if (!fs::exists(fs::symlink_status(path, error))) return;
+  const bool is_run =
+      fs::exists(path / "summary.json") && fs::exists(path / "config.resolved.textproto");
+  if (!is_run && !(fs::is_directory(path) && fs::is_empty(path))) {
+    Refuse(path, "is there and is no run directory; allowed: a new name, or an earlier run's");
+  }
+  const fs::path from_it = fs::current_path().lexically_relative(fs::canonical(path));
+  if (!from_it.empty() && *from_it.begin() != "..") {
+    Refuse(path, "is the current folder or one above it; allowed: a new name, or an earlier run's");
+  }
+}
+
+// A new folder PATH.partial.NUMBER, with those above it: of this process's number, or the next one
+// that is free.
+fs::path MakeBeside(const fs::path& path) {
+  std::error_code error;
+  if (path.has_parent_path()) fs::create_directories(path.parent_path(), error);
+  for (int number = getpid(); !error; ++number) {
+    fs::path made = path;
+    made += ".partial." + std::to_string(number);
+    if (fs::create_directory(made, error)) return made;
+    // A file of that name counts as taken too.
+    if (error == std::errc::file_exists) error.clear();
+  }
+  Refuse(path, "cannot be made: " + error.message());
+}
+
 }  // namespace
 
-RunDirectory::RunDirectory(fs::path path) : path_(std::move(path)) {
+RunDirectory::RunDirectory(fs::path path) : path_(path.lexically_normal()) {
   if (path_.filename().empty()) path_ = path_.parent_path();
-  partial_ = path_;
-  partial_ += ".partial";
-  if (fs::exists(path_) && !fs::exists(path_ / kMark) &&
-      !(fs::is_directory(path_) && fs::is_empty(path_))) {
-    throw InputError(InputError::Kind::kUsage, path_.string(),
-                     "is there and is no run directory; allowed: a new name, or an earlier run's");
-  }
-  std::error_code error;
-  fs::remove_all(partial_, error);
-  fs::create_directories(partial_, error);
-  if (error) {
-    throw InputError(InputError::Kind::kUsage, path_.string(),
-                     "cannot be made: " + error.message());
-  }
+  RequireReplaceable(path_);
+  partial_ = MakeBeside(path_);
 }
 
 RunDirectory::~RunDirectory() {

@@ -10,9 +10,10 @@
 
 namespace twin::apps {
 
-// Collects a run's files in DIR.partial, which Commit() renames to DIR; without it everything is
-// removed again. A DIR that is already there is replaced if it is a run directory, and refused with
-// InputError (usage) otherwise.
+// Collects a run's files in a new folder DIR.partial.NUMBER, which Commit() renames to DIR; without
+// it that folder is removed again. A DIR that is already there is replaced if it is a run directory
+// (it holds summary.json and config.resolved.textproto) or empty, and refused with InputError
+// (usage) otherwise; so is the current folder.
 class RunDirectory {
  public:
   explicit RunDirectory(std::filesystem::path path);

@@ -19,7 +19,7 @@ TrackerConfig TrackerConfigOf(const ExperimentConfig& config, const EngineConfig
                               const PolicyTraits& traits) {
   TrackerConfig tracker{.kv_blocks = engine.kv.blocks, .delivery = traits.delivery, .window = {}};
   const RunMetricsConfig& metrics = config.metrics;
-  if (config.workload.requests > 0 && metrics.head_share + metrics.tail_share > 0) {
+  if (metrics.head_share + metrics.tail_share > 0) {
     tracker.window = MeasuredWindow::Trimmed(static_cast<std::uint64_t>(config.workload.requests),
                                              metrics.head_share, metrics.tail_share);
   }
@@ -31,10 +31,12 @@ TrackerConfig TrackerConfigOf(const ExperimentConfig& config, const EngineConfig
 RunObservers::RunObservers(const ExperimentConfig& config, const EngineConfig& engine,
                            const PolicyTraits& traits, const std::string& resolved,
                            const RunDirectory& directory)
-    : directory_(directory), metrics_(MetricsConfigOf(config, engine)) {
+    : directory_(directory),
+      by_tenant_(config.metrics.by_tenant),
+      metrics_(MetricsConfigOf(config, engine)) {
   const OutputsConfig& outputs = config.outputs;
   listeners_.push_back(&metrics_);
-  if (config.metrics.by_tenant) listeners_.push_back(&fairness_);
+  if (by_tenant_) listeners_.push_back(&fairness_);
   if (outputs.requests_csv) listeners_.push_back(&requests_.emplace(Open("requests.csv")));
   if (outputs.steps_csv) listeners_.push_back(&steps_.emplace(Open("steps.csv")));
   if (outputs.series_csv) {
@@ -86,9 +88,8 @@ Summary RunObservers::Finish() {
     if (!*file) throw std::system_error(errno, std::generic_category(), "run directory");
   }
   Summary summary = metrics_.Summarise();
-  fairness_.Summarise(summary);
+  if (by_tenant_) fairness_.Summarise(summary);
   summary.Set("digest", digest_.text());
-  summary.Set("unfinished", tracker_->live());
   return summary;
 }
 

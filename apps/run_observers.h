@@ -35,6 +35,9 @@ class RunObservers {
   // In the order in which they are told. Valid while this lives.
   [[nodiscard]] std::span<RunObserver* const> list() const { return list_; }
 
+  // Requests that were told so far.
+  [[nodiscard]] std::int64_t arrived() const { return tracker_->arrived(); }
+
   // Closes the files and sums up. REQUIRES: called once, after the run.
   Summary Finish();
 
@@ -42,6 +45,7 @@ class RunObservers {
   std::ofstream& Open(const char* name);
 
   const RunDirectory& directory_;
+  const bool by_tenant_;
   MetricsCollector metrics_;
   FairnessMeter fairness_{FairnessConfig{}};
   PlanDigest digest_;

@@ -1,7 +1,6 @@
 #include "apps/simulation.h"
 
 #include <algorithm>
-#include <fstream>
 #include <iostream>
 #include <memory>
 #include <sstream>
@@ -12,6 +11,7 @@
 #include "apps/run_observers.h"
 #include "apps/version.h"
 #include "apps/watched_world.h"
+#include "core/input_error.h"
 #include "record/recording_world.h"
 #include "sched/engine.h"
 #include "sched/serve.h"
@@ -29,12 +29,31 @@ sim::SimWorldOptions WorldOptionsOf(const ExperimentConfig& config, const Policy
           .named_block_size = traits.caches_prefixes ? memory.block_size : 0};
 }
 
-}  // namespace
+void RequireHostBlocksForSwaps(const PolicyConfig& policy, const sim::KvCapacity& capacity) {
+  const auto* v0 = std::get_if<VllmV0Config>(&policy);
+  if (v0 == nullptr || v0->preemption_mode != VllmV0Config::PreemptionMode::kSwap ||
+      capacity.host_blocks > 0) {
+    return;
+  }
+  throw InputError(
+      InputError::Kind::kUsage, "system.memory.swap_bytes",
+      "gives no host blocks, which policy.vllm_v0.preemption_mode swap needs; allowed: "
+      "several times " +
+          std::to_string(capacity.block_bytes) +
+          ", the bytes of a block, with memory.rule vllm_v0 or sarathi");
+}
 
-EngineConfig EngineConfigOf(const ExperimentConfig& config) {
-  const SystemConfig& system = config.system;
-  const sim::KvCapacity capacity = sim::PlanKvCapacity(system.model_spec, system.hardware_spec,
-                                                       system.parallelism, system.memory);
+// Legal, but stages then wait for each other.
+void WarnOfBubbles(const Parallelism& parallelism, const PolicyTraits& traits) {
+  if (traits.steps_in_flight_max >= parallelism.pipeline) return;
+  std::cerr << "warning: system.pipeline_parallel is " << parallelism.pipeline << ", but policy."
+            << traits.name << " keeps at most " << traits.steps_in_flight_max
+            << " in flight: stages will idle\n";
+}
+
+// The engine of an experiment: its policy over its KV cache.
+EngineConfig EngineConfigOf(const ExperimentConfig& config, const sim::KvCapacity& capacity) {
+  RequireHostBlocksForSwaps(config.policy, capacity);
   EngineConfig engine;
   engine.kv = {.block_size = capacity.block_size,
                .blocks = capacity.usable_blocks,
@@ -43,12 +62,25 @@ EngineConfig EngineConfigOf(const ExperimentConfig& config) {
   return engine;
 }
 
+// The measured window was cut for workload.requests; with fewer it would be another.
+void RequireWholeWindow(const ExperimentConfig& config, std::int64_t arrived) {
+  const RunMetricsConfig& metrics = config.metrics;
+  if (metrics.head_share + metrics.tail_share == 0 || arrived >= config.workload.requests) return;
+  throw InputError(InputError::Kind::kData,
+                   metrics.tail_share > 0 ? "metrics.tail_share" : "metrics.head_share",
+                   "is a share of workload.requests (" + std::to_string(config.workload.requests) +
+                       "), but only " + std::to_string(arrived) +
+                       " came; allowed: workload.requests up to that");
+}
+
+}  // namespace
+
 RunOutcome RunSimulation(const ExperimentConfig& config, const std::filesystem::path& out,
                          const std::vector<std::string>& command_line) {
   const SystemConfig& system = config.system;
   const sim::KvCapacity capacity = sim::PlanKvCapacity(system.model_spec, system.hardware_spec,
                                                        system.parallelism, system.memory);
-  const EngineConfig engine_config = EngineConfigOf(config);
+  const EngineConfig engine_config = EngineConfigOf(config, capacity);
   Engine engine(engine_config, MakePolicy(config.policy, engine_config.kv));
   const PolicyTraits& traits = engine.policy().traits();
   const std::unique_ptr<sim::StepCost> cost =
@@ -58,6 +90,7 @@ RunOutcome RunSimulation(const ExperimentConfig& config, const std::filesystem::
   sim::SimWorld simulated(*source, *cost, WorldOptionsOf(config, traits));
 
   const std::string resolved = WriteResolved(config);
+  WarnOfBubbles(system.parallelism, traits);
   RunDirectory directory(out);
   RunObservers observers(config, engine_config, traits, resolved, directory);
   const InterruptGuard guard;
@@ -69,10 +102,12 @@ RunOutcome RunSimulation(const ExperimentConfig& config, const std::filesystem::
     Serve(engine, world);
     outcome.interrupted = world.stopped_early();
   }
-  if (!outcome.interrupted) engine.CheckDrained();
+  if (!outcome.interrupted) {
+    engine.CheckDrained();
+    RequireWholeWindow(config, observers.arrived());
+  }
 
   outcome.summary = observers.Finish();
-  outcome.summary.Set("simulated_seconds", Seconds(simulated.now()));
   outcome.summary.Set("kv_blocks", std::int64_t{engine_config.kv.blocks});
   outcome.summary.Set("interrupted", std::int64_t{outcome.interrupted ? 1 : 0});
   directory.WriteText("config.resolved.textproto", resolved);

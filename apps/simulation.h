@@ -2,13 +2,11 @@
 #pragma once
 
 #include <filesystem>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "proto/experiment_config.h"
 #include "record/summary.h"
-#include "sched/engine.h"
 
 namespace twin::apps {
 
@@ -23,8 +21,5 @@ struct RunOutcome {
 // Throws InputError, InvariantViolation, std::system_error; then no directory is left behind.
 RunOutcome RunSimulation(const ExperimentConfig& config, const std::filesystem::path& out,
                          const std::vector<std::string>& command_line);
-
-// The engine of an experiment: its policy over its KV cache.
-EngineConfig EngineConfigOf(const ExperimentConfig& config);
 
 }  // namespace twin::apps

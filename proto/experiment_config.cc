@@ -82,16 +82,30 @@ void RequireSections(const proto::Experiment& message, const std::string& source
   }
 }
 
-void ValidateAll(const ExperimentConfig& config) {
-  Validate(config.workload);
-  Validate(config.policy);
-  Validate(config.system.model_spec, config.system.parallelism);
-  Validate(config.system.hardware_spec);
-  const RunMetricsConfig& metrics = config.metrics;
+// It becomes a folder's name.
+void ValidateName(const std::string& name) {
+  if (!name.empty() && name != "." && name != ".." && !IsPath(name)) return;
+  Refuse("name", "is \"" + name + "\"; allowed: the name of a folder, without '/'");
+}
+
+void ValidateMetrics(const RunMetricsConfig& metrics, std::int64_t requests) {
   if (metrics.head_share + metrics.tail_share >= 1) {
     Refuse("metrics.tail_share", "must leave something between it and head_share");
   }
+  if (requests == 0 && metrics.head_share + metrics.tail_share > 0) {
+    Refuse(metrics.head_share > 0 ? "metrics.head_share" : "metrics.tail_share",
+           "is a share of workload.requests, which is not given");
+  }
   if (metrics.series_points_max % 2 != 0) Refuse("metrics.series_points_max", "must be even");
+}
+
+void ValidateAll(const ExperimentConfig& config) {
+  ValidateName(config.name);
+  Validate(config.workload);
+  ValidateStartUp(config.policy);
+  Validate(config.system.model_spec, config.system.parallelism);
+  Validate(config.system.hardware_spec);
+  ValidateMetrics(config.metrics, config.workload.requests);
 }
 
 ExperimentConfig Convert(const proto::Experiment& message, const std::string& source) {

@@ -74,6 +74,7 @@ void RequestTracker::Arrive(TimePoint now, const Request& request) {
   life.measured = Index(request.id) >= window.first_request &&
                   Index(request.id) <= window.last_request &&
                   request.arrival >= window.first_arrival && request.arrival <= window.last_arrival;
+  ++arrived_;
   ++load_.waiting;
   for (RunListener* listener : listeners_) listener->OnArrived(now, life);
 }

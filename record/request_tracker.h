@@ -47,6 +47,8 @@ class RequestTracker : public RunObserver {
 
   // Requests that have arrived and not left (with kBatchEnd: whose tokens are not visible yet).
   [[nodiscard]] std::int64_t live() const { return static_cast<std::int64_t>(tracks_.size()); }
+  // Requests that have arrived, measured or not.
+  [[nodiscard]] std::int64_t arrived() const { return arrived_; }
   [[nodiscard]] const Load& load() const { return load_; }
 
   // Calls visit(const RequestLife&) for each of them, in order of arrival.
@@ -109,6 +111,7 @@ class RequestTracker : public RunObserver {
   std::vector<Batch> batches_;            // the open ones (kBatchEnd)
   std::vector<RequestId> spare_members_;  // of the batch that was told last: its memory
   Load load_;
+  std::int64_t arrived_ = 0;
   TimePoint load_since_ = TimePoint::min();  // min: nothing has happened yet
 };
 

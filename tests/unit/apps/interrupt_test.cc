@@ -27,15 +27,23 @@ class InterruptedRunTest : public testing::ExperimentFolderTest {
   CommandOutcome RunInterrupted(int signal) {
     testing::Command command(scratch_.path(), {"run", "small.textproto", "--out", "run", "--set",
                                                "workload.requests=1000000000"});
-    const auto record = scratch_.path() / "run.partial" / "steps.csv";
     std::error_code error;
     for (int i = 0; i < 3000; ++i) {
-      const auto size = std::filesystem::file_size(record, error);
+      const auto size = std::filesystem::file_size(Partial() / "steps.csv", error);
       if (!error && size > 10'000) break;
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
     command.Signal(signal);
     return command.Wait();
+  }
+
+ private:
+  // Where the run collects its files; empty before that.
+  [[nodiscard]] std::filesystem::path Partial() const {
+    for (const std::string& name : Files()) {
+      if (name.starts_with("run.partial.")) return scratch_.path() / name;
+    }
+    return {};
   }
 };
 

@@ -100,6 +100,41 @@ TEST_F(RunCommandTest, ATraceServesInsteadOfAShape) {
   EXPECT_DOUBLE_EQ(summary["mean_e2el_ms"].get<double>(), 30);
 }
 
+// 10 % of 200 are left out at the begin, 5 % at the end; all of them ended.
+TEST_F(RunCommandTest, CountsWhatIsInsideTheMeasuredWindow) {
+  const json summary =
+      RunSmall("run", {"--set", "metrics.head_share=0.1", "--set", "metrics.tail_share=0.05"});
+  EXPECT_EQ(summary["requests"], 170);
+  EXPECT_EQ(summary["unfinished"], 0);
+}
+
+TEST_F(RunCommandTest, RefusesAWindowOfMoreRequestsThanCame) {
+  const CommandOutcome outcome =
+      Run({"run", "small.textproto", "--out", "run", "--set", "workload.requests=1000", "--set",
+           "workload.duration_s=5", "--set", "metrics.head_share=0.5"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_TRUE(outcome.wrote_one_line()) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("metrics.head_share"));
+  EXPECT_THAT(outcome.err, HasSubstr("1000"));
+  EXPECT_THAT(Files(), UnorderedElementsAre("small.textproto"));
+}
+
+TEST_F(RunCommandTest, TellsOfTenantsOnlyWhereTheyAreAskedFor) {
+  EXPECT_FALSE(RunSmall("run").contains("tenants"));
+  EXPECT_EQ(RunSmall("run", {"--set", "metrics.by_tenant=true"})["tenants"], 1);
+}
+
+TEST_F(RunCommandTest, WarnsOfStagesThatThePolicyCannotFill) {
+  const std::vector<std::string> two_stages = {"run",   "small.textproto",           "--out", "run",
+                                               "--set", "system.pipeline_parallel=2"};
+  const CommandOutcome idle = Run(two_stages);
+  EXPECT_EQ(idle.exit_code, 0);
+  EXPECT_THAT(idle.err, StartsWith("warning: system.pipeline_parallel is 2, but policy.vllm_v1"));
+  std::vector<std::string> filled = two_stages;
+  filled.insert(filled.end(), {"--set", "policy.vllm_v1.pipeline_parallel_size=2"});
+  EXPECT_EQ(Run(filled).err, "wrote run\n");
+}
+
 // The policy's own limit binds though the memory is planned for longer requests.
 TEST_F(RunCommandTest, OutputsEndAtThePolicysLimitOfLength) {
   const json summary = RunSmall(
@@ -123,6 +158,42 @@ TEST_F(RunCommandTest, ReplacesAnEarlierRunAndNothingElse) {
   EXPECT_THAT(refused.err, StartsWith("twinserve: mine: "));
   EXPECT_THAT(Files("mine"), UnorderedElementsAre("notes.txt"));
   EXPECT_THAT(Files(), UnorderedElementsAre("mine", "run", "small.textproto"));
+}
+
+// What another process left, or is at work on, is not this one's to delete.
+TEST_F(RunCommandTest, LeavesTheUnfinishedFoldersOfOthersAlone) {
+  for (const char* theirs : {"run.partial", "run.partial.1"}) {
+    std::filesystem::create_directory(scratch_.path() / theirs);
+    Write(std::string(theirs) + "/notes.txt", "theirs");
+  }
+  (void)RunSmall("run");
+  EXPECT_THAT(Files(),
+              UnorderedElementsAre("run", "run.partial", "run.partial.1", "small.textproto"));
+  EXPECT_THAT(Files("run.partial"), UnorderedElementsAre("notes.txt"));
+}
+
+// A folder counts as an earlier run's by its summary and its config, not by one file.
+TEST_F(RunCommandTest, ReplacesNoFolderThatOnlyLooksLikeARun) {
+  std::filesystem::create_directory(scratch_.path() / "mine");
+  for (const char* file : {"mine/provenance.json", "mine/summary.json"}) {
+    Write(file, "{}");
+    EXPECT_EQ(Run({"run", "small.textproto", "--out", "mine"}).exit_code, 2) << file;
+  }
+  Write("mine/config.resolved.textproto", "");
+  EXPECT_EQ(Run({"run", "small.textproto", "--out", "mine"}).exit_code, 0);
+}
+
+TEST_F(RunCommandTest, RefusesTheCurrentFolderEvenIfItHoldsARun) {
+  Write("summary.json", "{}");
+  Write("config.resolved.textproto", "");
+  const auto before = Files();
+  const std::string absolute = scratch_.path().string();
+  for (const std::string& out : {std::string("."), std::string("./"), absolute, absolute + "/.."}) {
+    const CommandOutcome outcome = Run({"run", "small.textproto", "--out", out});
+    EXPECT_EQ(outcome.exit_code, 2) << out;
+    EXPECT_TRUE(outcome.wrote_one_line()) << outcome.err;
+    EXPECT_EQ(Files(), before);
+  }
 }
 
 struct Refusal {
@@ -190,7 +261,16 @@ std::vector<Refusal> Refusals() {
        {small, "--out", "run", "--set", "system.memory.blocks_override=1"},
        2,
        {"1 blocks"}},
+      {"SwapsWithoutHostBlocks",
+       {small, "--out", "run", "--set", "policy.vllm_v0.preemption_mode=swap", "--set",
+        "policy.vllm_v0.max_model_len=512", "--set", "system.memory.swap_bytes=0"},
+       2,
+       {"system.memory.swap_bytes", "preemption_mode", "2097152"}},
       {"RealWorld", {small, "--out", "run", "--set", "world.real.device=CPU"}, 2, {"world.real"}},
+      {"NameWithASlash", {small, "--set", "name=a/b"}, 2, {"name", "a/b"}},
+      {"NameOfTheFolderAbove", {small, "--set", "name=.."}, 2, {"name", ".."}},
+      {"NameThatIsEmpty", {small, "--set", "name="}, 2, {"name"}},
+      {"OutputIsHere", {small, "--out", "."}, 2, {"."}},
       {"OutputBelowAFile", {small, "--out", "file/run"}, 2, {"file/run"}},
       {"OutputIsAFile", {small, "--out", "file"}, 2, {"file"}},
       {"OutputThatNobodyMayMake", {small, "--out", "/proc/run"}, 2, {"/proc/run"}},
