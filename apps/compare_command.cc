@@ -30,7 +30,7 @@ const char* const kHeadline[] = {"completed",          "rejected",
                                  "p99_itl_ms",         "mean_e2el_ms",
                                  "p99_e2el_ms",        "request_throughput",
                                  "request_goodput",    "output_throughput",
-                                 "mean_kv_used_share", "peak_kv_used_share",
+                                 "mean_kv_used_share", "max_kv_used_share",
                                  "preemptions",        "swaps",
                                  "mean_batch_tokens",  "steps"};
 

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -68,6 +70,21 @@ TEST_F(CompareCommandTest, ReadsWhatRunWrote) {
   const json summary = RunSmall("run");
   const CommandOutcome outcome = Run({"compare", "run", "--metrics", "digest"});
   EXPECT_THAT(outcome.out, HasSubstr(summary["digest"].get<std::string>()));
+}
+
+// The headline is picked by name: each name must be one that a run's summary has.
+TEST_F(CompareCommandTest, ShowsEveryHeadlineMetricOfARealRun) {
+  const json summary = RunSmall("run", {"--set", "slo.ttft_s=1"});
+  const std::string table = Run({"compare", "run"}).out;
+  std::istringstream lines(table);
+  std::set<std::string> shown;
+  for (std::string line; std::getline(lines, line);) shown.insert(line.substr(0, line.find(' ')));
+  EXPECT_EQ(shown.erase("metric"), 1u);
+  for (const std::string& name : shown) EXPECT_TRUE(summary.contains(name)) << name;
+  EXPECT_THAT(shown, ::testing::IsSupersetOf({"completed", "p99_ttft_ms", "request_goodput",
+                                              "max_kv_used_share", "steps"}));
+  // As many rows as the headline has names: compare leaves out what a run does not have.
+  EXPECT_EQ(shown.size(), 20u) << table;
 }
 
 using DoctorCommandTest = testing::ExperimentFolderTest;
