@@ -28,13 +28,16 @@ struct Tally {
 // How the loop around the policy processes results follows from its parameters.
 UnitTimePolicy PolicyOf(const ScheduleCase& c, const std::string& where) {
   UnitTimePolicy policy{ReadPolicyParams(c.policy, c.params.dump(), where), {}};
-  if (const auto* orca = std::get_if<OrcaConfig>(&policy.config)) {
-    policy.options = {BatchQueue::kPipeline, orca->n_workers};
-  }
+  const PolicyTraits traits = MakePolicy(policy.config, KvPoolConfig{})->traits();
+  policy.options.batch_delivery = traits.delivery == Delivery::kBatchEnd;
+  // Who reserves for the longest output that a model can give has no room for longer ones.
+  if (!traits.preempts) policy.options.context_tokens_max = traits.context_tokens_max;
+  policy.options.depth = traits.steps_in_flight_max;
+  if (traits.steps_in_flight_max > 1) policy.options.queue = BatchQueue::kPipeline;
   if (const auto* v1 = std::get_if<VllmV1Config>(&policy.config);
       v1 != nullptr && v1->async_scheduling) {
     const bool eager = v1->release == VllmV1Release::k0_33_0;
-    policy.options = {eager ? BatchQueue::kAsyncEager : BatchQueue::kAsync, 2};
+    policy.options.queue = eager ? BatchQueue::kAsyncEager : BatchQueue::kAsync;
   }
   return policy;
 }

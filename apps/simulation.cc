@@ -20,13 +20,19 @@
 namespace twin::apps {
 namespace {
 
+// Prompt + output tokens of one request: the least of what the model can, the memory is planned for
+// and the policy allows.
+std::int32_t ContextTokensMax(const ExperimentConfig& config) {
+  std::int32_t tokens = config.system.model_spec.max_position;
+  if (const auto planned = config.system.memory.max_model_length) tokens = *planned;
+  const std::int32_t allowed =
+      MakePolicy(config.policy, KvPoolConfig{})->traits().context_tokens_max;
+  return allowed > 0 ? std::min(tokens, allowed) : tokens;
+}
+
 sim::SimWorldOptions WorldOptionsOf(const ExperimentConfig& config, const PolicyTraits& traits) {
-  const sim::MemoryConfig& memory = config.system.memory;
-  std::int32_t length = memory.max_model_length.value_or(config.system.model_spec.max_position);
-  // What the policy does not go beyond binds too, however much the memory is planned for.
-  if (traits.context_tokens_max > 0) length = std::min(length, traits.context_tokens_max);
-  return {.max_model_length = length,
-          .named_block_size = traits.caches_prefixes ? memory.block_size : 0};
+  return {.max_model_length = ContextTokensMax(config),
+          .named_block_size = traits.caches_prefixes ? config.system.memory.block_size : 0};
 }
 
 void RequireHostBlocksForSwaps(const PolicyConfig& policy, const sim::KvCapacity& capacity) {
@@ -59,6 +65,7 @@ EngineConfig EngineConfigOf(const ExperimentConfig& config, const sim::KvCapacit
                .blocks = capacity.usable_blocks,
                .host_blocks = capacity.host_blocks,
                .release_order = ReleaseOrderOf(config.policy)};
+  engine.prompt_tokens_max = ContextTokensMax(config);
   return engine;
 }
 

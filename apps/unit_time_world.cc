@@ -120,7 +120,7 @@ void UnitTimeWorld::ProcessOldest(ordered_json& step) {
   filled_.clear();
   std::vector<std::int32_t> finished;
   for (const WorkItem& item : batch.plan->work) Emit(item, finished);
-  if (!batch.plan->padding_rows.empty() || case_.policy == "static_padded") {
+  if (!batch.plan->padding_rows.empty() || options_.batch_delivery) {
     // All rows of a padded batch are delivered together, when the last one has finished.
     std::vector<std::uint32_t> rows;
     for (const WorkItem& item : batch.plan->work) rows.push_back(Number(item.request));
@@ -142,12 +142,15 @@ void UnitTimeWorld::Emit(const WorkItem& item, std::vector<std::int32_t>& finish
   const ScheduleRequest& request = case_.requests[Index(item.request)];
   AppendToken(item.request, kOutputTokenStride * (Index(item.request) + 1) + state.emitted,
               filled_);
-  if (++state.emitted < request.output_tokens) return;
+  ++state.emitted;
+  const bool full = options_.context_tokens_max > 0 &&
+                    request.prompt_tokens + state.emitted >= options_.context_tokens_max;
+  if (state.emitted < request.output_tokens && !full) return;
   state.finished = true;
   finished_since_call_ = true;
   --unfinished_;
   finished.push_back(static_cast<std::int32_t>(Index(item.request)));
-  const bool limit = state.emitted == request.max_output_tokens;
+  const bool limit = full || state.emitted == request.max_output_tokens;
   outcomes_.push_back({item.request, 1, limit ? FinishReason::kLength : FinishReason::kStop});
 }
 

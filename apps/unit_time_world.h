@@ -25,6 +25,8 @@ enum class BatchQueue : std::uint8_t {
 struct UnitTimeOptions {
   BatchQueue queue = BatchQueue::kSynchronous;
   std::int32_t depth = 1;
+  bool batch_delivery = false;              // tells when a batch's rows are delivered together
+  std::int32_t context_tokens_max = 0;      // an output ends there, as in SimWorld; 0 = no limit
   std::int64_t iterations_max = 1'000'000;  // then the run stops as if nothing more happened
 };
 

@@ -133,6 +133,11 @@ PolicyConfig ReadPolicyParams(std::string_view policy, const std::string& params
   PolicyConfig config;
   FromMessage fields(message);
   Bind(fields, config);
+  try {
+    Validate(config);
+  } catch (const InputError& error) {
+    Refuse(where, error.what());
+  }
   return config;
 }
 

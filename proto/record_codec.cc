@@ -84,6 +84,7 @@ void Encode(const RecordHeader& header, proto::RecordHeader& message) {
                                 ? proto::RecordHeader::keyless_front
                                 : proto::RecordHeader::back);
   message.set_plans_per_instant_max(header.engine.plans_per_instant_max);
+  message.set_prompt_tokens_max(header.engine.prompt_tokens_max);
 }
 
 const char* Decode(const proto::RecordHeader& message, RecordHeader& header) {
@@ -105,9 +106,11 @@ const char* Decode(const proto::RecordHeader& message, RecordHeader& header) {
                          ? ReleaseOrder::kKeylessFront
                          : ReleaseOrder::kBack;
   header.engine.plans_per_instant_max = message.plans_per_instant_max();
+  header.engine.prompt_tokens_max = message.prompt_tokens_max();
   const bool sizes = kv.block_size >= 1 && kv.blocks >= 0 && kv.host_blocks >= 0 &&
-                     header.engine.plans_per_instant_max >= 0;
-  return sizes ? nullptr : "a KV cache of impossible size";
+                     header.engine.plans_per_instant_max >= 0 &&
+                     header.engine.prompt_tokens_max >= 0;
+  return sizes ? nullptr : "a KV cache or limits of impossible size";
 }
 
 void Encode(const Instant& instant, TimePoint previous, proto::RecordedInstant& message) {

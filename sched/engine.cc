@@ -26,7 +26,8 @@ Engine::Engine(const EngineConfig& config, std::unique_ptr<Policy> policy)
     : pool_(config.kv),
       policy_(std::move(policy)),
       traits_(policy_->traits()),
-      plans_per_instant_max_(config.plans_per_instant_max) {
+      plans_per_instant_max_(config.plans_per_instant_max),
+      prompt_tokens_max_(config.prompt_tokens_max) {
   CHECK(traits_.steps_in_flight_max >= 1);
   plans_.resize(static_cast<std::size_t>(traits_.steps_in_flight_max));
 }
@@ -58,6 +59,8 @@ const StepPlan* Engine::PlanStep(TimePoint now) {
   plan.kv.swap(releases_);
   plan.free_blocks_before = pool_.free();
   StepBuilder builder(now, traits_, sequences_, pool_, census_, plan);
+  for (const RequestId id : too_long_) builder.Reject(id, RejectReason::kTooLongForModel);
+  too_long_.clear();
   policy_->Plan(builder);
   if (plan.empty()) {
     releases_.swap(plan.kv);
@@ -184,7 +187,11 @@ void Engine::OnArrived(const RequestArrived& arrived) {
   s.predicted_output_tokens = request.predicted_output_tokens;
   s.arrival = request.arrival;
   ++census_.waiting;
-  policy_->Enqueue(s);
+  if (prompt_tokens_max_ > 0 && s.prompt_tokens > prompt_tokens_max_) {
+    too_long_.push_back(s.id);
+  } else {
+    policy_->Enqueue(s);
+  }
 }
 
 void Engine::EndSequence(Sequence& s) {
@@ -202,7 +209,7 @@ void Engine::EndSequence(Sequence& s) {
       CHECK(false);
   }
   s.state = SequenceState::kFinished;
-  policy_->Remove(s);
+  if (std::erase(too_long_, s.id) == 0) policy_->Remove(s);
 }
 
 void Engine::CloseIfDone(Sequence& s) {

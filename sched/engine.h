@@ -20,6 +20,8 @@ struct EngineConfig {
   KvPoolConfig kv;
   // Plans handed out per instant; 0 = as many as may be in flight.
   std::int32_t plans_per_instant_max = 0;
+  // Longer prompts are rejected before the policy hears of them; 0 = no limit.
+  std::int32_t prompt_tokens_max = 0;
 };
 
 // Owns the sequences, the KV block pool and one policy. Reads no clock, touches no device.
@@ -68,9 +70,11 @@ class Engine {
   std::unique_ptr<Policy> policy_;
   PolicyTraits traits_;
   std::int32_t plans_per_instant_max_;
+  std::int32_t prompt_tokens_max_;
   Census census_;
   std::vector<StepPlan> plans_;        // a ring, one slot per step that may be in flight
   std::vector<KvOperation> releases_;  // by finishes since the last plan, told with the next one
+  std::vector<RequestId> too_long_;    // arrived, to be rejected by the next plan
   std::vector<RequestId> collected_;   // scratch of ReleaseCollected
   StepId next_step_{1};
   StepId oldest_in_flight_{1};

@@ -6,8 +6,19 @@
 #include <span>
 
 #include "core/check.h"
+#include "core/input_error.h"
 
 namespace twin::sim {
+namespace {
+
+// Releases and rejections are the host's business alone.
+bool UsesDevice(const StepPlan& plan) {
+  const auto swapped = [](const Preemption& p) { return p.how == Preemption::How::kSwap; };
+  return !plan.work.empty() || !plan.resumed.empty() ||
+         std::any_of(plan.preempted.begin(), plan.preempted.end(), swapped);
+}
+
+}  // namespace
 
 SimWorld::SimWorld(ArrivalSource& source, const StepCost& cost, const SimWorldOptions& options)
     : source_(source),
@@ -40,8 +51,8 @@ void SimWorld::TakeArrivals() {
 void SimWorld::Announce(const TracedRequest& traced) {
   const RequestId id{next_id_++};
   Truth& truth = truths_.Open(id);
-  const std::int32_t room = options_.max_model_length > traced.prompt_tokens
-                                ? options_.max_model_length - traced.prompt_tokens
+  const std::int32_t room = options_.max_model_length > 0
+                                ? std::max(1, options_.max_model_length - traced.prompt_tokens)
                                 : traced.max_output_tokens;
   const std::int32_t limit = std::min(traced.max_output_tokens, room);
   truth.remaining_tokens = std::min(traced.output_tokens, limit);
@@ -71,22 +82,30 @@ void SimWorld::Announce(const TracedRequest& traced) {
   events_.emplace_back(RequestArrived{request});
 }
 
+TimePoint SimWorld::After(TimePoint time, Duration duration) {
+  std::int64_t sum = 0;
+  if (__builtin_add_overflow(time.time_since_epoch().count(), duration.count(), &sum)) {
+    throw InputError(InputError::Kind::kData, "simulated time",
+                     "passes 292 years; allowed: fewer requests, or steps that take less time");
+  }
+  return TimePoint{Duration{sum}};
+}
+
 void SimWorld::Launch(const StepPlan& plan) {
   for (const Rejection& rejection : plan.rejected) {
     truths_.Close(rejection.request);
     source_.OnDone(rejection.request, now_);
   }
-  host_free_ = std::max(host_free_, now_) + cost_.HostTime(plan);
+  host_free_ = After(std::max(host_free_, now_), cost_.HostTime(plan));
   TimePoint ready = host_free_;
   TimePoint started = ready;
   stage_spans_.clear();
-  const bool on_device = !plan.work.empty() || !plan.kv.empty();
-  if (on_device) {
+  if (UsesDevice(plan)) {
     cost_.DeviceTimes(plan, stage_times_);
     for (std::size_t stage = 0; stage < stage_times_.size(); ++stage) {
       const TimePoint begin = std::max(ready, stage_free_[stage]);
       if (stage == 0) started = begin;
-      ready = begin + stage_times_[stage];
+      ready = After(begin, stage_times_[stage]);
       stage_free_[stage] = ready;
       stage_spans_.push_back({begin, ready});
     }

@@ -16,8 +16,8 @@
 namespace twin::sim {
 
 struct SimWorldOptions {
-  // Prompt + output tokens that the model can hold; longer outputs end there. Prompts that alone
-  // reach it are told unchanged, for the policy to reject. 0 = no limit.
+  // Prompt + output tokens that the model can hold. An output ends where it is reached, with its
+  // first token if the prompt alone reaches it. 0 = no limit.
   std::int32_t max_model_length = 0;
   // Tokens per KV block if blocks are to be named by content (prefix caching); 0 = they are not.
   std::int32_t named_block_size = 0;
@@ -67,6 +67,8 @@ class SimWorld final : public World {
     std::size_t filled_end = 0;    // likewise
   };
 
+  // Throws InputError (data) where the clock would leave its range.
+  [[nodiscard]] static TimePoint After(TimePoint time, Duration duration);
   void TakeArrivals();
   void Announce(const TracedRequest& traced);
   void ReturnSteps();

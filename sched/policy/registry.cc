@@ -39,6 +39,15 @@ void Validate(const PolicyConfig& config) {
       config);
 }
 
+void ValidateStartUp(const PolicyConfig& config) {
+  Validate(config);
+  std::visit(
+      [](const auto& c) {
+        if constexpr (requires { c.ValidateStartUp(); }) c.ValidateStartUp();
+      },
+      config);
+}
+
 ReleaseOrder ReleaseOrderOf(const PolicyConfig& config) {
   return MakePolicy(config, KvPoolConfig{})->traits().release_order;
 }

@@ -45,9 +45,12 @@ using PolicyConfig = Policies::Config;
 // REQUIRES: a config that Validate accepts.
 std::unique_ptr<Policy> MakePolicy(const PolicyConfig& config, const KvPoolConfig& kv);
 
-// Throws InputError (usage), "policy.FIELD: what is wrong, what is allowed", if fields contradict
-// each other.
+// Throws InputError (usage), "policy.FIELD: what is wrong, what is allowed", if the policy cannot
+// decide anything with the config.
 void Validate(const PolicyConfig& config);
+
+// Validate, and what the policy's own system refuses at its start.
+void ValidateStartUp(const PolicyConfig& config);
 
 // The order in which the policy's KV pool takes blocks back.
 ReleaseOrder ReleaseOrderOf(const PolicyConfig& config);

@@ -29,7 +29,7 @@ std::int32_t SwapBlocks(const Sequence& s, std::int32_t block_size) {
 
 }  // namespace
 
-void VllmV0Config::Validate() const {
+void VllmV0Config::ValidateStartUp() const {
   const char* field = "vllm_v0.max_num_batched_tokens";
   RequireField(max_num_batched_tokens >= max_num_seqs, field, max_num_batched_tokens,
                AtLeastField("max_num_seqs", max_num_seqs));

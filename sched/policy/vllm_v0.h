@@ -22,7 +22,7 @@ struct VllmV0Config {
   bool enable_chunked_prefill = false;
   QueueOrder policy = QueueOrder::kFcfs;
 
-  void Validate() const;  // throws InputError where fields contradict each other
+  void ValidateStartUp() const;  // throws InputError
   bool operator==(const VllmV0Config&) const = default;
 };
 

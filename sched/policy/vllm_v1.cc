@@ -38,7 +38,7 @@ VllmV1Config Effective(VllmV1Config config) {
 
 }  // namespace
 
-void VllmV1Config::Validate() const {
+void VllmV1Config::ValidateStartUp() const {
   const char* field = "vllm_v1.max_num_batched_tokens";
   RequireField(max_num_batched_tokens >= max_num_seqs, field, max_num_batched_tokens,
                AtLeastField("max_num_seqs", max_num_seqs));

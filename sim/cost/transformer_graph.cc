@@ -179,19 +179,24 @@ class StageBuilder {
     return vertex;
   }
 
+  // Ranks are numbered stage by stage and fill the nodes in order.
   [[nodiscard]] Link RanksLink() const {
-    if (parallelism_.tensor > hardware_.devices_per_node) return NodesLink();
+    const std::int32_t first = stage_ * parallelism_.tensor;
+    const std::int32_t last = first + parallelism_.tensor - 1;
+    const bool same_node = first / hardware_.devices_per_node == last / hardware_.devices_per_node;
+    return same_node ? DevicesLink() : NodesLink();
+  }
+  [[nodiscard]] Link DevicesLink() const {
     return {hardware_.link_bandwidth_bytes_per_s, hardware_.link_latency_s};
   }
   [[nodiscard]] Link NodesLink() const {
     return {hardware_.inter_node_bandwidth_bytes_per_s, hardware_.inter_node_latency_s};
   }
-  // Ranks are numbered stage by stage and fill the nodes in order.
   [[nodiscard]] Link NextStageLink() const {
     const std::int32_t first_of_next = (stage_ + 1) * parallelism_.tensor;
     const bool same_node = (first_of_next - 1) / hardware_.devices_per_node ==
                            first_of_next / hardware_.devices_per_node;
-    return same_node ? RanksLink() : NodesLink();
+    return same_node ? DevicesLink() : NodesLink();
   }
 
   void AddAllReduce(const char* name, std::int64_t count) {

@@ -99,5 +99,13 @@ TEST(PolicyParamsTest, RefusesUnknownNamesAndWrongValuesNamingThem) {
   EXPECT_THAT(ErrorOf("vllm_v0", "{"), HasSubstr("must be a JSON object"));
 }
 
+// A case may be decided with limits that the system refuses to start with, but with none that the
+// policy cannot work with.
+TEST(PolicyParamsTest, RefusesWhatThePolicyCannotDecideWith) {
+  EXPECT_THAT(ErrorOf("sarathi", R"({"enable_dynamic_chunking_schedule":true})"),
+              HasSubstr("low_chunk_size: is 0, must be at least 1"));
+  EXPECT_EQ(ErrorOf("vllm_v0", R"({"max_num_batched_tokens":16,"max_model_len":64})"), "");
+}
+
 }  // namespace
 }  // namespace twin

@@ -191,6 +191,33 @@ TEST_F(EngineTest, TakesAScheduleBack) {
   EXPECT_EQ(Of(kA).in_flight, 0);
 }
 
+TEST_F(EngineTest, RejectsLongerPromptsThanAllowedBeforeThePolicyHearsOfThem) {
+  EngineConfig config;
+  config.kv = {.block_size = 4, .blocks = 6, .host_blocks = 0};
+  config.prompt_tokens_max = 8;
+  auto policy = std::make_unique<ScriptedPolicy>(Traits());
+  ScriptedPolicy& scripted = *policy;
+  Engine engine(config, std::move(policy));
+  const auto arrive = [&](std::uint32_t id, std::int32_t prompt) {
+    Request request;
+    request.id = RequestId{id};
+    request.prompt_tokens = prompt;
+    request.max_output_tokens = 1;
+    engine.Handle(RequestArrived{request});
+  };
+  arrive(0, 9);
+  arrive(1, 8);
+  arrive(2, 9);
+  engine.Handle(RequestCancelled{RequestId{2}});
+  const StepPlan* plan = engine.PlanStep(TimePoint{});
+  ASSERT_NE(plan, nullptr);
+  EXPECT_EQ(plan->rejected,
+            (std::vector<Rejection>{{RequestId{0}, RejectReason::kTooLongForModel}}));
+  EXPECT_EQ(scripted.queued, std::vector<RequestId>{RequestId{1}});
+  EXPECT_TRUE(scripted.removed.empty());
+  EXPECT_EQ(engine.census().waiting, 1);
+}
+
 TEST_F(EngineTest, RejectsAWaitingRequestForGood) {
   Arrive(kA);
   const StepPlan* plan =

@@ -201,6 +201,20 @@ TEST(RooflineCostTest, StagesOnDifferentNodesSendOverTheSlowerLink) {
               1e-15);
 }
 
+// Nodes of 6 devices: ranks 0 to 3 share one, ranks 4 to 7 lie on two, whose link is 10 times
+// slower.
+TEST(RooflineCostTest, RanksOfOneStageOnTwoNodesReduceOverTheSlowerLink) {
+  HardwareSpec hardware = IdealHardware();
+  hardware.devices_per_node = 6;
+  const RooflineCost cost =
+      Make(ModelPreset("llama-3-70b"), {.tensor = 4, .pipeline = 2}, hardware);
+  const auto seconds = [&](int stage) {
+    return ByName(cost.Breakdown(Decode(1, 100), stage))["mlp_all_reduce"].seconds;
+  };
+  EXPECT_GT(seconds(0), 0);
+  EXPECT_NEAR(seconds(1) / seconds(0), 10, 1e-9);
+}
+
 TEST(RooflineCostTest, AMixtureReadsTheWeightsOfTouchedExpertsOnly) {
   const RooflineCost cost = Make(ModelPreset("mixtral-8x7b"));
   auto one = ByName(cost.Breakdown(Decode(1, 1), 0));

@@ -7,6 +7,7 @@
 #include <variant>
 #include <vector>
 
+#include "core/input_error.h"
 #include "core/prefix_keys.h"
 #include "sim/cost/constant_cost.h"
 #include "sim/cost/linear_cost.h"
@@ -116,11 +117,12 @@ TEST_F(TruthTest, ALimitBeyondTheModelIsCutAndTheOutputStillStops) {
   EXPECT_EQ(Serve(10), std::pair(4, FinishReason::kStop));
 }
 
-TEST_F(TruthTest, APromptThatReachesTheModelsLengthIsToldUnchanged) {
-  Start({Limited(16, 20, 30), Limited(17, 20, 30)}, {.max_model_length = 16});
-  EXPECT_EQ(arrived_[0].max_output_tokens, 30);
-  EXPECT_EQ(arrived_[1].prompt_tokens, 17);
-  EXPECT_EQ(arrived_[1].max_output_tokens, 30);
+// The token that the prompt's own step brings is given, as by vLLM V0; nothing comes behind it.
+TEST_F(TruthTest, APromptThatFillsTheModelGetsOneToken) {
+  Start({Limited(16, 20, 30)}, {.max_model_length = 16});
+  EXPECT_EQ(arrived_[0].prompt_tokens, 16);
+  EXPECT_EQ(arrived_[0].max_output_tokens, 1);
+  EXPECT_EQ(Serve(16), std::pair(1, FinishReason::kLength));
 }
 
 TEST_F(TruthTest, TheEngineIsToldNothingOfTheOutput) {
@@ -205,6 +207,46 @@ TEST(SimWorldServingTest, PromptsTooLongForTheModelAreRejected) {
   EXPECT_EQ(run.Life(0).status, RequestStatus::kRejected);
   EXPECT_EQ(run.Life(1).status, RequestStatus::kCompleted);
   EXPECT_EQ(run.Life(1).output_tokens, 1);
+}
+
+// Three policies that allow a prompt of exactly the model's length, two of which reserve for no
+// token beyond it.
+TEST(SimWorldServingTest, APromptThatFillsTheModelIsServed) {
+  OrcaConfig orca;
+  orca.reservation = OrcaConfig::Reservation::kModel;
+  orca.max_model_len = 16;
+  StaticConfig trimmed;
+  trimmed.padded = false;
+  trimmed.max_model_len = 16;
+  SarathiConfig sarathi;
+  sarathi.max_model_len = 16;
+  for (const PolicyConfig& policy :
+       {PolicyConfig(orca), PolicyConfig(trimmed), PolicyConfig(sarathi)}) {
+    ListedSource source({Limited(16, 20, 30)});
+    const ConstantCost cost({}, 1);
+    const SimulatedRun run(source, cost, policy, {.block_size = 4, .blocks = 5},
+                           {.max_model_length = 16});
+    EXPECT_EQ(run.Life(0).status, RequestStatus::kCompleted);
+    EXPECT_EQ(run.Life(0).output_tokens, 1);
+  }
+}
+
+// SplitFuse gives up the blocks of what has finished in a plan of its own.
+TEST(SimWorldServingTest, AReleaseAloneTakesNoDeviceTime) {
+  ListedSource source({Limited(4, 1, 1)});
+  const ConstantCost cost({.host_time = {}, .step_time = milliseconds(10)}, 1);
+  const SimulatedRun run(source, cost, SplitFuseConfig{}, {.block_size = 4, .blocks = 5}, {});
+  ASSERT_EQ(run.launches.size(), 2u);
+  EXPECT_EQ(run.launches[1].plan.released.size(), 1u);
+  EXPECT_TRUE(run.launches[1].stages.empty());
+  EXPECT_EQ(run.launches[1].finished, run.launches[0].finished);
+}
+
+TEST(SimWorldServingTest, RefusesToRunBeyondItsClock) {
+  ListedSource source({Limited(4, 100, 100)});
+  const ConstantCost cost({.host_time = {}, .step_time = std::chrono::seconds(1'000'000'000)}, 1);
+  EXPECT_THROW(SimulatedRun(source, cost, OrcaConfig{}, {.block_size = 4, .blocks = 50}, {}),
+               InputError);
 }
 
 // 1 ms a token of prompt. The second request finds two of its blocks of 4 in the cache and computes
