@@ -8,11 +8,13 @@
 namespace twin::kernels {
 namespace {
 
+static_assert(kHeadDimMax <= kTileStride && kChunk <= kTileStride);
+
 constexpr float kNothing = -std::numeric_limits<float>::infinity();
 constexpr std::int64_t kChunkPanels = kChunk / kPanelColumns;
 
-// Stands in for keys and values that no row sees; heads are at most kDepthBlock wide.
-constexpr std::array<float, kDepthBlock> kZeroKey = {};
+// Stands in for keys and values that no row sees; heads are at most kHeadDimMax wide.
+constexpr std::array<float, kHeadDimMax> kZeroKey = {};
 
 std::int64_t RoundUp(std::int64_t value, std::int64_t unit) {
   return (value + unit - 1) / unit * unit;
@@ -130,9 +132,15 @@ void AttentionRows::AttendTile(const AttentionPiece& piece, Span chunk, std::int
   const std::int64_t keys = chunk.end - chunk.begin;
   for (std::int64_t r = 0; r < rows; ++r) std::fill_n(work.scores + r * kTileStride, kChunk, 0.0F);
   for (std::int64_t panel = 0; panel * kPanelColumns < keys; ++panel) {
-    kernels_.fp32_tile(rows, work.queries + first_row * kTileStride,
-                       work.keys + panel * dim_ * kPanelColumns, dim_,
-                       work.scores + panel * kPanelColumns, kTileStride);
+    const float* packed = work.keys + panel * dim_ * kPanelColumns;
+    kernels_.fp32_tile({.rows = rows,
+                        .x = work.queries + first_row * kTileStride,
+                        .depth = dim_,
+                        .y = work.scores + panel * kPanelColumns,
+                        .y_stride = kTileStride,
+                        .ahead = packed,
+                        .ahead_step = 0},
+                       packed);
   }
   for (std::int64_t r = 0; r < rows; ++r) {
     float* scores = work.scores + r * kTileStride;
@@ -153,7 +161,14 @@ void AttentionRows::AttendTile(const AttentionPiece& piece, Span chunk, std::int
     if (factor != 1) kernels_.scale(factor, padded_dim_, sums + r * padded_dim_);
   }
   for (std::int64_t d = 0; d < padded_dim_; d += kPanelColumns) {
-    kernels_.fp32_tile(rows, work.scores, work.values + d * keys, keys, sums + d, padded_dim_);
+    kernels_.fp32_tile({.rows = rows,
+                        .x = work.scores,
+                        .depth = keys,
+                        .y = sums + d,
+                        .y_stride = padded_dim_,
+                        .ahead = work.values,
+                        .ahead_step = 0},
+                       work.values + d * keys);
   }
 }
 

@@ -18,7 +18,7 @@ struct GemmOptions {
 //
 // Shapes    x: [tokens, w.columns];  y: [tokens, w.rows]. tokens may be 0.
 // Aliasing  y overlaps neither x nor the weights.
-// Order     Columns are cut into blocks of 256; within a block one fp32 accumulator takes the
+// Order     Columns are cut into blocks of 192; within a block one fp32 accumulator takes the
 //           products in ascending k, starting from zero (fused multiply-add on AVX2 and AVX-512);
 //           the block sums are added in ascending order to the start value: 0, bias, y or
 //           y + bias. So an element depends on its row of x and its row of w alone: equal bits

@@ -13,6 +13,11 @@ constexpr std::int64_t kRowsPerPass = 240;
 // From so many tiles on, bf16 and int8 panels are widened once instead of in each tile.
 constexpr std::int64_t kTilesToWiden = 2;
 
+// Bytes by which a single tile fetches weights before it needs them.
+constexpr std::int64_t kFetchAhead = 8192;
+// Floats of x that leave room in the second-level cache.
+constexpr std::int64_t kSmallFloats = 1 << 17;
+
 static_assert(kPanelColumns == WeightView::kPanelRows);
 static_assert(kDepthBlock % WeightView::kGroup == 0);
 
@@ -90,68 +95,67 @@ class Pass {
     return std::min(kDepthBlock, w_.columns - block * kDepthBlock);
   }
 
-  [[nodiscard]] const float* Tile(std::int64_t tile, std::int64_t block) const {
-    return x_.rows == 1 ? packed_ + block * kDepthBlock : packed_ + tiling_.Offset(tile, block);
-  }
-
-  // Depth block by depth block, so that its part of x stays in the cache for all these panels.
   void MultiplyPanels(std::int64_t begin, std::int64_t end, std::int32_t thread) {
     float* scratch = pool_.scratch(thread).Reserve<float>((x_.rows + kDepthBlock) * kPanelColumns);
     float* edge = scratch;
     float* widened = scratch + x_.rows * kPanelColumns;
-    if (tiling_.tiles == 1) {
-      for (std::int64_t panel = begin; panel < end; ++panel) {
-        const MatrixView<float> out = StartPanel(panel, edge);
-        for (std::int64_t block = 0; block < tiling_.blocks; ++block) {
-          MultiplyTile(panel, block, 0, out);
+    // Small x: a panel at a time, so that the weights are one stream. Large x: a depth block at a
+    // time, so that its part of x stays in the cache for all these panels.
+    const bool small = tiling_.Offset(0, tiling_.blocks) <= kSmallFloats;
+    const std::int64_t together = small ? 1 : end - begin;
+    for (std::int64_t first = begin; first < end; first += together) {
+      const std::int64_t last = first + together;
+      for (std::int64_t panel = first; panel < last; ++panel) StartPanel(panel, edge);
+      for (std::int64_t block = 0; block < tiling_.blocks; ++block) {
+        for (std::int64_t panel = first; panel < last; ++panel) {
+          MultiplyBlock(panel, block, Output(panel, edge), widened);
         }
-        FinishPanel(panel, out);
       }
-      return;
+      FinishPanel(last - 1, Output(last - 1, edge));
     }
-    for (std::int64_t panel = begin; panel < end; ++panel) StartPanel(panel, edge);
-    for (std::int64_t block = 0; block < tiling_.blocks; ++block) {
-      for (std::int64_t panel = begin; panel < end; ++panel) {
-        MultiplyBlock(panel, block, Output(panel, edge), widened);
-      }
-    }
-    FinishPanel(end - 1, Output(end - 1, edge));
   }
 
   void MultiplyBlock(std::int64_t panel, std::int64_t block, const MatrixView<float>& out,
                      float* widened) const {
-    if (w_.format == DType::kFp32 || tiling_.tiles < kTilesToWiden) {
-      for (std::int64_t tile = 0; tile < tiling_.tiles; ++tile) {
-        MultiplyTile(panel, block, tile, out);
-      }
-      return;
-    }
-    if (w_.format == DType::kBf16) {
+    const bool widen = w_.format != DType::kFp32 && tiling_.tiles >= kTilesToWiden;
+    if (widen && w_.format == DType::kBf16) {
       kernels_.widen_bf16_panel(Weights<std::uint16_t>(panel, block), Depth(block), widened);
-    } else {
+    } else if (widen) {
       kernels_.widen_int8_panel(Weights<std::int8_t>(panel, block), Scales(panel, block),
                                 Depth(block), widened);
     }
-    for (std::int64_t tile = 0; tile < tiling_.tiles; ++tile) {
-      kernels_.fp32_tile(tiling_.Height(tile), Tile(tile, block), widened, Depth(block),
-                         out.Row(tiling_.FirstRow(tile)), out.stride);
+    for (std::int64_t t = 0; t < tiling_.tiles; ++t) {
+      const Tile tile = TileOf(panel, block, t, out);
+      if (widen) {
+        kernels_.fp32_tile(tile, widened);
+      } else if (w_.format == DType::kFp32) {
+        kernels_.fp32_tile(tile, Weights<float>(panel, block));
+      } else if (w_.format == DType::kBf16) {
+        kernels_.bf16_tile(tile, Weights<std::uint16_t>(panel, block));
+      } else {
+        kernels_.int8_tile(tile, Weights<std::int8_t>(panel, block), Scales(panel, block));
+      }
     }
   }
 
-  void MultiplyTile(std::int64_t panel, std::int64_t block, std::int64_t tile,
-                    const MatrixView<float>& out) const {
-    const std::int64_t rows = tiling_.Height(tile);
-    const float* x = Tile(tile, block);
-    float* y = out.Row(tiling_.FirstRow(tile));
-    if (w_.format == DType::kFp32) {
-      kernels_.fp32_tile(rows, x, Weights<float>(panel, block), Depth(block), y, out.stride);
-    } else if (w_.format == DType::kBf16) {
-      kernels_.bf16_tile(rows, x, Weights<std::uint16_t>(panel, block), Depth(block), y,
-                         out.stride);
-    } else {
-      kernels_.int8_tile(rows, x, Weights<std::int8_t>(panel, block), Scales(panel, block),
-                         Depth(block), y, out.stride);
-    }
+  // While tiles reuse a block of weights from the cache, memory would idle: each fetches a part of
+  // the block that follows. A single tile fetches a little ahead of itself.
+  [[nodiscard]] Tile TileOf(std::int64_t panel, std::int64_t block, std::int64_t tile,
+                            const MatrixView<float>& out) const {
+    const std::int64_t bytes_per_k = kPanelColumns * ByteSize(w_.format);
+    const std::byte* weights =
+        w_.panels + panel * w_.panel_bytes + block * kDepthBlock * bytes_per_k;
+    const std::int64_t step = (bytes_per_k + tiling_.tiles - 1) / tiling_.tiles;
+    const std::int64_t ahead =
+        tiling_.tiles == 1 ? kFetchAhead : Depth(block) * (bytes_per_k + tile * step);
+    return {
+        .rows = tiling_.Height(tile),
+        .x = x_.rows == 1 ? packed_ + block * kDepthBlock : packed_ + tiling_.Offset(tile, block),
+        .depth = Depth(block),
+        .y = out.Row(tiling_.FirstRow(tile)),
+        .y_stride = out.stride,
+        .ahead = weights + ahead,
+        .ahead_step = step};
   }
 
   template <class T>
@@ -175,7 +179,7 @@ class Pass {
     return std::min(kPanelColumns, w_.rows - panel * kPanelColumns);
   }
 
-  MatrixView<float> StartPanel(std::int64_t panel, float* edge) const {
+  void StartPanel(std::int64_t panel, float* edge) const {
     const std::int64_t first = panel * kPanelColumns;
     const std::int64_t width = Width(panel);
     const MatrixView<float> out = Output(panel, edge);
@@ -189,7 +193,6 @@ class Pass {
       }
       for (std::int64_t c = width; c < kPanelColumns; ++c) row[c] = 0;
     }
-    return out;
   }
 
   void FinishPanel(std::int64_t panel, const MatrixView<float>& out) const {

@@ -41,6 +41,7 @@ struct AttentionOptions {
 // Shapes    q, out: [tokens, heads * head_dim], tokens = first_query.back(); heads is a multiple
 //           of kv_heads, group = heads / kv_heads.
 // Aliasing  out may not be q.
+// REQUIRES  head_dim <= 256.
 // Order     Scores, their exponentials and the weighted sum are fp32. The context is taken in
 //           stretches of 1024 positions and, within one, chunks of 64, both counted from position
 //           0, with a running maximum; stretches are merged in ascending order. So a row depends

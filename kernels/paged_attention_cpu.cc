@@ -63,7 +63,7 @@ void PagedAttention(ThreadPool& pool, MatrixView<const float> q, const Attention
   const std::int64_t width = shape.kv_heads * shape.head_dim;
   CHECK(IsCovered(batch, q) && out.rows == q.rows && out.columns == q.columns);
   CHECK(width > 0 && q.columns % width == 0 && q.columns > 0);
-  CHECK(shape.head_dim <= kDepthBlock && layer >= 0 && layer < shape.layers);
+  CHECK(shape.head_dim <= kHeadDimMax && layer >= 0 && layer < shape.layers);
   CHECK(shape.dtype == DType::kFp32 || shape.dtype == DType::kBf16);
 
   const AttentionRows rows(KernelsFor(pool.instruction_set()), q, cache, layer, options, out);

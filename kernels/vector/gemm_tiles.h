@@ -20,12 +20,7 @@ constexpr std::size_t VectorsAtOnce(std::size_t rows) {
   return vectors;
 }
 
-// How far ahead of its use a panel is fetched; a panel's end is followed by the next panel.
-constexpr std::int64_t kPrefetchBytes = 2048;
-
-inline void Prefetch(const void* p, std::int64_t bytes_ahead) {
-  __builtin_prefetch(static_cast<const char*>(p) + bytes_ahead, 0, 3);
-}
+inline void Prefetch(const char* p) { __builtin_prefetch(p, 0, 3); }
 
 template <std::size_t kRows, std::size_t kVectors>
 struct Accumulators {
@@ -57,15 +52,15 @@ struct Fp32Panel {
   const float* weights;
 
   template <std::size_t kRows, std::size_t kVectors>
-  inline __attribute__((always_inline)) void Multiply(const float* x, std::int64_t first,
-                                                      std::int64_t depth,
+  inline __attribute__((always_inline)) void Multiply(const Tile& tile, std::int64_t first,
                                                       Accumulators<kRows, kVectors>& sums) const {
+    const float* x = tile.x;
+    const char* ahead = static_cast<const char*>(tile.ahead);
+    const std::int64_t step = tile.ahead_step;
     const float* w = weights + first;
-    for (std::int64_t k = 0; k < depth; ++k, w += kPanelColumns) {
-      if (first == 0) {
-        Prefetch(w, kPrefetchBytes);
-        Prefetch(w, kPrefetchBytes + 64);
-      }
+    for (std::int64_t k = 0; k < tile.depth; ++k, w += kPanelColumns, ahead += step) {
+      Prefetch(ahead);
+      Prefetch(ahead + step / 2);
       Lanes row[kVectors];
 #pragma GCC unroll 16
       for (std::size_t v = 0; v < kVectors; ++v) row[v] = Load(w + v * kLanes);
@@ -78,15 +73,15 @@ struct Bf16Panel {
   const std::uint16_t* weights;
 
   template <std::size_t kRows, std::size_t kVectors>
-  inline __attribute__((always_inline)) void Multiply(const float* x, std::int64_t first,
-                                                      std::int64_t depth,
+  inline __attribute__((always_inline)) void Multiply(const Tile& tile, std::int64_t first,
                                                       Accumulators<kRows, kVectors>& sums) const {
+    const float* x = tile.x;
+    const char* ahead = static_cast<const char*>(tile.ahead);
+    const std::int64_t step = tile.ahead_step;
     const std::uint16_t* w = weights + 2 * first;
-    for (std::int64_t k = 0; k < depth; k += 2, w += 2 * kPanelColumns) {
-      if (first == 0) {
-        Prefetch(w, kPrefetchBytes);
-        Prefetch(w, kPrefetchBytes + 64);
-      }
+    for (std::int64_t k = 0; k < tile.depth; k += 2, w += 2 * kPanelColumns, ahead += 2 * step) {
+      Prefetch(ahead);
+      Prefetch(ahead + step);
       BitLanes pairs[kVectors];
       Lanes row[kVectors];
 #pragma GCC unroll 16
@@ -95,7 +90,7 @@ struct Bf16Panel {
         row[v] = AsFloat(pairs[v] << 16);
       }
       sums.Take(x + k, row);
-      if (k + 1 == depth) break;
+      if (k + 1 == tile.depth) break;
 #pragma GCC unroll 16
       for (std::size_t v = 0; v < kVectors; ++v) row[v] = AsFloat(pairs[v] & 0xFFFF0000U);
       sums.Take(x + k + 1, row);
@@ -108,20 +103,22 @@ struct Int8Panel {
   const std::uint16_t* scales;
 
   template <std::size_t kRows, std::size_t kVectors>
-  inline __attribute__((always_inline)) void Multiply(const float* x, std::int64_t first,
-                                                      std::int64_t depth,
+  inline __attribute__((always_inline)) void Multiply(const Tile& tile, std::int64_t first,
                                                       Accumulators<kRows, kVectors>& sums) const {
+    const float* x = tile.x;
+    const char* ahead = static_cast<const char*>(tile.ahead);
+    const std::int64_t step = tile.ahead_step;
     constexpr std::int64_t kGroup = 32;
     const std::int8_t* w = weights + first;
-    for (std::int64_t start = 0; start < depth; start += kGroup) {
+    for (std::int64_t start = 0; start < tile.depth; start += kGroup) {
       Lanes scale[kVectors];
 #pragma GCC unroll 16
       for (std::size_t v = 0; v < kVectors; ++v) {
         scale[v] = LoadBf16(scales + start / kGroup * kPanelColumns + first + v * kLanes);
       }
-      const std::int64_t end = depth - start < kGroup ? depth : start + kGroup;
-      for (std::int64_t k = start; k < end; ++k, w += kPanelColumns) {
-        if (first == 0 && k % 2 == 0) Prefetch(w, kPrefetchBytes);
+      const std::int64_t end = tile.depth - start < kGroup ? tile.depth : start + kGroup;
+      for (std::int64_t k = start; k < end; ++k, w += kPanelColumns, ahead += step) {
+        Prefetch(ahead);
         Lanes row[kVectors];
 #pragma GCC unroll 16
         for (std::size_t v = 0; v < kVectors; ++v) row[v] = LoadInt8(w + v * kLanes) * scale[v];
@@ -132,37 +129,31 @@ struct Int8Panel {
 };
 
 template <std::size_t kRows, class Panel>
-void Tile(const float* x, const Panel& panel, std::int64_t depth, float* y, std::int64_t stride) {
+void Multiply(const Tile& tile, const Panel& panel) {
   constexpr std::size_t kVectors = VectorsAtOnce(kRows);
   constexpr std::int64_t kColumns = kVectors * kLanes;
   for (std::int64_t first = 0; first < kPanelColumns; first += kColumns) {
     Accumulators<kRows, kVectors> sums;
-    panel.Multiply(x, first, depth, sums);
-    sums.AddTo(y + first, stride);
+    panel.Multiply(tile, first, sums);
+    sums.AddTo(tile.y + first, tile.y_stride);
   }
 }
 
-// Calls Tile<rows>, for 1 <= rows <= kTileRows.
+// Calls Multiply<tile.rows>, for 1 <= rows <= kTileRows.
 template <std::size_t kRows = kTileRows, class Panel>
-inline void TileOf(std::int64_t rows, const float* x, const Panel& panel, std::int64_t depth,
-                   float* y, std::int64_t stride) {
+inline void MultiplyRows(const Tile& tile, const Panel& panel) {
   if constexpr (kRows > 0) {
-    if (rows == kRows) return Tile<kRows>(x, panel, depth, y, stride);
-    TileOf<kRows - 1>(rows, x, panel, depth, y, stride);
+    if (tile.rows == kRows) return Multiply<kRows>(tile, panel);
+    MultiplyRows<kRows - 1>(tile, panel);
   }
 }
 
-void MultiplyFp32(std::int64_t rows, const float* x, const float* panel, std::int64_t depth,
-                  float* y, std::int64_t stride) {
-  TileOf(rows, x, Fp32Panel{panel}, depth, y, stride);
+void MultiplyFp32(const Tile& tile, const float* panel) { MultiplyRows(tile, Fp32Panel{panel}); }
+void MultiplyBf16(const Tile& tile, const std::uint16_t* panel) {
+  MultiplyRows(tile, Bf16Panel{panel});
 }
-void MultiplyBf16(std::int64_t rows, const float* x, const std::uint16_t* panel, std::int64_t depth,
-                  float* y, std::int64_t stride) {
-  TileOf(rows, x, Bf16Panel{panel}, depth, y, stride);
-}
-void MultiplyInt8(std::int64_t rows, const float* x, const std::int8_t* panel,
-                  const std::uint16_t* scales, std::int64_t depth, float* y, std::int64_t stride) {
-  TileOf(rows, x, Int8Panel{panel, scales}, depth, y, stride);
+void MultiplyInt8(const Tile& tile, const std::int8_t* panel, const std::uint16_t* scales) {
+  MultiplyRows(tile, Int8Panel{panel, scales});
 }
 
 void WidenBf16Panel(const std::uint16_t* panel, std::int64_t depth, float* out) {

@@ -3,11 +3,15 @@
 // Everything that a source compiled with special instruction sets includes from here is in an
 // unnamed namespace: a shared inline function could otherwise be linked in from the wrong source
 // and run where its instructions do not exist. For the same reason no standard header with code
-// in it may be included.
+// in it may be included; the compiler's intrinsics are always inlined.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+
+#ifdef __AVX2__
+#include <immintrin.h>
+#endif
 
 #ifndef TWIN_LANES
 #define TWIN_LANES 4
@@ -44,13 +48,30 @@ inline Lanes Select(IntLanes where, Lanes yes, Lanes no) {
 inline Lanes Max(Lanes a, Lanes b) { return Select(a > b, a, b); }
 inline Lanes Min(Lanes a, Lanes b) { return Select(a < b, a, b); }
 
+// GCC 12 turns __builtin_convertvector to wider elements into scalar code: intrinsics where there
+// are any.
 inline Lanes LoadBf16(const std::uint16_t* p) {
+#if TWIN_LANES == 16
+  return reinterpret_cast<Lanes>(_mm512_slli_epi32(
+      _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i_u*>(p))), 16));
+#elif TWIN_LANES == 8
+  return reinterpret_cast<Lanes>(_mm256_slli_epi32(
+      _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i_u*>(p))), 16));
+#else
   const ShortLanes bits = *reinterpret_cast<const ShortLanesAt*>(p);
   return AsFloat(__builtin_convertvector(bits, BitLanes) << 16);
+#endif
 }
 inline Lanes LoadInt8(const std::int8_t* p) {
+#if TWIN_LANES == 16
+  return reinterpret_cast<Lanes>(_mm512_cvtepi32_ps(
+      _mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i_u*>(p)))));
+#elif TWIN_LANES == 8
+  return reinterpret_cast<Lanes>(_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadu_si64(p))));
+#else
   const ByteLanes bytes = *reinterpret_cast<const ByteLanesAt*>(p);
   return __builtin_convertvector(__builtin_convertvector(bytes, IntLanes), Lanes);
+#endif
 }
 
 // The first `count` < kLanes elements at p, zero behind them.

@@ -9,19 +9,23 @@
 namespace twin::kernels {
 
 constexpr std::int64_t kPanelColumns = 32;  // outputs of a panel: WeightView::kPanelRows
-constexpr std::int64_t kDepthBlock = 256;   // inner dimension summed in one accumulator
-constexpr std::int64_t kTileStride = 272;   // from one row of a tile's x to the next; not a power
-                                            // of two, so that rows fall into different cache sets
+constexpr std::int64_t kDepthBlock = 192;   // inner dimension summed in one accumulator
+constexpr std::int64_t kHeadDimMax = 256;
+constexpr std::int64_t kTileStride = 272;  // from one row of a tile's x to the next; not a power
+                                           // of two, so that rows fall into different cache sets
 
 // y[r][c] += sum over k < depth of x[r * kTileStride + k] * w[k][c], for r < rows, c < 32; the sum
 // is made in ascending k, from zero, before it is added to y.
-using Fp32Tile = void (*)(std::int64_t rows, const float* x, const float* panel, std::int64_t depth,
-                          float* y, std::int64_t y_stride);
-using Bf16Tile = void (*)(std::int64_t rows, const float* x, const std::uint16_t* panel,
-                          std::int64_t depth, float* y, std::int64_t y_stride);
-using Int8Tile = void (*)(std::int64_t rows, const float* x, const std::int8_t* panel,
-                          const std::uint16_t* scales, std::int64_t depth, float* y,
-                          std::int64_t y_stride);
+struct Tile {
+  std::int64_t rows;
+  const float* x;
+  std::int64_t depth;
+  float* y;
+  std::int64_t y_stride;
+  // Memory to bring into the cache meanwhile: ahead_step bytes from `ahead` on for each k.
+  const void* ahead;
+  std::int64_t ahead_step;
+};
 
 // One row of an online softmax: the part of it that lies in one chunk of scores.
 struct SoftmaxChunk {
@@ -36,9 +40,9 @@ struct SoftmaxChunk {
 // Everything is element by element or row by row; `size` is any number from 0.
 struct VectorKernels {
   std::int64_t tile_rows;  // most rows of a tile
-  Fp32Tile fp32_tile;
-  Bf16Tile bf16_tile;
-  Int8Tile int8_tile;
+  void (*fp32_tile)(const Tile& tile, const float* panel);
+  void (*bf16_tile)(const Tile& tile, const std::uint16_t* panel);
+  void (*int8_tile)(const Tile& tile, const std::int8_t* panel, const std::uint16_t* scales);
   // out[depth][32] = the panel's weights in fp32.
   void (*widen_bf16_panel)(const std::uint16_t* panel, std::int64_t depth, float* out);
   void (*widen_int8_panel)(const std::int8_t* panel, const std::uint16_t* scales,
