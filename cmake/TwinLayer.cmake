@@ -46,5 +46,14 @@ function(twin_test source)
   target_compile_definitions(${target} PRIVATE TWIN_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
   gtest_discover_tests(${target}
     DISCOVERY_TIMEOUT 60
-    PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT})
+    TEST_LIST ${target}_names
+    PROPERTIES TIMEOUT ${arg_TIMEOUT})
+  # gtest_discover_tests() splits a list of labels into further properties, so they are set behind it.
+  set(labels_file "${CMAKE_CURRENT_BINARY_DIR}/${target}_labels.cmake")
+  file(CONFIGURE OUTPUT "${labels_file}" @ONLY CONTENT [[
+foreach(name IN LISTS @target@_names)
+  set_tests_properties("${name}" PROPERTIES LABELS "@arg_LABELS@")
+endforeach()
+]])
+  set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES "${labels_file}")
 endfunction()
