@@ -43,7 +43,6 @@ struct Sequence {
   // Keys of the full blocks of known tokens; empty where content is unknown.
   std::vector<BlockKey> keys;
 
-  [[nodiscard]] std::int32_t output_tokens() const { return known - prompt_tokens; }
   // The tokens in flight will reach its limit.
   [[nodiscard]] bool certain_to_end() const {
     return pending > 0 && known + 1 >= prompt_tokens + max_output_tokens;

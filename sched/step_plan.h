@@ -114,8 +114,8 @@ struct StepPlan {
   std::int32_t swapped = 0;
 
   [[nodiscard]] bool empty() const {
-    return work.empty() && preempted.empty() && resumed.empty() && released.empty() &&
-           rejected.empty() && padding_rows.empty();
+    return work.empty() && preempted.empty() && admitted.empty() && resumed.empty() &&
+           released.empty() && rejected.empty() && padding_rows.empty();
   }
   // Forgets all content, keeps the memory.
   void Clear();
