@@ -4,15 +4,16 @@
 #include <google/protobuf/message.h>
 
 #include <cmath>
+#include <cstdint>
 #include <memory>
 #include <optional>
-#include <sstream>
 #include <vector>
 
 #include "core/check.h"
 #include "core/input_error.h"
 #include "proto/names.h"
 #include "proto/options.pb.h"
+#include "record/number_text.h"
 
 namespace twin {
 
@@ -84,10 +85,10 @@ int EnumNumber(const Message& message, const FieldDescriptor& field, int i) {
 }
 
 std::string Shown(double number) {
-  std::ostringstream text;
-  text.precision(17);
-  text << number;
-  return text.str();
+  if (!std::isfinite(number)) return std::to_string(number);
+  // Whole numbers in digits: 100000000, not 1e+08.
+  const bool whole = std::trunc(number) == number && std::abs(number) < 1e15;
+  return whole ? std::to_string(static_cast<std::int64_t>(number)) : ShortestText(number);
 }
 
 // What is wrong with a number under a rule; empty = nothing.

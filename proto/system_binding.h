@@ -95,7 +95,7 @@ void Bind(Archive& fields, sim::MemoryConfig& config) {
                               {"vidur", Rule::kVidur},
                               {"mii", Rule::kMii},
                               {"tgi", Rule::kTgi},
-                              {"tensorrt", Rule::kTensorRt},
+                              {"trtllm", Rule::kTrtLlm},
                               {"sglang", Rule::kSglang},
                               {"orca", Rule::kOrca}});
   fields.OptionalValue("utilization", config.utilization);

@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <limits>
+#include <iterator>
 #include <string>
 
+#include "core/check.h"
 #include "core/input_error.h"
 
 namespace twin::sim {
@@ -15,9 +16,31 @@ namespace {
 constexpr double kMiiReserveBytes = 1e9;
 // TGI_WIGGLE_ROOM: share of the measured free memory that TGI dares to use.
 constexpr double kTgiWiggleRoom = 0.9;
+// More than any machine has; a pool keeps tens of bytes of each.
+constexpr std::int32_t kBlocksMost = 100'000'000;
+
+struct Rule {
+  MemoryRule rule;
+  std::string_view name;
+  double utilization;  // default
+};
+
+constexpr Rule kRules[] = {
+    {MemoryRule::kVllmV1, "vllm_v1", 0.9},  {MemoryRule::kVllmV0, "vllm_v0", 0.9},
+    {MemoryRule::kSarathi, "sarathi", 0.8}, {MemoryRule::kVidur, "vidur", 0.9},
+    {MemoryRule::kMii, "mii", 1.0},         {MemoryRule::kTgi, "tgi", 1.0},
+    {MemoryRule::kTrtLlm, "trtllm", 0.9},   {MemoryRule::kSglang, "sglang", 0.88},
+    {MemoryRule::kOrca, "orca", 1.0}};
+
+const Rule& RowOf(MemoryRule rule) {
+  const Rule* const row = std::find_if(std::begin(kRules), std::end(kRules),
+                                       [rule](const Rule& entry) { return entry.rule == rule; });
+  CHECK(row != std::end(kRules));
+  return *row;
+}
 
 [[noreturn]] void Refuse(const std::string& what) {
-  throw InputError(InputError::Kind::kUsage, "memory", what);
+  throw InputError(InputError::Kind::kUsage, "system.memory", what);
 }
 
 std::string Gigabytes(std::int64_t bytes) {
@@ -26,23 +49,12 @@ std::string Gigabytes(std::int64_t bytes) {
   return text;
 }
 
-double DefaultUtilization(MemoryRule rule) {
-  switch (rule) {
-    case MemoryRule::kSarathi:
-      return 0.8;
-    case MemoryRule::kSglang:
-      return 0.88;
-    case MemoryRule::kTgi:
-    case MemoryRule::kMii:
-    case MemoryRule::kOrca:
-      return 1.0;
-    case MemoryRule::kVllmV1:
-    case MemoryRule::kVllmV0:
-    case MemoryRule::kVidur:
-    case MemoryRule::kTensorRt:
-      return 0.9;
-  }
-  return 1.0;
+bool TakesCacheTokens(MemoryRule rule) {
+  return rule == MemoryRule::kTrtLlm || rule == MemoryRule::kOrca;
+}
+
+bool SwapsToHost(MemoryRule rule) {
+  return rule == MemoryRule::kVllmV0 || rule == MemoryRule::kSarathi;
 }
 
 void ValidateConfig(const MemoryConfig& config) {
@@ -52,9 +64,17 @@ void ValidateConfig(const MemoryConfig& config) {
   if (config.utilization && !(*config.utilization > 0 && *config.utilization <= 1)) {
     Refuse("utilization is " + std::to_string(*config.utilization) + ", must be within (0, 1]");
   }
-  if (config.blocks_override && *config.blocks_override < 1) {
-    Refuse("blocks_override is " + std::to_string(*config.blocks_override) +
-           ", must be at least 1");
+  if (config.blocks_override &&
+      (*config.blocks_override < 1 || *config.blocks_override > kBlocksMost)) {
+    Refuse("blocks_override is " + std::to_string(*config.blocks_override) + ", must be 1 to " +
+           std::to_string(kBlocksMost));
+  }
+  if (config.blocks_override && config.kv_bytes_override) {
+    Refuse("kv_bytes_override is unused: blocks_override is given; leave one out");
+  }
+  if (config.max_cache_tokens && !TakesCacheTokens(config.rule)) {
+    Refuse("max_cache_tokens is unused by the rule " + std::string(Name(config.rule)) +
+           "; allowed with: trtllm, orca");
   }
   if (config.rule == MemoryRule::kOrca && !config.max_cache_tokens && !config.blocks_override) {
     Refuse("the orca rule needs max_cache_tokens, its number of token slots");
@@ -105,7 +125,7 @@ void ApplyRule(const MemoryConfig& config, double utilization, KvCapacity& c) {
                        : static_cast<std::int64_t>(left) / c.block_bytes * c.block_bytes + dummy;
       break;
     }
-    case MemoryRule::kTensorRt:
+    case MemoryRule::kTrtLlm:
       c.kv_bytes = static_cast<std::int64_t>(
           std::floor(static_cast<double>(c.total_bytes - peak) * utilization));
       break;
@@ -131,10 +151,16 @@ std::string Calculation(const KvCapacity& c) {
          std::to_string(c.block_size) + " tokens " + std::to_string(c.block_bytes) + " bytes";
 }
 
+void RequireFewEnough(const ModelSpec& model, std::int64_t blocks, const char* where) {
+  if (blocks <= kBlocksMost) return;
+  Refuse(model.name + ": " + std::to_string(blocks) + " blocks" + where + ", must be up to " +
+         std::to_string(kBlocksMost));
+}
+
 std::int32_t CountBlocks(const ModelSpec& model, const MemoryConfig& config, const KvCapacity& c) {
   if (config.blocks_override) return *config.blocks_override;
   std::int64_t blocks = c.kv_bytes < 0 ? 0 : c.kv_bytes / c.block_bytes;
-  if (config.rule == MemoryRule::kTensorRt && config.max_cache_tokens) {
+  if (config.rule == MemoryRule::kTrtLlm && config.max_cache_tokens) {
     blocks = std::min(blocks, *config.max_cache_tokens / c.block_size);
   }
   if (config.rule == MemoryRule::kOrca && blocks < *config.max_cache_tokens / c.block_size) {
@@ -143,9 +169,7 @@ std::int32_t CountBlocks(const ModelSpec& model, const MemoryConfig& config, con
   }
   const std::int64_t kept = config.rule == MemoryRule::kVllmV1 ? 1 : 0;
   if (blocks <= kept) Refuse(model.name + " does not fit: " + Calculation(c));
-  if (blocks > std::numeric_limits<std::int32_t>::max()) {
-    Refuse(model.name + ": " + std::to_string(blocks) + " blocks, must be below 2^31");
-  }
+  RequireFewEnough(model, blocks, "");
   return static_cast<std::int32_t>(blocks);
 }
 
@@ -164,47 +188,25 @@ KvCapacity PlanStage(const ModelSpec& model, const HardwareSpec& hardware,
   c.block_bytes = config.block_size * KvBytesPerToken(model, parallelism, stage);
   c.max_model_length = config.max_model_length.value_or(model.max_position);
   c.overridden = config.blocks_override || config.kv_bytes_override;
-  ApplyRule(config, config.utilization.value_or(DefaultUtilization(config.rule)), c);
+  ApplyRule(config, config.utilization.value_or(RowOf(config.rule).utilization), c);
   if (config.kv_bytes_override) c.kv_bytes = *config.kv_bytes_override;
   c.blocks = CountBlocks(model, config, c);
   c.usable_blocks = c.blocks - (config.rule == MemoryRule::kVllmV1 ? 1 : 0);
-  if (config.rule == MemoryRule::kVllmV0 || config.rule == MemoryRule::kSarathi) {
-    c.host_blocks = static_cast<std::int32_t>(std::min<std::int64_t>(
-        config.swap_bytes / c.block_bytes, std::numeric_limits<std::int32_t>::max()));
+  if (SwapsToHost(config.rule)) {
+    const std::int64_t host_blocks = config.swap_bytes / c.block_bytes;
+    RequireFewEnough(model, host_blocks, " on the host (swap_bytes)");
+    c.host_blocks = static_cast<std::int32_t>(host_blocks);
   }
   return c;
 }
 
 }  // namespace
 
-std::string_view Name(MemoryRule rule) {
-  switch (rule) {
-    case MemoryRule::kVllmV1:
-      return "vllm_v1";
-    case MemoryRule::kVllmV0:
-      return "vllm_v0";
-    case MemoryRule::kSarathi:
-      return "sarathi";
-    case MemoryRule::kVidur:
-      return "vidur";
-    case MemoryRule::kMii:
-      return "mii";
-    case MemoryRule::kTgi:
-      return "tgi";
-    case MemoryRule::kTensorRt:
-      return "trtllm";
-    case MemoryRule::kSglang:
-      return "sglang";
-    case MemoryRule::kOrca:
-      return "orca";
-  }
-  return "";
-}
+std::string_view Name(MemoryRule rule) { return kRules[static_cast<std::size_t>(rule)].name; }
 
 std::optional<MemoryRule> MemoryRuleNamed(std::string_view name) {
-  for (int i = 0; i <= static_cast<int>(MemoryRule::kOrca); ++i) {
-    const auto rule = static_cast<MemoryRule>(i);
-    if (Name(rule) == name) return rule;
+  for (const Rule& entry : kRules) {
+    if (entry.name == name) return entry.rule;
   }
   return std::nullopt;
 }

@@ -15,15 +15,15 @@ namespace twin::sim {
 // `total` is the device's memory, `peak` = weights + activations + non-framework memory of a rank,
 // `resident` = weights + non-framework; each rank of each stage counts, and the fewest blocks win.
 enum class MemoryRule : std::uint8_t {
-  kVllmV1,    // ceil(total x utilization 0.9) - peak; block 0 is kept as the null block
-  kVllmV0,    // floor(total x utilization 0.9) - peak; host blocks from swap_bytes
-  kSarathi,   // as vLLM V0, utilization 0.8
-  kVidur,     // total x utilization 0.9 - weights (a planner: nothing else counts)
-  kMii,       // total - resident - 1e9 bytes
-  kTgi,       // 0.9 x (total x utilization 1.0 - peak - dummy batch), plus the dummy batch's blocks
-  kTensorRt,  // utilization 0.9 x (total - peak), or max_cache_tokens if fewer
-  kSglang,    // total x utilization 0.88 - resident; activations live in what is left
-  kOrca,      // max_cache_tokens token slots given by the operator, whole blocks of them
+  kVllmV1,   // ceil(total x utilization 0.9) - peak; block 0 is kept as the null block
+  kVllmV0,   // floor(total x utilization 0.9) - peak; host blocks from swap_bytes
+  kSarathi,  // as vLLM V0, utilization 0.8
+  kVidur,    // total x utilization 0.9 - weights (a planner: nothing else counts)
+  kMii,      // total - resident - 1e9 bytes
+  kTgi,      // 0.9 x (total x utilization 1.0 - peak - dummy batch), plus the dummy batch's blocks
+  kTrtLlm,   // utilization 0.9 x (total - peak), or max_cache_tokens if fewer
+  kSglang,   // total x utilization 0.88 - resident; activations live in what is left
+  kOrca,     // max_cache_tokens token slots given by the operator, whole blocks of them
 };
 
 std::string_view Name(MemoryRule rule);
@@ -50,7 +50,7 @@ struct MemoryConfig {
 
   // kVllmV0, kSarathi: host memory for swapping.
   std::int64_t swap_bytes = 4LL << 30;
-  // kTensorRt: upper limit; kOrca: the slots.
+  // kTrtLlm: upper limit; kOrca: the slots.
   std::optional<std::int64_t> max_cache_tokens = std::nullopt;
 
   // The resolved values of a real server: a count of blocks, or the bytes for the cache per rank.

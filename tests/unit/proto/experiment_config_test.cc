@@ -196,6 +196,43 @@ TEST_F(ExperimentConfigTest, ChecksRangesNamingTheFieldsPath) {
               HasSubstr("metrics.tail_share"));
 }
 
+// Each of these once ended in a failed CHECK, in minutes of silence or without memory.
+TEST_F(ExperimentConfigTest, BoundsWhatWouldOverwhelmARun) {
+  EXPECT_THAT(ErrorOf("small.textproto", {"metrics.series_interval_s=1e-12"}),
+              HasSubstr("metrics.series_interval_s: must be at least 1e-09"));
+  EXPECT_EQ(Read("small.textproto", {"metrics.series_interval_s=1e-9"}).metrics.series_interval,
+            Duration{1});
+  EXPECT_THAT(ErrorOf("small.textproto", {"metrics.series_points_max=2147483646"}),
+              HasSubstr("metrics.series_points_max: must be at most 1000000"));
+  EXPECT_THAT(ErrorOf("small.textproto", {"policy.sarathi.chunk_schedule_stages=2000000000"}),
+              HasSubstr("policy.sarathi.chunk_schedule_stages: must be at most 1024"));
+  EXPECT_THAT(ErrorOf("small.textproto", {"system.memory.blocks_override=2147483647"}),
+              HasSubstr("system.memory.blocks_override: must be at most 100000000"));
+  EXPECT_THAT(ErrorOf("small.textproto", {"cost.constant.step_s=1e6"}),
+              HasSubstr("cost.constant.step_s: must be at most 100000"));
+}
+
+TEST_F(ExperimentConfigTest, SharesOfTheRequestsNeedTheirNumber) {
+  const std::vector<std::string> endless = {"workload.requests=0", "workload.duration_s=60"};
+  for (const std::string field : {"metrics.head_share", "metrics.tail_share"}) {
+    std::vector<std::string> overrides = endless;
+    overrides.push_back(field + "=0.1");
+    EXPECT_THAT(ErrorOf("small.textproto", overrides),
+                AllOf(HasSubstr(field), HasSubstr("workload.requests")));
+  }
+  EXPECT_EQ(ErrorOf("small.textproto", endless), "");
+  EXPECT_EQ(ErrorOf("small.textproto", {"metrics.head_share=0.1"}), "");
+}
+
+// The name becomes a folder below runs/.
+TEST_F(ExperimentConfigTest, RefusesANameThatIsNoFolder) {
+  for (const std::string name : {"a/b", "..", ".", "/", ""}) {
+    EXPECT_THAT(ErrorOfText("name: \"" + name + "\" base: \"small.textproto\""),
+                HasSubstr("name: is \"" + name + "\""));
+  }
+  EXPECT_EQ(ErrorOfText("name: \"a..b c\" base: \"small.textproto\""), "");
+}
+
 // Every leaf of the message is set, but for the members of lists and oneofs that are not chosen.
 void ExpectComplete(const google::protobuf::Message& message, const std::string& path) {
   const auto& reflection = *message.GetReflection();

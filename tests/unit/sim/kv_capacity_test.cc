@@ -69,9 +69,9 @@ TEST(KvCapacityTest, TgiAddsTheBlocksOfItsDummyBatchBack) {
   EXPECT_EQ(Plan(Example(MemoryRule::kTgi)).blocks, 28'668 + 256);
 }
 
-TEST(KvCapacityTest, TensorRtTakesAShareOfWhatIsLeftUpToALimit) {
+TEST(KvCapacityTest, TrtLlmTakesAShareOfWhatIsLeftUpToALimit) {
   // 0.9 x (85,899,345,920 - 18,560,522,496) = 60,604,941,081 / 2,097,152 = 28,898.7.
-  MemoryConfig config = Example(MemoryRule::kTensorRt);
+  MemoryConfig config = Example(MemoryRule::kTrtLlm);
   EXPECT_EQ(Plan(config).blocks, 28'898);
   config.max_cache_tokens = 100'000;
   EXPECT_EQ(Plan(config).blocks, 6'250);
@@ -158,6 +158,46 @@ TEST(KvCapacityTest, RefusesSettingsOutOfRange) {
   config = Example(MemoryRule::kVllmV1);
   config.block_size = 0;
   EXPECT_THAT([&] { Plan(config); }, ThrowsMessage<InputError>(HasSubstr("block_size is 0")));
+}
+
+// A pool of 2^31 - 1 blocks would ask for more memory than machines have.
+TEST(KvCapacityTest, RefusesMoreBlocksThanAnyMachineHas) {
+  MemoryConfig config = Example(MemoryRule::kVllmV0);
+  config.blocks_override = 2'147'483'647;
+  EXPECT_THAT([&] { Plan(config); },
+              ThrowsMessage<InputError>(
+                  AllOf(HasSubstr("blocks_override is 2147483647"), HasSubstr("1 to 100000000"))));
+  config.blocks_override.reset();
+  config.kv_bytes_override = 100'000'001LL * 2'097'152;
+  EXPECT_THAT([&] { Plan(config); }, ThrowsMessage<InputError>(HasSubstr("100000001 blocks,")));
+  config.kv_bytes_override.reset();
+  config.swap_bytes = 100'000'001LL * 2'097'152;
+  EXPECT_THAT([&] { Plan(config); },
+              ThrowsMessage<InputError>(HasSubstr("100000001 blocks on the host (swap_bytes)")));
+}
+
+TEST(KvCapacityTest, RefusesSettingsThatItsRuleDoesNotUse) {
+  MemoryConfig config = Example(MemoryRule::kVllmV1);
+  config.max_cache_tokens = 100'000;
+  EXPECT_THAT(
+      [&] { Plan(config); },
+      ThrowsMessage<InputError>(HasSubstr("max_cache_tokens is unused by the rule vllm_v1")));
+  config = Example(MemoryRule::kVllmV1);
+  config.blocks_override = 1'000;
+  config.kv_bytes_override = 2'097'152'000;
+  EXPECT_THAT([&] { Plan(config); },
+              ThrowsMessage<InputError>(HasSubstr("kv_bytes_override is unused")));
+}
+
+TEST(KvCapacityTest, RulesAreFoundByTheNamesThatTheyTell) {
+  for (const char* name :
+       {"vllm_v1", "vllm_v0", "sarathi", "vidur", "mii", "tgi", "trtllm", "sglang", "orca"}) {
+    const auto rule = MemoryRuleNamed(name);
+    ASSERT_TRUE(rule.has_value()) << name;
+    EXPECT_EQ(Name(*rule), name);
+  }
+  EXPECT_EQ(MemoryRuleNamed("tensorrt"), std::nullopt);
+  EXPECT_EQ(MemoryRuleNamed(""), std::nullopt);
 }
 
 // Llama-3-8B, 4096 tokens: 2 x 4096 (residual, normed) + 3 x 14336 (gate, up, product) values of

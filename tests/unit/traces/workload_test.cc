@@ -280,13 +280,6 @@ TEST(ValidateTest, NamesTheFieldByItsPath) {
        "workload.arrivals.users: "},
       {[](C& c) { c.arrivals = {.kind = ArrivalConfig::Kind::kRamp, .rate = 1}; },
        "workload.arrivals.ramp_s: "},
-      {[](C& c) { c.arrivals.cv = 2; }, "workload.arrivals.cv: unused"},
-      {[](C& c) { c.arrivals.rate_to = 2; }, "workload.arrivals.rate_to: unused"},
-      {[](C& c) { c.arrivals.ramp = seconds(2); }, "workload.arrivals.ramp_s: unused"},
-      {[](C& c) { c.arrivals.users = 2; }, "workload.arrivals.users: unused"},
-      {[](C& c) { c.arrivals.think.mean = seconds(2); }, "workload.arrivals.think: unused"},
-      {[](C& c) { c.arrivals.kind = ArrivalConfig::Kind::kAllAtOnce; },
-       "workload.arrivals.rate: unused"},
       {[](C& c) { c.shape.prompt = {}; }, "workload.shape.prompt: missing"},
       {[](C& c) { c.shape.prompt = Fixed(0); }, "workload.shape.prompt.value: "},
       {[](C& c) { c.shape.output.kind = IntegerDistribution::Kind::kLogNormal; },
@@ -319,6 +312,27 @@ TEST(ValidateTest, NamesTheFieldByItsPath) {
        "workload.trace.path: "},
       {[](C& c) {
          c.shape = {};
+         c.servegen.emplace();
+       },
+       "workload.servegen.arrivals_path: "}};
+  for (const auto& [spoil, message] : cases) {
+    EXPECT_THAT(ValidationError(spoil), testing::StartsWith(message));
+  }
+  EXPECT_EQ(ValidationError([](C&) {}), "accepted");
+}
+
+TEST(ValidateTest, NamesAFieldOfArrivalsThatIsUnused) {
+  using C = WorkloadConfig;
+  const std::vector<std::pair<std::function<void(C&)>, std::string>> cases = {
+      {[](C& c) { c.arrivals.cv = 2; }, "workload.arrivals.cv: unused"},
+      {[](C& c) { c.arrivals.rate_to = 2; }, "workload.arrivals.rate_to: unused"},
+      {[](C& c) { c.arrivals.ramp = seconds(2); }, "workload.arrivals.ramp_s: unused"},
+      {[](C& c) { c.arrivals.users = 2; }, "workload.arrivals.users: unused"},
+      {[](C& c) { c.arrivals.think.mean = seconds(2); }, "workload.arrivals.think: unused"},
+      {[](C& c) { c.arrivals.kind = ArrivalConfig::Kind::kAllAtOnce; },
+       "workload.arrivals.rate: unused"},
+      {[](C& c) {
+         c.shape = {};
          c.trace = TraceConfig{.path = "a.csv", .rate_scale = 2};
        },
        "workload.trace.rate_scale: unused"},
@@ -327,16 +341,10 @@ TEST(ValidateTest, NamesTheFieldByItsPath) {
          c.trace = TraceConfig{.path = "a.csv"};
          c.arrivals = {.rate = 5};
        },
-       "workload.arrivals.kind: missing"},
-      {[](C& c) {
-         c.shape = {};
-         c.servegen.emplace();
-       },
-       "workload.servegen.arrivals_path: "}};
+       "workload.arrivals.kind: missing"}};
   for (const auto& [spoil, message] : cases) {
     EXPECT_THAT(ValidationError(spoil), testing::StartsWith(message));
   }
-  EXPECT_EQ(ValidationError([](C&) {}), "accepted");
 }
 
 }  // namespace
