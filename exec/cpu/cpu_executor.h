@@ -1,0 +1,97 @@
+// Carries out the steps of an engine on the CPU: block operations, then the model, then sampling.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/id_window.h"
+#include "core/ids.h"
+#include "exec/cpu/cpu_model.h"
+#include "exec/cpu/kv_storage.h"
+#include "exec/cpu/ragged_batch.h"
+#include "kernels/kv_copy.h"
+#include "kernels/sampling.h"
+#include "sched/step_plan.h"
+
+namespace twin::exec {
+
+struct CpuExecutorConfig {
+  DType kv_dtype = DType::kFp32;  // kFp32 or kBf16
+  std::int32_t block_size = 16;
+  std::int32_t blocks = 0;          // as the engine's pool
+  std::int32_t host_blocks = 0;     // likewise
+  bool logits_of_all_rows = false;  // otherwise of the emitting ones only
+};
+
+// A row of logits of the step executed last: they predict the token behind `position`.
+struct LogitRow {
+  RequestId request{};
+  std::int32_t position = 0;
+  std::span<const float> logits;
+};
+
+// A token that an item emitted. One of a position whose token is known already (computed twice, by
+// a step in flight when its request was preempted) is not `fresh` and changes nothing.
+struct SampledToken {
+  RequestId request{};
+  std::int32_t position = 0;
+  std::int32_t token = 0;
+  bool fresh = true;
+};
+
+// Keeps each request's tokens and block table, the latter by following the plans. Steps are
+// executed in the order of planning, each to its end; equal plans give equal tokens.
+class CpuExecutor {
+ public:
+  // Borrows the model. Throws std::bad_alloc if the cache does not fit into memory.
+  CpuExecutor(CpuModel& model, const CpuExecutorConfig& config);
+
+  // A request that plans may speak of from now on. REQUIRES: ids rise; tokens below vocab.
+  void Open(RequestId id, std::span<const std::int32_t> prompt,
+            const kernels::SamplingParameters& sampling);
+  // Forgets it. REQUIRES: no later plan carries work for it.
+  void Close(RequestId id);
+
+  // Tokens of emitting items, in the order of the plan's work; valid until the next call.
+  // REQUIRES: the plan follows from those executed before.
+  std::span<const SampledToken> Execute(const StepPlan& plan);
+
+  // Of the step executed last, in the order of its rows; valid until the next one.
+  [[nodiscard]] std::span<const LogitRow> logits() const { return logit_rows_; }
+  // Prompt and output so far.
+  [[nodiscard]] std::span<const std::int32_t> tokens(RequestId id) const {
+    return requests_[id].tokens;
+  }
+  [[nodiscard]] const KvStorage& device_cache() const { return device_; }
+  [[nodiscard]] const KvStorage& host_cache() const { return host_; }
+
+ private:
+  struct OpenRequest {
+    std::vector<std::int32_t> tokens;
+    std::vector<BlockId> blocks;
+    std::vector<BlockId> host_blocks;  // while swapped out, or on the way
+    kernels::SamplingParameters sampling;
+  };
+
+  void Apply(const KvOperation& operation);
+  void Copy(KvOperation::Kind kind, BlockId from, BlockId to);
+  // Carries out the copies collected so far: all in one direction.
+  void FlushCopies();
+  void BuildBatch(const StepPlan& plan);
+  void Sample(const StepPlan& plan, kernels::MatrixView<const float> logits);
+
+  CpuModel& model_;
+  CpuExecutorConfig config_;
+  KvStorage device_;
+  KvStorage host_;
+  IdWindow<OpenRequest> requests_;
+  std::vector<kernels::BlockCopy> copies_;
+  KvOperation::Kind copy_kind_ = KvOperation::Kind::kSwapOut;
+  RaggedBatch batch_;
+  std::vector<BatchItem> items_;
+  std::vector<LogitRow> logit_rows_;
+  std::vector<SampledToken> sampled_;
+};
+
+}  // namespace twin::exec

@@ -1,0 +1,184 @@
+#include "exec/cpu/cpu_model.h"
+
+#include <utility>
+
+#include "core/check.h"
+#include "kernels/activation.h"
+#include "kernels/elementwise.h"
+#include "kernels/gemm.h"
+#include "kernels/norm.h"
+#include "kernels/paged_attention.h"
+
+namespace twin::exec {
+namespace {
+
+using kernels::DenseMatrix;
+
+kernels::MatrixView<float> Sized(kernels::AlignedBuffer& buffer, std::int64_t rows,
+                                 std::int64_t columns) {
+  return DenseMatrix(buffer.Reserve<float>(rows * columns), rows, columns);
+}
+
+}  // namespace
+
+CpuModel::CpuModel(ModelConfig config, ModelWeights weights, std::int32_t positions,
+                   kernels::ThreadPool& pool)
+    : config_(std::move(config)), weights_(std::move(weights)), positions_(positions), pool_(pool) {
+  CHECK(positions >= 1 && positions <= config_.shape.max_position);
+  if (config_.shape.learned_positions == 0) {
+    rope_.emplace(InverseFrequencies(config_.rope, config_.rotary_dimensions), positions,
+                  config_.rope.magnitude);
+  }
+}
+
+kernels::KvCacheShape CpuModel::CacheShape(DType dtype, std::int64_t blocks,
+                                           std::int64_t block_size) const {
+  const ModelSpec& shape = config_.shape;
+  return {.dtype = dtype,
+          .blocks = blocks,
+          .layers = shape.layers,
+          .kv_heads = shape.kv_heads,
+          .block_size = block_size,
+          .head_dim = shape.head_dim};
+}
+
+kernels::MatrixView<const float> CpuModel::Forward(const RaggedBatch& batch,
+                                                   const kernels::KvCacheView& cache) {
+  CHECK(cache.shape == CacheShape(cache.shape.dtype, cache.shape.blocks, cache.shape.block_size));
+  SizeBuffers(batch.rows());
+  Embed(batch);
+  for (std::size_t i = 0; i < weights_.layers.size(); ++i) {
+    const LayerWeights& layer = weights_.layers[i];
+    Attend(batch, i, cache);
+    AddHalf(attended_, layer.output, layer.attention_norm, layer.attention_post_norm);
+    AddHalf(ComputeMlp(layer), layer.down, layer.mlp_norm, layer.mlp_post_norm);
+  }
+  return Logits(batch);
+}
+
+void CpuModel::SizeBuffers(std::int64_t rows) {
+  const ModelSpec& shape = config_.shape;
+  const std::int64_t query_width = std::int64_t{shape.query_heads} * shape.head_dim;
+  const std::int64_t key_width = std::int64_t{shape.kv_heads} * shape.head_dim;
+  residual_ = Sized(residual_buffer_, rows, shape.hidden);
+  normed_ = Sized(normed_buffer_, rows, shape.hidden);
+  qkv_ = Sized(qkv_buffer_, rows, query_width + 2 * key_width);
+  attended_ = Sized(attended_buffer_, rows, query_width);
+  inner_ = Sized(inner_buffer_, rows, (shape.gated_mlp ? 2 : 1) * std::int64_t{shape.intermediate});
+}
+
+void CpuModel::Embed(const RaggedBatch& batch) {
+  const kernels::WeightView& table = weights_.embedding.matrix.view();
+  if (weights_.project_in.empty()) {
+    kernels::EmbedRows(pool_, table, batch.token_ids, residual_);
+  } else {
+    const Matrix narrow = Sized(narrow_buffer_, batch.rows(), table.columns);
+    kernels::EmbedRows(pool_, table, batch.token_ids, narrow);
+    Multiply(narrow, weights_.project_in, false, residual_);
+  }
+  if (config_.embedding_scale != 1) kernels::Scale(pool_, config_.embedding_scale, residual_);
+  if (weights_.positions.empty()) return;
+  table_rows_.clear();
+  for (const std::int32_t position : batch.positions) {
+    table_rows_.push_back(position + config_.position_offset);
+  }
+  kernels::AddEmbeddedRows(pool_, weights_.positions.matrix.view(), table_rows_, residual_);
+}
+
+void CpuModel::Attend(const RaggedBatch& batch, std::size_t layer,
+                      const kernels::KvCacheView& cache) {
+  const ModelSpec& shape = config_.shape;
+  const LayerWeights& weights = weights_.layers[layer];
+  Multiply(HalfInput(weights.attention_norm), weights.qkv, false, qkv_);
+  const std::int64_t query_width = attended_.columns;
+  const std::int64_t key_width = (qkv_.columns - query_width) / 2;
+  const Matrix queries = qkv_.Columns(0, query_width);
+  const Matrix keys = qkv_.Columns(query_width, key_width);
+  const Matrix values = qkv_.Columns(query_width + key_width, key_width);
+  if (shape.qk_norm) {
+    kernels::HeadRmsNorm(pool_, weights.query_norm.gain, config_.norm_epsilon, queries);
+    kernels::HeadRmsNorm(pool_, weights.key_norm.gain, config_.norm_epsilon, keys);
+  }
+  if (rope_) {
+    // Queries and keys lie side by side: heads of one size.
+    kernels::ApplyRope(pool_, *rope_, batch.positions, shape.head_dim,
+                       qkv_.Columns(0, query_width + key_width));
+  }
+  const auto cache_layer = static_cast<std::int64_t>(layer);
+  kernels::AppendKv(pool_, keys, values, batch.slots, cache_layer, cache);
+  kernels::PagedAttention(pool_, queries,
+                          {.first_query = batch.first_row,
+                           .kv_lengths = batch.kv_lengths,
+                           .block_tables = batch.block_tables,
+                           .table_stride = batch.table_stride},
+                          cache, cache_layer,
+                          {.scale = config_.attention_scale,
+                           .window = config_.layer_windows[layer],
+                           .logit_cap = config_.attention_cap},
+                          attended_);
+}
+
+CpuModel::ConstMatrix CpuModel::ComputeMlp(const LayerWeights& layer) {
+  Multiply(HalfInput(layer.mlp_norm), layer.up, false, inner_);
+  if (!config_.shape.gated_mlp) {
+    kernels::Activate(pool_, config_.activation, inner_);
+    return inner_;
+  }
+  const std::int64_t width = config_.shape.intermediate;
+  const Matrix gate = inner_.Columns(0, width);
+  kernels::ActivateGated(pool_, config_.activation, gate, inner_.Columns(width, width), gate);
+  return gate;
+}
+
+CpuModel::ConstMatrix CpuModel::HalfInput(const NormWeights& norm) {
+  if (config_.norm_placement == NormPlacement::kBehindSum) return residual_;
+  Normalize(norm, residual_, normed_);
+  return normed_;
+}
+
+void CpuModel::AddHalf(ConstMatrix result, const LinearWeights& projection, const NormWeights& norm,
+                       const NormWeights& post_norm) {
+  if (post_norm.empty() && config_.residual_scale == 1) {
+    Multiply(result, projection, true, residual_);
+  } else {
+    Multiply(result, projection, false, normed_);
+    if (!post_norm.empty()) Normalize(post_norm, normed_, normed_);
+    if (config_.residual_scale != 1) kernels::Scale(pool_, config_.residual_scale, normed_);
+    kernels::Add(pool_, normed_, residual_);
+  }
+  if (config_.norm_placement == NormPlacement::kBehindSum) Normalize(norm, residual_, residual_);
+}
+
+void CpuModel::Normalize(const NormWeights& norm, ConstMatrix from, Matrix to) {
+  if (config_.shape.norm == NormKind::kLayerNorm) {
+    kernels::LayerNorm(pool_, from, norm.gain, norm.bias, config_.norm_epsilon, to);
+  } else {
+    kernels::RmsNorm(pool_, from, norm.gain, config_.norm_epsilon, to);
+  }
+}
+
+void CpuModel::Multiply(ConstMatrix from, const LinearWeights& linear, bool accumulate, Matrix to) {
+  kernels::Gemm(pool_, from, linear.matrix.view(), {.bias = linear.bias, .accumulate = accumulate},
+                to);
+}
+
+CpuModel::ConstMatrix CpuModel::Logits(const RaggedBatch& batch) {
+  const auto rows = static_cast<std::int64_t>(batch.logit_rows.size());
+  const Matrix logits = Sized(logit_buffer_, rows, config_.shape.vocab);
+  if (rows == 0) return logits;
+  // The wanted rows alone pass the final norm and the head; normed_ is free by now.
+  const Matrix last = normed_.Rows(0, rows);
+  kernels::GatherRows(pool_, residual_, batch.logit_rows, last);
+  if (!weights_.final_norm.empty()) Normalize(weights_.final_norm, last, last);
+  Matrix head_input = last;
+  if (!weights_.project_out.empty()) {
+    head_input = Sized(narrow_buffer_, rows, weights_.project_out.matrix.view().rows);
+    Multiply(last, weights_.project_out, false, head_input);
+  }
+  kernels::Gemm(pool_, head_input, weights_.head(), {}, logits);
+  if (config_.logit_scale != 1) kernels::Scale(pool_, config_.logit_scale, logits);
+  if (config_.logit_cap > 0) kernels::SoftCap(pool_, config_.logit_cap, logits);
+  return logits;
+}
+
+}  // namespace twin::exec

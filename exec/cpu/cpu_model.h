@@ -1,0 +1,83 @@
+// A decoder-only transformer on the CPU: tokens in, logits out.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "exec/cpu/ragged_batch.h"
+#include "exec/model/model_config.h"
+#include "exec/model/weights.h"
+#include "kernels/aligned_buffer.h"
+#include "kernels/kv_cache.h"
+#include "kernels/matrix_view.h"
+#include "kernels/rope.h"
+#include "kernels/thread_pool.h"
+
+namespace twin::exec {
+
+// Activations are fp32. A row's result depends on its sequence's tokens and the cache alone: equal
+// bits however prompts are cut into chunks, whatever shares the batch, on any number of threads.
+// One caller at a time.
+class CpuModel {
+ public:
+  // Borrows the pool for its lifetime. `positions` = how many the longest sequence may take; of
+  // rotary models a table of that length is kept. REQUIRES: 1 <= positions <= max_position.
+  CpuModel(ModelConfig config, ModelWeights weights, std::int32_t positions,
+           kernels::ThreadPool& pool);
+
+  // Computes the batch, writes its keys and values into the cache, and returns the logits of
+  // batch.logit_rows, [logit rows, vocab], valid until the next call.
+  // REQUIRES: a cache of this model's shape; token ids below vocab; positions below `positions`.
+  kernels::MatrixView<const float> Forward(const RaggedBatch& batch,
+                                           const kernels::KvCacheView& cache);
+
+  // The KV cache that this model writes.
+  [[nodiscard]] kernels::KvCacheShape CacheShape(DType dtype, std::int64_t blocks,
+                                                 std::int64_t block_size) const;
+
+  [[nodiscard]] const ModelConfig& config() const { return config_; }
+  [[nodiscard]] std::int32_t positions() const { return positions_; }
+  [[nodiscard]] kernels::ThreadPool& pool() const { return pool_; }
+
+ private:
+  using Matrix = kernels::MatrixView<float>;
+  using ConstMatrix = kernels::MatrixView<const float>;
+
+  void SizeBuffers(std::int64_t rows);
+  void Embed(const RaggedBatch& batch);
+  // The first half of a layer up to its output projection; the result is in attended_.
+  void Attend(const RaggedBatch& batch, std::size_t layer, const kernels::KvCacheView& cache);
+  // The second half, likewise; the result is in the first columns of inner_.
+  ConstMatrix ComputeMlp(const LayerWeights& layer);
+  // What a half of a layer reads: the residual stream, normalised where norms come first.
+  ConstMatrix HalfInput(const NormWeights& norm);
+  // Projects a half's result and adds it to the residual stream, with the norms that come behind.
+  void AddHalf(ConstMatrix result, const LinearWeights& projection, const NormWeights& norm,
+               const NormWeights& post_norm);
+  void Normalize(const NormWeights& norm, ConstMatrix from, Matrix to);
+  void Multiply(ConstMatrix from, const LinearWeights& linear, bool accumulate, Matrix to);
+  ConstMatrix Logits(const RaggedBatch& batch);
+
+  ModelConfig config_;
+  ModelWeights weights_;
+  std::int32_t positions_;
+  kernels::ThreadPool& pool_;
+  std::optional<kernels::RopeTable> rope_;
+
+  // Activations of one pass, by row; the buffers grow to the largest one.
+  kernels::AlignedBuffer residual_buffer_;
+  kernels::AlignedBuffer normed_buffer_;
+  kernels::AlignedBuffer qkv_buffer_;
+  kernels::AlignedBuffer attended_buffer_;
+  kernels::AlignedBuffer inner_buffer_;
+  kernels::AlignedBuffer narrow_buffer_;
+  kernels::AlignedBuffer logit_buffer_;
+  Matrix residual_;
+  Matrix normed_;
+  Matrix qkv_;
+  Matrix attended_;
+  Matrix inner_;
+  std::vector<std::int32_t> table_rows_;  // of the position table
+};
+
+}  // namespace twin::exec

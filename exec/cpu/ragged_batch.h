@@ -1,0 +1,40 @@
+// What one pass of a model computes: the tokens of several sequences in one row dimension.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/ids.h"
+
+namespace twin::exec {
+
+// Consecutive tokens of one sequence, whose KV of all earlier positions is in the cache.
+struct BatchItem {
+  std::span<const std::int32_t> tokens;  // at least one
+  std::int32_t start = 0;                // position of the first
+  // Position p lies in blocks[p / block_size]; covers all tokens.
+  std::span<const BlockId> blocks;
+};
+
+// Prefill chunks and decodes in any order, without padding: row r of every activation belongs to
+// token r. Reused from step to step; allocates only while it grows.
+struct RaggedBatch {
+  std::vector<std::int32_t> token_ids;     // by row
+  std::vector<std::int32_t> positions;     // by row
+  std::vector<std::int32_t> slots;         // by row: block * block_size + place in the block
+  std::vector<std::int32_t> first_row;     // by item, and the number of rows behind the last
+  std::vector<std::int32_t> kv_lengths;    // by item: positions in the cache behind this pass
+  std::vector<std::int32_t> block_tables;  // by item, `table_stride` entries each
+  std::int64_t table_stride = 0;
+  std::vector<std::int32_t> logit_rows;  // rows whose logits are wanted, ascending
+
+  [[nodiscard]] std::int64_t rows() const { return static_cast<std::int64_t>(token_ids.size()); }
+  [[nodiscard]] std::size_t items() const { return kv_lengths.size(); }
+
+  // Becomes the batch of `items`; logit_rows stays empty.
+  // REQUIRES: blocks cover the tokens.
+  void Assign(std::span<const BatchItem> items, std::int32_t block_size);
+};
+
+}  // namespace twin::exec

@@ -1,0 +1,93 @@
+// A world in which all requests are there from the start and a model computes every step.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "core/ring_queue.h"
+#include "exec/cpu/cpu_executor.h"
+#include "sched/world.h"
+
+namespace twin::exec {
+
+// One prompt, and what came of it.
+struct Generation {
+  std::vector<std::int32_t> prompt;
+  std::int32_t tokens_max = 0;  // of output
+  std::vector<std::int32_t> output = {};
+  std::vector<float> last_logits = {};              // behind the last prompt token
+  std::vector<std::vector<float>> all_logits = {};  // behind each prompt token
+};
+
+enum class KeptLogits : std::uint8_t { kNone, kLast, kAll };
+
+struct GenerateWorldOptions {
+  KeptLogits keep = KeptLogits::kNone;
+  std::vector<std::int32_t> end_tokens;  // an output ends behind any of these
+  bool names_blocks = false;             // tells what is in full blocks (prefix caching)
+  std::int32_t block_size = 16;
+  std::function<void()> on_step = {};  // called behind every step, if set
+};
+
+// What a run took.
+struct GenerationCounts {
+  std::int64_t steps = 0;
+  std::int64_t preemptions = 0;
+  std::int64_t swapped_blocks = 0;  // both ways
+  std::int64_t cached_tokens = 0;   // that the prefix cache supplied
+};
+
+// Time is the number of steps executed, a unit each: a step is computed when it is launched and
+// returns at the next instant. Request i is generations[i].
+class GenerateWorld final : public World {
+ public:
+  // Borrows all but the options for its lifetime. REQUIRES: the executor has no request open; its
+  // logits are those of all rows where all are kept.
+  GenerateWorld(CpuExecutor& executor, std::span<Generation> generations,
+                GenerateWorldOptions options);
+
+  Instant Advance() override;
+  // Throws InputError (data) naming the prompt if the policy rejects it.
+  void Launch(const StepPlan& plan) override;
+
+  [[nodiscard]] const GenerationCounts& counts() const { return counts_; }
+
+ private:
+  struct ReturningStep {
+    StepId id{};
+    TimePoint started;
+    std::vector<ItemOutcome> outcomes;
+    std::vector<BlockFilled> filled;
+  };
+  // Names the blocks of one request as they become full.
+  struct BlockNames {
+    std::uint64_t chain = 0;
+    std::int32_t open_tokens = 0;
+  };
+
+  void Announce();
+  void Count(const StepPlan& plan);
+  void Keep(const LogitRow& row);
+  void Emit(const SampledToken& sampled, ReturningStep& step);
+  // True if the token filled a block, whose name is then in names.chain.
+  bool Append(BlockNames& names, std::int32_t token) const;
+
+  CpuExecutor& executor_;
+  std::span<Generation> generations_;
+  GenerateWorldOptions options_;
+  std::vector<BlockNames> names_;
+  GenerationCounts counts_;
+  std::vector<bool> finished_;
+  std::size_t unfinished_;
+  std::int64_t idle_instants_ = 0;
+  TimePoint now_ = kTimeZero;
+  bool announced_ = false;
+  RingQueue<ReturningStep> returning_;
+  ReturningStep told_;  // of the present instant
+  std::vector<Event> events_;
+  std::vector<std::vector<BlockKey>> prompt_keys_;
+};
+
+}  // namespace twin::exec

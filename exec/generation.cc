@@ -1,0 +1,84 @@
+#include "exec/generation.h"
+
+#include <algorithm>
+#include <string>
+
+#include "core/check.h"
+#include "core/input_error.h"
+#include "sched/engine.h"
+#include "sched/serve.h"
+
+namespace twin::exec {
+namespace {
+
+// Room for all at once and for what policies keep free, within the memory allowed; but always
+// enough for the largest.
+std::int32_t BlocksFor(const CpuModel& model, std::span<const Generation> generations,
+                       const PolicyTraits& traits, const GenerationOptions& options) {
+  const auto blocks_of = [&](std::int64_t tokens) {
+    return (tokens + options.block_size - 1) / options.block_size;
+  };
+  // Policies that reserve whole contexts take this much for a request of any size.
+  std::int64_t largest = blocks_of(traits.context_tokens_max);
+  std::int64_t all = 0;
+  for (const Generation& g : generations) {
+    const std::int64_t blocks =
+        blocks_of(static_cast<std::int64_t>(g.prompt.size()) + g.tokens_max);
+    largest = std::max(largest, blocks);
+    all += blocks;
+  }
+  const std::int64_t block_bytes =
+      model.CacheShape(options.kv_dtype, 1, options.block_size).BlockBytes();
+  const std::int64_t within = std::min(all, options.memory_bytes_max / block_bytes);
+  const std::int64_t blocks = std::max(largest, within);
+  return static_cast<std::int32_t>(blocks + blocks / 16 + 2);
+}
+
+void CheckContext(std::span<const Generation> generations, const PolicyTraits& traits) {
+  if (traits.context_tokens_max == 0) return;
+  for (std::size_t i = 0; i < generations.size(); ++i) {
+    const Generation& g = generations[i];
+    const std::int64_t tokens = static_cast<std::int64_t>(g.prompt.size()) + g.tokens_max;
+    if (tokens <= traits.context_tokens_max) continue;
+    throw InputError(InputError::Kind::kData, "prompt number " + std::to_string(i),
+                     std::to_string(tokens) + " tokens with its output; the policy allows " +
+                         std::to_string(traits.context_tokens_max));
+  }
+}
+
+}  // namespace
+
+GenerationCounts Generate(CpuModel& model, std::span<Generation> generations,
+                          const GenerationOptions& options) {
+  const PolicyTraits traits = MakePolicy(options.policy, KvPoolConfig{})->traits();
+  if (traits.caches_prefixes && options.keep == KeptLogits::kAll) {
+    throw InputError(InputError::Kind::kUsage, "",
+                     "logits of all prompt tokens need a policy without prefix caching, which "
+                     "leaves some uncomputed");
+  }
+  CheckContext(generations, traits);
+  EngineConfig engine_config;
+  engine_config.kv = {.block_size = options.block_size,
+                      .blocks = options.blocks > 0 ? options.blocks
+                                                   : BlocksFor(model, generations, traits, options),
+                      .host_blocks = options.host_blocks,
+                      .release_order = traits.release_order};
+  Engine engine(engine_config, MakePolicy(options.policy, engine_config.kv));
+  CpuExecutor executor(model, {.kv_dtype = options.kv_dtype,
+                               .block_size = options.block_size,
+                               .blocks = engine_config.kv.blocks,
+                               .host_blocks = options.host_blocks,
+                               .logits_of_all_rows = options.keep == KeptLogits::kAll});
+  GenerateWorldOptions world_options{.keep = options.keep,
+                                     .end_tokens = {},
+                                     .names_blocks = traits.caches_prefixes,
+                                     .block_size = options.block_size,
+                                     .on_step = options.on_step};
+  if (options.stops_at_end_tokens) world_options.end_tokens = model.config().end_tokens;
+  GenerateWorld world(executor, generations, std::move(world_options));
+  Serve(engine, world);
+  engine.CheckDrained();
+  return world.counts();
+}
+
+}  // namespace twin::exec

@@ -1,0 +1,38 @@
+// Generates tokens for a set of prompts: a policy decides, the CPU computes.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "core/dtype.h"
+#include "exec/cpu/cpu_model.h"
+#include "exec/generate_world.h"
+#include "sched/policy/registry.h"
+
+namespace twin::exec {
+
+struct GenerationOptions {
+  PolicyConfig policy = VllmV1Config{};
+  KeptLogits keep = KeptLogits::kNone;
+  bool stops_at_end_tokens = false;  // the model's; otherwise every output is of full length
+  DType kv_dtype = DType::kFp32;
+  std::int32_t block_size = 16;
+  std::int32_t blocks = 0;       // of the KV cache; 0 = as many as all prompts take at once,
+                                 // within memory_bytes_max
+  std::int32_t host_blocks = 0;  // for policies that swap
+  std::int64_t memory_bytes_max = std::int64_t{4} << 30;
+  std::function<void()> on_step = {};  // called behind every step, if set
+};
+
+// Fills output and logits of each generation, greedily. Outputs do not depend on the policy, its
+// parameters or the number of blocks: a row of the model does not depend on the batch around it.
+// REQUIRES: prompts of at least one token, tokens_max >= 1, tokens below vocab, sums of both within
+// model.positions().
+// Throws InputError where the policy rejects a prompt (data), or the KV cache is too small for one
+// (usage).
+GenerationCounts Generate(CpuModel& model, std::span<Generation> generations,
+                          const GenerationOptions& options);
+
+}  // namespace twin::exec

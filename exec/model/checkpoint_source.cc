@@ -1,0 +1,137 @@
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <span>
+
+#include "core/input_error.h"
+#include "core/printable.h"
+#include "exec/model/tensor_plan.h"
+#include "exec/model/tensor_source.h"
+
+namespace twin::exec {
+namespace {
+
+constexpr std::int64_t kChunk = 4096;  // elements that are widened at a time
+
+// Index of the first NaN or infinity in [begin, end), or -1.
+std::int64_t FirstNotFinite(const StoredTensor& tensor, std::int64_t begin, std::int64_t end) {
+  std::array<float, kChunk> values;
+  for (std::int64_t at = begin; at < end; at += kChunk) {
+    const auto chunk =
+        std::span(values).first(static_cast<std::size_t>(std::min(kChunk, end - at)));
+    Widen(tensor, at, chunk);
+    const auto bad =
+        std::find_if(chunk.begin(), chunk.end(), [](float value) { return !std::isfinite(value); });
+    if (bad != chunk.end()) return at + (bad - chunk.begin());
+  }
+  return -1;
+}
+
+std::int64_t FirstNotFinite(const StoredTensor& tensor, kernels::ThreadPool& pool) {
+  // Which thread finds what is open, the smallest index is not.
+  std::vector<std::int64_t> found(static_cast<std::size_t>(pool.threads()), -1);
+  constexpr std::int64_t kGrain = 64 * kChunk;
+  pool.ParallelFor(tensor.elements(), kGrain,
+                   [&](std::int64_t begin, std::int64_t end, std::int32_t thread) {
+                     std::int64_t& first = found[static_cast<std::size_t>(thread)];
+                     const std::int64_t bad = FirstNotFinite(tensor, begin, end);
+                     if (bad >= 0 && (first < 0 || bad < first)) first = bad;
+                   });
+  std::int64_t first = -1;
+  for (const std::int64_t bad : found) {
+    if (bad >= 0 && (first < 0 || bad < first)) first = bad;
+  }
+  return first;
+}
+
+std::vector<std::int64_t> StoredShape(const MatrixRequest& request) {
+  return request.transposed ? std::vector{request.columns, request.rows}
+                            : std::vector{request.rows, request.columns};
+}
+
+DType PackableType(StoredType type) {
+  switch (type) {
+    case StoredType::kF16:
+      return DType::kFp16;
+    case StoredType::kBf16:
+      return DType::kBf16;
+    default:
+      return DType::kFp32;
+  }
+}
+
+}  // namespace
+
+const StoredTensor& CheckpointSource::Checked(const std::string& name,
+                                              const std::vector<std::int64_t>& shape) const {
+  const auto refuse = [&](const std::string& what) {
+    throw InputError(InputError::Kind::kData, checkpoint_.path(), what);
+  };
+  const StoredTensor* const tensor = checkpoint_.Find(name);
+  if (tensor == nullptr) refuse("the tensor '" + name + "' is missing");
+  if (tensor->shape != shape) {
+    refuse("tensor '" + name + "' has shape " + ShapeText(tensor->shape) +
+           ", expected by config.json is " + ShapeText(shape));
+  }
+  if (!IsWidenable(tensor->type)) {
+    refuse("tensor '" + name + "' has dtype " + std::string(Name(tensor->type)) +
+           ", must be F64, F32, F16 or BF16");
+  }
+  return *tensor;
+}
+
+void CheckpointSource::Require(const MatrixRequest& request) const {
+  (void)Checked(request.name, StoredShape(request));
+}
+
+void CheckpointSource::WarnIfNotFinite(const StoredTensor& tensor, kernels::ThreadPool* pool) {
+  const std::int64_t bad = pool != nullptr ? FirstNotFinite(tensor, *pool)
+                                           : FirstNotFinite(tensor, 0, tensor.elements());
+  if (bad < 0) return;
+  not_finite_.push_back(checkpoint_.path() + ": tensor '" + tensor.name +
+                        "' is not finite: element " + std::to_string(bad) +
+                        " is a NaN or an infinity");
+}
+
+void CheckpointSource::Fill(const MatrixRequest& request, kernels::ThreadPool& pool,
+                            kernels::WeightMatrix& matrix) {
+  const StoredTensor& tensor = Checked(request.name, StoredShape(request));
+  used_.push_back(request.name);
+  WarnIfNotFinite(tensor, &pool);
+  kernels::WeightSource source{.data = tensor.bytes.data(),
+                               .dtype = PackableType(tensor.type),
+                               .rows = request.rows,
+                               .row_stride = request.transposed ? 1 : request.columns,
+                               .column_stride = request.transposed ? request.rows : 1};
+  std::vector<float> widened;
+  if (tensor.type == StoredType::kF64) {
+    widened.resize(static_cast<std::size_t>(tensor.elements()));
+    Widen(tensor, 0, widened);
+    source.data = reinterpret_cast<const std::byte*>(widened.data());
+  }
+  matrix.Fill(pool, request.first_row, source);
+}
+
+std::vector<float> CheckpointSource::ReadVector(const std::string& name, std::int64_t width,
+                                                VectorKind /*kind*/) {
+  const StoredTensor& tensor = Checked(name, {width});
+  used_.push_back(name);
+  WarnIfNotFinite(tensor, nullptr);
+  std::vector<float> values(static_cast<std::size_t>(width));
+  Widen(tensor, 0, values);
+  return values;
+}
+
+std::vector<std::string> CheckpointSource::Warnings(WeightNaming naming) const {
+  std::vector<std::string> warnings = not_finite_;
+  std::vector<std::string> used = used_;
+  std::sort(used.begin(), used.end());
+  for (const auto& [name, tensor] : checkpoint_.tensors()) {
+    if (std::binary_search(used.begin(), used.end(), name) || IsKnownBuffer(naming, name)) continue;
+    warnings.push_back(checkpoint_.path() + ": the tensor '" + Printable(name, kMessageBytesMax) +
+                       "' is unused: this model has no such part");
+  }
+  return warnings;
+}
+
+}  // namespace twin::exec

@@ -1,0 +1,46 @@
+// Typed access to the fields of one JSON object, with messages that name the field.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+namespace twin::exec {
+
+// Borrows the object. A null value counts as absent: that is how transformers write "not set".
+// Every refusal is an InputError (data): `where`, the field, what it is, what it must be.
+class ConfigFields {
+ public:
+  ConfigFields(const nlohmann::json& object, std::string where)
+      : object_(object), where_(std::move(where)) {}
+
+  [[noreturn]] void Refuse(const std::string& what) const;
+
+  [[nodiscard]] bool Has(const char* field) const { return Find(field) != nullptr; }
+  [[nodiscard]] const nlohmann::json* Find(const char* field) const;
+
+  // Integers in [lowest, 2^31).
+  [[nodiscard]] std::int32_t Size(const char* field) const;
+  [[nodiscard]] std::optional<std::int32_t> OptionalSize(const char* field,
+                                                         std::int32_t lowest = 1) const;
+  // Finite numbers above 0.
+  [[nodiscard]] double Positive(const char* field) const;
+  [[nodiscard]] std::optional<double> OptionalPositive(const char* field) const;
+  [[nodiscard]] bool Flag(const char* field, bool absent) const;
+  [[nodiscard]] std::optional<std::string> Text(const char* field) const;
+  [[nodiscard]] std::optional<ConfigFields> Object(const char* field) const;
+  // One token id, or a list of them; empty where absent.
+  [[nodiscard]] std::vector<std::int32_t> TokenIds(const char* field) const;
+
+ private:
+  [[noreturn]] void RefuseField(const char* field, const nlohmann::json& value,
+                                const std::string& allowed) const;
+
+  const nlohmann::json& object_;
+  std::string where_;
+};
+
+}  // namespace twin::exec

@@ -1,0 +1,64 @@
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "core/hash.h"
+#include "exec/model/tensor_source.h"
+
+namespace twin::exec {
+namespace {
+
+constexpr float kDeviation = 0.02F;
+constexpr std::int64_t kBandElements = 1 << 20;  // generated before they are packed
+
+// Uniform in (0, 1], 24 bits.
+float UnitReal(std::uint64_t bits) {
+  return static_cast<float>((bits & 0xFFFFFF) + 1) * 0x1.0p-24F;
+}
+
+}  // namespace
+
+// Box and Muller, 1958: two elements share a pair of uniform numbers.
+float DummySource::Element(std::uint64_t tensor_hash, std::uint64_t index) const {
+  const std::uint64_t bits = MixWords(MixWords(seed_, tensor_hash), index / 2);
+  const float radius = kDeviation * std::sqrt(-2 * std::log(UnitReal(bits)));
+  const float angle = 2 * std::numbers::pi_v<float> * UnitReal(bits >> 32);
+  return radius * (index % 2 == 0 ? std::cos(angle) : std::sin(angle));
+}
+
+void DummySource::Fill(const MatrixRequest& request, kernels::ThreadPool& pool,
+                       kernels::WeightMatrix& matrix) {
+  const std::uint64_t tensor = HashText(request.name);
+  const std::int64_t row_step = request.transposed ? 1 : request.columns;
+  const std::int64_t column_step = request.transposed ? request.rows : 1;
+  const std::int64_t band = std::max(kBandElements / request.columns, std::int64_t{1});
+  std::vector<float> values(static_cast<std::size_t>(band * request.columns));
+  for (std::int64_t first = 0; first < request.rows; first += band) {
+    const std::int64_t rows = std::min(band, request.rows - first);
+    const auto fill_rows = [&](std::int64_t begin, std::int64_t end, std::int32_t /*thread*/) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        float* const row = values.data() + i * request.columns;
+        for (std::int64_t j = 0; j < request.columns; ++j) {
+          const std::int64_t index = (first + i) * row_step + j * column_step;
+          row[j] = Element(tensor, static_cast<std::uint64_t>(index));
+        }
+      }
+    };
+    pool.ParallelFor(rows, 1, fill_rows);
+    matrix.Fill(pool, request.first_row + first,
+                {.data = reinterpret_cast<const std::byte*>(values.data()),
+                 .rows = rows,
+                 .row_stride = request.columns});
+  }
+}
+
+std::vector<float> DummySource::ReadVector(const std::string& name, std::int64_t width,
+                                           VectorKind kind) {
+  std::vector<float> values(static_cast<std::size_t>(width), 1);
+  if (kind == VectorKind::kGain) return values;
+  const std::uint64_t tensor = HashText(name);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = Element(tensor, i);
+  return values;
+}
+
+}  // namespace twin::exec

@@ -1,0 +1,83 @@
+// Where weights come from: a checkpoint, or a generator of random numbers.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "exec/model/checkpoint.h"
+#include "exec/model/model_config.h"
+#include "kernels/thread_pool.h"
+#include "kernels/weight_matrix.h"
+
+namespace twin::exec {
+
+// A stored matrix and the rows of a packed one that it becomes.
+struct MatrixRequest {
+  const std::string& name;
+  std::int64_t rows = 0;
+  std::int64_t columns = 0;
+  bool transposed = false;  // stored [columns, rows]
+  std::int64_t first_row = 0;
+};
+
+enum class VectorKind : std::uint8_t { kGain, kBias };
+
+class TensorSource {
+ public:
+  virtual ~TensorSource() = default;
+  // Throws InputError (data) if the tensor is missing, of another shape, or no floating point: to
+  // be asked before memory is taken for it.
+  virtual void Require(const MatrixRequest& /*request*/) const {}
+  // These throw the same.
+  virtual void Fill(const MatrixRequest& request, kernels::ThreadPool& pool,
+                    kernels::WeightMatrix& matrix) = 0;
+  virtual std::vector<float> ReadVector(const std::string& name, std::int64_t width,
+                                        VectorKind kind) = 0;
+};
+
+// Tensors of a checkpoint; remembers which were used, and what was odd about them.
+class CheckpointSource final : public TensorSource {
+ public:
+  // Borrows the checkpoint.
+  explicit CheckpointSource(const Checkpoint& checkpoint) : checkpoint_(checkpoint) {}
+
+  void Require(const MatrixRequest& request) const override;
+  void Fill(const MatrixRequest& request, kernels::ThreadPool& pool,
+            kernels::WeightMatrix& matrix) override;
+  std::vector<float> ReadVector(const std::string& name, std::int64_t width,
+                                VectorKind kind) override;
+
+  // A line for each tensor with a NaN or an infinity (its first one), in the order of reading, then
+  // one for each tensor that was not read, names ascending.
+  [[nodiscard]] std::vector<std::string> Warnings(WeightNaming naming) const;
+
+ private:
+  [[nodiscard]] const StoredTensor& Checked(const std::string& name,
+                                            const std::vector<std::int64_t>& shape) const;
+  void WarnIfNotFinite(const StoredTensor& tensor, kernels::ThreadPool* pool);
+
+  const Checkpoint& checkpoint_;
+  std::vector<std::string> used_;
+  std::vector<std::string> not_finite_;
+};
+
+// Numbers that depend on the seed, the tensor's name and the element's place alone: matrices and
+// biases N(0, 0.02), gains 1. Never zeros: devices run faster on those.
+class DummySource final : public TensorSource {
+ public:
+  explicit DummySource(std::uint64_t seed) : seed_(seed) {}
+
+  void Fill(const MatrixRequest& request, kernels::ThreadPool& pool,
+            kernels::WeightMatrix& matrix) override;
+  std::vector<float> ReadVector(const std::string& name, std::int64_t width,
+                                VectorKind kind) override;
+
+  // Element `index`, in C order, of the tensor.
+  [[nodiscard]] float Element(std::uint64_t tensor_hash, std::uint64_t index) const;
+
+ private:
+  std::uint64_t seed_;
+};
+
+}  // namespace twin::exec

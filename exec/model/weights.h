@@ -1,0 +1,78 @@
+// The weights of a model, ready to compute with.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "core/dtype.h"
+#include "exec/model/model_config.h"
+#include "kernels/thread_pool.h"
+#include "kernels/weight_matrix.h"
+
+namespace twin::exec {
+
+// Empty where the model has no such norm; LayerNorm alone has a bias.
+struct NormWeights {
+  std::vector<float> gain;
+  std::vector<float> bias;
+
+  [[nodiscard]] bool empty() const { return gain.empty(); }
+};
+
+// y = W x + b; no rows where the model has no such part, no bias likewise.
+struct LinearWeights {
+  kernels::WeightMatrix matrix;
+  std::vector<float> bias;
+
+  [[nodiscard]] bool empty() const { return matrix.view().rows == 0; }
+};
+
+struct LayerWeights {
+  NormWeights attention_norm;
+  LinearWeights qkv;  // rows of queries, keys, values
+  NormWeights query_norm;
+  NormWeights key_norm;
+  LinearWeights output;
+  NormWeights attention_post_norm;
+  NormWeights mlp_norm;
+  LinearWeights up;  // rows of the gate, if there is one, then of the up projection
+  LinearWeights down;
+  NormWeights mlp_post_norm;
+};
+
+struct ModelWeights {
+  LinearWeights embedding;
+  LinearWeights positions;
+  LinearWeights project_in;
+  std::vector<LayerWeights> layers;
+  NormWeights final_norm;
+  LinearWeights project_out;
+  LinearWeights untied_head;
+
+  [[nodiscard]] const kernels::WeightView& head() const {
+    return untied_head.empty() ? embedding.matrix.view() : untied_head.matrix.view();
+  }
+  // Of all matrices as packed.
+  [[nodiscard]] std::int64_t matrix_bytes() const;
+};
+
+struct LoadedWeights {
+  ModelWeights weights;
+  std::vector<std::string> warnings;  // a line each: tensors not finite, tensors unused
+};
+
+// Reads the weights beside `directory`/config.json and packs them as `format`: kFp32, kBf16 or
+// kInt8 (of int8 models an untied embedding is kept in bf16). Norms, biases and learned positions
+// stay fp32.
+// Throws InputError (data): safetensors.h, checkpoint.h, tensor_source.h. Memory beyond the packed
+// weights: none (F64 files: one tensor).
+LoadedWeights LoadWeights(const std::filesystem::path& directory, const ModelConfig& model,
+                          DType format, kernels::ThreadPool& pool);
+
+// Random weights of the model's shape (DummySource), for measuring speed.
+ModelWeights MakeDummyWeights(const ModelConfig& model, DType format, std::uint64_t seed,
+                              kernels::ThreadPool& pool);
+
+}  // namespace twin::exec

@@ -1,0 +1,245 @@
+// The engine's decisions carried out by a model: whatever the policy, its chunks, preemptions,
+// swaps and shared blocks, the same tokens and bits of logits come out.
+#include "exec/generation.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/input_error.h"
+#include "core/random.h"
+#include "tests/unit/exec/model_folder.h"
+
+namespace twin::exec {
+namespace {
+
+using ::testing::HasSubstr;
+
+class GenerationTest : public ::testing::Test {
+ protected:
+  static CpuModel MakeModel(kernels::ThreadPool& pool, DType format = DType::kFp32) {
+    const ModelConfig config = ParseModelConfig(testing::kLlamaConfig, "config.json");
+    const testing::ModelFolder folder("generation");
+    folder.WriteWeights(testing::RandomTensors(config, "model."));
+    return {config, LoadWeights(folder.path(), config, format, pool).weights, 100, pool};
+  }
+
+  // Prompts of 1 to 40 tokens, the later ones beginning like the first.
+  static std::vector<Generation> Prompts() {
+    Random random(3, "prompts");
+    std::vector<Generation> generations(7);
+    for (std::size_t i = 0; i < generations.size(); ++i) {
+      Generation& generation = generations[i];
+      generation.tokens_max = 12 + static_cast<std::int32_t>(i);
+      if (i >= 4)
+        generation.prompt.assign(generations[0].prompt.begin(), generations[0].prompt.begin() + 16);
+      const std::int64_t more = i == 0 ? 40 : random.UniformInt(1, 20);
+      for (std::int64_t t = 0; t < more; ++t) {
+        generation.prompt.push_back(static_cast<std::int32_t>(random.UniformInt(0, 28)));
+      }
+    }
+    return generations;
+  }
+
+  struct Result {
+    GenerationCounts counts;
+    std::vector<Generation> generations;
+  };
+
+  Result Run(const GenerationOptions& options) {
+    Result result{{}, Prompts()};
+    result.counts = Generate(model_, result.generations, options);
+    return result;
+  }
+
+  // One request at a time, whole prompts.
+  Result RunPlainly() {
+    return Run({.policy = VllmV1Config{.max_num_seqs = 1}, .keep = KeptLogits::kLast});
+  }
+
+  static void ExpectEqual(const Result& a, const Result& b) {
+    for (std::size_t i = 0; i < a.generations.size(); ++i) {
+      EXPECT_EQ(a.generations[i].output, b.generations[i].output) << "prompt " << i;
+      EXPECT_EQ(a.generations[i].last_logits, b.generations[i].last_logits) << "prompt " << i;
+    }
+  }
+
+  kernels::ThreadPool pool_{2};
+  CpuModel model_ = MakeModel(pool_);
+};
+
+TEST_F(GenerationTest, FillsEveryOutputToItsLimit) {
+  const Result result = RunPlainly();
+  for (std::size_t i = 0; i < result.generations.size(); ++i) {
+    EXPECT_EQ(result.generations[i].output.size(), 12 + i);
+    EXPECT_EQ(result.generations[i].last_logits.size(), 29U);
+  }
+  EXPECT_EQ(result.counts.steps, 7 * 12 + 21);  // a step a token, one request at a time
+}
+
+TEST_F(GenerationTest, ChunksAndCompanyChangeNoBit) {
+  const Result plain = RunPlainly();
+  for (const std::int32_t budget : {7, 16, 33}) {
+    const Result chunked = Run({.policy = VllmV1Config{.max_num_batched_tokens = budget,
+                                                       .max_num_seqs = std::min(budget, 5)},
+                                .keep = KeptLogits::kLast,
+                                .block_size = 3});
+    ExpectEqual(chunked, plain);
+    EXPECT_LT(chunked.counts.steps, plain.counts.steps);
+  }
+}
+
+TEST_F(GenerationTest, EveryPolicyGivesTheSameTokens) {
+  const Result plain = RunPlainly();
+  const PolicyConfig policies[] = {
+      StaticConfig{},
+      OrcaConfig{.max_bs = 3},
+      VllmV0Config{},
+      VllmV0Config{.max_num_batched_tokens = 16, .max_num_seqs = 4, .enable_chunked_prefill = true},
+      SarathiConfig{.chunk_size = 10},
+      SplitFuseConfig{},
+      VllmV1Config{.release = VllmV1Release::k0_15_1}};
+  for (const PolicyConfig& policy : policies) {
+    SCOPED_TRACE(policy.index());
+    ExpectEqual(Run({.policy = policy, .keep = KeptLogits::kLast}), plain);
+  }
+}
+
+TEST_F(GenerationTest, PreemptedRequestsRecomputeTheirTokens) {
+  const Result plain = RunPlainly();
+  const Result tight = Run({.policy = VllmV1Config{.scheduler_reserve_full_isl = false},
+                            .keep = KeptLogits::kLast,
+                            .block_size = 4,
+                            .blocks = 24});
+  EXPECT_GT(tight.counts.preemptions, 0);
+  ExpectEqual(tight, plain);
+}
+
+TEST_F(GenerationTest, SwappedBlocksComeBackAsTheyWere) {
+  const Result plain = RunPlainly();
+  const Result swapped =
+      Run({.policy = VllmV0Config{.preemption_mode = VllmV0Config::PreemptionMode::kSwap},
+           .keep = KeptLogits::kLast,
+           .block_size = 4,
+           .blocks = 24,
+           .host_blocks = 64});
+  EXPECT_GT(swapped.counts.swapped_blocks, 0);
+  ExpectEqual(swapped, plain);
+}
+
+TEST_F(GenerationTest, SharedPrefixesAreNotComputedAgain) {
+  const Result plain = RunPlainly();
+  for (const std::int32_t blocks : {0, 24}) {
+    const Result shared = Run({.policy = VllmV1Config{.max_num_batched_tokens = 16,
+                                                      .max_num_seqs = 4,
+                                                      .enable_prefix_caching = true},
+                               .keep = KeptLogits::kLast,
+                               .block_size = 4,
+                               .blocks = blocks});
+    EXPECT_GE(shared.counts.cached_tokens, 3 * 16);  // of the three that begin like the first
+    ExpectEqual(shared, plain);
+  }
+}
+
+TEST_F(GenerationTest, StepsInFlightSeeTheTokensOfEarlierOnes) {
+  const Result plain = RunPlainly();
+  for (const VllmV1Release release : {VllmV1Release::k0_15_1, VllmV1Release::k0_33_0}) {
+    for (const std::int32_t blocks : {0, 24}) {
+      SCOPED_TRACE(blocks);
+      ExpectEqual(Run({.policy = VllmV1Config{.release = release,
+                                              .max_num_batched_tokens = 16,
+                                              .max_num_seqs = 4,
+                                              .async_scheduling = true,
+                                              .scheduler_reserve_full_isl = false},
+                       .keep = KeptLogits::kLast,
+                       .block_size = 4,
+                       .blocks = blocks}),
+                  plain);
+    }
+  }
+}
+
+TEST_F(GenerationTest, NumberOfThreadsChangesNoBit) {
+  kernels::ThreadPool three(3);
+  CpuModel model = MakeModel(three);
+  Result result{{}, Prompts()};
+  result.counts = Generate(model, result.generations,
+                           {.policy = VllmV1Config{.max_num_seqs = 1}, .keep = KeptLogits::kLast});
+  ExpectEqual(result, RunPlainly());
+}
+
+TEST_F(GenerationTest, LogitsOfAllTokensEndWithThoseOfTheLast) {
+  const Result result = Run({.policy = VllmV1Config{.max_num_batched_tokens = 9, .max_num_seqs = 2},
+                             .keep = KeptLogits::kAll});
+  for (const Generation& generation : result.generations) {
+    ASSERT_EQ(generation.all_logits.size(), generation.prompt.size());
+    EXPECT_EQ(generation.all_logits.back(), generation.last_logits);
+    for (const auto& row : generation.all_logits) EXPECT_EQ(row.size(), 29U);
+  }
+}
+
+TEST_F(GenerationTest, StopsBehindAnEndToken) {
+  // Token 3 ends a sequence by the config; outputs in which it does not come stay whole.
+  const Result whole = RunPlainly();
+  for (const bool asynchronous : {false, true}) {
+    const Result stopped =
+        Run({.policy = VllmV1Config{.max_num_seqs = 3, .async_scheduling = asynchronous},
+             .stops_at_end_tokens = true});
+    std::int32_t stops = 0;
+    for (std::size_t i = 0; i < whole.generations.size(); ++i) {
+      std::vector<std::int32_t> expected = whole.generations[i].output;
+      const auto end = std::find(expected.begin(), expected.end(), 3);
+      if (end != expected.end()) {
+        ++stops;
+        expected.erase(end + 1, expected.end());
+      }
+      EXPECT_EQ(stopped.generations[i].output, expected);
+    }
+    EXPECT_GT(stops, 0);
+  }
+}
+
+TEST_F(GenerationTest, RefusesWhatThePolicyCannotServe) {
+  const auto refusal = [&](const GenerationOptions& options) -> std::string {
+    try {
+      Run(options);
+    } catch (const InputError& error) {
+      return error.what();
+    }
+    return "accepted";
+  };
+  EXPECT_THAT(refusal({.policy = VllmV1Config{.max_num_seqs = 1, .max_model_len = 30}}),
+              HasSubstr("prompt number 0: 52 tokens with its output; the policy allows 30"));
+  EXPECT_THAT(
+      refusal({.policy = VllmV1Config{.enable_prefix_caching = true}, .keep = KeptLogits::kAll}),
+      HasSubstr("without prefix caching"));
+}
+
+TEST(QuantisedGenerationTest, Int8WeightsStayCloseToFp32) {
+  kernels::ThreadPool pool(2);
+  const ModelConfig config = ParseModelConfig(testing::kLlamaConfig, "config.json");
+  const testing::ModelFolder folder("int8");
+  folder.WriteWeights(testing::RandomTensors(config, "model."));
+  std::vector<std::vector<float>> logits;
+  for (const DType format : {DType::kFp32, DType::kInt8}) {
+    CpuModel model(config, LoadWeights(folder.path(), config, format, pool).weights, 64, pool);
+    std::vector<Generation> generations = {{.prompt = {1, 2, 3, 4, 5}, .tokens_max = 1}};
+    Generate(model, generations, {.keep = KeptLogits::kLast});
+    logits.push_back(generations[0].last_logits);
+  }
+  double gap = 0;
+  double norm = 0;
+  for (std::size_t i = 0; i < logits[0].size(); ++i) {
+    const double difference = static_cast<double>(logits[0][i]) - static_cast<double>(logits[1][i]);
+    gap += difference * difference;
+    norm += static_cast<double>(logits[0][i]) * static_cast<double>(logits[0][i]);
+  }
+  EXPECT_GT(gap, 0);
+  // Rounding to 1/254 of the largest of 32 weights, some ten matrices deep.
+  EXPECT_LT(std::sqrt(gap / norm), 0.05);
+}
+
+}  // namespace
+}  // namespace twin::exec
