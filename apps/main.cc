@@ -27,6 +27,7 @@ int Main(int argc, char** argv) {
   twin::apps::AddRunCommand(app, context);
   twin::apps::AddReplayCommand(app, context);
   twin::apps::AddScheduleCommand(app, context);
+  twin::apps::AddGenerateCommand(app, context);
   twin::apps::AddCompareCommand(app, context);
   twin::apps::AddTraceCommand(app);
   twin::apps::AddDoctorCommand(app, context);
