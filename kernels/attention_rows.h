@@ -1,8 +1,8 @@
 // Attention of a few query rows that share their keys and values. Private to this layer.
 #pragma once
 
+#include <array>
 #include <cstdint>
-#include <vector>
 
 #include "kernels/paged_attention.h"
 #include "kernels/vector/vector_kernels.h"
@@ -34,14 +34,14 @@ class AttentionRows {
   [[nodiscard]] std::int64_t StateFloats(std::int64_t queries) const {
     return queries * group_ * (padded_dim_ + 2);
   }
-  // Scratch memory of Attend.
+  // The scratch memory of Attend.
   [[nodiscard]] std::int64_t WorkFloats(std::int64_t queries) const;
 
   // The state of having seen nothing.
   void Clear(const AttentionPiece& piece, float* state) const;
   // The state of having seen positions stretch * kStretch .. + kStretch - 1, as far as each row
   // may.
-  void Attend(const AttentionPiece& piece, std::int64_t stretch, float* state, float* work) const;
+  void Attend(const AttentionPiece& piece, std::int64_t stretch, float* state, float* memory) const;
   // total = what was seen by either.
   void Merge(const AttentionPiece& piece, const float* state, float* total) const;
   // Writes the rows of out; a row that saw nothing becomes zero.
@@ -52,6 +52,9 @@ class AttentionRows {
     std::int64_t begin, end;
   };
   struct Work;
+  struct Places {
+    std::array<const void*, kChunk> keys, values;
+  };
 
   [[nodiscard]] std::int64_t Rows(const AttentionPiece& piece) const {
     return piece.queries * group_;
@@ -59,9 +62,9 @@ class AttentionRows {
   // The positions that a row sees.
   [[nodiscard]] Span Visible(const AttentionPiece& piece, std::int64_t row) const;
   void PackQueries(const AttentionPiece& piece, float* queries) const;
-  // Keys and values of the chunk; zero before the first position that any row sees, where blocks
-  // may be gone.
-  void PackChunk(const AttentionPiece& piece, Span chunk, const Work& work) const;
+  // Where the rows of the chunk lie; rows before the first position that any query sees, whose
+  // blocks may be gone, and rows behind the chunk's end are zero.
+  [[nodiscard]] Places PlacesOf(const AttentionPiece& piece, Span chunk) const;
   void AttendTile(const AttentionPiece& piece, Span chunk, std::int64_t first_row,
                   std::int64_t rows, const Work& work, float* state) const;
 

@@ -74,9 +74,12 @@ void AttentionRows::Attend(const AttentionPiece& piece, std::int64_t stretch, fl
   work.scores = work.values + kChunk * padded_dim_;
   PackQueries(piece, work.queries);
   const std::int64_t tiles = (rows + kernels_.tile_rows - 1) / kernels_.tile_rows;
+  const bool bf16 = cache_.shape.dtype == DType::kBf16;
   for (std::int64_t first = begin / kChunk * kChunk; first < end; first += kChunk) {
     const Span chunk = {first, std::min(first + kChunk, end)};
-    PackChunk(piece, chunk, work);
+    const Places places = PlacesOf(piece, chunk);
+    kernels_.pack_keys(places.keys.data(), bf16, kChunkPanels, dim_, work.keys);
+    kernels_.pack_values(places.values.data(), bf16, chunk.end - first, dim_, work.values);
     for (std::int64_t tile = 0; tile < tiles; ++tile) {
       const std::int64_t row = tile * rows / tiles;
       AttendTile(piece, chunk, row, (tile + 1) * rows / tiles - row, work, state);
@@ -94,28 +97,25 @@ void AttentionRows::PackQueries(const AttentionPiece& piece, float* queries) con
   }
 }
 
-void AttentionRows::PackChunk(const AttentionPiece& piece, Span chunk, const Work& work) const {
+AttentionRows::Places AttentionRows::PlacesOf(const AttentionPiece& piece, Span chunk) const {
   const KvCacheShape& shape = cache_.shape;
-  std::array<const void*, kChunk> keys{};
-  std::array<const void*, kChunk> values{};
-  keys.fill(kZeroKey.data());
-  values.fill(kZeroKey.data());
+  Places places;
+  places.keys.fill(kZeroKey.data());
+  places.values.fill(kZeroKey.data());
   const std::int64_t first = std::max(chunk.begin, Visible(piece, 0).begin);
   std::int64_t block = first / shape.block_size;
   std::int64_t place = first % shape.block_size;
   for (std::int64_t i = first - chunk.begin; i < chunk.end - chunk.begin; ++i) {
     const std::int64_t offset = place * shape.RowBytes();
     const auto index = static_cast<std::size_t>(i);
-    keys[index] = cache_.Tile(piece.blocks[block], layer_, 0, piece.kv_head) + offset;
-    values[index] = cache_.Tile(piece.blocks[block], layer_, 1, piece.kv_head) + offset;
+    places.keys[index] = cache_.Tile(piece.blocks[block], layer_, 0, piece.kv_head) + offset;
+    places.values[index] = cache_.Tile(piece.blocks[block], layer_, 1, piece.kv_head) + offset;
     if (++place == shape.block_size) {
       place = 0;
       ++block;
     }
   }
-  const bool bf16 = shape.dtype == DType::kBf16;
-  kernels_.pack_keys(keys.data(), bf16, kChunkPanels, dim_, work.keys);
-  kernels_.pack_values(values.data(), bf16, chunk.end - chunk.begin, dim_, work.values);
+  return places;
 }
 
 void AttentionRows::AttendTile(const AttentionPiece& piece, Span chunk, std::int64_t first_row,

@@ -1,5 +1,5 @@
 #include <algorithm>
-#include <limits>
+#include <vector>
 
 #include "core/check.h"
 #include "kernels/attention_rows.h"

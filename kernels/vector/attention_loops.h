@@ -7,7 +7,7 @@
 namespace twin::kernels {
 namespace {
 
-void NarrowToBf16(const float* x, std::int64_t size, std::uint16_t* y) {
+inline void NarrowToBf16(const float* x, std::int64_t size, std::uint16_t* y) {
   const auto round = [](BitLanes bits) {
     const BitLanes rounded = (bits + 0x7FFFU + ((bits >> 16) & 1U)) >> 16;
     // A NaN could be rounded to infinity: keep it quiet.
@@ -28,14 +28,23 @@ void NarrowToBf16(const float* x, std::int64_t size, std::uint16_t* y) {
   }
 }
 
-// Elements first.. of a cached row of `dim`, zero behind its end.
-inline Lanes LoadCached(const void* row, bool bf16, std::int64_t first, std::int64_t dim) {
-  if (bf16) {
-    const auto* p = static_cast<const std::uint16_t*>(row) + first;
-    return first + kLanes <= dim ? LoadBf16(p) : LoadBf16Part(p, dim - first);
+// A row of the cache, in its format.
+template <class T>
+inline Lanes LoadCached(const void* row, std::int64_t first) {
+  if constexpr (sizeof(T) == 2) {
+    return LoadBf16(static_cast<const T*>(row) + first);
+  } else {
+    return Load(static_cast<const T*>(row) + first);
   }
-  const auto* p = static_cast<const float*>(row) + first;
-  return first + kLanes <= dim ? Load(p) : LoadPart(p, dim - first);
+}
+// The last `count` < kLanes elements, zero behind them.
+template <class T>
+inline Lanes LoadCachedPart(const void* row, std::int64_t first, std::int64_t count) {
+  if constexpr (sizeof(T) == 2) {
+    return LoadBf16Part(static_cast<const T*>(row) + first, count);
+  } else {
+    return LoadPart(static_cast<const T*>(row) + first, count);
+  }
 }
 
 template <std::int64_t... kIndex>
@@ -69,33 +78,61 @@ inline __attribute__((always_inline)) void Transpose(Lanes (&rows)[kLanes]) {
   }
 }
 
-void PackKeys(const void* const* keys, bool bf16, std::int64_t panels, std::int64_t dim,
-              float* out) {
+// kLanes keys into as many columns.
+template <class T>
+inline void PackKeyColumns(const void* const* keys, std::int64_t dim, float* out) {
+  Lanes rows[kLanes];
+  std::int64_t d = 0;
+  for (; d + kLanes <= dim; d += kLanes) {
+#pragma GCC unroll 16
+    for (std::int64_t i = 0; i < kLanes; ++i) rows[i] = LoadCached<T>(keys[i], d);
+    Transpose(rows);
+#pragma GCC unroll 16
+    for (std::int64_t i = 0; i < kLanes; ++i) Store(out + (d + i) * kPanelColumns, rows[i]);
+  }
+  if (d == dim) return;
+  for (std::int64_t i = 0; i < kLanes; ++i) rows[i] = LoadCachedPart<T>(keys[i], d, dim - d);
+  Transpose(rows);
+  for (std::int64_t i = 0; d + i < dim; ++i) Store(out + (d + i) * kPanelColumns, rows[i]);
+}
+
+inline void PackKeys(const void* const* keys, bool bf16, std::int64_t panels, std::int64_t dim,
+                     float* out) {
   for (std::int64_t key = 0; key < panels * kPanelColumns; key += kLanes) {
     float* place = out + key / kPanelColumns * dim * kPanelColumns + key % kPanelColumns;
-    for (std::int64_t d = 0; d < dim; d += kLanes) {
-      Lanes rows[kLanes];
-#pragma GCC unroll 16
-      for (std::int64_t i = 0; i < kLanes; ++i) rows[i] = LoadCached(keys[key + i], bf16, d, dim);
-      Transpose(rows);
-      if (d + kLanes <= dim) {
-#pragma GCC unroll 16
-        for (std::int64_t i = 0; i < kLanes; ++i) Store(place + (d + i) * kPanelColumns, rows[i]);
-      } else {
-        for (std::int64_t i = 0; d + i < dim; ++i) Store(place + (d + i) * kPanelColumns, rows[i]);
-      }
+    if (bf16) {
+      PackKeyColumns<std::uint16_t>(keys + key, dim, place);
+    } else {
+      PackKeyColumns<float>(keys + key, dim, place);
     }
   }
 }
 
-void PackValues(const void* const* values, bool bf16, std::int64_t count, std::int64_t dim,
-                float* out) {
+template <class T>
+inline void PackValuesOf(const void* const* values, std::int64_t count, std::int64_t dim,
+                         float* out) {
+  const std::int64_t whole = dim / kLanes * kLanes;
   const std::int64_t padded = (dim + kPanelColumns - 1) / kPanelColumns * kPanelColumns;
+  const auto place = [&](std::int64_t i, std::int64_t d) {
+    return out + (d / kPanelColumns * count + i) * kPanelColumns + d % kPanelColumns;
+  };
   for (std::int64_t i = 0; i < count; ++i) {
-    for (std::int64_t d = 0; d < padded; d += kLanes) {
-      float* place = out + (d / kPanelColumns * count + i) * kPanelColumns + d % kPanelColumns;
-      Store(place, d < dim ? LoadCached(values[i], bf16, d, dim) : Lanes{});
+    std::int64_t d = 0;
+    for (; d < whole; d += kLanes) Store(place(i, d), LoadCached<T>(values[i], d));
+    if (d < dim) {
+      Store(place(i, d), LoadCachedPart<T>(values[i], d, dim - d));
+      d += kLanes;
     }
+    for (; d < padded; d += kLanes) Store(place(i, d), Lanes{});
+  }
+}
+
+inline void PackValues(const void* const* values, bool bf16, std::int64_t count, std::int64_t dim,
+                       float* out) {
+  if (bf16) {
+    PackValuesOf<std::uint16_t>(values, count, dim, out);
+  } else {
+    PackValuesOf<float>(values, count, dim, out);
   }
 }
 
@@ -106,7 +143,7 @@ inline float Largest(Lanes x) {
   return largest;
 }
 
-float SoftmaxOfChunk(const SoftmaxChunk& chunk) {
+inline float SoftmaxOfChunk(const SoftmaxChunk& chunk) {
   const float lowest = -__builtin_inff();
   for (std::int64_t i = 0; i < chunk.begin; ++i) chunk.scores[i] = lowest;
   for (std::int64_t i = chunk.end; i < chunk.width; ++i) chunk.scores[i] = lowest;

@@ -7,14 +7,14 @@
 namespace twin::kernels {
 namespace {
 
-constexpr std::int64_t kPanelVectors = kPanelColumns / kLanes;
+inline constexpr std::int64_t kPanelVectors = kPanelColumns / kLanes;
 // Accumulators of a tile: what leaves room for the panel's vectors and one of x among the 16
 // (AVX-512: 32) registers.
-constexpr std::size_t kAccumulators = kLanes == 16 ? 24 : 12;
-constexpr std::size_t kTileRows = kLanes == 16 ? 12 : kLanes == 8 ? 6 : 4;
+inline constexpr std::size_t kAccumulators = kLanes == 16 ? 24 : 12;
+inline constexpr std::size_t kTileRows = kLanes == 16 ? 12 : kLanes == 8 ? 6 : 4;
 
 // Vectors of the panel's width that a tile of `rows` rows takes at once.
-constexpr std::size_t VectorsAtOnce(std::size_t rows) {
+inline constexpr std::size_t VectorsAtOnce(std::size_t rows) {
   std::size_t vectors = kPanelVectors;
   while (vectors > 2 && rows * vectors > kAccumulators) vectors /= 2;
   return vectors;
@@ -129,7 +129,7 @@ struct Int8Panel {
 };
 
 template <std::size_t kRows, class Panel>
-void Multiply(const Tile& tile, const Panel& panel) {
+inline void Multiply(const Tile& tile, const Panel& panel) {
   constexpr std::size_t kVectors = VectorsAtOnce(kRows);
   constexpr std::int64_t kColumns = kVectors * kLanes;
   for (std::int64_t first = 0; first < kPanelColumns; first += kColumns) {
@@ -148,15 +148,17 @@ inline void MultiplyRows(const Tile& tile, const Panel& panel) {
   }
 }
 
-void MultiplyFp32(const Tile& tile, const float* panel) { MultiplyRows(tile, Fp32Panel{panel}); }
-void MultiplyBf16(const Tile& tile, const std::uint16_t* panel) {
+inline void MultiplyFp32(const Tile& tile, const float* panel) {
+  MultiplyRows(tile, Fp32Panel{panel});
+}
+inline void MultiplyBf16(const Tile& tile, const std::uint16_t* panel) {
   MultiplyRows(tile, Bf16Panel{panel});
 }
-void MultiplyInt8(const Tile& tile, const std::int8_t* panel, const std::uint16_t* scales) {
+inline void MultiplyInt8(const Tile& tile, const std::int8_t* panel, const std::uint16_t* scales) {
   MultiplyRows(tile, Int8Panel{panel, scales});
 }
 
-void WidenBf16Panel(const std::uint16_t* panel, std::int64_t depth, float* out) {
+inline void WidenBf16Panel(const std::uint16_t* panel, std::int64_t depth, float* out) {
   for (std::int64_t k = 0; k < depth; k += 2) {
     for (std::int64_t c = 0; c < kPanelColumns; c += kLanes) {
       const BitLanes pairs =
@@ -167,8 +169,8 @@ void WidenBf16Panel(const std::uint16_t* panel, std::int64_t depth, float* out) 
   }
 }
 
-void WidenInt8Panel(const std::int8_t* panel, const std::uint16_t* scales, std::int64_t depth,
-                    float* out) {
+inline void WidenInt8Panel(const std::int8_t* panel, const std::uint16_t* scales,
+                           std::int64_t depth, float* out) {
   constexpr std::int64_t kGroup = 32;
   for (std::int64_t k = 0; k < depth; ++k) {
     for (std::int64_t c = 0; c < kPanelColumns; c += kLanes) {

@@ -9,7 +9,7 @@
 namespace twin::kernels {
 namespace {
 
-constexpr VectorKernels kTable = {
+inline constexpr VectorKernels kTable = {
     .tile_rows = kTileRows,
     .fp32_tile = MultiplyFp32,
     .bf16_tile = MultiplyBf16,

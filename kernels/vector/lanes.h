@@ -20,7 +20,7 @@
 namespace twin::kernels {
 namespace {
 
-constexpr std::int64_t kLanes = TWIN_LANES;
+inline constexpr std::int64_t kLanes = TWIN_LANES;
 
 using Lanes = float __attribute__((vector_size(TWIN_LANES * 4)));
 using IntLanes = std::int32_t __attribute__((vector_size(TWIN_LANES * 4)));

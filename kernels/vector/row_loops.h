@@ -7,14 +7,15 @@
 namespace twin::kernels {
 namespace {
 
-void RmsNormRow(const float* x, const float* gain, float epsilon, std::int64_t size, float* y) {
+inline void RmsNormRow(const float* x, const float* gain, float epsilon, std::int64_t size,
+                       float* y) {
   const float squares = Sum(x, size, [](Lanes v) { return v * v; });
   const float factor = 1.0F / __builtin_sqrtf(squares / static_cast<float>(size) + epsilon);
   Map2(x, gain, size, y, [&](Lanes v, Lanes g) { return v * Fill(factor) * g; });
 }
 
-void LayerNormRow(const float* x, const float* gain, const float* bias, float epsilon,
-                  std::int64_t size, float* y) {
+inline void LayerNormRow(const float* x, const float* gain, const float* bias, float epsilon,
+                         std::int64_t size, float* y) {
   const float count = static_cast<float>(size);
   const float mean = Sum(x, size, [](Lanes v) { return v; }) / count;
   // Two passes: the difference of large squares would lose the digits.
@@ -25,19 +26,19 @@ void LayerNormRow(const float* x, const float* gain, const float* bias, float ep
   Map2(y, bias, size, y, [](Lanes v, Lanes b) { return v + b; });
 }
 
-void AddRow(const float* x, std::int64_t size, float* y) {
+inline void AddRow(const float* x, std::int64_t size, float* y) {
   Map2(x, y, size, y, [](Lanes a, Lanes b) { return a + b; });
 }
 
-void ScaleRow(float factor, std::int64_t size, float* y) {
+inline void ScaleRow(float factor, std::int64_t size, float* y) {
   Map(y, size, y, [&](Lanes v) { return v * Fill(factor); });
 }
 
-void SoftCapRow(float cap, std::int64_t size, float* y) {
+inline void SoftCapRow(float cap, std::int64_t size, float* y) {
   Map(y, size, y, [&](Lanes v) { return Fill(cap) * Tanh(v / Fill(cap)); });
 }
 
-void RotateHead(const float* cosines, const float* sines, std::int64_t pairs, float* head) {
+inline void RotateHead(const float* cosines, const float* sines, std::int64_t pairs, float* head) {
   float* other = head + pairs;
   const auto turn = [](Lanes& a, Lanes& b, Lanes cosine, Lanes sine) {
     const Lanes first = a * cosine - b * sine;
@@ -91,8 +92,8 @@ inline void ActivateWith(Function function, const float* gate, const float* up, 
   }
 }
 
-void ActivateRow(Activation activation, const float* gate, const float* up, std::int64_t size,
-                 float* y) {
+inline void ActivateRow(Activation activation, const float* gate, const float* up,
+                        std::int64_t size, float* y) {
   switch (activation) {
     case Activation::kSilu:
       return ActivateWith([](Lanes z) { return Silu(z); }, gate, up, size, y);
