@@ -47,15 +47,6 @@ inline Lanes LoadCachedPart(const void* row, std::int64_t first, std::int64_t co
   }
 }
 
-template <std::int64_t... kIndex>
-struct Indices {};
-template <std::int64_t kCount, std::int64_t... kIndex>
-struct Count : Count<kCount - 1, kCount - 1, kIndex...> {};
-template <std::int64_t... kIndex>
-struct Count<0, kIndex...> {
-  using Type = Indices<kIndex...>;
-};
-
 // Swaps the off-diagonal squares of side kSide in rows a and b, kSide apart.
 template <std::int64_t kSide, std::int64_t... kIndex>
 inline __attribute__((always_inline)) void SwapSquares(Lanes& a, Lanes& b, Indices<kIndex...>) {
@@ -71,7 +62,7 @@ inline __attribute__((always_inline)) void Transpose(Lanes (&rows)[kLanes]) {
 #pragma GCC unroll 16
     for (std::int64_t i = 0; i < kLanes; ++i) {
       if ((i & kSide) == 0) {
-        SwapSquares<kSide>(rows[i], rows[i + kSide], typename Count<kLanes>::Type{});
+        SwapSquares<kSide>(rows[i], rows[i + kSide], AllLanes{});
       }
     }
     Transpose<kSide / 2>(rows);
@@ -136,13 +127,6 @@ inline void PackValues(const void* const* values, bool bf16, std::int64_t count,
   }
 }
 
-inline float Largest(Lanes x) {
-  float largest = x[0];
-  for (std::int64_t lane = 1; lane < kLanes; ++lane)
-    largest = x[lane] > largest ? x[lane] : largest;
-  return largest;
-}
-
 inline float SoftmaxOfChunk(const SoftmaxChunk& chunk) {
   const float lowest = -__builtin_inff();
   for (std::int64_t i = 0; i < chunk.begin; ++i) chunk.scores[i] = lowest;
@@ -157,7 +141,7 @@ inline float SoftmaxOfChunk(const SoftmaxChunk& chunk) {
     }
     largest = Max(score, largest);
   }
-  const float maximum = Largest(largest);
+  const float maximum = Fold(largest, Max);
   Lanes sums = {};
   for (std::int64_t i = 0; i < chunk.width; i += kLanes) {
     const Lanes weight = Exp(Load(chunk.scores + i) - Fill(maximum));
@@ -166,9 +150,7 @@ inline float SoftmaxOfChunk(const SoftmaxChunk& chunk) {
   }
   const float factor =
       *chunk.maximum == maximum ? 1.0F : Exp(Fill(*chunk.maximum) - Fill(maximum))[0];
-  float lanes[kLanes];
-  Store(lanes, sums);
-  const float added = Sum(lanes, kLanes, [](Lanes v) { return v; });
+  const float added = Fold(sums, [](Lanes a, Lanes b) { return a + b; });
   *chunk.sum = *chunk.sum * factor + added;
   *chunk.maximum = maximum;
   return factor;

@@ -106,6 +106,31 @@ inline void Map2(const float* a, const float* b, std::int64_t size, float* y, Fu
   }
 }
 
+template <std::int64_t... kIndex>
+struct Indices {};
+template <std::int64_t kCount, std::int64_t... kIndex>
+struct Count : Count<kCount - 1, kCount - 1, kIndex...> {};
+template <std::int64_t... kIndex>
+struct Count<0, kIndex...> {
+  using Type = Indices<kIndex...>;
+};
+using AllLanes = typename Count<kLanes>::Type;
+
+template <std::int64_t kDistance, std::int64_t... kIndex>
+inline __attribute__((always_inline)) Lanes Turned(Lanes x, Indices<kIndex...>) {
+  return __builtin_shufflevector(x, x, ((kIndex + kDistance) % kLanes)...);
+}
+
+// All lanes joined by `join`, halves first.
+template <std::int64_t kHalf = kLanes / 2, class Function>
+inline __attribute__((always_inline)) float Fold(Lanes x, Function join) {
+  if constexpr (kHalf == 0) {
+    return x[0];
+  } else {
+    return Fold<kHalf / 2>(join(x, Turned<kHalf>(x, AllLanes{})), join);
+  }
+}
+
 // The sum of term(x) over 0..size-1, a term of zero being zero.
 template <class Function>
 inline float Sum(const float* x, std::int64_t size, Function term) {
@@ -119,13 +144,7 @@ inline float Sum(const float* x, std::int64_t size, Function term) {
     const Lanes rest = term(LoadPart(x + i, size - i));
     for (std::int64_t lane = 0; lane < size - i; ++lane) sums[1][lane] += rest[lane];
   }
-  const Lanes total = (sums[0] + sums[1]) + (sums[2] + sums[3]);
-  float lanes[kLanes];
-  Store(lanes, total);
-  for (std::int64_t half = kLanes / 2; half > 0; half /= 2) {
-    for (std::int64_t lane = 0; lane < half; ++lane) lanes[lane] += lanes[lane + half];
-  }
-  return lanes[0];
+  return Fold((sums[0] + sums[1]) + (sums[2] + sums[3]), [](Lanes a, Lanes b) { return a + b; });
 }
 
 // e^x within 2 ulp for x in [-87.3, 88.7]; 0 below, e^88.7 above.
