@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <sstream>
@@ -13,8 +14,6 @@
 #include "apps/schedule_case.h"
 #include "core/input_error.h"
 #include "core/random.h"
-#include "sched/invariant.h"
-#include "tests/unit/apps/schedule_lines.h"
 #include "tests/unit/traces/trace_samples.h"
 
 namespace twin::apps {
@@ -92,11 +91,13 @@ bool AsksForManySteps(const std::string& line) {
   }
 }
 
-enum class Fate { kDecided, kRefused, kBroken };
+enum class Fate { kDecided, kRefused };
 
 // What main() would print is one line: it says where, and holds no control character.
 Fate FateOf(const std::string& line, const std::string& file, bool check) {
-  std::ofstream(file, std::ios::binary | std::ios::trunc) << line << '\n';
+  // A new file each time: file systems write a shortened one to the disk at once.
+  std::filesystem::remove(file);
+  std::ofstream(file, std::ios::binary) << line << '\n';
   CLI::App app;
   CommandContext context;
   AddScheduleCommand(app, context);
@@ -110,9 +111,6 @@ Fate FateOf(const std::string& line, const std::string& file, bool check) {
     fate = Fate::kRefused;
     message = error.what();
     EXPECT_EQ(message.find(file), 0u) << message << "\n" << line;
-  } catch (const InvariantViolation& violation) {
-    fate = Fate::kBroken;
-    message = violation.what();
   } catch (const std::exception& error) {
     ADD_FAILURE() << error.what() << "\n" << line;
   }
@@ -123,25 +121,43 @@ Fate FateOf(const std::string& line, const std::string& file, bool check) {
   return fate;
 }
 
-class ScheduleFuzzTest : public ::testing::TestWithParam<const char*> {};
+// Variants of the recorded decisions (tests/golden/cases/), so that every policy is among them.
+class ScheduleFuzzTest : public ::testing::TestWithParam<const char*> {
+ protected:
+  // The shortest case of the variant: most of what is damaged is not its steps.
+  static std::string ShortestCase() {
+    std::ifstream in(std::string(TWIN_SOURCE_DIR "/tests/golden/cases/") + GetParam() + ".ndjson");
+    std::string shortest;
+    for (std::string line; std::getline(in, line);) {
+      if (shortest.empty() || line.size() < shortest.size()) shortest = line;
+    }
+    return shortest;
+  }
+};
 
+// A violated invariant would be neither: what a case asks of a policy is checked before.
 TEST_P(ScheduleFuzzTest, DamagedLinesAreDecidedOrRefused) {
-  const ScratchDirectory scratch("schedule_fuzz");
+  const ScratchDirectory scratch(std::string("schedule_fuzz_") + GetParam());
   const std::string file = scratch.File("cases.ndjson");
+  const std::string sound = ShortestCase();
+  ASSERT_EQ(FateOf(sound, file, true), Fate::kDecided);
   Random random(11, GetParam());
-  int counts[3] = {};
-  for (int i = 0; i < 3'000; ++i) {
-    const std::string line = Mutated(GetParam(), random);
+  int counts[2] = {};
+  for (int i = 0; i < 1'500; ++i) {
+    const std::string line = Mutated(sound, random);
     if (AsksForManySteps(line)) continue;
     ++counts[static_cast<int>(FateOf(line, file, i % 2 == 0))];
     ASSERT_FALSE(HasFailure()) << "mutation " << i;
   }
-  EXPECT_GT(counts[static_cast<int>(Fate::kDecided)], 100);
-  EXPECT_GT(counts[static_cast<int>(Fate::kRefused)], 1'000);
+  EXPECT_GT(counts[static_cast<int>(Fate::kDecided)], 50);
+  EXPECT_GT(counts[static_cast<int>(Fate::kRefused)], 500);
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, ScheduleFuzzTest,
-                         ::testing::Values(testing::kChunkedCase, testing::kPaddedCase));
+                         ::testing::Values("static_padded", "orca", "vllm_v0", "vllm_v0_swap",
+                                           "vllm_v1", "vllm_v1_033", "sarathi", "sarathi_dynamic",
+                                           "mii_splitfuse"),
+                         [](const auto& test) { return std::string(test.param); });
 
 }  // namespace
 }  // namespace twin::apps
