@@ -20,6 +20,19 @@ std::int64_t RoundUp(std::int64_t value, std::int64_t unit) {
   return (value + unit - 1) / unit * unit;
 }
 
+// Brings rows into the cache by a burst of plain loads in ascending order, which the hardware
+// prefetcher follows. Packing takes columns of many rows between other work: by itself it, and
+// prefetch instructions too, have fewer lines under way (measured: 10 against 17 GB/s).
+void ReadInOrder(const std::array<const void*, kChunk>& rows, std::int64_t row_bytes) {
+  constexpr std::int64_t kLine = 64;
+  for (std::size_t i = 0; i < rows.size();) {
+    const auto* begin = static_cast<const char*>(rows[i]);
+    const char* end = begin + row_bytes;
+    for (++i; i < rows.size() && rows[i] == end; ++i) end += row_bytes;
+    for (const volatile char* line = begin; line < end; line += kLine) static_cast<void>(*line);
+  }
+}
+
 }  // namespace
 
 // The parts of Attend's scratch memory.
@@ -78,6 +91,8 @@ void AttentionRows::Attend(const AttentionPiece& piece, std::int64_t stretch, fl
   for (std::int64_t first = begin / kChunk * kChunk; first < end; first += kChunk) {
     const Span chunk = {first, std::min(first + kChunk, end)};
     const Places places = PlacesOf(piece, chunk);
+    ReadInOrder(places.keys, cache_.shape.RowBytes());
+    ReadInOrder(places.values, cache_.shape.RowBytes());
     kernels_.pack_keys(places.keys.data(), bf16, kChunkPanels, dim_, work.keys);
     kernels_.pack_values(places.values.data(), bf16, chunk.end - first, dim_, work.values);
     for (std::int64_t tile = 0; tile < tiles; ++tile) {
