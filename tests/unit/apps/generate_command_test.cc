@@ -1,0 +1,190 @@
+// twinserve generate: files in, files out, and what it says of bad input. The tiny model's expected
+// tokens are those of transformers (tests/golden/models/README.md).
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "apps/prompt_file.h"
+#include "core/input_error.h"
+#include "core/random.h"
+#include "tests/golden/models/reference_model.h"
+#include "tests/unit/apps/experiment_folder.h"
+
+namespace twin::apps {
+namespace {
+
+using nlohmann::json;
+using ::testing::AllOf;
+using testing::CommandOutcome;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using testing::ReferenceModel;
+
+constexpr const char* kPrompts = R"({"prompt": 4, "token_ids": [1, 2, 3]}
+{"prompt": 2, "token_ids": [18]}
+)";
+
+constexpr const char* kSmallSteps = R"({"max_num_batched_tokens": 16, "max_num_seqs": 3})";
+
+class GenerateCommandTest : public testing::ExperimentFolderTest {
+ protected:
+  static std::string TinyModel() {
+    return std::string(TWIN_SOURCE_DIR) + "/tests/golden/models/tiny-llama";
+  }
+
+  [[nodiscard]] CommandOutcome Generate(const std::string& prompts,
+                                        const std::vector<std::string>& more = {}) const {
+    Write("p.ndjson", prompts);
+    std::vector<std::string> arguments = {"generate", "--model", TinyModel(), "--prompts",
+                                          "p.ndjson", "--out",   "g.ndjson"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return Run(arguments);
+  }
+
+  [[nodiscard]] std::vector<json> Lines() const {
+    std::vector<json> lines;
+    std::ifstream in(scratch_.File("g.ndjson"));
+    for (std::string line; std::getline(in, line);) lines.push_back(json::parse(line));
+    return lines;
+  }
+
+  // Exit code, one line with these words, no output file of any name.
+  void ExpectRefusal(const CommandOutcome& outcome, int exit_code, const std::string& words) const {
+    EXPECT_EQ(outcome.exit_code, exit_code) << outcome.err;
+    EXPECT_TRUE(outcome.wrote_one_line()) << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr(words));
+    for (const std::string& file : Files()) EXPECT_THAT(file, Not(HasSubstr("g.ndjson")));
+  }
+};
+
+TEST_F(GenerateCommandTest, GivesTheReferenceTokensAndLogitsInTheOrderOfThePrompts) {
+  const ReferenceModel reference = testing::ReadReference(TinyModel());
+  std::string prompts;
+  for (std::size_t i = 0; i < reference.prompts.size(); ++i) {
+    prompts += json{{"prompt", i}, {"token_ids", reference.prompts[i].tokens}}.dump() + "\n";
+  }
+  const CommandOutcome outcome =
+      Generate(prompts, {"--logits", "all", "--max-new-tokens", "24", "--policy", "vllm_v1_033",
+                         "--policy-params", kSmallSteps});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.err, IsEmpty());
+  EXPECT_THAT(outcome.out, HasSubstr("prompts 4, new tokens 96"));
+  const std::vector<json> lines = Lines();
+  ASSERT_EQ(lines.size(), reference.prompts.size());
+  const testing::ReferenceTolerance tolerance = reference.Tolerance(DType::kFp32);
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    EXPECT_EQ(lines[i].at("prompt"), i);
+    EXPECT_EQ(
+        testing::FirstWrongToken(lines[i].at("greedy"), reference.prompts[i], tolerance.margin),
+        -1);
+    EXPECT_LE(
+        testing::RelativeDistance(lines[i].at("last_logits"), reference.prompts[i].last_logits),
+        tolerance.logits);
+    ASSERT_EQ(lines[i].at("all_logits").size(), reference.prompts[i].tokens.size());
+    EXPECT_EQ(lines[i].at("all_logits").back(), lines[i].at("last_logits"));
+  }
+}
+
+TEST_F(GenerateCommandTest, WritesWhatIsAskedFor) {
+  ASSERT_EQ(Generate(kPrompts, {"--logits", "none", "--max-new-tokens", "3"}).exit_code, 0);
+  const std::vector<json> bare = Lines();
+  ASSERT_EQ(bare.size(), 2U);
+  EXPECT_EQ(bare[0].at("prompt"), 4);
+  EXPECT_EQ(bare[0].at("greedy").size(), 3U);
+  EXPECT_FALSE(bare[0].contains("last_logits"));
+  ASSERT_EQ(Generate(kPrompts, {"--dtype", "bf16", "--policy", "vllm_v0"}).exit_code, 0);
+  EXPECT_EQ(Lines()[1].at("last_logits").size(), 19U);
+  EXPECT_FALSE(Lines()[1].contains("all_logits"));
+}
+
+TEST_F(GenerateCommandTest, RefusesBadPromptsNamingTheirLine) {
+  const std::string good = "{\"prompt\": 0, \"token_ids\": [1]}\n";
+  ExpectRefusal(Generate(good + "{\"prompt\": 1, \"token_ids\": [19]}"), 1,
+                "p.ndjson:2: field 'token_ids' holds 19; allowed: whole numbers from 0 to 18");
+  ExpectRefusal(Generate(good + good), 1, "p.ndjson:2: prompt 0 is there twice");
+  ExpectRefusal(Generate("{\"prompt\": 0, \"token_ids\": []}"), 1, "at least one token id");
+  ExpectRefusal(Generate("{\"prompt\": 0, \"token_ids\": [-1]}"), 1, "holds -1");
+  ExpectRefusal(Generate("{\"prompt\": -2, \"token_ids\": [1]}"), 1, "field 'prompt'");
+  ExpectRefusal(Generate("{\"prompt\": 0, \"token"), 1, "p.ndjson:1: is no JSON object");
+  ExpectRefusal(Generate(""), 1, "p.ndjson: holds no prompt");
+}
+
+TEST_F(GenerateCommandTest, RefusesPromptsThatTheModelHasNoPositionsFor) {
+  json prompt{{"prompt", 0}, {"token_ids", std::vector<int>(250, 1)}};
+  ExpectRefusal(Generate(prompt.dump(), {"--max-new-tokens", "7"}), 1,
+                "has 250 tokens; the model's positions allow 249");
+  ExpectRefusal(Generate(kPrompts, {"--max-new-tokens", "256"}), 2, "--max-new-tokens");
+}
+
+TEST_F(GenerateCommandTest, RefusesWhatItCannotDo) {
+  ExpectRefusal(Generate(kPrompts, {"--device", "cuda"}), 2, "allowed: cpu");
+  ExpectRefusal(Generate(kPrompts, {"--device", "tpu"}), 2, "--device");
+  ExpectRefusal(Generate(kPrompts, {"--dtype", "fp64"}), 2, "--dtype");
+  ExpectRefusal(Generate(kPrompts, {"--policy", "vllm_v7"}), 2, "no policy \"vllm_v7\"");
+  ExpectRefusal(Generate(kPrompts, {"--policy-params", "{\"max_num_sexs\": 3}"}), 2,
+                "max_num_seqs");
+  ExpectRefusal(Generate(kPrompts, {"--logits", "all", "--policy-params",
+                                    "{\"enable_prefix_caching\": true}"}),
+                2, "prefix caching");
+}
+
+TEST_F(GenerateCommandTest, RefusesFilesThatAreNotThere) {
+  Write("p.ndjson", kPrompts);
+  ExpectRefusal(
+      Run({"generate", "--model", "nowhere", "--prompts", "p.ndjson", "--out", "g.ndjson"}), 1,
+      "nowhere: no such directory");
+  ExpectRefusal(
+      Run({"generate", "--model", TinyModel(), "--prompts", "q.ndjson", "--out", "g.ndjson"}), 1,
+      "q.ndjson: cannot be read");
+  ExpectRefusal(Run({"generate", "--model", TinyModel(), "--prompts", "p.ndjson", "--out",
+                     "nowhere/g.ndjson"}),
+                2, "nowhere/g.ndjson: cannot be written");
+}
+
+TEST(PromptFileTest, LogitsComeBackBitByBitAndNotANumberAsNull) {
+  Random random(1, "logits");
+  exec::Generation generation{.prompt = {1}, .tokens_max = 1};
+  for (int i = 0; i < 1000; ++i) {
+    generation.last_logits.push_back(static_cast<float>(random.Normal() * 1e3));
+  }
+  generation.last_logits[7] = std::numeric_limits<float>::quiet_NaN();
+  const json line = json::parse(GenerationLine(3, generation, exec::KeptLogits::kLast));
+  for (std::size_t i = 0; i < generation.last_logits.size(); ++i) {
+    if (i == 7) {
+      EXPECT_TRUE(line["last_logits"][i].is_null());
+      continue;
+    }
+    EXPECT_EQ(line["last_logits"][i].get<float>(), generation.last_logits[i]);
+  }
+}
+
+TEST(PromptFileTest, SurvivesDamagedLines) {
+  Random random(9, "prompts");
+  const ScratchDirectory scratch("prompts");
+  const std::string path = scratch.File("p");
+  std::int32_t refused = 0;
+  for (int i = 0; i < 2000; ++i) {
+    std::string text = kPrompts;
+    const std::int64_t changes = random.UniformInt(1, 3);
+    for (std::int64_t change = 0; change < changes; ++change) {
+      const auto at = static_cast<std::size_t>(
+          random.UniformInt(0, static_cast<std::int64_t>(text.size()) - 1));
+      text[at] = static_cast<char>(random.UniformInt(0, 255));
+    }
+    std::ofstream(path, std::ios::binary) << text;
+    try {
+      for (const Prompt& prompt : ReadPrompts(path, {.vocab = 19, .tokens_max = 9})) {
+        for (const std::int32_t id : prompt.token_ids) ASSERT_TRUE(id >= 0 && id < 19);
+      }
+    } catch (const InputError& error) {
+      ++refused;
+      ASSERT_EQ(std::string(error.what()).find('\n'), std::string::npos) << error.what();
+    }
+  }
+  EXPECT_GT(refused, 1000);
+}
+
+}  // namespace
+}  // namespace twin::apps
