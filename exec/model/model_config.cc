@@ -5,6 +5,7 @@
 #include <cmath>
 #include <fstream>
 #include <limits>
+#include <optional>
 #include <sstream>
 #include <utility>
 
@@ -17,6 +18,7 @@ namespace twin::exec {
 namespace {
 
 using kernels::Activation;
+namespace fs = std::filesystem;
 using nlohmann::json;
 
 // What transformers' modelling code fixes for a family and config.json therefore may not say.
@@ -298,9 +300,7 @@ DType ReadStoredType(const ConfigFields& config) {
   return *type;
 }
 
-}  // namespace
-
-ModelConfig ParseModelConfig(std::string_view text, const std::string& where) {
+json ParseObject(std::string_view text, const std::string& where) {
   json parsed;
   try {
     parsed = json::parse(text);
@@ -309,11 +309,26 @@ ModelConfig ParseModelConfig(std::string_view text, const std::string& where) {
                      "is not JSON (byte " + std::to_string(error.byte) + " of " +
                          std::to_string(text.size()) + ")");
   } catch (const json::exception&) {
-    throw InputError(InputError::Kind::kData, where, "is not JSON that can be held");
+    throw InputError(InputError::Kind::kData, where, "holds a number that cannot be represented");
   }
   if (!parsed.is_object()) {
     throw InputError(InputError::Kind::kData, where, "must be a JSON object");
   }
+  return parsed;
+}
+
+std::optional<std::string> ReadText(const fs::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  if (!in) return std::nullopt;
+  std::stringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+}  // namespace
+
+ModelConfig ParseModelConfig(std::string_view text, const std::string& where) {
+  const json parsed = ParseObject(text, where);
   const ConfigFields config(parsed, where);
   ModelConfig model = ReadFamily(config);
   model.shape.weight_dtype = model.shape.kv_dtype = ReadStoredType(config);
@@ -321,18 +336,25 @@ ModelConfig ParseModelConfig(std::string_view text, const std::string& where) {
   return model;
 }
 
-ModelConfig ReadModelConfig(const std::filesystem::path& directory) {
-  const std::filesystem::path file = directory / "config.json";
-  if (!std::filesystem::is_directory(directory)) {
+ModelConfig ReadModelConfig(const fs::path& directory) {
+  if (!fs::is_directory(directory)) {
     throw InputError(InputError::Kind::kData, directory.string(),
                      "no such directory; a model is a directory with config.json");
   }
-  std::ifstream in(file, std::ios::binary);
-  if (!in) throw InputError(InputError::Kind::kData, file.string(), "not found or not readable");
-  std::stringstream text;
-  text << in.rdbuf();
-  ModelConfig model = ParseModelConfig(text.str(), file.string());
-  const std::filesystem::path named = std::filesystem::absolute(directory).lexically_normal();
+  const fs::path file = directory / "config.json";
+  const auto text = ReadText(file);
+  if (!text) {
+    throw InputError(InputError::Kind::kData, file.string(), "not found or not readable");
+  }
+  ModelConfig model = ParseModelConfig(*text, file.string());
+  // Where it speaks of the end of sequence, generation goes by it.
+  const fs::path generation_file = directory / "generation_config.json";
+  if (const auto generation = ReadText(generation_file)) {
+    const json parsed = ParseObject(*generation, generation_file.string());
+    const ConfigFields fields(parsed, generation_file.string());
+    if (fields.Has("eos_token_id")) model.end_tokens = fields.TokenIds("eos_token_id");
+  }
+  const fs::path named = fs::absolute(directory).lexically_normal();
   model.shape.name = (named.has_filename() ? named : named.parent_path()).filename().string();
   return model;
 }

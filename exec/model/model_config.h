@@ -52,8 +52,8 @@ struct ModelConfig {
   std::vector<std::int32_t> end_tokens;  // a generation may stop behind any of these
 };
 
-// Reads `directory`/config.json, in the spelling of transformers 4 or 5. The model's name is that
-// of the directory.
+// Reads `directory`/config.json, in the spelling of transformers 4 or 5, and the end of sequence
+// from generation_config.json where that is there. The model's name is that of the directory.
 //
 // Families: llama, mistral, qwen2, qwen3, phi3, gemma2, granite, gpt2, opt; dense models only.
 // Throws InputError (data): the file, the field, what is wrong, what is allowed.

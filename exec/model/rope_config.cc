@@ -4,6 +4,8 @@
 #include <optional>
 #include <string>
 
+#include "core/printable.h"
+
 namespace twin::exec {
 namespace {
 
@@ -56,7 +58,7 @@ void ReadScaling(const ConfigFields& fields, std::int32_t max_position, RopeConf
   } else if (*type == "yarn") {
     ReadYarn(fields, max_position, rope);
   } else {
-    fields.Refuse("rope type '" + *type +
+    fields.Refuse("rope type '" + Printable(*type) +
                   "' is not supported, must be default, linear, llama3 or yarn");
   }
 }

@@ -161,6 +161,23 @@ TEST(ModelConfigTest, RefusesTextThatIsNoObject) {
   EXPECT_THAT(Refusal("[]"), HasSubstr("must be a JSON object"));
 }
 
+TEST(ModelConfigTest, TakesTheEndOfSequenceFromTheGenerationConfigWhereThereIsOne) {
+  const testing::ModelFolder folder("config");
+  folder.WriteText("config.json", testing::kLlamaConfig);
+  EXPECT_THAT(ReadModelConfig(folder.path()).end_tokens, ElementsAre(3));
+  EXPECT_EQ(ReadModelConfig(folder.path() / "").shape.name, folder.path().filename());
+  folder.WriteText("generation_config.json", R"({"eos_token_id": [5, 6]})");
+  EXPECT_THAT(ReadModelConfig(folder.path()).end_tokens, ElementsAre(5, 6));
+  folder.WriteText("generation_config.json", "{");
+  EXPECT_THROW(ReadModelConfig(folder.path()), InputError);
+}
+
+TEST(ModelConfigTest, MessagesKeepToOneLine) {
+  EXPECT_THAT(RefusalWith({{"rope_scaling", {{"rope_type", "a\nb"}}}}),
+              HasSubstr("rope type 'a\\x0ab'"));
+  EXPECT_THAT(RefusalWith({{"model_type", "a\nb"}}), HasSubstr("model_type 'a\\x0ab'"));
+}
+
 TEST(ModelConfigTest, SurvivesThousandsOfDamagedConfigs) {
   Random random(5, "configs");
   const std::string sound = Llama().dump();
