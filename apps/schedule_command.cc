@@ -30,12 +30,15 @@ UnitTimePolicy PolicyOf(const ScheduleCase& c, const std::string& where) {
   UnitTimePolicy policy{ReadPolicyParams(c.policy, c.params.dump(), where), {}};
   const PolicyTraits traits = MakePolicy(policy.config, KvPoolConfig{})->traits();
   policy.options.batch_delivery = traits.delivery == Delivery::kBatchEnd;
-  // Who reserves for the longest output that a model can give has no room for longer ones.
-  if (!traits.preempts) policy.options.context_tokens_max = traits.context_tokens_max;
   policy.options.depth = traits.steps_in_flight_max;
   if (traits.steps_in_flight_max > 1) policy.options.queue = BatchQueue::kPipeline;
-  if (const auto* v1 = std::get_if<VllmV1Config>(&policy.config);
-      v1 != nullptr && v1->async_scheduling) {
+  // Who reserves for the longest output that a model can give has no room for longer ones, and V1
+  // computes nothing behind it.
+  const auto* v1 = std::get_if<VllmV1Config>(&policy.config);
+  if (!traits.preempts || v1 != nullptr) {
+    policy.options.context_tokens_max = traits.context_tokens_max;
+  }
+  if (v1 != nullptr && v1->async_scheduling) {
     const bool eager = v1->release == VllmV1Release::k0_33_0;
     policy.options.queue = eager ? BatchQueue::kAsyncEager : BatchQueue::kAsync;
   }

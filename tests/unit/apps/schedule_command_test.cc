@@ -53,6 +53,17 @@ TEST_F(ScheduleCommandTest, ShowsTheFirstDifferenceInTheNotesNotation) {
   EXPECT_THAT(outcome.out, HasSubstr("decided  it2: 0:D1 1:P3 2:P3"));
 }
 
+// Request 1 has 5 + 1 tokens, and V1 computes nothing behind the sixth; request 0 is too long.
+TEST_F(ScheduleCommandTest, OutputsEndWhereTheContextDoes) {
+  Write("cases.ndjson", Changed(kChunkedCase, "\"max_model_len\":64", "\"max_model_len\":6"));
+  const CommandOutcome outcome = Run({"schedule", "--cases", "cases.ndjson"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  const json first = json::parse(outcome.out)["steps"][0];
+  EXPECT_EQ(first["rejected"], json::array({0}));
+  EXPECT_EQ(first["work"], json::parse(R"([[1,"P",5]])"));
+  EXPECT_EQ(first["finished"], json::array({1}));
+}
+
 TEST_F(ScheduleCommandTest, AMissingStepIsADifference) {
   const std::string longer = Changed(kChunkedCase, R"({"it":4,)", R"({"it":3,"work":[]},{"it":4,)");
   EXPECT_EQ(Check(longer + "\n").exit_code, 1);
