@@ -47,7 +47,7 @@ class ThreadPool {
   [[nodiscard]] AlignedBuffer& scratch(std::int32_t thread) {
     return scratch_[static_cast<std::size_t>(thread)];
   }
-  // Scratch memory of the caller that bodies may read.
+  // Scratch memory of the caller that bodies may read. Kernels overwrite both kinds.
   [[nodiscard]] AlignedBuffer& shared_scratch() { return shared_scratch_; }
 
  private:
