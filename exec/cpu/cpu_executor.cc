@@ -22,13 +22,19 @@ void CpuExecutor::Open(RequestId id, std::span<const std::int32_t> prompt,
 void CpuExecutor::Close(RequestId id) { requests_.Close(id); }
 
 std::span<const SampledToken> CpuExecutor::Execute(const StepPlan& plan) {
+  LapTimer& laps = model_.laps();
+  laps.Start();
   for (const KvOperation& operation : plan.kv) Apply(operation);
   FlushCopies();
   sampled_.clear();
   logit_rows_.clear();
+  if (!plan.work.empty()) BuildBatch(plan);
+  laps.Lap(StepPart::kBuild);
   if (plan.work.empty()) return sampled_;
-  BuildBatch(plan);
-  Sample(plan, model_.Forward(batch_, device_.view()));
+  const kernels::MatrixView<const float> logits = model_.Forward(batch_, device_.view());
+  laps.Lap(StepPart::kOther);
+  Sample(plan, logits);
+  laps.Lap(StepPart::kSampling);
   return sampled_;
 }
 

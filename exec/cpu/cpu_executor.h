@@ -59,6 +59,8 @@ class CpuExecutor {
 
   // Of the step executed last, in the order of its rows; valid until the next one.
   [[nodiscard]] std::span<const LogitRow> logits() const { return logit_rows_; }
+  // When that step began and ended, and what it spent its time on.
+  [[nodiscard]] const LapTimer& laps() const { return model_.laps(); }
   // Prompt and output so far.
   [[nodiscard]] std::span<const std::int32_t> tokens(RequestId id) const {
     return requests_[id].tokens;

@@ -106,6 +106,7 @@ void CpuModel::Attend(const RaggedBatch& batch, std::size_t layer,
   }
   const auto cache_layer = static_cast<std::int64_t>(layer);
   kernels::AppendKv(pool_, keys, values, batch.slots, cache_layer, cache);
+  laps_.Lap(StepPart::kOther);
   kernels::PagedAttention(pool_, queries,
                           {.first_query = batch.first_row,
                            .kv_lengths = batch.kv_lengths,
@@ -116,6 +117,7 @@ void CpuModel::Attend(const RaggedBatch& batch, std::size_t layer,
                            .window = config_.layer_windows[layer],
                            .logit_cap = config_.attention_cap},
                           attended_);
+  laps_.Lap(StepPart::kAttention);
 }
 
 CpuModel::ConstMatrix CpuModel::ComputeMlp(const LayerWeights& layer) {
@@ -158,8 +160,10 @@ void CpuModel::Normalize(const NormWeights& norm, ConstMatrix from, Matrix to) {
 }
 
 void CpuModel::Multiply(ConstMatrix from, const LinearWeights& linear, bool accumulate, Matrix to) {
+  laps_.Lap(StepPart::kOther);
   kernels::Gemm(pool_, from, linear.matrix.view(), {.bias = linear.bias, .accumulate = accumulate},
                 to);
+  laps_.Lap(StepPart::kGemm);
 }
 
 CpuModel::ConstMatrix CpuModel::Logits(const RaggedBatch& batch) {
@@ -175,7 +179,9 @@ CpuModel::ConstMatrix CpuModel::Logits(const RaggedBatch& batch) {
     head_input = Sized(narrow_buffer_, rows, weights_.project_out.matrix.view().rows);
     Multiply(last, weights_.project_out, false, head_input);
   }
+  laps_.Lap(StepPart::kOther);
   kernels::Gemm(pool_, head_input, weights_.head(), {}, logits);
+  laps_.Lap(StepPart::kGemm);
   if (config_.logit_scale != 1) kernels::Scale(pool_, config_.logit_scale, logits);
   if (config_.logit_cap > 0) kernels::SoftCap(pool_, config_.logit_cap, logits);
   return logits;

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "exec/cpu/ragged_batch.h"
+#include "exec/lap_timer.h"
 #include "exec/model/model_config.h"
 #include "exec/model/weights.h"
 #include "kernels/aligned_buffer.h"
@@ -26,7 +27,8 @@ class CpuModel {
            kernels::ThreadPool& pool);
 
   // Computes the batch, writes its keys and values into the cache, and returns the logits of
-  // batch.logit_rows, [logit rows, vocab], valid until the next call.
+  // batch.logit_rows, [logit rows, vocab], valid until the next call. Laps of laps() say what it
+  // spent its time on.
   // REQUIRES: a cache of this model's shape; token ids below vocab; positions below `positions`.
   kernels::MatrixView<const float> Forward(const RaggedBatch& batch,
                                            const kernels::KvCacheView& cache);
@@ -38,6 +40,8 @@ class CpuModel {
   [[nodiscard]] const ModelConfig& config() const { return config_; }
   [[nodiscard]] std::int32_t positions() const { return positions_; }
   [[nodiscard]] kernels::ThreadPool& pool() const { return pool_; }
+  // Started and read by whoever drives the steps.
+  [[nodiscard]] LapTimer& laps() { return laps_; }
 
  private:
   using Matrix = kernels::MatrixView<float>;
@@ -63,6 +67,7 @@ class CpuModel {
   std::int32_t positions_;
   kernels::ThreadPool& pool_;
   std::optional<kernels::RopeTable> rope_;
+  LapTimer laps_;
 
   // Activations of one pass, by row; the buffers grow to the largest one.
   kernels::AlignedBuffer residual_buffer_;

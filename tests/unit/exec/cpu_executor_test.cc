@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 
 #include "exec/cpu/cpu_model.h"
@@ -139,6 +140,24 @@ TEST_F(CpuExecutorTest, GivesLogitsOfAllRowsWhereConfigured) {
   std::vector<std::int32_t> positions;
   for (const LogitRow& row : all.logits()) positions.push_back(row.position);
   EXPECT_THAT(positions, ElementsAre(0, 1, 2, 3, 4, 5));
+}
+
+TEST_F(CpuExecutorTest, PartsOfAStepAddUpToItsTime) {
+  executor_.Open(kFirst, prompt_, {});
+  Execute({Allocate(kFirst, 0), Allocate(kFirst, 1)}, {Item(kFirst, 0, 6, true)});
+  const LapTimer& laps = executor_.laps();
+  const StepParts parts = laps.parts();
+  EXPECT_EQ(parts.device(), std::chrono::duration_cast<Duration>(laps.end() - laps.begin()));
+  for (const StepPart part : {StepPart::kBuild, StepPart::kGemm, StepPart::kAttention,
+                              StepPart::kOther, StepPart::kSampling}) {
+    EXPECT_GT(parts[part], Duration{0}) << kStepPartNames[static_cast<std::size_t>(part)];
+  }
+  EXPECT_EQ(parts[StepPart::kSchedule] + parts[StepPart::kDelivery], Duration{0});
+  EXPECT_EQ(parts[StepPart::kCommunication], Duration{0});
+  // A step without work only follows the plan's block operations.
+  Execute({Release(kFirst)}, {});
+  EXPECT_EQ(laps.parts()[StepPart::kBuild], laps.parts().device());
+  EXPECT_EQ(laps.parts().device(), std::chrono::duration_cast<Duration>(laps.end() - laps.begin()));
 }
 
 TEST_F(CpuExecutorTest, BlocksOfAClosedRequestMayStillReturn) {
