@@ -1,0 +1,172 @@
+#include "record/retiming.h"
+
+#include <algorithm>
+#include <string>
+#include <variant>
+
+#include "core/input_error.h"
+
+namespace twin {
+namespace {
+
+std::size_t IndexOf(StepId step) { return static_cast<std::size_t>(Index(step)) - 1; }
+
+[[noreturn]] void Refuse(std::size_t step, const std::string& what) {
+  throw InputError(InputError::Kind::kData, "step " + std::to_string(step + 1), what);
+}
+
+}  // namespace
+
+Retiming::Retiming(const RecordedRun& run, std::span<const StepTimes> measured,
+                   std::span<const StepParts> modelled, ArrivalRule rule)
+    : run_(run), measured_(measured), modelled_(modelled) {
+  if (measured.size() != modelled.size()) {
+    Refuse(std::min(measured.size(), modelled.size()), "is measured or modelled, but not both");
+  }
+  CheckSteps();
+  for (const RecordedRun::Moment& moment : run.moments()) {
+    first_arrival_.push_back(arrivals_.size());
+    for (const Event& event : moment.events) {
+      if (const auto* arrived = std::get_if<RequestArrived>(&event)) {
+        arrivals_.push_back({kNoMoment, arrived->request.arrival - kTimeZero});
+      }
+    }
+  }
+  if (rule == ArrivalRule::kInReturn) LinkArrivals();
+}
+
+void Retiming::CheckSteps() const {
+  std::size_t planned = 0;
+  std::size_t ended = 0;
+  TimePoint free = TimePoint::min();
+  for (const RecordedRun::Moment& moment : run_.moments()) {
+    for (const Event& event : moment.events) {
+      const auto* finished = std::get_if<StepFinished>(&event);
+      if (finished == nullptr) continue;
+      const std::size_t step = IndexOf(finished->step);
+      if (step >= measured_.size()) Refuse(step, "has no measured times");
+      if (measured_[step].told != moment.now)
+        Refuse(step, "was told at another time than recorded");
+      ++ended;
+    }
+    for (const StepPlan& plan : moment.plans) {
+      const std::size_t step = IndexOf(plan.id);
+      if (step != planned++) Refuse(step, "is out of order");
+      if (step >= measured_.size()) Refuse(step, "has no measured times");
+      const StepTimes& times = measured_[step];
+      if (times.planned != moment.now) Refuse(step, "was planned at another time than recorded");
+      const Duration schedule = times.started - std::max(times.planned, free);
+      const Duration delivery = times.told - times.finished;
+      if (schedule != times.parts[StepPart::kSchedule] ||
+          delivery != times.parts[StepPart::kDelivery] ||
+          times.finished - times.started != times.parts.device()) {
+        Refuse(step, "takes another time than its parts");
+      }
+      free = times.finished;
+    }
+  }
+  if (planned != measured_.size()) Refuse(planned, "was measured, but not recorded");
+  if (ended != planned) Refuse(ended, "did not end; allowed: runs that were not interrupted");
+}
+
+void Retiming::LinkArrivals() {
+  const auto& moments = run_.moments();
+  for (std::size_t told = 0; told < moments.size(); ++told) {
+    const std::size_t end = told + 1 < moments.size() ? first_arrival_[told + 1] : arrivals_.size();
+    for (std::size_t i = first_arrival_[told]; i < end; ++i) {
+      Arrival& arrival = arrivals_[i];
+      const TimePoint time = kTimeZero + arrival.behind;
+      const auto later = std::upper_bound(
+          moments.begin(), moments.begin() + static_cast<std::ptrdiff_t>(told), time,
+          [](TimePoint t, const RecordedRun::Moment& moment) { return t < moment.now; });
+      if (later == moments.begin()) continue;
+      arrival.after = static_cast<std::size_t>(later - moments.begin()) - 1;
+      arrival.behind = time - moments[arrival.after].now;
+    }
+  }
+}
+
+TimePoint Retiming::ArrivalTime(const Arrival& arrival,
+                                const std::vector<TimePoint>& moments) const {
+  return (arrival.after == kNoMoment ? kTimeZero : moments[arrival.after]) + arrival.behind;
+}
+
+RunTimes Retiming::Times(const ModelledTimes& variant) const {
+  RunTimes times;
+  times.moments.reserve(run_.moments().size());
+  times.started.reserve(measured_.size());
+  times.finished.reserve(measured_.size());
+  for (std::size_t i = 0; i < run_.moments().size(); ++i) {
+    times.moments.push_back(MomentTime(i, variant, times));
+    PlanSteps(i, variant, times);
+  }
+  return times;
+}
+
+TimePoint Retiming::MomentTime(std::size_t index, const ModelledTimes& variant,
+                               const RunTimes& times) const {
+  const RecordedRun::Moment& moment = run_.moments()[index];
+  const TimePoint before = index == 0 ? TimePoint::min() : times.moments[index - 1];
+  TimePoint time = before;
+  std::size_t arrival = first_arrival_[index];
+  for (const Event& event : moment.events) {
+    if (const auto* finished = std::get_if<StepFinished>(&event)) {
+      const std::size_t step = IndexOf(finished->step);
+      const StepParts& parts =
+          variant.Has(StepPart::kDelivery) ? modelled_[step] : measured_[step].parts;
+      time = std::max(time, times.finished[step] + parts[StepPart::kDelivery]);
+    } else if (const auto* arrived = std::get_if<RequestArrived>(&event)) {
+      const Duration late = variant.arrivals ? Duration{0} : moment.now - arrived->request.arrival;
+      time = std::max(time, ArrivalTime(arrivals_[arrival++], times.moments) + late);
+    } else {
+      // Cancellations and wake-ups keep their distance from the moment before.
+      const TimePoint was = index == 0 ? kTimeZero : run_.moments()[index - 1].now;
+      time = std::max(time, (index == 0 ? kTimeZero : before) + (moment.now - was));
+    }
+  }
+  return time;
+}
+
+void Retiming::PlanSteps(std::size_t moment, const ModelledTimes& variant, RunTimes& times) const {
+  const TimePoint now = times.moments[moment];
+  for (const StepPlan& plan : run_.moments()[moment].plans) {
+    const std::size_t step = IndexOf(plan.id);
+    const StepParts& measured = measured_[step].parts;
+    const StepParts& modelled = modelled_[step];
+    const TimePoint free = step == 0 ? TimePoint::min() : times.finished[step - 1];
+    // A measured schedule is what of it showed; a modelled one hides behind the step before.
+    const TimePoint started = variant.Has(StepPart::kSchedule)
+                                  ? std::max(now + modelled[StepPart::kSchedule], free)
+                                  : std::max(now, free) + measured[StepPart::kSchedule];
+    Duration device{0};
+    for (std::size_t i = 0; i < kStepPartCount; ++i) {
+      const auto part = static_cast<StepPart>(i);
+      if (part == StepPart::kSchedule || part == StepPart::kDelivery) continue;
+      device += variant.Has(part) ? modelled[part] : measured[part];
+    }
+    times.started.push_back(started);
+    times.finished.push_back(started + device);
+  }
+}
+
+void Retiming::Tell(const RunTimes& times, std::span<RunObserver* const> observers) const {
+  std::vector<Event> events;
+  for (std::size_t i = 0; i < run_.moments().size(); ++i) {
+    const RecordedRun::Moment& moment = run_.moments()[i];
+    events = moment.events;
+    std::size_t arrival = first_arrival_[i];
+    for (Event& event : events) {
+      if (auto* finished = std::get_if<StepFinished>(&event)) {
+        finished->started = times.started[IndexOf(finished->step)];
+      } else if (auto* arrived = std::get_if<RequestArrived>(&event)) {
+        arrived->request.arrival = ArrivalTime(arrivals_[arrival++], times.moments);
+      }
+    }
+    for (RunObserver* observer : observers) observer->OnInstant({times.moments[i], events});
+    for (const StepPlan& plan : moment.plans) {
+      for (RunObserver* observer : observers) observer->OnPlan(times.moments[i], plan);
+    }
+  }
+}
+
+}  // namespace twin
