@@ -9,7 +9,7 @@ namespace twin {
 
 StaticPolicy::StaticPolicy(const StaticConfig& config) : config_(config) {
   traits_.name = "static";
-  traits_.context_tokens_max = config.max_model_len;
+  traits_.context_tokens_max = config.padded ? 0 : config.max_model_len;
   traits_.sequences_per_step_max = config.max_batch_size;
   traits_.preempts = false;
   traits_.defers_release = config.padded;

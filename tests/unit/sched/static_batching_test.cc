@@ -38,6 +38,14 @@ TEST(StaticPolicyTest, TrimmedDropsFinishedRowsAndAdmitsIntoAnEmptyBatchOnly) {
             "it7: C:D1 | free=8 | fin=[C] | freeA=12\n");
 }
 
+TEST(StaticPolicyTest, ReservesForALimitOfItsOwnOnlyWhereItDoesNotPad) {
+  StaticConfig config;
+  config.max_model_len = 12;
+  EXPECT_EQ(StaticPolicy(config).traits().context_tokens_max, 0);
+  config.padded = false;
+  EXPECT_EQ(StaticPolicy(config).traits().context_tokens_max, 12);
+}
+
 TEST(StaticPolicyTest, RejectsWhatNoEmptyCacheCanHold) {
   StaticConfig config;
   EXPECT_EQ(Decided(config, {.block_size = 1, .blocks = 9}, {{1, 6, 4}, {1, 6, 3}}),
