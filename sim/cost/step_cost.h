@@ -1,8 +1,10 @@
 // How long a step takes: the one question that a simulated world asks of a cost model.
 #pragma once
 
+#include <optional>
 #include <span>
 
+#include "core/step_parts.h"
 #include "core/time.h"
 #include "sched/step_plan.h"
 
@@ -24,6 +26,12 @@ class StepCost {
   // Time of the step on each stage, including its sending to the next one.
   // REQUIRES: stage_times.size() == stages(), and the plan has work or swaps.
   virtual void DeviceTimes(const StepPlan& plan, std::span<Duration> stage_times) const = 0;
+
+  // The same time by part, where the model knows it: schedule and delivery sum to the host
+  // time, the others to the device times of all stages.
+  [[nodiscard]] virtual std::optional<StepParts> Parts(const StepPlan& /*plan*/) const {
+    return std::nullopt;
+  }
 };
 
 }  // namespace twin::sim
