@@ -1,0 +1,83 @@
+// What the ranks of one replica tell each other: collectives and messages.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <stdexcept>
+#include <string>
+
+#include "core/time.h"
+
+namespace twin::exec {
+
+// A rank failed, ended, or did not come in time: "rank 1: all-reduce: ...", one line. The group is
+// of no further use.
+class CommunicationError : public std::runtime_error {
+ public:
+  CommunicationError(std::int32_t rank, const std::string& operation, const std::string& what)
+      : std::runtime_error("rank " + std::to_string(rank) + ": " + operation + ": " + what) {}
+};
+
+// `missing` kept `rank` waiting for longer than `limit`.
+CommunicationError LateRankError(std::int32_t rank, const std::string& operation,
+                                 std::int32_t missing, Duration limit);
+
+// How long a wait may take: up to the group's limit, or for ever (idle ranks that wait for work).
+// Both end when the group is aborted.
+enum class Patience : std::uint8_t { kBounded, kUnbounded };
+
+constexpr Duration kRankTimeout = std::chrono::seconds(60);
+
+// One rank's end of a group of ranks. Every rank of the group calls the collectives (all but Send,
+// Receive and Abort) in the same order and with equal sizes.
+//
+// Memory    of the device that the implementation serves: the host's here. An implementation for
+//           CUDA is made for one stream, in whose order its calls take place, and adds overloads of
+//           AllReduceSum for 16-bit formats; callers wait on that stream.
+// Order     Sums run in ascending order of ranks, so that equal inputs give equal bits, on every
+//           rank and in every implementation for the host.
+// Threads   One caller at a time for each end; Abort may be called from anywhere.
+// Throws    CommunicationError, from every call but Abort: at once after an abort, and when another
+//           rank makes this one wait for longer than the group's limit.
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+
+  [[nodiscard]] std::int32_t rank() const { return rank_; }
+  [[nodiscard]] std::int32_t size() const { return size_; }
+
+  // values[i] = the sum of all ranks' values[i].
+  virtual void AllReduceSum(std::span<float> values) = 0;
+  // `all` = the ranks' `own`, one behind the other. REQUIRES: all.size() == size() * own.size().
+  virtual void AllGather(std::span<const std::byte> own, std::span<std::byte> all) = 0;
+  // Everybody's `bytes` become those of `root`.
+  virtual void Broadcast(std::span<std::byte> bytes, std::int32_t root) = 0;
+  // Returns when all ranks have called it.
+  virtual void Barrier() = 0;
+
+  // Messages between two ranks arrive in the order of sending. Send copies and does not wait for
+  // the receiver. REQUIRES: `bytes` of both ends have the same size; another rank.
+  virtual void Send(std::span<const std::byte> bytes, std::int32_t to) = 0;
+  virtual void Receive(std::span<std::byte> bytes, std::int32_t from, Patience patience) = 0;
+
+  // The group of those that call with the same colour, ranked as in this one. It may outlive this
+  // one. Collective.
+  virtual std::unique_ptr<Communicator> Split(std::int32_t color) = 0;
+
+  // Ends the work of all groups that come from the same first one: calls that wait there, and all
+  // later ones, throw and give this reason. Processes of an MPI job are killed.
+  virtual void Abort(const std::string& reason) noexcept = 0;
+
+ protected:
+  Communicator(std::int32_t rank, std::int32_t size) : rank_(rank), size_(size) {}
+
+ private:
+  std::int32_t rank_;
+  std::int32_t size_;
+};
+
+}  // namespace twin::exec

@@ -1,0 +1,41 @@
+// Ranks as processes that mpirun started.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "exec/comm/communicator.h"
+
+namespace twin::exec {
+
+// How many ranks the launcher says that this process is one of; 1 where no launcher started it.
+// Understands the environments of Open MPI, and of PMI (MPICH, Slurm). Works without MPI.
+std::int32_t LaunchedRanks();
+
+// What this program was built with, as "Open MPI 4.1.4"; empty in a build without MPI.
+std::string BuiltWithMpi();
+
+// This process as a rank of its job, from MPI_Init to MPI_Finalize: one of them in a process, made
+// and destroyed by its main thread.
+//
+// Waits are timed by the group's limit and need no progress thread: what was sent moves on when its
+// sender communicates again. Where a rank ends without having come here to the end (its process was
+// killed, or an exception unwinds this object), mpirun ends the job.
+class MpiRanks {
+ public:
+  // Throws InputError (usage) in a build without MPI, CommunicationError if MPI cannot start.
+  explicit MpiRanks(Duration timeout = kRankTimeout);
+  ~MpiRanks();
+  MpiRanks(const MpiRanks&) = delete;
+  MpiRanks& operator=(const MpiRanks&) = delete;
+
+  // The group of all ranks.
+  [[nodiscard]] Communicator& world() { return *world_; }
+
+ private:
+  std::unique_ptr<Communicator> world_;
+  int exceptions_;  // in flight when it was made
+};
+
+}  // namespace twin::exec
