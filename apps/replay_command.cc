@@ -5,14 +5,10 @@
 #include <memory>
 
 #include "apps/commands.h"
+#include "apps/decide_again.h"
 #include "core/input_error.h"
 #include "proto/experiment_config.h"
 #include "proto/record_file.h"
-#include "record/plan_digest.h"
-#include "record/recording_world.h"
-#include "record/replay_world.h"
-#include "sched/engine.h"
-#include "sched/serve.h"
 
 namespace twin::apps {
 namespace {
@@ -32,23 +28,16 @@ void Replay(const std::filesystem::path& run, CommandContext& context) {
   RecordReader reader(file);
   const ExperimentConfig config =
       ParseExperiment(reader.header().config, file.string() + ": config", run);
-  const EngineConfig& engine_config = reader.header().engine;
-  Engine engine(engine_config, MakePolicy(config.policy, engine_config.kv));
-  ReplayWorld replayed(reader);
-  PlanDigest digest;
-  RunObserver* const observers[] = {&digest};
-  RecordingWorld world(replayed, observers);
-  Serve(engine, world);
-  if (replayed.difference()) {
-    std::cout << "decided differs from recorded after " << replayed.equal_plans()
-              << " equal plans\n"
-              << replayed.difference()->text() << "\n";
+  const DecidedAgain decided = DecideAgain(reader, config.policy, reader.header().engine);
+  if (decided.difference) {
+    std::cout << "decided differs from recorded after " << decided.equal_plans << " equal plans\n"
+              << decided.difference->text() << "\n";
     context.exit_code = 1;
     return;
   }
-  const bool equal = digest.value() == reader.end().digest;
+  const bool equal = decided.digest == reader.end().digest;
   std::cout << "recorded " << Hex(reader.end().digest) << "  " << reader.end().plans << " plans\n"
-            << "decided  " << digest.text() << "  " << digest.plans() << " plans\n"
+            << "decided  " << decided.digest_text << "  " << decided.plans << " plans\n"
             << (equal ? "equal\n" : "different\n");
   if (!equal) context.exit_code = 1;
 }

@@ -6,7 +6,6 @@
 #include "apps/version.h"
 
 namespace twin::apps {
-namespace {
 
 MetricsConfig MetricsConfigOf(const ExperimentConfig& config, const EngineConfig& engine) {
   return {.goal = config.slo,
@@ -16,8 +15,8 @@ MetricsConfig MetricsConfigOf(const ExperimentConfig& config, const EngineConfig
 }
 
 TrackerConfig TrackerConfigOf(const ExperimentConfig& config, const EngineConfig& engine,
-                              const PolicyTraits& traits) {
-  TrackerConfig tracker{.kv_blocks = engine.kv.blocks, .delivery = traits.delivery, .window = {}};
+                              Delivery delivery) {
+  TrackerConfig tracker{.kv_blocks = engine.kv.blocks, .delivery = delivery, .window = {}};
   const RunMetricsConfig& metrics = config.metrics;
   if (metrics.head_share + metrics.tail_share > 0) {
     tracker.window = MeasuredWindow::Trimmed(static_cast<std::uint64_t>(config.workload.requests),
@@ -25,8 +24,6 @@ TrackerConfig TrackerConfigOf(const ExperimentConfig& config, const EngineConfig
   }
   return tracker;
 }
-
-}  // namespace
 
 RunObservers::RunObservers(const ExperimentConfig& config, const EngineConfig& engine,
                            const PolicyTraits& traits, const std::string& resolved,
@@ -46,7 +43,7 @@ RunObservers::RunObservers(const ExperimentConfig& config, const EngineConfig& e
                      .kv_blocks = engine.kv.blocks}));
   }
   list_.push_back(&digest_);
-  list_.push_back(&tracker_.emplace(TrackerConfigOf(config, engine, traits), listeners_));
+  list_.push_back(&tracker_.emplace(TrackerConfigOf(config, engine, traits.delivery), listeners_));
   if (outputs.record) {
     const RecordHeader header{.config = resolved,
                               .seed = config.seed,

@@ -25,6 +25,11 @@
 
 namespace twin::apps {
 
+// What an experiment asks of the metrics of its runs.
+MetricsConfig MetricsConfigOf(const ExperimentConfig& config, const EngineConfig& engine);
+TrackerConfig TrackerConfigOf(const ExperimentConfig& config, const EngineConfig& engine,
+                              Delivery delivery);
+
 class RunObservers {
  public:
   // Opens the files that config.outputs asks for. Borrows the directory.

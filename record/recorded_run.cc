@@ -1,6 +1,5 @@
 #include "record/recorded_run.h"
 
-#include <span>
 #include <variant>
 
 #include "core/check.h"
@@ -38,6 +37,15 @@ void RecordedRun::OnInstant(const Instant& instant) {
 void RecordedRun::OnPlan(TimePoint now, const StepPlan& plan) {
   CHECK(!moments_.empty() && moments_.back().now == now);
   moments_.back().plans.push_back(plan);
+}
+
+void Tell(const RecordedRun& run, std::span<RunObserver* const> observers) {
+  for (const RecordedRun::Moment& moment : run.moments()) {
+    for (RunObserver* observer : observers) observer->OnInstant({moment.now, moment.events});
+    for (const StepPlan& plan : moment.plans) {
+      for (RunObserver* observer : observers) observer->OnPlan(moment.now, plan);
+    }
+  }
 }
 
 bool RecordedRunSource::NextInstant(Instant& instant) {

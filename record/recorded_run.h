@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <deque>
+#include <span>
 #include <vector>
 
 #include "record/record_source.h"
@@ -37,6 +38,9 @@ class RecordedRun : public RunObserver {
  private:
   std::deque<Moment> moments_;
 };
+
+// Shows observers the run as it was.
+void Tell(const RecordedRun& run, std::span<RunObserver* const> observers);
 
 // Borrows the run, which must not grow meanwhile.
 class RecordedRunSource : public RecordSource {
