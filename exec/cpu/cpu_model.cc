@@ -1,5 +1,7 @@
 #include "exec/cpu/cpu_model.h"
 
+#include <algorithm>
+#include <span>
 #include <utility>
 
 #include "core/check.h"
@@ -19,12 +21,26 @@ kernels::MatrixView<float> Sized(kernels::AlignedBuffer& buffer, std::int64_t ro
   return DenseMatrix(buffer.Reserve<float>(rows * columns), rows, columns);
 }
 
+// REQUIRES: rows without gaps.
+std::span<float> ValuesOf(const kernels::MatrixView<float>& matrix) {
+  CHECK(matrix.stride == matrix.columns);
+  return {matrix.data, static_cast<std::size_t>(matrix.rows * matrix.columns)};
+}
+
 }  // namespace
 
 CpuModel::CpuModel(ModelConfig config, ModelWeights weights, std::int32_t positions,
-                   kernels::ThreadPool& pool)
-    : config_(std::move(config)), weights_(std::move(weights)), positions_(positions), pool_(pool) {
+                   kernels::ThreadPool& pool, const RankLinks& links)
+    : config_(std::move(config)),
+      share_(ShareOf(config_, links.place)),
+      links_(links),
+      weights_(std::move(weights)),
+      positions_(positions),
+      pool_(pool) {
   CHECK(positions >= 1 && positions <= config_.shape.max_position);
+  CHECK(weights_.layers.size() == static_cast<std::size_t>(share_.shape.layers));
+  CHECK((links.tensor == nullptr ? 1 : links.tensor->size()) == links.place.grid.tensor);
+  CHECK((links.stages == nullptr ? 1 : links.stages->size()) == links.place.grid.pipeline);
   if (config_.shape.learned_positions == 0) {
     rope_.emplace(InverseFrequencies(config_.rope, config_.rotary_dimensions), positions,
                   config_.rope.magnitude);
@@ -33,7 +49,7 @@ CpuModel::CpuModel(ModelConfig config, ModelWeights weights, std::int32_t positi
 
 kernels::KvCacheShape CpuModel::CacheShape(DType dtype, std::int64_t blocks,
                                            std::int64_t block_size) const {
-  const ModelSpec& shape = config_.shape;
+  const ModelSpec& shape = share_.shape;
   return {.dtype = dtype,
           .blocks = blocks,
           .layers = shape.layers,
@@ -46,18 +62,29 @@ kernels::MatrixView<const float> CpuModel::Forward(const RaggedBatch& batch,
                                                    const kernels::KvCacheView& cache) {
   CHECK(cache.shape == CacheShape(cache.shape.dtype, cache.shape.blocks, cache.shape.block_size));
   SizeBuffers(batch.rows());
-  Embed(batch);
+  const std::int32_t stage = links_.place.stage;
+  if (links_.place.first_stage()) {
+    Embed(batch);
+  } else {
+    links_.stages->Receive(std::as_writable_bytes(ValuesOf(residual_)), stage - 1,
+                           Patience::kBounded);
+    laps_.Lap(StepPart::kCommunication);
+  }
   for (std::size_t i = 0; i < weights_.layers.size(); ++i) {
     const LayerWeights& layer = weights_.layers[i];
     Attend(batch, i, cache);
     AddHalf(attended_, layer.output, layer.attention_norm, layer.attention_post_norm);
     AddHalf(ComputeMlp(layer), layer.down, layer.mlp_norm, layer.mlp_post_norm);
   }
-  return Logits(batch);
+  if (links_.place.last_stage()) return Logits(batch);
+  laps_.Lap(StepPart::kOther);
+  links_.stages->Send(std::as_bytes(ValuesOf(residual_)), stage + 1);
+  laps_.Lap(StepPart::kCommunication);
+  return {};
 }
 
 void CpuModel::SizeBuffers(std::int64_t rows) {
-  const ModelSpec& shape = config_.shape;
+  const ModelSpec& shape = share_.shape;
   const std::int64_t query_width = std::int64_t{shape.query_heads} * shape.head_dim;
   const std::int64_t key_width = std::int64_t{shape.kv_heads} * shape.head_dim;
   residual_ = Sized(residual_buffer_, rows, shape.hidden);
@@ -70,10 +97,10 @@ void CpuModel::SizeBuffers(std::int64_t rows) {
 void CpuModel::Embed(const RaggedBatch& batch) {
   const kernels::WeightView& table = weights_.embedding.matrix.view();
   if (weights_.project_in.empty()) {
-    kernels::EmbedRows(pool_, table, batch.token_ids, residual_);
+    LookUp(batch, residual_);
   } else {
     const Matrix narrow = Sized(narrow_buffer_, batch.rows(), table.columns);
-    kernels::EmbedRows(pool_, table, batch.token_ids, narrow);
+    LookUp(batch, narrow);
     Multiply(narrow, weights_.project_in, false, residual_);
   }
   if (config_.embedding_scale != 1) kernels::Scale(pool_, config_.embedding_scale, residual_);
@@ -85,9 +112,28 @@ void CpuModel::Embed(const RaggedBatch& batch) {
   kernels::AddEmbeddedRows(pool_, weights_.positions.matrix.view(), table_rows_, residual_);
 }
 
+void CpuModel::LookUp(const RaggedBatch& batch, Matrix to) {
+  const kernels::WeightView& table = weights_.embedding.matrix.view();
+  if (links_.tensor == nullptr) return kernels::EmbedRows(pool_, table, batch.token_ids, to);
+  const IndexRange own = VocabularyOf(config_.shape, links_.place);
+  table_rows_.clear();
+  for (const std::int32_t token : batch.token_ids) {
+    const std::int64_t row = token - own.first;
+    table_rows_.push_back(row >= 0 && row < own.count ? static_cast<std::int32_t>(row) : -1);
+  }
+  std::vector<std::int32_t> rows = table_rows_;
+  for (std::int32_t& row : rows) row = std::max(row, 0);
+  kernels::EmbedRows(pool_, table, rows, to);
+  for (std::size_t i = 0; i < table_rows_.size(); ++i) {
+    if (table_rows_[i] >= 0) continue;
+    std::fill_n(to.Row(static_cast<std::int64_t>(i)), to.columns, 0.0F);
+  }
+  Sum(to);
+}
+
 void CpuModel::Attend(const RaggedBatch& batch, std::size_t layer,
                       const kernels::KvCacheView& cache) {
-  const ModelSpec& shape = config_.shape;
+  const ModelSpec& shape = share_.shape;
   const LayerWeights& weights = weights_.layers[layer];
   Multiply(HalfInput(weights.attention_norm), weights.qkv, false, qkv_);
   const std::int64_t query_width = attended_.columns;
@@ -114,7 +160,7 @@ void CpuModel::Attend(const RaggedBatch& batch, std::size_t layer,
                            .table_stride = batch.table_stride},
                           cache, cache_layer,
                           {.scale = config_.attention_scale,
-                           .window = config_.layer_windows[layer],
+                           .window = share_.layer_windows[layer],
                            .logit_cap = config_.attention_cap},
                           attended_);
   laps_.Lap(StepPart::kAttention);
@@ -122,11 +168,11 @@ void CpuModel::Attend(const RaggedBatch& batch, std::size_t layer,
 
 CpuModel::ConstMatrix CpuModel::ComputeMlp(const LayerWeights& layer) {
   Multiply(HalfInput(layer.mlp_norm), layer.up, false, inner_);
-  if (!config_.shape.gated_mlp) {
+  if (!share_.shape.gated_mlp) {
     kernels::Activate(pool_, config_.activation, inner_);
     return inner_;
   }
-  const std::int64_t width = config_.shape.intermediate;
+  const std::int64_t width = share_.shape.intermediate;
   const Matrix gate = inner_.Columns(0, width);
   kernels::ActivateGated(pool_, config_.activation, gate, inner_.Columns(width, width), gate);
   return gate;
@@ -140,10 +186,11 @@ CpuModel::ConstMatrix CpuModel::HalfInput(const NormWeights& norm) {
 
 void CpuModel::AddHalf(ConstMatrix result, const LinearWeights& projection, const NormWeights& norm,
                        const NormWeights& post_norm) {
-  if (post_norm.empty() && config_.residual_scale == 1) {
+  if (post_norm.empty() && config_.residual_scale == 1 && links_.tensor == nullptr) {
     Multiply(result, projection, true, residual_);
   } else {
     Multiply(result, projection, false, normed_);
+    Sum(normed_);
     if (!post_norm.empty()) Normalize(post_norm, normed_, normed_);
     if (config_.residual_scale != 1) kernels::Scale(pool_, config_.residual_scale, normed_);
     kernels::Add(pool_, normed_, residual_);
@@ -166,10 +213,16 @@ void CpuModel::Multiply(ConstMatrix from, const LinearWeights& linear, bool accu
   laps_.Lap(StepPart::kGemm);
 }
 
+void CpuModel::Sum(Matrix values) {
+  if (links_.tensor == nullptr) return;
+  laps_.Lap(StepPart::kOther);
+  links_.tensor->AllReduceSum(ValuesOf(values));
+  laps_.Lap(StepPart::kCommunication);
+}
+
 CpuModel::ConstMatrix CpuModel::Logits(const RaggedBatch& batch) {
   const auto rows = static_cast<std::int64_t>(batch.logit_rows.size());
-  const Matrix logits = Sized(logit_buffer_, rows, config_.shape.vocab);
-  if (rows == 0) return logits;
+  if (rows == 0) return {};
   // The wanted rows alone pass the final norm and the head; normed_ is free by now.
   const Matrix last = normed_.Rows(0, rows);
   kernels::GatherRows(pool_, residual_, batch.logit_rows, last);
@@ -180,11 +233,45 @@ CpuModel::ConstMatrix CpuModel::Logits(const RaggedBatch& batch) {
     Multiply(last, weights_.project_out, false, head_input);
   }
   laps_.Lap(StepPart::kOther);
+  if (links_.tensor != nullptr) return GatherLogits(head_input);
+  const Matrix logits = Sized(logit_buffer_, rows, config_.shape.vocab);
   kernels::Gemm(pool_, head_input, weights_.head(), {}, logits);
   laps_.Lap(StepPart::kGemm);
+  Finish(logits);
+  return logits;
+}
+
+CpuModel::ConstMatrix CpuModel::GatherLogits(ConstMatrix head_input) {
+  const std::int64_t rows = head_input.rows;
+  const std::int64_t ranks = links_.place.grid.tensor;
+  // Shares differ by one token at most: all send as many as the largest.
+  const std::int64_t width = (config_.shape.vocab + ranks - 1) / ranks;
+  const Matrix padded = Sized(inner_buffer_, rows, width);
+  const Matrix own = padded.Columns(0, weights_.head().rows);
+  kernels::Gemm(pool_, head_input, weights_.head(), {}, own);
+  laps_.Lap(StepPart::kGemm);
+  Finish(own);
+  laps_.Lap(StepPart::kOther);
+  const std::int64_t share = rows * width;
+  gathered_.resize(static_cast<std::size_t>(share * ranks));
+  links_.tensor->AllGather(std::as_bytes(ValuesOf(padded)),
+                           std::as_writable_bytes(std::span(gathered_)));
+  laps_.Lap(StepPart::kCommunication);
+  const Matrix logits = Sized(logit_buffer_, rows, config_.shape.vocab);
+  GridPlace place = links_.place;
+  for (place.tensor_rank = 0; place.tensor_rank < ranks; ++place.tensor_rank) {
+    const IndexRange tokens = VocabularyOf(config_.shape, place);
+    for (std::int64_t row = 0; row < rows; ++row) {
+      std::copy_n(gathered_.data() + place.tensor_rank * share + row * width, tokens.count,
+                  logits.Row(row) + tokens.first);
+    }
+  }
+  return logits;
+}
+
+void CpuModel::Finish(Matrix logits) {
   if (config_.logit_scale != 1) kernels::Scale(pool_, config_.logit_scale, logits);
   if (config_.logit_cap > 0) kernels::SoftCap(pool_, config_.logit_cap, logits);
-  return logits;
 }
 
 }  // namespace twin::exec

@@ -1,12 +1,15 @@
-// A decoder-only transformer on the CPU: tokens in, logits out.
+// A decoder-only transformer on the CPU, or one rank's share of it: tokens in, logits out.
 #pragma once
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
+#include "exec/comm/communicator.h"
 #include "exec/cpu/ragged_batch.h"
 #include "exec/lap_timer.h"
 #include "exec/model/model_config.h"
+#include "exec/model/model_share.h"
 #include "exec/model/weights.h"
 #include "kernels/aligned_buffer.h"
 #include "kernels/kv_cache.h"
@@ -16,28 +19,45 @@
 
 namespace twin::exec {
 
+// Where a rank stands in its grid, and whom it talks to: both groups borrowed, ranked by tensor
+// rank and by stage, null where they would hold this rank alone.
+struct RankLinks {
+  GridPlace place;
+  Communicator* tensor = nullptr;
+  Communicator* stages = nullptr;
+};
+
 // Activations are fp32. A row's result depends on its sequence's tokens and the cache alone: equal
 // bits however prompts are cut into chunks, whatever shares the batch, on any number of threads.
 // One caller at a time.
+//
+// A grid's ranks each have a model and call Forward with equal batches. Ranks of a stage sum the
+// products of both halves of every layer, and the embedding: 2 * layers + 1 all-reduces, then an
+// all-gather of the logits. A stage sends its activations to the next one, whole on every rank.
 class CpuModel {
  public:
   // Borrows the pool for its lifetime. `positions` = how many the longest sequence may take; of
-  // rotary models a table of that length is kept. REQUIRES: 1 <= positions <= max_position.
+  // rotary models a table of that length is kept. The configuration is the whole model's, the
+  // weights are those of the rank's place. REQUIRES: 1 <= positions <= max_position.
   CpuModel(ModelConfig config, ModelWeights weights, std::int32_t positions,
-           kernels::ThreadPool& pool);
+           kernels::ThreadPool& pool, const RankLinks& links = {});
 
   // Computes the batch, writes its keys and values into the cache, and returns the logits of
-  // batch.logit_rows, [logit rows, vocab], valid until the next call. Laps of laps() say what it
-  // spent its time on.
+  // batch.logit_rows, [logit rows, vocab], valid until the next call; of a stage that is not the
+  // last, no rows. Laps of laps() say what it spent its time on. Stages behind the first do not
+  // read the token ids.
   // REQUIRES: a cache of this model's shape; token ids below vocab; positions below `positions`.
+  // Throws CommunicationError.
   kernels::MatrixView<const float> Forward(const RaggedBatch& batch,
                                            const kernels::KvCacheView& cache);
 
-  // The KV cache that this model writes.
+  // The KV cache that this model writes: of this rank's heads and layers.
   [[nodiscard]] kernels::KvCacheShape CacheShape(DType dtype, std::int64_t blocks,
                                                  std::int64_t block_size) const;
 
+  // Of the whole model.
   [[nodiscard]] const ModelConfig& config() const { return config_; }
+  [[nodiscard]] const RankLinks& links() const { return links_; }
   [[nodiscard]] std::int32_t positions() const { return positions_; }
   [[nodiscard]] kernels::ThreadPool& pool() const { return pool_; }
   // Started and read by whoever drives the steps.
@@ -49,6 +69,8 @@ class CpuModel {
 
   void SizeBuffers(std::int64_t rows);
   void Embed(const RaggedBatch& batch);
+  // Rows of the embedding that lie on this rank, zeros for the others; then the sum.
+  void LookUp(const RaggedBatch& batch, Matrix to);
   // The first half of a layer up to its output projection; the result is in attended_.
   void Attend(const RaggedBatch& batch, std::size_t layer, const kernels::KvCacheView& cache);
   // The second half, likewise; the result is in the first columns of inner_.
@@ -61,8 +83,15 @@ class CpuModel {
   void Normalize(const NormWeights& norm, ConstMatrix from, Matrix to);
   void Multiply(ConstMatrix from, const LinearWeights& linear, bool accumulate, Matrix to);
   ConstMatrix Logits(const RaggedBatch& batch);
+  // The logits of all ranks' tokens, from this rank's head.
+  ConstMatrix GatherLogits(ConstMatrix head_input);
+  void Finish(Matrix logits);
+  // The sum over the ranks of the stage.
+  void Sum(Matrix values);
 
   ModelConfig config_;
+  ModelConfig share_;  // what this rank computes of it
+  RankLinks links_;
   ModelWeights weights_;
   std::int32_t positions_;
   kernels::ThreadPool& pool_;
@@ -82,7 +111,8 @@ class CpuModel {
   Matrix qkv_;
   Matrix attended_;
   Matrix inner_;
-  std::vector<std::int32_t> table_rows_;  // of the position table
+  std::vector<std::int32_t> table_rows_;  // of the position table, or of this rank's embedding
+  std::vector<float> gathered_;           // logits, rank by rank
 };
 
 }  // namespace twin::exec

@@ -27,15 +27,24 @@ std::int64_t FirstNotFinite(const StoredTensor& tensor, std::int64_t begin, std:
   return -1;
 }
 
-std::int64_t FirstNotFinite(const StoredTensor& tensor, kernels::ThreadPool& pool) {
+// The same within the stored rows and columns that a request takes.
+std::int64_t FirstNotFinite(const StoredTensor& tensor, const MatrixRequest& request,
+                            kernels::ThreadPool& pool) {
+  const IndexRange& rows = request.transposed ? request.taken_columns : request.taken_rows;
+  const IndexRange& columns = request.transposed ? request.taken_rows : request.taken_columns;
+  const std::int64_t stride = request.transposed ? request.rows : request.columns;
   // Which thread finds what is open, the smallest index is not.
   std::vector<std::int64_t> found(static_cast<std::size_t>(pool.threads()), -1);
   constexpr std::int64_t kGrain = 64 * kChunk;
-  pool.ParallelFor(tensor.elements(), kGrain,
+  const std::int64_t rows_at_once = std::max<std::int64_t>(1, kGrain / columns.count);
+  pool.ParallelFor(rows.count, rows_at_once,
                    [&](std::int64_t begin, std::int64_t end, std::int32_t thread) {
                      std::int64_t& first = found[static_cast<std::size_t>(thread)];
-                     const std::int64_t bad = FirstNotFinite(tensor, begin, end);
-                     if (bad >= 0 && (first < 0 || bad < first)) first = bad;
+                     for (std::int64_t row = begin; row < end; ++row) {
+                       const std::int64_t at = (rows.first + row) * stride + columns.first;
+                       const std::int64_t bad = FirstNotFinite(tensor, at, at + columns.count);
+                       if (bad >= 0 && (first < 0 || bad < first)) first = bad;
+                     }
                    });
   std::int64_t first = -1;
   for (const std::int64_t bad : found) {
@@ -84,9 +93,7 @@ void CheckpointSource::Require(const MatrixRequest& request) const {
   (void)Checked(request.name, StoredShape(request));
 }
 
-void CheckpointSource::WarnIfNotFinite(const StoredTensor& tensor, kernels::ThreadPool* pool) {
-  const std::int64_t bad = pool != nullptr ? FirstNotFinite(tensor, *pool)
-                                           : FirstNotFinite(tensor, 0, tensor.elements());
+void CheckpointSource::WarnIfNotFinite(const StoredTensor& tensor, std::int64_t bad) {
   if (bad < 0) return;
   not_finite_.push_back(checkpoint_.path() + ": tensor '" + tensor.name +
                         "' is not finite: element " + std::to_string(bad) +
@@ -96,11 +103,10 @@ void CheckpointSource::WarnIfNotFinite(const StoredTensor& tensor, kernels::Thre
 void CheckpointSource::Fill(const MatrixRequest& request, kernels::ThreadPool& pool,
                             kernels::WeightMatrix& matrix) {
   const StoredTensor& tensor = Checked(request.name, StoredShape(request));
-  used_.push_back(request.name);
-  WarnIfNotFinite(tensor, &pool);
+  WarnIfNotFinite(tensor, FirstNotFinite(tensor, request, pool));
   kernels::WeightSource source{.data = tensor.bytes.data(),
                                .dtype = PackableType(tensor.type),
-                               .rows = request.rows,
+                               .rows = request.taken_rows.count,
                                .row_stride = request.transposed ? 1 : request.columns,
                                .column_stride = request.transposed ? request.rows : 1};
   std::vector<float> widened;
@@ -109,25 +115,27 @@ void CheckpointSource::Fill(const MatrixRequest& request, kernels::ThreadPool& p
     Widen(tensor, 0, widened);
     source.data = reinterpret_cast<const std::byte*>(widened.data());
   }
+  const std::int64_t first = request.taken_rows.first * source.row_stride +
+                             request.taken_columns.first * source.column_stride;
+  source.data += first * ByteSize(source.dtype);
   matrix.Fill(pool, request.first_row, source);
 }
 
 std::vector<float> CheckpointSource::ReadVector(const std::string& name, std::int64_t width,
                                                 VectorKind /*kind*/) {
   const StoredTensor& tensor = Checked(name, {width});
-  used_.push_back(name);
-  WarnIfNotFinite(tensor, nullptr);
+  WarnIfNotFinite(tensor, FirstNotFinite(tensor, 0, tensor.elements()));
   std::vector<float> values(static_cast<std::size_t>(width));
   Widen(tensor, 0, values);
   return values;
 }
 
-std::vector<std::string> CheckpointSource::Warnings(WeightNaming naming) const {
+std::vector<std::string> CheckpointSource::Warnings(WeightNaming naming,
+                                                    const std::vector<std::string>& names) const {
   std::vector<std::string> warnings = not_finite_;
-  std::vector<std::string> used = used_;
-  std::sort(used.begin(), used.end());
   for (const auto& [name, tensor] : checkpoint_.tensors()) {
-    if (std::binary_search(used.begin(), used.end(), name) || IsKnownBuffer(naming, name)) continue;
+    if (std::binary_search(names.begin(), names.end(), name) || IsKnownBuffer(naming, name))
+      continue;
     warnings.push_back(checkpoint_.path() + ": the tensor '" + Printable(name, kMessageBytesMax) +
                        "' is unused: this model has no such part");
   }

@@ -31,15 +31,17 @@ void DummySource::Fill(const MatrixRequest& request, kernels::ThreadPool& pool,
   const std::uint64_t tensor = HashText(request.name);
   const std::int64_t row_step = request.transposed ? 1 : request.columns;
   const std::int64_t column_step = request.transposed ? request.rows : 1;
-  const std::int64_t band = std::max(kBandElements / request.columns, std::int64_t{1});
-  std::vector<float> values(static_cast<std::size_t>(band * request.columns));
-  for (std::int64_t first = 0; first < request.rows; first += band) {
-    const std::int64_t rows = std::min(band, request.rows - first);
+  const std::int64_t width = request.taken_columns.count;
+  const std::int64_t band = std::max(kBandElements / width, std::int64_t{1});
+  std::vector<float> values(static_cast<std::size_t>(band * width));
+  for (std::int64_t first = 0; first < request.taken_rows.count; first += band) {
+    const std::int64_t rows = std::min(band, request.taken_rows.count - first);
     const auto fill_rows = [&](std::int64_t begin, std::int64_t end, std::int32_t /*thread*/) {
       for (std::int64_t i = begin; i < end; ++i) {
-        float* const row = values.data() + i * request.columns;
-        for (std::int64_t j = 0; j < request.columns; ++j) {
-          const std::int64_t index = (first + i) * row_step + j * column_step;
+        float* const row = values.data() + i * width;
+        for (std::int64_t j = 0; j < width; ++j) {
+          const std::int64_t index = (request.taken_rows.first + first + i) * row_step +
+                                     (request.taken_columns.first + j) * column_step;
           row[j] = Element(tensor, static_cast<std::uint64_t>(index));
         }
       }
@@ -48,7 +50,7 @@ void DummySource::Fill(const MatrixRequest& request, kernels::ThreadPool& pool,
     matrix.Fill(pool, request.first_row + first,
                 {.data = reinterpret_cast<const std::byte*>(values.data()),
                  .rows = rows,
-                 .row_stride = request.columns});
+                 .row_stride = width});
   }
 }
 

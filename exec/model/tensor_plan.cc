@@ -1,5 +1,7 @@
 #include "exec/model/tensor_plan.h"
 
+#include <algorithm>
+
 namespace twin::exec {
 namespace {
 
@@ -145,7 +147,7 @@ class Planner {
 
 std::int64_t MatrixPlan::rows() const {
   std::int64_t rows = 0;
-  for (const MatrixPart& part : parts) rows += part.rows;
+  for (const MatrixPart& part : parts) rows += part.taken().count;
   return rows;
 }
 
@@ -162,6 +164,40 @@ std::vector<std::string> PrefixesOf(WeightNaming naming) {
 
 TensorPlan PlanTensors(const ModelConfig& model, const std::string& prefix) {
   return Planner(model, prefix).Plan();
+}
+
+std::vector<std::string> NamesOf(const TensorPlan& plan) {
+  std::vector<std::string> names;
+  const auto add = [&](const std::string& name) {
+    if (!name.empty()) names.push_back(name);
+  };
+  const auto add_matrix = [&](const MatrixPlan& matrix) {
+    for (const MatrixPart& part : matrix.parts) {
+      add(part.weight);
+      add(part.bias);
+    }
+  };
+  const auto add_norm = [&](const NormPlan& norm) {
+    add(norm.gain);
+    add(norm.bias);
+  };
+  for (const MatrixPlan* matrix :
+       {&plan.embedding, &plan.positions, &plan.project_in, &plan.project_out, &plan.head}) {
+    add_matrix(*matrix);
+  }
+  add_norm(plan.final_norm);
+  for (const LayerPlan& layer : plan.layers) {
+    for (const MatrixPlan* matrix : {&layer.qkv, &layer.output, &layer.up, &layer.down}) {
+      add_matrix(*matrix);
+    }
+    for (const NormPlan* norm :
+         {&layer.attention_norm, &layer.query_norm, &layer.key_norm, &layer.attention_post_norm,
+          &layer.mlp_norm, &layer.mlp_post_norm}) {
+      add_norm(*norm);
+    }
+  }
+  std::sort(names.begin(), names.end());
+  return names;
 }
 
 bool IsKnownBuffer(WeightNaming naming, const std::string& name) {

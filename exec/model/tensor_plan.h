@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,19 +10,33 @@
 
 namespace twin::exec {
 
-// A stored matrix [rows, columns] that becomes rows of a larger one.
+// Indices first..first + count - 1.
+struct IndexRange {
+  std::int64_t first = 0;
+  std::int64_t count = 0;
+
+  bool operator==(const IndexRange&) const = default;
+};
+
+// A stored matrix [rows, columns], all or some rows of which become rows of a larger one.
 struct MatrixPart {
   std::string weight;
-  std::string bias;  // [rows]; empty = none
-  std::int64_t rows = 0;
+  std::string bias;                      // [rows]; empty = none
+  std::int64_t rows = 0;                 // stored
+  std::optional<IndexRange> slice = {};  // rows taken, where not all
+
+  [[nodiscard]] IndexRange taken() const { return slice.value_or(IndexRange{0, rows}); }
 };
 
 // Parts of equal width, one below the other; no parts = the model has no such matrix.
 struct MatrixPlan {
   std::vector<MatrixPart> parts;
-  std::int64_t columns = 0;
-  bool transposed = false;  // stored [columns, rows]
+  std::int64_t columns = 0;              // stored
+  bool transposed = false;               // stored [columns, rows]
+  std::optional<IndexRange> slice = {};  // columns taken, where not all
 
+  [[nodiscard]] IndexRange taken() const { return slice.value_or(IndexRange{0, columns}); }
+  // Of all parts, as taken.
   [[nodiscard]] std::int64_t rows() const;
 };
 
@@ -60,6 +75,9 @@ std::vector<std::string> PrefixesOf(WeightNaming naming);
 
 // `prefix` stands before every name but the head's.
 TensorPlan PlanTensors(const ModelConfig& model, const std::string& prefix);
+
+// The names of all tensors of a plan, ascending.
+std::vector<std::string> NamesOf(const TensorPlan& plan);
 
 // True for buffers that old files carry beside the weights and that mean nothing: GPT-2's masks.
 bool IsKnownBuffer(WeightNaming naming, const std::string& name);

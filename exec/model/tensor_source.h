@@ -7,18 +7,21 @@
 
 #include "exec/model/checkpoint.h"
 #include "exec/model/model_config.h"
+#include "exec/model/tensor_plan.h"
 #include "kernels/thread_pool.h"
 #include "kernels/weight_matrix.h"
 
 namespace twin::exec {
 
-// A stored matrix and the rows of a packed one that it becomes.
+// A stored matrix, what is taken of it, and the rows of a packed one that this becomes.
 struct MatrixRequest {
   const std::string& name;
-  std::int64_t rows = 0;
-  std::int64_t columns = 0;
-  bool transposed = false;  // stored [columns, rows]
-  std::int64_t first_row = 0;
+  std::int64_t rows = 0;     // stored
+  std::int64_t columns = 0;  // stored
+  bool transposed = false;   // stored [columns, rows]
+  IndexRange taken_rows;
+  IndexRange taken_columns;
+  std::int64_t first_row = 0;  // of the packed matrix
 };
 
 enum class VectorKind : std::uint8_t { kGain, kBias };
@@ -36,7 +39,7 @@ class TensorSource {
                                         VectorKind kind) = 0;
 };
 
-// Tensors of a checkpoint; remembers which were used, and what was odd about them.
+// Tensors of a checkpoint; remembers what was odd about them.
 class CheckpointSource final : public TensorSource {
  public:
   // Borrows the checkpoint.
@@ -48,17 +51,18 @@ class CheckpointSource final : public TensorSource {
   std::vector<float> ReadVector(const std::string& name, std::int64_t width,
                                 VectorKind kind) override;
 
-  // A line for each tensor with a NaN or an infinity (its first one), in the order of reading, then
-  // one for each tensor that was not read, names ascending.
-  [[nodiscard]] std::vector<std::string> Warnings(WeightNaming naming) const;
+  // A line for each tensor with a NaN or an infinity (its first one) in what was taken of it, in
+  // the order of reading, then one for each tensor that is not among `names`, which are the
+  // model's, ascending.
+  [[nodiscard]] std::vector<std::string> Warnings(WeightNaming naming,
+                                                  const std::vector<std::string>& names) const;
 
  private:
   [[nodiscard]] const StoredTensor& Checked(const std::string& name,
                                             const std::vector<std::int64_t>& shape) const;
-  void WarnIfNotFinite(const StoredTensor& tensor, kernels::ThreadPool* pool);
+  void WarnIfNotFinite(const StoredTensor& tensor, std::int64_t first_not_finite);
 
   const Checkpoint& checkpoint_;
-  std::vector<std::string> used_;
   std::vector<std::string> not_finite_;
 };
 

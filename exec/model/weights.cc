@@ -14,7 +14,7 @@ class WeightReader {
       : model_(model), format_(format), source_(source), pool_(pool) {}
 
   [[nodiscard]] ModelWeights Read(const TensorPlan& plan) const {
-    const bool tied = plan.head.parts.empty();
+    const bool tied = model_.shape.tied_embeddings;
     const DType embedding_format = format_ == DType::kInt8 && !tied ? DType::kBf16 : format_;
     ModelWeights weights;
     weights.embedding = Linear(plan.embedding, embedding_format);
@@ -46,18 +46,21 @@ class WeightReader {
   [[nodiscard]] LinearWeights Linear(const MatrixPlan& plan, DType format) const {
     LinearWeights linear;
     if (plan.parts.empty()) return linear;
+    std::vector<MatrixRequest> requests;
+    std::int64_t rows = 0;
     for (const MatrixPart& part : plan.parts) {
-      source_.Require({part.weight, part.rows, plan.columns, plan.transposed});
+      requests.push_back({part.weight, part.rows, plan.columns, plan.transposed, part.taken(),
+                          plan.taken(), rows});
+      source_.Require(requests.back());
+      rows += part.taken().count;
     }
-    linear.matrix = kernels::WeightMatrix(format, plan.rows(), plan.columns);
-    std::int64_t row = 0;
+    linear.matrix = kernels::WeightMatrix(format, rows, plan.taken().count);
+    for (const MatrixRequest& request : requests) source_.Fill(request, pool_, linear.matrix);
     for (const MatrixPart& part : plan.parts) {
-      source_.Fill({part.weight, part.rows, plan.columns, plan.transposed, row}, pool_,
-                   linear.matrix);
-      row += part.rows;
       if (part.bias.empty()) continue;
       const std::vector<float> bias = source_.ReadVector(part.bias, part.rows, VectorKind::kBias);
-      linear.bias.insert(linear.bias.end(), bias.begin(), bias.end());
+      const auto first = bias.begin() + part.taken().first;
+      linear.bias.insert(linear.bias.end(), first, first + part.taken().count);
     }
     return linear;
   }
@@ -103,23 +106,24 @@ std::int64_t ModelWeights::matrix_bytes() const {
 }
 
 LoadedWeights LoadWeights(const std::filesystem::path& directory, const ModelConfig& model,
-                          DType format, kernels::ThreadPool& pool) {
+                          DType format, kernels::ThreadPool& pool, const GridPlace& place) {
   const Checkpoint checkpoint(directory);
   CheckpointSource source(checkpoint);
+  const TensorPlan plan = PlanFor(model, checkpoint);
   LoadedWeights loaded;
-  loaded.weights = WeightReader(model, format, source, pool).Read(PlanFor(model, checkpoint));
-  loaded.warnings = source.Warnings(model.naming);
+  loaded.weights = WeightReader(model, format, source, pool).Read(ShareOf(plan, model, place));
+  loaded.warnings = source.Warnings(model.naming, NamesOf(plan));
   return loaded;
 }
 
 ModelWeights MakeDummyWeights(const ModelConfig& model, DType format, std::uint64_t seed,
-                              kernels::ThreadPool& pool) {
+                              kernels::ThreadPool& pool, const GridPlace& place) {
   DummySource source(seed);
   // Adding gemma2's offset to gains of 1 would double every norm.
   ModelConfig plain = model;
   plain.norm_gain_offset = 0;
-  return WeightReader(plain, format, source, pool)
-      .Read(PlanTensors(model, PrefixesOf(model.naming).front()));
+  const TensorPlan plan = PlanTensors(model, PrefixesOf(model.naming).front());
+  return WeightReader(plain, format, source, pool).Read(ShareOf(plan, model, place));
 }
 
 }  // namespace twin::exec

@@ -1,4 +1,4 @@
-// The weights of a model, ready to compute with.
+// The weights of a model, or of one rank's share, ready to compute with.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +8,7 @@
 
 #include "core/dtype.h"
 #include "exec/model/model_config.h"
+#include "exec/model/model_share.h"
 #include "kernels/thread_pool.h"
 #include "kernels/weight_matrix.h"
 
@@ -49,7 +50,7 @@ struct ModelWeights {
   std::vector<LayerWeights> layers;
   NormWeights final_norm;
   LinearWeights project_out;
-  LinearWeights untied_head;
+  LinearWeights untied_head;  // of a last stage that has no embedding, the tied one too
 
   [[nodiscard]] const kernels::WeightView& head() const {
     return untied_head.empty() ? embedding.matrix.view() : untied_head.matrix.view();
@@ -65,14 +66,14 @@ struct LoadedWeights {
 
 // Reads the weights beside `directory`/config.json and packs them as `format`: kFp32, kBf16 or
 // kInt8 (of int8 models an untied embedding is kept in bf16). Norms, biases and learned positions
-// stay fp32.
+// stay fp32. With a place in a grid: what that rank takes (ShareOf), and reads nothing else.
 // Throws InputError (data): safetensors.h, checkpoint.h, tensor_source.h. Memory beyond the packed
 // weights: none (F64 files: one tensor).
 LoadedWeights LoadWeights(const std::filesystem::path& directory, const ModelConfig& model,
-                          DType format, kernels::ThreadPool& pool);
+                          DType format, kernels::ThreadPool& pool, const GridPlace& place = {});
 
 // Random weights of the model's shape (DummySource), for measuring speed.
 ModelWeights MakeDummyWeights(const ModelConfig& model, DType format, std::uint64_t seed,
-                              kernels::ThreadPool& pool);
+                              kernels::ThreadPool& pool, const GridPlace& place = {});
 
 }  // namespace twin::exec
