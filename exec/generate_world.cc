@@ -1,11 +1,9 @@
 #include "exec/generate_world.h"
 
-#include <algorithm>
 #include <string>
 #include <utility>
 
 #include "core/check.h"
-#include "core/hash.h"
 #include "core/input_error.h"
 
 namespace twin::exec {
@@ -22,9 +20,7 @@ GenerateWorld::GenerateWorld(CpuExecutor& executor, std::span<Generation> genera
     : executor_(executor),
       generations_(generations),
       options_(std::move(options)),
-      names_(generations.size()),
-      finished_(generations.size(), false),
-      unfinished_(generations.size()) {}
+      ledger_(options_.end_tokens, options_.names_blocks ? options_.block_size : 0) {}
 
 Instant GenerateWorld::Advance() {
   events_.clear();
@@ -38,7 +34,7 @@ Instant GenerateWorld::Advance() {
     idle_instants_ = 0;
     told_ = returning_.PopFront();
     events_.emplace_back(StepFinished{told_.id, told_.started, told_.outcomes, told_.filled});
-  } else if (unfinished_ > 0) {
+  } else if (ledger_.open() > 0) {
     ++idle_instants_;
     CHECK(idle_instants_ < kIdleInstantsMost);
     events_.emplace_back(WakeUp{});
@@ -52,11 +48,8 @@ void GenerateWorld::Announce() {
     const Generation& generation = generations_[i];
     const RequestId id{static_cast<std::uint32_t>(i)};
     executor_.Open(id, generation.prompt, {});
-    if (options_.names_blocks) {
-      for (const std::int32_t token : generation.prompt) {
-        if (Append(names_[i], token)) prompt_keys_[i].push_back(SharedKey(names_[i].chain));
-      }
-    }
+    ledger_.Open(id, generation.prompt,
+                 {.tokens_max = generation.tokens_max, .heeds_end_tokens = true}, prompt_keys_[i]);
     events_.emplace_back(
         RequestArrived{{.id = id,
                         .arrival = now_,
@@ -64,13 +57,6 @@ void GenerateWorld::Announce() {
                         .max_output_tokens = generation.tokens_max,
                         .prefix_keys = prompt_keys_[i]}});
   }
-}
-
-bool GenerateWorld::Append(BlockNames& names, std::int32_t token) const {
-  names.chain = MixWords(names.chain, static_cast<std::uint64_t>(token) + 1);
-  if (++names.open_tokens < options_.block_size) return false;
-  names.open_tokens = 0;
-  return true;
 }
 
 void GenerateWorld::Launch(const StepPlan& plan) {
@@ -88,7 +74,12 @@ void GenerateWorld::Launch(const StepPlan& plan) {
   if (options_.keep != KeptLogits::kNone) {
     for (const LogitRow& row : executor_.logits()) Keep(row);
   }
-  for (const SampledToken& token : sampled) Emit(token, step);
+  for (const SampledToken& token : sampled) {
+    const TokenFate fate = ledger_.Take(token, step.outcomes, step.filled);
+    if (fate == TokenFate::kTaken || fate == TokenFate::kLast) {
+      generations_[Index(token.request)].output.push_back(token.token);
+    }
+  }
   returning_.PushBack(std::move(step));
   if (options_.on_step) options_.on_step();
 }
@@ -115,28 +106,6 @@ void GenerateWorld::Keep(const LogitRow& row) {
   if (position + 1 == generation.prompt.size()) {
     generation.last_logits.assign(row.logits.begin(), row.logits.end());
   }
-}
-
-void GenerateWorld::Emit(const SampledToken& sampled, ReturningStep& step) {
-  const std::uint32_t index = Index(sampled.request);
-  if (finished_[index]) return;  // issued before its end was known
-  if (!sampled.fresh) {
-    step.outcomes.push_back({sampled.request, 0, FinishReason::kNone});
-    return;
-  }
-  Generation& generation = generations_[index];
-  generation.output.push_back(sampled.token);
-  if (options_.names_blocks && Append(names_[index], sampled.token)) {
-    step.filled.push_back({sampled.request, SharedKey(names_[index].chain)});
-  }
-  const bool stops = std::find(options_.end_tokens.begin(), options_.end_tokens.end(),
-                               sampled.token) != options_.end_tokens.end();
-  const bool at_limit = generation.output.size() == static_cast<std::size_t>(generation.tokens_max);
-  if (!stops && !at_limit) return;
-  finished_[index] = true;
-  --unfinished_;
-  step.outcomes.push_back(
-      {sampled.request, 1, stops ? FinishReason::kStop : FinishReason::kLength});
 }
 
 }  // namespace twin::exec

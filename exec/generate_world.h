@@ -8,6 +8,7 @@
 
 #include "core/ring_queue.h"
 #include "exec/cpu/cpu_executor.h"
+#include "exec/output_ledger.h"
 #include "sched/world.h"
 
 namespace twin::exec {
@@ -61,26 +62,16 @@ class GenerateWorld final : public World {
     std::vector<ItemOutcome> outcomes;
     std::vector<BlockFilled> filled;
   };
-  // Names the blocks of one request as they become full.
-  struct BlockNames {
-    std::uint64_t chain = 0;
-    std::int32_t open_tokens = 0;
-  };
 
   void Announce();
   void Count(const StepPlan& plan);
   void Keep(const LogitRow& row);
-  void Emit(const SampledToken& sampled, ReturningStep& step);
-  // True if the token filled a block, whose name is then in names.chain.
-  bool Append(BlockNames& names, std::int32_t token) const;
 
   CpuExecutor& executor_;
   std::span<Generation> generations_;
   GenerateWorldOptions options_;
-  std::vector<BlockNames> names_;
+  OutputLedger ledger_;
   GenerationCounts counts_;
-  std::vector<bool> finished_;
-  std::size_t unfinished_;
   std::int64_t idle_instants_ = 0;
   TimePoint now_ = kTimeZero;
   bool announced_ = false;

@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "core/step_parts.h"
+#include "core/step_times.h"
 #include "core/time.h"
 #include "record/recorded_run.h"
 #include "record/run_observer.h"
-#include "record/step_times.h"
 
 namespace twin {
 

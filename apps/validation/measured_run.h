@@ -4,10 +4,10 @@
 #include <filesystem>
 #include <vector>
 
+#include "core/step_times.h"
 #include "proto/experiment_config.h"
 #include "proto/record_file.h"
 #include "record/recorded_run.h"
-#include "record/step_times.h"
 
 namespace twin::apps {
 

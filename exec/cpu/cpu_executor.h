@@ -7,6 +7,7 @@
 
 #include "core/id_window.h"
 #include "core/ids.h"
+#include "exec/backend.h"
 #include "exec/cpu/cpu_model.h"
 #include "exec/cpu/kv_storage.h"
 #include "exec/cpu/ragged_batch.h"
@@ -29,15 +30,6 @@ struct LogitRow {
   RequestId request{};
   std::int32_t position = 0;
   std::span<const float> logits;
-};
-
-// A token that an item emitted. One of a position whose token is known already (computed twice, by
-// a step in flight when its request was preempted) is not `fresh` and changes nothing.
-struct SampledToken {
-  RequestId request{};
-  std::int32_t position = 0;
-  std::int32_t token = 0;
-  bool fresh = true;
 };
 
 // Keeps each request's tokens and block table, the latter by following the plans. Steps are

@@ -1,0 +1,52 @@
+// What computes the steps of a real world: a device, or several ranks of them.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "core/ids.h"
+#include "core/step_parts.h"
+#include "exec/lap_timer.h"
+#include "kernels/sampling.h"
+#include "sched/step_plan.h"
+
+namespace twin::exec {
+
+// A token that an item emitted. One of a position whose token is known already (computed twice, by
+// a step in flight when its request was preempted) is not `fresh` and changes nothing.
+struct SampledToken {
+  RequestId request{};
+  std::int32_t position = 0;
+  std::int32_t token = 0;
+  bool fresh = true;
+};
+
+struct ComputedStep {
+  // Of emitting items, in the order of the plan's work; valid until the backend's next call.
+  std::span<const SampledToken> sampled;
+  LapTimer::Clock::time_point started;   // the device began
+  LapTimer::Clock::time_point finished;  // the device ended
+  StepParts parts;                       // of the time between; schedule and delivery are zero
+};
+
+// Keeps the tokens and the KV cache of open requests. Calls come from one thread at a time; any may
+// throw what a device throws (std::bad_alloc, ...), and then none follows.
+class Backend {
+ public:
+  virtual ~Backend() = default;
+
+  // A request that plans may speak of from now on. REQUIRES: ids rise; tokens below vocab.
+  virtual void Open(RequestId id, std::span<const std::int32_t> prompt,
+                    const kernels::SamplingParameters& sampling) = 0;
+  // Forgets it. REQUIRES: no step launched and not collected, and no later one, carries work for
+  // it.
+  virtual void Close(RequestId id) = 0;
+
+  // Begins a step, or queues it behind those launched before. Borrows the plan until the step has
+  // been collected. REQUIRES: it follows from the plans launched before.
+  virtual void Launch(const StepPlan& plan) = 0;
+  // Waits for the oldest step launched. REQUIRES: there is one.
+  virtual ComputedStep Collect() = 0;
+};
+
+}  // namespace twin::exec

@@ -1,0 +1,95 @@
+#include "exec/backend_worker.h"
+
+#include <utility>
+
+namespace twin::exec {
+
+BackendWorker::BackendWorker(Backend& backend) : backend_(backend), thread_([this] { Work(); }) {}
+
+BackendWorker::~BackendWorker() {
+  {
+    const std::lock_guard lock(mutex_);
+    closing_ = true;
+  }
+  commanded_.notify_one();
+  thread_.join();
+}
+
+void BackendWorker::Open(RequestId id, std::vector<std::int32_t> prompt) {
+  Send(OpenCommand{id, std::move(prompt)});
+}
+
+void BackendWorker::Close(RequestId id) { Send(CloseCommand{id}); }
+
+void BackendWorker::Launch(const StepPlan& plan) { Send(&plan); }
+
+void BackendWorker::Send(Command command) {
+  {
+    const std::lock_guard lock(mutex_);
+    commands_.push_back(std::move(command));
+  }
+  commanded_.notify_one();
+}
+
+void BackendWorker::Await(Clock::time_point deadline, RingQueue<ReturnedStep>& returned) {
+  std::unique_lock lock(mutex_);
+  const auto has_news = [this] { return !computed_.empty() || woken_ || failure_ != nullptr; };
+  changed_.wait_until(lock, deadline, has_news);
+  if (failure_ != nullptr) std::rethrow_exception(failure_);
+  woken_ = false;
+  while (!computed_.empty()) returned.PushBack(computed_.PopFront());
+}
+
+void BackendWorker::Wake() {
+  {
+    const std::lock_guard lock(mutex_);
+    woken_ = true;
+  }
+  changed_.notify_one();
+}
+
+void BackendWorker::Work() {
+  try {
+    std::vector<Command> taken;
+    std::int64_t launched = 0;
+    while (TakeCommands(launched == 0, taken)) {
+      for (const Command& command : taken) {
+        if (const auto* open = std::get_if<OpenCommand>(&command)) {
+          backend_.Open(open->id, open->prompt, {});
+        } else if (const auto* close = std::get_if<CloseCommand>(&command)) {
+          backend_.Close(close->id);
+        } else {
+          backend_.Launch(*std::get<const StepPlan*>(command));
+          ++launched;
+        }
+      }
+      taken.clear();
+      if (launched == 0) continue;
+      Deliver(backend_.Collect());
+      --launched;
+    }
+  } catch (...) {
+    const std::lock_guard lock(mutex_);
+    failure_ = std::current_exception();
+    changed_.notify_one();
+  }
+}
+
+bool BackendWorker::TakeCommands(bool wait, std::vector<Command>& taken) {
+  std::unique_lock lock(mutex_);
+  if (wait) commanded_.wait(lock, [this] { return closing_ || !commands_.empty(); });
+  taken.swap(commands_);
+  return !closing_;
+}
+
+void BackendWorker::Deliver(const ComputedStep& step) {
+  ReturnedStep returned{
+      {step.sampled.begin(), step.sampled.end()}, step.started, step.finished, step.parts};
+  {
+    const std::lock_guard lock(mutex_);
+    computed_.PushBack(std::move(returned));
+  }
+  changed_.notify_one();
+}
+
+}  // namespace twin::exec

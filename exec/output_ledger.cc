@@ -1,0 +1,48 @@
+#include "exec/output_ledger.h"
+
+#include <algorithm>
+
+#include "core/hash.h"
+
+namespace twin::exec {
+
+void OutputLedger::Open(RequestId id, std::span<const std::int32_t> prompt, const OutputEnd& end,
+                        std::vector<BlockKey>& prompt_keys) {
+  Output& output = outputs_.Open(id);
+  output = {.end = end};
+  prompt_keys.clear();
+  if (named_block_size_ == 0) return;
+  for (const std::int32_t token : prompt) {
+    if (Append(token, output)) prompt_keys.push_back(SharedKey(output.content));
+  }
+}
+
+bool OutputLedger::Append(std::int32_t token, Output& output) const {
+  output.content = MixWords(output.content, static_cast<std::uint64_t>(token) + 1);
+  if (++output.open_tokens < named_block_size_) return false;
+  output.open_tokens = 0;
+  return true;
+}
+
+TokenFate OutputLedger::Take(const SampledToken& sampled, std::vector<ItemOutcome>& outcomes,
+                             std::vector<BlockFilled>& filled) {
+  Output* const output = outputs_.Find(sampled.request);
+  if (output == nullptr) return TokenFate::kDropped;
+  if (!sampled.fresh) {
+    outcomes.push_back({sampled.request, 0, FinishReason::kNone});
+    return TokenFate::kRepeated;
+  }
+  ++output->tokens;
+  if (named_block_size_ > 0 && Append(sampled.token, *output)) {
+    filled.push_back({sampled.request, SharedKey(output->content)});
+  }
+  const OutputEnd& end = output->end;
+  const bool stops = end.heeds_end_tokens && std::find(end_tokens_.begin(), end_tokens_.end(),
+                                                       sampled.token) != end_tokens_.end();
+  if (!stops && output->tokens < end.tokens_max) return TokenFate::kTaken;
+  outcomes.push_back({sampled.request, 1, stops ? FinishReason::kStop : end.reason});
+  outputs_.Close(sampled.request);
+  return TokenFate::kLast;
+}
+
+}  // namespace twin::exec

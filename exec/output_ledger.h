@@ -1,0 +1,65 @@
+// What tokens mean for the requests that they belong to: which is the last, which fills a block.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/id_window.h"
+#include "exec/backend.h"
+#include "sched/event.h"
+
+namespace twin::exec {
+
+// Where an output ends.
+struct OutputEnd {
+  std::int32_t tokens_max = 0;                  // behind so many,
+  FinishReason reason = FinishReason::kLength;  // for this reason,
+  bool heeds_end_tokens = false;                // or behind an end token, if that comes first
+};
+
+enum class TokenFate : std::uint8_t {
+  kDropped,  // issued before its request was known to have ended
+  kRepeated,
+  kTaken,
+  kLast,  // and taken
+};
+
+// Counts the output of open requests. Blocks are named by the tokens in them and all before: equal
+// names mean equal content.
+class OutputLedger {
+ public:
+  // `named_block_size`: tokens per block to be named; 0 = blocks are not.
+  OutputLedger(std::vector<std::int32_t> end_tokens, std::int32_t named_block_size)
+      : end_tokens_(std::move(end_tokens)), named_block_size_(named_block_size) {}
+
+  // Keys of the prompt's full blocks replace those in `prompt_keys`. REQUIRES: ids rise.
+  void Open(RequestId id, std::span<const std::int32_t> prompt, const OutputEnd& end,
+            std::vector<BlockKey>& prompt_keys);
+  // It was rejected or cancelled; what is still sampled for it is dropped. REQUIRES: it is open.
+  void Close(RequestId id) { outputs_.Close(id); }
+
+  // Appends what an engine is to be told. A last token closes its request.
+  TokenFate Take(const SampledToken& sampled, std::vector<ItemOutcome>& outcomes,
+                 std::vector<BlockFilled>& filled);
+
+  [[nodiscard]] bool contains(RequestId id) const { return outputs_.contains(id); }
+  [[nodiscard]] std::size_t open() const { return outputs_.size(); }
+
+ private:
+  struct Output {
+    OutputEnd end;
+    std::int32_t tokens = 0;
+    std::uint64_t content = 0;     // names everything so far
+    std::int32_t open_tokens = 0;  // in the block that is not full
+  };
+
+  // True if the token filled a block, which output.content then names.
+  bool Append(std::int32_t token, Output& output) const;
+
+  std::vector<std::int32_t> end_tokens_;
+  std::int32_t named_block_size_;
+  IdWindow<Output> outputs_;
+};
+
+}  // namespace twin::exec

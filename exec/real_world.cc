@@ -1,0 +1,217 @@
+#include "exec/real_world.h"
+
+#include <algorithm>
+#include <chrono>
+#include <span>
+#include <utility>
+
+#include "core/check.h"
+
+namespace twin::exec {
+
+RealWorld::RealWorld(ArrivalSource& source, Backend& backend, const RealWorldOptions& options)
+    : source_(source),
+      options_(options),
+      ledger_(options.end_tokens, options.named_block_size),
+      tokens_(options.seed, options.vocab),
+      worker_(backend) {}
+
+Instant RealWorld::Advance() {
+  events_.clear();
+  outcomes_.clear();
+  filled_.clear();
+  told_.clear();
+  prompt_keys_used_ = 0;
+  if (!start_) start_ = Clock::now();
+  Clock::time_point look = *start_;  // the first look does not wait
+  for (;;) {
+    worker_.Await(look, returned_);
+    now_ = std::max(now_, TimeOf(Clock::now()));
+    TakeRequests();
+    ReturnSteps();
+    if (!stopping_) {
+      CancelSome();
+      TakeArrivals();
+    }
+    CloseDeparted();
+    if (!events_.empty()) return {now_, events_};
+    const std::optional<Clock::time_point> next = NextLook();
+    if (!next) {
+      stopped_early_ = stopping_ && (ledger_.open() > 0 || source_.Peek() != nullptr);
+      return {now_, {}};
+    }
+    look = *next;
+  }
+}
+
+TimePoint RealWorld::TimeOf(Clock::time_point time) const {
+  return kTimeZero + std::chrono::duration_cast<Duration>(time - *start_);
+}
+
+void RealWorld::TakeRequests() {
+  const std::lock_guard lock(requests_mutex_);
+  stopping_ = asked_stop_;
+  cancels_.swap(asked_cancels_);
+  asked_cancels_.clear();
+}
+
+void RealWorld::Cancel(RequestId id) {
+  {
+    const std::lock_guard lock(requests_mutex_);
+    asked_cancels_.push_back(id);
+  }
+  worker_.Wake();
+}
+
+void RealWorld::Stop() {
+  {
+    const std::lock_guard lock(requests_mutex_);
+    asked_stop_ = true;
+  }
+  worker_.Wake();
+}
+
+std::optional<RealWorld::Clock::time_point> RealWorld::NextLook() {
+  TimePoint next = kTimeNever;
+  if (!stopping_) {
+    if (const TracedRequest* arrival = source_.Peek()) next = arrival->arrival;
+    if (!timeouts_.empty()) next = std::min(next, timeouts_.front().time);
+  }
+  if (next == kTimeNever && in_flight_.empty()) return std::nullopt;
+  // A clock of another start has less room.
+  next = std::min(next, now_ + std::chrono::hours(1));
+  return *start_ + next.time_since_epoch();
+}
+
+void RealWorld::ReturnSteps() {
+  while (!returned_.empty()) {
+    const LaunchedStep launched = in_flight_.PopFront();
+    const ReturnedStep returned = returned_.PopFront();
+    const StepTimes times = Measure(launched, returned);
+    if (options_.listener != nullptr) options_.listener->OnStep(launched.id, times);
+    TakeTokens(returned);
+    last_returned_ = launched.id;
+    told_.push_back({launched.id, times.started, outcomes_.size(), filled_.size()});
+  }
+  // Spans are taken when nothing is added any more.
+  std::size_t outcome = 0;
+  std::size_t filled = 0;
+  for (const ToldStep& step : told_) {
+    events_.emplace_back(StepFinished{
+        step.id, step.started, std::span(outcomes_).subspan(outcome, step.outcomes_end - outcome),
+        std::span(filled_).subspan(filled, step.filled_end - filled)});
+    outcome = step.outcomes_end;
+    filled = step.filled_end;
+  }
+}
+
+StepTimes RealWorld::Measure(const LaunchedStep& launched, const ReturnedStep& returned) {
+  StepTimes step{.planned = launched.planned,
+                 .started = TimeOf(returned.started),
+                 .finished = TimeOf(returned.finished),
+                 .told = now_,
+                 .parts = returned.parts};
+  // Time between the device's begin and end that the backend gave to no part.
+  const Duration rest = step.finished - step.started - step.parts.device();
+  CHECK(step.planned <= step.started && rest >= Duration{0} && step.finished <= step.told);
+  step.parts[StepPart::kOther] += rest;
+  const TimePoint ready = std::max(step.planned, device_free_);
+  step.parts[StepPart::kSchedule] = std::max(step.started - ready, Duration{0});
+  step.parts[StepPart::kDelivery] = step.told - step.finished;
+  device_free_ = step.finished;
+  return step;
+}
+
+void RealWorld::TakeTokens(const ReturnedStep& returned) {
+  for (const SampledToken& sampled : returned.sampled) {
+    const TokenFate fate = ledger_.Take(sampled, outcomes_, filled_);
+    if (fate != TokenFate::kTaken && fate != TokenFate::kLast) continue;
+    tokens_.Append(sampled.request, sampled.token);
+    if (options_.listener != nullptr) options_.listener->OnToken(sampled.request, sampled.token);
+    if (fate == TokenFate::kLast) Depart(sampled.request, last_launched_);
+  }
+}
+
+void RealWorld::CancelSome() {
+  for (const RequestId id : cancels_) {
+    if (ledger_.contains(id)) CancelOpen(id);
+  }
+  // Deadlines of requests that have left are nobody's.
+  while (!timeouts_.empty()) {
+    const Timeout& timeout = timeouts_.front();
+    const bool open = ledger_.contains(timeout.id);
+    if (open && timeout.time > now_) break;
+    if (open) CancelOpen(timeout.id);
+    timeouts_.PopFront();
+  }
+}
+
+void RealWorld::CancelOpen(RequestId id) {
+  events_.emplace_back(RequestCancelled{id});
+  ledger_.Close(id);
+  Depart(id, last_launched_);
+}
+
+void RealWorld::TakeArrivals() {
+  for (const TracedRequest* arrival = source_.Peek();
+       arrival != nullptr && arrival->arrival <= now_; arrival = source_.Peek()) {
+    Announce(*arrival);
+    source_.Take();
+  }
+}
+
+OutputEnd RealWorld::EndOf(const TracedRequest& traced, std::int32_t limit) const {
+  if (!options_.pins_output_lengths) return {.tokens_max = limit, .heeds_end_tokens = true};
+  if (traced.output_tokens >= limit) return {.tokens_max = limit};
+  return {.tokens_max = traced.output_tokens, .reason = FinishReason::kStop};
+}
+
+void RealWorld::Announce(const TracedRequest& traced) {
+  const RequestId id{next_id_++};
+  const TimePoint arrival = std::max(traced.arrival, kTimeZero);
+  const std::int32_t length_max = options_.max_model_length;
+  const std::int32_t room =
+      length_max > 0 ? std::max(1, length_max - traced.prompt_tokens) : traced.max_output_tokens;
+  const std::int32_t limit = std::min(traced.max_output_tokens, room);
+  if (prompt_keys_used_ == prompt_keys_.size()) prompt_keys_.emplace_back();
+  std::vector<BlockKey>& keys = prompt_keys_[prompt_keys_used_++];
+  // What is to be rejected may be of any length: no memory is taken for its tokens.
+  const bool fits = length_max == 0 || traced.prompt_tokens <= length_max;
+  std::vector<std::int32_t> prompt = tokens_.Open(id, fits ? traced : TracedRequest{});
+  ledger_.Open(id, prompt, EndOf(traced, limit), keys);
+  worker_.Open(id, std::move(prompt));
+  if (options_.client_timeout) timeouts_.PushBack({id, arrival + *options_.client_timeout});
+  events_.emplace_back(RequestArrived{{.id = id,
+                                       .arrival = arrival,
+                                       .prompt_tokens = traced.prompt_tokens,
+                                       .max_output_tokens = limit,
+                                       .priority = traced.priority,
+                                       .tenant = traced.tenant,
+                                       .predicted_output_tokens = traced.predicted_output_tokens,
+                                       .prefix_keys = keys}});
+}
+
+void RealWorld::Launch(const StepPlan& plan) {
+  for (const Rejection& rejection : plan.rejected) {
+    ledger_.Close(rejection.request);
+    Depart(rejection.request, plan.id);
+  }
+  if (stopping_) return;
+  last_launched_ = plan.id;
+  in_flight_.PushBack({plan.id, now_});
+  worker_.Launch(plan);
+}
+
+void RealWorld::Depart(RequestId id, StepId after) {
+  departing_.PushBack({id, after});
+  tokens_.Close(id);
+  source_.OnDone(id, now_);
+}
+
+void RealWorld::CloseDeparted() {
+  while (!departing_.empty() && departing_.front().after <= last_returned_) {
+    worker_.Close(departing_.PopFront().id);
+  }
+}
+
+}  // namespace twin::exec
