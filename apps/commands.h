@@ -18,6 +18,7 @@ void AddRunCommand(CLI::App& app, CommandContext& context);
 void AddReplayCommand(CLI::App& app, CommandContext& context);
 void AddScheduleCommand(CLI::App& app, CommandContext& context);
 void AddGenerateCommand(CLI::App& app, CommandContext& context);
+void AddBenchCommand(CLI::App& app, CommandContext& context);
 void AddCompareCommand(CLI::App& app, CommandContext& context);
 void AddDoctorCommand(CLI::App& app, CommandContext& context);
 

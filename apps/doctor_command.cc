@@ -1,13 +1,18 @@
 // twinserve doctor: what is there on this machine.
+#include <algorithm>
+#include <cstdio>
 #include <filesystem>
 #include <iostream>
 #include <memory>
+#include <optional>
+#include <thread>
 
 #include <nlohmann/json.hpp>
 
 #include "apps/commands.h"
 #include "apps/version.h"
 #include "core/model_presets.h"
+#include "exec/cpu/ceilings.h"
 #include "exec/device_probe.h"
 #include "kernels/cpu_features.h"
 #include "proto/hardware_file.h"
@@ -40,6 +45,41 @@ void PrintLibrary(const char* name, const exec::LibraryStatus& library) {
   std::cout << name << (library.usable() ? library.version : "none: " + library.reason) << "\n";
 }
 
+struct DoctorArguments {
+  std::string format = "table";
+  bool measure = false;
+  std::int32_t threads = 0;  // 0: as many as the machine has
+};
+
+ordered_json CeilingsJson(const exec::CpuCeilings& ceilings) {
+  ordered_json json{{"threads", ceilings.threads}, {"fp32_multiply_add", ordered_json::array()}};
+  for (const exec::ComputeCeiling& compute : ceilings.compute) {
+    json["fp32_multiply_add"].push_back({{"instruction_set", kernels::Name(compute.set)},
+                                         {"gflops", compute.flops_per_s * 1e-9},
+                                         {"gflops_best", compute.flops_per_s_best * 1e-9},
+                                         {"spread", compute.spread}});
+  }
+  json["read"] = {{"bytes", ceilings.read_bytes},
+                  {"gb_per_s", ceilings.read_bytes_per_s * 1e-9},
+                  {"gb_per_s_best", ceilings.read_bytes_per_s_best * 1e-9},
+                  {"spread", ceilings.read_spread}};
+  return json;
+}
+
+void PrintCeilings(const exec::CpuCeilings& ceilings) {
+  std::printf("ceilings  of %d threads: median, best of all repeats, (p90 - p10) / median\n",
+              ceilings.threads);
+  for (const exec::ComputeCeiling& compute : ceilings.compute) {
+    std::printf("  fp32 multiply-add, %-8s %8.1f GFLOP/s %8.1f %6.1f %%\n",
+                std::string(kernels::Name(compute.set)).c_str(), compute.flops_per_s * 1e-9,
+                compute.flops_per_s_best * 1e-9, 100 * compute.spread);
+  }
+  std::printf("  read, array of %5.0f MiB    %8.1f GB/s    %8.1f %6.1f %%\n",
+              static_cast<double>(ceilings.read_bytes) / (1 << 20),
+              ceilings.read_bytes_per_s * 1e-9, ceilings.read_bytes_per_s_best * 1e-9,
+              100 * ceilings.read_spread);
+}
+
 void PrintText(const exec::DeviceProbe& probe) {
   std::cout << "program   twinserve " << kVersion << " (" << kCommit << (kDirty ? ", changed" : "")
             << "), " << kBuildType << ", " << kCompiler << "\n"
@@ -61,10 +101,18 @@ void PrintText(const exec::DeviceProbe& probe) {
   std::cout << "\n";
 }
 
-void Doctor(const std::string& format) {
+void Doctor(const DoctorArguments& arguments) {
   const exec::DeviceProbe probe = exec::ProbeDevices();
-  if (format == "table") {
+  std::optional<exec::CpuCeilings> ceilings;
+  if (arguments.measure) {
+    const auto machine = static_cast<std::int32_t>(std::thread::hardware_concurrency());
+    ceilings =
+        exec::MeasureCeilings(arguments.threads > 0 ? arguments.threads : std::max(machine, 1));
+  }
+  if (arguments.format == "table") {
     PrintText(probe);
+    std::cout.flush();
+    if (ceilings) PrintCeilings(*ceilings);
     return;
   }
   const kernels::CpuFeatures cpu = kernels::DetectCpu();
@@ -81,17 +129,22 @@ void Doctor(const std::string& format) {
   json["cuda"] = CudaJson(probe.cuda);
   json["nccl"] = LibraryJson(probe.nccl);
   json["mpi"] = LibraryJson(probe.mpi);
+  if (ceilings) json["ceilings"] = CeilingsJson(*ceilings);
   std::cout << json.dump(2) << "\n";
 }
 
 }  // namespace
 
 void AddDoctorCommand(CLI::App& app, CommandContext& /*context*/) {
-  auto format = std::make_shared<std::string>("table");
+  auto arguments = std::make_shared<DoctorArguments>();
   CLI::App* command = app.add_subcommand("doctor", "What is there: CPU features, CUDA, NCCL, MPI");
-  command->add_option("--format", *format, "Form of the answer")
+  command->add_option("--format", arguments->format, "Form of the answer")
       ->check(CLI::IsMember({"table", "json"}));
-  command->callback([format] { Doctor(*format); });
+  command->add_flag("--measure", arguments->measure,
+                    "Also measure what the CPU can do at most: multiply-adds, reading memory");
+  command->add_option("--threads", arguments->threads, "Default: as many as the machine has")
+      ->check(CLI::Range(1, 1024));
+  command->callback([arguments] { Doctor(*arguments); });
 }
 
 }  // namespace twin::apps

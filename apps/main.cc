@@ -28,6 +28,7 @@ int Main(int argc, char** argv) {
   twin::apps::AddReplayCommand(app, context);
   twin::apps::AddScheduleCommand(app, context);
   twin::apps::AddGenerateCommand(app, context);
+  twin::apps::AddBenchCommand(app, context);
   twin::apps::AddCompareCommand(app, context);
   twin::apps::AddTraceCommand(app);
   twin::apps::AddDoctorCommand(app, context);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/vector/attention_loops.h"
+#include "kernels/vector/ceiling_loops.h"
 #include "kernels/vector/gemm_tiles.h"
 #include "kernels/vector/row_loops.h"
 #include "kernels/vector/vector_kernels.h"
@@ -27,6 +28,8 @@ inline constexpr VectorKernels kTable = {
     .pack_keys = PackKeys,
     .pack_values = PackValues,
     .softmax_chunk = SoftmaxOfChunk,
+    .multiply_adds = MultiplyAdds,
+    .read_through = ReadThrough,
 };
 
 }  // namespace

@@ -70,6 +70,10 @@ struct VectorKernels {
                       float* out);
   // Replaces scores by exp(score - new maximum); returns what earlier weights are multiplied by.
   float (*softmax_chunk)(const SoftmaxChunk& chunk);
+
+  // Ceilings (ceilings.h); results only keep the compiler from leaving the work out.
+  float (*multiply_adds)(std::int64_t rounds, std::int64_t* operations);
+  float (*read_through)(const float* p, std::int64_t size);
 };
 
 // Of a set that this build has code for.

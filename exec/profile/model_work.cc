@@ -1,0 +1,57 @@
+#include "exec/profile/model_work.h"
+
+namespace twin::exec {
+namespace {
+
+// Of the rows as stored, without the padding to whole panels.
+std::int64_t Elements(const kernels::WeightView& view) { return view.rows * view.columns; }
+
+std::int64_t Bytes(const kernels::WeightView& view) {
+  const std::int64_t panels =
+      (view.rows + kernels::WeightView::kPanelRows - 1) / kernels::WeightView::kPanelRows;
+  const auto scale_bytes = static_cast<std::int64_t>(sizeof(*view.scales));
+  return panels * (view.panel_bytes + view.panel_scales * scale_bytes);
+}
+
+}  // namespace
+
+double ModelWork::Flops(const StepTotals& totals) const {
+  const auto pairs =
+      static_cast<double>(totals.prefill_attention_pairs + totals.decode_context_tokens);
+  return 2.0 * static_cast<double>(layer_weights) * static_cast<double>(totals.tokens()) +
+         2.0 * static_cast<double>(head_weights) * static_cast<double>(totals.emitting_items) +
+         static_cast<double>(flops_per_pair) * pairs;
+}
+
+double ModelWork::Bytes(const StepTotals& totals) const {
+  const std::int64_t keys = totals.prefill_context_tokens + totals.decode_context_tokens;
+  const double head = totals.emitting_items > 0 ? static_cast<double>(head_bytes) : 0;
+  return static_cast<double>(layer_bytes) + head +
+         static_cast<double>(kv_bytes_per_token) * static_cast<double>(keys);
+}
+
+ModelWork WorkOf(const ModelSpec& model, const ModelWeights& weights, DType kv_dtype) {
+  ModelWork work;
+  for (const LayerWeights& layer : weights.layers) {
+    for (const LinearWeights* linear : {&layer.qkv, &layer.output, &layer.up, &layer.down}) {
+      work.layer_weights += Elements(linear->matrix.view());
+      work.layer_bytes += Bytes(linear->matrix.view());
+    }
+  }
+  if (!weights.project_in.empty()) {
+    work.layer_weights += Elements(weights.project_in.matrix.view());
+    work.layer_bytes += Bytes(weights.project_in.matrix.view());
+  }
+  work.head_weights = Elements(weights.head());
+  work.head_bytes = Bytes(weights.head());
+  if (!weights.project_out.empty()) {
+    work.head_weights += Elements(weights.project_out.matrix.view());
+    work.head_bytes += Bytes(weights.project_out.matrix.view());
+  }
+  const std::int64_t layers = model.layers;
+  work.flops_per_pair = 4 * layers * model.query_heads * model.head_dim;
+  work.kv_bytes_per_token = 2 * layers * model.kv_heads * model.head_dim * ByteSize(kv_dtype);
+  return work;
+}
+
+}  // namespace twin::exec

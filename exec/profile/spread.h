@@ -1,0 +1,51 @@
+// Repeated measurements, summed up without trusting any single one.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace twin::exec {
+
+// The value below which `share` of the values lie, linear between neighbours.
+// REQUIRES: values is not empty; 0 <= share <= 1. Cost: sorts a copy.
+double Quantile(std::vector<double> values, double share);
+
+struct Spread {
+  double median = 0;
+  double p10 = 0;
+  double p90 = 0;
+  std::int64_t count = 0;
+
+  [[nodiscard]] double relative() const { return median > 0 ? (p90 - p10) / median : 0; }
+};
+
+// REQUIRES: values is not empty.
+Spread SpreadOf(const std::vector<double>& values);
+
+// When repeating may end: from `count_min` values on as soon as the median is known to about
+// `relative_error` (half the interquartile range over the root of the count), at `count_max`
+// values, or when `seconds_max` have been spent; but never before one value.
+struct RepeatRule {
+  std::int64_t count_min = 5;
+  std::int64_t count_max = 50;
+  double seconds_max = 10;
+  double relative_error = 0.01;
+};
+
+// Whether `values`, which took `spent_s`, are enough.
+bool IsEnough(const RepeatRule& rule, const std::vector<double>& values, double spent_s);
+
+// Calls `measure`, which returns seconds, until the rule is content.
+template <class Measure>
+std::vector<double> Repeat(const RepeatRule& rule, const Measure& measure) {
+  std::vector<double> values;
+  double spent_s = 0;
+  do {
+    values.push_back(measure());
+    spent_s += values.back();
+  } while (!IsEnough(rule, values, spent_s));
+  return values;
+}
+
+}  // namespace twin::exec

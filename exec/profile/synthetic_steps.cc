@@ -1,0 +1,145 @@
+#include "exec/profile/synthetic_steps.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/check.h"
+#include "kernels/float_formats.h"
+
+namespace twin::exec {
+namespace {
+
+std::int32_t BlocksFor(const SyntheticStepsConfig& config) {
+  const std::int64_t blocks =
+      (config.tokens + config.block_size - 1) / config.block_size + config.items + 1;
+  CHECK(blocks <= (std::int64_t{1} << 30));
+  return static_cast<std::int32_t>(blocks);
+}
+
+// Numbers of the size that keys and values have. One stretch of them over and over: drawing them
+// for gigabytes would take longer than measuring.
+void FillWithRandomNumbers(const kernels::KvCacheView& cache, Random random) {
+  constexpr std::size_t kStretch = 4099;  // prime, so that rows do not repeat from block to block
+  std::vector<float> numbers(kStretch);
+  for (float& number : numbers) number = static_cast<float>(random.Normal());
+  const auto elements = static_cast<std::size_t>(cache.shape.Bytes() / ByteSize(cache.shape.dtype));
+  if (cache.shape.dtype == DType::kFp32) {
+    auto* const out = reinterpret_cast<float*>(cache.data);
+    for (std::size_t i = 0; i < elements; ++i) out[i] = numbers[i % kStretch];
+  } else {
+    auto* const out = reinterpret_cast<std::uint16_t*>(cache.data);
+    for (std::size_t i = 0; i < elements; ++i) out[i] = kernels::FloatToBf16(numbers[i % kStretch]);
+  }
+}
+
+}  // namespace
+
+StepTotals TotalsOf(std::span<const StepItem> items) {
+  StepTotals totals;
+  for (const StepItem& item : items) {
+    const std::int64_t start = item.start;
+    const std::int64_t tokens = item.tokens;
+    totals.emitting_items += item.emits ? 1 : 0;
+    if (item.phase == Phase::kDecode) {
+      ++totals.decode_items;
+      totals.decode_context_tokens += start + 1;
+      continue;
+    }
+    ++totals.prefill_items;
+    totals.prefill_tokens += tokens;
+    totals.prefill_context_tokens += start + tokens;
+    totals.prefill_attention_pairs += tokens * start + tokens * (tokens + 1) / 2;
+  }
+  return totals;
+}
+
+SyntheticSteps::SyntheticSteps(CpuModel& model, const SyntheticStepsConfig& config)
+    : model_(model),
+      config_(config),
+      executor_(model, {.kv_dtype = config.kv_dtype,
+                        .block_size = config.block_size,
+                        .blocks = BlocksFor(config)}),
+      random_(config.seed, "synthetic_steps") {
+  FillWithRandomNumbers(executor_.device_cache().view(), Random(config.seed, "kv_cache"));
+  prompt_.resize(static_cast<std::size_t>(model.positions()));
+  for (std::int32_t& token : prompt_) {
+    token = static_cast<std::int32_t>(random_.UniformInt(0, model.config().shape.vocab - 1));
+  }
+  for (std::int32_t i = 0; i < BlocksFor(config); ++i) free_.push_back(BlockId{i});
+}
+
+std::int64_t SyntheticSteps::BlocksOf(std::span<const StepItem> items) const {
+  std::int64_t blocks = 0;
+  for (const StepItem& item : items) {
+    blocks += (item.start + item.tokens + config_.block_size - 1) / config_.block_size;
+  }
+  return blocks;
+}
+
+StepParts SyntheticSteps::Run(std::span<const StepItem> items) {
+  Open(items);
+  const StepParts parts = Execute(items);
+  Close();
+  return parts;
+}
+
+StepParts SyntheticSteps::RunDecodes(std::int32_t batch, std::int32_t context, std::int32_t steps) {
+  std::vector<StepItem> items(static_cast<std::size_t>(batch), DecodeItem(context));
+  Open(items);
+  StepParts sum;
+  for (std::int32_t step = 0; step < steps; ++step) {
+    const StepParts parts = Execute(items);
+    for (std::size_t part = 0; part < kStepPartCount; ++part) sum.times[part] += parts.times[part];
+    for (StepItem& item : items) ++item.start;
+  }
+  Close();
+  return sum;
+}
+
+void SyntheticSteps::Open(std::span<const StepItem> items) {
+  StepPlan held;
+  for (const StepItem& item : items) {
+    const RequestId id{next_request_++};
+    // Known tokens: those that the item computes, and all before them.
+    executor_.Open(id, std::span(prompt_).first(static_cast<std::size_t>(item.start + item.tokens)),
+                   {});
+    Allocation& allocation = open_.emplace_back(Allocation{id, 0});
+    Cover(allocation, item.start, held);
+  }
+  executor_.Execute(held);
+}
+
+void SyntheticSteps::Close() {
+  for (const Allocation& allocation : open_) executor_.Close(allocation.request);
+  open_.clear();
+  taken_ = 0;
+}
+
+void SyntheticSteps::Cover(Allocation& allocation, std::int32_t tokens, StepPlan& plan) {
+  while (allocation.blocks * config_.block_size < tokens) {
+    CHECK(taken_ < free_.size());
+    const auto drawn = static_cast<std::size_t>(random_.UniformInt(
+        static_cast<std::int64_t>(taken_), static_cast<std::int64_t>(free_.size()) - 1));
+    std::swap(free_[taken_], free_[drawn]);
+    plan.kv.push_back({KvOperation::Kind::kAllocate, allocation.request, free_[taken_++]});
+    ++allocation.blocks;
+  }
+}
+
+StepParts SyntheticSteps::Execute(std::span<const StepItem> items) {
+  plan_.Clear();
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    const StepItem& item = items[i];
+    Cover(open_[i], item.start + item.tokens, plan_);
+    plan_.work.push_back({.request = open_[i].request,
+                          .start = item.start,
+                          .tokens = item.tokens,
+                          .phase = item.phase,
+                          .emits = item.emits});
+  }
+  plan_.totals = TotalsOf(items);
+  executor_.Execute(plan_);
+  return executor_.laps().parts();
+}
+
+}  // namespace twin::exec

@@ -1,0 +1,88 @@
+// Steps of any composition, carried out by the real executor without an engine: for measuring.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/dtype.h"
+#include "core/random.h"
+#include "core/step_parts.h"
+#include "exec/cpu/cpu_executor.h"
+#include "exec/cpu/cpu_model.h"
+#include "sched/step_plan.h"
+
+namespace twin::exec {
+
+// Tokens start..start + tokens - 1 of a request of its own, whose earlier ones are in the cache.
+struct StepItem {
+  std::int32_t start = 0;
+  std::int32_t tokens = 1;
+  Phase phase = Phase::kDecode;
+  bool emits = true;
+
+  bool operator==(const StepItem&) const = default;
+};
+
+// The decode of a request with `context` tokens in the cache.
+inline StepItem DecodeItem(std::int32_t context) { return {.start = context}; }
+// A chunk of `tokens` tokens behind `context` cached ones; the last chunk of a prompt emits.
+inline StepItem ChunkItem(std::int32_t context, std::int32_t tokens, bool last) {
+  return {.start = context, .tokens = tokens, .phase = Phase::kPrefill, .emits = last};
+}
+
+// What an engine would write into the plan.
+StepTotals TotalsOf(std::span<const StepItem> items);
+
+struct SyntheticStepsConfig {
+  DType kv_dtype = DType::kFp32;
+  std::int32_t block_size = 16;
+  std::int64_t tokens = 0;  // that the cache holds at least, of all items of a step together
+  std::int32_t items = 0;   // most of one step: each may leave a block partly filled
+  std::uint64_t seed = 1;
+};
+
+// The cache holds random numbers; blocks are drawn from all of it, as behind a long run.
+class SyntheticSteps {
+ public:
+  // Borrows the model. Throws std::bad_alloc if the cache does not fit into memory.
+  SyntheticSteps(CpuModel& model, const SyntheticStepsConfig& config);
+
+  // Executes one step; its duration is the sum of its parts.
+  // REQUIRES: positions within the model's, the items' blocks within the cache.
+  StepParts Run(std::span<const StepItem> items);
+
+  // Executes `steps` steps in which every request decodes, the first with `context` tokens in the
+  // cache, each further one with one more. Returns the sums of the parts.
+  StepParts RunDecodes(std::int32_t batch, std::int32_t context, std::int32_t steps);
+
+  [[nodiscard]] std::int64_t block_count() const { return static_cast<std::int64_t>(free_.size()); }
+  // Blocks that a step of these items takes.
+  [[nodiscard]] std::int64_t BlocksOf(std::span<const StepItem> items) const;
+  [[nodiscard]] CpuExecutor& executor() { return executor_; }
+
+ private:
+  struct Allocation {
+    RequestId request{};
+    std::int32_t blocks = 0;
+  };
+
+  void Open(std::span<const StepItem> items);
+  void Close();
+  // Adds blocks to `plan` until they cover `tokens` tokens of an open request.
+  void Cover(Allocation& allocation, std::int32_t tokens, StepPlan& plan);
+  StepParts Execute(std::span<const StepItem> items);
+
+  CpuModel& model_;
+  SyntheticStepsConfig config_;
+  CpuExecutor executor_;
+  Random random_;
+  std::vector<std::int32_t> prompt_;  // random tokens; a request takes the first of them
+  std::vector<BlockId> free_;         // all blocks; the first taken_ are in use
+  std::size_t taken_ = 0;
+  std::vector<Allocation> open_;
+  std::uint32_t next_request_ = 0;
+  StepPlan plan_;
+};
+
+}  // namespace twin::exec

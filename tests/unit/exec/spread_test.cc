@@ -1,0 +1,47 @@
+#include "exec/profile/spread.h"
+
+#include <gtest/gtest.h>
+
+namespace twin::exec {
+namespace {
+
+TEST(SpreadTest, QuantilesAreLinearBetweenTheSortedValues) {
+  // Sorted 1 2 3 4 5: place 0.9 * 4 = 3.6 lies between 4 and 5.
+  EXPECT_DOUBLE_EQ(Quantile({5, 3, 1, 4, 2}, 0.9), 4.6);
+  EXPECT_DOUBLE_EQ(Quantile({5, 3, 1, 4, 2}, 0), 1);
+  EXPECT_DOUBLE_EQ(Quantile({5, 3, 1, 4, 2}, 1), 5);
+  EXPECT_DOUBLE_EQ(Quantile({7}, 0.5), 7);
+}
+
+TEST(SpreadTest, RelativeSpreadIsTheDecileRangeOverTheMedian) {
+  const Spread spread = SpreadOf({1, 2, 3, 4, 5});
+  EXPECT_DOUBLE_EQ(spread.median, 3);
+  EXPECT_EQ(spread.count, 5);
+  EXPECT_DOUBLE_EQ(spread.relative(), (4.6 - 1.4) / 3);
+}
+
+TEST(RepeatTest, StopsAtTheLeastCountWhenAllAreEqual) {
+  EXPECT_EQ(Repeat({.count_min = 4, .count_max = 9}, [] { return 0.1; }).size(), 4U);
+}
+
+TEST(RepeatTest, GoesOnWhileTheMedianIsUncertain) {
+  // 1 and 2 in turn: the quartiles stay 1 apart, so 0.5 / sqrt(n) <= 0.1 * 1.5 from n = 12 on.
+  int calls = 0;
+  const auto values =
+      Repeat({.count_min = 2, .count_max = 100, .seconds_max = 1e9, .relative_error = 0.1},
+             [&] { return ++calls % 2 == 0 ? 2.0 : 1.0; });
+  EXPECT_EQ(values.size(), 12U);
+}
+
+TEST(RepeatTest, StopsAtTheMostCountAndAtTheTimeLimit) {
+  int calls = 0;
+  const auto noisy = [&] { return static_cast<double>(++calls % 5) + 1; };
+  EXPECT_EQ(Repeat({.count_min = 2, .count_max = 7, .seconds_max = 1e9, .relative_error = 0}, noisy)
+                .size(),
+            7U);
+  EXPECT_EQ(Repeat({.count_min = 5, .count_max = 100, .seconds_max = 2}, [] { return 3.0; }).size(),
+            1U);
+}
+
+}  // namespace
+}  // namespace twin::exec
