@@ -21,12 +21,21 @@ struct SampledToken {
   bool fresh = true;
 };
 
+// A row of logits of a step: they predict the token behind `position`.
+struct LogitRow {
+  RequestId request{};
+  std::int32_t position = 0;
+  std::span<const float> logits;
+};
+
 struct ComputedStep {
   // Of emitting items, in the order of the plan's work; valid until the backend's next call.
   std::span<const SampledToken> sampled;
   LapTimer::Clock::time_point started;   // the device began
   LapTimer::Clock::time_point finished;  // the device ended
   StepParts parts;                       // of the time between; schedule and delivery are zero
+  // As far as the backend was made to keep them, in the order of the rows; valid as `sampled`.
+  std::span<const LogitRow> logits = {};
 };
 
 // Keeps the tokens and the KV cache of open requests. Calls come from one thread at a time; any may
@@ -47,6 +56,9 @@ class Backend {
   virtual void Launch(const StepPlan& plan) = 0;
   // Waits for the oldest step launched. REQUIRES: there is one.
   virtual ComputedStep Collect() = 0;
+  // False while Collect would wait for others than the calling thread, which could better launch
+  // a further step. REQUIRES: as Collect.
+  virtual bool Collectable() { return true; }
 };
 
 }  // namespace twin::exec

@@ -15,9 +15,9 @@ constexpr std::int64_t kIdleInstantsMost = 10'000'000;
 
 }  // namespace
 
-GenerateWorld::GenerateWorld(CpuExecutor& executor, std::span<Generation> generations,
+GenerateWorld::GenerateWorld(Backend& backend, std::span<Generation> generations,
                              GenerateWorldOptions options)
-    : executor_(executor),
+    : backend_(backend),
       generations_(generations),
       options_(std::move(options)),
       ledger_(options_.end_tokens, options_.names_blocks ? options_.block_size : 0) {}
@@ -30,10 +30,9 @@ Instant GenerateWorld::Advance() {
     return {now_, events_};
   }
   now_ += kStep;
-  if (!returning_.empty()) {
+  if (!in_flight_.empty()) {
     idle_instants_ = 0;
-    told_ = returning_.PopFront();
-    events_.emplace_back(StepFinished{told_.id, told_.started, told_.outcomes, told_.filled});
+    Return();
   } else if (ledger_.open() > 0) {
     ++idle_instants_;
     CHECK(idle_instants_ < kIdleInstantsMost);
@@ -47,7 +46,7 @@ void GenerateWorld::Announce() {
   for (std::size_t i = 0; i < generations_.size(); ++i) {
     const Generation& generation = generations_[i];
     const RequestId id{static_cast<std::uint32_t>(i)};
-    executor_.Open(id, generation.prompt, {});
+    backend_.Open(id, generation.prompt, {});
     ledger_.Open(id, generation.prompt,
                  {.tokens_max = generation.tokens_max, .heeds_end_tokens = true}, prompt_keys_[i]);
     events_.emplace_back(
@@ -69,18 +68,25 @@ void GenerateWorld::Launch(const StepPlan& plan) {
                               : "larger than the whole KV cache; allow more blocks");
   }
   Count(plan);
-  ReturningStep step{plan.id, now_, {}, {}};
-  const std::span<const SampledToken> sampled = executor_.Execute(plan);
+  backend_.Launch(plan);
+  in_flight_.PushBack({plan.id, now_});
+}
+
+void GenerateWorld::Return() {
+  const StepInFlight step = in_flight_.PopFront();
+  const ComputedStep computed = backend_.Collect();
   if (options_.keep != KeptLogits::kNone) {
-    for (const LogitRow& row : executor_.logits()) Keep(row);
+    for (const LogitRow& row : computed.logits) Keep(row);
   }
-  for (const SampledToken& token : sampled) {
-    const TokenFate fate = ledger_.Take(token, step.outcomes, step.filled);
+  outcomes_.clear();
+  filled_.clear();
+  for (const SampledToken& token : computed.sampled) {
+    const TokenFate fate = ledger_.Take(token, outcomes_, filled_);
     if (fate == TokenFate::kTaken || fate == TokenFate::kLast) {
       generations_[Index(token.request)].output.push_back(token.token);
     }
   }
-  returning_.PushBack(std::move(step));
+  events_.emplace_back(StepFinished{step.id, step.started, outcomes_, filled_});
   if (options_.on_step) options_.on_step();
 }
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/ring_queue.h"
-#include "exec/cpu/cpu_executor.h"
+#include "exec/backend.h"
 #include "exec/output_ledger.h"
 #include "sched/world.h"
 
@@ -40,14 +40,13 @@ struct GenerationCounts {
   std::int64_t cached_tokens = 0;   // that the prefix cache supplied
 };
 
-// Time is the number of steps executed, a unit each: a step is computed when it is launched and
-// returns at the next instant. Request i is generations[i].
+// Time is the number of steps returned, a unit each: an instant waits for the oldest step launched.
+// Request i is generations[i].
 class GenerateWorld final : public World {
  public:
-  // Borrows all but the options for its lifetime. REQUIRES: the executor has no request open; its
-  // logits are those of all rows where all are kept.
-  GenerateWorld(CpuExecutor& executor, std::span<Generation> generations,
-                GenerateWorldOptions options);
+  // Borrows all but the options for its lifetime. REQUIRES: the backend has no request open; it
+  // keeps the logits of all prompt rows where all are kept, of emitting ones where the last are.
+  GenerateWorld(Backend& backend, std::span<Generation> generations, GenerateWorldOptions options);
 
   Instant Advance() override;
   // Throws InputError (data) naming the prompt if the policy rejects it.
@@ -56,18 +55,18 @@ class GenerateWorld final : public World {
   [[nodiscard]] const GenerationCounts& counts() const { return counts_; }
 
  private:
-  struct ReturningStep {
+  struct StepInFlight {
     StepId id{};
     TimePoint started;
-    std::vector<ItemOutcome> outcomes;
-    std::vector<BlockFilled> filled;
   };
 
   void Announce();
+  // Waits for the oldest step in flight.
+  void Return();
   void Count(const StepPlan& plan);
   void Keep(const LogitRow& row);
 
-  CpuExecutor& executor_;
+  Backend& backend_;
   std::span<Generation> generations_;
   GenerateWorldOptions options_;
   OutputLedger ledger_;
@@ -75,8 +74,10 @@ class GenerateWorld final : public World {
   std::int64_t idle_instants_ = 0;
   TimePoint now_ = kTimeZero;
   bool announced_ = false;
-  RingQueue<ReturningStep> returning_;
-  ReturningStep told_;  // of the present instant
+  RingQueue<StepInFlight> in_flight_;
+  // What the present instant tells.
+  std::vector<ItemOutcome> outcomes_;
+  std::vector<BlockFilled> filled_;
   std::vector<Event> events_;
   std::vector<std::vector<BlockKey>> prompt_keys_;
 };

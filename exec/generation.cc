@@ -1,10 +1,13 @@
 #include "exec/generation.h"
 
 #include <algorithm>
+#include <memory>
 #include <string>
 
 #include "core/check.h"
 #include "core/input_error.h"
+#include "exec/cpu/cpu_backend.h"
+#include "exec/cpu/grid_backend.h"
 #include "sched/engine.h"
 #include "sched/serve.h"
 
@@ -46,10 +49,17 @@ void CheckContext(std::span<const Generation> generations, const PolicyTraits& t
   }
 }
 
+std::unique_ptr<Backend> MakeBackend(CpuModel& model, const CpuExecutorConfig& config,
+                                     KeptLogits keep, Communicator* world) {
+  if (world == nullptr || world->size() == 1) return std::make_unique<CpuBackend>(model, config);
+  return std::make_unique<GridBackend>(model, *world,
+                                       RankExecutorConfig{config, keep != KeptLogits::kNone});
+}
+
 }  // namespace
 
 GenerationCounts Generate(CpuModel& model, std::span<Generation> generations,
-                          const GenerationOptions& options) {
+                          const GenerationOptions& options, Communicator* world) {
   const PolicyTraits traits = MakePolicy(options.policy, KvPoolConfig{})->traits();
   if (traits.caches_prefixes && options.keep == KeptLogits::kAll) {
     throw InputError(InputError::Kind::kUsage, "",
@@ -64,21 +74,24 @@ GenerationCounts Generate(CpuModel& model, std::span<Generation> generations,
                       .host_blocks = options.host_blocks,
                       .release_order = traits.release_order};
   Engine engine(engine_config, MakePolicy(options.policy, engine_config.kv));
-  CpuExecutor executor(model, {.kv_dtype = options.kv_dtype,
-                               .block_size = options.block_size,
-                               .blocks = engine_config.kv.blocks,
-                               .host_blocks = options.host_blocks,
-                               .logits_of_all_rows = options.keep == KeptLogits::kAll});
+  const std::unique_ptr<Backend> backend =
+      MakeBackend(model,
+                  {.kv_dtype = options.kv_dtype,
+                   .block_size = options.block_size,
+                   .blocks = engine_config.kv.blocks,
+                   .host_blocks = options.host_blocks,
+                   .logits_of_all_rows = options.keep == KeptLogits::kAll},
+                  options.keep, world);
   GenerateWorldOptions world_options{.keep = options.keep,
                                      .end_tokens = {},
                                      .names_blocks = traits.caches_prefixes,
                                      .block_size = options.block_size,
                                      .on_step = options.on_step};
   if (options.stops_at_end_tokens) world_options.end_tokens = model.config().end_tokens;
-  GenerateWorld world(executor, generations, std::move(world_options));
-  Serve(engine, world);
+  GenerateWorld generate_world(*backend, generations, std::move(world_options));
+  Serve(engine, generate_world);
   engine.CheckDrained();
-  return world.counts();
+  return generate_world.counts();
 }
 
 }  // namespace twin::exec

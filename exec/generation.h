@@ -1,4 +1,4 @@
-// Generates tokens for a set of prompts: a policy decides, the CPU computes.
+// Generates tokens for a set of prompts: a policy decides, the CPU, or a grid of ranks, computes.
 #pragma once
 
 #include <cstdint>
@@ -28,11 +28,13 @@ struct GenerationOptions {
 
 // Fills output and logits of each generation, greedily. Outputs do not depend on the policy, its
 // parameters or the number of blocks: a row of the model does not depend on the batch around it.
+// With the group of all ranks of the model's grid this is rank 0's call, and the others are in
+// Follow() (grid_backend.h).
 // REQUIRES: prompts of at least one token, tokens_max >= 1, tokens below vocab, sums of both within
 // model.positions().
 // Throws InputError where the policy rejects a prompt (data), or the KV cache is too small for one
-// (usage).
+// (usage), CommunicationError.
 GenerationCounts Generate(CpuModel& model, std::span<Generation> generations,
-                          const GenerationOptions& options);
+                          const GenerationOptions& options, Communicator* world = nullptr);
 
 }  // namespace twin::exec

@@ -64,6 +64,9 @@ class Communicator {
   virtual void Send(std::span<const std::byte> bytes, std::int32_t to) = 0;
   virtual void Receive(std::span<std::byte> bytes, std::int32_t from, Patience patience) = 0;
 
+  // True if Receive from there would not wait for its sender.
+  virtual bool HasMessage(std::int32_t from) = 0;
+
   // The group of those that call with the same colour, ranked as in this one. It may outlive this
   // one. Collective.
   virtual std::unique_ptr<Communicator> Split(std::int32_t color) = 0;

@@ -180,6 +180,14 @@ void MpiCommunicator::Receive(std::span<std::byte> bytes, std::int32_t from, Pat
   AwaitAll("receive", patience);
 }
 
+bool MpiCommunicator::HasMessage(std::int32_t from) {
+  Progress("receive");
+  int there = 0;
+  Try(MPI_Iprobe(from, static_cast<int>(Kind::kMessage), group_, &there, MPI_STATUS_IGNORE),
+      "receive");
+  return there != 0;
+}
+
 std::unique_ptr<Communicator> MpiCommunicator::Split(std::int32_t color) {
   // MPI's own split waits without a limit; here everybody has come, or the barrier said so.
   Barrier();

@@ -1,18 +1,32 @@
 #include <cstdlib>
-#include <string_view>
+#include <initializer_list>
 
 #include "exec/comm/mpi_ranks.h"
 
 namespace twin::exec {
+namespace {
 
-std::int32_t LaunchedRanks() {
-  for (const char* const name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_SIZE"}) {
+// The first of these variables that holds a number of ranks; 0 if none does.
+std::int32_t FirstCount(std::initializer_list<const char*> names) {
+  for (const char* const name : names) {
     const char* const text = std::getenv(name);
     if (text == nullptr) continue;
-    const long ranks = std::strtol(text, nullptr, 10);
-    if (ranks >= 1 && ranks <= 1'000'000) return static_cast<std::int32_t>(ranks);
+    const long count = std::strtol(text, nullptr, 10);
+    if (count >= 1 && count <= 1'000'000) return static_cast<std::int32_t>(count);
   }
-  return 1;
+  return 0;
+}
+
+}  // namespace
+
+std::int32_t LaunchedRanks() {
+  const std::int32_t ranks = FirstCount({"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"});
+  return ranks > 0 ? ranks : 1;
+}
+
+std::int32_t LaunchedRanksHere() {
+  const std::int32_t ranks = FirstCount({"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"});
+  return ranks > 0 ? ranks : LaunchedRanks();
 }
 
 }  // namespace twin::exec

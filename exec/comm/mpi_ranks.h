@@ -12,6 +12,8 @@ namespace twin::exec {
 // How many ranks the launcher says that this process is one of; 1 where no launcher started it.
 // Understands the environments of Open MPI, and of PMI (MPICH, Slurm). Works without MPI.
 std::int32_t LaunchedRanks();
+// How many of them share this machine; all of them where the launcher does not say.
+std::int32_t LaunchedRanksHere();
 
 // What this program was built with, as "Open MPI 4.1.4"; empty in a build without MPI.
 std::string BuiltWithMpi();

@@ -34,6 +34,8 @@ void SelfCommunicator::Receive(std::span<std::byte> /*bytes*/, std::int32_t /*fr
   CHECK(false);
 }
 
+bool SelfCommunicator::HasMessage(std::int32_t /*from*/) { return false; }
+
 std::unique_ptr<Communicator> SelfCommunicator::Split(std::int32_t /*color*/) {
   CheckAlive("split");
   return std::make_unique<SelfCommunicator>();

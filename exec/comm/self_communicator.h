@@ -20,6 +20,7 @@ class SelfCommunicator final : public Communicator {
   void Barrier() override;
   void Send(std::span<const std::byte> bytes, std::int32_t to) override;
   void Receive(std::span<std::byte> bytes, std::int32_t from, Patience patience) override;
+  bool HasMessage(std::int32_t from) override;
   std::unique_ptr<Communicator> Split(std::int32_t color) override;
   void Abort(const std::string& reason) noexcept override;
 

@@ -67,6 +67,7 @@ class ThreadCommunicator final : public Communicator {
   void Barrier() override { Meet("barrier"); }
   void Send(std::span<const std::byte> bytes, std::int32_t to) override;
   void Receive(std::span<std::byte> bytes, std::int32_t from, Patience patience) override;
+  bool HasMessage(std::int32_t from) override;
   std::unique_ptr<Communicator> Split(std::int32_t color) override;
   void Abort(const std::string& reason) noexcept override;
 
@@ -199,6 +200,13 @@ void ThreadCommunicator::Receive(std::span<std::byte> bytes, std::int32_t from, 
   }
   CHECK(message.size() == bytes.size());
   std::copy(message.begin(), message.end(), bytes.begin());
+}
+
+bool ThreadCommunicator::HasMessage(std::int32_t from) {
+  CHECK(from >= 0 && from < size() && from != rank());
+  const std::lock_guard lock(group_->job->mutex);
+  ThrowIfAborted("receive");
+  return !group_->mail[static_cast<std::size_t>(from) * group_->shown.size() + Own()].empty();
 }
 
 std::unique_ptr<Communicator> ThreadCommunicator::Split(std::int32_t color) {

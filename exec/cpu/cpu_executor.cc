@@ -1,5 +1,7 @@
 #include "exec/cpu/cpu_executor.h"
 
+#include <algorithm>
+
 #include "core/check.h"
 
 namespace twin::exec {
@@ -86,14 +88,36 @@ void CpuExecutor::FlushCopies() {
   copies_.clear();
 }
 
+bool CpuExecutor::Knows(const StepPlan& plan) const {
+  return std::all_of(plan.work.begin(), plan.work.end(), [&](const WorkItem& item) {
+    const auto end = static_cast<std::size_t>(item.start) + static_cast<std::size_t>(item.tokens);
+    return end <= requests_[item.request].tokens.size();
+  });
+}
+
+void CpuExecutor::Learn(const SampledToken& sampled) {
+  CHECK(!model_.links().place.last_stage());
+  OpenRequest* const request = requests_.Find(sampled.request);
+  if (request == nullptr || !sampled.fresh) return;
+  CHECK(request->tokens.size() == static_cast<std::size_t>(sampled.position));
+  request->tokens.push_back(sampled.token);
+}
+
 void CpuExecutor::BuildBatch(const StepPlan& plan) {
+  const bool reads_tokens = model_.links().place.first_stage();
+  CHECK(!reads_tokens || Knows(plan));
   items_.clear();
+  std::int32_t longest = 0;
+  for (const WorkItem& item : plan.work) longest = std::max(longest, item.tokens);
+  if (!reads_tokens) unread_tokens_.resize(static_cast<std::size_t>(longest));
   for (const WorkItem& item : plan.work) {
     const OpenRequest& request = requests_[item.request];
     const auto start = static_cast<std::size_t>(item.start);
     const auto count = static_cast<std::size_t>(item.tokens);
-    CHECK(start + count <= request.tokens.size());
-    items_.push_back({std::span(request.tokens).subspan(start, count), item.start, request.blocks});
+    const std::span<const std::int32_t> tokens =
+        reads_tokens ? std::span(request.tokens).subspan(start, count)
+                     : std::span(unread_tokens_).first(count);
+    items_.push_back({tokens, item.start, request.blocks});
   }
   batch_.Assign(items_, config_.block_size);
   for (std::size_t i = 0; i < plan.work.size(); ++i) {
@@ -105,6 +129,7 @@ void CpuExecutor::BuildBatch(const StepPlan& plan) {
 }
 
 void CpuExecutor::Sample(const StepPlan& plan, kernels::MatrixView<const float> logits) {
+  if (!model_.links().place.last_stage()) return;
   std::size_t item = 0;
   for (std::size_t i = 0; i < batch_.logit_rows.size(); ++i) {
     const std::int32_t row = batch_.logit_rows[i];

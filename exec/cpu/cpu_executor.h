@@ -25,15 +25,11 @@ struct CpuExecutorConfig {
   bool logits_of_all_rows = false;  // otherwise of the emitting ones only
 };
 
-// A row of logits of the step executed last: they predict the token behind `position`.
-struct LogitRow {
-  RequestId request{};
-  std::int32_t position = 0;
-  std::span<const float> logits;
-};
-
 // Keeps each request's tokens and block table, the latter by following the plans. Steps are
 // executed in the order of planning, each to its end; equal plans give equal tokens.
+//
+// Of a model that is one stage of several: the first computes from the tokens, the last samples.
+// What the last one sampled has to be told to the first before a plan needs it.
 class CpuExecutor {
  public:
   // Borrows the model. Throws std::bad_alloc if the cache does not fit into memory.
@@ -48,6 +44,11 @@ class CpuExecutor {
   // Tokens of emitting items, in the order of the plan's work; valid until the next call.
   // REQUIRES: the plan follows from those executed before.
   std::span<const SampledToken> Execute(const StepPlan& plan);
+
+  // True if this stage has all tokens that the plan computes.
+  [[nodiscard]] bool Knows(const StepPlan& plan) const;
+  // A token that the last stage sampled: another one than this.
+  void Learn(const SampledToken& sampled);
 
   // Of the step executed last, in the order of its rows; valid until the next one.
   [[nodiscard]] std::span<const LogitRow> logits() const { return logit_rows_; }
@@ -84,6 +85,7 @@ class CpuExecutor {
   KvOperation::Kind copy_kind_ = KvOperation::Kind::kSwapOut;
   RaggedBatch batch_;
   std::vector<BatchItem> items_;
+  std::vector<std::int32_t> unread_tokens_;  // in place of those that a later stage does not read
   std::vector<LogitRow> logit_rows_;
   std::vector<SampledToken> sampled_;
 };

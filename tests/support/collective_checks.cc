@@ -1,6 +1,7 @@
 #include "tests/support/collective_checks.h"
 
 #include <cstring>
+#include <thread>
 
 #include "core/random.h"
 
@@ -83,12 +84,18 @@ void CheckMessages(Communicator& group, std::size_t count, Lines& wrong) {
   }
   for (std::int32_t from = 0; from < group.size(); ++from) {
     if (from == group.rank()) continue;
+    if (group.size() == 2) {
+      while (!group.HasMessage(from)) std::this_thread::yield();
+    }
     std::vector<std::byte> first(count);
     std::vector<std::byte> second(3);
     group.Receive(first, from, Patience::kBounded);
     group.Receive(second, from, Patience::kUnbounded);
     Expect(first == BytesOf(from, count) && second == BytesOf(from + 100, 3), group,
            "messages of " + std::to_string(count) + " from " + std::to_string(from), wrong);
+    group.Barrier();  // nobody sends again before all have asked
+    Expect(!group.HasMessage(from), group, "a message that nobody sent", wrong);
+    group.Barrier();
   }
 }
 

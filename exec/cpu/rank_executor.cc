@@ -1,0 +1,112 @@
+#include "exec/cpu/rank_executor.h"
+
+#include <utility>
+
+#include "core/check.h"
+
+namespace twin::exec {
+
+RankExecutor::RankExecutor(CpuModel& model, const RankExecutorConfig& config)
+    : model_(model), config_(config), executor_(model, config.executor) {}
+
+void RankExecutor::Open(RequestId id, std::span<const std::int32_t> prompt,
+                        const kernels::SamplingParameters& sampling) {
+  executor_.Open(id, prompt, sampling);
+  prompt_tokens_.Open(id) = static_cast<std::int32_t>(prompt.size());
+}
+
+void RankExecutor::Close(RequestId id) {
+  executor_.Close(id);
+  prompt_tokens_.Close(id);
+}
+
+void RankExecutor::Execute(const StepPlan& plan) {
+  const GridPlace& place = model_.links().place;
+  // Tokens of steps in flight, where an asynchronous engine planned on without them.
+  if (place.first_stage()) {
+    while (!executor_.Knows(plan)) ReceiveResult();
+  }
+  StepResult result;
+  const std::span<const SampledToken> sampled = executor_.Execute(plan);
+  result.sampled.assign(sampled.begin(), sampled.end());
+  const LapTimer& laps = executor_.laps();
+  result.started = laps.begin();
+  result.finished = laps.end();
+  result.parts = laps.parts();
+  if (place.last_stage()) KeepLogits(result);
+  if (place.last_stage() && staged()) return SendResult(result);
+  if (!place.first_stage()) return;
+  steps_.PushBack(std::move(result));
+  if (!staged()) ++complete_;
+}
+
+void RankExecutor::KeepLogits(StepResult& result) const {
+  if (!config_.keeps_prompt_logits) return;
+  for (const LogitRow& row : executor_.logits()) {
+    if (row.position >= prompt_tokens_[row.request]) continue;
+    result.rows.push_back(row);
+    result.logits.insert(result.logits.end(), row.logits.begin(), row.logits.end());
+  }
+  std::span<const float> rest = result.logits;
+  for (LogitRow& row : result.rows) {
+    row.logits = rest.first(row.logits.size());
+    rest = rest.subspan(row.logits.size());
+  }
+}
+
+void RankExecutor::SendResult(const StepResult& result) {
+  outgoing_.Clear();
+  outgoing_.PutList(result.sampled);
+  outgoing_.Put(result.parts);
+  outgoing_.Put(static_cast<std::uint64_t>(result.rows.size()));
+  for (const LogitRow& row : result.rows) {
+    outgoing_.Put(row.request);
+    outgoing_.Put(row.position);
+  }
+  outgoing_.PutList(result.logits);
+  SendSized(*model_.links().stages, outgoing_.bytes(), 0);
+}
+
+void RankExecutor::ReceiveResult() {
+  CHECK(complete_ < steps_.size());
+  ReceiveSized(*model_.links().stages, model_.links().place.grid.pipeline - 1, Patience::kBounded,
+               incoming_);
+  StepResult& step = steps_[complete_++];
+  MessageReader message(incoming_);
+  message.TakeList(step.sampled);
+  StepParts far = message.Take<StepParts>();
+  step.rows.resize(static_cast<std::size_t>(message.Take<std::uint64_t>()));
+  for (LogitRow& row : step.rows) {
+    row.request = message.Take<RequestId>();
+    row.position = message.Take<std::int32_t>();
+  }
+  message.TakeList(step.logits);
+  CHECK(message.done());
+  const auto width = static_cast<std::size_t>(model_.config().shape.vocab);
+  for (std::size_t i = 0; i < step.rows.size(); ++i) {
+    step.rows[i].logits = std::span<const float>(step.logits).subspan(i * width, width);
+  }
+  for (const SampledToken& sampled : step.sampled) executor_.Learn(sampled);
+  // The parts have to sum to the time between begin and end.
+  step.finished = LapTimer::Clock::now();
+  const auto whole = std::chrono::duration_cast<Duration>(step.finished - step.started);
+  far[StepPart::kCommunication] = Duration{0};
+  for (std::size_t part = 0; part < kStepPartCount; ++part) {
+    step.parts.times[part] += far.times[part];
+  }
+  step.parts[StepPart::kCommunication] += whole - step.parts.device();
+}
+
+bool RankExecutor::Collectable() const {
+  return complete_ > 0 || model_.links().stages->HasMessage(model_.links().place.grid.pipeline - 1);
+}
+
+const StepResult& RankExecutor::Collect() {
+  CHECK(!steps_.empty());
+  if (complete_ == 0) ReceiveResult();
+  collected_ = steps_.PopFront();
+  --complete_;
+  return collected_;
+}
+
+}  // namespace twin::exec

@@ -1,0 +1,70 @@
+// One rank's part of the steps that a grid of ranks computes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/id_window.h"
+#include "core/ring_queue.h"
+#include "exec/comm/message.h"
+#include "exec/cpu/cpu_executor.h"
+#include "exec/lap_timer.h"
+
+namespace twin::exec {
+
+struct RankExecutorConfig {
+  CpuExecutorConfig executor;
+  bool keeps_prompt_logits = false;  // of the rows computed that belong to prompts
+};
+
+// What came of a step.
+struct StepResult {
+  std::vector<SampledToken> sampled;
+  std::vector<LogitRow> rows;  // in `logits`, one behind the other; where prompt logits are kept
+  std::vector<float> logits;
+  LapTimer::Clock::time_point started;   // the first stage began
+  LapTimer::Clock::time_point finished;  // the first stage had the result
+  // Of the first and the last stage. What passed otherwise, on the way and on stages between them,
+  // is communication.
+  StepParts parts;
+};
+
+// All ranks of a grid make the same calls, but for Collect, which the first stage's make. The last
+// stage sends its tokens back to the first one, rank by rank.
+class RankExecutor {
+ public:
+  // Borrows the model. Throws std::bad_alloc if the cache does not fit into memory.
+  RankExecutor(CpuModel& model, const RankExecutorConfig& config);
+
+  void Open(RequestId id, std::span<const std::int32_t> prompt,
+            const kernels::SamplingParameters& sampling);
+  void Close(RequestId id);
+
+  // Computes this rank's part, and on a first stage waits for tokens that the step needs.
+  void Execute(const StepPlan& plan);
+  // Waits for the oldest step that was not collected yet. Valid until the next call.
+  // REQUIRES: a first stage that executed it.
+  const StepResult& Collect();
+  // False while Collect would wait for the last stage. REQUIRES: as Collect.
+  [[nodiscard]] bool Collectable() const;
+
+ private:
+  [[nodiscard]] bool staged() const { return model_.links().stages != nullptr; }
+  void KeepLogits(StepResult& result) const;
+  void SendResult(const StepResult& result);
+  void ReceiveResult();
+
+  CpuModel& model_;
+  RankExecutorConfig config_;
+  CpuExecutor executor_;
+  IdWindow<std::int32_t> prompt_tokens_;
+  RingQueue<StepResult> steps_;  // executed here, not collected
+  std::size_t complete_ = 0;     // of these, whose result is here: the oldest
+  StepResult collected_;
+  MessageWriter outgoing_;
+  std::vector<std::byte> incoming_;
+};
+
+}  // namespace twin::exec

@@ -1,0 +1,37 @@
+// The groups that one rank of a grid belongs to.
+#pragma once
+
+#include <memory>
+
+#include "core/check.h"
+#include "exec/comm/communicator.h"
+#include "exec/cpu/cpu_model.h"
+
+namespace twin::exec {
+
+// Splits all ranks into the stages of a grid (ranks that share layers) and into its columns (ranks
+// that pass activations on).
+class RankGroups {
+ public:
+  // Collective over `world`. REQUIRES: as many ranks as the grid has devices.
+  RankGroups(Communicator& world, const Parallelism& grid) : place_(PlaceOf(grid, world.rank())) {
+    CHECK(world.size() == grid.devices());
+    tensor_ = world.Split(place_.stage);
+    stages_ = world.Split(place_.tensor_rank);
+  }
+
+  [[nodiscard]] const GridPlace& place() const { return place_; }
+  // Borrows this object's groups.
+  [[nodiscard]] RankLinks links() const {
+    return {.place = place_,
+            .tensor = place_.grid.tensor > 1 ? tensor_.get() : nullptr,
+            .stages = place_.grid.pipeline > 1 ? stages_.get() : nullptr};
+  }
+
+ private:
+  GridPlace place_;
+  std::unique_ptr<Communicator> tensor_;
+  std::unique_ptr<Communicator> stages_;
+};
+
+}  // namespace twin::exec
