@@ -163,8 +163,8 @@ def parse_formats(text):
     return formats
 
 
-def main(description, stem, draw):
-    """The command line of a figure: draw(runs) makes it, files named `stem` are written."""
+def main(description, stem, draw, read=read_runs):
+    """The command line of a figure: draw(read(paths)) makes it, files named `stem` are written."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("runs", nargs="+", metavar="RUN_DIR", type=pathlib.Path)
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("."), metavar="DIR")
@@ -172,7 +172,7 @@ def main(description, stem, draw):
     arguments = parser.parse_args()
     try:
         use_style()
-        figure = draw(read_runs(arguments.runs))
+        figure = draw(read(arguments.runs))
         arguments.out.mkdir(parents=True, exist_ok=True)
         for name in arguments.format:
             file = arguments.out / f"{stem}.{name}"

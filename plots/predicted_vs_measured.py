@@ -1,0 +1,94 @@
+"""Latencies predicted and measured, and the causes of the error, of `twinserve validate` folders."""
+import dataclasses
+import json
+import pathlib
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+import style
+
+PANELS = [("ttft_ms", "time to first token"), ("tpot_ms", "time per output token"),
+          ("e2el_ms", "end-to-end latency")]
+METRICS = [("mean_ttft_ms", "TTFT"), ("mean_tpot_ms", "TPOT"), ("mean_e2el_ms", "E2E")]
+MEASURED, PREDICTED = "#1F77B4", "#D62728"
+
+
+@dataclasses.dataclass(frozen=True)
+class Validation:
+    name: str
+    metrics: dict
+    measured: list  # runs
+    predicted: style.Run
+
+
+def read_validation(path):
+    file = path / "validation.json"
+    if not file.is_file():
+        raise style.PlotError(f"{path}: is no validation: it has no validation.json")
+    try:
+        found = json.loads(file.read_text())
+    except ValueError as error:
+        raise style.PlotError(f"{file}: is no JSON: {error}") from None
+    real = sorted(path.glob("real_*"), key=lambda run: int(run.name.split("_")[1]))
+    return Validation(found["name"], found["metrics"], style.read_runs(real),
+                      style.read_runs([path / "simulated"])[0])
+
+
+def draw_curve(axes, run, column, **look):
+    values = np.sort(run.table("requests.csv", [column])[column].dropna().to_numpy()) / 1000
+    values = values[values > 0]
+    if values.size:
+        axes.step(values, np.arange(1, len(values) + 1) / len(values), where="post", **look)
+
+
+def draw_curves(axes, validation, column):
+    for number, run in enumerate(validation.measured):
+        draw_curve(axes, run, column, color=MEASURED, linestyle="--" if number else "-",
+                   label="measured again" if number else "measured")
+    draw_curve(axes, validation.predicted, column, color=PREDICTED, label="predicted")
+    axes.set_ylim(0, 1.02)
+    axes.set_xscale("log")
+    axes.xaxis.set_major_formatter(style.seconds_text)
+    axes.xaxis.set_minor_formatter("")
+
+
+def draw_causes(axes, validation, colours):
+    """Stacked: what each cause adds to the error of the means, in percent of the measured mean."""
+    for place, (name, _) in enumerate(METRICS):
+        metric = validation.metrics[name]
+        ends = {True: 0.0, False: 0.0}
+        for cause, amount in metric["attribution"].items():
+            share = 100 * amount / metric["measured"]
+            axes.bar(place, share, 0.6, bottom=ends[share >= 0], color=colours[cause], label=cause)
+            ends[share >= 0] += share
+        axes.plot([place - 0.35, place + 0.35], [metric["error_percent"]] * 2, color="black",
+                  linewidth=1.5, label="error")
+    axes.axhline(0, color="#888888", linewidth=0.6)
+    axes.set_xticks(range(len(METRICS)), [label for _, label in METRICS])
+    axes.set_ylabel("error of the mean, %")
+
+
+def draw(validations):
+    causes = list(dict.fromkeys(cause for validation in validations
+                                for cause in validation.metrics["mean_ttft_ms"]["attribution"]))
+    colours = {cause: plt.get_cmap("tab10")(i % 10) for i, cause in enumerate(causes)}
+    figure, rows = plt.subplots(len(validations), 4, squeeze=False,
+                                figsize=(style.TEXT_WIDTH, 0.5 + 1.6 * len(validations)))
+    for panels, validation in zip(rows, validations):
+        for axes, (column, title) in zip(panels, PANELS):
+            draw_curves(axes, validation, column)
+            if panels is rows[-1]:
+                axes.set_xlabel(title)
+        panels[0].set_ylabel(f"{validation.name}\nshare of requests")
+        draw_causes(panels[3], validation, colours)
+    style.legend_above(figure, style.labelled(rows.flat))
+    return figure
+
+
+def read(paths):
+    return [read_validation(pathlib.Path(path)) for path in paths]
+
+
+if __name__ == "__main__":
+    style.main(__doc__, "predicted_vs_measured", draw, read)
