@@ -1,8 +1,12 @@
 // twinserve generate: tokens in, tokens and logits out, through the real engine and executor.
 #include <algorithm>
+#include <chrono>
 #include <iostream>
 #include <map>
 #include <memory>
+#include <optional>
+#include <set>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -11,6 +15,11 @@
 #include "apps/progress.h"
 #include "apps/prompt_file.h"
 #include "core/input_error.h"
+#include "exec/comm/agreement.h"
+#include "exec/comm/mpi_ranks.h"
+#include "exec/comm/thread_ranks.h"
+#include "exec/cpu/grid_backend.h"
+#include "exec/cpu/rank_groups.h"
 #include "exec/generation.h"
 #include "exec/model/model_config.h"
 #include "exec/model/weights.h"
@@ -39,6 +48,8 @@ struct GenerateArguments {
   std::int32_t kv_blocks = 0;
   std::int32_t host_blocks = 0;
   std::int32_t threads = 0;
+  Parallelism grid;
+  double rank_timeout_s = 60;
 };
 
 std::vector<exec::Generation> GenerationsOf(const std::vector<Prompt>& prompts,
@@ -59,14 +70,14 @@ std::int32_t LongestSequence(const std::vector<exec::Generation>& generations) {
   return static_cast<std::int32_t>(longest);
 }
 
-void Generate(const GenerateArguments& arguments) {
-  if (arguments.device == Device::kCuda) {
-    throw InputError(InputError::Kind::kUsage, "--device",
-                     "cuda: generate has no CUDA executor in this build; allowed: cpu");
-  }
-  const PolicyConfig policy =
-      ReadPolicyParams(arguments.policy, arguments.policy_params, "--policy");
-  exec::ModelConfig config = exec::ReadModelConfig(arguments.model);
+// What rank 0 alone reads and writes.
+struct Files {
+  std::vector<Prompt> prompts;
+  std::vector<exec::Generation> generations;
+  std::optional<CompleteFile> out;
+};
+
+void OpenFiles(const GenerateArguments& arguments, const exec::ModelConfig& config, Files& files) {
   const std::int32_t room = config.shape.max_position - arguments.new_tokens;
   if (room < 1) {
     throw InputError(InputError::Kind::kUsage, "--max-new-tokens",
@@ -74,21 +85,16 @@ void Generate(const GenerateArguments& arguments) {
                          std::to_string(config.shape.max_position) +
                          " positions leave no room for a prompt");
   }
-  const std::vector<Prompt> prompts =
-      ReadPrompts(arguments.prompts, {.vocab = config.shape.vocab, .tokens_max = room});
-  CompleteFile out(arguments.out);
+  files.prompts = ReadPrompts(arguments.prompts, {.vocab = config.shape.vocab, .tokens_max = room});
+  files.out.emplace(arguments.out);
+  files.generations = GenerationsOf(files.prompts, arguments.new_tokens);
+}
 
-  const auto machine = static_cast<std::int32_t>(std::thread::hardware_concurrency());
-  kernels::ThreadPool pool(arguments.threads > 0 ? arguments.threads : std::max(machine, 1));
-  exec::LoadedWeights loaded = exec::LoadWeights(arguments.model, config, arguments.dtype, pool);
-  for (const std::string& warning : loaded.warnings) std::cerr << "warning: " << warning << "\n";
-
-  std::vector<exec::Generation> generations = GenerationsOf(prompts, arguments.new_tokens);
-  exec::CpuModel model(std::move(config), std::move(loaded.weights), LongestSequence(generations),
-                       pool);
+void GenerateAndWrite(const GenerateArguments& arguments, const PolicyConfig& policy,
+                      exec::CpuModel& model, exec::Communicator& world, Files& files) {
   Progress progress("steps", 0);
   std::uint64_t steps = 0;
-  exec::GenerationOptions options{
+  const exec::GenerationOptions options{
       .policy = policy,
       .keep = arguments.logits,
       .stops_at_end_tokens = arguments.stops_at_eos,
@@ -97,17 +103,110 @@ void Generate(const GenerateArguments& arguments) {
       .blocks = arguments.kv_blocks,
       .host_blocks = arguments.host_blocks,
       .on_step = [&] { progress.Show(++steps); }};
-  const exec::GenerationCounts counts = exec::Generate(model, generations, options);
+  const exec::GenerationCounts counts = exec::Generate(model, files.generations, options, &world);
 
   std::size_t tokens = 0;
-  for (std::size_t i = 0; i < prompts.size(); ++i) {
-    out.stream() << GenerationLine(prompts[i].number, generations[i], arguments.logits);
-    tokens += generations[i].output.size();
+  for (std::size_t i = 0; i < files.prompts.size(); ++i) {
+    const exec::Generation& generation = files.generations[i];
+    files.out->stream() << GenerationLine(files.prompts[i].number, generation, arguments.logits);
+    tokens += generation.output.size();
   }
-  out.Commit();
-  std::cout << "prompts " << prompts.size() << ", new tokens " << tokens << ", steps "
+  files.out->Commit();
+  std::cout << "prompts " << files.prompts.size() << ", new tokens " << tokens << ", steps "
             << counts.steps << ", preemptions " << counts.preemptions << ", swapped blocks "
             << counts.swapped_blocks << ", cached prompt tokens " << counts.cached_tokens << "\n";
+}
+
+void PrintWarnings(exec::Communicator& world, const std::vector<std::string>& warnings) {
+  std::string own;
+  for (const std::string& warning : warnings) own += "warning: " + warning + "\n";
+  const std::vector<std::string> texts = exec::GatherTexts(world, own);
+  if (world.rank() != 0) return;
+  // Ranks that read the same tensor say the same.
+  std::set<std::string> printed;
+  for (const std::string& text : texts) {
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) {
+      if (printed.insert(line).second) std::cerr << line << "\n";
+    }
+  }
+}
+
+std::int32_t ThreadsOfARank(const GenerateArguments& arguments, std::int32_t ranks_here) {
+  if (arguments.threads > 0) return arguments.threads;
+  const auto machine = static_cast<std::int32_t>(std::thread::hardware_concurrency());
+  return std::max(machine / ranks_here, 1);
+}
+
+// One rank's part, from loading to the end. False: another rank has failed and says why.
+bool GenerateOnRank(const GenerateArguments& arguments, const PolicyConfig& policy,
+                    std::int32_t ranks_here, exec::Communicator& world) {
+  exec::ModelConfig config;
+  Files files;
+  std::int32_t positions = 0;
+  const auto read = [&] {
+    config = exec::ReadModelConfig(arguments.model);
+    exec::ValidateGrid(config, arguments.grid);
+    if (world.rank() != 0) return;
+    OpenFiles(arguments, config, files);
+    positions = LongestSequence(files.generations);
+  };
+  if (!exec::SucceedTogether(world, read)) return false;
+  world.Broadcast(std::as_writable_bytes(std::span(&positions, 1)), 0);
+
+  const exec::RankGroups groups(world, arguments.grid);
+  kernels::ThreadPool pool(ThreadsOfARank(arguments, ranks_here));
+  std::vector<std::string> warnings;
+  std::optional<exec::CpuModel> model;
+  const auto load = [&] {
+    exec::LoadedWeights loaded =
+        exec::LoadWeights(arguments.model, config, arguments.dtype, pool, groups.place());
+    warnings = std::move(loaded.warnings);
+    model.emplace(config, std::move(loaded.weights), positions, pool, groups.links());
+  };
+  if (!exec::SucceedTogether(world, load)) return false;
+  PrintWarnings(world, warnings);
+  if (world.rank() == 0) {
+    GenerateAndWrite(arguments, policy, *model, world, files);
+  } else {
+    exec::Follow(*model, world);
+  }
+  return true;
+}
+
+// Processes where mpirun started several, threads of this one otherwise.
+void Generate(const GenerateArguments& arguments, CommandContext& context) {
+  const auto timeout =
+      std::chrono::duration_cast<Duration>(std::chrono::duration<double>(arguments.rank_timeout_s));
+  const std::int32_t ranks = arguments.grid.devices();
+  const std::int32_t launched = exec::LaunchedRanks();
+  const auto check = [&] {
+    if (arguments.device == Device::kCuda) {
+      throw InputError(InputError::Kind::kUsage, "--device",
+                       "cuda: generate has no CUDA executor in this build; allowed: cpu");
+    }
+    if (launched > 1 && launched != ranks) {
+      throw InputError(InputError::Kind::kUsage, "mpirun",
+                       "started " + std::to_string(launched) + " ranks; --tensor-parallel " +
+                           std::to_string(arguments.grid.tensor) + " times --pipeline-parallel " +
+                           std::to_string(arguments.grid.pipeline) + " is " +
+                           std::to_string(ranks));
+    }
+    return ReadPolicyParams(arguments.policy, arguments.policy_params, "--policy");
+  };
+  if (launched == 1) {
+    const PolicyConfig policy = check();
+    exec::RunThreadRanks(ranks, timeout, [&](exec::Communicator& world) {
+      GenerateOnRank(arguments, policy, ranks, world);
+    });
+    return;
+  }
+  exec::MpiRanks process(timeout);
+  std::optional<PolicyConfig> policy;
+  const bool goes_on =
+      exec::SucceedTogether(process.world(), [&] { policy = check(); }) &&
+      GenerateOnRank(arguments, *policy, exec::LaunchedRanksHere(), process.world());
+  if (!goes_on) context.exit_code = 1;
 }
 
 void AddModelOptions(CLI::App& command, GenerateArguments& arguments) {
@@ -122,8 +221,26 @@ void AddModelOptions(CLI::App& command, GenerateArguments& arguments) {
       ->transform(CLI::CheckedTransformer(dtypes));
   command.add_option("--device", arguments.device, "Where to compute")
       ->transform(CLI::CheckedTransformer(devices));
-  command.add_option("--threads", arguments.threads, "Default: as many as the machine has")
+  command
+      .add_option("--threads", arguments.threads,
+                  "Of each rank; default: the machine's, divided by its ranks")
       ->check(CLI::Range(1, 1024));
+}
+
+void AddGridOptions(CLI::App& command, GenerateArguments& arguments) {
+  command
+      .add_option("--tensor-parallel", arguments.grid.tensor,
+                  "Ranks that share each layer: threads, or the processes of "
+                  "mpirun -n RANKS twinserve generate ...")
+      ->check(CLI::Range(1, 1024));
+  command
+      .add_option("--pipeline-parallel", arguments.grid.pipeline,
+                  "Stages of layers; as many steps are on their way as the policy has in flight")
+      ->check(CLI::Range(1, 1024));
+  command
+      .add_option("--rank-timeout", arguments.rank_timeout_s,
+                  "Seconds that a rank waits for another one before it gives up")
+      ->check(CLI::Range(0.1, 86400.0));
 }
 
 void AddServingOptions(CLI::App& command, GenerateArguments& arguments) {
@@ -142,7 +259,7 @@ void AddServingOptions(CLI::App& command, GenerateArguments& arguments) {
 
 }  // namespace
 
-void AddGenerateCommand(CLI::App& app, CommandContext& /*context*/) {
+void AddGenerateCommand(CLI::App& app, CommandContext& context) {
   auto arguments = std::make_shared<GenerateArguments>();
   CLI::App* command = app.add_subcommand(
       "generate", "Tokens in, tokens and logits out, through the real engine and executor");
@@ -167,7 +284,8 @@ void AddGenerateCommand(CLI::App& app, CommandContext& /*context*/) {
   command->add_flag("--stop-at-eos", arguments->stops_at_eos,
                     "End an output behind the model's end-of-sequence token");
   AddServingOptions(*command, *arguments);
-  command->callback([arguments] { Generate(*arguments); });
+  AddGridOptions(*command, *arguments);
+  command->callback([arguments, &context] { Generate(*arguments, context); });
 }
 
 }  // namespace twin::apps
