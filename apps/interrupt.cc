@@ -1,21 +1,24 @@
 #include "apps/interrupt.h"
 
+#include <atomic>
 #include <csignal>
 
 namespace twin::apps {
 namespace {
 
-volatile std::sig_atomic_t signalled = 0;
+// Written by a handler, read by any thread.
+std::atomic<bool> signalled = false;
+static_assert(std::atomic<bool>::is_always_lock_free);
 
 void OnSignal(int number) {
-  signalled = 1;
+  signalled = true;
   std::signal(number, SIG_DFL);
 }
 
 }  // namespace
 
 InterruptGuard::InterruptGuard() {
-  signalled = 0;
+  signalled = false;
   std::signal(SIGINT, OnSignal);
   std::signal(SIGTERM, OnSignal);
 }
@@ -25,6 +28,6 @@ InterruptGuard::~InterruptGuard() {
   std::signal(SIGTERM, SIG_DFL);
 }
 
-bool InterruptGuard::interrupted() { return signalled != 0; }
+bool InterruptGuard::interrupted() { return signalled; }
 
 }  // namespace twin::apps

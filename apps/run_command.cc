@@ -4,8 +4,8 @@
 #include <sstream>
 
 #include "apps/commands.h"
+#include "apps/real_run.h"
 #include "apps/simulation.h"
-#include "core/input_error.h"
 #include "proto/experiment_config.h"
 
 namespace twin::apps {
@@ -20,12 +20,10 @@ struct RunArguments {
 
 void Run(const RunArguments& arguments, CommandContext& context) {
   const ExperimentConfig config = ReadExperiment(arguments.experiment, arguments.assignments);
-  if (!std::holds_alternative<SimulatedWorldConfig>(config.world)) {
-    throw InputError(InputError::Kind::kUsage, arguments.experiment,
-                     "world.real: this build has no executor; allowed: world { simulated {} }");
-  }
   const std::string out = arguments.out.empty() ? "runs/" + config.name : arguments.out;
-  const RunOutcome outcome = RunSimulation(config, out, context.command_line);
+  const bool real = std::holds_alternative<RealWorldConfig>(config.world);
+  const RunOutcome outcome = real ? RunReal(config, out, context.command_line)
+                                  : RunSimulation(config, out, context.command_line);
   if (arguments.format == "json") {
     WriteJson(std::cout, outcome.summary);
   } else {

@@ -5,15 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "apps/experiment_run.h"
 #include "proto/experiment_config.h"
-#include "record/summary.h"
 
 namespace twin::apps {
-
-struct RunOutcome {
-  Summary summary;
-  bool interrupted = false;
-};
 
 // Runs the experiment in the simulated world and writes the run directory `out`: config.resolved.
 // textproto, provenance.json, summary.json and the files that config.outputs asks for.

@@ -14,7 +14,7 @@ struct StepTimes {
   TimePoint started;   // the device began
   TimePoint finished;  // the device ended
   TimePoint told;      // the instant that carried its StepFinished
-  StepParts parts;
+  StepParts parts = {};
 
   bool operator==(const StepTimes&) const = default;
 };

@@ -20,6 +20,8 @@ void Bind(Archive& fields, RealWorldConfig& config) {
                                {{"CPU", Device::kCpu}, {"CUDA", Device::kCuda}});
   fields.Value("threads", config.threads);
   fields.Value("pin_output_lengths", config.pin_output_lengths);
+  fields.Value("dummy_weights", config.dummy_weights);
+  fields.OptionalSeconds("client_timeout_s", config.client_timeout);
 }
 
 template <class Archive>

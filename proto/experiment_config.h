@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -28,6 +29,9 @@ struct RealWorldConfig {
   Device device = Device::kCpu;
   std::int32_t threads = 0;        // 0 = all cores
   bool pin_output_lengths = true;  // requests end at the trace's length
+  bool dummy_weights = false;      // random ones
+  // Clients that have waited so long for their whole answer go away.
+  std::optional<Duration> client_timeout = std::nullopt;
 
   bool operator==(const RealWorldConfig&) const = default;
 };

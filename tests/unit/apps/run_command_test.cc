@@ -266,7 +266,6 @@ std::vector<Refusal> Refusals() {
         "policy.vllm_v0.max_model_len=512", "--set", "system.memory.swap_bytes=0"},
        2,
        {"system.memory.swap_bytes", "preemption_mode", "2097152"}},
-      {"RealWorld", {small, "--out", "run", "--set", "world.real.device=CPU"}, 2, {"world.real"}},
       {"NameWithASlash", {small, "--set", "name=a/b"}, 2, {"name", "a/b"}},
       {"NameOfTheFolderAbove", {small, "--set", "name=.."}, 2, {"name", ".."}},
       {"NameThatIsEmpty", {small, "--set", "name="}, 2, {"name"}},

@@ -120,6 +120,22 @@ TEST_F(ExperimentConfigTest, AppliesOverridesInOrder) {
   EXPECT_EQ(config.workload.classes[0].weight, 2);
 }
 
+TEST_F(ExperimentConfigTest, ReadsARealWorld) {
+  const ExperimentConfig config =
+      Read("small.textproto", {"world.real={threads: 3 pin_output_lengths: false dummy_weights: "
+                               "true client_timeout_s: 2}"});
+  EXPECT_EQ(std::get<RealWorldConfig>(config.world),
+            (RealWorldConfig{.threads = 3,
+                             .pin_output_lengths = false,
+                             .dummy_weights = true,
+                             .client_timeout = Duration{2'000'000'000}}));
+  // Outputs are pinned, weights real and clients patient unless it is said.
+  EXPECT_EQ(std::get<RealWorldConfig>(Read("small.textproto", {"world.real={}"}).world),
+            RealWorldConfig{});
+  EXPECT_THAT(ErrorOf("small.textproto", {"world.real={client_timeout_s: 0}"}),
+              HasSubstr("client_timeout_s"));
+}
+
 TEST_F(ExperimentConfigTest, ReplacesFieldsOfAPresetModelAndDevice) {
   const ExperimentConfig config =
       Read("small.textproto", {"system.model_shape.layers=2", "system.model_shape.kv_dtype=fp8",
@@ -249,7 +265,8 @@ void ExpectComplete(const google::protobuf::Message& message, const std::string&
                                              "Workload.servegen",
                                              "Tenant.priority",
                                              "WorkloadClass.arrivals",
-                                             "Memory.max_model_length"};
+                                             "Memory.max_model_length",
+                                             "RealWorld.client_timeout_s"};
   for (int i = 0; i < message.GetDescriptor()->field_count(); ++i) {
     const auto* field = message.GetDescriptor()->field(i);
     const std::string name = message.GetDescriptor()->name() + "." + field->name();
@@ -273,6 +290,7 @@ TEST_F(ExperimentConfigTest, WritesEveryDefaultAndReadsItBackTheSame) {
       {"policy=vllm_v0 {preemption_mode: swap}", "cost=constant {step_s: 0.25 host_s: 1e-6}"},
       {"policy=sarathi", "world.real.device=CUDA", "slo={ttft_s: 0.5 tpot_s: 0.03 e2el_s: 10}"},
       {"policy=splitfuse", "system.memory.blocks_override=77"},
+      {"world.real={dummy_weights: true client_timeout_s: 2.5 threads: 3}"},
       {"workload.prediction={kind: lognormal sigma: 0.3}", "workload.duration_s=12.5",
        "workload.max_output={kind: scaled factor: 1.5}"}};
   for (const std::vector<std::string>& overrides : variants) {

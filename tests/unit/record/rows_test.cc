@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "record/number_text.h"
+#include "record/part_rows.h"
 #include "record/request_rows.h"
 #include "record/request_tracker.h"
 #include "record/series.h"
@@ -189,6 +190,25 @@ TEST(NumberTextTest, WritesNanosecondsExactlyInLargerUnits) {
   EXPECT_EQ(text(120, 0), "120");
   EXPECT_EQ(text(std::numeric_limits<std::int64_t>::min(), 9), "-9223372036.854775808");
   EXPECT_EQ(text(std::numeric_limits<std::int64_t>::max(), 18), "9.223372036854775807");
+}
+
+TEST(PartRowsTest, HasARowPerStepWithTimesToTheNanosecond) {
+  std::ostringstream out;
+  PartRows rows(out);
+  EXPECT_EQ(out.str(),
+            "step,planned_s,started_s,finished_s,told_s,schedule_ms,build_ms,gemm_ms,attention_ms,"
+            "communication_ms,other_ms,sampling_ms,delivery_ms\n");
+  StepTimes times{.planned = kTimeZero + Duration{1},
+                  .started = kTimeZero + Duration{1'500'000'000},
+                  .finished = kTimeZero + Duration{2'000'000'007},
+                  .told = kTimeZero + Duration{2'000'001'000}};
+  times.parts[StepPart::kGemm] = Duration{1'250'000};
+  times.parts[StepPart::kDelivery] = Duration{993};
+  rows.Add(StepId{1}, times);
+  rows.Add(StepId{2}, StepTimes{});
+  EXPECT_EQ(Body(out),
+            "1,0.000000001,1.5,2.000000007,2.000001,0,0,1.25,0,0,0,0,0.000993\n"
+            "2,0,0,0,0,0,0,0,0,0,0,0,0\n");
 }
 
 }  // namespace

@@ -1,0 +1,160 @@
+#include "apps/real_run.h"
+
+#include <cerrno>
+#include <chrono>
+#include <fstream>
+#include <memory>
+#include <optional>
+#include <system_error>
+#include <thread>
+
+#include "apps/available_memory.h"
+#include "apps/interrupt.h"
+#include "apps/progress.h"
+#include "apps/real_system.h"
+#include "exec/real_world.h"
+#include "record/part_rows.h"
+#include "record/recording_world.h"
+#include "sched/serve.h"
+
+namespace twin::apps {
+namespace {
+
+// Where the time of all steps went, for parts.csv and the summary.
+class PartsOfRun final : public exec::RealWorldListener {
+ public:
+  // Opens the file if the experiment asks for it.
+  PartsOfRun(const OutputsConfig& outputs, const RunDirectory& directory) {
+    if (!outputs.record) return;
+    path_ = directory.File("parts.csv");
+    file_.open(path_, std::ios::binary);
+    RequireGood();
+    rows_.emplace(file_);
+  }
+
+  void OnStep(StepId id, const StepTimes& times) override {
+    if (rows_) rows_->Add(id, times);
+    ++steps_;
+    for (std::size_t i = 0; i < kStepPartCount; ++i) sums_.times[i] += times.parts.times[i];
+  }
+
+  // Closes the file. A mean of no steps is left out.
+  Summary Finish() {
+    if (rows_) {
+      file_.flush();
+      RequireGood();
+    }
+    Summary means;
+    if (steps_ == 0) return means;
+    for (std::size_t i = 0; i < kStepPartCount; ++i) {
+      means.Set("mean_step_" + std::string(kStepPartNames[i]) + "_ms",
+                Milliseconds(sums_.times[i]) / static_cast<double>(steps_));
+    }
+    return means;
+  }
+
+ private:
+  void RequireGood() const {
+    if (!file_) throw std::system_error(errno, std::generic_category(), path_.string());
+  }
+
+  std::filesystem::path path_;
+  std::ofstream file_;
+  std::optional<PartRows> rows_;
+  std::int64_t steps_ = 0;
+  StepParts sums_;
+};
+
+// Shows how many requests have left the system.
+class DepartureProgress final : public RunObserver {
+ public:
+  DepartureProgress(const std::string& what, std::int64_t total)
+      : progress_(what, static_cast<std::uint64_t>(total)) {}
+
+  void OnInstant(const Instant& instant) override {
+    for (const Event& event : instant.events) {
+      if (std::holds_alternative<RequestCancelled>(event)) ++departed_;
+      const auto* finished = std::get_if<StepFinished>(&event);
+      if (finished == nullptr) continue;
+      for (const ItemOutcome& outcome : finished->outcomes) {
+        if (outcome.finish != FinishReason::kNone) ++departed_;
+      }
+    }
+    progress_.Show(departed_);
+  }
+  void OnPlan(TimePoint /*now*/, const StepPlan& plan) override {
+    departed_ += plan.rejected.size();
+  }
+
+ private:
+  Progress progress_;
+  std::uint64_t departed_ = 0;
+};
+
+// Stops the world when the user asks for it, also while it waits.
+class InterruptWatch {
+ public:
+  explicit InterruptWatch(exec::RealWorld& world)
+      : thread_([&world](const std::stop_token& done) {
+          while (!done.stop_requested() && !InterruptGuard::interrupted()) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(20));
+          }
+          if (InterruptGuard::interrupted()) world.Stop();
+        }) {}
+
+ private:
+  std::jthread thread_;
+};
+
+exec::RealWorldOptions WorldOptionsOf(const ExperimentConfig& config, const PolicyTraits& traits,
+                                      const exec::ModelConfig& model,
+                                      exec::RealWorldListener& listener) {
+  const auto& real = std::get<RealWorldConfig>(config.world);
+  return {.max_model_length = ContextTokensMax(config),
+          .named_block_size = traits.caches_prefixes ? config.system.memory.block_size : 0,
+          .pins_output_lengths = real.pin_output_lengths,
+          .end_tokens = model.end_tokens,
+          .vocab = model.shape.vocab,
+          .seed = config.seed,
+          .client_timeout = real.client_timeout,
+          .listener = &listener};
+}
+
+}  // namespace
+
+RunOutcome RunReal(const ExperimentConfig& asked, const std::filesystem::path& out,
+                   const std::vector<std::string>& command_line) {
+  const ExperimentConfig config = OnThisMachine(asked, AvailableMemory());
+  const SystemConfig& system = config.system;
+  ServedModel served = ServedModelOf(config);
+  const EngineConfig engine_config =
+      EngineConfigOf(config, sim::PlanKvCapacity(system.model_spec, system.hardware_spec,
+                                                 system.parallelism, system.memory));
+  const std::unique_ptr<ArrivalSource> source = MakeWorkload(config.workload, config.seed);
+  const std::string resolved = WriteResolved(config);
+  RunDirectory directory(out);
+  const ServingDevice device = MakeServingDevice(config, std::move(served), engine_config);
+
+  Engine engine(engine_config, MakePolicy(config.policy, engine_config.kv));
+  const PolicyTraits& traits = engine.policy().traits();
+  RunObservers observers(config, engine_config, traits, resolved, directory);
+  PartsOfRun parts(config.outputs, directory);
+  const InterruptGuard guard;
+  RunEnd end;
+  {
+    exec::RealWorld real(*source, *device.backend,
+                         WorldOptionsOf(config, traits, device.model->config(), parts));
+    const InterruptWatch watch(real);
+    DepartureProgress progress(config.name, config.workload.requests);
+    std::vector<RunObserver*> list(observers.list().begin(), observers.list().end());
+    list.push_back(&progress);
+    RecordingWorld world(real, list);
+    Serve(engine, world);
+    end.interrupted = real.stopped_early();
+  }
+  if (!end.interrupted) engine.CheckDrained();
+  end.more = parts.Finish();
+  return CompleteRun(config, engine_config, resolved, command_line, end, observers, directory);
+}
+
+}  // namespace twin::apps

@@ -1,0 +1,21 @@
+// One run on a real device, from its configuration to its files.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "apps/experiment_run.h"
+#include "proto/experiment_config.h"
+
+namespace twin::apps {
+
+// Runs the experiment in its real world and writes what a simulated run writes, and parts.csv (with
+// outputs.record). config.resolved.textproto has what depends on the machine filled in (real_
+// system.h). The summary has a step's mean time per part too, mean_step_gemm_ms and so on.
+// An interrupt (Ctrl-C) lets the steps in flight end and keeps what it has.
+// REQUIRES: config.world is real. Throws as RunSimulation, and std::bad_alloc.
+RunOutcome RunReal(const ExperimentConfig& config, const std::filesystem::path& out,
+                   const std::vector<std::string>& command_line);
+
+}  // namespace twin::apps
