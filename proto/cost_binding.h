@@ -2,6 +2,7 @@
 #pragma once
 
 #include "proto/field_binding.h"
+#include "proto/system_binding.h"
 #include "sim/cost/registry.h"
 
 namespace twin {
@@ -35,10 +36,67 @@ void Bind(Archive& fields, sim::RooflineCostConfig& config) {
 }
 
 template <class Archive>
+void Bind(Archive& fields, sim::CostPoint& point) {
+  fields.Value("at", point.at);
+  fields.Value("seconds", point.seconds);
+}
+
+template <class Archive>
+void Bind(Archive& fields, sim::LinearPart& part) {
+  fields.Value("base_s", part.base_s);
+  fields.Value("per_item_s", part.per_item_s);
+  fields.Value("per_token_s", part.per_token_s);
+}
+
+template <class Archive>
+void Bind(Archive& fields, sim::AttentionPart& part) {
+  fields.Value("base_s", part.base_s);
+  fields.Value("per_prefill_item_s", part.per_prefill_item_s);
+  fields.Value("per_prefill_token_s", part.per_prefill_token_s);
+  fields.Value("per_prefill_context_token_s", part.per_prefill_context_token_s);
+  fields.Value("per_prefill_pair_s", part.per_prefill_pair_s);
+  fields.Value("per_decode_item_s", part.per_decode_item_s);
+  fields.Value("per_decode_context_token_s", part.per_decode_context_token_s);
+}
+
+// All but `path`: the config must hold what that file says before it is read, and holds it all when
+// it is written.
+template <class Archive>
+void Bind(Archive& fields, sim::FittedCostConfig& config) {
+  fields.Value("model", config.model);
+  fields.Value("parameters", config.parameters);
+  fields.template Enum<DType>("weight_dtype", config.weight_dtype, kDTypeNames);
+  fields.template Enum<DType>("kv_dtype", config.kv_dtype, kDTypeNames);
+  fields.Value("machine", config.machine);
+  fields.Value("threads", config.threads);
+  fields.Value("commit", config.commit);
+  fields.List("gemm_layers", config.gemm_layers);
+  fields.List("gemm_head", config.gemm_head);
+  fields.Value("gemm_decode_factor", config.gemm_decode_factor);
+  fields.Value("gemm_prefill_factor", config.gemm_prefill_factor);
+  fields.Value("gemm_base_s", config.gemm_base_s);
+  fields.Nested("attention", config.attention);
+  fields.List("other", config.other);
+  fields.Value("other_factor", config.other_factor);
+  fields.Value("other_base_s", config.other_base_s);
+  fields.Nested("build", config.build);
+  fields.Nested("sampling", config.sampling);
+  fields.Nested("schedule", config.schedule);
+  fields.Nested("delivery", config.delivery);
+  fields.Value("swap_latency_s", config.swap_latency_s);
+  fields.Value("per_swapped_block_s", config.per_swapped_block_s);
+  fields.Value("tokens_max", config.tokens_max);
+  fields.Value("decode_items_max", config.decode_items_max);
+  fields.Value("decode_context_tokens_max", config.decode_context_tokens_max);
+  fields.Value("prefill_context_tokens_max", config.prefill_context_tokens_max);
+}
+
+template <class Archive>
 void Bind(Archive& fields, sim::CostConfig& config) {
   fields.template Choice<sim::ConstantCostConfig>("constant", config);
   fields.template Choice<sim::LinearCostConfig>("linear", config);
   fields.template Choice<sim::RooflineCostConfig>("roofline", config);
+  fields.template Choice<sim::FittedCostConfig>("fitted", config);
 }
 
 }  // namespace twin

@@ -5,6 +5,7 @@
 #include "core/input_error.h"
 #include "core/model_presets.h"
 #include "core/nearest_names.h"
+#include "proto/cost_file.h"
 #include "proto/experiment.pb.h"
 #include "proto/experiment_binding.h"
 #include "proto/hardware_file.h"
@@ -119,6 +120,9 @@ ExperimentConfig Convert(const proto::Experiment& message, const std::string& so
     config.system.model_spec = NamedModel(message.system().model());
     config.system.hardware_spec = NamedHardware(message.system().hardware());
     config.system.memory = MemoryDefaultsFor(config.policy);
+    if (message.cost().fitted().has_path()) {
+      config.cost = ReadFittedCostFile(message.cost().fitted().path());
+    }
     FromMessage fields(message);
     Bind(fields, config);
     ValidateAll(config);

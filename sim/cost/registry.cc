@@ -1,5 +1,6 @@
 #include "sim/cost/registry.h"
 
+#include "sim/cost/fitted_cost.h"
 #include "sim/cost/roofline_cost.h"
 
 namespace twin::sim {
@@ -19,6 +20,9 @@ struct Maker {
   }
   std::unique_ptr<StepCost> operator()(const RooflineCostConfig& config) const {
     return std::make_unique<RooflineCost>(config, model, hardware, parallelism, kv_block_bytes);
+  }
+  std::unique_ptr<StepCost> operator()(const FittedCostConfig& config) const {
+    return std::make_unique<FittedCost>(config, model, parallelism);
   }
 };
 

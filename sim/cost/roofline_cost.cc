@@ -1,6 +1,7 @@
 #include "sim/cost/roofline_cost.h"
 
 #include <string>
+#include <string_view>
 
 #include "core/check.h"
 #include "core/input_error.h"
@@ -18,6 +19,20 @@ const ModelSpec& Checked(const RooflineCostConfig& config, const ModelSpec& mode
     throw InputError(InputError::Kind::kUsage, "cost.roofline", "host times must be 0 or more");
   }
   return model;
+}
+
+StepPart PartOf(std::string_view operation) {
+  if (operation == "attention_prefill" || operation == "attention_decode") {
+    return StepPart::kAttention;
+  }
+  if (operation.ends_with("_projection") || operation == "router" || operation == "lm_head") {
+    return StepPart::kGemm;
+  }
+  if (operation.ends_with("_all_reduce") || operation == "stage_send" ||
+      operation == "logits_all_gather") {
+    return StepPart::kCommunication;
+  }
+  return operation == "sampling" ? StepPart::kSampling : StepPart::kOther;
 }
 
 }  // namespace
@@ -49,6 +64,24 @@ void RooflineCost::DeviceTimes(const StepPlan& plan, std::span<Duration> stage_t
   for (std::size_t i = 0; i < paths_.size(); ++i) {
     stage_times[i] = DurationFromSeconds(swap + paths_[i].Seconds(x));
   }
+}
+
+std::optional<StepParts> RooflineCost::Parts(const StepPlan& plan) const {
+  const StepFeatures x = features_(plan.totals);
+  const double swap = swap_.Seconds(plan);
+  StepParts parts;
+  Duration device{0};
+  for (const CriticalPath& path : paths_) {
+    device += DurationFromSeconds(swap + path.Seconds(x));
+    parts[StepPart::kBuild] += DurationFromSeconds(swap);
+    for (const OperationCost& cost : path.Breakdown(x)) {
+      if (cost.on_critical_path) parts[PartOf(cost.name)] += DurationFromSeconds(cost.seconds);
+    }
+  }
+  // Each operation was rounded by itself.
+  parts[StepPart::kOther] += device - parts.device();
+  parts[StepPart::kSchedule] = HostTime(plan);
+  return parts;
 }
 
 std::vector<OperationCost> RooflineCost::Breakdown(const StepTotals& totals, int stage) const {

@@ -31,6 +31,8 @@ class RooflineCost final : public StepCost {
   [[nodiscard]] int stages() const override { return static_cast<int>(paths_.size()); }
   [[nodiscard]] Duration HostTime(const StepPlan& plan) const override;
   void DeviceTimes(const StepPlan& plan, std::span<Duration> stage_times) const override;
+  // By the names of the operations on the critical path; swaps as `build`. Allocates.
+  [[nodiscard]] std::optional<StepParts> Parts(const StepPlan& plan) const override;
 
   // The operations of one stage for a step with these totals. The seconds of those on the critical
   // path add up to the stage's device time without swaps.

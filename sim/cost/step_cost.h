@@ -32,6 +32,9 @@ class StepCost {
   [[nodiscard]] virtual std::optional<StepParts> Parts(const StepPlan& /*plan*/) const {
     return std::nullopt;
   }
+
+  // False where the model was fitted on measurements and the step is larger than all of them.
+  [[nodiscard]] virtual bool Covers(const StepTotals& /*totals*/) const { return true; }
 };
 
 }  // namespace twin::sim

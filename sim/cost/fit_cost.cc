@@ -1,0 +1,231 @@
+#include "sim/cost/fit_cost.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include <Eigen/Core>
+
+#include "core/input_error.h"
+#include "sim/cost/cost_table.h"
+#include "sim/cost/fit_report.h"
+#include "sim/cost/fitted_cost.h"
+#include "sim/cost/least_squares.h"
+#include "sim/cost/step_features.h"
+
+namespace twin::sim {
+namespace {
+
+constexpr std::size_t kFewestSteps = 8;
+
+[[noreturn]] void Refuse(const std::string& what) {
+  throw InputError(InputError::Kind::kData, "", what);
+}
+
+double At(const StepFeatures& x, Feature feature) { return x[static_cast<std::size_t>(feature)]; }
+
+// Rows of a linear problem, those without time left out: a relative error has no meaning there.
+class Problem {
+ public:
+  explicit Problem(Eigen::Index columns) : columns_(columns) {}
+
+  void Add(std::initializer_list<double> features, double seconds) {
+    if (!(seconds > 0)) return;
+    rows_.insert(rows_.end(), features);
+    times_.push_back(seconds);
+  }
+  [[nodiscard]] std::size_t size() const { return times_.size(); }
+
+  // All 0 if there are no rows.
+  [[nodiscard]] Eigen::VectorXd Solve() const {
+    if (times_.empty()) return Eigen::VectorXd::Zero(columns_);
+    const auto rows = static_cast<Eigen::Index>(times_.size());
+    using RowMajor = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+    const Eigen::MatrixXd a = Eigen::Map<const RowMajor>(rows_.data(), rows, columns_);
+    return RelativeFit(a, Eigen::Map<const Eigen::VectorXd>(times_.data(), rows));
+  }
+
+ private:
+  Eigen::Index columns_;
+  std::vector<double> rows_;
+  std::vector<double> times_;
+};
+
+double PartOf(const StepSample& step, StepPart part) {
+  return step.seconds[static_cast<std::size_t>(part)];
+}
+
+double Items(const StepTotals& totals) {
+  return static_cast<double>(totals.prefill_items + totals.decode_items);
+}
+
+// A phase that no step shows takes the factor of the other one.
+void SetFactors(double decode, double prefill, double& decode_out, double& prefill_out) {
+  if (decode <= 0 && prefill <= 0) Refuse("whole steps show no time of matrix products");
+  decode_out = decode > 0 ? decode : prefill;
+  prefill_out = prefill > 0 ? prefill : decode;
+}
+
+void FitGemm(const FitInput& input, FittedCostConfig& config) {
+  const CostTable layers("gemm_layers", input.gemm_layers);
+  const CostTable head("gemm_head", input.gemm_head);
+  Problem problem(3);
+  for (const StepSample& step : input.steps) {
+    if (step.held_out) continue;
+    const double alone = layers.At(static_cast<double>(step.totals.tokens())) +
+                         head.At(static_cast<double>(step.totals.emitting_items));
+    const bool prefill = step.totals.prefill_items > 0;
+    problem.Add({prefill ? 0 : alone, prefill ? alone : 0, 1}, PartOf(step, StepPart::kGemm));
+  }
+  const Eigen::VectorXd x = problem.Solve();
+  SetFactors(x[0], x[1], config.gemm_decode_factor, config.gemm_prefill_factor);
+  config.gemm_base_s = x[2];
+  config.gemm_layers = input.gemm_layers;
+  config.gemm_head = input.gemm_head;
+}
+
+void FitOther(const FitInput& input, FittedCostConfig& config) {
+  const CostTable alone("other", input.other);
+  Problem problem(2);
+  for (const StepSample& step : input.steps) {
+    if (step.held_out) continue;
+    problem.Add({alone.At(static_cast<double>(step.totals.tokens())), 1},
+                PartOf(step, StepPart::kOther));
+  }
+  const Eigen::VectorXd x = problem.Solve();
+  if (x[0] <= 0) Refuse("whole steps show no time of norms and activations that grows with tokens");
+  config.other_factor = x[0];
+  config.other_base_s = x[1];
+  config.other = input.other;
+}
+
+// Without the constants, which are those of measuring alone.
+AttentionPart FitAttentionAlone(const FitInput& input, const FeatureExtractor& features) {
+  Problem prefill(5);
+  Problem decode(3);
+  for (const AttentionSample& sample : input.attention) {
+    const StepFeatures x = features(sample.totals);
+    if (sample.totals.prefill_items > 0) {
+      prefill.Add(
+          {1, static_cast<double>(sample.totals.prefill_items), At(x, Feature::kPrefillTokens),
+           At(x, Feature::kPrefillContext), At(x, Feature::kPrefillPairs)},
+          sample.seconds);
+    } else {
+      decode.Add({1, At(x, Feature::kDecodeItems), At(x, Feature::kDecodeContext)}, sample.seconds);
+    }
+  }
+  if (prefill.size() < 5 || decode.size() < 3) {
+    Refuse("attention was measured for " + std::to_string(prefill.size()) + " prefills and " +
+           std::to_string(decode.size()) + " decodes; needed are at least 5 and 3");
+  }
+  const Eigen::VectorXd p = prefill.Solve();
+  const Eigen::VectorXd d = decode.Solve();
+  return {.per_prefill_item_s = p[1],
+          .per_prefill_token_s = p[2],
+          .per_prefill_context_token_s = p[3],
+          .per_prefill_pair_s = p[4],
+          .per_decode_item_s = d[1],
+          .per_decode_context_token_s = d[2]};
+}
+
+void FitAttention(const FitInput& input, const FeatureExtractor& features,
+                  FittedCostConfig& config) {
+  AttentionPart a = FitAttentionAlone(input, features);
+  Problem problem(3);
+  for (const StepSample& step : input.steps) {
+    if (step.held_out) continue;
+    const StepFeatures x = features(step.totals);
+    const double prefill = a.per_prefill_item_s * static_cast<double>(step.totals.prefill_items) +
+                           a.per_prefill_token_s * At(x, Feature::kPrefillTokens) +
+                           a.per_prefill_context_token_s * At(x, Feature::kPrefillContext) +
+                           a.per_prefill_pair_s * At(x, Feature::kPrefillPairs);
+    const double decode = a.per_decode_item_s * At(x, Feature::kDecodeItems) +
+                          a.per_decode_context_token_s * At(x, Feature::kDecodeContext);
+    problem.Add({decode, prefill, 1}, PartOf(step, StepPart::kAttention));
+  }
+  const Eigen::VectorXd x = problem.Solve();
+  double decode_factor = 1;
+  double prefill_factor = 1;
+  SetFactors(x[0], x[1], decode_factor, prefill_factor);
+  a.base_s = x[2];
+  a.per_prefill_item_s *= prefill_factor;
+  a.per_prefill_token_s *= prefill_factor;
+  a.per_prefill_context_token_s *= prefill_factor;
+  a.per_prefill_pair_s *= prefill_factor;
+  a.per_decode_item_s *= decode_factor;
+  a.per_decode_context_token_s *= decode_factor;
+  config.attention = a;
+}
+
+LinearPart Linear(const Eigen::VectorXd& x) {
+  return {.base_s = x[0], .per_item_s = x[1], .per_token_s = x[2]};
+}
+
+void FitSmallParts(const FitInput& input, FittedCostConfig& config) {
+  Problem build(3);
+  Problem sampling(3);
+  for (const StepSample& step : input.steps) {
+    if (step.held_out) continue;
+    build.Add({1, Items(step.totals), static_cast<double>(step.totals.tokens())},
+              PartOf(step, StepPart::kBuild));
+    // Steps that emit nothing sample nothing, in no time worth a relative error.
+    if (step.totals.emitting_items == 0) continue;
+    sampling.Add({1, static_cast<double>(step.totals.emitting_items), 0},
+                 PartOf(step, StepPart::kSampling));
+  }
+  config.build = Linear(build.Solve());
+  config.sampling = Linear(sampling.Solve());
+  Problem schedule(3);
+  Problem delivery(3);
+  for (const HostSample& sample : input.host) {
+    schedule.Add({1, sample.items, sample.tokens}, sample.schedule_s);
+    delivery.Add({1, sample.items, sample.tokens}, sample.delivery_s);
+  }
+  config.schedule = Linear(schedule.Solve());
+  config.delivery = Linear(delivery.Solve());
+  Problem copies(2);
+  for (const CostPoint& point : input.copies) copies.Add({1, point.at}, point.seconds);
+  const Eigen::VectorXd x = copies.Solve();
+  config.swap_latency_s = x[0];
+  config.per_swapped_block_s = x[1];
+}
+
+void SetRange(const FitInput& input, FittedCostConfig& config) {
+  const auto widen = [&](const StepTotals& totals) {
+    config.decode_items_max = std::max(config.decode_items_max, totals.decode_items);
+    config.decode_context_tokens_max =
+        std::max(config.decode_context_tokens_max, totals.decode_context_tokens);
+    config.prefill_context_tokens_max =
+        std::max(config.prefill_context_tokens_max, totals.prefill_context_tokens);
+  };
+  for (const StepSample& step : input.steps) widen(step.totals);
+  for (const AttentionSample& sample : input.attention) widen(sample.totals);
+  config.tokens_max =
+      static_cast<std::int64_t>(std::min(input.gemm_layers.back().at, input.other.back().at));
+}
+
+}  // namespace
+
+FitResult FitCost(const FitInput& input, const ModelSpec& model) {
+  const auto fitted = std::count_if(input.steps.begin(), input.steps.end(),
+                                    [](const StepSample& step) { return !step.held_out; });
+  if (static_cast<std::size_t>(fitted) < kFewestSteps) {
+    Refuse("has " + std::to_string(fitted) + " whole steps to fit on; needed are at least " +
+           std::to_string(kFewestSteps));
+  }
+  const FeatureExtractor features(model, 1);
+  FitResult result;
+  FitGemm(input, result.config);
+  FitOther(input, result.config);
+  FitAttention(input, features, result.config);
+  FitSmallParts(input, result.config);
+  SetRange(input, result.config);
+  result.config.parameters = TotalParameters(model);
+  result.config.weight_dtype = model.weight_dtype;
+  result.config.kv_dtype = model.kv_dtype;
+  result.report = Judge(FittedCost(result.config, model, {}), input.steps);
+  result.report.fitted_steps = fitted;
+  return result;
+}
+
+}  // namespace twin::sim

@@ -1,0 +1,84 @@
+// The coefficients of a cost model that was fitted on measurements of one model on one machine.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/dtype.h"
+
+namespace twin::sim {
+
+// A point of a table that is read with linear interpolation.
+struct CostPoint {
+  double at = 0;
+  double seconds = 0;
+
+  bool operator==(const CostPoint&) const = default;
+};
+
+// Seconds of a part of a step's time that is linear in the requests and tokens of the step.
+struct LinearPart {
+  double base_s = 0;
+  double per_item_s = 0;
+  double per_token_s = 0;
+
+  bool operator==(const LinearPart&) const = default;
+};
+
+// Seconds of attention in a step, all layers; features of step_features.h.
+struct AttentionPart {
+  double base_s = 0;
+  double per_prefill_item_s = 0;
+  double per_prefill_token_s = 0;
+  double per_prefill_context_token_s = 0;
+  double per_prefill_pair_s = 0;
+  double per_decode_item_s = 0;
+  double per_decode_context_token_s = 0;
+
+  bool operator==(const AttentionPart&) const = default;
+};
+
+struct FittedCostConfig {
+  // What was measured. Parameters and formats must be those of the model that is predicted.
+  std::string model;
+  std::int64_t parameters = 0;
+  DType weight_dtype = DType::kFp32;
+  DType kv_dtype = DType::kFp32;
+  std::string machine;
+  std::int32_t threads = 0;
+  std::string commit;  // of the program that measured
+
+  // Matrix products of all layers by tokens, and of the LM head by rows of logits: as measured one
+  // by one, times the factor of the step's phase (decodes alone, or with prefill), plus a constant.
+  std::vector<CostPoint> gemm_layers;
+  std::vector<CostPoint> gemm_head;
+  double gemm_decode_factor = 1;
+  double gemm_prefill_factor = 1;
+  double gemm_base_s = 0;
+
+  AttentionPart attention;
+
+  // Norms, rotary embedding, activations and the like, by tokens.
+  std::vector<CostPoint> other;
+  double other_factor = 1;
+  double other_base_s = 0;
+
+  LinearPart build;
+  LinearPart sampling;  // items: those that emit
+  LinearPart schedule;
+  LinearPart delivery;
+
+  double swap_latency_s = 0;
+  double per_swapped_block_s = 0;
+
+  // Largest steps that were measured; beyond them the model extrapolates.
+  std::int64_t tokens_max = 0;
+  std::int64_t decode_items_max = 0;
+  std::int64_t decode_context_tokens_max = 0;
+  std::int64_t prefill_context_tokens_max = 0;
+
+  bool operator==(const FittedCostConfig&) const = default;
+};
+
+}  // namespace twin::sim
