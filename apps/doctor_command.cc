@@ -12,6 +12,7 @@
 #include "apps/commands.h"
 #include "apps/version.h"
 #include "core/model_presets.h"
+#include "exec/comm/mpi_ranks.h"
 #include "exec/cpu/ceilings.h"
 #include "exec/device_probe.h"
 #include "kernels/cpu_features.h"
@@ -80,6 +81,13 @@ void PrintCeilings(const exec::CpuCeilings& ceilings) {
               100 * ceilings.read_spread);
 }
 
+// How this build can divide a model.
+std::string RankKinds() {
+  const std::string mpi = exec::BuiltWithMpi();
+  return "threads of one process" +
+         (mpi.empty() ? "; built without MPI" : ", processes of " + mpi + " (mpirun)");
+}
+
 void PrintText(const exec::DeviceProbe& probe) {
   std::cout << "program   twinserve " << kVersion << " (" << kCommit << (kDirty ? ", changed" : "")
             << "), " << kBuildType << ", " << kCompiler << "\n"
@@ -94,6 +102,7 @@ void PrintText(const exec::DeviceProbe& probe) {
   }
   PrintLibrary("nccl      ", probe.nccl);
   PrintLibrary("mpi       ", probe.mpi);
+  std::cout << "ranks     " << RankKinds() << "\n";
   std::cout << "hardware ";
   for (const std::string_view name : HardwarePresetNames()) std::cout << " " << name;
   std::cout << "\nmodels   ";
@@ -129,6 +138,7 @@ void Doctor(const DoctorArguments& arguments) {
   json["cuda"] = CudaJson(probe.cuda);
   json["nccl"] = LibraryJson(probe.nccl);
   json["mpi"] = LibraryJson(probe.mpi);
+  json["built_with_mpi"] = exec::BuiltWithMpi();
   if (ceilings) json["ceilings"] = CeilingsJson(*ceilings);
   std::cout << json.dump(2) << "\n";
 }

@@ -3,6 +3,13 @@
 #include <utility>
 
 namespace twin::exec {
+namespace {
+
+constexpr std::chrono::microseconds kNone{0};
+constexpr std::chrono::microseconds kBetweenQuestions{50};
+constexpr std::chrono::microseconds kIdle = std::chrono::microseconds::max();  // for ever
+
+}  // namespace
 
 BackendWorker::BackendWorker(Backend& backend) : backend_(backend), thread_([this] { Work(); }) {}
 
@@ -52,7 +59,8 @@ void BackendWorker::Work() {
   try {
     std::vector<Command> taken;
     std::int64_t launched = 0;
-    while (TakeCommands(launched == 0, taken)) {
+    std::chrono::microseconds patience = kIdle;
+    while (TakeCommands(patience, taken)) {
       for (const Command& command : taken) {
         if (const auto* open = std::get_if<OpenCommand>(&command)) {
           backend_.Open(open->id, open->prompt, {});
@@ -64,9 +72,13 @@ void BackendWorker::Work() {
         }
       }
       taken.clear();
+      patience = kIdle;
       if (launched == 0) continue;
+      // Other ranks are at work: a step that is planned meanwhile can be launched.
+      patience = kBetweenQuestions;
+      if (!backend_.Collectable()) continue;
       Deliver(backend_.Collect());
-      --launched;
+      patience = --launched == 0 ? kIdle : kNone;
     }
   } catch (...) {
     const std::lock_guard lock(mutex_);
@@ -75,9 +87,14 @@ void BackendWorker::Work() {
   }
 }
 
-bool BackendWorker::TakeCommands(bool wait, std::vector<Command>& taken) {
+bool BackendWorker::TakeCommands(std::chrono::microseconds patience, std::vector<Command>& taken) {
   std::unique_lock lock(mutex_);
-  if (wait) commanded_.wait(lock, [this] { return closing_ || !commands_.empty(); });
+  const auto has_news = [this] { return closing_ || !commands_.empty(); };
+  if (patience == kIdle) {
+    commanded_.wait(lock, has_news);
+  } else {
+    commanded_.wait_for(lock, patience, has_news);
+  }
   taken.swap(commands_);
   return !closing_;
 }

@@ -61,8 +61,9 @@ class BackendWorker {
 
   void Send(Command command);
   void Work();
-  // False where nothing more is to be done.
-  bool TakeCommands(bool wait, std::vector<Command>& taken);
+  // Waits for a command, at most for so long; the largest value is for ever. False where nothing
+  // more is to be done.
+  bool TakeCommands(std::chrono::microseconds patience, std::vector<Command>& taken);
   void Deliver(const ComputedStep& step);
 
   Backend& backend_;

@@ -5,6 +5,11 @@
 #include "core/check.h"
 
 namespace twin::exec {
+namespace {
+
+constexpr auto kAskedLongest = std::chrono::seconds(10);
+
+}  // namespace
 
 RankExecutor::RankExecutor(CpuModel& model, const RankExecutorConfig& config)
     : model_(model), config_(config), executor_(model, config.executor) {}
@@ -97,13 +102,20 @@ void RankExecutor::ReceiveResult() {
   step.parts[StepPart::kCommunication] += whole - step.parts.device();
 }
 
-bool RankExecutor::Collectable() const {
-  return complete_ > 0 || model_.links().stages->HasMessage(model_.links().place.grid.pipeline - 1);
+bool RankExecutor::Collectable() {
+  CHECK(!steps_.empty());
+  const std::int32_t last = model_.links().place.grid.pipeline - 1;
+  if (complete_ > 0) return true;
+  if (model_.links().stages->HasMessage(last)) return true;
+  const LapTimer::Clock::time_point now = LapTimer::Clock::now();
+  if (asked_since_ == LapTimer::Clock::time_point{}) asked_since_ = now;
+  return now - asked_since_ > kAskedLongest;
 }
 
 const StepResult& RankExecutor::Collect() {
   CHECK(!steps_.empty());
   if (complete_ == 0) ReceiveResult();
+  asked_since_ = {};
   collected_ = steps_.PopFront();
   --complete_;
   return collected_;

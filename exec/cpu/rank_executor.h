@@ -47,8 +47,9 @@ class RankExecutor {
   // Waits for the oldest step that was not collected yet. Valid until the next call.
   // REQUIRES: a first stage that executed it.
   const StepResult& Collect();
-  // False while Collect would wait for the last stage. REQUIRES: as Collect.
-  [[nodiscard]] bool Collectable() const;
+  // False while Collect would wait for the last stage; true behind ten seconds of that, so that a
+  // caller who asks first comes to the limit of Collect's wait. REQUIRES: as Collect.
+  [[nodiscard]] bool Collectable();
 
  private:
   [[nodiscard]] bool staged() const { return model_.links().stages != nullptr; }
@@ -63,6 +64,7 @@ class RankExecutor {
   RingQueue<StepResult> steps_;  // executed here, not collected
   std::size_t complete_ = 0;     // of these, whose result is here: the oldest
   StepResult collected_;
+  LapTimer::Clock::time_point asked_since_ = {};  // while Collectable is false
   MessageWriter outgoing_;
   std::vector<std::byte> incoming_;
 };

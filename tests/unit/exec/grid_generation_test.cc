@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "core/random.h"
+#include "exec/backend_worker.h"
 #include "exec/comm/thread_ranks.h"
 #include "exec/cpu/grid_backend.h"
 #include "exec/cpu/rank_groups.h"
@@ -306,6 +307,40 @@ TEST(GridBackendTest, SeveralMicroBatchesAreOnTheirWay) {
     EXPECT_GT(counting.communication, Duration{0});
   });
   ExpectEqualTokens(result, plain);
+}
+
+// The whole prompt of a new request of `tokens` tokens, in one block.
+StepPlan PromptStep(std::uint64_t step, std::uint32_t request, std::int32_t tokens) {
+  StepPlan plan;
+  plan.id = StepId{step};
+  plan.kv = {{.kind = KvOperation::Kind::kAllocate,
+              .request = RequestId{request},
+              .block = BlockId{static_cast<std::int32_t>(request)}}};
+  plan.work = {{.request = RequestId{request}, .tokens = tokens, .emits = true}};
+  return plan;
+}
+
+TEST(GridBackendTest, AWorkerLaunchesWhileStepsAreOnTheirWay) {
+  const GridModel grid_model(kFamilies[0]);
+  std::vector<std::int32_t> tokens[2];
+  for (std::size_t run = 0; run < 2; ++run) {
+    const Parallelism grid = run == 0 ? kOneRank : Parallelism{1, 2};
+    grid_model.Run(grid, DType::kFp32, [&](CpuModel& model, Communicator& world) {
+      GridBackend backend(model, world, {.executor = {.block_size = 8, .blocks = 9}});
+      BackendWorker worker(backend);
+      std::vector<StepPlan> plans;
+      for (std::uint32_t i = 0; i < 9; ++i) {
+        worker.Open(RequestId{i}, std::vector<std::int32_t>(i % 8 + 1, 3));
+        plans.push_back(PromptStep(i + 1, i, static_cast<std::int32_t>(i) % 8 + 1));
+      }
+      for (const StepPlan& plan : plans) worker.Launch(plan);
+      RingQueue<ReturnedStep> returned;
+      const auto deadline = BackendWorker::Clock::now() + kLong;
+      while (returned.size() < plans.size()) worker.Await(deadline, returned);
+      while (!returned.empty()) tokens[run].push_back(returned.PopFront().sampled.at(0).token);
+    });
+  }
+  EXPECT_EQ(tokens[0], tokens[1]);
 }
 
 TEST(GridBackendTest, ARankThatFailsEndsTheOthersAtOnce) {
