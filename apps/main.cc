@@ -25,6 +25,7 @@ int Main(int argc, char** argv) {
   twin::apps::CommandContext context;
   context.command_line.assign(argv + 1, argv + argc);
   twin::apps::AddRunCommand(app, context);
+  twin::apps::AddValidateCommand(app, context);
   twin::apps::AddReplayCommand(app, context);
   twin::apps::AddScheduleCommand(app, context);
   twin::apps::AddGenerateCommand(app, context);

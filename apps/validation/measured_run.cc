@@ -89,6 +89,14 @@ std::vector<StepTimes> ReadStepTimes(const std::filesystem::path& file) {
   return steps;
 }
 
+void ReadEvents(RecordReader& reader, RecordedRun& events) {
+  Instant instant;
+  while (reader.NextInstant(instant)) {
+    events.OnInstant(instant);
+    while (const StepPlan* plan = reader.NextPlan()) events.OnPlan(instant.now, *plan);
+  }
+}
+
 void ReadMeasuredRun(const std::filesystem::path& directory, MeasuredRun& run) {
   for (const char* name : {"record.pb", "parts.csv"}) RequireFile(directory, name);
   run.path = directory;
@@ -96,11 +104,7 @@ void ReadMeasuredRun(const std::filesystem::path& directory, MeasuredRun& run) {
   run.header = reader.header();
   run.config = ParseExperiment(run.header.config, (directory / "record.pb").string() + ": config",
                                directory);
-  Instant instant;
-  while (reader.NextInstant(instant)) {
-    run.events.OnInstant(instant);
-    while (const StepPlan* plan = reader.NextPlan()) run.events.OnPlan(instant.now, *plan);
-  }
+  ReadEvents(reader, run.events);
   run.steps = ReadStepTimes(directory / "parts.csv");
 }
 

@@ -25,6 +25,9 @@ struct MeasuredRun {
 // damaged.
 void ReadMeasuredRun(const std::filesystem::path& directory, MeasuredRun& run);
 
+// Copies a record from where the reader is to its end.
+void ReadEvents(RecordReader& reader, RecordedRun& events);
+
 // parts.csv: a line of column names, then a row per step. Throws InputError (data): file, line,
 // column, what is wrong.
 std::vector<StepTimes> ReadStepTimes(const std::filesystem::path& file);
