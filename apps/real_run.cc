@@ -138,8 +138,8 @@ RunOutcome RunReal(const ExperimentConfig& asked, const std::filesystem::path& o
   Engine engine(engine_config, MakePolicy(config.policy, engine_config.kv));
   const PolicyTraits& traits = engine.policy().traits();
   RunObservers observers(config, engine_config, traits, resolved, directory);
-  PartsOfRun parts(config.outputs, directory);
   const InterruptGuard guard;
+  PartsOfRun parts(config.outputs, directory);
   RunEnd end;
   {
     exec::RealWorld real(*source, *device.backend,
