@@ -5,8 +5,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
-#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -14,16 +12,14 @@
 #include "apps/commands.h"
 #include "apps/progress.h"
 #include "apps/prompt_file.h"
+#include "apps/rank_model.h"
 #include "core/input_error.h"
 #include "exec/comm/agreement.h"
 #include "exec/comm/mpi_ranks.h"
 #include "exec/comm/thread_ranks.h"
 #include "exec/cpu/grid_backend.h"
-#include "exec/cpu/rank_groups.h"
 #include "exec/generation.h"
 #include "exec/model/model_config.h"
-#include "exec/model/weights.h"
-#include "kernels/thread_pool.h"
 #include "proto/policy_params.h"
 
 namespace twin::apps {
@@ -117,21 +113,6 @@ void GenerateAndWrite(const GenerateArguments& arguments, const PolicyConfig& po
             << counts.swapped_blocks << ", cached prompt tokens " << counts.cached_tokens << "\n";
 }
 
-void PrintWarnings(exec::Communicator& world, const std::vector<std::string>& warnings) {
-  std::string own;
-  for (const std::string& warning : warnings) own += "warning: " + warning + "\n";
-  const std::vector<std::string> texts = exec::GatherTexts(world, own);
-  if (world.rank() != 0) return;
-  // Ranks that read the same tensor say the same.
-  std::set<std::string> printed;
-  for (const std::string& text : texts) {
-    std::istringstream lines(text);
-    for (std::string line; std::getline(lines, line);) {
-      if (printed.insert(line).second) std::cerr << line << "\n";
-    }
-  }
-}
-
 std::int32_t ThreadsOfARank(const GenerateArguments& arguments, std::int32_t ranks_here) {
   if (arguments.threads > 0) return arguments.threads;
   const auto machine = static_cast<std::int32_t>(std::thread::hardware_concurrency());
@@ -154,22 +135,18 @@ bool GenerateOnRank(const GenerateArguments& arguments, const PolicyConfig& poli
   if (!exec::SucceedTogether(world, read)) return false;
   world.Broadcast(std::as_writable_bytes(std::span(&positions, 1)), 0);
 
-  const exec::RankGroups groups(world, arguments.grid);
-  kernels::ThreadPool pool(ThreadsOfARank(arguments, ranks_here));
-  std::vector<std::string> warnings;
-  std::optional<exec::CpuModel> model;
-  const auto load = [&] {
-    exec::LoadedWeights loaded =
-        exec::LoadWeights(arguments.model, config, arguments.dtype, pool, groups.place());
-    warnings = std::move(loaded.warnings);
-    model.emplace(config, std::move(loaded.weights), positions, pool, groups.links());
-  };
-  if (!exec::SucceedTogether(world, load)) return false;
-  PrintWarnings(world, warnings);
+  const RankModel rank = LoadRankModel({.config = config,
+                                        .weights = arguments.model,
+                                        .format = arguments.dtype,
+                                        .grid = arguments.grid,
+                                        .positions = positions,
+                                        .threads = ThreadsOfARank(arguments, ranks_here)},
+                                       world);
+  if (rank.model == nullptr) return false;
   if (world.rank() == 0) {
-    GenerateAndWrite(arguments, policy, *model, world, files);
+    GenerateAndWrite(arguments, policy, *rank.model, world, files);
   } else {
-    exec::Follow(*model, world);
+    exec::Follow(*rank.model, world);
   }
   return true;
 }

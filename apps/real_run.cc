@@ -122,18 +122,23 @@ exec::RealWorldOptions WorldOptionsOf(const ExperimentConfig& config, const Poli
 
 }  // namespace
 
+bool FollowReal(const ExperimentConfig& asked, exec::Communicator& processes) {
+  const ExperimentConfig config = OnThisMachine(asked, AvailableMemory());
+  return FollowServing(config, ServedModelOf(config), processes);
+}
+
 RunOutcome RunReal(const ExperimentConfig& asked, const std::filesystem::path& out,
-                   const std::vector<std::string>& command_line) {
+                   const std::vector<std::string>& command_line, exec::Communicator* processes) {
   const ExperimentConfig config = OnThisMachine(asked, AvailableMemory());
   const SystemConfig& system = config.system;
-  ServedModel served = ServedModelOf(config);
+  const ServedModel served = ServedModelOf(config);
   const EngineConfig engine_config =
       EngineConfigOf(config, sim::PlanKvCapacity(system.model_spec, system.hardware_spec,
                                                  system.parallelism, system.memory));
   const std::unique_ptr<ArrivalSource> source = MakeWorkload(config.workload, config.seed);
   const std::string resolved = WriteResolved(config);
   RunDirectory directory(out);
-  const ServingDevice device = MakeServingDevice(config, std::move(served), engine_config);
+  const ServingDevice device = MakeServingDevice(config, served, engine_config, processes);
 
   Engine engine(engine_config, MakePolicy(config.policy, engine_config.kv));
   const PolicyTraits& traits = engine.policy().traits();
@@ -143,7 +148,7 @@ RunOutcome RunReal(const ExperimentConfig& asked, const std::filesystem::path& o
   RunEnd end;
   {
     exec::RealWorld real(*source, *device.backend,
-                         WorldOptionsOf(config, traits, device.model->config(), parts));
+                         WorldOptionsOf(config, traits, device.rank.model->config(), parts));
     const InterruptWatch watch(real);
     DepartureProgress progress(config.name, config.workload.requests);
     std::vector<RunObserver*> list(observers.list().begin(), observers.list().end());

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "apps/experiment_run.h"
+#include "exec/comm/communicator.h"
 #include "proto/experiment_config.h"
 
 namespace twin::apps {
@@ -15,7 +16,12 @@ namespace twin::apps {
 // system.h). The summary has a step's mean time per part too, mean_step_gemm_ms and so on.
 // An interrupt (Ctrl-C) lets the steps in flight end and keeps what it has.
 // REQUIRES: config.world is real. Throws as RunSimulation, and std::bad_alloc.
+// With `processes`, the group of all ranks, this is rank 0's call, and the others are in
+// FollowReal.
 RunOutcome RunReal(const ExperimentConfig& config, const std::filesystem::path& out,
-                   const std::vector<std::string>& command_line);
+                   const std::vector<std::string>& command_line,
+                   exec::Communicator* processes = nullptr);
+// Reads, writes and prints nothing but errors. False: another rank failed and says why.
+bool FollowReal(const ExperimentConfig& config, exec::Communicator& processes);
 
 }  // namespace twin::apps

@@ -10,8 +10,8 @@
 #include "apps/experiment_run.h"
 #include "core/input_error.h"
 #include "exec/cpu/cpu_backend.h"
+#include "exec/cpu/grid_backend.h"
 #include "exec/model/shape_config.h"
-#include "exec/model/weights.h"
 #include "proto/hf_config.h"
 
 namespace twin::apps {
@@ -45,13 +45,6 @@ void RequireComputable(const ExperimentConfig& config) {
   const SystemConfig& system = config.system;
   if (RealOf(config).device == RealWorldConfig::Device::kCuda) {
     Refuse("world.real.device", "is CUDA, for which this build has no executor; allowed: CPU");
-  }
-  for (const auto& [field, ranks] : {std::pair{"tensor_parallel", system.parallelism.tensor},
-                                     std::pair{"pipeline_parallel", system.parallelism.pipeline}}) {
-    if (ranks == 1) continue;
-    Refuse("system." + std::string(field), "is " + std::to_string(ranks) +
-                                               ", but a real world serves with one rank; allowed: "
-                                               "1");
   }
   RequireFormat("weight_dtype", system.model_spec.weight_dtype,
                 {DType::kFp32, DType::kBf16, DType::kInt8});
@@ -136,6 +129,16 @@ void RequireOwnShape(const SystemConfig& system) {
          "weight_dtype, kv_dtype, or a model_shape without a model");
 }
 
+RankModelOptions RankOptionsOf(const ExperimentConfig& config, const ServedModel& model) {
+  return {.config = model.config,
+          .weights = model.weights,
+          .seed = config.seed,
+          .format = config.system.model_spec.weight_dtype,
+          .grid = config.system.parallelism,
+          .positions = ContextTokensMax(config),
+          .threads = RealOf(config).threads};
+}
+
 }  // namespace
 
 ExperimentConfig OnThisMachine(const ExperimentConfig& config, std::int64_t memory_bytes) {
@@ -144,14 +147,15 @@ ExperimentConfig OnThisMachine(const ExperimentConfig& config, std::int64_t memo
   SystemConfig& system = real.system;
   auto& world = std::get<RealWorldConfig>(real.world);
   if (world.threads == 0) {
-    world.threads = std::max(static_cast<std::int32_t>(std::thread::hardware_concurrency()), 1);
+    const auto machine = static_cast<std::int32_t>(std::thread::hardware_concurrency());
+    world.threads = std::max(machine / system.parallelism.devices(), 1);
   }
   sim::MemoryConfig& memory = system.memory;
   const std::int32_t positions = system.model_spec.max_position;
   memory.max_model_length = std::min(memory.max_model_length.value_or(positions), positions);
   if (!memory.activation_bytes) memory.activation_bytes = ActivationBytes(system);
   if (!SwapsToHost(real.policy)) memory.swap_bytes = 0;
-  SetBlocks(memory_bytes, real);
+  SetBlocks(memory_bytes / system.parallelism.devices(), real);
   return real;
 }
 
@@ -166,32 +170,47 @@ ServedModel ServedModelOf(const ExperimentConfig& config) {
                            "model.safetensors or model.safetensors.index.json, or "
                            "world.real.dummy_weights: true"));
   }
-  if (directory.empty()) return {exec::ConfigOfShape(system.model_spec), {}};
-  RequireOwnShape(system);
-  return {exec::ReadModelConfig(directory), dummy ? fs::path() : directory};
+  if (!directory.empty()) RequireOwnShape(system);
+  ServedModel served{
+      directory.empty() ? exec::ConfigOfShape(system.model_spec) : exec::ReadModelConfig(directory),
+      dummy ? fs::path() : directory};
+  exec::ValidateGrid(served.config, system.parallelism);
+  return served;
 }
 
-ServingDevice MakeServingDevice(const ExperimentConfig& config, ServedModel model,
-                                const EngineConfig& engine) {
-  const ModelSpec& formats = config.system.model_spec;
+ServingDevice MakeServingDevice(const ExperimentConfig& config, const ServedModel& model,
+                                const EngineConfig& engine, exec::Communicator* processes) {
   ServingDevice device;
-  device.pool = std::make_unique<kernels::ThreadPool>(RealOf(config).threads);
-  exec::LoadedWeights loaded;
-  if (model.weights.empty()) {
-    loaded.weights =
-        exec::MakeDummyWeights(model.config, formats.weight_dtype, config.seed, *device.pool);
-  } else {
-    loaded = exec::LoadWeights(model.weights, model.config, formats.weight_dtype, *device.pool);
+  if (processes == nullptr) {
+    device.followers = std::make_unique<exec::ThreadFollowers>(
+        config.system.parallelism.devices(), exec::kRankTimeout,
+        [config, model](exec::Communicator& world) { FollowServing(config, model, world); });
   }
-  for (const std::string& warning : loaded.warnings) std::cerr << "warning: " << warning << "\n";
-  device.model = std::make_unique<exec::CpuModel>(
-      std::move(model.config), std::move(loaded.weights), ContextTokensMax(config), *device.pool);
-  device.backend = std::make_unique<exec::CpuBackend>(
-      *device.model, exec::CpuExecutorConfig{.kv_dtype = formats.kv_dtype,
-                                             .block_size = engine.kv.block_size,
-                                             .blocks = engine.kv.blocks,
-                                             .host_blocks = engine.kv.host_blocks});
+  exec::Communicator& world = processes != nullptr ? *processes : device.followers->world();
+  device.rank = LoadRankModel(RankOptionsOf(config, model), world);
+  if (device.rank.model == nullptr) {
+    // The rank that failed aborts the group, and gives its reason to whoever waits.
+    for (;;) world.Barrier();
+  }
+  const exec::CpuExecutorConfig executor{.kv_dtype = config.system.model_spec.kv_dtype,
+                                         .block_size = engine.kv.block_size,
+                                         .blocks = engine.kv.blocks,
+                                         .host_blocks = engine.kv.host_blocks};
+  if (world.size() == 1) {
+    device.backend = std::make_unique<exec::CpuBackend>(*device.rank.model, executor);
+  } else {
+    device.backend = std::make_unique<exec::GridBackend>(
+        *device.rank.model, world, exec::RankExecutorConfig{.executor = executor});
+  }
   return device;
+}
+
+bool FollowServing(const ExperimentConfig& config, const ServedModel& model,
+                   exec::Communicator& processes) {
+  const RankModel rank = LoadRankModel(RankOptionsOf(config, model), processes);
+  if (rank.model == nullptr) return false;
+  exec::Follow(*rank.model, processes);
+  return true;
 }
 
 }  // namespace twin::apps

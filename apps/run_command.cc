@@ -1,11 +1,15 @@
 // twinserve run: one experiment in the world that it names.
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <sstream>
 
 #include "apps/commands.h"
 #include "apps/real_run.h"
 #include "apps/simulation.h"
+#include "core/input_error.h"
+#include "exec/comm/agreement.h"
+#include "exec/comm/mpi_ranks.h"
 #include "proto/experiment_config.h"
 
 namespace twin::apps {
@@ -18,12 +22,40 @@ struct RunArguments {
   std::string format = "table";
 };
 
+// Throws InputError (usage) unless mpirun started as many processes as the experiment has ranks.
+ExperimentConfig ReadForRanks(const RunArguments& arguments, std::int32_t launched) {
+  ExperimentConfig config = ReadExperiment(arguments.experiment, arguments.assignments);
+  const bool real = std::holds_alternative<RealWorldConfig>(config.world);
+  const std::int32_t ranks = real ? config.system.parallelism.devices() : 1;
+  if (launched == 1 || launched == ranks) return config;
+  throw InputError(InputError::Kind::kUsage, "mpirun",
+                   "started " + std::to_string(launched) + " ranks; " +
+                       (real ? "system.tensor_parallel times system.pipeline_parallel is "
+                             : "a simulated world has ") +
+                       std::to_string(ranks));
+}
+
 void Run(const RunArguments& arguments, CommandContext& context) {
-  const ExperimentConfig config = ReadExperiment(arguments.experiment, arguments.assignments);
+  const std::int32_t launched = exec::LaunchedRanks();
+  std::optional<exec::MpiRanks> process;
+  ExperimentConfig config;
+  const auto read = [&] { config = ReadForRanks(arguments, launched); };
+  if (launched == 1) {
+    read();
+  } else {
+    process.emplace();
+    exec::Communicator& world = process->world();
+    if (!exec::SucceedTogether(world, read) || (world.rank() > 0 && !FollowReal(config, world))) {
+      context.exit_code = 1;
+      return;
+    }
+    if (world.rank() > 0) return;
+  }
   const std::string out = arguments.out.empty() ? "runs/" + config.name : arguments.out;
   const bool real = std::holds_alternative<RealWorldConfig>(config.world);
-  const RunOutcome outcome = real ? RunReal(config, out, context.command_line)
-                                  : RunSimulation(config, out, context.command_line);
+  const RunOutcome outcome =
+      real ? RunReal(config, out, context.command_line, process ? &process->world() : nullptr)
+           : RunSimulation(config, out, context.command_line);
   if (arguments.format == "json") {
     WriteJson(std::cout, outcome.summary);
   } else {

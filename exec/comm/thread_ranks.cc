@@ -284,4 +284,25 @@ void RunThreadRanks(std::int32_t ranks, Duration timeout,
   if (first) std::rethrow_exception(first);
 }
 
+ThreadFollowers::ThreadFollowers(std::int32_t ranks, Duration timeout,
+                                 std::function<void(Communicator&)> body)
+    : ends_(MakeThreadGroup(ranks, timeout)),
+      body_(std::move(body)),
+      exceptions_(std::uncaught_exceptions()) {
+  for (std::size_t r = 1; r < ends_.size(); ++r) {
+    threads_.emplace_back([this, &end = *ends_[r]] {
+      try {
+        body_(end);
+      } catch (const std::exception& error) {
+        end.Abort(error.what());
+      }
+    });
+  }
+}
+
+ThreadFollowers::~ThreadFollowers() {
+  if (std::uncaught_exceptions() > exceptions_) world().Abort("rank 0 has failed");
+  for (std::thread& thread : threads_) thread.join();
+}
+
 }  // namespace twin::exec

@@ -184,6 +184,40 @@ TEST_F(GridGenerateTest, RefusesAnotherNumberOfProcessesThanTheGridHas) {
   EXPECT_EQ(outcome.err.find("twinserve:", first + 1), std::string::npos) << outcome.err;
 }
 
+TEST_F(GridGenerateTest, RealRunsTakeProcessesToo) {
+  Write("real.textproto", R"(schema_version: 1
+name: "real"
+world { real { threads: 1 dummy_weights: true } }
+workload {
+  requests: 10
+  arrivals { kind: poisson rate: 2000 }
+  shape { prompt { kind: uniform min: 1 max: 60 } output { kind: uniform min: 2 max: 12 } }
+}
+policy { vllm_v1 { max_num_batched_tokens: 64 max_num_seqs: 8 max_model_len: 128 } }
+system {
+  model_shape {
+    name: "tiny" layers: 2 hidden: 32 intermediate: 48 query_heads: 4 kv_heads: 2 head_dim: 8
+    vocab: 101 max_position: 128 weight_dtype: fp32 kv_dtype: fp32
+  }
+  hardware: "cpu-generic"
+  memory { blocks_override: 60 }
+  tensor_parallel: 2
+  pipeline_parallel: 2
+}
+cost { linear { base_s: 0.0001 } }
+)");
+  const testing::MpiJobOutcome outcome =
+      RunRanks(scratch_.path(), 4, {"run", "real.textproto", "--out", "run", "--format", "json"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(json::parse(outcome.out)["completed"], 10);  // one rank prints
+  EXPECT_EQ(Run({"replay", "run"}).exit_code, 0);
+  const testing::MpiJobOutcome refused =
+      RunRanks(scratch_.path(), 2, {"run", "real.textproto", "--out", "two"});
+  EXPECT_NE(refused.exit_code, 0);
+  EXPECT_THAT(refused.err, HasSubstr("mpirun: started 2 ranks; system.tensor_parallel times "
+                                     "system.pipeline_parallel is 4\n"));
+}
+
 // The processes of this program that work in the model's folder.
 std::vector<pid_t> RanksOf(const std::string& model) {
   std::vector<pid_t> ranks;

@@ -108,6 +108,23 @@ TEST_F(RealRunTest, RecordsOfEveryPolicyDecideAgainTheSame) {
   }
 }
 
+TEST_F(RealRunTest, AModelDividedOverRanksServesAsOne) {
+  struct Grid {
+    const char* tensor;
+    const char* pipeline;
+  };
+  for (const Grid& grid : {Grid{"2", "1"}, Grid{"1", "2"}, Grid{"2", "2"}}) {
+    SCOPED_TRACE(std::string(grid.tensor) + "x" + grid.pipeline);
+    const json summary =
+        RunReal("run", {std::string("system.tensor_parallel=") + grid.tensor,
+                        std::string("system.pipeline_parallel=") + grid.pipeline,
+                        "policy.vllm_v1.pipeline_parallel_size=2", "world.real.threads=1"});
+    EXPECT_EQ(summary["completed"], 20);
+    EXPECT_GT(summary["mean_step_communication_ms"].get<double>(), 0);
+    ExpectEqualReplay("run");
+  }
+}
+
 // Device parts are decimal fractions of a millisecond in whole nanoseconds.
 TEST_F(RealRunTest, PartsOfAStepAddUpToItsTime) {
   const json summary = RunReal("run");

@@ -1,0 +1,40 @@
+// One rank's part of a served model, loaded.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "exec/comm/communicator.h"
+#include "exec/cpu/cpu_model.h"
+#include "exec/cpu/rank_groups.h"
+#include "exec/model/model_config.h"
+#include "kernels/thread_pool.h"
+
+namespace twin::apps {
+
+// What all ranks load alike.
+struct RankModelOptions {
+  exec::ModelConfig config;
+  std::filesystem::path weights;  // a model directory; empty: dummy weights
+  std::uint64_t seed = 0;         // of those
+  DType format = DType::kFp32;
+  Parallelism grid;
+  std::int32_t positions = 0;
+  std::int32_t threads = 1;  // of each rank
+};
+
+// Holds what its model borrows.
+struct RankModel {
+  std::unique_ptr<exec::RankGroups> groups;
+  std::unique_ptr<kernels::ThreadPool> pool;
+  std::unique_ptr<exec::CpuModel> model;
+};
+
+// Loads this rank's share. Collective. The model is null where another rank failed, which says why.
+// Rank 0 prints the warnings of all on stderr. Throws InputError (data), std::bad_alloc,
+// CommunicationError.
+RankModel LoadRankModel(const RankModelOptions& options, exec::Communicator& world);
+
+}  // namespace twin::apps
