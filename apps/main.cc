@@ -30,6 +30,8 @@ int Main(int argc, char** argv) {
   twin::apps::AddScheduleCommand(app, context);
   twin::apps::AddGenerateCommand(app, context);
   twin::apps::AddBenchCommand(app, context);
+  twin::apps::AddProfileCommand(app, context);
+  twin::apps::AddFitCommand(app, context);
   twin::apps::AddCompareCommand(app, context);
   twin::apps::AddTraceCommand(app);
   twin::apps::AddDoctorCommand(app, context);

@@ -2,7 +2,10 @@
 
 #include <iostream>
 #include <memory>
+#include <variant>
+#include <vector>
 
+#include "apps/cost_range_watch.h"
 #include "apps/interrupt.h"
 #include "apps/progress.h"
 #include "apps/run_directory.h"
@@ -49,15 +52,19 @@ RunOutcome RunSimulation(const ExperimentConfig& config, const std::filesystem::
   WarnOfBubbles(system.parallelism, traits);
   RunDirectory directory(out);
   RunObservers observers(config, engine_config, traits, resolved, directory);
+  CostRangeWatch range(*cost);
+  std::vector<RunObserver*> watching(observers.list().begin(), observers.list().end());
+  if (std::holds_alternative<sim::FittedCostConfig>(config.cost)) watching.push_back(&range);
   const InterruptGuard guard;
   RunEnd end;
   {
     Progress progress(config.name, static_cast<std::uint64_t>(config.workload.requests));
-    RecordingWorld recorded(simulated, observers.list());
+    RecordingWorld recorded(simulated, watching);
     WatchedWorld world(recorded, progress);
     Serve(engine, world);
     end.interrupted = world.stopped_early();
   }
+  range.Report(std::cerr);
   if (!end.interrupted) engine.CheckDrained();
   return CompleteRun(config, engine_config, resolved, command_line, end, observers, directory);
 }

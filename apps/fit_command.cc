@@ -1,0 +1,160 @@
+// twinserve fit: a profile becomes a cost model, judged on steps that it has not seen.
+#include <algorithm>
+#include <cstdio>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "apps/commands.h"
+#include "apps/profile_file.h"
+#include "apps/prompt_file.h"
+#include "core/input_error.h"
+#include "exec/profile/spread.h"
+#include "proto/cost_file.h"
+#include "sim/cost/fit_cost.h"
+
+namespace twin::apps {
+namespace {
+
+constexpr double kSecondsPerUs = 1e-6;
+// Of the random mixes, every third is judged on.
+constexpr int kHeldOut = 3;
+
+// The rounds of one measurement.
+using Rounds = std::vector<const ProfileRow*>;
+
+template <class Value>
+std::vector<double> Of(const Rounds& rounds, const Value& value) {
+  std::vector<double> values;
+  for (const ProfileRow* row : rounds) values.push_back(value(*row) * kSecondsPerUs);
+  return values;
+}
+
+double MedianSeconds(const Rounds& rounds) {
+  return exec::Quantile(Of(rounds, [](const ProfileRow& row) { return row.median_us; }), 0.5);
+}
+
+bool IsHeldOut(const std::string& name) {
+  constexpr std::string_view kMix = "mix ";
+  return name.rfind(kMix, 0) == 0 &&
+         std::strtol(name.c_str() + kMix.size(), nullptr, 10) % kHeldOut == kHeldOut - 1;
+}
+
+sim::StepSample StepOf(const Rounds& rounds) {
+  const auto part_of = [&](std::size_t i) {
+    return Of(rounds, [i](const ProfileRow& row) { return row.parts_us[i]; });
+  };
+  sim::StepSample step{.totals = rounds.front()->totals,
+                       .held_out = IsHeldOut(rounds.front()->name)};
+  for (std::size_t i = 0; i < kStepPartCount; ++i) {
+    const exec::Spread spread = exec::SpreadOf(part_of(i));
+    step.seconds[i] = spread.median;
+    step.noise[i] = spread.relative();
+  }
+  step.total_noise =
+      exec::SpreadOf(Of(rounds, [](const ProfileRow& row) { return row.median_us; })).relative();
+  return step;
+}
+
+// The operations that make up each table of the cost model, and what else there is by size.
+std::string TableOf(const std::string& operation) {
+  if (operation == "gemm_head") return "head";
+  if (operation.rfind("gemm_", 0) == 0) return "layers";
+  if (operation == "block_copy") return "copies";
+  if (operation == "sampling") return "sampling";
+  return "other";
+}
+
+std::vector<sim::CostPoint> Points(const std::map<std::int64_t, double>& table) {
+  std::vector<sim::CostPoint> points;
+  for (const auto& [size, seconds] : table) {
+    points.push_back({static_cast<double>(size), seconds});
+  }
+  return points;
+}
+
+sim::FitInput InputOf(const Profile& profile) {
+  std::map<std::string, Rounds> measured;
+  for (const ProfileRow& row : profile.rows) measured[row.key()].push_back(&row);
+  std::map<std::string, std::map<std::int64_t, double>> tables;
+  sim::FitInput input;
+  for (const auto& [key, rounds] : measured) {
+    const ProfileRow& row = *rounds.front();
+    const double seconds = MedianSeconds(rounds);
+    if (row.kind == "step") {
+      input.steps.push_back(StepOf(rounds));
+    } else if (row.kind == "host") {
+      const sim::StepSample step = StepOf(rounds);
+      input.host.push_back(
+          {.items = static_cast<double>(row.size),
+           .tokens = static_cast<double>(row.totals.tokens()),
+           .schedule_s = step.seconds[static_cast<std::size_t>(StepPart::kSchedule)],
+           .delivery_s = step.seconds[static_cast<std::size_t>(StepPart::kDelivery)]});
+    } else if (row.name.rfind("attention ", 0) == 0) {
+      input.attention.push_back({.totals = row.totals, .seconds = seconds});
+    } else {
+      tables[TableOf(row.name)][row.size] += seconds;
+    }
+  }
+  input.gemm_layers = Points(tables["layers"]);
+  input.gemm_head = Points(tables["head"]);
+  input.other = Points(tables["other"]);
+  input.copies = Points(tables["copies"]);
+  return input;
+}
+
+void PrintError(const char* name, const sim::PartError& error) {
+  std::printf("%-14s %6.1f %% %7.1f %% %7.1f %% %+7.1f %% %7.1f %%\n", name, 100 * error.share,
+              100 * error.median, 100 * error.p90, 100 * error.bias, 100 * error.noise);
+}
+
+void PrintReport(const sim::FitReport& report) {
+  std::printf("fitted on %lld whole steps; errors on %lld that were held out\n",
+              static_cast<long long>(report.fitted_steps),
+              static_cast<long long>(report.total.steps));
+  std::printf("%-14s %8s %9s %9s %9s %9s\n", "part", "of time", "median", "p90", "bias", "noise");
+  for (std::size_t i = 0; i < kStepPartCount; ++i) {
+    if (report.parts[i].steps == 0) continue;
+    PrintError(std::string(kStepPartNames[i]).c_str(), report.parts[i]);
+  }
+  PrintError("device total", report.total);
+}
+
+struct FitArguments {
+  std::string profile;
+  std::string out;
+};
+
+void Fit(const FitArguments& arguments) {
+  const Profile profile = ReadProfile(arguments.profile);
+  CompleteFile out(arguments.out);
+  sim::FitResult fit;
+  try {
+    fit = sim::FitCost(InputOf(profile), profile.header.model);
+  } catch (const InputError& error) {
+    throw InputError(InputError::Kind::kData, arguments.profile, error.what());
+  }
+  fit.config.model = profile.header.model.name;
+  fit.config.machine = profile.header.machine;
+  fit.config.threads = profile.header.threads;
+  fit.config.commit = profile.header.commit;
+  out.stream() << WriteFittedCost(fit.config);
+  out.Commit();
+  PrintReport(fit.report);
+  std::cerr << "wrote " << arguments.out << "\n";
+}
+
+}  // namespace
+
+void AddFitCommand(CLI::App& app, CommandContext& /*context*/) {
+  auto arguments = std::make_shared<FitArguments>();
+  CLI::App* command =
+      app.add_subcommand("fit", "Turn a profile into a cost model: cost { fitted { path: ... } }");
+  command->add_option("PROFILE", arguments->profile, "What profile wrote")->required();
+  command->add_option("--out", arguments->out, "The cost model (.textproto)")->required();
+  command->callback([arguments] { Fit(*arguments); });
+}
+
+}  // namespace twin::apps

@@ -1,0 +1,252 @@
+// twinserve profile: how long operations, whole steps and the host take on this machine.
+#include <algorithm>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <set>
+#include <string>
+
+#include "apps/available_memory.h"
+#include "apps/commands.h"
+#include "apps/interrupt.h"
+#include "apps/measured_model.h"
+#include "apps/profile_cases.h"
+#include "apps/profile_file.h"
+#include "apps/profile_host.h"
+#include "apps/progress.h"
+#include "apps/version.h"
+#include "core/input_error.h"
+#include "core/random.h"
+#include "exec/cpu/cpu_model.h"
+#include "kernels/cpu_features.h"
+
+namespace twin::apps {
+namespace {
+
+struct ProfileArguments {
+  MeasuredModelOptions model;
+  std::string dtype = "fp32";
+  std::string kv_dtype;
+  std::string out;
+  bool quick = false;
+  std::int32_t tokens_max = 2048;
+  std::int32_t context_max = 2048;
+  std::int32_t batch_max = 64;
+  std::int32_t block_size = 16;
+  std::int32_t rounds = 3;
+};
+
+constexpr std::int32_t kShortestModel = 64;
+constexpr std::int64_t kCacheBytesMax = std::int64_t{1} << 30;
+
+// Largest single measurement, so that slow machines and large models end in good time.
+double LongestSeconds(const ProfileArguments& arguments) { return arguments.quick ? 0.5 : 4; }
+
+exec::RepeatRule RuleOf(const ProfileArguments& arguments) {
+  return {.count_min = 3,
+          .count_max = arguments.quick ? 5 : 15,
+          .seconds_max = arguments.quick ? 0.05 : 0.3,
+          .relative_error = 0.01};
+}
+
+// Tokens that a step of the longest measurement has, by the speed of one of 32.
+std::int32_t TokensWithin(double seconds, exec::SyntheticSteps& steps, std::int32_t most) {
+  const std::vector<exec::StepItem> items = {exec::ChunkItem(0, 32, true)};
+  steps.Run(items);
+  const double per_token =
+      exec::SpreadOf(exec::Repeat({.count_min = 3, .count_max = 5},
+                                  [&] { return Seconds(steps.Run(items).device()); }))
+          .median /
+      32;
+  const double tokens = std::max(seconds / per_token, 32.0);
+  std::int32_t power = 32;
+  while (power * 2 <= tokens && power * 2 <= most) power *= 2;
+  return std::min(power * 2 > most && tokens >= most ? most : power, most);
+}
+
+exec::ProfileLimits LimitsOf(const ProfileArguments& arguments, const ModelSpec& model) {
+  if (model.max_position < kShortestModel) {
+    throw InputError(InputError::Kind::kData, arguments.model.model,
+                     "the model has " + std::to_string(model.max_position) +
+                         " positions; profiles need at least " + std::to_string(kShortestModel));
+  }
+  exec::ProfileLimits limits;
+  limits.context_max = std::min(arguments.context_max, model.max_position);
+  limits.tokens_max = std::min(arguments.tokens_max, limits.context_max);
+  limits.batch_max = arguments.batch_max;
+  limits.coarse = arguments.quick;
+  limits.mixes = arguments.quick ? 60 : 90;
+  const std::int64_t bytes = std::min(kCacheBytesMax, AvailableMemory() / 4);
+  limits.cache_tokens =
+      std::clamp<std::int64_t>(bytes / KvBytesPerToken(model), limits.context_max,
+                               std::int64_t{limits.batch_max} * limits.context_max);
+  return limits;
+}
+
+ProfileHeader HeaderOf(const ProfileArguments& arguments, const ModelSpec& model) {
+  return {.machine = kernels::Describe(kernels::DetectCpu()),
+          .instruction_set = std::string(kernels::Name(kernels::BestInstructionSet())),
+          .threads = ThreadsOf(arguments.model),
+          .commit = std::string(kCommit) + (kDirty ? "+changed" : ""),
+          .block_size = arguments.block_size,
+          .rounds = arguments.rounds,
+          .model = model,
+          .limits = LimitsOf(arguments, model)};
+}
+
+// Measures what the file does not have yet, round by round, each in an order of its own: a slow
+// minute of the machine then hits all sizes alike.
+class ProfileRun {
+ public:
+  ProfileRun(const ProfileHeader& header, const std::vector<ProfileRow>& known,
+             ProfileWriter& writer)
+      : header_(header), writer_(writer) {
+    for (const ProfileRow& row : known) known_.insert(KeyOf(row.key(), row.round));
+  }
+
+  // False after an interrupt.
+  bool Run(const std::vector<ProfileCase>& cases) {
+    const auto rounds = static_cast<std::uint64_t>(header_.rounds);
+    Progress progress("measurements", rounds * cases.size());
+    const InterruptGuard guard;
+    for (std::int32_t round = 0; round < header_.rounds; ++round) {
+      for (const std::size_t index : Shuffled(cases.size(), round)) {
+        if (InterruptGuard::interrupted()) return false;
+        Measure(cases[index], round);
+        progress.Show(++done_);
+      }
+    }
+    return true;
+  }
+
+  [[nodiscard]] std::uint64_t measured() const { return measured_; }
+
+ private:
+  static std::string KeyOf(const std::string& key, std::int32_t round) {
+    return std::to_string(round) + "," + key;
+  }
+
+  static std::vector<std::size_t> Shuffled(std::size_t count, std::int32_t round) {
+    Random random(static_cast<std::uint64_t>(round), "profile_order");
+    std::vector<std::size_t> order(count);
+    for (std::size_t i = 0; i < count; ++i) {
+      const auto place =
+          static_cast<std::size_t>(random.UniformInt(0, static_cast<std::int64_t>(i)));
+      order[i] = order[place];
+      order[place] = i;
+    }
+    return order;
+  }
+
+  void Measure(const ProfileCase& c, std::int32_t round) {
+    const bool known = std::all_of(c.keys.begin(), c.keys.end(), [&](const std::string& key) {
+      return known_.contains(KeyOf(key, round));
+    });
+    if (known) return;
+    std::vector<ProfileRow> rows = c.measure();
+    std::erase_if(rows,
+                  [&](const ProfileRow& row) { return known_.contains(KeyOf(row.key(), round)); });
+    for (ProfileRow& row : rows) row.round = round;
+    writer_.Add(rows);
+    ++measured_;
+  }
+
+  const ProfileHeader& header_;
+  ProfileWriter& writer_;
+  std::set<std::string> known_;
+  std::uint64_t done_ = 0;
+  std::uint64_t measured_ = 0;
+};
+
+void AddHostCases(const ProfileHeader& header, exec::CpuModel& model,
+                  std::vector<ProfileCase>& cases) {
+  const std::int32_t most = std::min(header.limits.batch_max, header.limits.tokens_max / 8);
+  for (std::int32_t requests = 1; requests <= most; requests *= header.limits.coarse ? 4 : 2) {
+    ProfileCase c;
+    for (const char* name : {"prefill", "decode"}) {
+      c.keys.push_back(ProfileRow{.kind = "host", .name = name, .size = requests}.key());
+    }
+    c.measure = [&model, &header, requests] {
+      return MeasureHost(model, header.model.kv_dtype, header.block_size, requests);
+    };
+    cases.push_back(std::move(c));
+  }
+}
+
+void RunProfile(const ProfileArguments& arguments, CommandContext& context) {
+  RequireDevice(arguments.model);
+  const DType dtype =
+      ParseDTypeOption("--dtype", arguments.dtype, {DType::kFp32, DType::kBf16, DType::kInt8});
+  exec::ModelConfig config = exec::ReadModelConfig(arguments.model.model);
+  config.shape.weight_dtype = dtype;
+  config.shape.kv_dtype = KvDTypeOf(arguments.kv_dtype, dtype);
+  ProfileHeader header = HeaderOf(arguments, config.shape);
+  std::vector<ProfileRow> known;
+  const bool begins = !std::filesystem::exists(arguments.out);
+  if (!begins) {
+    Profile before = ReadProfile(arguments.out);
+    RequireSameHeader(arguments.out, before.header, header);
+    header = before.header;
+    known = std::move(before.rows);
+  }
+
+  kernels::ThreadPool pool(header.threads);
+  exec::ModelWeights weights = WeightsOf(arguments.model, config, dtype, pool);
+  exec::ModelMatrices matrices = exec::MatricesOf(weights);
+  exec::CpuModel model(config, std::move(weights), header.limits.context_max, pool);
+  exec::SyntheticSteps steps(model, {.kv_dtype = config.shape.kv_dtype,
+                                     .block_size = header.block_size,
+                                     .tokens = header.limits.cache_tokens,
+                                     .items = header.limits.batch_max + 2});
+  if (begins) {
+    header.limits.tokens_max =
+        TokensWithin(LongestSeconds(arguments), steps, header.limits.tokens_max);
+  }
+  const kernels::KvCacheView& cache = steps.executor().device_cache().view();
+  exec::Operations operations(config, std::move(matrices), header.limits.context_max, cache, pool);
+  const exec::RepeatRule rule = RuleOf(arguments);
+  std::vector<ProfileCase> cases =
+      OperationCases(header.limits, rule, operations, cache.shape.blocks);
+  for (ProfileCase& c : StepCases(header.limits, rule, steps)) cases.push_back(std::move(c));
+  AddHostCases(header, model, cases);
+
+  ProfileWriter writer(arguments.out, header, begins);
+  ProfileRun run(header, known, writer);
+  const bool complete = run.Run(cases);
+  std::cerr << "wrote " << arguments.out << ": " << run.measured() << " measurements"
+            << (begins ? "" : " more") << ", steps of up to " << header.limits.tokens_max
+            << " tokens\n";
+  if (complete) return;
+  std::cerr << "interrupted: the same command goes on from here\n";
+  context.exit_code = 1;
+}
+
+}  // namespace
+
+void AddProfileCommand(CLI::App& app, CommandContext& context) {
+  auto arguments = std::make_shared<ProfileArguments>();
+  CLI::App* command = app.add_subcommand(
+      "profile", "Measure operations, whole steps and the host on this machine, for fit");
+  AddMeasuredModelOptions(*command, arguments->model);
+  command->add_option("--dtype", arguments->dtype, "Weights: fp32, bf16 or int8");
+  command->add_option("--kv-dtype", arguments->kv_dtype,
+                      "KV cache: fp32 or bf16; default fp32 for fp32 weights, bf16 otherwise");
+  command
+      ->add_option("--out", arguments->out,
+                   "The profile, a CSV file; one that is there is continued")
+      ->required();
+  command->add_flag("--quick", arguments->quick, "A coarse grid, in a minute or so");
+  command->add_option("--tokens-max", arguments->tokens_max, "Largest step")
+      ->check(CLI::Range(32, 1 << 20));
+  command->add_option("--context-max", arguments->context_max, "Longest sequence")
+      ->check(CLI::Range(kShortestModel, 1 << 20));
+  command->add_option("--batch-max", arguments->batch_max, "Most requests of a step")
+      ->check(CLI::Range(4, 4096));
+  command->add_option("--block-size", arguments->block_size, "Tokens per KV block")
+      ->check(CLI::Range(1, 4096));
+  command->add_option("--rounds", arguments->rounds, "Times that everything is measured")
+      ->check(CLI::Range(1, 1000));
+  command->callback([arguments, &context] { RunProfile(*arguments, context); });
+}
+
+}  // namespace twin::apps

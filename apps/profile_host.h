@@ -1,0 +1,19 @@
+// The host's share of a step, measured: an engine and a real world at work.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "apps/profile_file.h"
+#include "core/dtype.h"
+#include "exec/cpu/cpu_model.h"
+
+namespace twin::apps {
+
+// Serves `requests` requests at once on the model, all there from the start, and sums up what
+// scheduling and delivering took: a row for steps with prefill, a row for steps of decodes alone.
+// Steps without the full number of requests are left out.
+std::vector<ProfileRow> MeasureHost(exec::CpuModel& model, DType kv_dtype, std::int32_t block_size,
+                                    std::int32_t requests);
+
+}  // namespace twin::apps
