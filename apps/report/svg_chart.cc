@@ -187,13 +187,15 @@ std::string Svg(const Chart& chart) {
     svg += Text("<path class='l' stroke='#888' d='M%.1f %.1fL%.1f %.1f'/>", x.Pixel(x.low()),
                 y.Pixel(x.low()), x.Pixel(x.high()), y.Pixel(x.high()));
   }
-  double place = kTop + 14;
-  for (const ChartSeries& series : chart.series) {
-    svg += Drawn(series, x, y);
-    svg += Label(kLeft + 10, place, "start", series.label,
-                 (" fill='" + series.colour + "' font-weight='bold'").c_str());
-    place += 14;
+  // The legend ends where the title's line does; letters are about this wide.
+  constexpr double kLetter = 6.4;
+  double place = kWidth - kRight;
+  for (auto series = chart.series.rbegin(); series != chart.series.rend(); ++series) {
+    svg += Label(place, 18, "end", series->label,
+                 (" fill='" + series->colour + "' font-weight='bold'").c_str());
+    place -= kLetter * static_cast<double>(series->label.size() + 2);
   }
+  for (const ChartSeries& series : chart.series) svg += Drawn(series, x, y);
   return svg + "</svg>\n";
 }
 

@@ -1,6 +1,6 @@
 #include "apps/validation/attribution.h"
 
-#include <bit>
+#include <algorithm>
 
 #include "apps/run_observers.h"
 #include "core/input_error.h"
@@ -20,7 +20,15 @@ struct Cause {
   bool arrivals = false;
 };
 
-std::vector<Cause> CausesOf(const ModelledSteps& modelled) {
+// The part takes time in some step, measured or modelled.
+bool TakesTime(const MeasuredRun& run, const ModelledSteps& modelled, StepPart part) {
+  const auto takes = [part](const auto& step) { return step[part] != Duration{0}; };
+  return std::any_of(modelled.steps.begin(), modelled.steps.end(), takes) ||
+         std::any_of(run.steps.begin(), run.steps.end(),
+                     [&](const StepTimes& times) { return takes(times.parts); });
+}
+
+std::vector<Cause> CausesOf(const MeasuredRun& run, const ModelledSteps& modelled) {
   std::vector<Cause> causes = {{"arrival_jitter", 0, true}};
   std::uint32_t host = Bit(StepPart::kSchedule) | Bit(StepPart::kDelivery);
   if (!modelled.by_part) {
@@ -32,8 +40,9 @@ std::vector<Cause> CausesOf(const ModelledSteps& modelled) {
   host |= Bit(StepPart::kBuild);
   causes.push_back({"host", host, false});
   for (std::size_t i = 0; i < kStepPartCount; ++i) {
-    const std::uint32_t part = 1U << i;
-    if ((host & part) == 0) causes.push_back({std::string(kStepPartNames[i]), part, false});
+    const auto part = static_cast<StepPart>(i);
+    if ((host & Bit(part)) != 0 || !TakesTime(run, modelled, part)) continue;
+    causes.push_back({std::string(kStepPartNames[i]), Bit(part), false});
   }
   return causes;
 }
@@ -98,7 +107,7 @@ std::vector<double> MetricsOf(const MeasuredRun& experiment, const RecordedRun& 
 Attribution Attribute(const MeasuredRun& run, const ModelledSteps& modelled) {
   const Retiming retiming(run.events, run.steps, modelled.steps,
                           ArrivalRuleOf(run.config.workload));
-  const std::vector<Cause> causes = CausesOf(modelled);
+  const std::vector<Cause> causes = CausesOf(run, modelled);
   const std::size_t subsets = std::size_t{1} << causes.size();
   std::vector<std::vector<double>> values(kComparedMetrics.size());  // by metric, then subset
   for (std::size_t subset = 0; subset < subsets; ++subset) {

@@ -31,8 +31,8 @@ ModelledSteps ModelSteps(const MeasuredRun& run, const sim::StepCost& cost);
 std::vector<double> MetricsOf(const MeasuredRun& experiment, const RecordedRun& events);
 
 // The error that a run's recorded decisions have at modelled times, by cause: arrival_jitter
-// (arrivals told late), host (schedule, build, delivery), then the parts on the device, or all of
-// it. Vectors are by metric.
+// (arrivals told late), host (schedule, build, delivery), then the parts on the device that take
+// time, or the device as a whole. Vectors are by metric.
 struct Attribution {
   std::vector<std::string> causes;
   std::vector<double> measured;

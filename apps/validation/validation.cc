@@ -46,6 +46,13 @@ std::optional<double> NoisePercent(const std::vector<double>& values, double mea
   return 100 * (*most - *least) / mean;
 }
 
+double& AmountOf(const std::string& cause, MetricComparison& metric) {
+  for (Contribution& part : metric.attribution) {
+    if (part.cause == cause) return part.amount;
+  }
+  return metric.attribution.emplace_back(Contribution{cause, 0}).amount;
+}
+
 // Averages over runs: errors against each run average to the error against their mean.
 void CompareMetrics(const std::vector<Attribution>& runs, const std::vector<double>& predicted,
                     Validation& validation) {
@@ -55,19 +62,17 @@ void CompareMetrics(const std::vector<Attribution>& runs, const std::vector<doub
     metric.name = kComparedMetrics[m];
     metric.predicted = predicted[m];
     std::vector<double> values;
+    // What the same decisions at other times leave: decisions that came out otherwise.
+    Contribution decisions{"decisions", 0};
     for (const Attribution& run : runs) {
       values.push_back(run.measured[m]);
       metric.measured += run.measured[m] / count;
-      if (metric.attribution.empty()) {
-        for (const std::string& cause : run.causes) metric.attribution.push_back({cause, 0});
-        metric.attribution.push_back({"decisions", 0});
-      }
       for (std::size_t cause = 0; cause < run.causes.size(); ++cause) {
-        metric.attribution[cause].amount += run.shares[m][cause] / count;
+        AmountOf(run.causes[cause], metric) += run.shares[m][cause] / count;
       }
-      // What the same decisions at other times leave: decisions that came out otherwise.
-      metric.attribution.back().amount += (predicted[m] - run.modelled[m]) / count;
+      decisions.amount += (predicted[m] - run.modelled[m]) / count;
     }
+    metric.attribution.push_back(decisions);
     metric.repeat_noise_percent = NoisePercent(values, metric.measured);
     validation.metrics.push_back(std::move(metric));
   }
