@@ -18,8 +18,9 @@ constexpr std::int64_t kMegabyte = 1'000'000;
 
 ExperimentConfig Experiment(const std::string& memory, const std::string& policy = "vllm_v1 {}") {
   return ParseExperiment(
-      "world { real { dummy_weights: true } } workload { requests: 1 arrivals { kind: all_at_once } "
-      "shape { prompt { kind: fixed value: 4 } output { kind: fixed value: 4 } } } "
+      "world { real { dummy_weights: true } } workload { requests: 1 "
+      "arrivals { kind: all_at_once } shape { prompt { kind: fixed value: 4 } output { kind: fixed "
+      "value: 4 } } } "
       "policy { " +
           policy +
           " } system { hardware: 'cpu-generic' model_shape { layers: 2 hidden: 32 "
