@@ -20,11 +20,4 @@ void ConstantCost::DeviceTimes(const StepPlan&, std::span<Duration> stage_times)
   std::fill(stage_times.begin(), stage_times.end(), stage_time_);
 }
 
-std::optional<StepParts> ConstantCost::Parts(const StepPlan&) const {
-  StepParts parts;
-  parts[StepPart::kSchedule] = host_time_;
-  parts[StepPart::kOther] = stages_ * stage_time_;
-  return parts;
-}
-
 }  // namespace twin::sim

@@ -23,7 +23,6 @@ class ConstantCost final : public StepCost {
   [[nodiscard]] Duration HostTime(const StepPlan& plan) const override;
   void DeviceTimes(const StepPlan& plan, std::span<Duration> stage_times) const override;
   // Device time as `other`.
-  [[nodiscard]] std::optional<StepParts> Parts(const StepPlan& plan) const override;
 
  private:
   Duration host_time_;

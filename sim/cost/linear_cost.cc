@@ -63,15 +63,4 @@ void LinearCost::DeviceTimes(const StepPlan& plan, std::span<Duration> stage_tim
   std::fill(stage_times.begin(), stage_times.end(), DurationFromSeconds(seconds));
 }
 
-std::optional<StepParts> LinearCost::Parts(const StepPlan& plan) const {
-  Duration stage_time{0};
-  DeviceTimes(plan, {&stage_time, 1});
-  StepParts parts;
-  parts[StepPart::kSchedule] = HostTime(plan);
-  parts[StepPart::kBuild] =
-      stages_ * std::min(DurationFromSeconds(swap_.Seconds(plan)), stage_time);
-  parts[StepPart::kOther] = stages_ * stage_time - parts[StepPart::kBuild];
-  return parts;
-}
-
 }  // namespace twin::sim

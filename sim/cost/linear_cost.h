@@ -40,7 +40,6 @@ class LinearCost final : public StepCost {
   [[nodiscard]] Duration HostTime(const StepPlan& plan) const override;
   void DeviceTimes(const StepPlan& plan, std::span<Duration> stage_times) const override;
   // Swaps as `build`, the rest of the device time as `other`.
-  [[nodiscard]] std::optional<StepParts> Parts(const StepPlan& plan) const override;
 
   // Device seconds of all stages, without swaps.
   [[nodiscard]] double DeviceSeconds(const StepTotals& totals) const;

@@ -8,6 +8,7 @@
 #include "core/input_error.h"
 #include "core/model_presets.h"
 #include "core/random.h"
+#include "tests/support/unique_name.h"
 
 namespace twin::apps {
 namespace {
@@ -49,8 +50,7 @@ ProfileRow Row() {
 class ProfileFileTest : public ::testing::Test {
  protected:
   ProfileFileTest()
-      : path_(std::filesystem::temp_directory_path() /
-              ("twin_profile_" + std::to_string(reinterpret_cast<std::uintptr_t>(this)))) {
+      : path_(std::filesystem::temp_directory_path() / twin::testing::UniqueName("profile")) {
     ProfileWriter writer(path_, Header(), true);
     writer.Add({Row(), Row()});
   }

@@ -14,6 +14,7 @@
 #include "sched/serve.h"
 #include "sim/cost/constant_cost.h"
 #include "tests/support/simulated_run.h"
+#include "tests/support/unique_name.h"
 
 namespace twin::apps {
 namespace {
@@ -217,9 +218,11 @@ class StepTimesFileTest : public ::testing::Test {
       "communication_ms,other_ms,sampling_ms,delivery_ms\n";
   std::vector<StepTimes> Read(const std::string& text) {
     const std::filesystem::path file =
-        std::filesystem::path(::testing::TempDir()) / "step_times_file_test.csv";
+        std::filesystem::path(::testing::TempDir()) / testing::UniqueName("step_times");
     std::ofstream(file) << text;
-    return ReadStepTimes(file);
+    std::vector<StepTimes> steps = ReadStepTimes(file);
+    std::filesystem::remove(file);
+    return steps;
   }
   std::string Refusal(const std::string& text) {
     try {

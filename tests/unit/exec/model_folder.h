@@ -14,6 +14,7 @@
 #include "exec/model/safetensors_writer.h"
 #include "exec/model/stored_tensor.h"
 #include "exec/model/tensor_plan.h"
+#include "tests/support/unique_name.h"
 
 namespace twin::exec::testing {
 
@@ -97,8 +98,7 @@ inline TensorSet RandomTensors(const ModelConfig& model, const std::string& pref
 class ModelFolder {
  public:
   explicit ModelFolder(const std::string& name)
-      : path_(std::filesystem::temp_directory_path() /
-              ("twin_" + name + "_" + std::to_string(reinterpret_cast<std::uintptr_t>(this)))) {
+      : path_(std::filesystem::temp_directory_path() / twin::testing::UniqueName(name)) {
     std::filesystem::create_directories(path_);
   }
   ~ModelFolder() { std::filesystem::remove_all(path_); }

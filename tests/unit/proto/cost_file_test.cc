@@ -8,6 +8,7 @@
 
 #include "core/input_error.h"
 #include "proto/experiment_config.h"
+#include "tests/support/unique_name.h"
 
 namespace twin {
 namespace {
@@ -41,8 +42,7 @@ sim::FittedCostConfig Config() {
 class CostFileTest : public ::testing::Test {
  protected:
   CostFileTest()
-      : folder_(std::filesystem::temp_directory_path() /
-                ("twin_cost_file_" + std::to_string(reinterpret_cast<std::uintptr_t>(this)))) {
+      : folder_(std::filesystem::temp_directory_path() / twin::testing::UniqueName("cost_file")) {
     std::filesystem::create_directories(folder_);
   }
   ~CostFileTest() override { std::filesystem::remove_all(folder_); }

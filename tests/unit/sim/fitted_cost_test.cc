@@ -164,18 +164,21 @@ void ExpectPartsAddUp(const StepCost& cost, const StepPlan& plan) {
   EXPECT_EQ((*parts)[StepPart::kSchedule] + (*parts)[StepPart::kDelivery], cost.HostTime(plan));
 }
 
-TEST(StepCostPartsTest, EveryModelsPartsAddUpToItsTimes) {
+TEST(StepCostPartsTest, AddUpToTheTimesWhereAModelKnowsThem) {
   const Parallelism split{.tensor = 2, .pipeline = 2};
   StepPlan plan = MixedPlan();
   plan.preempted = {{RequestId{0}, Preemption::How::kSwap}};
   plan.kv.resize(3, {.kind = KvOperation::Kind::kSwapOut});
-  for (const CostConfig& config :
-       {CostConfig(ConstantCostConfig{.host_time = Duration{5}}),
-        CostConfig(LinearCostConfig{.host_s = 1e-4, .base_s = 1e-3, .per_swapped_block_s = 1e-4}),
-        CostConfig(RooflineCostConfig{.host_s = 1e-4})}) {
-    ExpectPartsAddUp(*MakeStepCost(config, Model(), IdealHardware(), split, 1 << 20), plan);
-  }
+  const RooflineCostConfig roofline{.host_s = 1e-4};
+  ExpectPartsAddUp(*MakeStepCost(roofline, Model(), IdealHardware(), split, 1 << 20), plan);
   ExpectPartsAddUp(*MakeStepCost(Config(), Model(), IdealHardware(), {}, 1 << 20), plan);
+}
+
+TEST(StepCostPartsTest, AreUnknownToModelsOfWholeSteps) {
+  for (const CostConfig& config :
+       {CostConfig(ConstantCostConfig{}), CostConfig(LinearCostConfig{.base_s = 1e-3})}) {
+    EXPECT_FALSE(MakeStepCost(config, Model(), IdealHardware(), {}, 1)->Parts(MixedPlan()));
+  }
 }
 
 TEST(StepCostPartsTest, RooflineSortsOperationsByTheirNames) {

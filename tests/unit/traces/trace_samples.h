@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/traced_request.h"
+#include "tests/support/unique_name.h"
 #include "traces/trace_format.h"
 
 namespace twin {
@@ -47,8 +48,7 @@ inline std::vector<TracedRequest> ParseText(std::string text, std::string_view f
 class ScratchDirectory {
  public:
   explicit ScratchDirectory(const std::string& name)
-      : path_(std::filesystem::temp_directory_path() /
-              ("twin_" + name + "_" + std::to_string(reinterpret_cast<std::uintptr_t>(this)))) {
+      : path_(std::filesystem::temp_directory_path() / twin::testing::UniqueName(name)) {
     std::filesystem::create_directories(path_);
   }
   ~ScratchDirectory() { std::filesystem::remove_all(path_); }
