@@ -2,6 +2,7 @@
 import dataclasses
 import json
 import pathlib
+import re
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -30,7 +31,8 @@ def read_validation(path):
         found = json.loads(file.read_text())
     except ValueError as error:
         raise style.PlotError(f"{file}: is no JSON: {error}") from None
-    real = sorted(path.glob("real_*"), key=lambda run: int(run.name.split("_")[1]))
+    real = sorted((run for run in path.glob("real_*") if re.fullmatch(r"real_\d+", run.name)),
+                  key=lambda run: int(run.name.split("_")[1]))
     return Validation(found["name"], found["metrics"], style.read_runs(real),
                       style.read_runs([path / "simulated"])[0])
 

@@ -54,8 +54,6 @@ class Retiming {
   // Tells observers the run as it is at `times`.
   void Tell(const RunTimes& times, std::span<RunObserver* const> observers) const;
 
-  [[nodiscard]] std::size_t steps() const { return measured_.size(); }
-
  private:
   void CheckSteps() const;
   // Links arrivals told in closed loops to the moments that they are returns of.

@@ -1,6 +1,7 @@
 #include "apps/validation/attribution.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "apps/run_observers.h"
 #include "core/input_error.h"
@@ -105,8 +106,13 @@ std::vector<double> MetricsOf(const MeasuredRun& experiment, const RecordedRun& 
 }
 
 Attribution Attribute(const MeasuredRun& run, const ModelledSteps& modelled) {
-  const Retiming retiming(run.events, run.steps, modelled.steps,
-                          ArrivalRuleOf(run.config.workload));
+  // A simulated world spends all host time before the step: the same decisions are then at the same
+  // times as there.
+  std::vector<StepParts> steps = modelled.steps;
+  for (StepParts& parts : steps) {
+    parts[StepPart::kSchedule] += std::exchange(parts[StepPart::kDelivery], Duration{0});
+  }
+  const Retiming retiming(run.events, run.steps, steps, ArrivalRuleOf(run.config.workload));
   const std::vector<Cause> causes = CausesOf(run, modelled);
   const std::size_t subsets = std::size_t{1} << causes.size();
   std::vector<std::vector<double>> values(kComparedMetrics.size());  // by metric, then subset

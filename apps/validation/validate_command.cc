@@ -1,18 +1,20 @@
 // twinserve validate: real runs, their replay, their prediction, and why they differ.
 #include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <memory>
 #include <sstream>
 #include <string>
-#include <system_error>
+#include <thread>
 #include <vector>
 
 #include "apps/commands.h"
 #include "apps/real_run.h"
 #include "apps/simulation.h"
+#include "apps/validation/validation_directory.h"
 #include "apps/validation/validation_report.h"
+#include "apps/version.h"
 #include "core/input_error.h"
+#include "exec/comm/mpi_ranks.h"
 #include "proto/experiment_config.h"
 #include "sim/cost/registry.h"
 
@@ -29,26 +31,6 @@ struct ValidateArguments {
   std::string format = "table";
   int repeats = 2;
 };
-
-std::string FileText(const fs::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  std::ostringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
-
-// Beside its name first, so that nobody reads half of it.
-void WriteFile(const fs::path& file, const std::string& text) {
-  fs::path partial = file;
-  partial += ".partial";
-  {
-    std::ofstream out(partial, std::ios::binary);
-    out << text;
-    out.flush();
-    if (!out) throw std::system_error(errno, std::generic_category(), partial.string());
-  }
-  fs::rename(partial, file);
-}
 
 ExperimentConfig WithRecord(ExperimentConfig config) {
   config.outputs.record = true;
@@ -74,39 +56,11 @@ void RequireComparable(const ExperimentConfig& config, const std::string& experi
   }
 }
 
-// The folder of a validation; what an interrupted one of the same experiment has measured stays.
-class ValidationDirectory {
- public:
-  ValidationDirectory(fs::path path, const std::string& asked) : path_(std::move(path)) {
-    if (fs::exists(path_) && !fs::is_empty(path_) && !fs::exists(path_ / kAsked)) {
-      throw InputError(InputError::Kind::kUsage, path_.string(),
-                       "is there and is no validation; allowed: a new name, or an earlier one's");
-    }
-    const bool resumes =
-        fs::exists(path_ / kAsked) && !fs::exists(Json()) && FileText(path_ / kAsked) == asked;
-    if (!resumes) fs::remove_all(path_);
-    fs::create_directories(path_);
-    WriteFile(path_ / kAsked, asked);
-  }
-
-  [[nodiscard]] fs::path Real(int number) const {
-    return path_ / ("real_" + std::to_string(number));
-  }
-  [[nodiscard]] fs::path Simulated() const { return path_ / "simulated"; }
-  [[nodiscard]] fs::path Json() const { return path_ / "validation.json"; }
-  [[nodiscard]] fs::path Text() const { return path_ / "report.txt"; }
-  [[nodiscard]] fs::path Page() const { return path_ / "report.html"; }
-
-  // A real run that an earlier call brought to its end.
-  [[nodiscard]] static bool IsComplete(const fs::path& run) {
-    return fs::exists(run / "parts.csv") &&
-           FileText(run / "summary.json").find("\"interrupted\": 0") != std::string::npos;
-  }
-
- private:
-  static constexpr const char* kAsked = "experiment.textproto";
-  fs::path path_;
-};
+// What the measurements of an experiment depend on: everything but the prediction, and this build.
+std::string MeasuringKey(ExperimentConfig config) {
+  config.cost = {};
+  return WriteResolved(config) + "# " + kVersion + " " + kCommit + (kDirty ? "+changed\n" : "\n");
+}
 
 // Runs are made at the capacity that the first one found.
 ExperimentConfig ResolvedBy(const fs::path& run) {
@@ -119,7 +73,7 @@ bool MeasureRuns(ExperimentConfig config, int repeats, const ValidationDirectory
                  const std::vector<std::string>& command_line, std::vector<fs::path>& runs) {
   for (int number = 1; number <= repeats; ++number) {
     const fs::path run = directory.Real(number);
-    if (!ValidationDirectory::IsComplete(run)) {
+    if (!IsCompleteRun(run)) {
       std::cerr << "real run " << number << " of " << repeats << "\n";
       if (RunReal(config, run, command_line).interrupted) return false;
     }
@@ -142,63 +96,117 @@ std::unique_ptr<sim::StepCost> CostOf(const ExperimentConfig& config) {
                            capacity.block_bytes);
 }
 
-void RequireSameEngine(const MeasuredRun& run, const RecordHeader& other, const fs::path& path) {
-  const auto text = [](const RecordHeader& header) {
-    const EngineConfig& engine = header.engine;
-    return header.policy + " with " + std::to_string(engine.kv.blocks) + " blocks of " +
-           std::to_string(engine.kv.block_size) + " and " + std::to_string(engine.kv.host_blocks) +
-           " on the host";
-  };
-  if (text(run.header) == text(other)) return;
-  throw InputError(
-      InputError::Kind::kData, path.string(),
-      "is of " + text(other) + ", but " + run.path.string() + " of " + text(run.header));
+// The experiment with everything that a run resolves, and that comparing is free in, as `run` has
+// it.
+std::string Comparable(ExperimentConfig config, const ExperimentConfig& run) {
+  config.name = run.name;
+  config.world = run.world;
+  config.system = run.system;
+  config.cost = run.cost;
+  config.slo = run.slo;
+  config.metrics = run.metrics;
+  config.outputs = run.outputs;
+  return WriteResolved(config);
 }
 
-Validation ValidateRuns(const std::vector<fs::path>& paths, const ExperimentConfig& config,
-                        const fs::path& simulated) {
+void RequireSameExperiment(const MeasuredRun& run, const ExperimentConfig& asked,
+                           const ExperimentConfig& first) {
+  RequireComparable(run.config, run.path.string());
+  const bool same = Comparable(asked, run.config) == WriteResolved(run.config) &&
+                    WriteResolved(run.config) == WriteResolved(first);
+  if (same) return;
+  throw InputError(
+      InputError::Kind::kUsage, run.path.string(),
+      "is a run of another experiment; allowed: runs of EXPERIMENT, all on one system");
+}
+
+void RequireSameEngine(const MeasuredRun& run, const RecordHeader& simulated) {
+  const KvPoolConfig& real = run.header.engine.kv;
+  const KvPoolConfig& other = simulated.engine.kv;
+  if (real.blocks == other.blocks && real.block_size == other.block_size &&
+      real.host_blocks == other.host_blocks) {
+    return;
+  }
+  throw InputError(InputError::Kind::kData, run.path.string(),
+                   "had " + std::to_string(real.blocks) + " blocks, its simulation " +
+                       std::to_string(other.blocks));
+}
+
+std::vector<std::unique_ptr<MeasuredRun>> ReadRuns(const std::vector<fs::path>& paths,
+                                                   const ExperimentConfig& asked) {
   std::vector<std::unique_ptr<MeasuredRun>> runs;
-  std::vector<const MeasuredRun*> views;
   for (const fs::path& path : paths) {
     runs.push_back(std::make_unique<MeasuredRun>());
     ReadMeasuredRun(path, *runs.back());
-    RequireSameEngine(*runs.front(), runs.back()->header, path);
-    views.push_back(runs.back().get());
+    RequireSameExperiment(*runs.back(), asked, runs.front()->config);
   }
+  return runs;
+}
+
+Validation Compare(const std::vector<std::unique_ptr<MeasuredRun>>& runs,
+                   const ExperimentConfig& config, const fs::path& simulated) {
   RecordReader reader(simulated / "record.pb");
-  RequireSameEngine(*runs.front(), reader.header(), simulated);
   RecordedRun events;
+  std::vector<const MeasuredRun*> views;
+  for (const auto& run : runs) {
+    RequireSameEngine(*run, reader.header());
+    views.push_back(run.get());
+  }
   ReadEvents(reader, events);
   return Validate(views, events, *CostOf(config));
 }
 
+// Fitted models answer for the threads that they were measured with.
+void RequireFittingCost(const ExperimentConfig& config) {
+  const SystemConfig& system = config.system;
+  sim::MakeStepCost(config.cost, system.model_spec, system.hardware_spec, system.parallelism, 1);
+  const auto* fitted = std::get_if<sim::FittedCostConfig>(&config.cost);
+  const auto* real = std::get_if<RealWorldConfig>(&config.world);
+  if (fitted == nullptr || real == nullptr) return;
+  const auto all = static_cast<std::int32_t>(std::thread::hardware_concurrency());
+  const std::int32_t threads = real->threads > 0 ? real->threads : all;
+  if (fitted->threads == 0 || fitted->threads == threads) return;
+  throw InputError(InputError::Kind::kUsage, "cost.fitted",
+                   "was measured with " + std::to_string(fitted->threads) +
+                       " threads, world.real runs with " + std::to_string(threads) +
+                       "; allowed: the same");
+}
+
 void Run(const ValidateArguments& arguments, CommandContext& context) {
-  ExperimentConfig asked = WithRecord(ReadExperiment(arguments.experiment, arguments.assignments));
-  RequireComparable(asked, arguments.experiment);
-  const ValidationDirectory directory(
-      arguments.out.empty() ? "runs/" + asked.name + ".validation" : arguments.out,
-      WriteResolved(asked));
-  std::vector<fs::path> runs(arguments.runs.begin(), arguments.runs.end());
-  if (runs.empty() &&
-      !MeasureRuns(asked, arguments.repeats, directory, context.command_line, runs)) {
-    std::cerr << "interrupted: the same command goes on where this one stopped\n";
-    context.exit_code = 1;
-    return;
+  if (exec::LaunchedRanks() > 1) {
+    throw InputError(InputError::Kind::kUsage, "validate",
+                     "is one process; allowed: system.tensor_parallel, whose ranks are threads");
   }
-  // The model under test is the one asked for; all else is as the runs resolved it.
-  ExperimentConfig config = Simulated(ResolvedBy(runs.front()));
+  const ExperimentConfig asked =
+      WithRecord(ReadExperiment(arguments.experiment, arguments.assignments));
+  RequireComparable(asked, arguments.experiment);
+  RequireFittingCost(asked);
+  const ValidationDirectory directory(arguments.out.empty() ? "runs/" + asked.name + ".validation"
+                                                            : arguments.out);
+  std::vector<fs::path> paths(arguments.runs.begin(), arguments.runs.end());
+  if (!paths.empty()) {
+    ReadRuns(paths, asked);
+    directory.BeginComparing();
+  } else {
+    directory.BeginMeasuring(MeasuringKey(asked));
+    if (!MeasureRuns(asked, arguments.repeats, directory, context.command_line, paths)) {
+      std::cerr << "interrupted: the same command goes on where this one stopped\n";
+      context.exit_code = 1;
+      return;
+    }
+  }
+  const auto runs = ReadRuns(paths, asked);
+  ExperimentConfig config = Simulated(runs.front()->config);
   config.cost = asked.cost;
   if (RunSimulation(config, directory.Simulated(), context.command_line).interrupted) {
     context.exit_code = 1;
     return;
   }
-  const Validation validation = ValidateRuns(runs, config, directory.Simulated());
+  const Validation validation = Compare(runs, config, directory.Simulated());
   std::ostringstream text;
   WriteValidationText(text, validation);
-  WriteFile(directory.Text(), text.str());
-  WriteFile(directory.Page(), ValidationHtml(validation));
   const std::string json = ValidationJson(validation);
-  WriteFile(directory.Json(), json);
+  directory.Write(text.str(), ValidationHtml(validation), json);
   std::cout << (arguments.format == "json" ? json : text.str());
   std::cerr << "wrote " << directory.Page().string() << "\n";
   if (!validation.digest_equal) context.exit_code = 1;

@@ -65,7 +65,6 @@ struct Validation {
   std::string digest;        // of the first real run
   bool digest_equal = true;  // of every real run and its replay
   std::string difference;    // the first differing plan, for people
-  std::int64_t requests = 0;
   std::int64_t completed = 0;
   std::int64_t runs = 0;
   std::vector<MetricComparison> metrics;

@@ -126,6 +126,8 @@ void CpuExecutor::BuildBatch(const StepPlan& plan) {
     if (!config_.logits_of_all_rows && !plan.work[i].emits) continue;
     for (; row < end; ++row) batch_.logit_rows.push_back(row);
   }
+  // A padded batch pays for its padding.
+  batch_.AppendPadding(plan.totals.padding_tokens);
 }
 
 void CpuExecutor::Sample(const StepPlan& plan, kernels::MatrixView<const float> logits) {

@@ -37,4 +37,14 @@ void RaggedBatch::Assign(std::span<const BatchItem> items, std::int32_t block_si
   }
 }
 
+void RaggedBatch::AppendPadding(std::int64_t count) {
+  const auto more = static_cast<std::size_t>(count);
+  token_ids.resize(token_ids.size() + more, 0);
+  positions.resize(positions.size() + more, 0);
+  slots.resize(slots.size() + more, -1);
+  for (std::int64_t i = 0; i < count; ++i) first_row.push_back(first_row.back() + 1);
+  kv_lengths.resize(kv_lengths.size() + more, 1);
+  block_tables.resize(kv_lengths.size() * static_cast<std::size_t>(table_stride), 0);
+}
+
 }  // namespace twin::exec

@@ -17,12 +17,13 @@ struct BatchItem {
   std::span<const BlockId> blocks;
 };
 
-// Prefill chunks and decodes in any order, without padding: row r of every activation belongs to
-// token r. Reused from step to step; allocates only while it grows.
+// Prefill chunks and decodes in any order: row r of every activation belongs to token r. Reused
+// from step to step; allocates only while it grows.
 struct RaggedBatch {
   std::vector<std::int32_t> token_ids;     // by row
   std::vector<std::int32_t> positions;     // by row
-  std::vector<std::int32_t> slots;         // by row: block * block_size + place in the block
+  std::vector<std::int32_t> slots;         // by row: block * block_size + place in the block; -1:
+                                           // nowhere
   std::vector<std::int32_t> first_row;     // by item, and the number of rows behind the last
   std::vector<std::int32_t> kv_lengths;    // by item: positions in the cache behind this pass
   std::vector<std::int32_t> block_tables;  // by item, `table_stride` entries each
@@ -31,6 +32,10 @@ struct RaggedBatch {
 
   [[nodiscard]] std::int64_t rows() const { return static_cast<std::int64_t>(token_ids.size()); }
   [[nodiscard]] std::size_t items() const { return kv_lengths.size(); }
+
+  // Adds rows that are computed for nobody: token 0 of as many sequences of their own, which is
+  // written nowhere.
+  void AppendPadding(std::int64_t count);
 
   // Becomes the batch of `items`; logit_rows stays empty.
   // REQUIRES: blocks cover the tokens.

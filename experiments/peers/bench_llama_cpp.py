@@ -44,6 +44,17 @@ class Model:
     def clear(self):
         llama_cpp.llama_memory_clear(llama_cpp.llama_get_memory(self.context), True)
 
+    def truncate(self, sequences, length):
+        """Forgets what each sequence has behind its first `length` tokens."""
+        memory = llama_cpp.llama_get_memory(self.context)
+        for sequence in range(sequences):
+            llama_cpp.llama_memory_seq_rm(memory, sequence, length, -1)
+
+    def close(self):
+        llama_cpp.llama_batch_free(self.batch)
+        llama_cpp.llama_free(self.context)
+        llama_cpp.llama_model_free(self.model)
+
     def token(self):
         self.drawn = (self.drawn * 1103515245 + 12345) % 2**31
         return self.drawn % self.vocab
@@ -68,7 +79,7 @@ class Model:
 
 
 def timed(work, threads, repeats):
-    """Seconds of each repeat, and the share of the threads' CPU time that the fastest half got."""
+    """Seconds of each repeat, and the median share of the threads' time that they got a CPU for."""
     rows = []
     for _ in range(repeats + 1):
         cpu, begin = time.process_time(), time.perf_counter()
@@ -97,21 +108,22 @@ def measure(arguments):
 
     seconds, share = timed(prefill, arguments.threads, arguments.repeats)
     line("prefill", 1, arguments.prefill, seconds, share)
-    room = arguments.context + arguments.decode * (arguments.repeats + 1) + 8
+    model.close()
+    room = arguments.context + arguments.decode + 8
     for batch in arguments.batch:
         model = Model(arguments.file, arguments.threads, room, batch, max(batch, arguments.context))
         for sequence in range(batch):
             model.prompt(sequence, arguments.context)
-        position = arguments.context
 
         def decode():
-            nonlocal position
-            for _ in range(arguments.decode):
-                model.compute([(model.token(), position, i, True) for i in range(batch)])
-                position += 1
+            model.truncate(batch, arguments.context)
+            for step in range(arguments.decode):
+                model.compute([(model.token(), arguments.context + step, i, True)
+                               for i in range(batch)])
 
         seconds, share = timed(decode, arguments.threads, arguments.repeats)
         line("decode", batch, batch * arguments.decode, seconds, share)
+        model.close()
 
 
 def logits(arguments):

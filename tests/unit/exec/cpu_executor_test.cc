@@ -142,6 +142,31 @@ TEST_F(CpuExecutorTest, GivesLogitsOfAllRowsWhereConfigured) {
   EXPECT_THAT(positions, ElementsAre(0, 1, 2, 3, 4, 5));
 }
 
+// A padded batch computes rows for nobody: they change no token, no logit and no block.
+TEST_F(CpuExecutorTest, ComputesPaddingForNobody) {
+  executor_.Open(kFirst, prompt_, {});
+  StepPlan plan;
+  plan.kv = {Allocate(kFirst, 0), Allocate(kFirst, 1)};
+  plan.work = {Item(kFirst, 0, 6, true)};
+  const std::vector<SampledToken> ragged = Execute(plan.kv, plan.work);
+  const std::vector<float> logits(executor_.logits()[0].logits.begin(),
+                                  executor_.logits()[0].logits.end());
+  const auto blocks = BlockBytes(executor_.device_cache(), 0);
+
+  CpuExecutor padded(model_, {.block_size = 4, .blocks = 8});
+  padded.Open(kFirst, prompt_, {});
+  plan.work[0].padded_tokens = 15;
+  plan.totals.padding_tokens = 9 + 2;
+  plan.padding_rows = {kSecond, kSecond};
+  const auto sampled = padded.Execute(plan);
+  ASSERT_THAT(sampled, SizeIs(1));
+  EXPECT_EQ(sampled[0].token, ragged[0].token);
+  ASSERT_THAT(padded.logits(), SizeIs(1));
+  EXPECT_TRUE(std::ranges::equal(padded.logits()[0].logits, logits));
+  EXPECT_EQ(BlockBytes(padded.device_cache(), 0), blocks);
+  EXPECT_EQ(BlockBytes(padded.device_cache(), 5), BlockBytes(executor_.device_cache(), 5));
+}
+
 TEST_F(CpuExecutorTest, PartsOfAStepAddUpToItsTime) {
   executor_.Open(kFirst, prompt_, {});
   Execute({Allocate(kFirst, 0), Allocate(kFirst, 1)}, {Item(kFirst, 0, 6, true)});

@@ -1,0 +1,167 @@
+// twinserve validate as its users run it: a tiny model, no expectation on how fast it is.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "tests/unit/apps/experiment_folder.h"
+
+namespace twin::apps {
+namespace {
+
+using nlohmann::json;
+using testing::CommandOutcome;
+using ::testing::HasSubstr;
+using ::testing::IsSupersetOf;
+
+constexpr const char* kExperiment = R"(schema_version: 1
+name: "tiny"
+seed: 3
+world { real { threads: 1 dummy_weights: true } }
+workload {
+  requests: 12
+  arrivals { kind: poisson rate: 2000 }
+  shape {
+    prompt { kind: uniform min: 1 max: 30 }
+    output { kind: uniform min: 2 max: 6 }
+  }
+}
+policy { sarathi { chunk_size: 16 max_num_seqs: 4 max_model_len: 64 } }
+system {
+  model_shape {
+    name: "tiny" layers: 2 hidden: 32 intermediate: 48 query_heads: 4 kv_heads: 2 head_dim: 8
+    vocab: 101 max_position: 64 weight_dtype: fp32 kv_dtype: fp32
+  }
+  hardware: "cpu-generic"
+  memory { blocks_override: 40 }
+}
+cost { roofline {} }
+)";
+
+class ValidateCommandTest : public testing::ExperimentFolderTest {
+ protected:
+  ValidateCommandTest() { Write("tiny.textproto", kExperiment); }
+
+  [[nodiscard]] CommandOutcome Validate(const std::vector<std::string>& more) const {
+    std::vector<std::string> arguments = {"validate", "tiny.textproto", "--out", "v"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return Run(arguments);
+  }
+  [[nodiscard]] json Result(const std::string& folder = "v") const {
+    return json::parse(ReadText(scratch_.File(folder + "/validation.json")), nullptr, false);
+  }
+  [[nodiscard]] std::string Record(const std::string& run) const {
+    return ReadText(scratch_.File(run + "/record.pb"));
+  }
+  void Remove(const std::string& file) const { std::filesystem::remove_all(scratch_.File(file)); }
+};
+
+TEST_F(ValidateCommandTest, MeasuresTwiceReplaysPredictsAndAttributes) {
+  const CommandOutcome outcome = Validate({});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("replay equal"));
+  EXPECT_THAT(Files("v"), IsSupersetOf({"real_1", "real_2", "simulated", "validation.json",
+                                        "report.txt", "report.html"}));
+  const json result = Result();
+  EXPECT_EQ(result["digest_equal"], true);
+  EXPECT_EQ(result["real_runs"], 2);
+  for (const char* name : {"mean_ttft_ms", "mean_tpot_ms", "mean_e2el_ms"}) {
+    const json& metric = result["metrics"][name];
+    double sum = 0;
+    for (const auto& [cause, amount] : metric["attribution"].items()) sum += amount.get<double>();
+    const double error = metric["predicted"].get<double>() - metric["measured"].get<double>();
+    EXPECT_NEAR(sum, error, 1e-9 * std::abs(error) + 1e-9) << name;
+    EXPECT_TRUE(metric["repeat_noise_percent"].is_number()) << name;
+    // 12 requests take time.
+    EXPECT_GT(metric["measured"].get<double>(), 0) << name;
+  }
+}
+
+TEST_F(ValidateCommandTest, GoesOnWithWhatAnInterruptedOneHasMeasured) {
+  ASSERT_EQ(Validate({}).exit_code, 0);
+  const std::string first = Record("v/real_1");
+  const std::string second = Record("v/real_2");
+  // As if it had been interrupted during the second run. Another cost model measures nothing anew.
+  Remove("v/validation.json");
+  Remove("v/real_2");
+  ASSERT_EQ(Validate({"--set", "cost=linear {base_s: 0.001}"}).exit_code, 0);
+  EXPECT_EQ(Record("v/real_1"), first);
+  EXPECT_NE(Record("v/real_2"), second);
+}
+
+TEST_F(ValidateCommandTest, BeginsAnewWhereItWasDoneOrTheExperimentIsAnother) {
+  ASSERT_EQ(Validate({"--repeats", "2"}).exit_code, 0);
+  const std::string first = Record("v/real_1");
+  ASSERT_EQ(Validate({"--repeats", "1"}).exit_code, 0);
+  EXPECT_NE(Record("v/real_1"), first);
+  EXPECT_EQ(Files("v").count("real_2"), 0U);
+  const std::string again = Record("v/real_1");
+  Remove("v/validation.json");
+  ASSERT_EQ(Validate({"--repeats", "1", "--set", "seed=4"}).exit_code, 0);
+  EXPECT_NE(Record("v/real_1"), again);
+}
+
+TEST_F(ValidateCommandTest, ComparesRunsThatAreThere) {
+  ASSERT_EQ(Validate({}).exit_code, 0);
+  const std::string first = Record("v/real_1");
+  const CommandOutcome elsewhere = Run({"validate", "tiny.textproto", "--out", "w", "--runs",
+                                        "v/real_1", "v/real_2", "--format", "json"});
+  ASSERT_EQ(elsewhere.exit_code, 0) << elsewhere.err;
+  EXPECT_EQ(json::parse(elsewhere.out), Result("w"));
+  EXPECT_EQ(Result("w")["metrics"]["mean_ttft_ms"]["measured"],
+            Result("v")["metrics"]["mean_ttft_ms"]["measured"]);
+  // Also into the folder that they lie in.
+  ASSERT_EQ(Validate({"--runs", "v/real_1"}).exit_code, 0);
+  EXPECT_EQ(Record("v/real_1"), first);
+  EXPECT_EQ(Result()["real_runs"], 1);
+}
+
+TEST_F(ValidateCommandTest, RefusesRunsOfAnotherExperiment) {
+  ASSERT_EQ(Validate({"--repeats", "1"}).exit_code, 0);
+  const CommandOutcome outcome = Run({"validate", "tiny.textproto", "--out", "w", "--runs",
+                                      "v/real_1", "--set", "workload.requests=11"});
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_TRUE(outcome.wrote_one_line()) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("is a run of another experiment"));
+  EXPECT_EQ(Files().count("w"), 0U);
+}
+
+TEST_F(ValidateCommandTest, RefusesFoldersThatAreNotItsOwnAndLeavesThemAlone) {
+  std::filesystem::create_directories(scratch_.File("v"));
+  Write("v/experiment.textproto", "mine");
+  const CommandOutcome outcome = Validate({});
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_TRUE(outcome.wrote_one_line()) << outcome.err;
+  EXPECT_EQ(ReadText(scratch_.File("v/experiment.textproto")), "mine");
+}
+
+TEST_F(ValidateCommandTest, RefusesWhatCannotBeComparedBeforeItMeasures) {
+  for (const char* assignment :
+       {"world=simulated {}", "world.real.pin_output_lengths=false",
+        "world.real.client_timeout_s=1", "system.pipeline_parallel=2", "cost.fitted.path=none"}) {
+    SCOPED_TRACE(assignment);
+    const CommandOutcome outcome = Validate({"--set", assignment});
+    EXPECT_EQ(outcome.exit_code, 2);
+    EXPECT_TRUE(outcome.wrote_one_line()) << outcome.err;
+    EXPECT_EQ(Files().count("v"), 0U);
+  }
+}
+
+TEST_F(ValidateCommandTest, RefusesTimesOfAnotherRun) {
+  ASSERT_EQ(Validate({"--repeats", "1"}).exit_code, 0);
+  ASSERT_EQ(Run({"run", "tiny.textproto", "--out", "other", "--set", "policy.sarathi.chunk_size=8"})
+                .exit_code,
+            0);
+  std::filesystem::copy_file(scratch_.File("other/parts.csv"), scratch_.File("v/real_1/parts.csv"),
+                             std::filesystem::copy_options::overwrite_existing);
+  const CommandOutcome outcome = Validate({"--runs", "v/real_1"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_TRUE(outcome.wrote_one_line()) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("step "));
+}
+
+}  // namespace
+}  // namespace twin::apps
