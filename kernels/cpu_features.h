@@ -9,10 +9,11 @@ namespace twin::kernels {
 // Instruction sets that both the CPU and the operating system support.
 struct CpuFeatures {
   std::string model;              // brand string; empty if unknown
+  bool amd = false;               // made by AMD
   std::int32_t usable_cores = 1;  // logical cores that this process may run on
   bool avx2_fma = false;          // AVX2 and FMA
   bool avx512f = false;
-  bool avx512_bf16 = false;  // bf16 dot products
+  bool avx512_bf16 = false;  // bf16 dot products, beside AVX-512BW
   bool avx512_vnni = false;  // int8 dot products
 
   bool operator==(const CpuFeatures&) const = default;

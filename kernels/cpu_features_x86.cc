@@ -40,11 +40,13 @@ CpuFeatures DetectCpu() {
   __builtin_cpu_init();
   CpuFeatures cpu;
   cpu.model = BrandString();
+  cpu.amd = __builtin_cpu_is("amd") != 0;
   cpu.usable_cores = UsableCores();
   // The built-in also checks that the operating system saves the wider registers.
   cpu.avx2_fma = __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0;
   cpu.avx512f = __builtin_cpu_supports("avx512f") != 0;
-  cpu.avx512_bf16 = __builtin_cpu_supports("avx512bf16") != 0;
+  cpu.avx512_bf16 =
+      __builtin_cpu_supports("avx512bf16") != 0 && __builtin_cpu_supports("avx512bw") != 0;
   cpu.avx512_vnni = __builtin_cpu_supports("avx512vnni") != 0;
   return cpu;
 }

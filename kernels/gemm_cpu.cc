@@ -21,7 +21,7 @@ constexpr std::int64_t kSmallFloats = 1 << 17;
 static_assert(kPanelColumns == WeightView::kPanelRows);
 static_assert(kDepthBlock % WeightView::kGroup == 0);
 
-// Rows of x cut into tiles of nearly equal height, and their depth into blocks.
+// Rows of x cut into tiles of nearly equal height, and their words into blocks.
 struct Tiling {
   std::int64_t rows, tiles, height, blocks;
 
@@ -52,7 +52,9 @@ class Pass {
         w_(w),
         options_(options),
         y_(y),
-        tiling_(x.rows, w.columns, kernels_.tile_rows) {}
+        in_pairs_(w.format == DType::kBf16 && kernels_.bf16_pairs_tile != nullptr),
+        words_(in_pairs_ ? (w.columns + 1) / 2 : w.columns),
+        tiling_(x.rows, words_, kernels_.tile_rows) {}
 
   void Run() {
     PackX();
@@ -65,9 +67,9 @@ class Pass {
   }
 
  private:
-  // Tiles of x with their rows kTileStride apart. A single row is taken where it lies.
+  // Tiles of x with their rows kTileStride apart. A single row of floats is taken where it lies.
   void PackX() {
-    if (x_.rows == 1) {
+    if (x_.rows == 1 && !in_pairs_) {
       packed_ = x_.data;
       return;
     }
@@ -84,15 +86,27 @@ class Pass {
     for (std::int64_t block = 0; block < tiling_.blocks; ++block) {
       float* out = packed + tiling_.Offset(tile, block);
       for (std::int64_t r = 0; r < tiling_.Height(tile); ++r) {
-        const float* row = x_.Row(tiling_.FirstRow(tile) + r) + block * kDepthBlock;
-        std::memcpy(out + r * kTileStride, row,
-                    static_cast<std::size_t>(Depth(block)) * sizeof(float));
+        const float* row = x_.Row(tiling_.FirstRow(tile) + r);
+        if (in_pairs_) {
+          PackPairs(row, block, out + r * kTileStride);
+        } else {
+          std::memcpy(out + r * kTileStride, row + block * kDepthBlock,
+                      static_cast<std::size_t>(Depth(block)) * sizeof(float));
+        }
       }
     }
   }
 
+  void PackPairs(const float* row, std::int64_t block, float* words) const {
+    const std::int64_t first = 2 * block * kDepthBlock;
+    const std::int64_t count = std::min(2 * kDepthBlock, w_.columns - first);
+    auto* out = reinterpret_cast<std::uint16_t*>(words);
+    kernels_.narrow_to_bf16(row + first, count, out);
+    if (count % 2 != 0) out[count] = 0;
+  }
+
   [[nodiscard]] std::int64_t Depth(std::int64_t block) const {
-    return std::min(kDepthBlock, w_.columns - block * kDepthBlock);
+    return std::min(kDepthBlock, words_ - block * kDepthBlock);
   }
 
   void MultiplyPanels(std::int64_t begin, std::int64_t end, std::int32_t thread) {
@@ -117,7 +131,7 @@ class Pass {
 
   void MultiplyBlock(std::int64_t panel, std::int64_t block, const MatrixView<float>& out,
                      float* widened) const {
-    const bool widen = w_.format != DType::kFp32 && tiling_.tiles >= kTilesToWiden;
+    const bool widen = w_.format != DType::kFp32 && !in_pairs_ && tiling_.tiles >= kTilesToWiden;
     if (widen && w_.format == DType::kBf16) {
       kernels_.widen_bf16_panel(Weights<std::uint16_t>(panel, block), Depth(block), widened);
     } else if (widen) {
@@ -130,6 +144,8 @@ class Pass {
         kernels_.fp32_tile(tile, widened);
       } else if (w_.format == DType::kFp32) {
         kernels_.fp32_tile(tile, Weights<float>(panel, block));
+      } else if (in_pairs_) {
+        kernels_.bf16_pairs_tile(tile, Pairs(panel, block));
       } else if (w_.format == DType::kBf16) {
         kernels_.bf16_tile(tile, Weights<std::uint16_t>(panel, block));
       } else {
@@ -142,26 +158,29 @@ class Pass {
   // the block that follows. A single tile fetches a little ahead of itself.
   [[nodiscard]] Tile TileOf(std::int64_t panel, std::int64_t block, std::int64_t tile,
                             const MatrixView<float>& out) const {
-    const std::int64_t bytes_per_k = kPanelColumns * ByteSize(w_.format);
+    const std::int64_t bytes_per_k = kPanelColumns * (in_pairs_ ? 4 : ByteSize(w_.format));
     const std::byte* weights =
         w_.panels + panel * w_.panel_bytes + block * kDepthBlock * bytes_per_k;
     const std::int64_t step = (bytes_per_k + tiling_.tiles - 1) / tiling_.tiles;
     const std::int64_t ahead =
         tiling_.tiles == 1 ? kFetchAhead : Depth(block) * (bytes_per_k + tile * step);
-    return {
-        .rows = tiling_.Height(tile),
-        .x = x_.rows == 1 ? packed_ + block * kDepthBlock : packed_ + tiling_.Offset(tile, block),
-        .depth = Depth(block),
-        .y = out.Row(tiling_.FirstRow(tile)),
-        .y_stride = out.stride,
-        .ahead = weights + ahead,
-        .ahead_step = step};
+    return {.rows = tiling_.Height(tile),
+            .x = packed_ == x_.data ? packed_ + block * kDepthBlock
+                                    : packed_ + tiling_.Offset(tile, block),
+            .depth = Depth(block),
+            .y = out.Row(tiling_.FirstRow(tile)),
+            .y_stride = out.stride,
+            .ahead = weights + ahead,
+            .ahead_step = step};
   }
 
   template <class T>
   [[nodiscard]] const T* Weights(std::int64_t panel, std::int64_t block) const {
     return reinterpret_cast<const T*>(w_.panels + panel * w_.panel_bytes) +
            block * kDepthBlock * kPanelColumns;
+  }
+  [[nodiscard]] const std::uint16_t* Pairs(std::int64_t panel, std::int64_t block) const {
+    return Weights<std::uint16_t>(panel, 2 * block);
   }
   [[nodiscard]] const std::uint16_t* Scales(std::int64_t panel, std::int64_t block) const {
     return w_.scales + panel * w_.panel_scales +
@@ -209,6 +228,8 @@ class Pass {
   const WeightView& w_;
   const GemmOptions& options_;
   const MatrixView<float> y_;
+  const bool in_pairs_;       // words of x and w are pairs of bf16
+  const std::int64_t words_;  // of a row of x
   const Tiling tiling_;
   const float* packed_ = nullptr;
 };

@@ -9,13 +9,15 @@
 
 namespace twin::kernels {
 
-// In ascending order of speed; kPortable is what the compiler's target offers on its own.
-enum class InstructionSet : std::uint8_t { kPortable, kAvx2, kAvx512 };
+// kPortable is what the compiler's target offers on its own. kAvx512Bf16 is kAvx512 with products
+// of bf16 pairs for bf16 weights.
+enum class InstructionSet : std::uint8_t { kPortable, kAvx2, kAvx512, kAvx512Bf16 };
 
-// "portable", "avx2", "avx512".
+// "portable", "avx2", "avx512", "avx512_bf16".
 std::string_view Name(InstructionSet set);
 
-// Those that this build has code for and `cpu` can execute, ascending; never empty.
+// Those that this build has code for and `cpu` can execute, in ascending order of speed there;
+// never empty.
 std::vector<InstructionSet> UsableInstructionSets(const CpuFeatures& cpu);
 
 // The last of the usable ones on this machine.

@@ -54,7 +54,7 @@ struct Fp32Panel {
   template <std::size_t kRows, std::size_t kVectors>
   inline __attribute__((always_inline)) void Multiply(const Tile& tile, std::int64_t first,
                                                       Accumulators<kRows, kVectors>& sums) const {
-    const float* x = tile.x;
+    const auto* x = static_cast<const float*>(tile.x);
     const char* ahead = static_cast<const char*>(tile.ahead);
     const std::int64_t step = tile.ahead_step;
     const float* w = weights + first;
@@ -75,7 +75,7 @@ struct Bf16Panel {
   template <std::size_t kRows, std::size_t kVectors>
   inline __attribute__((always_inline)) void Multiply(const Tile& tile, std::int64_t first,
                                                       Accumulators<kRows, kVectors>& sums) const {
-    const float* x = tile.x;
+    const auto* x = static_cast<const float*>(tile.x);
     const char* ahead = static_cast<const char*>(tile.ahead);
     const std::int64_t step = tile.ahead_step;
     const std::uint16_t* w = weights + 2 * first;
@@ -105,7 +105,7 @@ struct Int8Panel {
   template <std::size_t kRows, std::size_t kVectors>
   inline __attribute__((always_inline)) void Multiply(const Tile& tile, std::int64_t first,
                                                       Accumulators<kRows, kVectors>& sums) const {
-    const float* x = tile.x;
+    const auto* x = static_cast<const float*>(tile.x);
     const char* ahead = static_cast<const char*>(tile.ahead);
     const std::int64_t step = tile.ahead_step;
     constexpr std::int64_t kGroup = 32;

@@ -15,6 +15,7 @@ inline constexpr VectorKernels kTable = {
     .fp32_tile = MultiplyFp32,
     .bf16_tile = MultiplyBf16,
     .int8_tile = MultiplyInt8,
+    .bf16_pairs_tile = nullptr,
     .widen_bf16_panel = WidenBf16Panel,
     .widen_int8_panel = WidenInt8Panel,
     .rms_norm = RmsNormRow,

@@ -9,16 +9,17 @@
 namespace twin::kernels {
 
 constexpr std::int64_t kPanelColumns = 32;  // outputs of a panel: WeightView::kPanelRows
-constexpr std::int64_t kDepthBlock = 192;   // inner dimension summed in one accumulator
+constexpr std::int64_t kDepthBlock = 192;   // words of a row of x summed in one accumulator
 constexpr std::int64_t kHeadDimMax = 256;
 constexpr std::int64_t kTileStride = 272;  // from one row of a tile's x to the next; not a power
                                            // of two, so that rows fall into different cache sets
 
 // y[r][c] += sum over k < depth of x[r * kTileStride + k] * w[k][c], for r < rows, c < 32; the sum
-// is made in ascending k, from zero, before it is added to y.
+// is made in ascending k, from zero, before it is added to y. k counts words of 32 bits: fp32
+// numbers, or pairs of bf16.
 struct Tile {
   std::int64_t rows;
-  const float* x;
+  const void* x;
   std::int64_t depth;
   float* y;
   std::int64_t y_stride;
@@ -43,6 +44,9 @@ struct VectorKernels {
   void (*fp32_tile)(const Tile& tile, const float* panel);
   void (*bf16_tile)(const Tile& tile, const std::uint16_t* panel);
   void (*int8_tile)(const Tile& tile, const std::int8_t* panel, const std::uint16_t* scales);
+  // Where not null, bf16 weights are multiplied by this instead: words of x and of the panel are
+  // pairs of bf16, and the product of two words is the sum of two products.
+  void (*bf16_pairs_tile)(const Tile& tile, const std::uint16_t* panel);
   // out[depth][32] = the panel's weights in fp32.
   void (*widen_bf16_panel)(const std::uint16_t* panel, std::int64_t depth, float* out);
   void (*widen_int8_panel)(const std::int8_t* panel, const std::uint16_t* scales,
@@ -83,6 +87,7 @@ extern const VectorKernels kPortableKernels;
 #ifdef __x86_64__
 extern const VectorKernels kAvx2Kernels;
 extern const VectorKernels kAvx512Kernels;
+extern const VectorKernels kAvx512Bf16Kernels;
 #endif
 
 }  // namespace twin::kernels

@@ -1,10 +1,10 @@
 // Rates of the CPU kernels at the shapes of a model of 100 million weights (hidden 768,
 // feed-forward 2048, vocabulary 32000) and of Llama-3.2-1B. Weights are rotated over more memory
 // than the caches hold, so that they stream as in a model. Compare flops_per_second with
-// BM_FmaCeiling and weight_bytes_per_second with BM_ReadCeiling.
+// BM_FmaCeiling (bf16: BM_Bf16Ceiling) and weight_bytes_per_second with BM_ReadCeiling.
 //
-// Environment: TWIN_BENCHMARK_THREADS (all usable cores), TWIN_BENCHMARK_SET (portable, avx2 or
-// avx512; the best).
+// Environment: TWIN_BENCHMARK_THREADS (all usable cores), TWIN_BENCHMARK_SET (portable, avx2,
+// avx512 or avx512_bf16; the best).
 #include <benchmark/benchmark.h>
 
 #include <cmath>
@@ -199,7 +199,10 @@ void BM_ParallelForLatency(benchmark::State& state) {
 BENCHMARK(BM_ParallelForLatency)->UseRealTime();
 
 // The microkernel on operands that stay in the first-level cache: what Gemm could reach at most.
-void BM_FmaCeiling(benchmark::State& state) {
+// `multiply` calls the tile's kernel on a panel. A word of x takes part in
+// `products_per_word` products for each output.
+template <class Multiply>
+void MeasureTile(benchmark::State& state, int products_per_word, const Multiply& multiply) {
   const VectorKernels& kernels = KernelsFor(Pool().instruction_set());
   constexpr std::int64_t kDepth = 64;
   constexpr std::int64_t kRepeats = 1000;
@@ -210,21 +213,39 @@ void BM_FmaCeiling(benchmark::State& state) {
       float* panel = x + rows * kTileStride;
       float* y = panel + kDepth * kPanelColumns;
       for (std::int64_t i = 0; i < kRepeats; ++i) {
-        kernels.fp32_tile({.rows = rows,
-                           .x = x,
-                           .depth = kDepth,
-                           .y = y,
-                           .y_stride = kPanelColumns,
-                           .ahead = panel,
-                           .ahead_step = 0},
-                          panel);
+        multiply(kernels,
+                 Tile{.rows = rows,
+                      .x = x,
+                      .depth = kDepth,
+                      .y = y,
+                      .y_stride = kPanelColumns,
+                      .ahead = panel,
+                      .ahead_step = 0},
+                 panel);
       }
     });
   }
   Rate(state, "flops_per_second",
-       2.0 * static_cast<double>(Pool().threads() * kRepeats * rows * kDepth * kPanelColumns));
+       2.0 * products_per_word *
+           static_cast<double>(Pool().threads() * kRepeats * rows * kDepth * kPanelColumns));
+}
+
+void BM_FmaCeiling(benchmark::State& state) {
+  MeasureTile(state, 1, [](const VectorKernels& kernels, const Tile& tile, const float* panel) {
+    kernels.fp32_tile(tile, panel);
+  });
 }
 BENCHMARK(BM_FmaCeiling)->UseRealTime();
+
+void BM_Bf16Ceiling(benchmark::State& state) {
+  if (KernelsFor(Pool().instruction_set()).bf16_pairs_tile == nullptr) {
+    return state.SkipWithError("this instruction set multiplies no pairs of bf16");
+  }
+  MeasureTile(state, 2, [](const VectorKernels& kernels, const Tile& tile, const float* panel) {
+    kernels.bf16_pairs_tile(tile, reinterpret_cast<const std::uint16_t*>(panel));
+  });
+}
+BENCHMARK(BM_Bf16Ceiling)->UseRealTime();
 
 // Reading memory and nothing else: what a decode could reach at most.
 void BM_ReadCeiling(benchmark::State& state) {

@@ -10,12 +10,12 @@
 namespace twin::kernels {
 namespace {
 
-// The kernel's view of the first processor, or nothing where there is no such file.
-std::set<std::string> KernelFlags() {
+// What the kernel says of the first processor's `key`, or nothing where there is no such file.
+std::set<std::string> KernelWords(const std::string& key) {
   std::ifstream file("/proc/cpuinfo");
   std::set<std::string> flags;
   for (std::string line; std::getline(file, line);) {
-    if (!line.starts_with("flags")) continue;
+    if (!line.starts_with(key)) continue;
     std::istringstream words(line.substr(line.find(':') + 1));
     for (std::string word; words >> word;) flags.insert(word);
     break;
@@ -24,13 +24,14 @@ std::set<std::string> KernelFlags() {
 }
 
 TEST(CpuFeaturesTest, AgreeWithTheKernel) {
-  const std::set<std::string> flags = KernelFlags();
+  const std::set<std::string> flags = KernelWords("flags");
   if (flags.empty()) GTEST_SKIP() << "no flags in /proc/cpuinfo";
   const CpuFeatures cpu = DetectCpu();
   EXPECT_EQ(cpu.avx2_fma, flags.contains("avx2") && flags.contains("fma"));
   EXPECT_EQ(cpu.avx512f, flags.contains("avx512f"));
-  EXPECT_EQ(cpu.avx512_bf16, flags.contains("avx512_bf16"));
+  EXPECT_EQ(cpu.avx512_bf16, flags.contains("avx512_bf16") && flags.contains("avx512bw"));
   EXPECT_EQ(cpu.avx512_vnni, flags.contains("avx512_vnni"));
+  EXPECT_EQ(cpu.amd, KernelWords("vendor_id").contains("AuthenticAMD"));
 }
 
 TEST(CpuFeaturesTest, ThereIsAtLeastOneCoreAndTheAnswerIsStable) {
