@@ -22,7 +22,7 @@ std::vector<std::int32_t> RequestTokens::Open(RequestId id, const TracedRequest&
   for (const std::uint64_t chunk : content.chunks) {
     if (tokens.size() >= length) break;
     const std::size_t count = std::min(chunk_tokens, length - tokens.size());
-    const auto known = generated_.find(chunk);
+    const auto known = generated_.find({chunk, request.prefix_chunk_tokens});
     if (known != generated_.end()) {
       const auto begin = known->second.begin();
       tokens.insert(tokens.end(), begin, begin + static_cast<std::ptrdiff_t>(count));
@@ -53,7 +53,7 @@ void RequestTokens::Append(RequestId id, std::int32_t token) {
   const auto size = static_cast<std::size_t>(named.chunk_tokens);
   const std::size_t full = named.tokens.size() / size;
   if (named.tokens.size() % size != 0 || full > named.chunks.size()) return;
-  generated_.try_emplace(named.chunks[full - 1],
+  generated_.try_emplace({named.chunks[full - 1], named.chunk_tokens},
                          named.tokens.end() - static_cast<std::ptrdiff_t>(size),
                          named.tokens.end());
 }

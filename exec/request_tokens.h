@@ -2,8 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <span>
-#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "core/id_window.h"
@@ -13,8 +14,9 @@ namespace twin::exec {
 
 // A prompt token is a function of the seed, its position, and its chunk where the workload names
 // the content, else its request: chunks of one name are equal token by token. A chunk that an
-// earlier request generated (a conversation's last answer) is given as it was generated.
-// Memory: the named tokens of open requests, and all named chunks ever generated.
+// earlier request generated (a conversation's last answer) is given as it was generated, to
+// requests whose chunks have the same size. Memory: the named tokens of open requests, and all
+// named chunks ever generated.
 class RequestTokens {
  public:
   // REQUIRES: vocab >= 1.
@@ -38,7 +40,8 @@ class RequestTokens {
   std::uint64_t seed_;
   std::int32_t vocab_;
   IdWindow<Named> open_;
-  std::unordered_map<std::uint64_t, std::vector<std::int32_t>> generated_;  // by chunk
+  // By chunk and its size, which requests of one workload may differ in.
+  std::map<std::pair<std::uint64_t, std::int32_t>, std::vector<std::int32_t>> generated_;
 };
 
 }  // namespace twin::exec

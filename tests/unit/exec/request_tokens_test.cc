@@ -74,6 +74,19 @@ TEST(RequestTokensTest, AChunkThatWasGeneratedComesBackAsItWas) {
   EXPECT_THAT(next, SizeIs(14));
 }
 
+// The second request's chunk is twice as long as the one of its name that was generated: it is not
+// that one, and nothing behind its four tokens is read.
+TEST(RequestTokensTest, AGeneratedChunkOfAnotherSizeIsAnotherOne) {
+  RequestTokens tokens(1, kVocab);
+  tokens.Open(RequestId{0}, Named(4, 4, {1, 2}));
+  for (int i = 0; i < 4; ++i) tokens.Append(RequestId{0}, 61);
+  tokens.Close(RequestId{0});
+  TracedRequest longer = Named(16, 1, {1, 2});
+  longer.prefix_chunk_tokens = 8;
+  EXPECT_EQ(tokens.Open(RequestId{1}, longer), RequestTokens(1, kVocab).Open(RequestId{1}, longer));
+  EXPECT_EQ(tokens.Open(RequestId{2}, Named(8, 1, {1, 2}))[4], 61);
+}
+
 TEST(RequestTokensTest, AnOutputLongerThanItsNamesIsNotRemembered) {
   RequestTokens tokens(1, kVocab);
   tokens.Open(RequestId{0}, Named(4, 5, {1, 2}));
