@@ -6,6 +6,33 @@
 #include <span>
 
 namespace twin::exec {
+namespace {
+
+constexpr std::int32_t kNoRank = -1;
+
+std::int32_t TakeNumber(Communicator& group, std::int32_t from) {
+  std::int32_t number = 0;
+  group.Receive(std::as_writable_bytes(std::span(&number, 1)), from, Patience::kUnbounded);
+  return number;
+}
+
+// By messages, as a collective's wait has a limit: rank 0 hears all others and answers them.
+std::int32_t LowestThatFailed(Communicator& group, bool own_failed) {
+  std::int32_t failed = own_failed ? group.rank() : kNoRank;
+  const auto bytes = std::as_bytes(std::span(&failed, 1));
+  if (group.rank() > 0) {
+    group.Send(bytes, 0);
+    return TakeNumber(group, 0);
+  }
+  for (std::int32_t rank = 1; rank < group.size(); ++rank) {
+    const std::int32_t other = TakeNumber(group, rank);
+    if (failed == kNoRank) failed = other;
+  }
+  for (std::int32_t rank = 1; rank < group.size(); ++rank) group.Send(bytes, rank);
+  return failed;
+}
+
+}  // namespace
 
 bool SucceedTogether(Communicator& group, const std::function<void()>& body) {
   std::exception_ptr thrown;
@@ -14,12 +41,9 @@ bool SucceedTogether(Communicator& group, const std::function<void()>& body) {
   } catch (...) {
     thrown = std::current_exception();
   }
-  const std::byte own{static_cast<unsigned char>(thrown ? 1 : 0)};
-  std::vector<std::byte> all(static_cast<std::size_t>(group.size()));
-  group.AllGather(std::span(&own, 1), all);
-  const auto first = std::find(all.begin(), all.end(), std::byte{1});
-  if (first == all.end()) return true;
-  if (first - all.begin() == group.rank()) std::rethrow_exception(thrown);
+  const std::int32_t failed = LowestThatFailed(group, thrown != nullptr);
+  if (failed == kNoRank) return true;
+  if (failed == group.rank()) std::rethrow_exception(thrown);
   return false;
 }
 

@@ -11,7 +11,7 @@ namespace twin::exec {
 
 // Calls `body` on every rank and waits for all. True if none threw. Otherwise the lowest rank that
 // did throws it again, and all others are told false: one message, whoever was wrong. Collective;
-// the body itself may not communicate.
+// the body itself may not communicate, and may take as long as it does: this wait has no limit.
 bool SucceedTogether(Communicator& group, const std::function<void()>& body);
 
 // The texts of all ranks, on all ranks. Collective.

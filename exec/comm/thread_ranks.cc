@@ -37,6 +37,7 @@ struct Group {
         visits(static_cast<std::size_t>(ranks), 0),
         mail(static_cast<std::size_t>(ranks) * static_cast<std::size_t>(ranks)),
         shown(static_cast<std::size_t>(ranks)),
+        colors(static_cast<std::size_t>(ranks)),
         split(static_cast<std::size_t>(ranks)) {}
 
   struct Shown {
@@ -49,10 +50,13 @@ struct Group {
   // Guarded by the job's mutex: how often each rank came, and who is still to come.
   std::vector<std::uint64_t> visits;
   std::int32_t arrived = 0;
+  std::int32_t given_up = -1;           // who waited for too long: nobody meets any more
   std::vector<std::deque<Bytes>> mail;  // [from * size + to]
   std::atomic<std::uint64_t> meetings{0};
-  // Written by each rank before a meeting, read by all behind it.
+  // Written by each rank before a meeting, read by all behind it. What lies at `shown` belongs to
+  // its rank, which keeps it until all have left.
   std::vector<Shown> shown;
+  std::vector<std::int32_t> colors;
   std::vector<std::shared_ptr<Group>> split;
 };
 
@@ -72,8 +76,18 @@ class ThreadCommunicator final : public Communicator {
   void Abort(const std::string& reason) noexcept override;
 
  private:
-  // Returns when all ranks are here; what they wrote before is visible then.
+  // Returns when all ranks are here; what they wrote before is visible then. Throws on none of them
+  // or on all.
   void Meet(const char* operation);
+  // Behind a meeting: returns when all ranks have come to here, too. Has no limit and heeds no
+  // abort, as others may still read what this rank has shown, and do nothing else.
+  void Leave();
+  // Counts this rank in, under the lock.
+  std::uint64_t Arrive();
+  [[nodiscard]] bool TookPlace(std::uint64_t meeting) const {
+    return group_->meetings.load(std::memory_order_acquire) >= meeting;
+  }
+  [[nodiscard]] bool TakesPlaceSoon(std::uint64_t meeting) const;
   // Waits for `ready`, asked under the lock. False: the limit has passed.
   template <class Ready>
   bool AwaitLocked(std::unique_lock<std::mutex>& lock, Patience patience, const Ready& ready);
@@ -104,6 +118,25 @@ bool ThreadCommunicator::AwaitLocked(std::unique_lock<std::mutex>& lock, Patienc
   return job.changed.wait_for(lock, job.timeout, done);
 }
 
+std::uint64_t ThreadCommunicator::Arrive() {
+  Group& group = *group_;
+  const std::uint64_t meeting = ++group.visits[Own()];
+  if (++group.arrived == group.size) {
+    group.arrived = 0;
+    group.meetings.store(meeting, std::memory_order_release);
+    group.job->changed.notify_all();
+  }
+  return meeting;
+}
+
+bool ThreadCommunicator::TakesPlaceSoon(std::uint64_t meeting) const {
+  for (int i = 0; i < kSpins; ++i) {
+    if (TookPlace(meeting)) return true;
+    if (i % 64 == 63) std::this_thread::yield();
+  }
+  return false;
+}
+
 void ThreadCommunicator::Meet(const char* operation) {
   Group& group = *group_;
   Job& job = *group.job;
@@ -111,27 +144,34 @@ void ThreadCommunicator::Meet(const char* operation) {
   {
     const std::lock_guard lock(job.mutex);
     ThrowIfAborted(operation);
-    meeting = ++group.visits[Own()];
-    if (++group.arrived == group.size) {
-      group.arrived = 0;
-      group.meetings.store(meeting, std::memory_order_release);
-      job.changed.notify_all();
-      return;
+    if (group.given_up >= 0) {
+      throw CommunicationError(rank(), operation,
+                               "rank " + std::to_string(group.given_up) + " has given up");
     }
+    meeting = Arrive();
   }
-  const auto met = [&] { return group.meetings.load(std::memory_order_acquire) >= meeting; };
-  for (int i = 0; i < kSpins; ++i) {
-    if (met()) return;
-    if (i % 64 == 63) std::this_thread::yield();
-  }
+  if (TakesPlaceSoon(meeting)) return;
   std::unique_lock lock(job.mutex);
-  if (!AwaitLocked(lock, Patience::kBounded, met)) {
+  if (!AwaitLocked(lock, Patience::kBounded, [&] { return TookPlace(meeting); })) {
     const auto missing = std::find_if(group.visits.begin(), group.visits.end(),
                                       [&](std::uint64_t visits) { return visits < meeting; });
+    group.given_up = rank();
     throw LateRankError(rank(), operation,
                         static_cast<std::int32_t>(missing - group.visits.begin()), job.timeout);
   }
-  if (!met()) ThrowIfAborted(operation);
+  if (!TookPlace(meeting)) ThrowIfAborted(operation);
+}
+
+void ThreadCommunicator::Leave() {
+  Job& job = *group_->job;
+  std::uint64_t meeting = 0;
+  {
+    const std::lock_guard lock(job.mutex);
+    meeting = Arrive();
+  }
+  if (TakesPlaceSoon(meeting)) return;
+  std::unique_lock lock(job.mutex);
+  job.changed.wait(lock, [&] { return TookPlace(meeting); });
 }
 
 void ThreadCommunicator::AllReduceSum(std::span<float> values) {
@@ -147,7 +187,7 @@ void ThreadCommunicator::AllReduceSum(std::span<float> values) {
     for (std::size_t r = 1; r < ranks; ++r) sum += static_cast<float*>(group_->shown[r].data)[i];
     for (const Group::Shown& shown : group_->shown) static_cast<float*>(shown.data)[i] = sum;
   }
-  Meet("all-reduce");
+  Leave();
 }
 
 void ThreadCommunicator::AllGather(std::span<const std::byte> own, std::span<std::byte> all) {
@@ -159,7 +199,7 @@ void ThreadCommunicator::AllGather(std::span<const std::byte> own, std::span<std
     CHECK(shown.count == own.size());
     to = std::copy_n(static_cast<const std::byte*>(shown.data), shown.count, to);
   }
-  Meet("all-gather");
+  Leave();
 }
 
 void ThreadCommunicator::Broadcast(std::span<std::byte> bytes, std::int32_t root) {
@@ -171,7 +211,7 @@ void ThreadCommunicator::Broadcast(std::span<std::byte> bytes, std::int32_t root
   if (root != rank()) {
     std::copy_n(static_cast<const std::byte*>(shown.data), shown.count, bytes.begin());
   }
-  Meet("broadcast");
+  Leave();
 }
 
 void ThreadCommunicator::Send(std::span<const std::byte> bytes, std::int32_t to) {
@@ -210,15 +250,13 @@ bool ThreadCommunicator::HasMessage(std::int32_t from) {
 }
 
 std::unique_ptr<Communicator> ThreadCommunicator::Split(std::int32_t color) {
-  Show(std::span(&color, 1));
+  group_->colors[Own()] = color;
   Meet("split");
   std::int32_t first = -1;
   std::int32_t ranks = 0;
   std::int32_t place = 0;
   for (std::int32_t r = 0; r < size(); ++r) {
-    if (*static_cast<std::int32_t*>(group_->shown[static_cast<std::size_t>(r)].data) != color) {
-      continue;
-    }
+    if (group_->colors[static_cast<std::size_t>(r)] != color) continue;
     if (first < 0) first = r;
     if (r == rank()) place = ranks;
     ++ranks;

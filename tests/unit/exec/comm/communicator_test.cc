@@ -1,4 +1,4 @@
-// Ranks that are threads, and a rank by itself.
+// Ranks that are threads.
 #include "exec/comm/communicator.h"
 
 #include <gmock/gmock.h>
@@ -8,7 +8,7 @@
 #include <mutex>
 #include <thread>
 
-#include "exec/comm/self_communicator.h"
+#include "exec/comm/agreement.h"
 #include "exec/comm/thread_ranks.h"
 #include "tests/support/collective_checks.h"
 
@@ -32,17 +32,6 @@ std::string ErrorOf(const Body& body) {
     return error.what();
   }
   return "no error";
-}
-
-TEST(SelfCommunicatorTest, GivesBackWhatItGot) {
-  SelfCommunicator alone;
-  EXPECT_THAT(testing::CheckCollectives(alone), IsEmpty());
-}
-
-TEST(SelfCommunicatorTest, DoesNothingBehindAnAbort) {
-  SelfCommunicator alone;
-  alone.Abort("enough");
-  EXPECT_EQ(ErrorOf([&] { alone.Barrier(); }), "rank 0: barrier: aborted: enough");
 }
 
 class ThreadRanksTest : public ::testing::TestWithParam<std::int32_t> {};
@@ -116,11 +105,83 @@ TEST(ThreadGroupTest, ARankThatDoesNotComeIsNamedWhenTheLimitHasPassed) {
   EXPECT_THAT(errors[1], StartsWith("rank 1: barrier: rank 2 did not come within 0.2 s"));
 }
 
+// Rank 0 shows its bytes and is done with them as soon as it is back, with an error or without; the
+// abort hits the copying in some of the rounds.
+TEST(ThreadGroupTest, AnAbortDoesNotEndACollectiveWhileOthersReadOnesMemory) {
+  constexpr std::size_t kBytes = std::size_t{4} << 20;
+  for (int round = 0; round < 20; ++round) {
+    const auto ends = MakeThreadGroup(3, kLong);
+    std::vector<std::byte> copies[2];
+    std::string errors[3];
+    const auto take = [&](std::size_t reader) {
+      copies[reader].resize(kBytes);
+      errors[reader] = ErrorOf([&] { ends[reader + 1]->Broadcast(copies[reader], 0); });
+    };
+    std::thread readers[] = {std::thread(take, 0), std::thread(take, 1)};
+    std::thread stopper([&] {
+      std::this_thread::sleep_for(round * std::chrono::microseconds(200));
+      ends[0]->Abort("enough");
+    });
+    std::vector<std::byte> bytes(kBytes, std::byte{7});
+    errors[2] = ErrorOf([&] { ends[0]->Broadcast(bytes, 0); });
+    bytes.assign(kBytes, std::byte{9});
+    for (std::thread& reader : readers) reader.join();
+    stopper.join();
+    for (std::size_t reader = 0; reader < 2; ++reader) {
+      // All of them took part, or none.
+      ASSERT_EQ(errors[reader] == "no error", errors[2] == "no error");
+      const std::byte expected{static_cast<unsigned char>(errors[2] == "no error" ? 7 : 0)};
+      EXPECT_TRUE(copies[reader] == std::vector<std::byte>(kBytes, expected)) << "round " << round;
+    }
+  }
+}
+
+// Behind the limit of rank 0 its values are gone: who comes later must not sum them.
+TEST(ThreadGroupTest, NobodyMeetsARankThatHasGivenUp) {
+  const auto ends = MakeThreadGroup(2, kShort);
+  {
+    std::vector<float> values(1000, 1.0F);
+    EXPECT_THAT(ErrorOf([&] { ends[0]->AllReduceSum(values); }),
+                HasSubstr("rank 1 did not come within 0.2 s"));
+  }
+  std::vector<float> values(1000, 1.0F);
+  EXPECT_EQ(ErrorOf([&] { ends[1]->AllReduceSum(values); }),
+            "rank 1: all-reduce: rank 0 has given up");
+}
+
 TEST(ThreadGroupTest, AMessageThatDoesNotComeNamesItsSender) {
   const auto ends = MakeThreadGroup(2, kShort);
   std::byte byte{};
   EXPECT_THAT(ErrorOf([&] { ends[1]->Receive(std::span(&byte, 1), 0, Patience::kBounded); }),
               StartsWith("rank 1: receive: rank 0 did not come within 0.2 s"));
+}
+
+// What a body does is its own work, however long: loading a model is not being late.
+TEST(SucceedTogetherTest, WaitsForABodyBeyondTheLimit) {
+  std::vector<int> succeeded(3);
+  RunThreadRanks(3, kShort, [&](Communicator& group) {
+    const auto body = [&] {
+      if (group.rank() > 0) std::this_thread::sleep_for(3 * group.rank() * kShort);
+    };
+    succeeded[static_cast<std::size_t>(group.rank())] = SucceedTogether(group, body) ? 1 : 0;
+  });
+  EXPECT_EQ(succeeded, (std::vector<int>{1, 1, 1}));
+}
+
+TEST(SucceedTogetherTest, TheLowestRankThatFailedSaysWhy) {
+  std::vector<std::string> ends(4);
+  RunThreadRanks(4, kLong, [&](Communicator& group) {
+    std::string& end = ends[static_cast<std::size_t>(group.rank())];
+    try {
+      const bool all = SucceedTogether(group, [&] {
+        if (group.rank() % 2 == 1) throw std::runtime_error("rank " + std::to_string(group.rank()));
+      });
+      end = all ? "all" : "another";
+    } catch (const std::runtime_error& error) {
+      end = error.what();
+    }
+  });
+  EXPECT_EQ(ends, (std::vector<std::string>{"another", "rank 1", "another", "another"}));
 }
 
 TEST(ThreadGroupTest, PatientReceiversWaitBeyondTheLimit) {
