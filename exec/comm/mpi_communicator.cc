@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <exception>
 #include <iostream>
 #include <limits>
 #include <thread>
@@ -37,29 +38,56 @@ std::int32_t SizeOf(MPI_Comm group) {
 }  // namespace
 
 MpiCommunicator::MpiCommunicator(MPI_Comm group, Duration timeout)
-    : Communicator(RankIn(group), SizeOf(group)), timeout_(timeout) {
+    : MpiCommunicator(group, timeout, std::make_shared<std::atomic<bool>>(false)) {}
+
+MpiCommunicator::MpiCommunicator(MPI_Comm group, Duration timeout,
+                                 std::shared_ptr<std::atomic<bool>> failed)
+    : Communicator(RankIn(group), SizeOf(group)),
+      timeout_(timeout),
+      failed_(std::move(failed)),
+      exceptions_(std::uncaught_exceptions()) {
   Try(MPI_Comm_dup(group, &group_), "start");
   Try(MPI_Comm_set_errhandler(group_, MPI_ERRORS_RETURN), "start");
 }
 
 MpiCommunicator::~MpiCommunicator() {
-  // What nobody will receive must not keep this rank from ending: it is left to MPI.
   const auto deadline = SteadyClock::now() + timeout_;
-  while (!outgoing_.empty() && SteadyClock::now() < deadline) {
+  const auto lost = [this] { return *failed_ || std::uncaught_exceptions() > exceptions_; };
+  while (!outgoing_.empty() && !lost() && SteadyClock::now() < deadline) {
     int gone = 0;
-    if (MPI_Test(&outgoing_.front().request, &gone, MPI_STATUS_IGNORE) != MPI_SUCCESS) return;
-    if (gone != 0) outgoing_.pop_front();
+    if (MPI_Test(&outgoing_.front().request, &gone, MPI_STATUS_IGNORE) != MPI_SUCCESS) break;
+    if (gone != 0) {
+      outgoing_.pop_front();
+    } else {
+      std::this_thread::yield();
+    }
   }
-  if (outgoing_.empty() && awaited_.empty()) MPI_Comm_free(&group_);
+  if (outgoing_.empty() && awaited_.empty() && !lost()) {
+    MPI_Comm_free(&group_);
+    return;
+  }
+  // What nobody will receive must not keep this rank from ending. MPI may read it until then.
+  static_cast<void>(new std::deque<Outgoing>(std::move(outgoing_)));
 }
 
-void MpiCommunicator::Try(int status, const char* operation) const {
+void MpiCommunicator::Fail() {
+  *failed_ = true;
+  for (Awaited& awaited : awaited_) {
+    if (awaited.request == MPI_REQUEST_NULL) continue;
+    MPI_Cancel(&awaited.request);
+    MPI_Request_free(&awaited.request);
+  }
+  awaited_.clear();
+}
+
+void MpiCommunicator::Try(int status, const char* operation) {
   if (status == MPI_SUCCESS) return;
   std::string text(MPI_MAX_ERROR_STRING, '\0');
   int length = 0;
   MPI_Error_string(status, text.data(), &length);
   text.resize(static_cast<std::size_t>(length));
   std::replace(text.begin(), text.end(), '\n', ' ');
+  Fail();
   throw CommunicationError(rank(), operation, text);
 }
 
@@ -103,7 +131,9 @@ void MpiCommunicator::AwaitAll(const char* operation, Patience patience) {
     Progress(operation);
     const auto waited = SteadyClock::now() - begin;
     if (patience == Patience::kBounded && waited > timeout_) {
-      throw LateRankError(rank(), operation, awaited_.back().peer, timeout_);
+      const std::int32_t missing = awaited_.back().peer;
+      Fail();
+      throw LateRankError(rank(), operation, missing, timeout_);
     }
     if (waited > kSleepAfter) {
       std::this_thread::sleep_for(kSleep);
@@ -193,7 +223,7 @@ std::unique_ptr<Communicator> MpiCommunicator::Split(std::int32_t color) {
   Barrier();
   MPI_Comm part = MPI_COMM_NULL;
   Try(MPI_Comm_split(group_, color, rank(), &part), "split");
-  auto end = std::make_unique<MpiCommunicator>(part, timeout_);
+  std::unique_ptr<MpiCommunicator> end(new MpiCommunicator(part, timeout_, failed_));
   MPI_Comm_free(&part);
   return end;
 }

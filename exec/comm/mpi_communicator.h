@@ -3,8 +3,10 @@
 
 #include <mpi.h>
 
+#include <atomic>
 #include <cstddef>
 #include <deque>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -20,7 +22,12 @@ class MpiCommunicator final : public Communicator {
  public:
   // Keeps a duplicate of `group`. Collective over it.
   MpiCommunicator(MPI_Comm group, Duration timeout);
+  // Waits until what was sent has gone, up to the limit; not where the job has failed: behind a
+  // CommunicationError of a group of the family, or where an exception unwinds this object.
   ~MpiCommunicator() override;
+
+  // The limit of later waits, here and in groups split from here later on.
+  void set_timeout(Duration timeout) { timeout_ = timeout; }
 
   void AllReduceSum(std::span<float> values) override;
   void AllGather(std::span<const std::byte> own, std::span<std::byte> all) override;
@@ -45,7 +52,11 @@ class MpiCommunicator final : public Communicator {
     std::int32_t peer;
   };
 
-  void Try(int status, const char* operation) const;
+  MpiCommunicator(MPI_Comm group, Duration timeout, std::shared_ptr<std::atomic<bool>> failed);
+
+  void Try(int status, const char* operation);
+  // The family is of no further use: takes back the receives, whose memory is the caller's.
+  void Fail();
   void StartSend(std::span<const std::byte> bytes, std::int32_t to, Kind kind,
                  const char* operation);
   void StartReceive(std::span<std::byte> bytes, std::int32_t from, Kind kind,
@@ -59,6 +70,8 @@ class MpiCommunicator final : public Communicator {
 
   MPI_Comm group_ = MPI_COMM_NULL;
   Duration timeout_;
+  std::shared_ptr<std::atomic<bool>> failed_;  // shared with the groups split from here
+  int exceptions_;                             // in flight when it was made
   std::vector<Awaited> awaited_;
   std::deque<Outgoing> outgoing_;
   std::vector<float> gathered_;

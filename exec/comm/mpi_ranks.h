@@ -15,6 +15,11 @@ std::int32_t LaunchedRanks();
 // How many of them share this machine; all of them where the launcher does not say.
 std::int32_t LaunchedRanksHere();
 
+// For a command that is one process: true if it is. Where a launcher started several, rank 0 throws
+// InputError (usage), and to the others it is false: they have nothing to do nor to say. Works
+// without MPI.
+bool RunsAlone(const std::string& command);
+
 // What this program was built with, as "Open MPI 4.1.4"; empty in a build without MPI.
 std::string BuiltWithMpi();
 
@@ -31,6 +36,9 @@ class MpiRanks {
   ~MpiRanks();
   MpiRanks(const MpiRanks&) = delete;
   MpiRanks& operator=(const MpiRanks&) = delete;
+
+  // The limit of later waits, and of groups split later on.
+  void SetTimeout(Duration timeout);
 
   // The group of all ranks.
   [[nodiscard]] Communicator& world() { return *world_; }

@@ -26,6 +26,10 @@ MpiRanks::MpiRanks(Duration timeout) : exceptions_(std::uncaught_exceptions()) {
   world_ = std::make_unique<MpiCommunicator>(MPI_COMM_WORLD, timeout);
 }
 
+void MpiRanks::SetTimeout(Duration timeout) {
+  static_cast<MpiCommunicator&>(*world_).set_timeout(timeout);
+}
+
 MpiRanks::~MpiRanks() {
   // Finalizing waits for the others, which may wait for what this rank can no longer give.
   if (std::uncaught_exceptions() > exceptions_) {

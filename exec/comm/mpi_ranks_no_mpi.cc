@@ -11,6 +11,8 @@ MpiRanks::MpiRanks(Duration /*timeout*/) : exceptions_(0) {
                    "again, or run without mpirun: ranks are threads then");
 }
 
+void MpiRanks::SetTimeout(Duration /*timeout*/) {}
+
 MpiRanks::~MpiRanks() = default;
 
 }  // namespace twin::exec

@@ -49,6 +49,14 @@ TEST(MpiFailureTest, ARankThatStandsStillIsNamedWithTheOperation) {
                                  HasSubstr("rank 2: all-reduce: rank 1 did not come within 2 s")));
 }
 
+// Each of the 15 groups would wait for its own message's end for the limit of 2 s.
+TEST(MpiFailureTest, AfterAFailureNobodyWaitsForMessagesToGo) {
+  const MpiJobOutcome outcome = RunRanks(3, {"strand", "1"});
+  EXPECT_EQ(outcome.exit_code, 3);
+  EXPECT_LT(outcome.seconds, kSecondsMax);
+  EXPECT_THAT(outcome.err, HasSubstr("all-reduce: rank 1 did not come within 2 s"));
+}
+
 TEST(MpiFailureTest, AnExceptionOfOneRankEndsTheJobWithItsExitCode) {
   const MpiJobOutcome outcome = RunRanks(2, {"throw", "1"});
   EXPECT_EQ(outcome.exit_code, 3);
