@@ -66,8 +66,10 @@ kernels::MatrixView<const float> CpuModel::Forward(const RaggedBatch& batch,
   if (links_.place.first_stage()) {
     Embed(batch);
   } else {
+    // The stage before this one may compute for any time; the limit is the first stage's, for the
+    // result.
     links_.stages->Receive(std::as_writable_bytes(ValuesOf(residual_)), stage - 1,
-                           Patience::kBounded);
+                           Patience::kUnbounded);
     laps_.Lap(StepPart::kCommunication);
   }
   for (std::size_t i = 0; i < weights_.layers.size(); ++i) {

@@ -1,5 +1,6 @@
 #include "exec/cpu/rank_executor.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "core/check.h"
@@ -7,9 +8,28 @@
 namespace twin::exec {
 namespace {
 
-constexpr auto kAskedLongest = std::chrono::seconds(10);
+// The stages behind the first one compute about as long as it did, each. Under them is this many
+// times that, and at least some seconds, before their silence counts.
+constexpr std::int32_t kPatienceFactor = 4;
+constexpr auto kAskedLeast = std::chrono::seconds(10);
 
 }  // namespace
+
+StepParts JoinStages(const StepParts& first, const StepParts& last, Duration whole) {
+  StepParts sum = first;
+  sum[StepPart::kSampling] = Duration{0};
+  for (std::size_t part = 0; part < kStepPartCount; ++part) sum.times[part] += last.times[part];
+  sum[StepPart::kBuild] = first[StepPart::kBuild];
+  Duration& communication = sum[StepPart::kCommunication];
+  communication = Duration{0};
+  communication = whole - sum.device();
+  if (communication < Duration{0}) {
+    // The first stage was held up behind its send, while the last one computed.
+    sum[StepPart::kOther] += communication;
+    communication = Duration{0};
+  }
+  return sum;
+}
 
 RankExecutor::RankExecutor(CpuModel& model, const RankExecutorConfig& config)
     : model_(model), config_(config), executor_(model, config.executor) {}
@@ -79,7 +99,7 @@ void RankExecutor::ReceiveResult() {
   StepResult& step = steps_[complete_++];
   MessageReader message(incoming_);
   message.TakeList(step.sampled);
-  StepParts far = message.Take<StepParts>();
+  const auto far = message.Take<StepParts>();
   step.rows.resize(static_cast<std::size_t>(message.Take<std::uint64_t>()));
   for (LogitRow& row : step.rows) {
     row.request = message.Take<RequestId>();
@@ -92,14 +112,9 @@ void RankExecutor::ReceiveResult() {
     step.rows[i].logits = std::span<const float>(step.logits).subspan(i * width, width);
   }
   for (const SampledToken& sampled : step.sampled) executor_.Learn(sampled);
-  // The parts have to sum to the time between begin and end.
   step.finished = LapTimer::Clock::now();
-  const auto whole = std::chrono::duration_cast<Duration>(step.finished - step.started);
-  far[StepPart::kCommunication] = Duration{0};
-  for (std::size_t part = 0; part < kStepPartCount; ++part) {
-    step.parts.times[part] += far.times[part];
-  }
-  step.parts[StepPart::kCommunication] += whole - step.parts.device();
+  step.parts = JoinStages(step.parts, far,
+                          std::chrono::duration_cast<Duration>(step.finished - step.started));
 }
 
 bool RankExecutor::Collectable() {
@@ -109,7 +124,8 @@ bool RankExecutor::Collectable() {
   if (model_.links().stages->HasMessage(last)) return true;
   const LapTimer::Clock::time_point now = LapTimer::Clock::now();
   if (asked_since_ == LapTimer::Clock::time_point{}) asked_since_ = now;
-  return now - asked_since_ > kAskedLongest;
+  const Duration normal = last * kPatienceFactor * steps_.front().parts.device();
+  return now - asked_since_ > std::max<Duration>(kAskedLeast, normal);
 }
 
 const StepResult& RankExecutor::Collect() {

@@ -26,10 +26,15 @@ struct StepResult {
   std::vector<float> logits;
   LapTimer::Clock::time_point started;   // the first stage began
   LapTimer::Clock::time_point finished;  // the first stage had the result
-  // Of the first and the last stage. What passed otherwise, on the way and on stages between them,
-  // is communication.
-  StepParts parts;
+  StepParts parts;                       // of the time between, as JoinStages says
 };
+
+// Where the time `whole` went, from the begin of the first stage until it had the result of the
+// last. Of the last stage it counts what follows upon the first one's activations: its batch may
+// have been built before they came. What passed otherwise, on the way and on stages between them,
+// is communication; so is the first stage's sampling part, as it samples nothing. The parts sum to
+// `whole`, and none is negative.
+StepParts JoinStages(const StepParts& first, const StepParts& last, Duration whole);
 
 // All ranks of a grid make the same calls, but for Collect, which the first stage's make. The last
 // stage sends its tokens back to the first one, rank by rank.
@@ -47,8 +52,9 @@ class RankExecutor {
   // Waits for the oldest step that was not collected yet. Valid until the next call.
   // REQUIRES: a first stage that executed it.
   const StepResult& Collect();
-  // False while Collect would wait for the last stage; true behind ten seconds of that, so that a
-  // caller who asks first comes to the limit of Collect's wait. REQUIRES: as Collect.
+  // False while Collect would wait for the last stage; true behind so much of that as is no normal
+  // computing, so that a caller who asks first comes to the limit of Collect's wait. REQUIRES: as
+  // Collect.
   [[nodiscard]] bool Collectable();
 
  private:
