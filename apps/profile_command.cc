@@ -17,6 +17,7 @@
 #include "apps/version.h"
 #include "core/input_error.h"
 #include "core/random.h"
+#include "exec/comm/mpi_ranks.h"
 #include "exec/cpu/cpu_model.h"
 #include "kernels/cpu_features.h"
 
@@ -174,6 +175,7 @@ void AddHostCases(const ProfileHeader& header, exec::CpuModel& model,
 }
 
 void RunProfile(const ProfileArguments& arguments, CommandContext& context) {
+  if (!exec::RunsAlone("profile")) return;
   RequireDevice(arguments.model);
   const DType dtype =
       ParseDTypeOption("--dtype", arguments.dtype, {DType::kFp32, DType::kBf16, DType::kInt8});

@@ -1,17 +1,21 @@
 #include "apps/real_run.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <fstream>
 #include <memory>
 #include <optional>
+#include <span>
 #include <system_error>
 #include <thread>
+#include <utility>
 
 #include "apps/available_memory.h"
 #include "apps/interrupt.h"
 #include "apps/progress.h"
 #include "apps/real_system.h"
+#include "exec/comm/agreement.h"
 #include "exec/real_world.h"
 #include "record/part_rows.h"
 #include "record/recording_world.h"
@@ -120,18 +124,58 @@ exec::RealWorldOptions WorldOptionsOf(const ExperimentConfig& config, const Poli
           .listener = &listener};
 }
 
+// What all ranks of a run need to know alike.
+struct Prepared {
+  ExperimentConfig config;
+  ServedModel served;
+};
+
+// The least that any rank finds available, so that all come to the same result.
+std::int64_t MemoryForAll(exec::Communicator& processes) {
+  const std::int64_t own = AvailableMemory();
+  std::vector<std::int64_t> all(static_cast<std::size_t>(processes.size()));
+  processes.AllGather(std::as_bytes(std::span(&own, 1)), std::as_writable_bytes(std::span(all)));
+  return *std::min_element(all.begin(), all.end());
+}
+
+Prepared Prepare(const ExperimentConfig& asked, std::int64_t memory_bytes) {
+  Prepared prepared{OnThisMachine(asked, memory_bytes), {}};
+  prepared.served = ServedModelOf(prepared.config);
+  return prepared;
+}
+
+// Collective. Nothing where another rank refuses it and says why.
+std::optional<Prepared> PrepareTogether(const ExperimentConfig& asked,
+                                        exec::Communicator& processes) {
+  const std::int64_t memory_bytes = MemoryForAll(processes);
+  std::optional<Prepared> prepared;
+  const auto prepare = [&] { prepared = Prepare(asked, memory_bytes); };
+  if (!exec::SucceedTogether(processes, prepare)) return std::nullopt;
+  return prepared;
+}
+
+// As rank 0, or as the only process.
+Prepared PrepareToServe(const ExperimentConfig& asked, exec::Communicator* processes) {
+  if (processes == nullptr) return Prepare(asked, AvailableMemory());
+  std::optional<Prepared> prepared = PrepareTogether(asked, *processes);
+  while (!prepared) processes->Barrier();  // the rank that refuses ends the job
+  return *std::move(prepared);
+}
+
 }  // namespace
 
 bool FollowReal(const ExperimentConfig& asked, exec::Communicator& processes) {
-  const ExperimentConfig config = OnThisMachine(asked, AvailableMemory());
-  return FollowServing(config, ServedModelOf(config), processes);
+  const std::optional<Prepared> prepared = PrepareTogether(asked, processes);
+  if (!prepared) return false;
+  // A signal that all processes get is rank 0's to answer: it still needs this one to end the run.
+  const InterruptGuard guard;
+  return FollowServing(prepared->config, prepared->served, processes);
 }
 
 RunOutcome RunReal(const ExperimentConfig& asked, const std::filesystem::path& out,
                    const std::vector<std::string>& command_line, exec::Communicator* processes) {
-  const ExperimentConfig config = OnThisMachine(asked, AvailableMemory());
+  const auto [config, served] = PrepareToServe(asked, processes);
   const SystemConfig& system = config.system;
-  const ServedModel served = ServedModelOf(config);
   const EngineConfig engine_config =
       EngineConfigOf(config, sim::PlanKvCapacity(system.model_spec, system.hardware_spec,
                                                  system.parallelism, system.memory));

@@ -21,7 +21,8 @@ namespace twin::apps {
 RunOutcome RunReal(const ExperimentConfig& config, const std::filesystem::path& out,
                    const std::vector<std::string>& command_line,
                    exec::Communicator* processes = nullptr);
-// Reads, writes and prints nothing but errors. False: another rank failed and says why.
+// Reads, writes and prints nothing but errors. An interrupt is left to rank 0; a second one ends
+// this process. False: another rank failed and says why.
 bool FollowReal(const ExperimentConfig& config, exec::Communicator& processes);
 
 }  // namespace twin::apps

@@ -183,7 +183,7 @@ ServingDevice MakeServingDevice(const ExperimentConfig& config, const ServedMode
   ServingDevice device;
   if (processes == nullptr) {
     device.followers = std::make_unique<exec::ThreadFollowers>(
-        config.system.parallelism.devices(), exec::kRankTimeout,
+        config.system.parallelism.devices(), RealOf(config).rank_timeout,
         [config, model](exec::Communicator& world) { FollowServing(config, model, world); });
   }
   exec::Communicator& world = processes != nullptr ? *processes : device.followers->world();

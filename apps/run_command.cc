@@ -45,11 +45,15 @@ void Run(const RunArguments& arguments, CommandContext& context) {
   } else {
     process.emplace();
     exec::Communicator& world = process->world();
-    if (!exec::SucceedTogether(world, read) || (world.rank() > 0 && !FollowReal(config, world))) {
+    if (!exec::SucceedTogether(world, read)) {
       context.exit_code = 1;
       return;
     }
-    if (world.rank() > 0) return;
+    process->SetTimeout(std::get<RealWorldConfig>(config.world).rank_timeout);
+    if (world.rank() > 0) {
+      if (!FollowReal(config, world)) context.exit_code = 1;
+      return;
+    }
   }
   const std::string out = arguments.out.empty() ? "runs/" + config.name : arguments.out;
   const bool real = std::holds_alternative<RealWorldConfig>(config.world);

@@ -22,6 +22,7 @@ void Bind(Archive& fields, RealWorldConfig& config) {
   fields.Value("pin_output_lengths", config.pin_output_lengths);
   fields.Value("dummy_weights", config.dummy_weights);
   fields.OptionalSeconds("client_timeout_s", config.client_timeout);
+  fields.Seconds("rank_timeout_s", config.rank_timeout);
 }
 
 template <class Archive>

@@ -32,6 +32,8 @@ struct RealWorldConfig {
   bool dummy_weights = false;      // random ones
   // Clients that have waited so long for their whole answer go away.
   std::optional<Duration> client_timeout = std::nullopt;
+  // How long a rank waits for another one's part of a step.
+  Duration rank_timeout{60'000'000'000};
 
   bool operator==(const RealWorldConfig&) const = default;
 };

@@ -184,8 +184,7 @@ TEST_F(GridGenerateTest, RefusesAnotherNumberOfProcessesThanTheGridHas) {
   EXPECT_EQ(outcome.err.find("twinserve:", first + 1), std::string::npos) << outcome.err;
 }
 
-TEST_F(GridGenerateTest, RealRunsTakeProcessesToo) {
-  Write("real.textproto", R"(schema_version: 1
+constexpr const char* kRealGrid = R"(schema_version: 1
 name: "real"
 world { real { threads: 1 dummy_weights: true } }
 workload {
@@ -205,7 +204,10 @@ system {
   pipeline_parallel: 2
 }
 cost { linear { base_s: 0.0001 } }
-)");
+)";
+
+TEST_F(GridGenerateTest, RealRunsTakeProcessesToo) {
+  Write("real.textproto", kRealGrid);
   const testing::MpiJobOutcome outcome =
       RunRanks(scratch_.path(), 4, {"run", "real.textproto", "--out", "run", "--format", "json"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
@@ -218,8 +220,41 @@ cost { linear { base_s: 0.0001 } }
                                      "system.pipeline_parallel is 4\n"));
 }
 
-// The processes of this program that work in the model's folder.
-std::vector<pid_t> RanksOf(const std::string& model) {
+std::size_t LinesOfTwinserve(const std::string& text) {
+  std::size_t lines = 0;
+  for (std::size_t at = text.find("twinserve: "); at != std::string::npos;
+       at = text.find("twinserve: ", at + 1)) {
+    ++lines;
+  }
+  return lines;
+}
+
+TEST_F(GridGenerateTest, RanksRefuseAnExperimentInOneLine) {
+  Write("real.textproto", kRealGrid);
+  for (const char* const assignment : {"world.real.dummy_weights=false", "world.real.device=CUDA",
+                                       "system.memory.blocks_override=2000000000"}) {
+    const testing::MpiJobOutcome outcome = RunRanks(
+        scratch_.path(), 4, {"run", "real.textproto", "--out", "run", "--set", assignment});
+    EXPECT_EQ(outcome.exit_code, 2) << outcome.err;
+    EXPECT_EQ(LinesOfTwinserve(outcome.err), 1U) << outcome.err;
+  }
+}
+
+TEST_F(GridGenerateTest, CommandsOfOneProcessRefuseMpirunInOneLine) {
+  Use(kLlama);
+  const std::string model = model_.path().string();
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"bench", "--model", model},
+        std::vector<std::string>{"profile", "--model", model, "--out", "profile.csv"}}) {
+    const testing::MpiJobOutcome outcome = RunRanks(scratch_.path(), 3, words);
+    EXPECT_EQ(outcome.exit_code, 2) << outcome.err;
+    EXPECT_EQ(LinesOfTwinserve(outcome.err), 1U) << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr("mpirun: started 3 ranks; " + words.front()));
+  }
+}
+
+// The processes of this program that have `word` among their arguments.
+std::vector<pid_t> RanksOf(const std::string& word) {
   std::vector<pid_t> ranks;
   for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
     const std::string name = entry.path().filename().string();
@@ -227,11 +262,42 @@ std::vector<pid_t> RanksOf(const std::string& model) {
     std::ifstream in(entry.path() / "cmdline", std::ios::binary);
     const std::string words{std::istreambuf_iterator<char>(in), {}};
     const std::string program = TWIN_TEST_PROGRAM;
-    if (words.starts_with(program + '\0' + "generate") && words.find(model) != std::string::npos) {
+    if (words.starts_with(program + '\0') && words.find(word) != std::string::npos) {
       ranks.push_back(static_cast<pid_t>(std::stol(name)));
     }
   }
   return ranks;
+}
+
+// As launchers pass it on to all their processes.
+TEST_F(GridGenerateTest, AnInterruptOfAllProcessesLeavesAUsableRun) {
+  Write("real.textproto", kRealGrid);
+  const std::string out = "interrupted_" + scratch_.path().filename().string();
+  testing::MpiJobOutcome outcome;
+  std::thread job([&] {
+    outcome =
+        RunRanks(scratch_.path(), 4,
+                 {"run", "real.textproto", "--out", out, "--set", "workload.requests=1000000000"});
+  });
+  const auto served = [&] {
+    for (const std::string& name : Files()) {
+      std::error_code error;
+      if (!name.starts_with(out + ".partial.")) continue;
+      const auto size = std::filesystem::file_size(scratch_.path() / name / "steps.csv", error);
+      if (!error && size > 1000) return true;
+    }
+    return false;
+  };
+  for (int i = 0; i < 600 && !served(); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
+  const std::vector<pid_t> ranks = RanksOf(out);
+  for (const pid_t rank : ranks) kill(rank, SIGINT);
+  job.join();
+  ASSERT_EQ(ranks.size(), 4U);
+  EXPECT_EQ(outcome.exit_code, 1) << outcome.err;
+  EXPECT_EQ(SummaryOf(out)["interrupted"], 1) << outcome.err;
+  EXPECT_EQ(Run({"replay", out}).exit_code, 0);
 }
 
 TEST_F(GridGenerateTest, AKilledProcessEndsTheOthersWithinSeconds) {

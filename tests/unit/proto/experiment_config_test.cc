@@ -123,17 +123,20 @@ TEST_F(ExperimentConfigTest, AppliesOverridesInOrder) {
 TEST_F(ExperimentConfigTest, ReadsARealWorld) {
   const ExperimentConfig config =
       Read("small.textproto", {"world.real={threads: 3 pin_output_lengths: false dummy_weights: "
-                               "true client_timeout_s: 2}"});
+                               "true client_timeout_s: 2 rank_timeout_s: 600}"});
   EXPECT_EQ(std::get<RealWorldConfig>(config.world),
             (RealWorldConfig{.threads = 3,
                              .pin_output_lengths = false,
                              .dummy_weights = true,
-                             .client_timeout = Duration{2'000'000'000}}));
+                             .client_timeout = Duration{2'000'000'000},
+                             .rank_timeout = Duration{600'000'000'000}}));
   // Outputs are pinned, weights real and clients patient unless it is said.
   EXPECT_EQ(std::get<RealWorldConfig>(Read("small.textproto", {"world.real={}"}).world),
             RealWorldConfig{});
   EXPECT_THAT(ErrorOf("small.textproto", {"world.real={client_timeout_s: 0}"}),
               HasSubstr("client_timeout_s"));
+  EXPECT_THAT(ErrorOf("small.textproto", {"world.real={rank_timeout_s: 0}"}),
+              HasSubstr("rank_timeout_s"));
 }
 
 TEST_F(ExperimentConfigTest, ReplacesFieldsOfAPresetModelAndDevice) {
@@ -290,7 +293,7 @@ TEST_F(ExperimentConfigTest, WritesEveryDefaultAndReadsItBackTheSame) {
       {"policy=vllm_v0 {preemption_mode: swap}", "cost=constant {step_s: 0.25 host_s: 1e-6}"},
       {"policy=sarathi", "world.real.device=CUDA", "slo={ttft_s: 0.5 tpot_s: 0.03 e2el_s: 10}"},
       {"policy=splitfuse", "system.memory.blocks_override=77"},
-      {"world.real={dummy_weights: true client_timeout_s: 2.5 threads: 3}"},
+      {"world.real={dummy_weights: true client_timeout_s: 2.5 rank_timeout_s: 0.5 threads: 3}"},
       {"workload.prediction={kind: lognormal sigma: 0.3}", "workload.duration_s=12.5",
        "workload.max_output={kind: scaled factor: 1.5}"}};
   for (const std::vector<std::string>& overrides : variants) {
