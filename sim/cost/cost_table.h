@@ -19,7 +19,6 @@ class CostTable {
 
   // Seconds. Cost: log of the number of points.
   [[nodiscard]] double At(double size) const;
-  [[nodiscard]] double largest() const { return points_.back().at; }
 
  private:
   std::vector<CostPoint> points_;

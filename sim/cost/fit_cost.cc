@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <utility>
 
 #include <Eigen/Core>
 
@@ -59,27 +60,66 @@ double Items(const StepTotals& totals) {
   return static_cast<double>(totals.prefill_items + totals.decode_items);
 }
 
-// A phase that no step shows takes the factor of the other one.
-void SetFactors(double decode, double prefill, double& decode_out, double& prefill_out) {
-  if (decode <= 0 && prefill <= 0) Refuse("whole steps show no time of matrix products");
-  decode_out = decode > 0 ? decode : prefill;
-  prefill_out = prefill > 0 ? prefill : decode;
-}
+struct PhaseFactors {
+  double decode = 0;
+  double prefill = 0;
+  double base_s = 0;
+};
 
-void FitGemm(const FitInput& input, FittedCostConfig& config) {
+// A part of whole steps beside its time alone in decodes and in prefill.
+class PhaseProblem {
+ public:
+  explicit PhaseProblem(std::string part) : part_(std::move(part)) {}
+
+  void Add(double decode, double prefill, double seconds) {
+    each_.Add({decode, prefill, 1}, seconds);
+    both_.Add({decode + prefill, 1}, seconds);
+    if (!(seconds > 0)) return;
+    has_decodes_ = has_decodes_ || decode > 0;
+    has_prefill_ = has_prefill_ || prefill > 0;
+  }
+
+  [[nodiscard]] PhaseFactors Solve(std::vector<std::string>& notes) const {
+    if (!has_decodes_ && !has_prefill_) Refuse("whole steps show no time of " + part_);
+    const Eigen::VectorXd x = each_.Solve();
+    const bool decode_is_flat = has_decodes_ && x[0] <= 0;
+    const bool prefill_is_flat = has_prefill_ && x[1] <= 0;
+    if (!decode_is_flat && !prefill_is_flat) {
+      return {has_decodes_ ? x[0] : x[1], has_prefill_ ? x[1] : x[0], x[2]};
+    }
+    const Eigen::VectorXd common = both_.Solve();
+    if (common[0] <= 0) {
+      Refuse("whole steps show no time of " + part_ + " that grows with what was measured alone");
+    }
+    notes.push_back("whole steps show no time of " + part_ + " in " +
+                    (decode_is_flat ? "decodes" : "prefill") +
+                    " that grows with what was measured alone: one factor for both phases");
+    return {common[0], common[0], common[1]};
+  }
+
+ private:
+  std::string part_;
+  Problem each_{3};
+  Problem both_{2};
+  bool has_decodes_ = false;
+  bool has_prefill_ = false;
+};
+
+void FitGemm(const FitInput& input, FittedCostConfig& config, std::vector<std::string>& notes) {
   const CostTable layers("gemm_layers", input.gemm_layers);
   const CostTable head("gemm_head", input.gemm_head);
-  Problem problem(3);
+  PhaseProblem problem("matrix products");
   for (const StepSample& step : input.steps) {
     if (step.held_out) continue;
     const double alone = layers.At(static_cast<double>(step.totals.tokens())) +
                          head.At(static_cast<double>(step.totals.emitting_items));
     const bool prefill = step.totals.prefill_items > 0;
-    problem.Add({prefill ? 0 : alone, prefill ? alone : 0, 1}, PartOf(step, StepPart::kGemm));
+    problem.Add(prefill ? 0 : alone, prefill ? alone : 0, PartOf(step, StepPart::kGemm));
   }
-  const Eigen::VectorXd x = problem.Solve();
-  SetFactors(x[0], x[1], config.gemm_decode_factor, config.gemm_prefill_factor);
-  config.gemm_base_s = x[2];
+  const PhaseFactors factors = problem.Solve(notes);
+  config.gemm_decode_factor = factors.decode;
+  config.gemm_prefill_factor = factors.prefill;
+  config.gemm_base_s = factors.base_s;
   config.gemm_layers = input.gemm_layers;
   config.gemm_head = input.gemm_head;
 }
@@ -128,10 +168,10 @@ AttentionPart FitAttentionAlone(const FitInput& input, const FeatureExtractor& f
           .per_decode_context_token_s = d[2]};
 }
 
-void FitAttention(const FitInput& input, const FeatureExtractor& features,
-                  FittedCostConfig& config) {
+void FitAttention(const FitInput& input, const FeatureExtractor& features, FittedCostConfig& config,
+                  std::vector<std::string>& notes) {
   AttentionPart a = FitAttentionAlone(input, features);
-  Problem problem(3);
+  PhaseProblem problem("attention");
   for (const StepSample& step : input.steps) {
     if (step.held_out) continue;
     const StepFeatures x = features(step.totals);
@@ -141,19 +181,16 @@ void FitAttention(const FitInput& input, const FeatureExtractor& features,
                            a.per_prefill_pair_s * At(x, Feature::kPrefillPairs);
     const double decode = a.per_decode_item_s * At(x, Feature::kDecodeItems) +
                           a.per_decode_context_token_s * At(x, Feature::kDecodeContext);
-    problem.Add({decode, prefill, 1}, PartOf(step, StepPart::kAttention));
+    problem.Add(decode, prefill, PartOf(step, StepPart::kAttention));
   }
-  const Eigen::VectorXd x = problem.Solve();
-  double decode_factor = 1;
-  double prefill_factor = 1;
-  SetFactors(x[0], x[1], decode_factor, prefill_factor);
-  a.base_s = x[2];
-  a.per_prefill_item_s *= prefill_factor;
-  a.per_prefill_token_s *= prefill_factor;
-  a.per_prefill_context_token_s *= prefill_factor;
-  a.per_prefill_pair_s *= prefill_factor;
-  a.per_decode_item_s *= decode_factor;
-  a.per_decode_context_token_s *= decode_factor;
+  const PhaseFactors factors = problem.Solve(notes);
+  a.base_s = factors.base_s;
+  a.per_prefill_item_s *= factors.prefill;
+  a.per_prefill_token_s *= factors.prefill;
+  a.per_prefill_context_token_s *= factors.prefill;
+  a.per_prefill_pair_s *= factors.prefill;
+  a.per_decode_item_s *= factors.decode;
+  a.per_decode_context_token_s *= factors.decode;
   config.attention = a;
 }
 
@@ -215,9 +252,10 @@ FitResult FitCost(const FitInput& input, const ModelSpec& model) {
   }
   const FeatureExtractor features(model, 1);
   FitResult result;
-  FitGemm(input, result.config);
+  std::vector<std::string> notes;
+  FitGemm(input, result.config, notes);
   FitOther(input, result.config);
-  FitAttention(input, features, result.config);
+  FitAttention(input, features, result.config, notes);
   FitSmallParts(input, result.config);
   SetRange(input, result.config);
   result.config.parameters = TotalParameters(model);
@@ -225,6 +263,7 @@ FitResult FitCost(const FitInput& input, const ModelSpec& model) {
   result.config.kv_dtype = model.kv_dtype;
   result.report = Judge(FittedCost(result.config, model, {}), input.steps);
   result.report.fitted_steps = fitted;
+  result.report.notes = std::move(notes);
   return result;
 }
 

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "core/model_spec.h"
@@ -21,7 +22,7 @@ struct AttentionSample {
 // A whole step, or one step of a run of the real world.
 struct StepSample {
   StepTotals totals;
-  std::array<double, kStepPartCount> seconds{};  // by part: medians of the repeats
+  std::array<double, kStepPartCount> seconds{};  // by part: what stands for its repeats
   std::array<double, kStepPartCount> noise{};    // relative spread between the repeats
   double total_noise = 0;                        // likewise of the sum of device parts
   bool held_out = false;                         // judged on, not fitted on
@@ -59,6 +60,7 @@ struct FitReport {
   std::array<PartError, kStepPartCount> parts;  // of the device parts
   PartError total;
   std::int64_t fitted_steps = 0;
+  std::vector<std::string> notes;  // where the steps show less than the model tells apart
 };
 
 struct FitResult {
@@ -67,6 +69,8 @@ struct FitResult {
 };
 
 // Operations give the shapes; whole steps one factor for each phase and one constant for each part.
+// A phase that no step shows takes the other one's factor; phases of which the steps show only one
+// to take time get a common one, and a note.
 // Relative errors count, and outliers little (least_squares.h).
 // Throws InputError (data) where something needed was not measured.
 FitResult FitCost(const FitInput& input, const ModelSpec& model);

@@ -16,7 +16,9 @@
 namespace twin::sim {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using ::testing::ThrowsMessage;
 
 // The machine: times alone, and what whole steps make of them.
@@ -179,6 +181,29 @@ TEST(FitCostTest, JudgesOnHeldOutStepsAlone) {
   EXPECT_NEAR(gemm.median, 1 - 1 / 1.1, 1e-5);
   EXPECT_NEAR(result.report.total.bias, 1 / 1.1 - 1, 1e-5);
   EXPECT_GT(gemm.share, 0.5);
+}
+
+TEST(FitCostTest, APhaseThatNoStepShowsTakesTheFactorOfTheOther) {
+  FitInput input = Measurements();
+  std::erase_if(input.steps, [](const StepSample& step) { return step.totals.prefill_items > 0; });
+  const FitResult result = FitCost(input, ModelPreset("gpt2"));
+  ExpectRelative(result.config.gemm_prefill_factor, kDecodeFactor, 1e-6);
+  ExpectRelative(result.config.attention.per_prefill_pair_s, 1.3 * kPair, 1e-6);
+  EXPECT_THAT(result.report.notes, IsEmpty());
+}
+
+TEST(FitCostTest, SaysWhereAPhaseTakesNoTimeThatGrowsAndGivesBothOneFactor) {
+  FitInput input = Measurements();
+  for (StepSample& step : input.steps) {
+    if (step.totals.prefill_items > 0) continue;
+    // Half the constant: decodes leave nothing for what grows with them.
+    step.seconds[static_cast<std::size_t>(StepPart::kGemm)] = kGemmBase / 2;
+  }
+  const FitResult result = FitCost(input, ModelPreset("gpt2"));
+  EXPECT_THAT(result.report.notes,
+              ElementsAre(HasSubstr("whole steps show no time of matrix products in decodes")));
+  EXPECT_EQ(result.config.gemm_decode_factor, result.config.gemm_prefill_factor);
+  EXPECT_THAT(FitCost(Measurements(), ModelPreset("gpt2")).report.notes, IsEmpty());
 }
 
 TEST(FitCostTest, SaysWhatIsMissing) {
