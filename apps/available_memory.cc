@@ -8,6 +8,8 @@
 #include <string>
 #include <system_error>
 
+#include "core/input_error.h"
+
 namespace twin::apps {
 namespace {
 
@@ -56,7 +58,27 @@ std::int64_t AvailableOnMachine() {
   throw std::system_error(ENOENT, std::generic_category(), "/proc/meminfo: MemAvailable");
 }
 
+std::string Gigabytes(double bytes) {
+  char text[48];
+  std::snprintf(text, sizeof text, "%.3f GB", bytes * 1e-9);
+  return text;
+}
+
 }  // namespace
+
+void RequireRoom(const ModelSpec& model, std::int64_t blocks, std::int32_t block_size,
+                 std::int64_t available, double share) {
+  // Products of large options do not fit into integers.
+  const double weights = share * static_cast<double>(WeightBytesPerRank(model, {}, 0));
+  const double cache = share * static_cast<double>(blocks) * static_cast<double>(block_size) *
+                       static_cast<double>(KvBytesPerToken(model));
+  if (weights + cache <= static_cast<double>(available)) return;
+  throw InputError(InputError::Kind::kUsage, "memory",
+                   model.name + " needs " + Gigabytes(weights + cache) + " (weights " +
+                       Gigabytes(weights) + ", " + std::to_string(blocks) + " blocks " +
+                       Gigabytes(cache) + "); allowed: the " +
+                       Gigabytes(static_cast<double>(available)) + " available");
+}
 
 std::int64_t AvailableMemory() {
   const std::int64_t machine = AvailableOnMachine();

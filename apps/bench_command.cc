@@ -9,10 +9,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include "apps/available_memory.h"
 #include "apps/commands.h"
 #include "apps/measured_model.h"
 #include "core/input_error.h"
-#include "exec/comm/mpi_ranks.h"
 #include "exec/cpu/ceilings.h"
 #include "exec/cpu/cpu_model.h"
 #include "exec/profile/model_work.h"
@@ -160,24 +160,33 @@ std::int32_t PositionsOf(const BenchArguments& arguments, const exec::ModelConfi
                        std::to_string(config.shape.max_position));
 }
 
+exec::SyntheticStepsConfig StepsConfigOf(const BenchArguments& arguments, DType dtype) {
+  const std::int32_t batch_max =
+      *std::max_element(arguments.batches.begin(), arguments.batches.end());
+  const std::int64_t decoded = arguments.decode > 0 ? arguments.context + arguments.decode : 0;
+  return {.kv_dtype = KvDTypeOf(arguments.kv_dtype, dtype),
+          .block_size = arguments.block_size,
+          .tokens = std::max(batch_max * decoded, std::int64_t{arguments.prefill}),
+          .items = batch_max};
+}
+
+void RequireRoomFor(const BenchArguments& arguments, ModelSpec model, DType dtype) {
+  const exec::SyntheticStepsConfig steps = StepsConfigOf(arguments, dtype);
+  model.weight_dtype = dtype;
+  model.kv_dtype = steps.kv_dtype;
+  RequireRoom(model, exec::CacheBlocks(steps), steps.block_size, AvailableMemory());
+}
+
 void BenchDtype(const BenchArguments& arguments, DType dtype, BenchOutput& output) {
   exec::ModelConfig config = exec::ReadModelConfig(arguments.model.model);
   const std::int32_t positions = PositionsOf(arguments, config);
-  const DType kv_dtype = KvDTypeOf(arguments.kv_dtype, dtype);
+  const exec::SyntheticStepsConfig steps_config = StepsConfigOf(arguments, dtype);
   kernels::ThreadPool pool(ThreadsOf(arguments.model));
   exec::ModelWeights weights = WeightsOf(arguments.model, config, dtype, pool);
-  const exec::ModelWork work = exec::WorkOf(config.shape, weights, kv_dtype);
+  const exec::ModelWork work = exec::WorkOf(config.shape, weights, steps_config.kv_dtype);
   exec::CpuModel model(std::move(config), std::move(weights), positions, pool);
 
-  const std::int32_t batch_max =
-      *std::max_element(arguments.batches.begin(), arguments.batches.end());
-  const std::int64_t decode_tokens =
-      std::int64_t{batch_max} * (arguments.context + arguments.decode);
-  exec::SyntheticSteps steps(model,
-                             {.kv_dtype = kv_dtype,
-                              .block_size = arguments.block_size,
-                              .tokens = std::max(decode_tokens, std::int64_t{arguments.prefill}),
-                              .items = batch_max});
+  exec::SyntheticSteps steps(model, steps_config);
   if (arguments.prefill > 0) output.Write(dtype, MeasurePrefill(arguments, work, steps));
   if (arguments.decode == 0) return;
   for (const std::int32_t batch : arguments.batches) {
@@ -186,7 +195,6 @@ void BenchDtype(const BenchArguments& arguments, DType dtype, BenchOutput& outpu
 }
 
 void Bench(const BenchArguments& arguments) {
-  if (!exec::RunsAlone("bench")) return;
   RequireDevice(arguments.model);
   if (arguments.prefill + arguments.decode == 0) {
     throw InputError(InputError::Kind::kUsage, "--prefill", "and --decode are both 0");
@@ -196,7 +204,9 @@ void Bench(const BenchArguments& arguments) {
     dtypes.push_back(ParseDTypeOption("--dtype", name, {DType::kFp32, DType::kBf16, DType::kInt8}));
   }
   for (const DType dtype : dtypes) KvDTypeOf(arguments.kv_dtype, dtype);
-  PositionsOf(arguments, exec::ReadModelConfig(arguments.model.model));
+  const exec::ModelConfig config = exec::ReadModelConfig(arguments.model.model);
+  PositionsOf(arguments, config);
+  for (const DType dtype : dtypes) RequireRoomFor(arguments, config.shape, dtype);
   BenchOutput output(arguments, ThreadsOf(arguments.model));
   for (const DType dtype : dtypes) BenchDtype(arguments, dtype, output);
 }

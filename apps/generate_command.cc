@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "apps/available_memory.h"
 #include "apps/commands.h"
 #include "apps/progress.h"
 #include "apps/prompt_file.h"
@@ -58,6 +59,37 @@ std::vector<exec::Generation> GenerationsOf(const std::vector<Prompt>& prompts,
   return generations;
 }
 
+DType KvDTypeOf(const GenerateArguments& arguments) {
+  return arguments.dtype == DType::kFp32 ? DType::kFp32 : DType::kBf16;
+}
+
+// The least KV cache that the prompts get without --kv-blocks: all of them, within a limit.
+std::int64_t BlocksAtLeast(const GenerateArguments& arguments, const ModelSpec& model,
+                           const std::vector<exec::Generation>& generations) {
+  std::int64_t all = 0;
+  std::int64_t largest = 0;
+  for (const exec::Generation& g : generations) {
+    const std::int64_t tokens = static_cast<std::int64_t>(g.prompt.size()) + g.tokens_max;
+    const std::int64_t blocks = (tokens + arguments.block_size - 1) / arguments.block_size;
+    all += blocks;
+    largest = std::max(largest, blocks);
+  }
+  const std::int64_t block_bytes = KvBytesPerToken(model) * arguments.block_size;
+  return std::max(largest, std::min(all, exec::GenerationOptions{}.memory_bytes_max / block_bytes));
+}
+
+// Throws InputError (usage) where this machine's ranks have no room, `share` of the whole.
+void RequireRoomFor(const GenerateArguments& arguments, ModelSpec model,
+                    const std::vector<exec::Generation>& generations, double share) {
+  model.weight_dtype = arguments.dtype;
+  model.kv_dtype = KvDTypeOf(arguments);
+  const std::int64_t blocks = arguments.kv_blocks > 0
+                                  ? std::int64_t{arguments.kv_blocks}
+                                  : BlocksAtLeast(arguments, model, generations);
+  RequireRoom(model, blocks + arguments.host_blocks, arguments.block_size, AvailableMemory(),
+              share);
+}
+
 std::int32_t LongestSequence(const std::vector<exec::Generation>& generations) {
   std::size_t longest = 1;
   for (const exec::Generation& g : generations) {
@@ -90,15 +122,14 @@ void GenerateAndWrite(const GenerateArguments& arguments, const PolicyConfig& po
                       exec::CpuModel& model, exec::Communicator& world, Files& files) {
   Progress progress("steps", 0);
   std::uint64_t steps = 0;
-  const exec::GenerationOptions options{
-      .policy = policy,
-      .keep = arguments.logits,
-      .stops_at_end_tokens = arguments.stops_at_eos,
-      .kv_dtype = arguments.dtype == DType::kFp32 ? DType::kFp32 : DType::kBf16,
-      .block_size = arguments.block_size,
-      .blocks = arguments.kv_blocks,
-      .host_blocks = arguments.host_blocks,
-      .on_step = [&] { progress.Show(++steps); }};
+  const exec::GenerationOptions options{.policy = policy,
+                                        .keep = arguments.logits,
+                                        .stops_at_end_tokens = arguments.stops_at_eos,
+                                        .kv_dtype = KvDTypeOf(arguments),
+                                        .block_size = arguments.block_size,
+                                        .blocks = arguments.kv_blocks,
+                                        .host_blocks = arguments.host_blocks,
+                                        .on_step = [&] { progress.Show(++steps); }};
   const exec::GenerationCounts counts = exec::Generate(model, files.generations, options, &world);
 
   std::size_t tokens = 0;
@@ -131,6 +162,8 @@ bool GenerateOnRank(const GenerateArguments& arguments, const PolicyConfig& poli
     if (world.rank() != 0) return;
     OpenFiles(arguments, config, files);
     positions = LongestSequence(files.generations);
+    RequireRoomFor(arguments, config.shape, files.generations,
+                   static_cast<double>(ranks_here) / arguments.grid.devices());
   };
   if (!exec::SucceedTogether(world, read)) return false;
   world.Broadcast(std::as_writable_bytes(std::span(&positions, 1)), 0);

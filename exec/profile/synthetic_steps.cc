@@ -10,8 +10,7 @@ namespace twin::exec {
 namespace {
 
 std::int32_t BlocksFor(const SyntheticStepsConfig& config) {
-  const std::int64_t blocks =
-      (config.tokens + config.block_size - 1) / config.block_size + config.items + 1;
+  const std::int64_t blocks = CacheBlocks(config);
   CHECK(blocks <= (std::int64_t{1} << 30));
   return static_cast<std::int32_t>(blocks);
 }
@@ -33,6 +32,10 @@ void FillWithRandomNumbers(const kernels::KvCacheView& cache, Random random) {
 }
 
 }  // namespace
+
+std::int64_t CacheBlocks(const SyntheticStepsConfig& config) {
+  return (config.tokens + config.block_size - 1) / config.block_size + config.items + 1;
+}
 
 StepTotals TotalsOf(std::span<const StepItem> items) {
   StepTotals totals;

@@ -42,6 +42,9 @@ struct SyntheticStepsConfig {
   std::uint64_t seed = 1;
 };
 
+// Blocks of the cache of such steps.
+std::int64_t CacheBlocks(const SyntheticStepsConfig& config);
+
 // The cache holds random numbers; blocks are drawn from all of it, as behind a long run.
 class SyntheticSteps {
  public:

@@ -20,6 +20,11 @@ constexpr const char* kConfig = R"({"model_type": "llama", "hidden_size": 32,
   "num_key_value_heads": 2, "vocab_size": 50, "max_position_embeddings": 64,
   "rms_norm_eps": 1e-5, "tie_word_embeddings": true})";
 
+constexpr const char* kLargeConfig = R"({"model_type": "llama", "hidden_size": 32768,
+  "intermediate_size": 131072, "num_hidden_layers": 4096, "num_attention_heads": 256,
+  "num_key_value_heads": 256, "vocab_size": 50, "max_position_embeddings": 64,
+  "rms_norm_eps": 1e-5, "tie_word_embeddings": true})";
+
 class BenchCommandTest : public testing::ExperimentFolderTest {
  protected:
   [[nodiscard]] CommandOutcome Bench(const std::vector<std::string>& more) const {
@@ -91,6 +96,27 @@ TEST_F(BenchCommandTest, RefusesInOneLine) {
     EXPECT_EQ(outcome.exit_code, 2) << outcome.err;
     EXPECT_TRUE(outcome.wrote_one_line()) << outcome.err;
     EXPECT_THAT(outcome.err, HasSubstr(c.words));
+    EXPECT_EQ(outcome.out, "");
+  }
+}
+
+TEST_F(BenchCommandTest, RefusesWhatMemoryDoesNotHold) {
+  // 65 596 blocks of 65 536 tokens of 25 600 bytes each (200 layers' keys and values, 2 heads of 8,
+  // fp32) are 110 TB; 4 bytes of 4096 layers' 4 x 32768^2 + 3 x 32768 x 131072 weights 281 TB.
+  std::string deep = kConfig;
+  deep.replace(deep.find("layers\": 2,"), 11, "layers\": 200,");
+  struct Case {
+    std::string config;
+    const char* block_size;
+  };
+  for (const Case& c : {Case{deep, "65536"}, Case{kLargeConfig, "16"}}) {
+    Write("config.json", c.config);
+    const CommandOutcome outcome =
+        Run({"bench", "--model", ".", "--dummy-weights", "--prefill", "8", "--decode", "2",
+             "--context", "60", "--batch", "65536", "--block-size", c.block_size});
+    EXPECT_EQ(outcome.exit_code, 2) << outcome.err;
+    EXPECT_TRUE(outcome.wrote_one_line()) << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr("; allowed: the "));
     EXPECT_EQ(outcome.out, "");
   }
 }

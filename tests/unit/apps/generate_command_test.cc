@@ -130,6 +130,16 @@ TEST_F(GenerateCommandTest, RefusesWhatItCannotDo) {
                 2, "prefix caching");
 }
 
+TEST_F(GenerateCommandTest, RefusesACacheThatMemoryDoesNotHold) {
+  for (const char* option : {"--kv-blocks", "--host-blocks"}) {
+    ExpectRefusal(Generate(kPrompts, {option, "100000000", "--block-size", "65536"}), 2,
+                  "; allowed: the ");
+  }
+  ExpectRefusal(Generate(kPrompts, {"--kv-blocks", "100000000", "--block-size", "65536",
+                                    "--tensor-parallel", "2"}),
+                2, "memory: ");
+}
+
 TEST_F(GenerateCommandTest, RefusesFilesThatAreNotThere) {
   Write("p.ndjson", kPrompts);
   ExpectRefusal(
