@@ -4,10 +4,12 @@
 #include <iostream>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "apps/commands.h"
+#include "apps/profile_cases.h"
 #include "apps/profile_file.h"
 #include "apps/prompt_file.h"
 #include "core/input_error.h"
@@ -58,13 +60,47 @@ sim::StepSample StepOf(const Rounds& rounds) {
   return step;
 }
 
-// The operations that make up each table of the cost model, and what else there is by size.
+// The operations that make up each table of the cost model. Those that others than this version of
+// the program measure are in none.
 std::string TableOf(const std::string& operation) {
-  if (operation == "gemm_head") return "head";
-  if (operation.rfind("gemm_", 0) == 0) return "layers";
-  if (operation == "block_copy") return "copies";
-  if (operation == "sampling") return "sampling";
-  return "other";
+  static const std::map<std::string, std::string> tables = {
+      {"gemm_qkv", "layers"},  {"gemm_output", "layers"}, {"gemm_up", "layers"},
+      {"gemm_down", "layers"}, {"gemm_head", "head"},     {"norms", "other"},
+      {"rope", "other"},       {"append", "other"},       {"activation", "other"},
+      {"embedding", "other"},  {"block_copy", "copies"}};
+  const auto found = tables.find(operation);
+  return found == tables.end() ? "" : found->second;
+}
+
+// Throws InputError (data) where something was not measured at all; says what lacks rounds.
+void RequireComplete(const std::string& path, const Profile& profile) {
+  std::map<std::string, std::set<std::int32_t>> rounds;
+  for (const ProfileRow& row : profile.rows) rounds[row.key()].insert(row.round);
+  std::size_t all = 0;
+  std::size_t few = 0;
+  std::vector<std::string> missing;
+  for (const ProfileCase& c : ProfileCases(profile.header, {}, {})) {
+    for (const std::string& key : c.keys) {
+      ++all;
+      const auto found = rounds.find(key);
+      if (found == rounds.end()) {
+        missing.push_back(key);
+      } else if (static_cast<std::int32_t>(found->second.size()) < profile.header.rounds) {
+        ++few;
+      }
+    }
+  }
+  const std::string rest = "; the same profile command goes on from there";
+  if (!missing.empty()) {
+    throw InputError(InputError::Kind::kData, path,
+                     "lacks " + std::to_string(missing.size()) + " of " + std::to_string(all) +
+                         " measurements, the first is \"" + missing.front() +
+                         "\"; allowed: a profile with all" + rest);
+  }
+  if (few == 0) return;
+  std::cerr << "warning: " << path << ": " << few << " of " << all
+            << " measurements have fewer than " << profile.header.rounds << " rounds" << rest
+            << "\n";
 }
 
 std::vector<sim::CostPoint> Points(const std::map<std::int64_t, double>& table) {
@@ -129,6 +165,7 @@ struct FitArguments {
 
 void Fit(const FitArguments& arguments) {
   const Profile profile = ReadProfile(arguments.profile);
+  RequireComplete(arguments.profile, profile);
   CompleteFile out(arguments.out);
   sim::FitResult fit;
   try {
@@ -143,6 +180,7 @@ void Fit(const FitArguments& arguments) {
   out.stream() << WriteFittedCost(fit.config);
   out.Commit();
   PrintReport(fit.report);
+  for (const std::string& note : fit.report.notes) std::cerr << "warning: " << note << "\n";
   std::cerr << "wrote " << arguments.out << "\n";
 }
 

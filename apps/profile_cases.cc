@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "apps/profile_host.h"
+#include "apps/run_directory.h"
+
 namespace twin::apps {
 namespace {
 
@@ -54,11 +57,11 @@ ProfileCase ManyCase(const exec::RepeatRule& rule, const std::vector<std::string
 }
 
 ProfileCase AttentionCase(const exec::RepeatRule& rule, const exec::ProfiledStep& step,
-                          exec::Operations& operations) {
+                          exec::Operations* operations) {
   const std::string name = "attention " + step.name;
-  return {{OperationKey(name, 0)}, [=, &operations] {
+  return {{OperationKey(name, 0)}, [=] {
             ProfileRow row = OperationRow(
-                name, 0, Repeat(rule, [&] { return operations.RunAttention(step.items); }));
+                name, 0, Repeat(rule, [&] { return operations->RunAttention(step.items); }));
             row.totals = exec::TotalsOf(step.items);
             return std::vector{row};
           }};
@@ -71,26 +74,22 @@ double OtherPart(const exec::OtherSeconds& s, std::size_t i) {
   return std::array{s.norms, s.rope, s.append, s.activation, s.embedding}[i];
 }
 
-}  // namespace
-
 std::vector<ProfileCase> OperationCases(const exec::ProfileLimits& limits,
-                                        const exec::RepeatRule& rule, exec::Operations& operations,
+                                        const exec::RepeatRule& rule, exec::Operations* operations,
                                         std::int64_t cache_blocks) {
   std::vector<ProfileCase> cases;
   const std::int64_t rows_max = std::min(limits.batch_max + 2, limits.tokens_max);
   for (const std::int64_t size : exec::GridSizes(limits.tokens_max, limits.coarse)) {
     cases.push_back(ManyCase<exec::GemmSeconds>(
         rule, {"gemm_qkv", "gemm_output", "gemm_up", "gemm_down"}, size,
-        [&operations, size] { return operations.RunGemms(size); }, GemmPart));
+        [operations, size] { return operations->RunGemms(size); }, GemmPart));
     cases.push_back(ManyCase<exec::OtherSeconds>(
         rule, {"norms", "rope", "append", "activation", "embedding"}, size,
-        [&operations, size] { return operations.RunOther(size); }, OtherPart));
+        [operations, size] { return operations->RunOther(size); }, OtherPart));
   }
   for (const std::int64_t size : exec::GridSizes(rows_max, limits.coarse)) {
     cases.push_back(SingleCase(rule, "gemm_head", size,
-                               [&operations, size] { return operations.RunHead(size); }));
-    cases.push_back(SingleCase(rule, "sampling", size,
-                               [&operations, size] { return operations.RunSampling(size); }));
+                               [operations, size] { return operations->RunHead(size); }));
   }
   for (const exec::ProfiledStep& step : exec::PrefillGrid(limits)) {
     cases.push_back(AttentionCase(rule, step, operations));
@@ -100,15 +99,15 @@ std::vector<ProfileCase> OperationCases(const exec::ProfileLimits& limits,
   }
   for (std::int64_t blocks = 1; blocks <= std::min<std::int64_t>(256, cache_blocks / 2);
        blocks *= 4) {
-    cases.push_back(SingleCase(rule, "block_copy", blocks, [&operations, blocks] {
-      return operations.RunBlockCopies(blocks);
+    cases.push_back(SingleCase(rule, "block_copy", blocks, [operations, blocks] {
+      return operations->RunBlockCopies(blocks);
     }));
   }
   return cases;
 }
 
 std::vector<ProfileCase> StepCases(const exec::ProfileLimits& limits, const exec::RepeatRule& rule,
-                                   exec::SyntheticSteps& steps) {
+                                   exec::SyntheticSteps* steps) {
   std::vector<exec::ProfiledStep> all = exec::PrefillGrid(limits);
   for (auto* const more : {&exec::DecodeGrid, &exec::MixedSteps}) {
     for (exec::ProfiledStep& step : more(limits)) all.push_back(std::move(step));
@@ -116,25 +115,63 @@ std::vector<ProfileCase> StepCases(const exec::ProfileLimits& limits, const exec
   std::vector<ProfileCase> cases;
   for (const exec::ProfiledStep& step : all) {
     ProfileRow row{.kind = "step", .name = step.name, .totals = exec::TotalsOf(step.items)};
-    cases.push_back({{row.key()}, [=, &steps]() mutable {
+    cases.push_back({{row.key()}, [=]() mutable {
                        std::array<Samples, kStepPartCount> parts;
-                       const exec::Spread spread = exec::SpreadOf(Repeat(rule, [&] {
-                         const StepParts times = steps.Run(step.items);
+                       const Samples totals = Repeat(rule, [&] {
+                         const StepParts times = steps->Run(step.items);
                          for (std::size_t i = 0; i < kStepPartCount; ++i) {
                            parts[i].push_back(Seconds(times.times[i]) * 1e6);
                          }
                          return Seconds(times.device());
-                       }));
+                       });
+                       const exec::Spread spread = exec::SpreadOf(totals);
+                       const std::vector<double> weights = exec::MiddleWeights(totals);
                        row.samples = spread.count;
                        row.median_us = spread.median * 1e6;
                        row.p10_us = spread.p10 * 1e6;
                        row.p90_us = spread.p90 * 1e6;
                        for (std::size_t i = 0; i < kStepPartCount; ++i) {
-                         row.parts_us[i] = exec::Quantile(parts[i], 0.5);
+                         row.parts_us[i] = exec::WeightedMean(parts[i], weights);
                        }
                        return std::vector{row};
                      }});
   }
+  return cases;
+}
+
+std::vector<ProfileCase> HostCases(const ProfileHeader& header, const ProfileBench& bench) {
+  std::vector<ProfileCase> cases;
+  const std::int32_t most = std::min(header.limits.batch_max, header.limits.tokens_max / 8);
+  for (std::int32_t requests = 1; requests <= most; requests *= header.limits.coarse ? 4 : 2) {
+    ProfileCase c;
+    for (const char* name : {"prefill", "decode"}) {
+      c.keys.push_back(ProfileRow{.kind = "host", .name = name, .size = requests}.key());
+    }
+    c.measure = [model = bench.model, scratch = bench.scratch, requests,
+                 kv_dtype = header.model.kv_dtype, block_size = header.block_size] {
+      const RunDirectory directory(scratch);
+      return MeasureHost(*model, kv_dtype, block_size, requests, directory);
+    };
+    cases.push_back(std::move(c));
+  }
+  return cases;
+}
+
+}  // namespace
+
+exec::SyntheticStepsConfig StepsConfigOf(const ProfileHeader& header) {
+  return {.kv_dtype = header.model.kv_dtype,
+          .block_size = header.block_size,
+          .tokens = header.limits.cache_tokens,
+          .items = header.limits.batch_max + 2};
+}
+
+std::vector<ProfileCase> ProfileCases(const ProfileHeader& header, const exec::RepeatRule& rule,
+                                      const ProfileBench& bench) {
+  std::vector<ProfileCase> cases = OperationCases(header.limits, rule, bench.operations,
+                                                  exec::CacheBlocks(StepsConfigOf(header)));
+  for (ProfileCase& c : StepCases(header.limits, rule, bench.steps)) cases.push_back(std::move(c));
+  for (ProfileCase& c : HostCases(header, bench)) cases.push_back(std::move(c));
   return cases;
 }
 

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <string>
 #include <vector>
 
 #include "apps/profile_file.h"
+#include "exec/cpu/cpu_model.h"
 #include "exec/profile/operations.h"
 #include "exec/profile/profile_grid.h"
 #include "exec/profile/spread.h"
@@ -20,11 +22,19 @@ struct ProfileCase {
   std::function<std::vector<ProfileRow>()> measure;
 };
 
-// Operations alone and whole steps; the cases borrow their arguments.
-std::vector<ProfileCase> OperationCases(const exec::ProfileLimits& limits,
-                                        const exec::RepeatRule& rule, exec::Operations& operations,
-                                        std::int64_t cache_blocks);
-std::vector<ProfileCase> StepCases(const exec::ProfileLimits& limits, const exec::RepeatRule& rule,
-                                   exec::SyntheticSteps& steps);
+// The steps that a profile with this header measures.
+exec::SyntheticStepsConfig StepsConfigOf(const ProfileHeader& header);
+
+// What cases borrow; all null where they are made for their keys alone.
+struct ProfileBench {
+  exec::Operations* operations = nullptr;
+  exec::SyntheticSteps* steps = nullptr;
+  exec::CpuModel* model = nullptr;
+  std::filesystem::path scratch;  // a free name: where measuring the host writes what runs write
+};
+
+// Operations alone, whole steps, and the host.
+std::vector<ProfileCase> ProfileCases(const ProfileHeader& header, const exec::RepeatRule& rule,
+                                      const ProfileBench& bench);
 
 }  // namespace twin::apps

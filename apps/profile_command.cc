@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -12,12 +13,10 @@
 #include "apps/measured_model.h"
 #include "apps/profile_cases.h"
 #include "apps/profile_file.h"
-#include "apps/profile_host.h"
 #include "apps/progress.h"
 #include "apps/version.h"
 #include "core/input_error.h"
 #include "core/random.h"
-#include "exec/comm/mpi_ranks.h"
 #include "exec/cpu/cpu_model.h"
 #include "kernels/cpu_features.h"
 
@@ -30,9 +29,9 @@ struct ProfileArguments {
   std::string kv_dtype;
   std::string out;
   bool quick = false;
-  std::int32_t tokens_max = 2048;
-  std::int32_t context_max = 2048;
-  std::int32_t batch_max = 64;
+  std::optional<std::int32_t> tokens_max;
+  std::optional<std::int32_t> context_max;
+  std::optional<std::int32_t> batch_max;
   std::int32_t block_size = 16;
   std::int32_t rounds = 3;
 };
@@ -72,9 +71,11 @@ exec::ProfileLimits LimitsOf(const ProfileArguments& arguments, const ModelSpec&
                          " positions; profiles need at least " + std::to_string(kShortestModel));
   }
   exec::ProfileLimits limits;
-  limits.context_max = std::min(arguments.context_max, model.max_position);
-  limits.tokens_max = std::min(arguments.tokens_max, limits.context_max);
-  limits.batch_max = arguments.batch_max;
+  limits.context_max =
+      std::min(arguments.context_max.value_or(limits.context_max), model.max_position);
+  limits.tokens_max =
+      std::min(arguments.tokens_max.value_or(limits.tokens_max), limits.context_max);
+  limits.batch_max = arguments.batch_max.value_or(limits.batch_max);
   limits.coarse = arguments.quick;
   limits.mixes = arguments.quick ? 60 : 90;
   const std::int64_t bytes = std::min(kCacheBytesMax, AvailableMemory() / 4);
@@ -93,6 +94,32 @@ ProfileHeader HeaderOf(const ProfileArguments& arguments, const ModelSpec& model
           .rounds = arguments.rounds,
           .model = model,
           .limits = LimitsOf(arguments, model)};
+}
+
+// A file that was begun keeps its limits: refuses an option that asks for others.
+void RequireSameLimits(const ProfileArguments& arguments, const exec::ProfileLimits& in_file,
+                       const exec::ProfileLimits& asked) {
+  const auto refuse = [&](const char* option, std::int32_t there, std::int32_t here) {
+    throw InputError(InputError::Kind::kUsage, option,
+                     "asks for " + std::to_string(here) + ", " + arguments.out +
+                         " was begun with " + std::to_string(there) +
+                         "; allowed: the same, no such option, or another --out");
+  };
+  if (arguments.batch_max && asked.batch_max != in_file.batch_max) {
+    refuse("--batch-max", in_file.batch_max, asked.batch_max);
+  }
+  if (arguments.context_max && asked.context_max != in_file.context_max) {
+    refuse("--context-max", in_file.context_max, asked.context_max);
+  }
+  if (!arguments.tokens_max) return;
+  if (asked.tokens_max < in_file.tokens_max) {
+    refuse("--tokens-max", in_file.tokens_max, asked.tokens_max);
+  }
+  // The file's may be fewer than were asked for: those that the machine computes in good time.
+  if (asked.tokens_max > in_file.tokens_max) {
+    std::cerr << "note: " << arguments.out << " was begun with steps of up to "
+              << in_file.tokens_max << " tokens, and goes on with them\n";
+  }
 }
 
 // Measures what the file does not have yet, round by round, each in an order of its own: a slow
@@ -159,23 +186,7 @@ class ProfileRun {
   std::uint64_t measured_ = 0;
 };
 
-void AddHostCases(const ProfileHeader& header, exec::CpuModel& model,
-                  std::vector<ProfileCase>& cases) {
-  const std::int32_t most = std::min(header.limits.batch_max, header.limits.tokens_max / 8);
-  for (std::int32_t requests = 1; requests <= most; requests *= header.limits.coarse ? 4 : 2) {
-    ProfileCase c;
-    for (const char* name : {"prefill", "decode"}) {
-      c.keys.push_back(ProfileRow{.kind = "host", .name = name, .size = requests}.key());
-    }
-    c.measure = [&model, &header, requests] {
-      return MeasureHost(model, header.model.kv_dtype, header.block_size, requests);
-    };
-    cases.push_back(std::move(c));
-  }
-}
-
 void RunProfile(const ProfileArguments& arguments, CommandContext& context) {
-  if (!exec::RunsAlone("profile")) return;
   RequireDevice(arguments.model);
   const DType dtype =
       ParseDTypeOption("--dtype", arguments.dtype, {DType::kFp32, DType::kBf16, DType::kInt8});
@@ -186,31 +197,31 @@ void RunProfile(const ProfileArguments& arguments, CommandContext& context) {
   std::vector<ProfileRow> known;
   const bool begins = !std::filesystem::exists(arguments.out);
   if (!begins) {
-    Profile before = ReadProfile(arguments.out);
+    Profile before = ReadProfile(arguments.out, UnfinishedRow::kLeftOut);
     RequireSameHeader(arguments.out, before.header, header);
+    RequireSameLimits(arguments, before.header.limits, header.limits);
     header = before.header;
     known = std::move(before.rows);
   }
+  const exec::SyntheticStepsConfig steps_config = StepsConfigOf(header);
+  RequireRoom(header.model, exec::CacheBlocks(steps_config), header.block_size, AvailableMemory());
 
   kernels::ThreadPool pool(header.threads);
   exec::ModelWeights weights = WeightsOf(arguments.model, config, dtype, pool);
   exec::ModelMatrices matrices = exec::MatricesOf(weights);
   exec::CpuModel model(config, std::move(weights), header.limits.context_max, pool);
-  exec::SyntheticSteps steps(model, {.kv_dtype = config.shape.kv_dtype,
-                                     .block_size = header.block_size,
-                                     .tokens = header.limits.cache_tokens,
-                                     .items = header.limits.batch_max + 2});
+  exec::SyntheticSteps steps(model, steps_config);
   if (begins) {
     header.limits.tokens_max =
         TokensWithin(LongestSeconds(arguments), steps, header.limits.tokens_max);
   }
   const kernels::KvCacheView& cache = steps.executor().device_cache().view();
   exec::Operations operations(config, std::move(matrices), header.limits.context_max, cache, pool);
-  const exec::RepeatRule rule = RuleOf(arguments);
-  std::vector<ProfileCase> cases =
-      OperationCases(header.limits, rule, operations, cache.shape.blocks);
-  for (ProfileCase& c : StepCases(header.limits, rule, steps)) cases.push_back(std::move(c));
-  AddHostCases(header, model, cases);
+  const std::vector<ProfileCase> cases = ProfileCases(header, RuleOf(arguments),
+                                                      {.operations = &operations,
+                                                       .steps = &steps,
+                                                       .model = &model,
+                                                       .scratch = arguments.out + ".run"});
 
   ProfileWriter writer(arguments.out, header, begins);
   ProfileRun run(header, known, writer);

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdio>
 #include <functional>
+#include <iterator>
 #include <string_view>
 #include <system_error>
 
@@ -71,6 +72,20 @@ Column<Row> NumberColumn(std::string_view name, Access access) {
             Row copy = row;
             return Text(access(copy));
           }};
+}
+
+// Out of the range, grids would be endless, or of nothing.
+template <class Row, class Access>
+Column<Row> RangeColumn(std::string_view name, std::int64_t least, std::int64_t most,
+                        Access access) {
+  Column<Row> column = NumberColumn<Row>(name, access);
+  column.read = [=, read = column.read](const Place& place, std::string_view text, Row& row) {
+    read(place, text, row);
+    if (access(row) >= least && access(row) <= most) return;
+    place.Refuse(name, "is " + std::string(text) + "; allowed: " + std::to_string(least) + " to " +
+                           std::to_string(most));
+  };
+  return column;
 }
 
 template <class Row, class Access>
@@ -141,8 +156,9 @@ const std::vector<Column<ProfileHeader>>& HeaderFields() {
                            [](Header& h) -> std::string& { return h.instruction_set; }),
         NumberColumn<Header>("threads", [](Header& h) -> std::int32_t& { return h.threads; }),
         TextColumn<Header>("commit", [](Header& h) -> std::string& { return h.commit; }),
-        NumberColumn<Header>("block_size", [](Header& h) -> std::int32_t& { return h.block_size; }),
-        NumberColumn<Header>("rounds", [](Header& h) -> std::int32_t& { return h.rounds; }),
+        RangeColumn<Header>("block_size", 1, 4096,
+                            [](Header& h) -> std::int32_t& { return h.block_size; }),
+        RangeColumn<Header>("rounds", 1, 1000, [](Header& h) -> std::int32_t& { return h.rounds; }),
         {"model_shape",
          [](const Place& place, std::string_view text, Header& h) {
            try {
@@ -153,16 +169,18 @@ const std::vector<Column<ProfileHeader>>& HeaderFields() {
            }
          },
          [](const Header& h) { return WriteModelShape(h.model); }}};
-    const auto limit = [&](std::string_view name, std::int32_t Limits::*member) {
-      all.push_back(NumberColumn<Header>(
-          name, [member](Header& h) -> std::int32_t& { return h.limits.*member; }));
+    const auto limit = [&](std::string_view name, std::int32_t Limits::*member, std::int64_t least,
+                           std::int64_t most) {
+      all.push_back(RangeColumn<Header>(
+          name, least, most, [member](Header& h) -> std::int32_t& { return h.limits.*member; }));
     };
-    limit("tokens_max", &Limits::tokens_max);
-    limit("context_max", &Limits::context_max);
-    limit("batch_max", &Limits::batch_max);
-    limit("mixes", &Limits::mixes);
-    all.push_back(NumberColumn<Header>(
-        "cache_tokens", [](Header& h) -> std::int64_t& { return h.limits.cache_tokens; }));
+    limit("tokens_max", &Limits::tokens_max, 1, 1 << 20);
+    limit("context_max", &Limits::context_max, 64, 1 << 20);
+    limit("batch_max", &Limits::batch_max, 1, 4096);
+    limit("mixes", &Limits::mixes, 0, 1000);
+    all.push_back(RangeColumn<Header>("cache_tokens", 1, 1 << 29, [](Header& h) -> std::int64_t& {
+      return h.limits.cache_tokens;
+    }));
     all.push_back({"grid",
                    [](const Place& place, std::string_view text, Header& h) {
                      h.limits.coarse = text == "coarse";
@@ -194,11 +212,15 @@ std::string HeaderText(const ProfileHeader& header) {
   return text + ColumnLine() + "\n";
 }
 
+[[noreturn]] void RefuseCut(const Place& place, std::string_view expected) {
+  place.Refuse(expected, "the line has no end: the file is cut short");
+}
+
 std::string NextLine(std::istream& in, Place& place, std::string_view expected) {
   std::string line;
   place.Next();
   if (!std::getline(in, line)) place.Refuse(expected, "is missing; the file ends here");
-  if (in.eof()) place.Refuse(expected, "the line has no end: the file is cut short");
+  if (in.eof()) RefuseCut(place, expected);
   return line;
 }
 
@@ -219,6 +241,13 @@ ProfileHeader ReadHeader(std::istream& in, Place& place) {
     place.Refuse("columns", "are not those of this version; allowed: " + ColumnLine());
   }
   return header;
+}
+
+void DropUnfinishedLine(const std::filesystem::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  const std::size_t end = text.rfind('\n') + 1;  // 0 without any line
+  if (end < text.size()) std::filesystem::resize_file(path, end);
 }
 
 ProfileRow ReadRow(std::string_view line, const Place& place) {
@@ -245,7 +274,7 @@ ProfileRow ReadRow(std::string_view line, const Place& place) {
 
 std::string ProfileRow::key() const { return kind + "," + name + "," + std::to_string(size); }
 
-Profile ReadProfile(const std::filesystem::path& path) {
+Profile ReadProfile(const std::filesystem::path& path, UnfinishedRow unfinished) {
   std::ifstream in(path, std::ios::binary);
   if (!in || std::filesystem::is_directory(path)) {
     throw InputError(InputError::Kind::kData, path.string(), "cannot be read");
@@ -254,7 +283,13 @@ Profile ReadProfile(const std::filesystem::path& path) {
   Profile profile;
   profile.header = ReadHeader(in, place);
   while (in.peek() != std::char_traits<char>::eof()) {
-    const std::string line = NextLine(in, place, "row");
+    std::string line;
+    place.Next();
+    std::getline(in, line);
+    if (in.eof()) {
+      if (unfinished == UnfinishedRow::kLeftOut) break;
+      RefuseCut(place, "row");
+    }
     profile.rows.push_back(ReadRow(line, place));
   }
   return profile;
@@ -262,7 +297,9 @@ Profile ReadProfile(const std::filesystem::path& path) {
 
 ProfileWriter::ProfileWriter(const std::filesystem::path& path, const ProfileHeader& header,
                              bool begins)
-    : path_(path), file_(path, std::ios::binary | (begins ? std::ios::trunc : std::ios::app)) {
+    : path_(path) {
+  if (!begins) DropUnfinishedLine(path);
+  file_.open(path, std::ios::binary | (begins ? std::ios::trunc : std::ios::app));
   Write(begins ? HeaderText(header) : "");
 }
 

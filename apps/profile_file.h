@@ -38,7 +38,8 @@ struct ProfileRow {
   double median_us = 0;
   double p10_us = 0;
   double p90_us = 0;
-  std::array<double, kStepPartCount> parts_us{};  // medians; of steps and the host
+  // Of steps and the host: means over the middle 80 % of the repeats, by their whole times.
+  std::array<double, kStepPartCount> parts_us{};
 
   // What is measured, whatever the round.
   [[nodiscard]] std::string key() const;
@@ -49,11 +50,15 @@ struct Profile {
   std::vector<ProfileRow> rows;
 };
 
+// A row without the end of its line, as an interrupted writer leaves it behind.
+enum class UnfinishedRow : std::uint8_t { kRefused, kLeftOut };
+
 // CSV behind a header of `# key: value` lines. Throws InputError (data): file, line, field, what is
 // wrong, what is allowed.
-Profile ReadProfile(const std::filesystem::path& path);
+Profile ReadProfile(const std::filesystem::path& path,
+                    UnfinishedRow unfinished = UnfinishedRow::kRefused);
 
-// Appends to a file that ReadProfile accepts, or begins one.
+// Appends to a file that ReadProfile accepts, in the place of an unfinished row, or begins one.
 class ProfileWriter {
  public:
   // Throws std::system_error naming the file.

@@ -1,11 +1,16 @@
 #include "apps/profile_host.h"
 
+#include <cerrno>
+#include <fstream>
 #include <map>
 #include <string>
+#include <system_error>
 
+#include "apps/run_observers.h"
 #include "exec/cpu/cpu_backend.h"
 #include "exec/profile/spread.h"
 #include "exec/real_world.h"
+#include "record/part_rows.h"
 #include "record/recording_world.h"
 #include "sched/engine.h"
 #include "sched/policy/registry.h"
@@ -39,16 +44,23 @@ struct HostTimes {
   std::vector<double> delivery_us;
 };
 
-// Brings plans and the times of their steps together.
+// Brings plans and the times of their steps together, and writes parts.csv as a real run does.
 class HostWatch final : public RunObserver, public exec::RealWorldListener {
  public:
-  explicit HostWatch(std::int32_t requests) : requests_(requests) {}
+  HostWatch(std::int32_t requests, const RunDirectory& directory)
+      : requests_(requests),
+        path_(directory.File("parts.csv")),
+        file_(path_, std::ios::binary),
+        rows_(file_) {
+    RequireGood();
+  }
 
   void OnInstant(const Instant&) override {}
   void OnPlan(TimePoint, const StepPlan& plan) override {
     if (static_cast<std::int32_t>(plan.work.size()) == requests_) totals_[plan.id] = plan.totals;
   }
   void OnStep(StepId id, const StepTimes& times) override {
+    rows_.Add(id, times);
     const auto found = totals_.find(id);
     if (found == totals_.end()) return;
     HostTimes& host = found->second.prefill_items > 0 ? prefill_ : decode_;
@@ -57,11 +69,23 @@ class HostWatch final : public RunObserver, public exec::RealWorldListener {
     host.delivery_us.push_back(Seconds(times.parts[StepPart::kDelivery]) * 1e6);
   }
 
+  void Finish() {
+    file_.flush();
+    RequireGood();
+  }
+
   [[nodiscard]] const HostTimes& prefill() const { return prefill_; }
   [[nodiscard]] const HostTimes& decode() const { return decode_; }
 
  private:
+  void RequireGood() const {
+    if (!file_) throw std::system_error(errno, std::generic_category(), path_.string());
+  }
+
   std::int32_t requests_;
+  std::filesystem::path path_;
+  std::ofstream file_;
+  PartRows rows_;
   std::map<StepId, StepTotals> totals_;
   HostTimes prefill_;
   HostTimes decode_;
@@ -83,17 +107,18 @@ void AddRow(const std::string& name, std::int32_t requests, const HostTimes& tim
                  .median_us = spread.median,
                  .p10_us = spread.p10,
                  .p90_us = spread.p90};
+  const std::vector<double> weights = exec::MiddleWeights(sums);
   row.parts_us[static_cast<std::size_t>(StepPart::kSchedule)] =
-      exec::Quantile(times.schedule_us, 0.5);
+      exec::WeightedMean(times.schedule_us, weights);
   row.parts_us[static_cast<std::size_t>(StepPart::kDelivery)] =
-      exec::Quantile(times.delivery_us, 0.5);
+      exec::WeightedMean(times.delivery_us, weights);
   rows.push_back(row);
 }
 
 }  // namespace
 
 std::vector<ProfileRow> MeasureHost(exec::CpuModel& model, DType kv_dtype, std::int32_t block_size,
-                                    std::int32_t requests) {
+                                    std::int32_t requests, const RunDirectory& directory) {
   const std::int32_t blocks_each = (kPromptTokens + kOutputTokens + block_size - 1) / block_size;
   VllmV1Config policy;
   policy.max_num_seqs = requests;
@@ -104,15 +129,21 @@ std::vector<ProfileRow> MeasureHost(exec::CpuModel& model, DType kv_dtype, std::
   exec::CpuBackend backend(
       model, {.kv_dtype = kv_dtype, .block_size = block_size, .blocks = config.kv.blocks});
   BurstSource source(requests);
-  HostWatch watch(requests);
+  ExperimentConfig experiment;  // whose outputs are those of any run
+  experiment.workload.requests = requests;
+  RunObservers observers(experiment, config, engine.policy().traits(), "", directory);
+  HostWatch watch(requests, directory);
   {
     exec::RealWorld world(source, backend,
                           {.vocab = model.config().shape.vocab, .seed = 1, .listener = &watch});
-    RunObserver* const observers[] = {&watch};
-    RecordingWorld recorded(world, observers);
+    std::vector<RunObserver*> list(observers.list().begin(), observers.list().end());
+    list.push_back(&watch);
+    RecordingWorld recorded(world, list);
     Serve(engine, recorded);
   }
   engine.CheckDrained();
+  observers.Finish();
+  watch.Finish();
   std::vector<ProfileRow> rows;
   AddRow("prefill", requests, watch.prefill(), rows);
   AddRow("decode", requests, watch.decode(), rows);

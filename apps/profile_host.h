@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "apps/profile_file.h"
+#include "apps/run_directory.h"
 #include "core/dtype.h"
 #include "exec/cpu/cpu_model.h"
 
@@ -12,8 +13,9 @@ namespace twin::apps {
 
 // Serves `requests` requests at once on the model, all there from the start, and sums up what
 // scheduling and delivering took: a row for steps with prefill, a row for steps of decodes alone.
-// Steps without the full number of requests are left out.
+// Steps without the full number of requests are left out. As in a run, everything that watches one
+// works on the host as well, and writes its files into the directory.
 std::vector<ProfileRow> MeasureHost(exec::CpuModel& model, DType kv_dtype, std::int32_t block_size,
-                                    std::int32_t requests);
+                                    std::int32_t requests, const RunDirectory& directory);
 
 }  // namespace twin::apps

@@ -11,7 +11,6 @@
 #include "kernels/kv_copy.h"
 #include "kernels/norm.h"
 #include "kernels/paged_attention.h"
-#include "kernels/sampling.h"
 
 namespace twin::exec {
 namespace {
@@ -205,19 +204,6 @@ double Operations::RunAttention(std::span<const StepItem> items) {
                               out);
     }
   });
-}
-
-double Operations::RunSampling(std::int64_t rows) {
-  const Matrix logits = Input(rows, config_.shape.vocab);
-  std::int32_t sum = 0;
-  const double seconds = SecondsOf([&] {
-    for (std::int64_t row = 0; row < rows; ++row) {
-      sum ^= kernels::SampleToken({logits.Row(row), static_cast<std::size_t>(config_.shape.vocab)},
-                                  {});
-    }
-  });
-  CHECK(sum >= 0);
-  return seconds;
 }
 
 double Operations::RunBlockCopies(std::int64_t blocks) {

@@ -68,7 +68,6 @@ class Operations {
   OtherSeconds RunOther(std::int64_t tokens);
   // REQUIRES: the cache has blocks for all items.
   double RunAttention(std::span<const StepItem> items);
-  double RunSampling(std::int64_t rows);
   // Within the cache. REQUIRES: it has twice as many blocks.
   double RunBlockCopies(std::int64_t blocks);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "core/check.h"
 
@@ -21,6 +22,29 @@ Spread SpreadOf(const std::vector<double>& values) {
           .p10 = Quantile(values, 0.1),
           .p90 = Quantile(values, 0.9),
           .count = static_cast<std::int64_t>(values.size())};
+}
+
+std::vector<double> MiddleWeights(const std::vector<double>& values) {
+  CHECK(!values.empty());
+  std::vector<std::size_t> order(values.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return values[a] < values[b]; });
+  const auto count = static_cast<double>(values.size());
+  const double from = 0.1 * count;
+  const double to = count - from;
+  std::vector<double> weights(values.size());
+  for (std::size_t place = 0; place < order.size(); ++place) {
+    const auto begin = static_cast<double>(place);
+    const double within = std::min(begin + 1, to) - std::max(begin, from);
+    weights[order[place]] = std::max(within, 0.0) / (to - from);
+  }
+  return weights;
+}
+
+double WeightedMean(const std::vector<double>& values, const std::vector<double>& weights) {
+  CHECK(values.size() == weights.size());
+  return std::inner_product(values.begin(), values.end(), weights.begin(), 0.0);
 }
 
 bool IsEnough(const RepeatRule& rule, const std::vector<double>& values, double spent_s) {

@@ -23,6 +23,13 @@ struct Spread {
 // REQUIRES: values is not empty.
 Spread SpreadOf(const std::vector<double>& values);
 
+// Weights of a mean over the middle 80 % of the values by size: they follow the values' order, and
+// sum to 1. REQUIRES: values is not empty.
+std::vector<double> MiddleWeights(const std::vector<double>& values);
+
+// The mean by such weights. REQUIRES: as many of both.
+double WeightedMean(const std::vector<double>& values, const std::vector<double>& weights);
+
 // When repeating may end: from `count_min` values on as soon as the median is known to about
 // `relative_error` (half the interquartile range over the root of the count), at `count_max`
 // values, or when `seconds_max` have been spent; but never before one value.

@@ -17,6 +17,7 @@ namespace {
 using testing::CommandOutcome;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using ::testing::UnorderedElementsAre;
 
 constexpr const char* kConfig = R"({"model_type": "llama", "hidden_size": 32,
   "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4,
@@ -44,6 +45,9 @@ class ProfileCommandTest : public testing::ExperimentFolderTest {
     return arguments;
   }
   [[nodiscard]] Profile Read() const { return ReadProfile(scratch_.File("p.csv")); }
+  void Replace(const Profile& profile) const {
+    ProfileWriter(scratch_.File("p.csv"), profile.header, true).Add(profile.rows);
+  }
 
   // How often each thing was measured.
   [[nodiscard]] std::map<std::string, int> Counts() const {
@@ -69,6 +73,8 @@ TEST_F(ProfileCommandTest, MeasuresEverythingInEveryRoundAndFitsAModelThatRuns) 
     EXPECT_LE(row.p10_us, row.p90_us) << row.key();
     EXPECT_LE(row.totals.tokens(), Read().header.limits.tokens_max) << row.key();
   }
+  // What measuring the host wrote is gone.
+  EXPECT_THAT(Files(), UnorderedElementsAre("config.json", "p.csv", "small.textproto"));
 
   const CommandOutcome fit = Run({"fit", "p.csv", "--out", "cost.textproto"});
   ASSERT_EQ(fit.exit_code, 0) << fit.err;
@@ -116,16 +122,66 @@ TEST_F(ProfileCommandTest, GoesOnWhereItWasInterrupted) {
 TEST_F(ProfileCommandTest, MeasuresOnlyWhatIsMissing) {
   ASSERT_EQ(Run(Arguments({"--rounds", "1"})).exit_code, 0);
   const Profile whole = Read();
-  {
-    ProfileWriter writer(scratch_.File("p.csv"), whole.header, true);
-    writer.Add({whole.rows.begin(), whole.rows.end() - 20});
-  }
+  Replace({whole.header, {whole.rows.begin(), whole.rows.end() - 20}});
+  // Killed in the middle of a row.
+  std::ofstream(scratch_.File("p.csv"), std::ios::binary | std::ios::app) << "operation,gemm_h";
   const CommandOutcome outcome = Run(Arguments({"--rounds", "1"}));
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_THAT(outcome.err, HasSubstr(" measurements more"));
   EXPECT_EQ(Read().rows.size(), whole.rows.size());
   for (const auto& [key, count] : Counts()) EXPECT_EQ(count, 1) << key;
   EXPECT_THAT(Run(Arguments({"--rounds", "1"})).err, HasSubstr(": 0 measurements more"));
+}
+
+TEST_F(ProfileCommandTest, AFileThatWasBegunKeepsItsLimits) {
+  ASSERT_EQ(Run(Arguments({"--rounds", "1"})).exit_code, 0);
+  const auto expect_refusal = [&](const std::vector<std::string>& more, const std::string& words) {
+    std::vector<std::string> arguments = {"--rounds", "1"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const CommandOutcome outcome = Run(Arguments(arguments));
+    EXPECT_EQ(outcome.exit_code, 2) << outcome.err;
+    EXPECT_TRUE(outcome.wrote_one_line()) << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr(words));
+  };
+  // The model has 128 positions.
+  expect_refusal({"--context-max", "100"},
+                 "--context-max: asks for 100, p.csv was begun with 128; allowed: the same");
+  EXPECT_EQ(Run(Arguments({"--rounds", "1", "--context-max", "4096"})).exit_code, 0);
+  Profile other = Read();
+  other.header.limits.batch_max = 16;
+  other.header.limits.tokens_max = 64;
+  Replace(other);
+  expect_refusal({}, "--batch-max: asks for 8, p.csv was begun with 16");
+  other.header.limits.batch_max = 8;
+  Replace(other);
+  expect_refusal({"--tokens-max", "32"}, "--tokens-max: asks for 32, p.csv was begun with 64");
+  const CommandOutcome more = Run(Arguments({"--rounds", "1", "--tokens-max", "128"}));
+  EXPECT_EQ(more.exit_code, 0) << more.err;
+  EXPECT_THAT(more.err, HasSubstr("note: p.csv was begun with steps of up to 64 tokens"));
+}
+
+TEST_F(ProfileCommandTest, FitRefusesHolesAndSaysWhatLacksRounds) {
+  ASSERT_EQ(Run(Arguments({"--rounds", "1"})).exit_code, 0);
+  Profile profile = Read();
+  profile.header.rounds = 2;
+  Replace(profile);
+  const CommandOutcome few = Run({"fit", "p.csv", "--out", "c.textproto"});
+  EXPECT_EQ(few.exit_code, 0) << few.err;
+  const std::string all = std::to_string(profile.rows.size());
+  EXPECT_THAT(few.err, HasSubstr("warning: p.csv: " + all + " of " + all +
+                                 " measurements have fewer than 2 rounds"));
+  for (const char* key : {"operation,gemm_up,4", "step,mix 7,0", "host,decode,4"}) {
+    Profile holed = profile;
+    EXPECT_EQ(std::erase_if(holed.rows, [&](const ProfileRow& row) { return row.key() == key; }),
+              1U);
+    Replace(holed);
+    const CommandOutcome outcome = Run({"fit", "p.csv", "--out", "d.textproto"});
+    EXPECT_EQ(outcome.exit_code, 1) << outcome.err;
+    EXPECT_TRUE(outcome.wrote_one_line()) << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr("p.csv: lacks 1 of " + all +
+                                       " measurements, the first is \"" + key + "\""));
+  }
+  EXPECT_EQ(Files().count("d.textproto"), 0U);
 }
 
 TEST_F(ProfileCommandTest, RefusesInOneLine) {
@@ -143,6 +199,17 @@ TEST_F(ProfileCommandTest, RefusesInOneLine) {
   expect({"fit", "p.csv", "--out", "c.textproto"}, 1, "p.csv:3: instruction_set: expected here");
   expect(Arguments({}), 1, "p.csv:3: instruction_set");
   EXPECT_FALSE(std::filesystem::exists(scratch_.File("c.textproto")));
+  // 4 bytes of each of 4096 layers' 3 x 32768 x 131072 weights and more: 200 TB.
+  std::filesystem::remove(scratch_.File("p.csv"));
+  std::string large = kConfig;
+  for (const auto& [from, to] :
+       {std::pair{"size\": 32", "size\": 32768"}, std::pair{"size\": 48", "size\": 131072"},
+        std::pair{"layers\": 2", "layers\": 4096"}}) {
+    large.replace(large.find(from), std::string(from).size(), to);
+  }
+  Write("config.json", large);
+  expect(Arguments({}), 2, "; allowed: the ");
+  EXPECT_FALSE(std::filesystem::exists(scratch_.File("p.csv")));
 }
 
 }  // namespace

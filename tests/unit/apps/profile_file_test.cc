@@ -102,6 +102,9 @@ TEST_F(ProfileFileTest, RefusesDamageNamingLineAndField) {
   ExpectRefusal("# twinserve profile 1", "# twinserve profile 9", ":1: first line: ");
   ExpectRefusal("# threads: 2", "# threads: two", ":4: threads: is \"two\"; allowed: a number");
   ExpectRefusal("# commit", "# comit", ":5: commit: expected here; found");
+  ExpectRefusal("# rounds: 3", "# rounds: 0", ":7: rounds: is 0; allowed: 1 to 1000");
+  ExpectRefusal("# cache_tokens: 500", "# cache_tokens: 9000000000",
+                ":13: cache_tokens: is 9000000000; allowed: 1 to ");
   ExpectRefusal("layers: 12", "layer: 12", ":8: model_shape: ");
   ExpectRefusal("grid: coarse", "grid: rough", ":14: grid: is \"rough\"; allowed: coarse, fine");
   ExpectRefusal("kind,name", "kind,title", ":15: columns: ");
@@ -126,6 +129,20 @@ TEST_F(ProfileFileTest, RefusesAFileCutShortAnywhere) {
       EXPECT_THROW(ReadProfile(path_), InputError) << size;
     }
   }
+}
+
+TEST_F(ProfileFileTest, GoesOnInThePlaceOfARowThatWasCutShort) {
+  const std::string whole = Text();
+  const std::size_t first_row_end = whole.rfind('\n', whole.size() - 2) + 1;
+  for (std::size_t size = first_row_end; size < whole.size(); ++size) {
+    Write(whole.substr(0, size));
+    EXPECT_EQ(ReadProfile(path_, UnfinishedRow::kLeftOut).rows.size(), 1U);
+    ProfileWriter(path_, Header(), false).Add({Row()});
+    EXPECT_EQ(Text(), whole) << size;
+  }
+  // What is no row is no less damaged.
+  Write(whole.substr(0, whole.find("kind,name") + 4));
+  EXPECT_THROW(ReadProfile(path_, UnfinishedRow::kLeftOut), InputError);
 }
 
 TEST_F(ProfileFileTest, DamagedBytesAreRefusedOrReadButNeverCrash) {

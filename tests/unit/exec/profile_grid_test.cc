@@ -88,7 +88,6 @@ TEST(OperationsTest, EveryOperationTakesTime) {
       EXPECT_GT(operations.RunOther(tokens).norms, 0);
       EXPECT_GT(operations.RunOther(tokens).append, 0);
       EXPECT_GT(operations.RunHead(tokens), 0);
-      EXPECT_GT(operations.RunSampling(tokens), 0);
     }
     EXPECT_GT(operations.RunAttention(std::vector{ChunkItem(10, 30, true), DecodeItem(50)}), 0);
     EXPECT_GT(operations.RunBlockCopies(3), 0);
