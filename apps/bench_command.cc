@@ -13,6 +13,7 @@
 #include "apps/commands.h"
 #include "apps/measured_model.h"
 #include "core/input_error.h"
+#include "exec/comm/mpi_ranks.h"
 #include "exec/cpu/ceilings.h"
 #include "exec/cpu/cpu_model.h"
 #include "exec/profile/model_work.h"
@@ -195,6 +196,7 @@ void BenchDtype(const BenchArguments& arguments, DType dtype, BenchOutput& outpu
 }
 
 void Bench(const BenchArguments& arguments) {
+  if (!exec::RunsAlone("bench")) return;
   RequireDevice(arguments.model);
   if (arguments.prefill + arguments.decode == 0) {
     throw InputError(InputError::Kind::kUsage, "--prefill", "and --decode are both 0");

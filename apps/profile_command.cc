@@ -17,6 +17,7 @@
 #include "apps/version.h"
 #include "core/input_error.h"
 #include "core/random.h"
+#include "exec/comm/mpi_ranks.h"
 #include "exec/cpu/cpu_model.h"
 #include "kernels/cpu_features.h"
 
@@ -187,6 +188,7 @@ class ProfileRun {
 };
 
 void RunProfile(const ProfileArguments& arguments, CommandContext& context) {
+  if (!exec::RunsAlone("profile")) return;
   RequireDevice(arguments.model);
   const DType dtype =
       ParseDTypeOption("--dtype", arguments.dtype, {DType::kFp32, DType::kBf16, DType::kInt8});
