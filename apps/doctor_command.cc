@@ -16,6 +16,7 @@
 #include "exec/cpu/ceilings.h"
 #include "exec/device_probe.h"
 #include "kernels/cpu_features.h"
+#include "kernels/instruction_set.h"
 #include "proto/hardware_file.h"
 
 namespace twin::apps {
@@ -71,11 +72,11 @@ void PrintCeilings(const exec::CpuCeilings& ceilings) {
   std::printf("ceilings  of %d threads: median, best of all repeats, (p90 - p10) / median\n",
               ceilings.threads);
   for (const exec::ComputeCeiling& compute : ceilings.compute) {
-    std::printf("  fp32 multiply-add, %-8s %8.1f GFLOP/s %8.1f %6.1f %%\n",
+    std::printf("  fp32 multiply-add, %-11s %8.1f GFLOP/s %8.1f %6.1f %%\n",
                 std::string(kernels::Name(compute.set)).c_str(), compute.flops_per_s * 1e-9,
                 compute.flops_per_s_best * 1e-9, 100 * compute.spread);
   }
-  std::printf("  read, array of %5.0f MiB    %8.1f GB/s    %8.1f %6.1f %%\n",
+  std::printf("  read, array of %5.0f MiB       %8.1f GB/s    %8.1f %6.1f %%\n",
               static_cast<double>(ceilings.read_bytes) / (1 << 20),
               ceilings.read_bytes_per_s * 1e-9, ceilings.read_bytes_per_s_best * 1e-9,
               100 * ceilings.read_spread);
@@ -91,7 +92,8 @@ std::string RankKinds() {
 void PrintText(const exec::DeviceProbe& probe) {
   std::cout << "program   twinserve " << kVersion << " (" << kCommit << (kDirty ? ", changed" : "")
             << "), " << kBuildType << ", " << kCompiler << "\n"
-            << "cpu       " << kernels::Describe(kernels::DetectCpu()) << "\n";
+            << "cpu       " << kernels::Describe(kernels::DetectCpu()) << "\n"
+            << "kernels   " << kernels::Name(kernels::BestInstructionSet()) << "\n";
   if (probe.cuda.usable()) {
     for (const exec::CudaDevice& device : probe.cuda.devices) {
       std::cout << "cuda      " << device.name << ", sm_" << device.compute_major
@@ -135,6 +137,7 @@ void Doctor(const DoctorArguments& arguments) {
                  {"avx512f", cpu.avx512f},
                  {"avx512_bf16", cpu.avx512_bf16},
                  {"avx512_vnni", cpu.avx512_vnni}};
+  json["kernels"] = kernels::Name(kernels::BestInstructionSet());
   json["cuda"] = CudaJson(probe.cuda);
   json["nccl"] = LibraryJson(probe.nccl);
   json["mpi"] = LibraryJson(probe.mpi);

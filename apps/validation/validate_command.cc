@@ -173,10 +173,7 @@ void RequireFittingCost(const ExperimentConfig& config) {
 }
 
 void Run(const ValidateArguments& arguments, CommandContext& context) {
-  if (exec::LaunchedRanks() > 1) {
-    throw InputError(InputError::Kind::kUsage, "validate",
-                     "is one process; allowed: system.tensor_parallel, whose ranks are threads");
-  }
+  if (!exec::RunsAlone("validate")) return;
   const ExperimentConfig asked =
       WithRecord(ReadExperiment(arguments.experiment, arguments.assignments));
   RequireComparable(asked, arguments.experiment);

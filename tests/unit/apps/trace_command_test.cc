@@ -18,14 +18,14 @@ namespace {
 std::string RunLine(const std::string& arguments) {
   CLI::App app;
   AddTraceCommand(app);
-  testing::internal::CaptureStdout();
+  ::testing::internal::CaptureStdout();
   try {
     app.parse(arguments);
   } catch (...) {
-    testing::internal::GetCapturedStdout();
+    ::testing::internal::GetCapturedStdout();
     throw;
   }
-  return testing::internal::GetCapturedStdout();
+  return ::testing::internal::GetCapturedStdout();
 }
 
 std::size_t FilesIn(const ScratchDirectory& scratch) {
@@ -47,8 +47,8 @@ TEST(TraceInfoTest, PrintsJson) {
 
 TEST(TraceInfoTest, PrintsATable) {
   const std::string table = RunLine("trace info " + SamplePath("mooncake.jsonl"));
-  EXPECT_THAT(table, testing::HasSubstr("rate_rps"));
-  EXPECT_THAT(table, testing::HasSubstr("ideal_hit_token_share"));
+  EXPECT_THAT(table, ::testing::HasSubstr("rate_rps"));
+  EXPECT_THAT(table, ::testing::HasSubstr("ideal_hit_token_share"));
 }
 
 TEST(TraceInfoTest, FiltersAndRefuses) {
@@ -60,7 +60,7 @@ TEST(TraceInfoTest, FiltersAndRefuses) {
   EXPECT_THROW(RunLine("trace info"), CLI::ParseError);
 }
 
-class ConvertTest : public testing::TestWithParam<std::string> {};
+class ConvertTest : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(ConvertTest, KeepsEveryRequestPlainAndCompressed) {
   const ScratchDirectory scratch("convert");
@@ -82,10 +82,10 @@ TEST_P(ConvertTest, KeepsEveryRequestPlainAndCompressed) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Samples, ConvertTest,
-                         testing::Values("azure_2023.csv", "azure_2024.csv", "mooncake.jsonl",
-                                         "llmservingsim.jsonl", "vidur.csv", "vidur_lengths.csv",
-                                         "burstgpt.csv", "sharegpt.csv", "apexplus.csv",
-                                         "twin.csv"),
+                         ::testing::Values("azure_2023.csv", "azure_2024.csv", "mooncake.jsonl",
+                                           "llmservingsim.jsonl", "vidur.csv", "vidur_lengths.csv",
+                                           "burstgpt.csv", "sharegpt.csv", "apexplus.csv",
+                                           "twin.csv"),
                          [](const auto& test) {
                            std::string name = test.param;
                            for (char& c : name) c = c == '.' ? '_' : c;

@@ -114,7 +114,7 @@ bool NamesALine(std::string_view what) {
          what.size() > digits + 2;
 }
 
-class TraceFuzzTest : public testing::TestWithParam<const char*> {};
+class TraceFuzzTest : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(TraceFuzzTest, EveryMutationParsesOrIsRefusedWithALine) {
   const std::string sample = ReadText(SamplePath(GetParam()));
@@ -146,10 +146,10 @@ TEST_P(TraceFuzzTest, EveryMutationParsesOrIsRefusedWithALine) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Samples, TraceFuzzTest,
-                         testing::Values("azure_2023.csv", "azure_2024.csv", "mooncake.jsonl",
-                                         "llmservingsim.jsonl", "vidur.csv", "vidur_lengths.csv",
-                                         "burstgpt.csv", "sharegpt.csv", "apexplus.csv",
-                                         "twin.csv"),
+                         ::testing::Values("azure_2023.csv", "azure_2024.csv", "mooncake.jsonl",
+                                           "llmservingsim.jsonl", "vidur.csv", "vidur_lengths.csv",
+                                           "burstgpt.csv", "sharegpt.csv", "apexplus.csv",
+                                           "twin.csv"),
                          [](const auto& test) {
                            std::string name = test.param;
                            for (char& c : name) c = c == '.' ? '_' : c;

@@ -15,9 +15,9 @@ namespace twin {
 namespace {
 
 using std::chrono::milliseconds;
-using testing::AllOf;
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 TracedRequest Plain(Duration arrival, std::int32_t prompt, std::int32_t output) {
   TracedRequest request;
@@ -279,7 +279,7 @@ struct Refusal {
   std::string text;
   std::string message;
 };
-class RefusalTest : public testing::TestWithParam<Refusal> {};
+class RefusalTest : public ::testing::TestWithParam<Refusal> {};
 
 TEST_P(RefusalTest, NamesFileLineFieldAndWhatIsAllowed) {
   EXPECT_THAT(ErrorOf(GetParam().text), HasSubstr(GetParam().message));
@@ -294,7 +294,7 @@ const std::string kMooncake =
 
 INSTANTIATE_TEST_SUITE_P(
     Csv, RefusalTest,
-    testing::Values(
+    ::testing::Values(
         Refusal{"Empty", "", "trace:1: header: the file is empty"},
         Refusal{"HeaderOnly", kSeconds, "trace:1: no request in the file"},
         Refusal{"Binary",
@@ -344,7 +344,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 INSTANTIATE_TEST_SUITE_P(
     Jsonl, RefusalTest,
-    testing::Values(
+    ::testing::Values(
         Refusal{"Cut", kMooncake + "\n" + kMooncake.substr(0, 40) + "\n",
                 "trace:2: byte 41: found"},
         Refusal{"NoObject", kMooncake + "\n[1]\n", "trace:2: line: found '[1]'"},

@@ -79,7 +79,7 @@ TEST(TraceStatisticsTest, HitsEndAtTheFirstNewChunk) {
 
 // Real traces, where they are: TWIN_SHARED names the directory that holds data/traces. Expected
 // values are the tables of its README, computed there by other code.
-class SharedTraceTest : public testing::Test {
+class SharedTraceTest : public ::testing::Test {
  protected:
   void SetUp() override {
     const char* shared = std::getenv("TWIN_SHARED");

@@ -316,7 +316,7 @@ TEST(ValidateTest, NamesTheFieldByItsPath) {
        },
        "workload.servegen.arrivals_path: "}};
   for (const auto& [spoil, message] : cases) {
-    EXPECT_THAT(ValidationError(spoil), testing::StartsWith(message));
+    EXPECT_THAT(ValidationError(spoil), ::testing::StartsWith(message));
   }
   EXPECT_EQ(ValidationError([](C&) {}), "accepted");
 }
@@ -343,7 +343,7 @@ TEST(ValidateTest, NamesAFieldOfArrivalsThatIsUnused) {
        },
        "workload.arrivals.kind: missing"}};
   for (const auto& [spoil, message] : cases) {
-    EXPECT_THAT(ValidationError(spoil), testing::StartsWith(message));
+    EXPECT_THAT(ValidationError(spoil), ::testing::StartsWith(message));
   }
 }
 
