@@ -1,7 +1,10 @@
-// The microkernel of Gemm for processors that multiply pairs of bf16.
+// The microkernel of Gemm for processors that multiply pairs of bf16; empty where the compiler does
+// not build for them.
 #pragma once
 
 #include "kernels/vector/gemm_tiles.h"
+
+#ifdef __AVX512BF16__
 
 namespace twin::kernels {
 namespace {
@@ -51,3 +54,5 @@ inline void MultiplyBf16Pairs(const Tile& tile, const std::uint16_t* panel) {
 
 }  // namespace
 }  // namespace twin::kernels
+
+#endif  // __AVX512BF16__
