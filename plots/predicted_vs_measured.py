@@ -8,6 +8,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import style
+from latency_cdf import limits
 
 PANELS = [("ttft_ms", "time to first token"), ("tpot_ms", "time per output token"),
           ("e2el_ms", "end-to-end latency")]
@@ -38,19 +39,24 @@ def read_validation(path):
 
 
 def draw_curve(axes, run, column, **look):
+    """Returns the times that the curve shows."""
     values = np.sort(run.table("requests.csv", [column])[column].dropna().to_numpy()) / 1000
     values = values[values > 0]
     if values.size:
         axes.step(values, np.arange(1, len(values) + 1) / len(values), where="post", **look)
+    return values
 
 
 def draw_curves(axes, validation, column):
-    for number, run in enumerate(validation.measured):
-        draw_curve(axes, run, column, color=MEASURED, linestyle="--" if number else "-",
-                   label="measured again" if number else "measured")
-    draw_curve(axes, validation.predicted, column, color=PREDICTED, label="predicted")
+    shown = [draw_curve(axes, run, column, color=MEASURED, linestyle="--" if number else "-",
+                        label="measured again" if number else "measured")
+             for number, run in enumerate(validation.measured)]
+    shown.append(draw_curve(axes, validation.predicted, column, color=PREDICTED, label="predicted"))
     axes.set_ylim(0, 1.02)
     axes.set_xscale("log")
+    times = np.concatenate(shown)
+    if times.size:
+        axes.set_xlim(limits(times.min(), times.max()))
     axes.xaxis.set_major_formatter(style.seconds_text)
     axes.xaxis.set_minor_formatter("")
 
@@ -78,12 +84,12 @@ def draw(validations):
     figure, rows = plt.subplots(len(validations), 4, squeeze=False,
                                 figsize=(style.TEXT_WIDTH, 0.5 + 1.6 * len(validations)))
     for panels, validation in zip(rows, validations):
-        for axes, (column, title) in zip(panels, PANELS):
+        for axes, (column, _) in zip(panels, PANELS):
             draw_curves(axes, validation, column)
-            if panels is rows[-1]:
-                axes.set_xlabel(title)
         panels[0].set_ylabel(f"{validation.name}\nshare of requests")
         draw_causes(panels[3], validation, colours)
+    for axes, (_, title) in zip(rows[-1], PANELS):
+        axes.set_xlabel(title)
     style.legend_above(figure, style.labelled(rows.flat))
     return figure
 
