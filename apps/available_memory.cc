@@ -58,13 +58,13 @@ std::int64_t AvailableOnMachine() {
   throw std::system_error(ENOENT, std::generic_category(), "/proc/meminfo: MemAvailable");
 }
 
+}  // namespace
+
 std::string Gigabytes(double bytes) {
   char text[48];
   std::snprintf(text, sizeof text, "%.3f GB", bytes * 1e-9);
   return text;
 }
-
-}  // namespace
 
 void RequireRoom(const ModelSpec& model, std::int64_t blocks, std::int32_t block_size,
                  std::int64_t available, double share) {

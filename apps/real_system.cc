@@ -7,6 +7,7 @@
 #include <thread>
 #include <utility>
 
+#include "apps/available_memory.h"
 #include "apps/experiment_run.h"
 #include "core/input_error.h"
 #include "exec/cpu/cpu_backend.h"
@@ -64,23 +65,18 @@ sim::KvCapacity CapacityWithin(const SystemConfig& system, std::int64_t memory_b
   return sim::PlanKvCapacity(system.model_spec, machine, system.parallelism, system.memory);
 }
 
-std::string Gigabytes(std::int64_t bytes) {
-  char text[48];
-  std::snprintf(text, sizeof text, "%.3f GB", static_cast<double>(bytes) * 1e-9);
-  return text;
-}
-
 void RequireFit(const ExperimentConfig& config, const sim::KvCapacity& capacity,
                 std::int64_t memory_bytes) {
   const std::int64_t blocks = std::int64_t{capacity.blocks} + capacity.host_blocks;
   const std::int64_t cache = blocks * capacity.block_bytes;
   const std::int64_t needed = capacity.weight_bytes + capacity.activation_bytes + cache;
   if (needed <= memory_bytes) return;
-  Refuse("system.memory", config.system.model_spec.name + " needs " + Gigabytes(needed) +
-                              " (weights " + Gigabytes(capacity.weight_bytes) + ", activations " +
-                              Gigabytes(capacity.activation_bytes) + ", " + std::to_string(blocks) +
-                              " blocks " + Gigabytes(cache) + "); allowed: the " +
-                              Gigabytes(memory_bytes) + " available");
+  const auto text = [](std::int64_t bytes) { return Gigabytes(static_cast<double>(bytes)); };
+  Refuse("system.memory", config.system.model_spec.name + " needs " + text(needed) + " (weights " +
+                              text(capacity.weight_bytes) + ", activations " +
+                              text(capacity.activation_bytes) + ", " + std::to_string(blocks) +
+                              " blocks " + text(cache) + "); allowed: the " + text(memory_bytes) +
+                              " available");
 }
 
 void SetBlocks(std::int64_t memory_bytes, ExperimentConfig& config) {

@@ -181,8 +181,9 @@ void Run(const ValidateArguments& arguments, CommandContext& context) {
   const ValidationDirectory directory(arguments.out.empty() ? "runs/" + asked.name + ".validation"
                                                             : arguments.out);
   std::vector<fs::path> paths(arguments.runs.begin(), arguments.runs.end());
-  if (!paths.empty()) {
-    ReadRuns(paths, asked);
+  // Refused before the folder is touched.
+  auto runs = ReadRuns(paths, asked);
+  if (!runs.empty()) {
     directory.BeginComparing();
   } else {
     directory.BeginMeasuring(MeasuringKey(asked));
@@ -191,8 +192,8 @@ void Run(const ValidateArguments& arguments, CommandContext& context) {
       context.exit_code = 1;
       return;
     }
+    runs = ReadRuns(paths, asked);
   }
-  const auto runs = ReadRuns(paths, asked);
   ExperimentConfig config = Simulated(runs.front()->config);
   config.cost = asked.cost;
   if (RunSimulation(config, directory.Simulated(), context.command_line).interrupted) {

@@ -181,21 +181,7 @@ std::vector<std::string> NamesOf(const TensorPlan& plan) {
     add(norm.gain);
     add(norm.bias);
   };
-  for (const MatrixPlan* matrix :
-       {&plan.embedding, &plan.positions, &plan.project_in, &plan.project_out, &plan.head}) {
-    add_matrix(*matrix);
-  }
-  add_norm(plan.final_norm);
-  for (const LayerPlan& layer : plan.layers) {
-    for (const MatrixPlan* matrix : {&layer.qkv, &layer.output, &layer.up, &layer.down}) {
-      add_matrix(*matrix);
-    }
-    for (const NormPlan* norm :
-         {&layer.attention_norm, &layer.query_norm, &layer.key_norm, &layer.attention_post_norm,
-          &layer.mlp_norm, &layer.mlp_post_norm}) {
-      add_norm(*norm);
-    }
-  }
+  ForEachOf(plan, add_matrix, add_norm);
   std::sort(names.begin(), names.end());
   return names;
 }

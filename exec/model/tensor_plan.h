@@ -70,6 +70,24 @@ struct TensorPlan {
   MatrixPlan head;  // no parts where the embedding is the head
 };
 
+// Calls matrix(MatrixPlan) and norm(NormPlan) for every one of the plan, those without tensors too.
+template <class MatrixAction, class NormAction>
+void ForEachOf(const TensorPlan& plan, const MatrixAction& matrix, const NormAction& norm) {
+  for (const MatrixPlan* one :
+       {&plan.embedding, &plan.positions, &plan.project_in, &plan.project_out, &plan.head}) {
+    matrix(*one);
+  }
+  norm(plan.final_norm);
+  for (const LayerPlan& layer : plan.layers) {
+    for (const MatrixPlan* one : {&layer.qkv, &layer.output, &layer.up, &layer.down}) matrix(*one);
+    for (const NormPlan* one :
+         {&layer.attention_norm, &layer.query_norm, &layer.key_norm, &layer.attention_post_norm,
+          &layer.mlp_norm, &layer.mlp_post_norm}) {
+      norm(*one);
+    }
+  }
+}
+
 // Where a family's names may begin: as published, first the usual one.
 std::vector<std::string> PrefixesOf(WeightNaming naming);
 
