@@ -10,6 +10,9 @@ if(NOT TWIN_CUDA STREQUAL "OFF")
     if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
       set(CMAKE_CUDA_ARCHITECTURES 80-real 90a-real)
     endif()
+    if(TWIN_CCACHE)
+      set(CMAKE_CUDA_COMPILER_LAUNCHER "${TWIN_CCACHE}")
+    endif()
     enable_language(CUDA)
     find_package(CUDAToolkit REQUIRED)
     set(TWIN_HAS_CUDA ON)
@@ -18,3 +21,16 @@ if(NOT TWIN_CUDA STREQUAL "OFF")
   endif()
 endif()
 message(STATUS "CUDA: ${TWIN_HAS_CUDA}")
+
+# The CUDA code of exec, and the kernels on an emulated device, need a toolkit's headers alone: they
+# are compiled by the C++ compiler, under sanitizers too, and run in tests where no GPU is.
+find_path(TWIN_CUDA_HEADERS cuda_runtime_api.h
+  HINTS ${CUDAToolkit_INCLUDE_DIRS} ENV CUDA_HOME ENV CUDA_PATH
+  PATHS /usr/local/cuda PATH_SUFFIXES include)
+set(TWIN_CUDA_EMULATION OFF)
+if(TWIN_CUDA_HEADERS)
+  add_library(twin_cuda_headers INTERFACE)
+  target_include_directories(twin_cuda_headers SYSTEM INTERFACE "${TWIN_CUDA_HEADERS}")
+  set(TWIN_CUDA_EMULATION ON)
+endif()
+message(STATUS "CUDA code tested on an emulated device: ${TWIN_CUDA_EMULATION}")

@@ -1,0 +1,17 @@
+// Copies of whole KV blocks within a device. CPU twin: kernels/kv_copy.h.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cuda/stream.h"
+#include "kernels/kv_cache.h"
+#include "kernels/kv_copy.h"
+
+namespace twin::kernels::cuda {
+
+// As CopyBlocks of kernels/kv_copy.h, within or between caches of the device (copy on write).
+// `copies` [count] is device memory. Cost: 2 * count * BlockBytes(), at memory bandwidth.
+void CopyBlocks(StreamView stream, const KvCacheView& from, const KvCacheView& to,
+                const BlockCopy* copies, std::int64_t count);
+
+}  // namespace twin::kernels::cuda

@@ -1,0 +1,41 @@
+// A borrowed row-major matrix in the memory of a device.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "core/dtype.h"
+
+namespace twin::kernels::cuda {
+
+// Element (i, j) lies at data + (i * stride + j) * ByteSize(dtype). Copies are views of the same
+// memory; whether an operation writes it is the operation's to say.
+struct DeviceMatrix {
+  std::byte* data = nullptr;
+  DType dtype = DType::kBf16;
+  std::int64_t rows = 0;
+  std::int64_t columns = 0;
+  std::int64_t stride = 0;  // elements from one row to the next; at least `columns`
+
+  [[nodiscard]] std::byte* Row(std::int64_t i) const { return data + i * stride * ByteSize(dtype); }
+  template <class T>
+  [[nodiscard]] T* As() const {
+    return reinterpret_cast<T*>(data);
+  }
+  // Columns first..first + count - 1 of every row.
+  [[nodiscard]] DeviceMatrix Columns(std::int64_t first, std::int64_t count) const {
+    return {data + first * ByteSize(dtype), dtype, rows, count, stride};
+  }
+  // Rows first..first + count - 1.
+  [[nodiscard]] DeviceMatrix Rows(std::int64_t first, std::int64_t count) const {
+    return {Row(first), dtype, count, columns, stride};
+  }
+};
+
+// Rows without gaps.
+inline DeviceMatrix DenseDeviceMatrix(void* data, DType dtype, std::int64_t rows,
+                                      std::int64_t columns) {
+  return {static_cast<std::byte*>(data), dtype, rows, columns, columns};
+}
+
+}  // namespace twin::kernels::cuda
