@@ -184,8 +184,8 @@ void BenchDtype(const BenchArguments& arguments, DType dtype, BenchOutput& outpu
   const exec::SyntheticStepsConfig steps_config = StepsConfigOf(arguments, dtype);
   kernels::ThreadPool pool(ThreadsOf(arguments.model));
   exec::ModelWeights weights = WeightsOf(arguments.model, config, dtype, pool);
-  const exec::ModelWork work = exec::WorkOf(config.shape, weights, steps_config.kv_dtype);
   exec::CpuModel model(std::move(config), std::move(weights), positions, pool);
+  const exec::ModelWork work = model.WorkWith(steps_config.kv_dtype);
 
   exec::SyntheticSteps steps(model, steps_config);
   if (arguments.prefill > 0) output.Write(dtype, MeasurePrefill(arguments, work, steps));

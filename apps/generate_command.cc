@@ -18,8 +18,8 @@
 #include "exec/comm/agreement.h"
 #include "exec/comm/mpi_ranks.h"
 #include "exec/comm/thread_ranks.h"
-#include "exec/cpu/grid_backend.h"
 #include "exec/generation.h"
+#include "exec/grid_backend.h"
 #include "exec/model/model_config.h"
 #include "proto/policy_params.h"
 
@@ -119,7 +119,7 @@ void OpenFiles(const GenerateArguments& arguments, const exec::ModelConfig& conf
 }
 
 void GenerateAndWrite(const GenerateArguments& arguments, const PolicyConfig& policy,
-                      exec::CpuModel& model, exec::Communicator& world, Files& files) {
+                      exec::DeviceModel& model, exec::Communicator& world, Files& files) {
   Progress progress("steps", 0);
   std::uint64_t steps = 0;
   const exec::GenerationOptions options{.policy = policy,

@@ -29,7 +29,7 @@ exec::SyntheticStepsConfig StepsConfigOf(const ProfileHeader& header);
 struct ProfileBench {
   exec::Operations* operations = nullptr;
   exec::SyntheticSteps* steps = nullptr;
-  exec::CpuModel* model = nullptr;
+  exec::DeviceModel* model = nullptr;
   std::filesystem::path scratch;  // a free name: where measuring the host writes what runs write
 };
 

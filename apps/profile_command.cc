@@ -210,17 +210,15 @@ void RunProfile(const ProfileArguments& arguments, CommandContext& context) {
 
   kernels::ThreadPool pool(header.threads);
   exec::ModelWeights weights = WeightsOf(arguments.model, config, dtype, pool);
-  exec::ModelMatrices matrices = exec::MatricesOf(weights);
   exec::CpuModel model(config, std::move(weights), header.limits.context_max, pool);
   exec::SyntheticSteps steps(model, steps_config);
   if (begins) {
     header.limits.tokens_max =
         TokensWithin(LongestSeconds(arguments), steps, header.limits.tokens_max);
   }
-  const kernels::KvCacheView& cache = steps.executor().device_cache().view();
-  exec::Operations operations(config, std::move(matrices), header.limits.context_max, cache, pool);
+  const std::unique_ptr<exec::Operations> operations = model.MakeOperations(steps.cache());
   const std::vector<ProfileCase> cases = ProfileCases(header, RuleOf(arguments),
-                                                      {.operations = &operations,
+                                                      {.operations = operations.get(),
                                                        .steps = &steps,
                                                        .model = &model,
                                                        .scratch = arguments.out + ".run"});

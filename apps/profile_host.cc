@@ -3,11 +3,11 @@
 #include <cerrno>
 #include <fstream>
 #include <map>
+#include <memory>
 #include <string>
 #include <system_error>
 
 #include "apps/run_observers.h"
-#include "exec/cpu/cpu_backend.h"
 #include "exec/profile/spread.h"
 #include "exec/real_world.h"
 #include "record/part_rows.h"
@@ -117,8 +117,9 @@ void AddRow(const std::string& name, std::int32_t requests, const HostTimes& tim
 
 }  // namespace
 
-std::vector<ProfileRow> MeasureHost(exec::CpuModel& model, DType kv_dtype, std::int32_t block_size,
-                                    std::int32_t requests, const RunDirectory& directory) {
+std::vector<ProfileRow> MeasureHost(exec::DeviceModel& model, DType kv_dtype,
+                                    std::int32_t block_size, std::int32_t requests,
+                                    const RunDirectory& directory) {
   const std::int32_t blocks_each = (kPromptTokens + kOutputTokens + block_size - 1) / block_size;
   VllmV1Config policy;
   policy.max_num_seqs = requests;
@@ -126,15 +127,17 @@ std::vector<ProfileRow> MeasureHost(exec::CpuModel& model, DType kv_dtype, std::
   EngineConfig config;
   config.kv = {.block_size = block_size, .blocks = requests * blocks_each + requests + 2};
   Engine engine(config, MakePolicy(policy, config.kv));
-  exec::CpuBackend backend(
-      model, {.kv_dtype = kv_dtype, .block_size = block_size, .blocks = config.kv.blocks});
+  const std::unique_ptr<exec::Backend> backend = model.MakeExecutor({.kv_dtype = kv_dtype,
+                                                                     .block_size = block_size,
+                                                                     .blocks = config.kv.blocks,
+                                                                     .returns_logits = false});
   BurstSource source(requests);
   ExperimentConfig experiment;  // whose outputs are those of any run
   experiment.workload.requests = requests;
   RunObservers observers(experiment, config, engine.policy().traits(), "", directory);
   HostWatch watch(requests, directory);
   {
-    exec::RealWorld world(source, backend,
+    exec::RealWorld world(source, *backend,
                           {.vocab = model.config().shape.vocab, .seed = 1, .listener = &watch});
     std::vector<RunObserver*> list(observers.list().begin(), observers.list().end());
     list.push_back(&watch);

@@ -7,7 +7,7 @@
 #include "apps/profile_file.h"
 #include "apps/run_directory.h"
 #include "core/dtype.h"
-#include "exec/cpu/cpu_model.h"
+#include "exec/device_model.h"
 
 namespace twin::apps {
 
@@ -15,7 +15,8 @@ namespace twin::apps {
 // scheduling and delivering took: a row for steps with prefill, a row for steps of decodes alone.
 // Steps without the full number of requests are left out. As in a run, everything that watches one
 // works on the host as well, and writes its files into the directory.
-std::vector<ProfileRow> MeasureHost(exec::CpuModel& model, DType kv_dtype, std::int32_t block_size,
-                                    std::int32_t requests, const RunDirectory& directory);
+std::vector<ProfileRow> MeasureHost(exec::DeviceModel& model, DType kv_dtype,
+                                    std::int32_t block_size, std::int32_t requests,
+                                    const RunDirectory& directory);
 
 }  // namespace twin::apps

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "exec/comm/agreement.h"
+#include "exec/cpu/cpu_model.h"
 #include "exec/model/weights.h"
 
 namespace twin::apps {

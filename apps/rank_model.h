@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "exec/comm/communicator.h"
-#include "exec/cpu/cpu_model.h"
-#include "exec/cpu/rank_groups.h"
+#include "exec/device_model.h"
 #include "exec/model/model_config.h"
+#include "exec/rank_groups.h"
 #include "kernels/thread_pool.h"
 
 namespace twin::apps {
@@ -29,7 +29,7 @@ struct RankModelOptions {
 struct RankModel {
   std::unique_ptr<exec::RankGroups> groups;
   std::unique_ptr<kernels::ThreadPool> pool;
-  std::unique_ptr<exec::CpuModel> model;
+  std::unique_ptr<exec::DeviceModel> model;
 };
 
 // Loads this rank's share. Collective. The model is null where another rank failed, which says why.

@@ -10,8 +10,7 @@
 #include "apps/available_memory.h"
 #include "apps/experiment_run.h"
 #include "core/input_error.h"
-#include "exec/cpu/cpu_backend.h"
-#include "exec/cpu/grid_backend.h"
+#include "exec/grid_backend.h"
 #include "exec/model/shape_config.h"
 #include "proto/hf_config.h"
 
@@ -188,12 +187,13 @@ ServingDevice MakeServingDevice(const ExperimentConfig& config, const ServedMode
     // The rank that failed aborts the group, and gives its reason to whoever waits.
     for (;;) world.Barrier();
   }
-  const exec::CpuExecutorConfig executor{.kv_dtype = config.system.model_spec.kv_dtype,
-                                         .block_size = engine.kv.block_size,
-                                         .blocks = engine.kv.blocks,
-                                         .host_blocks = engine.kv.host_blocks};
+  const exec::ExecutorConfig executor{.kv_dtype = config.system.model_spec.kv_dtype,
+                                      .block_size = engine.kv.block_size,
+                                      .blocks = engine.kv.blocks,
+                                      .host_blocks = engine.kv.host_blocks,
+                                      .returns_logits = false};
   if (world.size() == 1) {
-    device.backend = std::make_unique<exec::CpuBackend>(*device.rank.model, executor);
+    device.backend = device.rank.model->MakeExecutor(executor);
   } else {
     device.backend = std::make_unique<exec::GridBackend>(
         *device.rank.model, world, exec::RankExecutorConfig{.executor = executor});

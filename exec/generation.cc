@@ -6,8 +6,7 @@
 
 #include "core/check.h"
 #include "core/input_error.h"
-#include "exec/cpu/cpu_backend.h"
-#include "exec/cpu/grid_backend.h"
+#include "exec/grid_backend.h"
 #include "sched/engine.h"
 #include "sched/serve.h"
 
@@ -16,7 +15,7 @@ namespace {
 
 // Room for all at once and for what policies keep free, within the memory allowed; but always
 // enough for the largest.
-std::int32_t BlocksFor(const CpuModel& model, std::span<const Generation> generations,
+std::int32_t BlocksFor(const DeviceModel& model, std::span<const Generation> generations,
                        const PolicyTraits& traits, const GenerationOptions& options) {
   const auto blocks_of = [&](std::int64_t tokens) {
     return (tokens + options.block_size - 1) / options.block_size;
@@ -49,16 +48,16 @@ void CheckContext(std::span<const Generation> generations, const PolicyTraits& t
   }
 }
 
-std::unique_ptr<Backend> MakeBackend(CpuModel& model, const CpuExecutorConfig& config,
+std::unique_ptr<Backend> MakeBackend(DeviceModel& model, const ExecutorConfig& config,
                                      KeptLogits keep, Communicator* world) {
-  if (world == nullptr || world->size() == 1) return std::make_unique<CpuBackend>(model, config);
+  if (world == nullptr || world->size() == 1) return model.MakeExecutor(config);
   return std::make_unique<GridBackend>(model, *world,
                                        RankExecutorConfig{config, keep != KeptLogits::kNone});
 }
 
 }  // namespace
 
-GenerationCounts Generate(CpuModel& model, std::span<Generation> generations,
+GenerationCounts Generate(DeviceModel& model, std::span<Generation> generations,
                           const GenerationOptions& options, Communicator* world) {
   const PolicyTraits traits = MakePolicy(options.policy, KvPoolConfig{})->traits();
   if (traits.caches_prefixes && options.keep == KeptLogits::kAll) {
@@ -80,6 +79,7 @@ GenerationCounts Generate(CpuModel& model, std::span<Generation> generations,
                    .block_size = options.block_size,
                    .blocks = engine_config.kv.blocks,
                    .host_blocks = options.host_blocks,
+                   .returns_logits = options.keep != KeptLogits::kNone,
                    .logits_of_all_rows = options.keep == KeptLogits::kAll},
                   options.keep, world);
   GenerateWorldOptions world_options{.keep = options.keep,

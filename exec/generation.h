@@ -1,4 +1,4 @@
-// Generates tokens for a set of prompts: a policy decides, the CPU, or a grid of ranks, computes.
+// Generates tokens for a set of prompts: a policy decides, a device, or a grid of ranks, computes.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/dtype.h"
-#include "exec/cpu/cpu_model.h"
+#include "exec/device_model.h"
 #include "exec/generate_world.h"
 #include "sched/policy/registry.h"
 
@@ -34,7 +34,7 @@ struct GenerationOptions {
 // model.positions().
 // Throws InputError where the policy rejects a prompt (data), or the KV cache is too small for one
 // (usage), CommunicationError.
-GenerationCounts Generate(CpuModel& model, std::span<Generation> generations,
+GenerationCounts Generate(DeviceModel& model, std::span<Generation> generations,
                           const GenerationOptions& options, Communicator* world = nullptr);
 
 }  // namespace twin::exec

@@ -3,31 +3,27 @@
 #include <algorithm>
 
 #include "core/check.h"
+#include "core/random.h"
+#include "kernels/float_formats.h"
 
 namespace twin::exec {
 
-CpuExecutor::CpuExecutor(CpuModel& model, const CpuExecutorConfig& config)
+CpuExecutor::CpuExecutor(CpuModel& model, const ExecutorConfig& config)
     : model_(model),
       config_(config),
       device_(model.CacheShape(config.kv_dtype, config.blocks, config.block_size)),
       host_(model.CacheShape(config.kv_dtype, config.host_blocks, config.block_size)) {}
 
-void CpuExecutor::Open(RequestId id, std::span<const std::int32_t> prompt,
-                       const kernels::SamplingParameters& sampling) {
-  OpenRequest& request = requests_.Open(id);
-  request.tokens.assign(prompt.begin(), prompt.end());
-  request.blocks.clear();
-  request.host_blocks.clear();
-  request.sampling = sampling;
+ComputedStep CpuExecutor::Collect() {
+  const std::span<const SampledToken> sampled = Execute(*launched_.PopFront());
+  const LapTimer& laps = model_.laps();
+  return {sampled, laps.begin(), laps.end(), laps.parts(), logit_rows_};
 }
-
-void CpuExecutor::Close(RequestId id) { requests_.Close(id); }
 
 std::span<const SampledToken> CpuExecutor::Execute(const StepPlan& plan) {
   LapTimer& laps = model_.laps();
   laps.Start();
-  for (const KvOperation& operation : plan.kv) Apply(operation);
-  FlushCopies();
+  for (const SwapBatch& batch : requests_.Follow(plan)) Swap(batch);
   sampled_.clear();
   logit_rows_.clear();
   if (!plan.work.empty()) BuildBatch(plan);
@@ -40,67 +36,33 @@ std::span<const SampledToken> CpuExecutor::Execute(const StepPlan& plan) {
   return sampled_;
 }
 
-void CpuExecutor::Apply(const KvOperation& operation) {
-  OpenRequest* const request = requests_.Find(operation.request);
-  if (request == nullptr) {
-    // The blocks of a request that has been closed return with the next plan.
-    CHECK(operation.kind == KvOperation::Kind::kRelease);
-    return;
-  }
-  std::vector<BlockId>& device = request->blocks;
-  std::vector<BlockId>& host = request->host_blocks;
-  switch (operation.kind) {
-    case KvOperation::Kind::kAllocate:
-    case KvOperation::Kind::kAttach:
-      device.push_back(operation.block);
-      break;
-    case KvOperation::Kind::kRelease:
-      device.clear();
-      host.clear();
-      break;
-    case KvOperation::Kind::kSwapOut:
-      CHECK(host.size() < device.size() && device[host.size()] == operation.block);
-      Copy(operation.kind, operation.block, operation.other);
-      host.push_back(operation.other);
-      if (host.size() == device.size()) device.clear();
-      break;
-    case KvOperation::Kind::kSwapIn:
-      CHECK(device.size() < host.size() && host[device.size()] == operation.other);
-      Copy(operation.kind, operation.other, operation.block);
-      device.push_back(operation.block);
-      if (device.size() == host.size()) host.clear();
-      break;
-  }
-}
-
-// A block may be swapped out and be the destination of a later swap in: directions do not mix.
-void CpuExecutor::Copy(KvOperation::Kind kind, BlockId from, BlockId to) {
-  if (kind != copy_kind_) FlushCopies();
-  copy_kind_ = kind;
-  copies_.push_back({static_cast<std::int32_t>(Index(from)), static_cast<std::int32_t>(Index(to))});
-}
-
-void CpuExecutor::FlushCopies() {
-  if (copies_.empty()) return;
-  const bool out = copy_kind_ == KvOperation::Kind::kSwapOut;
-  kernels::CopyBlocks(model_.pool(), (out ? device_ : host_).view(), (out ? host_ : device_).view(),
-                      copies_);
-  copies_.clear();
-}
-
-bool CpuExecutor::Knows(const StepPlan& plan) const {
-  return std::all_of(plan.work.begin(), plan.work.end(), [&](const WorkItem& item) {
-    const auto end = static_cast<std::size_t>(item.start) + static_cast<std::size_t>(item.tokens);
-    return end <= requests_[item.request].tokens.size();
-  });
+void CpuExecutor::Swap(const SwapBatch& batch) {
+  const KvStorage& from = batch.out ? device_ : host_;
+  const KvStorage& to = batch.out ? host_ : device_;
+  kernels::CopyBlocks(model_.pool(), from.view(), to.view(), batch.copies);
 }
 
 void CpuExecutor::Learn(const SampledToken& sampled) {
   CHECK(!model_.links().place.last_stage());
-  OpenRequest* const request = requests_.Find(sampled.request);
-  if (request == nullptr || !sampled.fresh) return;
-  CHECK(request->tokens.size() == static_cast<std::size_t>(sampled.position));
-  request->tokens.push_back(sampled.token);
+  requests_.Learn(sampled);
+}
+
+// One stretch of numbers over and over: drawing them for gigabytes would take longer than
+// measuring.
+void CpuExecutor::FillCache(std::uint64_t seed) {
+  constexpr std::size_t kStretch = 4099;  // prime, so that rows do not repeat from block to block
+  Random random(seed, "kv_cache");
+  std::vector<float> numbers(kStretch);
+  for (float& number : numbers) number = static_cast<float>(random.Normal());
+  const kernels::KvCacheView& cache = device_.view();
+  const auto elements = static_cast<std::size_t>(cache.shape.Bytes() / ByteSize(cache.shape.dtype));
+  if (cache.shape.dtype == DType::kFp32) {
+    auto* const out = reinterpret_cast<float*>(cache.data);
+    for (std::size_t i = 0; i < elements; ++i) out[i] = numbers[i % kStretch];
+  } else {
+    auto* const out = reinterpret_cast<std::uint16_t*>(cache.data);
+    for (std::size_t i = 0; i < elements; ++i) out[i] = kernels::FloatToBf16(numbers[i % kStretch]);
+  }
 }
 
 void CpuExecutor::BuildBatch(const StepPlan& plan) {
@@ -140,7 +102,7 @@ void CpuExecutor::Sample(const StepPlan& plan, kernels::MatrixView<const float> 
     const std::span<const float> values(logits.Row(static_cast<std::int64_t>(i)),
                                         static_cast<std::size_t>(logits.columns));
     const std::int32_t position = batch_.positions[static_cast<std::size_t>(row)];
-    logit_rows_.push_back({work.request, position, values});
+    if (config_.returns_logits) logit_rows_.push_back({work.request, position, values});
     if (!work.emits || row != batch_.first_row[item + 1] - 1) continue;
     OpenRequest& request = requests_[work.request];
     kernels::SamplingParameters sampling = request.sampling;

@@ -2,15 +2,16 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
-#include "exec/comm/communicator.h"
-#include "exec/cpu/ragged_batch.h"
+#include "exec/device_model.h"
 #include "exec/lap_timer.h"
 #include "exec/model/model_config.h"
 #include "exec/model/model_share.h"
 #include "exec/model/weights.h"
+#include "exec/ragged_batch.h"
 #include "kernels/aligned_buffer.h"
 #include "kernels/kv_cache.h"
 #include "kernels/matrix_view.h"
@@ -19,14 +20,6 @@
 
 namespace twin::exec {
 
-// Where a rank stands in its grid, and whom it talks to: both groups borrowed, ranked by tensor
-// rank and by stage, null where they would hold this rank alone.
-struct RankLinks {
-  GridPlace place;
-  Communicator* tensor = nullptr;
-  Communicator* stages = nullptr;
-};
-
 // Activations are fp32. A row's result depends on its sequence's tokens and the cache alone: equal
 // bits however prompts are cut into chunks, whatever shares the batch, on any number of threads.
 // One caller at a time.
@@ -34,7 +27,7 @@ struct RankLinks {
 // A grid's ranks each have a model and call Forward with equal batches. Ranks of a stage sum the
 // products of both halves of every layer, and the embedding: 2 * layers + 1 all-reduces, then an
 // all-gather of the logits. A stage sends its activations to the next one, whole on every rank.
-class CpuModel {
+class CpuModel final : public DeviceModel {
  public:
   // Borrows the pool for its lifetime. `positions` = how many the longest sequence may take; of
   // rotary models a table of that length is kept. The configuration is the whole model's, the
@@ -51,14 +44,15 @@ class CpuModel {
   kernels::MatrixView<const float> Forward(const RaggedBatch& batch,
                                            const kernels::KvCacheView& cache);
 
-  // The KV cache that this model writes: of this rank's heads and layers.
+  [[nodiscard]] const ModelConfig& config() const override { return config_; }
+  [[nodiscard]] const RankLinks& links() const override { return links_; }
+  [[nodiscard]] std::int32_t positions() const override { return positions_; }
   [[nodiscard]] kernels::KvCacheShape CacheShape(DType dtype, std::int64_t blocks,
-                                                 std::int64_t block_size) const;
+                                                 std::int64_t block_size) const override;
+  std::unique_ptr<Executor> MakeExecutor(const ExecutorConfig& config) override;
+  std::unique_ptr<Operations> MakeOperations(const kernels::KvCacheView& cache) override;
+  [[nodiscard]] ModelWork WorkWith(DType kv_dtype) const override;
 
-  // Of the whole model.
-  [[nodiscard]] const ModelConfig& config() const { return config_; }
-  [[nodiscard]] const RankLinks& links() const { return links_; }
-  [[nodiscard]] std::int32_t positions() const { return positions_; }
   [[nodiscard]] kernels::ThreadPool& pool() const { return pool_; }
   // Started and read by whoever drives the steps.
   [[nodiscard]] LapTimer& laps() { return laps_; }

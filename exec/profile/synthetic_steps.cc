@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "core/check.h"
-#include "kernels/float_formats.h"
 
 namespace twin::exec {
 namespace {
@@ -13,22 +12,6 @@ std::int32_t BlocksFor(const SyntheticStepsConfig& config) {
   const std::int64_t blocks = CacheBlocks(config);
   CHECK(blocks <= (std::int64_t{1} << 30));
   return static_cast<std::int32_t>(blocks);
-}
-
-// Numbers of the size that keys and values have. One stretch of them over and over: drawing them
-// for gigabytes would take longer than measuring.
-void FillWithRandomNumbers(const kernels::KvCacheView& cache, Random random) {
-  constexpr std::size_t kStretch = 4099;  // prime, so that rows do not repeat from block to block
-  std::vector<float> numbers(kStretch);
-  for (float& number : numbers) number = static_cast<float>(random.Normal());
-  const auto elements = static_cast<std::size_t>(cache.shape.Bytes() / ByteSize(cache.shape.dtype));
-  if (cache.shape.dtype == DType::kFp32) {
-    auto* const out = reinterpret_cast<float*>(cache.data);
-    for (std::size_t i = 0; i < elements; ++i) out[i] = numbers[i % kStretch];
-  } else {
-    auto* const out = reinterpret_cast<std::uint16_t*>(cache.data);
-    for (std::size_t i = 0; i < elements; ++i) out[i] = kernels::FloatToBf16(numbers[i % kStretch]);
-  }
 }
 
 }  // namespace
@@ -56,14 +39,13 @@ StepTotals TotalsOf(std::span<const StepItem> items) {
   return totals;
 }
 
-SyntheticSteps::SyntheticSteps(CpuModel& model, const SyntheticStepsConfig& config)
-    : model_(model),
-      config_(config),
-      executor_(model, {.kv_dtype = config.kv_dtype,
-                        .block_size = config.block_size,
-                        .blocks = BlocksFor(config)}),
+SyntheticSteps::SyntheticSteps(DeviceModel& model, const SyntheticStepsConfig& config)
+    : config_(config),
+      executor_(model.MakeExecutor({.kv_dtype = config.kv_dtype,
+                                    .block_size = config.block_size,
+                                    .blocks = BlocksFor(config)})),
       random_(config.seed, "synthetic_steps") {
-  FillWithRandomNumbers(executor_.device_cache().view(), Random(config.seed, "kv_cache"));
+  executor_->FillCache(config.seed);
   prompt_.resize(static_cast<std::size_t>(model.positions()));
   for (std::int32_t& token : prompt_) {
     token = static_cast<std::int32_t>(random_.UniformInt(0, model.config().shape.vocab - 1));
@@ -104,16 +86,17 @@ void SyntheticSteps::Open(std::span<const StepItem> items) {
   for (const StepItem& item : items) {
     const RequestId id{next_request_++};
     // Known tokens: those that the item computes, and all before them.
-    executor_.Open(id, std::span(prompt_).first(static_cast<std::size_t>(item.start + item.tokens)),
-                   {});
+    executor_->Open(
+        id, std::span(prompt_).first(static_cast<std::size_t>(item.start + item.tokens)), {});
     Allocation& allocation = open_.emplace_back(Allocation{id, 0});
     Cover(allocation, item.start, held);
   }
-  executor_.Execute(held);
+  executor_->Launch(held);
+  executor_->Collect();
 }
 
 void SyntheticSteps::Close() {
-  for (const Allocation& allocation : open_) executor_.Close(allocation.request);
+  for (const Allocation& allocation : open_) executor_->Close(allocation.request);
   open_.clear();
   taken_ = 0;
 }
@@ -141,8 +124,10 @@ StepParts SyntheticSteps::Execute(std::span<const StepItem> items) {
                           .emits = item.emits});
   }
   plan_.totals = TotalsOf(items);
-  executor_.Execute(plan_);
-  return executor_.laps().parts();
+  executor_->Launch(plan_);
+  const ComputedStep step = executor_->Collect();
+  logits_ = step.logits;
+  return step.parts;
 }
 
 }  // namespace twin::exec

@@ -2,37 +2,18 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "core/dtype.h"
 #include "core/random.h"
 #include "core/step_parts.h"
-#include "exec/cpu/cpu_executor.h"
-#include "exec/cpu/cpu_model.h"
+#include "exec/device_model.h"
+#include "exec/profile/step_item.h"
 #include "sched/step_plan.h"
 
 namespace twin::exec {
-
-// Tokens start..start + tokens - 1 of a request of its own, whose earlier ones are in the cache.
-struct StepItem {
-  std::int32_t start = 0;
-  std::int32_t tokens = 1;
-  Phase phase = Phase::kDecode;
-  bool emits = true;
-
-  bool operator==(const StepItem&) const = default;
-};
-
-// The decode of a request with `context` tokens in the cache.
-inline StepItem DecodeItem(std::int32_t context) { return {.start = context}; }
-// A chunk of `tokens` tokens behind `context` cached ones; the last chunk of a prompt emits.
-inline StepItem ChunkItem(std::int32_t context, std::int32_t tokens, bool last) {
-  return {.start = context, .tokens = tokens, .phase = Phase::kPrefill, .emits = last};
-}
-
-// What an engine would write into the plan.
-StepTotals TotalsOf(std::span<const StepItem> items);
 
 struct SyntheticStepsConfig {
   DType kv_dtype = DType::kFp32;
@@ -45,11 +26,11 @@ struct SyntheticStepsConfig {
 // Blocks of the cache of such steps.
 std::int64_t CacheBlocks(const SyntheticStepsConfig& config);
 
-// The cache holds random numbers; blocks are drawn from all of it, as behind a long run.
+// The cache holds random numbers at first; blocks are drawn from all of it, as behind a long run.
 class SyntheticSteps {
  public:
   // Borrows the model. Throws std::bad_alloc if the cache does not fit into memory.
-  SyntheticSteps(CpuModel& model, const SyntheticStepsConfig& config);
+  SyntheticSteps(DeviceModel& model, const SyntheticStepsConfig& config);
 
   // Executes one step; its duration is the sum of its parts.
   // REQUIRES: positions within the model's, the items' blocks within the cache.
@@ -62,7 +43,9 @@ class SyntheticSteps {
   [[nodiscard]] std::int64_t block_count() const { return static_cast<std::int64_t>(free_.size()); }
   // Blocks that a step of these items takes.
   [[nodiscard]] std::int64_t BlocksOf(std::span<const StepItem> items) const;
-  [[nodiscard]] CpuExecutor& executor() { return executor_; }
+  [[nodiscard]] const kernels::KvCacheView& cache() const { return executor_->device_cache(); }
+  // Of the step run last.
+  [[nodiscard]] std::span<const LogitRow> logits() const { return logits_; }
 
  private:
   struct Allocation {
@@ -76,9 +59,9 @@ class SyntheticSteps {
   void Cover(Allocation& allocation, std::int32_t tokens, StepPlan& plan);
   StepParts Execute(std::span<const StepItem> items);
 
-  CpuModel& model_;
   SyntheticStepsConfig config_;
-  CpuExecutor executor_;
+  std::unique_ptr<Executor> executor_;
+  std::span<const LogitRow> logits_;
   Random random_;
   std::vector<std::int32_t> prompt_;  // random tokens; a request takes the first of them
   std::vector<BlockId> free_;         // all blocks; the first taken_ are in use

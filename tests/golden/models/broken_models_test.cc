@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "core/input_error.h"
+#include "exec/cpu/cpu_model.h"
 #include "exec/generation.h"
 #include "exec/model/model_config.h"
 #include "exec/model/weights.h"

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "core/input_error.h"
+#include "exec/cpu/cpu_model.h"
 #include "exec/generation.h"
 #include "exec/model/model_config.h"
 #include "exec/model/weights.h"

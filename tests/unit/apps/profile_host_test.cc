@@ -10,6 +10,7 @@
 #include <iterator>
 #include <string>
 
+#include "exec/cpu/cpu_model.h"
 #include "exec/model/model_config.h"
 #include "exec/model/weights.h"
 #include "proto/record_file.h"

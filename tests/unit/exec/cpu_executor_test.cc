@@ -55,9 +55,9 @@ class CpuExecutorTest : public ::testing::Test {
     return {.request = request, .start = start, .tokens = tokens, .emits = emits};
   }
 
-  static std::vector<std::byte> BlockBytes(const KvStorage& cache, std::int64_t block) {
-    const std::byte* const data = cache.view().Block(block);
-    return {data, data + cache.view().shape.BlockBytes()};
+  static std::vector<std::byte> BlockBytes(const kernels::KvCacheView& cache, std::int64_t block) {
+    const std::byte* const data = cache.Block(block);
+    return {data, data + cache.shape.BlockBytes()};
   }
 
   kernels::ThreadPool pool_{2};
@@ -119,8 +119,8 @@ TEST_F(CpuExecutorTest, SwapsMoveBlocksOutAndBackElsewhere) {
   Execute(
       {SwapOut(kFirst, 0, 2), SwapOut(kFirst, 1, 0), Allocate(kSecond, 0), Allocate(kSecond, 1)},
       {Item(kSecond, 0, 5, false)});
-  EXPECT_EQ(BlockBytes(executor_.host_cache(), 2), block0);
-  EXPECT_EQ(BlockBytes(executor_.host_cache(), 0), block1);
+  EXPECT_EQ(BlockBytes(executor_.host_cache().view(), 2), block0);
+  EXPECT_EQ(BlockBytes(executor_.host_cache().view(), 0), block1);
   EXPECT_NE(BlockBytes(executor_.device_cache(), 1), block1);
   // Out and in within one plan: the second's blocks leave, the first's come back into them.
   Execute(

@@ -10,6 +10,7 @@
 
 #include "core/input_error.h"
 #include "core/random.h"
+#include "exec/cpu/cpu_model.h"
 #include "tests/unit/exec/model_folder.h"
 
 namespace twin::exec {

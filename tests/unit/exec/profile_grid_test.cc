@@ -3,9 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <set>
 
-#include "exec/profile/operations.h"
+#include "exec/cpu/cpu_model.h"
+#include "exec/profile/synthetic_steps.h"
 #include "tests/unit/exec/model_folder.h"
 
 namespace twin::exec {
@@ -76,21 +78,18 @@ TEST(OperationsTest, EveryOperationTakesTime) {
   for (const char* const text : {testing::kLlamaConfig, testing::kGpt2Config}) {
     const ModelConfig config = ParseModelConfig(text, "config.json");
     kernels::ThreadPool pool(2);
-    ModelWeights weights = MakeDummyWeights(config, DType::kBf16, 1, pool);
-    ModelMatrices matrices = MatricesOf(weights);
-    CpuModel model(config, std::move(weights), 64, pool);
+    CpuModel model(config, MakeDummyWeights(config, DType::kBf16, 1, pool), 64, pool);
     SyntheticSteps steps(model, {.block_size = 4, .tokens = 200, .items = 4});
-    Operations operations(config, std::move(matrices), 64, steps.executor().device_cache().view(),
-                          pool);
+    const std::unique_ptr<Operations> operations = model.MakeOperations(steps.cache());
     for (const std::int64_t tokens : {1, 40}) {
-      EXPECT_GT(operations.RunGemms(tokens).qkv, 0);
-      EXPECT_GT(operations.RunGemms(tokens).down, 0);
-      EXPECT_GT(operations.RunOther(tokens).norms, 0);
-      EXPECT_GT(operations.RunOther(tokens).append, 0);
-      EXPECT_GT(operations.RunHead(tokens), 0);
+      EXPECT_GT(operations->RunGemms(tokens).qkv, 0);
+      EXPECT_GT(operations->RunGemms(tokens).down, 0);
+      EXPECT_GT(operations->RunOther(tokens).norms, 0);
+      EXPECT_GT(operations->RunOther(tokens).append, 0);
+      EXPECT_GT(operations->RunHead(tokens), 0);
     }
-    EXPECT_GT(operations.RunAttention(std::vector{ChunkItem(10, 30, true), DecodeItem(50)}), 0);
-    EXPECT_GT(operations.RunBlockCopies(3), 0);
+    EXPECT_GT(operations->RunAttention(std::vector{ChunkItem(10, 30, true), DecodeItem(50)}), 0);
+    EXPECT_GT(operations->RunBlockCopies(3), 0);
   }
 }
 

@@ -1,5 +1,5 @@
 // The stages of a pipeline: what they wait for, and where their time went.
-#include "exec/cpu/rank_executor.h"
+#include "exec/rank_executor.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,8 +11,9 @@
 #include <vector>
 
 #include "exec/comm/thread_ranks.h"
-#include "exec/cpu/rank_groups.h"
+#include "exec/cpu/cpu_model.h"
 #include "exec/model/weights.h"
+#include "exec/rank_groups.h"
 
 namespace twin::exec {
 namespace {

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "exec/cpu/cpu_backend.h"
+#include "exec/cpu/cpu_executor.h"
 #include "exec/real_world.h"
 #include "record/plan_digest.h"
 #include "record/recorded_run.h"

@@ -7,6 +7,7 @@
 #include <new>
 #include <thread>
 
+#include "exec/cpu/cpu_model.h"
 #include "exec/real_world.h"
 #include "tests/unit/exec/real_run.h"
 
@@ -25,7 +26,7 @@ constexpr KvPoolConfig kRoomy{.block_size = 4, .blocks = 400};
 
 class RealWorldEndTest : public ::testing::Test {
  protected:
-  CpuBackend MakeBackend(const KvPoolConfig& kv) {
+  CpuExecutor MakeBackend(const KvPoolConfig& kv) {
     return {model_, {.block_size = kv.block_size, .blocks = kv.blocks}};
   }
 
@@ -41,7 +42,7 @@ std::vector<TracedRequest> Requests() {
 
 class CancelTest : public RealWorldEndTest {
  protected:
-  CpuBackend cpu_ = MakeBackend(kRoomy);
+  CpuExecutor cpu_ = MakeBackend(kRoomy);
   GatedBackend backend_{cpu_};
   ListedSource source_{{Asked(kTimeZero, 20, 10), Asked(kTimeZero, 20, 10)}};
   // One request at a time: the second waits for the first.
@@ -65,7 +66,7 @@ TEST_F(CancelTest, WhileItWaits) {
 TEST_F(CancelTest, WhileAStepWithItIsInFlight) {
   for (const bool asynchronous : {false, true}) {
     ListedSource source({Asked(kTimeZero, 20, 10), Asked(kTimeZero, 20, 10)});
-    CpuBackend cpu = MakeBackend(kRoomy);
+    CpuExecutor cpu = MakeBackend(kRoomy);
     GatedBackend backend(cpu);
     RealRun run(source, backend, VllmV1Config{.max_num_seqs = 1, .async_scheduling = asynchronous},
                 kRoomy, {});
@@ -115,7 +116,7 @@ TEST_F(CancelTest, ClientsGoAwayWhenTheirPatienceEnds) {
 
 TEST_F(RealWorldEndTest, StopEndsTheRunBehindTheStepsInFlight) {
   for (const bool asynchronous : {false, true}) {
-    CpuBackend backend = MakeBackend(kRoomy);
+    CpuExecutor backend = MakeBackend(kRoomy);
     std::vector<TracedRequest> requests = Requests();
     requests.push_back(Asked(kTimeZero + std::chrono::hours(1), 5, 5));
     ListedSource source(requests);
@@ -132,7 +133,7 @@ TEST_F(RealWorldEndTest, StopEndsTheRunBehindTheStepsInFlight) {
 }
 
 TEST_F(RealWorldEndTest, StopEndsTheWaitForAnArrival) {
-  CpuBackend backend = MakeBackend(kRoomy);
+  CpuExecutor backend = MakeBackend(kRoomy);
   ListedSource source({Asked(kTimeZero + std::chrono::hours(10), 5, 5)});
   RealRun run(source, backend, VllmV1Config{}, kRoomy, {});
   std::thread stopper([&] { run.world().Stop(); });
@@ -143,7 +144,7 @@ TEST_F(RealWorldEndTest, StopEndsTheWaitForAnArrival) {
 }
 
 TEST_F(RealWorldEndTest, StopBehindTheLastAnswerKeepsNothingFromHappening) {
-  CpuBackend backend = MakeBackend(kRoomy);
+  CpuExecutor backend = MakeBackend(kRoomy);
   ListedSource source({Asked(kTimeZero, 5, 2)});
   RealRun run(source, backend, VllmV1Config{}, kRoomy, {});
   run.watcher.on_instant = [&](const Instant& /*instant*/) {
@@ -174,7 +175,7 @@ class FailingBackend final : public Backend {
 };
 
 TEST_F(RealWorldEndTest, WhatTheBackendThrowsComesOutOfAdvance) {
-  CpuBackend cpu = MakeBackend(kRoomy);
+  CpuExecutor cpu = MakeBackend(kRoomy);
   FailingBackend backend(cpu);
   ListedSource source(Requests());
   RealRun run(source, backend, VllmV1Config{}, kRoomy, {});
@@ -184,7 +185,7 @@ TEST_F(RealWorldEndTest, WhatTheBackendThrowsComesOutOfAdvance) {
 }
 
 TEST_F(RealWorldEndTest, CanGoWhileStepsAreInFlight) {
-  CpuBackend backend = MakeBackend(kRoomy);
+  CpuExecutor backend = MakeBackend(kRoomy);
   ListedSource source(Requests());
   RealRun run(source, backend, VllmV1Config{.async_scheduling = true}, kRoomy, {});
   const Instant instant = run.world().Advance();

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "exec/cpu/cpu_model.h"
 #include "exec/generation.h"
 #include "tests/unit/exec/real_run.h"
 
@@ -42,7 +43,7 @@ std::vector<TracedRequest> Requests() {
 
 class RealWorldTest : public ::testing::Test {
  protected:
-  CpuBackend MakeBackend(const KvPoolConfig& kv) {
+  CpuExecutor MakeBackend(const KvPoolConfig& kv) {
     return {model_,
             {.block_size = kv.block_size, .blocks = kv.blocks, .host_blocks = kv.host_blocks}};
   }
@@ -101,7 +102,7 @@ const Served kServed[] = {
 class EveryPolicyTest : public RealWorldTest, public ::testing::WithParamInterface<Served> {};
 
 TEST_P(EveryPolicyTest, GivesTheTokensOfGenerateAndReplaysToTheSamePlans) {
-  CpuBackend backend = MakeBackend(GetParam().kv);
+  CpuExecutor backend = MakeBackend(GetParam().kv);
   ListedSource source(Requests());
   RealRun run(source, backend, GetParam().policy, GetParam().kv, {.max_model_length = kPositions});
   run.Serve();
@@ -122,7 +123,7 @@ INSTANTIATE_TEST_SUITE_P(RealWorldTest, EveryPolicyTest, ::testing::ValuesIn(kSe
                          [](const auto& served) { return std::string(served.param.name); });
 
 TEST_F(RealWorldTest, PartsOfEveryStepAddUpToItsTimes) {
-  CpuBackend backend = MakeBackend(kRoomy);
+  CpuExecutor backend = MakeBackend(kRoomy);
   ListedSource source(Requests());
   RealRun run(source, backend, VllmV1Config{.async_scheduling = true}, kRoomy, {});
   run.Serve();
@@ -140,7 +141,7 @@ TEST_F(RealWorldTest, PartsOfEveryStepAddUpToItsTimes) {
 }
 
 TEST_F(RealWorldTest, TheRecordHasTheTimesThatTheDeviceMeasured) {
-  CpuBackend backend = MakeBackend(kRoomy);
+  CpuExecutor backend = MakeBackend(kRoomy);
   ListedSource source(Requests());
   RealRun run(source, backend, VllmV1Config{}, kRoomy, {});
   run.Serve();
@@ -160,7 +161,7 @@ TEST_F(RealWorldTest, TheRecordHasTheTimesThatTheDeviceMeasured) {
 }
 
 TEST_F(RealWorldTest, ArrivalsAreToldWhenTheyAreDueAndNotBefore) {
-  CpuBackend backend = MakeBackend(kRoomy);
+  CpuExecutor backend = MakeBackend(kRoomy);
   ListedSource source({Asked(At(0), 3, 2), Asked(At(3000), 3, 2), Asked(At(3000), 3, 2)});
   RealRun run(source, backend, VllmV1Config{}, kRoomy, {});
   std::vector<TimePoint> due;
@@ -198,7 +199,7 @@ class OneAtATime final : public ArrivalSource {
 };
 
 TEST_F(RealWorldTest, ClosedLoopsHearWhenTheirRequestsAreDone) {
-  CpuBackend backend = MakeBackend(kRoomy);
+  CpuExecutor backend = MakeBackend(kRoomy);
   OneAtATime source;
   RealRun run(source, backend, SarathiConfig{.max_model_len = 100}, kRoomy, {});
   run.Serve();
@@ -215,7 +216,7 @@ TEST_F(RealWorldTest, OutputsEndAtTheEndOfSequenceOrWherePinned) {
   std::vector<TracedRequest> requests = Requests();
   for (TracedRequest& request : requests) request.output_tokens = 5;
   for (const bool pins : {false, true}) {
-    CpuBackend backend = MakeBackend(kRoomy);
+    CpuExecutor backend = MakeBackend(kRoomy);
     ListedSource source(requests);
     RealRun run(source, backend, VllmV1Config{}, kRoomy,
                 {.pins_output_lengths = pins, .end_tokens = model_.config().end_tokens});
@@ -230,7 +231,7 @@ TEST_F(RealWorldTest, OutputsEndAtTheEndOfSequenceOrWherePinned) {
 }
 
 TEST_F(RealWorldTest, OutputsEndAtTheContextAndLongerPromptsAreRejectedUnseen) {
-  CpuBackend backend = MakeBackend(kRoomy);
+  CpuExecutor backend = MakeBackend(kRoomy);
   // The last prompt could not even be written down: 8 GiB.
   ListedSource source({Asked(kTimeZero, 30, 50), Asked(kTimeZero, 40, 50), Asked(kTimeZero, 41, 50),
                        Asked(kTimeZero, 2'147'483'647, 1)});
@@ -250,7 +251,7 @@ TEST_F(RealWorldTest, SharedContentIsTakenFromThePrefixCache) {
   for (TracedRequest& request : requests) request.prefix_chunk_tokens = 8;
   requests[0].prefix_chunks = {11, 12, 13};
   requests[1].prefix_chunks = {11, 12, 14, 15};
-  CpuBackend backend = MakeBackend(kRoomy);
+  CpuExecutor backend = MakeBackend(kRoomy);
   ListedSource source(requests);
   // One at a time, so that the first is in the cache when the others come.
   RealRun run(source, backend, VllmV1Config{.max_num_seqs = 1, .enable_prefix_caching = true},
@@ -269,7 +270,7 @@ TEST_F(RealWorldTest, AConversationFindsItsLastAnswerInThePrefixCache) {
   for (TracedRequest& request : requests) request.prefix_chunk_tokens = 4;
   requests[0].prefix_chunks = {1, 2, 3, 4, 5};
   requests[1].prefix_chunks = {1, 2, 3, 4, 5, 6, 7};
-  CpuBackend backend = MakeBackend(kRoomy);
+  CpuExecutor backend = MakeBackend(kRoomy);
   class Turns final : public ArrivalSource {
    public:
     explicit Turns(std::vector<TracedRequest> turns) : turns_(std::move(turns)) {}

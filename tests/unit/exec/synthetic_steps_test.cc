@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "exec/cpu/cpu_model.h"
 #include "exec/profile/model_work.h"
 #include "tests/unit/exec/model_folder.h"
 
@@ -40,9 +41,9 @@ TEST_F(SyntheticStepsRunTest, ComputesAnyMixAndSaysWhereTheTimeWent) {
     EXPECT_GT(parts[StepPart::kSampling].count(), 0);
     EXPECT_EQ(parts[StepPart::kSchedule].count(), 0);
     // Of the two that emit; the next tokens stand at 18 and 5.
-    ASSERT_EQ(steps.executor().logits().size(), 2U);
-    EXPECT_EQ(steps.executor().logits()[0].position, 17);
-    EXPECT_EQ(steps.executor().logits()[1].position, 4);
+    ASSERT_EQ(steps.logits().size(), 2U);
+    EXPECT_EQ(steps.logits()[0].position, 17);
+    EXPECT_EQ(steps.logits()[1].position, 4);
   }
   EXPECT_EQ(steps.BlocksOf(items), 5 + 7 + 2);
 }
@@ -51,13 +52,13 @@ TEST_F(SyntheticStepsRunTest, DecodesMoveOnByOneTokenEach) {
   SyntheticSteps steps(model_, {.block_size = 4, .tokens = 60, .items = 3});
   const StepParts parts = steps.RunDecodes(3, 14, 6);
   EXPECT_GT(parts.device().count(), 0);
-  ASSERT_EQ(steps.executor().logits().size(), 3U);
-  EXPECT_EQ(steps.executor().logits()[0].position, 19);
+  ASSERT_EQ(steps.logits().size(), 3U);
+  EXPECT_EQ(steps.logits()[0].position, 19);
 }
 
 TEST_F(SyntheticStepsRunTest, TheCacheIsFilledWithNumbersThatDiffer) {
   SyntheticSteps steps(model_, {.kv_dtype = DType::kBf16, .block_size = 4, .tokens = 8});
-  const auto& cache = steps.executor().device_cache().view();
+  const auto& cache = steps.cache();
   const auto* values = reinterpret_cast<const std::uint16_t*>(cache.Block(0));
   EXPECT_NE(values[0], values[1]);
   EXPECT_NE(values[0], 0);

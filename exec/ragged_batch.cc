@@ -1,4 +1,4 @@
-#include "exec/cpu/ragged_batch.h"
+#include "exec/ragged_batch.h"
 
 #include <algorithm>
 

@@ -5,7 +5,7 @@
 
 #include "exec/backend.h"
 #include "exec/comm/communicator.h"
-#include "exec/cpu/rank_executor.h"
+#include "exec/rank_executor.h"
 
 namespace twin::exec {
 
@@ -16,7 +16,7 @@ class GridBackend final : public Backend {
  public:
   // Borrows both. `world` is the group of all ranks of the model's grid, of which the others are in
   // Follow(). Throws std::bad_alloc if the cache does not fit into memory.
-  GridBackend(CpuModel& model, Communicator& world, const RankExecutorConfig& config);
+  GridBackend(DeviceModel& model, Communicator& world, const RankExecutorConfig& config);
   // Lets the others return; where an exception unwinds this object, they are left to whoever
   // aborts the group.
   ~GridBackend() override;
@@ -42,6 +42,6 @@ class GridBackend final : public Backend {
 
 // Every other rank's end: does what rank 0's backend says until that is destroyed. An idle rank
 // waits without a limit. Throws CommunicationError, std::bad_alloc.
-void Follow(CpuModel& model, Communicator& world);
+void Follow(DeviceModel& model, Communicator& world);
 
 }  // namespace twin::exec

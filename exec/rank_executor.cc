@@ -1,4 +1,4 @@
-#include "exec/cpu/rank_executor.h"
+#include "exec/rank_executor.h"
 
 #include <algorithm>
 #include <utility>
@@ -31,17 +31,17 @@ StepParts JoinStages(const StepParts& first, const StepParts& last, Duration who
   return sum;
 }
 
-RankExecutor::RankExecutor(CpuModel& model, const RankExecutorConfig& config)
-    : model_(model), config_(config), executor_(model, config.executor) {}
+RankExecutor::RankExecutor(DeviceModel& model, const RankExecutorConfig& config)
+    : model_(model), config_(config), executor_(model.MakeExecutor(config.executor)) {}
 
 void RankExecutor::Open(RequestId id, std::span<const std::int32_t> prompt,
                         const kernels::SamplingParameters& sampling) {
-  executor_.Open(id, prompt, sampling);
+  executor_->Open(id, prompt, sampling);
   prompt_tokens_.Open(id) = static_cast<std::int32_t>(prompt.size());
 }
 
 void RankExecutor::Close(RequestId id) {
-  executor_.Close(id);
+  executor_->Close(id);
   prompt_tokens_.Close(id);
 }
 
@@ -49,25 +49,25 @@ void RankExecutor::Execute(const StepPlan& plan) {
   const GridPlace& place = model_.links().place;
   // Tokens of steps in flight, where an asynchronous engine planned on without them.
   if (place.first_stage()) {
-    while (!executor_.Knows(plan)) ReceiveResult();
+    while (!executor_->Knows(plan)) ReceiveResult();
   }
+  executor_->Launch(plan);
+  const ComputedStep step = executor_->Collect();
   StepResult result;
-  const std::span<const SampledToken> sampled = executor_.Execute(plan);
-  result.sampled.assign(sampled.begin(), sampled.end());
-  const LapTimer& laps = executor_.laps();
-  result.started = laps.begin();
-  result.finished = laps.end();
-  result.parts = laps.parts();
-  if (place.last_stage()) KeepLogits(result);
+  result.sampled.assign(step.sampled.begin(), step.sampled.end());
+  result.started = step.started;
+  result.finished = step.finished;
+  result.parts = step.parts;
+  if (place.last_stage()) KeepLogits(step.logits, result);
   if (place.last_stage() && staged()) return SendResult(result);
   if (!place.first_stage()) return;
   steps_.PushBack(std::move(result));
   if (!staged()) ++complete_;
 }
 
-void RankExecutor::KeepLogits(StepResult& result) const {
+void RankExecutor::KeepLogits(std::span<const LogitRow> rows, StepResult& result) const {
   if (!config_.keeps_prompt_logits) return;
-  for (const LogitRow& row : executor_.logits()) {
+  for (const LogitRow& row : rows) {
     if (row.position >= prompt_tokens_[row.request]) continue;
     result.rows.push_back(row);
     result.logits.insert(result.logits.end(), row.logits.begin(), row.logits.end());
@@ -111,7 +111,7 @@ void RankExecutor::ReceiveResult() {
   for (std::size_t i = 0; i < step.rows.size(); ++i) {
     step.rows[i].logits = std::span<const float>(step.logits).subspan(i * width, width);
   }
-  for (const SampledToken& sampled : step.sampled) executor_.Learn(sampled);
+  for (const SampledToken& sampled : step.sampled) executor_->Learn(sampled);
   step.finished = LapTimer::Clock::now();
   step.parts = JoinStages(step.parts, far,
                           std::chrono::duration_cast<Duration>(step.finished - step.started));

@@ -3,19 +3,20 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "core/id_window.h"
 #include "core/ring_queue.h"
 #include "exec/comm/message.h"
-#include "exec/cpu/cpu_executor.h"
+#include "exec/device_model.h"
 #include "exec/lap_timer.h"
 
 namespace twin::exec {
 
 struct RankExecutorConfig {
-  CpuExecutorConfig executor;
+  ExecutorConfig executor;
   bool keeps_prompt_logits = false;  // of the rows computed that belong to prompts
 };
 
@@ -41,7 +42,7 @@ StepParts JoinStages(const StepParts& first, const StepParts& last, Duration who
 class RankExecutor {
  public:
   // Borrows the model. Throws std::bad_alloc if the cache does not fit into memory.
-  RankExecutor(CpuModel& model, const RankExecutorConfig& config);
+  RankExecutor(DeviceModel& model, const RankExecutorConfig& config);
 
   void Open(RequestId id, std::span<const std::int32_t> prompt,
             const kernels::SamplingParameters& sampling);
@@ -59,13 +60,13 @@ class RankExecutor {
 
  private:
   [[nodiscard]] bool staged() const { return model_.links().stages != nullptr; }
-  void KeepLogits(StepResult& result) const;
+  void KeepLogits(std::span<const LogitRow> rows, StepResult& result) const;
   void SendResult(const StepResult& result);
   void ReceiveResult();
 
-  CpuModel& model_;
+  DeviceModel& model_;
   RankExecutorConfig config_;
-  CpuExecutor executor_;
+  std::unique_ptr<Executor> executor_;
   IdWindow<std::int32_t> prompt_tokens_;
   RingQueue<StepResult> steps_;  // executed here, not collected
   std::size_t complete_ = 0;     // of these, whose result is here: the oldest

@@ -5,7 +5,7 @@
 
 #include "core/check.h"
 #include "exec/comm/communicator.h"
-#include "exec/cpu/cpu_model.h"
+#include "exec/rank_links.h"
 
 namespace twin::exec {
 

@@ -1,10 +1,11 @@
-#include "exec/profile/operations.h"
+#include "exec/cpu/cpu_operations.h"
 
 #include <algorithm>
 #include <chrono>
 #include <utility>
 
 #include "core/check.h"
+#include "exec/ragged_batch.h"
 #include "kernels/activation.h"
 #include "kernels/elementwise.h"
 #include "kernels/gemm.h"
@@ -44,8 +45,9 @@ ModelMatrices MatricesOf(const ModelWeights& weights) {
   return matrices;
 }
 
-Operations::Operations(const ModelConfig& config, ModelMatrices matrices, std::int32_t positions,
-                       const kernels::KvCacheView& cache, kernels::ThreadPool& pool)
+CpuOperations::CpuOperations(const ModelConfig& config, ModelMatrices matrices,
+                             std::int32_t positions, const kernels::KvCacheView& cache,
+                             kernels::ThreadPool& pool)
     : config_(config),
       matrices_(std::move(matrices)),
       cache_(cache),
@@ -59,7 +61,7 @@ Operations::Operations(const ModelConfig& config, ModelMatrices matrices, std::i
   }
 }
 
-Operations::Matrix Operations::Input(std::int64_t rows, std::int64_t columns) {
+CpuOperations::Matrix CpuOperations::Input(std::int64_t rows, std::int64_t columns) {
   const std::int64_t count = rows * columns;
   auto* const data = input_.Reserve<float>(count);
   if (count > filled_) {
@@ -69,11 +71,11 @@ Operations::Matrix Operations::Input(std::int64_t rows, std::int64_t columns) {
   return kernels::DenseMatrix(data, rows, columns);
 }
 
-Operations::Matrix Operations::Output(std::int64_t rows, std::int64_t columns) {
+CpuOperations::Matrix CpuOperations::Output(std::int64_t rows, std::int64_t columns) {
   return kernels::DenseMatrix(output_.Reserve<float>(rows * columns), rows, columns);
 }
 
-GemmSeconds Operations::RunGemms(std::int64_t tokens) {
+GemmSeconds CpuOperations::RunGemms(std::int64_t tokens) {
   std::int64_t widest_in = 0;
   std::int64_t widest_out = 0;
   for (const auto& layer : matrices_.layers) {
@@ -100,13 +102,13 @@ GemmSeconds Operations::RunGemms(std::int64_t tokens) {
   return seconds;
 }
 
-double Operations::RunHead(std::int64_t rows) {
+double CpuOperations::RunHead(std::int64_t rows) {
   const Matrix x = Input(rows, matrices_.head.columns);
   const Matrix y = Output(rows, matrices_.head.rows);
   return SecondsOf([&] { kernels::Gemm(pool_, x, matrices_.head, {}, y); });
 }
 
-void Operations::Normalize(Matrix from, Matrix to) {
+void CpuOperations::Normalize(Matrix from, Matrix to) {
   if (config_.shape.norm == NormKind::kLayerNorm) {
     kernels::LayerNorm(pool_, from, gain_, bias_, config_.norm_epsilon, to);
   } else {
@@ -114,7 +116,7 @@ void Operations::Normalize(Matrix from, Matrix to) {
   }
 }
 
-OtherSeconds Operations::RunOther(std::int64_t tokens) {
+OtherSeconds CpuOperations::RunOther(std::int64_t tokens) {
   const ModelSpec& shape = config_.shape;
   const std::int64_t query_width = std::int64_t{shape.query_heads} * shape.head_dim;
   const std::int64_t key_width = std::int64_t{shape.kv_heads} * shape.head_dim;
@@ -160,7 +162,7 @@ OtherSeconds Operations::RunOther(std::int64_t tokens) {
   return seconds;
 }
 
-double Operations::RunAttention(std::span<const StepItem> items) {
+double CpuOperations::RunAttention(std::span<const StepItem> items) {
   const ModelSpec& shape = config_.shape;
   const auto block_size = static_cast<std::int32_t>(cache_.shape.block_size);
   std::vector<std::int32_t> order = Numbered(cache_.shape.blocks, 1 << 30);
@@ -206,7 +208,7 @@ double Operations::RunAttention(std::span<const StepItem> items) {
   });
 }
 
-double Operations::RunBlockCopies(std::int64_t blocks) {
+double CpuOperations::RunBlockCopies(std::int64_t blocks) {
   CHECK(2 * blocks <= cache_.shape.blocks);
   std::vector<kernels::BlockCopy> copies;
   for (std::int64_t i = 0; i < blocks; ++i) {

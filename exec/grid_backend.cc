@@ -1,4 +1,4 @@
-#include "exec/cpu/grid_backend.h"
+#include "exec/grid_backend.h"
 
 #include <exception>
 #include <optional>
@@ -20,7 +20,7 @@ struct Follower {
 };
 
 // False: the last command.
-bool CarryOut(CpuModel& model, MessageReader& command, Follower& follower) {
+bool CarryOut(DeviceModel& model, MessageReader& command, Follower& follower) {
   switch (command.Take<CommandKind>()) {
     case CommandKind::kBegin:
       follower.executor.emplace(model, command.Take<RankExecutorConfig>());
@@ -51,7 +51,7 @@ bool CarryOut(CpuModel& model, MessageReader& command, Follower& follower) {
 
 }  // namespace
 
-GridBackend::GridBackend(CpuModel& model, Communicator& world, const RankExecutorConfig& config)
+GridBackend::GridBackend(DeviceModel& model, Communicator& world, const RankExecutorConfig& config)
     : world_(world),
       first_stage_ranks_(model.links().place.grid.tensor),
       executor_(model, config),
@@ -108,7 +108,7 @@ ComputedStep GridBackend::Collect() {
   return {step.sampled, step.started, step.finished, step.parts, step.rows};
 }
 
-void Follow(CpuModel& model, Communicator& world) {
+void Follow(DeviceModel& model, Communicator& world) {
   Follower follower;
   std::vector<std::byte> bytes;
   for (bool more = true; more;) {

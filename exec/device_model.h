@@ -1,0 +1,40 @@
+// A model, or one rank's share of it, ready to compute on a device.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "core/dtype.h"
+#include "exec/executor.h"
+#include "exec/model/model_config.h"
+#include "exec/profile/model_work.h"
+#include "exec/profile/operations.h"
+#include "exec/rank_links.h"
+#include "kernels/kv_cache.h"
+
+namespace twin::exec {
+
+// Executors and operations borrow the model. One of them computes at a time.
+class DeviceModel {
+ public:
+  virtual ~DeviceModel() = default;
+
+  // Of the whole model.
+  [[nodiscard]] virtual const ModelConfig& config() const = 0;
+  [[nodiscard]] virtual const RankLinks& links() const = 0;
+  // How many the longest sequence may take.
+  [[nodiscard]] virtual std::int32_t positions() const = 0;
+  // The KV cache that this model writes: of this rank's heads and layers.
+  [[nodiscard]] virtual kernels::KvCacheShape CacheShape(DType dtype, std::int64_t blocks,
+                                                         std::int64_t block_size) const = 0;
+
+  // Throws what the device throws where the cache does not fit into its memory: std::bad_alloc or
+  // kernels::cuda::DeviceError.
+  virtual std::unique_ptr<Executor> MakeExecutor(const ExecutorConfig& config) = 0;
+
+  // For measuring. `cache` is that of an executor of this model.
+  virtual std::unique_ptr<Operations> MakeOperations(const kernels::KvCacheView& cache) = 0;
+  [[nodiscard]] virtual ModelWork WorkWith(DType kv_dtype) const = 0;
+};
+
+}  // namespace twin::exec

@@ -1,0 +1,40 @@
+// What carries out an engine's steps on one device.
+#pragma once
+
+#include <cstdint>
+
+#include "core/dtype.h"
+#include "exec/backend.h"
+#include "kernels/kv_cache.h"
+
+namespace twin::exec {
+
+struct ExecutorConfig {
+  DType kv_dtype = DType::kFp32;  // one that the device computes with
+  std::int32_t block_size = 16;
+  std::int32_t blocks = 0;          // as the engine's pool
+  std::int32_t host_blocks = 0;     // likewise
+  bool returns_logits = true;       // with collected steps; where not, no device copies them
+  bool logits_of_all_rows = false;  // otherwise of the emitting ones only
+};
+
+// Keeps each request's tokens and block table, the latter by following the plans. Steps are
+// executed in the order of planning; equal plans give equal tokens.
+//
+// Of a model that is one stage of several: the first computes from the tokens, the last samples.
+// What the last one sampled has to be told to the first before a plan needs it.
+class Executor : public Backend {
+ public:
+  // True if this stage has all tokens that the plan computes.
+  [[nodiscard]] virtual bool Knows(const StepPlan& plan) const = 0;
+  // A token that the last stage sampled: another one than this.
+  virtual void Learn(const SampledToken& sampled) = 0;
+
+  // In the memory of the device.
+  [[nodiscard]] virtual const kernels::KvCacheView& device_cache() const = 0;
+  // The whole cache becomes random numbers of the size that keys and values have. REQUIRES: no step
+  // is launched and not collected.
+  virtual void FillCache(std::uint64_t seed) = 0;
+};
+
+}  // namespace twin::exec

@@ -1,0 +1,59 @@
+// The requests that an executor has been told of: their tokens, and where their KV cache lies.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/id_window.h"
+#include "core/ids.h"
+#include "exec/backend.h"
+#include "kernels/kv_copy.h"
+#include "kernels/sampling.h"
+#include "sched/step_plan.h"
+
+namespace twin::exec {
+
+struct OpenRequest {
+  std::vector<std::int32_t> tokens;  // prompt, and output so far
+  std::vector<BlockId> blocks;
+  std::vector<BlockId> host_blocks;  // while swapped out, or on the way
+  kernels::SamplingParameters sampling;
+};
+
+// Blocks that change places together: all in one direction.
+struct SwapBatch {
+  bool out = false;  // from the device to the host
+  std::vector<kernels::BlockCopy> copies;
+};
+
+class OpenRequests {
+ public:
+  // REQUIRES: ids rise.
+  void Open(RequestId id, std::span<const std::int32_t> prompt,
+            const kernels::SamplingParameters& sampling);
+  void Close(RequestId id) { requests_.Close(id); }
+
+  // Follows the block operations of a plan. The swaps among them, to be carried out batch by batch
+  // in this order; valid until the next call. REQUIRES: plans come in their order.
+  std::span<const SwapBatch> Follow(const StepPlan& plan);
+
+  // True if all tokens are there that the plan computes.
+  [[nodiscard]] bool Knows(const StepPlan& plan) const;
+  // A token that somebody else sampled.
+  void Learn(const SampledToken& sampled);
+
+  [[nodiscard]] OpenRequest& operator[](RequestId id) { return requests_[id]; }
+  [[nodiscard]] const OpenRequest& operator[](RequestId id) const { return requests_[id]; }
+  [[nodiscard]] OpenRequest* Find(RequestId id) { return requests_.Find(id); }
+
+ private:
+  void Apply(const KvOperation& operation);
+  void Copy(KvOperation::Kind kind, BlockId from, BlockId to);
+
+  IdWindow<OpenRequest> requests_;
+  std::vector<SwapBatch> batches_;  // the first batch_count_ are in use
+  std::size_t batch_count_ = 0;
+};
+
+}  // namespace twin::exec
