@@ -1,0 +1,139 @@
+#include "kernels/cuda/cublaslt_product.h"
+
+#include <cuda_runtime_api.h>
+
+#include <span>
+
+#include "core/check.h"
+
+namespace twin::kernels::cuda {
+namespace {
+
+cudaDataType_t DataType(DType dtype) {
+  switch (dtype) {
+    case DType::kBf16:
+      return CUDA_R_16BF;
+    case DType::kFp16:
+      return CUDA_R_16F;
+    case DType::kFp32:
+      return CUDA_R_32F;
+    default:
+      break;
+  }
+  CHECK(false && "cuBLASLt products are of bf16, fp16 and fp32");
+  return CUDA_R_32F;
+}
+
+std::int64_t AlignedStride(std::int64_t columns, DType dtype) {
+  const std::int64_t step = kGemmAlignment / ByteSize(dtype);
+  return (columns + step - 1) / step * step;
+}
+
+}  // namespace
+
+GemmStrides AlignedStrides(const GemmShape& shape) {
+  const std::int64_t inputs = AlignedStride(shape.inputs, shape.input_dtype);
+  return {.x = inputs, .w = inputs, .y = AlignedStride(shape.outputs, shape.output_dtype)};
+}
+
+CublasLtContext::CublasLtContext(const CublasLtLibrary& library) : library_(library) {
+  if (!library.usable()) throw DeviceError("matrix products", library.why());
+  try {
+    library.Check(functions().create(&handle_), "making a cuBLASLt handle");
+    CheckCuda(cudaMalloc(&workspace_, kGemmWorkspaceBytes), "cudaMalloc of the GEMM workspace");
+    DescribeOperation();
+    DescribePreference();
+  } catch (...) {
+    Release();
+    throw;
+  }
+}
+
+CublasLtContext::~CublasLtContext() { Release(); }
+
+void CublasLtContext::DescribeOperation() {
+  const char* const what = "describing a product";
+  library_.Check(functions().desc_create(&operation_, CUBLAS_COMPUTE_32F, CUDA_R_32F), what);
+  const cublasOperation_t transposed = CUBLAS_OP_T;
+  library_.Check(functions().desc_set_attribute(operation_, CUBLASLT_MATMUL_DESC_TRANSA,
+                                                &transposed, sizeof(transposed)),
+                 what);
+}
+
+void CublasLtContext::DescribePreference() {
+  const char* const what = "describing what products are wanted";
+  library_.Check(functions().preference_create(&preference_), what);
+  const auto set = [&](cublasLtMatmulPreferenceAttributes_t attribute, const auto& value) {
+    library_.Check(
+        functions().preference_set_attribute(preference_, attribute, &value, sizeof(value)), what);
+  };
+  set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kGemmWorkspaceBytes);
+  set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, kGemmAlignment);
+  set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, kGemmAlignment);
+  set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, kGemmAlignment);
+  set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, kGemmAlignment);
+}
+
+void CublasLtContext::Release() {
+  if (preference_ != nullptr) functions().preference_destroy(preference_);
+  if (operation_ != nullptr) functions().desc_destroy(operation_);
+  if (handle_ != nullptr) functions().destroy(handle_);
+  if (workspace_ != nullptr) cudaFree(workspace_);
+}
+
+CublasLtProduct::CublasLtProduct(const CublasLtContext& context, const GemmShape& shape,
+                                 const GemmStrides& strides)
+    : context_(context),
+      w_(MakeLayout(shape.input_dtype, shape.outputs, shape.inputs, strides.w)),
+      x_(MakeLayout(shape.input_dtype, shape.tokens, shape.inputs, strides.x)),
+      y_(MakeLayout(shape.output_dtype, shape.tokens, shape.outputs, strides.y)) {}
+
+CublasLtProduct::Layout CublasLtProduct::MakeLayout(DType dtype, std::int64_t rows,
+                                                    std::int64_t columns,
+                                                    std::int64_t stride) const {
+  cublasLtMatrixLayout_t layout = nullptr;
+  const cublasStatus_t status = context_.functions().layout_create(
+      &layout, DataType(dtype), static_cast<std::uint64_t>(columns),
+      static_cast<std::uint64_t>(rows), stride);
+  context_.library().Check(status, "describing a matrix");
+  return {layout, context_.functions().layout_destroy};
+}
+
+std::vector<cublasLtMatmulAlgo_t> CublasLtProduct::Suggestions(int count) const {
+  std::vector<cublasLtMatmulHeuristicResult_t> results(static_cast<std::size_t>(count));
+  int returned = 0;
+  const cublasStatus_t status = context_.functions().get_heuristic(
+      context_.handle(), context_.operation(), w_.get(), x_.get(), y_.get(), y_.get(),
+      context_.preference(), count, results.data(), &returned);
+  context_.library().Check(status, "choosing a GEMM algorithm");
+  std::vector<cublasLtMatmulAlgo_t> algorithms;
+  for (const auto& result : std::span(results).first(static_cast<std::size_t>(returned))) {
+    if (result.state == CUBLAS_STATUS_SUCCESS && result.workspaceSize <= kGemmWorkspaceBytes) {
+      algorithms.push_back(result.algo);
+    }
+  }
+  if (algorithms.empty()) {
+    throw DeviceError("choosing a GEMM algorithm", "cuBLASLt has none for this product");
+  }
+  return algorithms;
+}
+
+bool CublasLtProduct::Accepts(const cublasLtMatmulAlgo_t& algorithm) const {
+  cublasLtMatmulHeuristicResult_t result{};
+  const cublasStatus_t status =
+      context_.functions().algo_check(context_.handle(), context_.operation(), w_.get(), x_.get(),
+                                      y_.get(), y_.get(), &algorithm, &result);
+  return status == CUBLAS_STATUS_SUCCESS && result.workspaceSize <= kGemmWorkspaceBytes;
+}
+
+void CublasLtProduct::Run(StreamView stream, const void* x, const void* w, void* y,
+                          const cublasLtMatmulAlgo_t& algorithm) const {
+  const float alpha = 1;
+  const float beta = 0;
+  const cublasStatus_t status = context_.functions().matmul(
+      context_.handle(), context_.operation(), &alpha, w, w_.get(), x, x_.get(), &beta, y, y_.get(),
+      y, y_.get(), &algorithm, context_.workspace(), kGemmWorkspaceBytes, stream.get());
+  context_.library().Check(status, "multiplying matrices");
+}
+
+}  // namespace twin::kernels::cuda

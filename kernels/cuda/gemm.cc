@@ -1,0 +1,171 @@
+#include "kernels/cuda/gemm.h"
+
+#include <cuda_runtime_api.h>
+
+#include <bit>
+#include <string>
+#include <unordered_map>
+
+#include "core/check.h"
+#include "core/hash.h"
+#include "core/input_error.h"
+#include "kernels/cuda/cublaslt_product.h"
+#include "kernels/cuda/gemm_algorithms.h"
+#include "kernels/cuda/gemm_tuning.h"
+#include "kernels/cuda/gemv.h"
+
+namespace twin::kernels::cuda {
+namespace {
+
+struct ProductKey {
+  GemmShape shape;
+  GemmStrides strides;
+
+  bool operator==(const ProductKey&) const = default;
+};
+
+struct Hash {
+  std::size_t operator()(const GemmShape& shape) const {
+    const auto formats = static_cast<std::uint64_t>(shape.input_dtype) << 8 |
+                         static_cast<std::uint64_t>(shape.output_dtype);
+    return MixWords(MixWords(static_cast<std::uint64_t>(shape.tokens) << 16 | formats,
+                             static_cast<std::uint64_t>(shape.outputs)),
+                    static_cast<std::uint64_t>(shape.inputs));
+  }
+  std::size_t operator()(const ProductKey& key) const {
+    return MixWords(MixWords((*this)(key.shape), static_cast<std::uint64_t>(key.strides.x)),
+                    MixWords(static_cast<std::uint64_t>(key.strides.w),
+                             static_cast<std::uint64_t>(key.strides.y)));
+  }
+};
+
+// What a shape is computed with. SkinnyGemm does not take every operand of its shape, so there is
+// an algorithm of the library beside it.
+struct Choice {
+  bool skinny = false;
+  cublasLtMatmulAlgo_t algorithm{};
+};
+
+struct Plan {
+  CublasLtProduct product;
+  Choice choice;
+};
+
+std::string DeviceName() {
+  int device = 0;
+  cudaDeviceProp properties{};
+  CheckCuda(cudaGetDevice(&device), "cudaGetDevice");
+  CheckCuda(cudaGetDeviceProperties(&properties, device), "cudaGetDeviceProperties");
+  return properties.name;
+}
+
+bool Aligned(const DeviceMatrix& matrix) {
+  return reinterpret_cast<std::uintptr_t>(matrix.data) % kGemmAlignment == 0 &&
+         matrix.stride * ByteSize(matrix.dtype) % kGemmAlignment == 0;
+}
+
+bool Capturing(StreamView stream) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  CheckCuda(cudaStreamIsCapturing(stream.get(), &status), "cudaStreamIsCapturing");
+  return status != cudaStreamCaptureStatusNone;
+}
+
+}  // namespace
+
+class Gemm::State {
+ public:
+  State(const CublasLtLibrary& library, const std::filesystem::path& cache)
+      : context_(library), measured_(cache, DeviceName(), library.version()) {}
+
+  void Multiply(StreamView stream, DeviceMatrix x, DeviceMatrix w, DeviceMatrix y);
+  void Prepare(const GemmShape& shape) { ChoiceFor(shape); }
+  double Tune(StreamView stream, const GemmShape& shape, int candidates);
+  void Save() const { measured_.Save(); }
+
+ private:
+  const Choice& ChoiceFor(const GemmShape& shape);
+  const Plan& MakePlan(StreamView stream, const ProductKey& key);
+
+  CublasLtContext context_;
+  GemmAlgorithmFile measured_;
+  std::unordered_map<GemmShape, Choice, Hash> choices_;
+  std::unordered_map<ProductKey, Plan, Hash> plans_;
+};
+
+void Gemm::State::Multiply(StreamView stream, DeviceMatrix x, DeviceMatrix w, DeviceMatrix y) {
+  CHECK(x.columns == w.columns && y.rows == x.rows && y.columns == w.rows);
+  CHECK(x.dtype == w.dtype && (y.dtype == x.dtype || y.dtype == DType::kFp32));
+  if (x.rows == 0) return;
+  CHECK(Aligned(x) && Aligned(w) && Aligned(y));
+  const ProductKey key{.shape = {.tokens = x.rows,
+                                 .outputs = w.rows,
+                                 .inputs = x.columns,
+                                 .input_dtype = x.dtype,
+                                 .output_dtype = y.dtype},
+                       .strides = {.x = x.stride, .w = w.stride, .y = y.stride}};
+  const auto found = plans_.find(key);
+  const Plan& plan = found != plans_.end() ? found->second : MakePlan(stream, key);
+  if (plan.choice.skinny && TakesSkinnyGemm(x, w, y)) {
+    SkinnyGemm(stream, x, w, y);
+  } else {
+    plan.product.Run(stream, x.data, w.data, y.data, plan.choice.algorithm);
+  }
+}
+
+const Plan& Gemm::State::MakePlan(StreamView stream, const ProductKey& key) {
+  // Choosing asks the library, which may do more than a capture allows.
+  const bool prepared = choices_.contains(key.shape);
+  CHECK(prepared || !Capturing(stream));
+  const Choice& choice = ChoiceFor(key.shape);
+  return plans_.try_emplace(key, CublasLtProduct(context_, key.shape, key.strides), choice)
+      .first->second;
+}
+
+const Choice& Gemm::State::ChoiceFor(const GemmShape& shape) {
+  const auto found = choices_.find(shape);
+  if (found != choices_.end()) return found->second;
+  const CublasLtProduct product(context_, shape, AlignedStrides(shape));
+  const GemmAlgorithm* const measured = measured_.Find(shape);
+  Choice choice;
+  if (measured != nullptr && !measured->skinny) {
+    choice.algorithm = std::bit_cast<cublasLtMatmulAlgo_t>(measured->blob);
+    if (!product.Accepts(choice.algorithm)) {
+      throw InputError(InputError::Kind::kData, measured_.path().string(),
+                       "cuBLASLt refuses the algorithm for " + std::to_string(shape.tokens) +
+                           " x " + std::to_string(shape.outputs) + " x " +
+                           std::to_string(shape.inputs) + "; remove the file and tune again");
+    }
+  } else {
+    choice.skinny = measured != nullptr;
+    choice.algorithm = product.Suggestions(1).front();
+  }
+  return choices_.emplace(shape, choice).first->second;
+}
+
+double Gemm::State::Tune(StreamView stream, const GemmShape& shape, int candidates) {
+  CHECK(shape.tokens > 0 && candidates > 0);
+  const GemmAlgorithm fastest = FastestGemm(context_, stream, shape, candidates);
+  measured_.Set(shape, fastest);
+  choices_.erase(shape);
+  std::erase_if(plans_, [&](const auto& plan) { return plan.first.shape == shape; });
+  ChoiceFor(shape);
+  return fastest.microseconds * 1e-6;
+}
+
+Gemm::Gemm(const CublasLtLibrary& library, const std::filesystem::path& cache)
+    : state_(std::make_unique<State>(library, cache)) {}
+Gemm::~Gemm() = default;
+
+void Gemm::Multiply(StreamView stream, DeviceMatrix x, DeviceMatrix w, DeviceMatrix y) {
+  state_->Multiply(stream, x, w, y);
+}
+void Gemm::Prepare(const GemmShape& shape) { state_->Prepare(shape); }
+double Gemm::Tune(StreamView stream, const GemmShape& shape, int candidates) {
+  return state_->Tune(stream, shape, candidates);
+}
+void Gemm::Save() const { state_->Save(); }
+std::int64_t Gemm::workspace_bytes() const {
+  return static_cast<std::int64_t>(kGemmWorkspaceBytes);
+}
+
+}  // namespace twin::kernels::cuda

@@ -1,0 +1,24 @@
+// cuBLASLt on the emulated device: products in stream order, refused where the library refuses.
+#pragma once
+
+#include "kernels/cuda/cublaslt_library.h"
+
+namespace twin::cuda_emulation {
+
+// The table of a library of version 13.1.0. It knows products of bf16 or fp16 matrices, with fp32
+// sums, into that format or fp32, column-major, transposed or not; and it demands what cuBLASLt
+// demands: that sizes and formats fit, that leading dimensions cover the rows, that pointers,
+// leading dimensions and workspace are aligned as the algorithm needs them.
+//
+// It suggests two algorithms: one sums in ascending order of k and needs no workspace, the other
+// sums two halves apart and needs 16 MiB.
+kernels::cuda::CublasLtFunctions EmulatedCublasLt();
+
+// How often products were started, and algorithms asked for, in this process.
+struct CublasLtCalls {
+  int products = 0;
+  int heuristics = 0;
+};
+CublasLtCalls EmulatedCublasLtCalls();
+
+}  // namespace twin::cuda_emulation
