@@ -20,12 +20,25 @@ T LoadAs(const std::byte* place) {
   return value;
 }
 
-// Row `row` of the source in fp32.
-void ReadRow(const WeightSource& source, std::int64_t row, std::int64_t columns, float* out) {
-  const std::int64_t size = ByteSize(source.dtype);
-  const std::byte* place = source.data + row * source.row_stride * size;
-  const std::int64_t step = source.column_stride * size;
-  switch (source.dtype) {
+// The smallest bf16 that is at least `value` >= 0.
+std::uint16_t Bf16AtLeast(float value) {
+  const std::uint16_t rounded = FloatToBf16(value);
+  return Bf16ToFloat(rounded) < value ? static_cast<std::uint16_t>(rounded + 1) : rounded;
+}
+
+// Bytes of `columns` columns of a panel.
+std::int64_t PanelBytes(DType format, std::int64_t columns) {
+  const std::int64_t padded = format == DType::kBf16 ? (columns + 1) / 2 * 2 : columns;
+  return padded * kPanel * ByteSize(format);
+}
+
+}  // namespace
+
+void WeightSource::CopyRow(std::int64_t row, std::int64_t columns, float* out) const {
+  const std::int64_t size = ByteSize(dtype);
+  const std::byte* place = data + row * row_stride * size;
+  const std::int64_t step = column_stride * size;
+  switch (dtype) {
     case DType::kFp32:
       for (std::int64_t k = 0; k < columns; ++k) out[k] = LoadAs<float>(place + k * step);
       return;
@@ -43,20 +56,6 @@ void ReadRow(const WeightSource& source, std::int64_t row, std::int64_t columns,
       CHECK(false);
   }
 }
-
-// The smallest bf16 that is at least `value` >= 0.
-std::uint16_t Bf16AtLeast(float value) {
-  const std::uint16_t rounded = FloatToBf16(value);
-  return Bf16ToFloat(rounded) < value ? static_cast<std::uint16_t>(rounded + 1) : rounded;
-}
-
-// Bytes of `columns` columns of a panel.
-std::int64_t PanelBytes(DType format, std::int64_t columns) {
-  const std::int64_t padded = format == DType::kBf16 ? (columns + 1) / 2 * 2 : columns;
-  return padded * kPanel * ByteSize(format);
-}
-
-}  // namespace
 
 WeightMatrix::WeightMatrix(DType format, std::int64_t rows, std::int64_t columns) {
   CHECK(format == DType::kFp32 || format == DType::kBf16 || format == DType::kInt8);
@@ -82,7 +81,7 @@ void WeightMatrix::Fill(ThreadPool& pool, std::int64_t first_row, const WeightSo
                    [&](std::int64_t begin, std::int64_t end, std::int32_t thread) {
                      float* values = pool.scratch(thread).Reserve<float>(view_.columns);
                      for (std::int64_t row = begin; row < end; ++row) {
-                       ReadRow(source, row, view_.columns, values);
+                       source.CopyRow(row, view_.columns, values);
                        SetRow(first_row + row, values);
                      }
                    });

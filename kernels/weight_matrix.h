@@ -19,6 +19,17 @@ struct WeightSource {
   std::int64_t rows = 0;
   std::int64_t row_stride = 0;
   std::int64_t column_stride = 1;
+
+  // The first `columns` elements of a row in fp32: exact. REQUIRES: 0 <= row < rows.
+  void CopyRow(std::int64_t row, std::int64_t columns, float* out) const;
+};
+
+// Takes in rows of a matrix, in whatever form it keeps them.
+class WeightSink {
+ public:
+  virtual ~WeightSink() = default;
+  // Rows first_row.. become those of `source`, which may be gone when this returns.
+  virtual void Fill(ThreadPool& pool, std::int64_t first_row, const WeightSource& source) = 0;
 };
 
 // A borrowed matrix W[rows = outputs, columns = inputs] in panels of kPanelRows rows. Within a
@@ -47,7 +58,7 @@ struct WeightView {
 };
 
 // Owns packed weights; zero until filled.
-class WeightMatrix {
+class WeightMatrix final : public WeightSink {
  public:
   WeightMatrix() = default;
   // REQUIRES: format is kFp32, kBf16 or kInt8; rows, columns >= 1. Throws std::bad_alloc.
@@ -57,7 +68,7 @@ class WeightMatrix {
   // bf16; rounded to nearest even for bf16; for int8 each group of kGroup weights of a row is
   // divided by its scale max|w| / 127, rounded up to a bf16, and rounded to nearest.
   // Fused layers are filled source by source. REQUIRES: the rows lie within the matrix.
-  void Fill(ThreadPool& pool, std::int64_t first_row, const WeightSource& source);
+  void Fill(ThreadPool& pool, std::int64_t first_row, const WeightSource& source) override;
 
   // Valid while this matrix lives and is not assigned to; moving the matrix keeps it valid.
   [[nodiscard]] const WeightView& view() const { return view_; }

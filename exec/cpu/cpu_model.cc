@@ -237,7 +237,7 @@ CpuModel::ConstMatrix CpuModel::Logits(const RaggedBatch& batch) {
   laps_.Lap(StepPart::kOther);
   if (links_.tensor != nullptr) return GatherLogits(head_input);
   const Matrix logits = Sized(logit_buffer_, rows, config_.shape.vocab);
-  kernels::Gemm(pool_, head_input, weights_.head(), {}, logits);
+  kernels::Gemm(pool_, head_input, weights_.head().matrix.view(), {}, logits);
   laps_.Lap(StepPart::kGemm);
   Finish(logits);
   return logits;
@@ -249,8 +249,8 @@ CpuModel::ConstMatrix CpuModel::GatherLogits(ConstMatrix head_input) {
   // Shares differ by one token at most: all send as many as the largest.
   const std::int64_t width = (config_.shape.vocab + ranks - 1) / ranks;
   const Matrix padded = Sized(inner_buffer_, rows, width);
-  const Matrix own = padded.Columns(0, weights_.head().rows);
-  kernels::Gemm(pool_, head_input, weights_.head(), {}, own);
+  const Matrix own = padded.Columns(0, weights_.head().matrix.view().rows);
+  kernels::Gemm(pool_, head_input, weights_.head().matrix.view(), {}, own);
   laps_.Lap(StepPart::kGemm);
   Finish(own);
   laps_.Lap(StepPart::kOther);

@@ -34,8 +34,9 @@ std::vector<std::int32_t> Numbered(std::int64_t count, std::int32_t modulus) {
 }  // namespace
 
 ModelMatrices MatricesOf(const ModelWeights& weights) {
-  ModelMatrices matrices{
-      .layers = {}, .embedding = weights.embedding.matrix.view(), .head = weights.head()};
+  ModelMatrices matrices{.layers = {},
+                         .embedding = weights.embedding.matrix.view(),
+                         .head = weights.head().matrix.view()};
   for (const LayerWeights& layer : weights.layers) {
     matrices.layers.push_back({.qkv = layer.qkv.matrix.view(),
                                .output = layer.output.matrix.view(),

@@ -101,7 +101,7 @@ void CheckpointSource::WarnIfNotFinite(const StoredTensor& tensor, std::int64_t 
 }
 
 void CheckpointSource::Fill(const MatrixRequest& request, kernels::ThreadPool& pool,
-                            kernels::WeightMatrix& matrix) {
+                            kernels::WeightSink& matrix) {
   const StoredTensor& tensor = Checked(request.name, StoredShape(request));
   WarnIfNotFinite(tensor, FirstNotFinite(tensor, request, pool));
   kernels::WeightSource source{.data = tensor.bytes.data(),

@@ -27,7 +27,7 @@ float DummySource::Element(std::uint64_t tensor_hash, std::uint64_t index) const
 }
 
 void DummySource::Fill(const MatrixRequest& request, kernels::ThreadPool& pool,
-                       kernels::WeightMatrix& matrix) {
+                       kernels::WeightSink& matrix) {
   const std::uint64_t tensor = HashText(request.name);
   const std::int64_t row_step = request.transposed ? 1 : request.columns;
   const std::int64_t column_step = request.transposed ? request.rows : 1;

@@ -34,7 +34,7 @@ class TensorSource {
   virtual void Require(const MatrixRequest& /*request*/) const {}
   // These throw the same.
   virtual void Fill(const MatrixRequest& request, kernels::ThreadPool& pool,
-                    kernels::WeightMatrix& matrix) = 0;
+                    kernels::WeightSink& matrix) = 0;
   virtual std::vector<float> ReadVector(const std::string& name, std::int64_t width,
                                         VectorKind kind) = 0;
 };
@@ -47,7 +47,7 @@ class CheckpointSource final : public TensorSource {
 
   void Require(const MatrixRequest& request) const override;
   void Fill(const MatrixRequest& request, kernels::ThreadPool& pool,
-            kernels::WeightMatrix& matrix) override;
+            kernels::WeightSink& matrix) override;
   std::vector<float> ReadVector(const std::string& name, std::int64_t width,
                                 VectorKind kind) override;
 
@@ -73,7 +73,7 @@ class DummySource final : public TensorSource {
   explicit DummySource(std::uint64_t seed) : seed_(seed) {}
 
   void Fill(const MatrixRequest& request, kernels::ThreadPool& pool,
-            kernels::WeightMatrix& matrix) override;
+            kernels::WeightSink& matrix) override;
   std::vector<float> ReadVector(const std::string& name, std::int64_t width,
                                 VectorKind kind) override;
 

@@ -8,6 +8,7 @@
 
 #include "core/dtype.h"
 #include "exec/model/model_config.h"
+#include "exec/model/model_parts.h"
 #include "exec/model/model_share.h"
 #include "kernels/thread_pool.h"
 #include "kernels/weight_matrix.h"
@@ -30,31 +31,9 @@ struct LinearWeights {
   [[nodiscard]] bool empty() const { return matrix.view().rows == 0; }
 };
 
-struct LayerWeights {
-  NormWeights attention_norm;
-  LinearWeights qkv;  // rows of queries, keys, values
-  NormWeights query_norm;
-  NormWeights key_norm;
-  LinearWeights output;
-  NormWeights attention_post_norm;
-  NormWeights mlp_norm;
-  LinearWeights up;  // rows of the gate, if there is one, then of the up projection
-  LinearWeights down;
-  NormWeights mlp_post_norm;
-};
+using LayerWeights = LayerParts<LinearWeights, NormWeights>;
 
-struct ModelWeights {
-  LinearWeights embedding;
-  LinearWeights positions;
-  LinearWeights project_in;
-  std::vector<LayerWeights> layers;
-  NormWeights final_norm;
-  LinearWeights project_out;
-  LinearWeights untied_head;  // of a last stage that has no embedding, the tied one too
-
-  [[nodiscard]] const kernels::WeightView& head() const {
-    return untied_head.empty() ? embedding.matrix.view() : untied_head.matrix.view();
-  }
+struct ModelWeights : ModelParts<LinearWeights, NormWeights> {
   // Of all matrices as packed.
   [[nodiscard]] std::int64_t matrix_bytes() const;
 };

@@ -42,8 +42,8 @@ ModelWork WorkOf(const ModelSpec& model, const ModelWeights& weights, DType kv_d
     work.layer_weights += Elements(weights.project_in.matrix.view());
     work.layer_bytes += Bytes(weights.project_in.matrix.view());
   }
-  work.head_weights = Elements(weights.head());
-  work.head_bytes = Bytes(weights.head());
+  work.head_weights = Elements(weights.head().matrix.view());
+  work.head_bytes = Bytes(weights.head().matrix.view());
   if (!weights.project_out.empty()) {
     work.head_weights += Elements(weights.project_out.matrix.view());
     work.head_bytes += Bytes(weights.project_out.matrix.view());

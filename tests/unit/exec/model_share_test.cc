@@ -149,7 +149,7 @@ TEST_F(ModelShareTest, TheVocabularyIsDividedWithoutAGap) {
       EXPECT_EQ(static_cast<std::int64_t>(own.size()),
                 VocabularyOf(model_.shape, PlaceOf({.tensor = ranks}, rank)).count);
       Append(own, 0, static_cast<std::int64_t>(own.size()), embedding);
-      Append(RowsOf(share.untied_head), 0, share.head().rows, head);
+      Append(RowsOf(share.untied_head), 0, share.head().matrix.view().rows, head);
     }
     EXPECT_EQ(embedding, RowsOf(whole_.embedding));
     EXPECT_EQ(head, RowsOf(whole_.untied_head));

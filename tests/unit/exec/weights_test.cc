@@ -69,7 +69,7 @@ TEST_F(WeightsTest, ConcatenatesQueryKeyAndValueRowsAndGateAndUpRows) {
   EXPECT_EQ(RowOf(layer.qkv, 31), StoredRow(tensors_, "model.layers.1.self_attn.v_proj.weight", 7));
   EXPECT_EQ(RowOf(layer.up, 23), StoredRow(tensors_, "model.layers.1.mlp.gate_proj.weight", 23));
   EXPECT_EQ(RowOf(layer.up, 24), StoredRow(tensors_, "model.layers.1.mlp.up_proj.weight", 0));
-  EXPECT_EQ(loaded.weights.head().rows, 29);
+  EXPECT_EQ(loaded.weights.head().matrix.view().rows, 29);
   EXPECT_EQ(layer.attention_norm.gain, tensors_.values("model.layers.1.input_layernorm.weight"));
 }
 
@@ -78,7 +78,8 @@ TEST_F(WeightsTest, ATiedHeadIsTheEmbedding) {
   tensors_.Remove("lm_head.weight");
   folder_.WriteWeights(tensors_);
   const LoadedWeights loaded = Load();
-  EXPECT_EQ(loaded.weights.head().panels, loaded.weights.embedding.matrix.view().panels);
+  EXPECT_EQ(loaded.weights.head().matrix.view().panels,
+            loaded.weights.embedding.matrix.view().panels);
 }
 
 TEST_F(WeightsTest, TurnsTheMatricesOfGpt2) {

@@ -1,0 +1,68 @@
+// The parts of a model's weights, whatever a device keeps a matrix and a norm as.
+#pragma once
+
+#include <utility>
+#include <vector>
+
+#include "exec/model/tensor_plan.h"
+
+namespace twin::exec {
+
+template <class Linear, class Norm>
+struct LayerParts {
+  Norm attention_norm;
+  Linear qkv;  // rows of queries, keys, values
+  Norm query_norm;
+  Norm key_norm;
+  Linear output;
+  Norm attention_post_norm;
+  Norm mlp_norm;
+  Linear up;  // rows of the gate, if there is one, then of the up projection
+  Linear down;
+  Norm mlp_post_norm;
+};
+
+// Both have empty(): true where the model has no such part.
+template <class Linear, class Norm>
+struct ModelParts {
+  Linear embedding;
+  Linear positions;
+  Linear project_in;
+  std::vector<LayerParts<Linear, Norm>> layers;
+  Norm final_norm;
+  Linear project_out;
+  Linear untied_head;  // of a last stage that has no embedding, the tied one too
+
+  [[nodiscard]] const Linear& head() const { return untied_head.empty() ? embedding : untied_head; }
+};
+
+enum class MatrixRole : std::uint8_t { kEmbedding, kPositions, kProjection };
+
+// Makes every part in the order of the model: linear(MatrixPlan, MatrixRole), norm(NormPlan).
+template <class Linear, class Norm, class MakeLinear, class MakeNorm>
+ModelParts<Linear, Norm> MakeParts(const TensorPlan& plan, const MakeLinear& linear,
+                                   const MakeNorm& norm) {
+  ModelParts<Linear, Norm> parts;
+  parts.embedding = linear(plan.embedding, MatrixRole::kEmbedding);
+  parts.positions = linear(plan.positions, MatrixRole::kPositions);
+  parts.project_in = linear(plan.project_in, MatrixRole::kProjection);
+  for (const LayerPlan& from : plan.layers) {
+    LayerParts<Linear, Norm>& layer = parts.layers.emplace_back();
+    layer.attention_norm = norm(from.attention_norm);
+    layer.qkv = linear(from.qkv, MatrixRole::kProjection);
+    layer.query_norm = norm(from.query_norm);
+    layer.key_norm = norm(from.key_norm);
+    layer.output = linear(from.output, MatrixRole::kProjection);
+    layer.attention_post_norm = norm(from.attention_post_norm);
+    layer.mlp_norm = norm(from.mlp_norm);
+    layer.up = linear(from.up, MatrixRole::kProjection);
+    layer.down = linear(from.down, MatrixRole::kProjection);
+    layer.mlp_post_norm = norm(from.mlp_post_norm);
+  }
+  parts.final_norm = norm(plan.final_norm);
+  parts.project_out = linear(plan.project_out, MatrixRole::kProjection);
+  parts.untied_head = linear(plan.head, MatrixRole::kProjection);
+  return parts;
+}
+
+}  // namespace twin::exec
