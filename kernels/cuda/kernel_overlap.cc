@@ -1,0 +1,40 @@
+#include "kernels/cuda/kernel_overlap.h"
+
+#include <cuda_runtime_api.h>
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+
+#include "kernels/cuda/stream.h"
+
+namespace twin::kernels::cuda {
+namespace {
+
+constexpr std::size_t kDevicesMax = 64;
+constexpr int kHopper = 9;
+
+bool Asked(int device) {
+  int major = 0;
+  CheckCuda(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device),
+            "compute capability");
+  return major >= kHopper;
+}
+
+}  // namespace
+
+bool KernelsOverlap() {
+  static std::array<std::atomic<int>, kDevicesMax> known{};  // 0: not asked, 1: no, 2: yes
+  int device = 0;
+  CheckCuda(cudaGetDevice(&device), "current device");
+  const auto index = static_cast<std::size_t>(device);
+  if (index >= kDevicesMax) return Asked(device);
+  int answer = known[index].load(std::memory_order_relaxed);
+  if (answer == 0) {
+    answer = Asked(device) ? 2 : 1;
+    known[index].store(answer, std::memory_order_relaxed);
+  }
+  return answer == 2;
+}
+
+}  // namespace twin::kernels::cuda

@@ -1,0 +1,62 @@
+// Launches of kernels. Every kernel of ours starts by Launch(), and calls WaitForEarlierKernels()
+// in all of its threads before it touches what others write, or writes what others read.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/cuda/kernel_overlap.h"
+#include "kernels/cuda/stream.h"
+
+namespace twin::kernels::cuda {
+
+constexpr int kWarp = 32;
+constexpr std::int64_t kGridRowsMax = 65535;  // blocks in y and z
+
+struct LaunchShape {
+  dim3 blocks;
+  int threads = 0;
+  std::size_t shared_bytes = 0;
+};
+
+// Starts `kernel` behind what the stream was given; where the device can (KernelsOverlap()), its
+// blocks may be placed while the last blocks of the kernel before it still run. Throws DeviceError.
+template <class... Parameters, class... Arguments>
+void Launch(StreamView stream, const LaunchShape& shape, const char* what,
+            void (*kernel)(Parameters...), const Arguments&... arguments) {
+  cudaLaunchAttribute overlap{};
+  overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  overlap.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = shape.blocks;
+  config.blockDim = dim3(static_cast<unsigned>(shape.threads));
+  config.dynamicSmemBytes = shape.shared_bytes;
+  config.stream = stream.get();
+  config.attrs = &overlap;
+  config.numAttrs = KernelsOverlap() ? 1 : 0;
+  CheckCuda(cudaLaunchKernelEx(&config, kernel, arguments...), what);
+}
+
+// Waits until the stream's earlier kernels are done and their writes visible, and lets the next one
+// be placed.
+__device__ __forceinline__ void WaitForEarlierKernels() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  cudaGridDependencySynchronize();
+  cudaTriggerProgrammaticLaunchCompletion();
+#endif
+}
+
+// A grid over rows and packs of columns: thread x of block x takes one pack of the rows y,
+// y + gridDim.y and so on.
+inline LaunchShape RowGrid(std::int64_t rows, std::int64_t packs, int threads_max = 256) {
+  const std::int64_t rounded = (packs + kWarp - 1) / kWarp * kWarp;
+  const int threads = static_cast<int>(std::min<std::int64_t>(rounded, threads_max));
+  const std::int64_t across = (packs + threads - 1) / threads;
+  return {dim3(static_cast<unsigned>(across), static_cast<unsigned>(std::min(rows, kGridRowsMax))),
+          threads};
+}
+
+}  // namespace twin::kernels::cuda

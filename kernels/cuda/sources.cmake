@@ -1,0 +1,8 @@
+# Sources of the kernels: read here for nvcc, and by tests/cuda_emulation for the C++ compiler.
+include("${CMAKE_CURRENT_LIST_DIR}/libraries.cmake")
+set(TWIN_CUDA_KERNEL_SOURCES  # device code
+  elementwise.cu)
+set(TWIN_CUDA_HOST_SOURCES    # compiled by the C++ compiler everywhere
+  kernel_overlap.cc
+  stream.cc
+  ${twin_cuda_library_sources})

@@ -1,0 +1,16 @@
+#include "kernels/cuda/stream.h"
+
+#include <cuda_runtime_api.h>
+
+namespace twin::kernels::cuda {
+
+void CheckCuda(int code, const char* what) {
+  if (code == cudaSuccess) [[likely]] {
+    return;
+  }
+  const auto error = static_cast<cudaError_t>(code);
+  cudaGetLastError();  // a later call must not report this one again
+  throw DeviceError(what, cudaGetErrorString(error), error == cudaErrorMemoryAllocation);
+}
+
+}  // namespace twin::kernels::cuda

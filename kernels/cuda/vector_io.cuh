@@ -1,0 +1,120 @@
+// Elements of any format as fp32, and loads and stores of 16 bytes at once.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <cstdint>
+
+#include "core/check.h"
+#include "kernels/cuda/device_matrix.h"
+
+namespace twin::kernels::cuda {
+
+__device__ __forceinline__ float ToFloat(float value) { return value; }
+__device__ __forceinline__ float ToFloat(__nv_bfloat16 value) { return __bfloat162float(value); }
+__device__ __forceinline__ float ToFloat(__half value) { return __half2float(value); }
+
+// To nearest, ties to even.
+template <class T>
+__device__ __forceinline__ T Rounded(float value);
+template <>
+__device__ __forceinline__ float Rounded<float>(float value) {
+  return value;
+}
+template <>
+__device__ __forceinline__ __nv_bfloat16 Rounded<__nv_bfloat16>(float value) {
+  return __float2bfloat16_rn(value);
+}
+template <>
+__device__ __forceinline__ __half Rounded<__half>(float value) {
+  return __float2half_rn(value);
+}
+
+// kWidth elements that are loaded and stored together.
+template <class T, int kWidth>
+struct alignas(kWidth * sizeof(T)) Pack {
+  T values[kWidth];
+};
+
+constexpr int kPackBytes = 16;
+// How many elements of a format make a pack of 16 bytes.
+template <class T>
+constexpr int kPackWidth = kPackBytes / static_cast<int>(sizeof(T));
+
+template <int kWidth, class T>
+__device__ __forceinline__ Pack<T, kWidth> Load(const T* place) {
+  return *reinterpret_cast<const Pack<T, kWidth>*>(place);
+}
+
+// kWidth elements as fp32. fp32 in packs of 16-bit elements comes in two loads.
+template <int kWidth, class T>
+__device__ __forceinline__ void LoadFloats(const T* place, float (&values)[kWidth]) {
+  constexpr int kStep = kWidth < kPackWidth<T> ? kWidth : kPackWidth<T>;
+#pragma unroll
+  for (int first = 0; first < kWidth; first += kStep) {
+    const Pack<T, kStep> pack = Load<kStep>(place + first);
+#pragma unroll
+    for (int i = 0; i < kStep; ++i) values[first + i] = ToFloat(pack.values[i]);
+  }
+}
+
+template <int kWidth, class T>
+__device__ __forceinline__ void StoreRounded(const float (&values)[kWidth], T* place) {
+  constexpr int kStep = kWidth < kPackWidth<T> ? kWidth : kPackWidth<T>;
+#pragma unroll
+  for (int first = 0; first < kWidth; first += kStep) {
+    Pack<T, kStep> pack;
+#pragma unroll
+    for (int i = 0; i < kStep; ++i) pack.values[i] = Rounded<T>(values[first + i]);
+    *reinterpret_cast<Pack<T, kStep>*>(place + first) = pack;
+  }
+}
+
+// A matrix as kernels take it.
+template <class T>
+struct DeviceRows {
+  T* data = nullptr;
+  std::int64_t stride = 0;
+
+  __device__ __forceinline__ T* Row(std::int64_t i) const { return data + i * stride; }
+};
+
+template <class T>
+DeviceRows<T> RowsOf(const DeviceMatrix& matrix) {
+  return {matrix.As<T>(), matrix.stride};
+}
+
+// True if packs of 16 bytes can be taken from there.
+inline bool IsPacked(const void* pointer) {
+  return reinterpret_cast<std::uintptr_t>(pointer) % kPackBytes == 0;
+}
+// True if all rows consist of whole packs.
+inline bool IsPacked(const DeviceMatrix& matrix) {
+  const std::int64_t bytes = ByteSize(matrix.dtype);
+  return IsPacked(matrix.data) && matrix.stride * bytes % kPackBytes == 0 &&
+         matrix.columns * bytes % kPackBytes == 0;
+}
+
+// Calls body(T{}) with the element type of a 16-bit format.
+template <class Body>
+void WithElement16(DType dtype, const Body& body) {
+  CHECK(dtype == DType::kBf16 || dtype == DType::kFp16);
+  if (dtype == DType::kBf16) {
+    body(__nv_bfloat16{});
+  } else {
+    body(__half{});
+  }
+}
+
+// The same with fp32.
+template <class Body>
+void WithElement(DType dtype, const Body& body) {
+  if (dtype == DType::kFp32) {
+    body(float{});
+  } else {
+    WithElement16(dtype, body);
+  }
+}
+
+}  // namespace twin::kernels::cuda

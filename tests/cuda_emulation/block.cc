@@ -1,0 +1,221 @@
+#include "tests/cuda_emulation/block.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/check.h"
+
+namespace twin::cuda_emulation {
+namespace {
+
+// Stacks of the calling thread that no device thread uses now.
+std::vector<std::unique_ptr<Fiber>>& IdleFibers() {
+  static thread_local std::vector<std::unique_ptr<Fiber>> fibers;
+  return fibers;
+}
+
+Fiber* TakeFiber() {
+  auto& idle = IdleFibers();
+  if (idle.empty()) return std::make_unique<Fiber>().release();
+  Fiber* fiber = idle.back().release();
+  idle.pop_back();
+  return fiber;
+}
+
+void GiveBack(Fiber* fiber) { IdleFibers().emplace_back(fiber); }
+
+std::string Text(const CodePlace& place) {
+  return std::string(place.file) + ":" + std::to_string(place.line);
+}
+
+// A pattern that is a NaN in every float format and -1 as an integer.
+void Poison(std::byte* memory, std::size_t bytes) { std::memset(memory, 0xFF, bytes); }
+
+}  // namespace
+
+bool CodePlace::operator==(const CodePlace& other) const {
+  return line == other.line && std::strcmp(file, other.file) == 0;
+}
+
+DevicePlace& CurrentPlace() {
+  static thread_local DevicePlace place;
+  return place;
+}
+
+Block& Block::Current() {
+  CHECK(CurrentPlace().thread != nullptr);
+  return *CurrentPlace().thread->block;
+}
+
+Block::Block(const Grid& grid, const std::function<void()>& kernel)
+    : grid_(grid),
+      kernel_(kernel),
+      threads_(std::size_t{grid.threads.x} * grid.threads.y * grid.threads.z),
+      warps_((threads_.size() + kWarpSize - 1) / kWarpSize),
+      dynamic_(new std::byte[std::max<std::size_t>(grid.shared_bytes, 1)]) {}
+
+std::string Block::RunGrid(const Grid& grid, const std::function<void()>& kernel) {
+  Block block(grid, kernel);
+  bool descending = false;  // threads start in either order, so that a missing barrier shows
+  for (unsigned z = 0; z < grid.blocks.z; ++z) {
+    for (unsigned y = 0; y < grid.blocks.y; ++y) {
+      for (unsigned x = 0; x < grid.blocks.x; ++x) {
+        std::string failure = block.Run({x, y, z}, descending);
+        if (!failure.empty()) return failure;
+        descending = !descending;
+      }
+    }
+  }
+  return "";
+}
+
+std::string Block::Run(uint3 index, bool descending) {
+  Poison(dynamic_.get(), grid_.shared_bytes);
+  for (Variable& variable : variables_) Poison(variable.memory.get(), variable.bytes);
+  for (Warp& warp : warps_) warp = {};
+  waiting_.clear();
+  ended_ = 0;
+  CurrentPlace().grid = &grid_;
+  CurrentPlace().block_index = index;
+  const auto count = static_cast<unsigned>(threads_.size());
+  for (unsigned i = 0; i < count && failure_.empty(); ++i) Begin(descending ? count - 1 - i : i);
+  while (failure_.empty() && !ready_.empty()) {
+    const unsigned next = ready_.front();
+    ready_.pop_front();
+    GoOn(next);
+  }
+  if (failure_.empty() && ended_ < count) {
+    failure_ = waiting_.empty() ? "threads wait for lanes of their warp that never come"
+                                : "threads wait at " + Text(barrier_) + " for ones that never come";
+  }
+  for (DeviceThread& thread : threads_) {
+    if (thread.fiber == nullptr) continue;
+    thread.fiber->Abandon();
+    GiveBack(thread.fiber);
+    thread.fiber = nullptr;
+  }
+  ready_.clear();
+  CurrentPlace() = {};
+  return failure_;
+}
+
+void Block::Begin(unsigned number) {
+  DeviceThread& thread = threads_[number];
+  const dim3& size = grid_.threads;
+  thread = {.index = {number % size.x, number / size.x % size.y, number / size.x / size.y},
+            .number = number,
+            .block = this,
+            .fiber = TakeFiber()};
+  CurrentPlace().thread = &thread;
+  thread.fiber->Start(
+      [](void* argument) {
+        auto* self = static_cast<DeviceThread*>(argument);
+        self->block->kernel_();
+        self->done = true;
+      },
+      &thread);
+  AfterLeaving(thread);
+}
+
+void Block::GoOn(unsigned number) {
+  DeviceThread& thread = threads_[number];
+  CurrentPlace().thread = &thread;
+  thread.fiber->Resume();
+  AfterLeaving(thread);
+}
+
+void Block::AfterLeaving(DeviceThread& thread) {
+  CurrentPlace().thread = nullptr;
+  if (!thread.done) return;
+  GiveBack(thread.fiber);
+  thread.fiber = nullptr;
+  End(thread);
+}
+
+void Block::End(const DeviceThread& thread) {
+  ++ended_;
+  const unsigned lane = 1U << (thread.number % kWarpSize);
+  Warp& warp = warps_[thread.number / kWarpSize];
+  warp.ended |= lane;
+  if (!waiting_.empty() && failure_.empty()) {
+    failure_ = "a thread ends while others wait at the barrier of " + Text(barrier_);
+  }
+  for (const Meeting& meeting : warp.meetings) {
+    if (meeting.arrived != 0 && (meeting.mask & lane) != 0 && failure_.empty()) {
+      failure_ = "a lane ends while its warp waits for it at " + Text(meeting.place);
+    }
+  }
+}
+
+DeviceThread& Block::Self() { return threads_[CurrentPlace().thread->number]; }
+
+void Block::Wait() { Self().fiber->Suspend(); }
+
+// Leaves nothing on the fiber's stack that would have to be given back: it is given up.
+void Block::Fail(const char* what, CodePlace place) {
+  if (failure_.empty()) failure_ = std::string(what) + " at " + Text(place);
+  for (;;) Wait();
+}
+
+void Block::Barrier(CodePlace place) {
+  if (ended_ > 0) Fail("a barrier behind the end of a thread", place);
+  if (waiting_.empty()) {
+    barrier_ = place;
+  } else if (!(barrier_ == place)) {
+    Fail("threads of a block wait at different barriers, one of them", place);
+  }
+  if (waiting_.size() + 1 < threads_.size()) {
+    waiting_.push_back(Self().number);
+    Wait();
+    return;
+  }
+  ready_.insert(ready_.end(), waiting_.begin(), waiting_.end());
+  waiting_.clear();
+}
+
+const std::array<std::uint64_t, kWarpSize>& Block::Exchange(unsigned mask, std::uint64_t value,
+                                                            CodePlace place) {
+  const DeviceThread& self = Self();
+  const unsigned lane = self.number % kWarpSize;
+  Warp& warp = warps_[self.number / kWarpSize];
+  if (((mask >> lane) & 1U) == 0) Fail("a lane that is not in its own mask", place);
+  const auto first = self.number / kWarpSize * kWarpSize;
+  const auto lanes = static_cast<unsigned>(threads_.size()) - first;
+  const unsigned present = lanes >= kWarpSize ? ~0U : (1U << lanes) - 1;
+  if ((mask & ~present) != 0) Fail("a mask with lanes that the block lacks", place);
+  if ((mask & warp.ended) != 0) Fail("a mask with a lane that has ended", place);
+  auto found = std::find_if(warp.meetings.begin(), warp.meetings.end(),
+                            [&](const Meeting& meeting) { return meeting.mask == mask; });
+  Meeting& meeting = found != warp.meetings.end() ? *found : warp.meetings.emplace_back();
+  if (meeting.arrived == 0) {
+    meeting.mask = mask;
+    meeting.place = place;
+  } else if (!(meeting.place == place)) {
+    Fail("lanes of a warp meet in different lines, one of them", place);
+  }
+  // Two arrays in turn: a lane may give its next value before another has read this one.
+  auto& values = meeting.values[meeting.turn % 2];
+  values[lane] = value;
+  meeting.arrived |= 1U << lane;
+  if (meeting.arrived != mask) {
+    meeting.waiting.push_back(self.number);
+    Wait();
+    return values;
+  }
+  ready_.insert(ready_.end(), meeting.waiting.begin(), meeting.waiting.end());
+  meeting.waiting.clear();
+  meeting.arrived = 0;
+  ++meeting.turn;
+  return values;
+}
+
+std::byte* Block::Shared(const void* key, std::size_t bytes) {
+  for (const Variable& variable : variables_) {
+    if (variable.key == key) return variable.memory.get();
+  }
+  variables_.push_back({key, bytes, std::unique_ptr<std::byte[]>(new std::byte[bytes])});
+  Poison(variables_.back().memory.get(), bytes);
+  return variables_.back().memory.get();
+}
+
+}  // namespace twin::cuda_emulation

@@ -1,0 +1,116 @@
+// One block of threads of a kernel, run on the calling thread: each of the block's threads is a
+// fiber that leaves when it has to wait for others.
+#pragma once
+
+#include <vector_types.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/cuda_emulation/fiber.h"
+
+namespace twin::cuda_emulation {
+
+constexpr unsigned kWarpSize = 32;
+
+// A line of device code that calls something collective.
+struct CodePlace {
+  const char* file = "";
+  int line = 0;
+  bool operator==(const CodePlace& other) const;
+};
+
+// What a kernel is launched with.
+struct Grid {
+  dim3 blocks;
+  dim3 threads;
+  std::size_t shared_bytes = 0;  // dynamic ones
+};
+
+class Block;
+
+// A thread of the block that runs now.
+struct DeviceThread {
+  uint3 index{};
+  unsigned number = 0;  // within the block
+  Block* block = nullptr;
+  Fiber* fiber = nullptr;
+  bool done = false;
+};
+
+// Where the calling fiber is; only within device code.
+struct DevicePlace {
+  const DeviceThread* thread = nullptr;
+  uint3 block_index{};
+  const Grid* grid = nullptr;
+};
+DevicePlace& CurrentPlace();
+
+// Runs the blocks of a grid one after the other. What CUDA leaves undefined is refused: a barrier
+// or a warp's exchange that not all of its threads reach, or that they reach in different lines.
+class Block {
+ public:
+  // Empty if every thread of every block ended; else what went wrong, one line.
+  static std::string RunGrid(const Grid& grid, const std::function<void()>& kernel);
+  // The block that runs on the calling thread. REQUIRES: called from device code.
+  static Block& Current();
+
+  // Waits for all threads of the block.
+  void Barrier(CodePlace place);
+  // Gives `value` and waits for all lanes of `mask`; returns what each lane of the warp gave.
+  const std::array<std::uint64_t, kWarpSize>& Exchange(unsigned mask, std::uint64_t value,
+                                                       CodePlace place);
+
+  // Memory that the threads of the block share; bytes 0xFF at its start. `key` names a variable.
+  std::byte* Shared(const void* key, std::size_t bytes);
+  std::byte* DynamicShared() { return dynamic_.get(); }
+
+ private:
+  struct Meeting {  // of some lanes of a warp
+    unsigned mask = 0;
+    unsigned arrived = 0;
+    CodePlace place;
+    std::uint64_t turn = 0;
+    std::array<std::array<std::uint64_t, kWarpSize>, 2> values{};
+    std::vector<unsigned> waiting;
+  };
+  struct Warp {
+    unsigned ended = 0;  // lanes
+    std::deque<Meeting> meetings;
+  };
+  struct Variable {
+    const void* key = nullptr;
+    std::size_t bytes = 0;
+    std::unique_ptr<std::byte[]> memory;
+  };
+
+  Block(const Grid& grid, const std::function<void()>& kernel);
+  std::string Run(uint3 index, bool descending);
+  void Begin(unsigned thread);
+  void GoOn(unsigned thread);
+  void AfterLeaving(DeviceThread& thread);
+  void End(const DeviceThread& thread);
+  void Wait();
+  [[noreturn]] void Fail(const char* what, CodePlace place);
+  DeviceThread& Self();
+
+  const Grid& grid_;
+  const std::function<void()>& kernel_;
+  std::vector<DeviceThread> threads_;
+  std::vector<Warp> warps_;
+  std::vector<Variable> variables_;
+  std::unique_ptr<std::byte[]> dynamic_;
+  std::vector<unsigned> waiting_;  // at the barrier
+  CodePlace barrier_;
+  std::deque<unsigned> ready_;
+  unsigned ended_ = 0;
+  std::string failure_;
+};
+
+}  // namespace twin::cuda_emulation

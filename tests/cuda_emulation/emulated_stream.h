@@ -1,0 +1,94 @@
+// Streams, events, captures and graphs of an emulated device.
+#pragma once
+
+#include <driver_types.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace twin::cuda_emulation {
+
+using Operation = std::function<void()>;
+struct Capture;
+
+// Operations in the order in which they were given; carried out by whoever waits. Thread-safe.
+class Stream {
+ public:
+  // The operation's number, counted from 1.
+  std::uint64_t Enqueue(Operation operation);
+  // Carries out all operations up to that number, or waits until other threads have.
+  void DrainTo(std::uint64_t number);
+  void Drain() { DrainTo(enqueued()); }
+  [[nodiscard]] std::uint64_t enqueued() const;
+
+  // These belong to the device's lock (emulated_state.h).
+  bool blocking = true;  // ordered with the default stream
+  int device = 0;
+  std::shared_ptr<Capture> capture;
+
+ private:
+  mutable std::mutex mutex_;
+  std::condition_variable done_;
+  std::deque<Operation> waiting_;
+  std::uint64_t enqueued_ = 0;
+  std::uint64_t completed_ = 0;
+  bool busy_ = false;  // a thread carries one out
+};
+
+using StreamPointer = std::shared_ptr<Stream>;
+
+// One cudaEventRecord.
+struct Recording {
+  std::weak_ptr<Stream> stream;  // destroyed behind its last operation
+  std::uint64_t number = 0;      // of the operation that records
+  std::mutex mutex;
+  bool done = false;
+  std::chrono::steady_clock::time_point time;
+
+  void Wait() {
+    if (const StreamPointer alive = stream.lock()) alive->DrainTo(number);
+  }
+};
+
+struct Event {
+  bool has_time = true;
+  std::shared_ptr<Recording> recording;
+  // Recorded under capture last: what of that capture it stands for.
+  std::shared_ptr<Capture> capture;
+  std::map<Stream*, std::uint64_t> seen;
+};
+
+using EventPointer = std::shared_ptr<Event>;
+
+// A part of a graph: an operation, or the recording of an event for waiters outside.
+struct GraphPart {
+  Operation operation;
+  EventPointer event;
+};
+
+// A capture that goes on. Parts are kept in the order of the calls, which is one that the captured
+// dependencies allow.
+struct Capture {
+  Stream* origin = nullptr;
+  cudaStreamCaptureMode mode = cudaStreamCaptureModeGlobal;
+  std::thread::id thread;
+  bool invalid = false;
+  std::vector<GraphPart> parts;
+  // Of each stream: how many parts it gave, and how many of each stream come before its next one.
+  std::map<Stream*, std::uint64_t> given;
+  std::map<Stream*, std::map<Stream*, std::uint64_t>> seen;
+
+  void Add(Stream* stream, GraphPart part);
+  // True if all parts come before what the origin does next.
+  bool Joined();
+};
+
+}  // namespace twin::cuda_emulation
