@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "core/dtype.h"
 #include "exec/executor.h"
@@ -35,6 +36,9 @@ class DeviceModel {
   // For measuring. `cache` is that of an executor of this model.
   virtual std::unique_ptr<Operations> MakeOperations(const kernels::KvCacheView& cache) = 0;
   [[nodiscard]] virtual ModelWork WorkWith(DType kv_dtype) const = 0;
+  // Steps of decodes alone are computed as of the next of these sizes, ascending; larger ones, and
+  // all where there is none, as of their own.
+  [[nodiscard]] virtual std::vector<std::uint32_t> decode_buckets() const { return {}; }
 };
 
 }  // namespace twin::exec

@@ -70,6 +70,7 @@ void Bind(Archive& fields, sim::FittedCostConfig& config) {
   fields.Value("machine", config.machine);
   fields.Value("threads", config.threads);
   fields.Value("commit", config.commit);
+  fields.Values("decode_buckets", config.decode_buckets);
   fields.List("gemm_layers", config.gemm_layers);
   fields.List("gemm_head", config.gemm_head);
   fields.Value("gemm_decode_factor", config.gemm_decode_factor);

@@ -8,6 +8,7 @@
 #include <Eigen/Core>
 
 #include "core/input_error.h"
+#include "sim/cost/computed_rows.h"
 #include "sim/cost/cost_table.h"
 #include "sim/cost/fit_report.h"
 #include "sim/cost/fitted_cost.h"
@@ -111,8 +112,8 @@ void FitGemm(const FitInput& input, FittedCostConfig& config, std::vector<std::s
   PhaseProblem problem("matrix products");
   for (const StepSample& step : input.steps) {
     if (step.held_out) continue;
-    const double alone = layers.At(static_cast<double>(step.totals.tokens())) +
-                         head.At(static_cast<double>(step.totals.emitting_items));
+    const ComputedRows computed = ComputedRowsOf(step.totals, input.decode_buckets);
+    const double alone = layers.At(computed.tokens) + head.At(computed.logits);
     const bool prefill = step.totals.prefill_items > 0;
     problem.Add(prefill ? 0 : alone, prefill ? alone : 0, PartOf(step, StepPart::kGemm));
   }
@@ -129,7 +130,7 @@ void FitOther(const FitInput& input, FittedCostConfig& config) {
   Problem problem(2);
   for (const StepSample& step : input.steps) {
     if (step.held_out) continue;
-    problem.Add({alone.At(static_cast<double>(step.totals.tokens())), 1},
+    problem.Add({alone.At(ComputedRowsOf(step.totals, input.decode_buckets).tokens), 1},
                 PartOf(step, StepPart::kOther));
   }
   const Eigen::VectorXd x = problem.Solve();
@@ -252,6 +253,7 @@ FitResult FitCost(const FitInput& input, const ModelSpec& model) {
   }
   const FeatureExtractor features(model, 1);
   FitResult result;
+  result.config.decode_buckets = input.decode_buckets;
   std::vector<std::string> notes;
   FitGemm(input, result.config, notes);
   FitOther(input, result.config);

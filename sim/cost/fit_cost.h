@@ -44,6 +44,7 @@ struct FitInput {
   std::vector<StepSample> steps;
   std::vector<HostSample> host;
   std::vector<CostPoint> copies;  // by blocks
+  std::vector<std::uint32_t> decode_buckets;
 };
 
 // Relative errors of predictions of the held-out steps, (predicted - measured) / measured.

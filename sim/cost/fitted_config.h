@@ -49,6 +49,9 @@ struct FittedCostConfig {
   std::int32_t threads = 0;
   std::string commit;  // of the program that measured
 
+  // Sizes to which the device pads steps of decodes alone, ascending (computed_rows.h).
+  std::vector<std::uint32_t> decode_buckets;
+
   // Matrix products of all layers by tokens, and of the LM head by rows of logits: as measured one
   // by one, times the factor of the step's phase (decodes alone, or with prefill), plus a constant.
   std::vector<CostPoint> gemm_layers;

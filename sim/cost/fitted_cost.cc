@@ -1,10 +1,12 @@
 #include "sim/cost/fitted_cost.h"
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 
 #include "core/check.h"
 #include "core/input_error.h"
+#include "sim/cost/computed_rows.h"
 
 namespace twin::sim {
 namespace {
@@ -48,6 +50,9 @@ const FittedCostConfig& Checked(const FittedCostConfig& c, const ModelSpec& mode
                                std::string(Name(c.kv_dtype)) + ", but system.model_shape has " +
                                std::string(Name(model.weight_dtype)) + " with " +
                                std::string(Name(model.kv_dtype)));
+  }
+  if (!std::is_sorted(c.decode_buckets.begin(), c.decode_buckets.end())) {
+    Refuse("decode_buckets", "do not ascend, as they must");
   }
   RequireFactor("gemm_decode_factor", c.gemm_decode_factor);
   RequireFactor("gemm_prefill_factor", c.gemm_prefill_factor);
@@ -106,13 +111,15 @@ StepParts FittedCost::PartsOf(const StepPlan& plan) const {
   double build = swap_.Seconds(plan);
   if (totals.tokens() > 0) {
     const StepFeatures x = features_(totals);
+    const ComputedRows computed = ComputedRowsOf(totals, config_.decode_buckets);
     const double factor =
         totals.prefill_items > 0 ? config_.gemm_prefill_factor : config_.gemm_decode_factor;
     build += Of(config_.build, items, tokens);
     set(StepPart::kGemm,
-        factor * (gemm_layers_.At(tokens) + gemm_head_.At(rows)) + config_.gemm_base_s);
+        factor * (gemm_layers_.At(computed.tokens) + gemm_head_.At(computed.logits)) +
+            config_.gemm_base_s);
     set(StepPart::kAttention, Of(config_.attention, x, static_cast<double>(totals.prefill_items)));
-    set(StepPart::kOther, config_.other_factor * other_.At(tokens) + config_.other_base_s);
+    set(StepPart::kOther, config_.other_factor * other_.At(computed.tokens) + config_.other_base_s);
     if (rows > 0) set(StepPart::kSampling, Of(config_.sampling, rows, 0));
   }
   set(StepPart::kBuild, build);

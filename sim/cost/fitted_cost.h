@@ -14,10 +14,11 @@
 
 namespace twin::sim {
 
-// Formulae   gemm       factor(phase) x (layers[tokens] + head[rows of logits]) + base
+// Formulae   gemm       factor(phase) x (layers[tokens] + head[rows of logits]) + base,
+//                       both as computed: padded to a bucket where the device does that
 //            attention  base + linear in prefill items, tokens, context and pairs, and in decodes
 //                       and their context
-//            other      factor x other[tokens] + base
+//            other      factor x other[tokens as computed] + base
 //            sampling   base + linear in rows of logits
 //            build      base + linear in requests and tokens, + swaps at their measured rate
 //            schedule, delivery (host)  likewise

@@ -27,6 +27,7 @@ sim::FittedCostConfig Config() {
   c.machine = "a machine";
   c.threads = 2;
   c.commit = "abc";
+  c.decode_buckets = {1, 2, 4};
   c.gemm_layers = {{1, 0.1}, {2, 0.15}};
   c.gemm_head = {{1, 0.01}};
   c.gemm_decode_factor = 1.25;

@@ -153,6 +153,24 @@ TEST(FitCostTest, FindsTheCoefficientsOfNoiselessMeasurements) {
   EXPECT_NEAR(result.report.total.bias, 0, 1e-6);
 }
 
+TEST(FitCostTest, FindsThemWhereDecodesArePaddedToBuckets) {
+  FitInput input = Measurements();
+  input.decode_buckets = {2, 16, 64};
+  for (StepSample& step : input.steps) {
+    if (step.totals.prefill_items > 0) continue;
+    const std::int64_t decodes = step.totals.decode_items;
+    const double padded = decodes <= 2 ? 2 : decodes <= 16 ? 16 : 64;
+    step.seconds[static_cast<std::size_t>(StepPart::kGemm)] =
+        kDecodeFactor * (LayersAlone(padded) + HeadAlone(padded)) + kGemmBase;
+    step.seconds[static_cast<std::size_t>(StepPart::kOther)] =
+        kOtherFactor * OtherAlone(padded) + kOtherBase;
+  }
+  const FitResult result = FitCost(input, ModelPreset("gpt2"));
+  ExpectCoefficients(result.config, 1e-6);
+  EXPECT_EQ(result.config.decode_buckets, input.decode_buckets);
+  EXPECT_LT(result.report.total.p90, 1e-6);
+}
+
 TEST(FitCostTest, NoiseAndAFewStepsOfABusyMachineMoveThemLittle) {
   FitInput input = Measurements();
   Random random(3, "fit_cost_test");

@@ -100,6 +100,26 @@ TEST(FittedCostTest, DecodesAloneHaveAFactorOfTheirOwn) {
   EXPECT_EQ(parts[StepPart::kGemm], DurationFromSeconds(2 * (0.012 + 0.002) + 1e-4));
 }
 
+TEST(FittedCostTest, DecodesAloneAreChargedAsThoseOfTheNextBucket) {
+  FittedCostConfig config = Config();
+  config.decode_buckets = {1, 2, 6};
+  const FittedCost cost(config, Model(), {});
+  StepPlan plan;
+  plan.work.resize(3);
+  plan.totals = {.decode_items = 3, .decode_context_tokens = 30, .emitting_items = 3};
+  const StepParts parts = *cost.Parts(plan);
+  // Of 6 tokens, half way from 2 to 10: 16 ms; the head's table ends at 3 rows with 1 ms a row.
+  EXPECT_EQ(parts[StepPart::kGemm], DurationFromSeconds(2 * (0.016 + 0.006) + 1e-4));
+  EXPECT_EQ(parts[StepPart::kOther], DurationFromSeconds(0.5 * 0.006 + 2e-4));
+  // Attention and sampling see the requests that there are.
+  EXPECT_EQ(parts[StepPart::kAttention], DurationFromSeconds(1e-5 + 3 * 2e-5 + 30 * 3e-6));
+  EXPECT_EQ(parts[StepPart::kSampling], DurationFromSeconds(2e-5 + 3 * 3e-6));
+  // Steps beyond the last bucket, or with prefill, are not padded.
+  plan.totals.decode_items = plan.totals.emitting_items = 10;
+  EXPECT_EQ((*cost.Parts(plan))[StepPart::kGemm], DurationFromSeconds(2 * (0.020 + 0.010) + 1e-4));
+  EXPECT_EQ(cost.Parts(MixedPlan()), FittedCost(Config(), Model(), {}).Parts(MixedPlan()));
+}
+
 TEST(FittedCostTest, ChargesSwapsToBuilding) {
   StepPlan plan;
   plan.preempted = {{RequestId{0}, Preemption::How::kSwap}};
@@ -148,6 +168,9 @@ TEST(FittedCostTest, RefusesWhatWasMeasuredOnSomethingElse) {
   config = Config();
   config.other.clear();
   EXPECT_THAT(make(config, {}), ThrowsMessage<InputError>(HasSubstr("other: is empty")));
+  config = Config();
+  config.decode_buckets = {2, 1};
+  EXPECT_THAT(make(config, {}), ThrowsMessage<InputError>(HasSubstr("decode_buckets: do not")));
   config = Config();
   config.attention.per_prefill_pair_s = -1;
   EXPECT_THAT(make(config, {}), ThrowsMessage<InputError>(HasSubstr("cost.fitted.attention")));
