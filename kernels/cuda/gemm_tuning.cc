@@ -9,10 +9,12 @@
 
 #include "core/random.h"
 #include "kernels/cuda/gemv.h"
+#include "kernels/cuda/owned_memory.h"
 
 namespace twin::kernels::cuda {
 namespace {
 
+constexpr const char* kPurpose = "operands to tune products with";
 constexpr int kTurns = 5;
 constexpr int kProductsMax = 20;        // of a candidate in a turn
 constexpr float kTurnMilliseconds = 2;  // about, where one product takes less
@@ -32,67 +34,21 @@ std::vector<std::uint16_t> RandomPattern(DType dtype) {
   return pattern;
 }
 
-class DeviceArray {
- public:
-  explicit DeviceArray(std::size_t bytes) : bytes_(bytes) {
-    CheckCuda(cudaMalloc(&data_, bytes), "cudaMalloc of operands to tune products with");
+// Repeats the pattern, which must live until the stream has been waited for.
+void Fill(StreamView stream, const DeviceArray& array, const std::vector<std::uint16_t>& pattern) {
+  const char* const what = "filling operands to tune products with";
+  std::size_t filled = std::min(array.bytes(), kPatternBytes);
+  CheckCuda(
+      cudaMemcpyAsync(array.data(), pattern.data(), filled, cudaMemcpyHostToDevice, stream.get()),
+      what);
+  while (filled < array.bytes()) {
+    const std::size_t more = std::min(filled, array.bytes() - filled);
+    CheckCuda(cudaMemcpyAsync(array.data() + filled, array.data(), more, cudaMemcpyDeviceToDevice,
+                              stream.get()),
+              what);
+    filled += more;
   }
-  ~DeviceArray() { cudaFree(data_); }
-  DeviceArray(const DeviceArray&) = delete;
-  DeviceArray& operator=(const DeviceArray&) = delete;
-
-  [[nodiscard]] std::byte* data() const { return static_cast<std::byte*>(data_); }
-
-  // Repeats the pattern. The pattern must live until the stream has been waited for.
-  void Fill(StreamView stream, const std::vector<std::uint16_t>& pattern) {
-    std::size_t filled = std::min(bytes_, kPatternBytes);
-    CheckCuda(cudaMemcpyAsync(data_, pattern.data(), filled, cudaMemcpyHostToDevice, stream.get()),
-              "filling operands to tune products with");
-    while (filled < bytes_) {
-      const std::size_t more = std::min(filled, bytes_ - filled);
-      CheckCuda(
-          cudaMemcpyAsync(data() + filled, data_, more, cudaMemcpyDeviceToDevice, stream.get()),
-          "filling operands to tune products with");
-      filled += more;
-    }
-  }
-
- private:
-  void* data_ = nullptr;
-  std::size_t bytes_;
-};
-
-class EventPair {
- public:
-  EventPair() {
-    CheckCuda(cudaEventCreate(&begin_), "cudaEventCreate");
-    const int code = cudaEventCreate(&end_);
-    if (code != cudaSuccess) cudaEventDestroy(begin_);
-    CheckCuda(code, "cudaEventCreate");
-  }
-  ~EventPair() {
-    cudaEventDestroy(begin_);
-    cudaEventDestroy(end_);
-  }
-  EventPair(const EventPair&) = delete;
-  EventPair& operator=(const EventPair&) = delete;
-
-  void Begin(StreamView stream) {
-    CheckCuda(cudaEventRecord(begin_, stream.get()), "cudaEventRecord");
-  }
-  // Waits.
-  float EndMilliseconds(StreamView stream) {
-    CheckCuda(cudaEventRecord(end_, stream.get()), "cudaEventRecord");
-    CheckCuda(cudaEventSynchronize(end_), "measuring a product");
-    float milliseconds = 0;
-    CheckCuda(cudaEventElapsedTime(&milliseconds, begin_, end_), "cudaEventElapsedTime");
-    return milliseconds;
-  }
-
- private:
-  cudaEvent_t begin_ = nullptr;
-  cudaEvent_t end_ = nullptr;
-};
+}
 
 std::size_t Bytes(std::int64_t rows, std::int64_t columns, DType dtype) {
   return static_cast<std::size_t>(rows * columns * ByteSize(dtype));
@@ -118,12 +74,12 @@ class Bench {
         product_(context, shape, strides_),
         weight_bytes_(Bytes(shape.outputs, strides_.w, shape.input_dtype)),
         copies_(WeightCopies(weight_bytes_)),
-        weights_(weight_bytes_ * copies_),
-        x_(Bytes(shape.tokens, strides_.x, shape.input_dtype)),
-        y_(Bytes(shape.tokens, strides_.y, shape.output_dtype)) {
+        weights_(weight_bytes_ * copies_, kPurpose),
+        x_(Bytes(shape.tokens, strides_.x, shape.input_dtype), kPurpose),
+        y_(Bytes(shape.tokens, strides_.y, shape.output_dtype), kPurpose) {
     const std::vector<std::uint16_t> pattern = RandomPattern(shape.input_dtype);
-    weights_.Fill(stream, pattern);
-    x_.Fill(stream, pattern);
+    Fill(stream, weights_, pattern);
+    Fill(stream, x_, pattern);
     CheckCuda(cudaStreamSynchronize(stream.get()), "filling operands to tune products with");
   }
 
@@ -132,7 +88,7 @@ class Bench {
 
   // Of one product, in milliseconds, as the mean of `products`.
   float Measure(const GemmAlgorithm& algorithm, int products) {
-    events_.Begin(stream_);
+    begin_.Record(stream_);
     for (int i = 0; i < products; ++i) {
       turn_ = (turn_ + 1) % copies_;
       if (algorithm.skinny) {
@@ -142,7 +98,11 @@ class Bench {
                      std::bit_cast<cublasLtMatmulAlgo_t>(algorithm.blob));
       }
     }
-    return events_.EndMilliseconds(stream_) / static_cast<float>(products);
+    end_.Record(stream_);
+    end_.Wait();
+    float milliseconds = 0;
+    CheckCuda(cudaEventElapsedTime(&milliseconds, begin_.get(), end_.get()), "measuring a product");
+    return milliseconds / static_cast<float>(products);
   }
 
  private:
@@ -166,7 +126,8 @@ class Bench {
   DeviceArray weights_;
   DeviceArray x_;
   DeviceArray y_;
-  EventPair events_;
+  OwnedEvent begin_{cudaEventDefault};
+  OwnedEvent end_{cudaEventDefault};
   std::size_t turn_ = 0;
 };
 

@@ -1,22 +1,13 @@
 #include "tests/cuda_emulation/emulated_cublaslt.h"
 
-#include <cuda_fp16.h>
-
 #include <atomic>
-#include <bit>
 #include <cstring>
-#include <utility>
-#include <vector>
 
-#include "kernels/float_formats.h"
 #include "tests/cuda_emulation/emulated_device.h"
+#include "tests/cuda_emulation/emulated_product.h"
 
 namespace twin::cuda_emulation {
 namespace {
-
-using kernels::Bf16ToFloat;
-using kernels::FloatToBf16;
-using kernels::Fp16ToFloat;
 
 // The first words of the library's opaque objects, so that a wrong one is noticed.
 enum Magic : std::uint64_t { kOperation = 0xC0B1A51, kLayout, kPreference, kAlgorithm, kFreed };
@@ -44,44 +35,6 @@ namespace algorithm_word {
 enum : std::size_t { kMagic, kNumber, kInputType, kOutputType };
 }
 
-std::uint64_t TypeBytes(std::uint64_t type) { return type == CUDA_R_32F ? 4 : 2; }
-
-float Load(const void* data, std::uint64_t index, std::uint64_t type) {
-  if (type == CUDA_R_32F) return static_cast<const float*>(data)[index];
-  const std::uint16_t bits = static_cast<const std::uint16_t*>(data)[index];
-  return type == CUDA_R_16BF ? Bf16ToFloat(bits) : Fp16ToFloat(bits);
-}
-
-void Store(float value, void* data, std::uint64_t index, std::uint64_t type) {
-  if (type == CUDA_R_32F) {
-    static_cast<float*>(data)[index] = value;
-  } else {
-    static_cast<std::uint16_t*>(data)[index] =
-        type == CUDA_R_16BF ? FloatToBf16(value) : __half_as_ushort(__float2half_rn(value));
-  }
-}
-
-// A matrix as the product sees it.
-struct Operand {
-  std::uint64_t type = 0;
-  std::uint64_t rows = 0;
-  std::uint64_t columns = 0;
-  std::uint64_t leading = 0;
-  bool transposed = false;
-
-  [[nodiscard]] std::uint64_t RowsSeen() const { return transposed ? columns : rows; }
-  [[nodiscard]] std::uint64_t ColumnsSeen() const { return transposed ? rows : columns; }
-  [[nodiscard]] std::uint64_t Index(std::uint64_t row, std::uint64_t column) const {
-    return transposed ? column + row * leading : row + column * leading;
-  }
-};
-
-struct Problem {
-  Operand a;
-  Operand b;
-  Operand d;
-};
-
 bool ReadLayout(cublasLtMatrixLayout_t layout, bool transposed, Operand& operand) {
   if (layout == nullptr || layout->data[layout_word::kMagic] != kLayout) return false;
   operand = {.type = layout->data[layout_word::kType],
@@ -92,27 +45,26 @@ bool ReadLayout(cublasLtMatrixLayout_t layout, bool transposed, Operand& operand
   return operand.leading >= operand.rows;
 }
 
-cublasStatus_t ReadProblem(cublasLtMatmulDesc_t operation, cublasLtMatrixLayout_t a,
+cublasStatus_t ReadProduct(cublasLtMatmulDesc_t operation, cublasLtMatrixLayout_t a,
                            cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c,
-                           cublasLtMatrixLayout_t d, Problem& problem) {
+                           cublasLtMatrixLayout_t d, Product& product) {
   if (operation == nullptr || operation->data[operation_word::kMagic] != kOperation) {
     return CUBLAS_STATUS_INVALID_VALUE;
   }
-  Operand added;
   const bool read =
-      ReadLayout(a, operation->data[operation_word::kTransposedA] == CUBLAS_OP_T, problem.a) &&
-      ReadLayout(b, operation->data[operation_word::kTransposedB] == CUBLAS_OP_T, problem.b) &&
-      ReadLayout(c, false, added) && ReadLayout(d, false, problem.d);
+      ReadLayout(a, operation->data[operation_word::kTransposedA] == CUBLAS_OP_T, product.a) &&
+      ReadLayout(b, operation->data[operation_word::kTransposedB] == CUBLAS_OP_T, product.b) &&
+      ReadLayout(c, false, product.c) && ReadLayout(d, false, product.d);
   if (!read) return CUBLAS_STATUS_INVALID_VALUE;
-  if (problem.a.RowsSeen() != problem.d.rows || problem.b.ColumnsSeen() != problem.d.columns ||
-      problem.a.ColumnsSeen() != problem.b.RowsSeen() || added.rows != problem.d.rows ||
-      added.columns != problem.d.columns) {
+  if (product.a.RowsSeen() != product.d.rows || product.b.ColumnsSeen() != product.d.columns ||
+      product.a.ColumnsSeen() != product.b.RowsSeen() || product.c.rows != product.d.rows ||
+      product.c.columns != product.d.columns) {
     return CUBLAS_STATUS_INVALID_VALUE;
   }
-  const std::uint64_t type = problem.a.type;
-  const bool known = (type == CUDA_R_16BF || type == CUDA_R_16F) && problem.b.type == type &&
-                     (problem.d.type == type || problem.d.type == CUDA_R_32F) &&
-                     added.type == problem.d.type;
+  const std::uint64_t type = product.a.type;
+  const bool known = (type == CUDA_R_16BF || type == CUDA_R_16F) && product.b.type == type &&
+                     (product.d.type == type || product.d.type == CUDA_R_32F) &&
+                     product.c.type == product.d.type;
   return known ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
 }
 
@@ -124,75 +76,33 @@ std::size_t WorkspaceOf(std::uint64_t algorithm) {
   return algorithm == kTwoHalves ? kHalvesWorkspace : 0;
 }
 
-cublasStatus_t CheckAlgorithm(const Problem& problem, const cublasLtMatmulAlgo_t* algorithm) {
+cublasStatus_t CheckAlgorithm(const Product& product, const cublasLtMatmulAlgo_t* algorithm) {
   if (algorithm == nullptr || algorithm->data[algorithm_word::kMagic] != kAlgorithm ||
       algorithm->data[algorithm_word::kNumber] >= kAlgorithms) {
     return CUBLAS_STATUS_INVALID_VALUE;
   }
-  if (algorithm->data[algorithm_word::kInputType] != problem.a.type ||
-      algorithm->data[algorithm_word::kOutputType] != problem.d.type) {
+  if (algorithm->data[algorithm_word::kInputType] != product.a.type ||
+      algorithm->data[algorithm_word::kOutputType] != product.d.type) {
     return CUBLAS_STATUS_INVALID_VALUE;
   }
   const bool aligned =
-      AlignedLeading(problem.a) && AlignedLeading(problem.b) && AlignedLeading(problem.d);
+      AlignedLeading(product.a) && AlignedLeading(product.b) && AlignedLeading(product.d);
   return aligned ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
 }
-
-// The operand as fp32, element by element of what the product sees, k running fastest.
-std::vector<float> Widen(const void* data, const Operand& operand, bool first) {
-  const std::uint64_t outer = first ? operand.RowsSeen() : operand.ColumnsSeen();
-  const std::uint64_t inner = first ? operand.ColumnsSeen() : operand.RowsSeen();
-  std::vector<float> wide;
-  wide.reserve(outer * inner);
-  for (std::uint64_t i = 0; i < outer; ++i) {
-    for (std::uint64_t k = 0; k < inner; ++k) {
-      wide.push_back(Load(data, first ? operand.Index(i, k) : operand.Index(k, i), operand.type));
-    }
-  }
-  return wide;
-}
-
-float Dot(const float* a, const float* b, std::uint64_t begin, std::uint64_t end) {
-  float sum = 0;
-  for (std::uint64_t k = begin; k < end; ++k) sum += a[k] * b[k];
-  return sum;
-}
-
-struct Execution {
-  Problem problem;
-  std::uint64_t algorithm = 0;
-  float alpha = 1;
-  float beta = 0;
-  const void* a = nullptr;
-  const void* b = nullptr;
-  const void* c = nullptr;
-  std::uint64_t c_leading = 0;
-  void* d = nullptr;
-  void* workspace = nullptr;
-
-  void operator()() const {
-    const std::uint64_t depth = problem.a.ColumnsSeen();
-    const std::vector<float> wide_a = Widen(a, problem.a, true);
-    const std::vector<float> wide_b = Widen(b, problem.b, false);
-    const std::uint64_t half = algorithm == kTwoHalves ? depth / 2 : depth;
-    // Whoever shares the workspace with something that runs meanwhile will see it.
-    std::memset(workspace, 0xFF, WorkspaceOf(algorithm));
-    for (std::uint64_t column = 0; column < problem.d.columns; ++column) {
-      for (std::uint64_t row = 0; row < problem.d.rows; ++row) {
-        const float* const left = wide_a.data() + row * depth;
-        const float* const right = wide_b.data() + column * depth;
-        const float sum = Dot(left, right, 0, half) + Dot(left, right, half, depth);
-        const float added =
-            beta != 0 ? beta * Load(c, row + column * c_leading, problem.d.type) : 0;
-        Store(alpha * sum + added, d, problem.d.Index(row, column), problem.d.type);
-      }
-    }
-  }
-};
 
 template <class... Pointers>
 bool Aligned(std::uint64_t alignment, Pointers... pointers) {
   return ((reinterpret_cast<std::uintptr_t>(pointers) % alignment == 0) && ...);
+}
+
+bool InDeviceMemory(const Execution& execution) {
+  const Product& product = execution.product;
+  return IsDeviceMemory(execution.a_data, product.a.Bytes()) &&
+         IsDeviceMemory(execution.b_data, product.b.Bytes()) &&
+         IsDeviceMemory(execution.d_data, product.d.Bytes()) &&
+         (execution.beta == 0 || IsDeviceMemory(execution.c_data, product.c.Bytes())) &&
+         (execution.workspace_bytes == 0 ||
+          IsDeviceMemory(execution.workspace, execution.workspace_bytes));
 }
 
 std::size_t GetVersion() { return kVersion; }
@@ -205,6 +115,8 @@ const char* GetStatusString(cublasStatus_t status) {
       return "CUBLAS_STATUS_INVALID_VALUE";
     case CUBLAS_STATUS_NOT_SUPPORTED:
       return "CUBLAS_STATUS_NOT_SUPPORTED";
+    case CUBLAS_STATUS_EXECUTION_FAILED:
+      return "CUBLAS_STATUS_EXECUTION_FAILED";
     default:
       return "CUBLAS_STATUS_INTERNAL_ERROR";
   }
@@ -301,8 +213,8 @@ cublasStatus_t GetHeuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t operat
     return CUBLAS_STATUS_INVALID_VALUE;
   }
   ++heuristics;
-  Problem problem;
-  const cublasStatus_t status = ReadProblem(operation, a, b, c, d, problem);
+  Product product;
+  const cublasStatus_t status = ReadProduct(operation, a, b, c, d, product);
   if (status != CUBLAS_STATUS_SUCCESS) return status;
   *returned = 0;
   for (std::uint64_t number = 0; number < kAlgorithms && *returned < requested; ++number) {
@@ -311,8 +223,8 @@ cublasStatus_t GetHeuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t operat
     result = {};
     result.algo.data[algorithm_word::kMagic] = kAlgorithm;
     result.algo.data[algorithm_word::kNumber] = number;
-    result.algo.data[algorithm_word::kInputType] = problem.a.type;
-    result.algo.data[algorithm_word::kOutputType] = problem.d.type;
+    result.algo.data[algorithm_word::kInputType] = product.a.type;
+    result.algo.data[algorithm_word::kOutputType] = product.d.type;
     result.workspaceSize = WorkspaceOf(number);
     result.state = CUBLAS_STATUS_SUCCESS;
   }
@@ -324,9 +236,9 @@ cublasStatus_t AlgoCheck(cublasLtHandle_t handle, cublasLtMatmulDesc_t operation
                          cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
                          const cublasLtMatmulAlgo_t* algorithm,
                          cublasLtMatmulHeuristicResult_t* result) {
-  Problem problem;
-  cublasStatus_t status = ReadProblem(operation, a, b, c, d, problem);
-  if (status == CUBLAS_STATUS_SUCCESS) status = CheckAlgorithm(problem, algorithm);
+  Product product;
+  cublasStatus_t status = ReadProduct(operation, a, b, c, d, product);
+  if (status == CUBLAS_STATUS_SUCCESS) status = CheckAlgorithm(product, algorithm);
   if (status != CUBLAS_STATUS_SUCCESS) return status;
   if (handle == nullptr || result == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
   result->workspaceSize = WorkspaceOf(algorithm->data[algorithm_word::kNumber]);
@@ -339,9 +251,9 @@ cublasStatus_t Matmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t operation, c
                       cublasLtMatrixLayout_t c_layout, void* d, cublasLtMatrixLayout_t d_layout,
                       const cublasLtMatmulAlgo_t* algorithm, void* workspace,
                       std::size_t workspace_bytes, cudaStream_t stream) {
-  Problem problem;
-  cublasStatus_t status = ReadProblem(operation, a_layout, b_layout, c_layout, d_layout, problem);
-  if (status == CUBLAS_STATUS_SUCCESS) status = CheckAlgorithm(problem, algorithm);
+  Product product;
+  cublasStatus_t status = ReadProduct(operation, a_layout, b_layout, c_layout, d_layout, product);
+  if (status == CUBLAS_STATUS_SUCCESS) status = CheckAlgorithm(product, algorithm);
   if (status != CUBLAS_STATUS_SUCCESS) return status;
   if (handle == nullptr || a == nullptr || b == nullptr || d == nullptr || alpha == nullptr ||
       beta == nullptr) {
@@ -352,17 +264,19 @@ cublasStatus_t Matmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t operation, c
     return CUBLAS_STATUS_INVALID_VALUE;
   }
   if (!Aligned(kAlgorithmAlignment, a, b, c, d)) return CUBLAS_STATUS_INVALID_VALUE;
+  const Execution execution{.product = product,
+                            .two_halves = number == kTwoHalves,
+                            .alpha = *static_cast<const float*>(alpha),
+                            .beta = *static_cast<const float*>(beta),
+                            .a_data = a,
+                            .b_data = b,
+                            .c_data = c,
+                            .d_data = d,
+                            .workspace = workspace,
+                            .workspace_bytes = WorkspaceOf(number)};
+  if (!InDeviceMemory(execution)) return CUBLAS_STATUS_EXECUTION_FAILED;
   ++products;
-  EnqueueOnStream(stream, Execution{.problem = problem,
-                                    .algorithm = number,
-                                    .alpha = *static_cast<const float*>(alpha),
-                                    .beta = *static_cast<const float*>(beta),
-                                    .a = a,
-                                    .b = b,
-                                    .c = c,
-                                    .c_leading = c_layout->data[layout_word::kLeading],
-                                    .d = d,
-                                    .workspace = workspace});
+  if (EnqueueOnStream(stream, execution) != cudaSuccess) return CUBLAS_STATUS_EXECUTION_FAILED;
   return CUBLAS_STATUS_SUCCESS;
 }
 

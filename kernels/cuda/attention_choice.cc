@@ -1,0 +1,115 @@
+#include <algorithm>
+#include <string>
+
+#include "core/check.h"
+#include "kernels/cuda/attention.h"
+#include "kernels/cuda/flashinfer/planned_attention.h"
+
+namespace twin::kernels::cuda {
+namespace {
+
+constexpr int kHopper = 90;
+constexpr int kAmpere = 80;
+constexpr std::int64_t kGenericHeadDimMax = 512;
+constexpr std::int64_t kTensorCoreGroupMin = 4;  // below, a tile of 16 rows is mostly empty
+
+std::int64_t Group(const AttentionShape& shape) { return shape.heads / shape.kv_heads; }
+
+// As the cases of flashinfer/own_dispatch.cuh.
+bool GroupOfCudaCore(std::int64_t group) { return (group >= 1 && group <= 4) || group == 8; }
+
+bool Windowed(const AttentionShape& shape) {
+  return std::any_of(shape.windows.begin(), shape.windows.end(),
+                     [](std::int64_t window) { return window > 0; });
+}
+
+std::string WhyNotGeneric(const AttentionShape& shape) {
+  if (shape.head_dim > kGenericHeadDimMax || shape.head_dim % 2 != 0) {
+    return "head size " + std::to_string(shape.head_dim) + " (even ones up to " +
+           std::to_string(kGenericHeadDimMax) + " are served)";
+  }
+  return "";
+}
+
+// What all kernels of FlashInfer ask for.
+std::string WhyNotFlashInfer(const AttentionShape& shape, int compute_capability) {
+  const FlashInferBuild build = BuiltWithFlashInfer();
+  if (!build.fa2) return "this build has no FlashInfer";
+  if (compute_capability < kAmpere) return "needs compute capability 8.0";
+  if (shape.dtype == DType::kFp16 && !build.fp16) {
+    return "fp16 was not built (TWIN_FLASHINFER_FP16)";
+  }
+  if (shape.logit_cap > 0) return "scores are capped";
+  return "";
+}
+
+std::string HeadDimText(const AttentionShape& shape, const char* served) {
+  return "head size " + std::to_string(shape.head_dim) + " (" + served + " are served)";
+}
+
+}  // namespace
+
+std::string_view Name(AttentionKernel kernel) {
+  switch (kernel) {
+    case AttentionKernel::kGeneric:
+      return "generic";
+    case AttentionKernel::kFa2:
+      return "fa2";
+    case AttentionKernel::kFa3:
+      return "fa3";
+    case AttentionKernel::kCudaCore:
+      return "cuda_core";
+  }
+  return "";
+}
+
+std::string WhyNotAttention(AttentionKernel kernel, const AttentionShape& shape,
+                            int compute_capability) {
+  if (shape.dtype != DType::kBf16 && shape.dtype != DType::kFp16) {
+    return "format " + std::string(twin::Name(shape.dtype)) + " (bf16 and fp16 are served)";
+  }
+  if (shape.kv_heads <= 0 || shape.heads % shape.kv_heads != 0) {
+    return std::to_string(shape.heads) + " heads are no multiple of " +
+           std::to_string(shape.kv_heads) + " key heads";
+  }
+  if (kernel == AttentionKernel::kGeneric) return WhyNotGeneric(shape);
+  const std::string why = WhyNotFlashInfer(shape, compute_capability);
+  if (!why.empty()) return why;
+  const bool usual = shape.head_dim == 64 || shape.head_dim == 128;
+  switch (kernel) {
+    case AttentionKernel::kFa2:
+      return usual || shape.head_dim == 256 ? "" : HeadDimText(shape, "64, 128 and 256");
+    case AttentionKernel::kFa3:
+      if (compute_capability != kHopper) return "needs compute capability 9.0";
+      if (!BuiltWithFlashInfer().fa3) return "this build has no code for compute capability 9.0a";
+      return usual ? "" : HeadDimText(shape, "64 and 128");
+    case AttentionKernel::kCudaCore:
+      if (!usual) return HeadDimText(shape, "64 and 128");
+      return GroupOfCudaCore(Group(shape))
+                 ? ""
+                 : std::to_string(Group(shape)) + " heads to a key head (1 to 4 and 8 are served)";
+    case AttentionKernel::kGeneric:
+      break;
+  }
+  CHECK(false && "an unknown attention kernel");
+  return "";
+}
+
+AttentionChoice BestAttention(const AttentionShape& shape, int compute_capability) {
+  const auto serves = [&](AttentionKernel kernel) {
+    return WhyNotAttention(kernel, shape, compute_capability).empty();
+  };
+  AttentionChoice choice;
+  if (!serves(AttentionKernel::kFa2)) return choice;
+  choice.decode = AttentionKernel::kFa2;
+  choice.prefill = AttentionKernel::kFa2;
+  // Fa2 skips what a window hides, CudaCore reads it.
+  if (Group(shape) < kTensorCoreGroupMin && !Windowed(shape) &&
+      serves(AttentionKernel::kCudaCore)) {
+    choice.decode = AttentionKernel::kCudaCore;
+  }
+  if (serves(AttentionKernel::kFa3)) choice.prefill = AttentionKernel::kFa3;
+  return choice;
+}
+
+}  // namespace twin::kernels::cuda

@@ -1,0 +1,51 @@
+#include "kernels/cuda/attention_split.h"
+
+#include "core/check.h"
+
+namespace twin::kernels::cuda {
+namespace {
+
+AttentionArrays From(const AttentionArrays& arrays, std::int64_t sequence) {
+  AttentionArrays later = arrays;
+  later.first_query += sequence;
+  later.kv_lengths += sequence;
+  later.page_begin += sequence;
+  later.last_page_tokens += sequence;
+  return later;
+}
+
+}  // namespace
+
+AttentionSplit SplitAttention(const AttentionWork& work, const AttentionChoice& choice) {
+  CHECK(work.decodes >= 0 && work.decodes <= work.sequences);
+  CHECK(work.host.first_query[work.decodes] == work.decodes);
+  CHECK(work.host.first_query[work.sequences] == work.rows);
+  CHECK(!work.graph || work.decodes == work.sequences);
+  AttentionSplit split;
+  split.decode_kernel = choice.decode;
+  split.prefill_kernel = choice.prefill;
+  const std::int64_t prefills = work.sequences - work.decodes;
+  const std::int64_t queries = work.rows - work.decodes;
+  if (prefills > 0 && choice.prefill == AttentionKernel::kGeneric) {
+    split.decode_kernel = AttentionKernel::kGeneric;
+    split.prefills = {
+        .sequences = work.sequences, .rows = work.rows, .host = work.host, .device = work.device};
+    return split;
+  }
+  split.decodes = {.sequences = work.decodes,
+                   .rows = work.decodes,
+                   .host = work.host,
+                   .device = work.device,
+                   .graph = work.graph};
+  split.prefills = {.sequences = prefills,
+                    .first_row = work.decodes,
+                    .rows = queries,
+                    .host = From(work.host, work.decodes),
+                    .device = From(work.device, work.decodes)};
+  if (choice.prefill == AttentionKernel::kFa3 && queries < choice.fa3_queries_min * prefills) {
+    split.prefill_kernel = AttentionKernel::kFa2;
+  }
+  return split;
+}
+
+}  // namespace twin::kernels::cuda

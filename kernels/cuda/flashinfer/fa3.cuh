@@ -1,0 +1,118 @@
+// FlashInfer's attention of long queries on Hopper's tensor cores (FlashAttention-3). Not in one
+// source with the other kernels: their headers give equal names to different things.
+#pragma once
+
+// Its GEMM and test headers are not needed here, and take a quarter of the time.
+#define FLASHINFER_CUTLASS_UTILS_CUH_
+#include <cutlass/numeric_types.h>
+
+#include <memory>
+
+#include <flashinfer/attention/hopper/default_params.cuh>
+#include <flashinfer/attention/hopper/prefill_sm90.cuh>
+#include <flashinfer/attention/hopper/variants.cuh>
+#include <flashinfer/attention/mask.cuh>
+#include <flashinfer/attention/scheduler.cuh>
+
+#include "kernels/cuda/flashinfer/paged_arguments.cuh"
+
+namespace twin::kernels::cuda {
+
+// Query heads of a group are not packed into one tile, nor is a long context cut into pieces: for
+// many queries a sequence.
+template <class Element, std::uint32_t kDim, bool kWindow>
+class Fa3 final : public PlannedAttention {
+ public:
+  Fa3(const AttentionShape& shape, std::int64_t window)
+      : shape_(shape), window_left_(WindowLeft(window)) {}
+
+  void Plan(StreamView stream, const AttentionPart& part, const PlanMemory& memory) override {
+    CHECK(!part.graph);
+    part_ = part;
+    memory_ = memory;
+    const int code = flashinfer::PrefillSM90Plan<std::int32_t>(
+        nullptr, 0, memory.ints, memory.pinned, memory.int_bytes, plan_,
+        Mutable(part.host.first_query), Mutable(part.host.page_begin),
+        Mutable(part.host.kv_lengths), Unsigned(part.rows), Unsigned(part.sequences),
+        Unsigned(shape_.heads), Unsigned(shape_.kv_heads), kDim, kDim, Unsigned(shape_.block_size),
+        /*causal=*/true, /*enable_cuda_graph=*/false, sizeof(Element), stream.get());
+    CheckCuda(code, "planning attention");
+    // More than 4096 tiles a head would need another kernel.
+    CHECK(!plan_.same_schedule_for_all_heads);
+  }
+
+  void Run(StreamView stream, const AttentionCall& call) const override {
+    Params params = MakeParams(call);
+    // The launcher answers with the last error of whatever came before.
+    CheckCuda(cudaGetLastError(), "before attention");
+    const int code = flashinfer::BatchPrefillWithPagedKVCacheDispatched<
+        kDim, kDim, flashinfer::MaskMode::kCausal, kWindow, /*SAME_SCHEDULE_FOR_ALL_HEADS=*/false,
+        flashinfer::DefaultAttention</*cap=*/false>>(params, /*enable_pdl=*/false, stream.get());
+    CheckCuda(code, "attention");
+  }
+
+ private:
+  using Params = flashinfer::BatchPrefillPagedParams<Element, Element, Element, std::int32_t>;
+
+  static std::uint32_t Unsigned(std::int64_t value) { return static_cast<std::uint32_t>(value); }
+  std::int32_t* Ints(std::int64_t offset) const {
+    return flashinfer::GetPtrFromBaseOffset<std::int32_t>(memory_.ints, offset);
+  }
+
+  // Rows and places in page_indices are the step's own, queries and results found by them.
+  Params MakeParams(const AttentionCall& call) const {
+    const KvCacheShape& cache = call.cache.shape;
+    Params params{};
+    params.q_ptr = call.q.As<Element>();
+    params.k_ptr = reinterpret_cast<Element*>(call.cache.Tile(0, call.layer, 0, 0));
+    params.v_ptr = reinterpret_cast<Element*>(call.cache.Tile(0, call.layer, 1, 0));
+    params.o_ptr = call.out.As<Element>();
+    params.q_stride_n = call.q.stride;
+    params.o_stride_n = call.out.stride;
+    params.q_stride_h = params.o_stride_h = kDim;
+    params.k_stride_n = params.v_stride_n = cache.head_dim;
+    params.k_stride_h = params.v_stride_h = cache.block_size * cache.head_dim;
+    params.k_page_stride = params.v_page_stride = PageStride(cache);
+    params.nnz_qo = part_.first_row + part_.rows;
+    params.num_qo_heads = static_cast<int>(shape_.heads);
+    params.num_kv_heads = static_cast<int>(shape_.kv_heads);
+    params.group_size = static_cast<int>(shape_.heads / shape_.kv_heads);
+    params.page_size = static_cast<int>(shape_.block_size);
+    params.window_left = window_left_;
+    params.causal = true;
+    params.additional_params.sm_scale = shape_.scale;
+    params.qo_tile_indices = Ints(plan_.qo_tile_indices_offset);
+    params.qo_indptr = Ints(plan_.qo_indptr_offset);
+    params.kv_indptr = Ints(plan_.kv_indptr_offset);
+    params.qo_lens = Ints(plan_.qo_len_offset);
+    params.kv_lens = Ints(plan_.kv_len_offset);
+    params.head_indices = Ints(plan_.head_indices_offset);
+    params.work_indptr = Ints(plan_.work_indptr_offset);
+    params.batch_indices = Ints(plan_.batch_indices_offset);
+    params.kv_indices = Mutable(part_.device.page_indices);
+    return params;
+  }
+
+  AttentionShape shape_;
+  std::int32_t window_left_;
+  AttentionPart part_;
+  PlanMemory memory_;
+  flashinfer::PrefillPlanSM90Info plan_;
+};
+
+template <class Element, std::uint32_t kDim>
+std::unique_ptr<PlannedAttention> MakeFa3Of(const AttentionShape& shape, std::int64_t window) {
+  if (window > 0) return std::make_unique<Fa3<Element, kDim, true>>(shape, window);
+  return std::make_unique<Fa3<Element, kDim, false>>(shape, window);
+}
+
+template <std::uint32_t kDim>
+std::unique_ptr<PlannedAttention> MakeFa3(const AttentionShape& shape, std::int64_t window) {
+#ifdef TWIN_FLASHINFER_FP16
+  if (shape.dtype == DType::kFp16) return MakeFa3Of<cutlass::half_t, kDim>(shape, window);
+#endif
+  CHECK(shape.dtype == DType::kBf16);
+  return MakeFa3Of<cutlass::bfloat16_t, kDim>(shape, window);
+}
+
+}  // namespace twin::kernels::cuda

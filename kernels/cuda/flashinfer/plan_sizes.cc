@@ -1,0 +1,76 @@
+// What FlashInfer's planners take of their workspaces, from attention/scheduler.cuh of 0.7.2: they
+// refuse less, and these are its own formulas for the largest work.
+#include <algorithm>
+
+#include "core/check.h"
+#include "kernels/cuda/flashinfer/planned_attention.h"
+
+namespace twin::kernels::cuda {
+namespace {
+
+constexpr std::int64_t kSlack = 4096;       // alignments of the parts
+constexpr std::int64_t kCtasPerSmMax = 32;  // of any kernel
+constexpr std::int64_t kWordBytes = 4;
+
+std::int64_t CeilDiv(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+// Partial outputs and their log-sum-exp.
+std::int64_t PartialBytes(const AttentionShape& shape, std::int64_t rows) {
+  return shape.heads * rows * (shape.head_dim + 1) * kWordBytes + kSlack;
+}
+
+// Tiles of 16, 64 or 128 (row, head of a group) pairs, the sequences cut into pieces where there
+// are fewer of them than two blocks per multiprocessor; with graphs always.
+PlanSizes Fa2Sizes(const AttentionShape& shape, const PlanLimits& limits) {
+  constexpr std::int64_t kTileMin = 16;
+  constexpr std::int64_t kTileMax = 128;
+  const std::int64_t group = shape.heads / shape.kv_heads;
+  const std::int64_t works_split = 2 * limits.multiprocessors / shape.kv_heads;
+  const std::int64_t tiles = CeilDiv(limits.rows * group, kTileMin) + limits.sequences;
+  const std::int64_t works = std::max(works_split, tiles);
+  const std::int64_t ints = works * (3 * kWordBytes + 1) + kWordBytes * (limits.sequences + 4) +
+                            kWordBytes * (limits.rows + 1);
+  // A graph's decodes: one query each, so tiles hold one group.
+  const std::int64_t graph_tile = group <= 16 ? 16 : group <= 64 ? 64 : 128;
+  const std::int64_t graph_works =
+      std::max(works_split, limits.sequences * CeilDiv(group, graph_tile));
+  const std::int64_t partial_rows =
+      std::max(CeilDiv(works_split * kTileMax, group), CeilDiv(graph_works * graph_tile, group));
+  return {.float_bytes = static_cast<std::size_t>(PartialBytes(shape, partial_rows)),
+          .int_bytes = static_cast<std::size_t>(ints + kSlack)};
+}
+
+// A block for each sequence and key head, or as many as run at once.
+PlanSizes CudaCoreSizes(const AttentionShape& shape, const PlanLimits& limits) {
+  const std::int64_t works_split = kCtasPerSmMax * limits.multiprocessors / shape.kv_heads;
+  const std::int64_t works = std::max(works_split, limits.sequences);
+  return {.float_bytes = static_cast<std::size_t>(PartialBytes(shape, works_split)),
+          .int_bytes = static_cast<std::size_t>(works * (3 * kWordBytes + 1) + kSlack)};
+}
+
+// Tiles of 128 rows (head_dim 64: 192) for each query head, seven numbers each.
+PlanSizes Fa3Sizes(const AttentionShape& shape, const PlanLimits& limits) {
+  const std::int64_t tiles = CeilDiv(limits.rows, 128) + limits.sequences;
+  const std::int64_t words = 7 * tiles * shape.heads + limits.multiprocessors + 1;
+  return {.float_bytes = 0, .int_bytes = static_cast<std::size_t>(words * kWordBytes + kSlack)};
+}
+
+}  // namespace
+
+PlanSizes SizesOfPlan(AttentionKernel kernel, const AttentionShape& shape,
+                      const PlanLimits& limits) {
+  switch (kernel) {
+    case AttentionKernel::kGeneric:
+      return {};
+    case AttentionKernel::kFa2:
+      return Fa2Sizes(shape, limits);
+    case AttentionKernel::kFa3:
+      return Fa3Sizes(shape, limits);
+    case AttentionKernel::kCudaCore:
+      return CudaCoreSizes(shape, limits);
+  }
+  CHECK(false && "an attention kernel without sizes");
+  return {};
+}
+
+}  // namespace twin::kernels::cuda

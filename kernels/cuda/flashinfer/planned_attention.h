@@ -1,0 +1,81 @@
+// Attention kernels that want their work split on the host first: what is asked of FlashInfer, in
+// words without its types. Internal to PagedAttention.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "kernels/cuda/attention.h"
+
+namespace twin::kernels::cuda {
+
+// Some sequences of a step, one behind the other. The arrays begin with the first one's entries;
+// their values (rows, places in page_indices) count from the step's beginning.
+struct AttentionPart {
+  std::int64_t sequences = 0;
+  std::int64_t first_row = 0;  // host.first_query[0]
+  std::int64_t rows = 0;       // of these sequences
+  AttentionArrays host;
+  AttentionArrays device;
+  bool graph = false;
+};
+
+// Where a plan goes. `ints` and `pinned` are equally large, one on the device, one on the host.
+struct PlanMemory {
+  std::byte* floats = nullptr;  // partial results of sequences that are split
+  std::byte* ints = nullptr;
+  std::byte* pinned = nullptr;
+  std::size_t float_bytes = 0;
+  std::size_t int_bytes = 0;
+};
+
+// q and out are those of the whole step.
+struct AttentionCall {
+  DeviceMatrix q;
+  KvCacheView cache;
+  std::int64_t layer = 0;
+  DeviceMatrix out;
+};
+
+// One kernel for one window.
+class PlannedAttention {
+ public:
+  virtual ~PlannedAttention() = default;
+
+  // Splits the part's work and sends the split along the stream; `memory` must stay, and its pinned
+  // part untouched until the stream is there. Throws std::exception.
+  virtual void Plan(StreamView stream, const AttentionPart& part, const PlanMemory& memory) = 0;
+  // Of the part planned last. Throws std::exception.
+  virtual void Run(StreamView stream, const AttentionCall& call) const = 0;
+};
+
+// What this build was made with.
+struct FlashInferBuild {
+  bool fa2 = false;  // and the CUDA-core kernel
+  bool fa3 = false;
+  bool fp16 = false;
+  std::string version;  // of FlashInfer; empty if it is not there
+};
+FlashInferBuild BuiltWithFlashInfer();
+
+// REQUIRES: WhyNotAttention() has nothing against it, and the kernel is not kGeneric.
+std::unique_ptr<PlannedAttention> MakePlannedAttention(AttentionKernel kernel,
+                                                       const AttentionShape& shape,
+                                                       std::int64_t window);
+
+// What a plan needs at most.
+struct PlanLimits {
+  std::int64_t rows = 0;
+  std::int64_t sequences = 0;
+  std::int64_t multiprocessors = 0;
+};
+struct PlanSizes {
+  std::size_t float_bytes = 0;
+  std::size_t int_bytes = 0;
+};
+PlanSizes SizesOfPlan(AttentionKernel kernel, const AttentionShape& shape,
+                      const PlanLimits& limits);
+
+}  // namespace twin::kernels::cuda

@@ -1,0 +1,80 @@
+#include "tests/cuda_emulation/emulated_product.h"
+
+#include <cuda_fp16.h>
+#include <library_types.h>
+
+#include <cstring>
+#include <vector>
+
+#include "kernels/float_formats.h"
+
+namespace twin::cuda_emulation {
+namespace {
+
+using kernels::Bf16ToFloat;
+using kernels::FloatToBf16;
+using kernels::Fp16ToFloat;
+
+float Load(const void* data, std::uint64_t index, std::uint64_t type) {
+  if (type == CUDA_R_32F) return static_cast<const float*>(data)[index];
+  const std::uint16_t bits = static_cast<const std::uint16_t*>(data)[index];
+  return type == CUDA_R_16BF ? Bf16ToFloat(bits) : Fp16ToFloat(bits);
+}
+
+void Store(float value, void* data, std::uint64_t index, std::uint64_t type) {
+  if (type == CUDA_R_32F) {
+    static_cast<float*>(data)[index] = value;
+  } else {
+    static_cast<std::uint16_t*>(data)[index] =
+        type == CUDA_R_16BF ? FloatToBf16(value) : __half_as_ushort(__float2half_rn(value));
+  }
+}
+
+// The operand as fp32, element by element of what the product sees, k running fastest.
+std::vector<float> Widen(const void* data, const Operand& operand, bool first) {
+  const std::uint64_t outer = first ? operand.RowsSeen() : operand.ColumnsSeen();
+  const std::uint64_t inner = first ? operand.ColumnsSeen() : operand.RowsSeen();
+  std::vector<float> wide;
+  wide.reserve(outer * inner);
+  for (std::uint64_t i = 0; i < outer; ++i) {
+    for (std::uint64_t k = 0; k < inner; ++k) {
+      wide.push_back(Load(data, first ? operand.Index(i, k) : operand.Index(k, i), operand.type));
+    }
+  }
+  return wide;
+}
+
+float Dot(const float* a, const float* b, std::uint64_t begin, std::uint64_t end) {
+  float sum = 0;
+  for (std::uint64_t k = begin; k < end; ++k) sum += a[k] * b[k];
+  return sum;
+}
+
+}  // namespace
+
+std::uint64_t TypeBytes(std::uint64_t type) { return type == CUDA_R_32F ? 4 : 2; }
+
+std::size_t Operand::Bytes() const {
+  return rows == 0 || columns == 0 ? 0 : ((columns - 1) * leading + rows) * TypeBytes(type);
+}
+
+void Execution::operator()() const {
+  const std::uint64_t depth = product.a.ColumnsSeen();
+  const std::vector<float> wide_a = Widen(a_data, product.a, true);
+  const std::vector<float> wide_b = Widen(b_data, product.b, false);
+  const std::uint64_t half = two_halves ? depth / 2 : depth;
+  // Whoever shares the workspace with something that runs meanwhile will see it.
+  if (workspace_bytes > 0) std::memset(workspace, 0xFF, workspace_bytes);
+  for (std::uint64_t column = 0; column < product.d.columns; ++column) {
+    for (std::uint64_t row = 0; row < product.d.rows; ++row) {
+      const float* const left = wide_a.data() + row * depth;
+      const float* const right = wide_b.data() + column * depth;
+      const float sum = Dot(left, right, 0, half) + Dot(left, right, half, depth);
+      const std::uint64_t place = product.c.Index(row, column);
+      const float added = beta != 0 ? beta * Load(c_data, place, product.c.type) : 0;
+      Store(alpha * sum + added, d_data, product.d.Index(row, column), product.d.type);
+    }
+  }
+}
+
+}  // namespace twin::cuda_emulation
