@@ -7,8 +7,6 @@
 namespace twin::kernels::cuda {
 namespace {
 
-const std::string kFileName = "libcublasLt.so." + std::to_string(CUBLAS_VER_MAJOR);
-
 // As the library counts since 11.0: 10000 * major + 100 * minor + patch.
 std::string VersionText(std::size_t version) {
   return std::to_string(version / 10'000) + "." + std::to_string(version / 100 % 100) + "." +
@@ -37,8 +35,11 @@ void VisitFunctions(CublasLtFunctions& table, Visitor&& visit) {
 
 }  // namespace
 
-CublasLtLibrary::CublasLtLibrary() {
-  const CudaLibrary library(kFileName);
+CublasLtLibrary::CublasLtLibrary()
+    : CublasLtLibrary("libcublasLt.so." + std::to_string(CUBLAS_VER_MAJOR)) {}
+
+CublasLtLibrary::CublasLtLibrary(const std::string& file_name) {
+  const CudaLibrary library(file_name);
   if (!library.open()) {
     why_ = "cuBLASLt: " + library.why();
     return;

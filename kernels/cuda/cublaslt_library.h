@@ -30,6 +30,8 @@ class CublasLtLibrary {
  public:
   // Looks for the major version of the headers, as CudaLibrary does.
   CublasLtLibrary();
+  // The same of a library of another name.
+  explicit CublasLtLibrary(const std::string& file_name);
   // For tests. REQUIRES: no function is null.
   explicit CublasLtLibrary(const CublasLtFunctions& functions);
 

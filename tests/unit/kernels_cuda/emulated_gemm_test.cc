@@ -1,0 +1,162 @@
+// What Gemm asks of cuBLASLt, and keeps: only the emulated library counts.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "core/input_error.h"
+#include "kernels/cuda/gemm.h"
+#include "kernels/cuda/gemm_algorithms.h"
+#include "tests/cuda_emulation/emulated_cublaslt.h"
+#include "tests/cuda_emulation/emulated_device.h"
+#include "tests/unit/kernels_cuda/test_libraries.h"
+
+namespace twin::kernels::cuda {
+namespace {
+
+using cuda_emulation::EmulatedCublasLtCalls;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+constexpr GemmShape kShape{.tokens = 8, .outputs = 64, .inputs = 48};
+
+std::filesystem::path FreshPath() {
+  std::string name = testing::UnitTest::GetInstance()->current_test_info()->name();
+  const std::filesystem::path path = std::filesystem::path(testing::TempDir()) / (name + ".txt");
+  std::filesystem::remove(path);
+  return path;
+}
+
+class EmulatedGemmTest : public testing::Test {
+ protected:
+  EmulatedGemmTest() { cuda_emulation::ResetDevice(); }
+
+  // Zeros: what comes out does not matter here.
+  static void Multiply(Gemm& gemm, const GemmShape& shape) {
+    const TestStream stream;
+    const OnDevice<std::uint16_t> x(
+        std::vector<std::uint16_t>(static_cast<std::size_t>(shape.tokens * shape.inputs)));
+    const OnDevice<std::uint16_t> w(
+        std::vector<std::uint16_t>(static_cast<std::size_t>(shape.outputs * shape.inputs)));
+    const OnDevice<std::uint16_t> y(static_cast<std::size_t>(shape.tokens * shape.outputs));
+    gemm.Multiply(stream.view(),
+                  DenseDeviceMatrix(x.data(), shape.input_dtype, shape.tokens, shape.inputs),
+                  DenseDeviceMatrix(w.data(), shape.input_dtype, shape.outputs, shape.inputs),
+                  DenseDeviceMatrix(y.data(), shape.output_dtype, shape.tokens, shape.outputs));
+    stream.Wait();
+  }
+};
+
+TEST_F(EmulatedGemmTest, AsksForAnAlgorithmOncePerShape) {
+  Gemm gemm(TestCublasLt(), "");
+  const auto before = EmulatedCublasLtCalls();
+  for (int i = 0; i < 3; ++i) Multiply(gemm, kShape);
+  const auto after = EmulatedCublasLtCalls();
+  EXPECT_EQ(after.heuristics - before.heuristics, 1);
+  EXPECT_EQ(after.products - before.products, 3);
+}
+
+TEST_F(EmulatedGemmTest, TakesThirtyTwoMebibytesAndGivesThemBack) {
+  {
+    const Gemm gemm(TestCublasLt(), "");
+    EXPECT_EQ(gemm.workspace_bytes(), 32 << 20);
+    EXPECT_EQ(cuda_emulation::DeviceBytesInUse(), std::size_t{32} << 20);
+  }
+  EXPECT_EQ(cuda_emulation::LiveAllocations(), 0);
+}
+
+TEST_F(EmulatedGemmTest, WithoutMemoryIsADeviceErrorAndLeavesNothing) {
+  cuda_emulation::FailCall("cudaMalloc", 1, cudaErrorMemoryAllocation);
+  EXPECT_THAT([] { Gemm(TestCublasLt(), ""); }, ThrowsMessage<DeviceError>(HasSubstr("workspace")));
+  EXPECT_EQ(cuda_emulation::LiveAllocations(), 0);
+}
+
+TEST_F(EmulatedGemmTest, WithoutALibraryIsADeviceErrorThatSaysWhy) {
+  const CublasLtLibrary library("libcublasLt.so.0");
+  ASSERT_FALSE(library.usable());
+  EXPECT_THAT(library.why(), HasSubstr("libcublasLt.so.0"));
+  EXPECT_THAT([&] { Gemm(library, ""); }, ThrowsMessage<DeviceError>(HasSubstr(library.why())));
+}
+
+TEST_F(EmulatedGemmTest, ALibraryThatLacksAFunctionIsNotUsable) {
+  const CublasLtLibrary library("libm.so.6");
+  EXPECT_EQ(library.why(), "libm.so.6 lacks cublasLtGetVersion");
+}
+
+TEST_F(EmulatedGemmTest, ATunedAlgorithmIsKeptInTheFileAndUsedWithoutAskingAgain) {
+  const std::filesystem::path path = FreshPath();
+  const TestStream stream;
+  {
+    Gemm gemm(TestCublasLt(), path);
+    EXPECT_GE(gemm.Tune(stream.view(), kShape), 0);
+    EXPECT_FALSE(std::filesystem::exists(path));
+    gemm.Save();
+  }
+  ASSERT_TRUE(std::filesystem::exists(path));
+  Gemm gemm(TestCublasLt(), path);
+  const auto before = EmulatedCublasLtCalls();
+  Multiply(gemm, kShape);
+  EXPECT_EQ(EmulatedCublasLtCalls().heuristics, before.heuristics);
+  GemmShape other = kShape;
+  other.tokens = 9;
+  Multiply(gemm, other);
+  EXPECT_EQ(EmulatedCublasLtCalls().heuristics, before.heuristics + 1);
+}
+
+TEST_F(EmulatedGemmTest, TuningMeasuresEverySuggestionAndFreesItsOperands) {
+  Gemm gemm(TestCublasLt(), "");
+  const TestStream stream;
+  const std::size_t used = cuda_emulation::DeviceBytesInUse();
+  const auto before = EmulatedCublasLtCalls();
+  gemm.Tune(stream.view(), kShape, 2);
+  // Two suggestions, each once to load it, once to see how long it takes, and five turns.
+  EXPECT_GE(EmulatedCublasLtCalls().products - before.products, 2 * (1 + 1 + 5));
+  EXPECT_EQ(cuda_emulation::DeviceBytesInUse(), used);
+}
+
+TEST_F(EmulatedGemmTest, AlgorithmsOfAnotherDeviceAreNotUsed) {
+  const std::filesystem::path path = FreshPath();
+  {
+    const TestStream stream;
+    Gemm gemm(TestCublasLt(), path);
+    gemm.Tune(stream.view(), kShape);
+    gemm.Save();
+  }
+  cuda_emulation::ResetDevice({.name = "Another GPU"});
+  Gemm gemm(TestCublasLt(), path);
+  const auto before = EmulatedCublasLtCalls();
+  Multiply(gemm, kShape);
+  EXPECT_EQ(EmulatedCublasLtCalls().heuristics, before.heuristics + 1);
+}
+
+TEST_F(EmulatedGemmTest, AnAlgorithmThatTheLibraryRefusesIsBadData) {
+  const std::filesystem::path path = FreshPath();
+  GemmAlgorithmFile file(path, "Emulated GPU", TestCublasLt().version());
+  file.Set(kShape, {.blob = {1, 2, 3}, .microseconds = 5});
+  file.Save();
+  Gemm gemm(TestCublasLt(), path);
+  EXPECT_THAT([&] { gemm.Prepare(kShape); },
+              ThrowsMessage<InputError>(HasSubstr("refuses the algorithm for 8 x 64 x 48")));
+}
+
+TEST_F(EmulatedGemmTest, ADamagedFileIsRefusedAtOnce) {
+  const std::filesystem::path path = FreshPath();
+  std::ofstream(path) << "# twinserve GEMM algorithms, format 1\nnonsense\n";
+  EXPECT_THAT([&] { Gemm(TestCublasLt(), path); },
+              ThrowsMessage<InputError>(HasSubstr(path.string() + ":2: ")));
+}
+
+TEST_F(EmulatedGemmTest, AFailedProductNamesTheStatus) {
+  Gemm gemm(TestCublasLt(), "");
+  std::vector<std::uint16_t> host(4096);
+  const TestStream stream;
+  const auto matrix = [&](std::int64_t rows, std::int64_t columns) {
+    return DenseDeviceMatrix(host.data(), DType::kBf16, rows, columns);
+  };
+  if (reinterpret_cast<std::uintptr_t>(host.data()) % 16 != 0) GTEST_SKIP() << "not aligned";
+  EXPECT_THAT([&] { gemm.Multiply(stream.view(), matrix(8, 16), matrix(8, 16), matrix(8, 8)); },
+              ThrowsMessage<DeviceError>(HasSubstr("CUBLAS_STATUS_EXECUTION_FAILED")));
+}
+
+}  // namespace
+}  // namespace twin::kernels::cuda

@@ -1,0 +1,123 @@
+#include "kernels/cuda/gemm_algorithms.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "core/input_error.h"
+
+namespace twin::kernels::cuda {
+namespace {
+
+using testing::HasSubstr;
+using testing::Pointee;
+using testing::ThrowsMessage;
+
+constexpr GemmShape kShape{.tokens = 8, .outputs = 4096, .inputs = 14336};
+constexpr GemmShape kLogits{
+    .tokens = 1, .outputs = 128256, .inputs = 4096, .output_dtype = DType::kFp32};
+constexpr GemmAlgorithm kMeasured{.blob = {1, 0xFFFFFFFFFFFFFFFF, 0, 7, 0, 0, 0, 0x80000000},
+                                  .microseconds = 41.25};
+constexpr GemmAlgorithm kSkinny{.skinny = true, .microseconds = 12.5};
+
+class GemmAlgorithmFileTest : public testing::Test {
+ protected:
+  GemmAlgorithmFileTest() {
+    const std::string name = testing::UnitTest::GetInstance()->current_test_info()->name();
+    path_ = std::filesystem::path(testing::TempDir()) / (name + "_algorithms.txt");
+    std::filesystem::remove(path_);
+  }
+  [[nodiscard]] std::string Text() const {
+    std::ostringstream text;
+    text << std::ifstream(path_).rdbuf();
+    return text.str();
+  }
+  void Write(const std::string& text) const { std::ofstream(path_) << text; }
+  GemmAlgorithmFile Open() const { return {path_, "NVIDIA H200", "13.1.0"}; }
+
+  std::filesystem::path path_;
+};
+
+TEST_F(GemmAlgorithmFileTest, KeepsWhatWasSet) {
+  GemmAlgorithmFile file = Open();
+  file.Set(kShape, kMeasured);
+  file.Set(kLogits, kSkinny);
+  file.Save();
+  const GemmAlgorithmFile again = Open();
+  EXPECT_THAT(again.Find(kShape), Pointee(kMeasured));
+  EXPECT_THAT(again.Find(kLogits), Pointee(kSkinny));
+  GemmShape other = kShape;
+  other.output_dtype = DType::kFp32;
+  EXPECT_EQ(again.Find(other), nullptr);
+}
+
+TEST_F(GemmAlgorithmFileTest, OfNoPathIsEmptyAndSavesNothing) {
+  GemmAlgorithmFile file("", "NVIDIA H200", "13.1.0");
+  file.Set(kShape, kMeasured);
+  file.Save();
+  EXPECT_THAT(file.Find(kShape), Pointee(kMeasured));
+}
+
+TEST_F(GemmAlgorithmFileTest, IgnoresAndKeepsLinesOfOtherDevicesAndVersions) {
+  for (const auto& [device, version] :
+       {std::pair("NVIDIA H100", "13.1.0"), std::pair("NVIDIA H200", "13.2.0")}) {
+    GemmAlgorithmFile other(path_, device, version);
+    other.Set(kShape, kMeasured);
+    other.Save();
+  }
+  GemmAlgorithmFile file = Open();
+  EXPECT_EQ(file.Find(kShape), nullptr);
+  file.Set(kShape, kSkinny);
+  file.Save();
+  EXPECT_THAT(GemmAlgorithmFile(path_, "NVIDIA H100", "13.1.0").Find(kShape), Pointee(kMeasured));
+  EXPECT_THAT(GemmAlgorithmFile(path_, "NVIDIA H200", "13.2.0").Find(kShape), Pointee(kMeasured));
+  EXPECT_THAT(Open().Find(kShape), Pointee(kSkinny));
+}
+
+// One bit of each byte, and every shorter file that does not end at a line.
+TEST_F(GemmAlgorithmFileTest, RefusesEveryDamage) {
+  GemmAlgorithmFile file = Open();
+  file.Set(kShape, kMeasured);
+  file.Set(kLogits, kSkinny);
+  file.Save();
+  const std::string whole = Text();
+  for (std::size_t i = 0; i < whole.size(); ++i) {
+    std::string damaged = whole;
+    damaged[i] = static_cast<char>(damaged[i] ^ 1);
+    Write(damaged);
+    EXPECT_THROW(Open(), InputError) << "byte " << i;
+  }
+  for (std::size_t size = 0; size < whole.size(); ++size) {
+    // Without the last line's end the line is still whole.
+    if (whole[size] == '\n' || (size > 0 && whole[size - 1] == '\n')) continue;
+    Write(whole.substr(0, size));
+    EXPECT_THROW(Open(), InputError) << "size " << size;
+  }
+}
+
+TEST_F(GemmAlgorithmFileTest, NamesTheLineAndTheWayOut) {
+  GemmAlgorithmFile file = Open();
+  file.Set(kShape, kMeasured);
+  file.Save();
+  std::string text = Text();
+  text.replace(text.find("14336"), 5, "14337");
+  Write(text);
+  EXPECT_THAT([&] { Open(); },
+              ThrowsMessage<InputError>(path_.string() +
+                                        ":2: is damaged: its hash does not fit; remove the file "
+                                        "and tune again"));
+  Write("something else\n");
+  EXPECT_THAT([&] { Open(); },
+              ThrowsMessage<InputError>(HasSubstr(path_.string() + ":1: must be")));
+}
+
+TEST_F(GemmAlgorithmFileTest, SaysWhenItCannotBeWritten) {
+  GemmAlgorithmFile file(path_ / "below" / "a" / "file", "NVIDIA H200", "13.1.0");
+  Write("in the way");
+  EXPECT_THAT([&] { file.Save(); }, ThrowsMessage<InputError>(HasSubstr("cannot be written")));
+}
+
+}  // namespace
+}  // namespace twin::kernels::cuda
