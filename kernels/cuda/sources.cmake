@@ -1,7 +1,14 @@
 # Sources of the kernels: read here for nvcc, and by tests/cuda_emulation for the C++ compiler.
 include("${CMAKE_CURRENT_LIST_DIR}/libraries.cmake")
 set(TWIN_CUDA_KERNEL_SOURCES  # device code
-  elementwise.cu)
+  activation.cu
+  attention_generic.cu
+  block_copy.cu
+  elementwise.cu
+  embedding.cu
+  gemv.cu
+  norm.cu
+  rope_append.cu)
 set(TWIN_CUDA_HOST_SOURCES    # compiled by the C++ compiler everywhere
   kernel_overlap.cc
   stream.cc

@@ -1,0 +1,245 @@
+#include "kernels/cuda/block_reduce.cuh"
+#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/norm.h"
+#include "kernels/cuda/vector_io.cuh"
+
+namespace twin::kernels::cuda {
+namespace {
+
+constexpr int kThreadsMax = 1024;
+constexpr int kAddThreads = 256;
+// Below this a row of few packs is shared by more threads rather than taken in more steps.
+constexpr std::int64_t kThreadsWanted = 256;
+
+template <class T>
+struct Summand {
+  DeviceRows<const T> delta;
+  const float* bias = nullptr;
+  float scale = 1;
+};
+
+// residual + scale * (delta + bias), as it is stored.
+template <class T, int kWidth>
+__device__ __forceinline__ void AddSummand(const Summand<T>& summand, std::int64_t row,
+                                           std::int64_t column, T* place, float (&values)[kWidth]) {
+  float delta[kWidth];
+  LoadFloats<kWidth>(summand.delta.Row(row) + column, delta);
+  if (summand.bias != nullptr) {
+    float bias[kWidth];
+    LoadFloats<kWidth>(summand.bias + column, bias);
+#pragma unroll
+    for (int i = 0; i < kWidth; ++i) delta[i] += bias[i];
+  }
+  LoadFloats<kWidth>(static_cast<const T*>(place), values);
+#pragma unroll
+  for (int i = 0; i < kWidth; ++i) {
+    values[i] = ToFloat(Rounded<T>(values[i] + summand.scale * delta[i]));
+  }
+  StoreRounded<kWidth>(values, place);
+}
+
+template <class T>
+struct NormArguments {
+  NormKind kind{};
+  const float* gain = nullptr;
+  const float* bias = nullptr;
+  float epsilon = 0;
+  std::int64_t packs = 0;  // of a row
+  std::int64_t columns = 0;
+  DeviceRows<T> x;  // the residual where something is added
+  Summand<T> summand;
+  DeviceRows<T> y;
+};
+
+// How a thread gets the packs of a row that are its own: kKept of them stay in registers; with none
+// kept, each pass reads them again.
+template <class T, int kWidth, int kKept, bool kAdds>
+class RowOfThread {
+ public:
+  __device__ __forceinline__ RowOfThread(const NormArguments<T>& arguments, std::int64_t row)
+      : arguments_(arguments), row_(row) {
+#pragma unroll
+    for (int k = 0; k < kKept; ++k) {
+      if (Pack(k) < arguments_.packs) Read<kAdds>(Pack(k), kept_[k]);
+    }
+    if constexpr (kKept == 0 && kAdds) {
+      float values[kWidth];
+      for (std::int64_t p = threadIdx.x; p < arguments_.packs; p += blockDim.x) {
+        Read<true>(p, values);
+      }
+    }
+  }
+
+  // body(column, values) for each pack.
+  template <class Body>
+  __device__ __forceinline__ void ForEach(const Body& body) {
+#pragma unroll
+    for (int k = 0; k < kKept; ++k) {
+      if (Pack(k) < arguments_.packs) body(Pack(k) * kWidth, kept_[k]);
+    }
+    if constexpr (kKept == 0) {
+      for (std::int64_t p = threadIdx.x; p < arguments_.packs; p += blockDim.x) {
+        float values[kWidth];
+        Read<false>(p, values);
+        body(p * kWidth, values);
+      }
+    }
+  }
+
+ private:
+  __device__ __forceinline__ std::int64_t Pack(int k) const {
+    return threadIdx.x + std::int64_t{k} * blockDim.x;
+  }
+  template <bool kAddsNow>
+  __device__ __forceinline__ void Read(std::int64_t pack, float (&values)[kWidth]) {
+    T* place = arguments_.x.Row(row_) + pack * kWidth;
+    if constexpr (kAddsNow) {
+      AddSummand<T, kWidth>(arguments_.summand, row_, pack * kWidth, place, values);
+    } else {
+      LoadFloats<kWidth>(static_cast<const T*>(place), values);
+    }
+  }
+
+  const NormArguments<T>& arguments_;
+  std::int64_t row_;
+  float kept_[kKept > 0 ? kKept : 1][kWidth];
+};
+
+template <class T, int kWidth, int kKept, bool kAdds>
+__global__ void __launch_bounds__(kThreadsMax) NormKernel(NormArguments<T> arguments) {
+  WaitForEarlierKernels();
+  const std::int64_t row = blockIdx.x;
+  RowOfThread<T, kWidth, kKept, kAdds> mine(arguments, row);
+  const auto columns = static_cast<float>(arguments.columns);
+  float mean = 0;
+  if (arguments.kind == NormKind::kLayerNorm) {
+    float sum = 0;
+    mine.ForEach([&](std::int64_t, const float(&values)[kWidth]) {
+#pragma unroll
+      for (int i = 0; i < kWidth; ++i) sum += values[i];
+    });
+    mean = BlockSum(sum) / columns;
+  }
+  float squares = 0;
+  mine.ForEach([&](std::int64_t, const float(&values)[kWidth]) {
+#pragma unroll
+    for (int i = 0; i < kWidth; ++i) squares += (values[i] - mean) * (values[i] - mean);
+  });
+  const float factor = rsqrtf(BlockSum(squares) / columns + arguments.epsilon);
+  mine.ForEach([&](std::int64_t column, const float(&values)[kWidth]) {
+    float gain[kWidth];
+    LoadFloats<kWidth>(arguments.gain + column, gain);
+    float result[kWidth];
+#pragma unroll
+    for (int i = 0; i < kWidth; ++i) result[i] = (values[i] - mean) * factor * gain[i];
+    if (arguments.bias != nullptr) {
+      float bias[kWidth];
+      LoadFloats<kWidth>(arguments.bias + column, bias);
+#pragma unroll
+      for (int i = 0; i < kWidth; ++i) result[i] += bias[i];
+    }
+    StoreRounded<kWidth>(result, arguments.y.Row(row) + column);
+  });
+}
+
+template <class T, int kWidth>
+__global__ void __launch_bounds__(kAddThreads)
+    AddKernel(Summand<T> summand, DeviceRows<T> residual, std::int64_t rows, std::int64_t columns) {
+  WaitForEarlierKernels();
+  const std::int64_t column = (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) * kWidth;
+  if (column >= columns) return;
+  for (std::int64_t row = blockIdx.y; row < rows; row += gridDim.y) {
+    float values[kWidth];
+    AddSummand<T, kWidth>(summand, row, column, residual.Row(row) + column, values);
+  }
+}
+
+template <class T>
+Summand<T> SummandOf(const DeviceSummand& summand) {
+  return {RowsOf<const T>(summand.delta), summand.bias, summand.scale};
+}
+
+bool TakesPacks(const DeviceSummand& summand) {
+  return IsPacked(summand.delta) && IsPacked(summand.bias);
+}
+
+bool SameShape(const DeviceMatrix& a, const DeviceMatrix& b) {
+  return a.dtype == b.dtype && a.rows == b.rows && a.columns == b.columns;
+}
+
+template <class T, int kWidth, bool kAdds>
+void LaunchNorm(StreamView stream, NormArguments<T> arguments, std::int64_t rows) {
+  arguments.packs = arguments.columns / kWidth;
+  const std::int64_t packs = arguments.packs;
+  // One pack each up to 256 threads, then up to four packs each, then more threads.
+  std::int64_t threads = std::max(std::min(packs, kThreadsWanted), (packs + 3) / 4);
+  threads = std::min<std::int64_t>((threads + kWarp - 1) / kWarp * kWarp, kThreadsMax);
+  const LaunchShape shape{dim3(static_cast<unsigned>(rows)), static_cast<int>(threads)};
+  const char* what = kAdds ? "AddNormalize" : "Normalize";
+  if constexpr (kWidth == 1) {
+    Launch(stream, shape, what, &NormKernel<T, 1, 0, kAdds>, arguments);
+  } else if (packs <= threads) {
+    Launch(stream, shape, what, &NormKernel<T, kWidth, 1, kAdds>, arguments);
+  } else if (packs <= 2 * threads) {
+    Launch(stream, shape, what, &NormKernel<T, kWidth, 2, kAdds>, arguments);
+  } else if (packs <= 4 * threads) {
+    Launch(stream, shape, what, &NormKernel<T, kWidth, 4, kAdds>, arguments);
+  } else {
+    Launch(stream, shape, what, &NormKernel<T, kWidth, 0, kAdds>, arguments);
+  }
+}
+
+template <bool kAdds>
+void Norm(StreamView stream, const DeviceSummand& summand, const DeviceNorm& norm,
+          const DeviceMatrix& x, const DeviceMatrix& y) {
+  CHECK(SameShape(x, y) && norm.gain != nullptr);
+  CHECK(norm.bias == nullptr || norm.kind == NormKind::kLayerNorm);
+  if (x.rows == 0 || x.columns == 0) return;
+  WithElement16(x.dtype, [&]<class T>(T) {
+    const NormArguments<T> arguments{.kind = norm.kind,
+                                     .gain = norm.gain,
+                                     .bias = norm.bias,
+                                     .epsilon = norm.epsilon,
+                                     .columns = x.columns,
+                                     .x = RowsOf<T>(x),
+                                     .summand = SummandOf<T>(summand),
+                                     .y = RowsOf<T>(y)};
+    if (IsPacked(x) && IsPacked(y) && (!kAdds || TakesPacks(summand)) && IsPacked(norm.gain) &&
+        IsPacked(norm.bias)) {
+      LaunchNorm<T, kPackWidth<T>, kAdds>(stream, arguments, x.rows);
+    } else {
+      LaunchNorm<T, 1, kAdds>(stream, arguments, x.rows);
+    }
+  });
+}
+
+}  // namespace
+
+void Normalize(StreamView stream, DeviceMatrix x, const DeviceNorm& norm, DeviceMatrix y) {
+  Norm<false>(stream, {}, norm, x, y);
+}
+
+void AddNormalize(StreamView stream, const DeviceSummand& summand, const DeviceNorm& norm,
+                  DeviceMatrix residual, DeviceMatrix y) {
+  CHECK(SameShape(summand.delta, residual));
+  Norm<true>(stream, summand, norm, residual, y);
+}
+
+void Add(StreamView stream, const DeviceSummand& summand, DeviceMatrix residual) {
+  CHECK(SameShape(summand.delta, residual));
+  if (residual.rows == 0 || residual.columns == 0) return;
+  WithElement16(residual.dtype, [&]<class T>(T) {
+    constexpr int kWidth = kPackWidth<T>;
+    const std::int64_t rows = residual.rows;
+    const std::int64_t columns = residual.columns;
+    if (IsPacked(residual) && TakesPacks(summand)) {
+      Launch(stream, RowGrid(rows, columns / kWidth, kAddThreads), "Add", &AddKernel<T, kWidth>,
+             SummandOf<T>(summand), RowsOf<T>(residual), rows, columns);
+    } else {
+      Launch(stream, RowGrid(rows, columns, kAddThreads), "Add", &AddKernel<T, 1>,
+             SummandOf<T>(summand), RowsOf<T>(residual), rows, columns);
+    }
+  });
+}
+
+}  // namespace twin::kernels::cuda

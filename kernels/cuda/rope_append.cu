@@ -1,0 +1,224 @@
+#include <bit>
+
+#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/rope_append.h"
+#include "kernels/cuda/vector_io.cuh"
+
+namespace twin::kernels::cuda {
+namespace {
+
+constexpr int kThreads = 128;
+constexpr std::int64_t kHeadDimMax = 512;
+
+template <class T>
+struct Arguments {
+  DeviceRows<T> qkv;
+  const std::int32_t* positions = nullptr;
+  const std::int32_t* slots = nullptr;
+  RopeAppendOptions options;
+  std::int64_t tokens = 0;
+  std::int64_t head_dim = 0;
+  std::int64_t half = 0;  // element i of a head is turned with i + half; those behind both stay
+  int lanes = 0;          // that share a head; a power of two
+  // The cache: elements from the start of a block of the layer, and strides in elements.
+  T* keys = nullptr;
+  std::int64_t values_offset = 0;
+  std::int64_t block_stride = 0;
+  std::int64_t block_size = 0;
+};
+
+// One head of one token, in the hands of `lanes` lanes.
+template <class T, int kWidth>
+class Head {
+ public:
+  __device__ __forceinline__ Head(const Arguments<T>& arguments, std::int64_t token,
+                                  std::int64_t head, int lane)
+      : arguments_(arguments), head_(head), lane_(lane) {
+    const std::int64_t first = head * arguments.head_dim;
+    from_ = arguments.qkv.Row(token) + first;
+    bias_ = arguments.options.bias == nullptr ? nullptr : arguments.options.bias + first;
+  }
+
+  [[nodiscard]] __device__ __forceinline__ bool IsQuery() const {
+    return head_ < arguments_.options.heads;
+  }
+  [[nodiscard]] __device__ __forceinline__ bool IsValue() const {
+    return head_ >= arguments_.options.heads + arguments_.options.kv_heads;
+  }
+  [[nodiscard]] __device__ __forceinline__ const float* Gain() const {
+    if (IsValue()) return nullptr;
+    return IsQuery() ? arguments_.options.query_gain : arguments_.options.key_gain;
+  }
+
+  // Of this lane's elements.
+  __device__ __forceinline__ float SquareSum() const {
+    float sum = 0;
+    const auto add = [&](std::int64_t i) {
+      float values[kWidth];
+      Read(i, 1, nullptr, values);
+#pragma unroll
+      for (int j = 0; j < kWidth; ++j) sum += values[j] * values[j];
+    };
+    for (std::int64_t i = lane_ * kWidth; i < arguments_.half; i += arguments_.lanes * kWidth) {
+      add(i);
+      add(i + arguments_.half);
+    }
+    for (std::int64_t i = 2 * arguments_.half + lane_ * kWidth; i < arguments_.head_dim;
+         i += arguments_.lanes * kWidth) {
+      add(i);
+    }
+    return sum;
+  }
+
+  // Writes this lane's elements to where the head belongs. `turn`: cosines, then sines, or null.
+  __device__ __forceinline__ void Write(float factor, const float* gain, const float* turn,
+                                        T* to) const {
+    const std::int64_t half = arguments_.half;
+    for (std::int64_t i = lane_ * kWidth; i < half; i += arguments_.lanes * kWidth) {
+      float low[kWidth];
+      float high[kWidth];
+      Read(i, factor, gain, low);
+      Read(i + half, factor, gain, high);
+      if (turn != nullptr) Turn(turn + i, turn + half + i, low, high);
+      StoreRounded<kWidth>(low, to + i);
+      StoreRounded<kWidth>(high, to + i + half);
+    }
+    for (std::int64_t i = 2 * half + lane_ * kWidth; i < arguments_.head_dim;
+         i += arguments_.lanes * kWidth) {
+      float values[kWidth];
+      Read(i, factor, gain, values);
+      StoreRounded<kWidth>(values, to + i);
+    }
+  }
+
+  // Where keys and values of a slot go; null for a padding token.
+  __device__ __forceinline__ T* Place(std::int32_t slot) const {
+    if (IsQuery()) return from_;
+    if (slot < 0) return nullptr;
+    const std::int64_t kv_head = head_ - arguments_.options.heads -
+                                 (IsValue() ? arguments_.options.kv_heads : std::int64_t{0});
+    const std::int64_t block = slot / static_cast<std::int32_t>(arguments_.block_size);
+    const std::int64_t place = slot % static_cast<std::int32_t>(arguments_.block_size);
+    return arguments_.keys + block * arguments_.block_stride +
+           (IsValue() ? arguments_.values_offset : std::int64_t{0}) +
+           (kv_head * arguments_.block_size + place) * arguments_.head_dim;
+  }
+
+ private:
+  __device__ __forceinline__ void Read(std::int64_t i, float factor, const float* gain,
+                                       float (&values)[kWidth]) const {
+    LoadFloats<kWidth>(static_cast<const T*>(from_ + i), values);
+    if (bias_ != nullptr) {
+      float bias[kWidth];
+      LoadFloats<kWidth>(bias_ + i, bias);
+#pragma unroll
+      for (int j = 0; j < kWidth; ++j) values[j] += bias[j];
+    }
+    if (gain != nullptr) {
+      float gains[kWidth];
+      LoadFloats<kWidth>(gain + i, gains);
+#pragma unroll
+      for (int j = 0; j < kWidth; ++j) values[j] = values[j] * factor * gains[j];
+    }
+  }
+
+  __device__ __forceinline__ static void Turn(const float* cosines, const float* sines,
+                                              float (&low)[kWidth], float (&high)[kWidth]) {
+    float cosine[kWidth];
+    float sine[kWidth];
+    LoadFloats<kWidth>(cosines, cosine);
+    LoadFloats<kWidth>(sines, sine);
+#pragma unroll
+    for (int j = 0; j < kWidth; ++j) {
+      const float turned = low[j] * cosine[j] - high[j] * sine[j];
+      high[j] = high[j] * cosine[j] + low[j] * sine[j];
+      low[j] = turned;
+    }
+  }
+
+  const Arguments<T>& arguments_;
+  std::int64_t head_;
+  std::int64_t lane_;
+  T* from_;
+  const float* bias_;
+};
+
+template <class T, int kWidth>
+__global__ void __launch_bounds__(kThreads) RopeAppendKernel(Arguments<T> arguments) {
+  WaitForEarlierKernels();
+  const RopeAppendOptions& options = arguments.options;
+  const int lanes = arguments.lanes;
+  const std::int64_t head = (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / lanes;
+  const int lane = static_cast<int>(threadIdx.x) & (lanes - 1);
+  const bool exists = head < options.heads + 2 * options.kv_heads;
+  const bool any_gain = options.query_gain != nullptr || options.key_gain != nullptr;
+  for (std::int64_t token = blockIdx.y; token < arguments.tokens; token += gridDim.y) {
+    const Head<T, kWidth> mine(arguments, token, exists ? head : 0, lane);
+    float factor = 1;
+    if (any_gain) {  // the same for all lanes of a warp, which meet here
+      float sum = exists ? mine.SquareSum() : 0;
+      for (int other = lanes / 2; other > 0; other /= 2) sum += __shfl_xor_sync(~0U, sum, other);
+      factor = rsqrtf(sum / static_cast<float>(arguments.head_dim) + options.epsilon);
+    }
+    T* place = exists ? mine.Place(arguments.slots[token]) : nullptr;
+    if (place == nullptr) continue;
+    const float* turn = nullptr;
+    if (options.rope_table != nullptr && !mine.IsValue()) {
+      turn = options.rope_table + arguments.positions[token] * 2 * options.pairs;
+    }
+    mine.Write(factor, mine.Gain(), turn, place);
+  }
+}
+
+// True if every lane of a group takes one whole pack of each half.
+bool TakesPacks(const DeviceMatrix& qkv, const RopeAppendOptions& options, const KvCacheView& cache,
+                std::int64_t half) {
+  constexpr std::int64_t kWidth = kPackBytes / 2;
+  const std::int64_t packs = half / kWidth;
+  return 2 * half == cache.shape.head_dim && half % kWidth == 0 && packs <= kWarp &&
+         std::has_single_bit(static_cast<std::uint64_t>(packs)) && IsPacked(qkv) &&
+         IsPacked(options.bias) && IsPacked(options.query_gain) && IsPacked(options.key_gain) &&
+         IsPacked(options.rope_table) && IsPacked(cache.data);
+}
+
+}  // namespace
+
+void RopeAppend(StreamView stream, DeviceMatrix qkv, const std::int32_t* positions,
+                const std::int32_t* slots, const RopeAppendOptions& options, std::int64_t layer,
+                const KvCacheView& cache) {
+  const KvCacheShape& shape = cache.shape;
+  const std::int64_t all_heads = options.heads + 2 * options.kv_heads;
+  CHECK(qkv.dtype == shape.dtype && qkv.columns == all_heads * shape.head_dim);
+  CHECK(options.kv_heads == shape.kv_heads && layer >= 0 && layer < shape.layers);
+  CHECK(shape.head_dim % 2 == 0 && shape.head_dim <= kHeadDimMax);
+  CHECK(options.rope_table == nullptr || 2 * options.pairs <= shape.head_dim);
+  if (qkv.rows == 0 || qkv.columns == 0) return;
+  const std::int64_t half = options.rope_table != nullptr ? options.pairs : shape.head_dim / 2;
+  const bool packed = TakesPacks(qkv, options, cache, half);
+  WithElement16(qkv.dtype, [&]<class T>(T) {
+    constexpr int kWidth = kPackWidth<T>;
+    const std::int64_t tile = shape.kv_heads * shape.block_size * shape.head_dim;
+    const Arguments<T> arguments{
+        .qkv = RowsOf<T>(qkv),
+        .positions = positions,
+        .slots = slots,
+        .options = options,
+        .tokens = qkv.rows,
+        .head_dim = shape.head_dim,
+        .half = half,
+        .lanes = packed ? static_cast<int>(half / kWidth) : kWarp,
+        .keys = reinterpret_cast<T*>(cache.data) + layer * 2 * tile,
+        .values_offset = tile,
+        .block_stride = shape.BlockBytes() / static_cast<std::int64_t>(sizeof(T)),
+        .block_size = shape.block_size};
+    LaunchShape launch = RowGrid(qkv.rows, all_heads * arguments.lanes, kThreads);
+    launch.threads = kThreads;
+    if (packed) {
+      Launch(stream, launch, "RopeAppend", &RopeAppendKernel<T, kWidth>, arguments);
+    } else {
+      Launch(stream, launch, "RopeAppend", &RopeAppendKernel<T, 1>, arguments);
+    }
+  });
+}
+
+}  // namespace twin::kernels::cuda
