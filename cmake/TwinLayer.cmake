@@ -1,11 +1,12 @@
 # One function per kind of target; the folders' CMakeLists.txt only declare.
 
-# twin_layer(NAME SOURCES ... HEADERS ... DEPENDS layer... EXTERNAL target...)
+# twin_layer(NAME SOURCES ... HEADERS ... DEPENDS layer... EXTERNAL target... LINK_TEST target...)
 #
 # A static library twin::NAME, plus a link test: the whole archive linked with the declared
-# dependencies alone, so that an undeclared dependency is an undefined symbol.
+# dependencies alone, so that an undeclared dependency is an undefined symbol. LINK_TEST names what
+# every program has to add.
 function(twin_layer name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;HEADERS;DEPENDS;EXTERNAL")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;HEADERS;DEPENDS;EXTERNAL;LINK_TEST")
   set(target twin_${name})
 
   add_library(${target} STATIC)
@@ -23,14 +24,15 @@ function(twin_layer name)
   if(TWIN_TESTS)
     add_executable(${name}_link_test "${PROJECT_SOURCE_DIR}/cmake/link_test_main.cc")
     target_link_libraries(${name}_link_test PRIVATE
-      "$<LINK_LIBRARY:WHOLE_ARCHIVE,${target}>" ${arg_DEPENDS} ${arg_EXTERNAL})
+      "$<LINK_LIBRARY:WHOLE_ARCHIVE,${target}>" ${arg_DEPENDS} ${arg_EXTERNAL} ${arg_LINK_TEST})
     add_test(NAME layer.${name}.links COMMAND ${name}_link_test)
   endif()
 endfunction()
 
 # twin_test(SOURCE DEPENDS layer... [LABELS ...] [TIMEOUT seconds])
 #
-# One binary per test source; its name is the source's stem.
+# One binary per test source; its name is the source's stem. A test of apps has the CUDA of the build,
+# as every program has, unless it names another one (cuda_emulation).
 function(twin_test source)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT" "DEPENDS;LABELS")
   if(NOT arg_LABELS)
@@ -40,6 +42,9 @@ function(twin_test source)
     set(arg_TIMEOUT 300)
   endif()
   get_filename_component(target "${source}" NAME_WE)
+  if("apps" IN_LIST arg_DEPENDS AND NOT "cuda_emulation" IN_LIST arg_DEPENDS)
+    list(APPEND arg_DEPENDS cuda)
+  endif()
   list(TRANSFORM arg_DEPENDS PREPEND twin::)
   add_executable(${target} ${source})
   target_link_libraries(${target} PRIVATE twin_options ${arg_DEPENDS} GTest::gmock GTest::gtest_main)

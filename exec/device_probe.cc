@@ -52,8 +52,6 @@ LibraryStatus ProbeMpi() {
   return {.version = "", .reason = reason};
 }
 
-DeviceProbe ProbeDevices() { return {.cuda = ProbeCuda(), .nccl = ProbeNccl(), .mpi = ProbeMpi()}; }
-
 std::string CudaVersionText(std::int32_t version) {
   return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
 }

@@ -46,7 +46,9 @@ struct DeviceProbe {
 CudaStatus ProbeCuda();
 LibraryStatus ProbeNccl();
 LibraryStatus ProbeMpi();
-DeviceProbe ProbeDevices();
+inline DeviceProbe ProbeDevices() {
+  return {.cuda = ProbeCuda(), .nccl = ProbeNccl(), .mpi = ProbeMpi()};
+}
 
 // "13.0" for 13000.
 std::string CudaVersionText(std::int32_t version);

@@ -31,4 +31,19 @@ constexpr float Fp16ToFloat(std::uint16_t bits) {
   return std::bit_cast<float>(sign | (widened << 23) | (fraction << 13));
 }
 
+// Rounded to nearest, ties to even; too large becomes infinite, a NaN stays one.
+constexpr std::uint16_t FloatToFp16(float value) {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  const auto sign = static_cast<std::uint16_t>((bits >> 16) & 0x8000U);
+  const std::uint32_t size = bits & 0x7FFFFFFFU;
+  if (size > 0x7F800000U) return static_cast<std::uint16_t>(sign | 0x7E00U);
+  if (size >= 0x477FF000U) return static_cast<std::uint16_t>(sign | 0x7C00U);  // 65520 and above
+  if (size < 0x38800000U) {  // below 2^-14: a multiple of 2^-24, which adding 0.5 rounds to
+    const float shifted = std::bit_cast<float>(size) + 0.5F;
+    return static_cast<std::uint16_t>(sign | (std::bit_cast<std::uint32_t>(shifted) - 0x3F000000U));
+  }
+  const std::uint32_t rounded = size + 0xFFFU + ((size >> 13) & 1U);
+  return static_cast<std::uint16_t>(sign | ((rounded - 0x38000000U) >> 13));
+}
+
 }  // namespace twin::kernels

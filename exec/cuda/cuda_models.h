@@ -54,7 +54,8 @@ std::int64_t MeasureKvBytes(DeviceModel& model, double utilization);
 // One line on the device and the libraries that the model computes with.
 std::string DescribeDevice(const DeviceModel& model);
 
-// ${XDG_CACHE_HOME:-~/.cache}/twinserve, where the algorithm cache usually lies.
+// Where the algorithm cache usually lies: ${XDG_CACHE_HOME:-~/.cache}/twinserve; empty where the
+// environment names neither.
 std::filesystem::path DefaultAlgorithmCache();
 
 }  // namespace twin::exec

@@ -8,7 +8,6 @@
 namespace twin::exec {
 namespace {
 
-constexpr float kDeviation = 0.02F;
 constexpr std::int64_t kBandElements = 1 << 20;  // generated before they are packed
 
 // Uniform in (0, 1], 24 bits.

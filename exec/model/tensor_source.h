@@ -70,6 +70,8 @@ class CheckpointSource final : public TensorSource {
 // biases N(0, 0.02), gains 1. Never zeros: devices run faster on those.
 class DummySource final : public TensorSource {
  public:
+  static constexpr float kDeviation = 0.02F;
+
   explicit DummySource(std::uint64_t seed) : seed_(seed) {}
 
   void Fill(const MatrixRequest& request, kernels::ThreadPool& pool,

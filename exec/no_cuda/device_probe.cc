@@ -1,4 +1,5 @@
 #include "exec/device_probe.h"
+
 #include "exec/shared_library.h"
 
 namespace twin::exec {

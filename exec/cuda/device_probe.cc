@@ -1,6 +1,6 @@
-#include <cuda_runtime_api.h>
-
 #include "exec/device_probe.h"
+
+#include <cuda_runtime_api.h>
 
 namespace twin::exec {
 

@@ -1,0 +1,91 @@
+#include "exec/cuda/activations.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/check.h"
+#include "exec/cuda/device_weights.h"
+
+namespace twin::exec::cuda {
+
+using kernels::cuda::DeviceMatrix;
+
+Activations::Layout Activations::LayoutOf(std::int64_t rows, std::int64_t logit_rows) const {
+  constexpr std::int64_t kAlignment = 256;
+  const DType dtype = widths_.dtype;
+  Layout layout;
+  const auto take = [&](Place place, DType type, std::int64_t count, std::int64_t columns) {
+    layout.first[place] = layout.bytes;
+    const std::int64_t bytes = count * AlignedStride(columns, type) * ByteSize(type);
+    layout.bytes += (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  };
+  take(kResidual, dtype, rows, widths_.hidden);
+  take(kNormed, dtype, rows, widths_.hidden);
+  take(kQkv, dtype, rows, widths_.qkv);
+  take(kAttended, dtype, rows, widths_.queries);
+  take(kInner, dtype, rows, widths_.inner);
+  take(kActivated, dtype, rows, widths_.activated);
+  take(kNarrow, dtype, rows, widths_.embedding);
+  take(kLogits, DType::kFp32, logit_rows, widths_.logits);
+  take(kOwnLogits, DType::kFp32, logit_rows, widths_.own_logits);
+  take(kGathered, DType::kFp32, logit_rows * widths_.ranks, widths_.own_logits);
+  return layout;
+}
+
+std::int64_t Activations::BytesOf(std::int64_t rows, std::int64_t logit_rows) const {
+  return LayoutOf(rows, logit_rows).bytes;
+}
+
+bool Activations::Reserve(std::int64_t rows, std::int64_t logit_rows) {
+  if (Holds(rows, logit_rows)) return false;
+  rows = std::max(rows, rows_);
+  logit_rows = std::max(logit_rows, logit_rows_);
+  const Layout layout = LayoutOf(rows, logit_rows);
+  buffer_ = DeviceBuffer();  // given back first: both may not fit
+  rows_ = logit_rows_ = 0;
+  buffer_ = DeviceBuffer(layout.bytes, "device memory for activations");
+  layout_ = layout;
+  rows_ = rows;
+  logit_rows_ = logit_rows;
+  return true;
+}
+
+DeviceMatrix Activations::At(Place place, DType dtype, std::int64_t rows,
+                             std::int64_t columns) const {
+  CHECK(rows <= std::max(rows_, logit_rows_));
+  return {buffer_.data() + layout_.first[place], dtype, rows, columns,
+          AlignedStride(columns, dtype)};
+}
+
+DeviceMatrix Activations::residual(std::int64_t rows) const {
+  return At(kResidual, widths_.dtype, rows, widths_.hidden);
+}
+DeviceMatrix Activations::normed(std::int64_t rows) const {
+  return At(kNormed, widths_.dtype, rows, widths_.hidden);
+}
+DeviceMatrix Activations::qkv(std::int64_t rows) const {
+  return At(kQkv, widths_.dtype, rows, widths_.qkv);
+}
+DeviceMatrix Activations::attended(std::int64_t rows) const {
+  return At(kAttended, widths_.dtype, rows, widths_.queries);
+}
+DeviceMatrix Activations::inner(std::int64_t rows) const {
+  return At(kInner, widths_.dtype, rows, widths_.inner);
+}
+DeviceMatrix Activations::activated(std::int64_t rows) const {
+  return At(kActivated, widths_.dtype, rows, widths_.activated);
+}
+DeviceMatrix Activations::narrow(std::int64_t rows) const {
+  return At(kNarrow, widths_.dtype, rows, widths_.embedding);
+}
+DeviceMatrix Activations::logits(std::int64_t rows) const {
+  return At(kLogits, DType::kFp32, rows, widths_.logits);
+}
+DeviceMatrix Activations::own_logits(std::int64_t rows) const {
+  return At(kOwnLogits, DType::kFp32, rows, widths_.own_logits);
+}
+float* Activations::gathered_logits() const {
+  return At(kGathered, DType::kFp32, logit_rows_, widths_.own_logits).As<float>();
+}
+
+}  // namespace twin::exec::cuda

@@ -1,0 +1,274 @@
+#include "exec/cuda/cuda_executor.h"
+
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "core/check.h"
+#include "exec/cuda/decode_buckets.h"
+#include "kernels/cuda/elementwise.h"
+#include "kernels/cuda/random_fill.h"
+#include "kernels/cuda/sampling.h"
+
+namespace twin::exec::cuda {
+namespace {
+
+namespace on = kernels::cuda;
+
+constexpr std::int64_t kArenaBytes = std::int64_t{1} << 20;
+
+std::size_t Size(std::int64_t bytes) { return static_cast<std::size_t>(bytes); }
+
+// Stands for a token that the device has and the host has not: entry `index` of the ring.
+constexpr std::int32_t CarriedToken(std::int64_t index) {
+  return -1 - static_cast<std::int32_t>(index);
+}
+
+}  // namespace
+
+CudaExecutor::CudaExecutor(CudaModel& model, const ExecutorConfig& config)
+    : model_(model),
+      config_(config),
+      device_storage_(model.CacheShape(config.kv_dtype, config.blocks, config.block_size).Bytes(),
+                      "device memory for the KV cache"),
+      host_storage_(
+          model.CacheShape(config.kv_dtype, config.host_blocks, config.block_size).Bytes(),
+          "pinned memory for the swap space"),
+      cache_{device_storage_.data(),
+             model.CacheShape(config.kv_dtype, config.blocks, config.block_size)},
+      host_cache_{host_storage_.data(),
+                  model.CacheShape(config.kv_dtype, config.host_blocks, config.block_size)},
+      arena_(kArenaBytes),
+      not_finite_(sizeof(std::int32_t), "device memory for a count") {
+  CHECK(config.kv_dtype == model.options().format);
+  const StepSizes& largest = model.options().largest_step;
+  // Blocks that were never written are read as padding is: they must be numbers.
+  CheckCuda(cudaMemsetAsync(device_storage_.data(), 0, Size(device_storage_.bytes()),
+                            model.device().compute().get()),
+            "cudaMemsetAsync");
+  Reserve({.rows = largest.tokens,
+           .sequences = largest.sequences,
+           .logit_rows = std::min(largest.tokens, largest.sequences)});
+  CaptureAll();
+}
+
+CudaExecutor::~CudaExecutor() {
+  cudaStreamSynchronize(model_.device().swap().get());
+  cudaStreamSynchronize(model_.device().compute().get());
+}
+
+void CudaExecutor::Learn(const SampledToken& sampled) {
+  CHECK(!model_.links().place.last_stage());
+  requests_.Learn(sampled);
+}
+
+void CudaExecutor::FillCache(std::uint64_t seed) {
+  CHECK(launched_ == collected_);
+  const std::int64_t row = cache_.shape.BlockBytes() / ByteSize(cache_.shape.dtype);
+  on::FillWithNormals(
+      model_.device().compute(), {.key = seed, .row_step = static_cast<std::uint64_t>(row)},
+      on::DenseDeviceMatrix(cache_.data, cache_.shape.dtype, cache_.shape.blocks, row));
+}
+
+void CudaExecutor::Reserve(const StepShape& shape) {
+  const bool more_rows = shape.rows > attention_room_.rows;
+  const bool more_sequences = shape.sequences > attention_room_.sequences;
+  const bool more_tokens = shape.logit_rows > sampled_rows_;
+  if (!more_rows && !more_sequences && !more_tokens) return;
+  // What steps on their way still read must not move.
+  DropGraphs();
+  model_.Reserve(std::max(shape.rows, attention_room_.rows),
+                 std::max(shape.logit_rows, sampled_rows_));
+  if (more_rows || more_sequences) {
+    attention_room_.rows = std::max(shape.rows, attention_room_.rows);
+    attention_room_.sequences = std::max(shape.sequences, attention_room_.sequences);
+    attention_.reset();
+    const on::AttentionShape attention = model_.AttentionShapeOf(config_.block_size);
+    attention_ = std::make_unique<on::PagedAttention>(
+        attention, on::BestAttention(attention, model_.device().compute_capability()),
+        attention_room_.rows, attention_room_.sequences);
+  }
+  if (more_tokens) {
+    sampled_rows_ = shape.logit_rows;
+    sampled_ = DeviceBuffer(static_cast<std::int64_t>(kStepsMax) * sampled_rows_ *
+                                static_cast<std::int64_t>(sizeof(std::int32_t)),
+                            "device memory for sampled tokens");
+  }
+}
+
+void CudaExecutor::Swap(std::span<const SwapBatch> batches) {
+  if (batches.empty()) return;
+  const Device& device = model_.device();
+  idle_.Record(device.compute());
+  idle_.MakeWait(device.swap());
+  for (const SwapBatch& batch : batches) SwapRuns(batch);
+  swapped_.Record(device.swap());
+  swapped_.MakeWait(device.compute());
+}
+
+void CudaExecutor::SwapRuns(const SwapBatch& batch) {
+  const kernels::KvCacheView& from = batch.out ? cache_ : host_cache_;
+  const kernels::KvCacheView& to = batch.out ? host_cache_ : cache_;
+  for (std::size_t i = 0; i < batch.copies.size();) {
+    const kernels::BlockCopy& first = batch.copies[i];
+    std::int32_t run = 1;
+    while (i + static_cast<std::size_t>(run) < batch.copies.size()) {
+      const kernels::BlockCopy& next = batch.copies[i + static_cast<std::size_t>(run)];
+      if (next.source != first.source + run || next.destination != first.destination + run) break;
+      ++run;
+    }
+    CheckCuda(cudaMemcpyAsync(to.Block(first.destination), from.Block(first.source),
+                              Size(run * from.shape.BlockBytes()),
+                              batch.out ? cudaMemcpyDeviceToHost : cudaMemcpyHostToDevice,
+                              model_.device().swap().get()),
+              "a swap of KV blocks");
+    i += static_cast<std::size_t>(run);
+  }
+}
+
+void CudaExecutor::Launch(const StepPlan& plan) {
+  CHECK(launched_ - collected_ < kStepsMax);
+  model_.device().Use();
+  if (graphs_stale_) CaptureAll();
+  Step& step = StepAt(launched_);
+  step.launched = Clock::now();
+  step.sampled.clear();
+  step.sampled_rows.clear();
+  step.kept.clear();
+  step.kept_rows.clear();
+  step.laps.Clear();
+  step.logit_count = 0;
+  step.resolved = false;
+  step.graph = nullptr;
+  step.detailed = false;
+  const std::span<const SwapBatch> swaps = requests_.Follow(plan);
+  step.computes = !plan.work.empty() || !swaps.empty();
+  if (step.computes) {
+    Swap(swaps);
+    if (!plan.work.empty()) {
+      Compute(plan, step);
+    } else {
+      step.built.Record(model_.device().compute());
+    }
+    step.done.Record(model_.device().compute());
+  }
+  ++launched_;
+}
+
+void CudaExecutor::Compute(const StepPlan& plan, Step& step) {
+  const StreamView stream = model_.device().compute();
+  std::int64_t bucket = 0;
+  if (!graphs_.empty() && IsDecodeStep(plan) && !config_.logits_of_all_rows) {
+    bucket = DecodeBucketOf(static_cast<std::int64_t>(plan.work.size()));
+    if (bucket > graphs_.rbegin()->first) bucket = 0;
+  }
+  builder_.Arrange(plan, requests_, config_.block_size, config_.logits_of_all_rows, bucket);
+  const StepShape& shape = builder_.shape();
+  Reserve(shape);
+  bool moved = false;
+  const StepArrays host = arena_.Next(stream, shape, builder_.pages(), moved);
+  if (moved) DropGraphs();
+  // A bucket that was decided on is padded to, with or without its graph.
+  builder_.Write(plan, requests_, host);
+  *host.first_sampled =
+      static_cast<std::int32_t>(SampledAt(launched_) - sampled_.As<std::int32_t>());
+  DeviceBatch batch{.shape = shape,
+                    .arrays = arena_.Send(stream),
+                    .sampled = sampled_.As<std::int32_t>(),
+                    .every_row_has_logits = bucket > 0};
+  on::AttentionWork work = builder_.attention();
+  work.host = host.attention();
+  work.device = batch.arrays.attention();
+  work.graph = bucket > 0;
+  attention_->Plan(stream, work);
+  step.built.Record(stream);
+  ComputeBatch(batch, bucket, step);
+  TakeEmissions(plan, step);
+  FetchResults(shape, step);
+}
+
+void CudaExecutor::ComputeBatch(const DeviceBatch& batch, std::int64_t bucket, Step& step) {
+  if (!graphs_.contains(bucket)) {
+    Enqueue(batch, step.laps);
+    return;
+  }
+  DecodeGraph& graph = graphs_.at(bucket);
+  step.graph = &graph;
+  step.detailed = graph.NextIsDetailed();
+  (step.detailed ? graph.detailed : graph.plain).Launch(model_.device().compute());
+  logits_ = model_.activations().logits(batch.shape.logit_rows);
+}
+
+void CudaExecutor::Enqueue(const DeviceBatch& batch, LapEvents& laps) {
+  const StreamView stream = model_.device().compute();
+  laps.Start(stream);
+  logits_ = model_.Forward(batch, cache_, *attention_, laps);
+  if (logits_.rows > 0) {
+    if (model_.options().checks_finite) {
+      CheckCuda(cudaMemsetAsync(not_finite_.data(), 0, sizeof(std::int32_t), stream.get()),
+                "cudaMemsetAsync");
+      on::CountNotFinite(stream, logits_, not_finite_.As<std::int32_t>());
+    }
+    on::SampleTokens(stream, logits_, batch.arrays.sampling, batch.arrays.first_sampled,
+                     sampled_.As<std::int32_t>());
+  }
+  laps.Lap(stream, StepPart::kSampling);
+}
+
+void CudaExecutor::TakeEmissions(const StepPlan& plan, Step& step) {
+  if (!model_.links().place.last_stage()) return;
+  const std::span<const LogitSource> sources = builder_.logits();
+  // Rows lie in the device's order; results are told in the plan's.
+  told_order_.resize(sources.size());
+  std::iota(told_order_.begin(), told_order_.end(), 0);
+  std::stable_sort(told_order_.begin(), told_order_.end(), [&](std::int32_t a, std::int32_t b) {
+    return sources[static_cast<std::size_t>(a)].item < sources[static_cast<std::size_t>(b)].item;
+  });
+  const std::int64_t ring = SampledAt(launched_) - sampled_.As<std::int32_t>();
+  for (const std::int32_t row : told_order_) {
+    const LogitSource& source = sources[static_cast<std::size_t>(row)];
+    const WorkItem& item = plan.work[static_cast<std::size_t>(source.item)];
+    if (config_.returns_logits && (item.emits || config_.logits_of_all_rows)) {
+      step.kept.push_back({item.request, source.position, {}});
+      step.kept_rows.push_back(row);
+    }
+    if (!source.emits) continue;
+    OpenRequest& request = requests_[item.request];
+    const bool fresh = request.tokens.size() == static_cast<std::size_t>(source.position) + 1;
+    const std::int32_t code = CarriedToken(ring + row);
+    if (fresh) request.tokens.push_back(code);
+    step.sampled.push_back({item.request, source.position + 1, code, fresh});
+    step.sampled_rows.push_back(row);
+  }
+}
+
+void CudaExecutor::FetchResults(const StepShape& shape, Step& step) {
+  step.logit_count = logits_.rows == 0 ? 0 : shape.logit_rows;
+  if (step.logit_count == 0) return;
+  const cudaStream_t stream = model_.device().compute().get();
+  const std::int64_t token_bytes =
+      step.logit_count * static_cast<std::int64_t>(sizeof(std::int32_t));
+  const auto one = static_cast<std::int64_t>(sizeof(std::int32_t));
+  if (step.tokens.bytes() < token_bytes + one) {
+    step.tokens = PinnedBuffer(2 * token_bytes + one, "pinned memory for tokens");
+  }
+  CheckCuda(cudaMemcpyAsync(step.tokens.data() + one, SampledAt(launched_), Size(token_bytes),
+                            cudaMemcpyDeviceToHost, stream),
+            "a copy of tokens");
+  if (model_.options().checks_finite) {
+    CheckCuda(cudaMemcpyAsync(step.tokens.data(), not_finite_.data(), sizeof(std::int32_t),
+                              cudaMemcpyDeviceToHost, stream),
+              "a copy of a count");
+  }
+  if (!config_.returns_logits) return;
+  const std::int64_t row_bytes = logits_.stride * static_cast<std::int64_t>(sizeof(float));
+  if (step.logits.bytes() < step.logit_count * row_bytes) {
+    step.logits = PinnedBuffer(step.logit_count * row_bytes, "pinned memory for logits");
+  }
+  CheckCuda(cudaMemcpyAsync(step.logits.data(), logits_.data, Size(step.logit_count * row_bytes),
+                            cudaMemcpyDeviceToHost, stream),
+            "a copy of logits");
+}
+
+}  // namespace twin::exec::cuda

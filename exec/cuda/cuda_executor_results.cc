@@ -1,0 +1,116 @@
+// What comes back from a device: tokens, logits and times; and graphs, which are captured once.
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <string>
+
+#include "core/check.h"
+#include "exec/cuda/cuda_executor.h"
+#include "exec/cuda/decode_buckets.h"
+
+namespace twin::exec::cuda {
+
+namespace on = kernels::cuda;
+
+void CudaExecutor::Resolve(Step& step) {
+  if (step.resolved) return;
+  step.resolved = true;
+  if (!step.computes) return;
+  model_.AwaitStep(step.done);
+  if (step.detailed) step.graph->ReadLaps();
+  step.shares = step.graph != nullptr ? step.graph->shares : step.laps.Parts();
+  step.graph = nullptr;
+  if (step.logit_count == 0) return;
+  const auto* const numbers = step.tokens.As<std::int32_t>();
+  if (model_.options().checks_finite && numbers[0] > 0) {
+    throw on::DeviceError("the logits of a step",
+                          std::to_string(numbers[0]) + " numbers are not finite");
+  }
+  for (std::size_t i = 0; i < step.sampled.size(); ++i) {
+    SampledToken& sampled = step.sampled[i];
+    sampled.token = numbers[1 + step.sampled_rows[i]];
+    if (!sampled.fresh) continue;
+    requests_[sampled.request].tokens[static_cast<std::size_t>(sampled.position)] = sampled.token;
+  }
+}
+
+void CudaExecutor::DropGraphs() {
+  for (std::uint64_t i = collected_; i < launched_; ++i) Resolve(StepAt(i));
+  CheckCuda(cudaStreamSynchronize(model_.device().compute().get()), "work on the device");
+  graphs_.clear();
+  graphs_stale_ = true;
+}
+
+ComputedStep CudaExecutor::Collect() {
+  CHECK(collected_ < launched_);
+  model_.device().Use();
+  Step& step = StepAt(collected_++);
+  Resolve(step);
+  const auto width = static_cast<std::size_t>(model_.config().shape.vocab);
+  const std::int64_t stride = AlignedStride(model_.config().shape.vocab, DType::kFp32);
+  for (std::size_t i = 0; i < step.kept.size(); ++i) {
+    step.kept[i].logits = {step.logits.As<float>() + step.kept_rows[i] * stride, width};
+  }
+  ComputedStep computed{.sampled = step.sampled,
+                        .started = std::max(step.launched, last_end_),
+                        .finished = Clock::now(),
+                        .parts = {},
+                        .logits = step.kept};
+  computed.parts =
+      PartsOf(step, std::chrono::duration_cast<Duration>(computed.finished - computed.started));
+  last_end_ = computed.finished;
+  return computed;
+}
+
+StepParts CudaExecutor::PartsOf(const Step& step, Duration whole) const {
+  StepParts parts;
+  if (step.computes) {
+    const Duration computing{NanosecondsBetween(step.built, step.done)};
+    // Clocks of host and device may differ in the last microsecond.
+    parts = DivideBy(step.shares, std::min(computing, whole));
+  }
+  parts[StepPart::kBuild] += whole - parts.device();
+  return parts;
+}
+
+void CudaExecutor::CaptureAll() {
+  graphs_stale_ = false;
+  if (!model_.options().graphs || !model_.capturable()) return;
+  const std::int64_t sequences =
+      std::min({model_.options().largest_step.sequences, sampled_rows_, attention_room_.rows});
+  std::vector<std::int64_t> buckets = DecodeBuckets(sequences);
+  // The last one may hold more than the largest step.
+  std::erase_if(buckets, [&](std::int64_t bucket) { return bucket > sequences; });
+  // The largest first, so that nothing grows behind a captured one.
+  std::reverse(buckets.begin(), buckets.end());
+  if (model_.options().tunes) model_.Tune(buckets);
+  for (const std::int64_t bucket : buckets) Capture(bucket);
+}
+
+void CudaExecutor::Capture(std::int64_t bucket) {
+  const StreamView stream = model_.device().compute();
+  builder_.Arrange({}, requests_, config_.block_size, false, bucket);
+  bool moved = false;
+  const StepArrays host = arena_.Next(stream, builder_.shape(), 0, moved);
+  CHECK(!moved);
+  builder_.Write({}, requests_, host);
+  *host.first_sampled = 0;
+  const DeviceBatch batch{.shape = builder_.shape(),
+                          .arrays = arena_.Send(stream),
+                          .sampled = sampled_.As<std::int32_t>(),
+                          .every_row_has_logits = true};
+  on::AttentionWork work = builder_.attention();
+  work.host = host.attention();
+  work.device = batch.arrays.attention();
+  work.graph = true;
+  attention_->Plan(stream, work);
+  // Once for real: libraries choose and load what they need.
+  LapEvents none(LapEvents::Kind::kNone);
+  Enqueue(batch, none);
+  CheckCuda(cudaStreamSynchronize(stream.get()), "a step before its capture");
+  DecodeGraph& graph = graphs_[bucket];
+  graph.plain = Graph::Capture(stream, [&] { Enqueue(batch, none); });
+  graph.detailed = Graph::Capture(stream, [&] { Enqueue(batch, graph.laps); });
+}
+
+}  // namespace twin::exec::cuda

@@ -1,0 +1,282 @@
+#include "exec/cuda/cuda_model.h"
+
+#include <cuda_runtime_api.h>
+
+#include <set>
+#include <utility>
+
+#include "core/check.h"
+#include "exec/cuda/upload.h"
+#include "kernels/cuda/activation.h"
+#include "kernels/cuda/elementwise.h"
+#include "kernels/cuda/embedding.h"
+#include "kernels/cuda/rope_append.h"
+#include "kernels/rope.h"
+
+namespace twin::exec::cuda {
+namespace {
+
+namespace on = kernels::cuda;
+
+ActivationWidths WidthsOf(const ModelConfig& share, const GridPlace& place, DType dtype) {
+  const ModelSpec& shape = share.shape;
+  const std::int64_t ranks = place.grid.tensor;
+  const std::int64_t queries = std::int64_t{shape.query_heads} * shape.head_dim;
+  const bool narrow = shape.embedding_width > 0 && shape.embedding_width != shape.hidden;
+  return {.dtype = dtype,
+          .hidden = shape.hidden,
+          .qkv = queries + 2 * std::int64_t{shape.kv_heads} * shape.head_dim,
+          .queries = queries,
+          .inner = (shape.gated_mlp ? 2 : 1) * std::int64_t{shape.intermediate},
+          .activated = shape.intermediate,
+          .embedding = narrow ? shape.embedding_width : 0,
+          .logits = shape.vocab,
+          .own_logits = ranks > 1 ? (shape.vocab + ranks - 1) / ranks : 0,
+          .ranks = ranks};
+}
+
+DeviceBuffer UploadRope(const ModelConfig& config, std::int32_t positions, StreamView stream) {
+  if (config.shape.learned_positions > 0) return {};
+  const kernels::RopeTable table(InverseFrequencies(config.rope, config.rotary_dimensions),
+                                 positions, config.rope.magnitude);
+  const auto count = static_cast<std::size_t>(table.positions() * 2 * table.pairs());
+  DeviceBuffer buffer(static_cast<std::int64_t>(count * sizeof(float)),
+                      "device memory for rotary positions");
+  Upload(stream, std::int64_t{1} << 22).Send({table.At(0), count}, buffer.As<float>());
+  return buffer;
+}
+
+std::unique_ptr<DeviceCommunicator> Connected(Communicator* host) {
+  return host == nullptr ? nullptr : ConnectDevices(*host);
+}
+
+}  // namespace
+
+CudaModel::CudaModel(const CudaModelOptions& options, std::unique_ptr<Device> device,
+                     DeviceWeights weights)
+    : options_(options),
+      share_(ShareOf(options.config, options.links.place)),
+      device_(std::move(device)),
+      tensor_(Connected(options.links.tensor)),
+      stages_(Connected(options.links.stages)),
+      weights_(std::move(weights)),
+      rope_(UploadRope(options.config, options.positions, device_->compute())),
+      activations_(WidthsOf(share_, options.links.place, options.format)) {
+  CHECK(options.positions >= 1 && options.positions <= options.config.shape.max_position);
+  CHECK(weights_.layers.size() == static_cast<std::size_t>(share_.shape.layers));
+}
+
+CudaModel::~CudaModel() { cudaStreamSynchronize(device_->compute().get()); }
+
+kernels::KvCacheShape CudaModel::CacheShape(DType dtype, std::int64_t blocks,
+                                            std::int64_t block_size) const {
+  const ModelSpec& shape = share_.shape;
+  return {.dtype = dtype,
+          .blocks = blocks,
+          .layers = shape.layers,
+          .kv_heads = shape.kv_heads,
+          .block_size = block_size,
+          .head_dim = shape.head_dim};
+}
+
+kernels::cuda::AttentionShape CudaModel::AttentionShapeOf(std::int64_t block_size) const {
+  const std::set<std::int64_t> windows(share_.layer_windows.begin(), share_.layer_windows.end());
+  return {.heads = share_.shape.query_heads,
+          .kv_heads = share_.shape.kv_heads,
+          .head_dim = share_.shape.head_dim,
+          .block_size = block_size,
+          .dtype = options_.format,
+          .scale = share_.attention_scale,
+          .logit_cap = share_.attention_cap,
+          .windows = {windows.begin(), windows.end()}};
+}
+
+bool CudaModel::capturable() const {
+  return (tensor_ == nullptr || tensor_->capturable()) &&
+         (stages_ == nullptr || stages_->capturable());
+}
+
+void CudaModel::AwaitStep(const Event& moment) const {
+  for (DeviceCommunicator* group : {tensor_.get(), stages_.get()}) {
+    // A stage behind the first waits for work as long as there is none.
+    const bool idles = group == stages_.get() && !options_.links.place.first_stage();
+    if (group != nullptr) group->Await(moment, idles ? Patience::kUnbounded : Patience::kBounded);
+  }
+  moment.Await();
+}
+
+std::vector<std::string> CudaModel::SlowParts() const {
+  constexpr std::int64_t kUsualBlockSize = 16;
+  const on::AttentionShape shape = AttentionShapeOf(kUsualBlockSize);
+  const std::int32_t capability = device_->compute_capability();
+  const on::AttentionChoice best = on::BestAttention(shape, capability);
+  if (best.prefill != on::AttentionKernel::kGeneric) return {};
+  return {"attention runs on the kernel for any shape, which is slower: " +
+          on::WhyNotAttention(on::AttentionKernel::kFa2, shape, capability)};
+}
+
+bool CudaModel::Reserve(std::int64_t rows, std::int64_t logit_rows) {
+  if (activations_.Holds(rows, logit_rows)) return false;
+  CheckCuda(cudaStreamSynchronize(device_->compute().get()), "work on the device");
+  return activations_.Reserve(rows, logit_rows);
+}
+
+kernels::cuda::DeviceNorm CudaModel::NormOf(const DeviceNormWeights& norm) const {
+  return {.kind = share_.shape.norm,
+          .gain = norm.gain(),
+          .bias = norm.bias(),
+          .epsilon = share_.norm_epsilon};
+}
+
+CudaModel::Matrix CudaModel::Forward(const DeviceBatch& batch, const kernels::KvCacheView& cache,
+                                     kernels::cuda::PagedAttention& attention, LapEvents& laps) {
+  const std::int64_t rows = batch.shape.rows;
+  const std::int32_t stage = options_.links.place.stage;
+  const Matrix residual = activations_.residual(rows);
+  const std::int64_t bytes = rows * residual.stride * ByteSize(residual.dtype);
+  if (options_.links.place.first_stage()) {
+    Embed(batch, laps);
+  } else {
+    stages_->Receive(device_->compute(), residual.data, bytes, stage - 1);
+    laps.Lap(device_->compute(), StepPart::kCommunication);
+  }
+  Matrix input = FirstInput();
+  input.rows = rows;
+  for (std::size_t i = 0; i < weights_.layers.size(); ++i) {
+    const DeviceLayer& layer = weights_.layers[i];
+    Attend(batch, i, input, cache, attention, laps);
+    input = AddHalf(activations_.attended(rows), layer.output, layer.attention_norm,
+                    layer.attention_post_norm, &layer.mlp_norm, laps);
+    input = AddHalf(ComputeMlp(layer, input, laps), layer.down, layer.mlp_norm, layer.mlp_post_norm,
+                    NormBehind(i, batch), laps);
+  }
+  if (options_.links.place.last_stage()) return Logits(batch, input, laps);
+  stages_->Send(device_->compute(), residual.data, bytes, stage + 1);
+  laps.Lap(device_->compute(), StepPart::kCommunication);
+  return {};
+}
+
+void CudaModel::Embed(const DeviceBatch& batch, LapEvents& laps) {
+  const StreamView stream = device_->compute();
+  const Matrix residual = activations_.residual(batch.shape.rows);
+  const bool projects = !weights_.project_in.empty();
+  CHECK(!projects || share_.embedding_scale == 1);
+  const Matrix rows = projects ? activations_.narrow(batch.shape.rows) : residual;
+  on::EmbedTokens(stream, weights_.embedding.matrix,
+                  {.token_ids = batch.arrays.token_ids,
+                   .carried = batch.sampled,
+                   .first_token = VocabularyOf(share_.shape, options_.links.place).first,
+                   .scale = share_.embedding_scale},
+                  rows);
+  Sum(rows, laps);
+  if (projects) Multiply(rows, weights_.project_in, residual, laps);
+  if (!weights_.positions.empty()) {
+    on::AddPositionRows(stream, weights_.positions.matrix, batch.arrays.positions,
+                        share_.position_offset, residual);
+  }
+}
+
+CudaModel::Matrix CudaModel::FirstInput() {
+  // Rows are set by the caller's batch: views of all places have the same strides.
+  return share_.norm_placement == NormPlacement::kBehindSum ? activations_.residual(0)
+                                                            : activations_.normed(0);
+}
+
+const DeviceNormWeights* CudaModel::NormBehind(std::size_t layer, const DeviceBatch& batch) const {
+  if (layer + 1 < weights_.layers.size()) return &weights_.layers[layer + 1].attention_norm;
+  const bool final_norm = options_.links.place.last_stage() && !weights_.final_norm.empty();
+  return final_norm && batch.every_row_has_logits ? &weights_.final_norm : nullptr;
+}
+
+void CudaModel::Attend(const DeviceBatch& batch, std::size_t layer, Matrix input,
+                       const kernels::KvCacheView& cache, kernels::cuda::PagedAttention& attention,
+                       LapEvents& laps) {
+  const StreamView stream = device_->compute();
+  const std::int64_t rows = batch.shape.rows;
+  const DeviceLayer& weights = weights_.layers[layer];
+  if (layer == 0 && share_.norm_placement != NormPlacement::kBehindSum) {
+    on::Normalize(stream, activations_.residual(rows), NormOf(weights.attention_norm), input);
+  }
+  laps.Lap(stream, StepPart::kOther);
+  const Matrix qkv = activations_.qkv(rows);
+  on::RopeAppendOptions options{.heads = share_.shape.query_heads,
+                                .kv_heads = share_.shape.kv_heads,
+                                .bias = weights.qkv.bias(),
+                                .query_gain = weights.query_norm.gain(),
+                                .key_gain = weights.key_norm.gain(),
+                                .epsilon = share_.norm_epsilon};
+  if (rope_.data() != nullptr) {
+    options.rope_table = rope_table();
+    options.pairs = share_.rotary_dimensions / 2;
+  }
+  Multiply(input, weights.qkv, qkv, laps);
+  const auto cache_layer = static_cast<std::int64_t>(layer);
+  on::RopeAppend(stream, qkv, batch.arrays.positions, batch.arrays.slots, options, cache_layer,
+                 cache);
+  laps.Lap(stream, StepPart::kOther);
+  const Matrix attended = activations_.attended(rows);
+  attention.Run(stream, qkv.Columns(0, attended.columns), cache, cache_layer,
+                share_.layer_windows[layer], attended);
+  laps.Lap(stream, StepPart::kAttention);
+}
+
+CudaModel::Matrix CudaModel::ComputeMlp(const DeviceLayer& layer, Matrix input, LapEvents& laps) {
+  const StreamView stream = device_->compute();
+  const Matrix inner = activations_.inner(input.rows);
+  const Matrix activated = activations_.activated(input.rows);
+  Multiply(input, layer.up, inner, laps);
+  if (share_.shape.gated_mlp) {
+    on::ActivateGated(stream, share_.activation, inner, layer.up.bias(), activated);
+  } else {
+    on::Activate(stream, share_.activation, inner, layer.up.bias(), activated);
+  }
+  laps.Lap(stream, StepPart::kOther);
+  return activated;
+}
+
+CudaModel::Matrix CudaModel::AddHalf(Matrix result, const DeviceLinear& projection,
+                                     const DeviceNormWeights& norm,
+                                     const DeviceNormWeights& post_norm,
+                                     const DeviceNormWeights* next, LapEvents& laps) {
+  const StreamView stream = device_->compute();
+  const Matrix delta = activations_.normed(result.rows);
+  const Matrix residual = activations_.residual(result.rows);
+  const float* bias = projection.bias();
+  Multiply(result, projection, delta, laps);
+  // One rank's bias is part of the sum, and a norm behind it sees both.
+  if (bias != nullptr && (tensor_ != nullptr || !post_norm.empty())) {
+    on::AddBias(stream, std::exchange(bias, nullptr), delta);
+  }
+  Sum(delta, laps);
+  if (!post_norm.empty()) on::Normalize(stream, delta, NormOf(post_norm), delta);
+  const on::DeviceSummand summand{.delta = delta, .bias = bias, .scale = share_.residual_scale};
+  Matrix output = delta;
+  if (share_.norm_placement == NormPlacement::kBehindSum) {
+    on::Add(stream, summand, residual);
+    on::Normalize(stream, residual, NormOf(norm), residual);
+    output = residual;
+  } else if (next != nullptr) {
+    on::AddNormalize(stream, summand, NormOf(*next), residual, delta);
+  } else {
+    on::Add(stream, summand, residual);
+    output = residual;
+  }
+  laps.Lap(stream, StepPart::kOther);
+  return output;
+}
+
+void CudaModel::Multiply(Matrix x, const DeviceLinear& linear, Matrix y, LapEvents& laps) {
+  laps.Lap(device_->compute(), StepPart::kOther);
+  device_->gemm().Multiply(device_->compute(), x, linear.matrix, y);
+  laps.Lap(device_->compute(), StepPart::kGemm);
+}
+
+void CudaModel::Sum(Matrix values, LapEvents& laps) {
+  if (tensor_ == nullptr) return;
+  laps.Lap(device_->compute(), StepPart::kOther);
+  // Rows with their padding: one run of elements.
+  tensor_->AllReduceSum(device_->compute(), values.data, values.rows * values.stride, values.dtype);
+  laps.Lap(device_->compute(), StepPart::kCommunication);
+}
+
+}  // namespace twin::exec::cuda

@@ -1,0 +1,134 @@
+// From the last layer to logits, and what a model on a device is used by.
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+
+#include "exec/cuda/cuda_executor.h"
+#include "exec/cuda/cuda_model.h"
+#include "exec/cuda/cuda_operations.h"
+#include "kernels/cuda/elementwise.h"
+#include "kernels/cuda/embedding.h"
+
+namespace twin::exec::cuda {
+
+namespace on = kernels::cuda;
+
+CudaModel::Matrix CudaModel::Logits(const DeviceBatch& batch, Matrix last, LapEvents& laps) {
+  const StreamView stream = device_->compute();
+  const std::int64_t rows = batch.shape.logit_rows;
+  if (rows == 0) return {};
+  Matrix input = last;
+  if (!batch.every_row_has_logits) {
+    // The wanted rows alone pass the final norm and the head.
+    input = activations_.normed(rows);
+    on::GatherRows(stream, activations_.residual(batch.shape.rows), batch.arrays.logit_rows, input);
+    if (!weights_.final_norm.empty()) {
+      on::Normalize(stream, input, NormOf(weights_.final_norm), input);
+    }
+  } else if (!weights_.final_norm.empty() && share_.norm_placement == NormPlacement::kBehindSum) {
+    input = activations_.normed(rows);
+    on::Normalize(stream, last, NormOf(weights_.final_norm), input);
+  }
+  if (!weights_.project_out.empty()) {
+    const Matrix narrow = activations_.narrow(rows);
+    Multiply(input, weights_.project_out, narrow, laps);
+    input = narrow;
+  }
+  if (tensor_ != nullptr) return GatherLogits(input, laps);
+  const Matrix logits = activations_.logits(rows);
+  Multiply(input, weights_.head(), logits, laps);
+  if (share_.logit_scale != 1 || share_.logit_cap > 0) {
+    on::FinishLogits(stream, share_.logit_scale, share_.logit_cap, logits);
+    laps.Lap(stream, StepPart::kOther);
+  }
+  return logits;
+}
+
+CudaModel::Matrix CudaModel::GatherLogits(Matrix head_input, LapEvents& laps) {
+  const StreamView stream = device_->compute();
+  const std::int64_t rows = head_input.rows;
+  // Shares differ by one token at most: all send as many as the largest.
+  const Matrix padded = activations_.own_logits(rows);
+  Multiply(head_input, weights_.head(), padded.Columns(0, weights_.head().matrix.rows), laps);
+  on::FinishLogits(stream, share_.logit_scale, share_.logit_cap,
+                   padded.Columns(0, weights_.head().matrix.rows));
+  laps.Lap(stream, StepPart::kOther);
+  const std::int64_t share = rows * padded.stride;
+  float* const gathered = activations_.gathered_logits();
+  tensor_->AllGather(stream, padded.data, gathered,
+                     share * static_cast<std::int64_t>(sizeof(float)));
+  laps.Lap(stream, StepPart::kCommunication);
+  const Matrix logits = activations_.logits(rows);
+  GridPlace place = options_.links.place;
+  for (place.tensor_rank = 0; place.tensor_rank < place.grid.tensor; ++place.tensor_rank) {
+    const IndexRange tokens = VocabularyOf(share_.shape, place);
+    const auto bytes = [](std::int64_t floats) {
+      return static_cast<std::size_t>(floats) * sizeof(float);
+    };
+    CheckCuda(cudaMemcpy2DAsync(logits.As<float>() + tokens.first, bytes(logits.stride),
+                                gathered + place.tensor_rank * share, bytes(padded.stride),
+                                bytes(tokens.count), static_cast<std::size_t>(rows),
+                                cudaMemcpyDeviceToDevice, stream.get()),
+              "a copy of logits");
+  }
+  laps.Lap(stream, StepPart::kOther);
+  return logits;
+}
+
+std::unique_ptr<Executor> CudaModel::MakeExecutor(const ExecutorConfig& config) {
+  return std::make_unique<CudaExecutor>(*this, config);
+}
+
+std::unique_ptr<Operations> CudaModel::MakeOperations(const kernels::KvCacheView& cache) {
+  return std::make_unique<CudaOperations>(*this, cache);
+}
+
+ModelWork CudaModel::WorkWith(DType kv_dtype) const {
+  const auto elements = [](const DeviceLinear& linear) {
+    return linear.matrix.rows * linear.matrix.columns;
+  };
+  ModelWork work;
+  for (const DeviceLayer& layer : weights_.layers) {
+    for (const DeviceLinear* linear : {&layer.qkv, &layer.output, &layer.up, &layer.down}) {
+      work.layer_weights += elements(*linear);
+      work.layer_bytes += linear->storage.bytes();
+    }
+  }
+  work.layer_weights += elements(weights_.project_in);
+  work.layer_bytes += weights_.project_in.storage.bytes();
+  work.head_weights = elements(weights_.head()) + elements(weights_.project_out);
+  work.head_bytes = weights_.head().storage.bytes() + weights_.project_out.storage.bytes();
+  const ModelSpec& shape = share_.shape;
+  const std::int64_t layers = shape.layers;
+  work.flops_per_pair = 4 * layers * shape.query_heads * shape.head_dim;
+  work.kv_bytes_per_token = 2 * layers * shape.kv_heads * shape.head_dim * ByteSize(kv_dtype);
+  return work;
+}
+
+void CudaModel::Tune(std::span<const std::int64_t> rows) {
+  on::Gemm& gemm = device_->gemm();
+  bool found = false;
+  const auto tune = [&](std::int64_t tokens, const DeviceLinear& linear, DType output) {
+    const on::GemmShape shape{.tokens = tokens,
+                              .outputs = linear.matrix.rows,
+                              .inputs = linear.matrix.columns,
+                              .input_dtype = options_.format,
+                              .output_dtype = output};
+    if (gemm.Measured(shape)) return;
+    gemm.Tune(device_->compute(), shape);
+    found = true;
+  };
+  const DeviceLayer& layer = weights_.layers.front();
+  for (const std::int64_t tokens : rows) {
+    for (const DeviceLinear* linear : {&layer.qkv, &layer.output, &layer.up, &layer.down}) {
+      tune(tokens, *linear, options_.format);
+    }
+    const bool gives_logits = tokens <= options_.largest_step.sequences;
+    if (options_.links.place.last_stage() && gives_logits) {
+      tune(tokens, weights_.head(), DType::kFp32);
+    }
+  }
+  if (found) gemm.Save();
+}
+
+}  // namespace twin::exec::cuda

@@ -1,0 +1,100 @@
+#include "exec/cuda/cuda_models.h"
+
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "core/input_error.h"
+#include "exec/cuda/cuda_executor.h"
+#include "exec/cuda/cuda_model.h"
+#include "exec/cuda/device.h"
+#include "exec/cuda/device_weights.h"
+
+namespace twin::exec {
+namespace {
+
+void CheckFormat(DType format) {
+  if (format == DType::kBf16 || format == DType::kFp16) return;
+  throw InputError(InputError::Kind::kUsage, "the weights' format",
+                   std::string(Name(format)) +
+                       ", which the CUDA executor does not compute with; "
+                       "allowed: bf16, fp16");
+}
+
+}  // namespace
+
+LoadedCudaModel LoadCudaModel(const CudaModelOptions& options, kernels::ThreadPool& pool) {
+  CheckFormat(options.format);
+  auto device = std::make_unique<cuda::Device>(options.device, options.algorithm_cache);
+  cuda::LoadedDeviceWeights loaded;
+  if (options.weights.empty()) {
+    loaded.weights = cuda::MakeDummyDeviceWeights(options.config, options.format, options.seed,
+                                                  options.links.place, device->compute());
+  } else {
+    loaded = cuda::LoadDeviceWeights(options.weights, options.config, options.format,
+                                     options.links.place, device->compute(), pool);
+  }
+  LoadedCudaModel result;
+  result.warnings = std::move(loaded.warnings);
+  auto model =
+      std::make_unique<cuda::CudaModel>(options, std::move(device), std::move(loaded.weights));
+  for (const std::string& warning : model->SlowParts()) result.warnings.push_back(warning);
+  result.model = std::move(model);
+  return result;
+}
+
+std::int64_t MeasureKvBytes(DeviceModel& model, double utilization) {
+  auto& on_device = dynamic_cast<cuda::CudaModel&>(model);
+  const StepSizes& largest = on_device.options().largest_step;
+  // As many blocks as one step of the largest size takes.
+  constexpr std::int32_t kBlockSize = 16;
+  const std::int64_t tokens_each =
+      std::max<std::int64_t>(1, std::min<std::int64_t>(on_device.positions(), largest.tokens));
+  const std::int64_t blocks =
+      (largest.tokens + kBlockSize - 1) / kBlockSize + largest.sequences + 1;
+  const std::unique_ptr<Executor> executor =
+      model.MakeExecutor({.kv_dtype = on_device.options().format,
+                          .block_size = kBlockSize,
+                          .blocks = static_cast<std::int32_t>(blocks),
+                          .returns_logits = false});
+  StepPlan plan;
+  std::int32_t next_block = 0;
+  std::uint32_t next_request = 0;
+  for (std::int64_t left = largest.tokens; left > 0 && next_request < largest.sequences;) {
+    const auto tokens = static_cast<std::int32_t>(std::min(left, tokens_each));
+    const RequestId id{next_request++};
+    executor->Open(id, std::vector<std::int32_t>(static_cast<std::size_t>(tokens)), {});
+    for (std::int32_t covered = 0; covered < tokens; covered += kBlockSize) {
+      plan.kv.push_back({KvOperation::Kind::kAllocate, id, BlockId{next_block++}});
+    }
+    plan.work.push_back({.request = id, .tokens = tokens, .emits = true});
+    left -= tokens;
+  }
+  executor->Launch(plan);
+  executor->Collect();
+  const cuda::DeviceMemory memory = cuda::CurrentDeviceMemory();
+  const std::int64_t cache = executor->device_cache().shape.Bytes();
+  const auto allowed = static_cast<std::int64_t>(utilization * static_cast<double>(memory.total));
+  return allowed - (memory.total - memory.free - cache);
+}
+
+std::string DescribeDevice(const DeviceModel& model) {
+  return dynamic_cast<const cuda::CudaModel&>(model).device().description();
+}
+
+std::filesystem::path DefaultAlgorithmCache() {
+  const char* const cache = std::getenv("XDG_CACHE_HOME");
+  const char* const home = std::getenv("HOME");
+  std::filesystem::path folder;
+  if (cache != nullptr && *cache != '\0') {
+    folder = cache;
+  } else if (home != nullptr && *home != '\0') {
+    folder = std::filesystem::path(home) / ".cache";
+  } else {
+    return {};
+  }
+  return folder / "twinserve" / "gemm_algorithms.tsv";
+}
+
+}  // namespace twin::exec

@@ -1,0 +1,252 @@
+#include "exec/cuda/cuda_operations.h"
+
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "core/check.h"
+#include "exec/cuda/batch_builder.h"
+#include "kernels/cuda/activation.h"
+#include "kernels/cuda/block_copy.h"
+#include "kernels/cuda/embedding.h"
+#include "kernels/cuda/random_fill.h"
+#include "kernels/cuda/rope_append.h"
+
+namespace twin::exec::cuda {
+namespace {
+
+namespace on = kernels::cuda;
+
+enum class Gemm : std::uint8_t { kQkv, kOutput, kUp, kDown };
+enum class Other : std::uint8_t { kNorms, kRope, kActivation, kEmbedding };
+enum class Single : std::uint8_t { kAll };
+
+template <class T>
+void CopyToDevice(const std::vector<T>& values, StreamView stream, DeviceBuffer& to) {
+  const auto bytes = static_cast<std::int64_t>(values.size() * sizeof(T));
+  if (to.bytes() < bytes) {
+    CheckCuda(cudaStreamSynchronize(stream.get()), "work on the device");
+    to = DeviceBuffer(bytes, "device memory for indices");
+  }
+  // From pageable memory: returns when the values have been taken.
+  CheckCuda(cudaMemcpyAsync(to.data(), values.data(), values.size() * sizeof(T),
+                            cudaMemcpyHostToDevice, stream.get()),
+            "a copy of indices");
+}
+
+}  // namespace
+
+CudaOperations::CudaOperations(CudaModel& model, const kernels::KvCacheView& cache)
+    : model_(model), cache_(cache), random_(1, "operations"), arena_(std::int64_t{1} << 20) {}
+
+CudaOperations::~CudaOperations() { cudaStreamSynchronize(model_.device().compute().get()); }
+
+const LapEvents& CudaOperations::Replay(const std::string& name, const Work& work) {
+  const StreamView stream = model_.device().compute();
+  if (captured_ != name) {
+    // Once for real: libraries choose and load what they need.
+    LapEvents none(LapEvents::Kind::kNone);
+    work(none);
+    CheckCuda(cudaStreamSynchronize(stream.get()), "operations before their capture");
+    captured_.clear();
+    laps_ = LapEvents(LapEvents::Kind::kInGraph);
+    graph_ = Graph::Capture(stream, [&] {
+      laps_.Start(stream);
+      work(laps_);
+    });
+    captured_ = name;
+  }
+  graph_.Launch(stream);
+  CheckCuda(cudaStreamSynchronize(stream.get()), "operations");
+  return laps_;
+}
+
+void CudaOperations::Reserve(std::int64_t rows, std::int64_t logit_rows) {
+  if (model_.Reserve(rows, logit_rows)) captured_.clear();
+  if (rows <= rows_ && logit_rows <= logit_rows_) return;
+  rows_ = std::max(rows, rows_);
+  logit_rows_ = std::max(logit_rows, logit_rows_);
+  const StreamView stream = model_.device().compute();
+  const Activations& all = model_.activations();
+  std::uint64_t key = 1;
+  for (const on::DeviceMatrix& matrix :
+       {all.residual(rows_), all.normed(rows_), all.qkv(rows_), all.attended(rows_),
+        all.inner(rows_), all.activated(rows_)}) {
+    on::FillWithNormals(
+        stream, {.key = key++, .row_step = static_cast<std::uint64_t>(matrix.columns)}, matrix);
+  }
+}
+
+void CudaOperations::Number(std::int64_t count, std::int32_t modulus, DeviceBuffer& to) {
+  std::vector<std::int32_t> numbers(static_cast<std::size_t>(count));
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    numbers[i] = static_cast<std::int32_t>(i % static_cast<std::size_t>(modulus));
+  }
+  CopyToDevice(numbers, model_.device().compute(), to);
+}
+
+GemmSeconds CudaOperations::RunGemms(std::int64_t tokens) {
+  Reserve(tokens, 1);
+  const StreamView stream = model_.device().compute();
+  const Activations& all = model_.activations();
+  on::Gemm& gemm = model_.device().gemm();
+  const LapEvents& laps = Replay("gemms " + std::to_string(tokens), [&](LapEvents& moments) {
+    for (const DeviceLayer& layer : model_.weights().layers) {
+      gemm.Multiply(stream, all.normed(tokens), layer.qkv.matrix, all.qkv(tokens));
+      moments.Lap(stream, Gemm::kQkv);
+      gemm.Multiply(stream, all.attended(tokens), layer.output.matrix, all.normed(tokens));
+      moments.Lap(stream, Gemm::kOutput);
+      gemm.Multiply(stream, all.residual(tokens), layer.up.matrix, all.inner(tokens));
+      moments.Lap(stream, Gemm::kUp);
+      gemm.Multiply(stream, all.activated(tokens), layer.down.matrix, all.normed(tokens));
+      moments.Lap(stream, Gemm::kDown);
+    }
+  });
+  return {.qkv = laps.SecondsOf(Gemm::kQkv),
+          .output = laps.SecondsOf(Gemm::kOutput),
+          .up = laps.SecondsOf(Gemm::kUp),
+          .down = laps.SecondsOf(Gemm::kDown)};
+}
+
+double CudaOperations::RunHead(std::int64_t rows) {
+  Reserve(rows, rows);
+  const StreamView stream = model_.device().compute();
+  const Activations& all = model_.activations();
+  const DeviceLinear& head = model_.weights().head();
+  const on::DeviceMatrix input =
+      model_.weights().project_out.empty() ? all.residual(rows) : all.narrow(rows);
+  const LapEvents& laps = Replay("head " + std::to_string(rows), [&](LapEvents& moments) {
+    model_.device().gemm().Multiply(stream, input, head.matrix,
+                                    all.logits(rows).Columns(0, head.matrix.rows));
+    moments.Lap(stream, Single::kAll);
+  });
+  return laps.SecondsOf(Single::kAll);
+}
+
+OtherSeconds CudaOperations::RunOther(std::int64_t tokens) {
+  Reserve(tokens, 1);
+  CHECK(tokens <= cache_.shape.blocks * cache_.shape.block_size);
+  const StreamView stream = model_.device().compute();
+  const Activations& all = model_.activations();
+  const ModelConfig& share = model_.share();
+  if (captured_ != "other " + std::to_string(tokens)) {
+    Number(tokens, std::min(model_.positions(), share.shape.vocab), numbers_);
+    Number(tokens, static_cast<std::int32_t>(tokens), slots_);
+  }
+  const auto* const numbers = numbers_.As<std::int32_t>();
+  const on::DeviceMatrix embedded =
+      model_.weights().project_in.empty() ? all.residual(tokens) : all.narrow(tokens);
+  const LapEvents& laps = Replay("other " + std::to_string(tokens), [&](LapEvents& moments) {
+    on::EmbedTokens(stream, model_.weights().embedding.matrix, {.token_ids = numbers}, embedded);
+    moments.Lap(stream, Other::kEmbedding);
+    std::int64_t number = 0;
+    for (const DeviceLayer& layer : model_.weights().layers) {
+      for (std::int32_t i = 0; i < share.shape.norms_per_layer; ++i) {
+        on::AddNormalize(stream, {.delta = all.normed(tokens), .scale = 0.5F},
+                         model_.NormOf(layer.attention_norm), all.residual(tokens),
+                         all.normed(tokens));
+      }
+      moments.Lap(stream, Other::kNorms);
+      on::RopeAppendOptions options{.heads = share.shape.query_heads,
+                                    .kv_heads = share.shape.kv_heads,
+                                    .bias = layer.qkv.bias(),
+                                    .query_gain = layer.query_norm.gain(),
+                                    .key_gain = layer.key_norm.gain(),
+                                    .epsilon = share.norm_epsilon,
+                                    .rope_table = model_.rope_table()};
+      if (options.rope_table != nullptr) options.pairs = share.rotary_dimensions / 2;
+      on::RopeAppend(stream, all.qkv(tokens), numbers, slots_.As<std::int32_t>(), options, number++,
+                     cache_);
+      moments.Lap(stream, Other::kRope);
+      if (share.shape.gated_mlp) {
+        on::ActivateGated(stream, share.activation, all.inner(tokens), layer.up.bias(),
+                          all.activated(tokens));
+      } else {
+        on::Activate(stream, share.activation, all.inner(tokens), layer.up.bias(),
+                     all.activated(tokens));
+      }
+      moments.Lap(stream, Other::kActivation);
+    }
+  });
+  return {.norms = laps.SecondsOf(Other::kNorms),
+          .rope = laps.SecondsOf(Other::kRope),
+          .append = 0,
+          .activation = laps.SecondsOf(Other::kActivation),
+          .embedding = laps.SecondsOf(Other::kEmbedding)};
+}
+
+double CudaOperations::RunAttention(std::span<const StepItem> items) {
+  // Requests of these sizes, on blocks drawn from the whole cache.
+  const auto block_size = static_cast<std::int32_t>(cache_.shape.block_size);
+  std::vector<std::int32_t> order(static_cast<std::size_t>(cache_.shape.blocks));
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<std::int32_t>(i);
+  OpenRequests requests;
+  StepPlan plan;
+  std::size_t taken = 0;
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    const RequestId id{static_cast<std::uint32_t>(i)};
+    const std::int32_t end = items[i].start + items[i].tokens;
+    requests.Open(id, std::vector<std::int32_t>(static_cast<std::size_t>(end)), {});
+    std::vector<BlockId>& blocks = requests[id].blocks;
+    while (static_cast<std::int32_t>(blocks.size()) * block_size < end) {
+      CHECK(taken < order.size());
+      const auto drawn = static_cast<std::size_t>(random_.UniformInt(
+          static_cast<std::int64_t>(taken), static_cast<std::int64_t>(order.size()) - 1));
+      std::swap(order[taken], order[drawn]);
+      blocks.push_back(BlockId{order[taken++]});
+    }
+    plan.work.push_back({.request = id, .start = items[i].start, .tokens = items[i].tokens});
+  }
+  BatchBuilder builder;
+  builder.Arrange(plan, requests, block_size, false, 0);
+  const StepShape& shape = builder.shape();
+  Reserve(shape.rows, 1);
+  if (shape.rows > attention_room_.rows || shape.sequences > attention_room_.sequences) {
+    attention_room_.rows = std::max(shape.rows, attention_room_.rows);
+    attention_room_.sequences = std::max(shape.sequences, attention_room_.sequences);
+    const on::AttentionShape attention = model_.AttentionShapeOf(block_size);
+    attention_.reset();
+    attention_ = std::make_unique<on::PagedAttention>(
+        attention, on::BestAttention(attention, model_.device().compute_capability()),
+        attention_room_.rows, attention_room_.sequences);
+  }
+  const StreamView stream = model_.device().compute();
+  bool moved = false;
+  const StepArrays host = arena_.Next(stream, shape, builder.pages(), moved);
+  builder.Write(plan, requests, host);
+  on::AttentionWork work = builder.attention();
+  work.host = host.attention();
+  work.device = arena_.Send(stream).attention();
+  attention_->Plan(stream, work);
+  captured_.clear();  // other blocks each time
+  const Activations& all = model_.activations();
+  const on::DeviceMatrix out = all.attended(shape.rows);
+  const LapEvents& laps = Replay("attention", [&](LapEvents& moments) {
+    std::int64_t layer = 0;
+    for (const std::int32_t window : model_.share().layer_windows) {
+      attention_->Run(stream, all.qkv(shape.rows).Columns(0, out.columns), cache_, layer++, window,
+                      out);
+    }
+    moments.Lap(stream, Single::kAll);
+  });
+  return laps.SecondsOf(Single::kAll);
+}
+
+double CudaOperations::RunBlockCopies(std::int64_t blocks) {
+  CHECK(2 * blocks <= cache_.shape.blocks);
+  std::vector<kernels::BlockCopy> copies;
+  for (std::int64_t i = 0; i < blocks; ++i) {
+    copies.push_back({static_cast<std::int32_t>(i), static_cast<std::int32_t>(blocks + i)});
+  }
+  const StreamView stream = model_.device().compute();
+  const std::string name = "block copies " + std::to_string(blocks);
+  if (captured_ != name) CopyToDevice(copies, stream, copies_);
+  const LapEvents& laps = Replay(name, [&](LapEvents& moments) {
+    on::CopyBlocks(stream, cache_, cache_, copies_.As<kernels::BlockCopy>(), blocks);
+    moments.Lap(stream, Single::kAll);
+  });
+  return laps.SecondsOf(Single::kAll);
+}
+
+}  // namespace twin::exec::cuda

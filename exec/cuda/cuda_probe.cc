@@ -1,0 +1,67 @@
+#include "exec/cuda/cuda_probe.h"
+
+#include "exec/cuda/cublaslt_provider.h"
+#include "kernels/cuda/attention.h"
+#include "kernels/cuda/cuda_library.h"
+
+namespace twin::exec {
+namespace {
+
+using kernels::cuda::CudaLibrary;
+
+CudaLibraryStatus Found(const char* name, const char* use, const CudaLibrary& library) {
+  return {name, use, library.path(), {.version = "", .reason = library.why()}};
+}
+
+CudaLibraryStatus ProbeCublasLt() {
+  const std::unique_ptr<kernels::cuda::CublasLtLibrary> library = cuda::FindCublasLt();
+  const std::string file = "libcublasLt.so." + std::to_string(ProbeCuda().runtime_version / 1000);
+  CudaLibraryStatus status = Found("cuBLASLt", "matrix products", CudaLibrary(file));
+  status.found = {.version = library->version(), .reason = library->why()};
+  return status;
+}
+
+CudaLibraryStatus ProbeNcclFile() {
+  const CudaLibrary library("libnccl.so.2");
+  CudaLibraryStatus status = Found("NCCL", "several devices", library);
+  int code = 0;
+  auto* const get_version = library.Find<int(int*)>("ncclGetVersion");
+  if (get_version == nullptr || get_version(&code) != 0) return status;
+  status.found.version = std::to_string(code / 10000) + "." + std::to_string(code / 100 % 100) +
+                         "." + std::to_string(code % 100);
+  return status;
+}
+
+CudaLibraryStatus ProbeCudnn() {
+  const CudaLibrary library("libcudnn.so.9");
+  CudaLibraryStatus status = Found("cuDNN", "nothing yet", library);
+  auto* const get_version = library.Find<std::size_t()>("cudnnGetVersion");
+  if (get_version == nullptr) return status;
+  const std::size_t code = get_version();
+  status.found.version = std::to_string(code / 10000) + "." + std::to_string(code / 100 % 100) +
+                         "." + std::to_string(code % 100);
+  return status;
+}
+
+}  // namespace
+
+std::vector<CudaLibraryStatus> ProbeCudaLibraries() {
+  return {ProbeCublasLt(), ProbeNcclFile(), ProbeCudnn()};
+}
+
+std::vector<std::string> CudaAttentionKernels() {
+  using kernels::cuda::AttentionKernel;
+  constexpr std::int32_t kHopper = 90;
+  // A shape that every kernel takes.
+  const kernels::cuda::AttentionShape shape{
+      .heads = 8, .kv_heads = 8, .head_dim = 128, .block_size = 16, .windows = {0}};
+  std::vector<std::string> names;
+  for (const AttentionKernel kernel : {AttentionKernel::kGeneric, AttentionKernel::kFa2,
+                                       AttentionKernel::kFa3, AttentionKernel::kCudaCore}) {
+    if (!WhyNotAttention(kernel, shape, kHopper).empty()) continue;
+    names.emplace_back(kernels::cuda::Name(kernel));
+  }
+  return names;
+}
+
+}  // namespace twin::exec

@@ -1,0 +1,49 @@
+// One CUDA device, ready to compute: its streams and the libraries that it computes with.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "exec/cuda/stream.h"
+#include "kernels/cuda/gemm.h"
+
+namespace twin::exec::cuda {
+
+// Makes the device the calling thread's and all others' that call Use(). One object per device and
+// process.
+class Device {
+ public:
+  // Throws InputError (usage) where there is no such device, it is older than this build's code, or
+  // cuBLASLt is not found; the line says what was looked for.
+  Device(std::int32_t ordinal, const std::filesystem::path& algorithm_cache);
+  ~Device();
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+
+  // To be called by each thread that gives work to the device, before it does.
+  void Use() const;
+
+  [[nodiscard]] StreamView compute() const { return compute_->view(); }
+  [[nodiscard]] StreamView swap() const { return swap_->view(); }
+  [[nodiscard]] kernels::cuda::Gemm& gemm() { return *gemm_; }
+
+  [[nodiscard]] const std::string& name() const { return name_; }
+  // 90: 9.0.
+  [[nodiscard]] std::int32_t compute_capability() const { return compute_capability_; }
+  // "NVIDIA H100, 80 GB, compute capability 9.0, cuBLASLt 13.1.0".
+  [[nodiscard]] const std::string& description() const { return description_; }
+
+ private:
+  std::int32_t ordinal_;
+  std::string name_;
+  std::int32_t compute_capability_ = 0;
+  std::string description_;
+  std::unique_ptr<kernels::cuda::CublasLtLibrary> library_;
+  std::unique_ptr<Stream> compute_;
+  std::unique_ptr<Stream> swap_;
+  std::unique_ptr<kernels::cuda::Gemm> gemm_;
+};
+
+}  // namespace twin::exec::cuda

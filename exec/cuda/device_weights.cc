@@ -1,0 +1,130 @@
+#include "exec/cuda/device_weights.h"
+
+#include <optional>
+
+#include "core/hash.h"
+#include "exec/cuda/upload.h"
+#include "exec/model/checkpoint.h"
+#include "exec/model/part_reading.h"
+#include "kernels/cuda/random_fill.h"
+
+namespace twin::exec::cuda {
+namespace {
+
+using kernels::cuda::DenseDeviceMatrix;
+using kernels::cuda::DeviceMatrix;
+
+constexpr std::int64_t kChunkBytes = std::int64_t{64} << 20;
+
+DeviceBuffer UploadFloats(const std::vector<float>& values, Upload& upload) {
+  const auto bytes = static_cast<std::int64_t>(values.size() * sizeof(float));
+  DeviceBuffer buffer(bytes, "device memory for norms and biases");
+  upload.Send(values, buffer.As<float>());
+  return buffer;
+}
+
+DeviceLinear EmptyLinear(const MatrixPlan& plan, DType format) {
+  const std::int64_t rows = plan.rows();
+  const std::int64_t columns = plan.taken().count;
+  const std::int64_t stride = AlignedStride(columns, format);
+  DeviceLinear linear;
+  linear.storage = DeviceBuffer(rows * stride * ByteSize(format), "device memory for weights");
+  linear.matrix = {linear.storage.data(), format, rows, columns, stride};
+  return linear;
+}
+
+// How matrices of a source come to the device.
+class MatrixWay {
+ public:
+  virtual ~MatrixWay() = default;
+  virtual void Fill(const MatrixRequest& request, const DeviceMatrix& matrix) = 0;
+};
+
+class FromFiles final : public MatrixWay {
+ public:
+  FromFiles(TensorSource& source, kernels::ThreadPool& pool, Upload& upload)
+      : source_(source), pool_(pool), upload_(upload) {}
+  void Fill(const MatrixRequest& request, const DeviceMatrix& matrix) override {
+    DeviceSink sink(upload_, matrix);
+    source_.Fill(request, pool_, sink);
+  }
+
+ private:
+  TensorSource& source_;
+  kernels::ThreadPool& pool_;
+  Upload& upload_;
+};
+
+class MadeThere final : public MatrixWay {
+ public:
+  MadeThere(std::uint64_t seed, StreamView stream) : seed_(seed), stream_(stream) {}
+  void Fill(const MatrixRequest& request, const DeviceMatrix& matrix) override {
+    const auto step = [](std::int64_t elements) { return static_cast<std::uint64_t>(elements); };
+    const std::int64_t row_step = request.transposed ? 1 : request.columns;
+    const std::int64_t column_step = request.transposed ? request.rows : 1;
+    kernels::cuda::FillWithNormals(stream_,
+                                   {.key = MixWords(seed_, HashText(request.name)),
+                                    .first = step(request.taken_rows.first * row_step +
+                                                  request.taken_columns.first * column_step),
+                                    .row_step = step(row_step),
+                                    .column_step = step(column_step),
+                                    .deviation = DummySource::kDeviation},
+                                   matrix.Rows(request.first_row, request.taken_rows.count));
+  }
+
+ private:
+  std::uint64_t seed_;
+  StreamView stream_;
+};
+
+DeviceWeights ReadParts(const TensorPlan& plan, const ModelConfig& model, DType format,
+                        TensorSource& source, MatrixWay& way, Upload& upload) {
+  const auto linear = [&](const MatrixPlan& matrix, MatrixRole /*role*/) {
+    if (matrix.parts.empty()) return DeviceLinear{};
+    const std::vector<MatrixRequest> requests = RequestsOf(matrix, source);
+    DeviceLinear result = EmptyLinear(matrix, format);
+    for (const MatrixRequest& request : requests) way.Fill(request, result.matrix);
+    result.bias_storage = UploadFloats(ReadBias(matrix, source), upload);
+    return result;
+  };
+  const auto norm = [&](const NormPlan& from) {
+    DeviceNormWeights result;
+    if (from.gain.empty()) return result;
+    result.gain_storage = UploadFloats(ReadGain(from, model, source), upload);
+    if (!from.bias.empty()) {
+      result.bias_storage =
+          UploadFloats(source.ReadVector(from.bias, from.width, VectorKind::kBias), upload);
+    }
+    return result;
+  };
+  return MakeParts<DeviceLinear, DeviceNormWeights>(plan, linear, norm);
+}
+
+}  // namespace
+
+LoadedDeviceWeights LoadDeviceWeights(const std::filesystem::path& directory,
+                                      const ModelConfig& model, DType format,
+                                      const GridPlace& place, StreamView stream,
+                                      kernels::ThreadPool& pool) {
+  const Checkpoint checkpoint(directory);
+  CheckpointSource source(checkpoint);
+  const TensorPlan plan = PlanStored(model, checkpoint);
+  Upload upload(stream, kChunkBytes);
+  FromFiles way(source, pool, upload);
+  LoadedDeviceWeights loaded;
+  loaded.weights = ReadParts(ShareOf(plan, model, place), model, format, source, way, upload);
+  loaded.warnings = source.Warnings(model.naming, NamesOf(plan));
+  return loaded;
+}
+
+DeviceWeights MakeDummyDeviceWeights(const ModelConfig& model, DType format, std::uint64_t seed,
+                                     const GridPlace& place, StreamView stream) {
+  DummySource source(seed);
+  const TensorPlan plan = PlanTensors(model, PrefixesOf(model.naming).front());
+  Upload upload(stream, std::int64_t{1} << 20);
+  MadeThere way(seed, stream);
+  return ReadParts(ShareOf(plan, model, place), WithoutGainOffset(model), format, source, way,
+                   upload);
+}
+
+}  // namespace twin::exec::cuda

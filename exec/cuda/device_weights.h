@@ -1,0 +1,66 @@
+// The weights of a model, or of one rank's share, in the memory of a device.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "core/dtype.h"
+#include "exec/cuda/device_memory.h"
+#include "exec/cuda/stream.h"
+#include "exec/model/model_config.h"
+#include "exec/model/model_parts.h"
+#include "exec/model/model_share.h"
+#include "kernels/cuda/device_matrix.h"
+#include "kernels/thread_pool.h"
+
+namespace twin::exec::cuda {
+
+// y = W x + b. W as stored, [outputs, inputs], rows 16-byte aligned; b in fp32.
+struct DeviceLinear {
+  DeviceBuffer storage;
+  kernels::cuda::DeviceMatrix matrix;
+  DeviceBuffer bias_storage;
+
+  [[nodiscard]] bool empty() const { return matrix.rows == 0; }
+  // Null where there is none.
+  [[nodiscard]] const float* bias() const { return bias_storage.As<float>(); }
+};
+
+// In fp32.
+struct DeviceNormWeights {
+  DeviceBuffer gain_storage;
+  DeviceBuffer bias_storage;
+
+  [[nodiscard]] bool empty() const { return gain_storage.data() == nullptr; }
+  [[nodiscard]] const float* gain() const { return gain_storage.As<float>(); }
+  [[nodiscard]] const float* bias() const { return bias_storage.As<float>(); }
+};
+
+using DeviceLayer = LayerParts<DeviceLinear, DeviceNormWeights>;
+using DeviceWeights = ModelParts<DeviceLinear, DeviceNormWeights>;
+
+// Elements from one row of a matrix with so many columns to the next: rows are 16-byte aligned.
+constexpr std::int64_t AlignedStride(std::int64_t columns, DType dtype) {
+  const std::int64_t step = 16 / ByteSize(dtype);
+  return (columns + step - 1) / step * step;
+}
+
+struct LoadedDeviceWeights {
+  DeviceWeights weights;
+  std::vector<std::string> warnings;  // as LoadedWeights
+};
+
+// As LoadWeights, with the format kBf16 or kFp16. The pool converts, two pinned buffers of 64 MiB
+// carry. Throws InputError (data), DeviceError.
+LoadedDeviceWeights LoadDeviceWeights(const std::filesystem::path& directory,
+                                      const ModelConfig& model, DType format,
+                                      const GridPlace& place, StreamView stream,
+                                      kernels::ThreadPool& pool);
+
+// As MakeDummyWeights: the same numbers, but for rounding, made on the device.
+DeviceWeights MakeDummyDeviceWeights(const ModelConfig& model, DType format, std::uint64_t seed,
+                                     const GridPlace& place, StreamView stream);
+
+}  // namespace twin::exec::cuda

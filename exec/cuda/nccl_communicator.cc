@@ -1,0 +1,166 @@
+#include "exec/cuda/nccl_communicator.h"
+
+#include <exception>
+#include <span>
+#include <utility>
+
+#include "core/check.h"
+#include "exec/comm/agreement.h"
+#include "exec/cuda/event_wait.h"
+
+namespace twin::exec::cuda {
+namespace {
+
+ncclDataType_t DataType(DType dtype) {
+  switch (dtype) {
+    case DType::kBf16:
+      return ncclBfloat16;
+    case DType::kFp16:
+      return ncclFloat16;
+    case DType::kFp32:
+      return ncclFloat32;
+    default:
+      break;
+  }
+  CHECK(false && "sums are of bf16, fp16 and fp32");
+  return ncclFloat32;
+}
+
+}  // namespace
+
+NcclCommunicator::NcclCommunicator(std::shared_ptr<const NcclLibrary> library, Communicator& host,
+                                   Duration limit)
+    : library_(std::move(library)),
+      host_(host),
+      limit_(limit),
+      exceptions_(std::uncaught_exceptions()) {
+  try {
+    Connect();
+  } catch (...) {
+    GiveUp();
+    throw;
+  }
+}
+
+void NcclCommunicator::Connect() {
+  const NcclFunctions& nccl = library_->functions();
+  ncclUniqueId id{};
+  const bool together = SucceedTogether(host_, [&] {
+    const ncclResult_t result = rank() == 0 ? nccl.get_unique_id(&id) : ncclSuccess;
+    if (result != ncclSuccess) {
+      throw CommunicationError(rank(), "starting NCCL", nccl.get_error_string(result));
+    }
+  });
+  if (!together) throw CommunicationError(rank(), "starting NCCL", "rank 0 could not");
+  host_.Broadcast(std::as_writable_bytes(std::span(&id, 1)), 0);
+  // Calls return at once and are polled, so that a rank that does not come is noticed.
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  Finish(nccl.comm_init_rank_config(&group_, size(), id, rank(), &config), "joining a NCCL group");
+}
+
+NcclCommunicator::~NcclCommunicator() {
+  if (group_ == nullptr) return;
+  if (std::uncaught_exceptions() > exceptions_) {
+    GiveUp();
+    return;
+  }
+  const NcclFunctions& nccl = library_->functions();
+  try {
+    Finish(nccl.comm_finalize(group_), "leaving a NCCL group");
+    nccl.comm_destroy(std::exchange(group_, nullptr));
+  } catch (const CommunicationError&) {
+    GiveUp();
+  }
+}
+
+void NcclCommunicator::GiveUp() {
+  failed_ = true;
+  if (group_ != nullptr) library_->functions().comm_abort(std::exchange(group_, nullptr));
+}
+
+void NcclCommunicator::Fail(const char* operation, const std::string& what) {
+  GiveUp();
+  throw CommunicationError(rank(), operation, what);
+}
+
+void NcclCommunicator::CheckUsable(const char* operation) const {
+  if (failed_) throw CommunicationError(rank(), operation, "the group has failed");
+}
+
+void NcclCommunicator::Finish(ncclResult_t result, const char* operation) {
+  const NcclFunctions& nccl = library_->functions();
+  if (result == ncclInProgress) {
+    const auto settled = [&] {
+      if (nccl.comm_get_async_error(group_, &result) != ncclSuccess) result = ncclInternalError;
+      return result != ncclInProgress;
+    };
+    try {
+      WaitBeside(host_, operation, Patience::kBounded, limit_, settled, [] {});
+    } catch (...) {
+      GiveUp();
+      throw;
+    }
+  }
+  if (result != ncclSuccess) Fail(operation, nccl.get_error_string(result));
+}
+
+void NcclCommunicator::CheckHealth(const char* operation) {
+  ncclResult_t state = ncclSuccess;
+  const NcclFunctions& nccl = library_->functions();
+  const ncclResult_t asked = nccl.comm_get_async_error(group_, &state);
+  if (asked != ncclSuccess) state = asked;
+  if (state != ncclSuccess && state != ncclInProgress) {
+    Fail(operation, nccl.get_error_string(state));
+  }
+}
+
+void NcclCommunicator::AllReduceSum(StreamView stream, void* values, std::int64_t count,
+                                    DType dtype) {
+  CheckUsable("all-reduce");
+  Finish(library_->functions().all_reduce(values, values, static_cast<std::size_t>(count),
+                                          DataType(dtype), ncclSum, group_, stream.get()),
+         "all-reduce");
+}
+
+void NcclCommunicator::AllGather(StreamView stream, const void* own, void* all,
+                                 std::int64_t bytes) {
+  CheckUsable("all-gather");
+  Finish(library_->functions().all_gather(own, all, static_cast<std::size_t>(bytes), ncclInt8,
+                                          group_, stream.get()),
+         "all-gather");
+}
+
+void NcclCommunicator::Send(StreamView stream, const void* values, std::int64_t bytes,
+                            std::int32_t to) {
+  CheckUsable("send");
+  Finish(library_->functions().send(values, static_cast<std::size_t>(bytes), ncclInt8, to, group_,
+                                    stream.get()),
+         "send");
+}
+
+void NcclCommunicator::Receive(StreamView stream, void* values, std::int64_t bytes,
+                               std::int32_t from) {
+  CheckUsable("receive");
+  Finish(library_->functions().receive(values, static_cast<std::size_t>(bytes), ncclInt8, from,
+                                       group_, stream.get()),
+         "receive");
+}
+
+void NcclCommunicator::Await(const Event& event, Patience patience) {
+  constexpr const char* kOperation = "waiting for the device";
+  CheckUsable(kOperation);
+  try {
+    WaitBeside(
+        host_, kOperation, patience, limit_, [&] { return event.Passed(); },
+        [&] { CheckHealth(kOperation); });
+  } catch (...) {
+    // Kernels that wait for other ranks on the device end with the group.
+    GiveUp();
+    throw;
+  }
+  // A failed collective ends as well.
+  CheckHealth(kOperation);
+}
+
+}  // namespace twin::exec::cuda

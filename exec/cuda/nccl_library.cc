@@ -1,0 +1,82 @@
+#include "exec/cuda/nccl_library.h"
+
+#include <atomic>
+#include <type_traits>
+
+#include "core/check.h"
+#include "kernels/cuda/cuda_library.h"
+
+namespace twin::exec::cuda {
+namespace {
+
+// The first with ncclCommInitRankConfig and groups that do not block.
+constexpr int kOldestVersion = NCCL_VERSION(2, 14, 0);
+
+std::atomic<NcclFinder> nccl_finder{nullptr};
+
+// As the library counts since 2.9: 10000 * major + 100 * minor + patch.
+std::string VersionText(int version) {
+  return std::to_string(version / 10'000) + "." + std::to_string(version / 100 % 100) + "." +
+         std::to_string(version % 100);
+}
+
+// Visits every entry of the table with the name of its function.
+template <class Visitor>
+void VisitFunctions(NcclFunctions& table, Visitor&& visit) {
+  visit(table.get_version, "ncclGetVersion");
+  visit(table.get_error_string, "ncclGetErrorString");
+  visit(table.get_unique_id, "ncclGetUniqueId");
+  visit(table.comm_init_rank_config, "ncclCommInitRankConfig");
+  visit(table.comm_get_async_error, "ncclCommGetAsyncError");
+  visit(table.comm_finalize, "ncclCommFinalize");
+  visit(table.comm_destroy, "ncclCommDestroy");
+  visit(table.comm_abort, "ncclCommAbort");
+  visit(table.all_reduce, "ncclAllReduce");
+  visit(table.all_gather, "ncclAllGather");
+  visit(table.send, "ncclSend");
+  visit(table.receive, "ncclRecv");
+  visit(table.group_start, "ncclGroupStart");
+  visit(table.group_end, "ncclGroupEnd");
+}
+
+}  // namespace
+
+NcclLibrary::NcclLibrary(const std::string& file_name) {
+  const kernels::cuda::CudaLibrary library(file_name);
+  if (!library.open()) {
+    why_ = "NCCL: " + library.why();
+    return;
+  }
+  VisitFunctions(functions_, [&]<class Function>(Function& function, const char* name) {
+    function = library.Find<std::remove_pointer_t<Function>>(name);
+    if (function == nullptr && why_.empty()) why_ = library.path() + " lacks " + name;
+  });
+  if (why_.empty()) ReadVersion();
+}
+
+NcclLibrary::NcclLibrary(const NcclFunctions& functions) : functions_(functions) {
+  VisitFunctions(functions_, [](auto& function, const char*) { CHECK(function != nullptr); });
+  ReadVersion();
+}
+
+void NcclLibrary::ReadVersion() {
+  int version = 0;
+  if (functions_.get_version(&version) != ncclSuccess) {
+    why_ = "NCCL does not tell its version";
+  } else if (version < kOldestVersion) {
+    why_ = "NCCL " + VersionText(version) + " is older than " + VersionText(kOldestVersion);
+  } else {
+    version_ = VersionText(version);
+  }
+}
+
+std::shared_ptr<const NcclLibrary> FindNccl() {
+  const NcclFinder finder = nccl_finder;
+  if (finder != nullptr) return finder();
+  static const auto library = std::make_shared<const NcclLibrary>();
+  return library;
+}
+
+void SetNcclFinder(NcclFinder finder) { nccl_finder = finder; }
+
+}  // namespace twin::exec::cuda

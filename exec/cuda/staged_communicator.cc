@@ -1,0 +1,89 @@
+#include "exec/cuda/staged_communicator.h"
+
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <span>
+#include <vector>
+
+#include "core/check.h"
+#include "kernels/float_formats.h"
+
+namespace twin::exec::cuda {
+namespace {
+
+std::size_t Size(std::int64_t bytes) { return static_cast<std::size_t>(bytes); }
+
+float Widened(std::uint16_t bits, DType dtype) {
+  return dtype == DType::kBf16 ? kernels::Bf16ToFloat(bits) : kernels::Fp16ToFloat(bits);
+}
+
+std::uint16_t Narrowed(float value, DType dtype) {
+  return dtype == DType::kBf16 ? kernels::FloatToBf16(value) : kernels::FloatToFp16(value);
+}
+
+}  // namespace
+
+void StagedCommunicator::Reserve(std::int64_t bytes) {
+  if (staged_.bytes() < bytes) staged_ = PinnedBuffer(bytes, "pinned memory for messages");
+}
+
+void StagedCommunicator::Fetch(StreamView stream, const void* values, std::int64_t bytes) {
+  Reserve(bytes);
+  CheckCuda(
+      cudaMemcpyAsync(staged_.data(), values, Size(bytes), cudaMemcpyDeviceToHost, stream.get()),
+      "a copy of a message");
+  CheckCuda(cudaStreamSynchronize(stream.get()), "work before a message");
+}
+
+void StagedCommunicator::Put(StreamView stream, const std::byte* from, void* values,
+                             std::int64_t bytes) {
+  CheckCuda(cudaMemcpyAsync(values, from, Size(bytes), cudaMemcpyHostToDevice, stream.get()),
+            "a copy of a message");
+  // The buffer is free for the next message.
+  CheckCuda(cudaStreamSynchronize(stream.get()), "a copy of a message");
+}
+
+void StagedCommunicator::AllReduceSum(StreamView stream, void* values, std::int64_t count,
+                                      DType dtype) {
+  CHECK(dtype == DType::kFp32 || ByteSize(dtype) == 2);
+  const std::int64_t bytes = count * ByteSize(dtype);
+  Fetch(stream, values, bytes);
+  if (dtype == DType::kFp32) {
+    host_.AllReduceSum({staged_.As<float>(), Size(count)});
+  } else {
+    std::vector<float> wide(Size(count));
+    auto* const narrow = staged_.As<std::uint16_t>();
+    for (std::size_t i = 0; i < wide.size(); ++i) wide[i] = Widened(narrow[i], dtype);
+    host_.AllReduceSum(wide);
+    for (std::size_t i = 0; i < wide.size(); ++i) narrow[i] = Narrowed(wide[i], dtype);
+  }
+  Put(stream, staged_.data(), values, bytes);
+}
+
+void StagedCommunicator::AllGather(StreamView stream, const void* own, void* all,
+                                   std::int64_t bytes) {
+  Fetch(stream, own, bytes);
+  const std::int64_t together = bytes * size();
+  if (gathered_.bytes() < together) {
+    gathered_ = PinnedBuffer(together, "pinned memory for messages");
+  }
+  host_.AllGather({staged_.data(), Size(bytes)}, {gathered_.data(), Size(together)});
+  Put(stream, gathered_.data(), all, together);
+}
+
+void StagedCommunicator::Send(StreamView stream, const void* values, std::int64_t bytes,
+                              std::int32_t to) {
+  Fetch(stream, values, bytes);
+  host_.Send({staged_.data(), Size(bytes)}, to);
+}
+
+void StagedCommunicator::Receive(StreamView stream, void* values, std::int64_t bytes,
+                                 std::int32_t from) {
+  Reserve(bytes);
+  // The sender may compute for any time; the limit is the first stage's, for the result.
+  host_.Receive({staged_.data(), Size(bytes)}, from, Patience::kUnbounded);
+  Put(stream, staged_.data(), values, bytes);
+}
+
+}  // namespace twin::exec::cuda

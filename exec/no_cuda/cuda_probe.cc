@@ -1,0 +1,15 @@
+#include "exec/cuda/cuda_probe.h"
+
+#include "core/input_error.h"
+
+namespace twin::exec {
+
+std::vector<CudaLibraryStatus> ProbeCudaLibraries() { return {}; }
+
+std::vector<std::string> CudaAttentionKernels() { return {}; }
+
+CudaCeilings MeasureCudaCeilings(std::int32_t /*device*/) {
+  throw InputError(InputError::Kind::kUsage, "device", "no GPU: " + ProbeCuda().reason);
+}
+
+}  // namespace twin::exec
