@@ -35,8 +35,6 @@ void VisitFunctions(NcclFunctions& table, Visitor&& visit) {
   visit(table.all_gather, "ncclAllGather");
   visit(table.send, "ncclSend");
   visit(table.receive, "ncclRecv");
-  visit(table.group_start, "ncclGroupStart");
-  visit(table.group_end, "ncclGroupEnd");
 }
 
 }  // namespace
