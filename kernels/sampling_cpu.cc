@@ -4,8 +4,9 @@
 
 #include "core/check.h"
 #include "core/hash.h"
-#include "core/random.h"
+#include "kernels/gumbel.h"
 #include "kernels/sampling.h"
+#include "kernels/vector/vector_kernels.h"
 
 namespace twin::kernels {
 namespace {
@@ -13,14 +14,16 @@ namespace {
 // Candidates are put in order as far as they are needed: a nucleus is usually far smaller than the
 // vocabulary.
 constexpr std::size_t kFirstSorted = 64;
+constexpr std::size_t kTokensMax = std::size_t{1} << 23;
 
 struct Candidate {
+  std::uint32_t order;  // of the logit
   float logit;
   std::int32_t token;
 };
 
 bool MoreLikely(const Candidate& a, const Candidate& b) {
-  return a.logit != b.logit ? a.logit > b.logit : a.token < b.token;
+  return a.order != b.order ? a.order > b.order : a.token < b.token;
 }
 
 // Candidates whose first `sorted` are in descending order and above all others.
@@ -29,8 +32,7 @@ class Ranking {
   explicit Ranking(std::span<const float> logits) {
     candidates_.reserve(logits.size());
     for (std::size_t i = 0; i < logits.size(); ++i) {
-      const float logit = std::isnan(logits[i]) ? -INFINITY : logits[i];
-      candidates_.push_back({logit, static_cast<std::int32_t>(i)});
+      candidates_.push_back({OrderedBits(logits[i]), logits[i], static_cast<std::int32_t>(i)});
     }
   }
 
@@ -84,43 +86,48 @@ double LogProbability(std::span<const float> logits, std::int32_t token) {
   return static_cast<double>(logits[static_cast<std::size_t>(token)]) - largest - std::log(sum);
 }
 
-double UniformAt(std::uint64_t seed, std::uint64_t position) {
-  std::uint64_t state = MixWords(seed, position);
-  return static_cast<double>(NextSplitMix64(state) >> 11) * 0x1.0p-53;
-}
-
 std::int32_t SampleToken(std::span<const float> logits, const SamplingParameters& parameters) {
   CHECK(parameters.temperature >= 0 && parameters.top_k >= 0);
   CHECK(parameters.top_p > 0 && parameters.top_p <= 1);
+  CHECK(!logits.empty() && logits.size() <= kTokensMax);
   if (parameters.temperature == 0 || parameters.top_k == 1) return Argmax(logits);
+  static const VectorKernels& kernels = KernelsFor(BestInstructionSet());
+  const GumbelRow row =
+      GumbelRowOf(MixWords(parameters.seed, parameters.position), parameters.temperature);
+  const auto top_k = static_cast<std::size_t>(parameters.top_k);
+  const bool keeps_all = (top_k == 0 || top_k >= logits.size()) && parameters.top_p == 1;
+  if (keeps_all) {
+    return static_cast<std::int32_t>(kernels.gumbel_choice(
+        row, logits.data(), nullptr, static_cast<std::int64_t>(logits.size())));
+  }
+
   Ranking ranking(logits);
-  if (parameters.top_k > 0) ranking.Keep(static_cast<std::size_t>(parameters.top_k));
-
-  const double temperature = parameters.temperature;
-  const double largest = logits[static_cast<std::size_t>(Argmax(logits))];
-  const auto weight = [&](const Candidate& candidate) {
-    return std::exp((static_cast<double>(candidate.logit) - largest) / temperature);
+  if (top_k > 0) ranking.Keep(top_k);
+  std::vector<float> kept_logits;
+  std::vector<std::int32_t> kept_tokens;
+  const auto keep = [&](const Candidate& candidate) {
+    kept_logits.push_back(candidate.logit);
+    kept_tokens.push_back(candidate.token);
   };
-  double total = 0;
-  for (const Candidate& candidate : ranking.candidates()) total += weight(candidate);
-
-  // The nucleus: the fewest candidates whose weight reaches top_p of the total.
-  std::size_t kept = ranking.size();
   if (parameters.top_p < 1) {
-    const double enough = static_cast<double>(parameters.top_p) * total;
-    double reached = 0;
-    for (kept = 0; kept < ranking.size() && reached < enough;) {
-      reached += weight(ranking.At(kept++));
+    const float largest = logits[static_cast<std::size_t>(Argmax(logits))];
+    for (const Candidate& candidate : ranking.candidates()) kept_logits.push_back(candidate.logit);
+    const std::uint64_t total = kernels.sum_of_weights(
+        kept_logits.data(), static_cast<std::int64_t>(kept_logits.size()), largest, row.sharpness);
+    kept_logits.clear();
+    // The nucleus: the fewest candidates whose weights reach top_p of the total.
+    const std::uint64_t enough = EnoughOf(parameters.top_p, total);
+    std::uint64_t reached = 0;
+    for (std::size_t rank = 0; rank < ranking.size() && reached < enough; ++rank) {
+      reached += WeightOf(ranking.At(rank).logit, largest, row.sharpness);
+      keep(ranking.At(rank));
     }
-    total = reached;
+  } else {
+    for (const Candidate& candidate : ranking.candidates()) keep(candidate);
   }
-  const double target = UniformAt(parameters.seed, parameters.position) * total;
-  double reached = 0;
-  for (std::size_t rank = 0; rank < kept; ++rank) {
-    reached += weight(ranking.At(rank));
-    if (reached > target) return ranking.At(rank).token;
-  }
-  return ranking.At(kept - 1).token;  // rounding left the sum below the total
+  const std::int64_t best = kernels.gumbel_choice(row, kept_logits.data(), kept_tokens.data(),
+                                                  static_cast<std::int64_t>(kept_tokens.size()));
+  return kept_tokens[static_cast<std::size_t>(best)];
 }
 
 void SampleTokens(ThreadPool& pool, MatrixView<const float> logits,

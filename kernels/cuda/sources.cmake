@@ -8,7 +8,9 @@ set(TWIN_CUDA_KERNEL_SOURCES  # device code
   embedding.cu
   gemv.cu
   norm.cu
-  rope_append.cu)
+  random_fill.cu
+  rope_append.cu
+  sampling.cu)
 set(TWIN_CUDA_HOST_SOURCES    # compiled by the C++ compiler everywhere
   kernel_overlap.cc
   stream.cc

@@ -4,6 +4,7 @@
 #include "kernels/vector/attention_loops.h"
 #include "kernels/vector/ceiling_loops.h"
 #include "kernels/vector/gemm_tiles.h"
+#include "kernels/vector/gumbel_loops.h"
 #include "kernels/vector/row_loops.h"
 #include "kernels/vector/vector_kernels.h"
 
@@ -29,6 +30,8 @@ inline constexpr VectorKernels kTable = {
     .pack_keys = PackKeys,
     .pack_values = PackValues,
     .softmax_chunk = SoftmaxOfChunk,
+    .gumbel_choice = GumbelChoice,
+    .sum_of_weights = SumOfWeights,
     .multiply_adds = MultiplyAdds,
     .read_through = ReadThrough,
 };

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "kernels/activation.h"
+#include "kernels/gumbel.h"
 #include "kernels/instruction_set.h"
 
 namespace twin::kernels {
@@ -74,6 +75,14 @@ struct VectorKernels {
                       float* out);
   // Replaces scores by exp(score - new maximum); returns what earlier weights are multiplied by.
   float (*softmax_chunk)(const SoftmaxChunk& chunk);
+
+  // The index of the candidate with the largest GumbelScore, the lowest token of equal ones; -1 of
+  // none. `tokens` null: the indices themselves. The same for every instruction set.
+  std::int64_t (*gumbel_choice)(const GumbelRow& row, const float* logits,
+                                const std::int32_t* tokens, std::int64_t size);
+  // The sum of WeightOf; likewise.
+  std::uint64_t (*sum_of_weights)(const float* logits, std::int64_t size, float largest,
+                                  float sharpness);
 
   // Ceilings (ceilings.h); results only keep the compiler from leaving the work out.
   float (*multiply_adds)(std::int64_t rounds, std::int64_t* operations);

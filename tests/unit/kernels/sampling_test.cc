@@ -5,9 +5,13 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <set>
 #include <vector>
 
+#include "core/hash.h"
+#include "kernels/gumbel.h"
+#include "kernels/vector/vector_kernels.h"
 #include "tests/unit/kernels/kernel_cases.h"
 
 namespace twin::kernels {
@@ -86,7 +90,7 @@ TEST(SamplingTest, TopPKeepsTheFewestThatReachIt) {
 TEST(SamplingTest, ANucleusLargerThanTheFirstSortIsComplete) {
   const std::vector<float> logits(1000, 1.0F);  // all equal: half of them reach 0.5
   std::set<std::int32_t> seen;
-  for (std::uint64_t i = 0; i < 20000; ++i) {
+  for (std::uint64_t i = 0; i < 8000; ++i) {
     seen.insert(SampleToken(logits, {.temperature = 1, .top_p = 0.4999F, .position = i}));
   }
   EXPECT_EQ(seen.size(), 500U);
@@ -100,20 +104,145 @@ TEST(SamplingTest, AskingForMoreTokensThanThereAreIsAskingForAll) {
   EXPECT_GT(counts[1], 400);
 }
 
-TEST(SamplingTest, UniformNumbersDependOnSeedAndPositionAlone) {
-  EXPECT_EQ(UniformAt(1, 2), UniformAt(1, 2));
-  EXPECT_NE(UniformAt(1, 2), UniformAt(2, 1));
+// Sum of (count - expected)^2 / expected.
+double ChiSquare(const std::vector<int>& counts, const std::vector<double>& probabilities) {
+  const double draws = std::accumulate(counts.begin(), counts.end(), 0.0);
   double sum = 0;
-  for (std::uint64_t seed = 0; seed < 100; ++seed) {
-    for (std::uint64_t position = 0; position < 100; ++position) {
-      const double u = UniformAt(seed, position);
-      ASSERT_GE(u, 0);
-      ASSERT_LT(u, 1);
-      sum += u;
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    const double expected = probabilities[i] * draws;
+    sum += (counts[i] - expected) * (counts[i] - expected) / expected;
+  }
+  return sum;
+}
+
+// 63 degrees of freedom: mean 63, standard deviation sqrt(126) = 11.2; 130 is exceeded once in
+// 1.4 million times. The seeds are fixed, so that it is once for all.
+TEST(SamplingTest, FrequenciesAreThoseOfTheSoftmax) {
+  const std::vector<float> logits = RandomFloats("logits", 64);
+  for (const float temperature : {0.7F, 1.0F, 2.0F}) {
+    std::vector<double> probabilities;
+    for (const float logit : logits) {
+      probabilities.push_back(std::exp(double{logit} / double{temperature}));
+    }
+    const double total = std::accumulate(probabilities.begin(), probabilities.end(), 0.0);
+    for (double& probability : probabilities) probability /= total;
+    for (std::uint64_t seed = 0; seed < 3; ++seed) {
+      const auto counts = Counts(logits, {.temperature = temperature, .seed = seed}, 100000);
+      EXPECT_LT(ChiSquare(counts, probabilities), 130) << temperature << " " << seed;
     }
   }
-  // Four standard deviations of a mean of 10000 uniforms: 4 / sqrt(12 * 10000) = 0.0116.
-  EXPECT_NEAR(sum / 10000, 0.5, 0.0116);
+}
+
+// Of 16 equal tokens, the pairs of neighbouring positions, and of neighbouring seeds, are 256
+// equally likely ones: mean 255, standard deviation 22.6.
+TEST(SamplingTest, NeighbouringPositionsAndSeedsAreIndependent) {
+  const std::vector<float> logits(16, 0.5F);
+  const auto token = [&](std::uint64_t seed, std::uint64_t position) {
+    return static_cast<std::size_t>(
+        SampleToken(logits, {.temperature = 1, .seed = seed, .position = position}));
+  };
+  std::vector<int> of_positions(256);
+  std::vector<int> of_seeds(256);
+  for (std::uint64_t i = 0; i < 50000; ++i) {
+    ++of_positions[token(1, i) * 16 + token(1, i + 1)];
+    ++of_seeds[token(i, 7) * 16 + token(i + 1, 7)];
+  }
+  const std::vector<double> equal(256, 1.0 / 256);
+  EXPECT_LT(ChiSquare(of_positions, equal), 370);
+  EXPECT_LT(ChiSquare(of_seeds, equal), 370);
+}
+
+// All tokens of a large vocabulary alike: each sixteenth gets its share. 15 degrees of freedom: mean
+// 15, standard deviation 5.5.
+TEST(SamplingTest, ALargeVocabularyIsDrawnFromEvenly) {
+  const std::vector<float> logits(1 << 17, -3.0F);
+  std::vector<int> counts(16);
+  for (std::uint64_t i = 0; i < 600; ++i) {
+    const std::int32_t token = SampleToken(logits, {.temperature = 1, .seed = 5, .position = i});
+    ++counts[static_cast<std::size_t>(token) >> 13];
+  }
+  EXPECT_LT(ChiSquare(counts, std::vector<double>(16, 1.0 / 16)), 50);
+}
+
+TEST(SamplingTest, NanIsNeverDrawnAndInfinityAlways) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  const std::vector<float> logits = {kNan, 1, -infinity, 1, kNan};
+  const std::vector<int> counts = Counts(logits, {.temperature = 1}, 1000);
+  EXPECT_EQ(counts[1] + counts[3], 1000);
+  EXPECT_GT(counts[1], 400);
+  EXPECT_GT(counts[3], 400);
+  EXPECT_EQ(Counts({1, infinity, 2}, {.temperature = 1, .top_p = 0.9F}, 100)[1], 100);
+  EXPECT_EQ(Counts({kNan, kNan}, {.temperature = 1, .top_p = 0.9F}, 100)[0], 100);
+}
+
+TEST(SamplingTest, ATinyTemperatureIsGreedy) {
+  const std::vector<float> logits = RandomFloats("logits", 1000);
+  EXPECT_EQ(SampleToken(logits, {.temperature = 1e-39F}), Argmax(logits));
+}
+
+class GumbelSetsTest : public testing::TestWithParam<InstructionSet> {};
+INSTANTIATE_TEST_SUITE_P(Sets, GumbelSetsTest, testing::ValuesIn(AllSets()), SetName);
+
+TEST_P(GumbelSetsTest, EveryInstructionSetChoosesByTheSameBits) {
+  const VectorKernels& kernels = KernelsFor(GetParam());
+  const std::vector<float> logits = RandomFloats("logits", 5003, 3);
+  for (std::uint64_t position = 0; position < 50; ++position) {
+    const GumbelRow row = GumbelRowOf(MixWords(11, position), 0.8F);
+    std::int64_t best = 0;
+    for (std::int64_t i = 1; i < 5003; ++i) {
+      const auto score = [&](std::int64_t token) {
+        return GumbelScore(row, logits[static_cast<std::size_t>(token)],
+                           static_cast<std::uint32_t>(token));
+      };
+      if (score(i) > score(best)) best = i;
+    }
+    EXPECT_EQ(kernels.gumbel_choice(row, logits.data(), nullptr, 5003), best);
+  }
+  std::uint64_t sum = 0;
+  for (const float logit : logits) sum += WeightOf(logit, 15, 1.25F);
+  EXPECT_EQ(kernels.sum_of_weights(logits.data(), 5003, 15, 1.25F), sum);
+}
+
+TEST(GumbelTest, NumbersAreExponentialToTheLastDigits) {
+  Random random(3, "bits");
+  for (int i = 0; i < 200000; ++i) {
+    auto bits = static_cast<std::uint32_t>(random.Next() >> 32);
+    if (i % 4 == 0) bits >>= i % 31;  // small ones too
+    const double u = ((bits >> 1) + 0.5) * 0x1p-31;
+    ASSERT_NEAR(ExponentialOf(bits) / -std::log1p(-u), 1, 1e-6) << bits;
+  }
+}
+
+TEST(GumbelTest, WeightsAreExponentials) {
+  Random random(3, "logits");
+  for (int i = 0; i < 100000; ++i) {
+    const auto below = static_cast<float>(-30 * random.UnitReal());
+    const double exact = std::exp(double{below} * 0.9F) * 0x1p40;
+    const auto weight = static_cast<double>(WeightOf(below + 2, 2, 0.9F));
+    // The difference of the logits is rounded too: 30 * 2^-23.
+    ASSERT_NEAR(weight, exact, 6e-6 * exact + 1.5) << below;
+  }
+  EXPECT_EQ(WeightOf(2, 2, 1), 1ULL << 40);
+  EXPECT_EQ(WeightOf(-100, 2, 1), 0U);
+  EXPECT_EQ(WeightOf(kNan, 2, 1), 0U);
+}
+
+TEST(GumbelTest, OrderedBitsOrderAsTheFloats) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  const std::array rising = {kNan, -infinity, -1e30F, -1.0F, -1e-40F, 0.0F, 1e-40F, 1.0F, infinity};
+  for (std::size_t i = 1; i < rising.size(); ++i) {
+    EXPECT_LT(OrderedBits(rising[i - 1]), OrderedBits(rising[i])) << i;
+    EXPECT_EQ(FloatOfOrdered(OrderedBits(rising[i])), rising[i]);
+  }
+  EXPECT_EQ(OrderedBits(-0.0F), OrderedBits(0.0F));
+  EXPECT_EQ(OrderedBits(-kNan), OrderedBits(kNan));
+}
+
+TEST(GumbelTest, EnoughIsTheLeastThatReachesTheShare) {
+  EXPECT_EQ(EnoughOf(0.5F, 10), 5U);
+  EXPECT_EQ(EnoughOf(0.5F, 11), 6U);
+  EXPECT_EQ(EnoughOf(1e-9F, 11), 1U);
+  EXPECT_EQ(EnoughOf(0.99999994F, std::uint64_t{1} << 50), (std::uint64_t{1} << 50) - (1 << 26));
 }
 
 TEST(SamplingTest, ABatchGivesEachRowItsOwnToken) {

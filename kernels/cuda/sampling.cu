@@ -1,0 +1,227 @@
+#include "core/hash.h"
+#include "kernels/cuda/block_memory.cuh"
+#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/sampling.h"
+#include "kernels/cuda/vector_io.cuh"
+#include "kernels/gumbel.h"
+
+namespace twin::kernels::cuda {
+namespace {
+
+constexpr int kThreads = 1024;
+constexpr int kWarps = kThreads / kWarp;
+constexpr int kDigitBits = 3;
+constexpr int kPivots = (1 << kDigitBits) - 1;
+
+using Number = unsigned long long;  // the type of the 64-bit atomics and shuffles
+
+// A candidate's place in the ranking: the larger value first, of equal ones the lower token.
+__device__ __forceinline__ Number RankOf(std::uint32_t ordered, std::uint32_t token) {
+  return (static_cast<Number>(ordered) << 32) | ~token;
+}
+__device__ __forceinline__ std::uint32_t OrderedOf(Number rank) {
+  return static_cast<std::uint32_t>(rank >> 32);
+}
+__device__ __forceinline__ std::int32_t TokenOf(Number rank) {
+  return static_cast<std::int32_t>(~static_cast<std::uint32_t>(rank));
+}
+
+struct ReduceMemory {
+  Number of_warp[kPivots][kWarps];
+  Number result[kPivots];
+};
+
+// Each of the values over the block, by a commutative operation on integers; in all threads.
+template <int kCount, class Operation>
+__device__ __forceinline__ void BlockReduce(Number (&values)[kCount], const Operation& operation) {
+  auto& memory = BlockShared<ReduceMemory>();
+  const auto over_warp = [&](Number value) {
+#pragma unroll
+    for (int lanes = kWarp / 2; lanes > 0; lanes /= 2) {
+      value = operation(value, __shfl_xor_sync(~0U, value, lanes));
+    }
+    return value;
+  };
+  const unsigned warp = threadIdx.x / kWarp;
+  const unsigned lane = threadIdx.x % kWarp;
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) {
+    const Number value = over_warp(values[i]);
+    if (lane == 0) memory.of_warp[i][warp] = value;
+  }
+  __syncthreads();
+  if (warp < kCount) {
+    const Number value = over_warp(memory.of_warp[warp][lane]);
+    if (lane == 0) memory.result[warp] = value;
+  }
+  __syncthreads();
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) values[i] = memory.result[i];
+}
+
+__device__ __forceinline__ Number BlockMax(Number value) {
+  Number values[1] = {value};
+  BlockReduce(values, [](Number a, Number b) { return a > b ? a : b; });
+  return values[0];
+}
+
+// The logits of a row, shared out among the threads of a block in packs of kWidth.
+template <int kWidth>
+struct Row {
+  const float* logits = nullptr;
+  int size = 0;
+
+  // body(logit, token) for each of the thread's logits.
+  template <class Body>
+  __device__ __forceinline__ void ForEach(const Body& body) const {
+    for (int first = static_cast<int>(threadIdx.x) * kWidth; first < size;
+         first += kThreads * kWidth) {
+      float values[kWidth];
+      LoadFloats<kWidth>(logits + first, values);
+#pragma unroll
+      for (int i = 0; i < kWidth; ++i) body(values[i], static_cast<std::uint32_t>(first + i));
+    }
+  }
+};
+
+struct Selected {
+  std::uint32_t value = 0;
+  Number above = 0;  // amounts of larger values
+  Number at = 0;     // of this one
+};
+
+// The largest value such that the amounts of the values from it on reach `target`, found digit by
+// digit: each pass sums the amounts above seven pivots. measure(logit, token, value, amount) tells
+// both of a candidate. REQUIRES: 1 <= target <= the sum of all amounts.
+template <int kWidth, class Measure>
+__device__ Selected Select(const Row<kWidth>& row, Number target, const Measure& measure) {
+  Selected selected;
+  Number reached = 0;  // amounts from the value so far on
+  for (int shift = 30; shift >= 0; shift -= kDigitBits) {
+    // The first digit has two bits alone: pivots beyond them would wrap around.
+    const int pivots = shift == 30 ? 3 : kPivots;
+    Number sums[kPivots] = {};
+    row.ForEach([&](float logit, std::uint32_t token) {
+      std::uint32_t value = 0;
+      Number amount = 0;
+      measure(logit, token, value, amount);
+      if (value < selected.value) return;
+      const std::uint32_t digit = (value - selected.value) >> shift;
+#pragma unroll
+      for (int d = 0; d < kPivots; ++d) {
+        if (digit > static_cast<std::uint32_t>(d)) sums[d] += amount;
+      }
+    });
+    BlockReduce(sums, [](Number a, Number b) { return a + b; });
+    int digit = 0;
+#pragma unroll
+    for (int d = 0; d < kPivots; ++d) {
+      if (d >= pivots) continue;
+      if (sums[d] >= target) {
+        digit = d + 1;
+        reached = sums[d];
+      } else if (digit == d) {
+        selected.above = sums[d];
+      }
+    }
+    selected.value += static_cast<std::uint32_t>(digit) << shift;
+  }
+  selected.at = reached - selected.above;
+  return selected;
+}
+
+// The rank of the last candidate, of those from rank `lowest` on, with which the amounts reach
+// `target`. amount_of(logit) is positive for it.
+template <int kWidth, class Amount>
+__device__ Number CutAt(const Row<kWidth>& row, Number lowest, Number target,
+                        const Amount& amount_of) {
+  const Selected selected = Select(
+      row, target, [&](float logit, std::uint32_t token, std::uint32_t& value, Number& amount) {
+        value = OrderedBits(logit);
+        amount = RankOf(value, token) >= lowest ? amount_of(logit) : 0;
+      });
+  const Number each = amount_of(FloatOfOrdered(selected.value));
+  const Number needed = (target - selected.above + each - 1) / each;
+  if (needed * each >= selected.at) {  // all equal ones
+    const Number first = static_cast<Number>(selected.value) << 32;
+    return first > lowest ? first : lowest;
+  }
+  const Selected last = Select(
+      row, needed, [&](float logit, std::uint32_t token, std::uint32_t& value, Number& amount) {
+        value = ~token;
+        amount = OrderedBits(logit) == selected.value ? 1 : 0;
+      });
+  return (static_cast<Number>(selected.value) << 32) | last.value;
+}
+
+// The rank from which on candidates are kept by top_k and top_p.
+template <int kWidth>
+__device__ Number CutOf(const Row<kWidth>& row, const SamplingParameters& parameters,
+                        float sharpness) {
+  Number cut = 0;
+  if (parameters.top_k > 0 && parameters.top_k < row.size) {
+    cut = CutAt(row, 0, static_cast<Number>(parameters.top_k), [](float) { return Number{1}; });
+  }
+  if (!(parameters.top_p < 1)) return cut;
+  Number largest_rank = 0;
+  row.ForEach([&](float logit, std::uint32_t token) {
+    largest_rank = max(largest_rank, RankOf(OrderedBits(logit), token));
+  });
+  const std::uint32_t ordered = OrderedOf(BlockMax(largest_rank));
+  if (ordered == 0) return cut;  // NaN alone
+  const float largest = FloatOfOrdered(ordered);
+  Number total[1] = {};
+  row.ForEach([&](float logit, std::uint32_t token) {
+    if (RankOf(OrderedBits(logit), token) < cut) return;
+    total[0] += WeightOf(logit, largest, sharpness);
+  });
+  BlockReduce(total, [](Number a, Number b) { return a + b; });
+  return CutAt(row, cut, EnoughOf(parameters.top_p, total[0]),
+               [&](float logit) -> Number { return WeightOf(logit, largest, sharpness); });
+}
+
+// Block x chooses the token of row x.
+template <int kWidth>
+__global__ void __launch_bounds__(kThreads)
+    SampleKernel(DeviceRows<const float> logits, int vocab, const SamplingParameters* all,
+                 const std::int32_t* first, std::int32_t* tokens) {
+  WaitForEarlierKernels();
+  const SamplingParameters parameters = all[blockIdx.x];
+  const Row<kWidth> row{logits.Row(blockIdx.x), vocab};
+  Number best = 0;
+  if (parameters.temperature == 0 || parameters.top_k == 1) {
+    row.ForEach([&](float logit, std::uint32_t token) {
+      best = max(best, RankOf(OrderedBits(logit), token));
+    });
+  } else {
+    const GumbelRow gumbel =
+        GumbelRowOf(MixWords(parameters.seed, parameters.position), parameters.temperature);
+    const Number cut = CutOf(row, parameters, gumbel.sharpness);
+    row.ForEach([&](float logit, std::uint32_t token) {
+      if (RankOf(OrderedBits(logit), token) < cut) return;
+      best = max(best, RankOf(OrderedBits(GumbelScore(gumbel, logit, token)), token));
+    });
+  }
+  best = BlockMax(best);
+  if (threadIdx.x == 0) tokens[*first + static_cast<std::int32_t>(blockIdx.x)] = TokenOf(best);
+}
+
+}  // namespace
+
+void SampleTokens(StreamView stream, DeviceMatrix logits, const SamplingParameters* parameters,
+                  const std::int32_t* first, std::int32_t* tokens) {
+  CHECK(logits.dtype == DType::kFp32 && logits.columns >= 1);
+  CHECK(logits.columns <= (std::int64_t{1} << 23));  // sums of weights fit
+  if (logits.rows == 0) return;
+  const LaunchShape shape{dim3(static_cast<unsigned>(logits.rows)), kThreads};
+  const auto vocab = static_cast<int>(logits.columns);
+  if (IsPacked(logits)) {
+    Launch(stream, shape, "SampleTokens", &SampleKernel<kPackWidth<float>>,
+           RowsOf<const float>(logits), vocab, parameters, first, tokens);
+  } else {
+    Launch(stream, shape, "SampleTokens", &SampleKernel<1>, RowsOf<const float>(logits), vocab,
+           parameters, first, tokens);
+  }
+}
+
+}  // namespace twin::kernels::cuda
