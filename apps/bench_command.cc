@@ -12,21 +12,23 @@
 #include "apps/available_memory.h"
 #include "apps/commands.h"
 #include "apps/measured_model.h"
+#include "apps/model_device.h"
 #include "core/input_error.h"
 #include "exec/comm/mpi_ranks.h"
 #include "exec/cpu/ceilings.h"
-#include "exec/cpu/cpu_model.h"
+#include "exec/cuda/cuda_probe.h"
 #include "exec/profile/model_work.h"
 #include "exec/profile/spread.h"
 #include "exec/profile/synthetic_steps.h"
+#include "kernels/instruction_set.h"
 
 namespace twin::apps {
 namespace {
 
 struct BenchArguments {
   MeasuredModelOptions model;
-  std::vector<std::string> dtypes = {"fp32"};
-  std::string kv_dtype;  // empty: as the weights are, but bf16 for int8
+  std::vector<std::string> dtypes = {""};  // the usual one of the device
+  std::string kv_dtype;                    // empty: the usual one beside the weights
   std::int32_t prefill = 512;
   std::int32_t decode = 32;
   std::vector<std::int32_t> batches = {1, 4, 16};
@@ -87,15 +89,39 @@ Measurement MeasureDecode(const BenchArguments& arguments, std::int32_t batch,
   return result;
 }
 
+// What the device can do at most.
+struct DeviceCeilings {
+  std::string heading;
+  double flops_per_s = 0;
+  double bytes_per_s = 0;
+};
+
+DeviceCeilings CeilingsOf(const MeasuredModelOptions& options) {
+  DeviceCeilings result;
+  char text[96];
+  if (options.device == ModelDevice::kCuda) {
+    const exec::CudaCeilings cuda = exec::MeasureCudaCeilings(CudaDeviceOf(0));
+    std::snprintf(text, sizeof text, ": %.1f TFLOP/s bf16, %.1f GB/s copy",
+                  cuda.gemm_flops_per_s * 1e-12, cuda.copy_bytes_per_s * 1e-9);
+    return {cuda.device + text, cuda.gemm_flops_per_s, cuda.copy_bytes_per_s};
+  }
+  const std::int32_t threads = ThreadsOf(options);
+  const exec::CpuCeilings cpu = exec::MeasureCeilings(threads);
+  std::snprintf(text, sizeof text, ", %d threads: %.1f GFLOP/s fp32, %.1f GB/s read", threads,
+                cpu.flops_per_s_best() * 1e-9, cpu.read_bytes_per_s_best * 1e-9);
+  return {std::string(kernels::Name(kernels::BestInstructionSet())) + text, cpu.flops_per_s_best(),
+          cpu.read_bytes_per_s_best};
+}
+
 class BenchOutput {
  public:
-  BenchOutput(const BenchArguments& arguments, std::int32_t threads)
-      : json_(arguments.format == "json"), threads_(threads) {
-    if (!json_ || arguments.ceilings) ceilings_ = exec::MeasureCeilings(threads);
+  explicit BenchOutput(const BenchArguments& arguments)
+      : json_(arguments.format == "json"),
+        device_(arguments.model.device),
+        threads_(ThreadsOf(arguments.model)) {
+    if (!json_ || arguments.ceilings) ceilings_ = CeilingsOf(arguments.model);
     if (json_) return;
-    std::printf("%s, %d threads: %.1f GFLOP/s fp32, %.1f GB/s read\n\n",
-                std::string(kernels::Name(kernels::BestInstructionSet())).c_str(), threads,
-                ceilings_->flops_per_s_best() * 1e-9, ceilings_->read_bytes_per_s_best * 1e-9);
+    std::printf("%s\n\n", ceilings_->heading.c_str());
     std::printf("%-5s %-8s %6s %7s %12s %10s %8s %8s %8s %8s %7s\n", "dtype", "phase", "batch",
                 "tokens", "tokens/s", "GFLOP/s", "of peak", "GB/s", "of read", "repeats", "spread");
   }
@@ -107,7 +133,7 @@ class BenchOutput {
     }
     const double seconds = m.seconds.median;
     std::printf("%-5s %-8s %6d %7lld %12.1f %10.1f %7.0f%% %8.1f %7.0f%% %8lld %6.1f%%\n",
-                std::string(Name(dtype)).c_str(), m.phase.c_str(), m.batch,
+                std::string(twin::Name(dtype)).c_str(), m.phase.c_str(), m.batch,
                 static_cast<long long>(m.tokens), static_cast<double>(m.tokens) / seconds,
                 m.flops / seconds * 1e-9, 100 * FlopsShare(m), m.bytes / seconds * 1e-9,
                 100 * ReadShare(m), static_cast<long long>(m.seconds.count),
@@ -117,10 +143,10 @@ class BenchOutput {
 
  private:
   [[nodiscard]] double FlopsShare(const Measurement& m) const {
-    return m.flops / m.seconds.median / ceilings_->flops_per_s_best();
+    return m.flops / m.seconds.median / ceilings_->flops_per_s;
   }
   [[nodiscard]] double ReadShare(const Measurement& m) const {
-    return m.bytes / m.seconds.median / ceilings_->read_bytes_per_s_best;
+    return m.bytes / m.seconds.median / ceilings_->bytes_per_s;
   }
 
   void WriteLine(DType dtype, const Measurement& m) const {
@@ -133,11 +159,12 @@ class BenchOutput {
                                 {"gb_per_s", m.bytes / seconds * 1e-9},
                                 {"repeats", m.seconds.count},
                                 {"spread", m.seconds.relative()},
-                                {"dtype", Name(dtype)},
+                                {"dtype", twin::Name(dtype)},
+                                {"device", apps::Name(device_)},
                                 {"threads", threads_}};
     if (ceilings_) {
-      line["ceiling_gflops"] = ceilings_->flops_per_s_best() * 1e-9;
-      line["ceiling_gb_per_s"] = ceilings_->read_bytes_per_s_best * 1e-9;
+      line["ceiling_gflops"] = ceilings_->flops_per_s * 1e-9;
+      line["ceiling_gb_per_s"] = ceilings_->bytes_per_s * 1e-9;
       line["flops_share"] = FlopsShare(m);
       line["bandwidth_share"] = ReadShare(m);
     }
@@ -145,8 +172,9 @@ class BenchOutput {
   }
 
   bool json_;
+  ModelDevice device_;
   std::int32_t threads_;
-  std::optional<exec::CpuCeilings> ceilings_;
+  std::optional<DeviceCeilings> ceilings_;
 };
 
 // Positions that the longest sequence takes.
@@ -165,7 +193,8 @@ exec::SyntheticStepsConfig StepsConfigOf(const BenchArguments& arguments, DType 
   const std::int32_t batch_max =
       *std::max_element(arguments.batches.begin(), arguments.batches.end());
   const std::int64_t decoded = arguments.decode > 0 ? arguments.context + arguments.decode : 0;
-  return {.kv_dtype = KvDTypeOf(arguments.kv_dtype, dtype),
+  return {.kv_dtype = ParseDTypeOption("--kv-dtype", arguments.kv_dtype,
+                                       KvFormats(arguments.model.device, dtype)),
           .block_size = arguments.block_size,
           .tokens = std::max(batch_max * decoded, std::int64_t{arguments.prefill}),
           .items = batch_max};
@@ -175,19 +204,18 @@ void RequireRoomFor(const BenchArguments& arguments, ModelSpec model, DType dtyp
   const exec::SyntheticStepsConfig steps = StepsConfigOf(arguments, dtype);
   model.weight_dtype = dtype;
   model.kv_dtype = steps.kv_dtype;
-  RequireRoom(model, exec::CacheBlocks(steps), steps.block_size, AvailableMemory());
+  RequireRoom(model, exec::CacheBlocks(steps), steps.block_size, MemoryOf(arguments.model.device));
 }
 
 void BenchDtype(const BenchArguments& arguments, DType dtype, BenchOutput& output) {
-  exec::ModelConfig config = exec::ReadModelConfig(arguments.model.model);
-  const std::int32_t positions = PositionsOf(arguments, config);
+  const exec::ModelConfig config = exec::ReadModelConfig(arguments.model.model);
   const exec::SyntheticStepsConfig steps_config = StepsConfigOf(arguments, dtype);
-  kernels::ThreadPool pool(ThreadsOf(arguments.model));
-  exec::ModelWeights weights = WeightsOf(arguments.model, config, dtype, pool);
-  exec::CpuModel model(std::move(config), std::move(weights), positions, pool);
-  const exec::ModelWork work = model.WorkWith(steps_config.kv_dtype);
+  const MeasuredModel measured = LoadMeasuredModel(
+      arguments.model, config, dtype, PositionsOf(arguments, config),
+      {.tokens = std::max(arguments.prefill, steps_config.items), .sequences = steps_config.items});
+  const exec::ModelWork work = measured.model().WorkWith(steps_config.kv_dtype);
 
-  exec::SyntheticSteps steps(model, steps_config);
+  exec::SyntheticSteps steps(measured.model(), steps_config);
   if (arguments.prefill > 0) output.Write(dtype, MeasurePrefill(arguments, work, steps));
   if (arguments.decode == 0) return;
   for (const std::int32_t batch : arguments.batches) {
@@ -197,19 +225,22 @@ void BenchDtype(const BenchArguments& arguments, DType dtype, BenchOutput& outpu
 
 void Bench(const BenchArguments& arguments) {
   if (!exec::RunsAlone("bench")) return;
-  RequireDevice(arguments.model);
+  const ModelDevice device = arguments.model.device;
+  RequireDevice("--device", device, "cpu");
   if (arguments.prefill + arguments.decode == 0) {
     throw InputError(InputError::Kind::kUsage, "--prefill", "and --decode are both 0");
   }
   std::vector<DType> dtypes;
   for (const std::string& name : arguments.dtypes) {
-    dtypes.push_back(ParseDTypeOption("--dtype", name, {DType::kFp32, DType::kBf16, DType::kInt8}));
+    dtypes.push_back(ParseDTypeOption("--dtype", name, WeightFormats(device)));
   }
-  for (const DType dtype : dtypes) KvDTypeOf(arguments.kv_dtype, dtype);
+  for (const DType dtype : dtypes) {
+    ParseDTypeOption("--kv-dtype", arguments.kv_dtype, KvFormats(device, dtype));
+  }
   const exec::ModelConfig config = exec::ReadModelConfig(arguments.model.model);
   PositionsOf(arguments, config);
   for (const DType dtype : dtypes) RequireRoomFor(arguments, config.shape, dtype);
-  BenchOutput output(arguments, ThreadsOf(arguments.model));
+  BenchOutput output(arguments);
   for (const DType dtype : dtypes) BenchDtype(arguments, dtype, output);
 }
 
@@ -220,10 +251,15 @@ void AddBenchCommand(CLI::App& app, CommandContext& /*context*/) {
   CLI::App* command = app.add_subcommand(
       "bench", "Speed of the executor: prefill and decode, beside the machine's ceilings");
   AddMeasuredModelOptions(*command, arguments->model);
-  command->add_option("--dtype", arguments->dtypes, "Weights: fp32, bf16, int8, several by commas")
+  command
+      ->add_option("--dtype", arguments->dtypes,
+                   "Weights: fp32, bf16, int8 on a CPU, bf16, fp16 on CUDA; several by commas; "
+                   "default: the first of them")
       ->delimiter(',');
-  command->add_option("--kv-dtype", arguments->kv_dtype,
-                      "KV cache: fp32 or bf16; default fp32 for fp32 weights, bf16 otherwise");
+  command->add_option(
+      "--kv-dtype", arguments->kv_dtype,
+      "KV cache: on a CPU fp32 or bf16, default fp32 for fp32 weights, bf16 otherwise; "
+      "on CUDA as the weights");
   command->add_option("--prefill", arguments->prefill, "Tokens of the prompt; 0: no prefill")
       ->check(CLI::Range(0, 1'000'000));
   command->add_option("--decode", arguments->decode, "Decode steps of a repeat; 0: no decode")

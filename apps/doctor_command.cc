@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <iostream>
+#include <map>
 #include <memory>
 #include <optional>
 #include <thread>
@@ -10,10 +11,12 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/commands.h"
+#include "apps/model_device.h"
 #include "apps/version.h"
 #include "core/model_presets.h"
 #include "exec/comm/mpi_ranks.h"
 #include "exec/cpu/ceilings.h"
+#include "exec/cuda/cuda_probe.h"
 #include "exec/device_probe.h"
 #include "kernels/cpu_features.h"
 #include "kernels/instruction_set.h"
@@ -39,6 +42,18 @@ ordered_json CudaJson(const exec::CudaStatus& cuda) {
   return json;
 }
 
+ordered_json CudaLibrariesJson() {
+  ordered_json json = ordered_json::array();
+  for (const exec::CudaLibraryStatus& library : exec::ProbeCudaLibraries()) {
+    json.push_back({{"name", library.name},
+                    {"usable", library.found.usable()},
+                    {"version", library.found.version},
+                    {"path", library.path},
+                    {"reason", library.found.reason}});
+  }
+  return json;
+}
+
 ordered_json LibraryJson(const exec::LibraryStatus& library) {
   return {{"usable", library.usable()}, {"version", library.version}, {"reason", library.reason}};
 }
@@ -48,6 +63,7 @@ void PrintLibrary(const char* name, const exec::LibraryStatus& library) {
 }
 
 struct DoctorArguments {
+  ModelDevice device = ModelDevice::kCpu;  // that must be usable
   std::string format = "table";
   bool measure = false;
   std::int32_t threads = 0;  // 0: as many as the machine has
@@ -82,6 +98,25 @@ void PrintCeilings(const exec::CpuCeilings& ceilings) {
               100 * ceilings.read_spread);
 }
 
+ordered_json CeilingsJson(const exec::CudaCeilings& ceilings) {
+  return {{"device", ceilings.device},
+          {"bf16_gemm",
+           {{"tflops", ceilings.gemm_flops_per_s * 1e-12}, {"spread", ceilings.gemm_spread}}},
+          {"copy",
+           {{"bytes", ceilings.copy_bytes},
+            {"gb_per_s", ceilings.copy_bytes_per_s * 1e-9},
+            {"spread", ceilings.copy_spread}}}};
+}
+
+void PrintCeilings(const exec::CudaCeilings& ceilings) {
+  std::printf("ceilings  of %s: median, (p90 - p10) / median\n", ceilings.device.c_str());
+  std::printf("  bf16 product                   %8.1f TFLOP/s %6.1f %%\n",
+              ceilings.gemm_flops_per_s * 1e-12, 100 * ceilings.gemm_spread);
+  std::printf("  copy within memory, %5.0f MiB  %8.1f GB/s    %6.1f %%\n",
+              static_cast<double>(ceilings.copy_bytes) / (1 << 20),
+              ceilings.copy_bytes_per_s * 1e-9, 100 * ceilings.copy_spread);
+}
+
 // How this build can divide a model.
 std::string RankKinds() {
   const std::string mpi = exec::BuiltWithMpi();
@@ -89,19 +124,34 @@ std::string RankKinds() {
          (mpi.empty() ? "; built without MPI" : ", processes of " + mpi + " (mpirun)");
 }
 
+void PrintCuda(const exec::CudaStatus& cuda) {
+  for (const exec::CudaDevice& device : cuda.devices) {
+    std::cout << "cuda      " << device.name << ", sm_" << device.compute_major
+              << device.compute_minor << ", " << device.total_bytes << " bytes\n";
+  }
+  if (!cuda.usable()) std::cout << "cuda      none: " << cuda.reason << "\n";
+  if (cuda.driver_version > 0) {
+    std::cout << "          driver for CUDA " << exec::CudaVersionText(cuda.driver_version) << "\n";
+  }
+  if (cuda.runtime_version == 0) return;
+  std::cout << "          built with CUDA " << exec::CudaVersionText(cuda.runtime_version)
+            << "; attention kernels:";
+  for (const std::string& kernel : exec::CudaAttentionKernels()) std::cout << " " << kernel;
+  std::cout << "\n";
+  for (const exec::CudaLibraryStatus& library : exec::ProbeCudaLibraries()) {
+    std::cout << "          " << library.name << " (" << library.use << "): "
+              << (library.found.usable() ? library.found.version + ", " + library.path
+                                         : "none: " + library.found.reason)
+              << "\n";
+  }
+}
+
 void PrintText(const exec::DeviceProbe& probe) {
   std::cout << "program   twinserve " << kVersion << " (" << kCommit << (kDirty ? ", changed" : "")
             << "), " << kBuildType << ", " << kCompiler << "\n"
             << "cpu       " << kernels::Describe(kernels::DetectCpu()) << "\n"
             << "kernels   " << kernels::Name(kernels::BestInstructionSet()) << "\n";
-  if (probe.cuda.usable()) {
-    for (const exec::CudaDevice& device : probe.cuda.devices) {
-      std::cout << "cuda      " << device.name << ", sm_" << device.compute_major
-                << device.compute_minor << ", " << device.total_bytes << " bytes\n";
-    }
-  } else {
-    std::cout << "cuda      none: " << probe.cuda.reason << "\n";
-  }
+  PrintCuda(probe.cuda);
   PrintLibrary("nccl      ", probe.nccl);
   PrintLibrary("mpi       ", probe.mpi);
   std::cout << "ranks     " << RankKinds() << "\n";
@@ -112,20 +162,26 @@ void PrintText(const exec::DeviceProbe& probe) {
   std::cout << "\n";
 }
 
-void Doctor(const DoctorArguments& arguments) {
-  const exec::DeviceProbe probe = exec::ProbeDevices();
-  std::optional<exec::CpuCeilings> ceilings;
-  if (arguments.measure) {
-    const auto machine = static_cast<std::int32_t>(std::thread::hardware_concurrency());
-    ceilings =
-        exec::MeasureCeilings(arguments.threads > 0 ? arguments.threads : std::max(machine, 1));
+// Of the CPU, or of the device that was asked for.
+struct Ceilings {
+  std::optional<exec::CpuCeilings> cpu;
+  std::optional<exec::CudaCeilings> cuda;
+};
+
+Ceilings MeasuredCeilings(const DoctorArguments& arguments) {
+  Ceilings ceilings;
+  if (!arguments.measure) return ceilings;
+  if (arguments.device == ModelDevice::kCuda) {
+    ceilings.cuda = exec::MeasureCudaCeilings(CudaDeviceOf(0));
+    return ceilings;
   }
-  if (arguments.format == "table") {
-    PrintText(probe);
-    std::cout.flush();
-    if (ceilings) PrintCeilings(*ceilings);
-    return;
-  }
+  const auto machine = static_cast<std::int32_t>(std::thread::hardware_concurrency());
+  ceilings.cpu =
+      exec::MeasureCeilings(arguments.threads > 0 ? arguments.threads : std::max(machine, 1));
+  return ceilings;
+}
+
+void PrintJson(const exec::DeviceProbe& probe, const Ceilings& ceilings) {
   const kernels::CpuFeatures cpu = kernels::DetectCpu();
   ordered_json json;
   json["version"] = kVersion;
@@ -139,11 +195,28 @@ void Doctor(const DoctorArguments& arguments) {
                  {"avx512_vnni", cpu.avx512_vnni}};
   json["kernels"] = kernels::Name(kernels::BestInstructionSet());
   json["cuda"] = CudaJson(probe.cuda);
+  json["cuda"]["attention"] = exec::CudaAttentionKernels();
+  json["cuda"]["libraries"] = CudaLibrariesJson();
   json["nccl"] = LibraryJson(probe.nccl);
   json["mpi"] = LibraryJson(probe.mpi);
   json["built_with_mpi"] = exec::BuiltWithMpi();
-  if (ceilings) json["ceilings"] = CeilingsJson(*ceilings);
+  if (ceilings.cpu) json["ceilings"] = CeilingsJson(*ceilings.cpu);
+  if (ceilings.cuda) json["cuda"]["ceilings"] = CeilingsJson(*ceilings.cuda);
   std::cout << json.dump(2) << "\n";
+}
+
+void Doctor(const DoctorArguments& arguments) {
+  RequireDevice("--device", arguments.device, "cpu");
+  const exec::DeviceProbe probe = exec::ProbeDevices();
+  const Ceilings ceilings = MeasuredCeilings(arguments);
+  if (arguments.format == "json") {
+    PrintJson(probe, ceilings);
+    return;
+  }
+  PrintText(probe);
+  std::cout.flush();
+  if (ceilings.cpu) PrintCeilings(*ceilings.cpu);
+  if (ceilings.cuda) PrintCeilings(*ceilings.cuda);
 }
 
 }  // namespace
@@ -151,10 +224,17 @@ void Doctor(const DoctorArguments& arguments) {
 void AddDoctorCommand(CLI::App& app, CommandContext& /*context*/) {
   auto arguments = std::make_shared<DoctorArguments>();
   CLI::App* command = app.add_subcommand("doctor", "What is there: CPU features, CUDA, NCCL, MPI");
+  const std::map<std::string, ModelDevice> devices{{"cpu", ModelDevice::kCpu},
+                                                   {"cuda", ModelDevice::kCuda}};
+  command
+      ->add_option("--device", arguments->device,
+                   "Fail unless models can be computed on it; measure this one")
+      ->transform(CLI::CheckedTransformer(devices));
   command->add_option("--format", arguments->format, "Form of the answer")
       ->check(CLI::IsMember({"table", "json"}));
   command->add_flag("--measure", arguments->measure,
-                    "Also measure what the CPU can do at most: multiply-adds, reading memory");
+                    "Also measure what the device can do at most: a CPU multiply-adds and reading "
+                    "memory, a CUDA device a large product and copying");
   command->add_option("--threads", arguments->threads, "Default: as many as the machine has")
       ->check(CLI::Range(1, 1024));
   command->callback([arguments] { Doctor(*arguments); });

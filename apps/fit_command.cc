@@ -120,6 +120,7 @@ sim::FitInput InputOf(const Profile& profile) {
   for (const ProfileRow& row : profile.rows) measured[row.key()].push_back(&row);
   std::map<std::string, std::map<std::int64_t, double>> tables;
   sim::FitInput input;
+  input.decode_buckets = profile.header.decode_buckets;
   for (const auto& [key, rounds] : measured) {
     const ProfileRow& row = *rounds.front();
     const double seconds = LeastSeconds(rounds);

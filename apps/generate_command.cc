@@ -28,16 +28,14 @@ namespace {
 
 using exec::KeptLogits;
 
-enum class Device : std::uint8_t { kCpu, kCuda };
-
 struct GenerateArguments {
   std::string model;
   std::string prompts;
   std::string out;
   std::int32_t new_tokens = 24;
   KeptLogits logits = KeptLogits::kLast;
-  DType dtype = DType::kFp32;
-  Device device = Device::kCpu;
+  std::optional<DType> dtype;  // none: as the device usually computes
+  ModelDevice device = ModelDevice::kCpu;
   std::string policy = "vllm_v1";
   std::string policy_params = "{}";
   bool stops_at_eos = false;
@@ -59,8 +57,12 @@ std::vector<exec::Generation> GenerationsOf(const std::vector<Prompt>& prompts,
   return generations;
 }
 
+DType WeightDTypeOf(const GenerateArguments& arguments) {
+  return arguments.dtype.value_or(WeightFormats(arguments.device).front());
+}
+
 DType KvDTypeOf(const GenerateArguments& arguments) {
-  return arguments.dtype == DType::kFp32 ? DType::kFp32 : DType::kBf16;
+  return KvFormats(arguments.device, WeightDTypeOf(arguments)).front();
 }
 
 // The least KV cache that the prompts get without --kv-blocks: all of them, within a limit.
@@ -78,16 +80,17 @@ std::int64_t BlocksAtLeast(const GenerateArguments& arguments, const ModelSpec& 
   return std::max(largest, std::min(all, exec::GenerationOptions{}.memory_bytes_max / block_bytes));
 }
 
-// Throws InputError (usage) where this machine's ranks have no room, `share` of the whole.
+// Throws InputError (usage) where the device has no room for the ranks on it, `share` of the whole.
 void RequireRoomFor(const GenerateArguments& arguments, ModelSpec model,
                     const std::vector<exec::Generation>& generations, double share) {
-  model.weight_dtype = arguments.dtype;
+  model.weight_dtype = WeightDTypeOf(arguments);
   model.kv_dtype = KvDTypeOf(arguments);
   const std::int64_t blocks = arguments.kv_blocks > 0
                                   ? std::int64_t{arguments.kv_blocks}
                                   : BlocksAtLeast(arguments, model, generations);
-  RequireRoom(model, blocks + arguments.host_blocks, arguments.block_size, AvailableMemory(),
-              share);
+  const std::int32_t host_blocks =
+      arguments.device == ModelDevice::kCpu ? arguments.host_blocks : 0;
+  RequireRoom(model, blocks + host_blocks, arguments.block_size, MemoryOf(arguments.device), share);
 }
 
 std::int32_t LongestSequence(const std::vector<exec::Generation>& generations) {
@@ -96,6 +99,22 @@ std::int32_t LongestSequence(const std::vector<exec::Generation>& generations) {
     longest = std::max(longest, g.prompt.size() + static_cast<std::size_t>(g.tokens_max));
   }
   return static_cast<std::int32_t>(longest);
+}
+
+// Of all prompts at once where the policy has no limit.
+exec::StepSizes LargestStep(const PolicyConfig& policy,
+                            const std::vector<exec::Generation>& generations) {
+  const PolicyTraits traits = MakePolicy(policy, KvPoolConfig{})->traits();
+  std::int64_t tokens = 0;
+  for (const exec::Generation& g : generations) {
+    tokens += static_cast<std::int64_t>(g.prompt.size());
+  }
+  const auto requests = static_cast<std::int64_t>(generations.size());
+  const auto within = [](std::int64_t all, std::int64_t limit) {
+    return limit > 0 ? std::min(all, limit) : all;
+  };
+  return {.tokens = std::max(within(tokens, traits.tokens_per_step_max), requests),
+          .sequences = within(requests, traits.sequences_per_step_max)};
 }
 
 // What rank 0 alone reads and writes.
@@ -155,25 +174,32 @@ bool GenerateOnRank(const GenerateArguments& arguments, const PolicyConfig& poli
                     std::int32_t ranks_here, exec::Communicator& world) {
   exec::ModelConfig config;
   Files files;
-  std::int32_t positions = 0;
+  struct {
+    std::int32_t positions = 0;
+    exec::StepSizes largest_step;
+  } sizes;
   const auto read = [&] {
+    RequireDevice("--device", arguments.device, "cpu");
     config = exec::ReadModelConfig(arguments.model);
     exec::ValidateGrid(config, arguments.grid);
     if (world.rank() != 0) return;
     OpenFiles(arguments, config, files);
-    positions = LongestSequence(files.generations);
+    sizes = {LongestSequence(files.generations), LargestStep(policy, files.generations)};
+    const bool cpu = arguments.device == ModelDevice::kCpu;
     RequireRoomFor(arguments, config.shape, files.generations,
-                   static_cast<double>(ranks_here) / arguments.grid.devices());
+                   static_cast<double>(cpu ? ranks_here : 1) / arguments.grid.devices());
   };
   if (!exec::SucceedTogether(world, read)) return false;
-  world.Broadcast(std::as_writable_bytes(std::span(&positions, 1)), 0);
+  world.Broadcast(std::as_writable_bytes(std::span(&sizes, 1)), 0);
 
   const RankModel rank = LoadRankModel({.config = config,
                                         .weights = arguments.model,
-                                        .format = arguments.dtype,
+                                        .format = WeightDTypeOf(arguments),
                                         .grid = arguments.grid,
-                                        .positions = positions,
-                                        .threads = ThreadsOfARank(arguments, ranks_here)},
+                                        .positions = sizes.positions,
+                                        .threads = ThreadsOfARank(arguments, ranks_here),
+                                        .device = arguments.device,
+                                        .largest_step = sizes.largest_step},
                                        world);
   if (rank.model == nullptr) return false;
   if (world.rank() == 0) {
@@ -191,10 +217,8 @@ void Generate(const GenerateArguments& arguments, CommandContext& context) {
   const std::int32_t ranks = arguments.grid.devices();
   const std::int32_t launched = exec::LaunchedRanks();
   const auto check = [&] {
-    if (arguments.device == Device::kCuda) {
-      throw InputError(InputError::Kind::kUsage, "--device",
-                       "cuda: generate has no CUDA executor in this build; allowed: cpu");
-    }
+    RequireFormat("--dtype", WeightDTypeOf(arguments), WeightFormats(arguments.device),
+                  arguments.device);
     if (launched > 1 && launched != ranks) {
       throw InputError(InputError::Kind::kUsage, "mpirun",
                        "started " + std::to_string(launched) + " ranks; --tensor-parallel " +
@@ -220,14 +244,18 @@ void Generate(const GenerateArguments& arguments, CommandContext& context) {
 }
 
 void AddModelOptions(CLI::App& command, GenerateArguments& arguments) {
-  const std::map<std::string, DType> dtypes{
-      {"fp32", DType::kFp32}, {"bf16", DType::kBf16}, {"int8", DType::kInt8}};
-  const std::map<std::string, Device> devices{{"cpu", Device::kCpu}, {"cuda", Device::kCuda}};
+  const std::map<std::string, DType> dtypes{{"fp32", DType::kFp32},
+                                            {"bf16", DType::kBf16},
+                                            {"fp16", DType::kFp16},
+                                            {"int8", DType::kInt8}};
+  const std::map<std::string, ModelDevice> devices{{"cpu", ModelDevice::kCpu},
+                                                   {"cuda", ModelDevice::kCuda}};
   command.add_option("--model", arguments.model, "Directory of config.json and safetensors")
       ->required();
   command
       .add_option("--dtype", arguments.dtype,
-                  "Weights; the KV cache is fp32 for fp32 and bf16 otherwise")
+                  "Weights: fp32 (default), bf16, int8 on a CPU; bf16 (default), fp16 on CUDA, as "
+                  "the KV cache, which on a CPU is fp32 for fp32 and bf16 otherwise")
       ->transform(CLI::CheckedTransformer(dtypes));
   command.add_option("--device", arguments.device, "Where to compute")
       ->transform(CLI::CheckedTransformer(devices));

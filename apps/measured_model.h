@@ -2,43 +2,49 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 
-#include "core/dtype.h"
+#include "apps/model_device.h"
+#include "apps/rank_model.h"
 #include "exec/model/model_config.h"
-#include "exec/model/weights.h"
-#include "kernels/thread_pool.h"
 
 namespace twin::apps {
 
 struct MeasuredModelOptions {
   std::string model;
   bool dummy_weights = false;
-  std::string device = "cpu";
+  ModelDevice device = ModelDevice::kCpu;
   std::int32_t threads = 0;  // 0: as many as the machine has
 };
 
 void AddMeasuredModelOptions(CLI::App& command, MeasuredModelOptions& options);
 
-// Throws InputError (usage) where the device is one that this build cannot compute on.
-void RequireDevice(const MeasuredModelOptions& options);
-
 std::int32_t ThreadsOf(const MeasuredModelOptions& options);
 
-// Weights packed as `format`: the directory's, or random ones where dummy_weights says so. Prints
-// warnings of the loader on stderr. Throws InputError (data).
-exec::ModelWeights WeightsOf(const MeasuredModelOptions& options, const exec::ModelConfig& config,
-                             DType format, kernels::ThreadPool& pool);
+// A model of one rank, and what it is computed by.
+struct MeasuredModel {
+  std::vector<std::unique_ptr<exec::Communicator>> group;
+  RankModel rank;
+  std::string machine;          // one line
+  std::string instruction_set;  // of the CPU, or of the device, as "sm_90"
 
-// Parses a name of `allowed`. Throws InputError (usage) naming the option.
+  [[nodiscard]] exec::DeviceModel& model() const { return *rank.model; }
+};
+
+// With weights packed as `format`: the directory's, or random ones where dummy_weights says so.
+// Prints warnings of the loader on stderr. Throws InputError (data), std::bad_alloc,
+// kernels::cuda::DeviceError.
+MeasuredModel LoadMeasuredModel(const MeasuredModelOptions& options,
+                                const exec::ModelConfig& config, DType format,
+                                std::int32_t positions, const exec::StepSizes& largest_step);
+
+// Parses a name of `allowed`, or takes the first one if it is empty. Throws InputError (usage)
+// naming the option.
 DType ParseDTypeOption(const std::string& option, const std::string& name,
-                       std::initializer_list<DType> allowed);
-
-// Of the KV cache: `name`, or if that is empty fp32 for fp32 weights and bf16 for others.
-// Throws InputError (usage).
-DType KvDTypeOf(const std::string& name, DType weights);
+                       std::span<const DType> allowed);
 
 }  // namespace twin::apps

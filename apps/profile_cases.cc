@@ -159,17 +159,20 @@ std::vector<ProfileCase> HostCases(const ProfileHeader& header, const ProfileBen
 
 }  // namespace
 
-exec::SyntheticStepsConfig StepsConfigOf(const ProfileHeader& header) {
-  return {.kv_dtype = header.model.kv_dtype,
-          .block_size = header.block_size,
-          .tokens = header.limits.cache_tokens,
-          .items = header.limits.batch_max + 2};
+exec::SyntheticStepsConfig StepsConfigOf(const ModelSpec& model, std::int32_t block_size,
+                                         const exec::ProfileLimits& limits) {
+  return {.kv_dtype = model.kv_dtype,
+          .block_size = block_size,
+          .tokens = limits.cache_tokens,
+          .items = limits.batch_max + 2};
 }
 
 std::vector<ProfileCase> ProfileCases(const ProfileHeader& header, const exec::RepeatRule& rule,
                                       const ProfileBench& bench) {
-  std::vector<ProfileCase> cases = OperationCases(header.limits, rule, bench.operations,
-                                                  exec::CacheBlocks(StepsConfigOf(header)));
+  const exec::SyntheticStepsConfig steps =
+      StepsConfigOf(header.model, header.block_size, header.limits);
+  std::vector<ProfileCase> cases =
+      OperationCases(header.limits, rule, bench.operations, exec::CacheBlocks(steps));
   for (ProfileCase& c : StepCases(header.limits, rule, bench.steps)) cases.push_back(std::move(c));
   for (ProfileCase& c : HostCases(header, bench)) cases.push_back(std::move(c));
   return cases;

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "apps/profile_file.h"
-#include "exec/cpu/cpu_model.h"
+#include "exec/device_model.h"
 #include "exec/profile/operations.h"
 #include "exec/profile/profile_grid.h"
 #include "exec/profile/spread.h"
@@ -22,8 +22,9 @@ struct ProfileCase {
   std::function<std::vector<ProfileRow>()> measure;
 };
 
-// The steps that a profile with this header measures.
-exec::SyntheticStepsConfig StepsConfigOf(const ProfileHeader& header);
+// The steps that a profile of the model measures within such limits.
+exec::SyntheticStepsConfig StepsConfigOf(const ModelSpec& model, std::int32_t block_size,
+                                         const exec::ProfileLimits& limits);
 
 // What cases borrow; all null where they are made for their keys alone.
 struct ProfileBench {

@@ -11,6 +11,7 @@
 #include "apps/commands.h"
 #include "apps/interrupt.h"
 #include "apps/measured_model.h"
+#include "apps/model_device.h"
 #include "apps/profile_cases.h"
 #include "apps/profile_file.h"
 #include "apps/progress.h"
@@ -18,15 +19,13 @@
 #include "core/input_error.h"
 #include "core/random.h"
 #include "exec/comm/mpi_ranks.h"
-#include "exec/cpu/cpu_model.h"
-#include "kernels/cpu_features.h"
 
 namespace twin::apps {
 namespace {
 
 struct ProfileArguments {
   MeasuredModelOptions model;
-  std::string dtype = "fp32";
+  std::string dtype;  // empty: the usual one of the device
   std::string kv_dtype;
   std::string out;
   bool quick = false;
@@ -38,7 +37,11 @@ struct ProfileArguments {
 };
 
 constexpr std::int32_t kShortestModel = 64;
+// Of a CPU; a device takes a quarter of its memory.
 constexpr std::int64_t kCacheBytesMax = std::int64_t{1} << 30;
+// What devices take at once is some times more.
+constexpr exec::ProfileLimits kCudaLimits = {
+    .tokens_max = 8192, .context_max = 8192, .batch_max = 256};
 
 // Largest single measurement, so that slow machines and large models end in good time.
 double LongestSeconds(const ProfileArguments& arguments) { return arguments.quick ? 0.5 : 4; }
@@ -71,7 +74,8 @@ exec::ProfileLimits LimitsOf(const ProfileArguments& arguments, const ModelSpec&
                      "the model has " + std::to_string(model.max_position) +
                          " positions; profiles need at least " + std::to_string(kShortestModel));
   }
-  exec::ProfileLimits limits;
+  const bool cuda = arguments.model.device == ModelDevice::kCuda;
+  exec::ProfileLimits limits = cuda ? kCudaLimits : exec::ProfileLimits{};
   limits.context_max =
       std::min(arguments.context_max.value_or(limits.context_max), model.max_position);
   limits.tokens_max =
@@ -79,22 +83,26 @@ exec::ProfileLimits LimitsOf(const ProfileArguments& arguments, const ModelSpec&
   limits.batch_max = arguments.batch_max.value_or(limits.batch_max);
   limits.coarse = arguments.quick;
   limits.mixes = arguments.quick ? 60 : 90;
-  const std::int64_t bytes = std::min(kCacheBytesMax, AvailableMemory() / 4);
+  const std::int64_t quarter = MemoryOf(arguments.model.device) / 4;
+  const std::int64_t bytes = cuda ? quarter : std::min(kCacheBytesMax, quarter);
   limits.cache_tokens =
       std::clamp<std::int64_t>(bytes / KvBytesPerToken(model), limits.context_max,
                                std::int64_t{limits.batch_max} * limits.context_max);
   return limits;
 }
 
-ProfileHeader HeaderOf(const ProfileArguments& arguments, const ModelSpec& model) {
-  return {.machine = kernels::Describe(kernels::DetectCpu()),
-          .instruction_set = std::string(kernels::Name(kernels::BestInstructionSet())),
-          .threads = ThreadsOf(arguments.model),
+// Of a device, threads of the host compute nothing.
+ProfileHeader HeaderOf(const ProfileArguments& arguments, const ModelSpec& model,
+                       const MeasuredModel& measured, const exec::ProfileLimits& limits) {
+  return {.machine = measured.machine,
+          .instruction_set = measured.instruction_set,
+          .threads = arguments.model.device == ModelDevice::kCpu ? ThreadsOf(arguments.model) : 0,
           .commit = std::string(kCommit) + (kDirty ? "+changed" : ""),
           .block_size = arguments.block_size,
           .rounds = arguments.rounds,
           .model = model,
-          .limits = LimitsOf(arguments, model)};
+          .decode_buckets = measured.model().decode_buckets(),
+          .limits = limits};
 }
 
 // A file that was begun keeps its limits: refuses an option that asks for others.
@@ -189,42 +197,48 @@ class ProfileRun {
 
 void RunProfile(const ProfileArguments& arguments, CommandContext& context) {
   if (!exec::RunsAlone("profile")) return;
-  RequireDevice(arguments.model);
-  const DType dtype =
-      ParseDTypeOption("--dtype", arguments.dtype, {DType::kFp32, DType::kBf16, DType::kInt8});
+  const ModelDevice device = arguments.model.device;
+  RequireDevice("--device", device, "cpu");
+  const DType dtype = ParseDTypeOption("--dtype", arguments.dtype, WeightFormats(device));
   exec::ModelConfig config = exec::ReadModelConfig(arguments.model.model);
   config.shape.weight_dtype = dtype;
-  config.shape.kv_dtype = KvDTypeOf(arguments.kv_dtype, dtype);
-  ProfileHeader header = HeaderOf(arguments, config.shape);
-  std::vector<ProfileRow> known;
+  config.shape.kv_dtype =
+      ParseDTypeOption("--kv-dtype", arguments.kv_dtype, KvFormats(device, dtype));
+  const exec::ProfileLimits asked = LimitsOf(arguments, config.shape);
+  exec::ProfileLimits limits = asked;
+  std::optional<Profile> before;
   const bool begins = !std::filesystem::exists(arguments.out);
   if (!begins) {
-    Profile before = ReadProfile(arguments.out, UnfinishedRow::kLeftOut);
-    RequireSameHeader(arguments.out, before.header, header);
-    RequireSameLimits(arguments, before.header.limits, header.limits);
-    header = before.header;
-    known = std::move(before.rows);
+    before = ReadProfile(arguments.out, UnfinishedRow::kLeftOut);
+    RequireSameLimits(arguments, before->header.limits, asked);
+    limits = before->header.limits;
   }
-  const exec::SyntheticStepsConfig steps_config = StepsConfigOf(header);
-  RequireRoom(header.model, exec::CacheBlocks(steps_config), header.block_size, AvailableMemory());
+  const exec::SyntheticStepsConfig steps_config =
+      StepsConfigOf(config.shape, arguments.block_size, limits);
+  RequireRoom(config.shape, exec::CacheBlocks(steps_config), arguments.block_size,
+              MemoryOf(device));
 
-  kernels::ThreadPool pool(header.threads);
-  exec::ModelWeights weights = WeightsOf(arguments.model, config, dtype, pool);
-  exec::CpuModel model(config, std::move(weights), header.limits.context_max, pool);
-  exec::SyntheticSteps steps(model, steps_config);
+  const MeasuredModel measured = LoadMeasuredModel(
+      arguments.model, config, dtype, limits.context_max,
+      {.tokens = std::max(limits.tokens_max, steps_config.items), .sequences = steps_config.items});
+  ProfileHeader header = HeaderOf(arguments, config.shape, measured, asked);
+  if (before) RequireSameHeader(arguments.out, before->header, header);
+  header.limits = limits;
+  exec::SyntheticSteps steps(measured.model(), steps_config);
   if (begins) {
     header.limits.tokens_max =
         TokensWithin(LongestSeconds(arguments), steps, header.limits.tokens_max);
   }
-  const std::unique_ptr<exec::Operations> operations = model.MakeOperations(steps.cache());
+  const std::unique_ptr<exec::Operations> operations =
+      measured.model().MakeOperations(steps.cache());
   const std::vector<ProfileCase> cases = ProfileCases(header, RuleOf(arguments),
                                                       {.operations = operations.get(),
                                                        .steps = &steps,
-                                                       .model = &model,
+                                                       .model = &measured.model(),
                                                        .scratch = arguments.out + ".run"});
 
   ProfileWriter writer(arguments.out, header, begins);
-  ProfileRun run(header, known, writer);
+  ProfileRun run(header, before ? before->rows : std::vector<ProfileRow>{}, writer);
   const bool complete = run.Run(cases);
   std::cerr << "wrote " << arguments.out << ": " << run.measured() << " measurements"
             << (begins ? "" : " more") << ", steps of up to " << header.limits.tokens_max
@@ -241,9 +255,13 @@ void AddProfileCommand(CLI::App& app, CommandContext& context) {
   CLI::App* command = app.add_subcommand(
       "profile", "Measure operations, whole steps and the host on this machine, for fit");
   AddMeasuredModelOptions(*command, arguments->model);
-  command->add_option("--dtype", arguments->dtype, "Weights: fp32, bf16 or int8");
-  command->add_option("--kv-dtype", arguments->kv_dtype,
-                      "KV cache: fp32 or bf16; default fp32 for fp32 weights, bf16 otherwise");
+  command->add_option(
+      "--dtype", arguments->dtype,
+      "Weights: on a CPU fp32 (default), bf16 or int8; on CUDA bf16 (default) or fp16");
+  command->add_option(
+      "--kv-dtype", arguments->kv_dtype,
+      "KV cache: on a CPU fp32 or bf16, default fp32 for fp32 weights, bf16 otherwise; "
+      "on CUDA as the weights");
   command
       ->add_option("--out", arguments->out,
                    "The profile, a CSV file; one that is there is continued")

@@ -6,8 +6,11 @@
 #include <cstdio>
 #include <functional>
 #include <iterator>
+#include <optional>
+#include <sstream>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 #include "core/input_error.h"
 #include "core/printable.h"
@@ -50,7 +53,9 @@ template <class Row>
 struct Column {
   std::string_view name;
   std::function<void(const Place&, std::string_view, Row&)> read;
+  // What is empty is left out.
   std::function<std::string(const Row&)> write;
+  bool may_be_absent = false;
 };
 
 template <class Number>
@@ -146,6 +151,30 @@ const std::vector<RowColumn>& Columns() {
   return columns;
 }
 
+// Ascending sizes, separated by blanks.
+Column<ProfileHeader> DecodeBuckets() {
+  static constexpr std::string_view kName = "decode_buckets";
+  const auto read = [](const Place& place, std::string_view text, ProfileHeader& header) {
+    std::istringstream words{std::string(text)};
+    for (std::string word; words >> word;) {
+      std::uint32_t bucket = 0;
+      place.Parse(kName, word, bucket);
+      if (bucket <= (header.decode_buckets.empty() ? 0 : header.decode_buckets.back())) {
+        place.Refuse(kName, "holds " + word + "; allowed: ascending numbers, 1 or more");
+      }
+      header.decode_buckets.push_back(bucket);
+    }
+  };
+  const auto write = [](const ProfileHeader& header) {
+    std::string text;
+    for (const std::uint32_t bucket : header.decode_buckets) {
+      text += (text.empty() ? "" : " ") + std::to_string(bucket);
+    }
+    return text;
+  };
+  return {kName, read, write, true};
+}
+
 const std::vector<Column<ProfileHeader>>& HeaderFields() {
   using Header = ProfileHeader;
   using Limits = exec::ProfileLimits;
@@ -169,6 +198,7 @@ const std::vector<Column<ProfileHeader>>& HeaderFields() {
            }
          },
          [](const Header& h) { return WriteModelShape(h.model); }}};
+    all.push_back(DecodeBuckets());
     const auto limit = [&](std::string_view name, std::int32_t Limits::*member, std::int64_t least,
                            std::int64_t most) {
       all.push_back(RangeColumn<Header>(
@@ -207,7 +237,9 @@ std::string HeaderText(const ProfileHeader& header) {
   std::string text(kFirstLine);
   text += "\n";
   for (const auto& field : HeaderFields()) {
-    text += "# " + std::string(field.name) + ": " + field.write(header) + "\n";
+    const std::string value = field.write(header);
+    if (value.empty()) continue;
+    text += "# " + std::string(field.name) + ": " + value + "\n";
   }
   return text + ColumnLine() + "\n";
 }
@@ -229,10 +261,15 @@ ProfileHeader ReadHeader(std::istream& in, Place& place) {
     place.Refuse("first line", "is not \"" + std::string(kFirstLine) + "\"");
   }
   ProfileHeader header;
+  std::optional<std::string> kept;  // not the field's that it was read for
   for (const auto& field : HeaderFields()) {
-    const std::string line = NextLine(in, place, field.name);
+    const std::string line = kept ? *std::exchange(kept, {}) : NextLine(in, place, field.name);
     const std::string start = "# " + std::string(field.name) + ": ";
     if (line.rfind(start, 0) != 0) {
+      if (field.may_be_absent) {
+        kept = line;
+        continue;
+      }
       place.Refuse(field.name, "expected here; found \"" + Printable(line) + "\"");
     }
     field.read(place, std::string_view(line).substr(start.size()), header);

@@ -24,6 +24,7 @@ struct ProfileHeader {
   std::int32_t block_size = 0;
   std::int32_t rounds = 0;
   ModelSpec model;  // weights and KV cache in the formats that were measured
+  std::vector<std::uint32_t> decode_buckets = {};  // of the device; not in the file if empty
   exec::ProfileLimits limits;
 };
 

@@ -6,7 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "apps/model_device.h"
 #include "exec/comm/communicator.h"
+#include "exec/cuda/cuda_models.h"
 #include "exec/device_model.h"
 #include "exec/model/model_config.h"
 #include "exec/rank_groups.h"
@@ -20,9 +22,11 @@ struct RankModelOptions {
   std::filesystem::path weights;  // a model directory; empty: dummy weights
   std::uint64_t seed = 0;         // of those
   DType format = DType::kFp32;
-  Parallelism grid;
+  Parallelism grid = {};
   std::int32_t positions = 0;
   std::int32_t threads = 1;  // of each rank
+  ModelDevice device = ModelDevice::kCpu;
+  exec::StepSizes largest_step = {};  // CUDA only
 };
 
 // Holds what its model borrows.
@@ -32,9 +36,14 @@ struct RankModel {
   std::unique_ptr<exec::DeviceModel> model;
 };
 
-// Loads this rank's share. Collective. The model is null where another rank failed, which says why.
-// Rank 0 prints the warnings of all on stderr. Throws InputError (data), std::bad_alloc,
-// CommunicationError.
+// Loads this rank's share; ranks of one machine share its CUDA devices out among them. Collective.
+// The model is null where another rank failed, which says why. Rank 0 prints the warnings of all on
+// stderr. Throws InputError (data), std::bad_alloc, kernels::cuda::DeviceError, CommunicationError.
 RankModel LoadRankModel(const RankModelOptions& options, exec::Communicator& world);
+
+// The bytes of the KV cache that each rank has room for: the least of all. Collective, of models
+// on CUDA devices. Throws kernels::cuda::DeviceError, CommunicationError.
+std::int64_t MeasureKvBytesOfAll(exec::DeviceModel& model, double utilization,
+                                 exec::Communicator& world);
 
 }  // namespace twin::apps

@@ -174,15 +174,17 @@ bool FollowReal(const ExperimentConfig& asked, exec::Communicator& processes) {
 
 RunOutcome RunReal(const ExperimentConfig& asked, const std::filesystem::path& out,
                    const std::vector<std::string>& command_line, exec::Communicator* processes) {
-  const auto [config, served] = PrepareToServe(asked, processes);
+  auto [config, served] = PrepareToServe(asked, processes);
+  const std::unique_ptr<ArrivalSource> source = MakeWorkload(config.workload, config.seed);
+  RunDirectory directory(out);
+  ServingDevice device(config, served, processes);
   const SystemConfig& system = config.system;
   const EngineConfig engine_config =
       EngineConfigOf(config, sim::PlanKvCapacity(system.model_spec, system.hardware_spec,
                                                  system.parallelism, system.memory));
-  const std::unique_ptr<ArrivalSource> source = MakeWorkload(config.workload, config.seed);
+  const std::unique_ptr<exec::Backend> backend =
+      device.MakeBackend(engine_config, system.model_spec.kv_dtype);
   const std::string resolved = WriteResolved(config);
-  RunDirectory directory(out);
-  const ServingDevice device = MakeServingDevice(config, served, engine_config, processes);
 
   Engine engine(engine_config, MakePolicy(config.policy, engine_config.kv));
   const PolicyTraits& traits = engine.policy().traits();
@@ -191,8 +193,8 @@ RunOutcome RunReal(const ExperimentConfig& asked, const std::filesystem::path& o
   PartsOfRun parts(config.outputs, directory);
   RunEnd end;
   {
-    exec::RealWorld real(*source, *device.backend,
-                         WorldOptionsOf(config, traits, device.rank.model->config(), parts));
+    exec::RealWorld real(*source, *backend,
+                         WorldOptionsOf(config, traits, device.model_config(), parts));
     const InterruptWatch watch(real);
     DepartureProgress progress(config.name, config.workload.requests);
     std::vector<RunObserver*> list(observers.list().begin(), observers.list().end());

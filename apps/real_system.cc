@@ -1,8 +1,6 @@
 #include "apps/real_system.h"
 
 #include <algorithm>
-#include <initializer_list>
-#include <iostream>
 #include <string>
 #include <thread>
 #include <utility>
@@ -21,6 +19,8 @@ namespace fs = std::filesystem;
 
 // What vLLM's CPU backend gives its KV cache, too, if nothing is said.
 constexpr std::int64_t kCacheBytesUnasked = std::int64_t{4} << 30;
+// As vLLM's gpu_memory_utilization.
+constexpr double kDeviceUtilization = 0.9;
 
 [[noreturn]] void Refuse(const std::string& where, const std::string& what) {
   throw InputError(InputError::Kind::kUsage, where, what);
@@ -30,25 +30,23 @@ const RealWorldConfig& RealOf(const ExperimentConfig& config) {
   return std::get<RealWorldConfig>(config.world);
 }
 
-void RequireFormat(const std::string& field, DType format, std::initializer_list<DType> allowed) {
-  std::string names;
-  for (const DType type : allowed) {
-    if (type == format) return;
-    names += (names.empty() ? "" : ", ") + std::string(Name(type));
-  }
-  Refuse(
-      "system.model_shape." + field,
-      "is " + std::string(Name(format)) + ", which a CPU does not compute with; allowed: " + names);
+bool OnCuda(const ExperimentConfig& config) { return RealOf(config).device == ModelDevice::kCuda; }
+
+// The cache is sized by what the loaded model leaves of the device.
+bool BlocksAreMeasured(const ExperimentConfig& config) {
+  const sim::MemoryConfig& memory = config.system.memory;
+  return OnCuda(config) && !memory.blocks_override && !memory.kv_bytes_override;
 }
 
 void RequireComputable(const ExperimentConfig& config) {
-  const SystemConfig& system = config.system;
-  if (RealOf(config).device == RealWorldConfig::Device::kCuda) {
-    Refuse("world.real.device", "is CUDA, for which this build has no executor; allowed: CPU");
-  }
-  RequireFormat("weight_dtype", system.model_spec.weight_dtype,
-                {DType::kFp32, DType::kBf16, DType::kInt8});
-  RequireFormat("kv_dtype", system.model_spec.kv_dtype, {DType::kFp32, DType::kBf16});
+  const ModelSpec& model = config.system.model_spec;
+  const ModelDevice device = RealOf(config).device;
+  RequireDevice("world.real.device", device, "CPU");
+  RequireFormat("system.model_shape.weight_dtype", model.weight_dtype, WeightFormats(device),
+                device);
+  // Any format of a CPU's cache goes with any of its weights.
+  RequireFormat("system.model_shape.kv_dtype", model.kv_dtype,
+                KvFormats(device, model.weight_dtype), device);
 }
 
 // The executor's activations are fp32 whatever the weights are.
@@ -97,6 +95,42 @@ void SetBlocks(std::int64_t memory_bytes, ExperimentConfig& config) {
   memory.blocks_override = capacity.blocks;
 }
 
+// Of what a machine with CUDA devices holds in its own memory, only swap space is large.
+void RequireSwapSpace(const ExperimentConfig& config, std::int64_t memory_bytes) {
+  const std::int64_t needed = config.system.memory.swap_bytes * config.system.parallelism.devices();
+  if (needed <= memory_bytes) return;
+  Refuse("system.memory.swap_bytes",
+         "is " + Gigabytes(static_cast<double>(needed)) + " for all ranks; allowed: the " +
+             Gigabytes(static_cast<double>(memory_bytes)) + " available");
+}
+
+// Makes kv_bytes_override, or what was given, a number of blocks.
+void FixBlocks(ExperimentConfig& config) {
+  sim::MemoryConfig& memory = config.system.memory;
+  const SystemConfig& system = config.system;
+  const sim::KvCapacity capacity =
+      sim::PlanKvCapacity(system.model_spec, system.hardware_spec, system.parallelism, memory);
+  memory.kv_bytes_override.reset();
+  memory.blocks_override = capacity.blocks;
+}
+
+// Collective, of all ranks.
+void MeasureBlocks(ExperimentConfig& config, exec::DeviceModel& model, exec::Communicator& world) {
+  sim::MemoryConfig& memory = config.system.memory;
+  const std::int64_t bytes = MeasureKvBytesOfAll(model, *memory.utilization, world);
+  if (world.rank() > 0) return;
+  if (bytes < 1) {
+    Refuse("system.memory.utilization",
+           "is " + std::to_string(*memory.utilization) + ", of which " +
+               config.system.model_spec.name + " and a step of " +
+               std::to_string(memory.max_step_tokens) + " tokens leave " +
+               Gigabytes(static_cast<double>(bytes)) +
+               " for the KV cache; allowed: more, a smaller model, or smaller steps");
+  }
+  memory.kv_bytes_override = bytes;
+  FixBlocks(config);
+}
+
 bool HoldsWeights(const fs::path& directory) {
   return fs::exists(directory / "model.safetensors") ||
          fs::exists(directory / "model.safetensors.index.json");
@@ -131,7 +165,10 @@ RankModelOptions RankOptionsOf(const ExperimentConfig& config, const ServedModel
           .format = config.system.model_spec.weight_dtype,
           .grid = config.system.parallelism,
           .positions = ContextTokensMax(config),
-          .threads = RealOf(config).threads};
+          .threads = RealOf(config).threads,
+          .device = RealOf(config).device,
+          .largest_step = {.tokens = config.system.memory.max_step_tokens,
+                           .sequences = config.system.memory.max_sequences}};
 }
 
 }  // namespace
@@ -148,8 +185,14 @@ ExperimentConfig OnThisMachine(const ExperimentConfig& config, std::int64_t memo
   sim::MemoryConfig& memory = system.memory;
   const std::int32_t positions = system.model_spec.max_position;
   memory.max_model_length = std::min(memory.max_model_length.value_or(positions), positions);
-  if (!memory.activation_bytes) memory.activation_bytes = ActivationBytes(system);
   if (!SwapsToHost(real.policy)) memory.swap_bytes = 0;
+  if (OnCuda(real)) {
+    RequireSwapSpace(real, memory_bytes);
+    if (!memory.utilization) memory.utilization = kDeviceUtilization;
+    if (!BlocksAreMeasured(real)) FixBlocks(real);
+    return real;
+  }
+  if (!memory.activation_bytes) memory.activation_bytes = ActivationBytes(system);
   SetBlocks(memory_bytes / system.parallelism.devices(), real);
   return real;
 }
@@ -173,38 +216,41 @@ ServedModel ServedModelOf(const ExperimentConfig& config) {
   return served;
 }
 
-ServingDevice MakeServingDevice(const ExperimentConfig& config, const ServedModel& model,
-                                const EngineConfig& engine, exec::Communicator* processes) {
-  ServingDevice device;
+ServingDevice::ServingDevice(ExperimentConfig& config, const ServedModel& model,
+                             exec::Communicator* processes)
+    : world_(processes) {
   if (processes == nullptr) {
-    device.followers = std::make_unique<exec::ThreadFollowers>(
+    followers_ = std::make_unique<exec::ThreadFollowers>(
         config.system.parallelism.devices(), RealOf(config).rank_timeout,
         [config, model](exec::Communicator& world) { FollowServing(config, model, world); });
+    world_ = &followers_->world();
   }
-  exec::Communicator& world = processes != nullptr ? *processes : device.followers->world();
-  device.rank = LoadRankModel(RankOptionsOf(config, model), world);
-  if (device.rank.model == nullptr) {
+  rank_ = LoadRankModel(RankOptionsOf(config, model), *world_);
+  if (rank_.model == nullptr) {
     // The rank that failed aborts the group, and gives its reason to whoever waits.
-    for (;;) world.Barrier();
+    for (;;) world_->Barrier();
   }
-  const exec::ExecutorConfig executor{.kv_dtype = config.system.model_spec.kv_dtype,
+  if (BlocksAreMeasured(config)) MeasureBlocks(config, *rank_.model, *world_);
+}
+
+std::unique_ptr<exec::Backend> ServingDevice::MakeBackend(const EngineConfig& engine,
+                                                          DType kv_dtype) {
+  const exec::ExecutorConfig executor{.kv_dtype = kv_dtype,
                                       .block_size = engine.kv.block_size,
                                       .blocks = engine.kv.blocks,
                                       .host_blocks = engine.kv.host_blocks,
                                       .returns_logits = false};
-  if (world.size() == 1) {
-    device.backend = device.rank.model->MakeExecutor(executor);
-  } else {
-    device.backend = std::make_unique<exec::GridBackend>(
-        *device.rank.model, world, exec::RankExecutorConfig{.executor = executor});
-  }
-  return device;
+  if (world_->size() == 1) return rank_.model->MakeExecutor(executor);
+  return std::make_unique<exec::GridBackend>(*rank_.model, *world_,
+                                             exec::RankExecutorConfig{.executor = executor});
 }
 
 bool FollowServing(const ExperimentConfig& config, const ServedModel& model,
                    exec::Communicator& processes) {
   const RankModel rank = LoadRankModel(RankOptionsOf(config, model), processes);
   if (rank.model == nullptr) return false;
+  ExperimentConfig own = config;
+  if (BlocksAreMeasured(own)) MeasureBlocks(own, *rank.model, processes);
   exec::Follow(*rank.model, processes);
   return true;
 }

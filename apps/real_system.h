@@ -23,8 +23,11 @@ namespace twin::apps {
 // longest request) unless system.memory.utilization is given; no swap space where nothing swaps.
 // Ranks share the machine: threads and memory are divided among them, and what the config says of
 // threads, memory and blocks is each rank's.
-// Takes no memory for the model. Throws InputError (usage): CUDA, a format that is not computed,
-// weights that do not fit, a cache too small for one request.
+// On CUDA devices no number of blocks is filled in: it is measured with the model loaded, of
+// system.memory.utilization, 0.9 if that is absent.
+// Takes no memory for the model. Throws InputError (usage): a device that this build does not have,
+// a format that is not computed, weights that do not fit, a cache too small for one request;
+// (data): a device that is not there.
 ExperimentConfig OnThisMachine(const ExperimentConfig& config, std::int64_t memory_bytes);
 
 // The model to serve, and where its weights are.
@@ -37,21 +40,29 @@ struct ServedModel {
 // system.model, or there are no weights and no world.real.dummy_weights (usage).
 ServedModel ServedModelOf(const ExperimentConfig& config);
 
-// Holds what a backend borrows, and the other ranks where they are threads.
-struct ServingDevice {
-  std::unique_ptr<exec::ThreadFollowers> followers;
-  RankModel rank;
-  std::unique_ptr<exec::Backend> backend;
+// A model on its device, or on those of all ranks: threads, or with `processes`, the group of all
+// of them, processes of which this is rank 0.
+class ServingDevice {
+ public:
+  // Loads the model, and fills in the config's number of blocks where it is to be measured. Prints
+  // the loader's warnings on stderr. REQUIRES: a config from OnThisMachine.
+  // Throws InputError (data; usage: no room for the cache), std::bad_alloc,
+  // kernels::cuda::DeviceError, CommunicationError.
+  ServingDevice(ExperimentConfig& config, const ServedModel& model, exec::Communicator* processes);
+
+  [[nodiscard]] const exec::ModelConfig& model_config() const { return rank_.model->config(); }
+
+  // Takes the memory of the cache. Borrows this object. Throws likewise.
+  [[nodiscard]] std::unique_ptr<exec::Backend> MakeBackend(const EngineConfig& engine,
+                                                           DType kv_dtype);
+
+ private:
+  std::unique_ptr<exec::ThreadFollowers> followers_;
+  exec::Communicator* world_ = nullptr;
+  RankModel rank_;
 };
 
-// Loads the model and takes the memory. Prints the loader's warnings on stderr. Ranks are threads,
-// or with `processes`, the group of all of them, processes of which this is rank 0.
-// REQUIRES: a config from OnThisMachine. Throws InputError (data), std::bad_alloc,
-// CommunicationError.
-ServingDevice MakeServingDevice(const ExperimentConfig& config, const ServedModel& model,
-                                const EngineConfig& engine, exec::Communicator* processes);
-
-// What the other processes do meanwhile. Returns when rank 0's device is gone, or false at once
+// What the other processes do meanwhile. Returns when rank 0's backend is gone, or false at once
 // where another rank failed, which says why. Throws likewise.
 bool FollowServing(const ExperimentConfig& config, const ServedModel& model,
                    exec::Communicator& processes);

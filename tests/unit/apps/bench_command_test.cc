@@ -78,7 +78,6 @@ TEST_F(BenchCommandTest, RefusesInOneLine) {
     const char* words;
   };
   for (const Case& c : {
-           Case{{"--device", "cuda"}, "--device: cuda"},
            Case{{"--dtype", "fp32,fp4"}, "--dtype: \"fp4\" is unknown; allowed: fp32, bf16, int8"},
            Case{{"--kv-dtype", "int8"}, "allowed: fp32, bf16"},
            Case{{"--prefill", "65", "--decode", "1"},

@@ -119,7 +119,7 @@ TEST_F(GenerateCommandTest, RefusesPromptsThatTheModelHasNoPositionsFor) {
 }
 
 TEST_F(GenerateCommandTest, RefusesWhatItCannotDo) {
-  ExpectRefusal(Generate(kPrompts, {"--device", "cuda"}), 2, "allowed: cpu");
+  ExpectRefusal(Generate(kPrompts, {"--dtype", "fp16"}), 2, "allowed: fp32, bf16, int8");
   ExpectRefusal(Generate(kPrompts, {"--device", "tpu"}), 2, "--device");
   ExpectRefusal(Generate(kPrompts, {"--dtype", "fp64"}), 2, "--dtype");
   ExpectRefusal(Generate(kPrompts, {"--policy", "vllm_v7"}), 2, "no policy \"vllm_v7\"");

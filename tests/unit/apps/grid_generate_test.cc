@@ -231,8 +231,9 @@ std::size_t LinesOfTwinserve(const std::string& text) {
 
 TEST_F(GridGenerateTest, RanksRefuseAnExperimentInOneLine) {
   Write("real.textproto", kRealGrid);
-  for (const char* const assignment : {"world.real.dummy_weights=false", "world.real.device=CUDA",
-                                       "system.memory.blocks_override=2000000000"}) {
+  for (const char* const assignment :
+       {"world.real.dummy_weights=false", "system.model_shape.weight_dtype=fp8",
+        "system.memory.blocks_override=2000000000"}) {
     const testing::MpiJobOutcome outcome = RunRanks(
         scratch_.path(), 4, {"run", "real.textproto", "--out", "run", "--set", assignment});
     EXPECT_EQ(outcome.exit_code, 2) << outcome.err;

@@ -192,7 +192,6 @@ TEST_F(ProfileCommandTest, RefusesInOneLine) {
     EXPECT_TRUE(outcome.wrote_one_line()) << outcome.err;
     EXPECT_THAT(outcome.err, HasSubstr(words));
   };
-  expect(Arguments({"--device", "cuda"}), 2, "--device: cuda");
   expect(Arguments({"--dtype", "fp8"}), 2, "allowed: fp32, bf16, int8");
   expect({"fit", "absent.csv", "--out", "c.textproto"}, 1, "absent.csv: cannot be read");
   Write("p.csv", "# twinserve profile 1\n# machine: x\nnonsense\n");

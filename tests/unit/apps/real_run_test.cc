@@ -252,7 +252,6 @@ TEST_P(RealRunRefusalTest, SaysOneLineAndLeavesNothing) {
 INSTANTIATE_TEST_SUITE_P(
     Inputs, RealRunRefusalTest,
     ::testing::Values(
-        Refusal{"Cuda", {"world.real.device=CUDA"}, {"world.real.device", "allowed: CPU"}},
         Refusal{"HeadsThatDoNotDivide",
                 {"system.tensor_parallel=3"},
                 {"query_heads 4 does not divide by tensor parallelism 3"}},
