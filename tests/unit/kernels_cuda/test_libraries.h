@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "kernels/cuda/attention.h"
 #include "kernels/cuda/cublaslt_library.h"
 #include "kernels/cuda/owned_memory.h"
 
@@ -12,6 +13,9 @@ namespace twin::kernels::cuda {
 
 // The machine's cuBLASLt, or the emulated one.
 const CublasLtLibrary& TestCublasLt();
+
+// The attention kernels to be tested: all of them, or those that can be emulated.
+std::vector<AttentionKernel> TestedAttentionKernels();
 
 // Values on the device.
 template <class T>

@@ -7,4 +7,9 @@ const CublasLtLibrary& TestCublasLt() {
   return library;
 }
 
+std::vector<AttentionKernel> TestedAttentionKernels() {
+  return {AttentionKernel::kGeneric, AttentionKernel::kFa2, AttentionKernel::kFa3,
+          AttentionKernel::kCudaCore};
+}
+
 }  // namespace twin::kernels::cuda

@@ -8,4 +8,6 @@ const CublasLtLibrary& TestCublasLt() {
   return library;
 }
 
+std::vector<AttentionKernel> TestedAttentionKernels() { return {AttentionKernel::kGeneric}; }
+
 }  // namespace twin::kernels::cuda

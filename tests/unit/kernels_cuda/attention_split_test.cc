@@ -1,0 +1,100 @@
+#include "kernels/cuda/attention_split.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace twin::kernels::cuda {
+namespace {
+
+// Three decodes and two prefills of 10 and 20 queries, on pages of 16 tokens.
+class AttentionSplitTest : public testing::Test {
+ protected:
+  AttentionSplitTest() {
+    work_.sequences = 5;
+    work_.decodes = 3;
+    work_.rows = 33;
+    work_.host = {.first_query = first_query_.data(),
+                  .kv_lengths = kv_lengths_.data(),
+                  .page_begin = page_begin_.data(),
+                  .page_indices = page_indices_.data(),
+                  .last_page_tokens = last_page_tokens_.data()};
+    work_.device = work_.host;
+  }
+
+  std::vector<std::int32_t> first_query_ = {0, 1, 2, 3, 13, 33};
+  std::vector<std::int32_t> kv_lengths_ = {5, 16, 17, 10, 40};
+  std::vector<std::int32_t> page_begin_ = {0, 1, 2, 4, 5, 8};
+  std::vector<std::int32_t> page_indices_ = {7, 6, 5, 4, 3, 2, 1, 0};
+  std::vector<std::int32_t> last_page_tokens_ = {5, 16, 1, 10, 8};
+  AttentionWork work_;
+};
+
+constexpr AttentionKernel kGeneric = AttentionKernel::kGeneric;
+constexpr AttentionKernel kFa2 = AttentionKernel::kFa2;
+constexpr AttentionKernel kFa3 = AttentionKernel::kFa3;
+
+TEST_F(AttentionSplitTest, CutsBehindTheDecodesAndKeepsCountingFromTheStepsBeginning) {
+  const AttentionSplit split = SplitAttention(work_, {.decode = kFa2, .prefill = kFa2});
+  EXPECT_EQ(split.decodes.sequences, 3);
+  EXPECT_EQ(split.decodes.first_row, 0);
+  EXPECT_EQ(split.decodes.rows, 3);
+  EXPECT_EQ(split.decodes.host.first_query, first_query_.data());
+  EXPECT_EQ(split.prefills.sequences, 2);
+  EXPECT_EQ(split.prefills.first_row, 3);
+  EXPECT_EQ(split.prefills.rows, 30);
+  EXPECT_EQ(split.prefills.host.first_query[0], 3);
+  EXPECT_EQ(split.prefills.host.kv_lengths[1], 40);
+  EXPECT_EQ(split.prefills.host.page_begin[0], 4);
+  EXPECT_EQ(split.prefills.device.last_page_tokens[0], 10);
+  EXPECT_EQ(split.prefills.host.page_indices, page_indices_.data());
+}
+
+TEST_F(AttentionSplitTest, TakesFa3FromTheMeanQueriesItPaysFor) {
+  // Means 15 queries.
+  const auto kernel = [&](std::int64_t queries_min) {
+    return SplitAttention(work_, {.decode = kFa2, .prefill = kFa3, .fa3_queries_min = queries_min})
+        .prefill_kernel;
+  };
+  EXPECT_EQ(kernel(15), kFa3);
+  EXPECT_EQ(kernel(16), kFa2);
+}
+
+TEST_F(AttentionSplitTest, GivesAllRowsToAGenericPrefill) {
+  const AttentionSplit split = SplitAttention(work_, {.decode = kFa2, .prefill = kGeneric});
+  EXPECT_EQ(split.decodes.sequences, 0);
+  EXPECT_EQ(split.prefills.sequences, 5);
+  EXPECT_EQ(split.prefills.first_row, 0);
+  EXPECT_EQ(split.prefills.rows, 33);
+}
+
+TEST_F(AttentionSplitTest, LeavesDecodesAloneToTheirKernelWhereNothingIsPrefilled) {
+  work_.sequences = 3;
+  work_.rows = 3;
+  const AttentionSplit split = SplitAttention(work_, {.decode = kFa2, .prefill = kGeneric});
+  EXPECT_EQ(split.decode_kernel, kFa2);
+  EXPECT_EQ(split.decodes.sequences, 3);
+  EXPECT_EQ(split.prefills.sequences, 0);
+}
+
+TEST_F(AttentionSplitTest, PassesOnThatDecodesAreCaptured) {
+  work_.sequences = 3;
+  work_.rows = 3;
+  work_.graph = true;
+  EXPECT_TRUE(SplitAttention(work_, {.decode = kFa2, .prefill = kFa3}).decodes.graph);
+}
+
+using AttentionSplitDeathTest = AttentionSplitTest;
+
+TEST_F(AttentionSplitDeathTest, OnlyDecodesAreCaptured) {
+  work_.graph = true;
+  EXPECT_DEATH(SplitAttention(work_, {}), "graph");
+}
+
+TEST_F(AttentionSplitDeathTest, DecodesHaveOneQueryEach) {
+  work_.decodes = 4;
+  EXPECT_DEATH(SplitAttention(work_, {}), "first_query");
+}
+
+}  // namespace
+}  // namespace twin::kernels::cuda
