@@ -144,7 +144,9 @@ void ExpectRoom(const Split& split, const AttentionShape& shape, const Batch& ba
   if (split.split) {
     ints += aligned(4 * static_cast<std::size_t>(batch.rows() + 1));
     const auto group = static_cast<std::size_t>(shape.heads / shape.kv_heads);
-    const std::size_t rows = (split.padded * split.tile + group - 1) / group;
+    // A graph's sequences have one tile each in either size.
+    const std::size_t tile = graph && group <= 16 ? 16 : split.tile;
+    const std::size_t rows = (split.padded * tile + group - 1) / group;
     floats = static_cast<std::size_t>(shape.heads) * rows *
              static_cast<std::size_t>(shape.head_dim + 1) * 4;
   }
