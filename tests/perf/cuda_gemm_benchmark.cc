@@ -1,0 +1,69 @@
+// Products on a GPU at the shapes of Llama-3-8B, by the fastest algorithm measured here. Compare
+// weight_bytes_per_second at few tokens with the device's memory, flops_per_second at many with its
+// matrix units.
+#include "tests/perf/device_bench.h"
+//
+#include "kernels/cuda/cublaslt_library.h"
+#include "kernels/cuda/gemm.h"
+
+namespace twin::kernels::cuda {
+namespace {
+
+constexpr int kCalls = 20;
+
+const CublasLtLibrary& Library() {
+  static const CublasLtLibrary library;
+  return library;
+}
+
+// Arguments: tokens, outputs, inputs, 1 if the results are fp32.
+void BM_CudaGemm(benchmark::State& state) {
+  if (!Library().usable()) {
+    state.SkipWithError(Library().why().c_str());
+    return;
+  }
+  const GemmShape shape{.tokens = state.range(0),
+                        .outputs = state.range(1),
+                        .inputs = state.range(2),
+                        .output_dtype = state.range(3) == 1 ? DType::kFp32 : DType::kBf16};
+  const BenchStream stream;
+  Gemm gemm(Library(), "");
+  gemm.Tune(stream.view(), shape);
+  const std::int64_t weight_bytes = shape.outputs * shape.inputs * 2;
+  const std::int64_t copies = 1 + 2 * CacheBytes() / weight_bytes;
+  const DeviceArray w(static_cast<std::size_t>(weight_bytes * copies), "weights");
+  const DeviceArray x(static_cast<std::size_t>(shape.tokens * shape.inputs * 2), "activations");
+  const DeviceArray y(
+      static_cast<std::size_t>(shape.tokens * shape.outputs * ByteSize(shape.output_dtype)),
+      "results");
+  FillWithNumbers(w);
+  FillWithNumbers(x);
+  MeasureInGraph(state, stream.view(), kCalls, [&](int call) {
+    gemm.Multiply(stream.view(),
+                  DenseDeviceMatrix(x.data(), DType::kBf16, shape.tokens, shape.inputs),
+                  DenseDeviceMatrix(w.data() + call % copies * weight_bytes, DType::kBf16,
+                                    shape.outputs, shape.inputs),
+                  DenseDeviceMatrix(y.data(), shape.output_dtype, shape.tokens, shape.outputs));
+  });
+  Rate(state, "weight_bytes_per_second", static_cast<double>(weight_bytes));
+  Rate(state, "flops_per_second",
+       2.0 * static_cast<double>(shape.tokens * shape.outputs * shape.inputs));
+}
+
+// Queries, keys and values; output; gate and up; down; logits.
+void LlamaShapes(benchmark::internal::Benchmark* benchmark) {
+  for (const std::int64_t tokens :
+       {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192}) {
+    for (const auto& [outputs, inputs] : {std::pair(6144, 4096), std::pair(4096, 4096),
+                                          std::pair(28672, 4096), std::pair(4096, 14336)}) {
+      benchmark->Args({tokens, outputs, inputs, 0});
+    }
+    if (tokens <= 256) benchmark->Args({tokens, 128256, 4096, 1});
+  }
+}
+BENCHMARK(BM_CudaGemm)->Apply(LlamaShapes)->UseManualTime()->Unit(benchmark::kMicrosecond);
+
+}  // namespace
+}  // namespace twin::kernels::cuda
+
+int main(int argc, char** argv) { return twin::kernels::cuda::RunDeviceBenchmarks(argc, argv); }
