@@ -8,8 +8,10 @@
 namespace twin::kernels::cuda {
 namespace {
 
-constexpr int kThreads = 1024;
-constexpr int kWarps = kThreads / kWarp;
+constexpr int kThreadsMax = 1024;
+constexpr int kThreadsMin = 128;
+constexpr int kLogitsOfThread = 32;  // that a thread takes before more threads are
+constexpr int kWarpsMax = kThreadsMax / kWarp;
 constexpr int kDigitBits = 3;
 constexpr int kPivots = (1 << kDigitBits) - 1;
 
@@ -27,11 +29,12 @@ __device__ __forceinline__ std::int32_t TokenOf(Number rank) {
 }
 
 struct ReduceMemory {
-  Number of_warp[kPivots][kWarps];
+  Number of_warp[kPivots][kWarpsMax];
   Number result[kPivots];
 };
 
-// Each of the values over the block, by a commutative operation on integers; in all threads.
+// Each of the values over the block, by a commutative operation on integers that leaves a number as
+// it is with 0; in all threads.
 template <int kCount, class Operation>
 __device__ __forceinline__ void BlockReduce(Number (&values)[kCount], const Operation& operation) {
   auto& memory = BlockShared<ReduceMemory>();
@@ -50,9 +53,10 @@ __device__ __forceinline__ void BlockReduce(Number (&values)[kCount], const Oper
     if (lane == 0) memory.of_warp[i][warp] = value;
   }
   __syncthreads();
-  if (warp < kCount) {
-    const Number value = over_warp(memory.of_warp[warp][lane]);
-    if (lane == 0) memory.result[warp] = value;
+  const unsigned warps = blockDim.x / kWarp;
+  for (unsigned i = warp; i < kCount; i += warps) {
+    const Number value = over_warp(lane < warps ? memory.of_warp[i][lane] : 0);
+    if (lane == 0) memory.result[i] = value;
   }
   __syncthreads();
 #pragma unroll
@@ -75,7 +79,7 @@ struct Row {
   template <class Body>
   __device__ __forceinline__ void ForEach(const Body& body) const {
     for (int first = static_cast<int>(threadIdx.x) * kWidth; first < size;
-         first += kThreads * kWidth) {
+         first += static_cast<int>(blockDim.x) * kWidth) {
       float values[kWidth];
       LoadFloats<kWidth>(logits + first, values);
 #pragma unroll
@@ -182,7 +186,7 @@ __device__ Number CutOf(const Row<kWidth>& row, const SamplingParameters& parame
 
 // Block x chooses the token of row x.
 template <int kWidth>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreadsMax)
     SampleKernel(DeviceRows<const float> logits, int vocab, const SamplingParameters* all,
                  const std::int32_t* first, std::int32_t* tokens) {
   WaitForEarlierKernels();
@@ -213,8 +217,10 @@ void SampleTokens(StreamView stream, DeviceMatrix logits, const SamplingParamete
   CHECK(logits.dtype == DType::kFp32 && logits.columns >= 1);
   CHECK(logits.columns <= (std::int64_t{1} << 23));  // sums of weights fit
   if (logits.rows == 0) return;
-  const LaunchShape shape{dim3(static_cast<unsigned>(logits.rows)), kThreads};
   const auto vocab = static_cast<int>(logits.columns);
+  const int wanted = vocab / kLogitsOfThread / kWarp * kWarp;
+  const LaunchShape shape{dim3(static_cast<unsigned>(logits.rows)),
+                          std::clamp(wanted, kThreadsMin, kThreadsMax)};
   if (IsPacked(logits)) {
     Launch(stream, shape, "SampleTokens", &SampleKernel<kPackWidth<float>>,
            RowsOf<const float>(logits), vocab, parameters, first, tokens);
