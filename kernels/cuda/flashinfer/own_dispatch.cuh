@@ -34,12 +34,44 @@
     __VA_ARGS__                                                            \
   }
 
-// Steps of 16 keys a tile; how many fit into shared memory, rounded down.
-#define DISPATCH_NUM_MMA_KV(steps, NAME, ...)           \
-  {                                                     \
-    const auto twin_steps = (steps);                    \
-    TWIN_CASE_IF(twin_steps >= 8, 8, NAME, __VA_ARGS__) \
-    TWIN_CASE_IF(twin_steps >= 4, 4, NAME, __VA_ARGS__) \
-    TWIN_CASE_IF(twin_steps >= 2, 2, NAME, __VA_ARGS__) \
-    return cudaErrorInvalidValue;                       \
+namespace twin::kernels::cuda {
+
+// Whether a tile of so many rows takes its keys in so many steps of 16 on some device from compute
+// capability 8.0 to 9.0: the most that shared memory (100 to 228 KB) has room for, two blocks on a
+// multiprocessor, rounded down to a power of two; 8 at most, of 128 rows 4.
+constexpr bool TakesSteps(std::uint32_t tile, std::uint32_t head_dim, std::uint32_t steps) {
+  if (tile == 16) {
+    return head_dim == 64    ? steps == 4 || steps == 2
+           : head_dim == 128 ? steps == 2 || steps == 1
+                             : steps == 1;
+  }
+  if (tile == 64) {
+    return head_dim == 64    ? steps == 8
+           : head_dim == 128 ? steps == 8 || steps == 4
+                             : steps == 4 || steps == 2 || steps == 1;
+  }
+  return head_dim == 64 ? steps == 4 : steps == 4 || steps == 2;
+}
+
+}  // namespace twin::kernels::cuda
+
+// CTA_TILE_Q and HEAD_DIM_VO are the launcher's.
+#define TWIN_STEPS_CASE(value, NAME, ...)                                            \
+  if constexpr (::twin::kernels::cuda::TakesSteps(CTA_TILE_Q, HEAD_DIM_VO, value)) { \
+    if (twin_steps >= value) {                                                       \
+      constexpr ::std::size_t NAME = value;                                          \
+      __VA_ARGS__                                                                    \
+      break;                                                                         \
+    }                                                                                \
+  }
+
+// Not a do-while: some places of use end with a semicolon, some do not.
+#define DISPATCH_NUM_MMA_KV(steps, NAME, ...) \
+  while (true) {                              \
+    const auto twin_steps = (steps);          \
+    TWIN_STEPS_CASE(8, NAME, __VA_ARGS__)     \
+    TWIN_STEPS_CASE(4, NAME, __VA_ARGS__)     \
+    TWIN_STEPS_CASE(2, NAME, __VA_ARGS__)     \
+    TWIN_STEPS_CASE(1, NAME, __VA_ARGS__)     \
+    return cudaErrorInvalidValue;             \
   }
