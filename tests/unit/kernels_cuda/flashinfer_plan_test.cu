@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <map>
 #include <tuple>
 #include <vector>
@@ -10,6 +11,7 @@
 #include <flashinfer/attention/scheduler.cuh>
 
 #include "core/random.h"
+#include "kernels/cuda/flashinfer/own_dispatch.cuh"
 #include "kernels/cuda/flashinfer/planned_attention.h"
 
 namespace twin::kernels::cuda {
@@ -183,6 +185,29 @@ TEST(FlashInferPlanTest, AGraphsLaunchDependsOnItsSequencesAlone) {
         EXPECT_EQ(std::tuple(other.padded, other.tile, other.split),
                   std::tuple(first.padded, first.tile, first.split));
         EXPECT_LE(other.works, other.padded);
+      }
+    }
+  }
+}
+
+// As BatchPrefillWithPagedKVCacheDispatched of attention/prefill.cuh chooses them; shared memory of
+// a multiprocessor and of a block at compute capability 8.6 and 8.9, 8.0, 9.0.
+TEST(FlashInferPlanTest, EveryTileThatADeviceTakesIsCompiled) {
+  for (const auto& [shared, of_block] :
+       {std::pair(100 << 10, 99 << 10), std::pair(164 << 10, 163 << 10),
+        std::pair(228 << 10, 227 << 10)}) {
+    for (const int head_dim : {64, 128, 256}) {
+      for (const int tile : {16, 64, 128}) {
+        if (tile == 128 && head_dim == 256) continue;
+        const int queries = tile * head_dim * 2;
+        const int step = 2 * head_dim * 16 * (tile == 16 ? 4 : 1) * 2;
+        const int blocks = shared >= 2 * (queries + step) ? 2 : 1;
+        const int room = std::min(shared / blocks, of_block) - queries;
+        const int steps = std::min(room / step, tile == 128 ? 4 : 8);
+        EXPECT_TRUE(TakesSteps(static_cast<std::uint32_t>(tile),
+                               static_cast<std::uint32_t>(head_dim),
+                               std::bit_floor(static_cast<std::uint32_t>(steps))))
+            << shared << " " << head_dim << " " << tile << " " << steps;
       }
     }
   }
