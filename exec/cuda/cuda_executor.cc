@@ -91,7 +91,8 @@ void CudaExecutor::Reserve(const StepShape& shape) {
   }
   if (more_tokens) {
     sampled_rows_ = shape.logit_rows;
-    sampled_ = DeviceBuffer(static_cast<std::int64_t>(kStepsMax) * sampled_rows_ *
+    // One more, for what captures sample.
+    sampled_ = DeviceBuffer(static_cast<std::int64_t>(kStepsMax + 1) * sampled_rows_ *
                                 static_cast<std::int64_t>(sizeof(std::int32_t)),
                             "device memory for sampled tokens");
   }

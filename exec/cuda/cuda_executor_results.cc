@@ -94,7 +94,9 @@ void CudaExecutor::Capture(std::int64_t bucket) {
   const StepArrays host = arena_.Next(stream, builder_.shape(), 0, moved);
   CHECK(!moved);
   builder_.Write({}, requests_, host);
-  *host.first_sampled = 0;
+  // Behind the ring, whose tokens steps on their way may still take.
+  *host.first_sampled =
+      static_cast<std::int32_t>(kStepsMax) * static_cast<std::int32_t>(sampled_rows_);
   const DeviceBatch batch{.shape = builder_.shape(),
                           .arrays = arena_.Send(stream),
                           .sampled = sampled_.As<std::int32_t>(),

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/check.h"
+#include "exec/cuda/decode_buckets.h"
 #include "exec/cuda/upload.h"
 #include "kernels/cuda/activation.h"
 #include "kernels/cuda/elementwise.h"
@@ -94,6 +95,16 @@ kernels::cuda::AttentionShape CudaModel::AttentionShapeOf(std::int64_t block_siz
 bool CudaModel::capturable() const {
   return (tensor_ == nullptr || tensor_->capturable()) &&
          (stages_ == nullptr || stages_->capturable());
+}
+
+std::vector<std::uint32_t> CudaModel::decode_buckets() const {
+  std::vector<std::uint32_t> captured;
+  if (!options_.graphs || !capturable()) return captured;
+  const std::int64_t most = options_.largest_step.sequences;
+  for (const std::int64_t bucket : DecodeBuckets(most)) {
+    if (bucket <= most) captured.push_back(static_cast<std::uint32_t>(bucket));
+  }
+  return captured;
 }
 
 void CudaModel::AwaitStep(const Event& moment) const {

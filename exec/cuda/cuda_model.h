@@ -52,6 +52,7 @@ class CudaModel final : public DeviceModel {
   std::unique_ptr<Executor> MakeExecutor(const ExecutorConfig& config) override;
   std::unique_ptr<Operations> MakeOperations(const kernels::KvCacheView& cache) override;
   [[nodiscard]] ModelWork WorkWith(DType kv_dtype) const override;
+  [[nodiscard]] std::vector<std::uint32_t> decode_buckets() const override;
 
   // Room for steps of this size. Where it grows, waits for the device and returns true: graphs
   // captured before are stale. Throws DeviceError.

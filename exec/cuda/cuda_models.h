@@ -23,17 +23,17 @@ struct StepSizes {
 
 struct CudaModelOptions {
   ModelConfig config;
-  std::filesystem::path weights;  // a model directory; empty: dummy weights
-  std::uint64_t seed = 0;         // of those
-  DType format = DType::kBf16;    // of weights and activations: kBf16 or kFp16
+  std::filesystem::path weights = {};  // a model directory; empty: dummy weights
+  std::uint64_t seed = 0;              // of those
+  DType format = DType::kBf16;         // of weights and activations: kBf16 or kFp16
   std::int32_t positions = 0;
-  RankLinks links;
+  RankLinks links = {};
   std::int32_t device = 0;  // as CUDA counts them
   StepSizes largest_step = {2048, 256};
   bool graphs = true;  // decodes are replayed from captured graphs
   bool tunes = true;   // matrix products are measured where the cache does not know the best way
   // Where the chosen algorithms of matrix products are kept; empty: in memory alone.
-  std::filesystem::path algorithm_cache;
+  std::filesystem::path algorithm_cache = {};
   bool checks_finite = false;  // logits that are not finite end the step with DeviceError
 };
 

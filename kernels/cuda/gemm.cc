@@ -81,6 +81,9 @@ class Gemm::State {
   void Prepare(const GemmShape& shape) { ChoiceFor(shape); }
   double Tune(StreamView stream, const GemmShape& shape, int candidates);
   void Save() const { measured_.Save(); }
+  [[nodiscard]] bool Measured(const GemmShape& shape) const {
+    return measured_.Find(shape) != nullptr;
+  }
 
  private:
   const Choice& ChoiceFor(const GemmShape& shape);
@@ -164,6 +167,7 @@ double Gemm::Tune(StreamView stream, const GemmShape& shape, int candidates) {
   return state_->Tune(stream, shape, candidates);
 }
 void Gemm::Save() const { state_->Save(); }
+bool Gemm::Measured(const GemmShape& shape) const { return state_->Measured(shape); }
 std::int64_t Gemm::workspace_bytes() const {
   return static_cast<std::int64_t>(kGemmWorkspaceBytes);
 }

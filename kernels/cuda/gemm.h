@@ -46,6 +46,8 @@ class Gemm {
   // memory, and keeps the fastest. Writes nothing until Save(). Returns the seconds of a product.
   double Tune(StreamView stream, const GemmShape& shape, int candidates = 8);
   void Save() const;
+  // True if its fastest algorithm is known, from Tune() or from the file.
+  [[nodiscard]] bool Measured(const GemmShape& shape) const;
 
   [[nodiscard]] std::int64_t workspace_bytes() const;
 

@@ -13,6 +13,7 @@
 #include "exec/generation.h"
 #include "exec/model/model_config.h"
 #include "exec/model/weights.h"
+#include "tests/golden/models/reference_generation.h"
 #include "tests/golden/models/reference_model.h"
 
 namespace twin {
@@ -21,68 +22,20 @@ namespace {
 using exec::Generation;
 using testing::ReadReference;
 using testing::ReferenceModel;
-using testing::ReferencePrompt;
 using testing::RelativeDistance;
 
 std::filesystem::path TinyModel() {
   return std::filesystem::path(TWIN_SOURCE_DIR) / "tests" / "golden" / "models" / "tiny-llama";
 }
 
-// Chunks of at most 13 tokens, three requests at a time, blocks of 5: nothing divides anything.
-exec::GenerationOptions SmallChunks(DType dtype, exec::KeptLogits keep) {
-  exec::GenerationOptions options;
-  options.policy = VllmV1Config{.max_num_batched_tokens = 13, .max_num_seqs = 3};
-  options.keep = keep;
-  options.kv_dtype = dtype;
-  options.block_size = 5;
-  return options;
-}
-
-std::vector<Generation> GenerateFor(const ReferenceModel& reference, DType dtype,
-                                    const exec::GenerationOptions& options) {
-  kernels::ThreadPool pool(2);
-  exec::ModelConfig config = exec::ReadModelConfig(reference.directory);
-  exec::LoadedWeights loaded = exec::LoadWeights(reference.directory, config, dtype, pool);
-  EXPECT_TRUE(loaded.warnings.empty()) << loaded.warnings.front();
-  std::vector<Generation> generations;
-  std::size_t longest = 0;
-  for (const ReferencePrompt& prompt : reference.prompts) {
-    const auto tokens = static_cast<std::int32_t>(prompt.greedy.size());
-    generations.push_back({.prompt = prompt.tokens, .tokens_max = tokens});
-    longest = std::max(longest, prompt.tokens.size() + prompt.greedy.size());
-  }
-  exec::CpuModel model(std::move(config), std::move(loaded.weights),
-                       static_cast<std::int32_t>(longest), pool);
-  exec::Generate(model, generations, options);
-  return generations;
-}
-
-void ExpectReference(const ReferenceModel& reference, DType dtype) {
-  const std::vector<Generation> generations =
-      GenerateFor(reference, dtype, SmallChunks(dtype, exec::KeptLogits::kAll));
-  const testing::ReferenceTolerance tolerance = reference.Tolerance(dtype);
-  double worst = 0;
-  for (std::size_t i = 0; i < generations.size(); ++i) {
-    const ReferencePrompt& expected = reference.prompts[i];
-    worst = std::max(worst, RelativeDistance(generations[i].last_logits, expected.last_logits));
-    for (std::size_t j = 0; j < expected.all_logits.size(); ++j) {
-      worst =
-          std::max(worst, RelativeDistance(generations[i].all_logits[j], expected.all_logits[j]));
-    }
-    const std::int32_t wrong =
-        testing::FirstWrongToken(generations[i].output, expected, tolerance.margin);
-    EXPECT_EQ(wrong, -1) << "prompt " << i << ": the first step with another token";
-  }
-  EXPECT_LE(worst, tolerance.logits);
-  std::printf("%-20s %s: worst relative L2 %.1e, tolerance %.1e\n",
-              reference.directory.filename().c_str(), std::string(Name(dtype)).c_str(), worst,
-              tolerance.logits);
-}
+using testing::ExpectReference;
+using testing::GenerateFor;
+using testing::SmallChunks;
 
 TEST(TinyModelTest, GivesTheReferenceLogitsAndTokens) {
   const ReferenceModel reference = ReadReference(TinyModel());
-  ExpectReference(reference, DType::kFp32);
-  ExpectReference(reference, DType::kBf16);
+  ExpectReference(reference, DType::kFp32, testing::LoadOnCpu);
+  ExpectReference(reference, DType::kBf16, testing::LoadOnCpu);
 }
 
 TEST(TinyModelTest, LogitsOfAnotherPromptAreNoticed) {
@@ -90,7 +43,8 @@ TEST(TinyModelTest, LogitsOfAnotherPromptAreNoticed) {
   ReferenceModel reference = ReadReference(TinyModel());
   std::swap(reference.prompts[2].last_logits, reference.prompts[3].last_logits);
   const auto generations =
-      GenerateFor(reference, DType::kFp32, SmallChunks(DType::kFp32, exec::KeptLogits::kLast));
+      GenerateFor(reference, DType::kFp32, SmallChunks(DType::kFp32, exec::KeptLogits::kLast),
+                  testing::LoadOnCpu);
   EXPECT_GT(RelativeDistance(generations[2].last_logits, reference.prompts[2].last_logits),
             reference.Tolerance(DType::kFp32).logits);
 }
@@ -100,22 +54,9 @@ TEST(TinyModelTest, StopsAtTheEndOfSequenceWhereAsked) {
   const ReferenceModel reference = ReadReference(TinyModel());
   exec::GenerationOptions options = SmallChunks(DType::kFp32, exec::KeptLogits::kNone);
   options.stops_at_end_tokens = true;
-  const auto generations = GenerateFor(reference, DType::kFp32, options);
+  const auto generations = GenerateFor(reference, DType::kFp32, options, testing::LoadOnCpu);
   const auto& greedy = reference.prompts[3].greedy;
   EXPECT_EQ(generations[3].output, std::vector<std::int32_t>(greedy.begin(), greedy.begin() + 5));
-}
-
-// Mixtures of experts, which config.json is refused for.
-const std::map<std::string, std::string> kUnsupported = {
-    {"mixtral", "mixtral"}, {"qwen2-moe", "qwen2_moe"}, {"qwen3-moe", "qwen3_moe"}};
-
-std::set<std::string> ModelNames() {
-  std::set<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(testing::ReferenceModels())) {
-    const std::string name = entry.path().filename().string();
-    if (name != "bad" && entry.is_directory()) names.insert(name);
-  }
-  return names;
 }
 
 class ReferenceModelsTest : public ::testing::TestWithParam<DType> {
@@ -128,22 +69,7 @@ class ReferenceModelsTest : public ::testing::TestWithParam<DType> {
 };
 
 TEST_P(ReferenceModelsTest, GiveTheReferenceLogitsAndTokens) {
-  const std::filesystem::path folder = testing::ReferenceModels();
-  std::int32_t compared = 0;
-  for (const std::string& name : ModelNames()) {
-    SCOPED_TRACE(name);
-    if (const auto unsupported = kUnsupported.find(name); unsupported != kUnsupported.end()) {
-      try {
-        exec::ReadModelConfig(folder / name);
-        ADD_FAILURE() << "was not refused";
-      } catch (const InputError& error) {
-        EXPECT_NE(std::string(error.what()).find(unsupported->second), std::string::npos);
-      }
-      continue;
-    }
-    ExpectReference(ReadReference(folder / name), GetParam());
-    ++compared;
-  }
+  const std::int32_t compared = testing::ExpectAllReferences(GetParam(), testing::LoadOnCpu);
   EXPECT_EQ(compared, 27);  // 21 of group main, 6 dense ones of group later
 }
 

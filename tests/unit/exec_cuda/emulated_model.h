@@ -1,0 +1,79 @@
+// A small random model on an emulated device.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "core/random.h"
+#include "exec/cpu/cpu_model.h"
+#include "exec/cuda/cublaslt_provider.h"
+#include "exec/cuda/cuda_models.h"
+#include "exec/generate_world.h"
+#include "exec/model/weights.h"
+#include "tests/cuda_emulation/emulated_cublaslt.h"
+#include "tests/cuda_emulation/emulated_device.h"
+#include "tests/unit/exec/model_folder.h"
+
+namespace twin::exec::testing {
+
+// Prompts of 1 to 20 tokens, the later ones beginning like the first.
+inline std::vector<Generation> Prompts() {
+  Random random(3, "prompts");
+  std::vector<Generation> generations(4);
+  for (std::size_t i = 0; i < generations.size(); ++i) {
+    Generation& generation = generations[i];
+    generation.tokens_max = 4 + static_cast<std::int32_t>(i);
+    if (i >= 2) {
+      generation.prompt.assign(generations[0].prompt.begin(), generations[0].prompt.begin() + 8);
+    }
+    const std::int64_t more = i == 0 ? 20 : random.UniformInt(1, 10);
+    for (std::int64_t t = 0; t < more; ++t) {
+      generation.prompt.push_back(static_cast<std::int32_t>(random.UniformInt(0, 28)));
+    }
+  }
+  return generations;
+}
+
+struct EmulatedLoad {
+  DType dtype = DType::kBf16;
+  bool graphs = true;
+  StepSizes largest_step = {.tokens = 64, .sequences = 4};
+};
+
+class EmulatedModelTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    cuda_emulation::ResetDevice();
+    cuda::SetCublasLtFinder([] {
+      return std::make_unique<kernels::cuda::CublasLtLibrary>(cuda_emulation::EmulatedCublasLt());
+    });
+    folder_.WriteWeights(RandomTensors(config_, "model."));
+  }
+
+  std::unique_ptr<DeviceModel> Load(const EmulatedLoad& load) {
+    LoadedCudaModel loaded = LoadCudaModel({.config = config_,
+                                            .weights = folder_.path(),
+                                            .format = load.dtype,
+                                            .positions = 100,
+                                            .largest_step = load.largest_step,
+                                            .graphs = load.graphs,
+                                            .tunes = false,
+                                            .checks_finite = true},
+                                           pool_);
+    return std::move(loaded.model);
+  }
+
+  std::unique_ptr<DeviceModel> LoadOnCpu(DType dtype) {
+    return std::make_unique<CpuModel>(
+        config_, LoadWeights(folder_.path(), config_, dtype, pool_).weights, 100, pool_);
+  }
+
+  ModelConfig config_ = ParseModelConfig(kLlamaConfig, "config.json");
+  ModelFolder folder_{"emulated_model"};
+  kernels::ThreadPool pool_{2};
+};
+
+}  // namespace twin::exec::testing
