@@ -176,47 +176,9 @@ T atomicAdd(T* place, V value) {
   return std::atomic_ref<T>(*place).fetch_add(static_cast<T>(value));
 }
 
-template <class T, class V>
-T atomicMax(T* place, V value) {
-  std::atomic_ref<T> shared(*place);
-  T old = shared.load();
-  while (old < static_cast<T>(value) && !shared.compare_exchange_weak(old, static_cast<T>(value))) {
-  }
-  return old;
-}
-
-template <class T>
-T atomicCAS(T* place, T expected, T value) {
-  std::atomic_ref<T>(*place).compare_exchange_strong(expected, value);
-  return expected;
-}
-
-template <class T>
-T __ldg(const T* place) {
-  return *place;
-}
-
 inline void cudaGridDependencySynchronize() {}
 inline void cudaTriggerProgrammaticLaunchCompletion() {}
-inline void __threadfence() { std::atomic_thread_fence(std::memory_order_seq_cst); }
-
-inline float __fmaf_rn(float a, float b, float c) { return std::fma(a, b, c); }
-inline float __fmul_rn(float a, float b) { return a * b; }
-inline float __fadd_rn(float a, float b) { return a + b; }
-inline float __fdividef(float a, float b) { return a / b; }
-inline float __expf(float x) { return std::exp(x); }
 inline float rsqrtf(float x) { return 1 / std::sqrt(x); }
-inline int __float_as_int(float x) { return std::bit_cast<int>(x); }
-inline unsigned __float_as_uint(float x) { return std::bit_cast<unsigned>(x); }
-inline float __int_as_float(int x) { return std::bit_cast<float>(x); }
-inline float __uint_as_float(unsigned x) { return std::bit_cast<float>(x); }
-inline int __popc(unsigned x) { return std::popcount(x); }
-inline int __ffs(int x) { return __builtin_ffs(x); }
-inline int __clz(int x) { return std::countl_zero(static_cast<unsigned>(x)); }
-inline std::uint64_t __umul64hi(std::uint64_t a, std::uint64_t b) {
-  __extension__ using Wide = unsigned __int128;
-  return static_cast<std::uint64_t>((static_cast<Wide>(a) * b) >> 64);
-}
 
 using std::max;
 using std::min;

@@ -152,8 +152,8 @@ TEST(SamplingTest, NeighbouringPositionsAndSeedsAreIndependent) {
   EXPECT_LT(ChiSquare(of_seeds, equal), 370);
 }
 
-// All tokens of a large vocabulary alike: each sixteenth gets its share. 15 degrees of freedom: mean
-// 15, standard deviation 5.5.
+// All tokens of a large vocabulary alike: each sixteenth gets its share. 15 degrees of freedom:
+// mean 15, standard deviation 5.5.
 TEST(SamplingTest, ALargeVocabularyIsDrawnFromEvenly) {
   const std::vector<float> logits(1 << 17, -3.0F);
   std::vector<int> counts(16);
