@@ -1,0 +1,44 @@
+# A folder that runs on another x86-64 Linux machine: nothing of ours, nor a compiler's libraries,
+# need be installed there. CUDA libraries are looked for at run time (twinserve doctor).
+#
+# The target `bundle` makes it: ${PROJECT_BINARY_DIR}/twinserve-bundle.
+option(TWIN_BUNDLE "Build the folder that runs elsewhere, and nothing else by default" OFF)
+if(NOT TWIN_BUNDLE)
+  return()
+endif()
+if(NOT TWIN_HAS_CUDA)
+  message(FATAL_ERROR "A bundle needs a CUDA compiler: it is for machines with a GPU")
+endif()
+
+# The bundle's own libraries, where a program cannot have them inside.
+set(bundle_libraries "")
+foreach(name libbenchmark.so.1 libstdc++.so.6 libgcc_s.so.1)
+  execute_process(COMMAND "${CMAKE_CXX_COMPILER}" "-print-file-name=${name}"
+    OUTPUT_VARIABLE path OUTPUT_STRIP_TRAILING_WHITESPACE)
+  if(NOT IS_ABSOLUTE "${path}")
+    find_library(TWIN_BUNDLE_${name} ${name} REQUIRED)
+    set(path "${TWIN_BUNDLE_${name}}")
+  endif()
+  list(APPEND bundle_libraries "${path}")
+endforeach()
+
+set(bundle_programs twinserve cuda_kernels_device_test)
+target_link_options(cuda_kernels_device_test PRIVATE -static-libstdc++ -static-libgcc)
+foreach(benchmark IN LISTS TWIN_DEVICE_BENCHMARKS)
+  set_target_properties(${benchmark} PROPERTIES
+    BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "$ORIGIN/../lib")
+endforeach()
+list(APPEND bundle_programs ${TWIN_DEVICE_BENCHMARKS})
+
+set(bundle_files "")
+foreach(program IN LISTS bundle_programs)
+  list(APPEND bundle_files "$<TARGET_FILE:${program}>")
+endforeach()
+add_custom_target(bundle ALL
+  COMMAND "${CMAKE_COMMAND}"
+    "-DSOURCE=${PROJECT_SOURCE_DIR}" "-DFOLDER=${PROJECT_BINARY_DIR}/twinserve-bundle"
+    "-DPROGRAMS=${bundle_files}" "-DLIBRARIES=${bundle_libraries}" "-DSTRIP=${CMAKE_STRIP}"
+    -P "${CMAKE_CURRENT_LIST_DIR}/make_bundle.cmake"
+  DEPENDS ${bundle_programs}
+  COMMENT "Making twinserve-bundle"
+  VERBATIM)

@@ -1,0 +1,79 @@
+"""Tiny models against the logits and tokens that transformers computes for them in double precision."""
+import array
+import json
+import math
+import struct
+
+
+def read_tensors(file):
+    """Name -> list of numbers, of a safetensors file of I32 and F32."""
+    data = file.read_bytes()
+    (size,) = struct.unpack("<Q", data[:8])
+    tensors = {}
+    for name, entry in json.loads(data[8:8 + size]).items():
+        if name == "__metadata__":
+            continue
+        begin, end = (8 + size + offset for offset in entry["data_offsets"])
+        code = {"F32": "f", "I32": "i"}.get(entry["dtype"])
+        if code:
+            tensors[name] = list(array.array(code, data[begin:end]))
+    return tensors
+
+
+def read_expected(folder):
+    """Tolerances, and per prompt its tokens, last logits, greedy tokens and their margins."""
+    facts = json.loads((folder / "expected.json").read_text())
+    tensors = read_tensors(folder / "expected.safetensors")
+    prompts = []
+    while f"prompt_{len(prompts)}" in tensors:
+        i = len(prompts)
+        prompts.append({"tokens": tensors[f"prompt_{i}"], "logits": tensors[f"last_logits_{i}"],
+                        "greedy": tensors[f"greedy_{i}"],
+                        "margins": tensors[f"greedy_margin_{i}"]})
+    return facts, prompts
+
+
+def relative_distance(got, expected):
+    """|got - expected| / |expected|; infinite where sizes differ or a number is not finite."""
+    if len(got) != len(expected) or not all(math.isfinite(x) for x in got):
+        return math.inf
+    gap = sum((x - y) ** 2 for x, y in zip(got, expected))
+    return math.sqrt(gap / sum(y * y for y in expected))
+
+
+def first_wrong_token(got, prompt, margin):
+    """The first step with another token although the reference is sure of it; -1: none. Behind a
+    near tie that fell differently nothing is compared."""
+    for i, token in enumerate(prompt["greedy"]):
+        if i < len(got) and got[i] == token:
+            continue
+        return -1 if i < len(got) and prompt["margins"][i] <= margin else i
+    return -1
+
+
+def compare(check, folder, dtype):
+    """A row of models.csv, or None where the model is of a kind that is not computed (mixtures)."""
+    facts, prompts = read_expected(folder)
+    if facts.get("model_type") in ("mixtral", "qwen2_moe", "qwen3_moe"):
+        return None
+    # The reference names no tolerance of fp16, which rounds finer than bf16.
+    tolerance = facts["tolerance"]["bf16"]
+    asked = check.scratch / f"{folder.name}.{dtype}.prompts"
+    given = check.scratch / f"{folder.name}.{dtype}.tokens"
+    asked.write_text("".join(json.dumps({"prompt": i, "token_ids": prompt["tokens"]}) + "\n"
+                             for i, prompt in enumerate(prompts)))
+    check.twinserve(["generate", "--model", folder, "--prompts", asked, "--out", given,
+                     "--device", "cuda", "--dtype", dtype, "--max-new-tokens",
+                     max(len(prompt["greedy"]) for prompt in prompts), "--block-size", 5,
+                     "--policy-params", '{"max_num_batched_tokens": 13, "max_num_seqs": 3}'], 60)
+    worst, wrong = 0.0, []
+    for line, prompt in zip(given.read_text().splitlines(), prompts):
+        result = json.loads(line)
+        worst = max(worst, relative_distance(result["last_logits"], prompt["logits"]))
+        step = first_wrong_token(result["greedy"], prompt, tolerance["margin"])
+        if step >= 0:
+            wrong.append(f"{result['prompt']}:{step}")
+    passed = worst <= tolerance["rel_l2"] and not wrong
+    return {"model": folder.name, "dtype": dtype, "passed": int(passed),
+            "worst_relative_l2": f"{worst:.3g}", "tolerance": tolerance["rel_l2"],
+            "wrong_tokens": " ".join(wrong)}
