@@ -13,6 +13,7 @@
 
 #include "apps/available_memory.h"
 #include "apps/interrupt.h"
+#include "apps/model_device.h"
 #include "apps/progress.h"
 #include "apps/real_system.h"
 #include "exec/comm/agreement.h"
@@ -156,7 +157,11 @@ std::optional<Prepared> PrepareTogether(const ExperimentConfig& asked,
 
 // As rank 0, or as the only process.
 Prepared PrepareToServe(const ExperimentConfig& asked, exec::Communicator* processes) {
-  if (processes == nullptr) return Prepare(asked, AvailableMemory());
+  if (processes == nullptr) {
+    // Before anything is asked of the machine.
+    RequireDevice("world.real.device", std::get<RealWorldConfig>(asked.world).device, "CPU");
+    return Prepare(asked, AvailableMemory());
+  }
   std::optional<Prepared> prepared = PrepareTogether(asked, *processes);
   while (!prepared) processes->Barrier();  // the rank that refuses ends the job
   return *std::move(prepared);

@@ -2,7 +2,6 @@
 # need be installed there. CUDA libraries are looked for at run time (twinserve doctor).
 #
 # The target `bundle` makes it: ${PROJECT_BINARY_DIR}/twinserve-bundle.
-option(TWIN_BUNDLE "Build the folder that runs elsewhere, and nothing else by default" OFF)
 if(NOT TWIN_BUNDLE)
   return()
 endif()
@@ -11,30 +10,27 @@ if(NOT TWIN_HAS_CUDA)
 endif()
 
 # The bundle's own libraries, where a program cannot have them inside.
-set(bundle_libraries "")
-foreach(name libbenchmark.so.1 libstdc++.so.6 libgcc_s.so.1)
+find_package(benchmark REQUIRED)
+set(bundle_libraries "$<TARGET_SONAME_FILE:benchmark::benchmark>")
+foreach(name libstdc++.so.6 libgcc_s.so.1)
   execute_process(COMMAND "${CMAKE_CXX_COMPILER}" "-print-file-name=${name}"
     OUTPUT_VARIABLE path OUTPUT_STRIP_TRAILING_WHITESPACE)
-  if(NOT IS_ABSOLUTE "${path}")
-    find_library(TWIN_BUNDLE_${name} ${name} REQUIRED)
-    set(path "${TWIN_BUNDLE_${name}}")
-  endif()
   list(APPEND bundle_libraries "${path}")
 endforeach()
 
-set(bundle_programs twinserve cuda_kernels_device_test)
+set(bundle_benchmarks cuda_attention_benchmark cuda_gemm_benchmark cuda_kernel_benchmark)
+set(bundle_programs twinserve cuda_kernels_device_test ${bundle_benchmarks})
 target_link_options(cuda_kernels_device_test PRIVATE -static-libstdc++ -static-libgcc)
-foreach(benchmark IN LISTS TWIN_DEVICE_BENCHMARKS)
+foreach(benchmark IN LISTS bundle_benchmarks)
   set_target_properties(${benchmark} PROPERTIES
     BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "$ORIGIN/../lib")
 endforeach()
-list(APPEND bundle_programs ${TWIN_DEVICE_BENCHMARKS})
 
 set(bundle_files "")
 foreach(program IN LISTS bundle_programs)
   list(APPEND bundle_files "$<TARGET_FILE:${program}>")
 endforeach()
-add_custom_target(bundle ALL
+add_custom_target(bundle
   COMMAND "${CMAKE_COMMAND}"
     "-DSOURCE=${PROJECT_SOURCE_DIR}" "-DFOLDER=${PROJECT_BINARY_DIR}/twinserve-bundle"
     "-DPROGRAMS=${bundle_files}" "-DLIBRARIES=${bundle_libraries}" "-DSTRIP=${CMAKE_STRIP}"

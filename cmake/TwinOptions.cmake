@@ -14,3 +14,8 @@ if(TWIN_SANITIZE)
     $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${TWIN_SANITIZE};-fno-omit-frame-pointer;-fno-sanitize-recover=all>)
   target_link_options(twin_options INTERFACE -fsanitize=${TWIN_SANITIZE})
 endif()
+
+option(TWIN_BUNDLE "Programs for a folder that runs elsewhere (TwinBundle.cmake)" OFF)
+if(TWIN_BUNDLE)
+  set(ZLIB_USE_STATIC_LIBS ON)
+endif()

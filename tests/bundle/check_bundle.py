@@ -1,0 +1,127 @@
+#!/usr/bin/env python3
+"""Checks that the folder of `cmake --preset bundle` runs elsewhere.
+
+Usage: tests/bundle/check_bundle.py build/bundle/twinserve-bundle
+
+Its size; that its programs need glibc's libraries alone, and of no newer glibc than 2.36, or what
+lies in its lib/; and that in a root with nothing but it and glibc it says, in one line, that there
+is no GPU. The last needs the right to change the root (root, or user namespaces), and a machine
+without a CUDA device; otherwise it is left out with a note.
+"""
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+MEGABYTES_MAX = 60
+GLIBC_MAX = (2, 36)
+GLIBC = {"libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1",
+         "ld-linux-x86-64.so.2"}
+CUDA_RUN = ("run", "/twinserve-bundle/experiments/gpu_check/vllm_v1.textproto", "--out", "/twinserve-bundle/run")
+
+failures = []
+
+
+def expect(fact, what):
+    print(f"{'ok    ' if fact else 'FAILED'} {what}")
+    if not fact:
+        failures.append(what)
+
+
+def output_of(*command):
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def check_size(folder):
+    size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+    expect(size < MEGABYTES_MAX * 1e6, f"{size * 1e-6:.1f} MB, at most {MEGABYTES_MAX}")
+
+
+def check_needs(folder, file):
+    """A program or library: what it is linked with, and the newest glibc that it asks for."""
+    own = {library.name for library in (folder / "lib").iterdir()}
+    text = output_of("objdump", "-p", file)
+    others = set(re.findall(r"NEEDED +(\S+)", text)) - GLIBC - own
+    expect(not others, f"{file.name} needs no library of others ({', '.join(others) or 'none'})")
+    versions = [tuple(map(int, found)) for found in re.findall(r"GLIBC_(\d+)\.(\d+)", text)]
+    newest = max(versions, default=(0, 0))
+    expect(newest <= GLIBC_MAX, f"{file.name} asks for glibc {newest[0]}.{newest[1]}")
+
+
+def fill_root(root, folder):
+    """The bundle and glibc, as the loader looks for it."""
+    shutil.copytree(folder, root / "twinserve-bundle")
+    for name in ("lib64", "lib/x86_64-linux-gnu", "tmp", "proc", "dev"):
+        (root / name).mkdir(parents=True)
+    found = dict(re.findall(r"(\S+) \(libc6,x86-64[^)]*\) => (\S+)", output_of("/sbin/ldconfig", "-p")))
+    for name in GLIBC:
+        target = root / ("lib64" if name.startswith("ld-") else "lib/x86_64-linux-gnu")
+        shutil.copy(found[name], target / name)
+
+
+def enter(root):
+    """The command that runs what follows in the root, or None where that is not allowed."""
+    # A root without /proc: what the program reads there, it must do without.
+    for words in (["chroot", root], ["unshare", "--user", "--map-root-user", "chroot", root]):
+        try:
+            tried = subprocess.run([*words, "/twinserve-bundle/bin/twinserve", "--version"],
+                                   capture_output=True, check=False)
+        except OSError:
+            continue
+        if tried.returncode == 0:
+            return words
+    return None
+
+
+def check_one_line(words, command):
+    done = subprocess.run([*words, "/twinserve-bundle/bin/twinserve", *command],
+                          capture_output=True, text=True, check=False)
+    said = done.stderr.strip()
+    expect(done.returncode == 1 and "no GPU" in said and "\n" not in said,
+           f"in an empty root, {command[0]} ends with {done.returncode}: {said}")
+
+
+def check_in_empty_root(folder):
+    if pathlib.Path("/dev/nvidia0").exists():
+        print("left out: the empty root, as there is a GPU")
+        return
+    with tempfile.TemporaryDirectory() as scratch:
+        root = pathlib.Path(scratch)
+        fill_root(root, folder)
+        words = enter(root)
+        if words is None:
+            print("left out: the empty root, which this user may not enter")
+            return
+        check_one_line(words, ("doctor", "--device", "cuda"))
+        check_one_line(words, CUDA_RUN)
+        listed = subprocess.run([*words, "/twinserve-bundle/bin/twinserve", "doctor"],
+                                capture_output=True, text=True, check=False)
+        expect(listed.returncode == 0 and "cuda      none" in listed.stdout,
+               "in an empty root, doctor lists what is there")
+        for program in sorted((folder / "bin").iterdir()):
+            if program.name == "twinserve":
+                continue
+            done = subprocess.run([*words, f"/twinserve-bundle/bin/{program.name}"],
+                                  capture_output=True, text=True, check=False)
+            # 77: skipped, as test programs say; a loader's failure would be 127.
+            expect(done.returncode in (1, 77), f"in an empty root, {program.name} ends with "
+                                               f"{done.returncode}")
+
+
+def main():
+    if len(sys.argv) != 2:
+        sys.exit(f"usage: {sys.argv[0]} FOLDER")
+    folder = pathlib.Path(sys.argv[1]).resolve()
+    check_size(folder)
+    for file in sorted([*(folder / "bin").iterdir(), *(folder / "lib").iterdir()]):
+        check_needs(folder, file)
+    expect((folder / "models" / "tiny-llama" / "expected.json").exists(), "has reference models")
+    check_in_empty_root(folder)
+    if failures:
+        sys.exit(f"check_bundle: {len(failures)} of the above failed")
+
+
+if __name__ == "__main__":
+    main()
