@@ -54,12 +54,13 @@ bool CarryOut(DeviceModel& model, MessageReader& command, Follower& follower) {
 GridBackend::GridBackend(DeviceModel& model, Communicator& world, const RankExecutorConfig& config)
     : world_(world),
       first_stage_ranks_(model.links().place.grid.tensor),
-      executor_(model, config),
       exceptions_(std::uncaught_exceptions()) {
   CHECK(world.rank() == 0 && world.size() == model.links().place.grid.devices());
   command_.Put(CommandKind::kBegin);
   command_.Put(config);
   TellAll(world_.size());
+  // Making an executor may take all ranks at once: those of a stage compute together.
+  executor_.emplace(model, config);
 }
 
 GridBackend::~GridBackend() {
@@ -84,27 +85,27 @@ void GridBackend::Open(RequestId id, std::span<const std::int32_t> prompt,
   command_.Put(sampling);
   command_.PutList(prompt);
   TellAll(world_.size());
-  executor_.Open(id, prompt, sampling);
+  executor_->Open(id, prompt, sampling);
 }
 
 void GridBackend::Close(RequestId id) {
   command_.Put(CommandKind::kClose);
   command_.Put(id);
   TellAll(world_.size());
-  executor_.Close(id);
+  executor_->Close(id);
 }
 
 void GridBackend::Launch(const StepPlan& plan) {
   command_.Put(CommandKind::kStep);
   PutPlan(plan, command_);
   TellAll(world_.size());
-  executor_.Execute(plan);
+  executor_->Execute(plan);
 }
 
 ComputedStep GridBackend::Collect() {
   command_.Put(CommandKind::kCollect);
   TellAll(first_stage_ranks_);
-  const StepResult& step = executor_.Collect();
+  const StepResult& step = executor_->Collect();
   return {step.sampled, step.started, step.finished, step.parts, step.rows};
 }
 

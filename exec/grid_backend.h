@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "exec/backend.h"
 #include "exec/comm/communicator.h"
@@ -28,7 +29,7 @@ class GridBackend final : public Backend {
   void Close(RequestId id) override;
   void Launch(const StepPlan& plan) override;
   ComputedStep Collect() override;
-  bool Collectable() override { return executor_.Collectable(); }
+  bool Collectable() override { return executor_->Collectable(); }
 
  private:
   void TellAll(std::int32_t ranks);
@@ -36,7 +37,7 @@ class GridBackend final : public Backend {
   Communicator& world_;
   std::int32_t first_stage_ranks_;
   MessageWriter command_;
-  RankExecutor executor_;
+  std::optional<RankExecutor> executor_;
   int exceptions_;  // in flight when it was made
 };
 

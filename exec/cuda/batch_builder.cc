@@ -20,9 +20,9 @@ bool IsDecodeStep(const StepPlan& plan) {
 }
 
 void BatchBuilder::Arrange(const StepPlan& plan, const OpenRequests& requests,
-                           std::int32_t block_size, bool logits_of_all_rows, std::int64_t bucket) {
-  CHECK(bucket == 0 || !logits_of_all_rows);
-  block_size_ = block_size;
+                           const BatchOptions& options) {
+  CHECK(options.bucket == 0 || !options.logits_of_all_rows);
+  options_ = options;
   order_.clear();
   for (const bool single : {true, false}) {
     for (std::size_t i = 0; i < plan.work.size(); ++i) {
@@ -31,7 +31,7 @@ void BatchBuilder::Arrange(const StepPlan& plan, const OpenRequests& requests,
     if (single) singles_ = static_cast<std::int64_t>(order_.size());
   }
   const auto items = static_cast<std::int64_t>(order_.size());
-  padding_ = bucket > 0 ? bucket - items : plan.totals.padding_tokens;
+  padding_ = options.bucket > 0 ? options.bucket - items : plan.totals.padding_tokens;
   CHECK(padding_ >= 0);
   decodes_ = singles_ + padding_;
   pages_ = 0;
@@ -44,14 +44,14 @@ void BatchBuilder::Arrange(const StepPlan& plan, const OpenRequests& requests,
     const WorkItem& item = plan.work[static_cast<std::size_t>(index)];
     const OpenRequest& request = requests[item.request];
     const std::int32_t end = item.start + item.tokens;
-    const std::int32_t pages = (end + block_size - 1) / block_size;
-    CHECK(static_cast<std::size_t>(end) <= request.tokens.size());
+    const std::int32_t pages = (end + options.block_size - 1) / options.block_size;
+    CHECK(!options.reads_tokens || static_cast<std::size_t>(end) <= request.tokens.size());
     CHECK(static_cast<std::size_t>(pages) <= request.blocks.size());
     pages_ += pages;
-    const std::int32_t first = logits_of_all_rows ? 0 : item.tokens - 1;
+    const std::int32_t first = options.logits_of_all_rows ? 0 : item.tokens - 1;
     for (std::int32_t j = first; j < item.tokens; ++j) {
       const bool last = j == item.tokens - 1;
-      if (!logits_of_all_rows && !item.emits && bucket == 0) continue;
+      if (!options.logits_of_all_rows && !item.emits && options.bucket == 0) continue;
       logits_.push_back({index, item.start + j, last && item.emits});
       logit_rows_.push_back(row + j);
     }
@@ -60,7 +60,8 @@ void BatchBuilder::Arrange(const StepPlan& plan, const OpenRequests& requests,
   if (singles_ == items) row += static_cast<std::int32_t>(padding_);
   shape_ = {.rows = row,
             .sequences = items + padding_,
-            .logit_rows = bucket > 0 ? bucket : static_cast<std::int64_t>(logits_.size())};
+            .logit_rows =
+                options.bucket > 0 ? options.bucket : static_cast<std::int64_t>(logits_.size())};
 }
 
 void BatchBuilder::Write(const StepPlan& plan, const OpenRequests& requests,
@@ -93,20 +94,21 @@ void BatchBuilder::WriteItem(const WorkItem& item, const OpenRequest& request, c
                              Cursor& at) const {
   const std::int32_t end = item.start + item.tokens;
   for (std::int32_t position = item.start; position < end; ++position) {
-    const BlockId block = request.blocks[static_cast<std::size_t>(position / block_size_)];
-    to.token_ids[at.row] = request.tokens[static_cast<std::size_t>(position)];
+    const BlockId block = request.blocks[static_cast<std::size_t>(position / options_.block_size)];
+    to.token_ids[at.row] =
+        options_.reads_tokens ? request.tokens[static_cast<std::size_t>(position)] : 0;
     to.positions[at.row] = position;
-    to.slots[at.row] =
-        static_cast<std::int32_t>(Index(block)) * block_size_ + position % block_size_;
+    to.slots[at.row] = static_cast<std::int32_t>(Index(block)) * options_.block_size +
+                       position % options_.block_size;
     ++at.row;
   }
-  const std::int32_t pages = (end + block_size_ - 1) / block_size_;
+  const std::int32_t pages = (end + options_.block_size - 1) / options_.block_size;
   for (std::int32_t i = 0; i < pages; ++i) {
     to.page_indices[at.page++] =
         static_cast<std::int32_t>(Index(request.blocks[static_cast<std::size_t>(i)]));
   }
   to.kv_lengths[at.sequence] = end;
-  to.last_page_tokens[at.sequence] = end - (pages - 1) * block_size_;
+  to.last_page_tokens[at.sequence] = end - (pages - 1) * options_.block_size;
   ++at.sequence;
   to.first_query[at.sequence] = static_cast<std::int32_t>(at.row);
   to.page_begin[at.sequence] = static_cast<std::int32_t>(at.page);

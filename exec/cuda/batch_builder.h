@@ -19,15 +19,22 @@ struct LogitSource {
   bool emits = false;
 };
 
+struct BatchOptions {
+  std::int32_t block_size = 16;
+  bool logits_of_all_rows = false;
+  // Rows of a step of single tokens that is to be padded, all of whose rows get logits; 0 = no such
+  // step.
+  std::int64_t bucket = 0;
+  bool reads_tokens = true;  // otherwise every token id is 0: of a stage behind the first
+};
+
 // Items of one token come first, then the padding, then the others, each in the order of the plan;
 // padding is sequences of one row without a cache.
 class BatchBuilder {
  public:
-  // Decides on the order. `bucket`: rows of a step of single tokens that is to be padded, all of
-  // whose rows get logits; 0 = no such step. REQUIRES: the requests know all tokens of the work,
-  // by their number or as carried ones.
-  void Arrange(const StepPlan& plan, const OpenRequests& requests, std::int32_t block_size,
-               bool logits_of_all_rows, std::int64_t bucket);
+  // Decides on the order. REQUIRES: where tokens are read, the requests have all of the work's, by
+  // their number or as carried ones.
+  void Arrange(const StepPlan& plan, const OpenRequests& requests, const BatchOptions& options);
 
   [[nodiscard]] const StepShape& shape() const { return shape_; }
   [[nodiscard]] std::int64_t pages() const { return pages_; }
@@ -57,7 +64,7 @@ class BatchBuilder {
   std::int64_t padding_ = 0;
   std::int64_t decodes_ = 0;  // sequences of one row, padding included
   std::int64_t pages_ = 0;
-  std::int32_t block_size_ = 0;
+  BatchOptions options_;
   StepShape shape_;
   std::vector<LogitSource> logits_;
   std::vector<std::int32_t> logit_rows_;

@@ -164,7 +164,11 @@ void CudaExecutor::Compute(const StepPlan& plan, Step& step) {
     bucket = DecodeBucketOf(static_cast<std::int64_t>(plan.work.size()));
     if (bucket > graphs_.rbegin()->first) bucket = 0;
   }
-  builder_.Arrange(plan, requests_, config_.block_size, config_.logits_of_all_rows, bucket);
+  builder_.Arrange(plan, requests_,
+                   {.block_size = config_.block_size,
+                    .logits_of_all_rows = config_.logits_of_all_rows,
+                    .bucket = bucket,
+                    .reads_tokens = model_.links().place.first_stage()});
   const StepShape& shape = builder_.shape();
   Reserve(shape);
   bool moved = false;

@@ -89,7 +89,7 @@ void CudaExecutor::CaptureAll() {
 
 void CudaExecutor::Capture(std::int64_t bucket) {
   const StreamView stream = model_.device().compute();
-  builder_.Arrange({}, requests_, config_.block_size, false, bucket);
+  builder_.Arrange({}, requests_, {.block_size = config_.block_size, .bucket = bucket});
   bool moved = false;
   const StepArrays host = arena_.Next(stream, builder_.shape(), 0, moved);
   CHECK(!moved);

@@ -199,7 +199,7 @@ double CudaOperations::RunAttention(std::span<const StepItem> items) {
     plan.work.push_back({.request = id, .start = items[i].start, .tokens = items[i].tokens});
   }
   BatchBuilder builder;
-  builder.Arrange(plan, requests, block_size, false, 0);
+  builder.Arrange(plan, requests, {.block_size = block_size});
   const StepShape& shape = builder.shape();
   Reserve(shape.rows, 1);
   if (shape.rows > attention_room_.rows || shape.sequences > attention_room_.sequences) {

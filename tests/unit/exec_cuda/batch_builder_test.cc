@@ -35,7 +35,8 @@ class BatchBuilderTest : public ::testing::Test {
  protected:
   // Builds the batch in memory of the host.
   void Build(const StepPlan& plan, bool all_rows = false, std::int64_t bucket = 0) {
-    builder_.Arrange(plan, requests_, kBlockSize, all_rows, bucket);
+    builder_.Arrange(plan, requests_,
+                     {.block_size = kBlockSize, .logits_of_all_rows = all_rows, .bucket = bucket});
     memory_.assign(
         static_cast<std::size_t>(ArenaBytes(builder_.shape(), builder_.pages())) / 16 + 1, {});
     arrays_ = ArraysAt(reinterpret_cast<std::byte*>(memory_.data()), builder_.shape());
