@@ -1,6 +1,7 @@
 // What computes the steps of a real world: a device, or several ranks of them.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <span>
 
@@ -59,6 +60,10 @@ class Backend {
   // False while Collect would wait for others than the calling thread, which could better launch
   // a further step. REQUIRES: as Collect.
   virtual bool Collectable() { return true; }
+  // How long the calling thread may rest before it asks again: short against a step.
+  [[nodiscard]] virtual std::chrono::microseconds RestBetweenQuestions() const {
+    return std::chrono::microseconds(50);
+  }
 };
 
 }  // namespace twin::exec

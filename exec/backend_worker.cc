@@ -6,7 +6,6 @@ namespace twin::exec {
 namespace {
 
 constexpr std::chrono::microseconds kNone{0};
-constexpr std::chrono::microseconds kBetweenQuestions{50};
 constexpr std::chrono::microseconds kIdle = std::chrono::microseconds::max();  // for ever
 
 }  // namespace
@@ -74,8 +73,8 @@ void BackendWorker::Work() {
       taken.clear();
       patience = kIdle;
       if (launched == 0) continue;
-      // Other ranks are at work: a step that is planned meanwhile can be launched.
-      patience = kBetweenQuestions;
+      // Others are at work: a step that is planned meanwhile can be launched.
+      patience = backend_.RestBetweenQuestions();
       if (!backend_.Collectable()) continue;
       Deliver(backend_.Collect());
       patience = --launched == 0 ? kIdle : kNone;

@@ -45,6 +45,11 @@ class CudaExecutor final : public Executor {
   // REQUIRES: fewer than kStepsMax steps are launched and not collected.
   void Launch(const StepPlan& plan) override;
   ComputedStep Collect() override;
+  bool Collectable() override;
+  // A timer would wake up later than a device ends: the thread that drives one does nothing else.
+  [[nodiscard]] std::chrono::microseconds RestBetweenQuestions() const override {
+    return std::chrono::microseconds(0);
+  }
 
   [[nodiscard]] bool Knows(const StepPlan& plan) const override { return requests_.Knows(plan); }
   void Learn(const SampledToken& sampled) override;

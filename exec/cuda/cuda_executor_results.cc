@@ -41,6 +41,14 @@ void CudaExecutor::DropGraphs() {
   graphs_stale_ = true;
 }
 
+bool CudaExecutor::Collectable() {
+  CHECK(collected_ < launched_);
+  model_.device().Use();
+  const Step& step = StepAt(collected_);
+  // With ranks beside it, waiting is what watches over them.
+  return step.resolved || !step.computes || model_.works_with_others() || step.done.Passed();
+}
+
 ComputedStep CudaExecutor::Collect() {
   CHECK(collected_ < launched_);
   model_.device().Use();

@@ -74,6 +74,7 @@ class CudaModel final : public DeviceModel {
   [[nodiscard]] const float* rope_table() const { return rope_.As<float>(); }
   [[nodiscard]] Device& device() const { return *device_; }
   [[nodiscard]] Activations& activations() { return activations_; }
+  [[nodiscard]] bool works_with_others() const { return tensor_ != nullptr || stages_ != nullptr; }
   // False where ranks exchange activations in a way that no graph can hold.
   [[nodiscard]] bool capturable() const;
   // Of a stage that is the last, or alone.
