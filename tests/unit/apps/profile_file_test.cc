@@ -79,6 +79,19 @@ class ProfileFileTest : public ::testing::Test {
   std::filesystem::path path_;
 };
 
+TEST_F(ProfileFileTest, BucketsOfDecodesStandInItWhereADeviceHasSome) {
+  EXPECT_THAT(Text(), ::testing::Not(HasSubstr("decode_buckets")));
+  EXPECT_TRUE(ReadProfile(path_).header.decode_buckets.empty());
+  ProfileHeader header = Header();
+  header.decode_buckets = {1, 2, 8};
+  { const ProfileWriter writer(path_, header, true); }
+  EXPECT_THAT(Text(), HasSubstr("\n# decode_buckets: 1 2 8\n"));
+  EXPECT_EQ(ReadProfile(path_).header.decode_buckets, header.decode_buckets);
+  ExpectRefusal(": 1 2 8", ": 2 1 8", ":9: decode_buckets: holds 1; allowed: ascending");
+  ExpectRefusal(": 1 2 8", ": 0", ":9: decode_buckets: holds 0");
+  ExpectRefusal(": 1 2 8", ": 1 x", ":9: decode_buckets: is \"x\"");
+}
+
 TEST_F(ProfileFileTest, GivesBackWhatWasWritten) {
   const Profile profile = ReadProfile(path_);
   EXPECT_EQ(profile.header.model, Header().model);
