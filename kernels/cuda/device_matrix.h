@@ -32,6 +32,12 @@ struct DeviceMatrix {
   }
 };
 
+// A matrix of small numbers whose row i stands for scales[i] * values.Row(i).
+struct ScaledMatrix {
+  DeviceMatrix values;
+  float* scales = nullptr;  // [rows]
+};
+
 // Rows without gaps.
 inline DeviceMatrix DenseDeviceMatrix(void* data, DType dtype, std::int64_t rows,
                                       std::int64_t columns) {

@@ -8,6 +8,7 @@ set(TWIN_CUDA_KERNEL_SOURCES  # device code
   embedding.cu
   gemv.cu
   norm.cu
+  quantize.cu
   random_fill.cu
   rope_append.cu
   sampling.cu)
