@@ -17,10 +17,12 @@ cudaDataType_t DataType(DType dtype) {
       return CUDA_R_16F;
     case DType::kFp32:
       return CUDA_R_32F;
+    case DType::kFp8:
+      return CUDA_R_8F_E4M3;
     default:
       break;
   }
-  CHECK(false && "cuBLASLt products are of bf16, fp16 and fp32");
+  CHECK(false && "cuBLASLt products are of fp8, bf16, fp16 and fp32");
   return CUDA_R_32F;
 }
 
@@ -41,7 +43,7 @@ CublasLtContext::CublasLtContext(const CublasLtLibrary& library) : library_(libr
   try {
     library.Check(functions().create(&handle_), "making a cuBLASLt handle");
     CheckCuda(cudaMalloc(&workspace_, kGemmWorkspaceBytes), "cudaMalloc of the GEMM workspace");
-    DescribeOperation();
+    operation_ = DescribeOperation();
     DescribePreference();
   } catch (...) {
     Release();
@@ -51,13 +53,16 @@ CublasLtContext::CublasLtContext(const CublasLtLibrary& library) : library_(libr
 
 CublasLtContext::~CublasLtContext() { Release(); }
 
-void CublasLtContext::DescribeOperation() {
+cublasLtMatmulDesc_t CublasLtContext::DescribeOperation() const {
   const char* const what = "describing a product";
-  library_.Check(functions().desc_create(&operation_, CUBLAS_COMPUTE_32F, CUDA_R_32F), what);
+  cublasLtMatmulDesc_t operation = nullptr;
+  library_.Check(functions().desc_create(&operation, CUBLAS_COMPUTE_32F, CUDA_R_32F), what);
   const cublasOperation_t transposed = CUBLAS_OP_T;
-  library_.Check(functions().desc_set_attribute(operation_, CUBLASLT_MATMUL_DESC_TRANSA,
-                                                &transposed, sizeof(transposed)),
-                 what);
+  const cublasStatus_t status = functions().desc_set_attribute(
+      operation, CUBLASLT_MATMUL_DESC_TRANSA, &transposed, sizeof(transposed));
+  if (status != CUBLAS_STATUS_SUCCESS) functions().desc_destroy(operation);
+  library_.Check(status, what);
+  return operation;
 }
 
 void CublasLtContext::DescribePreference() {
@@ -84,9 +89,38 @@ void CublasLtContext::Release() {
 CublasLtProduct::CublasLtProduct(const CublasLtContext& context, const GemmShape& shape,
                                  const GemmStrides& strides)
     : context_(context),
+      scaled_(shape.input_dtype == DType::kFp8 ? context.DescribeOperation() : nullptr,
+              context.functions().desc_destroy),
       w_(MakeLayout(shape.input_dtype, shape.outputs, shape.inputs, strides.w)),
       x_(MakeLayout(shape.input_dtype, shape.tokens, shape.inputs, strides.x)),
-      y_(MakeLayout(shape.output_dtype, shape.tokens, shape.outputs, strides.y)) {}
+      y_(MakeLayout(shape.output_dtype, shape.tokens, shape.outputs, strides.y)) {
+  if (scaled_ != nullptr) DescribeScaling();
+}
+
+void CublasLtProduct::DescribeScaling() {
+  // One scale for each row of both operands: each result is multiplied by two of them.
+  const std::int32_t mode = CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F;
+  for (const auto attribute :
+       {CUBLASLT_MATMUL_DESC_A_SCALE_MODE, CUBLASLT_MATMUL_DESC_B_SCALE_MODE}) {
+    const cublasStatus_t status =
+        context_.functions().desc_set_attribute(scaled_.get(), attribute, &mode, sizeof(mode));
+    context_.library().Check(status, "describing a product of fp8 matrices");
+  }
+  // The library chooses no algorithm while the pointers are null, and does not follow them.
+  const auto* const somewhere = static_cast<const float*>(context_.workspace());
+  Scale({.x = somewhere, .w = somewhere});
+}
+
+void CublasLtProduct::Scale(const GemmScales& scales) const {
+  CHECK(scaled_ != nullptr && scales.x != nullptr && scales.w != nullptr);
+  const auto set = [&](cublasLtMatmulDescAttributes_t attribute, const float* pointer) {
+    const cublasStatus_t status = context_.functions().desc_set_attribute(
+        scaled_.get(), attribute, &pointer, sizeof(pointer));
+    context_.library().Check(status, "scaling a product of fp8 matrices");
+  };
+  set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, scales.w);
+  set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, scales.x);
+}
 
 CublasLtProduct::Layout CublasLtProduct::MakeLayout(DType dtype, std::int64_t rows,
                                                     std::int64_t columns,
@@ -103,8 +137,8 @@ std::vector<cublasLtMatmulAlgo_t> CublasLtProduct::Suggestions(int count) const 
   std::vector<cublasLtMatmulHeuristicResult_t> results(static_cast<std::size_t>(count));
   int returned = 0;
   const cublasStatus_t status = context_.functions().get_heuristic(
-      context_.handle(), context_.operation(), w_.get(), x_.get(), y_.get(), y_.get(),
-      context_.preference(), count, results.data(), &returned);
+      context_.handle(), operation(), w_.get(), x_.get(), y_.get(), y_.get(), context_.preference(),
+      count, results.data(), &returned);
   context_.library().Check(status, "choosing a GEMM algorithm");
   std::vector<cublasLtMatmulAlgo_t> algorithms;
   for (const auto& result : std::span(results).first(static_cast<std::size_t>(returned))) {
@@ -120,9 +154,8 @@ std::vector<cublasLtMatmulAlgo_t> CublasLtProduct::Suggestions(int count) const 
 
 bool CublasLtProduct::Accepts(const cublasLtMatmulAlgo_t& algorithm) const {
   cublasLtMatmulHeuristicResult_t result{};
-  const cublasStatus_t status =
-      context_.functions().algo_check(context_.handle(), context_.operation(), w_.get(), x_.get(),
-                                      y_.get(), y_.get(), &algorithm, &result);
+  const cublasStatus_t status = context_.functions().algo_check(
+      context_.handle(), operation(), w_.get(), x_.get(), y_.get(), y_.get(), &algorithm, &result);
   return status == CUBLAS_STATUS_SUCCESS && result.workspaceSize <= kGemmWorkspaceBytes;
 }
 
@@ -131,8 +164,8 @@ void CublasLtProduct::Run(StreamView stream, const void* x, const void* w, void*
   const float alpha = 1;
   const float beta = 0;
   const cublasStatus_t status = context_.functions().matmul(
-      context_.handle(), context_.operation(), &alpha, w, w_.get(), x, x_.get(), &beta, y, y_.get(),
-      y, y_.get(), &algorithm, context_.workspace(), kGemmWorkspaceBytes, stream.get());
+      context_.handle(), operation(), &alpha, w, w_.get(), x, x_.get(), &beta, y, y_.get(), y,
+      y_.get(), &algorithm, context_.workspace(), kGemmWorkspaceBytes, stream.get());
   context_.library().Check(status, "multiplying matrices");
 }
 

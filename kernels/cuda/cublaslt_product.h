@@ -33,9 +33,10 @@ class CublasLtContext {
   [[nodiscard]] cublasLtMatmulDesc_t operation() const { return operation_; }
   [[nodiscard]] cublasLtMatmulPreference_t preference() const { return preference_; }
   [[nodiscard]] void* workspace() const { return workspace_; }
+  // A new description of products with a transposed first operand. Throws DeviceError.
+  [[nodiscard]] cublasLtMatmulDesc_t DescribeOperation() const;
 
  private:
-  void DescribeOperation();
   void DescribePreference();
   void Release();
 
@@ -58,8 +59,14 @@ struct GemmStrides {
 // Rows with the least gaps that keep each of them aligned.
 GemmStrides AlignedStrides(const GemmShape& shape);
 
-// y = x * w^T of one shape. Row-major matrices are to the library column-major ones, transposed:
-// y^T [outputs, tokens] = (w^T)^T * x^T.
+// Of the rows of fp8 operands, in device memory.
+struct GemmScales {
+  const float* x = nullptr;
+  const float* w = nullptr;
+};
+
+// y = x * w^T of one shape; of fp8 operands, times the scales of both. Row-major matrices are to
+// the library column-major ones, transposed: y^T [outputs, tokens] = (w^T)^T * x^T.
 class CublasLtProduct {
  public:
   // Borrows the context. Throws DeviceError.
@@ -69,16 +76,25 @@ class CublasLtProduct {
   // What the library suggests, the best first; at least one. Throws DeviceError.
   [[nodiscard]] std::vector<cublasLtMatmulAlgo_t> Suggestions(int count) const;
   [[nodiscard]] bool Accepts(const cublasLtMatmulAlgo_t& algorithm) const;
+  // What Run() scales by from now on. REQUIRES: fp8 operands.
+  void Scale(const GemmScales& scales) const;
   void Run(StreamView stream, const void* x, const void* w, void* y,
            const cublasLtMatmulAlgo_t& algorithm) const;
 
  private:
   using Layout =
       std::unique_ptr<cublasLtMatrixLayoutOpaque_t, decltype(CublasLtFunctions::layout_destroy)>;
+  using Operation =
+      std::unique_ptr<cublasLtMatmulDescOpaque_t, decltype(CublasLtFunctions::desc_destroy)>;
+  void DescribeScaling();
+  [[nodiscard]] cublasLtMatmulDesc_t operation() const {
+    return scaled_ != nullptr ? scaled_.get() : context_.operation();
+  }
   [[nodiscard]] Layout MakeLayout(DType dtype, std::int64_t rows, std::int64_t columns,
                                   std::int64_t stride) const;
 
   const CublasLtContext& context_;
+  Operation scaled_;  // of fp8 operands
   Layout w_;
   Layout x_;
   Layout y_;

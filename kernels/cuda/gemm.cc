@@ -78,6 +78,8 @@ class Gemm::State {
       : context_(library), measured_(cache, DeviceName(), library.version()) {}
 
   void Multiply(StreamView stream, DeviceMatrix x, DeviceMatrix w, DeviceMatrix y);
+  void MultiplyScaled(StreamView stream, const ScaledMatrix& x, const ScaledMatrix& w,
+                      DeviceMatrix y);
   void Prepare(const GemmShape& shape) { ChoiceFor(shape); }
   double Tune(StreamView stream, const GemmShape& shape, int candidates);
   void Save() const { measured_.Save(); }
@@ -87,6 +89,9 @@ class Gemm::State {
 
  private:
   const Choice& ChoiceFor(const GemmShape& shape);
+  // Of a product whose operands fit each other.
+  const Plan& PlanFor(StreamView stream, const DeviceMatrix& x, const DeviceMatrix& w,
+                      const DeviceMatrix& y);
   const Plan& MakePlan(StreamView stream, const ProductKey& key);
 
   CublasLtContext context_;
@@ -96,9 +101,29 @@ class Gemm::State {
 };
 
 void Gemm::State::Multiply(StreamView stream, DeviceMatrix x, DeviceMatrix w, DeviceMatrix y) {
-  CHECK(x.columns == w.columns && y.rows == x.rows && y.columns == w.rows);
   CHECK(x.dtype == w.dtype && (y.dtype == x.dtype || y.dtype == DType::kFp32));
   if (x.rows == 0) return;
+  const Plan& plan = PlanFor(stream, x, w, y);
+  if (plan.choice.skinny && TakesSkinnyGemm(x, w, y)) {
+    SkinnyGemm(stream, x, w, y);
+  } else {
+    plan.product.Run(stream, x.data, w.data, y.data, plan.choice.algorithm);
+  }
+}
+
+void Gemm::State::MultiplyScaled(StreamView stream, const ScaledMatrix& x, const ScaledMatrix& w,
+                                 DeviceMatrix y) {
+  CHECK(x.values.dtype == DType::kFp8 && w.values.dtype == DType::kFp8);
+  CHECK(x.values.columns % kFp8Sizes == 0 && w.values.rows % kFp8Sizes == 0);
+  if (x.values.rows == 0) return;
+  const Plan& plan = PlanFor(stream, x.values, w.values, y);
+  plan.product.Scale({.x = x.scales, .w = w.scales});
+  plan.product.Run(stream, x.values.data, w.values.data, y.data, plan.choice.algorithm);
+}
+
+const Plan& Gemm::State::PlanFor(StreamView stream, const DeviceMatrix& x, const DeviceMatrix& w,
+                                 const DeviceMatrix& y) {
+  CHECK(x.columns == w.columns && y.rows == x.rows && y.columns == w.rows);
   CHECK(Aligned(x) && Aligned(w) && Aligned(y));
   const ProductKey key{.shape = {.tokens = x.rows,
                                  .outputs = w.rows,
@@ -107,12 +132,7 @@ void Gemm::State::Multiply(StreamView stream, DeviceMatrix x, DeviceMatrix w, De
                                  .output_dtype = y.dtype},
                        .strides = {.x = x.stride, .w = w.stride, .y = y.stride}};
   const auto found = plans_.find(key);
-  const Plan& plan = found != plans_.end() ? found->second : MakePlan(stream, key);
-  if (plan.choice.skinny && TakesSkinnyGemm(x, w, y)) {
-    SkinnyGemm(stream, x, w, y);
-  } else {
-    plan.product.Run(stream, x.data, w.data, y.data, plan.choice.algorithm);
-  }
+  return found != plans_.end() ? found->second : MakePlan(stream, key);
 }
 
 const Plan& Gemm::State::MakePlan(StreamView stream, const ProductKey& key) {
@@ -161,6 +181,10 @@ Gemm::~Gemm() = default;
 
 void Gemm::Multiply(StreamView stream, DeviceMatrix x, DeviceMatrix w, DeviceMatrix y) {
   state_->Multiply(stream, x, w, y);
+}
+void Gemm::MultiplyScaled(StreamView stream, const ScaledMatrix& x, const ScaledMatrix& w,
+                          DeviceMatrix y) {
+  state_->MultiplyScaled(stream, x, w, y);
 }
 void Gemm::Prepare(const GemmShape& shape) { state_->Prepare(shape); }
 double Gemm::Tune(StreamView stream, const GemmShape& shape, int candidates) {

@@ -13,6 +13,10 @@ namespace twin::kernels::cuda {
 
 class CublasLtLibrary;  // cublaslt_library.h
 
+// What outputs and inputs of products of fp8 matrices are multiples of.
+constexpr std::int64_t kFp8Sizes = 16;
+
+// With input_dtype kFp8: of a scaled product.
 struct GemmShape {
   std::int64_t tokens = 0;
   std::int64_t outputs = 0;
@@ -40,7 +44,15 @@ class Gemm {
   // 16 bytes' alignment. Under capture: the shape was prepared.
   void Multiply(StreamView stream, DeviceMatrix x, DeviceMatrix w, DeviceMatrix y);
 
-  // Chooses the algorithm of a shape now, without measuring.
+  // y[t, n] = x.scales[t] * w.scales[n] * sum_k x.values[t, k] * w.values[n, k], summed in fp32.
+  // As Multiply(), but for: x and w are of kFp8; y is of bf16, fp16 or fp32; n and k are multiples
+  // of kFp8Sizes. Throws DeviceError where the library has no such product: it has them for compute
+  // capability 9.0 alone, from version 12.9 on.
+  void MultiplyScaled(StreamView stream, const ScaledMatrix& x, const ScaledMatrix& w,
+                      DeviceMatrix y);
+
+  // Chooses the algorithm of a shape now, without measuring. Throws DeviceError where the library
+  // has none.
   void Prepare(const GemmShape& shape);
   // Measures up to `candidates` algorithms on random operands, rotated so that weights come from
   // memory, and keeps the fastest. Writes nothing until Save(). Returns the seconds of a product.

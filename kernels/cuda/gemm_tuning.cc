@@ -20,16 +20,18 @@ constexpr int kProductsMax = 20;        // of a candidate in a turn
 constexpr float kTurnMilliseconds = 2;  // about, where one product takes less
 constexpr std::size_t kPatternBytes = std::size_t{4} << 20;
 
-// Of 16 bits, uniform between 0.5 and 1 or -0.5 and -1, whichever of the two formats reads them.
+// Uniform between 0.5 and 1 or -0.5 and -1 in the format, of which 16 bits are one or two numbers.
 // Products of zeros would take less power, and less time.
 std::vector<std::uint16_t> RandomPattern(DType dtype) {
   Random random(1, "gemm_tuning");
-  const unsigned exponent = dtype == DType::kBf16 ? 126U << 7 : 14U << 10;
-  const unsigned fraction = dtype == DType::kBf16 ? 0x7FU : 0x3FFU;
+  const bool eight = dtype == DType::kFp8;
+  const unsigned sign = eight ? 0x8080U : 0x8000U;
+  const unsigned exponent = eight ? 0x3030U : dtype == DType::kBf16 ? 126U << 7 : 14U << 10;
+  const unsigned fraction = eight ? 0x0707U : dtype == DType::kBf16 ? 0x7FU : 0x3FFU;
   std::vector<std::uint16_t> pattern(kPatternBytes / sizeof(std::uint16_t));
   for (std::uint16_t& value : pattern) {
     const auto bits = static_cast<unsigned>(random.Next() >> 48);
-    value = static_cast<std::uint16_t>((bits & 0x8000U) | exponent | (bits & fraction));
+    value = static_cast<std::uint16_t>((bits & sign) | exponent | (bits & fraction));
   }
   return pattern;
 }
@@ -76,10 +78,21 @@ class Bench {
         copies_(WeightCopies(weight_bytes_)),
         weights_(weight_bytes_ * copies_, kPurpose),
         x_(Bytes(shape.tokens, strides_.x, shape.input_dtype), kPurpose),
-        y_(Bytes(shape.tokens, strides_.y, shape.output_dtype), kPurpose) {
+        y_(Bytes(shape.tokens, strides_.y, shape.output_dtype), kPurpose),
+        scales_(shape.input_dtype == DType::kFp8
+                    ? Bytes(1, std::max(shape.tokens, shape.outputs), DType::kFp32)
+                    : 0,
+                kPurpose) {
     const std::vector<std::uint16_t> pattern = RandomPattern(shape.input_dtype);
     Fill(stream, weights_, pattern);
     Fill(stream, x_, pattern);
+    if (scales_.bytes() > 0) {
+      // Small positive numbers: bytes 0x3C3C3C3C are 0.0115.
+      CheckCuda(cudaMemsetAsync(scales_.data(), 0x3C, scales_.bytes(), stream.get()),
+                "filling scales to tune products with");
+      const auto* const scales = reinterpret_cast<const float*>(scales_.data());
+      product_.Scale({.x = scales, .w = scales});
+    }
     CheckCuda(cudaStreamSynchronize(stream.get()), "filling operands to tune products with");
   }
 
@@ -126,6 +139,7 @@ class Bench {
   DeviceArray weights_;
   DeviceArray x_;
   DeviceArray y_;
+  DeviceArray scales_;  // of both operands, where they are scaled
   OwnedEvent begin_{cudaEventDefault};
   OwnedEvent end_{cudaEventDefault};
   std::size_t turn_ = 0;

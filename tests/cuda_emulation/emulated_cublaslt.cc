@@ -1,5 +1,7 @@
 #include "tests/cuda_emulation/emulated_cublaslt.h"
 
+#include <cuda_runtime_api.h>
+
 #include <atomic>
 #include <cstring>
 
@@ -16,6 +18,7 @@ enum Algorithm : std::uint64_t { kAscending, kTwoHalves, kAlgorithms };
 constexpr std::size_t kVersion = 130100;
 constexpr std::uint64_t kAlgorithmAlignment = 16;
 constexpr std::uint64_t kWorkspaceAlignment = 256;
+constexpr std::uint64_t kFp8Sizes = 16;
 constexpr std::size_t kHalvesWorkspace = std::size_t{16} << 20;
 
 std::atomic<int> products = 0;
@@ -23,7 +26,7 @@ std::atomic<int> heuristics = 0;
 
 // Places in the objects' words.
 namespace operation_word {
-enum : std::size_t { kMagic, kTransposedA, kTransposedB };
+enum : std::size_t { kMagic, kTransposedA, kTransposedB, kModeA, kModeB, kScalesA, kScalesB };
 }
 namespace layout_word {
 enum : std::size_t { kMagic, kType, kRows, kColumns, kLeading };
@@ -33,6 +36,31 @@ enum : std::size_t { kMagic, kWorkspace, kAlignment };
 }
 namespace algorithm_word {
 enum : std::size_t { kMagic, kNumber, kInputType, kOutputType };
+}
+
+bool OnHopper() {
+  int device = 0;
+  int major = 0;
+  int minor = 0;
+  return cudaGetDevice(&device) == cudaSuccess &&
+         cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess &&
+         cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device) == cudaSuccess &&
+         major == 9 && minor == 0;
+}
+
+// Whether e4m3 operands are multiplied so.
+cublasStatus_t CheckScaled(cublasLtMatmulDesc_t operation, const Product& product) {
+  const auto* const words = operation->data;
+  const std::uint64_t type = product.d.type;
+  const bool known = OnHopper() && product.a.transposed && !product.b.transposed &&
+                     words[operation_word::kModeA] == CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F &&
+                     words[operation_word::kModeB] == CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F &&
+                     (type == CUDA_R_16BF || type == CUDA_R_16F || type == CUDA_R_32F) &&
+                     product.c.type == type && product.d.rows % kFp8Sizes == 0 &&
+                     product.a.ColumnsSeen() % kFp8Sizes == 0;
+  if (!known) return CUBLAS_STATUS_NOT_SUPPORTED;
+  const bool scaled = words[operation_word::kScalesA] != 0 && words[operation_word::kScalesB] != 0;
+  return scaled ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
 }
 
 bool ReadLayout(cublasLtMatrixLayout_t layout, bool transposed, Operand& operand) {
@@ -62,9 +90,12 @@ cublasStatus_t ReadProduct(cublasLtMatmulDesc_t operation, cublasLtMatrixLayout_
     return CUBLAS_STATUS_INVALID_VALUE;
   }
   const std::uint64_t type = product.a.type;
-  const bool known = (type == CUDA_R_16BF || type == CUDA_R_16F) && product.b.type == type &&
-                     (product.d.type == type || product.d.type == CUDA_R_32F) &&
-                     product.c.type == product.d.type;
+  if (type == CUDA_R_8F_E4M3 && product.b.type == type) return CheckScaled(operation, product);
+  const bool unscaled =
+      operation->data[operation_word::kModeA] == 0 && operation->data[operation_word::kModeB] == 0;
+  const bool known =
+      unscaled && (type == CUDA_R_16BF || type == CUDA_R_16F) && product.b.type == type &&
+      (product.d.type == type || product.d.type == CUDA_R_32F) && product.c.type == product.d.type;
   return known ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
 }
 
@@ -97,7 +128,10 @@ bool Aligned(std::uint64_t alignment, Pointers... pointers) {
 
 bool InDeviceMemory(const Execution& execution) {
   const Product& product = execution.product;
-  return IsDeviceMemory(execution.a_data, product.a.Bytes()) &&
+  const bool scaled = execution.a_scales != nullptr;
+  return (!scaled || (IsDeviceMemory(execution.a_scales, product.d.rows * sizeof(float)) &&
+                      IsDeviceMemory(execution.b_scales, product.d.columns * sizeof(float)))) &&
+         IsDeviceMemory(execution.a_data, product.a.Bytes()) &&
          IsDeviceMemory(execution.b_data, product.b.Bytes()) &&
          IsDeviceMemory(execution.d_data, product.d.Bytes()) &&
          (execution.beta == 0 || IsDeviceMemory(execution.c_data, product.c.Bytes())) &&
@@ -150,18 +184,42 @@ cublasStatus_t Free(Object* object) {
 cublasStatus_t OperationSet(cublasLtMatmulDesc_t operation,
                             cublasLtMatmulDescAttributes_t attribute, const void* value,
                             std::size_t size) {
-  std::int32_t transposed = 0;
-  if (value == nullptr || size != sizeof(transposed)) return CUBLAS_STATUS_INVALID_VALUE;
-  std::memcpy(&transposed, value, size);
-  if (transposed != CUBLAS_OP_N && transposed != CUBLAS_OP_T) return CUBLAS_STATUS_NOT_SUPPORTED;
-  const auto word = static_cast<std::uint64_t>(transposed);
-  if (attribute == CUBLASLT_MATMUL_DESC_TRANSA) {
-    operation->data[operation_word::kTransposedA] = word;
-  } else if (attribute == CUBLASLT_MATMUL_DESC_TRANSB) {
-    operation->data[operation_word::kTransposedB] = word;
-  } else {
+  if (value == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
+  std::uint64_t* word = nullptr;
+  std::size_t expected = sizeof(std::int32_t);
+  switch (attribute) {
+    case CUBLASLT_MATMUL_DESC_TRANSA:
+      word = &operation->data[operation_word::kTransposedA];
+      break;
+    case CUBLASLT_MATMUL_DESC_TRANSB:
+      word = &operation->data[operation_word::kTransposedB];
+      break;
+    case CUBLASLT_MATMUL_DESC_A_SCALE_MODE:
+      word = &operation->data[operation_word::kModeA];
+      break;
+    case CUBLASLT_MATMUL_DESC_B_SCALE_MODE:
+      word = &operation->data[operation_word::kModeB];
+      break;
+    case CUBLASLT_MATMUL_DESC_A_SCALE_POINTER:
+      word = &operation->data[operation_word::kScalesA];
+      expected = sizeof(void*);
+      break;
+    case CUBLASLT_MATMUL_DESC_B_SCALE_POINTER:
+      word = &operation->data[operation_word::kScalesB];
+      expected = sizeof(void*);
+      break;
+    default:
+      return CUBLAS_STATUS_NOT_SUPPORTED;
+  }
+  if (size != expected) return CUBLAS_STATUS_INVALID_VALUE;
+  std::uint64_t given = 0;
+  std::memcpy(&given, value, size);
+  const bool transposes =
+      attribute == CUBLASLT_MATMUL_DESC_TRANSA || attribute == CUBLASLT_MATMUL_DESC_TRANSB;
+  if (transposes && given != CUBLAS_OP_N && given != CUBLAS_OP_T) {
     return CUBLAS_STATUS_NOT_SUPPORTED;
   }
+  *word = given;
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -264,12 +322,18 @@ cublasStatus_t Matmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t operation, c
     return CUBLAS_STATUS_INVALID_VALUE;
   }
   if (!Aligned(kAlgorithmAlignment, a, b, c, d)) return CUBLAS_STATUS_INVALID_VALUE;
+  const auto scales = [&](std::size_t word) {
+    return product.a.type == CUDA_R_8F_E4M3 ? reinterpret_cast<const float*>(operation->data[word])
+                                            : nullptr;
+  };
   const Execution execution{.product = product,
                             .two_halves = number == kTwoHalves,
                             .alpha = *static_cast<const float*>(alpha),
                             .beta = *static_cast<const float*>(beta),
                             .a_data = a,
                             .b_data = b,
+                            .a_scales = scales(operation_word::kScalesA),
+                            .b_scales = scales(operation_word::kScalesB),
                             .c_data = c,
                             .d_data = d,
                             .workspace = workspace,

@@ -10,6 +10,10 @@ namespace twin::cuda_emulation {
 // demands: that sizes and formats fit, that leading dimensions cover the rows, that pointers,
 // leading dimensions and workspace are aligned as the algorithm needs them.
 //
+// On devices of compute capability 9.0 it knows products of e4m3 matrices too: a transposed, b not,
+// m and k multiples of 16, into bf16, fp16 or fp32, a scale for each row of a and column of b. Both
+// scale pointers must be there when an algorithm is asked for, and be the device's when it runs.
+//
 // It suggests two algorithms: one sums in ascending order of k and needs no workspace, the other
 // sums two halves apart and needs 16 MiB.
 kernels::cuda::CublasLtFunctions EmulatedCublasLt();

@@ -3,7 +3,9 @@
 #include <cuda_fp16.h>
 #include <library_types.h>
 
+#include <cmath>
 #include <cstring>
+#include <limits>
 #include <vector>
 
 #include "kernels/float_formats.h"
@@ -15,7 +17,18 @@ using kernels::Bf16ToFloat;
 using kernels::FloatToBf16;
 using kernels::Fp16ToFloat;
 
+// e4m3: a sign, four bits of exponent, three of fraction; no infinity, one NaN of each sign.
+float Fp8ToFloat(std::uint8_t bits) {
+  const int exponent = (bits >> 3) & 0xF;
+  const int fraction = bits & 0x7;
+  const float sign = (bits & 0x80) != 0 ? -1.0F : 1.0F;
+  if (exponent == 0xF && fraction == 0x7) return std::numeric_limits<float>::quiet_NaN();
+  return exponent == 0 ? sign * std::ldexp(static_cast<float>(fraction), -9)
+                       : sign * std::ldexp(static_cast<float>(8 + fraction), exponent - 10);
+}
+
 float Load(const void* data, std::uint64_t index, std::uint64_t type) {
+  if (type == CUDA_R_8F_E4M3) return Fp8ToFloat(static_cast<const std::uint8_t*>(data)[index]);
   if (type == CUDA_R_32F) return static_cast<const float*>(data)[index];
   const std::uint16_t bits = static_cast<const std::uint16_t*>(data)[index];
   return type == CUDA_R_16BF ? Bf16ToFloat(bits) : Fp16ToFloat(bits);
@@ -52,7 +65,9 @@ float Dot(const float* a, const float* b, std::uint64_t begin, std::uint64_t end
 
 }  // namespace
 
-std::uint64_t TypeBytes(std::uint64_t type) { return type == CUDA_R_32F ? 4 : 2; }
+std::uint64_t TypeBytes(std::uint64_t type) {
+  return type == CUDA_R_32F ? 4 : type == CUDA_R_8F_E4M3 ? 1 : 2;
+}
 
 std::size_t Operand::Bytes() const {
   return rows == 0 || columns == 0 ? 0 : ((columns - 1) * leading + rows) * TypeBytes(type);
@@ -69,7 +84,8 @@ void Execution::operator()() const {
     for (std::uint64_t row = 0; row < product.d.rows; ++row) {
       const float* const left = wide_a.data() + row * depth;
       const float* const right = wide_b.data() + column * depth;
-      const float sum = Dot(left, right, 0, half) + Dot(left, right, half, depth);
+      float sum = Dot(left, right, 0, half) + Dot(left, right, half, depth);
+      if (a_scales != nullptr) sum *= a_scales[row] * b_scales[column];
       const std::uint64_t place = product.c.Index(row, column);
       const float added = beta != 0 ? beta * Load(c_data, place, product.c.type) : 0;
       Store(alpha * sum + added, d_data, product.d.Index(row, column), product.d.type);

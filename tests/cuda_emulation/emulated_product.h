@@ -40,6 +40,9 @@ struct Execution {
   float beta = 0;
   const void* a_data = nullptr;
   const void* b_data = nullptr;
+  // Of rows of a and columns of b, with which each result is multiplied; null where there are none.
+  const float* a_scales = nullptr;
+  const float* b_scales = nullptr;
   const void* c_data = nullptr;
   void* d_data = nullptr;
   void* workspace = nullptr;

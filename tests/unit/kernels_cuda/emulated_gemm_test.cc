@@ -146,6 +146,38 @@ TEST_F(EmulatedGemmTest, ADamagedFileIsRefusedAtOnce) {
               ThrowsMessage<InputError>(HasSubstr(path.string() + ":2: ")));
 }
 
+TEST_F(EmulatedGemmTest, AlgorithmsOfFp8ProductsAreTunedAndKeptToo) {
+  const std::filesystem::path path = FreshPath();
+  const GemmShape shape{.tokens = 8, .outputs = 64, .inputs = 48, .input_dtype = DType::kFp8};
+  const std::size_t used = [&] {
+    const TestStream stream;
+    Gemm gemm(TestCublasLt(), path);
+    const std::size_t before = cuda_emulation::DeviceBytesInUse();
+    gemm.Tune(stream.view(), shape);
+    gemm.Save();
+    return cuda_emulation::DeviceBytesInUse() - before;
+  }();
+  EXPECT_EQ(used, 0U);
+  Gemm gemm(TestCublasLt(), path);
+  EXPECT_TRUE(gemm.Measured(shape));
+  EXPECT_FALSE(gemm.Measured(kShape));
+  const auto before = EmulatedCublasLtCalls();
+  gemm.Prepare(shape);
+  EXPECT_EQ(EmulatedCublasLtCalls().heuristics, before.heuristics);
+}
+
+TEST_F(EmulatedGemmTest, Fp8ProductsAreADeviceErrorWhereThereAreNone) {
+  const GemmShape shape{.tokens = 8, .outputs = 64, .inputs = 48, .input_dtype = DType::kFp8};
+  Gemm(TestCublasLt(), "").Prepare(shape);
+  GemmShape odd = shape;
+  odd.inputs = 40;
+  EXPECT_THAT([&] { Gemm(TestCublasLt(), "").Prepare(odd); },
+              ThrowsMessage<DeviceError>(HasSubstr("NOT_SUPPORTED")));
+  cuda_emulation::ResetDevice({.compute_capability = 89});
+  EXPECT_THAT([&] { Gemm(TestCublasLt(), "").Prepare(shape); },
+              ThrowsMessage<DeviceError>(HasSubstr("choosing a GEMM algorithm")));
+}
+
 TEST_F(EmulatedGemmTest, AFailedProductNamesTheStatus) {
   Gemm gemm(TestCublasLt(), "");
   std::vector<std::uint16_t> host(4096);

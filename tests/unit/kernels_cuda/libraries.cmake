@@ -3,11 +3,12 @@
 foreach(test attention_split cuda_library gemm_algorithms)
   twin_test(${test}_test.cc DEPENDS cuda_emulation)
 endforeach()
-foreach(test cuda_attention cuda_gemm emulated_gemm)
+foreach(test cuda_attention cuda_gemm cuda_scaled_gemm emulated_gemm)
   twin_test(${test}_test.cc DEPENDS cuda_emulation)
   target_sources(${test}_test PRIVATE test_libraries_emulated.cc)
 endforeach()
 target_sources(cuda_attention_test PRIVATE attention_case.cc)
+target_sources(cuda_scaled_gemm_test PRIVATE test_rows.cc)
 
 # FlashInfer's planner of work works without a device.
 if(TWIN_HAS_FLASHINFER)
@@ -23,4 +24,5 @@ set(twin_cuda_library_device_tests
   attention_case.cc
   cuda_attention_test.cc
   cuda_gemm_test.cc
+  cuda_scaled_gemm_test.cc
   test_libraries_device.cc)
