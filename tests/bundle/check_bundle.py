@@ -8,6 +8,7 @@ lies in its lib/; and that in a root with nothing but it and glibc it says, in o
 is no GPU. The last needs the right to change the root (root, or user namespaces), and a machine
 without a CUDA device; otherwise it is left out with a note.
 """
+import os
 import pathlib
 import re
 import shutil
@@ -101,7 +102,7 @@ def check_in_empty_root(folder):
         expect(listed.returncode == 0 and "cuda      none" in listed.stdout,
                "in an empty root, doctor lists what is there")
         # The loader finds lib/ beside bin/ by /proc, which an empty root does not have.
-        own = {"LD_LIBRARY_PATH": "/twinserve-bundle/lib"}
+        own = {**os.environ, "LD_LIBRARY_PATH": "/twinserve-bundle/lib"}
         for program in sorted((folder / "bin").iterdir()):
             if program.name == "twinserve":
                 continue
