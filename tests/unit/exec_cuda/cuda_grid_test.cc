@@ -11,8 +11,9 @@
 #include "exec/generation.h"
 #include "exec/grid_backend.h"
 #include "exec/rank_groups.h"
+#include "tests/cuda_emulation/emulated_device.h"
 #include "tests/cuda_emulation/emulated_nccl.h"
-#include "tests/unit/exec_cuda/emulated_model.h"
+#include "tests/unit/exec_cuda/device_model.h"
 
 namespace twin::exec {
 namespace {
@@ -24,7 +25,7 @@ struct GridCase {
   bool nccl = false;
 };
 
-class CudaGridTest : public testing::EmulatedModelTest,
+class CudaGridTest : public testing::DeviceModelTest,
                      public ::testing::WithParamInterface<GridCase> {
  protected:
   CudaGridTest() {

@@ -1,4 +1,4 @@
-// A small random model on an emulated device.
+// Small random models on a device: an emulated one, or where the test is linked so, a real one.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -9,12 +9,9 @@
 
 #include "core/random.h"
 #include "exec/cpu/cpu_model.h"
-#include "exec/cuda/cublaslt_provider.h"
 #include "exec/cuda/cuda_models.h"
 #include "exec/generate_world.h"
 #include "exec/model/weights.h"
-#include "tests/cuda_emulation/emulated_cublaslt.h"
-#include "tests/cuda_emulation/emulated_device.h"
 #include "tests/unit/exec/model_folder.h"
 
 namespace twin::exec::testing {
@@ -37,23 +34,25 @@ inline std::vector<Generation> Prompts() {
   return generations;
 }
 
-struct EmulatedLoad {
+// A fresh device; of an emulated one, with emulated libraries.
+void PrepareDevice();
+// Products and attention of a batch give the bits that they give alone: the emulated ones do.
+bool DeviceIsExact();
+
+struct DeviceLoad {
   DType dtype = DType::kBf16;
   bool graphs = true;
   StepSizes largest_step = {.tokens = 64, .sequences = 4};
 };
 
-class EmulatedModelTest : public ::testing::Test {
+class DeviceModelTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    cuda_emulation::ResetDevice();
-    cuda::SetCublasLtFinder([] {
-      return std::make_unique<kernels::cuda::CublasLtLibrary>(cuda_emulation::EmulatedCublasLt());
-    });
+    PrepareDevice();
     folder_.WriteWeights(RandomTensors(config_, "model."));
   }
 
-  std::unique_ptr<DeviceModel> Load(const EmulatedLoad& load) {
+  std::unique_ptr<DeviceModel> Load(const DeviceLoad& load) {
     LoadedCudaModel loaded = LoadCudaModel({.config = config_,
                                             .weights = folder_.path(),
                                             .format = load.dtype,
@@ -72,7 +71,7 @@ class EmulatedModelTest : public ::testing::Test {
   }
 
   ModelConfig config_ = ParseModelConfig(kLlamaConfig, "config.json");
-  ModelFolder folder_{"emulated_model"};
+  ModelFolder folder_{"device_model"};
   kernels::ThreadPool pool_{2};
 };
 

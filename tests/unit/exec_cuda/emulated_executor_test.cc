@@ -1,0 +1,99 @@
+// Faults of a device, and what is left on it: only an emulated one can be made to fail.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+
+#include "core/input_error.h"
+#include "exec/generation.h"
+#include "kernels/cuda/stream.h"
+#include "tests/cuda_emulation/emulated_device.h"
+#include "tests/unit/exec_cuda/device_model.h"
+
+namespace twin::exec::cuda {
+namespace {
+
+using testing::DeviceModelTest;
+using ::testing::HasSubstr;
+using testing::Prompts;
+
+class EmulatedExecutorTest : public DeviceModelTest {};
+
+GenerationOptions Options(const VllmV1Config& policy) {
+  return {.policy = policy, .kv_dtype = DType::kBf16, .block_size = 4};
+}
+
+TEST_F(EmulatedExecutorTest, NothingIsLeftOnTheDevice) {
+  {
+    const auto model = Load({});
+    std::vector<Generation> generations = Prompts();
+    Generate(*model, generations, Options({.async_scheduling = true}));
+  }
+  EXPECT_EQ(cuda_emulation::DeviceBytesInUse(), 0U);
+  EXPECT_EQ(cuda_emulation::LiveAllocations(), 0);
+}
+
+TEST_F(EmulatedExecutorTest, MemoryThatDoesNotSufficeIsNamed) {
+  const auto model = Load({});
+  try {
+    model->MakeExecutor({.kv_dtype = DType::kBf16, .block_size = 16, .blocks = 100'000'000});
+    FAIL() << "was not refused";
+  } catch (const kernels::cuda::DeviceError& error) {
+    EXPECT_TRUE(error.out_of_memory());
+    EXPECT_THAT(error.what(), HasSubstr("KV cache"));
+  }
+  cuda_emulation::ResetDevice({.memory_bytes = 10'000});
+  EXPECT_THROW(Load({}), kernels::cuda::DeviceError);
+}
+
+TEST_F(EmulatedExecutorTest, ADeviceThatIsNotThereIsRefusedInOneLine) {
+  cuda_emulation::ResetDevice({.devices = 0});
+  try {
+    Load({});
+    FAIL() << "was not refused";
+  } catch (const InputError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("no GPU"));
+  }
+  cuda_emulation::ResetDevice({.compute_capability = 75});
+  try {
+    Load({});
+    FAIL() << "was not refused";
+  } catch (const InputError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("compute capability 7.5"));
+  }
+}
+
+TEST_F(EmulatedExecutorTest, ADeviceThatBreaksEndsTheStep) {
+  const auto model = Load({});
+  std::vector<Generation> generations = Prompts();
+  GenerationOptions options = Options({});
+  int steps = 0;
+  options.on_step = [&] {
+    if (++steps == 3) cuda_emulation::BreakDevice(cudaErrorIllegalAddress);
+  };
+  EXPECT_THROW(Generate(*model, generations, options), kernels::cuda::DeviceError);
+}
+
+TEST_F(EmulatedExecutorTest, TheCacheThatFitsIsMeasuredBehindALargestStep) {
+  cuda_emulation::ResetDevice({.memory_bytes = std::size_t{1} << 30});
+  const auto model = Load({});
+  const std::size_t used = cuda_emulation::DeviceBytesInUse();
+  const std::int64_t bytes = MeasureKvBytes(*model, 0.5);
+  EXPECT_LT(bytes, (std::int64_t{1} << 29) - static_cast<std::int64_t>(used));
+  EXPECT_GT(bytes, std::int64_t{1} << 28);
+  // What it says fits.
+  const std::int64_t block = model->CacheShape(DType::kBf16, 1, 16).BlockBytes();
+  EXPECT_NO_THROW(model->MakeExecutor({.kv_dtype = DType::kBf16,
+                                       .block_size = 16,
+                                       .blocks = static_cast<std::int32_t>(bytes / block)}));
+}
+
+TEST_F(EmulatedExecutorTest, DecodesAreReplayedFromGraphs) {
+  const auto model = Load({});
+  std::vector<Generation> generations = Prompts();
+  Generate(*model, generations, Options({}));
+  EXPECT_GT(cuda_emulation::Counts().graph_launches, 0);
+}
+
+}  // namespace
+}  // namespace twin::exec::cuda
