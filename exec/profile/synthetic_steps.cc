@@ -43,7 +43,8 @@ SyntheticSteps::SyntheticSteps(DeviceModel& model, const SyntheticStepsConfig& c
     : config_(config),
       executor_(model.MakeExecutor({.kv_dtype = config.kv_dtype,
                                     .block_size = config.block_size,
-                                    .blocks = BlocksFor(config)})),
+                                    .blocks = BlocksFor(config),
+                                    .returns_logits = config.returns_logits})),
       random_(config.seed, "synthetic_steps") {
   executor_->FillCache(config.seed);
   prompt_.resize(static_cast<std::size_t>(model.positions()));

@@ -21,6 +21,7 @@ struct SyntheticStepsConfig {
   std::int64_t tokens = 0;  // that the cache holds at least, of all items of a step together
   std::int32_t items = 0;   // most of one step: each may leave a block partly filled
   std::uint64_t seed = 1;
+  bool returns_logits = false;  // copying them takes time that serving does not
 };
 
 // Blocks of the cache of such steps.
@@ -44,7 +45,7 @@ class SyntheticSteps {
   // Blocks that a step of these items takes.
   [[nodiscard]] std::int64_t BlocksOf(std::span<const StepItem> items) const;
   [[nodiscard]] const kernels::KvCacheView& cache() const { return executor_->device_cache(); }
-  // Of the step run last.
+  // Of the step run last; none where they are not returned.
   [[nodiscard]] std::span<const LogitRow> logits() const { return logits_; }
 
  private:

@@ -31,7 +31,8 @@ class SyntheticStepsRunTest : public ::testing::Test {
 };
 
 TEST_F(SyntheticStepsRunTest, ComputesAnyMixAndSaysWhereTheTimeWent) {
-  SyntheticSteps steps(model_, {.block_size = 4, .tokens = 100, .items = 4});
+  SyntheticSteps steps(model_,
+                       {.block_size = 4, .tokens = 100, .items = 4, .returns_logits = true});
   const std::vector<StepItem> items = {DecodeItem(17), ChunkItem(8, 20, false),
                                        ChunkItem(0, 5, true)};
   for (int i = 0; i < 20; ++i) {
@@ -49,7 +50,7 @@ TEST_F(SyntheticStepsRunTest, ComputesAnyMixAndSaysWhereTheTimeWent) {
 }
 
 TEST_F(SyntheticStepsRunTest, DecodesMoveOnByOneTokenEach) {
-  SyntheticSteps steps(model_, {.block_size = 4, .tokens = 60, .items = 3});
+  SyntheticSteps steps(model_, {.block_size = 4, .tokens = 60, .items = 3, .returns_logits = true});
   const StepParts parts = steps.RunDecodes(3, 14, 6);
   EXPECT_GT(parts.device().count(), 0);
   ASSERT_EQ(steps.logits().size(), 3U);
