@@ -88,6 +88,7 @@ class Step {
     arrays_ = std::make_unique<DeviceArray>(all.size() * sizeof(all[0]), "arrays");
     CheckCuda(cudaMemcpy(arrays_->data(), all.data(), arrays_->bytes(), cudaMemcpyHostToDevice),
               "a copy");
+    CheckCuda(cudaDeviceSynchronize(), "a copy");
     const auto* const base = reinterpret_cast<const std::int32_t*>(arrays_->data());
     device_ = {base + begin[0], base + begin[1], base + begin[2], base + begin[3], base + begin[4]};
   }

@@ -41,6 +41,7 @@ class Sent {
   explicit Sent(const std::vector<T>& values) : array_(values.size() * sizeof(T), "values") {
     CheckCuda(cudaMemcpy(array_.data(), values.data(), array_.bytes(), cudaMemcpyHostToDevice),
               "cudaMemcpy");
+    CheckCuda(cudaDeviceSynchronize(), "cudaMemcpy");
   }
   [[nodiscard]] T* data() const { return reinterpret_cast<T*>(array_.data()); }
 

@@ -65,6 +65,7 @@ inline void FillWithNumbers(const DeviceArray& array) {
               "a copy");
     filled += more;
   }
+  CheckCuda(cudaDeviceSynchronize(), "filling an array");
 }
 
 // Reports the time of one call of `body(i)`, i from 0 on, from replays of a graph of `calls` of

@@ -108,6 +108,7 @@ void AttentionBatch::DrawTokens(const std::vector<SequenceLengths>& lengths, Ran
   CheckCuda(cudaMemset(out_.data(), 0xFF,
                        Size(first_query_.back() * case_.shape.heads * case_.shape.head_dim) * 2),
             "cudaMemset");
+  AwaitDevice();
 }
 
 // [first_query][kv_lengths][page_begin][last_page_tokens][page_indices], each with its room.

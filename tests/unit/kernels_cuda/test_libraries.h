@@ -17,6 +17,10 @@ const CublasLtLibrary& TestCublasLt();
 // The attention kernels to be tested: all of them, or those that can be emulated.
 std::vector<AttentionKernel> TestedAttentionKernels();
 
+// Fills and copies from pageable memory may return before the device has made them, and streams
+// that do not block would not wait for them.
+inline void AwaitDevice() { CheckCuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize"); }
+
 // Values on the device.
 template <class T>
 class OnDevice {
@@ -27,16 +31,18 @@ class OnDevice {
   explicit OnDevice(const std::vector<T>& values) : OnDevice(std::span<const T>(values)) {}
   explicit OnDevice(std::size_t count) : array_(count * sizeof(T), "test values") {
     CheckCuda(cudaMemset(array_.data(), 0xFF, array_.bytes()), "cudaMemset");
+    AwaitDevice();
   }
 
   [[nodiscard]] T* data() const { return reinterpret_cast<T*>(array_.data()); }
   void Set(std::span<const T> values) {
     CheckCuda(cudaMemcpy(array_.data(), values.data(), values.size_bytes(), cudaMemcpyHostToDevice),
               "cudaMemcpy");
+    AwaitDevice();
   }
   // Waits for everything on the device.
   [[nodiscard]] std::vector<T> Get() const {
-    CheckCuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+    AwaitDevice();
     std::vector<T> values(array_.bytes() / sizeof(T));
     CheckCuda(cudaMemcpy(values.data(), array_.data(), array_.bytes(), cudaMemcpyDeviceToHost),
               "cudaMemcpy");
