@@ -17,8 +17,16 @@ namespace {
 namespace on = kernels::cuda;
 
 constexpr std::int64_t kArenaBytes = std::int64_t{1} << 20;
+constexpr auto kTokenBytes = static_cast<std::int64_t>(sizeof(std::int32_t));
 
 std::size_t Size(std::int64_t bytes) { return static_cast<std::size_t>(bytes); }
+
+// For any step of that size whose requests share no block: growing later holds up a whole run.
+std::int64_t RoomForSteps(const StepSizes& largest, std::int64_t blocks) {
+  const StepShape shape{
+      .rows = largest.tokens, .sequences = largest.sequences, .logit_rows = largest.sequences};
+  return std::max(kArenaBytes, ArenaBytes(shape, blocks));
+}
 
 // Stands for a token that the device has and the host has not: entry `index` of the ring.
 constexpr std::int32_t CarriedToken(std::int64_t index) {
@@ -39,7 +47,7 @@ CudaExecutor::CudaExecutor(CudaModel& model, const ExecutorConfig& config)
              model.CacheShape(config.kv_dtype, config.blocks, config.block_size)},
       host_cache_{host_storage_.data(),
                   model.CacheShape(config.kv_dtype, config.host_blocks, config.block_size)},
-      arena_(kArenaBytes),
+      arena_(RoomForSteps(model.options().largest_step, config.blocks)),
       not_finite_(sizeof(std::int32_t), "device memory for a count") {
   CHECK(config.kv_dtype == model.options().format);
   const StepSizes& largest = model.options().largest_step;
@@ -92,9 +100,12 @@ void CudaExecutor::Reserve(const StepShape& shape) {
   if (more_tokens) {
     sampled_rows_ = shape.logit_rows;
     // One more, for what captures sample.
-    sampled_ = DeviceBuffer(static_cast<std::int64_t>(kStepsMax + 1) * sampled_rows_ *
-                                static_cast<std::int64_t>(sizeof(std::int32_t)),
+    sampled_ = DeviceBuffer(static_cast<std::int64_t>(kStepsMax + 1) * sampled_rows_ * kTokenBytes,
                             "device memory for sampled tokens");
+    // Now: page-locking memory between steps would hold up those on their way.
+    for (Step& step : steps_) {
+      step.tokens = PinnedBuffer((1 + sampled_rows_) * kTokenBytes, "pinned memory for tokens");
+    }
   }
 }
 
@@ -252,14 +263,9 @@ void CudaExecutor::FetchResults(const StepShape& shape, Step& step) {
   step.logit_count = logits_.rows == 0 ? 0 : shape.logit_rows;
   if (step.logit_count == 0) return;
   const cudaStream_t stream = model_.device().compute().get();
-  const std::int64_t token_bytes =
-      step.logit_count * static_cast<std::int64_t>(sizeof(std::int32_t));
-  const auto one = static_cast<std::int64_t>(sizeof(std::int32_t));
-  if (step.tokens.bytes() < token_bytes + one) {
-    step.tokens = PinnedBuffer(2 * token_bytes + one, "pinned memory for tokens");
-  }
-  CheckCuda(cudaMemcpyAsync(step.tokens.data() + one, SampledAt(launched_), Size(token_bytes),
-                            cudaMemcpyDeviceToHost, stream),
+  CHECK(step.logit_count <= sampled_rows_);
+  CheckCuda(cudaMemcpyAsync(step.tokens.data() + kTokenBytes, SampledAt(launched_),
+                            Size(step.logit_count * kTokenBytes), cudaMemcpyDeviceToHost, stream),
             "a copy of tokens");
   if (model_.options().checks_finite) {
     CheckCuda(cudaMemcpyAsync(step.tokens.data(), not_finite_.data(), sizeof(std::int32_t),

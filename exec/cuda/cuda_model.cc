@@ -180,7 +180,10 @@ void CudaModel::Embed(const DeviceBatch& batch, LapEvents& laps) {
                    .scale = share_.embedding_scale},
                   rows);
   Sum(rows, laps);
-  if (projects) Multiply(rows, weights_.project_in, residual, laps);
+  if (projects) {
+    laps.Lap(stream, StepPart::kOther);
+    Multiply(rows, weights_.project_in, residual, laps);
+  }
   if (!weights_.positions.empty()) {
     on::AddPositionRows(stream, weights_.positions.matrix, batch.arrays.positions,
                         share_.position_offset, residual);
@@ -205,10 +208,12 @@ void CudaModel::Attend(const DeviceBatch& batch, std::size_t layer, Matrix input
   const StreamView stream = device_->compute();
   const std::int64_t rows = batch.shape.rows;
   const DeviceLayer& weights = weights_.layers[layer];
-  if (layer == 0 && share_.norm_placement != NormPlacement::kBehindSum) {
-    on::Normalize(stream, activations_.residual(rows), NormOf(weights.attention_norm), input);
+  if (layer == 0) {
+    if (share_.norm_placement != NormPlacement::kBehindSum) {
+      on::Normalize(stream, activations_.residual(rows), NormOf(weights.attention_norm), input);
+    }
+    laps.Lap(stream, StepPart::kOther);
   }
-  laps.Lap(stream, StepPart::kOther);
   const Matrix qkv = activations_.qkv(rows);
   on::RopeAppendOptions options{.heads = share_.shape.query_heads,
                                 .kv_heads = share_.shape.kv_heads,
@@ -277,7 +282,6 @@ CudaModel::Matrix CudaModel::AddHalf(Matrix result, const DeviceLinear& projecti
 }
 
 void CudaModel::Multiply(Matrix x, const DeviceLinear& linear, Matrix y, LapEvents& laps) {
-  laps.Lap(device_->compute(), StepPart::kOther);
   device_->gemm().Multiply(device_->compute(), x, linear.matrix, y);
   laps.Lap(device_->compute(), StepPart::kGemm);
 }

@@ -109,6 +109,7 @@ class CudaModel final : public DeviceModel {
   const DeviceNormWeights* NormBehind(std::size_t layer, const DeviceBatch& batch) const;
   Matrix Logits(const DeviceBatch& batch, Matrix last, LapEvents& laps);
   Matrix GatherLogits(Matrix head_input, LapEvents& laps);
+  // REQUIRES: what came before it has got its lap.
   void Multiply(Matrix x, const DeviceLinear& linear, Matrix y, LapEvents& laps);
   void Sum(Matrix values, LapEvents& laps);
 

@@ -29,6 +29,7 @@ CudaModel::Matrix CudaModel::Logits(const DeviceBatch& batch, Matrix last, LapEv
     input = activations_.normed(rows);
     on::Normalize(stream, last, NormOf(weights_.final_norm), input);
   }
+  laps.Lap(stream, StepPart::kOther);
   if (!weights_.project_out.empty()) {
     const Matrix narrow = activations_.narrow(rows);
     Multiply(input, weights_.project_out, narrow, laps);
@@ -76,10 +77,12 @@ CudaModel::Matrix CudaModel::GatherLogits(Matrix head_input, LapEvents& laps) {
 }
 
 std::unique_ptr<Executor> CudaModel::MakeExecutor(const ExecutorConfig& config) {
+  device_->Use();
   return std::make_unique<CudaExecutor>(*this, config);
 }
 
 std::unique_ptr<Operations> CudaModel::MakeOperations(const kernels::KvCacheView& cache) {
+  device_->Use();
   return std::make_unique<CudaOperations>(*this, cache);
 }
 

@@ -29,7 +29,11 @@ DeviceBuffer::DeviceBuffer(std::int64_t bytes, const char* what) : bytes_(bytes)
   data_ = static_cast<std::byte*>(memory);
 }
 
-DeviceBuffer::~DeviceBuffer() { cudaFree(data_); }
+// Null is not given to the runtime, which would make a context on the first device for a thread
+// that has chosen none.
+DeviceBuffer::~DeviceBuffer() {
+  if (data_ != nullptr) cudaFree(data_);
+}
 
 PinnedBuffer::PinnedBuffer(std::int64_t bytes, const char* what) : bytes_(bytes) {
   if (bytes == 0) return;
@@ -40,7 +44,9 @@ PinnedBuffer::PinnedBuffer(std::int64_t bytes, const char* what) : bytes_(bytes)
   data_ = static_cast<std::byte*>(memory);
 }
 
-PinnedBuffer::~PinnedBuffer() { cudaFreeHost(data_); }
+PinnedBuffer::~PinnedBuffer() {
+  if (data_ != nullptr) cudaFreeHost(data_);
+}
 
 DeviceMemory CurrentDeviceMemory() {
   std::size_t free = 0;

@@ -32,7 +32,10 @@ void Event::Await() const { CheckCuda(cudaEventSynchronize(event_), "a step on t
 
 bool Event::Passed() const {
   const cudaError_t status = cudaEventQuery(event_);
-  if (status == cudaErrorNotReady) return false;
+  if (status == cudaErrorNotReady) {
+    cudaGetLastError();  // an answer here, but a failure to whoever asks for the last error
+    return false;
+  }
   CheckCuda(status, "a step on the device");
   return true;
 }
@@ -82,6 +85,8 @@ Graph Graph::End(StreamView stream) {
   const cudaError_t error = cudaGraphInstantiate(&graph.graph_, captured, 0);
   cudaGraphDestroy(captured);
   CheckCuda(error, "cudaGraphInstantiate");
+  // Now, not as a part of the first launch.
+  CheckCuda(cudaGraphUpload(graph.graph_, stream.get()), "cudaGraphUpload");
   return graph;
 }
 

@@ -1,4 +1,5 @@
 // Faults of a device, and what is left on it: only an emulated one can be made to fail.
+#include <cuda_runtime_api.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -31,6 +32,47 @@ TEST_F(EmulatedExecutorTest, NothingIsLeftOnTheDevice) {
   }
   EXPECT_EQ(cuda_emulation::DeviceBytesInUse(), 0U);
   EXPECT_EQ(cuda_emulation::LiveAllocations(), 0);
+}
+
+// A prompt of three tokens, then what was sampled, one a step.
+StepPlan PlanOfStep(std::int32_t number) {
+  StepPlan plan;
+  if (number == 0) plan.kv.push_back({KvOperation::Kind::kAllocate, RequestId{0}, BlockId{0}});
+  plan.work.push_back({.request = RequestId{0},
+                       .start = number == 0 ? 0 : 2 + number,
+                       .tokens = number == 0 ? 3 : 1,
+                       .emits = true});
+  return plan;
+}
+
+TEST_F(EmulatedExecutorTest, AStepOnItsWayIsNotCollectableAndNoFailure) {
+  const auto model = Load({});
+  const auto executor = model->MakeExecutor({.kv_dtype = DType::kBf16, .blocks = 2});
+  executor->Open(RequestId{0}, std::vector<std::int32_t>{1, 2, 3}, {});
+  const StepPlan plan = PlanOfStep(0);
+  executor->Launch(plan);
+  cuda_emulation::FailCall("cudaEventQuery", 1, cudaErrorNotReady);
+  EXPECT_FALSE(executor->Collectable());
+  // Launchers of libraries answer with the last error of whoever came before.
+  EXPECT_EQ(cudaGetLastError(), cudaSuccess);
+  EXPECT_TRUE(executor->Collectable());
+  EXPECT_EQ(executor->Collect().sampled.size(), 1U);
+}
+
+TEST_F(EmulatedExecutorTest, StepsTakeNoMemoryOfDeviceOrHost) {
+  const auto model = Load({});
+  const auto executor =
+      model->MakeExecutor({.kv_dtype = DType::kBf16, .blocks = 2, .returns_logits = false});
+  executor->Open(RequestId{0}, std::vector<std::int32_t>{1, 2, 3}, {});
+  const std::int64_t on_device = cuda_emulation::Calls("cudaMalloc");
+  const std::int64_t on_host = cuda_emulation::Calls("cudaHostAlloc");
+  for (std::int32_t step = 0; step < 12; ++step) {
+    const StepPlan plan = PlanOfStep(step);
+    executor->Launch(plan);
+    executor->Collect();
+  }
+  EXPECT_EQ(cuda_emulation::Calls("cudaMalloc"), on_device);
+  EXPECT_EQ(cuda_emulation::Calls("cudaHostAlloc"), on_host);
 }
 
 TEST_F(EmulatedExecutorTest, MemoryThatDoesNotSufficeIsNamed) {
