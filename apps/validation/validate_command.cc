@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "apps/commands.h"
+#include "apps/model_device.h"
 #include "apps/real_run.h"
 #include "apps/simulation.h"
 #include "apps/validation/validation_directory.h"
@@ -186,6 +187,7 @@ void Run(const ValidateArguments& arguments, CommandContext& context) {
   if (!runs.empty()) {
     directory.BeginComparing();
   } else {
+    RequireDevice("world.real.device", std::get<RealWorldConfig>(asked.world).device, "CPU");
     directory.BeginMeasuring(MeasuringKey(asked));
     if (!MeasureRuns(asked, arguments.repeats, directory, context.command_line, paths)) {
       std::cerr << "interrupted: the same command goes on where this one stopped\n";

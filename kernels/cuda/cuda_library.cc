@@ -1,6 +1,7 @@
 #include "kernels/cuda/cuda_library.h"
 
 #include <dlfcn.h>
+#include <link.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -61,6 +62,13 @@ void AddPythonPackages(const fs::path& bin, std::vector<fs::path>& folders) {
   }
 }
 
+// Where the loader found an open library; `name`, as it was asked for, if it does not say.
+std::string PathOf(void* handle, const std::string& name) {
+  const link_map* map = nullptr;
+  const bool known = dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0 && map->l_name[0] != '\0';
+  return known ? map->l_name : name;
+}
+
 }  // namespace
 
 std::vector<fs::path> CudaLibraryFolders() {
@@ -88,7 +96,7 @@ CudaLibrary::CudaLibrary(const std::string& file_name) {
   const auto try_file = [&](const std::string& file) {
     handle_ = dlopen(file.c_str(), RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE);
     if (handle_ != nullptr) {
-      path_ = file;
+      path_ = PathOf(handle_, file);
       why_.clear();
     } else if (why_.empty()) {
       const char* const error = dlerror();
