@@ -7,6 +7,7 @@
 #include "core/check.h"
 #include "exec/cuda/cuda_executor.h"
 #include "exec/cuda/decode_buckets.h"
+#include "kernels/cuda/kernel_overlap.h"
 
 namespace twin::exec::cuda {
 
@@ -120,6 +121,7 @@ void CudaExecutor::Capture(std::int64_t bucket) {
   CheckCuda(cudaStreamSynchronize(stream.get()), "a step before its capture");
   DecodeGraph& graph = graphs_[bucket];
   graph.plain = Graph::Capture(stream, [&] { Enqueue(batch, none); });
+  const on::KernelsApart apart;
   graph.detailed = Graph::Capture(stream, [&] { Enqueue(batch, graph.laps); });
 }
 

@@ -10,6 +10,7 @@
 #include "kernels/cuda/activation.h"
 #include "kernels/cuda/block_copy.h"
 #include "kernels/cuda/embedding.h"
+#include "kernels/cuda/kernel_overlap.h"
 #include "kernels/cuda/random_fill.h"
 #include "kernels/cuda/rope_append.h"
 
@@ -51,6 +52,7 @@ const LapEvents& CudaOperations::Replay(const std::string& name, const Work& wor
     CheckCuda(cudaStreamSynchronize(stream.get()), "operations before their capture");
     captured_.clear();
     laps_ = LapEvents(LapEvents::Kind::kInGraph);
+    const on::KernelsApart apart;
     graph_ = Graph::Capture(stream, [&] {
       laps_.Start(stream);
       work(laps_);

@@ -14,6 +14,8 @@ namespace {
 constexpr std::size_t kDevicesMax = 64;
 constexpr int kHopper = 9;
 
+thread_local int apart = 0;
+
 bool Asked(int device) {
   int major = 0;
   CheckCuda(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device),
@@ -23,7 +25,11 @@ bool Asked(int device) {
 
 }  // namespace
 
+KernelsApart::KernelsApart() { ++apart; }
+KernelsApart::~KernelsApart() { --apart; }
+
 bool KernelsOverlap() {
+  if (apart > 0) return false;
   static std::array<std::atomic<int>, kDevicesMax> known{};  // 0: not asked, 1: no, 2: yes
   int device = 0;
   CheckCuda(cudaGetDevice(&device), "current device");

@@ -7,4 +7,14 @@ namespace twin::kernels::cuda {
 // capability 9.0 and newer. Asked of the driver once per device. Throws DeviceError.
 bool KernelsOverlap();
 
+// While one lives, KernelsOverlap() is false on the thread that made it: for kernels with moments
+// recorded between them, each of which would end in the next one's time.
+class KernelsApart {
+ public:
+  KernelsApart();
+  ~KernelsApart();
+  KernelsApart(const KernelsApart&) = delete;
+  KernelsApart& operator=(const KernelsApart&) = delete;
+};
+
 }  // namespace twin::kernels::cuda

@@ -7,6 +7,7 @@
 
 #include "core/input_error.h"
 #include "exec/generation.h"
+#include "kernels/cuda/kernel_overlap.h"
 #include "kernels/cuda/stream.h"
 #include "tests/cuda_emulation/emulated_device.h"
 #include "tests/unit/exec_cuda/device_model.h"
@@ -32,6 +33,15 @@ TEST_F(EmulatedExecutorTest, NothingIsLeftOnTheDevice) {
   }
   EXPECT_EQ(cuda_emulation::DeviceBytesInUse(), 0U);
   EXPECT_EQ(cuda_emulation::LiveAllocations(), 0);
+}
+
+TEST_F(EmulatedExecutorTest, KernelsWithMomentsBetweenThemDoNotOverlap) {
+  EXPECT_TRUE(kernels::cuda::KernelsOverlap());
+  {
+    const kernels::cuda::KernelsApart apart;
+    EXPECT_FALSE(kernels::cuda::KernelsOverlap());
+  }
+  EXPECT_TRUE(kernels::cuda::KernelsOverlap());
 }
 
 // A prompt of three tokens, then what was sampled, one a step.
