@@ -5,10 +5,21 @@
 
 #include "core/check.h"
 #include "exec/cuda/device_weights.h"
+#include "kernels/cuda/gemm.h"
 
 namespace twin::exec::cuda {
 
 using kernels::cuda::DeviceMatrix;
+
+namespace {
+
+// Products of fp8 matrices write rows of 16-bit numbers with their padding.
+std::int64_t StrideOf(std::int64_t columns, DType dtype) {
+  static_assert(AlignedStride(1, DType::kFp8) == kernels::cuda::kFp8Sizes);
+  return AlignedStride(columns, dtype == DType::kFp32 ? dtype : DType::kFp8);
+}
+
+}  // namespace
 
 Activations::Layout Activations::LayoutOf(std::int64_t rows, std::int64_t logit_rows) const {
   constexpr std::int64_t kAlignment = 256;
@@ -16,7 +27,7 @@ Activations::Layout Activations::LayoutOf(std::int64_t rows, std::int64_t logit_
   Layout layout;
   const auto take = [&](Place place, DType type, std::int64_t count, std::int64_t columns) {
     layout.first[place] = layout.bytes;
-    const std::int64_t bytes = count * AlignedStride(columns, type) * ByteSize(type);
+    const std::int64_t bytes = count * StrideOf(columns, type) * ByteSize(type);
     layout.bytes += (bytes + kAlignment - 1) / kAlignment * kAlignment;
   };
   take(kResidual, dtype, rows, widths_.hidden);
@@ -29,6 +40,8 @@ Activations::Layout Activations::LayoutOf(std::int64_t rows, std::int64_t logit_
   take(kLogits, DType::kFp32, logit_rows, widths_.logits);
   take(kOwnLogits, DType::kFp32, logit_rows, widths_.own_logits);
   take(kGathered, DType::kFp32, logit_rows * widths_.ranks, widths_.own_logits);
+  take(kQuantized, DType::kFp8, rows, widths_.quantized);
+  take(kScales, DType::kFp32, widths_.quantized > 0 ? 1 : 0, rows);
   return layout;
 }
 
@@ -53,8 +66,7 @@ bool Activations::Reserve(std::int64_t rows, std::int64_t logit_rows) {
 DeviceMatrix Activations::At(Place place, DType dtype, std::int64_t rows,
                              std::int64_t columns) const {
   CHECK(rows <= std::max(rows_, logit_rows_));
-  return {buffer_.data() + layout_.first[place], dtype, rows, columns,
-          AlignedStride(columns, dtype)};
+  return {buffer_.data() + layout_.first[place], dtype, rows, columns, StrideOf(columns, dtype)};
 }
 
 DeviceMatrix Activations::residual(std::int64_t rows) const {
@@ -83,6 +95,11 @@ DeviceMatrix Activations::logits(std::int64_t rows) const {
 }
 DeviceMatrix Activations::own_logits(std::int64_t rows) const {
   return At(kOwnLogits, DType::kFp32, rows, widths_.own_logits);
+}
+kernels::cuda::ScaledMatrix Activations::quantized(std::int64_t rows, std::int64_t columns) const {
+  CHECK(rows <= rows_ && columns <= StrideOf(widths_.quantized, DType::kFp8));
+  return {At(kQuantized, DType::kFp8, rows, columns),
+          At(kScales, DType::kFp32, 1, rows).As<float>()};
 }
 float* Activations::gathered_logits() const {
   return At(kGathered, DType::kFp32, logit_rows_, widths_.own_logits).As<float>();

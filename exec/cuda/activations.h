@@ -12,7 +12,7 @@ namespace twin::exec::cuda {
 
 // How wide they are: of this rank's share of a model.
 struct ActivationWidths {
-  DType dtype = DType::kBf16;
+  DType dtype = DType::kBf16;  // of all but logits and quantized rows
   std::int64_t hidden = 0;
   std::int64_t qkv = 0;
   std::int64_t queries = 0;
@@ -22,9 +22,11 @@ struct ActivationWidths {
   std::int64_t logits = 0;      // of all ranks together
   std::int64_t own_logits = 0;  // of one rank, where they are gathered from several; else 0
   std::int64_t ranks = 1;       // they are gathered from
+  std::int64_t quantized = 0;   // what goes into any matrix of fp8 at most; 0 where there is none
 };
 
-// One allocation for all; rows are 16-byte aligned. Views change when Reserve() grows it.
+// One allocation for all; rows are 16-byte aligned, strides of those that are not fp32 multiples of
+// kFp8Sizes. Views change when Reserve() grows it.
 class Activations {
  public:
   Activations() = default;
@@ -48,6 +50,9 @@ class Activations {
   [[nodiscard]] kernels::cuda::DeviceMatrix narrow(std::int64_t rows) const;
   [[nodiscard]] kernels::cuda::DeviceMatrix logits(std::int64_t rows) const;
   [[nodiscard]] kernels::cuda::DeviceMatrix own_logits(std::int64_t rows) const;
+  // Rows of so many columns as products of fp8 matrices take them.
+  [[nodiscard]] kernels::cuda::ScaledMatrix quantized(std::int64_t rows,
+                                                      std::int64_t columns) const;
   // [ranks][rows][own_logits] without gaps.
   [[nodiscard]] float* gathered_logits() const;
 
@@ -63,6 +68,8 @@ class Activations {
     kLogits,
     kOwnLogits,
     kGathered,
+    kQuantized,
+    kScales,
     kPlaces
   };
   struct Layout {

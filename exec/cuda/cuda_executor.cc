@@ -49,7 +49,7 @@ CudaExecutor::CudaExecutor(CudaModel& model, const ExecutorConfig& config)
                   model.CacheShape(config.kv_dtype, config.host_blocks, config.block_size)},
       arena_(RoomForSteps(model.options().largest_step, config.blocks)),
       not_finite_(sizeof(std::int32_t), "device memory for a count") {
-  CHECK(config.kv_dtype == model.options().format);
+  CHECK(config.kv_dtype == model.activation_format());
   const StepSizes& largest = model.options().largest_step;
   // Blocks that were never written are read as padding is: they must be numbers.
   CheckCuda(cudaMemsetAsync(device_storage_.data(), 0, Size(device_storage_.bytes()),

@@ -2,6 +2,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
 #include <set>
 #include <utility>
 
@@ -11,6 +12,7 @@
 #include "kernels/cuda/activation.h"
 #include "kernels/cuda/elementwise.h"
 #include "kernels/cuda/embedding.h"
+#include "kernels/cuda/quantize.h"
 #include "kernels/cuda/rope_append.h"
 #include "kernels/rope.h"
 
@@ -19,12 +21,12 @@ namespace {
 
 namespace on = kernels::cuda;
 
-ActivationWidths WidthsOf(const ModelConfig& share, const GridPlace& place, DType dtype) {
+ActivationWidths WidthsOf(const ModelConfig& share, const GridPlace& place, DType format) {
   const ModelSpec& shape = share.shape;
   const std::int64_t ranks = place.grid.tensor;
   const std::int64_t queries = std::int64_t{shape.query_heads} * shape.head_dim;
   const bool narrow = shape.embedding_width > 0 && shape.embedding_width != shape.hidden;
-  return {.dtype = dtype,
+  return {.dtype = ActivationFormat(format),
           .hidden = shape.hidden,
           .qkv = queries + 2 * std::int64_t{shape.kv_heads} * shape.head_dim,
           .queries = queries,
@@ -33,7 +35,10 @@ ActivationWidths WidthsOf(const ModelConfig& share, const GridPlace& place, DTyp
           .embedding = narrow ? shape.embedding_width : 0,
           .logits = shape.vocab,
           .own_logits = ranks > 1 ? (shape.vocab + ranks - 1) / ranks : 0,
-          .ranks = ranks};
+          .ranks = ranks,
+          .quantized = format == DType::kFp8 ? std::max({std::int64_t{shape.hidden}, queries,
+                                                         std::int64_t{shape.intermediate}})
+                                             : 0};
 }
 
 DeviceBuffer UploadRope(const ModelConfig& config, std::int32_t positions, StreamView stream) {
@@ -86,7 +91,7 @@ kernels::cuda::AttentionShape CudaModel::AttentionShapeOf(std::int64_t block_siz
           .kv_heads = share_.shape.kv_heads,
           .head_dim = share_.shape.head_dim,
           .block_size = block_size,
-          .dtype = options_.format,
+          .dtype = activation_format(),
           .scale = share_.attention_scale,
           .logit_cap = share_.attention_cap,
           .windows = {windows.begin(), windows.end()}};
@@ -282,8 +287,21 @@ CudaModel::Matrix CudaModel::AddHalf(Matrix result, const DeviceLinear& projecti
 }
 
 void CudaModel::Multiply(Matrix x, const DeviceLinear& linear, Matrix y, LapEvents& laps) {
-  device_->gemm().Multiply(device_->compute(), x, linear.matrix, y);
+  Multiply(x, linear, y);
   laps.Lap(device_->compute(), StepPart::kGemm);
+}
+
+void CudaModel::Multiply(Matrix x, const DeviceLinear& linear, Matrix y) {
+  const StreamView stream = device_->compute();
+  if (linear.matrix.dtype != DType::kFp8) {
+    return device_->gemm().Multiply(stream, x, linear.matrix, y);
+  }
+  const on::ScaledMatrix weights = linear.padded();
+  const on::ScaledMatrix quantized = activations_.quantized(x.rows, weights.values.columns);
+  on::QuantizeRows(stream, x, quantized);
+  CHECK(y.columns == linear.matrix.rows && y.stride >= weights.values.rows);
+  y.columns = weights.values.rows;
+  device_->gemm().MultiplyScaled(stream, quantized, weights, y);
 }
 
 void CudaModel::Sum(Matrix values, LapEvents& laps) {

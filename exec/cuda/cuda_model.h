@@ -34,7 +34,8 @@ struct DeviceBatch {
   bool every_row_has_logits = false;      // row i of the logits is row i of the batch
 };
 
-// Activations are of the weights' format, sums fp32, logits fp32. One caller at a time.
+// Activations are of the weights' format, beside fp8 of bf16; sums fp32, logits fp32. One caller at
+// a time.
 //
 // Ranks of a stage sum the products of both halves of every layer, and the embedding, as CpuModel
 // does; all ranks capture and replay alike.
@@ -68,6 +69,8 @@ class CudaModel final : public DeviceModel {
   [[nodiscard]] kernels::cuda::AttentionShape AttentionShapeOf(std::int64_t block_size) const;
 
   [[nodiscard]] const CudaModelOptions& options() const { return options_; }
+  // The KV cache's too.
+  [[nodiscard]] DType activation_format() const { return ActivationFormat(options_.format); }
   // What this rank computes.
   [[nodiscard]] const ModelConfig& share() const { return share_; }
   [[nodiscard]] const DeviceWeights& weights() const { return weights_; }
@@ -83,6 +86,11 @@ class CudaModel final : public DeviceModel {
   // Waits for a moment of the compute stream; where ranks work together, no longer than they may
   // take. Throws DeviceError, CommunicationError.
   void AwaitStep(const Event& moment) const;
+
+  // y = W x on the compute stream; x is quantized first where W is. REQUIRES: x and y are
+  // activations, rows of x are reserved.
+  void Multiply(kernels::cuda::DeviceMatrix x, const DeviceLinear& linear,
+                kernels::cuda::DeviceMatrix y);
 
   // A line for each reason why this build or device computes the model more slowly than it could.
   [[nodiscard]] std::vector<std::string> SlowParts() const;

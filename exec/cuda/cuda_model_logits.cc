@@ -94,7 +94,7 @@ ModelWork CudaModel::WorkWith(DType kv_dtype) const {
   for (const DeviceLayer& layer : weights_.layers) {
     for (const DeviceLinear* linear : {&layer.qkv, &layer.output, &layer.up, &layer.down}) {
       work.layer_weights += elements(*linear);
-      work.layer_bytes += linear->storage.bytes();
+      work.layer_bytes += linear->bytes();
     }
   }
   work.layer_weights += elements(weights_.project_in);
@@ -112,10 +112,12 @@ void CudaModel::Tune(std::span<const std::int64_t> rows) {
   on::Gemm& gemm = device_->gemm();
   bool found = false;
   const auto tune = [&](std::int64_t tokens, const DeviceLinear& linear, DType output) {
+    const on::DeviceMatrix weights =
+        linear.matrix.dtype == DType::kFp8 ? linear.padded().values : linear.matrix;
     const on::GemmShape shape{.tokens = tokens,
-                              .outputs = linear.matrix.rows,
-                              .inputs = linear.matrix.columns,
-                              .input_dtype = options_.format,
+                              .outputs = weights.rows,
+                              .inputs = weights.columns,
+                              .input_dtype = weights.dtype,
                               .output_dtype = output};
     if (gemm.Measured(shape)) return;
     gemm.Tune(device_->compute(), shape);
@@ -124,7 +126,7 @@ void CudaModel::Tune(std::span<const std::int64_t> rows) {
   const DeviceLayer& layer = weights_.layers.front();
   for (const std::int64_t tokens : rows) {
     for (const DeviceLinear* linear : {&layer.qkv, &layer.output, &layer.up, &layer.down}) {
-      tune(tokens, *linear, options_.format);
+      tune(tokens, *linear, activation_format());
     }
     const bool gives_logits = tokens <= options_.largest_step.sequences;
     if (options_.links.place.last_stage() && gives_logits) {

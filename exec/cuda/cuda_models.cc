@@ -14,12 +14,40 @@
 namespace twin::exec {
 namespace {
 
+[[noreturn]] void RefuseFormat(const std::string& what, const std::string& allowed) {
+  throw InputError(InputError::Kind::kUsage, "the weights' format", what + "; allowed: " + allowed);
+}
+
 void CheckFormat(DType format) {
-  if (format == DType::kBf16 || format == DType::kFp16) return;
-  throw InputError(InputError::Kind::kUsage, "the weights' format",
-                   std::string(Name(format)) +
-                       ", which the CUDA executor does not compute with; "
-                       "allowed: bf16, fp16");
+  if (format == DType::kBf16 || format == DType::kFp16 || format == DType::kFp8) return;
+  RefuseFormat(std::string(Name(format)) + ", which the CUDA executor does not compute with",
+               "bf16, fp16, fp8");
+}
+
+// Before anything is loaded.
+void CheckFormatOn(DType format, cuda::Device& device) {
+  if (format != DType::kFp8) return;
+  constexpr const char* kAllowed = "bf16, fp16";
+  constexpr std::int32_t kHopper = 90;
+  if (device.compute_capability() != kHopper) {
+    RefuseFormat(
+        "fp8, which cuBLASLt multiplies on devices of compute capability 9.0 alone; "
+        "this is " +
+            device.description(),
+        kAllowed);
+  }
+  try {
+    constexpr std::int64_t kSize = 1024;
+    device.gemm().Prepare({.tokens = kSize,
+                           .outputs = kSize,
+                           .inputs = kSize,
+                           .input_dtype = DType::kFp8,
+                           .output_dtype = cuda::ActivationFormat(DType::kFp8)});
+  } catch (const kernels::cuda::DeviceError& error) {
+    RefuseFormat("fp8, which this cuBLASLt does not multiply (" + std::string(error.what()) +
+                     "); this is " + device.description(),
+                 kAllowed);
+  }
 }
 
 }  // namespace
@@ -27,6 +55,7 @@ void CheckFormat(DType format) {
 LoadedCudaModel LoadCudaModel(const CudaModelOptions& options, kernels::ThreadPool& pool) {
   CheckFormat(options.format);
   auto device = std::make_unique<cuda::Device>(options.device, options.algorithm_cache);
+  CheckFormatOn(options.format, *device);
   cuda::LoadedDeviceWeights loaded;
   if (options.weights.empty()) {
     loaded.weights = cuda::MakeDummyDeviceWeights(options.config, options.format, options.seed,
@@ -54,7 +83,7 @@ std::int64_t MeasureKvBytes(DeviceModel& model, double utilization) {
   const std::int64_t blocks =
       (largest.tokens + kBlockSize - 1) / kBlockSize + largest.sequences + 1;
   const std::unique_ptr<Executor> executor =
-      model.MakeExecutor({.kv_dtype = on_device.options().format,
+      model.MakeExecutor({.kv_dtype = on_device.activation_format(),
                           .block_size = kBlockSize,
                           .blocks = static_cast<std::int32_t>(blocks),
                           .returns_logits = false});

@@ -25,7 +25,9 @@ struct CudaModelOptions {
   ModelConfig config;
   std::filesystem::path weights = {};  // a model directory; empty: dummy weights
   std::uint64_t seed = 0;              // of those
-  DType format = DType::kBf16;         // of weights and activations: kBf16 or kFp16
+  // Of weights and activations: kBf16 or kFp16; or kFp8, of the weights of layers alone, beside
+  // bf16: activations are quantized for each product then.
+  DType format = DType::kBf16;
   std::int32_t positions = 0;
   RankLinks links = {};
   std::int32_t device = 0;  // as CUDA counts them
@@ -42,7 +44,8 @@ struct LoadedCudaModel {
   std::vector<std::string> warnings;  // a line each: as LoadedWeights, and what is slower here
 };
 
-// Throws InputError (usage) where there is no such device, or none that this build has code for;
+// Throws InputError (usage) where there is no such device, or none that this build has code for, or
+// where it or cuBLASLt does not multiply matrices of the format;
 // InputError (data) as LoadWeights; kernels::cuda::DeviceError, of memory too. The pool is used
 // while loading only.
 LoadedCudaModel LoadCudaModel(const CudaModelOptions& options, kernels::ThreadPool& pool);

@@ -92,16 +92,15 @@ GemmSeconds CudaOperations::RunGemms(std::int64_t tokens) {
   Reserve(tokens, 1);
   const StreamView stream = model_.device().compute();
   const Activations& all = model_.activations();
-  on::Gemm& gemm = model_.device().gemm();
   const LapEvents& laps = Replay("gemms " + std::to_string(tokens), [&](LapEvents& moments) {
     for (const DeviceLayer& layer : model_.weights().layers) {
-      gemm.Multiply(stream, all.normed(tokens), layer.qkv.matrix, all.qkv(tokens));
+      model_.Multiply(all.normed(tokens), layer.qkv, all.qkv(tokens));
       moments.Lap(stream, Gemm::kQkv);
-      gemm.Multiply(stream, all.attended(tokens), layer.output.matrix, all.normed(tokens));
+      model_.Multiply(all.attended(tokens), layer.output, all.normed(tokens));
       moments.Lap(stream, Gemm::kOutput);
-      gemm.Multiply(stream, all.residual(tokens), layer.up.matrix, all.inner(tokens));
+      model_.Multiply(all.residual(tokens), layer.up, all.inner(tokens));
       moments.Lap(stream, Gemm::kUp);
-      gemm.Multiply(stream, all.activated(tokens), layer.down.matrix, all.normed(tokens));
+      model_.Multiply(all.activated(tokens), layer.down, all.normed(tokens));
       moments.Lap(stream, Gemm::kDown);
     }
   });

@@ -1,11 +1,17 @@
 #include "exec/cuda/device_weights.h"
 
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
 #include <optional>
 
+#include "core/check.h"
 #include "core/hash.h"
 #include "exec/cuda/upload.h"
 #include "exec/model/checkpoint.h"
 #include "exec/model/part_reading.h"
+#include "kernels/cuda/gemm.h"
+#include "kernels/cuda/quantize.h"
 #include "kernels/cuda/random_fill.h"
 
 namespace twin::exec::cuda {
@@ -30,6 +36,62 @@ DeviceLinear EmptyLinear(const MatrixPlan& plan, DType format) {
   DeviceLinear linear;
   linear.storage = DeviceBuffer(rows * stride * ByteSize(format), "device memory for weights");
   linear.matrix = {linear.storage.data(), format, rows, columns, stride};
+  return linear;
+}
+
+constexpr std::int64_t Fp8Size(std::int64_t size) {
+  constexpr std::int64_t kStep = kernels::cuda::kFp8Sizes;
+  return (size + kStep - 1) / kStep * kStep;
+}
+
+// One matrix of a layer in bf16, on its way to fp8: the same memory for all of them.
+class Unquantized {
+ public:
+  Unquantized(const TensorPlan& plan, StreamView stream) : stream_(stream) {
+    std::int64_t most = 0;
+    for (const LayerPlan& layer : plan.layers) {
+      for (const MatrixPlan* matrix : {&layer.qkv, &layer.output, &layer.up, &layer.down}) {
+        most = std::max(most, matrix->rows() * StrideOf(*matrix));
+      }
+    }
+    storage_ = DeviceBuffer(most * ByteSize(kFormat), "device memory for weights to be quantized");
+  }
+  // Waits for what reads it.
+  ~Unquantized() { cudaStreamSynchronize(stream_.get()); }
+  Unquantized(const Unquantized&) = delete;
+  Unquantized& operator=(const Unquantized&) = delete;
+
+  [[nodiscard]] DeviceMatrix Of(const MatrixPlan& plan) const {
+    return {storage_.data(), kFormat, plan.rows(), plan.taken().count, StrideOf(plan)};
+  }
+  [[nodiscard]] DeviceLinear Quantize(const DeviceMatrix& weights) const;
+
+ private:
+  static constexpr DType kFormat = ActivationFormat(DType::kFp8);
+  static std::int64_t StrideOf(const MatrixPlan& plan) {
+    return AlignedStride(plan.taken().count, kFormat);
+  }
+
+  StreamView stream_;
+  DeviceBuffer storage_;
+};
+
+DeviceLinear Unquantized::Quantize(const DeviceMatrix& weights) const {
+  const std::int64_t rows = Fp8Size(weights.rows);
+  const std::int64_t stride = Fp8Size(weights.columns);
+  DeviceLinear linear;
+  linear.storage = DeviceBuffer(rows * stride, "device memory for weights");
+  linear.scale_storage = DeviceBuffer(rows * static_cast<std::int64_t>(sizeof(float)),
+                                      "device memory for scales of weights");
+  linear.matrix = {linear.storage.data(), DType::kFp8, weights.rows, weights.columns, stride};
+  for (const DeviceBuffer* buffer : {&linear.storage, &linear.scale_storage}) {
+    CheckCuda(cudaMemsetAsync(buffer->data(), 0, static_cast<std::size_t>(buffer->bytes()),
+                              stream_.get()),
+              "cudaMemsetAsync");
+  }
+  const kernels::cuda::ScaledMatrix padded = linear.padded();
+  kernels::cuda::QuantizeRows(stream_, weights,
+                              {padded.values.Rows(0, weights.rows), padded.scales});
   return linear;
 }
 
@@ -78,12 +140,18 @@ class MadeThere final : public MatrixWay {
 };
 
 DeviceWeights ReadParts(const TensorPlan& plan, const ModelConfig& model, DType format,
-                        TensorSource& source, MatrixWay& way, Upload& upload) {
-  const auto linear = [&](const MatrixPlan& matrix, MatrixRole /*role*/) {
+                        TensorSource& source, MatrixWay& way, Upload& upload, StreamView stream) {
+  std::optional<Unquantized> unquantized;
+  if (format == DType::kFp8) unquantized.emplace(plan, stream);
+  const auto linear = [&](const MatrixPlan& matrix, MatrixRole role) {
     if (matrix.parts.empty()) return DeviceLinear{};
     const std::vector<MatrixRequest> requests = RequestsOf(matrix, source);
-    DeviceLinear result = EmptyLinear(matrix, format);
-    for (const MatrixRequest& request : requests) way.Fill(request, result.matrix);
+    const bool quantizes = unquantized && role == MatrixRole::kProjection;
+    DeviceLinear result =
+        quantizes ? DeviceLinear{} : EmptyLinear(matrix, ActivationFormat(format));
+    const DeviceMatrix to = quantizes ? unquantized->Of(matrix) : result.matrix;
+    for (const MatrixRequest& request : requests) way.Fill(request, to);
+    if (quantizes) result = unquantized->Quantize(to);
     result.bias_storage = UploadFloats(ReadBias(matrix, source), upload);
     return result;
   };
@@ -102,6 +170,12 @@ DeviceWeights ReadParts(const TensorPlan& plan, const ModelConfig& model, DType 
 
 }  // namespace
 
+kernels::cuda::ScaledMatrix DeviceLinear::padded() const {
+  CHECK(matrix.dtype == DType::kFp8);
+  return {DenseDeviceMatrix(matrix.data, matrix.dtype, Fp8Size(matrix.rows), matrix.stride),
+          scale_storage.As<float>()};
+}
+
 LoadedDeviceWeights LoadDeviceWeights(const std::filesystem::path& directory,
                                       const ModelConfig& model, DType format,
                                       const GridPlace& place, StreamView stream,
@@ -112,7 +186,8 @@ LoadedDeviceWeights LoadDeviceWeights(const std::filesystem::path& directory,
   Upload upload(stream, kChunkBytes);
   FromFiles way(source, pool, upload);
   LoadedDeviceWeights loaded;
-  loaded.weights = ReadParts(ShareOf(plan, model, place), model, format, source, way, upload);
+  loaded.weights =
+      ReadParts(ShareOf(plan, model, place), model, format, source, way, upload, stream);
   loaded.warnings = source.Warnings(model.naming, NamesOf(plan));
   return loaded;
 }
@@ -124,7 +199,7 @@ DeviceWeights MakeDummyDeviceWeights(const ModelConfig& model, DType format, std
   Upload upload(stream, std::int64_t{1} << 20);
   MadeThere way(seed, stream);
   return ReadParts(ShareOf(plan, model, place), WithoutGainOffset(model), format, source, way,
-                   upload);
+                   upload, stream);
 }
 
 }  // namespace twin::exec::cuda

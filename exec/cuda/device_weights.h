@@ -17,13 +17,20 @@
 
 namespace twin::exec::cuda {
 
-// y = W x + b. W as stored, [outputs, inputs], rows 16-byte aligned; b in fp32.
+// y = W x + b. W as stored, [outputs, inputs], rows 16-byte aligned; b in fp32. W of kFp8 is as
+// QuantizeRows makes it of the weights in bf16; both its sizes are padded by zeros to multiples of
+// kFp8Sizes.
 struct DeviceLinear {
   DeviceBuffer storage;
   kernels::cuda::DeviceMatrix matrix;
+  DeviceBuffer scale_storage;  // of kFp8
   DeviceBuffer bias_storage;
 
   [[nodiscard]] bool empty() const { return matrix.rows == 0; }
+  // With its padding. REQUIRES: kFp8.
+  [[nodiscard]] kernels::cuda::ScaledMatrix padded() const;
+  // Of weights and their scales.
+  [[nodiscard]] std::int64_t bytes() const { return storage.bytes() + scale_storage.bytes(); }
   // Null where there is none.
   [[nodiscard]] const float* bias() const { return bias_storage.As<float>(); }
 };
@@ -47,13 +54,20 @@ constexpr std::int64_t AlignedStride(std::int64_t columns, DType dtype) {
   return (columns + step - 1) / step * step;
 }
 
+// Of activations, the KV cache, and the matrices beside the layers (embedding, positions, head and
+// the projections next to them), where the weights of the layers are of `weights`.
+constexpr DType ActivationFormat(DType weights) {
+  return weights == DType::kFp8 ? DType::kBf16 : weights;
+}
+
 struct LoadedDeviceWeights {
   DeviceWeights weights;
   std::vector<std::string> warnings;  // as LoadedWeights
 };
 
-// As LoadWeights, with the format kBf16 or kFp16. The pool converts, two pinned buffers of 64 MiB
-// carry. Throws InputError (data), DeviceError.
+// As LoadWeights, with the format kBf16, kFp16, or kFp8 for the matrices of layers. The pool
+// converts, two pinned buffers of 64 MiB carry; for kFp8 the device holds the largest matrix of a
+// layer in bf16 meanwhile. Throws InputError (data), DeviceError.
 LoadedDeviceWeights LoadDeviceWeights(const std::filesystem::path& directory,
                                       const ModelConfig& model, DType format,
                                       const GridPlace& place, StreamView stream,

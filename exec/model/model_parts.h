@@ -36,7 +36,12 @@ struct ModelParts {
   [[nodiscard]] const Linear& head() const { return untied_head.empty() ? embedding : untied_head; }
 };
 
-enum class MatrixRole : std::uint8_t { kEmbedding, kPositions, kProjection };
+enum class MatrixRole : std::uint8_t {
+  kEmbedding,
+  kPositions,
+  kProjection,  // of a layer
+  kEnd,         // a projection before the first layer or behind the last one, the head too
+};
 
 // Makes every part in the order of the model: linear(MatrixPlan, MatrixRole), norm(NormPlan).
 template <class Linear, class Norm, class MakeLinear, class MakeNorm>
@@ -45,7 +50,7 @@ ModelParts<Linear, Norm> MakeParts(const TensorPlan& plan, const MakeLinear& lin
   ModelParts<Linear, Norm> parts;
   parts.embedding = linear(plan.embedding, MatrixRole::kEmbedding);
   parts.positions = linear(plan.positions, MatrixRole::kPositions);
-  parts.project_in = linear(plan.project_in, MatrixRole::kProjection);
+  parts.project_in = linear(plan.project_in, MatrixRole::kEnd);
   for (const LayerPlan& from : plan.layers) {
     LayerParts<Linear, Norm>& layer = parts.layers.emplace_back();
     layer.attention_norm = norm(from.attention_norm);
@@ -60,8 +65,8 @@ ModelParts<Linear, Norm> MakeParts(const TensorPlan& plan, const MakeLinear& lin
     layer.mlp_post_norm = norm(from.mlp_post_norm);
   }
   parts.final_norm = norm(plan.final_norm);
-  parts.project_out = linear(plan.project_out, MatrixRole::kProjection);
-  parts.untied_head = linear(plan.head, MatrixRole::kProjection);
+  parts.project_out = linear(plan.project_out, MatrixRole::kEnd);
+  parts.untied_head = linear(plan.head, MatrixRole::kEnd);
   return parts;
 }
 

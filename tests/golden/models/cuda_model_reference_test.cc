@@ -40,12 +40,43 @@ class CudaReferenceModelsTest : public ::testing::TestWithParam<DType> {
   }
 };
 
-TEST_P(CudaReferenceModelsTest, GiveTheReferenceLogitsAndTokens) {
-  // Each emulated thread costs about a microsecond: usually the short prompts and a few tokens.
+// Each emulated thread costs about a microsecond: usually the short prompts and a few tokens.
+testing::ReferenceCut Cut() {
   const bool whole = std::getenv("TWIN_WHOLE_REFERENCES") != nullptr;
-  const testing::ReferenceCut cut = whole ? testing::ReferenceCut{} : testing::ReferenceCut{17, 2};
-  EXPECT_EQ(testing::ExpectAllReferences(GetParam(), LoadOnCuda, cut), 27);
+  return whole ? testing::ReferenceCut{} : testing::ReferenceCut{17, 2};
 }
+
+TEST_P(CudaReferenceModelsTest, GiveTheReferenceLogitsAndTokens) {
+  EXPECT_EQ(testing::ExpectAllReferences(GetParam(), LoadOnCuda, Cut()), 27);
+}
+
+// Weights of layers in fp8. Each product is then off by 4 percent (root mean square: 2.6 percent
+// for each of its factors, whose place in an octave is uniform), and the sums of the halves of all
+// layers add up. A matrix that was padded, scaled or placed wrongly is off by all of it.
+class CudaFp8ReferenceModelsTest : public CudaReferenceModelsTest {};
+
+TEST_P(CudaFp8ReferenceModelsTest, GiveLogitsNearTheReference) {
+  constexpr double kDistanceMax = 0.25;
+  for (const std::string& name : testing::ReferenceNames()) {
+    if (testing::kUnsupportedReferences.contains(name)) continue;
+    SCOPED_TRACE(name);
+    const testing::ReferenceModel reference =
+        Cut().Of(testing::ReadReference(testing::ReferenceModels() / name));
+    const std::vector<exec::Generation> generations = testing::GenerateFor(
+        reference, GetParam(), testing::SmallChunks(DType::kBf16, exec::KeptLogits::kAll),
+        LoadOnCuda);
+    double worst = 0;
+    for (std::size_t i = 0; i < generations.size(); ++i) {
+      worst = std::max(worst, testing::RelativeDistance(generations[i].last_logits,
+                                                        reference.prompts[i].last_logits));
+    }
+    EXPECT_LE(worst, kDistanceMax);
+    std::printf("%-20s fp8: worst relative L2 %.1e\n", name.c_str(), worst);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Weights, CudaFp8ReferenceModelsTest, ::testing::Values(DType::kFp8),
+                         [](const auto& instance) { return std::string(Name(instance.param)); });
 
 INSTANTIATE_TEST_SUITE_P(Precisions, CudaReferenceModelsTest,
                          ::testing::Values(DType::kBf16, DType::kFp16),
