@@ -49,6 +49,21 @@ __device__ __forceinline__ void WaitForEarlierKernels() {
 #endif
 }
 
+// Of bytes that no kernel writes, before WaitForEarlierKernels(): they come to the cache meanwhile.
+// The block's threads share them out.
+template <class T>
+__device__ __forceinline__ void FetchToCache(const T* values, std::int64_t count) {
+#if defined(__CUDA_ARCH__)
+  if (values == nullptr) return;
+  constexpr std::int64_t kSector = 32 / static_cast<std::int64_t>(sizeof(T));
+  for (std::int64_t i = threadIdx.x * kSector; i < count; i += blockDim.x * kSector) {
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(values + i));
+  }
+#else
+  static_cast<void>(values), static_cast<void>(count);
+#endif
+}
+
 // A grid over rows and packs of columns: thread x of block x takes one pack of the rows y,
 // y + gridDim.y and so on.
 inline LaunchShape RowGrid(std::int64_t rows, std::int64_t packs, int threads_max = 256) {

@@ -11,6 +11,9 @@ constexpr int kAddThreads = 256;
 // Below this a row of few packs is shared by more threads rather than taken in more steps.
 constexpr std::int64_t kThreadsWanted = 256;
 
+// Four packs take more registers than so many threads have.
+constexpr int ThreadsMax(int kept) { return kept > 2 ? kThreadsMax / 2 : kThreadsMax; }
+
 template <class T>
 struct Summand {
   DeviceRows<const T> delta;
@@ -18,22 +21,35 @@ struct Summand {
   float scale = 1;
 };
 
+// What a sum is made of, as it comes from memory.
+template <class T, int kWidth>
+struct Terms {
+  Pack<T, kWidth> delta;
+  Pack<T, kWidth> residual;
+};
+
+template <class T, int kWidth>
+__device__ __forceinline__ Terms<T, kWidth> LoadTerms(const Summand<T>& summand, std::int64_t row,
+                                                      std::int64_t column, const T* place) {
+  return {Load<kWidth>(summand.delta.Row(row) + column), Load<kWidth>(place)};
+}
+
 // residual + scale * (delta + bias), as it is stored.
 template <class T, int kWidth>
-__device__ __forceinline__ void AddSummand(const Summand<T>& summand, std::int64_t row,
-                                           std::int64_t column, T* place, float (&values)[kWidth]) {
-  float delta[kWidth];
-  LoadFloats<kWidth>(summand.delta.Row(row) + column, delta);
+__device__ __forceinline__ void AddTerms(const Summand<T>& summand, const Terms<T, kWidth>& terms,
+                                         std::int64_t column, T* place, float (&values)[kWidth]) {
+#pragma unroll
+  for (int i = 0; i < kWidth; ++i) values[i] = ToFloat(terms.delta.values[i]);
   if (summand.bias != nullptr) {
     float bias[kWidth];
     LoadFloats<kWidth>(summand.bias + column, bias);
 #pragma unroll
-    for (int i = 0; i < kWidth; ++i) delta[i] += bias[i];
+    for (int i = 0; i < kWidth; ++i) values[i] += bias[i];
   }
-  LoadFloats<kWidth>(static_cast<const T*>(place), values);
 #pragma unroll
   for (int i = 0; i < kWidth; ++i) {
-    values[i] = ToFloat(Rounded<T>(values[i] + summand.scale * delta[i]));
+    const float residual = ToFloat(terms.residual.values[i]);
+    values[i] = ToFloat(Rounded<T>(residual + summand.scale * values[i]));
   }
   StoreRounded<kWidth>(values, place);
 }
@@ -58,14 +74,12 @@ class RowOfThread {
  public:
   __device__ __forceinline__ RowOfThread(const NormArguments<T>& arguments, std::int64_t row)
       : arguments_(arguments), row_(row) {
+    if constexpr (kAdds) {
+      AddAll();
+    } else {
 #pragma unroll
-    for (int k = 0; k < kKept; ++k) {
-      if (Pack(k) < arguments_.packs) Read<kAdds>(Pack(k), kept_[k]);
-    }
-    if constexpr (kKept == 0 && kAdds) {
-      float values[kWidth];
-      for (std::int64_t p = threadIdx.x; p < arguments_.packs; p += blockDim.x) {
-        Read<true>(p, values);
+      for (int k = 0; k < kKept; ++k) {
+        if (Number(k) < arguments_.packs) Read(Number(k), kept_[k]);
       }
     }
   }
@@ -75,29 +89,54 @@ class RowOfThread {
   __device__ __forceinline__ void ForEach(const Body& body) {
 #pragma unroll
     for (int k = 0; k < kKept; ++k) {
-      if (Pack(k) < arguments_.packs) body(Pack(k) * kWidth, kept_[k]);
+      if (Number(k) < arguments_.packs) body(Number(k) * kWidth, kept_[k]);
     }
     if constexpr (kKept == 0) {
       for (std::int64_t p = threadIdx.x; p < arguments_.packs; p += blockDim.x) {
         float values[kWidth];
-        Read<false>(p, values);
+        Read(p, values);
         body(p * kWidth, values);
       }
     }
   }
 
  private:
-  __device__ __forceinline__ std::int64_t Pack(int k) const {
+  // Of the thread's k-th pack.
+  __device__ __forceinline__ std::int64_t Number(int k) const {
     return threadIdx.x + std::int64_t{k} * blockDim.x;
   }
-  template <bool kAddsNow>
-  __device__ __forceinline__ void Read(std::int64_t pack, float (&values)[kWidth]) {
-    T* place = arguments_.x.Row(row_) + pack * kWidth;
-    if constexpr (kAddsNow) {
-      AddSummand<T, kWidth>(arguments_.summand, row_, pack * kWidth, place, values);
+  __device__ __forceinline__ T* Place(std::int64_t pack) const {
+    return arguments_.x.Row(row_) + pack * kWidth;
+  }
+  __device__ __forceinline__ void Read(std::int64_t pack, float (&values)[kWidth]) const {
+    LoadFloats<kWidth>(static_cast<const T*>(Place(pack)), values);
+  }
+  __device__ __forceinline__ Terms<T, kWidth> TermsOf(std::int64_t pack) const {
+    return LoadTerms<T, kWidth>(arguments_.summand, row_, pack * kWidth, Place(pack));
+  }
+
+  __device__ __forceinline__ void AddAll() {
+    if constexpr (kKept > 0) {
+      // All of them are loaded before the first one is stored, which no load could overtake.
+      Terms<T, kWidth> terms[kKept];
+#pragma unroll
+      for (int k = 0; k < kKept; ++k) {
+        if (Number(k) < arguments_.packs) terms[k] = TermsOf(Number(k));
+      }
+#pragma unroll
+      for (int k = 0; k < kKept; ++k) {
+        if (Number(k) < arguments_.packs) Add(Number(k), terms[k], kept_[k]);
+      }
     } else {
-      LoadFloats<kWidth>(static_cast<const T*>(place), values);
+      float values[kWidth];
+      for (std::int64_t p = threadIdx.x; p < arguments_.packs; p += blockDim.x) {
+        Add(p, TermsOf(p), values);
+      }
     }
+  }
+  __device__ __forceinline__ void Add(std::int64_t pack, const Terms<T, kWidth>& terms,
+                                      float (&values)[kWidth]) const {
+    AddTerms<T, kWidth>(arguments_.summand, terms, pack * kWidth, Place(pack), values);
   }
 
   const NormArguments<T>& arguments_;
@@ -106,7 +145,11 @@ class RowOfThread {
 };
 
 template <class T, int kWidth, int kKept, bool kAdds>
-__global__ void __launch_bounds__(kThreadsMax) NormKernel(NormArguments<T> arguments) {
+__global__ void __launch_bounds__(ThreadsMax(kKept)) NormKernel(NormArguments<T> arguments) {
+  if (blockIdx.x == 0) {
+    FetchToCache(arguments.gain, arguments.columns);
+    FetchToCache(arguments.bias, arguments.columns);
+  }
   WaitForEarlierKernels();
   const std::int64_t row = blockIdx.x;
   RowOfThread<T, kWidth, kKept, kAdds> mine(arguments, row);
@@ -150,7 +193,9 @@ __global__ void __launch_bounds__(kAddThreads)
   if (column >= columns) return;
   for (std::int64_t row = blockIdx.y; row < rows; row += gridDim.y) {
     float values[kWidth];
-    AddSummand<T, kWidth>(summand, row, column, residual.Row(row) + column, values);
+    T* place = residual.Row(row) + column;
+    AddTerms<T, kWidth>(summand, LoadTerms<T, kWidth>(summand, row, column, place), column, place,
+                        values);
   }
 }
 
@@ -182,7 +227,7 @@ void LaunchNorm(StreamView stream, NormArguments<T> arguments, std::int64_t rows
     Launch(stream, shape, what, &NormKernel<T, kWidth, 1, kAdds>, arguments);
   } else if (packs <= 2 * threads) {
     Launch(stream, shape, what, &NormKernel<T, kWidth, 2, kAdds>, arguments);
-  } else if (packs <= 4 * threads) {
+  } else if (packs <= 4 * threads && threads <= ThreadsMax(4)) {
     Launch(stream, shape, what, &NormKernel<T, kWidth, 4, kAdds>, arguments);
   } else {
     Launch(stream, shape, what, &NormKernel<T, kWidth, 0, kAdds>, arguments);

@@ -21,9 +21,9 @@ struct Size {
 };
 
 // Packs in one to four registers of a thread and in none, odd widths, rows apart.
-constexpr Size kSizes[] = {{1, 8, 0},    {3, 7, 0},     {2, 1, 0},    {5, 64, 0},
-                           {3, 64, 8},   {3, 64, 3},    {2, 4096, 0}, {1, 8192, 0},
-                           {1, 9000, 0}, {1, 40000, 0}, {2, 2051, 0}};
+constexpr Size kSizes[] = {{1, 8, 0},    {3, 7, 0},     {2, 1, 0},     {5, 64, 0},
+                           {3, 64, 8},   {3, 64, 3},    {2, 4096, 0},  {1, 8192, 0},
+                           {1, 9000, 0}, {1, 20000, 0}, {1, 40000, 0}, {2, 2051, 0}};
 
 struct Weights {
   Weights(Random& random, std::int64_t hidden)
