@@ -62,15 +62,6 @@ void AsDeviceError(const char* what, Body&& body) {
   }
 }
 
-std::int64_t Multiprocessors() {
-  int device = 0;
-  int count = 0;
-  CheckCuda(cudaGetDevice(&device), "cudaGetDevice");
-  CheckCuda(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device),
-            "asking for the number of multiprocessors");
-  return count;
-}
-
 std::vector<std::int64_t> DistinctWindows(const AttentionShape& shape) {
   std::vector<std::int64_t> windows = shape.windows;
   if (windows.empty()) windows.push_back(0);
@@ -80,6 +71,15 @@ std::vector<std::int64_t> DistinctWindows(const AttentionShape& shape) {
 }
 
 }  // namespace
+
+std::int64_t Multiprocessors() {
+  int device = 0;
+  int count = 0;
+  CheckCuda(cudaGetDevice(&device), "cudaGetDevice");
+  CheckCuda(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device),
+            "asking for the number of multiprocessors");
+  return count;
+}
 
 class PagedAttention::State {
  public:

@@ -56,7 +56,7 @@ class CudaCore final : public PlannedAttention {
     const int code =
         flashinfer::BatchDecodeWithPagedKVCacheDispatched<kDim, flashinfer::PosEncodingMode::kNone,
                                                           Variant, Params>(
-            params, partial, partial_sums, /*enable_pdl=*/false, stream.get());
+            params, partial, partial_sums, /*enable_pdl=*/LaunchesOverlap(), stream.get());
     CheckCuda(code, "attention");
   }
 

@@ -34,7 +34,8 @@ class Fa2 final : public PlannedAttention {
         Mutable(part.host.first_query), Mutable(part.host.page_begin), Unsigned(part.rows),
         Unsigned(part.sequences), Unsigned(shape_.heads), Unsigned(shape_.kv_heads), kDim, kDim,
         Unsigned(shape_.block_size), part.graph, sizeof(Element), window_left_,
-        /*fixed_split_size=*/-1, /*disable_split_kv=*/false, /*num_colocated_ctas=*/0,
+        FixedPiece(part, shape_, Multiprocessors()), /*disable_split_kv=*/false,
+        /*num_colocated_ctas=*/0,
         /*uniform_q_len=*/part.graph ? 1 : 0, stream.get());
     CheckCuda(code, "planning attention");
   }
@@ -92,8 +93,8 @@ class Fa2 final : public PlannedAttention {
       return flashinfer::BatchPrefillWithPagedKVCacheDispatched<
           /*SAME_KV_STRIDES=*/true, decltype(tile)::value, kDim, kDim,
           flashinfer::PosEncodingMode::kNone, /*USE_FP16_QK_REDUCTION=*/false,
-          flashinfer::MaskMode::kCausal, Variant, Params>(params, partial, partial_sums,
-                                                          /*enable_pdl=*/false, stream.get());
+          flashinfer::MaskMode::kCausal, Variant, Params>(
+          params, partial, partial_sums, /*enable_pdl=*/LaunchesOverlap(), stream.get());
     };
     switch (plan_.cta_tile_q) {
       case 16:

@@ -8,6 +8,7 @@
 
 #include "core/check.h"
 #include "kernels/cuda/flashinfer/planned_attention.h"
+#include "kernels/cuda/kernel_overlap.h"
 
 namespace twin::kernels::cuda {
 
@@ -29,6 +30,10 @@ inline void CheckRowOffsets(const AttentionCall& call) {
   CHECK(call.out.rows * call.out.stride < std::int64_t{1} << 31);
   CHECK(call.out.stride == call.out.columns);
 }
+
+// Whether kernels may be placed before those in front of them are done. What they read before they
+// wait, the plan and the batch's arrays, no kernel writes.
+inline bool LaunchesOverlap() { return KernelsOverlap(); }
 
 // FlashInfer's interface takes pointers to what it only reads.
 inline std::int32_t* Mutable(const std::int32_t* values) {

@@ -57,6 +57,13 @@ PlanSizes Fa3Sizes(const AttentionShape& shape, const PlanLimits& limits) {
 
 }  // namespace
 
+std::int32_t FixedPiece(const AttentionPart& part, const AttentionShape& shape,
+                        std::int64_t multiprocessors) {
+  constexpr std::int32_t kAllPages = 1 << 24;
+  const std::int64_t works_split = 2 * multiprocessors / shape.kv_heads;
+  return part.graph && part.sequences >= works_split ? kAllPages : -1;
+}
+
 PlanSizes SizesOfPlan(AttentionKernel kernel, const AttentionShape& shape,
                       const PlanLimits& limits) {
   switch (kernel) {

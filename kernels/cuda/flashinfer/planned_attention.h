@@ -65,6 +65,9 @@ std::unique_ptr<PlannedAttention> MakePlannedAttention(AttentionKernel kernel,
                                                        const AttentionShape& shape,
                                                        std::int64_t window);
 
+// Of the calling thread's device.
+std::int64_t Multiprocessors();
+
 // What a plan needs at most.
 struct PlanLimits {
   std::int64_t rows = 0;
@@ -75,6 +78,12 @@ struct PlanSizes {
   std::size_t float_bytes = 0;
   std::size_t int_bytes = 0;
 };
+// Pages of the pieces that kFa2 is to cut a part's keys into; -1: as many as the device has room
+// for. Decodes of a graph are partly computed and then merged, pieces or not, unless their pieces
+// are fixed: where they alone fill the device they would not be cut, and are spared the merging.
+std::int32_t FixedPiece(const AttentionPart& part, const AttentionShape& shape,
+                        std::int64_t multiprocessors);
+
 PlanSizes SizesOfPlan(AttentionKernel kernel, const AttentionShape& shape,
                       const PlanLimits& limits);
 

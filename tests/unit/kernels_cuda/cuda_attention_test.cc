@@ -128,10 +128,9 @@ TEST_P(CudaAttentionKernelTest, TakesBlocksOfAnySize) {
 }
 
 // Sequences change, padding with them, and with every replay the plan; the launches do not.
-TEST_P(CudaAttentionKernelTest, ReplaysOneGraphForChangingDecodes) {
-  const Heads heads = GetParam() == AttentionKernel::kCudaCore ? Heads{4, 2, 64} : Heads{8, 1, 128};
+void ExpectReplays(AttentionKernel kernel, const Heads& heads) {
   const AttentionShape shape = Shape(heads);
-  const AttentionChoice choice = ChoiceOf(GetParam());
+  const AttentionChoice choice = ChoiceOf(kernel);
   if (const std::string why = WhyNot(choice, shape); !why.empty()) GTEST_SKIP() << why;
   PagedAttention attention(shape, choice, kRowsMax, kSequencesMax);
   AttentionBatch batch({.shape = shape}, kSequencesMax, kRowsMax, kPagesMax);
@@ -152,6 +151,16 @@ TEST_P(CudaAttentionKernelTest, ReplaysOneGraphForChangingDecodes) {
     graph.Launch(stream.view());
     batch.ExpectAttention(0);
   }
+}
+
+TEST_P(CudaAttentionKernelTest, ReplaysOneGraphForChangingDecodes) {
+  const bool by_cuda_core = GetParam() == AttentionKernel::kCudaCore;
+  ExpectReplays(GetParam(), by_cuda_core ? Heads{4, 2, 64} : Heads{8, 1, 128});
+}
+
+// Four sequences of so many key heads give each of 132 multiprocessors two blocks.
+TEST_P(CudaAttentionKernelTest, ReplaysOneGraphForDecodesThatFillTheDevice) {
+  ExpectReplays(GetParam(), {64, 64, 64});
 }
 
 // Plans that follow each other without a wait do not overwrite what is still being sent.

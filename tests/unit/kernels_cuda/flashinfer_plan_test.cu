@@ -44,14 +44,15 @@ struct Batch {
   [[nodiscard]] std::int64_t rows() const { return first_query.back() - first_query.front(); }
 };
 
-Split SplitWork(Batch batch, const AttentionShape& shape, std::int64_t window, bool graph) {
+Split SplitWork(Batch batch, const AttentionShape& shape, std::int64_t window, bool graph,
+                std::int32_t piece = -1) {
   const auto unsigned_of = [](std::int64_t value) { return static_cast<std::uint32_t>(value); };
   const auto result = flashinfer::PrefillSplitQOKVIndptr<std::int32_t>(
       batch.first_query.data(), batch.page_begin.data(), unsigned_of(batch.rows()),
       unsigned_of(batch.sequences()), unsigned_of(shape.heads), unsigned_of(shape.kv_heads),
       unsigned_of(shape.head_dim), unsigned_of(shape.block_size),
       unsigned_of(2 * kMultiprocessors / shape.kv_heads), graph,
-      window > 0 ? static_cast<std::int32_t>(window - 1) : -1, -1, false, graph ? 1 : 0,
+      window > 0 ? static_cast<std::int32_t>(window - 1) : -1, piece, false, graph ? 1 : 0,
       unsigned_of(shape.head_dim), 2);
   return {std::get<0>(result), std::get<1>(result), std::get<2>(result), std::get<3>(result),
           std::get<4>(result), std::get<5>(result), std::get<6>(result), std::get<7>(result),
@@ -186,6 +187,28 @@ TEST(FlashInferPlanTest, AGraphsLaunchDependsOnItsSequencesAlone) {
                   std::tuple(first.padded, first.tile, first.split));
         EXPECT_LE(other.works, other.padded);
       }
+    }
+  }
+}
+
+TEST(FlashInferPlanTest, DecodesThatFillTheDeviceAreNeitherCutNorMerged) {
+  Random random(5, "flashinfer_plan_test");
+  for (const AttentionShape& shape : kShapes) {
+    const std::int64_t fill = 2 * kMultiprocessors / shape.kv_heads;
+    for (const std::int64_t sequences : {fill - 1, fill, 2 * fill}) {
+      const Batch batch = DrawBatch(random, sequences, 1, shape.block_size);
+      const std::int32_t piece =
+          FixedPiece({.sequences = sequences, .graph = true}, shape, kMultiprocessors);
+      EXPECT_EQ(FixedPiece({.sequences = sequences}, shape, kMultiprocessors), -1);
+      EXPECT_EQ(piece > 0, sequences >= fill);
+      if (piece < 0) continue;
+      const Split whole = SplitWork(batch, shape, 0, true, piece);
+      const Split free = SplitWork(batch, shape, 0, true);
+      EXPECT_FALSE(whole.split);
+      EXPECT_TRUE(free.split);
+      // The same work in the same launch: only the merging is gone.
+      EXPECT_EQ(std::tuple(whole.works, whole.padded, whole.tile, whole.requests, whole.chunks),
+                std::tuple(free.works, free.padded, free.tile, free.requests, free.chunks));
     }
   }
 }
