@@ -247,15 +247,17 @@ void AddModelOptions(CLI::App& command, GenerateArguments& arguments) {
   const std::map<std::string, DType> dtypes{{"fp32", DType::kFp32},
                                             {"bf16", DType::kBf16},
                                             {"fp16", DType::kFp16},
-                                            {"int8", DType::kInt8}};
+                                            {"int8", DType::kInt8},
+                                            {"fp8", DType::kFp8}};
   const std::map<std::string, ModelDevice> devices{{"cpu", ModelDevice::kCpu},
                                                    {"cuda", ModelDevice::kCuda}};
   command.add_option("--model", arguments.model, "Directory of config.json and safetensors")
       ->required();
   command
-      .add_option("--dtype", arguments.dtype,
-                  "Weights: fp32 (default), bf16, int8 on a CPU; bf16 (default), fp16 on CUDA, as "
-                  "the KV cache, which on a CPU is fp32 for fp32 and bf16 otherwise")
+      .add_option(
+          "--dtype", arguments.dtype,
+          "Weights: fp32 (default), bf16, int8 on a CPU; bf16 (default), fp16, fp8 (of layers, "
+          "the rest bf16) on CUDA; as the KV cache, which is bf16 beside bf16, int8 and fp8")
       ->transform(CLI::CheckedTransformer(dtypes));
   command.add_option("--device", arguments.device, "Where to compute")
       ->transform(CLI::CheckedTransformer(devices));

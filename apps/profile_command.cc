@@ -257,11 +257,11 @@ void AddProfileCommand(CLI::App& app, CommandContext& context) {
   AddMeasuredModelOptions(*command, arguments->model);
   command->add_option(
       "--dtype", arguments->dtype,
-      "Weights: on a CPU fp32 (default), bf16 or int8; on CUDA bf16 (default) or fp16");
+      "Weights: on a CPU fp32 (default), bf16 or int8; on CUDA bf16 (default), fp16 or fp8");
   command->add_option(
       "--kv-dtype", arguments->kv_dtype,
       "KV cache: on a CPU fp32 or bf16, default fp32 for fp32 weights, bf16 otherwise; "
-      "on CUDA as the weights");
+      "on CUDA as the weights, bf16 for fp8");
   command
       ->add_option("--out", arguments->out,
                    "The profile, a CSV file; one that is there is continued")

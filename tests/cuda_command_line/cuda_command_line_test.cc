@@ -176,6 +176,35 @@ TEST_F(CudaCommandLineTest, ModelsDividedOverRanksServeAsOne) {
   }
 }
 
+TEST_F(CudaCommandLineTest, LayersMayHaveWeightsOfFp8) {
+  const std::string fp8 = "system.model_shape.weight_dtype=fp8";
+  const CommandOutcome outcome = RunCuda("run", {fp8});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(SummaryOf("run")["completed"], 10);
+  EXPECT_EQ(Run({"replay", "run"}).exit_code, 0);
+  const CommandOutcome bench = Run({"bench", "--model", ".", "--dummy-weights", "--device", "cuda",
+                                    "--dtype", "fp8", "--prefill", "16", "--decode", "3", "--batch",
+                                    "1", "--context", "7", "--format", "json"});
+  ASSERT_EQ(bench.exit_code, 0) << bench.err;
+  EXPECT_EQ(json::parse(bench.out.substr(0, bench.out.find('\n'))).at("dtype"), "fp8");
+  Write("p.ndjson", "{\"prompt\": 0, \"token_ids\": [1, 2, 3]}\n");
+  const std::string model = std::string(TWIN_SOURCE_DIR) + "/tests/golden/models/tiny-llama";
+  EXPECT_EQ(Run({"generate", "--model", model, "--prompts", "p.ndjson", "--out", "g.ndjson",
+                 "--device", "cuda", "--dtype", "fp8", "--max-new-tokens", "4"})
+                .exit_code,
+            0);
+  const CommandOutcome profile =
+      Run({"profile", "--model", ".", "--dummy-weights", "--device", "cuda", "--quick", "--rounds",
+           "1", "--batch-max", "4", "--tokens-max", "32", "--dtype", "fp8", "--out", "p.csv"});
+  EXPECT_EQ(profile.exit_code, 0) << profile.err;
+}
+
+TEST_F(CudaCommandLineTest, WeightsOfFp8AreRefusedWhereNothingMultipliesThem) {
+  Set("TWIN_EMULATED_CAPABILITY", "80");
+  ExpectRefusal(RunCuda("run", {"system.model_shape.weight_dtype=fp8"}), 2,
+                "compute capability 9.0 alone");
+}
+
 TEST_F(CudaCommandLineTest, BenchMeasuresBothPhases) {
   const CommandOutcome outcome =
       Run({"bench", "--model", ".", "--dummy-weights", "--device", "cuda", "--prefill", "16",
