@@ -5,6 +5,7 @@
 //
 #include "kernels/cuda/cublaslt_library.h"
 #include "kernels/cuda/gemm.h"
+#include "kernels/cuda/quantize.h"
 
 namespace twin::kernels::cuda {
 namespace {
@@ -62,6 +63,63 @@ void LlamaShapes(benchmark::internal::Benchmark* benchmark) {
   }
 }
 BENCHMARK(BM_CudaGemm)->Apply(LlamaShapes)->UseManualTime()->Unit(benchmark::kMicrosecond);
+
+// Arguments: tokens, outputs, inputs. Weights of fp8; activations are quantized in each call.
+void BM_CudaFp8Gemm(benchmark::State& state) {
+  const GemmShape shape{.tokens = state.range(0),
+                        .outputs = state.range(1),
+                        .inputs = state.range(2),
+                        .input_dtype = DType::kFp8};
+  const BenchStream stream;
+  int major = 0;
+  CheckCuda(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0), "asking");
+  if (!Library().usable() || major != 9) {
+    state.SkipWithError("needs cuBLASLt and a device of compute capability 9.0");
+    return;
+  }
+  Gemm gemm(Library(), "");
+  gemm.Tune(stream.view(), shape);
+  const std::int64_t weight_bytes = shape.outputs * shape.inputs;
+  const std::int64_t copies = 1 + 2 * CacheBytes() / weight_bytes;
+  const auto array = [](std::int64_t bytes, const char* what) {
+    return DeviceArray(static_cast<std::size_t>(bytes), what);
+  };
+  const DeviceArray wide = array(2 * weight_bytes, "weights to be quantized");
+  const DeviceArray w = array(weight_bytes * copies, "weights");
+  const DeviceArray w_scales = array(4 * shape.outputs, "scales");
+  const DeviceArray x = array(2 * shape.tokens * shape.inputs, "activations");
+  const DeviceArray quantized = array(shape.tokens * shape.inputs, "quantized activations");
+  const DeviceArray x_scales = array(4 * shape.tokens, "scales");
+  const DeviceArray y = array(2 * shape.tokens * shape.outputs, "results");
+  FillWithNumbers(wide);
+  FillWithNumbers(x);
+  const auto scaled = [&](std::byte* data, const DeviceArray& scales, std::int64_t rows) {
+    return ScaledMatrix{DenseDeviceMatrix(data, DType::kFp8, rows, shape.inputs),
+                        reinterpret_cast<float*>(scales.data())};
+  };
+  for (std::int64_t copy = 0; copy < copies; ++copy) {
+    QuantizeRows(stream.view(),
+                 DenseDeviceMatrix(wide.data(), DType::kBf16, shape.outputs, shape.inputs),
+                 scaled(w.data() + copy * weight_bytes, w_scales, shape.outputs));
+  }
+  MeasureInGraph(state, stream.view(), kCalls, [&](int call) {
+    const ScaledMatrix activations = scaled(quantized.data(), x_scales, shape.tokens);
+    QuantizeRows(stream.view(),
+                 DenseDeviceMatrix(x.data(), DType::kBf16, shape.tokens, shape.inputs),
+                 activations);
+    gemm.MultiplyScaled(stream.view(), activations,
+                        scaled(w.data() + call % copies * weight_bytes, w_scales, shape.outputs),
+                        DenseDeviceMatrix(y.data(), DType::kBf16, shape.tokens, shape.outputs));
+  });
+  Rate(state, "weight_bytes_per_second", static_cast<double>(weight_bytes));
+  Rate(state, "flops_per_second",
+       2.0 * static_cast<double>(shape.tokens * shape.outputs * shape.inputs));
+}
+BENCHMARK(BM_CudaFp8Gemm)
+    ->ArgsProduct({{1, 8, 32, 128, 2048}, {6144, 28672}, {4096}})
+    ->ArgsProduct({{1, 8, 32, 128, 2048}, {4096}, {14336}})
+    ->UseManualTime()
+    ->Unit(benchmark::kMicrosecond);
 
 }  // namespace
 }  // namespace twin::kernels::cuda
