@@ -80,7 +80,7 @@ TEST_F(EmulatedGemmTest, WithoutALibraryIsADeviceErrorThatSaysWhy) {
 
 TEST_F(EmulatedGemmTest, ALibraryThatLacksAFunctionIsNotUsable) {
   const CublasLtLibrary library("libm.so.6");
-  EXPECT_EQ(library.why(), "libm.so.6 lacks cublasLtGetVersion");
+  EXPECT_THAT(library.why(), testing::EndsWith("libm.so.6 lacks cublasLtGetVersion"));
 }
 
 TEST_F(EmulatedGemmTest, ATunedAlgorithmIsKeptInTheFileAndUsedWithoutAskingAgain) {
