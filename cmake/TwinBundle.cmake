@@ -19,8 +19,8 @@ foreach(name libstdc++.so.6 libgcc_s.so.1)
 endforeach()
 
 set(bundle_benchmarks cuda_attention_benchmark cuda_gemm_benchmark cuda_kernel_benchmark)
-set(bundle_programs twinserve cuda_kernels_device_test ${bundle_benchmarks})
-target_link_options(cuda_kernels_device_test PRIVATE -static-libstdc++ -static-libgcc)
+set(bundle_programs twinserve cuda_device_test ${bundle_benchmarks})
+target_link_options(cuda_device_test PRIVATE -static-libstdc++ -static-libgcc)
 foreach(benchmark IN LISTS bundle_benchmarks)
   set_target_properties(${benchmark} PROPERTIES
     BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "$ORIGIN/../lib")

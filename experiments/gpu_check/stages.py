@@ -48,7 +48,7 @@ def sanitizer():
 def tests(check):
     device_test = check.programs["device_test"]
     if device_test is None:
-        raise (Skipped if check.quick else Failed)("no cuda_kernels_device_test is built")
+        raise (Skipped if check.quick else Failed)("no cuda_device_test is built")
     done = check.call([device_test, "--gtest_brief=1"], 150)
     text = done.stdout + done.stderr
     passed = re.search(r"\[  PASSED  \] (\d+)", text)
@@ -64,7 +64,7 @@ def tests(check):
     facts["lines"] = [f"{facts['tests_passed']} device tests passed; memcheck: "
                       f"{facts.get('memcheck_exit_code', 'no compute-sanitizer here')}"]
     if done.returncode != 0:
-        raise Failed(f"cuda_kernels_device_test ended with {done.returncode}", facts)
+        raise Failed(f"cuda_device_test ended with {done.returncode}", facts)
     if facts.get("memcheck_exit_code", 0) != 0:
         raise Failed("the sanitizer found something, or a test failed under it", facts)
     return facts

@@ -1,4 +1,4 @@
-// The tests of the kernels on the machine's own GPU; 77 and one line where there is none.
+// Tests on the machine's own GPU; 77 and one line where there is none.
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 
