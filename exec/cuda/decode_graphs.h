@@ -11,7 +11,7 @@
 namespace twin::exec::cuda {
 
 // Of replayed steps, one in so many is measured operation by operation.
-constexpr std::int32_t kDetailInterval = 16;
+constexpr std::int32_t kDetailInterval = 64;
 
 // The same work twice: with moments between its operations, and without, which is faster.
 struct DecodeGraph {

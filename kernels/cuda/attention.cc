@@ -10,8 +10,9 @@
 #include "core/check.h"
 #include "kernels/cuda/attention_generic.h"
 #include "kernels/cuda/attention_split.h"
+#include "kernels/cuda/device_memory.h"
+#include "kernels/cuda/event.h"
 #include "kernels/cuda/flashinfer/planned_attention.h"
-#include "kernels/cuda/owned_memory.h"
 
 namespace twin::kernels::cuda {
 namespace {
@@ -38,8 +39,8 @@ struct WindowKernels {
 // Host memory that a plan is sent from.
 struct Staging {
   explicit Staging(std::size_t bytes) : memory(bytes, "attention plans") {}
-  PinnedArray memory;
-  OwnedEvent sent{cudaEventDisableTiming};
+  PinnedBuffer memory;
+  Event sent{Event::Kind::kOrder};
   bool used = false;
 };
 
@@ -107,8 +108,8 @@ class PagedAttention::State {
   std::vector<WindowKernels> windows_;
   std::size_t float_bytes_ = 0;
   std::size_t int_bytes_ = 0;
-  std::unique_ptr<DeviceArray> floats_;
-  std::unique_ptr<DeviceArray> ints_;
+  std::unique_ptr<DeviceBuffer> floats_;
+  std::unique_ptr<DeviceBuffer> ints_;
   std::array<std::unique_ptr<Staging>, kPlansInFlight> staging_;
   std::size_t turn_ = 0;
   AttentionSplit split_;
@@ -121,8 +122,8 @@ PagedAttention::State::State(const AttentionShape& shape, const AttentionChoice&
       limits_{.rows = rows_max, .sequences = sequences_max, .multiprocessors = Multiprocessors()} {
   for (const std::int64_t window : DistinctWindows(shape)) AddWindow(window, limits_);
   if (int_bytes_ == 0) return;
-  floats_ = std::make_unique<DeviceArray>(float_bytes_, "the attention workspace");
-  ints_ = std::make_unique<DeviceArray>(int_bytes_, "attention plans");
+  floats_ = std::make_unique<DeviceBuffer>(float_bytes_, "the attention workspace");
+  ints_ = std::make_unique<DeviceBuffer>(int_bytes_, "attention plans");
   for (auto& staging : staging_) staging = std::make_unique<Staging>(int_bytes_);
 }
 
@@ -165,7 +166,7 @@ void PagedAttention::State::Plan(StreamView stream, const AttentionWork& work) {
   if (int_bytes_ == 0) return;
   Staging& staging = *staging_[turn_];
   turn_ = (turn_ + 1) % kPlansInFlight;
-  if (staging.used) staging.sent.Wait();
+  if (staging.used) staging.sent.Await();
   // Also behind a plan that failed half-way: what it sent may still be read.
   staging.used = true;
   std::exception_ptr failure;

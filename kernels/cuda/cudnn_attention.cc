@@ -10,7 +10,7 @@
 
 #include "core/check.h"
 #include "kernels/cuda/cuda_library.h"
-#include "kernels/cuda/owned_memory.h"
+#include "kernels/cuda/device_memory.h"
 
 namespace cudnn_frontend {
 // Of the library that every function is looked up in; to be defined by whoever uses the headers.
@@ -96,8 +96,8 @@ class CudnnAttention::State {
     Check(graph_.build(handle_.get(), {frontend::HeurMode_t::A}));
     std::int64_t bytes = 0;
     Check(graph_.get_workspace_size(bytes));
-    workspace_ = std::make_unique<DeviceArray>(static_cast<std::size_t>(bytes),
-                                               "the workspace of cuDNN's attention");
+    workspace_ = std::make_unique<DeviceBuffer>(static_cast<std::size_t>(bytes),
+                                                "the workspace of cuDNN's attention");
   }
 
   void Plan(StreamView stream, const AttentionWork& work);
@@ -137,8 +137,8 @@ class CudnnAttention::State {
   frontend::graph::Graph graph_;
   Tensor q_, k_, v_, out_;
   std::unordered_map<Tensor, void*> pointers_;
-  DeviceArray arrays_;
-  std::unique_ptr<DeviceArray> workspace_;
+  DeviceBuffer arrays_;
+  std::unique_ptr<DeviceBuffer> workspace_;
 };
 
 void CudnnAttention::State::DescribeGraph() {
@@ -222,7 +222,7 @@ void CudnnAttention::State::Plan(StreamView stream, const AttentionWork& work) {
       set(kTable, s * pages_ + p, host.page_indices[host.page_begin[s] + p]);
     }
   }
-  CheckCuda(cudaMemcpyAsync(arrays_.data(), all.data(), arrays_.bytes(), cudaMemcpyHostToDevice,
+  CheckCuda(cudaMemcpyAsync(arrays_.data(), all.data(), arrays_.size(), cudaMemcpyHostToDevice,
                             stream.get()),
             "a copy of lengths and pages");
   CheckCuda(cudaStreamSynchronize(stream.get()), "a copy of lengths and pages");

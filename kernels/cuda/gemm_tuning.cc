@@ -8,8 +8,9 @@
 #include <vector>
 
 #include "core/random.h"
+#include "kernels/cuda/device_memory.h"
+#include "kernels/cuda/event.h"
 #include "kernels/cuda/gemv.h"
-#include "kernels/cuda/owned_memory.h"
 
 namespace twin::kernels::cuda {
 namespace {
@@ -37,14 +38,14 @@ std::vector<std::uint16_t> RandomPattern(DType dtype) {
 }
 
 // Repeats the pattern, which must live until the stream has been waited for.
-void Fill(StreamView stream, const DeviceArray& array, const std::vector<std::uint16_t>& pattern) {
+void Fill(StreamView stream, const DeviceBuffer& array, const std::vector<std::uint16_t>& pattern) {
   const char* const what = "filling operands to tune products with";
-  std::size_t filled = std::min(array.bytes(), kPatternBytes);
+  std::size_t filled = std::min(array.size(), kPatternBytes);
   CheckCuda(
       cudaMemcpyAsync(array.data(), pattern.data(), filled, cudaMemcpyHostToDevice, stream.get()),
       what);
-  while (filled < array.bytes()) {
-    const std::size_t more = std::min(filled, array.bytes() - filled);
+  while (filled < array.size()) {
+    const std::size_t more = std::min(filled, array.size() - filled);
     CheckCuda(cudaMemcpyAsync(array.data() + filled, array.data(), more, cudaMemcpyDeviceToDevice,
                               stream.get()),
               what);
@@ -86,9 +87,9 @@ class Bench {
     const std::vector<std::uint16_t> pattern = RandomPattern(shape.input_dtype);
     Fill(stream, weights_, pattern);
     Fill(stream, x_, pattern);
-    if (scales_.bytes() > 0) {
+    if (scales_.size() > 0) {
       // Small positive numbers: bytes 0x3C3C3C3C are 0.0115.
-      CheckCuda(cudaMemsetAsync(scales_.data(), 0x3C, scales_.bytes(), stream.get()),
+      CheckCuda(cudaMemsetAsync(scales_.data(), 0x3C, scales_.size(), stream.get()),
                 "filling scales to tune products with");
       const auto* const scales = reinterpret_cast<const float*>(scales_.data());
       product_.Scale({.x = scales, .w = scales});
@@ -112,7 +113,7 @@ class Bench {
       }
     }
     end_.Record(stream_);
-    end_.Wait();
+    end_.Await();
     float milliseconds = 0;
     CheckCuda(cudaEventElapsedTime(&milliseconds, begin_.get(), end_.get()), "measuring a product");
     return milliseconds / static_cast<float>(products);
@@ -136,12 +137,12 @@ class Bench {
   CublasLtProduct product_;
   std::size_t weight_bytes_;
   std::size_t copies_;
-  DeviceArray weights_;
-  DeviceArray x_;
-  DeviceArray y_;
-  DeviceArray scales_;  // of both operands, where they are scaled
-  OwnedEvent begin_{cudaEventDefault};
-  OwnedEvent end_{cudaEventDefault};
+  DeviceBuffer weights_;
+  DeviceBuffer x_;
+  DeviceBuffer y_;
+  DeviceBuffer scales_;  // of both operands, where they are scaled
+  Event begin_{Event::Kind::kTimed};
+  Event end_{Event::Kind::kTimed};
   std::size_t turn_ = 0;
 };
 

@@ -13,6 +13,8 @@ set(TWIN_CUDA_KERNEL_SOURCES  # device code
   rope_append.cu
   sampling.cu)
 set(TWIN_CUDA_HOST_SOURCES    # compiled by the C++ compiler everywhere
+  device_memory.cc
+  event.cc
   kernel_overlap.cc
   stream.cc
   ${twin_cuda_library_sources})

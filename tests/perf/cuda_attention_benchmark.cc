@@ -90,8 +90,8 @@ class Step {
       begin.push_back(all.size());
       all.insert(all.end(), part->begin(), part->end());
     }
-    arrays_ = std::make_unique<DeviceArray>(all.size() * sizeof(all[0]), "arrays");
-    CheckCuda(cudaMemcpy(arrays_->data(), all.data(), arrays_->bytes(), cudaMemcpyHostToDevice),
+    arrays_ = std::make_unique<DeviceBuffer>(all.size() * sizeof(all[0]), "arrays");
+    CheckCuda(cudaMemcpy(arrays_->data(), all.data(), arrays_->size(), cudaMemcpyHostToDevice),
               "a copy");
     CheckCuda(cudaDeviceSynchronize(), "a copy");
     const auto* const base = reinterpret_cast<const std::int32_t*>(arrays_->data());
@@ -107,7 +107,7 @@ class Step {
   std::vector<std::int32_t> page_begin_;
   std::vector<std::int32_t> page_indices_;
   std::vector<std::int32_t> last_page_tokens_;
-  std::unique_ptr<DeviceArray> arrays_;
+  std::unique_ptr<DeviceBuffer> arrays_;
   AttentionArrays device_;
 };
 
@@ -127,9 +127,9 @@ void Measure(benchmark::State& state, const AttentionShape& shape, const Step& s
   }
   const BenchStream stream;
   const std::int64_t width = shape.heads * shape.head_dim;
-  const DeviceArray cache(static_cast<std::size_t>(step.cache_shape().Bytes()), "a cache");
-  const DeviceArray q(static_cast<std::size_t>(step.rows() * width * 2), "queries");
-  const DeviceArray out(static_cast<std::size_t>(step.rows() * width * 2), "results");
+  const DeviceBuffer cache(static_cast<std::size_t>(step.cache_shape().Bytes()), "a cache");
+  const DeviceBuffer q(static_cast<std::size_t>(step.rows() * width * 2), "queries");
+  const DeviceBuffer out(static_cast<std::size_t>(step.rows() * width * 2), "results");
   FillWithNumbers(cache);
   FillWithNumbers(q);
   const AttentionWork work = step.Work();

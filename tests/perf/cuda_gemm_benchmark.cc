@@ -32,9 +32,9 @@ void BM_CudaGemm(benchmark::State& state) {
   gemm.Tune(stream.view(), shape);
   const std::int64_t weight_bytes = shape.outputs * shape.inputs * 2;
   const std::int64_t copies = 1 + 2 * CacheBytes() / weight_bytes;
-  const DeviceArray w(static_cast<std::size_t>(weight_bytes * copies), "weights");
-  const DeviceArray x(static_cast<std::size_t>(shape.tokens * shape.inputs * 2), "activations");
-  const DeviceArray y(
+  const DeviceBuffer w(static_cast<std::size_t>(weight_bytes * copies), "weights");
+  const DeviceBuffer x(static_cast<std::size_t>(shape.tokens * shape.inputs * 2), "activations");
+  const DeviceBuffer y(
       static_cast<std::size_t>(shape.tokens * shape.outputs * ByteSize(shape.output_dtype)),
       "results");
   FillWithNumbers(w);
@@ -82,18 +82,18 @@ void BM_CudaFp8Gemm(benchmark::State& state) {
   const std::int64_t weight_bytes = shape.outputs * shape.inputs;
   const std::int64_t copies = 1 + 2 * CacheBytes() / weight_bytes;
   const auto array = [](std::int64_t bytes, const char* what) {
-    return DeviceArray(static_cast<std::size_t>(bytes), what);
+    return DeviceBuffer(static_cast<std::size_t>(bytes), what);
   };
-  const DeviceArray wide = array(2 * weight_bytes, "weights to be quantized");
-  const DeviceArray w = array(weight_bytes * copies, "weights");
-  const DeviceArray w_scales = array(4 * shape.outputs, "scales");
-  const DeviceArray x = array(2 * shape.tokens * shape.inputs, "activations");
-  const DeviceArray quantized = array(shape.tokens * shape.inputs, "quantized activations");
-  const DeviceArray x_scales = array(4 * shape.tokens, "scales");
-  const DeviceArray y = array(2 * shape.tokens * shape.outputs, "results");
+  const DeviceBuffer wide = array(2 * weight_bytes, "weights to be quantized");
+  const DeviceBuffer w = array(weight_bytes * copies, "weights");
+  const DeviceBuffer w_scales = array(4 * shape.outputs, "scales");
+  const DeviceBuffer x = array(2 * shape.tokens * shape.inputs, "activations");
+  const DeviceBuffer quantized = array(shape.tokens * shape.inputs, "quantized activations");
+  const DeviceBuffer x_scales = array(4 * shape.tokens, "scales");
+  const DeviceBuffer y = array(2 * shape.tokens * shape.outputs, "results");
   FillWithNumbers(wide);
   FillWithNumbers(x);
-  const auto scaled = [&](std::byte* data, const DeviceArray& scales, std::int64_t rows) {
+  const auto scaled = [&](std::byte* data, const DeviceBuffer& scales, std::int64_t rows) {
     return ScaledMatrix{DenseDeviceMatrix(data, DType::kFp8, rows, shape.inputs),
                         reinterpret_cast<float*>(scales.data())};
   };

@@ -31,7 +31,7 @@ class Rotated {
  private:
   std::int64_t bytes_;
   std::int64_t copies_;
-  DeviceArray array_;
+  DeviceBuffer array_;
 };
 
 // Values on the device.
@@ -39,14 +39,14 @@ template <class T>
 class Sent {
  public:
   explicit Sent(const std::vector<T>& values) : array_(values.size() * sizeof(T), "values") {
-    CheckCuda(cudaMemcpy(array_.data(), values.data(), array_.bytes(), cudaMemcpyHostToDevice),
+    CheckCuda(cudaMemcpy(array_.data(), values.data(), array_.size(), cudaMemcpyHostToDevice),
               "cudaMemcpy");
     CheckCuda(cudaDeviceSynchronize(), "cudaMemcpy");
   }
   [[nodiscard]] T* data() const { return reinterpret_cast<T*>(array_.data()); }
 
  private:
-  DeviceArray array_;
+  DeviceBuffer array_;
 };
 
 // What a copy within the device reaches. Argument: MiB.
@@ -136,7 +136,7 @@ void BM_SkinnyGemm(benchmark::State& state) {
   const BenchStream stream;
   const Rotated w(outputs * inputs * 2);
   const Rotated x(tokens * inputs * 2);
-  const DeviceArray y(static_cast<std::size_t>(tokens * outputs * 2), "results");
+  const DeviceBuffer y(static_cast<std::size_t>(tokens * outputs * 2), "results");
   MeasureInGraph(state, stream.view(), kCalls, [&](int call) {
     SkinnyGemm(stream.view(), x.Matrix(0, tokens, inputs), w.Matrix(call, outputs, inputs),
                DenseDeviceMatrix(y.data(), DType::kBf16, tokens, outputs));
@@ -159,7 +159,7 @@ void BM_SampleTokens(benchmark::State& state) {
                                       .top_p = state.range(1) == 2 ? 0.9F : 1.0F};
   const Sent all(std::vector<SamplingParameters>(static_cast<std::size_t>(rows), parameters));
   const Sent first(std::vector<std::int32_t>{0});
-  const DeviceArray tokens(static_cast<std::size_t>(rows * 4), "tokens");
+  const DeviceBuffer tokens(static_cast<std::size_t>(rows * 4), "tokens");
   Random random(1, "logits");
   std::vector<float> values(static_cast<std::size_t>(rows * kVocab));
   for (float& value : values) value = static_cast<float>(random.Normal());

@@ -11,7 +11,8 @@
 #include <vector>
 
 #include "core/random.h"
-#include "kernels/cuda/owned_memory.h"
+#include "kernels/cuda/device_memory.h"
+#include "kernels/cuda/event.h"
 
 namespace twin::kernels::cuda {
 
@@ -50,17 +51,17 @@ class BenchStream {
 
 // 16-bit numbers between 0.5 and 1 or -0.5 and -1 in bf16. Zeros would take less power, and less
 // time.
-inline void FillWithNumbers(const DeviceArray& array) {
+inline void FillWithNumbers(const DeviceBuffer& array) {
   Random random(1, "benchmark");
-  std::vector<std::uint16_t> pattern(std::min(array.bytes(), std::size_t{4} << 20) / 2);
+  std::vector<std::uint16_t> pattern(std::min(array.size(), std::size_t{4} << 20) / 2);
   for (std::uint16_t& value : pattern) {
     const auto bits = static_cast<unsigned>(random.Next() >> 48);
     value = static_cast<std::uint16_t>((bits & 0x807FU) | 0x3F00U);
   }
   std::size_t filled = pattern.size() * 2;
   CheckCuda(cudaMemcpy(array.data(), pattern.data(), filled, cudaMemcpyHostToDevice), "a copy");
-  while (filled < array.bytes()) {
-    const std::size_t more = std::min(filled, array.bytes() - filled);
+  while (filled < array.size()) {
+    const std::size_t more = std::min(filled, array.size() - filled);
     CheckCuda(cudaMemcpy(array.data() + filled, array.data(), more, cudaMemcpyDeviceToDevice),
               "a copy");
     filled += more;
@@ -82,14 +83,14 @@ void MeasureInGraph(benchmark::State& state, StreamView stream, int calls, const
   cudaGraphExec_t graph = nullptr;
   CheckCuda(cudaGraphInstantiate(&graph, captured, 0), "cudaGraphInstantiate");
   cudaGraphDestroy(captured);
-  const OwnedEvent begin(cudaEventDefault);
-  const OwnedEvent end(cudaEventDefault);
+  const Event begin(Event::Kind::kTimed);
+  const Event end(Event::Kind::kTimed);
   CheckCuda(cudaGraphLaunch(graph, stream.get()), "cudaGraphLaunch");
   for (auto _ : state) {
     begin.Record(stream);
     CheckCuda(cudaGraphLaunch(graph, stream.get()), "cudaGraphLaunch");
     end.Record(stream);
-    end.Wait();
+    end.Await();
     float milliseconds = 0;
     CheckCuda(cudaEventElapsedTime(&milliseconds, begin.get(), end.get()), "cudaEventElapsedTime");
     state.SetIterationTime(static_cast<double>(milliseconds) * 1e-3 / calls);

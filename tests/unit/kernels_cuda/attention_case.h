@@ -57,7 +57,7 @@ class AttentionBatch {
   AttentionCase case_;
   KvCacheShape cache_shape_;
   std::int64_t row_width_ = 0;  // of queries, with keys and values behind them as in a model
-  DeviceArray cache_;
+  DeviceBuffer cache_;
   OnDevice<std::uint16_t> q_;
   OnDevice<std::uint16_t> out_;
   OnDevice<std::int32_t> arrays_;

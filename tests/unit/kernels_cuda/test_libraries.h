@@ -7,7 +7,7 @@
 
 #include "kernels/cuda/attention.h"
 #include "kernels/cuda/cublaslt_library.h"
-#include "kernels/cuda/owned_memory.h"
+#include "kernels/cuda/device_memory.h"
 
 namespace twin::kernels::cuda {
 
@@ -30,7 +30,7 @@ class OnDevice {
   }
   explicit OnDevice(const std::vector<T>& values) : OnDevice(std::span<const T>(values)) {}
   explicit OnDevice(std::size_t count) : array_(count * sizeof(T), "test values") {
-    CheckCuda(cudaMemset(array_.data(), 0xFF, array_.bytes()), "cudaMemset");
+    CheckCuda(cudaMemset(array_.data(), 0xFF, array_.size()), "cudaMemset");
     AwaitDevice();
   }
 
@@ -43,14 +43,14 @@ class OnDevice {
   // Waits for everything on the device.
   [[nodiscard]] std::vector<T> Get() const {
     AwaitDevice();
-    std::vector<T> values(array_.bytes() / sizeof(T));
-    CheckCuda(cudaMemcpy(values.data(), array_.data(), array_.bytes(), cudaMemcpyDeviceToHost),
+    std::vector<T> values(array_.size() / sizeof(T));
+    CheckCuda(cudaMemcpy(values.data(), array_.data(), array_.size(), cudaMemcpyDeviceToHost),
               "cudaMemcpy");
     return values;
   }
 
  private:
-  DeviceArray array_;
+  DeviceBuffer array_;
 };
 
 class TestStream {
