@@ -264,7 +264,7 @@ TEST(NcclLibraryTest, ThatIsMissingSaysSoByName) {
 }
 
 TEST(NcclLibraryTest, ThatLacksAFunctionIsNotUsable) {
-  EXPECT_EQ(NcclLibrary("libm.so.6").why(), "libm.so.6 lacks ncclGetVersion");
+  EXPECT_THAT(NcclLibrary("libm.so.6").why(), HasSubstr("libm.so.6 lacks ncclGetVersion"));
 }
 
 TEST(NcclLibraryTest, TellsItsVersion) { EXPECT_EQ(Emulated()->version(), "2.28.9"); }
