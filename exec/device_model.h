@@ -25,9 +25,18 @@ class DeviceModel {
   [[nodiscard]] virtual const RankLinks& links() const = 0;
   // How many the longest sequence may take.
   [[nodiscard]] virtual std::int32_t positions() const = 0;
+  // What this rank computes of it.
+  [[nodiscard]] virtual const ModelConfig& share() const = 0;
   // The KV cache that this model writes: of this rank's heads and layers.
-  [[nodiscard]] virtual kernels::KvCacheShape CacheShape(DType dtype, std::int64_t blocks,
-                                                         std::int64_t block_size) const = 0;
+  [[nodiscard]] kernels::KvCacheShape CacheShape(DType dtype, std::int64_t blocks,
+                                                 std::int64_t block_size) const {
+    return {.dtype = dtype,
+            .blocks = blocks,
+            .layers = share().shape.layers,
+            .kv_heads = share().shape.kv_heads,
+            .block_size = block_size,
+            .head_dim = share().shape.head_dim};
+  }
 
   // Throws what the device throws where the cache does not fit into its memory: std::bad_alloc or
   // kernels::cuda::DeviceError.

@@ -157,13 +157,22 @@ Validation Compare(const std::vector<std::unique_ptr<MeasuredRun>>& runs,
   return Validate(views, events, *CostOf(config));
 }
 
-// Fitted models answer for the threads that they were measured with.
+// Fitted models answer for the device and the threads that they were measured with.
 void RequireFittingCost(const ExperimentConfig& config) {
   const SystemConfig& system = config.system;
   sim::MakeStepCost(config.cost, system.model_spec, system.hardware_spec, system.parallelism, 1);
   const auto* fitted = std::get_if<sim::FittedCostConfig>(&config.cost);
   const auto* real = std::get_if<RealWorldConfig>(&config.world);
   if (fitted == nullptr || real == nullptr) return;
+  // Only a CPU's has threads, and only a CUDA device's pads decodes.
+  const bool on_cuda = real->device == RealWorldConfig::Device::kCuda;
+  if (on_cuda ? fitted->threads > 0 : !fitted->decode_buckets.empty()) {
+    throw InputError(InputError::Kind::kUsage, "cost.fitted",
+                     "was measured on " + fitted->machine + ", a " + (on_cuda ? "CPU" : "GPU") +
+                         "; allowed: one of world.real.device, which is " +
+                         (on_cuda ? "CUDA" : "CPU"));
+  }
+  if (on_cuda) return;
   const auto all = static_cast<std::int32_t>(std::thread::hardware_concurrency());
   const std::int32_t threads = real->threads > 0 ? real->threads : all;
   if (fitted->threads == 0 || fitted->threads == threads) return;

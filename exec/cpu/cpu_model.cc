@@ -47,17 +47,6 @@ CpuModel::CpuModel(ModelConfig config, ModelWeights weights, std::int32_t positi
   }
 }
 
-kernels::KvCacheShape CpuModel::CacheShape(DType dtype, std::int64_t blocks,
-                                           std::int64_t block_size) const {
-  const ModelSpec& shape = share_.shape;
-  return {.dtype = dtype,
-          .blocks = blocks,
-          .layers = shape.layers,
-          .kv_heads = shape.kv_heads,
-          .block_size = block_size,
-          .head_dim = shape.head_dim};
-}
-
 kernels::MatrixView<const float> CpuModel::Forward(const RaggedBatch& batch,
                                                    const kernels::KvCacheView& cache) {
   CHECK(cache.shape == CacheShape(cache.shape.dtype, cache.shape.blocks, cache.shape.block_size));

@@ -47,8 +47,7 @@ class CpuModel final : public DeviceModel {
   [[nodiscard]] const ModelConfig& config() const override { return config_; }
   [[nodiscard]] const RankLinks& links() const override { return links_; }
   [[nodiscard]] std::int32_t positions() const override { return positions_; }
-  [[nodiscard]] kernels::KvCacheShape CacheShape(DType dtype, std::int64_t blocks,
-                                                 std::int64_t block_size) const override;
+  [[nodiscard]] const ModelConfig& share() const override { return share_; }
   std::unique_ptr<Executor> MakeExecutor(const ExecutorConfig& config) override;
   std::unique_ptr<Operations> MakeOperations(const kernels::KvCacheView& cache) override;
   [[nodiscard]] ModelWork WorkWith(DType kv_dtype) const override;

@@ -74,17 +74,6 @@ CudaModel::CudaModel(const CudaModelOptions& options, std::unique_ptr<Device> de
 
 CudaModel::~CudaModel() { cudaStreamSynchronize(device_->compute().get()); }
 
-kernels::KvCacheShape CudaModel::CacheShape(DType dtype, std::int64_t blocks,
-                                            std::int64_t block_size) const {
-  const ModelSpec& shape = share_.shape;
-  return {.dtype = dtype,
-          .blocks = blocks,
-          .layers = shape.layers,
-          .kv_heads = shape.kv_heads,
-          .block_size = block_size,
-          .head_dim = shape.head_dim};
-}
-
 kernels::cuda::AttentionShape CudaModel::AttentionShapeOf(std::int64_t block_size) const {
   const std::set<std::int64_t> windows(share_.layer_windows.begin(), share_.layer_windows.end());
   return {.heads = share_.shape.query_heads,

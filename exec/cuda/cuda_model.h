@@ -48,8 +48,7 @@ class CudaModel final : public DeviceModel {
   [[nodiscard]] const ModelConfig& config() const override { return options_.config; }
   [[nodiscard]] const RankLinks& links() const override { return options_.links; }
   [[nodiscard]] std::int32_t positions() const override { return options_.positions; }
-  [[nodiscard]] kernels::KvCacheShape CacheShape(DType dtype, std::int64_t blocks,
-                                                 std::int64_t block_size) const override;
+  [[nodiscard]] const ModelConfig& share() const override { return share_; }
   std::unique_ptr<Executor> MakeExecutor(const ExecutorConfig& config) override;
   std::unique_ptr<Operations> MakeOperations(const kernels::KvCacheView& cache) override;
   [[nodiscard]] ModelWork WorkWith(DType kv_dtype) const override;
@@ -71,8 +70,6 @@ class CudaModel final : public DeviceModel {
   [[nodiscard]] const CudaModelOptions& options() const { return options_; }
   // The KV cache's too.
   [[nodiscard]] DType activation_format() const { return ActivationFormat(options_.format); }
-  // What this rank computes.
-  [[nodiscard]] const ModelConfig& share() const { return share_; }
   [[nodiscard]] const DeviceWeights& weights() const { return weights_; }
   [[nodiscard]] const float* rope_table() const { return rope_.As<float>(); }
   [[nodiscard]] Device& device() const { return *device_; }

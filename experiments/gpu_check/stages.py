@@ -135,27 +135,35 @@ def kernels(check):
     return facts
 
 
-def step_rows(check):
-    """Steps of the sizes that the bars are for: a list of phase, batch, context, milliseconds."""
-    sizes = [(1024, "1,32,256", 2048), (4096, "32", 8192)]
-    if check.quick:
-        sizes = [(16, "1,3", 32)]
+def bench(check, dtype, context, batches, prefill):
+    """Steps of one dtype: rows of phase, batch, length, milliseconds and rates."""
+    told = check.twinserve(["bench", "--model", check.model(), "--dummy-weights", "--device", "cuda",
+                            "--dtype", dtype, "--context", context, "--batch", batches,
+                            "--prefill", prefill, "--decode", 4 if check.quick else 16,
+                            "--seconds", 1, "--format", "json"], 90)
     rows = []
-    for context, batches, prefill in sizes:
-        told = check.twinserve(["bench", "--model", check.model(), "--dummy-weights", "--device",
-                                "cuda", "--dtype", "bf16", "--context", context, "--batch", batches,
-                                "--prefill", prefill, "--decode", 4 if check.quick else 16,
-                                "--seconds", 1, "--format", "json"], 90)
-        for line in told.splitlines():
-            entry = json.loads(line)
-            decode = entry["phase"] == "decode"
-            per_step = entry["batch"] if decode else entry["tokens"]
-            length = context if decode else prefill
-            rows.append({"phase": entry["phase"], "batch": entry["batch"], "length": length,
-                         "milliseconds": round(1e3 * per_step / entry["tokens_per_s"], 3),
-                         "bar_h200": BARS_H200.get((entry["phase"], entry["batch"], length)),
-                         "gb_per_s": round(entry["gb_per_s"], 1),
-                         "tflops": round(entry["gflops"] * 1e-3, 2)})
+    for line in told.splitlines():
+        entry = json.loads(line)
+        decode = entry["phase"] == "decode"
+        per_step = entry["batch"] if decode else entry["tokens"]
+        length = context if decode else prefill
+        bar = BARS_H200.get((entry["phase"], entry["batch"], length)) if dtype == "bf16" else None
+        rows.append({"dtype": dtype, "phase": entry["phase"], "batch": entry["batch"],
+                     "length": length,
+                     "milliseconds": round(1e3 * per_step / entry["tokens_per_s"], 3),
+                     "bar_h200": bar, "gb_per_s": round(entry["gb_per_s"], 1),
+                     "tflops": round(entry["gflops"] * 1e-3, 2)})
+    return rows
+
+
+def step_rows(check):
+    """Steps of the sizes that the bars are for, and some in fp8 where the device has it."""
+    if check.quick:
+        return bench(check, "bf16", 16, "1,3", 32)
+    rows = bench(check, "bf16", 1024, "1,32,256", 2048) + bench(check, "bf16", 4096, "32", 8192)
+    device = check.machine["cuda"]["devices"][0]
+    if device["compute_major"] == 9:
+        rows += bench(check, "fp8", 1024, "1,32", 2048)
     return rows
 
 
@@ -170,7 +178,7 @@ def profile(check):
     lines = report.strip().splitlines()
     for row in steps:
         bar = f", bar on an H200 {row['bar_h200']}" if row["bar_h200"] else ""
-        lines.append(f"{row['phase']} {row['batch']} x {row['length']}: {row['milliseconds']} ms, "
+        lines.append(f"{row['dtype']} {row['phase']} {row['batch']} x {row['length']}: {row['milliseconds']} ms, "
                      f"{row['gb_per_s']} GB/s, {row['tflops']} TFLOP/s{bar}")
     return {"steps": steps, "lines": lines}
 

@@ -244,6 +244,9 @@ TEST_F(CudaCommandLineTest, ProfilesFitAndFitsPredict) {
       Run({"validate", "e.textproto", "--repeats", "1", "--format", "json", "--out", "v"});
   ASSERT_EQ(validation.exit_code, 0) << validation.err;
   EXPECT_TRUE(json::parse(validation.out).at("digest_equal").get<bool>());
+  // A CPU is not predicted by what a GPU took.
+  ExpectRefusal(Run({"validate", "e.textproto", "--set", "world.real.device=CPU", "--out", "w"}), 2,
+                "Emulated GPU");
   // Another device cannot go on with the file.
   Set("TWIN_EMULATED_CAPABILITY", "80");
   const CommandOutcome other =
