@@ -19,7 +19,11 @@ using testing::DeviceModelTest;
 using ::testing::HasSubstr;
 using testing::Prompts;
 
-class EmulatedExecutorTest : public DeviceModelTest {};
+class EmulatedExecutorTest : public DeviceModelTest {
+ protected:
+  // A broken device takes nothing back.
+  void TearDown() override { cuda_emulation::ResetDevice(); }
+};
 
 GenerationOptions Options(const VllmV1Config& policy) {
   return {.policy = policy, .kv_dtype = DType::kBf16, .block_size = 4};

@@ -61,7 +61,8 @@ TEST_F(CudaLibraryTest, OpensAFileOfAListedFolderAndFindsItsFunctions) {
   fs::create_symlink(libm, root_ / "second/libtwin_test.so");
   const CudaLibrary library("libtwin_test.so");
   ASSERT_TRUE(library.open()) << library.why();
-  EXPECT_EQ(library.path(), (root_ / "second/libtwin_test.so").string());
+  // Its own name, whatever links lead to it.
+  EXPECT_TRUE(fs::equivalent(library.path(), root_ / "second/libtwin_test.so")) << library.path();
   EXPECT_EQ(library.why(), "");
   auto* const root = library.Find<double(double)>("sqrt");
   ASSERT_NE(root, nullptr);
