@@ -16,7 +16,7 @@
 #include "core/input_error.h"
 #include "exec/comm/mpi_ranks.h"
 #include "exec/cpu/ceilings.h"
-#include "exec/cuda/cuda_probe.h"
+#include "exec/cuda/probe.h"
 #include "exec/profile/model_work.h"
 #include "exec/profile/spread.h"
 #include "exec/profile/synthetic_steps.h"

@@ -16,7 +16,7 @@
 #include "core/model_presets.h"
 #include "exec/comm/mpi_ranks.h"
 #include "exec/cpu/ceilings.h"
-#include "exec/cuda/cuda_probe.h"
+#include "exec/cuda/probe.h"
 #include "exec/device_probe.h"
 #include "kernels/cpu_features.h"
 #include "kernels/instruction_set.h"

@@ -8,7 +8,7 @@
 
 #include "apps/model_device.h"
 #include "exec/comm/communicator.h"
-#include "exec/cuda/cuda_models.h"
+#include "exec/cuda/load_model.h"
 #include "exec/device_model.h"
 #include "exec/model/model_config.h"
 #include "exec/rank_groups.h"

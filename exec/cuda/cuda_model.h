@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "exec/cuda/activations.h"
-#include "exec/cuda/cuda_models.h"
 #include "exec/cuda/device.h"
 #include "exec/cuda/device_communicator.h"
 #include "exec/cuda/device_weights.h"
+#include "exec/cuda/load_model.h"
 #include "exec/cuda/step_arena.h"
 #include "exec/cuda/step_clock.h"
 #include "exec/device_model.h"

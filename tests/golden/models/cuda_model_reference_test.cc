@@ -5,7 +5,7 @@
 #include <cstdlib>
 
 #include "exec/cuda/cublaslt_provider.h"
-#include "exec/cuda/cuda_models.h"
+#include "exec/cuda/load_model.h"
 #include "tests/cuda_emulation/emulated_cublaslt.h"
 #include "tests/cuda_emulation/emulated_device.h"
 #include "tests/golden/models/reference_generation.h"

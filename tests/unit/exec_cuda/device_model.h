@@ -9,7 +9,7 @@
 
 #include "core/random.h"
 #include "exec/cpu/cpu_model.h"
-#include "exec/cuda/cuda_models.h"
+#include "exec/cuda/load_model.h"
 #include "exec/generate_world.h"
 #include "exec/model/weights.h"
 #include "tests/unit/exec/model_folder.h"

@@ -1,4 +1,4 @@
-#include "exec/cuda/cuda_probe.h"
+#include "exec/cuda/probe.h"
 
 #include "exec/cuda/cublaslt_provider.h"
 #include "kernels/cuda/attention.h"

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <vector>
 
-#include "exec/cuda/cuda_probe.h"
 #include "exec/cuda/device.h"
 #include "exec/cuda/device_memory.h"
+#include "exec/cuda/probe.h"
 #include "exec/profile/spread.h"
 #include "kernels/cuda/random_fill.h"
 

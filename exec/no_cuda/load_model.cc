@@ -1,4 +1,4 @@
-#include "exec/cuda/cuda_models.h"
+#include "exec/cuda/load_model.h"
 
 #include "core/check.h"
 #include "core/input_error.h"
