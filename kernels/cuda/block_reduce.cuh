@@ -19,21 +19,6 @@ struct BlockReduceMemory {
   float of_warp[kWarp];
 };
 
-// In all threads of the block, which must all come and be whole warps. Its memory may be used
-// again at once.
-__device__ __forceinline__ float BlockSum(float value) {
-  auto& memory = BlockShared<BlockReduceMemory>();
-  const unsigned lane = threadIdx.x % kWarp;
-  const unsigned warps = blockDim.x / kWarp;
-  value = WarpSum(value);
-  if (warps == 1) return value;
-  if (lane == 0) memory.of_warp[threadIdx.x / kWarp] = value;
-  __syncthreads();
-  value = WarpSum(lane < warps ? memory.of_warp[lane] : 0);
-  __syncthreads();
-  return value;
-}
-
 // As WarpSum; of NaN and a number, the number.
 __device__ __forceinline__ float WarpMax(float value) {
 #pragma unroll
@@ -43,18 +28,29 @@ __device__ __forceinline__ float WarpMax(float value) {
   return value;
 }
 
-// As BlockSum; of numbers that are not negative.
-__device__ __forceinline__ float BlockMax(float value) {
+// What `reduce`, of a warp's values, makes of the block's, in all threads of the block, which must
+// all come and be whole warps; `neutral` changes nothing. Its memory may be used again at once.
+template <class Reduce>
+__device__ __forceinline__ float BlockReduced(float value, float neutral, Reduce reduce) {
   auto& memory = BlockShared<BlockReduceMemory>();
   const unsigned lane = threadIdx.x % kWarp;
   const unsigned warps = blockDim.x / kWarp;
-  value = WarpMax(value);
+  value = reduce(value);
   if (warps == 1) return value;
   if (lane == 0) memory.of_warp[threadIdx.x / kWarp] = value;
   __syncthreads();
-  value = WarpMax(lane < warps ? memory.of_warp[lane] : 0);
+  value = reduce(lane < warps ? memory.of_warp[lane] : neutral);
   __syncthreads();
   return value;
+}
+
+__device__ __forceinline__ float BlockSum(float value) {
+  return BlockReduced(value, 0, [](float of_lane) { return WarpSum(of_lane); });
+}
+
+// Of numbers that are not negative.
+__device__ __forceinline__ float BlockMax(float value) {
+  return BlockReduced(value, 0, [](float of_lane) { return WarpMax(of_lane); });
 }
 
 }  // namespace twin::kernels::cuda
