@@ -3,6 +3,7 @@
 #include <array>
 
 #include "exec/shared_library.h"
+#include "kernels/cuda/cuda_library.h"
 
 namespace twin::exec {
 namespace {
@@ -23,10 +24,7 @@ LibraryStatus ProbeNccl() {
   if (get_version == nullptr || get_version(&version) != kSuccess) {
     return {.version = "", .reason = std::string(kNcclLibrary) + " does not tell its version"};
   }
-  // From 2.9 on, 10000 x major + 100 x minor + patch.
-  return {.version = std::to_string(version / 10'000) + "." + std::to_string(version / 100 % 100) +
-                     "." + std::to_string(version % 100),
-          .reason = ""};
+  return {.version = kernels::cuda::PackedVersionText(version), .reason = ""};
 }
 
 LibraryStatus ProbeMpi() {

@@ -1,7 +1,6 @@
 #include "exec/cuda/nccl_library.h"
 
 #include <atomic>
-#include <type_traits>
 
 #include "core/check.h"
 #include "kernels/cuda/cuda_library.h"
@@ -13,12 +12,6 @@ namespace {
 constexpr int kOldestVersion = NCCL_VERSION(2, 14, 0);
 
 std::atomic<NcclFinder> nccl_finder{nullptr};
-
-// As the library counts since 2.9: 10000 * major + 100 * minor + patch.
-std::string VersionText(int version) {
-  return std::to_string(version / 10'000) + "." + std::to_string(version / 100 % 100) + "." +
-         std::to_string(version % 100);
-}
 
 // Visits every entry of the table with the name of its function.
 template <class Visitor>
@@ -45,10 +38,8 @@ NcclLibrary::NcclLibrary(const std::string& file_name) {
     why_ = "NCCL: " + library.why();
     return;
   }
-  VisitFunctions(functions_, [&]<class Function>(Function& function, const char* name) {
-    function = library.Find<std::remove_pointer_t<Function>>(name);
-    if (function == nullptr && why_.empty()) why_ = library.path() + " lacks " + name;
-  });
+  why_ = library.FillTable(functions_,
+                           [](auto& table, const auto& body) { VisitFunctions(table, body); });
   if (why_.empty()) ReadVersion();
 }
 
@@ -62,9 +53,10 @@ void NcclLibrary::ReadVersion() {
   if (functions_.get_version(&version) != ncclSuccess) {
     why_ = "NCCL does not tell its version";
   } else if (version < kOldestVersion) {
-    why_ = "NCCL " + VersionText(version) + " is older than " + VersionText(kOldestVersion);
+    why_ = "NCCL " + kernels::cuda::PackedVersionText(version) + " is older than " +
+           kernels::cuda::PackedVersionText(kOldestVersion);
   } else {
-    version_ = VersionText(version);
+    version_ = kernels::cuda::PackedVersionText(version);
   }
 }
 

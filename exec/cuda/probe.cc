@@ -27,8 +27,7 @@ CudaLibraryStatus ProbeNcclFile() {
   int code = 0;
   auto* const get_version = library.Find<int(int*)>("ncclGetVersion");
   if (get_version == nullptr || get_version(&code) != 0) return status;
-  status.found.version = std::to_string(code / 10000) + "." + std::to_string(code / 100 % 100) +
-                         "." + std::to_string(code % 100);
+  status.found.version = kernels::cuda::PackedVersionText(code);
   return status;
 }
 
@@ -38,8 +37,7 @@ CudaLibraryStatus ProbeCudnn() {
   auto* const get_version = library.Find<std::size_t()>("cudnnGetVersion");
   if (get_version == nullptr) return status;
   const std::size_t code = get_version();
-  status.found.version = std::to_string(code / 10000) + "." + std::to_string(code / 100 % 100) +
-                         "." + std::to_string(code % 100);
+  status.found.version = kernels::cuda::PackedVersionText(static_cast<std::int64_t>(code));
   return status;
 }
 

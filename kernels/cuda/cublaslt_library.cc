@@ -7,12 +7,6 @@
 namespace twin::kernels::cuda {
 namespace {
 
-// As the library counts since 11.0: 10000 * major + 100 * minor + patch.
-std::string VersionText(std::size_t version) {
-  return std::to_string(version / 10'000) + "." + std::to_string(version / 100 % 100) + "." +
-         std::to_string(version % 100);
-}
-
 // Visits every entry of the table with the name of its function.
 template <class Visitor>
 void VisitFunctions(CublasLtFunctions& table, Visitor&& visit) {
@@ -44,16 +38,15 @@ CublasLtLibrary::CublasLtLibrary(const std::string& file_name) {
     why_ = "cuBLASLt: " + library.why();
     return;
   }
-  VisitFunctions(functions_, [&]<class Function>(Function& function, const char* name) {
-    function = library.Find<std::remove_pointer_t<Function>>(name);
-    if (function == nullptr && why_.empty()) why_ = library.path() + " lacks " + name;
-  });
-  if (why_.empty()) version_ = VersionText(functions_.get_version());
+  why_ = library.FillTable(functions_,
+                           [](auto& table, const auto& body) { VisitFunctions(table, body); });
+  if (why_.empty())
+    version_ = PackedVersionText(static_cast<std::int64_t>(functions_.get_version()));
 }
 
 CublasLtLibrary::CublasLtLibrary(const CublasLtFunctions& functions) : functions_(functions) {
   VisitFunctions(functions_, [](auto& function, const char*) { CHECK(function != nullptr); });
-  version_ = VersionText(functions_.get_version());
+  version_ = PackedVersionText(static_cast<std::int64_t>(functions_.get_version()));
 }
 
 void CublasLtLibrary::Check(cublasStatus_t status, const char* what) const {

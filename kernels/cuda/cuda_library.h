@@ -1,8 +1,10 @@
 // A shared library of the CUDA family, opened at run time wherever its package put it.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 namespace twin::kernels::cuda {
@@ -11,6 +13,12 @@ namespace twin::kernels::cuda {
 // $TWIN_CUDA_LIBRARIES (separated by ':'), of $CUDA_HOME and $CUDA_PATH, of CUDA toolkits in
 // /usr/local, and of the nvidia packages of every Python in $PATH. Only folders that exist.
 std::vector<std::filesystem::path> CudaLibraryFolders();
+
+// "13.1.0" for 130100: how cuBLASLt, cuDNN 9 and NCCL from 2.9 on count their versions.
+inline std::string PackedVersionText(std::int64_t version) {
+  return std::to_string(version / 10'000) + "." + std::to_string(version / 100 % 100) + "." +
+         std::to_string(version % 100);
+}
 
 // Stays in the process once it is open: such libraries start threads, and register what runs at
 // exit. Functions found in it are valid for ever.
@@ -29,6 +37,18 @@ class CudaLibrary {
   template <class Function>
   [[nodiscard]] Function* Find(const char* name) const {
     return reinterpret_cast<Function*>(FindSymbol(name));
+  }
+
+  // Fills a table of function pointers, of which visit(table, body) gives each with its name to
+  // body. Empty, or one line that names the first function that is missing.
+  template <class Table, class Visit>
+  [[nodiscard]] std::string FillTable(Table& table, const Visit& visit) const {
+    std::string why;
+    visit(table, [&]<class Function>(Function& function, const char* name) {
+      function = Find<std::remove_pointer_t<Function>>(name);
+      if (function == nullptr && why.empty()) why = path() + " lacks " + name;
+    });
+    return why;
   }
 
  private:
