@@ -92,10 +92,7 @@ void CudaExecutor::Reserve(const StepShape& shape) {
     attention_room_.rows = std::max(shape.rows, attention_room_.rows);
     attention_room_.sequences = std::max(shape.sequences, attention_room_.sequences);
     attention_.reset();
-    const on::AttentionShape attention = model_.AttentionShapeOf(config_.block_size);
-    attention_ = std::make_unique<on::PagedAttention>(
-        attention, on::BestAttention(attention, model_.device().compute_capability()),
-        attention_room_.rows, attention_room_.sequences);
+    attention_ = model_.MakeAttention(config_.block_size, attention_room_);
   }
   if (more_tokens) {
     sampled_rows_ = shape.logit_rows;

@@ -3,10 +3,10 @@
 
 #include <algorithm>
 #include <string>
+#include <vector>
 
 #include "core/check.h"
 #include "exec/cuda/cuda_executor.h"
-#include "exec/cuda/decode_buckets.h"
 #include "kernels/cuda/kernel_overlap.h"
 
 namespace twin::exec::cuda {
@@ -84,14 +84,10 @@ StepParts CudaExecutor::PartsOf(const Step& step, Duration whole) const {
 
 void CudaExecutor::CaptureAll() {
   graphs_stale_ = false;
-  if (!model_.options().graphs || !model_.capturable()) return;
-  const std::int64_t sequences =
-      std::min({model_.options().largest_step.sequences, sampled_rows_, attention_room_.rows});
-  std::vector<std::int64_t> buckets = DecodeBuckets(sequences);
-  // The last one may hold more than the largest step.
-  std::erase_if(buckets, [&](std::int64_t bucket) { return bucket > sequences; });
+  const std::vector<std::uint32_t> captured = model_.decode_buckets();
+  if (captured.empty()) return;
   // The largest first, so that nothing grows behind a captured one.
-  std::reverse(buckets.begin(), buckets.end());
+  const std::vector<std::int64_t> buckets(captured.rbegin(), captured.rend());
   if (model_.options().tunes) model_.Tune(buckets);
   for (const std::int64_t bucket : buckets) Capture(bucket);
 }

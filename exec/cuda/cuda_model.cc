@@ -13,7 +13,6 @@
 #include "kernels/cuda/elementwise.h"
 #include "kernels/cuda/embedding.h"
 #include "kernels/cuda/quantize.h"
-#include "kernels/cuda/rope_append.h"
 #include "kernels/rope.h"
 
 namespace twin::exec::cuda {
@@ -86,6 +85,30 @@ kernels::cuda::AttentionShape CudaModel::AttentionShapeOf(std::int64_t block_siz
           .windows = {windows.begin(), windows.end()}};
 }
 
+std::unique_ptr<kernels::cuda::PagedAttention> CudaModel::MakeAttention(
+    std::int64_t block_size, const StepShape& room) const {
+  const on::AttentionShape shape = AttentionShapeOf(block_size);
+  return std::make_unique<on::PagedAttention>(
+      shape, on::BestAttention(shape, device_->compute_capability()), room.rows, room.sequences);
+}
+
+kernels::cuda::RopeAppendOptions CudaModel::RopeOptionsOf(const DeviceLayer& layer) const {
+  on::RopeAppendOptions options{.heads = share_.shape.query_heads,
+                                .kv_heads = share_.shape.kv_heads,
+                                .bias = layer.qkv.bias(),
+                                .query_gain = layer.query_norm.gain(),
+                                .key_gain = layer.key_norm.gain(),
+                                .epsilon = share_.norm_epsilon,
+                                .rope_table = rope_.As<float>()};
+  if (options.rope_table != nullptr) options.pairs = share_.rotary_dimensions / 2;
+  return options;
+}
+
+void CudaModel::Activate(const DeviceLayer& layer, Matrix inner, Matrix activated) const {
+  const auto activate = share_.shape.gated_mlp ? &on::ActivateGated : &on::Activate;
+  activate(device_->compute(), share_.activation, inner, layer.up.bias(), activated);
+}
+
 bool CudaModel::capturable() const {
   return (tensor_ == nullptr || tensor_->capturable()) &&
          (stages_ == nullptr || stages_->capturable());
@@ -94,7 +117,8 @@ bool CudaModel::capturable() const {
 std::vector<std::uint32_t> CudaModel::decode_buckets() const {
   std::vector<std::uint32_t> captured;
   if (!options_.graphs || !capturable()) return captured;
-  const std::int64_t most = options_.largest_step.sequences;
+  const StepSizes& largest = options_.largest_step;
+  const std::int64_t most = std::min(largest.sequences, largest.tokens);
   for (const std::int64_t bucket : DecodeBuckets(most)) {
     if (bucket <= most) captured.push_back(static_cast<std::uint32_t>(bucket));
   }
@@ -145,8 +169,9 @@ CudaModel::Matrix CudaModel::Forward(const DeviceBatch& batch, const kernels::Kv
     stages_->Receive(device_->compute(), residual.data, bytes, stage - 1);
     laps.Lap(device_->compute(), StepPart::kCommunication);
   }
-  Matrix input = FirstInput();
-  input.rows = rows;
+  // What the first half reads.
+  Matrix input =
+      share_.norm_placement == NormPlacement::kBehindSum ? residual : activations_.normed(rows);
   for (std::size_t i = 0; i < weights_.layers.size(); ++i) {
     const DeviceLayer& layer = weights_.layers[i];
     Attend(batch, i, input, cache, attention, laps);
@@ -184,12 +209,6 @@ void CudaModel::Embed(const DeviceBatch& batch, LapEvents& laps) {
   }
 }
 
-CudaModel::Matrix CudaModel::FirstInput() {
-  // Rows are set by the caller's batch: views of all places have the same strides.
-  return share_.norm_placement == NormPlacement::kBehindSum ? activations_.residual(0)
-                                                            : activations_.normed(0);
-}
-
 const DeviceNormWeights* CudaModel::NormBehind(std::size_t layer, const DeviceBatch& batch) const {
   if (layer + 1 < weights_.layers.size()) return &weights_.layers[layer + 1].attention_norm;
   const bool final_norm = options_.links.place.last_stage() && !weights_.final_norm.empty();
@@ -209,20 +228,10 @@ void CudaModel::Attend(const DeviceBatch& batch, std::size_t layer, Matrix input
     laps.Lap(stream, StepPart::kOther);
   }
   const Matrix qkv = activations_.qkv(rows);
-  on::RopeAppendOptions options{.heads = share_.shape.query_heads,
-                                .kv_heads = share_.shape.kv_heads,
-                                .bias = weights.qkv.bias(),
-                                .query_gain = weights.query_norm.gain(),
-                                .key_gain = weights.key_norm.gain(),
-                                .epsilon = share_.norm_epsilon};
-  if (rope_.data() != nullptr) {
-    options.rope_table = rope_table();
-    options.pairs = share_.rotary_dimensions / 2;
-  }
   Multiply(input, weights.qkv, qkv, laps);
   const auto cache_layer = static_cast<std::int64_t>(layer);
-  on::RopeAppend(stream, qkv, batch.arrays.positions, batch.arrays.slots, options, cache_layer,
-                 cache);
+  on::RopeAppend(stream, qkv, batch.arrays.positions, batch.arrays.slots, RopeOptionsOf(weights),
+                 cache_layer, cache);
   laps.Lap(stream, StepPart::kOther);
   const Matrix attended = activations_.attended(rows);
   attention.Run(stream, qkv.Columns(0, attended.columns), cache, cache_layer,
@@ -235,11 +244,7 @@ CudaModel::Matrix CudaModel::ComputeMlp(const DeviceLayer& layer, Matrix input, 
   const Matrix inner = activations_.inner(input.rows);
   const Matrix activated = activations_.activated(input.rows);
   Multiply(input, layer.up, inner, laps);
-  if (share_.shape.gated_mlp) {
-    on::ActivateGated(stream, share_.activation, inner, layer.up.bias(), activated);
-  } else {
-    on::Activate(stream, share_.activation, inner, layer.up.bias(), activated);
-  }
+  Activate(layer, inner, activated);
   laps.Lap(stream, StepPart::kOther);
   return activated;
 }

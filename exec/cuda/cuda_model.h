@@ -17,14 +17,9 @@
 #include "exec/device_model.h"
 #include "kernels/cuda/attention.h"
 #include "kernels/cuda/norm.h"
+#include "kernels/cuda/rope_append.h"
 
 namespace twin::exec::cuda {
-
-// Groups of a rank's device, null where it is alone in them.
-struct DeviceLinks {
-  DeviceCommunicator* tensor = nullptr;
-  DeviceCommunicator* stages = nullptr;
-};
 
 // A batch as the kernels see it.
 struct DeviceBatch {
@@ -64,14 +59,19 @@ class CudaModel final : public DeviceModel {
   kernels::cuda::DeviceMatrix Forward(const DeviceBatch& batch, const kernels::KvCacheView& cache,
                                       kernels::cuda::PagedAttention& attention, LapEvents& laps);
 
-  // What attention over a cache of this model looks like.
-  [[nodiscard]] kernels::cuda::AttentionShape AttentionShapeOf(std::int64_t block_size) const;
+  // Attention over a cache of this model, for steps of at most so many rows and sequences.
+  [[nodiscard]] std::unique_ptr<kernels::cuda::PagedAttention> MakeAttention(
+      std::int64_t block_size, const StepShape& room) const;
+  // What lies between a layer's first product and its attention.
+  [[nodiscard]] kernels::cuda::RopeAppendOptions RopeOptionsOf(const DeviceLayer& layer) const;
+  // What lies between the products of a layer's second half.
+  void Activate(const DeviceLayer& layer, kernels::cuda::DeviceMatrix inner,
+                kernels::cuda::DeviceMatrix activated) const;
 
   [[nodiscard]] const CudaModelOptions& options() const { return options_; }
   // The KV cache's too.
   [[nodiscard]] DType activation_format() const { return ActivationFormat(options_.format); }
   [[nodiscard]] const DeviceWeights& weights() const { return weights_; }
-  [[nodiscard]] const float* rope_table() const { return rope_.As<float>(); }
   [[nodiscard]] Device& device() const { return *device_; }
   [[nodiscard]] Activations& activations() { return activations_; }
   [[nodiscard]] bool works_with_others() const { return tensor_ != nullptr || stages_ != nullptr; }
@@ -98,6 +98,7 @@ class CudaModel final : public DeviceModel {
  private:
   using Matrix = kernels::cuda::DeviceMatrix;
 
+  [[nodiscard]] kernels::cuda::AttentionShape AttentionShapeOf(std::int64_t block_size) const;
   void Embed(const DeviceBatch& batch, LapEvents& laps);
   void Attend(const DeviceBatch& batch, std::size_t layer, Matrix input,
               const kernels::KvCacheView& cache, kernels::cuda::PagedAttention& attention,
@@ -108,8 +109,6 @@ class CudaModel final : public DeviceModel {
   Matrix AddHalf(Matrix result, const DeviceLinear& projection, const DeviceNormWeights& norm,
                  const DeviceNormWeights& post_norm, const DeviceNormWeights* next,
                  LapEvents& laps);
-  // What the first half reads.
-  Matrix FirstInput();
   // The norm behind layer `layer`'s second half, null where none follows at once.
   const DeviceNormWeights* NormBehind(std::size_t layer, const DeviceBatch& batch) const;
   Matrix Logits(const DeviceBatch& batch, Matrix last, LapEvents& laps);

@@ -7,12 +7,10 @@
 
 #include "core/check.h"
 #include "exec/cuda/batch_builder.h"
-#include "kernels/cuda/activation.h"
 #include "kernels/cuda/block_copy.h"
 #include "kernels/cuda/embedding.h"
 #include "kernels/cuda/kernel_overlap.h"
 #include "kernels/cuda/random_fill.h"
-#include "kernels/cuda/rope_append.h"
 
 namespace twin::exec::cuda {
 namespace {
@@ -149,24 +147,10 @@ OtherSeconds CudaOperations::RunOther(std::int64_t tokens) {
                          all.normed(tokens));
       }
       moments.Lap(stream, Other::kNorms);
-      on::RopeAppendOptions options{.heads = share.shape.query_heads,
-                                    .kv_heads = share.shape.kv_heads,
-                                    .bias = layer.qkv.bias(),
-                                    .query_gain = layer.query_norm.gain(),
-                                    .key_gain = layer.key_norm.gain(),
-                                    .epsilon = share.norm_epsilon,
-                                    .rope_table = model_.rope_table()};
-      if (options.rope_table != nullptr) options.pairs = share.rotary_dimensions / 2;
-      on::RopeAppend(stream, all.qkv(tokens), numbers, slots_.As<std::int32_t>(), options, number++,
-                     cache_);
+      on::RopeAppend(stream, all.qkv(tokens), numbers, slots_.As<std::int32_t>(),
+                     model_.RopeOptionsOf(layer), number++, cache_);
       moments.Lap(stream, Other::kRope);
-      if (share.shape.gated_mlp) {
-        on::ActivateGated(stream, share.activation, all.inner(tokens), layer.up.bias(),
-                          all.activated(tokens));
-      } else {
-        on::Activate(stream, share.activation, all.inner(tokens), layer.up.bias(),
-                     all.activated(tokens));
-      }
+      model_.Activate(layer, all.inner(tokens), all.activated(tokens));
       moments.Lap(stream, Other::kActivation);
     }
   });
@@ -206,11 +190,8 @@ double CudaOperations::RunAttention(std::span<const StepItem> items) {
   if (shape.rows > attention_room_.rows || shape.sequences > attention_room_.sequences) {
     attention_room_.rows = std::max(shape.rows, attention_room_.rows);
     attention_room_.sequences = std::max(shape.sequences, attention_room_.sequences);
-    const on::AttentionShape attention = model_.AttentionShapeOf(block_size);
     attention_.reset();
-    attention_ = std::make_unique<on::PagedAttention>(
-        attention, on::BestAttention(attention, model_.device().compute_capability()),
-        attention_room_.rows, attention_room_.sequences);
+    attention_ = model_.MakeAttention(block_size, attention_room_);
   }
   const StreamView stream = model_.device().compute();
   bool moved = false;

@@ -6,10 +6,10 @@
 #include <cstdlib>
 
 #include "core/input_error.h"
-#include "exec/cuda/cuda_executor.h"
 #include "exec/cuda/cuda_model.h"
 #include "exec/cuda/device.h"
 #include "exec/cuda/device_weights.h"
+#include "exec/profile/synthetic_steps.h"
 
 namespace twin::exec {
 namespace {
@@ -76,34 +76,20 @@ LoadedCudaModel LoadCudaModel(const CudaModelOptions& options, kernels::ThreadPo
 std::int64_t MeasureKvBytes(DeviceModel& model, double utilization) {
   auto& on_device = dynamic_cast<cuda::CudaModel&>(model);
   const StepSizes& largest = on_device.options().largest_step;
-  // As many blocks as one step of the largest size takes.
-  constexpr std::int32_t kBlockSize = 16;
-  const std::int64_t tokens_each =
-      std::max<std::int64_t>(1, std::min<std::int64_t>(on_device.positions(), largest.tokens));
-  const std::int64_t blocks =
-      (largest.tokens + kBlockSize - 1) / kBlockSize + largest.sequences + 1;
-  const std::unique_ptr<Executor> executor =
-      model.MakeExecutor({.kv_dtype = on_device.activation_format(),
-                          .block_size = kBlockSize,
-                          .blocks = static_cast<std::int32_t>(blocks),
-                          .returns_logits = false});
-  StepPlan plan;
-  std::int32_t next_block = 0;
-  std::uint32_t next_request = 0;
-  for (std::int64_t left = largest.tokens; left > 0 && next_request < largest.sequences;) {
-    const auto tokens = static_cast<std::int32_t>(std::min(left, tokens_each));
-    const RequestId id{next_request++};
-    executor->Open(id, std::vector<std::int32_t>(static_cast<std::size_t>(tokens)), {});
-    for (std::int32_t covered = 0; covered < tokens; covered += kBlockSize) {
-      plan.kv.push_back({KvOperation::Kind::kAllocate, id, BlockId{next_block++}});
-    }
-    plan.work.push_back({.request = id, .tokens = tokens, .emits = true});
-    left -= tokens;
+  SyntheticSteps steps(model, {.kv_dtype = on_device.activation_format(),
+                               .tokens = largest.tokens,
+                               .items = static_cast<std::int32_t>(largest.sequences)});
+  const auto longest =
+      static_cast<std::int32_t>(std::clamp<std::int64_t>(largest.tokens, 1, on_device.positions()));
+  std::vector<StepItem> items;
+  for (std::int64_t left = largest.tokens;
+       left > 0 && static_cast<std::int64_t>(items.size()) < largest.sequences; left -= longest) {
+    const auto tokens = static_cast<std::int32_t>(std::min<std::int64_t>(left, longest));
+    items.push_back(ChunkItem(0, tokens, true));
   }
-  executor->Launch(plan);
-  executor->Collect();
+  steps.Run(items);
   const cuda::DeviceMemory memory = cuda::CurrentDeviceMemory();
-  const std::int64_t cache = executor->device_cache().shape.Bytes();
+  const std::int64_t cache = steps.cache().shape.Bytes();
   const auto allowed = static_cast<std::int64_t>(utilization * static_cast<double>(memory.total));
   return allowed - (memory.total - memory.free - cache);
 }
