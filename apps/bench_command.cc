@@ -9,10 +9,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "apps/available_memory.h"
 #include "apps/commands.h"
-#include "apps/measured_model.h"
-#include "apps/model_device.h"
+#include "apps/measured_model_options.h"
+#include "apps/terminal_control.h"
 #include "core/input_error.h"
 #include "exec/comm/mpi_ranks.h"
 #include "exec/cpu/ceilings.h"
@@ -21,12 +20,15 @@
 #include "exec/profile/spread.h"
 #include "exec/profile/synthetic_steps.h"
 #include "kernels/instruction_set.h"
+#include "lab/profile/measured_model.h"
+#include "lab/real/available_memory.h"
+#include "lab/real/model_device.h"
 
 namespace twin::apps {
 namespace {
 
 struct BenchArguments {
-  MeasuredModelOptions model;
+  lab::MeasuredModelOptions model;
   std::vector<std::string> dtypes = {""};  // the usual one of the device
   std::string kv_dtype;                    // empty: the usual one beside the weights
   std::int32_t prefill = 512;
@@ -96,16 +98,16 @@ struct DeviceCeilings {
   double bytes_per_s = 0;
 };
 
-DeviceCeilings CeilingsOf(const MeasuredModelOptions& options) {
+DeviceCeilings CeilingsOf(const lab::MeasuredModelOptions& options) {
   DeviceCeilings result;
   char text[96];
-  if (options.device == ModelDevice::kCuda) {
-    const exec::CudaCeilings cuda = exec::MeasureCudaCeilings(CudaDeviceOf(0));
+  if (options.device == lab::ModelDevice::kCuda) {
+    const exec::CudaCeilings cuda = exec::MeasureCudaCeilings(lab::CudaDeviceOf(0));
     std::snprintf(text, sizeof text, ": %.1f TFLOP/s bf16, %.1f GB/s copy",
                   cuda.gemm_flops_per_s * 1e-12, cuda.copy_bytes_per_s * 1e-9);
     return {cuda.device + text, cuda.gemm_flops_per_s, cuda.copy_bytes_per_s};
   }
-  const std::int32_t threads = ThreadsOf(options);
+  const std::int32_t threads = lab::ThreadsOf(options);
   const exec::CpuCeilings cpu = exec::MeasureCeilings(threads);
   std::snprintf(text, sizeof text, ", %d threads: %.1f GFLOP/s fp32, %.1f GB/s read", threads,
                 cpu.flops_per_s_best() * 1e-9, cpu.read_bytes_per_s_best * 1e-9);
@@ -118,7 +120,7 @@ class BenchOutput {
   explicit BenchOutput(const BenchArguments& arguments)
       : json_(arguments.format == "json"),
         device_(arguments.model.device),
-        threads_(ThreadsOf(arguments.model)) {
+        threads_(lab::ThreadsOf(arguments.model)) {
     if (!json_ || arguments.ceilings) ceilings_ = CeilingsOf(arguments.model);
     if (json_) return;
     std::printf("%s\n\n", ceilings_->heading.c_str());
@@ -160,7 +162,7 @@ class BenchOutput {
                                 {"repeats", m.seconds.count},
                                 {"spread", m.seconds.relative()},
                                 {"dtype", twin::Name(dtype)},
-                                {"device", apps::Name(device_)},
+                                {"device", lab::Name(device_)},
                                 {"threads", threads_}};
     if (ceilings_) {
       line["ceiling_gflops"] = ceilings_->flops_per_s * 1e-9;
@@ -172,7 +174,7 @@ class BenchOutput {
   }
 
   bool json_;
-  ModelDevice device_;
+  lab::ModelDevice device_;
   std::int32_t threads_;
   std::optional<DeviceCeilings> ceilings_;
 };
@@ -193,8 +195,8 @@ exec::SyntheticStepsConfig StepsConfigOf(const BenchArguments& arguments, DType 
   const std::int32_t batch_max =
       *std::max_element(arguments.batches.begin(), arguments.batches.end());
   const std::int64_t decoded = arguments.decode > 0 ? arguments.context + arguments.decode : 0;
-  return {.kv_dtype = ParseDTypeOption("--kv-dtype", arguments.kv_dtype,
-                                       KvFormats(arguments.model.device, dtype)),
+  return {.kv_dtype = lab::ParseDTypeOption("--kv-dtype", arguments.kv_dtype,
+                                            lab::KvFormats(arguments.model.device, dtype)),
           .block_size = arguments.block_size,
           .tokens = std::max(batch_max * decoded, std::int64_t{arguments.prefill}),
           .items = batch_max};
@@ -204,15 +206,18 @@ void RequireRoomFor(const BenchArguments& arguments, ModelSpec model, DType dtyp
   const exec::SyntheticStepsConfig steps = StepsConfigOf(arguments, dtype);
   model.weight_dtype = dtype;
   model.kv_dtype = steps.kv_dtype;
-  RequireRoom(model, exec::CacheBlocks(steps), steps.block_size, MemoryOf(arguments.model.device));
+  lab::RequireRoom(model, exec::CacheBlocks(steps), steps.block_size,
+                   lab::MemoryOf(arguments.model.device));
 }
 
 void BenchDtype(const BenchArguments& arguments, DType dtype, BenchOutput& output) {
+  TerminalControl control;
   const exec::ModelConfig config = exec::ReadModelConfig(arguments.model.model);
   const exec::SyntheticStepsConfig steps_config = StepsConfigOf(arguments, dtype);
-  const MeasuredModel measured = LoadMeasuredModel(
+  const lab::MeasuredModel measured = lab::LoadMeasuredModel(
       arguments.model, config, dtype, PositionsOf(arguments, config),
-      {.tokens = std::max(arguments.prefill, steps_config.items), .sequences = steps_config.items});
+      {.tokens = std::max(arguments.prefill, steps_config.items), .sequences = steps_config.items},
+      control);
   const exec::ModelWork work = measured.model().WorkWith(steps_config.kv_dtype);
 
   exec::SyntheticSteps steps(measured.model(), steps_config);
@@ -225,17 +230,17 @@ void BenchDtype(const BenchArguments& arguments, DType dtype, BenchOutput& outpu
 
 void Bench(const BenchArguments& arguments) {
   if (!exec::RunsAlone("bench")) return;
-  const ModelDevice device = arguments.model.device;
-  RequireDevice("--device", device, "cpu");
+  const lab::ModelDevice device = arguments.model.device;
+  lab::RequireDevice("--device", device, "cpu");
   if (arguments.prefill + arguments.decode == 0) {
     throw InputError(InputError::Kind::kUsage, "--prefill", "and --decode are both 0");
   }
   std::vector<DType> dtypes;
   for (const std::string& name : arguments.dtypes) {
-    dtypes.push_back(ParseDTypeOption("--dtype", name, WeightFormats(device)));
+    dtypes.push_back(lab::ParseDTypeOption("--dtype", name, lab::WeightFormats(device)));
   }
   for (const DType dtype : dtypes) {
-    ParseDTypeOption("--kv-dtype", arguments.kv_dtype, KvFormats(device, dtype));
+    lab::ParseDTypeOption("--kv-dtype", arguments.kv_dtype, lab::KvFormats(device, dtype));
   }
   const exec::ModelConfig config = exec::ReadModelConfig(arguments.model.model);
   PositionsOf(arguments, config);

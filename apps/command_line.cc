@@ -9,8 +9,8 @@
 
 #include "apps/commands.h"
 #include "apps/trace_command.h"
-#include "apps/version.h"
 #include "core/input_error.h"
+#include "lab/version.h"
 
 namespace twin::apps {
 namespace {
@@ -20,8 +20,8 @@ constexpr int kUsage = 2;
 
 int Main(int argc, char** argv) {
   CLI::App app{"twinserve: LLM serving, simulated and executed by the same scheduler"};
-  app.set_version_flag("--version", std::string("twinserve ") + kVersion + " (" + kCommit +
-                                        (kDirty ? ", changed)" : ")"));
+  app.set_version_flag("--version", std::string("twinserve ") + lab::kVersion + " (" +
+                                        lab::kCommit + (lab::kDirty ? ", changed)" : ")"));
   app.require_subcommand(1);
   CommandContext context;
   context.command_line.assign(argv + 1, argv + argc);

@@ -11,8 +11,6 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/commands.h"
-#include "apps/model_device.h"
-#include "apps/version.h"
 #include "core/model_presets.h"
 #include "exec/comm/mpi_ranks.h"
 #include "exec/cpu/ceilings.h"
@@ -20,6 +18,8 @@
 #include "exec/device_probe.h"
 #include "kernels/cpu_features.h"
 #include "kernels/instruction_set.h"
+#include "lab/real/model_device.h"
+#include "lab/version.h"
 #include "proto/hardware_file.h"
 
 namespace twin::apps {
@@ -63,7 +63,7 @@ void PrintLibrary(const char* name, const exec::LibraryStatus& library) {
 }
 
 struct DoctorArguments {
-  ModelDevice device = ModelDevice::kCpu;  // that must be usable
+  lab::ModelDevice device = lab::ModelDevice::kCpu;  // that must be usable
   std::string format = "table";
   bool measure = false;
   std::int32_t threads = 0;  // 0: as many as the machine has
@@ -147,8 +147,9 @@ void PrintCuda(const exec::CudaStatus& cuda) {
 }
 
 void PrintText(const exec::DeviceProbe& probe) {
-  std::cout << "program   twinserve " << kVersion << " (" << kCommit << (kDirty ? ", changed" : "")
-            << "), " << kBuildType << ", " << kCompiler << "\n"
+  std::cout << "program   twinserve " << lab::kVersion << " (" << lab::kCommit
+            << (lab::kDirty ? ", changed" : "") << "), " << lab::kBuildType << ", "
+            << lab::kCompiler << "\n"
             << "cpu       " << kernels::Describe(kernels::DetectCpu()) << "\n"
             << "kernels   " << kernels::Name(kernels::BestInstructionSet()) << "\n";
   PrintCuda(probe.cuda);
@@ -171,8 +172,8 @@ struct Ceilings {
 Ceilings MeasuredCeilings(const DoctorArguments& arguments) {
   Ceilings ceilings;
   if (!arguments.measure) return ceilings;
-  if (arguments.device == ModelDevice::kCuda) {
-    ceilings.cuda = exec::MeasureCudaCeilings(CudaDeviceOf(0));
+  if (arguments.device == lab::ModelDevice::kCuda) {
+    ceilings.cuda = exec::MeasureCudaCeilings(lab::CudaDeviceOf(0));
     return ceilings;
   }
   const auto machine = static_cast<std::int32_t>(std::thread::hardware_concurrency());
@@ -184,9 +185,9 @@ Ceilings MeasuredCeilings(const DoctorArguments& arguments) {
 void PrintJson(const exec::DeviceProbe& probe, const Ceilings& ceilings) {
   const kernels::CpuFeatures cpu = kernels::DetectCpu();
   ordered_json json;
-  json["version"] = kVersion;
-  json["commit"] = kCommit;
-  json["build_type"] = kBuildType;
+  json["version"] = lab::kVersion;
+  json["commit"] = lab::kCommit;
+  json["build_type"] = lab::kBuildType;
   json["cpu"] = {{"model", cpu.model},
                  {"usable_cores", cpu.usable_cores},
                  {"avx2_fma", cpu.avx2_fma},
@@ -206,7 +207,7 @@ void PrintJson(const exec::DeviceProbe& probe, const Ceilings& ceilings) {
 }
 
 void Doctor(const DoctorArguments& arguments) {
-  RequireDevice("--device", arguments.device, "cpu");
+  lab::RequireDevice("--device", arguments.device, "cpu");
   const exec::DeviceProbe probe = exec::ProbeDevices();
   const Ceilings ceilings = MeasuredCeilings(arguments);
   if (arguments.format == "json") {
@@ -224,8 +225,8 @@ void Doctor(const DoctorArguments& arguments) {
 void AddDoctorCommand(CLI::App& app, CommandContext& /*context*/) {
   auto arguments = std::make_shared<DoctorArguments>();
   CLI::App* command = app.add_subcommand("doctor", "What is there: CPU features, CUDA, NCCL, MPI");
-  const std::map<std::string, ModelDevice> devices{{"cpu", ModelDevice::kCpu},
-                                                   {"cuda", ModelDevice::kCuda}};
+  const std::map<std::string, lab::ModelDevice> devices{{"cpu", lab::ModelDevice::kCpu},
+                                                        {"cuda", lab::ModelDevice::kCuda}};
   command
       ->add_option("--device", arguments->device,
                    "Fail unless models can be computed on it; measure this one")

@@ -10,11 +10,11 @@
 #include <vector>
 
 #include "apps/commands.h"
-#include "apps/profile_cases.h"
-#include "apps/profile_file.h"
 #include "apps/prompt_file.h"
 #include "core/input_error.h"
 #include "exec/profile/spread.h"
+#include "lab/profile/profile_cases.h"
+#include "lab/profile/profile_file.h"
 #include "proto/cost_file.h"
 #include "sim/cost/fit_cost.h"
 
@@ -26,19 +26,19 @@ constexpr double kSecondsPerUs = 1e-6;
 constexpr int kHeldOut = 3;
 
 // The rounds of one measurement.
-using Rounds = std::vector<const ProfileRow*>;
+using Rounds = std::vector<const lab::ProfileRow*>;
 
 template <class Value>
 std::vector<double> Of(const Rounds& rounds, const Value& value) {
   std::vector<double> values;
-  for (const ProfileRow* row : rounds) values.push_back(value(*row) * kSecondsPerUs);
+  for (const lab::ProfileRow* row : rounds) values.push_back(value(*row) * kSecondsPerUs);
   return values;
 }
 
 // A machine that is shared has fast and slow minutes. Tables give shapes, so that all their points
 // must be of the same, the fast ones; whole steps say how long they take on average.
 double LeastSeconds(const Rounds& rounds) {
-  return std::ranges::min(Of(rounds, [](const ProfileRow& row) { return row.median_us; }));
+  return std::ranges::min(Of(rounds, [](const lab::ProfileRow& row) { return row.median_us; }));
 }
 
 bool IsHeldOut(const std::string& name) {
@@ -49,7 +49,7 @@ bool IsHeldOut(const std::string& name) {
 
 sim::StepSample StepOf(const Rounds& rounds) {
   const auto part_of = [&](std::size_t i) {
-    return Of(rounds, [i](const ProfileRow& row) { return row.parts_us[i]; });
+    return Of(rounds, [i](const lab::ProfileRow& row) { return row.parts_us[i]; });
   };
   sim::StepSample step{.totals = rounds.front()->totals,
                        .held_out = IsHeldOut(rounds.front()->name)};
@@ -59,8 +59,9 @@ sim::StepSample StepOf(const Rounds& rounds) {
         std::accumulate(seconds.begin(), seconds.end(), 0.0) / static_cast<double>(seconds.size());
     step.noise[i] = exec::SpreadOf(seconds).relative();
   }
-  step.total_noise =
-      exec::SpreadOf(Of(rounds, [](const ProfileRow& row) { return row.median_us; })).relative();
+  step.total_noise = exec::SpreadOf(Of(rounds, [](const lab::ProfileRow& row) {
+                       return row.median_us;
+                     })).relative();
   return step;
 }
 
@@ -77,13 +78,13 @@ std::string TableOf(const std::string& operation) {
 }
 
 // Throws InputError (data) where something was not measured at all; says what lacks rounds.
-void RequireComplete(const std::string& path, const Profile& profile) {
+void RequireComplete(const std::string& path, const lab::Profile& profile) {
   std::map<std::string, std::set<std::int32_t>> rounds;
-  for (const ProfileRow& row : profile.rows) rounds[row.key()].insert(row.round);
+  for (const lab::ProfileRow& row : profile.rows) rounds[row.key()].insert(row.round);
   std::size_t all = 0;
   std::size_t few = 0;
   std::vector<std::string> missing;
-  for (const ProfileCase& c : ProfileCases(profile.header, {}, {})) {
+  for (const lab::ProfileCase& c : lab::ProfileCases(profile.header, {}, {})) {
     for (const std::string& key : c.keys) {
       ++all;
       const auto found = rounds.find(key);
@@ -115,14 +116,14 @@ std::vector<sim::CostPoint> Points(const std::map<std::int64_t, double>& table) 
   return points;
 }
 
-sim::FitInput InputOf(const Profile& profile) {
+sim::FitInput InputOf(const lab::Profile& profile) {
   std::map<std::string, Rounds> measured;
-  for (const ProfileRow& row : profile.rows) measured[row.key()].push_back(&row);
+  for (const lab::ProfileRow& row : profile.rows) measured[row.key()].push_back(&row);
   std::map<std::string, std::map<std::int64_t, double>> tables;
   sim::FitInput input;
   input.decode_buckets = profile.header.decode_buckets;
   for (const auto& [key, rounds] : measured) {
-    const ProfileRow& row = *rounds.front();
+    const lab::ProfileRow& row = *rounds.front();
     const double seconds = LeastSeconds(rounds);
     if (row.kind == "step") {
       input.steps.push_back(StepOf(rounds));
@@ -169,7 +170,7 @@ struct FitArguments {
 };
 
 void Fit(const FitArguments& arguments) {
-  const Profile profile = ReadProfile(arguments.profile);
+  const lab::Profile profile = lab::ReadProfile(arguments.profile);
   RequireComplete(arguments.profile, profile);
   CompleteFile out(arguments.out);
   sim::FitResult fit;

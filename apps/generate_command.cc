@@ -5,15 +5,14 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "apps/available_memory.h"
 #include "apps/commands.h"
-#include "apps/progress.h"
 #include "apps/prompt_file.h"
-#include "apps/rank_model.h"
+#include "apps/terminal_control.h"
 #include "core/input_error.h"
 #include "exec/comm/agreement.h"
 #include "exec/comm/mpi_ranks.h"
@@ -21,6 +20,8 @@
 #include "exec/generation.h"
 #include "exec/grid_backend.h"
 #include "exec/model/model_config.h"
+#include "lab/real/available_memory.h"
+#include "lab/real/rank_model.h"
 #include "proto/policy_params.h"
 
 namespace twin::apps {
@@ -35,7 +36,7 @@ struct GenerateArguments {
   std::int32_t new_tokens = 24;
   KeptLogits logits = KeptLogits::kLast;
   std::optional<DType> dtype;  // none: as the device usually computes
-  ModelDevice device = ModelDevice::kCpu;
+  lab::ModelDevice device = lab::ModelDevice::kCpu;
   std::string policy = "vllm_v1";
   std::string policy_params = "{}";
   bool stops_at_eos = false;
@@ -58,11 +59,11 @@ std::vector<exec::Generation> GenerationsOf(const std::vector<Prompt>& prompts,
 }
 
 DType WeightDTypeOf(const GenerateArguments& arguments) {
-  return arguments.dtype.value_or(WeightFormats(arguments.device).front());
+  return arguments.dtype.value_or(lab::WeightFormats(arguments.device).front());
 }
 
 DType KvDTypeOf(const GenerateArguments& arguments) {
-  return KvFormats(arguments.device, WeightDTypeOf(arguments)).front();
+  return lab::KvFormats(arguments.device, WeightDTypeOf(arguments)).front();
 }
 
 // The least KV cache that the prompts get without --kv-blocks: all of them, within a limit.
@@ -89,8 +90,9 @@ void RequireRoomFor(const GenerateArguments& arguments, ModelSpec model,
                                   ? std::int64_t{arguments.kv_blocks}
                                   : BlocksAtLeast(arguments, model, generations);
   const std::int32_t host_blocks =
-      arguments.device == ModelDevice::kCpu ? arguments.host_blocks : 0;
-  RequireRoom(model, blocks + host_blocks, arguments.block_size, MemoryOf(arguments.device), share);
+      arguments.device == lab::ModelDevice::kCpu ? arguments.host_blocks : 0;
+  lab::RequireRoom(model, blocks + host_blocks, arguments.block_size,
+                   lab::MemoryOf(arguments.device), share);
 }
 
 std::int32_t LongestSequence(const std::vector<exec::Generation>& generations) {
@@ -117,6 +119,11 @@ exec::StepSizes LargestStep(const PolicyConfig& policy,
           .sequences = within(requests, traits.sequences_per_step_max)};
 }
 
+// Ctrl-C: outputs are written when all prompts are done, so that nothing is left behind.
+std::runtime_error Interrupted() {
+  return std::runtime_error("interrupted: no output was written");
+}
+
 // What rank 0 alone reads and writes.
 struct Files {
   std::vector<Prompt> prompts;
@@ -138,8 +145,8 @@ void OpenFiles(const GenerateArguments& arguments, const exec::ModelConfig& conf
 }
 
 void GenerateAndWrite(const GenerateArguments& arguments, const PolicyConfig& policy,
-                      exec::DeviceModel& model, exec::Communicator& world, Files& files) {
-  Progress progress("steps", 0);
+                      exec::DeviceModel& model, exec::Communicator& world, Files& files,
+                      lab::RunControl& control) {
   std::uint64_t steps = 0;
   const exec::GenerationOptions options{.policy = policy,
                                         .keep = arguments.logits,
@@ -148,8 +155,12 @@ void GenerateAndWrite(const GenerateArguments& arguments, const PolicyConfig& po
                                         .block_size = arguments.block_size,
                                         .blocks = arguments.kv_blocks,
                                         .host_blocks = arguments.host_blocks,
-                                        .on_step = [&] { progress.Show(++steps); }};
+                                        .on_step = [&] {
+                                          if (control.StopRequested()) throw Interrupted();
+                                          control.OnProgress("steps", ++steps, 0);
+                                        }};
   const exec::GenerationCounts counts = exec::Generate(model, files.generations, options, &world);
+  control.OnProgressEnd();
 
   std::size_t tokens = 0;
   for (std::size_t i = 0; i < files.prompts.size(); ++i) {
@@ -171,7 +182,7 @@ std::int32_t ThreadsOfARank(const GenerateArguments& arguments, std::int32_t ran
 
 // One rank's part, from loading to the end. False: another rank has failed and says why.
 bool GenerateOnRank(const GenerateArguments& arguments, const PolicyConfig& policy,
-                    std::int32_t ranks_here, exec::Communicator& world) {
+                    std::int32_t ranks_here, exec::Communicator& world, lab::RunControl& control) {
   exec::ModelConfig config;
   Files files;
   struct {
@@ -179,31 +190,31 @@ bool GenerateOnRank(const GenerateArguments& arguments, const PolicyConfig& poli
     exec::StepSizes largest_step;
   } sizes;
   const auto read = [&] {
-    RequireDevice("--device", arguments.device, "cpu");
+    lab::RequireDevice("--device", arguments.device, "cpu");
     config = exec::ReadModelConfig(arguments.model);
     exec::ValidateGrid(config, arguments.grid);
     if (world.rank() != 0) return;
     OpenFiles(arguments, config, files);
     sizes = {LongestSequence(files.generations), LargestStep(policy, files.generations)};
-    const bool cpu = arguments.device == ModelDevice::kCpu;
+    const bool cpu = arguments.device == lab::ModelDevice::kCpu;
     RequireRoomFor(arguments, config.shape, files.generations,
                    static_cast<double>(cpu ? ranks_here : 1) / arguments.grid.devices());
   };
   if (!exec::SucceedTogether(world, read)) return false;
   world.Broadcast(std::as_writable_bytes(std::span(&sizes, 1)), 0);
 
-  const RankModel rank = LoadRankModel({.config = config,
-                                        .weights = arguments.model,
-                                        .format = WeightDTypeOf(arguments),
-                                        .grid = arguments.grid,
-                                        .positions = sizes.positions,
-                                        .threads = ThreadsOfARank(arguments, ranks_here),
-                                        .device = arguments.device,
-                                        .largest_step = sizes.largest_step},
-                                       world);
+  const lab::RankModel rank = lab::LoadRankModel({.config = config,
+                                                  .weights = arguments.model,
+                                                  .format = WeightDTypeOf(arguments),
+                                                  .grid = arguments.grid,
+                                                  .positions = sizes.positions,
+                                                  .threads = ThreadsOfARank(arguments, ranks_here),
+                                                  .device = arguments.device,
+                                                  .largest_step = sizes.largest_step},
+                                                 world, control);
   if (rank.model == nullptr) return false;
   if (world.rank() == 0) {
-    GenerateAndWrite(arguments, policy, *rank.model, world, files);
+    GenerateAndWrite(arguments, policy, *rank.model, world, files, control);
   } else {
     exec::Follow(*rank.model, world);
   }
@@ -212,13 +223,14 @@ bool GenerateOnRank(const GenerateArguments& arguments, const PolicyConfig& poli
 
 // Processes where mpirun started several, threads of this one otherwise.
 void Generate(const GenerateArguments& arguments, CommandContext& context) {
+  TerminalControl control;
   const auto timeout =
       std::chrono::duration_cast<Duration>(std::chrono::duration<double>(arguments.rank_timeout_s));
   const std::int32_t ranks = arguments.grid.devices();
   const std::int32_t launched = exec::LaunchedRanks();
   const auto check = [&] {
-    RequireFormat("--dtype", WeightDTypeOf(arguments), WeightFormats(arguments.device),
-                  arguments.device);
+    lab::RequireFormat("--dtype", WeightDTypeOf(arguments), lab::WeightFormats(arguments.device),
+                       arguments.device);
     if (launched > 1 && launched != ranks) {
       throw InputError(InputError::Kind::kUsage, "mpirun",
                        "started " + std::to_string(launched) + " ranks; --tensor-parallel " +
@@ -231,7 +243,7 @@ void Generate(const GenerateArguments& arguments, CommandContext& context) {
   if (launched == 1) {
     const PolicyConfig policy = check();
     exec::RunThreadRanks(ranks, timeout, [&](exec::Communicator& world) {
-      GenerateOnRank(arguments, policy, ranks, world);
+      GenerateOnRank(arguments, policy, ranks, world, control);
     });
     return;
   }
@@ -239,7 +251,7 @@ void Generate(const GenerateArguments& arguments, CommandContext& context) {
   std::optional<PolicyConfig> policy;
   const bool goes_on =
       exec::SucceedTogether(process.world(), [&] { policy = check(); }) &&
-      GenerateOnRank(arguments, *policy, exec::LaunchedRanksHere(), process.world());
+      GenerateOnRank(arguments, *policy, exec::LaunchedRanksHere(), process.world(), control);
   if (!goes_on) context.exit_code = 1;
 }
 
@@ -249,8 +261,8 @@ void AddModelOptions(CLI::App& command, GenerateArguments& arguments) {
                                             {"fp16", DType::kFp16},
                                             {"int8", DType::kInt8},
                                             {"fp8", DType::kFp8}};
-  const std::map<std::string, ModelDevice> devices{{"cpu", ModelDevice::kCpu},
-                                                   {"cuda", ModelDevice::kCuda}};
+  const std::map<std::string, lab::ModelDevice> devices{{"cpu", lab::ModelDevice::kCpu},
+                                                        {"cuda", lab::ModelDevice::kCuda}};
   command.add_option("--model", arguments.model, "Directory of config.json and safetensors")
       ->required();
   command

@@ -7,24 +7,24 @@
 #include <set>
 #include <string>
 
-#include "apps/available_memory.h"
 #include "apps/commands.h"
-#include "apps/interrupt.h"
-#include "apps/measured_model.h"
-#include "apps/model_device.h"
-#include "apps/profile_cases.h"
-#include "apps/profile_file.h"
-#include "apps/progress.h"
-#include "apps/version.h"
+#include "apps/measured_model_options.h"
+#include "apps/terminal_control.h"
 #include "core/input_error.h"
 #include "core/random.h"
 #include "exec/comm/mpi_ranks.h"
+#include "lab/profile/measured_model.h"
+#include "lab/profile/profile_cases.h"
+#include "lab/profile/profile_file.h"
+#include "lab/real/available_memory.h"
+#include "lab/real/model_device.h"
+#include "lab/version.h"
 
 namespace twin::apps {
 namespace {
 
 struct ProfileArguments {
-  MeasuredModelOptions model;
+  lab::MeasuredModelOptions model;
   std::string dtype;  // empty: the usual one of the device
   std::string kv_dtype;
   std::string out;
@@ -74,7 +74,7 @@ exec::ProfileLimits LimitsOf(const ProfileArguments& arguments, const ModelSpec&
                      "the model has " + std::to_string(model.max_position) +
                          " positions; profiles need at least " + std::to_string(kShortestModel));
   }
-  const bool cuda = arguments.model.device == ModelDevice::kCuda;
+  const bool cuda = arguments.model.device == lab::ModelDevice::kCuda;
   exec::ProfileLimits limits = cuda ? kCudaLimits : exec::ProfileLimits{};
   limits.context_max =
       std::min(arguments.context_max.value_or(limits.context_max), model.max_position);
@@ -83,7 +83,7 @@ exec::ProfileLimits LimitsOf(const ProfileArguments& arguments, const ModelSpec&
   limits.batch_max = arguments.batch_max.value_or(limits.batch_max);
   limits.coarse = arguments.quick;
   limits.mixes = arguments.quick ? 60 : 90;
-  const std::int64_t quarter = MemoryOf(arguments.model.device) / 4;
+  const std::int64_t quarter = lab::MemoryOf(arguments.model.device) / 4;
   const std::int64_t bytes = cuda ? quarter : std::min(kCacheBytesMax, quarter);
   limits.cache_tokens =
       std::clamp<std::int64_t>(bytes / KvBytesPerToken(model), limits.context_max,
@@ -92,12 +92,14 @@ exec::ProfileLimits LimitsOf(const ProfileArguments& arguments, const ModelSpec&
 }
 
 // Of a device, threads of the host compute nothing.
-ProfileHeader HeaderOf(const ProfileArguments& arguments, const ModelSpec& model,
-                       const MeasuredModel& measured, const exec::ProfileLimits& limits) {
+lab::ProfileHeader HeaderOf(const ProfileArguments& arguments, const ModelSpec& model,
+                            const lab::MeasuredModel& measured, const exec::ProfileLimits& limits) {
   return {.machine = measured.machine,
           .instruction_set = measured.instruction_set,
-          .threads = arguments.model.device == ModelDevice::kCpu ? ThreadsOf(arguments.model) : 0,
-          .commit = std::string(kCommit) + (kDirty ? "+changed" : ""),
+          .threads = arguments.model.device == lab::ModelDevice::kCpu
+                         ? lab::ThreadsOf(arguments.model)
+                         : 0,
+          .commit = std::string(lab::kCommit) + (lab::kDirty ? "+changed" : ""),
           .block_size = arguments.block_size,
           .rounds = arguments.rounds,
           .model = model,
@@ -135,22 +137,20 @@ void RequireSameLimits(const ProfileArguments& arguments, const exec::ProfileLim
 // minute of the machine then hits all sizes alike.
 class ProfileRun {
  public:
-  ProfileRun(const ProfileHeader& header, const std::vector<ProfileRow>& known,
-             ProfileWriter& writer)
+  ProfileRun(const lab::ProfileHeader& header, const std::vector<lab::ProfileRow>& known,
+             lab::ProfileWriter& writer)
       : header_(header), writer_(writer) {
-    for (const ProfileRow& row : known) known_.insert(KeyOf(row.key(), row.round));
+    for (const lab::ProfileRow& row : known) known_.insert(KeyOf(row.key(), row.round));
   }
 
   // False after an interrupt.
-  bool Run(const std::vector<ProfileCase>& cases) {
+  bool Run(const std::vector<lab::ProfileCase>& cases, lab::RunControl& control) {
     const auto rounds = static_cast<std::uint64_t>(header_.rounds);
-    Progress progress("measurements", rounds * cases.size());
-    const InterruptGuard guard;
     for (std::int32_t round = 0; round < header_.rounds; ++round) {
       for (const std::size_t index : Shuffled(cases.size(), round)) {
-        if (InterruptGuard::interrupted()) return false;
+        if (control.StopRequested()) return false;
         Measure(cases[index], round);
-        progress.Show(++done_);
+        control.OnProgress("measurements", ++done_, rounds * cases.size());
       }
     }
     return true;
@@ -175,21 +175,21 @@ class ProfileRun {
     return order;
   }
 
-  void Measure(const ProfileCase& c, std::int32_t round) {
+  void Measure(const lab::ProfileCase& c, std::int32_t round) {
     const bool known = std::all_of(c.keys.begin(), c.keys.end(), [&](const std::string& key) {
       return known_.contains(KeyOf(key, round));
     });
     if (known) return;
-    std::vector<ProfileRow> rows = c.measure();
-    std::erase_if(rows,
-                  [&](const ProfileRow& row) { return known_.contains(KeyOf(row.key(), round)); });
-    for (ProfileRow& row : rows) row.round = round;
+    std::vector<lab::ProfileRow> rows = c.measure();
+    std::erase_if(
+        rows, [&](const lab::ProfileRow& row) { return known_.contains(KeyOf(row.key(), round)); });
+    for (lab::ProfileRow& row : rows) row.round = round;
     writer_.Add(rows);
     ++measured_;
   }
 
-  const ProfileHeader& header_;
-  ProfileWriter& writer_;
+  const lab::ProfileHeader& header_;
+  lab::ProfileWriter& writer_;
   std::set<std::string> known_;
   std::uint64_t done_ = 0;
   std::uint64_t measured_ = 0;
@@ -197,32 +197,34 @@ class ProfileRun {
 
 void RunProfile(const ProfileArguments& arguments, CommandContext& context) {
   if (!exec::RunsAlone("profile")) return;
-  const ModelDevice device = arguments.model.device;
-  RequireDevice("--device", device, "cpu");
-  const DType dtype = ParseDTypeOption("--dtype", arguments.dtype, WeightFormats(device));
+  TerminalControl control;
+  const lab::ModelDevice device = arguments.model.device;
+  lab::RequireDevice("--device", device, "cpu");
+  const DType dtype = lab::ParseDTypeOption("--dtype", arguments.dtype, lab::WeightFormats(device));
   exec::ModelConfig config = exec::ReadModelConfig(arguments.model.model);
   config.shape.weight_dtype = dtype;
   config.shape.kv_dtype =
-      ParseDTypeOption("--kv-dtype", arguments.kv_dtype, KvFormats(device, dtype));
+      lab::ParseDTypeOption("--kv-dtype", arguments.kv_dtype, lab::KvFormats(device, dtype));
   const exec::ProfileLimits asked = LimitsOf(arguments, config.shape);
   exec::ProfileLimits limits = asked;
-  std::optional<Profile> before;
+  std::optional<lab::Profile> before;
   const bool begins = !std::filesystem::exists(arguments.out);
   if (!begins) {
-    before = ReadProfile(arguments.out, UnfinishedRow::kLeftOut);
+    before = lab::ReadProfile(arguments.out, lab::UnfinishedRow::kLeftOut);
     RequireSameLimits(arguments, before->header.limits, asked);
     limits = before->header.limits;
   }
   const exec::SyntheticStepsConfig steps_config =
-      StepsConfigOf(config.shape, arguments.block_size, limits);
-  RequireRoom(config.shape, exec::CacheBlocks(steps_config), arguments.block_size,
-              MemoryOf(device));
+      lab::StepsConfigOf(config.shape, arguments.block_size, limits);
+  lab::RequireRoom(config.shape, exec::CacheBlocks(steps_config), arguments.block_size,
+                   lab::MemoryOf(device));
 
-  const MeasuredModel measured = LoadMeasuredModel(
+  const lab::MeasuredModel measured = lab::LoadMeasuredModel(
       arguments.model, config, dtype, limits.context_max,
-      {.tokens = std::max(limits.tokens_max, steps_config.items), .sequences = steps_config.items});
-  ProfileHeader header = HeaderOf(arguments, config.shape, measured, asked);
-  if (before) RequireSameHeader(arguments.out, before->header, header);
+      {.tokens = std::max(limits.tokens_max, steps_config.items), .sequences = steps_config.items},
+      control);
+  lab::ProfileHeader header = HeaderOf(arguments, config.shape, measured, asked);
+  if (before) lab::RequireSameHeader(arguments.out, before->header, header);
   header.limits = limits;
   exec::SyntheticSteps steps(measured.model(), steps_config);
   if (begins) {
@@ -231,15 +233,16 @@ void RunProfile(const ProfileArguments& arguments, CommandContext& context) {
   }
   const std::unique_ptr<exec::Operations> operations =
       measured.model().MakeOperations(steps.cache());
-  const std::vector<ProfileCase> cases = ProfileCases(header, RuleOf(arguments),
-                                                      {.operations = operations.get(),
-                                                       .steps = &steps,
-                                                       .model = &measured.model(),
-                                                       .scratch = arguments.out + ".run"});
+  const std::vector<lab::ProfileCase> cases =
+      lab::ProfileCases(header, RuleOf(arguments),
+                        {.operations = operations.get(),
+                         .steps = &steps,
+                         .model = &measured.model(),
+                         .scratch = arguments.out + ".run"});
 
-  ProfileWriter writer(arguments.out, header, begins);
-  ProfileRun run(header, before ? before->rows : std::vector<ProfileRow>{}, writer);
-  const bool complete = run.Run(cases);
+  lab::ProfileWriter writer(arguments.out, header, begins);
+  ProfileRun run(header, before ? before->rows : std::vector<lab::ProfileRow>{}, writer);
+  const bool complete = run.Run(cases, control);
   std::cerr << "wrote " << arguments.out << ": " << run.measured() << " measurements"
             << (begins ? "" : " more") << ", steps of up to " << header.limits.tokens_max
             << " tokens\n";

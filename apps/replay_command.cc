@@ -5,8 +5,8 @@
 #include <memory>
 
 #include "apps/commands.h"
-#include "apps/decide_again.h"
 #include "core/input_error.h"
+#include "lab/decide_again.h"
 #include "proto/experiment_config.h"
 #include "proto/record_file.h"
 
@@ -28,7 +28,7 @@ void Replay(const std::filesystem::path& run, CommandContext& context) {
   RecordReader reader(file);
   const ExperimentConfig config =
       ParseExperiment(reader.header().config, file.string() + ": config", run);
-  const DecidedAgain decided = DecideAgain(reader, config.policy, reader.header().engine);
+  const lab::DecidedAgain decided = lab::DecideAgain(reader, config.policy, reader.header().engine);
   if (decided.difference) {
     std::cout << "decided differs from recorded after " << decided.equal_plans << " equal plans\n"
               << decided.difference->text() << "\n";

@@ -5,11 +5,13 @@
 #include <sstream>
 
 #include "apps/commands.h"
-#include "apps/real_run.h"
-#include "apps/simulation.h"
+#include "apps/interrupt.h"
+#include "apps/terminal_control.h"
 #include "core/input_error.h"
 #include "exec/comm/agreement.h"
 #include "exec/comm/mpi_ranks.h"
+#include "lab/real/real_run.h"
+#include "lab/simulation.h"
 #include "proto/experiment_config.h"
 
 namespace twin::apps {
@@ -51,15 +53,20 @@ void Run(const RunArguments& arguments, CommandContext& context) {
     }
     process->SetTimeout(std::get<RealWorldConfig>(config.world).rank_timeout);
     if (world.rank() > 0) {
-      if (!FollowReal(config, world)) context.exit_code = 1;
+      // A signal that all processes get is rank 0's to answer: it still needs this one to end the
+      // run.
+      const InterruptGuard guard;
+      if (!lab::FollowReal(config, world)) context.exit_code = 1;
       return;
     }
   }
+  TerminalControl control;
   const std::string out = arguments.out.empty() ? "runs/" + config.name : arguments.out;
   const bool real = std::holds_alternative<RealWorldConfig>(config.world);
-  const RunOutcome outcome =
-      real ? RunReal(config, out, context.command_line, process ? &process->world() : nullptr)
-           : RunSimulation(config, out, context.command_line);
+  const lab::RunOutcome outcome =
+      real ? lab::RunReal(config, out, context.command_line, control,
+                          process ? &process->world() : nullptr)
+           : lab::RunSimulation(config, out, context.command_line, control);
   if (arguments.format == "json") {
     WriteJson(std::cout, outcome.summary);
   } else {

@@ -6,8 +6,8 @@
 
 #include "apps/commands.h"
 #include "apps/progress.h"
-#include "apps/schedule_run.h"
 #include "core/input_error.h"
+#include "lab/schedule/schedule_run.h"
 #include "proto/policy_params.h"
 #include "sched/invariant.h"
 
@@ -26,12 +26,12 @@ struct Tally {
 };
 
 // How the loop around the policy processes results follows from its parameters.
-UnitTimePolicy PolicyOf(const ScheduleCase& c, const std::string& where) {
-  UnitTimePolicy policy{ReadPolicyParams(c.policy, c.params.dump(), where), {}};
+lab::UnitTimePolicy PolicyOf(const lab::ScheduleCase& c, const std::string& where) {
+  lab::UnitTimePolicy policy{ReadPolicyParams(c.policy, c.params.dump(), where), {}};
   const PolicyTraits traits = MakePolicy(policy.config, KvPoolConfig{})->traits();
   policy.options.batch_delivery = traits.delivery == Delivery::kBatchEnd;
   policy.options.depth = traits.steps_in_flight_max;
-  if (traits.steps_in_flight_max > 1) policy.options.queue = BatchQueue::kPipeline;
+  if (traits.steps_in_flight_max > 1) policy.options.queue = lab::BatchQueue::kPipeline;
   // Who reserves for the longest output that a model can give has no room for longer ones, and V1
   // computes nothing behind it.
   const auto* v1 = std::get_if<VllmV1Config>(&policy.config);
@@ -40,16 +40,16 @@ UnitTimePolicy PolicyOf(const ScheduleCase& c, const std::string& where) {
   }
   if (v1 != nullptr && v1->async_scheduling) {
     const bool eager = v1->release == VllmV1Release::k0_33_0;
-    policy.options.queue = eager ? BatchQueue::kAsyncEager : BatchQueue::kAsync;
+    policy.options.queue = eager ? lab::BatchQueue::kAsyncEager : lab::BatchQueue::kAsync;
   }
   return policy;
 }
 
-void Compare(const ScheduleCase& c, const UnitTimePolicy& policy, Tally& tally) {
+void Compare(const lab::ScheduleCase& c, const lab::UnitTimePolicy& policy, Tally& tally) {
   ++tally.cases;
   std::string difference;
   try {
-    difference = FirstDifference(c, DecideCase(c, policy));
+    difference = lab::FirstDifference(c, lab::DecideCase(c, policy));
   } catch (const InvariantViolation& violation) {
     difference = violation.what();
   }
@@ -70,14 +70,14 @@ void Schedule(const ScheduleArguments& arguments, CommandContext& context) {
     std::int64_t number = 0;
     for (std::string line; std::getline(in, line);) {
       const std::string where = file + ":" + std::to_string(++number);
-      const ScheduleCase c = ParseScheduleCase(line, where);
-      const UnitTimePolicy policy = PolicyOf(c, where);
+      const lab::ScheduleCase c = lab::ParseScheduleCase(line, where);
+      const lab::UnitTimePolicy policy = PolicyOf(c, where);
       if (arguments.check) {
         if (c.steps.is_null())
           throw InputError(InputError::Kind::kData, where, "field 'steps' is missing");
         Compare(c, policy, tallies[c.variant]);
       } else {
-        nlohmann::ordered_json result{{"case", c.name}, {"steps", DecideCase(c, policy)}};
+        nlohmann::ordered_json result{{"case", c.name}, {"steps", lab::DecideCase(c, policy)}};
         std::cout << result.dump() << "\n";
       }
       progress.Show(++done);

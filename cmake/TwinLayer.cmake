@@ -31,7 +31,7 @@ endfunction()
 
 # twin_test(SOURCE DEPENDS layer... [LABELS ...] [TIMEOUT seconds])
 #
-# One binary per test source; its name is the source's stem. A test of apps has the CUDA of the build,
+# One binary per test source; its name is the source's stem. A test of lab or apps has the CUDA of the build,
 # as every program has, unless it names another one (cuda_emulation).
 function(twin_test source)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT" "DEPENDS;LABELS")
@@ -42,7 +42,7 @@ function(twin_test source)
     set(arg_TIMEOUT 300)
   endif()
   get_filename_component(target "${source}" NAME_WE)
-  if("apps" IN_LIST arg_DEPENDS AND NOT "cuda_emulation" IN_LIST arg_DEPENDS)
+  if(("apps" IN_LIST arg_DEPENDS OR "lab" IN_LIST arg_DEPENDS) AND NOT "cuda_emulation" IN_LIST arg_DEPENDS)
     list(APPEND arg_DEPENDS cuda)
   endif()
   list(TRANSFORM arg_DEPENDS PREPEND twin::)

@@ -2,6 +2,9 @@
 add_library(twin_options INTERFACE)
 target_compile_features(twin_options INTERFACE cxx_std_20)
 target_include_directories(twin_options INTERFACE "${PROJECT_SOURCE_DIR}")
+# fmt as headers: programs then run where no fmt library is installed.
+find_package(fmt REQUIRED)
+target_link_libraries(twin_options INTERFACE fmt::fmt-header-only)
 # GCC 12 at -O2 and above reports maybe-uninitialized on moved std::variant and restrict on
 # std::string's concatenation (GCC bug 105651): known false positives.
 target_compile_options(twin_options INTERFACE

@@ -8,7 +8,8 @@ LAYERS = {  # layer -> layers whose headers it may include
     "core": [], "sched": ["core"], "record": ["core", "sched"], "traces": ["core"],
     "kernels": ["core"], "sim": ["core", "sched"], "exec": ["core", "sched", "kernels"],
     "proto": ["core", "sched", "record", "traces", "sim"],
-    "apps": ["core", "sched", "record", "traces", "kernels", "sim", "exec", "proto"],
+    "lab": ["core", "sched", "record", "traces", "kernels", "sim", "exec", "proto"],
+    "apps": ["core", "sched", "record", "traces", "kernels", "sim", "exec", "proto", "lab"],
 }
 PURE = ("core", "sched", "record")
 IMPURE = re.compile(

@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "apps/progress.h"
-#include "apps/watched_world.h"
+#include "lab/watched_world.h"
 #include "tests/unit/apps/experiment_folder.h"
 
 namespace twin::apps {

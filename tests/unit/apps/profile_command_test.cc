@@ -8,7 +8,7 @@
 #include <map>
 #include <thread>
 
-#include "apps/profile_file.h"
+#include "lab/profile/profile_file.h"
 #include "tests/unit/apps/experiment_folder.h"
 
 namespace twin::apps {

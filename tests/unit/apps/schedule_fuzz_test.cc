@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "apps/commands.h"
-#include "apps/schedule_case.h"
 #include "core/input_error.h"
 #include "core/random.h"
+#include "lab/schedule/schedule_case.h"
 #include "tests/unit/traces/trace_samples.h"
 
 namespace twin::apps {

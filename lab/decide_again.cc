@@ -1,0 +1,24 @@
+#include "lab/decide_again.h"
+
+#include "record/plan_digest.h"
+#include "record/recording_world.h"
+#include "sched/serve.h"
+
+namespace twin::lab {
+
+DecidedAgain DecideAgain(RecordSource& record, const PolicyConfig& policy,
+                         const EngineConfig& engine_config) {
+  Engine engine(engine_config, MakePolicy(policy, engine_config.kv));
+  ReplayWorld replayed(record);
+  PlanDigest digest;
+  RunObserver* const observers[] = {&digest};
+  RecordingWorld world(replayed, observers);
+  Serve(engine, world);
+  return {.digest = digest.value(),
+          .digest_text = digest.text(),
+          .plans = digest.plans(),
+          .equal_plans = replayed.equal_plans(),
+          .difference = replayed.difference()};
+}
+
+}  // namespace twin::lab

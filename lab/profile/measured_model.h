@@ -1,0 +1,48 @@
+// The model that bench and profile measure.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "exec/model/model_config.h"
+#include "lab/real/model_device.h"
+#include "lab/real/rank_model.h"
+#include "lab/run_control.h"
+
+namespace twin::lab {
+
+struct MeasuredModelOptions {
+  std::string model;
+  bool dummy_weights = false;
+  ModelDevice device = ModelDevice::kCpu;
+  std::int32_t threads = 0;  // 0: as many as the machine has
+};
+
+std::int32_t ThreadsOf(const MeasuredModelOptions& options);
+
+// A model of one rank, and what it is computed by.
+struct MeasuredModel {
+  std::vector<std::unique_ptr<exec::Communicator>> group;
+  RankModel rank;
+  std::string machine;          // one line
+  std::string instruction_set;  // of the CPU, or of the device, as "sm_90"
+
+  [[nodiscard]] exec::DeviceModel& model() const { return *rank.model; }
+};
+
+// With weights packed as `format`: the directory's, or random ones where dummy_weights says so.
+// Reports the loader's warnings. Throws InputError (data), std::bad_alloc,
+// kernels::cuda::DeviceError.
+MeasuredModel LoadMeasuredModel(const MeasuredModelOptions& options,
+                                const exec::ModelConfig& config, DType format,
+                                std::int32_t positions, const exec::StepSizes& largest_step,
+                                RunControl& control);
+
+// Parses a name of `allowed`, or takes the first one if it is empty. Throws InputError (usage)
+// naming the option.
+DType ParseDTypeOption(const std::string& option, const std::string& name,
+                       std::span<const DType> allowed);
+
+}  // namespace twin::lab

@@ -1,0 +1,51 @@
+// One rank's part of a served model, loaded.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "exec/comm/communicator.h"
+#include "exec/cuda/load_model.h"
+#include "exec/device_model.h"
+#include "exec/model/model_config.h"
+#include "exec/rank_groups.h"
+#include "kernels/thread_pool.h"
+#include "lab/real/model_device.h"
+#include "lab/run_control.h"
+
+namespace twin::lab {
+
+// What all ranks load alike.
+struct RankModelOptions {
+  exec::ModelConfig config;
+  std::filesystem::path weights;  // a model directory; empty: dummy weights
+  std::uint64_t seed = 0;         // of those
+  DType format = DType::kFp32;
+  Parallelism grid = {};
+  std::int32_t positions = 0;
+  std::int32_t threads = 1;  // of each rank
+  ModelDevice device = ModelDevice::kCpu;
+  exec::StepSizes largest_step = {};  // CUDA only
+};
+
+// Holds what its model borrows.
+struct RankModel {
+  std::unique_ptr<exec::RankGroups> groups;
+  std::unique_ptr<kernels::ThreadPool> pool;
+  std::unique_ptr<exec::DeviceModel> model;
+};
+
+// Loads this rank's share; ranks of one machine share its CUDA devices out among them. Collective.
+// The model is null where another rank failed, which says why. Rank 0 reports the warnings of all
+// ranks. Throws InputError (data), std::bad_alloc, kernels::cuda::DeviceError, CommunicationError.
+RankModel LoadRankModel(const RankModelOptions& options, exec::Communicator& world,
+                        RunControl& control);
+
+// The bytes of the KV cache that each rank has room for: the least of all. Collective, of models
+// on CUDA devices. Throws kernels::cuda::DeviceError, CommunicationError.
+std::int64_t MeasureKvBytesOfAll(exec::DeviceModel& model, double utilization,
+                                 exec::Communicator& world);
+
+}  // namespace twin::lab

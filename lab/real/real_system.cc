@@ -1,0 +1,259 @@
+#include "lab/real/real_system.h"
+
+#include <algorithm>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "core/input_error.h"
+#include "exec/grid_backend.h"
+#include "exec/model/shape_config.h"
+#include "lab/experiment_run.h"
+#include "lab/real/available_memory.h"
+#include "proto/hf_config.h"
+
+namespace twin::lab {
+namespace {
+
+namespace fs = std::filesystem;
+
+// What vLLM's CPU backend gives its KV cache, too, if nothing is said.
+constexpr std::int64_t kCacheBytesUnasked = std::int64_t{4} << 30;
+// As vLLM's gpu_memory_utilization.
+constexpr double kDeviceUtilization = 0.9;
+
+[[noreturn]] void Refuse(const std::string& where, const std::string& what) {
+  throw InputError(InputError::Kind::kUsage, where, what);
+}
+
+const RealWorldConfig& RealOf(const ExperimentConfig& config) {
+  return std::get<RealWorldConfig>(config.world);
+}
+
+bool OnCuda(const ExperimentConfig& config) { return RealOf(config).device == ModelDevice::kCuda; }
+
+// The cache is sized by what the loaded model leaves of the device.
+bool BlocksAreMeasured(const ExperimentConfig& config) {
+  const sim::MemoryConfig& memory = config.system.memory;
+  return OnCuda(config) && !memory.blocks_override && !memory.kv_bytes_override;
+}
+
+void RequireComputable(const ExperimentConfig& config) {
+  const ModelSpec& model = config.system.model_spec;
+  const ModelDevice device = RealOf(config).device;
+  RequireDevice("world.real.device", device, "CPU");
+  RequireFormat("system.model_shape.weight_dtype", model.weight_dtype, WeightFormats(device),
+                device);
+  // Any format of a CPU's cache goes with any of its weights.
+  RequireFormat("system.model_shape.kv_dtype", model.kv_dtype,
+                KvFormats(device, model.weight_dtype), device);
+}
+
+// The executor's activations are fp32 whatever the weights are.
+std::int64_t ActivationBytes(const SystemConfig& system) {
+  ModelSpec wide = system.model_spec;
+  wide.weight_dtype = DType::kFp32;
+  return sim::ActivationBytes(wide, system.parallelism, 0, system.memory);
+}
+
+sim::KvCapacity CapacityWithin(const SystemConfig& system, std::int64_t memory_bytes) {
+  HardwareSpec machine = system.hardware_spec;
+  machine.memory_bytes = std::max<std::int64_t>(memory_bytes - system.memory.swap_bytes, 0);
+  return sim::PlanKvCapacity(system.model_spec, machine, system.parallelism, system.memory);
+}
+
+void RequireFit(const ExperimentConfig& config, const sim::KvCapacity& capacity,
+                std::int64_t memory_bytes) {
+  const std::int64_t blocks = std::int64_t{capacity.blocks} + capacity.host_blocks;
+  const std::int64_t cache = blocks * capacity.block_bytes;
+  const std::int64_t needed = capacity.weight_bytes + capacity.activation_bytes + cache;
+  if (needed <= memory_bytes) return;
+  const auto text = [](std::int64_t bytes) { return Gigabytes(static_cast<double>(bytes)); };
+  Refuse("system.memory", config.system.model_spec.name + " needs " + text(needed) + " (weights " +
+                              text(capacity.weight_bytes) + ", activations " +
+                              text(capacity.activation_bytes) + ", " + std::to_string(blocks) +
+                              " blocks " + text(cache) + "); allowed: the " + text(memory_bytes) +
+                              " available");
+}
+
+void SetBlocks(std::int64_t memory_bytes, ExperimentConfig& config) {
+  sim::MemoryConfig& memory = config.system.memory;
+  const bool unasked = !memory.blocks_override && !memory.kv_bytes_override && !memory.utilization;
+  sim::KvCapacity capacity = CapacityWithin(config.system, memory_bytes);
+  if (unasked) {
+    const std::int64_t longest = (capacity.max_model_length + memory.block_size - 1) /
+                                 memory.block_size * capacity.block_bytes;
+    // One more, as a rule may keep a null block.
+    const std::int64_t bytes = std::max(kCacheBytesUnasked, longest + capacity.block_bytes);
+    if (capacity.kv_bytes > bytes) {
+      memory.kv_bytes_override = bytes;
+      capacity = CapacityWithin(config.system, memory_bytes);
+    }
+  }
+  RequireFit(config, capacity, memory_bytes);
+  memory.kv_bytes_override.reset();
+  memory.blocks_override = capacity.blocks;
+}
+
+// Of what a machine with CUDA devices holds in its own memory, only swap space is large.
+void RequireSwapSpace(const ExperimentConfig& config, std::int64_t memory_bytes) {
+  const std::int64_t needed = config.system.memory.swap_bytes * config.system.parallelism.devices();
+  if (needed <= memory_bytes) return;
+  Refuse("system.memory.swap_bytes",
+         "is " + Gigabytes(static_cast<double>(needed)) + " for all ranks; allowed: the " +
+             Gigabytes(static_cast<double>(memory_bytes)) + " available");
+}
+
+// Makes kv_bytes_override, or what was given, a number of blocks.
+void FixBlocks(ExperimentConfig& config) {
+  sim::MemoryConfig& memory = config.system.memory;
+  const SystemConfig& system = config.system;
+  const sim::KvCapacity capacity =
+      sim::PlanKvCapacity(system.model_spec, system.hardware_spec, system.parallelism, memory);
+  memory.kv_bytes_override.reset();
+  memory.blocks_override = capacity.blocks;
+}
+
+// Collective, of all ranks.
+void MeasureBlocks(ExperimentConfig& config, exec::DeviceModel& model, exec::Communicator& world) {
+  sim::MemoryConfig& memory = config.system.memory;
+  const std::int64_t bytes = MeasureKvBytesOfAll(model, *memory.utilization, world);
+  if (world.rank() > 0) return;
+  if (bytes < 1) {
+    Refuse("system.memory.utilization",
+           "is " + std::to_string(*memory.utilization) + ", of which " +
+               config.system.model_spec.name + " and a step of " +
+               std::to_string(memory.max_step_tokens) + " tokens leave " +
+               Gigabytes(static_cast<double>(bytes)) +
+               " for the KV cache; allowed: more, a smaller model, or smaller steps");
+  }
+  memory.kv_bytes_override = bytes;
+  FixBlocks(config);
+}
+
+bool HoldsWeights(const fs::path& directory) {
+  return fs::exists(directory / "model.safetensors") ||
+         fs::exists(directory / "model.safetensors.index.json");
+}
+
+// The folder of system.model where that is a path, else empty.
+fs::path ModelDirectory(const SystemConfig& system) {
+  if (system.model.find('/') == std::string::npos) return {};
+  const fs::path path = system.model;
+  if (fs::is_directory(path)) return path;
+  if (path.filename() == "config.json") return path.parent_path();
+  Refuse("system.model", path.string() +
+                             " is named otherwise than a model directory's config.json, which a "
+                             "real world reads; allowed: that file, or its folder");
+}
+
+void RequireOwnShape(const SystemConfig& system) {
+  ModelSpec own = ReadHfConfig(system.model);
+  own.name = system.model_spec.name;
+  own.weight_dtype = system.model_spec.weight_dtype;
+  own.kv_dtype = system.model_spec.kv_dtype;
+  if (own == system.model_spec) return;
+  Refuse("system.model_shape",
+         "changes the shape of system.model, which a real world computes as it is; allowed: "
+         "weight_dtype, kv_dtype, or a model_shape without a model");
+}
+
+RankModelOptions RankOptionsOf(const ExperimentConfig& config, const ServedModel& model) {
+  return {.config = model.config,
+          .weights = model.weights,
+          .seed = config.seed,
+          .format = config.system.model_spec.weight_dtype,
+          .grid = config.system.parallelism,
+          .positions = ContextTokensMax(config),
+          .threads = RealOf(config).threads,
+          .device = RealOf(config).device,
+          .largest_step = {.tokens = config.system.memory.max_step_tokens,
+                           .sequences = config.system.memory.max_sequences}};
+}
+
+}  // namespace
+
+ExperimentConfig OnThisMachine(const ExperimentConfig& config, std::int64_t memory_bytes) {
+  RequireComputable(config);
+  ExperimentConfig real = config;
+  SystemConfig& system = real.system;
+  auto& world = std::get<RealWorldConfig>(real.world);
+  if (world.threads == 0) {
+    const auto machine = static_cast<std::int32_t>(std::thread::hardware_concurrency());
+    world.threads = std::max(machine / system.parallelism.devices(), 1);
+  }
+  sim::MemoryConfig& memory = system.memory;
+  const std::int32_t positions = system.model_spec.max_position;
+  memory.max_model_length = std::min(memory.max_model_length.value_or(positions), positions);
+  if (!SwapsToHost(real.policy)) memory.swap_bytes = 0;
+  if (OnCuda(real)) {
+    RequireSwapSpace(real, memory_bytes);
+    if (!memory.utilization) memory.utilization = kDeviceUtilization;
+    if (!BlocksAreMeasured(real)) FixBlocks(real);
+    return real;
+  }
+  if (!memory.activation_bytes) memory.activation_bytes = ActivationBytes(system);
+  SetBlocks(memory_bytes / system.parallelism.devices(), real);
+  return real;
+}
+
+ServedModel ServedModelOf(const ExperimentConfig& config) {
+  const SystemConfig& system = config.system;
+  const bool dummy = RealOf(config).dummy_weights;
+  const fs::path directory = ModelDirectory(system);
+  if (!dummy && (directory.empty() || !HoldsWeights(directory))) {
+    Refuse("system.model",
+           (directory.empty() ? "is a shape" : directory.string() + " is there, but") +
+               std::string(" without weights; allowed: a folder with "
+                           "model.safetensors or model.safetensors.index.json, or "
+                           "world.real.dummy_weights: true"));
+  }
+  if (!directory.empty()) RequireOwnShape(system);
+  ServedModel served{
+      directory.empty() ? exec::ConfigOfShape(system.model_spec) : exec::ReadModelConfig(directory),
+      dummy ? fs::path() : directory};
+  exec::ValidateGrid(served.config, system.parallelism);
+  return served;
+}
+
+ServingDevice::ServingDevice(ExperimentConfig& config, const ServedModel& model,
+                             exec::Communicator* processes, RunControl& control)
+    : world_(processes) {
+  if (processes == nullptr) {
+    followers_ = std::make_unique<exec::ThreadFollowers>(
+        config.system.parallelism.devices(), RealOf(config).rank_timeout,
+        [config, model](exec::Communicator& world) { FollowServing(config, model, world); });
+    world_ = &followers_->world();
+  }
+  rank_ = LoadRankModel(RankOptionsOf(config, model), *world_, control);
+  if (rank_.model == nullptr) {
+    // The rank that failed aborts the group, and gives its reason to whoever waits.
+    for (;;) world_->Barrier();
+  }
+  if (BlocksAreMeasured(config)) MeasureBlocks(config, *rank_.model, *world_);
+}
+
+std::unique_ptr<exec::Backend> ServingDevice::MakeBackend(const EngineConfig& engine,
+                                                          DType kv_dtype) {
+  const exec::ExecutorConfig executor{.kv_dtype = kv_dtype,
+                                      .block_size = engine.kv.block_size,
+                                      .blocks = engine.kv.blocks,
+                                      .host_blocks = engine.kv.host_blocks,
+                                      .returns_logits = false};
+  if (world_->size() == 1) return rank_.model->MakeExecutor(executor);
+  return std::make_unique<exec::GridBackend>(*rank_.model, *world_,
+                                             exec::RankExecutorConfig{.executor = executor});
+}
+
+bool FollowServing(const ExperimentConfig& config, const ServedModel& model,
+                   exec::Communicator& processes) {
+  RunControl silent;  // rank 0 reports
+  const RankModel rank = LoadRankModel(RankOptionsOf(config, model), processes, silent);
+  if (rank.model == nullptr) return false;
+  ExperimentConfig own = config;
+  if (BlocksAreMeasured(own)) MeasureBlocks(own, *rank.model, processes);
+  exec::Follow(*rank.model, processes);
+  return true;
+}
+
+}  // namespace twin::lab

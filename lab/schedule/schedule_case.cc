@@ -1,0 +1,128 @@
+#include "lab/schedule/schedule_case.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "core/input_error.h"
+
+namespace twin::lab {
+namespace {
+
+using nlohmann::json;
+
+[[noreturn]] void Refuse(const std::string& where, const std::string& what) {
+  throw InputError(InputError::Kind::kData, where, what);
+}
+
+// Every step is written down and every block has an entry: a case is no load test.
+constexpr std::int64_t kTokensMost = 1'000'000;
+constexpr std::int64_t kBlocksMost = 10'000'000;
+
+struct Bounds {
+  std::int64_t least = 0;
+  std::int64_t most = std::numeric_limits<std::int32_t>::max();
+};
+
+// A whole number of `object[field]`; `fallback` below zero means that the field is required.
+std::int32_t Whole(const json& object, const char* field, const Bounds& bounds,
+                   const std::string& where, std::int32_t fallback = -1) {
+  const auto found = object.find(field);
+  if (found == object.end()) {
+    if (fallback >= 0) return fallback;
+    Refuse(where, std::string("field '") + field + "' is missing");
+  }
+  if (!found->is_number_integer() || found->get<std::int64_t>() < bounds.least ||
+      found->get<std::int64_t>() > bounds.most) {
+    Refuse(where, std::string("field '") + field + "' is " + found->dump().substr(0, 40) +
+                      "; allowed: a whole number from " + std::to_string(bounds.least) + " to " +
+                      std::to_string(bounds.most));
+  }
+  return found->get<std::int32_t>();
+}
+
+const json& Member(const json& object, const char* field, json::value_t type,
+                   const std::string& where) {
+  const auto found = object.find(field);
+  if (found == object.end() || found->type() != type) {
+    Refuse(where, std::string("field '") + field + "' is missing or of a wrong type");
+  }
+  return *found;
+}
+
+ScheduleRequest ParseRequest(const json& object, std::size_t index, const std::string& case_where) {
+  const std::string where = case_where + ": requests[" + std::to_string(index) + "]";
+  if (!object.is_object()) Refuse(where, "not an object");
+  if (Whole(object, "id", {}, where) != static_cast<std::int32_t>(index)) {
+    Refuse(where, "field 'id' must number the requests from 0 in order of arrival");
+  }
+  ScheduleRequest request;
+  request.step = Whole(object, "step", {.least = 1}, where);
+  request.prompt_tokens = Whole(object, "prompt", {1, kTokensMost}, where);
+  request.output_tokens = Whole(object, "output", {1, kTokensMost}, where);
+  request.max_output_tokens = Whole(object, "max_new", {request.output_tokens, kTokensMost}, where);
+  request.priority = Whole(object, "priority", {}, where, 0);
+  if (const auto tokens = object.find("tokens"); tokens != object.end()) {
+    if (!tokens->is_array() || tokens->size() != static_cast<std::size_t>(request.prompt_tokens)) {
+      Refuse(where, "field 'tokens' must list 'prompt' token ids");
+    }
+    for (const json& token : *tokens) {
+      if (!token.is_number_integer())
+        Refuse(where, "field 'tokens' holds something not a whole number");
+      request.tokens.push_back(token.get<std::int64_t>());
+    }
+  }
+  return request;
+}
+
+// As far as it is read by name; the rest is only compared.
+void CheckStep(const json& step, const std::string& where) {
+  if (!step.is_object()) Refuse(where, "not an object");
+  Whole(step, "it", {.least = 1}, where);
+  const auto work = step.find("work");
+  if (work == step.end()) return;
+  const auto is_item = [](const json& item) {
+    return item.is_array() && item.size() == 3 && item[1].is_string();
+  };
+  if (!work->is_array() || !std::all_of(work->begin(), work->end(), is_item)) {
+    Refuse(where, "field 'work' must list items of the form [request, \"P\" or \"D\", tokens]");
+  }
+}
+
+}  // namespace
+
+ScheduleCase ParseScheduleCase(const std::string& line, const std::string& where) {
+  const json object = json::parse(line, nullptr, /*allow_exceptions=*/false);
+  if (!object.is_object()) Refuse(where, "not a JSON object on one line");
+  ScheduleCase c;
+  c.name = Member(object, "case", json::value_t::string, where).get<std::string>();
+  c.policy = Member(object, "policy", json::value_t::string, where).get<std::string>();
+  c.variant = object.contains("variant")
+                  ? Member(object, "variant", json::value_t::string, where).get<std::string>()
+                  : c.policy;
+  c.params = Member(object, "params", json::value_t::object, where);
+  const json& kv = Member(object, "kv", json::value_t::object, where);
+  c.block_size = Whole(kv, "block_size", {1, kTokensMost}, where);
+  c.blocks = Whole(kv, "blocks", {0, kBlocksMost}, where);
+  c.host_blocks = Whole(kv, "cpu_blocks", {0, kBlocksMost}, where, 0);
+  const json& requests = Member(object, "requests", json::value_t::array, where);
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    c.requests.push_back(ParseRequest(requests[i], i, where));
+    if (i > 0 && c.requests[i].step < c.requests[i - 1].step) {
+      Refuse(where,
+             "requests[" + std::to_string(i) + "]: field 'step' is smaller than its predecessor's");
+    }
+  }
+  if (const auto cut = object.find("truncated"); cut != object.end()) {
+    if (!cut->is_boolean()) Refuse(where, "field 'truncated' must be true or false");
+    c.truncated = cut->get<bool>();
+  }
+  if (object.contains("steps")) {
+    c.steps = Member(object, "steps", json::value_t::array, where);
+    for (std::size_t i = 0; i < c.steps.size(); ++i) {
+      CheckStep(c.steps[i], where + ": steps[" + std::to_string(i) + "]");
+    }
+  }
+  return c;
+}
+
+}  // namespace twin::lab

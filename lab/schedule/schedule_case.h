@@ -1,0 +1,39 @@
+// One scheduling case: requests and parameters in, decisions step by step out, in unit time.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+namespace twin::lab {
+
+struct ScheduleRequest {
+  std::int32_t step = 1;  // it is in the waiting queue before the scheduler call of this iteration
+  std::int32_t prompt_tokens = 0;
+  std::int32_t output_tokens = 0;
+  std::int32_t max_output_tokens = 0;
+  std::int32_t priority = 0;
+  std::vector<std::int64_t> tokens;  // prompt token ids; empty = content unknown
+};
+
+// A line of a case file (NDJSON).
+struct ScheduleCase {
+  std::string name;
+  std::string policy;
+  std::string variant;  // the family of cases that it belongs to; the policy if not said
+  nlohmann::json params;
+  std::int32_t block_size = 1;
+  std::int32_t blocks = 0;  // 0 = memory is not part of the case
+  std::int32_t host_blocks = 0;
+  std::vector<ScheduleRequest> requests;  // in order of arrival
+  bool truncated = false;                 // `steps` ends before the requests do
+  nlohmann::json steps;                   // the expected decisions; null if the case has none
+};
+
+// Throws InputError naming `where` (file and line) and the field.
+ScheduleCase ParseScheduleCase(const std::string& line, const std::string& where);
+
+}  // namespace twin::lab

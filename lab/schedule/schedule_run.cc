@@ -1,0 +1,104 @@
+#include "lab/schedule/schedule_run.h"
+
+#include <algorithm>
+
+#include "core/input_error.h"
+#include "sched/engine.h"
+#include "sched/serve.h"
+
+namespace twin::lab {
+namespace {
+
+using nlohmann::json;
+
+// Without a pool in the case memory never binds: every request could reserve what the largest asks.
+std::int32_t UnboundedBlocks(const ScheduleCase& c) {
+  std::int64_t prompt = 1;
+  std::int64_t output = 1;
+  for (const ScheduleRequest& r : c.requests) {
+    prompt = std::max<std::int64_t>(prompt, r.prompt_tokens);
+    output = std::max<std::int64_t>(output, r.max_output_tokens);
+  }
+  const auto rows = static_cast<std::int64_t>(c.requests.size());
+  const std::int64_t blocks = rows * ((prompt + output) / c.block_size + 1);
+  constexpr std::int64_t kMost = 100'000'000;
+  if (blocks > kMost) {
+    throw InputError(InputError::Kind::kData, "case " + c.name,
+                     "without kv.blocks its requests may take " + std::to_string(blocks) +
+                         " blocks; allowed: up to " + std::to_string(kMost));
+  }
+  return static_cast<std::int32_t>(blocks);
+}
+
+std::string List(const json& numbers) {
+  std::string text = "[";
+  for (const json& n : numbers) text += (text.size() > 1 ? "," : "") + n.dump();
+  return text + "]";
+}
+
+// A step in the notation of the policy notes.
+std::string Notation(const json& step) {
+  std::string text = "it" + step.value("it", json(0)).dump() + ":";
+  for (const json& item : step.value("work", json::array())) {
+    text += " " + item[0].dump() + ":" + item[1].get<std::string>() + item[2].dump();
+  }
+  for (const auto& [field, value] : step.items()) {
+    if (field == "it" || field == "work" || (value.is_array() && value.empty())) continue;
+    text += " | " + field + "=" + (value.is_array() ? List(value) : value.dump());
+  }
+  return text;
+}
+
+// Keeps of `decided` what `expected` speaks of.
+json Project(const json& decided, const json& expected) {
+  json projected = json::object();
+  for (const auto& [field, value] : expected.items()) {
+    if (decided.contains(field)) projected[field] = decided[field];
+  }
+  return projected;
+}
+
+}  // namespace
+
+std::vector<nlohmann::ordered_json> DecideCase(const ScheduleCase& schedule_case,
+                                               const UnitTimePolicy& policy) {
+  EngineConfig config;
+  config.kv.block_size = schedule_case.block_size;
+  config.kv.blocks =
+      schedule_case.blocks > 0 ? schedule_case.blocks : UnboundedBlocks(schedule_case);
+  config.kv.host_blocks = schedule_case.host_blocks;
+  config.kv.release_order = ReleaseOrderOf(policy.config);
+  config.plans_per_instant_max = 1;
+  Engine engine(config, MakePolicy(policy.config, config.kv));
+  UnitTimeOptions options = policy.options;
+  if (schedule_case.truncated) {
+    options.iterations_max =
+        schedule_case.steps.empty() ? 0 : schedule_case.steps.back().at("it").get<std::int64_t>();
+  }
+  UnitTimeWorld world(schedule_case, engine.pool(), options);
+  Serve(engine, world);
+  if (!schedule_case.truncated) engine.CheckDrained();
+  std::vector<nlohmann::ordered_json> steps = world.steps();
+  while (!steps.empty() && steps.back().at("it") > options.iterations_max) steps.pop_back();
+  return steps;
+}
+
+std::string FirstDifference(const ScheduleCase& schedule_case,
+                            const std::vector<nlohmann::ordered_json>& decided) {
+  const json& expected = schedule_case.steps;
+  const std::size_t steps = std::min(expected.size(), decided.size());
+  for (std::size_t i = 0; i < steps; ++i) {
+    json ours = decided[i];
+    json theirs = expected[i];
+    // "rejected" is left out of the files where it is empty.
+    if (!theirs.contains("rejected")) theirs["rejected"] = json::array();
+    ours = Project(ours, theirs);
+    if (ours != theirs) return "expected " + Notation(theirs) + "\n     decided  " + Notation(ours);
+  }
+  if (decided.size() == expected.size()) return "";
+  if (decided.size() < expected.size())
+    return "expected " + Notation(expected[steps]) + "\n     decided  nothing more";
+  return "expected nothing more\n     decided  " + Notation(decided[steps]);
+}
+
+}  // namespace twin::lab

@@ -1,0 +1,89 @@
+// A world in which every iteration takes one unit of time: what a policy decides, step by step.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "core/ring_queue.h"
+#include "lab/schedule/schedule_case.h"
+#include "sched/cache/kv_pool.h"
+#include "sched/world.h"
+
+namespace twin::lab {
+
+// When the results of a batch are processed, relative to the scheduler calls.
+enum class BatchQueue : std::uint8_t {
+  kSynchronous,  // every iteration ends before the next one is scheduled
+  kPipeline,     // the oldest of `depth` batches returns once `depth` are out, empty ones included
+  kAsync,        // a second batch is scheduled before the first returns (vLLM up to 0.15)
+  kAsyncEager,   // the same; goes on behind an empty batch too while requests are unfinished (0.33)
+};
+
+struct UnitTimeOptions {
+  BatchQueue queue = BatchQueue::kSynchronous;
+  std::int32_t depth = 1;
+  bool batch_delivery = false;              // tells when a batch's rows are delivered together
+  std::int32_t context_tokens_max = 0;      // an output ends there, as in SimWorld; 0 = no limit
+  std::int64_t iterations_max = 1'000'000;  // then the run stops as if nothing more happened
+};
+
+// Time is the number of the iteration. Borrows the case and the engine's pool (for the counts of
+// free blocks that it reports) for its lifetime.
+class UnitTimeWorld final : public World {
+ public:
+  UnitTimeWorld(const ScheduleCase& schedule_case, const KvPool& pool,
+                const UnitTimeOptions& options);
+
+  Instant Advance() override;
+  void Launch(const StepPlan& plan) override;
+
+  // One object an iteration, in the form of the case files.
+  [[nodiscard]] const std::vector<nlohmann::ordered_json>& steps() const { return steps_; }
+
+ private:
+  struct RequestState {
+    std::int32_t emitted = 0;
+    bool finished = false;
+    bool rejected = false;
+    BlockKey last_key{};
+    std::vector<std::int64_t> open_tokens;  // of the block that is not full yet
+  };
+  struct Batch {
+    std::int64_t iteration = 0;
+    const StepPlan* plan = nullptr;  // null: nothing was scheduled
+  };
+
+  void EndIteration();
+  void ProcessOldest(nlohmann::ordered_json& step);
+  [[nodiscard]] bool ResultsAreDue() const;
+  void Emit(const WorkItem& item, std::vector<std::int32_t>& finished);
+  void AppendToken(RequestId id, std::int64_t token, std::vector<BlockFilled>& filled);
+  void Announce(std::int32_t index);
+  [[nodiscard]] std::vector<BlockKey> PromptKeys(std::int32_t index);
+  void ResolveFreeAfter(std::int32_t free_blocks);
+  void Describe(const StepPlan& plan, nlohmann::ordered_json& step) const;
+
+  const ScheduleCase& case_;
+  const KvPool& pool_;
+  UnitTimeOptions options_;
+  std::vector<RequestState> requests_;
+  std::vector<nlohmann::ordered_json> steps_;
+  RingQueue<Batch> batches_;
+  std::int64_t iteration_ = 0;
+  bool called_ = false;  // the scheduler is called in this iteration
+  const StepPlan* launched_ = nullptr;
+  bool free_after_open_ = false;  // the latest record still lacks free_after
+  std::size_t next_arrival_ = 0;
+  std::int32_t unfinished_ = 0;  // arrived, neither finished nor rejected
+  bool finished_since_call_ = false;
+  bool drains_ = false;  // nobody is left to schedule: this iteration only takes results in
+  std::vector<Event> events_;
+  std::vector<ItemOutcome> outcomes_;
+  std::vector<BlockFilled> filled_;
+  std::vector<std::vector<BlockKey>> keys_;  // of the requests announced in this instant
+};
+
+}  // namespace twin::lab

@@ -1,0 +1,140 @@
+#include "lab/validation/attribution.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/input_error.h"
+#include "lab/run_observers.h"
+#include "record/metrics_collector.h"
+#include "record/request_tracker.h"
+#include "record/retiming.h"
+#include "record/shapley.h"
+
+namespace twin::lab {
+namespace {
+
+constexpr std::uint32_t Bit(StepPart part) { return 1U << static_cast<unsigned>(part); }
+
+struct Cause {
+  std::string name;
+  std::uint32_t parts = 0;
+  bool arrivals = false;
+};
+
+// The part takes time in some step, measured or modelled.
+bool TakesTime(const MeasuredRun& run, const ModelledSteps& modelled, StepPart part) {
+  const auto takes = [part](const auto& step) { return step[part] != Duration{0}; };
+  return std::any_of(modelled.steps.begin(), modelled.steps.end(), takes) ||
+         std::any_of(run.steps.begin(), run.steps.end(),
+                     [&](const StepTimes& times) { return takes(times.parts); });
+}
+
+std::vector<Cause> CausesOf(const MeasuredRun& run, const ModelledSteps& modelled) {
+  std::vector<Cause> causes = {{"arrival_jitter", 0, true}};
+  std::uint32_t host = Bit(StepPart::kSchedule) | Bit(StepPart::kDelivery);
+  if (!modelled.by_part) {
+    const std::uint32_t all = (1U << kStepPartCount) - 1;
+    causes.push_back({"host", host, false});
+    causes.push_back({"device", all & ~host, false});
+    return causes;
+  }
+  host |= Bit(StepPart::kBuild);
+  causes.push_back({"host", host, false});
+  for (std::size_t i = 0; i < kStepPartCount; ++i) {
+    const auto part = static_cast<StepPart>(i);
+    if ((host & Bit(part)) != 0 || !TakesTime(run, modelled, part)) continue;
+    causes.push_back({std::string(kStepPartNames[i]), Bit(part), false});
+  }
+  return causes;
+}
+
+ArrivalRule ArrivalRuleOf(const WorkloadConfig& workload) {
+  const auto answers = [](const ArrivalConfig& arrivals, const RequestShape& shape) {
+    return arrivals.kind == ArrivalConfig::Kind::kClosedLoop ||
+           shape.sessions.turns.kind != IntegerDistribution::Kind::kNone;
+  };
+  bool in_return = workload.max_in_flight > 0 || answers(workload.arrivals, workload.shape);
+  for (const WorkloadClass& one : workload.classes) {
+    in_return = in_return || answers(one.arrivals.value_or(ArrivalConfig{}), one.shape);
+  }
+  return in_return ? ArrivalRule::kInReturn : ArrivalRule::kByClock;
+}
+
+// The metrics of a run that `tell` tells to observers.
+template <class Tell>
+std::vector<double> Measure(const MeasuredRun& run, Tell tell) {
+  MetricsCollector metrics(MetricsConfigOf(run.config, run.header.engine));
+  RunListener* const listeners[] = {&metrics};
+  RequestTracker tracker(TrackerConfigOf(run.config, run.header.engine, run.header.delivery),
+                         listeners);
+  RunObserver* const observers[] = {&tracker};
+  tell(std::span<RunObserver* const>(observers));
+  const Summary summary = metrics.Summarise();
+  std::vector<double> values;
+  for (const std::string_view name : kComparedMetrics) values.push_back(summary.Number(name));
+  return values;
+}
+
+}  // namespace
+
+ModelledSteps ModelSteps(const MeasuredRun& run, const sim::StepCost& cost) {
+  ModelledSteps modelled;
+  std::vector<Duration> stages(static_cast<std::size_t>(cost.stages()));
+  if (stages.size() != 1) {
+    throw InputError(InputError::Kind::kUsage, "system.pipeline_parallel",
+                     "must be 1: steps that overlap on stages have no time of their own");
+  }
+  for (const RecordedRun::Moment& moment : run.events.moments()) {
+    for (const StepPlan& plan : moment.plans) {
+      if (const auto parts = cost.Parts(plan)) {
+        modelled.steps.push_back(*parts);
+        continue;
+      }
+      modelled.by_part = false;
+      StepParts& parts = modelled.steps.emplace_back();
+      parts[StepPart::kSchedule] = cost.HostTime(plan);
+      if (plan.work.empty() && plan.resumed.empty() && plan.preempted.empty()) continue;
+      cost.DeviceTimes(plan, stages);
+      parts[StepPart::kOther] = stages.front();
+    }
+  }
+  return modelled;
+}
+
+std::vector<double> MetricsOf(const MeasuredRun& experiment, const RecordedRun& events) {
+  return Measure(experiment, [&](auto observers) { Tell(events, observers); });
+}
+
+Attribution Attribute(const MeasuredRun& run, const ModelledSteps& modelled) {
+  // A simulated world spends all host time before the step: the same decisions are then at the same
+  // times as there.
+  std::vector<StepParts> steps = modelled.steps;
+  for (StepParts& parts : steps) {
+    parts[StepPart::kSchedule] += std::exchange(parts[StepPart::kDelivery], Duration{0});
+  }
+  const Retiming retiming(run.events, run.steps, steps, ArrivalRuleOf(run.config.workload));
+  const std::vector<Cause> causes = CausesOf(run, modelled);
+  const std::size_t subsets = std::size_t{1} << causes.size();
+  std::vector<std::vector<double>> values(kComparedMetrics.size());  // by metric, then subset
+  for (std::size_t subset = 0; subset < subsets; ++subset) {
+    ModelledTimes variant;
+    for (std::size_t i = 0; i < causes.size(); ++i) {
+      if ((subset >> i & 1) == 0) continue;
+      variant.parts |= causes[i].parts;
+      variant.arrivals = variant.arrivals || causes[i].arrivals;
+    }
+    const std::vector<double> measured =
+        Measure(run, [&](auto observers) { retiming.Tell(retiming.Times(variant), observers); });
+    for (std::size_t m = 0; m < measured.size(); ++m) values[m].push_back(measured[m]);
+  }
+  Attribution attribution;
+  for (const Cause& cause : causes) attribution.causes.push_back(cause.name);
+  for (const std::vector<double>& metric : values) {
+    attribution.measured.push_back(metric.front());
+    attribution.modelled.push_back(metric.back());
+    attribution.shares.push_back(ShapleyShares(metric));
+  }
+  return attribution;
+}
+
+}  // namespace twin::lab

@@ -1,0 +1,47 @@
+// Which part of a prediction makes which part of its error.
+#pragma once
+
+#include <array>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lab/validation/measured_run.h"
+#include "sim/cost/step_cost.h"
+
+namespace twin::lab {
+
+// Of summary.json.
+constexpr std::array<std::string_view, 14> kComparedMetrics = {
+    "mean_ttft_ms", "p50_ttft_ms",      "p99_ttft_ms",        "mean_tpot_ms",     "p50_tpot_ms",
+    "p99_tpot_ms",  "mean_itl_ms",      "p99_itl_ms",         "mean_e2el_ms",     "p50_e2el_ms",
+    "p99_e2el_ms",  "duration_seconds", "request_throughput", "output_throughput"};
+
+// What a cost model says of the steps that a run took.
+struct ModelledSteps {
+  std::vector<StepParts> steps;  // in the order of planning
+  // False: the model knows a step's time on host and device alone. Then schedule holds the former,
+  // other the latter.
+  bool by_part = true;
+};
+
+ModelledSteps ModelSteps(const MeasuredRun& run, const sim::StepCost& cost);
+
+// The values of kComparedMetrics for a run of the experiment.
+std::vector<double> MetricsOf(const MeasuredRun& experiment, const RecordedRun& events);
+
+// The error that a run's recorded decisions have at modelled times, by cause: arrival_jitter
+// (arrivals told late), host (schedule, build, delivery), then the parts on the device that take
+// time, or the device as a whole. Vectors are by metric.
+struct Attribution {
+  std::vector<std::string> causes;
+  std::vector<double> measured;
+  std::vector<double> modelled;             // all causes at once
+  std::vector<std::vector<double>> shares;  // by cause; sum to modelled - measured
+};
+
+// Shapley shares (shapley.h) over all subsets of causes. Cost: 2^causes passes over the run.
+// Throws InputError (data) if parts.csv does not fit the record.
+Attribution Attribute(const MeasuredRun& run, const ModelledSteps& modelled);
+
+}  // namespace twin::lab

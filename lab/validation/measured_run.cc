@@ -1,0 +1,111 @@
+#include "lab/validation/measured_run.h"
+
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <fstream>
+#include <string>
+#include <string_view>
+
+#include "core/input_error.h"
+#include "traces/csv_header.h"
+
+namespace twin::lab {
+namespace {
+
+constexpr std::string_view kColumns =
+    "step,planned_s,started_s,finished_s,told_s,schedule_ms,build_ms,gemm_ms,attention_ms,"
+    "communication_ms,other_ms,sampling_ms,delivery_ms";
+constexpr std::size_t kTimeColumns = 5;  // before the parts
+
+// One row; says where it is wrong.
+class Row {
+ public:
+  Row(const std::string& file, std::size_t line, std::string_view text)
+      : where_(file + " line " + std::to_string(line)) {
+    SplitCsvLine(text, cells_);
+    if (cells_.size() != kTimeColumns + kStepPartCount) {
+      throw InputError(InputError::Kind::kData, where_,
+                       "has " + std::to_string(cells_.size()) +
+                           " cells; allowed: " + std::to_string(kTimeColumns + kStepPartCount));
+    }
+  }
+
+  // A cell in units of `unit` nanoseconds, to the nanosecond.
+  [[nodiscard]] Duration Time(std::size_t column, double unit) const {
+    const std::string_view cell = cells_[column];
+    double value = 0;
+    const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
+    const double ns = value * unit;
+    if (error != std::errc{} || end != cell.data() + cell.size() || !(std::abs(ns) < 9e15)) {
+      throw InputError(InputError::Kind::kData, where_,
+                       "cell " + std::to_string(column + 1) + " is '" + std::string(cell) +
+                           "'; allowed: a time of at most some months");
+    }
+    return Duration{std::llround(ns)};
+  }
+
+  void RequireStep(std::size_t number) const {
+    if (cells_[0] == std::to_string(number)) return;
+    throw InputError(InputError::Kind::kData, where_,
+                     "is of step '" + std::string(cells_[0]) +
+                         "'; allowed: " + std::to_string(number) + ", as steps come in order");
+  }
+
+ private:
+  std::string where_;
+  std::vector<std::string_view> cells_;
+};
+
+void RequireFile(const std::filesystem::path& directory, const char* name) {
+  if (std::filesystem::exists(directory / name)) return;
+  throw InputError(InputError::Kind::kUsage, directory.string(),
+                   std::string("has no ") + name +
+                       "; allowed: run directories of a real world with outputs.record");
+}
+
+}  // namespace
+
+std::vector<StepTimes> ReadStepTimes(const std::filesystem::path& file) {
+  std::ifstream in(file);
+  std::string text;
+  if (!std::getline(in, text) || text != kColumns) {
+    throw InputError(InputError::Kind::kData, file.string() + " line 1",
+                     "names other columns; allowed: " + std::string(kColumns));
+  }
+  std::vector<StepTimes> steps;
+  while (std::getline(in, text)) {
+    const Row row(file.string(), steps.size() + 2, text);
+    row.RequireStep(steps.size() + 1);
+    StepTimes& times = steps.emplace_back();
+    times.planned = kTimeZero + row.Time(1, 1e9);
+    times.started = kTimeZero + row.Time(2, 1e9);
+    times.finished = kTimeZero + row.Time(3, 1e9);
+    times.told = kTimeZero + row.Time(4, 1e9);
+    for (std::size_t i = 0; i < kStepPartCount; ++i) {
+      times.parts.times[i] = row.Time(kTimeColumns + i, 1e6);
+    }
+  }
+  return steps;
+}
+
+void ReadEvents(RecordReader& reader, RecordedRun& events) {
+  Instant instant;
+  while (reader.NextInstant(instant)) {
+    events.OnInstant(instant);
+    while (const StepPlan* plan = reader.NextPlan()) events.OnPlan(instant.now, *plan);
+  }
+}
+
+void ReadMeasuredRun(const std::filesystem::path& directory, MeasuredRun& run) {
+  for (const char* name : {"record.pb", "parts.csv"}) RequireFile(directory, name);
+  run.path = directory;
+  RecordReader reader(directory / "record.pb");
+  run.header = reader.header();
+  run.config = ParseExperiment(run.header.config, (directory / "record.pb").string() + ": config",
+                               directory);
+  ReadEvents(reader, run.events);
+  run.steps = ReadStepTimes(directory / "parts.csv");
+}
+
+}  // namespace twin::lab

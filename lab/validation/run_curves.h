@@ -1,0 +1,33 @@
+// What a report draws of a run: its requests' latencies, and its load over time.
+#pragma once
+
+#include <vector>
+
+#include "record/run_listener.h"
+
+namespace twin::lab {
+
+class RunCurves : public RunListener {
+ public:
+  struct LoadPoint {
+    double seconds = 0;  // the load was so from here on
+    Load load;
+  };
+
+  void OnLoad(TimePoint from, TimePoint to, const Load& load) override;
+  void OnEnded(const RequestLife& life) override;
+
+  // Of completed and measured requests, in the order of completion.
+  [[nodiscard]] const std::vector<double>& ttft_ms() const { return ttft_ms_; }
+  [[nodiscard]] const std::vector<double>& tpot_ms() const { return tpot_ms_; }
+  [[nodiscard]] const std::vector<double>& e2el_ms() const { return e2el_ms_; }
+  [[nodiscard]] const std::vector<LoadPoint>& load() const { return load_; }
+
+ private:
+  std::vector<double> ttft_ms_;
+  std::vector<double> tpot_ms_;  // of those with two tokens and more
+  std::vector<double> e2el_ms_;
+  std::vector<LoadPoint> load_;
+};
+
+}  // namespace twin::lab

@@ -1,0 +1,109 @@
+#include "lab/validation/validation.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "core/input_error.h"
+#include "lab/decide_again.h"
+#include "lab/run_observers.h"
+#include "lab/validation/attribution.h"
+#include "lab/validation/step_errors.h"
+#include "record/metrics_collector.h"
+#include "record/plan_digest.h"
+
+namespace twin::lab {
+namespace {
+
+// A run's digest, and what the report draws of it.
+std::string Draw(const MeasuredRun& run, const RecordedRun& events, RunCurves& curves) {
+  PlanDigest digest;
+  RunListener* const listeners[] = {&curves};
+  RequestTracker tracker(TrackerConfigOf(run.config, run.header.engine, run.header.delivery),
+                         listeners);
+  RunObserver* const observers[] = {&digest, &tracker};
+  Tell(events, observers);
+  return digest.text();
+}
+
+void CompareDecisions(const MeasuredRun& run, const std::string& digest, Validation& validation) {
+  RecordedRunSource source(run.events);
+  const DecidedAgain again = DecideAgain(source, run.config.policy, run.header.engine);
+  if (again.difference) {
+    validation.difference = run.path.string() + ": after " + std::to_string(again.equal_plans) +
+                            " equal plans\n" + again.difference->text();
+  } else if (again.digest_text != digest) {
+    validation.difference =
+        run.path.string() + ": decided " + again.digest_text + ", recorded " + digest;
+  } else {
+    return;
+  }
+  validation.digest_equal = false;
+}
+
+std::optional<double> NoisePercent(const std::vector<double>& values, double mean) {
+  if (values.size() < 2) return std::nullopt;
+  const auto [least, most] = std::minmax_element(values.begin(), values.end());
+  return 100 * (*most - *least) / mean;
+}
+
+double& AmountOf(const std::string& cause, MetricComparison& metric) {
+  for (Contribution& part : metric.attribution) {
+    if (part.cause == cause) return part.amount;
+  }
+  return metric.attribution.emplace_back(Contribution{cause, 0}).amount;
+}
+
+// Averages over runs: errors against each run average to the error against their mean.
+void CompareMetrics(const std::vector<Attribution>& runs, const std::vector<double>& predicted,
+                    Validation& validation) {
+  const auto count = static_cast<double>(runs.size());
+  for (std::size_t m = 0; m < kComparedMetrics.size(); ++m) {
+    MetricComparison metric;
+    metric.name = kComparedMetrics[m];
+    metric.predicted = predicted[m];
+    std::vector<double> values;
+    // What the same decisions at other times leave: decisions that came out otherwise.
+    Contribution decisions{"decisions", 0};
+    for (const Attribution& run : runs) {
+      values.push_back(run.measured[m]);
+      metric.measured += run.measured[m] / count;
+      for (std::size_t cause = 0; cause < run.causes.size(); ++cause) {
+        AmountOf(run.causes[cause], metric) += run.shares[m][cause] / count;
+      }
+      decisions.amount += (predicted[m] - run.modelled[m]) / count;
+    }
+    metric.attribution.push_back(decisions);
+    metric.repeat_noise_percent = NoisePercent(values, metric.measured);
+    validation.metrics.push_back(std::move(metric));
+  }
+}
+
+}  // namespace
+
+Validation Validate(std::span<const MeasuredRun* const> runs, const RecordedRun& simulated,
+                    const sim::StepCost& cost) {
+  const MeasuredRun& first = *runs.front();
+  Validation validation;
+  validation.name = first.config.name;
+  validation.policy = first.header.policy;
+  validation.runs = static_cast<std::int64_t>(runs.size());
+  Draw(first, simulated, validation.predicted);
+  StepErrors errors;
+  std::vector<Attribution> attributions;
+  for (const MeasuredRun* run : runs) {
+    const std::string digest = Draw(*run, run->events, validation.measured.emplace_back());
+    if (run == &first) validation.digest = digest;
+    CompareDecisions(*run, digest, validation);
+    const ModelledSteps modelled = ModelSteps(*run, cost);
+    errors.Add(*run, modelled);
+    attributions.push_back(Attribute(*run, modelled));
+  }
+  validation.steps = errors.Compare();
+  validation.parts = errors.CompareParts();
+  validation.points = errors.points();
+  CompareMetrics(attributions, MetricsOf(first, simulated), validation);
+  validation.completed = static_cast<std::int64_t>(validation.measured.front().e2el_ms().size());
+  return validation;
+}
+
+}  // namespace twin::lab

@@ -1,0 +1,108 @@
+// How much memory a real world takes of what a machine can give.
+#include "lab/real/real_system.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "core/input_error.h"
+#include "lab/real/available_memory.h"
+
+namespace twin::lab {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr std::int64_t kMegabyte = 1'000'000;
+
+ExperimentConfig Experiment(const std::string& memory, const std::string& policy = "vllm_v1 {}") {
+  return ParseExperiment(
+      "world { real { dummy_weights: true } } workload { requests: 1 "
+      "arrivals { kind: all_at_once } shape { prompt { kind: fixed value: 4 } output { kind: fixed "
+      "value: 4 } } } "
+      "policy { " +
+          policy +
+          " } system { hardware: 'cpu-generic' model_shape { layers: 2 hidden: 32 "
+          "intermediate: 48 query_heads: 4 kv_heads: 2 head_dim: 8 vocab: 101 max_position: 128 "
+          "weight_dtype: fp32 kv_dtype: bf16 } memory { non_framework_bytes: 0 " +
+          memory + " } } cost { constant { step_s: 1 } }",
+      "test", "/");
+}
+
+std::string ErrorOf(const ExperimentConfig& config, std::int64_t memory_bytes) {
+  try {
+    (void)OnThisMachine(config, memory_bytes);
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+// A block: 16 tokens x 2 layers x (key + value) x 2 heads x 8 dimensions x 2 bytes = 2048 bytes.
+// Weights: embedding and head 2 x 101 x 32, final norm 32; a layer: norms 2 x 32, qkv 32 x 64,
+// output 32 x 32, MLP 3 x 32 x 48: 7744. In all 6464 + 32 + 15488 = 21984, times 4 bytes.
+constexpr std::int64_t kBlockBytes = 2048;
+constexpr std::int64_t kWeightBytes = 21984 * 4;
+
+TEST(OnThisMachineTest, GivesTheCacheWhatTheRuleLeaves) {
+  const ExperimentConfig real =
+      OnThisMachine(Experiment("utilization: 0.5 activation_bytes: 1000000"), 10 * kMegabyte);
+  // vLLM V1's rule: half of the memory, less weights and activations.
+  EXPECT_EQ(real.system.memory.blocks_override,
+            (5 * kMegabyte - kWeightBytes - kMegabyte) / kBlockBytes);
+}
+
+// Residual, normed input (2 x 32) and the MLP (3 x 48) in fp32 for 64 tokens, and 8 rows of logits
+// with a copy.
+TEST(OnThisMachineTest, CountsActivationsInTheExecutorsFormat) {
+  const ExperimentConfig real = OnThisMachine(
+      Experiment("", "vllm_v1 { max_num_batched_tokens: 64 max_num_seqs: 8 }"), 10 * kMegabyte);
+  EXPECT_EQ(real.system.memory.activation_bytes, 64 * (64 + 144) * 4 + 8 * 101 * 4 * 2);
+}
+
+TEST(OnThisMachineTest, TakesFourGibibytesUnlessAskedForMore) {
+  const std::int64_t gibibytes = std::int64_t{4} << 30;
+  EXPECT_EQ(OnThisMachine(Experiment(""), 100'000 * kMegabyte).system.memory.blocks_override,
+            gibibytes / kBlockBytes);
+  EXPECT_GT(OnThisMachine(Experiment("utilization: 0.9"), 100'000 * kMegabyte)
+                .system.memory.blocks_override,
+            40 * gibibytes / 2 / kBlockBytes);
+}
+
+TEST(OnThisMachineTest, FillsInWhatTheMachineAndTheModelSay) {
+  const ExperimentConfig real = OnThisMachine(Experiment("blocks_override: 50"), 10 * kMegabyte);
+  EXPECT_GT(std::get<RealWorldConfig>(real.world).threads, 0);
+  EXPECT_EQ(real.system.memory.max_model_length, 128);
+  EXPECT_EQ(real.system.memory.blocks_override, 50);
+  EXPECT_EQ(real.system.memory.swap_bytes, 0);  // nothing swaps
+}
+
+TEST(OnThisMachineTest, SwapSpaceIsTakenFromTheSameMemory) {
+  const std::string swaps = "vllm_v0 { preemption_mode: swap }";
+  const ExperimentConfig real = OnThisMachine(
+      Experiment("utilization: 1 activation_bytes: 0 swap_bytes: 2000000", swaps), 10 * kMegabyte);
+  EXPECT_EQ(real.system.memory.swap_bytes, 2 * kMegabyte);
+  EXPECT_EQ(real.system.memory.blocks_override, (8 * kMegabyte - kWeightBytes) / kBlockBytes);
+  EXPECT_THAT(ErrorOf(Experiment("swap_bytes: 20000000", swaps), 10 * kMegabyte),
+              HasSubstr("does not fit"));
+}
+
+TEST(OnThisMachineTest, RefusesWhatDoesNotFitWithTheNumbers) {
+  EXPECT_THAT(ErrorOf(Experiment("activation_bytes: 0"), kWeightBytes),
+              HasSubstr("does not fit: requested"));
+  const std::string error =
+      ErrorOf(Experiment("blocks_override: 50 activation_bytes: 0"), kWeightBytes + 49 * 2048);
+  EXPECT_THAT(error, HasSubstr("50 blocks"));
+  EXPECT_THAT(error, HasSubstr("available"));
+  EXPECT_EQ(
+      ErrorOf(Experiment("blocks_override: 50 activation_bytes: 0"), kWeightBytes + 50 * 2048), "");
+}
+
+TEST(AvailableMemoryTest, IsSomeOfThisMachines) {
+  EXPECT_GT(AvailableMemory(), kMegabyte);
+  EXPECT_LT(AvailableMemory(), std::int64_t{1} << 50);
+}
+
+}  // namespace
+}  // namespace twin::lab

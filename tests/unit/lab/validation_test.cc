@@ -1,0 +1,259 @@
+#include "lab/validation/validation.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include <nlohmann/json.hpp>
+
+#include "core/input_error.h"
+#include "lab/validation/validation_report.h"
+#include "record/recording_world.h"
+#include "sched/serve.h"
+#include "sim/cost/constant_cost.h"
+#include "tests/support/simulated_run.h"
+#include "tests/support/unique_name.h"
+
+namespace twin::lab {
+namespace {
+
+using std::chrono::milliseconds;
+using ::testing::DoubleNear;
+using ::testing::HasSubstr;
+
+constexpr KvPoolConfig kCache{16, 64, 0, ReleaseOrder::kBack};
+
+VllmV1Config Policy() {
+  VllmV1Config policy;
+  policy.release = VllmV1Release::k0_15_1;
+  policy.async_scheduling = false;
+  policy.enable_prefix_caching = false;
+  policy.max_model_len = 512;
+  return policy;
+}
+
+// Three requests; steps take 1 ms on the host and `device` on the device.
+void Simulate(Duration device, RecordedRun& events) {
+  testing::ListedSource source({testing::Asked(kTimeZero, 20, 5), testing::Asked(kTimeZero, 30, 9),
+                                testing::Asked(kTimeZero + milliseconds(200), 10, 4)});
+  const sim::ConstantCost cost({.host_time = milliseconds(1), .step_time = device}, 1);
+  sim::SimWorld world(source, cost, {});
+  EngineConfig config;
+  config.kv = kCache;
+  Engine engine(config, MakePolicy(Policy(), kCache));
+  RunObserver* const observers[] = {&events};
+  RecordingWorld recorded(world, observers);
+  Serve(engine, recorded);
+}
+
+// A run whose steps take 1 ms of schedule, 7 of GEMMs, 2 of attention and 1 of the rest.
+class ValidationTest : public ::testing::Test {
+ protected:
+  ValidationTest() {
+    Simulate(milliseconds(10), run.events);
+    run.path = "real";
+    run.config.name = "three";
+    run.config.policy = Policy();
+    run.header = {.config = "",
+                  .seed = 0,
+                  .version = "",
+                  .policy = "vllm_v1",
+                  .delivery = Delivery::kPerStep,
+                  .engine = {}};
+    run.header.engine.kv = kCache;
+    for (const RecordedRun::Moment& moment : run.events.moments()) {
+      for (std::size_t i = 0; i < moment.plans.size(); ++i) {
+        StepTimes& times = run.steps.emplace_back();
+        times.planned = moment.now;
+        const bool works = !moment.plans[i].work.empty();
+        times.parts[StepPart::kSchedule] = milliseconds(1);
+        times.parts[StepPart::kGemm] = milliseconds(works ? 7 : 0);
+        times.parts[StepPart::kAttention] = milliseconds(works ? 2 : 0);
+        times.parts[StepPart::kOther] = milliseconds(works ? 1 : 0);
+        times.started = times.planned + milliseconds(1);
+        times.told = times.finished = times.started + times.parts.device();
+      }
+    }
+  }
+
+  MeasuredRun run;
+};
+
+// Predicts `gemm` for the GEMMs of a step, and all else as it is.
+class GemmCost final : public sim::StepCost {
+ public:
+  explicit GemmCost(Duration gemm) : gemm_(gemm) {}
+  [[nodiscard]] Duration HostTime(const StepPlan& /*plan*/) const override {
+    return milliseconds(1);
+  }
+  void DeviceTimes(const StepPlan& plan, std::span<Duration> stage_times) const override {
+    stage_times[0] = Parts(plan)->device();
+  }
+  [[nodiscard]] std::optional<StepParts> Parts(const StepPlan& plan) const override {
+    StepParts parts;
+    parts[StepPart::kSchedule] = milliseconds(1);
+    if (plan.work.empty()) return parts;
+    parts[StepPart::kGemm] = gemm_;
+    parts[StepPart::kAttention] = milliseconds(2);
+    parts[StepPart::kOther] = milliseconds(1);
+    return parts;
+  }
+
+ private:
+  Duration gemm_;
+};
+
+const MetricComparison& Metric(const Validation& validation, const std::string& name) {
+  for (const MetricComparison& metric : validation.metrics) {
+    if (metric.name == name) return metric;
+  }
+  throw std::runtime_error("no metric " + name);
+}
+
+double Share(const MetricComparison& metric, const std::string& cause) {
+  for (const Contribution& part : metric.attribution) {
+    if (part.cause == cause) return part.amount;
+  }
+  throw std::runtime_error("no cause " + cause);
+}
+
+// A step takes 12 ms instead of 11: a token each, so 1 ms more in TTFT (one step) and in TPOT.
+TEST_F(ValidationTest, BlamesTheGemmsForWhatTheyAreWrongBy) {
+  RecordedRun simulated;
+  Simulate(milliseconds(11), simulated);
+  const MeasuredRun* const runs[] = {&run};
+  const Validation validation = Validate(runs, simulated, GemmCost(milliseconds(8)));
+  EXPECT_TRUE(validation.digest_equal) << validation.difference;
+  for (const char* name : {"mean_ttft_ms", "mean_tpot_ms"}) {
+    const MetricComparison& metric = Metric(validation, name);
+    EXPECT_THAT(metric.predicted - metric.measured, DoubleNear(1, 1e-9)) << name;
+    EXPECT_THAT(Share(metric, "gemm"), DoubleNear(1, 1e-9)) << name;
+    for (const char* other : {"arrival_jitter", "host", "attention", "other", "decisions"}) {
+      EXPECT_THAT(Share(metric, other), DoubleNear(0, 1e-9)) << name << " " << other;
+    }
+    EXPECT_FALSE(metric.repeat_noise_percent);
+  }
+}
+
+TEST_F(ValidationTest, LaysToDecisionsWhatTheSimulationDoesOtherwise) {
+  RecordedRun simulated;
+  Simulate(milliseconds(14), simulated);  // not what this model says
+  const MeasuredRun* const runs[] = {&run};
+  const Validation validation = Validate(runs, simulated, GemmCost(milliseconds(7)));
+  const MetricComparison& metric = Metric(validation, "mean_tpot_ms");
+  EXPECT_THAT(Share(metric, "gemm"), DoubleNear(0, 1e-9));
+  EXPECT_THAT(Share(metric, "decisions"), DoubleNear(4, 1e-9));
+}
+
+TEST_F(ValidationTest, ContributionsOfEveryMetricSumToItsError) {
+  RecordedRun simulated;
+  Simulate(milliseconds(12), simulated);
+  const MeasuredRun* const runs[] = {&run, &run};
+  const Validation validation = Validate(runs, simulated, GemmCost(milliseconds(5)));
+  for (const MetricComparison& metric : validation.metrics) {
+    double sum = 0;
+    for (const Contribution& part : metric.attribution) sum += part.amount;
+    EXPECT_THAT(sum, DoubleNear(metric.predicted - metric.measured, 1e-9)) << metric.name;
+    EXPECT_EQ(metric.repeat_noise_percent, 0) << metric.name;
+  }
+}
+
+TEST_F(ValidationTest, ComparesStepsWithTheirCompositionGiven) {
+  const MeasuredRun* const runs[] = {&run};
+  const Validation validation = Validate(runs, run.events, GemmCost(milliseconds(8)));
+  ASSERT_EQ(validation.steps.front().kind, "all");
+  EXPECT_THAT(validation.steps.front().measured_ms, DoubleNear(10, 1e-9));
+  EXPECT_THAT(validation.steps.front().bias_percent(), DoubleNear(10, 1e-9));
+  EXPECT_THAT(validation.steps.front().median_error_percent, DoubleNear(10, 1e-9));
+  EXPECT_EQ(validation.parts.size(), 4U);  // schedule, gemm, attention, other
+}
+
+TEST_F(ValidationTest, ShowsTheFirstPlanThatAFreshEngineDecidesOtherwise) {
+  run.events.moments().front().plans.front().work.front().tokens -= 1;
+  const MeasuredRun* const runs[] = {&run};
+  const Validation validation = Validate(runs, run.events, GemmCost(milliseconds(7)));
+  EXPECT_FALSE(validation.digest_equal);
+  EXPECT_THAT(validation.difference, HasSubstr("after 0 equal plans"));
+}
+
+// A model that knows a step's time alone is blamed as a whole.
+TEST_F(ValidationTest, KnowsHostAndDeviceAloneOfAModelWithoutParts) {
+  const MeasuredRun* const runs[] = {&run};
+  RecordedRun simulated;
+  Simulate(milliseconds(13), simulated);
+  const sim::ConstantCost cost({.host_time = milliseconds(1), .step_time = milliseconds(13)}, 1);
+  const Validation validation = Validate(runs, simulated, cost);
+  EXPECT_TRUE(validation.parts.empty());
+  EXPECT_THAT(Share(Metric(validation, "mean_tpot_ms"), "device"), DoubleNear(3, 1e-9));
+}
+
+TEST_F(ValidationTest, IsTheSameAsJson) {
+  const MeasuredRun* const runs[] = {&run};
+  const auto json =
+      nlohmann::json::parse(ValidationJson(Validate(runs, run.events, GemmCost(milliseconds(7)))));
+  EXPECT_EQ(json["digest_equal"], true);
+  const auto& metric = json["metrics"]["mean_e2el_ms"];
+  EXPECT_EQ(metric["predicted"], metric["measured"]);
+  EXPECT_EQ(metric["error_percent"], 0.0);
+  EXPECT_TRUE(metric["repeat_noise_percent"].is_null());
+  EXPECT_EQ(metric["attribution"]["gemm"], 0.0);
+}
+
+TEST_F(ValidationTest, IsAPageThatNeedsNothingElse) {
+  run.config.name = "<three>";
+  const MeasuredRun* const runs[] = {&run};
+  const std::string page = ValidationHtml(Validate(runs, run.events, GemmCost(milliseconds(7))));
+  EXPECT_THAT(page, HasSubstr("&lt;three&gt;"));
+  EXPECT_EQ(page.find("<three>"), std::string::npos);
+  EXPECT_EQ(page.find("http"), std::string::npos);
+  EXPECT_EQ(page.find("nan"), std::string::npos);
+}
+
+class StepTimesFileTest : public ::testing::Test {
+ protected:
+  static constexpr const char* kHeader =
+      "step,planned_s,started_s,finished_s,told_s,schedule_ms,build_ms,gemm_ms,attention_ms,"
+      "communication_ms,other_ms,sampling_ms,delivery_ms\n";
+  std::vector<StepTimes> Read(const std::string& text) {
+    const std::filesystem::path file =
+        std::filesystem::path(::testing::TempDir()) / testing::UniqueName("step_times");
+    std::ofstream(file) << text;
+    std::vector<StepTimes> steps = ReadStepTimes(file);
+    std::filesystem::remove(file);
+    return steps;
+  }
+  std::string Refusal(const std::string& text) {
+    try {
+      Read(text);
+    } catch (const InputError& error) {
+      return error.what();
+    }
+    return "accepted";
+  }
+};
+
+TEST_F(StepTimesFileTest, IsReadToTheNanosecond) {
+  const std::vector<StepTimes> steps =
+      Read(std::string(kHeader) +
+           "1,0.000000001,1.5,2.5,3.000000007,0.000001,0,1000,0,0,0,0,500.000007\n");
+  ASSERT_EQ(steps.size(), 1U);
+  EXPECT_EQ(Nanoseconds(steps[0].planned), 1);
+  EXPECT_EQ(Nanoseconds(steps[0].told), 3'000'000'007);
+  EXPECT_EQ(steps[0].parts[StepPart::kSchedule].count(), 1);
+  EXPECT_EQ(steps[0].parts[StepPart::kDelivery].count(), 500'000'007);
+}
+
+TEST_F(StepTimesFileTest, IsRefusedNamingLineAndCell) {
+  EXPECT_THAT(Refusal("step\n"), HasSubstr("line 1"));
+  EXPECT_THAT(Refusal(std::string(kHeader) + "1,2,3\n"), HasSubstr("line 2: has 3 cells"));
+  EXPECT_THAT(Refusal(std::string(kHeader) + "2,0,0,0,0,0,0,0,0,0,0,0,0\n"),
+              HasSubstr("is of step '2'"));
+  EXPECT_THAT(Refusal(std::string(kHeader) + "1,0,0,0,0,0,0,x,0,0,0,0,0\n"),
+              HasSubstr("cell 8 is 'x'"));
+  EXPECT_THAT(Refusal(std::string(kHeader) + "1,0,0,0,0,0,0,nan,0,0,0,0,0\n"), HasSubstr("cell 8"));
+}
+
+}  // namespace
+}  // namespace twin::lab
