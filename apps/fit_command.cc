@@ -1,151 +1,18 @@
 // twinserve fit: a profile becomes a cost model, judged on steps that it has not seen.
-#include <algorithm>
+#include <fmt/format.h>
+
 #include <cstdio>
-#include <iostream>
-#include <map>
 #include <memory>
-#include <numeric>
-#include <set>
 #include <string>
-#include <vector>
 
 #include "apps/commands.h"
 #include "apps/prompt_file.h"
-#include "core/input_error.h"
-#include "exec/profile/spread.h"
-#include "lab/profile/profile_cases.h"
-#include "lab/profile/profile_file.h"
+#include "apps/terminal_control.h"
+#include "lab/profile/fit_profile.h"
 #include "proto/cost_file.h"
-#include "sim/cost/fit_cost.h"
 
 namespace twin::apps {
 namespace {
-
-constexpr double kSecondsPerUs = 1e-6;
-// Of the random mixes, every third is judged on.
-constexpr int kHeldOut = 3;
-
-// The rounds of one measurement.
-using Rounds = std::vector<const lab::ProfileRow*>;
-
-template <class Value>
-std::vector<double> Of(const Rounds& rounds, const Value& value) {
-  std::vector<double> values;
-  for (const lab::ProfileRow* row : rounds) values.push_back(value(*row) * kSecondsPerUs);
-  return values;
-}
-
-// A machine that is shared has fast and slow minutes. Tables give shapes, so that all their points
-// must be of the same, the fast ones; whole steps say how long they take on average.
-double LeastSeconds(const Rounds& rounds) {
-  return std::ranges::min(Of(rounds, [](const lab::ProfileRow& row) { return row.median_us; }));
-}
-
-bool IsHeldOut(const std::string& name) {
-  constexpr std::string_view kMix = "mix ";
-  return name.rfind(kMix, 0) == 0 &&
-         std::strtol(name.c_str() + kMix.size(), nullptr, 10) % kHeldOut == kHeldOut - 1;
-}
-
-sim::StepSample StepOf(const Rounds& rounds) {
-  const auto part_of = [&](std::size_t i) {
-    return Of(rounds, [i](const lab::ProfileRow& row) { return row.parts_us[i]; });
-  };
-  sim::StepSample step{.totals = rounds.front()->totals,
-                       .held_out = IsHeldOut(rounds.front()->name)};
-  for (std::size_t i = 0; i < kStepPartCount; ++i) {
-    const std::vector<double> seconds = part_of(i);
-    step.seconds[i] =
-        std::accumulate(seconds.begin(), seconds.end(), 0.0) / static_cast<double>(seconds.size());
-    step.noise[i] = exec::SpreadOf(seconds).relative();
-  }
-  step.total_noise = exec::SpreadOf(Of(rounds, [](const lab::ProfileRow& row) {
-                       return row.median_us;
-                     })).relative();
-  return step;
-}
-
-// The operations that make up each table of the cost model. Those that others than this version of
-// the program measure are in none.
-std::string TableOf(const std::string& operation) {
-  static const std::map<std::string, std::string> tables = {
-      {"gemm_qkv", "layers"},  {"gemm_output", "layers"}, {"gemm_up", "layers"},
-      {"gemm_down", "layers"}, {"gemm_head", "head"},     {"norms", "other"},
-      {"rope", "other"},       {"append", "other"},       {"activation", "other"},
-      {"embedding", "other"},  {"block_copy", "copies"}};
-  const auto found = tables.find(operation);
-  return found == tables.end() ? "" : found->second;
-}
-
-// Throws InputError (data) where something was not measured at all; says what lacks rounds.
-void RequireComplete(const std::string& path, const lab::Profile& profile) {
-  std::map<std::string, std::set<std::int32_t>> rounds;
-  for (const lab::ProfileRow& row : profile.rows) rounds[row.key()].insert(row.round);
-  std::size_t all = 0;
-  std::size_t few = 0;
-  std::vector<std::string> missing;
-  for (const lab::ProfileCase& c : lab::ProfileCases(profile.header, {}, {})) {
-    for (const std::string& key : c.keys) {
-      ++all;
-      const auto found = rounds.find(key);
-      if (found == rounds.end()) {
-        missing.push_back(key);
-      } else if (static_cast<std::int32_t>(found->second.size()) < profile.header.rounds) {
-        ++few;
-      }
-    }
-  }
-  const std::string rest = "; the same profile command goes on from there";
-  if (!missing.empty()) {
-    throw InputError(InputError::Kind::kData, path,
-                     "lacks " + std::to_string(missing.size()) + " of " + std::to_string(all) +
-                         " measurements, the first is \"" + missing.front() +
-                         "\"; allowed: a profile with all" + rest);
-  }
-  if (few == 0) return;
-  std::cerr << "warning: " << path << ": " << few << " of " << all
-            << " measurements have fewer than " << profile.header.rounds << " rounds" << rest
-            << "\n";
-}
-
-std::vector<sim::CostPoint> Points(const std::map<std::int64_t, double>& table) {
-  std::vector<sim::CostPoint> points;
-  for (const auto& [size, seconds] : table) {
-    points.push_back({static_cast<double>(size), seconds});
-  }
-  return points;
-}
-
-sim::FitInput InputOf(const lab::Profile& profile) {
-  std::map<std::string, Rounds> measured;
-  for (const lab::ProfileRow& row : profile.rows) measured[row.key()].push_back(&row);
-  std::map<std::string, std::map<std::int64_t, double>> tables;
-  sim::FitInput input;
-  input.decode_buckets = profile.header.decode_buckets;
-  for (const auto& [key, rounds] : measured) {
-    const lab::ProfileRow& row = *rounds.front();
-    const double seconds = LeastSeconds(rounds);
-    if (row.kind == "step") {
-      input.steps.push_back(StepOf(rounds));
-    } else if (row.kind == "host") {
-      const sim::StepSample step = StepOf(rounds);
-      input.host.push_back(
-          {.items = static_cast<double>(row.size),
-           .tokens = static_cast<double>(row.totals.tokens()),
-           .schedule_s = step.seconds[static_cast<std::size_t>(StepPart::kSchedule)],
-           .delivery_s = step.seconds[static_cast<std::size_t>(StepPart::kDelivery)]});
-    } else if (row.name.rfind("attention ", 0) == 0) {
-      input.attention.push_back({.totals = row.totals, .seconds = seconds});
-    } else {
-      tables[TableOf(row.name)][row.size] += seconds;
-    }
-  }
-  input.gemm_layers = Points(tables["layers"]);
-  input.gemm_head = Points(tables["head"]);
-  input.other = Points(tables["other"]);
-  input.copies = Points(tables["copies"]);
-  return input;
-}
 
 void PrintError(const char* name, const sim::PartError& error) {
   std::printf("%-14s %6.1f %% %7.1f %% %7.1f %% %+7.1f %% %7.1f %%\n", name, 100 * error.share,
@@ -170,24 +37,13 @@ struct FitArguments {
 };
 
 void Fit(const FitArguments& arguments) {
-  const lab::Profile profile = lab::ReadProfile(arguments.profile);
-  RequireComplete(arguments.profile, profile);
+  TerminalControl control;
   CompleteFile out(arguments.out);
-  sim::FitResult fit;
-  try {
-    fit = sim::FitCost(InputOf(profile), profile.header.model);
-  } catch (const InputError& error) {
-    throw InputError(InputError::Kind::kData, arguments.profile, error.what());
-  }
-  fit.config.model = profile.header.model.name;
-  fit.config.machine = profile.header.machine;
-  fit.config.threads = profile.header.threads;
-  fit.config.commit = profile.header.commit;
+  const sim::FitResult fit = lab::FitProfile(arguments.profile, control);
   out.stream() << WriteFittedCost(fit.config);
   out.Commit();
   PrintReport(fit.report);
-  for (const std::string& note : fit.report.notes) std::cerr << "warning: " << note << "\n";
-  std::cerr << "wrote " << arguments.out << "\n";
+  control.OnNote(fmt::format("wrote {}", arguments.out));
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "core/input_error.h"
+#include "lab/validation/validation_report.h"
 
 namespace twin::lab {
 namespace {
@@ -78,11 +79,12 @@ void ValidationDirectory::BeginComparing() const {
 
 void ValidationDirectory::MarkAs(const std::string& key) const { WriteFile(path_ / kMarker, key); }
 
-void ValidationDirectory::Write(const std::string& text, const std::string& page,
-                                const std::string& json) const {
-  WriteFile(path_ / kText, text);
-  WriteFile(Page(), page);
-  WriteFile(path_ / kJson, json);
+void ValidationDirectory::Write(const Validation& validation) const {
+  std::ostringstream text;
+  WriteValidationText(text, validation);
+  WriteFile(path_ / kText, text.str());
+  WriteFile(Page(), ValidationHtml(validation));
+  WriteFile(path_ / kJson, ValidationJson(validation));
 }
 
 bool IsCompleteRun(const fs::path& run) {

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "lab/validation/validation.h"
+
 namespace twin::lab {
 
 // PATH/real_1, real_2, ... and PATH/simulated are run directories; validation.json, report.txt and
@@ -29,7 +31,7 @@ class ValidationDirectory {
   [[nodiscard]] std::filesystem::path Page() const { return path_ / "report.html"; }
 
   // Each file beside its name first, so that nobody reads half of it; validation.json last.
-  void Write(const std::string& text, const std::string& page, const std::string& json) const;
+  void Write(const Validation& validation) const;
 
  private:
   void MarkAs(const std::string& key) const;

@@ -10,8 +10,6 @@
 #include <string>
 #include <thread>
 
-#include "apps/progress.h"
-#include "lab/watched_world.h"
 #include "tests/unit/apps/experiment_folder.h"
 
 namespace twin::apps {
@@ -69,50 +67,6 @@ TEST_F(InterruptedRunTest, EndsWithAUsableDirectory) {
 TEST_F(InterruptedRunTest, SigtermEndsItLikewise) {
   EXPECT_EQ(RunInterrupted(SIGTERM).exit_code, 1);
   EXPECT_EQ(SummaryOf("run")["interrupted"], 1);
-}
-
-// Something happens in every nanosecond, for so many instants.
-class Ticking final : public World {
- public:
-  explicit Ticking(int instants) : left_(instants) {}
-  Instant Advance() override {
-    if (left_ == 0) return {};
-    --left_;
-    return {now_ += Duration{1}, events_};
-  }
-  void Launch(const StepPlan& /*plan*/) override {}
-
- private:
-  int left_;
-  TimePoint now_ = kTimeZero;
-  Event events_[1] = {WakeUp{}};
-};
-
-int InstantsOf(World& world) {
-  int instants = 0;
-  while (!world.Advance().events.empty()) ++instants;
-  return instants;
-}
-
-TEST(WatchedWorldTest, StopsSoonAfterAnInterrupt) {
-  const InterruptGuard guard;
-  Progress progress("test", 0);
-  Ticking ticking(100'000);
-  WatchedWorld world(ticking, progress);
-  EXPECT_FALSE(world.Advance().events.empty());
-  std::raise(SIGINT);
-  EXPECT_LT(InstantsOf(world), 5'000);
-  EXPECT_TRUE(world.stopped_early());
-}
-
-TEST(WatchedWorldTest, AWorldThatComesToItsEndWasNotStopped) {
-  const InterruptGuard guard;
-  Progress progress("test", 0);
-  Ticking ticking(10);
-  WatchedWorld world(ticking, progress);
-  std::raise(SIGINT);
-  EXPECT_EQ(InstantsOf(world), 10);
-  EXPECT_FALSE(world.stopped_early());
 }
 
 TEST(InterruptGuardTest, EachGuardStartsWithoutASignal) {

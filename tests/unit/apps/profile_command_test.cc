@@ -44,15 +44,15 @@ class ProfileCommandTest : public testing::ExperimentFolderTest {
     arguments.insert(arguments.end(), more.begin(), more.end());
     return arguments;
   }
-  [[nodiscard]] Profile Read() const { return ReadProfile(scratch_.File("p.csv")); }
-  void Replace(const Profile& profile) const {
-    ProfileWriter(scratch_.File("p.csv"), profile.header, true).Add(profile.rows);
+  [[nodiscard]] lab::Profile Read() const { return lab::ReadProfile(scratch_.File("p.csv")); }
+  void Replace(const lab::Profile& profile) const {
+    lab::ProfileWriter(scratch_.File("p.csv"), profile.header, true).Add(profile.rows);
   }
 
   // How often each thing was measured.
   [[nodiscard]] std::map<std::string, int> Counts() const {
     std::map<std::string, int> counts;
-    for (const ProfileRow& row : Read().rows) ++counts[row.key()];
+    for (const lab::ProfileRow& row : Read().rows) ++counts[row.key()];
     return counts;
   }
 };
@@ -68,7 +68,7 @@ TEST_F(ProfileCommandTest, MeasuresEverythingInEveryRoundAndFitsAModelThatRuns) 
   EXPECT_GE(kinds["step"], 60);
   EXPECT_GE(kinds["operation"], 60);
   EXPECT_GE(kinds["host"], 3);
-  for (const ProfileRow& row : Read().rows) {
+  for (const lab::ProfileRow& row : Read().rows) {
     EXPECT_GT(row.median_us, 0) << row.key();
     EXPECT_LE(row.p10_us, row.p90_us) << row.key();
     EXPECT_LE(row.totals.tokens(), Read().header.limits.tokens_max) << row.key();
@@ -88,7 +88,7 @@ TEST_F(ProfileCommandTest, MeasuresEverythingInEveryRoundAndFitsAModelThatRuns) 
   const CommandOutcome burst =
       Run({"run", "e.textproto", "--out", "burst", "--set", "workload.arrivals.rate=1e6"});
   EXPECT_EQ(burst.exit_code, 0) << burst.err;
-  EXPECT_THAT(burst.err, HasSubstr("larger than any that cost.fitted was measured on"));
+  EXPECT_THAT(burst.err, HasSubstr("larger than any step that cost.fitted was measured on"));
   // What the run used stands in its directory.
   std::filesystem::remove(scratch_.File("cost.textproto"));
   const CommandOutcome again = Run({"run", "run/config.resolved.textproto", "--out", "again"});
@@ -107,7 +107,7 @@ TEST_F(ProfileCommandTest, GoesOnWhereItWasInterrupted) {
     command.Signal(SIGINT);
     const CommandOutcome outcome = command.Wait();
     EXPECT_EQ(outcome.exit_code, 1) << outcome.err;
-    EXPECT_THAT(outcome.err, HasSubstr("interrupted: the same command goes on from here"));
+    EXPECT_THAT(outcome.err, HasSubstr("interrupted: the same command continues from here"));
   }
   const std::size_t before = Read().rows.size();
   EXPECT_GT(before, 0U);
@@ -121,16 +121,16 @@ TEST_F(ProfileCommandTest, GoesOnWhereItWasInterrupted) {
 
 TEST_F(ProfileCommandTest, MeasuresOnlyWhatIsMissing) {
   ASSERT_EQ(Run(Arguments({"--rounds", "1"})).exit_code, 0);
-  const Profile whole = Read();
+  const lab::Profile whole = Read();
   Replace({whole.header, {whole.rows.begin(), whole.rows.end() - 20}});
   // Killed in the middle of a row.
   std::ofstream(scratch_.File("p.csv"), std::ios::binary | std::ios::app) << "operation,gemm_h";
   const CommandOutcome outcome = Run(Arguments({"--rounds", "1"}));
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
-  EXPECT_THAT(outcome.err, HasSubstr(" measurements more"));
+  EXPECT_THAT(outcome.err, HasSubstr(" more measurements"));
   EXPECT_EQ(Read().rows.size(), whole.rows.size());
   for (const auto& [key, count] : Counts()) EXPECT_EQ(count, 1) << key;
-  EXPECT_THAT(Run(Arguments({"--rounds", "1"})).err, HasSubstr(": 0 measurements more"));
+  EXPECT_THAT(Run(Arguments({"--rounds", "1"})).err, HasSubstr(": 0 more measurements"));
 }
 
 TEST_F(ProfileCommandTest, AFileThatWasBegunKeepsItsLimits) {
@@ -145,13 +145,13 @@ TEST_F(ProfileCommandTest, AFileThatWasBegunKeepsItsLimits) {
   };
   // The model has 128 positions.
   expect_refusal({"--context-max", "100"},
-                 "--context-max: asks for 100, p.csv was begun with 128; allowed: the same");
+                 "--context-max: asks for 100, but p.csv was begun with 128; allowed: the same");
   EXPECT_EQ(Run(Arguments({"--rounds", "1", "--context-max", "4096"})).exit_code, 0);
-  Profile other = Read();
+  lab::Profile other = Read();
   other.header.limits.batch_max = 16;
   other.header.limits.tokens_max = 64;
   Replace(other);
-  expect_refusal({}, "--batch-max: asks for 8, p.csv was begun with 16");
+  expect_refusal({}, "--batch-max: asks for 8, but p.csv was begun with 16");
   other.header.limits.batch_max = 8;
   Replace(other);
   expect_refusal({"--tokens-max", "32"}, "--tokens-max: asks for 32, p.csv was begun with 64");
@@ -162,7 +162,7 @@ TEST_F(ProfileCommandTest, AFileThatWasBegunKeepsItsLimits) {
 
 TEST_F(ProfileCommandTest, FitRefusesHolesAndSaysWhatLacksRounds) {
   ASSERT_EQ(Run(Arguments({"--rounds", "1"})).exit_code, 0);
-  Profile profile = Read();
+  lab::Profile profile = Read();
   profile.header.rounds = 2;
   Replace(profile);
   const CommandOutcome few = Run({"fit", "p.csv", "--out", "c.textproto"});
@@ -171,9 +171,10 @@ TEST_F(ProfileCommandTest, FitRefusesHolesAndSaysWhatLacksRounds) {
   EXPECT_THAT(few.err, HasSubstr("warning: p.csv: " + all + " of " + all +
                                  " measurements have fewer than 2 rounds"));
   for (const char* key : {"operation,gemm_up,4", "step,mix 7,0", "host,decode,4"}) {
-    Profile holed = profile;
-    EXPECT_EQ(std::erase_if(holed.rows, [&](const ProfileRow& row) { return row.key() == key; }),
-              1U);
+    lab::Profile holed = profile;
+    EXPECT_EQ(
+        std::erase_if(holed.rows, [&](const lab::ProfileRow& row) { return row.key() == key; }),
+        1U);
     Replace(holed);
     const CommandOutcome outcome = Run({"fit", "p.csv", "--out", "d.textproto"});
     EXPECT_EQ(outcome.exit_code, 1) << outcome.err;

@@ -84,7 +84,8 @@ std::string Mutated(std::string text, Random& random) {
 bool AsksForManySteps(const std::string& line) {
   try {
     std::int64_t tokens = 0;
-    for (const ScheduleRequest& r : ParseScheduleCase(line, "").requests) tokens += r.output_tokens;
+    for (const lab::ScheduleRequest& r : lab::ParseScheduleCase(line, "").requests)
+      tokens += r.output_tokens;
     return tokens > 2'000;
   } catch (const InputError&) {
     return false;

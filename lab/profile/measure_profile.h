@@ -1,0 +1,42 @@
+// How long operations, whole steps and the host take on this machine: the input of FitProfile.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+
+#include "core/dtype.h"
+#include "lab/profile/measured_model.h"
+#include "lab/run_control.h"
+
+namespace twin::lab {
+
+struct ProfileRequest {
+  MeasuredModelOptions model;
+  DType weight_dtype = DType::kFp32;
+  DType kv_dtype = DType::kFp32;
+  std::filesystem::path out;  // the profile, a CSV file; an existing one is continued
+  bool quick = false;         // a coarse grid, in a minute or so
+  // Largest step in tokens, longest sequence, most requests of a step. Absent: what suits the
+  // device, or what an existing file was begun with.
+  std::optional<std::int32_t> tokens_max;
+  std::optional<std::int32_t> context_max;
+  std::optional<std::int32_t> batch_max;
+  std::int32_t block_size = 16;  // tokens per KV block
+  std::int32_t rounds = 3;       // how often everything is measured
+};
+
+struct ProfileOutcome {
+  bool complete = false;   // false: `control` ended it early; the same call continues
+  bool continued = false;  // the file existed
+  std::uint64_t measured = 0;
+  std::int32_t tokens_max = 0;  // largest step that was measured
+};
+
+// Runs every measurement that `request.out` lacks through the real executor, in several rounds of
+// shuffled order, and appends each to the file as it is made.
+// Throws InputError (usage): options that contradict the existing file, no room for the model;
+// (data): a damaged model or file, a missing device; std::bad_alloc, kernels::cuda::DeviceError.
+ProfileOutcome MeasureProfile(const ProfileRequest& request, RunControl& control);
+
+}  // namespace twin::lab

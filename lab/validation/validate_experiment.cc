@@ -1,0 +1,207 @@
+#include "lab/validation/validate_experiment.h"
+
+#include <fmt/format.h>
+
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "core/input_error.h"
+#include "lab/real/model_device.h"
+#include "lab/real/real_run.h"
+#include "lab/simulation.h"
+#include "lab/validation/measured_run.h"
+#include "lab/validation/validation_directory.h"
+#include "lab/version.h"
+#include "proto/record_file.h"
+#include "sim/cost/registry.h"
+
+namespace twin::lab {
+namespace {
+
+namespace fs = std::filesystem;
+
+ExperimentConfig WithRecord(ExperimentConfig config) {
+  config.outputs.record = true;
+  return config;
+}
+
+// What the comparison can speak of.
+void RequireComparable(const ExperimentConfig& config, const std::string& experiment) {
+  const auto refuse = [&](const char* what) {
+    throw InputError(InputError::Kind::kUsage, experiment, what);
+  };
+  const auto* real = std::get_if<RealWorldConfig>(&config.world);
+  if (real == nullptr) refuse("is no real world; allowed: world { real {} }");
+  if (!real->pin_output_lengths) {
+    refuse(
+        "world.real.pin_output_lengths: must be true: a simulation cannot know where a model ends");
+  }
+  if (real->client_timeout) {
+    refuse("world.real.client_timeout_s: must be absent: simulated clients do not leave");
+  }
+  if (config.system.parallelism.pipeline > 1) {
+    refuse("system.pipeline_parallel: must be 1: steps that overlap have no time of their own");
+  }
+}
+
+// What the measurements of an experiment depend on: everything but the prediction, and this build.
+std::string MeasuringKey(ExperimentConfig config) {
+  config.cost = {};
+  return WriteResolved(config) + "# " + kVersion + " " + kCommit + (kDirty ? "+changed\n" : "\n");
+}
+
+// Runs are made at the capacity that the first one found.
+ExperimentConfig ResolvedBy(const fs::path& run) {
+  const fs::path file = run / "config.resolved.textproto";
+  return ParseExperiment(FileText(file), file.string(), run);
+}
+
+// The real runs, one after the other; false if interrupted.
+bool MeasureRuns(ExperimentConfig config, int repeats, const ValidationDirectory& directory,
+                 const std::vector<std::string>& command_line, RunControl& control,
+                 std::vector<fs::path>& runs) {
+  for (int number = 1; number <= repeats; ++number) {
+    const fs::path run = directory.Real(number);
+    if (!IsCompleteRun(run)) {
+      control.OnNote(fmt::format("real run {} of {}", number, repeats));
+      if (RunReal(config, run, command_line, control).interrupted) return false;
+    }
+    if (number == 1) config = ResolvedBy(run);
+    runs.push_back(run);
+  }
+  return true;
+}
+
+ExperimentConfig Simulated(ExperimentConfig config) {
+  config.world = SimulatedWorldConfig{};
+  return config;
+}
+
+std::unique_ptr<sim::StepCost> CostOf(const ExperimentConfig& config) {
+  const SystemConfig& system = config.system;
+  const sim::KvCapacity capacity = sim::PlanKvCapacity(system.model_spec, system.hardware_spec,
+                                                       system.parallelism, system.memory);
+  return sim::MakeStepCost(config.cost, system.model_spec, system.hardware_spec, system.parallelism,
+                           capacity.block_bytes);
+}
+
+// The experiment with everything that a run resolves, and that comparing is free in, as `run` has
+// it.
+std::string Comparable(ExperimentConfig config, const ExperimentConfig& run) {
+  config.name = run.name;
+  config.world = run.world;
+  config.system = run.system;
+  config.cost = run.cost;
+  config.slo = run.slo;
+  config.metrics = run.metrics;
+  config.outputs = run.outputs;
+  return WriteResolved(config);
+}
+
+void RequireSameExperiment(const MeasuredRun& run, const ExperimentConfig& asked,
+                           const ExperimentConfig& first) {
+  RequireComparable(run.config, run.path.string());
+  const bool same = Comparable(asked, run.config) == WriteResolved(run.config) &&
+                    WriteResolved(run.config) == WriteResolved(first);
+  if (same) return;
+  throw InputError(
+      InputError::Kind::kUsage, run.path.string(),
+      "is a run of another experiment; allowed: runs of EXPERIMENT, all on one system");
+}
+
+void RequireSameEngine(const MeasuredRun& run, const RecordHeader& simulated) {
+  const KvPoolConfig& real = run.header.engine.kv;
+  const KvPoolConfig& other = simulated.engine.kv;
+  if (real.blocks == other.blocks && real.block_size == other.block_size &&
+      real.host_blocks == other.host_blocks) {
+    return;
+  }
+  throw InputError(InputError::Kind::kData, run.path.string(),
+                   "had " + std::to_string(real.blocks) + " blocks, its simulation " +
+                       std::to_string(other.blocks));
+}
+
+std::vector<std::unique_ptr<MeasuredRun>> ReadRuns(const std::vector<fs::path>& paths,
+                                                   const ExperimentConfig& asked) {
+  std::vector<std::unique_ptr<MeasuredRun>> runs;
+  for (const fs::path& path : paths) {
+    runs.push_back(std::make_unique<MeasuredRun>());
+    ReadMeasuredRun(path, *runs.back());
+    RequireSameExperiment(*runs.back(), asked, runs.front()->config);
+  }
+  return runs;
+}
+
+Validation Compare(const std::vector<std::unique_ptr<MeasuredRun>>& runs,
+                   const ExperimentConfig& config, const fs::path& simulated) {
+  RecordReader reader(simulated / "record.pb");
+  RecordedRun events;
+  std::vector<const MeasuredRun*> views;
+  for (const auto& run : runs) {
+    RequireSameEngine(*run, reader.header());
+    views.push_back(run.get());
+  }
+  ReadEvents(reader, events);
+  return Validate(views, events, *CostOf(config));
+}
+
+// Fitted models answer for the device and the threads that they were measured with.
+void RequireFittingCost(const ExperimentConfig& config) {
+  const SystemConfig& system = config.system;
+  sim::MakeStepCost(config.cost, system.model_spec, system.hardware_spec, system.parallelism, 1);
+  const auto* fitted = std::get_if<sim::FittedCostConfig>(&config.cost);
+  const auto* real = std::get_if<RealWorldConfig>(&config.world);
+  if (fitted == nullptr || real == nullptr) return;
+  // Only a CPU's has threads, and only a CUDA device's pads decodes.
+  const bool on_cuda = real->device == RealWorldConfig::Device::kCuda;
+  if (on_cuda ? fitted->threads > 0 : !fitted->decode_buckets.empty()) {
+    throw InputError(InputError::Kind::kUsage, "cost.fitted",
+                     "was measured on " + fitted->machine + ", a " + (on_cuda ? "CPU" : "GPU") +
+                         "; allowed: one of world.real.device, which is " +
+                         (on_cuda ? "CUDA" : "CPU"));
+  }
+  if (on_cuda) return;
+  const auto all = static_cast<std::int32_t>(std::thread::hardware_concurrency());
+  const std::int32_t threads = real->threads > 0 ? real->threads : all;
+  if (fitted->threads == 0 || fitted->threads == threads) return;
+  throw InputError(InputError::Kind::kUsage, "cost.fitted",
+                   "was measured with " + std::to_string(fitted->threads) +
+                       " threads, world.real runs with " + std::to_string(threads) +
+                       "; allowed: the same");
+}
+
+}  // namespace
+
+ValidationOutcome ValidateExperiment(const ValidationRequest& request, RunControl& control) {
+  const ExperimentConfig asked = WithRecord(request.config);
+  RequireComparable(asked, request.source);
+  RequireFittingCost(asked);
+  const ValidationDirectory directory(request.out);
+  ValidationOutcome outcome{.validation = {}, .page = directory.Page()};
+  std::vector<fs::path> paths = request.runs;
+  // Refused before the folder is touched.
+  auto runs = ReadRuns(paths, asked);
+  if (!runs.empty()) {
+    directory.BeginComparing();
+  } else {
+    RequireDevice("world.real.device", std::get<RealWorldConfig>(asked.world).device, "CPU");
+    directory.BeginMeasuring(MeasuringKey(asked));
+    if (!MeasureRuns(asked, request.repeats, directory, request.command_line, control, paths)) {
+      return outcome;
+    }
+    runs = ReadRuns(paths, asked);
+  }
+  ExperimentConfig config = Simulated(runs.front()->config);
+  config.cost = asked.cost;
+  if (RunSimulation(config, directory.Simulated(), request.command_line, control).interrupted) {
+    return outcome;
+  }
+  outcome.validation = Compare(runs, config, directory.Simulated());
+  directory.Write(*outcome.validation);
+  return outcome;
+}
+
+}  // namespace twin::lab
