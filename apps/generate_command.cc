@@ -106,7 +106,7 @@ std::int32_t LongestSequence(const std::vector<exec::Generation>& generations) {
 // Of all prompts at once where the policy has no limit.
 exec::StepSizes LargestStep(const PolicyConfig& policy,
                             const std::vector<exec::Generation>& generations) {
-  const PolicyTraits traits = MakePolicy(policy, KvPoolConfig{})->traits();
+  const PolicyTraits traits = TraitsOf(policy);
   std::int64_t tokens = 0;
   for (const exec::Generation& g : generations) {
     tokens += static_cast<std::int64_t>(g.prompt.size());

@@ -25,27 +25,7 @@ struct Tally {
   std::string first_difference;
 };
 
-// How the loop around the policy processes results follows from its parameters.
-lab::UnitTimePolicy PolicyOf(const lab::ScheduleCase& c, const std::string& where) {
-  lab::UnitTimePolicy policy{ReadPolicyParams(c.policy, c.params.dump(), where), {}};
-  const PolicyTraits traits = MakePolicy(policy.config, KvPoolConfig{})->traits();
-  policy.options.batch_delivery = traits.delivery == Delivery::kBatchEnd;
-  policy.options.depth = traits.steps_in_flight_max;
-  if (traits.steps_in_flight_max > 1) policy.options.queue = lab::BatchQueue::kPipeline;
-  // Who reserves for the longest output that a model can give has no room for longer ones, and V1
-  // computes nothing behind it.
-  const auto* v1 = std::get_if<VllmV1Config>(&policy.config);
-  if (!traits.preempts || v1 != nullptr) {
-    policy.options.context_tokens_max = traits.context_tokens_max;
-  }
-  if (v1 != nullptr && v1->async_scheduling) {
-    const bool eager = v1->release == VllmV1Release::k0_33_0;
-    policy.options.queue = eager ? lab::BatchQueue::kAsyncEager : lab::BatchQueue::kAsync;
-  }
-  return policy;
-}
-
-void Compare(const lab::ScheduleCase& c, const lab::UnitTimePolicy& policy, Tally& tally) {
+void Compare(const lab::ScheduleCase& c, const PolicyConfig& policy, Tally& tally) {
   ++tally.cases;
   std::string difference;
   try {
@@ -71,7 +51,7 @@ void Schedule(const ScheduleArguments& arguments, CommandContext& context) {
     for (std::string line; std::getline(in, line);) {
       const std::string where = file + ":" + std::to_string(++number);
       const lab::ScheduleCase c = lab::ParseScheduleCase(line, where);
-      const lab::UnitTimePolicy policy = PolicyOf(c, where);
+      const PolicyConfig policy = ReadPolicyParams(c.policy, c.params.dump(), where);
       if (arguments.check) {
         if (c.steps.is_null())
           throw InputError(InputError::Kind::kData, where, "field 'steps' is missing");

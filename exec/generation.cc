@@ -59,7 +59,7 @@ std::unique_ptr<Backend> MakeBackend(DeviceModel& model, const ExecutorConfig& c
 
 GenerationCounts Generate(DeviceModel& model, std::span<Generation> generations,
                           const GenerationOptions& options, Communicator* world) {
-  const PolicyTraits traits = MakePolicy(options.policy, KvPoolConfig{})->traits();
+  const PolicyTraits traits = TraitsOf(options.policy);
   if (traits.caches_prefixes && options.keep == KeptLogits::kAll) {
     throw InputError(InputError::Kind::kUsage, "",
                      "logits of all prompt tokens need a policy without prefix caching, which "

@@ -14,7 +14,7 @@
 namespace twin::exec {
 
 struct GenerationOptions {
-  PolicyConfig policy = VllmV1Config{};
+  PolicyConfig policy = DefaultPolicyConfig();
   KeptLogits keep = KeptLogits::kNone;
   bool stops_at_end_tokens = false;  // the model's; otherwise every output is of full length
   DType kv_dtype = DType::kFp32;

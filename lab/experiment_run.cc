@@ -1,5 +1,7 @@
 #include "lab/experiment_run.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <sstream>
 
@@ -14,19 +16,18 @@ void RequireWholeWindow(const ExperimentConfig& config, std::int64_t arrived) {
   if (metrics.head_share + metrics.tail_share == 0 || arrived >= config.workload.requests) return;
   throw InputError(InputError::Kind::kData,
                    metrics.tail_share > 0 ? "metrics.tail_share" : "metrics.head_share",
-                   "is a share of workload.requests (" + std::to_string(config.workload.requests) +
-                       "), but only " + std::to_string(arrived) +
-                       " came; allowed: workload.requests up to that");
+                   fmt::format("is a share of workload.requests ({}), but only {} arrived; "
+                               "allowed: workload.requests up to that number",
+                               config.workload.requests, arrived));
 }
 
-void RequireHostBlocksForSwaps(const PolicyConfig& policy, const sim::KvCapacity& capacity) {
-  if (!SwapsToHost(policy) || capacity.host_blocks > 0) return;
-  throw InputError(
-      InputError::Kind::kUsage, "system.memory.swap_bytes",
-      "gives no host blocks, which policy.vllm_v0.preemption_mode swap needs; allowed: "
-      "several times " +
-          std::to_string(capacity.block_bytes) +
-          ", the bytes of a block, with memory.rule vllm_v0 or sarathi");
+void RequireHostBlocksForSwaps(const PolicyTraits& traits, const sim::KvCapacity& capacity) {
+  if (!traits.swaps_to_host || capacity.host_blocks > 0) return;
+  throw InputError(InputError::Kind::kUsage, "system.memory.swap_bytes",
+                   fmt::format("gives no host blocks, but policy.{} swaps requests to the host; "
+                               "allowed: at least {}, the bytes of one block, with memory.rule "
+                               "vllm_v0 or sarathi",
+                               traits.name, capacity.block_bytes));
 }
 
 }  // namespace
@@ -34,23 +35,18 @@ void RequireHostBlocksForSwaps(const PolicyConfig& policy, const sim::KvCapacity
 std::int32_t ContextTokensMax(const ExperimentConfig& config) {
   std::int32_t tokens = config.system.model_spec.max_position;
   if (const auto planned = config.system.memory.max_model_length) tokens = *planned;
-  const std::int32_t allowed =
-      MakePolicy(config.policy, KvPoolConfig{})->traits().context_tokens_max;
+  const std::int32_t allowed = TraitsOf(config.policy).context_tokens_max;
   return allowed > 0 ? std::min(tokens, allowed) : tokens;
 }
 
-bool SwapsToHost(const PolicyConfig& policy) {
-  const auto* v0 = std::get_if<VllmV0Config>(&policy);
-  return v0 != nullptr && v0->preemption_mode == VllmV0Config::PreemptionMode::kSwap;
-}
-
 EngineConfig EngineConfigOf(const ExperimentConfig& config, const sim::KvCapacity& capacity) {
-  RequireHostBlocksForSwaps(config.policy, capacity);
+  const PolicyTraits traits = TraitsOf(config.policy);
+  RequireHostBlocksForSwaps(traits, capacity);
   EngineConfig engine;
   engine.kv = {.block_size = capacity.block_size,
                .blocks = capacity.usable_blocks,
                .host_blocks = capacity.host_blocks,
-               .release_order = ReleaseOrderOf(config.policy)};
+               .release_order = traits.release_order};
   engine.prompt_tokens_max = ContextTokensMax(config);
   return engine;
 }

@@ -22,9 +22,6 @@ struct RunOutcome {
 // and the policy allows.
 std::int32_t ContextTokensMax(const ExperimentConfig& config);
 
-// The policy moves blocks to the host instead of dropping them.
-bool SwapsToHost(const PolicyConfig& policy);
-
 // The engine of an experiment: its policy over its KV cache. Throws InputError (usage) if the
 // policy swaps and there are no host blocks.
 EngineConfig EngineConfigOf(const ExperimentConfig& config, const sim::KvCapacity& capacity);

@@ -5,7 +5,7 @@
 namespace twin {
 
 sim::MemoryConfig MemoryDefaultsFor(const PolicyConfig& policy) {
-  const PolicyTraits traits = MakePolicy(policy, KvPoolConfig{})->traits();
+  const PolicyTraits traits = TraitsOf(policy);
   sim::MemoryConfig memory;
   const auto rule = sim::MemoryRuleNamed(traits.memory_rule);
   CHECK(rule.has_value());

@@ -1,5 +1,7 @@
 #include "lab/profile/profile_host.h"
 
+#include <fmt/format.h>
+
 #include <cerrno>
 #include <fstream>
 #include <map>
@@ -10,6 +12,7 @@
 #include "exec/profile/spread.h"
 #include "exec/real_world.h"
 #include "lab/run_observers.h"
+#include "proto/policy_params.h"
 #include "record/part_rows.h"
 #include "record/recording_world.h"
 #include "sched/engine.h"
@@ -121,9 +124,11 @@ std::vector<ProfileRow> MeasureHost(exec::DeviceModel& model, DType kv_dtype,
                                     std::int32_t block_size, std::int32_t requests,
                                     const RunDirectory& directory) {
   const std::int32_t blocks_each = (kPromptTokens + kOutputTokens + block_size - 1) / block_size;
-  VllmV1Config policy;
-  policy.max_num_seqs = requests;
-  policy.max_num_batched_tokens = requests * kPromptTokens;
+  const PolicyConfig policy =
+      ReadPolicyParams("vllm_v1_033",
+                       fmt::format(R"({{"max_num_seqs": {}, "max_num_batched_tokens": {}}})",
+                                   requests, std::int64_t{requests} * kPromptTokens),
+                       "profile of the host");
   EngineConfig config;
   config.kv = {.block_size = block_size, .blocks = requests * blocks_each + requests + 2};
   Engine engine(config, MakePolicy(policy, config.kv));

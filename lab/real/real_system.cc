@@ -185,7 +185,7 @@ ExperimentConfig OnThisMachine(const ExperimentConfig& config, std::int64_t memo
   sim::MemoryConfig& memory = system.memory;
   const std::int32_t positions = system.model_spec.max_position;
   memory.max_model_length = std::min(memory.max_model_length.value_or(positions), positions);
-  if (!SwapsToHost(real.policy)) memory.swap_bytes = 0;
+  if (!TraitsOf(real.policy).swaps_to_host) memory.swap_bytes = 0;
   if (OnCuda(real)) {
     RequireSwapSpace(real, memory_bytes);
     if (!memory.utilization) memory.utilization = kDeviceUtilization;

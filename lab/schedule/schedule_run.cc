@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/input_error.h"
+#include "lab/schedule/unit_time_world.h"
 #include "sched/engine.h"
 #include "sched/serve.h"
 
@@ -58,19 +59,30 @@ json Project(const json& decided, const json& expected) {
   return projected;
 }
 
+// How the loop around the policy processes results.
+UnitTimeOptions OptionsOf(const PolicyTraits& traits) {
+  UnitTimeOptions options;
+  options.queue = traits.result_queue;
+  options.depth = traits.steps_in_flight_max;
+  options.batch_delivery = traits.delivery == Delivery::kBatchEnd;
+  if (traits.outputs_end_at_context) options.context_tokens_max = traits.context_tokens_max;
+  return options;
+}
+
 }  // namespace
 
 std::vector<nlohmann::ordered_json> DecideCase(const ScheduleCase& schedule_case,
-                                               const UnitTimePolicy& policy) {
+                                               const PolicyConfig& policy) {
+  const PolicyTraits traits = TraitsOf(policy);
   EngineConfig config;
   config.kv.block_size = schedule_case.block_size;
   config.kv.blocks =
       schedule_case.blocks > 0 ? schedule_case.blocks : UnboundedBlocks(schedule_case);
   config.kv.host_blocks = schedule_case.host_blocks;
-  config.kv.release_order = ReleaseOrderOf(policy.config);
+  config.kv.release_order = traits.release_order;
   config.plans_per_instant_max = 1;
-  Engine engine(config, MakePolicy(policy.config, config.kv));
-  UnitTimeOptions options = policy.options;
+  Engine engine(config, MakePolicy(policy, config.kv));
+  UnitTimeOptions options = OptionsOf(traits);
   if (schedule_case.truncated) {
     options.iterations_max =
         schedule_case.steps.empty() ? 0 : schedule_case.steps.back().at("it").get<std::int64_t>();

@@ -51,7 +51,7 @@ Instant UnitTimeWorld::Advance() {
   // Behind the last finish an asynchronous loop calls the scheduler once more and then takes in
   // what is still out, an iteration each; the files leave these out where no request follows.
   const bool asynchronous =
-      options_.queue == BatchQueue::kAsync || options_.queue == BatchQueue::kAsyncEager;
+      options_.queue == ResultQueue::kAsync || options_.queue == ResultQueue::kAsyncEager;
   const bool more_follow = next_arrival_ < case_.requests.size();
   drains_ = unfinished_ == 0 && !finished_since_call_;
   called_ = unfinished_ > 0 ||
@@ -100,13 +100,13 @@ void UnitTimeWorld::EndIteration() {
 bool UnitTimeWorld::ResultsAreDue() const {
   const auto queued = static_cast<std::int32_t>(batches_.size());
   switch (options_.queue) {
-    case BatchQueue::kSynchronous:
+    case ResultQueue::kSynchronous:
       return true;
-    case BatchQueue::kPipeline:
+    case ResultQueue::kPipeline:
       return queued >= options_.depth;
-    case BatchQueue::kAsync:
+    case ResultQueue::kAsync:
       return queued > 1 || batches_.back().plan == nullptr;
-    case BatchQueue::kAsyncEager:
+    case ResultQueue::kAsyncEager:
       return queued >= options_.depth || (batches_.back().plan == nullptr && unfinished_ == 0);
   }
   return true;

@@ -10,20 +10,13 @@
 #include "core/ring_queue.h"
 #include "lab/schedule/schedule_case.h"
 #include "sched/cache/kv_pool.h"
+#include "sched/policy/policy.h"
 #include "sched/world.h"
 
 namespace twin::lab {
 
-// When the results of a batch are processed, relative to the scheduler calls.
-enum class BatchQueue : std::uint8_t {
-  kSynchronous,  // every iteration ends before the next one is scheduled
-  kPipeline,     // the oldest of `depth` batches returns once `depth` are out, empty ones included
-  kAsync,        // a second batch is scheduled before the first returns (vLLM up to 0.15)
-  kAsyncEager,   // the same; goes on behind an empty batch too while requests are unfinished (0.33)
-};
-
 struct UnitTimeOptions {
-  BatchQueue queue = BatchQueue::kSynchronous;
+  ResultQueue queue = ResultQueue::kSynchronous;
   std::int32_t depth = 1;
   bool batch_delivery = false;              // tells when a batch's rows are delivered together
   std::int32_t context_tokens_max = 0;      // an output ends there, as in SimWorld; 0 = no limit

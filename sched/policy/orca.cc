@@ -7,13 +7,19 @@
 
 namespace twin {
 
-OrcaPolicy::OrcaPolicy(const OrcaConfig& config) : config_(config) {
-  traits_.name = "orca";
-  traits_.context_tokens_max = config.max_model_len;
-  traits_.sequences_per_step_max = config.max_bs;
-  traits_.steps_in_flight_max = config.n_workers;
-  traits_.preempts = false;
+PolicyTraits OrcaConfig::Traits() const {
+  PolicyTraits traits;
+  traits.name = "orca";
+  traits.context_tokens_max = max_model_len;
+  traits.outputs_end_at_context = true;
+  traits.sequences_per_step_max = max_bs;
+  traits.steps_in_flight_max = n_workers;
+  if (n_workers > 1) traits.result_queue = ResultQueue::kPipeline;
+  traits.preempts = false;
+  return traits;
 }
+
+OrcaPolicy::OrcaPolicy(const OrcaConfig& config) : config_(config), traits_(config.Traits()) {}
 
 void OrcaPolicy::Enqueue(const Sequence& sequence) { waiting_.PushBack(sequence.id); }
 

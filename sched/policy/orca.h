@@ -22,6 +22,7 @@ struct OrcaConfig {
   std::int32_t max_model_len = 4096;
   bool prefills_first = false;  // order within the batch; otherwise by arrival
 
+  [[nodiscard]] PolicyTraits Traits() const;
   bool operator==(const OrcaConfig&) const = default;
 };
 

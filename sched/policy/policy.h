@@ -20,18 +20,31 @@ enum class Delivery : std::uint8_t {
   kBatchEnd,  // when every request admitted in the same step has finished
 };
 
-// What a policy promises; the engine holds it to that (docs/INVARIANTS.md).
+// When the results of a step reach the policy, relative to its next calls.
+enum class ResultQueue : std::uint8_t {
+  kSynchronous,  // each step returns before the next one is planned
+  kPipeline,    // the oldest of steps_in_flight_max steps returns once so many are out; a call that
+                // plans nothing takes a place too
+  kAsync,       // the next step is planned before the latest one returns (vLLM up to 0.15)
+  kAsyncEager,  // the same, also behind a call that planned nothing, while requests are unfinished
+                // (vLLM 0.33)
+};
+
+// Everything that code outside sched/policy/ may ask about a configured policy. The engine enforces
+// the limits and promises (docs/INVARIANTS.md).
 struct PolicyTraits {
   std::string_view name;
   std::int32_t tokens_per_step_max = 0;     // I1; 0 = no such limit
   std::int32_t sequences_per_step_max = 0;  // I1; 0 = no such limit
   std::int32_t steps_in_flight_max = 1;
+  ResultQueue result_queue = ResultQueue::kSynchronous;  // kSynchronous = one step in flight
   bool overlaps_own_steps = false;      // I5: may issue a sequence again before its result is back
   bool preempts = true;                 // I7: false for policies that reserve to completion
   bool first_come_first_served = true;  // I8: first admissions happen in order of arrival
   bool defers_release = false;          // finished sequences keep their blocks until Release()
   bool caches_prefixes = false;         // looks up and publishes block keys
   bool publishes_returned_tokens = false;  // blocks are published again when tokens return
+  bool swaps_to_host = false;              // preempts by swapping, which needs host blocks
   Delivery delivery = Delivery::kPerStep;
   ReleaseOrder release_order = ReleaseOrder::kBack;
 
@@ -39,6 +52,9 @@ struct PolicyTraits {
   std::string_view memory_rule = "vllm_v1";  // name of a sim::MemoryRule
   std::int32_t sized_for_tokens = 0;         // largest step in tokens; 0 = tokens_per_step_max
   std::int32_t context_tokens_max = 0;       // prompt + output of one request; 0 = the model's
+  bool outputs_end_at_context = false;       // no token beyond context_tokens_max is ever computed
+
+  bool operator==(const PolicyTraits&) const = default;
 };
 
 // Owns the queues and the rules: who is admitted, what a step carries, whose memory is taken away.

@@ -48,8 +48,10 @@ void ValidateStartUp(const PolicyConfig& config) {
       config);
 }
 
-ReleaseOrder ReleaseOrderOf(const PolicyConfig& config) {
-  return MakePolicy(config, KvPoolConfig{})->traits().release_order;
+PolicyTraits TraitsOf(const PolicyConfig& config) {
+  return std::visit([](const auto& c) { return c.Traits(); }, config);
 }
+
+PolicyConfig DefaultPolicyConfig() { return VllmV1Config{}; }
 
 }  // namespace twin

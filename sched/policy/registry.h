@@ -52,7 +52,11 @@ void Validate(const PolicyConfig& config);
 // Validate, and what the policy's own system refuses at its start.
 void ValidateStartUp(const PolicyConfig& config);
 
-// The order in which the policy's KV pool takes blocks back.
-ReleaseOrder ReleaseOrderOf(const PolicyConfig& config);
+// The traits of the policy that MakePolicy would make, without making it. Safe for any config,
+// also for one that Validate refuses.
+PolicyTraits TraitsOf(const PolicyConfig& config);
+
+// vLLM V1 with its defaults: what serves where nobody has named a policy.
+PolicyConfig DefaultPolicyConfig();
 
 }  // namespace twin

@@ -40,18 +40,24 @@ void SarathiConfig::Validate() const {
                AtLeastField("low_chunk_size", low_chunk_size));
 }
 
+PolicyTraits SarathiConfig::Traits() const {
+  PolicyTraits traits;
+  traits.name = "sarathi";
+  traits.memory_rule = "sarathi";
+  traits.context_tokens_max = max_model_len;
+  // A batch of many decodes may pass the chunk size, so that it bounds no step.
+  traits.sized_for_tokens = enable_dynamic_chunking_schedule ? high_chunk_size : chunk_size;
+  traits.sequences_per_step_max = max_num_seqs;
+  traits.steps_in_flight_max = pipeline_parallel_size;
+  if (pipeline_parallel_size > 1) traits.result_queue = ResultQueue::kPipeline;
+  return traits;
+}
+
 SarathiPolicy::SarathiPolicy(const SarathiConfig& config, std::int32_t blocks)
     : config_(config),
+      traits_(config.Traits()),
       watermark_blocks_(
           static_cast<std::int32_t>(std::floor(config.watermark * static_cast<double>(blocks)))) {
-  traits_.name = "sarathi";
-  traits_.memory_rule = "sarathi";
-  traits_.context_tokens_max = config.max_model_len;
-  // A batch of many decodes may pass the chunk size, so that it bounds no step.
-  traits_.sized_for_tokens =
-      config.enable_dynamic_chunking_schedule ? config.high_chunk_size : config.chunk_size;
-  traits_.sequences_per_step_max = config.max_num_seqs;
-  traits_.steps_in_flight_max = config.pipeline_parallel_size;
   if (config.enable_dynamic_chunking_schedule) {
     stage_sizes_ = StageSizes(config);
     stage_tokens_ = (config.chunk_schedule_max_tokens + config.chunk_schedule_stages - 1) /

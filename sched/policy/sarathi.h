@@ -23,6 +23,7 @@ struct SarathiConfig {
   std::int32_t chunk_schedule_max_tokens = 0;
   std::int32_t chunk_schedule_stages = 0;
 
+  [[nodiscard]] PolicyTraits Traits() const;
   void Validate() const;  // throws InputError where fields contradict each other
   bool operator==(const SarathiConfig&) const = default;
 };

@@ -7,15 +7,20 @@
 
 namespace twin {
 
-SplitFusePolicy::SplitFusePolicy(const SplitFuseConfig& config) : config_(config) {
-  traits_.name = "splitfuse";
-  traits_.memory_rule = "mii";
-  traits_.context_tokens_max = config.max_length;
-  traits_.tokens_per_step_max = config.max_ragged_batch_size;
-  traits_.sequences_per_step_max = config.max_ragged_sequence_count;
-  traits_.first_come_first_served = false;
-  traits_.defers_release = true;
+PolicyTraits SplitFuseConfig::Traits() const {
+  PolicyTraits traits;
+  traits.name = "splitfuse";
+  traits.memory_rule = "mii";
+  traits.context_tokens_max = max_length;
+  traits.tokens_per_step_max = max_ragged_batch_size;
+  traits.sequences_per_step_max = max_ragged_sequence_count;
+  traits.first_come_first_served = false;
+  traits.defers_release = true;
+  return traits;
 }
+
+SplitFusePolicy::SplitFusePolicy(const SplitFuseConfig& config)
+    : config_(config), traits_(config.Traits()) {}
 
 void SplitFusePolicy::Enqueue(const Sequence& sequence) { arrived_.push_back(sequence.id); }
 

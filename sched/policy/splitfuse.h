@@ -17,6 +17,7 @@ struct SplitFuseConfig {
   std::int32_t max_ragged_sequence_count = 512;  // sequences per pass
   std::int32_t max_length = 8192;                // prompt limit
 
+  [[nodiscard]] PolicyTraits Traits() const;
   bool operator==(const SplitFuseConfig&) const = default;
 };
 

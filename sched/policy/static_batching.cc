@@ -7,14 +7,20 @@
 
 namespace twin {
 
-StaticPolicy::StaticPolicy(const StaticConfig& config) : config_(config) {
-  traits_.name = "static";
-  traits_.context_tokens_max = config.padded ? 0 : config.max_model_len;
-  traits_.sequences_per_step_max = config.max_batch_size;
-  traits_.preempts = false;
-  traits_.defers_release = config.padded;
-  traits_.delivery = config.padded ? Delivery::kBatchEnd : Delivery::kPerStep;
+PolicyTraits StaticConfig::Traits() const {
+  PolicyTraits traits;
+  traits.name = "static";
+  traits.context_tokens_max = padded ? 0 : max_model_len;
+  traits.outputs_end_at_context = true;
+  traits.sequences_per_step_max = max_batch_size;
+  traits.preempts = false;
+  traits.defers_release = padded;
+  traits.delivery = padded ? Delivery::kBatchEnd : Delivery::kPerStep;
+  return traits;
 }
+
+StaticPolicy::StaticPolicy(const StaticConfig& config)
+    : config_(config), traits_(config.Traits()) {}
 
 void StaticPolicy::Enqueue(const Sequence& sequence) { waiting_.PushBack(sequence.id); }
 

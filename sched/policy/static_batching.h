@@ -19,6 +19,7 @@ struct StaticConfig {
   // Trimmed: every request reserves the blocks of so many tokens. Longer prompts are rejected.
   std::int32_t max_model_len = 4096;
 
+  [[nodiscard]] PolicyTraits Traits() const;
   bool operator==(const StaticConfig&) const = default;
 };
 

@@ -38,21 +38,27 @@ void VllmV0Config::ValidateStartUp() const {
                AtLeastField("max_model_len", max_model_len) + " unless enable_chunked_prefill");
 }
 
+PolicyTraits VllmV0Config::Traits() const {
+  PolicyTraits traits;
+  traits.name = "vllm_v0";
+  traits.memory_rule = "vllm_v0";
+  traits.context_tokens_max = max_model_len;
+  traits.tokens_per_step_max = max_num_batched_tokens;
+  traits.sequences_per_step_max = max_num_seqs;
+  traits.first_come_first_served = policy == QueueOrder::kFcfs;
+  traits.swaps_to_host = preemption_mode == PreemptionMode::kSwap;
+  return traits;
+}
+
 VllmV0Policy::VllmV0Policy(const VllmV0Config& config, std::int32_t blocks)
     : config_(config),
+      traits_(config.Traits()),
       watermark_blocks_(
           static_cast<std::int32_t>(std::floor(config.watermark * static_cast<double>(blocks)))),
       prompt_limit_(config.enable_chunked_prefill
                         ? config.max_model_len
                         : std::min(config.max_model_len, config.max_num_batched_tokens)),
-      waiting_(QueueOrder::kFcfs) {
-  traits_.name = "vllm_v0";
-  traits_.memory_rule = "vllm_v0";
-  traits_.context_tokens_max = config.max_model_len;
-  traits_.tokens_per_step_max = config.max_num_batched_tokens;
-  traits_.sequences_per_step_max = config.max_num_seqs;
-  traits_.first_come_first_served = config.policy == QueueOrder::kFcfs;
-}
+      waiting_(QueueOrder::kFcfs) {}
 
 void VllmV0Policy::Enqueue(const Sequence& sequence) {
   waiting_.PushArrival(sequence.id, sequence.priority);

@@ -22,6 +22,7 @@ struct VllmV0Config {
   bool enable_chunked_prefill = false;
   QueueOrder policy = QueueOrder::kFcfs;
 
+  [[nodiscard]] PolicyTraits Traits() const;
   void ValidateStartUp() const;  // throws InputError
   bool operator==(const VllmV0Config&) const = default;
 };

@@ -55,29 +55,40 @@ void VllmV1Config::ValidateStartUp() const {
                AtMostField("max_num_batched_tokens", max_num_batched_tokens));
 }
 
+PolicyTraits VllmV1Config::Traits() const {
+  const VllmV1Config config = Effective(*this);
+  const bool latest = release == VllmV1Release::k0_33_0;
+  PolicyTraits traits;
+  traits.name = "vllm_v1";
+  traits.memory_rule = "vllm_v1";
+  traits.context_tokens_max = max_model_len;
+  traits.outputs_end_at_context = true;
+  traits.sized_for_tokens = max_num_batched_tokens;
+  traits.release_order = latest ? ReleaseOrder::kKeylessFront : ReleaseOrder::kBack;
+  traits.tokens_per_step_max = std::min(max_num_batched_tokens, config.max_num_scheduled_tokens);
+  traits.sequences_per_step_max = config.max_num_active_seqs;
+  traits.steps_in_flight_max = async_scheduling ? 2 : pipeline_parallel_size;
+  traits.overlaps_own_steps = traits.steps_in_flight_max > 1;
+  if (async_scheduling) {
+    traits.result_queue = latest ? ResultQueue::kAsyncEager : ResultQueue::kAsync;
+  } else if (pipeline_parallel_size > 1) {
+    traits.result_queue = ResultQueue::kPipeline;
+  }
+  traits.first_come_first_served = policy == QueueOrder::kFcfs;
+  traits.caches_prefixes = enable_prefix_caching;
+  traits.publishes_returned_tokens = RulesOf(*this).publishes_returned_tokens;
+  return traits;
+}
+
 VllmV1Policy::VllmV1Policy(const VllmV1Config& config, std::int32_t blocks)
     : config_(Effective(config)),
       rules_(RulesOf(config)),
+      traits_(config.Traits()),
       // The share is of the pool with the null block that vLLM keeps for itself.
       watermark_blocks_(static_cast<std::int32_t>(
           std::floor(config_.watermark * static_cast<double>(blocks + 1)))),
       waiting_(config_.policy),
-      latest_prefill_step_(-config_.prefill_schedule_interval) {
-  traits_.name = "vllm_v1";
-  traits_.memory_rule = "vllm_v1";
-  traits_.context_tokens_max = config_.max_model_len;
-  traits_.sized_for_tokens = config_.max_num_batched_tokens;
-  traits_.release_order =
-      config_.release == VllmV1Release::k0_33_0 ? ReleaseOrder::kKeylessFront : ReleaseOrder::kBack;
-  traits_.tokens_per_step_max =
-      std::min(config_.max_num_batched_tokens, config_.max_num_scheduled_tokens);
-  traits_.sequences_per_step_max = config_.max_num_active_seqs;
-  traits_.steps_in_flight_max = config_.async_scheduling ? 2 : config_.pipeline_parallel_size;
-  traits_.overlaps_own_steps = traits_.steps_in_flight_max > 1;
-  traits_.first_come_first_served = config_.policy == QueueOrder::kFcfs;
-  traits_.caches_prefixes = config_.enable_prefix_caching;
-  traits_.publishes_returned_tokens = rules_.publishes_returned_tokens;
-}
+      latest_prefill_step_(-config_.prefill_schedule_interval) {}
 
 void VllmV1Policy::Enqueue(const Sequence& sequence) {
   waiting_.PushArrival(sequence.id, sequence.priority);

@@ -31,6 +31,7 @@ struct VllmV1Config {
   std::int32_t max_num_scheduled_tokens = 0;   // 0 = max_num_batched_tokens
   std::int32_t pipeline_parallel_size = 1;     // steps in flight without async_scheduling
 
+  [[nodiscard]] PolicyTraits Traits() const;
   void ValidateStartUp() const;  // throws InputError
   bool operator==(const VllmV1Config&) const = default;
 };

@@ -115,7 +115,7 @@ Case DrawCase(const PolicyMode& mode, std::uint64_t seed) {
   c.world.shares_prefixes = c.policy.shares_prefixes;
   c.world.priorities = c.policy.priorities;
   c.engine.kv = {c.world.block_size, c.world.blocks, c.world.host_blocks,
-                 ReleaseOrderOf(c.policy.config)};
+                 TraitsOf(c.policy.config).release_order};
   return c;
 }
 

@@ -55,7 +55,7 @@ void Simulate(const WorkloadConfig& workload, const PolicyConfig& policy, KvPool
   const std::unique_ptr<ArrivalSource> source = MakeWorkload(workload, /*seed=*/20);
   const sim::ConstantCost cost({.host_time = {}, .step_time = kStep}, 1);
   sim::SimWorld simulated(*source, cost, {});
-  kv.release_order = ReleaseOrderOf(policy);
+  kv.release_order = TraitsOf(policy).release_order;
   Engine engine(EngineConfig{.kv = kv, .plans_per_instant_max = 0}, MakePolicy(policy, kv));
   RequestTracker tracker({kv.blocks, engine.policy().traits().delivery, {}}, listeners);
   RunObserver* const observers[] = {&tracker};

@@ -76,7 +76,7 @@ void Simulate(benchmark::State& state, const PolicyConfig& policy) {
                               .per_decode_context_token_s = 2e-8},
                              1);
   KvPoolConfig kv{.block_size = 16, .blocks = 4'000, .host_blocks = 4'000};
-  kv.release_order = ReleaseOrderOf(policy);
+  kv.release_order = TraitsOf(policy).release_order;
   std::int64_t steps = 0;
   std::int64_t items = 0;
   for (auto _ : state) {

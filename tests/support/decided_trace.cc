@@ -181,7 +181,8 @@ class DecidedTrace final : public World {
 std::string Decided(const PolicyConfig& policy, const TraceOptions& options,
                     std::vector<Asked> asked) {
   EngineConfig config;
-  config.kv = {options.block_size, options.blocks, options.host_blocks, ReleaseOrderOf(policy)};
+  config.kv = {options.block_size, options.blocks, options.host_blocks,
+               TraitsOf(policy).release_order};
   config.plans_per_instant_max = 1;
   Engine engine(config, MakePolicy(policy, config.kv));
   DecidedTrace trace(options, std::move(asked), engine);

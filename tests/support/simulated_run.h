@@ -37,7 +37,7 @@ class SimulatedRun final : public World, private RunListener {
   SimulatedRun(ArrivalSource& source, const sim::StepCost& cost, const PolicyConfig& policy,
                KvPoolConfig kv, const sim::SimWorldOptions& options = {})
       : world_(source, cost, options) {
-    kv.release_order = ReleaseOrderOf(policy);
+    kv.release_order = TraitsOf(policy).release_order;
     Engine engine(EngineConfig{.kv = kv, .plans_per_instant_max = 0}, MakePolicy(policy, kv));
     RunListener* const listeners[] = {this};
     RequestTracker tracker({kv.blocks, engine.policy().traits().delivery, {}}, listeners);

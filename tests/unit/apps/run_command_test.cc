@@ -265,7 +265,7 @@ std::vector<Refusal> Refusals() {
        {small, "--out", "run", "--set", "policy.vllm_v0.preemption_mode=swap", "--set",
         "policy.vllm_v0.max_model_len=512", "--set", "system.memory.swap_bytes=0"},
        2,
-       {"system.memory.swap_bytes", "preemption_mode", "2097152"}},
+       {"system.memory.swap_bytes", "vllm_v0", "2097152"}},
       {"NameWithASlash", {small, "--set", "name=a/b"}, 2, {"name", "a/b"}},
       {"NameOfTheFolderAbove", {small, "--set", "name=.."}, 2, {"name", ".."}},
       {"NameThatIsEmpty", {small, "--set", "name="}, 2, {"name"}},

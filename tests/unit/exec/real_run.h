@@ -146,7 +146,7 @@ class RealRun final : public RealWorldListener {
  private:
   static EngineConfig ConfigOf(const PolicyConfig& policy, KvPoolConfig kv,
                                const RealWorldOptions& options) {
-    kv.release_order = ReleaseOrderOf(policy);
+    kv.release_order = TraitsOf(policy).release_order;
     EngineConfig config;
     config.kv = kv;
     config.prompt_tokens_max = options.max_model_length;
