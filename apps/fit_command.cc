@@ -6,8 +6,8 @@
 #include <string>
 
 #include "apps/commands.h"
-#include "apps/prompt_file.h"
 #include "apps/terminal_control.h"
+#include "files/output_file.h"
 #include "lab/profile/fit_profile.h"
 #include "proto/cost_file.h"
 
@@ -38,9 +38,9 @@ struct FitArguments {
 
 void Fit(const FitArguments& arguments) {
   TerminalControl control;
-  CompleteFile out(arguments.out);
+  OutputFile out(arguments.out);
   const sim::FitResult fit = lab::FitProfile(arguments.profile, control);
-  out.stream() << WriteFittedCost(fit.config);
+  out.Write(WriteFittedCost(fit.config));
   out.Commit();
   PrintReport(fit.report);
   control.OnNote(fmt::format("wrote {}", arguments.out));

@@ -20,6 +20,7 @@
 #include "exec/generation.h"
 #include "exec/grid_backend.h"
 #include "exec/model/model_config.h"
+#include "files/output_file.h"
 #include "lab/real/available_memory.h"
 #include "lab/real/rank_model.h"
 #include "proto/policy_params.h"
@@ -128,7 +129,7 @@ std::runtime_error Interrupted() {
 struct Files {
   std::vector<Prompt> prompts;
   std::vector<exec::Generation> generations;
-  std::optional<CompleteFile> out;
+  std::optional<OutputFile> out;
 };
 
 void OpenFiles(const GenerateArguments& arguments, const exec::ModelConfig& config, Files& files) {
@@ -165,7 +166,7 @@ void GenerateAndWrite(const GenerateArguments& arguments, const PolicyConfig& po
   std::size_t tokens = 0;
   for (std::size_t i = 0; i < files.prompts.size(); ++i) {
     const exec::Generation& generation = files.generations[i];
-    files.out->stream() << GenerationLine(files.prompts[i].number, generation, arguments.logits);
+    files.out->Write(GenerationLine(files.prompts[i].number, generation, arguments.logits));
     tokens += generation.output.size();
   }
   files.out->Commit();

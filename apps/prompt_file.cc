@@ -3,8 +3,9 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <filesystem>
+#include <fstream>
 #include <set>
-#include <system_error>
 
 #include <nlohmann/json.hpp>
 
@@ -119,30 +120,6 @@ std::string GenerationLine(std::int64_t number, const exec::Generation& generati
     line += ']';
   }
   return line + "}\n";
-}
-
-CompleteFile::CompleteFile(const std::filesystem::path& path) : path_(path), partial_(path) {
-  partial_ += ".partial";
-  if (!std::filesystem::is_directory(path_)) out_.open(partial_, std::ios::binary);
-  if (!out_.is_open()) {
-    throw InputError(InputError::Kind::kUsage, path_.string(),
-                     "cannot be written; allowed: a file in a directory that is there");
-  }
-}
-
-CompleteFile::~CompleteFile() {
-  if (committed_) return;
-  out_.close();
-  std::error_code ignored;
-  std::filesystem::remove(partial_, ignored);
-}
-
-void CompleteFile::Commit() {
-  out_.close();
-  std::error_code error;
-  if (out_) std::filesystem::rename(partial_, path_, error);
-  if (!out_ || error) Refuse(path_.string(), "could not be written to its end");
-  committed_ = true;
 }
 
 }  // namespace twin::apps

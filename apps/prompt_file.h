@@ -2,8 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
-#include <fstream>
 #include <span>
 #include <string>
 #include <vector>
@@ -33,25 +31,5 @@ std::vector<Prompt> ReadPrompts(const std::string& path, const PromptLimits& lim
 // as far as they were kept, shortest digits that give back the same fp32; not a number: null.
 std::string GenerationLine(std::int64_t number, const exec::Generation& generation,
                            exec::KeptLogits kept);
-
-// A file that appears under its name when it is complete, and otherwise not at all.
-class CompleteFile {
- public:
-  // Throws InputError (usage) if nothing can be written there.
-  explicit CompleteFile(const std::filesystem::path& path);
-  ~CompleteFile();
-  CompleteFile(const CompleteFile&) = delete;
-  CompleteFile& operator=(const CompleteFile&) = delete;
-
-  [[nodiscard]] std::ostream& stream() { return out_; }
-  // Throws InputError (data) if anything could not be written.
-  void Commit();
-
- private:
-  std::filesystem::path path_;
-  std::filesystem::path partial_;
-  std::ofstream out_;
-  bool committed_ = false;
-};
 
 }  // namespace twin::apps

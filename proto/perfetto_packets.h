@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "core/time.h"
-#include "proto/partial_file.h"
+#include "proto/message_output.h"
 
 namespace twin::proto::perfetto {
 class TrackDescriptor;
@@ -97,7 +97,7 @@ class PerfettoPackets {
   void WriteNames();
   void Write();
 
-  PartialFile file_;
+  MessageOutput file_;
   std::unique_ptr<proto::perfetto::TracePacket> packet_;
   std::string bytes_;
 };

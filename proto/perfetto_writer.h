@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <memory>
 
-#include "proto/partial_file.h"
+#include "proto/message_output.h"
 #include "record/run_observer.h"
 
 namespace twin {

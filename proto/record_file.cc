@@ -52,14 +52,14 @@ class RecordWriter::Frames {
     if (coded.HadError()) file_.Fail();
   }
 
-  PartialFile& file() { return file_; }
+  MessageOutput& file() { return file_; }
 
   TimePoint latest = kTimeZero;
   PlanDigest digest;
   std::uint64_t instants = 0;
 
  private:
-  PartialFile file_;
+  MessageOutput file_;
   proto::Frame frame_;
   std::string bytes_;
 };

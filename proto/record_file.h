@@ -9,7 +9,7 @@
 #include <memory>
 #include <string>
 
-#include "proto/partial_file.h"
+#include "proto/message_output.h"
 #include "record/record_source.h"
 #include "record/run_observer.h"
 #include "sched/engine.h"

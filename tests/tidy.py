@@ -5,11 +5,11 @@ import sys
 import tempfile
 
 LAYERS = {  # layer -> layers whose headers it may include
-    "core": [], "sched": ["core"], "record": ["core", "sched"], "traces": ["core"],
-    "kernels": ["core"], "sim": ["core", "sched"], "exec": ["core", "sched", "kernels"],
-    "proto": ["core", "sched", "record", "traces", "sim"],
-    "lab": ["core", "sched", "record", "traces", "kernels", "sim", "exec", "proto"],
-    "apps": ["core", "sched", "record", "traces", "kernels", "sim", "exec", "proto", "lab"],
+    "core": [], "sched": ["core"], "record": ["core", "sched"], "files": ["core"],
+    "traces": ["core", "files"], "kernels": ["core", "files"], "sim": ["core", "sched"], "exec": ["core", "sched", "kernels"],
+    "proto": ["core", "files", "sched", "record", "traces", "sim"],
+    "lab": ["core", "files", "sched", "record", "traces", "kernels", "sim", "exec", "proto"],
+    "apps": ["core", "files", "sched", "record", "traces", "kernels", "sim", "exec", "proto", "lab"],
 }
 PURE = ("core", "sched", "record")
 IMPURE = re.compile(

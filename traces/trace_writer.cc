@@ -1,17 +1,12 @@
 #include "traces/trace_writer.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 #include <zlib.h>
 
 #include <cerrno>
 #include <charconv>
-#include <cstring>
-#include <filesystem>
-#include <system_error>
 
 #include "core/check.h"
-#include "core/input_error.h"
 
 namespace twin {
 namespace {
@@ -52,14 +47,8 @@ class TraceWriter::Output {
 };
 
 TraceWriter::TraceWriter(const std::string& path, bool has_arrivals)
-    : path_(path),
-      temporary_path_(path + ".part-" + std::to_string(getpid())),
-      has_arrivals_(has_arrivals) {
-  constexpr int kMode = 0666;  // before the umask
-  const int descriptor =
-      open(temporary_path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, kMode);
-  if (descriptor < 0) Fail(std::string("cannot be created: ") + std::strerror(errno));
-  output_ = std::make_unique<Output>(descriptor, path.ends_with(".gz"));
+    : file_(path), has_arrivals_(has_arrivals) {
+  output_ = std::make_unique<Output>(dup(file_.descriptor()), path.ends_with(".gz"));
   CHECK(output_->is_open());
   if (has_arrivals) buffer_ = "arrival_ns,";
   buffer_ +=
@@ -67,12 +56,7 @@ TraceWriter::TraceWriter(const std::string& path, bool has_arrivals)
       "session,prefix_chunk_tokens,prefix_chunks\n";
 }
 
-TraceWriter::~TraceWriter() {
-  if (output_ == nullptr) return;
-  output_->Close();
-  std::error_code ignored;
-  std::filesystem::remove(temporary_path_, ignored);
-}
+TraceWriter::~TraceWriter() = default;
 
 void TraceWriter::Write(const TracedRequest& request) {
   CHECK(output_ != nullptr);
@@ -103,22 +87,18 @@ void TraceWriter::Write(const TracedRequest& request) {
 }
 
 void TraceWriter::Flush() {
-  if (!output_->Write(buffer_)) Fail("cannot be written: is the disk full?");
+  errno = 0;
+  if (!output_->Write(buffer_)) file_.Fail(errno);
   buffer_.clear();
 }
 
 void TraceWriter::Commit() {
   CHECK(output_ != nullptr);
   Flush();
-  if (!output_->Close()) Fail("cannot be written: is the disk full?");
-  std::error_code error;
-  std::filesystem::rename(temporary_path_, path_, error);
-  if (error) Fail("cannot be replaced: " + error.message());
+  errno = 0;
+  if (!output_->Close()) file_.Fail(errno);
   output_.reset();
-}
-
-void TraceWriter::Fail(const std::string& what) const {
-  throw InputError(InputError::Kind::kData, path_, what);
+  file_.Commit();
 }
 
 }  // namespace twin

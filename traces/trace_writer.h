@@ -1,4 +1,4 @@
-// Writes requests as our own CSV, so that a file is there whole or not at all.
+// Writes requests in the CSV format of twinserve.
 #pragma once
 
 #include <cstdint>
@@ -6,6 +6,7 @@
 #include <string>
 
 #include "core/traced_request.h"
+#include "files/output_file.h"
 
 namespace twin {
 
@@ -14,7 +15,7 @@ namespace twin {
 // arrivals the first is left out. Compressed if the path ends in ".gz".
 class TraceWriter {
  public:
-  // Writes to a temporary file beside `path`, on the same file system. Throws InputError if it
+  // The file appears when it is complete (files/output_file.h). Throws InputError (usage) if it
   // cannot be created.
   TraceWriter(const std::string& path, bool has_arrivals);
   // Without Commit(), leaves nothing behind.
@@ -22,7 +23,7 @@ class TraceWriter {
   TraceWriter(const TraceWriter&) = delete;
   TraceWriter& operator=(const TraceWriter&) = delete;
 
-  // Throws InputError if the disk is full or fails, as Commit().
+  // Throws InputError (data) if the file cannot be written, as Commit().
   void Write(const TracedRequest& request);
 
   // Flushes and gives the file its name, replacing what was there. No Write() after it.
@@ -31,13 +32,11 @@ class TraceWriter {
  private:
   class Output;
   void Flush();
-  void Fail(const std::string& what) const;
 
-  std::string path_;
-  std::string temporary_path_;
+  OutputFile file_;
   bool has_arrivals_;
   std::string buffer_;
-  std::unique_ptr<Output> output_;
+  std::unique_ptr<Output> output_;  // null after Commit()
 };
 
 }  // namespace twin

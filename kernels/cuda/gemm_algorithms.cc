@@ -1,7 +1,5 @@
 #include "kernels/cuda/gemm_algorithms.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <charconv>
 #include <fstream>
@@ -11,6 +9,7 @@
 
 #include "core/hash.h"
 #include "core/input_error.h"
+#include "files/output_file.h"
 
 namespace twin::kernels::cuda {
 namespace {
@@ -153,21 +152,9 @@ std::string GemmAlgorithmFile::Text() const {
 
 void GemmAlgorithmFile::Save() const {
   if (path_.empty()) return;
-  std::filesystem::path partial = path_;
-  partial += ".partial-" + std::to_string(getpid());
-  std::error_code error;
-  if (path_.has_parent_path()) std::filesystem::create_directories(path_.parent_path(), error);
-  std::ofstream file(partial, std::ios::binary | std::ios::trunc);
-  file << Text();
-  file.close();
-  if (file) {
-    std::filesystem::rename(partial, path_, error);
-    if (!error) return;
-  }
-  std::error_code ignored;
-  std::filesystem::remove(partial, ignored);
-  throw InputError(InputError::Kind::kData, path_.string(),
-                   "cannot be written" + (error ? ": " + error.message() : std::string()));
+  std::error_code ignored;  // writing the file says what is wrong
+  if (path_.has_parent_path()) std::filesystem::create_directories(path_.parent_path(), ignored);
+  WriteFile(path_, Text());
 }
 
 }  // namespace twin::kernels::cuda

@@ -2,14 +2,13 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cerrno>
 #include <fstream>
 #include <sstream>
 #include <string_view>
-#include <system_error>
 #include <utility>
 
 #include "core/input_error.h"
+#include "files/output_file.h"
 #include "lab/validation/validation_report.h"
 
 namespace twin::lab {
@@ -20,18 +19,6 @@ namespace fs = std::filesystem;
 constexpr const char* kMarker = ".twinserve-validation";
 constexpr const char* kJson = "validation.json";
 constexpr const char* kText = "report.txt";
-
-void WriteFile(const fs::path& file, const std::string& text) {
-  fs::path partial = file;
-  partial += ".partial";
-  {
-    std::ofstream out(partial, std::ios::binary);
-    out << text;
-    out.flush();
-    if (!out) throw std::system_error(errno, std::generic_category(), partial.string());
-  }
-  fs::rename(partial, file);
-}
 
 bool IsRealRun(const std::string& name) {
   constexpr std::string_view kStem = "real_";

@@ -212,8 +212,8 @@ TEST_P(RecordFileTest, SaysWhereItCannotWrite) {
   try {
     RecordWriter writer(folder_ / "missing" / "record.pb", Header(), GetParam());
     FAIL();
-  } catch (const std::system_error& error) {
-    EXPECT_THAT(error.what(), HasSubstr("record.pb.partial: cannot be written: No such file"));
+  } catch (const InputError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("record.pb: cannot be written: No such file"));
   }
 }
 

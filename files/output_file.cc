@@ -1,0 +1,98 @@
+#include "files/output_file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+#include "core/check.h"
+#include "core/input_error.h"
+#include "files/output_target.h"
+
+namespace twin {
+namespace {
+
+constexpr std::size_t kBufferBytes = 1 << 16;
+
+[[noreturn]] void RefuseToOpen(const std::filesystem::path& path, const std::string& reason) {
+  throw InputError(InputError::Kind::kUsage, path.string(), "cannot be written: " + reason);
+}
+
+std::string ReasonOf(int error) { return std::generic_category().message(error); }
+
+}  // namespace
+
+OutputFile::OutputFile(std::filesystem::path path) : path_(std::move(path)) {
+  OutputTarget target;
+  try {
+    target = FindOutputTarget(path_);
+  } catch (const std::system_error& error) {
+    RefuseToOpen(path_, error.code().message());
+  }
+  switch (target.kind) {
+    case OutputTarget::Kind::kDirectory:
+      RefuseToOpen(path_, ReasonOf(EISDIR));
+    case OutputTarget::Kind::kDescriptor:
+      descriptor_ = fcntl(target.descriptor, F_DUPFD_CLOEXEC, 0);
+      break;
+    case OutputTarget::Kind::kStream:
+      descriptor_ = open(target.path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY);
+      break;
+    case OutputTarget::Kind::kFile: {
+      constexpr int kMode = 0666;  // before the umask
+      target_ = target.path;
+      partial_ = fmt::format("{}.partial.{}", target_.string(), getpid());
+      descriptor_ = open(partial_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, kMode);
+      break;
+    }
+  }
+  if (descriptor_ < 0) RefuseToOpen(path_, ReasonOf(errno));
+}
+
+OutputFile::~OutputFile() {
+  if (descriptor_ >= 0) close(descriptor_);
+  std::error_code ignored;
+  if (!partial_.empty()) std::filesystem::remove(partial_, ignored);
+}
+
+void OutputFile::Write(std::string_view text) {
+  buffer_ += text;
+  if (buffer_.size() >= kBufferBytes) Flush();
+}
+
+void OutputFile::Flush() {
+  std::string_view left = buffer_;
+  while (!left.empty()) {
+    const ssize_t written = write(descriptor_, left.data(), left.size());
+    if (written < 0 && errno != EINTR) Fail(errno);
+    if (written > 0) left.remove_prefix(static_cast<std::size_t>(written));
+  }
+  buffer_.clear();
+}
+
+void OutputFile::Fail(int error) const {
+  throw InputError(InputError::Kind::kData, path_.string(),
+                   "cannot be written" + (error == 0 ? "" : ": " + ReasonOf(error)));
+}
+
+void OutputFile::Commit() {
+  CHECK(descriptor_ >= 0);
+  Flush();
+  if (close(std::exchange(descriptor_, -1)) != 0) Fail(errno);
+  if (partial_.empty()) return;
+  std::error_code error;
+  std::filesystem::rename(partial_, target_, error);
+  if (error) Fail(error.value());
+  partial_.clear();
+}
+
+void WriteFile(const std::filesystem::path& path, std::string_view text) {
+  OutputFile file(path);
+  file.Write(text);
+  file.Commit();
+}
+
+}  // namespace twin

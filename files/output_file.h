@@ -1,0 +1,51 @@
+// An output file that appears under its name only when it is complete.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+namespace twin {
+
+// Writes to PATH.partial.NUMBER beside the target, NUMBER being the process, and renames that file
+// to the target on Commit(). A symbolic link is followed: its target is replaced and the link
+// stays. Devices, FIFOs, sockets and the open files of the process (/dev/stdout) are written
+// directly; what was written to them before a failure stays there.
+//
+// Throws InputError naming the path: (usage) if it cannot be opened for writing, (data) if writing
+// fails.
+class OutputFile {
+ public:
+  explicit OutputFile(std::filesystem::path path);
+  // Without Commit(), removes what was written.
+  ~OutputFile();
+  OutputFile(const OutputFile&) = delete;
+  OutputFile& operator=(const OutputFile&) = delete;
+
+  // Buffered.
+  void Write(std::string_view text);
+
+  // For writers with buffers of their own, in place of Write(). Owned by this object.
+  [[nodiscard]] int descriptor() const { return descriptor_; }
+
+  // Throws InputError (data): `error` is an errno, or 0 if the reason is unknown.
+  [[noreturn]] void Fail(int error) const;
+
+  // Flushes, closes and renames. REQUIRES: called once, nothing is written after it.
+  void Commit();
+
+ private:
+  void Flush();
+
+  std::filesystem::path path_;     // as given
+  std::filesystem::path target_;   // what Commit() renames to
+  std::filesystem::path partial_;  // empty: written directly
+  int descriptor_ = -1;
+  std::string buffer_;
+};
+
+// Writes a whole file through OutputFile.
+void WriteFile(const std::filesystem::path& path, std::string_view text);
+
+}  // namespace twin

@@ -1,0 +1,26 @@
+// Where the data written to a path ends up.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+
+namespace twin {
+
+struct OutputTarget {
+  enum class Kind : std::uint8_t {
+    kFile,        // a regular file, or nothing yet: may be replaced by renaming a new file over it
+    kStream,      // a device, FIFO or socket: only its data may be written
+    kDescriptor,  // an open file of this process, such as /dev/stdout
+    kDirectory,
+  };
+  Kind kind = Kind::kFile;
+  std::filesystem::path
+      path;             // with symbolic links followed, also where the last one leads nowhere
+  int descriptor = -1;  // of kDescriptor
+};
+
+// Follows the symbolic links of the last component of `path`. Reads the file system; changes
+// nothing. Throws std::system_error for links that lead in a circle.
+OutputTarget FindOutputTarget(const std::filesystem::path& path);
+
+}  // namespace twin
