@@ -1,6 +1,5 @@
 // twinserve generate: tokens in, tokens and logits out, through the real engine and executor.
 #include <algorithm>
-#include <chrono>
 #include <iostream>
 #include <map>
 #include <memory>
@@ -225,8 +224,7 @@ bool GenerateOnRank(const GenerateArguments& arguments, const PolicyConfig& poli
 // Processes where mpirun started several, threads of this one otherwise.
 void Generate(const GenerateArguments& arguments, CommandContext& context) {
   TerminalControl control;
-  const auto timeout =
-      std::chrono::duration_cast<Duration>(std::chrono::duration<double>(arguments.rank_timeout_s));
+  const Duration timeout = DurationFromSeconds(arguments.rank_timeout_s);
   const std::int32_t ranks = arguments.grid.devices();
   const std::int32_t launched = exec::LaunchedRanks();
   const auto check = [&] {

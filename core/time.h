@@ -1,4 +1,4 @@
-// Time as every layer writes it: int64 nanoseconds on a clock that cannot be read.
+// The time types of all layers: int64 nanoseconds on a clock that has no now().
 #pragma once
 
 #include <chrono>
@@ -6,8 +6,8 @@
 
 namespace twin {
 
-// The run's clock. It has no now(): a world hands the current time to whoever may know it, so code
-// that decides cannot ask. Zero is the start of the run.
+// The run's clock; zero is the start of the run. It has no now(): worlds pass the current time as
+// an argument, so code that decides cannot read a clock.
 struct EngineClock {
   using rep = std::int64_t;
   using period = std::nano;
@@ -25,13 +25,27 @@ constexpr TimePoint kTimeNever = TimePoint::max();
 // Nanoseconds since the start of the run.
 constexpr std::int64_t Nanoseconds(TimePoint t) { return t.time_since_epoch().count(); }
 
-// Conversions for edges (CSV, cost models); `seconds` is rounded to the nearest nanosecond.
+// Conversions at the edges: CSV, configurations, cost models.
 constexpr double Seconds(Duration d) { return static_cast<double>(d.count()) * 1e-9; }
 constexpr double Seconds(TimePoint t) { return Seconds(t.time_since_epoch()); }
 constexpr double Milliseconds(Duration d) { return static_cast<double>(d.count()) * 1e-6; }
+
+// The only two conversions from a floating-point time; every other one goes through them. Neither
+// can overflow: times outside the range of Duration (292 years either way) give its nearest end,
+// and not-a-number gives Duration::max().
+
+// Drops the fraction of a nanosecond.
+constexpr Duration DurationFromNanoseconds(double ns) {
+  constexpr double kLimit = 9223372036854775808.0;  // 2^63
+  if (!(ns < kLimit)) return Duration::max();
+  if (ns < -kLimit) return Duration::min();
+  return Duration{static_cast<std::int64_t>(ns)};
+}
+
+// Rounds to the nearest nanosecond.
 constexpr Duration DurationFromSeconds(double seconds) {
   const double ns = seconds * 1e9;
-  return Duration{static_cast<std::int64_t>(ns < 0 ? ns - 0.5 : ns + 0.5)};
+  return DurationFromNanoseconds(ns < 0 ? ns - 0.5 : ns + 0.5);
 }
 
 }  // namespace twin

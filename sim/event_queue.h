@@ -1,4 +1,4 @@
-// What will happen in a simulated world, in order of time.
+// A queue of future events, ordered by time.
 #pragma once
 
 #include <algorithm>

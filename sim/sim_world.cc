@@ -11,7 +11,7 @@
 namespace twin::sim {
 namespace {
 
-// Releases and rejections are the host's business alone.
+// Releases and rejections involve the host alone.
 bool UsesDevice(const StepPlan& plan) {
   const auto swapped = [](const Preemption& p) { return p.how == Preemption::How::kSwap; };
   return !plan.work.empty() || !plan.resumed.empty() ||
@@ -85,8 +85,9 @@ void SimWorld::Announce(const TracedRequest& traced) {
 TimePoint SimWorld::After(TimePoint time, Duration duration) {
   std::int64_t sum = 0;
   if (__builtin_add_overflow(time.time_since_epoch().count(), duration.count(), &sum)) {
-    throw InputError(InputError::Kind::kData, "simulated time",
-                     "passes 292 years; allowed: fewer requests, or steps that take less time");
+    throw InputError(
+        InputError::Kind::kData, "simulated time",
+        "exceeds 292 years; allowed: fewer requests, or a cost model with shorter steps");
   }
   return TimePoint{Duration{sum}};
 }
@@ -110,10 +111,9 @@ void SimWorld::Launch(const StepPlan& plan) {
       stage_spans_.push_back({begin, ready});
     }
   }
-  // Steps end in the order of their launch, also those that never reach a device.
-  ready = std::max(ready, last_end_);
-  last_end_ = ready;
-  steps_.Push(ready, {&plan, started});
+  // Results are delivered in the order of launch, also those of steps that never reach a device.
+  last_delivery_ = std::max(After(ready, cost_.DeliveryTime(plan)), last_delivery_);
+  steps_.Push(last_delivery_, {&plan, started});
 }
 
 void SimWorld::ReturnSteps() {
@@ -125,7 +125,7 @@ void SimWorld::ReturnSteps() {
     EmitTokens(*step.plan);
     returned_.push_back({step, outcomes_.size(), filled_.size()});
   } while (steps_.next_time() <= now_);
-  // Spans are taken when nothing is added any more.
+  // Spans are taken only after the last addition, which may move the vectors.
   std::size_t outcome = 0;
   std::size_t filled = 0;
   for (const ReturnedStep& returned : returned_) {
@@ -142,7 +142,7 @@ void SimWorld::EmitTokens(const StepPlan& plan) {
   for (const WorkItem& item : plan.work) {
     if (!item.emits) continue;
     Truth* const truth = truths_.Find(item.request);
-    // Issued before the request was known to have ended: its token is nobody's.
+    // The step was launched before the end of the request was known: its token is dropped.
     if (truth == nullptr) continue;
     --truth->remaining_tokens;
     --truth->block_room;

@@ -1,4 +1,22 @@
-// The simulated world: jumps from event to event, steps take what a cost model says.
+// The simulated world: a discrete-event simulation in which steps take as long as a cost model
+// says.
+//
+// The simulation keeps a queue of step deliveries and the next arrival of the workload. Advance()
+// jumps to the earlier of the two and returns everything that happens at that time; Launch()
+// computes when the results of the step will be delivered and adds that to the queue. Nothing
+// happens in between, so a run costs time in proportion to its steps and requests, not to its
+// simulated time.
+//
+// A step passes three resources. The host takes HostTime() and handles one step at a time. The
+// pipeline's stages follow in order; each takes its device time and holds one step at a time.
+// Delivery takes DeliveryTime() after the last stage and occupies no resource: with several steps
+// in flight (asynchronous scheduling, pipelines) the devices work on the next step while results of
+// the last one are delivered. Hence host time hides behind the devices, and pipeline bubbles show.
+//
+// Easy to get wrong: the engine must see a token when it is delivered, not when the device has
+// computed it; results of one time come before arrivals of that time, and steps are delivered in
+// the order of their launch, also those that never reach a device (rejections); a request that has
+// ended may still be computed by a step that was launched before, whose token is dropped.
 #pragma once
 
 #include <cstddef>
@@ -16,17 +34,14 @@
 namespace twin::sim {
 
 struct SimWorldOptions {
-  // Prompt + output tokens that the model can hold. An output ends where it is reached, with its
-  // first token if the prompt alone reaches it. 0 = no limit.
+  // Prompt + output tokens that the model can hold. An output ends when it reaches this length; if
+  // the prompt alone reaches it, the output is one token. 0 = no limit.
   std::int32_t max_model_length = 0;
-  // Tokens per KV block if blocks are to be named by content (prefix caching); 0 = they are not.
+  // Tokens per KV block whose content gets a key for prefix caching; 0 = no keys.
   std::int32_t named_block_size = 0;
 };
 
-// Time: int64 ns. A step waits for the host (one step at a time), then passes the pipeline's stages
-// in order, each of which holds one step at a time; it ends when it leaves the last one. So bubbles
-// between steps are visible, and with several steps in flight host time hides behind the devices.
-// Equal times: all results, then arrivals, in one instant.
+// Events of one instant: all results, then all arrivals.
 // Memory: proportional to the requests in the system.
 class SimWorld final : public World {
  public:
@@ -39,22 +54,22 @@ class SimWorld final : public World {
   [[nodiscard]] TimePoint now() const { return now_; }
   [[nodiscard]] std::uint32_t arrived() const { return next_id_; }
 
-  // Begin and end of a step on one pipeline stage, for those who draw it.
+  // Begin and end of a step on one pipeline stage.
   struct StageSpan {
     TimePoint begin;
     TimePoint end;
   };
-  // Of the step launched last, by stage; empty if it took no device time.
+  // Spans of the last launched step, one per stage; empty if it took no device time.
   [[nodiscard]] const std::vector<StageSpan>& last_stages() const { return stage_spans_; }
 
  private:
-  // What the engine must not see.
+  // What the world knows about a request and the engine must not see.
   struct Truth {
     std::int32_t remaining_tokens = 0;  // of output
-    std::int32_t block_room = 0;        // tokens until a block to be named is full
-    std::int32_t open_block = 0;        // the number of that block
+    std::int32_t block_room = 0;        // tokens until the open block is full and gets its key
+    std::int32_t open_block = 0;        // number of the request's block that is being filled
     bool ends_at_limit = false;
-    std::vector<std::uint64_t> chunks;  // what `content` speaks of
+    std::vector<std::uint64_t> chunks;  // borrowed by `content`
     NamedContent content;
   };
   struct RunningStep {
@@ -63,18 +78,18 @@ class SimWorld final : public World {
   };
   struct ReturnedStep {
     RunningStep step;
-    std::size_t outcomes_end = 0;  // of its own in outcomes_
-    std::size_t filled_end = 0;    // likewise
+    std::size_t outcomes_end = 0;  // end of the step's range in outcomes_
+    std::size_t filled_end = 0;    // likewise in filled_
   };
 
-  // Throws InputError (data) where the clock would leave its range.
+  // time + duration. Throws InputError (data) if the sum exceeds the range of the clock.
   [[nodiscard]] static TimePoint After(TimePoint time, Duration duration);
   void TakeArrivals();
   void Announce(const TracedRequest& traced);
   void ReturnSteps();
-  // A token more for each request that the plan computes to its end.
+  // Emits one token for each work item that computes all known tokens of its request.
   void EmitTokens(const StepPlan& plan);
-  // The token filled a block, was the request's last, or both.
+  // Reports a filled block, the end of the request, or both.
   void CompleteParts(RequestId id, Truth& truth);
 
   ArrivalSource& source_;
@@ -85,7 +100,7 @@ class SimWorld final : public World {
   IdWindow<Truth> truths_;
   EventQueue<RunningStep> steps_;
   TimePoint host_free_ = kTimeZero;
-  TimePoint last_end_ = kTimeZero;
+  TimePoint last_delivery_ = kTimeZero;
   std::vector<TimePoint> stage_free_;
   std::vector<Duration> stage_times_;
   std::vector<StageSpan> stage_spans_;
@@ -93,7 +108,7 @@ class SimWorld final : public World {
   std::vector<ItemOutcome> outcomes_;
   std::vector<BlockFilled> filled_;
   std::vector<ReturnedStep> returned_;              // in this instant
-  std::vector<std::vector<BlockKey>> prompt_keys_;  // of the arrivals of this instant, reused
+  std::vector<std::vector<BlockKey>> prompt_keys_;  // of this instant's arrivals; reused
   std::size_t prompt_keys_used_ = 0;
 };
 

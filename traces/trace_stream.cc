@@ -55,7 +55,7 @@ class CutTrace final : public RequestStream {
   [[nodiscard]] Duration Scaled(Duration arrival) const {
     if (config_.rate_scale == 1) return arrival;
     const double ns = static_cast<double>(arrival.count()) / config_.rate_scale;
-    return Duration{static_cast<std::int64_t>(std::min(ns, 5e18))};
+    return DurationFromNanoseconds(std::min(ns, 5e18));  // CheckArrival refuses what is cut
   }
 
   void CheckArrival(TimePoint arrival) const {

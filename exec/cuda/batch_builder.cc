@@ -1,7 +1,5 @@
 #include "exec/cuda/batch_builder.h"
 
-#include <algorithm>
-
 #include "core/check.h"
 
 namespace twin::exec::cuda {
@@ -12,12 +10,6 @@ struct BatchBuilder::Cursor {
   std::int64_t sequence = 0;
   std::int64_t page = 0;
 };
-
-bool IsDecodeStep(const StepPlan& plan) {
-  return plan.totals.padding_tokens == 0 && !plan.work.empty() &&
-         std::all_of(plan.work.begin(), plan.work.end(),
-                     [](const WorkItem& item) { return item.tokens == 1; });
-}
 
 void BatchBuilder::Arrange(const StepPlan& plan, const OpenRequests& requests,
                            const BatchOptions& options) {

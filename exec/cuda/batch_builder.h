@@ -22,8 +22,7 @@ struct LogitSource {
 struct BatchOptions {
   std::int32_t block_size = 16;
   bool logits_of_all_rows = false;
-  // Rows of a step of single tokens that is to be padded, all of whose rows get logits; 0 = no such
-  // step.
+  // ComputedRows::bucket of the plan.
   std::int64_t bucket = 0;
   bool reads_tokens = true;  // otherwise every token id is 0: of a stage behind the first
 };
@@ -69,8 +68,5 @@ class BatchBuilder {
   std::vector<LogitSource> logits_;
   std::vector<std::int32_t> logit_rows_;
 };
-
-// True if every item computes one token and nothing is padded: such steps can be replayed.
-bool IsDecodeStep(const StepPlan& plan);
 
 }  // namespace twin::exec::cuda

@@ -6,10 +6,10 @@
 #include <numeric>
 
 #include "core/check.h"
-#include "exec/cuda/decode_buckets.h"
 #include "kernels/cuda/elementwise.h"
 #include "kernels/cuda/random_fill.h"
 #include "kernels/cuda/sampling.h"
+#include "sched/computed_rows.h"
 
 namespace twin::exec::cuda {
 namespace {
@@ -167,11 +167,9 @@ void CudaExecutor::Launch(const StepPlan& plan) {
 
 void CudaExecutor::Compute(const StepPlan& plan, Step& step) {
   const StreamView stream = model_.device().compute();
-  std::int64_t bucket = 0;
-  if (!graphs_.empty() && IsDecodeStep(plan) && !config_.logits_of_all_rows) {
-    bucket = DecodeBucketOf(static_cast<std::int64_t>(plan.work.size()));
-    if (bucket > graphs_.rbegin()->first) bucket = 0;
-  }
+  // Rows of a bucket's padding would get in the way where the logits of every row are returned.
+  const std::int64_t bucket =
+      config_.logits_of_all_rows ? 0 : ComputedRowsOf(plan, buckets_).bucket;
   builder_.Arrange(plan, requests_,
                    {.block_size = config_.block_size,
                     .logits_of_all_rows = config_.logits_of_all_rows,

@@ -117,6 +117,7 @@ class CudaExecutor final : public Executor {
   std::int64_t sampled_rows_ = 0;
   DeviceBuffer not_finite_;
   kernels::cuda::DeviceMatrix logits_;  // of the step enqueued last
+  std::vector<std::uint32_t> buckets_;  // that single-token steps are padded to, ascending
   DecodeGraphs graphs_;
   bool graphs_stale_ = true;
   Event idle_{Event::Kind::kOrder};

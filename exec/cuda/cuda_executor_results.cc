@@ -84,10 +84,10 @@ StepParts CudaExecutor::PartsOf(const Step& step, Duration whole) const {
 
 void CudaExecutor::CaptureAll() {
   graphs_stale_ = false;
-  const std::vector<std::uint32_t> captured = model_.decode_buckets();
-  if (captured.empty()) return;
+  buckets_ = model_.decode_buckets();
+  if (buckets_.empty()) return;
   // The largest first, so that nothing grows behind a captured one.
-  const std::vector<std::int64_t> buckets(captured.rbegin(), captured.rend());
+  const std::vector<std::int64_t> buckets(buckets_.rbegin(), buckets_.rend());
   if (model_.options().tunes) model_.Tune(buckets);
   for (const std::int64_t bucket : buckets) Capture(bucket);
 }

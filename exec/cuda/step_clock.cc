@@ -44,8 +44,7 @@ StepParts DivideBy(const StepParts& shares, Duration total) {
   for (std::size_t i = 0; i < kStepPartCount; ++i) {
     const double share =
         static_cast<double>(shares.times[i].count()) / static_cast<double>(sum.count());
-    divided.times[i] =
-        Duration{static_cast<std::int64_t>(share * static_cast<double>(total.count()))};
+    divided.times[i] = DurationFromNanoseconds(share * static_cast<double>(total.count()));
     left -= divided.times[i];
     if (shares.times[i] > shares.times[largest]) largest = i;
   }

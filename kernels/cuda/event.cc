@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "core/time.h"
+
 namespace twin::kernels::cuda {
 
 Event::Event(Kind kind) {
@@ -43,7 +45,7 @@ bool Event::Passed() const {
 std::int64_t NanosecondsBetween(const Event& from, const Event& to) {
   float milliseconds = 0;
   CheckCuda(cudaEventElapsedTime(&milliseconds, from.get(), to.get()), "cudaEventElapsedTime");
-  return std::llround(static_cast<double>(milliseconds) * 1e6);
+  return DurationFromNanoseconds(std::round(static_cast<double>(milliseconds) * 1e6)).count();
 }
 
 }  // namespace twin::kernels::cuda

@@ -1,7 +1,6 @@
 #include "lab/validation/attribution.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "core/input_error.h"
 #include "lab/run_metrics.h"
@@ -93,6 +92,7 @@ ModelledSteps ModelSteps(const MeasuredRun& run, const sim::StepCost& cost) {
       modelled.by_part = false;
       StepParts& parts = modelled.steps.emplace_back();
       parts[StepPart::kSchedule] = cost.HostTime(plan);
+      parts[StepPart::kDelivery] = cost.DeliveryTime(plan);
       if (plan.work.empty() && plan.resumed.empty() && plan.preempted.empty()) continue;
       cost.DeviceTimes(plan, stages);
       parts[StepPart::kOther] = stages.front();
@@ -106,13 +106,8 @@ std::vector<double> MetricsOf(const MeasuredRun& experiment, const RecordedRun& 
 }
 
 Attribution Attribute(const MeasuredRun& run, const ModelledSteps& modelled) {
-  // A simulated world spends all host time before the step: the same decisions are then at the same
-  // times as there.
-  std::vector<StepParts> steps = modelled.steps;
-  for (StepParts& parts : steps) {
-    parts[StepPart::kSchedule] += std::exchange(parts[StepPart::kDelivery], Duration{0});
-  }
-  const Retiming retiming(run.events, run.steps, steps, ArrivalRuleOf(run.config.workload));
+  const Retiming retiming(run.events, run.steps, modelled.steps,
+                          ArrivalRuleOf(run.config.workload));
   const std::vector<Cause> causes = CausesOf(run, modelled);
   const std::size_t subsets = std::size_t{1} << causes.size();
   std::vector<std::vector<double>> values(kComparedMetrics.size());  // by metric, then subset

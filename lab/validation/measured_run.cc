@@ -42,7 +42,7 @@ class Row {
                        "cell " + std::to_string(column + 1) + " is '" + std::string(cell) +
                            "'; allowed: a time of at most some months");
     }
-    return Duration{std::llround(ns)};
+    return DurationFromNanoseconds(std::round(ns));
   }
 
   void RequireStep(std::size_t number) const {

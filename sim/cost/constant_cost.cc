@@ -10,7 +10,7 @@ ConstantCost::ConstantCost(const ConstantCostConfig& config, int stages)
     : host_time_(config.host_time), stage_time_(config.step_time / stages), stages_(stages) {
   if (config.host_time < Duration::zero() || config.step_time < Duration::zero()) {
     throw InputError(InputError::Kind::kUsage, "cost.constant",
-                     "host_time and step_time must not be negative");
+                     "host_s or step_s is negative; allowed: 0 or more");
   }
 }
 

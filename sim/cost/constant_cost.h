@@ -9,12 +9,12 @@ namespace twin::sim {
 
 struct ConstantCostConfig {
   Duration host_time{0};
-  Duration step_time = std::chrono::milliseconds(10);  // of the device, all stages together
+  Duration step_time = std::chrono::milliseconds(10);  // on the device, all stages together
 
   bool operator==(const ConstantCostConfig&) const = default;
 };
 
-// Whatever the plan: `step_time`, divided equally between the stages. Swaps cost nothing.
+// Every step takes `step_time`, divided equally between the stages. Swaps cost nothing.
 class ConstantCost final : public StepCost {
  public:
   ConstantCost(const ConstantCostConfig& config, int stages);
@@ -22,7 +22,6 @@ class ConstantCost final : public StepCost {
   [[nodiscard]] int stages() const override { return stages_; }
   [[nodiscard]] Duration HostTime(const StepPlan& plan) const override;
   void DeviceTimes(const StepPlan& plan, std::span<Duration> stage_times) const override;
-  // Device time as `other`.
 
  private:
   Duration host_time_;

@@ -1,5 +1,7 @@
 #include "sim/cost/cost_table.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -11,18 +13,17 @@ namespace {
 
 void Validate(const std::string& name, const std::vector<CostPoint>& points) {
   const auto refuse = [&](const std::string& what) {
-    throw InputError(InputError::Kind::kUsage, "cost.fitted." + name, what);
+    throw InputError(InputError::Kind::kUsage, fmt::format("cost.fitted.{}", name), what);
   };
   if (points.empty()) refuse("is empty; allowed: at least one point");
   double before = 0;
   for (std::size_t i = 0; i < points.size(); ++i) {
     const CostPoint& point = points[i];
-    const std::string number = "point " + std::to_string(i);
     if (!(std::isfinite(point.at) && point.at > before)) {
-      refuse(number + ": `at` must be above " + std::to_string(before));
+      refuse(fmt::format("point {}: `at` is {}; allowed: above {}", i, point.at, before));
     }
     if (!(std::isfinite(point.seconds) && point.seconds >= 0)) {
-      refuse(number + ": `seconds` must be 0 or more");
+      refuse(fmt::format("point {}: `seconds` is {}; allowed: 0 or more", i, point.seconds));
     }
     before = point.at;
   }

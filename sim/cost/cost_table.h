@@ -1,4 +1,4 @@
-// Times measured at some sizes, for all sizes.
+// A table of times measured at some sizes, interpolated for all sizes.
 #pragma once
 
 #include <string>
@@ -8,9 +8,9 @@
 
 namespace twin::sim {
 
-// Linear between the points; below the first as the first, 0 at 0. Beyond the last one the time
-// grows by the least time per unit that any point shows: the slope of a roofline at the best rate
-// achieved.
+// Linear between the points. Sizes below the first point take the first point's time, and size 0
+// takes none. Beyond the last point the time grows by the smallest time per unit of all points: the
+// slope of a roofline at the best rate that was measured.
 class CostTable {
  public:
   // Throws InputError (usage) naming `name` if there is no point, sizes are not positive and

@@ -1,5 +1,7 @@
 #include "sim/cost/fit_cost.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -8,7 +10,7 @@
 #include <Eigen/Core>
 
 #include "core/input_error.h"
-#include "sim/cost/computed_rows.h"
+#include "sched/computed_rows.h"
 #include "sim/cost/cost_table.h"
 #include "sim/cost/fit_report.h"
 #include "sim/cost/fitted_cost.h"
@@ -26,7 +28,7 @@ constexpr std::size_t kFewestSteps = 8;
 
 double At(const StepFeatures& x, Feature feature) { return x[static_cast<std::size_t>(feature)]; }
 
-// Rows of a linear problem, those without time left out: a relative error has no meaning there.
+// Rows of a linear problem. Rows without time are left out: they have no relative error.
 class Problem {
  public:
   explicit Problem(Eigen::Index columns) : columns_(columns) {}
@@ -67,7 +69,7 @@ struct PhaseFactors {
   double base_s = 0;
 };
 
-// A part of whole steps beside its time alone in decodes and in prefill.
+// Fits a part of whole steps to its time measured alone, with one factor per phase.
 class PhaseProblem {
  public:
   explicit PhaseProblem(std::string part) : part_(std::move(part)) {}
@@ -81,7 +83,8 @@ class PhaseProblem {
   }
 
   [[nodiscard]] PhaseFactors Solve(std::vector<std::string>& notes) const {
-    if (!has_decodes_ && !has_prefill_) Refuse("whole steps show no time of " + part_);
+    if (!has_decodes_ && !has_prefill_)
+      Refuse(fmt::format("no whole step shows time of {}", part_));
     const Eigen::VectorXd x = each_.Solve();
     const bool decode_is_flat = has_decodes_ && x[0] <= 0;
     const bool prefill_is_flat = has_prefill_ && x[1] <= 0;
@@ -90,11 +93,14 @@ class PhaseProblem {
     }
     const Eigen::VectorXd common = both_.Solve();
     if (common[0] <= 0) {
-      Refuse("whole steps show no time of " + part_ + " that grows with what was measured alone");
+      Refuse(fmt::format("the time of {} in whole steps does not grow with its time measured alone",
+                         part_));
     }
-    notes.push_back("whole steps show no time of " + part_ + " in " +
-                    (decode_is_flat ? "decodes" : "prefill") +
-                    " that grows with what was measured alone: one factor for both phases");
+    notes.push_back(
+        fmt::format("the time of {} in {} steps does not grow with its time measured alone: one "
+                    "factor for both "
+                    "phases",
+                    part_, decode_is_flat ? "decode" : "prefill"));
     return {common[0], common[0], common[1]};
   }
 
@@ -113,9 +119,10 @@ void FitGemm(const FitInput& input, FittedCostConfig& config, std::vector<std::s
   for (const StepSample& step : input.steps) {
     if (step.held_out) continue;
     const ComputedRows computed = ComputedRowsOf(step.totals, input.decode_buckets);
-    const double alone = layers.At(computed.tokens) + head.At(computed.logits);
-    const bool prefill = step.totals.prefill_items > 0;
-    problem.Add(prefill ? 0 : alone, prefill ? alone : 0, PartOf(step, StepPart::kGemm));
+    const double alone = layers.At(static_cast<double>(computed.tokens)) +
+                         head.At(static_cast<double>(computed.logits));
+    const bool decode = IsSingleTokenStep(step.totals);
+    problem.Add(decode ? alone : 0, decode ? 0 : alone, PartOf(step, StepPart::kGemm));
   }
   const PhaseFactors factors = problem.Solve(notes);
   config.gemm_decode_factor = factors.decode;
@@ -130,17 +137,19 @@ void FitOther(const FitInput& input, FittedCostConfig& config) {
   Problem problem(2);
   for (const StepSample& step : input.steps) {
     if (step.held_out) continue;
-    problem.Add({alone.At(ComputedRowsOf(step.totals, input.decode_buckets).tokens), 1},
+    const ComputedRows computed = ComputedRowsOf(step.totals, input.decode_buckets);
+    problem.Add({alone.At(static_cast<double>(computed.tokens)), 1},
                 PartOf(step, StepPart::kOther));
   }
   const Eigen::VectorXd x = problem.Solve();
-  if (x[0] <= 0) Refuse("whole steps show no time of norms and activations that grows with tokens");
+  if (x[0] <= 0)
+    Refuse("the time of norms and activations in whole steps does not grow with tokens");
   config.other_factor = x[0];
   config.other_base_s = x[1];
   config.other = input.other;
 }
 
-// Without the constants, which are those of measuring alone.
+// Drops the constants, which belong to measuring alone and not to a step.
 AttentionPart FitAttentionAlone(const FitInput& input, const FeatureExtractor& features) {
   Problem prefill(5);
   Problem decode(3);
@@ -156,8 +165,8 @@ AttentionPart FitAttentionAlone(const FitInput& input, const FeatureExtractor& f
     }
   }
   if (prefill.size() < 5 || decode.size() < 3) {
-    Refuse("attention was measured for " + std::to_string(prefill.size()) + " prefills and " +
-           std::to_string(decode.size()) + " decodes; needed are at least 5 and 3");
+    Refuse(fmt::format("has attention of {} prefills and {} decodes; needed: at least 5 and 3",
+                       prefill.size(), decode.size()));
   }
   const Eigen::VectorXd p = prefill.Solve();
   const Eigen::VectorXd d = decode.Solve();
@@ -206,7 +215,7 @@ void FitSmallParts(const FitInput& input, FittedCostConfig& config) {
     if (step.held_out) continue;
     build.Add({1, Items(step.totals), static_cast<double>(step.totals.tokens())},
               PartOf(step, StepPart::kBuild));
-    // Steps that emit nothing sample nothing, in no time worth a relative error.
+    // Steps that emit nothing sample nothing; their few nanoseconds would distort relative errors.
     if (step.totals.emitting_items == 0) continue;
     sampling.Add({1, static_cast<double>(step.totals.emitting_items), 0},
                  PartOf(step, StepPart::kSampling));
@@ -248,8 +257,7 @@ FitResult FitCost(const FitInput& input, const ModelSpec& model) {
   const auto fitted = std::count_if(input.steps.begin(), input.steps.end(),
                                     [](const StepSample& step) { return !step.held_out; });
   if (static_cast<std::size_t>(fitted) < kFewestSteps) {
-    Refuse("has " + std::to_string(fitted) + " whole steps to fit on; needed are at least " +
-           std::to_string(kFewestSteps));
+    Refuse(fmt::format("has {} whole steps to fit on; needed: at least {}", fitted, kFewestSteps));
   }
   const FeatureExtractor features(model, 1);
   FitResult result;

@@ -1,4 +1,4 @@
-// How well a cost model predicts steps that it was not fitted on.
+// The errors of a fitted cost model on steps that it was not fitted on.
 #pragma once
 
 #include <span>
@@ -8,7 +8,7 @@
 
 namespace twin::sim {
 
-// Over the steps that are held out.
+// Compares predicted and measured times of the steps with `held_out`.
 FitReport Judge(const FittedCost& cost, std::span<const StepSample> steps);
 
 }  // namespace twin::sim

@@ -9,7 +9,7 @@
 
 namespace twin::sim {
 
-// A point of a table that is read with linear interpolation.
+// A point of a table (cost_table.h).
 struct CostPoint {
   double at = 0;
   double seconds = 0;
@@ -17,7 +17,7 @@ struct CostPoint {
   bool operator==(const CostPoint&) const = default;
 };
 
-// Seconds of a part of a step's time that is linear in the requests and tokens of the step.
+// Seconds that are linear in the requests (`item`) and tokens of a step.
 struct LinearPart {
   double base_s = 0;
   double per_item_s = 0;
@@ -26,7 +26,7 @@ struct LinearPart {
   bool operator==(const LinearPart&) const = default;
 };
 
-// Seconds of attention in a step, all layers; features of step_features.h.
+// Seconds of attention in a step, all layers, linear in features of step_features.h.
 struct AttentionPart {
   double base_s = 0;
   double per_prefill_item_s = 0;
@@ -40,7 +40,7 @@ struct AttentionPart {
 };
 
 struct FittedCostConfig {
-  // What was measured. Parameters and formats must be those of the model that is predicted.
+  // What was measured. Only models with the same parameters and formats are predicted.
   std::string model;
   std::int64_t parameters = 0;
   DType weight_dtype = DType::kFp32;
@@ -49,11 +49,12 @@ struct FittedCostConfig {
   std::int32_t threads = 0;
   std::string commit;  // of the program that measured
 
-  // Sizes to which the device pads steps of decodes alone, ascending (computed_rows.h).
+  // Sizes to which the device pads single-token steps, ascending (sched/computed_rows.h).
   std::vector<std::uint32_t> decode_buckets;
 
-  // Matrix products of all layers by tokens, and of the LM head by rows of logits: as measured one
-  // by one, times the factor of the step's phase (decodes alone, or with prefill), plus a constant.
+  // GEMMs of all layers by tokens, and of the LM head by rows of logits, as measured alone. A step
+  // takes their sum times the factor of its phase (single-token steps, all others), plus a
+  // constant.
   std::vector<CostPoint> gemm_layers;
   std::vector<CostPoint> gemm_head;
   double gemm_decode_factor = 1;
@@ -62,20 +63,20 @@ struct FittedCostConfig {
 
   AttentionPart attention;
 
-  // Norms, rotary embedding, activations and the like, by tokens.
+  // Norms, rotary embedding and activations by tokens.
   std::vector<CostPoint> other;
   double other_factor = 1;
   double other_base_s = 0;
 
   LinearPart build;
-  LinearPart sampling;  // items: those that emit
+  LinearPart sampling;  // items: rows of logits
   LinearPart schedule;
   LinearPart delivery;
 
   double swap_latency_s = 0;
   double per_swapped_block_s = 0;
 
-  // Largest steps that were measured; beyond them the model extrapolates.
+  // The largest measured steps; larger ones are extrapolated (StepCost::Covers).
   std::int64_t tokens_max = 0;
   std::int64_t decode_items_max = 0;
   std::int64_t decode_context_tokens_max = 0;

@@ -1,24 +1,29 @@
 #include "sim/cost/fitted_cost.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <string_view>
 
 #include "core/check.h"
 #include "core/input_error.h"
-#include "sim/cost/computed_rows.h"
+#include "sched/computed_rows.h"
 
 namespace twin::sim {
 namespace {
 
+constexpr std::string_view kName = "cost.fitted";
+
 [[noreturn]] void Refuse(const std::string& field, const std::string& what) {
-  throw InputError(InputError::Kind::kUsage, "cost.fitted." + field, what);
+  throw InputError(InputError::Kind::kUsage, fmt::format("{}.{}", kName, field), what);
 }
 
 void RequireTimes(const std::string& part, std::initializer_list<double> seconds) {
   for (const double value : seconds) {
     if (!(std::isfinite(value) && value >= 0)) {
-      Refuse(part, "has " + std::to_string(value) + ", must be 0 or more");
+      Refuse(part, fmt::format("has {}; allowed: 0 or more", value));
     }
   }
 }
@@ -29,7 +34,7 @@ void RequireTimes(const std::string& part, const LinearPart& p) {
 
 void RequireFactor(const std::string& field, double factor) {
   if (!(std::isfinite(factor) && factor > 0)) {
-    Refuse(field, "is " + std::to_string(factor) + ", must be above 0");
+    Refuse(field, fmt::format("is {}; allowed: above 0", factor));
   }
 }
 
@@ -42,17 +47,17 @@ const FittedCostConfig& Checked(const FittedCostConfig& c, const ModelSpec& mode
            "system.pipeline_parallel 1");
   }
   if (c.parameters != TotalParameters(model)) {
-    Refuse("parameters", "are " + std::to_string(c.parameters) + " (" + c.model +
-                             "), but system.model has " + std::to_string(TotalParameters(model)));
+    Refuse("parameters", fmt::format("is {} ({}), but system.model has {}", c.parameters, c.model,
+                                     TotalParameters(model)));
   }
   if (c.weight_dtype != model.weight_dtype || c.kv_dtype != model.kv_dtype) {
-    Refuse("weight_dtype", "is " + std::string(Name(c.weight_dtype)) + " with a KV cache of " +
-                               std::string(Name(c.kv_dtype)) + ", but system.model_shape has " +
-                               std::string(Name(model.weight_dtype)) + " with " +
-                               std::string(Name(model.kv_dtype)));
+    Refuse("weight_dtype", fmt::format("is {} with a KV cache of {}, but system.model_shape has {} "
+                                       "with {}",
+                                       Name(c.weight_dtype), Name(c.kv_dtype),
+                                       Name(model.weight_dtype), Name(model.kv_dtype)));
   }
   if (!std::is_sorted(c.decode_buckets.begin(), c.decode_buckets.end())) {
-    Refuse("decode_buckets", "do not ascend, as they must");
+    Refuse("decode_buckets", "do not ascend; allowed: ascending sizes");
   }
   RequireFactor("gemm_decode_factor", c.gemm_decode_factor);
   RequireFactor("gemm_prefill_factor", c.gemm_prefill_factor);
@@ -104,7 +109,7 @@ StepParts FittedCost::PartsOf(const StepPlan& plan) const {
   const auto rows = static_cast<double>(totals.emitting_items);
   StepParts parts;
   const auto set = [&](StepPart part, double seconds) {
-    parts[part] = DurationFromSeconds(seconds);
+    parts[part] = CostDuration(kName, seconds);
   };
   set(StepPart::kSchedule, Of(config_.schedule, items, tokens));
   set(StepPart::kDelivery, Of(config_.delivery, items, tokens));
@@ -113,13 +118,14 @@ StepParts FittedCost::PartsOf(const StepPlan& plan) const {
     const StepFeatures x = features_(totals);
     const ComputedRows computed = ComputedRowsOf(totals, config_.decode_buckets);
     const double factor =
-        totals.prefill_items > 0 ? config_.gemm_prefill_factor : config_.gemm_decode_factor;
+        IsSingleTokenStep(totals) ? config_.gemm_decode_factor : config_.gemm_prefill_factor;
     build += Of(config_.build, items, tokens);
-    set(StepPart::kGemm,
-        factor * (gemm_layers_.At(computed.tokens) + gemm_head_.At(computed.logits)) +
-            config_.gemm_base_s);
+    set(StepPart::kGemm, factor * (gemm_layers_.At(static_cast<double>(computed.tokens)) +
+                                   gemm_head_.At(static_cast<double>(computed.logits))) +
+                             config_.gemm_base_s);
     set(StepPart::kAttention, Of(config_.attention, x, static_cast<double>(totals.prefill_items)));
-    set(StepPart::kOther, config_.other_factor * other_.At(computed.tokens) + config_.other_base_s);
+    set(StepPart::kOther, config_.other_factor * other_.At(static_cast<double>(computed.tokens)) +
+                              config_.other_base_s);
     if (rows > 0) set(StepPart::kSampling, Of(config_.sampling, rows, 0));
   }
   set(StepPart::kBuild, build);
@@ -127,10 +133,13 @@ StepParts FittedCost::PartsOf(const StepPlan& plan) const {
 }
 
 Duration FittedCost::HostTime(const StepPlan& plan) const {
-  const auto items = static_cast<double>(plan.work.size());
-  const auto tokens = static_cast<double>(plan.totals.tokens());
-  return DurationFromSeconds(Of(config_.schedule, items, tokens)) +
-         DurationFromSeconds(Of(config_.delivery, items, tokens));
+  return CostDuration(kName, Of(config_.schedule, static_cast<double>(plan.work.size()),
+                                static_cast<double>(plan.totals.tokens())));
+}
+
+Duration FittedCost::DeliveryTime(const StepPlan& plan) const {
+  return CostDuration(kName, Of(config_.delivery, static_cast<double>(plan.work.size()),
+                                static_cast<double>(plan.totals.tokens())));
 }
 
 void FittedCost::DeviceTimes(const StepPlan& plan, std::span<Duration> stage_times) const {

@@ -1,4 +1,4 @@
-// A cost model by parts, fitted on measurements: tables of operations, scaled to whole steps.
+// A cost model by parts, fitted on measurements: tables of operations scaled to whole steps.
 #pragma once
 
 #include <cstdint>
@@ -14,27 +14,29 @@
 
 namespace twin::sim {
 
-// Formulae   gemm       factor(phase) x (layers[tokens] + head[rows of logits]) + base,
-//                       both as computed: padded to a bucket where the device does that
+// Formulas   gemm       factor(phase) x (layers[tokens] + head[rows of logits]) + base; tokens and
+// rows
+//                       as the device computes them (sched/computed_rows.h)
 //            attention  base + linear in prefill items, tokens, context and pairs, and in decodes
 //                       and their context
 //            other      factor x other[tokens as computed] + base
 //            sampling   base + linear in rows of logits
 //            build      base + linear in requests and tokens, + swaps at their measured rate
-//            schedule, delivery (host)  likewise
-// Range      one model on one device; Covers() says whether a step lies within what was measured.
-// Error      of whole steps held out from the fit: printed by `twinserve fit` with every fit.
-// Source     the profile that `twinserve profile` wrote; fit_cost.h turns it into coefficients.
-// Cost       some table look-ups; constant in the batch, no allocation.
+//            schedule, delivery (host)  base + linear in requests and tokens
+// Range      one model on one device; Covers() says whether a step is within the measured range.
+// Error      on whole steps held out from the fit, printed by `twinserve fit`.
+// Source     the profile that `twinserve profile` writes; fit_cost.h computes the coefficients.
+// Cost       a few table look-ups; constant in the batch, no allocation.
 class FittedCost final : public StepCost {
  public:
-  // Throws InputError (usage) if a coefficient is negative or not finite, or the model, its formats
-  // or the split are not what was measured.
+  // Throws InputError (usage) if a coefficient is negative or not finite, or if the model, its
+  // formats or the parallelism differ from what was measured.
   FittedCost(const FittedCostConfig& config, const ModelSpec& model,
              const Parallelism& parallelism);
 
   [[nodiscard]] Duration HostTime(const StepPlan& plan) const override;
   void DeviceTimes(const StepPlan& plan, std::span<Duration> stage_times) const override;
+  [[nodiscard]] Duration DeliveryTime(const StepPlan& plan) const override;
   [[nodiscard]] std::optional<StepParts> Parts(const StepPlan& plan) const override;
   [[nodiscard]] bool Covers(const StepTotals& totals) const override;
 

@@ -1,13 +1,18 @@
 #include "sim/cost/linear_cost.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <string_view>
 
 #include "core/input_error.h"
 
 namespace twin::sim {
 namespace {
+
+constexpr std::string_view kName = "cost.linear";
 
 void Validate(const LinearCostConfig& c) {
   struct Field {
@@ -26,12 +31,13 @@ void Validate(const LinearCostConfig& c) {
            Field{"per_swapped_block_s", c.per_swapped_block_s},
        }) {
     if (std::isfinite(field.value) && field.value >= 0) continue;
-    throw InputError(InputError::Kind::kUsage, std::string("cost.linear.") + field.name,
-                     "is " + std::to_string(field.value) + ", must be 0 or more");
+    throw InputError(InputError::Kind::kUsage, fmt::format("{}.{}", kName, field.name),
+                     fmt::format("is {}; allowed: 0 or more", field.value));
   }
   if (c.base_s + c.per_prefill_token_s + c.per_decode_item_s > 0) return;
-  throw InputError(InputError::Kind::kUsage, "cost.linear",
-                   "one of base_s, per_prefill_token_s and per_decode_item_s must be positive");
+  throw InputError(InputError::Kind::kUsage, std::string(kName),
+                   "base_s, per_prefill_token_s and per_decode_item_s are all 0; allowed: at least "
+                   "one of them above 0");
 }
 
 }  // namespace
@@ -43,7 +49,7 @@ LinearCost::LinearCost(const LinearCostConfig& config, int stages)
 
 Duration LinearCost::HostTime(const StepPlan& plan) const {
   const auto items = static_cast<double>(plan.work.size());
-  return DurationFromSeconds(config_.host_s + config_.host_per_item_s * items);
+  return CostDuration(kName, config_.host_s + config_.host_per_item_s * items);
 }
 
 double LinearCost::DeviceSeconds(const StepTotals& totals) const {
@@ -60,7 +66,7 @@ double LinearCost::DeviceSeconds(const StepTotals& totals) const {
 void LinearCost::DeviceTimes(const StepPlan& plan, std::span<Duration> stage_times) const {
   double seconds = swap_.Seconds(plan);
   if (plan.totals.tokens() > 0) seconds += DeviceSeconds(plan.totals) / stages_;
-  std::fill(stage_times.begin(), stage_times.end(), DurationFromSeconds(seconds));
+  std::fill(stage_times.begin(), stage_times.end(), CostDuration(kName, seconds));
 }
 
 }  // namespace twin::sim

@@ -1,10 +1,11 @@
-// One operation of a step in closed form: its work, its rates, and so its time.
+// One operation of a step in closed form: work, rates, and the time that follows from them.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <string>
 
+#include "core/step_parts.h"
 #include "sim/cost/step_features.h"
 
 namespace twin::sim {
@@ -19,11 +20,11 @@ struct Term {
   }
 };
 
-// Seconds of one execution = latency + max(flops / flops_per_s, bytes / bytes_per_s), and 0 when
-// the `gate` feature is 0: such a step does not launch it. Executed `count` times, one after the
-// other.
+// Seconds of one execution = latency + max(flops / flops_per_s, bytes / bytes_per_s). A step
+// executes it `count` times in sequence, and does not launch it at all if the `gate` feature is 0.
 struct Operation {
   std::string name;
+  StepPart part = StepPart::kOther;  // of a step's time
   std::int64_t count = 1;
   Feature gate = Feature::kTokens;
   Term flops;

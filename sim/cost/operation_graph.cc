@@ -139,6 +139,7 @@ std::vector<OperationCost> CriticalPath::Breakdown(const StepFeatures& x) const 
       const bool launched = operation.IsLaunched(x);
       const double count = launched ? static_cast<double>(operation.count) : 0.0;
       costs.push_back({.name = operation.name,
+                       .part = operation.part,
                        .count = launched ? operation.count : 0,
                        .seconds = Seconds(coefficients_[j], x),
                        .flops = count * operation.Flops(x),

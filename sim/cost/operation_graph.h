@@ -1,5 +1,5 @@
-// The operations of a pipeline stage and the order among them; its critical path is the stage's
-// time.
+// The operations of a pipeline stage and the order between them. The length of the critical path is
+// the stage's time.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +13,10 @@
 
 namespace twin::sim {
 
-// A directed acyclic graph; an edge means "not before the other one has finished": data or the
-// order of a stream. An operation with a count stands for the copies of a repeated block. That is
-// exact as long as the block has one entrance and one exit, because then the longest path through
-// n copies in series is n times the longest path through one.
+// A directed acyclic graph. An edge means that an operation begins only after another has finished,
+// because it needs its data or runs on the same stream. An operation with a count stands for the
+// copies of a repeated block. This is exact if the block has one entry and one exit, because the
+// longest path through n copies in series is then n times the longest path through one.
 class OperationGraph {
  public:
   using Graph = boost::adjacency_list<boost::vecS, boost::vecS, boost::bidirectionalS, Operation>;
@@ -36,9 +36,10 @@ class OperationGraph {
   Graph graph_;
 };
 
-// What one operation contributes to a step; numbers of all its executions together.
+// What one operation contributes to a step, summed over its executions.
 struct OperationCost {
   std::string_view name;  // lives as long as the critical path
+  StepPart part = StepPart::kOther;
   std::int64_t count = 0;
   double seconds = 0;
   double flops = 0;
@@ -46,8 +47,8 @@ struct OperationCost {
   bool on_critical_path = false;
 };
 
-// A graph prepared for evaluation: topological order and chains are worked out once; then a step
-// costs about ten multiplications for each operation, and no allocation.
+// A graph prepared for evaluation: its topological order and its chains are computed once.
+// Seconds() then costs about ten multiplications for each operation, without allocation.
 class CriticalPath {
  public:
   // REQUIRES: the graph has no cycle and at most 32 maximal chains.

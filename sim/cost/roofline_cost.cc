@@ -10,29 +10,18 @@
 namespace twin::sim {
 namespace {
 
+constexpr std::string_view kName = "cost.roofline";
+
 // Checks before the members are built from them.
 const ModelSpec& Checked(const RooflineCostConfig& config, const ModelSpec& model,
                          const HardwareSpec& hardware, const Parallelism& parallelism) {
   Validate(hardware);
   Validate(model, parallelism);
   if (!(config.host_s >= 0 && config.host_per_item_s >= 0 && config.host_per_token_s >= 0)) {
-    throw InputError(InputError::Kind::kUsage, "cost.roofline", "host times must be 0 or more");
+    throw InputError(InputError::Kind::kUsage, std::string(kName),
+                     "has a negative host time; allowed: 0 or more");
   }
   return model;
-}
-
-StepPart PartOf(std::string_view operation) {
-  if (operation == "attention_prefill" || operation == "attention_decode") {
-    return StepPart::kAttention;
-  }
-  if (operation.ends_with("_projection") || operation == "router" || operation == "lm_head") {
-    return StepPart::kGemm;
-  }
-  if (operation.ends_with("_all_reduce") || operation == "stage_send" ||
-      operation == "logits_all_gather") {
-    return StepPart::kCommunication;
-  }
-  return operation == "sampling" ? StepPart::kSampling : StepPart::kOther;
 }
 
 }  // namespace
@@ -53,8 +42,8 @@ RooflineCost::RooflineCost(const RooflineCostConfig& config, const ModelSpec& mo
 Duration RooflineCost::HostTime(const StepPlan& plan) const {
   const auto items = static_cast<double>(plan.work.size());
   const auto tokens = static_cast<double>(plan.totals.tokens());
-  return DurationFromSeconds(config_.host_s + config_.host_per_item_s * items +
-                             config_.host_per_token_s * tokens);
+  return CostDuration(
+      kName, config_.host_s + config_.host_per_item_s * items + config_.host_per_token_s * tokens);
 }
 
 void RooflineCost::DeviceTimes(const StepPlan& plan, std::span<Duration> stage_times) const {
@@ -62,7 +51,7 @@ void RooflineCost::DeviceTimes(const StepPlan& plan, std::span<Duration> stage_t
   const StepFeatures x = features_(plan.totals);
   const double swap = swap_.Seconds(plan);
   for (std::size_t i = 0; i < paths_.size(); ++i) {
-    stage_times[i] = DurationFromSeconds(swap + paths_[i].Seconds(x));
+    stage_times[i] = CostDuration(kName, swap + paths_[i].Seconds(x));
   }
 }
 
@@ -72,10 +61,10 @@ std::optional<StepParts> RooflineCost::Parts(const StepPlan& plan) const {
   StepParts parts;
   Duration device{0};
   for (const CriticalPath& path : paths_) {
-    device += DurationFromSeconds(swap + path.Seconds(x));
-    parts[StepPart::kBuild] += DurationFromSeconds(swap);
+    device += CostDuration(kName, swap + path.Seconds(x));
+    parts[StepPart::kBuild] += CostDuration(kName, swap);
     for (const OperationCost& cost : path.Breakdown(x)) {
-      if (cost.on_critical_path) parts[PartOf(cost.name)] += DurationFromSeconds(cost.seconds);
+      if (cost.on_critical_path) parts[cost.part] += CostDuration(kName, cost.seconds);
     }
   }
   // Each operation was rounded by itself.

@@ -1,5 +1,18 @@
-// A cost model from first principles: every operation takes the larger of its compute and memory
-// time at the rates that the hardware achieves, plus its latency; a stage takes its critical path.
+// A cost model from data sheets: every operation takes the longer of its compute time and its
+// memory time, plus a latency; a pipeline stage takes the critical path through its operations.
+//
+// Idea: the roofline model (Williams, Waterman and Patterson, CACM 52(4), 2009). An operation with
+// F flops that moves B bytes cannot finish before F / peak flops, nor before B / peak bandwidth.
+// Real kernels reach a fraction of either peak, and every launch costs a few microseconds;
+// fractions and latencies are part of a hardware file (sim/hardware/), fitted once on public
+// measurements. A step's operations follow from the model's shape (transformer_graph.h), so any
+// model on any device can be predicted without measuring it.
+//
+// Easy to get wrong: decode GEMMs are bound by memory, so weights count once a step and not once a
+// request. Prefill attention grows with (query, key) pairs, decode attention with keys read.
+// Tensor-parallel ranks divide the widths but not the latencies. Grouped KV heads are replicated
+// when there are more ranks than heads. A mixture reads the weights of the touched experts only,
+// and its GEMMs are charged per expert. Launch latency, not arithmetic, dominates small batches.
 #pragma once
 
 #include <cstdint>
@@ -16,10 +29,10 @@
 
 namespace twin::sim {
 
-// Formulae: transformer_graph.h; assumptions about windows and experts: step_features.h. Padding
-// counts as tokens in every operation but attention.
-// Range   any model and device; the achieved fractions of the hardware file set its accuracy.
-// Error   of single operations: the comments of sim/hardware/ say what the fits left.
+// Formulas: transformer_graph.h. Assumptions about windows and experts: step_features.h. Padding
+// counts as tokens in every operation except attention.
+// Range   any model and device; accuracy depends on the achieved fractions in the hardware file.
+// Error   of single operations: in the comments of the files in sim/hardware/.
 // Cost    a few multiplications per operation and stage; constant in the batch, no allocation.
 class RooflineCost final : public StepCost {
  public:
@@ -31,11 +44,11 @@ class RooflineCost final : public StepCost {
   [[nodiscard]] int stages() const override { return static_cast<int>(paths_.size()); }
   [[nodiscard]] Duration HostTime(const StepPlan& plan) const override;
   void DeviceTimes(const StepPlan& plan, std::span<Duration> stage_times) const override;
-  // By the names of the operations on the critical path; swaps as `build`. Allocates.
+  // Sums the operations on the critical path by their part; swaps count as `build`. Allocates.
   [[nodiscard]] std::optional<StepParts> Parts(const StepPlan& plan) const override;
 
-  // The operations of one stage for a step with these totals. The seconds of those on the critical
-  // path add up to the stage's device time without swaps.
+  // The operations of one stage for a step with these totals. The seconds of the operations on the
+  // critical path sum to the stage's device time without swaps.
   [[nodiscard]] std::vector<OperationCost> Breakdown(const StepTotals& totals, int stage) const;
 
  private:

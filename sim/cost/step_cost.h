@@ -1,8 +1,10 @@
-// How long a step takes: the one question that a simulated world asks of a cost model.
+// The interface of cost models: how long a step takes in a simulated world.
 #pragma once
 
 #include <optional>
 #include <span>
+#include <string>
+#include <string_view>
 
 #include "core/step_parts.h"
 #include "core/time.h"
@@ -10,8 +12,24 @@
 
 namespace twin::sim {
 
-// Predicts from the plan's totals (and, for swaps and copies, its KV operations); the cost of a
-// call does not grow with the number of requests in the batch.
+// Longest time that a cost model may predict for a part of a step, 11.6 days. Anything beyond comes
+// from a wrong coefficient; the limit also keeps sums of parts and stages far from overflow.
+constexpr double kStepSecondsMax = 1e6;
+
+// Throws InputError (usage) naming the cost model and the seconds that it predicted.
+[[noreturn]] void RefuseCost(std::string_view model, double seconds);
+
+// Every cost model turns its seconds into durations here. `model` is its path in the configuration,
+// such as "cost.linear". Throws InputError (usage) unless 0 <= seconds <= kStepSecondsMax, which
+// also refuses not-a-number.
+inline Duration CostDuration(std::string_view model, double seconds) {
+  if (!(seconds >= 0 && seconds <= kStepSecondsMax)) [[unlikely]]
+    RefuseCost(model, seconds);
+  return DurationFromSeconds(seconds);
+}
+
+// Predicts the times of a step from its plan's totals and, for swaps, its KV operations. The cost
+// of a call does not grow with the number of requests in the batch, except for plans that swap.
 class StepCost {
  public:
   virtual ~StepCost() = default;
@@ -19,21 +37,26 @@ class StepCost {
   // Pipeline stages that a step passes through, >= 1.
   [[nodiscard]] virtual int stages() const { return 1; }
 
-  // Time that the host takes before the first stage can begin: scheduling, building, launching.
-  // Also the whole duration of a step without work.
+  // Host time before the first stage can begin: scheduling, building, launching.
   [[nodiscard]] virtual Duration HostTime(const StepPlan& plan) const = 0;
 
-  // Time of the step on each stage, including its sending to the next one.
+  // Time on each stage, including the transfer to the next stage.
   // REQUIRES: stage_times.size() == stages(), and the plan has work or swaps.
   virtual void DeviceTimes(const StepPlan& plan, std::span<Duration> stage_times) const = 0;
 
-  // The same time by part, where the model knows it: schedule and delivery sum to the host
-  // time, the others to the device times of all stages.
+  // Time from the end of the last stage until the engine sees the step's results. The devices are
+  // free for the next step meanwhile.
+  [[nodiscard]] virtual Duration DeliveryTime(const StepPlan& /*plan*/) const {
+    return Duration{0};
+  }
+
+  // The same times by part, if the model distinguishes parts: `schedule` is the host time,
+  // `delivery` the delivery time, and the other parts sum to the device times of all stages.
   [[nodiscard]] virtual std::optional<StepParts> Parts(const StepPlan& /*plan*/) const {
     return std::nullopt;
   }
 
-  // False where the model was fitted on measurements and the step is larger than all of them.
+  // False if the model was fitted on measurements and the step is larger than all of them.
   [[nodiscard]] virtual bool Covers(const StepTotals& /*totals*/) const { return true; }
 };
 

@@ -1,5 +1,7 @@
 #include "sim/cost/step_features.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
 #include <string>
 
@@ -39,7 +41,7 @@ FeatureExtractor::FeatureExtractor(const ModelSpec& model, std::int32_t tile_tok
       touched_experts_(ExpectedTouchedExperts(model.moe)) {
   if (tile_tokens < 1) {
     throw InputError(InputError::Kind::kUsage, "cost.roofline.gemm_tile_tokens",
-                     "is " + std::to_string(tile_tokens) + ", must be at least 1");
+                     fmt::format("is {}; allowed: at least 1", tile_tokens));
   }
 }
 

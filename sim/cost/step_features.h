@@ -1,4 +1,4 @@
-// The numbers of a step that operations' costs depend on.
+// The features of a step that the costs of operations depend on.
 #pragma once
 
 #include <array>
@@ -12,8 +12,8 @@ namespace twin::sim {
 
 enum class Feature : std::uint8_t {
   kOne,       // 1
-  kTokens,    // rows of all per-token operations, padding included
-  kGemmRows,  // the same, rounded up to the tile
+  kTokens,    // rows of per-token operations, padding included
+  kGemmRows,  // kTokens rounded up to the tile
   kPrefillTokens,
   kPrefillContext,  // keys read by prefill items
   kPrefillPairs,    // (query, key) combinations of prefill items
@@ -31,15 +31,15 @@ using StepFeatures = std::array<double, kFeatureCount>;
 
 // Derives the features of one model from a step's totals.
 //
-// Sliding windows: totals do not keep each request's length, so a windowed layer is charged at most
-// window keys per query on average; exact when all requests have equal lengths, an upper bound
-// otherwise. Layers with and without a window are averaged.
+// Sliding windows: totals do not hold the length of each request, so a windowed layer is charged at
+// most `window` keys per query on average. This is exact if all requests have equal lengths, and an
+// upper bound otherwise. Layers with and without a window are averaged.
 //
-// Experts: tokens choose uniformly and independently, so of E experts E (1 - (1 - k/E)^n) are
-// touched by n tokens that visit k each (expected value; real routers are more skewed).
+// Experts: tokens are assumed to choose experts uniformly and independently. Of E experts, n tokens
+// that visit k each then touch E (1 - (1 - k/E)^n) on average. Real routers are more skewed.
 class FeatureExtractor {
  public:
-  // `tile_tokens`: GEMM rows are charged in multiples of it; 1 = as they are.
+  // `tile_tokens`: GEMM rows are charged in multiples of it; 1 = exact rows.
   FeatureExtractor(const ModelSpec& model, std::int32_t tile_tokens);
 
   [[nodiscard]] StepFeatures operator()(const StepTotals& totals) const;
@@ -52,10 +52,10 @@ class FeatureExtractor {
   [[nodiscard]] double TouchedExperts(std::int64_t tokens) const;
 
   std::int64_t tile_tokens_;
-  double window_;          // beyond any context without one
+  double window_;          // larger than any context if the model has none
   double windowed_share_;  // of the layers
   std::int64_t experts_per_token_;
-  // Indexed by tokens, up to where all experts are touched but for one in a million.
+  // By number of tokens, up to the number that touches all experts but one in a million.
   std::vector<double> touched_experts_;
 };
 

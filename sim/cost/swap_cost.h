@@ -1,4 +1,4 @@
-// The time that a plan's copies between device and host memory take.
+// The time of copying KV blocks between device and host memory.
 #pragma once
 
 #include <cstdint>
@@ -7,12 +7,12 @@
 
 namespace twin::sim {
 
-// Blocks that a plan swaps, in either direction. Constant time unless the plan swaps: every swap
-// shows as a preemption by swapping or as a resumption, else linear in the KV operations.
+// Blocks that a plan swaps, in either direction. Takes constant time if the plan has neither a
+// preemption by swapping nor a resumption, and otherwise time linear in its KV operations.
 std::int64_t SwappedBlocks(const StepPlan& plan);
 
-// Seconds = latency + blocks x seconds_per_block, before the step's work; 0 without swaps. The link
-// serves one direction at a time.
+// Seconds = latency + blocks x seconds_per_block, spent before the step's work; 0 without swaps.
+// The link transfers in one direction at a time.
 class SwapCost {
  public:
   SwapCost() = default;

@@ -38,6 +38,7 @@ class OperationFactory {
     const auto n = static_cast<double>(shape.n);
     Operation gemm;
     gemm.name = std::move(name);
+    gemm.part = StepPart::kGemm;
     gemm.gate = shape.moved_rows;
     gemm.flops = {shape.compute_rows, 2 * k * n};
     gemm.constant_bytes = k * n * weight_bytes_;
@@ -104,6 +105,7 @@ class OperationFactory {
                                    const Link& link) const {
     Operation transfer;
     transfer.name = std::move(name);
+    transfer.part = StepPart::kCommunication;
     transfer.gate = rows;
     transfer.bytes[0] = {rows, bytes};
     transfer.bytes_per_s = link.bytes_per_s * hardware_.link_bandwidth_fraction;
@@ -118,6 +120,7 @@ class OperationFactory {
   // What both phases have in common: queries are read and results written.
   [[nodiscard]] Operation Attention(Feature queries, double width) const {
     Operation attention;
+    attention.part = StepPart::kAttention;
     attention.gate = queries;
     attention.bytes[0] = {queries, 2 * width * activation_bytes_};
     attention.flops_per_s = attention_flops_per_s_;
@@ -292,7 +295,9 @@ class StageBuilder {
     }
     // Widened to fp32 (read, write), reduced to a maximum and a sum (read), picked from (read).
     const double moved = vocab * (make_.activation_bytes() + 12);
-    Append(make_.Elementwise("sampling", Feature::kEmittingItems, moved, 5 * vocab));
+    Operation sampling = make_.Elementwise("sampling", Feature::kEmittingItems, moved, 5 * vocab);
+    sampling.part = StepPart::kSampling;
+    Append(std::move(sampling));
   }
 
   const ModelSpec& model_;

@@ -10,7 +10,8 @@
 
 namespace twin::sim {
 
-// Dense peak for operands of this type: the device's own unit, else the next wider one that it has.
+// Dense peak flops per second for operands of this type, or of the next wider type that the device
+// has units for.
 double PeakFlops(const HardwareSpec& hardware, DType type);
 
 // Work of one rank, T = tokens, d = hidden, h = heads x head size, all widths divided by `tensor`:
@@ -19,11 +20,11 @@ double PeakFlops(const HardwareSpec& hardware, DType type);
 //   prefill     4 h flops for each (query, key) pair; keys and values of each item read once
 //   decode      4 h flops for each key; keys and values of the context read
 //   all-reduce  ring of n ranks: 2 (n - 1) latencies, 2 (n - 1) / n of T d over the link
-//   experts     weights of the touched ones; rows T x experts per token
+//   experts     weights of touched experts; rows T x experts per token
 //   LM head, final norm, sampling: emitting rows only
-// The first stage embeds; the last one has the head and samples; the others send T d on, over the
-// link, or between nodes where the stages' ranks lie on different ones.
-// REQUIRES: Validate() accepts model, parallelism and hardware.
+// The first stage embeds. The last stage has the LM head and samples. The other stages send T d to
+// the next stage, over the link or, if its ranks are on another node, over the network. REQUIRES:
+// Validate() accepts model, parallelism and hardware.
 OperationGraph BuildStageGraph(const ModelSpec& model, const HardwareSpec& hardware,
                                const Parallelism& parallelism, std::int32_t stage,
                                const RooflineCostConfig& config);

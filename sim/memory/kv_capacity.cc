@@ -1,8 +1,9 @@
 #include "sim/memory/kv_capacity.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <iterator>
 #include <string>
 
@@ -16,7 +17,7 @@ namespace {
 constexpr double kMiiReserveBytes = 1e9;
 // TGI_WIGGLE_ROOM: share of the measured free memory that TGI dares to use.
 constexpr double kTgiWiggleRoom = 0.9;
-// More than any machine has; a pool keeps tens of bytes of each.
+// More than any machine has. A pool takes some tens of bytes per block.
 constexpr std::int32_t kBlocksMost = 100'000'000;
 
 struct Rule {
@@ -44,9 +45,7 @@ const Rule& RowOf(MemoryRule rule) {
 }
 
 std::string Gigabytes(std::int64_t bytes) {
-  char text[48];
-  std::snprintf(text, sizeof text, "%.3f GB", static_cast<double>(bytes) * 1e-9);
-  return text;
+  return fmt::format("{:.3f} GB", static_cast<double>(bytes) * 1e-9);
 }
 
 bool TakesCacheTokens(MemoryRule rule) {
@@ -59,29 +58,30 @@ bool SwapsToHost(MemoryRule rule) {
 
 void ValidateConfig(const MemoryConfig& config) {
   if (config.block_size < 1) {
-    Refuse("block_size is " + std::to_string(config.block_size) + ", must be at least 1");
+    Refuse(fmt::format("block_size is {}; allowed: at least 1", config.block_size));
   }
   if (config.utilization && !(*config.utilization > 0 && *config.utilization <= 1)) {
-    Refuse("utilization is " + std::to_string(*config.utilization) + ", must be within (0, 1]");
+    Refuse(fmt::format("utilization is {}; allowed: above 0, at most 1", *config.utilization));
   }
   if (config.blocks_override &&
       (*config.blocks_override < 1 || *config.blocks_override > kBlocksMost)) {
-    Refuse("blocks_override is " + std::to_string(*config.blocks_override) + ", must be 1 to " +
-           std::to_string(kBlocksMost));
+    Refuse(fmt::format("blocks_override is {}; allowed: 1 to {}", *config.blocks_override,
+                       kBlocksMost));
   }
   if (config.blocks_override && config.kv_bytes_override) {
-    Refuse("kv_bytes_override is unused: blocks_override is given; leave one out");
+    Refuse("kv_bytes_override has no effect beside blocks_override; allowed: one of the two");
   }
   if (config.max_cache_tokens && !TakesCacheTokens(config.rule)) {
-    Refuse("max_cache_tokens is unused by the rule " + std::string(Name(config.rule)) +
-           "; allowed with: trtllm, orca");
+    Refuse(
+        fmt::format("max_cache_tokens has no effect with the rule {}; allowed with: trtllm, orca",
+                    Name(config.rule)));
   }
   if (config.rule == MemoryRule::kOrca && !config.max_cache_tokens && !config.blocks_override) {
-    Refuse("the orca rule needs max_cache_tokens, its number of token slots");
+    Refuse("the rule orca needs max_cache_tokens, its number of token slots");
   }
   if (config.max_cache_tokens && *config.max_cache_tokens < config.block_size) {
-    Refuse("max_cache_tokens is " + std::to_string(*config.max_cache_tokens) +
-           ", must hold at least one block of " + std::to_string(config.block_size));
+    Refuse(fmt::format("max_cache_tokens is {}; allowed: at least one block of {}",
+                       *config.max_cache_tokens, config.block_size));
   }
   if (config.max_step_tokens < 1 || config.max_sequences < 1 || config.swap_bytes < 0 ||
       config.non_framework_bytes < 0 || config.activation_bytes.value_or(0) < 0 ||
@@ -92,8 +92,8 @@ void ValidateConfig(const MemoryConfig& config) {
   }
 }
 
-// Requested and left bytes by the rule, before any limit on the number of tokens. Fractions of
-// bytes round as the systems do: vLLM V1 up, all others down.
+// Sets requested_bytes and kv_bytes by the rule, before any limit on the number of tokens.
+// Fractions of bytes are rounded as the systems do: up by vLLM V1, down by all others.
 void ApplyRule(const MemoryConfig& config, double utilization, KvCapacity& c) {
   const auto total = static_cast<double>(c.total_bytes);
   const std::int64_t resident = c.weight_bytes + c.non_framework_bytes;
@@ -144,17 +144,18 @@ bool ChecksLongestRequest(MemoryRule rule) {
 }
 
 std::string Calculation(const KvCapacity& c) {
-  return "requested " + Gigabytes(c.requested_bytes) + " of " + Gigabytes(c.total_bytes) +
-         ", weights " + Gigabytes(c.weight_bytes) + ", activations " +
-         Gigabytes(c.activation_bytes) + ", other " + Gigabytes(c.non_framework_bytes) +
-         ", left for the KV cache " + Gigabytes(c.kv_bytes) + ", one block of " +
-         std::to_string(c.block_size) + " tokens " + std::to_string(c.block_bytes) + " bytes";
+  return fmt::format(
+      "requested {} of {}, weights {}, activations {}, other {}, left for the KV cache {}, one "
+      "block "
+      "of {} tokens {} bytes",
+      Gigabytes(c.requested_bytes), Gigabytes(c.total_bytes), Gigabytes(c.weight_bytes),
+      Gigabytes(c.activation_bytes), Gigabytes(c.non_framework_bytes), Gigabytes(c.kv_bytes),
+      c.block_size, c.block_bytes);
 }
 
 void RequireFewEnough(const ModelSpec& model, std::int64_t blocks, const char* where) {
   if (blocks <= kBlocksMost) return;
-  Refuse(model.name + ": " + std::to_string(blocks) + " blocks" + where + ", must be up to " +
-         std::to_string(kBlocksMost));
+  Refuse(fmt::format("{}: {} blocks{}, must be up to {}", model.name, blocks, where, kBlocksMost));
 }
 
 std::int32_t CountBlocks(const ModelSpec& model, const MemoryConfig& config, const KvCapacity& c) {
@@ -164,11 +165,11 @@ std::int32_t CountBlocks(const ModelSpec& model, const MemoryConfig& config, con
     blocks = std::min(blocks, *config.max_cache_tokens / c.block_size);
   }
   if (config.rule == MemoryRule::kOrca && blocks < *config.max_cache_tokens / c.block_size) {
-    Refuse(model.name + ": " + std::to_string(*config.max_cache_tokens) +
-           " token slots do not fit: " + Calculation(c));
+    Refuse(fmt::format("{}: {} token slots do not fit: {}", model.name, *config.max_cache_tokens,
+                       Calculation(c)));
   }
   const std::int64_t kept = config.rule == MemoryRule::kVllmV1 ? 1 : 0;
-  if (blocks <= kept) Refuse(model.name + " does not fit: " + Calculation(c));
+  if (blocks <= kept) Refuse(fmt::format("{} does not fit: {}", model.name, Calculation(c)));
   RequireFewEnough(model, blocks, "");
   return static_cast<std::int32_t>(blocks);
 }
@@ -249,34 +250,30 @@ KvCapacity PlanKvCapacity(const ModelSpec& model, const HardwareSpec& hardware,
   }
   least.host_blocks = host_blocks;
   if (ChecksLongestRequest(config.rule) && least.max_concurrency() < 1) {
-    Refuse(model.name + ": a request of max_model_length " +
-           std::to_string(least.max_model_length) + " tokens does not fit into " +
-           std::to_string(least.blocks) + " blocks: " + Calculation(least));
+    Refuse(
+        fmt::format("{}: a request of max_model_length {} tokens does not fit into {} blocks: {}",
+                    model.name, least.max_model_length, least.blocks, Calculation(least)));
   }
   return least;
 }
 
 std::string Describe(const KvCapacity& c) {
-  char text[640];
-  const auto row = [](std::int64_t bytes) { return Gigabytes(bytes); };
-  std::snprintf(text, sizeof text,
-                "rule           %s%s\n"
-                "device         %s\n"
-                "requested      %s\n"
-                "weights        %s (stage %d)\n"
-                "activations    %s\n"
-                "other          %s\n"
-                "KV cache       %s\n"
-                "blocks         %d of %d tokens, %lld bytes each (%d usable, %d on the host)\n"
-                "tokens         %lld\n"
-                "concurrency    %.1f requests of %d tokens\n",
-                std::string(Name(c.rule)).c_str(), c.overridden ? " (overridden)" : "",
-                row(c.total_bytes).c_str(), row(c.requested_bytes).c_str(),
-                row(c.weight_bytes).c_str(), c.stage, row(c.activation_bytes).c_str(),
-                row(c.non_framework_bytes).c_str(), row(c.kv_bytes).c_str(), c.blocks, c.block_size,
-                static_cast<long long>(c.block_bytes), c.usable_blocks, c.host_blocks,
-                static_cast<long long>(c.tokens()), c.max_concurrency(), c.max_model_length);
-  return text;
+  return fmt::format(
+      "rule           {}{}\n"
+      "device         {}\n"
+      "requested      {}\n"
+      "weights        {} (stage {})\n"
+      "activations    {}\n"
+      "other          {}\n"
+      "KV cache       {}\n"
+      "blocks         {} of {} tokens, {} bytes each ({} usable, {} on the host)\n"
+      "tokens         {}\n"
+      "concurrency    {:.1f} requests of {} tokens\n",
+      Name(c.rule), c.overridden ? " (overridden)" : "", Gigabytes(c.total_bytes),
+      Gigabytes(c.requested_bytes), Gigabytes(c.weight_bytes), c.stage,
+      Gigabytes(c.activation_bytes), Gigabytes(c.non_framework_bytes), Gigabytes(c.kv_bytes),
+      c.blocks, c.block_size, c.block_bytes, c.usable_blocks, c.host_blocks, c.tokens(),
+      c.max_concurrency(), c.max_model_length);
 }
 
 }  // namespace twin::sim

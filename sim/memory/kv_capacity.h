@@ -1,5 +1,22 @@
-// How many KV-cache blocks a system has: the rule by which each one turns device memory into
-// blocks.
+// KV capacity: how many KV blocks a serving system allocates on a given device.
+//
+// Idea: the number of blocks decides how many requests run at once, and so throughput and
+// preemptions. Serving systems compute it at start-up: they take a share of the device's memory,
+// subtract weights and the activations that a profiling forward pass measured, and divide the rest
+// by the size of a block. They differ in the details, each of which moves the result by some
+// percent. MemoryRule has one rule per system, taken from its source code: vLLM V1
+// (Worker.determine_available_memory), vLLM V0 (Worker.determine_num_available_blocks) and its fork
+// Sarathi-Serve, Vidur (MemoryPlanner), DeepSpeed-MII, TGI (warmup of FlashCausalLM), TensorRT-LLM
+// (free_gpu_memory_fraction), SGLang (mem_fraction_static), and Orca, whose operator sets the
+// number of token slots.
+//
+// Easy to get wrong: the share is of the total memory, but TensorRT-LLM's is of what the peak
+// leaves; vLLM V1 rounds it up and the others round down; vLLM V1 keeps block 0 as a null block;
+// TGI counts the blocks of its warm-up batch as both used and available; activations of the
+// profiling forward depend on the largest step, so a larger token budget means fewer blocks; with
+// pipeline parallelism the stage with the fewest blocks decides; KV heads are replicated when there
+// are more ranks than heads. For a system whose numbers were measured, give blocks_override or
+// kv_bytes_override.
 #pragma once
 
 #include <cstdint>
@@ -12,17 +29,17 @@
 
 namespace twin::sim {
 
-// `total` is the device's memory, `peak` = weights + activations + non-framework memory of a rank,
-// `resident` = weights + non-framework; each rank of each stage counts, and the fewest blocks win.
+// `total` is the device's memory. Of one rank, `peak` = weights + activations + non-framework
+// memory, and `resident` = weights + non-framework memory. The rank with the fewest blocks decides.
 enum class MemoryRule : std::uint8_t {
   kVllmV1,   // ceil(total x utilization 0.9) - peak; block 0 is kept as the null block
   kVllmV0,   // floor(total x utilization 0.9) - peak; host blocks from swap_bytes
   kSarathi,  // as vLLM V0, utilization 0.8
-  kVidur,    // total x utilization 0.9 - weights (a planner: nothing else counts)
+  kVidur,    // total x utilization 0.9 - weights; ignores activations and other memory
   kMii,      // total - resident - 1e9 bytes
   kTgi,      // 0.9 x (total x utilization 1.0 - peak - dummy batch), plus the dummy batch's blocks
   kTrtLlm,   // utilization 0.9 x (total - peak), or max_cache_tokens if fewer
-  kSglang,   // total x utilization 0.88 - resident; activations live in what is left
+  kSglang,   // total x utilization 0.88 - resident; activations use the rest of the device
   kOrca,     // max_cache_tokens token slots given by the operator, whole blocks of them
 };
 
@@ -37,35 +54,35 @@ struct MemoryConfig {
   std::optional<double> utilization = std::nullopt;
   std::int32_t block_size = 16;  // tokens
 
-  // The largest step: what the profiling forward runs.
+  // The largest step, which the profiling forward pass runs.
   std::int64_t max_step_tokens = 8192;
   std::int64_t max_sequences = 256;  // rows of logits
   // The model's max_position if absent.
   std::optional<std::int32_t> max_model_length = std::nullopt;
 
-  // Measured peak activation memory of a rank; the estimate of ActivationBytes if absent.
+  // Measured peak activation memory of a rank; if absent, the estimate of ActivationBytes().
   std::optional<std::int64_t> activation_bytes = std::nullopt;
   // CUDA context, communication buffers, graphs, workspaces.
   std::int64_t non_framework_bytes = 1'000'000'000;
 
   // kVllmV0, kSarathi: host memory for swapping.
   std::int64_t swap_bytes = 4LL << 30;
-  // kTrtLlm: upper limit; kOrca: the slots.
+  // kTrtLlm: upper limit of tokens in the cache; kOrca: number of token slots.
   std::optional<std::int64_t> max_cache_tokens = std::nullopt;
 
-  // The resolved values of a real server: a count of blocks, or the bytes for the cache per rank.
+  // Known values of a real server: number of blocks, or bytes of the cache per rank.
   std::optional<std::int32_t> blocks_override = std::nullopt;
   std::optional<std::int64_t> kv_bytes_override = std::nullopt;
 
   bool operator==(const MemoryConfig&) const = default;
 };
 
-// Every number of the calculation, for the rank that has the fewest blocks; bytes of one device.
+// Every number of the calculation, of the rank with the fewest blocks. Bytes are of one device.
 struct KvCapacity {
   MemoryRule rule{};
   std::int32_t stage = 0;            // pipeline stage of that rank
   std::int64_t total_bytes = 0;      // the device's memory
-  std::int64_t requested_bytes = 0;  // what the rule lets the server use
+  std::int64_t requested_bytes = 0;  // what the server may use by the rule
   std::int64_t weight_bytes = 0;
   std::int64_t activation_bytes = 0;
   std::int64_t non_framework_bytes = 0;
@@ -79,7 +96,7 @@ struct KvCapacity {
   bool overridden = false;            // blocks or bytes were given, not calculated
 
   [[nodiscard]] std::int64_t tokens() const { return std::int64_t{blocks} * block_size; }
-  // Requests of the longest length that fit at once, as vLLM prints it.
+  // Requests of max_model_length tokens that fit at the same time, as vLLM prints it.
   [[nodiscard]] double max_concurrency() const;
   bool operator==(const KvCapacity&) const = default;
 };
@@ -95,7 +112,7 @@ std::int64_t ActivationBytes(const ModelSpec& model, const Parallelism& parallel
 KvCapacity PlanKvCapacity(const ModelSpec& model, const HardwareSpec& hardware,
                           const Parallelism& parallelism, const MemoryConfig& config);
 
-// The calculation as lines for people, in GB (1e9 bytes) and blocks.
+// The calculation as text of several lines, in GB (1e9 bytes) and blocks.
 std::string Describe(const KvCapacity& capacity);
 
 }  // namespace twin::sim

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "exec/cuda/decode_buckets.h"
+#include "sched/computed_rows.h"
 
 namespace twin::exec::cuda {
 namespace {
@@ -114,7 +115,6 @@ TEST_F(BatchBuilderTest, PaddingOfAPlanLiesBetweenDecodesAndChunks) {
   EXPECT_THAT(Values(arrays_.first_query, 5), ElementsAre(0, 1, 2, 3, 5));
   EXPECT_THAT(Values(arrays_.logit_rows, 2), ElementsAre(0, 4));
   EXPECT_EQ(builder_.attention().decodes, 3);
-  EXPECT_FALSE(IsDecodeStep(plan));
 }
 
 TEST_F(BatchBuilderTest, LogitsOfAllRowsWhereAsked) {
@@ -139,6 +139,63 @@ TEST_F(BatchBuilderTest, ArraysKeepTheirPlacesWhateverTheNumberOfPages) {
   EXPECT_EQ(place(arrays.token_ids), 0);
   EXPECT_EQ(place(arrays.positions), 16);
   EXPECT_EQ(place(arrays.page_indices), ArenaBytes(shape, 0));
+}
+
+// The totals that an engine gives its plans.
+StepPlan WithTotals(std::vector<WorkItem> work, std::int64_t padding = 0) {
+  StepPlan plan;
+  plan.work = std::move(work);
+  for (const WorkItem& item : plan.work) {
+    plan.totals.emitting_items += item.emits ? 1 : 0;
+    if (item.phase == Phase::kDecode) {
+      ++plan.totals.decode_items;
+    } else {
+      ++plan.totals.prefill_items;
+      plan.totals.prefill_tokens += item.tokens;
+    }
+  }
+  plan.totals.padding_tokens = padding;
+  return plan;
+}
+
+WorkItem Decode(std::uint32_t request, std::int32_t start) {
+  WorkItem item = Item(request, start, 1, true);
+  item.phase = Phase::kDecode;
+  return item;
+}
+
+// A static batch with finished rows was predicted as its live rows alone, and one-token prefills
+// were padded on the device only.
+TEST_F(BatchBuilderTest, ComputesTheRowsThatCostModelsCharge) {
+  const std::vector<std::uint32_t> buckets = {2, 4};
+  struct Case {
+    const char* name;
+    StepPlan plan;
+    ComputedRows rows;
+  };
+  const Case cases[] = {
+      {"decodes", WithTotals({Decode(0, 6), Decode(1, 2), Decode(2, 8)}), {4, 4, 4}},
+      {"a static batch with finished rows", WithTotals({Decode(0, 6)}, 2), {3, 1, 0}},
+      {"a one-token prefill", WithTotals({Item(0, 6, 1, true)}), {2, 2, 2}},
+      {"a one-token prefill and decodes",
+       WithTotals({Item(0, 6, 1, true), Decode(1, 2), Decode(2, 8)}),
+       {4, 4, 4}},
+      {"a chunk and a decode", WithTotals({Item(0, 4, 3, false), Decode(1, 2)}), {4, 1, 0}},
+      {"a padded prefill", WithTotals({Item(0, 0, 7, true), Item(1, 0, 3, true)}, 4), {14, 2, 0}},
+  };
+  for (const Case& one : cases) {
+    SCOPED_TRACE(one.name);
+    EXPECT_EQ(ComputedRowsOf(one.plan, buckets), one.rows);
+    EXPECT_EQ(ComputedRowsOf(one.plan.totals, buckets), one.rows);
+    Build(one.plan, false, ComputedRowsOf(one.plan, buckets).bucket);
+    EXPECT_EQ(builder_.shape().rows, one.rows.tokens);
+    EXPECT_EQ(builder_.shape().logit_rows, one.rows.logits);
+  }
+  // More decodes than the last bucket holds.
+  const std::vector<std::uint32_t> small = {1, 2};
+  EXPECT_EQ(ComputedRowsOf(cases[0].plan.totals, small), (ComputedRows{3, 3, 0}));
+  // A device without buckets.
+  EXPECT_EQ(ComputedRowsOf(cases[0].plan.totals, {}), (ComputedRows{3, 3, 0}));
 }
 
 TEST(DecodeBucketsTest, AreVllmsAndHoldTheirSequences) {

@@ -219,7 +219,7 @@ TEST(FitCostTest, SaysWhereAPhaseTakesNoTimeThatGrowsAndGivesBothOneFactor) {
   }
   const FitResult result = FitCost(input, ModelPreset("gpt2"));
   EXPECT_THAT(result.report.notes,
-              ElementsAre(HasSubstr("whole steps show no time of matrix products in decodes")));
+              ElementsAre(HasSubstr("the time of matrix products in decode steps")));
   EXPECT_EQ(result.config.gemm_decode_factor, result.config.gemm_prefill_factor);
   EXPECT_THAT(FitCost(Measurements(), ModelPreset("gpt2")).report.notes, IsEmpty());
 }
@@ -228,11 +228,11 @@ TEST(FitCostTest, SaysWhatIsMissing) {
   FitInput input = Measurements();
   input.steps.resize(5);
   EXPECT_THAT([&] { FitCost(input, ModelPreset("gpt2")); },
-              ThrowsMessage<InputError>(HasSubstr("whole steps to fit on; needed are at least 8")));
+              ThrowsMessage<InputError>(HasSubstr("whole steps to fit on; needed: at least 8")));
   input = Measurements();
   input.attention.clear();
   EXPECT_THAT([&] { FitCost(input, ModelPreset("gpt2")); },
-              ThrowsMessage<InputError>(HasSubstr("attention was measured for 0 prefills")));
+              ThrowsMessage<InputError>(HasSubstr("attention of 0 prefills")));
   input = Measurements();
   input.gemm_head.clear();
   EXPECT_THAT([&] { FitCost(input, ModelPreset("gpt2")); },

@@ -82,14 +82,16 @@ TEST(FittedCostTest, SumsItsPartsByHand) {
   EXPECT_EQ(parts[StepPart::kDelivery], DurationFromSeconds(70e-6));
 }
 
-TEST(FittedCostTest, HostAndDeviceTimesAreTheSumsOfTheirParts) {
+TEST(FittedCostTest, HostDeviceAndDeliveryTimesAreTheSumsOfTheirParts) {
   const FittedCost cost(Config(), Model(), {});
   const StepPlan plan = MixedPlan();
   const StepParts parts = *cost.Parts(plan);
   std::array<Duration, 1> device{};
   cost.DeviceTimes(plan, device);
   EXPECT_EQ(device[0], parts.device());
-  EXPECT_EQ(cost.HostTime(plan), parts[StepPart::kSchedule] + parts[StepPart::kDelivery]);
+  EXPECT_EQ(cost.HostTime(plan), parts[StepPart::kSchedule]);
+  EXPECT_EQ(cost.DeliveryTime(plan), parts[StepPart::kDelivery]);
+  EXPECT_EQ(parts[StepPart::kDelivery], DurationFromSeconds(70e-6));
 }
 
 TEST(FittedCostTest, DecodesAloneHaveAFactorOfTheirOwn) {
@@ -118,6 +120,35 @@ TEST(FittedCostTest, DecodesAloneAreChargedAsThoseOfTheNextBucket) {
   plan.totals.decode_items = plan.totals.emitting_items = 10;
   EXPECT_EQ((*cost.Parts(plan))[StepPart::kGemm], DurationFromSeconds(2 * (0.020 + 0.010) + 1e-4));
   EXPECT_EQ(cost.Parts(MixedPlan()), FittedCost(Config(), Model(), {}).Parts(MixedPlan()));
+}
+
+// One live row of a static batch and two finished ones: 3 rows, not the bucket of one decode.
+TEST(FittedCostTest, FinishedRowsOfAStaticBatchAreCharged) {
+  FittedCostConfig config = Config();
+  config.decode_buckets = {1, 2, 6};
+  StepPlan plan;
+  plan.work.resize(1);
+  plan.totals = {
+      .decode_items = 1, .decode_context_tokens = 10, .emitting_items = 1, .padding_tokens = 2};
+  const StepParts parts = *FittedCost(config, Model(), {}).Parts(plan);
+  // 3 tokens lie 1/8 of the way from 2 to 10; one row of logits.
+  EXPECT_EQ(parts[StepPart::kGemm], DurationFromSeconds(2 * (0.013 + 0.001) + 1e-4));
+  EXPECT_EQ(parts[StepPart::kOther], DurationFromSeconds(0.5 * 0.003 + 2e-4));
+}
+
+// As on the device, where it is a step of single tokens like decodes.
+TEST(FittedCostTest, AOneTokenPrefillIsPaddedToABucket) {
+  FittedCostConfig config = Config();
+  config.decode_buckets = {2};
+  StepPlan plan;
+  plan.work.resize(1);
+  plan.totals = {.prefill_tokens = 1,
+                 .prefill_items = 1,
+                 .prefill_context_tokens = 1,
+                 .prefill_attention_pairs = 1,
+                 .emitting_items = 1};
+  const StepParts parts = *FittedCost(config, Model(), {}).Parts(plan);
+  EXPECT_EQ(parts[StepPart::kGemm], DurationFromSeconds(2 * (0.012 + 0.002) + 1e-4));
 }
 
 TEST(FittedCostTest, ChargesSwapsToBuilding) {
@@ -170,7 +201,8 @@ TEST(FittedCostTest, RefusesWhatWasMeasuredOnSomethingElse) {
   EXPECT_THAT(make(config, {}), ThrowsMessage<InputError>(HasSubstr("other: is empty")));
   config = Config();
   config.decode_buckets = {2, 1};
-  EXPECT_THAT(make(config, {}), ThrowsMessage<InputError>(HasSubstr("decode_buckets: do not")));
+  EXPECT_THAT(make(config, {}),
+              ThrowsMessage<InputError>(HasSubstr("decode_buckets: do not ascend")));
   config = Config();
   config.attention.per_prefill_pair_s = -1;
   EXPECT_THAT(make(config, {}), ThrowsMessage<InputError>(HasSubstr("cost.fitted.attention")));
@@ -184,7 +216,8 @@ void ExpectPartsAddUp(const StepCost& cost, const StepPlan& plan) {
   Duration device{0};
   for (const Duration stage : stages) device += stage;
   EXPECT_EQ(parts->device(), device);
-  EXPECT_EQ((*parts)[StepPart::kSchedule] + (*parts)[StepPart::kDelivery], cost.HostTime(plan));
+  EXPECT_EQ((*parts)[StepPart::kSchedule], cost.HostTime(plan));
+  EXPECT_EQ((*parts)[StepPart::kDelivery], cost.DeliveryTime(plan));
 }
 
 TEST(StepCostPartsTest, AddUpToTheTimesWhereAModelKnowsThem) {
@@ -204,7 +237,7 @@ TEST(StepCostPartsTest, AreUnknownToModelsOfWholeSteps) {
   }
 }
 
-TEST(StepCostPartsTest, RooflineSortsOperationsByTheirNames) {
+TEST(StepCostPartsTest, RooflineSumsOperationsByTheirPart) {
   const auto cost = MakeStepCost(RooflineCostConfig{}, Model(), IdealHardware(), {.tensor = 2}, 1);
   const StepParts parts = *cost->Parts(MixedPlan());
   for (const StepPart part : {StepPart::kGemm, StepPart::kAttention, StepPart::kCommunication,

@@ -181,12 +181,12 @@ TEST(KvCapacityTest, RefusesSettingsThatItsRuleDoesNotUse) {
   config.max_cache_tokens = 100'000;
   EXPECT_THAT(
       [&] { Plan(config); },
-      ThrowsMessage<InputError>(HasSubstr("max_cache_tokens is unused by the rule vllm_v1")));
+      ThrowsMessage<InputError>(HasSubstr("max_cache_tokens has no effect with the rule vllm_v1")));
   config = Example(MemoryRule::kVllmV1);
   config.blocks_override = 1'000;
   config.kv_bytes_override = 2'097'152'000;
   EXPECT_THAT([&] { Plan(config); },
-              ThrowsMessage<InputError>(HasSubstr("kv_bytes_override is unused")));
+              ThrowsMessage<InputError>(HasSubstr("kv_bytes_override has no effect")));
 }
 
 TEST(KvCapacityTest, RulesAreFoundByTheNamesThatTheyTell) {

@@ -11,6 +11,7 @@
 namespace twin::sim {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
@@ -75,6 +76,21 @@ TEST(LinearCostTest, PreemptionByRecomputingCopiesNothing) {
   plan.preempted = {{RequestId{1}, Preemption::How::kRecompute}};
   plan.kv = {{KvOperation::Kind::kRelease, RequestId{1}, BlockId::kNone, BlockId::kNone}};
   EXPECT_EQ(OneStage(LinearCost(kConfig, 1), plan), Duration::zero());
+}
+
+// 100,000 s for each of 500,500 pairs are 5e10 s, five times what int64 nanoseconds can hold: they
+// overflowed into negative times.
+TEST(LinearCostTest, StepsBeyondAnyDeviceAreRefusedInsteadOfOverflowing) {
+  LinearCostConfig config = kConfig;
+  config.per_attention_pair_s = 1e5;
+  StepPlan plan;
+  plan.totals = {.prefill_tokens = 1000, .prefill_items = 1, .prefill_attention_pairs = 500'500};
+  EXPECT_THAT([&] { OneStage(LinearCost(config, 1), plan); },
+              ThrowsMessage<InputError>(
+                  AllOf(HasSubstr("cost.linear: predicts 5005"), HasSubstr("allowed: 0 to"))));
+  // 1e6 s are the limit.
+  config.per_attention_pair_s = 1;
+  EXPECT_GT(OneStage(LinearCost(config, 1), plan), Duration{500'500'000'000'000});
 }
 
 TEST(LinearCostTest, RefusesCoefficientsThatAreNoTimes) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -159,6 +160,46 @@ TEST(SimWorldTest, PlanningAheadHidesTheHost) {
   EXPECT_EQ(ahead.launches[2].planned, At(5));
   EXPECT_EQ(ahead.launches[2].started, At(9));
   EXPECT_EQ(ahead.Life(0).ended, At(13));
+}
+
+// Host 1 ms, device 4 ms, delivery 2 ms.
+class DeliveringCost final : public StepCost {
+ public:
+  [[nodiscard]] Duration HostTime(const StepPlan& /*plan*/) const override {
+    return milliseconds(1);
+  }
+  void DeviceTimes(const StepPlan& /*plan*/, std::span<Duration> stage_times) const override {
+    stage_times[0] = milliseconds(4);
+  }
+  [[nodiscard]] Duration DeliveryTime(const StepPlan& /*plan*/) const override {
+    return milliseconds(2);
+  }
+};
+
+// One step at a time takes 1 + 4 + 2 ms. With the next step planned ahead:
+//
+//   planned   host   device   delivered
+//   0         0-1    1-5      7
+//   0         1-2    5-9      11          (the device does not wait for the delivery)
+//   7         7-8    9-13     15
+TEST(SimWorldTest, ResultsAreDeliveredAfterTheDeviceWhichIsFreeMeanwhile) {
+  const DeliveringCost cost;
+  VllmV1Config config = ChunksOf(64);
+  ListedSource source({Asked(At(0), 4, 3)});
+  const SimulatedRun one(source, cost, config, kRoomyCache);
+  EXPECT_EQ(one.launches[0].started, At(1));
+  EXPECT_EQ(one.launches[0].finished, At(7));
+  EXPECT_EQ(one.Life(0).ended, At(21));
+
+  config.async_scheduling = true;
+  ListedSource again({Asked(At(0), 4, 3)});
+  const SimulatedRun ahead(again, cost, config, kRoomyCache);
+  ASSERT_EQ(ahead.launches.size(), 3u);
+  EXPECT_EQ(ahead.launches[1].started, At(5));
+  EXPECT_EQ(ahead.launches[1].finished, At(11));
+  EXPECT_EQ(ahead.launches[2].planned, At(7));
+  EXPECT_EQ(ahead.launches[2].started, At(9));
+  EXPECT_EQ(ahead.Life(0).ended, At(15));
 }
 
 // Two stages of 5 ms and one request: a token cannot be built upon before it is back, so every step
