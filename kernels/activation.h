@@ -1,19 +1,13 @@
 // Activation functions.
 #pragma once
 
-#include <cstdint>
-
+#include "core/activation.h"
 #include "kernels/matrix_view.h"
 #include "kernels/thread_pool.h"
 
 namespace twin::kernels {
 
-enum class Activation : std::uint8_t {
-  kSilu,      // z / (1 + e^-z)
-  kGelu,      // z * Phi(z), with the error function
-  kGeluTanh,  // z / 2 * (1 + tanh(sqrt(2 / pi) * (z + 0.044715 z^3))); "gelu_new"
-  kRelu,      // max(z, 0)
-};
+using twin::Activation;
 
 // x = activation(x).
 // Order     An element's result depends on its value alone, not on its place.

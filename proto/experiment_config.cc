@@ -5,11 +5,11 @@
 #include "core/input_error.h"
 #include "core/model_presets.h"
 #include "core/nearest_names.h"
+#include "models/named_model.h"
 #include "proto/cost_file.h"
 #include "proto/experiment.pb.h"
 #include "proto/experiment_binding.h"
 #include "proto/hardware_file.h"
-#include "proto/hf_config.h"
 #include "proto/names.h"
 #include "proto/overlay.h"
 #include "proto/override.h"
@@ -57,9 +57,9 @@ proto::Experiment LoadLaidOver(const fs::path& path, std::vector<fs::path> chain
   return base;
 }
 
-ModelSpec NamedModel(const std::string& model) {
-  if (model.empty()) return {};
-  return IsPath(model) ? ReadHfConfig(model) : ModelPreset(model);
+ModelSpec NamedModel(const proto::System& system) {
+  if (system.model().empty()) return {};
+  return ReadNamedShape(system.model(), system.model_shape().has_weight_dtype());
 }
 
 HardwareSpec NamedHardware(const std::string& hardware) {
@@ -117,7 +117,7 @@ ExperimentConfig Convert(const proto::Experiment& message, const std::string& so
   try {
     FromMessage policy(message.policy());
     Bind(policy, config.policy);
-    config.system.model_spec = NamedModel(message.system().model());
+    config.system.model_spec = NamedModel(message.system());
     config.system.hardware_spec = NamedHardware(message.system().hardware());
     config.system.memory = MemoryDefaultsFor(config.policy);
     if (message.cost().fitted().has_path()) {

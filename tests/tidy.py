@@ -6,10 +6,13 @@ import tempfile
 
 LAYERS = {  # layer -> layers whose headers it may include
     "core": [], "sched": ["core"], "record": ["core", "sched"], "files": ["core"],
-    "traces": ["core", "files"], "kernels": ["core", "files"], "sim": ["core", "sched"], "exec": ["core", "sched", "kernels"],
-    "proto": ["core", "files", "sched", "record", "traces", "sim"],
-    "lab": ["core", "files", "sched", "record", "traces", "kernels", "sim", "exec", "proto"],
-    "apps": ["core", "files", "sched", "record", "traces", "kernels", "sim", "exec", "proto", "lab"],
+    "models": ["core"], "traces": ["core", "files"], "kernels": ["core", "files"],
+    "sim": ["core", "sched"], "exec": ["core", "models", "sched", "kernels"],
+    "proto": ["core", "files", "models", "sched", "record", "traces", "sim"],
+    "lab": ["core", "files", "models", "sched", "record", "traces", "kernels", "sim", "exec",
+            "proto"],
+    "apps": ["core", "files", "models", "sched", "record", "traces", "kernels", "sim", "exec",
+             "proto", "lab"],
 }
 PURE = ("core", "sched", "record")
 IMPURE = re.compile(

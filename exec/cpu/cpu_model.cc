@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/check.h"
+#include "exec/model/rope.h"
 #include "kernels/activation.h"
 #include "kernels/elementwise.h"
 #include "kernels/gemm.h"

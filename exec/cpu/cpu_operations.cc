@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/check.h"
+#include "exec/model/rope.h"
 #include "exec/ragged_batch.h"
 #include "kernels/activation.h"
 #include "kernels/elementwise.h"

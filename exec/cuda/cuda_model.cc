@@ -9,6 +9,7 @@
 #include "core/check.h"
 #include "exec/cuda/decode_buckets.h"
 #include "exec/cuda/upload.h"
+#include "exec/model/rope.h"
 #include "kernels/cuda/activation.h"
 #include "kernels/cuda/elementwise.h"
 #include "kernels/cuda/embedding.h"

@@ -66,6 +66,9 @@ std::vector<double> InverseFrequencies(const RopeConfig& rope, std::int32_t dime
     case RopeConfig::Scaling::kYarn:
       ApplyYarn(rope, dimensions, frequencies);
       break;
+    case RopeConfig::Scaling::kDynamic:
+    case RopeConfig::Scaling::kLongRope:
+      CHECK(false);  // refused when the config is read
   }
   return frequencies;
 }

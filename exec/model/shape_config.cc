@@ -44,7 +44,7 @@ void SetGpt2OrOpt(const ModelSpec& shape, ModelConfig& config) {
     Refuse(shape, "mixes GPT-2's positions with heads or an embedding that GPT-2 does not have");
   }
   config.naming = opt ? WeightNaming::kOpt : WeightNaming::kGpt2;
-  config.activation = opt ? kernels::Activation::kRelu : kernels::Activation::kGeluTanh;
+  config.activation = opt ? Activation::kRelu : Activation::kGeluTanh;
 }
 
 }  // namespace

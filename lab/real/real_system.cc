@@ -8,9 +8,8 @@
 #include "core/input_error.h"
 #include "exec/grid_backend.h"
 #include "exec/model/shape_config.h"
-#include "lab/deployment.h"
+#include "lab/experiment_run.h"
 #include "lab/real/available_memory.h"
-#include "proto/hf_config.h"
 
 namespace twin::lab {
 namespace {
@@ -147,8 +146,7 @@ fs::path ModelDirectory(const SystemConfig& system) {
                              "real world reads; allowed: that file, or its folder");
 }
 
-void RequireOwnShape(const SystemConfig& system) {
-  ModelSpec own = ReadHfConfig(system.model);
+void RequireShape(ModelSpec own, const SystemConfig& system) {
   own.name = system.model_spec.name;
   own.weight_dtype = system.model_spec.weight_dtype;
   own.kv_dtype = system.model_spec.kv_dtype;
@@ -208,10 +206,10 @@ ServedModel ServedModelOf(const ExperimentConfig& config) {
                            "model.safetensors or model.safetensors.index.json, or "
                            "world.real.dummy_weights: true"));
   }
-  if (!directory.empty()) RequireOwnShape(system);
   ServedModel served{
       directory.empty() ? exec::ConfigOfShape(system.model_spec) : exec::ReadModelConfig(directory),
       dummy ? fs::path() : directory};
+  if (!directory.empty()) RequireShape(served.config.shape, system);
   exec::ValidateGrid(served.config, system.parallelism);
   return served;
 }

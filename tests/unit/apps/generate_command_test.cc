@@ -144,7 +144,7 @@ TEST_F(GenerateCommandTest, RefusesFilesThatAreNotThere) {
   Write("p.ndjson", kPrompts);
   ExpectRefusal(
       Run({"generate", "--model", "nowhere", "--prompts", "p.ndjson", "--out", "g.ndjson"}), 1,
-      "nowhere: no such directory");
+      "nowhere: no such file or directory");
   ExpectRefusal(
       Run({"generate", "--model", TinyModel(), "--prompts", "q.ndjson", "--out", "g.ndjson"}), 1,
       "q.ndjson: cannot be read");

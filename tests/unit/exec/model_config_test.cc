@@ -110,7 +110,7 @@ TEST(ModelConfigTest, ReadsGemmaAndGraniteScales) {
   EXPECT_EQ(gemma.embedding_scale, 4);           // sqrt(16)
   EXPECT_EQ(gemma.attention_cap, 3);
   EXPECT_TRUE(gemma.shape.tied_embeddings);
-  EXPECT_EQ(gemma.activation, kernels::Activation::kGeluTanh);
+  EXPECT_EQ(gemma.activation, Activation::kGeluTanh);
   const ModelConfig granite = ParseWith(Llama(), {{"model_type", "granite"},
                                                   {"embedding_multiplier", 3},
                                                   {"residual_multiplier", 0.5},
@@ -121,8 +121,8 @@ TEST(ModelConfigTest, ReadsGemmaAndGraniteScales) {
 }
 
 TEST(ModelConfigTest, RefusesWhatIsMissingOrOutOfRange) {
-  for (const char* field : {"hidden_size", "num_hidden_layers", "vocab_size", "rms_norm_eps",
-                            "intermediate_size", "num_attention_heads"}) {
+  for (const char* field : {"hidden_size", "num_hidden_layers", "vocab_size", "intermediate_size",
+                            "num_attention_heads"}) {
     EXPECT_THAT(RefusalWith({{field, nullptr}}), HasSubstr(std::string(field) + " is missing"));
     EXPECT_THAT(RefusalWith({{field, -19}}), HasSubstr(std::string(field) + " is -19, must be"));
     EXPECT_THAT(RefusalWith({{field, "8"}}), HasSubstr(std::string(field) + " is \"8\""));
@@ -147,9 +147,21 @@ TEST(ModelConfigTest, RefusesUnknownFamiliesNamingTheKnownOnes) {
   EXPECT_THAT(RefusalWith({{"model_type", nullptr}}), HasSubstr("model_type is missing"));
 }
 
+TEST(ModelConfigTest, RefusesInOneLineWhatCanBeSimulatedButNotComputed) {
+  json nested = {{"model_type", "llava"}, {"text_config", Llama()}};
+  EXPECT_THAT(Refusal(nested.dump()), HasSubstr("text_config: multi-modal models"));
+  json gpt2 = json::parse(testing::kGpt2Config);
+  gpt2["scale_attn_by_inverse_layer_idx"] = true;
+  EXPECT_THAT(Refusal(gpt2.dump()), HasSubstr("scale_attn_by_inverse_layer_idx"));
+  EXPECT_THAT(RefusalWith({{"quantization_config", {{"quant_method", "fp8"}}}}),
+              HasSubstr("(method fp8) are not supported"));
+}
+
 TEST(ModelConfigTest, RefusesUnknownRopeTypes) {
   EXPECT_THAT(RefusalWith({{"rope_scaling", {{"rope_type", "spiral"}, {"factor", 2}}}}),
-              HasSubstr("rope_scaling: rope type 'spiral' is not supported, must be default"));
+              HasSubstr("rope_scaling: rope type 'spiral' is unknown, must be default"));
+  EXPECT_THAT(RefusalWith({{"rope_scaling", {{"rope_type", "dynamic"}, {"factor", 2}}}}),
+              HasSubstr("rope type 'dynamic' is not supported, must be default"));
   EXPECT_THAT(RefusalWith({{"rope_scaling", {{"factor", 2}}}}), HasSubstr("rope_type is missing"));
   EXPECT_THAT(RefusalWith({{"rope_scaling", {{"type", "linear"}}}}),
               HasSubstr("factor is missing"));

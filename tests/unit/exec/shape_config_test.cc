@@ -33,7 +33,7 @@ TEST(ShapeConfigTest, RotaryModelsAreComputedAsLlamaIs) {
   const ModelConfig config = ConfigOfShape(shape);
   EXPECT_EQ(config.shape, shape);
   EXPECT_EQ(config.naming, WeightNaming::kLlama);
-  EXPECT_EQ(config.activation, kernels::Activation::kSilu);
+  EXPECT_EQ(config.activation, Activation::kSilu);
   EXPECT_EQ(config.rotary_dimensions, 64);
   EXPECT_EQ(config.attention_scale, 0.125F);  // 1 / sqrt(64)
   EXPECT_THAT(config.layer_windows, Each(0));

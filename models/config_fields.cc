@@ -1,4 +1,6 @@
-#include "exec/model/config_fields.h"
+#include "models/config_fields.h"
+
+#include <fmt/format.h>
 
 #include <cmath>
 #include <limits>
@@ -6,7 +8,7 @@
 #include "core/input_error.h"
 #include "core/printable.h"
 
-namespace twin::exec {
+namespace twin {
 namespace {
 
 using Json = nlohmann::json;
@@ -30,9 +32,9 @@ void ConfigFields::Refuse(const std::string& what) const {
 
 void ConfigFields::RefuseField(const char* field, const Json& value,
                                const std::string& allowed) const {
-  Refuse(std::string(field) + " is " +
-         Printable(value.dump(-1, ' ', true, Json::error_handler_t::replace)) + ", must be " +
-         allowed);
+  Refuse(fmt::format("{} is {}, must be {}", field,
+                     Printable(value.dump(-1, ' ', true, Json::error_handler_t::replace)),
+                     allowed));
 }
 
 const Json* ConfigFields::Find(const char* field) const {
@@ -40,19 +42,24 @@ const Json* ConfigFields::Find(const char* field) const {
   return found == object_.end() || found->is_null() ? nullptr : &*found;
 }
 
+bool ConfigFields::IsNull(const char* field) const {
+  const auto found = object_.find(field);
+  return found != object_.end() && found->is_null();
+}
+
 std::optional<std::int32_t> ConfigFields::OptionalSize(const char* field,
                                                        std::int32_t lowest) const {
   const Json* value = Find(field);
   if (value == nullptr) return std::nullopt;
   if (!IsIntegerWithin(*value, lowest, kSizeMost)) {
-    RefuseField(field, *value, "an integer from " + std::to_string(lowest) + " to 2^31 - 1");
+    RefuseField(field, *value, fmt::format("an integer from {} to 2^31 - 1", lowest));
   }
   return value->get<std::int32_t>();
 }
 
 std::int32_t ConfigFields::Size(const char* field) const {
   const auto value = OptionalSize(field);
-  if (!value) Refuse(std::string(field) + " is missing, must be a positive integer");
+  if (!value) Refuse(fmt::format("{} is missing, must be a positive integer", field));
   return *value;
 }
 
@@ -67,7 +74,7 @@ std::optional<double> ConfigFields::OptionalPositive(const char* field) const {
 
 double ConfigFields::Positive(const char* field) const {
   const auto value = OptionalPositive(field);
-  if (!value) Refuse(std::string(field) + " is missing, must be a number above 0");
+  if (!value) Refuse(fmt::format("{} is missing, must be a number above 0", field));
   return *value;
 }
 
@@ -110,4 +117,4 @@ std::vector<std::int32_t> ConfigFields::TokenIds(const char* field) const {
   return ids;
 }
 
-}  // namespace twin::exec
+}  // namespace twin

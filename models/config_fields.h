@@ -8,9 +8,9 @@
 
 #include <nlohmann/json.hpp>
 
-namespace twin::exec {
+namespace twin {
 
-// Borrows the object. A null value counts as absent: that is how transformers write "not set".
+// Borrows the object. A null value counts as absent unless IsNull is asked.
 // Every refusal is an InputError (data): `where`, the field, what it is, what it must be.
 class ConfigFields {
  public:
@@ -20,13 +20,17 @@ class ConfigFields {
   [[noreturn]] void Refuse(const std::string& what) const;
 
   [[nodiscard]] bool Has(const char* field) const { return Find(field) != nullptr; }
+  // True for an explicit null, which transformers treat otherwise than an absent field where the
+  // field has a default.
+  [[nodiscard]] bool IsNull(const char* field) const;
+  // nullptr if absent or null.
   [[nodiscard]] const nlohmann::json* Find(const char* field) const;
 
-  // Integers in [lowest, 2^31).
+  // An integer in [lowest, 2^31).
   [[nodiscard]] std::int32_t Size(const char* field) const;
   [[nodiscard]] std::optional<std::int32_t> OptionalSize(const char* field,
                                                          std::int32_t lowest = 1) const;
-  // Finite numbers above 0.
+  // A finite number above 0.
   [[nodiscard]] double Positive(const char* field) const;
   [[nodiscard]] std::optional<double> OptionalPositive(const char* field) const;
   [[nodiscard]] bool Flag(const char* field, bool absent) const;
@@ -43,4 +47,4 @@ class ConfigFields {
   std::string where_;
 };
 
-}  // namespace twin::exec
+}  // namespace twin

@@ -1,0 +1,327 @@
+#include "models/hf_config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "core/input_error.h"
+#include "core/model_presets.h"
+
+namespace twin {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+using ::testing::ThrowsMessage;
+
+// The config.json of Llama-3-8B, shortened to what matters; transformers 4 spelling.
+constexpr std::string_view kLlama3 = R"({
+  "model_type": "llama", "hidden_size": 4096, "intermediate_size": 14336,
+  "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8,
+  "vocab_size": 128256, "max_position_embeddings": 8192, "tie_word_embeddings": false,
+  "attention_bias": false, "rope_scaling": null, "rope_theta": 500000.0,
+  "torch_dtype": "bfloat16"})";
+
+std::string With(std::string text, const std::string& from, const std::string& to) {
+  const std::size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  return text.replace(at, from.size(), to);
+}
+
+ModelSpec ShapeOf(std::string_view text) { return ParseHfConfig(text, "config.json").shape; }
+
+ModelSpec Named(ModelSpec model, const char* name) {
+  model.name = name;
+  return model;
+}
+
+TEST(HfConfigTest, ReadsLlamaAsItsPreset) {
+  EXPECT_EQ(Named(ShapeOf(kLlama3), "llama-3-8b"), ModelPreset("llama-3-8b"));
+}
+
+TEST(HfConfigTest, ReadsTheSpellingOfTransformers5) {
+  std::string text = With(std::string(kLlama3), "torch_dtype", "dtype");
+  text = With(text, R"("rope_scaling": null, "rope_theta": 500000.0)",
+              R"("rope_parameters": {"rope_type": "default", "rope_theta": 500000.0})");
+  EXPECT_EQ(ShapeOf(text), ShapeOf(kLlama3));
+}
+
+TEST(HfConfigTest, FindsANestedTextConfigWithTheTypeAbove) {
+  const std::string inner = With(std::string(kLlama3), R"(,
+  "torch_dtype": "bfloat16")",
+                                 "");
+  const std::string text =
+      R"({"model_type": "llava", "torch_dtype": "bfloat16", "text_config": )" + inner + "}";
+  EXPECT_EQ(ShapeOf(text), ShapeOf(kLlama3));
+}
+
+TEST(HfConfigTest, AbsentKvHeadsAreAsManyAsQueryHeads) {
+  const std::string text = With(std::string(kLlama3), R"("num_key_value_heads": 8,)", "");
+  EXPECT_EQ(ShapeOf(text).kv_heads, 32);
+}
+
+TEST(HfConfigTest, AnExplicitHeadSizeWinsOverHiddenByHeads) {
+  const std::string text = With(std::string(kLlama3), "{", R"({"head_dim": 96,)");
+  EXPECT_EQ(ShapeOf(text).head_dim, 96);
+  const std::string null = With(std::string(kLlama3), "{", R"({"head_dim": null,)");
+  EXPECT_EQ(ShapeOf(null).head_dim, 128);
+}
+
+TEST(HfConfigTest, ReadsGpt2AsItsPreset) {
+  const ModelSpec model = ShapeOf(R"({"model_type": "gpt2", "n_embd": 768, "n_layer": 12,
+      "n_head": 12, "n_positions": 1024, "n_inner": null, "vocab_size": 50257,
+      "torch_dtype": "bfloat16"})");
+  EXPECT_EQ(Named(model, "gpt2"), ModelPreset("gpt2"));
+}
+
+TEST(HfConfigTest, ReadsMixtralAsItsPreset) {
+  const ModelSpec model = ShapeOf(R"({"model_type": "mixtral", "hidden_size": 4096,
+      "intermediate_size": 14336, "num_hidden_layers": 32, "num_attention_heads": 32,
+      "num_key_value_heads": 8, "num_local_experts": 8, "num_experts_per_tok": 2,
+      "vocab_size": 32000, "max_position_embeddings": 32768, "sliding_window": null,
+      "torch_dtype": "bfloat16"})");
+  EXPECT_EQ(Named(model, "mixtral-8x7b"), ModelPreset("mixtral-8x7b"));
+}
+
+// Counted by hand for hidden 40, 2 layers, vocabulary
+// 257, 4 query and 2 KV heads of 10, 5 experts of 28, shared MLP of 52:
+//   attention 40*(40+2*20) + 40*40 + 80 biases = 4,880; norms 80; router 200;
+//   experts 5*3*40*28 = 16,800; shared 3*40*52 + 40 = 6,280; layer 28,240;
+//   2 layers 56,480 + 2 * 257 * 40 + 40 = 77,080.
+TEST(HfConfigTest, CountsQwen2MoesSharedExpert) {
+  const ModelSpec model = ShapeOf(R"({"model_type": "qwen2_moe", "hidden_size": 40,
+      "intermediate_size": 96, "moe_intermediate_size": 28, "shared_expert_intermediate_size": 52,
+      "num_experts": 5, "num_experts_per_tok": 2, "num_hidden_layers": 2,
+      "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 257,
+      "max_position_embeddings": 256, "qkv_bias": true, "mlp_only_layers": [],
+      "decoder_sparse_step": 1, "tie_word_embeddings": false})");
+  EXPECT_EQ(TotalParameters(model), 77'080);
+  EXPECT_EQ(model.weight_dtype, DType::kFp32);
+}
+
+// OPT with a narrow embedding and norms behind the blocks, hidden 48, 2 layers, MLP 140,
+// vocabulary 271, embedding 32, 160 + 2 positions:
+//   layer: attention 4*48*48 + 4*48 = 9,408; MLP 2*48*140 + 140 + 48 = 13,628; norms 192; 23,228.
+//   2 layers 46,456 + 271*32 + 162*48 + two projections 2*32*48 = 65,976; no final norm, head tied.
+TEST(HfConfigTest, CountsOptsPositionsAndProjections) {
+  const ModelSpec model = ShapeOf(R"({"model_type": "opt", "hidden_size": 48, "ffn_dim": 140,
+      "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 271,
+      "max_position_embeddings": 160, "word_embed_proj_dim": 32, "do_layer_norm_before": false,
+      "enable_bias": true})");
+  EXPECT_EQ(TotalParameters(model), 65'976);
+}
+
+TEST(HfConfigTest, AWindowAppliesToTheLayersThatTheFamilySays) {
+  const std::string shape = R"("hidden_size": 48, "intermediate_size": 100, "num_hidden_layers": 3,
+      "num_attention_heads": 4, "num_key_value_heads": 4, "vocab_size": 257,
+      "max_position_embeddings": 256, "sliding_window": 16, "max_window_layers": 1, )";
+  const auto windowed = [&](const std::string& rest) {
+    const ModelSpec model = ShapeOf("{" + shape + rest + "}");
+    return std::pair(model.sliding_window, model.windowed_layers);
+  };
+  EXPECT_EQ(windowed(R"("model_type": "mistral")"), std::pair(16, 3));
+  EXPECT_EQ(windowed(R"("model_type": "gemma2")"), std::pair(16, 2));
+  EXPECT_EQ(windowed(R"("model_type": "qwen2", "use_sliding_window": true)"), std::pair(16, 2));
+  EXPECT_EQ(windowed(R"("model_type": "qwen2", "use_sliding_window": false)"), std::pair(0, 0));
+  EXPECT_EQ(windowed(R"("model_type": "llama")"), std::pair(0, 0));
+  EXPECT_EQ(windowed(R"("model_type": "gemma2", "layer_types":
+      ["sliding_attention", "full_attention", "full_attention"])"),
+            std::pair(16, 1));
+}
+
+// transformers 4.55.4 gives the layers from max_window_layers = 28 on a window. The simulator's
+// former reader gave it to all.
+TEST(HfConfigTest, QwenLeaves28LayersWithoutAWindowUnlessItSaysOtherwise) {
+  const ModelSpec model = ShapeOf(R"({"model_type": "qwen3", "hidden_size": 64,
+      "intermediate_size": 100, "num_hidden_layers": 36, "num_attention_heads": 32,
+      "vocab_size": 257, "max_position_embeddings": 256, "use_sliding_window": true})");
+  EXPECT_EQ(model.sliding_window, 4096);
+  EXPECT_EQ(model.windowed_layers, 8);
+  EXPECT_EQ(model.head_dim, 128);
+}
+
+struct Defaults {
+  const char* model_type;
+  std::int32_t kv_heads;  // of 32 query heads
+  std::int32_t head_dim;  // of hidden size 2048
+  std::int32_t window;
+  std::int32_t windowed_layers;  // of 30
+  double norm_epsilon;
+  double rope_theta;
+  bool tied;
+  std::vector<std::int32_t> end_tokens;
+};
+
+class FamilyDefaultsTest : public ::testing::TestWithParam<Defaults> {};
+
+TEST_P(FamilyDefaultsTest, AreThoseOfTransformers) {
+  const Defaults& expected = GetParam();
+  const ModelConfig model =
+      ParseHfConfig(R"({"hidden_size": 2048, "intermediate_size": 100, "num_hidden_layers": 30,
+          "num_attention_heads": 32, "vocab_size": 257, "max_position_embeddings": 256,
+          "model_type": ")" +
+                        std::string(expected.model_type) + "\"}",
+                    "config.json");
+  EXPECT_EQ(model.shape.kv_heads, expected.kv_heads);
+  EXPECT_EQ(model.shape.head_dim, expected.head_dim);
+  EXPECT_EQ(model.shape.sliding_window, expected.window);
+  EXPECT_EQ(model.shape.windowed_layers, expected.windowed_layers);
+  EXPECT_EQ(model.norm_epsilon, static_cast<float>(expected.norm_epsilon));
+  EXPECT_EQ(model.rope.theta, expected.rope_theta);
+  EXPECT_EQ(model.shape.tied_embeddings, expected.tied);
+  EXPECT_EQ(model.end_tokens, expected.end_tokens);
+}
+
+// Source: the configuration classes of transformers 4.55.4.
+INSTANTIATE_TEST_SUITE_P(
+    Families, FamilyDefaultsTest,
+    ::testing::Values(Defaults{"llama", 32, 64, 0, 0, 1e-6, 1e4, false, {2}},
+                      Defaults{"mistral", 8, 64, 4096, 30, 1e-6, 1e4, false, {2}},
+                      Defaults{"mixtral", 8, 64, 0, 0, 1e-5, 1e6, false, {2}},
+                      Defaults{"qwen2", 32, 64, 0, 0, 1e-6, 1e4, false, {}},
+                      Defaults{"qwen3", 32, 128, 0, 0, 1e-6, 1e4, false, {}},
+                      Defaults{"qwen2_moe", 16, 64, 0, 0, 1e-6, 1e4, false, {}},
+                      Defaults{"qwen3_moe", 4, 64, 0, 0, 1e-6, 1e4, false, {}},
+                      Defaults{"phi3", 32, 64, 0, 0, 1e-5, 1e4, false, {32000}},
+                      Defaults{"gemma2", 4, 256, 4096, 15, 1e-6, 1e4, true, {1}},
+                      Defaults{"granite", 32, 64, 0, 0, 1e-6, 1e4, false, {2}}),
+    [](const auto& instance) { return std::string(instance.param.model_type); });
+
+TEST(HfConfigTest, ANullFieldIsDerivedAndAnAbsentOneHasTheFamilysDefault) {
+  const auto mistral = [](const std::string& fields) {
+    return ParseHfConfig(R"({"model_type": "mistral", "hidden_size": 64, "intermediate_size": 100,
+        "num_hidden_layers": 2, "num_attention_heads": 16, "vocab_size": 257,
+        "max_position_embeddings": 256)" +
+                             fields + "}",
+                         "config.json");
+  };
+  EXPECT_EQ(mistral("").shape.kv_heads, 8);
+  EXPECT_EQ(mistral(R"(, "num_key_value_heads": null)").shape.kv_heads, 16);
+  EXPECT_EQ(mistral("").shape.sliding_window, 4096);
+  EXPECT_EQ(mistral(R"(, "sliding_window": null)").shape.sliding_window, 0);
+  EXPECT_EQ(mistral(R"(, "eos_token_id": null)").end_tokens, std::vector<std::int32_t>{});
+}
+
+TEST(HfConfigTest, EveryPresetIsWhatItsConfigSays) {
+  for (const std::string_view name : ModelPresetNames()) {
+    const ModelSpec preset = ModelPreset(name);
+    const bool moe = preset.moe.experts > 0;
+    const bool qwen3 = preset.qk_norm;
+    const bool gpt2 = preset.learned_positions > 0;
+    const char* const type = gpt2                        ? "gpt2"
+                             : qwen3                     ? (moe ? "qwen3_moe" : "qwen3")
+                             : preset.qkv_bias           ? "qwen2"
+                             : moe                       ? "mixtral"
+                             : preset.sliding_window > 0 ? "mistral"
+                                                         : "llama";
+    nlohmann::json config = {
+        {"model_type", type},
+        {"vocab_size", preset.vocab},
+        {"tie_word_embeddings", preset.tied_embeddings},
+        {"torch_dtype", preset.weight_dtype == DType::kFp16 ? "float16" : "bfloat16"}};
+    if (gpt2) {
+      config.update({{"n_embd", preset.hidden},
+                     {"n_layer", preset.layers},
+                     {"n_head", preset.query_heads},
+                     {"n_positions", preset.max_position}});
+    } else {
+      config.update(
+          {{"hidden_size", preset.hidden},
+           {"num_hidden_layers", preset.layers},
+           {"num_attention_heads", preset.query_heads},
+           {"num_key_value_heads", preset.kv_heads},
+           {"head_dim", preset.head_dim},
+           {"max_position_embeddings", preset.max_position},
+           {"intermediate_size", moe ? preset.moe.expert_intermediate : preset.intermediate}});
+    }
+    EXPECT_EQ(Named(ShapeOf(config.dump()), std::string(name).c_str()), preset) << name;
+  }
+}
+
+TEST(HfConfigTest, ReadsQuantisedWeightsAsWhatTheyAre) {
+  const auto quantised = [](const std::string& method) {
+    return ParseHfConfig(With(std::string(kLlama3), "{",
+                              R"({"quantization_config": {"quant_method": ")" + method + "\"},"),
+                         "config.json");
+  };
+  EXPECT_EQ(quantised("fp8").shape.weight_dtype, DType::kFp8);
+  EXPECT_EQ(quantised("fp8").shape.kv_dtype, DType::kBf16);
+  EXPECT_EQ(quantised("awq").quantization, "awq");
+  EXPECT_EQ(ParseHfConfig(kLlama3, "config.json").quantization, "");
+}
+
+struct Bad {
+  const char* from;
+  const char* to;
+  const char* message;
+};
+
+class BadHfConfigTest : public ::testing::TestWithParam<Bad> {};
+
+TEST_P(BadHfConfigTest, IsRefusedNamingFileAndField) {
+  const std::string text = With(std::string(kLlama3), GetParam().from, GetParam().to);
+  EXPECT_THAT([&] { ParseHfConfig(text, "m/config.json"); },
+              ThrowsMessage<InputError>(
+                  AllOf(StartsWith("m/config.json: "), HasSubstr(GetParam().message))));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Fields, BadHfConfigTest,
+    ::testing::Values(
+        Bad{R"("num_hidden_layers": 32,)", "", "num_hidden_layers is missing"},
+        Bad{"128256", "-19", "vocab_size is -19, must be an integer from 1 to 2^31 - 1"},
+        Bad{"128256", "\"many\"", "vocab_size is \"many\", must be an integer"},
+        Bad{"128256", "1e3", "vocab_size is 1000.0, must be an integer"},
+        Bad{"128256", "99999999999", "to 2^31 - 1"},
+        Bad{"128256", "18446744073709551615", "to 2^31 - 1"},
+        Bad{"\"num_key_value_heads\": 8", "\"num_key_value_heads\": 3",
+            "num_attention_heads 32 is no multiple of num_key_value_heads 3"},
+        Bad{"\"hidden_size\": 4096", "\"hidden_size\": 4097", "and head_dim is absent"},
+        Bad{"\"llama\"", "\"spirograph\"", "unknown model_type 'spirograph', must be one of llama"},
+        Bad{"\"model_type\": \"llama\",", "", "model_type is missing"},
+        Bad{"\"attention_bias\": false", "\"attention_bias\": 0", "must be true or false"},
+        Bad{"\"rope_scaling\": null", R"("rope_scaling": {"rope_type": "spiral"})",
+            "rope type 'spiral' is unknown"},
+        Bad{"\"rope_scaling\": null", R"("rope_scaling": {"type": "spiral"})", "spiral"},
+        Bad{"\"rope_scaling\": null", R"("rope_scaling": 4)", "must be an object"},
+        Bad{"bfloat16", "float64", "torch_dtype is 'float64', must be float32"},
+        Bad{"{", "{,", "is not JSON (byte 2 of "}, Bad{"{", "[{", "is not JSON"}));
+
+TEST(HfConfigTest, RefusesJsonThatIsNoObject) {
+  EXPECT_THAT([] { ParseHfConfig("[]", "config.json"); },
+              ThrowsMessage<InputError>(HasSubstr("must be a JSON object")));
+  EXPECT_THAT([] { ParseHfConfig("", "config.json"); },
+              ThrowsMessage<InputError>(HasSubstr("config.json: is not JSON")));
+}
+
+TEST(HfConfigTest, RefusesMixturesWithDenseLayersInBetween) {
+  const std::string text = With(std::string(kLlama3), R"("model_type": "llama")",
+                                R"("model_type": "qwen3_moe", "num_experts": 4,
+      "num_experts_per_tok": 2, "moe_intermediate_size": 36, "mlp_only_layers": [1])");
+  EXPECT_THAT([&] { ParseHfConfig(text, "config.json"); },
+              ThrowsMessage<InputError>(HasSubstr("mlp_only_layers")));
+}
+
+TEST(HfConfigTest, ReadsAFolderAndNamesTheModelAfterIt) {
+  const std::filesystem::path folder =
+      std::filesystem::path(::testing::TempDir()) / "hf_config_test_model";
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder / "config.json") << kLlama3;
+  const ModelSpec by_folder = ReadHfConfig(folder).shape;
+  EXPECT_EQ(by_folder.name, "hf_config_test_model");
+  EXPECT_EQ(ReadHfConfig(folder / "").shape, by_folder);
+  EXPECT_EQ(ReadHfConfig(folder / "config.json").shape, by_folder);
+  std::filesystem::remove_all(folder);
+  EXPECT_THAT([&] { ReadHfConfig(folder / "config.json"); },
+              ThrowsMessage<InputError>(HasSubstr("config.json: no such file or directory")));
+}
+
+}  // namespace
+}  // namespace twin

@@ -1,0 +1,62 @@
+#include "models/named_model.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "core/input_error.h"
+#include "core/model_presets.h"
+#include "tests/support/unique_name.h"
+
+namespace twin {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+TEST(NamedModelTest, ANameWithoutASlashIsAPreset) {
+  EXPECT_EQ(ReadNamedShape("qwen3-14b", false), ModelPreset("qwen3-14b"));
+  EXPECT_THROW(ReadNamedShape("qwen3-15b", false), InputError);
+}
+
+// "Qwen/Qwen3-14B" used to be answered with "cannot be opened" alone.
+TEST(NamedModelTest, AHubNameSuggestsThePresetOfThatModel) {
+  EXPECT_THAT([] { ReadNamedShape("Qwen/Qwen3-14B", false); },
+              ThrowsMessage<InputError>(AllOf(HasSubstr("Qwen/Qwen3-14B: no such file"),
+                                              HasSubstr("the nearest preset is qwen3-14b"))));
+  EXPECT_EQ(SuggestPreset("meta-llama/Meta-Llama-3.1-8B-Instruct"),
+            "the nearest preset is llama-3.1-8b");
+  EXPECT_EQ(SuggestPreset("codellama/CodeLlama-34b-Instruct-hf/"),
+            "the nearest preset is codellama-34b");
+  EXPECT_EQ(SuggestPreset("Qwen/Qwen3-30B-A3B-AWQ"), "the nearest preset is qwen3-30b-a3b");
+  EXPECT_EQ(SuggestPreset("openai-community/gpt2-xl"), "the nearest preset is gpt2-xl");
+}
+
+TEST(NamedModelTest, PartsOfAWordAreNoPresetsName) {
+  // Neither distilgpt2 nor llama-3.2-11b has the shape of the preset that its name holds.
+  EXPECT_THAT(SuggestPreset("distilbert/distilgpt2"), HasSubstr("the nearest presets are"));
+  EXPECT_THAT(SuggestPreset("meta-llama/Llama-3.2-11B-Vision"),
+              HasSubstr("the nearest presets are llama-3.2-1b"));
+}
+
+// AWQ weights used to be simulated as bf16, four times as large, without a word.
+TEST(NamedModelTest, QuantisedWeightsWithoutACostModelAreRefusedUntilAFormatIsGiven) {
+  const std::filesystem::path folder =
+      std::filesystem::temp_directory_path() / testing::UniqueName("named_model");
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder / "config.json") << R"({"model_type": "llama", "hidden_size": 64,
+      "intermediate_size": 100, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 9,
+      "max_position_embeddings": 256, "torch_dtype": "float16",
+      "quantization_config": {"quant_method": "awq", "bits": 4}})";
+  EXPECT_THAT([&] { ReadNamedShape(folder.string(), false); },
+              ThrowsMessage<InputError>(AllOf(HasSubstr("weights of method awq are not modelled"),
+                                              HasSubstr("system.model_shape.weight_dtype"))));
+  EXPECT_EQ(ReadNamedShape(folder.string(), true).weight_dtype, DType::kFp16);
+  std::filesystem::remove_all(folder);
+}
+
+}  // namespace
+}  // namespace twin
