@@ -1,20 +1,31 @@
-// One simulated run, from its configuration to its files.
+// One run in the simulated world, with or without a run directory.
 #pragma once
 
 #include <filesystem>
 #include <string>
 #include <vector>
 
-#include "lab/experiment_run.h"
+#include "lab/deployment.h"
 #include "lab/run_control.h"
-#include "proto/experiment_config.h"
+#include "lab/run_metrics.h"
+#include "lab/run_outcome.h"
 
 namespace twin::lab {
 
-// Runs the experiment in the simulated world and writes the run directory `out`: config.resolved.
-// textproto, provenance.json, summary.json and the files that config.outputs asks for.
-// `control` may end the run early; the run directory then covers what had happened by then.
-// Throws InputError, InvariantViolation, std::system_error; then no directory is left behind.
+// Runs the deployment and returns its summary; nothing is written. `watchers` see the run as it
+// happens. `control` may end it early. Uses no global: calls on several threads are independent
+// (but `cpu_seconds` and `peak_rss_mib` are the process's).
+// REQUIRES: a deployment of a simulated world.
+// Throws InputError (the workload's files are damaged, too few requests), InvariantViolation.
+RunOutcome Simulate(const Deployment& deployment, RunControl& control,
+                    const RunWatchers& watchers = {});
+
+// Resolves and runs the experiment, and writes the run directory `out`: config.resolved.textproto,
+// provenance.json, summary.json and the files that config.outputs asks for. `command_line` goes
+// into provenance.json.
+// `control` hears of the deployment's warnings and may end the run early; the run directory then
+// covers what had happened by then.
+// Throws as Simulate, and std::system_error; then no directory is left behind.
 RunOutcome RunSimulation(const ExperimentConfig& config, const std::filesystem::path& out,
                          const std::vector<std::string>& command_line, RunControl& control);
 

@@ -11,7 +11,8 @@
 
 #include "exec/profile/spread.h"
 #include "exec/real_world.h"
-#include "lab/run_observers.h"
+#include "lab/run_files.h"
+#include "lab/run_metrics.h"
 #include "proto/policy_params.h"
 #include "record/part_rows.h"
 #include "record/recording_world.h"
@@ -129,28 +130,33 @@ std::vector<ProfileRow> MeasureHost(exec::DeviceModel& model, DType kv_dtype,
                        fmt::format(R"({{"max_num_seqs": {}, "max_num_batched_tokens": {}}})",
                                    requests, std::int64_t{requests} * kPromptTokens),
                        "profile of the host");
-  EngineConfig config;
-  config.kv = {.block_size = block_size, .blocks = requests * blocks_each + requests + 2};
-  Engine engine(config, MakePolicy(policy, config.kv));
-  const std::unique_ptr<exec::Backend> backend = model.MakeExecutor({.kv_dtype = kv_dtype,
-                                                                     .block_size = block_size,
-                                                                     .blocks = config.kv.blocks,
-                                                                     .returns_logits = false});
+  Deployment deployment;  // the outputs and metrics are those of any run
+  deployment.config.policy = policy;
+  deployment.config.workload.requests = requests;
+  deployment.traits = TraitsOf(deployment.config.policy);
+  deployment.engine.kv = {.block_size = block_size,
+                          .blocks = requests * blocks_each + requests + 2};
+  const std::unique_ptr<Engine> engine = MakeEngine(deployment);
+  const std::unique_ptr<exec::Backend> backend =
+      model.MakeExecutor({.kv_dtype = kv_dtype,
+                          .block_size = block_size,
+                          .blocks = deployment.engine.kv.blocks,
+                          .returns_logits = false});
   BurstSource source(requests);
-  ExperimentConfig experiment;  // whose outputs are those of any run
-  experiment.workload.requests = requests;
-  RunObservers observers(experiment, config, engine.policy().traits(), "", directory);
+  RunFiles files(deployment, "", directory);
+  RunMetrics metrics(deployment, files.watchers());
   HostWatch watch(requests, directory);
   {
     exec::RealWorld world(source, *backend,
                           {.vocab = model.config().shape.vocab, .seed = 1, .listener = &watch});
-    std::vector<RunObserver*> list(observers.list().begin(), observers.list().end());
+    std::vector<RunObserver*> list(metrics.observers().begin(), metrics.observers().end());
     list.push_back(&watch);
     RecordingWorld recorded(world, list);
-    Serve(engine, recorded);
+    Serve(*engine, recorded);
   }
-  engine.CheckDrained();
-  observers.Finish();
+  engine->CheckDrained();
+  files.Finish(metrics.tracker());
+  (void)metrics.Summarise();
   watch.Finish();
   std::vector<ProfileRow> rows;
   AddRow("prefill", requests, watch.prefill(), rows);

@@ -1,13 +1,10 @@
 #include "lab/real/real_run.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
-#include <fstream>
 #include <memory>
 #include <optional>
 #include <span>
-#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -15,58 +12,15 @@
 #include "exec/real_world.h"
 #include "lab/real/available_memory.h"
 #include "lab/real/model_device.h"
+#include "lab/real/part_totals.h"
 #include "lab/real/real_system.h"
-#include "record/part_rows.h"
+#include "lab/run_directory.h"
+#include "lab/run_files.h"
 #include "record/recording_world.h"
 #include "sched/serve.h"
 
 namespace twin::lab {
 namespace {
-
-// Where the time of all steps went, for parts.csv and the summary.
-class PartsOfRun final : public exec::RealWorldListener {
- public:
-  // Opens the file if the experiment asks for it.
-  PartsOfRun(const OutputsConfig& outputs, const RunDirectory& directory) {
-    if (!outputs.record) return;
-    path_ = directory.File("parts.csv");
-    file_.open(path_, std::ios::binary);
-    RequireGood();
-    rows_.emplace(file_);
-  }
-
-  void OnStep(StepId id, const StepTimes& times) override {
-    if (rows_) rows_->Add(id, times);
-    ++steps_;
-    for (std::size_t i = 0; i < kStepPartCount; ++i) sums_.times[i] += times.parts.times[i];
-  }
-
-  // Closes the file. A mean of no steps is left out.
-  Summary Finish() {
-    if (rows_) {
-      file_.flush();
-      RequireGood();
-    }
-    Summary means;
-    if (steps_ == 0) return means;
-    for (std::size_t i = 0; i < kStepPartCount; ++i) {
-      means.Set("mean_step_" + std::string(kStepPartNames[i]) + "_ms",
-                Milliseconds(sums_.times[i]) / static_cast<double>(steps_));
-    }
-    return means;
-  }
-
- private:
-  void RequireGood() const {
-    if (!file_) throw std::system_error(errno, std::generic_category(), path_.string());
-  }
-
-  std::filesystem::path path_;
-  std::ofstream file_;
-  std::optional<PartRows> rows_;
-  std::int64_t steps_ = 0;
-  StepParts sums_;
-};
 
 // Shows how many requests have left the system.
 class DepartureProgress final : public RunObserver {
@@ -111,18 +65,19 @@ class StopWatch {
   std::jthread thread_;
 };
 
-exec::RealWorldOptions WorldOptionsOf(const ExperimentConfig& config, const PolicyTraits& traits,
-                                      const exec::ModelConfig& model,
+exec::RealWorldOptions WorldOptionsOf(const Deployment& deployment, const exec::ModelConfig& model,
                                       exec::RealWorldListener& listener) {
+  const ExperimentConfig& config = deployment.config;
   const auto& real = std::get<RealWorldConfig>(config.world);
-  return {.max_model_length = ContextTokensMax(config),
-          .named_block_size = traits.caches_prefixes ? config.system.memory.block_size : 0,
-          .pins_output_lengths = real.pin_output_lengths,
-          .end_tokens = model.end_tokens,
-          .vocab = model.shape.vocab,
-          .seed = config.seed,
-          .client_timeout = real.client_timeout,
-          .listener = &listener};
+  return {
+      .max_model_length = deployment.context_tokens_max,
+      .named_block_size = deployment.traits.caches_prefixes ? config.system.memory.block_size : 0,
+      .pins_output_lengths = real.pin_output_lengths,
+      .end_tokens = model.end_tokens,
+      .vocab = model.shape.vocab,
+      .seed = config.seed,
+      .client_timeout = real.client_timeout,
+      .listener = &listener};
 }
 
 // What all ranks of a run need to know alike.
@@ -167,6 +122,44 @@ Prepared PrepareToServe(const ExperimentConfig& asked, exec::Communicator* proce
   return *std::move(prepared);
 }
 
+// A model on its device, and the deployment whose KV cache it holds.
+class LoadedSystem {
+ public:
+  LoadedSystem(Prepared prepared, RunControl& control, exec::Communicator* processes)
+      : device_(prepared.config, prepared.served, processes, control),
+        deployment_(Resolve(prepared.config)),
+        backend_(
+            device_.MakeBackend(deployment_.engine, prepared.config.system.model_spec.kv_dtype)) {}
+
+  [[nodiscard]] const Deployment& deployment() const { return deployment_; }
+
+  // Serves the workload to its end; true if `control` ended it early.
+  bool Serve(ArrivalSource& source, RunMetrics& metrics, PartTotals& parts, RunControl& control) {
+    const ExperimentConfig& config = deployment_.config;
+    const std::unique_ptr<Engine> engine = MakeEngine(deployment_);
+    DepartureProgress progress(control, config.name, config.workload.requests);
+    std::vector<RunObserver*> observers(metrics.observers().begin(), metrics.observers().end());
+    observers.push_back(&progress);
+    bool interrupted = false;
+    {
+      exec::RealWorld real(source, *backend_,
+                           WorldOptionsOf(deployment_, device_.model_config(), parts));
+      const StopWatch watch(real, control);
+      RecordingWorld world(real, observers);
+      twin::Serve(*engine, world);
+      interrupted = real.stopped_early();
+    }
+    control.OnProgressEnd();
+    if (!interrupted) engine->CheckDrained();
+    return interrupted;
+  }
+
+ private:
+  ServingDevice device_;
+  Deployment deployment_;
+  std::unique_ptr<exec::Backend> backend_;
+};
+
 }  // namespace
 
 bool FollowReal(const ExperimentConfig& asked, exec::Communicator& processes) {
@@ -175,41 +168,39 @@ bool FollowReal(const ExperimentConfig& asked, exec::Communicator& processes) {
   return FollowServing(prepared->config, prepared->served, processes);
 }
 
+RunOutcome ServeReal(const ExperimentConfig& asked, RunControl& control,
+                     const RunWatchers& watchers) {
+  const std::unique_ptr<ArrivalSource> source = MakeWorkload(asked.workload, asked.seed);
+  LoadedSystem system(PrepareToServe(asked, nullptr), control, nullptr);
+  RunMetrics metrics(system.deployment(), watchers);
+  PartTotals parts;
+  const bool interrupted = system.Serve(*source, metrics, parts, control);
+  return SumUp(system.deployment(), metrics, parts.Finish(), interrupted);
+}
+
 RunOutcome RunReal(const ExperimentConfig& asked, const std::filesystem::path& out,
                    const std::vector<std::string>& command_line, RunControl& control,
                    exec::Communicator* processes) {
-  auto [config, served] = PrepareToServe(asked, processes);
-  const std::unique_ptr<ArrivalSource> source = MakeWorkload(config.workload, config.seed);
+  Prepared prepared = PrepareToServe(asked, processes);
+  const std::unique_ptr<ArrivalSource> source = MakeWorkload(asked.workload, asked.seed);
   RunDirectory directory(out);
-  ServingDevice device(config, served, processes, control);
-  const SystemConfig& system = config.system;
-  const EngineConfig engine_config =
-      EngineConfigOf(config, sim::PlanKvCapacity(system.model_spec, system.hardware_spec,
-                                                 system.parallelism, system.memory));
-  const std::unique_ptr<exec::Backend> backend =
-      device.MakeBackend(engine_config, system.model_spec.kv_dtype);
-  const std::string resolved = WriteResolved(config);
-
-  Engine engine(engine_config, MakePolicy(config.policy, engine_config.kv));
-  const PolicyTraits& traits = engine.policy().traits();
-  RunObservers observers(config, engine_config, traits, resolved, directory);
-  PartsOfRun parts(config.outputs, directory);
-  RunEnd end;
-  {
-    exec::RealWorld real(*source, *backend,
-                         WorldOptionsOf(config, traits, device.model_config(), parts));
-    const StopWatch watch(real, control);
-    DepartureProgress progress(control, config.name, config.workload.requests);
-    std::vector<RunObserver*> list(observers.list().begin(), observers.list().end());
-    list.push_back(&progress);
-    RecordingWorld world(real, list);
-    Serve(engine, world);
-    end.interrupted = real.stopped_early();
+  LoadedSystem system(std::move(prepared), control, processes);
+  const Deployment& deployment = system.deployment();
+  for (const std::string& warning : deployment.warnings) control.OnWarning(warning);
+  const std::string resolved = WriteResolved(deployment.config);
+  RunFiles files(deployment, resolved, directory);
+  std::optional<PartTotals> parts;
+  if (deployment.config.outputs.record) {
+    parts.emplace(directory.File("parts.csv"));
+  } else {
+    parts.emplace();
   }
-  control.OnProgressEnd();
-  if (!end.interrupted) engine.CheckDrained();
-  end.more = parts.Finish();
-  return CompleteRun(config, engine_config, resolved, command_line, end, observers, directory);
+  RunMetrics metrics(deployment, files.watchers());
+  const bool interrupted = system.Serve(*source, metrics, *parts, control);
+  files.Finish(metrics.tracker());
+  const RunOutcome outcome = SumUp(deployment, metrics, parts->Finish(), interrupted);
+  CompleteDirectory(deployment, resolved, command_line, outcome, directory);
+  return outcome;
 }
 
 }  // namespace twin::lab

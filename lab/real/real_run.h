@@ -1,4 +1,4 @@
-// One run on a real device, from its configuration to its files.
+// One run on a real device, with or without a run directory.
 #pragma once
 
 #include <filesystem>
@@ -6,24 +6,32 @@
 #include <vector>
 
 #include "exec/comm/communicator.h"
-#include "lab/experiment_run.h"
 #include "lab/run_control.h"
+#include "lab/run_metrics.h"
+#include "lab/run_outcome.h"
 #include "proto/experiment_config.h"
 
 namespace twin::lab {
 
-// Runs the experiment in its real world and writes what a simulated run writes, and parts.csv (with
-// outputs.record). config.resolved.textproto has what depends on the machine filled in (real_
-// system.h). The summary has a step's mean time per part too, mean_step_gemm_ms and so on.
-// `control` may end the run early: the steps in flight are finished, and what is there is kept.
-// REQUIRES: config.world is real. Throws as RunSimulation, and std::bad_alloc.
-// With `processes`, the group of all ranks, this is rank 0's call, and the others are in
-// FollowReal.
+// Serves the experiment on this machine and returns its summary; nothing is written. What depends
+// on the machine is filled in first (real_system.h). `watchers` see the run as it happens.
+// `control` may end it early: steps in flight are finished. Ranks are threads of this process.
+// The summary also has the mean time of a step's parts, mean_step_gemm_ms and so on.
+// REQUIRES: config.world is real.
+// Throws InputError, InvariantViolation, std::bad_alloc, kernels::cuda::DeviceError.
+RunOutcome ServeReal(const ExperimentConfig& config, RunControl& control,
+                     const RunWatchers& watchers = {});
+
+// The same, and writes the run directory `out`: what a simulated run writes, and parts.csv (with
+// outputs.record). With `processes`, the group of all ranks, this is rank 0's call, and the other
+// ranks call FollowReal. Throws std::system_error too; then no directory is left behind.
 RunOutcome RunReal(const ExperimentConfig& config, const std::filesystem::path& out,
                    const std::vector<std::string>& command_line, RunControl& control,
                    exec::Communicator* processes = nullptr);
-// Reads, writes and prints nothing but errors. The caller ignores interrupts meanwhile: rank 0
-// answers them. False: another rank failed and says why.
+
+// Computes this rank's share of RunReal until rank 0 has finished. Reads the model, writes nothing.
+// The caller ignores interrupts meanwhile: rank 0 answers them. Returns false if another rank
+// failed, which reports the reason.
 bool FollowReal(const ExperimentConfig& config, exec::Communicator& processes);
 
 }  // namespace twin::lab

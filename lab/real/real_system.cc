@@ -8,7 +8,7 @@
 #include "core/input_error.h"
 #include "exec/grid_backend.h"
 #include "exec/model/shape_config.h"
-#include "lab/experiment_run.h"
+#include "lab/deployment.h"
 #include "lab/real/available_memory.h"
 
 namespace twin::lab {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "core/input_error.h"
-#include "lab/run_observers.h"
+#include "lab/run_metrics.h"
 #include "record/metrics_collector.h"
 #include "record/request_tracker.h"
 #include "record/retiming.h"

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/input_error.h"
+#include "lab/deployment.h"
 #include "lab/real/model_device.h"
 #include "lab/real/real_run.h"
 #include "lab/simulation.h"
@@ -80,14 +81,6 @@ ExperimentConfig Simulated(ExperimentConfig config) {
   return config;
 }
 
-std::unique_ptr<sim::StepCost> CostOf(const ExperimentConfig& config) {
-  const SystemConfig& system = config.system;
-  const sim::KvCapacity capacity = sim::PlanKvCapacity(system.model_spec, system.hardware_spec,
-                                                       system.parallelism, system.memory);
-  return sim::MakeStepCost(config.cost, system.model_spec, system.hardware_spec, system.parallelism,
-                           capacity.block_bytes);
-}
-
 // The experiment with everything that a run resolves, and that comparing is free in, as `run` has
 // it.
 std::string Comparable(ExperimentConfig config, const ExperimentConfig& run) {
@@ -145,7 +138,7 @@ Validation Compare(const std::vector<std::unique_ptr<MeasuredRun>>& runs,
     views.push_back(run.get());
   }
   ReadEvents(reader, events);
-  return Validate(views, events, *CostOf(config));
+  return Validate(views, events, *Resolve(config).cost);
 }
 
 // Fitted models answer for the device and the threads that they were measured with.

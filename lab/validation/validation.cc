@@ -5,7 +5,7 @@
 
 #include "core/input_error.h"
 #include "lab/decide_again.h"
-#include "lab/run_observers.h"
+#include "lab/run_metrics.h"
 #include "lab/validation/attribution.h"
 #include "lab/validation/step_errors.h"
 #include "record/metrics_collector.h"

@@ -112,7 +112,7 @@ TEST_P(SimulationAllocationTest, NothingIsAllocatedPerStepAfterWarmUp) {
       {.base_s = 1e-3, .per_prefill_token_s = 1e-5, .per_decode_context_token_s = 1e-7}, 1);
   sim::SimWorld simulated(source, cost, {});
   KvPoolConfig kv{.block_size = 16, .blocks = 150, .host_blocks = 150};
-  kv.release_order = ReleaseOrderOf(GetParam().policy);
+  kv.release_order = TraitsOf(GetParam().policy).release_order;
   Engine engine(EngineConfig{.kv = kv, .plans_per_instant_max = 0},
                 MakePolicy(GetParam().policy, kv));
   MetricsCollector metrics({});

@@ -154,10 +154,10 @@ TEST_F(ProfileCommandTest, AFileThatWasBegunKeepsItsLimits) {
   expect_refusal({}, "--batch-max: asks for 8, but p.csv was begun with 16");
   other.header.limits.batch_max = 8;
   Replace(other);
-  expect_refusal({"--tokens-max", "32"}, "--tokens-max: asks for 32, p.csv was begun with 64");
+  expect_refusal({"--tokens-max", "32"}, "--tokens-max: asks for 32, but p.csv was begun with 64");
   const CommandOutcome more = Run(Arguments({"--rounds", "1", "--tokens-max", "128"}));
   EXPECT_EQ(more.exit_code, 0) << more.err;
-  EXPECT_THAT(more.err, HasSubstr("note: p.csv was begun with steps of up to 64 tokens"));
+  EXPECT_THAT(more.err, HasSubstr("p.csv was begun with steps of up to 64 tokens"));
 }
 
 TEST_F(ProfileCommandTest, FitRefusesHolesAndSaysWhatLacksRounds) {

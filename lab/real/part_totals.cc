@@ -1,0 +1,41 @@
+#include "lab/real/part_totals.h"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+namespace twin::lab {
+
+PartTotals::PartTotals(std::filesystem::path file)
+    : path_(std::move(file)), file_(path_, std::ios::binary) {
+  RequireGood();
+  rows_.emplace(file_);
+}
+
+void PartTotals::OnStep(StepId id, const StepTimes& times) {
+  if (rows_) rows_->Add(id, times);
+  ++steps_;
+  for (std::size_t i = 0; i < kStepPartCount; ++i) sums_.times[i] += times.parts.times[i];
+}
+
+Summary PartTotals::Finish() {
+  if (rows_) {
+    file_.flush();
+    RequireGood();
+  }
+  Summary means;
+  if (steps_ == 0) return means;
+  for (std::size_t i = 0; i < kStepPartCount; ++i) {
+    means.Set(fmt::format("mean_step_{}_ms", kStepPartNames[i]),
+              Milliseconds(sums_.times[i]) / static_cast<double>(steps_));
+  }
+  return means;
+}
+
+void PartTotals::RequireGood() const {
+  if (!file_) throw std::system_error(errno, std::generic_category(), path_.string());
+}
+
+}  // namespace twin::lab

@@ -1,0 +1,51 @@
+// The tables and traces of a run directory, written while the run happens.
+#pragma once
+
+#include <fstream>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lab/deployment.h"
+#include "lab/run_directory.h"
+#include "lab/run_metrics.h"
+#include "proto/perfetto_writer.h"
+#include "proto/record_file.h"
+#include "record/request_rows.h"
+#include "record/series.h"
+#include "record/step_rows.h"
+
+namespace twin::lab {
+
+class RunFiles {
+ public:
+  // Opens the files that config.outputs asks for: requests.csv, steps.csv, series.csv, record.pb,
+  // trace.pftrace. `resolved` is the configuration that the record carries. Borrows the directory.
+  // Throws std::system_error.
+  RunFiles(const Deployment& deployment, const std::string& resolved,
+           const RunDirectory& directory);
+  RunFiles(const RunFiles&) = delete;
+  RunFiles& operator=(const RunFiles&) = delete;
+
+  // What writes them. Valid while this object lives.
+  [[nodiscard]] const RunWatchers& watchers() const { return watchers_; }
+
+  // Adds the rows of requests that have not ended and closes the files. REQUIRES: called once,
+  // after the run. Throws std::system_error.
+  void Finish(const RequestTracker& tracker);
+
+ private:
+  std::ofstream& Open(const char* name);
+
+  const RunDirectory& directory_;
+  std::vector<std::unique_ptr<std::ofstream>> files_;
+  std::optional<RequestRows> requests_;
+  std::optional<StepRows> steps_;
+  std::optional<Series> series_;
+  std::unique_ptr<RecordWriter> record_;
+  std::unique_ptr<PerfettoWriter> perfetto_;
+  RunWatchers watchers_;
+};
+
+}  // namespace twin::lab

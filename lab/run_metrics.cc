@@ -1,0 +1,52 @@
+#include "lab/run_metrics.h"
+
+namespace twin::lab {
+
+MetricsConfig MetricsConfigOf(const ExperimentConfig& config, const EngineConfig& engine) {
+  return {.goal = config.slo,
+          .stall_threshold = config.metrics.stall_threshold,
+          .kv_blocks = engine.kv.blocks,
+          .by_tenant = config.metrics.by_tenant};
+}
+
+TrackerConfig TrackerConfigOf(const ExperimentConfig& config, const EngineConfig& engine,
+                              Delivery delivery) {
+  TrackerConfig tracker{.kv_blocks = engine.kv.blocks, .delivery = delivery, .window = {}};
+  const RunMetricsConfig& metrics = config.metrics;
+  if (metrics.head_share + metrics.tail_share > 0) {
+    tracker.window = MeasuredWindow::Trimmed(static_cast<std::uint64_t>(config.workload.requests),
+                                             metrics.head_share, metrics.tail_share);
+  }
+  return tracker;
+}
+
+namespace {
+
+std::vector<RunListener*> ListenersOf(MetricsCollector& metrics, FairnessMeter* fairness,
+                                      const RunWatchers& watchers) {
+  std::vector<RunListener*> listeners = {&metrics};
+  if (fairness != nullptr) listeners.push_back(fairness);
+  listeners.insert(listeners.end(), watchers.listeners.begin(), watchers.listeners.end());
+  return listeners;
+}
+
+}  // namespace
+
+RunMetrics::RunMetrics(const Deployment& deployment, const RunWatchers& watchers)
+    : by_tenant_(deployment.config.metrics.by_tenant),
+      metrics_(MetricsConfigOf(deployment.config, deployment.engine)),
+      listeners_(ListenersOf(metrics_, by_tenant_ ? &fairness_ : nullptr, watchers)),
+      tracker_(TrackerConfigOf(deployment.config, deployment.engine, deployment.traits.delivery),
+               listeners_),
+      observers_{&digest_, &tracker_} {
+  observers_.insert(observers_.end(), watchers.observers.begin(), watchers.observers.end());
+}
+
+Summary RunMetrics::Summarise() {
+  Summary summary = metrics_.Summarise();
+  if (by_tenant_) fairness_.Summarise(summary);
+  summary.Set("digest", digest_.text());
+  return summary;
+}
+
+}  // namespace twin::lab

@@ -1,0 +1,56 @@
+// What every run is measured by: the digest of its decisions and its metrics. Writes no file.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "lab/deployment.h"
+#include "record/fairness_meter.h"
+#include "record/metrics_collector.h"
+#include "record/plan_digest.h"
+#include "record/request_tracker.h"
+#include "record/run_listener.h"
+#include "record/run_observer.h"
+#include "record/summary.h"
+
+namespace twin::lab {
+
+// How an experiment measures its runs.
+MetricsConfig MetricsConfigOf(const ExperimentConfig& config, const EngineConfig& engine);
+TrackerConfig TrackerConfigOf(const ExperimentConfig& config, const EngineConfig& engine,
+                              Delivery delivery);
+
+// What watches a run beside its metrics. Listeners hear of requests, steps and tokens; observers
+// see the bare instants and plans. All are borrowed for the run.
+struct RunWatchers {
+  std::vector<RunListener*> listeners;
+  std::vector<RunObserver*> observers;
+};
+
+class RunMetrics {
+ public:
+  RunMetrics(const Deployment& deployment, const RunWatchers& watchers);
+  RunMetrics(const RunMetrics&) = delete;
+  RunMetrics& operator=(const RunMetrics&) = delete;
+
+  // Observers of the run, in the order in which they see an event. Valid while this object lives.
+  [[nodiscard]] std::span<RunObserver* const> observers() const { return observers_; }
+
+  [[nodiscard]] std::int64_t arrived() const { return tracker_.arrived(); }
+  [[nodiscard]] const RequestTracker& tracker() const { return tracker_; }
+
+  // REQUIRES: called once, after the run.
+  Summary Summarise();
+
+ private:
+  const bool by_tenant_;
+  MetricsCollector metrics_;
+  FairnessMeter fairness_{FairnessConfig{}};
+  PlanDigest digest_;
+  std::vector<RunListener*> listeners_;
+  RequestTracker tracker_;
+  std::vector<RunObserver*> observers_;
+};
+
+}  // namespace twin::lab

@@ -1,0 +1,32 @@
+// What comes out of a run, and how it becomes a run directory.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "lab/deployment.h"
+#include "lab/run_directory.h"
+#include "lab/run_metrics.h"
+#include "record/summary.h"
+
+namespace twin::lab {
+
+struct RunOutcome {
+  Summary summary;
+  bool interrupted =
+      false;  // the caller ended the run early; the summary covers the time until then
+};
+
+// Sums up a run that has ended: its metrics, `more` (entries of the run's own world), the size of
+// the KV cache, and what the process has used. Throws InputError (data) if fewer requests came than
+// the measured window was cut for.
+RunOutcome SumUp(const Deployment& deployment, RunMetrics& metrics, const Summary& more,
+                 bool interrupted);
+
+// Writes what every run directory holds (the resolved config, provenance.json, summary.json) and
+// puts the directory in its place. Throws std::system_error.
+void CompleteDirectory(const Deployment& deployment, const std::string& resolved,
+                       const std::vector<std::string>& command_line, const RunOutcome& outcome,
+                       RunDirectory& directory);
+
+}  // namespace twin::lab

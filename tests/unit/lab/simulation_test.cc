@@ -1,0 +1,108 @@
+// Runs as library calls: without a process, a folder or a global.
+#include "lab/simulation.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "lab/decide_again.h"
+#include "proto/record_file.h"
+#include "tests/support/unique_name.h"
+
+namespace twin::lab {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// A small model on a small device: 16 tokens x 2 layers x 2 (K, V) x 2 heads x 8 x 2 bytes = 2,048
+// bytes a block, 64 blocks.
+ExperimentConfig Experiment() {
+  return ParseExperiment(
+      "workload { requests: 200 arrivals { kind: poisson rate: 40 } shape { "
+      "prompt { kind: uniform min: 4 max: 60 } output { kind: uniform min: 1 max: 30 } } } "
+      "system { hardware: 'cpu-generic' model_shape { layers: 2 hidden: 32 intermediate: 48 "
+      "query_heads: 4 kv_heads: 2 head_dim: 8 vocab: 101 max_position: 128 weight_dtype: fp32 "
+      "kv_dtype: bf16 } memory { blocks_override: 64 } } cost { constant { step_s: 0.01 } } "
+      "policy { vllm_v1 { max_model_len: 128 } }",
+      "test", "/");
+}
+
+class Reports final : public RunControl {
+ public:
+  void OnWarning(const std::string& text) override { warnings.push_back(text); }
+  [[nodiscard]] bool StopRequested() const override { return stop; }
+  std::vector<std::string> warnings;
+  bool stop = false;
+};
+
+std::string DigestOf(const RunOutcome& outcome) {
+  return std::get<std::string>(*outcome.summary.Find("digest"));
+}
+
+TEST(ResolveTest, HoldsWhatARunNeeds) {
+  const Deployment deployment = Resolve(Experiment());
+  EXPECT_EQ(deployment.traits.name, "vllm_v1");
+  EXPECT_EQ(deployment.context_tokens_max, 128);  // the model's positions
+  EXPECT_EQ(deployment.capacity.blocks, 64);
+  EXPECT_EQ(deployment.engine.kv.blocks, 63);  // vLLM V1 keeps a null block
+  EXPECT_EQ(deployment.engine.kv.block_size, 16);
+  EXPECT_EQ(deployment.world.max_model_length, 128);
+  EXPECT_NE(deployment.cost, nullptr);
+  EXPECT_THAT(deployment.warnings, ElementsAre());
+}
+
+TEST(ResolveTest, WarnsOfStagesThatWillIdle) {
+  ExperimentConfig config = Experiment();
+  config.policy = StaticConfig{};  // one step in flight
+  config.system.parallelism.pipeline = 2;
+  const Deployment deployment = Resolve(config);
+  EXPECT_THAT(deployment.warnings, ElementsAre(HasSubstr("stages will idle")));
+}
+
+TEST(SimulateTest, WithAndWithoutAFolderIsTheSameRun) {
+  const std::filesystem::path folder = testing::UniqueName("simulate");
+  RunControl control;
+  const RunOutcome written = RunSimulation(Experiment(), folder, {}, control);
+  const RunOutcome unwritten = Simulate(Resolve(Experiment()), control);
+  EXPECT_EQ(DigestOf(unwritten), DigestOf(written));
+  EXPECT_EQ(unwritten.summary.Number("mean_ttft_ms"), written.summary.Number("mean_ttft_ms"));
+  EXPECT_EQ(unwritten.summary.Number("completed"), 200);
+  std::filesystem::remove_all(folder);
+}
+
+// What a study does: many runs at once, of one Deployment or of several.
+TEST(SimulateTest, RunsOnSeveralThreadsAreIndependent) {
+  const Deployment deployment = Resolve(Experiment());
+  RunControl control;
+  const std::string expected = DigestOf(Simulate(deployment, control));
+  std::vector<std::string> digests(4);
+  {
+    std::vector<std::jthread> threads;
+    for (std::string& digest : digests) {
+      threads.emplace_back([&] {
+        RunControl own;
+        digest = DigestOf(Simulate(deployment, own));
+      });
+    }
+  }
+  EXPECT_THAT(digests, ElementsAre(expected, expected, expected, expected));
+}
+
+TEST(SimulateTest, TheCallerEndsARunEarly) {
+  Reports control;
+  control.stop = true;
+  // More than 4,096 instants, at which the run looks up for the first time.
+  ExperimentConfig config = Experiment();
+  config.workload.requests = 1'000'000;
+  const RunOutcome outcome = Simulate(Resolve(config), control);
+  EXPECT_TRUE(outcome.interrupted);
+  EXPECT_LT(outcome.summary.Number("completed"), 1'000'000);
+}
+
+}  // namespace
+}  // namespace twin::lab
