@@ -1,12 +1,14 @@
 # One function per kind of target; the folders' CMakeLists.txt only declare.
 
-# twin_layer(NAME SOURCES ... HEADERS ... DEPENDS layer... EXTERNAL target... LINK_TEST target...)
+# twin_layer(NAME SOURCES ... HEADERS ... DEPENDS layer... EXTERNAL target... LINK_TEST target...
+#            ALONE source...)
 #
 # A static library twin::NAME, plus a link test: the whole archive linked with the declared
 # dependencies alone, so that an undeclared dependency is an undefined symbol. LINK_TEST names what
-# every program has to add.
+# every program has to add. ALONE names sources that TWIN_UNITY must not compile together with others,
+# because both define the same name in their anonymous namespaces.
 function(twin_layer name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;HEADERS;DEPENDS;EXTERNAL;LINK_TEST")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;HEADERS;DEPENDS;EXTERNAL;LINK_TEST;ALONE")
   set(target twin_${name})
 
   add_library(${target} STATIC)
@@ -19,7 +21,12 @@ function(twin_layer name)
   set_target_properties(${target} PROPERTIES
     VERIFY_INTERFACE_HEADER_SETS ON
     LINKER_LANGUAGE CXX
-    CXX_EXTENSIONS OFF)
+    CXX_EXTENSIONS OFF
+    UNITY_BUILD ${TWIN_UNITY}
+    UNITY_BUILD_BATCH_SIZE 8)
+  if(arg_ALONE)
+    set_source_files_properties(${arg_ALONE} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+  endif()
 
   if(TWIN_TESTS)
     add_executable(${name}_link_test "${PROJECT_SOURCE_DIR}/cmake/link_test_main.cc")

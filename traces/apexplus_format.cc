@@ -5,7 +5,7 @@
 namespace twin {
 namespace {
 
-constexpr CsvColumn kColumns[] = {
+constexpr CsvColumn kApexPlusColumns[] = {
     {"tokenizer", ColumnMeaning::kGroup},
     {"workload", ColumnMeaning::kGroup},
     {"poisson_rate", ColumnMeaning::kGroup},
@@ -13,16 +13,17 @@ constexpr CsvColumn kColumns[] = {
     {"prompt_tokens", ColumnMeaning::kPromptTokens},
     {"output_tokens", ColumnMeaning::kOutputTokens},
 };
-constexpr CsvLayout kLayouts[] = {
-    {kColumns},
+constexpr CsvLayout kApexPlusLayouts[] = {
+    {kApexPlusColumns},
 };
 
 }  // namespace
 
 const TraceFormat& ApexPlusFormat() {
-  static const TraceFormat format = CsvFormat(
-      "apexplus",
-      "apex_plus: tokenizer,workload,poisson_rate,arrival_s,prompt_tokens,output_tokens", kLayouts);
+  static const TraceFormat format =
+      CsvFormat("apexplus",
+                "apex_plus: tokenizer,workload,poisson_rate,arrival_s,prompt_tokens,output_tokens",
+                kApexPlusLayouts);
   return format;
 }
 

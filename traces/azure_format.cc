@@ -5,26 +5,27 @@
 namespace twin {
 namespace {
 
-constexpr CsvColumn kOriginal[] = {
+constexpr CsvColumn kAzureOriginal[] = {
     {"TIMESTAMP", ColumnMeaning::kTimestamp},
     {"ContextTokens", ColumnMeaning::kPromptTokens},
     {"GeneratedTokens", ColumnMeaning::kOutputTokens},
 };
-constexpr CsvColumn kSeconds[] = {
+constexpr CsvColumn kAzureSeconds[] = {
     {"arrival_s", ColumnMeaning::kArrivalSeconds},
     {"prompt_tokens", ColumnMeaning::kPromptTokens},
     {"output_tokens", ColumnMeaning::kOutputTokens},
 };
-constexpr CsvLayout kLayouts[] = {
-    {kOriginal},
-    {kSeconds},
+constexpr CsvLayout kAzureLayouts[] = {
+    {kAzureOriginal},
+    {kAzureSeconds},
 };
 
 }  // namespace
 
 const TraceFormat& AzureFormat() {
-  static const TraceFormat format = CsvFormat(
-      "azure", "Azure LLM inference 2023/2024: TIMESTAMP,ContextTokens,GeneratedTokens", kLayouts);
+  static const TraceFormat format =
+      CsvFormat("azure", "Azure LLM inference 2023/2024: TIMESTAMP,ContextTokens,GeneratedTokens",
+                kAzureLayouts);
   return format;
 }
 

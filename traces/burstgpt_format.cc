@@ -5,7 +5,7 @@
 namespace twin {
 namespace {
 
-constexpr CsvColumn kColumns[] = {
+constexpr CsvColumn kBurstGptColumns[] = {
     {"Timestamp", ColumnMeaning::kArrivalSeconds},
     {"Session ID", ColumnMeaning::kUnused, false},
     {"Elapsed time", ColumnMeaning::kUnused, false},
@@ -15,8 +15,8 @@ constexpr CsvColumn kColumns[] = {
     {"Total tokens", ColumnMeaning::kUnused},
     {"Log Type", ColumnMeaning::kLabel},
 };
-constexpr CsvLayout kLayouts[] = {
-    {kColumns, /*zero_output_is_failure=*/true},
+constexpr CsvLayout kBurstGptLayouts[] = {
+    {kBurstGptColumns, /*zero_output_is_failure=*/true},
 };
 
 }  // namespace
@@ -24,7 +24,7 @@ constexpr CsvLayout kLayouts[] = {
 const TraceFormat& BurstGptFormat() {
   static const TraceFormat format = CsvFormat(
       "burstgpt", "BurstGPT: Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type",
-      kLayouts);
+      kBurstGptLayouts);
   return format;
 }
 

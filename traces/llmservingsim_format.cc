@@ -5,7 +5,7 @@
 namespace twin {
 namespace {
 
-constexpr JsonlLayout kLayout{
+constexpr JsonlLayout kLlmServingSimLayout{
     .arrival_key = "arrival_s",
     .arrival_unit_seconds = 1,
     .prompt_key = "prompt_tokens",
@@ -20,7 +20,7 @@ const TraceFormat& LlmServingSimFormat() {
   static const TraceFormat format = JsonlFormat(
       "llmservingsim",
       "LLMServingSim JSONL: arrival_s, prompt_tokens, output_tokens, block_hash_ids_16tok",
-      kLayout);
+      kLlmServingSimLayout);
   return format;
 }
 

@@ -5,7 +5,7 @@
 namespace twin {
 namespace {
 
-constexpr JsonlLayout kLayout{
+constexpr JsonlLayout kMooncakeLayout{
     .arrival_key = "timestamp",
     .arrival_unit_seconds = 1e-3,
     .prompt_key = "input_length",
@@ -18,7 +18,8 @@ constexpr JsonlLayout kLayout{
 
 const TraceFormat& MooncakeFormat() {
   static const TraceFormat format = JsonlFormat(
-      "mooncake", "Mooncake JSONL: timestamp (ms), input_length, output_length, hash_ids", kLayout);
+      "mooncake", "Mooncake JSONL: timestamp (ms), input_length, output_length, hash_ids",
+      kMooncakeLayout);
   return format;
 }
 

@@ -5,17 +5,17 @@
 namespace twin {
 namespace {
 
-constexpr CsvColumn kLengths[] = {
+constexpr CsvColumn kShareGptLengths[] = {
     {"prompt_tokens", ColumnMeaning::kPromptTokens},
     {"output_tokens", ColumnMeaning::kOutputTokens},
 };
-constexpr CsvColumn kShort[] = {
+constexpr CsvColumn kShareGptShort[] = {
     {"input_len", ColumnMeaning::kPromptTokens},
     {"output_len", ColumnMeaning::kOutputTokens},
 };
-constexpr CsvLayout kLayouts[] = {
-    {kLengths},
-    {kShort},
+constexpr CsvLayout kShareGptLayouts[] = {
+    {kShareGptLengths},
+    {kShareGptShort},
 };
 
 }  // namespace
@@ -23,7 +23,7 @@ constexpr CsvLayout kLayouts[] = {
 const TraceFormat& ShareGptFormat() {
   static const TraceFormat format = CsvFormat(
       "sharegpt", "ShareGPT-style lengths: prompt_tokens,output_tokens or input_len,output_len",
-      kLayouts);
+      kShareGptLayouts);
   return format;
 }
 

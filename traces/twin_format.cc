@@ -5,7 +5,7 @@
 namespace twin {
 namespace {
 
-constexpr CsvColumn kNanoseconds[] = {
+constexpr CsvColumn kTwinNanoseconds[] = {
     {"arrival_ns", ColumnMeaning::kArrivalNs},
     {"prompt_tokens", ColumnMeaning::kPromptTokens},
     {"output_tokens", ColumnMeaning::kOutputTokens},
@@ -17,7 +17,7 @@ constexpr CsvColumn kNanoseconds[] = {
     {"prefix_chunk_tokens", ColumnMeaning::kPrefixChunkTokens, false},
     {"prefix_chunks", ColumnMeaning::kPrefixChunks, false},
 };
-constexpr CsvColumn kSeconds[] = {
+constexpr CsvColumn kTwinSeconds[] = {
     {"arrival_s", ColumnMeaning::kArrivalSeconds},
     {"prompt_tokens", ColumnMeaning::kPromptTokens},
     {"output_tokens", ColumnMeaning::kOutputTokens},
@@ -29,7 +29,7 @@ constexpr CsvColumn kSeconds[] = {
     {"prefix_chunk_tokens", ColumnMeaning::kPrefixChunkTokens, false},
     {"prefix_chunks", ColumnMeaning::kPrefixChunks, false},
 };
-constexpr CsvColumn kLengths[] = {
+constexpr CsvColumn kTwinLengths[] = {
     {"prompt_tokens", ColumnMeaning::kPromptTokens},
     {"output_tokens", ColumnMeaning::kOutputTokens},
     {"max_output_tokens", ColumnMeaning::kMaxOutputTokens, false},
@@ -40,10 +40,10 @@ constexpr CsvColumn kLengths[] = {
     {"prefix_chunk_tokens", ColumnMeaning::kPrefixChunkTokens, false},
     {"prefix_chunks", ColumnMeaning::kPrefixChunks, false},
 };
-constexpr CsvLayout kLayouts[] = {
-    {kNanoseconds},
-    {kSeconds},
-    {kLengths},
+constexpr CsvLayout kTwinLayouts[] = {
+    {kTwinNanoseconds},
+    {kTwinSeconds},
+    {kTwinLengths},
 };
 
 }  // namespace
@@ -51,7 +51,7 @@ constexpr CsvLayout kLayouts[] = {
 const TraceFormat& TwinFormat() {
   static const TraceFormat format = CsvFormat(
       "twin", "twinserve: arrival_ns or arrival_s,prompt_tokens,output_tokens and optional columns",
-      kLayouts);
+      kTwinLayouts);
   return format;
 }
 

@@ -5,34 +5,34 @@
 namespace twin {
 namespace {
 
-constexpr CsvColumn kArrivals[] = {
+constexpr CsvColumn kVidurArrivals[] = {
     {"arrived_at", ColumnMeaning::kArrivalSeconds},
     {"num_prefill_tokens", ColumnMeaning::kPromptTokens},
     {"num_decode_tokens", ColumnMeaning::kOutputTokens},
     {"num_total_tokens", ColumnMeaning::kUnused, false},
     {"pd_ratio", ColumnMeaning::kUnused, false},
 };
-constexpr CsvColumn kLengths[] = {
+constexpr CsvColumn kVidurLengths[] = {
     {"num_prefill_tokens", ColumnMeaning::kPromptTokens},
     {"num_decode_tokens", ColumnMeaning::kOutputTokens},
     {"num_total_tokens", ColumnMeaning::kUnused, false},
     {"pd_ratio", ColumnMeaning::kUnused, false},
 };
-constexpr CsvColumn kPlainLengths[] = {
+constexpr CsvColumn kVidurPlainLengths[] = {
     {"prompt_tokens", ColumnMeaning::kPromptTokens},
     {"output_tokens", ColumnMeaning::kOutputTokens},
 };
-constexpr CsvLayout kLayouts[] = {
-    {kArrivals},
-    {kLengths},
-    {kPlainLengths},
+constexpr CsvLayout kVidurLayouts[] = {
+    {kVidurArrivals},
+    {kVidurLengths},
+    {kVidurPlainLengths},
 };
 
 }  // namespace
 
 const TraceFormat& VidurFormat() {
   static const TraceFormat format =
-      CsvFormat("vidur", "Vidur: [arrived_at,]num_prefill_tokens,num_decode_tokens", kLayouts);
+      CsvFormat("vidur", "Vidur: [arrived_at,]num_prefill_tokens,num_decode_tokens", kVidurLayouts);
   return format;
 }
 
