@@ -86,6 +86,54 @@ def check_code(path, layer, lines):
         yield number, f"function has {length} lines, allowed are {FUNCTION_MAX}"
 
 
+def local_statements(text):
+    """Declarations at the top level of anonymous namespaces, without bodies."""
+    text = "\n".join(without_text(line) for line in text.splitlines())
+    for opened in re.finditer(r"^namespace \{$", text, re.MULTILINE):
+        depth, statement = 0, ""
+        for char in text[opened.end():]:
+            if char == "}" and depth == 0:
+                break
+            depth += {"{": 1, "}": -1}.get(char, 0)
+            if (char == "{" and depth == 1) or (char == ";" and depth == 0):
+                yield " ".join(statement.split())
+                statement = ""
+            elif depth == 0 and char != "}":
+                statement += char
+
+
+def local_name(statement):
+    """What a declaration defines; a function's name with its parameters' types; None for aliases."""
+    found = re.search(r"\b(?:struct|class|enum) (?:class )?(\w+)[^(]*$", statement)
+    if found or not statement or statement.startswith(("using", "namespace")):
+        return found and found.group(1)
+    found = re.search(r"(?<![\w:])([A-Za-z_]\w*)\((.*)\)", statement)
+    if found and "=" not in statement.split("(", 1)[0]:
+        types = re.sub(r"\w+(?=\s*(,|$))|\s", "", found.group(2))
+        return f"{found.group(1)}({types})"
+    found = re.search(r"([A-Za-z_]\w*)(?:\[.*\])? ?(?:=|$)", statement)
+    return found and found.group(1)
+
+
+def repeated_local_names(root):
+    """Names that two sources of a layer define: TWIN_UNITY compiles them together."""
+    for layer in LAYERS:
+        listing = root / layer / "CMakeLists.txt"
+        text = listing.read_text(encoding="utf-8") if listing.is_file() else ""
+        alone = re.search(r"\bALONE\s([^)]*)", text)
+        alone = alone.group(1).split() if alone else []
+        owner = {}
+        for path in sorted((root / layer).rglob("*.cc")):
+            inner = str(path.relative_to(root / layer))
+            if inner in alone or "cuda" in path.parts or "no_cuda" in path.parts:
+                continue
+            for statement in local_statements(path.read_text(encoding="utf-8")):
+                name = local_name(statement)
+                if name and owner.setdefault(name, inner) != inner:
+                    yield (f"{layer}/{inner}: '{name}' is also defined in {layer}/{owner[name]}: rename "
+                           f"it, or list this source behind ALONE in {layer}/CMakeLists.txt")
+
+
 def check_tree(root):
     """All complaints about the tree, as file:line: text."""
     found = []
@@ -108,7 +156,7 @@ def check_tree(root):
             if BARE_NOTE.search(line) and path.name != "tidy.py":
                 complaints.append((number, "a note to do something, without its issue"))
         found += [f"{relative}:{number}: {text}" for number, text in complaints]
-    return found
+    return found + list(repeated_local_names(root))
 
 
 def self_test():
@@ -129,6 +177,9 @@ def self_test():
         "core/h.cc": ("// TO" + "DO: later\n", "without its issue"),
         "core/i.cc": ("class BlockManager {};\n", "'BlockManager' says nothing"),
         "core/utils.cc": ("\n", "'utils.cc' says nothing"),
+        "core/j.cc": ("namespace {\nint Same(int a) { return a; }\n}\n", None),
+        "core/k.cc": ("namespace {\nint Same(int b) { return -b; }\nint Same() { return 0; }\n}\n",
+                      "'Same(int)' is also defined in core/j.cc"),
         "docs/a.md": ("see /wo" + "rk/x\n", "a path of one machine"),
         "core/ok.h": (head + '#include "core/ids.h"\n// TO' + "DO(#12): later, not a rand(om) thing\n"
                       "class A {\n  void F() {\n" + "    G();\n" * 60 + "  }\n};\n", None),

@@ -10,7 +10,7 @@
 namespace twin::sim {
 namespace {
 
-constexpr std::string_view kName = "cost.roofline";
+constexpr std::string_view kRooflineName = "cost.roofline";
 
 // Checks before the members are built from them.
 const ModelSpec& Checked(const RooflineCostConfig& config, const ModelSpec& model,
@@ -18,7 +18,7 @@ const ModelSpec& Checked(const RooflineCostConfig& config, const ModelSpec& mode
   Validate(hardware);
   Validate(model, parallelism);
   if (!(config.host_s >= 0 && config.host_per_item_s >= 0 && config.host_per_token_s >= 0)) {
-    throw InputError(InputError::Kind::kUsage, std::string(kName),
+    throw InputError(InputError::Kind::kUsage, std::string(kRooflineName),
                      "has a negative host time; allowed: 0 or more");
   }
   return model;
@@ -42,8 +42,8 @@ RooflineCost::RooflineCost(const RooflineCostConfig& config, const ModelSpec& mo
 Duration RooflineCost::HostTime(const StepPlan& plan) const {
   const auto items = static_cast<double>(plan.work.size());
   const auto tokens = static_cast<double>(plan.totals.tokens());
-  return CostDuration(
-      kName, config_.host_s + config_.host_per_item_s * items + config_.host_per_token_s * tokens);
+  return CostDuration(kRooflineName, config_.host_s + config_.host_per_item_s * items +
+                                         config_.host_per_token_s * tokens);
 }
 
 void RooflineCost::DeviceTimes(const StepPlan& plan, std::span<Duration> stage_times) const {
@@ -51,7 +51,7 @@ void RooflineCost::DeviceTimes(const StepPlan& plan, std::span<Duration> stage_t
   const StepFeatures x = features_(plan.totals);
   const double swap = swap_.Seconds(plan);
   for (std::size_t i = 0; i < paths_.size(); ++i) {
-    stage_times[i] = CostDuration(kName, swap + paths_[i].Seconds(x));
+    stage_times[i] = CostDuration(kRooflineName, swap + paths_[i].Seconds(x));
   }
 }
 
@@ -61,10 +61,10 @@ std::optional<StepParts> RooflineCost::Parts(const StepPlan& plan) const {
   StepParts parts;
   Duration device{0};
   for (const CriticalPath& path : paths_) {
-    device += CostDuration(kName, swap + path.Seconds(x));
-    parts[StepPart::kBuild] += CostDuration(kName, swap);
+    device += CostDuration(kRooflineName, swap + path.Seconds(x));
+    parts[StepPart::kBuild] += CostDuration(kRooflineName, swap);
     for (const OperationCost& cost : path.Breakdown(x)) {
-      if (cost.on_critical_path) parts[cost.part] += CostDuration(kName, cost.seconds);
+      if (cost.on_critical_path) parts[cost.part] += CostDuration(kRooflineName, cost.seconds);
     }
   }
   // Each operation was rounded by itself.

@@ -114,8 +114,8 @@ TEST_F(ShippedTraceTest, AzureCodeOf2023HasThePublishedStatistics) {
   ExpectLengths(statistics.outputs(), 27.9, 13, 55, 252, 1899);
 }
 
-// Further recorded traces, in $TWIN_SHARED/data/traces or beside the source tree. The expected values
-// are the tables of its README, computed there by other code.
+// Further recorded traces, in $TWIN_SHARED/data/traces or beside the source tree. The expected
+// values are the tables of its README, computed there by other code.
 class SharedTraceTest : public ShippedTraceTest {
  protected:
   void SetUp() override {
