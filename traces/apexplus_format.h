@@ -1,4 +1,4 @@
-// The workloads of apex_plus (microsoft/apex_plus, MIT); arrivals restart in every group.
+// The workloads of apex_plus (microsoft/apex_plus, MIT). Arrivals restart in every group.
 #pragma once
 
 #include "traces/trace_format.h"

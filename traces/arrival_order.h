@@ -1,4 +1,4 @@
-// The rule that a trace's arrivals do not fall.
+// Checks that the arrivals of a trace never decrease.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +11,14 @@ namespace twin {
 
 class ArrivalOrder {
  public:
-  // False: earlier than one before.
+  // False if `arrival` is earlier than an arrival before it.
   bool Accepts(TimePoint arrival) {
     if (arrival < last_) return false;
     last_ = arrival;
     return true;
   }
 
-  // Throws the InputError for a field that was not accepted.
+  // Throws InputError for the field of an arrival that was not accepted.
   [[noreturn]] void Refuse(const Field& field) const {
     field.lines.RefuseField(field.name, field.text,
                             "nothing earlier than the row before, which is " +

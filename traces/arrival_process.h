@@ -1,4 +1,4 @@
-// Open-loop arrivals: the times of a point process, one after the other.
+// Open-loop arrivals: the arrival times of a point process, in order.
 #pragma once
 
 #include <optional>
@@ -8,13 +8,14 @@
 
 namespace twin {
 
-// Renewal processes begin with a whole gap at time zero. Allocates nothing.
+// A renewal process draws its first gap from time zero. No memory is allocated after construction.
 class ArrivalProcess {
  public:
   // REQUIRES: a valid config of a kind other than kNone and kClosedLoop.
   ArrivalProcess(const ArrivalConfig& config, const Random& random);
 
-  // The next arrival; none if the process has died out (a ramp down to zero) or time has.
+  // The next arrival. Empty if the rate has reached zero (a ramp to 0) or the arrival would exceed
+  // kArrivalMax.
   std::optional<TimePoint> Next();
 
  private:

@@ -1,4 +1,4 @@
-// Where the bytes of a trace come from: a file or memory, compressed or plain.
+// Sources of a trace's bytes: files or memory, plain or gzip.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 
 namespace twin {
 
-// The bytes cannot be had: no such file, a read error, damaged or truncated compression. The reader
-// on top adds the file and line.
+// Thrown if a file is missing, reading fails, or gzip data are damaged or truncated. The caller
+// (LineReader) adds the file and line.
 class ByteSourceError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -20,19 +20,19 @@ class ByteSource {
  public:
   virtual ~ByteSource() = default;
 
-  // Fills a part of `bytes` and says how much; 0 = the end. Throws ByteSourceError.
+  // Reads up to bytes.size() bytes and returns their number; 0 at the end. Throws ByteSourceError.
   // REQUIRES: bytes is not empty.
   virtual std::size_t Read(std::span<char> bytes) = 0;
 };
 
-// A regular file as it is. Throws ByteSourceError.
+// The bytes of a file, not decompressed. Throws ByteSourceError.
 std::unique_ptr<ByteSource> OpenFileBytes(const std::string& path);
 
-// The given bytes.
+// Bytes in memory.
 std::unique_ptr<ByteSource> MemoryBytes(std::string bytes);
 
-// `source`, uncompressed if it begins with gzip's magic bytes (1f 8b), else unchanged. Members of a
-// concatenated gzip file follow each other; anything else behind a member is an error.
+// Decompresses `source` if it begins with gzip's magic bytes (1f 8b); otherwise returns it
+// unchanged. Concatenated gzip members are read in order; other data after a member are an error.
 std::unique_ptr<ByteSource> Decompress(std::unique_ptr<ByteSource> source);
 
 }  // namespace twin

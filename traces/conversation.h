@@ -1,4 +1,5 @@
-// Conversations: what is said in each turn, apart from when.
+// Conversations: lengths and content of each turn. Arrival times are set elsewhere
+// (generated_source.h).
 #pragma once
 
 #include <cstdint>
@@ -16,10 +17,10 @@
 
 namespace twin {
 
-// A conversation between two turns. A copy says the same in its next turns.
+// The state of a conversation between two turns. A copy continues with the same turns.
 struct Conversation {
-  Random random{0, ""};       // draws everything that this conversation says
-  std::uint64_t content = 0;  // names its content
+  Random random{0, ""};       // draws all lengths and content
+  std::uint64_t content = 0;  // identifies its content in prefix chunks
   std::int64_t system = -1;   // its system prompt; -1 = none
   std::uint64_t session = 0;  // 0 = a single request
   std::uint32_t tenant = 0;   // within the class
@@ -28,28 +29,27 @@ struct Conversation {
   std::int32_t context_tokens = 0;  // prompts and outputs of the turns before
 };
 
-// Where conversations come from.
+// Produces conversations and their turns.
 class ConversationSource {
  public:
   virtual ~ConversationSource() = default;
 
-  // The next conversation; false at the end.
+  // Starts the next conversation; false at the end.
   virtual bool Begin(Conversation& conversation) = 0;
 
-  // Assigns the next turn to `request`, all but its arrival. Saying a turn again from a copy gives
-  // the same. False: there is no room for another turn. REQUIRES: turns_left > 0; the source's
-  // latest conversation or one of several turns.
+  // Assigns all fields of the next turn to `request` except its arrival. The same turn of a copy is
+  // identical. Returns false if the next turn would exceed the context limit. REQUIRES:
+  // turns_left > 0; the conversation is the latest one, or has several turns.
   virtual bool SayTurn(Conversation& conversation, TracedRequest& request) = 0;
 
-  // The pause before the conversation's next turn.
+  // Draws the think time before the conversation's next turn.
   virtual Duration DrawThink(Conversation& conversation) = 0;
 };
 
-// One shape's part in drawing.
+// Draws conversations of one RequestShape.
 class ShapeSampler {
  public:
-  // Tenants are numbered from `first_tenant`. `salt` keeps the content of shapes apart.
-
+  // Tenants are numbered from `first_tenant`. `salt` makes content of different shapes different.
   ShapeSampler(const RequestShape& shape, std::uint32_t first_tenant, std::uint64_t salt,
                const RequestRules& rules);
 
@@ -77,12 +77,13 @@ class ShapeSampler {
   std::optional<ZipfDistribution> system_prompts_;
 };
 
-// Conversation k is drawn from (seed, k) alone, its class by weight.
+// Conversation k depends on (seed, k) only; its class is drawn by weight.
 std::unique_ptr<ConversationSource> DrawnConversations(std::vector<ShapeSampler> shapes,
                                                        const std::vector<double>& weights,
                                                        std::uint64_t seed);
 
-// Every request of the stream as a conversation of one turn; the seed is for what follows it.
+// Each request of the stream becomes a conversation of one turn. `seed` draws the think times of a
+// closed loop.
 std::unique_ptr<ConversationSource> SingleTurns(std::unique_ptr<RequestStream> stream,
                                                 std::uint64_t seed);
 

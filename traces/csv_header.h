@@ -1,4 +1,4 @@
-// The header line of a CSV trace and the layout that it fits.
+// Matches the header line of a CSV trace to a layout.
 #pragma once
 
 #include <cstddef>
@@ -10,10 +10,10 @@
 
 namespace twin {
 
-// The parts of a line between commas.
+// Splits a line at commas into `parts`, which refer to `line`.
 void SplitCsvLine(std::string_view line, std::vector<std::string_view>& parts);
 
-// One entry a column of the file, in the file's order.
+// One entry per column of the file, in the file's order.
 struct CsvHeader {
   const CsvLayout* layout = nullptr;
   std::vector<const CsvColumn*> columns;
@@ -21,7 +21,7 @@ struct CsvHeader {
   [[nodiscard]] bool Has(ColumnMeaning meaning) const;
 };
 
-// Reads the header line. Throws InputError if no layout fits.
+// Reads the header line. Throws InputError if no layout matches.
 CsvHeader ReadCsvHeader(LineReader& lines, std::span<const CsvLayout> layouts);
 
 }  // namespace twin

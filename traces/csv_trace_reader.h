@@ -1,4 +1,4 @@
-// CSV traces of any format: a format is a list of columns and what each of them means.
+// Reads CSV traces. A format is a list of columns with their meaning.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace twin {
 enum class ColumnMeaning : std::uint8_t {
   kArrivalSeconds,     // since the start of the trace
   kArrivalNs,          // since the start of the trace
-  kTimestamp,          // date and time; the first row's is the start of the trace
+  kTimestamp,          // date and time; the trace starts at the first row's
   kPromptTokens,       //
   kOutputTokens,       //
   kMaxOutputTokens,    // empty = the output length
@@ -25,7 +25,7 @@ enum class ColumnMeaning : std::uint8_t {
   kPrefixChunks,       // separated by ;
   kGroup,              // text that a filter can name; arrivals may restart where it changes
   kLabel,              // text that a filter can name
-  kUnused,             // read over
+  kUnused,             // ignored
 };
 
 struct CsvColumn {
@@ -34,22 +34,23 @@ struct CsvColumn {
   bool required = true;
 };
 
-// One shape that a format's files have; columns come in any order.
+// One set of columns that files of a format may have, in any order.
 struct CsvLayout {
   std::span<const CsvColumn> columns;
-  // 0 output tokens are a failed request, dealt with as TraceReadOptions says; else refused.
+  // True: a row with 0 output tokens is a failed request, see TraceReadOptions::failed_rows.
+  // False: such a row is an error.
   bool zero_output_is_failure = false;
 };
 
-// The layout that this header line fits, or nullptr. A header fits if it has all required columns,
-// no column twice and none that the layout does not know.
+// The layout that matches this header line, or nullptr. A header matches if it has all required
+// columns of the layout, no duplicate, and no unknown column.
 const CsvLayout* MatchCsvHeader(std::span<const CsvLayout> layouts, std::string_view header);
 
-// How many of the header's columns the layouts know at best.
+// The largest number of the header's columns that any one layout knows.
 std::size_t KnownCsvColumns(std::span<const CsvLayout> layouts, std::string_view header);
 
-// A reader of the file whose first line is the next of `lines`. `layouts` must outlive it. Throws
-// InputError if no layout fits, saying what the nearest one lacks.
+// Opens a reader for the file whose header is the next line of `lines`. `layouts` must outlive the
+// reader. Throws InputError if no layout matches; the message compares with the nearest layout.
 std::unique_ptr<TraceReader> OpenCsvTrace(std::unique_ptr<LineReader> lines,
                                           std::span<const CsvLayout> layouts,
                                           const TraceReadOptions& options);

@@ -1,4 +1,4 @@
-// Distributions as a config describes them: lengths, pauses, arrivals.
+// Configuration of distributions: lengths, pauses, arrivals.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,8 @@ struct IntegerDistribution {
     kUniform,    // min..max, both included
     kLogNormal,  // sigma, and mean or median (of the draws before clipping)
     kZipf,       // min + k - 1, P(k) proportional to k^-exponent, up to max
-    kEmpirical,  // inverse CDF through (probabilities, values), or out of the file at `path`:
-                 // CSV with the header "probability,tokens"
+    kEmpirical,  // inverse CDF through (probabilities, values), or from the file at `path`: CSV
+                 // with the header "probability,tokens"
   };
   Kind kind = Kind::kNone;
   std::int32_t value = 0;
@@ -35,7 +35,7 @@ struct IntegerDistribution {
   bool operator==(const IntegerDistribution&) const = default;
 };
 
-// Pauses.
+// Think times.
 struct DurationDistribution {
   enum class Kind : std::uint8_t {
     kConstant,     // mean
@@ -52,13 +52,13 @@ struct DurationDistribution {
 // When requests, or first turns of sessions, are sent.
 struct ArrivalConfig {
   enum class Kind : std::uint8_t {
-    kNone,        // the trace's own
+    kNone,        // arrivals of the trace
     kPoisson,     // rate
     kGamma,       // renewal with gamma gaps: rate, cv
     kWeibull,     // renewal with Weibull gaps: rate, cv
     kConstant,    // one every 1/rate
-    kRamp,        // Poisson, its rate going linearly from rate to rate_to in ramp, constant then
-    kClosedLoop,  // users, each of whom sends, waits for the end, thinks, and sends again
+    kRamp,        // Poisson; the rate changes linearly from rate to rate_to within ramp
+    kClosedLoop,  // each of `users` sends, waits for completion, pauses for `think`, and repeats
     kAllAtOnce,   // at time zero
   };
   Kind kind = Kind::kNone;

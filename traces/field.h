@@ -1,4 +1,4 @@
-// The values of a trace's fields, out of text. Every refusal names file, line and field.
+// Parses the fields of a trace. Every error names file, line and field.
 #pragma once
 
 #include <cstdint>
@@ -9,37 +9,37 @@
 
 namespace twin {
 
-// The longest prompt or output: the sum of the two still fits into 32 bits.
+// The longest prompt or output, in tokens; the sum of both fits into 32 bits.
 constexpr std::int32_t kTokensMax = (1 << 30) - 1;
 
-// The latest arrival, some 126 years: sums with other times still fit into 64 bits.
+// The latest arrival, about 126 years; sums with other times fit into 64 bits.
 constexpr Duration kArrivalMax{4'000'000'000'000'000'000};
 
-// What a field is and where it stands. Borrows all three.
+// A field's text, name and position. Refers to all three without owning them.
 struct Field {
   const LineReader& lines;
   std::string_view name;
   std::string_view text;
 };
 
-// Decimal digits within low..high. Throws InputError, as all below.
+// A decimal integer in low..high. All functions below throw InputError.
 std::int64_t ParseInteger(const Field& field, std::int64_t low, std::int64_t high);
 
 // A length: 1..kTokensMax.
 std::int32_t ParseTokens(const Field& field);
 
-// 64 unsigned bits in decimal.
+// An unsigned 64-bit integer in decimal.
 std::uint64_t ParseUnsigned(const Field& field);
 
-// A finite number within low..high.
+// A finite number in low..high.
 double ParseReal(const Field& field, double low, double high);
 
-// Seconds >= 0 as decimal digits, exact to the nanosecond and rounded below; an exponent is
-// accepted at the precision of double.
+// Seconds >= 0 in decimal, rounded to the nearest nanosecond. Numbers with an exponent have the
+// precision of double.
 Duration ParseSeconds(const Field& field);
 
-// "2023-11-16 18:17:03.9799600", a T for the blank and a zone "Z" or "+hh:mm" allowed, as time
-// since 1970 in UTC. Years 1970 to 2095.
+// Time since 1970 in UTC of "2023-11-16 18:17:03.9799600". A T may replace the space; a zone "Z"
+// or "+hh:mm" may follow. Years 1970 to 2095.
 Duration ParseTimestamp(const Field& field);
 
 }  // namespace twin

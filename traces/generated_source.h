@@ -1,4 +1,4 @@
-// Requests whose arrivals are generated: by a point process, by users who wait, by conversations.
+// Requests with generated arrivals: open loop, closed loop, and sessions.
 #pragma once
 
 #include <cstdint>
@@ -10,10 +10,10 @@
 
 namespace twin {
 
-// An open-loop process starts conversations at its times, a closed loop whenever a user has
-// finished thinking; later turns follow the end of the turn before.
-// Memory: a conversation for every outstanding request and every pause, where completions matter.
-// Ties go to the event that was scheduled first.
+// An open-loop process starts a conversation at each of its arrival times; a closed loop starts one
+// whenever a user's think time ends. Each later turn is sent a think time after the turn before it
+// completes. At equal times, the event that was scheduled first comes first. Memory: for closed
+// loops and sessions, one conversation per outstanding request or pause; otherwise constant.
 std::unique_ptr<ArrivalSource> MakeGeneratedSource(
     std::unique_ptr<ConversationSource> conversations, const ArrivalConfig& arrivals,
     bool has_sessions, std::uint64_t seed);

@@ -1,4 +1,4 @@
-// Lines of a text, one at a time, and the one way to say what is wrong with one of them.
+// Reads a text line by line, and throws errors that name its file and line.
 #pragma once
 
 #include <cstdint>
@@ -10,35 +10,35 @@
 
 namespace twin {
 
-// Reads lines that end with \n or \r\n; the last may lack it. Skips empty lines and a byte order
-// mark. Memory: the longest line; more than kLineBytesMax is refused.
+// Lines end with \n or \r\n; the last line may have no end. Empty lines and a byte order mark are
+// skipped. Memory: the longest line, at most kLineBytesMax; longer lines are an error.
 class LineReader {
  public:
   static constexpr std::size_t kLineBytesMax = std::size_t{16} << 20;
 
-  // The file, uncompressed if it is gzip. Throws InputError.
+  // Opens a file, which may be gzip. Throws InputError.
   explicit LineReader(const std::string& path);
-  // `name` stands for the file in errors.
+  // Reads from `bytes`; errors call them `name`.
   LineReader(std::string name, std::unique_ptr<ByteSource> bytes);
 
-  // The next line without its end; false at the end. The view is valid until the next call.
-  // Throws InputError.
+  // Assigns the next line, without its end, to `line`; false at the end of the text. The view is
+  // valid until the next call. Throws InputError.
   bool Next(std::string_view& line);
 
-  // Makes Next() give the last line once more. REQUIRES: the last Next() was true.
+  // The next call of Next() returns the last line again. REQUIRES: the last Next() was true.
   void Unread() { unread_ = true; }
 
-  // Throws the InputError "file:line: field: found 'text'; allowed: ...", the text shortened and
-  // printable.
+  // Throws InputError "file:line: field: found 'text'; allowed: ...". The text is shortened and
+  // made printable.
   [[noreturn]] void RefuseField(std::string_view field, std::string_view found,
                                 std::string_view allowed) const;
-  // Throws the InputError "file:line: what".
+  // Throws InputError "file:line: what".
   [[noreturn]] void Refuse(const std::string& what) const;
 
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] std::int64_t line_number() const { return line_number_; }  // of the last line
   [[nodiscard]] std::int64_t bytes_read() const { return bytes_read_; }    // uncompressed
-  // The text's last line had no end: it may have been cut within its last number.
+  // True if the last line had no line end: the file may be cut within its last number.
   [[nodiscard]] bool ended_without_newline() const { return ended_without_newline_; }
 
  private:

@@ -1,4 +1,4 @@
-// The rule that a request's prefix chunks fit its length.
+// Checks that a request's prefix chunks match its length.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace twin {
 
-// Throws InputError unless chunks come with a chunk size, and no more of them than `tokens` need.
+// Throws InputError if a request has chunks but no chunk size, or more chunks than `tokens` need.
 inline void CheckPrefixChunks(const LineReader& lines, std::string_view field,
                               const TracedRequest& request, std::int64_t tokens) {
   const std::int64_t chunk = request.prefix_chunk_tokens;

@@ -1,4 +1,4 @@
-// The workload's last word on every request: the client's output limit and the predictor.
+// The last step of making a request: the client's output limit and the predicted output length.
 #pragma once
 
 #include <algorithm>
@@ -12,14 +12,14 @@
 
 namespace twin {
 
-// Applied to requests in order; draws from a random stream of its own.
+// Call for each request in order. Uses a random stream of its own.
 class RequestRules {
  public:
   RequestRules(const MaxOutputRule& max_output, const PredictionConfig& prediction,
                std::uint64_t seed)
       : max_output_(max_output), prediction_(prediction), random_(seed, "prediction") {}
 
-  // Sets max_output_tokens, perhaps shortening output_tokens.
+  // Sets max_output_tokens; a longer output is cut to the limit.
   void ApplyLimit(TracedRequest& request) const {
     if (max_output_.kind == MaxOutputRule::Kind::kFixed) {
       request.output_tokens = std::min(request.output_tokens, max_output_.tokens);

@@ -1,4 +1,4 @@
-// Requests one after the other, from a file or a generator, without anybody's reaction to them.
+// A sequence of requests that does not depend on their completion: a file or a generator.
 #pragma once
 
 #include "core/traced_request.h"
@@ -9,8 +9,8 @@ class RequestStream {
  public:
   virtual ~RequestStream() = default;
 
-  // Assigns every field of `request`, reusing its memory; false, with the request unspecified, at
-  // the end. Arrivals do not fall. Throws InputError if the next request cannot be had.
+  // Assigns every field of `request`, reusing its memory. At the end returns false and leaves
+  // `request` unspecified. Arrivals never decrease. Throws InputError if the input is bad.
   virtual bool Next(TracedRequest& request) = 0;
 };
 

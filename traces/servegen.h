@@ -12,8 +12,8 @@ namespace twin {
 
 struct ServeGenCounts {
   std::int64_t clients_without_lengths = 0;
-  std::int64_t requests_borrowed = 0;  // with the lengths of another client
-  std::int64_t requests_skipped = 0;   // for want of lengths
+  std::int64_t requests_borrowed = 0;  // used the lengths of another client
+  std::int64_t requests_skipped = 0;   // left out because there are no lengths
 };
 
 class ServeGenStream : public RequestStream {
@@ -21,17 +21,19 @@ class ServeGenStream : public RequestStream {
   [[nodiscard]] virtual const ServeGenCounts& counts() const = 0;
 };
 
-// Files of the columns client, window_start_s, rate_rps, iat_cv, dist, shape, scale_s (windows of
-// 600 s that do not fall) and client, window_start_s, field, q0 ... q100.
+// The arrival file has the columns client, window_start_s, rate_rps, iat_cv, dist, shape, scale_s;
+// windows last 600 s and are sorted by start. The length file has client, window_start_s, field,
+// q0 ... q100.
 //
-// Rules. A client sends rate * window requests in a window, a fraction by chance. Their gaps, and
-// the one to the window's end, are drawn from its distribution and rescaled to fill the window, so
-// the measured rate is met however heavy the tail. Lengths come from the client's latest length
-// window that has begun (its first before that). The prompt is input_tokens, or text_tokens plus
-// count * tokens of images, audio and video; lengths below 1 become 1. A client is a tenant.
+// In a window, a client sends rate * 600 s requests; the fraction is rounded at random. The gaps
+// between them and the gap to the window's end are drawn from the client's distribution, then
+// rescaled to fill the window: the measured rate is met even if the distribution has a heavy tail.
+// Lengths come from the client's latest length window that has begun, or from its first one. The
+// prompt is input_tokens, or text_tokens plus count * tokens of images, audio and video; lengths
+// below 1 become 1. Each client is a tenant.
 //
-// Memory: one state a client, and the length file. Arrivals are read window by window. Every gap
-// is drawn twice, for the sum and for the arrival.
+// Memory: one state per client, and the length file. Arrivals are read window by window. Each gap
+// is drawn twice: once for the sum of the window, once for the arrival.
 std::unique_ptr<ServeGenStream> OpenServeGen(const ServeGenConfig& config,
                                              const RequestRules& rules, std::uint64_t seed);
 

@@ -25,7 +25,7 @@ class ServeGenLengths {
   };
 
   [[nodiscard]] bool Has(std::uint32_t client) const { return clients_.contains(client); }
-  // The clients that have lengths, rising.
+  // The clients that have lengths, in increasing order.
   [[nodiscard]] std::vector<std::uint32_t> clients() const;
   // REQUIRES: Has(client).
   Lengths Draw(std::uint32_t client, Duration at, ServeGenConfig::Dependence dependence,

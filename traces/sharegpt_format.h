@@ -1,4 +1,4 @@
-// Length pairs counted from ShareGPT conversations; they have no arrivals.
+// Prompt and output lengths of ShareGPT conversations, without arrivals.
 #pragma once
 
 #include "traces/trace_format.h"

@@ -1,4 +1,4 @@
-// Arrival sources made of other sources: streams as sources, merged, limited, held back.
+// Arrival sources that wrap other sources: stream, merge, limit, and cap in flight.
 #pragma once
 
 #include <cstdint>
@@ -10,18 +10,18 @@
 
 namespace twin {
 
-// The stream's requests at their own arrivals, whatever becomes of them.
+// The stream's requests at their recorded arrivals, independent of completions.
 std::unique_ptr<ArrivalSource> StreamArrivals(std::unique_ptr<RequestStream> stream);
 
-// All requests of the sources by arrival; at equal times the source that comes first.
+// All requests of the sources in order of arrival; at equal times, in order of `sources`.
 std::unique_ptr<ArrivalSource> MergeArrivals(std::vector<std::unique_ptr<ArrivalSource>> sources);
 
-// At most `requests` requests, none at or after `duration`; 0 = no limit.
+// The first `requests` requests that arrive before `duration`; 0 = no limit.
 std::unique_ptr<ArrivalSource> LimitArrivals(std::unique_ptr<ArrivalSource> source,
                                              std::int64_t requests, Duration duration);
 
-// Shows nothing while `in_flight_max` requests are outstanding; one that was held back arrives when
-// a place became free. REQUIRES: in_flight_max >= 1.
+// Delays arrivals while `in_flight_max` requests are outstanding. A delayed request arrives when
+// another one completes. REQUIRES: in_flight_max >= 1.
 std::unique_ptr<ArrivalSource> CapInFlight(std::unique_ptr<ArrivalSource> source,
                                            std::int32_t in_flight_max);
 

@@ -1,4 +1,4 @@
-// The formats of trace files, and how a file finds its reader.
+// The formats of trace files, and the choice of a reader for a file.
 #pragma once
 
 #include <functional>
@@ -17,24 +17,25 @@ namespace twin {
 struct TraceFormat {
   std::string name;
   std::string description;
-  // Whether a file that begins with this line is of the format.
+  // True if a file with this first line has the format.
   std::function<bool(std::string_view first_line)> recognises;
-  // How many named parts of the first line the format knows: the nearest one words the refusal.
+  // The number of columns or keys of the first line that the format knows. Error messages name the
+  // format with the largest number.
   std::function<std::size_t(std::string_view first_line)> resemblance;
   std::function<std::unique_ptr<TraceReader>(std::unique_ptr<LineReader>, const TraceReadOptions&)>
       open;
 };
 
-// Formats made of layouts, which must outlive them.
+// Formats described by layouts. The layouts must outlive the format.
 TraceFormat CsvFormat(std::string name, std::string description,
                       std::span<const CsvLayout> layouts);
 TraceFormat JsonlFormat(std::string name, std::string description, const JsonlLayout& layout);
 
-// All formats. The first that recognises a file takes it.
+// All formats. The first one that recognises a file is used.
 const std::vector<const TraceFormat*>& TraceFormats();
 
-// A reader of the file in the named format, or in the one that its first line shows if the name is
-// empty. Throws InputError.
+// Opens a reader of the named format; with an empty name, the first line determines the format.
+// Throws InputError.
 std::unique_ptr<TraceReader> OpenTrace(const std::string& path, std::string_view format_name = "",
                                        const TraceReadOptions& options = {});
 std::unique_ptr<TraceReader> OpenTrace(std::unique_ptr<LineReader> lines,

@@ -1,4 +1,4 @@
-// What all readers of trace files have in common.
+// The interface and the options of all readers of trace files.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,8 @@ namespace twin {
 // What to do with a row that records no output (BurstGPT: 0 response tokens), a failed request.
 enum class FailedRows : std::uint8_t { kSkip, kRefuse, kOneToken };
 
-// Keeps the rows whose text column has this value; numbers compare by value (0.5 is 0.50).
+// Keeps only rows in which the text column has this value. Numbers are compared by value (0.5
+// equals 0.50).
 struct ColumnFilter {
   std::string column;
   std::string value;
@@ -23,7 +24,7 @@ struct ColumnFilter {
 };
 
 struct TraceReadOptions {
-  std::vector<ColumnFilter> filters;  // all must hold
+  std::vector<ColumnFilter> filters;  // a row must match all of them
   FailedRows failed_rows = FailedRows::kSkip;
 
   bool operator==(const TraceReadOptions&) const = default;
@@ -35,10 +36,11 @@ struct TraceReadCounts {
   std::int64_t filtered = 0;          // rows that a filter removed
 };
 
-// Reads one file. Memory does not grow with it. Throws InputError naming file, line and field.
+// Reads one file as a stream; memory does not grow with the file. Errors are InputErrors that name
+// file, line and field.
 class TraceReader : public RequestStream {
  public:
-  // False: the file has lengths alone, and every arrival is zero.
+  // False if the file has lengths only; every arrival is then zero.
   [[nodiscard]] virtual bool has_arrivals() const = 0;
   [[nodiscard]] virtual const TraceReadCounts& counts() const = 0;
   [[nodiscard]] virtual const LineReader& lines() const = 0;

@@ -1,4 +1,4 @@
-// What a trace looks like: rates, burstiness, lengths, shared prefixes.
+// Statistics of a trace: rate, burstiness, lengths, shared prefixes.
 #pragma once
 
 #include <array>
@@ -21,8 +21,8 @@ struct Percentiles {
   double max = 0;
 };
 
-// Counts of whole numbers. Exact below kExactMax; above, within 1/1024 of the value. Memory is
-// bounded, about 10 MiB at most.
+// A histogram of integers. Exact below kExactMax, within 1/1024 of the value above. Uses at most
+// about 10 MiB.
 class CountHistogram {
  public:
   static constexpr std::int64_t kExactMax = 1 << 20;
@@ -32,9 +32,10 @@ class CountHistogram {
 
   [[nodiscard]] std::int64_t count() const { return count_; }
   [[nodiscard]] double mean() const;
-  // Of the population: 0 of no or equal values.
+  // Population variance; 0 without values.
   [[nodiscard]] double variance() const;
-  // Linear between order statistics (numpy's default). REQUIRES: count() > 0, p in [0, 1].
+  // Linear interpolation between order statistics (numpy's default). REQUIRES: count() > 0, p in
+  // [0, 1].
   [[nodiscard]] double Quantile(double p) const;
   [[nodiscard]] Percentiles Summarise() const;
 
@@ -49,14 +50,14 @@ class CountHistogram {
   double squares_ = 0;  // sum of squared deviations from it
 };
 
-// Variance over mean of the counts in adjacent windows that begin with the first arrival; only
-// whole windows count. Poisson arrivals have 1.
+// Index of dispersion: variance over mean of the number of arrivals in adjacent windows. The first
+// window begins at the first arrival; incomplete windows are ignored. Poisson arrivals have 1.
 class DispersionIndex {
  public:
   explicit DispersionIndex(Duration window) : window_(window) {}
   void Add(Duration since_first);
   [[nodiscard]] Duration window() const { return window_; }
-  // None of fewer than kWindowsMin windows.
+  // Empty if there are fewer than kWindowsMin windows.
   [[nodiscard]] std::optional<double> value() const;
 
  private:
@@ -68,7 +69,7 @@ class DispersionIndex {
   double squares_ = 0;
 };
 
-// Takes requests in order. Memory: bounded, but for one word per distinct prefix chunk.
+// Add requests in order of arrival. Memory: bounded, except for one word per distinct prefix chunk.
 class TraceStatistics {
  public:
   void Add(const TracedRequest& request);
@@ -84,7 +85,7 @@ class TraceStatistics {
   [[nodiscard]] const CountHistogram& gaps_ns() const { return gaps_ns_; }
   [[nodiscard]] std::int64_t tenants() const { return static_cast<std::int64_t>(tenants_.size()); }
   [[nodiscard]] bool has_content() const { return has_content_; }
-  // Part of all prompt tokens, and of all requests, that a prefix cache without end would hit.
+  // Share of all prompt tokens, and of all requests, that hit an infinite prefix cache.
   [[nodiscard]] double hit_token_share() const;
   [[nodiscard]] double hit_request_share() const;
 

@@ -1,4 +1,4 @@
-// A trace as a workload uses it: cut, made faster, repeated.
+// Applies a workload's options to a trace: start, duration, rate scale, repetition.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,7 @@ struct TraceStream {
   bool has_arrivals = false;
 };
 
-// Opens the file. Throws InputError, here and from Next().
+// Opens the file. Throws InputError; so does Next() of the result.
 TraceStream OpenTraceStream(const TraceConfig& config, const RequestRules& rules);
 
 }  // namespace twin

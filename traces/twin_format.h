@@ -1,4 +1,4 @@
-// Our own CSV: everything a request can have, one column each, units in the names.
+// The CSV format of twinserve: one column per property of a request, with units in the names.
 #pragma once
 
 #include "traces/trace_format.h"
