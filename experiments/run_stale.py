@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Runs the experiments whose run directories are not up to date; EXPERIMENT.textproto goes to
-DIR/EXPERIMENT.
+"""Runs the experiments whose run directories are not up to date. Results of EXPERIMENT.textproto go
+to DIR/EXPERIMENT.
 
 Usage: experiments/run_stale.py BINARY DIR EXPERIMENT_FILE...
 
-A directory is up to date if it was made by the same program from the same files: the experiment,
-those below it (base:), traces and other files that they name. May be interrupted and repeated.
+A directory is up to date if the same binary made it from the same files: the experiment, its bases
+(base:), and the traces and other files that they name. May be interrupted and repeated.
 """
 import hashlib
 import pathlib
@@ -18,7 +18,7 @@ FILE_FIELD = re.compile(r'\b(?:base|\w*path|model|hardware)\s*:\s*"([^"]+)"')
 
 
 def files_of(experiment):
-    """The experiment's file and every file that it names, directly or below it."""
+    """The experiment's file, and every file that it or its bases name."""
     files, waiting = [], [experiment.resolve()]
     while waiting:
         file = waiting.pop()
@@ -32,7 +32,7 @@ def files_of(experiment):
 
 
 def key_of(binary, experiment, settings):
-    """Changes with everything that the run depends on."""
+    """A hash of everything that the run depends on."""
     key = hashlib.sha256("\0".join(settings).encode())
     for file in (binary, *files_of(experiment)):
         key.update(hashlib.sha256(file.read_bytes()).digest())
@@ -40,7 +40,7 @@ def key_of(binary, experiment, settings):
 
 
 def run_unless_current(binary, experiment, settings, directory, stderr=subprocess.PIPE):
-    """What was done about it, in words; RuntimeError if the run fails."""
+    """Returns "up to date" or "done". Throws RuntimeError if the run fails."""
     key = key_of(binary, experiment, settings)
     stamp = directory / KEY
     if stamp.is_file() and stamp.read_text() == key:
@@ -52,7 +52,7 @@ def run_unless_current(binary, experiment, settings, directory, stderr=subproces
     if done.returncode != 0:
         said = (done.stderr or "").strip().splitlines() or [f"exit code {done.returncode}"]
         raise RuntimeError(f"{directory.name}: {said[-1]}")
-    # Last, so that a directory with a key is complete.
+    # Written last: a directory with a key is complete.
     stamp.write_text(key)
     return "done"
 
@@ -62,7 +62,7 @@ def main():
         sys.exit(__doc__)
     binary, out, *experiments = map(pathlib.Path, sys.argv[1:])
     for experiment in experiments:
-        # The program's own progress and errors are shown.
+        # Progress and errors of the binary go to the terminal.
         result = run_unless_current(binary, experiment, [], out / experiment.stem, stderr=None)
         print(f"{experiment.stem}: {result}", flush=True)
 
@@ -73,4 +73,4 @@ if __name__ == "__main__":
     except (RuntimeError, OSError) as error:
         sys.exit(f"run_stale: {error}")
     except KeyboardInterrupt:
-        sys.exit("run_stale: interrupted; what is complete stays, the same command goes on")
+        sys.exit("run_stale: interrupted; finished runs are kept, the same command continues")

@@ -1,4 +1,4 @@
-"""Requests per second that keep the service goal, against requests offered: a line per policy."""
+"""Goodput against offered rate, one line per policy."""
 import matplotlib.pyplot as plt
 from matplotlib.ticker import MaxNLocator
 
@@ -7,18 +7,18 @@ from policies import POLICIES, policy_named
 
 
 def offered_rate(run):
-    """Requests / time between the first and the last arrival; None below two requests."""
+    """Requests per second from the first to the last arrival; None with fewer than two requests."""
     arrivals = run.table("requests.csv", ["arrival_s"])["arrival_s"]
     span = arrivals.max() - arrivals.min() if len(arrivals) > 1 else 0
     return (len(arrivals) - 1) / span if span > 0 else None
 
 
 def points_of(runs):
-    """(offered, good) by policy, by rising rate."""
+    """(offered rate, goodput) by policy, in order of increasing rate."""
     points = {}
     for run in runs:
         if "request_goodput" not in run.summary:
-            raise style.PlotError(f"{run.path}: has no goodput: its experiment sets no slo")
+            raise style.PlotError(f"{run.path}: has no goodput, because its experiment sets no slo")
         offered, good = offered_rate(run), run.number("request_goodput")
         if offered is not None and good is not None:
             points.setdefault(run.policy, []).append((offered, good))
@@ -33,11 +33,11 @@ def draw(runs):
     axes.set_xlabel("offered (requests/s)")
     axes.set_ylabel("within the goal (requests/s)")
     if not points:
-        style.say_empty(axes, "no run with two requests")
+        style.write_empty_panel(axes, "no run has two requests")
         return figure
     top = 1.08 * max(offered for pairs in points.values() for offered, _ in pairs)
     axes.plot([0, top], [0, top], color="#999999", linewidth=0.7, linestyle=(0, (4, 3)))
-    axes.annotate("all that are offered", (top / 2, top / 2), xytext=(-5, 5),
+    axes.annotate("goodput = offered rate", (top / 2, top / 2), xytext=(-5, 5),
                   textcoords="offset points", ha="center", va="center", rotation=45,
                   color="#666666", fontsize=7)
     for policy, pairs in points.items():

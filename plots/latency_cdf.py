@@ -16,7 +16,7 @@ def draw_curve(axes, run, values):
 
 
 def limits(low, high):
-    """Of the time axis; at least a whole decade, as only its ends have labels."""
+    """The limits of the time axis: at least one decade, because only powers of ten have labels."""
     if high > 10 * low:
         return low / 1.3, high * 1.3
     return 10 ** np.floor(np.log10(low)), 10 ** np.ceil(np.log10(1.01 * high))
@@ -28,7 +28,7 @@ def draw_panel(axes, runs, tables, column, title):
     axes.set_xlabel(title)
     axes.set_ylim(0, 1.02)
     if positive.size == 0:
-        style.say_empty(axes, "no request has one")
+        style.write_empty_panel(axes, "no values")
         axes.set_xticks([])
         return
     axes.set_xscale("log")

@@ -1,4 +1,4 @@
-"""Requests in the system, KV cache use and tokens per second over time: a row per run."""
+"""Requests in the system, KV cache use and tokens per second over time, one row per run."""
 import matplotlib.pyplot as plt
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
@@ -8,10 +8,10 @@ import style
 COLUMNS = ["time_s", "waiting", "running", "kv_used_share", "prefill_tokens_per_s",
            "decode_tokens_per_s"]
 ROW_HEIGHT = 1.05
-LONG = 1.5  # a run so many times as long as the middle one is cut
+LONG = 1.5  # runs longer than this times the median run are cut
 TITLES = ["requests", "KV cache in use (%)", "tokens per second"]
-FAINT = 0.4  # opacity of the areas that another quantity shares a panel with
-# The rows have their policies' colours; what they share is told in grey.
+FAINT = 0.4  # opacity of areas in panels with two quantities
+# Rows have the colours of their policies; the common legend is grey.
 LEGEND = {"running": Line2D([], [], color="#333333", linewidth=1),
           "waiting": Patch(color="#333333", alpha=FAINT, linewidth=0),
           "decode": Patch(color="#333333", linewidth=0),
@@ -21,7 +21,7 @@ LEGEND = {"running": Line2D([], [], color="#333333", linewidth=1),
 def draw_requests(axes, table, colour):
     axes.fill_between(table["time_s"], table["waiting"], color=colour, alpha=FAINT, linewidth=0)
     axes.plot(table["time_s"], table["running"], color=colour, linewidth=1)
-    # A queue of thousands and a batch of ten in one picture.
+    # A queue may have thousands of requests and a batch ten.
     axes.set_yscale("symlog", linthresh=10)
     axes.yaxis.set_major_formatter(style.count_text)
 
@@ -41,7 +41,7 @@ def draw_tokens(axes, table, colour):
 
 
 def shown_until(tables):
-    """Where the time axis ends: at the longest run's end, unless that leaves no room for others."""
+    """The end of the time axis: that of the longest run, unless other runs would be too short to see."""
     ends = sorted(table["time_s"].iloc[-1] for table in tables if not table.empty)
     if not ends or ends[-1] == 0:
         return 1
@@ -58,14 +58,14 @@ def draw(runs):
         row[0].set_ylabel(run.label, color=run.colour, fontweight="bold")
         if table.empty:
             for axes in row:
-                style.say_empty(axes, "empty run")
+                style.write_empty_panel(axes, "empty run")
             continue
         for axes, panel in zip(row, (draw_requests, draw_memory, draw_tokens)):
             panel(axes, table, run.colour)
         if table["time_s"].iloc[-1] > until:
             row[1].set_title(f"goes on until {table['time_s'].iloc[-1]:.0f} s", loc="right",
                              fontsize=6.5, color="#666666", pad=2)
-    # Only now: it ends the scaling of the axes that the rows share.
+    # Last, because it ends the scaling of the axes that the rows share.
     grid[0, 0].set_ylim(bottom=0)
     grid[0, 2].set_ylim(bottom=0)
     for axes, title in zip(grid[0], TITLES):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The policies in the order of figures and tables, and how they are told apart; run as a program,
+"""The policies in the order of figures and tables, with label, colour and marker. As a program,
 prints their names."""
 import typing
 
@@ -7,7 +7,7 @@ import typing
 class Policy(typing.NamedTuple):
     label: str
     word: str  # in names of LaTeX macros: letters only
-    colour: str  # of Okabe and Ito, whom colour-blind readers can tell apart
+    colour: str  # Okabe and Ito's palette, which colour-blind readers can distinguish
     marker: str
 
 
@@ -22,7 +22,7 @@ POLICIES = {
 
 
 def policy_named(name):
-    """Also of policies that are not listed."""
+    """The style of a policy; a default for policies that are not listed."""
     return POLICIES.get(name, Policy(name, "".join(filter(str.isalpha, name.title())), "#CC79A7",
                                      "x"))
 

@@ -1,10 +1,10 @@
-"""The headline metrics of each run as bars, a panel per metric."""
+"""The headline metrics of each run as bars, one panel per metric."""
 import matplotlib.pyplot as plt
 import numpy as np
 
 import style
 
-# Name in summary.json, title, factor, what the axis may be: times may need a logarithmic one.
+# Name in summary.json, title, factor, kind of axis: times may need a logarithmic one.
 PANELS = [
     ("p50_ttft_ms", "median TTFT (s)", 1e-3, "time"),
     ("p99_ttft_ms", "p99 TTFT (s)", 1e-3, "time"),

@@ -1,4 +1,4 @@
-"""Latencies predicted and measured, and the causes of the error, of `twinserve validate` folders."""
+"""Predicted and measured latencies, and causes of the error, from `twinserve validate` folders."""
 import dataclasses
 import json
 import pathlib
@@ -27,11 +27,11 @@ class Validation:
 def read_validation(path):
     file = path / "validation.json"
     if not file.is_file():
-        raise style.PlotError(f"{path}: is no validation: it has no validation.json")
+        raise style.PlotError(f"{path}: is not a validation directory: it has no validation.json")
     try:
         found = json.loads(file.read_text())
     except ValueError as error:
-        raise style.PlotError(f"{file}: is no JSON: {error}") from None
+        raise style.PlotError(f"{file}: is not JSON: {error}") from None
     real = sorted((run for run in path.glob("real_*") if re.fullmatch(r"real_\d+", run.name)),
                   key=lambda run: int(run.name.split("_")[1]))
     return Validation(found["name"], found["metrics"], style.read_runs(real),
@@ -39,7 +39,7 @@ def read_validation(path):
 
 
 def draw_curve(axes, run, column, **look):
-    """Returns the times that the curve shows."""
+    """Draws one curve and returns its times."""
     values = np.sort(run.table("requests.csv", [column])[column].dropna().to_numpy()) / 1000
     values = values[values > 0]
     if values.size:
@@ -62,7 +62,8 @@ def draw_curves(axes, validation, column):
 
 
 def draw_causes(axes, validation, colours):
-    """Stacked: what each cause adds to the error of the means, in percent of the measured mean."""
+    """Stacked bars: the contribution of each cause to the error of the mean, in percent of the
+    measured mean."""
     for place, (name, _) in enumerate(METRICS):
         metric = validation.metrics[name]
         ends = {True: 0.0, False: 0.0}

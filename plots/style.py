@@ -1,4 +1,4 @@
-"""The shared look of all figures, and how they read run directories."""
+"""The common style of all figures, and functions that read run directories."""
 import argparse
 import dataclasses
 import itertools
@@ -24,7 +24,7 @@ FORMATS = {"png", "pdf", "svg"}
 
 
 class PlotError(Exception):
-    """Bad input; its text is the line that the user sees."""
+    """Bad input; the text is shown to the user as one line."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,19 +37,19 @@ class Run:
     line: str
 
     def number(self, name):
-        """A value of summary.json; None where it is undefined or absent."""
+        """A value of summary.json; None if it is undefined or absent."""
         return self.summary.get(name)
 
     def table(self, file, columns):
-        """The columns of a CSV file of the run."""
+        """The given columns of a CSV file of the run, as a data frame."""
         path = self.path / file
         try:
             table = pd.read_csv(path)
         except FileNotFoundError:
-            raise PlotError(f"{path}: is not there; the run needs outputs {{ "
+            raise PlotError(f"{path}: does not exist; the run needs outputs {{ "
                             f"{file.replace('.', '_')}: true }}") from None
         except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError) as error:
-            raise PlotError(f"{path}: is no CSV file: {str(error).splitlines()[0]}") from None
+            raise PlotError(f"{path}: is not a CSV file: {str(error).splitlines()[0]}") from None
         missing = [name for name in columns if name not in table.columns]
         if missing:
             raise PlotError(f"{path}: has no column {', '.join(missing)}")
@@ -59,11 +59,11 @@ class Run:
 def read_summary(path):
     file = path / "summary.json"
     if not file.is_file():
-        raise PlotError(f"{path}: is no run directory: it has no summary.json")
+        raise PlotError(f"{path}: is not a run directory: it has no summary.json")
     try:
         summary = json.loads(file.read_text())
     except ValueError as error:
-        raise PlotError(f"{file}: is no JSON: {error}") from None
+        raise PlotError(f"{file}: is not JSON: {error}") from None
     if not isinstance(summary, dict):
         raise PlotError(f"{file}: is not a JSON object")
     return summary
@@ -72,7 +72,7 @@ def read_summary(path):
 def read_policy(path):
     file = path / "config.resolved.textproto"
     if not file.is_file():
-        raise PlotError(f"{path}: is no run directory: it has no config.resolved.textproto")
+        raise PlotError(f"{path}: is not a run directory: it has no config.resolved.textproto")
     found = re.search(r"^policy \{\s*(\w+) \{", file.read_text(), re.MULTILINE)
     if not found:
         raise PlotError(f"{file}: names no policy")
@@ -80,7 +80,7 @@ def read_policy(path):
 
 
 def read_runs(paths):
-    """The runs in the order of the paths, those of one policy told apart by their line."""
+    """The runs in the order of the paths. Runs of the same policy get different line styles."""
     found = [(path, read_policy(path), read_summary(path)) for path in paths]
     policies = [policy for _, policy, _ in found]
     lines = {policy: itertools.cycle(LINES) for policy in policies}
@@ -130,15 +130,15 @@ def count_text(value, _position=None):
     return f"{value:g}"
 
 
-def say_empty(axes, what):
+def write_empty_panel(axes, what):
     axes.text(0.5, 0.5, what, transform=axes.transAxes, ha="center", va="center", color="#666666")
 
 
 def legend_above(figure, handles):
-    """One legend over the panels, of handles by label, in rows that fit the figure."""
+    """Draws one legend above the panels, in rows that fit the figure. handles: artist by label."""
     if not handles:
         return
-    # An entry is a line with its margins, and letters of about half the font's size.
+    # Width of an entry: a line sample with margins, and letters of about half the font size.
     letter = 0.55 * plt.rcParams["legend.fontsize"] / 72
     widest = 0.45 + letter * max(len(label) for label in handles)
     figure.legend(handles.values(), handles.keys(), loc="outside upper center",
@@ -146,7 +146,7 @@ def legend_above(figure, handles):
 
 
 def labelled(axes_list):
-    """All labelled artists by their label, each label once."""
+    """The labelled artists of all axes by label, without duplicates."""
     handles = {}
     for axes in axes_list:
         for handle, label in zip(*axes.get_legend_handles_labels()):
@@ -164,7 +164,7 @@ def parse_formats(text):
 
 
 def main(description, stem, draw, read=read_runs):
-    """The command line of a figure: draw(read(paths)) makes it, files named `stem` are written."""
+    """The command line of a figure: writes draw(read(paths)) to files named `stem`."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("runs", nargs="+", metavar="RUN_DIR", type=pathlib.Path)
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("."), metavar="DIR")
@@ -176,7 +176,7 @@ def main(description, stem, draw, read=read_runs):
         arguments.out.mkdir(parents=True, exist_ok=True)
         for name in arguments.format:
             file = arguments.out / f"{stem}.{name}"
-            # Without a date, equal runs give equal files.
+            # Without a creation date, equal runs give equal files.
             metadata = {"CreationDate": None} if name == "pdf" else None
             figure.savefig(file, metadata=metadata)
             print(file)

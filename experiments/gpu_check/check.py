@@ -1,4 +1,4 @@
-"""What the stages of a check share: programs, limits of time, and calling."""
+"""The context of all stages of a check: programs, time limits, and calls."""
 import os
 import pathlib
 import shutil
@@ -10,7 +10,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 
 class Failed(Exception):
-    """A stage found something wrong; `facts` go into the summary all the same."""
+    """A stage failed; `facts` are part of the summary."""
 
     def __init__(self, what, facts=None):
         super().__init__(what)
@@ -18,7 +18,7 @@ class Failed(Exception):
 
 
 class Skipped(Exception):
-    """A stage has nothing to do here."""
+    """A stage cannot run on this machine."""
 
 
 class Check:
@@ -39,10 +39,9 @@ class Check:
         shutil.rmtree(self.scratch, ignore_errors=True)
 
     def call(self, command, seconds, environment=None):
-        """Runs a command within so many seconds, or those that are left; what it said and did.
+        """Runs a command with a time limit of `seconds` or the remaining time, and returns its result.
 
-        Algorithms of matrix products are measured here, whatever an earlier run on this machine
-        has kept."""
+        Cached choices of matrix product algorithms from earlier runs are not used."""
         limit = max(min(seconds, self.seconds_left()), 1)
         own = {**os.environ, "XDG_CACHE_HOME": str(self.scratch), **(environment or {})}
         return subprocess.run([str(word) for word in command], capture_output=True, text=True,
@@ -50,7 +49,7 @@ class Check:
                               env=own)
 
     def twinserve(self, words, seconds):
-        """A command of twinserve that must succeed: its stdout."""
+        """Runs a command of twinserve that must succeed, and returns its stdout."""
         done = self.call([self.programs["twinserve"], *words], seconds)
         if done.returncode != 0:
             said = done.stderr.strip().splitlines() or ["nothing said"]
@@ -62,7 +61,7 @@ class Check:
         return HERE / ("tiny_model" if self.quick else "model")
 
     def reference_models(self):
-        """Folders of models with expected results: the bundle's, or the data set's, or the tiny one."""
+        """Folders of models with expected results: from the bundle, the data set, or tests/golden."""
         root = HERE.parent.parent
         for folder in (root / "models", root.parent / "shared/golden/models",
                        root / "tests/golden/models"):

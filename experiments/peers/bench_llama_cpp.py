@@ -4,7 +4,7 @@
 Usage: bench_llama_cpp.py FILE --threads N --prefill P --decode D --batch 1,4,16 --context C
                           [--repeats R] [--logits TOKENS.json]
 
-One JSON line a measurement. prefill: one prompt of P tokens in one batch, logits of its last token.
+One JSON line per measurement. prefill: one prompt of P tokens in one batch, logits of its last token.
 decode: D steps in which every sequence of the batch, C tokens long at first, gets one token more.
 --logits: computes the tokens of the file ([id, ...]) and prints the logits behind the last one.
 """

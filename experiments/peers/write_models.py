@@ -3,8 +3,8 @@
 
 Usage: write_models.py MODEL OUT FORMAT...     MODEL: 100m or 1b; FORMAT: f32, bf16, q8_0
 
-Weights are N(0, 0.02) from a fixed seed, rounded to bf16, gains are 1: what all files hold is the
-same model (q8_0 is rounded once more). Files that are there already are left alone.
+Weights are N(0, 0.02) from a fixed seed, rounded to bf16; gains are 1. All files contain the same
+model (q8_0 is rounded once more). Existing files are kept.
 """
 import dataclasses
 import json
