@@ -27,5 +27,12 @@ def policy_named(name):
                                      "x"))
 
 
+def policies_in(folder):
+    """The policies that an experiment folder compares: its files, in the order of figures."""
+    names = sorted(file.stem for file in folder.glob("[!_]*.textproto"))
+    return [*(name for name in POLICIES if name in names),
+            *(name for name in names if name not in POLICIES)]
+
+
 if __name__ == "__main__":
     print(*POLICIES)

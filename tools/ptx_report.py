@@ -40,7 +40,7 @@ def demangled(names):
 
 
 def kernels(folder):
-    """(name, arch, registers, spilled bytes, shared bytes) of each kernel of ours."""
+    """(name, arch, registers, spilled bytes, shared bytes) of each of twinserve's kernels."""
     rows = []
     for report in sorted(pathlib.Path(folder).rglob("*.ptxas")):
         entry, spilled = None, 0
@@ -58,7 +58,7 @@ def kernels(folder):
 
 
 def most_registers(rows):
-    """(kernel, arch) -> the most registers of its instances."""
+    """(kernel, arch) -> the largest number of registers of its instances."""
     most = {}
     for name, arch, registers, _, _ in rows:
         key = (name.split("<")[0], arch)
@@ -67,7 +67,7 @@ def most_registers(rows):
 
 
 def check(rows, budgets):
-    """All complaints."""
+    """All violations of the budgets."""
     with open(budgets, encoding="utf-8", newline="") as file:
         allowed = {(row["kernel"], row["arch"]): int(row["registers"]) for row in csv.DictReader(file)}
     found = [f"{name} ({arch}): {spilled} bytes of spills"
