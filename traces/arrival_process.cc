@@ -62,8 +62,9 @@ double ArrivalProcess::DrawGapSeconds() {
   }
 }
 
-// Time change of a unit Poisson process: the n-th arrival is where the integral of the rate,
-// from t + (to - from) t^2 / (2 ramp), reaches the n-th unit arrival.
+// Time change of a unit Poisson process: the n-th arrival is the time t at which the integral of
+// the rate, from * t + (to - from) * t^2 / (2 * ramp), reaches the n-th arrival of the unit
+// process.
 std::optional<TimePoint> ArrivalProcess::NextOfRamp() {
   ramp_mass_ += random_.Exponential(1);
   const double length = Seconds(config_.ramp);
@@ -72,7 +73,7 @@ std::optional<TimePoint> ArrivalProcess::NextOfRamp() {
   const double mass_of_ramp = (from + config_.rate_to) / 2 * length;
   double seconds = 0;
   if (ramp_mass_ <= mass_of_ramp) {
-    // The root in the form that does not cancel: 2c / (b + sqrt(b^2 + 4ac)).
+    // 2c / (b + sqrt(b^2 + 4ac)): the form of the root without cancellation.
     const double root = std::sqrt(std::max(0.0, from * from + 2 * slope * ramp_mass_));
     if (ramp_mass_ > 0) seconds = 2 * ramp_mass_ / (from + root);
   } else {

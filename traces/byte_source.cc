@@ -57,7 +57,7 @@ class StringBytes final : public ByteSource {
 class GzipBytes final : public ByteSource {
  public:
   explicit GzipBytes(std::unique_ptr<ByteSource> source) : source_(std::move(source)) {
-    // Two bytes decide; a source may hand out single ones.
+    // The magic has two bytes; a source may return one at a time.
     while (available_ < 2 && FillInput()) {
     }
     compressed_ = available_ >= 2 && input_[0] == '\x1f' && input_[1] == '\x8b';
@@ -77,7 +77,7 @@ class GzipBytes final : public ByteSource {
   }
 
  private:
-  // Appends to the input that is still unread at the buffer's front; false at the end.
+  // Appends to the unread input at the front of the buffer; false at the end.
   bool FillInput() {
     const std::size_t size =
         source_->Read(std::span(input_).subspan(available_, input_.size() - available_));

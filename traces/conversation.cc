@@ -26,8 +26,8 @@ class DrawnConversationSource final : public ConversationSource {
     return true;
   }
 
-  bool SayTurn(Conversation& conversation, TracedRequest& request) override {
-    return shapes_[conversation.class_index].SayTurn(conversation, request);
+  bool AssignTurn(Conversation& conversation, TracedRequest& request) override {
+    return shapes_[conversation.class_index].AssignTurn(conversation, request);
   }
 
   Duration DrawThink(Conversation& conversation) override {
@@ -54,7 +54,7 @@ class SingleTurnSource final : public ConversationSource {
     return true;
   }
 
-  bool SayTurn(Conversation& conversation, TracedRequest& request) override {
+  bool AssignTurn(Conversation& conversation, TracedRequest& request) override {
     conversation.turns_left = 0;
     request = request_;
     return true;
@@ -106,7 +106,7 @@ void ShapeSampler::Begin(Conversation& conversation) const {
   if (!turns_) conversation.session = 0;
 }
 
-bool ShapeSampler::SayTurn(Conversation& conversation, TracedRequest& request) const {
+bool ShapeSampler::AssignTurn(Conversation& conversation, TracedRequest& request) const {
   CHECK(conversation.turns_left > 0);
   const Tenant& tenant = tenants_[conversation.tenant];
   const bool first = conversation.context_tokens == 0;
@@ -121,7 +121,8 @@ bool ShapeSampler::SayTurn(Conversation& conversation, TracedRequest& request) c
   rules_.ApplyLimit(request);
   if (prompt + request.output_tokens > context_max) {
     if (!first) return false;
-    // A first turn must be said: it is cut to the context, the output first to half of it.
+    // The first turn is always sent. It is cut to the context limit, the output first to half of
+    // it.
     request.output_tokens =
         static_cast<std::int32_t>(std::min<std::int64_t>(request.output_tokens, context_max / 2));
     prompt = std::min(prompt, context_max - request.output_tokens);
@@ -138,8 +139,8 @@ bool ShapeSampler::SayTurn(Conversation& conversation, TracedRequest& request) c
   return true;
 }
 
-// A conversation only grows at its end, so (conversation, position) names a chunk and all before
-// it; a chunk that lies wholly in the system prompt is named by (system prompt, position).
+// A conversation only grows at its end, so (conversation, position) identifies a chunk and all
+// chunks before it. A chunk inside the system prompt is identified by (system prompt, position).
 void ShapeSampler::NameContent(const Conversation& conversation, TracedRequest& request) const {
   request.prefix_chunks.clear();
   request.prefix_chunk_tokens = 0;

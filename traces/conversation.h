@@ -40,7 +40,7 @@ class ConversationSource {
   // Assigns all fields of the next turn to `request` except its arrival. The same turn of a copy is
   // identical. Returns false if the next turn would exceed the context limit. REQUIRES:
   // turns_left > 0; the conversation is the latest one, or has several turns.
-  virtual bool SayTurn(Conversation& conversation, TracedRequest& request) = 0;
+  virtual bool AssignTurn(Conversation& conversation, TracedRequest& request) = 0;
 
   // Draws the think time before the conversation's next turn.
   virtual Duration DrawThink(Conversation& conversation) = 0;
@@ -55,7 +55,7 @@ class ShapeSampler {
 
   // REQUIRES: conversation.random and .content are set.
   void Begin(Conversation& conversation) const;
-  bool SayTurn(Conversation& conversation, TracedRequest& request) const;
+  bool AssignTurn(Conversation& conversation, TracedRequest& request) const;
   [[nodiscard]] const DurationDistribution& think() const { return shape_.sessions.think; }
   [[nodiscard]] std::uint32_t tenants() const;
 

@@ -99,7 +99,7 @@ class CsvTraceReader final : public TraceReader {
     return true;
   }
 
-  // False: a failed request to be skipped.
+  // Returns false for a failed request that is to be skipped.
   bool Parse(TracedRequest& request) {
     request.arrival = kTimeZero;
     request.max_output_tokens = 0;
@@ -221,7 +221,7 @@ class CsvTraceReader final : public TraceReader {
     return name;
   }
 
-  // Reads on to the end of the file in order to name all groups from here on.
+  // Reads the rest of the file, so that the message can name all groups.
   [[noreturn]] void RefuseUnfilteredGroups(const Field& field) {
     constexpr std::size_t kGroupsShown = 12;
     const std::string where = lines_->name() + ":" + std::to_string(lines_->line_number());

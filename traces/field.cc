@@ -17,7 +17,7 @@ bool ParseWhole(std::string_view text, T& value) {
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 
-// Takes leading digits off `text`.
+// Removes leading digits from `text` and returns them.
 std::string_view TakeDigits(std::string_view& text) {
   std::size_t size = 0;
   while (size < text.size() && IsDigit(text[size])) ++size;
@@ -32,7 +32,7 @@ bool TakeChar(std::string_view& text, std::string_view any_of) {
   return true;
 }
 
-// Digits behind the decimal point as nanoseconds, rounded to nearest.
+// Digits after the decimal point as nanoseconds, rounded to nearest.
 std::int64_t FractionNanoseconds(std::string_view digits) {
   std::int64_t ns = 0;
   for (std::size_t i = 0; i < 9; ++i) ns = ns * 10 + (i < digits.size() ? digits[i] - '0' : 0);
@@ -40,7 +40,7 @@ std::int64_t FractionNanoseconds(std::string_view digits) {
   return ns;
 }
 
-// Exactly `size` digits; -1 if there are not.
+// The value of exactly `size` digits; -1 if `text` does not begin with them.
 int TakeFixed(std::string_view& text, std::size_t size) {
   int value = 0;
   if (text.size() < size) return -1;
@@ -52,7 +52,7 @@ int TakeFixed(std::string_view& text, std::size_t size) {
   return value;
 }
 
-// Takes "Z", "+hh:mm", "-hhmm" or nothing; false if there is something else.
+// Parses "Z", "+hh:mm", "-hhmm" or nothing; false for anything else.
 bool TakeZone(std::string_view& text, std::chrono::minutes& offset) {
   offset = {};
   if (text.empty() || TakeChar(text, "Z")) return text.empty();

@@ -107,7 +107,7 @@ class GeneratedSource final : public ArrivalSource {
     return events_.front().time;
   }
 
-  // False, with nothing shown, when there are no more conversations at all.
+  // Returns false if there are no more conversations.
   bool ShowStart(TimePoint time) {
     if (!has_start_ && !conversations_->Begin(start_)) {
       ended_ = true;
@@ -117,15 +117,15 @@ class GeneratedSource final : public ArrivalSource {
     }
     has_start_ = true;
     conversation_ = start_;
-    CHECK(conversations_->SayTurn(conversation_, request_));
+    CHECK(conversations_->AssignTurn(conversation_, request_));
     Show(Shown::kStart, time);
     return true;
   }
 
-  // Says the turn of the first event from a copy: OnDone() may bring something earlier.
+  // Draws the turn of the first event from a copy, because OnDone() may add an earlier event.
   void ShowTurn() {
     conversation_ = events_.front().conversation;
-    if (conversations_->SayTurn(conversation_, request_)) {
+    if (conversations_->AssignTurn(conversation_, request_)) {
       Show(Shown::kTurn, events_.front().time);
       return;
     }

@@ -12,7 +12,7 @@
 namespace twin {
 namespace {
 
-// "probability,tokens": probabilities rise strictly, tokens do not fall.
+// "probability,tokens": probabilities increase strictly, tokens never decrease.
 QuantileDistribution ReadQuantiles(const std::string& path) {
   LineReader lines(path);
   std::string_view line;

@@ -151,7 +151,7 @@ class ServeGenRequests final : public ServeGenStream {
     window.next = window.start + std::min(DurationFromSeconds(seconds), kWindow - Duration{1});
   }
 
-  // Moves the client on to its next request of the window, if it has one.
+  // Advances the client to its next request of the window, if it has one.
   void Advance(ClientWindow window) {
     if (--window.left == 0) return;
     if (window.to_seconds > 0) {
@@ -165,7 +165,7 @@ class ServeGenRequests final : public ServeGenStream {
     std::push_heap(pending_.begin(), pending_.end(), ClientWindow::Later);
   }
 
-  // Whose lengths the client uses; itself where it has any.
+  // The client whose lengths are used: itself if it has lengths.
   std::uint32_t LengthsOf(std::uint32_t client) {
     const auto [place, added] = lender_.try_emplace(client, client);
     if (added && !lengths_.Has(client)) {

@@ -124,7 +124,7 @@ class CappedSource final : public ArrivalSource {
   }
   void OnDone(RequestId id, TimePoint now) override {
     CHECK(in_flight_ > 0);
-    // Only a place that was missing delays whoever waited for it.
+    // Only a request that waited for a place is delayed.
     if (in_flight_ == in_flight_max_) freed_ = std::max(freed_, now);
     --in_flight_;
     source_->OnDone(id, now);

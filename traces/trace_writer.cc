@@ -20,10 +20,10 @@ void Append(std::string& text, T value) {
 
 }  // namespace
 
-// zlib's file, which writes plain text ("T") just as well.
+// A zlib file, which can also write plain text (mode "T").
 class TraceWriter::Output {
  public:
-  // Takes the descriptor.
+  // Takes ownership of the descriptor.
   Output(int descriptor, bool compressed) : file_(gzdopen(descriptor, compressed ? "wb6" : "wbT")) {
     if (file_ == nullptr) close(descriptor);
   }

@@ -33,7 +33,7 @@ RequestShape WithPreset(RequestShape shape, WorkloadPreset preset) {
   return shape;
 }
 
-// Drawn requests get their prediction where they are shown: a turn may be said more than once.
+// Drawn requests get their prediction when they are shown, because a turn may be drawn repeatedly.
 class PredictedSource final : public ArrivalSource {
  public:
   PredictedSource(std::unique_ptr<ArrivalSource> source, const RequestRules& rules)
@@ -63,7 +63,7 @@ bool HasSessions(const RequestShape& shape) {
   return shape.sessions.turns.kind != IntegerDistribution::Kind::kNone;
 }
 
-// The classes that share one arrival process, as one source.
+// One source for all classes that share the workload's arrival process.
 class DrawnGroup {
  public:
   void Add(ShapeSampler sampler, double weight, bool has_sessions) {
@@ -121,13 +121,13 @@ std::unique_ptr<ArrivalSource> MakeTraced(const WorkloadConfig& config, const Re
     if (!trace.has_arrivals && !replaces_arrivals) {
       throw InputError(
           InputError::Kind::kUsage, "workload.arrivals",
-          "missing; allowed: an arrival process, as " + config.trace->path + " has lengths alone");
+          "missing; allowed: an arrival process, as " + config.trace->path + " has lengths only");
     }
     if (!trace.has_arrivals &&
         (config.trace->start != Duration::zero() || config.trace->duration != Duration::zero())) {
       throw InputError(
           InputError::Kind::kUsage, "workload.trace.start",
-          "start and duration need arrivals; " + config.trace->path + " has lengths alone");
+          "start and duration need arrivals; " + config.trace->path + " has lengths only");
     }
     stream = std::move(trace.requests);
   }
