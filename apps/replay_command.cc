@@ -6,7 +6,7 @@
 
 #include "apps/commands.h"
 #include "core/input_error.h"
-#include "lab/decide_again.h"
+#include "lab/replay.h"
 #include "proto/experiment_config.h"
 #include "proto/record_file.h"
 
@@ -28,7 +28,8 @@ void Replay(const std::filesystem::path& run, CommandContext& context) {
   RecordReader reader(file);
   const ExperimentConfig config =
       ParseExperiment(reader.header().config, file.string() + ": config", run);
-  const lab::DecidedAgain decided = lab::DecideAgain(reader, config.policy, reader.header().engine);
+  const lab::ReplayResult decided =
+      lab::ReplayDecisions(reader, config.policy, reader.header().engine);
   if (decided.difference) {
     std::cout << "decided differs from recorded after " << decided.equal_plans << " equal plans\n"
               << decided.difference->text() << "\n";

@@ -1,4 +1,4 @@
-// How much memory this process may still take.
+// How much memory this process can still allocate.
 #pragma once
 
 #include <cstdint>
@@ -8,15 +8,16 @@
 
 namespace twin::lab {
 
-// Bytes that the machine can give without swapping, or fewer where the process's control group has
-// less left. Throws std::system_error if the system does not tell.
+// Bytes that the machine can provide without swapping, limited by what the process's control group
+// has left. Throws std::system_error if the system does not report it.
 std::int64_t AvailableMemory();
 
 // As "1.500 GB", of 1e9 bytes.
 std::string Gigabytes(double bytes);
 
-// Throws InputError (usage) with the numbers unless `available` bytes hold `share` of the model's
-// weights and of so many KV blocks of `block_size` tokens, in the formats of the model.
+// Throws InputError (usage) with the numbers unless `available` bytes are enough for `share` (a
+// fraction of 1) of the model's weights and of `blocks` KV blocks of `block_size` tokens, in the
+// model's number formats.
 void RequireRoom(const ModelSpec& model, std::int64_t blocks, std::int32_t block_size,
                  std::int64_t available, double share = 1);
 

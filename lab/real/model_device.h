@@ -1,4 +1,4 @@
-// Where a model is computed, and in which formats of numbers.
+// The device that computes a model, and the number formats that it supports.
 #pragma once
 
 #include <cstdint>
@@ -16,11 +16,11 @@ using ModelDevice = RealWorldConfig::Device;
 // "cpu" or "cuda".
 std::string_view Name(ModelDevice device);
 
-// Formats of weights that a device computes with, the usual one first.
+// Formats of weights that a device can compute with, the default first.
 std::span<const DType> WeightFormats(ModelDevice device);
-// Formats of a KV cache beside such weights, likewise.
+// Formats of a KV cache that can be used with such weights, the default first.
 std::span<const DType> KvFormats(ModelDevice device, DType weights);
-// As "fp32, bf16".
+// The names, separated by commas: "fp32, bf16".
 std::string NamesOf(std::span<const DType> formats);
 
 // Throws InputError (usage) naming `where` unless the format is one of them.

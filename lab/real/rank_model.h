@@ -17,7 +17,7 @@
 
 namespace twin::lab {
 
-// What all ranks load alike.
+// Options that are equal on all ranks.
 struct RankModelOptions {
   exec::ModelConfig config;
   std::filesystem::path weights;  // a model directory; empty: dummy weights
@@ -30,7 +30,7 @@ struct RankModelOptions {
   exec::StepSizes largest_step = {};  // CUDA only
 };
 
-// Holds what its model borrows.
+// Owns everything that its model borrows.
 struct RankModel {
   std::unique_ptr<exec::RankGroups> groups;
   std::unique_ptr<kernels::ThreadPool> pool;

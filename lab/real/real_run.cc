@@ -95,8 +95,8 @@ std::int64_t MemoryForAll(exec::Communicator& processes) {
 }
 
 Prepared Prepare(const ExperimentConfig& asked, std::int64_t memory_bytes) {
-  Prepared prepared{OnThisMachine(asked, memory_bytes), {}};
-  prepared.served = ServedModelOf(prepared.config);
+  Prepared prepared{ResolveForThisMachine(asked, memory_bytes), {}};
+  prepared.served = FindServedModel(prepared.config);
   return prepared;
 }
 

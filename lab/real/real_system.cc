@@ -171,7 +171,7 @@ RankModelOptions RankOptionsOf(const ExperimentConfig& config, const ServedModel
 
 }  // namespace
 
-ExperimentConfig OnThisMachine(const ExperimentConfig& config, std::int64_t memory_bytes) {
+ExperimentConfig ResolveForThisMachine(const ExperimentConfig& config, std::int64_t memory_bytes) {
   RequireComputable(config);
   ExperimentConfig real = config;
   SystemConfig& system = real.system;
@@ -195,7 +195,7 @@ ExperimentConfig OnThisMachine(const ExperimentConfig& config, std::int64_t memo
   return real;
 }
 
-ServedModel ServedModelOf(const ExperimentConfig& config) {
+ServedModel FindServedModel(const ExperimentConfig& config) {
   const SystemConfig& system = config.system;
   const bool dummy = RealOf(config).dummy_weights;
   const fs::path directory = ModelDirectory(system);

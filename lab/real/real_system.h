@@ -1,4 +1,4 @@
-// What a real world serves with: a model, its memory, and the device that computes it.
+// Everything that a real world needs on this machine: a model, its memory, and its device.
 #pragma once
 
 #include <cstdint>
@@ -15,38 +15,40 @@
 
 namespace twin::lab {
 
-// REQUIRES, for all of them: a config whose world is real.
+// All functions here REQUIRE a config whose world is real.
 
-// The experiment as a real world on this machine serves it: every number that depends on the
-// machine is filled in, so that the config runs again, and simulates, with the same KV cache.
-// Threads; the context, at most what the model can; KV blocks, from `memory_bytes` where they are
-// not given: system.memory's rule on so many bytes less the swap space, and at most 4 GiB (or one
-// longest request) unless system.memory.utilization is given; no swap space where nothing swaps.
-// Ranks share the machine: threads and memory are divided among them, and what the config says of
-// threads, memory and blocks is each rank's.
-// On CUDA devices no number of blocks is filled in: it is measured with the model loaded, of
-// system.memory.utilization, 0.9 if that is absent.
-// Takes no memory for the model. Throws InputError (usage): a device that this build does not have,
-// a format that is not computed, weights that do not fit, a cache too small for one request;
-// (data): a device that is not there.
-ExperimentConfig OnThisMachine(const ExperimentConfig& config, std::int64_t memory_bytes);
+// Fills in every field that depends on this machine, so that the same config runs again, and
+// simulates, with the same KV cache:
+//  - threads: all cores, divided among the ranks;
+//  - context: at most the model's positions;
+//  - KV blocks on a CPU, unless given: the rule of system.memory applied to `memory_bytes` less the
+//    swap space, limited to 4 GiB (or one longest request) unless system.memory.utilization is set;
+//  - KV blocks on CUDA devices stay open: they are measured after the model has been loaded, as the
+//    share system.memory.utilization (default 0.9) of the device;
+//  - swap space: none if the policy does not swap.
+// Ranks share the machine: threads, memory and blocks in the result are those of one rank.
+// Allocates no memory for the model. Throws InputError (usage): a device that this build lacks, a
+// number format that the device cannot compute, weights that do not fit, a cache too small for one
+// request; (data): a device that this machine lacks.
+ExperimentConfig ResolveForThisMachine(const ExperimentConfig& config, std::int64_t memory_bytes);
 
-// The model to serve, and where its weights are.
+// The model to serve, and the location of its weights.
 struct ServedModel {
   exec::ModelConfig config;
   std::filesystem::path weights;  // a model directory; empty: dummy weights
 };
 
-// Throws InputError: the model's config is damaged (data); system.model_shape is not that of
-// system.model, or there are no weights and no world.real.dummy_weights (usage).
-ServedModel ServedModelOf(const ExperimentConfig& config);
+// Reads the config of the experiment's model. Throws InputError (data): the model's config is
+// damaged; (usage): system.model_shape contradicts system.model, or there are neither weights nor
+// world.real.dummy_weights.
+ServedModel FindServedModel(const ExperimentConfig& config);
 
-// A model on its device, or on those of all ranks: threads, or with `processes`, the group of all
-// of them, processes of which this is rank 0.
+// A model that is loaded on its device, or divided over the devices of several ranks. Ranks are
+// threads of this process, or the group `processes`, in which this process is rank 0.
 class ServingDevice {
  public:
-  // Loads the model, and fills in the config's number of blocks where it is to be measured. Reports
-  // the loader's warnings. REQUIRES: a config from OnThisMachine.
+  // Loads the model, and fills in the config's KV blocks where they are measured. Reports the
+  // loader's warnings to `control`. REQUIRES: a config from ResolveForThisMachine.
   // Throws InputError (data; usage: no room for the cache), std::bad_alloc,
   // kernels::cuda::DeviceError, CommunicationError.
   ServingDevice(ExperimentConfig& config, const ServedModel& model, exec::Communicator* processes,
@@ -54,7 +56,7 @@ class ServingDevice {
 
   [[nodiscard]] const exec::ModelConfig& model_config() const { return rank_.model->config(); }
 
-  // Takes the memory of the cache. Borrows this object. Throws likewise.
+  // Allocates the KV cache. The backend borrows this object. Throws as the constructor.
   [[nodiscard]] std::unique_ptr<exec::Backend> MakeBackend(const EngineConfig& engine,
                                                            DType kv_dtype);
 
@@ -64,8 +66,8 @@ class ServingDevice {
   RankModel rank_;
 };
 
-// What the other processes do meanwhile. Returns when rank 0's backend is gone, or false at once
-// where another rank failed, which says why. Throws likewise.
+// What the other ranks run meanwhile: executes rank 0's plans until its backend is destroyed.
+// Returns false at once if another rank failed, which reports the reason. Throws as ServingDevice.
 bool FollowServing(const ExperimentConfig& config, const ServedModel& model,
                    exec::Communicator& processes);
 

@@ -1,4 +1,5 @@
-// One scheduling case: requests and parameters in, decisions step by step out, in unit time.
+// A scheduling case: requests and policy parameters, and the decisions that are expected of them in
+// unit time (one iteration = one step).
 #pragma once
 
 #include <cstdint>
@@ -11,7 +12,8 @@
 namespace twin::lab {
 
 struct ScheduleRequest {
-  std::int32_t step = 1;  // it is in the waiting queue before the scheduler call of this iteration
+  std::int32_t step =
+      1;  // the request is in the waiting queue before this iteration's scheduler call
   std::int32_t prompt_tokens = 0;
   std::int32_t output_tokens = 0;
   std::int32_t max_output_tokens = 0;
@@ -23,7 +25,7 @@ struct ScheduleRequest {
 struct ScheduleCase {
   std::string name;
   std::string policy;
-  std::string variant;  // the family of cases that it belongs to; the policy if not said
+  std::string variant;  // the family of cases it belongs to; default: the policy
   nlohmann::json params;
   std::int32_t block_size = 1;
   std::int32_t blocks = 0;  // 0 = memory is not part of the case

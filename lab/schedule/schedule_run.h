@@ -1,4 +1,4 @@
-// Decides one case through the real engine and loop, and compares decisions.
+// Runs a scheduling case through the engine and compares its decisions with the expected ones.
 #pragma once
 
 #include <string>

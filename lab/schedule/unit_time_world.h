@@ -1,4 +1,5 @@
-// A world in which every iteration takes one unit of time: what a policy decides, step by step.
+// A world in which every iteration takes one unit of time. It shows what a policy decides, step by
+// step, in the form of the case files.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +19,9 @@ namespace twin::lab {
 struct UnitTimeOptions {
   ResultQueue queue = ResultQueue::kSynchronous;
   std::int32_t depth = 1;
-  bool batch_delivery = false;              // tells when a batch's rows are delivered together
-  std::int32_t context_tokens_max = 0;      // an output ends there, as in SimWorld; 0 = no limit
-  std::int64_t iterations_max = 1'000'000;  // then the run stops as if nothing more happened
+  bool batch_delivery = false;              // rows of a batch are delivered together, at its end
+  std::int32_t context_tokens_max = 0;      // longest sequence, as in SimWorld; 0 = no limit
+  std::int64_t iterations_max = 1'000'000;  // after them the world reports no more events
 };
 
 // Time is the number of the iteration. Borrows the case and the engine's pool (for the counts of
@@ -33,7 +34,7 @@ class UnitTimeWorld final : public World {
   Instant Advance() override;
   void Launch(const StepPlan& plan) override;
 
-  // One object an iteration, in the form of the case files.
+  // One object per iteration, in the form of the case files.
   [[nodiscard]] const std::vector<nlohmann::ordered_json>& steps() const { return steps_; }
 
  private:

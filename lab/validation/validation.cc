@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "core/input_error.h"
-#include "lab/decide_again.h"
+#include "lab/replay.h"
 #include "lab/run_metrics.h"
 #include "lab/validation/attribution.h"
 #include "lab/validation/step_errors.h"
@@ -27,7 +27,7 @@ std::string Draw(const MeasuredRun& run, const RecordedRun& events, RunCurves& c
 
 void CompareDecisions(const MeasuredRun& run, const std::string& digest, Validation& validation) {
   RecordedRunSource source(run.events);
-  const DecidedAgain again = DecideAgain(source, run.config.policy, run.header.engine);
+  const ReplayResult again = ReplayDecisions(source, run.config.policy, run.header.engine);
   if (again.difference) {
     validation.difference = run.path.string() + ": after " + std::to_string(again.equal_plans) +
                             " equal plans\n" + again.difference->text();

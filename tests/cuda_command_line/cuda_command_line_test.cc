@@ -96,7 +96,7 @@ class CudaCommandLineTest : public testing::ExperimentFolderTest {
   std::set<std::string> set_;
 };
 
-TEST_F(CudaCommandLineTest, RecordsOfEveryPolicyDecideAgainTheSame) {
+TEST_F(CudaCommandLineTest, RecordsOfEveryPolicyReplayDecisionsTheSame) {
   for (const char* policy :
        {"policy=vllm_v1 {max_num_seqs: 4 max_model_len: 128 async_scheduling: true}",
         "policy=vllm_v0 {max_model_len: 128 preemption_mode: swap}",

@@ -93,7 +93,7 @@ TEST_F(RealRunTest, LeavesWhatASimulatedRunLeavesAndTheParts) {
   EXPECT_EQ(summary["mean_step_communication_ms"], 0);
 }
 
-TEST_F(RealRunTest, RecordsOfEveryPolicyDecideAgainTheSame) {
+TEST_F(RealRunTest, RecordsOfEveryPolicyReplayDecisionsTheSame) {
   for (const char* policy :
        {"policy=vllm_v1 {max_num_seqs: 4 max_model_len: 128 enable_prefix_caching: true "
         "async_scheduling: true}",

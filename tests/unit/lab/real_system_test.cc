@@ -32,7 +32,7 @@ ExperimentConfig Experiment(const std::string& memory, const std::string& policy
 
 std::string ErrorOf(const ExperimentConfig& config, std::int64_t memory_bytes) {
   try {
-    (void)OnThisMachine(config, memory_bytes);
+    (void)ResolveForThisMachine(config, memory_bytes);
   } catch (const InputError& error) {
     return error.what();
   }
@@ -45,9 +45,9 @@ std::string ErrorOf(const ExperimentConfig& config, std::int64_t memory_bytes) {
 constexpr std::int64_t kBlockBytes = 2048;
 constexpr std::int64_t kWeightBytes = 21984 * 4;
 
-TEST(OnThisMachineTest, GivesTheCacheWhatTheRuleLeaves) {
-  const ExperimentConfig real =
-      OnThisMachine(Experiment("utilization: 0.5 activation_bytes: 1000000"), 10 * kMegabyte);
+TEST(ResolveForThisMachineTest, GivesTheCacheWhatTheRuleLeaves) {
+  const ExperimentConfig real = ResolveForThisMachine(
+      Experiment("utilization: 0.5 activation_bytes: 1000000"), 10 * kMegabyte);
   // vLLM V1's rule: half of the memory, less weights and activations.
   EXPECT_EQ(real.system.memory.blocks_override,
             (5 * kMegabyte - kWeightBytes - kMegabyte) / kBlockBytes);
@@ -55,32 +55,34 @@ TEST(OnThisMachineTest, GivesTheCacheWhatTheRuleLeaves) {
 
 // Residual, normed input (2 x 32) and the MLP (3 x 48) in fp32 for 64 tokens, and 8 rows of logits
 // with a copy.
-TEST(OnThisMachineTest, CountsActivationsInTheExecutorsFormat) {
-  const ExperimentConfig real = OnThisMachine(
+TEST(ResolveForThisMachineTest, CountsActivationsInTheExecutorsFormat) {
+  const ExperimentConfig real = ResolveForThisMachine(
       Experiment("", "vllm_v1 { max_num_batched_tokens: 64 max_num_seqs: 8 }"), 10 * kMegabyte);
   EXPECT_EQ(real.system.memory.activation_bytes, 64 * (64 + 144) * 4 + 8 * 101 * 4 * 2);
 }
 
-TEST(OnThisMachineTest, TakesFourGibibytesUnlessAskedForMore) {
+TEST(ResolveForThisMachineTest, TakesFourGibibytesUnlessAskedForMore) {
   const std::int64_t gibibytes = std::int64_t{4} << 30;
-  EXPECT_EQ(OnThisMachine(Experiment(""), 100'000 * kMegabyte).system.memory.blocks_override,
-            gibibytes / kBlockBytes);
-  EXPECT_GT(OnThisMachine(Experiment("utilization: 0.9"), 100'000 * kMegabyte)
+  EXPECT_EQ(
+      ResolveForThisMachine(Experiment(""), 100'000 * kMegabyte).system.memory.blocks_override,
+      gibibytes / kBlockBytes);
+  EXPECT_GT(ResolveForThisMachine(Experiment("utilization: 0.9"), 100'000 * kMegabyte)
                 .system.memory.blocks_override,
             40 * gibibytes / 2 / kBlockBytes);
 }
 
-TEST(OnThisMachineTest, FillsInWhatTheMachineAndTheModelSay) {
-  const ExperimentConfig real = OnThisMachine(Experiment("blocks_override: 50"), 10 * kMegabyte);
+TEST(ResolveForThisMachineTest, FillsInWhatTheMachineAndTheModelSay) {
+  const ExperimentConfig real =
+      ResolveForThisMachine(Experiment("blocks_override: 50"), 10 * kMegabyte);
   EXPECT_GT(std::get<RealWorldConfig>(real.world).threads, 0);
   EXPECT_EQ(real.system.memory.max_model_length, 128);
   EXPECT_EQ(real.system.memory.blocks_override, 50);
   EXPECT_EQ(real.system.memory.swap_bytes, 0);  // nothing swaps
 }
 
-TEST(OnThisMachineTest, SwapSpaceIsTakenFromTheSameMemory) {
+TEST(ResolveForThisMachineTest, SwapSpaceIsTakenFromTheSameMemory) {
   const std::string swaps = "vllm_v0 { preemption_mode: swap }";
-  const ExperimentConfig real = OnThisMachine(
+  const ExperimentConfig real = ResolveForThisMachine(
       Experiment("utilization: 1 activation_bytes: 0 swap_bytes: 2000000", swaps), 10 * kMegabyte);
   EXPECT_EQ(real.system.memory.swap_bytes, 2 * kMegabyte);
   EXPECT_EQ(real.system.memory.blocks_override, (8 * kMegabyte - kWeightBytes) / kBlockBytes);
@@ -88,7 +90,7 @@ TEST(OnThisMachineTest, SwapSpaceIsTakenFromTheSameMemory) {
               HasSubstr("does not fit"));
 }
 
-TEST(OnThisMachineTest, RefusesWhatDoesNotFitWithTheNumbers) {
+TEST(ResolveForThisMachineTest, RefusesWhatDoesNotFitWithTheNumbers) {
   EXPECT_THAT(ErrorOf(Experiment("activation_bytes: 0"), kWeightBytes),
               HasSubstr("does not fit: requested"));
   const std::string error =

@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "lab/decide_again.h"
+#include "lab/replay.h"
 #include "proto/record_file.h"
 #include "tests/support/unique_name.h"
 

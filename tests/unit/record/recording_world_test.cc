@@ -165,7 +165,7 @@ TEST(ReplayWorldTest, StopsAtTheFirstDifferenceAndSaysWhatItIs) {
             "  decided  it1: r0:P5 | free=0");
 }
 
-TEST(ReplayWorldTest, FindsAPlanThatIsNotDecidedAgain) {
+TEST(ReplayWorldTest, FindsAPlanThatIsNotReplayResult) {
   RecordedRun run;
   RecordTwoSteps(run);
   RecordedRunSource source(run);

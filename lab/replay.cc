@@ -1,4 +1,4 @@
-#include "lab/decide_again.h"
+#include "lab/replay.h"
 
 #include "record/plan_digest.h"
 #include "record/recording_world.h"
@@ -6,8 +6,8 @@
 
 namespace twin::lab {
 
-DecidedAgain DecideAgain(RecordSource& record, const PolicyConfig& policy,
-                         const EngineConfig& engine_config) {
+ReplayResult ReplayDecisions(RecordSource& record, const PolicyConfig& policy,
+                             const EngineConfig& engine_config) {
   Engine engine(engine_config, MakePolicy(policy, engine_config.kv));
   ReplayWorld replayed(record);
   PlanDigest digest;
