@@ -1,4 +1,4 @@
-# Sourced by the scripts of the root: headings with times, and one build environment.
+# Sourced by ../test and ../quickstart: headings with times, errors, compiler cache, number of jobs.
 
 # One compiler cache serves all checkouts of the project.
 export CCACHE_BASEDIR="$PWD" CCACHE_NOHASHDIR=1
