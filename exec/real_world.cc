@@ -78,7 +78,7 @@ std::optional<RealWorld::Clock::time_point> RealWorld::NextLook() {
     if (!timeouts_.empty()) next = std::min(next, timeouts_.front().time);
   }
   if (next == kTimeNever && in_flight_.empty()) return std::nullopt;
-  // A clock of another start has less room.
+  // Keeps the sum with the clock's start within its range.
   next = std::min(next, now_ + std::chrono::hours(1));
   return *start_ + next.time_since_epoch();
 }
@@ -93,7 +93,7 @@ void RealWorld::ReturnSteps() {
     last_returned_ = launched.id;
     told_.push_back({launched.id, times.started, outcomes_.size(), filled_.size()});
   }
-  // Spans are taken when nothing is added any more.
+  // Spans are taken only after the last addition, which may move the vectors.
   std::size_t outcome = 0;
   std::size_t filled = 0;
   for (const ToldStep& step : told_) {
@@ -111,7 +111,7 @@ StepTimes RealWorld::Measure(const LaunchedStep& launched, const ReturnedStep& r
                  .finished = TimeOf(returned.finished),
                  .told = now_,
                  .parts = returned.parts};
-  // Time between the device's begin and end that the backend gave to no part.
+  // Device time that the backend assigned to no part.
   const Duration rest = step.finished - step.started - step.parts.device();
   CHECK(step.planned <= step.started && rest >= Duration{0} && step.finished <= step.told);
   step.parts[StepPart::kOther] += rest;
@@ -136,7 +136,7 @@ void RealWorld::CancelSome() {
   for (const RequestId id : cancels_) {
     if (ledger_.contains(id)) CancelOpen(id);
   }
-  // Deadlines of requests that have left are nobody's.
+  // Timeouts of requests that have left are dropped.
   while (!timeouts_.empty()) {
     const Timeout& timeout = timeouts_.front();
     const bool open = ledger_.contains(timeout.id);
@@ -175,7 +175,7 @@ void RealWorld::Announce(const TracedRequest& traced) {
   const std::int32_t limit = std::min(traced.max_output_tokens, room);
   if (prompt_keys_used_ == prompt_keys_.size()) prompt_keys_.emplace_back();
   std::vector<BlockKey>& keys = prompt_keys_[prompt_keys_used_++];
-  // What is to be rejected may be of any length: no memory is taken for its tokens.
+  // A prompt that will be rejected may have any length; its tokens are not generated.
   const bool fits = length_max == 0 || traced.prompt_tokens <= length_max;
   std::vector<std::int32_t> prompt = tokens_.Open(id, fits ? traced : TracedRequest{});
   ledger_.Open(id, prompt, EndOf(traced, limit), keys);

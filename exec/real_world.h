@@ -1,4 +1,4 @@
-// The real world: a device computes the steps, and the machine's steady clock says when.
+// The real world: a device computes the steps, and times are read from the machine's steady clock.
 #pragma once
 
 #include <cstdint>
@@ -16,54 +16,56 @@
 
 namespace twin::exec {
 
-// Hears what a real world measures and computes, before the engine does and on its thread.
+// Receives measured times and tokens, before the engine does and on its thread.
 class RealWorldListener {
  public:
   virtual ~RealWorldListener() = default;
 
-  // Steps in the order of launching.
+  // Called in the order of launching.
   virtual void OnStep(StepId /*id*/, const StepTimes& /*times*/) {}
-  // The next token of a request's output.
+  // `token` is the next one of the request's output.
   virtual void OnToken(RequestId /*id*/, std::int32_t /*token*/) {}
 };
 
 struct RealWorldOptions {
-  // Prompt + output tokens that the model can hold. An output ends where it is reached, with its
-  // first token if the prompt alone reaches it. 0 = no limit. The engine must reject longer prompts
-  // by themselves: the backend never hears of them.
+  // Prompt + output tokens that the model can hold. An output ends when it reaches this length; if
+  // the prompt alone reaches it, the output is one token. 0 = no limit. The engine must reject
+  // longer prompts itself: the backend never receives them.
   std::int32_t max_model_length = 0;
-  std::int32_t named_block_size = 0;  // tokens per block named by content; 0 = they are not
-  // Outputs are as long as the workload says, whatever the model emits.
+  // Tokens per KV block whose content gets a key for prefix caching; 0 = no keys.
+  std::int32_t named_block_size = 0;
+  // Outputs have the length that the workload gives, whatever tokens the model emits.
   bool pins_output_lengths = true;
-  std::vector<std::int32_t> end_tokens = {};  // of the model, otherwise
-  std::int32_t vocab = 1;                     // prompts are drawn from tokens below it,
-  std::uint64_t seed = 0;                     // by this seed
-  // A client that has waited so long for the whole answer goes away.
+  std::vector<std::int32_t> end_tokens = {};  // end an output if lengths are not pinned
+  std::int32_t vocab = 1;                     // prompts consist of random tokens below it
+  std::uint64_t seed = 0;                     // of the prompts' tokens
+  // A client cancels its request if it has not ended after this time.
   std::optional<Duration> client_timeout = std::nullopt;
   RealWorldListener* listener = nullptr;  // borrowed
 };
 
-// Time zero is the first Advance(). What happened up to an instant is told in it: steps in the
-// order of launching, departures, arrivals. Request::arrival is when the request was due; an
-// instant that tells it may come later.
-// Advance() and Launch() belong to one thread, Cancel() and Stop() to any. Advance() throws what
-// the backend threw.
+// Time zero is the first Advance(). An instant carries everything that has happened by then:
+// finished steps in the order of launching, then cancellations, then arrivals. Request::arrival is
+// the time at which the request was due; the instant that carries it may be later. Thread safety:
+// Advance() and Launch() are called from one thread, Cancel() and Stop() from any. Advance() throws
+// what the backend threw.
 class RealWorld final : public World {
  public:
-  // Borrows the source and the backend, in which no request is open. It must go before the engine
-  // whose plans are in flight.
+  // Borrows the source and the backend. REQUIRES: no request is open in the backend, and this
+  // object is destroyed before the engine, which owns the plans in flight.
   RealWorld(ArrivalSource& source, Backend& backend, const RealWorldOptions& options);
 
   Instant Advance() override;
   void Launch(const StepPlan& plan) override;
 
-  // The client goes away. Nothing happens if the request is not in the system (any more).
+  // Cancels a request, as if its client had closed the connection. Has no effect if the request is
+  // not in the system, or no longer.
   void Cancel(RequestId id);
-  // No arrival or departure is told any more, and no step begins; when those in flight have been
-  // told, nothing more happens.
+  // Ends the run: no further arrivals, cancellations or steps. Advance() still returns the steps in
+  // flight, and then an empty instant.
   void Stop();
 
-  // Stop() has kept something from happening. Meaningful when nothing more happens.
+  // True if Stop() ended the run before all requests were served. Valid after the empty instant.
   [[nodiscard]] bool stopped_early() const { return stopped_early_; }
   [[nodiscard]] TimePoint now() const { return now_; }
 
@@ -77,12 +79,12 @@ class RealWorld final : public World {
   struct ToldStep {
     StepId id{};
     TimePoint started;
-    std::size_t outcomes_end = 0;  // of its own in outcomes_
-    std::size_t filled_end = 0;    // likewise
+    std::size_t outcomes_end = 0;  // end of the step's range in outcomes_
+    std::size_t filled_end = 0;    // likewise in filled_
   };
   struct Departure {
     RequestId id{};
-    StepId after{};  // no later step carries work for it
+    StepId after{};  // the last step that may carry work for it
   };
   struct Timeout {
     RequestId id{};
@@ -99,10 +101,11 @@ class RealWorld final : public World {
   void TakeArrivals();
   void Announce(const TracedRequest& traced);
   [[nodiscard]] OutputEnd EndOf(const TracedRequest& traced, std::int32_t limit) const;
-  // The request is out of the system; the backend forgets it when no step in flight carries it.
+  // Removes the request from the system. The backend closes it once no step in flight carries it.
   void Depart(RequestId id, StepId after);
   void CloseDeparted();
-  // When to look again though nothing has been computed; nullopt: nothing more will happen.
+  // The latest time to wait for a result before looking for arrivals and timeouts; nullopt if
+  // nothing more will happen.
   [[nodiscard]] std::optional<Clock::time_point> NextLook();
 
   ArrivalSource& source_;
@@ -123,7 +126,7 @@ class RealWorld final : public World {
   RingQueue<Departure> departing_;
   RingQueue<Timeout> timeouts_;
 
-  // Of the present instant.
+  // Of the current instant; reused.
   std::vector<Event> events_;
   std::vector<ItemOutcome> outcomes_;
   std::vector<BlockFilled> filled_;
@@ -132,11 +135,11 @@ class RealWorld final : public World {
   std::size_t prompt_keys_used_ = 0;
   std::vector<RequestId> cancels_;
 
-  std::mutex requests_mutex_;  // guards what follows
+  std::mutex requests_mutex_;  // guards the two members below
   std::vector<RequestId> asked_cancels_;
   bool asked_stop_ = false;
 
-  BackendWorker worker_;  // the last member: its thread borrows plans
+  BackendWorker worker_;  // the last member, because its thread borrows the others
 };
 
 }  // namespace twin::exec

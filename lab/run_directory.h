@@ -3,10 +3,6 @@
 
 #include <filesystem>
 #include <string>
-#include <vector>
-
-#include "proto/experiment_config.h"
-#include "record/summary.h"
 
 namespace twin::lab {
 
@@ -36,10 +32,6 @@ class RunDirectory {
   std::filesystem::path partial_;
   bool committed_ = false;
 };
-
-// provenance.json: program, build, machine, command line, config and input hashes.
-std::string ProvenanceJson(const ExperimentConfig& config, const std::string& resolved,
-                           const std::vector<std::string>& command_line);
 
 // What the process has used: CPU seconds of user and system, peak resident MiB.
 struct ProcessUse {

@@ -37,10 +37,12 @@ RunOutcome SumUp(const Deployment& deployment, RunMetrics& metrics, const Summar
 }
 
 void CompleteDirectory(const Deployment& deployment, const std::string& resolved,
-                       const std::vector<std::string>& command_line, const RunOutcome& outcome,
+                       const std::vector<std::string>& command_line,
+                       const std::optional<RealProvenance>& real, const RunOutcome& outcome,
                        RunDirectory& directory) {
   directory.WriteText("config.resolved.textproto", resolved);
-  directory.WriteText("provenance.json", ProvenanceJson(deployment.config, resolved, command_line));
+  directory.WriteText("provenance.json",
+                      ProvenanceJson(deployment.config, resolved, command_line, real));
   std::ostringstream json;
   WriteJson(json, outcome.summary);
   directory.WriteText("summary.json", json.str());

@@ -1,10 +1,12 @@
 // What comes out of a run, and how it becomes a run directory.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "lab/deployment.h"
+#include "lab/provenance.h"
 #include "lab/run_directory.h"
 #include "lab/run_metrics.h"
 #include "record/summary.h"
@@ -13,8 +15,8 @@ namespace twin::lab {
 
 struct RunOutcome {
   Summary summary;
-  bool interrupted =
-      false;  // the caller ended the run early; the summary covers the time until then
+  // The caller ended the run early; the summary covers the time until then.
+  bool interrupted = false;
 };
 
 // Sums up a run that has ended: its metrics, `more` (entries of the run's own world), the size of
@@ -24,9 +26,10 @@ RunOutcome SumUp(const Deployment& deployment, RunMetrics& metrics, const Summar
                  bool interrupted);
 
 // Writes what every run directory holds (the resolved config, provenance.json, summary.json) and
-// puts the directory in its place. Throws std::system_error.
+// puts the directory in its place. `real`: of a real run only. Throws std::system_error.
 void CompleteDirectory(const Deployment& deployment, const std::string& resolved,
-                       const std::vector<std::string>& command_line, const RunOutcome& outcome,
+                       const std::vector<std::string>& command_line,
+                       const std::optional<RealProvenance>& real, const RunOutcome& outcome,
                        RunDirectory& directory);
 
 }  // namespace twin::lab

@@ -1,6 +1,7 @@
 #include "lab/simulation.h"
 
 #include <memory>
+#include <optional>
 #include <variant>
 
 #include "lab/cost_range_watch.h"
@@ -53,7 +54,7 @@ RunOutcome RunSimulation(const ExperimentConfig& config, const std::filesystem::
   const bool interrupted = ServeSimulated(deployment, metrics, control);
   files.Finish(metrics.tracker());
   const RunOutcome outcome = SumUp(deployment, metrics, Summary(), interrupted);
-  CompleteDirectory(deployment, resolved, command_line, outcome, directory);
+  CompleteDirectory(deployment, resolved, command_line, std::nullopt, outcome, directory);
   return outcome;
 }
 

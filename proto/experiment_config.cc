@@ -38,8 +38,10 @@ std::string Joined(std::span<const std::string_view> names) {
 
 bool IsPath(const std::string& name) { return name.find('/') != std::string::npos; }
 
-// The file laid over its bases. `chain` holds the files that led here.
-proto::Experiment LoadLaidOver(const fs::path& path, std::vector<fs::path> chain) {
+// The file laid over its bases. `chain` holds the files that led here; `files` gets every file
+// read.
+proto::Experiment LoadLaidOver(const fs::path& path, std::vector<fs::path> chain,
+                               std::vector<InputFile>& files) {
   const fs::path file = fs::absolute(path).lexically_normal();
   if (std::find(chain.begin(), chain.end(), file) != chain.end()) {
     std::string circle;
@@ -48,10 +50,11 @@ proto::Experiment LoadLaidOver(const fs::path& path, std::vector<fs::path> chain
   }
   proto::Experiment message;
   ParseText(ReadTextFile(path), {path.string()}, message);
+  files.push_back({chain.empty() ? "experiment" : "base", file.string()});
   ResolveFiles(file.parent_path(), message);
   if (!message.has_base()) return message;
   chain.push_back(file);
-  proto::Experiment base = LoadLaidOver(message.base(), chain);
+  proto::Experiment base = LoadLaidOver(message.base(), chain, files);
   message.clear_base();
   Overlay(message, base);
   return base;
@@ -125,6 +128,8 @@ ExperimentConfig Convert(const proto::Experiment& message, const std::string& so
     }
     FromMessage fields(message);
     Bind(fields, config);
+    config.cost_given = message.cost().kind_case() != proto::Cost::KIND_NOT_SET;
+    config.input_files = FilesNamedIn(message);
     ValidateAll(config);
   } catch (const InputError& error) {
     const bool usage = error.exit_code() == static_cast<int>(InputError::Kind::kUsage);
@@ -137,13 +142,16 @@ ExperimentConfig Convert(const proto::Experiment& message, const std::string& so
 }  // namespace
 
 ExperimentConfig ReadExperiment(const fs::path& path, std::span<const std::string> overrides) {
-  proto::Experiment message = LoadLaidOver(path, {});
+  std::vector<InputFile> files;
+  proto::Experiment message = LoadLaidOver(path, {}, files);
   for (const std::string& assignment : overrides) {
     ApplyOverride(assignment, message);
     ResolveFiles(fs::current_path(), message);
   }
   if (message.has_base()) Refuse("--set base", "a base can only stand in a file");
-  return Convert(message, path.string());
+  ExperimentConfig config = Convert(message, path.string());
+  config.input_files.insert(config.input_files.begin(), files.begin(), files.end());
+  return config;
 }
 
 ExperimentConfig ParseExperiment(std::string_view text, const std::string& source,
@@ -161,6 +169,9 @@ std::string WriteResolved(const ExperimentConfig& config) {
   ExperimentConfig copy = config;
   ToMessage fields(message);
   Bind(fields, copy);
+  if (!config.cost_given && std::holds_alternative<RealWorldConfig>(config.world)) {
+    message.clear_cost();
+  }
   return PrintText(message);
 }
 

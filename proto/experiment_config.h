@@ -12,6 +12,7 @@
 
 #include "core/hardware_spec.h"
 #include "core/model_spec.h"
+#include "proto/overlay.h"
 #include "record/request_metrics.h"
 #include "sched/policy/registry.h"
 #include "sim/cost/registry.h"
@@ -80,9 +81,12 @@ struct ExperimentConfig {
   PolicyConfig policy;
   SystemConfig system;
   sim::CostConfig cost = sim::RooflineCostConfig{};
+  bool cost_given = false;  // false: `cost` is the default, which nobody asked for
   ServiceGoal slo;
   RunMetricsConfig metrics;
   OutputsConfig outputs;
+  // The experiment file, its bases, and the files that its fields name. Not in WriteResolved().
+  std::vector<InputFile> input_files;
 };
 
 // Reads the file, lays it over its `base` (and that over its own), applies the assignments of the
@@ -99,6 +103,7 @@ ExperimentConfig ParseExperiment(std::string_view text, const std::string& sourc
                                  const std::filesystem::path& folder);
 
 // The experiment in text format with every default written out; reading it gives the same config.
+// A real world without a cost model is written without one.
 std::string WriteResolved(const ExperimentConfig& config);
 
 }  // namespace twin

@@ -136,7 +136,29 @@ void CheckMessage(const Message& message, const std::string& source, const std::
   }
 }
 
+void ListFiles(const Message& message, const std::string& path, std::vector<InputFile>& files) {
+  for (const FieldDescriptor* field : SetFields(message)) {
+    const proto::Rule& rule = RuleOf(*field);
+    for (int i = 0; i < Count(message, *field); ++i) {
+      const std::string index = field->is_repeated() ? "[" + std::to_string(i) + "]" : "";
+      const std::string here = (path.empty() ? "" : path + ".") + field->name() + index;
+      if (field->message_type()) {
+        ListFiles(Child(message, *field, i), here, files);
+      } else if (rule.file() || rule.name_or_file()) {
+        const std::string text = Text(message, *field, i);
+        if (rule.file() || text.find('/') != std::string::npos) files.push_back({here, text});
+      }
+    }
+  }
+}
+
 }  // namespace
+
+std::vector<InputFile> FilesNamedIn(const Message& message) {
+  std::vector<InputFile> files;
+  ListFiles(message, "", files);
+  return files;
+}
 
 void Overlay(const Message& upper, Message& lower) {
   CHECK(upper.GetDescriptor() == lower.GetDescriptor());

@@ -1,4 +1,4 @@
-// A profile becomes a cost model, judged on steps that the fit has not seen.
+// Fits a cost model to a profile and evaluates it on steps that were held out from the fit.
 #pragma once
 
 #include <filesystem>
@@ -9,9 +9,9 @@
 
 namespace twin::lab {
 
-// Reads the profile and fits sim::FittedCost to it. Every third random mix of steps is held out and
-// is what the report's errors are measured on. Warns of measurements with fewer rounds than the
-// profile was begun with, and of what the fit itself notes.
+// Reads the profile and fits sim::FittedCost to it (sim/cost/fit_cost.h). Every third random mix of
+// steps is held out; the errors in the report are on these. Warns of measurements with fewer rounds
+// than the profile was begun with, and passes on the notes of the fit as warnings.
 // Throws InputError (data) if the profile is damaged or incomplete, or if it does not determine the
 // coefficients.
 sim::FitResult FitProfile(const std::filesystem::path& path, RunControl& control);

@@ -1,4 +1,4 @@
-// How long operations, whole steps and the host take on this machine: the input of FitProfile.
+// Measures how long operations, whole steps and the host take on this machine, for FitProfile.
 #pragma once
 
 #include <cstdint>
@@ -16,14 +16,14 @@ struct ProfileRequest {
   DType weight_dtype = DType::kFp32;
   DType kv_dtype = DType::kFp32;
   std::filesystem::path out;  // the profile, a CSV file; an existing one is continued
-  bool quick = false;         // a coarse grid, in a minute or so
-  // Largest step in tokens, longest sequence, most requests of a step. Absent: what suits the
-  // device, or what an existing file was begun with.
+  bool quick = false;         // a coarse grid that takes about a minute
+  // Largest step in tokens, longest sequence, most requests of a step. Absent: the limits in an
+  // existing file, or defaults for the device.
   std::optional<std::int32_t> tokens_max;
   std::optional<std::int32_t> context_max;
   std::optional<std::int32_t> batch_max;
   std::int32_t block_size = 16;  // tokens per KV block
-  std::int32_t rounds = 3;       // how often everything is measured
+  std::int32_t rounds = 3;       // repeats of every measurement
 };
 
 struct ProfileOutcome {

@@ -1,4 +1,4 @@
-// The model that bench and profile measure.
+// Loads the model that `bench` and `profile` measure.
 #pragma once
 
 #include <cstdint>
@@ -17,24 +17,23 @@ struct MeasuredModelOptions {
   std::string model;
   bool dummy_weights = false;
   ModelDevice device = ModelDevice::kCpu;
-  std::int32_t threads = 0;  // 0: as many as the machine has
+  std::int32_t threads = 0;  // 0: one per core
 };
 
 std::int32_t ThreadsOf(const MeasuredModelOptions& options);
 
-// A model of one rank, and what it is computed by.
+// A model on one rank, with everything that it borrows.
 struct MeasuredModel {
   std::vector<std::unique_ptr<exec::Communicator>> group;
   RankModel rank;
-  std::string machine;          // one line
-  std::string instruction_set;  // of the CPU, or of the device, as "sm_90"
+  std::string machine;          // description in one line
+  std::string instruction_set;  // of the CPU, or of the CUDA device, such as "sm_90"
 
   [[nodiscard]] exec::DeviceModel& model() const { return *rank.model; }
 };
 
-// With weights packed as `format`: the directory's, or random ones where dummy_weights says so.
-// Reports the loader's warnings. Throws InputError (data), std::bad_alloc,
-// kernels::cuda::DeviceError.
+// Loads weights in `format` from the model directory, or random ones with dummy_weights. Reports
+// the loader's warnings. Throws InputError (data), std::bad_alloc, kernels::cuda::DeviceError.
 MeasuredModel LoadMeasuredModel(const MeasuredModelOptions& options,
                                 const exec::ModelConfig& config, DType format,
                                 std::int32_t positions, const exec::StepSizes& largest_step,

@@ -1,4 +1,4 @@
-// Everything that a profile measures, as a list of things to call.
+// The measurements of a profile, as a list of functions to call.
 #pragma once
 
 #include <cstdint>
@@ -16,25 +16,25 @@
 
 namespace twin::lab {
 
-// One thing to measure. `keys` are those of the rows that `measure` returns.
+// One measurement. `keys` are the keys of the rows that `measure` returns.
 struct ProfileCase {
   std::vector<std::string> keys;
   std::function<std::vector<ProfileRow>()> measure;
 };
 
-// The steps that a profile of the model measures within such limits.
+// The settings of the synthetic steps that a profile with these limits measures.
 exec::SyntheticStepsConfig StepsConfigOf(const ModelSpec& model, std::int32_t block_size,
                                          const exec::ProfileLimits& limits);
 
-// What cases borrow; all null where they are made for their keys alone.
+// Borrowed by the cases; all null if only their keys are needed.
 struct ProfileBench {
   exec::Operations* operations = nullptr;
   exec::SyntheticSteps* steps = nullptr;
   exec::DeviceModel* model = nullptr;
-  std::filesystem::path scratch;  // a free name: where measuring the host writes what runs write
+  std::filesystem::path scratch;  // an unused name for the run directory of host measurements
 };
 
-// Operations alone, whole steps, and the host.
+// All cases: operations alone, whole steps, and the host.
 std::vector<ProfileCase> ProfileCases(const ProfileHeader& header, const exec::RepeatRule& rule,
                                       const ProfileBench& bench);
 

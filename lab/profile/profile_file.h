@@ -1,4 +1,4 @@
-// Measurements of one model on one machine: a text file that grows while they are made.
+// The profile file: measurements of one model on one machine, appended while they are made.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@
 
 namespace twin::lab {
 
-// What has to be equal for measurements to stand in one file.
+// Must be equal for all measurements in one file.
 struct ProfileHeader {
   std::string machine;
   std::string instruction_set;
@@ -23,8 +23,8 @@ struct ProfileHeader {
   std::string commit;
   std::int32_t block_size = 0;
   std::int32_t rounds = 0;
-  ModelSpec model;  // weights and KV cache in the formats that were measured
-  std::vector<std::uint32_t> decode_buckets = {};  // of the device; not in the file if empty
+  ModelSpec model;  // with the measured formats of weights and KV cache
+  std::vector<std::uint32_t> decode_buckets = {};  // of the device; not written if empty
   exec::ProfileLimits limits;
 };
 
@@ -39,10 +39,11 @@ struct ProfileRow {
   double median_us = 0;
   double p10_us = 0;
   double p90_us = 0;
-  // Of steps and the host: means over the middle 80 % of the repeats, by their whole times.
+  // Of steps and the host: means over the repeats between the 10th and 90th percentile of whole
+  // times.
   std::array<double, kStepPartCount> parts_us{};
 
-  // What is measured, whatever the round.
+  // Identifies the measurement; equal in all rounds.
   [[nodiscard]] std::string key() const;
 };
 
@@ -51,21 +52,22 @@ struct Profile {
   std::vector<ProfileRow> rows;
 };
 
-// A row without the end of its line, as an interrupted writer leaves it behind.
+// What to do with a last row that lacks its end of line, as an interrupted writer leaves it.
 enum class UnfinishedRow : std::uint8_t { kRefused, kLeftOut };
 
-// CSV behind a header of `# key: value` lines. Throws InputError (data): file, line, field, what is
-// wrong, what is allowed.
+// Reads a header of `# key: value` lines and the CSV table after it. Throws InputError (data):
+// file, line, field, what is wrong, what is allowed.
 Profile ReadProfile(const std::filesystem::path& path,
                     UnfinishedRow unfinished = UnfinishedRow::kRefused);
 
-// Appends to a file that ReadProfile accepts, in the place of an unfinished row, or begins one.
+// Appends to a file that ReadProfile accepts, replacing an unfinished row, or begins a new file.
 class ProfileWriter {
  public:
   // Throws std::system_error naming the file.
   ProfileWriter(const std::filesystem::path& path, const ProfileHeader& header, bool begins);
 
-  // Whole lines, at once: what is interrupted keeps what it has. Throws std::system_error.
+  // Writes and flushes whole lines, so that an interruption loses nothing. Throws
+  // std::system_error.
   void Add(const std::vector<ProfileRow>& rows);
 
  private:
@@ -75,8 +77,8 @@ class ProfileWriter {
   std::ofstream file_;
 };
 
-// Throws InputError (usage) naming the file and the first thing that is not as in `header`, whose
-// limits count only in whether they are coarse.
+// Throws InputError (usage) naming the file and the first field that differs from `header`. Of the
+// limits only `coarse` is compared.
 void RequireSameHeader(const std::filesystem::path& path, const ProfileHeader& in_file,
                        const ProfileHeader& header);
 

@@ -1,4 +1,4 @@
-// The host's share of a step, measured: an engine and a real world at work.
+// Measures the host time of steps: scheduling and delivery in a real world.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,10 @@
 
 namespace twin::lab {
 
-// Serves `requests` requests at once on the model, all there from the start, and sums up what
-// scheduling and delivering took: a row for steps with prefill, a row for steps of decodes alone.
-// Steps without the full number of requests are left out. As in a run, everything that watches one
-// works on the host as well, and writes its files into the directory.
+// Serves `requests` requests at the same time on the model, all of which arrive at the start, and
+// averages schedule and delivery times: one row for steps with prefill, one for decode steps. Steps
+// with fewer requests are left out. The observers of a run are active, since their work is part of
+// the host time; they write their files into the directory.
 std::vector<ProfileRow> MeasureHost(exec::DeviceModel& model, DType kv_dtype,
                                     std::int32_t block_size, std::int32_t requests,
                                     const RunDirectory& directory);

@@ -1,5 +1,7 @@
 #include "lab/real/real_run.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <memory>
@@ -10,7 +12,9 @@
 
 #include "exec/comm/agreement.h"
 #include "exec/real_world.h"
+#include "lab/provenance.h"
 #include "lab/real/available_memory.h"
+#include "lab/real/machine_load.h"
 #include "lab/real/model_device.h"
 #include "lab/real/part_totals.h"
 #include "lab/real/real_system.h"
@@ -50,13 +54,17 @@ class DepartureProgress final : public RunObserver {
   std::uint64_t departed_ = 0;
 };
 
-// Stops the world when the caller asks for it, also while the world waits.
-class StopWatch {
+// A thread that stops the world when the caller asks for it, also while the world waits, and
+// samples the load of the machine once a second.
+class RunWatcher {
  public:
-  StopWatch(exec::RealWorld& world, const RunControl& control)
-      : thread_([&world, &control](const std::stop_token& done) {
+  RunWatcher(exec::RealWorld& world, const RunControl& control, MachineLoadMeter& load)
+      : thread_([&world, &control, &load](const std::stop_token& done) {
+          constexpr int kPollsPerSample = 50;
+          int polls = 0;
           while (!done.stop_requested() && !control.StopRequested()) {
             std::this_thread::sleep_for(std::chrono::milliseconds(20));
+            if (++polls % kPollsPerSample == 0) load.Add(SampleMachine());
           }
           if (control.StopRequested()) world.Stop();
         }) {}
@@ -126,7 +134,8 @@ Prepared PrepareToServe(const ExperimentConfig& asked, exec::Communicator* proce
 class LoadedSystem {
  public:
   LoadedSystem(Prepared prepared, RunControl& control, exec::Communicator* processes)
-      : device_(prepared.config, prepared.served, processes, control),
+      : alone_(processes == nullptr),
+        device_(prepared.config, prepared.served, processes, control),
         deployment_(Resolve(prepared.config)),
         backend_(
             device_.MakeBackend(deployment_.engine, prepared.config.system.model_spec.kv_dtype)) {}
@@ -141,24 +150,52 @@ class LoadedSystem {
     std::vector<RunObserver*> observers(metrics.observers().begin(), metrics.observers().end());
     observers.push_back(&progress);
     bool interrupted = false;
+    load_.Add(SampleMachine());
     {
       exec::RealWorld real(source, *backend_,
                            WorldOptionsOf(deployment_, device_.model_config(), parts));
-      const StopWatch watch(real, control);
+      const RunWatcher watcher(real, control, load_);
       RecordingWorld world(real, observers);
       twin::Serve(*engine, world);
       interrupted = real.stopped_early();
     }
+    load_.Add(SampleMachine());
     control.OnProgressEnd();
     if (!interrupted) engine->CheckDrained();
     return interrupted;
   }
 
+  // What else the machine did meanwhile; nullopt if unknown. Other processes of the same run count
+  // as others, so it is unknown with several processes.
+  [[nodiscard]] std::optional<MachineLoad> load() const {
+    return alone_ ? load_.Result() : std::nullopt;
+  }
+
  private:
+  bool alone_;
+  MachineLoadMeter load_;
   ServingDevice device_;
   Deployment deployment_;
   std::unique_ptr<exec::Backend> backend_;
 };
+
+// The entries of a real run's own in the summary: times by part, and the load of the machine.
+Summary MoreOf(const LoadedSystem& system, PartTotals& parts, RunControl& control) {
+  Summary more = parts.Finish();
+  if (const std::optional<MachineLoad> load = system.load()) {
+    more.Set("machine_steal_share", load->steal_share);
+    more.Set("machine_other_load", load->other_cpus);
+    more.Set("machine_other_load_max", load->other_cpus_max);
+    more.Set("machine_disturbed", std::int64_t{load->disturbed() ? 1 : 0});
+    if (load->disturbed()) {
+      control.OnWarning(fmt::format(
+          "the machine was disturbed during the run, which may have taken longer than on "
+          "an idle one: {}",
+          load->text()));
+    }
+  }
+  return more;
+}
 
 }  // namespace
 
@@ -175,13 +212,17 @@ RunOutcome ServeReal(const ExperimentConfig& asked, RunControl& control,
   RunMetrics metrics(system.deployment(), watchers);
   PartTotals parts;
   const bool interrupted = system.Serve(*source, metrics, parts, control);
-  return SumUp(system.deployment(), metrics, parts.Finish(), interrupted);
+  return SumUp(system.deployment(), metrics, MoreOf(system, parts, control), interrupted);
 }
 
 RunOutcome RunReal(const ExperimentConfig& asked, const std::filesystem::path& out,
                    const std::vector<std::string>& command_line, RunControl& control,
                    exec::Communicator* processes) {
   Prepared prepared = PrepareToServe(asked, processes);
+  RealProvenance origin{
+      .weights = prepared.served.weights,
+      .on_cuda = std::get<RealWorldConfig>(asked.world).device == ModelDevice::kCuda,
+      .load = {}};
   const std::unique_ptr<ArrivalSource> source = MakeWorkload(asked.workload, asked.seed);
   RunDirectory directory(out);
   LoadedSystem system(std::move(prepared), control, processes);
@@ -198,8 +239,10 @@ RunOutcome RunReal(const ExperimentConfig& asked, const std::filesystem::path& o
   RunMetrics metrics(deployment, files.watchers());
   const bool interrupted = system.Serve(*source, metrics, *parts, control);
   files.Finish(metrics.tracker());
-  const RunOutcome outcome = SumUp(deployment, metrics, parts->Finish(), interrupted);
-  CompleteDirectory(deployment, resolved, command_line, outcome, directory);
+  const RunOutcome outcome =
+      SumUp(deployment, metrics, MoreOf(system, *parts, control), interrupted);
+  origin.load = system.load();
+  CompleteDirectory(deployment, resolved, command_line, origin, outcome, directory);
   return outcome;
 }
 

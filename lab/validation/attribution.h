@@ -1,4 +1,4 @@
-// Which part of a prediction makes which part of its error.
+// Attribution: which part of a prediction causes which part of its error.
 #pragma once
 
 #include <array>
@@ -11,17 +11,16 @@
 
 namespace twin::lab {
 
-// Of summary.json.
+// Names as in summary.json.
 constexpr std::array<std::string_view, 14> kComparedMetrics = {
     "mean_ttft_ms", "p50_ttft_ms",      "p99_ttft_ms",        "mean_tpot_ms",     "p50_tpot_ms",
     "p99_tpot_ms",  "mean_itl_ms",      "p99_itl_ms",         "mean_e2el_ms",     "p50_e2el_ms",
     "p99_e2el_ms",  "duration_seconds", "request_throughput", "output_throughput"};
 
-// What a cost model says of the steps that a run took.
+// The times that a cost model predicts for the steps of a run.
 struct ModelledSteps {
   std::vector<StepParts> steps;  // in the order of planning
-  // False: the model knows a step's time on host and device alone. Then schedule holds the former,
-  // other the latter.
+  // False: the model does not distinguish parts of the device time; `other` then holds all of it.
   bool by_part = true;
 };
 
@@ -30,13 +29,13 @@ ModelledSteps ModelSteps(const MeasuredRun& run, const sim::StepCost& cost);
 // The values of kComparedMetrics for a run of the experiment.
 std::vector<double> MetricsOf(const MeasuredRun& experiment, const RecordedRun& events);
 
-// The error that a run's recorded decisions have at modelled times, by cause: arrival_jitter
-// (arrivals told late), host (schedule, build, delivery), then the parts on the device that take
-// time, or the device as a whole. Vectors are by metric.
+// The error of predicted times at a run's recorded decisions, by cause: arrival_jitter (arrivals
+// seen late), host (schedule, build, delivery), and each device part that takes time, or `device`
+// if the cost model does not distinguish parts. Vectors are by metric.
 struct Attribution {
   std::vector<std::string> causes;
   std::vector<double> measured;
-  std::vector<double> modelled;             // all causes at once
+  std::vector<double> modelled;             // with all times predicted
   std::vector<std::vector<double>> shares;  // by cause; sum to modelled - measured
 };
 

@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include <nlohmann/json.hpp>
+
 #include "core/input_error.h"
 #include "traces/csv_header.h"
 
@@ -64,6 +66,19 @@ void RequireFile(const std::filesystem::path& directory, const char* name) {
                        "; allowed: run directories of a real world with outputs.record");
 }
 
+std::optional<RunMachine> ReadMachine(const std::filesystem::path& summary) {
+  std::ifstream in(summary);
+  const nlohmann::json json = nlohmann::json::parse(in, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object() || !json.contains("machine_disturbed")) return std::nullopt;
+  const auto number = [&json](const char* key) {
+    const auto found = json.find(key);
+    return found != json.end() && found->is_number() ? found->get<double>() : 0.0;
+  };
+  return RunMachine{.steal_share = number("machine_steal_share"),
+                    .other_load = number("machine_other_load"),
+                    .disturbed = number("machine_disturbed") != 0};
+}
+
 }  // namespace
 
 std::vector<StepTimes> ReadStepTimes(const std::filesystem::path& file) {
@@ -106,6 +121,7 @@ void ReadMeasuredRun(const std::filesystem::path& directory, MeasuredRun& run) {
                                directory);
   ReadEvents(reader, run.events);
   run.steps = ReadStepTimes(directory / "parts.csv");
+  run.machine = ReadMachine(directory / "summary.json");
 }
 
 }  // namespace twin::lab

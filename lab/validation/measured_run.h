@@ -1,7 +1,8 @@
-// A real run as its run directory tells it.
+// A real run, read from its run directory.
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <vector>
 
 #include "core/step_times.h"
@@ -11,25 +12,33 @@
 
 namespace twin::lab {
 
+// What else the machine did during a real run: machine_* of summary.json.
+struct RunMachine {
+  double steal_share = 0;  // of the CPU time of all CPUs
+  double other_load = 0;   // CPUs kept busy by other processes, on average
+  bool disturbed = false;
+};
+
 // Memory grows with the run.
 struct MeasuredRun {
   std::filesystem::path path;
   ExperimentConfig config;
   RecordHeader header;
   RecordedRun events;
-  std::vector<StepTimes> steps;  // in the order of planning
+  std::vector<StepTimes> steps;       // in the order of planning
+  std::optional<RunMachine> machine;  // nullopt if the summary does not have it
 };
 
-// Fills `run`, which must be new. Throws InputError (usage) if the directory is no complete real
-// run with record.pb and parts.csv, (data) naming file and line or frame where one of them is
+// Fills `run`, which must be empty. Throws InputError: (usage) if the directory is not a complete
+// real run with record.pb and parts.csv, (data) naming file and line or frame if one of them is
 // damaged.
 void ReadMeasuredRun(const std::filesystem::path& directory, MeasuredRun& run);
 
-// Copies a record from where the reader is to its end.
+// Appends the rest of a record to `events`.
 void ReadEvents(RecordReader& reader, RecordedRun& events);
 
-// parts.csv: a line of column names, then a row per step. Throws InputError (data): file, line,
-// column, what is wrong.
+// Reads parts.csv: a line of column names, then one row per step. Throws InputError (data): file,
+// line, column, what is wrong.
 std::vector<StepTimes> ReadStepTimes(const std::filesystem::path& file);
 
 }  // namespace twin::lab

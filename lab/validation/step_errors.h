@@ -1,4 +1,4 @@
-// How well single steps were predicted, their composition given.
+// Errors of the predicted device times of single steps, for the recorded compositions.
 #pragma once
 
 #include <array>
@@ -9,14 +9,14 @@
 
 namespace twin::lab {
 
-// Sums up steps of one run or several. Steps without work are left out.
+// Collects the steps of one or more runs. Steps without work are left out.
 class StepErrors {
  public:
   void Add(const MeasuredRun& run, const ModelledSteps& modelled);
 
-  // All steps first, then by kind where there are any.
+  // All steps first, then one entry per kind that occurs.
   [[nodiscard]] std::vector<StepComparison> Compare() const;
-  // Parts that took time in either; none if the model knows no parts.
+  // Parts with measured or predicted time; empty if the cost model does not distinguish parts.
   [[nodiscard]] std::vector<PartComparison> CompareParts() const;
   // Of the first run.
   [[nodiscard]] const std::vector<StepPoint>& points() const { return points_; }

@@ -1,4 +1,4 @@
-// Charts as SVG, for pages that need no other program to be seen.
+// Charts as SVG elements for self-contained HTML pages.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace twin::lab {
 struct ChartSeries {
   enum class Mark : std::uint8_t {
     kLine,
-    kSteps,  // a level until the next point
+    kSteps,  // constant until the next point
     kPoints,
   };
   std::string label;
@@ -26,9 +26,10 @@ struct Chart {
   std::string title;
   std::string x_label;
   std::string y_label;
-  bool log_x = false;  // both: points that are not positive are left out
+  // Logarithmic axes leave out points that are not positive.
+  bool log_x = false;
   bool log_y = false;
-  bool diagonal = false;  // x = y is drawn; the axes have one range
+  bool diagonal = false;  // draws x = y and gives both axes the same range
   std::vector<ChartSeries> series;
 };
 
@@ -40,11 +41,11 @@ struct Bar {
   double value = 0;
 };
 
-// Horizontal bars from a zero line, each with its value; `unit` behind the values.
+// Horizontal bars from a zero line, labelled with their values and `unit`.
 std::string SvgBars(const std::string& title, const std::string& unit,
                     const std::vector<Bar>& bars);
 
-// With <, >, & and " made harmless.
+// Escapes <, >, & and ".
 std::string HtmlText(std::string_view text);
 
 }  // namespace twin::lab

@@ -29,13 +29,13 @@ ExperimentConfig WithRecord(ExperimentConfig config) {
   return config;
 }
 
-// What the comparison can speak of.
+// Refuses experiments whose real and simulated runs cannot be compared.
 void RequireComparable(const ExperimentConfig& config, const std::string& experiment) {
   const auto refuse = [&](const char* what) {
     throw InputError(InputError::Kind::kUsage, experiment, what);
   };
   const auto* real = std::get_if<RealWorldConfig>(&config.world);
-  if (real == nullptr) refuse("is no real world; allowed: world { real {} }");
+  if (real == nullptr) refuse("world: is simulated; allowed: world { real {} }");
   if (!real->pin_output_lengths) {
     refuse(
         "world.real.pin_output_lengths: must be true: a simulation cannot know where a model ends");
@@ -48,13 +48,14 @@ void RequireComparable(const ExperimentConfig& config, const std::string& experi
   }
 }
 
-// What the measurements of an experiment depend on: everything but the prediction, and this build.
+// Identifies the measurements of an experiment: all of its fields except the cost model, and the
+// build.
 std::string MeasuringKey(ExperimentConfig config) {
   config.cost = {};
   return WriteResolved(config) + "# " + kVersion + " " + kCommit + (kDirty ? "+changed\n" : "\n");
 }
 
-// Runs are made at the capacity that the first one found.
+// The configuration that a run resolved. Later runs use it, so that all have the same KV cache.
 ExperimentConfig ResolvedBy(const fs::path& run) {
   const fs::path file = run / "config.resolved.textproto";
   return ParseExperiment(FileText(file), file.string(), run);
@@ -70,7 +71,11 @@ bool MeasureRuns(ExperimentConfig config, int repeats, const ValidationDirectory
       control.OnNote(fmt::format("real run {} of {}", number, repeats));
       if (RunReal(config, run, command_line, control).interrupted) return false;
     }
-    if (number == 1) config = ResolvedBy(run);
+    if (number == 1) {
+      std::vector<InputFile> files = std::move(config.input_files);
+      config = ResolvedBy(run);
+      config.input_files = std::move(files);
+    }
     runs.push_back(run);
   }
   return true;
@@ -81,13 +86,14 @@ ExperimentConfig Simulated(ExperimentConfig config) {
   return config;
 }
 
-// The experiment with everything that a run resolves, and that comparing is free in, as `run` has
-// it.
+// The experiment with every field that a run resolves or that does not affect its events taken from
+// `run`.
 std::string Comparable(ExperimentConfig config, const ExperimentConfig& run) {
   config.name = run.name;
   config.world = run.world;
   config.system = run.system;
   config.cost = run.cost;
+  config.cost_given = run.cost_given;
   config.slo = run.slo;
   config.metrics = run.metrics;
   config.outputs = run.outputs;
@@ -141,7 +147,15 @@ Validation Compare(const std::vector<std::unique_ptr<MeasuredRun>>& runs,
   return Validate(views, events, *Resolve(config).cost);
 }
 
-// Fitted models answer for the device and the threads that they were measured with.
+// The default cost model would predict a machine that nobody named.
+void RequireCost(const ExperimentConfig& config, const std::string& experiment) {
+  if (config.cost_given) return;
+  throw InputError(InputError::Kind::kUsage, experiment,
+                   "cost: is missing; allowed: the cost model to validate, such as cost { fitted "
+                   "{ path: \"FILE\" } } from `twinserve fit`, or cost { roofline {} }");
+}
+
+// A fitted model predicts only the device and the threads that it was measured with.
 void RequireFittingCost(const ExperimentConfig& config) {
   const SystemConfig& system = config.system;
   sim::MakeStepCost(config.cost, system.model_spec, system.hardware_spec, system.parallelism, 1);
@@ -171,6 +185,7 @@ void RequireFittingCost(const ExperimentConfig& config) {
 ValidationOutcome ValidateExperiment(const ValidationRequest& request, RunControl& control) {
   const ExperimentConfig asked = WithRecord(request.config);
   RequireComparable(asked, request.source);
+  RequireCost(asked, request.source);
   RequireFittingCost(asked);
   const ValidationDirectory directory(request.out);
   ValidationOutcome outcome{.validation = {}, .page = directory.Page()};
@@ -189,6 +204,7 @@ ValidationOutcome ValidateExperiment(const ValidationRequest& request, RunContro
   }
   ExperimentConfig config = Simulated(runs.front()->config);
   config.cost = asked.cost;
+  config.input_files = asked.input_files;
   if (RunSimulation(config, directory.Simulated(), request.command_line, control).interrupted) {
     return outcome;
   }

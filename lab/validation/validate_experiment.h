@@ -29,8 +29,9 @@ struct ValidationOutcome {
 // Measures `repeats` real runs (or reads `runs`), replays each, simulates the experiment with the
 // KV cache that the first run had, compares, and writes the folder `out`. Work that was ended early
 // continues where it stopped when it is called again for the same experiment and build.
-// Throws InputError (usage) where the experiment cannot be compared: no real world, lengths that
-// only the model knows, clients that leave, pipelines, a cost model fitted on another machine;
+// Throws InputError (usage) where the experiment cannot be compared: no real world, no cost model,
+// lengths that only the model knows, clients that leave, pipelines, a cost model fitted on another
+// machine;
 // and as RunReal and RunSimulation.
 ValidationOutcome ValidateExperiment(const ValidationRequest& request, RunControl& control);
 

@@ -1,6 +1,9 @@
 #include "lab/validation/validation.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <string>
 #include <string_view>
 
 #include "core/input_error.h"
@@ -14,8 +17,8 @@
 namespace twin::lab {
 namespace {
 
-// A run's digest, and what the report draws of it.
-std::string Draw(const MeasuredRun& run, const RecordedRun& events, RunCurves& curves) {
+// Fills the curves that the report draws, and returns the digest of the run's plans.
+std::string ReadCurves(const MeasuredRun& run, const RecordedRun& events, RunCurves& curves) {
   PlanDigest digest;
   RunListener* const listeners[] = {&curves};
   RequestTracker tracker(TrackerConfigOf(run.config, run.header.engine, run.header.delivery),
@@ -29,11 +32,11 @@ void CompareDecisions(const MeasuredRun& run, const std::string& digest, Validat
   RecordedRunSource source(run.events);
   const ReplayResult again = ReplayDecisions(source, run.config.policy, run.header.engine);
   if (again.difference) {
-    validation.difference = run.path.string() + ": after " + std::to_string(again.equal_plans) +
-                            " equal plans\n" + again.difference->text();
+    validation.difference = fmt::format("{}: after {} equal plans\n{}", run.path.string(),
+                                        again.equal_plans, again.difference->text());
   } else if (again.digest_text != digest) {
-    validation.difference =
-        run.path.string() + ": decided " + again.digest_text + ", recorded " + digest;
+    validation.difference = fmt::format("{}: replayed digest {}, recorded digest {}",
+                                        run.path.string(), again.digest_text, digest);
   } else {
     return;
   }
@@ -53,8 +56,13 @@ double& AmountOf(const std::string& cause, MetricComparison& metric) {
   return metric.attribution.emplace_back(Contribution{cause, 0}).amount;
 }
 
-// Averages over runs: errors against each run average to the error against their mean.
-void CompareMetrics(const std::vector<Attribution>& runs, const std::vector<double>& predicted,
+struct AttributedRun {
+  Attribution attribution;
+  std::string rest;  // cause of what only the free simulation shows
+};
+
+// Averages over runs. The errors against each run average to the error against the runs' mean.
+void CompareMetrics(const std::vector<AttributedRun>& runs, const std::vector<double>& predicted,
                     Validation& validation) {
   const auto count = static_cast<double>(runs.size());
   for (std::size_t m = 0; m < kComparedMetrics.size(); ++m) {
@@ -62,17 +70,16 @@ void CompareMetrics(const std::vector<Attribution>& runs, const std::vector<doub
     metric.name = kComparedMetrics[m];
     metric.predicted = predicted[m];
     std::vector<double> values;
-    // What the same decisions at other times leave: decisions that came out otherwise.
-    Contribution decisions{"decisions", 0};
-    for (const Attribution& run : runs) {
+    for (const auto& [run, rest] : runs) {
       values.push_back(run.measured[m]);
       metric.measured += run.measured[m] / count;
       for (std::size_t cause = 0; cause < run.causes.size(); ++cause) {
         AmountOf(run.causes[cause], metric) += run.shares[m][cause] / count;
       }
-      decisions.amount += (predicted[m] - run.modelled[m]) / count;
     }
-    metric.attribution.push_back(decisions);
+    for (const auto& [run, rest] : runs) {
+      AmountOf(rest, metric) += (predicted[m] - run.modelled[m]) / count;
+    }
     metric.repeat_noise_percent = NoisePercent(values, metric.measured);
     validation.metrics.push_back(std::move(metric));
   }
@@ -87,16 +94,18 @@ Validation Validate(std::span<const MeasuredRun* const> runs, const RecordedRun&
   validation.name = first.config.name;
   validation.policy = first.header.policy;
   validation.runs = static_cast<std::int64_t>(runs.size());
-  Draw(first, simulated, validation.predicted);
+  const std::string simulated_digest = ReadCurves(first, simulated, validation.predicted);
   StepErrors errors;
-  std::vector<Attribution> attributions;
+  std::vector<AttributedRun> attributions;
   for (const MeasuredRun* run : runs) {
-    const std::string digest = Draw(*run, run->events, validation.measured.emplace_back());
+    const std::string digest = ReadCurves(*run, run->events, validation.measured.emplace_back());
     if (run == &first) validation.digest = digest;
     CompareDecisions(*run, digest, validation);
     const ModelledSteps modelled = ModelSteps(*run, cost);
     errors.Add(*run, modelled);
-    attributions.push_back(Attribute(*run, modelled));
+    attributions.push_back(
+        {Attribute(*run, modelled), digest == simulated_digest ? "unexplained" : "decisions"});
+    validation.machines.push_back(run->machine);
   }
   validation.steps = errors.Compare();
   validation.parts = errors.CompareParts();

@@ -1,4 +1,5 @@
-// How well a real run was predicted, and which part of the prediction is responsible.
+// How well real runs were predicted, and which parts of the prediction are responsible for the
+// error.
 #pragma once
 
 #include <cstdint>
@@ -16,35 +17,35 @@ namespace twin::lab {
 
 struct Contribution {
   std::string cause;
-  double amount = 0;  // in the metric's unit; positive: makes the prediction too high
+  double amount = 0;  // in the metric's unit; positive: raises the prediction above the measurement
 };
 
 struct MetricComparison {
   std::string name;  // as in summary.json
   double predicted = 0;
   double measured = 0;  // mean of the real runs
-  // (largest - smallest) / mean of the real runs; none of a single one.
+  // 100 x (largest - smallest) / mean of the real runs; nullopt for a single run.
   std::optional<double> repeat_noise_percent;
   std::vector<Contribution> attribution;  // amounts sum to predicted - measured
 
   [[nodiscard]] double error_percent() const { return 100 * (predicted - measured) / measured; }
 };
 
-// Steps of one kind, predicted with their composition given (teacher-forced): device times.
+// Device times of steps of one kind, predicted for the recorded compositions (teacher forcing).
 struct StepComparison {
   std::string kind;  // all, prefill, decode, mixed
   std::int64_t steps = 0;
   double measured_ms = 0;           // mean
   double predicted_ms = 0;          // mean
   double median_error_percent = 0;  // of the steps' absolute errors
-  double p90_error_percent = 0;     // likewise
+  double p90_error_percent = 0;     // of the steps' absolute errors
 
   [[nodiscard]] double bias_percent() const {
     return 100 * (predicted_ms - measured_ms) / measured_ms;
   }
 };
 
-// One part of all steps, per step.
+// One part of the steps' time, averaged over all steps.
 struct PartComparison {
   std::string part;
   double measured_ms = 0;
@@ -64,20 +65,25 @@ struct Validation {
   std::string policy;
   std::string digest;        // of the first real run
   bool digest_equal = true;  // of every real run and its replay
-  std::string difference;    // the first differing plan, for people
+  std::string difference;    // the first differing plan as text
   std::int64_t completed = 0;
   std::int64_t runs = 0;
   std::vector<MetricComparison> metrics;
   std::vector<StepComparison> steps;
-  std::vector<PartComparison> parts;  // empty where the cost model knows no parts
-  std::vector<StepPoint> points;      // a step each, of the first run
-  std::vector<RunCurves> measured;    // a real run each
+  std::vector<PartComparison> parts;  // empty if the cost model does not distinguish parts
+  std::vector<StepPoint> points;      // one per step of the first run
+  std::vector<RunCurves> measured;    // one per real run
+  std::vector<std::optional<RunMachine>> machines;  // one per real run; nullopt: not recorded
   RunCurves predicted;
 };
 
-// Compares complete real runs of one experiment with its free simulation, given as `simulated` and
-// its summary. Replays every run. `cost` is the simulation's.
-// Cost: some 2^7 passes over each run's record. Throws InputError (data) if a run's files do not
+// Compares complete real runs of one experiment with `simulated`, the record of its simulation with
+// `cost`, and replays every real run.
+//
+// The attribution of a metric explains the error at the recorded decisions by causes
+// (attribution.h). The rest, which only the free simulation shows, is called `decisions` if the
+// simulation made other plans than the real run, and `unexplained` if it made the same plans. Cost:
+// about 2^7 passes over each run's record. Throws InputError (data) if the files of a run do not
 // belong together.
 Validation Validate(std::span<const MeasuredRun* const> runs, const RecordedRun& simulated,
                     const sim::StepCost& cost);

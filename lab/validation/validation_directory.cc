@@ -35,11 +35,12 @@ ValidationDirectory::ValidationDirectory(fs::path path) : path_(std::move(path))
   };
   if (!fs::exists(path_)) return;
   if (!fs::is_directory(path_) || (!fs::is_empty(path_) && !fs::exists(path_ / kMarker))) {
-    refuse("is there and is no validation; allowed: a new name, or an earlier validation's");
+    refuse(
+        "already exists and is not a validation; allowed: a new --out, or an earlier validation");
   }
   const fs::path from_it = fs::current_path().lexically_relative(fs::canonical(path_));
   if (!from_it.empty() && *from_it.begin() != "..") {
-    refuse("is the current folder or one above it; allowed: a new name");
+    refuse("is the current folder or one above it; allowed: another --out");
   }
 }
 

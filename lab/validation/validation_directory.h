@@ -1,4 +1,4 @@
-// The folder that a validation leaves behind.
+// The output folder of a validation.
 #pragma once
 
 #include <filesystem>
@@ -9,19 +9,19 @@
 
 namespace twin::lab {
 
-// PATH/real_1, real_2, ... and PATH/simulated are run directories; validation.json, report.txt and
-// report.html say what came of them.
+// PATH/real_1, real_2, ... and PATH/simulated are run directories. validation.json, report.txt and
+// report.html hold the results.
 class ValidationDirectory {
  public:
-  // Looks, and changes nothing. Throws InputError (usage) if `path` is there and is neither empty
-  // nor a validation's, or is the current folder or one above it.
+  // Checks the path and changes nothing. Throws InputError (usage) if `path` exists and is neither
+  // an empty folder nor an earlier validation, or if it is the current folder or one above it.
   explicit ValidationDirectory(std::filesystem::path path);
 
-  // Makes the folder ready for measuring what `key` names. Runs that an earlier call measured for
-  // the same key stay if it was interrupted before it could compare them; of anything else,
-  // exactly the files named above are removed.
+  // Prepares the folder for real runs of the experiment that `key` identifies. Runs of an earlier
+  // call with the same key stay if that call was interrupted before it compared them. Otherwise the
+  // files and folders named above are removed, and nothing else.
   void BeginMeasuring(const std::string& key) const;
-  // Makes the folder ready for a comparison of runs that lie elsewhere, or here.
+  // Prepares the folder for a comparison of existing runs, in this folder or elsewhere.
   void BeginComparing() const;
 
   [[nodiscard]] std::filesystem::path Real(int number) const {
@@ -30,7 +30,7 @@ class ValidationDirectory {
   [[nodiscard]] std::filesystem::path Simulated() const { return path_ / "simulated"; }
   [[nodiscard]] std::filesystem::path Page() const { return path_ / "report.html"; }
 
-  // Each file beside its name first, so that nobody reads half of it; validation.json last.
+  // Writes each file under a temporary name and renames it; validation.json comes last.
   void Write(const Validation& validation) const;
 
  private:
@@ -39,10 +39,10 @@ class ValidationDirectory {
   std::filesystem::path path_;
 };
 
-// A real run that was not interrupted.
+// True for the directory of a real run that was not interrupted.
 bool IsCompleteRun(const std::filesystem::path& run);
 
-// All of a file; empty if it cannot be read.
+// The content of a file; empty if it cannot be read.
 std::string FileText(const std::filesystem::path& file);
 
 }  // namespace twin::lab

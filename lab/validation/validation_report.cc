@@ -1,5 +1,8 @@
 #include "lab/validation/validation_report.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <ostream>
@@ -34,6 +37,30 @@ Json StepJson(const StepComparison& steps) {
           {"bias_percent", NumberOrNull(steps.bias_percent())},
           {"median_error_percent", NumberOrNull(steps.median_error_percent)},
           {"p90_error_percent", NumberOrNull(steps.p90_error_percent)}};
+}
+
+// null for runs without a record of the machine's load.
+Json MachineJson(const std::optional<RunMachine>& machine) {
+  if (!machine) return nullptr;
+  return {{"steal_share", machine->steal_share},
+          {"other_load", machine->other_load},
+          {"disturbed", machine->disturbed}};
+}
+
+std::int64_t DisturbedRuns(const Validation& validation) {
+  return std::count_if(validation.machines.begin(), validation.machines.end(),
+                       [](const auto& machine) { return machine && machine->disturbed; });
+}
+
+void WriteMachines(std::ostream& out, const Validation& validation) {
+  for (std::size_t i = 0; i < validation.machines.size(); ++i) {
+    const std::optional<RunMachine>& machine = validation.machines[i];
+    if (!machine || !machine->disturbed) continue;
+    out << fmt::format(
+        "disturbed    real run {}: {:.1f} % of the CPU time stolen, other processes used {:.2f} "
+        "CPUs\n",
+        i + 1, 100 * machine->steal_share, machine->other_load);
+  }
 }
 
 template <class... Values>
@@ -71,6 +98,11 @@ std::string ValidationJson(const Validation& validation) {
   if (!validation.difference.empty()) json["difference"] = validation.difference;
   json["real_runs"] = validation.runs;
   json["completed"] = validation.completed;
+  json["disturbed_runs"] = DisturbedRuns(validation);
+  json["machines"] = Json::array();
+  for (const std::optional<RunMachine>& machine : validation.machines) {
+    json["machines"].push_back(MachineJson(machine));
+  }
   json["metrics"] = Json::object();
   for (const MetricComparison& metric : validation.metrics) {
     json["metrics"][metric.name] = MetricJson(metric);
@@ -92,7 +124,9 @@ void WriteValidationText(std::ostream& out, const Validation& validation) {
   out << "decisions    "
       << (validation.digest_equal ? "replay equal, digest " + validation.digest
                                   : "REPLAY DIFFERS\n" + validation.difference)
-      << "\n\n";
+      << "\n";
+  WriteMachines(out, validation);
+  out << "\n";
   Line(out, "%-20s %12s %12s %9s %9s", "metric", "measured", "predicted", "error", "noise");
   for (const MetricComparison& metric : validation.metrics) {
     char noise[16] = "-";

@@ -1,4 +1,4 @@
-// A validation for programs, for a terminal, and as a page.
+// The report of a validation: JSON, text tables, and an HTML page.
 #pragma once
 
 #include <iosfwd>

@@ -77,7 +77,11 @@ TEST_F(ValidateCommandTest, MeasuresTwiceReplaysPredictsAndAttributes) {
     EXPECT_TRUE(metric["repeat_noise_percent"].is_number()) << name;
     // 12 requests take time.
     EXPECT_GT(metric["measured"].get<double>(), 0) << name;
+    EXPECT_NE(metric["attribution"].contains("decisions"),
+              metric["attribution"].contains("unexplained"))
+        << name;
   }
+  EXPECT_EQ(result["machines"].size(), 2U);
 }
 
 TEST_F(ValidateCommandTest, GoesOnWithWhatAnInterruptedOneHasMeasured) {
@@ -148,6 +152,19 @@ TEST_F(ValidateCommandTest, RefusesWhatCannotBeComparedBeforeItMeasures) {
     EXPECT_TRUE(outcome.wrote_one_line()) << outcome.err;
     EXPECT_EQ(Files().count("v"), 0U);
   }
+}
+
+// It was predicted with a roofline of the hardware file's defaults, which nobody had asked for.
+TEST_F(ValidateCommandTest, RefusesAnExperimentWithoutACostModel) {
+  std::string text = kExperiment;
+  const std::string cost = "cost { roofline {} }";
+  text.erase(text.find(cost), cost.size());
+  Write("tiny.textproto", text);
+  const CommandOutcome outcome = Validate({});
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_TRUE(outcome.wrote_one_line()) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("cost: is missing"));
+  EXPECT_EQ(Files().count("v"), 0U);
 }
 
 TEST_F(ValidateCommandTest, RefusesTimesOfAnotherRun) {

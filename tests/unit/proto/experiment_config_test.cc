@@ -264,6 +264,7 @@ void ExpectComplete(const google::protobuf::Message& message, const std::string&
                                              "Slo.tpot_s",
                                              "Slo.e2el_s",
                                              "Experiment.base",
+                                             "Experiment.cost",  // of a real world
                                              "Workload.trace",
                                              "Workload.servegen",
                                              "Tenant.priority",
@@ -305,6 +306,19 @@ TEST_F(ExperimentConfigTest, WritesEveryDefaultAndReadsItBackTheSame) {
     // What was said is still there.
     EXPECT_THAT(resolved, HasSubstr("requests: 100"));
   }
+}
+
+// A validation must know whether anybody chose the cost model.
+TEST_F(ExperimentConfigTest, KnowsWhetherACostModelWasGiven) {
+  EXPECT_TRUE(Read("small.textproto", {"cost=roofline {}"}).cost_given);
+  const ExperimentConfig simulated = Read("small.textproto");
+  EXPECT_FALSE(simulated.cost_given);
+  EXPECT_THAT(WriteResolved(simulated), HasSubstr("cost {"));
+  // A real run must not leave a choice behind that nobody made.
+  const ExperimentConfig real = Read("small.textproto", {"world=real {}"});
+  EXPECT_FALSE(real.cost_given);
+  EXPECT_THAT(WriteResolved(real), Not(HasSubstr("cost {")));
+  EXPECT_FALSE(ParseExperiment(WriteResolved(real), "resolved", "/").cost_given);
 }
 
 TEST_F(ExperimentConfigTest, KeepsListsAndOptionalsThroughARoundTrip) {
