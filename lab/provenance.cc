@@ -162,7 +162,10 @@ std::string ProvenanceJson(const ExperimentConfig& config, const std::string& re
   json["config_hash"] = Hex(HashText(resolved));
   json["inputs"] = Json::array();
   for (const InputFile& input : config.input_files) {
-    json["inputs"].push_back(FileJson(input.field, input.path));
+    const fs::path path = input.path;
+    // A model may be named by its folder.
+    json["inputs"].push_back(
+        FileJson(input.field, fs::is_directory(path) ? path / "config.json" : path));
   }
   if (real) json["weights"] = WeightsJson(real->weights);
   return json.dump(2) + "\n";

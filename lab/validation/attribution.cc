@@ -20,7 +20,7 @@ struct Cause {
   bool arrivals = false;
 };
 
-// The part takes time in some step, measured or modelled.
+// True if the part takes time in any step, measured or predicted.
 bool TakesTime(const MeasuredRun& run, const ModelledSteps& modelled, StepPart part) {
   const auto takes = [part](const auto& step) { return step[part] != Duration{0}; };
   return std::any_of(modelled.steps.begin(), modelled.steps.end(), takes) ||
@@ -59,7 +59,7 @@ ArrivalRule ArrivalRuleOf(const WorkloadConfig& workload) {
   return in_return ? ArrivalRule::kInReturn : ArrivalRule::kByClock;
 }
 
-// The metrics of a run that `tell` tells to observers.
+// The metrics of a run that `tell` passes to observers.
 template <class Tell>
 std::vector<double> Measure(const MeasuredRun& run, Tell tell) {
   MetricsCollector metrics(MetricsConfigOf(run.config, run.header.engine));
@@ -81,7 +81,7 @@ ModelledSteps ModelSteps(const MeasuredRun& run, const sim::StepCost& cost) {
   std::vector<Duration> stages(static_cast<std::size_t>(cost.stages()));
   if (stages.size() != 1) {
     throw InputError(InputError::Kind::kUsage, "system.pipeline_parallel",
-                     "must be 1: steps that overlap on stages have no time of their own");
+                     "must be 1: the times of steps that overlap on stages cannot be compared");
   }
   for (const RecordedRun::Moment& moment : run.events.moments()) {
     for (const StepPlan& plan : moment.plans) {

@@ -1,5 +1,7 @@
 #include "lab/validation/measured_run.h"
 
+#include <fmt/format.h>
+
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -20,16 +22,16 @@ constexpr std::string_view kColumns =
     "communication_ms,other_ms,sampling_ms,delivery_ms";
 constexpr std::size_t kTimeColumns = 5;  // before the parts
 
-// One row; says where it is wrong.
+// One row; its errors name file and line.
 class Row {
  public:
   Row(const std::string& file, std::size_t line, std::string_view text)
-      : where_(file + " line " + std::to_string(line)) {
+      : where_(fmt::format("{} line {}", file, line)) {
     SplitCsvLine(text, cells_);
     if (cells_.size() != kTimeColumns + kStepPartCount) {
-      throw InputError(InputError::Kind::kData, where_,
-                       "has " + std::to_string(cells_.size()) +
-                           " cells; allowed: " + std::to_string(kTimeColumns + kStepPartCount));
+      throw InputError(
+          InputError::Kind::kData, where_,
+          fmt::format("has {} cells; allowed: {}", cells_.size(), kTimeColumns + kStepPartCount));
     }
   }
 
@@ -40,18 +42,18 @@ class Row {
     const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
     const double ns = value * unit;
     if (error != std::errc{} || end != cell.data() + cell.size() || !(std::abs(ns) < 9e15)) {
-      throw InputError(InputError::Kind::kData, where_,
-                       "cell " + std::to_string(column + 1) + " is '" + std::string(cell) +
-                           "'; allowed: a time of at most some months");
+      throw InputError(
+          InputError::Kind::kData, where_,
+          fmt::format("cell {} is '{}'; allowed: a time of at most 104 days", column + 1, cell));
     }
     return DurationFromNanoseconds(std::round(ns));
   }
 
   void RequireStep(std::size_t number) const {
     if (cells_[0] == std::to_string(number)) return;
-    throw InputError(InputError::Kind::kData, where_,
-                     "is of step '" + std::string(cells_[0]) +
-                         "'; allowed: " + std::to_string(number) + ", as steps come in order");
+    throw InputError(
+        InputError::Kind::kData, where_,
+        fmt::format("is of step '{}'; allowed: {}, as steps are in order", cells_[0], number));
   }
 
  private:
@@ -62,8 +64,9 @@ class Row {
 void RequireFile(const std::filesystem::path& directory, const char* name) {
   if (std::filesystem::exists(directory / name)) return;
   throw InputError(InputError::Kind::kUsage, directory.string(),
-                   std::string("has no ") + name +
-                       "; allowed: run directories of a real world with outputs.record");
+                   fmt::format("has no {}; allowed: a run directory of a real world with "
+                               "outputs.record",
+                               name));
 }
 
 std::optional<RunMachine> ReadMachine(const std::filesystem::path& summary) {

@@ -44,7 +44,8 @@ void RequireComparable(const ExperimentConfig& config, const std::string& experi
     refuse("world.real.client_timeout_s: must be absent: simulated clients do not leave");
   }
   if (config.system.parallelism.pipeline > 1) {
-    refuse("system.pipeline_parallel: must be 1: steps that overlap have no time of their own");
+    refuse(
+        "system.pipeline_parallel: must be 1: the times of overlapping steps cannot be compared");
   }
 }
 
@@ -52,7 +53,8 @@ void RequireComparable(const ExperimentConfig& config, const std::string& experi
 // build.
 std::string MeasuringKey(ExperimentConfig config) {
   config.cost = {};
-  return WriteResolved(config) + "# " + kVersion + " " + kCommit + (kDirty ? "+changed\n" : "\n");
+  return fmt::format("{}# {} {}{}\n", WriteResolved(config), kVersion, kCommit,
+                     kDirty ? "+changed" : "");
 }
 
 // The configuration that a run resolved. Later runs use it, so that all have the same KV cache.
@@ -118,9 +120,9 @@ void RequireSameEngine(const MeasuredRun& run, const RecordHeader& simulated) {
       real.host_blocks == other.host_blocks) {
     return;
   }
-  throw InputError(InputError::Kind::kData, run.path.string(),
-                   "had " + std::to_string(real.blocks) + " blocks, its simulation " +
-                       std::to_string(other.blocks));
+  throw InputError(
+      InputError::Kind::kData, run.path.string(),
+      fmt::format("had {} KV blocks, but its simulation has {}", real.blocks, other.blocks));
 }
 
 std::vector<std::unique_ptr<MeasuredRun>> ReadRuns(const std::vector<fs::path>& paths,
@@ -166,18 +168,19 @@ void RequireFittingCost(const ExperimentConfig& config) {
   const bool on_cuda = real->device == RealWorldConfig::Device::kCuda;
   if (on_cuda ? fitted->threads > 0 : !fitted->decode_buckets.empty()) {
     throw InputError(InputError::Kind::kUsage, "cost.fitted",
-                     "was measured on " + fitted->machine + ", a " + (on_cuda ? "CPU" : "GPU") +
-                         "; allowed: one of world.real.device, which is " +
-                         (on_cuda ? "CUDA" : "CPU"));
+                     fmt::format("was measured on a {} ({}), but world.real.device is {}; allowed: "
+                                 "a cost model measured on that device",
+                                 on_cuda ? "CPU" : "GPU", fitted->machine, Name(real->device)));
   }
   if (on_cuda) return;
   const auto all = static_cast<std::int32_t>(std::thread::hardware_concurrency());
   const std::int32_t threads = real->threads > 0 ? real->threads : all;
   if (fitted->threads == 0 || fitted->threads == threads) return;
-  throw InputError(InputError::Kind::kUsage, "cost.fitted",
-                   "was measured with " + std::to_string(fitted->threads) +
-                       " threads, world.real runs with " + std::to_string(threads) +
-                       "; allowed: the same");
+  throw InputError(
+      InputError::Kind::kUsage, "cost.fitted",
+      fmt::format("was measured with {} threads, but world.real runs with {}; allowed: "
+                  "the same number",
+                  fitted->threads, threads));
 }
 
 }  // namespace

@@ -25,7 +25,7 @@ pre { background: #f5f5f5; padding: 1em; overflow-x: auto; }
 )";
 
 Chart StepScatter(const Validation& validation) {
-  Chart chart{.title = "Steps, composition given",
+  Chart chart{.title = "Device times of steps, recorded compositions",
               .x_label = "measured, ms",
               .y_label = "predicted, ms",
               .log_x = true,

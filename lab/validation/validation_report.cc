@@ -70,7 +70,7 @@ void Line(std::ostream& out, const char* format, Values... values) {
   out << text << '\n';
 }
 
-// The causes of a metric's error, largest first left to the reader: in one line.
+// The causes of a metric's error in one line.
 std::string CausesText(const MetricComparison& metric) {
   std::string text;
   for (const Contribution& part : metric.attribution) {
@@ -140,7 +140,7 @@ void WriteValidationText(std::ostream& out, const Validation& validation) {
   for (const MetricComparison& metric : validation.metrics) {
     if (IsMean(metric)) out << metric.name << ": " << CausesText(metric) << '\n';
   }
-  out << "\nsteps on the device, composition given\n";
+  out << "\ndevice times of steps, predicted for the recorded compositions\n";
   Line(out, "%-10s %8s %12s %12s %9s %12s %9s", "kind", "steps", "measured ms", "predicted", "bias",
        "median |err|", "p90");
   for (const StepComparison& steps : validation.steps) {
@@ -149,7 +149,7 @@ void WriteValidationText(std::ostream& out, const Validation& validation) {
          steps.bias_percent(), steps.median_error_percent, steps.p90_error_percent);
   }
   if (validation.parts.empty()) return;
-  out << "\nparts, per step\n";
+  out << "\nparts of a step, mean\n";
   Line(out, "%-14s %12s %12s", "part", "measured ms", "predicted");
   for (const PartComparison& part : validation.parts) {
     Line(out, "%-14s %12.4f %12.4f", part.part.c_str(), part.measured_ms, part.predicted_ms);

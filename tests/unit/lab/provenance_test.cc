@@ -51,6 +51,15 @@ TEST_F(ProvenanceTest, ListsEveryInputFile) {
   EXPECT_FALSE(provenance.contains("weights"));
 }
 
+TEST_F(ProvenanceTest, AModelFolderStandsForItsConfig) {
+  Write("model/config.json", "{}");
+  ExperimentConfig config;
+  config.input_files = {{"system.model", scratch_.File("model/")}};
+  const json provenance = json::parse(ProvenanceJson(config, "", {}, std::nullopt));
+  EXPECT_EQ(provenance["inputs"][0]["file"], "config.json");
+  EXPECT_EQ(provenance["inputs"][0]["hash"], HashOfFile(scratch_.File("model/config.json")).hex);
+}
+
 TEST_F(ProvenanceTest, RealRunsNameTheirWeights) {
   const ExperimentConfig config;
   EXPECT_EQ(json::parse(ProvenanceJson(config, "", {}, RealProvenance{}))["weights"], "dummy");
