@@ -180,7 +180,7 @@ class BenchOutput {
 };
 
 // Positions that the longest sequence takes.
-std::int32_t PositionsOf(const BenchArguments& arguments, const exec::ModelConfig& config) {
+std::int32_t PositionsOf(const BenchArguments& arguments, const ModelConfig& config) {
   const std::int64_t decoded =
       arguments.decode > 0 ? std::int64_t{arguments.context} + arguments.decode : 0;
   const std::int64_t wanted = std::max(std::int64_t{arguments.prefill}, decoded);
@@ -212,10 +212,10 @@ void RequireRoomFor(const BenchArguments& arguments, ModelSpec model, DType dtyp
 
 void BenchDtype(const BenchArguments& arguments, DType dtype, BenchOutput& output) {
   TerminalControl control;
-  const exec::ModelConfig config = exec::ReadModelConfig(arguments.model.model);
+  const lab::ServedModel model = lab::ReadMeasuredModel(arguments.model);
   const exec::SyntheticStepsConfig steps_config = StepsConfigOf(arguments, dtype);
   const lab::MeasuredModel measured = lab::LoadMeasuredModel(
-      arguments.model, config, dtype, PositionsOf(arguments, config),
+      arguments.model, model, dtype, PositionsOf(arguments, model.config),
       {.tokens = std::max(arguments.prefill, steps_config.items), .sequences = steps_config.items},
       control);
   const exec::ModelWork work = measured.model().WorkWith(steps_config.kv_dtype);
@@ -242,7 +242,7 @@ void Bench(const BenchArguments& arguments) {
   for (const DType dtype : dtypes) {
     lab::ParseDTypeOption("--kv-dtype", arguments.kv_dtype, lab::KvFormats(device, dtype));
   }
-  const exec::ModelConfig config = exec::ReadModelConfig(arguments.model.model);
+  const ModelConfig config = lab::ReadMeasuredModel(arguments.model).config;
   PositionsOf(arguments, config);
   for (const DType dtype : dtypes) RequireRoomFor(arguments, config.shape, dtype);
   BenchOutput output(arguments);

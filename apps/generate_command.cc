@@ -18,10 +18,10 @@
 #include "exec/comm/thread_ranks.h"
 #include "exec/generation.h"
 #include "exec/grid_backend.h"
-#include "exec/model/model_config.h"
 #include "files/output_file.h"
 #include "lab/real/available_memory.h"
 #include "lab/real/rank_model.h"
+#include "lab/real/served_model.h"
 #include "proto/policy_params.h"
 
 namespace twin::apps {
@@ -131,7 +131,7 @@ struct Files {
   std::optional<OutputFile> out;
 };
 
-void OpenFiles(const GenerateArguments& arguments, const exec::ModelConfig& config, Files& files) {
+void OpenFiles(const GenerateArguments& arguments, const ModelConfig& config, Files& files) {
   const std::int32_t room = config.shape.max_position - arguments.new_tokens;
   if (room < 1) {
     throw InputError(InputError::Kind::kUsage, "--max-new-tokens",
@@ -183,7 +183,7 @@ std::int32_t ThreadsOfARank(const GenerateArguments& arguments, std::int32_t ran
 // One rank's part, from loading to the end. False: another rank has failed and says why.
 bool GenerateOnRank(const GenerateArguments& arguments, const PolicyConfig& policy,
                     std::int32_t ranks_here, exec::Communicator& world, lab::RunControl& control) {
-  exec::ModelConfig config;
+  lab::ServedModel model;
   Files files;
   struct {
     std::int32_t positions = 0;
@@ -191,20 +191,20 @@ bool GenerateOnRank(const GenerateArguments& arguments, const PolicyConfig& poli
   } sizes;
   const auto read = [&] {
     lab::RequireDevice("--device", arguments.device, "cpu");
-    config = exec::ReadModelConfig(arguments.model);
-    exec::ValidateGrid(config, arguments.grid);
+    model = lab::ReadServedModel({.option = "--model", .model = arguments.model});
+    exec::ValidateGrid(model.config, arguments.grid);
     if (world.rank() != 0) return;
-    OpenFiles(arguments, config, files);
+    OpenFiles(arguments, model.config, files);
     sizes = {LongestSequence(files.generations), LargestStep(policy, files.generations)};
     const bool cpu = arguments.device == lab::ModelDevice::kCpu;
-    RequireRoomFor(arguments, config.shape, files.generations,
+    RequireRoomFor(arguments, model.config.shape, files.generations,
                    static_cast<double>(cpu ? ranks_here : 1) / arguments.grid.devices());
   };
   if (!exec::SucceedTogether(world, read)) return false;
   world.Broadcast(std::as_writable_bytes(std::span(&sizes, 1)), 0);
 
-  const lab::RankModel rank = lab::LoadRankModel({.config = config,
-                                                  .weights = arguments.model,
+  const lab::RankModel rank = lab::LoadRankModel({.config = model.config,
+                                                  .weights = model.weights,
                                                   .format = WeightDTypeOf(arguments),
                                                   .grid = arguments.grid,
                                                   .positions = sizes.positions,

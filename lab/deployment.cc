@@ -45,7 +45,9 @@ void WarnOfBubbles(const Deployment& deployment, std::vector<std::string>& warni
 
 std::int32_t ContextTokensMax(const ExperimentConfig& config) {
   std::int32_t tokens = config.system.model_spec.max_position;
-  if (const auto planned = config.system.memory.max_model_length) tokens = *planned;
+  if (const auto planned = config.system.memory.max_model_length) {
+    tokens = std::min(tokens, *planned);
+  }
   const std::int32_t allowed = TraitsOf(config.policy).context_tokens_max;
   return allowed > 0 ? std::min(tokens, allowed) : tokens;
 }

@@ -180,10 +180,11 @@ class ProfileRun {
 ProfileOutcome MeasureProfile(const ProfileRequest& request, RunControl& control) {
   const ModelDevice device = request.model.device;
   RequireDevice("--device", device, "cpu");
-  exec::ModelConfig config = exec::ReadModelConfig(request.model.model);
-  config.shape.weight_dtype = request.weight_dtype;
-  config.shape.kv_dtype = request.kv_dtype;
-  const exec::ProfileLimits asked = LimitsOf(request, config.shape);
+  ServedModel model = ReadMeasuredModel(request.model);
+  ModelSpec& shape = model.config.shape;
+  shape.weight_dtype = request.weight_dtype;
+  shape.kv_dtype = request.kv_dtype;
+  const exec::ProfileLimits asked = LimitsOf(request, shape);
   exec::ProfileLimits limits = asked;
   std::optional<Profile> before;
   const bool begins = !std::filesystem::exists(request.out);
@@ -192,15 +193,14 @@ ProfileOutcome MeasureProfile(const ProfileRequest& request, RunControl& control
     RequireSameLimits(request, before->header.limits, asked, control);
     limits = before->header.limits;
   }
-  const exec::SyntheticStepsConfig steps_config =
-      StepsConfigOf(config.shape, request.block_size, limits);
-  RequireRoom(config.shape, exec::CacheBlocks(steps_config), request.block_size, MemoryOf(device));
+  const exec::SyntheticStepsConfig steps_config = StepsConfigOf(shape, request.block_size, limits);
+  RequireRoom(shape, exec::CacheBlocks(steps_config), request.block_size, MemoryOf(device));
 
   const MeasuredModel measured = LoadMeasuredModel(
-      request.model, config, request.weight_dtype, limits.context_max,
+      request.model, model, request.weight_dtype, limits.context_max,
       {.tokens = std::max(limits.tokens_max, steps_config.items), .sequences = steps_config.items},
       control);
-  ProfileHeader header = HeaderOf(request, config.shape, measured, asked);
+  ProfileHeader header = HeaderOf(request, shape, measured, asked);
   if (before) RequireSameHeader(request.out, before->header, header);
   header.limits = limits;
   exec::SyntheticSteps steps(measured.model(), steps_config);

@@ -30,23 +30,27 @@ std::int32_t ThreadsOf(const MeasuredModelOptions& options) {
   return std::max(static_cast<std::int32_t>(std::thread::hardware_concurrency()), 1);
 }
 
-MeasuredModel LoadMeasuredModel(const MeasuredModelOptions& options,
-                                const exec::ModelConfig& config, DType format,
-                                std::int32_t positions, const exec::StepSizes& largest_step,
-                                RunControl& control) {
+ServedModel ReadMeasuredModel(const MeasuredModelOptions& options) {
+  return ReadServedModel({.option = "--model",
+                          .model = options.model,
+                          .dummy_weights = options.dummy_weights,
+                          .dummy_option = "--dummy-weights"});
+}
+
+MeasuredModel LoadMeasuredModel(const MeasuredModelOptions& options, const ServedModel& model,
+                                DType format, std::int32_t positions,
+                                const exec::StepSizes& largest_step, RunControl& control) {
   MeasuredModel measured;
   measured.group = exec::MakeThreadGroup(1);
-  measured.rank =
-      LoadRankModel({.config = config,
-                     .weights = options.dummy_weights ? std::filesystem::path()
-                                                      : std::filesystem::path(options.model),
-                     .seed = kDummySeed,
-                     .format = format,
-                     .positions = positions,
-                     .threads = ThreadsOf(options),
-                     .device = options.device,
-                     .largest_step = largest_step},
-                    *measured.group.front(), control);
+  measured.rank = LoadRankModel({.config = model.config,
+                                 .weights = model.weights,
+                                 .seed = kDummySeed,
+                                 .format = format,
+                                 .positions = positions,
+                                 .threads = ThreadsOf(options),
+                                 .device = options.device,
+                                 .largest_step = largest_step},
+                                *measured.group.front(), control);
   const bool cpu = options.device == ModelDevice::kCpu;
   measured.machine =
       cpu ? kernels::Describe(kernels::DetectCpu()) : exec::DescribeDevice(measured.model());

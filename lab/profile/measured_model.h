@@ -6,15 +6,15 @@
 #include <string>
 #include <vector>
 
-#include "exec/model/model_config.h"
 #include "lab/real/model_device.h"
 #include "lab/real/rank_model.h"
+#include "lab/real/served_model.h"
 #include "lab/run_control.h"
 
 namespace twin::lab {
 
 struct MeasuredModelOptions {
-  std::string model;
+  std::string model;  // real/served_model.h, ModelArgument
   bool dummy_weights = false;
   ModelDevice device = ModelDevice::kCpu;
   std::int32_t threads = 0;  // 0: one per core
@@ -32,12 +32,15 @@ struct MeasuredModel {
   [[nodiscard]] exec::DeviceModel& model() const { return *rank.model; }
 };
 
-// Loads weights in `format` from the model directory, or random ones with dummy_weights. Reports
-// the loader's warnings. Throws InputError (data), std::bad_alloc, kernels::cuda::DeviceError.
-MeasuredModel LoadMeasuredModel(const MeasuredModelOptions& options,
-                                const exec::ModelConfig& config, DType format,
-                                std::int32_t positions, const exec::StepSizes& largest_step,
-                                RunControl& control);
+// The model that the options name (real/served_model.h).
+ServedModel ReadMeasuredModel(const MeasuredModelOptions& options);
+
+// Loads the model on the device of the options, with weights packed as `format`.
+// Reports the loader's warnings. Throws InputError (data), std::bad_alloc,
+// kernels::cuda::DeviceError.
+MeasuredModel LoadMeasuredModel(const MeasuredModelOptions& options, const ServedModel& model,
+                                DType format, std::int32_t positions,
+                                const exec::StepSizes& largest_step, RunControl& control);
 
 // Parses a name of `allowed`, or takes the first one if it is empty. Throws InputError (usage)
 // naming the option.

@@ -1,5 +1,7 @@
 #include "lab/real/real_system.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <string>
 #include <thread>
@@ -10,16 +12,16 @@
 #include "exec/model/shape_config.h"
 #include "lab/deployment.h"
 #include "lab/real/available_memory.h"
+#include "models/named_model.h"
 
 namespace twin::lab {
 namespace {
-
-namespace fs = std::filesystem;
 
 // What vLLM's CPU backend gives its KV cache, too, if nothing is said.
 constexpr std::int64_t kCacheBytesUnasked = std::int64_t{4} << 30;
 // As vLLM's gpu_memory_utilization.
 constexpr double kDeviceUtilization = 0.9;
+constexpr const char* kDummyOption = "world.real.dummy_weights: true";
 
 [[noreturn]] void Refuse(const std::string& where, const std::string& what) {
   throw InputError(InputError::Kind::kUsage, where, what);
@@ -130,22 +132,6 @@ void MeasureBlocks(ExperimentConfig& config, exec::DeviceModel& model, exec::Com
   FixBlocks(config);
 }
 
-bool HoldsWeights(const fs::path& directory) {
-  return fs::exists(directory / "model.safetensors") ||
-         fs::exists(directory / "model.safetensors.index.json");
-}
-
-// The folder of system.model where that is a path, else empty.
-fs::path ModelDirectory(const SystemConfig& system) {
-  if (system.model.find('/') == std::string::npos) return {};
-  const fs::path path = system.model;
-  if (fs::is_directory(path)) return path;
-  if (path.filename() == "config.json") return path.parent_path();
-  Refuse("system.model", path.string() +
-                             " is named otherwise than a model directory's config.json, which a "
-                             "real world reads; allowed: that file, or its folder");
-}
-
 void RequireShape(ModelSpec own, const SystemConfig& system) {
   own.name = system.model_spec.name;
   own.weight_dtype = system.model_spec.weight_dtype;
@@ -198,18 +184,22 @@ ExperimentConfig ResolveForThisMachine(const ExperimentConfig& config, std::int6
 ServedModel FindServedModel(const ExperimentConfig& config) {
   const SystemConfig& system = config.system;
   const bool dummy = RealOf(config).dummy_weights;
-  const fs::path directory = ModelDirectory(system);
-  if (!dummy && (directory.empty() || !HoldsWeights(directory))) {
-    Refuse("system.model",
-           (directory.empty() ? "is a shape" : directory.string() + " is there, but") +
-               std::string(" without weights; allowed: a folder with "
-                           "model.safetensors or model.safetensors.index.json, or "
-                           "world.real.dummy_weights: true"));
+  ServedModel served;
+  if (NamesModelPath(system.model)) {
+    served = ReadServedModel({.option = "system.model",
+                              .model = system.model,
+                              .dummy_weights = dummy,
+                              .dummy_option = kDummyOption});
+    RequireShape(served.config.shape, system);
+  } else {
+    if (!dummy) {
+      Refuse("system.model", fmt::format("is a shape without weights; allowed: a model directory "
+                                         "with model.safetensors or model.safetensors.index.json, "
+                                         "or {}",
+                                         kDummyOption));
+    }
+    served.config = exec::ConfigOfShape(system.model_spec);
   }
-  ServedModel served{
-      directory.empty() ? exec::ConfigOfShape(system.model_spec) : exec::ReadModelConfig(directory),
-      dummy ? fs::path() : directory};
-  if (!directory.empty()) RequireShape(served.config.shape, system);
   exec::ValidateGrid(served.config, system.parallelism);
   return served;
 }

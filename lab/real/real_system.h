@@ -2,13 +2,13 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <memory>
 
 #include "exec/backend.h"
 #include "exec/comm/thread_ranks.h"
 #include "exec/model/model_config.h"
 #include "lab/real/rank_model.h"
+#include "lab/real/served_model.h"
 #include "lab/run_control.h"
 #include "proto/experiment_config.h"
 #include "sched/engine.h"
@@ -32,14 +32,8 @@ namespace twin::lab {
 // request; (data): a device that this machine lacks.
 ExperimentConfig ResolveForThisMachine(const ExperimentConfig& config, std::int64_t memory_bytes);
 
-// The model to serve, and the location of its weights.
-struct ServedModel {
-  exec::ModelConfig config;
-  std::filesystem::path weights;  // a model directory; empty: dummy weights
-};
-
-// Reads the config of the experiment's model. Throws InputError (data): the model's config is
-// damaged; (usage): system.model_shape contradicts system.model, or there are neither weights nor
+// The model that the experiment serves. Throws InputError: served_model.h, and (usage) where
+// system.model_shape contradicts system.model, or there is neither a model directory nor
 // world.real.dummy_weights.
 ServedModel FindServedModel(const ExperimentConfig& config);
 

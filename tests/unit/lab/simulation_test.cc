@@ -56,6 +56,14 @@ TEST(ResolveTest, HoldsWhatARunNeeds) {
   EXPECT_THAT(deployment.warnings, ElementsAre());
 }
 
+// A policy that allows 4,096 tokens used to let requests run beyond the positions of the model.
+TEST(ResolveTest, NoRequestIsLongerThanTheModelHasPositions) {
+  ExperimentConfig config = Experiment();
+  std::get<VllmV1Config>(config.policy).max_model_len = 4096;
+  config.system.memory.max_model_length = 4096;
+  EXPECT_EQ(ContextTokensMax(config), 128);
+}
+
 TEST(ResolveTest, WarnsOfStagesThatWillIdle) {
   ExperimentConfig config = Experiment();
   config.policy = StaticConfig{};  // one step in flight
