@@ -18,6 +18,12 @@ if(TWIN_UNITY)
   target_compile_options(twin_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-shadow>)
 endif()
 
+# twin_compile_fast(TARGET): optimises less, which compiles a third faster. For layers whose code does
+# not run during the steps of a run.
+function(twin_compile_fast target)
+  target_compile_options(${target} PRIVATE $<$<AND:$<CONFIG:RelWithDebInfo>,$<COMPILE_LANGUAGE:CXX>>:-O1>)
+endfunction()
+
 set(TWIN_SANITIZE "" CACHE STRING "Sanitizers, comma-separated: address,undefined or thread")
 if(TWIN_SANITIZE)
   target_compile_options(twin_options INTERFACE
