@@ -13,8 +13,8 @@
 
 namespace twin::exec {
 
-// A token that an item emitted. One of a position whose token is known already (computed twice, by
-// a step in flight when its request was preempted) is not `fresh` and changes nothing.
+// A token that an item emitted. A token at a position that already has one is not `fresh` and is
+// ignored: a step in flight computed it a second time while its request was preempted.
 struct SampledToken {
   RequestId request{};
   std::int32_t position = 0;
@@ -39,13 +39,13 @@ struct ComputedStep {
   std::span<const LogitRow> logits = {};
 };
 
-// Keeps the tokens and the KV cache of open requests. Calls come from one thread at a time; any may
-// throw what a device throws (std::bad_alloc, ...), and then none follows.
+// Keeps the tokens and the KV cache of open requests. Called from one thread at a time. Any call
+// may throw a device error (std::bad_alloc, ...); no call may follow it.
 class Backend {
  public:
   virtual ~Backend() = default;
 
-  // A request that plans may speak of from now on. REQUIRES: ids rise; tokens below vocab.
+  // Registers a request, which later plans may contain. REQUIRES: ids rise; tokens below vocab.
   virtual void Open(RequestId id, std::span<const std::int32_t> prompt,
                     const kernels::SamplingParameters& sampling) = 0;
   // Forgets it. REQUIRES: no step launched and not collected, and no later one, carries work for

@@ -1,4 +1,4 @@
-// The thread that drives a backend, so that whoever decides never waits for a device by accident.
+// The thread that drives a backend, so that the scheduler never blocks on a device.
 #pragma once
 
 #include <condition_variable>
@@ -14,7 +14,7 @@
 
 namespace twin::exec {
 
-// What came of a step; in the order of launching.
+// The result of a step. Results arrive in launch order.
 struct ReturnedStep {
   std::vector<SampledToken> sampled;
   LapTimer::Clock::time_point started;
@@ -22,8 +22,8 @@ struct ReturnedStep {
   StepParts parts;
 };
 
-// Commands are carried out in the order given, on one thread. All calls but Wake() come from one
-// other thread.
+// Runs commands in order on its own thread. All calls but Wake() must come from a single other
+// thread.
 class BackendWorker {
  public:
   using Clock = LapTimer::Clock;
@@ -46,7 +46,7 @@ class BackendWorker {
   // Throws what the backend threw, at every call from then on.
   void Await(Clock::time_point deadline, RingQueue<ReturnedStep>& returned);
 
-  // Ends a wait, now or the next one. From any thread.
+  // Ends the current wait, or the next one. Thread-safe.
   void Wake();
 
  private:

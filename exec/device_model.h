@@ -23,9 +23,9 @@ class DeviceModel {
   // Of the whole model.
   [[nodiscard]] virtual const ModelConfig& config() const = 0;
   [[nodiscard]] virtual const RankLinks& links() const = 0;
-  // How many the longest sequence may take.
+  // Positions of the longest sequence.
   [[nodiscard]] virtual std::int32_t positions() const = 0;
-  // What this rank computes of it.
+  // The share of the model that this rank computes.
   [[nodiscard]] virtual const ModelConfig& share() const = 0;
   // The KV cache that this model writes: of this rank's heads and layers.
   [[nodiscard]] kernels::KvCacheShape CacheShape(DType dtype, std::int64_t blocks,
@@ -45,8 +45,8 @@ class DeviceModel {
   // For measuring. `cache` is that of an executor of this model.
   virtual std::unique_ptr<Operations> MakeOperations(const kernels::KvCacheView& cache) = 0;
   [[nodiscard]] virtual ModelWork WorkWith(DType kv_dtype) const = 0;
-  // Steps of decodes alone are computed as of the next of these sizes, ascending; larger ones, and
-  // all where there is none, as of their own.
+  // Decode-only steps are padded to the next of these batch sizes (ascending). Steps larger than
+  // all of them are not padded; an empty list means no padding.
   [[nodiscard]] virtual std::vector<std::uint32_t> decode_buckets() const { return {}; }
 };
 

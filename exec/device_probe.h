@@ -1,4 +1,4 @@
-// What a real world could run on here: CUDA devices, and the libraries that connect ranks.
+// Finds the CUDA devices of this machine, and the libraries that connect ranks.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ struct CudaDevice {
   bool operator==(const CudaDevice&) const = default;
 };
 
-// Versions as CUDA counts them: 13000 is 13.0; 0 = not there.
+// Versions in CUDA's encoding: 13000 is 13.0; 0 = not installed.
 struct CudaStatus {
   std::vector<CudaDevice> devices;
   std::int32_t driver_version = 0;   // highest CUDA version that the driver supports
@@ -41,8 +41,9 @@ struct DeviceProbe {
   LibraryStatus mpi;
 };
 
-// Never throws: what is missing is an answer. In a build without CUDA there are no devices, and the
-// reason says so together with what the driver would support. Creates no context on a device.
+// Never throws: a missing device or library is reported in the result. In a build without CUDA
+// there are no devices, and the reason says so together with what the driver would support. Creates
+// no context on a device.
 CudaStatus ProbeCuda();
 LibraryStatus ProbeNccl();
 LibraryStatus ProbeMpi();

@@ -1,4 +1,4 @@
-// What carries out an engine's steps on one device.
+// Executes an engine's steps on one device.
 #pragma once
 
 #include <cstdint>

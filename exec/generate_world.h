@@ -1,4 +1,4 @@
-// A world in which all requests are there from the start and a model computes every step.
+// A world in which all requests arrive at the start and a model computes every step.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace twin::exec {
 
-// One prompt, and what came of it.
+// One prompt and its output.
 struct Generation {
   std::vector<std::int32_t> prompt;
   std::int32_t tokens_max = 0;  // of output
@@ -75,7 +75,7 @@ class GenerateWorld final : public World {
   TimePoint now_ = kTimeZero;
   bool announced_ = false;
   RingQueue<StepInFlight> in_flight_;
-  // What the present instant tells.
+  // Events of the current instant.
   std::vector<ItemOutcome> outcomes_;
   std::vector<BlockFilled> filled_;
   std::vector<Event> events_;

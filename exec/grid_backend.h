@@ -1,4 +1,4 @@
-// A backend of several ranks: one decides, all compute.
+// A backend of several ranks: rank 0 receives the plans, all ranks compute.
 #pragma once
 
 #include <cstdint>
@@ -41,8 +41,8 @@ class GridBackend final : public Backend {
   int exceptions_;  // in flight when it was made
 };
 
-// Every other rank's end: does what rank 0's backend says until that is destroyed. An idle rank
-// waits without a limit. Throws CommunicationError, std::bad_alloc.
+// Runs on every other rank: executes the calls of rank 0's backend until that is destroyed. An idle
+// rank waits without a limit. Throws CommunicationError, std::bad_alloc.
 void Follow(DeviceModel& model, Communicator& world);
 
 }  // namespace twin::exec

@@ -1,4 +1,4 @@
-// Where the time of a step goes, measured between its operations.
+// Measures the time of a step by part, between its operations.
 #pragma once
 
 #include <chrono>
@@ -18,7 +18,7 @@ class LapTimer {
     begin_ = end_ = Clock::now();
   }
 
-  // What passed since the last lap was `part`.
+  // Adds the time since the last lap to `part`.
   void Lap(StepPart part) {
     const Clock::time_point now = Clock::now();
     parts_[part] += std::chrono::duration_cast<Duration>(now - end_);

@@ -1,4 +1,4 @@
-// The requests that an executor has been told of: their tokens, and where their KV cache lies.
+// The open requests of an executor: their tokens, and the blocks of their KV cache.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ struct OpenRequest {
   kernels::SamplingParameters sampling;
 };
 
-// Blocks that change places together: all in one direction.
+// Blocks that are copied together, all in one direction.
 struct SwapBatch {
   bool out = false;  // from the device to the host
   std::vector<kernels::BlockCopy> copies;

@@ -1,4 +1,4 @@
-// What tokens mean for the requests that they belong to: which is the last, which fills a block.
+// Tracks the output of requests: which token ends a request, and which one fills a block.
 #pragma once
 
 #include <cstdint>

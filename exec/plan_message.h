@@ -1,4 +1,4 @@
-// A plan as bytes, for ranks that carry it out but did not decide it.
+// Serialises plans for the ranks that execute them.
 #pragma once
 
 #include "exec/comm/message.h"

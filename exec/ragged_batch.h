@@ -1,4 +1,4 @@
-// What one pass of a model computes: the tokens of several sequences in one row dimension.
+// The input of one forward pass: the tokens of several sequences, one row per token.
 #pragma once
 
 #include <cstdint>

@@ -20,7 +20,7 @@ struct RankExecutorConfig {
   bool keeps_prompt_logits = false;  // of the rows computed that belong to prompts
 };
 
-// What came of a step.
+// The result of a step.
 struct StepResult {
   std::vector<SampledToken> sampled;
   std::vector<LogitRow> rows;  // in `logits`, one behind the other; where prompt logits are kept

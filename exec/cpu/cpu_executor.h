@@ -1,4 +1,4 @@
-// Carries out the steps of an engine on the CPU: block operations, then the model, then sampling.
+// Executes an engine's steps on the CPU: block operations, then the model, then sampling.
 #pragma once
 
 #include <cstdint>

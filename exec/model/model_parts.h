@@ -1,4 +1,4 @@
-// The parts of a model's weights, whatever a device keeps a matrix and a norm as.
+// The parts of a model's weights, generic in how a device stores matrices and norms.
 #pragma once
 
 #include <utility>

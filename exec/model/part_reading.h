@@ -1,4 +1,4 @@
-// What every device does alike when it takes the parts of a model out of a source.
+// Reading the parts of a model from a tensor source, shared by all devices.
 #pragma once
 
 #include <vector>

@@ -1,4 +1,4 @@
-// A model of which nothing but the shape is known: enough to compute as much as the real one does.
+// A computable config for a model of which only the shape is known, as a preset.
 #pragma once
 
 #include "core/model_spec.h"
@@ -6,9 +6,10 @@
 
 namespace twin::exec {
 
-// Of the family whose models have such a shape; what a shape does not say (activation, epsilon,
-// rotary base) is that family's usual value, and there are no end tokens. For dummy weights.
-// Throws InputError (usage) where no family that can be computed has the shape.
+// Chooses the family whose models have such a shape. Fields that a shape lacks (activation, norm
+// epsilon, rotary base) get the family's usual values; there are no end-of-sequence tokens. Meant
+// for dummy weights.
+// Throws InputError (usage) if no family that can be computed has the shape.
 ModelConfig ConfigOfShape(const ModelSpec& shape);
 
 }  // namespace twin::exec

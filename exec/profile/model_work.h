@@ -1,4 +1,4 @@
-// How much a step computes and moves at least: what measured times are compared with.
+// The least work of a step, in operations and bytes, for comparison with measured times.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace twin::exec {
 
-// Matrix products and attention; what norms and activations do is left out.
+// Counts matrix products and attention; norms and activations are left out.
 struct ModelWork {
   std::int64_t layer_weights = 0;  // that every token is multiplied with, all layers
   std::int64_t head_weights = 0;   // that every row of logits takes

@@ -29,8 +29,8 @@ struct OtherSeconds {
   [[nodiscard]] double sum() const { return norms + rope + append + activation + embedding; }
 };
 
-// Each call runs an operation once through all layers, in the order of a step, so that weights and
-// cache come from where they come from in a step. Activations are random.
+// Each call runs an operation once for every layer, in the order of a step, so that weights and KV
+// cache are as cold in the processor's caches as in a step. Activations are random.
 class Operations {
  public:
   virtual ~Operations() = default;

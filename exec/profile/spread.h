@@ -1,4 +1,4 @@
-// Repeated measurements, summed up without trusting any single one.
+// Robust statistics of repeated measurements.
 #pragma once
 
 #include <cstddef>
@@ -43,7 +43,7 @@ struct RepeatRule {
 // Whether `values`, which took `spent_s`, are enough.
 bool IsEnough(const RepeatRule& rule, const std::vector<double>& values, double spent_s);
 
-// Calls `measure`, which returns seconds, until the rule is content.
+// Calls `measure`, which returns seconds, until the rule is satisfied.
 template <class Measure>
 std::vector<double> Repeat(const RepeatRule& rule, const Measure& measure) {
   std::vector<double> values;

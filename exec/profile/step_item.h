@@ -25,7 +25,7 @@ inline StepItem ChunkItem(std::int32_t context, std::int32_t tokens, bool last) 
   return {.start = context, .tokens = tokens, .phase = Phase::kPrefill, .emits = last};
 }
 
-// What an engine would write into the plan.
+// The work item that an engine would plan.
 StepTotals TotalsOf(std::span<const StepItem> items);
 
 }  // namespace twin::exec
