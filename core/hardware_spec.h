@@ -1,4 +1,5 @@
-// One kind of accelerator and its links: what its maker states, and what kernels achieve of it.
+// A kind of accelerator and its links: the peaks on its data sheet, and the fractions of them that
+// kernels achieve.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,7 @@ struct HardwareSpec {
   // Capacity that the driver reports (cudaMemGetInfo's total).
   std::int64_t memory_bytes = 0;
   double memory_bandwidth_bytes_per_s = 0;
-  // Streaming multiprocessors, cores of a CPU; 0 = not told. For readers: no formula uses it.
+  // Streaming multiprocessors, cores of a CPU; 0 = unknown. Documentation only: no formula uses it.
   std::int32_t sm_count = 0;
 
   // Dense peaks, without sparsity. 0 = the device has no unit for that format: fp8 and int8 weights
@@ -47,7 +48,7 @@ struct HardwareSpec {
   double link_bandwidth_fraction = 0;
   double pcie_bandwidth_fraction = 0;
 
-  // Time that an operation takes however small it is: launch, ramp and drain.
+  // Minimum time of an operation of any size: launch, ramp and drain.
   double gemm_latency_s = 0;
   double attention_latency_s = 0;
   double attention_per_request_s = 0;  // decode attention: further time per request

@@ -1,4 +1,4 @@
-// Whom one rank of a grid talks to.
+// The communication partners of one rank of a grid.
 #pragma once
 
 #include "exec/comm/communicator.h"
@@ -6,7 +6,7 @@
 
 namespace twin::exec {
 
-// Where a rank stands in its grid, and whom it talks to: both groups borrowed, ranked by tensor
+// A rank's place in its grid, and its groups: both borrowed, ranked by tensor
 // rank and by stage, null where they would hold this rank alone.
 struct RankLinks {
   GridPlace place;

@@ -1,4 +1,4 @@
-// The tokens of requests of which a workload says only how many there are and what they share.
+// Makes token ids for workloads that give only lengths and shared content.
 #pragma once
 
 #include <cstdint>

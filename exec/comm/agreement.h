@@ -1,4 +1,4 @@
-// What ranks do together before they depend on each other.
+// Makes all ranks agree on success or failure before they depend on each other.
 #pragma once
 
 #include <functional>
@@ -9,9 +9,9 @@
 
 namespace twin::exec {
 
-// Calls `body` on every rank and waits for all. True if none threw. Otherwise the lowest rank that
-// did throws it again, and all others are told false: one message, whoever was wrong. Collective;
-// the body itself may not communicate, and may take as long as it does: this wait has no limit.
+// Calls `body` on every rank and waits for all of them. Returns true if none threw. Otherwise the
+// lowest rank that threw rethrows its exception and all others return false, so that the user sees
+// one message. Collective. The body must not communicate; the wait for it has no time limit.
 bool SucceedTogether(Communicator& group, const std::function<void()>& body);
 
 // The texts of all ranks, on all ranks. Collective.

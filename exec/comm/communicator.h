@@ -1,4 +1,4 @@
-// What the ranks of one replica tell each other: collectives and messages.
+// Communication between the ranks of one replica: collectives and messages.
 #pragma once
 
 #include <cstddef>
@@ -12,8 +12,8 @@
 
 namespace twin::exec {
 
-// A rank failed, ended, or did not come in time: "rank 1: all-reduce: ...", one line. The group is
-// of no further use.
+// A rank failed, ended, or timed out: "rank 1: all-reduce: ...", one line. The group cannot be used
+// any more.
 class CommunicationError : public std::runtime_error {
  public:
   CommunicationError(std::int32_t rank, const std::string& operation, const std::string& what)
@@ -54,7 +54,7 @@ class Communicator {
   virtual void AllReduceSum(std::span<float> values) = 0;
   // `all` = the ranks' `own`, one behind the other. REQUIRES: all.size() == size() * own.size().
   virtual void AllGather(std::span<const std::byte> own, std::span<std::byte> all) = 0;
-  // Everybody's `bytes` become those of `root`.
+  // Copies the `bytes` of `root` to all ranks.
   virtual void Broadcast(std::span<std::byte> bytes, std::int32_t root) = 0;
   // Returns when all ranks have called it.
   virtual void Barrier() = 0;
@@ -64,7 +64,7 @@ class Communicator {
   virtual void Send(std::span<const std::byte> bytes, std::int32_t to) = 0;
   virtual void Receive(std::span<std::byte> bytes, std::int32_t from, Patience patience) = 0;
 
-  // True if Receive from there would not wait for its sender.
+  // True if Receive from that rank would return without waiting.
   virtual bool HasMessage(std::int32_t from) = 0;
 
   // The group of those that call with the same colour, ranked as in this one. It may outlive this

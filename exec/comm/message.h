@@ -1,4 +1,4 @@
-// Messages put together from plain values, between ranks of one program on one kind of machine.
+// Messages of plain values between ranks that run the same program on the same kind of machine.
 #pragma once
 
 #include <cstddef>
@@ -40,7 +40,7 @@ class MessageWriter {
   std::vector<std::byte> bytes_;
 };
 
-// Takes what a writer put, in the same order and types. Borrows the bytes.
+// Reads values in the order and with the types in which they were written. Borrows the bytes.
 class MessageReader {
  public:
   explicit MessageReader(std::span<const std::byte> bytes) : bytes_(bytes) {}

@@ -15,9 +15,9 @@ std::int32_t LaunchedRanks();
 // How many of them share this machine; all of them where the launcher does not say.
 std::int32_t LaunchedRanksHere();
 
-// For a command that is one process: true if it is. Where a launcher started several, rank 0 throws
-// InputError (usage), and to the others it is false: they have nothing to do nor to say. Works
-// without MPI.
+// For commands that do not support several processes. Returns true if this process is the only one.
+// If a launcher started several, rank 0 throws InputError (usage), and the others get false and
+// must exit silently. Works without MPI.
 bool RunsAlone(const std::string& command);
 
 // What this program was built with, as "Open MPI 4.1.4"; empty in a build without MPI.

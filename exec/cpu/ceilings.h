@@ -1,4 +1,4 @@
-// What this machine can do at most, measured.
+// Measured peak rates of this machine: arithmetic and memory bandwidth.
 #pragma once
 
 #include <cstdint>
