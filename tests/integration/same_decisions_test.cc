@@ -1,4 +1,4 @@
-// Replaying a real run gives the same plans; a policy that reads a clock is found out.
+// Replaying a real run gives the same plans; a policy that reads a clock is detected.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -63,7 +63,7 @@ struct Outcome {
   std::string difference;
 };
 
-// Records a run on real threads and decides it again, by a fresh engine told the record.
+// Records a run on real threads and replays the record through a new engine.
 Outcome RecordAndReplay(const MakeOne& make, const KvPoolConfig& pool) {
   Outcome outcome;
   EngineConfig config;
@@ -149,7 +149,7 @@ TEST_P(SameDecisionsTest, ReplayingARealRunGivesTheSamePlans) {
 INSTANTIATE_TEST_SUITE_P(Policies, SameDecisionsTest, ::testing::ValuesIn(PreemptingPolicies()),
                          [](const auto& named) { return named.param.name; });
 
-// One prompt or one token a step, of the request that the wall clock points at.
+// Schedules one prompt or one token per step, of a request chosen by the wall clock.
 class ClockReadingPolicy final : public Policy {
  public:
   ClockReadingPolicy() { traits_.name = "clock"; }

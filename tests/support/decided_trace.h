@@ -1,4 +1,4 @@
-// What a policy decides, in the notation of the worked examples, with steps of one unit of time.
+// Runs a policy in unit time and renders its decisions in the notation of the worked examples.
 #pragma once
 
 #include <cstdint>
@@ -22,14 +22,15 @@ struct TraceOptions {
   std::int32_t block_size = 4;
   std::int32_t blocks = 0;
   std::int32_t host_blocks = 0;
-  std::int32_t depth = 1;     // a step returns behind so many scheduler calls, its own included
-  bool shows_blocks = false;  // what every request in the step holds, numbered from 1
+  std::int32_t depth = 1;     // a step returns after this many scheduler calls, its own included
+  bool shows_blocks = false;  // renders the blocks of each request in the step, numbered from 1
 };
 
 // Runs the requests to their end through the real engine and loop, and renders
 //   it3: A:D1 B:P7 | pre=[C] | free=4 | fin=[A] | freeA=6
-// a line an iteration in which requests are in the system. pre: preempted by recompute, out and in:
-// swapped, rel: blocks given up late, rej: rejected, tokens: computed, where padding is among them.
+// one line per iteration with requests in the system. pre: preempted by recompute; out, in:
+// swapped; rel: released later than finished; rej: rejected; tokens: computed, if any of them is
+// padding.
 std::string Decided(const PolicyConfig& policy, const TraceOptions& options,
                     std::vector<Asked> asked);
 

@@ -1,4 +1,4 @@
-// A world that draws everything that may go wrong from one seed.
+// A simulated world in which everything that may go wrong does, at random, from one seed.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ struct HostileOptions {
   std::int32_t blocks = 16;  // the engine's pool: some prompts are larger than it
   std::int32_t host_blocks = 0;
   std::int32_t context_tokens = 1 << 20;  // of the model: a sequence ends there
-  bool shares_prefixes = false;           // prompts repeat what earlier requests said
+  bool shares_prefixes = false;           // prompts repeat parts of earlier requests
   bool priorities = false;
   bool cancels = true;
   bool oversized = true;  // prompts that can never fit, or exceed the model's context
@@ -29,8 +29,8 @@ struct HostileOptions {
 // Arrivals in bursts and at equal times, step durations from nothing to long, early stops,
 // cancellations at any moment (of waiting, running and gone requests), idle wake-ups.
 //
-// It keeps its own account of every request and executes every plan on a KvShadow, so that it knows
-// what a device would have read. Deterministic in its options.
+// It keeps its own account of every request and executes every plan on a KvShadow, to check what a
+// device would have read. Equal options give equal worlds.
 class HostileWorld final : public World {
  public:
   enum class Fate : std::uint8_t { kAhead, kLive, kFinished, kRejected, kCancelled };
@@ -47,7 +47,7 @@ class HostileWorld final : public World {
   [[nodiscard]] std::int32_t steps_in_flight() const {
     return static_cast<std::int32_t>(in_flight_.size());
   }
-  // What the engine did wrong in the world's eyes; empty while nothing.
+  // The first error of the engine that the world noticed; empty if none.
   [[nodiscard]] const std::string& fault() const { return fault_; }
 
  private:
@@ -61,7 +61,7 @@ class HostileWorld final : public World {
     bool stops_silently = false;  // its end brings no token
     Fate fate = Fate::kAhead;
     std::int32_t emitted = 0;
-    std::vector<std::uint64_t> content;  // one word a token, as far as the context reaches
+    std::vector<std::uint64_t> content;  // one word per token, up to the context limit
     std::vector<BlockKey> keys;          // of all full blocks of `content`
   };
   struct Flight {

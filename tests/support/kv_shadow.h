@@ -1,4 +1,4 @@
-// What a device's KV cache would hold: executes plans on words instead of tensors.
+// A model of a device's KV cache that stores a word per token instead of tensors.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace twin::testing {
 // The content of one token of a request.
 using TokenWord = std::function<std::uint64_t(RequestId, std::int32_t position)>;
 
-// Follows the block operations and the work of launched plans, in order, and finds
+// Executes the block operations and the work of launched plans, in order, and detects
 //   - a block handed to two requests at once, other than by a prefix hit,
 //   - work on positions that no block covers,
 //   - attention over slots that do not hold the request's own tokens.
@@ -22,7 +22,7 @@ class KvShadow {
  public:
   KvShadow(std::int32_t block_size, std::int32_t blocks, std::int32_t host_blocks);
 
-  // The first fault of the plan in words, or nothing.
+  // Returns the first error of the plan, or an empty string.
   [[nodiscard]] std::string Execute(const StepPlan& plan, const TokenWord& word);
 
  private:

@@ -1,4 +1,4 @@
-// Requests that a test writes down.
+// Arrivals from a list.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace twin::testing {
 
-// Requests in order of arrival, and what the world says of them.
+// Takes requests in order of arrival, and keeps the ends that the world reports.
 class ListedSource final : public ArrivalSource {
  public:
   explicit ListedSource(std::vector<TracedRequest> requests) : requests_(std::move(requests)) {}
@@ -27,7 +27,7 @@ class ListedSource final : public ArrivalSource {
   std::size_t taken_ = 0;
 };
 
-// A request whose client asks for exactly as many tokens as it gets.
+// A request whose output limit equals its output length.
 inline TracedRequest Asked(TimePoint arrival, std::int32_t prompt_tokens,
                            std::int32_t output_tokens) {
   TracedRequest request;

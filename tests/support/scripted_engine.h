@@ -1,4 +1,4 @@
-// An engine under a policy that decides whatever a test says.
+// An engine with a policy whose decisions the test supplies.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ inline PolicyTraits Traits() {
   return traits;
 }
 
-// Decides whatever the test says; the test breaks one promise at a time.
+// Plans each step by calling `rule`, with which a test can violate one invariant at a time.
 class ScriptedPolicy final : public Policy {
  public:
   explicit ScriptedPolicy(const PolicyTraits& traits) : traits_(traits) {}
@@ -94,11 +94,11 @@ class ScriptedEngineTest : public ::testing::Test {
 
   const Sequence& Of(RequestId id) const { return engine_->sequences()[id]; }
 
-  // Planning by `rule` must break the invariant, and say where.
+  // Expects that planning by `rule` throws for this invariant and names the place.
   void ExpectBreach(int number, const std::string& place, Rule rule) {
     try {
       Plan(std::move(rule));
-      ADD_FAILURE() << "I" << number << " was not noticed";
+      ADD_FAILURE() << "I" << number << " was not detected";
     } catch (const InvariantViolation& violation) {
       EXPECT_EQ(violation.number(), number);
       const std::string start = "invariant I" + std::to_string(number) + " broken in " + place;

@@ -1,4 +1,4 @@
-// Runs written by hand: instants and plans told to observers, without an engine or a world.
+// Runs written by hand: reports instants and plans to observers, without an engine or a world.
 #pragma once
 
 #include <cstdint>
@@ -54,8 +54,8 @@ inline StepTotals TotalsOf(const StepPlan& plan) {
   return totals;
 }
 
-// Tells its observers events and plans in the order in which they are called for. Events of equal
-// time form one instant, told when a plan or a later event follows, or by Close.
+// Reports events and plans to its observers in the order of the calls. Events of equal time form
+// one instant, which is reported when a plan or a later event follows, or by Close.
 class ScriptedRun {
  public:
   explicit ScriptedRun(std::initializer_list<RunObserver*> observers) : observers_(observers) {}
@@ -68,7 +68,7 @@ class ScriptedRun {
     Add(now, RequestArrived{request});
   }
 
-  // A request of its own number, with nothing else of interest.
+  // A request without further properties.
   void Arrive(TimePoint now, RequestId id, std::int32_t prompt_tokens, std::uint32_t tenant = 0) {
     Request request;
     request.id = id;
@@ -84,7 +84,7 @@ class ScriptedRun {
   // Numbers the plan, adds up its totals, and launches it at `now`. An instant without an event of
   // the script becomes a WakeUp. The plan lives as long as the script.
   StepId Launch(TimePoint now, StepPlan plan) {
-    if (now != now_ || (events_.empty() && !told_)) Wake(now);
+    if (now != now_ || (events_.empty() && !reported_)) Wake(now);
     Close();
     plan.id = StepId{++steps_};
     plan.totals = TotalsOf(plan);
@@ -100,7 +100,7 @@ class ScriptedRun {
     return Launch(now, std::move(plan));
   }
 
-  // The step began when it was launched, or at `started`.
+  // The step began at `started`, by default when it was launched.
   void Finish(TimePoint now, StepId step, std::vector<ItemOutcome> outcomes = {},
               TimePoint started = kTimeNever) {
     StepFinished finished;
@@ -112,22 +112,22 @@ class ScriptedRun {
     Add(now, finished);
   }
 
-  // Tells the instant that is being put together.
+  // Reports the instant that is being collected.
   void Close() {
     if (events_.empty()) return;
     for (RunObserver* observer : observers_) observer->OnInstant({now_, events_});
     events_.clear();
     outcomes_.clear();
-    told_ = true;
+    reported_ = true;
   }
 
  private:
   void Advance(TimePoint now) {
     CHECK(now >= now_);
-    if (now == now_ && !told_) return;
+    if (now == now_ && !reported_) return;
     Close();
     now_ = now;
-    told_ = false;
+    reported_ = false;
   }
 
   void Add(TimePoint now, const Event& event) {
@@ -137,7 +137,7 @@ class ScriptedRun {
 
   std::vector<RunObserver*> observers_;
   TimePoint now_ = kTimeZero;
-  bool told_ = false;  // the instant at now_ has been told
+  bool reported_ = false;  // the instant at now_
   std::vector<Event> events_;
   std::deque<std::vector<ItemOutcome>> outcomes_;
   std::deque<StepPlan> plans_;

@@ -1,4 +1,4 @@
-// A simulated run that a test can look into: instants, launches, and how every request fared.
+// A simulated run whose instants, launches and requests a test can examine.
 #pragma once
 
 #include <cstdint>
@@ -22,16 +22,16 @@ namespace twin::testing {
 // Runs an engine in a SimWorld and keeps everything that happens.
 class SimulatedRun final : public World, private RunListener {
  public:
-  struct Told {
+  struct Reported {
     TimePoint now;
-    std::string events;  // a letter an event: S(tep finished), C(ancelled), A(rrived), W(ake up)
+    std::string events;  // one letter each: S(tep finished), C(ancelled), A(rrived), W(ake up)
   };
   struct Launched {
     TimePoint planned;
     StepPlan plan;
     std::vector<sim::SimWorld::StageSpan> stages;
     TimePoint started = kTimeNever;   // as its StepFinished says
-    TimePoint finished = kTimeNever;  // when it was told
+    TimePoint finished = kTimeNever;  // when it was reported
   };
 
   SimulatedRun(ArrivalSource& source, const sim::StepCost& cost, const PolicyConfig& policy,
@@ -51,9 +51,9 @@ class SimulatedRun final : public World, private RunListener {
   Instant Advance() override {
     const Instant instant = world_.Advance();
     if (instant.events.empty()) return instant;
-    Told& told = instants.emplace_back(Told{instant.now, ""});
+    Reported& reported = instants.emplace_back(Reported{instant.now, ""});
     for (const Event& event : instant.events) {
-      told.events += "SCAW"[event.index()];
+      reported.events += "SCAW"[event.index()];
       if (const auto* arrived = std::get_if<RequestArrived>(&event)) {
         requests.push_back(arrived->request);
         requests.back().prefix_keys = {};
@@ -79,7 +79,7 @@ class SimulatedRun final : public World, private RunListener {
     return lives.front();
   }
 
-  std::vector<Told> instants;
+  std::vector<Reported> instants;
   std::vector<Request> requests;   // as announced, without their keys
   std::deque<Launched> launches;   // step k at k - 1
   std::vector<RequestLife> lives;  // in the order of their ends

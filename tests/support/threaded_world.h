@@ -1,4 +1,4 @@
-// A world on the wall clock: a real thread runs the steps and takes as long as it happens to take.
+// A world on the wall clock, in which a thread runs the steps and takes an unpredictable time.
 #pragma once
 
 #include <chrono>
@@ -16,7 +16,7 @@
 namespace twin::testing {
 
 // Steps run one after the other on a backend thread, which sleeps or spins for unpredictable times;
-// arrivals come when the clock says so. Nothing about the order of events is the same twice.
+// arrivals come by the clock. The order of events differs from run to run.
 class ThreadedWorld final : public World {
  public:
   // REQUIRES: requests in order of arrival.

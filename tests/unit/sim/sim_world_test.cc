@@ -55,7 +55,7 @@ std::vector<std::pair<double, double>> StagesOf(const SimulatedRun::Launched& st
 
 std::vector<std::pair<double, std::string>> InstantsOf(const SimulatedRun& run) {
   std::vector<std::pair<double, std::string>> instants;
-  for (const SimulatedRun::Told& told : run.instants) {
+  for (const SimulatedRun::Reported& told : run.instants) {
     instants.emplace_back(Milliseconds(told.now.time_since_epoch()), told.events);
   }
   return instants;
@@ -290,7 +290,7 @@ TEST(SimWorldTest, TimeNeverGoesBackAndEveryInstantIsInOrder) {
   const std::string order = "SCAW";
   int together = 0;
   TimePoint last = TimePoint::min();
-  for (const SimulatedRun::Told& told : run.instants) {
+  for (const SimulatedRun::Reported& told : run.instants) {
     EXPECT_GE(told.now, last);
     last = told.now;
     EXPECT_TRUE(std::is_sorted(told.events.begin(), told.events.end(), [&](char a, char b) {
