@@ -104,8 +104,8 @@ std::int32_t LongestSequence(const std::vector<exec::Generation>& generations) {
 }
 
 // Of all prompts at once where the policy has no limit.
-exec::StepSizes LargestStep(const PolicyConfig& policy,
-                            const std::vector<exec::Generation>& generations) {
+exec::StepSizes LargestStep(PolicyConfig policy, const std::vector<exec::Generation>& generations) {
+  ResolveContext(policy, LongestSequence(generations));
   const PolicyTraits traits = TraitsOf(policy);
   std::int64_t tokens = 0;
   for (const exec::Generation& g : generations) {

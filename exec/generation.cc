@@ -20,8 +20,7 @@ std::int32_t BlocksFor(const DeviceModel& model, std::span<const Generation> gen
   const auto blocks_of = [&](std::int64_t tokens) {
     return (tokens + options.block_size - 1) / options.block_size;
   };
-  // Policies that reserve whole contexts take this much for a request of any size.
-  std::int64_t largest = blocks_of(traits.context_tokens_max);
+  std::int64_t largest = traits.reserves_context ? blocks_of(traits.context_tokens_max) : 0;
   std::int64_t all = 0;
   for (const Generation& g : generations) {
     const std::int64_t blocks =
@@ -34,6 +33,15 @@ std::int32_t BlocksFor(const DeviceModel& model, std::span<const Generation> gen
   const std::int64_t within = std::min(all, options.memory_bytes_max / block_bytes);
   const std::int64_t blocks = std::max(largest, within);
   return static_cast<std::int32_t>(blocks + blocks / 16 + 2);
+}
+
+// No longer context is ever needed, so this one stands for the model's.
+std::int32_t LongestSequence(std::span<const Generation> generations) {
+  std::int32_t longest = 1;
+  for (const Generation& g : generations) {
+    longest = std::max(longest, static_cast<std::int32_t>(g.prompt.size()) + g.tokens_max);
+  }
+  return longest;
 }
 
 void CheckContext(std::span<const Generation> generations, const PolicyTraits& traits) {
@@ -59,7 +67,9 @@ std::unique_ptr<Backend> MakeBackend(DeviceModel& model, const ExecutorConfig& c
 
 GenerationCounts Generate(DeviceModel& model, std::span<Generation> generations,
                           const GenerationOptions& options, Communicator* world) {
-  const PolicyTraits traits = TraitsOf(options.policy);
+  PolicyConfig policy = options.policy;
+  ResolveContext(policy, LongestSequence(generations));
+  const PolicyTraits traits = TraitsOf(policy);
   if (traits.caches_prefixes && options.keep == KeptLogits::kAll) {
     throw InputError(InputError::Kind::kUsage, "",
                      "logits of all prompt tokens need a policy without prefix caching, which "
@@ -72,7 +82,7 @@ GenerationCounts Generate(DeviceModel& model, std::span<Generation> generations,
                                                    : BlocksFor(model, generations, traits, options),
                       .host_blocks = options.host_blocks,
                       .release_order = traits.release_order};
-  Engine engine(engine_config, MakePolicy(options.policy, engine_config.kv));
+  Engine engine(engine_config, MakePolicy(policy, engine_config.kv));
   const std::unique_ptr<Backend> backend =
       MakeBackend(model,
                   {.kv_dtype = options.kv_dtype,

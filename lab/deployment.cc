@@ -55,8 +55,9 @@ std::int32_t ContextTokensMax(const ExperimentConfig& config) {
 Deployment Resolve(const ExperimentConfig& config) {
   Deployment deployment;
   deployment.config = config;
-  deployment.traits = TraitsOf(config.policy);
-  deployment.context_tokens_max = ContextTokensMax(config);
+  ResolveContext(deployment.config.policy, config.system.model_spec.max_position);
+  deployment.traits = TraitsOf(deployment.config.policy);
+  deployment.context_tokens_max = ContextTokensMax(deployment.config);
   const SystemConfig& system = config.system;
   deployment.capacity = sim::PlanKvCapacity(system.model_spec, system.hardware_spec,
                                             system.parallelism, system.memory);

@@ -106,22 +106,34 @@ void ValidateMetrics(const RunMetricsConfig& metrics, std::int64_t requests) {
 void ValidateAll(const ExperimentConfig& config) {
   ValidateName(config.name);
   Validate(config.workload);
-  ValidateStartUp(config.policy);
-  Validate(config.system.model_spec, config.system.parallelism);
   Validate(config.system.hardware_spec);
   ValidateMetrics(config.metrics, config.workload.requests);
 }
 
-ExperimentConfig Convert(const proto::Experiment& message, const std::string& source) {
+// Reads policy and model, sets the limits that the policy leaves to the model, and validates both:
+// the defaults of other sections are derived from them.
+void BindPolicy(const proto::Experiment& message, ExperimentConfig& config) {
+  FromMessage policy(message.policy());
+  Bind(policy, config.policy);
+  FromMessage system(message.system());
+  Bind(system, config.system);
+  Validate(config.system.model_spec, config.system.parallelism);
+  ResolveContext(config.policy, config.system.model_spec.max_position);
+  ValidateStartUp(config.policy);
+}
+
+// With `within_model`, refuses a policy that allows longer requests than the model.
+ExperimentConfig Convert(const proto::Experiment& message, const std::string& source,
+                         bool within_model) {
   CheckRules(message, source);
   RequireSections(message, source);
   ExperimentConfig config;
   config.name = fs::path(source).stem().string();
   try {
-    FromMessage policy(message.policy());
-    Bind(policy, config.policy);
     config.system.model_spec = NamedModel(message.system());
     config.system.hardware_spec = NamedHardware(message.system().hardware());
+    BindPolicy(message, config);
+    if (within_model) ValidateContext(config.policy, config.system.model_spec.max_position);
     config.system.memory = MemoryDefaultsFor(config.policy);
     if (message.cost().fitted().has_path()) {
       config.cost = ReadFittedCostFile(message.cost().fitted().path());
@@ -149,7 +161,7 @@ ExperimentConfig ReadExperiment(const fs::path& path, std::span<const std::strin
     ResolveFiles(fs::current_path(), message);
   }
   if (message.has_base()) Refuse("--set base", "a base can only stand in a file");
-  ExperimentConfig config = Convert(message, path.string());
+  ExperimentConfig config = Convert(message, path.string(), true);
   config.input_files.insert(config.input_files.begin(), files.begin(), files.end());
   return config;
 }
@@ -160,7 +172,7 @@ ExperimentConfig ParseExperiment(std::string_view text, const std::string& sourc
   ParseText(text, {source}, message);
   if (message.has_base()) Refuse(source, "base: can only stand in a file");
   ResolveFiles(folder, message);
-  return Convert(message, source);
+  return Convert(message, source, false);
 }
 
 std::string WriteResolved(const ExperimentConfig& config) {

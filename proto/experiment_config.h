@@ -99,6 +99,8 @@ ExperimentConfig ReadExperiment(const std::filesystem::path& path,
                                 std::span<const std::string> overrides);
 
 // The same from a text, such as WriteResolved gives; `source` stands for the file in errors.
+// Accepts a policy that allows longer requests than the model has positions, which ReadExperiment
+// refuses: records of older versions contain such configs and must stay replayable.
 ExperimentConfig ParseExperiment(std::string_view text, const std::string& source,
                                  const std::filesystem::path& folder);
 

@@ -86,12 +86,9 @@ void Bind(Archive& fields, SplitFuseConfig& config) {
 
 template <class Archive>
 void Bind(Archive& fields, PolicyConfig& config) {
-  fields.template Choice<StaticConfig>("static", config);
-  fields.template Choice<OrcaConfig>("orca", config);
-  fields.template Choice<VllmV0Config>("vllm_v0", config);
-  fields.template Choice<VllmV1Config>("vllm_v1", config);
-  fields.template Choice<SarathiConfig>("sarathi", config);
-  fields.template Choice<SplitFuseConfig>("splitfuse", config);
+  ForEachPolicy([&]<class Entry>(Entry /*entry*/) {
+    fields.template Choice<typename Entry::Config>(Entry::Config::kName, config);
+  });
 }
 
 }  // namespace twin

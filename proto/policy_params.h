@@ -8,10 +8,10 @@
 
 namespace twin {
 
-// `policy` is a name of a scheduling case: static_padded, orca, vllm_v0, vllm_v1 (release 0.15.1),
-// vllm_v1_033, sarathi, sarathi_orca, sarathi_static, mii_splitfuse; or of a config's policy:
-// static, splitfuse. `params` is a JSON object; null means the default; parameters that only repeat
-// what follows from others (watermark_blocks, n_slots) are passed over.
+// `policy` is one of PolicyCases() (sched/policy/registry.h): vllm_v1 (release 0.15.1),
+// vllm_v1_033, orca, sarathi_orca, ... `params` is a JSON object; null means the default;
+// parameters that follow from others (watermark_blocks, n_slots) are ignored. The context limit
+// stays open (0) if it is not given: call ResolveContext where the model is known.
 //
 // Throws InputError(kUsage), `where` first, for an unknown policy, an unknown parameter, a value of
 // the wrong type or out of range; each with what is allowed.

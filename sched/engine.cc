@@ -95,9 +95,9 @@ void Engine::OnStepFinished(const StepFinished& finished) {
     Sequence& s = sequences_[item.request];
     const std::int32_t emitted = item.emits ? 1 : 0;
     if (outcome != end && outcome->request == item.request) [[unlikely]] {
-      Settle(s, item, *outcome++);
+      ApplyOutcome(s, item, *outcome++);
     } else if (s.state != SequenceState::kRunning || s.stale_in_flight > 0) [[unlikely]] {
-      Settle(s, item, {item.request, emitted, FinishReason::kNone});
+      ApplyOutcome(s, item, {item.request, emitted, FinishReason::kNone});
     } else {
       --s.in_flight;
       s.pending -= emitted;
@@ -113,7 +113,7 @@ void Engine::OnStepFinished(const StepFinished& finished) {
   if (traits_.defers_release) ReleaseCollected();
 }
 
-void Engine::Settle(Sequence& s, const WorkItem& item, const ItemOutcome& outcome) {
+void Engine::ApplyOutcome(Sequence& s, const WorkItem& item, const ItemOutcome& outcome) {
   --s.in_flight;
   if (item.emits) --(s.stale_in_flight > 0 ? s.stale_in_flight : s.pending);
   if (s.state == SequenceState::kFinished) {

@@ -1,4 +1,22 @@
-// The decisions: a passive state machine; equal calls give equal plans.
+// The scheduler: a passive state machine that turns events into plans.
+//
+// An engine is told what happened (Handle) and asked what to do next (PlanStep). It keeps the
+// requests (sequences), the KV block pool and one policy; the policy decides, and the engine
+// applies its decisions and checks them against the invariants (docs/INVARIANTS.md). Simulated and
+// real runs drive the same engine through the same loop (sched/serve.h): they differ in when events
+// come. Equal calls give equal plans, so a recorded run can be decided again.
+//
+// A request's progress is three counters (sched/sequence.h): `known` tokens are its prompt and the
+// output that has returned; `computed` tokens have their keys and values in the cache once all
+// issued steps have ended; `pending` output tokens are issued and not yet returned.
+//
+// Easy to get wrong:
+// - `computed` grows when a step is planned, not when it returns: the next step can be planned
+//   while this one runs.
+// - Blocks released by a finish are free at once, but the executor learns of it with the next plan.
+// - A cancelled or preempted request can still be in a step in flight. Its blocks stay until that
+//   step returns if it was cancelled; tokens that return after a preemption are kept.
+// - Prompts beyond prompt_tokens_max never reach the policy: the next plan rejects them.
 #pragma once
 
 #include <cstdint>
@@ -18,14 +36,14 @@ namespace twin {
 
 struct EngineConfig {
   KvPoolConfig kv;
-  // Plans handed out per instant; 0 = as many as may be in flight.
+  // Plans handed out per instant; 0 = up to the policy's steps_in_flight_max.
   std::int32_t plans_per_instant_max = 0;
-  // Longer prompts are rejected before the policy hears of them; 0 = no limit.
+  // Longer prompts are rejected without being shown to the policy; 0 = no limit.
   std::int32_t prompt_tokens_max = 0;
 };
 
-// Owns the sequences, the KV block pool and one policy. Reads no clock, touches no device.
-// Not thread-safe. After warm-up no call allocates, except where a request brings prefix keys.
+// Owns the sequences, the KV block pool and the policy. Not thread-safe. After warm-up no call
+// allocates, except for the prefix keys of a request.
 class Engine {
  public:
   Engine(const EngineConfig& config, std::unique_ptr<Policy> policy);
@@ -33,11 +51,11 @@ class Engine {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  // REQUIRES: events come in an order that a World may tell them in (event.h).
+  // REQUIRES: the order of events in event.h.
   void Handle(const Event& event);
 
-  // The next step, or nullptr if nothing is to be done until something happens. The plan stays
-  // valid until its StepFinished has been handled. Throws InvariantViolation.
+  // The next step, or nullptr if there is nothing to do until the next event. The plan stays valid
+  // until its StepFinished has been handled. Throws InvariantViolation.
   const StepPlan* PlanStep(TimePoint now);
 
   [[nodiscard]] const KvPool& pool() const { return pool_; }
@@ -56,8 +74,8 @@ class Engine {
   void OnCancelled(const RequestCancelled& cancelled);
   void OnArrived(const RequestArrived& arrived);
   void EndSequence(Sequence& sequence);
-  // What a returned item means where it is more than one further token for a running sequence.
-  void Settle(Sequence& sequence, const WorkItem& item, const ItemOutcome& outcome);
+  // Applies a returned item that is more than one further token of a running sequence.
+  void ApplyOutcome(Sequence& sequence, const WorkItem& item, const ItemOutcome& outcome);
   void PublishReturned(Sequence& sequence);
   void ReleaseCollected();
   void ReleaseBlocks(Sequence& sequence);
@@ -73,7 +91,7 @@ class Engine {
   std::int32_t prompt_tokens_max_;
   Census census_;
   std::vector<StepPlan> plans_;        // a ring, one slot per step that may be in flight
-  std::vector<KvOperation> releases_;  // by finishes since the last plan, told with the next one
+  std::vector<KvOperation> releases_;  // by finishes since the last plan; part of the next one
   std::vector<RequestId> too_long_;    // arrived, to be rejected by the next plan
   std::vector<RequestId> collected_;   // scratch of ReleaseCollected
   StepId next_step_{1};

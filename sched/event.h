@@ -1,4 +1,4 @@
-// What worlds tell an engine.
+// Events: what a world reports to an engine.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,13 @@
 namespace twin {
 
 enum class FinishReason : std::uint8_t {
-  kNone,    // goes on
+  kNone,    // not finished
   kStop,    // end of sequence, earlier than the client's limit
   kLength,  // max_output_tokens, or the model's context, reached
 };
 
-// How an item of a step ended, where that differs from the expected: an item that emits brings one
-// token and goes on, an item that does not emit brings none.
+// The result of a work item, if it is not the expected one. Expected: an item that emits yields one
+// token and its request continues; an item that does not emit yields none.
 struct ItemOutcome {
   RequestId request{};
   std::int32_t emitted_tokens = 0;
@@ -27,7 +27,7 @@ struct ItemOutcome {
   bool operator==(const ItemOutcome&) const = default;
 };
 
-// A block of generated tokens became full; `key` names its content and everything before it.
+// A block of generated tokens became full; `key` identifies its content and all content before it.
 struct BlockFilled {
   RequestId request{};
   BlockKey key{};
@@ -35,15 +35,16 @@ struct BlockFilled {
   bool operator==(const BlockFilled&) const = default;
 };
 
-// A step ran to its end and its tokens are on the host. Steps end in the order of their launch.
+// A step has ended and its tokens are on the host. Steps end in the order in which they were
+// launched.
 struct StepFinished {
   StepId step{};
   TimePoint started;                      // when the device began it; the end is the instant's now
-  std::span<const ItemOutcome> outcomes;  // exceptions only, in the order of the plan's work
+  std::span<const ItemOutcome> outcomes;  // unexpected ones only, in the order of the plan's work
   std::span<const BlockFilled> filled;    // in the order of the plan's work
 };
 
-// The client went away. The engine keeps the request's memory while a step with it is in flight.
+// The client disconnected. The engine keeps the request's blocks while a step with it is in flight.
 struct RequestCancelled {
   RequestId request{};
 };
@@ -52,15 +53,15 @@ struct RequestArrived {
   Request request;
 };
 
-// Nothing but time has passed: a moment at which the engine is to look at its queues again.
+// A timer: nothing happened, but the engine must plan again at this time.
 struct WakeUp {};
 
-// The order of the alternatives is the order in which events of one instant are told: results and
-// freed memory first, then departures, then arrivals.
+// Events of one instant come in the order of these alternatives: results and freed memory first,
+// then cancellations, then arrivals.
 using Event = std::variant<StepFinished, RequestCancelled, RequestArrived, WakeUp>;
 
-// Everything that happened at one moment. The events, and what their spans show, belong to the
-// world and live until its next Advance(). No events: nothing more will ever happen.
+// All events of one moment. The world owns the events and the data of their spans, until its next
+// Advance(). An instant without events ends the run.
 struct Instant {
   TimePoint now;
   std::span<const Event> events;

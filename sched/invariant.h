@@ -1,4 +1,4 @@
-// The numbered promises of every plan (docs/INVARIANTS.md), checked in every build type.
+// Violations of the invariants in docs/INVARIANTS.md, which are checked in every build type.
 #pragma once
 
 #include <optional>
@@ -9,10 +9,10 @@
 
 namespace twin {
 
-// A policy broke a promise. Ends the run; says which invariant, in which step, for which request.
+// A policy broke an invariant. Ends the run; the message names the invariant, step and request.
 class InvariantViolation : public std::runtime_error {
  public:
-  // `request`: absent if the violation concerns no single one.
+  // `request`: absent if the violation does not concern a single request.
   InvariantViolation(int number, StepId step, std::optional<RequestId> request,
                      const std::string& what);
 
@@ -24,7 +24,7 @@ class InvariantViolation : public std::runtime_error {
 
 [[noreturn]] void ThrowInvariant(int number, StepId step, RequestId request, const char* what);
 
-// For violations that concern no single request.
+// For violations that do not concern a single request.
 [[noreturn]] void ThrowInvariant(int number, StepId step, const char* what);
 
 }  // namespace twin

@@ -1,4 +1,4 @@
-// What a scheduling policy may know about a request; never its true output length.
+// A request as the scheduler sees it: everything except its true output length.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +16,9 @@ struct Request {
   std::int32_t max_output_tokens = 0;  // >= 1
   std::int32_t priority = 0;           // smaller = more important
   std::uint32_t tenant = 0;
-  std::int32_t predicted_output_tokens = -1;  // written into the arrival by a predictor; -1 = none
-  // Keys of the full blocks of the prompt, in order; empty where content is unknown. Borrowed for
-  // the duration of the call that receives it.
+  std::int32_t predicted_output_tokens = -1;  // by the workload's predictor; -1 = no prediction
+  // Keys of the full blocks of the prompt, in order; empty if the content is unknown. Borrowed for
+  // the duration of the call.
   std::span<const BlockKey> prefix_keys = {};
 };
 

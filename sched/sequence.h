@@ -1,4 +1,4 @@
-// A request inside the engine.
+// A sequence: a request inside the engine, with its progress and its blocks.
 #pragma once
 
 #include <cstdint>
@@ -18,17 +18,18 @@ enum class SequenceState : std::uint8_t {
   kFinished,  // ended; kept until its last step in flight returns and its blocks are released
 };
 
-// Written by Engine and StepBuilder alone; policies read it.
-// work left = known + pending - computed: the prompt of a fresh request, 1 for a decode.
+// Written by Engine and StepBuilder; policies only read it.
+// Tokens left to compute = known + pending - computed: the prompt of a new request, 1 for a decode.
 struct Sequence {
   RequestId id{};
   std::int32_t prompt_tokens = 0;
   std::int32_t max_output_tokens = 0;
-  std::int32_t known = 0;            // prompt + output tokens returned to the engine
-  std::int32_t computed = 0;         // tokens whose K/V exist once all issued steps have ended
-  std::int32_t pending = 0;          // output tokens issued, not yet returned
-  std::int32_t in_flight = 0;        // steps issued, not yet ended, that carry this sequence
-  std::int32_t stale_in_flight = 0;  // of those, emitting ones issued before a preemption
+  std::int32_t known = 0;      // prompt + output tokens returned to the engine
+  std::int32_t computed = 0;   // tokens whose K/V exist once all issued steps have ended
+  std::int32_t pending = 0;    // output tokens issued, not yet returned
+  std::int32_t in_flight = 0;  // steps issued, not yet ended, that carry this sequence
+  std::int32_t stale_in_flight =
+      0;  // of those, steps that emit and were issued before a preemption
   SequenceState state = SequenceState::kWaiting;
   bool decodes = false;  // an emitting item was issued since the latest admission
   bool admitted_once = false;
@@ -40,10 +41,10 @@ struct Sequence {
   std::int32_t predicted_output_tokens = -1;
   std::int32_t preemptions = 0;
   TimePoint arrival;
-  // Keys of the full blocks of known tokens; empty where content is unknown.
+  // Keys of the full blocks of known tokens; empty if the content is unknown.
   std::vector<BlockKey> keys;
 
-  // The tokens in flight will reach its limit.
+  // True if the tokens in flight reach the output limit: nothing more may be scheduled.
   [[nodiscard]] bool certain_to_end() const {
     return pending > 0 && known + 1 >= prompt_tokens + max_output_tokens;
   }

@@ -1,4 +1,4 @@
-// The loop that simulation and reality share.
+// The serving loop, shared by simulated and real runs.
 #pragma once
 
 namespace twin {
@@ -6,8 +6,9 @@ namespace twin {
 class Engine;
 class World;
 
-// Tells the engine what happens and the world what to do, until nothing more happens.
-// Throws what the engine or the world throws (InvariantViolation, device errors).
+// Passes the world's events to the engine and the engine's plans to the world, until the world
+// reports an instant without events. Throws what the engine or the world throws
+// (InvariantViolation, device errors).
 void Serve(Engine& engine, World& world);
 
 }  // namespace twin

@@ -1,4 +1,4 @@
-// A policy's hands: every change that it makes while it decides one step.
+// The calls with which a policy builds one step.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@
 
 namespace twin {
 
-// How many sequences are in which state, and the latest request to be admitted for the first time.
+// Number of sequences in each state, and the latest request admitted for the first time.
 struct Census {
   std::int32_t waiting = 0;
   std::int32_t running = 0;
@@ -22,16 +22,16 @@ struct Census {
   std::int64_t newest_admitted = -1;
 };
 
-// Where StepBuilder::ScheduleDecodes stops.
+// Limits at which StepBuilder::ScheduleDecodes stops.
 struct DecodeLimits {
   std::int32_t computed_max = std::numeric_limits<std::int32_t>::max();  // tokens of one sequence
-  std::int32_t free_blocks_min = 0;  // before each sequence, needed by it or not
+  std::int32_t free_blocks_min = 0;  // free blocks required before each sequence, even if unused
 };
 
-// Applies each call to the sequences and the KV pool at once, writes it into the plan, and checks
-// the invariants that concern it (throws InvariantViolation).
-// Calls that take a sequence spare the look-up; it must be one that sequence() showed.
-// Borrows everything for the duration of one Policy::Plan call.
+// Each call takes effect on the sequences and the KV pool immediately, is written into the plan,
+// and is checked against the invariants (throws InvariantViolation). Overloads that take a Sequence
+// avoid a look-up; it must be a reference returned by sequence(). Borrows everything for the
+// duration of one Policy::Plan call.
 class StepBuilder {
  public:
   StepBuilder(TimePoint now, const PolicyTraits& traits, SequenceTable& sequences, KvPool& pool,
@@ -48,11 +48,11 @@ class StepBuilder {
   [[nodiscard]] const KvPool& pool() const { return pool_; }
   [[nodiscard]] const StepPlan& plan() const { return plan_; }
 
-  // The sequence leaves the waiting state. What it holds is then the business of Grow and Reserve.
+  // Moves a waiting sequence to the running state, without blocks: call Grow or Reserve next.
   void Admit(RequestId id);
 
-  // Makes the sequence's blocks cover `tokens` tokens; false, and nothing changed, if they do not
-  // fit. Taking less than it holds is no change.
+  // Takes blocks until the sequence holds enough for `tokens` tokens; never gives any back. Returns
+  // false and changes nothing if too few blocks are free.
   [[nodiscard]] bool Grow(const Sequence& sequence, std::int32_t tokens) {
     return tokens <= sequence.blocks.capacity_tokens || GrowSlowly(Mutable(sequence), tokens);
   }
@@ -60,49 +60,52 @@ class StepBuilder {
     return Grow(sequences_[id], tokens);
   }
 
-  // Promises the sequence `blocks` further blocks; false if they are not free.
+  // Reserves `blocks` further blocks for the sequence; false if too few are free.
   [[nodiscard]] bool Reserve(RequestId id, std::int32_t blocks);
 
-  // Puts the next `tokens` tokens of the sequence into the step. `padded_tokens` is the row length
-  // that a padded batch charges, 0 for a ragged one.
+  // Adds the next `tokens` tokens of the sequence to the step. `padded_tokens` is the row length in
+  // a padded batch, 0 otherwise.
   // REQUIRES: the sequence is running and its blocks cover the tokens.
   void Schedule(const Sequence& sequence, std::int32_t tokens, std::int32_t padded_tokens = 0);
   void Schedule(RequestId id, std::int32_t tokens, std::int32_t padded_tokens = 0) {
     Schedule(sequences_[id], tokens, padded_tokens);
   }
 
-  // Schedules one token each for the longest run of leading `ids` that are plain decodes within the
-  // limits: one known token left to compute, its block held or to be had; not in flight, or where
-  // traits().overlaps_own_steps not certain_to_end(). Returns the length of the run. The same as
-  // Grow and Schedule of one token for each, in a fraction of the time; where
-  // traits().caches_prefixes, also as PublishPrefix of what is then computed and known.
+  // Schedules one token for each of the leading `ids`, up to the first that is not a plain decode
+  // or is beyond the limits; returns how many. A plain decode has one known token left to compute
+  // and holds a block for it or can get one, and is not in flight (with
+  // traits().overlaps_own_steps: is not certain_to_end()). Equivalent to Grow and Schedule, and
+  // with traits().caches_prefixes to PublishPrefix, for each of them, but several times as fast.
   std::size_t ScheduleDecodes(std::span<const RequestId> ids, const DecodeLimits& limits = {});
 
-  // Takes back a Schedule of this step. REQUIRES: the sequence is in the step's work.
+  // Undoes a Schedule of this step. REQUIRES: the sequence is in the step's work.
   void Unschedule(RequestId id);
 
-  // A finished row of a padded batch that is computed all the same.
+  // Adds a finished row of a padded batch, which is still computed.
   void PadRow(RequestId id, std::int32_t tokens);
 
-  // Takes all memory away and makes the sequence wait; its tokens will be computed anew.
+  // Frees all blocks of the sequence and makes it wait; its tokens will be computed again.
   void PreemptByRecompute(RequestId id);
 
-  // Moves all blocks to the host; false, and nothing changed, if the swap space is too small.
+  // Moves all blocks to the host. Returns false and changes nothing if too few host blocks are
+  // free.
   [[nodiscard]] bool SwapOut(RequestId id);
-  // Moves them back; the sequence runs again. False, and nothing changed, if they do not fit.
+  // Moves them back, and the sequence runs again. Returns false and changes nothing if too few
+  // blocks are free.
   [[nodiscard]] bool SwapIn(RequestId id);
 
-  // The request can never be served. REQUIRES: it is waiting or swapped out.
+  // Rejects a request that can never be served. REQUIRES: it is waiting or swapped out.
   void Reject(RequestId id, RejectReason reason);
 
-  // Gives up the blocks of a finished sequence. Only where traits().defers_release.
+  // Frees the blocks of a finished sequence. Only with traits().defers_release.
   void Release(RequestId id);
 
-  // The leading full blocks of the sequence that are cached, leaving one token to compute.
+  // Finds the leading full blocks of the sequence in the cache; at least one token is left to
+  // compute.
   [[nodiscard]] CacheHit LookupPrefix(RequestId id) const;
-  // Starts an admitted sequence behind its first `blocks` cached blocks (0 is recorded as a miss).
+  // Attaches the first `blocks` cached blocks to an admitted sequence; 0 is recorded as a miss.
   void AttachPrefix(RequestId id, std::int32_t blocks);
-  // Publishes the keys of all full blocks among the first `tokens` tokens.
+  // Enters the full blocks of the first `tokens` tokens into the cache, under their keys.
   void PublishPrefix(const Sequence& sequence, std::int32_t tokens) {
     PublishFull(Mutable(sequence), tokens);
   }

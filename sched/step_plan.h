@@ -1,4 +1,5 @@
-// What one step is to do: the only message from an engine to its world.
+// A plan: what one step computes and how it changes the KV cache. Plans are all that an engine
+// sends to its world.
 #pragma once
 
 #include <cstdint>
@@ -17,9 +18,9 @@ struct WorkItem {
   RequestId request{};
   std::int32_t start = 0;
   std::int32_t tokens = 0;         // >= 1
-  std::int32_t padded_tokens = 0;  // row length charged by a padded batch; 0 = ragged
+  std::int32_t padded_tokens = 0;  // row length in a padded batch; 0 = not padded
   Phase phase = Phase::kPrefill;
-  bool emits = false;  // start + tokens reaches all known tokens: logits are needed
+  bool emits = false;  // reaches the last known token, so that the step yields a new one
 
   bool operator==(const WorkItem&) const = default;
 };
@@ -69,8 +70,8 @@ struct PrefixHit {
   bool operator==(const PrefixHit&) const = default;
 };
 
-// Sums over a plan's work, kept while it is built: all that a closed-form cost model needs.
-// Attention pairs count (query, key) combinations: a causal chunk of n tokens at `start` has
+// Sums over a plan's work, updated while it is built; enough for closed-form cost models.
+// Attention pairs are (query, key) combinations: a causal chunk of n tokens at `start` has
 // n * start + n * (n + 1) / 2.
 struct StepTotals {
   std::int64_t prefill_tokens = 0;
@@ -80,7 +81,7 @@ struct StepTotals {
   std::int64_t decode_items = 0;           // = decode tokens
   std::int64_t decode_context_tokens = 0;  // sum of start + 1: keys read
   std::int64_t emitting_items = 0;         // rows of logits
-  std::int64_t padding_tokens = 0;         // computed for nobody (padded batches)
+  std::int64_t padding_tokens = 0;         // computed and thrown away (padded batches)
 
   [[nodiscard]] std::int64_t tokens() const {
     return prefill_tokens + decode_items + padding_tokens;
@@ -88,17 +89,17 @@ struct StepTotals {
   bool operator==(const StepTotals&) const = default;
 };
 
-// Filled by an engine; valid for its world until that step's StepFinished has been handled.
+// Filled by an engine; valid until the StepFinished of that step has been handled.
 // Swaps appear twice: block by block in `kv`, and by request in `preempted` (kSwap) or `resumed`.
-// A plan may carry no work: preemptions, releases or rejections alone also take a pass of the loop.
+// A plan without work is possible: preemptions, releases or rejections also take a step.
 struct StepPlan {
   StepId id{};
   std::vector<KvOperation> kv;
   std::vector<WorkItem> work;           // in batch order
-  std::vector<Preemption> preempted;    // in the order of happening
+  std::vector<Preemption> preempted;    // in order
   std::vector<RequestId> admitted;      // from waiting (first time or again), in order
   std::vector<RequestId> resumed;       // swapped in, in order
-  std::vector<RequestId> released;      // blocks given up by this plan, where that is deferred
+  std::vector<RequestId> released;      // finished earlier; their blocks are released only now
   std::vector<RequestId> padding_rows;  // finished rows still computed (padded batches)
   std::vector<Rejection> rejected;
   std::vector<PrefixHit> hits;  // one per admission when prefix caching is on
@@ -117,7 +118,7 @@ struct StepPlan {
     return work.empty() && preempted.empty() && admitted.empty() && resumed.empty() &&
            released.empty() && rejected.empty() && padding_rows.empty();
   }
-  // Forgets all content, keeps the memory.
+  // Empties the plan but keeps its allocated memory.
   void Clear();
   bool operator==(const StepPlan&) const = default;
 };

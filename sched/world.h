@@ -1,4 +1,4 @@
-// The seam between decisions and what they act upon.
+// The interface between the scheduler and the simulated or real machine that it schedules.
 #pragma once
 
 #include "sched/event.h"
@@ -6,17 +6,17 @@
 
 namespace twin {
 
-// Owns the clock, the arrivals, the truth about output lengths, and the execution of steps.
+// Owns the clock, the arrivals, the true output lengths, and the execution of steps.
 class World {
  public:
   virtual ~World() = default;
 
-  // The next instant at which something happened: jumps in simulation, blocks in reality. `now`
-  // never decreases. No events: nothing more will happen.
+  // Returns the next instant at which something happened. A simulation jumps to it; a real world
+  // waits for it. `now` never decreases. An instant without events ends the run.
   virtual Instant Advance() = 0;
 
-  // Starts a step and returns at once; its StepFinished comes from a later Advance(). Borrows the
-  // plan until then.
+  // Starts a step and returns without waiting for it; a later Advance() reports its StepFinished.
+  // Borrows the plan until then.
   virtual void Launch(const StepPlan& plan) = 0;
 };
 

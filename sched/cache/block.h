@@ -1,4 +1,4 @@
-// A page of the KV cache as the pool sees it.
+// One block of the KV cache, as the pool keeps account of it.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,8 @@
 
 namespace twin {
 
-// Written by KvPool and BlockKeyIndex, each its own part. What belongs to one block lies together:
-// whoever takes it from the free queue also looks at its key.
+// KvPool and BlockKeyIndex each write their own members. They are in one struct because a block
+// taken from the free queue has its key examined, too.
 struct Block {
   static constexpr std::int32_t kNil = -1;
 
@@ -16,7 +16,7 @@ struct Block {
   std::int32_t previous = kNil;  // neighbours in the free queue
   std::int32_t next = kNil;
   std::int32_t key_next = kNil;  // the next block listed under the same key
-  BlockKey key{};                // what it holds, if `carries_key`
+  BlockKey key{};                // identifies its content, if `carries_key`
   bool carries_key = false;
   bool listed = false;  // in the index
 };

@@ -1,4 +1,4 @@
-// Which blocks to find under which key: the prefix cache's directory.
+// The index of the prefix cache: from keys to blocks.
 #pragma once
 
 #include <cstddef>
@@ -12,24 +12,24 @@
 namespace twin {
 
 // A hash table over the blocks of one pool: linear probing, at most half full, deletion by shifting
-// back; blocks of one key form a list in the order in which they were added. Find is O(1) expected,
-// Add and Remove O(blocks of the key). Memory: 16 to 32 bytes a block, taken by the first Add; none
-// after it. Never iterated, so the hash decides nothing.
-// The blocks passed to each call are those of the pool, by id.
+// back; blocks of one key form a list in the order in which they were added. Find takes O(1)
+// expected time, Add and Remove O(blocks of the key). The first Add allocates 16 to 32 bytes per
+// block of the pool; nothing is allocated after it. Never iterated, so hash values affect no
+// decision. The blocks passed to each call are those of the pool, by id.
 class BlockKeyIndex {
  public:
-  // The block that was added first of those listed under the key; kNone if there is none.
+  // Returns the block that was added first under the key; kNone if there is none.
   [[nodiscard]] BlockId Find(std::span<const Block> blocks, BlockKey key) const;
 
-  // Lists the block under the key that it carries. REQUIRES: it carries one and is not listed.
+  // Adds the block under the key that it carries. REQUIRES: it carries one and is not listed.
   void Add(std::span<Block> blocks, BlockId id);
 
   // REQUIRES: the block is listed.
   void Remove(std::span<Block> blocks, BlockId id);
 
  private:
-  // The upper half of the key's hash finds the slot again, and tells most other keys from it
-  // without a look at the block.
+  // Keeps the upper half of the key's hash, so that most other keys are told apart without reading
+  // the block.
   struct Slot {
     std::int32_t first = Block::kNil;  // the list's first block
     std::uint32_t hash = 0;

@@ -8,13 +8,13 @@
 
 namespace twin {
 
-// Changed by KvPool alone. Position p of the sequence lies in device[p / block_size].
+// Only KvPool changes it. Position p of the sequence lies in device[p / block_size].
 struct BlockTable {
   std::vector<BlockId> device;
   std::vector<BlockId> host;          // while swapped out; then `device` is empty
-  std::int32_t capacity_tokens = 0;   // that the device blocks can hold
-  std::int32_t reserved_blocks = 0;   // promised to this sequence, not yet taken
-  std::int32_t published_tokens = 0;  // of the leading device blocks whose keys are published
+  std::int32_t capacity_tokens = 0;   // size of the device blocks
+  std::int32_t reserved_blocks = 0;   // reserved for this sequence, not yet taken
+  std::int32_t published_tokens = 0;  // size of the leading device blocks that are published
 
   [[nodiscard]] std::int32_t held() const { return static_cast<std::int32_t>(device.size()); }
 };

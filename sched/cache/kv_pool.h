@@ -1,4 +1,19 @@
-// The paged KV cache as bookkeeping: who holds which block. It owns no tensor memory.
+// The paged KV cache as bookkeeping: which request holds which block. It owns no tensor memory.
+//
+// Keys and values of a request lie in blocks of block_size tokens, which need not be contiguous; a
+// BlockTable lists them in order. The pool hands out block ids, and an executor with equally many
+// blocks follows the ids in the plans, so that simulated and real runs hold the same memory.
+//
+// Source: Kwon et al., SOSP'23 (paged attention); the block pools of vLLM V1 for prefix caching.
+//
+// Easy to get wrong:
+// - A block that several requests share (prefix caching) is free only when the last one lets it go.
+// - A free block keeps its key, and with it its content, until it is taken for something else. A
+//   cache hit on such a block takes it out of the free queue: a hit costs free blocks, too.
+// - Which block is taken decides which cached content is lost. The queue is taken from the front;
+//   a request's blocks are returned last block first, so that the tail of a prompt is lost before
+//   the prefix that others share.
+// - Reserved blocks lie in the free queue but are not free(): they are promised to a request.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +27,7 @@
 
 namespace twin {
 
-// Where a released block goes in the queue of free blocks, from whose front blocks are taken.
+// Where a released block is put in the queue of free blocks; blocks are taken from its front.
 enum class ReleaseOrder : std::uint8_t {
   kBack,          // to the back, last block of the sequence first (vLLM V1 up to 0.15)
   kKeylessFront,  // keyless blocks to the front, others to the back, last first (vLLM 0.33)
@@ -35,9 +50,7 @@ struct CacheHit {
 
 // Reference counts, reservations, swap space and prefix keys over a fixed set of blocks.
 //
-// A block is referenced by one or more sequences, or it lies in the free queue. A free block may
-// keep the key of its content until it is taken for something else. `reserved` blocks lie in the
-// free queue but are promised to sequences.
+// A block is referenced by one or more sequences, or it lies in the free queue.
 // A key stands for a block's content and all content before it, so the keys of one sequence differ.
 // Invariants (I4): free queue length + referenced blocks = usable(); reserved() <= queue length.
 // Deterministic: equal calls give equal block ids. Allocates only while tables grow, and once for
@@ -56,10 +69,11 @@ class KvPool {
     return static_cast<std::int32_t>(host_free_.size());
   }
 
-  // ceil(tokens / block_size).
+  // ceil(tokens / block_size). REQUIRES: tokens >= 0.
   [[nodiscard]] std::int32_t BlocksFor(std::int32_t tokens) const {
-    return shift_ >= 0 ? (tokens + config_.block_size - 1) >> shift_
-                       : (tokens + config_.block_size - 1) / config_.block_size;
+    const auto size = static_cast<std::uint32_t>(config_.block_size);
+    const std::uint32_t rounded_up = static_cast<std::uint32_t>(tokens) + size - 1;
+    return static_cast<std::int32_t>(shift_ >= 0 ? rounded_up >> shift_ : rounded_up / size);
   }
 
   // floor(tokens / block_size).
@@ -71,16 +85,16 @@ class KvPool {
     return table.published_tokens + config_.block_size <= tokens;
   }
 
-  // Extends the table to cover `tokens` tokens, using the sequence's own reservation first. All or
-  // nothing: false, and nothing changed, if too few blocks are free.
+  // Extends the table to hold `tokens` tokens, using the sequence's own reservation first. Returns
+  // false and changes nothing if too few blocks are free.
   [[nodiscard]] bool Grow(BlockTable& table, std::int32_t tokens);
 
-  // Promises `blocks` further blocks to the sequence; false if fewer are free.
+  // Reserves `blocks` further blocks for the sequence; false if fewer are free.
   [[nodiscard]] bool Reserve(BlockTable& table, std::int32_t blocks);
 
-  // Gives up all device blocks, all host blocks and the reservation.
+  // Frees all device blocks, all host blocks and the reservation.
   void Release(BlockTable& table);
-  // The same for a sequence that will look for its blocks again.
+  // The same for a preempted sequence, which will look its blocks up in the prefix cache again.
   void Suspend(BlockTable& table);
 
   // Moves all device blocks to host blocks, in order; false if too few host blocks are free.
@@ -88,16 +102,16 @@ class KvPool {
   // The reverse; false if too few device blocks are free.
   [[nodiscard]] bool SwapIn(BlockTable& table);
 
-  // The longest run of leading `keys` that is cached, at most `blocks_max` blocks. Changes nothing.
+  // Finds how many of the leading `keys` are cached, up to `blocks_max`.
   [[nodiscard]] CacheHit Lookup(std::span<const BlockKey> keys, std::int32_t blocks_max) const;
   // Adds the first `blocks` cached blocks of `keys` to an empty table.
   // REQUIRES: a Lookup in the present state that found at least as many.
   void Attach(BlockTable& table, std::span<const BlockKey> keys, std::int32_t blocks);
-  // Names the content of the table's first `blocks` blocks, as far as not done yet. Several blocks
-  // may carry one key; Lookup finds the one published first. Private keys are found after Suspend
-  // alone: nobody else asks for them, and most are never asked for.
+  // Enters the table's first `blocks` blocks into the cache under their keys, except those already
+  // entered. Several blocks may carry one key; Lookup finds the one published first. Private keys
+  // are indexed only by Suspend: no other request has them, and most are never looked up.
   void Publish(BlockTable& table, std::span<const BlockKey> keys, std::int32_t blocks);
-  // Takes back the names of all but the table's first `blocks` blocks.
+  // Removes all but the table's first `blocks` blocks from the cache.
   // REQUIRES: nobody else has attached them.
   void Unpublish(BlockTable& table, std::int32_t blocks);
 

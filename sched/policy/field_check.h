@@ -1,27 +1,50 @@
-// How policies say that the fields of a configuration contradict each other.
+// Checks of policy parameters. Each throws InputError (usage), "policy.FIELD: is VALUE, ALLOWED".
 #pragma once
+
+#include <fmt/format.h>
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "core/input_error.h"
 
 namespace twin {
 
-// Throws InputError (usage) "policy.FIELD: is VALUE, ALLOWED" unless `holds`.
-inline void RequireField(bool holds, const std::string& field, std::int64_t value,
-                         const std::string& allowed) {
+template <class Value>
+void RequireField(bool holds, std::string_view field, Value value, const std::string& allowed) {
   if (holds) return;
-  throw InputError(InputError::Kind::kUsage, "policy." + field,
-                   "is " + std::to_string(value) + ", " + allowed);
+  throw InputError(InputError::Kind::kUsage, fmt::format("policy.{}", field),
+                   fmt::format("is {}, {}", value, allowed));
 }
 
-inline std::string AtLeastField(const char* other, std::int64_t value) {
-  return std::string("must be at least ") + other + " (" + std::to_string(value) + ")";
+inline std::string AtLeastField(std::string_view other, std::int32_t value) {
+  return fmt::format("must be at least {} ({})", other, value);
 }
 
-inline std::string AtMostField(const char* other, std::int64_t value) {
-  return std::string("must be at most ") + other + " (" + std::to_string(value) + ")";
+inline std::string AtMostField(std::string_view other, std::int32_t value) {
+  return fmt::format("must be at most {} ({})", other, value);
+}
+
+inline void RequireAtLeast(std::string_view field, std::int32_t value, std::int32_t least) {
+  RequireField(value >= least, field, value, fmt::format("must be at least {}", least));
+}
+
+// A number of steps in flight: each has a plan of its own.
+inline void RequireStepsInFlight(std::string_view field, std::int32_t value) {
+  RequireField(value >= 1 && value <= 1024, field, value, "must be 1 to 1024");
+}
+
+// Refuses NaN, too.
+inline void RequireShare(std::string_view field, double value) {
+  RequireField(value >= 0 && value <= 1, field, value, "must be 0 to 1");
+}
+
+// A context limit against what the model can hold.
+inline void RequireWithinModel(std::string_view field, std::int32_t tokens,
+                               std::int32_t model_tokens) {
+  RequireField(tokens <= model_tokens, field, tokens,
+               fmt::format("must be at most {}, the positions of the model", model_tokens));
 }
 
 }  // namespace twin

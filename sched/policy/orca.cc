@@ -3,25 +3,61 @@
 #include <algorithm>
 
 #include "core/check.h"
+#include "sched/policy/field_check.h"
 #include "sched/step_builder.h"
 
 namespace twin {
+namespace {
+
+constexpr RenamedParameter kOrcaParameters[] = {{"n_slots", ""}};
+constexpr RenamedParameter kOrcaFromSarathi[] = {{"max_num_seqs", "max_bs"},
+                                                 {"pipeline_parallel_size", "n_workers"},
+                                                 {"watermark", ""},
+                                                 {"watermark_blocks", ""}};
+constexpr CaseName kOrcaCaseNames[] = {
+    {.name = "orca", .renamed = kOrcaParameters},
+    {.name = "sarathi_orca",
+     .parameters = R"({"reservation": "model", "prefills_first": true})",
+     .renamed = kOrcaFromSarathi}};
+
+}  // namespace
+
+std::span<const CaseName> OrcaConfig::CaseNames() { return kOrcaCaseNames; }
+
+void OrcaConfig::Validate() const {
+  RequireStepsInFlight("orca.n_workers", n_workers);
+  RequireAtLeast("orca.max_bs", max_bs, 1);
+  RequireAtLeast("orca.max_model_len", max_model_len, 0);
+}
+
+void OrcaConfig::ResolveContext(std::int32_t model_tokens) {
+  if (max_model_len == 0) max_model_len = model_tokens;
+}
+
+void OrcaConfig::ValidateContext(std::int32_t model_tokens) const {
+  RequireWithinModel("orca.max_model_len", max_model_len, model_tokens);
+}
 
 PolicyTraits OrcaConfig::Traits() const {
   PolicyTraits traits;
-  traits.name = "orca";
+  traits.name = kName;
   traits.context_tokens_max = max_model_len;
   traits.outputs_end_at_context = true;
   traits.sequences_per_step_max = max_bs;
   traits.steps_in_flight_max = n_workers;
   if (n_workers > 1) traits.result_queue = ResultQueue::kPipeline;
   traits.preempts = false;
+  traits.reserves_context = reservation == Reservation::kModel;
   return traits;
 }
 
-OrcaPolicy::OrcaPolicy(const OrcaConfig& config) : config_(config), traits_(config.Traits()) {}
+OrcaPolicy::OrcaPolicy(const OrcaConfig& config) : config_(config), traits_(config.Traits()) {
+  if (traits_.reserves_context) RequireAtLeast("orca.max_model_len", config.max_model_len, 1);
+}
 
-void OrcaPolicy::Enqueue(const Sequence& sequence) { waiting_.PushBack(sequence.id); }
+void OrcaPolicy::Enqueue(const Sequence& sequence) {
+  waiting_.PushArrival(sequence.id, sequence.priority);
+}
 
 void OrcaPolicy::Remove(const Sequence& sequence) {
   if (std::erase(running_, sequence.id) == 0) waiting_.Erase(sequence.id);

@@ -1,4 +1,4 @@
-// What a scheduling policy is to the engine.
+// The interface of a scheduling policy, and its traits.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace twin {
 class StepBuilder;
 struct StepPlan;
 
-// When clients see their tokens.
+// When clients receive their tokens.
 enum class Delivery : std::uint8_t {
   kPerStep,   // at the end of the step that produced them
   kBatchEnd,  // when every request admitted in the same step has finished
@@ -45,6 +45,7 @@ struct PolicyTraits {
   bool caches_prefixes = false;         // looks up and publishes block keys
   bool publishes_returned_tokens = false;  // blocks are published again when tokens return
   bool swaps_to_host = false;              // preempts by swapping, which needs host blocks
+  bool reserves_context = false;  // an admission reserves context_tokens_max, whatever it asks for
   Delivery delivery = Delivery::kPerStep;
   ReleaseOrder release_order = ReleaseOrder::kBack;
 
@@ -57,9 +58,9 @@ struct PolicyTraits {
   bool operator==(const PolicyTraits&) const = default;
 };
 
-// Owns the queues and the rules: who is admitted, what a step carries, whose memory is taken away.
-// A deterministic state machine: its decisions depend on the calls made to it and nothing else.
-// Called by one Engine, from one thread.
+// Decides which requests are admitted, what a step computes, and who is preempted. Owns its queues.
+// Deterministic: its decisions depend on the calls made to it and on nothing else. Used by one
+// Engine, from one thread.
 class Policy {
  public:
   virtual ~Policy() = default;
@@ -69,23 +70,23 @@ class Policy {
   // A request arrived; it is waiting.
   virtual void Enqueue(const Sequence& sequence) = 0;
 
-  // The sequence ended or was cancelled: forget it, wherever it is queued. Its blocks are released
-  // by the engine (unless traits().defers_release, where the policy does it in a later plan).
+  // The sequence finished or was cancelled: the policy removes it from its queues. The engine frees
+  // its blocks, unless traits().defers_release: then the policy does so in a later plan.
   virtual void Remove(const Sequence& sequence) = 0;
 
-  // A step returned; all its sequences are up to date and those that ended have been removed.
+  // A step returned; its sequences are updated, and Remove was called for those that ended.
   virtual void StepReturned(const StepPlan& /*plan*/) {}
 
-  // Where traits().defers_release: appends the finished sequences whose blocks are given up now,
-  // behind the step that just returned. (StepBuilder::Release gives them up in a plan.)
+  // Only with traits().defers_release, after a step returned: appends the finished sequences whose
+  // blocks are freed now. (StepBuilder::Release frees them in a plan instead.)
   virtual void CollectReleases(std::vector<RequestId>& /*finished*/) {}
 
-  // Decides one step by calling `step`; leaving it empty means that there is nothing to do until
-  // something happens.
+  // Decides one step through calls of `step`. An empty step means: nothing to do until the next
+  // event.
   virtual void Plan(StepBuilder& step) = 0;
 
-  // True if, after an empty plan, the policy means to wait although nothing is in flight (a delay
-  // window, an alternating turn); otherwise that is a breach of progress (I9).
+  // True if an empty plan while nothing is in flight is intended (a delay window, an alternating
+  // turn). Otherwise it violates progress (I9).
   [[nodiscard]] virtual bool Waits() const { return false; }
 };
 

@@ -12,31 +12,43 @@ std::unique_ptr<Policy> Make(const Config& config, const KvPoolConfig& kv) {
   }
 }
 
-template <class... Entries>
-std::unique_ptr<Policy> MakeFrom(PolicyRegistry<Entries...> /*registry*/,
-                                 const PolicyConfig& config, const KvPoolConfig& kv) {
+}  // namespace
+
+std::vector<std::string_view> PolicyNames() {
+  std::vector<std::string_view> names;
+  ForEachPolicy([&]<class Entry>(Entry /*entry*/) { names.push_back(Entry::Config::kName); });
+  return names;
+}
+
+std::vector<PolicyConfig> DefaultPolicyConfigs() {
+  std::vector<PolicyConfig> configs;
+  ForEachPolicy([&]<class Entry>(Entry /*entry*/) { configs.push_back(typename Entry::Config{}); });
+  return configs;
+}
+
+std::vector<PolicyCase> PolicyCases() {
+  std::vector<PolicyCase> cases;
+  ForEachPolicy([&]<class Entry>(Entry /*entry*/) {
+    for (const CaseName& name : Entry::Config::CaseNames()) {
+      cases.push_back({Entry::Config::kName, name});
+    }
+  });
+  return cases;
+}
+
+std::unique_ptr<Policy> MakePolicy(const PolicyConfig& config, const KvPoolConfig& kv) {
+  Validate(config);
   std::unique_ptr<Policy> policy;
-  const auto try_entry = [&]<class Entry>(Entry /*entry*/) {
+  ForEachPolicy([&]<class Entry>(Entry /*entry*/) {
     if (const auto* held = std::get_if<typename Entry::Config>(&config)) {
       policy = Make<typename Entry::Config, typename Entry::Policy>(*held, kv);
     }
-  };
-  (try_entry(Entries{}), ...);
+  });
   return policy;
 }
 
-}  // namespace
-
-std::unique_ptr<Policy> MakePolicy(const PolicyConfig& config, const KvPoolConfig& kv) {
-  return MakeFrom(Policies{}, config, kv);
-}
-
 void Validate(const PolicyConfig& config) {
-  std::visit(
-      [](const auto& c) {
-        if constexpr (requires { c.Validate(); }) c.Validate();
-      },
-      config);
+  std::visit([](const auto& c) { c.Validate(); }, config);
 }
 
 void ValidateStartUp(const PolicyConfig& config) {
@@ -46,6 +58,14 @@ void ValidateStartUp(const PolicyConfig& config) {
         if constexpr (requires { c.ValidateStartUp(); }) c.ValidateStartUp();
       },
       config);
+}
+
+void ResolveContext(PolicyConfig& config, std::int32_t model_tokens) {
+  std::visit([model_tokens](auto& c) { c.ResolveContext(model_tokens); }, config);
+}
+
+void ValidateContext(const PolicyConfig& config, std::int32_t model_tokens) {
+  std::visit([model_tokens](const auto& c) { c.ValidateContext(model_tokens); }, config);
 }
 
 PolicyTraits TraitsOf(const PolicyConfig& config) {

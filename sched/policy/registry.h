@@ -1,12 +1,29 @@
 // Every policy that can be named in a configuration.
+//
+// A line here adds a policy to the schema's oneof (under Config::kName), to `twinserve schedule`
+// and
+// --policy (under its CaseNames), and to the tests that run for all policies; CMake takes the files
+// to compile and to test from the includes below.
+//
+// A Config is an aggregate of parameters with
+//   kName                       its name in configurations
+//   Traits()                    safe for any values
+//   Validate()                  throws InputError unless the policy can decide with the values
+//   ValidateStartUp()           optional: and what the original system refuses at its start
+//   ResolveContext(tokens)      sets limits that are left to the model (0)
+//   ValidateContext(tokens)     throws InputError if it allows longer requests than the model
+//   CaseNames()                 its names in scheduling cases
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <string_view>
 #include <type_traits>
 #include <variant>
+#include <vector>
 
 #include "sched/cache/kv_pool.h"
+#include "sched/policy/case_name.h"
 #include "sched/policy/orca.h"
 #include "sched/policy/policy.h"
 #include "sched/policy/sarathi.h"
@@ -42,7 +59,29 @@ using Policies = PolicyRegistry<
 
 using PolicyConfig = Policies::Config;
 
-// REQUIRES: a config that Validate accepts.
+// Calls visit(Entry{}) for each policy, in the order of the registry.
+template <class... Entries, class Visit>
+void ForEachPolicy(PolicyRegistry<Entries...> /*registry*/, Visit&& visit) {
+  (visit(Entries{}), ...);
+}
+template <class Visit>
+void ForEachPolicy(Visit&& visit) {
+  ForEachPolicy(Policies{}, visit);
+}
+
+// In the order of the registry: the names in configurations, and each policy with its defaults.
+std::vector<std::string_view> PolicyNames();
+std::vector<PolicyConfig> DefaultPolicyConfigs();
+
+// One way to ask for a policy in a scheduling case.
+struct PolicyCase {
+  std::string_view policy;
+  CaseName name;
+};
+std::vector<PolicyCase> PolicyCases();
+
+// Throws InputError as Validate does, and where a limit that the policy cannot do without is left
+// to the model and ResolveContext has not been called.
 std::unique_ptr<Policy> MakePolicy(const PolicyConfig& config, const KvPoolConfig& kv);
 
 // Throws InputError (usage), "policy.FIELD: what is wrong, what is allowed", if the policy cannot
@@ -51,6 +90,13 @@ void Validate(const PolicyConfig& config);
 
 // Validate, and what the policy's own system refuses at its start.
 void ValidateStartUp(const PolicyConfig& config);
+
+// Sets the limits that the config leaves to the model (0). `model_tokens` >= 1: the positions of
+// the model.
+void ResolveContext(PolicyConfig& config, std::int32_t model_tokens);
+
+// Throws InputError (usage) if the config allows longer requests than the model has positions.
+void ValidateContext(const PolicyConfig& config, std::int32_t model_tokens);
 
 // The traits of the policy that MakePolicy would make, without making it. Safe for any config,
 // also for one that Validate refuses.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "core/check.h"
 #include "sched/policy/field_check.h"
@@ -20,29 +21,57 @@ std::vector<std::int32_t> StageSizes(const SarathiConfig& config) {
     const double share = stages > 1 ? static_cast<double>(i) / (stages - 1) : 0.0;
     const double size =
         config.low_chunk_size + share * (config.high_chunk_size - config.low_chunk_size);
-    const double units = std::nearbyint(std::trunc(size) / unit);
-    sizes.push_back(static_cast<std::int32_t>(units) * unit);
+    const double rounded = std::nearbyint(std::trunc(size) / unit) * unit;
+    constexpr double kMost = std::numeric_limits<std::int32_t>::max();
+    sizes.push_back(static_cast<std::int32_t>(std::min(rounded, kMost)));
   }
   return sizes;
 }
 
+constexpr RenamedParameter kSarathiParameters[] = {{"watermark_blocks", ""}};
+constexpr CaseName kSarathiCaseNames[] = {{.name = "sarathi", .renamed = kSarathiParameters}};
+
+// The context limit in force; without one nothing is too long.
+SarathiConfig Effective(SarathiConfig config) {
+  if (config.max_model_len == 0) {
+    config.max_model_len = std::numeric_limits<std::int32_t>::max();
+  }
+  return config;
+}
+
 }  // namespace
 
+std::span<const CaseName> SarathiConfig::CaseNames() { return kSarathiCaseNames; }
+
 void SarathiConfig::Validate() const {
+  RequireAtLeast("sarathi.chunk_size", chunk_size, 1);
+  RequireAtLeast("sarathi.max_num_seqs", max_num_seqs, 1);
+  RequireAtLeast("sarathi.max_model_len", max_model_len, 0);
+  RequireShare("sarathi.watermark", watermark);
+  RequireStepsInFlight("sarathi.pipeline_parallel_size", pipeline_parallel_size);
   if (!enable_dynamic_chunking_schedule) return;
   const std::string positive = "must be at least 1 with enable_dynamic_chunking_schedule";
   RequireField(low_chunk_size >= 1, "sarathi.low_chunk_size", low_chunk_size, positive);
   RequireField(chunk_schedule_max_tokens >= 1, "sarathi.chunk_schedule_max_tokens",
                chunk_schedule_max_tokens, positive);
-  RequireField(chunk_schedule_stages >= 1, "sarathi.chunk_schedule_stages", chunk_schedule_stages,
-               positive);
+  RequireField(chunk_schedule_stages >= 1 && chunk_schedule_stages <= 1024,
+               "sarathi.chunk_schedule_stages", chunk_schedule_stages,
+               "must be 1 to 1024 with enable_dynamic_chunking_schedule");
   RequireField(high_chunk_size >= low_chunk_size, "sarathi.high_chunk_size", high_chunk_size,
                AtLeastField("low_chunk_size", low_chunk_size));
 }
 
+void SarathiConfig::ResolveContext(std::int32_t model_tokens) {
+  if (max_model_len == 0) max_model_len = model_tokens;
+}
+
+void SarathiConfig::ValidateContext(std::int32_t model_tokens) const {
+  RequireWithinModel("sarathi.max_model_len", max_model_len, model_tokens);
+}
+
 PolicyTraits SarathiConfig::Traits() const {
   PolicyTraits traits;
-  traits.name = "sarathi";
+  traits.name = kName;
   traits.memory_rule = "sarathi";
   traits.context_tokens_max = max_model_len;
   // A batch of many decodes may pass the chunk size, so that it bounds no step.
@@ -54,18 +83,19 @@ PolicyTraits SarathiConfig::Traits() const {
 }
 
 SarathiPolicy::SarathiPolicy(const SarathiConfig& config, std::int32_t blocks)
-    : config_(config),
+    : config_(Effective(config)),
       traits_(config.Traits()),
       watermark_blocks_(
           static_cast<std::int32_t>(std::floor(config.watermark * static_cast<double>(blocks)))) {
   if (config.enable_dynamic_chunking_schedule) {
     stage_sizes_ = StageSizes(config);
-    stage_tokens_ = (config.chunk_schedule_max_tokens + config.chunk_schedule_stages - 1) /
-                    config.chunk_schedule_stages;
+    stage_tokens_ = (config.chunk_schedule_max_tokens - 1) / config.chunk_schedule_stages + 1;
   }
 }
 
-void SarathiPolicy::Enqueue(const Sequence& sequence) { waiting_.PushBack(sequence.id); }
+void SarathiPolicy::Enqueue(const Sequence& sequence) {
+  waiting_.PushArrival(sequence.id, sequence.priority);
+}
 
 void SarathiPolicy::Remove(const Sequence& sequence) {
   if (std::erase(running_, sequence.id) == 0) waiting_.Erase(sequence.id);
@@ -143,7 +173,7 @@ void SarathiPolicy::Preempt(StepBuilder& step, RequestId id) {
   const Sequence& s = step.sequence(id);
   victims_.push_back({id, s.decodes ? 0 : s.known - s.computed});
   step.PreemptByRecompute(id);
-  waiting_.PushFront(id);
+  waiting_.PushPreempted(id, s.priority);
 }
 
 // Sarathi-Serve resets a victim only after the call: until then it still counts what was left of

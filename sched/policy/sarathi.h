@@ -1,19 +1,41 @@
-// Sarathi-Serve: chunked prefill fills what decodes leave of a token budget; no decode ever stalls.
+// Sarathi-Serve: chunked prefill fills what decodes leave of a token budget.
+//
+// A long prompt in a batch delays the next token of every decode in it. Sarathi-Serve bounds that
+// delay: each step carries all decodes first, then chunks of the prompts that have begun, then of
+// waiting ones, up to chunk_size tokens together. Decodes never stall and every step takes about
+// the same time.
+//
+// Source: Agrawal et al., OSDI'24; Sarathi-Serve, revision 96f99117, decisions observed. Field
+// names are Sarathi-Serve's.
+//
+// Easy to get wrong:
+// - An admission takes the blocks of the whole prompt and leaves a watermark free, although only a
+//   chunk is computed now. Chunks therefore never run out of memory; decodes can.
+// - A decode is granted only while a block is free, whether or not it needs one. The victim is the
+//   latest arrival among those not yet visited, or the decode itself; it goes to the front of the
+//   queue, starts over, and may be admitted again in the same step.
+// - More decodes than chunk_size are allowed: the budget left is clamped at zero, so chunk_size
+//   bounds no step.
+// - With several steps in flight, a request that is in another step is carried over untouched.
+// - Dynamic chunking chooses the chunk by the prompt tokens already processed, not by the step.
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
-#include "core/ring_queue.h"
+#include "sched/policy/case_name.h"
 #include "sched/policy/policy.h"
+#include "sched/policy/waiting_queue.h"
 
 namespace twin {
 
-// Field names are Sarathi-Serve's. Source: revision 96f99117, decisions observed; OSDI'24.
 struct SarathiConfig {
+  static constexpr const char* kName = "sarathi";
+
   std::int32_t chunk_size = 512;  // token budget of a step
   std::int32_t max_num_seqs = 128;
-  std::int32_t max_model_len = 4096;
+  std::int32_t max_model_len = 0;           // prompt limit; 0 = the model's context
   double watermark = 0.01;                  // share of blocks that an admission leaves free
   std::int32_t pipeline_parallel_size = 1;  // steps in flight
   // Chunk sizes falling linearly from high to low over `stages` stages of a prompt of max_tokens.
@@ -24,12 +46,13 @@ struct SarathiConfig {
   std::int32_t chunk_schedule_stages = 0;
 
   [[nodiscard]] PolicyTraits Traits() const;
-  void Validate() const;  // throws InputError where fields contradict each other
+  void Validate() const;
+  void ResolveContext(std::int32_t model_tokens);
+  void ValidateContext(std::int32_t model_tokens) const;
+  static std::span<const CaseName> CaseNames();
   bool operator==(const SarathiConfig&) const = default;
 };
 
-// Memory: blocks for the whole prompt at admission, then one at a time; a decode is granted only
-// while a block is free, whether or not it needs one.
 class SarathiPolicy final : public Policy {
  public:
   // `blocks` = usable blocks of the KV pool.
@@ -61,7 +84,7 @@ class SarathiPolicy final : public Policy {
   std::int32_t watermark_blocks_;
   std::vector<std::int32_t> stage_sizes_;  // dynamic chunking, first stage first
   std::int32_t stage_tokens_ = 0;          // prompt tokens per stage
-  RingQueue<RequestId> waiting_;
+  WaitingQueue waiting_{QueueOrder::kFcfs};
   std::vector<RequestId> running_;
   bool prefilling_ = false;  // some of running_ were in their prompts when the latest call ended
   // Of the present call.

@@ -1,17 +1,17 @@
-// Notices a policy that takes a prefill's memory away again and again, and nobody gets on.
+// Detects that a policy preempts the same prefill again and again without any progress.
 #pragma once
 
 #include <cstdint>
 
 namespace twin {
 
-// Two denials without a token emitted in between: the third would follow, and so on for ever.
+// Two denials without a token emitted in between would be followed by a third, and so on for ever.
 class StarvationWatch {
  public:
   void TokensEmitted(std::int64_t tokens) { emitted_ += tokens; }
 
-  // A request is about to be denied what it holds; true if that has happened since the latest
-  // token.
+  // Call before a request is preempted in favour of nobody; true if that has already happened since
+  // the latest token.
   [[nodiscard]] bool DeniesAgain() {
     if (emitted_at_denial_ == emitted_) return true;
     emitted_at_denial_ = emitted_;

@@ -3,26 +3,60 @@
 #include <algorithm>
 
 #include "core/check.h"
+#include "sched/policy/field_check.h"
 #include "sched/step_builder.h"
 
 namespace twin {
+namespace {
+
+constexpr RenamedParameter kStaticFromSarathi[] = {{"max_num_seqs", "max_batch_size"},
+                                                   {"pipeline_parallel_size", ""},
+                                                   {"watermark", ""},
+                                                   {"watermark_blocks", ""}};
+constexpr CaseName kStaticCaseNames[] = {
+    {.name = "static"},
+    {.name = "static_padded", .parameters = R"({"padded": true})"},
+    {.name = "sarathi_static",
+     .parameters = R"({"padded": false})",
+     .renamed = kStaticFromSarathi}};
+
+}  // namespace
+
+std::span<const CaseName> StaticConfig::CaseNames() { return kStaticCaseNames; }
+
+void StaticConfig::Validate() const {
+  RequireAtLeast("static.max_batch_size", max_batch_size, 1);
+  RequireAtLeast("static.max_model_len", max_model_len, 0);
+}
+
+void StaticConfig::ResolveContext(std::int32_t model_tokens) {
+  if (max_model_len == 0) max_model_len = model_tokens;
+}
+
+void StaticConfig::ValidateContext(std::int32_t model_tokens) const {
+  RequireWithinModel("static.max_model_len", max_model_len, model_tokens);
+}
 
 PolicyTraits StaticConfig::Traits() const {
   PolicyTraits traits;
-  traits.name = "static";
+  traits.name = kName;
   traits.context_tokens_max = padded ? 0 : max_model_len;
   traits.outputs_end_at_context = true;
   traits.sequences_per_step_max = max_batch_size;
   traits.preempts = false;
+  traits.reserves_context = !padded;
   traits.defers_release = padded;
   traits.delivery = padded ? Delivery::kBatchEnd : Delivery::kPerStep;
   return traits;
 }
 
-StaticPolicy::StaticPolicy(const StaticConfig& config)
-    : config_(config), traits_(config.Traits()) {}
+StaticPolicy::StaticPolicy(const StaticConfig& config) : config_(config), traits_(config.Traits()) {
+  if (!config.padded) RequireAtLeast("static.max_model_len", config.max_model_len, 1);
+}
 
-void StaticPolicy::Enqueue(const Sequence& sequence) { waiting_.PushBack(sequence.id); }
+void StaticPolicy::Enqueue(const Sequence& sequence) {
+  waiting_.PushArrival(sequence.id, sequence.priority);
+}
 
 void StaticPolicy::Remove(const Sequence& sequence) {
   if (std::erase(live_, sequence.id) == 0) {

@@ -1,30 +1,54 @@
 // Static (request-level) batching: a batch enters and leaves together.
+//
+// The baseline. While the queue is not empty and no batch runs, requests are taken from it in order
+// of arrival until max_batch_size rows are found or the next one does not fit into memory. All of
+// them are prefilled in one step, and then decoded, a token per row and step, until the last one
+// has finished. Nobody is admitted meanwhile, and nobody is preempted: memory is reserved for the
+// whole batch.
+//
+// Sources: Hugging Face generate() and FasterTransformer (padded); the faster_transformer scheduler
+// of Sarathi-Serve (trimmed).
+//
+// Easy to get wrong:
+// - Padded: all rows are charged as many prompt tokens as the longest has, and a finished row is
+//   computed until the batch ends (StepPlan::padding_rows). Its memory and its answer come back
+//   only then, so TTFT and end-to-end times are those of the whole batch.
+// - Padded: the row size is the longest prompt plus the largest output limit of the batch, which
+//   need not come from the same request. Adding a row can make all rows longer.
+// - Trimmed: nothing is padded and finished rows drop out, but each row reserves max_model_len
+//   tokens, and the batch is still closed to new requests.
+// - The head of the queue is never skipped: if it does not fit, the batch is complete.
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
-#include "core/ring_queue.h"
+#include "sched/policy/case_name.h"
 #include "sched/policy/policy.h"
+#include "sched/policy/waiting_queue.h"
 
 namespace twin {
 
-// Sources: HF generate and FasterTransformer (padded); Sarathi-Serve's faster_transformer scheduler
-// (trimmed).
 struct StaticConfig {
+  static constexpr const char* kName = "static";
+
   // True: rows are padded to the longest prompt, finished rows are computed until the last one
   // ends, and clients get their tokens then. False: finished rows drop out, nothing is padded.
   bool padded = true;
   std::int32_t max_batch_size = 8;
-  // Trimmed: every request reserves the blocks of so many tokens. Longer prompts are rejected.
-  std::int32_t max_model_len = 4096;
+  // Trimmed: each request reserves this many tokens, and longer prompts are rejected. 0 = the
+  // model's context.
+  std::int32_t max_model_len = 0;
 
   [[nodiscard]] PolicyTraits Traits() const;
+  void Validate() const;
+  void ResolveContext(std::int32_t model_tokens);
+  void ValidateContext(std::int32_t model_tokens) const;
+  static std::span<const CaseName> CaseNames();
   bool operator==(const StaticConfig&) const = default;
 };
 
-// Padded memory: rows * (longest prompt + largest output limit) slots, reserved for the whole
-// batch.
 class StaticPolicy final : public Policy {
  public:
   explicit StaticPolicy(const StaticConfig& config);
@@ -42,7 +66,7 @@ class StaticPolicy final : public Policy {
 
   StaticConfig config_;
   PolicyTraits traits_;
-  RingQueue<RequestId> waiting_;
+  WaitingQueue waiting_{QueueOrder::kFcfs};
   std::vector<RequestId> live_;  // rows of the batch that have not finished, in order of admission
   std::vector<RequestId> done_;  // padded: rows that have
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "core/check.h"
 #include "sched/policy/field_check.h"
@@ -27,23 +28,61 @@ std::int32_t SwapBlocks(const Sequence& s, std::int32_t block_size) {
   return PlacedTokens(s) / block_size + TouchedBlocks(s, block_size);
 }
 
+constexpr std::int32_t kDefaultBudget = 2048;
+
+// The token budget in force.
+std::int32_t Budget(const VllmV0Config& config) {
+  if (config.max_num_batched_tokens > 0) return config.max_num_batched_tokens;
+  return config.enable_chunked_prefill ? kDefaultBudget
+                                       : std::max(config.max_model_len, kDefaultBudget);
+}
+
+// The limits in force; without a context limit nothing is too long.
+VllmV0Config Effective(VllmV0Config config) {
+  config.max_num_batched_tokens = Budget(config);
+  if (config.max_model_len == 0) {
+    config.max_model_len = std::numeric_limits<std::int32_t>::max();
+  }
+  return config;
+}
+
+constexpr RenamedParameter kVllmV0Parameters[] = {{"watermark_blocks", ""}};
+constexpr CaseName kVllmV0CaseNames[] = {{.name = "vllm_v0", .renamed = kVllmV0Parameters}};
+
 }  // namespace
+
+std::span<const CaseName> VllmV0Config::CaseNames() { return kVllmV0CaseNames; }
+
+void VllmV0Config::Validate() const {
+  RequireAtLeast("vllm_v0.max_num_batched_tokens", max_num_batched_tokens, 0);
+  RequireAtLeast("vllm_v0.max_num_seqs", max_num_seqs, 1);
+  RequireAtLeast("vllm_v0.max_model_len", max_model_len, 0);
+  RequireShare("vllm_v0.watermark", watermark);
+}
 
 void VllmV0Config::ValidateStartUp() const {
   const char* field = "vllm_v0.max_num_batched_tokens";
-  RequireField(max_num_batched_tokens >= max_num_seqs, field, max_num_batched_tokens,
-               AtLeastField("max_num_seqs", max_num_seqs));
-  RequireField(enable_chunked_prefill || max_num_batched_tokens >= max_model_len, field,
-               max_num_batched_tokens,
+  const std::int32_t budget = Budget(*this);
+  RequireField(budget >= max_num_seqs, field, budget, AtLeastField("max_num_seqs", max_num_seqs));
+  RequireField(enable_chunked_prefill || budget >= max_model_len, field, budget,
                AtLeastField("max_model_len", max_model_len) + " unless enable_chunked_prefill");
+}
+
+void VllmV0Config::ResolveContext(std::int32_t model_tokens) {
+  if (max_model_len == 0) max_model_len = model_tokens;
+  max_num_batched_tokens = Budget(*this);
+}
+
+void VllmV0Config::ValidateContext(std::int32_t model_tokens) const {
+  RequireWithinModel("vllm_v0.max_model_len", max_model_len, model_tokens);
 }
 
 PolicyTraits VllmV0Config::Traits() const {
   PolicyTraits traits;
-  traits.name = "vllm_v0";
+  traits.name = kName;
   traits.memory_rule = "vllm_v0";
   traits.context_tokens_max = max_model_len;
-  traits.tokens_per_step_max = max_num_batched_tokens;
+  traits.tokens_per_step_max = Budget(*this);
   traits.sequences_per_step_max = max_num_seqs;
   traits.first_come_first_served = policy == QueueOrder::kFcfs;
   traits.swaps_to_host = preemption_mode == PreemptionMode::kSwap;
@@ -51,13 +90,13 @@ PolicyTraits VllmV0Config::Traits() const {
 }
 
 VllmV0Policy::VllmV0Policy(const VllmV0Config& config, std::int32_t blocks)
-    : config_(config),
+    : config_(Effective(config)),
       traits_(config.Traits()),
       watermark_blocks_(
           static_cast<std::int32_t>(std::floor(config.watermark * static_cast<double>(blocks)))),
-      prompt_limit_(config.enable_chunked_prefill
-                        ? config.max_model_len
-                        : std::min(config.max_model_len, config.max_num_batched_tokens)),
+      prompt_limit_(config_.enable_chunked_prefill
+                        ? config_.max_model_len
+                        : std::min(config_.max_model_len, config_.max_num_batched_tokens)),
       waiting_(QueueOrder::kFcfs) {}
 
 void VllmV0Policy::Enqueue(const Sequence& sequence) {

@@ -1,35 +1,62 @@
 // vLLM V0: prefill-only or decode-only steps (or chunked prefill), watermark, recompute or swap.
+//
+// The scheduler that came with paged attention. A step carries either whole prompts or decodes:
+// while a waiting request can be admitted, prefill goes first and decodes stall. Blocks for all
+// known tokens are taken at admission, further ones token by token; when none is free, the latest
+// running request is preempted, by dropping its blocks or by moving them to the host. With
+// enable_chunked_prefill a step carries decodes first and chunks of prompts behind them.
+//
+// Source: Kwon et al., SOSP'23; vLLM, revision d003f3ea (2024-12-27), decisions observed. Field
+// names are vLLM's.
+//
+// Easy to get wrong:
+// - A decode is granted only while a block is free, whether or not it needs one.
+// - An admission leaves the watermark free; growth does not. A request that could not leave the
+//   watermark free in an empty cache is rejected.
+// - While anything is swapped out nobody is admitted (unless chunked), and nothing is swapped in in
+//   a step that preempted.
+// - Victims are collected latest first and put in front of the queue in that order, so the earliest
+//   ends up at the head; swapped ones go to the back of their queue in that order.
+// - Priority: the waiting queue is sorted only in steps that admitted nobody, and the victims of
+//   ForcePreemptions make room for a head that is admitted in a later step.
+// - Where the swap space is full, a victim is preempted by recompute (vLLM V0 aborts).
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "core/ring_queue.h"
+#include "sched/policy/case_name.h"
 #include "sched/policy/policy.h"
 #include "sched/policy/starvation_watch.h"
 #include "sched/policy/waiting_queue.h"
 
 namespace twin {
 
-// Field names are vLLM's. Source: revision d003f3ea (2024-12-27), decisions observed.
 struct VllmV0Config {
+  static constexpr const char* kName = "vllm_v0";
+
   enum class PreemptionMode : std::uint8_t { kRecompute, kSwap };
-  std::int32_t max_num_batched_tokens = 4096;  // >= max_model_len unless chunked
+  // Token budget of a step, >= max_model_len unless chunked. 0 = vLLM's default: 2048, or
+  // max_model_len where that is more and nothing is chunked.
+  std::int32_t max_num_batched_tokens = 0;
   std::int32_t max_num_seqs = 256;
-  std::int32_t max_model_len = 4096;
-  double watermark = 0.01;  // share of blocks that an admission leaves free
+  std::int32_t max_model_len = 0;  // tokens of one request; 0 = the model's context
+  double watermark = 0.01;         // share of blocks that an admission leaves free
   PreemptionMode preemption_mode = PreemptionMode::kRecompute;
   bool enable_chunked_prefill = false;
   QueueOrder policy = QueueOrder::kFcfs;
 
   [[nodiscard]] PolicyTraits Traits() const;
-  void ValidateStartUp() const;  // throws InputError
+  void Validate() const;
+  void ValidateStartUp() const;
+  void ResolveContext(std::int32_t model_tokens);
+  void ValidateContext(std::int32_t model_tokens) const;
+  static std::span<const CaseName> CaseNames();
   bool operator==(const VllmV0Config&) const = default;
 };
 
-// Memory: blocks for all known tokens at admission. A decode is granted only while a block is free,
-// whether or not it needs one. While anything is swapped out nobody is admitted (unless chunked).
-// Where the swap space is full, a victim is preempted by recompute (vLLM V0 aborts).
 class VllmV0Policy final : public Policy {
  public:
   // `blocks` = usable blocks of the KV pool.

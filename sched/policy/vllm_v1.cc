@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "core/check.h"
 #include "sched/policy/field_check.h"
@@ -20,7 +21,7 @@ VllmV1Rules RulesOf(const VllmV1Config& config) {
           .waits_for_returning_tokens = true};
 }
 
-// Puts the parameters that 0.15.1 does not have to where they change nothing.
+// The limits in force. Parameters that 0.15.1 does not have are set to where they change nothing.
 VllmV1Config Effective(VllmV1Config config) {
   if (config.release == VllmV1Release::k0_15_1) {
     config.long_prefill_token_threshold_adaptive = false;
@@ -29,6 +30,9 @@ VllmV1Config Effective(VllmV1Config config) {
     config.max_num_active_seqs = 0;
     config.max_num_scheduled_tokens = 0;
   }
+  if (config.max_model_len == 0) {
+    config.max_model_len = std::numeric_limits<std::int32_t>::max();
+  }
   if (config.max_num_active_seqs == 0) config.max_num_active_seqs = config.max_num_seqs;
   if (config.max_num_scheduled_tokens == 0) {
     config.max_num_scheduled_tokens = config.max_num_batched_tokens;
@@ -36,7 +40,33 @@ VllmV1Config Effective(VllmV1Config config) {
   return config;
 }
 
+constexpr CaseName kVllmV1CaseNames[] = {
+    {.name = "vllm_v1", .parameters = R"({"release": "v0_15_1"})"},
+    {.name = "vllm_v1_033", .parameters = R"({"release": "v0_33_0"})"}};
+
 }  // namespace
+
+std::span<const CaseName> VllmV1Config::CaseNames() { return kVllmV1CaseNames; }
+
+void VllmV1Config::Validate() const {
+  RequireAtLeast("vllm_v1.max_num_batched_tokens", max_num_batched_tokens, 1);
+  RequireAtLeast("vllm_v1.max_num_seqs", max_num_seqs, 1);
+  RequireAtLeast("vllm_v1.max_model_len", max_model_len, 0);
+  RequireAtLeast("vllm_v1.long_prefill_token_threshold", long_prefill_token_threshold, 0);
+  RequireShare("vllm_v1.watermark", watermark);
+  RequireAtLeast("vllm_v1.prefill_schedule_interval", prefill_schedule_interval, 1);
+  RequireAtLeast("vllm_v1.max_num_active_seqs", max_num_active_seqs, 0);
+  RequireAtLeast("vllm_v1.max_num_scheduled_tokens", max_num_scheduled_tokens, 0);
+  RequireStepsInFlight("vllm_v1.pipeline_parallel_size", pipeline_parallel_size);
+}
+
+void VllmV1Config::ResolveContext(std::int32_t model_tokens) {
+  if (max_model_len == 0) max_model_len = model_tokens;
+}
+
+void VllmV1Config::ValidateContext(std::int32_t model_tokens) const {
+  RequireWithinModel("vllm_v1.max_model_len", max_model_len, model_tokens);
+}
 
 void VllmV1Config::ValidateStartUp() const {
   const char* field = "vllm_v1.max_num_batched_tokens";
@@ -45,7 +75,7 @@ void VllmV1Config::ValidateStartUp() const {
   RequireField(enable_chunked_prefill || max_num_batched_tokens >= max_model_len, field,
                max_num_batched_tokens,
                AtLeastField("max_model_len", max_model_len) + " unless enable_chunked_prefill");
-  RequireField(long_prefill_token_threshold <= max_model_len,
+  RequireField(max_model_len == 0 || long_prefill_token_threshold <= max_model_len,
                "vllm_v1.long_prefill_token_threshold", long_prefill_token_threshold,
                AtMostField("max_model_len", max_model_len));
   RequireField(max_num_active_seqs <= max_num_seqs, "vllm_v1.max_num_active_seqs",
@@ -59,7 +89,7 @@ PolicyTraits VllmV1Config::Traits() const {
   const VllmV1Config config = Effective(*this);
   const bool latest = release == VllmV1Release::k0_33_0;
   PolicyTraits traits;
-  traits.name = "vllm_v1";
+  traits.name = kName;
   traits.memory_rule = "vllm_v1";
   traits.context_tokens_max = max_model_len;
   traits.outputs_end_at_context = true;
@@ -86,7 +116,7 @@ VllmV1Policy::VllmV1Policy(const VllmV1Config& config, std::int32_t blocks)
       traits_(config.Traits()),
       // The share is of the pool with the null block that vLLM keeps for itself.
       watermark_blocks_(static_cast<std::int32_t>(
-          std::floor(config_.watermark * static_cast<double>(blocks + 1)))),
+          std::floor(config_.watermark * (static_cast<double>(blocks) + 1)))),
       waiting_(config_.policy),
       latest_prefill_step_(-config_.prefill_schedule_interval) {}
 
@@ -216,20 +246,20 @@ VllmV1Policy::Room VllmV1Policy::MakeRoom(StepBuilder& step, Call& call, Request
 }
 
 void VllmV1Policy::WaitingPass(StepBuilder& step, Call& call) {
-  std::size_t i = 0;  // requests before it have been set aside
-  while (i < waiting_.size() && call.budget > 0) {
+  set_aside_.clear();
+  while (!waiting_.empty() && call.budget > 0) {
     if (static_cast<std::int32_t>(running_.size()) == config_.max_num_active_seqs) break;
-    const RequestId id = waiting_[i];
+    const RequestId id = waiting_.front();
     const Admission outcome = TryAdmit(step, call, id);
     if (outcome == Admission::kStop) break;
-    if (outcome == Admission::kSetAside) {
-      ++i;
-      continue;
-    }
-    waiting_.EraseAt(i);
+    waiting_.PopFront();
     if (outcome == Admission::kAdmitted) running_.push_back(id);
+    if (outcome == Admission::kSetAside) set_aside_.push_back(id);
   }
-  if (!call.held) saturated_ = waiting_.size() > i;
+  if (!call.held) saturated_ = !waiting_.empty();
+  for (auto id = set_aside_.rbegin(); id != set_aside_.rend(); ++id) {
+    waiting_.PushPreempted(*id, step.sequence(*id).priority);
+  }
 }
 
 VllmV1Policy::Admission VllmV1Policy::TryAdmit(StepBuilder& step, Call& call, RequestId id) {

@@ -1,9 +1,33 @@
 // vLLM V1: one token budget, running requests first, chunked prefill, recompute preemption.
+//
+// There are no phases: each request tries to let `computed` catch up with `known`, and prefill,
+// chunks, cache hits and decodes are all numbers of new tokens. A step serves the running requests
+// in order of admission, each with as many tokens as it wants and the budget allows, and then the
+// waiting ones, if nobody was preempted. Blocks are taken for the scheduled tokens alone.
+//
+// Source: vLLM 0.15.1 (revision 1892993b) and 0.33.0, decisions observed. Field names are vLLM's.
+//
+// Easy to get wrong:
+// - A running request that wants nothing is passed over, and those behind it are still served; a
+//   waiting head that does not fit ends the step. Strict order holds only among the waiting.
+// - The victim is the last running request, or the least important one under kPriority, which may
+//   already be in this step: its tokens go back to the budget, and the index of the pass moves.
+// - No block is kept in reserve unless `watermark` says so. 0.33.0 instead admits a request only if
+//   its whole sequence would fit now.
+// - Full blocks are published when they are planned, so a later request of the same step can hit
+//   blocks that this very step computes.
+// - Asynchronous scheduling plans the next step before the tokens of this one are back: a request
+//   is not scheduled again once the tokens in flight are certain to end it, and 0.33.0 sets a
+//   victim aside until they have returned.
+// - Sizing the KV cache reserves one block for vLLM's null block, of which the watermark is a
+//   share, too.
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
+#include "sched/policy/case_name.h"
 #include "sched/policy/policy.h"
 #include "sched/policy/waiting_queue.h"
 
@@ -11,12 +35,13 @@ namespace twin {
 
 enum class VllmV1Release : std::uint8_t { k0_15_1, k0_33_0 };
 
-// Field names are vLLM's. Sources: vLLM 0.15.1 (revision 1892993b) and 0.33.0, decisions observed.
 struct VllmV1Config {
+  static constexpr const char* kName = "vllm_v1";
+
   VllmV1Release release = VllmV1Release::k0_33_0;
   std::int32_t max_num_batched_tokens = 2048;  // >= max_num_seqs; the token budget of a step
   std::int32_t max_num_seqs = 128;
-  std::int32_t max_model_len = 4096;  // prompt + output tokens of one request
+  std::int32_t max_model_len = 0;  // prompt + output tokens of one request; 0 = the model's
   QueueOrder policy = QueueOrder::kFcfs;
   bool enable_chunked_prefill = true;
   std::int32_t long_prefill_token_threshold = 0;  // largest chunk of one request; 0 = no limit
@@ -32,7 +57,11 @@ struct VllmV1Config {
   std::int32_t pipeline_parallel_size = 1;     // steps in flight without async_scheduling
 
   [[nodiscard]] PolicyTraits Traits() const;
-  void ValidateStartUp() const;  // throws InputError
+  void Validate() const;
+  void ValidateStartUp() const;
+  void ResolveContext(std::int32_t model_tokens);
+  void ValidateContext(std::int32_t model_tokens) const;
+  static std::span<const CaseName> CaseNames();
   bool operator==(const VllmV1Config&) const = default;
 };
 
@@ -85,6 +114,7 @@ class VllmV1Policy final : public Policy {
   std::int32_t watermark_blocks_;
   WaitingQueue waiting_;
   std::vector<RequestId> running_;
+  std::vector<RequestId> set_aside_;  // by the present call, in order
   // The cadence of prefill_schedule_interval, in steps that carried work.
   std::int64_t steps_with_work_ = 0;
   std::int64_t latest_prefill_step_;

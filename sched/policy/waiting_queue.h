@@ -1,9 +1,10 @@
-// The requests that wait, in the order in which a policy looks at them.
+// The waiting requests, in the order in which a policy looks at them.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <utility>
+#include <set>
+#include <vector>
 
 #include "core/ids.h"
 #include "core/ring_queue.h"
@@ -15,44 +16,58 @@ enum class QueueOrder : std::uint8_t {
   kPriority,  // by (priority, id), smaller first
 };
 
-// Indexable from the head. Equal priorities keep the order of arrival.
+// A deque (kFcfs) or a binary heap (kPriority).
+//
+// Hundreds of thousands of requests may wait, so no call shifts the queue: kFcfs takes constant
+// time, kPriority logarithmic time. A request that is removed from the middle is only noted as
+// removed, and skipped when it reaches the head; once half of the entries are such, all of them are
+// dropped at once. Policies therefore cannot index the queue: to look behind the head, take the
+// head out and put it back with PushPreempted, the last one first.
+// Allocates only while it grows, and for removals from the middle.
 class WaitingQueue {
  public:
   explicit WaitingQueue(QueueOrder order) : order_(order) {}
 
-  [[nodiscard]] bool empty() const { return queue_.empty(); }
-  [[nodiscard]] std::size_t size() const { return queue_.size(); }
-  [[nodiscard]] RequestId operator[](std::size_t i) const { return queue_[i].id; }
-  [[nodiscard]] RequestId front() const { return queue_.front().id; }
+  [[nodiscard]] bool empty() const { return entries() == 0; }
+  [[nodiscard]] std::size_t size() const { return entries() - removed_.size(); }
+  // REQUIRES: not empty.
+  [[nodiscard]] RequestId front() const {
+    return order_ == QueueOrder::kFcfs ? queue_.front().id : heap_.front().id;
+  }
 
-  void PushArrival(RequestId id, std::int32_t priority) { Insert({id, priority}); }
+  void PushArrival(RequestId id, std::int32_t priority) {
+    if (order_ == QueueOrder::kFcfs) {
+      queue_.PushBack({id, priority});
+    } else {
+      PushHeap({id, priority});
+    }
+  }
 
   void PushPreempted(RequestId id, std::int32_t priority) {
     if (order_ == QueueOrder::kFcfs) {
       queue_.PushFront({id, priority});
+      ++ahead_;
     } else {
-      Insert({id, priority});
+      PushHeap({id, priority});
     }
   }
 
-  void PopFront() { queue_.PopFront(); }
-  void EraseAt(std::size_t i) { queue_.EraseAt(i); }
-
-  // False if it does not wait here.
-  bool Erase(RequestId id) {
-    for (std::size_t i = 0; i < queue_.size(); ++i) {
-      if (queue_[i].id == id) {
-        queue_.EraseAt(i);
-        return true;
-      }
-    }
-    return false;
+  // REQUIRES: not empty.
+  RequestId PopFront() {
+    const RequestId id = TakeHead();
+    if (!removed_.empty()) DropRemovedHead();
+    return id;
   }
 
-  // Puts the requests into the order of kPriority, whatever order they are kept in.
-  void SortByPriority() {
-    for (std::size_t i = 1; i < queue_.size(); ++i) SiftForward(i);
-  }
+  // REQUIRES: the request waits here.
+  void Erase(RequestId id);
+
+  // Puts the requests of a kFcfs queue into the order of kPriority. Cost: sorting what was pushed
+  // since the latest call, and moving the entries that it overtakes.
+  void SortByPriority();
+
+  // How many entries Erase and SortByPriority have moved so far: their cost, for tests.
+  [[nodiscard]] std::int64_t entries_moved() const { return entries_moved_; }
 
  private:
   struct Entry {
@@ -64,17 +79,27 @@ class WaitingQueue {
     }
   };
 
-  void Insert(Entry entry) {
-    queue_.PushBack(entry);
-    if (order_ == QueueOrder::kPriority) SiftForward(queue_.size() - 1);
+  // Removed ones included.
+  [[nodiscard]] std::size_t entries() const {
+    return order_ == QueueOrder::kFcfs ? queue_.size() : heap_.size();
   }
-
-  void SiftForward(std::size_t i) {
-    for (; i > 0 && queue_[i] < queue_[i - 1]; --i) std::swap(queue_[i], queue_[i - 1]);
-  }
+  RequestId TakeHead();
+  void PushHeap(Entry entry);
+  void DropRemovedHead();
+  void DropRemoved();
+  void MergeAtFront();
+  void MergeAtBack();
 
   QueueOrder order_;
-  RingQueue<Entry> queue_;
+  RingQueue<Entry> queue_;       // kFcfs
+  std::vector<Entry> heap_;      // kPriority
+  std::set<RequestId> removed_;  // entries to skip; never the head
+  // Of queue_: entries pushed to the front since the latest SortByPriority, and behind them those
+  // that it sorted.
+  std::size_t ahead_ = 0;
+  std::size_t sorted_ = 0;
+  std::vector<Entry> unsorted_;  // of the present SortByPriority
+  std::int64_t entries_moved_ = 0;
 };
 
 }  // namespace twin

@@ -1,4 +1,4 @@
-// Every policy against thousands of worlds that draw everything that may go wrong.
+// Runs every policy in thousands of random worlds in which everything that may go wrong does.
 //
 // More seeds: --seeds=N (a million takes about a minute per mode when optimised); one seed:
 // --first_seed=S --seeds=1. Also as TWIN_HOSTILE_SEEDS and TWIN_HOSTILE_FIRST_SEED.
@@ -31,7 +31,7 @@ namespace {
 std::uint64_t seeds = 1000;
 std::uint64_t first_seed = 1;
 
-// What is running, for the last words of a failed CHECK.
+// The present case, printed if a CHECK aborts.
 std::array<char, 256> present_case{};
 
 void SayCase(int /*signal*/) {
@@ -44,7 +44,7 @@ class Breach : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// Looks at the engine after each instant, when all its plans have been launched.
+// Audits the engine after each instant, when all its plans have been launched.
 class AuditingWorld final : public World {
  public:
   // Far more instants than the longest terminating run of these sizes takes.
@@ -125,7 +125,7 @@ void Announce(const std::string& mode, std::uint64_t seed) {
   present_case[std::min(text.size(), present_case.size() - 1)] = '\0';
 }
 
-// Throws what is wrong with the run.
+// Throws if anything is wrong with the run.
 void RunCase(const Case& c, RunObserver& observer) {
   Engine engine(c.engine, MakePolicy(c.policy.config, c.engine.kv));
   HostileWorld hostile(c.world);
@@ -147,7 +147,7 @@ std::uint64_t DigestOf(const Case& c) {
   return digest.value();
 }
 
-// The latest plans in words.
+// The latest plans as text.
 class TailRecorder final : public RunObserver {
  public:
   void OnInstant(const Instant& /*instant*/) override {}
@@ -165,7 +165,7 @@ class TailRecorder final : public RunObserver {
   std::deque<std::string> plans_;
 };
 
-// How a run that fails came to fail.
+// The events and plans that led to a failure.
 std::string Story(const Case& c) {
   TailRecorder tail;
   try {

@@ -1,4 +1,4 @@
-// Simulated servers against results of queueing theory that hold exactly.
+// Compares simulated servers with exact results of queueing theory.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -82,6 +82,7 @@ StaticConfig OneRow(bool padded) {
   StaticConfig config;
   config.padded = padded;
   config.max_batch_size = 1;
+  if (!padded) config.max_model_len = 4096;
   return config;
 }
 
@@ -91,7 +92,7 @@ OrcaConfig OneSequence() {
   return config;
 }
 
-// Servers of one request at a time: single-server queues, whose service takes a step a token.
+// Servers of one request at a time: single-server queues with a service time of one step per token.
 std::vector<Server> SingleServers() {
   return {{"static_padded", OneRow(true)}, {"static", OneRow(false)}, {"orca", OneSequence()}};
 }

@@ -1,5 +1,5 @@
-// That a simulated run allocates nothing per step, by counting calls of the global operator new:
-// with requests without end, memory does not grow with their number.
+// A simulated run allocates nothing per step, so memory does not grow with the number of requests.
+// The tests count calls of the global operator new.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -134,15 +134,14 @@ std::vector<Case> Cases() {
   swapping.preemption_mode = VllmV0Config::PreemptionMode::kSwap;
   VllmV1Config ahead;
   ahead.async_scheduling = true;
-  StaticConfig padded;
-  padded.max_batch_size = 8;
-  return {{"static", padded},
-          {"orca", OrcaConfig{}},
-          {"vllm_v0", swapping},
-          {"vllm_v1", VllmV1Config{}},
-          {"vllm_v1_ahead", ahead},
-          {"sarathi", SarathiConfig{}},
-          {"splitfuse", SplitFuseConfig{}}};
+  VllmV1Config important;
+  important.policy = QueueOrder::kPriority;
+  std::vector<Case> cases = {
+      {"vllm_v0_swap", swapping}, {"vllm_v1_ahead", ahead}, {"vllm_v1_priority", important}};
+  for (const PolicyConfig& config : DefaultPolicyConfigs()) {
+    cases.push_back({std::string(TraitsOf(config).name), config});
+  }
+  return cases;
 }
 
 INSTANTIATE_TEST_SUITE_P(Policies, SimulationAllocationTest, ::testing::ValuesIn(Cases()),

@@ -1,6 +1,7 @@
 #include "tests/support/hostile_policies.h"
 
 #include <algorithm>
+#include <string_view>
 
 namespace twin::testing {
 namespace {
@@ -170,6 +171,27 @@ void AddV1Modes(std::vector<PolicyMode>& modes) {
   add("033_pipeline_priority_prefix", {.priority = true, .prefix = true, .stages = 2});
 }
 
+bool HasMode(std::vector<PolicyMode>& modes, std::string_view policy) {
+  return std::any_of(modes.begin(), modes.end(), [policy](PolicyMode& mode) {
+    Random random(1, mode.name);
+    return TraitsOf(mode.draw(random, 100).config).name == policy;
+  });
+}
+
+// Policies of the registry that have no modes above run with their defaults.
+void AddDefaultModes(std::vector<PolicyMode>& modes) {
+  for (const PolicyConfig& config : DefaultPolicyConfigs()) {
+    const std::string_view policy = TraitsOf(config).name;
+    if (HasMode(modes, policy)) continue;
+    modes.push_back({std::string(policy), [config](Random& random, std::int32_t tokens) {
+                       DrawnPolicy drawn{.config = config};
+                       drawn.context_tokens = DrawContext(random, tokens);
+                       ResolveContext(drawn.config, drawn.context_tokens);
+                       return drawn;
+                     }});
+  }
+}
+
 std::vector<PolicyMode> MakeModes() {
   std::vector<PolicyMode> modes;
   const auto add = [&](const std::string& name, auto draw) { modes.push_back({name, draw}); };
@@ -200,6 +222,7 @@ std::vector<PolicyMode> MakeModes() {
   add("sarathi_pipeline", [](Random& r, std::int32_t t) { return DrawSarathi(r, t, 2, false); });
   add("sarathi_dynamic", [](Random& r, std::int32_t t) { return DrawSarathi(r, t, 1, true); });
   add("splitfuse", DrawSplitFuse);
+  AddDefaultModes(modes);
   return modes;
 }
 

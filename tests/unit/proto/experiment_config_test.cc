@@ -93,7 +93,7 @@ TEST_F(ExperimentConfigTest, TakesMemoryLimitsFromThePolicyUnlessTheyAreGiven) {
   EXPECT_EQ(memory.rule, sim::MemoryRule::kVllmV1);
   EXPECT_EQ(memory.max_sequences, 64);
   EXPECT_EQ(memory.max_step_tokens, VllmV1Config{}.max_num_batched_tokens);
-  EXPECT_EQ(memory.max_model_length, VllmV1Config{}.max_model_len);
+  EXPECT_EQ(memory.max_model_length, 8192);  // the positions of llama-3-8b
   const sim::MemoryConfig given = Read("small.textproto", {"policy.vllm_v0.max_model_len=2048",
                                                            "system.memory.max_sequences=9"})
                                       .system.memory;

@@ -14,8 +14,8 @@ SplitFuseConfig SmallConfig() {
   return config;
 }
 
-// A finished request keeps its blocks until the flush (rel) of the next pass; free is told behind
-// it.
+// A finished request keeps its blocks until the flush (rel) of the next pass; free is counted
+// after it.
 TEST(SplitFusePolicyTest, FillsEveryPassExactlyAndFlushesOnePassLater) {
   EXPECT_EQ(Decided(SmallConfig(), {.blocks = 16}, {{1, 6, 4}, {1, 10, 3}, {2, 3, 3}, {3, 5, 2}}),
             "it1: A:P6 B:P2 | free=13\n"

@@ -1,0 +1,21 @@
+// The names and parameters under which case files and --policy ask for a policy.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+namespace twin {
+
+// A parameter of the original system that has another name in the policy's config.
+struct RenamedParameter {
+  std::string_view from;
+  std::string_view to;  // empty: the parameter is ignored, because it follows from others
+};
+
+struct CaseName {
+  std::string_view name;
+  std::string_view parameters = "{}";  // JSON, set before those of the case
+  std::span<const RenamedParameter> renamed = {};
+};
+
+}  // namespace twin

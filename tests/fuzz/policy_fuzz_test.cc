@@ -1,0 +1,134 @@
+// Random values in every parameter of every policy: each config is refused, or the policy works.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstdlib>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "core/input_error.h"
+#include "core/random.h"
+#include "proto/policy_binding.h"
+#include "sched/engine.h"
+
+namespace twin {
+namespace {
+
+constexpr std::int32_t kMost = std::numeric_limits<std::int32_t>::max();
+
+int Runs() {
+  const char* const runs = std::getenv("TWIN_FUZZ_RUNS");
+  return runs != nullptr ? std::atoi(runs) : 3000;
+}
+
+// An archive (field_binding.h) that sets every field to a random value, half of them extreme.
+class RandomFields {
+ public:
+  explicit RandomFields(Random& random) : random_(random) {}
+
+  void Value(const char* /*field*/, bool& value) { value = random_.UnitReal() < 0.5; }
+  void Value(const char* /*field*/, std::int32_t& value) {
+    constexpr std::array kExtremes = {
+        std::numeric_limits<std::int32_t>::min(), -kMost, -1, 0, 1, 1024, 1025, kMost - 1, kMost};
+    value = random_.UnitReal() < extreme_share_
+                ? kExtremes[Index(kExtremes.size())]
+                : static_cast<std::int32_t>(random_.UniformInt(1, 64));
+  }
+  void Value(const char* /*field*/, double& value) {
+    constexpr std::array kExtremes = {std::numeric_limits<double>::quiet_NaN(),
+                                      std::numeric_limits<double>::infinity(),
+                                      -1.0,
+                                      0.0,
+                                      1.0,
+                                      1e300};
+    value = random_.UnitReal() < extreme_share_ ? kExtremes[Index(kExtremes.size())]
+                                                : random_.UnitReal();
+  }
+  template <class E>
+  void Enum(const char* /*field*/, E& value, EnumNames<E> names) {
+    value = names.begin()[Index(names.size())].value;
+  }
+
+ private:
+  std::size_t Index(std::size_t size) {
+    return static_cast<std::size_t>(random_.UniformInt(0, static_cast<std::int64_t>(size) - 1));
+  }
+
+  Random& random_;
+  double extreme_share_ = random_.UnitReal() < 0.5 ? 0.5 : 0.05;
+};
+
+bool Accepts(const PolicyConfig& config) {
+  try {
+    Validate(config);
+  } catch (const InputError& error) {
+    const std::string line = error.what();
+    EXPECT_EQ(line.rfind("policy." + std::string(TraitsOf(config).name) + ".", 0), 0u) << line;
+    return false;
+  }
+  return true;
+}
+
+// Runs three requests through the policy; every step takes one unit of time. An outcome is a
+// finish, as the worlds decide it: at the output limit, or at the context where the policy relies
+// on that.
+void ServeThree(const PolicyConfig& config) {
+  EngineConfig engine_config;
+  engine_config.kv = {.block_size = 4, .blocks = 40, .host_blocks = 20};
+  engine_config.kv.release_order = TraitsOf(config).release_order;
+  Engine engine(engine_config, MakePolicy(config, engine_config.kv));
+  const PolicyTraits& traits = engine.policy().traits();
+  std::int32_t left[] = {3, 1, 5};
+  for (std::uint32_t i = 0; i < 3; ++i) {
+    const std::int32_t prompt = 5 + static_cast<std::int32_t>(i);
+    Request request;
+    request.id = RequestId{i};
+    request.prompt_tokens = prompt;
+    request.max_output_tokens = left[i];
+    engine.Handle(RequestArrived{request});
+    if (traits.outputs_end_at_context && traits.context_tokens_max > prompt) {
+      left[i] = std::min(left[i], traits.context_tokens_max - prompt);
+    }
+  }
+  std::int64_t now = 0;
+  for (const StepPlan* plan = engine.PlanStep(TimePoint{Duration{now}}); plan != nullptr;
+       plan = engine.PlanStep(TimePoint{Duration{now}})) {
+    std::vector<ItemOutcome> outcomes;
+    for (const WorkItem& item : plan->work) {
+      if (item.emits && --left[Index(item.request)] == 0) {
+        outcomes.push_back({item.request, 1, FinishReason::kLength});
+      }
+    }
+    engine.Handle(StepFinished{plan->id, TimePoint{Duration{now}}, outcomes, {}});
+    ASSERT_LT(++now, 1000);
+  }
+  engine.CheckDrained();
+}
+
+TEST(PolicyFuzzTest, ConfigsAreRefusedOrThePolicyWorks) {
+  ForEachPolicy([]<class Entry>(Entry /*entry*/) {
+    Random random(1, Entry::Config::kName);
+    int accepted = 0;
+    for (int i = 0; i < Runs(); ++i) {
+      typename Entry::Config drawn;
+      RandomFields fields(random);
+      Bind(fields, drawn);
+      PolicyConfig config = drawn;
+      (void)TraitsOf(config);
+      if (!Accepts(config)) continue;
+      ResolveContext(config, 100);
+      ASSERT_TRUE(Accepts(config));
+      ServeThree(config);
+      ASSERT_FALSE(::testing::Test::HasFatalFailure()) << Entry::Config::kName << ", run " << i;
+      ++accepted;
+    }
+    EXPECT_GT(accepted, Runs() / 50) << Entry::Config::kName;
+    EXPECT_LT(accepted, Runs()) << Entry::Config::kName;
+  });
+}
+
+}  // namespace
+}  // namespace twin
