@@ -1,10 +1,11 @@
-// twinserve compare: the summaries of several runs side by side.
+// twinserve compare: several runs side by side, metrics and configurations.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <memory>
-#include <sstream>
 #include <string_view>
 
 #include <nlohmann/json.hpp>
@@ -12,36 +13,32 @@
 #include "apps/commands.h"
 #include "core/input_error.h"
 #include "core/nearest_names.h"
+#include "proto/config_difference.h"
+#include "proto/text_message.h"
+#include "record/metric_catalog.h"
+#include "record/metric_table.h"
 #include "record/summary.h"
 
 namespace twin::apps {
 namespace {
 
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
 struct CompareArguments {
   std::vector<std::string> runs;
   std::vector<std::string> metrics;
+  std::string format = "table";
 };
 
-// What a reader wants to see first; --metrics replaces it, "all" shows everything.
-const char* const kHeadline[] = {"completed",          "rejected",
-                                 "mean_ttft_ms",       "p50_ttft_ms",
-                                 "p99_ttft_ms",        "mean_tpot_ms",
-                                 "p99_tpot_ms",        "mean_itl_ms",
-                                 "p99_itl_ms",         "mean_e2el_ms",
-                                 "p99_e2el_ms",        "request_throughput",
-                                 "request_goodput",    "output_throughput",
-                                 "mean_kv_used_share", "max_kv_used_share",
-                                 "preemptions",        "swaps",
-                                 "mean_batch_tokens",  "steps"};
-
-Summary ReadSummary(const std::filesystem::path& run) {
-  const std::filesystem::path file = run / "summary.json";
+Summary ReadSummary(const fs::path& run) {
+  const fs::path file = run / "summary.json";
   std::ifstream in(file);
   if (!in) {
     throw InputError(InputError::Kind::kUsage, run.string(),
-                     "is no run directory: it has no summary.json");
+                     "is not a run directory: it has no summary.json");
   }
-  const auto json = nlohmann::ordered_json::parse(in, nullptr, /*allow_exceptions=*/false);
+  const auto json = Json::parse(in, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object())
     throw InputError(InputError::Kind::kData, file.string(), "is not a JSON object");
   Summary summary;
@@ -57,55 +54,135 @@ Summary ReadSummary(const std::filesystem::path& run) {
   return summary;
 }
 
-Summary Select(const Summary& summary, const std::vector<std::string>& names) {
-  Summary selected;
-  for (const std::string& name : names) {
-    if (const SummaryValue* value = summary.Find(name)) selected.Set(name, *value);
-  }
-  return selected;
-}
-
 // Throws if no run has a metric that was asked for by name.
-void RequireKnown(const std::vector<std::string>& metrics, const std::vector<Summary>& summaries) {
+void RequireKnown(const std::vector<std::string>& metrics, std::span<const NamedSummary> runs) {
+  std::vector<std::string> known = MetricNames(runs);
+  std::sort(known.begin(), known.end());
   for (const std::string& metric : metrics) {
-    std::vector<std::string_view> names;
-    for (const Summary& summary : summaries) {
-      for (const SummaryEntry& entry : summary.entries()) names.push_back(entry.name);
-    }
-    if (std::find(names.begin(), names.end(), metric) != names.end()) continue;
-    std::sort(names.begin(), names.end());
-    names.erase(std::unique(names.begin(), names.end()), names.end());
+    if (std::binary_search(known.begin(), known.end(), metric)) continue;
+    const std::vector<std::string_view> names(known.begin(), known.end());
     throw InputError(InputError::Kind::kUsage, "--metrics " + metric,
                      "no run has it; nearest: " + NearestNames(metric, names));
   }
 }
 
+std::vector<std::string> NamesToShow(const std::vector<std::string>& asked,
+                                     std::span<const NamedSummary> runs) {
+  if (asked.empty()) return {HeadlineMetrics().begin(), HeadlineMetrics().end()};
+  if (asked.size() == 1 && asked[0] == "all") return MetricNames(runs);
+  RequireKnown(asked, runs);
+  return asked;
+}
+
+// Empty unless all runs have a configuration that this version reads.
+std::vector<FieldDifference> Differences(const std::vector<std::string>& runs) {
+  std::vector<ConfigText> configs;
+  for (const std::string& run : runs) {
+    const fs::path file = fs::path(run) / "config.resolved.textproto";
+    if (!fs::exists(file)) return {};
+    configs.push_back({file.string(), ReadTextFile(file)});
+  }
+  try {
+    return ConfigDifferences(configs);
+  } catch (const InputError& error) {
+    std::cerr << fmt::format("warning: the configurations are not compared: {}\n", error.what());
+    return {};
+  }
+}
+
+void PrintTable(std::span<const NamedSummary> runs, const std::vector<std::string>& names,
+                const std::vector<FieldDifference>& differences) {
+  WriteTable(std::cout, runs, names);
+  if (differences.empty()) return;
+  std::vector<std::vector<std::string>> rows{{"config"}};
+  for (const NamedSummary& run : runs) rows[0].push_back(run.name);
+  for (const FieldDifference& field : differences) {
+    rows.push_back({field.path});
+    rows.back().insert(rows.back().end(), field.values.begin(), field.values.end());
+  }
+  std::cout << '\n';
+  WriteAligned(std::cout, rows, 1);
+}
+
+void PrintCsv(std::span<const NamedSummary> runs, const std::vector<std::string>& names,
+              const std::vector<FieldDifference>& differences) {
+  WriteCsv(std::cout, runs, names);
+  for (const FieldDifference& field : differences) {
+    std::cout << CsvCell("config." + field.path) << ',';
+    for (std::size_t i = 0; i < field.values.size(); ++i) {
+      const std::string& value = field.values[i];
+      std::cout << ',' << (value == "-" ? "" : CsvCell(value)) << (i > 0 ? "," : "");
+    }
+    std::cout << '\n';
+  }
+}
+
+Json ToJson(const SummaryValue* value) {
+  if (value == nullptr) return nullptr;
+  return std::visit([](const auto& v) { return Json(v); }, *value);
+}
+
+void PrintJson(const std::vector<std::string>& paths, std::span<const NamedSummary> runs,
+               const std::vector<std::string>& names,
+               const std::vector<FieldDifference>& differences) {
+  Json json{{"runs", Json::array()}, {"metrics", Json::array()}, {"config", Json::array()}};
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    json["runs"].push_back({{"name", runs[i].name}, {"path", paths[i]}});
+  }
+  for (const MetricRow& row : MetricRows(runs, names)) {
+    Json values = Json::array();
+    Json changes = Json::array();
+    for (const SummaryValue* value : row.values) values.push_back(ToJson(value));
+    for (const auto& change : row.change_percent)
+      changes.push_back(change ? Json(*change) : Json());
+    json["metrics"].push_back(
+        {{"name", row.name}, {"unit", row.unit}, {"values", values}, {"change_percent", changes}});
+  }
+  for (const FieldDifference& field : differences) {
+    Json values = Json::array();
+    for (const std::string& value : field.values) {
+      values.push_back(value == "-" ? Json() : Json(value));
+    }
+    json["config"].push_back({{"field", field.path}, {"values", values}});
+  }
+  std::cout << json.dump(2) << '\n';
+}
+
 void Compare(const CompareArguments& arguments) {
-  std::vector<std::string> names = arguments.metrics;
-  if (names.empty()) names.assign(std::begin(kHeadline), std::end(kHeadline));
   std::vector<Summary> summaries;
   for (const std::string& run : arguments.runs) summaries.push_back(ReadSummary(run));
-  if (names[0] != "all") {
-    RequireKnown(arguments.metrics, summaries);
-    for (Summary& summary : summaries) summary = Select(summary, names);
-  }
-  std::vector<NamedSummary> columns;
+  std::vector<NamedSummary> runs;
   for (std::size_t i = 0; i < summaries.size(); ++i) {
-    std::filesystem::path path(arguments.runs[i]);
+    fs::path path(arguments.runs[i]);
     if (path.filename().empty()) path = path.parent_path();
-    columns.push_back({path.filename().string(), &summaries[i]});
+    runs.push_back({path.filename().string(), &summaries[i]});
   }
-  WriteTable(std::cout, columns);
+  const std::vector<std::string> names = NamesToShow(arguments.metrics, runs);
+  const std::vector<FieldDifference> differences = Differences(arguments.runs);
+  if (arguments.format == "json") {
+    PrintJson(arguments.runs, runs, names, differences);
+  } else if (arguments.format == "csv") {
+    PrintCsv(runs, names, differences);
+  } else {
+    PrintTable(runs, names, differences);
+  }
 }
 
 }  // namespace
 
 void AddCompareCommand(CLI::App& app, CommandContext& /*context*/) {
   auto arguments = std::make_shared<CompareArguments>();
-  CLI::App* command = app.add_subcommand("compare", "The summaries of several runs side by side");
+  CLI::App* command = app.add_subcommand(
+      "compare",
+      "Print metrics of several runs side by side, the change against the first run, and "
+      "the fields in which their configurations differ");
   command->add_option("RUN_DIR", arguments->runs, "Run directories")->required();
-  command->add_option("--metrics", arguments->metrics, "Names of summary.json to show, or all")
+  command
+      ->add_option("--metrics", arguments->metrics,
+                   "Keys of summary.json to print, separated by commas, or all")
       ->delimiter(',');
+  command->add_option("--format", arguments->format, "Output format (default: table)")
+      ->check(CLI::IsMember({"table", "csv", "json"}));
   command->callback([arguments] { Compare(*arguments); });
 }
 

@@ -1,10 +1,10 @@
 // twinserve replay: decide a recorded run again and compare.
-#include <cstdio>
 #include <filesystem>
 #include <iostream>
 #include <memory>
 
 #include "apps/commands.h"
+#include "core/hex.h"
 #include "core/input_error.h"
 #include "lab/replay.h"
 #include "proto/experiment_config.h"
@@ -12,12 +12,6 @@
 
 namespace twin::apps {
 namespace {
-
-std::string Hex(std::uint64_t digest) {
-  char text[17];
-  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(digest));
-  return text;
-}
 
 void Replay(const std::filesystem::path& run, CommandContext& context) {
   const std::filesystem::path file = std::filesystem::is_directory(run) ? run / "record.pb" : run;
@@ -37,7 +31,8 @@ void Replay(const std::filesystem::path& run, CommandContext& context) {
     return;
   }
   const bool equal = decided.digest == reader.end().digest;
-  std::cout << "recorded " << Hex(reader.end().digest) << "  " << reader.end().plans << " plans\n"
+  std::cout << "recorded " << HexText(reader.end().digest) << "  " << reader.end().plans
+            << " plans\n"
             << "decided  " << decided.digest_text << "  " << decided.plans << " plans\n"
             << (equal ? "equal\n" : "different\n");
   if (!equal) context.exit_code = 1;

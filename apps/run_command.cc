@@ -13,6 +13,8 @@
 #include "lab/real/real_run.h"
 #include "lab/simulation.h"
 #include "proto/experiment_config.h"
+#include "record/metric_catalog.h"
+#include "record/metric_table.h"
 
 namespace twin::apps {
 namespace {
@@ -71,7 +73,8 @@ void Run(const RunArguments& arguments, CommandContext& context) {
     WriteJson(std::cout, outcome.summary);
   } else {
     const NamedSummary column{config.name, &outcome.summary};
-    WriteTable(std::cout, {&column, 1});
+    const std::vector<std::string> names(HeadlineMetrics().begin(), HeadlineMetrics().end());
+    WriteTable(std::cout, {&column, 1}, names);
   }
   std::cerr << "wrote " << out << "\n";
   if (outcome.interrupted) {
@@ -90,7 +93,9 @@ void AddRunCommand(CLI::App& app, CommandContext& context) {
   command->add_option("--set", arguments->assignments, "path=value, laid over the file; repeatable")
       ->allow_extra_args(false);
   command->add_option("--out", arguments->out, "Run directory (default: runs/NAME)");
-  command->add_option("--format", arguments->format, "Form of the results on stdout")
+  command
+      ->add_option("--format", arguments->format,
+                   "What to print: a table of the main metrics, or summary.json")
       ->check(CLI::IsMember({"table", "json"}));
   command->callback([arguments, &context] { Run(*arguments, context); });
 }

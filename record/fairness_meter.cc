@@ -7,7 +7,7 @@ namespace twin {
 
 void FairnessMeter::OnArrived(TimePoint /*now*/, const RequestLife& life) {
   Entry& entry = entries_.Open(life.id);
-  entry = Entry{IndexOf(life.tenant), life.prompt_tokens, 0, true};
+  entry = Entry{PositionOf(life.tenant), life.prompt_tokens, 0, true};
   ++tenants_[entry.tenant].waiting;
   Compare();
 }
@@ -56,12 +56,10 @@ void FairnessMeter::Summarise(Summary& summary) const {
                                                     : static_cast<double>(largest_difference_));
 }
 
-std::size_t FairnessMeter::IndexOf(std::uint32_t tenant) {
-  const auto found = std::find_if(tenants_.begin(), tenants_.end(),
-                                  [tenant](const Tenant& t) { return t.name == tenant; });
-  if (found != tenants_.end()) return static_cast<std::size_t>(found - tenants_.begin());
-  tenants_.push_back({tenant, 0, 0});
-  return tenants_.size() - 1;
+std::size_t FairnessMeter::PositionOf(std::uint32_t tenant) {
+  const auto [found, is_new] = positions_.try_emplace(tenant, tenants_.size());
+  if (is_new) tenants_.emplace_back();
+  return found->second;
 }
 
 void FairnessMeter::SetWaiting(RequestId id, bool waiting) {

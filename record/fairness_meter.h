@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <vector>
 
 #include "core/id_window.h"
@@ -20,8 +21,9 @@ struct FairnessConfig {
 // The largest difference in service between two tenants over any span of time in which both had
 // requests waiting. Service: prompt tokens at their first computation and generated tokens, when
 // their step ends.
-// Compares the first kTenants tenants in order of arrival. Memory: kTenants^2, and constant per
-// live request. Cost: per step, the square of the number of tenants.
+// Compares the first kTenants tenants in the order of their first arrivals; the summary says how
+// many there were. Memory: kTenants^2, and constant per tenant and live request. Cost: per step,
+// the square of the number of compared tenants.
 // Source: Sheng et al., "Fairness in Serving Large Language Models", OSDI 2024, section 4.
 class FairnessMeter : public RunListener {
  public:
@@ -41,7 +43,6 @@ class FairnessMeter : public RunListener {
 
  private:
   struct Tenant {
-    std::uint32_t name = 0;
     std::int64_t service = 0;
     std::int64_t waiting = 0;
   };
@@ -58,12 +59,13 @@ class FairnessMeter : public RunListener {
     std::int64_t high = 0;
   };
 
-  std::size_t IndexOf(std::uint32_t tenant);
+  std::size_t PositionOf(std::uint32_t tenant);
   void SetWaiting(RequestId id, bool waiting);
   void Compare();
 
   FairnessConfig config_;
-  std::vector<Tenant> tenants_;
+  std::vector<Tenant> tenants_;                     // in the order of their first arrivals
+  std::map<std::uint32_t, std::size_t> positions_;  // in tenants_, by name
   std::vector<Window> windows_ = std::vector<Window>(kTenants * kTenants);
   IdWindow<Entry> entries_;
   std::vector<RequestId> ended_;  // their last step is charged before they are forgotten

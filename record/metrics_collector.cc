@@ -1,8 +1,14 @@
 #include "record/metrics_collector.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cstddef>
 #include <limits>
+#include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace twin {
 namespace {
@@ -72,12 +78,32 @@ Summary MetricsCollector::Summarise() const {
   summary.Set("stalls", stalls_);
   SummariseWork(summary);
   SummariseUse(summary);
-  for (const auto& [tenant, metrics] : tenants_) {
-    const std::string prefix = "tenant_" + std::to_string(tenant) + "_";
+  SummariseTenants(summary);
+  return summary;
+}
+
+void MetricsCollector::SummariseTenants(Summary& summary) const {
+  std::vector<std::pair<std::int64_t, std::uint32_t>> largest;  // -requests, tenant
+  for (const auto& [tenant, metrics] : tenants_) largest.emplace_back(-metrics.arrived(), tenant);
+  const auto named = static_cast<std::ptrdiff_t>(std::min(largest.size(), kTenantsNamed));
+  std::partial_sort(largest.begin(), largest.begin() + named, largest.end());
+  std::set<std::uint32_t> names;
+  for (std::ptrdiff_t i = 0; i < named; ++i) {
+    names.insert(largest[static_cast<std::size_t>(i)].second);
+  }
+  const auto summarise = [&summary](const std::string& prefix, const RequestMetrics& metrics) {
     metrics.SummariseCounts(summary, prefix);
     metrics.SummariseLatencies(summary, prefix, nullptr);
+  };
+  RequestMetrics others(config_.goal);
+  for (const auto& [tenant, metrics] : tenants_) {
+    if (names.contains(tenant)) {
+      summarise(fmt::format("tenant_{}_", tenant), metrics);
+    } else {
+      others.Merge(metrics);
+    }
   }
-  return summary;
+  if (tenants_.size() > names.size()) summarise("tenant_others_", others);
 }
 
 RequestMetrics& MetricsCollector::Tenant(std::uint32_t tenant) {
@@ -102,6 +128,7 @@ void MetricsCollector::SummariseWork(Summary& summary) const {
 
 void MetricsCollector::SummariseUse(Summary& summary) const {
   const double blocks = config_.kv_blocks;
+  summary.Set("run_seconds", Seconds(use_.until));
   summary.Set("simulated_seconds", Seconds(use_.until));
   summary.Set("busy_share", Ratio(Seconds(work_.busy), use_.seconds));
   summary.Set("mean_kv_used_share", Ratio(use_.blocks, use_.seconds * blocks));

@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <map>
 
+#include "core/sketch.h"
 #include "record/request_metrics.h"
 #include "record/run_listener.h"
-#include "record/sketch.h"
 #include "record/summary.h"
 
 namespace twin {
@@ -15,8 +15,12 @@ struct MetricsConfig {
   ServiceGoal goal;
   Duration stall_threshold = Duration{100'000'000};  // a longer ITL is a stall
   std::int32_t kv_blocks = 0;                        // usable device blocks
-  bool by_tenant = false;                            // also tell every tenant's metrics
+  bool by_tenant = false;                            // also summarise by tenant
 };
+
+// A summary names so many tenants at most: those with the most requests, the smaller number first
+// among equals. All others together are one further entry, tenant_others.
+inline constexpr std::size_t kTenantsNamed = 20;
 
 // Requests and gaps count where their request is measured (RequestTracker's window); steps, load
 // and time always. Averages over time run from the first instant to the latest.
@@ -67,6 +71,7 @@ class MetricsCollector : public RunListener {
   };
 
   RequestMetrics& Tenant(std::uint32_t tenant);
+  void SummariseTenants(Summary& summary) const;
   void SummariseWork(Summary& summary) const;
   void SummariseUse(Summary& summary) const;
 

@@ -2,15 +2,12 @@
 
 #include <cstdint>
 #include <ostream>
-#include <string_view>
+
+#include "record/csv_columns.h"
 
 namespace twin {
 
-PartRows::PartRows(std::ostream& out) : out_(out) {
-  out_ << "step,planned_s,started_s,finished_s,told_s";
-  for (const std::string_view name : kStepPartNames) out_ << "," << name << "_ms";
-  out_ << "\n";
-}
+PartRows::PartRows(std::ostream& out) : out_(out) { out_ << HeaderLine(PartColumns()); }
 
 void PartRows::Add(StepId id, const StepTimes& times) {
   line_.Count(static_cast<std::int64_t>(Index(id)))

@@ -1,4 +1,4 @@
-// parts.csv: where the time of each step went, in the order of the steps.
+// parts.csv: where the time of each step went, one row per step in the order of the steps.
 #pragma once
 
 #include <iosfwd>
@@ -9,8 +9,7 @@
 
 namespace twin {
 
-// Columns: step, planned_s, started_s, finished_s, told_s, then a part each in milliseconds, named
-// by kStepPartNames. Borrows the stream.
+// Columns: PartColumns() of csv_columns.h. Borrows the stream.
 class PartRows {
  public:
   // Writes the line of column names.

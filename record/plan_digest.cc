@@ -16,14 +16,4 @@ void PlanDigest::OnPlan(TimePoint /*now*/, const StepPlan& plan) {
   ++plans_;
 }
 
-std::string PlanDigest::text() const {
-  constexpr char kDigits[] = "0123456789abcdef";
-  std::string text(16, '0');
-  std::uint64_t rest = value();
-  for (auto digit = text.rbegin(); digit != text.rend(); ++digit, rest >>= 4) {
-    *digit = kDigits[rest & 15];
-  }
-  return text;
-}
-
 }  // namespace twin

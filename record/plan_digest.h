@@ -5,6 +5,7 @@
 #include <string>
 
 #include "core/hash.h"
+#include "core/hex.h"
 #include "record/plan_encoding.h"
 #include "record/run_observer.h"
 
@@ -23,7 +24,7 @@ class PlanDigest : public RunObserver {
   }
   [[nodiscard]] std::uint64_t plans() const { return plans_; }
   // value() as 16 hexadecimal digits.
-  [[nodiscard]] std::string text() const;
+  [[nodiscard]] std::string text() const { return HexText(value()); }
 
  private:
   std::uint64_t even_ = 0x243F6A8885A308D3ull;  // digits of pi

@@ -1,7 +1,10 @@
 #include "record/request_metrics.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <limits>
+#include <numeric>
 #include <string>
 
 namespace twin {
@@ -23,18 +26,16 @@ std::int64_t Share(Duration duration, std::int64_t parts) {
 void SummariseSketch(Summary& summary, std::string_view prefix, std::string_view metric,
                      const Sketch& sketch) {
   const auto set = [&](std::string_view statistic, double nanoseconds) {
-    std::string name(prefix);
-    name.append(statistic).append("_").append(metric).append("_ms");
-    summary.Set(name, nanoseconds * 1e-6);
+    summary.Set(fmt::format("{}{}_{}_ms", prefix, statistic, metric), nanoseconds * 1e-6);
   };
   set("mean", sketch.mean());
-  set("median", sketch.Percentile(0.5));
+  set("median", sketch.Quantile(0.5));
   set("std", sketch.deviation());
   set("min", sketch.minimum());
-  set("p50", sketch.Percentile(0.5));
-  set("p90", sketch.Percentile(0.9));
-  set("p95", sketch.Percentile(0.95));
-  set("p99", sketch.Percentile(0.99));
+  set("p50", sketch.Quantile(0.5));
+  set("p90", sketch.Quantile(0.9));
+  set("p95", sketch.Quantile(0.95));
+  set("p99", sketch.Quantile(0.99));
   set("max", sketch.maximum());
 }
 
@@ -54,11 +55,16 @@ void RequestMetrics::Arrive(const RequestLife& life) {
 }
 
 void RequestMetrics::End(const RequestLife& life) {
+  if (life.status == RequestStatus::kRejected) {
+    ++rejected_[static_cast<std::size_t>(life.reject_reason)];
+    return;
+  }
   if (life.status != RequestStatus::kCompleted) {
-    ++(life.status == RequestStatus::kRejected ? rejected_ : cancelled_);
+    ++cancelled_;
     return;
   }
   ++completed_;
+  cut_outputs_ += life.output_cut ? 1 : 0;
   last_completion_ = std::max(last_completion_, life.ended);
   input_tokens_ += life.prompt_tokens;
   output_tokens_ += life.output_tokens;
@@ -75,6 +81,26 @@ void RequestMetrics::End(const RequestLife& life) {
   longest_itl_.Insert(life.longest_gap.count());
 }
 
+void RequestMetrics::Merge(const RequestMetrics& other) {
+  arrived_ += other.arrived_;
+  completed_ += other.completed_;
+  for (std::size_t i = 0; i < rejected_.size(); ++i) rejected_[i] += other.rejected_[i];
+  cancelled_ += other.cancelled_;
+  cut_outputs_ += other.cut_outputs_;
+  good_ += other.good_;
+  input_tokens_ += other.input_tokens_;
+  output_tokens_ += other.output_tokens_;
+  cached_tokens_ += other.cached_tokens_;
+  first_arrival_ = std::min(first_arrival_, other.first_arrival_);
+  last_completion_ = std::max(last_completion_, other.last_completion_);
+  queue_.Merge(other.queue_);
+  ttft_.Merge(other.ttft_);
+  tpot_.Merge(other.tpot_);
+  e2el_.Merge(other.e2el_);
+  normalized_.Merge(other.normalized_);
+  longest_itl_.Merge(other.longest_itl_);
+}
+
 double RequestMetrics::duration_seconds() const {
   return completed_ == 0 ? 0 : Seconds(last_completion_ - first_arrival_);
 }
@@ -83,13 +109,19 @@ void RequestMetrics::SummariseCounts(Summary& summary, std::string_view prefix) 
   const auto set = [&](std::string_view name, SummaryValue value) {
     summary.Set(std::string(prefix).append(name), std::move(value));
   };
-  const std::int64_t ended = completed_ + rejected_ + cancelled_;
+  const std::int64_t rejected =
+      std::accumulate(rejected_.begin(), rejected_.end(), std::int64_t{0});
+  const std::int64_t ended = completed_ + rejected + cancelled_;
   const double duration = duration_seconds();
   set("requests", ended);
   set("completed", completed_);
-  set("rejected", rejected_);
+  set("rejected", rejected);
+  for (std::size_t i = 0; i < rejected_.size(); ++i) {
+    set(fmt::format("rejected_{}", kRejectReasonNames[i]), rejected_[i]);
+  }
   set("cancelled", cancelled_);
   set("unfinished", arrived_ - ended);
+  set("cut_outputs", cut_outputs_);
   set("duration_seconds", duration);
   set("total_input_tokens", input_tokens_);
   set("total_output_tokens", output_tokens_);
@@ -112,12 +144,11 @@ void RequestMetrics::SummariseLatencies(Summary& summary, std::string_view prefi
   SummariseSketch(summary, prefix, "queue", queue_);
   SummariseSketch(summary, prefix, "longest_itl", longest_itl_);
   const auto set = [&](std::string_view statistic, double nanoseconds) {
-    const std::string name(statistic);
-    summary.Set(std::string(prefix) + name + "_normalized_ms_per_token", nanoseconds * 1e-6);
+    summary.Set(fmt::format("{}{}_normalized_ms_per_token", prefix, statistic), nanoseconds * 1e-6);
   };
   set("mean", normalized_.mean());
-  set("p50", normalized_.Percentile(0.5));
-  set("p99", normalized_.Percentile(0.99));
+  set("p50", normalized_.Quantile(0.5));
+  set("p99", normalized_.Quantile(0.99));
 }
 
 }  // namespace twin

@@ -1,12 +1,13 @@
 // What clients experienced: the latency metrics of a group of requests.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string_view>
 
+#include "core/sketch.h"
 #include "record/run_listener.h"
-#include "record/sketch.h"
 #include "record/summary.h"
 
 namespace twin {
@@ -38,6 +39,10 @@ class RequestMetrics {
   // REQUIRES: the request arrived and has ended.
   void End(const RequestLife& life);
 
+  // Adds the requests of another group of the same goal.
+  void Merge(const RequestMetrics& other);
+
+  [[nodiscard]] std::int64_t arrived() const { return arrived_; }
   [[nodiscard]] std::int64_t completed() const { return completed_; }
   // Last completion - first arrival in seconds; 0 before the first completion.
   [[nodiscard]] double duration_seconds() const;
@@ -51,8 +56,9 @@ class RequestMetrics {
   ServiceGoal goal_;
   std::int64_t arrived_ = 0;
   std::int64_t completed_ = 0;
-  std::int64_t rejected_ = 0;
+  std::array<std::int64_t, kRejectReasonNames.size()> rejected_{};  // by reason
   std::int64_t cancelled_ = 0;
+  std::int64_t cut_outputs_ = 0;
   std::int64_t good_ = 0;
   std::int64_t input_tokens_ = 0;
   std::int64_t output_tokens_ = 0;

@@ -3,6 +3,8 @@
 #include <cstddef>
 #include <ostream>
 
+#include "record/csv_columns.h"
+
 namespace twin {
 namespace {
 
@@ -24,11 +26,7 @@ void AddDuration(CsvLine& line, bool defined, Duration duration) {
 
 }  // namespace
 
-RequestRows::RequestRows(std::ostream& out) : out_(out) {
-  out_ << "request,tenant,priority,arrival_s,scheduled_s,first_token_s,finished_s,prompt_tokens,"
-          "output_tokens,cached_tokens,preemptions,queue_ms,ttft_ms,tpot_ms,e2el_ms,max_itl_ms,"
-          "status\n";
-}
+RequestRows::RequestRows(std::ostream& out) : out_(out) { out_ << HeaderLine(RequestColumns()); }
 
 void RequestRows::Write(const RequestLife& life) {
   constexpr const char* kStatus[] = {"waiting",   "running",  "swapped",
@@ -49,6 +47,8 @@ void RequestRows::Write(const RequestLife& life) {
   AddDuration(line_, completed, life.ended - life.arrival);
   AddDuration(line_, paced, life.longest_gap);
   line_.Word(kStatus[static_cast<std::size_t>(life.status)]);
+  const bool rejected = life.status == RequestStatus::kRejected;
+  line_.Word(rejected ? kRejectReasonNames[static_cast<std::size_t>(life.reject_reason)] : "");
   line_.WriteTo(out_);
 }
 

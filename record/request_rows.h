@@ -1,4 +1,4 @@
-// requests.csv: a row per request, in the order in which they leave.
+// requests.csv: one row per request, in the order in which they leave.
 #pragma once
 
 #include <iosfwd>
@@ -8,10 +8,8 @@
 
 namespace twin {
 
-// Columns: request, tenant, priority, arrival_s, scheduled_s, first_token_s, finished_s,
-// prompt_tokens, output_tokens, cached_tokens, preemptions, queue_ms, ttft_ms, tpot_ms, e2el_ms,
-// max_itl_ms, status. Cells that are undefined for a request are empty. Times are exact to the
-// nanosecond, except tpot_ms, which is rounded to it. Borrows the stream.
+// Columns: RequestColumns() of csv_columns.h. Cells that are undefined for a request are empty.
+// Times are exact to the nanosecond, except tpot_ms, which is rounded to it. Borrows the stream.
 class RequestRows : public RunListener {
  public:
   // Writes the line of column names.

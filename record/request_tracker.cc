@@ -50,9 +50,10 @@ void RequestTracker::OnPlan(TimePoint now, const StepPlan& plan) {
     ++load_.running;
   }
   for (const Rejection& rejection : plan.rejected) {
-    if (tracks_.contains(rejection.request)) {
-      Leave(now, tracks_[rejection.request], RequestStatus::kRejected);
-    }
+    if (!tracks_.contains(rejection.request)) continue;
+    Track& track = tracks_[rejection.request];
+    track.life.reject_reason = rejection.reason;
+    Leave(now, track, RequestStatus::kRejected);
   }
   // A plan of decodes alone schedules nobody for the first time and recomputes nothing.
   const std::int64_t recomputed = plan.totals.prefill_items > 0 ? Schedule(now, plan) : 0;
@@ -70,6 +71,7 @@ void RequestTracker::Arrive(TimePoint now, const Request& request) {
   life.prompt_tokens = request.prompt_tokens;
   life.priority = request.priority;
   life.tenant = request.tenant;
+  life.max_output_tokens = request.max_output_tokens;
   const MeasuredWindow& window = config_.window;
   life.measured = Index(request.id) >= window.first_request &&
                   Index(request.id) <= window.last_request &&
@@ -117,7 +119,10 @@ void RequestTracker::TakeException(TimePoint now, const ItemOutcome& outcome, Ga
   Track& track = tracks_[outcome.request];
   if (track.life.status == RequestStatus::kCompleted) return;
   for (std::int32_t i = 0; i < outcome.emitted_tokens; ++i) Emit(now, track.life, gaps);
-  if (outcome.finish != FinishReason::kNone) Finish(now, track);
+  if (outcome.finish == FinishReason::kNone) return;
+  track.life.output_cut = outcome.finish == FinishReason::kLength &&
+                          track.life.output_tokens < track.life.max_output_tokens;
+  Finish(now, track);
 }
 
 inline void RequestTracker::Emit(TimePoint now, RequestLife& life, Gaps& gaps) {

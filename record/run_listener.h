@@ -2,8 +2,10 @@
 // together.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
+#include <string_view>
 
 #include "core/ids.h"
 #include "core/time.h"
@@ -20,6 +22,10 @@ enum class RequestStatus : std::uint8_t {
   kRejected,
   kCancelled,
 };
+
+// By RejectReason: what CSV files and summaries call it.
+inline constexpr std::array<std::string_view, 2> kRejectReasonNames = {"too_long_for_model",
+                                                                       "too_large_for_cache"};
 
 // One request as its client sees it.
 struct RequestLife {
@@ -38,6 +44,9 @@ struct RequestLife {
   std::int32_t preemptions = 0;
   std::int32_t priority = 0;
   std::uint32_t tenant = 0;
+  std::int32_t max_output_tokens = 0;
+  RejectReason reject_reason{};  // if it was rejected
+  bool output_cut = false;       // ended below max_output_tokens: its context was full
 
   [[nodiscard]] bool has_tokens() const { return first_token != kTimeNever; }
 };

@@ -4,6 +4,7 @@
 #include <ostream>
 
 #include "core/check.h"
+#include "record/csv_columns.h"
 #include "record/csv_line.h"
 
 namespace twin {
@@ -47,8 +48,7 @@ void Series::OnEnded(const RequestLife& life) {
 }
 
 void Series::WriteTo(std::ostream& out) const {
-  out << "time_s,waiting,running,swapped,kv_used_share,prefill_tokens_per_s,decode_tokens_per_s,"
-         "mean_batch_tokens,arrivals,completions\n";
+  out << HeaderLine(SeriesColumns());
   CsvLine line;
   for (std::size_t i = 0; i < windows_.size(); ++i) {
     const Window& window = windows_[i];

@@ -28,10 +28,8 @@ class Series : public RunListener {
   void OnLoad(TimePoint from, TimePoint to, const Load& load) override;
   void OnEnded(const RequestLife& life) override;
 
-  // Columns: time_s (the window's begin), then of the window: mean waiting, running, swapped and
-  // kv_used_share over the observed part of it, prefill_tokens_per_s and decode_tokens_per_s
-  // (counted when their step ends), mean_batch_tokens (empty without steps), arrivals (told to the
-  // engine), completions. The last window's rates are over the part that was observed.
+  // Columns: SeriesColumns() of csv_columns.h. Means and rates are over the part of the window that
+  // was observed: the last window ends with the run.
   void WriteTo(std::ostream& out) const;
 
   [[nodiscard]] Duration interval() const { return interval_; }

@@ -3,13 +3,11 @@
 #include <cstdint>
 #include <ostream>
 
+#include "record/csv_columns.h"
+
 namespace twin {
 
-StepRows::StepRows(std::ostream& out) : out_(out) {
-  out_ << "step,planned_at_s,started_s,finished_s,duration_ms,prefill_tokens,decode_tokens,"
-          "padding_tokens,recomputed_tokens,sequences,context_tokens,preempted,free_blocks,running,"
-          "waiting,swapped\n";
-}
+StepRows::StepRows(std::ostream& out) : out_(out) { out_ << HeaderLine(StepColumns()); }
 
 void StepRows::OnStepEnded(const EndedStep& step) {
   const StepPlan& plan = step.plan;

@@ -1,4 +1,4 @@
-// steps.csv: a row per step, in the order in which they end.
+// steps.csv: one row per step, in the order in which they end.
 #pragma once
 
 #include <iosfwd>
@@ -8,10 +8,7 @@
 
 namespace twin {
 
-// Columns: step, planned_at_s, started_s, finished_s, duration_ms (finished - started),
-// prefill_tokens, decode_tokens, padding_tokens, recomputed_tokens, sequences, context_tokens (keys
-// that attention reads), preempted, free_blocks, running, waiting, swapped (all four when planning
-// ended). Borrows the stream.
+// Columns: StepColumns() of csv_columns.h. Borrows the stream.
 class StepRows : public RunListener {
  public:
   // Writes the line of column names.

@@ -1,11 +1,13 @@
 // A run's results as an ordered list of named numbers.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <iosfwd>
-#include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <variant>
 #include <vector>
 
@@ -21,9 +23,11 @@ struct SummaryEntry {
   bool operator==(const SummaryEntry&) const = default;
 };
 
+// Names are unique. Set and Find take constant time, so that a run of thousands of tenants is
+// summed up in linear time.
 class Summary {
  public:
-  // Replaces the value if the name is known, so that names stay unique.
+  // Replaces the value of a name that is already there and keeps its place; appends otherwise.
   void Set(std::string_view name, SummaryValue value);
 
   // nullptr if there is no such entry.
@@ -34,20 +38,20 @@ class Summary {
   [[nodiscard]] const std::vector<SummaryEntry>& entries() const { return entries_; }
 
  private:
+  struct NameHash {
+    using is_transparent = void;
+    std::size_t operator()(std::string_view name) const {
+      return std::hash<std::string_view>{}(name);
+    }
+  };
+
   std::vector<SummaryEntry> entries_;
+  // Positions in entries_. Looked up only, never walked: the order of a hash table shows nowhere.
+  std::unordered_map<std::string, std::size_t, NameHash, std::equal_to<>> positions_;
 };
 
-struct NamedSummary {
-  std::string name;
-  const Summary* summary = nullptr;
-};
-
-// One JSON object, an entry a line, in order. Numbers in the shortest form that reads back equal;
-// undefined and infinite ones as null.
+// One JSON object, one entry per line, in order. Numbers in the shortest form that reads back
+// equal; undefined and infinite ones as null.
 void WriteJson(std::ostream& out, const Summary& summary);
-
-// Rows are metrics, columns are runs, aligned. Names of the rows in the order of their first
-// appearance; "-" where a run lacks the metric or it is undefined. Six significant digits.
-void WriteTable(std::ostream& out, std::span<const NamedSummary> runs);
 
 }  // namespace twin

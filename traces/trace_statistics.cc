@@ -1,63 +1,13 @@
 #include "traces/trace_statistics.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
-
-#include "core/check.h"
 
 namespace twin {
 
-void CountHistogram::Add(std::int64_t value) {
-  CHECK(value >= 0);
-  ++count_;
-  max_ = std::max(max_, value);
-  const auto x = static_cast<double>(value);
-  const double deviation = x - mean_;
-  mean_ += deviation / static_cast<double>(count_);
-  squares_ += deviation * (x - mean_);
-  if (value < kExactMax) {
-    const auto slot = static_cast<std::size_t>(value);
-    if (slot >= exact_.size()) exact_.resize(std::bit_ceil(slot + 1));
-    ++exact_[slot];
-    return;
-  }
-  constexpr int kSignificantBits = 11;  // a bucket spans at most 2^-10 of its value
-  const int shift =
-      static_cast<int>(std::bit_width(static_cast<std::uint64_t>(value))) - kSignificantBits;
-  ++coarse_[(value >> shift) << shift];
-}
-
-double CountHistogram::mean() const { return mean_; }
-
-double CountHistogram::variance() const {
-  return count_ == 0 ? 0 : squares_ / static_cast<double>(count_);
-}
-
-double CountHistogram::ValueAt(std::int64_t rank) const {
-  if (rank == count_ - 1) return static_cast<double>(max_);
-  for (std::size_t value = 0; value < exact_.size(); ++value) {
-    if (rank < exact_[value]) return static_cast<double>(value);
-    rank -= exact_[value];
-  }
-  for (const auto& [low, count] : coarse_) {
-    if (rank < count) return static_cast<double>(low);
-    rank -= count;
-  }
-  return static_cast<double>(max_);
-}
-
-double CountHistogram::Quantile(double p) const {
-  CHECK(count_ > 0);
-  const double position = p * static_cast<double>(count_ - 1);
-  const auto rank = static_cast<std::int64_t>(position);
-  const double low = ValueAt(rank);
-  const double part = position - static_cast<double>(rank);
-  return part == 0 ? low : low + part * (ValueAt(rank + 1) - low);
-}
-
-Percentiles CountHistogram::Summarise() const {
-  return {mean(), Quantile(0.5), Quantile(0.9), Quantile(0.99), static_cast<double>(max_)};
+Percentiles PercentilesOf(const Sketch& sketch) {
+  return {sketch.mean(), sketch.Quantile(0.5), sketch.Quantile(0.9), sketch.Quantile(0.99),
+          sketch.maximum()};
 }
 
 void DispersionIndex::Add(Duration since_first) {
@@ -80,8 +30,8 @@ std::optional<double> DispersionIndex::value() const {
 
 void TraceStatistics::Add(const TracedRequest& request) {
   AddArrival(request.arrival);
-  prompts_.Add(request.prompt_tokens);
-  outputs_.Add(request.output_tokens);
+  prompts_.Insert(request.prompt_tokens);
+  outputs_.Insert(request.output_tokens);
   tenants_.insert(request.tenant);
   if (!request.prefix_chunks.empty()) AddContent(request);
 }
@@ -90,7 +40,7 @@ void TraceStatistics::AddArrival(TimePoint arrival) {
   if (requests() == 0) {
     first_ = arrival;
   } else {
-    gaps_ns_.Add((arrival - last_).count());
+    gaps_ns_.Insert((arrival - last_).count());
   }
   last_ = arrival;
   for (DispersionIndex& index : dispersion_) index.Add(arrival - first_);
@@ -114,11 +64,11 @@ double TraceStatistics::rate() const {
 }
 
 double TraceStatistics::gap_cv() const {
-  return gaps_ns_.mean() > 0 ? std::sqrt(gaps_ns_.variance()) / gaps_ns_.mean() : 0;
+  return gaps_ns_.mean() > 0 ? gaps_ns_.deviation() / gaps_ns_.mean() : 0;
 }
 
 double TraceStatistics::hit_token_share() const {
-  const double tokens = prompts_.mean() * static_cast<double>(requests());
+  const double tokens = prompts_.sum();
   return tokens > 0 ? static_cast<double>(hit_tokens_) / tokens : 0;
 }
 

@@ -2,17 +2,19 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <unordered_set>
 #include <vector>
 
+#include "core/sketch.h"
 #include "core/time.h"
 #include "core/traced_request.h"
 
 namespace twin {
 
+// Of one quantity, in its unit.
 struct Percentiles {
   double mean = 0;
   double p50 = 0;
@@ -21,34 +23,8 @@ struct Percentiles {
   double max = 0;
 };
 
-// A histogram of integers. Exact below kExactMax, within 1/1024 of the value above. Uses at most
-// about 10 MiB.
-class CountHistogram {
- public:
-  static constexpr std::int64_t kExactMax = 1 << 20;
-
-  // REQUIRES: value >= 0.
-  void Add(std::int64_t value);
-
-  [[nodiscard]] std::int64_t count() const { return count_; }
-  [[nodiscard]] double mean() const;
-  // Population variance; 0 without values.
-  [[nodiscard]] double variance() const;
-  // Linear interpolation between order statistics (numpy's default). REQUIRES: count() > 0, p in
-  // [0, 1].
-  [[nodiscard]] double Quantile(double p) const;
-  [[nodiscard]] Percentiles Summarise() const;
-
- private:
-  [[nodiscard]] double ValueAt(std::int64_t rank) const;
-
-  std::vector<std::int64_t> exact_;
-  std::map<std::int64_t, std::int64_t> coarse_;  // by the lower end of the bucket
-  std::int64_t count_ = 0;
-  std::int64_t max_ = 0;
-  double mean_ = 0;     // running, after Welford
-  double squares_ = 0;  // sum of squared deviations from it
-};
+// REQUIRES: the sketch is not empty.
+Percentiles PercentilesOf(const Sketch& sketch);
 
 // Index of dispersion: variance over mean of the number of arrivals in adjacent windows. The first
 // window begins at the first arrival; incomplete windows are ignored. Poisson arrivals have 1.
@@ -80,9 +56,9 @@ class TraceStatistics {
   // Coefficient of variation of the inter-arrival times; Poisson arrivals have 1.
   [[nodiscard]] double gap_cv() const;
   [[nodiscard]] const std::array<DispersionIndex, 3>& dispersion() const { return dispersion_; }
-  [[nodiscard]] const CountHistogram& prompts() const { return prompts_; }
-  [[nodiscard]] const CountHistogram& outputs() const { return outputs_; }
-  [[nodiscard]] const CountHistogram& gaps_ns() const { return gaps_ns_; }
+  [[nodiscard]] const Sketch& prompts() const { return prompts_; }
+  [[nodiscard]] const Sketch& outputs() const { return outputs_; }
+  [[nodiscard]] const Sketch& gaps_ns() const { return gaps_ns_; }
   [[nodiscard]] std::int64_t tenants() const { return static_cast<std::int64_t>(tenants_.size()); }
   [[nodiscard]] bool has_content() const { return has_content_; }
   // Share of all prompt tokens, and of all requests, that hit an infinite prefix cache.
@@ -93,9 +69,12 @@ class TraceStatistics {
   void AddArrival(TimePoint arrival);
   void AddContent(const TracedRequest& request);
 
-  CountHistogram prompts_;
-  CountHistogram outputs_;
-  CountHistogram gaps_ns_;
+  // Exact while fewer than 65,536 distinct values occur: all lengths of most traces.
+  static constexpr std::size_t kExactEntries = 131'072;
+
+  Sketch prompts_{kExactEntries};
+  Sketch outputs_{kExactEntries};
+  Sketch gaps_ns_{kExactEntries};
   TimePoint first_ = kTimeZero;
   TimePoint last_ = kTimeZero;
   std::array<DispersionIndex, 3> dispersion_{DispersionIndex(std::chrono::seconds(1)),

@@ -5,17 +5,9 @@
 #include <numeric>
 
 #include "core/check.h"
+#include "core/quantile.h"
 
 namespace twin::exec {
-
-double Quantile(std::vector<double> values, double share) {
-  CHECK(!values.empty() && share >= 0 && share <= 1);
-  std::sort(values.begin(), values.end());
-  const double place = share * static_cast<double>(values.size() - 1);
-  const auto below = static_cast<std::size_t>(place);
-  const std::size_t above = std::min(below + 1, values.size() - 1);
-  return values[below] + (place - static_cast<double>(below)) * (values[above] - values[below]);
-}
 
 Spread SpreadOf(const std::vector<double>& values) {
   return {.median = Quantile(values, 0.5),

@@ -7,10 +7,6 @@
 
 namespace twin::exec {
 
-// The value below which `share` of the values lie, linear between neighbours.
-// REQUIRES: values is not empty; 0 <= share <= 1. Cost: sorts a copy.
-double Quantile(std::vector<double> values, double share);
-
 struct Spread {
   double median = 0;
   double p10 = 0;

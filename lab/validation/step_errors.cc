@@ -4,6 +4,8 @@
 #include <cmath>
 #include <iterator>
 
+#include "core/quantile.h"
+
 namespace twin::lab {
 namespace {
 
@@ -11,13 +13,6 @@ std::size_t KindOf(const StepPlan& plan) {
   const StepTotals& totals = plan.totals;
   if (totals.decode_items == 0) return 0;
   return totals.prefill_items == 0 ? 1 : 2;
-}
-
-// The value below which a share of `values` lies. REQUIRES: not empty.
-double Quantile(std::vector<double>& values, double share) {
-  const auto place = static_cast<std::ptrdiff_t>(share * static_cast<double>(values.size() - 1));
-  std::nth_element(values.begin(), values.begin() + place, values.end());
-  return values[static_cast<std::size_t>(place)];
 }
 
 StepComparison CompareSteps(const std::string& kind, const std::vector<StepPoint>& points) {

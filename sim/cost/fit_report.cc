@@ -4,14 +4,13 @@
 #include <cmath>
 #include <vector>
 
+#include "core/quantile.h"
+
 namespace twin::sim {
 namespace {
 
-double QuantileOf(std::vector<double>& values, double share) {
-  if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
-  const auto last = static_cast<double>(values.size() - 1);
-  return values[static_cast<std::size_t>(std::lround(share * last))];
+double QuantileOrZero(const std::vector<double>& values, double share) {
+  return values.empty() ? 0 : Quantile(values, share);
 }
 
 // Predictions of one part beside what was measured.
@@ -31,10 +30,10 @@ struct Comparison {
 
   PartError Sum(double all_measured) {
     return {.steps = static_cast<std::int64_t>(errors.size()),
-            .median = QuantileOf(errors, 0.5),
-            .p90 = QuantileOf(errors, 0.9),
+            .median = QuantileOrZero(errors, 0.5),
+            .p90 = QuantileOrZero(errors, 0.9),
             .bias = measured > 0 ? predicted / measured - 1 : 0,
-            .noise = QuantileOf(noise, 0.5),
+            .noise = QuantileOrZero(noise, 0.5),
             .share = all_measured > 0 ? measured / all_measured : 0};
   }
 };

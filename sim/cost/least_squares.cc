@@ -8,6 +8,7 @@
 #include <Eigen/QR>
 
 #include "core/check.h"
+#include "core/quantile.h"
 
 namespace twin::sim {
 namespace {
@@ -15,12 +16,6 @@ namespace {
 constexpr int kReweightings = 12;
 constexpr double kHuber = 1.345;
 constexpr double kNormalMad = 1.4826;  // standard deviation over median absolute deviation
-
-double Median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 }  // namespace
 
@@ -66,7 +61,7 @@ Eigen::VectorXd RelativeFit(const Eigen::MatrixXd& a, const Eigen::VectorXd& b) 
     const Eigen::VectorXd residual = relative * x - Eigen::VectorXd::Ones(b.rows());
     std::vector<double> sizes;
     for (const double r : residual) sizes.push_back(std::abs(r));
-    const double limit = kHuber * kNormalMad * Median(sizes);
+    const double limit = kHuber * kNormalMad * Quantile(sizes, 0.5);
     if (limit <= std::numeric_limits<double>::epsilon()) break;
     for (Eigen::Index i = 0; i < residual.rows(); ++i) {
       const double r = std::abs(residual[i]);

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "record/metric_catalog.h"
 #include "tests/unit/apps/experiment_folder.h"
 
 namespace twin::apps {
@@ -16,6 +17,7 @@ using nlohmann::json;
 using testing::CommandOutcome;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 class CompareCommandTest : public testing::ExperimentFolderTest {
  protected:
@@ -31,15 +33,16 @@ TEST_F(CompareCommandTest, PutsRunsSideBySide) {
   const CommandOutcome outcome = Run({"compare", "a", "b/"});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_EQ(outcome.out,
-            "metric          a  b\n"
-            "mean_ttft_ms  1.5  -\n"
-            "steps          12  7\n");
+            "metric        unit      a  b  change\n"
+            "mean_ttft_ms  ms      1.5  -       -\n"
+            "steps         steps    12  7  -41.7%\n"
+            "digest               00ff  -       -\n");
 }
 
 TEST_F(CompareCommandTest, ShowsTheMetricsThatAreNamed) {
   WriteRun("a", R"({"steps": 12, "mean_ttft_ms": 1.5, "digest": "00ff"})");
   const CommandOutcome some = Run({"compare", "a", "--metrics", "digest,steps"});
-  EXPECT_EQ(some.out, "metric     a\ndigest  00ff\nsteps     12\n");
+  EXPECT_EQ(some.out, "metric  unit      a\ndigest         00ff\nsteps   steps    12\n");
   const CommandOutcome all = Run({"compare", "a", "--metrics", "all"});
   EXPECT_THAT(all.out, HasSubstr("mean_ttft_ms"));
   EXPECT_THAT(all.out, HasSubstr("digest"));
@@ -84,7 +87,39 @@ TEST_F(CompareCommandTest, ShowsEveryHeadlineMetricOfARealRun) {
   EXPECT_THAT(shown, ::testing::IsSupersetOf({"completed", "p99_ttft_ms", "request_goodput",
                                               "max_kv_used_share", "steps"}));
   // As many rows as the headline has names: compare leaves out what a run does not have.
-  EXPECT_EQ(shown.size(), 20u) << table;
+  EXPECT_EQ(shown.size(), HeadlineMetrics().size()) << table;
+}
+
+TEST_F(CompareCommandTest, NamesTheFieldsInWhichConfigurationsDiffer) {
+  (void)RunSmall("a");
+  (void)RunSmall("b", {"--set", "policy.vllm_v1.max_num_seqs=8"});
+  const std::string table = Run({"compare", "a", "b"}).out;
+  EXPECT_THAT(table, HasSubstr("policy.vllm_v1.max_num_seqs  16  8\n"));
+  EXPECT_THAT(table, HasSubstr("prefix_hit_share"));
+  EXPECT_THAT(Run({"compare", "a", "a"}).out, Not(HasSubstr("config")));
+}
+
+TEST_F(CompareCommandTest, WritesJsonAndCsv) {
+  const json summary = RunSmall("a");
+  const json other = RunSmall("b", {"--set", "policy.vllm_v1.max_num_seqs=8"});
+  const json got = json::parse(
+      Run({"compare", "a", "b", "--metrics", "mean_ttft_ms,digest", "--format", "json"}).out);
+  const double first = summary["mean_ttft_ms"].get<double>();
+  const double second = other["mean_ttft_ms"].get<double>();
+  EXPECT_EQ(got["runs"][1]["name"], "b");
+  EXPECT_EQ(got["metrics"][0]["name"], "mean_ttft_ms");
+  EXPECT_EQ(got["metrics"][0]["unit"], "ms");
+  EXPECT_EQ(got["metrics"][0]["values"][0], first);
+  EXPECT_TRUE(got["metrics"][0]["change_percent"][0].is_null());
+  EXPECT_NEAR(got["metrics"][0]["change_percent"][1].get<double>(), 100 * (second / first - 1),
+              1e-9);
+  EXPECT_EQ(got["metrics"][1]["values"][1], other["digest"]);
+  EXPECT_EQ(got["config"][0]["field"], "policy.vllm_v1.max_num_seqs");
+  EXPECT_EQ(got["config"][0]["values"], (json{"16", "8"}));
+  const std::string csv = Run({"compare", "a", "b", "--metrics", "steps", "--format=csv"}).out;
+  EXPECT_EQ(csv.substr(0, csv.find('\n')), "metric,unit,a,b,b_change_percent");
+  EXPECT_THAT(csv, HasSubstr("\nsteps,steps," + summary["steps"].dump() + ","));
+  EXPECT_THAT(csv, HasSubstr("\nconfig.policy.vllm_v1.max_num_seqs,,16,8,\n"));
 }
 
 using DoctorCommandTest = testing::ExperimentFolderTest;

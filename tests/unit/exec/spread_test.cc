@@ -5,14 +5,6 @@
 namespace twin::exec {
 namespace {
 
-TEST(SpreadTest, QuantilesAreLinearBetweenTheSortedValues) {
-  // Sorted 1 2 3 4 5: place 0.9 * 4 = 3.6 lies between 4 and 5.
-  EXPECT_DOUBLE_EQ(Quantile({5, 3, 1, 4, 2}, 0.9), 4.6);
-  EXPECT_DOUBLE_EQ(Quantile({5, 3, 1, 4, 2}, 0), 1);
-  EXPECT_DOUBLE_EQ(Quantile({5, 3, 1, 4, 2}, 1), 5);
-  EXPECT_DOUBLE_EQ(Quantile({7}, 0.5), 7);
-}
-
 TEST(SpreadTest, RelativeSpreadIsTheDecileRangeOverTheMedian) {
   const Spread spread = SpreadOf({1, 2, 3, 4, 5});
   EXPECT_DOUBLE_EQ(spread.median, 3);

@@ -294,6 +294,44 @@ TEST_F(MetricsCollectorTest, TellsTenantsApart) {
   EXPECT_EQ(run.Number("completed"), 2);
 }
 
+// 22 tenants: tenant t sends t requests, all rejected. The two that send least, 1 and 2, are summed
+// up as one.
+TEST_F(MetricsCollectorTest, NamesTheLargestTenantsAndSumsUpTheOthers) {
+  MetricsConfig config = Config();
+  config.by_tenant = true;
+  Run run(config);
+  StepPlan plan;
+  std::uint32_t id = 0;
+  for (std::uint32_t tenant = 1; tenant <= 22; ++tenant) {
+    for (std::uint32_t i = 0; i < tenant; ++i, ++id) {
+      run.script.Arrive(At(0), R(id), 4, tenant);
+      plan.rejected.push_back({R(id), RejectReason::kTooLargeForCache});
+    }
+  }
+  run.script.Finish(At(1), run.script.Launch(At(0), plan));
+  EXPECT_EQ(run.Number("tenant_3_requests"), 3);
+  EXPECT_EQ(run.Number("tenant_22_rejected_too_large_for_cache"), 22);
+  EXPECT_EQ(run.Number("tenant_others_requests"), 1 + 2);
+  const Summary summary = run.collector.Summarise();
+  EXPECT_EQ(summary.Find("tenant_1_requests"), nullptr);
+  EXPECT_EQ(summary.Find("tenant_2_requests"), nullptr);
+}
+
+TEST_F(MetricsCollectorTest, CountsRejectionsByReasonAndOutputsThatTheContextCut) {
+  Run run(Config());
+  for (std::uint32_t i = 0; i < 4; ++i) run.script.Arrive(At(0), R(i), 4);
+  StepPlan plan;
+  plan.work = {Prefill(R(0), 0, 4), Prefill(R(3), 0, 4)};
+  plan.rejected = {{R(1), RejectReason::kTooLongForModel}, {R(2), RejectReason::kTooLargeForCache}};
+  ItemOutcome stopped = Last(R(3));
+  stopped.finish = FinishReason::kStop;
+  run.script.Finish(At(10), run.script.Launch(At(0), plan), {Last(R(0)), stopped});
+  EXPECT_EQ(run.Number("rejected"), 2);
+  EXPECT_EQ(run.Number("rejected_too_long_for_model"), 1);
+  EXPECT_EQ(run.Number("rejected_too_large_for_cache"), 1);
+  EXPECT_EQ(run.Number("cut_outputs"), 1);  // kLength after 1 of 2^20 tokens; kStop is no cut
+}
+
 TEST_F(MetricsCollectorTest, SharesThePrefixHitsOfTheFirstAdmissionAmongPromptTokens) {
   Run run(Config());
   run.script.Arrive(At(0), R(0), 40);

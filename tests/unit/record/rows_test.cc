@@ -85,11 +85,11 @@ TEST(RequestRowsTest, WritesEveryEndedRequestInOrderAndUnfinishedOnesOnRequest) 
   EXPECT_EQ(out.str(),
             "request,tenant,priority,arrival_s,scheduled_s,first_token_s,finished_s,prompt_tokens,"
             "output_tokens,cached_tokens,preemptions,queue_ms,ttft_ms,tpot_ms,e2el_ms,max_itl_ms,"
-            "status\n"
-            "2,0,0,0.002,,,,9,0,0,0,,,,,,rejected\n"
-            "1,0,0,0.0015,0.002,0.012,0.012,8,1,0,0,0.5,10.5,,10.5,,completed\n"
-            "0,5,-2,0.0015,0.002,0.012,0.042,40,3,32,0,0.5,10.5,15,40.5,20,completed\n"
-            "3,0,0,0.002,,,,10,0,0,0,,,,,,waiting\n");
+            "status,reject_reason\n"
+            "2,0,0,0.002,,,,9,0,0,0,,,,,,rejected,too_long_for_model\n"
+            "1,0,0,0.0015,0.002,0.012,0.012,8,1,0,0,0.5,10.5,,10.5,,completed,\n"
+            "0,5,-2,0.0015,0.002,0.012,0.042,40,3,32,0,0.5,10.5,15,40.5,20,completed,\n"
+            "3,0,0,0.002,,,,10,0,0,0,,,,,,waiting,\n");
 }
 
 TEST(StepRowsTest, WritesEveryStepWithItsTimesAndSums) {

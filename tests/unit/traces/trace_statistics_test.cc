@@ -26,22 +26,16 @@ TracedRequest At(Duration arrival, std::vector<std::uint64_t> chunks = {}) {
   return request;
 }
 
-TEST(CountHistogramTest, InterpolatesBetweenOrderStatistics) {
-  CountHistogram histogram;
-  for (const int x : {10, 20, 30, 40}) histogram.Add(x);
-  EXPECT_DOUBLE_EQ(histogram.Quantile(0), 10);
-  EXPECT_DOUBLE_EQ(histogram.Quantile(0.5), 25);
-  EXPECT_DOUBLE_EQ(histogram.Quantile(0.9), 37);  // position 2.7
-  EXPECT_DOUBLE_EQ(histogram.Quantile(1), 40);
-  EXPECT_DOUBLE_EQ(histogram.mean(), 25);
-  EXPECT_DOUBLE_EQ(histogram.variance(), 125);
-}
-
-TEST(CountHistogramTest, LargeValuesAreWithinOneInAThousand) {
-  CountHistogram histogram;
-  for (std::int64_t i = 1; i <= 1001; ++i) histogram.Add(i * 1'234'567'891);
-  EXPECT_NEAR(histogram.Quantile(0.5), 501 * 1'234'567'891.0, 501 * 1'234'567'891.0 / 1024);
-  EXPECT_DOUBLE_EQ(histogram.Quantile(1), 1001 * 1'234'567'891.0);
+// More distinct lengths than a sketch of a run keeps, and still none is rounded.
+TEST(TraceStatisticsTest, LengthsAreExactForTensOfThousandsOfDistinctOnes) {
+  TraceStatistics statistics;
+  TracedRequest request = At(Duration{0});
+  for (int i = 1; i <= 40'001; ++i) {
+    request.prompt_tokens = 100'000 + i;
+    statistics.Add(request);
+  }
+  EXPECT_DOUBLE_EQ(PercentilesOf(statistics.prompts()).p50, 120'001);
+  EXPECT_DOUBLE_EQ(PercentilesOf(statistics.prompts()).p90, 136'001);
 }
 
 // Counts 2, 0, 2, 0, ... in 1-s windows: mean 1, variance 1, index 1. In 10-s windows 10 each: 0.
@@ -89,9 +83,9 @@ class ShippedTraceTest : public ::testing::Test {
     return statistics;
   }
   // The tables give whole tokens, some rounded up.
-  static void ExpectLengths(const CountHistogram& lengths, double mean, double p50, double p90,
-                            double p99, double max) {
-    const Percentiles got = lengths.Summarise();
+  static void ExpectLengths(const Sketch& lengths, double mean, double p50, double p90, double p99,
+                            double max) {
+    const Percentiles got = PercentilesOf(lengths);
     EXPECT_NEAR(got.mean, mean, 1);
     EXPECT_NEAR(got.p50, p50, 1);
     EXPECT_NEAR(got.p90, p90, 1);

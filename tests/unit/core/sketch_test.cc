@@ -1,4 +1,4 @@
-#include "record/sketch.h"
+#include "core/sketch.h"
 
 #include <gtest/gtest.h>
 
@@ -39,11 +39,11 @@ TEST(SketchTest, InterpolatesLinearlyAsNumpyDoes) {
   // By hand: sorted 100, 200, 370; position of P90 is 1.8, of P99 1.98.
   Sketch sketch;
   for (const std::int64_t value : {370, 100, 200}) sketch.Insert(value);
-  EXPECT_DOUBLE_EQ(sketch.Percentile(0.5), 200);
-  EXPECT_DOUBLE_EQ(sketch.Percentile(0.9), 336);
-  EXPECT_NEAR(sketch.Percentile(0.99), 366.6, 1e-9);
-  EXPECT_DOUBLE_EQ(sketch.Percentile(0), 100);
-  EXPECT_DOUBLE_EQ(sketch.Percentile(1), 370);
+  EXPECT_DOUBLE_EQ(sketch.Quantile(0.5), 200);
+  EXPECT_DOUBLE_EQ(sketch.Quantile(0.9), 336);
+  EXPECT_NEAR(sketch.Quantile(0.99), 366.6, 1e-9);
+  EXPECT_DOUBLE_EQ(sketch.Quantile(0), 100);
+  EXPECT_DOUBLE_EQ(sketch.Quantile(1), 370);
 }
 
 TEST(SketchTest, TakesAWeightAsThatManyValues) {
@@ -54,7 +54,7 @@ TEST(SketchTest, TakesAWeightAsThatManyValues) {
   weighted.Insert(7, 1);
   for (const std::int64_t value : {7, 7, 7, 50, 50, 7}) single.Insert(value);
   EXPECT_EQ(weighted.count(), 6);
-  for (const double q : kQuantiles) EXPECT_EQ(weighted.Percentile(q), single.Percentile(q)) << q;
+  for (const double q : kQuantiles) EXPECT_EQ(weighted.Quantile(q), single.Quantile(q)) << q;
   EXPECT_DOUBLE_EQ(weighted.deviation(), single.deviation());
 }
 
@@ -65,7 +65,7 @@ TEST(SketchTest, IsUndefinedWhileEmpty) {
   EXPECT_TRUE(std::isnan(sketch.deviation()));
   EXPECT_TRUE(std::isnan(sketch.minimum()));
   EXPECT_TRUE(std::isnan(sketch.maximum()));
-  EXPECT_TRUE(std::isnan(sketch.Percentile(0.5)));
+  EXPECT_TRUE(std::isnan(sketch.Quantile(0.5)));
 }
 
 TEST(SketchTest, IsExactForTheStatedNumberOfInsertions) {
@@ -74,7 +74,7 @@ TEST(SketchTest, IsExactForTheStatedNumberOfInsertions) {
   for (const std::int64_t value : values) sketch.Insert(value);
   ASSERT_TRUE(sketch.exact());
   for (const double q : kQuantiles) {
-    EXPECT_DOUBLE_EQ(sketch.Percentile(q), LinearPercentile(values, q)) << q;
+    EXPECT_DOUBLE_EQ(sketch.Quantile(q), LinearPercentile(values, q)) << q;
   }
 }
 
@@ -84,7 +84,7 @@ TEST(SketchTest, StaysExactWhileFewDistinctValuesOccur) {
   EXPECT_TRUE(sketch.exact());
   EXPECT_EQ(sketch.count(), 200'000);
   // Every value occurs 25 times, so order statistic 199999 / 2 lies among those of 4000 and 3999.
-  EXPECT_DOUBLE_EQ(sketch.Percentile(0.5), 1'000'003 * 3999.5);
+  EXPECT_DOUBLE_EQ(sketch.Quantile(0.5), 1'000'003 * 3999.5);
 }
 
 TEST(SketchTest, KeepsTheRelativeErrorOnceBucketed) {
@@ -95,7 +95,7 @@ TEST(SketchTest, KeepsTheRelativeErrorOnceBucketed) {
     ASSERT_FALSE(sketch.exact());
     for (const double q : kQuantiles) {
       const double truth = LinearPercentile(values, q);
-      EXPECT_NEAR(sketch.Percentile(q), truth, truth * Sketch::kRelativeError) << q;
+      EXPECT_NEAR(sketch.Quantile(q), truth, truth * Sketch::kRelativeError) << q;
     }
   }
 }
@@ -111,7 +111,7 @@ TEST(SketchTest, KeepsTheRelativeErrorAtTheEdgesOfEveryBucketSize) {
       ASSERT_FALSE(sketch.exact());
       sketch.Insert(value, 1'000'000);
       const double truth = static_cast<double>(value);
-      EXPECT_NEAR(sketch.Percentile(0.5), truth, truth * Sketch::kRelativeError) << value;
+      EXPECT_NEAR(sketch.Quantile(0.5), truth, truth * Sketch::kRelativeError) << value;
     }
   }
 }
@@ -159,7 +159,7 @@ TEST(SketchTest, MergesIntoWhatOneSketchWouldHaveSeen) {
     EXPECT_NEAR(left.deviation(), whole.deviation(), 1e-9 * whole.deviation());
     EXPECT_EQ(left.minimum(), whole.minimum());
     EXPECT_EQ(left.maximum(), whole.maximum());
-    for (const double q : kQuantiles) EXPECT_EQ(left.Percentile(q), whole.Percentile(q)) << q;
+    for (const double q : kQuantiles) EXPECT_EQ(left.Quantile(q), whole.Quantile(q)) << q;
   }
 }
 
@@ -167,7 +167,7 @@ TEST(SketchTest, TakesTheLargestValue) {
   Sketch sketch;
   for (std::int64_t i = 0; i < 20'000; ++i) sketch.Insert(i);
   sketch.Insert(std::numeric_limits<std::int64_t>::max());
-  EXPECT_EQ(sketch.Percentile(1), sketch.maximum());
+  EXPECT_EQ(sketch.Quantile(1), sketch.maximum());
 }
 
 TEST(SketchDeathTest, RefusesNegativeValuesAndWeightsBelowOne) {

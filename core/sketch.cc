@@ -1,4 +1,4 @@
-#include "record/sketch.h"
+#include "core/sketch.h"
 
 #include <algorithm>
 #include <array>
@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "core/check.h"
+#include "core/quantile.h"
 
 namespace twin {
 namespace {
@@ -15,6 +16,7 @@ namespace {
 constexpr double kUndefined = std::numeric_limits<double>::quiet_NaN();
 constexpr int kBits = 10;  // leading bits that a bucket's values share
 constexpr std::size_t kHalf = std::size_t{1} << (kBits - 1);
+constexpr std::size_t kFirstEntries = 64;
 
 // Least significant digits first, as far as values go. Without comparisons, which are as good as
 // random and so are mispredicted: half of a short run's time went there.
@@ -43,8 +45,8 @@ void Sketch::Insert(std::int64_t value, std::int64_t weight) {
   CHECK(value >= 0 && weight >= 1);
   if (count_ == 0) {
     reference_ = minimum_ = maximum_ = value;
-    // Address space alone; to grow there by doubling touches twice the memory.
-    entries_.reserve(kExactEntries);
+    // Many sketches stay this small: those of single tenants.
+    entries_.reserve(std::min(exact_entries_, kFirstEntries));
   } else {
     minimum_ = std::min(minimum_, value);
     maximum_ = std::max(maximum_, value);
@@ -55,7 +57,10 @@ void Sketch::Insert(std::int64_t value, std::int64_t weight) {
   sum_of_squares_ +=
       static_cast<double>(offset) * static_cast<double>(offset) * static_cast<double>(weight);
   const bool known = !entries_.empty() && entries_.back().first == value;
-  if (entries_.size() == kExactEntries && !known) MakeRoom();
+  if (entries_.size() == std::min(entries_.capacity(), exact_entries_) && !known && exact()) {
+    // Address space alone; to grow there by doubling touches twice the memory.
+    entries_.size() < exact_entries_ ? entries_.reserve(exact_entries_) : MakeRoom();
+  }
   if (!exact()) {
     AddToBucket(value, weight);
   } else if (!entries_.empty() && entries_.back().first == value) {
@@ -82,7 +87,7 @@ void Sketch::Merge(const Sketch& other) {
   if (exact() && other.exact()) {
     entries_.insert(entries_.end(), other.entries_.begin(), other.entries_.end());
     sorted_ = false;
-    if (entries_.size() > kExactEntries) MakeRoom();
+    if (entries_.size() > exact_entries_) MakeRoom();
     return;
   }
   if (exact()) UseBuckets();
@@ -110,15 +115,9 @@ double Sketch::minimum() const { return count_ == 0 ? kUndefined : static_cast<d
 
 double Sketch::maximum() const { return count_ == 0 ? kUndefined : static_cast<double>(maximum_); }
 
-double Sketch::Percentile(double q) const {
-  CHECK(q >= 0 && q <= 1);
+double Sketch::Quantile(double q) const {
   if (count_ == 0) return kUndefined;
-  const double position = static_cast<double>(count_ - 1) * q;
-  const double below = std::floor(position);
-  const auto rank = static_cast<std::int64_t>(below);
-  const double low = ValueAt(rank);
-  const double share = position - below;
-  return share == 0 ? low : low + (ValueAt(rank + 1) - low) * share;
+  return InterpolatedQuantile(count_, q, [this](std::int64_t rank) { return ValueAt(rank); });
 }
 
 std::size_t Sketch::BucketOf(std::int64_t value) {
@@ -140,13 +139,13 @@ void Sketch::MakeRoom() {
   // In the middle of a run, so in place: nothing is allocated.
   std::sort(entries_.begin(), entries_.end());
   JoinEqual();
-  if (entries_.size() > kExactEntries / 2) UseBuckets();
+  if (entries_.size() > exact_entries_ / 2) UseBuckets();
 }
 
 void Sketch::UseBuckets() {
   buckets_.resize(BucketOf(std::numeric_limits<std::int64_t>::max()) + 1);
   for (const auto& [value, weight] : entries_) AddToBucket(value, weight);
-  entries_ = {};
+  std::vector<Entry>().swap(entries_);
 }
 
 void Sketch::AddToBucket(std::int64_t value, std::int64_t weight) {

@@ -1,4 +1,4 @@
-// Percentiles of very many durations in little memory.
+// Quantiles of very many values in little memory.
 #pragma once
 
 #include <cstddef>
@@ -8,22 +8,34 @@
 
 namespace twin {
 
-// A multiset of non-negative int64 values (nanoseconds), each with a weight.
+// A multiset of non-negative int64 values (nanoseconds, tokens), each with a weight.
 //
-// Percentile  linear interpolation between order statistics at position (N - 1) q, numpy's default.
-// Exact       while at most kExactEntries insertions were made, and for longer while few distinct
-//             values occur; count, sum, mean, minimum and maximum always; the standard deviation to
-//             1e-9.
-// Error       afterwards at most 1/1024 (0.098 %) of the value: values below 1024 have a bucket
-//             each, larger ones share it with those whose leading 10 bits are the same
-//             (the log-linear layout of HdrHistogram); a bucket stands for its middle.
-// Memory      at most 256 KiB while exact, 220 KiB after; nothing is allocated after that.
+// The idea: a run has too many token gaps to keep, but few of them when it is short, and then exact
+// quantiles are worth having. So a sketch keeps the values themselves until they are too many and
+// only then goes over to a histogram with logarithmic buckets, each divided evenly (the layout of
+// HdrHistogram, Gil Tene): values below 1024 have a bucket each, larger ones share a bucket with
+// those whose leading 10 bits are equal, and a bucket stands for its middle.
+//
+// Exact       while at most exact_entries insertions were made, and for longer while at most half
+//             as many distinct values occur; count, sum, mean, minimum and maximum always; the
+//             standard deviation to 1e-9.
+// Error       of a quantile afterwards: at most 1/1024 (0.098 %) of the value.
+// Quantiles   as quantile.h defines them.
+// Memory      16 bytes an entry while exact (256 KiB by default), then 220 KiB; nothing is
+//             allocated after the change.
 // Cost        Insert: about 15 ns.
-// Merging in any order gives the same answers once bucketed.
+//
+// Easy to get wrong: sums of squares of nanoseconds cancel, so they are taken of offsets from the
+// first value; a mean of runs' quantiles is no quantile, so sketches are merged instead (in any
+// order: once bucketed, the answers are the same); equal values in a row are one entry with a
+// weight, so the number of entries says nothing about the number of values.
 class Sketch {
  public:
   static constexpr std::size_t kExactEntries = 16384;
   static constexpr double kRelativeError = 1.0 / 1024;
+
+  // `exact_entries`: how many values are kept before the sketch becomes a histogram. >= 2.
+  explicit Sketch(std::size_t exact_entries = kExactEntries) : exact_entries_(exact_entries) {}
 
   // Adds `value` `weight` times. REQUIRES: value >= 0, weight >= 1.
   void Insert(std::int64_t value, std::int64_t weight = 1);
@@ -41,7 +53,7 @@ class Sketch {
   [[nodiscard]] double maximum() const;
   // REQUIRES: 0 <= q <= 1. Cost: passes over the entries (the first time: sorts
   // them) or over the buckets.
-  [[nodiscard]] double Percentile(double q) const;
+  [[nodiscard]] double Quantile(double q) const;
 
  private:
   __extension__ using Wide = __int128;
@@ -58,6 +70,7 @@ class Sketch {
   // The order statistic at `rank`, from 0.
   [[nodiscard]] double ValueAt(std::int64_t rank) const;
 
+  std::size_t exact_entries_;
   // Sorting and joining equal values changes no answer, so that questions may do it.
   mutable std::vector<Entry> entries_;
   mutable bool sorted_ = true;

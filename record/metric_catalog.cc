@@ -1,0 +1,253 @@
+#include "record/metric_catalog.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cstddef>
+#include <map>
+
+#include "core/step_parts.h"
+
+namespace twin {
+namespace {
+
+constexpr std::array kLatencies = {
+    LatencyQuantity{"ttft", "time to first token of a completed request", "f - a"},
+    LatencyQuantity{"tpot", "time per output token after the first; requests with n >= 2",
+                    "(c - f) / (n - 1)"},
+    LatencyQuantity{"itl", "inter-token latency, pooled over all tokens of all requests",
+                    "t_i - t_(i-1), i >= 2"},
+    LatencyQuantity{"e2el", "end-to-end latency of a completed request", "c - a"},
+    LatencyQuantity{"queue", "queueing delay of a completed request", "s - a"},
+    LatencyQuantity{"longest_itl", "longest stall of a request with n >= 2",
+                    "max_i (t_i - t_(i-1))"},
+};
+
+constexpr std::array kStatistics = {
+    Statistic{"mean", "arithmetic mean"},
+    Statistic{"median", "the same as p50"},
+    Statistic{"std", "standard deviation of the population"},
+    Statistic{"min", "minimum"},
+    Statistic{"p50", "quantile 0.5"},
+    Statistic{"p90", "quantile 0.9"},
+    Statistic{"p95", "quantile 0.95"},
+    Statistic{"p99", "quantile 0.99"},
+    Statistic{"max", "maximum"},
+};
+
+constexpr std::array<std::string_view, 23> kHeadline = {"completed",
+                                                        "rejected",
+                                                        "mean_ttft_ms",
+                                                        "p50_ttft_ms",
+                                                        "p99_ttft_ms",
+                                                        "mean_tpot_ms",
+                                                        "p99_tpot_ms",
+                                                        "mean_itl_ms",
+                                                        "p99_itl_ms",
+                                                        "mean_e2el_ms",
+                                                        "p99_e2el_ms",
+                                                        "request_throughput",
+                                                        "request_goodput",
+                                                        "output_throughput",
+                                                        "mean_kv_used_share",
+                                                        "max_kv_used_share",
+                                                        "prefix_hit_share",
+                                                        "preemptions",
+                                                        "swaps",
+                                                        "mean_batch_tokens",
+                                                        "steps",
+                                                        "run_seconds",
+                                                        "digest"};
+
+// Plain keys, in the order of summary.json; latencies stand between the two lists.
+const std::vector<Metric>& RequestCounts() {
+  static const std::vector<Metric> metrics = {
+      {"requests", "requests", "requests that left", "completed + rejected + cancelled"},
+      {"completed", "requests", "requests that got their whole output", ""},
+      {"rejected", "requests", "requests that the engine refused", ""},
+      {"rejected_too_long_for_model", "requests",
+       "rejected because they exceed the model's or the policy's length limit", ""},
+      {"rejected_too_large_for_cache", "requests",
+       "rejected because not even an empty KV cache could hold them", ""},
+      {"cancelled", "requests", "requests whose client went away", ""},
+      {"unfinished", "requests", "requests that arrived and had not left when the run ended", ""},
+      {"cut_outputs", "requests",
+       "completed requests whose output ended below its limit because the context was full", ""},
+      {"duration_seconds", "s", "time in which the completed requests were served",
+       "last c - first a"},
+      {"total_input_tokens", "tokens", "prompt tokens of the completed requests", ""},
+      {"total_output_tokens", "tokens", "output tokens of the completed requests", "sum of n"},
+      {"request_throughput", "requests/s", "completed requests per second",
+       "completed / duration_seconds"},
+      {"output_throughput", "tokens/s", "output tokens per second",
+       "total_output_tokens / duration_seconds"},
+      {"total_token_throughput", "tokens/s", "prompt and output tokens per second",
+       "(total_input_tokens + total_output_tokens) / duration_seconds"},
+      {"request_goodput", "requests/s",
+       "completed requests that keep every bound of `slo`, per second; with `slo` only",
+       "good / duration_seconds"},
+      {"slo_attainment", "share",
+       "share of requests that keep every bound of `slo` (inclusive); rejected and cancelled "
+       "requests keep none; with `slo` only",
+       "good / requests"},
+      {"prefix_hit_share", "share",
+       "share of the completed requests' prompt tokens that came from the prefix cache at their "
+       "first admission",
+       "cached tokens / total_input_tokens"},
+  };
+  return metrics;
+}
+
+const std::vector<Metric>& NormalizedLatencies() {
+  static const std::vector<Metric> metrics = {
+      {"mean_normalized_ms_per_token", "ms/token", "normalized latency, mean over requests",
+       "(c - a) / n"},
+      {"p50_normalized_ms_per_token", "ms/token", "normalized latency, quantile 0.5",
+       "(c - a) / n"},
+      {"p99_normalized_ms_per_token", "ms/token", "normalized latency, quantile 0.99",
+       "(c - a) / n"},
+  };
+  return metrics;
+}
+
+const std::vector<Metric>& WorkAndUse() {
+  static const std::vector<Metric> metrics = {
+      {"stalls", "tokens", "gaps between tokens longer than metrics.stall_threshold_s",
+       "count of itl > threshold"},
+      {"steps", "steps", "steps that ended, those without work too", ""},
+      {"preemptions", "preemptions", "requests that lost their memory while running",
+       "recomputes + swaps"},
+      {"recomputes", "preemptions", "preemptions that dropped the KV cache of the request", ""},
+      {"swaps", "preemptions", "preemptions that moved the KV cache to the host", ""},
+      {"computed_prefill_tokens", "tokens", "tokens of prefill items, recomputed ones too", ""},
+      {"computed_decode_tokens", "tokens", "tokens of decode items", ""},
+      {"recomputed_tokens", "tokens", "tokens computed again after a preemption", ""},
+      {"preemption_overhead", "share", "share of the computed tokens that were recomputed",
+       "recomputed_tokens / (computed_prefill_tokens + computed_decode_tokens)"},
+      {"padding_share", "share", "share of the charged tokens that are padding",
+       "padding / (computed_prefill_tokens + computed_decode_tokens + padding)"},
+      {"mean_batch_tokens", "tokens", "charged tokens per step, padding included",
+       "(computed_prefill_tokens + computed_decode_tokens + padding) / steps"},
+      {"mean_batch_sequences", "requests", "work items per step", "work items / steps"},
+      {"run_seconds", "s", "the run's clock at its last event; 0 is the start of the run", ""},
+      {"simulated_seconds", "s",
+       "the same as run_seconds, in a real run too: the name that older scripts read", ""},
+      {"busy_share", "share", "share of the time in which at least one step was on the device",
+       "union of the steps' times / time"},
+      {"mean_kv_used_share", "share", "KV blocks held or reserved, mean over time",
+       "time average of used blocks / kv_blocks"},
+      {"max_kv_used_share", "share", "KV blocks held or reserved, maximum",
+       "max used blocks / kv_blocks"},
+      {"mean_running", "requests", "running requests, mean over time", ""},
+      {"max_running", "requests", "running requests, maximum", ""},
+      {"mean_waiting", "requests", "waiting requests, mean over time", ""},
+      {"max_waiting", "requests", "waiting requests, maximum", ""},
+      {"mean_swapped", "requests", "requests swapped out to the host, mean over time", ""},
+      {"tenants", "tenants", "tenants that sent requests; with metrics.by_tenant only", ""},
+      {"tenants_compared", "tenants",
+       "tenants that max_service_difference covers: the first 32 to arrive; with "
+       "metrics.by_tenant only",
+       ""},
+      {"max_service_difference", "tokens",
+       "largest difference in service between two tenants over any span in which both had "
+       "requests waiting; with metrics.by_tenant only",
+       "service = prompt tokens + 2 * output tokens"},
+      {"digest", "", "64-bit hash of all plans: equal digests mean equal decisions", ""},
+      {"kv_blocks", "blocks", "usable KV blocks of the device", ""},
+      {"interrupted", "0 or 1", "1: the run was stopped early", ""},
+      {"cpu_seconds", "s", "CPU time of the process, user and system", ""},
+      {"peak_rss_mib", "MiB", "largest resident memory of the process", ""},
+  };
+  return metrics;
+}
+
+// Of real runs, before `interrupted`.
+void AddStepParts(std::vector<Metric>& metrics) {
+  constexpr std::array<std::string_view, kStepPartCount> kWhat = {
+      "from planning, or the end of the step before, to the device's begin",
+      "block operations and the step's inputs",
+      "matrix products",
+      "attention over the KV cache",
+      "collectives and sends between ranks",
+      "all other operations on the device",
+      "drawing tokens from logits",
+      "from the end of the step to the engine"};
+  for (std::size_t i = 0; i < kStepPartCount; ++i) {
+    metrics.push_back({fmt::format("mean_step_{}_ms", kStepPartNames[i]), "ms",
+                       fmt::format("mean time per step: {}; real runs only", kWhat[i]),
+                       fmt::format("sum of parts.csv {}_ms / steps", kStepPartNames[i])});
+  }
+}
+
+std::vector<Metric> MakeCatalog() {
+  std::vector<Metric> all = RequestCounts();
+  for (const LatencyQuantity& latency : kLatencies) {
+    for (const Statistic& statistic : kStatistics) {
+      all.push_back({fmt::format("{}_{}_ms", statistic.name, latency.name), "ms",
+                     fmt::format("{}: {}", latency.what, statistic.what),
+                     std::string(latency.formula)});
+    }
+  }
+  all.insert(all.end(), NormalizedLatencies().begin(), NormalizedLatencies().end());
+  for (const Metric& metric : WorkAndUse()) {
+    if (metric.name == "interrupted") AddStepParts(all);
+    all.push_back(metric);
+  }
+  return all;
+}
+
+// KEY of tenant_N_KEY and tenant_others_KEY; any other name as it is.
+std::string_view WithoutTenant(std::string_view name) {
+  constexpr std::string_view kTenant = "tenant_";
+  constexpr std::string_view kOthers = "others_";
+  if (!name.starts_with(kTenant)) return name;
+  std::string_view rest = name.substr(kTenant.size());
+  if (rest.starts_with(kOthers)) return rest.substr(kOthers.size());
+  const std::size_t digits = rest.find_first_not_of("0123456789");
+  if (digits == 0 || digits == std::string_view::npos || rest[digits] != '_') return name;
+  return rest.substr(digits + 1);
+}
+
+}  // namespace
+
+const std::vector<Metric>& MetricCatalog() {
+  static const std::vector<Metric> catalog = MakeCatalog();
+  return catalog;
+}
+
+std::optional<Metric> FindMetric(std::string_view name) {
+  static const auto positions = [] {
+    std::map<std::string_view, std::size_t> map;
+    for (std::size_t i = 0; i < MetricCatalog().size(); ++i) map[MetricCatalog()[i].name] = i;
+    return map;
+  }();
+  const std::string_view key = WithoutTenant(name);
+  const auto found = positions.find(key);
+  if (found == positions.end() || (key != name && !IsByTenant(key))) return std::nullopt;
+  Metric metric = MetricCatalog()[found->second];
+  metric.name = name;
+  return metric;
+}
+
+bool IsByTenant(std::string_view name) {
+  const auto is = [name](const Metric& metric) { return metric.name == name; };
+  if (std::any_of(RequestCounts().begin(), RequestCounts().end(), is)) return true;
+  if (std::any_of(NormalizedLatencies().begin(), NormalizedLatencies().end(), is)) return true;
+  for (const LatencyQuantity& latency : kLatencies) {
+    if (latency.name == "itl") continue;  // gaps are pooled over all tenants
+    for (const Statistic& statistic : kStatistics) {
+      if (name == fmt::format("{}_{}_ms", statistic.name, latency.name)) return true;
+    }
+  }
+  return false;
+}
+
+std::span<const std::string_view> HeadlineMetrics() { return kHeadline; }
+
+std::span<const LatencyQuantity> LatencyQuantities() { return kLatencies; }
+
+std::span<const Statistic> Statistics() { return kStatistics; }
+
+}  // namespace twin

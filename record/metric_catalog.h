@@ -1,0 +1,49 @@
+// What every key of summary.json means: the one place that knows names, units and formulas.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace twin {
+
+struct Metric {
+  std::string name;     // the key in summary.json
+  std::string unit;     // "ms", "requests/s", ...; empty: a text
+  std::string what;     // one clause
+  std::string formula;  // with the symbols below; empty: `what` says it all
+};
+
+// All keys of a run's summary, each once, in the order of summary.json. Keys of single tenants
+// (tenant_N_KEY and tenant_others_KEY) are left out: they repeat the keys of IsByTenant.
+//
+// Symbols of formulas, for one request: a = arrival, s = first scheduled, f = first token,
+// c = last token, n = output tokens, t_i = time of output token i.
+const std::vector<Metric>& MetricCatalog();
+
+// The entry of a key, that of KEY for tenant_N_KEY; nullopt for names that no run writes.
+std::optional<Metric> FindMetric(std::string_view name);
+
+// Whether a key also appears as tenant_N_KEY where metrics.by_tenant is set.
+bool IsByTenant(std::string_view name);
+
+// Keys that `run` and `compare` print unless told otherwise.
+std::span<const std::string_view> HeadlineMetrics();
+
+// The distributions of latencies: each has a key for each statistic, STATISTIC_LATENCY_ms.
+struct LatencyQuantity {
+  std::string_view name;
+  std::string_view what;
+  std::string_view formula;
+};
+std::span<const LatencyQuantity> LatencyQuantities();
+
+struct Statistic {
+  std::string_view name;
+  std::string_view what;
+};
+std::span<const Statistic> Statistics();
+
+}  // namespace twin
