@@ -31,6 +31,9 @@ class RunFiles {
   // What writes them. Valid while this object lives.
   [[nodiscard]] const RunWatchers& watchers() const { return watchers_; }
 
+  // The writer of trace.pftrace; nullptr if there is none.
+  [[nodiscard]] PerfettoWriter* perfetto() const { return perfetto_.get(); }
+
   // Adds the rows of requests that have not ended and closes the files. REQUIRES: called once,
   // after the run. Throws std::system_error.
   void Finish(const RequestTracker& tracker);

@@ -11,7 +11,6 @@ namespace {
 namespace pb = proto::perfetto;
 using namespace perfetto;
 
-constexpr std::uint32_t kSequence = 1;
 constexpr std::uint32_t kNamesStart = 1;
 constexpr std::uint32_t kNamesUsed = 2;
 
@@ -28,8 +27,8 @@ void Name(pb::InternedName& name, std::size_t position, const char* text) {
 
 }  // namespace
 
-PerfettoPackets::PerfettoPackets(const std::filesystem::path& path, Compression compression)
-    : file_(path, compression), packet_(std::make_unique<pb::TracePacket>()) {
+PerfettoPackets::PerfettoPackets(MessageOutput& file, std::uint32_t process)
+    : file_(file), process_(process), packet_(std::make_unique<pb::TracePacket>()) {
   WriteNames();
 }
 
@@ -51,24 +50,29 @@ void PerfettoPackets::WriteNames() {
   Write();
 }
 
-void PerfettoPackets::DescribeProcess(std::uint64_t uuid, const std::string& name) {
+// UUIDs are unique in the whole trace.
+std::uint64_t PerfettoPackets::Uuid(std::uint64_t track) const {
+  return (std::uint64_t{process_ - 1} << 40) + track;
+}
+
+void PerfettoPackets::DescribeProcess(const std::string& name) {
   pb::TrackDescriptor& track = *Begin().mutable_track_descriptor();
-  track.set_uuid(uuid);
-  track.mutable_process()->set_pid(1);
+  track.set_uuid(Uuid(kProcessTrack));
+  track.mutable_process()->set_pid(static_cast<std::int32_t>(process_));
   track.mutable_process()->set_process_name(name);
   Write();
 }
 
-void PerfettoPackets::DescribeTrack(std::uint64_t uuid, std::uint64_t parent,
+void PerfettoPackets::DescribeTrack(std::uint64_t track, std::uint64_t parent,
                                     const std::string& name, std::int32_t rank) {
-  Describe(uuid, parent, name, rank);
+  Describe(track, parent, name, rank);
   Write();
 }
 
-void PerfettoPackets::DescribeCounter(std::uint64_t uuid, std::uint64_t parent,
+void PerfettoPackets::DescribeCounter(std::uint64_t track, std::uint64_t parent,
                                       const std::string& name, const std::string& unit,
                                       std::int32_t rank) {
-  Describe(uuid, parent, name, rank).mutable_counter()->set_unit_name(unit);
+  Describe(track, parent, name, rank).mutable_counter()->set_unit_name(unit);
   Write();
 }
 
@@ -77,12 +81,25 @@ void PerfettoPackets::BeginSlice(std::uint64_t track, TimePoint time, Slice slic
   pb::TrackEvent& event = Event(track, time, pb::TrackEvent::TYPE_SLICE_BEGIN);
   event.set_name_iid(Iid(slice));
   event.add_category_iids(Iid(category));
+  AddNotes(event, notes);
+  Write();
+}
+
+void PerfettoPackets::BeginSlice(std::uint64_t track, TimePoint time, const std::string& name,
+                                 Category category, Notes notes) {
+  pb::TrackEvent& event = Event(track, time, pb::TrackEvent::TYPE_SLICE_BEGIN);
+  event.set_name(name);
+  event.add_category_iids(Iid(category));
+  AddNotes(event, notes);
+  Write();
+}
+
+void PerfettoPackets::AddNotes(pb::TrackEvent& event, Notes notes) {
   for (const auto& [note, value] : notes) {
     pb::DebugAnnotation& annotation = *event.add_debug_annotations();
     annotation.set_name_iid(Iid(note));
     annotation.set_int_value(value);
   }
-  Write();
 }
 
 void PerfettoPackets::EndSlice(std::uint64_t track, TimePoint time) {
@@ -97,18 +114,18 @@ void PerfettoPackets::Count(std::uint64_t track, TimePoint time, double value) {
 
 pb::TracePacket& PerfettoPackets::Begin() {
   packet_->Clear();
-  packet_->set_trusted_packet_sequence_id(kSequence);
+  packet_->set_trusted_packet_sequence_id(process_);
   return *packet_;
 }
 
-pb::TrackDescriptor& PerfettoPackets::Describe(std::uint64_t uuid, std::uint64_t parent,
+pb::TrackDescriptor& PerfettoPackets::Describe(std::uint64_t track, std::uint64_t parent,
                                                const std::string& name, std::int32_t rank) {
-  pb::TrackDescriptor& track = *Begin().mutable_track_descriptor();
-  track.set_uuid(uuid);
-  track.set_parent_uuid(parent);
-  track.set_name(name);
-  track.set_sibling_order_rank(rank);
-  return track;
+  pb::TrackDescriptor& descriptor = *Begin().mutable_track_descriptor();
+  descriptor.set_uuid(Uuid(track));
+  descriptor.set_parent_uuid(Uuid(parent));
+  descriptor.set_name(name);
+  descriptor.set_sibling_order_rank(rank);
+  return descriptor;
 }
 
 pb::TrackEvent& PerfettoPackets::Event(std::uint64_t track, TimePoint time, int type) {
@@ -117,7 +134,7 @@ pb::TrackEvent& PerfettoPackets::Event(std::uint64_t track, TimePoint time, int 
   packet.set_sequence_flags(kNamesUsed);
   pb::TrackEvent& event = *packet.mutable_track_event();
   event.set_type(static_cast<pb::TrackEvent::Type>(type));
-  event.set_track_uuid(track);
+  event.set_track_uuid(Uuid(track));
   return event;
 }
 

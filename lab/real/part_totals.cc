@@ -16,6 +16,7 @@ PartTotals::PartTotals(std::filesystem::path file)
 
 void PartTotals::OnStep(StepId id, const StepTimes& times) {
   if (rows_) rows_->Add(id, times);
+  if (perfetto_ != nullptr) perfetto_->AddParts(id, times);
   ++steps_;
   for (std::size_t i = 0; i < kStepPartCount; ++i) sums_.times[i] += times.parts.times[i];
 }

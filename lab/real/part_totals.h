@@ -8,17 +8,22 @@
 
 #include "core/step_times.h"
 #include "exec/real_world.h"
+#include "proto/perfetto_writer.h"
 #include "record/part_rows.h"
 #include "record/summary.h"
 
 namespace twin::lab {
 
-// Sums up the parts of all steps, and writes parts.csv where it is given a file.
+// Sums up the parts of all steps, and writes them to parts.csv and a Perfetto trace where it is
+// given these.
 class PartTotals final : public exec::RealWorldListener {
  public:
   PartTotals() = default;
   // Throws std::system_error if the file cannot be written.
   explicit PartTotals(std::filesystem::path file);
+
+  // Also draws the parts of each step. Borrows the writer; nullptr draws nothing.
+  void DrawOn(PerfettoWriter* perfetto) { perfetto_ = perfetto; }
 
   void OnStep(StepId id, const StepTimes& times) override;
 
@@ -32,6 +37,7 @@ class PartTotals final : public exec::RealWorldListener {
   std::filesystem::path path_;
   std::ofstream file_;
   std::optional<PartRows> rows_;
+  PerfettoWriter* perfetto_ = nullptr;
   std::int64_t steps_ = 0;
   StepParts sums_;
 };

@@ -236,6 +236,7 @@ RunOutcome RunReal(const ExperimentConfig& asked, const std::filesystem::path& o
   } else {
     parts.emplace();
   }
+  parts->DrawOn(files.perfetto());
   RunMetrics metrics(deployment, files.watchers());
   const bool interrupted = system.Serve(*source, metrics, *parts, control);
   files.Finish(metrics.tracker());

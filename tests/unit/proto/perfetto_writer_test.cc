@@ -1,5 +1,6 @@
 #include "proto/perfetto_writer.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -48,13 +49,20 @@ class Picture {
  public:
   explicit Picture(const pb::Trace& trace) {
     for (const pb::TracePacket& packet : trace.packet()) {
-      EXPECT_EQ(packet.trusted_packet_sequence_id(), 1u);
+      auto& names = names_[packet.trusted_packet_sequence_id()];
       for (const auto& name : packet.interned_data().event_names()) {
-        names_[name.iid()] = name.name();
+        names[name.iid()] = name.name();
+      }
+      for (const auto& name : packet.interned_data().debug_annotation_names()) {
+        note_names_[name.iid()] = name.name();
       }
       const pb::TrackDescriptor& track = packet.track_descriptor();
       if (packet.has_track_descriptor()) {
         EXPECT_TRUE(tracks_.emplace(track.uuid(), track.name()).second) << "described twice";
+        if (track.has_process()) {
+          processes.push_back(
+              fmt::format("{} {}", track.process().pid(), track.process().process_name()));
+        }
         EXPECT_TRUE(!track.has_parent_uuid() || tracks_.count(track.parent_uuid()) == 1);
       }
       if (packet.has_track_event()) Take(packet);
@@ -65,6 +73,8 @@ class Picture {
   // "track: name begin..end" in ms, in the order of their ends.
   std::vector<std::string> slices;
   std::vector<std::string> counts;
+  std::vector<std::string> notes;      // "slice note=value ...", in the order of their begins
+  std::vector<std::string> processes;  // "pid name"
   std::int64_t slice_count = 0;
 
  private:
@@ -79,9 +89,14 @@ class Picture {
     latest_[event.track_uuid()] = ns;
     const std::string& track = tracks_[event.track_uuid()];
     if (event.type() == pb::TrackEvent::TYPE_SLICE_BEGIN) {
-      EXPECT_EQ(names_.count(event.name_iid()), 1u);
+      const auto& names = names_[packet.trusted_packet_sequence_id()];
+      EXPECT_EQ(names.count(event.name_iid()) + (event.has_name() ? 1 : 0), 1u);
       EXPECT_EQ(event.category_iids_size(), 1);
-      open.emplace_back(names_[event.name_iid()], ns);
+      open.emplace_back(event.has_name() ? event.name() : names.at(event.name_iid()), ns);
+      std::string& text = notes.emplace_back(open.back().first);
+      for (const auto& note : event.debug_annotations()) {
+        text += fmt::format(" {}={}", note_names_.at(note.name_iid()), note.int_value());
+      }
     } else if (event.type() == pb::TrackEvent::TYPE_SLICE_END) {
       ASSERT_FALSE(open.empty());
       const auto [name, begin] = open.back();
@@ -96,7 +111,8 @@ class Picture {
     }
   }
 
-  std::map<std::uint64_t, std::string> names_;
+  std::map<std::uint32_t, std::map<std::uint64_t, std::string>> names_;  // by sequence
+  std::map<std::uint64_t, std::string> note_names_;
   std::map<std::uint64_t, std::string> tracks_;
   std::map<std::uint64_t, std::vector<std::pair<std::string, std::uint64_t>>> open_;
   std::map<std::uint64_t, std::uint64_t> latest_;
@@ -151,12 +167,12 @@ TEST_F(PerfettoWriterTest, DrawsStepsRequestsAndCounters) {
   writer.Finish();
 
   const Picture picture(Trace());
-  EXPECT_THAT(
-      picture.slices,
-      ElementsAre("lane 1: queued 0..0", "steps: prefill 0..10", "lane 1: prefill 0..10",
-                  "lane 2: queued 4..10", "steps: mixed 11..15", "lane 1: decode 10..15",
-                  "lane 2: prefill 10..15", "steps: decode 15..20", "lane 2: decode 15..20",
-                  "lane 2: request 4..20", "lane 1: preempted 15..20", "lane 1: request 0..20"));
+  EXPECT_THAT(picture.slices,
+              ElementsAre("lane 1: queued 0..0", "steps: prefill 0..10", "lane 1: prefill 0..10",
+                          "lane 2: queued 4..10", "steps: mixed 11..15", "lane 1: decode 10..15",
+                          "lane 2: prefill 10..15", "steps: decode 15..20", "lane 2: decode 15..20",
+                          "lane 2: request 1 4..20", "lane 1: preempted 15..20",
+                          "lane 1: request 0 0..20"));
 }
 
 TEST_F(PerfettoWriterTest, GivesEveryTraceAProperForm) {
@@ -206,6 +222,81 @@ TEST_F(PerfettoWriterTest, WritesCountersWhenTheyChange) {
   EXPECT_THAT(Picture(Trace()).counts,
               ElementsAre("running requests 0 1", "waiting requests 0 0", "KV cache use 0 25",
                           "tokens in step 0 8", "tokens in step 10 1"));
+}
+
+// Asynchronous scheduling: step 2, the first decode, is planned at 0 ms too, while step 1, the
+// prefill, runs until 10 ms. The prefill ends when it returns, not when its successor is planned.
+TEST_F(PerfettoWriterTest, AsynchronousPrefillsEndWhenTheyReturn) {
+  PerfettoWriter writer(path_, {});
+  Tell(writer, 0, {Arrival(7, 0)});
+  const StepPlan one = Step(1, {{RequestId{7}, 0, 4, 0, Phase::kPrefill, false}});
+  const StepPlan two = Step(2, {{RequestId{7}, 4, 4, 0, Phase::kPrefill, true}});
+  const StepPlan three = Step(3, {{RequestId{7}, 8, 1, 0, Phase::kDecode, true}});
+  const StepPlan four = Step(4, {{RequestId{7}, 9, 1, 0, Phase::kDecode, true}});
+  writer.OnPlan(At(0), one);
+  writer.OnPlan(At(0), two);
+  Tell(writer, 6, {StepFinished{StepId{1}, At(0), {}, {}}});
+  writer.OnPlan(At(6), three);
+  Tell(writer, 10, {StepFinished{StepId{2}, At(6), {}, {}}});
+  writer.OnPlan(At(10), four);
+  Tell(writer, 13, {StepFinished{StepId{3}, At(10), {}, {}}});
+  const std::vector<ItemOutcome> done = {{RequestId{7}, 1, FinishReason::kStop}};
+  Tell(writer, 15, {StepFinished{StepId{4}, At(13), done, {}}});
+  writer.Finish();
+  const Picture picture(Trace());
+  EXPECT_THAT(picture.slices,
+              ElementsAre("lane 1: queued 0..0", "steps: prefill 0..6", "steps: prefill 6..10",
+                          "lane 1: prefill 0..10", "steps: decode 10..13", "steps: decode 13..15",
+                          "lane 1: decode 10..15", "lane 1: request 7 0..15"));
+  // Every slice of a request carries its number.
+  EXPECT_THAT(
+      picture.notes,
+      ::testing::IsSupersetOf({"request 7 request=7 prompt_tokens=8 max_output_tokens=4 tenant=0",
+                               "queued request=7", "prefill request=7", "decode request=7"}));
+}
+
+// Step 1: planned at 0, 1 ms of schedule, on the device in [1, 9] with 2 ms of GEMMs and 6 of
+// attention, told at 10. Step 2 runs on the device meanwhile.
+TEST_F(PerfettoWriterTest, DrawsThePartsOfEachStep) {
+  PerfettoWriter writer(path_, {});
+  const auto parts = [](std::int64_t schedule, std::int64_t gemm, std::int64_t attention,
+                        std::int64_t delivery) {
+    StepParts times;
+    times[StepPart::kSchedule] = Duration{schedule * kMs};
+    times[StepPart::kGemm] = Duration{gemm * kMs};
+    times[StepPart::kAttention] = Duration{attention * kMs};
+    times[StepPart::kDelivery] = Duration{delivery * kMs};
+    return times;
+  };
+  writer.AddParts(StepId{1}, {At(0), At(1), At(9), At(12), parts(1, 2, 6, 3)});
+  writer.AddParts(StepId{2}, {At(0), At(9), At(11), At(12), parts(0, 2, 0, 1)});
+  writer.Finish();
+  const Picture picture(Trace());
+  EXPECT_THAT(picture.slices,
+              ElementsAre("step parts: schedule 0..1", "step parts: gemm 1..3",
+                          "step parts: attention 3..9", "delivery: delivery 9..12",
+                          "step parts: gemm 9..11", "delivery, lane 2: delivery 11..12"));
+  EXPECT_EQ(picture.notes.front(), "schedule step=1");
+}
+
+TEST_F(PerfettoWriterTest, PutsTwoRunsIntoOneFileAsTwoProcesses) {
+  MessageOutput file(path_, Compression::kNone);
+  const StepPlan one = Step(1, {{RequestId{0}, 0, 8, 0, Phase::kPrefill, true}});
+  for (const std::uint32_t process : {1u, 2u}) {
+    PerfettoOptions options;
+    options.process = process;
+    options.process_name = process == 1 ? "real" : "simulated";
+    PerfettoWriter writer(file, options);
+    Tell(writer, 0, {Arrival(0, 0)});
+    writer.OnPlan(At(0), one);
+    Tell(writer, process == 1 ? 12 : 10, {StepFinished{StepId{1}, At(0), {}, {}}});
+    writer.Finish();
+  }
+  file.Commit();
+  const Picture picture(Trace());
+  EXPECT_THAT(picture.processes, ElementsAre("1 real", "2 simulated"));
+  EXPECT_THAT(picture.slices,
+              ::testing::IsSupersetOf({"steps: prefill 0..12", "steps: prefill 0..10"}));
 }
 
 }  // namespace

@@ -1,0 +1,55 @@
+#include "lab/perfetto_trace.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "core/ids.h"
+#include "core/input_error.h"
+#include "lab/validation/measured_run.h"
+#include "proto/message_output.h"
+#include "proto/perfetto_writer.h"
+#include "proto/record_file.h"
+#include "record/recorded_run.h"
+
+namespace twin::lab {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string NameOf(const fs::path& run) {
+  return (run.filename().empty() ? run.parent_path() : run).filename().string();
+}
+
+void AddRun(const fs::path& run, std::uint32_t process, MessageOutput& file) {
+  if (!fs::exists(run / "record.pb")) {
+    throw InputError(InputError::Kind::kUsage, run.string(),
+                     "has no record.pb; allowed: directories of runs with outputs.record");
+  }
+  RecordReader reader(run / "record.pb");
+  RecordedRun events;
+  ReadEvents(reader, events);
+  PerfettoOptions options;
+  options.kv_blocks = reader.header().engine.kv.blocks;
+  options.process = process;
+  options.process_name = NameOf(run);
+  PerfettoWriter writer(file, options);
+  RunObserver* const observers[] = {&writer};
+  NotifyObservers(events, observers);
+  if (fs::exists(run / "parts.csv")) {
+    const std::vector<StepTimes> steps = ReadStepTimes(run / "parts.csv");
+    for (std::size_t i = 0; i < steps.size(); ++i) writer.AddParts(StepId{i + 1}, steps[i]);
+  }
+  writer.Finish();
+}
+
+}  // namespace
+
+void WritePerfettoTrace(const fs::path& out, std::span<const fs::path> runs) {
+  MessageOutput file(out, Compression::kNone);
+  std::uint32_t process = 0;
+  for (const fs::path& run : runs) AddRun(run, ++process, file);
+  file.Commit();
+}
+
+}  // namespace twin::lab
