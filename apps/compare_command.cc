@@ -6,6 +6,7 @@
 #include <fstream>
 #include <iostream>
 #include <memory>
+#include <span>
 #include <string_view>
 
 #include <nlohmann/json.hpp>
@@ -13,6 +14,7 @@
 #include "apps/commands.h"
 #include "core/input_error.h"
 #include "core/nearest_names.h"
+#include "lab/perfetto_trace.h"
 #include "proto/config_difference.h"
 #include "proto/text_message.h"
 #include "record/metric_catalog.h"
@@ -29,6 +31,7 @@ struct CompareArguments {
   std::vector<std::string> runs;
   std::vector<std::string> metrics;
   std::string format = "table";
+  std::string perfetto;
 };
 
 Summary ReadSummary(const fs::path& run) {
@@ -94,13 +97,19 @@ void PrintTable(std::span<const NamedSummary> runs, const std::vector<std::strin
                 const std::vector<FieldDifference>& differences) {
   WriteTable(std::cout, runs, names);
   if (differences.empty()) return;
+  std::cout << '\n';
+  if (runs.size() > 2) {  // too wide to read
+    std::cout << fmt::format(
+        "configurations differ in {} fields; --format csv or json lists them\n",
+        differences.size());
+    return;
+  }
   std::vector<std::vector<std::string>> rows{{"config"}};
   for (const NamedSummary& run : runs) rows[0].push_back(run.name);
   for (const FieldDifference& field : differences) {
     rows.push_back({field.path});
     rows.back().insert(rows.back().end(), field.values.begin(), field.values.end());
   }
-  std::cout << '\n';
   WriteAligned(std::cout, rows, 1);
 }
 
@@ -158,6 +167,11 @@ void Compare(const CompareArguments& arguments) {
     runs.push_back({path.filename().string(), &summaries[i]});
   }
   const std::vector<std::string> names = NamesToShow(arguments.metrics, runs);
+  if (!arguments.perfetto.empty()) {
+    const std::vector<fs::path> directories(arguments.runs.begin(), arguments.runs.end());
+    lab::WritePerfettoTrace(arguments.perfetto, directories);
+    std::cerr << fmt::format("wrote {}\n", arguments.perfetto);
+  }
   const std::vector<FieldDifference> differences = Differences(arguments.runs);
   if (arguments.format == "json") {
     PrintJson(arguments.runs, runs, names, differences);
@@ -183,6 +197,8 @@ void AddCompareCommand(CLI::App& app, CommandContext& /*context*/) {
       ->delimiter(',');
   command->add_option("--format", arguments->format, "Output format (default: table)")
       ->check(CLI::IsMember({"table", "csv", "json"}));
+  command->add_option("--perfetto", arguments->perfetto,
+                      "Also write one Perfetto trace with all runs, a process each, to this file");
   command->callback([arguments] { Compare(*arguments); });
 }
 

@@ -10,6 +10,7 @@
 #include "core/input_error.h"
 #include "exec/comm/agreement.h"
 #include "exec/comm/mpi_ranks.h"
+#include "lab/export/vllm_bench.h"
 #include "lab/real/real_run.h"
 #include "lab/simulation.h"
 #include "proto/experiment_config.h"
@@ -24,6 +25,7 @@ struct RunArguments {
   std::vector<std::string> assignments;
   std::string out;
   std::string format = "table";
+  std::string exported;
 };
 
 // Throws InputError (usage) unless mpirun started as many processes as the experiment has ranks.
@@ -31,6 +33,9 @@ ExperimentConfig ReadForRanks(const RunArguments& arguments, std::int32_t launch
   ExperimentConfig config = ReadExperiment(arguments.experiment, arguments.assignments);
   const bool real = std::holds_alternative<RealWorldConfig>(config.world);
   const std::int32_t ranks = real ? config.system.parallelism.devices() : 1;
+  if (!arguments.exported.empty() && !config.outputs.record) {
+    throw InputError(InputError::Kind::kUsage, "--export", "needs outputs.record: true");
+  }
   if (launched == 1 || launched == ranks) return config;
   throw InputError(InputError::Kind::kUsage, "mpirun",
                    "started " + std::to_string(launched) + " ranks; " +
@@ -76,6 +81,11 @@ void Run(const RunArguments& arguments, CommandContext& context) {
     const std::vector<std::string> names(HeadlineMetrics().begin(), HeadlineMetrics().end());
     WriteTable(std::cout, {&column, 1}, names);
   }
+  if (!arguments.exported.empty()) {
+    lab::ExportVllmBench(
+        out, outcome.summary,
+        arguments.exported == "vllm" ? lab::VllmDetail::kTotals : lab::VllmDetail::kPerRequest);
+  }
   std::cerr << "wrote " << out << "\n";
   if (outcome.interrupted) {
     std::cerr << "interrupted: the results cover what had happened until then\n";
@@ -97,6 +107,11 @@ void AddRunCommand(CLI::App& app, CommandContext& context) {
       ->add_option("--format", arguments->format,
                    "What to print: a table of the main metrics, or summary.json")
       ->check(CLI::IsMember({"table", "json"}));
+  command
+      ->add_option("--export", arguments->exported,
+                   "Also write the results as `vllm bench serve` does, to vllm_bench.json in the "
+                   "run directory; vllm-detailed adds the lists per request")
+      ->check(CLI::IsMember({"vllm", "vllm-detailed"}));
   command->callback([arguments, &context] { Run(*arguments, context); });
 }
 

@@ -122,6 +122,17 @@ TEST_F(CompareCommandTest, WritesJsonAndCsv) {
   EXPECT_THAT(csv, HasSubstr("\nconfig.policy.vllm_v1.max_num_seqs,,16,8,\n"));
 }
 
+// A process name and a request's slice stand in the file as plain text.
+TEST_F(CompareCommandTest, PutsAllRunsIntoOnePerfettoTrace) {
+  (void)RunSmall("first");
+  (void)RunSmall("second", {"--set", "policy.vllm_v1.max_num_seqs=8"});
+  const CommandOutcome outcome = Run({"compare", "first", "second/", "--perfetto", "both.pftrace"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  const std::string trace = ReadText(scratch_.File("both.pftrace"));
+  for (const char* text : {"first", "second", "request 199"}) EXPECT_THAT(trace, HasSubstr(text));
+  EXPECT_EQ(Run({"compare", "first", "nope", "--perfetto", "x"}).exit_code, 2);
+}
+
 using DoctorCommandTest = testing::ExperimentFolderTest;
 
 TEST_F(DoctorCommandTest, TellsWhatIsThere) {
