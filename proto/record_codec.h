@@ -1,4 +1,4 @@
-// Instants and plans to and from their messages in a record.
+// Converts instants and plans to the messages of a record and back.
 #pragma once
 
 #include <string>
@@ -17,21 +17,21 @@ class RecordedPlan;
 namespace twin {
 
 void Encode(const RecordHeader& header, proto::RecordHeader& message);
-// `previous` is the time of the instant before. The message must be empty.
+// `previous` is the time of the instant before. REQUIRES: the message is empty.
 void Encode(const Instant& instant, TimePoint previous, proto::RecordedInstant& message);
 void Encode(const StepPlan& plan, proto::RecordedPlan& message);
 
-// The decoders return what is wrong with the message, or nullptr. They check everything that a
-// reader of the record may rely on: lengths of lists, ranges of numbers and enumerations, and that
-// ids and steps come in order.
+// The decoders return nullptr, or what is wrong with the message. They check everything that
+// readers of a record rely on: lengths of lists, ranges of numbers and enumerations, and the order
+// of ids and steps.
 const char* Decode(const proto::RecordHeader& message, RecordHeader& header);
 
-// Holds what the spans of a decoded instant show.
+// Owns the memory that the spans of a decoded instant refer to.
 class InstantDecoder {
  public:
   // `instant` is valid until the next call.
   const char* Decode(const proto::RecordedInstant& message, Instant& instant);
-  // To be told of every plan, in order: steps finish only after they were planned.
+  // Call it for every plan, in order: a step may finish only after it was planned.
   const char* Planned(const StepPlan& plan);
 
  private:

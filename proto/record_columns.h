@@ -1,4 +1,4 @@
-// How numbers stand in the columns of a record's messages.
+// The encoding of numbers in the columns of a record's messages.
 #pragma once
 
 #include <cstdint>
@@ -24,11 +24,12 @@ class Differences {
   std::int64_t previous_ = 0;
 };
 
-// The reverse, for request and block ids. Sums outside of [min, max] are told as `false`.
+// The reverse, for request and block ids.
 class Sums {
  public:
   Sums(std::int64_t min, std::int64_t max) : min_(min), max_(max) {}
 
+  // False if the sum lies outside of [min, max].
   bool Add(std::int64_t difference, std::int64_t& sum) {
     std::int64_t next = 0;
     if (__builtin_add_overflow(previous_, difference, &next)) return false;
@@ -50,7 +51,7 @@ inline std::uint32_t Unsigned(std::int32_t value) {
   return static_cast<std::uint32_t>(value);
 }
 
-// False if the number is no non-negative int32.
+// False if the number does not fit a non-negative int32.
 inline bool Signed(std::uint32_t number, std::int32_t& value) {
   value = static_cast<std::int32_t>(number);
   return number <= kInt32Max;

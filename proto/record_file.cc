@@ -104,7 +104,7 @@ class RecordReader::Frames {
         descriptor >= 0 && ::fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode);
     if (!regular) {
       if (descriptor >= 0) ::close(descriptor);
-      throw InputError(InputError::Kind::kData, path_, "is no file that can be read");
+      throw InputError(InputError::Kind::kData, path_, "cannot be read");
     }
     unsigned char magic[2] = {0, 0};
     const bool gzip = ::pread(descriptor, magic, 2, 0) == 2 && magic[0] == 0x1f && magic[1] == 0x8b;
@@ -143,7 +143,7 @@ class RecordReader::Frames {
 
  private:
   void ReadHeader() {
-    if (!Peek().has_header()) Refuse("is no header of a record");
+    if (!Peek().has_header()) Refuse("is not the header of a record");
     if (const char* wrong = Decode(Peek().header(), header)) Refuse(wrong);
     peeked_ = false;
   }
@@ -168,7 +168,7 @@ class RecordReader::Frames {
       Refuse("the record is truncated: it has no end");
     }
     if (Checksum(bytes_) != checksum) Refuse("its checksum is wrong: the record is damaged");
-    if (!frame_.ParseFromString(bytes_)) Refuse("is no message of a record");
+    if (!frame_.ParseFromString(bytes_)) Refuse("is not a message of a record");
     peeked_ = true;
   }
 

@@ -1,7 +1,8 @@
-// The complete record of a run on disk: enough to decide it again and to compute every metric.
+// The complete record of a run on disk: enough to repeat its scheduling and to compute every
+// metric.
 //
-// A file is a sequence of frames (record.proto), gzip-compressed or not: the frame's length as a
-// varint, a 32-bit checksum of its bytes (little-endian), its bytes.
+// A file is a sequence of frames (record.proto), compressed with gzip or not. Each frame is its
+// length as a varint, a 32-bit checksum of its bytes (little-endian), and its bytes.
 #pragma once
 
 #include <cstdint>
@@ -17,11 +18,11 @@
 
 namespace twin {
 
-// What a run was given, beside its events.
+// What a run started from.
 struct RecordHeader {
   std::string config;  // resolved, in text format
   std::uint64_t seed = 0;
-  std::string version;  // of the program
+  std::string version;  // of the program that wrote it
   std::string policy;   // PolicyTraits::name
   Delivery delivery = Delivery::kPerStep;
   EngineConfig engine;
@@ -58,8 +59,8 @@ class RecordWriter : public RunObserver {
 
 // Reads such a file from its beginning; memory does not grow with it.
 // Every function, the constructor included, throws InputError(kData), naming the file and the
-// frame, where the file is truncated, damaged, or not a record. A record that is read to its end
-// without an error has every frame that was written.
+// frame, if the file is truncated, damaged, or not a record. If a record is read to its end without
+// an error, no frame is missing.
 class RecordReader : public RecordSource {
  public:
   explicit RecordReader(const std::filesystem::path& path);

@@ -7,18 +7,18 @@
 
 namespace twin {
 
-struct CsvColumn {
+struct TableColumn {
   std::string_view name;
   std::string_view unit;  // empty: a number without one, or a word
   std::string_view what;
 };
 
-std::span<const CsvColumn> RequestColumns();  // requests.csv
-std::span<const CsvColumn> StepColumns();     // steps.csv
-std::span<const CsvColumn> SeriesColumns();   // series.csv
-std::span<const CsvColumn> PartColumns();     // parts.csv
+std::span<const TableColumn> RequestColumns();  // requests.csv
+std::span<const TableColumn> StepColumns();     // steps.csv
+std::span<const TableColumn> SeriesColumns();   // series.csv
+std::span<const TableColumn> PartColumns();     // parts.csv
 
 // The first line of the file, with its line break.
-std::string HeaderLine(std::span<const CsvColumn> columns);
+std::string HeaderLine(std::span<const TableColumn> columns);
 
 }  // namespace twin

@@ -24,7 +24,7 @@ class CsvLine {
   CsvLine& Milliseconds(Duration duration) { return Decimal(duration.count(), 6); }
   CsvLine& Nothing() { return Word(""); }
 
-  // Writes the line and forgets it. REQUIRES: at least one cell.
+  // Writes the line and starts a new one. REQUIRES: at least one cell.
   void WriteTo(std::ostream& out) {
     line_.back() = '\n';
     out.write(line_.data(), static_cast<std::streamsize>(line_.size()));

@@ -1,4 +1,4 @@
-// How evenly tenants that compete are served.
+// Fairness between tenants: the largest difference in service while both wait.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 namespace twin {
 
 struct FairnessConfig {
-  // Service is charged in these units per token, the defaults of VTC.
+  // Units of service charged per token; the defaults are those of VTC.
   std::int64_t input_weight = 1;
   std::int64_t output_weight = 2;
 };
@@ -49,7 +49,7 @@ class FairnessMeter : public RunListener {
   struct Entry {
     std::size_t tenant = 0;
     std::int32_t prompt_tokens = 0;
-    std::int32_t prompt_served = 0;  // leading prompt tokens that were charged
+    std::int32_t prompt_served = 0;  // prompt tokens charged so far
     bool waiting = true;
   };
   // While both tenants of a pair are backlogged: the range of their difference in service.
@@ -68,7 +68,7 @@ class FairnessMeter : public RunListener {
   std::map<std::uint32_t, std::size_t> positions_;  // in tenants_, by name
   std::vector<Window> windows_ = std::vector<Window>(kTenants * kTenants);
   IdWindow<Entry> entries_;
-  std::vector<RequestId> ended_;  // their last step is charged before they are forgotten
+  std::vector<RequestId> ended_;  // kept until their last step is charged
   std::int64_t largest_difference_ = 0;
 };
 

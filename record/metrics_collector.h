@@ -1,4 +1,4 @@
-// All metrics of a run, as it goes by.
+// Collects all metrics of a run while it goes on, in bounded memory.
 #pragma once
 
 #include <cstdint>
@@ -22,15 +22,17 @@ struct MetricsConfig {
 // among equals. All others together are one further entry, tenant_others.
 inline constexpr std::size_t kTenantsNamed = 20;
 
-// Requests and gaps count where their request is measured (RequestTracker's window); steps, load
-// and time always. Averages over time run from the first instant to the latest.
+// Requests and gaps between tokens count if their request lies in the measured window of the
+// RequestTracker; steps, load and time always count. Averages over time run from the first instant
+// to the latest.
 //
 //   preemption overhead  recomputed tokens / computed tokens (padding counts as neither)
 //   busy                 the union of all steps' times, as a share of the run
 //   KV share             blocks held or reserved / usable blocks
 //   stalls               gaps between tokens longer than the threshold
 //
-// Memory: constant, and constant per tenant. Definitions of the others: request_metrics.h.
+// Memory: constant per tenant. All keys: metric_catalog.h; definitions of request metrics:
+// request_metrics.h.
 class MetricsCollector : public RunListener {
  public:
   explicit MetricsCollector(const MetricsConfig& config)
@@ -42,7 +44,7 @@ class MetricsCollector : public RunListener {
   void OnLoad(TimePoint from, TimePoint to, const Load& load) override;
   void OnEnded(const RequestLife& life) override;
 
-  // Everything up to now, under the names of vLLM's benchmark where it has one.
+  // All metrics up to now. Names are those of vLLM's benchmark where it has one.
   [[nodiscard]] Summary Summarise() const;
 
  private:

@@ -1,4 +1,4 @@
-// The canonical form of a plan's decisions: what "the same plan" means, on every machine.
+// The canonical encoding of a plan's decisions: plans are the same if their encodings are equal.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace twin {
 
-// Counts up whenever the encoding changes; part of every digest.
+// Increased whenever the encoding changes; part of every digest.
 constexpr std::uint64_t kPlanEncodingVersion = 1;
 
 constexpr std::uint64_t PackWord(std::uint32_t low, std::uint32_t high) {

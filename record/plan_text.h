@@ -1,4 +1,4 @@
-// Plans as people read them.
+// Plans as text for people, and the first difference between two plans.
 #pragma once
 
 #include <optional>
@@ -17,7 +17,7 @@ namespace twin {
 // (rejected), hit=[r1:32] (tokens from the prefix cache).
 std::string PlanText(const StepPlan& plan);
 
-// Where two plans first differ.
+// The first difference between two plans.
 struct PlanDifference {
   std::string field;  // "work[2]", "id", "kv.size"
   std::string left;

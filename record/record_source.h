@@ -1,4 +1,4 @@
-// A recorded run, read from its beginning.
+// The interface of recorded runs that are read from their beginning.
 #pragma once
 
 #include "sched/event.h"
@@ -11,8 +11,8 @@ class RecordSource {
  public:
   virtual ~RecordSource() = default;
 
-  // The next instant, past any plans not taken; false at the end of the record. What its spans
-  // show stays valid until the next call.
+  // Moves to the next instant and skips plans that were not read; false at the end of the record.
+  // The contents of its spans stay valid until the next call.
   virtual bool NextInstant(Instant& instant) = 0;
 
   // The next plan launched at the latest instant, or nullptr. Stays valid until the next call of

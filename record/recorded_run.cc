@@ -39,7 +39,7 @@ void RecordedRun::OnPlan(TimePoint now, const StepPlan& plan) {
   moments_.back().plans.push_back(plan);
 }
 
-void Tell(const RecordedRun& run, std::span<RunObserver* const> observers) {
+void NotifyObservers(const RecordedRun& run, std::span<RunObserver* const> observers) {
   for (const RecordedRun::Moment& moment : run.moments()) {
     for (RunObserver* observer : observers) observer->OnInstant({moment.now, moment.events});
     for (const StepPlan& plan : moment.plans) {

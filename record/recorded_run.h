@@ -11,12 +11,12 @@
 
 namespace twin {
 
-// Copies all instants and plans. Memory grows with the run.
+// Keeps copies of all instants and plans. Memory grows with the run.
 class RecordedRun : public RunObserver {
  public:
   struct Moment {
     TimePoint now;
-    std::vector<Event> events;  // their spans show the lists below
+    std::vector<Event> events;  // their spans refer to the lists below
     std::vector<std::vector<ItemOutcome>> outcomes;
     std::vector<std::vector<BlockFilled>> filled;
     std::vector<std::vector<BlockKey>> prefix_keys;
@@ -39,8 +39,8 @@ class RecordedRun : public RunObserver {
   std::deque<Moment> moments_;
 };
 
-// Shows observers the run as it was.
-void Tell(const RecordedRun& run, std::span<RunObserver* const> observers);
+// Calls the observers with all instants and plans of the run, in order.
+void NotifyObservers(const RecordedRun& run, std::span<RunObserver* const> observers);
 
 // Borrows the run, which must not grow meanwhile.
 class RecordedRunSource : public RecordSource {

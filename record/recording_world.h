@@ -1,4 +1,4 @@
-// A world that others may watch.
+// A world that shows everything that passes through it to observers.
 #pragma once
 
 #include <span>
@@ -9,14 +9,14 @@
 
 namespace twin {
 
-// Passes everything on unchanged and shows it to the observers, in their order.
-// Borrows the inner world and the observers; both outlive it.
+// Decorates another world: forwards every call unchanged and notifies the observers in their order.
+// Borrows the inner world and the observers, which must outlive it.
 class RecordingWorld : public World {
  public:
   RecordingWorld(World& inner, std::span<RunObserver* const> observers)
       : inner_(inner), observers_(observers.begin(), observers.end()) {}
 
-  // The last instant, without events, is not shown: nothing happened.
+  // Observers do not see the last instant, which has no events.
   Instant Advance() override;
   void Launch(const StepPlan& plan) override;
 

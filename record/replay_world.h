@@ -1,4 +1,4 @@
-// The proof of "never in decisions": a fresh engine, told a recorded run, must decide the same.
+// A world that replays a record: a fresh engine must make the recorded plans again.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,10 @@
 
 namespace twin {
 
-// Where a replay first departs from the record.
+// The first plan of a replay that differs from the record.
 struct ReplayDifference {
   TimePoint now;
-  PlanDifference where;  // left: recorded, right: decided now
+  PlanDifference where;  // left: recorded, right: decided by the replay
   std::string recorded;  // PlanText, or "no plan"
   std::string decided;
 
@@ -22,9 +22,9 @@ struct ReplayDifference {
   [[nodiscard]] std::string text() const;
 };
 
-// Tells the recorded instants and compares every launched plan with the recorded one as it goes.
-// After the first difference nothing more happens: the rest of the record would be about steps that
-// this engine never planned. Borrows the source.
+// Delivers the recorded instants and compares every launched plan with the recorded one. After the
+// first difference the replay ends: the rest of the record is about steps that this engine never
+// planned. Borrows the source.
 class ReplayWorld : public World {
  public:
   explicit ReplayWorld(RecordSource& source) : source_(source) {}
@@ -33,7 +33,7 @@ class ReplayWorld : public World {
   void Launch(const StepPlan& plan) override;
 
   [[nodiscard]] const std::optional<ReplayDifference>& difference() const { return difference_; }
-  // Plans found equal.
+  // Number of plans found equal.
   [[nodiscard]] std::uint64_t equal_plans() const { return equal_plans_; }
 
  private:

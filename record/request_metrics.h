@@ -1,4 +1,4 @@
-// What clients experienced: the latency metrics of a group of requests.
+// Latencies, throughput and goodput of a group of requests, as their clients see them.
 #pragma once
 
 #include <array>
@@ -12,8 +12,8 @@
 
 namespace twin {
 
-// Bounds that a request must keep to count as good, each inclusive; none set: no goodput is told.
-// A request with one token has no TPOT and keeps any bound on it.
+// Bounds that a request must keep to count as good, each inclusive. If none is set, no goodput is
+// reported. A request with one token has no TPOT and keeps every bound on it.
 struct ServiceGoal {
   std::optional<Duration> ttft;
   std::optional<Duration> tpot;
@@ -29,8 +29,8 @@ struct ServiceGoal {
 //   queue = s - a    ttft = f - a    e2el = c - a    normalized = (c - a) / n
 //   tpot = (c - f) / (n - 1), undefined for n = 1    longest ITL = the longest gap of a request
 //
-// Rejected and cancelled requests are counted and appear in no latency; they break the goal.
-// Throughput divides by last completion - first arrival.
+// Rejected and cancelled requests are counted, appear in no latency and miss the goal.
+// Throughput is per second from the first arrival to the last completion.
 class RequestMetrics {
  public:
   explicit RequestMetrics(const ServiceGoal& goal) : goal_(goal) {}
@@ -49,7 +49,7 @@ class RequestMetrics {
 
   // Counts, tokens, throughput, goodput; every name begins with `prefix`.
   void SummariseCounts(Summary& summary, std::string_view prefix) const;
-  // Statistics of the latencies. `itl` pools the gaps of all requests; nullptr where it is unknown.
+  // Statistics of the latencies. `itl` pools the gaps of all requests; nullptr leaves it out.
   void SummariseLatencies(Summary& summary, std::string_view prefix, const Sketch* itl) const;
 
  private:

@@ -17,7 +17,7 @@ class RequestRows : public RunListener {
 
   void OnEnded(const RequestLife& life) override { Write(life); }
 
-  // Also for requests that a run leaves unfinished.
+  // For requests that are unfinished when the run ends; ended ones are written by OnEnded.
   void Write(const RequestLife& life);
 
  private:

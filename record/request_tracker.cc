@@ -111,7 +111,7 @@ void RequestTracker::TakeTokens(TimePoint now, const StepPlan& plan, const StepF
     }
   }
   CHECK(outcome == end);
-  TellGaps(now, gaps);
+  ReportGaps(now, gaps);
 }
 
 void RequestTracker::TakeException(TimePoint now, const ItemOutcome& outcome, Gaps& gaps) {
@@ -132,7 +132,7 @@ inline void RequestTracker::Emit(TimePoint now, RequestLife& life, Gaps& gaps) {
   ++life.output_tokens;
   if (config_.delivery == Delivery::kBatchEnd) return;
   if (life.last_token != gaps.from) [[unlikely]] {
-    TellGaps(now, gaps);
+    ReportGaps(now, gaps);
     gaps = {.from = life.last_token, .gap = now - life.last_token, .count = 0};
   }
   if (gaps.from == kTimeNever) [[unlikely]] {
@@ -144,7 +144,7 @@ inline void RequestTracker::Emit(TimePoint now, RequestLife& life, Gaps& gaps) {
   life.last_token = now;
 }
 
-void RequestTracker::TellGaps(TimePoint now, const Gaps& gaps) {
+void RequestTracker::ReportGaps(TimePoint now, const Gaps& gaps) {
   if (gaps.count == 0) return;
   for (RunListener* listener : listeners_) listener->OnGaps(now, gaps.gap, gaps.count);
 }

@@ -1,4 +1,4 @@
-// The bookkeeping that all metrics and tables share: instants and plans in, requests and steps out.
+// Turns instants and plans into the lives of requests and steps, for all metrics and tables.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace twin {
 
-// Which requests count: those inside both ranges. For leaving out warm-up and cool-down.
+// The measured requests: those inside both ranges. Leaves out warm-up and cool-down.
 struct MeasuredWindow {
   std::uint64_t first_request = 0;
   std::uint64_t last_request = ~std::uint64_t{0};  // inclusive
@@ -31,12 +31,12 @@ struct TrackerConfig {
   MeasuredWindow window;
 };
 
-// Follows every request from its arrival to its end and tells the listeners. Borrows them.
+// Follows every request from its arrival to its end and notifies the listeners, which it borrows.
 //
-// A token's time is the now of the instant that carries its StepFinished. With Delivery::kBatchEnd
-// the tokens of all requests first admitted by one plan become visible together, when the last of
-// them ends; a request then completes at that time.
-// Between plans, freed blocks show once the next plan tells them, or when the last request leaves.
+// A token becomes visible at the instant that carries its StepFinished. With Delivery::kBatchEnd
+// the tokens of all requests that one plan admitted first become visible together, when the last of
+// them ends; the requests complete at that time.
+// Freed blocks are counted from the next plan on, or when the last request leaves.
 // Memory: constant per live request and per step in flight; nothing is allocated per step.
 class RequestTracker : public RunObserver {
  public:
@@ -58,12 +58,12 @@ class RequestTracker : public RunObserver {
   }
 
  private:
-  // A life, and what is needed to follow it.
+  // A request, and the state needed to follow it.
   struct Track {
     RequestLife life;
     std::int32_t tokens_at_admission = 0;  // output tokens at the latest admission
     std::int32_t prefilled = 0;            // where its latest prefill item ended
-    std::int32_t ever_computed = 0;        // where its computing had come to before it was lost
+    std::int32_t ever_computed = 0;        // tokens computed before a preemption lost them
     std::uint64_t batch = 0;               // the plan that first admitted it (kBatchEnd); 0: none
   };
   struct StepInFlight {
@@ -71,9 +71,9 @@ class RequestTracker : public RunObserver {
     TimePoint planned;
     std::int64_t recomputed_tokens = 0;
   };
-  // Equal gaps between tokens that are not told yet: all but a few tokens of a step share one.
+  // Equal gaps between tokens, reported together: almost all tokens of a step share one.
   struct Gaps {
-    TimePoint from = kTimeNever;  // the token before; never: these are first tokens
+    TimePoint from = kTimeNever;  // the token before; kTimeNever: these are first tokens
     Duration gap{0};
     std::int64_t count = 0;
   };
@@ -90,7 +90,7 @@ class RequestTracker : public RunObserver {
   void TakeTokens(TimePoint now, const StepPlan& plan, const StepFinished& finished);
   void TakeException(TimePoint now, const ItemOutcome& outcome, Gaps& gaps);
   void Emit(TimePoint now, RequestLife& life, Gaps& gaps);
-  void TellGaps(TimePoint now, const Gaps& gaps);
+  void ReportGaps(TimePoint now, const Gaps& gaps);
   void Finish(TimePoint now, Track& track);
   void Leave(TimePoint now, Track& track, RequestStatus status);
   void LeaveEngine(const RequestLife& life);
@@ -109,10 +109,10 @@ class RequestTracker : public RunObserver {
   IdWindow<Track> tracks_;
   RingQueue<StepInFlight> in_flight_;
   std::vector<Batch> batches_;            // the open ones (kBatchEnd)
-  std::vector<RequestId> spare_members_;  // of the batch that was told last: its memory
+  std::vector<RequestId> spare_members_;  // memory of the latest batch, for reuse
   Load load_;
   std::int64_t arrived_ = 0;
-  TimePoint load_since_ = TimePoint::min();  // min: nothing has happened yet
+  TimePoint load_since_ = TimePoint::min();  // min: no instant yet
 };
 
 }  // namespace twin

@@ -21,7 +21,8 @@ Retiming::Retiming(const RecordedRun& run, std::span<const StepTimes> measured,
                    std::span<const StepParts> modelled, ArrivalRule rule)
     : run_(run), measured_(measured), modelled_(modelled) {
   if (measured.size() != modelled.size()) {
-    Refuse(std::min(measured.size(), modelled.size()), "is measured or modelled, but not both");
+    Refuse(std::min(measured.size(), modelled.size()),
+           "has measured or modelled times, but not both");
   }
   CheckSteps();
   for (const RecordedRun::Moment& moment : run.moments()) {
@@ -46,7 +47,7 @@ void Retiming::CheckSteps() const {
       const std::size_t step = IndexOf(finished->step);
       if (step >= measured_.size()) Refuse(step, "has no measured times");
       if (measured_[step].told != moment.now)
-        Refuse(step, "was told at another time than recorded");
+        Refuse(step, "has a delivery time that is not the recorded one");
       ++ended;
     }
     for (const StepPlan& plan : moment.plans) {
@@ -54,19 +55,20 @@ void Retiming::CheckSteps() const {
       if (step != planned++) Refuse(step, "is out of order");
       if (step >= measured_.size()) Refuse(step, "has no measured times");
       const StepTimes& times = measured_[step];
-      if (times.planned != moment.now) Refuse(step, "was planned at another time than recorded");
+      if (times.planned != moment.now)
+        Refuse(step, "has a planning time that is not the recorded one");
       const Duration schedule = times.started - std::max(times.planned, free);
       const Duration delivery = times.told - times.finished;
       if (schedule != times.parts[StepPart::kSchedule] ||
           delivery != times.parts[StepPart::kDelivery] ||
           times.finished - times.started != times.parts.device()) {
-        Refuse(step, "takes another time than its parts");
+        Refuse(step, "has parts that do not add up to its time");
       }
       free = times.finished;
     }
   }
-  if (planned != measured_.size()) Refuse(planned, "was measured, but not recorded");
-  if (ended != planned) Refuse(ended, "did not end; allowed: runs that were not interrupted");
+  if (planned != measured_.size()) Refuse(planned, "has measured times, but is not in the record");
+  if (ended != planned) Refuse(ended, "has no end; allowed: runs that were not interrupted");
 }
 
 void Retiming::LinkArrivals() {
@@ -149,7 +151,8 @@ void Retiming::PlanSteps(std::size_t moment, const ModelledTimes& variant, RunTi
   }
 }
 
-void Retiming::Tell(const RunTimes& times, std::span<RunObserver* const> observers) const {
+void Retiming::NotifyObservers(const RunTimes& times,
+                               std::span<RunObserver* const> observers) const {
   std::vector<Event> events;
   for (std::size_t i = 0; i < run_.moments().size(); ++i) {
     const RecordedRun::Moment& moment = run_.moments()[i];

@@ -1,4 +1,24 @@
-// A recorded run with other durations: the same events, decisions and plans at other times.
+// Retiming: a recorded run with the durations of some parts replaced, at otherwise equal decisions.
+//
+// The idea: the error of a prediction comes from durations (a kernel is slower than modelled) and
+// from decisions (other durations lead to other batches). Holding the recorded decisions fixed and
+// replacing measured durations by modelled ones, part by part, separates the two and tells how much
+// each part contributes. It is the critical-path method on the run's event graph: an instant
+// depends on the steps whose ends and the arrivals that it carries, a step depends on the instant
+// that planned it and on the step before it on the device. The times of a variant are one forward
+// pass over that graph. The use for "what if this operation were faster" follows Coz (Curtsinger
+// and Berger, "Coz: Finding Code that Counts with Causal Profiling", SOSP 2015), computed instead
+// of slowed down.
+//
+// Easy to get wrong:
+// - With nothing replaced the times must be the recorded ones to the nanosecond, or every share
+//   carries the difference. The constructor checks that the measured parts add up.
+// - Measured schedule time is what was visible behind the step before; modelled schedule time is
+//   spent from planning on and may hide behind that step. Adding both in one way counts it twice.
+// - In a closed loop an arrival is the answer to a completion: it has to move with it
+//   (ArrivalRule::kInReturn). In an open loop it must not.
+// - An arrival is told late because the engine was busy. That lateness is measured time too and
+//   has a cause of its own (ModelledTimes::arrivals).
 #pragma once
 
 #include <cstdint>
@@ -13,16 +33,16 @@
 
 namespace twin {
 
-// How an arrival's time follows from the run.
+// How the time of an arrival is determined.
 enum class ArrivalRule : std::uint8_t {
-  kByClock,   // at a time of its own, whatever the server does
-  kInReturn,  // a fixed time behind the latest instant before it: clients wait for answers
+  kByClock,   // absolute: clients send whatever the server does
+  kInReturn,  // a fixed time after the latest instant before it: clients wait for answers
 };
 
 // Which durations come from the model; the others are the measured ones.
 struct ModelledTimes {
   std::uint32_t parts = 0;  // bit i: StepPart i
-  bool arrivals = false;    // told at once, instead of as late as they were
+  bool arrivals = false;    // the engine learns of them at once instead of as late as measured
 
   [[nodiscard]] bool Has(StepPart part) const {
     return (parts >> static_cast<unsigned>(part) & 1U) != 0;
@@ -36,32 +56,30 @@ struct RunTimes {
   std::vector<TimePoint> finished;
 };
 
-// What a run would have looked like if some of its durations had been others and every decision had
-// stayed. A moment comes when all that it tells has happened; a step begins its schedule when it
-// has been planned and the device has ended the step before it. With nothing modelled the times
-// are the recorded ones, to the nanosecond.
+// Computes the times of a run's variants. An instant is retimed to the latest of its events; a step
+// begins its schedule part when it is planned and the device has finished the step before it.
 //
-// One device: with pipeline stages steps overlap, which this does not describe.
+// Limited to one device: with pipeline stages steps overlap, which this model does not describe.
 class Retiming {
  public:
-  // Borrows all. `measured` and `modelled`: of every step that has ended, in the order of planning;
-  // later steps are left out. Throws InputError (data) if the times do not fit the run.
+  // Borrows all arguments. `measured` and `modelled` hold every step of the run, in the order of
+  // planning. Throws InputError (data) if the times do not fit the run.
   Retiming(const RecordedRun& run, std::span<const StepTimes> measured,
            std::span<const StepParts> modelled, ArrivalRule rule);
 
   [[nodiscard]] RunTimes Times(const ModelledTimes& variant) const;
 
-  // Tells observers the run as it is at `times`.
-  void Tell(const RunTimes& times, std::span<RunObserver* const> observers) const;
+  // Calls the observers as if the run had gone by at `times`.
+  void NotifyObservers(const RunTimes& times, std::span<RunObserver* const> observers) const;
 
  private:
   void CheckSteps() const;
-  // Links arrivals told in closed loops to the moments that they are returns of.
+  // Closed loops: links each arrival to the instant that it answers.
   void LinkArrivals();
 
   struct Arrival {
-    std::size_t after = 0;  // moment whose time it counts from; kNoMoment: the clock
-    Duration behind{0};     // that moment
+    std::size_t after = 0;  // the moment that its time counts from; kNoMoment: the run's start
+    Duration behind{0};     // time after that moment
   };
   static constexpr std::size_t kNoMoment = SIZE_MAX;
 
@@ -75,7 +93,7 @@ class Retiming {
   std::span<const StepTimes> measured_;
   std::span<const StepParts> modelled_;
   std::vector<std::size_t> first_arrival_;  // by moment, into arrivals_
-  std::vector<Arrival> arrivals_;           // in the order of telling
+  std::vector<Arrival> arrivals_;           // in the order of the moments
 };
 
 }  // namespace twin

@@ -1,5 +1,4 @@
-// What a run looks like request by request and step by step, once instants and plans are put
-// together.
+// A run request by request and step by step: what a RequestTracker derives from instants and plans.
 #pragma once
 
 #include <array>
@@ -27,7 +26,7 @@ enum class RequestStatus : std::uint8_t {
 inline constexpr std::array<std::string_view, 2> kRejectReasonNames = {"too_long_for_model",
                                                                        "too_large_for_cache"};
 
-// One request as its client sees it.
+// One request, as its client sees it.
 struct RequestLife {
   RequestId id{};
   RequestStatus status = RequestStatus::kWaiting;
@@ -61,7 +60,7 @@ struct EndedStep {
   std::span<const ItemOutcome> outcomes;
 };
 
-// The state between two instants.
+// The state of the engine between two instants.
 struct Load {
   std::int32_t waiting = 0;
   std::int32_t running = 0;
@@ -71,7 +70,7 @@ struct Load {
   bool operator==(const Load&) const = default;
 };
 
-// Told by a RequestTracker, in the order of the run. Everything passed is borrowed for the call.
+// Called by a RequestTracker in the order of the run. All arguments are borrowed for the call.
 class RunListener {
  public:
   virtual ~RunListener() = default;

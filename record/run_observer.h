@@ -1,4 +1,5 @@
-// What sees a run go by: metrics, files, traces. Observers never influence it.
+// The interface of everything that watches a run: metrics, files, traces. Observers never influence
+// the run.
 #pragma once
 
 #include "core/time.h"
@@ -7,8 +8,8 @@
 
 namespace twin {
 
-// Called in the order of the run. Everything passed is borrowed for the call, except that a plan
-// stays valid until the OnInstant that carries its StepFinished has returned.
+// Called in the order of the run. All arguments are borrowed for the call, except that a plan stays
+// valid until the OnInstant that carries its StepFinished has returned.
 class RunObserver {
  public:
   virtual ~RunObserver() = default;

@@ -1,4 +1,4 @@
-// series.csv: the run over time, at a fixed interval.
+// series.csv: the load and throughput of a run over time, at a fixed interval.
 #pragma once
 
 #include <cstddef>
@@ -17,8 +17,8 @@ struct SeriesConfig {
 };
 
 // Windows [k * interval, (k + 1) * interval) from the start of the run. When the run outgrows
-// points_max windows, neighbours are joined and the interval doubles, so memory is bounded; the
-// result is the same as if the longer interval had been asked for.
+// points_max windows, neighbours are joined and the interval doubles. Memory is bounded, and the
+// result is the same as if the run had begun with the longer interval.
 class Series : public RunListener {
  public:
   explicit Series(const SeriesConfig& config);
@@ -54,7 +54,7 @@ class Series : public RunListener {
     void Join(const Window& other);
   };
 
-  // The window that holds `time`, made if need be. REQUIRES: time >= 0.
+  // The window that contains `time`; added if it is missing. REQUIRES: time >= 0.
   Window& At(TimePoint time);
   void DoubleInterval();
 

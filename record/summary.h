@@ -13,7 +13,7 @@
 
 namespace twin {
 
-// A count, a measured number (NaN: undefined, for example the percentile of nothing), or a text.
+// A count, a measured number (NaN: undefined, as a quantile of no values), or a text.
 using SummaryValue = std::variant<std::int64_t, double, std::string>;
 
 struct SummaryEntry {
@@ -32,7 +32,7 @@ class Summary {
 
   // nullptr if there is no such entry.
   [[nodiscard]] const SummaryValue* Find(std::string_view name) const;
-  // A count or a measured number. REQUIRES: the entry exists and is no text.
+  // A count or a measured number. REQUIRES: the entry exists and is not a text.
   [[nodiscard]] double Number(std::string_view name) const;
 
   [[nodiscard]] const std::vector<SummaryEntry>& entries() const { return entries_; }

@@ -102,7 +102,7 @@ ModelledSteps ModelSteps(const MeasuredRun& run, const sim::StepCost& cost) {
 }
 
 std::vector<double> MetricsOf(const MeasuredRun& experiment, const RecordedRun& events) {
-  return Measure(experiment, [&](auto observers) { Tell(events, observers); });
+  return Measure(experiment, [&](auto observers) { NotifyObservers(events, observers); });
 }
 
 Attribution Attribute(const MeasuredRun& run, const ModelledSteps& modelled) {
@@ -118,8 +118,8 @@ Attribution Attribute(const MeasuredRun& run, const ModelledSteps& modelled) {
       variant.parts |= causes[i].parts;
       variant.arrivals = variant.arrivals || causes[i].arrivals;
     }
-    const std::vector<double> measured =
-        Measure(run, [&](auto observers) { retiming.Tell(retiming.Times(variant), observers); });
+    const std::vector<double> measured = Measure(
+        run, [&](auto observers) { retiming.NotifyObservers(retiming.Times(variant), observers); });
     for (std::size_t m = 0; m < measured.size(); ++m) values[m].push_back(measured[m]);
   }
   Attribution attribution;

@@ -12,14 +12,12 @@
 #include <nlohmann/json.hpp>
 
 #include "core/input_error.h"
+#include "record/csv_columns.h"
 #include "traces/csv_header.h"
 
 namespace twin::lab {
 namespace {
 
-constexpr std::string_view kColumns =
-    "step,planned_s,started_s,finished_s,told_s,schedule_ms,build_ms,gemm_ms,attention_ms,"
-    "communication_ms,other_ms,sampling_ms,delivery_ms";
 constexpr std::size_t kTimeColumns = 5;  // before the parts
 
 // One row; its errors name file and line.
@@ -87,9 +85,11 @@ std::optional<RunMachine> ReadMachine(const std::filesystem::path& summary) {
 std::vector<StepTimes> ReadStepTimes(const std::filesystem::path& file) {
   std::ifstream in(file);
   std::string text;
-  if (!std::getline(in, text) || text != kColumns) {
+  std::string columns = HeaderLine(PartColumns());
+  columns.pop_back();
+  if (!std::getline(in, text) || text != columns) {
     throw InputError(InputError::Kind::kData, file.string() + " line 1",
-                     "names other columns; allowed: " + std::string(kColumns));
+                     "names other columns; allowed: " + columns);
   }
   std::vector<StepTimes> steps;
   while (std::getline(in, text)) {

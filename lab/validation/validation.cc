@@ -24,7 +24,7 @@ std::string ReadCurves(const MeasuredRun& run, const RecordedRun& events, RunCur
   RequestTracker tracker(TrackerConfigOf(run.config, run.header.engine, run.header.delivery),
                          listeners);
   RunObserver* const observers[] = {&digest, &tracker};
-  Tell(events, observers);
+  NotifyObservers(events, observers);
   return digest.text();
 }
 

@@ -205,7 +205,7 @@ TEST_P(RecordFileTest, RefusesWhatIsNoRecord) {
   SetBytes("time,tokens\n0,12\n");
   EXPECT_NE(ErrorOfReading(), "");
   fs::remove(path_);
-  EXPECT_THAT(ErrorOfReading(), HasSubstr("is no file that can be read"));
+  EXPECT_THAT(ErrorOfReading(), HasSubstr("cannot be read"));
 }
 
 TEST_P(RecordFileTest, SaysWhereItCannotWrite) {

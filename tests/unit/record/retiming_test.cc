@@ -126,7 +126,7 @@ TEST_F(TwoRequests, TakeWhatTheModelSaysWhereAllIsModelled) {
 
 TEST_F(TwoRequests, AreToldToObserversAtTheirNewTimes) {
   const Retiming retiming(run, measured, modelled, ArrivalRule::kInReturn);
-  retiming.Tell(retiming.Times({.parts = Bit(StepPart::kGemm)}), {&self, 1});
+  retiming.NotifyObservers(retiming.Times({.parts = Bit(StepPart::kGemm)}), {&self, 1});
   EXPECT_EQ(told_plans, (std::vector<TimePoint>{At(2), At(10), At(18)}));
   EXPECT_EQ(told_starts, (std::vector<TimePoint>{At(3), At(11), At(19)}));
   EXPECT_EQ(told_arrivals, (std::vector<TimePoint>{At(0), At(17)}));
