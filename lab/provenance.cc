@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/hash.h"
+#include "core/hex.h"
 #include "exec/device_probe.h"
 #include "lab/version.h"
 
@@ -24,8 +25,6 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::uintmax_t kWholeBytesMax = std::uintmax_t{64} << 20;
 constexpr std::uintmax_t kEndBytes = std::uintmax_t{1} << 20;
-
-std::string Hex(std::uint64_t value) { return fmt::format("{:016x}", value); }
 
 // Continues `hash` with up to `bytes` bytes of the stream.
 std::uint64_t HashBytes(std::istream& in, std::uintmax_t bytes, std::uint64_t hash) {
@@ -136,11 +135,11 @@ FileHash HashOfFile(const fs::path& path) {
   std::error_code error;
   const std::uintmax_t bytes = fs::file_size(path, error);
   if (!in || error) return {};
-  if (bytes <= kWholeBytesMax) return {Hex(HashBytes(in, bytes, 0)), true};
+  if (bytes <= kWholeBytesMax) return {HexText(HashBytes(in, bytes, 0)), true};
   std::uint64_t hash = HashBytes(in, kEndBytes, MixWords(0, bytes));
   in.seekg(-static_cast<std::streamoff>(kEndBytes), std::ios::end);
   hash = HashBytes(in, kEndBytes, hash);
-  return {Hex(hash), false};
+  return {HexText(hash), false};
 }
 
 std::string ProvenanceJson(const ExperimentConfig& config, const std::string& resolved,
@@ -159,7 +158,7 @@ std::string ProvenanceJson(const ExperimentConfig& config, const std::string& re
   if (real && real->load) json["machine_load"] = LoadJson(*real->load);
   json["command_line"] = command_line;
   json["seed"] = config.seed;
-  json["config_hash"] = Hex(HashText(resolved));
+  json["config_hash"] = HexText(HashText(resolved));
   json["inputs"] = Json::array();
   for (const InputFile& input : config.input_files) {
     const fs::path path = input.path;

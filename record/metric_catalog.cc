@@ -164,7 +164,7 @@ const std::vector<Metric>& WorkAndUse() {
 }
 
 // Of real runs, before `interrupted`.
-void AddStepParts(std::vector<Metric>& metrics) {
+void AddRealRunMetrics(std::vector<Metric>& metrics) {
   constexpr std::array<std::string_view, kStepPartCount> kWhat = {
       "from planning, or the end of the step before, to the device's begin",
       "block operations and the step's inputs",
@@ -179,6 +179,15 @@ void AddStepParts(std::vector<Metric>& metrics) {
                        fmt::format("mean time per step: {}; real runs only", kWhat[i]),
                        fmt::format("sum of parts.csv {}_ms / steps", kStepPartNames[i])});
   }
+  metrics.push_back({"machine_steal_share", "share",
+                     "share of the CPU time of all CPUs that was stolen; real runs only", ""});
+  metrics.push_back({"machine_other_load", "CPUs",
+                     "CPUs kept busy by other processes, mean over the run; real runs only", ""});
+  metrics.push_back({"machine_other_load_max", "CPUs",
+                     "the same in the busiest interval between two samples; real runs only", ""});
+  metrics.push_back(
+      {"machine_disturbed", "0 or 1", "1: the machine was disturbed; real runs only",
+       "machine_steal_share > 0.01 or machine_other_load > 0.05 * CPUs of the machine"});
 }
 
 std::vector<Metric> MakeCatalog() {
@@ -192,7 +201,7 @@ std::vector<Metric> MakeCatalog() {
   }
   all.insert(all.end(), NormalizedLatencies().begin(), NormalizedLatencies().end());
   for (const Metric& metric : WorkAndUse()) {
-    if (metric.name == "interrupted") AddStepParts(all);
+    if (metric.name == "interrupted") AddRealRunMetrics(all);
     all.push_back(metric);
   }
   return all;
