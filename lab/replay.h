@@ -21,8 +21,7 @@ struct ReplayResult {
 };
 
 // Delivers the recorded events to a new engine with this policy, and compares each of its plans
-// with the recorded one. Stops at the first plan that differs. Time and memory do not depend on
-// what the recorded run took: a million plans are replayed in about a second.
+// with the recorded one. Stops at the first plan that differs.
 ReplayResult ReplayDecisions(RecordSource& record, const PolicyConfig& policy,
                              const EngineConfig& engine);
 

@@ -27,16 +27,18 @@ std::string NamesOf(std::span<const DType> formats);
 void RequireFormat(const std::string& where, DType format, std::span<const DType> formats,
                    ModelDevice device);
 
-// Throws InputError in one line unless models can be computed on the device: usage, naming `where`
-// and that `other` is allowed, where this build never can; data where this machine lacks it.
+// Throws InputError unless models can be computed on the device: (usage) naming `where` and the
+// allowed alternative `other` if this build does not support the device; (data) if this machine
+// lacks one.
 void RequireDevice(const std::string& where, ModelDevice device, const std::string& other);
 
-// Bytes that a rank's part of a model may take on the device at most: of the machine's memory what
-// is available (available_memory.h), of CUDA devices all that the smallest one has. REQUIRES: a
-// device that there is.
+// The most bytes that one rank's part of a model can take on the device: on a CPU the available
+// memory of the machine (available_memory.h), on CUDA the whole memory of the smallest device.
+// REQUIRES: the machine has such a device.
 std::int64_t MemoryOf(ModelDevice device);
 
-// The CUDA device of the rank that is the `local_rank`-th of its machine. REQUIRES: there is one.
+// The index of the CUDA device that the `local_rank`-th rank of a machine uses. REQUIRES: the
+// machine has a CUDA device.
 std::int32_t CudaDeviceOf(std::int32_t local_rank);
 
 }  // namespace twin::lab
