@@ -1,5 +1,7 @@
 #include "core/hardware_spec.h"
 
+#include <fmt/format.h>
+
 #include <string>
 
 #include "core/input_error.h"
@@ -13,9 +15,8 @@ struct Field {
 };
 
 void Refuse(const HardwareSpec& hardware, const Field& field, const char* allowed) {
-  throw InputError(
-      InputError::Kind::kUsage, "hardware " + hardware.name,
-      std::string(field.name) + " is " + std::to_string(field.value) + ", must be " + allowed);
+  throw InputError(InputError::Kind::kUsage, "hardware " + hardware.name,
+                   fmt::format("{} is {}, must be {}", field.name, field.value, allowed));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Fitted coefficients in a file of their own.
+// Files of fitted cost coefficients, as `twinserve fit` writes them.
 #pragma once
 
 #include <filesystem>
@@ -8,10 +8,10 @@
 
 namespace twin {
 
-// Throws InputError(kUsage) naming file, place and field for what is no FittedCost message.
+// Throws InputError(kUsage) with file, position and field if the file is not a FittedCost message.
 sim::FittedCostConfig ReadFittedCostFile(const std::filesystem::path& path);
 
-// The text of such a file; reading it gives the same config.
+// The content of such a file; reading it gives an equal config.
 std::string WriteFittedCost(const sim::FittedCostConfig& config);
 
 }  // namespace twin

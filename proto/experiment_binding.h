@@ -17,7 +17,7 @@ template <class Archive>
 void Bind(Archive& fields, RealWorldConfig& config) {
   using Device = RealWorldConfig::Device;
   fields.template Enum<Device>("device", config.device,
-                               {{"CPU", Device::kCpu}, {"CUDA", Device::kCuda}});
+                               {{"cpu", Device::kCpu}, {"cuda", Device::kCuda}});
   fields.Value("threads", config.threads);
   fields.Value("pin_output_lengths", config.pin_output_lengths);
   fields.Value("dummy_weights", config.dummy_weights);

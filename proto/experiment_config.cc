@@ -13,8 +13,8 @@
 #include "proto/names.h"
 #include "proto/overlay.h"
 #include "proto/override.h"
-#include "proto/policy_limits.h"
 #include "proto/text_message.h"
+#include "sim/memory/memory_defaults.h"
 
 namespace twin {
 
@@ -134,7 +134,7 @@ ExperimentConfig Convert(const proto::Experiment& message, const std::string& so
     config.system.hardware_spec = NamedHardware(message.system().hardware());
     BindPolicy(message, config);
     if (within_model) ValidateContext(config.policy, config.system.model_spec.max_position);
-    config.system.memory = MemoryDefaultsFor(config.policy);
+    config.system.memory = sim::MemoryDefaultsFor(config.policy);
     if (message.cost().fitted().has_path()) {
       config.cost = ReadFittedCostFile(message.cost().fitted().path());
     }

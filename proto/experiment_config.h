@@ -1,4 +1,4 @@
-// One experiment: the configs of all layers, read from one text file.
+// An experiment: the configs of all layers, read from one text file.
 #pragma once
 
 #include <cstdint>
@@ -31,9 +31,9 @@ struct RealWorldConfig {
   std::int32_t threads = 0;        // 0 = all cores
   bool pin_output_lengths = true;  // requests end at the trace's length
   bool dummy_weights = false;      // random ones
-  // Clients that have waited so long for their whole answer go away.
+  // Clients cancel a request after this time.
   std::optional<Duration> client_timeout = std::nullopt;
-  // How long a rank waits for another one's part of a step.
+  // A rank that waits longer than this for another rank fails the run.
   Duration rank_timeout{60'000'000'000};
 
   bool operator==(const RealWorldConfig&) const = default;
@@ -51,7 +51,7 @@ struct SystemConfig {
 };
 
 struct RunMetricsConfig {
-  // Shares of the requests that are left out at the begin (warm-up) and the end.
+  // Shares of the requests that the metrics leave out at the start (warm-up) and at the end.
   double head_share = 0;
   double tail_share = 0;
   Duration stall_threshold{100'000'000};
@@ -74,7 +74,7 @@ struct OutputsConfig {
 };
 
 struct ExperimentConfig {
-  std::string name;  // absent in the file: its stem
+  std::string name;  // default: the name of the file without its extension
   std::uint64_t seed = 0;
   WorldConfig world;
   WorkloadConfig workload;
@@ -89,22 +89,22 @@ struct ExperimentConfig {
   std::vector<InputFile> input_files;
 };
 
-// Reads the file, lays it over its `base` (and that over its own), applies the assignments of the
+// Reads the file, lays it over its `base` (and that over its own), applies the changes of the
 // command line (override.h) in order, fills in what the policy, the model and the hardware say,
-// and validates. Relative paths count from the folder of the file that they are written in; those
-// of assignments from the current folder.
+// and validates. Relative paths start at the folder of the file that they are written in; those
+// of the command line at the current folder.
 // Throws InputError: one line with the file and line or the field's path, what is wrong, what is
 // allowed.
 ExperimentConfig ReadExperiment(const std::filesystem::path& path,
                                 std::span<const std::string> overrides);
 
-// The same from a text, such as WriteResolved gives; `source` stands for the file in errors.
+// The same from a text, such as that of WriteResolved; errors name `source`.
 // Accepts a policy that allows longer requests than the model has positions, which ReadExperiment
 // refuses: records of older versions contain such configs and must stay replayable.
 ExperimentConfig ParseExperiment(std::string_view text, const std::string& source,
                                  const std::filesystem::path& folder);
 
-// The experiment in text format with every default written out; reading it gives the same config.
+// The experiment in text format with all defaults; reading it gives an equal config.
 // A real world without a cost model is written without one.
 std::string WriteResolved(const ExperimentConfig& config);
 

@@ -128,7 +128,10 @@ void ToMessage::Value(const char* name, const std::string& value) {
   message_.GetReflection()->SetString(&message_, &Field(message_, name), value);
 }
 
-void ToMessage::Seconds(const char* name, Duration value) { Value(name, twin::Seconds(value)); }
+void ToMessage::Seconds(const char* name, Duration value) {
+  // A quotient is the double nearest to the time, which prints in its shortest digits.
+  Value(name, static_cast<double>(value.count()) / 1e9);
+}
 
 void ToMessage::Values(const char* name, const std::vector<double>& values) {
   for (const double value : values) {

@@ -1,9 +1,9 @@
-// One list of fields per config struct, read in both directions.
+// Converts config structs to and from messages, with one list of fields for both directions.
 //
-// For each struct there is one `template <class Archive> void Bind(Archive&, Config&)` in namespace
-// twin that names every field of the message with the member that holds it. FromMessage takes over
-// the fields that are set and leaves the other members at their defaults; ToMessage sets them all.
-// REQUIRES (CHECKed): names exist in the message and have the fitting type.
+// Each struct has a `template <class Archive> void Bind(Archive&, Config&)` in namespace twin that
+// pairs every field of the message with a member. FromMessage copies the fields that are set and
+// leaves the other members alone; ToMessage sets all fields.
+// REQUIRES (CHECKed): the fields exist and have the type of the member.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ class Message;
 
 namespace twin {
 
-// The word of the schema for one value of a domain enumeration.
+// The schema's word for a value of an enumeration.
 template <class E>
 struct EnumName {
   const char* name;
@@ -46,10 +46,17 @@ class FromMessage {
   void Value(const char* field, std::string& value) const;
   // A field in seconds.
   void Seconds(const char* field, Duration& value) const;
-  // A repeated field replaces the whole default, if it is set.
+  // A repeated field that is set replaces the whole default.
   void Values(const char* field, std::vector<double>& values) const;
   void Values(const char* field, std::vector<std::string>& values) const;
   void Values(const char* field, std::vector<std::uint32_t>& values) const;
+
+  // A field that was called `former` before; `field` prevails if both are set.
+  template <class T>
+  void RenamedValue(const char* former, const char* field, T& value) const {
+    Value(former, value);
+    Value(field, value);
+  }
 
   template <class T>
   void OptionalValue(const char* field, std::optional<T>& value) const {
@@ -130,6 +137,11 @@ class ToMessage {
   void Values(const char* field, const std::vector<double>& values);
   void Values(const char* field, const std::vector<std::string>& values);
   void Values(const char* field, const std::vector<std::uint32_t>& values);
+
+  template <class T>
+  void RenamedValue(const char* /*former*/, const char* field, const T& value) {
+    Value(field, value);
+  }
 
   template <class T>
   void OptionalValue(const char* field, const std::optional<T>& value) {

@@ -1,4 +1,4 @@
-// Hardware specs by name or from a file.
+// Data sheets of devices, by name or from a file.
 #pragma once
 
 #include <filesystem>
@@ -9,15 +9,15 @@
 
 namespace twin {
 
-// The spec of sim/hardware/NAME.textproto as it was when the program was built. Throws
-// InputError(kUsage) with the nearest name and all names if there is none.
+// The data sheet sim/hardware/NAME.textproto, embedded at build time. Throws InputError(kUsage)
+// with the nearest name and all names if `name` is unknown.
 HardwareSpec HardwarePreset(std::string_view name);
 
 // All names, sorted.
 std::span<const std::string_view> HardwarePresetNames();
 
-// Throws InputError(kUsage) naming file, place and field for what is no hardware spec, and for a
-// spec that Validate(HardwareSpec) refuses.
+// Throws InputError(kUsage) with file, position and field if the file is not a Hardware message or
+// Validate(HardwareSpec) refuses it.
 HardwareSpec ReadHardwareFile(const std::filesystem::path& path);
 
 }  // namespace twin

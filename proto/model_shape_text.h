@@ -1,4 +1,4 @@
-// A model's shape on one line.
+// The shape of a model as one line of text format.
 #pragma once
 
 #include <string>
@@ -8,10 +8,10 @@
 
 namespace twin {
 
-// Every field of the ModelShape message in text format, without line breaks.
+// All fields of the ModelShape message, without line breaks.
 std::string WriteModelShape(const ModelSpec& model);
 
-// Throws InputError(kUsage) naming `source`, place and field.
+// Throws InputError(kUsage) with `source`, position and field.
 ModelSpec ParseModelShape(std::string_view text, const std::string& source);
 
 }  // namespace twin

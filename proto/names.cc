@@ -1,6 +1,7 @@
 #include "proto/names.h"
 
 #include <google/protobuf/descriptor.h>
+#include <google/protobuf/descriptor.pb.h>
 
 #include <vector>
 
@@ -17,13 +18,19 @@ using google::protobuf::FieldDescriptor;
 
 std::vector<std::string> FieldNames(const Descriptor& type) {
   std::vector<std::string> names;
-  for (int i = 0; i < type.field_count(); ++i) names.push_back(type.field(i)->name());
+  for (int i = 0; i < type.field_count(); ++i) {
+    if (!type.field(i)->options().deprecated()) names.push_back(type.field(i)->name());
+  }
   return names;
 }
 
 std::vector<std::string> ValueNames(const EnumDescriptor& type) {
   std::vector<std::string> names;
-  for (int i = 0; i < type.value_count(); ++i) names.push_back(type.value(i)->name());
+  for (int i = 0; i < type.value_count(); ++i) {
+    const google::protobuf::EnumValueDescriptor& value = *type.value(i);
+    // The first name of a number is the current one, others are former names.
+    if (type.FindValueByNumber(value.number()) == &value) names.push_back(value.name());
+  }
   return names;
 }
 

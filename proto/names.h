@@ -1,4 +1,4 @@
-// What to say about a wrong name in a config: the right one nearby, and all that are allowed.
+// Error texts for wrong names in a config: the nearest valid name, and all valid ones.
 #pragma once
 
 #include <string>
@@ -18,7 +18,7 @@ std::string DescribeUnknownField(std::string_view wrong, const google::protobuf:
 std::string DescribeUnknownValue(std::string_view wrong,
                                  const google::protobuf::FieldDescriptor& field);
 
-// What may stand behind the field's name: "an integer", "one of: a, b", "{ ... } with x, y".
+// The values that a field takes: "an integer", "one of: a, b", "{ ... } with x, y".
 std::string DescribeAllowed(const google::protobuf::FieldDescriptor& field);
 
 }  // namespace twin

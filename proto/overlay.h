@@ -1,5 +1,4 @@
-// Putting config messages together and checking them: what the schema's annotations say, done by
-// reflection for every message.
+// Merges and checks config messages of any type, by reflection and the schema's (rule) options.
 #pragma once
 
 #include <filesystem>
@@ -12,13 +11,12 @@ class Message;
 
 namespace twin {
 
-// Puts every field that is set in `upper` into `lower`. Messages are merged field by field; lists
-// and scalars are replaced; another member of a oneof replaces the one that is there.
-// REQUIRES: both of one type.
+// Copies every field that is set in `upper` to `lower`. Messages are merged field by field; lists
+// and scalars are replaced, and so is another member of a oneof. REQUIRES: both have one type.
 void Overlay(const google::protobuf::Message& upper, google::protobuf::Message& lower);
 
-// Makes every relative path in a `file` field (and in a `name_or_file` field whose value has a
-// '/') absolute and normal, starting from `folder`.
+// Makes relative paths absolute and normal, starting at `folder`: those in `file` fields, and in
+// `name_or_file` fields if the value has a '/'.
 void ResolveFiles(const std::filesystem::path& folder, google::protobuf::Message& message);
 
 // A file that a configuration names, or was read from.
@@ -32,7 +30,7 @@ struct InputFile {
 std::vector<InputFile> FilesNamedIn(const google::protobuf::Message& message);
 
 // Throws InputError(kUsage) "source: field.path: what is wrong, what is allowed" for the first
-// number outside of its field's rule, not finite, enum number without a name, or text with control
+// field that breaks its rule, is not finite, has an enum number without a name, or contains control
 // characters.
 void CheckRules(const google::protobuf::Message& message, const std::string& source);
 

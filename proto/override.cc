@@ -1,5 +1,6 @@
 #include "proto/override.h"
 
+#include <fmt/format.h>
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/message.h>
 
@@ -31,7 +32,8 @@ struct Segment {
 struct Assignment {
   std::string said;  // how errors call it
   std::vector<Segment> path;
-  bool appends = false;
+  bool clears = false;   // --unset
+  bool appends = false;  // +=
   std::string value;
 };
 
@@ -62,22 +64,36 @@ Segment SplitSegment(const Assignment& assignment, std::string_view text) {
   return segment;
 }
 
+void SplitPath(std::string_view path, Assignment& assignment) {
+  for (;;) {
+    const std::size_t dot = path.find('.');
+    assignment.path.push_back(SplitSegment(assignment, path.substr(0, dot)));
+    if (dot == std::string_view::npos) return;
+    path.remove_prefix(dot + 1);
+  }
+}
+
 Assignment Split(std::string_view text) {
   Assignment assignment;
-  assignment.said = "--set " + Printable(text, kMessageBytesMax);
+  if (text.starts_with('!')) {
+    text.remove_prefix(1);
+    assignment.said = fmt::format("--unset {}", Printable(text, kMessageBytesMax));
+    assignment.clears = true;
+    if (text.find('=') != std::string_view::npos) {
+      Refuse(assignment, "has a value; allowed: path.to.field, or --set path.to.field=value");
+    }
+    SplitPath(text, assignment);
+    return assignment;
+  }
+  assignment.said = fmt::format("--set {}", Printable(text, kMessageBytesMax));
   const std::size_t equals = text.find('=');
   if (equals == std::string_view::npos || equals == 0) {
     Refuse(assignment, "is no assignment; allowed: path.to.field=value or path.to.list+=value");
   }
   assignment.appends = text[equals - 1] == '+';
   assignment.value = Trimmed(text.substr(equals + 1));
-  std::string_view path = text.substr(0, equals - (assignment.appends ? 1 : 0));
-  for (;;) {
-    const std::size_t dot = path.find('.');
-    assignment.path.push_back(SplitSegment(assignment, path.substr(0, dot)));
-    if (dot == std::string_view::npos) return assignment;
-    path.remove_prefix(dot + 1);
-  }
+  SplitPath(text.substr(0, equals - (assignment.appends ? 1 : 0)), assignment);
+  return assignment;
 }
 
 const FieldDescriptor& FindField(const Assignment& assignment, const Descriptor& type,
@@ -186,15 +202,64 @@ void Assign(const Assignment& assignment, Message& parent) {
   parent.MergeFrom(*parsed);
 }
 
+// False if nothing is set from here on; the names are checked all the same.
+bool IsSet(const Assignment& assignment, const Message& message) {
+  const Descriptor* type = message.GetDescriptor();
+  const Message* parent = &message;
+  for (std::size_t i = 0; i < assignment.path.size(); ++i) {
+    const FieldDescriptor& field = FindField(assignment, *type, assignment.path[i].name);
+    const bool last = i + 1 == assignment.path.size();
+    if (!last && !field.message_type()) {
+      Refuse(assignment, fmt::format("{} has no fields", field.name()));
+    }
+    if (field.is_repeated()) return true;  // Enter() and Clear() check the index
+    if (parent != nullptr) {
+      const Reflection& reflection = *parent->GetReflection();
+      if (!reflection.HasField(*parent, &field)) {
+        parent = nullptr;
+      } else if (!last) {
+        parent = &reflection.GetMessage(*parent, &field);
+      }
+    }
+    type = field.message_type();
+  }
+  return parent != nullptr;
+}
+
+void Clear(const Assignment& assignment, Message& parent) {
+  const Segment& segment = assignment.path.back();
+  const FieldDescriptor& field = FindField(assignment, *parent.GetDescriptor(), segment.name);
+  const Reflection& reflection = *parent.GetReflection();
+  if (!segment.index) {
+    reflection.ClearField(&parent, &field);
+    return;
+  }
+  if (!field.is_repeated()) {
+    Refuse(assignment, fmt::format("{0} is no list; write {0}", segment.name));
+  }
+  const int size = reflection.FieldSize(parent, &field);
+  if (*segment.index >= size) {
+    Refuse(assignment, fmt::format("{} is a list with {} elements", segment.name, size));
+  }
+  for (int i = *segment.index; i + 1 < size; ++i)
+    reflection.SwapElements(&parent, &field, i, i + 1);
+  reflection.RemoveLast(&parent, &field);
+}
+
 }  // namespace
 
-void ApplyOverride(std::string_view text, Message& message) {
-  const Assignment assignment = Split(text);
+void ApplyOverride(std::string_view change, Message& message) {
+  const Assignment assignment = Split(change);
+  if (assignment.clears && !IsSet(assignment, message)) return;
   Message* parent = &message;
   for (std::size_t i = 0; i + 1 < assignment.path.size(); ++i) {
     parent = &Enter(assignment, *parent, assignment.path[i]);
   }
-  Assign(assignment, *parent);
+  if (assignment.clears) {
+    Clear(assignment, *parent);
+  } else {
+    Assign(assignment, *parent);
+  }
 }
 
 }  // namespace twin

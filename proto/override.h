@@ -1,4 +1,4 @@
-// One `path=value` of the command line, applied to a config message.
+// Changes to a config message from the command line: --set and --unset.
 #pragma once
 
 #include <string_view>
@@ -9,18 +9,21 @@ class Message;
 
 namespace twin {
 
-// `assignment` is PATH=VALUE or PATH+=VALUE.
+// `change` is PATH=VALUE or PATH+=VALUE, as given to --set, or !PATH, which stands for --unset
+// PATH.
 //
 // PATH    field names separated by dots; an element of a repeated field is `name[i]`, from 0.
-//         Messages on the way are made as needed; naming a member of a oneof selects it.
-// VALUE   what text format has behind the field's name. Strings may do without quotes. A message
+//         Assignments create messages along the path; naming a member of a oneof selects it.
+// VALUE   what follows the field's name in text format. Strings need no quotes. A message
 //         is `{ fields }`, `fields` without braces, or the bare name of one of its message fields
 //         (`policy=orca` is `policy { orca {} }`).
-// =       replaces the field: a message or a repeated field (`[a, b]`, or one element) in whole.
+// =       replaces the whole field, also a message or a repeated field (`[a, b]`, or one element).
 //         `name[i]=` replaces one element; i = their number appends.
 // +=      appends to a repeated field.
+// !PATH   clears the field, so that its default applies again, or removes one element of a repeated
+//         field. A field that is not set stays so.
 //
-// Throws InputError(kUsage), naming the assignment, what is wrong and what is allowed.
-void ApplyOverride(std::string_view assignment, google::protobuf::Message& message);
+// Throws InputError(kUsage), naming the option, what is wrong and what is allowed.
+void ApplyOverride(std::string_view change, google::protobuf::Message& message);
 
 }  // namespace twin

@@ -1,4 +1,4 @@
-// Protobuf text format, read strictly: one wrong word gives one line that says what would be right.
+// Reads and writes protobuf text format. A wrong word gives one line that says what is allowed.
 #pragma once
 
 #include <filesystem>
@@ -11,22 +11,22 @@ class Message;
 
 namespace twin {
 
-// What errors call a text.
+// How errors refer to a text.
 struct TextSource {
   std::string name;  // a file, or an argument of the command line
   bool has_lines = true;
 };
 
-// Replaces the content of `message` by what `text` says.
+// Replaces the content of `message` by that of `text`.
 // Throws InputError(kUsage) "NAME:LINE:COLUMN: field.path: what is wrong, what is allowed" for the
 // first syntax error, unknown or repeated field, unknown enum value or value of the wrong type.
 void ParseText(std::string_view text, const TextSource& source, google::protobuf::Message& message);
 
-// The text format, one field a line, fields in the order of their numbers.
+// Text format with one field per line, in the order of field numbers.
 std::string PrintText(const google::protobuf::Message& message);
 
-// The whole file. Throws InputError(kUsage) if it is no regular file, cannot be read or is larger
-// than 16 MiB.
+// The content of a file. Throws InputError(kUsage) if it is not a regular file, cannot be read or
+// exceeds 16 MiB.
 std::string ReadTextFile(const std::filesystem::path& path);
 
 }  // namespace twin

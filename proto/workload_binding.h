@@ -103,7 +103,7 @@ void Bind(Archive& fields, MaxOutputRule& config) {
   fields.template Enum<Kind>(
       "kind", config.kind,
       {{"equal", Kind::kEqual}, {"fixed", Kind::kFixed}, {"scaled", Kind::kFactor}});
-  fields.Value("tokens", config.tokens);
+  fields.RenamedValue("tokens", "value", config.tokens);
   fields.Value("factor", config.factor);
 }
 

@@ -1,6 +1,8 @@
 // Checks that the arrivals of a trace never decrease.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <cstdint>
 #include <string>
 
@@ -21,8 +23,9 @@ class ArrivalOrder {
   // Throws InputError for the field of an arrival that was not accepted.
   [[noreturn]] void Refuse(const Field& field) const {
     field.lines.RefuseField(field.name, field.text,
-                            "nothing earlier than the row before, which is " +
-                                std::to_string(Seconds(last_)) + " s after the trace's start");
+                            fmt::format("nothing earlier than the row before, {} s after the "
+                                        "trace's start",
+                                        Seconds(last_)));
   }
 
  private:

@@ -1,5 +1,7 @@
 #include "traces/jsonl_trace_reader.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
 #include <string>
 #include <utility>
@@ -85,7 +87,7 @@ class JsonlTraceReader final : public TraceReader {
     if (!(seconds >= 0 && seconds <= seconds_max)) {
       lines_->RefuseField(
           layout_.arrival_key, shown,
-          "a number from 0 to " + std::to_string(seconds_max / layout_.arrival_unit_seconds));
+          fmt::format("a number from 0 to {}", seconds_max / layout_.arrival_unit_seconds));
     }
     const TimePoint arrival{DurationFromSeconds(seconds)};
     if (!order_.Accepts(arrival)) order_.Refuse({*lines_, layout_.arrival_key, shown});

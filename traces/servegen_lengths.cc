@@ -1,5 +1,7 @@
 #include "traces/servegen_lengths.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -93,9 +95,9 @@ void ServeGenLengths::CheckComplete(const std::string& path) const {
     for (const Window& window : windows) {
       if (window.fields[kOutput] && (window.fields[kInput] || window.fields[kText])) continue;
       throw InputError(InputError::Kind::kData, path,
-                       "client " + std::to_string(client) + ", window_start_s " +
-                           std::to_string(Seconds(window.start)) +
-                           ": allowed: output_tokens, and input_tokens or text_tokens");
+                       fmt::format("client {}, window_start_s {}: allowed: output_tokens, and "
+                                   "input_tokens or text_tokens",
+                                   client, Seconds(window.start)));
     }
   }
 }

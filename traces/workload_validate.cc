@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <cmath>
 #include <string>
 
@@ -14,13 +16,13 @@ namespace {
 
 template <class T>
 std::string Found(const T& value) {
-  return "found " + std::to_string(value) + "; allowed: ";
+  return fmt::format("found {}; allowed: ", value);
 }
 
 // Comparisons are written so that NaN fails them.
 void RequireWithin(const std::string& field, double value, double low, double high) {
   if (value >= low && value <= high) return;
-  Refuse(field, Found(value) + std::to_string(low) + " to " + std::to_string(high));
+  Refuse(field, Found(value) + fmt::format("{} to {}", low, high));
 }
 
 void RequirePositive(const std::string& field, double value) {
@@ -61,8 +63,8 @@ void ValidateInteger(const std::string& field, const IntegerDistribution& d) {
   if (d.kind == Kind::kLogNormal) {
     RequireWithin(field + ".sigma", d.sigma, 0, 20);
     if ((d.mean > 0) == (d.median > 0)) {
-      Refuse(field, "found mean " + std::to_string(d.mean) + " and median " +
-                        std::to_string(d.median) + "; allowed: one of them, above 0");
+      Refuse(field, fmt::format("found mean {} and median {}; allowed: one of them, above 0",
+                                d.mean, d.median));
     }
     RequirePositive(d.mean > 0 ? field + ".mean" : field + ".median", std::max(d.mean, d.median));
   }
@@ -117,7 +119,7 @@ void ValidateArrivals(const std::string& field, const ArrivalConfig& arrivals) {
     case Kind::kRamp:
       RequireWithin(field + ".rate", arrivals.rate, 0, 1e9);
       RequireWithin(field + ".rate_to", arrivals.rate_to, 0, 1e9);
-      RequirePositive(field + ".rate + rate_to", arrivals.rate + arrivals.rate_to);
+      RequirePositive(field + ".rate (plus rate_to)", arrivals.rate + arrivals.rate_to);
       RequireDuration(field + ".ramp_s", arrivals.ramp);
       return RequirePositive(field + ".ramp_s", Seconds(arrivals.ramp));
     case Kind::kGamma:
@@ -141,7 +143,7 @@ void ValidateShape(const std::string& field, const RequestShape& shape) {
     if (tenant.prompt) ValidateInteger(name + ".prompt", *tenant.prompt);
     if (tenant.output) ValidateInteger(name + ".output", *tenant.output);
   }
-  if (!shape.tenants.empty()) RequirePositive(field + ".tenants.weight", weights);
+  if (!shape.tenants.empty()) RequirePositive(field + ".tenants.weight (their sum)", weights);
   RequireWithin(field + ".prefix_chunk_tokens", shape.prefix_chunk_tokens, 1, 1 << 20);
   const SharedPrefixConfig& prefix = shape.shared_prefix;
   RequireWithin(field + ".shared_prefix.prompts", prefix.prompts, 0, 1 << 30);
@@ -176,7 +178,7 @@ void ValidateClasses(const WorkloadConfig& config) {
     shared_arrivals = true;
   }
   if (shared_arrivals) {
-    RequirePositive("workload.classes.weight", weights);
+    RequirePositive("workload.classes.weight (their sum)", weights);
     ValidateArrivals("workload.arrivals", config.arrivals);
   } else if (config.arrivals != ArrivalConfig{}) {
     Refuse("workload.arrivals", "unused: every class has arrivals of its own; leave one out");
@@ -186,8 +188,7 @@ void ValidateClasses(const WorkloadConfig& config) {
 void ValidateDrawn(const WorkloadConfig& config) {
   if (config.requests == 0 && config.duration == Duration::zero()) {
     Refuse("workload.requests",
-           "found 0; allowed: 1 or more, or a workload.duration, as drawn "
-           "requests have no end");
+           "found 0; allowed: 1 or more, or a workload.duration_s, as drawn requests have no end");
   }
   if (!config.classes.empty()) {
     if (config.shape != RequestShape{} || config.preset != WorkloadPreset::kNone) {
@@ -229,7 +230,7 @@ void Validate(const WorkloadConfig& config) {
   RequireDuration("workload.duration_s", config.duration);
   RequireWithin("workload.max_in_flight", config.max_in_flight, 0, 1 << 30);
   if (config.max_output.kind == MaxOutputRule::Kind::kFixed) {
-    RequireWithin("workload.max_output.tokens", config.max_output.tokens, 1, kTokensMax);
+    RequireWithin("workload.max_output.value", config.max_output.tokens, 1, kTokensMax);
   }
   if (config.max_output.kind == MaxOutputRule::Kind::kFactor) {
     RequireWithin("workload.max_output.factor", config.max_output.factor, 1, 1e9);

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <google/protobuf/descriptor.h>
+#include <google/protobuf/descriptor.pb.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -275,6 +276,7 @@ void ExpectComplete(const google::protobuf::Message& message, const std::string&
     const auto* field = message.GetDescriptor()->field(i);
     const std::string name = message.GetDescriptor()->name() + "." + field->name();
     if (field->is_repeated() || field->real_containing_oneof() != nullptr) continue;
+    if (field->options().deprecated()) continue;
     const bool may_lack = std::find(optional.begin(), optional.end(), name) != optional.end();
     EXPECT_TRUE(may_lack || reflection.HasField(message, field)) << path << field->name();
   }
@@ -319,6 +321,32 @@ TEST_F(ExperimentConfigTest, KnowsWhetherACostModelWasGiven) {
   EXPECT_FALSE(real.cost_given);
   EXPECT_THAT(WriteResolved(real), Not(HasSubstr("cost {")));
   EXPECT_FALSE(ParseExperiment(WriteResolved(real), "resolved", "/").cost_given);
+}
+
+// Records and resolved configs of earlier versions have them.
+TEST_F(ExperimentConfigTest, ReadsFormerNamesAndWritesTheCurrentOnes) {
+  const ExperimentConfig config = Read(
+      "small.textproto", {"workload.max_output={kind: fixed tokens: 9}", "world.real.device=CUDA"});
+  EXPECT_EQ(config.workload.max_output.tokens, 9);
+  const std::string resolved = WriteResolved(config);
+  EXPECT_THAT(resolved, AllOf(HasSubstr("value: 9"), Not(HasSubstr("tokens: 9"))));
+  EXPECT_THAT(resolved, AllOf(HasSubstr("device: cuda"), Not(HasSubstr("CUDA"))));
+  EXPECT_EQ(Read("small.textproto",
+                 {"workload.max_output={kind: fixed tokens: 9}", "workload.max_output.value=7"})
+                .workload.max_output.tokens,
+            7);
+  EXPECT_THAT(ErrorOf("small.textproto", {"world.real.device=tpu"}),
+              AllOf(HasSubstr("allowed: cpu, cuda"), Not(HasSubstr("CUDA"))));
+}
+
+// A base with drawn requests can be pointed at a trace.
+TEST_F(ExperimentConfigTest, UnsetTakesBackWhatAnExperimentSays) {
+  const std::vector<std::string> to_trace = {"workload.trace.path=t.csv"};
+  EXPECT_THAT(ErrorOf("small.textproto", to_trace), HasSubstr("excludes workload.shape"));
+  const ExperimentConfig config = Read(
+      "small.textproto", {"workload.trace.path=t.csv", "!workload.shape", "!workload.arrivals"});
+  EXPECT_EQ(config.workload.shape, RequestShape{});
+  EXPECT_TRUE(config.workload.trace.has_value());
 }
 
 TEST_F(ExperimentConfigTest, KeepsListsAndOptionalsThroughARoundTrip) {

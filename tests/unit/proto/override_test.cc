@@ -6,6 +6,7 @@
 #include <string>
 
 #include "core/input_error.h"
+#include "proto/cost.pb.h"
 #include "proto/policy.pb.h"
 
 namespace twin {
@@ -44,6 +45,40 @@ TEST(OverrideTest, NamingAMemberOfAOneofSelectsIt) {
   policy.mutable_orca()->set_max_bs(3);
   ApplyOverride("vllm_v1.max_num_seqs=64", policy);
   EXPECT_EQ(policy.kind_case(), proto::Policy::kVllmV1);
+}
+
+TEST(OverrideTest, UnsetTakesAFieldBack) {
+  proto::Policy policy;
+  ApplyOverride("vllm_v1.max_num_seqs=64", policy);
+  ApplyOverride("vllm_v1.release=v0_33_0", policy);
+  ApplyOverride("!vllm_v1.max_num_seqs", policy);
+  EXPECT_FALSE(policy.vllm_v1().has_max_num_seqs());
+  EXPECT_TRUE(policy.vllm_v1().has_release());
+  ApplyOverride("!vllm_v1", policy);
+  EXPECT_EQ(policy.kind_case(), proto::Policy::KIND_NOT_SET);
+}
+
+TEST(OverrideTest, UnsetOfAFieldThatIsNotSetMakesNothing) {
+  proto::Policy policy;
+  ApplyOverride("!vllm_v1.max_num_seqs", policy);
+  EXPECT_EQ(policy.kind_case(), proto::Policy::KIND_NOT_SET);
+}
+
+TEST(OverrideTest, UnsetRemovesOneElementAndKeepsTheOrderOfTheOthers) {
+  proto::FittedCost cost;
+  ApplyOverride("decode_buckets=[1, 2, 4, 8]", cost);
+  ApplyOverride("!decode_buckets[1]", cost);
+  EXPECT_EQ(cost.ShortDebugString(), "decode_buckets: 1 decode_buckets: 4 decode_buckets: 8");
+  ApplyOverride("!decode_buckets", cost);
+  EXPECT_EQ(cost.decode_buckets_size(), 0);
+}
+
+TEST(OverrideTest, UnsetSaysWhatItCannotTakeBack) {
+  EXPECT_THAT(ErrorOf("!vllm_v1.max_num_sexs"),
+              AllOf(StartsWith("--unset vllm_v1.max_num_sexs: no field"),
+                    HasSubstr("nearest \"max_num_seqs\"")));
+  EXPECT_THAT(ErrorOf("!vllm_v1.max_num_seqs=3"), HasSubstr("has a value"));
+  EXPECT_THAT(ErrorOf("!vllm_v1.max_num_seqs.x"), HasSubstr("max_num_seqs has no fields"));
 }
 
 TEST(OverrideTest, ReplacesAWholeMessage) {

@@ -303,7 +303,7 @@ TEST(ValidateTest, NamesTheFieldByItsPath) {
       {[](C& c) { c.classes.resize(1); }, "workload.classes: excludes"},
       {[](C& c) { c.max_in_flight = -1; }, "workload.max_in_flight: "},
       {[](C& c) { c.max_output.kind = MaxOutputRule::Kind::kFixed; },
-       "workload.max_output.tokens: "},
+       "workload.max_output.value: "},
       {[](C& c) { c.trace.emplace(); }, "workload.trace: excludes"},
       {[](C& c) {
          c.shape = {};

@@ -1,13 +1,13 @@
-#include "proto/policy_limits.h"
+#include "sim/memory/memory_defaults.h"
 
 #include "core/check.h"
 
-namespace twin {
+namespace twin::sim {
 
-sim::MemoryConfig MemoryDefaultsFor(const PolicyConfig& policy) {
+MemoryConfig MemoryDefaultsFor(const PolicyConfig& policy) {
   const PolicyTraits traits = TraitsOf(policy);
-  sim::MemoryConfig memory;
-  const auto rule = sim::MemoryRuleNamed(traits.memory_rule);
+  MemoryConfig memory;
+  const auto rule = MemoryRuleNamed(traits.memory_rule);
   CHECK(rule.has_value());
   memory.rule = *rule;
   const std::int32_t tokens =
@@ -18,4 +18,4 @@ sim::MemoryConfig MemoryDefaultsFor(const PolicyConfig& policy) {
   return memory;
 }
 
-}  // namespace twin
+}  // namespace twin::sim

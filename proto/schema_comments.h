@@ -1,0 +1,37 @@
+// The comments of the .proto files, at run time.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace google::protobuf {
+class Descriptor;
+class DescriptorPool;
+class EnumValueDescriptor;
+class FieldDescriptor;
+}  // namespace google::protobuf
+
+namespace twin {
+
+// The serialized FileDescriptorSet of all schemas, comments included, embedded at build time.
+std::string_view SchemaDescriptors();
+
+// Looks up comments by the descriptors of the generated messages. A comment is one line: those
+// before and behind the declaration, joined by spaces; empty if there is none.
+class SchemaComments {
+ public:
+  SchemaComments();
+  ~SchemaComments();
+  SchemaComments(const SchemaComments&) = delete;
+  SchemaComments& operator=(const SchemaComments&) = delete;
+
+  [[nodiscard]] std::string Of(const google::protobuf::Descriptor& message) const;
+  [[nodiscard]] std::string Of(const google::protobuf::FieldDescriptor& field) const;
+  [[nodiscard]] std::string Of(const google::protobuf::EnumValueDescriptor& value) const;
+
+ private:
+  std::unique_ptr<google::protobuf::DescriptorPool> pool_;
+};
+
+}  // namespace twin
