@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/input_error.h"
+#include "lab/config_warnings.h"
 #include "sim/cost/registry.h"
 
 namespace twin::lab {
@@ -62,6 +63,7 @@ Deployment Resolve(const ExperimentConfig& config) {
   deployment.capacity = sim::PlanKvCapacity(system.model_spec, system.hardware_spec,
                                             system.parallelism, system.memory);
   RequireHostBlocksForSwaps(deployment.traits, deployment.capacity);
+  deployment.warnings = WarningsOf(config, deployment.traits, deployment.capacity);
   deployment.engine = EngineConfigOf(deployment);
   if (!std::holds_alternative<SimulatedWorldConfig>(config.world)) return deployment;
   deployment.cost = sim::MakeStepCost(config.cost, system.model_spec, system.hardware_spec,

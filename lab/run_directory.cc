@@ -9,6 +9,7 @@
 #include <system_error>
 
 #include "core/input_error.h"
+#include "files/output_file.h"
 
 namespace twin::lab {
 namespace {
@@ -31,62 +32,31 @@ double PeakRssMib(const rusage& use) {
   throw InputError(InputError::Kind::kUsage, path.string(), what);
 }
 
-// What is there may go: nothing, an empty folder, or an earlier run. Never the folder that the
-// program, and whoever called it, is in.
-void RequireReplaceable(const fs::path& path) {
+// `path` without a trailing slash, if a run may replace what is there: nothing, an empty folder, or
+// an earlier run, but never the current folder of the process or one above it.
+fs::path Replaceable(fs::path path) {
+  if (path.filename().empty()) path = path.parent_path();
   std::error_code error;
-  if (!fs::exists(fs::symlink_status(path, error))) return;
+  if (!fs::exists(fs::status(path, error))) return path;
   const bool is_run =
       fs::exists(path / "summary.json") && fs::exists(path / "config.resolved.textproto");
   if (!is_run && !(fs::is_directory(path) && fs::is_empty(path))) {
-    Refuse(path, "is there and is no run directory; allowed: a new name, or an earlier run's");
+    Refuse(path, "already exists and is not a run directory; choose another --out");
   }
   const fs::path from_it = fs::current_path().lexically_relative(fs::canonical(path));
   if (!from_it.empty() && *from_it.begin() != "..") {
-    Refuse(path, "is the current folder or one above it; allowed: a new name, or an earlier run's");
+    Refuse(path, "is the current folder or one above it; choose another --out");
   }
-}
-
-// A new folder PATH.partial.NUMBER, with those above it: of this process's number, or the next one
-// that is free.
-fs::path MakeBeside(const fs::path& path) {
-  std::error_code error;
-  if (path.has_parent_path()) fs::create_directories(path.parent_path(), error);
-  for (int number = getpid(); !error; ++number) {
-    fs::path made = path;
-    made += ".partial." + std::to_string(number);
-    if (fs::create_directory(made, error)) return made;
-    // A file of that name counts as taken too.
-    if (error == std::errc::file_exists) error.clear();
-  }
-  Refuse(path, "cannot be made: " + error.message());
+  return path;
 }
 
 }  // namespace
 
-RunDirectory::RunDirectory(fs::path path) : path_(path.lexically_normal()) {
-  if (path_.filename().empty()) path_ = path_.parent_path();
-  RequireReplaceable(path_);
-  partial_ = MakeBeside(path_);
-}
-
-RunDirectory::~RunDirectory() {
-  if (committed_) return;
-  std::error_code ignored;
-  fs::remove_all(partial_, ignored);
-}
+RunDirectory::RunDirectory(fs::path path, RunControl* control)
+    : path_(Replaceable(path.lexically_normal())), partial_(path_, control) {}
 
 void RunDirectory::WriteText(const std::string& name, const std::string& text) const {
-  std::ofstream out(File(name), std::ios::binary);
-  out << text;
-  out.flush();
-  if (!out) throw std::system_error(errno, std::generic_category(), File(name).string());
-}
-
-void RunDirectory::Commit() {
-  fs::remove_all(path_);
-  fs::rename(partial_, path_);
-  committed_ = true;
+  WriteFile(File(name), text);
 }
 
 ProcessUse UseOfThisProcess() {

@@ -4,33 +4,33 @@
 #include <filesystem>
 #include <string>
 
+#include "lab/partial_directory.h"
+#include "lab/run_control.h"
+
 namespace twin::lab {
 
-// Collects a run's files in a new folder DIR.partial.NUMBER, which Commit() renames to DIR; without
-// it that folder is removed again. A DIR that is already there is replaced if it is a run directory
-// (it holds summary.json and config.resolved.textproto) or empty, and refused with InputError
-// (usage) otherwise; so is the current folder.
+// Collects a run's files beside `path` and puts them there on Commit() (lab/partial_directory.h).
+// An existing `path` is replaced if it is a run directory (it holds summary.json and
+// config.resolved.textproto) or empty, and refused with InputError (usage) otherwise. The current
+// folder and the folders above it are refused too.
 class RunDirectory {
  public:
-  explicit RunDirectory(std::filesystem::path path);
-  ~RunDirectory();
-  RunDirectory(const RunDirectory&) = delete;
-  RunDirectory& operator=(const RunDirectory&) = delete;
+  // Notes the removal of what killed runs left behind on `control`, if given.
+  explicit RunDirectory(std::filesystem::path path, RunControl* control = nullptr);
 
   // Where to write a file of the run before Commit().
   [[nodiscard]] std::filesystem::path File(const std::string& name) const {
-    return partial_ / name;
+    return partial_.path() / name;
   }
 
   void WriteText(const std::string& name, const std::string& text) const;
-  void Commit();
+  void Commit() { partial_.Commit(); }
 
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
 
  private:
   std::filesystem::path path_;
-  std::filesystem::path partial_;
-  bool committed_ = false;
+  PartialDirectory partial_;
 };
 
 // What the process has used: CPU seconds of user and system, peak resident MiB.

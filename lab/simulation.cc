@@ -5,6 +5,7 @@
 #include <variant>
 
 #include "lab/cost_range_watch.h"
+#include "lab/output_size.h"
 #include "lab/run_directory.h"
 #include "lab/run_files.h"
 #include "lab/watched_world.h"
@@ -48,7 +49,8 @@ RunOutcome RunSimulation(const ExperimentConfig& config, const std::filesystem::
   const Deployment deployment = Resolve(config);
   const std::string resolved = WriteResolved(config);
   for (const std::string& warning : deployment.warnings) control.OnWarning(warning);
-  RunDirectory directory(out);
+  if (const auto note = LargeOutputNote(deployment.config)) control.OnNote(*note);
+  RunDirectory directory(out, &control);
   RunFiles files(deployment, resolved, directory);
   RunMetrics metrics(deployment, files.watchers());
   const bool interrupted = ServeSimulated(deployment, metrics, control);

@@ -84,7 +84,7 @@ RankModel LoadRankModel(const RankModelOptions& options, exec::Communicator& wor
   const std::int32_t local_rank = cuda ? LocalRank(world) : 0;
   std::vector<std::string> warnings;
   const auto load = [&] {
-    if (cuda) RequireDevice("device", options.device, "CPU");
+    if (cuda) RequireDevice("device", options.device, "cpu");
     warnings = cuda ? LoadOnCuda(options, local_rank, rank) : LoadOnCpu(options, rank);
   };
   if (exec::SucceedTogether(world, load)) {

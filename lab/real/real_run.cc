@@ -12,6 +12,7 @@
 
 #include "exec/comm/agreement.h"
 #include "exec/real_world.h"
+#include "lab/output_size.h"
 #include "lab/provenance.h"
 #include "lab/real/available_memory.h"
 #include "lab/real/machine_load.h"
@@ -122,7 +123,7 @@ std::optional<Prepared> PrepareTogether(const ExperimentConfig& asked,
 Prepared PrepareToServe(const ExperimentConfig& asked, exec::Communicator* processes) {
   if (processes == nullptr) {
     // Before anything is asked of the machine.
-    RequireDevice("world.real.device", std::get<RealWorldConfig>(asked.world).device, "CPU");
+    RequireDevice("world.real.device", std::get<RealWorldConfig>(asked.world).device, "cpu");
     return Prepare(asked, AvailableMemory());
   }
   std::optional<Prepared> prepared = PrepareTogether(asked, *processes);
@@ -224,7 +225,8 @@ RunOutcome RunReal(const ExperimentConfig& asked, const std::filesystem::path& o
       .on_cuda = std::get<RealWorldConfig>(asked.world).device == ModelDevice::kCuda,
       .load = {}};
   const std::unique_ptr<ArrivalSource> source = MakeWorkload(asked.workload, asked.seed);
-  RunDirectory directory(out);
+  if (const auto note = LargeOutputNote(asked)) control.OnNote(*note);
+  RunDirectory directory(out, &control);
   LoadedSystem system(std::move(prepared), control, processes);
   const Deployment& deployment = system.deployment();
   for (const std::string& warning : deployment.warnings) control.OnWarning(warning);

@@ -42,7 +42,7 @@ bool BlocksAreMeasured(const ExperimentConfig& config) {
 void RequireComputable(const ExperimentConfig& config) {
   const ModelSpec& model = config.system.model_spec;
   const ModelDevice device = RealOf(config).device;
-  RequireDevice("world.real.device", device, "CPU");
+  RequireDevice("world.real.device", device, "cpu");
   RequireFormat("system.model_shape.weight_dtype", model.weight_dtype, WeightFormats(device),
                 device);
   // Any format of a CPU's cache goes with any of its weights.
@@ -122,9 +122,8 @@ void MeasureBlocks(ExperimentConfig& config, exec::DeviceModel& model, exec::Com
   if (world.rank() > 0) return;
   if (bytes < 1) {
     Refuse("system.memory.utilization",
-           "is " + std::to_string(*memory.utilization) + ", of which " +
-               config.system.model_spec.name + " and a step of " +
-               std::to_string(memory.max_step_tokens) + " tokens leave " +
+           fmt::format("is {}, of which ", *memory.utilization) + config.system.model_spec.name +
+               " and a step of " + std::to_string(memory.max_step_tokens) + " tokens leave " +
                Gigabytes(static_cast<double>(bytes)) +
                " for the KV cache; allowed: more, a smaller model, or smaller steps");
   }

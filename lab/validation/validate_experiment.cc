@@ -198,7 +198,7 @@ ValidationOutcome ValidateExperiment(const ValidationRequest& request, RunContro
   if (!runs.empty()) {
     directory.BeginComparing();
   } else {
-    RequireDevice("world.real.device", std::get<RealWorldConfig>(asked.world).device, "CPU");
+    RequireDevice("world.real.device", std::get<RealWorldConfig>(asked.world).device, "cpu");
     directory.BeginMeasuring(MeasuringKey(asked));
     if (!MeasureRuns(asked, request.repeats, directory, request.command_line, control, paths)) {
       return outcome;

@@ -45,7 +45,8 @@ struct PolicyTraits {
   bool caches_prefixes = false;         // looks up and publishes block keys
   bool publishes_returned_tokens = false;  // blocks are published again when tokens return
   bool swaps_to_host = false;              // preempts by swapping, which needs host blocks
-  bool reserves_context = false;  // an admission reserves context_tokens_max, whatever it asks for
+  bool reserves_context = false;   // an admission reserves context_tokens_max, whatever it asks for
+  bool reads_predictions = false;  // of output lengths
   Delivery delivery = Delivery::kPerStep;
   ReleaseOrder release_order = ReleaseOrder::kBack;
 

@@ -1,0 +1,127 @@
+#include "lab/config_warnings.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <variant>
+
+#include "core/random.h"
+#include "traces/integer_sampler.h"
+
+namespace twin::lab {
+namespace {
+
+struct NamedShape {
+  std::string field;
+  const RequestShape* shape;
+};
+
+std::vector<NamedShape> ShapesOf(const WorkloadConfig& workload) {
+  if (workload.trace || workload.servegen) return {};
+  if (workload.classes.empty()) return {{"workload.shape", &workload.shape}};
+  std::vector<NamedShape> shapes;
+  for (std::size_t i = 0; i < workload.classes.size(); ++i) {
+    shapes.push_back({fmt::format("workload.classes[{}].shape", i), &workload.classes[i].shape});
+  }
+  return shapes;
+}
+
+// Prompt and output tokens of one request at most.
+std::int32_t ContextLimit(const ExperimentConfig& config, const PolicyTraits& traits) {
+  std::int32_t limit = config.system.model_spec.max_position;
+  if (const auto planned = config.system.memory.max_model_length) {
+    limit = std::min(limit, *planned);
+  }
+  return traits.context_tokens_max > 0 ? std::min(limit, traits.context_tokens_max) : limit;
+}
+
+// The share of first turns that traces/conversation.cc cuts to context_tokens_max, estimated from
+// draws. Tenants with lengths of their own are left out.
+double CutShare(const RequestShape& shape) {
+  constexpr int kDraws = 2000;
+  Random random(0, "cut prompts");
+  const IntegerSampler prompt(shape.prompt);
+  const IntegerSampler output(shape.output);
+  const std::int64_t before = shape.shared_prefix.prompts > 0 ? shape.shared_prefix.tokens : 0;
+  int cut = 0;
+  for (int i = 0; i < kDraws; ++i) {
+    const std::int64_t tokens =
+        before + std::int64_t{prompt.Draw(random)} + std::int64_t{output.Draw(random)};
+    if (tokens > shape.sessions.context_tokens_max) ++cut;
+  }
+  return static_cast<double>(cut) / kDraws;
+}
+
+void WarnOfShapes(const ExperimentConfig& config, const PolicyTraits& traits,
+                  std::vector<std::string>& warnings) {
+  const std::int32_t limit = ContextLimit(config, traits);
+  for (const auto& [field, shape] : ShapesOf(config.workload)) {
+    const SharedPrefixConfig& prefix = shape->shared_prefix;
+    if (prefix.prompts > 0 && prefix.tokens >= limit) {
+      warnings.push_back(fmt::format(
+          "{}.shared_prefix.tokens is {}, but a request may have {} tokens: all are rejected",
+          field, prefix.tokens, limit));
+    }
+    const bool drawn = shape->prompt.kind != IntegerDistribution::Kind::kNone &&
+                       shape->output.kind != IntegerDistribution::Kind::kNone;
+    if (shape->sessions.context_tokens_max == 0 || !drawn) continue;
+    if (const double share = CutShare(*shape); share > 0) {
+      warnings.push_back(fmt::format(
+          "{}.sessions.context_tokens_max is {}: about {:.2g} % of the first prompts are longer "
+          "with their outputs and are cut",
+          field, shape->sessions.context_tokens_max, 100 * share));
+    }
+  }
+}
+
+void WarnOfSystem(const SystemConfig& system, const sim::KvCapacity& capacity,
+                  std::vector<std::string>& warnings) {
+  const std::int64_t needed =
+      capacity.weight_bytes + std::int64_t{capacity.blocks} * capacity.block_bytes;
+  if (capacity.overridden && needed > capacity.total_bytes) {
+    warnings.push_back(fmt::format(
+        "system.memory.{} gives {} blocks of {} bytes: with {:.3g} GB of weights they need {:.3g} "
+        "GB per device, which has {:.3g} GB",
+        system.memory.blocks_override ? "blocks_override" : "kv_bytes_override", capacity.blocks,
+        capacity.block_bytes, 1e-9 * static_cast<double>(capacity.weight_bytes),
+        1e-9 * static_cast<double>(needed), 1e-9 * static_cast<double>(capacity.total_bytes)));
+  }
+  const HardwareSpec& hardware = system.hardware_spec;
+  const DType weights = system.model_spec.weight_dtype;
+  const bool lacks_format = (weights == DType::kFp8 && hardware.peak_fp8_flops == 0) ||
+                            (weights == DType::kInt8 && hardware.peak_int8_flops == 0);
+  if (lacks_format) {
+    warnings.push_back(fmt::format(
+        "system.model_shape.weight_dtype is {0}, but {1} has no {0} arithmetic: products run in "
+        "16 bits",
+        Name(weights), hardware.name));
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> WarningsOf(const ExperimentConfig& config, const PolicyTraits& traits,
+                                    const sim::KvCapacity& capacity) {
+  std::vector<std::string> warnings;
+  if (config.workload.prediction.kind != PredictionConfig::Kind::kNone &&
+      !traits.reads_predictions) {
+    warnings.push_back(fmt::format(
+        "workload.prediction has no effect: policy.{} does not read predictions", traits.name));
+  }
+  WarnOfShapes(config, traits, warnings);
+  const std::int32_t positions = config.system.model_spec.max_position;
+  if (positions > 0 && traits.context_tokens_max > positions) {
+    warnings.push_back(fmt::format(
+        "policy.{} allows {} tokens per request, but the model has {} positions: longer requests "
+        "are rejected",
+        traits.name, traits.context_tokens_max, positions));
+  }
+  // A real world measures its memory and refuses formats that the device lacks.
+  if (std::holds_alternative<SimulatedWorldConfig>(config.world)) {
+    WarnOfSystem(config.system, capacity, warnings);
+  }
+  return warnings;
+}
+
+}  // namespace twin::lab
