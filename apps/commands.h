@@ -1,5 +1,5 @@
-// The subcommands of twinserve. Each registers itself; its callback does the work, throws
-// InputError on bad input, and sets the exit code where it is neither success nor an exception.
+// The subcommands of twinserve. Each function adds one; its callback does the work, throws
+// InputError on bad input, and sets the exit code of failures that are not exceptions.
 #pragma once
 
 #include <string>

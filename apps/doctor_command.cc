@@ -1,9 +1,8 @@
-// twinserve doctor: what is there on this machine.
+// twinserve doctor: what this machine and this build can do.
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <iostream>
-#include <map>
 #include <memory>
 #include <optional>
 #include <thread>
@@ -11,7 +10,8 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/commands.h"
-#include "core/model_presets.h"
+#include "apps/doctor_lists.h"
+#include "apps/enum_option.h"
 #include "exec/comm/mpi_ranks.h"
 #include "exec/cpu/ceilings.h"
 #include "exec/cuda/probe.h"
@@ -20,7 +20,6 @@
 #include "kernels/instruction_set.h"
 #include "lab/real/model_device.h"
 #include "lab/version.h"
-#include "proto/hardware_file.h"
 
 namespace twin::apps {
 namespace {
@@ -63,6 +62,7 @@ void PrintLibrary(const char* name, const exec::LibraryStatus& library) {
 }
 
 struct DoctorArguments {
+  DoctorList list = DoctorList::kNone;
   lab::ModelDevice device = lab::ModelDevice::kCpu;  // that must be usable
   std::string format = "table";
   bool measure = false;
@@ -156,11 +156,7 @@ void PrintText(const exec::DeviceProbe& probe) {
   PrintLibrary("nccl      ", probe.nccl);
   PrintLibrary("mpi       ", probe.mpi);
   std::cout << "ranks     " << RankKinds() << "\n";
-  std::cout << "hardware ";
-  for (const std::string_view name : HardwarePresetNames()) std::cout << " " << name;
-  std::cout << "\nmodels   ";
-  for (const std::string_view name : ModelPresetNames()) std::cout << " " << name;
-  std::cout << "\n";
+  std::cout << "presets   see --list models and --list hardware\n";
 }
 
 // Of the CPU, or of the device that was asked for.
@@ -207,6 +203,10 @@ void PrintJson(const exec::DeviceProbe& probe, const Ceilings& ceilings) {
 }
 
 void Doctor(const DoctorArguments& arguments) {
+  if (arguments.list != DoctorList::kNone) {
+    PrintList(arguments.list, std::cout);
+    return;
+  }
   lab::RequireDevice("--device", arguments.device, "cpu");
   const exec::DeviceProbe probe = exec::ProbeDevices();
   const Ceilings ceilings = MeasuredCeilings(arguments);
@@ -224,20 +224,28 @@ void Doctor(const DoctorArguments& arguments) {
 
 void AddDoctorCommand(CLI::App& app, CommandContext& /*context*/) {
   auto arguments = std::make_shared<DoctorArguments>();
-  CLI::App* command = app.add_subcommand("doctor", "What is there: CPU features, CUDA, NCCL, MPI");
-  const std::map<std::string, lab::ModelDevice> devices{{"cpu", lab::ModelDevice::kCpu},
-                                                        {"cuda", lab::ModelDevice::kCuda}};
-  command
-      ->add_option("--device", arguments->device,
-                   "Fail unless models can be computed on it; measure this one")
-      ->transform(CLI::CheckedTransformer(devices));
-  command->add_option("--format", arguments->format, "Form of the answer")
+  CLI::App* command = app.add_subcommand(
+      "doctor", "Show this machine and this build: CPU features, CUDA, NCCL, MPI");
+  AddEnumOption<lab::ModelDevice>(
+      *command, "--device", arguments->device,
+      {{"cpu", lab::ModelDevice::kCpu}, {"cuda", lab::ModelDevice::kCuda}},
+      "Fail unless models can run on this device; --measure measures it (default: cpu)");
+  command->add_option("--format", arguments->format, "Output format (default: table)")
       ->check(CLI::IsMember({"table", "json"}));
-  command->add_flag("--measure", arguments->measure,
-                    "Also measure what the device can do at most: a CPU multiply-adds and reading "
-                    "memory, a CUDA device a large product and copying");
-  command->add_option("--threads", arguments->threads, "Default: as many as the machine has")
+  command->add_flag(
+      "--measure", arguments->measure,
+      "Also measure the ceilings of the device: multiply-adds and memory reads of a CPU, "
+      "a large matrix product and copies of a CUDA device");
+  command->add_option("--threads", arguments->threads, "Threads for --measure (default: all cores)")
       ->check(CLI::Range(1, 1024));
+  AddEnumOption<DoctorList>(*command, "--list", arguments->list,
+                            {{"models", DoctorList::kModels},
+                             {"hardware", DoctorList::kHardware},
+                             {"policies", DoctorList::kPolicies},
+                             {"cost-models", DoctorList::kCostModels},
+                             {"configuration", DoctorList::kConfiguration}},
+                            "Print a table of what experiments can name, or the reference of "
+                            "experiment files, instead");
   command->callback([arguments] { Doctor(*arguments); });
 }
 

@@ -1,7 +1,6 @@
 // twinserve generate: tokens in, tokens and logits out, through the real engine and executor.
 #include <algorithm>
 #include <iostream>
-#include <map>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -10,6 +9,7 @@
 #include <vector>
 
 #include "apps/commands.h"
+#include "apps/enum_option.h"
 #include "apps/prompt_file.h"
 #include "apps/terminal_control.h"
 #include "core/input_error.h"
@@ -255,54 +255,52 @@ void Generate(const GenerateArguments& arguments, CommandContext& context) {
 }
 
 void AddModelOptions(CLI::App& command, GenerateArguments& arguments) {
-  const std::map<std::string, DType> dtypes{{"fp32", DType::kFp32},
-                                            {"bf16", DType::kBf16},
-                                            {"fp16", DType::kFp16},
-                                            {"int8", DType::kInt8},
-                                            {"fp8", DType::kFp8}};
-  const std::map<std::string, lab::ModelDevice> devices{{"cpu", lab::ModelDevice::kCpu},
-                                                        {"cuda", lab::ModelDevice::kCuda}};
   command.add_option("--model", arguments.model, "Directory of config.json and safetensors")
       ->required();
-  command
-      .add_option(
-          "--dtype", arguments.dtype,
-          "Weights: fp32 (default), bf16, int8 on a CPU; bf16 (default), fp16, fp8 (of layers, "
-          "the rest bf16) on CUDA; as the KV cache, which is bf16 beside bf16, int8 and fp8")
-      ->transform(CLI::CheckedTransformer(dtypes));
-  command.add_option("--device", arguments.device, "Where to compute")
-      ->transform(CLI::CheckedTransformer(devices));
+  AddEnumOption<DType>(command, "--dtype", arguments.dtype,
+                       {{"fp32", DType::kFp32},
+                        {"bf16", DType::kBf16},
+                        {"fp16", DType::kFp16},
+                        {"int8", DType::kInt8},
+                        {"fp8", DType::kFp8}},
+                       "Weight format: fp32 (default), bf16 or int8 on a CPU; bf16 (default), "
+                       "fp16 or fp8 (layers only) on CUDA. The KV cache has the same format, "
+                       "bf16 for int8 and fp8");
+  AddEnumOption<lab::ModelDevice>(
+      command, "--device", arguments.device,
+      {{"cpu", lab::ModelDevice::kCpu}, {"cuda", lab::ModelDevice::kCuda}},
+      "Device to compute on (default: cpu)");
   command
       .add_option("--threads", arguments.threads,
-                  "Of each rank; default: the machine's, divided by its ranks")
+                  "Threads per rank (default: all cores, divided by the ranks on this machine)")
       ->check(CLI::Range(1, 1024));
 }
 
 void AddGridOptions(CLI::App& command, GenerateArguments& arguments) {
   command
       .add_option("--tensor-parallel", arguments.grid.tensor,
-                  "Ranks that share each layer: threads, or the processes of "
+                  "Ranks that share each layer: threads of this process, or the processes of "
                   "mpirun -n RANKS twinserve generate ...")
       ->check(CLI::Range(1, 1024));
   command
       .add_option("--pipeline-parallel", arguments.grid.pipeline,
-                  "Stages of layers; as many steps are on their way as the policy has in flight")
+                  "Pipeline stages; the policy decides how many steps are in flight")
       ->check(CLI::Range(1, 1024));
   command
       .add_option("--rank-timeout", arguments.rank_timeout_s,
-                  "Seconds that a rank waits for another one before it gives up")
+                  "Seconds that a rank waits for another rank before the run fails")
       ->check(CLI::Range(0.1, 86400.0));
 }
 
 void AddServingOptions(CLI::App& command, GenerateArguments& arguments) {
-  command.add_option("--policy", arguments.policy, "Scheduling policy");
+  command.add_option("--policy", arguments.policy, "Scheduling policy (default: vllm_v1)");
   command.add_option("--policy-params", arguments.policy_params,
-                     "Its parameters, a JSON object under the names of the original system");
+                     "Parameters of the policy: a JSON object, with the original system's names");
   command.add_option("--block-size", arguments.block_size, "Tokens per KV block")
       ->check(CLI::Range(1, 65536));
   command
       .add_option("--kv-blocks", arguments.kv_blocks,
-                  "KV blocks; default: what all prompts take at once, up to 4 GiB")
+                  "KV blocks (default: enough for all prompts at once, up to 4 GiB)")
       ->check(CLI::Range(1, 100'000'000));
   command.add_option("--host-blocks", arguments.host_blocks, "KV blocks of swap space")
       ->check(CLI::Range(0, 100'000'000));
@@ -313,27 +311,25 @@ void AddServingOptions(CLI::App& command, GenerateArguments& arguments) {
 void AddGenerateCommand(CLI::App& app, CommandContext& context) {
   auto arguments = std::make_shared<GenerateArguments>();
   CLI::App* command = app.add_subcommand(
-      "generate", "Tokens in, tokens and logits out, through the real engine and executor");
-  const std::map<std::string, KeptLogits> kept{
-      {"none", KeptLogits::kNone}, {"last", KeptLogits::kLast}, {"all", KeptLogits::kAll}};
+      "generate", "Generate tokens for given prompts with the real scheduler and executor");
   AddModelOptions(*command, *arguments);
   command
       ->add_option("--prompts", arguments->prompts,
-                   "NDJSON, {\"prompt\": i, \"token_ids\": [...]} a line")
+                   "Prompts: NDJSON, one {\"prompt\": i, \"token_ids\": [...]} per line")
       ->required();
   command
       ->add_option("--out", arguments->out,
-                   "NDJSON, {\"prompt\": i, \"greedy\": [...], \"last_logits\": [...], "
-                   "\"all_logits\": [[...]]} a line")
+                   "Output: NDJSON, one {\"prompt\": i, \"greedy\": [...], \"last_logits\": [...], "
+                   "\"all_logits\": [[...]]} per line")
       ->required();
-  command->add_option("--max-new-tokens", arguments->new_tokens, "Tokens per prompt")
+  command->add_option("--max-new-tokens", arguments->new_tokens, "New tokens per prompt")
       ->check(CLI::Range(1, 10'000'000));
-  command
-      ->add_option("--logits", arguments->logits,
-                   "Behind the last prompt token, behind all of them, or none")
-      ->transform(CLI::CheckedTransformer(kept));
+  AddEnumOption<KeptLogits>(
+      *command, "--logits", arguments->logits,
+      {{"none", KeptLogits::kNone}, {"last", KeptLogits::kLast}, {"all", KeptLogits::kAll}},
+      "Write the logits after the last prompt token (default), after all prompt tokens, or none");
   command->add_flag("--stop-at-eos", arguments->stops_at_eos,
-                    "End an output behind the model's end-of-sequence token");
+                    "Stop after the model's end-of-sequence token");
   AddServingOptions(*command, *arguments);
   AddGridOptions(*command, *arguments);
   command->callback([arguments, &context] { Generate(*arguments, context); });

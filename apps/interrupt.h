@@ -1,9 +1,9 @@
-// Ctrl-C ends a run early, with what it has.
+// Ctrl-C asks the work in progress to stop.
 #pragma once
 
 namespace twin::apps {
 
-// While one lives, the first SIGINT or SIGTERM only sets a flag; a second one ends the process.
+// During its lifetime, the first SIGINT or SIGTERM only sets a flag; a second one ends the process.
 // At most one at a time.
 class InterruptGuard {
  public:

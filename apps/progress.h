@@ -1,4 +1,4 @@
-// A progress line on stderr, for people who wait.
+// A progress line on stderr.
 #pragma once
 
 #include <chrono>

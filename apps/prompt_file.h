@@ -1,4 +1,4 @@
-// The files of `twinserve generate`: prompts in, tokens and logits out, NDJSON both.
+// The NDJSON files of `twinserve generate`: prompts, and generated tokens with logits.
 #pragma once
 
 #include <cstdint>
@@ -10,25 +10,26 @@
 
 namespace twin::apps {
 
-// A line {"prompt": i, "token_ids": [...]}; other fields are passed over.
+// A line {"prompt": i, "token_ids": [...]}; other fields are ignored.
 struct Prompt {
-  std::int64_t number = 0;  // as the file calls it
+  std::int64_t number = 0;  // "prompt" in the file
   std::vector<std::int32_t> token_ids;
 };
 
-// What a model can take.
+// The prompts that a model accepts.
 struct PromptLimits {
   std::int32_t vocab = 0;
   std::int32_t tokens_max = 0;
 };
 
-// Throws InputError (data), "FILE:LINE: ...", for a line that is no such object, a number given
-// twice, an id outside the vocabulary, a prompt without tokens or with too many, a file without
-// prompts or one that cannot be read.
+// Throws InputError (data), "FILE:LINE: ...", if the file cannot be read or has no prompts, or if a
+// line is not such an object, repeats a number, or has no tokens, too many tokens or a token
+// outside the vocabulary.
 std::vector<Prompt> ReadPrompts(const std::string& path, const PromptLimits& limits);
 
-// One line {"prompt": i, "greedy": [...], "last_logits": [...], "all_logits": [[...]]}, the logits
-// as far as they were kept, shortest digits that give back the same fp32; not a number: null.
+// One line {"prompt": i, "greedy": [...], "last_logits": [...], "all_logits": [[...]]} with the
+// logits that were kept, in the shortest digits that read back as the same fp32; NaN and infinity
+// are null.
 std::string GenerationLine(std::int64_t number, const exec::Generation& generation,
                            exec::KeptLogits kept);
 

@@ -1,4 +1,4 @@
-// twinserve replay: decide a recorded run again and compare.
+// twinserve replay: runs the scheduler again on recorded events and compares its plans.
 #include <filesystem>
 #include <iostream>
 #include <memory>
@@ -42,8 +42,9 @@ void Replay(const std::filesystem::path& run, CommandContext& context) {
 
 void AddReplayCommand(CLI::App& app, CommandContext& context) {
   auto run = std::make_shared<std::string>();
-  CLI::App* command = app.add_subcommand("replay", "Decide a recorded run again, compare digests");
-  command->add_option("RUN_DIR", *run, "Run directory")->required();
+  CLI::App* command = app.add_subcommand(
+      "replay", "Run the scheduler again on a recorded run and check that every plan is identical");
+  command->add_option("RUN_DIR", *run, "Run directory with a record.pb")->required();
   command->callback([run, &context] { Replay(*run, context); });
 }
 

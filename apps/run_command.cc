@@ -6,6 +6,7 @@
 
 #include "apps/commands.h"
 #include "apps/interrupt.h"
+#include "apps/override_options.h"
 #include "apps/terminal_control.h"
 #include "core/input_error.h"
 #include "exec/comm/agreement.h"
@@ -100,8 +101,7 @@ void AddRunCommand(CLI::App& app, CommandContext& context) {
   CLI::App* command = app.add_subcommand("run", "Run one experiment in the world that it names");
   command->add_option("EXPERIMENT", arguments->experiment, "Experiment file (.textproto)")
       ->required();
-  command->add_option("--set", arguments->assignments, "path=value, laid over the file; repeatable")
-      ->allow_extra_args(false);
+  AddOverrideOptions(*command, arguments->assignments);
   command->add_option("--out", arguments->out, "Run directory (default: runs/NAME)");
   command
       ->add_option("--format", arguments->format,

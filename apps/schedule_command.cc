@@ -46,7 +46,7 @@ void Schedule(const ScheduleArguments& arguments, CommandContext& context) {
   std::uint64_t done = 0;
   for (const std::string& file : arguments.files) {
     std::ifstream in(file);
-    if (!in) throw InputError(InputError::Kind::kUsage, file, "cannot be read");
+    if (!in) throw InputError(InputError::Kind::kData, file, "cannot be read");
     std::int64_t number = 0;
     for (std::string line; std::getline(in, line);) {
       const std::string where = file + ":" + std::to_string(++number);
@@ -81,10 +81,18 @@ void Schedule(const ScheduleArguments& arguments, CommandContext& context) {
 void AddScheduleCommand(CLI::App& app, CommandContext& context) {
   auto arguments = std::make_shared<ScheduleArguments>();
   CLI::App* command = app.add_subcommand(
-      "schedule", "What policies decide, step by step, in unit time (one iteration = one step)");
-  command->add_option("--cases,CASES", arguments->files, "Case files (NDJSON)")->required();
-  command->add_flag("--check", arguments->check,
-                    "Compare with the cases' steps; exit 1 on a difference");
+      "schedule",
+      "Print the decisions of policies on scheduling cases, step by step (every step takes one "
+      "unit of time)");
+  command
+      ->add_option(
+          "--cases,CASES", arguments->files,
+          "Case files: NDJSON, one case per line; prints one line {\"case\", \"steps\"} per case")
+      ->required();
+  command->add_flag(
+      "--check", arguments->check,
+      "Compare with the steps that each case expects instead of printing them; the exit code "
+      "is 1 if any differ");
   command->callback([arguments, &context] { Schedule(*arguments, context); });
 }
 

@@ -11,9 +11,9 @@
 
 namespace twin::apps {
 
-// Shows one progress line at a time; warnings and notes are lines of their own. While it lives, the
-// first SIGINT or SIGTERM asks the work to stop, and a second one ends the process. At most one at
-// a time.
+// Shows one progress line at a time; warnings and notes are separate lines. During its lifetime,
+// the first SIGINT or SIGTERM asks the work to stop, and a second one ends the process. At most one
+// exists at a time.
 class TerminalControl final : public lab::RunControl {
  public:
   void OnProgress(std::string_view what, std::uint64_t done, std::uint64_t total) override;

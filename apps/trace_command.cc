@@ -4,7 +4,6 @@
 #include <cstdio>
 #include <filesystem>
 #include <iostream>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -13,6 +12,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "apps/enum_option.h"
 #include "apps/progress.h"
 #include "core/input_error.h"
 #include "traces/trace_format.h"
@@ -47,11 +47,12 @@ void AddInputFlags(CLI::App& command, InputFlags& flags) {
   command.add_option("--from", flags.format,
                      "Its format, otherwise recognised from its content:" + FormatNames());
   command.add_option("--filter", flags.filters, "Keep rows with COLUMN=VALUE (repeatable)");
-  const std::map<std::string, FailedRows> rules{{"skip", FailedRows::kSkip},
-                                                {"refuse", FailedRows::kRefuse},
-                                                {"one-token", FailedRows::kOneToken}};
-  command.add_option("--failed-rows", flags.failed_rows, "Rows without output (BurstGPT)")
-      ->transform(CLI::CheckedTransformer(rules));
+  AddEnumOption<FailedRows>(command, "--failed-rows", flags.failed_rows,
+                            {{"skip", FailedRows::kSkip},
+                             {"refuse", FailedRows::kRefuse},
+                             {"one_token", FailedRows::kOneToken},
+                             {"one-token", FailedRows::kOneToken}},
+                            "What to do with rows without output (BurstGPT)");
 }
 
 std::unique_ptr<TraceReader> Open(const InputFlags& flags) {

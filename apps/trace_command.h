@@ -1,4 +1,4 @@
-// twinserve trace: look at a trace, bring it into our own format, draw one.
+// twinserve trace: describes a trace, converts it to the format of twinserve, or draws a new one.
 #pragma once
 
 #include <CLI/CLI.hpp>

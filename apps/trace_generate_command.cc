@@ -1,10 +1,13 @@
+#include <fmt/format.h>
+
 #include <cstdint>
 #include <filesystem>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "apps/enum_option.h"
+#include "apps/override_options.h"
 #include "apps/progress.h"
 #include "apps/trace_command.h"
 #include "core/input_error.h"
@@ -64,7 +67,7 @@ std::int32_t ToCount(const std::string& flag, double value) {
     return static_cast<std::int32_t>(value);
   }
   throw InputError(InputError::Kind::kUsage, flag,
-                   "found " + std::to_string(value) + "; allowed: an integer from 1 to 1073741823");
+                   fmt::format("found {}; allowed: an integer from 1 to 1073741823", value));
 }
 
 IntegerDistribution ParseLengths(const std::string& flag, const std::string& text) {
@@ -105,7 +108,7 @@ IntegerDistribution ParseLengths(const std::string& flag, const std::string& tex
 Duration ToDuration(const std::string& flag, double seconds) {
   if (seconds >= 0 && seconds <= 4e9) return DurationFromSeconds(seconds);
   throw InputError(InputError::Kind::kUsage, flag,
-                   "found " + std::to_string(seconds) + "; allowed: seconds from 0 to 4e9");
+                   fmt::format("found {}; allowed: seconds from 0 to 4e9", seconds));
 }
 
 WorkloadConfig ToWorkload(const GenerateFlags& flags) {
@@ -157,50 +160,57 @@ void RunGenerate(const GenerateFlags& flags) {
 }
 
 void AddSimpleFlags(CLI::App& command, GenerateFlags& flags) {
-  command.add_option("--seed", flags.seed, "Of all random numbers")->capture_default_str();
-  command.add_option("--requests", flags.requests, "How many; 0 = until --duration");
-  command.add_option("--duration", flags.duration_s, "Seconds; 0 = until --requests");
-  const std::map<std::string, ArrivalConfig::Kind> kinds{
-      {"poisson", ArrivalConfig::Kind::kPoisson}, {"gamma", ArrivalConfig::Kind::kGamma},
-      {"weibull", ArrivalConfig::Kind::kWeibull}, {"constant", ArrivalConfig::Kind::kConstant},
-      {"ramp", ArrivalConfig::Kind::kRamp},       {"all_at_once", ArrivalConfig::Kind::kAllAtOnce}};
-  command.add_option("--arrivals", flags.arrivals, "The process")
-      ->transform(CLI::CheckedTransformer(kinds));
+  command.add_option("--seed", flags.seed, "Seed of all random numbers")->capture_default_str();
+  command.add_option("--requests", flags.requests, "Number of requests; 0 = until --duration");
+  command.add_option("--duration", flags.duration_s, "Seconds of arrivals; 0 = until --requests");
+  using Kind = ArrivalConfig::Kind;
+  AddEnumOption<Kind>(command, "--arrivals", flags.arrivals,
+                      {{"poisson", Kind::kPoisson},
+                       {"gamma", Kind::kGamma},
+                       {"weibull", Kind::kWeibull},
+                       {"constant", Kind::kConstant},
+                       {"ramp", Kind::kRamp},
+                       {"all_at_once", Kind::kAllAtOnce}},
+                      "Arrival process (default: poisson)");
   command.add_option("--rate", flags.rate, "Requests per second")->capture_default_str();
-  command.add_option("--rate-to", flags.rate_to, "Where a ramp ends, requests per second");
-  command.add_option("--ramp", flags.ramp_s, "Length of a ramp in seconds");
-  command.add_option("--cv", flags.cv, "Of gamma and weibull gaps")->capture_default_str();
-  const std::map<std::string, WorkloadPreset> presets{
-      {"conversation", WorkloadPreset::kConversation}, {"code", WorkloadPreset::kCode}};
-  command.add_option("--preset", flags.preset, "Lengths like the Azure traces of 2023")
-      ->transform(CLI::CheckedTransformer(presets));
+  command.add_option("--rate-to", flags.rate_to, "Requests per second at the end of a ramp");
+  command.add_option("--ramp", flags.ramp_s, "Length of a ramp, seconds");
+  command.add_option("--cv", flags.cv, "Coefficient of variation of gamma and weibull gaps")
+      ->capture_default_str();
+  AddEnumOption<WorkloadPreset>(
+      command, "--preset", flags.preset,
+      {{"conversation", WorkloadPreset::kConversation}, {"code", WorkloadPreset::kCode}},
+      "Draw lengths as in the Azure traces of 2023");
   command.add_option("--prompt", flags.prompt,
-                     "Lengths: fixed:N, uniform:MIN,MAX, lognormal:MEAN,SIGMA[,MAX], "
+                     "Prompt lengths: fixed:N, uniform:MIN,MAX, lognormal:MEAN,SIGMA[,MAX], "
                      "zipf:EXPONENT,MIN,MAX, file:QUANTILES.csv");
-  command.add_option("--output", flags.output, "Likewise");
+  command.add_option("--output", flags.output, "Output lengths, in the same form");
   command.add_option("--shared-prompts", flags.shared_prompts, "Number of system prompts");
-  command.add_option("--shared-tokens", flags.shared_tokens, "Length of a system prompt");
-  command.add_option("--zipf", flags.zipf, "Exponent of the system prompts' popularity");
+  command.add_option("--shared-tokens", flags.shared_tokens, "Tokens per system prompt");
+  command.add_option("--zipf", flags.zipf, "Zipf exponent of the popularity of system prompts");
 }
 
 }  // namespace
 
 void AddTraceGenerateCommand(CLI::App& trace) {
   const auto flags = std::make_shared<GenerateFlags>();
-  CLI::App* command = trace.add_subcommand("generate", "Draw a workload and write it as our CSV");
-  command->add_option("out", flags->out, "The file; compressed if it ends in .gz")->required();
+  CLI::App* command = trace.add_subcommand(
+      "generate", "Draw a workload and write it as CSV in the format of twinserve");
+  command->add_option("out", flags->out, "Output file; compressed if its name ends in .gz")
+      ->required();
   AddSimpleFlags(*command, *flags);
   const std::vector<CLI::Option*> simple = command->get_options([](const CLI::Option* option) {
     return option->nonpositional() && option->get_name() != "--help";
   });
   // Sessions, tenants, classes, closed loops, traces that are scaled or repeated: all of a
   // workload.
-  CLI::Option* experiment = command->add_option(
-      "--experiment", flags->experiment, "Take workload and seed of this experiment file instead");
+  CLI::Option* experiment =
+      command->add_option("--experiment", flags->experiment,
+                          "Use the workload and the seed of this experiment file instead");
   for (CLI::Option* option : simple) experiment->excludes(option);
-  command->add_option("--set", flags->assignments, "path=value, laid over the file; repeatable")
-      ->allow_extra_args(false)
-      ->needs(experiment);
+  const OverrideOptions overrides = AddOverrideOptions(*command, flags->assignments);
+  overrides.set->needs(experiment);
+  overrides.unset->needs(experiment);
   command->callback([flags] { RunGenerate(*flags); });
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "apps/commands.h"
+#include "apps/override_options.h"
 #include "apps/terminal_control.h"
 #include "exec/comm/mpi_ranks.h"
 #include "lab/validation/validate_experiment.h"
@@ -59,8 +60,7 @@ void AddValidateCommand(CLI::App& app, CommandContext& context) {
       app.add_subcommand("validate", "Measure, replay and predict an experiment; attribute errors");
   command->add_option("EXPERIMENT", arguments->experiment, "Experiment with a real world")
       ->required();
-  command->add_option("--set", arguments->assignments, "path=value, laid over the file; repeatable")
-      ->allow_extra_args(false);
+  AddOverrideOptions(*command, arguments->assignments);
   command->add_option("--out", arguments->out, "Folder (default: runs/NAME.validation)");
   command
       ->add_option("--repeats", arguments->repeats,

@@ -15,6 +15,7 @@ namespace {
 
 using nlohmann::json;
 using testing::CommandOutcome;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
@@ -138,9 +139,21 @@ using DoctorCommandTest = testing::ExperimentFolderTest;
 TEST_F(DoctorCommandTest, TellsWhatIsThere) {
   const CommandOutcome outcome = Run({"doctor"});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
-  for (const char* name : {"program", "cpu", "cuda", "nccl", "mpi", "llama-3-8b", "h100-sxm"}) {
+  for (const char* name : {"program", "cpu", "cuda", "nccl", "mpi", "--list models"}) {
     EXPECT_THAT(outcome.out, HasSubstr(name));
   }
+}
+
+// Values of config.json (Llama 3 8B), of the data sheet, and of the policy's config struct.
+TEST_F(DoctorCommandTest, ListsWhatExperimentsCanName) {
+  const std::string models = Run({"doctor", "--list", "models"}).out;
+  EXPECT_THAT(models, ContainsRegex("llama-3-8b +8\\.03 +8\\.03 +32 +4096 +32 +8 +8192"));
+  EXPECT_THAT(Run({"doctor", "--list", "hardware"}).out, ContainsRegex("h100-sxm +86 +3350"));
+  const std::string policies = Run({"doctor", "--list", "policies"}).out;
+  EXPECT_THAT(policies, HasSubstr("sarathi\n  Sarathi-Serve (OSDI 2024)"));
+  EXPECT_THAT(policies, HasSubstr("    chunk_size: 512\n"));
+  EXPECT_THAT(Run({"doctor", "--list", "cost-models"}).out,
+              HasSubstr("roofline\n  Each operation"));
 }
 
 TEST_F(DoctorCommandTest, TellsItAsJson) {

@@ -1,9 +1,14 @@
 // twinserve generate: files in, files out, and what it says of bad input. The tiny model's expected
 // tokens are those of transformers (tests/golden/models/README.md).
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <chrono>
+#include <csignal>
 #include <limits>
+#include <thread>
 
 #include "apps/prompt_file.h"
 #include "core/input_error.h"
@@ -151,6 +156,63 @@ TEST_F(GenerateCommandTest, RefusesFilesThatAreNotThere) {
   ExpectRefusal(Run({"generate", "--model", TinyModel(), "--prompts", "p.ndjson", "--out",
                      "nowhere/g.ndjson"}),
                 2, "nowhere/g.ndjson: cannot be written");
+}
+
+// Hours of work, stopped by a signal once the output file has been opened.
+class InterruptedGenerateTest : public GenerateCommandTest {
+ protected:
+  [[nodiscard]] CommandOutcome GenerateInterrupted(int signal, std::chrono::milliseconds later,
+                                                   const std::vector<std::string>& more) const {
+    std::string prompts;
+    for (int i = 0; i < 50'000; ++i) {
+      prompts += fmt::format("{{\"prompt\": {}, \"token_ids\": [1, 2, 3]}}\n", i);
+    }
+    Write("p.ndjson", prompts);
+    std::vector<std::string> arguments = {
+        "generate", "--model",         TinyModel(), "--prompts",        "p.ndjson", "--out",
+        "g.ndjson", "--threads",       "1",         "--max-new-tokens", "200",      "--logits",
+        "none",     "--policy-params", kSmallSteps};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    testing::Command command(scratch_.path(), arguments);
+    for (int i = 0; i < 3000 && !HasOutput(); ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    std::this_thread::sleep_for(later);
+    command.Signal(signal);
+    return command.Wait();
+  }
+
+  [[nodiscard]] bool HasOutput() const {
+    const std::set<std::string> files = Files();
+    return std::any_of(files.begin(), files.end(), [](const std::string& file) {
+      return file.starts_with("g.ndjson.partial.");
+    });
+  }
+};
+
+TEST_F(InterruptedGenerateTest, LeavesNothingAndSaysSo) {
+  ExpectRefusal(GenerateInterrupted(SIGINT, std::chrono::milliseconds(500), {}), 1,
+                "interrupted: no output was written");
+}
+
+TEST_F(InterruptedGenerateTest, SigtermWhileTheModelIsLoadedDoesTheSame) {
+  ExpectRefusal(GenerateInterrupted(SIGTERM, std::chrono::milliseconds(0), {}), 1,
+                "interrupted: no output was written");
+}
+
+TEST_F(InterruptedGenerateTest, RanksThatAreThreadsEndTogether) {
+  ExpectRefusal(
+      GenerateInterrupted(SIGINT, std::chrono::milliseconds(500), {"--tensor-parallel", "2"}), 1,
+      "interrupted: no output was written");
+}
+
+// One file that is not there yet, through a link that was.
+TEST_F(GenerateCommandTest, WritesThroughALinkAndKeepsIt) {
+  std::filesystem::create_symlink("target", scratch_.path() / "g.ndjson");
+  ASSERT_EQ(Generate(kPrompts, {"--logits", "none", "--max-new-tokens", "3"}).exit_code, 0);
+  EXPECT_TRUE(std::filesystem::is_symlink(scratch_.path() / "g.ndjson"));
+  EXPECT_TRUE(std::filesystem::is_regular_file(scratch_.path() / "target"));
+  EXPECT_EQ(Lines().size(), 2U);
 }
 
 TEST(PromptFileTest, LogitsComeBackBitByBitAndNotANumberAsNull) {

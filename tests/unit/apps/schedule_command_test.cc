@@ -139,7 +139,7 @@ TEST_F(ScheduleCommandTest, RefusesAFileWithoutCases) {
   EXPECT_EQ(outcome.exit_code, 1);
   EXPECT_TRUE(outcome.wrote_one_line()) << outcome.err;
   EXPECT_THAT(outcome.err, HasSubstr("cases.ndjson: holds no case"));
-  EXPECT_EQ(Run({"schedule", "--cases", "nope.ndjson"}).exit_code, 2);
+  EXPECT_EQ(Run({"schedule", "--cases", "nope.ndjson"}).exit_code, 1);
 }
 
 }  // namespace

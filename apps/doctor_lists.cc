@@ -1,0 +1,99 @@
+#include "apps/doctor_lists.h"
+
+#include <fmt/format.h>
+
+#include <string>
+#include <vector>
+
+#include "core/model_presets.h"
+#include "proto/configuration_page.h"
+#include "proto/hardware_file.h"
+
+namespace twin::apps {
+namespace {
+
+using Row = std::vector<std::string>;
+
+// Columns as wide as their longest cell; the first left-aligned, the others right-aligned.
+void PrintTable(const std::vector<Row>& rows, std::ostream& out) {
+  std::vector<std::size_t> widths(rows.front().size(), 0);
+  for (const Row& row : rows) {
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+  for (const Row& row : rows) {
+    std::string line = fmt::format("{:<{}}", row[0], widths[0]);
+    for (std::size_t i = 1; i < row.size(); ++i) {
+      line += fmt::format("  {:>{}}", row[i], widths[i]);
+    }
+    out << line << "\n";
+  }
+}
+
+std::string Scaled(double value, double unit, int decimals) {
+  return value == 0 ? "-" : fmt::format("{:.{}f}", value / unit, decimals);
+}
+
+void PrintModels(std::ostream& out) {
+  std::vector<Row> rows = {{"model", "parameters B", "active B", "layers", "hidden", "heads",
+                            "KV heads", "positions", "weights GB", "KV kB/token"}};
+  for (const std::string_view name : ModelPresetNames()) {
+    const ModelSpec model = ModelPreset(name);
+    const auto weights = static_cast<double>(WeightBytesPerRank(model, {}, 0));
+    rows.push_back({std::string(name), Scaled(static_cast<double>(TotalParameters(model)), 1e9, 2),
+                    Scaled(static_cast<double>(ActiveParameters(model)), 1e9, 2),
+                    fmt::format("{}", model.layers), fmt::format("{}", model.hidden),
+                    fmt::format("{}", model.query_heads), fmt::format("{}", model.kv_heads),
+                    fmt::format("{}", model.max_position), Scaled(weights, 1e9, 1),
+                    Scaled(static_cast<double>(KvBytesPerToken(model)), 1e3, 1)});
+  }
+  PrintTable(rows, out);
+  out << "\nUse: system { model: \"NAME\" }\n";
+}
+
+void PrintHardware(std::ostream& out) {
+  std::vector<Row> rows = {{"hardware", "memory GB", "GB/s", "bf16 TFLOP/s", "fp8 TFLOP/s",
+                            "int8 TOP/s", "link GB/s", "devices/node"}};
+  for (const std::string_view name : HardwarePresetNames()) {
+    const HardwareSpec spec = HardwarePreset(name);
+    rows.push_back({std::string(name), Scaled(static_cast<double>(spec.memory_bytes), 1e9, 0),
+                    Scaled(spec.memory_bandwidth_bytes_per_s, 1e9, 0),
+                    Scaled(spec.peak_bf16_flops, 1e12, 1), Scaled(spec.peak_fp8_flops, 1e12, 1),
+                    Scaled(spec.peak_int8_flops, 1e12, 1),
+                    Scaled(spec.link_bandwidth_bytes_per_s, 1e9, 0),
+                    fmt::format("{}", spec.devices_per_node)});
+  }
+  PrintTable(rows, out);
+  out << "\nUse: system { hardware: \"NAME\" }\n";
+}
+
+void PrintChoices(const std::vector<ConfigurationChoice>& choices, const char* use,
+                  std::ostream& out) {
+  for (const ConfigurationChoice& choice : choices) {
+    out << choice.name << "\n  " << choice.description << "\n";
+    for (const std::string& value : choice.defaults) out << "    " << value << "\n";
+    out << "\n";
+  }
+  out << use;
+}
+
+}  // namespace
+
+void PrintList(DoctorList list, std::ostream& out) {
+  switch (list) {
+    case DoctorList::kNone:
+      return;
+    case DoctorList::kModels:
+      return PrintModels(out);
+    case DoctorList::kHardware:
+      return PrintHardware(out);
+    case DoctorList::kPolicies:
+      return PrintChoices(PolicyChoices(), "Use: policy { NAME { FIELD: VALUE } }\n", out);
+    case DoctorList::kCostModels:
+      return PrintChoices(CostChoices(), "Use: cost { NAME { FIELD: VALUE } }\n", out);
+    case DoctorList::kConfiguration:
+      out << ConfigurationPage();
+      return;
+  }
+}
+
+}  // namespace twin::apps
