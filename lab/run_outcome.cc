@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "core/input_error.h"
+#include "record/loss_warning.h"
 
 namespace twin::lab {
 namespace {
@@ -34,6 +35,11 @@ RunOutcome SumUp(const Deployment& deployment, RunMetrics& metrics, const Summar
   summary.Set("cpu_seconds", use.cpu_seconds);
   summary.Set("peak_rss_mib", use.peak_rss_mib);
   return outcome;
+}
+
+void ReportLosses(const RunOutcome& outcome, RunControl& control) {
+  const std::string warning = LossWarning(outcome.summary);
+  if (!warning.empty()) control.OnWarning(warning);
 }
 
 void CompleteDirectory(const Deployment& deployment, const std::string& resolved,

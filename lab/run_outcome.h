@@ -7,6 +7,7 @@
 
 #include "lab/deployment.h"
 #include "lab/provenance.h"
+#include "lab/run_control.h"
 #include "lab/run_directory.h"
 #include "lab/run_metrics.h"
 #include "record/summary.h"
@@ -24,6 +25,9 @@ struct RunOutcome {
 // the measured window was cut for.
 RunOutcome SumUp(const Deployment& deployment, RunMetrics& metrics, const Summary& more,
                  bool interrupted);
+
+// Warns once if requests were rejected or outputs cut, with count and reason.
+void ReportLosses(const RunOutcome& outcome, RunControl& control);
 
 // Writes what every run directory holds (the resolved config, provenance.json, summary.json) and
 // puts the directory in its place. `real`: of a real run only. Throws std::system_error.

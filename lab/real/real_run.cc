@@ -245,6 +245,7 @@ RunOutcome RunReal(const ExperimentConfig& asked, const std::filesystem::path& o
   const RunOutcome outcome =
       SumUp(deployment, metrics, MoreOf(system, *parts, control), interrupted);
   origin.load = system.load();
+  ReportLosses(outcome, control);
   CompleteDirectory(deployment, resolved, command_line, origin, outcome, directory);
   return outcome;
 }

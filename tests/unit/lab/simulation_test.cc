@@ -83,6 +83,18 @@ TEST(SimulateTest, WithAndWithoutAFolderIsTheSameRun) {
   std::filesystem::remove_all(folder);
 }
 
+// Prompts have 4 to 60 tokens: those above 32 can never be served.
+TEST(RunSimulationTest, WarnsOnceOfRejectedRequestsWithTheirReason) {
+  ExperimentConfig config = Experiment();
+  std::get<VllmV1Config>(config.policy).max_model_len = 32;
+  const std::filesystem::path folder = testing::UniqueName("simulate");
+  Reports control;
+  const RunOutcome outcome = RunSimulation(config, folder, {}, control);
+  std::filesystem::remove_all(folder);
+  EXPECT_GT(outcome.summary.Number("rejected"), 0);
+  EXPECT_THAT(control.warnings, ::testing::Contains(HasSubstr("requests were rejected")));
+}
+
 // What a study does: many runs at once, of one Deployment or of several.
 TEST(SimulateTest, RunsOnSeveralThreadsAreIndependent) {
   const Deployment deployment = Resolve(Experiment());
