@@ -2,9 +2,15 @@
 add_library(twin_options INTERFACE)
 target_compile_features(twin_options INTERFACE cxx_std_20)
 target_include_directories(twin_options INTERFACE "${PROJECT_SOURCE_DIR}")
-# fmt as headers: programs then run where no fmt library is installed.
+# fmt as a static library of our own (fmt_library.cc says why); later versions as headers.
 find_package(fmt REQUIRED)
-target_link_libraries(twin_options INTERFACE fmt::fmt-header-only)
+if(fmt_VERSION VERSION_LESS 10)
+  add_library(twin_fmt STATIC "${CMAKE_CURRENT_LIST_DIR}/fmt_library.cc")
+  target_compile_features(twin_fmt PUBLIC cxx_std_20)
+  target_link_libraries(twin_options INTERFACE twin_fmt)
+else()
+  target_link_libraries(twin_options INTERFACE fmt::fmt-header-only)
+endif()
 # GCC 12 at -O2 and above reports maybe-uninitialized on moved std::variant and restrict on
 # std::string's concatenation (GCC bug 105651): known false positives.
 target_compile_options(twin_options INTERFACE
