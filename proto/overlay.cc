@@ -1,10 +1,12 @@
 #include "proto/overlay.h"
 
+#include <fmt/format.h>
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/message.h>
 
 #include <cmath>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -107,56 +109,60 @@ bool HasControlCharacter(const std::string& text) {
   return false;
 }
 
-void CheckMessage(const Message& message, const std::string& source, const std::string& path) {
-  const auto refuse = [&](const std::string& where, const std::string& what) {
-    throw InputError(InputError::Kind::kUsage, source, where + ": " + what);
-  };
+// One element of a set field that is no message; `path` is as `--set` takes it.
+struct SetValue {
+  const Message& message;
+  const FieldDescriptor& field;
+  int index;
+  const std::string& path;
+};
+
+// Visits every value that is set in the message and in the messages below it.
+void ForEachValue(const Message& message, const std::string& path,
+                  const std::function<void(const SetValue&)>& visit) {
   for (const FieldDescriptor* field : SetFields(message)) {
-    const proto::Rule& rule = RuleOf(*field);
     for (int i = 0; i < Count(message, *field); ++i) {
-      const std::string index = field->is_repeated() ? "[" + std::to_string(i) + "]" : "";
-      const std::string here = (path.empty() ? "" : path + ".") + field->name() + index;
+      const std::string here = fmt::format("{}{}{}{}", path, path.empty() ? "" : ".", field->name(),
+                                           field->is_repeated() ? fmt::format("[{}]", i) : "");
       if (field->message_type()) {
-        CheckMessage(Child(message, *field, i), source, here);
-      } else if (const std::optional<double> number = Number(message, *field, i)) {
-        const std::string broken = Broken(*number, rule);
-        if (!broken.empty()) refuse(here, broken + ", is " + Shown(*number));
-      } else if (field->enum_type() != nullptr) {
-        const int value = EnumNumber(message, *field, i);
-        // Text format lets any number stand for an enum value.
-        if (field->enum_type()->FindValueByNumber(value) == nullptr) {
-          refuse(here, DescribeUnknownValue(std::to_string(value), *field));
-        }
-      } else if (field->cpp_type() == FieldDescriptor::CPPTYPE_STRING) {
-        if (HasControlCharacter(Text(message, *field, i))) {
-          refuse(here, "has a control character; allowed is one line of text");
-        }
+        ForEachValue(Child(message, *field, i), here, visit);
+      } else {
+        visit({message, *field, i, here});
       }
     }
   }
 }
 
-void ListFiles(const Message& message, const std::string& path, std::vector<InputFile>& files) {
-  for (const FieldDescriptor* field : SetFields(message)) {
-    const proto::Rule& rule = RuleOf(*field);
-    for (int i = 0; i < Count(message, *field); ++i) {
-      const std::string index = field->is_repeated() ? "[" + std::to_string(i) + "]" : "";
-      const std::string here = (path.empty() ? "" : path + ".") + field->name() + index;
-      if (field->message_type()) {
-        ListFiles(Child(message, *field, i), here, files);
-      } else if (rule.file() || rule.name_or_file()) {
-        const std::string text = Text(message, *field, i);
-        if (rule.file() || text.find('/') != std::string::npos) files.push_back({here, text});
-      }
-    }
+// What is wrong with the value and what is allowed; empty if nothing is.
+std::string FaultOf(const SetValue& value) {
+  const FieldDescriptor& field = value.field;
+  if (const std::optional<double> number = Number(value.message, field, value.index)) {
+    const std::string broken = Broken(*number, RuleOf(field));
+    return broken.empty() ? "" : fmt::format("{}, is {}", broken, Shown(*number));
   }
+  if (field.enum_type() != nullptr) {
+    const int number = EnumNumber(value.message, field, value.index);
+    // Text format lets any number stand for an enum value.
+    if (field.enum_type()->FindValueByNumber(number) != nullptr) return "";
+    return DescribeUnknownValue(std::to_string(number), field);
+  }
+  if (field.cpp_type() == FieldDescriptor::CPPTYPE_STRING &&
+      HasControlCharacter(Text(value.message, field, value.index))) {
+    return "has a control character; allowed is one line of text";
+  }
+  return "";
 }
 
 }  // namespace
 
 std::vector<InputFile> FilesNamedIn(const Message& message) {
   std::vector<InputFile> files;
-  ListFiles(message, "", files);
+  ForEachValue(message, "", [&](const SetValue& value) {
+    const proto::Rule& rule = RuleOf(value.field);
+    if (!rule.file() && !rule.name_or_file()) return;
+    const std::string text = Text(value.message, value.field, value.index);
+    if (rule.file() || text.find('/') != std::string::npos) files.push_back({value.path, text});
+  });
   return files;
 }
 
@@ -203,7 +209,11 @@ void ResolveFiles(const std::filesystem::path& folder, Message& message) {
 }
 
 void CheckRules(const Message& message, const std::string& source) {
-  CheckMessage(message, source, "");
+  ForEachValue(message, "", [&](const SetValue& value) {
+    const std::string fault = FaultOf(value);
+    if (fault.empty()) return;
+    throw InputError(InputError::Kind::kUsage, source, fmt::format("{}: {}", value.path, fault));
+  });
 }
 
 }  // namespace twin
