@@ -1,4 +1,4 @@
-// The activation functions of MLPs.
+// Names and formulas of the activation functions that MLPs use.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// Where a world's requests come from: a trace, a generator, a closed loop of users.
+// The interface through which a world gets its requests: from a trace, a generator, or a closed
+// loop of users.
 #pragma once
 
 #include "core/ids.h"
@@ -7,22 +8,23 @@
 
 namespace twin {
 
-// A stream of requests in order of arrival. A world gives the k-th request taken the RequestId k
-// (from 0), so a source that reacts to completions can count along.
-// Memory does not grow with the number of requests already taken.
+// A stream of requests in order of arrival. The k-th request taken (from 0) gets the RequestId k,
+// so that a source that reacts to completions knows the ids by counting its own requests.
+// Memory use does not grow with the number of requests already taken.
 class ArrivalSource {
  public:
   virtual ~ArrivalSource() = default;
 
-  // The next request, or nullptr when none is known now (more may follow after OnDone, if any
-  // request is still outstanding). Stable until Take() or OnDone(). Arrivals never decrease.
+  // The next request, or nullptr if none is known yet. While requests are outstanding, OnDone may
+  // make further ones known. The pointer is valid until Take() or OnDone(). Arrival times never
+  // decrease.
   virtual const TracedRequest* Peek() = 0;
 
-  // Takes the request that Peek() shows. REQUIRES: Peek() != nullptr.
+  // Removes the request that Peek() returns. REQUIRES: Peek() != nullptr.
   virtual void Take() = 0;
 
-  // The request left the system at `now`: finished, cancelled or rejected. Closed-loop sources
-  // derive later arrivals from it (never earlier than `now`).
+  // Reports that the request left the system at `now`: finished, cancelled or rejected. Closed-loop
+  // sources derive later arrivals from it, never earlier than `now`.
   virtual void OnDone(RequestId id, TimePoint now) = 0;
 };
 

@@ -1,5 +1,6 @@
-// CHECK: a programmer's error stops the process in every build type, with place and condition.
-// A macro because clang-tidy 14 cannot parse libstdc++ 12's <source_location>.
+// CHECK(condition): aborts the process on a programming error, in every build type, and prints the
+// source location and the condition. It is a macro because clang-tidy 14 cannot parse libstdc++
+// 12's <source_location>.
 #pragma once
 
 namespace twin {

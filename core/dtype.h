@@ -40,8 +40,8 @@ constexpr std::string_view Name(DType type) {
   return "";
 }
 
-// Accepts the short names and the ones of model configs (float32, bfloat16, float16,
-// float8_e4m3fn); nothing for any other.
+// Accepts the short names and those of model configs (float32, bfloat16, float16, float8_e4m3fn).
+// Returns nullopt for any other name.
 constexpr std::optional<DType> ParseDType(std::string_view name) {
   if (name == "fp32" || name == "float32") return DType::kFp32;
   if (name == "bf16" || name == "bfloat16") return DType::kBf16;

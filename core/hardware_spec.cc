@@ -21,7 +21,7 @@ void Refuse(const HardwareSpec& hardware, const Field& field, const char* allowe
 
 }  // namespace
 
-// Conditions are written so that a NaN fails them.
+// Conditions are written so that NaN fails them.
 void Validate(const HardwareSpec& h) {
   for (const Field& field : {
            Field{"memory_bytes", static_cast<double>(h.memory_bytes)},

@@ -7,8 +7,8 @@
 
 namespace twin {
 
-// Decimal units throughout (1e9 bytes = 1 GB) except where a field counts bytes exactly. Fields
-// without a default must be given; `Validate` names the one that is missing.
+// Units are decimal (1e9 bytes = 1 GB) except where a field counts bytes exactly. Memory size,
+// bandwidths, fractions and the fp32 peak must be given; `Validate` names one that is missing.
 struct HardwareSpec {
   std::string name;
 
@@ -18,28 +18,29 @@ struct HardwareSpec {
   // Streaming multiprocessors, cores of a CPU; 0 = unknown. Documentation only: no formula uses it.
   std::int32_t sm_count = 0;
 
-  // Dense peaks, without sparsity. 0 = the device has no unit for that format: fp8 and int8 weights
-  // are then widened and computed at the bf16 peak, tf32 is not used, bf16 computes at fp32's.
+  // Dense peaks, without sparsity. 0 = the device has no unit for the format: fp8 and int8 weights
+  // are then widened and computed at the bf16 peak, tf32 is not used, and bf16 is computed at the
+  // fp32 peak.
   double peak_fp32_flops = 0;
   double peak_tf32_flops = 0;
   double peak_bf16_flops = 0;  // also fp16
   double peak_fp8_flops = 0;
   double peak_int8_flops = 0;
 
-  // Between devices of one node (NVLink, else PCIe), each direction.
+  // Links between the devices of one node (NVLink, else PCIe), per direction.
   double link_bandwidth_bytes_per_s = 0;
   double link_latency_s = 0;  // one message, start to arrival
   std::int32_t devices_per_node = 1;
-  // Between nodes, per device and direction.
+  // Links between nodes, per device and direction.
   double inter_node_bandwidth_bytes_per_s = 0;
   double inter_node_latency_s = 0;
 
-  // To the host, each direction: swaps.
+  // The link to the host, per direction; swaps use it.
   double pcie_bandwidth_bytes_per_s = 0;
   double pcie_latency_s = 0;  // one batch of copies
   std::int64_t host_memory_bytes = 0;
 
-  // Achieved fractions of the peaks above by large, well-shaped operations, within (0, 1].
+  // Fractions of the peaks above that large, well-shaped operations achieve, within (0, 1].
   double gemm_flops_fraction = 0;
   double gemm_bandwidth_fraction = 0;
   double attention_flops_fraction = 0;  // prefill attention, causal pairs counted once

@@ -1,4 +1,4 @@
-// Stable 64-bit hashing: the same value on every machine, compiler and day.
+// Stable 64-bit hashes: the same value in every run, on every machine, with every compiler.
 #pragma once
 
 #include <cstdint>
@@ -6,14 +6,14 @@
 
 namespace twin {
 
-// Multiplies to 128 bits and folds; the mixing step of wyhash-like hashes.
+// The mixing step of wyhash-like hashes: multiplies to 128 bits and XORs the two halves.
 constexpr std::uint64_t MixWords(std::uint64_t a, std::uint64_t b) {
   __extension__ using Wide = unsigned __int128;
   const Wide product = static_cast<Wide>(a ^ 0x9E3779B97F4A7C15ull) * (b ^ 0xD1B54A32D192ED03ull);
   return static_cast<std::uint64_t>(product) ^ static_cast<std::uint64_t>(product >> 64);
 }
 
-// FNV-1a; for names (random streams, config text), not for bulk data.
+// The FNV-1a hash. For names (random streams, config text), not for bulk data.
 constexpr std::uint64_t HashText(std::string_view text) {
   std::uint64_t hash = 0xCBF29CE484222325ull;
   for (const char c : text) {

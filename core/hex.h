@@ -1,4 +1,4 @@
-// 64-bit words as text: digests and hashes.
+// Hexadecimal text of 64-bit words, such as digests and hashes.
 #pragma once
 
 #include <cstdint>

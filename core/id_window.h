@@ -1,4 +1,4 @@
-// A table keyed by dense, rising ids of which only a recent window is alive.
+// A map from dense, rising ids to values, for ids of which only a recent window is alive.
 #pragma once
 
 #include <algorithm>
@@ -18,8 +18,8 @@ namespace twin {
 //
 // Invariant: a slot is alive iff its stored id equals the id that maps to it.
 // References stay valid until the next Open().
-// A closed slot keeps its value until its ring position is opened again, so that containers inside
-// it keep their capacity: Open() returns the old value, and the caller assigns every field.
+// Open() may return the value of a closed id, so the caller must assign every field. Closed slots
+// keep their value until then so that the containers inside keep their capacity.
 template <class T>
 class IdWindow {
  public:
@@ -72,7 +72,8 @@ class IdWindow {
   [[nodiscard]] std::size_t size() const { return live_; }
   [[nodiscard]] bool empty() const { return live_ == 0; }
 
-  // Calls visit(id, value) for every live entry in rising order of id. Cost: the window's span.
+  // Calls visit(id, value) for every live entry in rising order of id. Cost: linear in the span
+  // from the oldest live id to the newest id.
   template <class Visit>
   void ForEach(Visit visit) const {
     for (std::uint64_t index = begin_; index < end_; ++index) {

@@ -1,12 +1,13 @@
-// Identifiers. Each is a type of its own; all are dense numbers given out by their one owner.
+// Identifiers, each a type of its own. Request, block and step ids are dense numbers that one owner
+// assigns.
 #pragma once
 
 #include <cstdint>
 
 namespace twin {
 
-// A request, numbered by its world in order of arrival: a smaller id arrived no later. The total
-// order that breaks every tie.
+// A request. Its world numbers requests in order of arrival, so that a smaller id never arrived
+// later. Every tie between requests is broken by this order.
 enum class RequestId : std::uint32_t {};
 
 // A page of the KV cache: `block_size` tokens of all layers of one replica (one pipeline stage).
@@ -16,8 +17,8 @@ enum class BlockId : std::int32_t { kNone = -1 };
 // A step of one engine, numbered from 1 in the order of planning.
 enum class StepId : std::uint64_t {};
 
-// The content of a full KV block and of everything before it: equal keys mean equal prefixes. The
-// top bit is set where no other request can have that content.
+// Identifies the content of a full KV block and of everything before it: equal keys mean equal
+// prefixes. The top bit marks a private key, whose content no other request can have.
 enum class BlockKey : std::uint64_t {};
 
 constexpr std::uint32_t Index(RequestId id) { return static_cast<std::uint32_t>(id); }

@@ -1,4 +1,4 @@
-// What is thrown for input that cannot be used: a config, a trace, weights, a request, a flag.
+// The exception for invalid input: a config, a trace, weights, a request, or a flag.
 #pragma once
 
 #include <stdexcept>
@@ -6,11 +6,11 @@
 
 namespace twin {
 
-// One line for the user: where (file, line or field), what is wrong, what is allowed. Caught by
-// apps/ alone, which prints it and exits with `exit_code`.
+// The message is one line for the user: where (file, line or field), what is wrong, and what is
+// allowed. Only apps/ catches it, prints it, and exits with `exit_code`.
 class InputError : public std::runtime_error {
  public:
-  // Usage and config errors end with 2, all other bad input with 1.
+  // The exit code: 2 for usage and config errors, 1 for all other invalid input.
   enum class Kind { kUsage = 2, kData = 1 };
 
   InputError(Kind kind, const std::string& where, const std::string& what)

@@ -69,7 +69,7 @@ constexpr auto kNames = [] {
   return names;
 }();
 
-// What the members of a family have in common.
+// Sets the fields that all models of a family share.
 void ApplyFamily(Family family, ModelSpec& model) {
   switch (family) {
     case Family::kGpt2:

@@ -74,7 +74,8 @@ std::int64_t EmbeddingProjection(const ModelSpec& m) {
   return EmbeddingWidth(m) == m.hidden ? 0 : EmbeddingWidth(m) * m.hidden;
 }
 
-// What the first stage holds before its layers, and the last one behind them.
+// Parameters of the first stage before its layers (input), and of the last stage after them
+// (output).
 std::int64_t InputParameters(const ModelSpec& m, std::int64_t tensor) {
   return CeilDiv(m.vocab, tensor) * EmbeddingWidth(m) + EmbeddingProjection(m) +
          std::int64_t{m.learned_positions} * m.hidden;

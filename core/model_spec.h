@@ -1,4 +1,4 @@
-// The shape of a decoder-only transformer, and the sizes that follow from it exactly.
+// The shape of a decoder-only transformer, and the parameter counts and byte sizes derived from it.
 #pragma once
 
 #include <cstdint>
@@ -13,18 +13,20 @@ enum class NormKind : std::uint8_t {
   kLayerNorm,  // gain and bias
 };
 
-// Mixture of experts in place of each layer's MLP; `experts` 0 means a dense MLP.
+// The mixture of experts that replaces each layer's MLP. `experts` = 0: the MLP is dense.
 struct MoeSpec {
   std::int32_t experts = 0;
   std::int32_t experts_per_token = 0;
   std::int32_t expert_intermediate = 0;
-  // One further MLP that every token passes, with a sigmoid gate [hidden]; 0 = none.
+  // Width of the shared expert, an MLP applied to every token with a sigmoid gate [hidden];
+  // 0 = none.
   std::int32_t shared_intermediate = 0;
 
   bool operator==(const MoeSpec&) const = default;
 };
 
-// Field meanings follow the public config.json files; counts are of the whole model.
+// Fields have the meaning that they have in public config.json files. Counts are for the whole
+// model, not for one rank.
 struct ModelSpec {
   std::string name;
   std::int32_t layers = 0;
@@ -35,7 +37,7 @@ struct ModelSpec {
   std::int32_t head_dim = 0;
   std::int32_t vocab = 0;
   std::int32_t max_position = 0;
-  bool tied_embeddings = false;  // the output head is the embedding
+  bool tied_embeddings = false;  // the output head shares the embedding's weights
   bool gated_mlp = true;         // gate, up and down projections; otherwise up and down
   NormKind norm = NormKind::kRmsNorm;
   std::int32_t norms_per_layer = 2;
@@ -46,7 +48,7 @@ struct ModelSpec {
   bool qk_norm = false;  // a norm of width head_dim on queries and on keys
   // Rows of the learned position embedding; 0 = rotary or none.
   std::int32_t learned_positions = 0;
-  // Width of the word embedding where it is projected to `hidden` and back; 0 = hidden.
+  // Width of the word embedding if it is projected to `hidden` and back; 0 = `hidden`, unprojected.
   std::int32_t embedding_width = 0;
   std::int32_t sliding_window = 0;   // keys that a query sees, itself included; 0 = all
   std::int32_t windowed_layers = 0;  // layers that the window applies to
@@ -57,7 +59,7 @@ struct ModelSpec {
   bool operator==(const ModelSpec&) const = default;
 };
 
-// Devices that share one replica: `tensor` ranks for each of `pipeline` stages.
+// How one replica is split over devices: `pipeline` stages of `tensor` ranks each.
 struct Parallelism {
   std::int32_t tensor = 1;
   std::int32_t pipeline = 1;
@@ -69,33 +71,34 @@ struct Parallelism {
 // Throws InputError (usage) naming the model and field if a size is not positive, the heads do not
 // divide, or a mixture of experts is incomplete.
 void Validate(const ModelSpec& model);
-// Also that the model can be split so: query heads and MLP widths divide by `tensor`, KV heads
-// divide or are replicated evenly, and every stage has a layer.
+// Also checks that the model can be split in this way: `tensor` divides the query heads and MLP
+// widths, KV heads divide or are replicated evenly, and every stage has a layer.
 void Validate(const ModelSpec& model, const Parallelism& parallelism);
 
-// Parameters of the whole model, and those that take part in computing one token (a mixture of
-// experts uses experts_per_token of its experts).
+// Parameters of the whole model (total), and those used to compute one token (active: of a mixture
+// of experts, only experts_per_token).
 std::int64_t TotalParameters(const ModelSpec& model);
 std::int64_t ActiveParameters(const ModelSpec& model);
 
-// Parameters that multiply every token: the active ones without embedding, positions and head.
-// Twice as many floating-point operations per token.
+// Active parameters without embedding, positions and head: those that multiply every token. Each
+// costs two floating-point operations per token.
 std::int64_t ActiveLayerParameters(const ModelSpec& model);
 
-// Bytes of an activation: fp32 models compute in fp32, all others in 16 bits.
+// Bytes of one activation value: fp32 models compute in fp32, all others in 16 bits.
 std::int64_t ActivationByteSize(const ModelSpec& model);
 
-// Layers of a stage: layers / pipeline, the remainder one each to the stages before the last one,
-// backwards (vLLM, distributed/utils.py, get_pp_indices). REQUIRES: 0 <= stage < pipeline.
+// Layers of a stage: layers / pipeline. The remainder is spread one layer per stage, starting at
+// the last stage but one and going backwards (vLLM, distributed/utils.py, get_pp_indices).
+// REQUIRES: 0 <= stage < pipeline.
 std::int32_t StageLayers(const ModelSpec& model, const Parallelism& parallelism,
                          std::int32_t stage);
 
-// KV heads kept by one rank: a share, or one replicated head when there are more ranks than heads.
+// KV heads of one rank: its share, or one replicated head if there are more ranks than heads.
 std::int32_t KvHeadsPerRank(const ModelSpec& model, const Parallelism& parallelism);
 
 // Weight bytes of one rank of `stage`. Projections are sharded by heads and by MLP width, embedding
-// and head by rows (rounded up); norms, biases of reduced outputs, routers and learned positions
-// are replicated. A tied embedding is stored twice when the first and last stage differ.
+// and head by rows (rounded up). Norms, biases of reduced outputs, routers and learned positions
+// are replicated. A tied embedding is stored twice if the first and last stage differ.
 std::int64_t WeightBytesPerRank(const ModelSpec& model, const Parallelism& parallelism,
                                 std::int32_t stage);
 

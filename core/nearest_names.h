@@ -1,4 +1,4 @@
-// Suggestions for a name that is not known.
+// Suggestions of known names for an unknown one, for error messages.
 #pragma once
 
 #include <span>
@@ -7,8 +7,9 @@
 
 namespace twin {
 
-// Up to three of `names`, nearest first, as "a, b, c". Distance is the number of inserted, deleted
-// and replaced characters, case ignored; equal distances keep the order of `names`.
+// Up to three of `names`, nearest first, as "a, b, c". The distance is Levenshtein's: the number of
+// inserted, deleted and replaced characters, ignoring case. Names at equal distance keep their
+// order.
 std::string NearestNames(std::string_view name, std::span<const std::string_view> names);
 
 }  // namespace twin

@@ -1,4 +1,4 @@
-// From a workload's names of content to the keys of KV blocks.
+// Computes the keys of KV blocks from the prefix chunks that a workload gives for a request.
 #pragma once
 
 #include <cstdint>
@@ -9,14 +9,14 @@
 
 namespace twin {
 
-// What a workload says of a request's content (TracedRequest::prefix_chunks).
+// The part of a request's content that its workload identifies (TracedRequest::prefix_chunks).
 struct NamedContent {
   std::span<const std::uint64_t> chunks;
   std::int32_t chunk_tokens = 0;
-  std::int64_t tokens = 0;  // from position 0 on, so many tokens are named
+  std::int64_t tokens = 0;  // number of tokens, from position 0 on, that the chunks cover
 
-  // Chunks that all end within prompt and output name both; otherwise the last one is cut short by
-  // the end of the prompt, and the output is unknown.
+  // If all chunks end within prompt and output, they identify tokens of both. Otherwise the end of
+  // the prompt cuts the last chunk short, and the content of the output is unknown.
   static NamedContent Of(std::span<const std::uint64_t> chunks, std::int32_t chunk_tokens,
                          std::int32_t prompt_tokens, std::int32_t output_tokens) {
     const std::int64_t covered = static_cast<std::int64_t>(chunks.size()) * chunk_tokens;
@@ -25,8 +25,8 @@ struct NamedContent {
   }
 };
 
-// The key of block `block` of a request: the same for two requests where the same chunk covers its
-// last token, otherwise the request's own.
+// The key of block number `block` of a request. Two requests get the same key if the same chunk
+// covers the block's last token. A block without a chunk there gets a private key.
 inline BlockKey KeyOfBlock(const NamedContent& content, RequestId request, std::int32_t block,
                            std::int32_t block_size) {
   const auto number = static_cast<std::uint64_t>(block);

@@ -1,4 +1,4 @@
-// Foreign text in messages of one line.
+// Makes untrusted text safe to print in one-line messages.
 #pragma once
 
 #include <cstddef>
@@ -7,11 +7,11 @@
 
 namespace twin {
 
-// For a message or an argument; a word may have fewer.
+// Length limit for whole messages and arguments. Single words may be cut shorter.
 inline constexpr std::size_t kMessageBytesMax = 200;
 
-// The first `length_max` bytes of `text`, those outside of printable ASCII as \xNN; "..." behind
-// them if that is not all.
+// The first `length_max` bytes of `text`, with bytes outside printable ASCII as \xNN, and "..."
+// appended if the text is longer.
 std::string Printable(std::string_view text, std::size_t length_max = 40);
 
 }  // namespace twin

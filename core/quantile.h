@@ -1,4 +1,4 @@
-// The one definition of a quantile in this project.
+// Quantiles: the only definition that this project uses.
 #pragma once
 
 #include <algorithm>
@@ -10,9 +10,10 @@
 
 namespace twin {
 
-// Linear interpolation between order statistics at position (count - 1) q, numpy's default ("type
-// 7" of Hyndman and Fan, "Sample Quantiles in Statistical Packages", 1996). `value_at(rank)`
-// returns the order statistic of a rank, which counts from 0. REQUIRES: count >= 1, 0 <= q <= 1.
+// The q-quantile of `count` values: linear interpolation between order statistics at position
+// (count - 1) q, numpy's default ("type 7" of Hyndman and Fan, "Sample Quantiles in Statistical
+// Packages", 1996). `value_at(rank)` returns the order statistic of `rank`, counted from 0.
+// REQUIRES: count >= 1, 0 <= q <= 1.
 template <class ValueAt>
 double InterpolatedQuantile(std::int64_t count, double q, const ValueAt& value_at) {
   CHECK(count >= 1 && q >= 0 && q <= 1);
@@ -23,8 +24,8 @@ double InterpolatedQuantile(std::int64_t count, double q, const ValueAt& value_a
   return share == 0 ? low : low + (value_at(rank + 1) - low) * share;
 }
 
-// The q-quantile of `values`, in any order. REQUIRES: values is not empty, 0 <= q <= 1.
-// Cost: sorts a copy.
+// The q-quantile of `values`, which may be in any order. Cost: sorts a copy.
+// REQUIRES: values is not empty, 0 <= q <= 1.
 inline double Quantile(std::vector<double> values, double q) {
   std::sort(values.begin(), values.end());
   return InterpolatedQuantile(static_cast<std::int64_t>(values.size()), q, [&](std::int64_t rank) {

@@ -157,7 +157,7 @@ std::size_t WeightedChoice::Draw(Random& random) const {
   if (cumulative_.size() == 1) return 0;
   const double target = random.UnitReal() * cumulative_.back();
   const auto above = std::upper_bound(cumulative_.begin(), cumulative_.end(), target);
-  // Rounding may give target == sum; the last index of positive weight then holds it.
+  // Rounding may give target == sum, which selects the last index with positive weight.
   const auto last = std::lower_bound(cumulative_.begin(), cumulative_.end(), cumulative_.back());
   return static_cast<std::size_t>(std::min(above, last) - cumulative_.begin());
 }

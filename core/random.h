@@ -1,4 +1,5 @@
-// Pseudo-random numbers that are the same on every platform: one generator, own distributions.
+// Reproducible pseudo-random numbers: one generator, and distributions that do not depend on the
+// standard library's implementations.
 #pragma once
 
 #include <array>
@@ -14,17 +15,18 @@ namespace twin {
 // The next value of splitmix64 (Steele, Lea, Flood, OOPSLA 2014); advances `state`.
 std::uint64_t NextSplitMix64(std::uint64_t& state);
 
-// One stream of random numbers: xoshiro256++ (Blackman and Vigna, ACM TOMS 2021), its state filled
-// by splitmix64 from the seed and the stream's name. Streams of different names are independent, so
-// a new consumer does not shift the numbers of the others. A copy continues the same sequence.
+// A stream of random numbers: xoshiro256++ (Blackman and Vigna, ACM TOMS 2021), with its state
+// filled by splitmix64 from the seed and the stream's name. Streams with different names are
+// independent, so that a new consumer does not shift the numbers of the others. A copy continues
+// the same sequence.
 //
-// Allocates nothing. Distributions use only +, -, *, / and log, exp, pow, sqrt of <cmath>; they are
-// equal across platforms as far as these functions are.
+// Allocates no memory. Distributions use only +, -, *, / and log, exp, pow, sqrt of <cmath>; their
+// results are equal on two platforms if these functions are.
 class Random {
  public:
   Random(std::uint64_t seed, std::string_view stream);
 
-  // The generator in a given state, not all zero.
+  // A generator with the given state. REQUIRES: the state is not all zero.
   static Random FromState(const std::array<std::uint64_t, 4>& state);
 
   // 64 uniform bits.
@@ -50,17 +52,18 @@ class Random {
   // REQUIRES: low <= high.
   std::int64_t UniformInt(std::int64_t low, std::int64_t high);
 
-  // Density exp(-x/mean)/mean, by inversion. REQUIRES: mean >= 0.
+  // Exponential: density exp(-x/mean)/mean, by inversion. REQUIRES: mean >= 0.
   double Exponential(double mean) { return -mean * std::log(1.0 - UnitReal()); }
 
-  // Mean 0, standard deviation 1 (Marsaglia's polar method, which makes them in pairs).
+  // Normal: mean 0, standard deviation 1 (Marsaglia's polar method). The method generates numbers
+  // in pairs; the second one is kept for the next call.
   double Normal();
 
   // exp(mu + sigma * Normal()): median exp(mu), mean exp(mu + sigma^2 / 2).
   double LogNormal(double mu, double sigma) { return std::exp(mu + sigma * Normal()); }
 
-  // Mean shape * scale, variance shape * scale^2 (Marsaglia and Tsang, ACM TOMS 2000; for shape
-  // below 1 boosted by U^(1/shape)). REQUIRES: shape > 0, scale >= 0.
+  // Gamma: mean shape * scale, variance shape * scale^2 (Marsaglia and Tsang, ACM TOMS 2000; for
+  // shape < 1, boosted by U^(1/shape)). REQUIRES: shape > 0, scale >= 0.
   double Gamma(double shape, double scale);
 
   // scale * (-log U)^(1/shape): mean scale * Gamma(1 + 1/shape). REQUIRES: shape > 0, scale >= 0.
@@ -79,8 +82,8 @@ class Random {
   bool has_spare_normal_ = false;
 };
 
-// P(k) proportional to k^-exponent for k in 1..size, in O(1) memory and time (rejection-inversion:
-// Hoermann and Derflinger, ACM TOMACS 1996).
+// Zipf's law: P(k) proportional to k^-exponent for k in 1..size. Memory and time are O(1)
+// (rejection-inversion: Hoermann and Derflinger, ACM TOMACS 1996).
 class ZipfDistribution {
  public:
   // REQUIRES: size >= 1, exponent >= 0.
@@ -99,13 +102,13 @@ class ZipfDistribution {
   double threshold_;
 };
 
-// A distribution given by points of its inverse CDF, linear between them.
+// A distribution given by points of its inverse CDF, with linear interpolation between them.
 class QuantileDistribution {
  public:
-  // REQUIRES: equal sizes >= 1; probabilities rise strictly within [0, 1]; values do not fall.
+  // REQUIRES: equal sizes >= 1; probabilities rise strictly within [0, 1]; values never decrease.
   QuantileDistribution(std::span<const double> probabilities, std::span<const double> values);
 
-  // The value at probability u in [0, 1]; outside the given points the nearest one.
+  // The value at probability u in [0, 1]. Outside the given points: that of the nearest one.
   [[nodiscard]] double At(double u) const;
   double Draw(Random& random) const { return At(random.UnitReal()); }
 
@@ -114,7 +117,7 @@ class QuantileDistribution {
   std::vector<double> values_;
 };
 
-// Index i with probability weight[i] / sum. Cost: log of the number of weights.
+// Draws index i with probability weights[i] / sum. Cost: logarithmic in the number of weights.
 class WeightedChoice {
  public:
   // REQUIRES: at least one weight; none negative or infinite; a positive sum.

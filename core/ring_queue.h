@@ -1,4 +1,5 @@
-// A double-ended queue that keeps its memory: no allocation once it has reached its largest size.
+// A double-ended queue that keeps its memory: it allocates only while growing beyond its previous
+// largest size.
 #pragma once
 
 #include <cstddef>
@@ -49,14 +50,14 @@ class RingQueue {
     return std::move(slots_[Position(size_)]);
   }
 
-  // Removes element i, keeping the order of the others. Cost: the elements behind it.
+  // Removes element i and keeps the order of the others. Cost: linear in the elements behind it.
   void EraseAt(std::size_t i) {
     CHECK(i < size_);
     for (; i + 1 < size_; ++i) (*this)[i] = std::move((*this)[i + 1]);
     --size_;
   }
 
-  // Removes the first element equal to `value`; false if there is none.
+  // Removes the first element equal to `value`. Returns false if there is none.
   bool Erase(const T& value) {
     for (std::size_t i = 0; i < size_; ++i) {
       if ((*this)[i] == value) {

@@ -18,8 +18,9 @@ constexpr int kBits = 10;  // leading bits that a bucket's values share
 constexpr std::size_t kHalf = std::size_t{1} << (kBits - 1);
 constexpr std::size_t kFirstEntries = 64;
 
-// Least significant digits first, as far as values go. Without comparisons, which are as good as
-// random and so are mispredicted: half of a short run's time went there.
+// Radix sort, least significant digit first, up to the highest digit in use. A comparison sort
+// would mispredict its branches, because the values are nearly random: it took half of the time of
+// a short run.
 template <class Entry>
 void SortByValue(std::vector<Entry>& entries) {
   constexpr int kDigitBits = 11;
@@ -45,7 +46,7 @@ void Sketch::Insert(std::int64_t value, std::int64_t weight) {
   CHECK(value >= 0 && weight >= 1);
   if (count_ == 0) {
     reference_ = minimum_ = maximum_ = value;
-    // Many sketches stay this small: those of single tenants.
+    // Many sketches, such as those of single tenants, never grow beyond this size.
     entries_.reserve(std::min(exact_entries_, kFirstEntries));
   } else {
     minimum_ = std::min(minimum_, value);
@@ -58,7 +59,7 @@ void Sketch::Insert(std::int64_t value, std::int64_t weight) {
       static_cast<double>(offset) * static_cast<double>(offset) * static_cast<double>(weight);
   const bool known = !entries_.empty() && entries_.back().first == value;
   if (entries_.size() == std::min(entries_.capacity(), exact_entries_) && !known && exact()) {
-    // Address space alone; to grow there by doubling touches twice the memory.
+    // Reserving takes only address space; growing by doubling would touch twice the memory.
     entries_.size() < exact_entries_ ? entries_.reserve(exact_entries_) : MakeRoom();
   }
   if (!exact()) {
@@ -134,9 +135,9 @@ double Sketch::MiddleOf(std::size_t bucket) {
   return low + (std::ldexp(1.0, static_cast<int>(shift)) - 1) / 2;
 }
 
-// Joins equal entries; if that frees less than half of them, goes over to buckets.
+// Joins equal entries; if that frees less than half of them, switches to buckets.
 void Sketch::MakeRoom() {
-  // In the middle of a run, so in place: nothing is allocated.
+  // Sorts in place, without allocation, because this happens in the middle of a run.
   std::sort(entries_.begin(), entries_.end());
   JoinEqual();
   if (entries_.size() > exact_entries_ / 2) UseBuckets();

@@ -1,4 +1,5 @@
-// Where the time of one step goes: what executors measure and cost models predict.
+// The parts into which the time of a step is divided: executors measure them, and cost models
+// predict them.
 #pragma once
 
 #include <array>
@@ -10,14 +11,14 @@
 namespace twin {
 
 enum class StepPart : std::uint8_t {
-  kSchedule,       // from the instant that the engine was told until the device had the plan
-  kBuild,          // block operations, and the step's inputs put together
-  kGemm,           // matrix products, the LM head's too
+  kSchedule,       // from planning, or from the end of the previous step if later, to the begin
+  kBuild,          // block operations, and assembly of the step's inputs
+  kGemm,           // matrix products, including the LM head
   kAttention,      // attention over the KV cache
   kCommunication,  // collectives and sends between ranks
-  kOther,          // norms, rotary embedding, cache writes, activations, whatever is left
-  kSampling,       // tokens from logits
-  kDelivery,       // from the end of the step until the engine was told
+  kOther,          // norms, rotary embedding, cache writes, activations, and the remaining time
+  kSampling,       // choice of tokens from logits
+  kDelivery,       // from the end of the step to the instant that tells the engine its results
 };
 
 constexpr std::size_t kStepPartCount = 8;
@@ -25,8 +26,8 @@ constexpr std::size_t kStepPartCount = 8;
 constexpr std::array<std::string_view, kStepPartCount> kStepPartNames = {
     "schedule", "build", "gemm", "attention", "communication", "other", "sampling", "delivery"};
 
-// A duration for each part. Parts follow each other: their sum is the step's latency, but for time
-// that it waited behind another step.
+// A duration for each part. The parts do not overlap: their sum is the step's latency, without the
+// time that it waited for the previous step.
 struct StepParts {
   std::array<Duration, kStepPartCount> times{};
 
@@ -36,7 +37,7 @@ struct StepParts {
   [[nodiscard]] Duration operator[](StepPart part) const {
     return times[static_cast<std::size_t>(part)];
   }
-  // Of the parts between the device's begin and end of the step: all but schedule and delivery.
+  // The sum of the parts that the step spends on the device: all but schedule and delivery.
   [[nodiscard]] Duration device() const {
     Duration sum{0};
     for (const Duration time : times) sum += time;

@@ -1,4 +1,4 @@
-// The time types of all layers: int64 nanoseconds on a clock that has no now().
+// The time types of all layers: int64 nanoseconds since the start of the run.
 #pragma once
 
 #include <chrono>
@@ -7,7 +7,7 @@
 namespace twin {
 
 // The run's clock; zero is the start of the run. It has no now(): worlds pass the current time as
-// an argument, so code that decides cannot read a clock.
+// an argument, so that decision code cannot read a clock.
 struct EngineClock {
   using rep = std::int64_t;
   using period = std::nano;
@@ -25,16 +25,16 @@ constexpr TimePoint kTimeNever = TimePoint::max();
 // Nanoseconds since the start of the run.
 constexpr std::int64_t Nanoseconds(TimePoint t) { return t.time_since_epoch().count(); }
 
-// Conversions at the edges: CSV, configurations, cost models.
+// Conversions for the boundaries: CSV, configurations, cost models.
 constexpr double Seconds(Duration d) { return static_cast<double>(d.count()) * 1e-9; }
 constexpr double Seconds(TimePoint t) { return Seconds(t.time_since_epoch()); }
 constexpr double Milliseconds(Duration d) { return static_cast<double>(d.count()) * 1e-6; }
 
-// The only two conversions from a floating-point time; every other one goes through them. Neither
-// can overflow: times outside the range of Duration (292 years either way) give its nearest end,
-// and not-a-number gives Duration::max().
+// The only two conversions from a floating-point time; all others use them. Neither can overflow:
+// times outside the range of Duration (+- 292 years) are clamped to it, and NaN gives
+// Duration::max().
 
-// Drops the fraction of a nanosecond.
+// Truncates to whole nanoseconds.
 constexpr Duration DurationFromNanoseconds(double ns) {
   constexpr double kLimit = 9223372036854775808.0;  // 2^63
   if (!(ns < kLimit)) return Duration::max();
