@@ -1,4 +1,4 @@
-// Packing of cached keys and values, and the online softmax.
+// The loops of attention: packing of cached keys and values, and the online softmax.
 #pragma once
 
 #include "kernels/vector/lanes.h"
@@ -10,7 +10,7 @@ namespace {
 inline void NarrowToBf16(const float* x, std::int64_t size, std::uint16_t* y) {
   const auto round = [](BitLanes bits) {
     const BitLanes rounded = (bits + 0x7FFFU + ((bits >> 16) & 1U)) >> 16;
-    // A NaN could be rounded to infinity: keep it quiet.
+    // Rounding could turn a NaN into infinity, so NaN is converted to a quiet NaN instead.
     const BitLanes quiet = (bits >> 16) | 0x40U;
     const auto is_nan = reinterpret_cast<BitLanes>((bits & 0x7FFFFFFFU) > 0x7F800000U);
     return (quiet & is_nan) | (rounded & ~is_nan);
@@ -28,7 +28,7 @@ inline void NarrowToBf16(const float* x, std::int64_t size, std::uint16_t* y) {
   }
 }
 
-// A row of the cache, in its format.
+// Loads kLanes elements from `first` on of a cache row in format T, as fp32.
 template <class T>
 inline Lanes LoadCached(const void* row, std::int64_t first) {
   if constexpr (sizeof(T) == 2) {
@@ -37,7 +37,7 @@ inline Lanes LoadCached(const void* row, std::int64_t first) {
     return Load(static_cast<const T*>(row) + first);
   }
 }
-// The last `count` < kLanes elements, zero behind them.
+// Loads the last `count` < kLanes elements; the other lanes are zero.
 template <class T>
 inline Lanes LoadCachedPart(const void* row, std::int64_t first, std::int64_t count) {
   if constexpr (sizeof(T) == 2) {
@@ -47,7 +47,8 @@ inline Lanes LoadCachedPart(const void* row, std::int64_t first, std::int64_t co
   }
 }
 
-// Swaps the off-diagonal squares of side kSide in rows a and b, kSide apart.
+// One step of Transpose: swaps the off-diagonal squares of side kSide in rows a and b, which are
+// kSide rows apart.
 template <std::int64_t kSide, std::int64_t... kIndex>
 inline __attribute__((always_inline)) void SwapSquares(Lanes& a, Lanes& b, Indices<kIndex...>) {
   const Lanes first =
@@ -69,7 +70,7 @@ inline __attribute__((always_inline)) void Transpose(Lanes (&rows)[kLanes]) {
   }
 }
 
-// kLanes keys into as many columns.
+// Packs kLanes keys as columns of `out`.
 template <class T>
 inline void PackKeyColumns(const void* const* keys, std::int64_t dim, float* out) {
   Lanes rows[kLanes];

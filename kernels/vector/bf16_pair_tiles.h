@@ -1,5 +1,5 @@
-// The microkernel of Gemm for processors that multiply pairs of bf16; empty where the compiler does
-// not build for them.
+// The microkernel of Gemm for processors with dot products of bf16 pairs (AVX-512 BF16). Empty if
+// the compiler does not target them.
 #pragma once
 
 #include "kernels/vector/gemm_tiles.h"
@@ -9,11 +9,11 @@
 namespace twin::kernels {
 namespace {
 
-// A pair where another type was written.
+// A pair of bf16, read from memory that was written as another type.
 using PairAt = std::uint32_t __attribute__((may_alias));
 
-// sum + the product of the odd numbers, rounded, + the product of the even ones, rounded. Products
-// of two bf16 are exact in fp32; subnormal numbers count as zero.
+// Adds the product of the odd numbers to `sum` and rounds, then adds that of the even ones and
+// rounds. Products of two bf16 are exact in fp32. Subnormal numbers count as zero.
 inline Lanes AddProductsOfPairs(Lanes sum, BitLanes a, BitLanes b) {
   return _mm512_dpbf16_ps(sum, reinterpret_cast<__m512bh>(a), reinterpret_cast<__m512bh>(b));
 }

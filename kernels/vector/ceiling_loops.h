@@ -1,4 +1,5 @@
-// What no kernel can exceed: multiply-adds in registers, and reading memory.
+// Loops that measure the upper limits of all kernels: multiply-adds in registers, and reading
+// memory.
 #pragma once
 
 #include "kernels/vector/lanes.h"
@@ -7,14 +8,15 @@
 namespace twin::kernels {
 namespace {
 
-// Enough to hide the latency of two multiply-adds a cycle, few enough for the registers.
+// Independent chains: enough to hide the latency of two multiply-adds per cycle, and few enough for
+// the registers.
 inline constexpr std::int64_t kChains = kLanes == 16 ? 24 : 12;
 
 inline float MultiplyAdds(std::int64_t rounds, std::int64_t* operations) {
   Lanes chains[kChains];
 #pragma GCC unroll 32
   for (std::int64_t i = 0; i < kChains; ++i) chains[i] = Fill(static_cast<float>(i));
-  // Towards 2: neither overflows nor becomes denormal.
+  // The chains converge to 2, so that they neither overflow nor become subnormal.
   const Lanes factor = Fill(0.5F);
   const Lanes term = Fill(1.0F);
   for (std::int64_t round = 0; round < rounds; ++round) {
@@ -31,7 +33,7 @@ inline float MultiplyAdds(std::int64_t rounds, std::int64_t* operations) {
 inline float ReadThrough(const float* p, std::int64_t size) {
   constexpr std::int64_t kVectors = 8;
   constexpr std::int64_t kStep = kVectors * kLanes;
-  constexpr std::int64_t kAhead = 1024;  // floats; a page: hardware stops at its end
+  constexpr std::int64_t kAhead = 1024;  // floats: one page, where hardware prefetching ends
   Lanes sums[kVectors] = {};
   for (std::int64_t i = 0; i + kStep <= size; i += kStep) {
 #pragma GCC unroll 8

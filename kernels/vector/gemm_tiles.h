@@ -1,4 +1,4 @@
-// The microkernels of Gemm and attention: a few rows of x times a panel of 32 columns.
+// The microkernels of Gemm and attention: they multiply a few rows of x by a panel of 32 columns.
 #pragma once
 
 #include "kernels/vector/lanes.h"
@@ -8,12 +8,12 @@ namespace twin::kernels {
 namespace {
 
 inline constexpr std::int64_t kPanelVectors = kPanelColumns / kLanes;
-// Accumulators of a tile: what leaves room for the panel's vectors and one of x among the 16
-// (AVX-512: 32) registers.
+// Accumulator registers of a tile. The rest of the 16 registers (AVX-512: 32) holds the panel's
+// vectors and one of x.
 inline constexpr std::size_t kAccumulators = kLanes == 16 ? 24 : 12;
 inline constexpr std::size_t kTileRows = kLanes == 16 ? 12 : kLanes == 8 ? 6 : 4;
 
-// Vectors of the panel's width that a tile of `rows` rows takes at once.
+// How many vectors of the panel's width a tile of `rows` rows processes at once.
 inline constexpr std::size_t VectorsAtOnce(std::size_t rows) {
   std::size_t vectors = kPanelVectors;
   while (vectors > 2 && rows * vectors > kAccumulators) vectors /= 2;

@@ -1,4 +1,4 @@
-// Loops over the candidates of a random choice (gumbel.h).
+// Loops over the candidate tokens of random sampling (gumbel.h).
 #pragma once
 
 #include "kernels/gumbel.h"
@@ -19,7 +19,7 @@ inline std::int64_t GumbelChoice(const GumbelRow& row, const float* logits,
   std::int64_t best = -1;
   for (std::int64_t first = 0; first < size; first += kStretch) {
     const std::int64_t count = size - first < kStretch ? size - first : kStretch;
-    // Three loops, as the compiler makes vectors of them one by one.
+    // Three separate loops, because the compiler vectorises each of them.
     for (std::int64_t i = 0; i < kStretch; ++i) {
       numbers[i] = static_cast<std::uint32_t>(i < count ? token_of(first + i) : 0);
     }

@@ -1,4 +1,5 @@
-// The table of one instruction set, made of this source's own copies of the loops.
+// The table of kernels for one instruction set. Each source that includes this header compiles its
+// own copies of the loops, with its own instructions.
 #pragma once
 
 #include "kernels/vector/attention_loops.h"

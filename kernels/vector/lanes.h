@@ -1,9 +1,10 @@
 // Vectors of TWIN_LANES floats, in GCC's vector extension: one source for every instruction set.
 //
-// Everything that a source compiled with special instruction sets includes from here is in an
-// unnamed namespace: a shared inline function could otherwise be linked in from the wrong source
-// and run where its instructions do not exist. For the same reason no standard header with code
-// in it may be included; the compiler's intrinsics are always inlined.
+// This header is included by sources that are compiled for different instruction sets. All that it
+// defines is in an unnamed namespace: otherwise the linker could pick one source's copy of an
+// inline function for all, and it would run on processors without its instructions. For the same
+// reason, such sources must not include standard headers that contain code. The compiler's
+// intrinsics are safe, because they are always inlined.
 #pragma once
 
 #include <cstddef>
@@ -28,7 +29,7 @@ using BitLanes = std::uint32_t __attribute__((vector_size(TWIN_LANES * 4)));
 using ShortLanes = std::uint16_t __attribute__((vector_size(TWIN_LANES * 2)));
 using ByteLanes = std::int8_t __attribute__((vector_size(TWIN_LANES)));
 
-// The same vectors at any address that suits an element.
+// The same vector types for addresses that are aligned only to an array's element.
 using LanesAt = float __attribute__((vector_size(TWIN_LANES * 4), aligned(4), may_alias));
 using BitLanesAt =
     std::uint32_t __attribute__((vector_size(TWIN_LANES * 4), aligned(2), may_alias));
@@ -48,8 +49,8 @@ inline Lanes Select(IntLanes where, Lanes yes, Lanes no) {
 inline Lanes Max(Lanes a, Lanes b) { return Select(a > b, a, b); }
 inline Lanes Min(Lanes a, Lanes b) { return Select(a < b, a, b); }
 
-// GCC 12 turns __builtin_convertvector to wider elements into scalar code: intrinsics where there
-// are any.
+// GCC 12 compiles __builtin_convertvector to wider elements into scalar code, so intrinsics are
+// used where they exist.
 inline Lanes LoadBf16(const std::uint16_t* p) {
 #if TWIN_LANES == 16
   return reinterpret_cast<Lanes>(_mm512_slli_epi32(
@@ -74,7 +75,7 @@ inline Lanes LoadInt8(const std::int8_t* p) {
 #endif
 }
 
-// The first `count` < kLanes elements at p, zero behind them.
+// Loads the first `count` < kLanes elements at p; the other lanes are zero.
 inline Lanes LoadPart(const float* p, std::int64_t count) {
   float part[kLanes] = {};
   for (std::int64_t i = 0; i < count; ++i) part[i] = p[i];
@@ -89,7 +90,8 @@ inline void StorePart(float* p, std::int64_t count, Lanes x) {
   for (std::int64_t i = 0; i < count; ++i) p[i] = x[i];
 }
 
-// Calls visit(load, store, i) for each vector of 0..size-1: whole vectors, then the rest.
+// y[i] = function(x[i]) for i in 0..size-1: whole vectors first, then the rest. Map2 does the same
+// for two inputs.
 template <class Function>
 inline void Map(const float* x, std::int64_t size, float* y, Function function) {
   std::int64_t i = 0;
@@ -121,7 +123,7 @@ inline __attribute__((always_inline)) Lanes Turned(Lanes x, Indices<kIndex...>) 
   return __builtin_shufflevector(x, x, ((kIndex + kDistance) % kLanes)...);
 }
 
-// All lanes joined by `join`, halves first.
+// Reduces all lanes with `join`, starting with the two halves of the vector.
 template <std::int64_t kHalf = kLanes / 2, class Function>
 inline __attribute__((always_inline)) float Fold(Lanes x, Function join) {
   if constexpr (kHalf == 0) {
@@ -131,7 +133,7 @@ inline __attribute__((always_inline)) float Fold(Lanes x, Function join) {
   }
 }
 
-// The sum of term(x) over 0..size-1, a term of zero being zero.
+// The sum of term(x[i]) for i in 0..size-1.
 template <class Function>
 inline float Sum(const float* x, std::int64_t size, Function term) {
   Lanes sums[4] = {};
@@ -151,12 +153,12 @@ inline float Sum(const float* x, std::int64_t size, Function term) {
 inline Lanes Exp(Lanes x) {
   const Lanes low = Fill(-87.3F);
   const Lanes clamped = Max(Min(x, Fill(88.7F)), low);
-  // Adding 1.5 * 2^23 rounds to an integer, which then stands in the low bits.
+  // Adding 1.5 * 2^23 rounds to an integer and leaves it in the low bits.
   const Lanes shifted = clamped * Fill(1.44269504F) + Fill(12582912.0F);
   const Lanes n = shifted - Fill(12582912.0F);
   Lanes r = clamped - n * Fill(0.693359375F);
   r = r - n * Fill(-2.12194440e-4F);
-  // Taylor's series to the seventh power; |r| <= ln 2 / 2.
+  // Taylor series up to the seventh power; |r| <= ln 2 / 2.
   Lanes p = Fill(1.0F / 5040);
   p = p * r + Fill(1.0F / 720);
   p = p * r + Fill(1.0F / 120);

@@ -1,4 +1,4 @@
-// Norms, activations and other loops over one row.
+// Loops over one row: norms, activations, rotary embedding, and elementwise operations.
 #pragma once
 
 #include "kernels/vector/lanes.h"
@@ -18,7 +18,7 @@ inline void LayerNormRow(const float* x, const float* gain, const float* bias, f
                          std::int64_t size, float* y) {
   const float count = static_cast<float>(size);
   const float mean = Sum(x, size, [](Lanes v) { return v; }) / count;
-  // Two passes: the difference of large squares would lose the digits.
+  // Two passes: in one pass, the difference of large squares would lose significant digits.
   Map(x, size, y, [&](Lanes v) { return v - Fill(mean); });
   const float squares = Sum(y, size, [](Lanes v) { return v * v; });
   const float factor = 1.0F / __builtin_sqrtf(squares / count + epsilon);
@@ -64,7 +64,7 @@ inline void RotateHead(const float* cosines, const float* sines, std::int64_t pa
 
 inline Lanes Silu(Lanes z) { return z / (Fill(1.0F) + Exp(-z)); }
 
-// Phi by the error function of Abramowitz and Stegun, 7.1.26, whose absolute error is 1.5e-7.
+// Phi is computed from the error function of Abramowitz and Stegun, 7.1.26 (absolute error 1.5e-7).
 inline Lanes Gelu(Lanes z) {
   const Lanes size = AsFloat(AsBits(z) & 0x7FFFFFFFU) * Fill(0.70710678F);
   const Lanes t = Fill(1.0F) / (Fill(1.0F) + Fill(0.3275911F) * size);

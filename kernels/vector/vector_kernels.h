@@ -1,4 +1,5 @@
-// The inner loops of the kernels, once per instruction set. Private to this layer.
+// The table of the kernels' inner loops, of which each instruction set has one. Private to this
+// layer.
 #pragma once
 
 #include <cstdint>
@@ -9,44 +10,44 @@
 
 namespace twin::kernels {
 
-constexpr std::int64_t kPanelColumns = 32;  // outputs of a panel: WeightView::kPanelRows
+constexpr std::int64_t kPanelColumns = 32;  // outputs per panel, equal to WeightView::kPanelRows
 constexpr std::int64_t kDepthBlock = 192;   // words of a row of x summed in one accumulator
 constexpr std::int64_t kHeadDimMax = 256;
 constexpr std::int64_t kTileStride = 272;  // from one row of a tile's x to the next; not a power
                                            // of two, so that rows fall into different cache sets
 
-// y[r][c] += sum over k < depth of x[r * kTileStride + k] * w[k][c], for r < rows, c < 32; the sum
-// is made in ascending k, from zero, before it is added to y. k counts words of 32 bits: fp32
-// numbers, or pairs of bf16.
+// The operands of a microkernel: y[r][c] += sum over k < depth of x[r * kTileStride + k] * w[k][c],
+// for r < rows and c < 32. The sum starts from zero and is computed in ascending k before it is
+// added to y. k counts words of 32 bits: fp32 numbers, or pairs of bf16.
 struct Tile {
   std::int64_t rows;
   const void* x;
   std::int64_t depth;
   float* y;
   std::int64_t y_stride;
-  // Memory to bring into the cache meanwhile: ahead_step bytes from `ahead` on for each k.
+  // Memory to prefetch into the cache meanwhile: from `ahead` on, ahead_step bytes for each k.
   const void* ahead;
   std::int64_t ahead_step;
 };
 
-// One row of an online softmax: the part of it that lies in one chunk of scores.
+// One row of an online softmax, restricted to one chunk of scores.
 struct SoftmaxChunk {
-  float* scores;            // `width` of them; become weights, zero outside begin..end - 1
+  float* scores;            // [width]; replaced by weights, which are zero outside begin..end - 1
   std::int64_t width;       // a multiple of 16
   std::int64_t begin, end;  // visible scores; not empty
-  float cap;                // of the logits, or 0
-  float* maximum;           // running maximum, -infinity at first
+  float cap;                // cap of the scores (AttentionOptions::logit_cap); 0: no cap
+  float* maximum;           // running maximum, initially -infinity
   float* sum;               // running sum of weights
 };
 
-// Everything is element by element or row by row; `size` is any number from 0.
+// The loops process one row, one tile or one chunk at a time. `size` may be any number from 0.
 struct VectorKernels {
-  std::int64_t tile_rows;  // most rows of a tile
+  std::int64_t tile_rows;  // the largest number of rows of a tile
   void (*fp32_tile)(const Tile& tile, const float* panel);
   void (*bf16_tile)(const Tile& tile, const std::uint16_t* panel);
   void (*int8_tile)(const Tile& tile, const std::int8_t* panel, const std::uint16_t* scales);
-  // Where not null, bf16 weights are multiplied by this instead: words of x and of the panel are
-  // pairs of bf16, and the product of two words is the sum of two products.
+  // If not null, replaces bf16_tile: words of x and of the panel are pairs of bf16, and the product
+  // of two words is the sum of two products.
   void (*bf16_pairs_tile)(const Tile& tile, const std::uint16_t* panel);
   // out[depth][32] = the panel's weights in fp32.
   void (*widen_bf16_panel)(const std::uint16_t* panel, std::int64_t depth, float* out);
@@ -60,36 +61,38 @@ struct VectorKernels {
   void (*scale)(float factor, std::int64_t size, float* y);
   void (*soft_cap)(float cap, std::int64_t size, float* y);
   void (*rotate)(const float* cosines, const float* sines, std::int64_t pairs, float* head);
-  // y = activation(gate) * up, or without `* up` where that is null.
+  // y = activation(gate) * up; if `up` is null, y = activation(gate).
   void (*activate)(Activation activation, const float* gate, const float* up, std::int64_t size,
                    float* y);
 
   void (*narrow_to_bf16)(const float* x, std::int64_t size, std::uint16_t* y);
-  // out[panel][dim][32]: key i, of dim elements at keys[i], becomes column i % 32 of panel i / 32.
-  // `keys` holds a multiple of 32 pointers.
+  // Packs keys as out[panel][dim][32]: key i, with dim elements at keys[i], becomes column i % 32
+  // of panel i / 32. `keys` holds 32 pointers per panel.
   void (*pack_keys)(const void* const* keys, bool bf16, std::int64_t panels, std::int64_t dim,
                     float* out);
-  // out[panel][count][32]: element d of value i, at values[i], becomes [d / 32][i][d % 32]; columns
-  // from dim on are zero.
+  // Packs values as out[panel][count][32]: element d of the value at values[i] becomes
+  // [d / 32][i][d % 32]. Columns from dim on are zero.
   void (*pack_values)(const void* const* values, bool bf16, std::int64_t count, std::int64_t dim,
                       float* out);
-  // Replaces scores by exp(score - new maximum); returns what earlier weights are multiplied by.
+  // Replaces scores by exp(score - new maximum), and updates maximum and sum. Returns the factor by
+  // which the caller must multiply its earlier weighted sums.
   float (*softmax_chunk)(const SoftmaxChunk& chunk);
 
-  // The index of the candidate with the largest GumbelScore, the lowest token of equal ones; -1 of
-  // none. `tokens` null: the indices themselves. The same for every instruction set.
+  // The index of the candidate with the largest GumbelScore; the one with the lowest token among
+  // equals; -1 if size is 0. If `tokens` is null, the indices are the tokens. The result is the
+  // same for every instruction set.
   std::int64_t (*gumbel_choice)(const GumbelRow& row, const float* logits,
                                 const std::int32_t* tokens, std::int64_t size);
-  // The sum of WeightOf; likewise.
+  // The sum of WeightOf over the logits. The same for every instruction set.
   std::uint64_t (*sum_of_weights)(const float* logits, std::int64_t size, float largest,
                                   float sharpness);
 
-  // Ceilings (ceilings.h); results only keep the compiler from leaving the work out.
+  // The loops of ceilings.h. Their results only keep the compiler from removing the work.
   float (*multiply_adds)(std::int64_t rounds, std::int64_t* operations);
   float (*read_through)(const float* p, std::int64_t size);
 };
 
-// Of a set that this build has code for.
+// The kernels of an instruction set. REQUIRES: this build has code for it.
 const VectorKernels& KernelsFor(InstructionSet set);
 
 extern const VectorKernels kPortableKernels;
