@@ -1,4 +1,4 @@
-// Activation functions.
+// Applies activation functions to matrices, with or without a gate.
 #pragma once
 
 #include "core/activation.h"
@@ -9,9 +9,9 @@ namespace twin::kernels {
 
 using twin::Activation;
 
-// x = activation(x).
-// Order     An element's result depends on its value alone, not on its place.
-// Error     4e-6 * max(1, |z|), against double precision.
+// x = activation(x), in place.
+// Order     The result of an element depends only on its value, not on its position.
+// Error     4e-6 * max(1, |z|) for an input z, against double precision.
 void Activate(ThreadPool& pool, Activation activation, MatrixView<float> x);
 
 // y = activation(gate) * up. Shapes: all [tokens, width]. Aliasing: y may be gate or up.

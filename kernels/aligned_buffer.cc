@@ -24,7 +24,7 @@ AlignedBuffer::AlignedBuffer(std::size_t size) : size_(size) {
   data_ = static_cast<std::byte*>(std::aligned_alloc(alignment, rounded));
   if (data_ == nullptr) throw std::bad_alloc();
 #ifdef __linux__
-  // Only a wish: without huge pages the memory is just as good, but slower to stream.
+  // Failure is ignored: without huge pages the memory works as well, but is slower to stream.
   if (alignment == kHugePage) static_cast<void>(madvise(data_, rounded, MADV_HUGEPAGE));
 #endif
   std::memset(data_, 0, rounded);

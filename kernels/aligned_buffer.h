@@ -1,4 +1,4 @@
-// Memory for arrays that kernels stream through.
+// Aligned memory for the large arrays that kernels stream through.
 #pragma once
 
 #include <cstddef>
@@ -6,8 +6,8 @@
 
 namespace twin::kernels {
 
-// Owns `size` bytes, zero at first, on a boundary of 64 bytes; from 2 MiB on, on a boundary of
-// 2 MiB and backed by huge pages where the system has them. Move-only.
+// Owns `size` bytes, initially zero, aligned to 64 bytes. Buffers of 2 MiB or more are aligned to
+// 2 MiB and backed by huge pages if the system has them. Move-only.
 class AlignedBuffer {
  public:
   AlignedBuffer() = default;
@@ -20,8 +20,8 @@ class AlignedBuffer {
   [[nodiscard]] std::byte* data() const { return data_; }
   [[nodiscard]] std::size_t size() const { return size_; }
 
-  // The buffer as `count` elements of T, replaced by a larger one (old content lost) when too
-  // small: scratch memory.
+  // The buffer as `count` elements of T, for scratch memory. If it is too small, a larger one
+  // replaces it, and the old content is lost.
   template <class T>
   T* Reserve(std::int64_t count) {
     const std::size_t bytes = static_cast<std::size_t>(count) * sizeof(T);

@@ -1,4 +1,4 @@
-// Attention of a few query rows that share their keys and values. Private to this layer.
+// Attention for a few query rows that share their keys and values. Private to this layer.
 #pragma once
 
 #include <array>
@@ -9,12 +9,12 @@
 
 namespace twin::kernels {
 
-// Positions that are merged into one state, and the ones that are scored at once.
+// A stretch: positions per partial state. A chunk: positions whose scores are computed at once.
 constexpr std::int64_t kStretch = 1024;
 constexpr std::int64_t kChunk = 64;
 
-// Consecutive queries of one sequence in all heads of one kv head: `queries` * group rows, head
-// after head within a query.
+// Consecutive queries of one sequence, in all query heads that share one KV head. It has `queries`
+// * group rows, ordered by query and, within a query, by head.
 struct AttentionPiece {
   const std::int32_t* blocks = nullptr;
   std::int64_t kv_head = 0;
@@ -23,8 +23,11 @@ struct AttentionPiece {
   std::int64_t first_position = 0;  // of the first query
 };
 
-// A state is, for each row, the weighted sum of values (padded to whole panels), the running
-// maximum of its scores and the sum of weights: StateFloats() floats.
+// Computes attention by online softmax over partial states.
+//
+// A state holds, for each row of a piece, the weighted sum of values (padded to whole panels), the
+// running maximum of the scores, and the sum of the weights: StateFloats() floats. States of
+// different positions can be merged.
 class AttentionRows {
  public:
   AttentionRows(const VectorKernels& kernels, MatrixView<const float> q, const KvCacheView& cache,
@@ -34,17 +37,19 @@ class AttentionRows {
   [[nodiscard]] std::int64_t StateFloats(std::int64_t queries) const {
     return queries * group_ * (padded_dim_ + 2);
   }
-  // The scratch memory of Attend.
+  // The size of the scratch memory that Attend needs.
   [[nodiscard]] std::int64_t WorkFloats(std::int64_t queries) const;
 
-  // The state of having seen nothing.
+  // Sets `state` to the one that covers no positions.
   void Clear(const AttentionPiece& piece, float* state) const;
-  // The state of having seen positions stretch * kStretch .. + kStretch - 1, as far as each row
-  // may.
+  // Sets `state` to the one that covers the positions from stretch * kStretch to stretch * kStretch
+  // + kStretch - 1, as far as they are visible to each row. `memory`: scratch of WorkFloats()
+  // floats.
   void Attend(const AttentionPiece& piece, std::int64_t stretch, float* state, float* memory) const;
-  // total = what was seen by either.
+  // Merges `state` into `total`.
   void Merge(const AttentionPiece& piece, const float* state, float* total) const;
-  // Writes the rows of out; a row that saw nothing becomes zero.
+  // Divides by the sums of weights and writes the rows of out. A row without visible positions
+  // becomes zero.
   void Finish(const AttentionPiece& piece, const float* state) const;
 
  private:
@@ -59,11 +64,12 @@ class AttentionRows {
   [[nodiscard]] std::int64_t Rows(const AttentionPiece& piece) const {
     return piece.queries * group_;
   }
-  // The positions that a row sees.
+  // The positions that are visible to a row.
   [[nodiscard]] Span Visible(const AttentionPiece& piece, std::int64_t row) const;
   void PackQueries(const AttentionPiece& piece, float* queries) const;
-  // Where the rows of the chunk lie; rows before the first position that any query sees, whose
-  // blocks may be gone, and rows behind the chunk's end are zero.
+  // Addresses of the chunk's keys and values in the cache. Positions before the first one that any
+  // query sees (their blocks may have been freed), and those behind the chunk's end, get the
+  // address of zeros.
   [[nodiscard]] Places PlacesOf(const AttentionPiece& piece, Span chunk) const;
   void AttendTile(const AttentionPiece& piece, Span chunk, std::int64_t first_row,
                   std::int64_t rows, const Work& work, float* state) const;

@@ -13,16 +13,16 @@ static_assert(kHeadDimMax <= kTileStride && kChunk <= kTileStride);
 constexpr float kNothing = -std::numeric_limits<float>::infinity();
 constexpr std::int64_t kChunkPanels = kChunk / kPanelColumns;
 
-// Stands in for keys and values that no row sees; heads are at most kHeadDimMax wide.
+// Replaces keys and values that no row sees; heads are at most kHeadDimMax wide.
 constexpr std::array<float, kHeadDimMax> kZeroKey = {};
 
 std::int64_t RoundUp(std::int64_t value, std::int64_t unit) {
   return (value + unit - 1) / unit * unit;
 }
 
-// Brings rows into the cache by a burst of plain loads in ascending order, which the hardware
-// prefetcher follows. Packing takes columns of many rows between other work: by itself it, and
-// prefetch instructions too, have fewer lines under way (measured: 10 against 17 GB/s).
+// Brings rows into the cache with a burst of plain loads in ascending order, which the hardware
+// prefetcher follows. Packing alone reads columns of many rows between other work and keeps fewer
+// cache lines in flight, and so do prefetch instructions (measured: 10 against 17 GB/s).
 void ReadInOrder(const std::array<const void*, kChunk>& rows, std::int64_t row_bytes) {
   constexpr std::int64_t kLine = 64;
   for (std::size_t i = 0; i < rows.size();) {
@@ -37,7 +37,7 @@ void ReadInOrder(const std::array<const void*, kChunk>& rows, std::int64_t row_b
 
 // The parts of Attend's scratch memory.
 struct AttentionRows::Work {
-  float* queries;  // [rows][kTileStride], times the scale
+  float* queries;  // [rows][kTileStride], multiplied by the scale
   float* keys;     // [panel of 32 keys][dim][32]
   float* values;   // [panel of 32 dims][keys][32]
   float* scores;   // [tile rows][kTileStride]
@@ -139,7 +139,8 @@ void AttentionRows::AttendTile(const AttentionPiece& piece, Span chunk, std::int
   float* sums = state + first_row * padded_dim_;
   float* maxima = state + all_rows * padded_dim_ + first_row;
   float* weights = state + all_rows * (padded_dim_ + 1) + first_row;
-  // Rows further down see further: if the last sees nothing of the chunk, none does.
+  // Later rows see later positions. The tile is skipped if the chunk lies behind all that its last
+  // row sees, or before all that its first row sees.
   if (Visible(piece, first_row + rows - 1).end <= chunk.begin ||
       Visible(piece, first_row).begin >= chunk.end) {
     return;

@@ -1,4 +1,4 @@
-// Work that runs at the machine's limits and does nothing else, for measuring those limits.
+// Loops that run at the machine's limits of arithmetic and memory bandwidth, to measure them.
 #pragma once
 
 #include <cstdint>
@@ -8,11 +8,11 @@
 
 namespace twin::kernels {
 
-// Independent fp32 multiply-adds in the registers of every thread, `rounds` times over; returns the
-// floating-point operations that all threads did, two for each multiply-add.
+// Executes independent fp32 multiply-adds in the registers of every thread, `rounds` times. Returns
+// the number of floating-point operations of all threads, two per multiply-add.
 std::int64_t RunMultiplyAdds(ThreadPool& pool, std::int64_t rounds);
 
-// Reads the whole memory once, all threads together.
+// Reads `memory` once, divided among all threads.
 void ReadMemory(ThreadPool& pool, std::span<const float> memory);
 
 }  // namespace twin::kernels

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::int64_t kReadFloats = std::int64_t{1} << 18;
 
-// Where results go that nobody needs.
+// Receives unneeded results, so that the compiler keeps the work.
 std::atomic<float> unused_result{0};
 
 }  // namespace
@@ -17,7 +17,7 @@ std::atomic<float> unused_result{0};
 std::int64_t RunMultiplyAdds(ThreadPool& pool, std::int64_t rounds) {
   const VectorKernels& kernels = KernelsFor(pool.instruction_set());
   std::atomic<std::int64_t> operations{0};
-  // Many ranges, so that a thread that wakes late leaves its share to the others.
+  // Many ranges, so that the other threads take over the share of a thread that wakes late.
   constexpr std::int64_t kRanges = 16;
   const std::int64_t ranges = kRanges * pool.threads();
   pool.ParallelFor(ranges, 1, [&](std::int64_t begin, std::int64_t end, std::int32_t) {

@@ -5,7 +5,7 @@
 
 namespace twin::kernels {
 
-// Processors other than x86-64: none of the instruction sets that kernels are written for.
+// For processors other than x86-64: kernels use no instruction sets of theirs.
 CpuFeatures DetectCpu() {
   CpuFeatures cpu;
   cpu.usable_cores = std::max(1, static_cast<std::int32_t>(std::thread::hardware_concurrency()));

@@ -26,7 +26,7 @@ std::string BrandString() {
   return brand.substr(first, brand.find_last_not_of(' ') - first + 1);
 }
 
-// Cores of the affinity mask: containers and taskset restrict it.
+// Counts the cores in the affinity mask, which containers and taskset restrict.
 std::int32_t UsableCores() {
   cpu_set_t set;
   CPU_ZERO(&set);

@@ -1,4 +1,4 @@
-// Sums, scalings and copies of rows.
+// Elementwise operations on matrices, and lookups and copies of rows.
 #pragma once
 
 #include <cstdint>

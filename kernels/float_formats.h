@@ -1,4 +1,4 @@
-// Conversions between fp32 and the 16-bit formats, bit by bit.
+// Bit-exact conversions between fp32 and the 16-bit formats bf16 and fp16.
 #pragma once
 
 #include <bit>
@@ -11,7 +11,7 @@ constexpr float Bf16ToFloat(std::uint16_t bits) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
 }
 
-// Rounded to nearest, ties to even; a NaN stays one.
+// Rounds to nearest, ties to even; NaN stays NaN.
 constexpr std::uint16_t FloatToBf16(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   if ((bits & 0x7FFFFFFFU) > 0x7F800000U) return static_cast<std::uint16_t>((bits >> 16) | 0x40U);
@@ -31,7 +31,7 @@ constexpr float Fp16ToFloat(std::uint16_t bits) {
   return std::bit_cast<float>(sign | (widened << 23) | (fraction << 13));
 }
 
-// Rounded to nearest, ties to even; too large becomes infinite, a NaN stays one.
+// Rounds to nearest, ties to even; values that are too large become infinite, NaN stays NaN.
 constexpr std::uint16_t FloatToFp16(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const auto sign = static_cast<std::uint16_t>((bits >> 16) & 0x8000U);

@@ -8,20 +8,20 @@
 namespace twin::kernels {
 namespace {
 
-// Rows of x per pass over the weights: what keeps a depth block of them in the second-level cache.
+// Rows of x per pass over the weights. A depth block of that many rows fits the second-level cache.
 constexpr std::int64_t kRowsPerPass = 240;
-// From so many tiles on, bf16 and int8 panels are widened once instead of in each tile.
+// With at least this many tiles, bf16 and int8 panels are widened once instead of in each tile.
 constexpr std::int64_t kTilesToWiden = 2;
 
-// Bytes by which a single tile fetches weights before it needs them.
+// How many bytes ahead of their use a single tile prefetches weights.
 constexpr std::int64_t kFetchAhead = 8192;
-// Floats of x that leave room in the second-level cache.
+// x of at most this many floats leaves room for weights in the second-level cache.
 constexpr std::int64_t kSmallFloats = 1 << 17;
 
 static_assert(kPanelColumns == WeightView::kPanelRows);
 static_assert(kDepthBlock % WeightView::kGroup == 0);
 
-// Rows of x cut into tiles of nearly equal height, and their words into blocks.
+// Divides rows of x into tiles of nearly equal height, and the words of a row into blocks.
 struct Tiling {
   std::int64_t rows, tiles, height, blocks;
 
@@ -67,7 +67,7 @@ class Pass {
   }
 
  private:
-  // Tiles of x with their rows kTileStride apart. A single row of floats is taken where it lies.
+  // Copies x into tiles with a row stride of kTileStride. A single row of floats is used in place.
   void PackX() {
     if (x_.rows == 1 && !in_pairs_) {
       packed_ = x_.data;
@@ -113,8 +113,8 @@ class Pass {
     float* scratch = pool_.scratch(thread).Reserve<float>((x_.rows + kDepthBlock) * kPanelColumns);
     float* edge = scratch;
     float* widened = scratch + x_.rows * kPanelColumns;
-    // Small x: a panel at a time, so that the weights are one stream. Large x: a depth block at a
-    // time, so that its part of x stays in the cache for all these panels.
+    // Small x: one panel at a time, so that the weights are read as one stream. Large x: one depth
+    // block at a time, so that its part of x stays in the cache for all these panels.
     const bool small = tiling_.Offset(0, tiling_.blocks) <= kSmallFloats;
     const std::int64_t together = small ? 1 : end - begin;
     for (std::int64_t first = begin; first < end; first += together) {
@@ -154,8 +154,8 @@ class Pass {
     }
   }
 
-  // While tiles reuse a block of weights from the cache, memory would idle: each fetches a part of
-  // the block that follows. A single tile fetches a little ahead of itself.
+  // While tiles reuse a block of weights from the cache, memory would be idle, so each tile
+  // prefetches a part of the next block. A single tile prefetches kFetchAhead bytes ahead.
   [[nodiscard]] Tile TileOf(std::int64_t panel, std::int64_t block, std::int64_t tile,
                             const MatrixView<float>& out) const {
     const std::int64_t bytes_per_k = kPanelColumns * (in_pairs_ ? 4 : ByteSize(w_.format));
@@ -187,7 +187,7 @@ class Pass {
            block * (kDepthBlock / WeightView::kGroup) * kPanelColumns;
   }
 
-  // Where the panel's outputs are summed: y, or `edge` for a last panel that is not full.
+  // The destination of the panel's sums: y, or `edge` for a last panel that is not full.
   [[nodiscard]] MatrixView<float> Output(std::int64_t panel, float* edge) const {
     const std::int64_t first = panel * kPanelColumns;
     if (first + kPanelColumns <= w_.rows) return y_.Columns(first, kPanelColumns);
@@ -229,7 +229,7 @@ class Pass {
   const GemmOptions& options_;
   const MatrixView<float> y_;
   const bool in_pairs_;       // words of x and w are pairs of bf16
-  const std::int64_t words_;  // of a row of x
+  const std::int64_t words_;  // words per row of x
   const Tiling tiling_;
   const float* packed_ = nullptr;
 };

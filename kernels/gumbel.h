@@ -1,11 +1,12 @@
-// Random choice of a token, number by number: the same bits from every compiler, on CPUs and
-// devices. Every product that is added to something is an explicit fused one, so that none of them
-// has a choice. Needs no other header with code: vector/lanes.h says why.
+// Scalar functions of random token sampling. They give the same bits with every compiler, on CPUs
+// and on GPUs: each multiplication followed by an addition is an explicit fused multiply-add, so
+// that no compiler can choose to fuse or not. Includes no other header with code; vector/lanes.h
+// gives the reason.
 //
 // Gumbel-max (Gumbel, 1954; Maddison, Tarlow and Minka, 2014, arXiv:1411.0030): the token with the
-// largest logit / temperature - log(E(token)), E exponential numbers of mean 1, has the
-// probabilities of softmax(logits / temperature). E is a function of seed, position and token, so
-// that nobody has to sum over a vocabulary, or sort it, in an agreed order.
+// largest logit / temperature - log(E(token)), where the E are exponential numbers of mean 1, is a
+// sample of softmax(logits / temperature). E is a function of seed, position and token. The
+// vocabulary therefore need not be summed or sorted in a fixed order.
 #pragma once
 
 #include <cstdint>
@@ -21,19 +22,20 @@ namespace twin::kernels {
 TWIN_HOST_DEVICE float FloatOfBits(std::uint32_t bits) { return __builtin_bit_cast(float, bits); }
 TWIN_HOST_DEVICE std::uint32_t BitsOfFloat(float x) { return __builtin_bit_cast(std::uint32_t, x); }
 
-// Numbers in the order of the floats: equal ones (-0 and 0 are) are equal, NaN is the least.
+// Integers in the same order as the floats: equal floats (also -0 and 0) give equal integers, and
+// NaN the smallest.
 TWIN_HOST_DEVICE std::uint32_t OrderedBits(float x) {
   const std::uint32_t bits = BitsOfFloat(x + 0.0F);
   const std::uint32_t ordered = bits ^ ((0U - (bits >> 31)) | 0x80000000U);
   return x != x ? 0 : ordered;
 }
 
-// The float of ordered bits that are not NaN's.
+// The inverse of OrderedBits. REQUIRES: `ordered` is not that of NaN.
 TWIN_HOST_DEVICE float FloatOfOrdered(std::uint32_t ordered) {
   return FloatOfBits(ordered ^ ((ordered >> 31) != 0 ? 0x80000000U : 0xFFFFFFFFU));
 }
 
-// What all tokens of a row have in common.
+// Parameters that are common to all tokens of a row.
 struct GumbelRow {
   std::uint32_t key_low = 0;
   std::uint32_t key_high = 0;
@@ -42,13 +44,13 @@ struct GumbelRow {
 
 // `key`: MixWords(seed, position). REQUIRES: temperature > 0.
 TWIN_HOST_DEVICE GumbelRow GumbelRowOf(std::uint64_t key, float temperature) {
-  constexpr float kSharpest = 1e30F;  // any less finite and 0 * sharpness were no number
+  constexpr float kSharpest = 1e30F;  // keeps sharpness finite: 0 * infinity is NaN
   const float sharpness = 1.0F / temperature;
   return {static_cast<std::uint32_t>(key), static_cast<std::uint32_t>(key >> 32),
           sharpness < kSharpest ? sharpness : kSharpest};
 }
 
-// A bijection of 32 bits without visible order (C. Wellons' lowbias32).
+// A 32-bit hash that is a bijection (C. Wellons' lowbias32).
 TWIN_HOST_DEVICE std::uint32_t Scrambled(std::uint32_t x) {
   x ^= x >> 16;
   x *= 0x7FEB352DU;
@@ -73,7 +75,7 @@ TWIN_HOST_DEVICE float LogOnePlus(float f) {
   return __builtin_fmaf(p, f * square, __builtin_fmaf(-0.5F, square, f));
 }
 
-// x = (1 + f) * 2^exponent with f as above. REQUIRES: x > 0 and normal.
+// x = (1 + f) * 2^exponent, with f in the range of LogOnePlus. REQUIRES: x > 0 and normal.
 struct Split {
   float f = 0;
   float exponent = 0;
@@ -88,8 +90,8 @@ TWIN_HOST_DEVICE Split SplitOf(float x) {
 
 constexpr float kLogTwo = 0.693147180559945F;
 
-// -log(1 - u), u = (bits / 2 + 1/2) / 2^31, with a relative error of 1e-6: exponential of mean 1,
-// from 2^-32 to 22.2.
+// An exponential number of mean 1, from 2^-32 to 22.2: -log(1 - u) with
+// u = (bits / 2 + 1/2) / 2^31, where bits / 2 is rounded down. Relative error: 1e-6.
 TWIN_HOST_DEVICE float ExponentialOf(std::uint32_t bits) {
   const auto below = static_cast<std::int32_t>(bits >> 1);
   const float u = __builtin_fmaf(static_cast<float>(below), 0x1p-31F, 0x1p-32F);
@@ -101,7 +103,7 @@ TWIN_HOST_DEVICE float ExponentialOf(std::uint32_t bits) {
   return -__builtin_fmaf(exponent, kLogTwo, LogOnePlus(f));
 }
 
-// What the chosen token has the most of. NaN for a logit that is none.
+// The score of a token; the token with the largest score is chosen. NaN if `logit` is NaN.
 TWIN_HOST_DEVICE float GumbelScore(const GumbelRow& row, float logit, std::uint32_t token) {
   const std::uint32_t bits = Scrambled(Scrambled(token ^ row.key_low) ^ row.key_high);
   const Split split = SplitOf(ExponentialOf(bits));
@@ -109,9 +111,9 @@ TWIN_HOST_DEVICE float GumbelScore(const GumbelRow& row, float logit, std::uint3
   return __builtin_fmaf(logit, row.sharpness, -log);
 }
 
-// exp((logit - largest) * sharpness) in units of 2^-40, with a relative error of 1e-6 (2e-6 times
-// the exponent's size) and an absolute one of a unit; 0 for NaN. Sums of up to 2^23 of these are
-// exact in any order. REQUIRES: logit <= largest, or NaN.
+// exp((logit - largest) * sharpness) in units of 2^-40; 0 for NaN. Error: 1e-6 relative (2e-6 times
+// the exponent's size), plus one unit. Sums of up to 2^23 weights are exact in any order.
+// REQUIRES: logit <= largest, or NaN.
 TWIN_HOST_DEVICE std::uint64_t WeightOf(float logit, float largest, float sharpness) {
   constexpr float kLog2E = 1.44269504088896F;
   constexpr float kRound = 12582912.0F;  // 1.5 * 2^23: adding it rounds to an integer
@@ -120,7 +122,7 @@ TWIN_HOST_DEVICE std::uint64_t WeightOf(float logit, float largest, float sharpn
   if (!(below * scale > -41.0F)) return 0;
   const float whole = __builtin_fmaf(below, scale, kRound) - kRound;
   const float r = __builtin_fmaf(below, scale, -whole);
-  float p = 1.535336188e-4F;  // 2^r for |r| <= 1/2, as Cephes has it
+  float p = 1.535336188e-4F;  // 2^r for |r| <= 1/2, with the polynomial of Cephes
   p = __builtin_fmaf(p, r, 1.339887440e-3F);
   p = __builtin_fmaf(p, r, 9.618437357e-3F);
   p = __builtin_fmaf(p, r, 5.550332471e-2F);
@@ -133,7 +135,7 @@ TWIN_HOST_DEVICE std::uint64_t WeightOf(float logit, float largest, float sharpn
   return shift >= 0 ? digits << shift : digits >> (-shift < 63 ? -shift : 63);
 }
 
-// The least sum of weights that reaches `share` of the total; from 1 to the total.
+// The smallest sum of weights that reaches `share` of `total`, clamped to 1..total.
 TWIN_HOST_DEVICE std::uint64_t EnoughOf(float share, std::uint64_t total) {
   const double wanted = static_cast<double>(share) * static_cast<double>(total);
   auto enough = static_cast<std::uint64_t>(wanted);

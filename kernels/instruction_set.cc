@@ -22,9 +22,9 @@ std::vector<InstructionSet> UsableInstructionSets(const CpuFeatures& cpu) {
   if (cpu.avx2_fma) sets.push_back(InstructionSet::kAvx2);
   if (cpu.avx2_fma && cpu.avx512f) sets.push_back(InstructionSet::kAvx512);
   if (cpu.avx2_fma && cpu.avx512f && cpu.avx512_bf16) {
-    // AMD's cores issue products of bf16 pairs as often as fp32 multiply-adds, and each does twice
-    // the work. Intel's Sapphire and Emerald Rapids issue them at a quarter of that rate: fp32 is
-    // faster there.
+    // AMD's cores issue dot products of bf16 pairs at the rate of fp32 multiply-adds, and each does
+    // twice the work. Intel's Sapphire and Emerald Rapids issue them at a quarter of that rate, so
+    // fp32 is faster there.
     sets.insert(cpu.amd ? sets.end() : sets.end() - 1, InstructionSet::kAvx512Bf16);
   }
 #endif

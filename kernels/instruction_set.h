@@ -1,4 +1,4 @@
-// Which vector instructions the CPU kernels run with.
+// The vector instruction sets for which CPU kernels exist, and the choice among them.
 #pragma once
 
 #include <cstdint>
@@ -9,18 +9,18 @@
 
 namespace twin::kernels {
 
-// kPortable is what the compiler's target offers on its own. kAvx512Bf16 is kAvx512 with products
-// of bf16 pairs for bf16 weights.
+// kPortable uses the compiler's default target. kAvx512Bf16 is kAvx512 with dot products of bf16
+// pairs for bf16 weights.
 enum class InstructionSet : std::uint8_t { kPortable, kAvx2, kAvx512, kAvx512Bf16 };
 
 // "portable", "avx2", "avx512", "avx512_bf16".
 std::string_view Name(InstructionSet set);
 
-// Those that this build has code for and `cpu` can execute, in ascending order of speed there;
-// never empty.
+// The sets for which this build has code and which `cpu` can execute, in ascending order of speed
+// on `cpu`. Never empty.
 std::vector<InstructionSet> UsableInstructionSets(const CpuFeatures& cpu);
 
-// The last of the usable ones on this machine.
+// The fastest usable set on this machine: the last of UsableInstructionSets.
 InstructionSet BestInstructionSet();
 
 }  // namespace twin::kernels

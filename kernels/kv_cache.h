@@ -1,4 +1,4 @@
-// Where the keys and values of a paged cache lie.
+// Shape and memory layout of a paged KV cache.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,8 @@ struct KvCacheShape {
 
   bool operator==(const KvCacheShape&) const = default;
 
-  // Of one token in one head, of one block in all layers (keys and values), of all blocks.
+  // Bytes of one key or value row (one token, one head), of one block (keys and values of all
+  // layers), and of all blocks.
   [[nodiscard]] std::int64_t RowBytes() const { return head_dim * ByteSize(dtype); }
   [[nodiscard]] std::int64_t BlockBytes() const {
     return layers * 2 * kv_heads * block_size * RowBytes();
@@ -26,8 +27,8 @@ struct KvCacheShape {
   [[nodiscard]] std::int64_t Bytes() const { return blocks * BlockBytes(); }
 };
 
-// A borrowed cache, block-major: [block][layer][keys, values][kv head][block_size][head_dim], so
-// that a block of all layers is one run of bytes.
+// A borrowed cache. Layout: [block][layer][keys, values][kv head][block_size][head_dim], so that
+// all layers of a block are contiguous.
 struct KvCacheView {
   std::byte* data = nullptr;
   KvCacheShape shape;
@@ -35,7 +36,8 @@ struct KvCacheView {
   [[nodiscard]] std::byte* Block(std::int64_t block) const {
     return data + block * shape.BlockBytes();
   }
-  // [block_size][head_dim] of one head. `values` is 0 for keys and 1 for values.
+  // The keys or values of one head in one block, [block_size][head_dim]. `values`: 0 = keys,
+  // 1 = values.
   [[nodiscard]] std::byte* Tile(std::int64_t block, std::int64_t layer, std::int64_t values,
                                 std::int64_t head) const {
     const std::int64_t tile = (layer * 2 + values) * shape.kv_heads + head;

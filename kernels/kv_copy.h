@@ -1,4 +1,4 @@
-// Copies of whole KV blocks.
+// Copies whole KV blocks, within a cache or between two.
 #pragma once
 
 #include <cstdint>
@@ -14,9 +14,9 @@ struct BlockCopy {
   std::int32_t destination = 0;
 };
 
-// Copies blocks, all layers, from one cache to another (swap) or within one (copy on write).
-// REQUIRES: equal shapes but for the number of blocks; ids within their caches; no block is the
-// destination of two copies, and none both a source and a destination within the same cache.
+// Copies all layers of blocks from one cache to another (swap) or within one (copy on write).
+// REQUIRES: shapes are equal except for the number of blocks; ids are within their caches; no block
+// is the destination of two copies; within one cache, no block is both source and destination.
 void CopyBlocks(ThreadPool& pool, const KvCacheView& from, const KvCacheView& to,
                 std::span<const BlockCopy> copies);
 

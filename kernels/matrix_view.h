@@ -1,4 +1,4 @@
-// A borrowed row-major matrix whose rows may lie apart.
+// A borrowed row-major matrix with a row stride.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ struct MatrixView {
   T* data = nullptr;
   std::int64_t rows = 0;
   std::int64_t columns = 0;
-  std::int64_t stride = 0;  // elements from one row to the next; at least `columns`
+  std::int64_t stride = 0;  // elements between the starts of two rows; at least `columns`
 
   [[nodiscard]] T* Row(std::int64_t i) const { return data + i * stride; }
 
@@ -29,13 +29,13 @@ struct MatrixView {
     return {Row(first), count, columns, stride};
   }
 
-  // NOLINTNEXTLINE(google-explicit-constructor): reading what may be written is always right.
+  // NOLINTNEXTLINE(google-explicit-constructor): writable memory may always be read.
   operator MatrixView<const T>() const requires(!std::is_const_v<T>) {
     return {data, rows, columns, stride};
   }
 };
 
-// Rows without gaps.
+// A matrix whose rows are contiguous.
 template <class T>
 MatrixView<T> DenseMatrix(T* data, std::int64_t rows, std::int64_t columns) {
   return {data, rows, columns, columns};

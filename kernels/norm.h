@@ -1,4 +1,4 @@
-// Normalisation of rows.
+// Normalisation of rows: RMSNorm and LayerNorm, optionally with a residual added first.
 #pragma once
 
 #include <span>
@@ -14,8 +14,8 @@ namespace twin::kernels {
 //
 // Shapes    x, y: [tokens, hidden]; gain: [hidden].
 // Aliasing  y may be x.
-// Order     A row's result depends on that row alone.
-// Error     relative to the row's largest |y|, against double precision: 2e-6.
+// Order     The result of a row depends only on that row.
+// Error     2e-6 relative to the row's largest |y|, against double precision.
 // Source    Zhang and Sennrich, 2019, arXiv:1910.07467.
 void RmsNorm(ThreadPool& pool, MatrixView<const float> x, std::span<const float> gain,
              float epsilon, MatrixView<float> y);
@@ -24,8 +24,8 @@ void RmsNorm(ThreadPool& pool, MatrixView<const float> x, std::span<const float>
 void AddRmsNorm(ThreadPool& pool, MatrixView<const float> delta, std::span<const float> gain,
                 float epsilon, MatrixView<float> residual, MatrixView<float> y);
 
-// y[t, d] = (x[t, d] - mean_d) / sqrt(variance_d + epsilon) * gain[d] + bias[d], the variance over
-// all `hidden` elements (divided by hidden). Otherwise as RmsNorm.
+// y[t, d] = (x[t, d] - mean_d) / sqrt(variance_d + epsilon) * gain[d] + bias[d], with the variance
+// of all `hidden` elements (the sum of squares is divided by hidden). Otherwise as RmsNorm.
 // Source: Ba, Kiros and Hinton, 2016, arXiv:1607.06450.
 void LayerNorm(ThreadPool& pool, MatrixView<const float> x, std::span<const float> gain,
                std::span<const float> bias, float epsilon, MatrixView<float> y);
@@ -35,7 +35,7 @@ void AddLayerNorm(ThreadPool& pool, MatrixView<const float> delta, std::span<con
                   std::span<const float> bias, float epsilon, MatrixView<float> residual,
                   MatrixView<float> y);
 
-// RmsNorm of each head by itself, in place: x is [tokens, heads * gain.size()].
+// RmsNorm of each head separately, in place. x is [tokens, heads * gain.size()].
 // REQUIRES: gain.size() divides x.columns.
 void HeadRmsNorm(ThreadPool& pool, std::span<const float> gain, float epsilon, MatrixView<float> x);
 

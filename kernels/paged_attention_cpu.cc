@@ -9,7 +9,7 @@
 namespace twin::kernels {
 namespace {
 
-// Query rows (queries * group) per piece of work: enough to pay for the packing of keys and values.
+// Query rows (queries * group) per piece of work: enough to amortise packing the keys and values.
 constexpr std::int64_t kRowsPerPiece = 96;
 
 bool IsCovered(const AttentionBatch& batch, MatrixView<const float> q) {
@@ -20,7 +20,7 @@ bool IsCovered(const AttentionBatch& batch, MatrixView<const float> q) {
              static_cast<std::int64_t>(batch.kv_lengths.size()) * batch.table_stride;
 }
 
-// The pieces of a batch, sequence by sequence, then head by head.
+// The pieces of a batch, ordered by sequence, then by KV head.
 std::vector<AttentionPiece> Pieces(const AttentionBatch& batch, const KvCacheShape& shape,
                                    std::int64_t group) {
   const std::int64_t queries_per_piece = std::max<std::int64_t>(1, kRowsPerPiece / group);
@@ -45,7 +45,7 @@ std::vector<AttentionPiece> Pieces(const AttentionBatch& batch, const KvCacheSha
   return pieces;
 }
 
-// How many stretches of context the longest piece sees.
+// The largest number of stretches of context that a piece sees.
 std::int64_t MostStretches(const std::vector<AttentionPiece>& pieces) {
   std::int64_t most = 0;
   for (const AttentionPiece& piece : pieces) {
@@ -90,7 +90,8 @@ void PagedAttention(ThreadPool& pool, MatrixView<const float> q, const Attention
     });
     return;
   }
-  // Few pieces of long context: their stretches in parallel, merged in the same order as above.
+  // Few pieces with long contexts: stretches run in parallel and are merged in the same order as
+  // above.
   float* states = pool.shared_scratch().Reserve<float>((count * stretches + count) * largest);
   float* totals = states + count * stretches * largest;
   pool.ParallelFor(

@@ -10,11 +10,12 @@
 
 namespace twin::kernels {
 
-// Cosines and sines of position * inverse_frequency[i], computed in double, kept in fp32.
+// A table of cosines and sines of position * inverse_frequencies[i], computed in double and stored
+// in fp32.
 class RopeTable {
  public:
-  // Positions 0..positions-1. `amplitude` multiplies every cosine and sine (1 but for scaled
-  // models). Memory: positions * 2 * inverse_frequencies.size() floats.
+  // For positions 0..positions-1. `amplitude` multiplies every cosine and sine; it is 1 except for
+  // models with scaled embeddings. Memory: positions * 2 * inverse_frequencies.size() floats.
   RopeTable(std::span<const double> inverse_frequencies, std::int64_t positions,
             double amplitude = 1);
 
@@ -31,14 +32,14 @@ class RopeTable {
   std::vector<float> table_;
 };
 
-// Turns the first 2 * table.pairs() elements of each head, in place ("rotate half": element i is
-// paired with i + pairs):
+// Rotates the first 2 * table.pairs() elements of each head, in place ("rotate half": element i is
+// paired with element i + pairs):
 //
 //   x'[i]         = x[i] * cos - x[i + pairs] * sin
 //   x'[i + pairs] = x[i + pairs] * cos + x[i] * sin
 //
 // Shapes    x: [tokens, heads * head_dim]; positions: [tokens].
-// Order     A row's result depends on that row and its position alone.
+// Order     The result of a row depends only on that row and its position.
 // REQUIRES  2 * pairs <= head_dim; head_dim divides x.columns; 0 <= position < table.positions().
 // Source    Su et al., 2021, arXiv:2104.09864, with the pairing of GPT-NeoX.
 void ApplyRope(ThreadPool& pool, const RopeTable& table, std::span<const std::int32_t> positions,

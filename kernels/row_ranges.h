@@ -1,4 +1,5 @@
-// Rows of a matrix cut into ranges that are worth a thread's while. Private to this layer.
+// Runs a function over the rows of a matrix, in parallel if there is enough work. Private to this
+// layer.
 #pragma once
 
 #include <algorithm>
@@ -8,7 +9,8 @@
 
 namespace twin::kernels {
 
-// Calls body(row) for rows 0..rows-1, each of `width` elements, in parallel where that pays.
+// Calls body(row) for rows 0..rows-1, each of `width` elements. Threads get ranges of rows with
+// about kElementsPerRange elements.
 template <class Body>
 void ForEachRow(ThreadPool& pool, std::int64_t rows, std::int64_t width, const Body& body) {
   constexpr std::int64_t kElementsPerRange = 8192;

@@ -1,4 +1,4 @@
-// The choice of the next token from logits.
+// Chooses the next token from logits: greedy or random sampling.
 #pragma once
 
 #include <cstdint>
@@ -10,32 +10,33 @@
 namespace twin::kernels {
 
 struct SamplingParameters {
-  float temperature = 0;       // logits are divided by it; 0: the most likely token
-  std::int32_t top_k = 0;      // only the k most likely; 0: all
-  float top_p = 1;             // of those, the fewest whose probability reaches p; at least one
-  std::uint64_t seed = 0;      // of the request
-  std::uint64_t position = 0;  // of the token in its sequence: the counter of the random numbers
+  float temperature = 0;       // logits are divided by it; 0: always the most likely token
+  std::int32_t top_k = 0;      // keep only the k most likely tokens; 0: all
+  float top_p = 1;             // keep the fewest whose probability reaches p; at least one
+  std::uint64_t seed = 0;      // seed of the request
+  std::uint64_t position = 0;  // the token's position in its sequence: counter of random numbers
 };
 
-// The index of the largest logit; the lowest of equal ones. NaN never wins over a number.
-// REQUIRES: not empty.
+// The index of the largest logit; the lowest index among equals. A number always beats NaN.
+// REQUIRES: `logits` is not empty.
 std::int32_t Argmax(std::span<const float> logits);
 
 // Natural logarithm of the softmax probability of `token`, summed in double.
 double LogProbability(std::span<const float> logits, std::int32_t token);
 
-// Temperature, then top_k, then top_p among what is left (the most likely first; of equal logits
-// the lowest token). Of the tokens that are kept, the one with the largest GumbelScore of (seed,
-// position, token): a sample of their softmax that depends on logits and parameters alone, bit for
-// bit whatever the processor or device. NaN is a logit below all others.
+// Samples a token. Applies temperature, then top_k, then top_p to the remaining tokens, ranked from
+// the most likely on (the lowest token first among equal logits). Of the tokens kept, it returns
+// the one with the largest GumbelScore of (seed, position, token), which is a sample of their
+// softmax. The result depends only on logits and parameters: it is the same on every processor and
+// device. NaN counts as a logit below all others.
 //
-// Error     probabilities as in exact arithmetic up to 1e-4 of each and 2^-31 of all; where top_p
-//           cuts, up to 1e-5 of the total.
-// Cost      temperature alone: one pass, about 1 ns a token; top_k and top_p: a partial sort.
-// REQUIRES  temperature >= 0; top_k >= 0; 0 < top_p <= 1; not empty, at most 2^23 tokens.
+// Error     probabilities differ from those of exact arithmetic by at most 1e-4 of each and 2^-31
+//           of the total; the cut of top_p, by at most 1e-5 of the total.
+// Cost      temperature alone: one pass, about 1 ns per token; top_k and top_p: a partial sort.
+// REQUIRES  temperature >= 0; top_k >= 0; 0 < top_p <= 1; 1 to 2^23 logits.
 std::int32_t SampleToken(std::span<const float> logits, const SamplingParameters& parameters);
 
-// tokens[i] = SampleToken(logits[i], parameters[i]), rows in parallel.
+// tokens[i] = SampleToken(logits[i], parameters[i]); rows run in parallel.
 void SampleTokens(ThreadPool& pool, MatrixView<const float> logits,
                   std::span<const SamplingParameters> parameters, std::span<std::int32_t> tokens);
 

@@ -11,13 +11,13 @@
 namespace twin::kernels {
 namespace {
 
-// Candidates are put in order as far as they are needed: a nucleus is usually far smaller than the
-// vocabulary.
+// Candidates are sorted only as far as they are needed, because a nucleus is usually far smaller
+// than the vocabulary. The first sort covers at least this many.
 constexpr std::size_t kFirstSorted = 64;
 constexpr std::size_t kTokensMax = std::size_t{1} << 23;
 
 struct Candidate {
-  std::uint32_t order;  // of the logit
+  std::uint32_t order;  // OrderedBits of the logit
   float logit;
   std::int32_t token;
 };
@@ -26,7 +26,7 @@ bool MoreLikely(const Candidate& a, const Candidate& b) {
   return a.order != b.order ? a.order > b.order : a.token < b.token;
 }
 
-// Candidates whose first `sorted` are in descending order and above all others.
+// Sorts candidates lazily. The first `sorted_` are in descending order and rank above all others.
 class Ranking {
  public:
   explicit Ranking(std::span<const float> logits) {
@@ -36,7 +36,7 @@ class Ranking {
     }
   }
 
-  // Leaves the `count` most likely.
+  // Removes all but the `count` most likely candidates.
   void Keep(std::size_t count) {
     if (count >= candidates_.size()) return;
     SortFirst(count);
@@ -44,7 +44,7 @@ class Ranking {
   }
 
   [[nodiscard]] std::size_t size() const { return candidates_.size(); }
-  // By token until Keep or At is called, then no longer.
+  // Ordered by token until the first call of Keep or At, which may reorder them.
   [[nodiscard]] const std::vector<Candidate>& candidates() const { return candidates_; }
 
   const Candidate& At(std::size_t rank) {

@@ -54,8 +54,8 @@ void ThreadPool::Run(std::int64_t count, std::int64_t grain, Call call, const vo
   const std::int64_t ranges = (count + grain - 1) / grain;
   CHECK(ranges < static_cast<std::int64_t>(kClosed));
   const std::uint32_t generation = generation_.load(std::memory_order_relaxed) + 1;
-  // Closed first: a late worker that reads a field of this call then fails to claim with the
-  // previous call's generation.
+  // Closes claims before the fields change: a late worker that reads fields of this call then fails
+  // to claim a range with the previous call's generation.
   claim_.store(Claim(generation, kClosed), std::memory_order_release);
   call_.store(call, std::memory_order_release);
   context_.store(context, std::memory_order_release);

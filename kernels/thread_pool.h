@@ -1,4 +1,4 @@
-// The threads that kernels run on, the vector instructions they may use, and their scratch memory.
+// The thread pool of the CPU kernels, with their instruction set and scratch memory.
 #pragma once
 
 #include <atomic>
@@ -12,10 +12,10 @@
 
 namespace twin::kernels {
 
-// A fixed number of threads, the caller among them. One caller at a time.
+// A fixed number of threads, including the calling one. Only one thread may call at a time.
 //
 // Waiting threads spin for some ten microseconds and then sleep. A call never waits for a thread
-// that has not taken up work: where cores are contended the caller does the work itself.
+// that has not started to work: if cores are contended, the caller does the work itself.
 class ThreadPool {
  public:
   // REQUIRES: threads >= 1; this machine can execute `set`.
@@ -27,10 +27,10 @@ class ThreadPool {
   [[nodiscard]] std::int32_t threads() const { return thread_count_; }
   [[nodiscard]] InstructionSet instruction_set() const { return set_; }
 
-  // Calls body(begin, end, thread) for ranges of at most `grain` indices that cover 0..count-1,
-  // each once, and returns when all are done. The ranges are multiples of the grain; which thread
-  // (0..threads-1) gets which is left open, so no result may depend on it. With one thread or one
-  // range the calls happen inline, in order.
+  // Calls body(begin, end, thread) for ranges of at most `grain` indices that together cover each
+  // of 0..count-1 once, and returns when all are done. Ranges begin at multiples of `grain`. Which
+  // thread (0..threads-1) gets which range is unspecified, so no result may depend on it. With one
+  // thread or one range, the calls happen inline, in order.
   // REQUIRES: grain >= 1; the body does not throw and calls no ParallelFor of this pool.
   // Cost: about a microsecond while the threads are awake.
   template <class Body>
@@ -43,11 +43,12 @@ class ThreadPool {
         &body);
   }
 
-  // Scratch memory of one thread, for use within a body; content is undefined between calls.
+  // Scratch memory of one thread, for use within a body. Its content is undefined between calls.
   [[nodiscard]] AlignedBuffer& scratch(std::int32_t thread) {
     return scratch_[static_cast<std::size_t>(thread)];
   }
-  // Scratch memory of the caller that bodies may read. Kernels overwrite both kinds.
+  // Scratch memory that the caller writes and bodies may read. Kernels overwrite this and
+  // scratch().
   [[nodiscard]] AlignedBuffer& shared_scratch() { return shared_scratch_; }
 
  private:
@@ -64,7 +65,8 @@ class ThreadPool {
   AlignedBuffer shared_scratch_;
 
   // The current call. A worker reads it and then claims a range by advancing `claim_`, which fails
-  // if the generation has moved on; a claimed range keeps the call alive until it is counted.
+  // if the generation has changed. The call cannot return before each claimed range is counted as
+  // finished.
   std::atomic<Call> call_{nullptr};
   std::atomic<const void*> context_{nullptr};
   std::atomic<std::int64_t> count_{0};

@@ -26,7 +26,7 @@ std::uint16_t Bf16AtLeast(float value) {
   return Bf16ToFloat(rounded) < value ? static_cast<std::uint16_t>(rounded + 1) : rounded;
 }
 
-// Bytes of `columns` columns of a panel.
+// Bytes that `columns` columns of a panel occupy.
 std::int64_t PanelBytes(DType format, std::int64_t columns) {
   const std::int64_t padded = format == DType::kBf16 ? (columns + 1) / 2 * 2 : columns;
   return padded * kPanel * ByteSize(format);

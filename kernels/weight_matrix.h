@@ -1,4 +1,4 @@
-// Weights of a linear layer, packed once for streaming.
+// Weights of a linear layer, packed once at loading into the layout that Gemm streams.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace twin::kernels {
 
-// Rows of weights as a checkpoint stores them; element (i, j) lies at
+// Borrowed rows of weights as a checkpoint stores them. Element (i, j) is at
 // data + (i * row_stride + j * column_stride) * ByteSize(dtype), at any alignment, little-endian.
 // A transposed source ([in, out]) has row_stride 1.
 struct WeightSource {
@@ -20,26 +20,27 @@ struct WeightSource {
   std::int64_t row_stride = 0;
   std::int64_t column_stride = 1;
 
-  // The first `columns` elements of a row in fp32: exact. REQUIRES: 0 <= row < rows.
+  // Copies the first `columns` elements of a row, converted to fp32 exactly.
+  // REQUIRES: 0 <= row < rows.
   void CopyRow(std::int64_t row, std::int64_t columns, float* out) const;
 };
 
-// Takes in rows of a matrix, in whatever form it keeps them.
+// Receives the rows of a matrix; implementations choose how to store them.
 class WeightSink {
  public:
   virtual ~WeightSink() = default;
-  // Rows first_row.. become those of `source`, which may be gone when this returns.
+  // Sets the rows from first_row on to those of `source`, which need not outlive the call.
   virtual void Fill(ThreadPool& pool, std::int64_t first_row, const WeightSource& source) = 0;
 };
 
-// A borrowed matrix W[rows = outputs, columns = inputs] in panels of kPanelRows rows. Within a
-// panel, with r the row in the panel and k the column:
+// A borrowed matrix W[rows = outputs, columns = inputs], stored in panels of kPanelRows rows. The
+// layout within a panel, where r is the row in the panel and k the column:
 //
 //   kFp32  [k][r]
-//   kBf16  [k / 2][r][k % 2]                        columns padded to an even number by zero
+//   kBf16  [k / 2][r][k % 2]                        columns padded with zeros to an even number
 //   kInt8  [k][r], scale [k / kGroup][r] in bf16    w = q * scale, |q| <= 127
 //
-// Rows are padded to whole panels by zero weights.
+// The last panel is padded with rows of zeros.
 struct WeightView {
   static constexpr std::int64_t kPanelRows = 32;
   static constexpr std::int64_t kGroup = 32;
@@ -52,7 +53,7 @@ struct WeightView {
   std::int64_t panel_bytes = 0;
   std::int64_t panel_scales = 0;  // scales per panel
 
-  // Row `row` in fp32, exactly the weights that Gemm multiplies with. Cost: one cache line per
+  // Copies row `row` in fp32: exactly the weights that Gemm multiplies by. Cost: one cache line per
   // element. REQUIRES: 0 <= row < rows; `out` holds `columns` floats.
   void CopyRow(std::int64_t row, float* out) const;
 };
@@ -64,13 +65,15 @@ class WeightMatrix final : public WeightSink {
   // REQUIRES: format is kFp32, kBf16 or kInt8; rows, columns >= 1. Throws std::bad_alloc.
   WeightMatrix(DType format, std::int64_t rows, std::int64_t columns);
 
-  // Rows first_row.. become those of `source`: exactly for fp32 from any format and for bf16 from
-  // bf16; rounded to nearest even for bf16; for int8 each group of kGroup weights of a row is
-  // divided by its scale max|w| / 127, rounded up to a bf16, and rounded to nearest.
-  // Fused layers are filled source by source. REQUIRES: the rows lie within the matrix.
+  // Packs the rows of `source` as the rows from first_row on. Conversion to fp32, and from bf16 to
+  // bf16, is exact; other conversions to bf16 round to nearest even. For int8, each group of kGroup
+  // weights of a row has a scale, max|w| / 127 rounded up to bf16; weights are divided by it and
+  // rounded to nearest. Fused layers are filled by one call per source.
+  // REQUIRES: the rows lie within the matrix.
   void Fill(ThreadPool& pool, std::int64_t first_row, const WeightSource& source) override;
 
-  // Valid while this matrix lives and is not assigned to; moving the matrix keeps it valid.
+  // The view's data is valid until its owner is destroyed or assigned to. Moving the matrix keeps
+  // the data valid.
   [[nodiscard]] const WeightView& view() const { return view_; }
   [[nodiscard]] std::int64_t bytes() const {
     return static_cast<std::int64_t>(panels_.size() + scales_.size());
