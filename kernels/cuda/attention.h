@@ -1,5 +1,5 @@
-// Attention of a ragged batch over a paged KV cache on a device. CPU twin:
-// kernels/paged_attention.h.
+// Paged attention on a device: a ragged batch of queries over a paged KV cache.
+// CPU twin: kernels/paged_attention.h.
 #pragma once
 
 #include <cstdint>
@@ -20,14 +20,15 @@ struct AttentionShape {
   std::int64_t head_dim = 0;
   std::int64_t block_size = 0;
   DType dtype = DType::kBf16;         // queries, cache and output: bf16 or fp16
-  float scale = 1;                    // of the scores
-  float logit_cap = 0;                // as AttentionOptions
-  std::vector<std::int64_t> windows;  // each distinct one of the model's layers; 0: all
+  float scale = 1;                    // factor of the scores
+  float logit_cap = 0;                // as in AttentionOptions
+  std::vector<std::int64_t> windows;  // distinct window sizes of the layers; 0 = no window
 };
 
-// Sequences in the order of their rows, the ones with one query first. Page lists are those of the
-// block tables: sequence s has the blocks page_indices[page_begin[s]..page_begin[s + 1] - 1].
-// A sequence without pages has no keys: its output is zero.
+// Per-sequence arrays, in the order of the sequences' rows; decodes (one query each) come first.
+// Pages are the blocks of the block tables: sequence s has the blocks
+// page_indices[page_begin[s]..page_begin[s + 1] - 1]. A sequence without pages has no keys, and its
+// output is zero.
 struct AttentionArrays {
   const std::int32_t* first_query = nullptr;  // [sequences + 1]
   const std::int32_t* kv_lengths = nullptr;   // [sequences]
@@ -38,51 +39,54 @@ struct AttentionArrays {
 
 struct AttentionWork {
   std::int64_t sequences = 0;
-  std::int64_t decodes = 0;  // the first ones, of one query each
+  std::int64_t decodes = 0;  // the first `decodes` sequences have one query each
   std::int64_t rows = 0;     // = first_query[sequences]
-  AttentionArrays host;      // for planning; read before Plan returns
-  AttentionArrays device;    // for the kernels; contents may come with the same stream
-  // All sequences are decodes and the launches are going to be captured, or replayed: grid and
-  // buffers depend on `sequences` alone.
+  AttentionArrays host;      // used for planning; read before Plan returns
+  AttentionArrays device;    // read by the kernels, in stream order
+  // For graph capture and replay: grids and buffers depend on `sequences` alone. REQUIRES: all
+  // sequences are decodes.
   bool graph = false;
 };
 
-// Which kernels an attention runs with. kGeneric takes everything; the others are FlashInfer's.
+// Implementations of attention. kGeneric supports every shape; the others are FlashInfer kernels.
 enum class AttentionKernel : std::uint8_t { kGeneric, kFa2, kFa3, kCudaCore };
 std::string_view Name(AttentionKernel kernel);
 
 struct AttentionChoice {
   AttentionKernel decode = AttentionKernel::kGeneric;
   AttentionKernel prefill = AttentionKernel::kGeneric;
-  std::int64_t fa3_queries_min = 64;  // mean queries of a prefill from which kFa3 is used
+  std::int64_t fa3_queries_min = 64;  // kFa3 is used from this mean number of queries per prefill
 };
 
-// The best that this build has for the shape on a device of that compute capability (90: 9.0).
+// The preferred kernels of this build for a shape and a compute capability (90 means 9.0).
 AttentionChoice BestAttention(const AttentionShape& shape, int compute_capability);
-// Why a kernel cannot serve a shape; empty if it can.
+// The reason why a kernel does not support a shape; empty if it does.
 std::string WhyNotAttention(AttentionKernel kernel, const AttentionShape& shape,
                             int compute_capability);
 
-// Plans once a step, for all layers; then runs layer by layer. One stream at a time.
+// Paged attention of one model. Plan() is called once per step and serves all layers; Run() is
+// called for each layer. Not for several streams at the same time.
 class PagedAttention {
  public:
-  // `rows_max`, `sequences_max`: of any step; more are refused (CHECK). Takes workspaces on the
-  // device and pinned ones on the host. Throws DeviceError.
+  // `rows_max` and `sequences_max` limit every step (CHECK). Allocates workspaces in device memory
+  // and staging buffers in pinned host memory. Throws DeviceError.
   PagedAttention(const AttentionShape& shape, const AttentionChoice& choice, std::int64_t rows_max,
                  std::int64_t sequences_max);
   ~PagedAttention();
   PagedAttention(const PagedAttention&) = delete;
   PagedAttention& operator=(const PagedAttention&) = delete;
 
-  // Splits the work over the device and sends the plan along the stream. Not under capture: plan
-  // first, capture or replay behind it. May be called for a further step before the last one ran:
-  // host memory that is still being sent is not touched (the third call waits for the first).
+  // Distributes the work over the multiprocessors and copies the plan to the device on the stream.
+  // Call it before a capture or a replay, never during a capture. It may be called for the next
+  // step before the previous step has run: there are two staging buffers, so that the third call
+  // waits until the copies of the first have finished.
   void Plan(StreamView stream, const AttentionWork& work);
 
-  // out = attention of q (rows of any stride) over `layer`; of the work planned last.
-  // Shapes: q, out [rows, heads * head_dim]; out without gaps between rows. `window` as in
-  // AttentionShape::windows. Error: against double over the stored keys and values, relative to the
-  // largest |v| in sight: 1e-2 (bf16), 2e-3 (fp16).
+  // out = attention of q over the cache's `layer`, for the work of the last Plan().
+  // Shapes: q, out [rows, heads * head_dim]; q may have any row stride, out must be dense.
+  // REQUIRES: `window` is one of AttentionShape::windows. Error: relative to the largest |v| that
+  // the query attends to, 1e-2 (bf16) or 2e-3 (fp16); the reference computes in double precision
+  // from the stored keys and values.
   void Run(StreamView stream, DeviceMatrix q, const KvCacheView& cache, std::int64_t layer,
            std::int64_t window, DeviceMatrix out);
 

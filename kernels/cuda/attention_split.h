@@ -1,4 +1,4 @@
-// Which sequences of a step go to which attention kernel. Internal to PagedAttention.
+// Splits a step between the attention kernels. Internal to PagedAttention.
 #pragma once
 
 #include "kernels/cuda/attention.h"
@@ -6,8 +6,8 @@
 
 namespace twin::kernels::cuda {
 
-// A step cut in two. A part whose kernel is kGeneric covers what its rows say; one without
-// sequences is not launched.
+// A step divided into decodes and prefills, with the kernel of each. A part without sequences is
+// not launched.
 struct AttentionSplit {
   AttentionPart decodes;
   AttentionPart prefills;
@@ -15,9 +15,10 @@ struct AttentionSplit {
   AttentionKernel prefill_kernel = AttentionKernel::kGeneric;
 };
 
-// Decodes first, then the others, each as the choice says; kFa3 falls back to kFa2 where the
-// prefills have fewer queries than it pays for, on average. The generic kernel finds sequences by
-// rows from the step's first on: where it has the prefills, it takes the decodes as well.
+// Assigns the decodes and the prefills to their kernels of `choice`. Prefills use kFa2 instead of
+// kFa3 if their mean number of queries is below choice.fa3_queries_min. If the prefills use the
+// generic kernel, `prefills` covers the whole step, decodes included, because that kernel looks up
+// a row's sequence starting from the first row of the step.
 AttentionSplit SplitAttention(const AttentionWork& work, const AttentionChoice& choice);
 
 }  // namespace twin::kernels::cuda

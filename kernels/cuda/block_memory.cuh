@@ -1,16 +1,17 @@
-// Memory that the threads of a block share.
+// Shared memory of a block: static variables and the dynamic part.
 #pragma once
 
 namespace twin::kernels::cuda {
 
-// One variable of the type in a block, whoever asks; not initialised.
+// A variable of type Layout in shared memory, uninitialised. All calls with the same type in a
+// kernel return the same variable.
 template <class Layout>
 __device__ __forceinline__ Layout& BlockShared() {
   __shared__ Layout memory;
   return memory;
 }
 
-// The bytes that the launch asked for, 16-byte aligned; not initialised.
+// The dynamic shared memory of the launch, aligned to 16 bytes, uninitialised.
 template <class T>
 __device__ __forceinline__ T* DynamicShared() {
   extern __shared__ __align__(16) unsigned char memory[];

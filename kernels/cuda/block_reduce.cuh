@@ -1,4 +1,4 @@
-// Sums over the threads of a warp and of a block, in one fixed order; maxima.
+// Sums and maxima over the threads of a warp or block. The order of the sums is fixed.
 #pragma once
 
 #include <cmath>
@@ -8,7 +8,7 @@
 
 namespace twin::kernels::cuda {
 
-// In all lanes of the warp; all of them must come.
+// Returns the sum in all lanes. REQUIRES: all lanes of the warp call it.
 __device__ __forceinline__ float WarpSum(float value) {
 #pragma unroll
   for (int lanes = kWarp / 2; lanes > 0; lanes /= 2) value += __shfl_xor_sync(~0U, value, lanes);
@@ -19,7 +19,7 @@ struct BlockReduceMemory {
   float of_warp[kWarp];
 };
 
-// As WarpSum; of NaN and a number, the number.
+// As WarpSum, for the maximum. NaN is ignored if there is any number.
 __device__ __forceinline__ float WarpMax(float value) {
 #pragma unroll
   for (int lanes = kWarp / 2; lanes > 0; lanes /= 2) {
@@ -28,8 +28,9 @@ __device__ __forceinline__ float WarpMax(float value) {
   return value;
 }
 
-// What `reduce`, of a warp's values, makes of the block's, in all threads of the block, which must
-// all come and be whole warps; `neutral` changes nothing. Its memory may be used again at once.
+// Extends `reduce`, a reduction over a warp, to the block, and returns the result in all threads.
+// `neutral` is the neutral element of the reduction. REQUIRES: all threads of the block call it;
+// the block consists of whole warps. May be called again without a barrier in between.
 template <class Reduce>
 __device__ __forceinline__ float BlockReduced(float value, float neutral, Reduce reduce) {
   auto& memory = BlockShared<BlockReduceMemory>();
@@ -48,7 +49,7 @@ __device__ __forceinline__ float BlockSum(float value) {
   return BlockReduced(value, 0, [](float of_lane) { return WarpSum(of_lane); });
 }
 
-// Of numbers that are not negative.
+// REQUIRES: values are not negative.
 __device__ __forceinline__ float BlockMax(float value) {
   return BlockReduced(value, 0, [](float of_lane) { return WarpMax(of_lane); });
 }

@@ -1,5 +1,5 @@
-// The functions of cuBLASLt that the project calls, from a library opened at run time. Only for
-// sources that are compiled with the toolkit's headers.
+// cuBLASLt, opened at run time: a table of the functions that the project calls. Include only in
+// sources that are compiled with the headers of the CUDA toolkit.
 #pragma once
 
 #include <cublasLt.h>
@@ -28,22 +28,22 @@ struct CublasLtFunctions {
 
 class CublasLtLibrary {
  public:
-  // Looks for the major version of the headers, as CudaLibrary does.
+  // Opens the library with the major version of the headers, searching as CudaLibrary does.
   CublasLtLibrary();
-  // The same of a library of another name.
+  // Opens a library with another file name.
   explicit CublasLtLibrary(const std::string& file_name);
   // For tests. REQUIRES: no function is null.
   explicit CublasLtLibrary(const CublasLtFunctions& functions);
 
   [[nodiscard]] bool usable() const { return why_.empty(); }
-  // Why it is not usable, one line; empty if it is.
+  // The reason why the library is not usable, in one line; empty if it is usable.
   [[nodiscard]] const std::string& why() const { return why_; }
-  // As "13.1.0"; empty if it is not usable.
+  // The version, such as "13.1.0"; empty if the library is not usable.
   [[nodiscard]] const std::string& version() const { return version_; }
   // REQUIRES: usable().
   [[nodiscard]] const CublasLtFunctions& functions() const { return functions_; }
 
-  // Throws DeviceError unless `status` is success. `what` says what was tried.
+  // Throws DeviceError unless `status` is success. `what` names the failed call in the message.
   void Check(cublasStatus_t status, const char* what) const;
 
  private:

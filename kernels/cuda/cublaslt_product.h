@@ -1,5 +1,5 @@
-// Products of matrices by cuBLASLt: its descriptors, and what is asked of it. Only for sources that
-// are compiled with the toolkit's headers.
+// Matrix products by cuBLASLt: owners of its handle and descriptors. Include only in sources that
+// are compiled with the headers of the CUDA toolkit.
 #pragma once
 
 #include <cublasLt.h>
@@ -13,12 +13,13 @@
 
 namespace twin::kernels::cuda {
 
-// NVIDIA's advice for Hopper.
+// Workspace size that NVIDIA recommends for Hopper.
 constexpr std::size_t kGemmWorkspaceBytes = std::size_t{32} << 20;
-// What is promised of pointers and rows; enough for the fastest kernels.
+// Alignment of pointers and rows that is declared to cuBLASLt, in bytes. It allows the fastest
+// kernels.
 constexpr std::uint32_t kGemmAlignment = 16;
 
-// A library handle on the current device, and the workspace. Borrows the library.
+// A cuBLASLt handle on the current device, with a workspace. Borrows the library.
 class CublasLtContext {
  public:
   // Throws DeviceError.
@@ -33,7 +34,8 @@ class CublasLtContext {
   [[nodiscard]] cublasLtMatmulDesc_t operation() const { return operation_; }
   [[nodiscard]] cublasLtMatmulPreference_t preference() const { return preference_; }
   [[nodiscard]] void* workspace() const { return workspace_; }
-  // A new description of products with a transposed first operand. Throws DeviceError.
+  // Creates a descriptor of a product whose first operand is transposed. The caller destroys it.
+  // Throws DeviceError.
   [[nodiscard]] cublasLtMatmulDesc_t DescribeOperation() const;
 
  private:
@@ -47,7 +49,7 @@ class CublasLtContext {
   void* workspace_ = nullptr;
 };
 
-// Elements from one row to the next.
+// Row strides of the operands, in elements.
 struct GemmStrides {
   std::int64_t x = 0;
   std::int64_t w = 0;
@@ -56,27 +58,29 @@ struct GemmStrides {
   bool operator==(const GemmStrides&) const = default;
 };
 
-// Rows with the least gaps that keep each of them aligned.
+// The smallest strides with which every row is aligned.
 GemmStrides AlignedStrides(const GemmShape& shape);
 
-// Of the rows of fp8 operands, in device memory.
+// Scales of the rows of fp8 operands, in device memory.
 struct GemmScales {
   const float* x = nullptr;
   const float* w = nullptr;
 };
 
-// y = x * w^T of one shape; of fp8 operands, times the scales of both. Row-major matrices are to
-// the library column-major ones, transposed: y^T [outputs, tokens] = (w^T)^T * x^T.
+// y = x * w^T for one shape; fp8 operands are multiplied by the scales of their rows. cuBLASLt
+// expects column-major matrices and therefore sees each row-major matrix transposed:
+// y^T [outputs, tokens] = (w^T)^T * x^T.
 class CublasLtProduct {
  public:
   // Borrows the context. Throws DeviceError.
   CublasLtProduct(const CublasLtContext& context, const GemmShape& shape,
                   const GemmStrides& strides);
 
-  // What the library suggests, the best first; at least one. Throws DeviceError.
+  // Algorithms that the heuristic of cuBLASLt suggests, the best first; at least one and at most
+  // `count`. Throws DeviceError.
   [[nodiscard]] std::vector<cublasLtMatmulAlgo_t> Suggestions(int count) const;
   [[nodiscard]] bool Accepts(const cublasLtMatmulAlgo_t& algorithm) const;
-  // What Run() scales by from now on. REQUIRES: fp8 operands.
+  // Sets the scales for the following calls of Run(). REQUIRES: fp8 operands.
   void Scale(const GemmScales& scales) const;
   void Run(StreamView stream, const void* x, const void* w, void* y,
            const cublasLtMatmulAlgo_t& algorithm) const;
@@ -94,7 +98,7 @@ class CublasLtProduct {
                                   std::int64_t stride) const;
 
   const CublasLtContext& context_;
-  Operation scaled_;  // of fp8 operands
+  Operation scaled_;  // for fp8 operands only
   Layout w_;
   Layout x_;
   Layout y_;

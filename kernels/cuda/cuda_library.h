@@ -1,4 +1,4 @@
-// A shared library of the CUDA family, opened at run time wherever its package put it.
+// Finds and opens the shared libraries of CUDA (cuBLASLt, cuDNN, NCCL) at run time.
 #pragma once
 
 #include <cstdint>
@@ -9,38 +9,40 @@
 
 namespace twin::kernels::cuda {
 
-// The folders where CUDA libraries may lie, in the order in which they are tried: those of
+// The existing folders that may contain CUDA libraries, in search order: those of
 // $TWIN_CUDA_LIBRARIES (separated by ':'), of $CUDA_HOME and $CUDA_PATH, of CUDA toolkits in
-// /usr/local, and of the nvidia packages of every Python in $PATH. Only folders that exist.
+// /usr/local, and of the nvidia packages of every Python in $PATH.
 std::vector<std::filesystem::path> CudaLibraryFolders();
 
-// "13.1.0" for 130100: how cuBLASLt, cuDNN 9 and NCCL from 2.9 on count their versions.
+// "13.1.0" for 130100: the version encoding of cuBLASLt, cuDNN 9, and NCCL since 2.9.
 inline std::string PackedVersionText(std::int64_t version) {
   return std::to_string(version / 10'000) + "." + std::to_string(version / 100 % 100) + "." +
          std::to_string(version % 100);
 }
 
-// Stays in the process once it is open: such libraries start threads, and register what runs at
-// exit. Functions found in it are valid for ever.
+// A library that stays loaded until the process exits, because CUDA libraries start threads and
+// register exit handlers. Its functions therefore never become invalid.
 class CudaLibrary {
  public:
-  // $TWIN_CUDA_LIBRARIES first, then the loader's own search, then the other folders.
+  // Searches $TWIN_CUDA_LIBRARIES first, then the paths of the dynamic loader, then the other
+  // folders of CudaLibraryFolders().
   explicit CudaLibrary(const std::string& file_name);
 
   [[nodiscard]] bool open() const { return handle_ != nullptr; }
-  // Where it was found, as the loader knows it; empty if it is not open.
+  // The path of the file, as the dynamic loader reports it; empty if the library is not open.
   [[nodiscard]] const std::string& path() const { return path_; }
-  // Why it is not open, one line; empty if it is.
+  // The reason why the library is not open, in one line; empty if it is open.
   [[nodiscard]] const std::string& why() const { return why_; }
 
-  // The function of that name, null if there is none. `Function` is trusted to be its type.
+  // The function with this name; null if there is none. `Function` must be its type: this cannot
+  // be checked.
   template <class Function>
   [[nodiscard]] Function* Find(const char* name) const {
     return reinterpret_cast<Function*>(FindSymbol(name));
   }
 
-  // Fills a table of function pointers, of which visit(table, body) gives each with its name to
-  // body. Empty, or one line that names the first function that is missing.
+  // Fills a table of function pointers: visit(table, body) must call body(pointer, name) for each
+  // of them. Returns an empty string, or one line that names the first missing function.
   template <class Table, class Visit>
   [[nodiscard]] std::string FillTable(Table& table, const Visit& visit) const {
     std::string why;

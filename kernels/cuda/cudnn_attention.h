@@ -1,4 +1,4 @@
-// A second opinion on attention, from cuDNN: for tests and benchmarks of builds with TWIN_CUDNN.
+// Attention by cuDNN, as a reference in tests and benchmarks. Only in builds with TWIN_CUDNN.
 #pragma once
 
 #include <cstdint>
@@ -9,33 +9,34 @@
 
 namespace twin::kernels::cuda {
 
-// What a plan of cuDNN is for, exactly.
+// Sizes of a batch. A plan of cuDNN is compiled for them and serves no other sizes.
 struct CudnnAttentionSizes {
   std::int64_t sequences = 0;
-  std::int64_t queries_max = 1;  // of a sequence; 1: decodes alone
-  std::int64_t context_max = 1;  // tokens of a sequence
+  std::int64_t queries_max = 1;  // per sequence; 1 = decodes only
+  std::int64_t context_max = 1;  // tokens per sequence
 };
 
-// Why cuDNN cannot be asked about such a shape, one line: no library, a cap of scores, windows.
-// Empty if it can.
+// The reason why cuDNN cannot compute the shape, in one line: the library is missing, or the shape
+// has a logit cap or windows. Empty if cuDNN can compute it.
 std::string WhyNotCudnn(const AttentionShape& shape);
 
-// Attention of one size of steps over one cache. cuDNN compiles its kernel when this is made: some
-// seconds. One stream at a time.
+// Attention for batches of one size over one cache. The constructor takes some seconds, because
+// cuDNN compiles the kernel. Not for several streams at the same time.
 class CudnnAttention {
  public:
-  // `q_stride`: elements from one row of queries to the next. REQUIRES: WhyNotCudnn() is empty, the
-  // cache is of the shape's format. Throws DeviceError that has cuDNN's words.
+  // `q_stride` is the row stride of the queries, in elements. REQUIRES: WhyNotCudnn() is empty; the
+  // cache has the format of the shape. Throws DeviceError with the message of cuDNN.
   CudnnAttention(const AttentionShape& shape, const KvCacheShape& cache,
                  const CudnnAttentionSizes& sizes, std::int64_t q_stride);
   ~CudnnAttention();
   CudnnAttention(const CudnnAttention&) = delete;
   CudnnAttention& operator=(const CudnnAttention&) = delete;
 
-  // Sends lengths and dense page tables, and waits for them. REQUIRES: as many sequences as the
-  // sizes say, none longer, each with pages.
+  // Copies the lengths and dense page tables to the device and waits for the copies. REQUIRES: the
+  // number of sequences equals that of the sizes; no sequence is longer than they allow; each has
+  // pages.
   void Plan(StreamView stream, const AttentionWork& work);
-  // As PagedAttention::Run without a window, of the work planned last.
+  // As PagedAttention::Run without a window, for the work of the last Plan().
   void Run(StreamView stream, DeviceMatrix q, const KvCacheView& cache, std::int64_t layer,
            DeviceMatrix out);
 

@@ -1,4 +1,4 @@
-// A borrowed row-major matrix in the memory of a device.
+// Views of row-major matrices in device memory.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +8,9 @@
 
 namespace twin::kernels::cuda {
 
-// Element (i, j) lies at data + (i * stride + j) * ByteSize(dtype). Copies are views of the same
-// memory; whether an operation writes it is the operation's to say.
+// A borrowed matrix: element (i, j) is at data + (i * stride + j) * ByteSize(dtype). Copies are
+// views of the same memory. The type does not distinguish inputs from outputs; each operation
+// documents what it writes.
 struct DeviceMatrix {
   std::byte* data = nullptr;
   DType dtype = DType::kBf16;
@@ -22,23 +23,23 @@ struct DeviceMatrix {
   [[nodiscard]] T* As() const {
     return reinterpret_cast<T*>(data);
   }
-  // Columns first..first + count - 1 of every row.
+  // View of the columns first..first + count - 1.
   [[nodiscard]] DeviceMatrix Columns(std::int64_t first, std::int64_t count) const {
     return {data + first * ByteSize(dtype), dtype, rows, count, stride};
   }
-  // Rows first..first + count - 1.
+  // View of the rows first..first + count - 1.
   [[nodiscard]] DeviceMatrix Rows(std::int64_t first, std::int64_t count) const {
     return {Row(first), dtype, count, columns, stride};
   }
 };
 
-// A matrix of small numbers whose row i stands for scales[i] * values.Row(i).
+// A quantized matrix: its row i represents scales[i] * values.Row(i).
 struct ScaledMatrix {
   DeviceMatrix values;
   float* scales = nullptr;  // [rows]
 };
 
-// Rows without gaps.
+// A matrix without gaps between rows.
 inline DeviceMatrix DenseDeviceMatrix(void* data, DType dtype, std::int64_t rows,
                                       std::int64_t columns) {
   return {static_cast<std::byte*>(data), dtype, rows, columns, columns};

@@ -1,4 +1,4 @@
-// Memory of a device and pinned memory of the host, owned.
+// Owners of device memory and of pinned host memory.
 #pragma once
 
 #include <concepts>
@@ -9,16 +9,17 @@
 namespace twin::kernels::cuda {
 
 enum class MemoryPlace : std::uint8_t {
-  kDevice,  // the current device's, aligned to 256 bytes
-  kHost,    // page-locked: copies to and from a device run beside everything else
+  kDevice,  // on the current device, aligned to 256 bytes
+  kHost,    // page-locked: copies to and from a device are asynchronous
 };
 
-// Bytes that are not initialised. Empty by default.
+// An uninitialised allocation. Empty by default. Move-only.
 template <MemoryPlace kPlace>
 class OwnedMemory {
  public:
   OwnedMemory() = default;
-  // `what` names it where there is no room: DeviceError (out_of_memory).
+  // Allocates `bytes`. Throws DeviceError; out_of_memory() is true if the allocation does not fit.
+  // `what` names the allocation in the message.
   template <std::integral Bytes>
   OwnedMemory(Bytes bytes, const char* what) : bytes_(static_cast<std::int64_t>(bytes)) {
     Take(what);
@@ -34,7 +35,7 @@ class OwnedMemory {
 
   [[nodiscard]] std::byte* data() const { return data_; }
   [[nodiscard]] std::int64_t bytes() const { return bytes_; }
-  // Bytes, as the C library counts them.
+  // bytes() as std::size_t.
   [[nodiscard]] std::size_t size() const { return static_cast<std::size_t>(bytes_); }
   template <class T>
   [[nodiscard]] T* As() const {
@@ -54,7 +55,7 @@ using PinnedBuffer = OwnedMemory<MemoryPlace::kHost>;
 extern template class OwnedMemory<MemoryPlace::kDevice>;
 extern template class OwnedMemory<MemoryPlace::kHost>;
 
-// Free and all bytes of the current device.
+// Free and total memory of the current device, in bytes.
 struct DeviceMemory {
   std::int64_t free = 0;
   std::int64_t total = 0;

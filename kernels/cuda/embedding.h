@@ -1,4 +1,4 @@
-// Lookups and copies of rows on a device. CPU twin: kernels/elementwise.h.
+// Embedding lookups and row gathers on a device. CPU twin: kernels/elementwise.h.
 #pragma once
 
 #include <cstdint>
@@ -8,24 +8,26 @@
 
 namespace twin::kernels::cuda {
 
-// Which rows of an embedding, and where token ids come from that no host has seen yet.
+// Parameters of an embedding lookup. Token ids that only the device knows, because it has just
+// sampled them, are read from `carried`.
 struct EmbeddingLookup {
-  const std::int32_t* token_ids = nullptr;  // [tokens]; negative: carried[-1 - id] is the token
+  const std::int32_t* token_ids = nullptr;  // [tokens]; if negative, the token is carried[-1 - id]
   const std::int32_t* carried = nullptr;
-  std::int64_t first_token = 0;  // the table's row 0; tokens not in the table give zeros
+  std::int64_t first_token = 0;  // token of the table's row 0; others give zero rows
   float scale = 1;
 };
 
 // y[t] = scale * table[token - first_token]. Shapes: table [tokens of the table, hidden],
-// y [tokens, hidden], of one format, bf16 or fp16. Exact where scale is 1, else rounded once.
+// y [tokens, hidden], both bf16 or both fp16. Exact if scale is 1, otherwise rounded once.
 void EmbedTokens(StreamView stream, DeviceMatrix table, const EmbeddingLookup& lookup,
                  DeviceMatrix y);
 
-// y[t] += table[positions[t] + offset]; table fp32 or y's format. Sum in fp32, rounded once.
+// y[t] += table[positions[t] + offset], summed in fp32 and rounded once. The table is fp32 or has
+// the format of y.
 void AddPositionRows(StreamView stream, DeviceMatrix table, const std::int32_t* positions,
                      std::int32_t offset, DeviceMatrix y);
 
-// y[i] = x[rows[i]], any format, equal ones. Aliasing: none.
+// y[i] = x[rows[i]]. x and y have the same format, which may be any. Aliasing: none.
 void GatherRows(StreamView stream, DeviceMatrix x, const std::int32_t* rows, DeviceMatrix y);
 
 }  // namespace twin::kernels::cuda

@@ -1,4 +1,4 @@
-// Moments in streams, owned.
+// Owner of a CUDA event.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +8,10 @@
 
 namespace twin::kernels::cuda {
 
-// A moment in a stream.
+// A point in the work of a stream. Move-only.
 class Event {
  public:
-  // With a time, moments can be told apart by Between(); without, recording is cheaper.
+  // kTimed: for NanosecondsBetween(). kOrder: without a time stamp, which is cheaper to record.
   enum class Kind : std::uint8_t { kTimed, kOrder };
   explicit Event(Kind kind);
   ~Event();
@@ -21,13 +21,15 @@ class Event {
     return *this;
   }
 
-  // Becomes the moment at which everything given to the stream so far is done.
+  // Marks the completion of all work enqueued on the stream so far.
   void Record(StreamView stream) const;
-  // The same, to be recorded anew at each replay of the graph that the stream is captured into.
+  // As Record(), on a stream under capture: each replay of the graph records the event again.
   void RecordInGraph(StreamView stream) const;
-  // What is given to the stream from now on waits for it. One never recorded has passed.
+  // Work enqueued on the stream from now on waits for the event. An event that was never recorded
+  // counts as passed.
   void MakeWait(StreamView stream) const;
-  // The calling thread waits for it. Throws what the device found wrong until then.
+  // Blocks the calling thread until the event has passed. Throws DeviceError, also for errors of
+  // earlier work on the device.
   void Await() const;
   [[nodiscard]] bool Passed() const;
 
@@ -37,7 +39,8 @@ class Event {
   CUevent_st* event_ = nullptr;
 };
 
-// Nanoseconds from one timed moment to a later one; both have passed. Resolution: 0.5 us.
+// Nanoseconds from one event to a later one. REQUIRES: both are kTimed and have passed.
+// Resolution: 0.5 us.
 std::int64_t NanosecondsBetween(const Event& from, const Event& to);
 
 }  // namespace twin::kernels::cuda

@@ -13,10 +13,10 @@ namespace twin::kernels::cuda {
 
 class CublasLtLibrary;  // cublaslt_library.h
 
-// What outputs and inputs of products of fp8 matrices are multiples of.
+// Outputs and inputs of fp8 products must be multiples of this.
 constexpr std::int64_t kFp8Sizes = 16;
 
-// With input_dtype kFp8: of a scaled product.
+// The shape of a product y = x * w^T. With input_dtype kFp8 it is a product of scaled matrices.
 struct GemmShape {
   std::int64_t tokens = 0;
   std::int64_t outputs = 0;
@@ -27,38 +27,41 @@ struct GemmShape {
   auto operator<=>(const GemmShape&) const = default;
 };
 
-// Products by the algorithm that was measured to be the fastest for its shape on this device, kept
-// in a file by device and library version; by the library's first suggestion until then. One caller
-// at a time; one stream at a time (the workspace is shared).
+// Matrix products. Each shape uses the algorithm that was the fastest in a measurement on this
+// device; a file keeps these choices by device and library version. A shape without a measurement
+// uses the first suggestion of cuBLASLt. Not thread-safe, and not for several streams at the same
+// time, because they would share the workspace.
 class Gemm {
  public:
-  // Borrows the library. Takes a workspace of 32 MiB. `cache`: the file, empty = none; one that is
-  // there is read, a damaged one is refused: InputError (data). Throws DeviceError.
+  // Borrows the library. Allocates a workspace of 32 MiB on the device. `cache` is the path of the
+  // file; empty = no file. An existing file is read. Throws InputError (data) if the file is
+  // damaged, DeviceError.
   Gemm(const CublasLtLibrary& library, const std::filesystem::path& cache);
   ~Gemm();
   Gemm(const Gemm&) = delete;
   Gemm& operator=(const Gemm&) = delete;
 
-  // y[t, n] = sum_k x[t, k] * w[n, k]. Shapes: x [tokens, k], w [n, k], of one format, bf16 or
-  // fp16; y [tokens, n], of that or fp32. tokens may be 0. REQUIRES: pointers and row strides of
-  // 16 bytes' alignment. Under capture: the shape was prepared.
+  // y[t, n] = sum_k x[t, k] * w[n, k]. Shapes: x [tokens, k] and w [n, k], both bf16 or both fp16;
+  // y [tokens, n], in the same format or fp32. tokens may be 0. REQUIRES: pointers and row strides
+  // are aligned to 16 bytes; during a capture, the shape has been prepared.
   void Multiply(StreamView stream, DeviceMatrix x, DeviceMatrix w, DeviceMatrix y);
 
   // y[t, n] = x.scales[t] * w.scales[n] * sum_k x.values[t, k] * w.values[n, k], summed in fp32.
-  // As Multiply(), but for: x and w are of kFp8; y is of bf16, fp16 or fp32; n and k are multiples
-  // of kFp8Sizes. Throws DeviceError where the library has no such product: it has them for compute
-  // capability 9.0 alone, from version 12.9 on.
+  // As Multiply(), except: x and w are kFp8; y is bf16, fp16 or fp32; n and k are multiples of
+  // kFp8Sizes. Throws DeviceError if cuBLASLt does not support the product: it does only on compute
+  // capability 9.0 and since version 12.9.
   void MultiplyScaled(StreamView stream, const ScaledMatrix& x, const ScaledMatrix& w,
                       DeviceMatrix y);
 
-  // Chooses the algorithm of a shape now, without measuring. Throws DeviceError where the library
-  // has none.
+  // Chooses the algorithm of a shape now, without measuring. Throws DeviceError if cuBLASLt has no
+  // algorithm for it.
   void Prepare(const GemmShape& shape);
-  // Measures up to `candidates` algorithms on random operands, rotated so that weights come from
-  // memory, and keeps the fastest. Writes nothing until Save(). Returns the seconds of a product.
+  // Measures up to `candidates` algorithms on random operands and keeps the fastest. It rotates
+  // through copies of the weights so that they are read from memory, not from cache. Returns the
+  // time of one product in seconds. Only Save() writes the file.
   double Tune(StreamView stream, const GemmShape& shape, int candidates = 8);
   void Save() const;
-  // True if its fastest algorithm is known, from Tune() or from the file.
+  // True if the shape has a measured algorithm, from Tune() or from the file.
   [[nodiscard]] bool Measured(const GemmShape& shape) const;
 
   [[nodiscard]] std::int64_t workspace_bytes() const;

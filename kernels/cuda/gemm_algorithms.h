@@ -1,4 +1,4 @@
-// The algorithms that were measured to be the fastest for their products, in a file.
+// File of the fastest measured algorithm for each shape of matrix product.
 #pragma once
 
 #include <array>
@@ -14,26 +14,27 @@
 namespace twin::kernels::cuda {
 
 struct GemmAlgorithm {
-  bool skinny = false;                  // SkinnyGemm, not cuBLASLt
+  bool skinny = false;                  // SkinnyGemm instead of cuBLASLt
   std::array<std::uint64_t, 8> blob{};  // cublasLtMatmulAlgo_t; zero where skinny
-  double microseconds = 0;              // as measured
+  double microseconds = 0;              // measured time of one product
 
   bool operator==(const GemmAlgorithm&) const = default;
 };
 
-// Text: a heading, then a line for each product, its fields separated by tabs and closed by a hash
-// of the line. Lines of other devices and library versions are kept and not used.
+// A text file: a heading, then one line per shape. Fields are separated by tabs, and the last field
+// is a hash of the line. Lines of other devices and library versions are preserved but not used.
 class GemmAlgorithmFile {
  public:
-  // Reads the file if it is there; an empty path is no file. Throws InputError (data) that names
-  // the line if it is damaged. `device` and `library`: a name and a version, without tabs.
+  // Reads the file if it exists. An empty path means no file. `device` is a name and `library` a
+  // version, both without tabs. If the file is damaged, throws InputError (data) that names the
+  // line.
   GemmAlgorithmFile(std::filesystem::path path, std::string device, std::string library);
 
-  // Null if there is none.
+  // The algorithm of a shape; null if it has none.
   [[nodiscard]] const GemmAlgorithm* Find(const GemmShape& shape) const;
   void Set(const GemmShape& shape, const GemmAlgorithm& algorithm);
-  // Replaces the file at once or not at all. Does nothing without a path. Throws InputError (data)
-  // if it cannot be written.
+  // Replaces the file atomically. Does nothing without a path. Throws InputError (data) if the file
+  // cannot be written.
   void Save() const;
 
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }

@@ -1,4 +1,4 @@
-// Measuring which algorithm computes a product the fastest.
+// Autotuning of matrix products: measures the algorithms for a shape and picks the fastest.
 #pragma once
 
 #include "kernels/cuda/cublaslt_product.h"
@@ -6,10 +6,10 @@
 
 namespace twin::kernels::cuda {
 
-// Runs up to `candidates` of cuBLASLt's suggestions for the shape, and SkinnyGemm where it takes
-// the shape, on random operands whose weights come from memory, not from cache. The candidates take
-// turns, so that a change of clocks meets all of them; the median of a candidate's turns counts.
-// Waits for the stream. Throws DeviceError.
+// Measures up to `candidates` suggestions of cuBLASLt, and SkinnyGemm if it supports the shape. The
+// operands are random, and the weights are read from memory, not from cache. The candidates run in
+// several interleaved rounds, so that a change of clock rates affects all of them, and are compared
+// by the median of their rounds. Waits for the stream. Throws DeviceError.
 GemmAlgorithm FastestGemm(const CublasLtContext& context, StreamView stream, const GemmShape& shape,
                           int candidates);
 

@@ -1,4 +1,4 @@
-// Linear layers of very few tokens on a device. CPU twin: Gemm.
+// Linear layers for a few tokens on a device (skinny matrix products). CPU twin: Gemm.
 #pragma once
 
 #include <cstdint>
@@ -10,16 +10,17 @@ namespace twin::kernels::cuda {
 
 constexpr std::int64_t kSkinnyRows = 4;
 
-// True if SkinnyGemm takes these operands: 1 to kSkinnyRows rows, 16-byte aligned rows, columns a
-// multiple of 8.
+// True if SkinnyGemm supports the operands: 1 to kSkinnyRows rows of x, rows aligned to 16 bytes,
+// and a number of columns that is a multiple of 8.
 bool TakesSkinnyGemm(const DeviceMatrix& x, const DeviceMatrix& w, const DeviceMatrix& y);
 
 // y[t, n] = sum_k x[t, k] * w[n, k].
 //
-// Shapes    x: [tokens, k], w: [n, k], one format, bf16 or fp16; y: [tokens, n], that or fp32.
-// Order     fp32 accumulators; each output's k is summed in one fixed order whatever the tokens
-//           beside it: equal bits for a row alone and with others.
-// Cost      reads w once: at memory bandwidth.
+// Shapes    x: [tokens, k], w: [n, k], both bf16 or both fp16; y: [tokens, n], in the same format
+//           or fp32.
+// Order     Accumulates in fp32. The order of the sum over k is fixed and independent of the number
+//           of tokens: a row has the same bits alone and in a batch.
+// Cost      Reads w once, at memory bandwidth.
 void SkinnyGemm(StreamView stream, DeviceMatrix x, DeviceMatrix w, DeviceMatrix y);
 
 }  // namespace twin::kernels::cuda

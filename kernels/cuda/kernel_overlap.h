@@ -1,14 +1,14 @@
-// Whether a device starts kernels before the ones in front of them are done.
+// Controls whether a kernel may start before the previous kernel of its stream has finished.
 #pragma once
 
 namespace twin::kernels::cuda {
 
-// True on the calling thread's device if it knows programmatic dependent launches: compute
-// capability 9.0 and newer. Asked of the driver once per device. Throws DeviceError.
+// True if the calling thread's current device supports programmatic dependent launches, that is,
+// from compute capability 9.0 on. Queries the driver once per device. Throws DeviceError.
 bool KernelsOverlap();
 
-// While one lives, KernelsOverlap() is false on the thread that made it: for kernels with moments
-// recorded between them, each of which would end in the next one's time.
+// Makes KernelsOverlap() false on the calling thread during its lifetime. Used when events between
+// kernels measure their times: with overlap, part of a kernel's time would count for the next one.
 class KernelsApart {
  public:
   KernelsApart();

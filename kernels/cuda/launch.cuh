@@ -1,5 +1,6 @@
-// Launches of kernels. Every kernel of ours starts by Launch(), and calls WaitForEarlierKernels()
-// in all of its threads before it touches what others write, or writes what others read.
+// Kernel launches with programmatic dependent launch. Every kernel of the project is launched with
+// Launch(). All of its threads call WaitForEarlierKernels() before they read what other kernels
+// write, or write what other kernels read.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -14,7 +15,7 @@
 namespace twin::kernels::cuda {
 
 constexpr int kWarp = 32;
-constexpr std::int64_t kGridRowsMax = 65535;  // blocks in y and z
+constexpr std::int64_t kGridRowsMax = 65535;  // limit of blocks in y and z
 
 struct LaunchShape {
   dim3 blocks;
@@ -22,8 +23,8 @@ struct LaunchShape {
   std::size_t shared_bytes = 0;
 };
 
-// Starts `kernel` behind what the stream was given; where the device can (KernelsOverlap()), its
-// blocks may be placed while the last blocks of the kernel before it still run. Throws DeviceError.
+// Enqueues `kernel` on the stream. If KernelsOverlap(), its blocks may start while the last blocks
+// of the previous kernel still run. `what` names the kernel in error messages. Throws DeviceError.
 template <class... Parameters, class... Arguments>
 void Launch(StreamView stream, const LaunchShape& shape, const char* what,
             void (*kernel)(Parameters...), const Arguments&... arguments) {
@@ -40,8 +41,8 @@ void Launch(StreamView stream, const LaunchShape& shape, const char* what,
   CheckCuda(cudaLaunchKernelEx(&config, kernel, arguments...), what);
 }
 
-// Waits until the stream's earlier kernels are done and their writes visible, and lets the next one
-// be placed.
+// Waits until the earlier kernels of the stream have finished and their writes are visible; then
+// allows the next kernel to start. Does nothing below compute capability 9.0.
 __device__ __forceinline__ void WaitForEarlierKernels() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   cudaGridDependencySynchronize();
@@ -49,8 +50,9 @@ __device__ __forceinline__ void WaitForEarlierKernels() {
 #endif
 }
 
-// Of bytes that no kernel writes, before WaitForEarlierKernels(): they come to the cache meanwhile.
-// The block's threads share them out.
+// Prefetches `values` into the L2 cache; the threads of the block divide the work. Call it before
+// WaitForEarlierKernels(), so that the reads overlap with the wait. REQUIRES: no kernel writes
+// `values`.
 template <class T>
 __device__ __forceinline__ void FetchToCache(const T* values, std::int64_t count) {
 #if defined(__CUDA_ARCH__)
@@ -64,8 +66,8 @@ __device__ __forceinline__ void FetchToCache(const T* values, std::int64_t count
 #endif
 }
 
-// A grid over rows and packs of columns: thread x of block x takes one pack of the rows y,
-// y + gridDim.y and so on.
+// A grid over rows (y) and packs of columns (x). Each thread takes one pack of the rows blockIdx.y,
+// blockIdx.y + gridDim.y and so on.
 inline LaunchShape RowGrid(std::int64_t rows, std::int64_t packs, int threads_max = 256) {
   const std::int64_t rounded = (packs + kWarp - 1) / kWarp * kWarp;
   const int threads = static_cast<int>(std::min<std::int64_t>(rounded, threads_max));

@@ -1,4 +1,4 @@
-// Normalisation of rows on a device, with the residual additions that go with it.
+// Row normalisation on a device, fused with residual additions.
 // CPU twin: kernels/norm.h.
 #pragma once
 
@@ -8,7 +8,8 @@
 
 namespace twin::kernels::cuda {
 
-// What a norm needs, in device memory: fp32 [hidden] each; `bias` of LayerNorm alone.
+// Parameters of a norm. `gain` and `bias` are fp32 [hidden] in device memory; only LayerNorm has a
+// bias.
 struct DeviceNorm {
   NormKind kind{};
   const float* gain = nullptr;
@@ -16,24 +17,24 @@ struct DeviceNorm {
   float epsilon = 0;
 };
 
-// What is added to a residual stream: scale * (delta + bias).
+// The term scale * (delta + bias), which is added to a residual stream.
 struct DeviceSummand {
   DeviceMatrix delta;
-  const float* bias = nullptr;  // fp32 [hidden], or none
+  const float* bias = nullptr;  // fp32 [hidden], or null
   float scale = 1;
 };
 
 // y = norm(x), as RmsNorm and LayerNorm of kernels/norm.h.
 //
-// Shapes    x, y: [tokens, hidden], of one format, bf16 or fp16.
+// Shapes    x, y: [tokens, hidden], both bf16 or both fp16.
 // Aliasing  y may be x.
-// Error     computed in fp32 (one pass over x, kept in registers or shared memory) and rounded once
-//           to the format; LayerNorm's variance is that of the centred values.
-// Cost      reads x, writes y; one block of threads for each row.
+// Error     Computes in fp32 and rounds once to the format. LayerNorm computes its variance from
+//           the centred values.
+// Cost      Reads x once (rows are kept in registers if they fit), writes y. One block per row.
 void Normalize(StreamView stream, DeviceMatrix x, const DeviceNorm& norm, DeviceMatrix y);
 
 // residual += summand, rounded to the format; then y = norm(residual) of the rounded values.
-// Aliasing: y may be summand.delta. Cost: reads both, writes both.
+// Aliasing: y may be summand.delta. Cost: reads delta and residual, writes residual and y.
 void AddNormalize(StreamView stream, const DeviceSummand& summand, const DeviceNorm& norm,
                   DeviceMatrix residual, DeviceMatrix y);
 

@@ -1,4 +1,5 @@
-// Everything between the projection of queries, keys and values and attention, in one pass.
+// Fuses the steps between the QKV projection and attention into one kernel: bias, head norms, RoPE,
+// and the write to the KV cache.
 // CPU twins: AddBias, HeadRmsNorm, ApplyRope, AppendKv.
 #pragma once
 
@@ -10,26 +11,27 @@
 
 namespace twin::kernels::cuda {
 
-// All pointers are device memory; a null one leaves its part out.
+// Pointers are device memory. A null pointer omits the step that would use it.
 struct RopeAppendOptions {
   std::int64_t heads = 0;
   std::int64_t kv_heads = 0;
   const float* bias = nullptr;        // [(heads + 2 * kv_heads) * head_dim]
   const float* query_gain = nullptr;  // [head_dim]: RMS norm of each query head
   const float* key_gain = nullptr;
-  float epsilon = 0;                  // of these norms
-  const float* rope_table = nullptr;  // [positions][pairs cosines, pairs sines]: RopeTable's
+  float epsilon = 0;                  // of the head norms
+  const float* rope_table = nullptr;  // of RopeTable: [positions][pairs cosines, pairs sines]
   std::int64_t pairs = 0;
 };
 
-// Adds the bias, normalises query and key heads, turns them by their position, and writes keys and
-// values into `layer` of the cache; queries stay in place, keys and values in qkv are unspecified.
+// Adds the bias, normalises query and key heads, rotates them by their position, and writes keys
+// and values to `layer` of the cache. Queries are updated in place; the keys and values in qkv are
+// unspecified afterwards.
 //
-// Shapes    qkv: [tokens, (heads + 2 * kv_heads) * head_dim], bf16 or fp16, as the cache;
-//           positions, slots: [tokens]; a negative slot writes nothing.
-// REQUIRES  any head_dim <= 512 that is even; 2 * pairs <= head_dim.
-// Error     computed in fp32, rounded once.
-// Cost      reads qkv, writes queries and slots: 2 * tokens * width elements.
+// Shapes    qkv: [tokens, (heads + 2 * kv_heads) * head_dim], bf16 or fp16, the format of the
+//           cache; positions, slots: [tokens]. Tokens with a negative slot are not written.
+// REQUIRES  head_dim is even and at most 512; 2 * pairs <= head_dim.
+// Error     Computes in fp32 and rounds once.
+// Cost      Reads qkv, writes queries and cache slots: 2 * tokens * width elements.
 void RopeAppend(StreamView stream, DeviceMatrix qkv, const std::int32_t* positions,
                 const std::int32_t* slots, const RopeAppendOptions& options, std::int64_t layer,
                 const KvCacheView& cache);

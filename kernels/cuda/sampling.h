@@ -1,4 +1,4 @@
-// The choice of the next tokens from logits on a device. CPU twin: kernels/sampling.h.
+// Samples the next tokens from logits on a device. CPU twin: kernels/sampling.h.
 #pragma once
 
 #include <cstdint>
@@ -9,13 +9,13 @@
 
 namespace twin::kernels::cuda {
 
-// tokens[*first + i] = SampleToken(logits[i], parameters[i]): the CPU's token of equal logits, bit
-// for bit.
+// tokens[*first + i] = SampleToken(logits[i], parameters[i]). For bit-identical logits, the tokens
+// are the same as on the CPU.
 //
-// Shapes    logits: [rows, vocab] fp32; parameters: [rows] and `first`: one number, in device
+// Shapes    logits: [rows, vocab] fp32; parameters: [rows]; first: one number. All are in device
 //           memory.
-// Cost      greedy and temperature alone: one pass over the logits; top_k and top_p: some more,
-//           mostly in cache. One block of threads for each row.
+// Cost      One pass over the logits for greedy and temperature sampling; some more for top_k and
+//           top_p, mostly from cache. One block per row.
 void SampleTokens(StreamView stream, DeviceMatrix logits, const SamplingParameters* parameters,
                   const std::int32_t* first, std::int32_t* tokens);
 

@@ -1,4 +1,4 @@
-// A borrowed CUDA stream, and the errors of the device. Needs no CUDA header.
+// Borrowed view of a CUDA stream, and the exception for device errors. Needs no CUDA header.
 #pragma once
 
 #include <stdexcept>
@@ -9,8 +9,8 @@ struct CUevent_st;
 
 namespace twin::kernels::cuda {
 
-// The order in which a device carries out what it is given. Never made from a null pointer or a
-// number by accident, as a cudaStream_t could be.
+// A borrowed stream: the device executes its work in the order in which it was enqueued. Unlike a
+// cudaStream_t, it is not implicitly constructed from null or a number.
 class StreamView {
  public:
   explicit StreamView(CUstream_st* stream) : stream_(stream) {}
@@ -21,8 +21,8 @@ class StreamView {
   CUstream_st* stream_;
 };
 
-// A call or a kernel failed: "cudaMalloc of 12.0 GB: out of memory", one line. Of errors that a
-// kernel causes, the place is where they were noticed.
+// A call or a kernel failed. The message is one line: "cudaMalloc of 12.0 GB: out of memory". A
+// failed kernel is reported by the call that notices the error, which may be a later one.
 class DeviceError : public std::runtime_error {
  public:
   DeviceError(const std::string& what, const std::string& why, bool out_of_memory = false)
@@ -33,7 +33,8 @@ class DeviceError : public std::runtime_error {
   bool out_of_memory_;
 };
 
-// Throws DeviceError unless `code` (a cudaError_t) is success. `what` says what was tried.
+// Throws DeviceError unless `code` (a cudaError_t) is success. `what` names the failed call in the
+// message.
 void CheckCuda(int code, const char* what);
 
 }  // namespace twin::kernels::cuda

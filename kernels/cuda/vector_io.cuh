@@ -1,4 +1,4 @@
-// Elements of any format as fp32, and loads and stores of 16 bytes at once.
+// Conversions between element formats and fp32, and vectorised loads and stores of 16 bytes.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -15,7 +15,7 @@ __device__ __forceinline__ float ToFloat(float value) { return value; }
 __device__ __forceinline__ float ToFloat(__nv_bfloat16 value) { return __bfloat162float(value); }
 __device__ __forceinline__ float ToFloat(__half value) { return __half2float(value); }
 
-// To nearest, ties to even.
+// Rounds to nearest, ties to even.
 template <class T>
 __device__ __forceinline__ T Rounded(float value);
 template <>
@@ -31,14 +31,14 @@ __device__ __forceinline__ __half Rounded<__half>(float value) {
   return __float2half_rn(value);
 }
 
-// kWidth elements that are loaded and stored together.
+// kWidth elements that are loaded and stored with one instruction.
 template <class T, int kWidth>
 struct alignas(kWidth * sizeof(T)) Pack {
   T values[kWidth];
 };
 
 constexpr int kPackBytes = 16;
-// How many elements of a format make a pack of 16 bytes.
+// Number of elements in a pack of 16 bytes.
 template <class T>
 constexpr int kPackWidth = kPackBytes / static_cast<int>(sizeof(T));
 
@@ -47,7 +47,8 @@ __device__ __forceinline__ Pack<T, kWidth> Load(const T* place) {
   return *reinterpret_cast<const Pack<T, kWidth>*>(place);
 }
 
-// kWidth elements as fp32. fp32 in packs of 16-bit elements comes in two loads.
+// Loads kWidth elements as fp32. Takes several loads if they exceed 16 bytes, for example two loads
+// for 8 elements of fp32.
 template <int kWidth, class T>
 __device__ __forceinline__ void LoadFloats(const T* place, float (&values)[kWidth]) {
   constexpr int kStep = kWidth < kPackWidth<T> ? kWidth : kPackWidth<T>;
@@ -71,7 +72,7 @@ __device__ __forceinline__ void StoreRounded(const float (&values)[kWidth], T* p
   }
 }
 
-// A matrix as kernels take it.
+// A matrix as a kernel parameter. `stride` counts elements.
 template <class T>
 struct DeviceRows {
   T* data = nullptr;
@@ -85,7 +86,7 @@ DeviceRows<T> RowsOf(const DeviceMatrix& matrix) {
   return {matrix.As<T>(), matrix.stride};
 }
 
-// True if packs of 16 bytes can be taken from there.
+// True if packs of 16 bytes can be loaded from the pointer, that is, it is aligned.
 inline bool IsPacked(const void* pointer) {
   return reinterpret_cast<std::uintptr_t>(pointer) % kPackBytes == 0;
 }
@@ -107,7 +108,7 @@ void WithElement16(DType dtype, const Body& body) {
   }
 }
 
-// The same with fp32.
+// As WithElement16, for fp32 as well.
 template <class Body>
 void WithElement(DType dtype, const Body& body) {
   if (dtype == DType::kFp32) {
