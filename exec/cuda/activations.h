@@ -1,4 +1,4 @@
-// The activations of one pass of a model on a device.
+// Device buffers for the activations of one forward pass.
 #pragma once
 
 #include <cstdint>
@@ -10,37 +10,38 @@
 
 namespace twin::exec::cuda {
 
-// How wide they are: of this rank's share of a model.
+// Widths of the activations in elements, for this rank's share of a model.
 struct ActivationWidths {
-  DType dtype = DType::kBf16;  // of all but logits and quantized rows
+  DType dtype = DType::kBf16;  // of all except logits and quantized rows
   std::int64_t hidden = 0;
   std::int64_t qkv = 0;
   std::int64_t queries = 0;
-  std::int64_t inner = 0;       // what comes out of the up projection
-  std::int64_t activated = 0;   // what goes into the down projection
-  std::int64_t embedding = 0;   // where the embedding is projected; else 0
+  std::int64_t inner = 0;       // output of the up projection
+  std::int64_t activated = 0;   // input of the down projection
+  std::int64_t embedding = 0;   // of the embedding, if it is projected; otherwise 0
   std::int64_t logits = 0;      // of all ranks together
-  std::int64_t own_logits = 0;  // of one rank, where they are gathered from several; else 0
-  std::int64_t ranks = 1;       // they are gathered from
-  std::int64_t quantized = 0;   // what goes into any matrix of fp8 at most; 0 where there is none
+  std::int64_t own_logits = 0;  // of one rank, if logits are gathered from ranks; otherwise 0
+  std::int64_t ranks = 1;       // number of ranks that logits are gathered from
+  std::int64_t quantized = 0;   // widest input of an fp8 matrix; 0 if there is none
 };
 
-// One allocation for all; rows are 16-byte aligned, strides of those that are not fp32 multiples of
-// kFp8Sizes. Views change when Reserve() grows it.
+// One device allocation for all activations. Rows are aligned to 16 bytes; the strides of formats
+// other than fp32 are multiples of kFp8Sizes. Reserve() invalidates all views if it grows.
 class Activations {
  public:
   Activations() = default;
   explicit Activations(const ActivationWidths& widths) : widths_(widths) {}
 
-  // True if it grew: then the memory is new. REQUIRES: the device has no work in it.
+  // Makes room for a pass of this size. Returns true if it allocated new memory. REQUIRES: no work
+  // on the device uses the activations.
   bool Reserve(std::int64_t rows, std::int64_t logit_rows);
-  // Memory that Reserve would take.
+  // Bytes that Reserve would allocate.
   [[nodiscard]] std::int64_t BytesOf(std::int64_t rows, std::int64_t logit_rows) const;
   [[nodiscard]] bool Holds(std::int64_t rows, std::int64_t logit_rows) const {
     return rows <= rows_ && logit_rows <= logit_rows_;
   }
 
-  // The first `rows` rows of each.
+  // Views of the first `rows` rows of each activation.
   [[nodiscard]] kernels::cuda::DeviceMatrix residual(std::int64_t rows) const;
   [[nodiscard]] kernels::cuda::DeviceMatrix normed(std::int64_t rows) const;
   [[nodiscard]] kernels::cuda::DeviceMatrix qkv(std::int64_t rows) const;
@@ -50,10 +51,10 @@ class Activations {
   [[nodiscard]] kernels::cuda::DeviceMatrix narrow(std::int64_t rows) const;
   [[nodiscard]] kernels::cuda::DeviceMatrix logits(std::int64_t rows) const;
   [[nodiscard]] kernels::cuda::DeviceMatrix own_logits(std::int64_t rows) const;
-  // Rows of so many columns as products of fp8 matrices take them.
+  // Quantized inputs with `columns` columns, for fp8 products.
   [[nodiscard]] kernels::cuda::ScaledMatrix quantized(std::int64_t rows,
                                                       std::int64_t columns) const;
-  // [ranks][rows][own_logits] without gaps.
+  // The gathered logits, dense: [ranks][rows][own_logits].
   [[nodiscard]] float* gathered_logits() const;
 
  private:

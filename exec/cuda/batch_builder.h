@@ -1,4 +1,4 @@
-// A plan's work as arrays for a device.
+// Converts the work of a step plan into the arrays that device kernels read.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +12,10 @@
 
 namespace twin::exec::cuda {
 
-// A row of logits, and whose it is.
+// The work item and position that a row of logits belongs to.
 struct LogitSource {
-  std::int32_t item = 0;      // of the plan's work
-  std::int32_t position = 0;  // the last one that the logits know
+  std::int32_t item = 0;      // index into the plan's work
+  std::int32_t position = 0;  // the last position that the logits depend on
   bool emits = false;
 };
 
@@ -24,25 +24,25 @@ struct BatchOptions {
   bool logits_of_all_rows = false;
   // ComputedRows::bucket of the plan.
   std::int64_t bucket = 0;
-  bool reads_tokens = true;  // otherwise every token id is 0: of a stage behind the first
+  bool reads_tokens = true;  // false for stages after the first: all token ids are 0
 };
 
-// Items of one token come first, then the padding, then the others, each in the order of the plan;
-// padding is sequences of one row without a cache.
+// Orders a batch: first the items of one token, then the padding, then the other items, each in
+// plan order. Padding consists of sequences with one row and no pages.
 class BatchBuilder {
  public:
-  // Decides on the order. REQUIRES: where tokens are read, the requests have all of the work's, by
-  // their number or as carried ones.
+  // Determines the order and the sizes of the batch. REQUIRES: if tokens are read, the requests
+  // contain all tokens of the work, as token ids or as carried tokens.
   void Arrange(const StepPlan& plan, const OpenRequests& requests, const BatchOptions& options);
 
   [[nodiscard]] const StepShape& shape() const { return shape_; }
   [[nodiscard]] std::int64_t pages() const { return pages_; }
-  // By row of logits; those of padding are not in it.
+  // One entry per row of logits, without the rows of padding.
   [[nodiscard]] std::span<const LogitSource> logits() const { return logits_; }
 
-  // Writes all arrays but first_sampled, the page numbers behind the last of pages() excepted.
+  // Writes all arrays except first_sampled. Writes pages() entries of page_indices.
   void Write(const StepPlan& plan, const OpenRequests& requests, const StepArrays& to) const;
-  // The same work as attention sees it; host and device arrays are the caller's to add.
+  // The batch as input of PagedAttention. The caller sets the host and device arrays.
   [[nodiscard]] kernels::cuda::AttentionWork attention() const {
     kernels::cuda::AttentionWork work;
     work.sequences = shape_.sequences;
@@ -59,7 +59,7 @@ class BatchBuilder {
   void WritePadding(const StepArrays& to, Cursor& at) const;
 
   std::vector<std::int32_t> order_;  // items of the plan, single tokens first
-  std::int64_t singles_ = 0;         // of them
+  std::int64_t singles_ = 0;         // number of items of one token
   std::int64_t padding_ = 0;
   std::int64_t decodes_ = 0;  // sequences of one row, padding included
   std::int64_t pages_ = 0;

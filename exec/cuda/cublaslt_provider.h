@@ -1,4 +1,4 @@
-// Where a device's cuBLASLt comes from: the machine, or in tests an emulation.
+// Finds cuBLASLt. Tests replace it by an emulation.
 #pragma once
 
 #include <memory>
@@ -9,10 +9,10 @@ namespace twin::exec::cuda {
 
 using CublasLtFinder = std::unique_ptr<kernels::cuda::CublasLtLibrary> (*)();
 
-// By default opens the machine's. May be unusable, and then says why.
+// By default opens the installed library. The result may be unusable; why() then gives the reason.
 std::unique_ptr<kernels::cuda::CublasLtLibrary> FindCublasLt();
 
-// For tests: how it is found from now on.
+// For tests: replaces the function that FindCublasLt() calls.
 void SetCublasLtFinder(CublasLtFinder finder);
 
 }  // namespace twin::exec::cuda

@@ -1,4 +1,4 @@
-// Carries out the steps of an engine on a CUDA device.
+// Executes the steps of an engine on a CUDA device.
 #pragma once
 
 #include <array>
@@ -18,23 +18,23 @@
 
 namespace twin::exec::cuda {
 
-// Launch() puts a step together and gives it to the device; Collect() waits for the oldest one. Up
-// to kStepsMax may be on their way: what one samples goes to the next on the device, so that the
-// next can be given to it before anybody has seen the token.
+// Launch() builds a step and enqueues it on the device; Collect() waits for the oldest launched
+// step. Up to kStepsMax steps may be in flight. Sampled tokens are passed from step to step in
+// device memory, so that a step can be launched before the host has the tokens of the previous one.
 //
-// Time: a step begins when it is launched, or when the one before it has ended; `build` is what
-// passes until the device has the inputs and whatever the device was idle for. Of steps whose
-// kernels are launched one by one the device measures every operation. Of replayed ones it measures
-// every kDetailInterval-th so, and the others as a whole, divided as the last measured one of their
-// batch size.
+// Time: a step starts when it is launched or when the previous step has ended, whichever is later.
+// `build` is the time until the inputs are on the device, plus idle time of the device. If the
+// kernels of a step are launched one by one, every operation is timed with events. With graph
+// replay, every kDetailInterval-th replay is timed in this way. Other replays are timed as a whole,
+// and their time is divided in the proportions of the last detailed replay of the same batch size.
 class CudaExecutor final : public Executor {
  public:
   static constexpr std::size_t kStepsMax = 8;
 
-  // Borrows the model, of which no other executor computes meanwhile. Captures graphs for batches
-  // of up to the model's largest step. Throws DeviceError.
+  // Borrows the model; no other executor may use it at the same time. Captures graphs for batches
+  // up to the model's largest step. Throws DeviceError.
   CudaExecutor(CudaModel& model, const ExecutorConfig& config);
-  // Waits for steps on their way.
+  // Waits for the steps in flight.
   ~CudaExecutor() override;
 
   void Open(RequestId id, std::span<const std::int32_t> prompt,
@@ -42,11 +42,12 @@ class CudaExecutor final : public Executor {
     requests_.Open(id, prompt, sampling);
   }
   void Close(RequestId id) override { requests_.Close(id); }
-  // REQUIRES: fewer than kStepsMax steps are launched and not collected.
+  // REQUIRES: fewer than kStepsMax steps are in flight (launched and not collected).
   void Launch(const StepPlan& plan) override;
   ComputedStep Collect() override;
   bool Collectable() override;
-  // A timer would wake up later than a device ends: the thread that drives one does nothing else.
+  // Zero = busy polling: a timer would wake up after the step has ended, and the thread that drives
+  // a device has no other work.
   [[nodiscard]] std::chrono::microseconds RestBetweenQuestions() const override {
     return std::chrono::microseconds(0);
   }
@@ -59,41 +60,41 @@ class CudaExecutor final : public Executor {
  private:
   using Clock = LapTimer::Clock;
 
-  // A step on its way: everything of it that lives until it has been collected.
+  // State of a step from its launch until it has been collected.
   struct Step {
     Clock::time_point launched;
-    std::vector<SampledToken> sampled;       // codes until resolved
-    std::vector<std::int32_t> sampled_rows;  // of logits, by entry of `sampled`
-    std::vector<LogitRow> kept;              // where logits are returned
-    std::vector<std::int32_t> kept_rows;     // likewise
+    std::vector<SampledToken> sampled;       // carried-token codes until resolved
+    std::vector<std::int32_t> sampled_rows;  // rows of logits, by entry of `sampled`
+    std::vector<LogitRow> kept;              // if logits are returned
+    std::vector<std::int32_t> kept_rows;     // rows of logits, by entry of `kept`
     std::int64_t logit_count = 0;
     bool computes = false;
     bool resolved = false;
-    StepParts shares;  // where the time between built and done went, once resolved
+    StepParts shares;  // parts of the time from built to done, once resolved
     Event built{Event::Kind::kTimed};
     Event done{Event::Kind::kTimed};
     LapEvents laps{LapEvents::Kind::kInStream};
     DecodeGraph* graph = nullptr;
-    bool detailed = false;  // of a graph
-    PinnedBuffer tokens;    // [logit rows], and one number: logits that are not finite
+    bool detailed = false;  // a detailed replay of the graph
+    PinnedBuffer tokens;    // [1 + logit rows]: number of non-finite logits, then the tokens
     PinnedBuffer logits;
   };
 
   [[nodiscard]] Step& StepAt(std::uint64_t number) { return steps_[number % kStepsMax]; }
   void Swap(std::span<const SwapBatch> batches);
-  // Copies runs of blocks that lie side by side on both sides with one call each.
+  // Copies each run of blocks that is contiguous on both sides with one call.
   void SwapRuns(const SwapBatch& batch);
   void Reserve(const StepShape& shape);
   void Compute(const StepPlan& plan, Step& step);
   void ComputeBatch(const DeviceBatch& batch, std::int64_t bucket, Step& step);
-  // Model and sampling, launched or captured.
+  // Enqueues the model and the sampling, for execution or capture.
   void Enqueue(const DeviceBatch& batch, LapEvents& laps);
   void TakeEmissions(const StepPlan& plan, Step& step);
   void FetchResults(const StepShape& shape, Step& step);
-  // Waits for the step and puts its tokens in the place of their codes.
+  // Waits for the step and replaces the carried-token codes by its tokens.
   void Resolve(Step& step);
   [[nodiscard]] StepParts PartsOf(const Step& step, Duration whole) const;
-  // Where graphs are used and none are there: at first, and when something that they read moved.
+  // Captures the graphs of all buckets: at construction, and after memory that they read has moved.
   void CaptureAll();
   void DropGraphs();
   void Capture(std::int64_t bucket);
@@ -113,18 +114,18 @@ class CudaExecutor final : public Executor {
   StepArena arena_;
   std::unique_ptr<kernels::cuda::PagedAttention> attention_;
   StepShape attention_room_;
-  DeviceBuffer sampled_;  // a ring of kStepsMax steps' tokens, sampled_rows_ each
+  DeviceBuffer sampled_;  // ring of tokens: sampled_rows_ for each of kStepsMax steps
   std::int64_t sampled_rows_ = 0;
   DeviceBuffer not_finite_;
-  kernels::cuda::DeviceMatrix logits_;  // of the step enqueued last
-  std::vector<std::uint32_t> buckets_;  // that single-token steps are padded to, ascending
+  kernels::cuda::DeviceMatrix logits_;  // of the last enqueued step
+  std::vector<std::uint32_t> buckets_;  // batch sizes that decodes are padded to, ascending
   DecodeGraphs graphs_;
   bool graphs_stale_ = true;
   Event idle_{Event::Kind::kOrder};
   Event swapped_{Event::Kind::kOrder};
   std::array<Step, kStepsMax> steps_;
-  std::uint64_t launched_ = 0;   // steps so far
-  std::uint64_t collected_ = 0;  // likewise
+  std::uint64_t launched_ = 0;   // number of launched steps
+  std::uint64_t collected_ = 0;  // number of collected steps
   Clock::time_point last_end_{};
   std::vector<std::int32_t> told_order_;
 };

@@ -1,4 +1,4 @@
-// A decoder-only transformer on a CUDA device, or one rank's share of it: tokens in, logits out.
+// Forward pass of a decoder-only transformer, or of one rank's share of it, on a CUDA device.
 #pragma once
 
 #include <cstdint>
@@ -21,22 +21,22 @@
 
 namespace twin::exec::cuda {
 
-// A batch as the kernels see it.
+// A batch as input of the kernels.
 struct DeviceBatch {
   StepShape shape;
   StepArrays arrays;                      // in device memory
-  const std::int32_t* sampled = nullptr;  // the ring that carried tokens are taken from
+  const std::int32_t* sampled = nullptr;  // ring buffer of the carried tokens
   bool every_row_has_logits = false;      // row i of the logits is row i of the batch
 };
 
-// Activations are of the weights' format, beside fp8 of bf16; sums fp32, logits fp32. One caller at
-// a time.
+// Activations have the format of the weights, or bf16 if the weights are fp8. Sums and logits are
+// fp32. Not thread-safe.
 //
-// Ranks of a stage sum the products of both halves of every layer, and the embedding, as CpuModel
-// does; all ranks capture and replay alike.
+// The ranks of a stage all-reduce the results of attention and MLP in every layer, and the
+// embedding, as CpuModel does. All ranks must capture and replay the same graphs in the same order.
 class CudaModel final : public DeviceModel {
  public:
-  // Takes the device as the calling thread's. Throws what LoadCudaModel throws.
+  // Makes the device current on the calling thread. Throws what LoadCudaModel throws.
   CudaModel(const CudaModelOptions& options, std::unique_ptr<Device> device, DeviceWeights weights);
   ~CudaModel() override;
 
@@ -49,13 +49,14 @@ class CudaModel final : public DeviceModel {
   [[nodiscard]] ModelWork WorkWith(DType kv_dtype) const override;
   [[nodiscard]] std::vector<std::uint32_t> decode_buckets() const override;
 
-  // Room for steps of this size. Where it grows, waits for the device and returns true: graphs
-  // captured before are stale. Throws DeviceError.
+  // Reserves activations for steps of this size. If it has to grow, it waits for the device and
+  // returns true; graphs captured before are then invalid. Throws DeviceError.
   bool Reserve(std::int64_t rows, std::int64_t logit_rows);
 
-  // Gives the computation of a batch to the compute stream: keys and values go into the cache, the
-  // result is the logits [logit rows, vocab], overwritten by the next call; of a stage that is not
-  // the last, no rows. Attention has been planned for the batch. REQUIRES: room is reserved.
+  // Enqueues the forward pass of a batch on the compute stream. Writes keys and values to the
+  // cache. Returns the logits [logit rows, vocab], which the next call overwrites, or a matrix
+  // without rows if this is not the last stage. REQUIRES: attention is planned for the batch, and
+  // Reserve() was called for its size.
   kernels::cuda::DeviceMatrix Forward(const DeviceBatch& batch, const kernels::KvCacheView& cache,
                                       kernels::cuda::PagedAttention& attention, LapEvents& laps);
 
@@ -75,24 +76,25 @@ class CudaModel final : public DeviceModel {
   [[nodiscard]] Device& device() const { return *device_; }
   [[nodiscard]] Activations& activations() { return activations_; }
   [[nodiscard]] bool works_with_others() const { return tensor_ != nullptr || stages_ != nullptr; }
-  // False where ranks exchange activations in a way that no graph can hold.
+  // False if the communication between ranks cannot be captured into a graph.
   [[nodiscard]] bool capturable() const;
-  // Of a stage that is the last, or alone.
+  // The parameters of a norm, as the kernels take them.
   [[nodiscard]] kernels::cuda::DeviceNorm NormOf(const DeviceNormWeights& norm) const;
 
-  // Waits for a moment of the compute stream; where ranks work together, no longer than they may
-  // take. Throws DeviceError, CommunicationError.
+  // Waits for an event of the compute stream. With several ranks, the wait has a time limit; only
+  // stages after the first may wait for the stage before them without one. Throws DeviceError,
+  // CommunicationError.
   void AwaitStep(const Event& moment) const;
 
-  // y = W x on the compute stream; x is quantized first where W is. REQUIRES: x and y are
-  // activations, rows of x are reserved.
+  // y = W x on the compute stream. If W is quantized, x is quantized first. REQUIRES: x and y are
+  // activations; the rows of x are reserved.
   void Multiply(kernels::cuda::DeviceMatrix x, const DeviceLinear& linear,
                 kernels::cuda::DeviceMatrix y);
 
-  // A line for each reason why this build or device computes the model more slowly than it could.
+  // Reasons why this build or device computes the model more slowly than possible, one line each.
   [[nodiscard]] std::vector<std::string> SlowParts() const;
 
-  // Measures the products of these batch sizes where the algorithm cache does not know them.
+  // Autotunes the matrix products of these batch sizes that are not in the algorithm cache.
   void Tune(std::span<const std::int64_t> rows);
 
  private:
@@ -104,16 +106,16 @@ class CudaModel final : public DeviceModel {
               const kernels::KvCacheView& cache, kernels::cuda::PagedAttention& attention,
               LapEvents& laps);
   Matrix ComputeMlp(const DeviceLayer& layer, Matrix input, LapEvents& laps);
-  // What a half of a layer adds to the residual stream; returns what the next half reads, by the
-  // norm `next`, null behind the last one.
+  // Projects the result of attention or MLP and adds it to the residual stream. Returns the input
+  // of the next half layer, normalised by `next`; `next` is null after the last half.
   Matrix AddHalf(Matrix result, const DeviceLinear& projection, const DeviceNormWeights& norm,
                  const DeviceNormWeights& post_norm, const DeviceNormWeights* next,
                  LapEvents& laps);
-  // The norm behind layer `layer`'s second half, null where none follows at once.
+  // The norm that directly follows the second half of `layer`; null if none does.
   const DeviceNormWeights* NormBehind(std::size_t layer, const DeviceBatch& batch) const;
   Matrix Logits(const DeviceBatch& batch, Matrix last, LapEvents& laps);
   Matrix GatherLogits(Matrix head_input, LapEvents& laps);
-  // REQUIRES: what came before it has got its lap.
+  // REQUIRES: the lap of the preceding operation is recorded.
   void Multiply(Matrix x, const DeviceLinear& linear, Matrix y, LapEvents& laps);
   void Sum(Matrix values, LapEvents& laps);
 

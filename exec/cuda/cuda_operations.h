@@ -1,4 +1,4 @@
-// The operations of a model on a CUDA device, one by one.
+// Runs and times the operations of a model on a CUDA device one at a time.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +14,12 @@
 
 namespace twin::exec::cuda {
 
-// Times are the device's, of operations captured into a graph: as in a replayed step, no launch is
-// waited for. What was captured last is kept, as measuring repeats.
+// The operations are captured into a graph and timed on the device, so that times contain no launch
+// overhead, as in a replayed step. The last captured graph is kept, because measurements repeat it.
 class CudaOperations final : public Operations {
  public:
-  // Borrows the model, whose activations it overwrites; the cache is that of one of its executors.
+  // Borrows the model and overwrites its activations. The cache belongs to an executor of the
+  // model.
   CudaOperations(CudaModel& model, const kernels::KvCacheView& cache);
   ~CudaOperations() override;
 
@@ -31,11 +32,11 @@ class CudaOperations final : public Operations {
  private:
   using Work = std::function<void(LapEvents&)>;
 
-  // Replays `work`, captured under `name` if it was not yet, and waits for it.
+  // Replays `work` and waits for it. Captures it first unless the kept graph has this `name`.
   const LapEvents& Replay(const std::string& name, const Work& work);
-  // Room for so many rows, and random numbers in all of it.
+  // Reserves activations for these rows and fills them with random numbers.
   void Reserve(std::int64_t rows, std::int64_t logit_rows);
-  // Numbers 0, 1, ... below `modulus`, on the device.
+  // Fills `to` with `count` numbers 0, 1, ... modulo `modulus`.
   void Number(std::int64_t count, std::int32_t modulus, DeviceBuffer& to);
 
   CudaModel& model_;
@@ -47,7 +48,7 @@ class CudaOperations final : public Operations {
   DeviceBuffer numbers_;
   DeviceBuffer slots_;
   DeviceBuffer copies_;
-  std::string captured_;  // name of what the graph holds
+  std::string captured_;  // name of the work in graph_
   Graph graph_;
   LapEvents laps_{LapEvents::Kind::kInGraph};
   std::int64_t rows_ = 0;

@@ -1,4 +1,4 @@
-// The batch sizes that decodes are padded to, so that a few captured graphs serve all.
+// Decode buckets: the batch sizes that decodes are padded to, so that few graphs serve all sizes.
 #pragma once
 
 #include <cstdint>
@@ -6,11 +6,11 @@
 
 namespace twin::exec {
 
-// 1, 2, 4, 8, then every 8 to 256, then every 16 to 512: vLLM's, so that padding costs little where
-// batches are small.
+// The buckets are 1, 2, 4, 8, then multiples of 8 up to 256, then multiples of 16 up to 512, as in
+// vLLM. Small batches therefore get little padding.
 constexpr std::int64_t kDecodeBucketMax = 512;
 
-// The smallest bucket that holds so many sequences; 0 where there is none.
+// The smallest bucket that holds `sequences`; 0 if there is none.
 constexpr std::int64_t DecodeBucketOf(std::int64_t sequences) {
   if (sequences <= 0 || sequences > kDecodeBucketMax) return 0;
   if (sequences <= 2) return sequences;

@@ -1,4 +1,4 @@
-// Captured steps of decodes, one for each batch size that decodes are padded to.
+// Captured graphs of decode steps, one per decode bucket.
 #pragma once
 
 #include <cstdint>
@@ -10,19 +10,21 @@
 
 namespace twin::exec::cuda {
 
-// Of replayed steps, one in so many is measured operation by operation.
+// Every kDetailInterval-th replay is timed operation by operation.
 constexpr std::int32_t kDetailInterval = 64;
 
-// The same work twice: with moments between its operations, and without, which is faster.
+// A step captured twice: `detailed` with events between its operations, `plain` without them.
+// `plain` is faster.
 struct DecodeGraph {
   Graph plain;
   Graph detailed;
   LapEvents laps{LapEvents::Kind::kInGraph};  // of `detailed`
-  StepParts shares;                           // where the time of the last detailed replay went
+  StepParts shares;                           // parts of the time of the last detailed replay
   std::int32_t until_detailed = 0;            // plain replays before the next detailed one
-  bool laps_in_use = false;                   // a detailed replay has not been read
+  bool laps_in_use = false;                   // a detailed replay has not been read yet
 
-  // Chooses which one to replay next; a detailed one is read by ReadLaps behind it.
+  // Chooses and counts the next replay: true for `detailed`. ReadLaps() must follow when it has
+  // ended.
   bool NextIsDetailed();
   // REQUIRES: the detailed replay has ended.
   void ReadLaps();

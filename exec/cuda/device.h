@@ -1,4 +1,4 @@
-// One CUDA device, ready to compute: its streams and the libraries that it computes with.
+// A CUDA device ready for computation, with its streams and cuBLASLt.
 #pragma once
 
 #include <cstdint>
@@ -11,18 +11,18 @@
 
 namespace twin::exec::cuda {
 
-// Makes the device the calling thread's and all others' that call Use(). One object per device and
-// process.
+// The constructor and Use() make the device current on the calling thread. Create at most one
+// object per device and process.
 class Device {
  public:
-  // Throws InputError (usage) where there is no such device, it is older than this build's code, or
-  // cuBLASLt is not found; the line says what was looked for.
+  // Throws InputError (usage) if the device does not exist, this build has no code for it, or
+  // cuBLASLt is not found; the message says what was searched for.
   Device(std::int32_t ordinal, const std::filesystem::path& algorithm_cache);
   ~Device();
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
 
-  // To be called by each thread that gives work to the device, before it does.
+  // Each thread must call this before it enqueues work on the device.
   void Use() const;
 
   [[nodiscard]] StreamView compute() const { return compute_->view(); }
@@ -30,9 +30,9 @@ class Device {
   [[nodiscard]] kernels::cuda::Gemm& gemm() { return *gemm_; }
 
   [[nodiscard]] const std::string& name() const { return name_; }
-  // 90: 9.0.
+  // 90 means 9.0.
   [[nodiscard]] std::int32_t compute_capability() const { return compute_capability_; }
-  // "NVIDIA H100, 80 GB, compute capability 9.0, cuBLASLt 13.1.0".
+  // Such as "NVIDIA H100, 80 GB, compute capability 9.0, cuBLASLt 13.1.0".
   [[nodiscard]] const std::string& description() const { return description_; }
 
  private:

@@ -1,4 +1,4 @@
-// What the ranks of one replica tell each other from device to device.
+// Communication between the devices of one replica: collectives and messages on streams.
 #pragma once
 
 #include <cstdint>
@@ -10,9 +10,10 @@
 
 namespace twin::exec::cuda {
 
-// One rank's end of a group. Every call gives work to the stream and takes place in its order;
-// memory is the device's. All ranks call the same in the same order and with equal sizes.
-// Throws CommunicationError, at once where the group has failed; Await tells the rest.
+// One rank's member of a group. Calls are enqueued on the stream and executed in stream order;
+// pointers are device memory. All ranks must make the same calls in the same order with equal
+// sizes. Throws CommunicationError: immediately if the group has already failed; later failures are
+// thrown by Await.
 class DeviceCommunicator {
  public:
   virtual ~DeviceCommunicator() = default;
@@ -20,22 +21,23 @@ class DeviceCommunicator {
   [[nodiscard]] virtual std::int32_t rank() const = 0;
   [[nodiscard]] virtual std::int32_t size() const = 0;
 
-  // values[i] = the sum of all ranks' values[i]; bf16, fp16 or fp32. Equal bits on every rank.
+  // values[i] = sum of values[i] over all ranks; bf16, fp16 or fp32. Bit-identical on all ranks.
   virtual void AllReduceSum(StreamView stream, void* values, std::int64_t count, DType dtype) = 0;
-  // `all` = the ranks' `own`, `bytes` each, one behind the other.
+  // `all` = the concatenation of `own` over the ranks in ascending order, `bytes` each.
   virtual void AllGather(StreamView stream, const void* own, void* all, std::int64_t bytes) = 0;
   virtual void Send(StreamView stream, const void* values, std::int64_t bytes, std::int32_t to) = 0;
   virtual void Receive(StreamView stream, void* values, std::int64_t bytes, std::int32_t from) = 0;
 
   // True if its calls may be captured into a graph.
   [[nodiscard]] virtual bool capturable() const = 0;
-  // Waits for the event, behind calls of this group; gives up where another rank has failed or does
-  // not come within the group's limit (never, where `patience` is unbounded).
+  // Waits for an event recorded after calls of this group. Throws if another rank has failed, or if
+  // the wait exceeds the time limit of the group; an unbounded `patience` has no limit.
   virtual void Await(const Event& event, Patience patience) = 0;
 };
 
-// Over NCCL where that is found and every rank of `host` has a device of its own, else staged
-// through the host's memory. Collective over `host`, which is borrowed.
+// Connects the current devices of the ranks of `host`: with NCCL if it is found and every rank has
+// a separate device, otherwise with copies staged through host memory. Collective over `host`,
+// which is borrowed.
 std::unique_ptr<DeviceCommunicator> ConnectDevices(Communicator& host);
 
 }  // namespace twin::exec::cuda

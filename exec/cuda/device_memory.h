@@ -1,4 +1,4 @@
-// The owners of memory, under the names that this folder uses.
+// Imports the owners of device and pinned memory into this namespace.
 #pragma once
 
 #include "kernels/cuda/device_memory.h"

@@ -1,4 +1,4 @@
-// The weights of a model, or of one rank's share, in the memory of a device.
+// Weights of a model, or of one rank's share of it, in device memory.
 #pragma once
 
 #include <cstdint>
@@ -17,25 +17,25 @@
 
 namespace twin::exec::cuda {
 
-// y = W x + b. W as stored, [outputs, inputs], rows 16-byte aligned; b in fp32. W of kFp8 is as
-// QuantizeRows makes it of the weights in bf16; both its sizes are padded by zeros to multiples of
-// kFp8Sizes.
+// A linear layer y = W x + b. W is [outputs, inputs], as in the checkpoint, with rows aligned to 16
+// bytes; b is fp32. An fp8 W is the result of QuantizeRows for the weights in bf16; zeros pad both
+// of its dimensions to multiples of kFp8Sizes.
 struct DeviceLinear {
   DeviceBuffer storage;
   kernels::cuda::DeviceMatrix matrix;
-  DeviceBuffer scale_storage;  // of kFp8
+  DeviceBuffer scale_storage;  // for kFp8 only
   DeviceBuffer bias_storage;
 
   [[nodiscard]] bool empty() const { return matrix.rows == 0; }
-  // With its padding. REQUIRES: kFp8.
+  // The matrix with its padding. REQUIRES: the format is kFp8.
   [[nodiscard]] kernels::cuda::ScaledMatrix padded() const;
-  // Of weights and their scales.
+  // Size of weights and scales.
   [[nodiscard]] std::int64_t bytes() const { return storage.bytes() + scale_storage.bytes(); }
-  // Null where there is none.
+  // Null if there is no bias.
   [[nodiscard]] const float* bias() const { return bias_storage.As<float>(); }
 };
 
-// In fp32.
+// Weights of a norm, in fp32.
 struct DeviceNormWeights {
   DeviceBuffer gain_storage;
   DeviceBuffer bias_storage;
@@ -48,32 +48,34 @@ struct DeviceNormWeights {
 using DeviceLayer = LayerParts<DeviceLinear, DeviceNormWeights>;
 using DeviceWeights = ModelParts<DeviceLinear, DeviceNormWeights>;
 
-// Elements from one row of a matrix with so many columns to the next: rows are 16-byte aligned.
+// Row stride, in elements, of a matrix whose rows are aligned to 16 bytes.
 constexpr std::int64_t AlignedStride(std::int64_t columns, DType dtype) {
   const std::int64_t step = 16 / ByteSize(dtype);
   return (columns + step - 1) / step * step;
 }
 
-// Of activations, the KV cache, and the matrices beside the layers (embedding, positions, head and
-// the projections next to them), where the weights of the layers are of `weights`.
+// Format of the activations, the KV cache, and the matrices outside the layers (embedding,
+// positions, head and the projections next to them), if the weights of the layers have the format
+// `weights`.
 constexpr DType ActivationFormat(DType weights) {
   return weights == DType::kFp8 ? DType::kBf16 : weights;
 }
 
 struct LoadedDeviceWeights {
   DeviceWeights weights;
-  std::vector<std::string> warnings;  // as LoadedWeights
+  std::vector<std::string> warnings;  // as in LoadedWeights
 };
 
-// As LoadWeights, with the format kBf16, kFp16, or kFp8 for the matrices of layers. The pool
-// converts, two pinned buffers of 64 MiB carry; for kFp8 the device holds the largest matrix of a
-// layer in bf16 meanwhile. Throws InputError (data), DeviceError.
+// As LoadWeights. `format` is kBf16, kFp16, or kFp8, which applies to the matrices of the layers
+// only. Converts on the pool and copies through two pinned buffers of 64 MiB. For kFp8, the largest
+// matrix of a layer needs additional device memory in bf16 during loading. Throws InputError
+// (data), DeviceError.
 LoadedDeviceWeights LoadDeviceWeights(const std::filesystem::path& directory,
                                       const ModelConfig& model, DType format,
                                       const GridPlace& place, StreamView stream,
                                       kernels::ThreadPool& pool);
 
-// As MakeDummyWeights: the same numbers, but for rounding, made on the device.
+// As MakeDummyWeights, generated on the device: the numbers are the same except for rounding.
 DeviceWeights MakeDummyDeviceWeights(const ModelConfig& model, DType format, std::uint64_t seed,
                                      const GridPlace& place, StreamView stream);
 

@@ -1,4 +1,4 @@
-// Waiting for a device beside other ranks, any of which may fail meanwhile.
+// Waits for a device while checking that the other ranks have not failed.
 #pragma once
 
 #include <functional>
@@ -10,10 +10,10 @@
 
 namespace twin::exec::cuda {
 
-// Waits until `done` answers true: polls for some microseconds, then sleeps in between. Every few
-// milliseconds asks `host` whether its group still works (which throws if not) and calls
-// `check_health`. Throws CommunicationError "`operation`: not done within ..." behind `limit`,
-// unless `patience` is unbounded.
+// Waits until `done` returns true. Polls without pause for 200 us, then sleeps between polls. Every
+// 5 ms, checks the group of `host`, which throws if it has failed, and calls `check_health`. Throws
+// CommunicationError "`operation`: not done within ..." after `limit`, unless `patience` is
+// unbounded.
 void WaitBeside(Communicator& host, const std::string& operation, Patience patience, Duration limit,
                 const std::function<bool()>& done, const std::function<void()>& check_health);
 

@@ -1,5 +1,5 @@
-// Models on CUDA devices, for callers that know nothing of CUDA. Every build has these functions;
-// one without CUDA refuses.
+// Loads models on CUDA devices; includes no CUDA header. The functions exist in every build.
+// Without CUDA, LoadCudaModel throws.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace twin::exec {
 
-// Sizes of the largest step; a larger one works too, but takes memory then.
+// Sizes of the largest expected step. Larger steps work too, but allocate memory when they run.
 struct StepSizes {
   std::int64_t tokens = 0;
   std::int64_t sequences = 0;
@@ -23,42 +23,44 @@ struct StepSizes {
 
 struct CudaModelOptions {
   ModelConfig config;
-  std::filesystem::path weights = {};  // a model directory; empty: dummy weights
-  std::uint64_t seed = 0;              // of those
-  // Of weights and activations: kBf16 or kFp16; or kFp8, of the weights of layers alone, beside
-  // bf16: activations are quantized for each product then.
+  std::filesystem::path weights = {};  // a model directory; empty = dummy weights
+  std::uint64_t seed = 0;              // of the dummy weights
+  // kBf16 or kFp16: format of weights and activations. kFp8: format of the layers' weights only;
+  // everything else is bf16, and activations are quantized before each product.
   DType format = DType::kBf16;
   std::int32_t positions = 0;
   RankLinks links = {};
-  std::int32_t device = 0;  // as CUDA counts them
+  std::int32_t device = 0;  // CUDA device ordinal
   StepSizes largest_step = {2048, 256};
-  bool graphs = true;  // decodes are replayed from captured graphs
-  bool tunes = true;   // matrix products are measured where the cache does not know the best way
-  // Where the chosen algorithms of matrix products are kept; empty: in memory alone.
+  bool graphs = true;  // replays decode steps from captured graphs
+  bool tunes = true;   // autotunes matrix products that are not in the algorithm cache
+  // File that keeps the chosen algorithms of matrix products; empty = in memory only.
   std::filesystem::path algorithm_cache = {};
-  bool checks_finite = false;  // logits that are not finite end the step with DeviceError
+  bool checks_finite = false;  // a step with non-finite logits throws DeviceError
 };
 
 struct LoadedCudaModel {
   std::unique_ptr<DeviceModel> model;
-  std::vector<std::string> warnings;  // a line each: as LoadedWeights, and what is slower here
+  // One line each: the warnings of LoadedWeights, and the parts that run slower on this device.
+  std::vector<std::string> warnings;
 };
 
-// Throws InputError (usage) where there is no such device, or none that this build has code for, or
-// where it or cuBLASLt does not multiply matrices of the format;
-// InputError (data) as LoadWeights; kernels::cuda::DeviceError, of memory too. The pool is used
-// while loading only.
+// Loads a model. The pool is used only during loading. Throws InputError (usage) if the device does
+// not exist, if this build has no code for it, or if the device or cuBLASLt does not support
+// products of the format; InputError (data) as LoadWeights; kernels::cuda::DeviceError, also if
+// memory runs out.
 LoadedCudaModel LoadCudaModel(const CudaModelOptions& options, kernels::ThreadPool& pool);
 
-// What of `utilization` of the device's memory is left for the KV cache: measured as serving
-// systems do, behind a step of the largest size. REQUIRES: a model from LoadCudaModel.
+// Bytes left for the KV cache if the process may use the fraction `utilization` of the device's
+// memory. Measured as in serving systems, after a step of the largest size. REQUIRES: `model` is
+// from LoadCudaModel.
 std::int64_t MeasureKvBytes(DeviceModel& model, double utilization);
 
 // One line on the device and the libraries that the model computes with.
 std::string DescribeDevice(const DeviceModel& model);
 
-// Where the algorithm cache usually lies: ${XDG_CACHE_HOME:-~/.cache}/twinserve; empty where the
-// environment names neither.
+// Default location of the algorithm cache: ${XDG_CACHE_HOME:-~/.cache}/twinserve; empty if the
+// environment defines neither.
 std::filesystem::path DefaultAlgorithmCache();
 
 }  // namespace twin::exec

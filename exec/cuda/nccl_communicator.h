@@ -1,4 +1,4 @@
-// A group of ranks, each with a device of its own, over NCCL.
+// Communication between devices over NCCL, for ranks that each have a separate device.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,13 @@ namespace twin::exec::cuda {
 
 class NcclCommunicator final : public DeviceCommunicator {
  public:
-  // Of the ranks of `host`, which is borrowed and must be used by this rank's thread alone; on the
-  // current device. Collective. `limit` of this and all later waits. Throws CommunicationError, on
-  // every rank where one fails. REQUIRES: library->usable().
+  // Connects the ranks of `host`, each on its current device. Collective. Borrows `host`, which
+  // only this rank's thread may use. `limit` applies to this and all later waits. If one rank
+  // fails, throws CommunicationError on every rank. REQUIRES: library->usable().
   NcclCommunicator(std::shared_ptr<const NcclLibrary> library, Communicator& host,
                    Duration limit = kRankTimeout);
-  // Waits for what was given, up to the limit; not where the group has failed or an exception
-  // unwinds this object.
+  // Waits for enqueued work up to the limit. Does not wait if the group has failed or the object is
+  // destroyed by an exception.
   ~NcclCommunicator() override;
 
   [[nodiscard]] std::int32_t rank() const override { return host_.rank(); }
@@ -33,9 +33,9 @@ class NcclCommunicator final : public DeviceCommunicator {
 
  private:
   void Connect();
-  // Throws unless the call succeeds, or is on its way and does so.
+  // Waits until a non-blocking call has finished; throws unless it succeeds.
   void Finish(ncclResult_t result, const char* operation);
-  // Gives the group up and throws.
+  // Abandons the group and throws.
   [[noreturn]] void Fail(const char* operation, const std::string& what);
   void CheckUsable(const char* operation) const;
   void CheckHealth(const char* operation);
@@ -46,7 +46,7 @@ class NcclCommunicator final : public DeviceCommunicator {
   Duration limit_;
   ncclComm_t group_ = nullptr;
   bool failed_ = false;
-  int exceptions_;  // in flight when it was made
+  int exceptions_;  // in flight at construction
 };
 
 }  // namespace twin::exec::cuda

@@ -1,5 +1,5 @@
-// The functions of NCCL that the project calls, from a library opened at run time. Only for sources
-// that are compiled with the toolkit's headers.
+// NCCL, opened at run time: a table of the functions that the project calls. Include only in
+// sources that are compiled with the headers of the CUDA toolkit.
 #pragma once
 
 #include <nccl.h>
@@ -26,15 +26,15 @@ struct NcclFunctions {
 
 class NcclLibrary {
  public:
-  // Looks for the file as CudaLibrary does.
+  // Opens the library, searching as CudaLibrary does.
   explicit NcclLibrary(const std::string& file_name = "libnccl.so.2");
   // For tests. REQUIRES: no function is null.
   explicit NcclLibrary(const NcclFunctions& functions);
 
   [[nodiscard]] bool usable() const { return why_.empty(); }
-  // Why it is not usable, one line; empty if it is.
+  // The reason why the library is not usable, in one line; empty if it is usable.
   [[nodiscard]] const std::string& why() const { return why_; }
-  // As "2.28.9"; empty if it is not usable.
+  // The version, such as "2.28.9"; empty if the library is not usable.
   [[nodiscard]] const std::string& version() const { return version_; }
   // REQUIRES: usable().
   [[nodiscard]] const NcclFunctions& functions() const { return functions_; }
@@ -49,10 +49,11 @@ class NcclLibrary {
 
 using NcclFinder = std::shared_ptr<const NcclLibrary> (*)();
 
-// By default opens the machine's, once. May be unusable, and then says why.
+// By default opens the installed library once. The result may be unusable; why() then gives the
+// reason.
 std::shared_ptr<const NcclLibrary> FindNccl();
 
-// For tests: how it is found from now on; null: as by default.
+// For tests: replaces the function that FindNccl() calls; null restores the default.
 void SetNcclFinder(NcclFinder finder);
 
 }  // namespace twin::exec::cuda

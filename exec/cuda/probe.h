@@ -1,4 +1,4 @@
-// What the CUDA part of this build finds on a machine, for callers that know nothing of CUDA.
+// Reports CUDA libraries, attention kernels and device limits; includes no CUDA header.
 #pragma once
 
 #include <cstdint>
@@ -9,32 +9,33 @@
 
 namespace twin::exec {
 
-// A library of the CUDA family, looked for where toolkits and Python packages put them.
+// A CUDA library, searched for in the folders of toolkits and Python packages.
 struct CudaLibraryStatus {
-  std::string name;     // as "cuBLASLt"
-  std::string use;      // what it is needed for
-  std::string path;     // of the file; empty if there is none
+  std::string name;     // such as "cuBLASLt"
+  std::string use;      // the purpose that it serves
+  std::string path;     // of the file; empty if not found
   LibraryStatus found;  // version, or why it cannot be used
 };
 
-// cuBLASLt, NCCL and cuDNN. Empty in a build without CUDA. Cost: opens them; they stay open.
+// The status of cuBLASLt, NCCL and cuDNN; empty in a build without CUDA. Opens the libraries, which
+// stay open.
 std::vector<CudaLibraryStatus> ProbeCudaLibraries();
 
-// The attention kernels of this build, as "fa2 (FlashInfer)"; empty without CUDA.
+// The attention kernels of this build, such as "fa2 (FlashInfer)"; empty without CUDA.
 std::vector<std::string> CudaAttentionKernels();
 
-// What a device can do at most, measured: medians.
+// Measured peak rates of a device (medians).
 struct CudaCeilings {
   std::string device;
   double gemm_flops_per_s = 0;  // bf16 product of 8192 x 8192 x 8192, by cuBLASLt
   double gemm_spread = 0;       // (p90 - p10) / median
   double copy_bytes_per_s = 0;  // within the device's memory, read and written bytes together
   double copy_spread = 0;
-  std::int64_t copy_bytes = 0;  // of the array copied
+  std::int64_t copy_bytes = 0;  // size of the copied array
 };
 
-// Takes 1.5 GiB of the device, or a quarter of what is free, and about a second.
-// Throws InputError where there is no such device, kernels::cuda::DeviceError.
+// Needs 1.5 GiB of device memory, or a quarter of the free memory, and takes about a second.
+// Throws InputError if the device does not exist, kernels::cuda::DeviceError.
 CudaCeilings MeasureCudaCeilings(std::int32_t device);
 
 }  // namespace twin::exec

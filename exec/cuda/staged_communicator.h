@@ -1,5 +1,5 @@
-// Ranks whose devices exchange what they have through the host's memory: for several ranks on one
-// device, and where there is no NCCL.
+// Communication between devices through host memory: for several ranks on one device, and for
+// machines without NCCL.
 #pragma once
 
 #include <cstddef>
@@ -10,11 +10,11 @@
 
 namespace twin::exec::cuda {
 
-// Every call waits for its stream, and for the other ranks: nothing can be captured.
-// Sums are taken in fp32, in ascending order of ranks, and rounded once.
+// Every call waits for its stream and for the other ranks; therefore, calls cannot be captured.
+// Sums are computed in fp32 in ascending order of ranks and rounded once.
 class StagedCommunicator final : public DeviceCommunicator {
  public:
-  // Borrows `host`, which this rank's thread alone uses.
+  // Borrows `host`, which only this rank's thread may use.
   explicit StagedCommunicator(Communicator& host) : host_(host) {}
 
   [[nodiscard]] std::int32_t rank() const override { return host_.rank(); }
@@ -25,15 +25,15 @@ class StagedCommunicator final : public DeviceCommunicator {
   void Send(StreamView stream, const void* values, std::int64_t bytes, std::int32_t to) override;
   void Receive(StreamView stream, void* values, std::int64_t bytes, std::int32_t from) override;
   [[nodiscard]] bool capturable() const override { return false; }
-  // No work on the device waits for other ranks.
+  // Has no time limit: work on the device never waits for other ranks.
   void Await(const Event& event, Patience) override { event.Await(); }
 
  private:
-  // Makes the staging memory large enough.
+  // Grows the staging memory to at least `bytes`.
   void Reserve(std::int64_t bytes);
-  // Into the staging memory, and waits.
+  // Copies from the device to the staging memory and waits.
   void Fetch(StreamView stream, const void* values, std::int64_t bytes);
-  // From pinned memory, and waits.
+  // Copies from pinned memory to the device and waits.
   void Put(StreamView stream, const std::byte* from, void* values, std::int64_t bytes);
 
   Communicator& host_;

@@ -1,4 +1,4 @@
-// What a step's kernels read besides weights and cache: small arrays, sent with one copy.
+// The small input arrays of a step (token ids, positions, page lists, ...), sent with one copy.
 #pragma once
 
 #include <array>
@@ -14,8 +14,9 @@
 
 namespace twin::exec::cuda {
 
-// Sizes that decide where arrays lie. Steps of one shape have all arrays at the same places, but
-// that the list of pages, which comes last, may be of any length: captured graphs find them again.
+// Sizes that determine the layout of the arrays. All steps of one shape have their arrays at the
+// same addresses, as graph replay requires. Only the length of the page list, which comes last, may
+// vary.
 struct StepShape {
   std::int64_t rows = 0;
   std::int64_t sequences = 0;
@@ -26,15 +27,15 @@ struct StepShape {
 
 // Arrays of one step, in host or in device memory.
 struct StepArrays {
-  std::int32_t* token_ids = nullptr;                // [rows]; -1 - i: sampled token i of the ring
+  std::int32_t* token_ids = nullptr;                // [rows]; -1 - i = sampled token i of the ring
   std::int32_t* positions = nullptr;                // [rows]
-  std::int32_t* slots = nullptr;                    // [rows]; -1: nowhere
+  std::int32_t* slots = nullptr;                    // [rows]; -1 = not written to the cache
   std::int32_t* first_query = nullptr;              // [sequences + 1]
   std::int32_t* kv_lengths = nullptr;               // [sequences]
   std::int32_t* page_begin = nullptr;               // [sequences + 1]
   std::int32_t* last_page_tokens = nullptr;         // [sequences]
   std::int32_t* logit_rows = nullptr;               // [logit rows]
-  std::int32_t* first_sampled = nullptr;            // [1]: where in the ring this step's tokens go
+  std::int32_t* first_sampled = nullptr;            // [1]; index in the ring of this step's tokens
   kernels::SamplingParameters* sampling = nullptr;  // [logit rows]
   std::int32_t* page_indices = nullptr;             // [pages]
 
@@ -43,24 +44,25 @@ struct StepArrays {
   }
 };
 
-// The arrays of a shape behind `base`, each aligned to 16 bytes.
+// Pointers to the arrays of a shape in the memory at `base`, each aligned to 16 bytes.
 StepArrays ArraysAt(std::byte* base, const StepShape& shape);
-// Bytes up to and with `pages` entries of the list of pages.
+// Size of the arrays with `pages` entries in the page list.
 std::int64_t ArenaBytes(const StepShape& shape, std::int64_t pages);
 
-// One arena on the device, and pinned ones on the host that are written in turn, so that a step can
-// be put together while those before it are on their way.
+// One arena on the device and kTurns pinned arenas on the host, which are used in turn, so that the
+// host can build a step while the copy of the previous one is in flight.
 class StepArena {
  public:
   static constexpr std::size_t kTurns = 2;
 
   explicit StepArena(std::int64_t bytes);
 
-  // Host arrays for the next step: waits until the copy of the step kTurns before has been made.
-  // Grows where the step needs more, which waits for the stream and moves the device's arena: then
-  // `moved` becomes true, and graphs captured before are stale.
+  // Returns the host arrays for the next step. Waits until the copy of the step kTurns earlier has
+  // finished. If the step needs more space, waits for the stream, reallocates the arenas, and sets
+  // `moved` to true; graphs captured before are then invalid.
   StepArrays Next(StreamView stream, const StepShape& shape, std::int64_t pages, bool& moved);
-  // Sends what Next() gave out. The arrays that kernels behind it in the stream read.
+  // Copies the arrays of the last Next() to the device on the stream. Returns the device arrays,
+  // which kernels enqueued later on the stream may read.
   StepArrays Send(StreamView stream);
 
  private:
@@ -75,7 +77,7 @@ class StepArena {
   std::array<Turn, kTurns> turns_;
   std::size_t turn_ = 0;
   StepShape shape_;
-  std::int64_t bytes_ = 0;  // of the step given out
+  std::int64_t bytes_ = 0;  // of the step of the last Next()
 };
 
 }  // namespace twin::exec::cuda

@@ -1,4 +1,4 @@
-// Where a device spends the time of its steps.
+// Divides the device time of a step into parts, with events between the operations.
 #pragma once
 
 #include <cstdint>
@@ -9,14 +9,14 @@
 
 namespace twin::exec::cuda {
 
-// Moments in the order of a stream; what passed between two belongs to the part named with the
-// second.
+// Events in stream order. The time between two consecutive events counts for the part named with
+// the second.
 class LapEvents {
  public:
   enum class Kind : std::uint8_t {
     kNone,  // records nothing
     kInStream,
-    kInGraph,  // recorded while a graph is captured, and passed anew at each replay
+    kInGraph,  // recorded during graph capture, and again by each replay
   };
   explicit LapEvents(Kind kind) : kind_(kind) {}
 
@@ -24,14 +24,14 @@ class LapEvents {
     Clear();
     Lap(stream, StepPart::kOther);
   }
-  // What passed since the last lap was `part`: a StepPart, or a label of the caller's.
+  // Assigns the time since the last lap to `part`: a StepPart or a label chosen by the caller.
   template <class Part>
   void Lap(StreamView stream, Part part) {
     if (kind_ != Kind::kNone) Record(stream, static_cast<std::uint8_t>(part));
   }
   void Clear() { count_ = 0; }
 
-  // Time by part since the start. REQUIRES: the last moment has passed.
+  // Time per part since Start(). REQUIRES: the last event has passed.
   [[nodiscard]] StepParts Parts() const;
   template <class Label>
   [[nodiscard]] double SecondsOf(Label label) const {
@@ -43,13 +43,13 @@ class LapEvents {
   [[nodiscard]] std::int64_t Sum(std::uint8_t part) const;
 
   Kind kind_;
-  std::vector<Event> events_;  // kept from step to step
+  std::vector<Event> events_;  // reused from step to step
   std::vector<std::uint8_t> parts_;
   std::size_t count_ = 0;
 };
 
-// `total` divided in the proportions of `shares`, exactly: what is lost in rounding is the largest
-// part's. All of it is kOther where there are no shares.
+// Divides `total` in the proportions of `shares`. The parts add up to `total` exactly: the largest
+// part gets the rounding error. If all shares are zero, `total` counts as kOther.
 StepParts DivideBy(const StepParts& shares, Duration total);
 
 }  // namespace twin::exec::cuda

@@ -1,4 +1,4 @@
-// Streams and captured graphs of a device, owned.
+// Owners of CUDA streams and captured graphs.
 #pragma once
 
 #include <cstdint>
@@ -21,20 +21,20 @@ class Stream {
  public:
   enum class Priority : std::uint8_t { kNormal, kHigh };
   explicit Stream(Priority priority = Priority::kNormal);
-  // Waits for everything given to it.
+  // Waits for all enqueued work.
   ~Stream();
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
 
   [[nodiscard]] StreamView view() const { return StreamView(stream_); }
-  // The calling thread waits for everything given to it.
+  // Blocks the calling thread until all enqueued work has finished.
   void Await() const;
 
  private:
   CUstream_st* stream_ = nullptr;
 };
 
-// Work that was captured once and is replayed with one call. Empty by default.
+// A captured graph, replayed with one call. Empty by default. Move-only.
 class Graph {
  public:
   Graph() = default;
@@ -45,8 +45,8 @@ class Graph {
     return *this;
   }
 
-  // Calls `work`, which gives things to the stream: they are captured instead of done. If it
-  // throws, the capture is given up.
+  // Calls `work` and captures what it enqueues on the stream, without executing it. If `work`
+  // throws, the capture is ended and the exception is rethrown.
   template <class Work>
   static Graph Capture(StreamView stream, const Work& work) {
     Begin(stream);

@@ -1,4 +1,4 @@
-// Rows of weights on their way from files to a device.
+// Uploads rows of weights to a device.
 #pragma once
 
 #include <array>
@@ -12,18 +12,18 @@
 
 namespace twin::exec::cuda {
 
-// Copies along a stream through two pinned buffers, so that one is filled while the other is sent.
+// Copies on a stream through two pinned buffers: one is filled while the other is being copied.
 class Upload {
  public:
   // REQUIRES: `chunk_bytes` holds a row of any matrix.
   Upload(StreamView stream, std::int64_t chunk_bytes);
-  // Waits for what is on its way.
+  // Waits for the copies in flight.
   ~Upload();
   Upload(const Upload&) = delete;
   Upload& operator=(const Upload&) = delete;
 
-  // Rows first_row.. of `matrix`, bf16 or fp16, become those of `source`, rounded to nearest even.
-  // The source may be gone when this returns.
+  // Writes the rows of `source` to `matrix`, starting at `first_row`, rounded to nearest even. The
+  // matrix is bf16 or fp16. The source may be destroyed when this returns.
   void SendRows(kernels::ThreadPool& pool, const kernels::WeightSource& source,
                 std::int64_t first_row, const kernels::cuda::DeviceMatrix& matrix);
   void Send(std::span<const float> values, float* to);
@@ -34,7 +34,7 @@ class Upload {
     Event sent{Event::Kind::kOrder};
   };
 
-  // The next pinned buffer, free to be written.
+  // The next pinned buffer; waits until it may be overwritten.
   Slot& NextSlot();
   void SendSlot(Slot& slot, std::int64_t bytes, std::byte* to);
 
@@ -43,7 +43,7 @@ class Upload {
   std::size_t next_ = 0;
 };
 
-// Takes rows into a matrix on the device.
+// Writes rows of weights to a matrix on a device.
 class DeviceSink final : public kernels::WeightSink {
  public:
   // Borrows the upload.
