@@ -20,7 +20,7 @@ __device__ __forceinline__ float Activated(float z) {
     constexpr float kRootTwoOverPi = 0.79788456080286536F;
     return 0.5F * z * (1 + tanhf(kRootTwoOverPi * (z + 0.044715F * z * z * z)));
   } else {
-    return z > 0 || z != z ? z : 0;  // a NaN stays one
+    return z > 0 || z != z ? z : 0;  // NaN stays NaN
   }
 }
 
@@ -33,7 +33,7 @@ __device__ __forceinline__ void AddBiasTo(const float* bias, float (&values)[kWi
   for (int i = 0; i < kWidth; ++i) values[i] += added[i];
 }
 
-// With kGated, x holds gates and, `columns` further, what they are multiplied with.
+// With kGated, a row of x holds the gate and, `columns` elements further, the up part.
 template <class T, int kWidth, Activation kActivation, bool kGated>
 __global__ void __launch_bounds__(kThreads)
     ActivateKernel(DeviceRows<const T> x, const float* bias, DeviceRows<T> y, std::int64_t rows,

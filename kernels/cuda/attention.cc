@@ -20,23 +20,23 @@ namespace {
 constexpr std::size_t kAlignment = 256;
 constexpr std::size_t kPlansInFlight = 2;
 
-// Where in the workspace of integers a kernel's plan lies.
+// Range of a kernel's plan in the integer workspace.
 struct Section {
   std::size_t begin = 0;
   std::size_t bytes = 0;
 };
 
-// The kernels of one window; null where the generic one serves.
+// The kernels for one window size; null if the generic kernel is used.
 struct WindowKernels {
   std::int64_t window = 0;
   std::unique_ptr<PlannedAttention> decode;
   std::unique_ptr<PlannedAttention> prefill;
-  std::unique_ptr<PlannedAttention> short_prefill;  // beside kFa3
+  std::unique_ptr<PlannedAttention> short_prefill;  // kFa2, if `prefill` is kFa3
   Section decode_plan;
   Section prefill_plan;
 };
 
-// Host memory that a plan is sent from.
+// Pinned staging buffer of a plan.
 struct Staging {
   explicit Staging(std::size_t bytes) : memory(bytes, "attention plans") {}
   PinnedBuffer memory;
@@ -49,7 +49,7 @@ std::string OneLine(std::string text) {
   return text;
 }
 
-// FlashInfer throws exceptions of its own.
+// Converts the exceptions of FlashInfer to DeviceError.
 template <class Body>
 void AsDeviceError(const char* what, Body&& body) {
   try {
@@ -135,7 +135,7 @@ void PagedAttention::State::AddWindow(std::int64_t window, const PlanLimits& lim
     AsDeviceError("making attention",
                   [&] { place = MakePlannedAttention(kernel, shape_, window); });
     const PlanSizes sizes = SizesOfPlan(kernel, shape_, limits);
-    // One after the other in a stream: all kernels share it.
+    // All kernels share the float workspace, because they run in stream order.
     float_bytes_ = std::max(float_bytes_, sizes.float_bytes);
     return sizes.int_bytes;
   };
@@ -167,7 +167,7 @@ void PagedAttention::State::Plan(StreamView stream, const AttentionWork& work) {
   Staging& staging = *staging_[turn_];
   turn_ = (turn_ + 1) % kPlansInFlight;
   if (staging.used) staging.sent.Await();
-  // Also behind a plan that failed half-way: what it sent may still be read.
+  // Set even if planning fails half-way: copies from the buffer may still be in flight.
   staging.used = true;
   std::exception_ptr failure;
   try {

@@ -15,7 +15,7 @@ constexpr std::int64_t kTensorCoreGroupMin = 4;  // below, a tile of 16 rows is 
 
 std::int64_t Group(const AttentionShape& shape) { return shape.heads / shape.kv_heads; }
 
-// As the cases of flashinfer/own_dispatch.cuh.
+// The same cases as in flashinfer/own_dispatch.cuh.
 bool GroupOfCudaCore(std::int64_t group) { return (group >= 1 && group <= 4) || group == 8; }
 
 bool Windowed(const AttentionShape& shape) {
@@ -31,7 +31,7 @@ std::string WhyNotGeneric(const AttentionShape& shape) {
   return "";
 }
 
-// What all kernels of FlashInfer ask for.
+// Requirements of all FlashInfer kernels.
 std::string WhyNotFlashInfer(const AttentionShape& shape, int compute_capability) {
   const FlashInferBuild build = BuiltWithFlashInfer();
   if (!build.fa2) return "this build has no FlashInfer";
@@ -103,7 +103,7 @@ AttentionChoice BestAttention(const AttentionShape& shape, int compute_capabilit
   if (!serves(AttentionKernel::kFa2)) return choice;
   choice.decode = AttentionKernel::kFa2;
   choice.prefill = AttentionKernel::kFa2;
-  // Fa2 skips what a window hides, CudaCore reads it.
+  // With a window, kFa2 skips the keys outside it, but kCudaCore reads them.
   if (Group(shape) < kTensorCoreGroupMin && !Windowed(shape) &&
       serves(AttentionKernel::kCudaCore)) {
     choice.decode = AttentionKernel::kCudaCore;

@@ -30,7 +30,7 @@ struct Arguments {
   std::int64_t block_stride = 0;
 };
 
-// Which keys a row sees.
+// The keys that a row attends to.
 struct Sight {
   const std::int32_t* pages = nullptr;
   int begin = 0;
@@ -64,7 +64,7 @@ struct Memory {
   float weights[kWarps][kQueries];
 };
 
-// The state of one warp: online softmax over the positions that it was dealt.
+// The state of one warp: online softmax over the positions assigned to it.
 template <class T, int kWidth, int kPairs, int kQueries>
 class Warp {
  public:
@@ -79,7 +79,7 @@ class Warp {
     }
   }
 
-  // Positions first..first + 31, those in sight.
+  // Processes those of the positions first..first + 31 that the row attends to.
   __device__ __forceinline__ void Attend(int first) {
     const int position = min(first + lane_, sight_.end - 1);
     const std::int64_t block = sight_.pages[position / arguments_.block_size];
@@ -113,7 +113,7 @@ class Warp {
     return 2 * (k * kWarp + lane_);
   }
 
-  // Each lane takes a position: no sums across lanes.
+  // One position per lane, so that no sums across lanes are needed.
   __device__ __forceinline__ void Scores(const T* key, float (&scores)[kQueries]) const {
 #pragma unroll
     for (int j = 0; j < kQueries; ++j) scores[j] = 0;
@@ -128,7 +128,7 @@ class Warp {
     }
   }
 
-  // Turns scores into weights relative to the new maxima, and the sums so far likewise.
+  // Converts scores to weights relative to the new maxima, and rescales the sums so far.
   __device__ __forceinline__ void Normalise(bool in_sight, float (&scores)[kQueries]) {
 #pragma unroll
     for (int j = 0; j < kQueries; ++j) {
@@ -140,7 +140,7 @@ class Warp {
       for (int lanes = kWarp / 2; lanes > 0; lanes /= 2) {
         largest = fmaxf(largest, __shfl_xor_sync(~0U, largest, lanes));
       }
-      largest = fmaxf(largest, maxima_[j]);  // finite: a chunk has a position in sight
+      largest = fmaxf(largest, maxima_[j]);  // finite: a chunk has a visible position
       scores[j] = exp2f(score - largest);
       const float shrink = exp2f(maxima_[j] - largest);
       weights_[j] = weights_[j] * shrink + WarpSum(scores[j]);
@@ -153,7 +153,7 @@ class Warp {
     }
   }
 
-  // Each lane takes elements of all positions: rows of values are read whole.
+  // Each lane takes some elements of all positions, so that a warp reads whole rows of values.
   __device__ __forceinline__ void AddValues(const T* value, int count,
                                             const float (&weights)[kQueries]) {
     const auto address = reinterpret_cast<unsigned long long>(value);
@@ -209,7 +209,7 @@ __device__ __forceinline__ void Merge(const Arguments<T>& arguments,
   }
 }
 
-// Block (row, kv head, which kQueries of its query heads).
+// Grid: (row, kv head, group of kQueries query heads).
 template <class T, int kWidth, int kPairs, int kQueries>
 __global__ void __launch_bounds__(kThreads, kPairs* kQueries > 8 ? 1 : 2)
     AttentionKernel(Arguments<T> arguments) {

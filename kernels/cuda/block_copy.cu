@@ -6,10 +6,10 @@ namespace twin::kernels::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-// Units that a thread copies one after the other.
+// Number of units that each thread copies.
 constexpr std::int64_t kUnitsOfThread = 8;
 
-// Block x of row i copies its part of the i-th copy; `stride` is a KV block in units.
+// Block (x, i) copies part x of the i-th copy. `stride` is the size of a KV block in units.
 template <class Unit>
 __global__ void __launch_bounds__(kThreads)
     CopyKernel(const Unit* from, Unit* to, const BlockCopy* copies, std::int64_t count,
@@ -48,7 +48,7 @@ void CopyBlocks(StreamView stream, const KvCacheView& from, const KvCacheView& t
   if (bytes % kPackBytes == 0 && IsPacked(from.data) && IsPacked(to.data)) {
     CopyUnits<uint4>(stream, from, to, copies, count);
   } else {
-    CopyUnits<std::uint16_t>(stream, from, to, copies, count);  // elements have two bytes or four
+    CopyUnits<std::uint16_t>(stream, from, to, copies, count);  // elements have 2 or 4 bytes
   }
 }
 

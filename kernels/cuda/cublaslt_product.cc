@@ -98,7 +98,7 @@ CublasLtProduct::CublasLtProduct(const CublasLtContext& context, const GemmShape
 }
 
 void CublasLtProduct::DescribeScaling() {
-  // One scale for each row of both operands: each result is multiplied by two of them.
+  // One scale per row of each operand; each result is multiplied by the two scales of its rows.
   const std::int32_t mode = CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F;
   for (const auto attribute :
        {CUBLASLT_MATMUL_DESC_A_SCALE_MODE, CUBLASLT_MATMUL_DESC_B_SCALE_MODE}) {
@@ -106,7 +106,7 @@ void CublasLtProduct::DescribeScaling() {
         context_.functions().desc_set_attribute(scaled_.get(), attribute, &mode, sizeof(mode));
     context_.library().Check(status, "describing a product of fp8 matrices");
   }
-  // The library chooses no algorithm while the pointers are null, and does not follow them.
+  // The heuristic rejects null pointers but does not dereference them.
   const auto* const somewhere = static_cast<const float*>(context_.workspace());
   Scale({.x = somewhere, .w = somewhere});
 }

@@ -12,7 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The parts of a list like $PATH; of a variable that is not set, none.
+// Splits a variable that is a list like $PATH; empty if the variable is not set.
 std::vector<fs::path> ListedFolders(const char* variable) {
   std::vector<fs::path> folders;
   const char* const value = std::getenv(variable);
@@ -25,7 +25,7 @@ std::vector<fs::path> ListedFolders(const char* variable) {
   return folders;
 }
 
-// In the order of their names; newer versions, which sort behind, first.
+// Sorted by name in descending order, so that newer versions come first.
 std::vector<fs::path> SubfoldersStartingWith(const fs::path& folder, const std::string& start) {
   std::vector<fs::path> found;
   std::error_code error;
@@ -49,7 +49,7 @@ void AddToolkit(const fs::path& toolkit, std::vector<fs::path>& folders) {
   AddFolder(toolkit / "targets/x86_64-linux/lib", folders);
 }
 
-// What pip installs beside the Python of a folder of $PATH: .../site-packages/nvidia/*/lib.
+// Adds the libraries that pip installed for the Python in `bin`: .../site-packages/nvidia/*/lib.
 void AddPythonPackages(const fs::path& bin, std::vector<fs::path>& folders) {
   for (const char* const lib : {"lib", "lib64"}) {
     for (const fs::path& python : SubfoldersStartingWith(bin.parent_path() / lib, "python3")) {
@@ -62,7 +62,7 @@ void AddPythonPackages(const fs::path& bin, std::vector<fs::path>& folders) {
   }
 }
 
-// Where the loader found an open library; `name`, as it was asked for, if it does not say.
+// The path of an open library; `name` if the dynamic loader does not report it.
 std::string PathOf(void* handle, const std::string& name) {
   const link_map* map = nullptr;
   const bool known = dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0 && map->l_name[0] != '\0';

@@ -13,7 +13,7 @@
 #include "kernels/cuda/device_memory.h"
 
 namespace cudnn_frontend {
-// Of the library that every function is looked up in; to be defined by whoever uses the headers.
+// Handle of the cuDNN library. Users of the header-only frontend must define it.
 void* cudnn_dlhandle = nullptr;
 }  // namespace cudnn_frontend
 
@@ -26,15 +26,15 @@ using Sizes = std::vector<std::int64_t>;
 
 constexpr const char* kWhat = "attention by cuDNN";
 
-// Empty if cuDNN is open.
+// Opens cuDNN; empty if this succeeded.
 const std::string& WhyNotOpen() {
   static const std::string why = [] {
-    // cuDNN's frontend looks for the runtime by its name alone, and finds what is open.
+    // The frontend opens the CUDA runtime by its bare name, which finds the library opened here.
     const CudaLibrary runtime("libcudart.so." + std::to_string(CUDART_VERSION / 1000));
     if (!runtime.open()) return "cuDNN needs the CUDA runtime: " + runtime.why();
     const CudaLibrary library("libcudnn.so." + std::to_string(CUDNN_MAJOR));
     if (!library.open()) return "cuDNN: " + library.why();
-    // Open already: this is the same library once more.
+    // The library is already open: this returns a handle of the same one.
     frontend::cudnn_dlhandle = dlopen(library.path().c_str(), RTLD_NOW | RTLD_GLOBAL);
     return frontend::cudnn_dlhandle != nullptr ? std::string() : "cuDNN cannot be opened again";
   }();
@@ -108,7 +108,7 @@ class CudnnAttention::State {
   enum Part : std::uint8_t { kQueries, kContexts, kQueryPlaces, kOutPlaces, kTable, kPlaces };
 
   [[nodiscard]] bool ragged() const { return sizes_.queries_max > 1; }
-  // The first element of a part of the arrays. Parts begin where 16 bytes do.
+  // The first element of a part of the arrays. Parts are aligned to 16 bytes.
   [[nodiscard]] std::size_t Place(Part part) const {
     const auto room = static_cast<std::size_t>((sizes_.sequences + 1 + 3) / 4 * 4);
     if (part == kPlaces) return kTable * room + static_cast<std::size_t>(sizes_.sequences * pages_);
@@ -132,7 +132,7 @@ class CudnnAttention::State {
   CudnnAttentionSizes sizes_;
   std::int64_t q_stride_;
   std::int64_t out_stride_;
-  std::int64_t pages_;  // of a sequence
+  std::int64_t pages_;  // per sequence
   Handle handle_;
   frontend::graph::Graph graph_;
   Tensor q_, k_, v_, out_;
@@ -149,7 +149,7 @@ void CudnnAttention::State::DescribeGraph() {
   graph_.set_io_data_type(type)
       .set_intermediate_data_type(frontend::DataType_t::FLOAT)
       .set_compute_data_type(frontend::DataType_t::FLOAT);
-  // Pages of one layer: whole blocks lie between them.
+  // The pages of one layer are one KV block apart, because a block holds all layers.
   const Sizes pages = {cache_shape_.blocks, shape_.kv_heads, shape_.block_size, d};
   const Sizes page_strides = {cache_shape_.BlockBytes() / ByteSize(shape_.dtype),
                               shape_.block_size * d, d, 1};
@@ -187,7 +187,7 @@ void CudnnAttention::State::DescribeRows(frontend::graph::SDPA_attributes& how) 
     return tensor;
   };
   if (ragged()) {
-    // The last query sees the last key, as in chunks of a prompt.
+    // The last query attends to the last key, as in chunked prefill.
     how.set_diagonal_alignment(frontend::DiagonalAlignment_t::BOTTOM_RIGHT)
         .set_diagonal_band_right_bound(0);
     q_->set_ragged_offset(places("query places", kQueryPlaces));

@@ -11,7 +11,7 @@ namespace twin::kernels::cuda {
 namespace {
 
 [[noreturn]] void Refuse(const char* what, std::int64_t bytes, cudaError_t error) {
-  // The error is told here; a later check must not find it again.
+  // The error is reported here; clear it so that a later check does not report it again.
   cudaGetLastError();
   char size[32];
   std::snprintf(size, sizeof size, "%.2f GB", static_cast<double>(bytes) * 1e-9);
@@ -35,8 +35,8 @@ void OwnedMemory<kPlace>::Take(const char* what) {
   data_ = static_cast<std::byte*>(memory);
 }
 
-// Null is not given to the runtime, which would make a context on the first device for a thread
-// that has chosen none.
+// Does not pass null to the runtime: on a thread without a current device, the runtime would create
+// a context on the first device.
 template <MemoryPlace kPlace>
 OwnedMemory<kPlace>::~OwnedMemory() {
   if (data_ == nullptr) return;

@@ -48,7 +48,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// `Unit`: what is copied at once; strides and columns count it.
+// Copies in elements of type Unit; strides and columns are in units.
 template <class Unit>
 __global__ void __launch_bounds__(kThreads)
     GatherKernel(DeviceRows<const Unit> x, const std::int32_t* sources, DeviceRows<Unit> y,

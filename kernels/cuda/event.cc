@@ -35,7 +35,7 @@ void Event::Await() const { CheckCuda(cudaEventSynchronize(event_), "a step on t
 bool Event::Passed() const {
   const cudaError_t status = cudaEventQuery(event_);
   if (status == cudaErrorNotReady) {
-    cudaGetLastError();  // an answer here, but a failure to whoever asks for the last error
+    cudaGetLastError();  // not an error here: clear it for later checks
     return false;
   }
   CheckCuda(status, "a step on the device");

@@ -39,8 +39,8 @@ struct Hash {
   }
 };
 
-// What a shape is computed with. SkinnyGemm does not take every operand of its shape, so there is
-// an algorithm of the library beside it.
+// The choice for a shape. It always has an algorithm of cuBLASLt, because SkinnyGemm does not
+// support all operands of its shapes.
 struct Choice {
   bool skinny = false;
   cublasLtMatmulAlgo_t algorithm{};
@@ -89,7 +89,7 @@ class Gemm::State {
 
  private:
   const Choice& ChoiceFor(const GemmShape& shape);
-  // Of a product whose operands fit each other.
+  // REQUIRES: the shapes and formats of the operands match.
   const Plan& PlanFor(StreamView stream, const DeviceMatrix& x, const DeviceMatrix& w,
                       const DeviceMatrix& y);
   const Plan& MakePlan(StreamView stream, const ProductKey& key);
@@ -136,7 +136,7 @@ const Plan& Gemm::State::PlanFor(StreamView stream, const DeviceMatrix& x, const
 }
 
 const Plan& Gemm::State::MakePlan(StreamView stream, const ProductKey& key) {
-  // Choosing asks the library, which may do more than a capture allows.
+  // Choosing calls the heuristic of cuBLASLt, which may do what a capture does not allow.
   const bool prepared = choices_.contains(key.shape);
   CHECK(prepared || !Capturing(stream));
   const Choice& choice = ChoiceFor(key.shape);

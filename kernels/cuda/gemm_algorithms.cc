@@ -152,7 +152,7 @@ std::string GemmAlgorithmFile::Text() const {
 
 void GemmAlgorithmFile::Save() const {
   if (path_.empty()) return;
-  std::error_code ignored;  // writing the file says what is wrong
+  std::error_code ignored;  // writing the file reports the error
   if (path_.has_parent_path()) std::filesystem::create_directories(path_.parent_path(), ignored);
   WriteFile(path_, Text());
 }

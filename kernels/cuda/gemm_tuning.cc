@@ -17,12 +17,12 @@ namespace {
 
 constexpr const char* kPurpose = "operands to tune products with";
 constexpr int kTurns = 5;
-constexpr int kProductsMax = 20;        // of a candidate in a turn
-constexpr float kTurnMilliseconds = 2;  // about, where one product takes less
+constexpr int kProductsMax = 20;        // per candidate and turn
+constexpr float kTurnMilliseconds = 2;  // approximate; longer if one product is
 constexpr std::size_t kPatternBytes = std::size_t{4} << 20;
 
-// Uniform between 0.5 and 1 or -0.5 and -1 in the format, of which 16 bits are one or two numbers.
-// Products of zeros would take less power, and less time.
+// Uniform random numbers of magnitude 0.5 to 1 and either sign; 16 bits hold one or two of them.
+// Products of zeros would draw less power and run faster.
 std::vector<std::uint16_t> RandomPattern(DType dtype) {
   Random random(1, "gemm_tuning");
   const bool eight = dtype == DType::kFp8;
@@ -37,7 +37,7 @@ std::vector<std::uint16_t> RandomPattern(DType dtype) {
   return pattern;
 }
 
-// Repeats the pattern, which must live until the stream has been waited for.
+// Fills the array with copies of the pattern, which must live until the stream has been waited for.
 void Fill(StreamView stream, const DeviceBuffer& array, const std::vector<std::uint16_t>& pattern) {
   const char* const what = "filling operands to tune products with";
   std::size_t filled = std::min(array.size(), kPatternBytes);
@@ -57,7 +57,7 @@ std::size_t Bytes(std::int64_t rows, std::int64_t columns, DType dtype) {
   return static_cast<std::size_t>(rows * columns * ByteSize(dtype));
 }
 
-// So many copies of the weights that each product finds its own gone from the cache.
+// The number of copies of the weights at which no product finds its copy in the cache.
 std::size_t WeightCopies(std::size_t weight_bytes) {
   int device = 0;
   int cache_bytes = 0;
@@ -67,7 +67,7 @@ std::size_t WeightCopies(std::size_t weight_bytes) {
   return 1 + 2 * static_cast<std::size_t>(cache_bytes) / weight_bytes;
 }
 
-// One shape's operands, and the clock.
+// The operands of one shape, and the events that time products.
 class Bench {
  public:
   Bench(const CublasLtContext& context, StreamView stream, const GemmShape& shape)
@@ -100,7 +100,7 @@ class Bench {
   [[nodiscard]] const CublasLtProduct& product() const { return product_; }
   [[nodiscard]] bool TakesSkinny() const { return TakesSkinnyGemm(X(), W(0), Y()); }
 
-  // Of one product, in milliseconds, as the mean of `products`.
+  // Time of one product in milliseconds, as the mean over `products`.
   float Measure(const GemmAlgorithm& algorithm, int products) {
     begin_.Record(stream_);
     for (int i = 0; i < products; ++i) {
@@ -140,7 +140,7 @@ class Bench {
   DeviceBuffer weights_;
   DeviceBuffer x_;
   DeviceBuffer y_;
-  DeviceBuffer scales_;  // of both operands, where they are scaled
+  DeviceBuffer scales_;  // of both operands, for fp8
   Event begin_{Event::Kind::kTimed};
   Event end_{Event::Kind::kTimed};
   std::size_t turn_ = 0;
@@ -169,7 +169,7 @@ GemmAlgorithm FastestGemm(const CublasLtContext& context, StreamView stream, con
   Bench bench(context, stream, shape);
   std::vector<Candidate> field = MakeCandidates(bench, candidates);
   for (Candidate& candidate : field) {
-    bench.Measure(candidate.algorithm, 1);  // loads its code
+    bench.Measure(candidate.algorithm, 1);  // warm-up: loads the kernel code
     const float once = bench.Measure(candidate.algorithm, 1);
     const float wanted = once > 0 ? kTurnMilliseconds / once : float{kProductsMax};
     candidate.products = static_cast<int>(std::clamp(wanted, 1.0F, float{kProductsMax}));

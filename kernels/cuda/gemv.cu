@@ -8,8 +8,8 @@ namespace {
 
 constexpr int kWarps = 4;
 constexpr int kThreads = kWarps * kWarp;
-// Outputs of a block: each thread streams this many rows of w, one pack of each at a time and the
-// next ones on their way. With five blocks on a multiprocessor 40 KB and more are in flight.
+// Outputs per block: each thread streams this many rows of w, one pack of each at a time, and
+// prefetches the next packs. With five blocks per multiprocessor, 40 KB or more are in flight.
 constexpr int kOutputs = 4;
 
 template <int kTokens>
@@ -20,7 +20,7 @@ struct Partials {
 template <class T>
 using Packs = Pack<T, kPackWidth<T>>[kOutputs];
 
-// Pack `column` of each of the block's rows of w; zeros behind the end of a row.
+// Loads pack `column` of each of the block's rows of w; zeros after the end of a row.
 template <class T>
 __device__ __forceinline__ void LoadWeights(const T* const (&rows)[kOutputs], std::int64_t column,
                                             std::int64_t inputs, Packs<T>& packs) {
@@ -48,7 +48,7 @@ __device__ __forceinline__ void Accumulate(const Packs<T>& weights, DeviceRows<c
   }
 }
 
-// The block's warps take the packs of the rows in turn; their sums are added in the order of warps.
+// The warps of a block take the packs of the rows in turn; their sums are added in warp order.
 template <class T, class Out, int kTokens>
 __global__ void __launch_bounds__(kThreads, 5)
     SkinnyGemmKernel(DeviceRows<const T> x, DeviceRows<const T> w, DeviceRows<Out> y,
@@ -62,7 +62,7 @@ __global__ void __launch_bounds__(kThreads, 5)
 
   std::int64_t column = std::int64_t{threadIdx.x} * kWidth;
   Packs<T> weights;
-  LoadWeights<T>(rows, column, inputs, weights);  // no kernel writes weights: before the wait
+  LoadWeights<T>(rows, column, inputs, weights);  // may precede the wait: no kernel writes weights
   WaitForEarlierKernels();
 
   float sums[kOutputs][kTokens] = {};

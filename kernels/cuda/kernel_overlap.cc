@@ -30,7 +30,7 @@ KernelsApart::~KernelsApart() { --apart; }
 
 bool KernelsOverlap() {
   if (apart > 0) return false;
-  static std::array<std::atomic<int>, kDevicesMax> known{};  // 0: not asked, 1: no, 2: yes
+  static std::array<std::atomic<int>, kDevicesMax> known{};  // 0: unknown, 1: no, 2: yes
   int device = 0;
   CheckCuda(cudaGetDevice(&device), "current device");
   const auto index = static_cast<std::size_t>(device);

@@ -8,10 +8,11 @@ namespace {
 
 constexpr int kThreadsMax = 1024;
 constexpr int kAddThreads = 256;
-// Below this a row of few packs is shared by more threads rather than taken in more steps.
+// Up to this number of threads, a short row gets one thread per pack instead of several packs per
+// thread.
 constexpr std::int64_t kThreadsWanted = 256;
 
-// Four packs take more registers than so many threads have.
+// With four packs per thread, the registers do not suffice for kThreadsMax threads.
 constexpr int ThreadsMax(int kept) { return kept > 2 ? kThreadsMax / 2 : kThreadsMax; }
 
 template <class T>
@@ -21,7 +22,7 @@ struct Summand {
   float scale = 1;
 };
 
-// What a sum is made of, as it comes from memory.
+// The operands of a residual addition, as loaded from memory.
 template <class T, int kWidth>
 struct Terms {
   Pack<T, kWidth> delta;
@@ -34,7 +35,7 @@ __device__ __forceinline__ Terms<T, kWidth> LoadTerms(const Summand<T>& summand,
   return {Load<kWidth>(summand.delta.Row(row) + column), Load<kWidth>(place)};
 }
 
-// residual + scale * (delta + bias), as it is stored.
+// Computes and stores residual + scale * (delta + bias). `values` gets the rounded result.
 template <class T, int kWidth>
 __device__ __forceinline__ void AddTerms(const Summand<T>& summand, const Terms<T, kWidth>& terms,
                                          std::int64_t column, T* place, float (&values)[kWidth]) {
@@ -62,13 +63,13 @@ struct NormArguments {
   float epsilon = 0;
   std::int64_t packs = 0;  // of a row
   std::int64_t columns = 0;
-  DeviceRows<T> x;  // the residual where something is added
+  DeviceRows<T> x;  // with kAdds: the residual
   Summand<T> summand;
   DeviceRows<T> y;
 };
 
-// How a thread gets the packs of a row that are its own: kKept of them stay in registers; with none
-// kept, each pass reads them again.
+// The packs of a row that belong to one thread. kKept of them stay in registers; with kKept = 0,
+// each pass reads them from memory again.
 template <class T, int kWidth, int kKept, bool kAdds>
 class RowOfThread {
  public:
@@ -84,7 +85,7 @@ class RowOfThread {
     }
   }
 
-  // body(column, values) for each pack.
+  // Calls body(column, values) for each pack of the thread.
   template <class Body>
   __device__ __forceinline__ void ForEach(const Body& body) {
 #pragma unroll
@@ -101,7 +102,7 @@ class RowOfThread {
   }
 
  private:
-  // Of the thread's k-th pack.
+  // Index in the row of the thread's k-th pack.
   __device__ __forceinline__ std::int64_t Number(int k) const {
     return threadIdx.x + std::int64_t{k} * blockDim.x;
   }
@@ -117,7 +118,7 @@ class RowOfThread {
 
   __device__ __forceinline__ void AddAll() {
     if constexpr (kKept > 0) {
-      // All of them are loaded before the first one is stored, which no load could overtake.
+      // Load all packs before the first store: the compiler does not move loads ahead of stores.
       Terms<T, kWidth> terms[kKept];
 #pragma unroll
       for (int k = 0; k < kKept; ++k) {
@@ -216,7 +217,7 @@ template <class T, int kWidth, bool kAdds>
 void LaunchNorm(StreamView stream, NormArguments<T> arguments, std::int64_t rows) {
   arguments.packs = arguments.columns / kWidth;
   const std::int64_t packs = arguments.packs;
-  // One pack each up to 256 threads, then up to four packs each, then more threads.
+  // One pack per thread up to 256 threads, then up to four packs per thread, then more threads.
   std::int64_t threads = std::max(std::min(packs, kThreadsWanted), (packs + 3) / 4);
   threads = std::min<std::int64_t>((threads + kWarp - 1) / kWarp * kWarp, kThreadsMax);
   const LaunchShape shape{dim3(static_cast<unsigned>(rows)), static_cast<int>(threads)};

@@ -76,7 +76,7 @@ void QuantizeRows(StreamView stream, DeviceMatrix x, ScaledMatrix y) {
                                          .scales = y.scales,
                                          .columns = x.columns,
                                          .width = to.columns};
-    // Packs of x that end where a row of y's packs may begin: no pack is half padding.
+    // Rows of x and y consist of whole packs, so that no pack contains both elements and padding.
     const bool packed = IsPacked(x) && IsPacked(to);
     LaunchShape shape = RowGrid(1, packed ? to.columns / kWidth : to.columns, kThreadsMax);
     shape.blocks = dim3(static_cast<unsigned>(x.rows));

@@ -18,8 +18,8 @@ struct Arguments {
   RopeAppendOptions options;
   std::int64_t tokens = 0;
   std::int64_t head_dim = 0;
-  std::int64_t half = 0;  // element i of a head is turned with i + half; those behind both stay
-  int lanes = 0;          // that share a head; a power of two
+  std::int64_t half = 0;  // elements i and i + half are rotated together; the rest are not
+  int lanes = 0;          // lanes per head; a power of two
   // The cache: elements from the start of a block of the layer, and strides in elements.
   T* keys = nullptr;
   std::int64_t values_offset = 0;
@@ -27,7 +27,7 @@ struct Arguments {
   std::int64_t block_size = 0;
 };
 
-// One head of one token, in the hands of `lanes` lanes.
+// One head of one token, processed by `lanes` lanes.
 template <class T, int kWidth>
 class Head {
  public:
@@ -50,7 +50,7 @@ class Head {
     return IsQuery() ? arguments_.options.query_gain : arguments_.options.key_gain;
   }
 
-  // Of this lane's elements.
+  // Sum of the squares of this lane's elements.
   __device__ __forceinline__ float SquareSum() const {
     float sum = 0;
     const auto add = [&](std::int64_t i) {
@@ -70,7 +70,7 @@ class Head {
     return sum;
   }
 
-  // Writes this lane's elements to where the head belongs. `turn`: cosines, then sines, or null.
+  // Writes this lane's elements to their destination. `turn`: cosines, then sines; or null.
   __device__ __forceinline__ void Write(float factor, const float* gain, const float* turn,
                                         T* to) const {
     const std::int64_t half = arguments_.half;
@@ -91,7 +91,7 @@ class Head {
     }
   }
 
-  // Where keys and values of a slot go; null for a padding token.
+  // Destination of the keys and values of a slot; null for padding tokens.
   __device__ __forceinline__ T* Place(std::int32_t slot) const {
     if (IsQuery()) return from_;
     if (slot < 0) return nullptr;
@@ -155,7 +155,7 @@ __global__ void __launch_bounds__(kThreads) RopeAppendKernel(Arguments<T> argume
   for (std::int64_t token = blockIdx.y; token < arguments.tokens; token += gridDim.y) {
     const Head<T, kWidth> mine(arguments, token, exists ? head : 0, lane);
     float factor = 1;
-    if (any_gain) {  // the same for all lanes of a warp, which meet here
+    if (any_gain) {  // uniform across the warp, which synchronises here
       float sum = exists ? mine.SquareSum() : 0;
       for (int other = lanes / 2; other > 0; other /= 2) sum += __shfl_xor_sync(~0U, sum, other);
       factor = rsqrtf(sum / static_cast<float>(arguments.head_dim) + options.epsilon);

@@ -33,8 +33,8 @@ struct ReduceMemory {
   Number result[kPivots];
 };
 
-// Each of the values over the block, by a commutative operation on integers that leaves a number as
-// it is with 0; in all threads.
+// Reduces each of the values over the block and returns the results in all threads. The operation
+// must be commutative and have 0 as its neutral element.
 template <int kCount, class Operation>
 __device__ __forceinline__ void BlockReduce(Number (&values)[kCount], const Operation& operation) {
   auto& memory = BlockShared<ReduceMemory>();
@@ -69,13 +69,13 @@ __device__ __forceinline__ Number BlockMax(Number value) {
   return values[0];
 }
 
-// The logits of a row, shared out among the threads of a block in packs of kWidth.
+// The logits of a row, distributed over the threads of a block in packs of kWidth.
 template <int kWidth>
 struct Row {
   const float* logits = nullptr;
   int size = 0;
 
-  // body(logit, token) for each of the thread's logits.
+  // Calls body(logit, token) for each of the thread's logits.
   template <class Body>
   __device__ __forceinline__ void ForEach(const Body& body) const {
     for (int first = static_cast<int>(threadIdx.x) * kWidth; first < size;
@@ -90,19 +90,20 @@ struct Row {
 
 struct Selected {
   std::uint32_t value = 0;
-  Number above = 0;  // amounts of larger values
-  Number at = 0;     // of this one
+  Number above = 0;  // sum of the amounts of larger values
+  Number at = 0;     // sum of the amounts of this value
 };
 
-// The largest value such that the amounts of the values from it on reach `target`, found digit by
-// digit: each pass sums the amounts above seven pivots. measure(logit, token, value, amount) tells
-// both of a candidate. REQUIRES: 1 <= target <= the sum of all amounts.
+// Weighted radix select: the largest value v such that the amounts of all values >= v sum to at
+// least `target`. Determines v digit by digit; each pass sums the amounts above seven pivots.
+// measure(logit, token, value, amount) sets the value and the amount of a candidate. REQUIRES: 1 <=
+// target <= the sum of all amounts.
 template <int kWidth, class Measure>
 __device__ Selected Select(const Row<kWidth>& row, Number target, const Measure& measure) {
   Selected selected;
-  Number reached = 0;  // amounts from the value so far on
+  Number reached = 0;  // sum of the amounts of values >= selected.value
   for (int shift = 30; shift >= 0; shift -= kDigitBits) {
-    // The first digit has two bits alone: pivots beyond them would wrap around.
+    // The first digit has only two bits: more than three pivots would wrap around.
     const int pivots = shift == 30 ? 3 : kPivots;
     Number sums[kPivots] = {};
     row.ForEach([&](float logit, std::uint32_t token) {
@@ -134,8 +135,8 @@ __device__ Selected Select(const Row<kWidth>& row, Number target, const Measure&
   return selected;
 }
 
-// The rank of the last candidate, of those from rank `lowest` on, with which the amounts reach
-// `target`. amount_of(logit) is positive for it.
+// Among the candidates of rank `lowest` or higher, in descending order: the rank of the candidate
+// at which the sum of the amounts reaches `target`. Its amount_of(logit) is positive.
 template <int kWidth, class Amount>
 __device__ Number CutAt(const Row<kWidth>& row, Number lowest, Number target,
                         const Amount& amount_of) {
@@ -146,7 +147,7 @@ __device__ Number CutAt(const Row<kWidth>& row, Number lowest, Number target,
       });
   const Number each = amount_of(FloatOfOrdered(selected.value));
   const Number needed = (target - selected.above + each - 1) / each;
-  if (needed * each >= selected.at) {  // all equal ones
+  if (needed * each >= selected.at) {  // all candidates of equal value
     const Number first = static_cast<Number>(selected.value) << 32;
     return first > lowest ? first : lowest;
   }
@@ -158,7 +159,7 @@ __device__ Number CutAt(const Row<kWidth>& row, Number lowest, Number target,
   return (static_cast<Number>(selected.value) << 32) | last.value;
 }
 
-// The rank from which on candidates are kept by top_k and top_p.
+// The lowest rank that top_k and top_p keep.
 template <int kWidth>
 __device__ Number CutOf(const Row<kWidth>& row, const SamplingParameters& parameters,
                         float sharpness) {
@@ -172,7 +173,7 @@ __device__ Number CutOf(const Row<kWidth>& row, const SamplingParameters& parame
     largest_rank = max(largest_rank, RankOf(OrderedBits(logit), token));
   });
   const std::uint32_t ordered = OrderedOf(BlockMax(largest_rank));
-  if (ordered == 0) return cut;  // NaN alone
+  if (ordered == 0) return cut;  // all logits are NaN
   const float largest = FloatOfOrdered(ordered);
   Number total[1] = {};
   row.ForEach([&](float logit, std::uint32_t token) {

@@ -9,7 +9,7 @@ void CheckCuda(int code, const char* what) {
     return;
   }
   const auto error = static_cast<cudaError_t>(code);
-  cudaGetLastError();  // a later call must not report this one again
+  cudaGetLastError();  // clears the error for later checks
   throw DeviceError(what, cudaGetErrorString(error), error == cudaErrorMemoryAllocation);
 }
 
