@@ -13,7 +13,7 @@ using kernels::cuda::DeviceMatrix;
 
 namespace {
 
-// Products of fp8 matrices write rows of 16-bit numbers with their padding.
+// Rows of 16-bit formats have room for the padded columns that fp8 products write.
 std::int64_t StrideOf(std::int64_t columns, DType dtype) {
   static_assert(AlignedStride(1, DType::kFp8) == kernels::cuda::kFp8Sizes);
   return AlignedStride(columns, dtype == DType::kFp32 ? dtype : DType::kFp8);
@@ -54,7 +54,7 @@ bool Activations::Reserve(std::int64_t rows, std::int64_t logit_rows) {
   rows = std::max(rows, rows_);
   logit_rows = std::max(logit_rows, logit_rows_);
   const Layout layout = LayoutOf(rows, logit_rows);
-  buffer_ = DeviceBuffer();  // given back first: both may not fit
+  buffer_ = DeviceBuffer();  // freed first: both may not fit
   rows_ = logit_rows_ = 0;
   buffer_ = DeviceBuffer(layout.bytes, "device memory for activations");
   layout_ = layout;

@@ -4,7 +4,7 @@
 
 namespace twin::exec::cuda {
 
-// Where the next sequence is written.
+// Positions in the arrays at which the next sequence is written.
 struct BatchBuilder::Cursor {
   std::int64_t row = 0;
   std::int64_t sequence = 0;

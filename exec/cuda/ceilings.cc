@@ -20,7 +20,7 @@ constexpr std::int64_t kSide = 8192;
 constexpr std::int64_t kCopyBytes = std::int64_t{1} << 29;
 constexpr RepeatRule kRule = {.count_min = 10, .count_max = 40, .seconds_max = 0.5};
 
-// Seconds of `work` on the stream, over and over.
+// Seconds of `work` on the stream, measured repeatedly.
 template <class Work>
 Spread Timed(cuda::StreamView stream, const Work& work) {
   const cuda::Event begin(cuda::Event::Kind::kTimed);
@@ -36,7 +36,7 @@ Spread Timed(cuda::StreamView stream, const Work& work) {
   return SpreadOf(Repeat(kRule, run));
 }
 
-// Real numbers: products of zeros draw less power, and run faster than any model's.
+// Random numbers: products of zeros draw less power and run faster than those of real models.
 DeviceMatrix RandomMatrix(cuda::StreamView stream, const DeviceBuffer& buffer, std::int64_t side,
                           std::uint64_t key) {
   const DeviceMatrix matrix =

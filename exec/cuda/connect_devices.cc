@@ -13,7 +13,7 @@
 namespace twin::exec::cuda {
 namespace {
 
-// Which device of which machine is the current one; NCCL serves no two ranks of one device.
+// Identifies the host and the current device. NCCL does not support two ranks on one device.
 std::string DevicePlace() {
   std::array<char, 256> host{};
   gethostname(host.data(), host.size() - 1);
@@ -25,7 +25,7 @@ std::string DevicePlace() {
   cudaDeviceProp properties{};
   CheckCuda(cudaGetDeviceProperties(&properties, device), "cudaGetDeviceProperties");
   std::string place = std::string(host.data()) + " " + bus.data() + " ";
-  // Parts of one device (MIG) differ in this alone.
+  // The UUID distinguishes the MIG instances of one device.
   for (const char byte : properties.uuid.bytes) {
     place += std::to_string(static_cast<unsigned char>(byte)) + ".";
   }

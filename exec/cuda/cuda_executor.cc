@@ -21,14 +21,15 @@ constexpr auto kTokenBytes = static_cast<std::int64_t>(sizeof(std::int32_t));
 
 std::size_t Size(std::int64_t bytes) { return static_cast<std::size_t>(bytes); }
 
-// For any step of that size whose requests share no block: growing later holds up a whole run.
+// Sufficient for any step of the largest size whose requests share no blocks: to grow later would
+// stall a run.
 std::int64_t RoomForSteps(const StepSizes& largest, std::int64_t blocks) {
   const StepShape shape{
       .rows = largest.tokens, .sequences = largest.sequences, .logit_rows = largest.sequences};
   return std::max(kArenaBytes, ArenaBytes(shape, blocks));
 }
 
-// Stands for a token that the device has and the host has not: entry `index` of the ring.
+// The code of a token that is still only on the device: entry `index` of the ring.
 constexpr std::int32_t CarriedToken(std::int64_t index) {
   return -1 - static_cast<std::int32_t>(index);
 }
@@ -51,7 +52,7 @@ CudaExecutor::CudaExecutor(CudaModel& model, const ExecutorConfig& config)
       not_finite_(sizeof(std::int32_t), "device memory for a count") {
   CHECK(config.kv_dtype == model.activation_format());
   const StepSizes& largest = model.options().largest_step;
-  // Blocks that were never written are read as padding is: they must be numbers.
+  // Kernels may read blocks that were never written, as padding; they must be finite.
   CheckCuda(cudaMemsetAsync(device_storage_.data(), 0, Size(device_storage_.bytes()),
                             model.device().compute().get()),
             "cudaMemsetAsync");
@@ -84,7 +85,7 @@ void CudaExecutor::Reserve(const StepShape& shape) {
   const bool more_sequences = shape.sequences > attention_room_.sequences;
   const bool more_tokens = shape.logit_rows > sampled_rows_;
   if (!more_rows && !more_sequences && !more_tokens) return;
-  // What steps on their way still read must not move.
+  // Memory that steps in flight still read must not move.
   DropGraphs();
   model_.Reserve(std::max(shape.rows, attention_room_.rows),
                  std::max(shape.logit_rows, sampled_rows_));
@@ -96,10 +97,10 @@ void CudaExecutor::Reserve(const StepShape& shape) {
   }
   if (more_tokens) {
     sampled_rows_ = shape.logit_rows;
-    // One more, for what captures sample.
+    // One more section, for the tokens that captures sample.
     sampled_ = DeviceBuffer(static_cast<std::int64_t>(kStepsMax + 1) * sampled_rows_ * kTokenBytes,
                             "device memory for sampled tokens");
-    // Now: page-locking memory between steps would hold up those on their way.
+    // Allocated now, because page-locking memory later would stall the steps in flight.
     for (Step& step : steps_) {
       step.tokens = PinnedBuffer((1 + sampled_rows_) * kTokenBytes, "pinned memory for tokens");
     }
@@ -167,7 +168,7 @@ void CudaExecutor::Launch(const StepPlan& plan) {
 
 void CudaExecutor::Compute(const StepPlan& plan, Step& step) {
   const StreamView stream = model_.device().compute();
-  // Rows of a bucket's padding would get in the way where the logits of every row are returned.
+  // No bucket if the logits of all rows are returned: they must not contain rows of padding.
   const std::int64_t bucket =
       config_.logits_of_all_rows ? 0 : ComputedRowsOf(plan, buckets_).bucket;
   builder_.Arrange(plan, requests_,
@@ -180,7 +181,7 @@ void CudaExecutor::Compute(const StepPlan& plan, Step& step) {
   bool moved = false;
   const StepArrays host = arena_.Next(stream, shape, builder_.pages(), moved);
   if (moved) DropGraphs();
-  // A bucket that was decided on is padded to, with or without its graph.
+  // The batch stays padded to its bucket even if the graphs were dropped.
   builder_.Write(plan, requests_, host);
   *host.first_sampled =
       static_cast<std::int32_t>(SampledAt(launched_) - sampled_.As<std::int32_t>());
@@ -230,7 +231,7 @@ void CudaExecutor::Enqueue(const DeviceBatch& batch, LapEvents& laps) {
 void CudaExecutor::TakeEmissions(const StepPlan& plan, Step& step) {
   if (!model_.links().place.last_stage()) return;
   const std::span<const LogitSource> sources = builder_.logits();
-  // Rows lie in the device's order; results are told in the plan's.
+  // Rows are in the order of the device's batch; results are reported in plan order.
   told_order_.resize(sources.size());
   std::iota(told_order_.begin(), told_order_.end(), 0);
   std::stable_sort(told_order_.begin(), told_order_.end(), [&](std::int32_t a, std::int32_t b) {

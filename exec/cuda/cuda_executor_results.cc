@@ -1,4 +1,4 @@
-// What comes back from a device: tokens, logits and times; and graphs, which are captured once.
+// CudaExecutor: results of steps (tokens, logits, times) and the capture of graphs.
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
@@ -46,7 +46,7 @@ bool CudaExecutor::Collectable() {
   CHECK(collected_ < launched_);
   model_.device().Use();
   const Step& step = StepAt(collected_);
-  // With ranks beside it, waiting is what watches over them.
+  // With several ranks, always true: the wait in Collect() detects failed ranks.
   return step.resolved || !step.computes || model_.works_with_others() || step.done.Passed();
 }
 
@@ -86,7 +86,7 @@ void CudaExecutor::CaptureAll() {
   graphs_stale_ = false;
   buckets_ = model_.decode_buckets();
   if (buckets_.empty()) return;
-  // The largest first, so that nothing grows behind a captured one.
+  // The largest bucket first, so that no memory has to grow after a capture.
   const std::vector<std::int64_t> buckets(buckets_.rbegin(), buckets_.rend());
   if (model_.options().tunes) model_.Tune(buckets);
   for (const std::int64_t bucket : buckets) Capture(bucket);
@@ -99,7 +99,7 @@ void CudaExecutor::Capture(std::int64_t bucket) {
   const StepArrays host = arena_.Next(stream, builder_.shape(), 0, moved);
   CHECK(!moved);
   builder_.Write({}, requests_, host);
-  // Behind the ring, whose tokens steps on their way may still take.
+  // After the ring, because steps in flight may still read its tokens.
   *host.first_sampled =
       static_cast<std::int32_t>(kStepsMax) * static_cast<std::int32_t>(sampled_rows_);
   const DeviceBatch batch{.shape = builder_.shape(),
@@ -111,7 +111,7 @@ void CudaExecutor::Capture(std::int64_t bucket) {
   work.device = batch.arrays.attention();
   work.graph = true;
   attention_->Plan(stream, work);
-  // Once for real: libraries choose and load what they need.
+  // Run once before the capture, so that libraries choose and load their kernels.
   LapEvents none(LapEvents::Kind::kNone);
   Enqueue(batch, none);
   CheckCuda(cudaStreamSynchronize(stream.get()), "a step before its capture");

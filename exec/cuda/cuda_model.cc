@@ -128,7 +128,7 @@ std::vector<std::uint32_t> CudaModel::decode_buckets() const {
 
 void CudaModel::AwaitStep(const Event& moment) const {
   for (DeviceCommunicator* group : {tensor_.get(), stages_.get()}) {
-    // A stage behind the first waits for work as long as there is none.
+    // Stages after the first wait without a limit while there is no work.
     const bool idles = group == stages_.get() && !options_.links.place.first_stage();
     if (group != nullptr) group->Await(moment, idles ? Patience::kUnbounded : Patience::kBounded);
   }
@@ -170,7 +170,7 @@ CudaModel::Matrix CudaModel::Forward(const DeviceBatch& batch, const kernels::Kv
     stages_->Receive(device_->compute(), residual.data, bytes, stage - 1);
     laps.Lap(device_->compute(), StepPart::kCommunication);
   }
-  // What the first half reads.
+  // Input of the first half layer.
   Matrix input =
       share_.norm_placement == NormPlacement::kBehindSum ? residual : activations_.normed(rows);
   for (std::size_t i = 0; i < weights_.layers.size(); ++i) {
@@ -259,7 +259,7 @@ CudaModel::Matrix CudaModel::AddHalf(Matrix result, const DeviceLinear& projecti
   const Matrix residual = activations_.residual(result.rows);
   const float* bias = projection.bias();
   Multiply(result, projection, delta, laps);
-  // One rank's bias is part of the sum, and a norm behind it sees both.
+  // Add the bias before the sum over ranks (only one rank has it) and before a norm of the sum.
   if (bias != nullptr && (tensor_ != nullptr || !post_norm.empty())) {
     on::AddBias(stream, std::exchange(bias, nullptr), delta);
   }
@@ -302,7 +302,7 @@ void CudaModel::Multiply(Matrix x, const DeviceLinear& linear, Matrix y) {
 void CudaModel::Sum(Matrix values, LapEvents& laps) {
   if (tensor_ == nullptr) return;
   laps.Lap(device_->compute(), StepPart::kOther);
-  // Rows with their padding: one run of elements.
+  // Includes the padding of rows, so that the elements are contiguous.
   tensor_->AllReduceSum(device_->compute(), values.data, values.rows * values.stride, values.dtype);
   laps.Lap(device_->compute(), StepPart::kCommunication);
 }

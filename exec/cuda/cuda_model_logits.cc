@@ -1,4 +1,4 @@
-// From the last layer to logits, and what a model on a device is used by.
+// CudaModel: logits from the output of the last layer, and its executors, operations and tuning.
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@ CudaModel::Matrix CudaModel::Logits(const DeviceBatch& batch, Matrix last, LapEv
   if (rows == 0) return {};
   Matrix input = last;
   if (!batch.every_row_has_logits) {
-    // The wanted rows alone pass the final norm and the head.
+    // Only rows whose logits are wanted pass through the final norm and the head.
     input = activations_.normed(rows);
     on::GatherRows(stream, activations_.residual(batch.shape.rows), batch.arrays.logit_rows, input);
     if (!weights_.final_norm.empty()) {
@@ -48,7 +48,7 @@ CudaModel::Matrix CudaModel::Logits(const DeviceBatch& batch, Matrix last, LapEv
 CudaModel::Matrix CudaModel::GatherLogits(Matrix head_input, LapEvents& laps) {
   const StreamView stream = device_->compute();
   const std::int64_t rows = head_input.rows;
-  // Shares differ by one token at most: all send as many as the largest.
+  // Shares of the vocabulary differ by at most one token: all ranks send the largest size.
   const Matrix padded = activations_.own_logits(rows);
   Multiply(head_input, weights_.head(), padded.Columns(0, weights_.head().matrix.rows), laps);
   on::FinishLogits(stream, share_.logit_scale, share_.logit_cap,

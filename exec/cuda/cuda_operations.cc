@@ -28,7 +28,7 @@ void CopyToDevice(const std::vector<T>& values, StreamView stream, DeviceBuffer&
     CheckCuda(cudaStreamSynchronize(stream.get()), "work on the device");
     to = DeviceBuffer(bytes, "device memory for indices");
   }
-  // From pageable memory: returns when the values have been taken.
+  // The source is pageable memory: the call returns when the values have been copied from it.
   CheckCuda(cudaMemcpyAsync(to.data(), values.data(), values.size() * sizeof(T),
                             cudaMemcpyHostToDevice, stream.get()),
             "a copy of indices");
@@ -44,7 +44,7 @@ CudaOperations::~CudaOperations() { cudaStreamSynchronize(model_.device().comput
 const LapEvents& CudaOperations::Replay(const std::string& name, const Work& work) {
   const StreamView stream = model_.device().compute();
   if (captured_ != name) {
-    // Once for real: libraries choose and load what they need.
+    // Run once before the capture, so that libraries choose and load their kernels.
     LapEvents none(LapEvents::Kind::kNone);
     work(none);
     CheckCuda(cudaStreamSynchronize(stream.get()), "operations before their capture");
@@ -162,7 +162,7 @@ OtherSeconds CudaOperations::RunOther(std::int64_t tokens) {
 }
 
 double CudaOperations::RunAttention(std::span<const StepItem> items) {
-  // Requests of these sizes, on blocks drawn from the whole cache.
+  // Requests of these sizes, with blocks chosen at random from the whole cache.
   const auto block_size = static_cast<std::int32_t>(cache_.shape.block_size);
   std::vector<std::int32_t> order(static_cast<std::size_t>(cache_.shape.blocks));
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<std::int32_t>(i);
@@ -201,7 +201,7 @@ double CudaOperations::RunAttention(std::span<const StepItem> items) {
   work.host = host.attention();
   work.device = arena_.Send(stream).attention();
   attention_->Plan(stream, work);
-  captured_.clear();  // other blocks each time
+  captured_.clear();  // each call uses other blocks
   const Activations& all = model_.activations();
   const on::DeviceMatrix out = all.attended(shape.rows);
   const LapEvents& laps = Replay("attention", [&](LapEvents& moments) {

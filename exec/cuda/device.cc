@@ -26,7 +26,7 @@ CudaDevice UsableDevice(std::int32_t ordinal) {
   }
   const CudaDevice& device = status.devices[static_cast<std::size_t>(ordinal)];
   const std::int32_t capability = device.compute_major * 10 + device.compute_minor;
-  // Code for 8.0 runs on all 8.x; that for 9.0 uses instructions of that version alone.
+  // Code for 8.0 runs on all 8.x. Code for 9.0 uses instructions that only 9.0 has.
   if (capability < kOldestCapability || (capability > 90) ||
       (device.compute_major != 8 && capability != 90)) {
     Refuse(device.name + " has compute capability " + std::to_string(device.compute_major) + "." +

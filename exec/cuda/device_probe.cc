@@ -11,7 +11,7 @@ CudaStatus ProbeCuda() {
   int count = 0;
   const cudaError_t error = cudaGetDeviceCount(&count);
   if (error != cudaSuccess) {
-    // The runtime calls a missing driver an outdated one.
+    // The runtime reports a missing driver as an outdated one.
     status.reason =
         status.driver_version == 0 ? "no CUDA driver is installed" : cudaGetErrorString(error);
     return status;

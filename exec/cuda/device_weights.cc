@@ -44,7 +44,7 @@ constexpr std::int64_t Fp8Size(std::int64_t size) {
   return (size + kStep - 1) / kStep * kStep;
 }
 
-// One matrix of a layer in bf16, on its way to fp8: the same memory for all of them.
+// Buffer for one matrix of a layer in bf16 before its quantization to fp8; reused for all matrices.
 class Unquantized {
  public:
   Unquantized(const TensorPlan& plan, StreamView stream) : stream_(stream) {
@@ -56,7 +56,7 @@ class Unquantized {
     }
     storage_ = DeviceBuffer(most * ByteSize(kFormat), "device memory for weights to be quantized");
   }
-  // Waits for what reads it.
+  // Waits for the kernels that read the buffer.
   ~Unquantized() { cudaStreamSynchronize(stream_.get()); }
   Unquantized(const Unquantized&) = delete;
   Unquantized& operator=(const Unquantized&) = delete;
@@ -95,7 +95,7 @@ DeviceLinear Unquantized::Quantize(const DeviceMatrix& weights) const {
   return linear;
 }
 
-// How matrices of a source come to the device.
+// Transfers the matrices of a source to the device.
 class MatrixWay {
  public:
   virtual ~MatrixWay() = default;

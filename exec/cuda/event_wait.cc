@@ -19,7 +19,7 @@ std::string LimitText(Duration limit) {
   return text.str();
 }
 
-// The ends of a group that was aborted throw from every call.
+// Throws if the group was aborted: then every call to it throws.
 void CheckGroup(Communicator& host) {
   if (host.size() > 1) static_cast<void>(host.HasMessage(host.rank() == 0 ? 1 : 0));
 }

@@ -24,7 +24,7 @@ void CheckFormat(DType format) {
                "bf16, fp16, fp8");
 }
 
-// Before anything is loaded.
+// Checks the support for a format before anything is loaded.
 void CheckFormatOn(DType format, cuda::Device& device) {
   if (format != DType::kFp8) return;
   constexpr const char* kAllowed = "bf16, fp16";

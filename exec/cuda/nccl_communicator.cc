@@ -53,7 +53,7 @@ void NcclCommunicator::Connect() {
   });
   if (!together) throw CommunicationError(rank(), "starting NCCL", "rank 0 could not");
   host_.Broadcast(std::as_writable_bytes(std::span(&id, 1)), 0);
-  // Calls return at once and are polled, so that a rank that does not come is noticed.
+  // Non-blocking calls, which are polled, so that a missing rank is detected.
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
   Finish(nccl.comm_init_rank_config(&group_, size(), id, rank(), &config), "joining a NCCL group");
@@ -155,11 +155,11 @@ void NcclCommunicator::Await(const Event& event, Patience patience) {
         host_, kOperation, patience, limit_, [&] { return event.Passed(); },
         [&] { CheckHealth(kOperation); });
   } catch (...) {
-    // Kernels that wait for other ranks on the device end with the group.
+    // Aborting the group ends the kernels that wait for other ranks on the device.
     GiveUp();
     throw;
   }
-  // A failed collective ends as well.
+  // The event also passes if a collective has failed.
   CheckHealth(kOperation);
 }
 

@@ -8,7 +8,7 @@
 namespace twin::exec::cuda {
 namespace {
 
-// The first with ncclCommInitRankConfig and groups that do not block.
+// The first version with ncclCommInitRankConfig and non-blocking groups.
 constexpr int kOldestVersion = NCCL_VERSION(2, 14, 0);
 
 std::atomic<NcclFinder> nccl_finder{nullptr};

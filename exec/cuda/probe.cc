@@ -50,7 +50,7 @@ std::vector<CudaLibraryStatus> ProbeCudaLibraries() {
 std::vector<std::string> CudaAttentionKernels() {
   using kernels::cuda::AttentionKernel;
   constexpr std::int32_t kHopper = 90;
-  // A shape that every kernel takes.
+  // A shape that every kernel supports.
   const kernels::cuda::AttentionShape shape{
       .heads = 8, .kv_heads = 8, .head_dim = 128, .block_size = 16, .windows = {0}};
   std::vector<std::string> names;

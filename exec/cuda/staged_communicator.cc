@@ -40,7 +40,7 @@ void StagedCommunicator::Put(StreamView stream, const std::byte* from, void* val
                              std::int64_t bytes) {
   CheckCuda(cudaMemcpyAsync(values, from, Size(bytes), cudaMemcpyHostToDevice, stream.get()),
             "a copy of a message");
-  // The buffer is free for the next message.
+  // Wait, so that the next message can reuse the buffer.
   CheckCuda(cudaStreamSynchronize(stream.get()), "a copy of a message");
 }
 
@@ -81,7 +81,7 @@ void StagedCommunicator::Send(StreamView stream, const void* values, std::int64_
 void StagedCommunicator::Receive(StreamView stream, void* values, std::int64_t bytes,
                                  std::int32_t from) {
   Reserve(bytes);
-  // The sender may compute for any time; the limit is the first stage's, for the result.
+  // No limit: the sender may compute for any time. The first stage limits its wait for the result.
   host_.Receive({staged_.data(), Size(bytes)}, from, Patience::kUnbounded);
   Put(stream, staged_.data(), values, bytes);
 }

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::int64_t kAlignment = 16;
 
-// Gives out places one behind the other.
+// Assigns consecutive places in an arena.
 class Places {
  public:
   explicit Places(std::byte* base) : base_(base) {}

@@ -43,7 +43,7 @@ Graph Graph::End(StreamView stream) {
   const cudaError_t error = cudaGraphInstantiate(&graph.graph_, captured, 0);
   cudaGraphDestroy(captured);
   CheckCuda(error, "cudaGraphInstantiate");
-  // Now, not as a part of the first launch.
+  // Upload now, so that the first launch does not have to.
   CheckCuda(cudaGraphUpload(graph.graph_, stream.get()), "cudaGraphUpload");
   return graph;
 }

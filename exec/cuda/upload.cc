@@ -11,7 +11,7 @@
 namespace twin::exec::cuda {
 namespace {
 
-// One row in the format of a device, into `out`.
+// Converts one row to the format of the device.
 void ConvertRow(const kernels::WeightSource& source, std::int64_t row, std::int64_t columns,
                 DType format, float* values, std::uint16_t* out) {
   if (source.dtype == format && source.column_stride == 1) {
