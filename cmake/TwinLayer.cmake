@@ -50,7 +50,7 @@ function(twin_test source)
   endif()
   get_filename_component(target "${source}" NAME_WE)
   if(("apps" IN_LIST arg_DEPENDS OR "lab" IN_LIST arg_DEPENDS) AND NOT "cuda_emulation" IN_LIST arg_DEPENDS)
-    list(APPEND arg_DEPENDS cuda)
+    list(APPEND arg_DEPENDS lab cuda)  # in the order of linking: lab uses cuda
   endif()
   list(TRANSFORM arg_DEPENDS PREPEND twin::)
   add_executable(${target} ${source})
