@@ -20,7 +20,7 @@ MISSING = [
     (["experiments/azure_code/run", "check", "--binary", "{empty}/none"], "azure2023_code.csv.gz"),
     (["experiments/recorded_decisions/run", "--cases", "{empty}/none"], "{empty}/none"),
     (["experiments/recorded_decisions/run", "--cases", "{empty}", "--binary", "{program}"],
-     "{empty}/static_padded.ndjson"),
+     "{empty}/{variant}.ndjson"),
     (["experiments/speed/measure", "--binary", "{empty}/none"], "{empty}/none"),
     (["experiments/validate_all", "experiments/cpu_validation", "--binary", "{empty}/none"],
      "{empty}/none"),
@@ -41,14 +41,16 @@ def expect(fact, what):
 
 
 def check_messages(source):
-    """Each script in a copy of experiments/ and plots/ without the trace."""
+    """Each script in a copy of experiments/, plots/ and the recorded cases, without the trace."""
     with tempfile.TemporaryDirectory() as scratch:
         root = pathlib.Path(scratch)
         for folder in ("experiments", "plots"):
             shutil.copytree(source / folder, root / folder,
                             ignore=shutil.ignore_patterns("__pycache__", "results"))
         (root / "empty").mkdir()
-        values = {"empty": root / "empty", "program": "/bin/true"}
+        shutil.copytree(source / "tests/golden/cases", root / "tests/golden/cases")
+        variant = min(file.stem for file in (source / "tests/golden/cases").glob("*.ndjson"))
+        values = {"empty": root / "empty", "program": "/bin/true", "variant": variant}
         for arguments, named in MISSING:
             command = [word.format(**values) for word in arguments]
             done = subprocess.run([sys.executable, *command], cwd=root, capture_output=True,
