@@ -49,7 +49,14 @@ PolicyTraits SplitFuseConfig::Traits() const {
 }
 
 SplitFusePolicy::SplitFusePolicy(const SplitFuseConfig& config)
-    : config_(Effective(config)), traits_(config.Traits()) {}
+    : config_(Effective(config)), traits_(config.Traits()) {
+  // Usual sizes from the start: some lists reach their largest size only after many passes.
+  constexpr std::size_t kUsual = 256;
+  for (auto* list : {&decoding_, &started_, &arrived_, &continuing_, &flushes_, &visiting_, &split_,
+                     &skipped_}) {
+    list->reserve(kUsual);
+  }
+}
 
 void SplitFusePolicy::Enqueue(const Sequence& sequence) { arrived_.push_back(sequence.id); }
 

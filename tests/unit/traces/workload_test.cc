@@ -294,7 +294,8 @@ TEST(ValidateTest, NamesTheFieldByItsPath) {
                            .values = {1, 2}};
        },
        "workload.shape.output.probabilities: "},
-      {[](C& c) { c.shape.tenants = {{.weight = 0}}; }, "workload.shape.tenants.weight (their sum): "},
+      {[](C& c) { c.shape.tenants = {{.weight = 0}}; },
+       "workload.shape.tenants.weight (their sum): "},
       {[](C& c) { c.shape.tenants = {{.prompt = Fixed(-1)}}; },
        "workload.shape.tenants[0].prompt.value: "},
       {[](C& c) { c.shape.shared_prefix.prompts = 1; }, "workload.shape.shared_prefix.tokens: "},
