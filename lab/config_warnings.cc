@@ -27,15 +27,6 @@ std::vector<NamedShape> ShapesOf(const WorkloadConfig& workload) {
   return shapes;
 }
 
-// Prompt and output tokens of one request at most.
-std::int32_t ContextLimit(const ExperimentConfig& config, const PolicyTraits& traits) {
-  std::int32_t limit = config.system.model_spec.max_position;
-  if (const auto planned = config.system.memory.max_model_length) {
-    limit = std::min(limit, *planned);
-  }
-  return traits.context_tokens_max > 0 ? std::min(limit, traits.context_tokens_max) : limit;
-}
-
 // The share of first turns that traces/conversation.cc cuts to context_tokens_max, estimated from
 // draws. Tenants with lengths of their own are left out.
 double CutShare(const RequestShape& shape) {
@@ -53,10 +44,9 @@ double CutShare(const RequestShape& shape) {
   return static_cast<double>(cut) / kDraws;
 }
 
-void WarnOfShapes(const ExperimentConfig& config, const PolicyTraits& traits,
-                  std::vector<std::string>& warnings) {
-  const std::int32_t limit = ContextLimit(config, traits);
-  for (const auto& [field, shape] : ShapesOf(config.workload)) {
+void WarnOfShapes(const Deployment& deployment, std::vector<std::string>& warnings) {
+  const std::int32_t limit = deployment.context_tokens_max;
+  for (const auto& [field, shape] : ShapesOf(deployment.config.workload)) {
     const SharedPrefixConfig& prefix = shape->shared_prefix;
     if (prefix.prompts > 0 && prefix.tokens >= limit) {
       warnings.push_back(fmt::format(
@@ -99,17 +89,29 @@ void WarnOfSystem(const SystemConfig& system, const sim::KvCapacity& capacity,
   }
 }
 
+// Legal, but stages then wait for each other.
+void WarnOfBubbles(const Deployment& deployment, std::vector<std::string>& warnings) {
+  const std::int32_t stages = deployment.config.system.parallelism.pipeline;
+  const PolicyTraits& traits = deployment.traits;
+  if (traits.steps_in_flight_max >= stages) return;
+  warnings.push_back(
+      fmt::format("system.pipeline_parallel is {}, but policy.{} keeps at most {} in flight: "
+                  "stages will idle",
+                  stages, traits.name, traits.steps_in_flight_max));
+}
+
 }  // namespace
 
-std::vector<std::string> WarningsOf(const ExperimentConfig& config, const PolicyTraits& traits,
-                                    const sim::KvCapacity& capacity) {
+std::vector<std::string> WarningsOf(const Deployment& deployment) {
+  const ExperimentConfig& config = deployment.config;
+  const PolicyTraits& traits = deployment.traits;
   std::vector<std::string> warnings;
   if (config.workload.prediction.kind != PredictionConfig::Kind::kNone &&
       !traits.reads_predictions) {
     warnings.push_back(fmt::format(
         "workload.prediction has no effect: policy.{} does not read predictions", traits.name));
   }
-  WarnOfShapes(config, traits, warnings);
+  WarnOfShapes(deployment, warnings);
   const std::int32_t positions = config.system.model_spec.max_position;
   if (positions > 0 && traits.context_tokens_max > positions) {
     warnings.push_back(fmt::format(
@@ -119,7 +121,8 @@ std::vector<std::string> WarningsOf(const ExperimentConfig& config, const Policy
   }
   // A real world measures its memory and refuses formats that the device lacks.
   if (std::holds_alternative<SimulatedWorldConfig>(config.world)) {
-    WarnOfSystem(config.system, capacity, warnings);
+    WarnOfSystem(config.system, deployment.capacity, warnings);
+    WarnOfBubbles(deployment, warnings);
   }
   return warnings;
 }

@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "core/input_error.h"
-#include "lab/config_warnings.h"
 #include "sim/cost/registry.h"
 
 namespace twin::lab {
@@ -31,17 +30,6 @@ EngineConfig EngineConfigOf(const Deployment& deployment) {
   return engine;
 }
 
-// Legal, but stages then wait for each other.
-void WarnOfBubbles(const Deployment& deployment, std::vector<std::string>& warnings) {
-  const std::int32_t stages = deployment.config.system.parallelism.pipeline;
-  const PolicyTraits& traits = deployment.traits;
-  if (traits.steps_in_flight_max >= stages) return;
-  warnings.push_back(
-      fmt::format("system.pipeline_parallel is {}, but policy.{} keeps at most {} in flight: "
-                  "stages will idle",
-                  stages, traits.name, traits.steps_in_flight_max));
-}
-
 }  // namespace
 
 std::int32_t ContextTokensMax(const ExperimentConfig& config) {
@@ -63,7 +51,6 @@ Deployment Resolve(const ExperimentConfig& config) {
   deployment.capacity = sim::PlanKvCapacity(system.model_spec, system.hardware_spec,
                                             system.parallelism, system.memory);
   RequireHostBlocksForSwaps(deployment.traits, deployment.capacity);
-  deployment.warnings = WarningsOf(config, deployment.traits, deployment.capacity);
   deployment.engine = EngineConfigOf(deployment);
   if (!std::holds_alternative<SimulatedWorldConfig>(config.world)) return deployment;
   deployment.cost = sim::MakeStepCost(config.cost, system.model_spec, system.hardware_spec,
@@ -71,7 +58,6 @@ Deployment Resolve(const ExperimentConfig& config) {
   deployment.world = {
       .max_model_length = deployment.context_tokens_max,
       .named_block_size = deployment.traits.caches_prefixes ? system.memory.block_size : 0};
-  WarnOfBubbles(deployment, deployment.warnings);
   return deployment;
 }
 

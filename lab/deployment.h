@@ -3,8 +3,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <string>
-#include <vector>
 
 #include "proto/experiment_config.h"
 #include "sched/engine.h"
@@ -25,7 +23,6 @@ struct Deployment {
   EngineConfig engine;
   std::shared_ptr<const sim::StepCost> cost;  // of a simulated world; null in a real one
   sim::SimWorldOptions world;
-  std::vector<std::string> warnings;  // one line each: valid, but perhaps not what was meant
 };
 
 // The only way from a configuration to a run: simulations, real runs, validations and studies all

@@ -4,6 +4,7 @@
 #include <optional>
 #include <variant>
 
+#include "lab/config_warnings.h"
 #include "lab/cost_range_watch.h"
 #include "lab/output_size.h"
 #include "lab/run_directory.h"
@@ -47,8 +48,8 @@ RunOutcome Simulate(const Deployment& deployment, RunControl& control,
 RunOutcome RunSimulation(const ExperimentConfig& config, const std::filesystem::path& out,
                          const std::vector<std::string>& command_line, RunControl& control) {
   const Deployment deployment = Resolve(config);
-  const std::string resolved = WriteResolved(config);
-  for (const std::string& warning : deployment.warnings) control.OnWarning(warning);
+  const std::string resolved = WriteResolved(deployment.config);
+  for (const std::string& warning : WarningsOf(deployment)) control.OnWarning(warning);
   if (const auto note = LargeOutputNote(deployment.config)) control.OnNote(*note);
   RunDirectory directory(out, &control);
   RunFiles files(deployment, resolved, directory);

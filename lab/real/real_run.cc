@@ -12,6 +12,7 @@
 
 #include "exec/comm/agreement.h"
 #include "exec/real_world.h"
+#include "lab/config_warnings.h"
 #include "lab/output_size.h"
 #include "lab/provenance.h"
 #include "lab/real/available_memory.h"
@@ -229,7 +230,7 @@ RunOutcome RunReal(const ExperimentConfig& asked, const std::filesystem::path& o
   RunDirectory directory(out, &control);
   LoadedSystem system(std::move(prepared), control, processes);
   const Deployment& deployment = system.deployment();
-  for (const std::string& warning : deployment.warnings) control.OnWarning(warning);
+  for (const std::string& warning : WarningsOf(deployment)) control.OnWarning(warning);
   const std::string resolved = WriteResolved(deployment.config);
   RunFiles files(deployment, resolved, directory);
   std::optional<PartTotals> parts;

@@ -28,10 +28,7 @@ system { model: "llama-3-8b" hardware: "h100-sxm" memory { max_model_length: 512
 ExperimentConfig Config() { return ParseExperiment(kExperiment, "e", "/"); }
 
 std::vector<std::string> WarningsFor(const ExperimentConfig& config) {
-  const SystemConfig& system = config.system;
-  return WarningsOf(config, TraitsOf(config.policy),
-                    sim::PlanKvCapacity(system.model_spec, system.hardware_spec, system.parallelism,
-                                        system.memory));
+  return WarningsOf(Resolve(config));
 }
 
 TEST(ConfigWarningsTest, AnOrdinaryExperimentHasNone) {

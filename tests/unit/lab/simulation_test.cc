@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "lab/config_warnings.h"
 #include "lab/replay.h"
 #include "proto/record_file.h"
 #include "tests/support/unique_name.h"
@@ -53,7 +54,7 @@ TEST(ResolveTest, HoldsWhatARunNeeds) {
   EXPECT_EQ(deployment.engine.kv.block_size, 16);
   EXPECT_EQ(deployment.world.max_model_length, 128);
   EXPECT_NE(deployment.cost, nullptr);
-  EXPECT_THAT(deployment.warnings, ElementsAre());
+  EXPECT_THAT(WarningsOf(deployment), ElementsAre());
 }
 
 // A policy that allows 4,096 tokens used to let requests run beyond the positions of the model.
@@ -69,7 +70,7 @@ TEST(ResolveTest, WarnsOfStagesThatWillIdle) {
   config.policy = StaticConfig{};  // one step in flight
   config.system.parallelism.pipeline = 2;
   const Deployment deployment = Resolve(config);
-  EXPECT_THAT(deployment.warnings, ElementsAre(HasSubstr("stages will idle")));
+  EXPECT_THAT(WarningsOf(deployment), ElementsAre(HasSubstr("stages will idle")));
 }
 
 TEST(SimulateTest, WithAndWithoutAFolderIsTheSameRun) {
