@@ -8,26 +8,12 @@
 #include "core/model_presets.h"
 #include "proto/configuration_page.h"
 #include "proto/hardware_file.h"
+#include "record/metric_table.h"
 
 namespace twin::apps {
 namespace {
 
 using Row = std::vector<std::string>;
-
-// Columns as wide as their longest cell; the first left-aligned, the others right-aligned.
-void PrintTable(const std::vector<Row>& rows, std::ostream& out) {
-  std::vector<std::size_t> widths(rows.front().size(), 0);
-  for (const Row& row : rows) {
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
-  }
-  for (const Row& row : rows) {
-    std::string line = fmt::format("{:<{}}", row[0], widths[0]);
-    for (std::size_t i = 1; i < row.size(); ++i) {
-      line += fmt::format("  {:>{}}", row[i], widths[i]);
-    }
-    out << line << "\n";
-  }
-}
 
 std::string Scaled(double value, double unit, int decimals) {
   return value == 0 ? "-" : fmt::format("{:.{}f}", value / unit, decimals);
@@ -46,7 +32,7 @@ void PrintModels(std::ostream& out) {
                     fmt::format("{}", model.max_position), Scaled(weights, 1e9, 1),
                     Scaled(static_cast<double>(KvBytesPerToken(model)), 1e3, 1)});
   }
-  PrintTable(rows, out);
+  WriteAligned(out, rows, 1);
   out << "\nUse: system { model: \"NAME\" }\n";
 }
 
@@ -62,7 +48,7 @@ void PrintHardware(std::ostream& out) {
                     Scaled(spec.link_bandwidth_bytes_per_s, 1e9, 0),
                     fmt::format("{}", spec.devices_per_node)});
   }
-  PrintTable(rows, out);
+  WriteAligned(out, rows, 1);
   out << "\nUse: system { hardware: \"NAME\" }\n";
 }
 

@@ -95,17 +95,9 @@ void RequireRoomFor(const GenerateArguments& arguments, ModelSpec model,
                    lab::MemoryOf(arguments.device), share);
 }
 
-std::int32_t LongestSequence(const std::vector<exec::Generation>& generations) {
-  std::size_t longest = 1;
-  for (const exec::Generation& g : generations) {
-    longest = std::max(longest, g.prompt.size() + static_cast<std::size_t>(g.tokens_max));
-  }
-  return static_cast<std::int32_t>(longest);
-}
-
 // Of all prompts at once where the policy has no limit.
 exec::StepSizes LargestStep(PolicyConfig policy, const std::vector<exec::Generation>& generations) {
-  ResolveContext(policy, LongestSequence(generations));
+  ResolveContext(policy, exec::LongestSequence(generations));
   const PolicyTraits traits = TraitsOf(policy);
   std::int64_t tokens = 0;
   for (const exec::Generation& g : generations) {
@@ -195,7 +187,7 @@ bool GenerateOnRank(const GenerateArguments& arguments, const PolicyConfig& poli
     exec::ValidateGrid(model.config, arguments.grid);
     if (world.rank() != 0) return;
     OpenFiles(arguments, model.config, files);
-    sizes = {LongestSequence(files.generations), LargestStep(policy, files.generations)};
+    sizes = {exec::LongestSequence(files.generations), LargestStep(policy, files.generations)};
     const bool cpu = arguments.device == lab::ModelDevice::kCpu;
     RequireRoomFor(arguments, model.config.shape, files.generations,
                    static_cast<double>(cpu ? ranks_here : 1) / arguments.grid.devices());

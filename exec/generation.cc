@@ -35,15 +35,6 @@ std::int32_t BlocksFor(const DeviceModel& model, std::span<const Generation> gen
   return static_cast<std::int32_t>(blocks + blocks / 16 + 2);
 }
 
-// No longer context is ever needed, so this one stands for the model's.
-std::int32_t LongestSequence(std::span<const Generation> generations) {
-  std::int32_t longest = 1;
-  for (const Generation& g : generations) {
-    longest = std::max(longest, static_cast<std::int32_t>(g.prompt.size()) + g.tokens_max);
-  }
-  return longest;
-}
-
 void CheckContext(std::span<const Generation> generations, const PolicyTraits& traits) {
   if (traits.context_tokens_max == 0) return;
   for (std::size_t i = 0; i < generations.size(); ++i) {
@@ -64,6 +55,14 @@ std::unique_ptr<Backend> MakeBackend(DeviceModel& model, const ExecutorConfig& c
 }
 
 }  // namespace
+
+std::int32_t LongestSequence(std::span<const Generation> generations) {
+  std::int32_t longest = 1;
+  for (const Generation& g : generations) {
+    longest = std::max(longest, static_cast<std::int32_t>(g.prompt.size()) + g.tokens_max);
+  }
+  return longest;
+}
 
 GenerationCounts Generate(DeviceModel& model, std::span<Generation> generations,
                           const GenerationOptions& options, Communicator* world) {

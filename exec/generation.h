@@ -26,6 +26,10 @@ struct GenerationOptions {
   std::function<void()> on_step = {};  // called behind every step, if set
 };
 
+// Tokens of the longest prompt with its output, at least 1. No longer context is ever needed, so
+// policies take it as the context length of the model.
+std::int32_t LongestSequence(std::span<const Generation> generations);
+
 // Fills output and logits of each generation, greedily. Outputs do not depend on the policy, its
 // parameters or the number of blocks: a row of the model does not depend on the batch around it.
 // With the group of all ranks of the model's grid this is rank 0's call, and the others are in
