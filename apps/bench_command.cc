@@ -210,9 +210,8 @@ void RequireRoomFor(const BenchArguments& arguments, ModelSpec model, DType dtyp
                    lab::MemoryOf(arguments.model.device));
 }
 
-void BenchDtype(const BenchArguments& arguments, DType dtype, BenchOutput& output) {
-  TerminalControl control;
-  const lab::ServedModel model = lab::ReadMeasuredModel(arguments.model);
+void BenchDtype(const BenchArguments& arguments, const lab::ServedModel& model, DType dtype,
+                lab::RunControl& control, BenchOutput& output) {
   const exec::SyntheticStepsConfig steps_config = StepsConfigOf(arguments, dtype);
   const lab::MeasuredModel measured = lab::LoadMeasuredModel(
       arguments.model, model, dtype, PositionsOf(arguments, model.config),
@@ -242,11 +241,12 @@ void Bench(const BenchArguments& arguments) {
   for (const DType dtype : dtypes) {
     lab::ParseDTypeOption("--kv-dtype", arguments.kv_dtype, lab::KvFormats(device, dtype));
   }
-  const ModelConfig config = lab::ReadMeasuredModel(arguments.model).config;
-  PositionsOf(arguments, config);
-  for (const DType dtype : dtypes) RequireRoomFor(arguments, config.shape, dtype);
+  const lab::ServedModel model = lab::ReadMeasuredModel(arguments.model);
+  PositionsOf(arguments, model.config);
+  for (const DType dtype : dtypes) RequireRoomFor(arguments, model.config.shape, dtype);
+  TerminalReports control;
   BenchOutput output(arguments);
-  for (const DType dtype : dtypes) BenchDtype(arguments, dtype, output);
+  for (const DType dtype : dtypes) BenchDtype(arguments, model, dtype, control, output);
 }
 
 }  // namespace

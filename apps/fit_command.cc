@@ -37,7 +37,7 @@ struct FitArguments {
 };
 
 void Fit(const FitArguments& arguments) {
-  TerminalControl control;
+  TerminalReports control;
   OutputFile out(arguments.out);
   const sim::FitResult fit = lab::FitProfile(arguments.profile, control);
   out.Write(WriteFittedCost(fit.config));

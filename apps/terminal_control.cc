@@ -4,7 +4,7 @@
 
 namespace twin::apps {
 
-void TerminalControl::OnProgress(std::string_view what, std::uint64_t done, std::uint64_t total) {
+void TerminalReports::OnProgress(std::string_view what, std::uint64_t done, std::uint64_t total) {
   if (!line_ || what != what_) {
     what_ = what;
     line_.reset();
@@ -13,12 +13,12 @@ void TerminalControl::OnProgress(std::string_view what, std::uint64_t done, std:
   line_->Show(done);
 }
 
-void TerminalControl::OnWarning(const std::string& text) {
+void TerminalReports::OnWarning(const std::string& text) {
   line_.reset();
   std::cerr << "warning: " << text << "\n";
 }
 
-void TerminalControl::OnNote(const std::string& text) {
+void TerminalReports::OnNote(const std::string& text) {
   line_.reset();
   std::cerr << text << "\n";
 }
