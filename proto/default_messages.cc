@@ -1,7 +1,15 @@
 #include "proto/default_messages.h"
 
+#include <google/protobuf/message.h>
+
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "core/check.h"
 #include "proto/experiment.pb.h"
 #include "proto/experiment_binding.h"
+#include "sched/policy/registry.h"
 
 namespace twin {
 namespace {
@@ -34,17 +42,32 @@ void AddWorkload(Messages& messages) {
   Add<WorkloadConfig, proto::Workload>(messages);
 }
 
+// Adds the message of the alternative that `choice` holds: the only field that is set.
+template <class MessageType, class Variant>
+void AddChosen(Variant choice, Messages& messages) {
+  MessageType message;
+  ToMessage fields(message);
+  Bind(fields, choice);
+  const google::protobuf::Reflection& reflection = *message.GetReflection();
+  std::vector<const google::protobuf::FieldDescriptor*> set;
+  reflection.ListFields(message, &set);
+  CHECK(set.size() == 1);
+  const google::protobuf::Message& chosen = reflection.GetMessage(message, set.front());
+  std::unique_ptr<google::protobuf::Message> copy(chosen.New());
+  copy->CopyFrom(chosen);
+  messages[copy->GetDescriptor()->full_name()] = std::move(copy);
+}
+
+template <std::size_t... kIndices>
+void AddCosts(std::index_sequence<kIndices...> /*indices*/, Messages& messages) {
+  (AddChosen<proto::Cost>(sim::CostConfig(std::in_place_index<kIndices>), messages), ...);
+}
+
 void AddPoliciesAndCosts(Messages& messages) {
-  Add<StaticConfig, proto::StaticPolicy>(messages);
-  Add<OrcaConfig, proto::OrcaPolicy>(messages);
-  Add<VllmV0Config, proto::VllmV0Policy>(messages);
-  Add<VllmV1Config, proto::VllmV1Policy>(messages);
-  Add<SarathiConfig, proto::SarathiPolicy>(messages);
-  Add<SplitFuseConfig, proto::SplitFusePolicy>(messages);
-  Add<sim::ConstantCostConfig, proto::ConstantCost>(messages);
-  Add<sim::LinearCostConfig, proto::LinearCost>(messages);
-  Add<sim::RooflineCostConfig, proto::RooflineCost>(messages);
-  Add<sim::FittedCostConfig, proto::FittedCost>(messages);
+  for (const PolicyConfig& config : DefaultPolicyConfigs()) {
+    AddChosen<proto::Policy>(config, messages);
+  }
+  AddCosts(std::make_index_sequence<std::variant_size_v<sim::CostConfig>>{}, messages);
   Add<sim::CostPoint, proto::CostPoint>(messages);
   Add<sim::AttentionPart, proto::AttentionCost>(messages);
   Add<sim::LinearPart, proto::LinearPartCost>(messages);

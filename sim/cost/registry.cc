@@ -1,20 +1,10 @@
 #include "sim/cost/registry.h"
 
-#include <iterator>
-
 #include "sim/cost/fitted_cost.h"
 #include "sim/cost/roofline_cost.h"
 
 namespace twin::sim {
 namespace {
-
-constexpr CostModelEntry kCostModels[] = {
-    {"constant", "every step takes the same time; for examples and unit-time runs"},
-    {"linear", "linear in the step's tokens, decodes and context; coefficients are given"},
-    {"roofline", "operation by operation from the data sheets of model and device"},
-    {"fitted", "measured on one model and machine by `twinserve profile` and `twinserve fit`"},
-};
-static_assert(std::size(kCostModels) == std::variant_size_v<CostConfig>);
 
 struct Maker {
   const ModelSpec& model;
@@ -37,8 +27,6 @@ struct Maker {
 };
 
 }  // namespace
-
-std::span<const CostModelEntry> CostModels() { return kCostModels; }
 
 std::unique_ptr<StepCost> MakeStepCost(const CostConfig& config, const ModelSpec& model,
                                        const HardwareSpec& hardware, const Parallelism& parallelism,

@@ -3,8 +3,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <span>
-#include <string_view>
 #include <variant>
 
 #include "core/hardware_spec.h"
@@ -19,14 +17,6 @@ namespace twin::sim {
 
 using CostConfig =
     std::variant<ConstantCostConfig, LinearCostConfig, RooflineCostConfig, FittedCostConfig>;
-
-struct CostModelEntry {
-  std::string_view name;     // the field of the configuration's `cost`
-  std::string_view summary;  // one line
-};
-
-// All cost models, in the order of CostConfig.
-std::span<const CostModelEntry> CostModels();
 
 // `kv_block_bytes` is one rank's. Throws InputError (usage) if the configuration, a spec or the
 // split is invalid.
