@@ -15,6 +15,7 @@
 #include "core/input_error.h"
 #include "core/nearest_names.h"
 #include "lab/perfetto_trace.h"
+#include "lab/run_directory.h"
 #include "proto/config_difference.h"
 #include "proto/text_message.h"
 #include "record/metric_catalog.h"
@@ -162,9 +163,7 @@ void Compare(const CompareArguments& arguments) {
   for (const std::string& run : arguments.runs) summaries.push_back(ReadSummary(run));
   std::vector<NamedSummary> runs;
   for (std::size_t i = 0; i < summaries.size(); ++i) {
-    fs::path path(arguments.runs[i]);
-    if (path.filename().empty()) path = path.parent_path();
-    runs.push_back({path.filename().string(), &summaries[i]});
+    runs.push_back({lab::RunName(arguments.runs[i]), &summaries[i]});
   }
   const std::vector<std::string> names = NamesToShow(arguments.metrics, runs);
   if (!arguments.perfetto.empty()) {

@@ -6,6 +6,7 @@
 
 #include "core/ids.h"
 #include "core/input_error.h"
+#include "lab/run_directory.h"
 #include "lab/validation/measured_run.h"
 #include "proto/message_output.h"
 #include "proto/perfetto_writer.h"
@@ -16,10 +17,6 @@ namespace twin::lab {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string NameOf(const fs::path& run) {
-  return (run.filename().empty() ? run.parent_path() : run).filename().string();
-}
 
 void AddRun(const fs::path& run, std::uint32_t process, MessageOutput& file) {
   if (!fs::exists(run / "record.pb")) {
@@ -32,7 +29,7 @@ void AddRun(const fs::path& run, std::uint32_t process, MessageOutput& file) {
   PerfettoOptions options;
   options.kv_blocks = reader.header().engine.kv.blocks;
   options.process = process;
-  options.process_name = NameOf(run);
+  options.process_name = RunName(run);
   PerfettoWriter writer(file, options);
   RunObserver* const observers[] = {&writer};
   NotifyObservers(events, observers);

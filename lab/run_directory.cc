@@ -1,10 +1,5 @@
 #include "lab/run_directory.h"
 
-#include <sys/resource.h>
-#include <unistd.h>
-
-#include <cstdio>
-#include <fstream>
 #include <string>
 #include <system_error>
 
@@ -16,26 +11,18 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Linux counts the memory of the process that this one was started by into ru_maxrss.
-double PeakRssMib(const rusage& use) {
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);) {
-    long long kib = 0;
-    if (std::sscanf(line.c_str(), "VmHWM: %lld kB", &kib) == 1) {
-      return static_cast<double>(kib) / 1024.0;
-    }
-  }
-  return static_cast<double>(use.ru_maxrss) / 1024.0;
-}
-
 [[noreturn]] void Refuse(const fs::path& path, const std::string& what) {
   throw InputError(InputError::Kind::kUsage, path.string(), what);
 }
 
+fs::path WithoutSlash(const fs::path& path) {
+  return path.filename().empty() ? path.parent_path() : path;
+}
+
 // `path` without a trailing slash, if a run may replace what is there: nothing, an empty folder, or
 // an earlier run, but never the current folder of the process or one above it.
-fs::path Replaceable(fs::path path) {
-  if (path.filename().empty()) path = path.parent_path();
+fs::path Replaceable(const fs::path& given) {
+  fs::path path = WithoutSlash(given);
   std::error_code error;
   if (!fs::exists(fs::status(path, error))) return path;
   const bool is_run =
@@ -59,13 +46,6 @@ void RunDirectory::WriteText(const std::string& name, const std::string& text) c
   WriteFile(File(name), text);
 }
 
-ProcessUse UseOfThisProcess() {
-  rusage use{};
-  getrusage(RUSAGE_SELF, &use);
-  const auto seconds = [](const timeval& t) {
-    return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
-  };
-  return {seconds(use.ru_utime) + seconds(use.ru_stime), PeakRssMib(use)};
-}
+std::string RunName(const fs::path& path) { return WithoutSlash(path).filename().string(); }
 
 }  // namespace twin::lab

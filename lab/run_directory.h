@@ -33,11 +33,7 @@ class RunDirectory {
   PartialDirectory partial_;
 };
 
-// What the process has used: CPU seconds of user and system, peak resident MiB.
-struct ProcessUse {
-  double cpu_seconds = 0;
-  double peak_rss_mib = 0;
-};
-ProcessUse UseOfThisProcess();
+// The name of a run: the last component of its path, which may end with a slash.
+std::string RunName(const std::filesystem::path& path);
 
 }  // namespace twin::lab

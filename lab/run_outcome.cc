@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "core/input_error.h"
+#include "lab/process_use.h"
 #include "record/loss_warning.h"
 
 namespace twin::lab {

@@ -1,7 +1,6 @@
 #include "lab/real/machine_load.h"
 
 #include <fmt/format.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,20 +8,12 @@
 #include <fstream>
 #include <sstream>
 
+#include "lab/process_use.h"
+
 namespace twin::lab {
 namespace {
 
 constexpr std::int64_t kTicksMin = 100;
-
-double OwnTicks() {
-  rusage use{};
-  getrusage(RUSAGE_SELF, &use);
-  const auto seconds = [](const timeval& t) {
-    return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
-  };
-  return (seconds(use.ru_utime) + seconds(use.ru_stime)) *
-         static_cast<double>(sysconf(_SC_CLK_TCK));
-}
 
 double StealShare(const MachineSample& from, const MachineSample& to) {
   return static_cast<double>(to.steal - from.steal) / static_cast<double>(to.total - from.total);
@@ -62,7 +53,7 @@ std::optional<MachineSample> SampleMachine() {
   text << stat.rdbuf();
   std::optional<MachineSample> sample = ParseProcStat(text.str());
   if (!sample) return std::nullopt;
-  sample->own = OwnTicks();
+  sample->own = UseOfThisProcess().cpu_seconds * static_cast<double>(sysconf(_SC_CLK_TCK));
   std::ifstream("/proc/loadavg") >> sample->load_average;
   return sample;
 }

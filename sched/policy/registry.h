@@ -1,9 +1,8 @@
 // Every policy that can be named in a configuration.
 //
-// A line here adds a policy to the schema's oneof (under Config::kName), to `twinserve schedule`
-// and
-// --policy (under its CaseNames), and to the tests that run for all policies; CMake takes the files
-// to compile and to test from the includes below.
+// A line here adds a policy to the schema's oneof (under Config::kName), to `schedule` and --policy
+// (under its CaseNames), and to the tests that run for all policies; CMake takes the files to
+// compile and to test from the includes below.
 //
 // A Config is an aggregate of parameters with
 //   kName                       its name in configurations
