@@ -53,6 +53,11 @@ HardwareSpec HardwarePreset(std::string_view name) {
                        ", or the path of a file (with a '/')");
 }
 
+HardwareSpec HardwareFromNameOrFile(const std::string& name_or_path) {
+  return name_or_path.find('/') == std::string::npos ? HardwarePreset(name_or_path)
+                                                     : ReadHardwareFile(name_or_path);
+}
+
 HardwareSpec ReadHardwareFile(const std::filesystem::path& path) {
   return Parse(ReadTextFile(path), path.string());
 }

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "core/hardware_spec.h"
@@ -12,6 +13,9 @@ namespace twin {
 // The data sheet sim/hardware/NAME.textproto, embedded at build time. Throws InputError(kUsage)
 // with the nearest name and all names if `name` is unknown.
 HardwareSpec HardwarePreset(std::string_view name);
+
+// The data sheet that `--hardware` and `system.hardware` mean: a file if `name_or_path` has a '/'.
+HardwareSpec HardwareFromNameOrFile(const std::string& name_or_path);
 
 // All names, sorted.
 std::span<const std::string_view> HardwarePresetNames();

@@ -4,7 +4,8 @@
 
 namespace twin::sim {
 
-GemmModel::GemmModel(const HardwareSpec& hardware, KernelLibrary library)
+GemmModel::GemmModel(const HardwareSpec& hardware, const GemmProfile& /*profile*/,
+                     KernelLibrary library)
     : hardware_(hardware), library_(library) {}
 
 Estimate GemmModel::operator()(const GemmShape& shape) const {

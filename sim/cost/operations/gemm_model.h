@@ -5,6 +5,7 @@
 
 #include "core/hardware_spec.h"
 #include "sim/cost/operations/estimate.h"
+#include "sim/cost/operations/gemm_profile.h"
 #include "sim/cost/operations/kernel_library.h"
 
 namespace twin::sim {
@@ -22,7 +23,8 @@ struct GemmShape {
 
 class GemmModel {
  public:
-  explicit GemmModel(const HardwareSpec& hardware, KernelLibrary library = KernelLibrary::kVllm);
+  explicit GemmModel(const HardwareSpec& hardware, const GemmProfile& profile = {},
+                     KernelLibrary library = KernelLibrary::kVllm);
 
   // One product on a rested device with cold weights. REQUIRES: m, n, k >= 1.
   [[nodiscard]] Estimate operator()(const GemmShape& shape) const;

@@ -1,0 +1,70 @@
+// twinserve predict: how long operations take on a device.
+#include <fmt/format.h>
+
+#include <memory>
+#include <string>
+
+#include "apps/commands.h"
+#include "apps/enum_option.h"
+#include "apps/terminal_control.h"
+#include "lab/predict/predict_operations.h"
+#include "proto/hardware_file.h"
+#include "proto/profile_file.h"
+
+namespace twin::apps {
+namespace {
+
+struct OperationArguments {
+  std::string hardware;
+  std::string profile;
+  lab::OperationKind kind = lab::OperationKind::kGemm;
+  lab::OperationTableFiles files;
+};
+
+ProfilePart PartOf(lab::OperationKind kind) {
+  return kind == lab::OperationKind::kGemm ? ProfilePart::kGemm : ProfilePart::kAttention;
+}
+
+void PredictOperations(const OperationArguments& arguments) {
+  TerminalControl control;
+  const HardwareSpec hardware = HardwareFromNameOrFile(arguments.hardware);
+  const auto parts = {PartOf(arguments.kind)};
+  const sim::DeviceProfile profile = arguments.profile.empty()
+                                         ? ProfilePreset(hardware.name, parts)
+                                         : ReadProfileFolder(arguments.profile, parts);
+  const std::uint64_t rows =
+      lab::PredictOperations(hardware, profile, arguments.kind, arguments.files, control);
+  control.OnNote(fmt::format("wrote {} rows to {}", rows, arguments.files.out.string()));
+}
+
+void AddOperationsCommand(CLI::App& predict) {
+  using enum lab::OperationKind;
+  auto arguments = std::make_shared<OperationArguments>();
+  CLI::App* command = predict.add_subcommand(
+      "ops",
+      "Predict a table of operations: adds predicted_us, predicted_low_us, predicted_high_us (a "
+      "90 % interval)");
+  command->add_option("--hardware", arguments->hardware, "Name of a data sheet, or a file")
+      ->required();
+  AddEnumOption<lab::OperationKind>(*command, "--op", arguments->kind,
+                                    {{"gemm", kGemm},
+                                     {"context_attention", kContextAttention},
+                                     {"generation_attention", kGenerationAttention}},
+                                    "The kind of all operations of the table")
+      ->required();
+  command->add_option("--in", arguments->files.in, "The table: CSV, plain or gzip")->required();
+  command->add_option("--out", arguments->files.out, "The table with predictions")->required();
+  command->add_option("--profile", arguments->profile,
+                      "A folder that replaces the built-in profile of the device");
+  command->callback([arguments] { PredictOperations(*arguments); });
+}
+
+}  // namespace
+
+void AddPredictCommand(CLI::App& app, CommandContext& /*context*/) {
+  CLI::App* predict = app.add_subcommand("predict", "Predict how long operations take on a device");
+  predict->require_subcommand(1);
+  AddOperationsCommand(*predict);
+}
+
+}  // namespace twin::apps

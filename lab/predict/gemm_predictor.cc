@@ -1,0 +1,51 @@
+#include "lab/predict/gemm_predictor.h"
+
+#include <map>
+
+#include "sim/cost/operations/gemm_model.h"
+
+namespace twin::lab {
+namespace {
+
+constexpr std::int64_t kSizeMax = std::int64_t{1} << 24;
+
+sim::GemmFormat FormatOf(const OperationTable& row) {
+  using enum sim::GemmFormat;
+  static const std::vector<std::pair<std::string_view, sim::GemmFormat>> words = {
+      {"bfloat16", kBf16}, {"bf16", kBf16},      {"float16", kBf16},       {"fp16", kBf16},
+      {"fp8", kFp8},       {"fp8_static", kFp8}, {"fp8_block", kFp8Block}, {"int8", kInt8},
+      {"int8_wo", kInt8},  {"int4", kInt4},      {"int4_wo", kInt4}};
+  return row.Word("dtype", words, kBf16);
+}
+
+class GemmPredictor : public OperationPredictor {
+ public:
+  GemmPredictor(const HardwareSpec& hardware, const sim::DeviceProfile& profile)
+      : hardware_(hardware), profile_(profile) {}
+
+  sim::Estimate Predict(const OperationTable& row) override {
+    const sim::KernelLibrary library = LibraryOf(row);
+    auto found = models_.find(library);
+    if (found == models_.end()) {
+      found = models_.emplace(library, sim::GemmModel(hardware_, profile_.gemm, library)).first;
+    }
+    return found->second({.m = row.Integer("m", 1, kSizeMax),
+                          .n = row.Integer("n", 1, kSizeMax),
+                          .k = row.Integer("k", 1, kSizeMax),
+                          .format = FormatOf(row)});
+  }
+
+ private:
+  const HardwareSpec& hardware_;
+  const sim::DeviceProfile& profile_;
+  std::map<sim::KernelLibrary, sim::GemmModel> models_;
+};
+
+}  // namespace
+
+std::unique_ptr<OperationPredictor> MakeGemmPredictor(const HardwareSpec& hardware,
+                                                      const sim::DeviceProfile& profile) {
+  return std::make_unique<GemmPredictor>(hardware, profile);
+}
+
+}  // namespace twin::lab

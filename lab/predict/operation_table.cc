@@ -1,0 +1,71 @@
+#include "lab/predict/operation_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/check.h"
+#include "traces/csv_header.h"
+#include "traces/field.h"
+
+namespace twin::lab {
+
+OperationTable::OperationTable(const std::string& path,
+                               const std::vector<std::string_view>& required)
+    : lines_(path) {
+  const std::string needed = fmt::format("the columns {}, and others", fmt::join(required, ", "));
+  std::string_view line;
+  if (!lines_.Next(line)) {
+    lines_.Refuse(fmt::format("header: the file is empty; allowed: {}", needed));
+  }
+  header_ = line;
+  std::vector<std::string_view> names;
+  SplitCsvLine(header_, names);
+  columns_.assign(names.begin(), names.end());
+  for (const std::string_view name : required) {
+    if (!Find(name)) {
+      lines_.Refuse(fmt::format("header: column '{}' is missing; allowed: {}", name, needed));
+    }
+  }
+  for (const std::string_view name : names) {
+    if (std::ranges::count(names, name) > 1) {
+      lines_.RefuseField("header", name, "each column once");
+    }
+  }
+}
+
+bool OperationTable::Next() {
+  if (!lines_.Next(line_)) return false;
+  SplitCsvLine(line_, fields_);
+  if (fields_.size() != columns_.size()) {
+    lines_.Refuse(fmt::format("row: has {} fields; allowed: {}, as the header", fields_.size(),
+                              columns_.size()));
+  }
+  return true;
+}
+
+std::optional<std::size_t> OperationTable::Find(std::string_view column) const {
+  const auto found = std::ranges::find(columns_, column);
+  if (found == columns_.end()) return std::nullopt;
+  return static_cast<std::size_t>(found - columns_.begin());
+}
+
+bool OperationTable::Has(std::string_view column) const { return Find(column).has_value(); }
+
+std::string_view OperationTable::Text(std::string_view column) const {
+  const std::optional<std::size_t> index = Find(column);
+  CHECK(index);
+  return fields_[*index];
+}
+
+std::int64_t OperationTable::Integer(std::string_view column, std::int64_t low,
+                                     std::int64_t high) const {
+  return ParseInteger({lines_, column, Text(column)}, low, high);
+}
+
+void OperationTable::RefuseWord(std::string_view column,
+                                const std::vector<std::string_view>& allowed) const {
+  lines_.RefuseField(column, Text(column), fmt::format("{}", fmt::join(allowed, ", ")));
+}
+
+}  // namespace twin::lab

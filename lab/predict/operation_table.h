@@ -1,0 +1,65 @@
+// A table of operations: a CSV file, plain or gzip, with one operation per row, and its copy with
+// further columns.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "traces/line_reader.h"
+
+namespace twin::lab {
+
+// Reads row by row. Every error names file, line and field.
+class OperationTable {
+ public:
+  // Throws InputError (data) if the file cannot be read, is empty, or lacks a column of `required`
+  // or names one twice.
+  OperationTable(const std::string& path, const std::vector<std::string_view>& required);
+
+  // Steps to the next row; false at the end. Throws InputError if the row has more or fewer fields
+  // than the header.
+  bool Next();
+
+  [[nodiscard]] const std::string& header() const { return header_; }
+  // The row as it stands in the file. Valid until the next call of Next().
+  [[nodiscard]] std::string_view line() const { return line_; }
+
+  // A field of the row. REQUIRES: the column is required or Has() it.
+  [[nodiscard]] std::string_view Text(std::string_view column) const;
+  [[nodiscard]] bool Has(std::string_view column) const;
+  // Throws InputError if the field is no integer within low..high.
+  [[nodiscard]] std::int64_t Integer(std::string_view column, std::int64_t low,
+                                     std::int64_t high) const;
+
+  // The value of the word in the field, or `otherwise` without such a column or with an empty
+  // field. Throws InputError that lists the words.
+  template <class E>
+  [[nodiscard]] E Word(std::string_view column,
+                       const std::vector<std::pair<std::string_view, E>>& words,
+                       E otherwise) const {
+    if (!Has(column) || Text(column).empty()) return otherwise;
+    std::vector<std::string_view> allowed;
+    for (const auto& [word, value] : words) {
+      if (word == Text(column)) return value;
+      allowed.push_back(word);
+    }
+    RefuseWord(column, allowed);
+  }
+
+ private:
+  [[nodiscard]] std::optional<std::size_t> Find(std::string_view column) const;
+  [[noreturn]] void RefuseWord(std::string_view column,
+                               const std::vector<std::string_view>& allowed) const;
+
+  LineReader lines_;
+  std::string header_;
+  std::vector<std::string> columns_;
+  std::string_view line_;
+  std::vector<std::string_view> fields_;
+};
+
+}  // namespace twin::lab

@@ -1,0 +1,77 @@
+#include "lab/predict/predict_operations.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <iterator>
+#include <memory>
+#include <vector>
+
+#include "core/check.h"
+#include "files/output_file.h"
+#include "lab/predict/attention_predictor.h"
+#include "lab/predict/gemm_predictor.h"
+#include "lab/predict/operation_table.h"
+
+namespace twin::lab {
+namespace {
+
+constexpr double kUsPerSecond = 1e6;
+// Between the median and the ends of the 90 % interval, in standard deviations.
+constexpr double kInterval = 1.645;
+constexpr std::uint64_t kRowsPerReport = 4096;
+
+std::vector<std::string_view> RequiredColumns(OperationKind kind) {
+  switch (kind) {
+    case OperationKind::kGemm:
+      return {"m", "n", "k"};
+    case OperationKind::kContextAttention:
+      return {"num_heads", "num_kv_heads", "head_dim", "batch", "seq_len"};
+    case OperationKind::kGenerationAttention:
+      return {"num_heads", "num_kv_heads", "head_dim", "batch", "kv_len"};
+  }
+  CHECK(false);
+  return {};
+}
+
+std::unique_ptr<OperationPredictor> MakePredictor(OperationKind kind, const HardwareSpec& hardware,
+                                                  const sim::DeviceProfile& profile) {
+  switch (kind) {
+    case OperationKind::kGemm:
+      return MakeGemmPredictor(hardware, profile);
+    case OperationKind::kContextAttention:
+      return MakeContextAttentionPredictor(hardware, profile);
+    case OperationKind::kGenerationAttention:
+      return MakeGenerationAttentionPredictor(hardware, profile);
+  }
+  CHECK(false);
+  return nullptr;
+}
+
+}  // namespace
+
+std::uint64_t PredictOperations(const HardwareSpec& hardware, const sim::DeviceProfile& profile,
+                                OperationKind kind, const OperationTableFiles& files,
+                                RunControl& control) {
+  OperationTable table(files.in, RequiredColumns(kind));
+  const std::unique_ptr<OperationPredictor> predictor = MakePredictor(kind, hardware, profile);
+  OutputFile out(files.out);
+  out.Write(fmt::format("{},predicted_us,predicted_low_us,predicted_high_us\n", table.header()));
+  std::uint64_t rows = 0;
+  std::string text;
+  while (table.Next()) {
+    const sim::Estimate estimate = predictor->Predict(table);
+    const double us = kUsPerSecond * estimate.seconds;
+    const double factor = std::exp(kInterval * estimate.log_sd);
+    text.clear();
+    fmt::format_to(std::back_inserter(text), "{},{:.6g},{:.6g},{:.6g}\n", table.line(), us,
+                   us / factor, us * factor);
+    out.Write(text);
+    if (++rows % kRowsPerReport == 0) control.OnProgress("operations", rows, 0);
+  }
+  control.OnProgressEnd();
+  out.Commit();
+  return rows;
+}
+
+}  // namespace twin::lab

@@ -1,0 +1,29 @@
+# Writes OUTPUT, a C++ source with the text of every file of FILES (separated by |), which lie in
+# one folder per device.
+string(REPLACE "|" ";" FILES "${FILES}")
+set(entries "")
+foreach(path IN LISTS FILES)
+  get_filename_component(file "${path}" NAME)
+  get_filename_component(folder "${path}" DIRECTORY)
+  get_filename_component(device "${folder}" NAME)
+  file(READ "${path}" text)
+  string(APPEND entries "    {\"${device}\", \"${file}\", R\"textproto(${text})textproto\"},\n")
+endforeach()
+file(WRITE "${OUTPUT}" "#include \"proto/profile_texts.h\"
+
+#include <array>
+
+namespace twin {
+
+namespace {
+
+// One more than there are, because there may be none.
+constexpr ProfileText kTexts[] = {
+${entries}    {}};
+
+}  // namespace
+
+std::span<const ProfileText> ProfileTexts() { return std::span(kTexts).first(std::size(kTexts) - 1); }
+
+}  // namespace twin
+")

@@ -1,0 +1,135 @@
+#include "proto/profile_file.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "core/check.h"
+#include "core/input_error.h"
+#include "proto/overlay.h"
+#include "proto/profile.pb.h"
+#include "proto/profile_binding.h"
+#include "proto/profile_texts.h"
+#include "proto/text_message.h"
+
+namespace twin {
+
+namespace {
+
+template <class Message, class Part>
+void ParsePart(std::string_view text, const std::string& source, Part& part) {
+  Message message;
+  ParseText(text, {source}, message);
+  CheckRules(message, source);
+  FromMessage fields(message);
+  Bind(fields, part);
+}
+
+template <class Message, class Part>
+std::string PrintPart(const Part& part) {
+  Message message;
+  Part copy = part;
+  ToMessage fields(message);
+  Bind(fields, copy);
+  return PrintText(message);
+}
+
+void Parse(std::string_view text, const std::string& source, ProfilePart part,
+           sim::DeviceProfile& profile) {
+  switch (part) {
+    case ProfilePart::kGemm:
+      return ParsePart<proto::GemmProfile>(text, source, profile.gemm);
+    case ProfilePart::kMoe:
+      return ParsePart<proto::MoeProfile>(text, source, profile.moe);
+    case ProfilePart::kAttention:
+      return ParsePart<proto::AttentionProfile>(text, source, profile.attention);
+    case ProfilePart::kCollectives:
+      return ParsePart<proto::CollectiveProfile>(text, source, profile.collectives);
+    case ProfilePart::kSteps:
+      return ParsePart<proto::StepProfile>(text, source, profile.steps);
+  }
+}
+
+}  // namespace
+
+std::string_view FileName(ProfilePart part) {
+  switch (part) {
+    case ProfilePart::kGemm:
+      return "gemm.textproto";
+    case ProfilePart::kMoe:
+      return "moe.textproto";
+    case ProfilePart::kAttention:
+      return "attention.textproto";
+    case ProfilePart::kCollectives:
+      return "collectives.textproto";
+    case ProfilePart::kSteps:
+      return "steps.textproto";
+  }
+  CHECK(false);
+  return "";
+}
+
+sim::DeviceProfile ProfilePreset(std::string_view hardware,
+                                 std::initializer_list<ProfilePart> parts) {
+  sim::DeviceProfile profile;
+  for (const ProfileText& entry : ProfileTexts()) {
+    if (entry.device != hardware) continue;
+    for (const ProfilePart part : parts) {
+      if (entry.file != FileName(part)) continue;
+      Parse(entry.text, fmt::format("sim/profiles/{}/{}", entry.device, entry.file), part, profile);
+    }
+  }
+  return profile;
+}
+
+std::span<const std::string_view> ProfilePresetNames() {
+  static const std::vector<std::string_view> names = [] {
+    std::vector<std::string_view> all;
+    for (const ProfileText& entry : ProfileTexts()) all.push_back(entry.device);
+    all.erase(std::unique(all.begin(), all.end()), all.end());
+    return all;
+  }();
+  return names;
+}
+
+sim::DeviceProfile ReadProfileFolder(const std::filesystem::path& folder,
+                                     std::initializer_list<ProfilePart> parts) {
+  sim::DeviceProfile profile;
+  bool any = false;
+  for (const ProfilePart part : kAllProfileParts) {
+    const std::filesystem::path file = folder / FileName(part);
+    if (!std::filesystem::exists(file)) continue;
+    any = true;
+    if (std::ranges::find(parts, part) == parts.end()) continue;
+    Parse(ReadTextFile(file), file.string(), part, profile);
+  }
+  if (!any) {
+    std::vector<std::string_view> names;
+    for (const ProfilePart part : kAllProfileParts) names.push_back(FileName(part));
+    throw InputError(InputError::Kind::kUsage, folder.string(),
+                     fmt::format("is no folder with a profile; allowed: a folder with one or more "
+                                 "of {}",
+                                 fmt::join(names, ", ")));
+  }
+  return profile;
+}
+
+std::string WriteProfilePart(const sim::DeviceProfile& profile, ProfilePart part) {
+  switch (part) {
+    case ProfilePart::kGemm:
+      return PrintPart<proto::GemmProfile>(profile.gemm);
+    case ProfilePart::kMoe:
+      return PrintPart<proto::MoeProfile>(profile.moe);
+    case ProfilePart::kAttention:
+      return PrintPart<proto::AttentionProfile>(profile.attention);
+    case ProfilePart::kCollectives:
+      return PrintPart<proto::CollectiveProfile>(profile.collectives);
+    case ProfilePart::kSteps:
+      return PrintPart<proto::StepProfile>(profile.steps);
+  }
+  CHECK(false);
+  return "";
+}
+
+}  // namespace twin

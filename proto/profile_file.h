@@ -1,0 +1,45 @@
+// Profiles of devices, by the name of the device or from a folder.
+//
+// A profile is a folder with up to five files, gemm.textproto, moe.textproto, attention.textproto,
+// collectives.textproto and steps.textproto. A missing file leaves its part of the profile empty.
+// The folders of sim/profiles/ are embedded at build time.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "sim/cost/operations/device_profile.h"
+
+namespace twin {
+
+enum class ProfilePart : std::uint8_t { kGemm, kMoe, kAttention, kCollectives, kSteps };
+
+inline constexpr std::initializer_list<ProfilePart> kAllProfileParts = {
+    ProfilePart::kGemm, ProfilePart::kMoe, ProfilePart::kAttention, ProfilePart::kCollectives,
+    ProfilePart::kSteps};
+
+// The parts `parts` of the profile sim/profiles/HARDWARE; the others are empty, and so are all of a
+// device without profile. `hardware` is the name of a preset or of any other data sheet. Only the
+// parts that are asked for are parsed.
+sim::DeviceProfile ProfilePreset(std::string_view hardware,
+                                 std::initializer_list<ProfilePart> parts = kAllProfileParts);
+
+// The names of all devices with an embedded profile, sorted.
+std::span<const std::string_view> ProfilePresetNames();
+
+// Reads a folder. Throws InputError(kUsage) if it is none or has none of the five files, and with
+// file, position and field if a file is not a message of its kind.
+sim::DeviceProfile ReadProfileFolder(const std::filesystem::path& folder,
+                                     std::initializer_list<ProfilePart> parts = kAllProfileParts);
+
+// The content of one file of such a folder, without comments; reading it gives an equal part.
+std::string WriteProfilePart(const sim::DeviceProfile& profile, ProfilePart part);
+
+// The name of the file of a part, such as "gemm.textproto".
+std::string_view FileName(ProfilePart part);
+
+}  // namespace twin

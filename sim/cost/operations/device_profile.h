@@ -1,0 +1,24 @@
+// All that was measured of one kind of device, as the operation models and the step model take it.
+#pragma once
+
+#include "sim/cost/operations/attention_profile.h"
+#include "sim/cost/operations/collective_profile.h"
+#include "sim/cost/operations/gemm_profile.h"
+#include "sim/cost/operations/moe_profile.h"
+#include "sim/cost/step_profile.h"
+
+namespace twin::sim {
+
+// A part that is empty leaves its model with the closed form from the data sheet and with wide
+// intervals. proto/profile_file.h reads profiles.
+struct DeviceProfile {
+  GemmProfile gemm;
+  MoeProfile moe;
+  AttentionProfile attention;
+  CollectiveProfile collectives;
+  StepProfile steps;
+
+  bool operator==(const DeviceProfile&) const = default;
+};
+
+}  // namespace twin::sim

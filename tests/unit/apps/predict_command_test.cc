@@ -1,0 +1,98 @@
+// twinserve predict ops: its table, and what it refuses.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "tests/unit/apps/experiment_folder.h"
+
+namespace twin::apps {
+namespace {
+
+using testing::CommandOutcome;
+using ::testing::HasSubstr;
+
+class PredictCommandTest : public testing::ExperimentFolderTest {
+ protected:
+  CommandOutcome Predict(const std::string& op, const std::string& table) {
+    Write("in.csv", table);
+    return Run({"predict", "ops", "--hardware", "h100-sxm", "--op", op, "--in", "in.csv", "--out",
+                "out.csv"});
+  }
+
+  // The lines of out.csv.
+  std::vector<std::string> Lines() {
+    std::ifstream in(scratch_.path() / "out.csv");
+    std::vector<std::string> lines;
+    for (std::string line; std::getline(in, line);) lines.push_back(line);
+    return lines;
+  }
+
+  // The last `count` fields of a line.
+  static std::vector<double> LastFields(const std::string& line, std::size_t count) {
+    std::istringstream in(line);
+    std::vector<double> fields;
+    for (std::string field; std::getline(in, field, ',');) {
+      fields.push_back(std::strtod(field.c_str(), nullptr));
+    }
+    return {fields.end() - static_cast<std::ptrdiff_t>(count), fields.end()};
+  }
+
+  void ExpectPrediction(const std::string& op, const std::string& header, const std::string& row) {
+    const CommandOutcome outcome = Predict(op, header + "\n" + row + "\n");
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+    const std::vector<std::string> lines = Lines();
+    ASSERT_EQ(lines.size(), 2U);
+    EXPECT_EQ(lines[0], header + ",predicted_us,predicted_low_us,predicted_high_us");
+    EXPECT_EQ(lines[1].rfind(row + ",", 0), 0U) << lines[1];
+    const std::vector<double> us = LastFields(lines[1], 3);
+    EXPECT_GT(us[1], 0);
+    EXPECT_LT(us[1], us[0]);
+    EXPECT_LT(us[0], us[2]);
+  }
+
+  void ExpectRefusal(const std::string& op, const std::string& table, const std::string& what) {
+    const CommandOutcome outcome = Predict(op, table);
+    EXPECT_NE(outcome.exit_code, 0);
+    EXPECT_TRUE(outcome.wrote_one_line()) << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr(what));
+    EXPECT_FALSE(std::filesystem::exists(scratch_.path() / "out.csv"));
+  }
+};
+
+TEST_F(PredictCommandTest, AddsThreeColumnsAndKeepsTheOthers) {
+  ExpectPrediction("gemm", "backend,version,dtype,m,n,k,kernel",
+                   "sglang,0.5.14,bfloat16,64,4096,4096,linear");
+  ExpectPrediction(
+      "context_attention",
+      "backend,attn_dtype,kv_dtype,num_heads,num_kv_heads,head_dim,window,batch,seq_len",
+      "vllm,bfloat16,fp8,32,8,128,0,4,2048");
+  ExpectPrediction("generation_attention", "num_heads,num_kv_heads,head_dim,batch,kv_len",
+                   "32,8,128,16,1000");
+}
+
+TEST_F(PredictCommandTest, EveryRowOfATableIsPredicted) {
+  const CommandOutcome outcome = Predict("gemm", "m,n,k\n1,32,32\n2,32,32\n3,32,32\n");
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(Lines().size(), 4U);
+}
+
+TEST_F(PredictCommandTest, AMissingColumnIsNamed) {
+  ExpectRefusal("gemm", "m,n\n1,2\n",
+                "in.csv:1: header: column 'k' is missing; allowed: the "
+                "columns m, n, k");
+}
+
+TEST_F(PredictCommandTest, ABadValueIsNamedWithItsLineAndField) {
+  ExpectRefusal("gemm", "m,n,k\n1,2,3\n1,x,3\n", "in.csv:3: n: found 'x'");
+  ExpectRefusal("gemm", "m,n,k\n0,2,3\n", "in.csv:2: m: found '0'");
+  ExpectRefusal("gemm", "m,n,k,dtype\n1,2,3,fp7\n", "in.csv:2: dtype: found 'fp7'; allowed: bf");
+  ExpectRefusal("gemm", "m,n,k,backend\n1,2,3,onnx\n", "backend: found 'onnx'; allowed: vllm");
+  ExpectRefusal("gemm", "m,n,k\n1,2\n", "in.csv:2: row: has 2 fields; allowed: 3");
+}
+
+}  // namespace
+}  // namespace twin::apps

@@ -1,0 +1,70 @@
+// Profiles of devices: embedded ones, folders, and files that are refused.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "core/input_error.h"
+#include "proto/hardware_file.h"
+#include "proto/profile_file.h"
+#include "tests/support/unique_name.h"
+
+namespace twin {
+namespace {
+
+class DeviceProfileTest : public ::testing::Test {
+ protected:
+  DeviceProfileTest() { std::filesystem::create_directories(folder_); }
+  ~DeviceProfileTest() override { std::filesystem::remove_all(folder_); }
+
+  void Write(const std::string& name, const std::string& text) const {
+    std::ofstream(folder_ / name) << text;
+  }
+
+  std::string Refusal() const {
+    try {
+      ReadProfileFolder(folder_);
+    } catch (const InputError& error) {
+      return error.what();
+    }
+    return "";
+  }
+
+  std::filesystem::path folder_ =
+      std::filesystem::path(::testing::TempDir()) / testing::UniqueName("device_profile_test");
+};
+
+TEST_F(DeviceProfileTest, EveryEmbeddedProfileBelongsToADataSheetAndCanBeRead) {
+  EXPECT_FALSE(ProfilePresetNames().empty());
+  for (const std::string_view name : ProfilePresetNames()) {
+    EXPECT_EQ(HardwarePreset(name).name, name);
+    EXPECT_NO_THROW(ProfilePreset(name)) << name;
+  }
+}
+
+TEST_F(DeviceProfileTest, ADeviceWithoutProfileHasAnEmptyOne) {
+  EXPECT_EQ(ProfilePreset("no-such-device"), sim::DeviceProfile{});
+}
+
+TEST_F(DeviceProfileTest, AMissingFileLeavesItsPartEmpty) {
+  Write("moe.textproto", "# nothing\n");
+  EXPECT_EQ(ReadProfileFolder(folder_), sim::DeviceProfile{});
+}
+
+TEST_F(DeviceProfileTest, AFolderWithoutAnyPartIsRefused) {
+  EXPECT_NE(Refusal().find("gemm.textproto, moe.textproto"), std::string::npos) << Refusal();
+}
+
+TEST_F(DeviceProfileTest, AnUnknownFieldIsRefusedWithFileAndLine) {
+  Write("gemm.textproto", "\nno_such_field: 1\n");
+  EXPECT_NE(Refusal().find("gemm.textproto:2"), std::string::npos) << Refusal();
+}
+
+TEST_F(DeviceProfileTest, OnlyThePartsThatAreAskedForAreParsed) {
+  Write("gemm.textproto", "no_such_field: 1\n");
+  EXPECT_NO_THROW(ReadProfileFolder(folder_, {ProfilePart::kMoe}));
+}
+
+}  // namespace
+}  // namespace twin
