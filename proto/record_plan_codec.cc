@@ -16,6 +16,7 @@ constexpr std::uint32_t kEmitsFlag = 2;
 constexpr int kStateNumbers = 6;
 constexpr const char* kUnequal = "columns of unequal length";
 
+// The sums of a plan. Its maxima follow from the work and are not stored.
 constexpr std::int64_t StepTotals::*kTotals[] = {
     &StepTotals::prefill_tokens,         &StepTotals::prefill_items,
     &StepTotals::prefill_context_tokens, &StepTotals::prefill_attention_pairs,
@@ -166,6 +167,7 @@ const char* DecodeNumbers(const proto::RecordedPlan& message, StepPlan& plan) {
     plan.totals.*kTotals[i] = static_cast<std::int64_t>(message.totals(static_cast<int>(i)));
     if (plan.totals.*kTotals[i] < 0) return "a total out of range";
   }
+  RecomputeContextMaxima(plan);
   const bool state =
       Signed(message.state(0), plan.free_blocks_before) &&
       Signed(message.state(1), plan.free_blocks) &&

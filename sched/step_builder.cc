@@ -8,10 +8,10 @@
 namespace twin {
 namespace {
 
-// What a work item adds to the plan's totals; `sign` -1 takes it back.
+// What a work item adds to the plan's sums; `sign` -1 takes it back.
 inline void Add(StepTotals& totals, const WorkItem& item, std::int64_t sign) {
   const std::int64_t end = item.start + item.tokens;
-  if (item.phase == Phase::kDecode && item.tokens == 1) {
+  if (IsDecode(item)) {
     totals.decode_items += sign;
     totals.decode_context_tokens += sign * end;
   } else {
@@ -23,6 +23,11 @@ inline void Add(StepTotals& totals, const WorkItem& item, std::int64_t sign) {
   }
   if (item.emits) totals.emitting_items += sign;
   if (item.padded_tokens > 0) totals.padding_tokens += sign * (item.padded_tokens - item.tokens);
+}
+
+// The maximum of the plan's totals that the item belongs to.
+inline std::int64_t& ContextMax(StepTotals& totals, const WorkItem& item) {
+  return IsDecode(item) ? totals.decode_context_max : totals.prefill_context_max;
 }
 
 }  // namespace
@@ -77,6 +82,8 @@ void StepBuilder::Schedule(const Sequence& sequence, std::int32_t tokens,
       s.id, start, tokens, padded_tokens, s.decodes ? Phase::kDecode : Phase::kPrefill, emits};
   plan_.work.push_back(item);
   Add(plan_.totals, item, 1);
+  std::int64_t& context_max = ContextMax(plan_.totals, item);
+  context_max = std::max<std::int64_t>(context_max, end);
   s.computed = end;
   s.last_step = plan_.id;
   ++s.in_flight;
@@ -104,6 +111,7 @@ std::size_t StepBuilder::FillDecodes(std::span<const RequestId> ids, const Decod
   const StepId step = plan_.id;
   const bool publishes = traits_.caches_prefixes;
   std::int64_t context_tokens = 0;
+  std::int32_t context_max = 0;
   WorkItem* item = items.data();
   const RequestId* id = ids.data();
   const RequestId* end_id =
@@ -122,6 +130,7 @@ std::size_t StepBuilder::FillDecodes(std::span<const RequestId> ids, const Decod
     }
     *item++ = {*id, end - 1, 1, 0, Phase::kDecode, true};
     context_tokens += end;
+    context_max = std::max(context_max, end);
     s.computed = end;
     s.last_step = step;
     ++s.in_flight;
@@ -129,6 +138,8 @@ std::size_t StepBuilder::FillDecodes(std::span<const RequestId> ids, const Decod
     if (publishes) PublishFull(s, s.known);
   }
   plan_.totals.decode_context_tokens += context_tokens;
+  plan_.totals.decode_context_max =
+      std::max<std::int64_t>(plan_.totals.decode_context_max, context_max);
   return static_cast<std::size_t>(id - ids.data());
 }
 
@@ -151,6 +162,7 @@ void StepBuilder::Unschedule(RequestId id) {
   CHECK(found != plan_.work.end());
   Sequence& s = sequences_[id];
   Add(plan_.totals, *found, -1);
+  const WorkItem item = *found;
   s.computed = found->start;
   s.last_step = StepId{0};
   --s.in_flight;
@@ -161,6 +173,8 @@ void StepBuilder::Unschedule(RequestId id) {
   // What was published as about to be computed will not be.
   pool_.Unpublish(s.blocks, s.computed / pool_.block_size());
   plan_.work.erase(found);
+  // A maximum cannot be taken back; it is searched again where this item may have been the longest.
+  if (ContextMax(plan_.totals, item) == item.start + item.tokens) RecomputeContextMaxima(plan_);
 }
 
 void StepBuilder::PadRow(RequestId id, std::int32_t tokens) {

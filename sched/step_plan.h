@@ -70,16 +70,18 @@ struct PrefixHit {
   bool operator==(const PrefixHit&) const = default;
 };
 
-// Sums over a plan's work, updated while it is built; enough for closed-form cost models.
-// Attention pairs are (query, key) combinations: a causal chunk of n tokens at `start` has
+// Sums and maxima over a plan's work, updated while it is built; enough for closed-form cost
+// models. Attention pairs are (query, key) combinations: a causal chunk of n tokens at `start` has
 // n * start + n * (n + 1) / 2.
 struct StepTotals {
   std::int64_t prefill_tokens = 0;
   std::int64_t prefill_items = 0;
   std::int64_t prefill_context_tokens = 0;  // sum of start + tokens: keys read
   std::int64_t prefill_attention_pairs = 0;
+  std::int64_t prefill_context_max = 0;    // largest start + tokens; 0 without such items
   std::int64_t decode_items = 0;           // = decode tokens
   std::int64_t decode_context_tokens = 0;  // sum of start + 1: keys read
+  std::int64_t decode_context_max = 0;     // largest start + 1; 0 without decodes
   std::int64_t emitting_items = 0;         // rows of logits
   std::int64_t padding_tokens = 0;         // computed and thrown away (padded batches)
 
@@ -122,5 +124,13 @@ struct StepPlan {
   void Clear();
   bool operator==(const StepPlan&) const = default;
 };
+
+// Whether the totals count the item as a decode; they count every other item as prefill.
+[[nodiscard]] inline bool IsDecode(const WorkItem& item) {
+  return item.phase == Phase::kDecode && item.tokens == 1;
+}
+
+// Sets the maxima in `plan.totals` from `plan.work`, in time linear in the number of items.
+void RecomputeContextMaxima(StepPlan& plan);
 
 }  // namespace twin

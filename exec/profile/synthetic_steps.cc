@@ -29,11 +29,13 @@ StepTotals TotalsOf(std::span<const StepItem> items) {
     if (item.phase == Phase::kDecode) {
       ++totals.decode_items;
       totals.decode_context_tokens += start + 1;
+      totals.decode_context_max = std::max(totals.decode_context_max, start + 1);
       continue;
     }
     ++totals.prefill_items;
     totals.prefill_tokens += tokens;
     totals.prefill_context_tokens += start + tokens;
+    totals.prefill_context_max = std::max(totals.prefill_context_max, start + tokens);
     totals.prefill_attention_pairs += tokens * start + tokens * (tokens + 1) / 2;
   }
   return totals;

@@ -9,6 +9,32 @@ namespace {
 
 TimePoint Later(TimePoint t, std::int64_t ticks) { return t + Duration{ticks}; }
 
+// The totals of a plan, summed up from its work.
+StepTotals TotalsOf(const StepPlan& plan) {
+  StepTotals totals;
+  for (const WorkItem& item : plan.work) {
+    const std::int64_t end = item.start + item.tokens;
+    totals.emitting_items += item.emits ? 1 : 0;
+    totals.padding_tokens += item.padded_tokens > 0 ? item.padded_tokens - item.tokens : 0;
+    if (item.phase == Phase::kDecode && item.tokens == 1) {
+      ++totals.decode_items;
+      totals.decode_context_tokens += end;
+      totals.decode_context_max = std::max(totals.decode_context_max, end);
+      continue;
+    }
+    ++totals.prefill_items;
+    totals.prefill_tokens += item.tokens;
+    totals.prefill_context_tokens += end;
+    totals.prefill_context_max = std::max(totals.prefill_context_max, end);
+    for (std::int64_t query = item.start + 1; query <= end; ++query) {
+      totals.prefill_attention_pairs += query;
+    }
+  }
+  // A finished row of a padded batch computes one token.
+  totals.padding_tokens += static_cast<std::int64_t>(plan.padding_rows.size());
+  return totals;
+}
+
 }  // namespace
 
 HostileWorld::HostileWorld(const HostileOptions& options)
@@ -46,6 +72,7 @@ Instant HostileWorld::Advance() {
 }
 
 void HostileWorld::Launch(const StepPlan& plan) {
+  if (plan.totals != TotalsOf(plan)) Fail("the totals are not those of the work");
   for (const Rejection& rejection : plan.rejected) {
     Script& script = scripts_.at(Index(rejection.request));
     if (script.fate != Fate::kLive) Fail("a request that is gone was rejected");

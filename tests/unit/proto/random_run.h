@@ -97,6 +97,7 @@ class RandomRun {
     plan.totals.prefill_tokens = Number(10000);
     plan.totals.prefill_attention_pairs = std::int64_t{Number(1 << 30)} << 20;
     plan.totals.padding_tokens = Number(10);
+    RecomputeContextMaxima(plan);
     plan.free_blocks_before = Number(5000);
     plan.free_blocks = Number(5000);
     plan.free_host_blocks = Number(5000);

@@ -191,6 +191,19 @@ TEST_F(EngineTest, TakesAScheduleBack) {
   EXPECT_EQ(Of(kA).in_flight, 0);
 }
 
+TEST_F(EngineTest, TheLongestContextIsFoundAgainWhenTheLongestItemIsTakenBack) {
+  Arrive(kA);
+  Arrive(kB);
+  const StepPlan* plan = Plan([](StepBuilder& step) {
+    Run(step, kA, 6);
+    Run(step, kB, 4);
+    EXPECT_EQ(step.plan().totals.prefill_context_max, 6);
+    step.Unschedule(kA);
+  });
+  EXPECT_EQ(plan->totals.prefill_context_max, 4);
+  EXPECT_EQ(plan->totals.decode_context_max, 0);
+}
+
 TEST_F(EngineTest, RejectsLongerPromptsThanAllowedBeforeThePolicyHearsOfThem) {
   EngineConfig config;
   config.kv = {.block_size = 4, .blocks = 6, .host_blocks = 0};
