@@ -29,12 +29,15 @@ struct Shape {
 };
 
 // Source: config.json of the named repositories on huggingface.co (openai-community, meta-llama,
-// mistralai, codellama, Qwen), base models. With experts, `intermediate` is one expert's width.
+// mistralai, codellama, 01-ai, Qwen; huggyllama for the first Llama), base models. With experts,
+// `intermediate` is one expert's width.
 constexpr std::array kShapes = {
     Shape{"gpt2", Family::kGpt2, 12, 768, 3072, 12, 12, 64, 50257, 1024, true},
     Shape{"gpt2-medium", Family::kGpt2, 24, 1024, 4096, 16, 16, 64, 50257, 1024, true},
     Shape{"gpt2-large", Family::kGpt2, 36, 1280, 5120, 20, 20, 64, 50257, 1024, true},
     Shape{"gpt2-xl", Family::kGpt2, 48, 1600, 6400, 25, 25, 64, 50257, 1024, true},
+    Shape{"llama-7b", Family::kLlama2, 32, 4096, 11008, 32, 32, 128, 32000, 2048},
+    Shape{"llama-13b", Family::kLlama2, 40, 5120, 13824, 40, 40, 128, 32000, 2048},
     Shape{"llama-2-7b", Family::kLlama2, 32, 4096, 11008, 32, 32, 128, 32000, 4096},
     Shape{"llama-2-13b", Family::kLlama2, 40, 5120, 13824, 40, 40, 128, 32000, 4096},
     Shape{"llama-2-70b", Family::kLlama2, 80, 8192, 28672, 64, 8, 128, 32000, 4096},
@@ -43,10 +46,16 @@ constexpr std::array kShapes = {
     Shape{"llama-3-70b", Family::kLlama, 80, 8192, 28672, 64, 8, 128, 128256, 8192},
     Shape{"llama-3.1-8b", Family::kLlama, 32, 4096, 14336, 32, 8, 128, 128256, 131072},
     Shape{"llama-3.1-70b", Family::kLlama, 80, 8192, 28672, 64, 8, 128, 128256, 131072},
+    Shape{"llama-3.1-405b", Family::kLlama, 126, 16384, 53248, 128, 8, 128, 128256, 131072},
     Shape{"llama-3.2-1b", Family::kLlama, 16, 2048, 8192, 32, 8, 64, 128256, 131072, true},
     Shape{"llama-3.2-3b", Family::kLlama, 28, 3072, 8192, 24, 8, 128, 128256, 131072, true},
     Shape{"mistral-7b", Family::kMistral, 32, 4096, 14336, 32, 8, 128, 32000, 32768},
+    Shape{"mistral-nemo-12b", Family::kLlama, 40, 5120, 14336, 32, 8, 128, 131072, 131072},
+    Shape{"mistral-large-2407", Family::kLlama, 88, 12288, 28672, 96, 8, 128, 32768, 131072},
     Shape{"mixtral-8x7b", Family::kLlama, 32, 4096, 14336, 32, 8, 128, 32000, 32768, false, 8, 2},
+    Shape{"mixtral-8x22b", Family::kLlama, 56, 6144, 16384, 48, 8, 128, 32000, 65536, false, 8, 2},
+    Shape{"yi-6b", Family::kLlama, 32, 4096, 11008, 32, 4, 128, 64000, 4096},
+    Shape{"yi-34b", Family::kLlama, 60, 7168, 20480, 56, 8, 128, 64000, 4096},
     Shape{"qwen2.5-0.5b", Family::kQwen2, 24, 896, 4864, 14, 2, 64, 151936, 32768, true},
     Shape{"qwen2.5-1.5b", Family::kQwen2, 28, 1536, 8960, 12, 2, 128, 151936, 131072, true},
     Shape{"qwen2.5-3b", Family::kQwen2, 36, 2048, 11008, 16, 2, 128, 151936, 32768, true},
@@ -61,6 +70,8 @@ constexpr std::array kShapes = {
     Shape{"qwen3-14b", Family::kQwen3, 40, 5120, 17408, 40, 8, 128, 151936, 40960},
     Shape{"qwen3-32b", Family::kQwen3, 64, 5120, 25600, 64, 8, 128, 151936, 40960},
     Shape{"qwen3-30b-a3b", Family::kQwen3, 48, 2048, 768, 32, 4, 128, 151936, 40960, false, 128, 8},
+    Shape{"qwen3-235b-a22b", Family::kQwen3, 94, 4096, 1536, 64, 4, 128, 151936, 40960, false, 128,
+          8},
 };
 
 constexpr auto kNames = [] {

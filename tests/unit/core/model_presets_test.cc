@@ -45,7 +45,12 @@ INSTANTIATE_TEST_SUITE_P(
         Published{"qwen2.5-72b", 72'706'203'648}, Published{"qwen3-0.6b", 596'049'920},
         Published{"qwen3-1.7b", 1'720'574'976}, Published{"qwen3-4b", 4'022'468'096},
         Published{"qwen3-8b", 8'190'735'360}, Published{"qwen3-14b", 14'768'307'200},
-        Published{"qwen3-32b", 32'762'123'264}, Published{"qwen3-30b-a3b", 30'532'122'624}),
+        Published{"qwen3-32b", 32'762'123'264}, Published{"qwen3-30b-a3b", 30'532'122'624},
+        Published{"llama-7b", 6'738'415'616}, Published{"llama-13b", 13'015'864'320},
+        Published{"llama-3.1-405b", 405'853'388'800}, Published{"mistral-nemo-12b", 12'247'782'400},
+        Published{"mistral-large-2407", 122'610'069'504},
+        Published{"mixtral-8x22b", 140'620'634'112}, Published{"yi-6b", 6'061'035'520},
+        Published{"yi-34b", 34'388'917'248}, Published{"qwen3-235b-a22b", 235'093'634'560}),
     [](const auto& test) {
       std::string name = test.param.name;
       for (char& c : name) {
@@ -62,7 +67,7 @@ TEST(ModelPresetsTest, EveryNameGivesAValidModelOfThatName) {
     EXPECT_NO_THROW(Validate(model)) << name;
     EXPECT_TRUE(seen.insert(name).second) << name << " is listed twice";
   }
-  EXPECT_EQ(seen.size(), 30u);
+  EXPECT_EQ(seen.size(), 39u);
 }
 
 TEST(ModelPresetsTest, AnUnknownNameIsRefusedWithTheNearestOnes) {
