@@ -241,6 +241,7 @@ void AddDoctorCommand(CLI::App& app, CommandContext& /*context*/) {
   AddEnumOption<DoctorList>(*command, "--list", arguments->list,
                             {{"models", DoctorList::kModels},
                              {"hardware", DoctorList::kHardware},
+                             {"servers", DoctorList::kServers},
                              {"policies", DoctorList::kPolicies},
                              {"cost-models", DoctorList::kCostModels},
                              {"configuration", DoctorList::kConfiguration}},

@@ -8,6 +8,7 @@
 #include "core/model_presets.h"
 #include "proto/configuration_page.h"
 #include "proto/hardware_file.h"
+#include "proto/server_presets.h"
 #include "record/metric_table.h"
 
 namespace twin::apps {
@@ -52,6 +53,13 @@ void PrintHardware(std::ostream& out) {
   out << "\nUse: system { hardware: \"NAME\" }\n";
 }
 
+void PrintServers(std::ostream& out) {
+  for (const ServerPreset& server : ServerPresets()) {
+    out << fmt::format("{:<12}  {}  {}\n", server.name, server.policy, server.source);
+  }
+  out << "\nUse: system { server: \"NAME\" }; config.resolved.textproto shows what it fills in\n";
+}
+
 void PrintChoices(const std::vector<ConfigurationChoice>& choices, const char* use,
                   std::ostream& out) {
   for (const ConfigurationChoice& choice : choices) {
@@ -72,6 +80,8 @@ void PrintList(DoctorList list, std::ostream& out) {
       return PrintModels(out);
     case DoctorList::kHardware:
       return PrintHardware(out);
+    case DoctorList::kServers:
+      return PrintServers(out);
     case DoctorList::kPolicies:
       return PrintChoices(PolicyChoices(), "Use: policy { NAME { FIELD: VALUE } }\n", out);
     case DoctorList::kCostModels:

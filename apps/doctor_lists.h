@@ -10,6 +10,7 @@ enum class DoctorList : std::uint8_t {
   kNone,
   kModels,
   kHardware,
+  kServers,
   kPolicies,
   kCostModels,
   kConfiguration,  // docs/configuration.md

@@ -57,7 +57,10 @@ Deployment Resolve(const ExperimentConfig& config) {
                                       system.parallelism, deployment.capacity.block_bytes);
   deployment.world = {
       .max_model_length = deployment.context_tokens_max,
-      .named_block_size = deployment.traits.caches_prefixes ? system.memory.block_size : 0};
+      .named_block_size = deployment.traits.caches_prefixes ? system.memory.block_size : 0,
+      .boundary = system.boundary,
+      .client_timeout = std::get<SimulatedWorldConfig>(config.world).client_timeout,
+      .seed = config.seed};
   return deployment;
 }
 

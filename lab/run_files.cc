@@ -16,7 +16,7 @@ RunFiles::RunFiles(const Deployment& deployment, const std::string& resolved,
   const OutputsConfig& outputs = config.outputs;
   const std::int32_t kv_blocks = deployment.engine.kv.blocks;
   if (outputs.requests_csv) {
-    watchers_.listeners.push_back(&requests_.emplace(Open("requests.csv")));
+    watchers_.listeners.push_back(&requests_.emplace(Open("requests.csv"), HasBoundary(config)));
   }
   if (outputs.steps_csv) watchers_.listeners.push_back(&steps_.emplace(Open("steps.csv")));
   if (outputs.series_csv) {

@@ -2,11 +2,16 @@
 
 namespace twin::lab {
 
+bool HasBoundary(const ExperimentConfig& config) {
+  return config.system.boundary && std::holds_alternative<SimulatedWorldConfig>(config.world);
+}
+
 MetricsConfig MetricsConfigOf(const ExperimentConfig& config, const EngineConfig& engine) {
   return {.goal = config.slo,
           .stall_threshold = config.metrics.stall_threshold,
           .kv_blocks = engine.kv.blocks,
-          .by_tenant = config.metrics.by_tenant};
+          .by_tenant = config.metrics.by_tenant,
+          .boundary = HasBoundary(config)};
 }
 
 TrackerConfig TrackerConfigOf(const ExperimentConfig& config, const EngineConfig& engine,

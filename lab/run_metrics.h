@@ -16,6 +16,9 @@
 
 namespace twin::lab {
 
+// Whether there is a boundary between clients and engine: in simulated worlds only.
+bool HasBoundary(const ExperimentConfig& config);
+
 // How an experiment measures its runs.
 MetricsConfig MetricsConfigOf(const ExperimentConfig& config, const EngineConfig& engine);
 TrackerConfig TrackerConfigOf(const ExperimentConfig& config, const EngineConfig& engine,

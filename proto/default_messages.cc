@@ -79,6 +79,8 @@ Messages DefaultMessages() {
   Messages messages;
   AddWorkload(messages);
   AddPoliciesAndCosts(messages);
+  Add<SimulatedWorldConfig, proto::SimulatedWorld>(messages);
+  Add<sim::BoundaryConfig, proto::Boundary>(messages);
   Add<RealWorldConfig, proto::RealWorld>(messages);
   Add<HardwareSpec, proto::Hardware>(messages);
   Add<MoeSpec, proto::ModelShape::Moe>(messages);

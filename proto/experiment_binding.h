@@ -11,7 +11,9 @@
 namespace twin {
 
 template <class Archive>
-void Bind(Archive& /*fields*/, SimulatedWorldConfig& /*config*/) {}
+void Bind(Archive& fields, SimulatedWorldConfig& config) {
+  fields.OptionalSeconds("client_timeout_s", config.client_timeout);
+}
 
 template <class Archive>
 void Bind(Archive& fields, RealWorldConfig& config) {
@@ -23,6 +25,13 @@ void Bind(Archive& fields, RealWorldConfig& config) {
   fields.Value("dummy_weights", config.dummy_weights);
   fields.OptionalSeconds("client_timeout_s", config.client_timeout);
   fields.Seconds("rank_timeout_s", config.rank_timeout);
+}
+
+template <class Archive>
+void Bind(Archive& fields, sim::BoundaryConfig& config) {
+  fields.Nested("request_s", config.request);
+  fields.Nested("response_s", config.response);
+  fields.Nested("client_reaction_s", config.client_reaction);
 }
 
 template <class Archive>
@@ -42,6 +51,8 @@ void Bind(Archive& fields, SystemConfig& config) {
   fields.Value("tensor_parallel", config.parallelism.tensor);
   fields.Value("pipeline_parallel", config.parallelism.pipeline);
   fields.Nested("memory", config.memory);
+  fields.OptionalNested("boundary", config.boundary);
+  fields.OptionalValue("server", config.server);
 }
 
 template <class Archive>

@@ -13,6 +13,7 @@
 #include "proto/names.h"
 #include "proto/overlay.h"
 #include "proto/override.h"
+#include "proto/server_presets.h"
 #include "proto/text_message.h"
 #include "sim/memory/memory_defaults.h"
 
@@ -71,7 +72,8 @@ HardwareSpec NamedHardware(const std::string& hardware) {
 }
 
 void RequireSections(const proto::Experiment& message, const std::string& source) {
-  if (message.policy().kind_case() == proto::Policy::KIND_NOT_SET) {
+  if (message.policy().kind_case() == proto::Policy::KIND_NOT_SET &&
+      !message.system().has_server()) {
     Refuse(source, "policy: is missing; allowed: " +
                        DescribeAllowed(*message.GetDescriptor()->FindFieldByName("policy")));
   }
@@ -122,16 +124,25 @@ void BindPolicy(const proto::Experiment& message, ExperimentConfig& config) {
   ValidateStartUp(config.policy);
 }
 
+// `system` holds what model and hardware name; what the message replaces of them counts as well.
+void FillFromServer(SystemConfig system, proto::Experiment& message) {
+  FromMessage fields(message.system());
+  Bind(fields, system);
+  FillServerDefaults(system.model_spec, system.hardware_spec, system.parallelism, message);
+}
+
 // With `within_model`, refuses a policy that allows longer requests than the model.
-ExperimentConfig Convert(const proto::Experiment& message, const std::string& source,
+ExperimentConfig Convert(const proto::Experiment& asked, const std::string& source,
                          bool within_model) {
-  CheckRules(message, source);
-  RequireSections(message, source);
+  CheckRules(asked, source);
+  RequireSections(asked, source);
+  proto::Experiment message = asked;
   ExperimentConfig config;
   config.name = fs::path(source).stem().string();
   try {
     config.system.model_spec = NamedModel(message.system());
     config.system.hardware_spec = NamedHardware(message.system().hardware());
+    if (message.system().has_server()) FillFromServer(config.system, message);
     BindPolicy(message, config);
     if (within_model) ValidateContext(config.policy, config.system.model_spec.max_position);
     config.system.memory = sim::MemoryDefaultsFor(config.policy);
@@ -140,7 +151,7 @@ ExperimentConfig Convert(const proto::Experiment& message, const std::string& so
     }
     FromMessage fields(message);
     Bind(fields, config);
-    config.cost_given = message.cost().kind_case() != proto::Cost::KIND_NOT_SET;
+    config.cost_given = asked.cost().kind_case() != proto::Cost::KIND_NOT_SET;
     config.input_files = FilesNamedIn(message);
     ValidateAll(config);
   } catch (const InputError& error) {

@@ -15,6 +15,7 @@
 #include "proto/overlay.h"
 #include "record/request_metrics.h"
 #include "sched/policy/registry.h"
+#include "sim/boundary_config.h"
 #include "sim/cost/registry.h"
 #include "sim/memory/kv_capacity.h"
 #include "traces/workload.h"
@@ -22,6 +23,9 @@
 namespace twin {
 
 struct SimulatedWorldConfig {
+  // Clients cancel a request after this time.
+  std::optional<Duration> client_timeout = std::nullopt;
+
   bool operator==(const SimulatedWorldConfig&) const = default;
 };
 
@@ -47,7 +51,9 @@ struct SystemConfig {
   std::string hardware;  // likewise
   HardwareSpec hardware_spec;
   Parallelism parallelism;
-  sim::MemoryConfig memory;  // limits of a step filled in from the policy
+  sim::MemoryConfig memory;                     // limits of a step filled in from the policy
+  std::optional<sim::BoundaryConfig> boundary;  // of a simulated world
+  std::optional<std::string> server;            // whose defaults are filled in
 };
 
 struct RunMetricsConfig {

@@ -26,7 +26,8 @@ void EncodeFinished(const StepFinished& finished, TimePoint now, proto::Recorded
   }
 }
 
-void EncodeArrival(const Request& request, TimePoint now, proto::RecordedArrival& message) {
+void EncodeArrival(const RequestArrived& arrived, TimePoint now, proto::RecordedArrival& message) {
+  const Request& request = arrived.request;
   message.set_request(Index(request.id));
   message.set_arrived_before((now - request.arrival).count());
   message.set_prompt_tokens(Unsigned(request.prompt_tokens));
@@ -39,6 +40,7 @@ void EncodeArrival(const Request& request, TimePoint now, proto::RecordedArrival
   for (const BlockKey key : request.prefix_keys) {
     message.add_prefix_keys(static_cast<std::uint64_t>(key));
   }
+  message.set_response_delay(static_cast<std::uint64_t>(arrived.response_delay.count()));
 }
 
 // The time `before` nanoseconds before `now`; false if it lies outside of the clock.
@@ -125,7 +127,7 @@ void Encode(const Instant& instant, TimePoint previous, proto::RecordedInstant& 
     } else if (const auto* cancelled = std::get_if<RequestCancelled>(&event)) {
       message.add_cancelled(Index(cancelled->request));
     } else if (const auto* arrived = std::get_if<RequestArrived>(&event)) {
-      EncodeArrival(arrived->request, instant.now, *message.add_arrived());
+      EncodeArrival(*arrived, instant.now, *message.add_arrived());
     } else {
       message.set_wake_ups(message.wake_ups() + 1);
     }
@@ -213,11 +215,13 @@ const char* InstantDecoder::DecodeArrivals(const proto::RecordedInstant& message
     Request request;
     if (const char* wrong = DecodeArrival(arrival, now_, request)) return wrong;
     if (arrival.request() <= latest_request_) return "a request out of order";
+    const auto response = static_cast<std::int64_t>(arrival.response_delay());
+    if (response < 0) return "a response delay out of range";
     latest_request_ = arrival.request();
     prefix_keys_[i].clear();
     for (const std::uint64_t key : arrival.prefix_keys()) prefix_keys_[i].push_back(BlockKey{key});
     request.prefix_keys = prefix_keys_[i];
-    events_.push_back(RequestArrived{request});
+    events_.push_back(RequestArrived{request, Duration{response}});
   }
   return nullptr;
 }

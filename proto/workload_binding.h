@@ -173,6 +173,7 @@ void Bind(Archive& fields, WorkloadConfig& config) {
   fields.Nested("max_output", config.max_output);
   fields.Nested("prediction", config.prediction);
   fields.Value("max_in_flight", config.max_in_flight);
+  fields.Value("prompt_pool", config.prompt_pool);
 }
 
 }  // namespace twin

@@ -31,6 +31,15 @@ constexpr std::array kRequests = {
                 "too_long_for_model or too_large_for_cache; empty unless rejected"},
 };
 
+constexpr std::array kBoundary = {
+    TableColumn{"reached_s", "s", "r: when the engine was told of it"},
+    TableColumn{"engine_first_token_s", "s", "f': when the engine had its first token"},
+    TableColumn{"engine_finished_s", "s",
+                "c': when the engine had its last token; completed requests only"},
+    TableColumn{"engine_ttft_ms", "ms", "f' - r"},
+    TableColumn{"engine_e2el_ms", "ms", "c' - r; completed requests only"},
+};
+
 constexpr std::array kSteps = {
     TableColumn{"step", "", "number of the step, from 1"},
     TableColumn{"planned_at_s", "s", "when the engine planned it"},
@@ -87,6 +96,8 @@ constexpr std::array kParts = {
 }  // namespace
 
 std::span<const TableColumn> RequestColumns() { return kRequests; }
+
+std::span<const TableColumn> BoundaryColumns() { return kBoundary; }
 std::span<const TableColumn> StepColumns() { return kSteps; }
 std::span<const TableColumn> SeriesColumns() { return kSeries; }
 std::span<const TableColumn> PartColumns() { return kParts; }

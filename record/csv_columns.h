@@ -14,9 +14,11 @@ struct TableColumn {
 };
 
 std::span<const TableColumn> RequestColumns();  // requests.csv
-std::span<const TableColumn> StepColumns();     // steps.csv
-std::span<const TableColumn> SeriesColumns();   // series.csv
-std::span<const TableColumn> PartColumns();     // parts.csv
+// Further ones of requests.csv where the system has a boundary.
+std::span<const TableColumn> BoundaryColumns();
+std::span<const TableColumn> StepColumns();    // steps.csv
+std::span<const TableColumn> SeriesColumns();  // series.csv
+std::span<const TableColumn> PartColumns();    // parts.csv
 
 // The first line of the file, with its line break.
 std::string HeaderLine(std::span<const TableColumn> columns);

@@ -25,6 +25,18 @@ constexpr std::array kLatencies = {
                     "max_i (t_i - t_(i-1))"},
 };
 
+// Where the system has a boundary between clients and engine.
+constexpr std::array kBoundaryLatencies = {
+    LatencyQuantity{"engine_ttft", "time to first token at the engine; with system.boundary only",
+                    "f' - r"},
+    LatencyQuantity{"engine_e2el", "end-to-end latency at the engine; with system.boundary only",
+                    "c' - r"},
+    LatencyQuantity{"request_delay", "from the client to the engine; with system.boundary only",
+                    "r - a"},
+    LatencyQuantity{"response_delay", "from the engine to the client; with system.boundary only",
+                    "f - f'"},
+};
+
 constexpr std::array kStatistics = {
     Statistic{"mean", "arithmetic mean"},
     Statistic{"median", "the same as p50"},
@@ -190,14 +202,21 @@ void AddRealRunMetrics(std::vector<Metric>& metrics) {
        "machine_steal_share > 0.01 or machine_other_load > 0.05 * CPUs of the machine"});
 }
 
+void AddLatency(const LatencyQuantity& latency, std::vector<Metric>& metrics) {
+  for (const Statistic& statistic : kStatistics) {
+    metrics.push_back({fmt::format("{}_{}_ms", statistic.name, latency.name), "ms",
+                       fmt::format("{}: {}", latency.what, statistic.what),
+                       std::string(latency.formula)});
+  }
+}
+
 std::vector<Metric> MakeCatalog() {
-  std::vector<Metric> all = RequestCounts();
-  for (const LatencyQuantity& latency : kLatencies) {
-    for (const Statistic& statistic : kStatistics) {
-      all.push_back({fmt::format("{}_{}_ms", statistic.name, latency.name), "ms",
-                     fmt::format("{}: {}", latency.what, statistic.what),
-                     std::string(latency.formula)});
-    }
+  std::vector<Metric> all = {
+      {"latencies_at", "",
+       "client: latencies include the way to the engine and back; with system.boundary only", ""}};
+  all.insert(all.end(), RequestCounts().begin(), RequestCounts().end());
+  for (const auto latencies : {LatencyQuantities(), BoundaryLatencies()}) {
+    for (const LatencyQuantity& latency : latencies) AddLatency(latency, all);
   }
   all.insert(all.end(), NormalizedLatencies().begin(), NormalizedLatencies().end());
   for (const Metric& metric : WorkAndUse()) {
@@ -244,10 +263,12 @@ bool IsByTenant(std::string_view name) {
   const auto is = [name](const Metric& metric) { return metric.name == name; };
   if (std::any_of(RequestCounts().begin(), RequestCounts().end(), is)) return true;
   if (std::any_of(NormalizedLatencies().begin(), NormalizedLatencies().end(), is)) return true;
-  for (const LatencyQuantity& latency : kLatencies) {
-    if (latency.name == "itl") continue;  // gaps are pooled over all tenants
-    for (const Statistic& statistic : kStatistics) {
-      if (name == fmt::format("{}_{}_ms", statistic.name, latency.name)) return true;
+  for (const auto latencies : {LatencyQuantities(), BoundaryLatencies()}) {
+    for (const LatencyQuantity& latency : latencies) {
+      if (latency.name == "itl") continue;  // gaps are pooled over all tenants
+      for (const Statistic& statistic : kStatistics) {
+        if (name == fmt::format("{}_{}_ms", statistic.name, latency.name)) return true;
+      }
     }
   }
   return false;
@@ -256,6 +277,8 @@ bool IsByTenant(std::string_view name) {
 std::span<const std::string_view> HeadlineMetrics() { return kHeadline; }
 
 std::span<const LatencyQuantity> LatencyQuantities() { return kLatencies; }
+
+std::span<const LatencyQuantity> BoundaryLatencies() { return kBoundaryLatencies; }
 
 std::span<const Statistic> Statistics() { return kStatistics; }
 

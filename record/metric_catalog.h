@@ -20,7 +20,8 @@ struct Metric {
 // (tenant_N_KEY and tenant_others_KEY) are left out: they repeat the keys of IsByTenant.
 //
 // Symbols of formulas, for one request: a = arrival, s = first scheduled, f = first token,
-// c = last token, n = output tokens, t_i = time of output token i.
+// c = last token, both at the client, r, f', c' = the same moments at the engine, n = output
+// tokens, t_i = time of output token i.
 const std::vector<Metric>& MetricCatalog();
 
 // The entry of a key, that of KEY for tenant_N_KEY; nullopt for names that no run writes.
@@ -39,6 +40,8 @@ struct LatencyQuantity {
   std::string_view formula;
 };
 std::span<const LatencyQuantity> LatencyQuantities();
+// Those of runs whose system has a boundary.
+std::span<const LatencyQuantity> BoundaryLatencies();
 
 struct Statistic {
   std::string_view name;

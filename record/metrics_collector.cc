@@ -73,6 +73,7 @@ void MetricsCollector::OnEnded(const RequestLife& life) {
 
 Summary MetricsCollector::Summarise() const {
   Summary summary;
+  if (config_.boundary) summary.Set("latencies_at", "client");
   requests_.SummariseCounts(summary, "");
   requests_.SummariseLatencies(summary, "", &itl_);
   summary.Set("stalls", stalls_);
@@ -95,7 +96,7 @@ void MetricsCollector::SummariseTenants(Summary& summary) const {
     metrics.SummariseCounts(summary, prefix);
     metrics.SummariseLatencies(summary, prefix, nullptr);
   };
-  RequestMetrics others(config_.goal);
+  RequestMetrics others(config_.goal, config_.boundary);
   for (const auto& [tenant, metrics] : tenants_) {
     if (names.contains(tenant)) {
       summarise(fmt::format("tenant_{}_", tenant), metrics);
@@ -107,7 +108,7 @@ void MetricsCollector::SummariseTenants(Summary& summary) const {
 }
 
 RequestMetrics& MetricsCollector::Tenant(std::uint32_t tenant) {
-  return tenants_.try_emplace(tenant, config_.goal).first->second;
+  return tenants_.try_emplace(tenant, config_.goal, config_.boundary).first->second;
 }
 
 void MetricsCollector::SummariseWork(Summary& summary) const {

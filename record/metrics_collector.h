@@ -16,6 +16,7 @@ struct MetricsConfig {
   Duration stall_threshold = Duration{100'000'000};  // a longer ITL is a stall
   std::int32_t kv_blocks = 0;                        // usable device blocks
   bool by_tenant = false;                            // also summarise by tenant
+  bool boundary = false;                             // also summarise the engine's side
 };
 
 // A summary names so many tenants at most: those with the most requests, the smaller number first
@@ -36,7 +37,7 @@ inline constexpr std::size_t kTenantsNamed = 20;
 class MetricsCollector : public RunListener {
  public:
   explicit MetricsCollector(const MetricsConfig& config)
-      : config_(config), requests_(config.goal) {}
+      : config_(config), requests_(config.goal, config.boundary) {}
 
   void OnArrived(TimePoint now, const RequestLife& life) override;
   void OnGaps(TimePoint now, Duration gap, std::int64_t count) override;

@@ -42,8 +42,8 @@ void SummariseSketch(Summary& summary, std::string_view prefix, std::string_view
 }  // namespace
 
 bool ServiceGoal::Keeps(const RequestLife& life) const {
-  if (ttft && life.has_tokens() && life.first_token - life.arrival > *ttft) return false;
-  if (e2el && life.ended - life.arrival > *e2el) return false;
+  if (ttft && life.has_tokens() && life.first_received() - life.arrival > *ttft) return false;
+  if (e2el && life.last_received() - life.arrival > *e2el) return false;
   // Multiplied out, so that no rounding decides.
   return !tpot || life.output_tokens < 2 ||
          life.ended - life.first_token <= *tpot * (life.output_tokens - 1);
@@ -65,20 +65,29 @@ void RequestMetrics::End(const RequestLife& life) {
   }
   ++completed_;
   cut_outputs_ += life.output_cut ? 1 : 0;
-  last_completion_ = std::max(last_completion_, life.ended);
+  last_completion_ = std::max(last_completion_, life.last_received());
   input_tokens_ += life.prompt_tokens;
   output_tokens_ += life.output_tokens;
   cached_tokens_ += life.cached_tokens;
   if (goal_.any() && goal_.Keeps(life)) ++good_;
-  const Duration latency = life.ended - life.arrival;
+  const Duration latency = life.last_received() - life.arrival;
   e2el_.Insert(latency.count());
-  if (life.scheduled != kTimeNever) queue_.Insert((life.scheduled - life.arrival).count());
+  const TimePoint queued = boundary_ ? life.reached : life.arrival;
+  if (life.scheduled != kTimeNever) queue_.Insert((life.scheduled - queued).count());
+  if (boundary_) EndAtEngine(life);
   if (!life.has_tokens()) return;
-  ttft_.Insert((life.first_token - life.arrival).count());
+  ttft_.Insert((life.first_received() - life.arrival).count());
   normalized_.Insert(Share(latency, life.output_tokens));
   if (life.output_tokens < 2) return;
   tpot_.Insert(Share(life.ended - life.first_token, life.output_tokens - 1));
   longest_itl_.Insert(life.longest_gap.count());
+}
+
+void RequestMetrics::EndAtEngine(const RequestLife& life) {
+  request_delay_.Insert((life.reached - life.arrival).count());
+  response_delay_.Insert(life.response_delay.count());
+  engine_e2el_.Insert((life.ended - life.reached).count());
+  if (life.has_tokens()) engine_ttft_.Insert((life.first_token - life.reached).count());
 }
 
 void RequestMetrics::Merge(const RequestMetrics& other) {
@@ -99,6 +108,10 @@ void RequestMetrics::Merge(const RequestMetrics& other) {
   e2el_.Merge(other.e2el_);
   normalized_.Merge(other.normalized_);
   longest_itl_.Merge(other.longest_itl_);
+  engine_ttft_.Merge(other.engine_ttft_);
+  engine_e2el_.Merge(other.engine_e2el_);
+  request_delay_.Merge(other.request_delay_);
+  response_delay_.Merge(other.response_delay_);
 }
 
 double RequestMetrics::duration_seconds() const {
@@ -143,6 +156,12 @@ void RequestMetrics::SummariseLatencies(Summary& summary, std::string_view prefi
   SummariseSketch(summary, prefix, "e2el", e2el_);
   SummariseSketch(summary, prefix, "queue", queue_);
   SummariseSketch(summary, prefix, "longest_itl", longest_itl_);
+  if (boundary_) {
+    SummariseSketch(summary, prefix, "engine_ttft", engine_ttft_);
+    SummariseSketch(summary, prefix, "engine_e2el", engine_e2el_);
+    SummariseSketch(summary, prefix, "request_delay", request_delay_);
+    SummariseSketch(summary, prefix, "response_delay", response_delay_);
+  }
   const auto set = [&](std::string_view statistic, double nanoseconds) {
     summary.Set(fmt::format("{}{}_normalized_ms_per_token", prefix, statistic), nanoseconds * 1e-6);
   };

@@ -29,11 +29,17 @@ struct ServiceGoal {
 //   queue = s - a    ttft = f - a    e2el = c - a    normalized = (c - a) / n
 //   tpot = (c - f) / (n - 1), undefined for n = 1    longest ITL = the longest gap of a request
 //
+// f and c are the times at which the client has the tokens. With a boundary between client and
+// engine, queue = s - r (r: the engine was told), and there are also the engine's side:
+//
+//   engine_ttft = f' - r   engine_e2el = c' - r   request_delay = r - a   response_delay = f - f'
+//
 // Rejected and cancelled requests are counted, appear in no latency and miss the goal.
 // Throughput is per second from the first arrival to the last completion.
 class RequestMetrics {
  public:
-  explicit RequestMetrics(const ServiceGoal& goal) : goal_(goal) {}
+  explicit RequestMetrics(const ServiceGoal& goal, bool boundary = false)
+      : goal_(goal), boundary_(boundary) {}
 
   void Arrive(const RequestLife& life);
   // REQUIRES: the request arrived and has ended.
@@ -53,7 +59,10 @@ class RequestMetrics {
   void SummariseLatencies(Summary& summary, std::string_view prefix, const Sketch* itl) const;
 
  private:
+  void EndAtEngine(const RequestLife& life);
+
   ServiceGoal goal_;
+  bool boundary_;
   std::int64_t arrived_ = 0;
   std::int64_t completed_ = 0;
   std::array<std::int64_t, kRejectReasonNames.size()> rejected_{};  // by reason
@@ -71,6 +80,10 @@ class RequestMetrics {
   Sketch e2el_;
   Sketch normalized_;
   Sketch longest_itl_;
+  Sketch engine_ttft_;  // this and the next ones: with a boundary only
+  Sketch engine_e2el_;
+  Sketch request_delay_;
+  Sketch response_delay_;
 };
 
 }  // namespace twin

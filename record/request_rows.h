@@ -8,12 +8,13 @@
 
 namespace twin {
 
-// Columns: RequestColumns() of csv_columns.h. Cells that are undefined for a request are empty.
+// Columns: RequestColumns() of csv_columns.h, and BoundaryColumns() if `boundary` is set; latencies
+// are the client's. Cells that are undefined for a request are empty.
 // Times are exact to the nanosecond, except tpot_ms, which is rounded to it. Borrows the stream.
 class RequestRows : public RunListener {
  public:
   // Writes the line of column names.
-  explicit RequestRows(std::ostream& out);
+  explicit RequestRows(std::ostream& out, bool boundary = false);
 
   void OnEnded(const RequestLife& life) override { Write(life); }
 
@@ -21,7 +22,10 @@ class RequestRows : public RunListener {
   void Write(const RequestLife& life);
 
  private:
+  void AddEngineSide(const RequestLife& life);
+
   std::ostream& out_;
+  bool boundary_;
   CsvLine line_;
 };
 

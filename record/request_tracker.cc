@@ -32,7 +32,7 @@ void RequestTracker::OnInstant(const Instant& instant) {
     if (const auto* finished = std::get_if<StepFinished>(&event)) {
       FinishStep(now, *finished);
     } else if (const auto* arrived = std::get_if<RequestArrived>(&event)) {
-      Arrive(now, arrived->request);
+      Arrive(now, *arrived);
     } else if (const auto* cancelled = std::get_if<RequestCancelled>(&event)) {
       Cancel(now, cancelled->request);
     }
@@ -62,12 +62,15 @@ void RequestTracker::OnPlan(TimePoint now, const StepPlan& plan) {
   for (RunListener* listener : listeners_) listener->OnPlanned(now, plan);
 }
 
-void RequestTracker::Arrive(TimePoint now, const Request& request) {
+void RequestTracker::Arrive(TimePoint now, const RequestArrived& arrived) {
+  const Request& request = arrived.request;
   Track& track = tracks_.Open(request.id);
   track = Track{};
   RequestLife& life = track.life;
   life.id = request.id;
   life.arrival = request.arrival;
+  life.reached = now;
+  life.response_delay = arrived.response_delay;
   life.prompt_tokens = request.prompt_tokens;
   life.priority = request.priority;
   life.tenant = request.tenant;

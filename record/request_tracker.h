@@ -84,7 +84,7 @@ class RequestTracker : public RunObserver {
     std::vector<RequestId> members;
   };
 
-  void Arrive(TimePoint now, const Request& request);
+  void Arrive(TimePoint now, const RequestArrived& arrived);
   void Cancel(TimePoint now, RequestId id);
   void FinishStep(TimePoint now, const StepFinished& finished);
   void TakeTokens(TimePoint now, const StepPlan& plan, const StepFinished& finished);

@@ -4,6 +4,7 @@
 #include <string>
 #include <variant>
 
+#include "core/check.h"
 #include "core/input_error.h"
 
 namespace twin {
@@ -18,8 +19,9 @@ std::size_t IndexOf(StepId step) { return static_cast<std::size_t>(Index(step)) 
 }  // namespace
 
 Retiming::Retiming(const RecordedRun& run, std::span<const StepTimes> measured,
-                   std::span<const StepParts> modelled, ArrivalRule rule)
-    : run_(run), measured_(measured), modelled_(modelled) {
+                   std::span<const StepParts> modelled, ArrivalRule rule,
+                   std::span<const ModelledWay> ways)
+    : run_(run), measured_(measured), modelled_(modelled), ways_(ways) {
   if (measured.size() != modelled.size()) {
     Refuse(std::min(measured.size(), modelled.size()),
            "has measured or modelled times, but not both");
@@ -33,6 +35,7 @@ Retiming::Retiming(const RecordedRun& run, std::span<const StepTimes> measured,
       }
     }
   }
+  CHECK(ways.empty() || ways.size() == arrivals_.size());
   if (rule == ArrivalRule::kInReturn) LinkArrivals();
 }
 
@@ -95,6 +98,7 @@ TimePoint Retiming::ArrivalTime(const Arrival& arrival,
 
 RunTimes Retiming::Times(const ModelledTimes& variant) const {
   RunTimes times;
+  times.boundary = variant.boundary && !ways_.empty();
   times.moments.reserve(run_.moments().size());
   times.started.reserve(measured_.size());
   times.finished.reserve(measured_.size());
@@ -119,7 +123,8 @@ TimePoint Retiming::MomentTime(std::size_t index, const ModelledTimes& variant,
       time = std::max(time, times.finished[step] + parts[StepPart::kDelivery]);
     } else if (const auto* arrived = std::get_if<RequestArrived>(&event)) {
       const Duration late = variant.arrivals ? Duration{0} : moment.now - arrived->request.arrival;
-      time = std::max(time, ArrivalTime(arrivals_[arrival++], times.moments) + late);
+      const Duration way = times.boundary ? ways_[arrival].request : Duration{0};
+      time = std::max(time, ArrivalTime(arrivals_[arrival++], times.moments) + way + late);
     } else {
       // Cancellations and wake-ups keep their distance from the moment before.
       const TimePoint was = index == 0 ? kTimeZero : run_.moments()[index - 1].now;
@@ -162,6 +167,7 @@ void Retiming::NotifyObservers(const RunTimes& times,
       if (auto* finished = std::get_if<StepFinished>(&event)) {
         finished->started = times.started[IndexOf(finished->step)];
       } else if (auto* arrived = std::get_if<RequestArrived>(&event)) {
+        if (times.boundary) arrived->response_delay = ways_[arrival].response;
         arrived->request.arrival = ArrivalTime(arrivals_[arrival++], times.moments);
       }
     }

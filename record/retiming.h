@@ -43,6 +43,7 @@ enum class ArrivalRule : std::uint8_t {
 struct ModelledTimes {
   std::uint32_t parts = 0;  // bit i: StepPart i
   bool arrivals = false;    // the engine learns of them at once instead of as late as measured
+  bool boundary = false;    // requests and tokens take their modelled way
 
   [[nodiscard]] bool Has(StepPart part) const {
     return (parts >> static_cast<unsigned>(part) & 1U) != 0;
@@ -54,6 +55,13 @@ struct RunTimes {
   std::vector<TimePoint> moments;
   std::vector<TimePoint> started;
   std::vector<TimePoint> finished;
+  bool boundary = false;  // of the variant
+};
+
+// The way of one request, as a model of the boundary has it.
+struct ModelledWay {
+  Duration request{0};   // from its client to the engine
+  Duration response{0};  // of its tokens, back
 };
 
 // Computes the times of a run's variants. An instant is retimed to the latest of its events; a step
@@ -63,9 +71,11 @@ struct RunTimes {
 class Retiming {
  public:
   // Borrows all arguments. `measured` and `modelled` hold every step of the run, in the order of
-  // planning. Throws InputError (data) if the times do not fit the run.
+  // planning; `ways` every request in the order of arrival, or nothing if the model has no
+  // boundary. Throws InputError (data) if the times do not fit the run.
   Retiming(const RecordedRun& run, std::span<const StepTimes> measured,
-           std::span<const StepParts> modelled, ArrivalRule rule);
+           std::span<const StepParts> modelled, ArrivalRule rule,
+           std::span<const ModelledWay> ways = {});
 
   [[nodiscard]] RunTimes Times(const ModelledTimes& variant) const;
 
@@ -92,6 +102,7 @@ class Retiming {
   const RecordedRun& run_;
   std::span<const StepTimes> measured_;
   std::span<const StepParts> modelled_;
+  std::span<const ModelledWay> ways_;
   std::vector<std::size_t> first_arrival_;  // by moment, into arrivals_
   std::vector<Arrival> arrivals_;           // in the order of the moments
 };

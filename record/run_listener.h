@@ -26,7 +26,7 @@ enum class RequestStatus : std::uint8_t {
 inline constexpr std::array<std::string_view, 2> kRejectReasonNames = {"too_long_for_model",
                                                                        "too_large_for_cache"};
 
-// One request, as its client sees it.
+// One request. Times are the engine's; a client has a token response_delay later.
 struct RequestLife {
   RequestId id{};
   RequestStatus status = RequestStatus::kWaiting;
@@ -35,9 +35,11 @@ struct RequestLife {
   TimePoint last_token = kTimeNever;   // kTimeNever: none yet
   Duration longest_gap{0};             // between two tokens
   TimePoint first_token = kTimeNever;  // kTimeNever: none
-  TimePoint arrival;
-  TimePoint scheduled = kTimeNever;  // when first part of a plan; kTimeNever: never
-  TimePoint ended;                   // completed (its last token is visible), rejected or cancelled
+  TimePoint arrival;                   // when the client sent it
+  TimePoint reached;                   // when the engine was told of it
+  Duration response_delay{0};          // from the engine to the client
+  TimePoint scheduled = kTimeNever;    // when first part of a plan; kTimeNever: never
+  TimePoint ended;  // completed (its last token is visible), rejected or cancelled
   std::int32_t prompt_tokens = 0;
   std::int32_t cached_tokens = 0;  // taken from the prefix cache at the first admission
   std::int32_t preemptions = 0;
@@ -48,6 +50,9 @@ struct RequestLife {
   bool output_cut = false;       // ended below max_output_tokens: its context was full
 
   [[nodiscard]] bool has_tokens() const { return first_token != kTimeNever; }
+  // At the client. REQUIRES: has_tokens(), and that the request completed.
+  [[nodiscard]] TimePoint first_received() const { return first_token + response_delay; }
+  [[nodiscard]] TimePoint last_received() const { return ended + response_delay; }
 };
 
 // A step that has ended. Steps overlap where several are in flight; they end in order.

@@ -49,8 +49,11 @@ struct RequestCancelled {
   RequestId request{};
 };
 
+// request.arrival is when the client sent the request; the engine learns of it now.
 struct RequestArrived {
   Request request;
+  // From a token's instant until its client has it: of the world's boundary, not for decisions.
+  Duration response_delay{0};
 };
 
 // A timer: nothing happened, but the engine must plan again at this time.

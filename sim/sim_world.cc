@@ -22,6 +22,10 @@ bool UsesDevice(const StepPlan& plan) {
 
 SimWorld::SimWorld(ArrivalSource& source, const StepCost& cost, const SimWorldOptions& options)
     : source_(source),
+      clients_(options.boundary || options.client_timeout
+                   ? std::make_unique<Clients>(source, options.boundary.value_or(BoundaryConfig{}),
+                                               options.client_timeout, options.seed)
+                   : nullptr),
       cost_(cost),
       options_(options),
       stage_free_(static_cast<std::size_t>(cost.stages()), kTimeZero),
@@ -30,6 +34,7 @@ SimWorld::SimWorld(ArrivalSource& source, const StepCost& cost, const SimWorldOp
 Instant SimWorld::Advance() {
   events_.clear();
   prompt_keys_used_ = 0;
+  if (clients_ != nullptr) return AdvanceWithClients();
   const TracedRequest* arrival = source_.Peek();
   const TimePoint step_time = steps_.next_time();
   const TimePoint arrival_time = arrival == nullptr ? kTimeNever : std::max(arrival->arrival, now_);
@@ -40,15 +45,50 @@ Instant SimWorld::Advance() {
   return {now_, events_};
 }
 
+Instant SimWorld::AdvanceWithClients() {
+  // What happens among clients alone is no instant of the engine's.
+  while (events_.empty()) {
+    const TimePoint next = std::min(steps_.next_time(), clients_->next_time());
+    if (next == kTimeNever) return {};
+    now_ = std::max(now_, next);
+    if (steps_.next_time() <= now_) ReturnSteps();
+    TakeFromClients();
+  }
+  return {now_, events_};
+}
+
+void SimWorld::TakeFromClients() {
+  clients_->AdvanceTo(now_);
+  while (const std::optional<RequestId> id = clients_->TakeTimeout(now_)) {
+    if (truths_.Find(*id) == nullptr) continue;
+    events_.emplace_back(RequestCancelled{*id});
+    truths_.Close(*id);
+    Depart(*id);
+  }
+  // Reactions without delay to what has just left.
+  clients_->AdvanceTo(now_);
+  while (const auto reached = clients_->TakeReached(now_)) {
+    Announce(reached->request, reached->response_delay);
+  }
+}
+
+void SimWorld::Depart(RequestId id) {
+  if (clients_ != nullptr) {
+    clients_->OnLeft(id, now_);
+  } else {
+    source_.OnDone(id, now_);
+  }
+}
+
 void SimWorld::TakeArrivals() {
   for (const TracedRequest* arrival = source_.Peek();
        arrival != nullptr && arrival->arrival <= now_; arrival = source_.Peek()) {
-    Announce(*arrival);
+    Announce(*arrival, Duration{0});
     source_.Take();
   }
 }
 
-void SimWorld::Announce(const TracedRequest& traced) {
+void SimWorld::Announce(const TracedRequest& traced, Duration response_delay) {
   const RequestId id{next_id_++};
   Truth& truth = truths_.Open(id);
   const std::int32_t room = options_.max_model_length > 0
@@ -79,7 +119,7 @@ void SimWorld::Announce(const TracedRequest& traced) {
     }
     request.prefix_keys = keys;
   }
-  events_.emplace_back(RequestArrived{request});
+  events_.emplace_back(RequestArrived{request, response_delay});
 }
 
 TimePoint SimWorld::After(TimePoint time, Duration duration) {
@@ -95,7 +135,7 @@ TimePoint SimWorld::After(TimePoint time, Duration duration) {
 void SimWorld::Launch(const StepPlan& plan) {
   for (const Rejection& rejection : plan.rejected) {
     truths_.Close(rejection.request);
-    source_.OnDone(rejection.request, now_);
+    Depart(rejection.request);
   }
   host_free_ = After(std::max(host_free_, now_), cost_.HostTime(plan));
   TimePoint ready = host_free_;
@@ -162,7 +202,7 @@ void SimWorld::CompleteParts(RequestId id, Truth& truth) {
   if (truth.remaining_tokens > 0) return;
   outcomes_.push_back({id, 1, truth.ends_at_limit ? FinishReason::kLength : FinishReason::kStop});
   truths_.Close(id);
-  source_.OnDone(id, now_);
+  Depart(id);
 }
 
 }  // namespace twin::sim

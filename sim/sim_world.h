@@ -21,6 +21,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <vector>
 
 #include "core/arrival_source.h"
@@ -28,6 +30,8 @@
 #include "core/prefix_keys.h"
 #include "core/traced_request.h"
 #include "sched/world.h"
+#include "sim/boundary_config.h"
+#include "sim/clients.h"
 #include "sim/cost/step_cost.h"
 #include "sim/event_queue.h"
 
@@ -39,9 +43,14 @@ struct SimWorldOptions {
   std::int32_t max_model_length = 0;
   // Tokens per KV block whose content gets a key for prefix caching; 0 = no keys.
   std::int32_t named_block_size = 0;
+  // What lies between clients and engine; nullopt: requests and tokens take no time.
+  std::optional<BoundaryConfig> boundary = std::nullopt;
+  // Clients cancel a request that has not ended this long after they sent it; nullopt: never.
+  std::optional<Duration> client_timeout = std::nullopt;
+  std::uint64_t seed = 0;  // of the boundary's delays
 };
 
-// Events of one instant: all results, then all arrivals.
+// Events of one instant: all results, then all cancellations, then all arrivals.
 // Memory: proportional to the requests in the system.
 class SimWorld final : public World {
  public:
@@ -84,8 +93,13 @@ class SimWorld final : public World {
 
   // time + duration. Throws InputError (data) if the sum exceeds the range of the clock.
   [[nodiscard]] static TimePoint After(TimePoint time, Duration duration);
+  // Advance() with clients_.
+  Instant AdvanceWithClients();
   void TakeArrivals();
-  void Announce(const TracedRequest& traced);
+  void TakeFromClients();
+  void Announce(const TracedRequest& traced, Duration response_delay);
+  // The request has ended, was rejected or was cancelled.
+  void Depart(RequestId id);
   void ReturnSteps();
   // Emits one token for each work item that computes all known tokens of its request.
   void EmitTokens(const StepPlan& plan);
@@ -93,6 +107,7 @@ class SimWorld final : public World {
   void CompleteParts(RequestId id, Truth& truth);
 
   ArrivalSource& source_;
+  std::unique_ptr<Clients> clients_;  // only with a boundary or a time-out; takes from source_
   const StepCost& cost_;
   SimWorldOptions options_;
   TimePoint now_ = kTimeZero;

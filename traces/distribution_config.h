@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "core/duration_distribution.h"
 #include "core/time.h"
 
 namespace twin {
@@ -33,20 +34,6 @@ struct IntegerDistribution {
   std::string path{};
 
   bool operator==(const IntegerDistribution&) const = default;
-};
-
-// Think times.
-struct DurationDistribution {
-  enum class Kind : std::uint8_t {
-    kConstant,     // mean
-    kExponential,  // mean
-    kLogNormal,    // mean, and the coefficient of variation cv
-  };
-  Kind kind = Kind::kConstant;
-  Duration mean{0};
-  double cv = 1;
-
-  bool operator==(const DurationDistribution&) const = default;
 };
 
 // When requests, or first turns of sessions, are sent.

@@ -79,15 +79,4 @@ std::int32_t IntegerSampler::Clip(double x) const {
       std::clamp(std::floor(x + 0.5), static_cast<double>(low_), static_cast<double>(high_)));
 }
 
-Duration DrawDuration(const DurationDistribution& config, Random& random) {
-  const double mean = Seconds(config.mean);
-  double seconds = mean;
-  if (config.kind == DurationDistribution::Kind::kExponential) seconds = random.Exponential(mean);
-  if (config.kind == DurationDistribution::Kind::kLogNormal && mean > 0) {
-    const double variance = std::log1p(config.cv * config.cv);
-    seconds = random.LogNormal(std::log(mean) - variance / 2, std::sqrt(variance));
-  }
-  return DurationFromSeconds(std::min(seconds, Seconds(kArrivalMax)));
-}
-
 }  // namespace twin

@@ -29,7 +29,4 @@ class IntegerSampler {
   std::optional<QuantileDistribution> quantiles_;
 };
 
-// Pauses of a DurationDistribution. REQUIRES: a valid config.
-Duration DrawDuration(const DurationDistribution& config, Random& random);
-
 }  // namespace twin

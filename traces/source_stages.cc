@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/check.h"
+#include "core/hash.h"
 #include "core/id_window.h"
 
 namespace twin {
@@ -140,6 +141,43 @@ class CappedSource final : public ArrivalSource {
   bool shown_ = false;
 };
 
+class CycledPrompts final : public ArrivalSource {
+ public:
+  CycledPrompts(std::unique_ptr<ArrivalSource> source, std::int32_t prompts)
+      : source_(std::move(source)), prompts_(static_cast<std::uint64_t>(prompts)) {
+    CHECK(prompts >= 1);
+  }
+
+  const TracedRequest* Peek() override {
+    const TracedRequest* next = source_->Peek();
+    if (next == nullptr) return nullptr;
+    request_ = *next;
+    request_.prefix_chunk_tokens = kChunkTokens;
+    request_.prefix_chunks.clear();
+    const std::uint64_t prompt = MixWords(taken_ % prompts_, kPoolSalt);
+    const auto chunks =
+        static_cast<std::uint64_t>((request_.prompt_tokens + kChunkTokens - 1) / kChunkTokens);
+    for (std::uint64_t i = 0; i < chunks; ++i) {
+      request_.prefix_chunks.push_back(MixWords(prompt, i));
+    }
+    return &request_;
+  }
+  void Take() override {
+    ++taken_;
+    source_->Take();
+  }
+  void OnDone(RequestId id, TimePoint now) override { source_->OnDone(id, now); }
+
+ private:
+  static constexpr std::int32_t kChunkTokens = 16;
+  static constexpr std::uint64_t kPoolSalt = 0x9e3779b97f4a7c15;
+
+  std::unique_ptr<ArrivalSource> source_;
+  std::uint64_t prompts_;
+  std::uint64_t taken_ = 0;
+  TracedRequest request_;
+};
+
 }  // namespace
 
 std::unique_ptr<ArrivalSource> StreamArrivals(std::unique_ptr<RequestStream> stream) {
@@ -158,6 +196,11 @@ std::unique_ptr<ArrivalSource> LimitArrivals(std::unique_ptr<ArrivalSource> sour
 std::unique_ptr<ArrivalSource> CapInFlight(std::unique_ptr<ArrivalSource> source,
                                            std::int32_t in_flight_max) {
   return std::make_unique<CappedSource>(std::move(source), in_flight_max);
+}
+
+std::unique_ptr<ArrivalSource> CyclePrompts(std::unique_ptr<ArrivalSource> source,
+                                            std::int32_t prompts) {
+  return std::make_unique<CycledPrompts>(std::move(source), prompts);
 }
 
 }  // namespace twin

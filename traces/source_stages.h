@@ -25,4 +25,10 @@ std::unique_ptr<ArrivalSource> LimitArrivals(std::unique_ptr<ArrivalSource> sour
 std::unique_ptr<ArrivalSource> CapInFlight(std::unique_ptr<ArrivalSource> source,
                                            std::int32_t in_flight_max);
 
+// Request i, counted from 0, gets the content of prompt i mod `prompts`, in chunks of 16 tokens:
+// requests of the same prompt share it as far as the shorter one reaches. Outputs are shared with
+// nobody. REQUIRES: prompts >= 1.
+std::unique_ptr<ArrivalSource> CyclePrompts(std::unique_ptr<ArrivalSource> source,
+                                            std::int32_t prompts);
+
 }  // namespace twin

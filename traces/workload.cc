@@ -147,6 +147,7 @@ std::unique_ptr<ArrivalSource> MakeWorkload(const WorkloadConfig& config, std::u
   if (config.requests > 0 || config.duration > Duration::zero()) {
     source = LimitArrivals(std::move(source), config.requests, config.duration);
   }
+  if (config.prompt_pool > 0) source = CyclePrompts(std::move(source), config.prompt_pool);
   if (config.max_in_flight > 0) source = CapInFlight(std::move(source), config.max_in_flight);
   return source;
 }

@@ -148,6 +148,9 @@ struct WorkloadConfig {
   MaxOutputRule max_output{};
   PredictionConfig prediction{};
   std::int32_t max_in_flight = 0;  // delay arrivals beyond this many outstanding; 0 = no cap
+  // Request i, counted from 0 in order of arrival, has the content of prompt i mod prompt_pool:
+  // load generators send a list of prompts in turn. 0 = content as the requests say.
+  std::int32_t prompt_pool = 0;
 
   bool operator==(const WorkloadConfig&) const = default;
 };

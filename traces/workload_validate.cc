@@ -223,12 +223,26 @@ void ValidateServeGen(const ServeGenConfig& servegen) {
   RequireWithin("workload.servegen.rate_scale", servegen.rate_scale, 1e-9, 1e9);
 }
 
+// Drawn conversations already say what they share.
+void ValidatePool(const WorkloadConfig& config) {
+  if (config.prompt_pool == 0) return;
+  const auto shares = [](const RequestShape& shape) {
+    return shape.shared_prefix.prompts > 0 ||
+           shape.sessions.turns.kind != IntegerDistribution::Kind::kNone;
+  };
+  bool shared = shares(config.shape);
+  for (const WorkloadClass& entry : config.classes) shared = shared || shares(entry.shape);
+  if (shared) Refuse("workload.prompt_pool", "excludes shared_prefix and sessions");
+}
+
 }  // namespace
 
 void Validate(const WorkloadConfig& config) {
   RequireWithin("workload.requests", static_cast<double>(config.requests), 0, 4294967295.0);
   RequireDuration("workload.duration_s", config.duration);
   RequireWithin("workload.max_in_flight", config.max_in_flight, 0, 1 << 30);
+  RequireWithin("workload.prompt_pool", config.prompt_pool, 0, 1 << 30);
+  ValidatePool(config);
   if (config.max_output.kind == MaxOutputRule::Kind::kFixed) {
     RequireWithin("workload.max_output.value", config.max_output.tokens, 1, kTokensMax);
   }

@@ -161,9 +161,11 @@ void AddPeaks(Json& json, std::span<const ServedRequest* const> requests) {
   const auto second = [first](TimePoint time) { return (time - first).count() / 1'000'000'000; };
   for (const ServedRequest* request : requests) {
     if (!Completed(*request)) continue;
-    for (const TimePoint time : request->tokens) ++tokens[second(time)];
+    for (const TimePoint time : request->tokens) {
+      ++tokens[second(time + request->life.response_delay)];
+    }
     ++changes[second(request->life.arrival)];
-    --changes[second(request->life.ended) + 1];
+    --changes[second(request->life.last_received()) + 1];
   }
   std::int64_t most_tokens = 0;
   for (const auto& [time, count] : tokens) most_tokens = std::max(most_tokens, count);
@@ -223,7 +225,7 @@ void AddLists(Json& json, std::span<const ServedRequest* const> requests, VllmDe
   std::vector<double> latencies;
   for (const ServedRequest* request : requests) {
     const RequestLife& life = request->life;
-    latencies.push_back(Completed(*request) ? Seconds(life.ended - life.arrival) : 0);
+    latencies.push_back(Completed(*request) ? Seconds(life.last_received() - life.arrival) : 0);
   }
   json["latencies"] = latencies;
   json["queue_times"] = std::vector<double>(requests.size(), 0);
@@ -236,7 +238,7 @@ void AddLists(Json& json, std::span<const ServedRequest* const> requests, VllmDe
     const RequestLife& life = request->life;
     const bool completed = Completed(*request);
     const double ttft =
-        completed && life.has_tokens() ? Seconds(life.first_token - life.arrival) : 0;
+        completed && life.has_tokens() ? Seconds(life.first_received() - life.arrival) : 0;
     const bool scheduled = life.scheduled != kTimeNever;
     std::vector<double> gaps;
     for (std::size_t i = 1; completed && i < request->tokens.size(); ++i) {

@@ -18,6 +18,7 @@ struct Cause {
   std::string name;
   std::uint32_t parts = 0;
   bool arrivals = false;
+  bool boundary = false;
 };
 
 // True if the part takes time in any step, measured or predicted.
@@ -45,6 +46,21 @@ std::vector<Cause> CausesOf(const MeasuredRun& run, const ModelledSteps& modelle
     causes.push_back({std::string(kStepPartNames[i]), Bit(part), false});
   }
   return causes;
+}
+
+// The ways of the run's requests by the experiment's boundary; empty if it has none.
+std::vector<ModelledWay> WaysOf(const MeasuredRun& run) {
+  std::vector<ModelledWay> ways;
+  if (!run.config.system.boundary) return ways;
+  sim::BoundarySampler sampler(*run.config.system.boundary, run.config.seed);
+  for (const RecordedRun::Moment& moment : run.events.moments()) {
+    for (const Event& event : moment.events) {
+      if (!std::holds_alternative<RequestArrived>(event)) continue;
+      const sim::BoundaryDelays delays = sampler.Draw();
+      ways.push_back({delays.request, delays.response});
+    }
+  }
+  return ways;
 }
 
 ArrivalRule ArrivalRuleOf(const WorkloadConfig& workload) {
@@ -106,9 +122,11 @@ std::vector<double> MetricsOf(const MeasuredRun& experiment, const RecordedRun& 
 }
 
 Attribution Attribute(const MeasuredRun& run, const ModelledSteps& modelled) {
-  const Retiming retiming(run.events, run.steps, modelled.steps,
-                          ArrivalRuleOf(run.config.workload));
-  const std::vector<Cause> causes = CausesOf(run, modelled);
+  const std::vector<ModelledWay> ways = WaysOf(run);
+  const Retiming retiming(run.events, run.steps, modelled.steps, ArrivalRuleOf(run.config.workload),
+                          ways);
+  std::vector<Cause> causes = CausesOf(run, modelled);
+  if (!ways.empty()) causes.push_back({.name = "boundary", .boundary = true});
   const std::size_t subsets = std::size_t{1} << causes.size();
   std::vector<std::vector<double>> values(kComparedMetrics.size());  // by metric, then subset
   for (std::size_t subset = 0; subset < subsets; ++subset) {
@@ -117,6 +135,7 @@ Attribution Attribute(const MeasuredRun& run, const ModelledSteps& modelled) {
       if ((subset >> i & 1) == 0) continue;
       variant.parts |= causes[i].parts;
       variant.arrivals = variant.arrivals || causes[i].arrivals;
+      variant.boundary = variant.boundary || causes[i].boundary;
     }
     const std::vector<double> measured = Measure(
         run, [&](auto observers) { retiming.NotifyObservers(retiming.Times(variant), observers); });

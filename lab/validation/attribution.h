@@ -30,8 +30,9 @@ ModelledSteps ModelSteps(const MeasuredRun& run, const sim::StepCost& cost);
 std::vector<double> MetricsOf(const MeasuredRun& experiment, const RecordedRun& events);
 
 // The error of predicted times at a run's recorded decisions, by cause: arrival_jitter (arrivals
-// seen late), host (schedule, build, delivery), and each device part that takes time, or `device`
-// if the cost model does not distinguish parts. Vectors are by metric.
+// seen late), host (schedule, build, delivery), each device part that takes time, or `device` if
+// the cost model does not distinguish parts, and `boundary` if the experiment has one (without the
+// reaction of clients in a closed loop, which belongs to the decisions). Vectors are by metric.
 struct Attribution {
   std::vector<std::string> causes;
   std::vector<double> measured;

@@ -9,8 +9,8 @@ void RunCurves::OnLoad(TimePoint from, TimePoint /*to*/, const Load& load) {
 
 void RunCurves::OnEnded(const RequestLife& life) {
   if (life.status != RequestStatus::kCompleted || !life.measured) return;
-  ttft_ms_.push_back(Milliseconds(life.first_token - life.arrival));
-  e2el_ms_.push_back(Milliseconds(life.ended - life.arrival));
+  ttft_ms_.push_back(Milliseconds(life.first_received() - life.arrival));
+  e2el_ms_.push_back(Milliseconds(life.last_received() - life.arrival));
   if (life.output_tokens < 2) return;
   tpot_ms_.push_back(Milliseconds(life.ended - life.first_token) / (life.output_tokens - 1));
 }

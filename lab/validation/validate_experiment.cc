@@ -41,7 +41,9 @@ void RequireComparable(const ExperimentConfig& config, const std::string& experi
         "world.real.pin_output_lengths: must be true: a simulation cannot know where a model ends");
   }
   if (real->client_timeout) {
-    refuse("world.real.client_timeout_s: must be absent: simulated clients do not leave");
+    refuse(
+        "world.real.client_timeout_s: must be absent: who leaves depends on the times that are "
+        "compared");
   }
   if (config.system.parallelism.pipeline > 1) {
     refuse(

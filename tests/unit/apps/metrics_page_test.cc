@@ -58,7 +58,9 @@ std::string Code(std::string_view text) { return text.empty() ? "" : fmt::format
 std::string SummaryRows() {
   std::string rows;
   std::set<std::string> done;
-  for (const LatencyQuantity& latency : LatencyQuantities()) {
+  std::vector<LatencyQuantity> latencies(LatencyQuantities().begin(), LatencyQuantities().end());
+  latencies.insert(latencies.end(), BoundaryLatencies().begin(), BoundaryLatencies().end());
+  for (const LatencyQuantity& latency : latencies) {
     std::string names;
     for (const Statistic& statistic : Statistics()) {
       const std::string name = fmt::format("{}_{}_ms", statistic.name, latency.name);
@@ -110,7 +112,8 @@ TEST_F(MetricsPageTest, HasEveryKeyOfTheCatalogueWithUnitAndFormula) {
 TEST_F(MetricsPageTest, HasEveryKeyThatRunsWriteAndNoOther) {
   std::set<std::string> written;
   for (const json& summary : {RunSmall("plain", {"--set", "slo.ttft_s=1"}),
-                              RunSmall("tenants", {"--set", "metrics.by_tenant=true"})}) {
+                              RunSmall("tenants", {"--set", "metrics.by_tenant=true", "--set",
+                                                   "system.boundary.request_s.mean_s=0.003"})}) {
     for (const auto& [name, value] : summary.items()) {
       EXPECT_TRUE(FindMetric(name)) << name;
       written.insert(name);
@@ -139,6 +142,10 @@ TEST_F(MetricsPageTest, HasTheColumnsOfAllFilesInTheirOrder) {
     ExpectRows(file.name, ColumnRows(file.columns));
     std::vector<std::string> names;
     for (const TableColumn& column : file.columns) names.emplace_back(column.name);
+    if (std::string(file.name) == "requests.csv") {
+      ExpectRows(file.name, ColumnRows(BoundaryColumns()));
+      for (const TableColumn& column : BoundaryColumns()) names.emplace_back(column.name);
+    }
     EXPECT_THAT(NamesIn(Section(file.name)), ElementsAreArray(names)) << file.name;
     if (std::string(file.name) == "parts.csv") continue;  // of real runs
     EXPECT_THAT(ReadText(scratch_.File(std::string("run/") + file.name)),

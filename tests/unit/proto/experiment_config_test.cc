@@ -271,7 +271,10 @@ void ExpectComplete(const google::protobuf::Message& message, const std::string&
                                              "Tenant.priority",
                                              "WorkloadClass.arrivals",
                                              "Memory.max_model_length",
-                                             "RealWorld.client_timeout_s"};
+                                             "RealWorld.client_timeout_s",
+                                             "SimulatedWorld.client_timeout_s",
+                                             "System.boundary",
+                                             "System.server"};
   for (int i = 0; i < message.GetDescriptor()->field_count(); ++i) {
     const auto* field = message.GetDescriptor()->field(i);
     const std::string name = message.GetDescriptor()->name() + "." + field->name();

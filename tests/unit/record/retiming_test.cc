@@ -170,5 +170,31 @@ TEST(RetimingTest, LetsAModelledScheduleHideBehindTheStepBefore) {
             (std::vector<TimePoint>{At(4), At(14)}));
 }
 
+// One step of 10 ms for a request that is sent at 0; 3 ms there and 2 ms back.
+TEST(RetimingTest, AModelledBoundaryDelaysTheArrivalAndTheTokens) {
+  RecordedRun run;
+  const std::vector<Event> arrival = {RequestArrived{
+      {.id = RequestId{0}, .arrival = At(0), .prompt_tokens = 1, .max_output_tokens = 1}}};
+  run.OnInstant({At(0), arrival});
+  StepPlan plan;
+  plan.id = StepId{1};
+  run.OnPlan(At(0), plan);
+  const std::vector<Event> end = {StepFinished{StepId{1}, At(1), {}, {}}};
+  run.OnInstant({At(11), end});
+  const std::vector<StepTimes> measured = {Step(0, 1, 10, 0, 11, 1)};
+  const std::vector<StepParts> modelled = {Modelled(1, 10, 0, 0)};
+  const std::vector<ModelledWay> ways = {{milliseconds(3), milliseconds(2)}};
+  const Retiming retiming(run, measured, modelled, ArrivalRule::kByClock, ways);
+  const RunTimes times = retiming.Times({.boundary = true});
+  EXPECT_EQ(times.moments, (std::vector<TimePoint>{At(3), At(14)}));
+  EXPECT_EQ(retiming.Times({}).moments, (std::vector<TimePoint>{At(0), At(11)}));
+  RecordedRun retimed;
+  RunObserver* const observers[] = {&retimed};
+  retiming.NotifyObservers(times, observers);
+  const auto& arrived = std::get<RequestArrived>(retimed.moments().front().events.front());
+  EXPECT_EQ(arrived.request.arrival, At(0));
+  EXPECT_EQ(arrived.response_delay, milliseconds(2));
+}
+
 }  // namespace
 }  // namespace twin

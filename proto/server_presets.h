@@ -1,0 +1,34 @@
+// Servers by name and version: how each starts unasked.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "core/hardware_spec.h"
+#include "core/model_spec.h"
+
+namespace twin::proto {
+class Experiment;
+}  // namespace twin::proto
+
+namespace twin {
+
+struct ServerPreset {
+  std::string_view name;  // of system.server
+  std::string_view policy;
+  std::string_view source;  // where its defaults come from
+};
+
+std::span<const ServerPreset> ServerPresets();
+
+// Sets what `message` leaves open to the values with which system.server starts on this device: the
+// policy and its limits, the share of memory, and the boundary. Fields that are set stay, and so
+// does a policy of another kind. Sources: ServerPreset::source; boundaries of vLLM are those of
+// recorded runs of 0.15.1 and 0.23.0, and the nearest of these for other versions.
+// REQUIRES: system.server is set. Throws InputError (usage) for an unknown server, and for one
+// whose policy is missing, with the reason.
+void FillServerDefaults(const ModelSpec& model, const HardwareSpec& hardware,
+                        const Parallelism& parallelism, proto::Experiment& message);
+
+}  // namespace twin

@@ -1,0 +1,62 @@
+#include "sim/clients.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/check.h"
+
+namespace twin::sim {
+
+Clients::Clients(ArrivalSource& source, const BoundaryConfig& boundary,
+                 std::optional<Duration> timeout, std::uint64_t seed)
+    : source_(source), sampler_(boundary, seed), timeout_(timeout) {}
+
+TimePoint Clients::next_time() {
+  TimePoint next = std::min(reactions_.next_time(), timeouts_.next_time());
+  if (!under_way_.empty()) next = std::min(next, under_way_.front().time);
+  if (const TracedRequest* request = source_.Peek()) next = std::min(next, request->arrival);
+  return next;
+}
+
+void Clients::AdvanceTo(TimePoint now) {
+  while (reactions_.next_time() <= now) {
+    const TimePoint time = reactions_.next_time();
+    source_.OnDone(reactions_.Pop(), time);
+  }
+  for (const TracedRequest* request = source_.Peek(); request != nullptr && request->arrival <= now;
+       request = source_.Peek()) {
+    Send(*request);
+    source_.Take();
+  }
+}
+
+void Clients::Send(const TracedRequest& request) {
+  const RequestId id{sent_++};
+  const TimePoint sent = std::max(request.arrival, kTimeZero);
+  const BoundaryDelays delays = sampler_.Draw();
+  last_reached_ = std::max(last_reached_, sent + delays.request);
+  ways_back_.Open(id) = delays.response + delays.client_reaction;
+  // An engine cannot hear that a request it does not know is cancelled.
+  if (timeout_) {
+    timeouts_.Push(std::max(sent + *timeout_ + delays.request, last_reached_ + Duration{1}), id);
+  }
+  under_way_.PushBack({{request, delays.response}, last_reached_});
+}
+
+std::optional<RequestId> Clients::TakeTimeout(TimePoint now) {
+  if (timeouts_.next_time() > now) return std::nullopt;
+  return timeouts_.Pop();
+}
+
+std::optional<Clients::Reached> Clients::TakeReached(TimePoint now) {
+  if (under_way_.empty() || under_way_.front().time > now) return std::nullopt;
+  return std::move(under_way_.PopFront().reached);
+}
+
+void Clients::OnLeft(RequestId id, TimePoint now) {
+  CHECK(ways_back_.contains(id));
+  reactions_.Push(now + ways_back_[id], id);
+  ways_back_.Close(id);
+}
+
+}  // namespace twin::sim

@@ -1,0 +1,95 @@
+// The boundary between clients and engine, from the configuration to metrics and record.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "lab/run_metrics.h"
+#include "lab/simulation.h"
+#include "lab/validation/measured_run.h"
+#include "proto/record_file.h"
+#include "record/recorded_run.h"
+#include "tests/support/unique_name.h"
+
+namespace twin::lab {
+namespace {
+
+using ::testing::HasSubstr;
+
+ExperimentConfig Experiment(const std::string& boundary, const std::string& world = "") {
+  return ParseExperiment(
+      "seed: 3 workload { requests: 100 arrivals { kind: poisson rate: 40 } shape { "
+      "prompt { kind: uniform min: 4 max: 60 } output { kind: uniform min: 2 max: 30 } } } "
+      "system { hardware: 'cpu-generic' model_shape { layers: 2 hidden: 32 intermediate: 48 "
+      "query_heads: 4 kv_heads: 2 head_dim: 8 vocab: 101 max_position: 128 weight_dtype: fp32 "
+      "kv_dtype: bf16 } memory { blocks_override: 640 } " +
+          boundary +
+          " } cost { constant { step_s: 0.01 } } policy { vllm_v1 { max_model_len: 128 } } " +
+          world,
+      "test", "/");
+}
+
+constexpr const char* kBoundary =
+    "boundary { request_s { mean_s: 0.003 } response_s { kind: exponential mean_s: 0.002 } }";
+
+TEST(BoundaryMetricsTest, ClientsLatencyIsTheEnginesAndTheWay) {
+  RunControl control;
+  const Summary summary = Simulate(Resolve(Experiment(kBoundary)), control).summary;
+  for (const std::string latency : {"ttft", "e2el"}) {
+    EXPECT_NEAR(summary.Number("mean_" + latency + "_ms"),
+                summary.Number("mean_engine_" + latency + "_ms") +
+                    summary.Number("mean_request_delay_ms") +
+                    summary.Number("mean_response_delay_ms"),
+                1e-6);
+  }
+  EXPECT_DOUBLE_EQ(summary.Number("mean_request_delay_ms"), 3);
+  EXPECT_NEAR(summary.Number("mean_response_delay_ms"), 2, 0.6);  // 100 draws, deviation 2
+  EXPECT_EQ(std::get<std::string>(*summary.Find("latencies_at")), "client");
+}
+
+TEST(BoundaryMetricsTest, WithoutABoundaryNoKeyAppears) {
+  RunControl control;
+  const Summary summary = Simulate(Resolve(Experiment("")), control).summary;
+  EXPECT_EQ(summary.Find("latencies_at"), nullptr);
+  EXPECT_EQ(summary.Find("mean_engine_ttft_ms"), nullptr);
+}
+
+// The record alone gives the metrics of the run again.
+TEST(BoundaryMetricsTest, TheRecordHoldsBothSides) {
+  const std::filesystem::path folder = testing::UniqueName("boundary");
+  RunControl control;
+  const ExperimentConfig config = Experiment(kBoundary);
+  const Summary ran = RunSimulation(config, folder, {}, control).summary;
+  {
+    RecordReader reader(folder / "record.pb");
+    RecordedRun events;
+    ReadEvents(reader, events);
+    const Deployment deployment = Resolve(config);
+    RunMetrics metrics(deployment, {});
+    NotifyObservers(events, metrics.observers());
+    const Summary again = metrics.Summarise();
+    for (const std::string key : {"mean_ttft_ms", "p99_engine_e2el_ms", "std_response_delay_ms"}) {
+      EXPECT_EQ(again.Number(key), ran.Number(key)) << key;
+    }
+    std::ifstream file(folder / "requests.csv");
+    const std::string rows{std::istreambuf_iterator<char>(file), {}};
+    EXPECT_THAT(rows, HasSubstr("reject_reason,reached_s,engine_first_token_s,engine_finished_s"));
+  }
+  std::filesystem::remove_all(folder);
+}
+
+TEST(ClientTimeoutTest, SimulatedClientsGiveUp) {
+  RunControl control;
+  const Summary summary =
+      Simulate(Resolve(Experiment("", "world { simulated { client_timeout_s: 0.1 } }")), control)
+          .summary;
+  EXPECT_GT(summary.Number("cancelled"), 0);
+  EXPECT_EQ(summary.Number("cancelled") + summary.Number("completed"), 100);
+  EXPECT_LE(summary.Number("max_e2el_ms"), 100);
+}
+
+}  // namespace
+}  // namespace twin::lab

@@ -1,0 +1,101 @@
+#include "proto/server_presets.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <variant>
+
+#include "core/input_error.h"
+#include "proto/experiment_config.h"
+
+namespace twin {
+namespace {
+
+using std::chrono::microseconds;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+ExperimentConfig Parse(const std::string& system, const std::string& more = "") {
+  return ParseExperiment(
+      "seed: 1 workload { requests: 3 arrivals { kind: all_at_once } shape { prompt { kind: fixed "
+      "value: 8 } output { kind: fixed value: 2 } } } system { " +
+          system + " } " + more,
+      "test", "/");
+}
+
+// Section 4 of vLLM 0.33.0's observed defaults: a device of 80 GiB that is no A100.
+TEST(ServerPresetsTest, ALargeDeviceStartsWithTheLimitsOfItsTier) {
+  const ExperimentConfig config =
+      Parse("model: 'llama-3.1-8b' hardware: 'h100-sxm' server: 'vllm-0.33.0'");
+  const auto& policy = std::get<VllmV1Config>(config.policy);
+  EXPECT_EQ(policy.release, VllmV1Release::k0_33_0);
+  EXPECT_EQ(policy.max_num_batched_tokens, 8192);
+  EXPECT_EQ(policy.max_num_seqs, 1024);
+  EXPECT_TRUE(policy.enable_prefix_caching);
+  EXPECT_TRUE(policy.async_scheduling);
+  EXPECT_EQ(config.system.memory.utilization, 0.92);
+  EXPECT_EQ(config.system.memory.max_step_tokens, 8192);
+  ASSERT_TRUE(config.system.boundary);
+  EXPECT_EQ(config.system.boundary->request.mean + config.system.boundary->response.mean,
+            microseconds(6000));
+}
+
+TEST(ServerPresetsTest, AnA100AndSmallDevicesStartWithLess) {
+  for (const std::string hardware : {"a100-80gb-sxm", "l40s"}) {
+    const ExperimentConfig config =
+        Parse("model: 'llama-3.1-8b' hardware: '" + hardware + "' server: 'vllm-0.15.1'",
+              "policy { vllm_v1 { max_model_len: 8192 } }");
+    const auto& policy = std::get<VllmV1Config>(config.policy);
+    EXPECT_EQ(policy.release, VllmV1Release::k0_15_1);
+    EXPECT_EQ(policy.max_num_batched_tokens, 2048) << hardware;
+    EXPECT_EQ(policy.max_num_seqs, 256);
+    EXPECT_EQ(policy.max_model_len, 8192);
+    EXPECT_EQ(config.system.memory.utilization, 0.9);
+  }
+}
+
+TEST(ServerPresetsTest, WhatTheFileSaysWins) {
+  const ExperimentConfig config = Parse(
+      "model: 'llama-3.1-8b' hardware: 'h100-sxm' server: 'vllm-0.33.0' tensor_parallel: 2 "
+      "memory { utilization: 0.5 } boundary { request_s { mean_s: 0 } }",
+      "policy { vllm_v1 { max_num_batched_tokens: 512 async_scheduling: false } }");
+  const auto& policy = std::get<VllmV1Config>(config.policy);
+  EXPECT_EQ(policy.max_num_batched_tokens, 512);
+  EXPECT_EQ(policy.max_num_seqs, 512);  // vLLM: at most the budget
+  EXPECT_FALSE(policy.async_scheduling);
+  EXPECT_EQ(config.system.memory.utilization, 0.5);
+  EXPECT_EQ(config.system.boundary->request.mean, Duration{0});
+  EXPECT_GT(config.system.boundary->response.mean, Duration{0});
+}
+
+TEST(ServerPresetsTest, APolicyOfAnotherKindStays) {
+  const ExperimentConfig config =
+      Parse("model: 'llama-3.1-8b' hardware: 'h100-sxm' server: 'vllm-0.33.0'",
+            "policy { orca { max_bs: 7 } }");
+  EXPECT_EQ(std::get<OrcaConfig>(config.policy).max_bs, 7);
+}
+
+TEST(ServerPresetsTest, TheResolvedConfigShowsAllAndReadsBackEqual) {
+  for (const ServerPreset& server : ServerPresets()) {
+    const ExperimentConfig config = Parse("model: 'llama-2-7b' hardware: 'h100-sxm' server: '" +
+                                          std::string(server.name) + "'");
+    const std::string resolved = WriteResolved(config);
+    EXPECT_THAT(resolved,
+                AllOf(HasSubstr("server: \"" + std::string(server.name) + "\""),
+                      HasSubstr("max_num_seqs:"), HasSubstr("boundary {"), HasSubstr("rule:")));
+    EXPECT_EQ(WriteResolved(ParseExperiment(resolved, "resolved", "/")), resolved);
+  }
+}
+
+TEST(ServerPresetsTest, AServerWhosePolicyIsMissingIsRefusedByName) {
+  EXPECT_THAT(
+      [] { Parse("model: 'llama-2-7b' hardware: 'h100-sxm' server: 'sglang-0.5.23'"); },
+      ThrowsMessage<InputError>(AllOf(HasSubstr("sglang-0.5.23"), HasSubstr("is missing"))));
+  EXPECT_THAT([] { Parse("model: 'llama-2-7b' hardware: 'h100-sxm' server: 'vllm-0.33.1'"); },
+              ThrowsMessage<InputError>(HasSubstr("nearest: vllm-0.33.0")));
+}
+
+}  // namespace
+}  // namespace twin
