@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <map>
 #include <set>
 #include <string>
 #include <utility>
@@ -13,6 +14,7 @@
 #include "traces/csv_header.h"
 #include "traces/field.h"
 #include "traces/prefix_rules.h"
+#include "traces/sorted_trace.h"
 
 namespace twin {
 namespace {
@@ -33,9 +35,11 @@ class CsvTraceReader final : public TraceReader {
   CsvTraceReader(std::unique_ptr<LineReader> lines, std::span<const CsvLayout> layouts,
                  const TraceReadOptions& options)
       : lines_(std::move(lines)), header_(ReadCsvHeader(*lines_, layouts)), options_(options) {
-    has_arrivals_ = header_.Has(ColumnMeaning::kArrivalSeconds) ||
-                    header_.Has(ColumnMeaning::kArrivalNs) ||
-                    header_.Has(ColumnMeaning::kTimestamp);
+    for (const auto arrival :
+         {ColumnMeaning::kArrivalSeconds, ColumnMeaning::kArrivalMs, ColumnMeaning::kArrivalUs,
+          ColumnMeaning::kArrivalNs, ColumnMeaning::kTimestamp}) {
+      has_arrivals_ = has_arrivals_ || header_.Has(arrival);
+    }
     for (const ColumnFilter& filter : options.filters) filter_columns_.push_back(Find(filter));
   }
 
@@ -59,6 +63,7 @@ class CsvTraceReader final : public TraceReader {
   [[nodiscard]] bool has_arrivals() const override { return has_arrivals_; }
   [[nodiscard]] const TraceReadCounts& counts() const override { return counts_; }
   [[nodiscard]] const LineReader& lines() const override { return *lines_; }
+  [[nodiscard]] bool sorts() const { return header_.layout->sorts; }
 
  private:
   std::size_t Find(const ColumnFilter& filter) const {
@@ -99,8 +104,24 @@ class CsvTraceReader final : public TraceReader {
     return true;
   }
 
+  // A failed request may lack its lengths. True if the row is to be skipped.
+  bool Failed() const {
+    for (std::size_t i = 0; i < header_.columns.size(); ++i) {
+      const std::string_view status = parts_[i];
+      const bool failed = header_.columns[i]->meaning == ColumnMeaning::kStatus &&
+                          !status.empty() && status != "0" && status != "ok" && status != "200";
+      if (!failed) continue;
+      if (options_.failed_rows == FailedRows::kRefuse) {
+        lines_->RefuseField(header_.columns[i]->name, status, "empty, 0, ok or 200");
+      }
+      return true;
+    }
+    return false;
+  }
+
   // Returns false for a failed request that is to be skipped.
   bool Parse(TracedRequest& request) {
+    if (Failed()) return false;
     request.arrival = kTimeZero;
     request.max_output_tokens = 0;
     request.predicted_output_tokens = -1;
@@ -125,8 +146,14 @@ class CsvTraceReader final : public TraceReader {
       case ColumnMeaning::kArrivalSeconds:
         request.arrival = Arrive(field, ParseSeconds(field));
         return true;
+      case ColumnMeaning::kArrivalMs:
+        request.arrival = Arrive(field, ParseWhole(field, 1'000'000));
+        return true;
+      case ColumnMeaning::kArrivalUs:
+        request.arrival = Arrive(field, ParseWhole(field, 1'000));
+        return true;
       case ColumnMeaning::kArrivalNs:
-        request.arrival = Arrive(field, Duration{ParseInteger(field, 0, kArrivalMax.count())});
+        request.arrival = Arrive(field, ParseWhole(field, 1));
         return true;
       case ColumnMeaning::kTimestamp:
         request.arrival = Arrive(field, SinceFirst(field, ParseTimestamp(field)));
@@ -136,10 +163,18 @@ class CsvTraceReader final : public TraceReader {
         return true;
       case ColumnMeaning::kOutputTokens:
         return ParseOutput(field, request.output_tokens);
+      case ColumnMeaning::kTenantName:
+        request.tenant =
+            tenants_.try_emplace(std::string(field.text), tenants_.size()).first->second;
+        return true;
       default:
         if (!field.text.empty()) AssignOptional(field, meaning, request);
         return true;
     }
+  }
+
+  static Duration ParseWhole(const Field& field, std::int64_t unit_ns) {
+    return Duration{ParseInteger(field, 0, kArrivalMax.count() / unit_ns) * unit_ns};
   }
 
   static void AssignOptional(const Field& field, ColumnMeaning meaning, TracedRequest& request) {
@@ -200,7 +235,7 @@ class CsvTraceReader final : public TraceReader {
   }
 
   TimePoint Arrive(const Field& field, Duration arrival) {
-    if (!order_.Accepts(TimePoint{arrival})) RefuseBackwards(field);
+    if (!sorts() && !order_.Accepts(TimePoint{arrival})) RefuseBackwards(field);
     return TimePoint{arrival};
   }
 
@@ -264,6 +299,7 @@ class CsvTraceReader final : public TraceReader {
   std::vector<std::size_t> filter_columns_;
   std::vector<std::string_view> parts_;
   ArrivalOrder order_;
+  std::map<std::string, std::uint32_t> tenants_;  // numbers of kTenantName
   std::string last_group_;
   Duration origin_{};
   TraceReadCounts counts_;
@@ -276,7 +312,9 @@ class CsvTraceReader final : public TraceReader {
 std::unique_ptr<TraceReader> OpenCsvTrace(std::unique_ptr<LineReader> lines,
                                           std::span<const CsvLayout> layouts,
                                           const TraceReadOptions& options) {
-  return std::make_unique<CsvTraceReader>(std::move(lines), layouts, options);
+  auto reader = std::make_unique<CsvTraceReader>(std::move(lines), layouts, options);
+  if (reader->sorts()) return SortByArrival(std::move(reader));
+  return reader;
 }
 
 }  // namespace twin

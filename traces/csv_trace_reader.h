@@ -12,6 +12,8 @@ namespace twin {
 
 enum class ColumnMeaning : std::uint8_t {
   kArrivalSeconds,     // since the start of the trace
+  kArrivalMs,          // since the start of the trace
+  kArrivalUs,          // since the start of the trace
   kArrivalNs,          // since the start of the trace
   kTimestamp,          // date and time; the trace starts at the first row's
   kPromptTokens,       //
@@ -20,6 +22,8 @@ enum class ColumnMeaning : std::uint8_t {
   kPredictedTokens,    // empty = none
   kPriority,           // empty = 0
   kTenant,             // empty = 0
+  kTenantName,         // text; tenants are numbered in the order in which they appear
+  kStatus,             // other than empty, 0, ok and 200: a failed request
   kSession,            // empty = 0
   kPrefixChunkTokens,  // empty = 0
   kPrefixChunks,       // separated by ;
@@ -40,6 +44,8 @@ struct CsvLayout {
   // True: a row with 0 output tokens is a failed request, see TraceReadOptions::failed_rows.
   // False: such a row is an error.
   bool zero_output_is_failure = false;
+  // True: rows come in any order and time zero is the earliest row's; the file is read whole.
+  bool sorts = false;
 };
 
 // The layout that matches this header line, or nullptr. A header matches if it has all required

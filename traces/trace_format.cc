@@ -5,14 +5,18 @@
 
 #include "core/input_error.h"
 #include "core/printable.h"
+#include "traces/aiperf_format.h"
 #include "traces/apexplus_format.h"
 #include "traces/azure_format.h"
 #include "traces/burstgpt_format.h"
+#include "traces/inference_perf_format.h"
 #include "traces/llmservingsim_format.h"
 #include "traces/mooncake_format.h"
+#include "traces/request_log_format.h"
 #include "traces/sharegpt_format.h"
 #include "traces/twin_format.h"
 #include "traces/vidur_format.h"
+#include "traces/vllm_bench_format.h"
 
 namespace twin {
 namespace {
@@ -82,8 +86,19 @@ TraceFormat JsonlFormat(std::string name, std::string description, const JsonlLa
 
 const std::vector<const TraceFormat*>& TraceFormats() {
   static const std::vector<const TraceFormat*> formats{
-      &AzureFormat(),    &MooncakeFormat(), &LlmServingSimFormat(), &BurstGptFormat(),
-      &ApexPlusFormat(), &VidurFormat(),    &ShareGptFormat(),      &TwinFormat(),
+      &AzureFormat(),
+      &MooncakeFormat(),
+      &LlmServingSimFormat(),
+      &BurstGptFormat(),
+      &ApexPlusFormat(),
+      &VidurFormat(),
+      &ShareGptFormat(),
+      &TwinFormat(),
+      &RequestLogFormat(),
+      &VllmBenchFormat(),
+      &AiPerfFormat(),
+      &InferencePerfFormat(),
+      &IntendedRequestLogFormat(),
   };
   return formats;
 }

@@ -149,7 +149,11 @@ INSTANTIATE_TEST_SUITE_P(Samples, TraceFuzzTest,
                          ::testing::Values("azure_2023.csv", "azure_2024.csv", "mooncake.jsonl",
                                            "llmservingsim.jsonl", "vidur.csv", "vidur_lengths.csv",
                                            "burstgpt.csv", "sharegpt.csv", "apexplus.csv",
-                                           "twin.csv"),
+                                           "twin.csv", "request_log.csv",
+                                           "request_log_streamed.csv", "request_log_latencies.csv",
+                                           "request_log_engine.csv", "request_log_users.csv",
+                                           "vllm_bench.json", "inference_perf.json",
+                                           "aiperf.jsonl"),
                          [](const auto& test) {
                            std::string name = test.param;
                            for (char& c : name) c = c == '.' ? '_' : c;

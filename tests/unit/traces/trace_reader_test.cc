@@ -201,11 +201,21 @@ TEST(TwinTraceTest, ColumnsComeInAnyOrderAndMayBeEmpty) {
 
 TEST(RecognitionTest, TellsTheFormatsApartByTheirFirstLine) {
   const std::vector<std::pair<std::string, std::string>> samples = {
-      {"azure_2023.csv", "azure"},    {"azure_2024.csv", "azure"},
-      {"mooncake.jsonl", "mooncake"}, {"llmservingsim.jsonl", "llmservingsim"},
-      {"vidur.csv", "vidur"},         {"vidur_lengths.csv", "vidur"},
-      {"burstgpt.csv", "burstgpt"},   {"sharegpt.csv", "vidur"},
-      {"apexplus.csv", "apexplus"},   {"twin.csv", "twin"}};
+      {"azure_2023.csv", "azure"},
+      {"azure_2024.csv", "azure"},
+      {"mooncake.jsonl", "mooncake"},
+      {"llmservingsim.jsonl", "llmservingsim"},
+      {"vidur.csv", "vidur"},
+      {"vidur_lengths.csv", "vidur"},
+      {"burstgpt.csv", "burstgpt"},
+      {"sharegpt.csv", "vidur"},
+      {"apexplus.csv", "apexplus"},
+      {"twin.csv", "twin"},
+      {"request_log.csv", "request_log"},
+      {"request_log_streamed.csv", "request_log"},
+      {"vllm_bench.json", "vllm_bench"},
+      {"inference_perf.json", "inference_perf"},
+      {"aiperf.jsonl", "aiperf"}};
   for (const auto& [file, name] : samples) {
     const std::string text = ReadText(SamplePath(file));
     std::string line = text.substr(0, text.find('\n'));

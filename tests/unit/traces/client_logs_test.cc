@@ -1,0 +1,137 @@
+// Logs and exports of load generators.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/input_error.h"
+#include "tests/unit/traces/trace_samples.h"
+#include "traces/workload.h"
+
+namespace twin {
+namespace {
+
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+TracedRequest Sent(Duration arrival, std::int32_t prompt, std::int32_t output,
+                   std::uint32_t tenant = 0) {
+  TracedRequest request;
+  request.arrival = TimePoint{arrival};
+  request.prompt_tokens = prompt;
+  request.output_tokens = request.max_output_tokens = output;
+  request.tenant = tenant;
+  return request;
+}
+
+// The requests of a sample, whose format is recognised.
+std::vector<TracedRequest> Sample(const std::string& name, std::string_view format = "") {
+  return ParseText(ReadText(SamplePath(name)), format);
+}
+
+std::string ErrorOf(const std::string& text, const TraceReadOptions& options = {}) {
+  try {
+    ParseText(text, "", options);
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(RequestLogTest, RowsAreSortedAndTheFirstIsSentAtTimeZero) {
+  EXPECT_THAT(Sample("request_log.csv"),
+              ElementsAre(Sent(microseconds(0), 48, 16), Sent(microseconds(1500), 100, 10),
+                          Sent(microseconds(3000), 7, 2)));
+}
+
+TEST(RequestLogTest, StreamedLogsNumberTenantsAndLeaveFailuresOut) {
+  EXPECT_THAT(Sample("request_log_streamed.csv"),
+              ElementsAre(Sent(microseconds(0), 100, 4, 0), Sent(microseconds(400), 50, 4, 1),
+                          Sent(microseconds(800), 70, 4, 0)));
+}
+
+TEST(RequestLogTest, TheIntendedClockIsReadWhereAskedFor) {
+  EXPECT_THAT(Sample("request_log_streamed.csv", "request_log_intended"),
+              ElementsAre(Sent(microseconds(0), 100, 4, 0), Sent(microseconds(500), 50, 4, 1),
+                          Sent(microseconds(700), 70, 4, 0)));
+}
+
+TEST(RequestLogTest, AFailedRowMayLackItsLengths) {
+  EXPECT_THAT(Sample("request_log_latencies.csv"),
+              ElementsAre(Sent(microseconds(0), 591, 140), Sent(microseconds(60000), 589, 48)));
+  EXPECT_THAT(ErrorOf(ReadText(SamplePath("request_log_latencies.csv")),
+                      {.filters = {}, .failed_rows = FailedRows::kRefuse}),
+              HasSubstr("trace:3: error: found '1'"));
+}
+
+TEST(RequestLogTest, ReadsTimesOfEnginesAndUsers) {
+  EXPECT_THAT(Sample("request_log_engine.csv"),
+              ElementsAre(Sent(microseconds(0), 2358, 531), Sent(microseconds(285059), 1034, 769)));
+  EXPECT_THAT(Sample("request_log_users.csv"),
+              ElementsAre(Sent(milliseconds(0), 85, 3), Sent(milliseconds(10), 19, 2)));
+}
+
+TEST(ClientExportTest, ReadsTheListsOfVllmBench) {
+  EXPECT_THAT(Sample("vllm_bench.json"),
+              ElementsAre(Sent(milliseconds(0), 48, 16), Sent(milliseconds(250), 100, 10)));
+}
+
+TEST(ClientExportTest, OlderVllmBenchFilesHoldLengthsOnly) {
+  const auto reader = OpenText(R"({"input_lens": [5, 6], "output_lens": [7, 8]})");
+  EXPECT_FALSE(reader->has_arrivals());
+  EXPECT_THAT(ReadAll(*reader), ElementsAre(Sent({}, 5, 7), Sent({}, 6, 8)));
+}
+
+TEST(ClientExportTest, ReadsThePerRequestReportOfInferencePerf) {
+  EXPECT_THAT(Sample("inference_perf.json"),
+              ElementsAre(Sent(milliseconds(0), 100, 10), Sent(milliseconds(500), 48, 16)));
+}
+
+TEST(ClientExportTest, ReadsTheRecordsOfAiPerfWithoutItsWarmUp) {
+  EXPECT_THAT(Sample("aiperf.jsonl"),
+              ElementsAre(Sent(microseconds(0), 100, 10), Sent(microseconds(2), 48, 16)));
+}
+
+TEST(ClientExportTest, NamesTheMemberThatIsMissing) {
+  EXPECT_THAT(ErrorOf(R"([{"start_time": 1, "info": {"input_tokens": 5}}])"),
+              HasSubstr("info.output_tokens: found 'nothing'; allowed: an integer from 1"));
+  EXPECT_THAT(ErrorOf("[{"), HasSubstr("allowed: JSON, whole"));
+}
+
+TEST(PromptPoolTest, RequestsOfOnePromptShareItAsFarAsTheShorterReaches) {
+  ScratchDirectory folder("prompt_pool");
+  const std::string path = folder.File("log.csv");
+  std::ofstream(path) << "send_us,in_tokens,out_tokens\n0,40,1\n1,40,1\n2,20,1\n3,40,1\n";
+  WorkloadConfig config;
+  config.trace = TraceConfig{.path = path};
+  config.prompt_pool = 2;
+  const std::unique_ptr<ArrivalSource> source = MakeWorkload(config, 1);
+  std::vector<std::vector<std::uint64_t>> chunks;
+  while (const TracedRequest* request = source->Peek()) {
+    EXPECT_EQ(request->prefix_chunk_tokens, 16);
+    chunks.push_back(request->prefix_chunks);
+    source->Take();
+  }
+  ASSERT_EQ(chunks.size(), 4u);
+  ASSERT_EQ(chunks[0].size(), 3u);  // 16, 16 and 8 tokens
+  ASSERT_EQ(chunks[2].size(), 2u);
+  EXPECT_EQ(chunks[1], chunks[3]);
+  EXPECT_NE(chunks[0][0], chunks[1][0]);
+  EXPECT_EQ(chunks[0][0], chunks[2][0]);
+  EXPECT_EQ(chunks[0][1], chunks[2][1]);
+}
+
+TEST(PromptPoolTest, ExcludesConversations) {
+  WorkloadConfig config;
+  config.requests = 1;
+  config.prompt_pool = 3;
+  config.shape.shared_prefix = {.prompts = 2, .tokens = 5};
+  EXPECT_THROW(Validate(config), InputError);
+}
+
+}  // namespace
+}  // namespace twin

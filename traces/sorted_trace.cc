@@ -1,0 +1,46 @@
+#include "traces/sorted_trace.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+namespace twin {
+namespace {
+
+class SortedTrace final : public TraceReader {
+ public:
+  explicit SortedTrace(std::unique_ptr<TraceReader> reader) : reader_(std::move(reader)) {
+    TracedRequest request;
+    while (reader_->Next(request)) requests_.push_back(request);
+    if (!reader_->has_arrivals()) return;
+    std::stable_sort(
+        requests_.begin(), requests_.end(),
+        [](const TracedRequest& a, const TracedRequest& b) { return a.arrival < b.arrival; });
+    const Duration first =
+        requests_.empty() ? Duration{0} : requests_.front().arrival.time_since_epoch();
+    for (TracedRequest& sorted : requests_) sorted.arrival -= first;
+  }
+
+  bool Next(TracedRequest& request) override {
+    if (next_ == requests_.size()) return false;
+    request = requests_[next_++];
+    return true;
+  }
+  [[nodiscard]] bool has_arrivals() const override { return reader_->has_arrivals(); }
+  [[nodiscard]] const TraceReadCounts& counts() const override { return reader_->counts(); }
+  [[nodiscard]] const LineReader& lines() const override { return reader_->lines(); }
+
+ private:
+  std::unique_ptr<TraceReader> reader_;
+  std::vector<TracedRequest> requests_;
+  std::size_t next_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<TraceReader> SortByArrival(std::unique_ptr<TraceReader> reader) {
+  return std::make_unique<SortedTrace>(std::move(reader));
+}
+
+}  // namespace twin
