@@ -34,7 +34,7 @@ void RunProfile(const ProfileArguments& arguments, CommandContext& context) {
   control.OnNote(fmt::format("wrote {}: {} {}measurements, steps of up to {} tokens",
                              request.out.string(), outcome.measured,
                              outcome.continued ? "more " : "", outcome.tokens_max));
-  if (outcome.complete) return;
+  if (!outcome.interrupted) return;
   control.OnNote("interrupted: the same command continues from here");
   context.exit_code = 1;
 }
@@ -67,6 +67,10 @@ void AddProfileCommand(CLI::App& app, CommandContext& context) {
   command->add_option("--block-size", arguments->request.block_size, "Tokens per KV block")
       ->check(CLI::Range(1, 4096));
   command->add_option("--rounds", arguments->request.rounds, "Times that everything is measured")
+      ->check(CLI::Range(1, 1000));
+  command
+      ->add_option("--until-round", arguments->request.until_round,
+                   "Stop after this round; without it, the same command continues")
       ->check(CLI::Range(1, 1000));
   command->callback([arguments, &context] { RunProfile(*arguments, context); });
 }

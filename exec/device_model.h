@@ -11,6 +11,7 @@
 #include "exec/profile/model_work.h"
 #include "exec/profile/operations.h"
 #include "exec/rank_links.h"
+#include "exec/speed_probe.h"
 #include "kernels/kv_cache.h"
 
 namespace twin::exec {
@@ -44,6 +45,8 @@ class DeviceModel {
 
   // For measuring. `cache` is that of an executor of this model.
   virtual std::unique_ptr<Operations> MakeOperations(const kernels::KvCacheView& cache) = 0;
+  // Null if the device has none: then its speed is taken to be constant.
+  virtual std::unique_ptr<SpeedProbe> MakeSpeedProbe() { return nullptr; }
   [[nodiscard]] virtual ModelWork WorkWith(DType kv_dtype) const = 0;
   // Decode-only steps are padded to the next of these batch sizes (ascending). Steps larger than
   // all of them are not padded; an empty list means no padding.

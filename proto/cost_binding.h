@@ -86,6 +86,10 @@ void Bind(Archive& fields, sim::FittedCostConfig& config) {
   fields.Nested("delivery", config.delivery);
   fields.Value("swap_latency_s", config.swap_latency_s);
   fields.Value("per_swapped_block_s", config.per_swapped_block_s);
+  fields.Value("decode_probe_s", config.decode_probe_s);
+  fields.Value("prefill_probe_s", config.prefill_probe_s);
+  fields.Value("decode_slowdown", config.decode_slowdown);
+  fields.Value("prefill_slowdown", config.prefill_slowdown);
   fields.Value("tokens_max", config.tokens_max);
   fields.Value("decode_items_max", config.decode_items_max);
   fields.Value("decode_context_tokens_max", config.decode_context_tokens_max);

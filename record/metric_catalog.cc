@@ -191,6 +191,12 @@ void AddRealRunMetrics(std::vector<Metric>& metrics) {
                        fmt::format("mean time per step: {}; real runs only", kWhat[i]),
                        fmt::format("sum of parts.csv {}_ms / steps", kStepPartNames[i])});
   }
+  metrics.push_back(
+      {"machine_probes", "-", "timings of fixed work during the run; real runs only", ""});
+  metrics.push_back({"machine_decode_probe_us", "us",
+                     "mean time of fixed work like that of a decode step; real runs only", ""});
+  metrics.push_back({"machine_prefill_probe_us", "us",
+                     "mean time of fixed work like that of a prefill; real runs only", ""});
   metrics.push_back({"machine_steal_share", "share",
                      "share of the CPU time of all CPUs that was stolen; real runs only", ""});
   metrics.push_back({"machine_other_load", "CPUs",

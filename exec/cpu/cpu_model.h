@@ -50,6 +50,7 @@ class CpuModel final : public DeviceModel {
   [[nodiscard]] const ModelConfig& share() const override { return share_; }
   std::unique_ptr<Executor> MakeExecutor(const ExecutorConfig& config) override;
   std::unique_ptr<Operations> MakeOperations(const kernels::KvCacheView& cache) override;
+  std::unique_ptr<SpeedProbe> MakeSpeedProbe() override;
   [[nodiscard]] ModelWork WorkWith(DType kv_dtype) const override;
 
   [[nodiscard]] kernels::ThreadPool& pool() const { return pool_; }

@@ -2,6 +2,7 @@
 #include "exec/cpu/cpu_executor.h"
 #include "exec/cpu/cpu_model.h"
 #include "exec/cpu/cpu_operations.h"
+#include "exec/cpu/cpu_speed_probe.h"
 
 namespace twin::exec {
 
@@ -11,6 +12,10 @@ std::unique_ptr<Executor> CpuModel::MakeExecutor(const ExecutorConfig& config) {
 
 std::unique_ptr<Operations> CpuModel::MakeOperations(const kernels::KvCacheView& cache) {
   return std::make_unique<CpuOperations>(config_, MatricesOf(weights_), positions_, cache, pool_);
+}
+
+std::unique_ptr<SpeedProbe> CpuModel::MakeSpeedProbe() {
+  return std::make_unique<CpuSpeedProbe>(MatricesOf(weights_), pool_);
 }
 
 ModelWork CpuModel::WorkWith(DType kv_dtype) const {

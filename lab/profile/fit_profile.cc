@@ -11,6 +11,7 @@
 
 #include "core/input_error.h"
 #include "exec/profile/spread.h"
+#include "lab/profile/equal_speed.h"
 #include "lab/profile/profile_cases.h"
 
 namespace twin::lab {
@@ -143,8 +144,9 @@ sim::FitInput InputOf(const Profile& profile) {
 }  // namespace
 
 sim::FitResult FitProfile(const std::filesystem::path& path, RunControl& control) {
-  const Profile profile = ReadProfile(path);
+  Profile profile = ReadProfile(path);
   RequireComplete(path.string(), profile, control);
+  const exec::ProbeSeconds probe = ScaleToOneSpeed(profile);
   sim::FitResult fit;
   try {
     fit = sim::FitCost(InputOf(profile), profile.header.model);
@@ -155,6 +157,8 @@ sim::FitResult FitProfile(const std::filesystem::path& path, RunControl& control
   fit.config.machine = profile.header.machine;
   fit.config.threads = profile.header.threads;
   fit.config.commit = profile.header.commit;
+  fit.config.decode_probe_s = probe.decode;
+  fit.config.prefill_probe_s = probe.prefill;
   for (const std::string& note : fit.report.notes) control.OnWarning(note);
   return fit;
 }

@@ -117,16 +117,17 @@ void RequireSameLimits(const ProfileRequest& request, const exec::ProfileLimits&
 // minute of the machine then hits all sizes alike.
 class ProfileRun {
  public:
+  // Borrows everything; `probe` may be null.
   ProfileRun(const ProfileHeader& header, const std::vector<ProfileRow>& known,
-             ProfileWriter& writer)
-      : header_(header), writer_(writer) {
+             exec::SpeedProbe* probe, ProfileWriter& writer)
+      : header_(header), probe_(probe), writer_(writer) {
     for (const ProfileRow& row : known) known_.insert(KeyOf(row.key(), row.round));
   }
 
-  // False if `control` ended it early.
-  bool Run(const std::vector<ProfileCase>& cases, RunControl& control) {
-    const auto rounds = static_cast<std::uint64_t>(header_.rounds);
-    for (std::int32_t round = 0; round < header_.rounds; ++round) {
+  // Measures up to round `last`, counted from 1. False if `control` ended it early.
+  bool Run(const std::vector<ProfileCase>& cases, std::int32_t last, RunControl& control) {
+    const auto rounds = static_cast<std::uint64_t>(last);
+    for (std::int32_t round = 0; round < last; ++round) {
       for (const std::size_t index : Shuffled(cases.size(), round)) {
         if (control.StopRequested()) return false;
         Measure(cases[index], round);
@@ -160,15 +161,21 @@ class ProfileRun {
       return known_.contains(KeyOf(key, round));
     });
     if (known) return;
+    const exec::ProbeSeconds speed = probe_ == nullptr ? exec::ProbeSeconds{} : probe_->Run();
     std::vector<ProfileRow> rows = c.measure();
     std::erase_if(rows,
                   [&](const ProfileRow& row) { return known_.contains(KeyOf(row.key(), round)); });
-    for (ProfileRow& row : rows) row.round = round;
+    for (ProfileRow& row : rows) {
+      row.round = round;
+      row.decode_probe_us = speed.decode * 1e6;
+      row.prefill_probe_us = speed.prefill * 1e6;
+    }
     writer_.Add(rows);
     ++measured_;
   }
 
   const ProfileHeader& header_;
+  exec::SpeedProbe* probe_;
   ProfileWriter& writer_;
   std::set<std::string> known_;
   std::uint64_t done_ = 0;
@@ -219,10 +226,13 @@ ProfileOutcome MeasureProfile(const ProfileRequest& request, RunControl& control
                                                        .scratch = scratch});
 
   ProfileWriter writer(request.out, header, begins);
-  ProfileRun run(header, before ? before->rows : std::vector<ProfileRow>{}, writer);
-  const bool complete = run.Run(cases, control);
+  const std::unique_ptr<exec::SpeedProbe> probe = measured.model().MakeSpeedProbe();
+  ProfileRun run(header, before ? before->rows : std::vector<ProfileRow>{}, probe.get(), writer);
+  const std::int32_t last = std::min(request.until_round.value_or(header.rounds), header.rounds);
+  const bool ended = run.Run(cases, last, control);
   control.OnProgressEnd();
-  return {.complete = complete,
+  return {.complete = ended && last == header.rounds,
+          .interrupted = !ended,
           .continued = !begins,
           .measured = run.measured(),
           .tokens_max = header.limits.tokens_max};

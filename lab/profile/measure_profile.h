@@ -24,11 +24,15 @@ struct ProfileRequest {
   std::optional<std::int32_t> batch_max;
   std::int32_t block_size = 16;  // tokens per KV block
   std::int32_t rounds = 3;       // repeats of every measurement
+  // Stop after this round, counted from 1; a later call continues. Lets the rounds alternate with
+  // other work, so that both meet the same minutes of a shared machine.
+  std::optional<std::int32_t> until_round;
 };
 
 struct ProfileOutcome {
-  bool complete = false;   // false: `control` ended it early; the same call continues
-  bool continued = false;  // the file existed
+  bool complete = false;     // all rounds are in the file
+  bool interrupted = false;  // `control` ended it early; the same call continues
+  bool continued = false;    // the file existed
   std::uint64_t measured = 0;
   std::int32_t tokens_max = 0;  // largest step that was measured
 };

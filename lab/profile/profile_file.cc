@@ -146,6 +146,10 @@ const std::vector<RowColumn>& Columns() {
       all.push_back(
           NumberColumn<Row>(part_names[i], [i](Row& r) -> double& { return r.parts_us[i]; }));
     }
+    all.push_back(
+        NumberColumn<Row>("decode_probe_us", [](Row& r) -> double& { return r.decode_probe_us; }));
+    all.push_back(NumberColumn<Row>("prefill_probe_us",
+                                    [](Row& r) -> double& { return r.prefill_probe_us; }));
     return all;
   }();
   return columns;

@@ -42,6 +42,9 @@ struct ProfileRow {
   // Of steps and the host: means over the repeats between the 10th and 90th percentile of whole
   // times.
   std::array<double, kStepPartCount> parts_us{};
+  // The speed probe just before (exec/speed_probe.h); 0 = the device has none.
+  double decode_probe_us = 0;
+  double prefill_probe_us = 0;
 
   // Identifies the measurement; equal in all rounds.
   [[nodiscard]] std::string key() const;

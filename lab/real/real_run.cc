@@ -140,7 +140,10 @@ class LoadedSystem {
         device_(prepared.config, prepared.served, processes, control),
         deployment_(Resolve(prepared.config)),
         backend_(
-            device_.MakeBackend(deployment_.engine, prepared.config.system.model_spec.kv_dtype)) {}
+            device_.MakeBackend(deployment_.engine, prepared.config.system.model_spec.kv_dtype)),
+        probe_(device_.MakeSpeedProbe()) {
+    if (probe_) probed_.emplace(*backend_, *probe_);
+  }
 
   [[nodiscard]] const Deployment& deployment() const { return deployment_; }
 
@@ -154,7 +157,8 @@ class LoadedSystem {
     bool interrupted = false;
     load_.Add(SampleMachine());
     {
-      exec::RealWorld real(source, *backend_,
+      exec::Backend& backend = probed_ ? static_cast<exec::Backend&>(*probed_) : *backend_;
+      exec::RealWorld real(source, backend,
                            WorldOptionsOf(deployment_, device_.model_config(), parts));
       const RunWatcher watcher(real, control, load_);
       RecordingWorld world(real, observers);
@@ -165,6 +169,11 @@ class LoadedSystem {
     control.OnProgressEnd();
     if (!interrupted) engine->CheckDrained();
     return interrupted;
+  }
+
+  // Timings of the speed probe, in order; empty if the device has none.
+  [[nodiscard]] std::span<const exec::ProbeSeconds> probes() const {
+    return probed_ ? std::span(probed_->samples()) : std::span<const exec::ProbeSeconds>();
   }
 
   // What else the machine did meanwhile; nullopt if unknown. Other processes of the same run count
@@ -179,11 +188,28 @@ class LoadedSystem {
   ServingDevice device_;
   Deployment deployment_;
   std::unique_ptr<exec::Backend> backend_;
+  std::unique_ptr<exec::SpeedProbe> probe_;
+  std::optional<exec::ProbedBackend> probed_;
 };
 
-// The entries of a real run's own in the summary: times by part, and the load of the machine.
+// Mean times of the speed probe.
+void AddProbes(std::span<const exec::ProbeSeconds> probes, Summary& summary) {
+  if (probes.empty()) return;
+  exec::ProbeSeconds sum;
+  for (const exec::ProbeSeconds& probe : probes) {
+    sum.decode += probe.decode;
+    sum.prefill += probe.prefill;
+  }
+  const auto count = static_cast<double>(probes.size());
+  summary.Set("machine_probes", static_cast<std::int64_t>(probes.size()));
+  summary.Set("machine_decode_probe_us", 1e6 * sum.decode / count);
+  summary.Set("machine_prefill_probe_us", 1e6 * sum.prefill / count);
+}
+
+// Entries that only the summary of a real run has: times by part, speed and load of the machine.
 Summary MoreOf(const LoadedSystem& system, PartTotals& parts, RunControl& control) {
   Summary more = parts.Finish();
+  AddProbes(system.probes(), more);
   if (const std::optional<MachineLoad> load = system.load()) {
     more.Set("machine_steal_share", load->steal_share);
     more.Set("machine_other_load", load->other_cpus);

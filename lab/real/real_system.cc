@@ -220,6 +220,10 @@ ServingDevice::ServingDevice(ExperimentConfig& config, const ServedModel& model,
   if (BlocksAreMeasured(config)) MeasureBlocks(config, *rank_.model, *world_);
 }
 
+std::unique_ptr<exec::SpeedProbe> ServingDevice::MakeSpeedProbe() {
+  return world_->size() == 1 ? rank_.model->MakeSpeedProbe() : nullptr;
+}
+
 std::unique_ptr<exec::Backend> ServingDevice::MakeBackend(const EngineConfig& engine,
                                                           DType kv_dtype) {
   const exec::ExecutorConfig executor{.kv_dtype = kv_dtype,

@@ -7,6 +7,7 @@
 #include "exec/backend.h"
 #include "exec/comm/thread_ranks.h"
 #include "exec/model/model_config.h"
+#include "exec/speed_probe.h"
 #include "lab/real/rank_model.h"
 #include "lab/real/served_model.h"
 #include "lab/run_control.h"
@@ -49,6 +50,10 @@ class ServingDevice {
                 RunControl& control);
 
   [[nodiscard]] const exec::ModelConfig& model_config() const { return rank_.model->config(); }
+
+  // Null if the device has none, or if the model is divided over several ranks. Borrows this
+  // object.
+  [[nodiscard]] std::unique_ptr<exec::SpeedProbe> MakeSpeedProbe();
 
   // Allocates the KV cache. The backend borrows this object. Throws as the constructor.
   [[nodiscard]] std::unique_ptr<exec::Backend> MakeBackend(const EngineConfig& engine,

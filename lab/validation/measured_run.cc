@@ -67,17 +67,24 @@ void RequireFile(const std::filesystem::path& directory, const char* name) {
                                name));
 }
 
-std::optional<RunMachine> ReadMachine(const std::filesystem::path& summary) {
+double NumberIn(const nlohmann::json& summary, const char* key) {
+  const auto found = summary.find(key);
+  return found != summary.end() && found->is_number() ? found->get<double>() : 0.0;
+}
+
+// What the summary says of the machine, as far as it does.
+void ReadMachine(const std::filesystem::path& summary, MeasuredRun& run) {
   std::ifstream in(summary);
   const nlohmann::json json = nlohmann::json::parse(in, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object() || !json.contains("machine_disturbed")) return std::nullopt;
-  const auto number = [&json](const char* key) {
-    const auto found = json.find(key);
-    return found != json.end() && found->is_number() ? found->get<double>() : 0.0;
-  };
-  return RunMachine{.steal_share = number("machine_steal_share"),
-                    .other_load = number("machine_other_load"),
-                    .disturbed = number("machine_disturbed") != 0};
+  if (!json.is_object()) return;
+  if (json.contains("machine_disturbed")) {
+    run.machine = RunMachine{.steal_share = NumberIn(json, "machine_steal_share"),
+                             .other_load = NumberIn(json, "machine_other_load"),
+                             .disturbed = NumberIn(json, "machine_disturbed") != 0};
+  }
+  const RunProbes probes{.decode_s = 1e-6 * NumberIn(json, "machine_decode_probe_us"),
+                         .prefill_s = 1e-6 * NumberIn(json, "machine_prefill_probe_us")};
+  if (probes.decode_s > 0 && probes.prefill_s > 0) run.probes = probes;
 }
 
 }  // namespace
@@ -124,7 +131,7 @@ void ReadMeasuredRun(const std::filesystem::path& directory, MeasuredRun& run) {
                                directory);
   ReadEvents(reader, run.events);
   run.steps = ReadStepTimes(directory / "parts.csv");
-  run.machine = ReadMachine(directory / "summary.json");
+  ReadMachine(directory / "summary.json", run);
 }
 
 }  // namespace twin::lab

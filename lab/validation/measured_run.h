@@ -19,6 +19,13 @@ struct RunMachine {
   bool disturbed = false;
 };
 
+// Mean times of the speed probe during a real run (exec/speed_probe.h): machine_*_probe_us of
+// summary.json.
+struct RunProbes {
+  double decode_s = 0;
+  double prefill_s = 0;
+};
+
 // Memory grows with the run.
 struct MeasuredRun {
   std::filesystem::path path;
@@ -27,6 +34,7 @@ struct MeasuredRun {
   RecordedRun events;
   std::vector<StepTimes> steps;       // in the order of planning
   std::optional<RunMachine> machine;  // nullopt if the summary does not have it
+  std::optional<RunProbes> probes;    // likewise
 };
 
 // Fills `run`, which must be empty. Throws InputError: (usage) if the directory is not a complete

@@ -13,6 +13,7 @@
 #include "lab/real/model_device.h"
 #include "lab/real/real_run.h"
 #include "lab/simulation.h"
+#include "lab/validation/machine_speed.h"
 #include "lab/validation/measured_run.h"
 #include "lab/validation/validation_directory.h"
 #include "lab/version.h"
@@ -138,6 +139,35 @@ std::vector<std::unique_ptr<MeasuredRun>> ReadRuns(const std::vector<fs::path>& 
   return runs;
 }
 
+// Lets the cost model predict at the speed that the machine had during the runs.
+std::optional<MachineSpeed> AdoptSpeed(const std::vector<std::unique_ptr<MeasuredRun>>& runs,
+                                       ExperimentConfig& config, RunControl& control) {
+  auto* fitted = std::get_if<sim::FittedCostConfig>(&config.cost);
+  if (fitted == nullptr) return std::nullopt;
+  const std::optional<MachineSpeed> speed = SpeedDuring(runs, *fitted);
+  if (!speed) {
+    control.OnNote(
+        "the speed of the machine was not measured in all runs and in the profile; the "
+        "prediction assumes that it is equal");
+    return std::nullopt;
+  }
+  fitted->decode_slowdown = speed->decode_slowdown;
+  fitted->prefill_slowdown = speed->prefill_slowdown;
+  return speed;
+}
+
+// Simulates once more at the profile's speed: the difference is the effect of the machine's.
+void AddEffectOfSpeed(const MachineSpeed& speed, ExperimentConfig config, Validation& validation) {
+  auto& fitted = std::get<sim::FittedCostConfig>(config.cost);
+  fitted.decode_slowdown = fitted.prefill_slowdown = 1;
+  RunControl silent;
+  const Summary at_profile = Simulate(Resolve(config), silent).summary;
+  validation.speed = speed;
+  for (MetricComparison& metric : validation.metrics) {
+    metric.machine_speed = metric.predicted - at_profile.Number(metric.name);
+  }
+}
+
 Validation Compare(const std::vector<std::unique_ptr<MeasuredRun>>& runs,
                    const ExperimentConfig& config, const fs::path& simulated) {
   RecordReader reader(simulated / "record.pb");
@@ -210,10 +240,12 @@ ValidationOutcome ValidateExperiment(const ValidationRequest& request, RunContro
   ExperimentConfig config = Simulated(runs.front()->config);
   config.cost = asked.cost;
   config.input_files = asked.input_files;
+  const std::optional<MachineSpeed> speed = AdoptSpeed(runs, config, control);
   if (RunSimulation(config, directory.Simulated(), request.command_line, control).interrupted) {
     return outcome;
   }
   outcome.validation = Compare(runs, config, directory.Simulated());
+  if (speed) AddEffectOfSpeed(*speed, config, *outcome.validation);
   directory.Write(*outcome.validation);
   return outcome;
 }

@@ -27,7 +27,9 @@ struct ValidationOutcome {
 };
 
 // Measures `repeats` real runs (or reads `runs`), replays each, simulates the experiment with the
-// KV cache that the first run had, compares, and writes the folder `out`. Work that was ended early
+// KV cache that the first run had, compares, and writes the folder `out`. A fitted cost model
+// predicts at the speed that the machine had during the runs, if the speed probe was timed in all
+// of them and in the profile (machine_speed.h). Work that was ended early
 // continues where it stopped when it is called again for the same experiment and build.
 // Throws InputError (usage) where the experiment cannot be compared: no real world, no cost model,
 // lengths that only the model knows, clients that leave, pipelines, a cost model fitted on another

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "lab/validation/machine_speed.h"
 #include "lab/validation/measured_run.h"
 #include "lab/validation/run_curves.h"
 #include "record/summary.h"
@@ -27,6 +28,9 @@ struct MetricComparison {
   // 100 x (largest - smallest) / mean of the real runs; nullopt for a single run.
   std::optional<double> repeat_noise_percent;
   std::vector<Contribution> attribution;  // amounts sum to predicted - measured
+  // Part of `predicted`: what the machine's speed during the runs, against its speed during the
+  // profile, adds to the prediction; nullopt if the speed was not measured.
+  std::optional<double> machine_speed = std::nullopt;
 
   [[nodiscard]] double error_percent() const { return 100 * (predicted - measured) / measured; }
 };
@@ -75,6 +79,7 @@ struct Validation {
   std::vector<RunCurves> measured;    // one per real run
   std::vector<std::optional<RunMachine>> machines;  // one per real run; nullopt: not recorded
   RunCurves predicted;
+  std::optional<MachineSpeed> speed;  // at which the runs were predicted; nullopt: the profile's
 };
 
 // Compares complete real runs of one experiment with `simulated`, the record of its simulation with

@@ -21,13 +21,15 @@ Json MetricJson(const MetricComparison& metric) {
   for (const Contribution& part : metric.attribution) {
     attribution[part.cause] = NumberOrNull(part.amount);
   }
-  return {
+  Json json = {
       {"predicted", NumberOrNull(metric.predicted)},
       {"measured", NumberOrNull(metric.measured)},
       {"error_percent", NumberOrNull(metric.error_percent())},
       {"repeat_noise_percent",
        metric.repeat_noise_percent ? NumberOrNull(*metric.repeat_noise_percent) : Json(nullptr)},
       {"attribution", attribution}};
+  if (metric.machine_speed) json["machine_speed"] = NumberOrNull(*metric.machine_speed);
+  return json;
 }
 
 Json StepJson(const StepComparison& steps) {
@@ -63,6 +65,25 @@ void WriteMachines(std::ostream& out, const Validation& validation) {
   }
 }
 
+bool IsMean(const MetricComparison& metric) {
+  return metric.name == "mean_ttft_ms" || metric.name == "mean_tpot_ms" ||
+         metric.name == "mean_e2el_ms";
+}
+
+// What the machine's speed during the runs adds to the prediction.
+void WriteSpeed(std::ostream& out, const Validation& validation) {
+  if (!validation.speed) return;
+  out << fmt::format(
+      "machine      decode steps take {:.3f} times, others {:.3f} times as long as in the profile",
+      validation.speed->decode_slowdown, validation.speed->prefill_slowdown);
+  for (const MetricComparison& metric : validation.metrics) {
+    if (IsMean(metric) && metric.machine_speed) {
+      out << fmt::format("; {} {:+.3g}", metric.name, *metric.machine_speed);
+    }
+  }
+  out << '\n';
+}
+
 template <class... Values>
 void Line(std::ostream& out, const char* format, Values... values) {
   char text[256];
@@ -82,11 +103,6 @@ std::string CausesText(const MetricComparison& metric) {
   return text;
 }
 
-bool IsMean(const MetricComparison& metric) {
-  return metric.name == "mean_ttft_ms" || metric.name == "mean_tpot_ms" ||
-         metric.name == "mean_e2el_ms";
-}
-
 }  // namespace
 
 std::string ValidationJson(const Validation& validation) {
@@ -102,6 +118,10 @@ std::string ValidationJson(const Validation& validation) {
   json["machines"] = Json::array();
   for (const std::optional<RunMachine>& machine : validation.machines) {
     json["machines"].push_back(MachineJson(machine));
+  }
+  if (validation.speed) {
+    json["machine_speed"] = {{"decode_slowdown", validation.speed->decode_slowdown},
+                             {"prefill_slowdown", validation.speed->prefill_slowdown}};
   }
   json["metrics"] = Json::object();
   for (const MetricComparison& metric : validation.metrics) {
@@ -126,6 +146,7 @@ void WriteValidationText(std::ostream& out, const Validation& validation) {
                                   : "REPLAY DIFFERS\n" + validation.difference)
       << "\n";
   WriteMachines(out, validation);
+  WriteSpeed(out, validation);
   out << "\n";
   Line(out, "%-20s %12s %12s %9s %9s", "metric", "measured", "predicted", "error", "noise");
   for (const MetricComparison& metric : validation.metrics) {

@@ -73,6 +73,15 @@ struct FittedCostConfig {
   LinearPart schedule;
   LinearPart delivery;
 
+  // Seconds of the fixed work that was timed beside the measurements (exec/speed_probe.h); 0 = it
+  // was not timed.
+  double decode_probe_s = 0;
+  double prefill_probe_s = 0;
+  // How much longer the machine takes than while it was measured: all times of single-token steps,
+  // and of all others, are multiplied by these.
+  double decode_slowdown = 1;
+  double prefill_slowdown = 1;
+
   double swap_latency_s = 0;
   double per_swapped_block_s = 0;
 

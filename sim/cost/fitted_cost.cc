@@ -62,6 +62,8 @@ const FittedCostConfig& Checked(const FittedCostConfig& c, const ModelSpec& mode
   RequireFactor("gemm_decode_factor", c.gemm_decode_factor);
   RequireFactor("gemm_prefill_factor", c.gemm_prefill_factor);
   RequireFactor("other_factor", c.other_factor);
+  RequireFactor("decode_slowdown", c.decode_slowdown);
+  RequireFactor("prefill_slowdown", c.prefill_slowdown);
   RequireTimes("gemm_base_s", {c.gemm_base_s});
   RequireTimes("other_base_s", {c.other_base_s});
   const AttentionPart& a = c.attention;
@@ -72,6 +74,7 @@ const FittedCostConfig& Checked(const FittedCostConfig& c, const ModelSpec& mode
   RequireTimes("sampling", c.sampling);
   RequireTimes("schedule", c.schedule);
   RequireTimes("delivery", c.delivery);
+  RequireTimes("decode_probe_s", {c.decode_probe_s, c.prefill_probe_s});
   RequireTimes("per_swapped_block_s", {c.swap_latency_s, c.per_swapped_block_s});
   return c;
 }
@@ -102,14 +105,19 @@ FittedCost::FittedCost(const FittedCostConfig& config, const ModelSpec& model,
       other_("other", config.other),
       swap_(config.swap_latency_s, config.per_swapped_block_s) {}
 
+double FittedCost::SlowdownOf(const StepTotals& totals) const {
+  return IsSingleTokenStep(totals) ? config_.decode_slowdown : config_.prefill_slowdown;
+}
+
 StepParts FittedCost::PartsOf(const StepPlan& plan) const {
   const StepTotals& totals = plan.totals;
   const auto items = static_cast<double>(plan.work.size());
   const auto tokens = static_cast<double>(totals.tokens());
   const auto rows = static_cast<double>(totals.emitting_items);
+  const double slowdown = SlowdownOf(totals);
   StepParts parts;
   const auto set = [&](StepPart part, double seconds) {
-    parts[part] = CostDuration(kName, seconds);
+    parts[part] = CostDuration(kName, slowdown * seconds);
   };
   set(StepPart::kSchedule, Of(config_.schedule, items, tokens));
   set(StepPart::kDelivery, Of(config_.delivery, items, tokens));
@@ -133,13 +141,15 @@ StepParts FittedCost::PartsOf(const StepPlan& plan) const {
 }
 
 Duration FittedCost::HostTime(const StepPlan& plan) const {
-  return CostDuration(kName, Of(config_.schedule, static_cast<double>(plan.work.size()),
-                                static_cast<double>(plan.totals.tokens())));
+  return CostDuration(
+      kName, SlowdownOf(plan.totals) * Of(config_.schedule, static_cast<double>(plan.work.size()),
+                                          static_cast<double>(plan.totals.tokens())));
 }
 
 Duration FittedCost::DeliveryTime(const StepPlan& plan) const {
-  return CostDuration(kName, Of(config_.delivery, static_cast<double>(plan.work.size()),
-                                static_cast<double>(plan.totals.tokens())));
+  return CostDuration(
+      kName, SlowdownOf(plan.totals) * Of(config_.delivery, static_cast<double>(plan.work.size()),
+                                          static_cast<double>(plan.totals.tokens())));
 }
 
 void FittedCost::DeviceTimes(const StepPlan& plan, std::span<Duration> stage_times) const {

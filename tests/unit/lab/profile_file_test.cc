@@ -124,8 +124,8 @@ TEST_F(ProfileFileTest, RefusesDamageNamingLineAndField) {
   ExpectRefusal("step,mix 4,1", "steps,mix 4,1", ":16: kind: is \"steps\"; allowed: operation,");
   ExpectRefusal("1234.5678", "nan", ":16: median_us: is \"nan\"");
   ExpectRefusal("1234.5678", "-3", ":16: median_us: is \"-3\"; allowed: a number, 0 or more");
-  ExpectRefusal("1200.5000,", "", ":16: sampling_us: the line has fewer fields");
-  ExpectRefusal("1200.5000,", "1,2,", ":16: delivery_us: the line has more fields");
+  ExpectRefusal("1200.5000,", "", ":16: decode_probe_us: the line has fewer fields");
+  ExpectRefusal("1200.5000,", "1,2,", ":16: prefill_probe_us: the line has more fields");
   ExpectRefusal(",9,35,", ",9,35.5,", ":16: prefill_attention_pairs: ");
 }
 

@@ -182,6 +182,22 @@ TEST_F(ValidationTest, ReportsRunsThatTheMachineDisturbed) {
   EXPECT_THAT(text.str(), HasSubstr("real run 1: 2.0 % of the CPU time stolen"));
 }
 
+TEST_F(ValidationTest, TakesTheSpeedOfTheMachineFromTheProbes) {
+  std::vector<std::unique_ptr<MeasuredRun>> runs;
+  for (const double decode_s : {1e-3, 2e-3}) {
+    runs.push_back(std::make_unique<MeasuredRun>());
+    runs.back()->probes = RunProbes{.decode_s = decode_s, .prefill_s = 4e-3};
+  }
+  sim::FittedCostConfig cost;
+  EXPECT_FALSE(SpeedDuring(runs, cost));
+  cost.decode_probe_s = 1e-3;
+  cost.prefill_probe_s = 5e-3;
+  EXPECT_DOUBLE_EQ(SpeedDuring(runs, cost)->decode_slowdown, 1.5);
+  EXPECT_DOUBLE_EQ(SpeedDuring(runs, cost)->prefill_slowdown, 0.8);
+  runs.back()->probes.reset();
+  EXPECT_FALSE(SpeedDuring(runs, cost));
+}
+
 TEST_F(ValidationTest, ContributionsOfEveryMetricSumToItsError) {
   RecordedRun simulated;
   Simulate(milliseconds(12), simulated);

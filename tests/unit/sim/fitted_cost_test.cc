@@ -94,6 +94,24 @@ TEST(FittedCostTest, HostDeviceAndDeliveryTimesAreTheSumsOfTheirParts) {
   EXPECT_EQ(parts[StepPart::kDelivery], DurationFromSeconds(70e-6));
 }
 
+TEST(FittedCostTest, ASlowerMachineTakesLongerForEveryPart) {
+  FittedCostConfig config = Config();
+  config.decode_slowdown = 2;
+  config.prefill_slowdown = 3;
+  const FittedCost slow(config, Model(), {});
+  const FittedCost cost(Config(), Model(), {});
+  StepPlan decodes;
+  decodes.work.resize(2);
+  decodes.totals = {.decode_items = 2, .decode_context_tokens = 20, .emitting_items = 2};
+  const StepPlan mixed = MixedPlan();
+  for (std::size_t i = 0; i < kStepPartCount; ++i) {
+    EXPECT_EQ(slow.Parts(decodes)->times[i], 2 * cost.Parts(decodes)->times[i]);
+    EXPECT_EQ(slow.Parts(mixed)->times[i], 3 * cost.Parts(mixed)->times[i]);
+  }
+  EXPECT_EQ(slow.HostTime(mixed), 3 * cost.HostTime(mixed));
+  EXPECT_EQ(slow.DeliveryTime(decodes), 2 * cost.DeliveryTime(decodes));
+}
+
 TEST(FittedCostTest, DecodesAloneHaveAFactorOfTheirOwn) {
   StepPlan plan;
   plan.work.resize(2);

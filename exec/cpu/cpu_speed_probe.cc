@@ -1,0 +1,54 @@
+#include "exec/cpu/cpu_speed_probe.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "core/random.h"
+#include "kernels/gemm.h"
+
+namespace twin::exec {
+namespace {
+
+constexpr std::int64_t kPrefillRows = 32;
+
+}  // namespace
+
+CpuSpeedProbe::CpuSpeedProbe(ModelMatrices matrices, kernels::ThreadPool& pool)
+    : matrices_(std::move(matrices)), pool_(pool) {
+  std::int64_t widest_in = 0;
+  std::int64_t widest_out = 0;
+  for (const ModelMatrices::Layer& layer : matrices_.layers) {
+    for (const kernels::WeightView* w : {&layer.qkv, &layer.output, &layer.up, &layer.down}) {
+      widest_in = std::max(widest_in, w->columns);
+      widest_out = std::max(widest_out, w->rows);
+    }
+  }
+  auto* const input = input_.Reserve<float>(kPrefillRows * widest_in);
+  Random random(1, "speed_probe");
+  std::generate_n(input, kPrefillRows * widest_in,
+                  [&random] { return static_cast<float>(random.Normal()); });
+  output_.Reserve<float>(kPrefillRows * widest_out);
+}
+
+double CpuSpeedProbe::Multiply(const ModelMatrices::Layer& layer, std::int64_t rows) {
+  const auto begin = std::chrono::steady_clock::now();
+  for (const kernels::WeightView* w : {&layer.qkv, &layer.output, &layer.up, &layer.down}) {
+    const auto x = kernels::DenseMatrix(input_.Reserve<float>(rows * w->columns), rows, w->columns);
+    const auto y = kernels::DenseMatrix(output_.Reserve<float>(rows * w->rows), rows, w->rows);
+    kernels::Gemm(pool_, x, *w, {}, y);
+  }
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+ProbeSeconds CpuSpeedProbe::Run() {
+  // The second product reads another layer: the first left its own in the caches.
+  const auto layer = [this]() -> const ModelMatrices::Layer& {
+    next_layer_ = (next_layer_ + 1) % matrices_.layers.size();
+    return matrices_.layers[next_layer_];
+  };
+  const double decode = Multiply(layer(), 1);
+  return {decode, Multiply(layer(), kPrefillRows)};
+}
+
+}  // namespace twin::exec

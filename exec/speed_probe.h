@@ -1,0 +1,61 @@
+// Fixed work that is timed again and again: how fast the machine is at a moment.
+//
+// Idea: a machine whose cores are shared with other virtual machines, or whose clock follows its
+// recent load, has no single speed. A cost model knows the speed of the minutes in which it was
+// measured. The same fixed work, timed in the profile and in a real run, says by how much the two
+// differ, without a look at any step of the run.
+#pragma once
+
+#include <vector>
+
+#include "exec/backend.h"
+#include "exec/lap_timer.h"
+
+namespace twin::exec {
+
+// Seconds of the fixed work. Products of one row are bound by memory, as in decode steps; products
+// of many rows by arithmetic, as in prefills.
+struct ProbeSeconds {
+  double decode = 0;
+  double prefill = 0;
+};
+
+class SpeedProbe {
+ public:
+  virtual ~SpeedProbe() = default;
+  // Takes about a millisecond of the device that steps run on.
+  virtual ProbeSeconds Run() = 0;
+};
+
+// Runs the probe before a step if the last probe is at least `kInterval` ago, and passes everything
+// on. The probe delays that step, by about half a percent of the interval.
+class ProbedBackend final : public Backend {
+ public:
+  static constexpr std::chrono::milliseconds kInterval{200};
+
+  // Borrows both.
+  ProbedBackend(Backend& backend, SpeedProbe& probe) : backend_(backend), probe_(probe) {}
+
+  void Open(RequestId id, std::span<const std::int32_t> prompt,
+            const kernels::SamplingParameters& sampling) override {
+    backend_.Open(id, prompt, sampling);
+  }
+  void Close(RequestId id) override { backend_.Close(id); }
+  void Launch(const StepPlan& plan) override;
+  ComputedStep Collect() override { return backend_.Collect(); }
+  bool Collectable() override { return backend_.Collectable(); }
+  [[nodiscard]] std::chrono::microseconds RestBetweenQuestions() const override {
+    return backend_.RestBetweenQuestions();
+  }
+
+  // In the order of their times. REQUIRES: nobody drives the backend any more.
+  [[nodiscard]] const std::vector<ProbeSeconds>& samples() const { return samples_; }
+
+ private:
+  Backend& backend_;
+  SpeedProbe& probe_;
+  LapTimer::Clock::time_point next_{};
+  std::vector<ProbeSeconds> samples_;
+};
+
+}  // namespace twin::exec
