@@ -47,6 +47,7 @@ void Validate(const HardwareSpec& h) {
   }
   for (const Field& field : {
            Field{"sm_count", static_cast<double>(h.sm_count)},
+           Field{"l2_bytes", static_cast<double>(h.l2_bytes)},
            Field{"peak_tf32_flops", h.peak_tf32_flops},
            Field{"peak_bf16_flops", h.peak_bf16_flops},
            Field{"peak_fp8_flops", h.peak_fp8_flops},

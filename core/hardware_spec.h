@@ -15,8 +15,9 @@ struct HardwareSpec {
   // Capacity that the driver reports (cudaMemGetInfo's total).
   std::int64_t memory_bytes = 0;
   double memory_bandwidth_bytes_per_s = 0;
-  // Streaming multiprocessors, cores of a CPU; 0 = unknown. Documentation only: no formula uses it.
+  // Streaming multiprocessors, cores of a CPU; 0 = unknown.
   std::int32_t sm_count = 0;
+  std::int64_t l2_bytes = 0;  // last cache before the memory; 0 = unknown
 
   // Dense peaks, without sparsity. 0 = the device has no unit for the format: fp8 and int8 weights
   // are then widened and computed at the bf16 peak, tf32 is not used, and bf16 is computed at the

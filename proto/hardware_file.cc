@@ -1,6 +1,7 @@
 #include "proto/hardware_file.h"
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/input_error.h"
@@ -54,8 +55,31 @@ HardwareSpec HardwarePreset(std::string_view name) {
 }
 
 HardwareSpec HardwareFromNameOrFile(const std::string& name_or_path) {
-  return name_or_path.find('/') == std::string::npos ? HardwarePreset(name_or_path)
-                                                     : ReadHardwareFile(name_or_path);
+  if (name_or_path.find('/') != std::string::npos) return ReadHardwareFile(name_or_path);
+  const std::string_view preset = PresetOfAiconfigurator(name_or_path);
+  return HardwarePreset(preset.empty() ? name_or_path : preset);
+}
+
+std::string_view PresetOfAiconfigurator(std::string_view system) {
+  static constexpr std::pair<std::string_view, std::string_view> kSystems[] = {
+      {"a100_pcie", "a100-80gb-pcie"},
+      {"a100_sxm", "a100-80gb-sxm"},
+      {"a30", "a30"},
+      {"b200_sxm", "b200"},
+      {"b300_sxm", "b300"},
+      {"b60", "arc-pro-b60"},
+      {"gb200", "gb200"},
+      {"gb300", "gb300"},
+      {"h100_pcie", "h100-pcie"},
+      {"h100_sxm", "h100-sxm"},
+      {"h200_sxm", "h200-sxm"},
+      {"l4", "l4"},
+      {"l40s", "l40s"},
+      {"rtx_pro_6000_server", "rtx-pro-6000-server"}};
+  for (const auto& [name, preset] : kSystems) {
+    if (name == system) return preset;
+  }
+  return {};
 }
 
 HardwareSpec ReadHardwareFile(const std::filesystem::path& path) {

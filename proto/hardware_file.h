@@ -14,8 +14,13 @@ namespace twin {
 // with the nearest name and all names if `name` is unknown.
 HardwareSpec HardwarePreset(std::string_view name);
 
-// The data sheet that `--hardware` and `system.hardware` mean: a file if `name_or_path` has a '/'.
+// The data sheet of a file if `name_or_path` has a '/', else of a preset, which may be called by
+// its name in aiconfigurator.
 HardwareSpec HardwareFromNameOrFile(const std::string& name_or_path);
+
+// The preset that describes a system of aiconfigurator's database, such as "a100_sxm"; empty if
+// there is none.
+std::string_view PresetOfAiconfigurator(std::string_view system);
 
 // All names, sorted.
 std::span<const std::string_view> HardwarePresetNames();

@@ -21,6 +21,7 @@ void Bind(Archive& fields, HardwareSpec& spec) {
   fields.Value("memory_bytes", spec.memory_bytes);
   fields.Value("memory_bandwidth_bytes_per_s", spec.memory_bandwidth_bytes_per_s);
   fields.Value("sm_count", spec.sm_count);
+  fields.Value("l2_bytes", spec.l2_bytes);
   fields.Value("peak_fp32_flops", spec.peak_fp32_flops);
   fields.Value("peak_tf32_flops", spec.peak_tf32_flops);
   fields.Value("peak_bf16_flops", spec.peak_bf16_flops);

@@ -43,6 +43,18 @@ TEST_F(DeviceProfileTest, EveryEmbeddedProfileBelongsToADataSheetAndCanBeRead) {
   }
 }
 
+TEST(HardwareFileTest, EverySystemOfAiconfiguratorHasADataSheet) {
+  for (const char* system :
+       {"a100_pcie", "a100_sxm", "a30", "b200_sxm", "b300_sxm", "b60", "gb200", "gb300",
+        "h100_pcie", "h100_sxm", "h200_sxm", "l4", "l40s", "rtx_pro_6000_server"}) {
+    const HardwareSpec spec = HardwareFromNameOrFile(system);
+    EXPECT_EQ(spec.name, PresetOfAiconfigurator(system));
+    EXPECT_GT(spec.sm_count, 0) << system;
+    EXPECT_GT(spec.l2_bytes, 0) << system;
+  }
+  EXPECT_EQ(PresetOfAiconfigurator("h100-sxm"), "");
+}
+
 TEST_F(DeviceProfileTest, ADeviceWithoutProfileHasAnEmptyOne) {
   EXPECT_EQ(ProfilePreset("no-such-device"), sim::DeviceProfile{});
 }
