@@ -117,6 +117,7 @@ int Main(int argc, char** argv) {
   AddBenchCommand(app, context);
   AddProfileCommand(app, context);
   AddFitCommand(app, context);
+  AddImportCommand(app, context);
   AddPredictCommand(app, context);
   AddCompareCommand(app, context);
   AddTraceCommand(app);

@@ -17,6 +17,10 @@ namespace twin {
 
 namespace {
 
+// Parts that no rule of their own restricts.
+template <class Part>
+void Validate(const Part& /*part*/) {}
+
 template <class Message, class Part>
 void ParsePart(std::string_view text, const std::string& source, Part& part) {
   Message message;
@@ -24,6 +28,11 @@ void ParsePart(std::string_view text, const std::string& source, Part& part) {
   CheckRules(message, source);
   FromMessage fields(message);
   Bind(fields, part);
+  try {
+    Validate(part);
+  } catch (const InputError& error) {
+    throw InputError(InputError::Kind::kUsage, source, error.what());
+  }
 }
 
 template <class Message, class Part>

@@ -5,18 +5,17 @@
 #include "sim/cost/operations/gemm_model.h"
 
 namespace twin::lab {
-namespace {
 
-constexpr std::int64_t kSizeMax = std::int64_t{1} << 24;
-
-sim::GemmFormat FormatOf(const OperationTable& row) {
+sim::GemmFormat GemmFormatOf(const OperationTable& row) {
   using enum sim::GemmFormat;
   static const std::vector<std::pair<std::string_view, sim::GemmFormat>> words = {
       {"bfloat16", kBf16}, {"bf16", kBf16},      {"float16", kBf16},       {"fp16", kBf16},
       {"fp8", kFp8},       {"fp8_static", kFp8}, {"fp8_block", kFp8Block}, {"int8", kInt8},
-      {"int8_wo", kInt8},  {"int4", kInt4},      {"int4_wo", kInt4}};
+      {"int8_wo", kInt8},  {"int4", kInt4},      {"int4_wo", kInt4},       {"nvfp4", kFp4}};
   return row.Word("dtype", words, kBf16);
 }
+
+namespace {
 
 class GemmPredictor : public OperationPredictor {
  public:
@@ -29,10 +28,10 @@ class GemmPredictor : public OperationPredictor {
     if (found == models_.end()) {
       found = models_.emplace(library, sim::GemmModel(hardware_, profile_.gemm, library)).first;
     }
-    return found->second({.m = row.Integer("m", 1, kSizeMax),
-                          .n = row.Integer("n", 1, kSizeMax),
-                          .k = row.Integer("k", 1, kSizeMax),
-                          .format = FormatOf(row)});
+    return found->second({.m = row.Integer("m", 1, kGemmSizeMax),
+                          .n = row.Integer("n", 1, kGemmSizeMax),
+                          .k = row.Integer("k", 1, kGemmSizeMax),
+                          .format = GemmFormatOf(row)});
   }
 
  private:

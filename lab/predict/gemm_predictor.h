@@ -1,11 +1,19 @@
 // Rows of matrix products: m, n, k, and backend and dtype if they are there.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 
 #include "lab/predict/operation_predictor.h"
+#include "sim/cost/operations/gemm_profile.h"
 
 namespace twin::lab {
+
+// Upper limit of m, n and k.
+inline constexpr std::int64_t kGemmSizeMax = std::int64_t{1} << 24;
+
+// The format that the column `dtype` names; bf16 without it.
+sim::GemmFormat GemmFormatOf(const OperationTable& row);
 
 std::unique_ptr<OperationPredictor> MakeGemmPredictor(const HardwareSpec& hardware,
                                                       const sim::DeviceProfile& profile);

@@ -63,6 +63,12 @@ std::int64_t OperationTable::Integer(std::string_view column, std::int64_t low,
   return ParseInteger({lines_, column, Text(column)}, low, high);
 }
 
+double OperationTable::Positive(std::string_view column, double high) const {
+  const double value = ParseReal({lines_, column, Text(column)}, 0, high);
+  if (value == 0) lines_.RefuseField(column, Text(column), "a number above 0");
+  return value;
+}
+
 void OperationTable::RefuseWord(std::string_view column,
                                 const std::vector<std::string_view>& allowed) const {
   lines_.RefuseField(column, Text(column), fmt::format("{}", fmt::join(allowed, ", ")));

@@ -35,6 +35,9 @@ class OperationTable {
   [[nodiscard]] std::int64_t Integer(std::string_view column, std::int64_t low,
                                      std::int64_t high) const;
 
+  // Throws InputError if the field is no number above 0 and up to `high`.
+  [[nodiscard]] double Positive(std::string_view column, double high) const;
+
   // The value of the word in the field, or `otherwise` without such a column or with an empty
   // field. Throws InputError that lists the words.
   template <class E>

@@ -1,23 +1,113 @@
 #include "sim/cost/operations/gemm_model.h"
 
 #include <algorithm>
+#include <cmath>
+
+#include "sim/cost/operations/gemm_table.h"
 
 namespace twin::sim {
+namespace {
 
-GemmModel::GemmModel(const HardwareSpec& hardware, const GemmProfile& /*profile*/,
+// Of a closed form whose coefficients were fitted to other devices.
+constexpr double kUnfittedSd = 0.22;
+// Of a format that was not measured, computed with the coefficients of bf16.
+constexpr double kOtherFormatSd = 0.25;
+// Repeated measurements of one product.
+constexpr double kRepeatSd = 0.02;
+// Between libraries that both call the vendor's kernels.
+constexpr double kOtherLibrarySd = 0.05;
+// Quantization of activations for fp8, where it was not measured: one more kernel that reads bf16
+// and writes fp8.
+constexpr double kQuantizeSeconds = 2.5e-6;
+constexpr double kQuantizePasses = 1.5;
+
+bool QuantizesActivations(GemmFormat format) {
+  return format == GemmFormat::kFp8 || format == GemmFormat::kFp8Block ||
+         format == GemmFormat::kFp4;
+}
+
+}  // namespace
+
+GemmModel::GemmModel(const HardwareSpec& hardware, const GemmProfile& profile,
                      KernelLibrary library)
-    : hardware_(hardware), library_(library) {}
+    : hardware_(hardware), library_(library), fits_(profile.fits) {
+  std::vector<GemmTable> tables;
+  for (const GemmTable& table : profile.tables) {
+    if (table.library == library || table.library == KernelLibrary::kVllm) tables.push_back(table);
+  }
+  tables_ = std::make_shared<const std::vector<GemmTable>>(std::move(tables));
+}
+
+GemmModel::Fit GemmModel::FitOf(GemmFormat format) const {
+  const auto find = [this](GemmFormat wanted) {
+    return std::ranges::find(fits_, wanted, &GemmFit::format);
+  };
+  if (const auto own = find(format); own != fits_.end()) return {own->coefficients, own->log_sd};
+  Fit fit;
+  if (const auto bf16 = find(GemmFormat::kBf16); bf16 != fits_.end()) {
+    fit = {bf16->coefficients, std::hypot(bf16->log_sd, kOtherFormatSd)};
+  } else {
+    fit.log_sd = kUnfittedSd;
+    fit.coefficients.flops_fraction = hardware_.gemm_flops_fraction;
+    fit.coefficients.bandwidth_fraction = hardware_.gemm_bandwidth_fraction;
+    fit.coefficients.latency_s = std::min(fit.coefficients.latency_s, hardware_.gemm_latency_s);
+  }
+  if (QuantizesActivations(format)) {
+    fit.coefficients.quantize_s = kQuantizeSeconds;
+    fit.coefficients.quantize_passes = kQuantizePasses;
+  }
+  return fit;
+}
+
+const GemmTable* GemmModel::TableOf(GemmFormat format) const {
+  const GemmTable* other = nullptr;
+  for (const GemmTable& table : *tables_) {
+    if (table.format != format) continue;
+    if (table.library == library_) return &table;
+    other = &table;
+  }
+  return other;
+}
+
+GemmCurve GemmModel::Curve(std::int64_t n, std::int64_t k, GemmFormat format) const {
+  GemmCurve curve;
+  curve.hardware_ = hardware_;
+  curve.shape_ = {.m = 1, .n = n, .k = k, .format = format};
+  curve.fit_ = FitOf(format);
+  curve.tables_ = tables_;
+  curve.table_ = TableOf(format);
+  if (curve.table_ == nullptr) return curve;
+  if (curve.table_->library != library_) curve.library_sd_ = kOtherLibrarySd;
+  GemmCurveRatios ratios =
+      CurveAt(*curve.table_, static_cast<std::uint32_t>(n), static_cast<std::uint32_t>(k));
+  curve.log_ratios_ = std::move(ratios.log_ratios);
+  curve.shape_variance_ = ratios.variance;
+  return curve;
+}
 
 Estimate GemmModel::operator()(const GemmShape& shape) const {
-  const auto m = static_cast<double>(shape.m);
-  const auto n = static_cast<double>(shape.n);
-  const auto k = static_cast<double>(shape.k);
-  const double compute =
-      2 * m * n * k / (hardware_.peak_bf16_flops * hardware_.gemm_flops_fraction);
+  return Curve(shape.n, shape.k, shape.format)(shape.m);
+}
+
+Estimate GemmCurve::operator()(std::int64_t m) const {
+  GemmShape shape = shape_;
+  shape.m = m;
+  const double seconds = GemmClosedForm(hardware_, fit_.coefficients, shape);
+  if (table_ == nullptr) return {seconds, fit_.log_sd};
+  const GemmRatio ratio = RatioAt(*table_, log_ratios_, m);
+  const std::size_t range = GemmRangeOf(m);
+  const double of_shape = table_->shape_sd[range] * std::sqrt(shape_variance_);
+  const double of_m = table_->m_sd[range] * std::sqrt(ratio.variance);
+  return {seconds * std::exp(ratio.log_ratio),
+          std::hypot(std::hypot(of_shape, of_m), std::hypot(kRepeatSd, library_sd_))};
+}
+
+Estimate GemmCurve::Cold(std::int64_t m) const {
+  const Estimate estimate = (*this)(m);
   const double memory =
-      2 * (m * k + n * k + m * n) /
-      (hardware_.memory_bandwidth_bytes_per_s * hardware_.gemm_bandwidth_fraction);
-  return {std::max(compute, memory) + hardware_.gemm_latency_s, 0.15};
+      hardware_.memory_bandwidth_bytes_per_s * fit_.coefficients.bandwidth_fraction;
+  const double least = WeightBytes(shape_) / memory + fit_.coefficients.latency_s;
+  return {std::max(estimate.seconds, least), estimate.log_sd};
 }
 
 }  // namespace twin::sim

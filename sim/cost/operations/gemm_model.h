@@ -2,36 +2,69 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <vector>
 
 #include "core/hardware_spec.h"
 #include "sim/cost/operations/estimate.h"
+#include "sim/cost/operations/gemm_closed_form.h"
 #include "sim/cost/operations/gemm_profile.h"
 #include "sim/cost/operations/kernel_library.h"
 
 namespace twin::sim {
 
-// Format of the operands. Times of the fp8 formats include the quantization of the activations.
-enum class GemmFormat : std::uint8_t { kBf16, kFp8, kFp8Block, kInt8, kInt4 };
+class GemmCurve;
 
-// Y[m, n] = X[m, k] W[k, n].
-struct GemmShape {
-  std::int64_t m = 0;
-  std::int64_t n = 0;
-  std::int64_t k = 0;
-  GemmFormat format = GemmFormat::kBf16;
-};
-
+// With a table for the library and format: its measured times, interpolated (gemm_table.h); a
+// library without table takes vLLM's. Otherwise the closed form (gemm_closed_form.h) with the
+// coefficients of the profile, or with those of the data sheet and a wide interval.
+// Copies share the tables.
 class GemmModel {
  public:
   explicit GemmModel(const HardwareSpec& hardware, const GemmProfile& profile = {},
                      KernelLibrary library = KernelLibrary::kVllm);
 
-  // One product on a rested device with cold weights. REQUIRES: m, n, k >= 1.
+  // One product on a rested device. REQUIRES: m, n, k >= 1.
   [[nodiscard]] Estimate operator()(const GemmShape& shape) const;
 
+  // All products with one weight matrix. Interpolates between (n, k) once, so that a further m
+  // costs about a microsecond.
+  [[nodiscard]] GemmCurve Curve(std::int64_t n, std::int64_t k,
+                                GemmFormat format = GemmFormat::kBf16) const;
+
  private:
+  friend class GemmCurve;
+  struct Fit {
+    GemmCoefficients coefficients;
+    double log_sd = 0;
+  };
+  [[nodiscard]] Fit FitOf(GemmFormat format) const;
+  [[nodiscard]] const GemmTable* TableOf(GemmFormat format) const;
+
   HardwareSpec hardware_;
   KernelLibrary library_;
+  std::vector<GemmFit> fits_;
+  std::shared_ptr<const std::vector<GemmTable>> tables_;
+};
+
+// The times of products with one weight matrix. Keeps what it needs of its model.
+class GemmCurve {
+ public:
+  // As measured: small weights may come from L2. REQUIRES: m >= 1.
+  [[nodiscard]] Estimate operator()(std::int64_t m) const;
+  // With weights that come from memory, as in a model: at least the time to read them.
+  [[nodiscard]] Estimate Cold(std::int64_t m) const;
+
+ private:
+  friend class GemmModel;
+  HardwareSpec hardware_;
+  GemmShape shape_;  // of m = 1
+  GemmModel::Fit fit_;
+  std::shared_ptr<const std::vector<GemmTable>> tables_;
+  const GemmTable* table_ = nullptr;  // one of tables_; null = the closed form alone
+  double library_sd_ = 0;             // of another library's table
+  std::vector<double> log_ratios_;    // at the table's m
+  double shape_variance_ = 0;
 };
 
 }  // namespace twin::sim

@@ -1,11 +1,82 @@
 // What was measured of a device's matrix products.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "sim/cost/operations/kernel_library.h"
+
 namespace twin::sim {
+
+// Format of the operands. Times of the fp8 formats include the quantization of the activations; the
+// integer formats have weights of 8 and 4 bits, which are widened and multiplied as bf16.
+// fp4 multiplies at twice the rate of fp8 where there is an fp8 unit; nobody measured it.
+enum class GemmFormat : std::uint8_t { kBf16, kFp8, kFp8Block, kInt8, kInt4, kFp4 };
+
+// The parameters of the closed form in gemm_closed_form.h. The defaults were fitted to four kinds
+// of GPUs together and stand for one that nobody measured.
+struct GemmCoefficients {
+  double flops_fraction = 0.77;        // of the peak, in tiles of 256 x 128
+  double bandwidth_fraction = 0.79;    // of the memory
+  double latency_s = 2.2e-6;           // launch, ramp and drain
+  double tile_loss = 70;               // a x b tiles: time per product ~ 1 + tile_loss (1/a + 1/b)
+  double wave_s = 0.5e-6;              // per wave of tiles
+  double saturating_tiles = 0.42;      // tiles per SM from which on the memory is saturated
+  double split_s = 2.4e-6;             // of a split along k
+  double l2_bytes_per_s = 240e9;       // per SM: operands that tiles read again
+  double overlap = 3.5;                // of compute and memory: exponent of the norm that adds them
+  double wave_rounding = 0.1;          // 1 = a part of a wave takes as long as a whole one
+  double weight_copies = 5;            // of the measurement: more than fit into L2 are read cold
+  double resident_bytes_per_s = 19e9;  // per SM: operands that are in L2
+  double quantize_s = 0;               // a kernel that quantizes activations
+  double quantize_passes = 0;          // its traffic, in passes over m x k bf16 values
+
+  bool operator==(const GemmCoefficients&) const = default;
+};
+
+// The closed form of one format.
+struct GemmFit {
+  GemmFormat format = GemmFormat::kBf16;
+  GemmCoefficients coefficients;
+  double log_sd = 0;  // of the rows that it was fitted to
+
+  bool operator==(const GemmFit&) const = default;
+};
+
+// Of m (tokens): up to 128, up to 1,024, more.
+inline constexpr std::size_t kGemmRanges = 3;
+
+// Measured times of one library and format on a grid, as logarithms of their ratio to the closed
+// form of the format; gemm_table.h decodes and interpolates them.
+struct GemmTable {
+  KernelLibrary library = KernelLibrary::kVllm;
+  GemmFormat format = GemmFormat::kBf16;
+  std::vector<std::uint32_t> m;  // all three ascending
+  std::vector<std::uint32_t> n;
+  std::vector<std::uint32_t> k;
+  // One curve over m for each (n, k), n-major; empty where nothing was measured.
+  std::vector<std::string> curves;
+  // Per range of m: standard deviation at an (n, k) or an m that was not measured, over the square
+  // root of the kriging variance there.
+  std::vector<double> shape_sd;  // kGemmRanges of each
+  std::vector<double> m_sd;
+
+  bool operator==(const GemmTable&) const = default;
+};
 
 // Empty: the closed form of GemmModel with the fractions of the data sheet.
 struct GemmProfile {
+  std::vector<GemmFit> fits;
+  std::vector<GemmTable> tables;
+
   bool operator==(const GemmProfile&) const = default;
 };
+
+// Throws InputError (usage) "tables[1].curves: ..." for the first table whose axes are not
+// ascending, whose curves are not one per (n, k) with one character per m, or whose format has no
+// fit.
+void Validate(const GemmProfile& profile);
 
 }  // namespace twin::sim

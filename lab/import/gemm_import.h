@@ -1,0 +1,44 @@
+// Makes the gemm.textproto of a device from measured matrix products.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/hardware_spec.h"
+#include "lab/import/gemm_rows.h"
+#include "lab/run_control.h"
+#include "sim/cost/operations/gemm_profile.h"
+
+namespace twin::lab {
+
+// Relative errors: of the absolute value, and of the middle prediction.
+struct ImportError {
+  std::int64_t rows = 0;
+  double median = 0;
+  double p90 = 0;
+  double bias = 0;
+};
+
+struct GemmTableErrors {
+  ImportError closed_form;     // of all rows
+  ImportError left_out_shape;  // each (n, k) interpolated from the others
+  ImportError left_out_m;      // each m interpolated from the others, first and last excluded
+};
+
+struct GemmImport {
+  sim::GemmProfile profile;
+  std::vector<GemmTableErrors> errors;  // of profile.tables
+};
+
+// Fits the closed form of each format to all libraries together, and tabulates each library and
+// format that was measured on a grid; an (n, k) that lacks an m of the grid is left out. Formats
+// without a grid (fewer than 3 m or 16 (n, k)) have a closed form only.
+// Throws InputError (data) without rows.
+GemmImport ImportGemm(const HardwareSpec& hardware, const GemmRows& rows, RunControl& control);
+
+// The content of the file; `origin` is the first line of its comment.
+std::string WriteGemmImport(const GemmImport& import, const GemmRows& rows,
+                            const std::string& origin);
+
+}  // namespace twin::lab

@@ -1,0 +1,39 @@
+#include "lab/import/gemm_rows.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "lab/predict/gemm_predictor.h"
+#include "lab/predict/operation_predictor.h"
+#include "lab/predict/operation_table.h"
+
+namespace twin::lab {
+namespace {
+
+constexpr double kSecondsPerMicrosecond = 1e-6;
+constexpr double kUsMax = 1e9;
+
+}  // namespace
+
+GemmRows ReadGemmRows(const std::string& path) {
+  OperationTable table(path, {"backend", "dtype", "m", "n", "k", "latency_us"});
+  GemmRows result;
+  while (table.Next()) {
+    result.rows.push_back(
+        {.library = LibraryOf(table),
+         .format = GemmFormatOf(table),
+         .m = table.Integer("m", 1, kGemmSizeMax),
+         .n = table.Integer("n", 1, kGemmSizeMax),
+         .k = table.Integer("k", 1, kGemmSizeMax),
+         .seconds = kSecondsPerMicrosecond * table.Positive("latency_us", kUsMax)});
+    if (!table.Has("version")) continue;
+    const std::string version = fmt::format("{} {}", table.Text("backend"), table.Text("version"));
+    if (std::ranges::find(result.versions, version) == result.versions.end()) {
+      result.versions.push_back(version);
+    }
+  }
+  return result;
+}
+
+}  // namespace twin::lab

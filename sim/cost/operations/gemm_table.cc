@@ -1,0 +1,189 @@
+#include "sim/cost/operations/gemm_table.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "core/check.h"
+#include "sim/cost/operations/kriging.h"
+
+namespace twin::sim {
+namespace {
+
+// Characters from kFirst on stand for steps; the backslash, which text format escapes, is left out.
+constexpr char kFirst = '#';
+constexpr int kStepMax = 45;
+constexpr int kSteps = 2 * kStepMax + 1;
+constexpr double kSmallStep = 0.006;
+constexpr double kCompanding = 0.083;
+
+char CharOf(int code) {
+  const char c = static_cast<char>(kFirst + code);
+  return c >= '\\' ? static_cast<char>(c + 1) : c;
+}
+
+// -1: no code.
+int CodeOf(char c) {
+  if (c < kFirst || c == '\\') return -1;
+  const int code = c - kFirst - (c > '\\' ? 1 : 0);
+  return code < kSteps ? code : -1;
+}
+
+double StepOf(int code) {
+  return std::sinh((code - kStepMax) * kCompanding) * kSmallStep / kCompanding;
+}
+
+const std::array<double, kSteps>& Steps() {
+  static const std::array<double, kSteps> steps = [] {
+    std::array<double, kSteps> all{};
+    for (int code = 0; code < kSteps; ++code) all[static_cast<std::size_t>(code)] = StepOf(code);
+    return all;
+  }();
+  return steps;
+}
+
+// Distances in octaves at which the covariance has fallen to 1/e.
+constexpr double kRangeN = 1;
+constexpr double kRangeK = 3;
+constexpr double kRangeM = 8;
+constexpr KrigingRules kShapeRules{.neighbours = 16, .nugget = 0.03};
+constexpr KrigingRules kTokenRules{.neighbours = 10, .nugget = 0.01};
+
+double ShapeCovariance(double octaves_n, double octaves_k) {
+  return std::exp(-std::hypot(octaves_n / kRangeN, octaves_k / kRangeK));
+}
+
+// Measured m on either side that are considered.
+constexpr std::size_t kTokenWindow = 12;
+
+using TokenPlaces = std::array<double, 4>;
+
+TokenPlaces PlacesOf(std::int64_t m) {
+  const auto octave = [m](std::int64_t tile) {
+    return std::log2(static_cast<double>((m + tile - 1) / tile * tile));
+  };
+  return {octave(1), octave(64), octave(128), octave(256)};
+}
+
+double TokenCovariance(const TokenPlaces& a, const TokenPlaces& b) {
+  double sum = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) sum += std::exp(-std::abs(a[i] - b[i]) / kRangeM);
+  return sum / static_cast<double>(a.size());
+}
+
+struct Shape {
+  std::size_t curve;
+  double n;  // log2
+  double k;
+};
+
+std::vector<Shape> MeasuredShapes(const GemmTable& table) {
+  std::vector<Shape> shapes;
+  for (std::size_t i = 0; i < table.n.size(); ++i) {
+    for (std::size_t j = 0; j < table.k.size(); ++j) {
+      const std::size_t curve = i * table.k.size() + j;
+      if (table.curves[curve].empty()) continue;
+      shapes.push_back({curve, std::log2(static_cast<double>(table.n[i])),
+                        std::log2(static_cast<double>(table.k[j]))});
+    }
+  }
+  return shapes;
+}
+
+// The index of `value` in an ascending list, or its size.
+std::size_t IndexOf(const std::vector<std::uint32_t>& values, std::int64_t value) {
+  const auto found = std::lower_bound(values.begin(), values.end(), value);
+  return found != values.end() && *found == value ? static_cast<std::size_t>(found - values.begin())
+                                                  : values.size();
+}
+
+}  // namespace
+
+bool IsGemmCurve(std::string_view text) {
+  return std::ranges::all_of(text, [](char c) { return CodeOf(c) >= 0; });
+}
+
+std::string EncodeGemmCurve(std::span<const double> log_ratios) {
+  const std::array<double, kSteps>& steps = Steps();
+  std::string text;
+  double at = 0;
+  for (const double value : log_ratios) {
+    const double step = value - at;
+    const auto above = std::ranges::lower_bound(steps, step);
+    auto code = static_cast<std::size_t>(above - steps.begin());
+    if (code == steps.size() || (code > 0 && step - steps[code - 1] < steps[code] - step)) --code;
+    at += steps[code];
+    text += CharOf(static_cast<int>(code));
+  }
+  return text;
+}
+
+std::vector<double> DecodeGemmCurve(std::string_view text) {
+  const std::array<double, kSteps>& steps = Steps();
+  std::vector<double> values;
+  values.reserve(text.size());
+  double at = 0;
+  for (const char c : text) {
+    const int code = CodeOf(c);
+    CHECK(code >= 0);
+    at += steps[static_cast<std::size_t>(code)];
+    values.push_back(at);
+  }
+  return values;
+}
+
+GemmCurveRatios CurveAt(const GemmTable& table, std::uint32_t n, std::uint32_t k, bool excluded) {
+  const std::size_t in = IndexOf(table.n, n);
+  const std::size_t ik = IndexOf(table.k, k);
+  const bool on_grid = in < table.n.size() && ik < table.k.size();
+  const std::size_t own = on_grid ? in * table.k.size() + ik : table.curves.size();
+  if (on_grid && !excluded && !table.curves[own].empty()) {
+    return {DecodeGemmCurve(table.curves[own]), 0};
+  }
+  const std::vector<Shape> shapes = MeasuredShapes(table);
+  std::size_t left_out = shapes.size();
+  for (std::size_t i = 0; i < shapes.size(); ++i) {
+    if (shapes[i].curve == own) left_out = i;
+  }
+  const double at_n = std::log2(static_cast<double>(n));
+  const double at_k = std::log2(static_cast<double>(k));
+  const KrigingWeights weights = Krige(
+      shapes.size(), left_out, kShapeRules,
+      [&](std::size_t i) { return ShapeCovariance(shapes[i].n - at_n, shapes[i].k - at_k); },
+      [&](std::size_t i, std::size_t j) {
+        return ShapeCovariance(shapes[i].n - shapes[j].n, shapes[i].k - shapes[j].k);
+      });
+  GemmCurveRatios result{std::vector<double>(table.m.size(), 0.0), weights.variance};
+  for (std::size_t i = 0; i < weights.count; ++i) {
+    const std::vector<double> curve =
+        DecodeGemmCurve(table.curves[shapes[weights.points[i]].curve]);
+    for (std::size_t j = 0; j < curve.size(); ++j) {
+      result.log_ratios[j] += weights.weights[i] * curve[j];
+    }
+  }
+  return result;
+}
+
+GemmRatio RatioAt(const GemmTable& table, std::span<const double> log_ratios, std::int64_t m,
+                  bool excluded) {
+  const std::size_t own = IndexOf(table.m, m);
+  if (own < table.m.size() && !excluded) return {log_ratios[own], 0};
+  const auto above =
+      static_cast<std::size_t>(std::ranges::lower_bound(table.m, m) - table.m.begin());
+  const std::size_t first = above - std::min(above, kTokenWindow);
+  const std::size_t last = std::min(table.m.size(), above + kTokenWindow);
+  const TokenPlaces target = PlacesOf(m);
+  std::vector<TokenPlaces> places;
+  for (std::size_t i = first; i < last; ++i) places.push_back(PlacesOf(table.m[i]));
+  const KrigingWeights weights = Krige(
+      places.size(), own - first, kTokenRules,
+      [&](std::size_t i) { return TokenCovariance(places[i], target); },
+      [&](std::size_t i, std::size_t j) { return TokenCovariance(places[i], places[j]); });
+  GemmRatio result{0, weights.variance};
+  for (std::size_t i = 0; i < weights.count; ++i) {
+    result.log_ratio += weights.weights[i] * log_ratios[first + weights.points[i]];
+  }
+  return result;
+}
+
+}  // namespace twin::sim

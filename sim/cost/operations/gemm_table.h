@@ -1,0 +1,49 @@
+// Reads tables of measured matrix products: encoded curves, and interpolation between them.
+//
+// A curve holds, for each measured m, the logarithm of measured over closed-form time. The closed
+// form takes out size, tiles and waves; what remains varies slowly enough between neighbouring
+// (n, k) and m to be interpolated by kriging. Along m the covariance depends on m itself and on m
+// rounded up to tiles of 64, 128 and 256 rows: 1,025 resembles 1,280 more than 1,024. Between
+// (n, k) it falls faster along n, which decides the number of tiles, than along k.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sim/cost/operations/gemm_profile.h"
+
+namespace twin::sim {
+
+// One printable character per value: the step from the value before it, of 0.6 % for small steps
+// and larger for large ones (companding). A step beyond +-1.5 is cut, and made up for by the next.
+std::string EncodeGemmCurve(std::span<const double> log_ratios);
+// REQUIRES: IsGemmCurve(text).
+std::vector<double> DecodeGemmCurve(std::string_view text);
+bool IsGemmCurve(std::string_view text);
+
+// An interpolated value of a curve.
+struct GemmRatio {
+  double log_ratio = 0;
+  double variance = 0;  // of kriging; 0 at a measured point
+};
+
+// A curve over m for one (n, k).
+struct GemmCurveRatios {
+  std::vector<double> log_ratios;  // at the table's m
+  double variance = 0;             // of kriging over (n, k); 0 if (n, k) was measured
+};
+
+// `excluded` leaves a measured point out, for judging.
+GemmCurveRatios CurveAt(const GemmTable& table, std::uint32_t n, std::uint32_t k,
+                        bool excluded = false);
+GemmRatio RatioAt(const GemmTable& table, std::span<const double> log_ratios, std::int64_t m,
+                  bool excluded = false);
+
+// The range of m that GemmTable's standard deviations are given for.
+constexpr std::size_t GemmRangeOf(std::int64_t m) { return m <= 128 ? 0 : m <= 1024 ? 1 : 2; }
+
+}  // namespace twin::sim

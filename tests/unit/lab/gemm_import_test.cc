@@ -1,0 +1,118 @@
+// Profiles of matrix products from measured tables: recovered coefficients, tables, files.
+#include "lab/import/gemm_import.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "core/input_error.h"
+#include "lab/import/gemm_fit.h"
+#include "lab/import/import_aiconfigurator.h"
+#include "lab/import/simplex_search.h"
+#include "proto/hardware_file.h"
+#include "proto/profile_file.h"
+#include "sim/cost/operations/gemm_closed_form.h"
+#include "sim/cost/operations/gemm_model.h"
+#include "tests/support/unique_name.h"
+
+namespace twin::lab {
+namespace {
+
+constexpr std::int64_t kTokens[] = {1, 8, 64, 256, 1024, 4096};
+constexpr std::int64_t kSizes[] = {1024, 2048, 4096, 8192};
+
+// Rows of a device whose flops fraction is 0.6 and whose latency is 4 us, 5 % slow at n = 4096.
+GemmRows SyntheticRows(const HardwareSpec& hardware) {
+  sim::GemmCoefficients c;
+  c.flops_fraction = 0.6;
+  c.latency_s = 4e-6;
+  GemmRows rows;
+  rows.versions = {"vllm 1.0"};
+  for (const std::int64_t m : kTokens) {
+    for (const std::int64_t n : kSizes) {
+      for (const std::int64_t k : kSizes) {
+        GemmRow row{.m = m, .n = n, .k = k};
+        row.seconds = sim::GemmClosedForm(hardware, c, {.m = m, .n = n, .k = k});
+        if (n == 4096) row.seconds *= 1.05;
+        rows.rows.push_back(row);
+      }
+    }
+  }
+  return rows;
+}
+
+TEST(SimplexSearchTest, FindsTheMinimumOfAValley) {
+  // Rosenbrock's function: 0 at (1, 1).
+  const std::vector<double> best =
+      SearchMinimum({{-2, -1, 2}, {-1, 0.5, 3}}, 2000, [](const std::vector<double>& x) {
+        return 100 * std::pow(x[1] - x[0] * x[0], 2) + std::pow(1 - x[0], 2);
+      });
+  EXPECT_NEAR(best[0], 1, 0.02);
+  EXPECT_NEAR(best[1], 1, 0.04);
+}
+
+TEST(GemmImportTest, TheFitRecoversWhatTheRowsDetermine) {
+  const HardwareSpec hardware = HardwarePreset("h100-sxm");
+  const GemmRows rows = SyntheticRows(hardware);
+  const sim::GemmFit fit = FitGemm(hardware, rows.rows);
+  EXPECT_NEAR(fit.coefficients.flops_fraction, 0.6, 0.04);
+  EXPECT_NEAR(fit.coefficients.latency_s, 4e-6, 0.5e-6);
+  EXPECT_LT(fit.log_sd, 0.06);
+}
+
+TEST(GemmImportTest, TheWrittenFileGivesBackTheMeasuredTimes) {
+  const HardwareSpec hardware = HardwarePreset("h100-sxm");
+  const GemmRows rows = SyntheticRows(hardware);
+  RunControl control;
+  const GemmImport import = ImportGemm(hardware, rows, control);
+  ASSERT_EQ(import.profile.tables.size(), 1U);
+  const std::filesystem::path folder =
+      std::filesystem::path(::testing::TempDir()) / testing::UniqueName("gemm_import_test");
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder / "gemm.textproto") << WriteGemmImport(import, rows, "Synthetic.");
+  const sim::DeviceProfile profile = ReadProfileFolder(folder);
+  EXPECT_EQ(profile.gemm, import.profile);
+  std::filesystem::remove_all(folder);
+  const sim::GemmModel model(hardware, profile.gemm);
+  for (const GemmRow& row : rows.rows) {
+    const double seconds = model({.m = row.m, .n = row.n, .k = row.k}).seconds;
+    EXPECT_NEAR(seconds, row.seconds, 0.006 * row.seconds) << row.m << " " << row.n;
+  }
+}
+
+TEST(GemmImportTest, AShapeThatLacksAnMIsLeftOutOfTheTable) {
+  const HardwareSpec hardware = HardwarePreset("h100-sxm");
+  GemmRows rows = SyntheticRows(hardware);
+  std::erase_if(rows.rows,
+                [](const GemmRow& row) { return row.m == 64 && row.n == 1024 && row.k == 2048; });
+  RunControl control;
+  const sim::GemmProfile profile = ImportGemm(hardware, rows, control).profile;
+  ASSERT_EQ(profile.tables.size(), 1U);
+  EXPECT_EQ(profile.tables[0].curves[1], "");
+  EXPECT_NE(profile.tables[0].curves[0], "");
+}
+
+TEST(ImportAiconfiguratorTest, AFolderWithoutTablesIsRefused) {
+  const std::filesystem::path folder =
+      std::filesystem::path(::testing::TempDir()) / testing::UniqueName("import_test");
+  std::filesystem::create_directories(folder);
+  RunControl control;
+  EXPECT_THROW(ImportAiconfigurator(folder, folder / "out", control), InputError);
+  std::ofstream(folder / "gemm_h100_sxm.csv") << "backend,dtype,m,n,k,latency_us\n"
+                                                 "vllm,bfloat16,1,32,32,0\n";
+  try {
+    ImportAiconfigurator(folder, folder / "out", control);
+    FAIL();
+  } catch (const InputError& error) {
+    EXPECT_NE(std::string(error.what()).find("gemm_h100_sxm.csv:2: latency_us: found '0'"),
+              std::string::npos)
+        << error.what();
+  }
+  std::filesystem::remove_all(folder);
+}
+
+}  // namespace
+}  // namespace twin::lab

@@ -1,0 +1,191 @@
+// Times of matrix products: the closed form by hand, tables, interpolation, and their intervals.
+#include "sim/cost/operations/gemm_model.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "core/input_error.h"
+#include "sim/cost/operations/gemm_table.h"
+#include "sim/cost/operations/kriging.h"
+#include "tests/unit/sim/test_hardware.h"
+
+namespace twin::sim {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+// Peak rates, whole waves, no latency, no L2: 1 PFLOP/s on 100 SMs, 1 TB/s.
+GemmCoefficients IdealCoefficients() {
+  return {.flops_fraction = 1,
+          .bandwidth_fraction = 1,
+          .latency_s = 0,
+          .tile_loss = 0,
+          .wave_s = 0,
+          .saturating_tiles = 0.01,
+          .split_s = 1,
+          .l2_bytes_per_s = 1e20,
+          .overlap = 100,
+          .wave_rounding = 1,
+          .weight_copies = 1,
+          .resident_bytes_per_s = 1e20};
+}
+
+constexpr double kPercent = 0.01;
+
+TEST(GemmClosedFormTest, ComputeBoundProductsTakeWholeWavesOfTiles) {
+  // 2,560 x 2,560 in 256 x 256 tiles: 100 tiles, one wave. 2 x 2560^2 x 8192 flops at 1 PFLOP/s.
+  const GemmCoefficients ideal = IdealCoefficients();
+  const double wave = 2.0 * 2560 * 2560 * 8192 / 1e15;
+  EXPECT_NEAR(GemmClosedForm(IdealHardware(), ideal, {.m = 2560, .n = 2560, .k = 8192}), wave,
+              kPercent * wave);
+  // Ten times the rows: ten waves.
+  EXPECT_NEAR(GemmClosedForm(IdealHardware(), ideal, {.m = 25600, .n = 2560, .k = 8192}), 10 * wave,
+              10 * kPercent * wave);
+}
+
+TEST(GemmClosedFormTest, OneRowBeyondATileCostsMore) {
+  GemmCoefficients ideal = IdealCoefficients();
+  ideal.tile_loss = 60;  // small tiles are slow
+  const auto seconds = [&](std::int64_t m) {
+    return GemmClosedForm(IdealHardware(), ideal, {.m = m, .n = 2560, .k = 8192});
+  };
+  EXPECT_GT(seconds(2561), 1.1 * seconds(2560));
+  EXPECT_NEAR(seconds(2559), seconds(2560), kPercent * seconds(2560));
+}
+
+TEST(GemmClosedFormTest, SmallProductsTakeTheTimeToReadTheWeights) {
+  // 8192 x 8192 bf16 weights at 1 TB/s: 134.2 us; activations add 0.03 %.
+  const double seconds =
+      GemmClosedForm(IdealHardware(), IdealCoefficients(), {.m = 1, .n = 8192, .k = 8192});
+  EXPECT_NEAR(seconds, 134.2e-6, kPercent * 134.2e-6);
+  // 4-bit weights: a quarter.
+  EXPECT_NEAR(GemmClosedForm(IdealHardware(), IdealCoefficients(),
+                             {.m = 1, .n = 8192, .k = 8192, .format = GemmFormat::kInt4}),
+              seconds / 4, 2 * kPercent * seconds / 4);
+}
+
+TEST(GemmClosedFormTest, WeightsThatFitIntoTheCacheAreReadFromIt) {
+  HardwareSpec hardware = IdealHardware();
+  hardware.l2_bytes = 1'000'000'000;
+  GemmCoefficients c = IdealCoefficients();
+  c.resident_bytes_per_s = 1e11;  // 10 TB/s on 100 SMs
+  EXPECT_NEAR(GemmClosedForm(hardware, c, {.m = 1, .n = 8192, .k = 8192}), 13.4e-6, 0.3e-6);
+  c.weight_copies = 20;  // 2.7 GB
+  EXPECT_NEAR(GemmClosedForm(hardware, c, {.m = 1, .n = 8192, .k = 8192}), 134.2e-6, 1.4e-6);
+}
+
+TEST(GemmTableTest, CurvesAreEncodedWithinTheirStep) {
+  const std::vector<double> values = {0.5, 0.51, 0.49, -0.3, -0.3, 1.1, 0};
+  const std::string text = EncodeGemmCurve(values);
+  ASSERT_EQ(text.size(), values.size());
+  EXPECT_TRUE(IsGemmCurve(text));
+  const std::vector<double> decoded = DecodeGemmCurve(text);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const double step = std::abs(values[i] - (i == 0 ? 0 : decoded[i - 1]));
+    EXPECT_NEAR(decoded[i], values[i], 0.004 + 0.05 * step) << i;
+  }
+  EXPECT_FALSE(IsGemmCurve("ab\\"));
+  EXPECT_FALSE(IsGemmCurve("a b"));
+}
+
+TEST(KrigingTest, TwoEquallyNearPointsCountEqually) {
+  const auto at = [](std::size_t i) { return i == 0 ? -1.0 : 1.0; };
+  const KrigingWeights weights = Krige(
+      2, 2, {}, [&](std::size_t i) { return std::exp(-std::abs(at(i))); },
+      [&](std::size_t i, std::size_t j) { return std::exp(-std::abs(at(i) - at(j))); });
+  ASSERT_EQ(weights.count, 2U);
+  EXPECT_NEAR(weights.weights[0], 0.5, 1e-12);
+  EXPECT_NEAR(weights.weights[1], 0.5, 1e-12);
+  // By hand: (1 + e^-2) / 2 + mu = e^-1, variance = 1 - e^-1 - mu = 1.5 + e^-2 / 2 - 2 e^-1.
+  EXPECT_NEAR(weights.variance, 1.5 + std::exp(-2) / 2 - 2 * std::exp(-1), 1e-12);
+}
+
+// Ratios of 1.1 at n = 1024 and 1.2 at n = 4096, for all k and m.
+GemmProfile TwoLevelProfile() {
+  GemmProfile profile;
+  profile.fits.push_back(
+      {.format = GemmFormat::kBf16, .coefficients = IdealCoefficients(), .log_sd = 0.1});
+  GemmTable table;
+  table.m = {1, 16, 128, 1024};
+  table.n = {1024, 4096};
+  table.k = {1024, 4096};
+  for (const double ratio : {1.1, 1.1, 1.2, 1.2}) {
+    table.curves.push_back(EncodeGemmCurve(std::vector<double>(4, std::log(ratio))));
+  }
+  table.shape_sd = {0.1, 0.1, 0.1};
+  table.m_sd = {0.1, 0.1, 0.1};
+  profile.tables.push_back(table);
+  return profile;
+}
+
+double RatioToClosedForm(const GemmModel& model, const GemmShape& shape) {
+  return model(shape).seconds / GemmClosedForm(IdealHardware(), IdealCoefficients(), shape);
+}
+
+TEST(GemmModelTest, MeasuredPointsAreReproduced) {
+  const GemmModel model(IdealHardware(), TwoLevelProfile());
+  EXPECT_NEAR(RatioToClosedForm(model, {.m = 16, .n = 1024, .k = 4096}), 1.1, 0.01);
+  EXPECT_NEAR(RatioToClosedForm(model, {.m = 1024, .n = 4096, .k = 1024}), 1.2, 0.01);
+}
+
+TEST(GemmModelTest, OtherSizesLieBetweenTheirNeighbours) {
+  const GemmModel model(IdealHardware(), TwoLevelProfile());
+  EXPECT_NEAR(RatioToClosedForm(model, {.m = 16, .n = 2048, .k = 2048}), std::sqrt(1.1 * 1.2),
+              0.01);
+  EXPECT_NEAR(RatioToClosedForm(model, {.m = 500, .n = 1024, .k = 1024}), 1.1, 0.01);
+}
+
+TEST(GemmModelTest, IntervalsWidenWithTheDistanceFromMeasurements) {
+  const GemmModel model(IdealHardware(), TwoLevelProfile());
+  const double at = model({.m = 16, .n = 1024, .k = 1024}).log_sd;
+  const double near = model({.m = 16, .n = 1280, .k = 1024}).log_sd;
+  const double far = model({.m = 16, .n = 65536, .k = 1024}).log_sd;
+  EXPECT_LT(at, near);
+  EXPECT_LT(near, far);
+  EXPECT_LT(at, model({.m = 500, .n = 1024, .k = 1024}).log_sd);
+  EXPECT_GT(GemmModel(IdealHardware())({.m = 16, .n = 1024, .k = 1024}).log_sd, far);
+}
+
+TEST(GemmModelTest, ALibraryWithoutTableTakesVllmsWithAWiderInterval) {
+  const GemmShape shape{.m = 16, .n = 1024, .k = 1024};
+  const GemmModel vllm(IdealHardware(), TwoLevelProfile());
+  const GemmModel other(IdealHardware(), TwoLevelProfile(), KernelLibrary::kTrtllm);
+  EXPECT_EQ(other(shape).seconds, vllm(shape).seconds);
+  EXPECT_GT(other(shape).log_sd, vllm(shape).log_sd);
+}
+
+TEST(GemmModelTest, ColdWeightsAreReadFromMemory) {
+  HardwareSpec hardware = IdealHardware();
+  hardware.l2_bytes = 1'000'000'000;
+  GemmProfile profile;
+  profile.fits.push_back(
+      {.format = GemmFormat::kBf16, .coefficients = IdealCoefficients(), .log_sd = 0.1});
+  const GemmCurve curve = GemmModel(hardware, profile).Curve(8192, 8192);
+  EXPECT_LT(curve(1).seconds, 3e-6);  // 16 rows at 1 PFLOP/s: 2.1 us
+  EXPECT_NEAR(curve.Cold(1).seconds, 134.2e-6, 1e-6);
+}
+
+TEST(GemmProfileTest, TablesThatDoNotFitTogetherAreRefused) {
+  GemmProfile profile = TwoLevelProfile();
+  EXPECT_NO_THROW(Validate(profile));
+  profile.tables[0].curves[1] = "abc";
+  EXPECT_THAT([&] { Validate(profile); },
+              ThrowsMessage<InputError>(HasSubstr("tables[0].curves: curve 1 has 3 characters")));
+  profile = TwoLevelProfile();
+  profile.tables[0].curves.pop_back();
+  EXPECT_THAT([&] { Validate(profile); }, ThrowsMessage<InputError>(HasSubstr("allowed: 4, one")));
+  profile = TwoLevelProfile();
+  profile.tables[0].m = {1, 16, 16, 1024};
+  EXPECT_THAT([&] { Validate(profile); },
+              ThrowsMessage<InputError>(HasSubstr("tables[0].m: is no")));
+  profile = TwoLevelProfile();
+  profile.fits.clear();
+  EXPECT_THAT([&] { Validate(profile); }, ThrowsMessage<InputError>(HasSubstr("has no fit")));
+}
+
+}  // namespace
+}  // namespace twin::sim
