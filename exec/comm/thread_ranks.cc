@@ -284,6 +284,7 @@ std::vector<std::unique_ptr<Communicator>> MakeThreadGroup(std::int32_t ranks, D
   CHECK(ranks >= 1);
   const auto group = std::make_shared<Group>(std::make_shared<Job>(timeout), ranks);
   std::vector<std::unique_ptr<Communicator>> ends;
+  ends.reserve(static_cast<std::size_t>(ranks));
   for (std::int32_t r = 0; r < ranks; ++r) {
     ends.push_back(std::make_unique<ThreadCommunicator>(group, r));
   }

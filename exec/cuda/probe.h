@@ -36,6 +36,6 @@ struct CudaCeilings {
 
 // Needs 1.5 GiB of device memory, or a quarter of the free memory, and takes about a second.
 // Throws InputError if the device does not exist, kernels::cuda::DeviceError.
-CudaCeilings MeasureCudaCeilings(std::int32_t device);
+CudaCeilings MeasureCudaCeilings(std::int32_t ordinal);
 
 }  // namespace twin::exec

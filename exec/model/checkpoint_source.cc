@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -93,11 +95,11 @@ void CheckpointSource::Require(const MatrixRequest& request) const {
   (void)Checked(request.name, StoredShape(request));
 }
 
-void CheckpointSource::WarnIfNotFinite(const StoredTensor& tensor, std::int64_t bad) {
-  if (bad < 0) return;
-  not_finite_.push_back(checkpoint_.path() + ": tensor '" + tensor.name +
-                        "' is not finite: element " + std::to_string(bad) +
-                        " is a NaN or an infinity");
+void CheckpointSource::WarnIfNotFinite(const StoredTensor& tensor, std::int64_t first_not_finite) {
+  if (first_not_finite < 0) return;
+  not_finite_.push_back(
+      fmt::format("{}: tensor '{}' is not finite: element {} is a NaN or an infinity",
+                  checkpoint_.path(), tensor.name, first_not_finite));
 }
 
 void CheckpointSource::Fill(const MatrixRequest& request, kernels::ThreadPool& pool,

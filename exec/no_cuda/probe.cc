@@ -8,7 +8,7 @@ std::vector<CudaLibraryStatus> ProbeCudaLibraries() { return {}; }
 
 std::vector<std::string> CudaAttentionKernels() { return {}; }
 
-CudaCeilings MeasureCudaCeilings(std::int32_t /*device*/) {
+CudaCeilings MeasureCudaCeilings(std::int32_t /*ordinal*/) {
   throw InputError(InputError::Kind::kUsage, "device", "no GPU: " + ProbeCuda().reason);
 }
 
