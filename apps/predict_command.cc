@@ -6,6 +6,7 @@
 
 #include "apps/commands.h"
 #include "apps/enum_option.h"
+#include "apps/predict_steps_command.h"
 #include "apps/terminal_control.h"
 #include "lab/predict/predict_operations.h"
 #include "proto/hardware_file.h"
@@ -65,6 +66,7 @@ void AddPredictCommand(CLI::App& app, CommandContext& /*context*/) {
   CLI::App* predict = app.add_subcommand("predict", "Predict how long operations take on a device");
   predict->require_subcommand(1);
   AddOperationsCommand(*predict);
+  AddPredictStepsCommands(*predict);
 }
 
 }  // namespace twin::apps

@@ -19,12 +19,16 @@ enum class StepPart : std::uint8_t {
   kOther,          // norms, rotary embedding, cache writes, activations, and the remaining time
   kSampling,       // choice of tokens from logits
   kDelivery,       // from the end of the step to the instant that tells the engine its results
+  kClocks,  // lower clocks of a warm device; predicted only, the other parts are of a rested one
 };
 
-constexpr std::size_t kStepPartCount = 8;
+constexpr std::size_t kStepPartCount = 9;
+// The parts that executors measure: all but the last.
+constexpr std::size_t kMeasuredPartCount = 8;
 
 constexpr std::array<std::string_view, kStepPartCount> kStepPartNames = {
-    "schedule", "build", "gemm", "attention", "communication", "other", "sampling", "delivery"};
+    "schedule", "build",    "gemm",     "attention", "communication",
+    "other",    "sampling", "delivery", "clocks"};
 
 // A duration for each part. The parts do not overlap: their sum is the step's latency, without the
 // time that it waited for the previous step.

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "core/input_error.h"
+#include "proto/profile_file.h"
 #include "sim/cost/registry.h"
 
 namespace twin::lab {
@@ -30,6 +32,31 @@ EngineConfig EngineConfigOf(const Deployment& deployment) {
   return engine;
 }
 
+sim::StepEngine EngineOf(const PolicyTraits& traits) {
+  if (traits.name == "vllm_v0") return sim::StepEngine::kV0;
+  if (traits.name == "static" || traits.name == "orca") return sim::StepEngine::kTgis;
+  return traits.overlaps_own_steps ? sim::StepEngine::kV1Async : sim::StepEngine::kV1Sync;
+}
+
+sim::DeviceProfile ProfileOf(const std::string& name) {
+  if (std::filesystem::is_directory(name)) return ReadProfileFolder(name);
+  return ProfilePreset(name);
+}
+
+// Fills in what the cost model takes from the policy and from the profile of the device.
+void ResolveCost(const PolicyTraits& traits, const HardwareSpec& hardware, sim::CostConfig& cost) {
+  auto* const profile = std::get_if<sim::ProfileCostConfig>(&cost);
+  if (profile == nullptr) return;
+  if (profile->profile.empty()) profile->profile = hardware.name;
+  profile->device = std::make_shared<const sim::DeviceProfile>(ProfileOf(profile->profile));
+  if (profile->engine == sim::StepEngine::kFromPolicy) profile->engine = EngineOf(traits);
+  if (profile->captured_size_max > 0) return;
+  const std::int32_t sequences = traits.sequences_per_step_max;
+  const auto twice = static_cast<std::uint32_t>(2 * std::min(sequences, 65536));
+  profile->captured_size_max =
+      sequences == 0 ? sim::kCapturedSizeMax : std::min(twice, sim::kCapturedSizeMax);
+}
+
 }  // namespace
 
 std::int32_t ContextTokensMax(const ExperimentConfig& config) {
@@ -53,8 +80,10 @@ Deployment Resolve(const ExperimentConfig& config) {
   RequireHostBlocksForSwaps(deployment.traits, deployment.capacity);
   deployment.engine = EngineConfigOf(deployment);
   if (!std::holds_alternative<SimulatedWorldConfig>(config.world)) return deployment;
-  deployment.cost = sim::MakeStepCost(config.cost, system.model_spec, system.hardware_spec,
-                                      system.parallelism, deployment.capacity.block_bytes);
+  ResolveCost(deployment.traits, system.hardware_spec, deployment.config.cost);
+  deployment.cost =
+      sim::MakeStepCost(deployment.config.cost, system.model_spec, system.hardware_spec,
+                        system.parallelism, deployment.capacity.block_bytes);
   deployment.world = {
       .max_model_length = deployment.context_tokens_max,
       .named_block_size = deployment.traits.caches_prefixes ? system.memory.block_size : 0,

@@ -9,6 +9,7 @@
 #include "lab/output_size.h"
 #include "lab/run_directory.h"
 #include "lab/run_files.h"
+#include "lab/simulated_parts.h"
 #include "lab/watched_world.h"
 #include "record/recording_world.h"
 #include "sched/serve.h"
@@ -17,8 +18,9 @@
 namespace twin::lab {
 namespace {
 
-// Serves the workload to its end; true if `control` ended it early.
-bool ServeSimulated(const Deployment& deployment, RunMetrics& metrics, RunControl& control) {
+// Serves the workload to its end; true if `control` ended it early. `parts` may be null.
+bool ServeSimulated(const Deployment& deployment, RunMetrics& metrics, PartTotals* parts,
+                    RunControl& control) {
   const ExperimentConfig& config = deployment.config;
   const std::unique_ptr<ArrivalSource> source = MakeWorkload(config.workload, config.seed);
   const std::unique_ptr<Engine> engine = MakeEngine(deployment);
@@ -26,7 +28,10 @@ bool ServeSimulated(const Deployment& deployment, RunMetrics& metrics, RunContro
   std::vector<RunObserver*> observers(metrics.observers().begin(), metrics.observers().end());
   if (std::holds_alternative<sim::FittedCostConfig>(config.cost)) observers.push_back(&range);
   sim::SimWorld simulated(*source, *deployment.cost, deployment.world);
-  RecordingWorld recorded(simulated, observers);
+  std::optional<PartsWatchingWorld> watched;
+  if (parts != nullptr) watched.emplace(simulated, *deployment.cost, *parts);
+  World& timed = watched ? static_cast<World&>(*watched) : simulated;
+  RecordingWorld recorded(timed, observers);
   WatchedWorld world(recorded, control, config.name,
                      static_cast<std::uint64_t>(config.workload.requests));
   Serve(*engine, world);
@@ -41,7 +46,7 @@ bool ServeSimulated(const Deployment& deployment, RunMetrics& metrics, RunContro
 RunOutcome Simulate(const Deployment& deployment, RunControl& control,
                     const RunWatchers& watchers) {
   RunMetrics metrics(deployment, watchers);
-  const bool interrupted = ServeSimulated(deployment, metrics, control);
+  const bool interrupted = ServeSimulated(deployment, metrics, nullptr, control);
   return SumUp(deployment, metrics, Summary(), interrupted);
 }
 
@@ -53,8 +58,14 @@ RunOutcome RunSimulation(const ExperimentConfig& config, const std::filesystem::
   if (const auto note = LargeOutputNote(deployment.config)) control.OnNote(*note);
   RunDirectory directory(out, &control);
   RunFiles files(deployment, resolved, directory);
+  std::optional<PartTotals> parts;
+  if (deployment.config.outputs.record && HasParts(*deployment.cost)) {
+    parts.emplace(directory.File("parts.csv"));
+    parts->DrawOn(files.perfetto());
+  }
   RunMetrics metrics(deployment, files.watchers());
-  const bool interrupted = ServeSimulated(deployment, metrics, control);
+  const bool interrupted = ServeSimulated(deployment, metrics, parts ? &*parts : nullptr, control);
+  if (parts) parts->Finish();
   files.Finish(metrics.tracker());
   const RunOutcome outcome = SumUp(deployment, metrics, Summary(), interrupted);
   ReportLosses(outcome, control);

@@ -97,11 +97,38 @@ void Bind(Archive& fields, sim::FittedCostConfig& config) {
 }
 
 template <class Archive>
+void Bind(Archive& fields, sim::ProfileCostConfig& config) {
+  using Engine = sim::StepEngine;
+  fields.Value("profile", config.profile);
+  fields.template Enum<Engine>("engine", config.engine,
+                               {{"from_policy", Engine::kFromPolicy},
+                                {"v1_async", Engine::kV1Async},
+                                {"v1_sync", Engine::kV1Sync},
+                                {"v0", Engine::kV0},
+                                {"tgis", Engine::kTgis}});
+  fields.Value("captures_graphs", config.captures_graphs);
+  fields.Value("captured_size_max", config.captured_size_max);
+  fields.Value("draw_seed", config.draw_seed);
+  fields.OptionalValue("heat_factor", config.heat_factor);
+  fields.OptionalValue("heat_tau_s", config.heat_tau_s);
+  fields.OptionalValue("decode_heat_factor", config.decode_heat_factor);
+  fields.OptionalValue("compute_in_place", config.compute_in_place);
+  fields.OptionalValue("collective_in_place", config.collective_in_place);
+  fields.OptionalValue("graph_gap_s", config.graph_gap_s);
+  fields.OptionalValue("eager_gap_s", config.eager_gap_s);
+  fields.OptionalValue("hidden_gap_s", config.hidden_gap_s);
+  fields.OptionalValue("layer_launch_s", config.layer_launch_s);
+  fields.OptionalValue("host_s", config.host_s);
+  fields.OptionalValue("host_per_item_s", config.host_per_item_s);
+}
+
+template <class Archive>
 void Bind(Archive& fields, sim::CostConfig& config) {
   fields.template Choice<sim::ConstantCostConfig>("constant", config);
   fields.template Choice<sim::LinearCostConfig>("linear", config);
   fields.template Choice<sim::RooflineCostConfig>("roofline", config);
   fields.template Choice<sim::FittedCostConfig>("fitted", config);
+  fields.template Choice<sim::ProfileCostConfig>("profile", config);
 }
 
 }  // namespace twin

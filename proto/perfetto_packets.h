@@ -41,7 +41,7 @@ enum class Slice : std::uint8_t {
 inline constexpr std::array kSliceNames = {
     "prefill",   "decode",        "mixed",    "swap",      "idle",     "request", "queued",
     "preempted", "swapped",       "rejected", "cancelled", "schedule", "build",   "gemm",
-    "attention", "communication", "other",    "sampling",  "delivery"};
+    "attention", "communication", "other",    "sampling",  "delivery", "clocks"};
 
 constexpr Slice SliceOf(StepPart part) {
   return static_cast<Slice>(static_cast<std::uint8_t>(Slice::kFirstPart) +

@@ -65,6 +65,16 @@ template <class Archive>
 void Bind(Archive& /*fields*/, sim::CollectiveProfile& /*profile*/) {}
 
 template <class Archive>
-void Bind(Archive& /*fields*/, sim::StepProfile& /*profile*/) {}
+void Bind(Archive& fields, sim::StepTerm& term) {
+  fields.Value("value", term.value);
+  fields.Value("log_sd", term.log_sd);
+}
+
+template <class Archive>
+void Bind(Archive& fields, sim::StepProfile& profile) {
+  for (const sim::StepTermField& field : sim::kStepTermFields) {
+    fields.OptionalNested(std::string(field.name).c_str(), profile.*field.fitted);
+  }
+}
 
 }  // namespace twin

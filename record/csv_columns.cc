@@ -91,6 +91,7 @@ constexpr std::array kParts = {
     TableColumn{"other_ms", "ms", "norms, rotary embedding, cache writes, activations, the rest"},
     TableColumn{"sampling_ms", "ms", "drawing tokens from logits"},
     TableColumn{"delivery_ms", "ms", "told_s - finished_s"},
+    TableColumn{"clocks_ms", "ms", "added by the lower clocks of a warm device; simulated only"},
 };
 
 }  // namespace

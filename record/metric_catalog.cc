@@ -177,7 +177,7 @@ const std::vector<Metric>& WorkAndUse() {
 
 // Of real runs, before `interrupted`.
 void AddRealRunMetrics(std::vector<Metric>& metrics) {
-  constexpr std::array<std::string_view, kStepPartCount> kWhat = {
+  constexpr std::array<std::string_view, kMeasuredPartCount> kWhat = {
       "from planning, or the end of the step before, to the device's begin",
       "block operations and the step's inputs",
       "matrix products",
@@ -186,7 +186,7 @@ void AddRealRunMetrics(std::vector<Metric>& metrics) {
       "all other operations on the device",
       "drawing tokens from logits",
       "from the end of the step to the engine"};
-  for (std::size_t i = 0; i < kStepPartCount; ++i) {
+  for (std::size_t i = 0; i < kMeasuredPartCount; ++i) {
     metrics.push_back({fmt::format("mean_step_{}_ms", kStepPartNames[i]), "ms",
                        fmt::format("mean time per step: {}; real runs only", kWhat[i]),
                        fmt::format("sum of parts.csv {}_ms / steps", kStepPartNames[i])});

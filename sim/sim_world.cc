@@ -29,6 +29,7 @@ SimWorld::SimWorld(ArrivalSource& source, const StepCost& cost, const SimWorldOp
       cost_(cost),
       options_(options),
       stage_free_(static_cast<std::size_t>(cost.stages()), kTimeZero),
+      devices_(cost.remembers() ? static_cast<std::size_t>(cost.stages()) : 0),
       stage_times_(static_cast<std::size_t>(cost.stages())) {}
 
 Instant SimWorld::Advance() {
@@ -142,11 +143,16 @@ void SimWorld::Launch(const StepPlan& plan) {
   TimePoint started = ready;
   stage_spans_.clear();
   if (UsesDevice(plan)) {
-    cost_.DeviceTimes(plan, stage_times_);
+    if (devices_.empty()) cost_.DeviceTimes(plan, stage_times_);
     for (std::size_t stage = 0; stage < stage_times_.size(); ++stage) {
       const TimePoint begin = std::max(ready, stage_free_[stage]);
       if (stage == 0) started = begin;
+      if (!devices_.empty()) {
+        stage_times_[stage] =
+            cost_.StageTime(plan, static_cast<int>(stage), begin, devices_[stage]);
+      }
       ready = After(begin, stage_times_[stage]);
+      if (!devices_.empty()) cost_.Advance(plan, begin, ready, devices_[stage]);
       stage_free_[stage] = ready;
       stage_spans_.push_back({begin, ready});
     }

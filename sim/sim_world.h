@@ -23,6 +23,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "core/arrival_source.h"
@@ -62,6 +63,8 @@ class SimWorld final : public World {
 
   [[nodiscard]] TimePoint now() const { return now_; }
   [[nodiscard]] std::uint32_t arrived() const { return next_id_; }
+  // When the engine gets the results of the last launched step.
+  [[nodiscard]] TimePoint last_delivery() const { return last_delivery_; }
 
   // Begin and end of a step on one pipeline stage.
   struct StageSpan {
@@ -70,6 +73,9 @@ class SimWorld final : public World {
   };
   // Spans of the last launched step, one per stage; empty if it took no device time.
   [[nodiscard]] const std::vector<StageSpan>& last_stages() const { return stage_spans_; }
+  // The states of the devices at the end of the last launched step, by stage; empty if the cost
+  // model remembers nothing.
+  [[nodiscard]] std::span<const DeviceState> devices() const { return devices_; }
 
  private:
   // What the world knows about a request and the engine must not see.
@@ -117,6 +123,7 @@ class SimWorld final : public World {
   TimePoint host_free_ = kTimeZero;
   TimePoint last_delivery_ = kTimeZero;
   std::vector<TimePoint> stage_free_;
+  std::vector<DeviceState> devices_;  // by stage; empty if the cost model remembers nothing
   std::vector<Duration> stage_times_;
   std::vector<StageSpan> stage_spans_;
   std::vector<Event> events_;

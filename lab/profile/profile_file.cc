@@ -1,5 +1,7 @@
 #include "lab/profile/profile_file.h"
 
+#include <fmt/format.h>
+
 #include <cerrno>
 #include <charconv>
 #include <cmath>
@@ -124,7 +126,9 @@ void AddTotals(std::vector<RowColumn>& columns) {
 
 std::vector<std::string> PartColumnNames() {
   std::vector<std::string> names;
-  for (const std::string_view part : kStepPartNames) names.push_back(std::string(part) + "_us");
+  for (std::size_t i = 0; i < kMeasuredPartCount; ++i) {
+    names.push_back(fmt::format("{}_us", kStepPartNames[i]));
+  }
   return names;
 }
 
@@ -142,7 +146,7 @@ const std::vector<RowColumn>& Columns() {
     all.push_back(NumberColumn<Row>("median_us", [](Row& r) -> double& { return r.median_us; }));
     all.push_back(NumberColumn<Row>("p10_us", [](Row& r) -> double& { return r.p10_us; }));
     all.push_back(NumberColumn<Row>("p90_us", [](Row& r) -> double& { return r.p90_us; }));
-    for (std::size_t i = 0; i < kStepPartCount; ++i) {
+    for (std::size_t i = 0; i < kMeasuredPartCount; ++i) {
       all.push_back(
           NumberColumn<Row>(part_names[i], [i](Row& r) -> double& { return r.parts_us[i]; }));
     }

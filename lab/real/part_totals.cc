@@ -28,7 +28,7 @@ Summary PartTotals::Finish() {
   }
   Summary means;
   if (steps_ == 0) return means;
-  for (std::size_t i = 0; i < kStepPartCount; ++i) {
+  for (std::size_t i = 0; i < kMeasuredPartCount; ++i) {
     means.Set(fmt::format("mean_step_{}_ms", kStepPartNames[i]),
               Milliseconds(sums_.times[i]) / static_cast<double>(steps_));
   }

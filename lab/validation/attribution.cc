@@ -99,10 +99,16 @@ ModelledSteps ModelSteps(const MeasuredRun& run, const sim::StepCost& cost) {
     throw InputError(InputError::Kind::kUsage, "system.pipeline_parallel",
                      "must be 1: the times of steps that overlap on stages cannot be compared");
   }
+  // Steps keep their recorded times, so that the errors of one do not reach the next.
+  sim::DeviceState device;
   for (const RecordedRun::Moment& moment : run.events.moments()) {
     for (const StepPlan& plan : moment.plans) {
-      if (const auto parts = cost.Parts(plan)) {
-        modelled.steps.push_back(*parts);
+      const std::size_t index = modelled.steps.size();
+      const StepTimes times = index < run.steps.size() ? run.steps[index] : StepTimes{};
+      const auto by_part = cost.Parts(plan, times.started, device);
+      cost.Advance(plan, times.started, times.finished, device);
+      if (by_part) {
+        modelled.steps.push_back(*by_part);
         continue;
       }
       modelled.by_part = false;

@@ -23,13 +23,12 @@ constexpr std::size_t kTimeColumns = 5;  // before the parts
 // One row; its errors name file and line.
 class Row {
  public:
-  Row(const std::string& file, std::size_t line, std::string_view text)
+  Row(const std::string& file, std::size_t line, std::string_view text, std::size_t cells)
       : where_(fmt::format("{} line {}", file, line)) {
     SplitCsvLine(text, cells_);
-    if (cells_.size() != kTimeColumns + kStepPartCount) {
-      throw InputError(
-          InputError::Kind::kData, where_,
-          fmt::format("has {} cells; allowed: {}", cells_.size(), kTimeColumns + kStepPartCount));
+    if (cells_.size() != cells) {
+      throw InputError(InputError::Kind::kData, where_,
+                       fmt::format("has {} cells; allowed: {}", cells_.size(), cells));
     }
   }
 
@@ -94,20 +93,23 @@ std::vector<StepTimes> ReadStepTimes(const std::filesystem::path& file) {
   std::string text;
   std::string columns = HeaderLine(PartColumns());
   columns.pop_back();
-  if (!std::getline(in, text) || text != columns) {
+  // Runs of earlier versions have no column of clocks.
+  const std::string before = columns.substr(0, columns.rfind(','));
+  if (!std::getline(in, text) || (text != columns && text != before)) {
     throw InputError(InputError::Kind::kData, file.string() + " line 1",
                      "names other columns; allowed: " + columns);
   }
+  const std::size_t parts = text == columns ? kStepPartCount : kMeasuredPartCount;
   std::vector<StepTimes> steps;
   while (std::getline(in, text)) {
-    const Row row(file.string(), steps.size() + 2, text);
+    const Row row(file.string(), steps.size() + 2, text, kTimeColumns + parts);
     row.RequireStep(steps.size() + 1);
     StepTimes& times = steps.emplace_back();
     times.planned = kTimeZero + row.Time(1, 1e9);
     times.started = kTimeZero + row.Time(2, 1e9);
     times.finished = kTimeZero + row.Time(3, 1e9);
     times.told = kTimeZero + row.Time(4, 1e9);
-    for (std::size_t i = 0; i < kStepPartCount; ++i) {
+    for (std::size_t i = 0; i < parts; ++i) {
       times.parts.times[i] = row.Time(kTimeColumns + i, 1e6);
     }
   }

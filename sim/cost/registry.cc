@@ -1,6 +1,7 @@
 #include "sim/cost/registry.h"
 
 #include "sim/cost/fitted_cost.h"
+#include "sim/cost/profile_cost.h"
 #include "sim/cost/roofline_cost.h"
 
 namespace twin::sim {
@@ -23,6 +24,9 @@ struct Maker {
   }
   std::unique_ptr<StepCost> operator()(const FittedCostConfig& config) const {
     return std::make_unique<FittedCost>(config, model, parallelism);
+  }
+  std::unique_ptr<StepCost> operator()(const ProfileCostConfig& config) const {
+    return std::make_unique<ProfileCost>(config, model, hardware, parallelism, kv_block_bytes);
   }
 };
 

@@ -10,13 +10,14 @@
 #include "sim/cost/constant_cost.h"
 #include "sim/cost/fitted_config.h"
 #include "sim/cost/linear_cost.h"
+#include "sim/cost/profile_config.h"
 #include "sim/cost/roofline_config.h"
 #include "sim/cost/step_cost.h"
 
 namespace twin::sim {
 
-using CostConfig =
-    std::variant<ConstantCostConfig, LinearCostConfig, RooflineCostConfig, FittedCostConfig>;
+using CostConfig = std::variant<ConstantCostConfig, LinearCostConfig, RooflineCostConfig,
+                                FittedCostConfig, ProfileCostConfig>;
 
 // `kv_block_bytes` is one rank's. Throws InputError (usage) if the configuration, a spec or the
 // split is invalid.

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <cstddef>
+#include <vector>
+
 #include "core/input_error.h"
 
 namespace twin::sim {
@@ -11,6 +14,13 @@ void RefuseCost(std::string_view model, double seconds) {
                    fmt::format("predicts {} s for one step; allowed: 0 to {} s; check its "
                                "coefficients and the size of the step",
                                seconds, kStepSecondsMax));
+}
+
+Duration StepCost::StageTime(const StepPlan& plan, int stage, TimePoint /*begin*/,
+                             const DeviceState& /*state*/) const {
+  std::vector<Duration> times(static_cast<std::size_t>(stages()));
+  DeviceTimes(plan, times);
+  return times.at(static_cast<std::size_t>(stage));
 }
 
 }  // namespace twin::sim

@@ -9,6 +9,7 @@
 #include "core/step_parts.h"
 #include "core/time.h"
 #include "sched/step_plan.h"
+#include "sim/cost/device_state.h"
 
 namespace twin::sim {
 
@@ -44,6 +45,19 @@ class StepCost {
   // REQUIRES: stage_times.size() == stages(), and the plan has work or swaps.
   virtual void DeviceTimes(const StepPlan& plan, std::span<Duration> stage_times) const = 0;
 
+  // True if the time of a step depends on what its devices did before. Worlds then ask StageTime()
+  // for one stage after the other; DeviceTimes() are the times on rested devices.
+  [[nodiscard]] virtual bool remembers() const { return false; }
+
+  // Time of one stage that begins at `begin` on devices in `state`.
+  // REQUIRES: 0 <= stage < stages(), begin >= state.changed, and as for DeviceTimes().
+  [[nodiscard]] virtual Duration StageTime(const StepPlan& plan, int stage, TimePoint begin,
+                                           const DeviceState& state) const;
+
+  // Moves `state` to the end of a step that used the devices from `begin` to `end`.
+  virtual void Advance(const StepPlan& /*plan*/, TimePoint /*begin*/, TimePoint /*end*/,
+                       DeviceState& /*state*/) const {}
+
   // Time from the end of the last stage until the engine sees the step's results. The devices are
   // free for the next step meanwhile.
   [[nodiscard]] virtual Duration DeliveryTime(const StepPlan& /*plan*/) const {
@@ -54,6 +68,13 @@ class StepCost {
   // `delivery` the delivery time, and the other parts sum to the device times of all stages.
   [[nodiscard]] virtual std::optional<StepParts> Parts(const StepPlan& /*plan*/) const {
     return std::nullopt;
+  }
+
+  // The same for a step that begins at `begin` on a device in `state`: `clocks` is the time that
+  // the state adds. REQUIRES: stages() == 1.
+  [[nodiscard]] virtual std::optional<StepParts> Parts(const StepPlan& plan, TimePoint /*begin*/,
+                                                       const DeviceState& /*state*/) const {
+    return Parts(plan);
   }
 
   // False if the model was fitted on measurements and the step is larger than all of them.

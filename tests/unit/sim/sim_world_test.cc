@@ -202,6 +202,37 @@ TEST(SimWorldTest, ResultsAreDeliveredAfterTheDeviceWhichIsFreeMeanwhile) {
   EXPECT_EQ(ahead.Life(0).ended, At(15));
 }
 
+// 4 ms, and half of the step before if the device did not rest between them.
+class TiringCost final : public StepCost {
+ public:
+  [[nodiscard]] Duration HostTime(const StepPlan& /*plan*/) const override { return {}; }
+  void DeviceTimes(const StepPlan& /*plan*/, std::span<Duration> /*times*/) const override {
+    ADD_FAILURE() << "the world must ask for the time in the device's state";
+  }
+  [[nodiscard]] bool remembers() const override { return true; }
+  [[nodiscard]] Duration StageTime(const StepPlan& /*plan*/, int /*stage*/, TimePoint begin,
+                                   const DeviceState& state) const override {
+    return milliseconds(4) + (begin == state.changed ? state.last_step / 2 : Duration{0});
+  }
+  void Advance(const StepPlan& /*plan*/, TimePoint begin, TimePoint end,
+               DeviceState& state) const override {
+    state.last_step = end - begin;
+    state.changed = end;
+  }
+};
+
+// Three steps without a rest take 4, 4 + 2 and 4 + 3 ms; after a rest, 4 ms again.
+TEST(SimWorldTest, TheDeviceRemembersWhatItDid) {
+  const TiringCost cost;
+  ListedSource source({Asked(At(0), 4, 3), Asked(At(40), 4, 1)});
+  const SimulatedRun run(source, cost, ChunksOf(64), kRoomyCache);
+  ASSERT_EQ(run.launches.size(), 4u);
+  EXPECT_EQ(run.launches[0].finished, At(4));
+  EXPECT_EQ(run.launches[1].finished, At(10));
+  EXPECT_EQ(run.launches[2].finished, At(17));
+  EXPECT_EQ(run.launches[3].finished, At(44));
+}
+
 // Two stages of 5 ms and one request: a token cannot be built upon before it is back, so every step
 // passes both stages before the next one is planned, 3 * 10 ms.
 TEST(SimWorldTest, APipelineWaitsForTheTokensOfARequest) {

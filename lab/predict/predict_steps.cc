@@ -1,0 +1,45 @@
+#include "lab/predict/predict_steps.h"
+
+#include <fmt/format.h>
+
+#include <iterator>
+
+#include "files/output_file.h"
+#include "lab/predict/step_table.h"
+
+namespace twin::lab {
+namespace {
+
+constexpr std::uint64_t kStepsPerReport = 4096;
+
+}  // namespace
+
+std::uint64_t PredictSteps(const sim::StepModel& model, const OperationTableFiles& files,
+                           RunControl& control) {
+  OperationTable table(files.in, StepTableColumns());
+  OutputFile out(files.out);
+  out.Write(fmt::format("{},predicted_us,predicted_low_us,predicted_high_us\n", table.header()));
+  StepTimeline timeline;
+  std::uint64_t rows = 0;
+  std::string text;
+  while (table.Next()) {
+    const StepRow row = ReadStepRow(table);
+    sim::StepInterval step;
+    if (row.totals.tokens() > 0) {
+      const double rested = model.Interval(row.totals, 0, 0).seconds;
+      const StepTimeline::Begin begin = timeline.BeginOf(row, model.memory(), rested);
+      step = model.Interval(row.totals, begin.heat, begin.last_step);
+      timeline.Advance(row, model.memory(), model.ComputeShare(row.totals), rested);
+    }
+    text.clear();
+    fmt::format_to(std::back_inserter(text), "{},{:.6g},{:.6g},{:.6g}\n", table.line(),
+                   1e6 * step.seconds, 1e6 * step.low, 1e6 * step.high);
+    out.Write(text);
+    if (++rows % kStepsPerReport == 0) control.OnProgress("steps", rows, 0);
+  }
+  control.OnProgressEnd();
+  out.Commit();
+  return rows;
+}
+
+}  // namespace twin::lab

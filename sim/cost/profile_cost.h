@@ -1,0 +1,61 @@
+// A cost model from profiles of devices: measured tables and closed forms of operations, assembled
+// to steps, with what shows of the host and the state of the device.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "core/hardware_spec.h"
+#include "core/model_spec.h"
+#include "sim/cost/profile_config.h"
+#include "sim/cost/step_cost.h"
+#include "sim/cost/step_model/step_model.h"
+#include "sim/cost/swap_cost.h"
+
+namespace twin::sim {
+
+// Formulas  step_model.h; host time = host_s + host_per_item_s x requests.
+// Range     any model and device; each prediction of an operation carries its own spread.
+// Cost      a few table look-ups and closed forms a step; constant in the batch. The first step of
+//           each number of rows computes its operations.
+class ProfileCost final : public StepCost {
+ public:
+  // `kv_block_bytes` is one rank's. Throws InputError (usage) if a spec, a term or the split is
+  // invalid.
+  ProfileCost(const ProfileCostConfig& config, const ModelSpec& model, const HardwareSpec& hardware,
+              const Parallelism& parallelism, std::int64_t kv_block_bytes);
+
+  [[nodiscard]] int stages() const override { return model_.stages(); }
+  [[nodiscard]] Duration HostTime(const StepPlan& plan) const override;
+  void DeviceTimes(const StepPlan& plan, std::span<Duration> stage_times) const override;
+
+  [[nodiscard]] bool remembers() const override { return true; }
+  [[nodiscard]] Duration StageTime(const StepPlan& plan, int stage, TimePoint begin,
+                                   const DeviceState& state) const override;
+  void Advance(const StepPlan& plan, TimePoint begin, TimePoint end,
+               DeviceState& state) const override;
+
+  // Of rested devices; swaps count as `build`, gaps as `other`.
+  [[nodiscard]] std::optional<StepParts> Parts(const StepPlan& plan) const override;
+  [[nodiscard]] std::optional<StepParts> Parts(const StepPlan& plan, TimePoint begin,
+                                               const DeviceState& state) const override;
+
+  [[nodiscard]] const StepModel& model() const { return model_; }
+
+ private:
+  [[nodiscard]] StepParts PartsOf(const StepPlan& plan, int stage, double heat,
+                                  double last_step) const;
+
+  StepModel model_;
+  SwapCost swap_;
+};
+
+// The terms of the config's profile with the config's own laid over them. Throws InputError (usage)
+// if a term is negative or not finite, or tau is 0.
+StepTerms StepTermsOf(const ProfileCostConfig& config, const HardwareSpec& hardware);
+
+// What a step model takes from the config. Throws as StepTermsOf.
+StepModelConfig StepModelConfigOf(const ProfileCostConfig& config, const HardwareSpec& hardware);
+
+}  // namespace twin::sim

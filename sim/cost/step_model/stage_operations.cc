@@ -1,0 +1,281 @@
+#include "sim/cost/step_model/stage_operations.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "sim/cost/step_profile.h"
+
+namespace twin::sim {
+namespace {
+
+// Steps beyond these sizes are computed anew each time.
+constexpr std::size_t kRememberedRows = 8192 + 1024;
+constexpr std::size_t kRememberedLogits = 1024 + 1;
+// Isolated products of few rows have dips and bumps that steps do not show; their lower envelope
+// up to this size is used.
+constexpr std::int64_t kEnvelopeRows = 128;
+constexpr double kSmallSpread = 0.2;
+
+constexpr std::size_t At(OperationClass operation) { return static_cast<std::size_t>(operation); }
+
+GemmFormat FormatOf(DType weights) {
+  switch (weights) {
+    case DType::kFp8:
+      return GemmFormat::kFp8;
+    case DType::kInt8:
+      return GemmFormat::kInt8;
+    default:
+      return GemmFormat::kBf16;
+  }
+}
+
+// Times add; errors of one class are taken as equal in sign.
+Estimate operator+(const Estimate& a, const Estimate& b) {
+  const double seconds = a.seconds + b.seconds;
+  if (seconds == 0) return {};
+  return {seconds, (a.seconds * a.log_sd + b.seconds * b.log_sd) / seconds};
+}
+
+Estimate operator*(double count, const Estimate& one) { return {count * one.seconds, one.log_sd}; }
+
+// What `all` takes beyond `part`.
+Estimate Beyond(const Estimate& all, const Estimate& part) {
+  return {std::max(0.0, all.seconds - part.seconds), all.log_sd};
+}
+
+std::optional<MoeModel> ExpertsOf(const ModelSpec& model, const HardwareSpec& hardware,
+                                  const Parallelism& parallelism, GemmFormat format) {
+  if (model.moe.experts == 0) return std::nullopt;
+  return MoeModel(hardware, {.hidden = model.hidden,
+                             .intermediate = model.moe.expert_intermediate / parallelism.tensor,
+                             .experts = model.moe.experts,
+                             .experts_per_token = model.moe.experts_per_token,
+                             .format = format});
+}
+
+}  // namespace
+
+StepPart PartOf(OperationClass operation) {
+  switch (operation) {
+    case OperationClass::kGemm:
+    case OperationClass::kExperts:
+    case OperationClass::kHead:
+      return StepPart::kGemm;
+    case OperationClass::kPrefillAttention:
+    case OperationClass::kDecodeAttention:
+      return StepPart::kAttention;
+    case OperationClass::kCollective:
+      return StepPart::kCommunication;
+    case OperationClass::kSampling:
+      return StepPart::kSampling;
+    case OperationClass::kSmall:
+      break;
+  }
+  return StepPart::kOther;
+}
+
+StageOperations::StageOperations(const ModelSpec& model, const HardwareSpec& hardware,
+                                 const Parallelism& parallelism, std::int32_t stage,
+                                 const DeviceProfile& device, KernelLibrary library,
+                                 const ByOperation<double>& errors)
+    : model_(model),
+      hardware_(hardware),
+      parallelism_(parallelism),
+      stage_(stage),
+      layers_(StageLayers(model, parallelism, stage)),
+      query_width_(std::int64_t{model.query_heads} / parallelism.tensor * model.head_dim),
+      kv_width_(std::int64_t{KvHeadsPerRank(model, parallelism)} * model.head_dim),
+      format_(FormatOf(model.weight_dtype)),
+      gemm_(hardware, device.gemm, library),
+      experts_(ExpertsOf(model, hardware, parallelism, format_)),
+      attention_(hardware,
+                 {.query_heads = model.query_heads / parallelism.tensor,
+                  .kv_heads = KvHeadsPerRank(model, parallelism),
+                  .head_dim = model.head_dim,
+                  .kv_dtype = model.kv_dtype},
+                 library),
+      collective_(hardware),
+      errors_(errors) {
+  for (std::size_t i = 0; i < kOperationClassCount; ++i) {
+    const auto operation = static_cast<OperationClass>(i);
+    const bool logits =
+        operation == OperationClass::kHead || operation == OperationClass::kSampling;
+    const bool none = operation == OperationClass::kPrefillAttention ||
+                      operation == OperationClass::kDecodeAttention;
+    tables_.emplace_back(none ? 0 : logits ? kRememberedLogits : kRememberedRows);
+  }
+}
+
+double StageOperations::WithError(OperationClass operation, const Estimate& estimate) const {
+  const double error = errors_[At(operation)];
+  return error == 0 ? estimate.seconds : estimate.seconds * std::exp(error * estimate.log_sd);
+}
+
+ByOperation<double> StageOperations::Seconds(const StepLoad& load) const {
+  ByOperation<double> seconds{};
+  const auto look_up = [&](OperationClass operation, std::int64_t rows, auto compute) {
+    if (rows == 0) return;
+    seconds[At(operation)] = tables_[At(operation)].At(
+        rows, [&](std::int64_t n) { return WithError(operation, (this->*compute)(n)); });
+  };
+  look_up(OperationClass::kGemm, load.rows, &StageOperations::LayerGemms);
+  if (experts_) look_up(OperationClass::kExperts, load.rows, &StageOperations::Experts);
+  look_up(OperationClass::kSmall, load.rows, &StageOperations::Small);
+  if (parallelism_.devices() > 1) {
+    look_up(OperationClass::kCollective, load.rows, &StageOperations::Collectives);
+  }
+  if (stage_ == parallelism_.pipeline - 1) {
+    look_up(OperationClass::kHead, load.logits, &StageOperations::Head);
+    look_up(OperationClass::kSampling, load.logits, &StageOperations::Sampling);
+  }
+  const Attention attention = AttentionOf(load);
+  seconds[At(OperationClass::kPrefillAttention)] =
+      WithError(OperationClass::kPrefillAttention, attention.chunks);
+  seconds[At(OperationClass::kDecodeAttention)] =
+      WithError(OperationClass::kDecodeAttention, attention.decodes);
+  return seconds;
+}
+
+ByOperation<Estimate> StageOperations::Estimates(const StepLoad& load) const {
+  ByOperation<Estimate> all{};
+  if (load.rows > 0) {
+    all[At(OperationClass::kGemm)] = LayerGemms(load.rows);
+    if (experts_) all[At(OperationClass::kExperts)] = Experts(load.rows);
+    all[At(OperationClass::kSmall)] = Small(load.rows);
+    if (parallelism_.devices() > 1) all[At(OperationClass::kCollective)] = Collectives(load.rows);
+  }
+  if (load.logits > 0 && stage_ == parallelism_.pipeline - 1) {
+    all[At(OperationClass::kHead)] = Head(load.logits);
+    all[At(OperationClass::kSampling)] = Sampling(load.logits);
+  }
+  const Attention attention = AttentionOf(load);
+  all[At(OperationClass::kPrefillAttention)] = attention.chunks;
+  all[At(OperationClass::kDecodeAttention)] = attention.decodes;
+  return all;
+}
+
+Estimate StageOperations::Product(std::int64_t rows, std::int64_t n, std::int64_t k) const {
+  Estimate best = gemm_({.m = rows, .n = n, .k = k, .format = format_});
+  for (std::int64_t m = rows / 16 * 16 + 16; m <= kEnvelopeRows; m += 16) {
+    const Estimate other = gemm_({.m = m, .n = n, .k = k, .format = format_});
+    if (other.seconds < best.seconds) best = other;
+  }
+  return best;
+}
+
+Estimate StageOperations::LayerGemms(std::int64_t rows) const {
+  const std::int64_t hidden = model_.hidden;
+  Estimate layer =
+      Product(rows, query_width_ + 2 * kv_width_, hidden) + Product(rows, hidden, query_width_);
+  const auto mlp = [&](std::int64_t width) {
+    const std::int64_t share = width / parallelism_.tensor;
+    const std::int64_t inputs = model_.gated_mlp ? 2 : 1;
+    return Product(rows, inputs * share, hidden) + Product(rows, hidden, share);
+  };
+  if (model_.moe.experts == 0) {
+    layer = layer + mlp(model_.intermediate);
+  } else {
+    layer = layer + Product(rows, model_.moe.experts, hidden);
+    if (model_.moe.shared_intermediate > 0) layer = layer + mlp(model_.moe.shared_intermediate);
+  }
+  return layers_ * layer;
+}
+
+Estimate StageOperations::Experts(std::int64_t rows) const { return layers_ * (*experts_)(rows); }
+
+Estimate StageOperations::MemoryBound(double kernels, double bytes) const {
+  const double rate =
+      hardware_.memory_bandwidth_bytes_per_s * hardware_.elementwise_bandwidth_fraction;
+  return {kernels * hardware_.elementwise_latency_s + bytes / rate, kSmallSpread};
+}
+
+// Bytes moved: a norm reads an update and the residual and writes the residual and its result.
+Estimate StageOperations::Small(std::int64_t rows) const {
+  const auto value = static_cast<double>(ActivationByteSize(model_));
+  const auto hidden = static_cast<double>(model_.hidden);
+  const double query = static_cast<double>(query_width_);
+  const double kv = 2 * static_cast<double>(kv_width_);
+  const std::int64_t mlp =
+      model_.moe.experts == 0 ? model_.intermediate : model_.moe.shared_intermediate;
+  const double inner = static_cast<double>(mlp) / parallelism_.tensor;
+  double kernels = model_.norms_per_layer + 2;  // rotary embedding, cache write
+  double moved = model_.norms_per_layer * 4 * hidden + 2 * query + 3 * kv;
+  if (model_.qk_norm) {
+    kernels += 1;
+    moved += 2 * query + kv;
+  }
+  if (inner > 0) {
+    kernels += 1;
+    moved += (model_.gated_mlp ? 3 : 2) * inner;
+  }
+  const auto n = static_cast<double>(rows);
+  const double ends = stage_ == 0 ? 2 * hidden : 0;
+  return MemoryBound(kernels * layers_ + (stage_ == 0 ? 1 : 0),
+                     n * value * (layers_ * moved + ends));
+}
+
+Estimate StageOperations::Collectives(std::int64_t rows) const {
+  const double bytes =
+      static_cast<double>(rows) * model_.hidden * static_cast<double>(ActivationByteSize(model_));
+  Estimate sum;
+  if (parallelism_.tensor > 1) {
+    const double count = 2.0 * layers_ + (stage_ == 0 ? 1 : 0);
+    sum = count * collective_(Collective::kAllReduce, parallelism_.tensor, bytes);
+  }
+  if (stage_ < parallelism_.pipeline - 1) {
+    sum = sum + collective_(Collective::kSend, 2, bytes / parallelism_.tensor);
+  }
+  return sum;
+}
+
+Estimate StageOperations::Head(std::int64_t logits) const {
+  const std::int64_t share = (model_.vocab + parallelism_.tensor - 1) / parallelism_.tensor;
+  Estimate sum = Product(logits, share, model_.hidden);
+  if (parallelism_.tensor > 1) {
+    const double bytes = static_cast<double>(logits * share * ActivationByteSize(model_));
+    sum = sum + collective_(Collective::kAllGather, parallelism_.tensor, bytes);
+  }
+  return sum;
+}
+
+// Logits are widened to fp32 (read, write) and read for a maximum.
+Estimate StageOperations::Sampling(std::int64_t logits) const {
+  const double moved =
+      static_cast<double>(model_.vocab) * (static_cast<double>(ActivationByteSize(model_)) + 12);
+  constexpr double kKernels = 6;
+  return MemoryBound(kKernels, static_cast<double>(logits) * moved);
+}
+
+StepLoad StageOperations::Windowed(const StepLoad& load) const {
+  const double window = model_.sliding_window;
+  StepLoad seen = load;
+  ContextAttention& chunks = seen.chunks;
+  chunks.pairs = std::min(chunks.pairs, chunks.tokens * window);
+  chunks.context_tokens = std::min(chunks.context_tokens, chunks.tokens + chunks.chunks * window);
+  GenerationAttention& decodes = seen.decodes;
+  decodes.context_tokens = std::min(decodes.context_tokens, decodes.requests * window);
+  decodes.context_tokens_max = std::min(decodes.context_tokens_max, window);
+  return seen;
+}
+
+StageOperations::Attention StageOperations::AttentionOf(const StepLoad& load) const {
+  const auto of = [&](const StepLoad& seen, double layers) {
+    Attention attention;
+    if (seen.chunks.chunks == 0) {
+      attention.decodes = layers * attention_(seen.decodes);
+      return attention;
+    }
+    attention.chunks = layers * attention_(seen.chunks);
+    if (seen.decodes.requests > 0) {
+      attention.decodes = Beyond(layers * attention_(seen.chunks, seen.decodes), attention.chunks);
+    }
+    return attention;
+  };
+  const double share = static_cast<double>(model_.windowed_layers) / model_.layers;
+  if (model_.sliding_window == 0 || share == 0) return of(load, layers_);
+  const Attention near = of(Windowed(load), share * layers_);
+  const Attention all = of(load, (1 - share) * layers_);
+  return {near.chunks + all.chunks, near.decodes + all.decodes};
+}
+
+}  // namespace twin::sim

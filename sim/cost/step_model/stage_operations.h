@@ -1,0 +1,109 @@
+// The operations of one pipeline stage of a transformer, as engines with fused kernels run them.
+//
+// Per layer: the products of queries, keys and values together, of the attention's output, of gate
+// and up together, and down (or router and experts); attention over the cache; two norms with their
+// residual additions, norms of queries and keys where the model has them, rotary embedding, cache
+// write, activation; two all-reduces between ranks. The first stage embeds; the last one has a
+// final norm, the LM head and the sampler for rows that emit; others send their rows on. All run on
+// one stream, so that the times of a stage add up.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "core/hardware_spec.h"
+#include "core/model_spec.h"
+#include "core/step_parts.h"
+#include "sim/cost/operations/attention_model.h"
+#include "sim/cost/operations/collective_model.h"
+#include "sim/cost/operations/device_profile.h"
+#include "sim/cost/operations/gemm_model.h"
+#include "sim/cost/operations/moe_model.h"
+#include "sim/cost/step_model/token_table.h"
+
+namespace twin::sim {
+
+// Operations whose times are predicted by one model and are wrong together.
+enum class OperationClass : std::uint8_t {
+  kGemm,
+  kExperts,
+  kPrefillAttention,
+  kDecodeAttention,  // in a step with chunks, what decodes add to their attention
+  kSmall,            // norms, rotary embedding, cache writes, activations
+  kCollective,
+  kHead,
+  kSampling,
+};
+constexpr std::size_t kOperationClassCount = 8;
+constexpr std::array<std::string_view, kOperationClassCount> kOperationClassNames = {
+    "gemm",  "experts",    "prefill_attention", "decode_attention",
+    "small", "collective", "lm_head",           "sampling"};
+
+template <class T>
+using ByOperation = std::array<T, kOperationClassCount>;
+
+// Of a step's time.
+StepPart PartOf(OperationClass operation);
+
+// What a step computes.
+struct StepLoad {
+  std::int64_t rows = 0;    // of per-token operations, padding included
+  std::int64_t logits = 0;  // rows of the LM head
+  ContextAttention chunks;
+  GenerationAttention decodes;
+};
+
+class StageOperations {
+ public:
+  // `errors`: for each class, the standard normal variate of its error; all 0: the median.
+  StageOperations(const ModelSpec& model, const HardwareSpec& hardware,
+                  const Parallelism& parallelism, std::int32_t stage, const DeviceProfile& device,
+                  KernelLibrary library, const ByOperation<double>& errors);
+
+  // Seconds of each class on a rested device. Thread-safe. Values that depend on a number of rows
+  // alone are computed once.
+  [[nodiscard]] ByOperation<double> Seconds(const StepLoad& load) const;
+
+  // The same with the spread of the models. Computes everything anew.
+  [[nodiscard]] ByOperation<Estimate> Estimates(const StepLoad& load) const;
+
+  [[nodiscard]] std::int32_t layers() const { return layers_; }
+
+ private:
+  struct Attention {
+    Estimate chunks;
+    Estimate decodes;
+  };
+
+  [[nodiscard]] double WithError(OperationClass operation, const Estimate& estimate) const;
+  [[nodiscard]] Estimate LayerGemms(std::int64_t rows) const;
+  [[nodiscard]] Estimate Product(std::int64_t rows, std::int64_t n, std::int64_t k) const;
+  [[nodiscard]] Estimate Experts(std::int64_t rows) const;
+  [[nodiscard]] Estimate Small(std::int64_t rows) const;
+  [[nodiscard]] Estimate Collectives(std::int64_t rows) const;
+  [[nodiscard]] Estimate Head(std::int64_t logits) const;
+  [[nodiscard]] Estimate Sampling(std::int64_t logits) const;
+  [[nodiscard]] Estimate MemoryBound(double kernels, double bytes) const;
+  [[nodiscard]] Attention AttentionOf(const StepLoad& load) const;
+  [[nodiscard]] StepLoad Windowed(const StepLoad& load) const;
+
+  ModelSpec model_;
+  HardwareSpec hardware_;
+  Parallelism parallelism_;
+  std::int32_t stage_;
+  std::int32_t layers_;
+  std::int64_t query_width_;  // of one rank
+  std::int64_t kv_width_;     // likewise
+  GemmFormat format_;
+  GemmModel gemm_;
+  std::optional<MoeModel> experts_;
+  AttentionModel attention_;
+  CollectiveModel collective_;
+  ByOperation<double> errors_;
+  std::vector<TokenTable> tables_;  // by class; attention has none
+};
+
+}  // namespace twin::sim

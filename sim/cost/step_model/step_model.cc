@@ -1,0 +1,205 @@
+#include "sim/cost/step_model/step_model.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/random.h"
+#include "sched/computed_rows.h"
+#include "sim/cost/transformer_graph.h"
+
+namespace twin::sim {
+namespace {
+
+constexpr double kNormal90 = 1.645;  // of a standard normal variable, 90 % lie within
+// Launches of a layer that is captured in pieces, relative to those of an eager one.
+constexpr double kPiecesLaunch = 1.0 / 3;
+
+constexpr bool IsCompute(OperationClass operation) {
+  return operation == OperationClass::kGemm || operation == OperationClass::kExperts ||
+         operation == OperationClass::kPrefillAttention;
+}
+
+ByOperation<double> DrawErrors(std::uint64_t seed) {
+  ByOperation<double> errors{};
+  if (seed == 0) return errors;
+  Random random(seed, "cost operations");
+  for (double& error : errors) error = random.Normal();
+  return errors;
+}
+
+StepTerms DrawTerms(StepTerms terms, std::uint64_t seed) {
+  if (seed == 0) return terms;
+  Random random(seed, "cost terms");
+  for (const StepTermField& field : kStepTermFields) {
+    StepTerm& term = terms.*field.value;
+    term.value *= std::exp(random.Normal() * term.log_sd);
+  }
+  return terms;
+}
+
+// Rows at which a product computes for as long as it reads its weights. Of the experts' rows, each
+// visits `experts_per_token` of them.
+double RidgeRows(const ModelSpec& model, const HardwareSpec& hardware) {
+  const double flops = PeakFlops(hardware, model.weight_dtype) * hardware.gemm_flops_fraction;
+  const double bytes = hardware.memory_bandwidth_bytes_per_s * hardware.gemm_bandwidth_fraction;
+  const double dense = flops / bytes * static_cast<double>(ByteSize(model.weight_dtype)) / 2;
+  const MoeSpec& moe = model.moe;
+  return moe.experts == 0 ? dense : dense * moe.experts / moe.experts_per_token;
+}
+
+}  // namespace
+
+StepModel::StepModel(const StepModelConfig& config, const ModelSpec& model,
+                     const HardwareSpec& hardware, const Parallelism& parallelism,
+                     const DeviceProfile& device)
+    : terms_(DrawTerms(config.terms, config.draw_seed)),
+      memory_(terms_.heat_tau_s.value),
+      captured_sizes_(config.captured_sizes),
+      ridge_rows_(RidgeRows(model, hardware)) {
+  const ByOperation<double> errors = DrawErrors(config.draw_seed);
+  stages_.reserve(static_cast<std::size_t>(parallelism.pipeline));
+  for (std::int32_t stage = 0; stage < parallelism.pipeline; ++stage) {
+    stages_.emplace_back(model, hardware, parallelism, stage, device, config.library, errors);
+  }
+}
+
+std::int64_t StepModel::Padded(std::int64_t rows) const {
+  const auto size = std::lower_bound(captured_sizes_.begin(), captured_sizes_.end(), rows);
+  return size == captured_sizes_.end() ? 0 : std::int64_t{*size};
+}
+
+StepModel::Shape StepModel::ShapeOf(const StepTotals& totals) const {
+  Shape shape;
+  StepLoad& load = shape.load;
+  const std::int64_t items = totals.decode_items + totals.prefill_items;
+  load.rows = totals.tokens();
+  load.logits = totals.emitting_items;
+  const bool single = IsSingleTokenStep(totals);
+  if (const std::int64_t padded = Padded(load.rows); padded > 0) {
+    load.rows = padded;
+    shape.graph = single;
+    shape.pieces = !single;
+  }
+  auto decodes = static_cast<double>(totals.decode_items);
+  auto context = static_cast<double>(totals.decode_context_tokens);
+  if (single) {
+    decodes = static_cast<double>(items);
+    context += static_cast<double>(totals.prefill_context_tokens);
+  } else {
+    load.chunks = {.chunks = static_cast<double>(totals.prefill_items),
+                   .tokens = static_cast<double>(totals.prefill_tokens),
+                   .context_tokens = static_cast<double>(totals.prefill_context_tokens),
+                   .pairs = static_cast<double>(totals.prefill_attention_pairs)};
+  }
+  load.decodes = {.requests = decodes, .context_tokens = context};
+  if (decodes > 0) {
+    const auto longest = static_cast<double>(totals.decode_context_max);
+    load.decodes.context_tokens_max = std::max(longest, context / decodes);
+  }
+  shape.compute_share = std::clamp(2 * static_cast<double>(load.rows) / ridge_rows_ - 1, 0.0, 1.0);
+  return shape;
+}
+
+double StepModel::ComputeShare(const StepTotals& totals) const {
+  return ShapeOf(totals).compute_share;
+}
+
+bool StepModel::ReplaysGraph(const StepTotals& totals) const { return ShapeOf(totals).graph; }
+
+double StepModel::Gap(const StepTerms& terms, const Shape& shape, const StageOperations& stage,
+                      double operations, double last_step) {
+  if (shape.graph) {
+    const double gap = terms.graph_gap_s.value;
+    if (last_step <= 2 * (operations + gap)) return gap;
+    return std::max(0.0, gap - terms.hidden_gap_s.value);
+  }
+  const double launch =
+      terms.layer_launch_s.value * stage.layers() * (shape.pieces ? kPiecesLaunch : 1.0);
+  const double gap = shape.pieces ? terms.graph_gap_s.value : terms.eager_gap_s.value;
+  return std::max(gap, launch - operations);
+}
+
+StageTimes StepModel::Combine(const StepTerms& terms, const Shape& shape,
+                              const StageOperations& stage, const ByOperation<double>& seconds,
+                              double heat, double last_step) {
+  StageTimes times;
+  times.operations = seconds;
+  const double u = shape.compute_share;
+  const double in_place = 1 + u * (terms.compute_in_place.value - 1);
+  double compute = 0;
+  double memory = 0;
+  for (std::size_t i = 0; i < kOperationClassCount; ++i) {
+    const auto operation = static_cast<OperationClass>(i);
+    double& one = times.operations[i];
+    if (IsCompute(operation)) {
+      one *= in_place;
+      compute += one;
+    } else {
+      if (operation == OperationClass::kCollective) one *= terms.collective_in_place.value;
+      memory += one;
+    }
+  }
+  times.gap = Gap(terms, shape, stage, compute + memory, last_step);
+  const double kd = terms.decode_heat_factor.value;
+  const double added = compute * (kd + u * (terms.heat_factor.value - kd)) + memory * kd;
+  if (added == 0 || (heat == 0 && u == 0)) return times;
+  const double rested = times.gap + compute + memory;
+  const HeatMemory memory_of(terms.heat_tau_s.value);
+  double mean = heat;
+  for (int pass = 0; pass < 3; ++pass) mean = memory_of.Mean(heat, u, rested + added * mean);
+  times.clocks = added * mean;
+  return times;
+}
+
+StageTimes StepModel::Times(const StepTotals& totals, int stage, double heat,
+                            double last_step) const {
+  const Shape shape = ShapeOf(totals);
+  const StageOperations& operations = stages_.at(static_cast<std::size_t>(stage));
+  return Combine(terms_, shape, operations, operations.Seconds(shape.load), heat, last_step);
+}
+
+ByOperation<double> StepModel::Spread(const StepTotals& totals) const {
+  const Shape shape = ShapeOf(totals);
+  ByOperation<double> spread{};
+  for (const StageOperations& stage : stages_) {
+    const ByOperation<Estimate> estimates = stage.Estimates(shape.load);
+    for (std::size_t i = 0; i < kOperationClassCount; ++i) {
+      if (spread[i] == 0) spread[i] = estimates[i].log_sd;
+    }
+  }
+  return spread;
+}
+
+StepInterval StepModel::Interval(const StepTotals& totals, double heat, double last_step) const {
+  const Shape shape = ShapeOf(totals);
+  StepInterval interval;
+  double variance = 0;
+  for (const StageOperations& stage : stages_) {
+    const ByOperation<Estimate> estimates = stage.Estimates(shape.load);
+    ByOperation<double> seconds{};
+    for (std::size_t i = 0; i < kOperationClassCount; ++i) seconds[i] = estimates[i].seconds;
+    const double median =
+        Combine(terms_, shape, stage, stage.Seconds(shape.load), heat, last_step).total();
+    interval.seconds += median;
+    for (std::size_t i = 0; i < kOperationClassCount; ++i) {
+      ByOperation<double> moved = seconds;
+      moved[i] *= std::exp(estimates[i].log_sd);
+      const double change = Combine(terms_, shape, stage, moved, heat, last_step).total() -
+                            Combine(terms_, shape, stage, seconds, heat, last_step).total();
+      variance += change * change;
+    }
+    for (const StepTermField& field : kStepTermFields) {
+      StepTerms other = terms_;
+      StepTerm& term = other.*field.value;
+      term.value *= std::exp(term.log_sd);
+      const double change = Combine(other, shape, stage, seconds, heat, last_step).total() - median;
+      variance += change * change;
+    }
+  }
+  const double log_sd = std::sqrt(variance) / interval.seconds;
+  interval.low = interval.seconds * std::exp(-kNormal90 * log_sd);
+  interval.high = interval.seconds * std::exp(kNormal90 * log_sd);
+  return interval;
+}
+
+}  // namespace twin::sim

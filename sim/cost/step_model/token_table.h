@@ -1,0 +1,42 @@
+// A function of a number of tokens that remembers its values.
+#pragma once
+
+#include <atomic>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <utility>
+#include <vector>
+
+namespace twin::sim {
+
+// Thread-safe without locks: a value that several threads compute at the same time is the same for
+// all of them. Memory: 8 bytes for each number of tokens below `size`.
+class TokenTable {
+ public:
+  explicit TokenTable(std::size_t size) : values_(size) {
+    for (std::atomic<double>& value : values_) value.store(kUnknown, std::memory_order_relaxed);
+  }
+
+  // `compute(tokens)`, which is asked at most once for each number below `size` and thread, and
+  // must give the same finite value whenever it is asked.
+  template <class Compute>
+  double At(std::int64_t tokens, const Compute& compute) const {
+    const auto index = static_cast<std::size_t>(tokens);
+    if (index >= values_.size()) return compute(tokens);
+    double value = values_[index].load(std::memory_order_relaxed);
+    if (std::isnan(value)) [[unlikely]] {
+      value = compute(tokens);
+      values_[index].store(value, std::memory_order_relaxed);
+    }
+    return value;
+  }
+
+ private:
+  static constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+
+  mutable std::vector<std::atomic<double>> values_;
+};
+
+}  // namespace twin::sim

@@ -1,0 +1,229 @@
+#include "sim/cost/profile_cost.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <thread>
+#include <vector>
+
+#include "core/input_error.h"
+#include "core/model_presets.h"
+#include "sim/cost/registry.h"
+#include "tests/unit/sim/test_hardware.h"
+
+namespace twin::sim {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr std::int64_t kBlockBytes = 1 << 20;
+
+// A ridge at 1000 rows: 1 PFLOP/s over 1 TB/s and 2 bytes of a weight.
+ProfileCostConfig Config() {
+  ProfileCostConfig config;
+  config.heat_factor = 0.2;
+  config.heat_tau_s = 0.040;
+  config.decode_heat_factor = 0.05;
+  config.compute_in_place = 1;
+  config.graph_gap_s = 1e-3;
+  config.eager_gap_s = 0.5e-3;
+  config.hidden_gap_s = 0.4e-3;
+  config.layer_launch_s = 0;
+  config.host_s = 2e-3;
+  config.host_per_item_s = 1e-5;
+  return config;
+}
+
+ProfileCost Cost(const ProfileCostConfig& config = Config(), const Parallelism& parallelism = {}) {
+  return {config, ModelPreset("llama-3-8b"), IdealHardware(), parallelism, kBlockBytes};
+}
+
+StepPlan Decodes(std::int64_t items) {
+  StepPlan plan;
+  plan.work.resize(static_cast<std::size_t>(items));
+  plan.totals = {
+      .decode_items = items, .decode_context_tokens = 1000 * items, .emitting_items = items};
+  return plan;
+}
+
+StepPlan Chunk(std::int64_t tokens, std::int64_t decodes) {
+  StepPlan plan = Decodes(decodes);
+  plan.work.resize(static_cast<std::size_t>(decodes) + 1);
+  plan.totals.prefill_tokens = tokens;
+  plan.totals.prefill_items = 1;
+  plan.totals.prefill_context_tokens = tokens;
+  plan.totals.prefill_attention_pairs = tokens * (tokens + 1) / 2;
+  plan.totals.emitting_items += 1;
+  return plan;
+}
+
+double At(const StageTimes& times, OperationClass operation) {
+  return times.operations[static_cast<std::size_t>(operation)];
+}
+
+// Captured sizes are 1, 2, 4, 8, 16, 24, ...: 9 decodes compute the products of 16, with the
+// attention of 9.
+TEST(ProfileCostTest, DecodesArePaddedToCapturedSizes) {
+  const ProfileCost cost = Cost();
+  const StageTimes nine = cost.model().Times(Decodes(9).totals, 0, 0, 0);
+  const StageTimes sixteen = cost.model().Times(Decodes(16).totals, 0, 0, 0);
+  const StageTimes eight = cost.model().Times(Decodes(8).totals, 0, 0, 0);
+  EXPECT_EQ(At(nine, OperationClass::kSmall), At(sixteen, OperationClass::kSmall));
+  EXPECT_GT(At(nine, OperationClass::kSmall), At(eight, OperationClass::kSmall));
+  EXPECT_LT(At(nine, OperationClass::kDecodeAttention),
+            At(sixteen, OperationClass::kDecodeAttention));
+}
+
+TEST(ProfileCostTest, WithoutGraphsNothingIsPadded) {
+  ProfileCostConfig config = Config();
+  config.captures_graphs = false;
+  const ProfileCost cost = Cost(config);
+  const StageTimes nine = cost.model().Times(Decodes(9).totals, 0, 0, 0);
+  const StageTimes sixteen = cost.model().Times(Decodes(16).totals, 0, 0, 0);
+  EXPECT_LT(At(nine, OperationClass::kSmall), At(sixteen, OperationClass::kSmall));
+  EXPECT_DOUBLE_EQ(nine.gap, 0.5e-3);
+}
+
+TEST(ProfileCostTest, CapturedSizesAreThoseOfVllm) {
+  const std::vector<std::uint32_t> sizes = CapturedSizes(512);
+  EXPECT_EQ(sizes.size(), 3u + 31u + 17u);  // 1 2 4, 8..248 by 8, 256..512 by 16
+  EXPECT_EQ(sizes[3], 8u);
+  EXPECT_EQ(sizes.back(), 512u);
+  EXPECT_EQ(CapturedSizes(5), (std::vector<std::uint32_t>{1, 2, 4}));
+  EXPECT_EQ(CapturedSizes(1), (std::vector<std::uint32_t>{1}));
+}
+
+// A long step before hides 0.4 of 1 ms of the gap.
+TEST(ProfileCostTest, ALongStepHidesHostTime) {
+  const ProfileCost cost = Cost();
+  const double rested = cost.model().Times(Decodes(8).totals, 0, 0, 0).total();
+  EXPECT_DOUBLE_EQ(cost.model().Times(Decodes(8).totals, 0, 0, rested).gap, 1e-3);
+  EXPECT_DOUBLE_EQ(cost.model().Times(Decodes(8).totals, 0, 0, 2.1 * rested).gap, 0.6e-3);
+}
+
+// Products of 2000 rows are beyond the ridge, those of 8 far below.
+TEST(ProfileCostTest, ComputeShareFollowsTheRidge) {
+  const ProfileCost cost = Cost();
+  const StepModel& model = cost.model();
+  EXPECT_EQ(model.ComputeShare(Chunk(2000, 0).totals), 1);
+  EXPECT_EQ(model.ComputeShare(Decodes(8).totals), 0);
+  EXPECT_NEAR(model.ComputeShare(Chunk(750, 0).totals), 0.5, 1e-12);
+}
+
+// On a hot device (E = 1) compute takes 1.2 times as long and the rest 1.05 times; the heat stays.
+TEST(ProfileCostTest, HotDevicesAreSlower) {
+  const ProfileCost cost = Cost();
+  const StepModel& model = cost.model();
+  const StageTimes rested = model.Times(Chunk(2000, 4).totals, 0, 0, 0);
+  const StageTimes hot = model.Times(Chunk(2000, 4).totals, 0, 1, 0);
+  const double compute =
+      At(rested, OperationClass::kGemm) + At(rested, OperationClass::kPrefillAttention);
+  const double other = rested.total() - rested.gap - rested.clocks - compute;
+  EXPECT_NEAR(hot.clocks, 0.2 * compute + 0.05 * other, 1e-12);
+  EXPECT_EQ(hot.operations, rested.operations);
+}
+
+// T = R + A Em(T): the three passes solve the equation to 0.1 %.
+TEST(ProfileCostTest, HeatBuildsUpWithinAStep) {
+  const ProfileCost cost = Cost();
+  const StageTimes times = cost.model().Times(Chunk(4000, 0).totals, 0, 0, 0);
+  const StageTimes hot = cost.model().Times(Chunk(4000, 0).totals, 0, 1, 0);
+  const double mean = cost.model().memory().Mean(0, 1, times.total());
+  EXPECT_NEAR(times.clocks, hot.clocks * mean, 1e-3 * times.total());
+  EXPECT_GT(times.clocks, 0);
+}
+
+TEST(ProfileCostTest, AdvanceMovesTheStateAndRestsWhileIdle) {
+  const ProfileCost cost = Cost();
+  DeviceState state;
+  const TimePoint begin = kTimeZero + milliseconds(10);
+  const TimePoint end = begin + milliseconds(40);
+  cost.Advance(Chunk(2000, 0), begin, end, state);
+  EXPECT_NEAR(state.heat, 1 - std::exp(-1.0), 1e-12);
+  EXPECT_EQ(state.changed, end);
+  EXPECT_EQ(state.last_step, milliseconds(40));
+  cost.Advance(Decodes(1), end + milliseconds(40), end + milliseconds(80), state);
+  EXPECT_NEAR(state.heat, (1 - std::exp(-1.0)) * std::exp(-2.0), 1e-12);
+}
+
+TEST(ProfileCostTest, PartsSumToTheStageTime) {
+  const ProfileCost cost = Cost();
+  DeviceState state{.heat = 0.7, .changed = kTimeZero, .last_step = milliseconds(3)};
+  const TimePoint begin = kTimeZero + milliseconds(1);
+  for (const StepPlan& plan : {Decodes(3), Chunk(700, 20), Chunk(5000, 0)}) {
+    const StepParts parts = *cost.Parts(plan, begin, state);
+    EXPECT_EQ(parts.device(), cost.StageTime(plan, 0, begin, state));
+    EXPECT_EQ(parts[StepPart::kSchedule], cost.HostTime(plan));
+    EXPECT_GT(parts[StepPart::kClocks], Duration{0});
+    EXPECT_EQ((*cost.Parts(plan))[StepPart::kGemm], parts[StepPart::kGemm]);
+  }
+}
+
+TEST(ProfileCostTest, DeviceTimesAreThoseOfRestedDevices) {
+  const ProfileCost cost = Cost(Config(), {.tensor = 2, .pipeline = 2});
+  std::vector<Duration> times(2);
+  cost.DeviceTimes(Chunk(2000, 4), times);
+  EXPECT_EQ(times[0], cost.StageTime(Chunk(2000, 4), 0, kTimeZero, {}));
+  EXPECT_EQ(times[1], cost.StageTime(Chunk(2000, 4), 1, kTimeZero, {}));
+  EXPECT_GT(times[1], times[0]);  // the LM head
+}
+
+// Log-normal errors around the median: different seeds differ, one seed repeats itself.
+TEST(ProfileCostTest, DrawnErrorsSpreadAroundTheMedian) {
+  const double median = Cost().model().Times(Chunk(2000, 4).totals, 0, 0, 0).total();
+  ProfileCostConfig config = Config();
+  int below = 0;
+  double first = 0;
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+    config.draw_seed = seed;
+    const double drawn = Cost(config).model().Times(Chunk(2000, 4).totals, 0, 0, 0).total();
+    if (seed == 1) first = drawn;
+    if (drawn < median) ++below;
+    EXPECT_NE(drawn, median);
+  }
+  EXPECT_GT(below, 8);
+  EXPECT_LT(below, 32);
+  config.draw_seed = 1;
+  EXPECT_EQ(Cost(config).model().Times(Chunk(2000, 4).totals, 0, 0, 0).total(), first);
+}
+
+TEST(ProfileCostTest, IntervalsHoldTheMedian) {
+  const StepInterval interval = Cost().model().Interval(Chunk(2000, 4).totals, 0.5, 0);
+  EXPECT_LT(interval.low, interval.seconds);
+  EXPECT_GT(interval.high, interval.seconds);
+  EXPECT_NEAR(interval.low * interval.high, interval.seconds * interval.seconds, 1e-12);
+}
+
+// Several threads ask a model for the first time at once; all get what one thread gets.
+TEST(ProfileCostTest, ThreadsShareOneModel) {
+  const ProfileCost alone = Cost();
+  const ProfileCost shared = Cost();
+  std::vector<std::vector<Duration>> times(4);
+  std::vector<std::thread> threads;
+  for (std::vector<Duration>& mine : times) {
+    threads.emplace_back([&shared, &mine] {
+      for (std::int64_t n = 1; n < 200; ++n) {
+        mine.push_back(shared.StageTime(Chunk(n, n), 0, kTimeZero, {}));
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (std::int64_t n = 1; n < 200; ++n) {
+    const Duration expected = alone.StageTime(Chunk(n, n), 0, kTimeZero, {});
+    for (const std::vector<Duration>& mine : times) {
+      EXPECT_EQ(mine[static_cast<std::size_t>(n - 1)], expected);
+    }
+  }
+}
+
+TEST(ProfileCostTest, RefusesTermsThatNoDeviceHas) {
+  ProfileCostConfig config = Config();
+  config.graph_gap_s = -1;
+  EXPECT_THROW(Cost(config), InputError);
+  config = Config();
+  config.heat_tau_s = 0;
+  EXPECT_THROW(Cost(config), InputError);
+}
+
+}  // namespace
+}  // namespace twin::sim
