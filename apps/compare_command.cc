@@ -6,17 +6,22 @@
 #include <fstream>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 
 #include <nlohmann/json.hpp>
 
 #include "apps/commands.h"
+#include "apps/drawn_report.h"
+#include "apps/terminal_control.h"
 #include "core/input_error.h"
 #include "core/nearest_names.h"
+#include "lab/drawn_comparison.h"
 #include "lab/perfetto_trace.h"
 #include "lab/run_directory.h"
 #include "proto/config_difference.h"
+#include "proto/experiment_config.h"
 #include "proto/text_message.h"
 #include "record/metric_catalog.h"
 #include "record/metric_table.h"
@@ -33,6 +38,7 @@ struct CompareArguments {
   std::vector<std::string> metrics;
   std::string format = "table";
   std::string perfetto;
+  int draws = 0;
 };
 
 Summary ReadSummary(const fs::path& run) {
@@ -132,9 +138,26 @@ Json ToJson(const SummaryValue* value) {
   return std::visit([](const auto& v) { return Json(v); }, *value);
 }
 
+// Simulates the runs' experiments again and again, each time with other errors.
+std::optional<lab::DrawnComparison> Draw(const CompareArguments& arguments) {
+  if (arguments.draws == 0) return std::nullopt;
+  if (arguments.runs.size() > 2) {
+    throw InputError(InputError::Kind::kUsage, "--draws",
+                     fmt::format("compares {} runs; allowed: one or two", arguments.runs.size()));
+  }
+  std::vector<ExperimentConfig> experiments;
+  for (const std::string& run : arguments.runs) {
+    const fs::path file = fs::path(run) / "config.resolved.textproto";
+    experiments.push_back(ParseExperiment(ReadTextFile(file), file.string(), run));
+  }
+  TerminalControl control;
+  return lab::CompareDraws(experiments, arguments.draws, control);
+}
+
 void PrintJson(const std::vector<std::string>& paths, std::span<const NamedSummary> runs,
                const std::vector<std::string>& names,
-               const std::vector<FieldDifference>& differences) {
+               const std::vector<FieldDifference>& differences,
+               const std::optional<lab::DrawnComparison>& draws) {
   Json json{{"runs", Json::array()}, {"metrics", Json::array()}, {"config", Json::array()}};
   for (std::size_t i = 0; i < runs.size(); ++i) {
     json["runs"].push_back({{"name", runs[i].name}, {"path", paths[i]}});
@@ -155,6 +178,7 @@ void PrintJson(const std::vector<std::string>& paths, std::span<const NamedSumma
     }
     json["config"].push_back({{"field", field.path}, {"values", values}});
   }
+  if (draws) json["uncertainty"] = DrawsJson(*draws);
   std::cout << json.dump(2) << '\n';
 }
 
@@ -172,12 +196,17 @@ void Compare(const CompareArguments& arguments) {
     std::cerr << fmt::format("wrote {}\n", arguments.perfetto);
   }
   const std::vector<FieldDifference> differences = Differences(arguments.runs);
+  const std::optional<lab::DrawnComparison> draws = Draw(arguments);
   if (arguments.format == "json") {
-    PrintJson(arguments.runs, runs, names, differences);
+    PrintJson(arguments.runs, runs, names, differences, draws);
   } else if (arguments.format == "csv") {
     PrintCsv(runs, names, differences);
   } else {
     PrintTable(runs, names, differences);
+    if (!draws) return;
+    std::vector<std::string> titles;
+    for (const NamedSummary& run : runs) titles.push_back(run.name);
+    PrintDraws(std::cout, titles, *draws);
   }
 }
 
@@ -198,6 +227,12 @@ void AddCompareCommand(CLI::App& app, CommandContext& /*context*/) {
       ->check(CLI::IsMember({"table", "csv", "json"}));
   command->add_option("--perfetto", arguments->perfetto,
                       "Also write one Perfetto trace with all runs, a process each, to this file");
+  command
+      ->add_option(
+          "--draws", arguments->draws,
+          "Simulate one or two of the runs' experiments so many times with other seeds and "
+          "other errors of the cost model: intervals, and which is better (table, json)")
+      ->check(CLI::Range(lab::kDrawsMin, 100'000));
   command->callback([arguments] { Compare(*arguments); });
 }
 

@@ -48,7 +48,9 @@ void ResolveCost(const PolicyTraits& traits, const HardwareSpec& hardware, sim::
   auto* const profile = std::get_if<sim::ProfileCostConfig>(&cost);
   if (profile == nullptr) return;
   if (profile->profile.empty()) profile->profile = hardware.name;
-  profile->device = std::make_shared<const sim::DeviceProfile>(ProfileOf(profile->profile));
+  // A resolved config that is resolved again, as in draws, brings it along.
+  if (profile->device == nullptr)
+    profile->device = std::make_shared<const sim::DeviceProfile>(ProfileOf(profile->profile));
   if (profile->engine == sim::StepEngine::kFromPolicy) profile->engine = EngineOf(traits);
   if (profile->captured_size_max > 0) return;
   const std::int32_t sequences = traits.sequences_per_step_max;

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/random.h"
 #include "sched/computed_rows.h"
+#include "sim/cost/step_model/drawn_errors.h"
 #include "sim/cost/transformer_graph.h"
 
 namespace twin::sim {
@@ -19,20 +19,10 @@ constexpr bool IsCompute(OperationClass operation) {
          operation == OperationClass::kPrefillAttention;
 }
 
-ByOperation<double> DrawErrors(std::uint64_t seed) {
-  ByOperation<double> errors{};
-  if (seed == 0) return errors;
-  Random random(seed, "cost operations");
-  for (double& error : errors) error = random.Normal();
-  return errors;
-}
-
-StepTerms DrawTerms(StepTerms terms, std::uint64_t seed) {
-  if (seed == 0) return terms;
-  Random random(seed, "cost terms");
-  for (const StepTermField& field : kStepTermFields) {
-    StepTerm& term = terms.*field.value;
-    term.value *= std::exp(random.Normal() * term.log_sd);
+StepTerms WithErrors(StepTerms terms, const DrawnErrors& errors) {
+  for (std::size_t i = 0; i < kStepTermFields.size(); ++i) {
+    StepTerm& term = terms.*kStepTermFields[i].value;
+    term.value *= std::exp(errors.terms[i] * term.log_sd);
   }
   return terms;
 }
@@ -52,11 +42,11 @@ double RidgeRows(const ModelSpec& model, const HardwareSpec& hardware) {
 StepModel::StepModel(const StepModelConfig& config, const ModelSpec& model,
                      const HardwareSpec& hardware, const Parallelism& parallelism,
                      const DeviceProfile& device)
-    : terms_(DrawTerms(config.terms, config.draw_seed)),
+    : terms_(WithErrors(config.terms, DrawErrors(config.draw_seed))),
       memory_(terms_.heat_tau_s.value),
       captured_sizes_(config.captured_sizes),
       ridge_rows_(RidgeRows(model, hardware)) {
-  const ByOperation<double> errors = DrawErrors(config.draw_seed);
+  const ByOperation<double> errors = DrawErrors(config.draw_seed).operations;
   stages_.reserve(static_cast<std::size_t>(parallelism.pipeline));
   for (std::int32_t stage = 0; stage < parallelism.pipeline; ++stage) {
     stages_.emplace_back(model, hardware, parallelism, stage, device, config.library, errors);

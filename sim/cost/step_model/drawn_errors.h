@@ -1,0 +1,29 @@
+// The errors that a draw seed of the profile cost model stands for.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "sim/cost/step_model/stage_operations.h"
+#include "sim/cost/step_profile.h"
+
+namespace twin::sim {
+
+// Standard normal variates: an error multiplies its times by exp(variate x log_sd).
+struct DrawnErrors {
+  ByOperation<double> operations{};
+  std::array<double, kStepTermFields.size()> terms{};  // in the order of kStepTermFields
+};
+
+// All zero for seed 0. Equal seeds give equal errors for any model and device: two experiments
+// with the same seed are wrong in the same way.
+DrawnErrors DrawErrors(std::uint64_t seed);
+
+// Operation classes, then terms.
+std::vector<std::string_view> ErrorNames();
+// In the order of ErrorNames().
+std::vector<double> Variates(const DrawnErrors& errors);
+
+}  // namespace twin::sim
