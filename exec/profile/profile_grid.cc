@@ -116,6 +116,7 @@ std::vector<ProfiledStep> DecodeGrid(const ProfileLimits& limits) {
 
 std::vector<ProfiledStep> MixedSteps(const ProfileLimits& limits) {
   std::vector<ProfiledStep> steps;
+  steps.reserve(static_cast<std::size_t>(limits.mixes));
   for (std::int32_t i = 0; i < limits.mixes; ++i) steps.push_back(DrawMix(limits, i));
   return steps;
 }

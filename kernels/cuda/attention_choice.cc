@@ -73,7 +73,7 @@ std::string WhyNotAttention(AttentionKernel kernel, const AttentionShape& shape,
            std::to_string(shape.kv_heads) + " key heads";
   }
   if (kernel == AttentionKernel::kGeneric) return WhyNotGeneric(shape);
-  const std::string why = WhyNotFlashInfer(shape, compute_capability);
+  std::string why = WhyNotFlashInfer(shape, compute_capability);
   if (!why.empty()) return why;
   const bool usual = shape.head_dim == 64 || shape.head_dim == 128;
   switch (kernel) {

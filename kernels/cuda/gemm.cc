@@ -140,7 +140,7 @@ const Plan& Gemm::State::MakePlan(StreamView stream, const ProductKey& key) {
   const bool prepared = choices_.contains(key.shape);
   CHECK(prepared || !Capturing(stream));
   const Choice& choice = ChoiceFor(key.shape);
-  return plans_.try_emplace(key, CublasLtProduct(context_, key.shape, key.strides), choice)
+  return plans_.try_emplace(key, Plan{CublasLtProduct(context_, key.shape, key.strides), choice})
       .first->second;
 }
 
