@@ -1,0 +1,94 @@
+#!/usr/bin/env python3
+"""Signed errors of predicted serving runs, one point per recorded run, and what the parts of the
+model contribute. Reads the folder that experiments/fidelity/run writes: errors.csv, and
+ablations.csv if it is there."""
+import pathlib
+
+import matplotlib.pyplot as plt
+import pandas as pd
+
+import style
+
+METRICS = {"ttft_mean": "TTFT mean", "ttft_p50": "TTFT p50", "ttft_p90": "TTFT p90",
+           "ttft_p99": "TTFT p99", "tpot_mean": "TPOT mean", "itl_mean": "ITL mean",
+           "itl_p99": "ITL p99", "e2e_mean": "E2E mean", "e2e_p99": "E2E p99",
+           "throughput": "throughput", "capacity": "capacity", "running_mean": "running",
+           "kv_share_mean": "KV in use"}
+COMPARED = {"ttft_mean": "#0072B2", "e2e_mean": "#D55E00", "ttft_p99": "#56B4E9"}
+DATA_SETS = {"residency_h100_qwen14b": ("H100, Qwen3-14B", "#0072B2", "o"),
+             "blis16_requests": ("H100, 7B to 70B", "#D55E00", "s"),
+             "lss_vllm_bench": ("RTX", "#009E73", "D")}
+GOAL_PERCENT = 4  # of means; drawn as a band
+
+
+def read_table(folder, name, columns):
+    try:
+        table = pd.read_csv(folder / name)
+    except (FileNotFoundError, pd.errors.EmptyDataError):
+        return None
+    missing = [column for column in columns if column not in table.columns]
+    if missing:
+        raise style.PlotError(f"{folder / name}: has no column {', '.join(missing)}")
+    return table
+
+
+def read(paths):
+    folder = pathlib.Path(paths[0])
+    errors = read_table(folder, "errors.csv", ["data_set", "part", "metric", "error_pct", "failed"])
+    if errors is None:
+        raise style.PlotError(f"{folder}: has no errors.csv; experiments/fidelity/run writes it")
+    return errors[errors["failed"] == 0], read_table(
+        folder, "ablations.csv", ["ablation", "metric", "mean_abs_error_pct"])
+
+
+def draw_errors(axes, errors):
+    shown = [metric for metric in METRICS if metric in set(errors["metric"])]
+    sets = [name for name in DATA_SETS if name in set(errors["data_set"])]
+    axes.axvspan(-GOAL_PERCENT, GOAL_PERCENT, color="#EEEEEE", linewidth=0, zorder=0)
+    for offset, name in enumerate(sets):
+        label, colour, marker = DATA_SETS[name]
+        for part, face in (("judge", colour), ("fit", "none")):
+            chosen = errors[(errors["data_set"] == name) & (errors["part"] == part)
+                            & errors["metric"].isin(shown)]
+            if chosen.empty:
+                continue
+            places = [shown.index(m) + 0.22 * (offset - (len(sets) - 1) / 2)
+                      for m in chosen["metric"]]
+            axes.scatter(chosen["error_pct"], places, s=9, marker=marker, edgecolors=colour,
+                         facecolors=face, linewidths=0.6,
+                         label=label if part == "judge" else f"{label} (fit)")
+    axes.axvline(0, color="#888888", linewidth=0.6)
+    axes.set_yticks(range(len(shown)), [METRICS[metric] for metric in shown])
+    axes.invert_yaxis()
+    axes.set_xlabel("prediction error, %")
+
+
+def draw_ablations(axes, table):
+    names = list(dict.fromkeys(table["ablation"]))
+    metrics = [metric for metric in COMPARED if metric in set(table["metric"])]
+    height = 0.8 / len(metrics)
+    for row, metric in enumerate(metrics):
+        values = table[table["metric"] == metric].set_index("ablation")["mean_abs_error_pct"]
+        places = [i + height * (row - (len(metrics) - 1) / 2) for i in range(len(names))]
+        axes.barh(places, [values.get(name, 0) for name in names], height,
+                  color=COMPARED[metric], label=METRICS[metric])
+    axes.set_yticks(range(len(names)), names)
+    axes.invert_yaxis()
+    axes.set_xlabel("mean absolute error, %")
+    axes.legend(loc="lower right")
+
+
+def draw(tables):
+    errors, ablations = tables
+    panels = 1 if ablations is None else 2
+    figure, axes = plt.subplots(1, panels, squeeze=False, figsize=(style.TEXT_WIDTH, 3.4),
+                                width_ratios=[1.25, 1][:panels])
+    draw_errors(axes[0][0], errors)
+    if ablations is not None:
+        draw_ablations(axes[0][1], ablations)
+    style.legend_above(figure, style.labelled(axes[0][:1]))
+    return figure
+
+
+if __name__ == "__main__":
+    style.main(__doc__, "prediction_errors", draw, read)
