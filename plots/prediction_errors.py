@@ -75,7 +75,7 @@ def draw_ablations(axes, table):
     axes.set_yticks(range(len(names)), names)
     axes.invert_yaxis()
     axes.set_xlabel("mean absolute error, %")
-    axes.legend(loc="lower right")
+    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=len(metrics), columnspacing=1)
 
 
 def draw(tables):

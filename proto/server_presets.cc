@@ -139,6 +139,26 @@ void FillBoundary(std::string_view server, const Parallelism& parallelism,
   reaction.set_cv(kReactionVariation);
 }
 
+// The host's way of preparing steps and the sizes of captured graphs, which follow from the policy.
+void FillCost(const proto::Policy& policy, proto::Cost& cost) {
+  const bool other = cost.kind_case() != proto::Cost::KIND_NOT_SET && !cost.has_profile();
+  if (other || (!policy.has_vllm_v1() && !policy.has_vllm_v0())) return;
+  proto::ProfileCost& profile = *cost.mutable_profile();
+  const bool v1 = policy.has_vllm_v1();
+  const std::int32_t sequences =
+      v1 ? policy.vllm_v1().max_num_seqs() : policy.vllm_v0().max_num_seqs();
+  if (!profile.has_engine()) {
+    profile.set_engine(!v1                                   ? proto::ProfileCost::v0
+                       : policy.vllm_v1().async_scheduling() ? proto::ProfileCost::v1_async
+                                                             : proto::ProfileCost::v1_sync);
+  }
+  if (!profile.has_captured_size_max()) {
+    const std::int32_t largest =
+        v1 ? std::min(2 * std::min(sequences, 256), 512) : std::min(sequences, 256);
+    profile.set_captured_size_max(static_cast<std::uint32_t>(largest));
+  }
+}
+
 }  // namespace
 
 std::span<const ServerPreset> ServerPresets() { return kPresets; }
@@ -160,6 +180,8 @@ void FillServerDefaults(const ModelSpec& model, const HardwareSpec& hardware,
   FillBoundary(server, parallelism, *defaults.mutable_system()->mutable_boundary());
   Overlay(message, defaults);
   message = std::move(defaults);
+  FillCost(message.policy(), *message.mutable_cost());
+  if (message.cost().kind_case() == proto::Cost::KIND_NOT_SET) message.clear_cost();
 }
 
 }  // namespace twin

@@ -23,9 +23,10 @@ struct ServerPreset {
 std::span<const ServerPreset> ServerPresets();
 
 // Sets what `message` leaves open to the values with which system.server starts on this device: the
-// policy and its limits, the share of memory, and the boundary. Fields that are set stay, and so
-// does a policy of another kind. Sources: ServerPreset::source; boundaries of vLLM are those of
-// recorded runs of 0.15.1 and 0.23.0, and the nearest of these for other versions.
+// policy and its limits, the share of memory, the boundary, and, with the cost model `profile` or
+// none, the engine and the captured graphs of that model. Fields that are set stay, and so do a
+// policy and a cost model of another kind. Sources: ServerPreset::source; boundaries of vLLM are
+// those of recorded runs of 0.15.1 and 0.23.0, and the nearest of these for other versions.
 // REQUIRES: system.server is set. Throws InputError (usage) for an unknown server, and for one
 // whose policy is missing, with the reason.
 void FillServerDefaults(const ModelSpec& model, const HardwareSpec& hardware,

@@ -22,6 +22,8 @@ MISSING = [
     (["experiments/recorded_decisions/run", "--cases", "{empty}", "--binary", "{program}"],
      "{empty}/{variant}.ndjson"),
     (["experiments/speed/measure", "--binary", "{empty}/none"], "{empty}/none"),
+    (["experiments/fidelity/run", "{empty}", "--binary", "{program}"], "{empty}"),
+    (["experiments/fidelity/run", "{empty}", "--binary", "{empty}/none"], "{empty}/none"),
     (["experiments/validate_all", "experiments/cpu_validation", "--binary", "{empty}/none"],
      "{empty}/none"),
     (["experiments/validate_all", "{empty}"], "_workload.textproto"),

@@ -70,6 +70,21 @@ TEST(ServerPresetsTest, WhatTheFileSaysWins) {
   EXPECT_GT(config.system.boundary->response.mean, Duration{0});
 }
 
+TEST(ServerPresetsTest, TheHostAndTheGraphsAreThoseOfThePolicy) {
+  const std::string system = "model: 'llama-3.1-8b' hardware: 'h100-sxm' server: 'vllm-0.33.0'";
+  const auto cost = std::get<sim::ProfileCostConfig>(Parse(system).cost);
+  EXPECT_EQ(cost.engine, sim::StepEngine::kV1Async);
+  EXPECT_EQ(cost.captured_size_max, 512u);
+  const auto small = std::get<sim::ProfileCostConfig>(
+      Parse(system,
+            "policy { vllm_v1 { max_num_seqs: 16 async_scheduling: false } } cost { profile {} }")
+          .cost);
+  EXPECT_EQ(small.engine, sim::StepEngine::kV1Sync);
+  EXPECT_EQ(small.captured_size_max, 32u);
+  EXPECT_TRUE(
+      std::holds_alternative<sim::RooflineCostConfig>(Parse(system, "cost { roofline {} }").cost));
+}
+
 TEST(ServerPresetsTest, APolicyOfAnotherKindStays) {
   const ExperimentConfig config =
       Parse("model: 'llama-3.1-8b' hardware: 'h100-sxm' server: 'vllm-0.33.0'",
