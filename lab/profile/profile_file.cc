@@ -126,6 +126,7 @@ void AddTotals(std::vector<RowColumn>& columns) {
 
 std::vector<std::string> PartColumnNames() {
   std::vector<std::string> names;
+  names.reserve(kMeasuredPartCount);
   for (std::size_t i = 0; i < kMeasuredPartCount; ++i) {
     names.push_back(fmt::format("{}_us", kStepPartNames[i]));
   }

@@ -269,8 +269,7 @@ RunOutcome RunReal(const ExperimentConfig& asked, const std::filesystem::path& o
   RunMetrics metrics(deployment, files.watchers());
   const bool interrupted = system.Serve(*source, metrics, *parts, control);
   files.Finish(metrics.tracker());
-  const RunOutcome outcome =
-      SumUp(deployment, metrics, MoreOf(system, *parts, control), interrupted);
+  RunOutcome outcome = SumUp(deployment, metrics, MoreOf(system, *parts, control), interrupted);
   origin.load = system.load();
   ReportLosses(outcome, control);
   CompleteDirectory(deployment, resolved, command_line, origin, outcome, directory);
