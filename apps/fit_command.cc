@@ -6,7 +6,9 @@
 #include <string>
 
 #include "apps/commands.h"
+#include "apps/fit_steps_command.h"
 #include "apps/terminal_control.h"
+#include "core/input_error.h"
 #include "files/output_file.h"
 #include "lab/profile/fit_profile.h"
 #include "proto/cost_file.h"
@@ -34,9 +36,18 @@ void PrintReport(const sim::FitReport& report) {
 struct FitArguments {
   std::string profile;
   std::string out;
+  FitStepsArguments steps;
 };
 
-void Fit(const FitArguments& arguments) {
+void Fit(FitArguments& arguments) {
+  if (arguments.profile.empty() == arguments.steps.sets.empty()) {
+    throw InputError(InputError::Kind::kUsage, "PROFILE", "allowed: either PROFILE or --steps");
+  }
+  if (!arguments.steps.sets.empty()) {
+    arguments.steps.out = arguments.out;
+    FitSteps(arguments.steps);
+    return;
+  }
   TerminalReports control;
   OutputFile out(arguments.out);
   const sim::FitResult fit = lab::FitProfile(arguments.profile, control);
@@ -51,8 +62,17 @@ void Fit(const FitArguments& arguments) {
 void AddFitCommand(CLI::App& app, CommandContext& /*context*/) {
   auto arguments = std::make_shared<FitArguments>();
   CLI::App* command =
-      app.add_subcommand("fit", "Turn a profile into a cost model: cost { fitted { path: ... } }");
-  command->add_option("PROFILE", arguments->profile, "What profile wrote")->required();
+      app.add_subcommand("fit",
+                         "Turn a profile into a cost model: cost { fitted { path: ... } }, "
+                         "or recorded steps into terms of cost { profile {} }");
+  command->add_option("PROFILE", arguments->profile, "What profile wrote");
+  command->add_option("--steps", arguments->steps.sets,
+                      "A CSV list of tables of recorded steps (columns as of predict steps, and "
+                      "iter_us): file, model, tensor, use (fit or judge)");
+  command->add_option("--data", arguments->steps.data, "Folder of the tables of --steps");
+  command->add_option("--hardware", arguments->steps.hardware, "Device of the steps");
+  command->add_option("--device-profile", arguments->steps.profile,
+                      "A folder that replaces the built-in profile of the device");
   command->add_option("--out", arguments->out, "The cost model (.textproto)")->required();
   command->callback([arguments] { Fit(*arguments); });
 }

@@ -143,9 +143,14 @@ StageTimes StepModel::Combine(const StepTerms& terms, const Shape& shape,
 
 StageTimes StepModel::Times(const StepTotals& totals, int stage, double heat,
                             double last_step) const {
+  return TimesWith(terms_, totals, stage, heat, last_step);
+}
+
+StageTimes StepModel::TimesWith(const StepTerms& terms, const StepTotals& totals, int stage,
+                                double heat, double last_step) const {
   const Shape shape = ShapeOf(totals);
   const StageOperations& operations = stages_.at(static_cast<std::size_t>(stage));
-  return Combine(terms_, shape, operations, operations.Seconds(shape.load), heat, last_step);
+  return Combine(terms, shape, operations, operations.Seconds(shape.load), heat, last_step);
 }
 
 ByOperation<double> StepModel::Spread(const StepTotals& totals) const {

@@ -76,6 +76,10 @@ class StepModel {
   [[nodiscard]] StageTimes Times(const StepTotals& totals, int stage, double heat,
                                  double last_step) const;
 
+  // The same with other terms than the model's.
+  [[nodiscard]] StageTimes TimesWith(const StepTerms& terms, const StepTotals& totals, int stage,
+                                     double heat, double last_step) const;
+
   // All stages, with the spread of the operations and of the terms.
   [[nodiscard]] StepInterval Interval(const StepTotals& totals, double heat,
                                       double last_step) const;

@@ -1,0 +1,71 @@
+#include "apps/fit_steps_command.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+
+#include "apps/terminal_control.h"
+#include "core/input_error.h"
+#include "files/output_file.h"
+#include "lab/predict/fit_steps.h"
+#include "proto/hardware_file.h"
+#include "proto/profile_file.h"
+
+namespace twin::apps {
+namespace {
+
+void PrintTerms(const std::vector<lab::FittedTerm>& terms) {
+  std::printf("%-20s %12s %12s %8s %11s  %s\n", "term", "documented", "fitted", "+-", "identified",
+              "trades off with");
+  for (const lab::FittedTerm& term : terms) {
+    std::printf("%-20s %12.5g %12.5g %6.1f %% %9.0f %%  %s (%+.2f)\n", term.name.c_str(),
+                term.prior.value, term.fitted.value, 100 * term.fitted.log_sd,
+                100 * term.identified, term.partner.c_str(), term.correlation);
+  }
+}
+
+void PrintErrors(const std::vector<lab::StepErrorRow>& errors) {
+  std::printf("\n%-36s %-6s %-18s %8s %9s %9s %9s\n", "set", "use", "steps", "number", "median",
+              "p90", "bias");
+  for (const lab::StepErrorRow& row : errors) {
+    std::printf("%-36s %-6s %-18s %8lld %7.2f %% %7.2f %% %+7.2f %%\n", row.set.c_str(),
+                row.held_out ? "judge" : "fit", row.kind.c_str(), static_cast<long long>(row.steps),
+                100 * row.median, 100 * row.p90, 100 * row.bias);
+  }
+}
+
+// What the file was fitted to, as comments.
+std::string Provenance(const lab::StepFit& fit) {
+  std::string text = "# Fitted by `twinserve fit --steps`: median / p90 of the errors of steps.\n";
+  for (const lab::StepErrorRow& row : fit.errors) {
+    if (row.kind != "all") continue;
+    text += fmt::format("#   {} ({}): {} steps, {:.2f} / {:.2f} %, bias {:+.2f} %\n", row.set,
+                        row.held_out ? "held out" : "fitted", row.steps, 100 * row.median,
+                        100 * row.p90, 100 * row.bias);
+  }
+  return text;
+}
+
+}  // namespace
+
+void FitSteps(const FitStepsArguments& arguments) {
+  if (arguments.hardware.empty()) {
+    throw InputError(InputError::Kind::kUsage, "--hardware", "is required with --steps");
+  }
+  TerminalReports control;
+  OutputFile out(arguments.out);
+  const HardwareSpec hardware = HardwareFromNameOrFile(arguments.hardware);
+  sim::DeviceProfile device = arguments.profile.empty() ? ProfilePreset(hardware.name)
+                                                        : ReadProfileFolder(arguments.profile);
+  const lab::StepFit fit = lab::FitSteps(lab::ReadStepSets(arguments.sets, arguments.data),
+                                         hardware, arguments.engine, device, control);
+  device.steps = fit.profile;
+  out.Write(Provenance(fit));
+  out.Write(WriteProfilePart(device, ProfilePart::kSteps));
+  out.Commit();
+  PrintTerms(fit.terms);
+  PrintErrors(fit.errors);
+  control.OnNote(fmt::format("wrote {}", arguments.out));
+}
+
+}  // namespace twin::apps

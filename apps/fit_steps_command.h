@@ -1,0 +1,22 @@
+// The part of `twinserve fit` that fits the terms of the step model.
+#pragma once
+
+#include <string>
+
+#include "sim/cost/step_profile.h"
+
+namespace twin::apps {
+
+struct FitStepsArguments {
+  std::string sets;      // the list of tables
+  std::string data;      // folder that their paths start at
+  std::string hardware;  // the device of all sets
+  std::string profile;   // a folder that replaces its built-in profile
+  sim::StepEngine engine = sim::StepEngine::kV1Async;
+  std::string out;  // steps.textproto
+};
+
+// Prints terms, what the data says about them, and errors of all sets.
+void FitSteps(const FitStepsArguments& arguments);
+
+}  // namespace twin::apps

@@ -1,0 +1,269 @@
+#include "lab/predict/fit_steps.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <memory>
+#include <span>
+
+#include "core/model_presets.h"
+#include "sim/cost/normal_equations.h"
+#include "sim/cost/profile_cost.h"
+
+namespace twin::lab {
+namespace {
+
+constexpr double kNoise = 0.02;            // relative, of one recorded step
+constexpr double kIndependentSteps = 400;  // of one kind in one set
+constexpr double kDifference = 0.05;       // in units of the prior's standard deviation
+constexpr int kPasses = 12;
+constexpr double kLeastSpread = 0.005;
+
+// The terms that steps of given composition and begin depend on.
+constexpr std::array<std::string_view, 8> kFittedTerms = {
+    "heat_factor",         "heat_tau_s",  "decode_heat_factor", "compute_in_place",
+    "collective_in_place", "graph_gap_s", "eager_gap_s",        "hidden_gap_s"};
+
+struct Term {
+  sim::StepTermField field;
+  sim::StepTerm prior;
+};
+
+struct LoadedSet {
+  const StepSet* set = nullptr;
+  std::unique_ptr<sim::StepModel> model;
+  std::vector<StepRow> rows;
+  std::vector<double> rested;   // predicted with the prior, to tell idle times
+  std::vector<double> weights;  // of the rows that are measured
+};
+
+// A step of given terms.
+struct Predicted {
+  double seconds = 0;
+  double heat = 0;
+};
+
+std::size_t KindOf(const StepTotals& totals) {
+  return static_cast<std::size_t>(std::min<std::int64_t>(totals.prefill_items, 2));
+}
+
+// Weights, so that each kind of step counts as at most kIndependentSteps.
+void SetWeights(LoadedSet& loaded) {
+  std::array<double, 3> counts{};
+  for (const StepRow& row : loaded.rows) {
+    if (row.measured_s) ++counts[KindOf(row.totals)];
+  }
+  for (const StepRow& row : loaded.rows) {
+    const double count = counts[KindOf(row.totals)];
+    loaded.weights.push_back(row.measured_s ? std::min(1.0, kIndependentSteps / count) : 0);
+  }
+}
+
+double TotalSeconds(const sim::StepModel& model, const sim::StepTerms& terms,
+                    const StepTotals& totals, double heat, double last_step) {
+  double seconds = 0;
+  for (int stage = 0; stage < model.stages(); ++stage) {
+    seconds += model.TimesWith(terms, totals, stage, heat, last_step).total();
+  }
+  return seconds;
+}
+
+LoadedSet Load(const StepSet& set, const HardwareSpec& hardware, sim::StepEngine engine,
+               const sim::DeviceProfile& device) {
+  LoadedSet loaded;
+  loaded.set = &set;
+  sim::ProfileCostConfig config;
+  config.engine = engine;
+  loaded.model = std::make_unique<sim::StepModel>(
+      sim::StepModelConfigOf(config, hardware), ModelPreset(set.model), hardware,
+      Parallelism{.tensor = set.tensor, .pipeline = 1}, device);
+  OperationTable table(set.file.string(), StepTableColumns());
+  while (table.Next()) {
+    const StepRow row = ReadStepRow(table);
+    if (row.totals.tokens() == 0) continue;
+    loaded.rested.push_back(TotalSeconds(*loaded.model, loaded.model->terms(), row.totals, 0, 0));
+    loaded.rows.push_back(row);
+  }
+  SetWeights(loaded);
+  return loaded;
+}
+
+// All steps of a set, in order.
+std::vector<Predicted> PredictAll(const LoadedSet& loaded, const sim::StepTerms& terms) {
+  const sim::HeatMemory memory(terms.heat_tau_s.value);
+  StepTimeline timeline;
+  std::vector<Predicted> all;
+  all.reserve(loaded.rows.size());
+  for (std::size_t i = 0; i < loaded.rows.size(); ++i) {
+    const StepRow& row = loaded.rows[i];
+    const StepTimeline::Begin begin = timeline.BeginOf(row, memory, loaded.rested[i]);
+    Predicted& step = all.emplace_back();
+    step.heat = begin.heat;
+    if (row.measured_s) {
+      step.seconds = TotalSeconds(*loaded.model, terms, row.totals, begin.heat, begin.last_step);
+    }
+    timeline.Advance(row, memory, loaded.model->ComputeShare(row.totals), loaded.rested[i]);
+  }
+  return all;
+}
+
+sim::StepTerms TermsAt(const sim::StepTerms& start, const std::vector<Term>& terms,
+                       std::span<const double> at) {
+  sim::StepTerms made = start;
+  for (std::size_t i = 0; i < terms.size(); ++i) {
+    (made.*terms[i].field.value).value =
+        terms[i].prior.value * std::exp(at[i] * terms[i].prior.log_sd);
+  }
+  return made;
+}
+
+void AddSet(const LoadedSet& loaded, const sim::StepTerms& start, const std::vector<Term>& terms,
+            const std::vector<double>& at, sim::NormalEquations& equations) {
+  const std::vector<Predicted> now = PredictAll(loaded, TermsAt(start, terms, at));
+  std::vector<std::vector<Predicted>> moved;
+  for (std::size_t j = 0; j < terms.size(); ++j) {
+    std::vector<double> beside = at;
+    beside[j] += kDifference;
+    moved.push_back(PredictAll(loaded, TermsAt(start, terms, beside)));
+  }
+  std::vector<double> gradient(terms.size());
+  for (std::size_t i = 0; i < loaded.rows.size(); ++i) {
+    if (!loaded.rows[i].measured_s) continue;
+    const double residual = std::log(*loaded.rows[i].measured_s / now[i].seconds) / kNoise;
+    for (std::size_t j = 0; j < terms.size(); ++j) {
+      gradient[j] = std::log(moved[j][i].seconds / now[i].seconds) / kDifference / kNoise;
+    }
+    // Cauchy's loss: outliers of the client's clock count little.
+    const double weight = loaded.weights[i] / (1 + residual * residual / 4);
+    equations.Add(gradient, residual, weight);
+  }
+}
+
+std::vector<Term> TermsToFit(const sim::StepTerms& start, const std::vector<StepSet>& sets) {
+  const bool tensor =
+      std::any_of(sets.begin(), sets.end(), [](const StepSet& set) { return set.tensor > 1; });
+  std::vector<Term> terms;
+  for (const sim::StepTermField& field : sim::kStepTermFields) {
+    const sim::StepTerm prior = start.*field.value;
+    const bool fitted =
+        std::find(kFittedTerms.begin(), kFittedTerms.end(), field.name) != kFittedTerms.end();
+    if (!fitted || prior.log_sd == 0 || prior.value == 0) continue;
+    if (field.name == "collective_in_place" && !tensor) continue;
+    terms.push_back({field, prior});
+  }
+  return terms;
+}
+
+StepErrorRow ErrorsOf(const LoadedSet& loaded, std::string kind, std::vector<double> errors) {
+  StepErrorRow row;
+  row.set = loaded.set->name;
+  row.held_out = loaded.set->held_out;
+  row.kind = std::move(kind);
+  row.steps = static_cast<std::int64_t>(errors.size());
+  if (errors.empty()) return row;
+  std::sort(errors.begin(), errors.end());
+  row.bias = errors[errors.size() / 2];
+  for (double& error : errors) error = std::abs(error);
+  std::sort(errors.begin(), errors.end());
+  row.median = errors[errors.size() / 2];
+  row.p90 = errors[errors.size() * 9 / 10];
+  return row;
+}
+
+void AddErrors(const LoadedSet& loaded, const sim::StepTerms& terms,
+               std::vector<StepErrorRow>& rows) {
+  using Test = bool (*)(const StepTotals&, double heat);
+  struct Kind {
+    const char* name;
+    Test holds;
+  };
+  static constexpr std::array kKinds = {
+      Kind{"all", [](const StepTotals&, double) { return true; }},
+      Kind{"decode", [](const StepTotals& t, double) { return t.prefill_items == 0; }},
+      Kind{"decode, B >= 17",
+           [](const StepTotals& t, double) { return t.prefill_items == 0 && t.decode_items > 16; }},
+      Kind{"mixed", [](const StepTotals& t, double) { return t.prefill_items > 0; }},
+      Kind{"mixed, E < .05",
+           [](const StepTotals& t, double e) { return t.prefill_items > 0 && e < 0.05; }},
+      Kind{"mixed, E > .7",
+           [](const StepTotals& t, double e) { return t.prefill_items > 0 && e > 0.7; }},
+      Kind{"mixed, 2+ prompts", [](const StepTotals& t, double) { return t.prefill_items > 1; }}};
+  const std::vector<Predicted> predicted = PredictAll(loaded, terms);
+  for (const Kind& kind : kKinds) {
+    std::vector<double> errors;
+    for (std::size_t i = 0; i < predicted.size(); ++i) {
+      const StepRow& row = loaded.rows[i];
+      if (!row.measured_s || !kind.holds(row.totals, predicted[i].heat)) continue;
+      errors.push_back(predicted[i].seconds / *row.measured_s - 1);
+    }
+    if (!errors.empty()) rows.push_back(ErrorsOf(loaded, kind.name, std::move(errors)));
+  }
+}
+
+FittedTerm Described(std::size_t index, const std::vector<Term>& terms, double at,
+                     const sim::MapStep& step) {
+  const Term& term = terms[index];
+  FittedTerm fitted;
+  fitted.name = term.field.name;
+  fitted.prior = term.prior;
+  fitted.fitted = {term.prior.value * std::exp(at * term.prior.log_sd),
+                   std::max(kLeastSpread, step.sd[index] * term.prior.log_sd)};
+  fitted.identified = 1 - step.sd[index] * step.sd[index];
+  for (std::size_t j = 0; j < terms.size(); ++j) {
+    if (j == index || std::abs(step.correlation[index][j]) <= std::abs(fitted.correlation))
+      continue;
+    fitted.correlation = step.correlation[index][j];
+    fitted.partner = terms[j].field.name;
+  }
+  return fitted;
+}
+
+}  // namespace
+
+std::vector<StepSet> ReadStepSets(const std::string& list, const std::filesystem::path& data) {
+  OperationTable table(list, {"file", "model", "tensor", "use"});
+  std::vector<StepSet> sets;
+  while (table.Next()) {
+    StepSet& set = sets.emplace_back();
+    set.file = data / std::filesystem::path(table.Text("file"));
+    set.name = set.file.filename().string();
+    set.name.resize(std::min(set.name.size(), set.name.find(".csv")));
+    set.model = table.Text("model");
+    set.tensor = static_cast<std::int32_t>(table.Integer("tensor", 1, 1024));
+    set.held_out = table.Word<bool>("use", {{"fit", false}, {"judge", true}}, false);
+  }
+  return sets;
+}
+
+StepFit FitSteps(const std::vector<StepSet>& sets, const HardwareSpec& hardware,
+                 sim::StepEngine engine, const sim::DeviceProfile& device, RunControl& control) {
+  sim::DeviceProfile operations = device;
+  operations.steps = {};
+  std::vector<LoadedSet> loaded;
+  for (const StepSet& set : sets) loaded.push_back(Load(set, hardware, engine, operations));
+  const sim::StepTerms start = sim::StepTermsFor(hardware.name, engine, {});
+  const std::vector<Term> terms = TermsToFit(start, sets);
+  std::vector<double> at(terms.size(), 0.0);
+  sim::MapStep step;
+  for (int pass = 0; pass < kPasses; ++pass) {
+    sim::NormalEquations equations(terms.size());
+    for (const LoadedSet& set : loaded) {
+      if (!set.set->held_out) AddSet(set, start, terms, at, equations);
+    }
+    step = equations.Solve(at);
+    for (std::size_t j = 0; j < at.size(); ++j) at[j] += std::clamp(step.change[j], -1.0, 1.0);
+    control.OnProgress("passes", static_cast<std::uint64_t>(pass) + 1, kPasses);
+  }
+  control.OnProgressEnd();
+  StepFit fit;
+  for (std::size_t j = 0; j < terms.size(); ++j) {
+    fit.terms.push_back(Described(j, terms, at[j], step));
+    fit.profile.*terms[j].field.fitted = fit.terms.back().fitted;
+  }
+  for (const LoadedSet& set : loaded) AddErrors(set, TermsAt(start, terms, at), fit.errors);
+  return fit;
+}
+
+}  // namespace twin::lab
