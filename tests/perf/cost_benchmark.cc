@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/model_presets.h"
+#include "sim/cost/profile_cost.h"
 #include "sim/cost/registry.h"
 #include "sim/cost/roofline_cost.h"
 #include "tests/unit/sim/test_hardware.h"
@@ -89,6 +90,28 @@ void BM_RooflineStepWithOverlappedAttention(benchmark::State& state) {
   PriceSteps(state, *Make(RooflineCostConfig{.overlaps_attention = true}, "llama-3-8b"));
 }
 BENCHMARK(BM_RooflineStepWithOverlappedAttention);
+
+// The target is below 2 us a step of 64 sequences, after the first of its size.
+void BM_ProfileStep(benchmark::State& state) {
+  PriceSteps(state, *Make(ProfileCostConfig{}, "llama-3-8b"));
+}
+BENCHMARK(BM_ProfileStep);
+
+void BM_ProfileStepWithAState(benchmark::State& state) {
+  const ProfileCost cost(ProfileCostConfig{}, ModelPreset("llama-3-8b"), IdealHardware(), {},
+                         kBlockBytes);
+  const std::vector<StepPlan> steps = Steps();
+  DeviceState device;
+  std::size_t i = 0;
+  for (auto _ : state) {
+    const TimePoint begin = device.changed;
+    const Duration time = cost.StageTime(steps[i], 0, begin, device);
+    cost.Advance(steps[i], begin, begin + time, device);
+    benchmark::DoNotOptimize(device);
+    i = (i + 1) % steps.size();
+  }
+}
+BENCHMARK(BM_ProfileStepWithAState);
 
 void BM_RooflineBreakdown(benchmark::State& state) {
   const RooflineCost cost(RooflineCostConfig{}, ModelPreset("llama-3-8b"), IdealHardware(), {},

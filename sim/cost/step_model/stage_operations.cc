@@ -11,9 +11,12 @@ namespace {
 // Steps beyond these sizes are computed anew each time.
 constexpr std::size_t kRememberedRows = 8192 + 1024;
 constexpr std::size_t kRememberedLogits = 1024 + 1;
-// Isolated products of few rows have dips and bumps that steps do not show; their lower envelope
-// up to this size is used.
-constexpr std::int64_t kEnvelopeRows = 128;
+// Isolated products get faster with more rows at some sizes, and interpolation widens such a bump;
+// steps do not show it. So a product costs at most what one of more rows does: of sizes up to a
+// tile beyond kFewRows, or the next few multiples of a tile.
+constexpr std::int64_t kFewRows = 128;
+constexpr std::int64_t kTileRows = 128;
+constexpr int kTilesBeyond = 2;
 constexpr double kSmallSpread = 0.2;
 
 constexpr std::size_t At(OperationClass operation) { return static_cast<std::size_t>(operation); }
@@ -156,9 +159,17 @@ ByOperation<Estimate> StageOperations::Estimates(const StepLoad& load) const {
 
 Estimate StageOperations::Product(std::int64_t rows, std::int64_t n, std::int64_t k) const {
   Estimate best = gemm_({.m = rows, .n = n, .k = k, .format = format_});
-  for (std::int64_t m = rows / 16 * 16 + 16; m <= kEnvelopeRows; m += 16) {
+  const auto consider = [&](std::int64_t m) {
     const Estimate other = gemm_({.m = m, .n = n, .k = k, .format = format_});
     if (other.seconds < best.seconds) best = other;
+  };
+  for (std::int64_t m = rows / 16 * 16 + 16; m <= kFewRows; m += 16) consider(m);
+  if (rows > kFewRows) {
+    const std::int64_t next = (rows + kTileRows - 1) / kTileRows * kTileRows;
+    for (int i = 0; i <= kTilesBeyond; ++i) {
+      consider(next + i * kTileRows);
+      consider(next + i * kTileRows + 1);
+    }
   }
   return best;
 }

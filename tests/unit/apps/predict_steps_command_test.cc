@@ -1,0 +1,146 @@
+// twinserve predict steps, predict breakdown and fit --steps.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "tests/unit/apps/experiment_folder.h"
+
+namespace twin::apps {
+namespace {
+
+using testing::CommandOutcome;
+using ::testing::HasSubstr;
+
+class PredictStepsCommandTest : public testing::ExperimentFolderTest {
+ protected:
+  CommandOutcome Predict(const std::string& table) {
+    Write("in.csv", table);
+    return Run({"predict", "steps", "--hardware", "h100-sxm", "--model", "qwen3-14b", "--in",
+                "in.csv", "--out", "out.csv"});
+  }
+
+  std::vector<std::string> Lines(const std::string& file) {
+    std::ifstream in(scratch_.path() / file);
+    std::vector<std::string> lines;
+    for (std::string line; std::getline(in, line);) lines.push_back(line);
+    return lines;
+  }
+
+  // The last three fields of each row: median, low, high.
+  std::vector<std::vector<double>> Predicted() {
+    std::vector<std::vector<double>> rows;
+    const std::vector<std::string> lines = Lines("out.csv");
+    for (std::size_t i = 1; i < lines.size(); ++i) {
+      std::istringstream in(lines[i]);
+      std::vector<double> fields;
+      for (std::string field; std::getline(in, field, ',');) {
+        fields.push_back(std::strtod(field.c_str(), nullptr));
+      }
+      rows.emplace_back(fields.end() - 3, fields.end());
+    }
+    return rows;
+  }
+};
+
+TEST_F(PredictStepsCommandTest, AddsThreeColumnsAndKeepsTheOthers) {
+  const std::string header = "note,decode_reqs,decode_context_tokens,prefill_reqs,prefill_tokens";
+  const CommandOutcome outcome = Predict(header + "\na,8,8400,0,0\nb,8,8400,1,986\n");
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(Lines("out.csv")[0], header + ",predicted_us,predicted_low_us,predicted_high_us");
+  EXPECT_EQ(Lines("out.csv")[1].rfind("a,8,8400,0,0,", 0), 0U);
+  for (const std::vector<double>& us : Predicted()) {
+    EXPECT_GT(us[1], 0);
+    EXPECT_LT(us[1], us[0]);
+    EXPECT_LT(us[0], us[2]);
+  }
+  EXPECT_GT(Predicted()[1][0], 2 * Predicted()[0][0]);
+}
+
+// The weights of Qwen3-14B are 29 GB, of which 28 GB are read: at 3.35 TB/s more than 8 ms. Twice
+// that is more than any recorded step of 8 decodes took.
+TEST_F(PredictStepsCommandTest, ADecodeStepReadsTheWeights) {
+  ASSERT_EQ(Predict("decode_reqs,decode_context_tokens,prefill_reqs,prefill_tokens\n"
+                    "8,8400,0,0\n")
+                .exit_code,
+            0);
+  EXPECT_GT(Predicted()[0][0], 8000);
+  EXPECT_LT(Predicted()[0][0], 16000);
+}
+
+TEST_F(PredictStepsCommandTest, DutyMakesPromptsSlower) {
+  ASSERT_EQ(Predict("decode_reqs,decode_context_tokens,prefill_reqs,prefill_tokens,duty\n"
+                    "0,0,1,1000,0\n0,0,1,1000,0.5\n0,0,1,1000,1\n")
+                .exit_code,
+            0);
+  EXPECT_GT(Predicted()[1][0], 1.01 * Predicted()[0][0]);
+  EXPECT_GT(Predicted()[2][0], 1.01 * Predicted()[1][0]);
+}
+
+// Back to back, the second and third prompt meet a warmer device; after a second of rest, the
+// fourth takes as long as the first.
+TEST_F(PredictStepsCommandTest, RowsWithTimesAreOneRun) {
+  ASSERT_EQ(Predict("t_us,decode_reqs,decode_context_tokens,prefill_reqs,prefill_tokens\n"
+                    "40000,0,0,1,1000\n80000,0,0,1,1000\n120000,0,0,1,1000\n2000000,0,0,1,1000\n")
+                .exit_code,
+            0);
+  const std::vector<std::vector<double>> us = Predicted();
+  EXPECT_GT(us[1][0], 1.01 * us[0][0]);
+  EXPECT_GT(us[2][0], us[1][0]);
+  EXPECT_NEAR(us[3][0], us[0][0], 1e-3 * us[0][0]);
+}
+
+TEST_F(PredictStepsCommandTest, RefusesTablesWithoutTheirColumns) {
+  const CommandOutcome outcome = Predict("decode_reqs,prefill_reqs,prefill_tokens\n8,0,0\n");
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_TRUE(outcome.wrote_one_line()) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("decode_context_tokens"));
+}
+
+TEST_F(PredictStepsCommandTest, BreaksAStepDown) {
+  const CommandOutcome outcome =
+      Run({"predict", "breakdown", "--hardware", "h100-sxm", "--model", "llama-3-70b", "--tensor",
+           "4", "--decodes", "8", "--decode-context", "8000"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  for (const char* name : {"gemm", "decode_attention", "collective", "lm_head", "gap", "total"}) {
+    EXPECT_THAT(outcome.out, HasSubstr(name));
+  }
+  const CommandOutcome nothing =
+      Run({"predict", "breakdown", "--hardware", "h100-sxm", "--model", "llama-3-70b"});
+  EXPECT_EQ(nothing.exit_code, 2);
+  EXPECT_THAT(nothing.err, HasSubstr("describes no step"));
+}
+
+// Decode steps that take as long as predicted, but for a gap that is 1 ms longer, are explained by
+// the gap; collectives do not occur, and nothing is fitted to the step that is held out.
+TEST_F(PredictStepsCommandTest, FitFindsTheGapOfRecordedSteps) {
+  std::string table = "decode_reqs,decode_context_tokens,prefill_reqs,prefill_tokens\n";
+  for (int n = 1; n <= 64; ++n)
+    table += std::to_string(n) + "," + std::to_string(1000 * n) + ",0,0\n";
+  ASSERT_EQ(Predict(table).exit_code, 0);
+  std::string recorded = "decode_reqs,decode_context_tokens,prefill_reqs,prefill_tokens,iter_us\n";
+  for (int n = 1; n <= 64; ++n) {
+    recorded += std::to_string(n) + "," + std::to_string(1000 * n) + ",0,0," +
+                std::to_string(Predicted()[static_cast<std::size_t>(n - 1)][0] + 1000) + "\n";
+  }
+  Write("steps.csv", recorded);
+  Write("sets.csv", "file,model,tensor,use\nsteps.csv,qwen3-14b,1,fit\n");
+  const CommandOutcome outcome = Run({"fit", "--steps", "sets.csv", "--data", ".", "--hardware",
+                                      "h100-sxm", "--out", "steps.textproto"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("graph_gap_s"));
+  std::string fitted;
+  for (const std::string& line : Lines("steps.textproto")) fitted += line + "\n";
+  const std::size_t at = fitted.find("graph_gap_s");
+  ASSERT_NE(at, std::string::npos) << fitted;
+  const double gap = std::strtod(fitted.c_str() + fitted.find("value:", at) + 6, nullptr);
+  EXPECT_GT(gap, 1.2e-3);
+  EXPECT_LT(gap, 2.5e-3);
+}
+
+}  // namespace
+}  // namespace twin::apps
