@@ -109,6 +109,7 @@ void Bind(Archive& fields, sim::ProfileCostConfig& config) {
   fields.Value("captures_graphs", config.captures_graphs);
   fields.Value("captured_size_max", config.captured_size_max);
   fields.Value("draw_seed", config.draw_seed);
+  fields.Value("mean_context", config.mean_context);
   fields.OptionalValue("heat_factor", config.heat_factor);
   fields.OptionalValue("heat_tau_s", config.heat_tau_s);
   fields.OptionalValue("decode_heat_factor", config.decode_heat_factor);

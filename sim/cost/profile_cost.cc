@@ -62,6 +62,7 @@ StepModelConfig StepModelConfigOf(const ProfileCostConfig& config, const Hardwar
   StepModelConfig made;
   made.terms = StepTermsOf(config, hardware);
   made.draw_seed = config.draw_seed;
+  made.mean_context = config.mean_context;
   if (config.captures_graphs) {
     made.captured_sizes =
         CapturedSizes(config.captured_size_max == 0 ? kCapturedSizeMax : config.captured_size_max);

@@ -45,7 +45,8 @@ StepModel::StepModel(const StepModelConfig& config, const ModelSpec& model,
     : terms_(WithErrors(config.terms, DrawErrors(config.draw_seed))),
       memory_(terms_.heat_tau_s.value),
       captured_sizes_(config.captured_sizes),
-      ridge_rows_(RidgeRows(model, hardware)) {
+      ridge_rows_(RidgeRows(model, hardware)),
+      mean_context_(config.mean_context) {
   const ByOperation<double> errors = DrawErrors(config.draw_seed).operations;
   stages_.reserve(static_cast<std::size_t>(parallelism.pipeline));
   for (std::int32_t stage = 0; stage < parallelism.pipeline; ++stage) {
@@ -83,7 +84,7 @@ StepModel::Shape StepModel::ShapeOf(const StepTotals& totals) const {
   }
   load.decodes = {.requests = decodes, .context_tokens = context};
   if (decodes > 0) {
-    const auto longest = static_cast<double>(totals.decode_context_max);
+    const auto longest = mean_context_ ? 0.0 : static_cast<double>(totals.decode_context_max);
     load.decodes.context_tokens_max = std::max(longest, context / decodes);
   }
   shape.compute_share = std::clamp(2 * static_cast<double>(load.rows) / ridge_rows_ - 1, 0.0, 1.0);

@@ -38,6 +38,7 @@ struct StepModelConfig {
   // 0: the median prediction; otherwise one error for each class of operations and each term of
   // `terms` is drawn from this seed.
   std::uint64_t draw_seed = 0;
+  bool mean_context = false;  // every decode of a batch has the mean context
 };
 
 // Times of one stage in seconds.
@@ -114,6 +115,7 @@ class StepModel {
   HeatMemory memory_;
   std::vector<std::uint32_t> captured_sizes_;
   double ridge_rows_;
+  bool mean_context_;
   std::vector<StageOperations> stages_;
 };
 

@@ -84,6 +84,19 @@ TEST(ProfileCostTest, WithoutGraphsNothingIsPadded) {
   EXPECT_DOUBLE_EQ(nine.gap, 0.5e-3);
 }
 
+// The ablation of the longest context.
+TEST(ProfileCostTest, WithTheMeanContextTheLongestDoesNotMatter) {
+  ProfileCostConfig config = Config();
+  config.mean_context = true;
+  const ProfileCost cost = Cost(config);
+  StepPlan even = Decodes(64);
+  StepPlan skewed = Decodes(64);
+  even.totals.decode_context_max = 1000;
+  skewed.totals.decode_context_max = 40000;
+  EXPECT_EQ(At(cost.model().Times(skewed.totals, 0, 0, 0), OperationClass::kDecodeAttention),
+            At(cost.model().Times(even.totals, 0, 0, 0), OperationClass::kDecodeAttention));
+}
+
 TEST(ProfileCostTest, CapturedSizesAreThoseOfVllm) {
   const std::vector<std::uint32_t> sizes = CapturedSizes(512);
   EXPECT_EQ(sizes.size(), 3u + 31u + 17u);  // 1 2 4, 8..248 by 8, 256..512 by 16
