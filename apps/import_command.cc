@@ -5,6 +5,7 @@
 #include "apps/commands.h"
 #include "apps/terminal_control.h"
 #include "lab/import/import_aiconfigurator.h"
+#include "lab/import/import_llmservingsim.h"
 
 namespace twin::apps {
 namespace {
@@ -27,6 +28,20 @@ void AddAiconfiguratorCommand(CLI::App& import) {
   });
 }
 
+void AddLlmServingSimCommand(CLI::App& import) {
+  auto arguments = std::make_shared<ImportArguments>();
+  CLI::App* command = import.add_subcommand(
+      "llmservingsim",
+      "Profiles from layer profiles of LLMServingSim: profile_DEVICE_MODEL_dense.csv[.gz]");
+  command->add_option("DIR", arguments->folder, "The folder of the tables")->required();
+  command->add_option("--out", arguments->out, "The folder that gets one folder per device")
+      ->required();
+  command->callback([arguments] {
+    TerminalControl control;
+    lab::ImportLlmServingSim(arguments->folder, arguments->out, control);
+  });
+}
+
 }  // namespace
 
 void AddImportCommand(CLI::App& app, CommandContext& /*context*/) {
@@ -34,6 +49,7 @@ void AddImportCommand(CLI::App& app, CommandContext& /*context*/) {
       app.add_subcommand("import", "Turn a public database of measurements into device profiles");
   import->require_subcommand(1);
   AddAiconfiguratorCommand(*import);
+  AddLlmServingSimCommand(*import);
 }
 
 }  // namespace twin::apps

@@ -1,7 +1,10 @@
 #include "lab/import/gemm_fit.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <numeric>
 
 #include "lab/import/simplex_search.h"
@@ -34,6 +37,9 @@ constexpr Coefficient kCoefficients[] = {
     {&C::weight_copies, 0.9, 12},     {&C::resident_bytes_per_s, 6e9, 100e9}};
 constexpr Coefficient kQuantization[] = {{&C::quantize_s, 0, 20e-6}, {&C::quantize_passes, 0, 20}};
 
+// To 4 digits, as files hold it.
+double Rounded(double value) { return std::strtod(fmt::format("{:.4g}", value).c_str(), nullptr); }
+
 bool IsQuantized(sim::GemmFormat format) {
   return format == sim::GemmFormat::kFp8 || format == sim::GemmFormat::kFp8Block;
 }
@@ -52,7 +58,8 @@ std::vector<double> GemmFitErrors(const HardwareSpec& hardware, const C& coeffic
   return errors;
 }
 
-sim::GemmFit FitGemm(const HardwareSpec& hardware, std::span<const GemmRow> rows) {
+sim::GemmFit FitGemm(const HardwareSpec& hardware, std::span<const GemmRow> rows,
+                     bool fits_rounding) {
   sim::GemmFit fit;
   fit.format = rows.front().format;
   C start;
@@ -61,6 +68,10 @@ sim::GemmFit FitGemm(const HardwareSpec& hardware, std::span<const GemmRow> rows
     free.insert(free.end(), std::begin(kQuantization), std::end(kQuantization));
     start.quantize_s = 2.5e-6;
     start.quantize_passes = 1.5;
+  }
+  if (fits_rounding) {
+    free.push_back({&C::row_rounding, 0, 1});
+    start.row_rounding = 0.5;
   }
   std::vector<GemmRow> sample;
   const std::size_t count = std::min(kFitRows, rows.size());
@@ -84,11 +95,13 @@ sim::GemmFit FitGemm(const HardwareSpec& hardware, std::span<const GemmRow> rows
     }
     return sum / static_cast<double>(sample.size()) + kPull * pull;
   };
-  fit.coefficients = coefficients_of(SearchMinimum(ranges, kEvaluations, loss));
+  std::vector<double> best = SearchMinimum(ranges, kEvaluations, loss);
+  for (double& value : best) value = Rounded(value);
+  fit.coefficients = coefficients_of(best);
   std::vector<double> errors = GemmFitErrors(hardware, fit.coefficients, rows);
   for (double& error : errors) error = std::abs(error);
   std::ranges::sort(errors);
-  fit.log_sd = errors[(errors.size() - 1) * 9 / 10] / kErrorsAtP90;
+  fit.log_sd = Rounded(errors[(errors.size() - 1) * 9 / 10] / kErrorsAtP90);
   return fit;
 }
 

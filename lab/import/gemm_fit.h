@@ -13,8 +13,9 @@ namespace twin::lab {
 // Least absolute logarithms of predicted over measured time, each cut at 0.5, over `rows` of one
 // format; many rows are thinned out evenly. Coefficients that the rows do not determine stay near
 // their defaults. `log_sd` comes from the 90th percentile of the errors of all rows.
-// REQUIRES: rows is not empty.
-sim::GemmFit FitGemm(const HardwareSpec& hardware, std::span<const GemmRow> rows);
+// `row_rounding` is fitted too if `fits_rounding`. REQUIRES: rows is not empty.
+sim::GemmFit FitGemm(const HardwareSpec& hardware, std::span<const GemmRow> rows,
+                     bool fits_rounding = false);
 
 // ln(predicted / measured) of each row.
 std::vector<double> GemmFitErrors(const HardwareSpec& hardware,

@@ -19,7 +19,11 @@ namespace twin::lab {
 namespace {
 
 constexpr std::size_t kLeastM = 3;
-constexpr std::size_t kLeastShapes = 16;
+constexpr std::size_t kLeastShapes = 4;
+// From this number of (n, k) on, neighbours say more than the closed form.
+constexpr std::size_t kManyShapes = 40;
+// Shapes of one model resemble each other more than those of another.
+constexpr double kFewShapesFactor = 2;
 constexpr double kDeviationsAtP90 = 1.645;
 
 double Quantile(std::vector<double> values, double share) {
@@ -171,7 +175,10 @@ GemmImport ImportGemm(const HardwareSpec& hardware, const GemmRows& rows, RunCon
   std::uint64_t done = 0;
   for (const auto& [format, of_format] : formats) {
     control.OnProgress("GEMM formats fitted", done++, formats.size());
-    const sim::GemmFit fit = FitGemm(hardware, of_format);
+    std::set<Shape> shapes;
+    for (const GemmRow& row : of_format) shapes.insert({row.n, row.k});
+    const bool few = shapes.size() < kManyShapes;
+    const sim::GemmFit fit = FitGemm(hardware, of_format, few || format != sim::GemmFormat::kBf16);
     result.profile.fits.push_back(fit);
     std::map<sim::KernelLibrary, std::vector<GemmRow>> libraries;
     for (const GemmRow& row : of_format) libraries[row.library].push_back(row);
@@ -187,6 +194,9 @@ GemmImport ImportGemm(const HardwareSpec& hardware, const GemmRows& rows, RunCon
       GemmTableErrors errors;
       errors.closed_form = ErrorOf(GemmFitErrors(hardware, fit.coefficients, of_library));
       JudgeTable(table, errors);
+      if (few) {
+        for (double& sd : table.shape_sd) sd *= kFewShapesFactor;
+      }
       result.profile.tables.push_back(std::move(table));
       result.errors.push_back(errors);
     }

@@ -33,7 +33,7 @@ struct GemmImport {
 
 // Fits the closed form of each format to all libraries together, and tabulates each library and
 // format that was measured on a grid; an (n, k) that lacks an m of the grid is left out. Formats
-// without a grid (fewer than 3 m or 16 (n, k)) have a closed form only.
+// without a grid (fewer than 3 m or 4 (n, k)) have a closed form only.
 // Throws InputError (data) without rows.
 GemmImport ImportGemm(const HardwareSpec& hardware, const GemmRows& rows, RunControl& control);
 

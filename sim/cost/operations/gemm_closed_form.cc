@@ -104,7 +104,8 @@ double GemmClosedForm(const HardwareSpec& hardware, const GemmCoefficients& c,
 
   double best = std::numeric_limits<double>::infinity();
   for (const Tile& tile : kTiles) {
-    const double rows = std::ceil(m / tile.m);
+    const double parts = m / tile.m;
+    const double rows = std::max(1.0, parts + c.row_rounding * (std::ceil(parts) - parts));
     const double columns = std::ceil(n / tile.n);
     const double speed =
         std::min(kFastestTile, reference / (1 + c.tile_loss * (1 / tile.m + 1 / tile.n)));

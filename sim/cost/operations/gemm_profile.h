@@ -18,18 +18,21 @@ enum class GemmFormat : std::uint8_t { kBf16, kFp8, kFp8Block, kInt8, kInt4, kFp
 // The parameters of the closed form in gemm_closed_form.h. The defaults were fitted to four kinds
 // of GPUs together and stand for one that nobody measured.
 struct GemmCoefficients {
-  double flops_fraction = 0.77;        // of the peak, in tiles of 256 x 128
-  double bandwidth_fraction = 0.79;    // of the memory
-  double latency_s = 2.2e-6;           // launch, ramp and drain
-  double tile_loss = 70;               // a x b tiles: time per product ~ 1 + tile_loss (1/a + 1/b)
-  double wave_s = 0.5e-6;              // per wave of tiles
-  double saturating_tiles = 0.42;      // tiles per SM from which on the memory is saturated
-  double split_s = 2.4e-6;             // of a split along k
-  double l2_bytes_per_s = 240e9;       // per SM: operands that tiles read again
-  double overlap = 3.5;                // of compute and memory: exponent of the norm that adds them
-  double wave_rounding = 0.1;          // 1 = a part of a wave takes as long as a whole one
-  double weight_copies = 5;            // of the measurement: more than fit into L2 are read cold
-  double resident_bytes_per_s = 19e9;  // per SM: operands that are in L2
+  double flops_fraction = 0.75;      // of the peak, in tiles of 256 x 128
+  double bandwidth_fraction = 0.77;  // of the memory
+  double latency_s = 1.8e-6;         // launch, ramp and drain
+  double tile_loss = 76;             // a x b tiles: time per product ~ 1 + tile_loss (1/a + 1/b)
+  double wave_s = 1e-6;              // per wave of tiles
+  double saturating_tiles = 0.52;    // tiles per SM from which on the memory is saturated
+  double split_s = 2.6e-6;           // of a split along k
+  double l2_bytes_per_s = 267e9;     // per SM: operands that tiles read again
+  double overlap = 2.7;              // of compute and memory: exponent of the norm that adds them
+  double wave_rounding = 0.1;        // 1 = a part of a wave takes as long as a whole one
+  // 1 = a part of a tile along m takes as long as a whole one. Fitted only to quantized formats and
+  // to few (n, k): tables of bf16 interpolate better with 0.
+  double row_rounding = 0;
+  double weight_copies = 6;            // of the measurement: more than fit into L2 are read cold
+  double resident_bytes_per_s = 21e9;  // per SM: operands that are in L2
   double quantize_s = 0;               // a kernel that quantizes activations
   double quantize_passes = 0;          // its traffic, in passes over m x k bf16 values
 

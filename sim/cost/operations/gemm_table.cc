@@ -47,7 +47,7 @@ constexpr double kRangeN = 1;
 constexpr double kRangeK = 3;
 constexpr double kRangeM = 8;
 constexpr KrigingRules kShapeRules{.neighbours = 16, .nugget = 0.03};
-constexpr KrigingRules kTokenRules{.neighbours = 10, .nugget = 0.01};
+constexpr KrigingRules kTokenRules{.neighbours = 10, .nugget = 0.06};
 
 double ShapeCovariance(double octaves_n, double octaves_k) {
   return std::exp(-std::hypot(octaves_n / kRangeN, octaves_k / kRangeK));
@@ -56,19 +56,23 @@ double ShapeCovariance(double octaves_n, double octaves_k) {
 // Measured m on either side that are considered.
 constexpr std::size_t kTokenWindow = 12;
 
-using TokenPlaces = std::array<double, 4>;
+using TokenPlaces = std::array<double, 3>;
+// m itself, and m rounded up to tiles.
+constexpr TokenPlaces kTokenShares = {0.7, 0.15, 0.15};
 
 TokenPlaces PlacesOf(std::int64_t m) {
   const auto octave = [m](std::int64_t tile) {
     return std::log2(static_cast<double>((m + tile - 1) / tile * tile));
   };
-  return {octave(1), octave(64), octave(128), octave(256)};
+  return {octave(1), octave(64), octave(128)};
 }
 
 double TokenCovariance(const TokenPlaces& a, const TokenPlaces& b) {
   double sum = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) sum += std::exp(-std::abs(a[i] - b[i]) / kRangeM);
-  return sum / static_cast<double>(a.size());
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    sum += kTokenShares[i] * std::exp(-std::abs(a[i] - b[i]) / kRangeM);
+  }
+  return sum;
 }
 
 struct Shape {

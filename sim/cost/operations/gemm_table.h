@@ -3,8 +3,8 @@
 // A curve holds, for each measured m, the logarithm of measured over closed-form time. The closed
 // form takes out size, tiles and waves; what remains varies slowly enough between neighbouring
 // (n, k) and m to be interpolated by kriging. Along m the covariance depends on m itself and on m
-// rounded up to tiles of 64, 128 and 256 rows: 1,025 resembles 1,280 more than 1,024. Between
-// (n, k) it falls faster along n, which decides the number of tiles, than along k.
+// rounded up to tiles of 64 and 128 rows. Between (n, k) it falls faster along n, which decides the
+// number of tiles, than along k.
 #pragma once
 
 #include <cstddef>

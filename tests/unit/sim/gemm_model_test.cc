@@ -47,11 +47,11 @@ TEST(GemmClosedFormTest, ComputeBoundProductsTakeWholeWavesOfTiles) {
               10 * kPercent * wave);
 }
 
-TEST(GemmClosedFormTest, OneRowBeyondATileCostsMore) {
+TEST(GemmClosedFormTest, OneColumnBeyondATileCostsMore) {
   GemmCoefficients ideal = IdealCoefficients();
   ideal.tile_loss = 60;  // small tiles are slow
-  const auto seconds = [&](std::int64_t m) {
-    return GemmClosedForm(IdealHardware(), ideal, {.m = m, .n = 2560, .k = 8192});
+  const auto seconds = [&](std::int64_t n) {
+    return GemmClosedForm(IdealHardware(), ideal, {.m = 2560, .n = n, .k = 8192});
   };
   EXPECT_GT(seconds(2561), 1.1 * seconds(2560));
   EXPECT_NEAR(seconds(2559), seconds(2560), kPercent * seconds(2560));

@@ -1,0 +1,133 @@
+#include "lab/import/import_llmservingsim.h"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/input_error.h"
+#include "core/model_presets.h"
+#include "files/output_file.h"
+#include "lab/import/gemm_import.h"
+#include "lab/import/gemm_rows.h"
+#include "lab/predict/operation_table.h"
+#include "proto/hardware_file.h"
+#include "proto/profile_file.h"
+
+namespace twin::lab {
+namespace {
+
+constexpr std::string_view kPrefix = "profile_";
+constexpr std::string_view kDense = "_dense.csv";
+constexpr double kTimeUsMax = 1e9;
+constexpr double kSecondsOfUs = 1e-6;
+constexpr std::int64_t kRanksMax = 64;
+constexpr std::int64_t kTokensMost = 1 << 20;
+
+// The profile of one model on one device.
+struct LayerProfile {
+  std::string device;
+  std::string model;
+  std::filesystem::path dense;
+  std::filesystem::path per_sequence;  // may be absent
+};
+
+std::string_view PresetOf(std::string_view device) {
+  if (device == "rtx4090") return "rtx-4090";
+  if (device == "rtxpro6000") return "rtx-pro-6000-server";
+  return {};
+}
+
+std::map<std::string, LayerProfile> ProfilesIn(const std::filesystem::path& folder) {
+  std::error_code error;
+  std::map<std::string, LayerProfile> profiles;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename().string();
+    const std::size_t end = name.find(kDense);
+    if (!name.starts_with(kPrefix) || end == std::string::npos) continue;
+    const std::string stem = name.substr(kPrefix.size(), end - kPrefix.size());
+    const std::size_t split = stem.find('_');
+    if (split == std::string::npos) continue;
+    std::string sequences = name;
+    sequences.replace(end, kDense.size(), "_per_sequence.csv");
+    profiles[name] = {stem.substr(0, split), stem.substr(split + 1), entry.path(),
+                      entry.path().parent_path() / sequences};
+  }
+  if (error) {
+    throw InputError(InputError::Kind::kUsage, folder.string(),
+                     fmt::format("cannot be read: {}", error.message()));
+  }
+  return profiles;
+}
+
+// (n, k) of a layer on one of `ranks` ranks; (0, 0) for layers that multiply no weights.
+std::pair<std::int64_t, std::int64_t> ShapeOf(const ModelSpec& model, std::string_view layer,
+                                              std::int64_t ranks) {
+  const std::int64_t hidden = model.hidden;
+  const std::int64_t queries = std::int64_t{model.query_heads} * model.head_dim / ranks;
+  const std::int64_t keys = std::int64_t{model.kv_heads} * model.head_dim / ranks;
+  const std::int64_t inner = model.intermediate / ranks;
+  if (layer == "qkv_proj") return {queries + 2 * keys, hidden};
+  if (layer == "o_proj") return {hidden, queries};
+  if (layer == "gate_up_proj") return {2 * inner, hidden};
+  if (layer == "down_proj") return {hidden, inner};
+  if (layer == "lm_head") return {model.vocab / ranks, hidden};
+  return {0, 0};
+}
+
+void AddRows(const std::filesystem::path& file, std::string_view tokens, const ModelSpec& model,
+             GemmRows& rows) {
+  OperationTable table(file.string(), {"tp", "layer", tokens, "time_us"});
+  while (table.Next()) {
+    const std::int64_t ranks = table.Integer("tp", 1, kRanksMax);
+    const auto [n, k] = ShapeOf(model, table.Text("layer"), ranks);
+    if (n == 0) continue;
+    GemmRow row;
+    row.m = table.Integer(tokens, 1, kTokensMost);
+    row.n = n;
+    row.k = k;
+    row.seconds = kSecondsOfUs * table.Positive("time_us", kTimeUsMax);
+    rows.rows.push_back(row);
+  }
+}
+
+}  // namespace
+
+void ImportLlmServingSim(const std::filesystem::path& folder, const std::filesystem::path& out,
+                         RunControl& control) {
+  const std::map<std::string, LayerProfile> profiles = ProfilesIn(folder);
+  if (profiles.empty()) {
+    throw InputError(InputError::Kind::kUsage, folder.string(),
+                     "holds no table; allowed: a folder with profile_DEVICE_MODEL_dense.csv or "
+                     ".csv.gz");
+  }
+  for (const auto& [name, profile] : profiles) {
+    const std::string_view preset = PresetOf(profile.device);
+    if (preset.empty()) {
+      control.OnWarning(
+          fmt::format("{}: skipped, no data sheet of device \"{}\"", name, profile.device));
+      continue;
+    }
+    const ModelSpec model = ModelPreset(profile.model);
+    GemmRows rows;
+    rows.versions = {"vllm 0.19.0"};
+    AddRows(profile.dense, "tokens", model, rows);
+    if (std::filesystem::exists(profile.per_sequence)) {
+      AddRows(profile.per_sequence, "sequences", model, rows);
+    }
+    const GemmImport import = ImportGemm(HardwarePreset(preset), rows, control);
+    const std::filesystem::path target = out / preset / FileName(ProfilePart::kGemm);
+    std::filesystem::create_directories(target.parent_path());
+    const std::string origin = fmt::format(
+        "Matrix products of {}, from LLMServingSim (MIT), {};\n# written by \"twinserve import "
+        "llmservingsim\".",
+        preset, name);
+    WriteFile(target, WriteGemmImport(import, rows, origin));
+    control.OnNote(fmt::format("wrote {}", target.string()));
+  }
+}
+
+}  // namespace twin::lab
