@@ -12,12 +12,12 @@ namespace twin {
 
 namespace {
 
-constexpr HardwareText kTexts[] = {
+constexpr HardwareText kHardwareTexts[] = {
 ${entries}};
 
 }  // namespace
 
-std::span<const HardwareText> HardwareTexts() { return kTexts; }
+std::span<const HardwareText> HardwareTexts() { return kHardwareTexts; }
 
 }  // namespace twin
 ")

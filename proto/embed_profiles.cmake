@@ -18,12 +18,12 @@ namespace twin {
 namespace {
 
 // One more than there are, because there may be none.
-constexpr ProfileText kTexts[] = {
+constexpr ProfileText kProfileTexts[] = {
 ${entries}    {}};
 
 }  // namespace
 
-std::span<const ProfileText> ProfileTexts() { return std::span(kTexts).first(std::size(kTexts) - 1); }
+std::span<const ProfileText> ProfileTexts() { return std::span(kProfileTexts).first(std::size(kProfileTexts) - 1); }
 
 }  // namespace twin
 ")
