@@ -26,7 +26,10 @@ std::uint64_t PredictSteps(const sim::StepModel& model, const OperationTableFile
     const StepRow row = ReadStepRow(table);
     sim::StepInterval step;
     if (row.totals.tokens() > 0) {
-      const double rested = model.Interval(row.totals, 0, 0).seconds;
+      double rested = 0;
+      for (int i = 0; i < model.stages(); ++i) {
+        rested += model.Times(row.totals, i, 0, 0).total();
+      }
       const StepTimeline::Begin begin = timeline.BeginOf(row, model.memory(), rested);
       step = model.Interval(row.totals, begin.heat, begin.last_step);
       timeline.Advance(row, model.memory(), model.ComputeShare(row.totals), rested);

@@ -21,6 +21,11 @@ constexpr double kSmallSpread = 0.2;
 
 constexpr std::size_t At(OperationClass operation) { return static_cast<std::size_t>(operation); }
 
+// Depends on the rows that get logits, rather than on all.
+constexpr bool OnLogits(OperationClass operation) {
+  return operation == OperationClass::kHead || operation == OperationClass::kSampling;
+}
+
 GemmFormat FormatOf(DType weights) {
   switch (weights) {
     case DType::kFp8:
@@ -101,11 +106,12 @@ StageOperations::StageOperations(const ModelSpec& model, const HardwareSpec& har
       errors_(errors) {
   for (std::size_t i = 0; i < kOperationClassCount; ++i) {
     const auto operation = static_cast<OperationClass>(i);
-    const bool logits =
-        operation == OperationClass::kHead || operation == OperationClass::kSampling;
+    const bool logits = OnLogits(operation);
     const bool none = operation == OperationClass::kPrefillAttention ||
                       operation == OperationClass::kDecodeAttention;
-    tables_.emplace_back(none ? 0 : logits ? kRememberedLogits : kRememberedRows);
+    const std::size_t size = none ? 0 : logits ? kRememberedLogits : kRememberedRows;
+    medians_.emplace_back(size);
+    spreads_.emplace_back(size);
   }
 }
 
@@ -114,22 +120,65 @@ double StageOperations::WithError(OperationClass operation, const Estimate& esti
   return error == 0 ? estimate.seconds : estimate.seconds * std::exp(error * estimate.log_sd);
 }
 
+StageOperations::RowsModel StageOperations::ModelOf(OperationClass operation) const {
+  const bool last = stage_ == parallelism_.pipeline - 1;
+  switch (operation) {
+    case OperationClass::kGemm:
+      return &StageOperations::LayerGemms;
+    case OperationClass::kExperts:
+      return experts_ ? &StageOperations::Experts : nullptr;
+    case OperationClass::kSmall:
+      return &StageOperations::Small;
+    case OperationClass::kCollective:
+      return parallelism_.devices() > 1 ? &StageOperations::Collectives : nullptr;
+    case OperationClass::kHead:
+      return last ? &StageOperations::Head : nullptr;
+    case OperationClass::kSampling:
+      return last ? &StageOperations::Sampling : nullptr;
+    case OperationClass::kPrefillAttention:
+    case OperationClass::kDecodeAttention:
+      break;
+  }
+  return nullptr;
+}
+
+double StageOperations::Median(OperationClass operation, RowsModel model, std::int64_t rows) const {
+  return medians_[At(operation)].At(rows, [&](std::int64_t n) {
+    const Estimate estimate = (this->*model)(n);
+    spreads_[At(operation)].Store(n, estimate.log_sd);
+    return estimate.seconds;
+  });
+}
+
+double StageOperations::Spread(OperationClass operation, RowsModel model, std::int64_t rows) const {
+  return spreads_[At(operation)].At(rows, [&](std::int64_t n) { return (this->*model)(n).log_sd; });
+}
+
+ByOperation<Estimate> StageOperations::Estimates(const StepLoad& load) const {
+  ByOperation<Estimate> all{};
+  for (std::size_t i = 0; i < kOperationClassCount; ++i) {
+    const auto operation = static_cast<OperationClass>(i);
+    const std::int64_t rows = OnLogits(operation) ? load.logits : load.rows;
+    const RowsModel model = ModelOf(operation);
+    if (model == nullptr || rows == 0) continue;
+    all[i].seconds = Median(operation, model, rows);
+    all[i].log_sd = Spread(operation, model, rows);
+  }
+  const Attention attention = AttentionOf(load);
+  all[At(OperationClass::kPrefillAttention)] = attention.chunks;
+  all[At(OperationClass::kDecodeAttention)] = attention.decodes;
+  return all;
+}
+
 ByOperation<double> StageOperations::Seconds(const StepLoad& load) const {
   ByOperation<double> seconds{};
-  const auto look_up = [&](OperationClass operation, std::int64_t rows, auto compute) {
-    if (rows == 0) return;
-    seconds[At(operation)] = tables_[At(operation)].At(
-        rows, [&](std::int64_t n) { return WithError(operation, (this->*compute)(n)); });
-  };
-  look_up(OperationClass::kGemm, load.rows, &StageOperations::LayerGemms);
-  if (experts_) look_up(OperationClass::kExperts, load.rows, &StageOperations::Experts);
-  look_up(OperationClass::kSmall, load.rows, &StageOperations::Small);
-  if (parallelism_.devices() > 1) {
-    look_up(OperationClass::kCollective, load.rows, &StageOperations::Collectives);
-  }
-  if (stage_ == parallelism_.pipeline - 1) {
-    look_up(OperationClass::kHead, load.logits, &StageOperations::Head);
-    look_up(OperationClass::kSampling, load.logits, &StageOperations::Sampling);
+  for (std::size_t i = 0; i < kOperationClassCount; ++i) {
+    const auto operation = static_cast<OperationClass>(i);
+    const std::int64_t rows = OnLogits(operation) ? load.logits : load.rows;
+    const RowsModel model = ModelOf(operation);
+    if (model == nullptr || rows == 0) continue;
+    seconds[i] = Median(operation, model, rows);
+    if (errors_[i] != 0) seconds[i] *= std::exp(errors_[i] * Spread(operation, model, rows));
   }
   const Attention attention = AttentionOf(load);
   seconds[At(OperationClass::kPrefillAttention)] =
@@ -137,24 +186,6 @@ ByOperation<double> StageOperations::Seconds(const StepLoad& load) const {
   seconds[At(OperationClass::kDecodeAttention)] =
       WithError(OperationClass::kDecodeAttention, attention.decodes);
   return seconds;
-}
-
-ByOperation<Estimate> StageOperations::Estimates(const StepLoad& load) const {
-  ByOperation<Estimate> all{};
-  if (load.rows > 0) {
-    all[At(OperationClass::kGemm)] = LayerGemms(load.rows);
-    if (experts_) all[At(OperationClass::kExperts)] = Experts(load.rows);
-    all[At(OperationClass::kSmall)] = Small(load.rows);
-    if (parallelism_.devices() > 1) all[At(OperationClass::kCollective)] = Collectives(load.rows);
-  }
-  if (load.logits > 0 && stage_ == parallelism_.pipeline - 1) {
-    all[At(OperationClass::kHead)] = Head(load.logits);
-    all[At(OperationClass::kSampling)] = Sampling(load.logits);
-  }
-  const Attention attention = AttentionOf(load);
-  all[At(OperationClass::kPrefillAttention)] = attention.chunks;
-  all[At(OperationClass::kDecodeAttention)] = attention.decodes;
-  return all;
 }
 
 Estimate StageOperations::Product(std::int64_t rows, std::int64_t n, std::int64_t k) const {

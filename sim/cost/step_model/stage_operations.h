@@ -67,7 +67,7 @@ class StageOperations {
   // alone are computed once.
   [[nodiscard]] ByOperation<double> Seconds(const StepLoad& load) const;
 
-  // The same with the spread of the models. Computes everything anew.
+  // The same without errors, with the spread of the models.
   [[nodiscard]] ByOperation<Estimate> Estimates(const StepLoad& load) const;
 
   [[nodiscard]] std::int32_t layers() const { return layers_; }
@@ -78,6 +78,12 @@ class StageOperations {
     Estimate decodes;
   };
 
+  using RowsModel = Estimate (StageOperations::*)(std::int64_t rows) const;
+
+  // Of an operation that depends on a number of rows alone; null if the stage does not have it.
+  [[nodiscard]] RowsModel ModelOf(OperationClass operation) const;
+  [[nodiscard]] double Median(OperationClass operation, RowsModel model, std::int64_t rows) const;
+  [[nodiscard]] double Spread(OperationClass operation, RowsModel model, std::int64_t rows) const;
   [[nodiscard]] double WithError(OperationClass operation, const Estimate& estimate) const;
   [[nodiscard]] Estimate LayerGemms(std::int64_t rows) const;
   [[nodiscard]] Estimate Product(std::int64_t rows, std::int64_t n, std::int64_t k) const;
@@ -103,7 +109,8 @@ class StageOperations {
   AttentionModel attention_;
   CollectiveModel collective_;
   ByOperation<double> errors_;
-  std::vector<TokenTable> tables_;  // by class; attention has none
+  std::vector<TokenTable> medians_;  // by class; attention has none
+  std::vector<TokenTable> spreads_;
 };
 
 }  // namespace twin::sim

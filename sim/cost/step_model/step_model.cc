@@ -11,6 +11,7 @@ namespace twin::sim {
 namespace {
 
 constexpr double kNormal90 = 1.645;  // of a standard normal variable, 90 % lie within
+constexpr double kHiddenShare = 0.05;
 // Launches of a layer that is captured in pieces, relative to those of an eager one.
 constexpr double kPiecesLaunch = 1.0 / 3;
 
@@ -102,7 +103,8 @@ double StepModel::Gap(const StepTerms& terms, const Shape& shape, const StageOpe
   if (shape.graph) {
     const double gap = terms.graph_gap_s.value;
     if (last_step <= 2 * (operations + gap)) return gap;
-    return std::max(0.0, gap - terms.hidden_gap_s.value);
+    // What hides can be launches of the step's own operations as well, but no large part of them.
+    return std::max(-kHiddenShare * operations, gap - terms.hidden_gap_s.value);
   }
   const double launch =
       terms.layer_launch_s.value * stage.layers() * (shape.pieces ? kPiecesLaunch : 1.0);

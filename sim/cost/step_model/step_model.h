@@ -11,9 +11,9 @@
 // (device_state.h), Em its mean over the step while it moves towards u; as the mean depends on the
 // time and the time on the mean, three passes are made, which leave less than 0.1 %.
 //
-// gap: steps of captured sizes replay a graph and show graph_gap_s, of which hidden_gap_s hides
-// behind a step before them that took more than twice as long. Others show eager_gap_s, and take at
-// least the time in which the host launches their layers.
+// gap: steps of captured sizes replay a graph and show graph_gap_s. hidden_gap_s of it, and of what
+// their operations wait for the host, hides behind a step before that took more than twice as long.
+// Others show eager_gap_s, and take at least the time in which the host launches their layers.
 #pragma once
 
 #include <array>

@@ -33,6 +33,12 @@ class TokenTable {
     return value;
   }
 
+  // Remembers a value that was computed beside another.
+  void Store(std::int64_t tokens, double value) const {
+    const auto index = static_cast<std::size_t>(tokens);
+    if (index < values_.size()) values_[index].store(value, std::memory_order_relaxed);
+  }
+
  private:
   static constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
