@@ -61,6 +61,54 @@ std::optional<MoeModel> ExpertsOf(const ModelSpec& model, const HardwareSpec& ha
                              .format = format});
 }
 
+// The fastest product with at least so many rows: libraries pad to a faster tile.
+Estimate Product(const GemmCurve& curve, std::int64_t rows) {
+  Estimate best = curve(rows);
+  const auto consider = [&](std::int64_t m) {
+    const Estimate other = curve(m);
+    if (other.seconds < best.seconds) best = other;
+  };
+  for (std::int64_t m = rows / 16 * 16 + 16; m <= kFewRows; m += 16) consider(m);
+  if (rows > kFewRows) {
+    const std::int64_t next = (rows + kTileRows - 1) / kTileRows * kTileRows;
+    for (int i = 0; i <= kTilesBeyond; ++i) {
+      consider(next + i * kTileRows);
+      consider(next + i * kTileRows + 1);
+    }
+  }
+  return best;
+}
+
+// The dense products of one layer on one rank.
+std::vector<GemmCurve> LayerProducts(const GemmModel& gemm, const ModelSpec& model,
+                                     const Parallelism& parallelism, GemmFormat format) {
+  const std::int64_t hidden = model.hidden;
+  const std::int64_t query = std::int64_t{model.query_heads} / parallelism.tensor * model.head_dim;
+  const std::int64_t kv = std::int64_t{KvHeadsPerRank(model, parallelism)} * model.head_dim;
+  std::vector<GemmCurve> products;
+  const auto add = [&](std::int64_t n, std::int64_t k) {
+    products.push_back(gemm.Curve(n, k, format));
+  };
+  const auto add_mlp = [&](std::int64_t width) {
+    const std::int64_t share = width / parallelism.tensor;
+    add((model.gated_mlp ? 2 : 1) * share, hidden);
+    add(hidden, share);
+  };
+  add(query + 2 * kv, hidden);
+  add(hidden, query);
+  if (model.moe.experts == 0) {
+    add_mlp(model.intermediate);
+    return products;
+  }
+  add(model.moe.experts, hidden);
+  if (model.moe.shared_intermediate > 0) add_mlp(model.moe.shared_intermediate);
+  return products;
+}
+
+std::int64_t RoundedShare(std::int64_t width, const Parallelism& parallelism) {
+  return (width + parallelism.tensor - 1) / parallelism.tensor;
+}
+
 }  // namespace
 
 StepPart PartOf(OperationClass operation) {
@@ -94,7 +142,6 @@ StageOperations::StageOperations(const ModelSpec& model, const HardwareSpec& har
       query_width_(std::int64_t{model.query_heads} / parallelism.tensor * model.head_dim),
       kv_width_(std::int64_t{KvHeadsPerRank(model, parallelism)} * model.head_dim),
       format_(FormatOf(model.weight_dtype)),
-      gemm_(hardware, device.gemm, library),
       experts_(ExpertsOf(model, hardware, parallelism, format_)),
       attention_(hardware,
                  {.query_heads = model.query_heads / parallelism.tensor,
@@ -104,6 +151,11 @@ StageOperations::StageOperations(const ModelSpec& model, const HardwareSpec& har
                  library),
       collective_(hardware),
       errors_(errors) {
+  const GemmModel gemm(hardware, device.gemm, library);
+  layer_products_ = LayerProducts(gemm, model, parallelism, format_);
+  if (stage == parallelism.pipeline - 1) {
+    head_product_ = gemm.Curve(RoundedShare(model.vocab, parallelism), model.hidden, format_);
+  }
   for (std::size_t i = 0; i < kOperationClassCount; ++i) {
     const auto operation = static_cast<OperationClass>(i);
     const bool logits = OnLogits(operation);
@@ -188,38 +240,9 @@ ByOperation<double> StageOperations::Seconds(const StepLoad& load) const {
   return seconds;
 }
 
-Estimate StageOperations::Product(std::int64_t rows, std::int64_t n, std::int64_t k) const {
-  Estimate best = gemm_({.m = rows, .n = n, .k = k, .format = format_});
-  const auto consider = [&](std::int64_t m) {
-    const Estimate other = gemm_({.m = m, .n = n, .k = k, .format = format_});
-    if (other.seconds < best.seconds) best = other;
-  };
-  for (std::int64_t m = rows / 16 * 16 + 16; m <= kFewRows; m += 16) consider(m);
-  if (rows > kFewRows) {
-    const std::int64_t next = (rows + kTileRows - 1) / kTileRows * kTileRows;
-    for (int i = 0; i <= kTilesBeyond; ++i) {
-      consider(next + i * kTileRows);
-      consider(next + i * kTileRows + 1);
-    }
-  }
-  return best;
-}
-
 Estimate StageOperations::LayerGemms(std::int64_t rows) const {
-  const std::int64_t hidden = model_.hidden;
-  Estimate layer =
-      Product(rows, query_width_ + 2 * kv_width_, hidden) + Product(rows, hidden, query_width_);
-  const auto mlp = [&](std::int64_t width) {
-    const std::int64_t share = width / parallelism_.tensor;
-    const std::int64_t inputs = model_.gated_mlp ? 2 : 1;
-    return Product(rows, inputs * share, hidden) + Product(rows, hidden, share);
-  };
-  if (model_.moe.experts == 0) {
-    layer = layer + mlp(model_.intermediate);
-  } else {
-    layer = layer + Product(rows, model_.moe.experts, hidden);
-    if (model_.moe.shared_intermediate > 0) layer = layer + mlp(model_.moe.shared_intermediate);
-  }
+  Estimate layer;
+  for (const GemmCurve& product : layer_products_) layer = layer + Product(product, rows);
   return layers_ * layer;
 }
 
@@ -271,8 +294,8 @@ Estimate StageOperations::Collectives(std::int64_t rows) const {
 }
 
 Estimate StageOperations::Head(std::int64_t logits) const {
-  const std::int64_t share = (model_.vocab + parallelism_.tensor - 1) / parallelism_.tensor;
-  Estimate sum = Product(logits, share, model_.hidden);
+  const std::int64_t share = RoundedShare(model_.vocab, parallelism_);
+  Estimate sum = Product(*head_product_, logits);
   if (parallelism_.tensor > 1) {
     const double bytes = static_cast<double>(logits * share * ActivationByteSize(model_));
     sum = sum + collective_(Collective::kAllGather, parallelism_.tensor, bytes);

@@ -86,7 +86,6 @@ class StageOperations {
   [[nodiscard]] double Spread(OperationClass operation, RowsModel model, std::int64_t rows) const;
   [[nodiscard]] double WithError(OperationClass operation, const Estimate& estimate) const;
   [[nodiscard]] Estimate LayerGemms(std::int64_t rows) const;
-  [[nodiscard]] Estimate Product(std::int64_t rows, std::int64_t n, std::int64_t k) const;
   [[nodiscard]] Estimate Experts(std::int64_t rows) const;
   [[nodiscard]] Estimate Small(std::int64_t rows) const;
   [[nodiscard]] Estimate Collectives(std::int64_t rows) const;
@@ -104,7 +103,8 @@ class StageOperations {
   std::int64_t query_width_;  // of one rank
   std::int64_t kv_width_;     // likewise
   GemmFormat format_;
-  GemmModel gemm_;
+  std::vector<GemmCurve> layer_products_;
+  std::optional<GemmCurve> head_product_;  // of the last stage
   std::optional<MoeModel> experts_;
   AttentionModel attention_;
   CollectiveModel collective_;
