@@ -216,7 +216,8 @@ const char* InstantDecoder::DecodeArrivals(const proto::RecordedInstant& message
     if (const char* wrong = DecodeArrival(arrival, now_, request)) return wrong;
     if (arrival.request() <= latest_request_) return "a request out of order";
     const auto response = static_cast<std::int64_t>(arrival.response_delay());
-    if (response < 0) return "a response delay out of range";
+    constexpr std::int64_t kResponseMax = std::int64_t{1} << 61;  // 73 years
+    if (response < 0 || response > kResponseMax) return "a response delay out of range";
     latest_request_ = arrival.request();
     prefix_keys_[i].clear();
     for (const std::uint64_t key : arrival.prefix_keys()) prefix_keys_[i].push_back(BlockKey{key});

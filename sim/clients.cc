@@ -4,8 +4,22 @@
 #include <utility>
 
 #include "core/check.h"
+#include "core/input_error.h"
 
 namespace twin::sim {
+namespace {
+
+// time + delay. Throws InputError (data) if the sum exceeds the range of the clock.
+TimePoint Later(TimePoint time, Duration delay) {
+  std::int64_t sum = 0;
+  if (__builtin_add_overflow(time.time_since_epoch().count(), delay.count(), &sum)) {
+    throw InputError(InputError::Kind::kData, "system.boundary",
+                     "delays pass 292 years; allowed: shorter ones");
+  }
+  return TimePoint{Duration{sum}};
+}
+
+}  // namespace
 
 Clients::Clients(ArrivalSource& source, const BoundaryConfig& boundary,
                  std::optional<Duration> timeout, std::uint64_t seed)
@@ -34,11 +48,13 @@ void Clients::Send(const TracedRequest& request) {
   const RequestId id{sent_++};
   const TimePoint sent = std::max(request.arrival, kTimeZero);
   const BoundaryDelays delays = sampler_.Draw();
-  last_reached_ = std::max(last_reached_, sent + delays.request);
+  last_reached_ = std::max(last_reached_, Later(sent, delays.request));
   ways_back_.Open(id) = delays.response + delays.client_reaction;
   // An engine cannot hear that a request it does not know is cancelled.
   if (timeout_) {
-    timeouts_.Push(std::max(sent + *timeout_ + delays.request, last_reached_ + Duration{1}), id);
+    const TimePoint gives_up = Later(sent, *timeout_);
+    timeouts_.Push(std::max(Later(gives_up, delays.request), Later(last_reached_, Duration{1})),
+                   id);
   }
   under_way_.PushBack({{request, delays.response}, last_reached_});
 }
@@ -55,7 +71,7 @@ std::optional<Clients::Reached> Clients::TakeReached(TimePoint now) {
 
 void Clients::OnLeft(RequestId id, TimePoint now) {
   CHECK(ways_back_.contains(id));
-  reactions_.Push(now + ways_back_[id], id);
+  reactions_.Push(Later(now, ways_back_[id]), id);
   ways_back_.Close(id);
 }
 

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/input_error.h"
 #include "sim/cost/constant_cost.h"
 #include "tests/support/scripted_run.h"
 #include "tests/support/simulated_run.h"
@@ -148,6 +149,13 @@ std::vector<std::pair<TimePoint, Duration>> Reaches(std::uint64_t seed) {
     }
   }
   return reached;
+}
+
+TEST(ClientsTest, DelaysBeyondTheClockAreRefused) {
+  ListedSource source({Asked(TimePoint{Duration{9'000'000'000'000'000'000}}, 4, 1)});
+  Clients clients(source, {.request = Constant(std::chrono::hours(24 * 365 * 30))}, std::nullopt,
+                  1);
+  EXPECT_THROW(clients.AdvanceTo(clients.next_time()), InputError);
 }
 
 TEST(ClientsTest, RequestsKeepTheirOrderAndDelaysFollowFromTheSeed) {
