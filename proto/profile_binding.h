@@ -57,7 +57,24 @@ void Bind(Archive& fields, sim::GemmProfile& profile) {
 }
 
 template <class Archive>
-void Bind(Archive& /*fields*/, sim::MoeProfile& /*profile*/) {}
+void Bind(Archive& fields, sim::MoeFit& fit) {
+  sim::MoeCoefficients& c = fit.coefficients;
+  fields.template Enum<sim::GemmFormat>("format", fit.format, kGemmFormatNames);
+  fields.Value("log_sd", fit.log_sd);
+  fields.Value("latency_s", c.latency_s);
+  fields.Value("expert_s", c.expert_s);
+  fields.Value("bandwidth_fraction", c.bandwidth_fraction);
+  fields.Value("flops_fraction", c.flops_fraction);
+  fields.Value("spread", c.spread);
+  fields.Value("padding_rows", c.padding_rows);
+  fields.Value("overlap", c.overlap);
+  fields.Value("activation_passes", c.activation_passes);
+}
+
+template <class Archive>
+void Bind(Archive& fields, sim::MoeProfile& profile) {
+  fields.List("fits", profile.fits);
+}
 
 template <class Archive>
 void Bind(Archive& /*fields*/, sim::AttentionProfile& /*profile*/) {}

@@ -11,6 +11,7 @@
 #include "files/output_file.h"
 #include "lab/import/gemm_import.h"
 #include "lab/import/gemm_rows.h"
+#include "lab/import/moe_import.h"
 #include "proto/hardware_file.h"
 #include "proto/profile_file.h"
 
@@ -18,6 +19,7 @@ namespace twin::lab {
 namespace {
 
 constexpr std::string_view kGemm = "gemm_";
+constexpr std::string_view kMoe = "moe_vllm_";
 
 // The SYSTEM of PREFIX_SYSTEM.csv[.gz]; empty for other names.
 std::string SystemOf(std::string name, std::string_view prefix) {
@@ -47,7 +49,9 @@ void ImportAiconfigurator(const std::filesystem::path& folder, const std::filesy
                           RunControl& control) {
   bool any = false;
   for (const std::filesystem::path& file : FilesOf(folder)) {
-    const std::string system = SystemOf(file.filename().string(), kGemm);
+    std::string system = SystemOf(file.filename().string(), kGemm);
+    const bool is_moe = system.empty();
+    if (is_moe) system = SystemOf(file.filename().string(), kMoe);
     if (system.empty()) continue;
     any = true;
     const std::string_view preset = PresetOfAiconfigurator(system);
@@ -57,6 +61,13 @@ void ImportAiconfigurator(const std::filesystem::path& folder, const std::filesy
       continue;
     }
     const HardwareSpec hardware = HardwarePreset(preset);
+    if (is_moe) {
+      const std::filesystem::path target = out / preset / FileName(ProfilePart::kMoe);
+      std::filesystem::create_directories(target.parent_path());
+      WriteFile(target, ImportMoe(hardware, file.string()).text);
+      control.OnNote(fmt::format("wrote {}", target.string()));
+      continue;
+    }
     const GemmRows rows = ReadGemmRows(file.string());
     const GemmImport import = ImportGemm(hardware, rows, control);
     const std::filesystem::path target = out / preset / FileName(ProfilePart::kGemm);
@@ -70,7 +81,8 @@ void ImportAiconfigurator(const std::filesystem::path& folder, const std::filesy
   }
   if (any) return;
   throw InputError(InputError::Kind::kUsage, folder.string(),
-                   "holds no table; allowed: a folder with gemm_SYSTEM.csv or .csv.gz");
+                   "holds no table; allowed: a folder with gemm_SYSTEM.csv or moe_vllm_SYSTEM.csv, "
+                   "plain or .gz");
 }
 
 }  // namespace twin::lab

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string_view>
 
 #include "lab/predict/operation_predictor.h"
 #include "sim/cost/operations/gemm_profile.h"
@@ -12,8 +13,8 @@ namespace twin::lab {
 // Upper limit of m, n and k.
 inline constexpr std::int64_t kGemmSizeMax = std::int64_t{1} << 24;
 
-// The format that the column `dtype` names; bf16 without it.
-sim::GemmFormat GemmFormatOf(const OperationTable& row);
+// The format that the column names; bf16 without it.
+sim::GemmFormat GemmFormatOf(const OperationTable& row, std::string_view column = "dtype");
 
 std::unique_ptr<OperationPredictor> MakeGemmPredictor(const HardwareSpec& hardware,
                                                       const sim::DeviceProfile& profile);

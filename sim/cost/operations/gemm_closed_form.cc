@@ -50,16 +50,6 @@ double WeightByteSize(GemmFormat format) {
   return 2;
 }
 
-double PeakFlops(const HardwareSpec& hardware, GemmFormat format) {
-  const double bf16 =
-      hardware.peak_bf16_flops > 0 ? hardware.peak_bf16_flops : hardware.peak_fp32_flops;
-  if (format == GemmFormat::kFp4 && hardware.peak_fp8_flops > 0) {
-    return 2 * hardware.peak_fp8_flops;
-  }
-  const bool is_fp8 = format == GemmFormat::kFp8 || format == GemmFormat::kFp8Block;
-  return is_fp8 && hardware.peak_fp8_flops > 0 ? hardware.peak_fp8_flops : bf16;
-}
-
 // Share of operands of `bytes` that is found in L2.
 double Resident(double bytes, double l2_bytes) {
   if (l2_bytes <= 0) return 0;
@@ -86,6 +76,16 @@ Traffic TrafficOf(const HardwareSpec& hardware, const GemmCoefficients& c, const
 }
 
 }  // namespace
+
+double PeakFlops(const HardwareSpec& hardware, GemmFormat format) {
+  const double bf16 =
+      hardware.peak_bf16_flops > 0 ? hardware.peak_bf16_flops : hardware.peak_fp32_flops;
+  if (format == GemmFormat::kFp4 && hardware.peak_fp8_flops > 0) {
+    return 2 * hardware.peak_fp8_flops;
+  }
+  const bool is_fp8 = format == GemmFormat::kFp8 || format == GemmFormat::kFp8Block;
+  return is_fp8 && hardware.peak_fp8_flops > 0 ? hardware.peak_fp8_flops : bf16;
+}
 
 double WeightBytes(const GemmShape& shape) {
   return WeightByteSize(shape.format) * static_cast<double>(shape.n) * static_cast<double>(shape.k);

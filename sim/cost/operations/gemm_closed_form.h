@@ -34,6 +34,9 @@ struct GemmShape {
 double GemmClosedForm(const HardwareSpec& hardware, const GemmCoefficients& coefficients,
                       const GemmShape& shape);
 
+// The dense peak for products of the format; of a wider one if the device has no unit for it.
+double PeakFlops(const HardwareSpec& hardware, GemmFormat format);
+
 // Bytes of the weights.
 double WeightBytes(const GemmShape& shape);
 

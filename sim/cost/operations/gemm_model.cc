@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <mutex>
+#include <tuple>
 
 #include "sim/cost/operations/gemm_table.h"
 
@@ -28,9 +31,18 @@ bool QuantizesActivations(GemmFormat format) {
 
 }  // namespace
 
+// References to elements of a map stay valid.
+struct GemmModel::Curves {
+  std::mutex mutex;
+  std::map<std::tuple<std::int64_t, std::int64_t, GemmFormat>, GemmCurve> all;
+};
+
 GemmModel::GemmModel(const HardwareSpec& hardware, const GemmProfile& profile,
                      KernelLibrary library)
-    : hardware_(hardware), library_(library), fits_(profile.fits) {
+    : hardware_(hardware),
+      library_(library),
+      fits_(profile.fits),
+      curves_(std::make_shared<Curves>()) {
   std::vector<GemmTable> tables;
   for (const GemmTable& table : profile.tables) {
     if (table.library == library || table.library == KernelLibrary::kVllm) tables.push_back(table);
@@ -85,9 +97,19 @@ GemmCurve GemmModel::Curve(std::int64_t n, std::int64_t k, GemmFormat format) co
   return curve;
 }
 
-Estimate GemmModel::operator()(const GemmShape& shape) const {
-  return Curve(shape.n, shape.k, shape.format)(shape.m);
+const GemmCurve& GemmModel::KnownCurve(const GemmShape& shape) const {
+  const std::tuple key{shape.n, shape.k, shape.format};
+  const std::lock_guard lock(curves_->mutex);
+  auto found = curves_->all.find(key);
+  if (found == curves_->all.end()) {
+    found = curves_->all.emplace(key, Curve(shape.n, shape.k, shape.format)).first;
+  }
+  return found->second;
 }
+
+Estimate GemmModel::operator()(const GemmShape& shape) const { return KnownCurve(shape)(shape.m); }
+
+Estimate GemmModel::Cold(const GemmShape& shape) const { return KnownCurve(shape).Cold(shape.m); }
 
 Estimate GemmCurve::operator()(std::int64_t m) const {
   GemmShape shape = shape_;
@@ -106,7 +128,7 @@ Estimate GemmCurve::Cold(std::int64_t m) const {
   const Estimate estimate = (*this)(m);
   const double memory =
       hardware_.memory_bandwidth_bytes_per_s * fit_.coefficients.bandwidth_fraction;
-  const double least = WeightBytes(shape_) / memory + fit_.coefficients.latency_s;
+  const double least = WeightBytes(shape_) / memory;
   return {std::max(estimate.seconds, least), estimate.log_sd};
 }
 

@@ -18,14 +18,17 @@ class GemmCurve;
 // With a table for the library and format: its measured times, interpolated (gemm_table.h); a
 // library without table takes vLLM's. Otherwise the closed form (gemm_closed_form.h) with the
 // coefficients of the profile, or with those of the data sheet and a wide interval.
-// Copies share the tables.
+// Copies share the tables and the curves.
 class GemmModel {
  public:
   explicit GemmModel(const HardwareSpec& hardware, const GemmProfile& profile = {},
                      KernelLibrary library = KernelLibrary::kVllm);
 
-  // One product on a rested device. REQUIRES: m, n, k >= 1.
+  // One product on a rested device, as measured: small weights may come from L2. Keeps the curves
+  // of the (n, k) that occurred. Callable from several threads. REQUIRES: m, n, k >= 1.
   [[nodiscard]] Estimate operator()(const GemmShape& shape) const;
+  // The same with weights that come from memory, as in a model: at least the time to read them.
+  [[nodiscard]] Estimate Cold(const GemmShape& shape) const;
 
   // All products with one weight matrix. Interpolates between (n, k) once, so that a further m
   // costs about a microsecond.
@@ -40,19 +43,21 @@ class GemmModel {
   };
   [[nodiscard]] Fit FitOf(GemmFormat format) const;
   [[nodiscard]] const GemmTable* TableOf(GemmFormat format) const;
+  [[nodiscard]] const GemmCurve& KnownCurve(const GemmShape& shape) const;
 
   HardwareSpec hardware_;
   KernelLibrary library_;
   std::vector<GemmFit> fits_;
   std::shared_ptr<const std::vector<GemmTable>> tables_;
+  struct Curves;
+  std::shared_ptr<Curves> curves_;
 };
 
 // The times of products with one weight matrix. Keeps what it needs of its model.
 class GemmCurve {
  public:
-  // As measured: small weights may come from L2. REQUIRES: m >= 1.
+  // REQUIRES: m >= 1.
   [[nodiscard]] Estimate operator()(std::int64_t m) const;
-  // With weights that come from memory, as in a model: at least the time to read them.
   [[nodiscard]] Estimate Cold(std::int64_t m) const;
 
  private:

@@ -4,21 +4,52 @@
 #include <cmath>
 
 namespace twin::sim {
+namespace {
 
-MoeModel::MoeModel(const HardwareSpec& hardware, const MoeShape& shape)
-    : hardware_(hardware), shape_(shape) {}
+constexpr double kUnmeasuredSd = 0.35;
+// Gate, up and down.
+constexpr double kProjections = 3;
+constexpr double kBf16Bytes = 2;
+
+}  // namespace
+
+double MoeClosedForm(const HardwareSpec& hardware, const MoeCoefficients& c, const MoeShape& shape,
+                     std::int64_t tokens) {
+  const double experts = shape.experts;
+  const double pairs = static_cast<double>(tokens) * shape.experts_per_token;
+  const double random = experts * (1 - std::pow(1 - 1 / experts, pairs * c.spread));
+  const double touched = std::clamp(random, 1.0, std::min(experts, pairs));
+  const GemmShape one{.m = 1, .n = shape.intermediate, .k = shape.hidden, .format = shape.format};
+  const double memory_rate = hardware.memory_bandwidth_bytes_per_s * c.bandwidth_fraction;
+  const double memory = touched * kProjections * WeightBytes(one) / memory_rate;
+  const double flops = 2 * kProjections * static_cast<double>(shape.hidden) * shape.intermediate;
+  const double compute = (pairs + touched * c.padding_rows) * flops /
+                         (PeakFlops(hardware, shape.format) * c.flops_fraction);
+  const double activations = c.activation_passes * kBf16Bytes * pairs *
+                             (2.0 * shape.hidden + kProjections * shape.intermediate) / memory_rate;
+  const double longest = std::max(memory, compute);
+  const double products = longest * std::pow(std::pow(memory / longest, c.overlap) +
+                                                 std::pow(compute / longest, c.overlap),
+                                             1 / c.overlap);
+  return c.latency_s + c.expert_s * touched + products + activations;
+}
+
+MoeModel::MoeModel(const HardwareSpec& hardware, const MoeShape& shape, const MoeProfile& profile)
+    : hardware_(hardware), shape_(shape), log_sd_(kUnmeasuredSd) {
+  const auto find = [&](GemmFormat format) {
+    return std::ranges::find(profile.fits, format, &MoeFit::format);
+  };
+  if (const auto own = find(shape.format); own != profile.fits.end()) {
+    coefficients_ = own->coefficients;
+    log_sd_ = own->log_sd;
+  } else if (const auto bf16 = find(GemmFormat::kBf16); bf16 != profile.fits.end()) {
+    coefficients_ = bf16->coefficients;
+    log_sd_ = std::max(bf16->log_sd, kUnmeasuredSd);
+  }
+}
 
 Estimate MoeModel::operator()(std::int64_t tokens) const {
-  const double experts = shape_.experts;
-  const double per_expert = 3.0 * shape_.hidden * shape_.intermediate;
-  const double touched =
-      experts * (1 - std::pow(1 - shape_.experts_per_token / experts, static_cast<double>(tokens)));
-  const double memory =
-      2 * touched * per_expert /
-      (hardware_.memory_bandwidth_bytes_per_s * hardware_.gemm_bandwidth_fraction);
-  const double compute = 2 * static_cast<double>(tokens) * shape_.experts_per_token * per_expert /
-                         (hardware_.peak_bf16_flops * hardware_.gemm_flops_fraction);
-  return {std::max(memory, compute) + 2 * hardware_.gemm_latency_s, 0.3};
+  return {MoeClosedForm(hardware_, coefficients_, shape_, tokens), log_sd_};
 }
 
 }  // namespace twin::sim

@@ -1,4 +1,9 @@
-// How long the experts of a mixture take: both products of all experts of one rank, fused.
+// How long the experts of a mixture take: all products of all experts of one rank, fused.
+//
+// Each token goes to a few experts. The weights of an expert are read if it has any token; with
+// (token, expert) pairs spread at random, E (1 - (1 - 1/E)^pairs) of E experts have one. Real
+// routers concentrate the pairs on fewer experts, which `spread` expresses. Rows of an expert are
+// padded to whole tiles. Gate, up and down projections are assumed.
 #pragma once
 
 #include <cstdint>
@@ -6,10 +11,11 @@
 #include "core/hardware_spec.h"
 #include "sim/cost/operations/estimate.h"
 #include "sim/cost/operations/gemm_model.h"
+#include "sim/cost/operations/moe_profile.h"
 
 namespace twin::sim {
 
-// Sizes of one rank: `experts` that it holds, of `intermediate` columns each.
+// Sizes of one rank: it holds all `experts`, of `intermediate` columns each.
 struct MoeShape {
   std::int32_t hidden = 0;
   std::int32_t intermediate = 0;
@@ -18,9 +24,13 @@ struct MoeShape {
   GemmFormat format = GemmFormat::kBf16;
 };
 
+// Seconds of the closed form. REQUIRES: tokens >= 1.
+double MoeClosedForm(const HardwareSpec& hardware, const MoeCoefficients& coefficients,
+                     const MoeShape& shape, std::int64_t tokens);
+
 class MoeModel {
  public:
-  MoeModel(const HardwareSpec& hardware, const MoeShape& shape);
+  MoeModel(const HardwareSpec& hardware, const MoeShape& shape, const MoeProfile& profile = {});
 
   // REQUIRES: tokens >= 1.
   [[nodiscard]] Estimate operator()(std::int64_t tokens) const;
@@ -28,6 +38,8 @@ class MoeModel {
  private:
   HardwareSpec hardware_;
   MoeShape shape_;
+  MoeCoefficients coefficients_;
+  double log_sd_;
 };
 
 }  // namespace twin::sim

@@ -52,13 +52,16 @@ Estimate Beyond(const Estimate& all, const Estimate& part) {
 }
 
 std::optional<MoeModel> ExpertsOf(const ModelSpec& model, const HardwareSpec& hardware,
-                                  const Parallelism& parallelism, GemmFormat format) {
+                                  const Parallelism& parallelism, GemmFormat format,
+                                  const MoeProfile& profile) {
   if (model.moe.experts == 0) return std::nullopt;
-  return MoeModel(hardware, {.hidden = model.hidden,
-                             .intermediate = model.moe.expert_intermediate / parallelism.tensor,
-                             .experts = model.moe.experts,
-                             .experts_per_token = model.moe.experts_per_token,
-                             .format = format});
+  return MoeModel(hardware,
+                  {.hidden = model.hidden,
+                   .intermediate = model.moe.expert_intermediate / parallelism.tensor,
+                   .experts = model.moe.experts,
+                   .experts_per_token = model.moe.experts_per_token,
+                   .format = format},
+                  profile);
 }
 
 // The fastest product with at least so many rows: libraries pad to a faster tile.
@@ -142,7 +145,7 @@ StageOperations::StageOperations(const ModelSpec& model, const HardwareSpec& har
       query_width_(std::int64_t{model.query_heads} / parallelism.tensor * model.head_dim),
       kv_width_(std::int64_t{KvHeadsPerRank(model, parallelism)} * model.head_dim),
       format_(FormatOf(model.weight_dtype)),
-      experts_(ExpertsOf(model, hardware, parallelism, format_)),
+      experts_(ExpertsOf(model, hardware, parallelism, format_, device.moe)),
       attention_(hardware,
                  {.query_heads = model.query_heads / parallelism.tensor,
                   .kv_heads = KvHeadsPerRank(model, parallelism),

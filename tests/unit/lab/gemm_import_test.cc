@@ -7,15 +7,19 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <utility>
 
 #include "core/input_error.h"
 #include "lab/import/gemm_fit.h"
 #include "lab/import/import_aiconfigurator.h"
+#include "lab/import/import_llmservingsim.h"
+#include "lab/import/moe_import.h"
 #include "lab/import/simplex_search.h"
 #include "proto/hardware_file.h"
 #include "proto/profile_file.h"
 #include "sim/cost/operations/gemm_closed_form.h"
 #include "sim/cost/operations/gemm_model.h"
+#include "sim/cost/operations/moe_model.h"
 #include "tests/support/unique_name.h"
 
 namespace twin::lab {
@@ -83,6 +87,30 @@ TEST(GemmImportTest, TheWrittenFileGivesBackTheMeasuredTimes) {
   }
 }
 
+TEST(ImportLlmServingSimTest, LayersBecomeTheirMatrixProducts) {
+  const std::filesystem::path folder =
+      std::filesystem::path(::testing::TempDir()) / testing::UniqueName("lss_test");
+  std::filesystem::create_directories(folder);
+  const std::string stem = "profile_rtx4090_llama-3.1-8b_";
+  std::ofstream dense(folder / (stem + "dense.csv"));
+  dense << "tp,layer,tokens,time_us\n";
+  for (const int m : {1, 16, 256, 1024}) {
+    for (const char* layer : {"qkv_proj", "o_proj", "gate_up_proj", "down_proj", "act_fn"}) {
+      dense << "1," << layer << "," << m << "," << 100 + m << "\n";
+    }
+  }
+  dense.close();
+  RunControl control;
+  ImportLlmServingSim(folder, folder / "out", control);
+  const sim::GemmProfile gemm = ReadProfileFolder(folder / "out" / "rtx-4090").gemm;
+  std::filesystem::remove_all(folder);
+  const sim::GemmModel model(HardwarePreset("rtx-4090"), gemm);
+  // Of Llama 3.1 8B: 32 and 2 x 8 heads of 128, and 2 x 14,336 columns.
+  for (const auto& [n, k] : {std::pair{6144, 4096}, {4096, 4096}, {28672, 4096}, {4096, 14336}}) {
+    EXPECT_NEAR(model({.m = 256, .n = n, .k = k}).seconds, 356e-6, 4e-6) << n << " " << k;
+  }
+}
+
 TEST(GemmImportTest, AShapeThatLacksAnMIsLeftOutOfTheTable) {
   const HardwareSpec hardware = HardwarePreset("h100-sxm");
   GemmRows rows = SyntheticRows(hardware);
@@ -93,6 +121,36 @@ TEST(GemmImportTest, AShapeThatLacksAnMIsLeftOutOfTheTable) {
   ASSERT_EQ(profile.tables.size(), 1U);
   EXPECT_EQ(profile.tables[0].curves[1], "");
   EXPECT_NE(profile.tables[0].curves[0], "");
+}
+
+TEST(MoeImportTest, OnlyRanksThatHoldAllExpertsCount) {
+  const HardwareSpec hardware = HardwarePreset("h100-sxm");
+  const std::filesystem::path file =
+      std::filesystem::path(::testing::TempDir()) / testing::UniqueName("moe_import_test");
+  std::ofstream out(file);
+  out << "moe_dtype,num_tokens,hidden_size,inter_size,topk,num_experts,moe_tp_size,moe_ep_size,"
+         "latency_us\n";
+  for (const int experts : {32, 64, 128, 256}) {
+    for (const int tokens : {1, 4, 16, 64, 256, 1024, 4096}) {
+      const sim::MoeShape shape{
+          .hidden = 2048, .intermediate = 768, .experts = experts, .experts_per_token = 4};
+      const double us = 1e6 * sim::MoeClosedForm(hardware, {}, shape, tokens);
+      // Half of the columns on each of two ranks, and a rank with half of the experts.
+      out << "bfloat16," << tokens << ",2048,1536,4," << experts << ",2,1," << us << "\n"
+          << "bfloat16," << tokens << ",2048,768,4," << experts << ",1,2," << 10 * us << "\n";
+    }
+  }
+  out.close();
+  const MoeImport import = ImportMoe(hardware, file.string());
+  std::filesystem::remove(file);
+  ASSERT_EQ(import.profile.fits.size(), 1U);
+  const sim::MoeModel model(
+      hardware, {.hidden = 2048, .intermediate = 768, .experts = 100, .experts_per_token = 4},
+      import.profile);
+  const double expected = sim::MoeClosedForm(
+      hardware, {}, {.hidden = 2048, .intermediate = 768, .experts = 100, .experts_per_token = 4},
+      100);
+  EXPECT_NEAR(model(100).seconds, expected, 0.05 * expected);
 }
 
 TEST(ImportAiconfiguratorTest, AFolderWithoutTablesIsRefused) {
