@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <string_view>
 
@@ -91,11 +92,15 @@ StepParts ProfileCost::PartsOf(const StepPlan& plan, int stage, double heat,
   parts[StepPart::kBuild] = CostDuration(kProfileName, swap_.Seconds(plan));
   if (plan.totals.tokens() == 0) return parts;
   const StageTimes times = model_.Times(plan.totals, stage, heat, last_step);
+  // A negative gap is time that operations overlap with the step before: all take less.
+  double operations = 0;
+  for (const double seconds : times.operations) operations += seconds;
+  const double shown = times.gap < 0 && operations > 0 ? 1 + times.gap / operations : 1;
   for (std::size_t i = 0; i < kOperationClassCount; ++i) {
     parts[PartOf(static_cast<OperationClass>(i))] +=
-        CostDuration(kProfileName, times.operations[i]);
+        CostDuration(kProfileName, shown * times.operations[i]);
   }
-  parts[StepPart::kOther] += CostDuration(kProfileName, times.gap);
+  parts[StepPart::kOther] += CostDuration(kProfileName, std::max(times.gap, 0.0));
   parts[StepPart::kClocks] = CostDuration(kProfileName, times.clocks);
   return parts;
 }
