@@ -39,7 +39,7 @@ fs::path Replaceable(const fs::path& given) {
 
 }  // namespace
 
-RunDirectory::RunDirectory(fs::path path, RunControl* control)
+RunDirectory::RunDirectory(const fs::path& path, RunControl* control)
     : path_(Replaceable(path.lexically_normal())), partial_(path_, control) {}
 
 void RunDirectory::WriteText(const std::string& name, const std::string& text) const {

@@ -16,7 +16,7 @@ namespace twin::lab {
 class RunDirectory {
  public:
   // Notes the removal of what killed runs left behind on `control`, if given.
-  explicit RunDirectory(std::filesystem::path path, RunControl* control = nullptr);
+  explicit RunDirectory(const std::filesystem::path& path, RunControl* control = nullptr);
 
   // Where to write a file of the run before Commit().
   [[nodiscard]] std::filesystem::path File(const std::string& name) const {

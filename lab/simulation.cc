@@ -67,7 +67,7 @@ RunOutcome RunSimulation(const ExperimentConfig& config, const std::filesystem::
   const bool interrupted = ServeSimulated(deployment, metrics, parts ? &*parts : nullptr, control);
   if (parts) parts->Finish();
   files.Finish(metrics.tracker());
-  const RunOutcome outcome = SumUp(deployment, metrics, Summary(), interrupted);
+  RunOutcome outcome = SumUp(deployment, metrics, Summary(), interrupted);
   ReportLosses(outcome, control);
   CompleteDirectory(deployment, resolved, command_line, std::nullopt, outcome, directory);
   return outcome;

@@ -118,7 +118,7 @@ std::string AllowedOf(const FieldDescriptor& field) {
   }
   const proto::Rule& rule = field.options().GetExtension(proto::rule);
   const bool from = rule.has_min() || rule.has_above();
-  const std::string low =
+  std::string low =
       rule.has_above() ? fmt::format("above {}", rule.above()) : fmt::format("from {}", rule.min());
   if (rule.has_min() && rule.has_max() && rule.min() == rule.max()) {
     return fmt::format("{}", rule.min());

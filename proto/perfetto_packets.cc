@@ -9,7 +9,7 @@ namespace twin {
 namespace {
 
 namespace pb = proto::perfetto;
-using namespace perfetto;
+using namespace perfetto;  // NOLINT(google-build-using-namespace): names of the format
 
 constexpr std::uint32_t kNamesStart = 1;
 constexpr std::uint32_t kNamesUsed = 2;

@@ -17,7 +17,7 @@
 
 namespace twin {
 
-using namespace perfetto;
+using namespace perfetto;  // NOLINT(google-build-using-namespace): names of the format
 
 // Tracks on which slices that overlap lie side by side.
 class PerfettoWriter::Lanes {

@@ -8,7 +8,7 @@ namespace twin {
 
 namespace {
 
-using namespace record_columns;
+using namespace record_columns;  // NOLINT(google-build-using-namespace): numbers of columns
 
 void EncodeFinished(const StepFinished& finished, TimePoint now, proto::RecordedFinish& message) {
   message.set_step(Index(finished.step));
@@ -150,11 +150,11 @@ const char* InstantDecoder::Decode(const proto::RecordedInstant& message, Instan
   if (const char* wrong = DecodeFinished(message)) return wrong;
   for (const std::uint32_t request : message.cancelled()) {
     if (request > latest_request_) return "a cancellation of a request that did not arrive";
-    events_.push_back(RequestCancelled{RequestId{request}});
+    events_.emplace_back(RequestCancelled{RequestId{request}});
   }
   if (const char* wrong = DecodeArrivals(message)) return wrong;
   if (message.wake_ups() > kWakeUpsMax) return "too many wake-ups";
-  for (std::uint32_t i = 0; i < message.wake_ups(); ++i) events_.push_back(WakeUp{});
+  for (std::uint32_t i = 0; i < message.wake_ups(); ++i) events_.emplace_back(WakeUp{});
   if (events_.empty()) return "an instant without events";
   instant = {now_, events_};
   return nullptr;
@@ -202,7 +202,7 @@ const char* InstantDecoder::DecodeFinished(const proto::RecordedInstant& message
     }
     TimePoint started;
     if (!Before(now_, finish.started_before(), started)) return "a start out of range";
-    events_.push_back(StepFinished{StepId{finish.step()}, started, outcomes_[i], filled_[i]});
+    events_.emplace_back(StepFinished{StepId{finish.step()}, started, outcomes_[i], filled_[i]});
   }
   return nullptr;
 }
@@ -222,7 +222,7 @@ const char* InstantDecoder::DecodeArrivals(const proto::RecordedInstant& message
     prefix_keys_[i].clear();
     for (const std::uint64_t key : arrival.prefix_keys()) prefix_keys_[i].push_back(BlockKey{key});
     request.prefix_keys = prefix_keys_[i];
-    events_.push_back(RequestArrived{request, Duration{response}});
+    events_.emplace_back(RequestArrived{request, Duration{response}});
   }
   return nullptr;
 }

@@ -8,7 +8,7 @@ namespace twin {
 
 namespace {
 
-using namespace record_columns;
+using namespace record_columns;  // NOLINT(google-build-using-namespace): numbers of columns
 using google::protobuf::RepeatedField;
 
 constexpr std::uint32_t kDecodeFlag = 1;

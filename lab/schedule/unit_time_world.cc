@@ -63,7 +63,7 @@ Instant UnitTimeWorld::Advance() {
     ProcessOldest(unrecorded);
   }
   launched_ = nullptr;
-  if (events_.empty()) events_.push_back(WakeUp{});
+  if (events_.empty()) events_.emplace_back(WakeUp{});
   return {TimePoint{Duration{iteration_}}, events_};
 }
 
@@ -132,7 +132,7 @@ void UnitTimeWorld::ProcessOldest(ordered_json& step) {
   }
   std::sort(finished.begin(), finished.end());
   step["finished"] = finished;
-  events_.push_back(
+  events_.emplace_back(
       StepFinished{batch.plan->id, TimePoint{Duration{batch.iteration}}, outcomes_, filled_});
 }
 
@@ -182,12 +182,12 @@ void UnitTimeWorld::Announce(std::int32_t index) {
   const ScheduleRequest& r = case_.requests[static_cast<std::size_t>(index)];
   ++unfinished_;
   keys_.push_back(PromptKeys(index));
-  events_.push_back(RequestArrived{{.id = RequestId{static_cast<std::uint32_t>(index)},
-                                    .arrival = TimePoint{Duration{iteration_}},
-                                    .prompt_tokens = r.prompt_tokens,
-                                    .max_output_tokens = r.max_output_tokens,
-                                    .priority = r.priority,
-                                    .prefix_keys = keys_.back()}});
+  events_.emplace_back(RequestArrived{{.id = RequestId{static_cast<std::uint32_t>(index)},
+                                       .arrival = TimePoint{Duration{iteration_}},
+                                       .prompt_tokens = r.prompt_tokens,
+                                       .max_output_tokens = r.max_output_tokens,
+                                       .priority = r.priority,
+                                       .prefix_keys = keys_.back()}});
 }
 
 void UnitTimeWorld::ResolveFreeAfter(std::int32_t free_blocks) {
