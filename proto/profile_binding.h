@@ -1,7 +1,14 @@
 // Which member of a device's profile holds which field of its message (field_binding.h).
 #pragma once
 
+#include <fmt/format.h>
+
+#include <vector>
+
+#include "core/input_error.h"
+#include "proto/collective_profile_binding.h"
 #include "proto/field_binding.h"
+#include "proto/system_binding.h"
 #include "sim/cost/operations/device_profile.h"
 
 namespace twin {
@@ -15,6 +22,8 @@ inline constexpr EnumNames<sim::GemmFormat> kGemmFormatNames = {
     {"bf16", sim::GemmFormat::kBf16},          {"fp8", sim::GemmFormat::kFp8},
     {"fp8_block", sim::GemmFormat::kFp8Block}, {"int8", sim::GemmFormat::kInt8},
     {"int4", sim::GemmFormat::kInt4},          {"fp4", sim::GemmFormat::kFp4}};
+inline constexpr EnumNames<DType> kAttentionFormatNames = {
+    {"bf16", DType::kBf16}, {"fp8", DType::kFp8}, {"int8", DType::kInt8}};
 
 template <class Archive>
 void Bind(Archive& fields, sim::GemmFit& fit) {
@@ -76,11 +85,86 @@ void Bind(Archive& fields, sim::MoeProfile& profile) {
   fields.List("fits", profile.fits);
 }
 
-template <class Archive>
-void Bind(Archive& /*fields*/, sim::AttentionProfile& /*profile*/) {}
+// The fitted numbers of a kernel as one list.
+template <class Archive, class Kernel>
+void BindFitted(Archive& fields, Kernel& kernel) {
+  std::vector<double> numbers;
+  for (const double* number : kernel.fields()) numbers.push_back(*number);
+  fields.Values("fitted", numbers);
+  if (numbers.size() != Kernel::kFields) {
+    throw InputError(InputError::Kind::kUsage, "fitted",
+                     fmt::format("{} numbers; allowed: {}", numbers.size(), Kernel::kFields));
+  }
+  for (std::size_t i = 0; i < numbers.size(); ++i) *kernel.fields()[i] = numbers[i];
+}
 
 template <class Archive>
-void Bind(Archive& /*fields*/, sim::CollectiveProfile& /*profile*/) {}
+void Bind(Archive& fields, sim::ContextKernel& kernel) {
+  BindFitted(fields, kernel);
+  fields.Value("packs_heads", kernel.packs_heads);
+}
+
+template <class Archive>
+void Bind(Archive& fields, sim::GenerationKernel& kernel) {
+  BindFitted(fields, kernel);
+  fields.Value("splits_single_heads", kernel.splits_single_heads);
+  fields.Value("slots_per_multiprocessor", kernel.slots_per_multiprocessor);
+}
+
+template <class Archive>
+void Bind(Archive& fields, sim::AttentionGrid& grid) {
+  fields.Values("batches", grid.batches);
+  fields.Values("lengths", grid.lengths);
+}
+
+template <class Archive>
+void Bind(Archive& fields, sim::AttentionTable& table) {
+  fields.template Enum<sim::AttentionKind>(
+      "kind", table.kind,
+      {{"context", sim::AttentionKind::kContext}, {"generation", sim::AttentionKind::kGeneration}});
+  fields.template Enum<sim::KernelLibrary>("library", table.library, kKernelLibraryNames);
+  fields.template Enum<DType>("compute_dtype", table.compute_dtype, kAttentionFormatNames);
+  fields.template Enum<DType>("kv_dtype", table.kv_dtype, kAttentionFormatNames);
+  fields.Value("head_dim", table.head_dim);
+  fields.Value("window", table.window);
+  if (table.kind == sim::AttentionKind::kContext) {
+    fields.Nested("context_kernel", table.context);
+  } else {
+    fields.Nested("generation_kernel", table.generation);
+  }
+  fields.Value("group_scale", table.group_scale);
+  fields.Value("by_query_heads", table.by_query_heads);
+  fields.Value("batch_scale", table.batch_scale);
+  fields.Value("spread", table.spread);
+  fields.Value("grid", table.grid);
+  fields.Value("base", table.base);
+  fields.Values("rows", table.rows);
+}
+
+template <class Archive>
+void Bind(Archive& fields, sim::MemoryBoundFit& fit) {
+  using enum sim::MemoryBoundKernel;
+  fields.template Enum<sim::MemoryBoundKernel>("kernel", fit.kernel,
+                                               {{"embedding", kEmbedding},
+                                                {"norm", kNorm},
+                                                {"head_norm", kHeadNorm},
+                                                {"rotary", kRotary},
+                                                {"activation", kActivation},
+                                                {"residual_add", kResidualAdd},
+                                                {"sampling", kSampling}});
+  fields.Value("latency_us", fit.latency_us);
+  fields.Value("bandwidth_fraction", fit.bandwidth_fraction);
+  fields.Value("spread", fit.spread);
+}
+
+template <class Archive>
+void Bind(Archive& fields, sim::AttentionProfile& profile) {
+  fields.Value("straggler_us_per_key", profile.straggler_us_per_key);
+  fields.Value("mixed_factor", profile.mixed_factor);
+  fields.List("grids", profile.grids);
+  fields.List("tables", profile.tables);
+  fields.List("memory_bound", profile.memory_bound.kernels);
+}
 
 template <class Archive>
 void Bind(Archive& fields, sim::StepTerm& term) {

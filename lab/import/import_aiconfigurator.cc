@@ -3,12 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "core/input_error.h"
 #include "files/output_file.h"
+#include "lab/import/attention_import.h"
+#include "lab/import/collective_import.h"
 #include "lab/import/gemm_import.h"
 #include "lab/import/gemm_rows.h"
 #include "lab/import/moe_import.h"
@@ -20,6 +23,9 @@ namespace {
 
 constexpr std::string_view kGemm = "gemm_";
 constexpr std::string_view kMoe = "moe_vllm_";
+constexpr std::string_view kContextAttention = "context_attention_";
+constexpr std::string_view kGenerationAttention = "generation_attention_";
+constexpr std::string_view kCollectives = "comm_";
 
 // The SYSTEM of PREFIX_SYSTEM.csv[.gz]; empty for other names.
 std::string SystemOf(std::string name, std::string_view prefix) {
@@ -43,46 +49,121 @@ std::vector<std::filesystem::path> FilesOf(const std::filesystem::path& folder) 
   return files;
 }
 
-}  // namespace
+// A table of the database with the data sheet of its system.
+struct Table {
+  std::filesystem::path file;
+  HardwareSpec hardware;
+  std::string source;  // for the head of a profile
+};
 
-void ImportAiconfigurator(const std::filesystem::path& folder, const std::filesystem::path& out,
-                          RunControl& control) {
-  bool any = false;
+std::vector<Table> TablesOf(const std::filesystem::path& folder, std::string_view prefix,
+                            RunControl& control) {
+  std::vector<Table> tables;
   for (const std::filesystem::path& file : FilesOf(folder)) {
-    std::string system = SystemOf(file.filename().string(), kGemm);
-    const bool is_moe = system.empty();
-    if (is_moe) system = SystemOf(file.filename().string(), kMoe);
+    const std::string system = SystemOf(file.filename().string(), prefix);
     if (system.empty()) continue;
-    any = true;
     const std::string_view preset = PresetOfAiconfigurator(system);
     if (preset.empty()) {
       control.OnWarning(
           fmt::format("{}: skipped, no data sheet of system \"{}\"", file.string(), system));
       continue;
     }
-    const HardwareSpec hardware = HardwarePreset(preset);
-    if (is_moe) {
-      const std::filesystem::path target = out / preset / FileName(ProfilePart::kMoe);
-      std::filesystem::create_directories(target.parent_path());
-      WriteFile(target, ImportMoe(hardware, file.string()).text);
-      control.OnNote(fmt::format("wrote {}", target.string()));
-      continue;
-    }
-    const GemmRows rows = ReadGemmRows(file.string());
-    const GemmImport import = ImportGemm(hardware, rows, control);
-    const std::filesystem::path target = out / preset / FileName(ProfilePart::kGemm);
-    std::filesystem::create_directories(target.parent_path());
-    WriteFile(target, WriteGemmImport(import, rows,
-                                      fmt::format("Matrix products of {}, from NVIDIA "
-                                                  "aiconfigurator (Apache-2.0), {}; written by "
-                                                  "\"twinserve import aiconfigurator\".",
-                                                  preset, file.filename().string())));
-    control.OnNote(fmt::format("wrote {}", target.string()));
+    tables.push_back({file, HardwarePreset(preset),
+                      fmt::format("from NVIDIA aiconfigurator (Apache-2.0), {}; written by "
+                                  "\"twinserve import aiconfigurator\".",
+                                  file.filename().string())});
   }
-  if (any) return;
-  throw InputError(InputError::Kind::kUsage, folder.string(),
-                   "holds no table; allowed: a folder with gemm_SYSTEM.csv or moe_vllm_SYSTEM.csv, "
-                   "plain or .gz");
+  return tables;
+}
+
+void WriteProfile(const std::filesystem::path& out, const HardwareSpec& hardware, ProfilePart part,
+                  const std::string& text, RunControl& control) {
+  const std::filesystem::path target = out / hardware.name / FileName(part);
+  std::filesystem::create_directories(target.parent_path());
+  WriteFile(target, text);
+  control.OnNote(fmt::format("wrote {}", target.string()));
+}
+
+void ImportGemmTables(const std::vector<Table>& tables, const std::filesystem::path& out,
+                      RunControl& control) {
+  for (const Table& table : tables) {
+    const GemmRows rows = ReadGemmRows(table.file.string());
+    const GemmImport import = ImportGemm(table.hardware, rows, control);
+    WriteProfile(out, table.hardware, ProfilePart::kGemm,
+                 WriteGemmImport(
+                     import, rows,
+                     fmt::format("Matrix products of {}, {}", table.hardware.name, table.source)),
+                 control);
+  }
+}
+
+void ImportMoeTables(const std::vector<Table>& tables, const std::filesystem::path& out,
+                     RunControl& control) {
+  for (const Table& table : tables) {
+    WriteProfile(out, table.hardware, ProfilePart::kMoe,
+                 ImportMoe(table.hardware, table.file.string()).text, control);
+  }
+}
+
+// Both kinds of one system go into one file.
+void ImportAttentionTables(const std::vector<Table>& context, const std::vector<Table>& generation,
+                           const std::filesystem::path& out, RunControl& control) {
+  std::map<std::string, std::pair<sim::DeviceProfile, std::string>> profiles;
+  std::map<std::string, HardwareSpec> devices;
+  const auto import = [&](const Table& table, sim::AttentionKind kind) {
+    auto& [profile, head] = profiles[table.hardware.name];
+    devices[table.hardware.name] = table.hardware;
+    const AttentionImport made =
+        ImportAttention(table.hardware, kind, table.file.string(), {}, profile.attention);
+    head += fmt::format(
+        "# Attention of {}, {}\n# {}. Kind, library, formats of products/cache, head size, "
+        "window: rows, errors (median / p90) of the\n# closed form, and of heads "
+        "that the table is made without.\n",
+        table.hardware.name, table.source, fmt::join(made.versions, ", "));
+    for (const std::string& line : made.report) head += fmt::format("# {}\n", line);
+  };
+  for (const Table& table : context) import(table, sim::AttentionKind::kContext);
+  for (const Table& table : generation) import(table, sim::AttentionKind::kGeneration);
+  for (const auto& [name, made] : profiles) {
+    WriteProfile(out, devices[name], ProfilePart::kAttention,
+                 made.second + WriteProfilePart(made.first, ProfilePart::kAttention), control);
+  }
+}
+
+void ImportCollectiveTables(const std::vector<Table>& tables, const std::filesystem::path& out,
+                            RunControl& control) {
+  for (const Table& table : tables) {
+    const CollectiveImport import = ImportCollectives(table.file.string());
+    sim::DeviceProfile profile;
+    profile.collectives = import.profile;
+    WriteProfile(out, table.hardware, ProfilePart::kCollectives,
+                 fmt::format("# Collectives of {}, {}\n# {}.\n{}", table.hardware.name,
+                             table.source, fmt::join(import.versions, ", "),
+                             WriteProfilePart(profile, ProfilePart::kCollectives)),
+                 control);
+  }
+}
+
+}  // namespace
+
+void ImportAiconfigurator(const std::filesystem::path& folder, const std::filesystem::path& out,
+                          RunControl& control) {
+  const std::vector<Table> gemm = TablesOf(folder, kGemm, control);
+  const std::vector<Table> moe = TablesOf(folder, kMoe, control);
+  const std::vector<Table> context = TablesOf(folder, kContextAttention, control);
+  const std::vector<Table> generation = TablesOf(folder, kGenerationAttention, control);
+  const std::vector<Table> collectives = TablesOf(folder, kCollectives, control);
+  if (gemm.empty() && moe.empty() && context.empty() && generation.empty() && collectives.empty()) {
+    throw InputError(
+        InputError::Kind::kUsage, folder.string(),
+        "holds no table of a known system; allowed: a folder with gemm_SYSTEM.csv, "
+        "moe_vllm_SYSTEM.csv, context_attention_SYSTEM.csv, generation_attention_SYSTEM.csv, "
+        "comm_SYSTEM.csv, plain or .gz");
+  }
+  ImportCollectiveTables(collectives, out, control);
+  ImportAttentionTables(context, generation, out, control);
+  ImportMoeTables(moe, out, control);
+  ImportGemmTables(gemm, out, control);
 }
 
 }  // namespace twin::lab

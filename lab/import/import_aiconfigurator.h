@@ -7,12 +7,14 @@
 
 namespace twin::lab {
 
-// `folder` holds the tables as CSV, plain or gzip: gemm_SYSTEM.csv[.gz] with the columns backend,
-// version, dtype, m, n, k, latency_us, and moe_vllm_SYSTEM.csv[.gz] (moe_import.h). For each SYSTEM
-// that has a data sheet (PresetOfAiconfigurator in proto/hardware_file.h) writes gemm.textproto and
-// moe.textproto to `out`/PRESET/, as sim/profiles/ ships them. Other files are skipped, other
-// systems with a warning. Minutes of CPU time for a large database.
-// Throws InputError with file, line and field, or if `folder` holds no such table.
+// `folder` holds tables as CSV, plain or gzip:
+//   gemm_SYSTEM                                  becomes `out`/PRESET/gemm.textproto
+//   moe_vllm_SYSTEM                              becomes `out`/PRESET/moe.textproto
+//   context_ and generation_attention_SYSTEM     become  `out`/PRESET/attention.textproto
+//   comm_SYSTEM                                  becomes `out`/PRESET/collectives.textproto
+// for each SYSTEM that has a data sheet (PresetOfAiconfigurator in proto/hardware_file.h); others
+// are skipped with a warning. sim/profiles/ ships the results. Minutes of CPU time for a large
+// database. Throws InputError with file, line and field, or if `folder` holds no such table.
 void ImportAiconfigurator(const std::filesystem::path& folder, const std::filesystem::path& out,
                           RunControl& control);
 

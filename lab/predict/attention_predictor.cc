@@ -1,6 +1,8 @@
 #include "lab/predict/attention_predictor.h"
 
-#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <tuple>
 
 #include "sim/cost/operations/attention_model.h"
 
@@ -22,54 +24,72 @@ sim::AttentionHeads HeadsOf(const OperationTable& row) {
   return {.query_heads = static_cast<std::int32_t>(row.Integer("num_heads", 1, kHeadsMax)),
           .kv_heads = static_cast<std::int32_t>(row.Integer("num_kv_heads", 1, kHeadsMax)),
           .head_dim = static_cast<std::int32_t>(row.Integer("head_dim", 1, kHeadsMax)),
-          .kv_dtype = DTypeOf(row, "kv_dtype")};
+          .kv_dtype = DTypeOf(row, "kv_dtype"),
+          .compute_dtype = DTypeOf(row, "attn_dtype"),
+          .window = row.Has("window")
+                        ? static_cast<std::int32_t>(row.Integer("window", 0, kTokensMax))
+                        : 0};
 }
 
-// Keys that a query attends to at most; 0 = all before it.
-std::int64_t WindowOf(const OperationTable& row, std::int64_t length) {
-  const std::int64_t window = row.Has("window") ? row.Integer("window", 0, kTokensMax) : 0;
-  return window == 0 ? length : std::min(window, length);
-}
-
+// Isolated calls, repeated: small caches stay in L2.
 class AttentionPredictor : public OperationPredictor {
  public:
-  AttentionPredictor(const HardwareSpec& hardware, bool generation)
-      : hardware_(hardware), generation_(generation) {}
+  AttentionPredictor(const HardwareSpec& hardware, const sim::DeviceProfile& profile,
+                     bool generation)
+      : hardware_(hardware), profile_(profile.attention), generation_(generation) {}
 
   sim::Estimate Predict(const OperationTable& row) override {
-    const sim::AttentionModel model(hardware_, HeadsOf(row), LibraryOf(row));
+    const sim::AttentionModel& model = ModelOf(row);
     const auto batch = static_cast<double>(row.Integer("batch", 1, kBatchMax));
     if (generation_) {
-      const std::int64_t length = row.Integer("kv_len", 1, kTokensMax);
-      const auto seen = static_cast<double>(WindowOf(row, length));
-      return model(sim::GenerationAttention{
-          .requests = batch, .context_tokens = batch * seen, .context_tokens_max = seen});
+      const auto length = static_cast<double>(row.Integer("kv_len", 1, kTokensMax));
+      return model(sim::GenerationAttention{.requests = batch,
+                                            .context_tokens = batch * length,
+                                            .context_tokens_max = length,
+                                            .cold = false});
     }
-    const std::int64_t length = row.Integer("seq_len", 1, kTokensMax);
-    const auto tokens = static_cast<double>(length);
-    const auto window = static_cast<double>(WindowOf(row, length));
-    const double pairs = window * (window + 1) / 2 + (tokens - window) * window;
+    const auto length = static_cast<double>(row.Integer("seq_len", 1, kTokensMax));
     return model(sim::ContextAttention{.chunks = batch,
-                                       .tokens = batch * tokens,
-                                       .context_tokens = batch * tokens,
-                                       .pairs = batch * pairs});
+                                       .tokens = batch * length,
+                                       .context_tokens = batch * length,
+                                       .pairs = batch * length * (length + 1) / 2,
+                                       .context_tokens_max = length});
   }
 
  private:
+  using Key = std::tuple<sim::KernelLibrary, std::int32_t, std::int32_t, std::int32_t, DType, DType,
+                         std::int32_t>;
+
+  const sim::AttentionModel& ModelOf(const OperationTable& row) {
+    const sim::AttentionHeads heads = HeadsOf(row);
+    const sim::KernelLibrary library = LibraryOf(row);
+    const Key key{library,        heads.query_heads,   heads.kv_heads, heads.head_dim,
+                  heads.kv_dtype, heads.compute_dtype, heads.window};
+    auto found = models_.find(key);
+    if (found == models_.end()) {
+      if (heads.query_heads % heads.kv_heads != 0)
+        row.Refuse("num_heads", "a multiple of num_kv_heads");
+      found = models_.emplace(key, sim::AttentionModel(hardware_, heads, library, profile_)).first;
+    }
+    return found->second;
+  }
+
   const HardwareSpec& hardware_;
+  const sim::AttentionProfile& profile_;
   bool generation_;
+  std::map<Key, sim::AttentionModel> models_;
 };
 
 }  // namespace
 
 std::unique_ptr<OperationPredictor> MakeContextAttentionPredictor(
-    const HardwareSpec& hardware, const sim::DeviceProfile& /*profile*/) {
-  return std::make_unique<AttentionPredictor>(hardware, false);
+    const HardwareSpec& hardware, const sim::DeviceProfile& profile) {
+  return std::make_unique<AttentionPredictor>(hardware, profile, false);
 }
 
 std::unique_ptr<OperationPredictor> MakeGenerationAttentionPredictor(
-    const HardwareSpec& hardware, const sim::DeviceProfile& /*profile*/) {
-  return std::make_unique<AttentionPredictor>(hardware, true);
+    const HardwareSpec& hardware, const sim::DeviceProfile& profile) {
+  return std::make_unique<AttentionPredictor>(hardware, profile, true);
 }
 
 }  // namespace twin::lab

@@ -69,6 +69,10 @@ double OperationTable::Positive(std::string_view column, double high) const {
   return value;
 }
 
+void OperationTable::Refuse(std::string_view column, std::string_view allowed) const {
+  lines_.RefuseField(column, Text(column), std::string(allowed));
+}
+
 void OperationTable::RefuseWord(std::string_view column,
                                 const std::vector<std::string_view>& allowed) const {
   lines_.RefuseField(column, Text(column), fmt::format("{}", fmt::join(allowed, ", ")));

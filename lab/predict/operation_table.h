@@ -38,6 +38,9 @@ class OperationTable {
   // Throws InputError if the field is no number above 0 and up to `high`.
   [[nodiscard]] double Positive(std::string_view column, double high) const;
 
+  // Throws InputError that the field must be `allowed`.
+  [[noreturn]] void Refuse(std::string_view column, std::string_view allowed) const;
+
   // The value of the word in the field, or `otherwise` without such a column or with an empty
   // field. Throws InputError that lists the words.
   template <class E>

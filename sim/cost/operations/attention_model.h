@@ -1,10 +1,16 @@
 // How long attention takes on a device: one layer, one rank.
+//
+// The closed form of the library's kernel (attention_kernel.h), times the correction of its table
+// (attention_table.h). A device without a table uses the fractions of its data sheet, with wide
+// intervals.
 #pragma once
 
 #include <cstdint>
 
 #include "core/dtype.h"
 #include "core/hardware_spec.h"
+#include "sim/cost/operations/attention_profile.h"
+#include "sim/cost/operations/attention_table.h"
 #include "sim/cost/operations/estimate.h"
 #include "sim/cost/operations/kernel_library.h"
 
@@ -12,18 +18,21 @@ namespace twin::sim {
 
 // Heads of one rank.
 struct AttentionHeads {
-  std::int32_t query_heads = 0;
+  std::int32_t query_heads = 0;  // a multiple of kv_heads
   std::int32_t kv_heads = 0;
   std::int32_t head_dim = 0;
   DType kv_dtype = DType::kBf16;
+  DType compute_dtype = DType::kBf16;  // of the products
+  std::int32_t window = 0;             // keys that a query sees; 0 = all
 };
 
 // Prompt chunks of a step, all together.
 struct ContextAttention {
   double chunks = 0;
-  double tokens = 0;          // queries of all chunks
-  double context_tokens = 0;  // keys read: sum of each chunk's end position
-  double pairs = 0;           // (query, key) combinations, causal
+  double tokens = 0;              // queries of all chunks
+  double context_tokens = 0;      // keys read: sum of each chunk's end position
+  double pairs = 0;               // (query, key) combinations, causal, without regard to a window
+  double context_tokens_max = 0;  // the largest end position; the mean if unknown
 };
 
 // Decodes of a step: one query each.
@@ -31,14 +40,20 @@ struct GenerationAttention {
   double requests = 0;
   double context_tokens = 0;      // sum of the lengths, the new tokens included
   double context_tokens_max = 0;  // of the longest request; the mean if unknown
+  // Nothing of the cache is in L2, as in a step, where other layers ran in between. False: as a
+  // benchmark that calls one layer again and again.
+  bool cold = true;
 };
 
 class AttentionModel {
  public:
+  // Reads the tables of `profile` that fit the heads and the library best; takes up to some ms. An
+  // empty profile leaves the closed form with the data sheet of `hardware`.
   AttentionModel(const HardwareSpec& hardware, const AttentionHeads& heads,
-                 KernelLibrary library = KernelLibrary::kVllm);
+                 KernelLibrary library = KernelLibrary::kVllm,
+                 const AttentionProfile& profile = {});
 
-  // Each kind alone; 0 seconds without work.
+  // Each kind alone, in constant time; 0 seconds without work.
   [[nodiscard]] Estimate operator()(const ContextAttention& work) const;
   [[nodiscard]] Estimate operator()(const GenerationAttention& work) const;
   // Both kinds in one step.
@@ -46,9 +61,20 @@ class AttentionModel {
                                     const GenerationAttention& decodes) const;
 
  private:
-  HardwareSpec hardware_;
+  [[nodiscard]] AttentionWork WorkOf(const ContextAttention& work) const;
+  [[nodiscard]] AttentionWork WorkOf(const GenerationAttention& work) const;
+  [[nodiscard]] LogRatio GenerationCorrection(const AttentionWork& work, double microseconds) const;
+
   AttentionHeads heads_;
-  KernelLibrary library_;
+  ContextKernel context_;
+  GenerationKernel generation_;
+  double mixed_factor_ = 1;
+  AttentionCorrection context_correction_;
+  AttentionCorrection generation_correction_;
 };
+
+// Closed forms of a device that nobody measured.
+[[nodiscard]] ContextKernel ContextKernelOf(const HardwareSpec& hardware, DType compute_dtype);
+[[nodiscard]] GenerationKernel GenerationKernelOf(const HardwareSpec& hardware);
 
 }  // namespace twin::sim

@@ -151,8 +151,8 @@ StageOperations::StageOperations(const ModelSpec& model, const HardwareSpec& har
                   .kv_heads = KvHeadsPerRank(model, parallelism),
                   .head_dim = model.head_dim,
                   .kv_dtype = model.kv_dtype},
-                 library),
-      collective_(hardware),
+                 library, device.attention),
+      collective_(hardware, library, device.collectives),
       errors_(errors) {
   const GemmModel gemm(hardware, device.gemm, library);
   layer_products_ = LayerProducts(gemm, model, parallelism, format_);

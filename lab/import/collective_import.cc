@@ -1,0 +1,105 @@
+#include "lab/import/collective_import.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "lab/predict/operation_table.h"
+
+namespace twin::lab {
+namespace {
+
+constexpr std::int64_t kCollectiveRanksMax = 1 << 16;
+constexpr std::int64_t kBytesMax = std::int64_t{1} << 50;
+constexpr double kCollectiveUsMax = 1e12;
+constexpr double kSpreadMin = 0.05;
+
+struct Implementation {
+  sim::CollectiveImplementation name{};
+  bool captured = true;
+};
+
+Implementation ImplementationOf(const OperationTable& row) {
+  using enum sim::CollectiveImplementation;
+  static const std::vector<std::pair<std::string_view, Implementation>> words = {
+      {"nccl", {kNccl, true}},
+      {"vllm_graph", {kVllm, true}},
+      {"vllm_eager", {kVllm, false}},
+      {"sglang_graph", {kSglang, true}},
+      {"sglang_eager", {kSglang, false}},
+      {"trtllm", {kTrtllm, true}}};
+  return row.Word("impl", words, Implementation{});
+}
+
+sim::Collective KindOf(const OperationTable& row) {
+  using enum sim::Collective;
+  static const std::vector<std::pair<std::string_view, sim::Collective>> words = {
+      {"all_reduce", kAllReduce},
+      {"all_gather", kAllGather},
+      {"reduce_scatter", kReduceScatter},
+      {"alltoall", kAllToAll}};
+  return row.Word("op", words, kAllReduce);
+}
+
+// Logarithms of the times of one payload.
+struct Times {
+  double sum = 0;
+  double squares = 0;
+  int count = 0;
+
+  [[nodiscard]] double mean() const { return sum / count; }
+  [[nodiscard]] double variance() const { return std::max(0.0, squares / count - mean() * mean()); }
+};
+
+double FourDigits(double microseconds) {
+  const double unit = std::pow(10.0, std::floor(std::log10(microseconds)) - 3);
+  return std::round(microseconds / unit) * unit;
+}
+
+sim::CollectiveCurve CurveOf(const std::map<std::int64_t, Times>& times) {
+  sim::CollectiveCurve curve;
+  double variance = 0;
+  for (const auto& [bytes, logs] : times) {
+    curve.bytes.push_back(static_cast<double>(bytes));
+    curve.microseconds.push_back(FourDigits(std::exp(logs.mean())));
+    variance += logs.variance();
+  }
+  const double spread = std::sqrt(variance / static_cast<double>(times.size()));
+  curve.spread = std::round(1e3 * std::max(kSpreadMin, spread)) / 1e3;
+  return curve;
+}
+
+}  // namespace
+
+CollectiveImport ImportCollectives(const std::string& path) {
+  OperationTable table(path, {"impl", "version", "op", "num_gpus", "bytes", "latency_us"});
+  using Key = std::tuple<sim::Collective, sim::CollectiveImplementation, std::int32_t>;
+  std::map<Key, std::map<std::int64_t, Times>> curves;
+  CollectiveImport result;
+  std::set<std::string> versions;
+  while (table.Next()) {
+    const Implementation implementation = ImplementationOf(table);
+    if (!implementation.captured) continue;
+    const auto ranks = static_cast<std::int32_t>(table.Integer("num_gpus", 2, kCollectiveRanksMax));
+    Times& times =
+        curves[{KindOf(table), implementation.name, ranks}][table.Integer("bytes", 1, kBytesMax)];
+    const double log_us = std::log(table.Positive("latency_us", kCollectiveUsMax));
+    times.sum += log_us;
+    times.squares += log_us * log_us;
+    ++times.count;
+    const std::string version = fmt::format("{} {}", table.Text("impl"), table.Text("version"));
+    if (versions.insert(version).second) result.versions.push_back(version);
+  }
+  for (const auto& [key, times] : curves) {
+    sim::CollectiveCurve curve = CurveOf(times);
+    std::tie(curve.kind, curve.implementation, curve.ranks) = key;
+    result.profile.curves.push_back(std::move(curve));
+  }
+  return result;
+}
+
+}  // namespace twin::lab

@@ -1,0 +1,91 @@
+// Closed forms of attention kernels: how long one layer takes on one rank, from a few numbers that
+// have a physical meaning.
+//
+// Prompt chunks: thread blocks compute tiles of 128 query rows; with packed heads a tile holds the
+// query heads that share a KV head. All tiles together fill the multiprocessors, and no step is
+// shorter than its longest tile. The new keys and values are written by a kernel of their own.
+//
+//   t = launch + per_request n + written / write_rate + norm4(norm_p(tiles t_tile / SMs,
+//   t_longest),
+//                                                             read / query_rate)
+//   t_tile = tile + key * (keys + 64) * head_dim / 128
+//
+// Decodes: one thread block per request and KV head, or several that split its keys if fewer than
+// 0.8 of the slots were filled:
+//
+//   t = launch + per_block blocks / SMs + norm4(bytes / rate, waves keys / splits * key) + split
+//
+// `norm_p` is (a^p + b^p)^(1/p): the larger of two, rounded where they are close. Small caches stay
+// in L2 between repetitions of a benchmark, but not between the layers of a step: `cold` says which
+// of the two is meant. Units: microseconds, bytes, bytes per microsecond.
+#pragma once
+
+#include <array>
+
+namespace twin::sim {
+
+// Work of one call. Query heads are a multiple of KV heads.
+struct AttentionWork {
+  double requests = 0;
+  double tokens = 0;          // queries of all requests
+  double context_tokens = 0;  // keys: sum over requests of their last position + 1
+  double pairs = 0;           // (query, key) combinations, causal; without regard to the window
+  double context_max = 0;     // the longest of context_tokens
+  double query_heads = 0;
+  double kv_heads = 0;
+  double head_dim = 0;
+  double window = 0;    // keys that a query sees; 0 = all
+  double kv_bytes = 2;  // of one element of the cache
+  bool cold = false;
+};
+
+struct ContextKernel {
+  // Fitted, in the order of fields().
+  double launch = 8;
+  double per_request = 0.02;
+  double tile = 1.5;
+  double key = 0.014;
+  double sharpness = 2;  // p - 1
+  double write_rate = 1.3e6;
+  double query_rate = 1.3e6;
+  double l2_rate = 4e6;
+  double l2_bytes = 50e6;  // traffic up to about this stays in L2
+  // Chosen.
+  bool packs_heads = true;
+  // Of the device.
+  double multiprocessors = 132;
+
+  static constexpr int kFields = 9;
+  [[nodiscard]] std::array<double*, kFields> fields();
+  bool operator==(const ContextKernel&) const = default;
+};
+
+struct GenerationKernel {
+  double launch = 10;
+  double per_block = 3;
+  double rate = 3e6;
+  double l2_rate = 6e6;
+  double key = 0.02;  // one key of 512 bytes (both tensors), read by one thread block
+  double split = 3;
+  double l2_bytes = 50e6;
+  // Chosen.
+  bool splits_single_heads = true;  // also without grouped queries
+  double slots_per_multiprocessor = 1;
+  // Of the device and the profile.
+  double multiprocessors = 132;
+  double straggler = 0.024;
+
+  static constexpr int kFields = 7;
+  [[nodiscard]] std::array<double*, kFields> fields();
+  bool operator==(const GenerationKernel&) const = default;
+};
+
+// REQUIRES: requests, tokens, heads, head_dim > 0.
+[[nodiscard]] double ContextMicroseconds(const ContextKernel& kernel, const AttentionWork& work);
+[[nodiscard]] double GenerationMicroseconds(const GenerationKernel& kernel,
+                                            const AttentionWork& work);
+
+// Bytes of the cache that decodes read.
+[[nodiscard]] double GenerationBytes(const AttentionWork& work);
+
+}  // namespace twin::sim

@@ -1,0 +1,375 @@
+#include "sim/cost/operations/fit_attention.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "core/check.h"
+#include "sim/cost/operations/attention_model.h"
+#include "sim/cost/operations/attention_table.h"
+
+namespace twin::sim {
+namespace {
+
+constexpr std::size_t kFitSamplesMax = 800;
+constexpr double kNoMeasurement = std::numeric_limits<double>::quiet_NaN();
+
+AttentionWork WorkOf(const AttentionTable& key, const AttentionMeasurement& sample) {
+  const double batch = sample.batch;
+  const double length = sample.length;
+  AttentionWork work{.requests = batch,
+                     .tokens = batch * length,
+                     .context_tokens = batch * length,
+                     .pairs = batch * length * (length + 1) / 2,
+                     .context_max = length,
+                     .query_heads = static_cast<double>(sample.query_heads),
+                     .kv_heads = static_cast<double>(sample.kv_heads),
+                     .head_dim = static_cast<double>(key.head_dim),
+                     .window = static_cast<double>(key.window),
+                     .kv_bytes = static_cast<double>(ByteSize(key.kv_dtype))};
+  if (key.kind == AttentionKind::kGeneration) work.tokens = batch;
+  return work;
+}
+
+double Microseconds(const AttentionTable& table, const AttentionWork& work) {
+  return table.kind == AttentionKind::kContext ? ContextMicroseconds(table.context, work)
+                                               : GenerationMicroseconds(table.generation, work);
+}
+
+// Samples for the search, evenly taken from all.
+struct FitSet {
+  std::vector<AttentionWork> work;
+  std::vector<double> log_us;
+};
+
+FitSet Thinned(const AttentionTable& key, const std::vector<AttentionMeasurement>& samples) {
+  FitSet set;
+  const std::size_t step = samples.size() / kFitSamplesMax + 1;
+  for (std::size_t i = 0; i < samples.size(); i += step) {
+    set.work.push_back(WorkOf(key, samples[i]));
+    set.log_us.push_back(std::log(samples[i].microseconds));
+  }
+  return set;
+}
+
+double Loss(const AttentionTable& table, const FitSet& set) {
+  double loss = 0;
+  for (std::size_t i = 0; i < set.work.size(); ++i) {
+    const double error = std::log(Microseconds(table, set.work[i])) - set.log_us[i];
+    // Absolute, rounded below 3 %.
+    loss += std::sqrt(error * error + 0.0009);
+  }
+  return loss / static_cast<double>(set.work.size());
+}
+
+// Multiplies one number after the other by a step up or down while that helps, then halves the
+// step.
+template <class Fields>
+double Search(AttentionTable& table, const Fields& fields, const FitSet& set) {
+  double best = Loss(table, set);
+  for (double step = 0.6; step > 0.01; step /= 2) {
+    for (int round = 0; round < 4; ++round) {
+      const double before = best;
+      for (double* field : fields) {
+        for (const double factor : {std::exp(step), std::exp(-step)}) {
+          const double old = *field;
+          *field = old * factor;
+          const double loss = Loss(table, set);
+          if (loss < best) {
+            best = loss;
+            break;
+          }
+          *field = old;
+        }
+      }
+      if (best > 0.999 * before) break;
+    }
+  }
+  return best;
+}
+
+// Fits every variant of the discrete choices and keeps the best.
+AttentionTable FitFormula(const HardwareSpec& hardware, const AttentionTable& key,
+                          const FitSet& set) {
+  AttentionTable best = key;
+  double best_loss = std::numeric_limits<double>::infinity();
+  const bool context = key.kind == AttentionKind::kContext;
+  for (int variant = 0; variant < (context ? 2 : 4); ++variant) {
+    AttentionTable table = key;
+    double loss = 0;
+    if (context) {
+      table.context = ContextKernelOf(hardware, key.compute_dtype);
+      table.context.packs_heads = variant == 0;
+      loss = Search(table, table.context.fields(), set);
+    } else {
+      table.generation = GenerationKernelOf(hardware);
+      table.generation.splits_single_heads = variant % 2 == 0;
+      table.generation.slots_per_multiprocessor = variant < 2 ? 1 : 2;
+      loss = Search(table, table.generation.fields(), set);
+    }
+    if (loss < best_loss) {
+      best_loss = loss;
+      best = table;
+    }
+  }
+  return best;
+}
+
+std::vector<AttentionRow> RowsOf(const AttentionTable& table, const AttentionGrid& grid,
+                                 const std::vector<AttentionMeasurement>& samples) {
+  std::map<std::pair<std::int32_t, std::int32_t>, AttentionRow> rows;
+  const auto index = [](const std::vector<std::uint32_t>& values, std::uint32_t value) {
+    return static_cast<std::size_t>(std::ranges::lower_bound(values, value) - values.begin());
+  };
+  for (const AttentionMeasurement& sample : samples) {
+    AttentionRow& row = rows[{sample.kv_heads, sample.query_heads}];
+    if (row.log_ratios.empty()) {
+      row.query_heads = sample.query_heads;
+      row.kv_heads = sample.kv_heads;
+      row.log_ratios.assign(grid.batches.size() * grid.lengths.size(), kNoMeasurement);
+    }
+    row.log_ratios[index(grid.batches, sample.batch) * grid.lengths.size() +
+                   index(grid.lengths, sample.length)] =
+        std::log(sample.microseconds / Microseconds(table, WorkOf(table, sample)));
+  }
+  std::vector<AttentionRow> list;
+  for (auto& [heads, row] : rows) list.push_back(std::move(row));
+  return list;
+}
+
+// Mean difference of two rows where both were measured; large for different classes.
+double Distance(const AttentionRow& a, const AttentionRow& b) {
+  double sum = 0;
+  int count = 0;
+  for (std::size_t i = 0; i < a.log_ratios.size(); ++i) {
+    const double difference = std::abs(a.log_ratios[i] - b.log_ratios[i]);
+    if (std::isnan(difference)) continue;
+    sum += difference;
+    ++count;
+  }
+  return count == 0 ? 1 : sum / count;
+}
+
+// Positions of up to `count` rows, each chosen to bring all rows closest to a chosen one.
+std::vector<std::size_t> Representatives(const std::vector<AttentionRow>& rows, std::size_t count) {
+  std::vector<double> nearest(rows.size(), 1);
+  std::set<std::size_t> chosen;
+  while (chosen.size() < std::min(count, rows.size())) {
+    std::size_t best = 0;
+    double best_sum = std::numeric_limits<double>::infinity();
+    for (std::size_t candidate = 0; candidate < rows.size(); ++candidate) {
+      if (chosen.contains(candidate)) continue;
+      double sum = 0;
+      for (std::size_t i = 0; i < rows.size(); ++i) {
+        sum += std::min(nearest[i], Distance(rows[i], rows[candidate]));
+      }
+      if (sum < best_sum) {
+        best_sum = sum;
+        best = candidate;
+      }
+    }
+    chosen.insert(best);
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      nearest[i] = std::min(nearest[i], Distance(rows[i], rows[best]));
+    }
+  }
+  return {chosen.begin(), chosen.end()};
+}
+
+// A table in the making.
+struct Draft {
+  AttentionTable table;
+  AttentionGrid grid;
+  std::vector<AttentionRow> all;   // measured over formula
+  std::vector<AttentionRow> kept;  // of which the base is taken away
+  // What the base says of each of `all`, without a row of the same heads; empty without a base.
+  std::vector<AttentionCorrection> bases;
+};
+
+struct HeldOut {
+  std::vector<double> errors;    // relative, absolute
+  std::vector<double> standard;  // logarithm over its predicted standard deviation, absolute
+};
+
+int Find(const std::vector<AttentionRow>& rows, const AttentionRow& row) {
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (rows[i].query_heads == row.query_heads && rows[i].kv_heads == row.kv_heads) {
+      return static_cast<int>(i);
+    }
+  }
+  return -1;
+}
+
+// Every row predicted from the kept rows without it.
+HeldOut LeaveOut(const AttentionTable& table, const Draft& draft) {
+  HeldOut result;
+  const AttentionGrid& grid = draft.grid;
+  for (std::size_t i = 0; i < draft.all.size(); ++i) {
+    const AttentionRow& row = draft.all[i];
+    const int left_out = Find(draft.kept, row);
+    if (left_out >= 0 && draft.kept.size() == 1) continue;
+    const AttentionCorrection correction(table, grid, draft.kept, row.query_heads, row.kv_heads,
+                                         left_out);
+    for (std::size_t b = 0; b < grid.batches.size(); ++b) {
+      for (std::size_t l = 0; l < grid.lengths.size(); ++l) {
+        double measured = row.log_ratios[b * grid.lengths.size() + l];
+        if (std::isnan(measured)) continue;
+        if (!draft.bases.empty()) measured -= draft.bases[i](grid.batches[b], grid.lengths[l]).mean;
+        const LogRatio predicted = correction(grid.batches[b], grid.lengths[l]);
+        result.errors.push_back(std::abs(std::expm1(predicted.mean - measured)));
+        result.standard.push_back(std::abs(predicted.mean - measured) / predicted.sd);
+      }
+    }
+  }
+  return result;
+}
+
+double Quantile(std::vector<double> values, double share) {
+  if (values.empty()) return 0;
+  const auto position = static_cast<std::ptrdiff_t>(share * static_cast<double>(values.size() - 1));
+  std::nth_element(values.begin(), values.begin() + position, values.end());
+  return values[static_cast<std::size_t>(position)];
+}
+
+// The scales with the smallest error of held-out rows; returns that error.
+double ChooseScales(Draft& draft) {
+  double best = std::numeric_limits<double>::infinity();
+  AttentionTable trial = draft.table;
+  for (int choice = 0; choice < 18; ++choice) {
+    constexpr std::array<double, 3> kScales = {0.35, 0.7, 1.4};
+    trial.by_query_heads = choice % 2 == 1;
+    trial.group_scale = kScales[static_cast<std::size_t>(choice / 2 % 3)];
+    trial.batch_scale = kScales[static_cast<std::size_t>(choice / 6)];
+    const HeldOut held = LeaveOut(trial, draft);
+    const double loss = Quantile(held.errors, 0.5) + 0.3 * Quantile(held.errors, 0.9);
+    if (loss >= best) continue;
+    best = loss;
+    draft.table = trial;
+  }
+  return best;
+}
+
+// The spread with which 90 % of the held-out rows lie within their 90 % interval.
+double CalibratedSpread(const Draft& draft) {
+  constexpr double kInterval = 1.645;
+  AttentionTable table = draft.table;
+  double low = 0.002;
+  double high = 1;
+  for (int i = 0; i < 10; ++i) {
+    table.spread = std::sqrt(low * high);
+    const HeldOut held = LeaveOut(table, draft);
+    if (held.standard.empty()) return 0.1;
+    (Quantile(held.standard, 0.9) > kInterval ? low : high) = table.spread;
+  }
+  return table.spread;
+}
+
+// Lengths of a thinned table.
+bool Keeps(AttentionKind kind, std::uint32_t length) {
+  const bool power = std::has_single_bit(length);
+  const bool alternate = std::countr_zero(length) % 2 == 1;
+  return power && (kind == AttentionKind::kContext || length >= 128 || alternate);
+}
+
+// To 4 digits, so that a profile reads the same numbers that were fitted.
+void Round(AttentionTable& table) {
+  const auto round = [](double& number) {
+    const double unit = std::pow(10.0, std::floor(std::log10(number)) - 3);
+    number = std::round(number / unit) * unit;
+  };
+  for (double* number : table.context.fields()) round(*number);
+  for (double* number : table.generation.fields()) round(*number);
+}
+
+// Keeps representative rows of `rows`, which lie on the draft's grid.
+void Keep(Draft& draft, const std::vector<AttentionRow>& rows, std::size_t rows_max) {
+  draft.kept.clear();
+  for (const std::size_t i : Representatives(rows, rows_max)) draft.kept.push_back(rows[i]);
+}
+
+std::vector<AttentionRow> ParsedRows(const AttentionFit& fit) {
+  std::vector<AttentionRow> rows;
+  for (const std::string& text : fit.table.rows) {
+    rows.push_back(ParseAttentionRow(fit.grid, text, "base"));
+  }
+  return rows;
+}
+
+// The same draft on top of a base.
+Draft WithBase(const Draft& draft, const AttentionFit& base, std::size_t rows_max) {
+  const std::vector<AttentionRow> base_rows = ParsedRows(base);
+  Draft result = draft;
+  result.table.base = 0;
+  std::vector<AttentionRow> left = draft.all;
+  const std::size_t lengths = draft.grid.lengths.size();
+  for (AttentionRow& row : left) {
+    const AttentionCorrection of_row(base.table, base.grid, base_rows, row.query_heads,
+                                     row.kv_heads);
+    for (std::size_t i = 0; i < row.log_ratios.size(); ++i) {
+      row.log_ratios[i] -=
+          of_row(draft.grid.batches[i / lengths], draft.grid.lengths[i % lengths]).mean;
+    }
+    result.bases.emplace_back(base.table, base.grid, base_rows, row.query_heads, row.kv_heads,
+                              Find(base_rows, row));
+  }
+  Keep(result, left, rows_max);
+  return result;
+}
+
+}  // namespace
+
+AttentionFit FitAttention(const HardwareSpec& hardware, const AttentionTable& key,
+                          const std::vector<AttentionMeasurement>& samples,
+                          const AttentionFitOptions& options) {
+  CHECK(!samples.empty());
+  Draft draft;
+  draft.table = FitFormula(hardware, key, Thinned(key, samples));
+  Round(draft.table);
+  std::set<std::uint32_t> batches;
+  std::set<std::uint32_t> lengths;
+  std::vector<AttentionMeasurement> tabulated;
+  for (const AttentionMeasurement& sample : samples) {
+    if (options.thins_lengths && !Keeps(key.kind, sample.length)) continue;
+    tabulated.push_back(sample);
+    batches.insert(sample.batch);
+    lengths.insert(sample.length);
+  }
+  draft.grid.batches.assign(batches.begin(), batches.end());
+  draft.grid.lengths.assign(lengths.begin(), lengths.end());
+  draft.all = RowsOf(draft.table, draft.grid, tabulated);
+  Keep(draft, draft.all, options.rows_max);
+  const double loss = ChooseScales(draft);
+  if (options.base != nullptr) {
+    Draft based = WithBase(draft, *options.base, options.rows_max);
+    if (ChooseScales(based) < loss) draft = based;
+  }
+  draft.table.spread = std::round(1e4 * CalibratedSpread(draft)) / 1e4;
+  for (const AttentionRow& row : draft.kept) {
+    draft.table.rows.push_back(PrintAttentionRow(draft.grid, row));
+  }
+
+  AttentionFit fit;
+  fit.samples = samples.size();
+  std::vector<double> formula;
+  for (const AttentionRow& row : draft.all) {
+    for (const double ratio : row.log_ratios) {
+      if (!std::isnan(ratio)) formula.push_back(std::abs(std::expm1(-ratio)));
+    }
+  }
+  fit.formula_median = Quantile(formula, 0.5);
+  fit.formula_p90 = Quantile(formula, 0.9);
+  const HeldOut held = LeaveOut(draft.table, draft);
+  fit.held_out_median = Quantile(held.errors, 0.5);
+  fit.held_out_p90 = Quantile(held.errors, 0.9);
+  fit.table = draft.table;
+  fit.grid = draft.grid;
+  return fit;
+}
+
+}  // namespace twin::sim

@@ -1,0 +1,46 @@
+// Makes a table of an attention kernel from measurements of equal requests.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/hardware_spec.h"
+#include "sim/cost/operations/attention_profile.h"
+
+namespace twin::sim {
+
+struct AttentionMeasurement {
+  std::int32_t query_heads = 0;
+  std::int32_t kv_heads = 0;
+  std::uint32_t batch = 0;
+  std::uint32_t length = 0;
+  double microseconds = 0;
+};
+
+// Absolute relative errors: of all samples, and of heads that the table was made without.
+struct AttentionFit {
+  AttentionTable table;  // grid 0, base 0 or -1
+  AttentionGrid grid;
+  std::size_t samples = 0;
+  double formula_median = 0;
+  double formula_p90 = 0;
+  double held_out_median = 0;
+  double held_out_p90 = 0;
+};
+
+struct AttentionFitOptions {
+  std::size_t rows_max = 100;  // pairs of heads to keep
+  bool thins_lengths = false;  // keep powers of 2, of decodes every other one below 128
+  // A table that may serve as base, if that brings heads left out closer. Borrowed.
+  const AttentionFit* base = nullptr;
+};
+
+// The kernel that `key` names (kind, library, formats, head_dim, window). Fits the closed form by
+// least absolute logarithms (a pattern search from the data sheet's), keeps the pairs of heads that
+// bring all others closest to one of them, and chooses the scales and the spread on pairs left out
+// one at a time. REQUIRES: samples; no two of the same call.
+AttentionFit FitAttention(const HardwareSpec& hardware, const AttentionTable& key,
+                          const std::vector<AttentionMeasurement>& samples,
+                          const AttentionFitOptions& options);
+
+}  // namespace twin::sim

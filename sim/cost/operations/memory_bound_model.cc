@@ -1,0 +1,44 @@
+#include "sim/cost/operations/memory_bound_model.h"
+
+namespace twin::sim {
+
+double MemoryBoundBytes(MemoryBoundKernel kernel, const MemoryBoundShape& shape, double rows) {
+  constexpr double kBytes = 2;
+  const double heads = shape.query_heads + shape.kv_heads;
+  switch (kernel) {
+    case MemoryBoundKernel::kEmbedding:
+      return rows * 2 * shape.hidden * kBytes;
+    case MemoryBoundKernel::kNorm:  // input and residual in, norm and residual out
+      return rows * 4 * shape.hidden * kBytes;
+    case MemoryBoundKernel::kHeadNorm:
+      return rows * 2 * heads * shape.head_dim * kBytes;
+    case MemoryBoundKernel::kRotary:
+      return rows * 2 * heads * shape.head_dim * kBytes;
+    case MemoryBoundKernel::kActivation:
+      return rows * 3 * shape.intermediate * kBytes;
+    case MemoryBoundKernel::kResidualAdd:
+      return rows * 3 * shape.hidden * kBytes;
+    case MemoryBoundKernel::kSampling:  // logits in, as fp32 out, and in again
+      return rows * shape.vocabulary * (kBytes + 4 + 4);
+  }
+  return 0;
+}
+
+MemoryBoundModel::MemoryBoundModel(const HardwareSpec& hardware, const MemoryBoundProfile& profile)
+    : bandwidth_(hardware.memory_bandwidth_bytes_per_s) {
+  constexpr double kUnfitted = 0.4;
+  kernels_.fill({.latency_us = 1e6 * hardware.elementwise_latency_s,
+                 .bandwidth_fraction = hardware.elementwise_bandwidth_fraction,
+                 .spread = kUnfitted});
+  for (const MemoryBoundFit& fit : profile.kernels) {
+    kernels_[static_cast<std::size_t>(fit.kernel)] = fit;
+  }
+}
+
+Estimate MemoryBoundModel::operator()(MemoryBoundKernel kernel, double bytes) const {
+  if (bytes <= 0) return {};
+  const MemoryBoundFit& fit = kernels_[static_cast<std::size_t>(kernel)];
+  return {1e-6 * fit.latency_us + bytes / (fit.bandwidth_fraction * bandwidth_), fit.spread};
+}
+
+}  // namespace twin::sim

@@ -1,0 +1,228 @@
+#include "sim/cost/operations/attention_model.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "core/input_error.h"
+#include "sim/cost/operations/fit_attention.h"
+
+namespace twin::sim {
+namespace {
+
+// 100 multiprocessors, 1 TB/s (1e6 bytes per microsecond).
+HardwareSpec Device() {
+  HardwareSpec hardware;
+  hardware.sm_count = 100;
+  hardware.peak_bf16_flops = 300e12;
+  hardware.memory_bandwidth_bytes_per_s = 1e12;
+  return hardware;
+}
+
+// Reads 1e6 bytes per microsecond, and a thread block 1e4; nothing else costs time.
+GenerationKernel ReadsOnly() {
+  GenerationKernel kernel;
+  kernel.launch = kernel.per_block = kernel.split = 1e-9;
+  kernel.rate = 1e6;
+  kernel.l2_rate = 4e6;
+  kernel.key = 512 / 1e4;
+  kernel.straggler = 512 / 1e4;
+  kernel.l2_bytes = 1e6;
+  kernel.multiprocessors = 100;
+  return kernel;
+}
+
+// `requests` of `length` tokens on one KV head of 128 numbers: 512 bytes per token.
+AttentionWork Decodes(double requests, double length) {
+  return {.requests = requests,
+          .tokens = requests,
+          .context_tokens = requests * length,
+          .pairs = requests * length,
+          .context_max = length,
+          .query_heads = 4,
+          .kv_heads = 1,
+          .head_dim = 128,
+          .cold = true};
+}
+
+// 100 blocks are one wave: 1,000 keys of 512 bytes at 1e4 bytes per microsecond are 51.2 us, as
+// long as all 51.2 MB at the memory's rate. The 101st block waits for a second wave: 102.4 us.
+TEST(AttentionModelTest, TheFirstBlockBeyondAWaveOfDecodesTakesAnotherWave) {
+  const GenerationKernel kernel = ReadsOnly();
+  const double both_equal = 51.2 * std::pow(2, 0.25);
+  EXPECT_NEAR(GenerationMicroseconds(kernel, Decodes(100, 1000)), both_equal, 1e-6);
+  const double second = GenerationMicroseconds(kernel, Decodes(101, 1000));
+  EXPECT_NEAR(second, std::pow(std::pow(102.4, 4) + std::pow(51.712, 4), 0.25), 1e-6);
+}
+
+// 10 requests of 1,024 tokens on 100 slots: 8 parts of 128 keys each (not 10: a part has 128 keys
+// at least), 128 x 0.0512 = 6.55 us, beside 5.24 us of memory.
+TEST(AttentionModelTest, FewDecodesAreSplitOverTheMultiprocessors) {
+  const double memory = 10 * 1024 * 512 / 1e6;
+  const double chain = 128 * 0.0512;
+  EXPECT_NEAR(GenerationMicroseconds(ReadsOnly(), Decodes(10, 1024)),
+              std::pow(std::pow(memory, 4) + std::pow(chain, 4), 0.25), 1e-6);
+}
+
+TEST(AttentionModelTest, TheLongestRequestCostsItsKeysAboveTheMeanWhereNothingIsSplit) {
+  AttentionWork work = Decodes(90, 1000);
+  const double equal = GenerationMicroseconds(ReadsOnly(), work);
+  work.context_max = 3000;
+  EXPECT_NEAR(GenerationMicroseconds(ReadsOnly(), work) - equal, 2000 * 0.0512, 1e-6);
+  AttentionWork split = Decodes(10, 1000);
+  const double before = GenerationMicroseconds(ReadsOnly(), split);
+  split.context_max = 3000;
+  EXPECT_EQ(GenerationMicroseconds(ReadsOnly(), split), before);
+}
+
+TEST(AttentionModelTest, AnFp8CacheHasHalfTheBytes) {
+  AttentionWork work = Decodes(100, 1000);
+  EXPECT_EQ(GenerationBytes(work), 51.2e6);
+  const double bf16 = GenerationMicroseconds(ReadsOnly(), work);
+  work.kv_bytes = 1;
+  EXPECT_EQ(GenerationBytes(work), 25.6e6);
+  EXPECT_NEAR(GenerationMicroseconds(ReadsOnly(), work), bf16 / 2, 1e-6);
+}
+
+// A window of 512 keys of 4,096: as a context of 512.
+TEST(AttentionModelTest, DecodesSeeNoKeysBeyondTheWindow) {
+  AttentionWork work = Decodes(100, 4096);
+  work.window = 512;
+  EXPECT_NEAR(GenerationMicroseconds(ReadsOnly(), work),
+              GenerationMicroseconds(ReadsOnly(), Decodes(100, 512)), 1e-6);
+}
+
+TEST(AttentionModelTest, OnlyARepeatedCallFindsASmallCacheInL2) {
+  AttentionWork work = Decodes(100, 10);
+  const double cold = GenerationMicroseconds(ReadsOnly(), work);
+  work.cold = false;
+  EXPECT_LT(GenerationMicroseconds(ReadsOnly(), work), cold);
+}
+
+// Tiles of 128 rows hold 32 tokens of 4 query heads: 128 tokens of 100 requests are 400 tiles with
+// a mean of 64.5 + 15.5 keys, and 64 more for the last, partial block. Four to a multiprocessor.
+TEST(AttentionModelTest, TilesOfPromptsFillTheMultiprocessors) {
+  ContextKernel kernel;
+  kernel.launch = kernel.per_request = 1e-9;
+  kernel.write_rate = kernel.query_rate = kernel.l2_rate = 1e15;
+  kernel.tile = 2;
+  kernel.key = 0.01;
+  kernel.sharpness = 6;
+  kernel.multiprocessors = 100;
+  AttentionWork work{.requests = 100,
+                     .tokens = 12800,
+                     .context_tokens = 12800,
+                     .pairs = 100 * 128 * 129 / 2.0,
+                     .context_max = 128,
+                     .query_heads = 4,
+                     .kv_heads = 1,
+                     .head_dim = 128};
+  const double all = 4 * (2 + 0.01 * (64.5 + 15.5 + 64));
+  const double longest = 2 + 0.01 * (128 + 64);
+  EXPECT_NEAR(ContextMicroseconds(kernel, work),
+              std::pow(std::pow(all, 7) + std::pow(longest, 7), 1.0 / 7), 1e-3);
+  work.window = 64;
+  EXPECT_LT(ContextMicroseconds(kernel, work),
+            std::pow(std::pow(all, 7) + std::pow(longest, 7), 1.0 / 7));
+}
+
+TEST(AttentionModelTest, NothingToDoTakesNoTime) {
+  const AttentionModel model(Device(), {.query_heads = 32, .kv_heads = 8, .head_dim = 128});
+  EXPECT_EQ(model(ContextAttention{}).seconds, 0);
+  EXPECT_EQ(model(GenerationAttention{}).seconds, 0);
+  EXPECT_EQ(model(ContextAttention{}, GenerationAttention{}).seconds, 0);
+}
+
+TEST(AttentionModelTest, AMixedStepTakesLongerThanItsChunks) {
+  const AttentionModel model(Device(), {.query_heads = 32, .kv_heads = 8, .head_dim = 128});
+  const ContextAttention chunk{.chunks = 1,
+                               .tokens = 512,
+                               .context_tokens = 1024,
+                               .pairs = 512 * 512 + 512 * 513 / 2.0,
+                               .context_tokens_max = 1024};
+  const GenerationAttention decodes{.requests = 16, .context_tokens = 16 * 1000};
+  EXPECT_GT(model(chunk, decodes).seconds, model(chunk).seconds);
+  EXPECT_LT(model(chunk, decodes).seconds, model(chunk).seconds + 1.1 * model(decodes).seconds);
+}
+
+// Three pairs of heads whose times are twice the closed form: the fourth is, too.
+TEST(AttentionModelTest, HeadsThatWereNotMeasuredInheritFromTheirNeighbors) {
+  std::vector<AttentionMeasurement> measurements;
+  for (const std::int32_t kv_heads : {1, 2, 8}) {
+    for (const std::uint32_t batch : {1U, 4U, 16U, 64U}) {
+      for (const std::uint32_t length : {64U, 256U, 1024U, 4096U}) {
+        AttentionWork work = Decodes(batch, length);
+        work.query_heads = 4.0 * kv_heads;
+        work.kv_heads = kv_heads;
+        work.cold = false;
+        const double us = GenerationMicroseconds(GenerationKernelOf(Device()), work);
+        measurements.push_back({4 * kv_heads, kv_heads, batch, length, 2 * us});
+      }
+    }
+  }
+  AttentionTable key;
+  key.kind = AttentionKind::kGeneration;
+  key.head_dim = 128;
+  const AttentionFit fit = FitAttention(Device(), key, measurements, {});
+  EXPECT_LT(fit.held_out_median, 0.02);
+  AttentionProfile profile{.grids = {fit.grid}, .tables = {fit.table}};
+  Validate(profile);
+  const AttentionHeads heads{.query_heads = 16, .kv_heads = 4, .head_dim = 128};
+  const AttentionModel fitted(Device(), heads, KernelLibrary::kVllm, profile);
+  const AttentionModel unfitted(Device(), heads);
+  const GenerationAttention work{
+      .requests = 16, .context_tokens = 16 * 1024, .context_tokens_max = 1024, .cold = false};
+  EXPECT_NEAR(fitted(work).seconds / unfitted(work).seconds, 2, 0.1);
+  EXPECT_LT(fitted(work).log_sd, unfitted(work).log_sd);
+}
+
+TEST(AttentionModelTest, RowsOfATableReadAsTheyWereWritten) {
+  const AttentionGrid grid{.batches = {1, 2, 4}, .lengths = {16, 64}};
+  AttentionRow row{.query_heads = 8, .kv_heads = 2};
+  const double missing = std::nan("");
+  row.log_ratios = {0, 0.1, missing, -0.5, missing, missing};
+  const std::string text = PrintAttentionRow(grid, row);
+  const AttentionRow read = ParseAttentionRow(grid, text, "test");
+  EXPECT_EQ(read.query_heads, 8);
+  EXPECT_EQ(read.kv_heads, 2);
+  EXPECT_EQ(read.log_ratios[0], 0);
+  EXPECT_NEAR(read.log_ratios[1], 0.1, 0.006);
+  EXPECT_TRUE(std::isnan(read.log_ratios[2]));
+  EXPECT_NEAR(read.log_ratios[3], -0.5, 0.021);
+  EXPECT_TRUE(std::isnan(read.log_ratios[5]));
+  EXPECT_EQ(PrintAttentionRow(grid, read), text);
+}
+
+TEST(AttentionModelTest, RefusesMalformedTables) {
+  AttentionTable table;
+  table.head_dim = 128;
+  const auto refuses = [](const AttentionTable& bad) {
+    try {
+      Validate(AttentionProfile{.grids = {{{1, 2}, {16, 64}}}, .tables = {bad}});
+    } catch (const InputError&) {
+      return true;
+    }
+    return false;
+  };
+  EXPECT_FALSE(refuses(table));
+  for (const char* row : {"8", "8/3 HH", "0/1 HH", "8/2 HHH", "8/2 H\x01", "8/2 H H H"}) {
+    AttentionTable bad = table;
+    bad.rows = {row};
+    EXPECT_TRUE(refuses(bad)) << row;
+  }
+  AttentionTable bad = table;
+  bad.base = 0;  // itself
+  EXPECT_TRUE(refuses(bad));
+  bad = table;
+  bad.grid = 1;
+  bad.rows = {"8/2 H"};
+  EXPECT_TRUE(refuses(bad));
+  bad = table;
+  bad.context.key = 0;
+  EXPECT_TRUE(refuses(bad));
+}
+
+}  // namespace
+}  // namespace twin::sim
