@@ -33,8 +33,8 @@ EngineConfig EngineConfigOf(const Deployment& deployment) {
 }
 
 sim::StepEngine EngineOf(const PolicyTraits& traits) {
-  if (traits.name == "vllm_v0") return sim::StepEngine::kV0;
-  if (traits.name == "static" || traits.name == "orca") return sim::StepEngine::kTgis;
+  if (traits.step_engine == "v0") return sim::StepEngine::kV0;
+  if (traits.step_engine == "tgis") return sim::StepEngine::kTgis;
   return traits.overlaps_own_steps ? sim::StepEngine::kV1Async : sim::StepEngine::kV1Sync;
 }
 

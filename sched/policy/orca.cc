@@ -43,6 +43,7 @@ PolicyTraits OrcaConfig::Traits() const {
   traits.name = kName;
   traits.context_tokens_max = max_model_len;
   traits.outputs_end_at_context = true;
+  traits.step_engine = "tgis";
   traits.sequences_per_step_max = max_bs;
   traits.steps_in_flight_max = n_workers;
   if (n_workers > 1) traits.result_queue = ResultQueue::kPipeline;

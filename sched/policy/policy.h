@@ -56,6 +56,9 @@ struct PolicyTraits {
   std::int32_t context_tokens_max = 0;       // prompt + output of one request; 0 = the model's
   bool outputs_end_at_context = false;       // no token beyond context_tokens_max is ever computed
 
+  // How the policy's own system prepares steps on the host: v1, v0 or tgis (sim::StepEngine).
+  std::string_view step_engine = "v1";
+
   bool operator==(const PolicyTraits&) const = default;
 };
 

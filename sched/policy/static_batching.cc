@@ -42,6 +42,7 @@ PolicyTraits StaticConfig::Traits() const {
   traits.name = kName;
   traits.context_tokens_max = padded ? 0 : max_model_len;
   traits.outputs_end_at_context = true;
+  traits.step_engine = "tgis";
   traits.sequences_per_step_max = max_batch_size;
   traits.preempts = false;
   traits.reserves_context = !padded;

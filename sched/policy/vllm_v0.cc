@@ -81,6 +81,7 @@ PolicyTraits VllmV0Config::Traits() const {
   PolicyTraits traits;
   traits.name = kName;
   traits.memory_rule = "vllm_v0";
+  traits.step_engine = "v0";
   traits.context_tokens_max = max_model_len;
   traits.tokens_per_step_max = Budget(*this);
   traits.sequences_per_step_max = max_num_seqs;
