@@ -52,7 +52,7 @@ struct OperationCost {
 class CriticalPath {
  public:
   // REQUIRES: the graph has no cycle and at most 32 maximal chains.
-  explicit CriticalPath(const OperationGraph& graph);
+  explicit CriticalPath(const OperationGraph& operations);
 
   // Length of the longest path.
   [[nodiscard]] double Seconds(const StepFeatures& x) const;

@@ -255,7 +255,7 @@ std::uint64_t Number(const char* text) { return std::strtoull(text, nullptr, 10)
 }  // namespace twin::testing
 
 int main(int argc, char** argv) {
-  using namespace twin::testing;
+  using namespace twin::testing;  // NOLINT(google-build-using-namespace)
   ::testing::InitGoogleTest(&argc, argv);
   if (const char* text = std::getenv("TWIN_HOSTILE_SEEDS")) seeds = Number(text);
   if (const char* text = std::getenv("TWIN_HOSTILE_FIRST_SEED")) first_seed = Number(text);

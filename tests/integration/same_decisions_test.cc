@@ -137,7 +137,7 @@ class SameDecisionsTest : public ::testing::TestWithParam<Named> {};
 TEST_P(SameDecisionsTest, ReplayingARealRunGivesTheSamePlans) {
   for (int repeat = 0; repeat < 5; ++repeat) {
     const Outcome outcome =
-        RecordAndReplay([this] { return MakePolicy(GetParam().config, kSmallPool); }, kSmallPool);
+        RecordAndReplay([] { return MakePolicy(GetParam().config, kSmallPool); }, kSmallPool);
     EXPECT_EQ(outcome.difference, "");
     EXPECT_EQ(outcome.digest, outcome.replayed_digest);
     EXPECT_EQ(outcome.equal_plans, outcome.plans);

@@ -19,7 +19,6 @@
 namespace twin {
 namespace {
 
-using exec::Generation;
 using testing::ReadReference;
 using testing::ReferenceModel;
 using testing::RelativeDistance;

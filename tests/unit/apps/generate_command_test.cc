@@ -20,7 +20,6 @@ namespace twin::apps {
 namespace {
 
 using nlohmann::json;
-using ::testing::AllOf;
 using testing::CommandOutcome;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;

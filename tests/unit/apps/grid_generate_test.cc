@@ -19,10 +19,8 @@ namespace twin::apps {
 namespace {
 
 using nlohmann::json;
-using ::testing::AllOf;
 using testing::CommandOutcome;
 using ::testing::HasSubstr;
-using ::testing::Not;
 
 struct Family {
   const char* name;

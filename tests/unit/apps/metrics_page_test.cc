@@ -167,7 +167,7 @@ TEST_F(MetricsPageTest, HasTheColumnsOfAProfile) {
   lab::ProfileHeader header;
   header.machine = "m";
   const std::string file = scratch_.File("profile.csv");
-  lab::ProfileWriter(file, header, true);
+  const lab::ProfileWriter writer(file, header, true);
   std::istringstream lines(ReadText(file));
   std::string columns;
   while (std::getline(lines, columns) && columns.starts_with("#")) {
