@@ -18,8 +18,10 @@ TEST(SyntheticStepsTest, TotalsCountAsAnEngineDoes) {
                                 .prefill_items = 2,
                                 .prefill_context_tokens = 9,
                                 .prefill_attention_pairs = 21,
+                                .prefill_context_max = 7,
                                 .decode_items = 2,
                                 .decode_context_tokens = 11,
+                                .decode_context_max = 10,
                                 .emitting_items = 3}));
 }
 

@@ -197,7 +197,7 @@ TEST(PartRowsTest, HasARowPerStepWithTimesToTheNanosecond) {
   PartRows rows(out);
   EXPECT_EQ(out.str(),
             "step,planned_s,started_s,finished_s,told_s,schedule_ms,build_ms,gemm_ms,attention_ms,"
-            "communication_ms,other_ms,sampling_ms,delivery_ms\n");
+            "communication_ms,other_ms,sampling_ms,delivery_ms,clocks_ms\n");
   StepTimes times{.planned = kTimeZero + Duration{1},
                   .started = kTimeZero + Duration{1'500'000'000},
                   .finished = kTimeZero + Duration{2'000'000'007},
@@ -207,8 +207,8 @@ TEST(PartRowsTest, HasARowPerStepWithTimesToTheNanosecond) {
   rows.Add(StepId{1}, times);
   rows.Add(StepId{2}, StepTimes{});
   EXPECT_EQ(Body(out),
-            "1,0.000000001,1.5,2.000000007,2.000001,0,0,1.25,0,0,0,0,0.000993\n"
-            "2,0,0,0,0,0,0,0,0,0,0,0,0\n");
+            "1,0.000000001,1.5,2.000000007,2.000001,0,0,1.25,0,0,0,0,0.000993,0\n"
+            "2,0,0,0,0,0,0,0,0,0,0,0,0,0\n");
 }
 
 }  // namespace
