@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <mutex>
+#include <utility>
 #include <vector>
 
 #include "core/check.h"
@@ -60,6 +63,44 @@ void Parse(std::string_view text, const std::string& source, ProfilePart part,
   }
 }
 
+void CopyPart(ProfilePart part, const sim::DeviceProfile& from, sim::DeviceProfile& to) {
+  switch (part) {
+    case ProfilePart::kGemm:
+      to.gemm = from.gemm;
+      return;
+    case ProfilePart::kMoe:
+      to.moe = from.moe;
+      return;
+    case ProfilePart::kAttention:
+      to.attention = from.attention;
+      return;
+    case ProfilePart::kCollectives:
+      to.collectives = from.collectives;
+      return;
+    case ProfilePart::kSteps:
+      to.steps = from.steps;
+      return;
+  }
+}
+
+// Parses each part of each embedded profile once. Lock `mutex` around every use.
+struct EmbeddedProfiles {
+  std::mutex mutex;
+
+  const sim::DeviceProfile& Parsed(const ProfileText& entry, ProfilePart part) {
+    sim::DeviceProfile& profile = devices_[entry.device];
+    bool& known = parsed_[{entry.device, part}];
+    if (known) return profile;
+    Parse(entry.text, fmt::format("sim/profiles/{}/{}", entry.device, entry.file), part, profile);
+    known = true;
+    return profile;
+  }
+
+ private:
+  std::map<std::string_view, sim::DeviceProfile> devices_;
+  std::map<std::pair<std::string_view, ProfilePart>, bool> parsed_;
+};
+
 }  // namespace
 
 std::string_view FileName(ProfilePart part) {
@@ -81,12 +122,13 @@ std::string_view FileName(ProfilePart part) {
 
 sim::DeviceProfile ProfilePreset(std::string_view hardware,
                                  std::initializer_list<ProfilePart> parts) {
+  static EmbeddedProfiles embedded;
+  const std::lock_guard lock(embedded.mutex);
   sim::DeviceProfile profile;
   for (const ProfileText& entry : ProfileTexts()) {
     if (entry.device != hardware) continue;
     for (const ProfilePart part : parts) {
-      if (entry.file != FileName(part)) continue;
-      Parse(entry.text, fmt::format("sim/profiles/{}/{}", entry.device, entry.file), part, profile);
+      if (entry.file == FileName(part)) CopyPart(part, embedded.Parsed(entry, part), profile);
     }
   }
   return profile;

@@ -1,7 +1,9 @@
 #include "sim/cost/operations/gemm_closed_form.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <iterator>
 #include <limits>
 
 namespace twin::sim {
@@ -75,6 +77,70 @@ Traffic TrafficOf(const HardwareSpec& hardware, const GemmCoefficients& c, const
           .seconds = (weights + activations - cached) / memory + cached / cache};
 }
 
+// A tile and a split.
+struct Tiling {
+  double compute;
+  double memory;
+  double again;    // operands that tiles read again
+  double longest;  // of the three
+  double reduction;
+};
+
+double TilingSeconds(const Tiling& tiling, double overlap) {
+  const double longest = tiling.longest;
+  return longest * std::pow(std::pow(tiling.compute / longest, overlap) +
+                                std::pow(tiling.memory / longest, overlap) +
+                                std::pow(tiling.again / longest, overlap),
+                            1 / overlap) +
+         tiling.reduction;
+}
+
+struct Tilings {
+  std::array<Tiling, std::size(kTiles) * std::size(kSplits)> all;
+  std::size_t count = 0;
+  std::size_t likely = 0;  // the fastest, or nearly so
+};
+
+Tilings TilingsOf(const HardwareSpec& hardware, const GemmCoefficients& c, const GemmShape& shape) {
+  const auto m = static_cast<double>(shape.m);
+  const auto n = static_cast<double>(shape.n);
+  const auto k = static_cast<double>(shape.k);
+  const double sms = hardware.sm_count > 0 ? hardware.sm_count : kUnknownSms;
+  const double flops_per_sm = PeakFlops(hardware, shape.format) * c.flops_fraction / sms;
+  const double l2 = sms * c.l2_bytes_per_s;
+  const Traffic traffic = TrafficOf(hardware, c, shape, sms);
+  const double reference = 1 + c.tile_loss * (1 / kReference.m + 1 / kReference.n);
+
+  Tilings tilings;
+  double least = std::numeric_limits<double>::infinity();
+  for (const Tile& tile : kTiles) {
+    const double parts = m / tile.m;
+    const double rows = std::max(1.0, parts + c.row_rounding * (std::ceil(parts) - parts));
+    const double columns = std::ceil(n / tile.n);
+    const double speed =
+        std::min(kFastestTile, reference / (1 + c.tile_loss * (1 / tile.m + 1 / tile.n)));
+    const double again = (traffic.x * columns + traffic.weights * rows) / l2;
+    for (const double split : kSplits) {
+      const double depth = std::ceil(k / split / kDepth) * kDepth;
+      if (depth * (split - 1) >= k && split > 1) break;
+      const double tiles = rows * columns * split;
+      const double waves = tiles / sms;
+      const double rounded = std::max(1.0, waves + c.wave_rounding * (std::ceil(waves) - waves));
+      const double compute =
+          rounded * (2 * tile.m * tile.n * depth / (flops_per_sm * speed) + c.wave_s);
+      const double memory = traffic.seconds / std::min(1.0, tiles / (sms * c.saturating_tiles));
+      const double reduction = split > 1 ? c.split_s + 4 * m * n * split / l2 : 0;
+      const double longest = std::max({compute, memory, again});
+      if (longest + reduction < least) {
+        least = longest + reduction;
+        tilings.likely = tilings.count;
+      }
+      tilings.all[tilings.count++] = {compute, memory, again, longest, reduction};
+    }
+  }
+  return tilings;
+}
+
 }  // namespace
 
 double PeakFlops(const HardwareSpec& hardware, GemmFormat format) {
@@ -94,40 +160,14 @@ double WeightBytes(const GemmShape& shape) {
 double GemmClosedForm(const HardwareSpec& hardware, const GemmCoefficients& c,
                       const GemmShape& shape) {
   const auto m = static_cast<double>(shape.m);
-  const auto n = static_cast<double>(shape.n);
   const auto k = static_cast<double>(shape.k);
-  const double sms = hardware.sm_count > 0 ? hardware.sm_count : kUnknownSms;
-  const double flops_per_sm = PeakFlops(hardware, shape.format) * c.flops_fraction / sms;
-  const double l2 = sms * c.l2_bytes_per_s;
-  const Traffic traffic = TrafficOf(hardware, c, shape, sms);
-  const double reference = 1 + c.tile_loss * (1 / kReference.m + 1 / kReference.n);
-
-  double best = std::numeric_limits<double>::infinity();
-  for (const Tile& tile : kTiles) {
-    const double parts = m / tile.m;
-    const double rows = std::max(1.0, parts + c.row_rounding * (std::ceil(parts) - parts));
-    const double columns = std::ceil(n / tile.n);
-    const double speed =
-        std::min(kFastestTile, reference / (1 + c.tile_loss * (1 / tile.m + 1 / tile.n)));
-    const double again = (traffic.x * columns + traffic.weights * rows) / l2;
-    for (const double split : kSplits) {
-      const double depth = std::ceil(k / split / kDepth) * kDepth;
-      if (depth * (split - 1) >= k && split > 1) break;
-      const double tiles = rows * columns * split;
-      const double waves = tiles / sms;
-      const double rounded = std::max(1.0, waves + c.wave_rounding * (std::ceil(waves) - waves));
-      const double compute =
-          rounded * (2 * tile.m * tile.n * depth / (flops_per_sm * speed) + c.wave_s);
-      const double memory = traffic.seconds / std::min(1.0, tiles / (sms * c.saturating_tiles));
-      const double longest = std::max({compute, memory, again});
-      if (longest >= best) continue;
-      const double seconds = longest * std::pow(std::pow(compute / longest, c.overlap) +
-                                                    std::pow(memory / longest, c.overlap) +
-                                                    std::pow(again / longest, c.overlap),
-                                                1 / c.overlap) +
-                             (split > 1 ? c.split_s + 4 * m * n * split / l2 : 0);
-      best = std::min(best, seconds);
-    }
+  const Tilings tilings = TilingsOf(hardware, c, shape);
+  // Powers are expensive: begin with the likely one, and leave out what cannot be faster.
+  double best = TilingSeconds(tilings.all[tilings.likely], c.overlap);
+  for (std::size_t i = 0; i < tilings.count; ++i) {
+    const Tiling& tiling = tilings.all[i];
+    if (i == tilings.likely || tiling.longest + tiling.reduction >= best) continue;
+    best = std::min(best, TilingSeconds(tiling, c.overlap));
   }
   const double quantize =
       c.quantize_s + c.quantize_passes * 2 * m * k /

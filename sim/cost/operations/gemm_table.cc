@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "core/check.h"
-#include "sim/cost/operations/kriging.h"
 
 namespace twin::sim {
 namespace {
@@ -101,6 +100,38 @@ std::size_t IndexOf(const std::vector<std::uint32_t>& values, std::int64_t value
                                                   : values.size();
 }
 
+// Weights of the measured m, by position on the axis.
+KrigingWeights TokenWeights(const std::vector<std::uint32_t>& axis, std::int64_t m, bool excluded) {
+  const std::size_t own = IndexOf(axis, m);
+  if (own < axis.size() && !excluded) {
+    KrigingWeights exact;
+    exact.count = 1;
+    exact.points[0] = own;
+    exact.weights[0] = 1;
+    return exact;
+  }
+  const auto above = static_cast<std::size_t>(std::ranges::lower_bound(axis, m) - axis.begin());
+  const std::size_t first = above - std::min(above, kTokenWindow);
+  const std::size_t last = std::min(axis.size(), above + kTokenWindow);
+  const TokenPlaces target = PlacesOf(m);
+  std::vector<TokenPlaces> places;
+  for (std::size_t i = first; i < last; ++i) places.push_back(PlacesOf(axis[i]));
+  KrigingWeights weights = Krige(
+      places.size(), own - first, kTokenRules,
+      [&](std::size_t i) { return TokenCovariance(places[i], target); },
+      [&](std::size_t i, std::size_t j) { return TokenCovariance(places[i], places[j]); });
+  for (std::size_t i = 0; i < weights.count; ++i) weights.points[i] += first;
+  return weights;
+}
+
+GemmRatio Weighted(const KrigingWeights& weights, std::span<const double> log_ratios) {
+  GemmRatio result{0, weights.variance};
+  for (std::size_t i = 0; i < weights.count; ++i) {
+    result.log_ratio += weights.weights[i] * log_ratios[weights.points[i]];
+  }
+  return result;
+}
+
 }  // namespace
 
 bool IsGemmCurve(std::string_view text) {
@@ -170,24 +201,19 @@ GemmCurveRatios CurveAt(const GemmTable& table, std::uint32_t n, std::uint32_t k
 
 GemmRatio RatioAt(const GemmTable& table, std::span<const double> log_ratios, std::int64_t m,
                   bool excluded) {
-  const std::size_t own = IndexOf(table.m, m);
-  if (own < table.m.size() && !excluded) return {log_ratios[own], 0};
-  const auto above =
-      static_cast<std::size_t>(std::ranges::lower_bound(table.m, m) - table.m.begin());
-  const std::size_t first = above - std::min(above, kTokenWindow);
-  const std::size_t last = std::min(table.m.size(), above + kTokenWindow);
-  const TokenPlaces target = PlacesOf(m);
-  std::vector<TokenPlaces> places;
-  for (std::size_t i = first; i < last; ++i) places.push_back(PlacesOf(table.m[i]));
-  const KrigingWeights weights = Krige(
-      places.size(), own - first, kTokenRules,
-      [&](std::size_t i) { return TokenCovariance(places[i], target); },
-      [&](std::size_t i, std::size_t j) { return TokenCovariance(places[i], places[j]); });
-  GemmRatio result{0, weights.variance};
-  for (std::size_t i = 0; i < weights.count; ++i) {
-    result.log_ratio += weights.weights[i] * log_ratios[first + weights.points[i]];
-  }
-  return result;
+  return Weighted(TokenWeights(table.m, m, excluded), log_ratios);
+}
+
+GemmRatio GemmTokenWeights::RatioAt(std::span<const double> log_ratios, std::int64_t m) const {
+  const std::lock_guard lock(mutex_);
+  auto found = known_.find(m);
+  if (found == known_.end()) found = known_.emplace(m, TokenWeights(m_, m, false)).first;
+  return Weighted(found->second, log_ratios);
+}
+
+std::size_t GemmTokenWeights::size() const {
+  const std::lock_guard lock(mutex_);
+  return known_.size();
 }
 
 }  // namespace twin::sim

@@ -9,12 +9,16 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "sim/cost/operations/gemm_profile.h"
+#include "sim/cost/operations/kriging.h"
 
 namespace twin::sim {
 
@@ -42,6 +46,23 @@ GemmCurveRatios CurveAt(const GemmTable& table, std::uint32_t n, std::uint32_t k
                         bool excluded = false);
 GemmRatio RatioAt(const GemmTable& table, std::span<const double> log_ratios, std::int64_t m,
                   bool excluded = false);
+
+// RatioAt for all curves of one table. The weights of the measured m depend on m alone; they are
+// computed once for each m that is asked for. Callable from several threads.
+class GemmTokenWeights {
+ public:
+  // `m`: the table's.
+  explicit GemmTokenWeights(std::vector<std::uint32_t> m) : m_(std::move(m)) {}
+
+  [[nodiscard]] GemmRatio RatioAt(std::span<const double> log_ratios, std::int64_t m) const;
+  // Values of m whose weights were computed.
+  [[nodiscard]] std::size_t size() const;
+
+ private:
+  std::vector<std::uint32_t> m_;
+  mutable std::mutex mutex_;
+  mutable std::map<std::int64_t, KrigingWeights> known_;
+};
 
 // The range of m that GemmTable's standard deviations are given for.
 constexpr std::size_t GemmRangeOf(std::int64_t m) { return m <= 128 ? 0 : m <= 1024 ? 1 : 2; }

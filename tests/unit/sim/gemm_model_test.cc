@@ -104,6 +104,23 @@ TEST(KrigingTest, TwoEquallyNearPointsCountEqually) {
   EXPECT_NEAR(weights.variance, 1.5 + std::exp(-2) / 2 - 2 * std::exp(-1), 1e-12);
 }
 
+TEST(GemmTokenWeightsTest, CurvesOfOneTableShareTheWeightsOfEachM) {
+  GemmTable table;
+  table.m = {1, 16, 128, 1024};
+  const GemmTokenWeights weights(table.m);
+  const std::vector<double> rising = {0, 0.1, 0.2, 0.3};
+  const std::vector<double> falling = {0.4, 0.2, 0.1, 0};
+  for (const std::int64_t m : {16, 100, 5000}) {
+    for (const std::vector<double>& curve : {rising, falling}) {
+      const GemmRatio shared = weights.RatioAt(curve, m);
+      const GemmRatio own = RatioAt(table, curve, m);
+      EXPECT_EQ(shared.log_ratio, own.log_ratio) << m;
+      EXPECT_EQ(shared.variance, own.variance) << m;
+    }
+  }
+  EXPECT_EQ(weights.size(), 3U);
+}
+
 // Ratios of 1.1 at n = 1024 and 1.2 at n = 4096, for all k and m.
 GemmProfile TwoLevelProfile() {
   GemmProfile profile;
