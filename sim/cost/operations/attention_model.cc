@@ -4,14 +4,12 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "sim/cost/operations/unmeasured_device.h"
+
 namespace twin::sim {
 namespace {
 
 constexpr double kSecondsPerMicrosecond = 1e-6;
-// Without any measurement of the device: spread of A100, H100, H200 and L40S around the closed form
-// that the other three predict.
-constexpr double kUnfittedContext = 0.25;
-constexpr double kUnfittedGeneration = 0.25;
 // Added for each property in which the nearest table differs.
 constexpr double kMismatch = 0.1;
 constexpr double kMixed = 0.08;  // spread of a chunk and decodes in one call
@@ -82,53 +80,26 @@ Estimate Corrected(double microseconds, const LogRatio& ratio) {
   return {kSecondsPerMicrosecond * microseconds * std::exp(ratio.mean), ratio.sd};
 }
 
-double MultiprocessorsOf(const HardwareSpec& hardware) {
-  constexpr double kUnknown = 132;
-  return hardware.sm_count > 0 ? hardware.sm_count : kUnknown;
-}
-
 }  // namespace
-
-ContextKernel ContextKernelOf(const HardwareSpec& hardware, DType compute_dtype) {
-  const bool fp8 = compute_dtype == DType::kFp8 && hardware.peak_fp8_flops > 0;
-  const double peak =
-      fp8 ? hardware.peak_fp8_flops : std::max(hardware.peak_bf16_flops, hardware.peak_fp32_flops);
-  const double bandwidth = hardware.memory_bandwidth_bytes_per_s * 1e-6;
-  ContextKernel kernel;
-  kernel.multiprocessors = MultiprocessorsOf(hardware);
-  // Two products of 128 queries with one key of 128 numbers.
-  constexpr double kFlops = 4.0 * 128 * 128;
-  kernel.key = 1e6 * kFlops * kernel.multiprocessors / (0.62 * peak);
-  kernel.write_rate = kernel.query_rate = 0.45 * bandwidth;
-  kernel.l2_rate = 2 * bandwidth;
-  return kernel;
-}
-
-GenerationKernel GenerationKernelOf(const HardwareSpec& hardware) {
-  const double bandwidth = hardware.memory_bandwidth_bytes_per_s * 1e-6;
-  GenerationKernel kernel;
-  kernel.multiprocessors = MultiprocessorsOf(hardware);
-  kernel.rate = 0.88 * bandwidth;
-  kernel.l2_rate = 2 * bandwidth;
-  return kernel;
-}
 
 AttentionModel::AttentionModel(const HardwareSpec& hardware, const AttentionHeads& heads,
                                KernelLibrary library, const AttentionProfile& profile)
     : heads_(heads),
-      context_(ContextKernelOf(hardware, heads.compute_dtype)),
-      generation_(GenerationKernelOf(hardware)),
+      context_(ContextKernelOf(hardware, heads.compute_dtype, library)),
+      generation_(GenerationKernelOf(hardware, library)),
       mixed_factor_(profile.mixed_factor),
-      context_correction_(kUnfittedContext),
-      generation_correction_(kUnfittedGeneration) {
+      context_correction_(UnmeasuredContextSd(library)),
+      generation_correction_(UnmeasuredGenerationSd(library)) {
   const Choice context = Nearest(profile, AttentionKind::kContext, heads, library);
   const Choice generation = Nearest(profile, AttentionKind::kGeneration, heads, library);
+  const double multiprocessors = context_.multiprocessors;
   if (context.table != nullptr) context_ = context.table->context;
   if (generation.table != nullptr) generation_ = generation.table->generation;
-  context_.multiprocessors = generation_.multiprocessors = MultiprocessorsOf(hardware);
+  context_.multiprocessors = generation_.multiprocessors = multiprocessors;
   generation_.straggler = profile.straggler_us_per_key;
-  context_correction_ = CorrectionOf(profile, context, heads, kUnfittedContext);
-  generation_correction_ = CorrectionOf(profile, generation, heads, kUnfittedGeneration);
+  context_correction_ = CorrectionOf(profile, context, heads, UnmeasuredContextSd(library));
+  generation_correction_ =
+      CorrectionOf(profile, generation, heads, UnmeasuredGenerationSd(library));
 }
 
 AttentionWork AttentionModel::WorkOf(const ContextAttention& work) const {

@@ -1,8 +1,8 @@
 // How long attention takes on a device: one layer, one rank.
 //
 // The closed form of the library's kernel (attention_kernel.h), times the correction of its table
-// (attention_table.h). A device without a table uses the fractions of its data sheet, with wide
-// intervals.
+// (attention_table.h). A device without a table uses the closed form from its data sheet
+// (unmeasured_device.h), with wide intervals.
 #pragma once
 
 #include <cstdint>
@@ -72,9 +72,5 @@ class AttentionModel {
   AttentionCorrection context_correction_;
   AttentionCorrection generation_correction_;
 };
-
-// Closed forms of a device that nobody measured.
-[[nodiscard]] ContextKernel ContextKernelOf(const HardwareSpec& hardware, DType compute_dtype);
-[[nodiscard]] GenerationKernel GenerationKernelOf(const HardwareSpec& hardware);
 
 }  // namespace twin::sim

@@ -11,8 +11,8 @@
 #include <utility>
 
 #include "core/check.h"
-#include "sim/cost/operations/attention_model.h"
 #include "sim/cost/operations/attention_table.h"
+#include "sim/cost/operations/unmeasured_device.h"
 
 namespace twin::sim {
 namespace {
@@ -104,11 +104,11 @@ AttentionTable FitFormula(const HardwareSpec& hardware, const AttentionTable& ke
     AttentionTable table = key;
     double loss = 0;
     if (context) {
-      table.context = ContextKernelOf(hardware, key.compute_dtype);
+      table.context = ContextKernelOf(hardware, key.compute_dtype, key.library);
       table.context.packs_heads = variant == 0;
       loss = Search(table, table.context.fields(), set);
     } else {
-      table.generation = GenerationKernelOf(hardware);
+      table.generation = GenerationKernelOf(hardware, key.library);
       table.generation.splits_single_heads = variant % 2 == 0;
       table.generation.slots_per_multiprocessor = variant < 2 ? 1 : 2;
       loss = Search(table, table.generation.fields(), set);

@@ -5,14 +5,15 @@
 #include <map>
 #include <mutex>
 #include <tuple>
+#include <unordered_map>
+#include <utility>
 
 #include "sim/cost/operations/gemm_table.h"
+#include "sim/cost/operations/unmeasured_device.h"
 
 namespace twin::sim {
 namespace {
 
-// Of a closed form whose coefficients were fitted to other devices.
-constexpr double kUnfittedSd = 0.22;
 // Of a format that was not measured, computed with the coefficients of bf16.
 constexpr double kOtherFormatSd = 0.25;
 // Repeated measurements of one product.
@@ -24,12 +25,27 @@ constexpr double kOtherLibrarySd = 0.05;
 constexpr double kQuantizeSeconds = 2.5e-6;
 constexpr double kQuantizePasses = 1.5;
 
+// Values of m that a curve remembers.
+constexpr std::size_t kRememberedMax = 16384;
+
 bool QuantizesActivations(GemmFormat format) {
   return format == GemmFormat::kFp8 || format == GemmFormat::kFp8Block ||
          format == GemmFormat::kFp4;
 }
 
 }  // namespace
+
+struct GemmModel::Table {
+  explicit Table(const GemmTable& table) : measured(table), tokens(table.m) {}
+
+  GemmTable measured;
+  GemmTokenWeights tokens;
+};
+
+struct GemmCurve::Known {
+  std::mutex mutex;
+  std::unordered_map<std::int64_t, Estimate> estimates;
+};
 
 // References to elements of a map stay valid.
 struct GemmModel::Curves {
@@ -43,11 +59,13 @@ GemmModel::GemmModel(const HardwareSpec& hardware, const GemmProfile& profile,
       library_(library),
       fits_(profile.fits),
       curves_(std::make_shared<Curves>()) {
-  std::vector<GemmTable> tables;
+  auto tables = std::make_shared<std::deque<Table>>();
   for (const GemmTable& table : profile.tables) {
-    if (table.library == library || table.library == KernelLibrary::kVllm) tables.push_back(table);
+    if (table.library == library || table.library == KernelLibrary::kVllm) {
+      tables->emplace_back(table);
+    }
   }
-  tables_ = std::make_shared<const std::vector<GemmTable>>(std::move(tables));
+  tables_ = std::move(tables);
 }
 
 GemmModel::Fit GemmModel::FitOf(GemmFormat format) const {
@@ -59,10 +77,7 @@ GemmModel::Fit GemmModel::FitOf(GemmFormat format) const {
   if (const auto bf16 = find(GemmFormat::kBf16); bf16 != fits_.end()) {
     fit = {bf16->coefficients, std::hypot(bf16->log_sd, kOtherFormatSd)};
   } else {
-    fit.log_sd = kUnfittedSd;
-    fit.coefficients.flops_fraction = hardware_.gemm_flops_fraction;
-    fit.coefficients.bandwidth_fraction = hardware_.gemm_bandwidth_fraction;
-    fit.coefficients.latency_s = std::min(fit.coefficients.latency_s, hardware_.gemm_latency_s);
+    fit = {GemmCoefficientsOf(hardware_), kUnmeasuredGemmSd};
   }
   if (QuantizesActivations(format)) {
     fit.coefficients.quantize_s = kQuantizeSeconds;
@@ -71,11 +86,11 @@ GemmModel::Fit GemmModel::FitOf(GemmFormat format) const {
   return fit;
 }
 
-const GemmTable* GemmModel::TableOf(GemmFormat format) const {
-  const GemmTable* other = nullptr;
-  for (const GemmTable& table : *tables_) {
-    if (table.format != format) continue;
-    if (table.library == library_) return &table;
+const GemmModel::Table* GemmModel::TableOf(GemmFormat format) const {
+  const Table* other = nullptr;
+  for (const Table& table : *tables_) {
+    if (table.measured.format != format) continue;
+    if (table.measured.library == library_) return &table;
     other = &table;
   }
   return other;
@@ -86,12 +101,14 @@ GemmCurve GemmModel::Curve(std::int64_t n, std::int64_t k, GemmFormat format) co
   curve.hardware_ = hardware_;
   curve.shape_ = {.m = 1, .n = n, .k = k, .format = format};
   curve.fit_ = FitOf(format);
+  curve.known_ = std::make_shared<GemmCurve::Known>();
   curve.tables_ = tables_;
   curve.table_ = TableOf(format);
   if (curve.table_ == nullptr) return curve;
-  if (curve.table_->library != library_) curve.library_sd_ = kOtherLibrarySd;
+  const GemmTable& table = curve.table_->measured;
+  if (table.library != library_) curve.library_sd_ = kOtherLibrarySd;
   GemmCurveRatios ratios =
-      CurveAt(*curve.table_, static_cast<std::uint32_t>(n), static_cast<std::uint32_t>(k));
+      CurveAt(table, static_cast<std::uint32_t>(n), static_cast<std::uint32_t>(k));
   curve.log_ratios_ = std::move(ratios.log_ratios);
   curve.shape_variance_ = ratios.variance;
   return curve;
@@ -112,14 +129,24 @@ Estimate GemmModel::operator()(const GemmShape& shape) const { return KnownCurve
 Estimate GemmModel::Cold(const GemmShape& shape) const { return KnownCurve(shape).Cold(shape.m); }
 
 Estimate GemmCurve::operator()(std::int64_t m) const {
+  const std::lock_guard lock(known_->mutex);
+  const auto found = known_->estimates.find(m);
+  if (found != known_->estimates.end()) return found->second;
+  const Estimate estimate = Compute(m);
+  if (known_->estimates.size() < kRememberedMax) known_->estimates.emplace(m, estimate);
+  return estimate;
+}
+
+Estimate GemmCurve::Compute(std::int64_t m) const {
   GemmShape shape = shape_;
   shape.m = m;
   const double seconds = GemmClosedForm(hardware_, fit_.coefficients, shape);
   if (table_ == nullptr) return {seconds, fit_.log_sd};
-  const GemmRatio ratio = RatioAt(*table_, log_ratios_, m);
+  const GemmTable& table = table_->measured;
+  const GemmRatio ratio = table_->tokens.RatioAt(log_ratios_, m);
   const std::size_t range = GemmRangeOf(m);
-  const double of_shape = table_->shape_sd[range] * std::sqrt(shape_variance_);
-  const double of_m = table_->m_sd[range] * std::sqrt(ratio.variance);
+  const double of_shape = table.shape_sd[range] * std::sqrt(shape_variance_);
+  const double of_m = table.m_sd[range] * std::sqrt(ratio.variance);
   return {seconds * std::exp(ratio.log_ratio),
           std::hypot(std::hypot(of_shape, of_m), std::hypot(kRepeatSd, library_sd_))};
 }

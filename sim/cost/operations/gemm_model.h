@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <vector>
 
@@ -17,7 +18,8 @@ class GemmCurve;
 
 // With a table for the library and format: its measured times, interpolated (gemm_table.h); a
 // library without table takes vLLM's. Otherwise the closed form (gemm_closed_form.h) with the
-// coefficients of the profile, or with those of the data sheet and a wide interval.
+// coefficients of the profile, or with those of the data sheet (unmeasured_device.h) and a wide
+// interval.
 // Copies share the tables and the curves.
 class GemmModel {
  public:
@@ -30,8 +32,9 @@ class GemmModel {
   // The same with weights that come from memory, as in a model: at least the time to read them.
   [[nodiscard]] Estimate Cold(const GemmShape& shape) const;
 
-  // All products with one weight matrix. Interpolates between (n, k) once, so that a further m
-  // costs about a microsecond.
+  // All products with one weight matrix. Interpolates between (n, k) once. The first time that an m
+  // is asked of any curve of a table costs some microseconds, and then about one, or a few
+  // nanoseconds where this curve has remembered it.
   [[nodiscard]] GemmCurve Curve(std::int64_t n, std::int64_t k,
                                 GemmFormat format = GemmFormat::kBf16) const;
 
@@ -41,19 +44,21 @@ class GemmModel {
     GemmCoefficients coefficients;
     double log_sd = 0;
   };
+  struct Table;
   [[nodiscard]] Fit FitOf(GemmFormat format) const;
-  [[nodiscard]] const GemmTable* TableOf(GemmFormat format) const;
+  [[nodiscard]] const Table* TableOf(GemmFormat format) const;
   [[nodiscard]] const GemmCurve& KnownCurve(const GemmShape& shape) const;
 
   HardwareSpec hardware_;
   KernelLibrary library_;
   std::vector<GemmFit> fits_;
-  std::shared_ptr<const std::vector<GemmTable>> tables_;
+  std::shared_ptr<const std::deque<Table>> tables_;
   struct Curves;
   std::shared_ptr<Curves> curves_;
 };
 
-// The times of products with one weight matrix. Keeps what it needs of its model.
+// The times of products with one weight matrix. Keeps what it needs of its model, and remembers the
+// m that it was asked for; copies share that. Callable from several threads.
 class GemmCurve {
  public:
   // REQUIRES: m >= 1.
@@ -62,14 +67,18 @@ class GemmCurve {
 
  private:
   friend class GemmModel;
+  struct Known;
+  [[nodiscard]] Estimate Compute(std::int64_t m) const;
+
   HardwareSpec hardware_;
   GemmShape shape_;  // of m = 1
   GemmModel::Fit fit_;
-  std::shared_ptr<const std::vector<GemmTable>> tables_;
-  const GemmTable* table_ = nullptr;  // one of tables_; null = the closed form alone
-  double library_sd_ = 0;             // of another library's table
-  std::vector<double> log_ratios_;    // at the table's m
+  std::shared_ptr<const std::deque<GemmModel::Table>> tables_;
+  const GemmModel::Table* table_ = nullptr;  // one of tables_; null = the closed form alone
+  double library_sd_ = 0;                    // of another library's table
+  std::vector<double> log_ratios_;           // at the table's m
   double shape_variance_ = 0;
+  std::shared_ptr<Known> known_;
 };
 
 }  // namespace twin::sim

@@ -16,7 +16,7 @@ namespace twin::sim {
 enum class GemmFormat : std::uint8_t { kBf16, kFp8, kFp8Block, kInt8, kInt4, kFp4 };
 
 // The parameters of the closed form in gemm_closed_form.h. The defaults were fitted to four kinds
-// of GPUs together and stand for one that nobody measured.
+// of GPUs together; fits of other devices begin with them.
 struct GemmCoefficients {
   double flops_fraction = 0.75;      // of the peak, in tiles of 256 x 128
   double bandwidth_fraction = 0.77;  // of the memory

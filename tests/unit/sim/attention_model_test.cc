@@ -8,6 +8,7 @@
 
 #include "core/input_error.h"
 #include "sim/cost/operations/fit_attention.h"
+#include "sim/cost/operations/unmeasured_device.h"
 
 namespace twin::sim {
 namespace {
