@@ -61,7 +61,7 @@ constexpr int kDrawsMin = 10;
 // fewer draws. Metrics that a draw leaves undefined are left out. REQUIRES: draws >= kDrawsMin.
 // Throws as Simulate; InputError (usage) if a world is real, or fewer than kDrawsMin draws were
 // made.
-DrawnComparison CompareDraws(const std::vector<ExperimentConfig>& experiments, int draws,
+DrawnComparison CompareDraws(const std::vector<ExperimentConfig>& asked, int draws,
                              RunControl& control);
 
 }  // namespace twin::lab

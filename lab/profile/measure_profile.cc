@@ -118,9 +118,8 @@ void RequireSameLimits(const ProfileRequest& request, const exec::ProfileLimits&
 class ProfileRun {
  public:
   // Borrows everything; `probe` may be null.
-  ProfileRun(const ProfileHeader& header, const std::vector<ProfileRow>& known,
-             exec::SpeedProbe* probe, ProfileWriter& writer)
-      : header_(header), probe_(probe), writer_(writer) {
+  ProfileRun(const std::vector<ProfileRow>& known, exec::SpeedProbe* probe, ProfileWriter& writer)
+      : probe_(probe), writer_(writer) {
     for (const ProfileRow& row : known) known_.insert(KeyOf(row.key(), row.round));
   }
 
@@ -174,7 +173,6 @@ class ProfileRun {
     ++measured_;
   }
 
-  const ProfileHeader& header_;
   exec::SpeedProbe* probe_;
   ProfileWriter& writer_;
   std::set<std::string> known_;
@@ -227,7 +225,7 @@ ProfileOutcome MeasureProfile(const ProfileRequest& request, RunControl& control
 
   ProfileWriter writer(request.out, header, begins);
   const std::unique_ptr<exec::SpeedProbe> probe = measured.model().MakeSpeedProbe();
-  ProfileRun run(header, before ? before->rows : std::vector<ProfileRow>{}, probe.get(), writer);
+  ProfileRun run(before ? before->rows : std::vector<ProfileRow>{}, probe.get(), writer);
   const std::int32_t last = std::min(request.until_round.value_or(header.rounds), header.rounds);
   const bool ended = run.Run(cases, last, control);
   control.OnProgressEnd();
