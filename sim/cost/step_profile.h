@@ -94,7 +94,7 @@ enum class StepEngine : std::uint8_t {
 // The documented terms of a device (name of its hardware preset) and an engine, wide where nothing
 // was measured, with those of the profile laid over them. Other engines than kV1Async keep their
 // own terms of the host.
-StepTerms StepTermsFor(std::string_view hardware, StepEngine engine, const StepProfile& profile);
+StepTerms StepTermsFor(std::string_view hardware, StepEngine engine, const StepProfile& fitted);
 
 // Where nothing else is said.
 constexpr std::uint32_t kCapturedSizeMax = 512;

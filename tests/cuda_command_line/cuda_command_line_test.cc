@@ -53,7 +53,6 @@ constexpr const char* kConfig = R"({"model_type": "llama", "hidden_size": 32,
 constexpr const char* kNoMemory = "2";
 constexpr const char* kIllegalAddress = "700";
 
-// Protected, as GoogleTest has it: NOLINTNEXTLINE(cppcoreguidelines-virtual-class-destructor)
 class CudaCommandLineTest : public testing::ExperimentFolderTest {
  protected:
   CudaCommandLineTest() {

@@ -54,8 +54,8 @@ class AttentionModel {
                  const AttentionProfile& profile = {});
 
   // Each kind alone, in constant time; 0 seconds without work.
-  [[nodiscard]] Estimate operator()(const ContextAttention& work) const;
-  [[nodiscard]] Estimate operator()(const GenerationAttention& work) const;
+  [[nodiscard]] Estimate operator()(const ContextAttention& chunks) const;
+  [[nodiscard]] Estimate operator()(const GenerationAttention& decodes) const;
   // Both kinds in one step.
   [[nodiscard]] Estimate operator()(const ContextAttention& chunks,
                                     const GenerationAttention& decodes) const;

@@ -61,7 +61,8 @@ constexpr TokenPlaces kTokenShares = {0.7, 0.15, 0.15};
 
 TokenPlaces PlacesOf(std::int64_t m) {
   const auto octave = [m](std::int64_t tile) {
-    return std::log2(static_cast<double>((m + tile - 1) / tile * tile));
+    const std::int64_t rounded = (m + tile - 1) / tile * tile;
+    return std::log2(static_cast<double>(rounded));
   };
   return {octave(1), octave(64), octave(128)};
 }
