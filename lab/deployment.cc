@@ -59,6 +59,17 @@ void ResolveCost(const PolicyTraits& traits, const HardwareSpec& hardware, sim::
       sequences == 0 ? sim::kCapturedSizeMax : std::min(twice, sim::kCapturedSizeMax);
 }
 
+// Fills in the delays between clients and engine that the profile of the device holds. Those that
+// an earlier call filled in are drawn anew with the cost model.
+void ResolveBoundary(const sim::CostConfig& cost, SystemConfig& system) {
+  const auto* const profile = std::get_if<sim::ProfileCostConfig>(&cost);
+  if (profile == nullptr) return;
+  const std::int32_t ranks = system.parallelism.devices();
+  const sim::BoundaryProfile& measured = profile->device->boundary;
+  if (system.boundary && system.boundary != sim::BoundaryOf(measured, ranks, 0)) return;
+  system.boundary = sim::BoundaryOf(measured, ranks, profile->draw_seed);
+}
+
 }  // namespace
 
 std::int32_t ContextTokensMax(const ExperimentConfig& config) {
@@ -83,13 +94,15 @@ Deployment Resolve(const ExperimentConfig& config) {
   deployment.engine = EngineConfigOf(deployment);
   if (!std::holds_alternative<SimulatedWorldConfig>(config.world)) return deployment;
   ResolveCost(deployment.traits, system.hardware_spec, deployment.config.cost);
+  ResolveBoundary(deployment.config.cost, deployment.config.system);
   deployment.cost =
       sim::MakeStepCost(deployment.config.cost, system.model_spec, system.hardware_spec,
                         system.parallelism, deployment.capacity.block_bytes);
+  const std::optional<sim::BoundaryConfig>& boundary = deployment.config.system.boundary;
   deployment.world = {
       .max_model_length = deployment.context_tokens_max,
       .named_block_size = deployment.traits.caches_prefixes ? system.memory.block_size : 0,
-      .boundary = system.boundary,
+      .boundary = sim::HasDelays(boundary) ? boundary : std::nullopt,
       .client_timeout = std::get<SimulatedWorldConfig>(config.world).client_timeout,
       .seed = config.seed};
   return deployment;

@@ -3,7 +3,8 @@
 namespace twin::lab {
 
 bool HasBoundary(const ExperimentConfig& config) {
-  return config.system.boundary && std::holds_alternative<SimulatedWorldConfig>(config.world);
+  return sim::HasDelays(config.system.boundary) &&
+         std::holds_alternative<SimulatedWorldConfig>(config.world);
 }
 
 MetricsConfig MetricsConfigOf(const ExperimentConfig& config, const EngineConfig& engine) {

@@ -179,4 +179,10 @@ void Bind(Archive& fields, sim::StepProfile& profile) {
   }
 }
 
+template <class Archive>
+void Bind(Archive& fields, sim::BoundaryProfile& profile) {
+  fields.OptionalNested("one_rank_s", profile.one_rank_s);
+  fields.OptionalNested("more_ranks_s", profile.more_ranks_s);
+}
+
 }  // namespace twin

@@ -60,6 +60,8 @@ void Parse(std::string_view text, const std::string& source, ProfilePart part,
       return ParsePart<proto::CollectiveProfile>(text, source, profile.collectives);
     case ProfilePart::kSteps:
       return ParsePart<proto::StepProfile>(text, source, profile.steps);
+    case ProfilePart::kBoundary:
+      return ParsePart<proto::BoundaryProfile>(text, source, profile.boundary);
   }
 }
 
@@ -115,6 +117,8 @@ std::string_view FileName(ProfilePart part) {
       return "collectives.textproto";
     case ProfilePart::kSteps:
       return "steps.textproto";
+    case ProfilePart::kBoundary:
+      return "boundary.textproto";
   }
   CHECK(false);
   return "";
@@ -178,6 +182,8 @@ std::string WriteProfilePart(const sim::DeviceProfile& profile, ProfilePart part
       return PrintPart<proto::CollectiveProfile>(profile.collectives);
     case ProfilePart::kSteps:
       return PrintPart<proto::StepProfile>(profile.steps);
+    case ProfilePart::kBoundary:
+      return PrintPart<proto::BoundaryProfile>(profile.boundary);
   }
   CHECK(false);
   return "";

@@ -1,7 +1,8 @@
 // Profiles of devices, by the name of the device or from a folder.
 //
-// A profile is a folder with up to five files, gemm.textproto, moe.textproto, attention.textproto,
-// collectives.textproto and steps.textproto. A missing file leaves its part of the profile empty.
+// A profile is a folder with up to six files, gemm.textproto, moe.textproto, attention.textproto,
+// collectives.textproto, steps.textproto and boundary.textproto. A missing file leaves its part of
+// the profile empty.
 // The folders of sim/profiles/ are embedded at build time.
 #pragma once
 
@@ -16,11 +17,11 @@
 
 namespace twin {
 
-enum class ProfilePart : std::uint8_t { kGemm, kMoe, kAttention, kCollectives, kSteps };
+enum class ProfilePart : std::uint8_t { kGemm, kMoe, kAttention, kCollectives, kSteps, kBoundary };
 
 inline constexpr std::initializer_list<ProfilePart> kAllProfileParts = {
-    ProfilePart::kGemm, ProfilePart::kMoe, ProfilePart::kAttention, ProfilePart::kCollectives,
-    ProfilePart::kSteps};
+    ProfilePart::kGemm,        ProfilePart::kMoe,   ProfilePart::kAttention,
+    ProfilePart::kCollectives, ProfilePart::kSteps, ProfilePart::kBoundary};
 
 // The parts `parts` of the profile sim/profiles/HARDWARE; the others are empty, and so are all of a
 // device without profile. `hardware` is the name of a preset or of any other data sheet. Only the
@@ -32,7 +33,7 @@ sim::DeviceProfile ProfilePreset(std::string_view hardware,
 // The names of all devices with an embedded profile, sorted.
 std::span<const std::string_view> ProfilePresetNames();
 
-// Reads a folder. Throws InputError(kUsage) if it is none or has none of the five files, and with
+// Reads a folder. Throws InputError(kUsage) if it is none or has none of the six files, and with
 // file, position and field if a file is not a message of its kind.
 sim::DeviceProfile ReadProfileFolder(const std::filesystem::path& folder,
                                      std::initializer_list<ProfilePart> parts = kAllProfileParts);

@@ -10,7 +10,9 @@
 #include "core/input_error.h"
 #include "core/nearest_names.h"
 #include "proto/experiment.pb.h"
+#include "proto/experiment_binding.h"
 #include "proto/overlay.h"
+#include "sim/boundary_profile.h"
 
 namespace twin {
 namespace {
@@ -39,12 +41,6 @@ struct BoundaryTerms {
   double one_rank;
   double more_ranks;
 };
-
-// Of the sum, which is what latencies show, two thirds are taken to lie before the engine
-// (connection, request parsing, tokenizer), a third behind it (detokenizer, stream).
-constexpr double kRequestShare = 2.0 / 3.0;
-constexpr double kReactionSeconds = 3e-3;
-constexpr double kReactionVariation = 0.4;  // 1 to 5 ms between the 5th and the 95th percentile
 
 constexpr std::int64_t kGib = std::int64_t{1} << 30;
 
@@ -121,22 +117,14 @@ void FillV0(const ModelSpec& model, const proto::Experiment& asked, proto::Exper
   memory.set_swap_bytes(4 * kGib);
 }
 
-void SetConstant(double milliseconds, proto::DurationDistribution& distribution) {
-  distribution.set_kind(proto::DurationDistribution::constant);
-  distribution.set_mean_s(milliseconds * 1e-3);
-}
-
 void FillBoundary(std::string_view server, const Parallelism& parallelism,
                   proto::Boundary& boundary) {
   const bool older = server == "vllm-0.15.1" || server == "vllm-0.19.0";
-  const BoundaryTerms terms = older ? BoundaryTerms{5.5, 8.5} : BoundaryTerms{6.0, 8.5};
-  const double sum = parallelism.devices() == 1 ? terms.one_rank : terms.more_ranks;
-  SetConstant(sum * kRequestShare, *boundary.mutable_request_s());
-  SetConstant(sum * (1 - kRequestShare), *boundary.mutable_response_s());
-  proto::DurationDistribution& reaction = *boundary.mutable_client_reaction_s();
-  reaction.set_kind(proto::DurationDistribution::lognormal);
-  reaction.set_mean_s(kReactionSeconds);
-  reaction.set_cv(kReactionVariation);
+  const BoundaryTerms terms = older ? BoundaryTerms{6.1, 8.5} : BoundaryTerms{6.8, 8.5};
+  sim::BoundaryConfig config =
+      sim::BoundaryOf(1e-3 * (parallelism.devices() == 1 ? terms.one_rank : terms.more_ranks));
+  ToMessage fields(boundary);
+  Bind(fields, config);
 }
 
 // The host's way of preparing steps and the sizes of captured graphs, which follow from the policy.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "core/duration_distribution.h"
 #include "core/random.h"
@@ -19,6 +20,11 @@ struct BoundaryConfig {
 
   bool operator==(const BoundaryConfig&) const = default;
 };
+
+// Whether there is a boundary at all: one without delays is none.
+inline bool HasDelays(const std::optional<BoundaryConfig>& boundary) {
+  return boundary && *boundary != BoundaryConfig{};
+}
 
 // The delays of one request.
 struct BoundaryDelays {

@@ -51,7 +51,7 @@ std::vector<Cause> CausesOf(const MeasuredRun& run, const ModelledSteps& modelle
 // The ways of the run's requests by the experiment's boundary; empty if it has none.
 std::vector<ModelledWay> WaysOf(const MeasuredRun& run) {
   std::vector<ModelledWay> ways;
-  if (!run.config.system.boundary) return ways;
+  if (!sim::HasDelays(run.config.system.boundary)) return ways;
   sim::BoundarySampler sampler(*run.config.system.boundary, run.config.seed);
   for (const RecordedRun::Moment& moment : run.events.moments()) {
     for (const Event& event : moment.events) {

@@ -86,8 +86,10 @@ bool MeasureRuns(ExperimentConfig config, int repeats, const ValidationDirectory
   return true;
 }
 
+// The clients of a real run are in its own process, so that no boundary of a profile is added.
 ExperimentConfig Simulated(ExperimentConfig config) {
   config.world = SimulatedWorldConfig{};
+  if (!config.system.boundary) config.system.boundary.emplace();
   return config;
 }
 

@@ -1,6 +1,8 @@
-// All that was measured of one kind of device, as the operation models and the step model take it.
+// All that was measured of one kind of device, as the operation models, the step model and the
+// simulated world take it.
 #pragma once
 
+#include "sim/boundary_profile.h"
 #include "sim/cost/operations/attention_profile.h"
 #include "sim/cost/operations/collective_profile.h"
 #include "sim/cost/operations/gemm_profile.h"
@@ -17,6 +19,7 @@ struct DeviceProfile {
   AttentionProfile attention;
   CollectiveProfile collectives;
   StepProfile steps;
+  BoundaryProfile boundary;
 
   bool operator==(const DeviceProfile&) const = default;
 };

@@ -81,6 +81,53 @@ TEST(BoundaryMetricsTest, TheRecordHoldsBothSides) {
   std::filesystem::remove_all(folder);
 }
 
+ExperimentConfig OnGpu(const std::string& system, const std::string& cost = "profile {}") {
+  return ParseExperiment(
+      "seed: 3 workload { requests: 1 arrivals { kind: poisson rate: 1 } shape { prompt { kind: "
+      "fixed value: 8 } output { kind: fixed value: 2 } } } policy { vllm_v1 {} } system { model: "
+      "'llama-3.1-8b' " +
+          system + " } cost { " + cost + " }",
+      "test", "/");
+}
+
+std::optional<sim::BoundaryConfig> ResolvedBoundary(const std::string& system,
+                                                    const std::string& cost = "profile {}") {
+  return Resolve(OnGpu(system, cost)).config.system.boundary;
+}
+
+double DelayOf(const std::optional<sim::BoundaryConfig>& boundary) {
+  return boundary ? Seconds(boundary->request.mean + boundary->response.mean) : 0;
+}
+
+// sim/profiles/h100-sxm/boundary.textproto.
+TEST(ProfileBoundaryTest, IsTheOneMeasuredForTheNumberOfRanks) {
+  EXPECT_NEAR(DelayOf(ResolvedBoundary("hardware: 'h100-sxm'")), 6.4e-3, 1e-8);
+  EXPECT_NEAR(DelayOf(ResolvedBoundary("hardware: 'h100-sxm' tensor_parallel: 2")), 8.5e-3, 1e-8);
+}
+
+TEST(ProfileBoundaryTest, IsNoneWhereNothingWasMeasuredOrAnotherModelIsAsked) {
+  EXPECT_EQ(ResolvedBoundary("hardware: 'rtx-pro-6000-server'"), std::nullopt);
+  EXPECT_EQ(ResolvedBoundary("hardware: 'h100-sxm'", "constant { step_s: 1 }"), std::nullopt);
+}
+
+TEST(ProfileBoundaryTest, GivesWayToTheExperiments) {
+  EXPECT_EQ(DelayOf(ResolvedBoundary("hardware: 'h100-sxm' boundary {}")), 0);
+  EXPECT_EQ(DelayOf(ResolvedBoundary("hardware: 'h100-sxm' boundary { response_s { mean_s: 1 } }")),
+            1);
+}
+
+TEST(ProfileBoundaryTest, IsDrawnWithTheCostModel) {
+  const auto resolved = [](ExperimentConfig config, std::uint64_t seed) {
+    std::get<sim::ProfileCostConfig>(config.cost).draw_seed = seed;
+    return Resolve(config).config;
+  };
+  const ExperimentConfig fitted = resolved(OnGpu("hardware: 'h100-sxm'"), 0);
+  const double first = DelayOf(resolved(fitted, 1).system.boundary);
+  EXPECT_EQ(DelayOf(resolved(fitted, 1).system.boundary), first);
+  EXPECT_NE(DelayOf(resolved(fitted, 2).system.boundary), first);
+  EXPECT_NEAR(first, 6.4e-3, 3 * 0.1 * 6.4e-3);  // three standard deviations
+}
+
 TEST(ClientTimeoutTest, SimulatedClientsGiveUp) {
   RunControl control;
   const Summary summary =

@@ -39,7 +39,7 @@ TEST(ServerPresetsTest, ALargeDeviceStartsWithTheLimitsOfItsTier) {
   EXPECT_EQ(config.system.memory.max_step_tokens, 8192);
   ASSERT_TRUE(config.system.boundary);
   EXPECT_EQ(config.system.boundary->request.mean + config.system.boundary->response.mean,
-            microseconds(6000));
+            microseconds(6800));
 }
 
 TEST(ServerPresetsTest, AnA100AndSmallDevicesStartWithLess) {
