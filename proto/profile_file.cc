@@ -82,6 +82,9 @@ void CopyPart(ProfilePart part, const sim::DeviceProfile& from, sim::DeviceProfi
     case ProfilePart::kSteps:
       to.steps = from.steps;
       return;
+    case ProfilePart::kBoundary:
+      to.boundary = from.boundary;
+      return;
   }
 }
 
