@@ -110,6 +110,7 @@ int Main(int argc, char** argv) {
   CommandContext context;
   context.command_line.assign(argv + 1, argv + argc);
   AddRunCommand(app, context);
+  AddSweepCommand(app, context);
   AddValidateCommand(app, context);
   AddReplayCommand(app, context);
   AddScheduleCommand(app, context);

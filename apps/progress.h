@@ -7,7 +7,8 @@
 
 namespace twin::apps {
 
-// Writes only if stderr is a terminal, at most five times a second; erases itself at the end.
+// Writes only if stderr is a terminal, at most five times a second, with the time left if the total
+// is known; erases itself at the end.
 class Progress {
  public:
   // `total` 0 = unknown: only the count is shown.
@@ -19,11 +20,16 @@ class Progress {
   void Show(std::uint64_t done);
 
  private:
+  [[nodiscard]] std::string TimeLeft(std::chrono::steady_clock::time_point now,
+                                     std::uint64_t done) const;
+
   std::string what_;
   std::uint64_t total_;
   bool terminal_;
   bool shown_ = false;
   std::chrono::steady_clock::time_point next_;
+  std::chrono::steady_clock::time_point begin_;  // of what is shown
+  std::uint64_t done_at_begin_ = 0;
 };
 
 }  // namespace twin::apps

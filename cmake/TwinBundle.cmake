@@ -11,7 +11,9 @@ endif()
 
 # The bundle's own libraries, where a program cannot have them inside.
 find_package(benchmark REQUIRED)
-set(bundle_libraries "$<TARGET_SONAME_FILE:benchmark::benchmark>")
+find_package(TBB REQUIRED)
+set(bundle_libraries
+  "$<TARGET_SONAME_FILE:benchmark::benchmark>" "$<TARGET_SONAME_FILE:TBB::tbb>")
 foreach(name libstdc++.so.6 libgcc_s.so.1)
   execute_process(COMMAND "${CMAKE_CXX_COMPILER}" "-print-file-name=${name}"
     OUTPUT_VARIABLE path OUTPUT_STRIP_TRAILING_WHITESPACE)
@@ -21,9 +23,11 @@ endforeach()
 set(bundle_benchmarks cuda_attention_benchmark cuda_gemm_benchmark cuda_kernel_benchmark)
 set(bundle_programs twinserve cuda_device_test ${bundle_benchmarks})
 target_link_options(cuda_device_test PRIVATE -static-libstdc++ -static-libgcc)
-foreach(benchmark IN LISTS bundle_benchmarks)
-  set_target_properties(${benchmark} PROPERTIES
+foreach(program IN ITEMS twinserve ${bundle_benchmarks})
+  set_target_properties(${program} PROPERTIES
     BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "$ORIGIN/../lib")
+  # A path that holds for the libraries' own libraries too.
+  target_link_options(${program} PRIVATE -Wl,--disable-new-dtags)
 endforeach()
 
 set(bundle_files "")

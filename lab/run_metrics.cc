@@ -28,9 +28,9 @@ TrackerConfig TrackerConfigOf(const ExperimentConfig& config, const EngineConfig
 
 namespace {
 
-std::vector<RunListener*> ListenersOf(MetricsCollector& metrics, FairnessMeter* fairness,
-                                      const RunWatchers& watchers) {
-  std::vector<RunListener*> listeners = {&metrics};
+std::vector<RunListener*> ListenersOf(MetricsCollector& metrics, OverloadMeter& overload,
+                                      FairnessMeter* fairness, const RunWatchers& watchers) {
+  std::vector<RunListener*> listeners = {&metrics, &overload};
   if (fairness != nullptr) listeners.push_back(fairness);
   listeners.insert(listeners.end(), watchers.listeners.begin(), watchers.listeners.end());
   return listeners;
@@ -41,7 +41,7 @@ std::vector<RunListener*> ListenersOf(MetricsCollector& metrics, FairnessMeter* 
 RunMetrics::RunMetrics(const Deployment& deployment, const RunWatchers& watchers)
     : by_tenant_(deployment.config.metrics.by_tenant),
       metrics_(MetricsConfigOf(deployment.config, deployment.engine)),
-      listeners_(ListenersOf(metrics_, by_tenant_ ? &fairness_ : nullptr, watchers)),
+      listeners_(ListenersOf(metrics_, overload_, by_tenant_ ? &fairness_ : nullptr, watchers)),
       tracker_(TrackerConfigOf(deployment.config, deployment.engine, deployment.traits.delivery),
                listeners_),
       observers_{&digest_, &tracker_} {
@@ -50,6 +50,7 @@ RunMetrics::RunMetrics(const Deployment& deployment, const RunWatchers& watchers
 
 Summary RunMetrics::Summarise() {
   Summary summary = metrics_.Summarise();
+  overload_.Summarise(summary);
   if (by_tenant_) fairness_.Summarise(summary);
   summary.Set("digest", digest_.text());
   return summary;

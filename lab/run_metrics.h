@@ -8,6 +8,7 @@
 #include "lab/deployment.h"
 #include "record/fairness_meter.h"
 #include "record/metrics_collector.h"
+#include "record/overload_meter.h"
 #include "record/plan_digest.h"
 #include "record/request_tracker.h"
 #include "record/run_listener.h"
@@ -49,6 +50,7 @@ class RunMetrics {
  private:
   const bool by_tenant_;
   MetricsCollector metrics_;
+  OverloadMeter overload_;
   FairnessMeter fairness_{FairnessConfig{}};
   PlanDigest digest_;
   std::vector<RunListener*> listeners_;

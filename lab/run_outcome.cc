@@ -7,6 +7,7 @@
 #include "core/input_error.h"
 #include "lab/process_use.h"
 #include "record/loss_warning.h"
+#include "record/overload_meter.h"
 
 namespace twin::lab {
 namespace {
@@ -41,6 +42,8 @@ RunOutcome SumUp(const Deployment& deployment, RunMetrics& metrics, const Summar
 void ReportLosses(const RunOutcome& outcome, RunControl& control) {
   const std::string warning = LossWarning(outcome.summary);
   if (!warning.empty()) control.OnWarning(warning);
+  const std::string overload = OverloadWarning(outcome.summary);
+  if (!overload.empty()) control.OnWarning(overload);
 }
 
 void CompleteDirectory(const Deployment& deployment, const std::string& resolved,

@@ -26,7 +26,8 @@ struct RunOutcome {
 RunOutcome SumUp(const Deployment& deployment, RunMetrics& metrics, const Summary& more,
                  bool interrupted);
 
-// Warns once if requests were rejected or outputs cut, with count and reason.
+// Warns once if requests were rejected or outputs cut, with count and reason, and if more requests
+// arrived than the system could serve.
 void ReportLosses(const RunOutcome& outcome, RunControl& control);
 
 // Writes what every run directory holds (the resolved config, provenance.json, summary.json) and

@@ -13,6 +13,7 @@
 #include "proto/experiment.pb.h"
 #include "proto/options.pb.h"
 #include "proto/schema_comments.h"
+#include "proto/study.pb.h"
 
 namespace twin {
 namespace {
@@ -28,8 +29,9 @@ constexpr const char* kHead = R"(# Configuration
 <!-- Generated from proto/*.proto by `twinserve doctor --list configuration`. Do not edit. -->
 
 An experiment file is a message in the [text format][1] of Protocol Buffers with the fields of
-[Experiment](#experiment). Unknown fields and values are errors. Relative paths start at the folder
-of the file that they are written in.
+[Experiment](#experiment); a study file, for `twinserve sweep`, has those of [Study](#study).
+Unknown fields and values are errors. Relative paths start at the folder of the file that they are
+written in.
 
 On the command line, `--set PATH=VALUE` changes a field, `--set PATH+=VALUE` appends to a list, and
 `--unset PATH` clears a field. PATH joins field names with dots; `name[i]` is an element of a list.
@@ -141,6 +143,7 @@ class PageWriter {
     page_ = kHead;
     std::vector<const Descriptor*> messages;
     Collect(*proto::Experiment::descriptor(), messages);
+    Collect(*proto::Study::descriptor(), messages);
     for (const Descriptor* message : messages) WriteMessage(*message);
     return page_;
   }

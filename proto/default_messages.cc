@@ -9,6 +9,8 @@
 #include "core/check.h"
 #include "proto/experiment.pb.h"
 #include "proto/experiment_binding.h"
+#include "proto/study.pb.h"
+#include "proto/study_binding.h"
 #include "sched/policy/registry.h"
 
 namespace twin {
@@ -91,6 +93,10 @@ Messages DefaultMessages() {
   Add<RunMetricsConfig, proto::Metrics>(messages);
   Add<OutputsConfig, proto::Outputs>(messages);
   Add<ExperimentConfig, proto::Experiment>(messages);
+  Add<AxisConfig, proto::Axis>(messages);
+  Add<SamplingConfig, proto::Sampling>(messages);
+  Add<WarmupRule, proto::Warmup>(messages);
+  Add<StudyConfig, proto::Study>(messages);
   return messages;
 }
 

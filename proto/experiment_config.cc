@@ -1,7 +1,9 @@
 #include "proto/experiment_config.h"
 
 #include <algorithm>
+#include <fstream>
 
+#include "core/hash.h"
 #include "core/input_error.h"
 #include "core/model_presets.h"
 #include "core/nearest_names.h"
@@ -164,17 +166,58 @@ ExperimentConfig Convert(const proto::Experiment& asked, const std::string& sour
 
 }  // namespace
 
-ExperimentConfig ReadExperiment(const fs::path& path, std::span<const std::string> overrides) {
-  std::vector<InputFile> files;
-  proto::Experiment message = LoadLaidOver(path, {}, files);
-  for (const std::string& assignment : overrides) {
-    ApplyOverride(assignment, message);
-    ResolveFiles(fs::current_path(), message);
+ExperimentTemplate::ExperimentTemplate(const fs::path& path)
+    : source_(path.string()),
+      message_(std::make_shared<const proto::Experiment>(LoadLaidOver(path, {}, files_))) {}
+
+void ExperimentTemplate::Change(std::span<const std::string> changes, const fs::path& folder) {
+  auto message = std::make_shared<proto::Experiment>(*message_);
+  for (const std::string& change : changes) {
+    ApplyOverride(change, *message);
+    ResolveFiles(folder, *message);
   }
-  if (message.has_base()) Refuse("--set base", "a base can only stand in a file");
-  ExperimentConfig config = Convert(message, path.string(), true);
-  config.input_files.insert(config.input_files.begin(), files.begin(), files.end());
+  if (message->has_base()) Refuse("--set base", "a base can only stand in a file");
+  message_ = std::move(message);
+}
+
+ExperimentConfig ExperimentTemplate::With(std::span<const std::string> changes,
+                                          const fs::path& folder) const {
+  proto::Experiment message = *message_;
+  for (const std::string& change : changes) ApplyOverride(change, message);
+  if (!changes.empty()) ResolveFiles(folder, message);
+  ExperimentConfig config = Convert(message, source_, true);
+  config.input_files.insert(config.input_files.begin(), files_.begin(), files_.end());
   return config;
+}
+
+void ExperimentTemplate::CheckChange(std::string_view change) const {
+  proto::Experiment message = *message_;
+  ApplyOverride(change, message);
+  if (message.has_base()) Refuse("base", "a base can only stand in a file");
+}
+
+std::uint64_t ExperimentTemplate::seed() const { return message_->seed(); }
+
+std::uint64_t ExperimentTemplate::Hash() const {
+  proto::Experiment message = *message_;
+  std::uint64_t hash = 0;
+  for (const InputFile& file : FilesNamedIn(message)) {
+    std::ifstream in(file.path, std::ios::binary);
+    std::uint64_t content = HashText(file.field);
+    std::vector<char> chunk(1 << 16);
+    while (in.read(chunk.data(), static_cast<std::streamsize>(chunk.size())) || in.gcount() > 0) {
+      content = MixWords(content, HashText({chunk.data(), static_cast<std::size_t>(in.gcount())}));
+    }
+    hash = MixWords(hash, content);
+    ApplyOverride("!" + file.field, message);
+  }
+  return MixWords(hash, HashText(PrintText(message)));
+}
+
+ExperimentConfig ReadExperiment(const fs::path& path, std::span<const std::string> overrides) {
+  ExperimentTemplate experiment(path);
+  experiment.Change(overrides, fs::current_path());
+  return experiment.With({}, {});
 }
 
 ExperimentConfig ParseExperiment(std::string_view text, const std::string& source,
@@ -184,6 +227,10 @@ ExperimentConfig ParseExperiment(std::string_view text, const std::string& sourc
   if (message.has_base()) Refuse(source, "base: can only stand in a file");
   ResolveFiles(folder, message);
   return Convert(message, source, false);
+}
+
+bool TakesIntegers(std::string_view path) {
+  return FieldTakesIntegers(path, *proto::Experiment::descriptor());
 }
 
 std::string WriteResolved(const ExperimentConfig& config) {

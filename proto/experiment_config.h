@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -21,6 +22,10 @@
 #include "traces/workload.h"
 
 namespace twin {
+
+namespace proto {
+class Experiment;
+}  // namespace proto
 
 struct SimulatedWorldConfig {
   // Clients cancel a request after this time.
@@ -94,6 +99,41 @@ struct ExperimentConfig {
   // The experiment file, its bases, and the files that its fields name. Not in WriteResolved().
   std::vector<InputFile> input_files;
 };
+
+// An experiment file, read once, from which configs with different changes are made. Copies share
+// the content; several threads may call the const functions.
+class ExperimentTemplate {
+ public:
+  // Reads the file and its bases. Throws as ReadExperiment.
+  explicit ExperimentTemplate(const std::filesystem::path& path);
+
+  // Applies changes (override.h), whose relative paths start at `folder`. Throws as ReadExperiment.
+  void Change(std::span<const std::string> changes, const std::filesystem::path& folder);
+
+  // The config after further changes.
+  [[nodiscard]] ExperimentConfig With(std::span<const std::string> changes,
+                                      const std::filesystem::path& folder) const;
+
+  // Whether a change names a field and gives it a value of its type; its range is not checked.
+  // Throws InputError (usage) if not.
+  void CheckChange(std::string_view change) const;
+
+  // As the file and its changes say; 0 if they do not.
+  [[nodiscard]] std::uint64_t seed() const;
+
+  // A 64-bit hash of the laid-over fields and the content of the files that they name. Equal on
+  // machines on which the files lie elsewhere.
+  [[nodiscard]] std::uint64_t Hash() const;
+
+ private:
+  std::string source_;
+  std::vector<InputFile> files_;
+  std::shared_ptr<const proto::Experiment> message_;
+};
+
+// Whether the field of an experiment that `path` names, as in --set, takes whole numbers; false for
+// a path that names none.
+bool TakesIntegers(std::string_view path);
 
 // Reads the file, lays it over its `base` (and that over its own), applies the changes of the
 // command line (override.h) in order, fills in what the policy, the model and the hardware say,

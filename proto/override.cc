@@ -262,4 +262,24 @@ void ApplyOverride(std::string_view change, Message& message) {
   }
 }
 
+bool FieldTakesIntegers(std::string_view path, const Descriptor& root) {
+  const Assignment assignment = Split(fmt::format("{}=", path));
+  const Descriptor* type = &root;
+  const FieldDescriptor* field = nullptr;
+  for (const Segment& segment : assignment.path) {
+    field = type != nullptr ? type->FindFieldByName(segment.name) : nullptr;
+    if (field == nullptr) return false;
+    type = field->message_type();
+  }
+  switch (field->cpp_type()) {
+    case FieldDescriptor::CPPTYPE_INT32:
+    case FieldDescriptor::CPPTYPE_INT64:
+    case FieldDescriptor::CPPTYPE_UINT32:
+    case FieldDescriptor::CPPTYPE_UINT64:
+      return true;
+    default:
+      return false;
+  }
+}
+
 }  // namespace twin

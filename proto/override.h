@@ -4,6 +4,7 @@
 #include <string_view>
 
 namespace google::protobuf {
+class Descriptor;
 class Message;
 }  // namespace google::protobuf
 
@@ -25,5 +26,8 @@ namespace twin {
 //
 // Throws InputError(kUsage), naming the option, what is wrong and what is allowed.
 void ApplyOverride(std::string_view change, google::protobuf::Message& message);
+
+// Whether PATH names a field, or an element of one, of whole numbers.
+bool FieldTakesIntegers(std::string_view path, const google::protobuf::Descriptor& type);
 
 }  // namespace twin

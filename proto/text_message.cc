@@ -1,5 +1,6 @@
 #include "proto/text_message.h"
 
+#include <fmt/format.h>
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/io/tokenizer.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
@@ -138,6 +139,15 @@ std::string Explain(const std::string& what, const Place& place) {
   return wrong_value ? said + " (the field takes " + DescribeAllowed(*place.field) + ")" : said;
 }
 
+// The column of the user's text.
+int OriginalColumn(const Complaint& complaint, const std::vector<TextPosition>& inserted) {
+  int before = 0;
+  for (const TextPosition& position : inserted) {
+    if (position.line == complaint.line && position.column + before < complaint.column) ++before;
+  }
+  return complaint.column - before;
+}
+
 [[noreturn]] void Complain(Complaint complaint, std::string_view text, const TextSource& source,
                            const Descriptor& root) {
   const Place place = PlaceFinder(root).Find(text, complaint.line, complaint.column);
@@ -148,7 +158,7 @@ std::string Explain(const std::string& what, const Place& place) {
     complaint.column = place.token.column;
   }
   const std::string position =
-      ":" + std::to_string(complaint.line + 1) + ":" + std::to_string(complaint.column + 1);
+      fmt::format(":{}:{}", complaint.line + 1, OriginalColumn(complaint, source.inserted) + 1);
   const bool in_field = !place.path.empty() && complaint.what.find("no field") == std::string::npos;
   throw InputError(InputError::Kind::kUsage, source.name + (source.has_lines ? position : ""),
                    (in_field ? place.path + ": " : "") + Explain(complaint.what, place));

@@ -4,6 +4,9 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <vector>
+
+#include "proto/quoted_values.h"
 
 namespace google::protobuf {
 class Message;
@@ -15,6 +18,8 @@ namespace twin {
 struct TextSource {
   std::string name;  // a file, or an argument of the command line
   bool has_lines = true;
+  // Characters that the text has and the user's text does not: left out of columns.
+  std::vector<TextPosition> inserted = {};
 };
 
 // Replaces the content of `message` by that of `text`.

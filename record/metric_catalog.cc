@@ -157,6 +157,14 @@ const std::vector<Metric>& WorkAndUse() {
       {"mean_waiting", "requests", "waiting requests, mean over time", ""},
       {"max_waiting", "requests", "waiting requests, maximum", ""},
       {"mean_swapped", "requests", "requests swapped out to the host, mean over time", ""},
+      {"offered_rate", "requests/s", "arrivals per second between the first and the last",
+       "(arrivals - 1) / (last a - first a)"},
+      {"completed_rate", "requests/s",
+       "requests that left per second in the second half of that time", ""},
+      {"saturated", "",
+       "whether more arrived than the system can serve, so that latencies grow with the length of "
+       "the run: yes, no or undecided",
+       ""},
       {"tenants", "tenants", "tenants that sent requests; with metrics.by_tenant only", ""},
       {"tenants_compared", "tenants",
        "tenants that max_service_difference covers: the first 32 to arrive; with "

@@ -1,0 +1,84 @@
+// twinserve sweep: all points of a study.
+#include <fmt/format.h>
+
+#include <iostream>
+#include <memory>
+
+#include "apps/commands.h"
+#include "apps/override_options.h"
+#include "apps/terminal_control.h"
+#include "core/input_error.h"
+#include "lab/study/csv_row.h"
+#include "lab/study/study.h"
+#include "lab/study/study_directory.h"
+#include "proto/study_config.h"
+
+namespace twin::apps {
+namespace {
+
+struct SweepArguments {
+  std::string study;
+  std::vector<std::string> assignments;
+  std::string out;
+  int jobs = 0;
+  bool dry_run = false;
+};
+
+void PrintPoints(const lab::Study& study) {
+  std::vector<std::string> cells = {"point"};
+  cells.insert(cells.end(), study.columns().begin(), study.columns().end());
+  std::cout << lab::CsvRow(cells);
+  for (std::size_t point = 0; point < study.points(); ++point) {
+    cells = study.ValuesOf(point);
+    cells.insert(cells.begin(), std::to_string(point));
+    std::cout << lab::CsvRow(cells);
+  }
+  std::cerr << fmt::format("{} points, {} runs each: {} runs\n", study.points(),
+                           study.config().replications, study.rows());
+}
+
+void Sweep(const SweepArguments& arguments, CommandContext& context) {
+  const lab::Study study(ReadStudy(arguments.study), arguments.assignments);
+  if (arguments.dry_run) {
+    PrintPoints(study);
+    return;
+  }
+  if (arguments.out.empty()) {
+    throw InputError(InputError::Kind::kUsage, "--out",
+                     "is missing; allowed: a folder for the results, or --dry-run");
+  }
+  TerminalControl control;
+  const lab::SweepOutcome outcome =
+      lab::RunSweep(study, arguments.out, arguments.jobs, context.command_line, control);
+  std::cerr << fmt::format("wrote {}: {} points, {} runs\n", arguments.out, study.points(),
+                           outcome.rows);
+  if (outcome.failed > 0) {
+    std::cerr << fmt::format("{} runs failed; the column error of results.csv says why\n",
+                             outcome.failed);
+    context.exit_code = 1;
+  }
+  if (outcome.interrupted) {
+    std::cerr << "interrupted: the same command continues\n";
+    context.exit_code = 1;
+  }
+}
+
+}  // namespace
+
+void AddSweepCommand(CLI::App& app, CommandContext& context) {
+  auto arguments = std::make_shared<SweepArguments>();
+  CLI::App* command =
+      app.add_subcommand("sweep", "Simulate all points of a study, several at a time");
+  command->add_option("STUDY", arguments->study, "Study file (.textproto): docs/studies.md")
+      ->required();
+  AddOverrideOptions(*command, arguments->assignments);
+  command->add_option("--out", arguments->out,
+                      "Folder for results.csv, summary.csv, timing.csv and study.json; a folder "
+                      "with a part of the same study is continued");
+  command->add_option("--jobs", arguments->jobs, "Runs at a time (default: one per core)")
+      ->check(CLI::Range(1, 1024));
+  command->add_flag("--dry-run", arguments->dry_run, "Only print the points, as CSV");
+  command->callback([arguments, &context] { Sweep(*arguments, context); });
+}
+
+}  // namespace twin::apps

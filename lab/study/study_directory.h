@@ -1,0 +1,40 @@
+// A study in a folder: results that survive an interruption, and continue.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "lab/run_control.h"
+#include "lab/study/study.h"
+
+namespace twin::lab {
+
+struct SweepOutcome {
+  std::size_t rows = 0;         // of the study
+  std::size_t done_before = 0;  // by an earlier call
+  std::size_t failed = 0;       // rows with an error
+  bool interrupted = false;     // `control` asked to stop before all rows were there
+};
+
+// Runs the rows of the study that `out` does not hold yet, on `jobs` threads (0: one per core), and
+// writes into it
+//
+//   study.json    the resolved study with its hash
+//   results.csv   one row per run (results_file.h)
+//   summary.csv   one row per point (study_summary.h)
+//   timing.csv    wall time per run, in the order in which they finished
+//   runs/         run directories of the points that keep them, POINT_REPLICATION
+//
+// A folder of a study with the same hash is continued; rows with an error are made again. Only the
+// rows that are running are lost if the process is killed.
+// Warns of the first errors. Throws InputError (usage) if the folder holds something else, or
+// another process works in it; std::system_error.
+SweepOutcome RunSweep(const Study& study, const std::filesystem::path& out, int jobs,
+                      const std::vector<std::string>& command_line, RunControl& control);
+
+// study.json.
+std::string StudyJson(const Study& study);
+
+}  // namespace twin::lab

@@ -1,0 +1,119 @@
+#include "lab/study/study_summary.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <fstream>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "files/output_file.h"
+#include "lab/study/csv_row.h"
+#include "lab/study/metric_columns.h"
+#include "lab/study/statistics.h"
+#include "record/number_text.h"
+
+namespace twin::lab {
+namespace {
+
+std::string NumberCell(double value) { return std::isfinite(value) ? ShortestText(value) : ""; }
+
+// The rows of one point, and what to make of them.
+class PointSummary {
+ public:
+  PointSummary(const std::vector<std::string>& header, std::size_t lead) : lead_(lead) {
+    for (std::size_t i = lead + 2; i + 1 < header.size(); ++i) {
+      if (header[i] == "saturated") saturated_column_ = i;
+      if (!IsTextMetric(header[i])) metrics_.emplace_back(i, header[i]);
+    }
+    values_.resize(metrics_.size());
+  }
+
+  [[nodiscard]] std::string Header(const std::vector<std::string>& header) const {
+    std::vector<std::string> cells(header.begin(),
+                                   header.begin() + static_cast<std::ptrdiff_t>(lead_));
+    cells.insert(cells.end(), {"n", "errors", "saturated"});
+    for (const auto& [column, name] : metrics_)
+      cells.insert(cells.end(), {name, name + "_low", name + "_high"});
+    return CsvRow(cells);
+  }
+
+  [[nodiscard]] bool Continues(const std::vector<std::string>& cells) const {
+    return !first_.empty() && first_.front() == cells.front();
+  }
+
+  void Add(const std::vector<std::string>& cells) {
+    if (first_.empty()) first_.assign(cells.begin(), cells.begin() + static_cast<long>(lead_));
+    if (!cells.back().empty()) {
+      ++errors_;
+      return;
+    }
+    ++n_;
+    if (saturated_column_) {
+      const std::string& verdict = cells[*saturated_column_];
+      if (saturated_.empty()) saturated_ = verdict;
+      if (saturated_ != verdict) saturated_ = "undecided";
+    }
+    for (std::size_t i = 0; i < metrics_.size(); ++i) {
+      const std::string& cell = cells[metrics_[i].first];
+      double value = 0;
+      const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
+      if (error == std::errc{} && end == cell.data() + cell.size()) values_[i].push_back(value);
+    }
+  }
+
+  // The point's row; empty if there is none. Starts the next point.
+  std::string Take() {
+    if (first_.empty()) return "";
+    std::vector<std::string> cells = std::exchange(first_, {});
+    cells.insert(cells.end(),
+                 {std::to_string(std::exchange(n_, 0)), std::to_string(std::exchange(errors_, 0)),
+                  std::exchange(saturated_, "")});
+    for (std::vector<double>& values : values_) {
+      if (values.empty()) {
+        cells.insert(cells.end(), {"", "", ""});
+      } else {
+        const Interval mean = MeanInterval(values, kStudyLevel);
+        cells.insert(cells.end(),
+                     {NumberCell(mean.value), NumberCell(mean.low), NumberCell(mean.high)});
+      }
+      values.clear();
+    }
+    return CsvRow(cells);
+  }
+
+ private:
+  const std::size_t lead_;  // columns up to the axes
+  std::optional<std::size_t> saturated_column_;
+  std::vector<std::pair<std::size_t, std::string>> metrics_;  // column, name
+  std::vector<std::string> first_;
+  std::vector<std::vector<double>> values_;  // by metric
+  std::string saturated_;
+  int n_ = 0;
+  int errors_ = 0;
+};
+
+}  // namespace
+
+void WriteStudySummary(const std::filesystem::path& results, const Study& study,
+                       const std::filesystem::path& out) {
+  std::ifstream in(results, std::ios::binary);
+  std::string line;
+  std::vector<std::string> header;
+  std::vector<std::string> cells;
+  if (std::getline(in, line)) SplitCsvRow(line, header);
+  PointSummary point(header, 1 + study.columns().size());
+  OutputFile file(out);
+  file.Write(point.Header(header));
+  while (std::getline(in, line)) {
+    SplitCsvRow(line, cells);
+    if (!point.Continues(cells)) file.Write(point.Take());
+    point.Add(cells);
+  }
+  file.Write(point.Take());
+  file.Commit();
+}
+
+}  // namespace twin::lab

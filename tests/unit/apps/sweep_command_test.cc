@@ -1,0 +1,199 @@
+// twinserve sweep: files, resumption, errors.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <csignal>
+#include <sstream>
+#include <thread>
+
+#include "lab/study/csv_row.h"
+#include "tests/unit/apps/experiment_folder.h"
+
+namespace twin::apps {
+namespace {
+
+using testing::CommandOutcome;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+constexpr const char* kStudy = R"(base: "small.textproto"
+axis { path: "workload.arrivals.rate" values: [10, 20, 40] }
+axis { path: "policy.vllm_v1.max_num_seqs" values: [4, 16] }
+replications: 2
+)";
+
+using Rows = std::vector<std::vector<std::string>>;
+
+class SweepCommandTest : public testing::ExperimentFolderTest {
+ protected:
+  SweepCommandTest() { Write("study.textproto", kStudy); }
+
+  [[nodiscard]] std::string Text(const std::string& name) const {
+    return ReadText(scratch_.File(name));
+  }
+
+  // The cells of a CSV file, the header first.
+  [[nodiscard]] Rows Table(const std::string& name) const {
+    std::istringstream lines(Text(name));
+    Rows rows;
+    for (std::string line; std::getline(lines, line);) {
+      lab::SplitCsvRow(line, rows.emplace_back());
+    }
+    return rows;
+  }
+
+  [[nodiscard]] std::size_t RowsOf(const std::string& name) const {
+    const std::string text = Text(name);
+    return static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
+  }
+
+  [[nodiscard]] CommandOutcome Sweep(const std::string& out,
+                                     const std::vector<std::string>& more = {}) const {
+    std::vector<std::string> arguments = {"sweep", "study.textproto", "--out", out};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return Run(arguments);
+  }
+};
+
+TEST_F(SweepCommandTest, WritesARowPerRunAndOnePerPoint) {
+  const CommandOutcome outcome = Sweep("out");
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("wrote out: 6 points, 12 runs\n"));
+  EXPECT_THAT(Files("out"), ElementsAre("results.csv", "study.json", "summary.csv", "timing.csv"));
+  const Rows results = Table("out/results.csv");
+  ASSERT_EQ(results.size(), 13u);
+  const std::vector<std::string>& header = results[0];
+  EXPECT_THAT(std::vector<std::string>(header.begin(), header.begin() + 5),
+              ElementsAre("point", "workload.arrivals.rate", "policy.vllm_v1.max_num_seqs",
+                          "replication", "seed"));
+  EXPECT_EQ(header.back(), "error");
+  const nlohmann::json summary = RunSmall("run");
+  for (const auto& [name, value] : summary.items()) {
+    if (name == "cpu_seconds" || name == "peak_rss_mib" || name == "interrupted") continue;
+    EXPECT_EQ(std::count(header.begin(), header.end(), name), 1) << name;
+  }
+  // Point 3: rate 20 and 16 sequences, which is the experiment itself.
+  EXPECT_THAT(std::vector<std::string>(results[7].begin(), results[7].begin() + 5),
+              ElementsAre("3", "20", "16", "0", "3"));
+  const auto digest = std::find(header.begin(), header.end(), "digest") - header.begin();
+  EXPECT_EQ(results[7][static_cast<std::size_t>(digest)], summary["digest"]);
+  const Rows points = Table("out/summary.csv");
+  EXPECT_EQ(points.size(), 7u);
+  EXPECT_THAT(Text("out/summary.csv"),
+              HasSubstr(",mean_ttft_ms,mean_ttft_ms_low,mean_ttft_ms_high,"));
+}
+
+TEST_F(SweepCommandTest, ResultsDoNotDependOnTheNumberOfThreads) {
+  EXPECT_EQ(Sweep("one", {"--jobs", "1"}).exit_code, 0);
+  EXPECT_EQ(Sweep("three", {"--jobs", "3"}).exit_code, 0);
+  EXPECT_EQ(Text("one/results.csv"), Text("three/results.csv"));
+  EXPECT_EQ(Text("one/summary.csv"), Text("three/summary.csv"));
+}
+
+TEST_F(SweepCommandTest, PrintsThePointsWithoutRunningThem) {
+  const CommandOutcome outcome = Run({"sweep", "study.textproto", "--dry-run"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out,
+              StartsWith("point,workload.arrivals.rate,policy.vllm_v1.max_num_seqs\n0,10,4\n"));
+  EXPECT_EQ(outcome.err, "6 points, 2 runs each: 12 runs\n");
+}
+
+TEST_F(SweepCommandTest, ContinuesWhereItWasKilled) {
+  EXPECT_EQ(Sweep("whole").exit_code, 0);
+  // So long that it is killed in the middle.
+  const std::vector<std::string> longer = {"--set", "workload.requests=5000", "--jobs", "1"};
+  EXPECT_EQ(Sweep("expected", longer).exit_code, 0);
+  std::vector<std::string> arguments = {"sweep", "study.textproto", "--out", "killed"};
+  arguments.insert(arguments.end(), longer.begin(), longer.end());
+  {
+    testing::Command command(scratch_.path(), arguments);
+    for (int i = 0; i < 6000; ++i) {
+      if (std::filesystem::exists(scratch_.File("killed/results.csv")) &&
+          RowsOf("killed/results.csv") >= 3) {
+        break;
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    command.Signal(SIGKILL);
+    EXPECT_EQ(command.Wait().exit_code, -1);
+  }
+  const std::size_t kept = RowsOf("killed/results.csv") - 1;
+  EXPECT_GE(kept, 2u);
+  // A row that was being written.
+  std::ofstream(scratch_.File("killed/results.csv"), std::ios::app) << "11,40,16,1,4,0.5";
+  const CommandOutcome outcome = Run(arguments);
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr(std::to_string(kept) + " of 12 runs are there from before"));
+  EXPECT_EQ(Text("killed/results.csv"), Text("expected/results.csv"));
+  EXPECT_EQ(Text("killed/summary.csv"), Text("expected/summary.csv"));
+}
+
+TEST_F(SweepCommandTest, KeepsWhatIsDoneOnCtrlC) {
+  testing::Command command(scratch_.path(), {"sweep", "study.textproto", "--out", "out", "--jobs",
+                                             "1", "--set", "workload.requests=20000"});
+  for (int i = 0; i < 6000; ++i) {
+    if (std::filesystem::exists(scratch_.File("out/results.csv")) &&
+        RowsOf("out/results.csv") >= 2) {
+      break;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  command.Signal(SIGINT);
+  const CommandOutcome outcome = command.Wait();
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("interrupted: the same command continues\n"));
+  EXPECT_GE(RowsOf("out/results.csv"), 2u);
+  EXPECT_LT(RowsOf("out/results.csv"), 13u);
+}
+
+TEST_F(SweepCommandTest, RefusesAFolderThatIsNotThisStudys) {
+  EXPECT_EQ(Sweep("out").exit_code, 0);
+  const CommandOutcome other = Sweep("out", {"--set", "workload.requests=3"});
+  EXPECT_EQ(other.exit_code, 2);
+  EXPECT_TRUE(other.wrote_one_line()) << other.err;
+  EXPECT_THAT(other.err, HasSubstr("holds another study"));
+  (void)RunSmall("run");
+  EXPECT_THAT(Sweep("run").err, HasSubstr("is not a study's folder"));
+}
+
+TEST_F(SweepCommandTest, AFailingPointIsARowAndIsMadeAgain) {
+  Write("study.textproto", R"(base: "small.textproto"
+axis { path: "policy.vllm_v1.max_num_seqs" values: [-1, 8] })");
+  for (int i = 0; i < 2; ++i) {
+    const CommandOutcome outcome = Sweep("out");
+    EXPECT_EQ(outcome.exit_code, 1);
+    EXPECT_THAT(outcome.err, HasSubstr("warning: point 0: "));
+    EXPECT_THAT(outcome.err, HasSubstr("1 runs failed"));
+    const Rows rows = Table("out/results.csv");
+    ASSERT_EQ(rows.size(), 3u);
+    EXPECT_THAT(rows[1].back(), HasSubstr("max_num_seqs"));
+    EXPECT_EQ(rows[2].back(), "");
+  }
+}
+
+TEST_F(SweepCommandTest, KeepsRunDirectoriesOfChosenPoints) {
+  Write("study.textproto", std::string(kStudy) + "runs: 2");
+  EXPECT_EQ(Sweep("out").exit_code, 0);
+  EXPECT_THAT(Files("out/runs"), ElementsAre("2_0", "2_1"));
+  EXPECT_EQ(SummaryOf("out/runs/2_1")["requests"], 200);
+}
+
+// The columns of a row are those of all rows, whichever ends first.
+TEST_F(SweepCommandTest, RowsWithMoreMetricsAddColumns) {
+  Write("study.textproto", R"(base: "small.textproto"
+axis { path: "metrics.by_tenant" values: [false, true] })");
+  EXPECT_EQ(Sweep("out", {"--jobs", "1"}).exit_code, 0);
+  const Rows rows = Table("out/results.csv");
+  ASSERT_EQ(rows.size(), 3u);
+  const auto tenant = std::find(rows[0].begin(), rows[0].end(), "tenant_0_requests");
+  ASSERT_NE(tenant, rows[0].end());
+  const auto column = static_cast<std::size_t>(tenant - rows[0].begin());
+  EXPECT_EQ(rows[1].size(), rows[0].size());
+  EXPECT_EQ(rows[1][column], "");
+  EXPECT_EQ(rows[2][column], "200");
+}
+
+}  // namespace
+}  // namespace twin::apps

@@ -1,0 +1,150 @@
+// Statistics of simulation output, on values worked out by hand.
+#include "lab/study/statistics.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "core/random.h"
+
+namespace twin::lab {
+namespace {
+
+TEST(StatisticsTest, TheMeanOfReplicationsHasStudentsInterval) {
+  // Mean 3, s^2 = 2.5, t with 4 degrees of freedom at 0.975: 2.77645 (any table).
+  const std::vector<double> values = {1, 2, 3, 4, 5};
+  const Interval mean = MeanInterval(values, 0.95);
+  EXPECT_DOUBLE_EQ(mean.value, 3);
+  EXPECT_NEAR(mean.high - 3, 2.77645 * std::sqrt(2.5 / 5), 1e-4);
+  EXPECT_NEAR(mean.low, 6 - mean.high, 1e-12);
+  EXPECT_EQ(mean.n, 5u);
+}
+
+TEST(StatisticsTest, OneValueHasNoInterval) {
+  const std::vector<double> values = {7};
+  const Interval mean = MeanInterval(values, 0.95);
+  EXPECT_EQ(mean.value, 7);
+  EXPECT_TRUE(std::isnan(mean.low) && std::isnan(mean.high));
+}
+
+// Batches of five equal values.
+std::vector<double> Batches(const std::vector<double>& means) {
+  std::vector<double> series;
+  for (const double mean : means) series.insert(series.end(), 5, mean);
+  return series;
+}
+
+TEST(StatisticsTest, MserDropsTheBatchThatIsFarOff) {
+  // d = 1: 7 batches about 1/7, (7 - 1/7) / 49 = 0.140; d = 2: 6 / 36 = 0.167; d = 3: 4.8 / 25 =
+  // 0.192; d = 4: 4 / 16 = 0.25; d = 0 has the 20 as well.
+  const MserPoint point = Mser5(Batches({20, 1, -1, 1, -1, 1, -1, 1}));
+  EXPECT_EQ(point.observations, 5u);
+  EXPECT_FALSE(point.too_short);
+}
+
+TEST(StatisticsTest, MserSaysThatASeriesWithoutSteadyStateIsTooShort) {
+  // n equally spaced values give (n^2 - 1) / (12 n), which falls with n: the end is best.
+  std::vector<double> rising;
+  for (int i = 0; i < 20; ++i) rising.push_back(i);
+  EXPECT_TRUE(Mser5(Batches(rising)).too_short);
+}
+
+TEST(StatisticsTest, MserKeepsASteadySeries) {
+  const MserPoint point = Mser5(Batches({1, -1, 1, -1, 1, -1, 1, -1, 1, -1}));
+  EXPECT_EQ(point.observations, 0u);
+  EXPECT_FALSE(point.too_short);
+}
+
+TEST(StatisticsTest, SeriesAreAveragedWhereTheyHaveValues) {
+  const double none = std::nan("");
+  const std::vector<std::vector<double>> series = {{1, none, 3, none}, {3, none, none, none, 9}};
+  EXPECT_EQ(AveragedSeries(series), (std::vector<double>{2, 3}));
+}
+
+TEST(StatisticsTest, VonNeumannsRatioComparesSuccessiveDifferencesWithTheVariance) {
+  // Differences 1, 1, 1: mean square 1. Variance 5 / 4. 1 / 1.25 = 0.8.
+  const std::vector<double> values = {1, 2, 3, 4};
+  EXPECT_DOUBLE_EQ(VonNeumannRatio(values), 0.8);
+}
+
+TEST(StatisticsTest, BatchesGrowUntilTheirMeansAreIndependent) {
+  // Independent values pass at once, in 30 batches.
+  Random random(1, "batches");
+  std::vector<double> independent;
+  for (int i = 0; i < 3000; ++i) independent.push_back(random.Normal());
+  const BatchMeans at_once = MeanByBatches(independent, 0.95);
+  EXPECT_TRUE(at_once.independent);
+  EXPECT_EQ(at_once.batch_size, 100u);
+  EXPECT_EQ(at_once.mean.n, 30u);
+  // An autoregressive series whose memory is longer than 100 values does not.
+  std::vector<double> dependent;
+  double value = 0;
+  for (int i = 0; i < 3000; ++i) {
+    value = 0.998 * value + random.Normal();
+    dependent.push_back(value);
+  }
+  const BatchMeans later = MeanByBatches(dependent, 0.95);
+  EXPECT_GT(later.batch_size, 100u);
+}
+
+TEST(StatisticsTest, QuantilesHaveOrderStatisticsAsBounds) {
+  std::vector<double> values;
+  for (int i = 1; i <= 100; ++i) values.push_back(i);
+  // 50 +- 1.96 * 5: floor(40.2) = 40 and ceil(59.8) + 1 = 61.
+  const Interval median = QuantileInterval(values, 0.5, 0.95);
+  EXPECT_DOUBLE_EQ(median.value, 50.5);
+  EXPECT_EQ(median.low, 40);
+  EXPECT_EQ(median.high, 61);
+  // 99 +- 1.96 * 0.995: rank 97, and rank 102 of 100.
+  const Interval tail = QuantileInterval(values, 0.99, 0.95);
+  EXPECT_EQ(tail.low, 97);
+  EXPECT_TRUE(std::isnan(tail.high));
+}
+
+TEST(StatisticsTest, RatiosUseTheJackknife) {
+  // R = 6 / 4; without the first 4 / 3, without the second 2. Pseudo-values 3 - 4/3 and 3 - 2.
+  const std::vector<double> above = {2, 4};
+  const std::vector<double> below = {1, 3};
+  EXPECT_NEAR(RatioInterval(above, below, 0.95).value, (5.0 / 3 + 1) / 2, 1e-12);
+  const std::vector<double> same = {1, 2, 3};
+  const Interval one = RatioInterval(same, same, 0.95);
+  EXPECT_DOUBLE_EQ(one.value, 1);
+  EXPECT_NEAR(one.low, 1, 1e-12);
+}
+
+TEST(StatisticsTest, PairedValuesCancelWhatTheyShare) {
+  const std::vector<double> a = {2, 4, 8};
+  const std::vector<double> b = {1, 2, 4};
+  const PairedComparison compared = ComparePaired(a, b, 0.95);
+  EXPECT_NEAR(compared.difference.value, 7.0 / 3, 1e-12);
+  EXPECT_NEAR(compared.ratio.value, 2, 1e-12);
+  EXPECT_NEAR(compared.ratio.low, 2, 1e-9);
+  EXPECT_NEAR(compared.correlation, 1, 1e-12);
+}
+
+TEST(StatisticsTest, TheSequentialTestWaitsForTenValues) {
+  std::vector<double> values(9, 1.0);
+  EXPECT_EQ(SequentialSign(values, 0.05), Sign::kUndecided);
+  values.push_back(1.0);
+  EXPECT_EQ(SequentialSign(values, 0.05), Sign::kPositive);
+  for (double& value : values) value = -value;
+  EXPECT_EQ(SequentialSign(values, 0.05), Sign::kNegative);
+}
+
+// 4.1 % for normal values, looked at after each; at most 5 % is the promise.
+TEST(StatisticsTest, TheSequentialTestKeepsItsErrorWhenLookedAtAgainAndAgain) {
+  constexpr int kSequences = 1000;
+  Random random(7, "sequences");
+  int wrong = 0;
+  for (int i = 0; i < kSequences; ++i) {
+    std::vector<double> values;
+    while (values.size() < 200 && SequentialSign(values, 0.05) == Sign::kUndecided)
+      values.push_back(random.Normal());
+    wrong += SequentialSign(values, 0.05) != Sign::kUndecided ? 1 : 0;
+  }
+  EXPECT_LT(wrong, 60);  // 50 expected at most, standard deviation 6.9
+}
+
+}  // namespace
+}  // namespace twin::lab

@@ -1,0 +1,233 @@
+// Studies: which points they have, and what their runs give.
+#include "lab/study/study.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "core/input_error.h"
+#include "lab/simulation.h"
+#include "lab/study/study_sample.h"
+#include "tests/unit/lab/study_folder.h"
+
+namespace twin::lab {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class StudyTest : public testing::StudyFolderTest {
+ protected:
+  // The columns of all points, as rows.
+  static std::vector<std::vector<std::string>> PointsOf(const Study& study) {
+    std::vector<std::vector<std::string>> points;
+    for (std::size_t i = 0; i < study.points(); ++i) points.push_back(study.ValuesOf(i));
+    return points;
+  }
+
+  std::string ErrorOf(const std::string& text) {
+    try {
+      (void)Make(text);
+    } catch (const InputError& error) {
+      EXPECT_EQ(error.exit_code(), 2);
+      return error.what();
+    }
+    return "";
+  }
+};
+
+TEST_F(StudyTest, AGridHasAllCombinationsAndTheLastAxisIsTheFastest) {
+  const Study study = Make(R"(base: "vllm.textproto"
+    axis { path: "workload.arrivals.rate" values: [2, 4.5] }
+    axis { path: "policy.vllm_v1.max_num_seqs" from: 1 to: 16 steps: 3 log: true })");
+  EXPECT_THAT(study.columns(),
+              ElementsAre("workload.arrivals.rate", "policy.vllm_v1.max_num_seqs"));
+  EXPECT_THAT(PointsOf(study), ElementsAre(ElementsAre("2", "1"), ElementsAre("2", "4"),
+                                           ElementsAre("2", "16"), ElementsAre("4.5", "1"),
+                                           ElementsAre("4.5", "4"), ElementsAre("4.5", "16")));
+  const ExperimentConfig config = study.ConfigOf(4);
+  EXPECT_EQ(config.workload.arrivals.rate, 4.5);
+  EXPECT_EQ(std::get<VllmV1Config>(config.policy).max_num_seqs, 4);
+  EXPECT_EQ(config.seed, 3u);
+}
+
+TEST_F(StudyTest, RangesHaveShortNumbersAndWholeOnesForWholeFields) {
+  const Study linear = Make(R"(base: "vllm.textproto"
+    axis { path: "workload.arrivals.rate" from: 0.1 to: 0.7 steps: 7 })");
+  EXPECT_EQ(linear.ValuesOf(2)[0], "0.3");  // not 0.30000000000000004
+  // 1, 1.41, 2, 2.83, 4: rounded and without the second 1.
+  const Study whole = Make(R"(base: "vllm.textproto"
+    axis { path: "policy.vllm_v1.max_num_seqs" from: 1 to: 4 steps: 5 log: true })");
+  EXPECT_THAT(PointsOf(whole),
+              ElementsAre(ElementsAre("1"), ElementsAre("2"), ElementsAre("3"), ElementsAre("4")));
+}
+
+TEST_F(StudyTest, CoupledFieldsChangeTogether) {
+  const Study study = Make(R"(base: "vllm.textproto"
+    axis {
+      path: "policy.vllm_v1.max_num_seqs" values: [8, 16]
+      coupled { path: "policy.vllm_v1.max_num_batched_tokens" values: ["128", "256"] }
+    })");
+  EXPECT_THAT(PointsOf(study), ElementsAre(ElementsAre("8", "128"), ElementsAre("16", "256")));
+}
+
+TEST_F(StudyTest, SeveralExperimentsAreTheSlowestAxis) {
+  const Study study = Make(R"(base: ["vllm.textproto", "orca.textproto"]
+    axis { path: "workload.requests" values: [5, 6] })");
+  EXPECT_THAT(study.columns(), ElementsAre("base", "workload.requests"));
+  EXPECT_EQ(study.points(), 4u);
+  EXPECT_THAT(study.ValuesOf(2), ElementsAre("orca.textproto", "5"));
+  EXPECT_TRUE(std::holds_alternative<OrcaConfig>(study.ConfigOf(2).policy));
+}
+
+TEST_F(StudyTest, WholeMessagesAndWordsAreValues) {
+  const Study study = Make(R"(base: "vllm.textproto"
+    axis { path: "policy" values: [orca, "vllm_v1 { max_num_seqs: 2 }"] }
+    axis { path: "workload.arrivals.kind" values: [constant] })");
+  EXPECT_TRUE(std::holds_alternative<OrcaConfig>(study.ConfigOf(0).policy));
+  EXPECT_EQ(std::get<VllmV1Config>(study.ConfigOf(1).policy).max_num_seqs, 2);
+}
+
+TEST_F(StudyTest, ALatinHypercubeHasOnePointInEachInterval) {
+  const UnitSample sample = LatinHypercube(3, 10, 5);
+  ASSERT_EQ(sample.size(), 3u);
+  for (const std::vector<double>& values : sample) {
+    std::set<int> intervals;
+    for (const double value : values) intervals.insert(static_cast<int>(value * 10));
+    EXPECT_EQ(intervals.size(), 10u);
+  }
+  EXPECT_NE(sample[0], sample[1]);
+  EXPECT_EQ(LatinHypercube(3, 10, 5), sample);
+}
+
+// The sequence as Boost.Random documents it.
+TEST_F(StudyTest, ASobolSampleCoversTheRangesEvenly) {
+  const Study study = Make(R"(base: "vllm.textproto"
+    sampling { kind: sobol points: 4 }
+    axis { path: "workload.arrivals.rate" from: 0 to: 8 }
+    axis { path: "policy.vllm_v1.max_num_seqs" values: [1, 2, 4, 8] })");
+  EXPECT_THAT(PointsOf(study), ElementsAre(ElementsAre("4", "4"), ElementsAre("6", "2"),
+                                           ElementsAre("2", "8"), ElementsAre("3", "2")));
+}
+
+TEST_F(StudyTest, MistakesAreFoundBeforeAnythingRuns) {
+  const std::string base = "base: \"vllm.textproto\"\n";
+  EXPECT_THAT(ErrorOf(""), HasSubstr("base: is missing"));
+  EXPECT_THAT(ErrorOf(base + R"(axis { path: "workload.requsts" values: [1] })"),
+              HasSubstr("nearest \"requests\""));
+  EXPECT_THAT(ErrorOf(base + R"(axis { path: "workload.requests" values: [1, many] })"),
+              HasSubstr("axis[0]: --set workload.requests=many: "));
+  EXPECT_THAT(ErrorOf(base + R"(axis { path: "seed" values: [1, 2] })"), HasSubstr("replications"));
+  EXPECT_THAT(ErrorOf(base + R"(axis { path: "workload.requests" from: 1 to: 2 })"),
+              HasSubstr("steps: is missing"));
+  EXPECT_THAT(
+      ErrorOf(base + R"(axis { path: "workload.requests" from: 0 to: 2 steps: 3 log: true })"),
+      HasSubstr("log: needs from and to above 0"));
+  EXPECT_THAT(ErrorOf(base + R"(axis { path: "workload.requests" values: [1] steps: 3 })"),
+              HasSubstr("several kinds of"));
+  EXPECT_THAT(ErrorOf(base + R"(axis { path: "workload.requests" values: [1]
+                                       coupled { path: "slo.ttft_s" values: [1, 2] } })"),
+              HasSubstr("equal numbers"));
+  EXPECT_THAT(ErrorOf(base + R"(axis { path: "slo.ttft_s" values: [1] }
+                                axis { path: "slo.ttft_s" values: [2] })"),
+              HasSubstr("on two axes"));
+  EXPECT_THAT(ErrorOf(base + "runs: 1"), HasSubstr("runs: has point 1; allowed: 0 to 0"));
+  EXPECT_THAT(ErrorOf(base + "warmup { kind: mser5 }"), HasSubstr("needs 5 or more"));
+}
+
+// Numbers without quotes get them before the text is parsed.
+TEST_F(StudyTest, ErrorsNameTheColumnOfTheUsersText) {
+  EXPECT_THAT(ErrorOf("base: \"vllm.textproto\"\naxis { values: [1, -2, on] pat: 3 }"),
+              HasSubstr("study.textproto:2:28: no field \"pat\" in Axis"));
+}
+
+TEST_F(StudyTest, TheHashFollowsWhatTheResultsDependOn) {
+  const std::string text = "base: \"vllm.textproto\" axis { path: \"slo.ttft_s\" values: [1] }";
+  const std::string hash = Make(text).hash();
+  EXPECT_EQ(Make(text + " runs: 0").hash(), hash);
+  EXPECT_NE(Make(text + " replications: 2").hash(), hash);
+  EXPECT_NE(Make(text, {"workload.requests=7"}).hash(), hash);
+  Write("vllm.textproto", "# a comment\n" + ReadText(scratch_.File("vllm.textproto")));
+  EXPECT_EQ(Make(text).hash(), hash);
+  Write("vllm.textproto", "slo { tpot_s: 1 }\n" + ReadText(scratch_.File("vllm.textproto")));
+  EXPECT_NE(Make(text).hash(), hash);
+}
+
+constexpr const char* kRates = R"(base: ["vllm.textproto", "orca.textproto"]
+  axis { path: "workload.arrivals.rate" values: [10, 30] } replications: 3)";
+
+TEST_F(StudyTest, ARowIsWhatARunOfItsExperimentGives) {
+  const Study study = Make(kRates);
+  const std::vector<StudyRow> rows = RunAll(study);
+  ASSERT_EQ(rows.size(), 12u);
+  ExperimentConfig config = study.ConfigOf(3);
+  config.seed = 5;  // of replication 2
+  RunControl control;
+  const Summary expected = Simulate(Resolve(config), control).summary;
+  const Summary& got = rows[11].summary;
+  EXPECT_EQ(rows[11].seed, 5u);
+  EXPECT_EQ(*got.Find("digest"), *expected.Find("digest"));
+  EXPECT_EQ(*got.Find("p99_ttft_ms"), *expected.Find("p99_ttft_ms"));
+  EXPECT_EQ(got.Find("cpu_seconds"), nullptr);  // of the process, not of the run
+}
+
+TEST_F(StudyTest, RowsDoNotDependOnTheNumberOfThreads) {
+  const Study study = Make(kRates);
+  const std::vector<StudyRow> one = RunAll(study, 1);
+  const std::vector<StudyRow> four = RunAll(study, 4);
+  for (std::size_t i = 0; i < one.size(); ++i) {
+    EXPECT_EQ(one[i].id, four[i].id);
+    EXPECT_EQ(one[i].summary.entries().size(), four[i].summary.entries().size());
+    EXPECT_EQ(*one[i].summary.Find("digest"), *four[i].summary.Find("digest"));
+  }
+}
+
+TEST_F(StudyTest, APointThatFailsIsARowWithItsError) {
+  const std::vector<StudyRow> rows = RunAll(Make(R"(base: "vllm.textproto"
+    axis { path: "policy.vllm_v1.max_num_seqs" values: [0, 4] })"));
+  EXPECT_THAT(rows[0].error, HasSubstr("max_num_seqs"));
+  EXPECT_TRUE(rows[0].summary.entries().empty());
+  EXPECT_EQ(rows[1].error, "");
+}
+
+TEST_F(StudyTest, WarmUpIsFoundOverReplicationsAndLeftOut) {
+  const std::vector<StudyRow> rows = RunAll(Make(R"(base: "vllm.textproto"
+    set: "workload.requests=400"
+    replications: 5 warmup { kind: mser5 })"));
+  const auto left_out = static_cast<std::int64_t>(rows[0].summary.Number("warmup_requests"));
+  EXPECT_EQ(left_out % 5, 0);
+  EXPECT_EQ(std::get<std::string>(*rows[0].summary.Find("warmup_rule")), "mser5");
+  for (const StudyRow& row : rows) {
+    EXPECT_EQ(row.summary.Number("requests"), 400.0 - static_cast<double>(left_out));
+  }
+}
+
+class StopAtOnce final : public RunControl {
+ public:
+  [[nodiscard]] bool StopRequested() const override { return true; }
+};
+
+TEST_F(StudyTest, ARequestToStopEndsItWithoutTheRunningRows) {
+  const Study study = Make(R"(base: "vllm.textproto" set: "workload.requests=100000000"
+    replications: 4)");
+  StopAtOnce control;
+  const std::vector<std::size_t> rows = {0, 1, 2, 3};
+  int made = 0;
+  RunStudy(study, rows, {.jobs = 2, .runs_folder = {}, .command_line = {}}, control,
+           [&](const StudyRow&) { ++made; });
+  EXPECT_EQ(made, 0);
+}
+
+TEST_F(StudyTest, AnExceptionOfTheReceiverEndsIt) {
+  const Study study = Make(kRates);
+  RunControl control;
+  const std::vector<std::size_t> rows = {0, 1, 2, 3, 4, 5};
+  EXPECT_THROW(RunStudy(study, rows, {.jobs = 2, .runs_folder = {}, .command_line = {}}, control,
+                        [](const StudyRow&) { throw std::runtime_error("disk full"); }),
+               std::runtime_error);
+}
+
+}  // namespace
+}  // namespace twin::lab
