@@ -3,11 +3,18 @@
 namespace twin::exec {
 
 void ProbedBackend::Launch(const StepPlan& plan) {
-  if (const auto now = LapTimer::Clock::now(); now >= next_) {
+  const auto now = LapTimer::Clock::now();
+  if (now >= next_ && now - collected_ <= times_.pause) {
     samples_.push_back(probe_.Run());
-    next_ = now + kInterval;
+    next_ = now + times_.interval;
   }
   backend_.Launch(plan);
+}
+
+ComputedStep ProbedBackend::Collect() {
+  ComputedStep step = backend_.Collect();
+  collected_ = LapTimer::Clock::now();
+  return step;
 }
 
 }  // namespace twin::exec

@@ -27,14 +27,21 @@ class SpeedProbe {
   virtual ProbeSeconds Run() = 0;
 };
 
-// Runs the probe before a step if the last probe is at least `kInterval` ago, and passes everything
-// on. The probe delays that step, by about half a percent of the interval.
+// When a probe is due.
+struct ProbeTimes {
+  // At least so long after the one before, which delays a step by about half a percent of it.
+  std::chrono::milliseconds interval{200};
+  // At most so long after a step. Later, a probe would time how threads and caches wake up, which
+  // few steps of a run do, while the steps of a profile follow each other.
+  std::chrono::milliseconds pause{2};
+};
+
+// Runs the probe before a step if it is due, and passes everything on.
 class ProbedBackend final : public Backend {
  public:
-  static constexpr std::chrono::milliseconds kInterval{200};
-
   // Borrows both.
-  ProbedBackend(Backend& backend, SpeedProbe& probe) : backend_(backend), probe_(probe) {}
+  ProbedBackend(Backend& backend, SpeedProbe& probe, ProbeTimes times = {})
+      : backend_(backend), probe_(probe), times_(times) {}
 
   void Open(RequestId id, std::span<const std::int32_t> prompt,
             const kernels::SamplingParameters& sampling) override {
@@ -42,7 +49,7 @@ class ProbedBackend final : public Backend {
   }
   void Close(RequestId id) override { backend_.Close(id); }
   void Launch(const StepPlan& plan) override;
-  ComputedStep Collect() override { return backend_.Collect(); }
+  ComputedStep Collect() override;
   bool Collectable() override { return backend_.Collectable(); }
   [[nodiscard]] std::chrono::microseconds RestBetweenQuestions() const override {
     return backend_.RestBetweenQuestions();
@@ -54,7 +61,9 @@ class ProbedBackend final : public Backend {
  private:
   Backend& backend_;
   SpeedProbe& probe_;
+  ProbeTimes times_;
   LapTimer::Clock::time_point next_{};
+  LapTimer::Clock::time_point collected_{};
   std::vector<ProbeSeconds> samples_;
 };
 

@@ -7,9 +7,10 @@
 namespace twin::lab {
 
 // Multiplies the times of every row by the reference probe over the probe at the time of the row
-// (the median of seven rows around it, so that noise of single probes cancels out): the decode
-// probe for rows that compute single tokens, the prefill probe for all others. Returns the
-// reference, the median over all rows; zeros, and rows unchanged, if a row has no probe.
+// (the median of 21 probes around it in the same round, so that the noise of single ones cancels
+// out): the decode probe for rows that compute single tokens, the prefill probe for all others.
+// Rows that were measured together have one probe. Returns the reference, the median over all
+// probes; zeros, and rows unchanged, if a row has no probe.
 exec::ProbeSeconds ScaleToOneSpeed(Profile& profile);
 
 }  // namespace twin::lab

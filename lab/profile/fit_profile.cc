@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/input_error.h"
+#include "core/quantile.h"
 #include "exec/profile/spread.h"
 #include "lab/profile/equal_speed.h"
 #include "lab/profile/profile_cases.h"
@@ -32,9 +33,11 @@ std::vector<double> Of(const Rounds& rounds, const Value& value) {
 }
 
 // A machine that is shared has fast and slow minutes. Tables give shapes, so that all their points
-// must be of the same, the fast ones; whole steps say how long they take on average.
-double LeastSeconds(const Rounds& rounds) {
-  return std::ranges::min(Of(rounds, [](const ProfileRow& row) { return row.median_us; }));
+// must be of the same minutes: the fastest ones, unless all rows are scaled to one speed already.
+// Whole steps say how long they take on average.
+double TypicalSeconds(const Rounds& rounds, bool one_speed) {
+  return Quantile(Of(rounds, [](const ProfileRow& row) { return row.median_us; }),
+                  one_speed ? 0.5 : 0);
 }
 
 bool IsHeldOut(const std::string& name) {
@@ -110,7 +113,8 @@ std::vector<sim::CostPoint> Points(const std::map<std::int64_t, double>& table) 
   return points;
 }
 
-sim::FitInput InputOf(const Profile& profile) {
+// `one_speed`: the rows are scaled to one speed of the machine.
+sim::FitInput InputOf(const Profile& profile, bool one_speed) {
   std::map<std::string, Rounds> measured;
   for (const ProfileRow& row : profile.rows) measured[row.key()].push_back(&row);
   std::map<std::string, std::map<std::int64_t, double>> tables;
@@ -118,7 +122,7 @@ sim::FitInput InputOf(const Profile& profile) {
   input.decode_buckets = profile.header.decode_buckets;
   for (const auto& [key, rounds] : measured) {
     const ProfileRow& row = *rounds.front();
-    const double seconds = LeastSeconds(rounds);
+    const double seconds = TypicalSeconds(rounds, one_speed);
     if (row.kind == "step") {
       input.steps.push_back(StepOf(rounds));
     } else if (row.kind == "host") {
@@ -149,7 +153,7 @@ sim::FitResult FitProfile(const std::filesystem::path& path, RunControl& control
   const exec::ProbeSeconds probe = ScaleToOneSpeed(profile);
   sim::FitResult fit;
   try {
-    fit = sim::FitCost(InputOf(profile), profile.header.model);
+    fit = sim::FitCost(InputOf(profile, probe.decode > 0), profile.header.model);
   } catch (const InputError& error) {
     throw InputError(InputError::Kind::kData, path.string(), error.what());
   }

@@ -23,18 +23,40 @@ class CountingProbe final : public SpeedProbe {
   int runs = 0;
 };
 
-TEST(SpeedProbeTest, RunsBeforeTheFirstStepAndNotAgainWithinTheInterval) {
+constexpr std::chrono::hours kEver{1};
+
+TEST(SpeedProbeTest, RunsBetweenStepsAndNotAgainWithinTheInterval) {
   CountingBackend backend;
   CountingProbe probe;
-  ProbedBackend probed(backend, probe);
-  EXPECT_EQ(probe.runs, 0);
+  ProbedBackend probed(backend, probe, {.interval = kEver, .pause = kEver});
   const StepPlan plan;
-  // Far less than the interval.
-  for (int i = 0; i < 100; ++i) probed.Launch(plan);
+  for (int i = 0; i < 100; ++i) {
+    probed.Launch(plan);
+    probed.Collect();
+  }
   EXPECT_EQ(backend.launched, 100);
   ASSERT_EQ(probed.samples().size(), 1U);
   EXPECT_EQ(probed.samples()[0].decode, 1e-3);
   EXPECT_EQ(probed.samples()[0].prefill, 2e-3);
+}
+
+// Nothing ran before the first of the steps, so only the second and third have a probe.
+TEST(SpeedProbeTest, AStepAfterAPauseGoesWithout) {
+  CountingBackend backend;
+  CountingProbe probe;
+  const StepPlan plan;
+  ProbedBackend busy(backend, probe, {.interval = {}, .pause = kEver});
+  for (int i = 0; i < 3; ++i) {
+    busy.Launch(plan);
+    busy.Collect();
+  }
+  EXPECT_EQ(busy.samples().size(), 2U);
+  ProbedBackend resting(backend, probe, {.interval = {}, .pause = std::chrono::milliseconds{-1}});
+  for (int i = 0; i < 3; ++i) {
+    resting.Launch(plan);
+    resting.Collect();
+  }
+  EXPECT_TRUE(resting.samples().empty());
 }
 
 }  // namespace
