@@ -22,8 +22,6 @@ class RequestRows : public RunListener {
   void Write(const RequestLife& life);
 
  private:
-  void AddEngineSide(const RequestLife& life);
-
   std::ostream& out_;
   bool boundary_;
   CsvLine line_;
