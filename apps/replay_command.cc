@@ -1,7 +1,12 @@
 // twinserve replay: runs the scheduler again on recorded events and compares its plans.
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <filesystem>
 #include <iostream>
 #include <memory>
+#include <string_view>
+#include <vector>
 
 #include "apps/commands.h"
 #include "core/hex.h"
@@ -9,9 +14,20 @@
 #include "lab/replay.h"
 #include "proto/experiment_config.h"
 #include "proto/record_file.h"
+#include "sched/policy/registry.h"
 
 namespace twin::apps {
 namespace {
+
+// A policy that the caller of the library wrote is not part of the program.
+void RequireKnownPolicy(const RecordHeader& header, const std::filesystem::path& run) {
+  const std::vector<std::string_view> names = PolicyNames();
+  if (std::find(names.begin(), names.end(), header.policy) != names.end()) return;
+  throw InputError(InputError::Kind::kUsage, run.string(),
+                   fmt::format("was decided by the policy {}, which is not built in; allowed: "
+                               "twinserve.replay(run, policy=...) in Python",
+                               header.policy));
+}
 
 void Replay(const std::filesystem::path& run, CommandContext& context) {
   const std::filesystem::path file = std::filesystem::is_directory(run) ? run / "record.pb" : run;
@@ -20,6 +36,7 @@ void Replay(const std::filesystem::path& run, CommandContext& context) {
                      "has no record.pb; allowed: a run directory made with outputs.record");
   }
   RecordReader reader(file);
+  RequireKnownPolicy(reader.header(), run);
   const ExperimentConfig config =
       ParseExperiment(reader.header().config, file.string() + ": config", run);
   const lab::ReplayResult decided =

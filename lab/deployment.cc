@@ -77,7 +77,7 @@ std::int32_t ContextTokensMax(const ExperimentConfig& config) {
   if (const auto planned = config.system.memory.max_model_length) {
     tokens = std::min(tokens, *planned);
   }
-  const std::int32_t allowed = TraitsOf(config.policy).context_tokens_max;
+  const std::int32_t allowed = TraitsOf(config).context_tokens_max;
   return allowed > 0 ? std::min(tokens, allowed) : tokens;
 }
 
@@ -85,7 +85,7 @@ Deployment Resolve(const ExperimentConfig& config) {
   Deployment deployment;
   deployment.config = config;
   ResolveContext(deployment.config.policy, config.system.model_spec.max_position);
-  deployment.traits = TraitsOf(deployment.config.policy);
+  deployment.traits = TraitsOf(deployment.config);
   deployment.context_tokens_max = ContextTokensMax(deployment.config);
   const SystemConfig& system = config.system;
   deployment.capacity = sim::PlanKvCapacity(system.model_spec, system.hardware_spec,
@@ -109,8 +109,10 @@ Deployment Resolve(const ExperimentConfig& config) {
 }
 
 std::unique_ptr<Engine> MakeEngine(const Deployment& deployment) {
+  const OwnPolicy* const own = deployment.config.own_policy.get();
+  const KvPoolConfig& kv = deployment.engine.kv;
   return std::make_unique<Engine>(deployment.engine,
-                                  MakePolicy(deployment.config.policy, deployment.engine.kv));
+                                  own ? own->make(kv) : MakePolicy(deployment.config.policy, kv));
 }
 
 }  // namespace twin::lab

@@ -1,5 +1,7 @@
 #include "lab/replay.h"
 
+#include <utility>
+
 #include "record/plan_digest.h"
 #include "record/recording_world.h"
 #include "sched/serve.h"
@@ -7,8 +9,13 @@
 namespace twin::lab {
 
 ReplayResult ReplayDecisions(RecordSource& record, const PolicyConfig& policy,
+                             const EngineConfig& engine) {
+  return ReplayDecisions(record, MakePolicy(policy, engine.kv), engine);
+}
+
+ReplayResult ReplayDecisions(RecordSource& record, std::unique_ptr<Policy> policy,
                              const EngineConfig& engine_config) {
-  Engine engine(engine_config, MakePolicy(policy, engine_config.kv));
+  Engine engine(engine_config, std::move(policy));
   ReplayWorld replayed(record);
   PlanDigest digest;
   RunObserver* const observers[] = {&digest};

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -23,6 +24,10 @@ struct ReplayResult {
 // Delivers the recorded events to a new engine with this policy, and compares each of its plans
 // with the recorded one. Stops at the first plan that differs.
 ReplayResult ReplayDecisions(RecordSource& record, const PolicyConfig& policy,
+                             const EngineConfig& engine);
+
+// The same with a policy that is not in the registry. REQUIRES: a fresh policy.
+ReplayResult ReplayDecisions(RecordSource& record, std::unique_ptr<Policy> policy,
                              const EngineConfig& engine);
 
 }  // namespace twin::lab

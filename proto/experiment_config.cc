@@ -1,7 +1,10 @@
 #include "proto/experiment_config.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <fstream>
+#include <utility>
 
 #include "core/hash.h"
 #include "core/input_error.h"
@@ -41,6 +44,20 @@ std::string Joined(std::span<const std::string_view> names) {
 
 bool IsPath(const std::string& name) { return name.find('/') != std::string::npos; }
 
+proto::Experiment LoadLaidOver(const fs::path& path, std::vector<fs::path> chain,
+                               std::vector<InputFile>& files);
+
+// The message, whose relative paths start at `folder`, laid over its bases.
+proto::Experiment LayOver(proto::Experiment message, const fs::path& folder,
+                          std::vector<fs::path> chain, std::vector<InputFile>& files) {
+  ResolveFiles(folder, message);
+  if (!message.has_base()) return message;
+  proto::Experiment base = LoadLaidOver(message.base(), std::move(chain), files);
+  message.clear_base();
+  Overlay(message, base);
+  return base;
+}
+
 // The file laid over its bases. `chain` holds the files that led here; `files` gets every file
 // read.
 proto::Experiment LoadLaidOver(const fs::path& path, std::vector<fs::path> chain,
@@ -54,13 +71,8 @@ proto::Experiment LoadLaidOver(const fs::path& path, std::vector<fs::path> chain
   proto::Experiment message;
   ParseText(ReadTextFile(path), {path.string()}, message);
   files.push_back({chain.empty() ? "experiment" : "base", file.string()});
-  ResolveFiles(file.parent_path(), message);
-  if (!message.has_base()) return message;
   chain.push_back(file);
-  proto::Experiment base = LoadLaidOver(message.base(), chain, files);
-  message.clear_base();
-  Overlay(message, base);
-  return base;
+  return LayOver(std::move(message), file.parent_path(), std::move(chain), files);
 }
 
 ModelSpec NamedModel(const proto::System& system) {
@@ -135,19 +147,20 @@ void FillFromServer(SystemConfig system, proto::Experiment& message) {
 
 // With `within_model`, refuses a policy that allows longer requests than the model.
 ExperimentConfig Convert(const proto::Experiment& asked, const std::string& source,
-                         bool within_model) {
+                         bool within_model, std::shared_ptr<const OwnPolicy> own_policy) {
   CheckRules(asked, source);
   RequireSections(asked, source);
   proto::Experiment message = asked;
   ExperimentConfig config;
   config.name = fs::path(source).stem().string();
+  config.own_policy = std::move(own_policy);
   try {
     config.system.model_spec = NamedModel(message.system());
     config.system.hardware_spec = NamedHardware(message.system().hardware());
     if (message.system().has_server()) FillFromServer(config.system, message);
     BindPolicy(message, config);
     if (within_model) ValidateContext(config.policy, config.system.model_spec.max_position);
-    config.system.memory = sim::MemoryDefaultsFor(config.policy);
+    config.system.memory = sim::MemoryDefaultsFor(TraitsOf(config));
     if (message.cost().fitted().has_path()) {
       config.cost = ReadFittedCostFile(message.cost().fitted().path());
     }
@@ -170,6 +183,16 @@ ExperimentTemplate::ExperimentTemplate(const fs::path& path)
     : source_(path.string()),
       message_(std::make_shared<const proto::Experiment>(LoadLaidOver(path, {}, files_))) {}
 
+ExperimentTemplate ExperimentTemplate::FromText(std::string_view text, const std::string& source) {
+  ExperimentTemplate experiment;
+  experiment.source_ = source;
+  proto::Experiment message;
+  ParseText(text, {source}, message);
+  message = LayOver(std::move(message), fs::current_path(), {}, experiment.files_);
+  experiment.message_ = std::make_shared<const proto::Experiment>(std::move(message));
+  return experiment;
+}
+
 void ExperimentTemplate::Change(std::span<const std::string> changes, const fs::path& folder) {
   auto message = std::make_shared<proto::Experiment>(*message_);
   for (const std::string& change : changes) {
@@ -185,7 +208,7 @@ ExperimentConfig ExperimentTemplate::With(std::span<const std::string> changes,
   proto::Experiment message = *message_;
   for (const std::string& change : changes) ApplyOverride(change, message);
   if (!changes.empty()) ResolveFiles(folder, message);
-  ExperimentConfig config = Convert(message, source_, true);
+  ExperimentConfig config = Convert(message, source_, true, own_policy_);
   config.input_files.insert(config.input_files.begin(), files_.begin(), files_.end());
   return config;
 }
@@ -226,7 +249,7 @@ ExperimentConfig ParseExperiment(std::string_view text, const std::string& sourc
   ParseText(text, {source}, message);
   if (message.has_base()) Refuse(source, "base: can only stand in a file");
   ResolveFiles(folder, message);
-  return Convert(message, source, false);
+  return Convert(message, source, false, nullptr);
 }
 
 bool TakesIntegers(std::string_view path) {
@@ -242,7 +265,14 @@ std::string WriteResolved(const ExperimentConfig& config) {
   if (!config.cost_given && std::holds_alternative<RealWorldConfig>(config.world)) {
     message.clear_cost();
   }
-  return PrintText(message);
+  const std::string text = PrintText(message);
+  if (config.own_policy == nullptr) return text;
+  return fmt::format("# `policy` did not decide: {} did, a policy of the caller.\n{}",
+                     config.own_policy->name, text);
+}
+
+PolicyTraits TraitsOf(const ExperimentConfig& config) {
+  return config.own_policy != nullptr ? config.own_policy->traits : TraitsOf(config.policy);
 }
 
 }  // namespace twin

@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "core/model_spec.h"
 #include "proto/overlay.h"
 #include "record/request_metrics.h"
+#include "sched/policy/own_policy.h"
 #include "sched/policy/registry.h"
 #include "sim/boundary_config.h"
 #include "sim/cost/registry.h"
@@ -90,6 +92,8 @@ struct ExperimentConfig {
   WorldConfig world;
   WorkloadConfig workload;
   PolicyConfig policy;
+  // Decides in place of `policy`, if not null. WriteResolved() writes its name as a comment.
+  std::shared_ptr<const OwnPolicy> own_policy;
   SystemConfig system;
   sim::CostConfig cost = sim::RooflineCostConfig{};
   bool cost_given = false;  // false: `cost` is the default, which nobody asked for
@@ -106,6 +110,11 @@ class ExperimentTemplate {
  public:
   // Reads the file and its bases. Throws as ReadExperiment.
   explicit ExperimentTemplate(const std::filesystem::path& path);
+  // The same from a text; errors name `source`, and relative paths start at the current folder.
+  static ExperimentTemplate FromText(std::string_view text, const std::string& source);
+
+  // Lets a policy of the caller decide in place of the one that the file names.
+  void Decide(std::shared_ptr<const OwnPolicy> policy) { own_policy_ = std::move(policy); }
 
   // Applies changes (override.h), whose relative paths start at `folder`. Throws as ReadExperiment.
   void Change(std::span<const std::string> changes, const std::filesystem::path& folder);
@@ -126,9 +135,12 @@ class ExperimentTemplate {
   [[nodiscard]] std::uint64_t Hash() const;
 
  private:
+  ExperimentTemplate() = default;
+
   std::string source_;
   std::vector<InputFile> files_;
   std::shared_ptr<const proto::Experiment> message_;
+  std::shared_ptr<const OwnPolicy> own_policy_;
 };
 
 // Whether the field of an experiment that `path` names, as in --set, takes whole numbers; false for
@@ -144,7 +156,7 @@ bool TakesIntegers(std::string_view path);
 ExperimentConfig ReadExperiment(const std::filesystem::path& path,
                                 std::span<const std::string> overrides);
 
-// The same from a text, such as that of WriteResolved; errors name `source`.
+// From a text such as that of WriteResolved; errors name `source`.
 // Accepts a policy that allows longer requests than the model has positions, which ReadExperiment
 // refuses: records of older versions contain such configs and must stay replayable.
 ExperimentConfig ParseExperiment(std::string_view text, const std::string& source,
@@ -153,5 +165,8 @@ ExperimentConfig ParseExperiment(std::string_view text, const std::string& sourc
 // The experiment in text format with all defaults; reading it gives an equal config.
 // A real world without a cost model is written without one.
 std::string WriteResolved(const ExperimentConfig& config);
+
+// The traits of the policy that decides.
+PolicyTraits TraitsOf(const ExperimentConfig& config);
 
 }  // namespace twin

@@ -168,7 +168,7 @@ ExperimentConfig ResolveForThisMachine(const ExperimentConfig& config, std::int6
   sim::MemoryConfig& memory = system.memory;
   const std::int32_t positions = system.model_spec.max_position;
   memory.max_model_length = std::min(memory.max_model_length.value_or(positions), positions);
-  if (!TraitsOf(real.policy).swaps_to_host) memory.swap_bytes = 0;
+  if (!TraitsOf(real).swaps_to_host) memory.swap_bytes = 0;
   if (OnCuda(real)) {
     RequireSwapSpace(real, memory_bytes);
     if (!memory.utilization) memory.utilization = kDeviceUtilization;

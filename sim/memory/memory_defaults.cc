@@ -4,8 +4,7 @@
 
 namespace twin::sim {
 
-MemoryConfig MemoryDefaultsFor(const PolicyConfig& policy) {
-  const PolicyTraits traits = TraitsOf(policy);
+MemoryConfig MemoryDefaultsFor(const PolicyTraits& traits) {
   MemoryConfig memory;
   const auto rule = MemoryRuleNamed(traits.memory_rule);
   CHECK(rule.has_value());

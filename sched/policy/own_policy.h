@@ -1,0 +1,21 @@
+// A policy that is not in the registry: the caller of the library wrote it.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "sched/cache/kv_pool.h"
+#include "sched/policy/policy.h"
+
+namespace twin {
+
+// Takes the place of the policy that an experiment names.
+struct OwnPolicy {
+  std::string name;
+  PolicyTraits traits;  // their `name` and `memory_rule` must outlive every use of this object
+  // A fresh policy for one engine. The policy's traits are `traits`.
+  std::function<std::unique_ptr<Policy>(const KvPoolConfig&)> make;
+};
+
+}  // namespace twin
