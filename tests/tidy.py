@@ -13,6 +13,8 @@ LAYERS = {  # layer -> layers whose headers it may include
             "proto"],
     "apps": ["core", "files", "models", "sched", "record", "traces", "kernels", "sim", "exec",
              "proto", "lab"],
+    "python": ["core", "files", "models", "sched", "record", "traces", "kernels", "sim", "exec",
+               "proto", "lab"],
 }
 PURE = ("core", "sched", "record")
 IMPURE = re.compile(

@@ -8,7 +8,8 @@ Checked are the headers in the compilers' dependency files (ninja -t deps), the 
 libraries in the build's commands (ninja -t commands), and the programs that the scripts of the
 repository call. Each file must belong to a listed package, to a package that a listed one depends
 on (Depends and Pre-Depends, recursively; not Recommends), or to an essential package. Files of the
-source tree, the build folder, a CUDA toolkit, and ~/.cache/twinserve are not checked.
+source tree, the build folder, a CUDA toolkit, ~/.cache/twinserve, and a Python that is not
+Debian's are not checked.
 On a system without dpkg the check is skipped.
 """
 import collections
@@ -200,11 +201,19 @@ def unlisted(used, packages, listed, allowed):
     return lines
 
 
+def foreign_python(config):
+    """The prefix of the Python that build/venv was made from, unless it is Debian's."""
+    found = config.is_file() and re.search(r"^home\s*=\s*(.+)/bin$", config.read_text(encoding="utf-8"),
+                                           re.MULTILINE)
+    return [found.group(1)] if found and found.group(1) not in ("", "/usr") else []
+
+
 def allowed_folders(build):
     """Folders whose files are not Debian's; by their resolved names too."""
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     folders = [ROOT, build, "/usr/local/cuda", os.path.join(cache, "twinserve")]
     folders += [os.environ[name] for name in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(name)]
+    folders += foreign_python(ROOT / "build/venv/pyvenv.cfg")
     return {form(str(folder)) for folder in folders for form in (os.path.normpath, os.path.realpath)}
 
 

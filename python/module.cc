@@ -1,0 +1,62 @@
+// The extension module twinserve._native, which the package twinserve wraps.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/input_error.h"
+#include "lab/version.h"
+#include "proto/config_difference.h"
+#include "python/policy_step.h"
+#include "python/predict_binding.h"
+#include "python/python_policy.h"
+#include "python/run_binding.h"
+#include "python/trace_binding.h"
+#include "record/metric_catalog.h"
+#include "sched/invariant.h"
+
+namespace nb = nanobind;
+
+namespace twin::python {
+namespace {
+
+using NamedText = std::pair<std::string, std::string>;
+
+// Rows (path, values) of the fields that are not equal in all configs.
+nb::list Differences(const std::vector<NamedText>& configs) {
+  std::vector<ConfigText> texts;
+  for (const auto& [name, text] : configs) texts.push_back({name, text});
+  nb::list rows;
+  for (const FieldDifference& field : ConfigDifferences(texts)) {
+    rows.append(nb::make_tuple(field.path, field.values));
+  }
+  return rows;
+}
+
+}  // namespace
+}  // namespace twin::python
+
+NB_MODULE(_native, module) {
+  module.doc() = "twinserve in this process; use the package twinserve.";
+  module.attr("version") = std::string(twin::lab::kVersion);
+  module.attr("commit") = std::string(twin::lab::kCommit);
+  const nb::exception<twin::InputError> input_error(module, "InputError", PyExc_ValueError);
+  const std::string name = nb::cast<std::string>(module.attr("__name__")) + ".PolicyError";
+  const nb::object policy_error =
+      nb::steal(PyErr_NewException(name.c_str(), PyExc_RuntimeError, nullptr));
+  module.attr("PolicyError") = policy_error;
+  const nb::exception<twin::InvariantViolation> violation(module, "InvariantViolation",
+                                                          policy_error);
+  twin::python::BindPolicy(module);
+  twin::python::BindRuns(module, policy_error);
+  twin::python::BindTraces(module);
+  twin::python::BindPredictions(module);
+  module.def("config_differences", &twin::python::Differences, nb::arg("configs"));
+  nb::list headline;
+  for (const auto& name : twin::HeadlineMetrics()) headline.append(nb::cast(std::string(name)));
+  module.attr("headline_metrics") = headline;
+}

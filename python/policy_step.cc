@@ -1,0 +1,175 @@
+#include "python/policy_step.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <span>
+
+namespace twin::python {
+namespace {
+
+namespace nb = nanobind;
+
+[[noreturn]] void Refuse(const std::string& what) { throw nb::value_error(what.c_str()); }
+
+// What is left of a limit of the step; 0 = no limit.
+std::int64_t Left(std::int32_t limit, std::int64_t used) {
+  return limit == 0 ? std::numeric_limits<std::int32_t>::max() : limit - used;
+}
+
+}  // namespace
+
+const char* StateName(SequenceState state) {
+  constexpr const char* kNames[] = {"waiting", "running", "swapped", "finished"};
+  return kNames[static_cast<std::size_t>(state)];
+}
+
+StepBuilder& PolicyStep::builder() const {
+  if (scope_->step == nullptr) Refuse("a step can be used in plan() only");
+  return *scope_->step;
+}
+
+const Sequence& PolicyStep::Require(const PolicyRequest& request, SequenceState state,
+                                    const char* what) const {
+  const Sequence& sequence = request.sequence();
+  if (sequence.state != state) {
+    Refuse(fmt::format("{}: request {} is {}; allowed: {}", what, Index(request.id),
+                       StateName(sequence.state), StateName(state)));
+  }
+  return sequence;
+}
+
+void PolicyStep::Notify(const char* method, nb::handle request) const {
+  scope_->policy.attr(method)(request);
+}
+
+std::int64_t PolicyStep::tokens_left() const {
+  const StepTotals& totals = builder().plan().totals;
+  return Left(scope_->traits.tokens_per_step_max, totals.prefill_tokens + totals.decode_items);
+}
+
+std::int64_t PolicyStep::sequences_left() const {
+  return Left(scope_->traits.sequences_per_step_max,
+              static_cast<std::int64_t>(builder().plan().work.size()));
+}
+
+void PolicyStep::Admit(nb::handle request) {
+  const auto& asked = nb::cast<const PolicyRequest&>(request);
+  Require(asked, SequenceState::kWaiting, "admit");
+  builder().Admit(asked.id);
+  Notify("admitted", request);
+}
+
+bool PolicyStep::Grow(const PolicyRequest& request, std::int32_t tokens) {
+  return builder().Grow(Require(request, SequenceState::kRunning, "grow"), tokens);
+}
+
+bool PolicyStep::Reserve(const PolicyRequest& request, std::int32_t blocks) {
+  Require(request, SequenceState::kRunning, "reserve");
+  if (blocks < 0) Refuse(fmt::format("reserve: {} blocks; allowed: from 0", blocks));
+  return builder().Reserve(request.id, blocks);
+}
+
+void PolicyStep::Schedule(const PolicyRequest& request, std::int32_t tokens,
+                          std::int32_t padded_tokens) {
+  const Sequence& sequence = Require(request, SequenceState::kRunning, "schedule");
+  if (padded_tokens != 0 && padded_tokens < tokens) {
+    Refuse(fmt::format("schedule: padded_tokens is {}; allowed: 0, or at least tokens ({})",
+                       padded_tokens, tokens));
+  }
+  builder().Schedule(sequence, tokens, padded_tokens);
+}
+
+std::int64_t PolicyStep::ScheduleDecodes(const nb::list& requests, std::int64_t from) {
+  const auto size = static_cast<std::int64_t>(requests.size());
+  if (from < 0 || from > size) {
+    Refuse(fmt::format("schedule_decodes: from is {}; allowed: 0 to {}", from, size));
+  }
+  const std::int64_t count = std::min({size - from, tokens_left(), sequences_left()});
+  if (count <= 0) return 0;
+  ids_.clear();
+  for (std::int64_t i = from; i < from + count; ++i) {
+    const auto& request = nb::cast<const PolicyRequest&>(requests[static_cast<std::size_t>(i)]);
+    if (request.gone) Refuse(fmt::format("request {} has left the engine", Index(request.id)));
+    ids_.push_back(request.id);
+  }
+  return static_cast<std::int64_t>(builder().ScheduleDecodes(ids_));
+}
+
+void PolicyStep::Unschedule(const PolicyRequest& request) {
+  if (request.sequence().last_step != builder().plan().id) {
+    Refuse(fmt::format("unschedule: request {} is not in the step", Index(request.id)));
+  }
+  builder().Unschedule(request.id);
+}
+
+void PolicyStep::Preempt(nb::handle request) {
+  const auto& asked = nb::cast<const PolicyRequest&>(request);
+  Require(asked, SequenceState::kRunning, "preempt");
+  builder().PreemptByRecompute(asked.id);
+  Notify("preempted", request);
+}
+
+bool PolicyStep::SwapOut(nb::handle request) {
+  const auto& asked = nb::cast<const PolicyRequest&>(request);
+  if (Require(asked, SequenceState::kRunning, "swap_out").in_flight > 0) {
+    Refuse(fmt::format("swap_out: request {} is in the step", Index(asked.id)));
+  }
+  if (!builder().SwapOut(asked.id)) return false;
+  Notify("swapped_out", request);
+  return true;
+}
+
+bool PolicyStep::SwapIn(nb::handle request) {
+  const auto& asked = nb::cast<const PolicyRequest&>(request);
+  Require(asked, SequenceState::kSwapped, "swap_in");
+  if (!builder().SwapIn(asked.id)) return false;
+  Notify("swapped_in", request);
+  return true;
+}
+
+void PolicyStep::Reject(nb::handle request, const std::string& reason) {
+  auto& asked = *nb::inst_ptr<PolicyRequest>(request);
+  Require(asked, SequenceState::kWaiting, "reject");
+  if (reason == "too_large_for_cache") {
+    builder().Reject(asked.id, RejectReason::kTooLargeForCache);
+  } else if (reason == "too_long_for_model") {
+    builder().Reject(asked.id, RejectReason::kTooLongForModel);
+  } else {
+    Refuse(fmt::format("reject: reason is \"{}\"; allowed: too_large_for_cache, too_long_for_model",
+                       reason));
+  }
+  asked.gone = true;
+  Notify("remove", request);
+}
+
+std::int32_t PolicyStep::LookupPrefix(const PolicyRequest& request) const {
+  if (request.sequence().state == SequenceState::kFinished) return 0;
+  return builder().LookupPrefix(request.id).blocks;
+}
+
+void PolicyStep::AttachPrefix(const PolicyRequest& request, std::int32_t blocks) {
+  const Sequence& sequence = Require(request, SequenceState::kRunning, "attach_prefix");
+  const std::int32_t cached = builder().LookupPrefix(request.id).blocks;
+  if (blocks < 0 || blocks > cached || sequence.blocks.held() > 0) {
+    Refuse(
+        fmt::format("attach_prefix: {} blocks for request {}, of which {} are cached; allowed: 0 "
+                    "to that number, before it holds blocks",
+                    blocks, Index(request.id), cached));
+  }
+  builder().AttachPrefix(request.id, blocks);
+}
+
+void PolicyStep::PublishPrefix(const PolicyRequest& request, std::int32_t tokens) {
+  const Sequence& sequence = Require(request, SequenceState::kRunning, "publish_prefix");
+  const std::int32_t most =
+      std::min({sequence.computed, sequence.known, sequence.blocks.capacity_tokens});
+  if (tokens < 0 || tokens > most) {
+    Refuse(fmt::format("publish_prefix: {} tokens of request {}; allowed: 0 to {}", tokens,
+                       Index(request.id), most));
+  }
+  if (scope_->traits.caches_prefixes) builder().PublishPrefix(sequence, tokens);
+}
+
+}  // namespace twin::python

@@ -1,0 +1,104 @@
+#include "python/predict_binding.h"
+
+#include <fmt/format.h>
+#include <nanobind/stl/string.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "core/input_error.h"
+#include "core/model_presets.h"
+#include "lab/predict/predict_operations.h"
+#include "lab/predict/predict_steps.h"
+#include "proto/hardware_file.h"
+#include "proto/profile_file.h"
+#include "python/reporting_control.h"
+#include "sim/cost/profile_cost.h"
+
+namespace twin::python {
+namespace {
+
+namespace nb = nanobind;
+
+template <class E, std::size_t kCount>
+E Named(const char* what, const std::string& name,
+        const std::pair<const char*, E> (&words)[kCount]) {
+  std::string allowed;
+  for (const auto& [word, value] : words) {
+    if (name == word) return value;
+    allowed += fmt::format("{}{}", allowed.empty() ? "" : ", ", word);
+  }
+  throw InputError(InputError::Kind::kUsage, what,
+                   fmt::format("is \"{}\"; allowed: {}", name, allowed));
+}
+
+sim::DeviceProfile ProfileOf(const std::string& profile, const HardwareSpec& hardware) {
+  return profile.empty() ? ProfilePreset(hardware.name) : ReadProfileFolder(profile);
+}
+
+void PredictOperations(const std::string& in, const std::string& out, const std::string& hardware,
+                       const std::string& operation, const std::string& profile) {
+  using enum lab::OperationKind;
+  const auto kind = Named<lab::OperationKind>("operation", operation,
+                                              {{"gemm", kGemm},
+                                               {"context_attention", kContextAttention},
+                                               {"generation_attention", kGenerationAttention}});
+  ReportingControl control;
+  RunBeside(control, nb::none(), false, [&] {
+    const HardwareSpec spec = HardwareFromNameOrFile(hardware);
+    lab::PredictOperations(spec, ProfileOf(profile, spec), kind, {in, out}, control);
+  });
+}
+
+struct ServedModelOptions {
+  std::string hardware;
+  std::string model;
+  std::string profile;
+  std::string engine;
+  Parallelism parallelism;
+};
+
+void PredictSteps(const std::string& in, const std::string& out, const ServedModelOptions& served) {
+  using enum sim::StepEngine;
+  sim::ProfileCostConfig cost;
+  cost.engine = Named<sim::StepEngine>(
+      "engine", served.engine,
+      {{"v1_async", kV1Async}, {"v1_sync", kV1Sync}, {"v0", kV0}, {"tgis", kTgis}});
+  if (served.parallelism.tensor < 1 || served.parallelism.pipeline < 1) {
+    throw InputError(InputError::Kind::kUsage,
+                     served.parallelism.tensor < 1 ? "tensor" : "pipeline", "must be at least 1");
+  }
+  ReportingControl control;
+  RunBeside(control, nb::none(), false, [&] {
+    const HardwareSpec hardware = HardwareFromNameOrFile(served.hardware);
+    const ModelSpec model = ModelPreset(served.model);
+    Validate(model, served.parallelism);
+    cost.device = std::make_shared<const sim::DeviceProfile>(ProfileOf(served.profile, hardware));
+    const sim::StepModel steps(sim::StepModelConfigOf(cost, hardware), model, hardware,
+                               served.parallelism, *cost.device);
+    lab::PredictSteps(steps, {in, out}, control);
+  });
+}
+
+}  // namespace
+
+void BindPredictions(nb::module_& module) {
+  module.def("predict_operations", &PredictOperations, nb::arg("in_path"), nb::arg("out_path"),
+             nb::arg("hardware"), nb::arg("operation"), nb::arg("profile"));
+  module.def(
+      "predict_steps",
+      [](const std::string& in, const std::string& out, const std::string& hardware,
+         const std::string& model, std::int32_t tensor, std::int32_t pipeline,
+         const std::string& engine, const std::string& profile) {
+        ServedModelOptions served{hardware, model, profile, engine, {}};
+        served.parallelism.tensor = tensor;
+        served.parallelism.pipeline = pipeline;
+        PredictSteps(in, out, served);
+      },
+      nb::arg("in_path"), nb::arg("out_path"), nb::arg("hardware"), nb::arg("model"),
+      nb::arg("tensor"), nb::arg("pipeline"), nb::arg("engine"), nb::arg("profile"));
+}
+
+}  // namespace twin::python

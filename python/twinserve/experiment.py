@@ -1,0 +1,259 @@
+"""Runs: simulated or real, in this process or read from a run directory."""
+from __future__ import annotations
+
+import io
+import json
+import logging
+import math
+import os
+import pathlib
+import shutil
+import tempfile
+import warnings
+import weakref
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from twinserve import _native
+from twinserve.policy import Policy, made_policy
+
+if TYPE_CHECKING:
+    import pyarrow
+
+_log = logging.getLogger("twinserve")
+_STATUS = ["waiting", "running", "swapped", "completed", "rejected", "cancelled"]
+_REASONS = ["too_long_for_model", "too_large_for_cache"]
+
+
+class RunWarning(UserWarning):
+    """The result is valid, but may not be what was expected."""
+
+
+def run(
+    experiment: str | os.PathLike[str],
+    overrides: Mapping[str, Any] | None = None,
+    out: str | os.PathLike[str] | None = None,
+    *,
+    policy: Policy | Callable[[], Policy] | None = None,
+    progress: Callable[[str, int, int], None] | None = None,
+) -> Run:
+    """Runs one experiment in the world that it names and returns its results.
+
+    experiment  path of an experiment file, or the text of one: a str with a line break or a brace
+                is a text, whose relative paths start at the current folder
+    overrides   field path -> value, as --set on the command line: numbers, bools, strings, lists;
+                None clears the field. {"workload.requests": 500, "policy.vllm_v1.max_num_seqs": 64}
+    out         also writes this run directory; the tables are then read from it when asked for
+    policy      a twinserve.Policy that decides in place of the experiment's, or a function or class
+                without arguments that makes one
+    progress    called as progress(what, done, total) about 20 times a second; a total of 0 is
+                unknown
+
+    The interpreter lock is released, so that runs on several threads use several cores. Ctrl-C in
+    the main thread ends the run early and raises KeyboardInterrupt; a run directory then covers
+    what had happened.
+    Raises InputError, PolicyError (with a policy of the caller), RuntimeError, OSError.
+    """
+    text, is_text = _source(experiment)
+    scratch: list[str] = []
+
+    def make_place() -> str:
+        # A real run is written, and read back, where no run directory was asked for.
+        scratch.append(tempfile.mkdtemp(prefix="twinserve-"))
+        return os.path.join(scratch[0], "run")
+
+    try:
+        native = _native.run(
+            text, is_text, _changes(overrides), os.fspath(out) if out is not None else make_place,
+            made_policy(policy), progress)
+    except BaseException:
+        for folder in scratch:
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
+    for note in native.notes:
+        _log.info(note)
+    for warning in native.warnings:
+        warnings.warn(warning, RunWarning, stacklevel=2)
+    return Run(native=native, scratch=scratch[0] if scratch else None)
+
+
+def resolve(experiment: str | os.PathLike[str], overrides: Mapping[str, Any] | None = None) -> str:
+    """The experiment in text format with all defaults filled in. Raises InputError."""
+    text, is_text = _source(experiment)
+    return _native.resolve(text, is_text, _changes(overrides))
+
+
+def load(run_dir: str | os.PathLike[str]) -> Run:
+    """The run of a run directory. Tables are read when asked for. Raises InputError."""
+    path = pathlib.Path(run_dir)
+    if not (path / "summary.json").is_file():
+        raise _native.InputError(f"{path}: is not a run directory: it has no summary.json")
+    return Run(directory=path)
+
+
+@dataclass(frozen=True)
+class Replay:
+    """What happened when the scheduler ran again on recorded events."""
+
+    equal: bool  # every plan is identical
+    digest: str  # of the plans decided now
+    plans: int
+    equal_plans: int  # before the first that differs
+    difference: str | None  # the first plan that differs
+
+
+def replay(run_dir: str | os.PathLike[str],
+           policy: Policy | Callable[[], Policy] | None = None) -> Replay:
+    """Runs the scheduler again on a recorded run and compares every plan.
+
+    `policy`: decides in place of the one that the run's experiment names.
+    Raises InputError, PolicyError.
+    """
+    return Replay(**_native.replay(os.fspath(run_dir), made_policy(policy)))
+
+
+class Run:
+    """The results of one run. Made by run() and load()."""
+
+    def __init__(self, *, native: Any = None, directory: pathlib.Path | None = None,
+                 scratch: str | None = None):
+        self._native = native
+        self._scratch = scratch
+        if scratch is not None:
+            weakref.finalize(self, shutil.rmtree, scratch, ignore_errors=True)
+        if native is not None and native.directory is not None:
+            directory = pathlib.Path(native.directory)
+        self._directory = directory
+
+    @property
+    def directory(self) -> pathlib.Path | None:
+        """The run directory, if there is one."""
+        return None if self._scratch is not None else self._directory
+
+    @cached_property
+    def summary(self) -> dict[str, Any]:
+        """The keys of summary.json: counts, latencies, throughput; undefined numbers are None."""
+        if self._native is None:
+            assert self._directory is not None
+            return json.loads((self._directory / "summary.json").read_text(encoding="utf-8"))
+        return {name: None if isinstance(value, float) and not math.isfinite(value) else value
+                for name, value in self._native.summary.items()}
+
+    @property
+    def digest(self) -> str:
+        """Hash of all decisions: equal digests mean identical plans."""
+        return self.summary["digest"]
+
+    @cached_property
+    def config(self) -> str:
+        """The complete experiment in text format; run() takes it."""
+        if self._directory is None:
+            return self._native.config
+        return (self._directory / "config.resolved.textproto").read_text(encoding="utf-8")
+
+    @cached_property
+    def requests(self) -> pd.DataFrame:
+        """One row per request, in the order in which they left: the columns of requests.csv."""
+        if self._directory is not None:
+            return self._read("requests.csv", "requests_csv")
+        return _frame(self._native.requests, "requests_csv")
+
+    @cached_property
+    def steps(self) -> pd.DataFrame:
+        """One row per step, in the order in which they ended: the columns of steps.csv."""
+        if self._directory is not None:
+            return self._read("steps.csv", "steps_csv")
+        return _frame(self._native.steps, "steps_csv")
+
+    @cached_property
+    def series(self) -> pd.DataFrame:
+        """One row per interval of time: the columns of series.csv."""
+        if self._directory is not None:
+            return self._read("series.csv", "series_csv")
+        if self._native.series is None:
+            raise _missing("series_csv")
+        return _read_csv(io.StringIO(self._native.series))
+
+    def to_arrow(self, table: str = "requests") -> pyarrow.Table:
+        """`requests`, `steps` or `series` as a pyarrow.Table; numbers are not copied."""
+        import pyarrow as pa
+
+        if table not in ("requests", "steps", "series"):
+            raise _native.InputError(
+                f'table: is "{table}"; allowed: requests, steps, series')
+        frame: pd.DataFrame = getattr(self, table)
+        columns = {}
+        for name in frame.columns:
+            column = frame[name]
+            columns[name] = (pa.Array.from_pandas(column) if column.dtype == "category"
+                             else pa.array(column.to_numpy(), from_pandas=False))
+        return pa.table(columns)
+
+    def _read(self, name: str, field: str) -> pd.DataFrame:
+        assert self._directory is not None
+        path = self._directory / name
+        if not path.is_file():
+            raise _missing(field, path)
+        return _read_csv(path)
+
+    def __repr__(self) -> str:
+        summary = self.summary
+        return (f"<twinserve.Run {summary['digest']}: {summary['completed']} of "
+                f"{summary['requests']} requests completed>")
+
+
+def _missing(field: str, path: pathlib.Path | None = None) -> Exception:
+    where = f"{path}: " if path is not None else ""
+    return _native.InputError(f"{where}was not collected; allowed: outputs.{field}: true")
+
+
+def _frame(columns: Any, field: str) -> pd.DataFrame:
+    if columns is None:
+        raise _missing(field)
+    data = {}
+    for name, (values, words) in columns.items():
+        data[name] = values if words is None else pd.Categorical.from_codes(values, words)
+    return pd.DataFrame(data, copy=False)
+
+
+def _read_csv(source: Any) -> pd.DataFrame:
+    frame = pd.read_csv(source, float_precision="round_trip", dtype={"status": str,
+                                                                     "reject_reason": str})
+    for name, words in (("status", _STATUS), ("reject_reason", _REASONS)):
+        if name in frame:
+            frame[name] = pd.Categorical(frame[name], words)
+    if "status" in frame:  # undefined times of all requests are read as a column without type
+        for name in frame.columns:
+            if name.endswith(("_s", "_ms")):
+                frame[name] = frame[name].astype(float)
+    return frame
+
+
+def _source(experiment: str | os.PathLike[str]) -> tuple[str, bool]:
+    text = os.fspath(experiment)
+    is_text = isinstance(experiment, str) and ("\n" in text or "{" in text)
+    return text, is_text
+
+
+def _changes(overrides: Mapping[str, Any] | None) -> list[str]:
+    """The changes in the form of --set."""
+    return [f"!{path}" if value is None else f"{path}={_value(value)}"
+            for path, value in (overrides or {}).items()]
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(_quoted(item) for item in value) + "]"
+    if hasattr(value, "item") and not isinstance(value, (str, bytes)):  # a number of numpy
+        return _value(value.item())
+    return str(value)
+
+
+def _quoted(item: Any) -> str:
+    return json.dumps(item) if isinstance(item, str) else _value(item)

@@ -1,0 +1,63 @@
+"""How long operations and steps take on a device."""
+from __future__ import annotations
+
+import os
+import pathlib
+import tempfile
+from collections.abc import Callable
+
+import pandas as pd
+
+from twinserve import _native
+
+Table = pd.DataFrame | str | os.PathLike[str]
+
+
+def predict_operations(table: Table, hardware: str, operation: str, *,
+                       profile: str | os.PathLike[str] = "") -> pd.DataFrame:
+    """Predicts how long operations take on a device.
+
+    table      DataFrame or CSV file, one operation per row. gemm: columns m, n, k.
+               context_attention: num_heads, num_kv_heads, head_dim, batch, seq_len.
+               generation_attention: the same with kv_len (tokens attended to) for seq_len.
+    hardware   name of a data sheet ("h100-sxm") or a file
+    operation  gemm, context_attention or generation_attention
+    profile    a folder that replaces the built-in profile of the device
+
+    Returns the table with predicted_us, predicted_low_us and predicted_high_us, microseconds; low
+    and high are a 90 % interval. Raises InputError.
+    """
+    return _predict(table, lambda source, target: _native.predict_operations(
+        source, target, hardware, operation, os.fspath(profile)))
+
+
+def predict_steps(table: Table, hardware: str, model: str, *, tensor: int = 1, pipeline: int = 1,
+                  engine: str = "v1_async", profile: str | os.PathLike[str] = "") -> pd.DataFrame:
+    """Predicts how long steps of a model take on devices.
+
+    table     DataFrame or CSV file, one step per row: decode_reqs, decode_context_tokens (tokens
+              that all decodes attend to), prefill_reqs, prefill_tokens; optional
+              prefill_context_tokens, and duty (0 = rested to 1) or t_us (end of the step)
+    hardware  name of a data sheet ("h100-sxm") or a file
+    model     name of a model ("llama-3-8b")
+    tensor, pipeline  ranks of tensor parallelism, pipeline stages
+    engine    how the host prepares steps: v1_async, v1_sync, v0 or tgis
+    profile   a folder that replaces the built-in profile of the device
+
+    Returns the table with predicted_us, predicted_low_us and predicted_high_us, microseconds; low
+    and high are a 90 % interval. Raises InputError.
+    """
+    return _predict(table, lambda source, target: _native.predict_steps(
+        source, target, hardware, model, tensor, pipeline, engine, os.fspath(profile)))
+
+
+def _predict(table: Table, predict: Callable[[str, str], None]) -> pd.DataFrame:
+    with tempfile.TemporaryDirectory(prefix="twinserve-") as folder:
+        target = pathlib.Path(folder, "predicted.csv")
+        if isinstance(table, pd.DataFrame):
+            source = os.path.join(folder, "table.csv")
+            table.to_csv(source, index=False)
+        else:
+            source = os.fspath(table)
+        predict(source, str(target))
+        return pd.read_csv(target)
