@@ -111,6 +111,7 @@ int Main(int argc, char** argv) {
   context.command_line.assign(argv + 1, argv + argc);
   AddRunCommand(app, context);
   AddSweepCommand(app, context);
+  AddCapacityCommand(app, context);
   AddValidateCommand(app, context);
   AddReplayCommand(app, context);
   AddScheduleCommand(app, context);

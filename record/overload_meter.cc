@@ -98,11 +98,11 @@ double OverloadMeter::offered_rate() const {
 }
 
 double OverloadMeter::DeparturesUntil(double seconds) const {
+  const double bins = std::clamp(seconds / SecondsPerBin(), 0.0, static_cast<double>(kBins));
+  const auto whole = static_cast<std::size_t>(bins);
   double sum = 0;
-  for (std::size_t i = 0; i < kBins; ++i) {
-    const double share = std::clamp(seconds / SecondsPerBin() - static_cast<double>(i), 0.0, 1.0);
-    sum += share * bins_[i].departures;
-  }
+  for (std::size_t i = 0; i < whole; ++i) sum += bins_[i].departures;
+  if (whole < kBins) sum += (bins - static_cast<double>(whole)) * bins_[whole].departures;
   return sum;
 }
 
@@ -111,12 +111,6 @@ double OverloadMeter::completed_rate() const {
   const double half = Seconds(last_arrival_ - first_arrival_) / 2;
   const double end = Seconds(last_arrival_);
   return (DeparturesUntil(end) - DeparturesUntil(end - half)) / half;
-}
-
-double OverloadMeter::BacklogAt(std::size_t bin) const {
-  double backlog = 0;
-  for (std::size_t i = 0; i < bin; ++i) backlog += bins_[i].arrivals - bins_[i].departures;
-  return backlog;
 }
 
 // When the system had filled, in seconds.
@@ -145,7 +139,11 @@ Overload OverloadMeter::verdict() const {
   const std::size_t bins = std::max<std::size_t>(1, (last - first) / wanted);
   if ((last - first) / bins < kWindowsMin) return Overload::kUndecided;
   std::vector<double> backlog;
-  for (std::size_t bin = first; bin <= last; bin += bins) backlog.push_back(BacklogAt(bin));
+  double waiting = 0;
+  for (std::size_t bin = 0; bin <= last; ++bin) {
+    if (bin >= first && (bin - first) % bins == 0) backlog.push_back(waiting);
+    waiting += bins_[bin].arrivals - bins_[bin].departures;
+  }
   return TrendOf(backlog, SecondsPerBin() * static_cast<double>(bins), offered_rate());
 }
 

@@ -59,7 +59,6 @@ class OverloadMeter : public RunListener {
   [[nodiscard]] double SecondsPerBin() const { return Seconds(width_); }
   // Up to a time in seconds, a part of a bin in proportion.
   [[nodiscard]] double DeparturesUntil(double seconds) const;
-  [[nodiscard]] double BacklogAt(std::size_t bin) const;
   [[nodiscard]] double FilledAt() const;
 
   std::vector<Bin> bins_;

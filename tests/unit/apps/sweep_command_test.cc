@@ -195,5 +195,17 @@ axis { path: "metrics.by_tenant" values: [false, true] })");
   EXPECT_EQ(rows[2][column], "200");
 }
 
+// The studies of experiments/, with few requests.
+TEST_F(SweepCommandTest, TheExampleStudiesRun) {
+  for (const char* folder : {"rate_sweep", "chunk_size"}) {
+    const std::string study =
+        std::string(TWIN_SOURCE_DIR) + "/experiments/" + folder + "/study.textproto";
+    const CommandOutcome outcome =
+        Run({"sweep", study, "--out", folder, "--set", "workload.requests=5"});
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    EXPECT_GT(RowsOf(std::string(folder) + "/summary.csv"), 10u);
+  }
+}
+
 }  // namespace
 }  // namespace twin::apps

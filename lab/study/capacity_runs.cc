@@ -1,0 +1,107 @@
+#include "lab/study/capacity_runs.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <optional>
+#include <variant>
+
+#include "core/input_error.h"
+#include "lab/simulation.h"
+#include "lab/study/parallel_runs.h"
+#include "record/number_text.h"
+
+namespace twin::lab {
+namespace {
+
+constexpr int kValueDigits = 12;
+
+std::string ValueText(double x, bool whole) {
+  return whole ? std::to_string(std::llround(x)) : RoundedText(x, kValueDigits);
+}
+
+}  // namespace
+
+CapacityRuns::CapacityRuns(const ExperimentTemplate& experiment, const CapacityQuestion& question,
+                           RunControl& control)
+    : experiment_(experiment),
+      question_(question),
+      control_(control),
+      whole_(TakesIntegers(question.path)),
+      values_(question.replications),
+      made_(question.replications) {
+  own_requests_ = DeploymentAt(Rounded(question.from)).config.workload.requests;
+  requests_ = own_requests_;
+}
+
+double CapacityRuns::Rounded(double x) const { return std::stod(ValueText(x, whole_)); }
+
+void CapacityRuns::SetRequests(std::int64_t requests) {
+  if (requests == requests_) return;
+  requests_ = requests;
+  for (auto& values : values_) values.clear();
+}
+
+Deployment CapacityRuns::DeploymentAt(double x) const {
+  std::vector<std::string> changes = {fmt::format("{}={}", question_.path, ValueText(x, whole_))};
+  if (requests_ != own_requests_) changes.push_back(fmt::format("workload.requests={}", requests_));
+  const ExperimentConfig config = experiment_.With(changes, {});
+  if (!std::holds_alternative<SimulatedWorldConfig>(config.world)) {
+    throw InputError(InputError::Kind::kUsage, config.name,
+                     "runs in a real world; allowed: simulated worlds");
+  }
+  return Resolve(config);
+}
+
+std::vector<double> CapacityRuns::Measure(const Deployment& deployment, std::size_t seed,
+                                          RunControl& control) const {
+  Deployment seeded = deployment;
+  seeded.config.seed += seed;
+  seeded.world.seed += seed;
+  const RunOutcome outcome = Simulate(seeded, control);
+  if (outcome.interrupted) throw SearchStopped{};
+  std::vector<double> values;
+  for (const MetricBound& bound : question_.bounds) {
+    if (outcome.summary.Find(bound.metric) == nullptr) {
+      throw InputError(InputError::Kind::kUsage, bound.metric,
+                       "the runs have no such metric; request_goodput and slo_attainment need slo, "
+                       "metrics of tenants metrics.by_tenant");
+    }
+    values.push_back(outcome.summary.Number(bound.metric));
+  }
+  return values;
+}
+
+void CapacityRuns::Run(double x, std::size_t seeds) {
+  std::vector<std::size_t> missing;
+  for (std::size_t seed = 0; seed < seeds; ++seed) {
+    if (!Has(x, seed)) missing.push_back(seed);
+  }
+  if (missing.empty()) return;
+  const Deployment deployment = DeploymentAt(x);
+  RunInParallel(
+      missing.size(), question_.jobs, control_,
+      [&](std::size_t i, RunControl& stop) {
+        values_[missing[i]][x] = Measure(deployment, missing[i], stop);
+      },
+      [&](std::size_t i) {
+        ++made_[missing[i]];
+        control_.OnProgress("capacity: runs", static_cast<std::uint64_t>(runs()), 0);
+      });
+  if (control_.StopRequested()) throw SearchStopped{};
+}
+
+const std::vector<double>& CapacityRuns::Values(double x, std::size_t seed, RunControl& control) {
+  const auto found = values_[seed].find(x);
+  if (found != values_[seed].end()) return found->second;
+  ++made_[seed];
+  return values_[seed][x] = Measure(DeploymentAt(x), seed, control);
+}
+
+std::int64_t CapacityRuns::runs() const {
+  return std::accumulate(made_.begin(), made_.end(), std::int64_t{0});
+}
+
+}  // namespace twin::lab

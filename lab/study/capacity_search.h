@@ -1,0 +1,78 @@
+// The search for the capacity of one experiment at one length of its runs.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "lab/run_control.h"
+#include "lab/study/capacity.h"
+#include "lab/study/capacity_runs.h"
+
+namespace twin::lab {
+
+class CapacitySearch {
+ public:
+  // Borrows all three.
+  CapacitySearch(const ExperimentTemplate& experiment, const CapacityQuestion& question,
+                 RunControl& control)
+      : question_(question), control_(control), runs_(experiment, question, control) {}
+
+  [[nodiscard]] std::int64_t own_requests() const { return runs_.own_requests(); }
+
+  // Finds the value with runs of this length; a value found before, with shorter runs, is where the
+  // search begins. Throws SearchStopped, or what a run throws.
+  void FindValue(std::int64_t requests);
+
+  // Finds what each seed says, and the values that the test accepts and rejects. REQUIRES:
+  // FindValue().
+  void FindInterval();
+
+  // As far as the search has come.
+  [[nodiscard]] const Capacity& found() const { return found_; }
+  Capacity& found() { return found_; }
+  // Sums up runs; to be called at the end, also of a search that was stopped.
+  void CountRuns() { found_.runs = runs_.runs(); }
+
+ private:
+  // Room of each bound at x: the mean over the first `seeds` seeds, relative to the limit.
+  [[nodiscard]] std::vector<double> MeanRoom(double x, std::size_t seeds) const;
+  // The least of them; negative if a metric has no value.
+  [[nodiscard]] static double Least(const std::vector<double>& rooms);
+  [[nodiscard]] std::vector<double> RoomOf(const std::vector<double>& values) const;
+
+  // Runs seeds at x until the test decides or all are run; says whether the bounds hold in the
+  // mean.
+  bool Holds(double x);
+  // The same with all seeds.
+  bool HoldsForAll(double x);
+  [[nodiscard]] Sign Test(double x, std::size_t seeds) const;
+  void Note(double x, std::size_t seeds, Sign verdict);
+
+  struct Bracket {
+    double low = 0;   // holds
+    double high = 0;  // does not
+  };
+  [[nodiscard]] bool IsNarrow(const Bracket& bracket) const;
+  [[nodiscard]] double Middle(const Bracket& bracket) const;
+  // Nothing if the bounds hold at both ends or at none.
+  std::optional<Bracket> FirstBracket();
+  std::optional<Bracket> BracketNear(const Bracket& ends);
+  std::optional<Bracket> HoldsNowhere();
+  std::optional<Bracket> HoldsEverywhere(double end);
+  void Bisect(Bracket& bracket);
+  void SetValue(const Bracket& bracket);
+  double RootOf(std::size_t seed, RunControl& control);
+  double SeedRoom(double x, std::size_t seed, RunControl& control);
+  void FindEnd(double step, Sign wanted);
+
+  const CapacityQuestion& question_;
+  RunControl& control_;
+  CapacityRuns runs_;
+  Bracket bracket_;
+  bool has_value_ = false;
+  Capacity found_;
+};
+
+}  // namespace twin::lab

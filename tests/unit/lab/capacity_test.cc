@@ -1,0 +1,207 @@
+// Capacity: the value where a bound breaks, against theory and against a grid of runs.
+#include "lab/study/capacity.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+
+#include "core/input_error.h"
+#include "lab/simulation.h"
+#include "tests/unit/traces/trace_samples.h"
+
+namespace twin::lab {
+namespace {
+
+using ::testing::HasSubstr;
+
+// One server of one request at a time, 10 ms each: M/D/1.
+constexpr const char* kServer = R"(
+seed: 1
+workload {
+  requests: 1000
+  arrivals { kind: poisson rate: 1 }
+  shape { prompt { kind: fixed value: 16 } output { kind: fixed value: 1 } }
+}
+policy { orca { max_bs: 1 max_model_len: 64 } }
+system { model: "llama-3-8b" hardware: "h100-sxm" memory { blocks_override: 60 } }
+cost { linear { base_s: 0.01 } }
+)";
+
+class CapacityTest : public ::testing::Test {
+ protected:
+  CapacityTest() { Write("server.textproto", kServer); }
+
+  void Write(const std::string& name, const std::string& text) const {
+    std::ofstream(scratch_.File(name), std::ios::binary) << text;
+  }
+
+  [[nodiscard]] ExperimentTemplate Read(const std::string& name) const {
+    return ExperimentTemplate(scratch_.File(name));
+  }
+
+  [[nodiscard]] CapacityAnswer Find(const CapacityQuestion& question,
+                                    const std::vector<std::string>& names = {
+                                        "server.textproto"}) const {
+    std::vector<ExperimentTemplate> experiments;
+    for (const std::string& name : names) experiments.push_back(Read(name));
+    RunControl control;
+    return FindCapacities(experiments, names, question, control);
+  }
+
+  // A wait of 35/3 ms is that of M/D/1 at 70 % of 100 requests/s: 0.7 * 10 / (2 * 0.3) ms
+  // (Pollaczek and Khinchine; Kleinrock, Queueing Systems, volume 1, 1975).
+  static CapacityQuestion MeanWait() {
+    return {.path = "workload.arrivals.rate",
+            .from = 10,
+            .to = 150,
+            .bounds = ParseBounds("mean_queue_ms<=11.6667"),
+            .jobs = 2};
+  }
+
+  ScratchDirectory scratch_{
+      std::string(::testing::UnitTest::GetInstance()->current_test_info()->name())};
+};
+
+TEST_F(CapacityTest, IsThatOfQueueingTheory) {
+  CapacityQuestion question = MeanWait();
+  question.doublings_max = 3;
+  const Capacity found = Find(question).capacities.front();
+  EXPECT_EQ(found.verdict, Capacity::Verdict::kFound);
+  EXPECT_EQ(found.limiting, "mean_queue_ms<=11.6667");
+  EXPECT_NEAR(found.value, 70, 1.4);
+  EXPECT_LT(found.low, 70);
+  EXPECT_GT(found.high, 70);
+  EXPECT_LT(found.high - found.low, 20);
+  EXPECT_EQ(found.roots.size(), 20u);
+  EXPECT_GT(found.requests, 1000);
+}
+
+// The same seeds on a grid of 1 request/s from 10 to 150 take 141 * 20 runs.
+TEST_F(CapacityTest, IsWhereAFineGridWithTheSameSeedsBreaksTheBound) {
+  CapacityQuestion question = MeanWait();
+  question.doublings_max = 0;
+  const Capacity found = Find(question).capacities.front();
+  const ExperimentTemplate experiment = Read("server.textproto");
+  RunControl control;
+  int last = 0;
+  for (int rate = 64; rate <= 80; ++rate) {
+    double sum = 0;
+    for (int seed = 1; seed <= 20; ++seed) {
+      const std::vector<std::string> changes = {fmt::format("workload.arrivals.rate={}", rate),
+                                                fmt::format("seed={}", seed)};
+      sum +=
+          Simulate(Resolve(experiment.With(changes, {})), control).summary.Number("mean_queue_ms");
+    }
+    if (sum / 20 <= 11.6667) last = rate;
+  }
+  EXPECT_GE(found.value, last);
+  EXPECT_LT(found.value, last + 1);
+  EXPECT_LT(found.runs, 141 * 20 / 5);
+  EXPECT_FALSE(found.settled);  // nobody has looked at longer runs
+}
+
+TEST_F(CapacityTest, OfAWholeNumberIsTheLargestThatHolds) {
+  // Prompts of 16 tokens in blocks of 16: each of n outputs takes a step, so that e2e of a lonely
+  // request is 10 ms a token. 7 tokens take 70 ms.
+  Write("lonely.textproto",
+        "base: \"server.textproto\"\nworkload { arrivals { kind: constant rate: 0.1 } requests: 20 "
+        "}");
+  CapacityQuestion question{.path = "workload.shape.output.value",
+                            .from = 1,
+                            .to = 40,
+                            .bounds = ParseBounds("max_e2el_ms<=74"),
+                            .replications = 2,
+                            .doublings_max = 1,
+                            .jobs = 1};
+  const Capacity found = Find(question, {"lonely.textproto"}).capacities.front();
+  EXPECT_EQ(found.value, 7);
+  EXPECT_TRUE(found.settled);
+}
+
+TEST_F(CapacityTest, SaysWhenTheBoundsHoldEverywhereOrNowhere) {
+  CapacityQuestion question = MeanWait();
+  question.doublings_max = 0;
+  question.to = 40;
+  const Capacity everywhere = Find(question).capacities.front();
+  EXPECT_EQ(everywhere.verdict, Capacity::Verdict::kHoldsEverywhere);
+  EXPECT_EQ(everywhere.value, 40);
+  EXPECT_EQ(everywhere.limiting, "");
+  question.bounds = ParseBounds("mean_e2el_ms<=9");
+  const Capacity nowhere = Find(question).capacities.front();
+  EXPECT_EQ(nowhere.verdict, Capacity::Verdict::kHoldsNowhere);
+  EXPECT_TRUE(std::isnan(nowhere.value));
+}
+
+// Two at a time in the same 10 ms: about twice the rate, with the same arrivals.
+TEST_F(CapacityTest, ComparesExperimentsOnTheSameSeeds) {
+  Write("twice.textproto", "base: \"server.textproto\"\npolicy { orca { max_bs: 2 } }");
+  CapacityQuestion question = MeanWait();
+  question.to = 300;
+  question.replications = 10;
+  question.doublings_max = 0;
+  const CapacityAnswer answer = Find(question, {"server.textproto", "twice.textproto"});
+  ASSERT_EQ(answer.comparisons.size(), 1u);
+  const PairedComparison& paired = answer.comparisons[0].paired;
+  EXPECT_GT(paired.ratio.low, 1.5);
+  EXPECT_LT(paired.ratio.high, 3);
+  EXPECT_GT(paired.correlation, 0.3);
+}
+
+TEST_F(CapacityTest, DoesNotDependOnTheNumberOfThreads) {
+  CapacityQuestion question = MeanWait();
+  question.replications = 5;
+  question.doublings_max = 1;
+  question.tolerance = 0.05;
+  question.jobs = 1;
+  const Capacity one = Find(question).capacities.front();
+  question.jobs = 3;
+  const Capacity three = Find(question).capacities.front();
+  EXPECT_EQ(one.value, three.value);
+  EXPECT_EQ(one.roots, three.roots);
+  EXPECT_EQ(one.runs, three.runs);
+}
+
+TEST_F(CapacityTest, RefusesWhatItCannotAnswer) {
+  CapacityQuestion question = MeanWait();
+  question.path = "workload.arrivals.rat";
+  EXPECT_THROW((void)Find(question), InputError);
+  question = MeanWait();
+  question.from = 200;
+  EXPECT_THROW((void)Find(question), InputError);
+  question = MeanWait();
+  question.bounds = ParseBounds("slo_attainment>=0.9");  // without an slo
+  EXPECT_THROW((void)Find(question), InputError);
+}
+
+TEST(BoundsTest, AreReadWithAndWithoutSpaces) {
+  const std::vector<MetricBound> bounds =
+      ParseBounds("p99_ttft_ms<=1000 &&  slo_attainment >= 0.9&&mean_tpot_ms < 5e1");
+  ASSERT_EQ(bounds.size(), 3u);
+  EXPECT_EQ(bounds[0].text(), "p99_ttft_ms<=1000");
+  EXPECT_EQ(bounds[1].kind, MetricBound::Kind::kAtLeast);
+  EXPECT_EQ(bounds[2].limit, 50);
+  EXPECT_TRUE(bounds[1].Holds(0.9));
+  EXPECT_FALSE(bounds[0].Holds(1001));
+}
+
+TEST(BoundsTest, MistakesSayWhatIsAllowed) {
+  const auto error_of = [](const std::string& text) -> std::string {
+    try {
+      (void)ParseBounds(text);
+    } catch (const InputError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_THAT(error_of("p99_tft_ms<=1"), HasSubstr("nearest: p99_ttft_ms"));
+  EXPECT_THAT(error_of("p99_ttft_ms=1"), HasSubstr("METRIC<=NUMBER"));
+  EXPECT_THAT(error_of("p99_ttft_ms<=fast"), HasSubstr("no number"));
+  EXPECT_THAT(error_of("digest<=1"), HasSubstr("is a text"));
+  EXPECT_THAT(error_of("p99_ttft_ms<=1 &&"), HasSubstr("compares nothing"));
+}
+
+}  // namespace
+}  // namespace twin::lab
