@@ -46,6 +46,8 @@ void AddServedOptions(CLI::App& command, ServedArguments& served) {
       "How the host prepares steps (default: v1_async)");
   command.add_option("--captured-size-max", served.cost.captured_size_max,
                      "Largest captured graph (default: 512)");
+  command.add_flag("--expert-parallel", served.cost.expert_parallel,
+                   "Ranks hold whole experts of a mixture");
 }
 
 std::unique_ptr<sim::StepModel> MakeModel(const ServedArguments& served) {

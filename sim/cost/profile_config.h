@@ -21,6 +21,8 @@ struct ProfileCostConfig {
   // 0: the median prediction. Otherwise each class of operations and each term is wrong by an
   // error drawn from this seed, so that runs with different seeds spread as the model is unsure.
   std::uint64_t draw_seed = 0;
+  // Experts are divided over the ranks whole, instead of each by its width.
+  bool expert_parallel = false;
   // For ablations: attention knows the mean context of a batch, not its longest.
   bool mean_context = false;
   // Terms that replace those of the profile, in seconds where they are times.

@@ -64,9 +64,14 @@ StepModelConfig StepModelConfigOf(const ProfileCostConfig& config, const Hardwar
   made.terms = StepTermsOf(config, hardware);
   made.draw_seed = config.draw_seed;
   made.mean_context = config.mean_context;
-  if (config.captures_graphs) {
-    made.captured_sizes =
-        CapturedSizes(config.captured_size_max == 0 ? kCapturedSizeMax : config.captured_size_max);
+  made.operations.expert_parallel = config.expert_parallel;
+  // vLLM V0 captures decodes alone, and batches of up to 256; TGIS captures nothing.
+  made.captures_pieces = config.engine != StepEngine::kV0;
+  if (config.captures_graphs && config.engine != StepEngine::kTgis) {
+    const std::uint32_t asked = config.captured_size_max;
+    std::uint32_t largest = asked == 0 ? kCapturedSizeMax : asked;
+    if (config.engine == StepEngine::kV0) largest = std::min(largest, kV0CapturedSizeMax);
+    made.captured_sizes = CapturedSizes(largest);
   }
   return made;
 }

@@ -98,6 +98,7 @@ StepTerms StepTermsFor(std::string_view hardware, StepEngine engine, const StepP
 
 // Where nothing else is said.
 constexpr std::uint32_t kCapturedSizeMax = 512;
+constexpr std::uint32_t kV0CapturedSizeMax = 256;
 
 // Batch sizes for which engines capture graphs: 1, 2, 4, then multiples of 8 up to 256 and of 16
 // up to `limit`, ascending.

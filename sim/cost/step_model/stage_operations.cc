@@ -11,12 +11,6 @@ namespace {
 // Steps beyond these sizes are computed anew each time.
 constexpr std::size_t kRememberedRows = 8192 + 1024;
 constexpr std::size_t kRememberedLogits = 1024 + 1;
-// Isolated products get faster with more rows at some sizes, and interpolation widens such a bump;
-// steps do not show it. So a product costs at most what one of more rows does: of sizes up to a
-// tile beyond kFewRows, or the next few multiples of a tile.
-constexpr std::int64_t kFewRows = 128;
-constexpr std::int64_t kTileRows = 128;
-constexpr int kTilesBeyond = 2;
 constexpr double kSmallSpread = 0.2;
 
 constexpr std::size_t At(OperationClass operation) { return static_cast<std::size_t>(operation); }
@@ -51,46 +45,64 @@ Estimate Beyond(const Estimate& all, const Estimate& part) {
   return {std::max(0.0, all.seconds - part.seconds), all.log_sd};
 }
 
+// Of one rank. With whole experts, a rank computes its share of the (token, expert) pairs, which
+// Experts() counts.
 std::optional<MoeModel> ExpertsOf(const ModelSpec& model, const HardwareSpec& hardware,
                                   const Parallelism& parallelism, GemmFormat format,
-                                  const MoeProfile& profile) {
-  if (model.moe.experts == 0) return std::nullopt;
-  return MoeModel(hardware,
-                  {.hidden = model.hidden,
-                   .intermediate = model.moe.expert_intermediate / parallelism.tensor,
-                   .experts = model.moe.experts,
-                   .experts_per_token = model.moe.experts_per_token,
-                   .format = format},
-                  profile);
+                                  bool whole_experts, const MoeProfile& profile) {
+  const MoeSpec& moe = model.moe;
+  if (moe.experts == 0) return std::nullopt;
+  MoeShape shape{.hidden = model.hidden,
+                 .intermediate = moe.expert_intermediate / parallelism.tensor,
+                 .experts = moe.experts,
+                 .experts_per_token = moe.experts_per_token,
+                 .format = format};
+  if (whole_experts) {
+    shape.intermediate = moe.expert_intermediate;
+    shape.experts = (moe.experts + parallelism.tensor - 1) / parallelism.tensor;
+    shape.experts_per_token = 1;
+  }
+  return MoeModel(hardware, shape, profile);
 }
 
-// The fastest product with at least so many rows: libraries pad to a faster tile.
-Estimate Product(const GemmCurve& curve, std::int64_t rows) {
-  Estimate best = curve(rows);
-  const auto consider = [&](std::int64_t m) {
-    const Estimate other = curve(m);
-    if (other.seconds < best.seconds) best = other;
-  };
-  for (std::int64_t m = rows / 16 * 16 + 16; m <= kFewRows; m += 16) consider(m);
-  if (rows > kFewRows) {
-    const std::int64_t next = (rows + kTileRows - 1) / kTileRows * kTileRows;
-    for (int i = 0; i <= kTilesBeyond; ++i) {
-      consider(next + i * kTileRows);
-      consider(next + i * kTileRows + 1);
-    }
-  }
-  return best;
+// The (token, expert) pairs of the rank that has most of them, if each of `pairs` falls on one of
+// `ranks` at random: the mean and sqrt(2 ln ranks) standard deviations.
+std::int64_t MostPairs(double pairs, double ranks) {
+  const double mean = pairs / ranks;
+  const double deviation = std::sqrt(mean * (1 - 1 / ranks));
+  return std::llround(std::min(pairs, mean + std::sqrt(2 * std::log(ranks)) * deviation));
+}
+
+AttentionHeads HeadsOf(const ModelSpec& model, const Parallelism& parallelism,
+                       std::int32_t window) {
+  return {.query_heads = model.query_heads / parallelism.tensor,
+          .kv_heads = KvHeadsPerRank(model, parallelism),
+          .head_dim = model.head_dim,
+          .kv_dtype = model.kv_dtype,
+          .window = window};
+}
+
+// The keys that queries with a window read. Pairs stay as they are, which is how attention models
+// take them.
+StepLoad Windowed(const StepLoad& load, double window) {
+  StepLoad seen = load;
+  ContextAttention& chunks = seen.chunks;
+  chunks.context_tokens = std::min(chunks.context_tokens, chunks.tokens + chunks.chunks * window);
+  GenerationAttention& decodes = seen.decodes;
+  decodes.context_tokens = std::min(decodes.context_tokens, decodes.requests * window);
+  decodes.context_tokens_max = std::min(decodes.context_tokens_max, window);
+  return seen;
 }
 
 // The dense products of one layer on one rank.
-std::vector<GemmCurve> LayerProducts(const GemmModel& gemm, const ModelSpec& model,
-                                     const Parallelism& parallelism, GemmFormat format) {
+std::vector<ProductCurve> LayerProducts(const GemmModel& gemm, const ModelSpec& model,
+                                        const Parallelism& parallelism, GemmFormat format) {
   const std::int64_t hidden = model.hidden;
   const std::int64_t query = std::int64_t{model.query_heads} / parallelism.tensor * model.head_dim;
   const std::int64_t kv = std::int64_t{KvHeadsPerRank(model, parallelism)} * model.head_dim;
-  std::vector<GemmCurve> products;
+  std::vector<ProductCurve> products;
   const auto add = [&](std::int64_t n, std::int64_t k) {
-    products.push_back(gemm.Curve(n, k, format));
+    products.emplace_back(gemm.Curve(n, k, format));
   };
   const auto add_mlp = [&](std::int64_t width) {
     const std::int64_t share = width / parallelism.tensor;
@@ -135,8 +147,7 @@ StepPart PartOf(OperationClass operation) {
 
 StageOperations::StageOperations(const ModelSpec& model, const HardwareSpec& hardware,
                                  const Parallelism& parallelism, std::int32_t stage,
-                                 const DeviceProfile& device, KernelLibrary library,
-                                 const ByOperation<double>& errors)
+                                 const DeviceProfile& device, const OperationChoices& choices)
     : model_(model),
       hardware_(hardware),
       parallelism_(parallelism),
@@ -145,19 +156,19 @@ StageOperations::StageOperations(const ModelSpec& model, const HardwareSpec& har
       query_width_(std::int64_t{model.query_heads} / parallelism.tensor * model.head_dim),
       kv_width_(std::int64_t{KvHeadsPerRank(model, parallelism)} * model.head_dim),
       format_(FormatOf(model.weight_dtype)),
-      experts_(ExpertsOf(model, hardware, parallelism, format_, device.moe)),
-      attention_(hardware,
-                 {.query_heads = model.query_heads / parallelism.tensor,
-                  .kv_heads = KvHeadsPerRank(model, parallelism),
-                  .head_dim = model.head_dim,
-                  .kv_dtype = model.kv_dtype},
-                 library, device.attention),
-      collective_(hardware, library, device.collectives),
-      errors_(errors) {
-  const GemmModel gemm(hardware, device.gemm, library);
+      expert_parallel_(choices.expert_parallel && parallelism.tensor > 1),
+      experts_(ExpertsOf(model, hardware, parallelism, format_, expert_parallel_, device.moe)),
+      attention_(hardware, HeadsOf(model, parallelism, 0), choices.library, device.attention),
+      collective_(hardware, choices.library, device.collectives) {
+  const GemmModel gemm(hardware, device.gemm, choices.library);
+  if (model.sliding_window > 0 && model.windowed_layers > 0) {
+    windowed_attention_.emplace(hardware, HeadsOf(model, parallelism, model.sliding_window),
+                                choices.library, device.attention);
+  }
   layer_products_ = LayerProducts(gemm, model, parallelism, format_);
   if (stage == parallelism.pipeline - 1) {
-    head_product_ = gemm.Curve(RoundedShare(model.vocab, parallelism), model.hidden, format_);
+    head_product_.emplace(
+        gemm.Curve(RoundedShare(model.vocab, parallelism), model.hidden, format_));
   }
   for (std::size_t i = 0; i < kOperationClassCount; ++i) {
     const auto operation = static_cast<OperationClass>(i);
@@ -168,11 +179,6 @@ StageOperations::StageOperations(const ModelSpec& model, const HardwareSpec& har
     medians_.emplace_back(size);
     spreads_.emplace_back(size);
   }
-}
-
-double StageOperations::WithError(OperationClass operation, const Estimate& estimate) const {
-  const double error = errors_[At(operation)];
-  return error == 0 ? estimate.seconds : estimate.seconds * std::exp(error * estimate.log_sd);
 }
 
 StageOperations::RowsModel StageOperations::ModelOf(OperationClass operation) const {
@@ -233,23 +239,24 @@ ByOperation<double> StageOperations::Seconds(const StepLoad& load) const {
     const RowsModel model = ModelOf(operation);
     if (model == nullptr || rows == 0) continue;
     seconds[i] = Median(operation, model, rows);
-    if (errors_[i] != 0) seconds[i] *= std::exp(errors_[i] * Spread(operation, model, rows));
   }
   const Attention attention = AttentionOf(load);
-  seconds[At(OperationClass::kPrefillAttention)] =
-      WithError(OperationClass::kPrefillAttention, attention.chunks);
-  seconds[At(OperationClass::kDecodeAttention)] =
-      WithError(OperationClass::kDecodeAttention, attention.decodes);
+  seconds[At(OperationClass::kPrefillAttention)] = attention.chunks.seconds;
+  seconds[At(OperationClass::kDecodeAttention)] = attention.decodes.seconds;
   return seconds;
 }
 
 Estimate StageOperations::LayerGemms(std::int64_t rows) const {
   Estimate layer;
-  for (const GemmCurve& product : layer_products_) layer = layer + Product(product, rows);
+  for (const ProductCurve& product : layer_products_) layer = layer + product(rows);
   return layers_ * layer;
 }
 
-Estimate StageOperations::Experts(std::int64_t rows) const { return layers_ * (*experts_)(rows); }
+Estimate StageOperations::Experts(std::int64_t rows) const {
+  if (!expert_parallel_) return layers_ * (*experts_)(rows);
+  const double pairs = static_cast<double>(rows) * model_.moe.experts_per_token;
+  return layers_ * (*experts_)(std::max<std::int64_t>(1, MostPairs(pairs, parallelism_.tensor)));
+}
 
 Estimate StageOperations::MemoryBound(double kernels, double bytes) const {
   const double rate =
@@ -298,7 +305,7 @@ Estimate StageOperations::Collectives(std::int64_t rows) const {
 
 Estimate StageOperations::Head(std::int64_t logits) const {
   const std::int64_t share = RoundedShare(model_.vocab, parallelism_);
-  Estimate sum = Product(*head_product_, logits);
+  Estimate sum = (*head_product_)(logits);
   if (parallelism_.tensor > 1) {
     const double bytes = static_cast<double>(logits * share * ActivationByteSize(model_));
     sum = sum + collective_(Collective::kAllGather, parallelism_.tensor, bytes);
@@ -314,35 +321,25 @@ Estimate StageOperations::Sampling(std::int64_t logits) const {
   return MemoryBound(kKernels, static_cast<double>(logits) * moved);
 }
 
-StepLoad StageOperations::Windowed(const StepLoad& load) const {
-  const double window = model_.sliding_window;
-  StepLoad seen = load;
-  ContextAttention& chunks = seen.chunks;
-  chunks.pairs = std::min(chunks.pairs, chunks.tokens * window);
-  chunks.context_tokens = std::min(chunks.context_tokens, chunks.tokens + chunks.chunks * window);
-  GenerationAttention& decodes = seen.decodes;
-  decodes.context_tokens = std::min(decodes.context_tokens, decodes.requests * window);
-  decodes.context_tokens_max = std::min(decodes.context_tokens_max, window);
-  return seen;
-}
-
 StageOperations::Attention StageOperations::AttentionOf(const StepLoad& load) const {
-  const auto of = [&](const StepLoad& seen, double layers) {
+  const auto of = [](const AttentionModel& model, const StepLoad& seen, double layers) {
     Attention attention;
     if (seen.chunks.chunks == 0) {
-      attention.decodes = layers * attention_(seen.decodes);
+      attention.decodes = layers * model(seen.decodes);
       return attention;
     }
-    attention.chunks = layers * attention_(seen.chunks);
+    attention.chunks = layers * model(seen.chunks);
     if (seen.decodes.requests > 0) {
-      attention.decodes = Beyond(layers * attention_(seen.chunks, seen.decodes), attention.chunks);
+      attention.decodes = Beyond(layers * model(seen.chunks, seen.decodes), attention.chunks);
     }
     return attention;
   };
+  if (!windowed_attention_) return of(attention_, load, layers_);
   const double share = static_cast<double>(model_.windowed_layers) / model_.layers;
-  if (model_.sliding_window == 0 || share == 0) return of(load, layers_);
-  const Attention near = of(Windowed(load), share * layers_);
-  const Attention all = of(load, (1 - share) * layers_);
+  const Attention near =
+      of(*windowed_attention_, Windowed(load, model_.sliding_window), share * layers_);
+  if (share == 1) return near;
+  const Attention all = of(attention_, load, (1 - share) * layers_);
   return {near.chunks + all.chunks, near.decodes + all.decodes};
 }
 

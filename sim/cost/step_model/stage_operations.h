@@ -22,6 +22,7 @@
 #include "sim/cost/operations/device_profile.h"
 #include "sim/cost/operations/gemm_model.h"
 #include "sim/cost/operations/moe_model.h"
+#include "sim/cost/step_model/product_curve.h"
 #include "sim/cost/step_model/token_table.h"
 
 namespace twin::sim {
@@ -56,18 +57,27 @@ struct StepLoad {
   GenerationAttention decodes;
 };
 
+// How the operations of a model are computed, beside its shapes.
+struct OperationChoices {
+  KernelLibrary library = KernelLibrary::kVllm;
+  // Each rank holds whole experts, rather than a share of every expert.
+  bool expert_parallel = false;
+
+  bool operator==(const OperationChoices&) const = default;
+};
+
+// Thread-safe. Values that depend on a number of rows alone are computed once, when they are first
+// asked for.
 class StageOperations {
  public:
-  // `errors`: for each class, the standard normal variate of its error; all 0: the median.
   StageOperations(const ModelSpec& model, const HardwareSpec& hardware,
                   const Parallelism& parallelism, std::int32_t stage, const DeviceProfile& device,
-                  KernelLibrary library, const ByOperation<double>& errors);
+                  const OperationChoices& choices);
 
-  // Seconds of each class on a rested device. Thread-safe. Values that depend on a number of rows
-  // alone are computed once.
+  // Seconds of each class on a rested device: the median prediction.
   [[nodiscard]] ByOperation<double> Seconds(const StepLoad& load) const;
 
-  // The same without errors, with the spread of the models.
+  // The same with the spread of the models.
   [[nodiscard]] ByOperation<Estimate> Estimates(const StepLoad& load) const;
 
   [[nodiscard]] std::int32_t layers() const { return layers_; }
@@ -84,7 +94,6 @@ class StageOperations {
   [[nodiscard]] RowsModel ModelOf(OperationClass operation) const;
   [[nodiscard]] double Median(OperationClass operation, RowsModel model, std::int64_t rows) const;
   [[nodiscard]] double Spread(OperationClass operation, RowsModel model, std::int64_t rows) const;
-  [[nodiscard]] double WithError(OperationClass operation, const Estimate& estimate) const;
   [[nodiscard]] Estimate LayerGemms(std::int64_t rows) const;
   [[nodiscard]] Estimate Experts(std::int64_t rows) const;
   [[nodiscard]] Estimate Small(std::int64_t rows) const;
@@ -93,7 +102,6 @@ class StageOperations {
   [[nodiscard]] Estimate Sampling(std::int64_t logits) const;
   [[nodiscard]] Estimate MemoryBound(double kernels, double bytes) const;
   [[nodiscard]] Attention AttentionOf(const StepLoad& load) const;
-  [[nodiscard]] StepLoad Windowed(const StepLoad& load) const;
 
   ModelSpec model_;
   HardwareSpec hardware_;
@@ -103,12 +111,13 @@ class StageOperations {
   std::int64_t query_width_;  // of one rank
   std::int64_t kv_width_;     // likewise
   GemmFormat format_;
-  std::vector<GemmCurve> layer_products_;
-  std::optional<GemmCurve> head_product_;  // of the last stage
+  bool expert_parallel_;
+  std::vector<ProductCurve> layer_products_;
+  std::optional<ProductCurve> head_product_;  // of the last stage
   std::optional<MoeModel> experts_;
   AttentionModel attention_;
+  std::optional<AttentionModel> windowed_attention_;  // of layers with a sliding window
   CollectiveModel collective_;
-  ByOperation<double> errors_;
   std::vector<TokenTable> medians_;  // by class; attention has none
   std::vector<TokenTable> spreads_;
 };

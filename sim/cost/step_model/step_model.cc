@@ -47,12 +47,20 @@ StepModel::StepModel(const StepModelConfig& config, const ModelSpec& model,
       memory_(terms_.heat_tau_s.value),
       captured_sizes_(config.captured_sizes),
       ridge_rows_(RidgeRows(model, hardware)),
-      mean_context_(config.mean_context) {
-  const ByOperation<double> errors = DrawErrors(config.draw_seed).operations;
-  stages_.reserve(static_cast<std::size_t>(parallelism.pipeline));
-  for (std::int32_t stage = 0; stage < parallelism.pipeline; ++stage) {
-    stages_.emplace_back(model, hardware, parallelism, stage, device, config.library, errors);
+      captures_pieces_(config.captures_pieces),
+      mean_context_(config.mean_context),
+      draws_errors_(config.draw_seed != 0),
+      errors_(DrawErrors(config.draw_seed).operations),
+      stages_(PrepareStages(model, hardware, parallelism, device, config.operations)) {}
+
+ByOperation<double> StepModel::SecondsOf(const StageOperations& stage, const StepLoad& load) const {
+  if (!draws_errors_) return stage.Seconds(load);
+  const ByOperation<Estimate> estimates = stage.Estimates(load);
+  ByOperation<double> seconds{};
+  for (std::size_t i = 0; i < kOperationClassCount; ++i) {
+    seconds[i] = estimates[i].seconds * std::exp(errors_[i] * estimates[i].log_sd);
   }
+  return seconds;
 }
 
 std::int64_t StepModel::Padded(std::int64_t rows) const {
@@ -67,7 +75,8 @@ StepModel::Shape StepModel::ShapeOf(const StepTotals& totals) const {
   load.rows = totals.tokens();
   load.logits = totals.emitting_items;
   const bool single = IsSingleTokenStep(totals);
-  if (const std::int64_t padded = Padded(load.rows); padded > 0) {
+  const std::int64_t padded = single || captures_pieces_ ? Padded(load.rows) : 0;
+  if (padded > 0) {
     load.rows = padded;
     shape.graph = single;
     shape.pieces = !single;
@@ -152,14 +161,14 @@ StageTimes StepModel::Times(const StepTotals& totals, int stage, double heat,
 StageTimes StepModel::TimesWith(const StepTerms& terms, const StepTotals& totals, int stage,
                                 double heat, double last_step) const {
   const Shape shape = ShapeOf(totals);
-  const StageOperations& operations = stages_.at(static_cast<std::size_t>(stage));
-  return Combine(terms, shape, operations, operations.Seconds(shape.load), heat, last_step);
+  const StageOperations& operations = stages_->at(static_cast<std::size_t>(stage));
+  return Combine(terms, shape, operations, SecondsOf(operations, shape.load), heat, last_step);
 }
 
 ByOperation<double> StepModel::Spread(const StepTotals& totals) const {
   const Shape shape = ShapeOf(totals);
   ByOperation<double> spread{};
-  for (const StageOperations& stage : stages_) {
+  for (const StageOperations& stage : *stages_) {
     const ByOperation<Estimate> estimates = stage.Estimates(shape.load);
     for (std::size_t i = 0; i < kOperationClassCount; ++i) {
       if (spread[i] == 0) spread[i] = estimates[i].log_sd;
@@ -172,12 +181,12 @@ StepInterval StepModel::Interval(const StepTotals& totals, double heat, double l
   const Shape shape = ShapeOf(totals);
   StepInterval interval;
   double variance = 0;
-  for (const StageOperations& stage : stages_) {
+  for (const StageOperations& stage : *stages_) {
     const ByOperation<Estimate> estimates = stage.Estimates(shape.load);
     ByOperation<double> seconds{};
     for (std::size_t i = 0; i < kOperationClassCount; ++i) seconds[i] = estimates[i].seconds;
     const double median =
-        Combine(terms_, shape, stage, stage.Seconds(shape.load), heat, last_step).total();
+        Combine(terms_, shape, stage, SecondsOf(stage, shape.load), heat, last_step).total();
     interval.seconds += median;
     for (std::size_t i = 0; i < kOperationClassCount; ++i) {
       ByOperation<double> moved = seconds;

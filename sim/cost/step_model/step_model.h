@@ -18,12 +18,14 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string_view>
 #include <vector>
 
 #include "sched/step_plan.h"
 #include "sim/cost/device_state.h"
+#include "sim/cost/step_model/prepared_stages.h"
 #include "sim/cost/step_model/stage_operations.h"
 #include "sim/cost/step_profile.h"
 
@@ -32,9 +34,11 @@ namespace twin::sim {
 // Everything that a step model is made of.
 struct StepModelConfig {
   StepTerms terms;
-  KernelLibrary library = KernelLibrary::kVllm;
+  OperationChoices operations;
   // Sizes of captured graphs, ascending; empty: none.
   std::vector<std::uint32_t> captured_sizes;
+  // Other steps of captured sizes replay the graphs of what lies between attention layers.
+  bool captures_pieces = true;
   // 0: the median prediction; otherwise one error for each class of operations and each term of
   // `terms` is drawn from this seed.
   std::uint64_t draw_seed = 0;
@@ -61,14 +65,14 @@ struct StepInterval {
   double high = 0;
 };
 
-// Thread-safe.
+// Thread-safe. Models of equal operations share what they computed (prepared_stages.h).
 class StepModel {
  public:
   // Operations that `device` has nothing measured of follow from the data sheet.
   StepModel(const StepModelConfig& config, const ModelSpec& model, const HardwareSpec& hardware,
             const Parallelism& parallelism, const DeviceProfile& device = {});
 
-  [[nodiscard]] int stages() const { return static_cast<int>(stages_.size()); }
+  [[nodiscard]] int stages() const { return static_cast<int>(stages_->size()); }
   [[nodiscard]] const HeatMemory& memory() const { return memory_; }
   [[nodiscard]] const StepTerms& terms() const { return terms_; }
 
@@ -103,6 +107,8 @@ class StepModel {
   };
 
   [[nodiscard]] Shape ShapeOf(const StepTotals& totals) const;
+  [[nodiscard]] ByOperation<double> SecondsOf(const StageOperations& stage,
+                                              const StepLoad& load) const;
   [[nodiscard]] std::int64_t Padded(std::int64_t rows) const;
   // With the terms of any terms.
   static double Gap(const StepTerms& terms, const Shape& shape, const StageOperations& stage,
@@ -115,8 +121,11 @@ class StepModel {
   HeatMemory memory_;
   std::vector<std::uint32_t> captured_sizes_;
   double ridge_rows_;
+  bool captures_pieces_;
   bool mean_context_;
-  std::vector<StageOperations> stages_;
+  bool draws_errors_;
+  ByOperation<double> errors_;  // standard normal variates
+  std::shared_ptr<const PreparedStages> stages_;
 };
 
 }  // namespace twin::sim

@@ -9,6 +9,8 @@
 #include "core/input_error.h"
 #include "core/model_presets.h"
 #include "sim/cost/registry.h"
+#include "sim/cost/step_model/prepared_stages.h"
+#include "sim/cost/step_model/product_curve.h"
 #include "tests/unit/sim/test_hardware.h"
 
 namespace twin::sim {
@@ -244,6 +246,78 @@ TEST(ProfileCostTest, ThreadsShareOneModel) {
     for (const std::vector<Duration>& mine : times) {
       EXPECT_EQ(mine[static_cast<std::size_t>(n - 1)], expected);
     }
+  }
+}
+
+// A sweep resolved every run's operations anew, 0.1 s each.
+TEST(ProfileCostTest, RunsOfOneModelShareItsOperations) {
+  const auto prepare = [](const char* model, const DeviceProfile& device) {
+    return PrepareStages(ModelPreset(model), IdealHardware(), {}, device, {});
+  };
+  DeviceProfile terms;
+  terms.steps.host_s = StepTerm{1e-3, 0.1};
+  DeviceProfile kernels;
+  kernels.attention.mixed_factor = 2;
+  const auto stages = prepare("llama-3-8b", {});
+  EXPECT_EQ(prepare("llama-3-8b", terms), stages);
+  EXPECT_NE(prepare("llama-3-8b", kernels), stages);
+  EXPECT_NE(prepare("qwen3-8b", {}), stages);
+  EXPECT_EQ(prepare("llama-3-8b", {}), stages);
+}
+
+// Two ranks with 4 of 8 experts each. One row visits 2 experts, both on one rank if it is unlucky:
+// the expected most is 1 + sqrt(2 ln 2 x 0.5) = 1.83. Of 8192 rows with 16384 pairs, the fuller
+// rank has 0.9 % more than its half.
+TEST(ProfileCostTest, WholeExpertsAreUnevenForFewRowsAndEvenForMany) {
+  const auto seconds = [](bool whole, std::int64_t rows) {
+    const StageOperations stage(ModelPreset("mixtral-8x7b"), IdealHardware(), {.tensor = 2}, 0, {},
+                                {.expert_parallel = whole});
+    StepLoad load;
+    load.rows = rows;
+    load.logits = 1;
+    return stage.Seconds(load)[static_cast<std::size_t>(OperationClass::kExperts)];
+  };
+  EXPECT_GT(seconds(true, 1), 1.4 * seconds(false, 1));
+  EXPECT_NEAR(seconds(true, 8192) / seconds(false, 8192), 1.0, 0.03);
+}
+
+// Half of the layers see 1000 keys.
+TEST(ProfileCostTest, LayersWithAWindowReadNoMoreThanIt) {
+  ModelSpec model = ModelPreset("llama-3-8b");
+  const auto seconds = [&](double context) {
+    const StageOperations stage(model, IdealHardware(), {}, 0, {}, {});
+    StepLoad load;
+    load.rows = load.logits = 8;
+    load.decodes = {.requests = 8, .context_tokens = 8 * context, .context_tokens_max = context};
+    return stage.Seconds(load)[static_cast<std::size_t>(OperationClass::kDecodeAttention)];
+  };
+  const double near = seconds(1000);
+  const double far = seconds(9000);
+  model.sliding_window = 1000;
+  model.windowed_layers = model.layers / 2;
+  EXPECT_DOUBLE_EQ(seconds(1000), near);
+  EXPECT_NEAR(seconds(9000), (near + far) / 2, 1e-9);
+}
+
+// vLLM V0 launches prompts kernel by kernel, V1 replays what lies between the attention layers.
+TEST(ProfileCostTest, OnlyV1ReplaysPiecesOfStepsWithPrompts) {
+  ProfileCostConfig config = Config();
+  config.engine = StepEngine::kV1Sync;
+  EXPECT_DOUBLE_EQ(Cost(config).model().Times(Chunk(200, 0).totals, 0, 0, 0).gap, 1e-3);
+  config.engine = StepEngine::kV0;
+  EXPECT_DOUBLE_EQ(Cost(config).model().Times(Chunk(200, 0).totals, 0, 0, 0).gap, 0.5e-3);
+}
+
+// The fastest of all sizes that a library could pad to, each asked once.
+TEST(ProfileCostTest, AProductCostsAtMostWhatOneOfMoreRowsDoes) {
+  GemmProfile profile;
+  const GemmModel gemm(IdealHardware(), profile);
+  const GemmCurve curve = gemm.Curve(4096, 4096);
+  const ProductCurve product(curve);
+  for (const std::int64_t rows : {1, 17, 128, 129, 1000, 1024, 1025, 5000, 20000}) {
+    EXPECT_LE(product(rows).seconds, curve(rows).seconds);
+    EXPECT_LE(product(rows).seconds, curve((rows + 127) / 128 * 128).seconds);
+    EXPECT_EQ(product(rows).seconds, product(rows).seconds);
   }
 }
 

@@ -1,0 +1,25 @@
+// The stages of a model on a device, prepared once for all runs of a process that need them.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "core/hardware_spec.h"
+#include "core/model_spec.h"
+#include "sim/cost/operations/device_profile.h"
+#include "sim/cost/step_model/stage_operations.h"
+
+namespace twin::sim {
+
+using PreparedStages = std::vector<StageOperations>;  // in the order of the pipeline
+
+// Equal arguments give the same object, which keeps the times that earlier runs asked for: a sweep
+// computes each product once. Thread-safe; predictions do not depend on what was asked before. The
+// latest few models stay in memory, about 2 MB each; a DeviceProfile's `steps` do not count.
+std::shared_ptr<const PreparedStages> PrepareStages(const ModelSpec& model,
+                                                    const HardwareSpec& hardware,
+                                                    const Parallelism& parallelism,
+                                                    const DeviceProfile& device,
+                                                    const OperationChoices& choices);
+
+}  // namespace twin::sim
