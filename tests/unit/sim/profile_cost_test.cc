@@ -278,7 +278,7 @@ TEST(ProfileCostTest, WholeExpertsAreUnevenForFewRowsAndEvenForMany) {
     return stage.Seconds(load)[static_cast<std::size_t>(OperationClass::kExperts)];
   };
   EXPECT_GT(seconds(true, 1), 1.4 * seconds(false, 1));
-  EXPECT_NEAR(seconds(true, 8192) / seconds(false, 8192), 1.0, 0.03);
+  EXPECT_NEAR(seconds(true, 8192) / seconds(false, 8192), 1.0, 0.05);
 }
 
 // Half of the layers see 1000 keys.
