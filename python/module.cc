@@ -15,6 +15,7 @@
 #include "python/predict_binding.h"
 #include "python/python_policy.h"
 #include "python/run_binding.h"
+#include "python/study_binding.h"
 #include "python/trace_binding.h"
 #include "record/metric_catalog.h"
 #include "sched/invariant.h"
@@ -53,6 +54,7 @@ NB_MODULE(_native, module) {
                                                           policy_error);
   twin::python::BindPolicy(module);
   twin::python::BindRuns(module, policy_error);
+  twin::python::BindStudies(module);
   twin::python::BindTraces(module);
   twin::python::BindPredictions(module);
   module.def("config_differences", &twin::python::Differences, nb::arg("configs"));

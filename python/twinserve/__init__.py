@@ -15,6 +15,7 @@ from twinserve.comparison import Comparison, compare
 from twinserve.experiment import Replay, Run, RunWarning, load, replay, resolve, run
 from twinserve.policy import Policy
 from twinserve.prediction import predict_operations, predict_steps
+from twinserve.study import capacity, sweep
 from twinserve.traces import read_trace, write_trace
 
 for _type in (InputError, InvariantViolation, PolicyError, Request, Step):
@@ -25,6 +26,6 @@ InvariantViolation.__doc__ = "A policy broke an invariant of the engine (docs/IN
 
 __all__ = [
     "Comparison", "InputError", "InvariantViolation", "Policy", "PolicyError", "Replay", "Request",
-    "Run", "RunWarning", "Step", "compare", "load", "predict_operations", "predict_steps",
-    "read_trace", "replay", "resolve", "run", "write_trace",
+    "Run", "RunWarning", "Step", "capacity", "compare", "load", "predict_operations",
+    "predict_steps", "read_trace", "replay", "resolve", "run", "sweep", "write_trace",
 ]

@@ -58,7 +58,7 @@ def run(
     what had happened.
     Raises InputError, PolicyError (with a policy of the caller), RuntimeError, OSError.
     """
-    text, is_text = _source(experiment)
+    text, is_text = source_of(experiment)
     scratch: list[str] = []
 
     def make_place() -> str:
@@ -68,7 +68,7 @@ def run(
 
     try:
         native = _native.run(
-            text, is_text, _changes(overrides), os.fspath(out) if out is not None else make_place,
+            text, is_text, changes_of(overrides), os.fspath(out) if out is not None else make_place,
             made_policy(policy), progress)
     except BaseException:
         for folder in scratch:
@@ -83,8 +83,8 @@ def run(
 
 def resolve(experiment: str | os.PathLike[str], overrides: Mapping[str, Any] | None = None) -> str:
     """The experiment in text format with all defaults filled in. Raises InputError."""
-    text, is_text = _source(experiment)
-    return _native.resolve(text, is_text, _changes(overrides))
+    text, is_text = source_of(experiment)
+    return _native.resolve(text, is_text, changes_of(overrides))
 
 
 def load(run_dir: str | os.PathLike[str]) -> Run:
@@ -233,13 +233,14 @@ def _read_csv(source: Any) -> pd.DataFrame:
     return frame
 
 
-def _source(experiment: str | os.PathLike[str]) -> tuple[str, bool]:
+def source_of(experiment: str | os.PathLike[str]) -> tuple[str, bool]:
+    """A path, or the text of a file, and whether it is a text."""
     text = os.fspath(experiment)
     is_text = isinstance(experiment, str) and ("\n" in text or "{" in text)
     return text, is_text
 
 
-def _changes(overrides: Mapping[str, Any] | None) -> list[str]:
+def changes_of(overrides: Mapping[str, Any] | None) -> list[str]:
     """The changes in the form of --set."""
     return [f"!{path}" if value is None else f"{path}={_value(value)}"
             for path, value in (overrides or {}).items()]

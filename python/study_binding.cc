@@ -1,0 +1,158 @@
+#include "python/study_binding.h"
+
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <cmath>
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lab/study/bounds.h"
+#include "lab/study/capacity.h"
+#include "lab/study/study.h"
+#include "lab/study/study_directory.h"
+#include "proto/study_config.h"
+#include "python/reporting_control.h"
+
+namespace twin::python {
+namespace {
+
+namespace nb = nanobind;
+
+// A path, or the text of a file, and which of the two.
+using Source = std::pair<std::string, bool>;
+
+nb::tuple Sweep(const Source& source, const std::vector<std::string>& changes,
+                const std::string& out, int jobs, nb::object progress) {
+  const lab::Study study(source.second
+                             ? ParseStudy(source.first, "study", std::filesystem::current_path())
+                             : ReadStudy(source.first),
+                         changes);
+  lab::SweepOutcome outcome;
+  ReportingControl control;
+  RunBeside(control, std::move(progress), false, [&] {
+    outcome = lab::RunSweep(study, out, jobs, {"python", "twinserve.sweep"}, control);
+  });
+  return nb::make_tuple(outcome.failed, study.columns(), control.warnings());
+}
+
+const char* VerdictName(lab::Capacity::Verdict verdict) {
+  if (verdict == lab::Capacity::Verdict::kFound) return "found";
+  return verdict == lab::Capacity::Verdict::kHoldsNowhere ? "holds nowhere" : "holds everywhere";
+}
+
+const char* SignName(lab::Sign sign) {
+  if (sign == lab::Sign::kPositive) return "accepted";
+  return sign == lab::Sign::kNegative ? "rejected" : "undecided";
+}
+
+nb::list ProbesOf(const lab::Capacity& capacity) {
+  nb::list probes;
+  for (const lab::CapacityProbe& probe : capacity.probes) {
+    nb::dict row;
+    row["x"] = probe.x;
+    row["requests"] = probe.requests;
+    row["n"] = probe.n;
+    row["metric"] = probe.metric;
+    row["mean"] = probe.interval.value;
+    row["low"] = probe.interval.low;
+    row["high"] = probe.interval.high;
+    row["verdict"] = SignName(probe.verdict);
+    probes.append(row);
+  }
+  return probes;
+}
+
+nb::dict RowOf(const lab::Capacity& capacity) {
+  nb::dict row;
+  row["experiment"] = capacity.experiment;
+  row["value"] = capacity.value;
+  row["low"] = capacity.low;
+  row["high"] = capacity.high;
+  row["verdict"] = VerdictName(capacity.verdict);
+  row["limiting"] = capacity.limiting;
+  row["runs"] = capacity.runs;
+  row["requests"] = capacity.requests;
+  row["settled"] = capacity.settled;
+  row["monotone"] = capacity.monotone;
+  const bool by_seed = !capacity.roots.empty();
+  row["by_seed_mean"] = by_seed ? capacity.by_seed.value : std::nan("");
+  row["by_seed_low"] = by_seed ? capacity.by_seed.low : std::nan("");
+  row["by_seed_high"] = by_seed ? capacity.by_seed.high : std::nan("");
+  return row;
+}
+
+nb::dict ComparisonOf(const lab::CapacityAnswer& answer, const lab::CapacityComparison& compared) {
+  const lab::PairedComparison& paired = compared.paired;
+  nb::dict row;
+  row["first"] = answer.capacities[compared.first].experiment;
+  row["second"] = answer.capacities[compared.second].experiment;
+  row["ratio"] = paired.ratio.value;
+  row["ratio_low"] = paired.ratio.low;
+  row["ratio_high"] = paired.ratio.high;
+  row["difference"] = paired.difference.value;
+  row["difference_low"] = paired.difference.low;
+  row["difference_high"] = paired.difference.high;
+  return row;
+}
+
+// Rows, the probes of each, and the comparisons with the first experiment.
+nb::tuple Capacity(const std::vector<Source>& sources, const std::vector<std::string>& names,
+                   const std::vector<std::string>& changes, const std::string& until,
+                   lab::CapacityQuestion question, nb::object progress) {
+  question.bounds = lab::ParseBounds(until);
+  std::vector<ExperimentTemplate> experiments;
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    const auto& [text, is_text] = sources[i];
+    experiments.push_back(is_text ? ExperimentTemplate::FromText(text, names[i])
+                                  : ExperimentTemplate(text));
+    experiments.back().Change(changes, std::filesystem::current_path());
+  }
+  lab::CapacityAnswer answer;
+  ReportingControl control;
+  RunBeside(control, std::move(progress), false,
+            [&] { answer = lab::FindCapacities(experiments, names, question, control); });
+  nb::list rows;
+  nb::list probes;
+  for (const lab::Capacity& capacity : answer.capacities) {
+    rows.append(RowOf(capacity));
+    probes.append(ProbesOf(capacity));
+  }
+  nb::list comparisons;
+  for (const lab::CapacityComparison& compared : answer.comparisons) {
+    comparisons.append(ComparisonOf(answer, compared));
+  }
+  return nb::make_tuple(rows, probes, comparisons, control.warnings());
+}
+
+}  // namespace
+
+void BindStudies(nb::module_& module) {
+  module.def("sweep", &Sweep, nb::arg("study"), nb::arg("changes"), nb::arg("out"), nb::arg("jobs"),
+             nb::arg("progress").none());
+  module.def(
+      "capacity",
+      [](const std::vector<Source>& sources, const std::vector<std::string>& names,
+         const std::vector<std::string>& changes, const std::string& vary,
+         std::pair<double, double> between, const std::string& until, std::uint32_t replications,
+         double confidence, double tolerance, int doublings, int jobs, nb::object progress) {
+        lab::CapacityQuestion question;
+        question.path = vary;
+        question.from = between.first;
+        question.to = between.second;
+        question.replications = replications;
+        question.confidence = confidence;
+        question.tolerance = tolerance;
+        question.doublings_max = doublings;
+        question.jobs = jobs;
+        return Capacity(sources, names, changes, until, question, std::move(progress));
+      },
+      nb::arg("experiments"), nb::arg("names"), nb::arg("changes"), nb::arg("vary"),
+      nb::arg("between"), nb::arg("until"), nb::arg("replications"), nb::arg("confidence"),
+      nb::arg("tolerance"), nb::arg("doublings"), nb::arg("jobs"), nb::arg("progress").none());
+}
+
+}  // namespace twin::python

@@ -1,0 +1,103 @@
+"""Studies: all points of a sweep, and the largest load that keeps bounds."""
+from __future__ import annotations
+
+import os
+import pathlib
+import tempfile
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from twinserve import _native
+from twinserve.experiment import RunWarning, changes_of, source_of
+
+Progress = Callable[[str, int, int], None]
+
+
+def sweep(study: str | os.PathLike[str], jobs: int | None = None, cluster: str | None = None, *,
+          overrides: Mapping[str, Any] | None = None, out: str | os.PathLike[str] | None = None,
+          progress: Progress | None = None) -> pd.DataFrame:
+    """Runs all points of a study (docs/studies.md), several at a time, in this process.
+
+    study      path of a study file, or the text of one (as experiments in run())
+    jobs       runs at a time; None: one per core. Results do not depend on it
+    cluster    None; other values are refused
+    overrides  changes to every experiment, as in run()
+    out        a folder for results.csv, summary.csv, timing.csv and study.json; a folder with a
+               part of the same study is continued, also after Ctrl-C
+    progress   as in run()
+
+    Returns results.csv: one row per run with point, the axes by path, replication, seed, every key
+    of summary.json, and error (NaN where a run did not fail). Failed runs also give a RunWarning.
+    Raises InputError, KeyboardInterrupt.
+    """
+    if cluster is not None:
+        raise _native.InputError(f"cluster: is {cluster!r}; allowed: None")
+    _require_jobs(jobs)
+    with tempfile.TemporaryDirectory(prefix="twinserve-") as scratch:
+        folder = os.fspath(out) if out is not None else os.path.join(scratch, "study")
+        failed, axes, reports = _native.sweep(source_of(study), changes_of(overrides), folder,
+                                              jobs or 0, progress)
+        for text in reports:
+            warnings.warn(text, RunWarning, stacklevel=2)
+        if failed and not reports:
+            warnings.warn(f"{failed} runs failed; the column error says why", RunWarning,
+                          stacklevel=2)
+        frame = pd.read_csv(pathlib.Path(folder, "results.csv"), float_precision="round_trip",
+                            dtype={"error": str, "digest": str})
+    frame.attrs["axes"] = list(axes)
+    return frame
+
+
+def capacity(experiments: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], vary: str,
+             between: tuple[float, float], until: str, *,
+             overrides: Mapping[str, Any] | None = None, replications: int = 20,
+             confidence: float = 0.95, tolerance: float = 0.01, doublings: int = 5,
+             jobs: int | None = None, progress: Progress | None = None) -> pd.DataFrame:
+    """The largest value of a setting, such as the rate, at which bounds on metrics hold.
+
+    experiments   one experiment as in run(), or several, compared on the same seeds
+    vary          field to vary, as in overrides: "workload.arrivals.rate"
+    between       where to look: the bounds should hold at the first value and not at the second
+    until         bounds joined by &&: "p99_ttft_ms<=1000 && p99_tpot_ms<=100"
+    overrides     changes to every experiment
+    replications  seeds per value; low and high need 10
+    confidence    of intervals and of the test behind low and high
+    tolerance     relative precision of the value, and the effect of longer runs that is ignored
+    doublings     how often runs are doubled at most, until their length changes nothing
+    jobs          runs at a time; None: one per core
+
+    Returns one row per experiment: experiment, value, low (the largest value that the test
+    accepts), high (the smallest that it rejects), verdict, limiting, runs, requests (per run, in
+    the end), settled, monotone, and by_seed_mean, by_seed_low and by_seed_high, the values that
+    single seeds give. Undefined numbers are NaN. attrs["probes"] lists the values that were tried,
+    attrs["comparisons"] the ratios of the other experiments to the first.
+    Raises InputError, KeyboardInterrupt.
+    """
+    several = [experiments] if isinstance(experiments, (str, os.PathLike)) else list(experiments)
+    sources = [source_of(experiment) for experiment in several]
+    names = [f"experiment {number}" if is_text else text
+             for number, (text, is_text) in enumerate(sources)]
+    _require_jobs(jobs)
+    for name, value, allowed in (
+            ("replications", replications, replications >= 2),
+            ("confidence", confidence, 0.5 <= confidence < 1),
+            ("tolerance", tolerance, 0 < tolerance <= 0.5),
+            ("doublings", doublings, 0 <= doublings <= 20)):
+        if not allowed:
+            raise _native.InputError(f"{name}: is {value}; allowed: see help(twinserve.capacity)")
+    rows, probes, comparisons, reports = _native.capacity(
+        sources, names, changes_of(overrides), vary, tuple(map(float, between)), until,
+        replications, confidence, tolerance, doublings, jobs or 0, progress)
+    for text in reports:
+        warnings.warn(text, RunWarning, stacklevel=2)
+    frame = pd.DataFrame(rows)
+    frame.attrs.update(probes=probes, comparisons=comparisons)
+    return frame
+
+
+def _require_jobs(jobs: int | None) -> None:
+    if jobs is not None and not 1 <= jobs <= 1024:
+        raise _native.InputError(f"jobs: is {jobs}; allowed: 1 to 1024, or None")

@@ -1,0 +1,72 @@
+"""twinserve.sweep and twinserve.capacity against the command line."""
+import json
+
+import pandas as pd
+import pytest
+import twinserve
+
+
+@pytest.fixture
+def study(tiny, tmp_path):
+    (tmp_path / "base.textproto").write_text(tiny)
+    path = tmp_path / "study.textproto"
+    path.write_text('base: "base.textproto"\n'
+                    'axis { path: "cost.constant.step_s" values: [1e-3, 2e-3] }\n'
+                    'axis { path: "workload.arrivals.rate" from: 20 to: 40 steps: 3 }\n'
+                    "replications: 2\n")
+    return path
+
+
+def test_a_sweep_is_the_table_of_the_command_line(study, tmp_path, command_line):
+    command_line("sweep", study, "--out", tmp_path / "expected")
+    expected = pd.read_csv(tmp_path / "expected/results.csv", float_precision="round_trip",
+                           dtype={"error": str, "digest": str})
+    for jobs in (1, 2):
+        pd.testing.assert_frame_equal(twinserve.sweep(study, jobs=jobs), expected)
+    assert len(expected) == 2 * 3 * 2
+    assert expected["error"].isna().all()
+
+
+def test_a_sweep_continues_in_its_folder(study, tmp_path):
+    out = tmp_path / "out"
+    first = twinserve.sweep(study, out=out)
+    assert (out / "summary.csv").is_file()
+    pd.testing.assert_frame_equal(twinserve.sweep(study, out=out), first)
+    with pytest.raises(twinserve.InputError, match="study"):
+        twinserve.sweep(study, out=out, overrides={"workload.requests": 3})
+
+
+def test_a_failed_run_is_a_row_and_a_warning(study):
+    text = study.read_text().replace("[1e-3, 2e-3]", "[1e-3, -1]")
+    study.write_text(text)
+    with pytest.warns(twinserve.RunWarning):
+        frame = twinserve.sweep(study)
+    assert frame["error"].notna().sum() == 6
+
+
+def test_a_capacity_is_the_answer_of_the_command_line(tiny, tmp_path, command_line):
+    # Sequences take turns in a batch of at most one: a request of 8 steps of 1 ms fits 125 times
+    # into a second.
+    path = tmp_path / "base.textproto"
+    path.write_text(tiny.replace("max_num_seqs: 16", "max_num_seqs: 1")
+                    .replace("constant rate", "poisson rate"))
+    asked = dict(vary="workload.arrivals.rate", until="p99_ttft_ms<=100", replications=10,
+                 doublings=1)
+    found = twinserve.capacity(path, between=(10, 200), **asked)
+    printed = json.loads(command_line(
+        "capacity", path, "--vary", asked["vary"], "--between", "10,200", "--until",
+        asked["until"], "--replications", 10, "--doublings", 1, "--format", "json").stdout)
+    for key in ("value", "runs", "requests", "verdict", "limiting", "settled"):
+        assert found.loc[0, key] == printed[key], key
+    assert 60 < found.loc[0, "value"] < 125
+    assert [probe["x"] for probe in found.attrs["probes"][0]] == [
+        probe["x"] for probe in printed["probes"]]
+
+
+@pytest.mark.parametrize("asked, what", [
+    (dict(cluster="auto"), "cluster"), (dict(jobs=0), "jobs"),
+    (dict(overrides={"no.such": 1}), "no"),
+])
+def test_bad_questions_are_refused(study, asked, what):
+    with pytest.raises(twinserve.InputError, match=what):
+        twinserve.sweep(study, **asked)
