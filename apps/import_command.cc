@@ -6,6 +6,7 @@
 #include "apps/terminal_control.h"
 #include "lab/import/import_aiconfigurator.h"
 #include "lab/import/import_llmservingsim.h"
+#include "lab/import/import_vidur.h"
 
 namespace twin::apps {
 namespace {
@@ -42,6 +43,19 @@ void AddLlmServingSimCommand(CLI::App& import) {
   });
 }
 
+void AddVidurCommand(CLI::App& import) {
+  auto arguments = std::make_shared<ImportArguments>();
+  CLI::App* command = import.add_subcommand(
+      "vidur", "Profiles from Vidur's tables: dense_ops, attention, network .csv[.gz]");
+  command->add_option("DIR", arguments->folder, "The folder of the tables")->required();
+  command->add_option("--out", arguments->out, "The folder that gets one folder per device")
+      ->required();
+  command->callback([arguments] {
+    TerminalControl control;
+    lab::ImportVidur(arguments->folder, arguments->out, control);
+  });
+}
+
 }  // namespace
 
 void AddImportCommand(CLI::App& app, CommandContext& /*context*/) {
@@ -50,6 +64,7 @@ void AddImportCommand(CLI::App& app, CommandContext& /*context*/) {
   import->require_subcommand(1);
   AddAiconfiguratorCommand(*import);
   AddLlmServingSimCommand(*import);
+  AddVidurCommand(*import);
 }
 
 }  // namespace twin::apps

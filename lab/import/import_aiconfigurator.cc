@@ -9,12 +9,12 @@
 #include <vector>
 
 #include "core/input_error.h"
-#include "files/output_file.h"
 #include "lab/import/attention_import.h"
 #include "lab/import/collective_import.h"
 #include "lab/import/gemm_import.h"
 #include "lab/import/gemm_rows.h"
 #include "lab/import/moe_import.h"
+#include "lab/import/profile_output.h"
 #include "proto/hardware_file.h"
 #include "proto/profile_file.h"
 
@@ -76,32 +76,24 @@ std::vector<Table> TablesOf(const std::filesystem::path& folder, std::string_vie
   return tables;
 }
 
-void WriteProfile(const std::filesystem::path& out, const HardwareSpec& hardware, ProfilePart part,
-                  const std::string& text, RunControl& control) {
-  const std::filesystem::path target = out / hardware.name / FileName(part);
-  std::filesystem::create_directories(target.parent_path());
-  WriteFile(target, text);
-  control.OnNote(fmt::format("wrote {}", target.string()));
-}
-
 void ImportGemmTables(const std::vector<Table>& tables, const std::filesystem::path& out,
                       RunControl& control) {
   for (const Table& table : tables) {
     const GemmRows rows = ReadGemmRows(table.file.string());
     const GemmImport import = ImportGemm(table.hardware, rows, control);
-    WriteProfile(out, table.hardware, ProfilePart::kGemm,
-                 WriteGemmImport(
-                     import, rows,
-                     fmt::format("Matrix products of {}, {}", table.hardware.name, table.source)),
-                 control);
+    WriteImportedPart(out, table.hardware.name, ProfilePart::kGemm,
+                      WriteGemmImport(import, rows,
+                                      fmt::format("Matrix products of {}, {}", table.hardware.name,
+                                                  table.source)),
+                      control);
   }
 }
 
 void ImportMoeTables(const std::vector<Table>& tables, const std::filesystem::path& out,
                      RunControl& control) {
   for (const Table& table : tables) {
-    WriteProfile(out, table.hardware, ProfilePart::kMoe,
-                 ImportMoe(table.hardware, table.file.string()).text, control);
+    WriteImportedPart(out, table.hardware.name, ProfilePart::kMoe,
+                      ImportMoe(table.hardware, table.file.string()).text, control);
   }
 }
 
@@ -109,10 +101,8 @@ void ImportMoeTables(const std::vector<Table>& tables, const std::filesystem::pa
 void ImportAttentionTables(const std::vector<Table>& context, const std::vector<Table>& generation,
                            const std::filesystem::path& out, RunControl& control) {
   std::map<std::string, std::pair<sim::DeviceProfile, std::string>> profiles;
-  std::map<std::string, HardwareSpec> devices;
   const auto import = [&](const Table& table, sim::AttentionKind kind) {
     auto& [profile, head] = profiles[table.hardware.name];
-    devices[table.hardware.name] = table.hardware;
     const AttentionImport made =
         ImportAttention(table.hardware, kind, table.file.string(), {}, profile.attention);
     head += fmt::format(
@@ -125,8 +115,8 @@ void ImportAttentionTables(const std::vector<Table>& context, const std::vector<
   for (const Table& table : context) import(table, sim::AttentionKind::kContext);
   for (const Table& table : generation) import(table, sim::AttentionKind::kGeneration);
   for (const auto& [name, made] : profiles) {
-    WriteProfile(out, devices[name], ProfilePart::kAttention,
-                 made.second + WriteProfilePart(made.first, ProfilePart::kAttention), control);
+    WriteImportedPart(out, name, ProfilePart::kAttention,
+                      made.second + WriteProfilePart(made.first, ProfilePart::kAttention), control);
   }
 }
 
@@ -136,11 +126,11 @@ void ImportCollectiveTables(const std::vector<Table>& tables, const std::filesys
     const CollectiveImport import = ImportCollectives(table.file.string());
     sim::DeviceProfile profile;
     profile.collectives = import.profile;
-    WriteProfile(out, table.hardware, ProfilePart::kCollectives,
-                 fmt::format("# Collectives of {}, {}\n# {}.\n{}", table.hardware.name,
-                             table.source, fmt::join(import.versions, ", "),
-                             WriteProfilePart(profile, ProfilePart::kCollectives)),
-                 control);
+    WriteImportedPart(out, table.hardware.name, ProfilePart::kCollectives,
+                      fmt::format("# Collectives of {}, {}\n# {}.\n{}", table.hardware.name,
+                                  table.source, fmt::join(import.versions, ", "),
+                                  WriteProfilePart(profile, ProfilePart::kCollectives)),
+                      control);
   }
 }
 

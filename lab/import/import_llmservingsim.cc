@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <map>
 #include <string>
 #include <string_view>
@@ -10,9 +12,10 @@
 
 #include "core/input_error.h"
 #include "core/model_presets.h"
-#include "files/output_file.h"
 #include "lab/import/gemm_import.h"
 #include "lab/import/gemm_rows.h"
+#include "lab/import/layer_attention_import.h"
+#include "lab/import/profile_output.h"
 #include "lab/predict/operation_table.h"
 #include "proto/hardware_file.h"
 #include "proto/profile_file.h"
@@ -22,6 +25,7 @@ namespace {
 
 constexpr std::string_view kPrefix = "profile_";
 constexpr std::string_view kDense = "_dense.csv";
+constexpr std::string_view kVersion = "vllm 0.19.0";
 constexpr double kTimeUsMax = 1e9;
 constexpr double kSecondsOfUs = 1e-6;
 constexpr std::int64_t kRanksMax = 64;
@@ -32,7 +36,8 @@ struct LayerProfile {
   std::string device;
   std::string model;
   std::filesystem::path dense;
-  std::filesystem::path per_sequence;  // may be absent
+  std::filesystem::path per_sequence;  // may be absent, as the next
+  std::filesystem::path attention;
 };
 
 std::string_view PresetOf(std::string_view device) {
@@ -51,10 +56,12 @@ std::map<std::string, LayerProfile> ProfilesIn(const std::filesystem::path& fold
     const std::string stem = name.substr(kPrefix.size(), end - kPrefix.size());
     const std::size_t split = stem.find('_');
     if (split == std::string::npos) continue;
-    std::string sequences = name;
-    sequences.replace(end, kDense.size(), "_per_sequence.csv");
+    const auto beside = [&](std::string_view ending) {
+      std::string other = name;
+      return entry.path().parent_path() / other.replace(end, kDense.size(), ending);
+    };
     profiles[name] = {stem.substr(0, split), stem.substr(split + 1), entry.path(),
-                      entry.path().parent_path() / sequences};
+                      beside("_per_sequence.csv"), beside("_attention.csv")};
   }
   if (error) {
     throw InputError(InputError::Kind::kUsage, folder.string(),
@@ -94,6 +101,62 @@ void AddRows(const std::filesystem::path& file, std::string_view tokens, const M
   }
 }
 
+std::string OriginOf(std::string_view what, std::string_view preset,
+                     const std::filesystem::path& file) {
+  return fmt::format(
+      "{} of {}, from LLMServingSim (MIT), {};\n# written by \"twinserve import llmservingsim\".",
+      what, preset, file.filename().string());
+}
+
+void ImportProducts(const LayerProfile& profile, const ModelSpec& model, std::string_view preset,
+                    const std::filesystem::path& out, RunControl& control) {
+  GemmRows rows;
+  rows.versions = {std::string(kVersion)};
+  AddRows(profile.dense, "tokens", model, rows);
+  if (std::filesystem::exists(profile.per_sequence)) {
+    AddRows(profile.per_sequence, "sequences", model, rows);
+  }
+  const GemmImport import = ImportGemm(HardwarePreset(preset), rows, control);
+  WriteImportedPart(
+      out, preset, ProfilePart::kGemm,
+      WriteGemmImport(import, rows, OriginOf("Matrix products", preset, profile.dense)), control);
+}
+
+std::vector<LayerCall> ReadCalls(const std::filesystem::path& path, const ModelSpec& model) {
+  OperationTable table(path.string(),
+                       {"tp", "prefill_chunk", "kv_prefill", "n_decode", "kv_decode", "time_us"});
+  const auto count = [&](std::string_view column) {
+    return static_cast<std::uint32_t>(table.Integer(column, 0, kTokensMost));
+  };
+  std::vector<LayerCall> calls;
+  while (table.Next()) {
+    const auto ranks = static_cast<std::int32_t>(table.Integer("tp", 1, kRanksMax));
+    calls.push_back({.query_heads = model.query_heads / ranks,
+                     .kv_heads = std::max(1, model.kv_heads / ranks),
+                     .chunk = count("prefill_chunk"),
+                     .past = count("kv_prefill"),
+                     .decodes = count("n_decode"),
+                     .context = count("kv_decode"),
+                     .microseconds = table.Positive("time_us", kTimeUsMax)});
+  }
+  return calls;
+}
+
+void ImportCalls(const LayerProfile& profile, const ModelSpec& model, std::string_view preset,
+                 const std::filesystem::path& out, RunControl& control) {
+  LayerAttentionImport import =
+      ImportLayerAttention(HardwarePreset(preset), model.head_dim,
+                           ReadCalls(profile.attention, model), profile.attention.string());
+  std::string text = fmt::format(
+      "# {}\n# {}. Rows, errors (median / p90) of the closed form, and of heads that the table is\n"
+      "# made without:\n# {}\n",
+      OriginOf("Attention", preset, profile.attention), kVersion, fmt::join(import.report, "\n# "));
+  sim::DeviceProfile device;
+  device.attention = std::move(import.profile);
+  text += WriteProfilePart(device, ProfilePart::kAttention);
+  WriteImportedPart(out, preset, ProfilePart::kAttention, text, control);
+}
+
 }  // namespace
 
 void ImportLlmServingSim(const std::filesystem::path& folder, const std::filesystem::path& out,
@@ -112,21 +175,10 @@ void ImportLlmServingSim(const std::filesystem::path& folder, const std::filesys
       continue;
     }
     const ModelSpec model = ModelPreset(profile.model);
-    GemmRows rows;
-    rows.versions = {"vllm 0.19.0"};
-    AddRows(profile.dense, "tokens", model, rows);
-    if (std::filesystem::exists(profile.per_sequence)) {
-      AddRows(profile.per_sequence, "sequences", model, rows);
+    ImportProducts(profile, model, preset, out, control);
+    if (std::filesystem::exists(profile.attention)) {
+      ImportCalls(profile, model, preset, out, control);
     }
-    const GemmImport import = ImportGemm(HardwarePreset(preset), rows, control);
-    const std::filesystem::path target = out / preset / FileName(ProfilePart::kGemm);
-    std::filesystem::create_directories(target.parent_path());
-    const std::string origin = fmt::format(
-        "Matrix products of {}, from LLMServingSim (MIT), {};\n# written by \"twinserve import "
-        "llmservingsim\".",
-        preset, name);
-    WriteFile(target, WriteGemmImport(import, rows, origin));
-    control.OnNote(fmt::format("wrote {}", target.string()));
   }
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <span>
 
 namespace twin::sim {
 namespace {
@@ -51,6 +52,38 @@ Tiles TilesOf(const AttentionWork& work, bool packs_heads) {
   return tiles;
 }
 
+// One call of a kernel for several queries per request. REQUIRES: works; of equal `cold`.
+double CallMicroseconds(const ContextKernel& kernel, std::span<const AttentionWork> works) {
+  double requests = 0;
+  double all = 0;
+  double longest = 0;
+  double written = 0;
+  double queries = 0;
+  double past = 0;
+  for (const AttentionWork& work : works) {
+    const Tiles tiles = TilesOf(work, kernel.packs_heads);
+    const double width = work.head_dim / 128;
+    const auto tile_time = [&](double keys) {
+      return kernel.tile + kernel.key * (keys + kKeyBlock / 2) * width;
+    };
+    requests += work.requests;
+    all += tiles.count * tile_time(tiles.keys) / kernel.multiprocessors;
+    longest = std::max(longest, tile_time(tiles.longest));
+    const double per_head = work.head_dim * work.tokens;
+    written += per_head * work.kv_heads * 2 * (2 + work.kv_bytes);
+    queries += per_head * work.query_heads * 4;
+    past += std::max(0.0, work.context_tokens - work.tokens) * work.kv_heads * work.head_dim * 2 *
+            work.kv_bytes;
+  }
+  const double compute = Norm(all, longest, 1 + std::min(kernel.sharpness, 6.0));
+  const double resident = works.front().cold ? 0 : ShareInL2(written + queries, kernel.l2_bytes);
+  const auto time = [&](double bytes, double rate) {
+    return bytes * ((1 - resident) / rate + resident / kernel.l2_rate);
+  };
+  return kernel.launch + kernel.per_request * requests + time(written, kernel.write_rate) +
+         Norm4(compute, time(queries + past, kernel.query_rate));
+}
+
 }  // namespace
 
 std::array<double*, ContextKernel::kFields> ContextKernel::fields() {
@@ -63,25 +96,13 @@ std::array<double*, GenerationKernel::kFields> GenerationKernel::fields() {
 }
 
 double ContextMicroseconds(const ContextKernel& kernel, const AttentionWork& work) {
-  const Tiles tiles = TilesOf(work, kernel.packs_heads);
-  const double width = work.head_dim / 128;
-  const double all = tiles.count *
-                     (kernel.tile + kernel.key * (tiles.keys + kKeyBlock / 2) * width) /
-                     kernel.multiprocessors;
-  const double longest = kernel.tile + kernel.key * (tiles.longest + kKeyBlock / 2) * width;
-  const double compute = Norm(all, longest, 1 + std::min(kernel.sharpness, 6.0));
+  return CallMicroseconds(kernel, std::span(&work, 1));
+}
 
-  const double per_head = work.head_dim * work.tokens;
-  const double written = per_head * work.kv_heads * 2 * (2 + work.kv_bytes);
-  const double queries = per_head * work.query_heads * 4;
-  const double past = std::max(0.0, work.context_tokens - work.tokens) * work.kv_heads *
-                      work.head_dim * 2 * work.kv_bytes;
-  const double resident = work.cold ? 0 : ShareInL2(written + queries, kernel.l2_bytes);
-  const auto time = [&](double bytes, double rate) {
-    return bytes * ((1 - resident) / rate + resident / kernel.l2_rate);
-  };
-  return kernel.launch + kernel.per_request * work.requests + time(written, kernel.write_rate) +
-         Norm4(compute, time(queries + past, kernel.query_rate));
+double MixedMicroseconds(const ContextKernel& kernel, const AttentionWork& chunks,
+                         const AttentionWork& decodes) {
+  const std::array<AttentionWork, 2> work = {chunks, decodes};
+  return CallMicroseconds(kernel, work);
 }
 
 double GenerationBytes(const AttentionWork& work) {

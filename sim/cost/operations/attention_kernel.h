@@ -15,6 +15,9 @@
 //
 //   t = launch + per_block blocks / SMs + norm4(bytes / rate, waves keys / splits * key) + split
 //
+// Chunks and decodes in one call, of a kernel that does not pack heads: each decode is a tile per
+// query head, with one row in use, that takes as long for a key as any other tile.
+//
 // `norm_p` is (a^p + b^p)^(1/p): the larger of two, rounded where they are close. Small caches stay
 // in L2 between repetitions of a benchmark, but not between the layers of a step: `cold` says which
 // of the two is meant. Units: microseconds, bytes, bytes per microsecond.
@@ -82,6 +85,9 @@ struct GenerationKernel {
 
 // REQUIRES: requests, tokens, heads, head_dim > 0.
 [[nodiscard]] double ContextMicroseconds(const ContextKernel& kernel, const AttentionWork& work);
+// The same call with decodes.
+[[nodiscard]] double MixedMicroseconds(const ContextKernel& kernel, const AttentionWork& chunks,
+                                       const AttentionWork& decodes);
 [[nodiscard]] double GenerationMicroseconds(const GenerationKernel& kernel,
                                             const AttentionWork& work);
 

@@ -162,18 +162,29 @@ LogRatio AttentionModel::GenerationCorrection(const AttentionWork& work,
           std::max(measured.sd, streamed.sd)};
 }
 
-// One call computes both. Decodes of a mixed call are not split over thread blocks and share the
-// memory with the chunks, which the profile's factor contains.
+// One call computes both. Kernels that pack heads split decodes in a mixed call, too; in others
+// each query head of a decode takes a tile.
 Estimate AttentionModel::operator()(const ContextAttention& chunks,
                                     const GenerationAttention& decodes) const {
   if (chunks.chunks == 0) return (*this)(decodes);
   if (decodes.requests == 0) return (*this)(chunks);
   const Estimate first = (*this)(chunks);
-  const Estimate second = (*this)(decodes);
-  const double launch = kSecondsPerMicrosecond * generation_.launch;
-  const double added = mixed_factor_ * std::max(0.0, second.seconds - launch);
-  const double seconds = first.seconds + added;
-  const double sd = std::hypot(first.seconds * first.log_sd, added * second.log_sd) / seconds;
+  Estimate added{0, first.log_sd};
+  if (context_.packs_heads) {
+    const double launch = kSecondsPerMicrosecond * generation_.launch;
+    added = (*this)(decodes);
+    added.seconds = std::max(0.0, added.seconds - launch);
+  } else {
+    AttentionWork work = WorkOf(decodes);
+    const AttentionWork of_chunks = WorkOf(chunks);
+    work.cold = of_chunks.cold;
+    added.seconds = kSecondsPerMicrosecond * (MixedMicroseconds(context_, of_chunks, work) -
+                                              ContextMicroseconds(context_, of_chunks));
+  }
+  added.seconds *= mixed_factor_;
+  const double seconds = first.seconds + added.seconds;
+  const double sd =
+      std::hypot(first.seconds * first.log_sd, added.seconds * added.log_sd) / seconds;
   return {seconds, std::hypot(sd, kMixed)};
 }
 

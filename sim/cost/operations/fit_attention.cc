@@ -23,17 +23,28 @@ constexpr double kNoMeasurement = std::numeric_limits<double>::quiet_NaN();
 AttentionWork WorkOf(const AttentionTable& key, const AttentionMeasurement& sample) {
   const double batch = sample.batch;
   const double length = sample.length;
+  const double past = sample.past;
   AttentionWork work{.requests = batch,
                      .tokens = batch * length,
-                     .context_tokens = batch * length,
-                     .pairs = batch * length * (length + 1) / 2,
-                     .context_max = length,
+                     .context_tokens = batch * (past + length),
+                     .pairs = batch * length * (past + (length + 1) / 2),
+                     .context_max = past + length,
                      .query_heads = static_cast<double>(sample.query_heads),
                      .kv_heads = static_cast<double>(sample.kv_heads),
                      .head_dim = static_cast<double>(key.head_dim),
                      .window = static_cast<double>(key.window),
                      .kv_bytes = static_cast<double>(ByteSize(key.kv_dtype))};
   if (key.kind == AttentionKind::kGeneration) work.tokens = batch;
+  return work;
+}
+
+// Of a prompt call; no requests if there are none.
+AttentionWork DecodesOf(const AttentionTable& key, const AttentionMeasurement& sample) {
+  AttentionWork work = WorkOf(key, sample);
+  const double context = sample.decode_context;
+  work.requests = work.tokens = sample.decodes;
+  work.context_tokens = work.pairs = work.requests * context;
+  work.context_max = context;
   return work;
 }
 
@@ -45,6 +56,7 @@ double Microseconds(const AttentionTable& table, const AttentionWork& work) {
 // Samples for the search, evenly taken from all.
 struct FitSet {
   std::vector<AttentionWork> work;
+  std::vector<AttentionWork> decodes;
   std::vector<double> log_us;
 };
 
@@ -53,6 +65,7 @@ FitSet Thinned(const AttentionTable& key, const std::vector<AttentionMeasurement
   const std::size_t step = samples.size() / kFitSamplesMax + 1;
   for (std::size_t i = 0; i < samples.size(); i += step) {
     set.work.push_back(WorkOf(key, samples[i]));
+    set.decodes.push_back(DecodesOf(key, samples[i]));
     set.log_us.push_back(std::log(samples[i].microseconds));
   }
   return set;
@@ -61,7 +74,10 @@ FitSet Thinned(const AttentionTable& key, const std::vector<AttentionMeasurement
 double Loss(const AttentionTable& table, const FitSet& set) {
   double loss = 0;
   for (std::size_t i = 0; i < set.work.size(); ++i) {
-    const double error = std::log(Microseconds(table, set.work[i])) - set.log_us[i];
+    const double us = set.decodes[i].requests > 0
+                          ? MixedMicroseconds(table.context, set.work[i], set.decodes[i])
+                          : Microseconds(table, set.work[i]);
+    const double error = std::log(us) - set.log_us[i];
     // Absolute, rounded below 3 %.
     loss += std::sqrt(error * error + 0.0009);
   }
@@ -96,7 +112,7 @@ double Search(AttentionTable& table, const Fields& fields, const FitSet& set) {
 
 // Fits every variant of the discrete choices and keeps the best.
 AttentionTable FitFormula(const HardwareSpec& hardware, const AttentionTable& key,
-                          const FitSet& set) {
+                          const FitSet& set, std::optional<bool> packs_heads) {
   AttentionTable best = key;
   double best_loss = std::numeric_limits<double>::infinity();
   const bool context = key.kind == AttentionKind::kContext;
@@ -106,6 +122,7 @@ AttentionTable FitFormula(const HardwareSpec& hardware, const AttentionTable& ke
     if (context) {
       table.context = ContextKernelOf(hardware, key.compute_dtype, key.library);
       table.context.packs_heads = variant == 0;
+      if (packs_heads && table.context.packs_heads != *packs_heads) continue;
       loss = Search(table, table.context.fields(), set);
     } else {
       table.generation = GenerationKernelOf(hardware, key.library);
@@ -329,12 +346,13 @@ AttentionFit FitAttention(const HardwareSpec& hardware, const AttentionTable& ke
                           const AttentionFitOptions& options) {
   CHECK(!samples.empty());
   Draft draft;
-  draft.table = FitFormula(hardware, key, Thinned(key, samples));
+  draft.table = FitFormula(hardware, key, Thinned(key, samples), options.packs_heads);
   Round(draft.table);
   std::set<std::uint32_t> batches;
   std::set<std::uint32_t> lengths;
   std::vector<AttentionMeasurement> tabulated;
   for (const AttentionMeasurement& sample : samples) {
+    if (sample.past > 0 || sample.decodes > 0) continue;
     if (options.thins_lengths && !Keeps(key.kind, sample.length)) continue;
     tabulated.push_back(sample);
     batches.insert(sample.batch);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "core/hardware_spec.h"
@@ -15,6 +16,11 @@ struct AttentionMeasurement {
   std::uint32_t batch = 0;
   std::uint32_t length = 0;
   double microseconds = 0;
+  // Keys before each prompt, and decodes of `decode_context` keys in the same call. Samples that
+  // have them shape the closed form, but not the table.
+  std::uint32_t past = 0;
+  std::uint32_t decodes = 0;
+  std::uint32_t decode_context = 0;
 };
 
 // Absolute relative errors: of all samples, and of heads that the table was made without.
@@ -31,6 +37,9 @@ struct AttentionFit {
 struct AttentionFitOptions {
   std::size_t rows_max = 100;  // pairs of heads to keep
   bool thins_lengths = false;  // keep powers of 2, of decodes every other one below 128
+  // Of a prompt kernel: whether a tile holds all query heads of a KV head; not set = what fits
+  // best.
+  std::optional<bool> packs_heads{};
   // A table that may serve as base, if that brings heads left out closer. Borrowed.
   const AttentionFit* base = nullptr;
 };

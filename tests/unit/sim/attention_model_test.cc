@@ -129,6 +129,35 @@ TEST(AttentionModelTest, TilesOfPromptsFillTheMultiprocessors) {
             std::pow(std::pow(all, 7) + std::pow(longest, 7), 1.0 / 7));
 }
 
+TEST(ContextKernelTest, DecodesOfAMixedCallAreTilesOfEachQueryHead) {
+  ContextKernel kernel;
+  kernel.launch = kernel.per_request = 1e-9;
+  kernel.tile = 2;
+  kernel.key = 0.01;
+  kernel.sharpness = 6;
+  kernel.write_rate = kernel.query_rate = kernel.l2_rate = 1e12;
+  kernel.packs_heads = false;
+  kernel.multiprocessors = 4;
+  const AttentionWork chunk{.requests = 1,
+                            .tokens = 128,
+                            .context_tokens = 128,
+                            .pairs = 128 * 129 / 2.0,
+                            .context_max = 128,
+                            .query_heads = 4,
+                            .kv_heads = 1,
+                            .head_dim = 128};
+  // 100 decodes of 1,000 keys and 4 query heads: 400 tiles of 2 + 0.01 (1000 + 64) on 4 SMs, beside
+  // the 4 of the chunk, of 2 + 0.01 (64.5 + 63.5 + 64).
+  const double all = (400 * 12.64 + 4 * 3.92) / 4;
+  EXPECT_NEAR(MixedMicroseconds(kernel, chunk,
+                                [] {
+                                  AttentionWork decodes = Decodes(100, 1000);
+                                  decodes.query_heads = 4;
+                                  return decodes;
+                                }()),
+              all, 1e-3 * all);
+}
+
 TEST(AttentionModelTest, NothingToDoTakesNoTime) {
   const AttentionModel model(Device(), {.query_heads = 32, .kv_heads = 8, .head_dim = 128});
   EXPECT_EQ(model(ContextAttention{}).seconds, 0);
@@ -137,15 +166,20 @@ TEST(AttentionModelTest, NothingToDoTakesNoTime) {
 }
 
 TEST(AttentionModelTest, AMixedStepTakesLongerThanItsChunks) {
-  const AttentionModel model(Device(), {.query_heads = 32, .kv_heads = 8, .head_dim = 128});
   const ContextAttention chunk{.chunks = 1,
                                .tokens = 512,
                                .context_tokens = 1024,
                                .pairs = 512 * 512 + 512 * 513 / 2.0,
                                .context_tokens_max = 1024};
   const GenerationAttention decodes{.requests = 16, .context_tokens = 16 * 1000};
-  EXPECT_GT(model(chunk, decodes).seconds, model(chunk).seconds);
-  EXPECT_LT(model(chunk, decodes).seconds, model(chunk).seconds + 1.1 * model(decodes).seconds);
+  const AttentionHeads heads{.query_heads = 32, .kv_heads = 8, .head_dim = 128};
+  HardwareSpec wide = Device();
+  wide.peak_bf16_flops *= 3;  // its kernels pack heads and split decodes in every call
+  const AttentionModel packed(wide, heads);
+  EXPECT_GT(packed(chunk, decodes).seconds, packed(chunk).seconds);
+  EXPECT_LT(packed(chunk, decodes).seconds, packed(chunk).seconds + 1.1 * packed(decodes).seconds);
+  const AttentionModel unpacked(Device(), heads);
+  EXPECT_GT(unpacked(chunk, decodes).seconds, unpacked(chunk).seconds + unpacked(decodes).seconds);
 }
 
 // Three pairs of heads whose times are twice the closed form: the fourth is, too.
