@@ -15,10 +15,12 @@
 #include "lab/import/gemm_import.h"
 #include "lab/import/gemm_rows.h"
 #include "lab/import/layer_attention_import.h"
+#include "lab/import/memory_bound_fit.h"
 #include "lab/import/profile_output.h"
 #include "lab/predict/operation_table.h"
 #include "proto/hardware_file.h"
 #include "proto/profile_file.h"
+#include "sim/cost/operations/memory_bound_model.h"
 
 namespace twin::lab {
 namespace {
@@ -142,6 +144,54 @@ std::vector<LayerCall> ReadCalls(const std::filesystem::path& path, const ModelS
   return calls;
 }
 
+struct SmallKernel {
+  std::string_view layer;
+  sim::MemoryBoundKernel kernel;
+};
+
+constexpr SmallKernel kSmallKernels[] = {{"embedding", sim::MemoryBoundKernel::kEmbedding},
+                                         {"layernorm", sim::MemoryBoundKernel::kNorm},
+                                         {"rotary_emb", sim::MemoryBoundKernel::kRotary},
+                                         {"act_fn", sim::MemoryBoundKernel::kActivation},
+                                         {"sampler", sim::MemoryBoundKernel::kSampling}};
+
+using SmallRows = std::map<sim::MemoryBoundKernel, std::vector<MemoryBoundRow>>;
+
+void AddSmallRows(const std::filesystem::path& file, std::string_view tokens,
+                  const ModelSpec& model, SmallRows& rows) {
+  OperationTable table(file.string(), {"tp", "layer", tokens, "time_us"});
+  while (table.Next()) {
+    const auto ranks = static_cast<double>(table.Integer("tp", 1, kRanksMax));
+    const sim::MemoryBoundShape shape{.hidden = static_cast<double>(model.hidden),
+                                      .query_heads = model.query_heads / ranks,
+                                      .kv_heads = model.kv_heads / ranks,
+                                      .head_dim = static_cast<double>(model.head_dim),
+                                      .intermediate = model.intermediate / ranks,
+                                      .vocabulary = static_cast<double>(model.vocab)};
+    for (const auto& [layer, kernel] : kSmallKernels) {
+      if (table.Text("layer") != layer) continue;
+      const auto count = static_cast<double>(table.Integer(tokens, 1, kTokensMost));
+      rows[kernel].push_back(
+          {sim::MemoryBoundBytes(kernel, shape, count), table.Positive("time_us", kTimeUsMax)});
+    }
+  }
+}
+
+// The kernels of profile_DEVICE_MODEL_dense and _per_sequence that multiply no weights.
+sim::MemoryBoundProfile SmallKernelsOf(const LayerProfile& profile, const ModelSpec& model,
+                                       const HardwareSpec& hardware) {
+  SmallRows rows;
+  AddSmallRows(profile.dense, "tokens", model, rows);
+  if (std::filesystem::exists(profile.per_sequence)) {
+    AddSmallRows(profile.per_sequence, "sequences", model, rows);
+  }
+  sim::MemoryBoundProfile result;
+  for (const auto& [kernel, of_kernel] : rows) {
+    result.kernels.push_back(FitMemoryBound(hardware, kernel, of_kernel));
+  }
+  return result;
+}
+
 void ImportCalls(const LayerProfile& profile, const ModelSpec& model, std::string_view preset,
                  const std::filesystem::path& out, RunControl& control) {
   LayerAttentionImport import =
@@ -153,6 +203,7 @@ void ImportCalls(const LayerProfile& profile, const ModelSpec& model, std::strin
       OriginOf("Attention", preset, profile.attention), kVersion, fmt::join(import.report, "\n# "));
   sim::DeviceProfile device;
   device.attention = std::move(import.profile);
+  device.attention.memory_bound = SmallKernelsOf(profile, model, HardwarePreset(preset));
   text += WriteProfilePart(device, ProfilePart::kAttention);
   WriteImportedPart(out, preset, ProfilePart::kAttention, text, control);
 }

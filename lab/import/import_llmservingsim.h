@@ -11,8 +11,9 @@ namespace twin::lab {
 // profile_DEVICE_MODEL_per_sequence.csv[.gz] (tp, layer, sequences, time_us), MODEL being the name
 // of a model preset. The projections of a layer and the head become `out`/PRESET/gemm.textproto,
 // for the devices rtx4090 and rtxpro6000. profile_DEVICE_MODEL_attention.csv[.gz]
-// (layer_attention_import.h), if it is there, becomes `out`/PRESET/attention.textproto. Other files
-// are skipped, other devices with a warning.
+// (layer_attention_import.h), if it is there, becomes `out`/PRESET/attention.textproto, with norms,
+// rotary positions, activation, embedding and sampling from the first two. Other files are skipped,
+// other devices with a warning.
 // Throws InputError with file, line and field, or if `folder` holds no such table.
 void ImportLlmServingSim(const std::filesystem::path& folder, const std::filesystem::path& out,
                          RunControl& control);

@@ -6,12 +6,14 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <vector>
 
 #include "core/input_error.h"
 #include "lab/import/attention_import.h"
 #include "lab/import/collective_import.h"
 #include "lab/import/import_vidur.h"
 #include "lab/import/layer_attention_import.h"
+#include "lab/import/memory_bound_fit.h"
 #include "proto/hardware_file.h"
 #include "proto/profile_file.h"
 #include "sim/cost/operations/attention_model.h"
@@ -183,6 +185,19 @@ TEST_F(LayerImportTest, VidursTablesBecomeProfiles) {
                                    ReadProfileFolder(folder_ / "out" / "h100-sxm").collectives);
   EXPECT_NEAR(links(sim::Collective::kSend, 2, 2048).seconds, 5e-6, 1e-9);
   EXPECT_NEAR(links(sim::Collective::kSend, 2, 1048576).seconds, 12e-6, 1e-9);
+}
+
+TEST_F(LayerImportTest, SmallKernelsHaveALatencyAndAShareOfTheBandwidth) {
+  const HardwareSpec hardware = HardwarePreset("rtx-4090");
+  std::vector<MemoryBoundRow> rows;
+  // 2.5 us, and twice the memory's rate: the bytes come from L2.
+  for (const double bytes : {1e4, 1e5, 1e6, 1e7, 1e8}) {
+    rows.push_back({bytes, 2.5 + 1e6 * bytes / (2 * hardware.memory_bandwidth_bytes_per_s)});
+  }
+  const sim::MemoryBoundFit fit = FitMemoryBound(hardware, sim::MemoryBoundKernel::kNorm, rows);
+  EXPECT_NEAR(fit.latency_us, 2.5, 0.05);
+  EXPECT_NEAR(fit.bandwidth_fraction, 2, 0.05);
+  EXPECT_LE(fit.spread, 0.03);
 }
 
 TEST_F(LayerImportTest, AFolderWithoutVidursTablesIsRefused) {
