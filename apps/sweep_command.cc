@@ -50,7 +50,8 @@ void Sweep(const SweepArguments& arguments, CommandContext& context) {
   TerminalControl control;
   const lab::SweepOutcome outcome =
       lab::RunSweep(study, arguments.out, arguments.jobs, context.command_line, control);
-  std::cerr << fmt::format("wrote {}: {} points, {} runs\n", arguments.out, study.points(),
+  std::cerr << fmt::format("wrote {}: {} points, {}{} runs\n", arguments.out, study.points(),
+                           outcome.interrupted ? fmt::format("{} of ", outcome.done) : "",
                            outcome.rows);
   if (outcome.failed > 0) {
     std::cerr << fmt::format("{} runs failed; the column error of results.csv says why\n",

@@ -3,10 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 
 #include "core/input_error.h"
-#include "proto/profile_file.h"
 #include "sim/cost/registry.h"
 
 namespace twin::lab {
@@ -38,19 +36,14 @@ sim::StepEngine EngineOf(const PolicyTraits& traits) {
   return traits.overlaps_own_steps ? sim::StepEngine::kV1Async : sim::StepEngine::kV1Sync;
 }
 
-sim::DeviceProfile ProfileOf(const std::string& name) {
-  if (std::filesystem::is_directory(name)) return ReadProfileFolder(name);
-  return ProfilePreset(name);
-}
-
 // Fills in what the cost model takes from the policy and from the profile of the device.
-void ResolveCost(const PolicyTraits& traits, const HardwareSpec& hardware, sim::CostConfig& cost) {
+void ResolveCost(const PolicyTraits& traits, const HardwareSpec& hardware, CostCache& cache,
+                 sim::CostConfig& cost) {
   auto* const profile = std::get_if<sim::ProfileCostConfig>(&cost);
   if (profile == nullptr) return;
   if (profile->profile.empty()) profile->profile = hardware.name;
   // A resolved config that is resolved again, as in draws, brings it along.
-  if (profile->device == nullptr)
-    profile->device = std::make_shared<const sim::DeviceProfile>(ProfileOf(profile->profile));
+  if (profile->device == nullptr) profile->device = cache.Profile(profile->profile);
   if (profile->engine == sim::StepEngine::kFromPolicy) profile->engine = EngineOf(traits);
   if (profile->captured_size_max > 0) return;
   const std::int32_t sequences = traits.sequences_per_step_max;
@@ -82,6 +75,11 @@ std::int32_t ContextTokensMax(const ExperimentConfig& config) {
 }
 
 Deployment Resolve(const ExperimentConfig& config) {
+  CostCache cache;
+  return Resolve(config, cache);
+}
+
+Deployment Resolve(const ExperimentConfig& config, CostCache& cache) {
   Deployment deployment;
   deployment.config = config;
   ResolveContext(deployment.config.policy, config.system.model_spec.max_position);
@@ -93,11 +91,10 @@ Deployment Resolve(const ExperimentConfig& config) {
   RequireHostBlocksForSwaps(deployment.traits, deployment.capacity);
   deployment.engine = EngineConfigOf(deployment);
   if (!std::holds_alternative<SimulatedWorldConfig>(config.world)) return deployment;
-  ResolveCost(deployment.traits, system.hardware_spec, deployment.config.cost);
+  ResolveCost(deployment.traits, system.hardware_spec, cache, deployment.config.cost);
   ResolveBoundary(deployment.config.cost, deployment.config.system);
-  deployment.cost =
-      sim::MakeStepCost(deployment.config.cost, system.model_spec, system.hardware_spec,
-                        system.parallelism, deployment.capacity.block_bytes);
+  deployment.cost = cache.Cost(deployment.config.cost, system.model_spec, system.hardware_spec,
+                               system.parallelism, deployment.capacity.block_bytes);
   const std::optional<sim::BoundaryConfig>& boundary = deployment.config.system.boundary;
   deployment.world = {
       .max_model_length = deployment.context_tokens_max,

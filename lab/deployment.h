@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "lab/cost_cache.h"
 #include "proto/experiment_config.h"
 #include "sched/engine.h"
 #include "sched/policy/registry.h"
@@ -31,6 +32,8 @@ struct Deployment {
 // Throws InputError (usage) with the field, what is wrong, what is allowed: a KV cache without
 // room, a policy that swaps without swap space, a cost model that does not fit the system.
 Deployment Resolve(const ExperimentConfig& config);
+// The same for one of many: deployments of equal systems share the cost model.
+Deployment Resolve(const ExperimentConfig& config, CostCache& cache);
 
 // Prompt + output tokens of one request: the least of what the model, the planned memory and the
 // policy allow. Known before the KV cache is sized.

@@ -57,7 +57,8 @@ StudyConfig ReadStudy(const std::filesystem::path& path);
 StudyConfig ParseStudy(const std::string& text, const std::string& source,
                        const std::filesystem::path& folder);
 
-// The study in text format with all defaults.
+// The study in text format with all defaults, of which unset numbers are written as 0: for hashes
+// and comparisons.
 std::string WriteStudy(const StudyConfig& config);
 
 }  // namespace twin

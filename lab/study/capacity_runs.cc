@@ -44,7 +44,7 @@ void CapacityRuns::SetRequests(std::int64_t requests) {
   for (auto& values : values_) values.clear();
 }
 
-Deployment CapacityRuns::DeploymentAt(double x) const {
+Deployment CapacityRuns::DeploymentAt(double x) {
   std::vector<std::string> changes = {fmt::format("{}={}", question_.path, ValueText(x, whole_))};
   if (requests_ != own_requests_) changes.push_back(fmt::format("workload.requests={}", requests_));
   const ExperimentConfig config = experiment_.With(changes, {});
@@ -52,7 +52,7 @@ Deployment CapacityRuns::DeploymentAt(double x) const {
     throw InputError(InputError::Kind::kUsage, config.name,
                      "runs in a real world; allowed: simulated worlds");
   }
-  return Resolve(config);
+  return Resolve(config, costs_);
 }
 
 std::vector<double> CapacityRuns::Measure(const Deployment& deployment, std::size_t seed,

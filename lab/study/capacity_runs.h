@@ -50,13 +50,14 @@ class CapacityRuns {
   [[nodiscard]] std::int64_t runs() const;
 
  private:
-  [[nodiscard]] Deployment DeploymentAt(double x) const;
+  [[nodiscard]] Deployment DeploymentAt(double x);
   [[nodiscard]] std::vector<double> Measure(const Deployment& deployment, std::size_t seed,
                                             RunControl& control) const;
 
   const ExperimentTemplate& experiment_;
   const CapacityQuestion& question_;
   RunControl& control_;
+  CostCache costs_;
   const bool whole_;
   std::int64_t own_requests_ = 0;
   std::int64_t requests_ = 0;

@@ -42,13 +42,13 @@ std::shared_ptr<PointRunner::Shared> PointRunner::Find(std::size_t point) {
   return shared;
 }
 
-void PointRunner::Make(std::size_t point, Shared& shared) const {
+void PointRunner::Make(std::size_t point, Shared& shared) {
   const ExperimentConfig config = study_.ConfigOf(point);
   if (!std::holds_alternative<SimulatedWorldConfig>(config.world)) {
     throw InputError(InputError::Kind::kUsage, "world",
                      "is real; allowed in a study: simulated worlds");
   }
-  shared.deployment = Resolve(config);
+  shared.deployment = Resolve(config, costs_);
 }
 
 std::vector<StudyRow> PointRunner::Run(std::size_t point,

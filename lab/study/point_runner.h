@@ -42,7 +42,7 @@ class PointRunner {
   };
 
   std::shared_ptr<Shared> Find(std::size_t point);
-  void Make(std::size_t point, Shared& shared) const;
+  void Make(std::size_t point, Shared& shared);
   bool RunRow(const Deployment& deployment, const Warmup& warmup, StudyRow& row,
               RunControl& control) const;
   bool FindWarmup(Deployment& deployment, Warmup& warmup, RunControl& control) const;
@@ -50,6 +50,7 @@ class PointRunner {
   const Study& study_;
   const StudyRunOptions& options_;
   const std::size_t apart_;
+  CostCache costs_;
   std::mutex mutex_;
   std::map<std::size_t, std::shared_ptr<Shared>> shared_;  // guarded by mutex_
 };

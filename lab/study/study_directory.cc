@@ -15,6 +15,7 @@
 #include "files/output_file.h"
 #include "lab/study/csv_row.h"
 #include "lab/study/results_file.h"
+#include "lab/study/study_differences.h"
 #include "lab/study/study_runner.h"
 #include "lab/study/study_summary.h"
 #include "lab/version.h"
@@ -155,6 +156,9 @@ SweepOutcome RunSweep(const Study& study, const fs::path& out, int jobs,
            take);
   results.Finish();
   WriteStudySummary(out / "results.csv", study, out / "summary.csv");
+  if (study.config().bases.size() > 1)
+    WriteStudyDifferences(out / "results.csv", study, out / "differences.csv");
+  outcome.done = outcome.done_before + made;
   outcome.failed = results.failed();
   outcome.interrupted = made < missing.size();
   return outcome;

@@ -14,6 +14,7 @@ namespace twin::lab {
 struct SweepOutcome {
   std::size_t rows = 0;         // of the study
   std::size_t done_before = 0;  // by an earlier call
+  std::size_t done = 0;         // in all, with or without an error
   std::size_t failed = 0;       // rows with an error
   bool interrupted = false;     // `control` asked to stop before all rows were there
 };
@@ -24,6 +25,7 @@ struct SweepOutcome {
 //   study.json    the resolved study with its hash
 //   results.csv   one row per run (results_file.h)
 //   summary.csv   one row per point (study_summary.h)
+//   differences.csv   with several bases: the others against the first (study_differences.h)
 //   timing.csv    wall time per run, in the order in which they finished
 //   runs/         run directories of the points that keep them, POINT_REPLICATION
 //

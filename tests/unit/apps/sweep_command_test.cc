@@ -195,6 +195,32 @@ axis { path: "metrics.by_tenant" values: [false, true] })");
   EXPECT_EQ(rows[2][column], "200");
 }
 
+// Latencies double where every step takes twice as long and nothing waits.
+TEST_F(SweepCommandTest, ComparesExperimentsSeedBySeed) {
+  const std::string lonely =
+      "base: \"small.textproto\"\nworkload { arrivals { rate: 0.01 } "
+      "requests: 20 }\n";
+  Write("one.textproto", lonely + "cost { linear { base_s: 0.01 } }");
+  Write("two.textproto", lonely + "cost { linear { base_s: 0.02 } }");
+  Write("study.textproto", "base: [\"one.textproto\", \"two.textproto\"]\nreplications: 3");
+  EXPECT_EQ(Sweep("out").exit_code, 0);
+  const Rows rows = Table("out/differences.csv");
+  ASSERT_GT(rows.size(), 2u);
+  EXPECT_THAT(rows[0], ElementsAre("point", "baseline", "base", "metric", "n", "difference",
+                                   "difference_low", "difference_high", "ratio", "ratio_low",
+                                   "ratio_high", "correlation"));
+  bool found = false;
+  for (const std::vector<std::string>& row : rows) {
+    if (row[3] != "mean_tpot_ms") continue;
+    found = true;
+    EXPECT_THAT(std::vector<std::string>(row.begin(), row.begin() + 5),
+                ElementsAre("1", "0", "two.textproto", "mean_tpot_ms", "3"));
+    EXPECT_NEAR(std::stod(row[5]), 10, 0.5);  // 20 ms per token instead of 10 ms
+    EXPECT_NEAR(std::stod(row[8]), 2, 0.05);
+  }
+  EXPECT_TRUE(found);
+}
+
 // The studies of experiments/, with few requests.
 TEST_F(SweepCommandTest, TheExampleStudiesRun) {
   for (const char* folder : {"rate_sweep", "chunk_size"}) {
