@@ -15,6 +15,7 @@ namespace {
 constexpr int kMemoryBoundEvaluations = 400;
 constexpr double kStandardDeviationsAtP90 = 1.645;
 constexpr double kSpreadLeast = 0.02;
+constexpr double kFractionMost = 4;  // that a profile may have
 
 double ToFourDigits(double value) {
   return std::strtod(fmt::format("{:.4g}", value).c_str(), nullptr);
@@ -41,7 +42,7 @@ sim::MemoryBoundFit FitMemoryBound(const HardwareSpec& hardware, sim::MemoryBoun
     return sum / static_cast<double>(rows.size());
   };
   const std::vector<double> best =
-      SearchMinimum({{0.1, 3, 100}, {0.02, 0.8, 10}}, kMemoryBoundEvaluations, loss);
+      SearchMinimum({{0.1, 3, 100}, {0.02, 0.8, kFractionMost}}, kMemoryBoundEvaluations, loss);
   sim::MemoryBoundFit fit{.kernel = kernel,
                           .latency_us = ToFourDigits(best[0]),
                           .bandwidth_fraction = ToFourDigits(best[1])};
