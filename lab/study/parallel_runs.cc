@@ -45,6 +45,10 @@ class Exchange {
   Exchange(std::size_t count, const std::function<void(std::size_t, RunControl&)>& run)
       : count_(count), run_(run) {}
 
+  // Orders what the caller wrote before what the threads read behind the mutex, also for a tool
+  // that does not see how oneTBB hands tasks over.
+  void Publish() { const std::lock_guard lock(mutex_); }
+
   // The next piece of work; `count` after the last one, or once all is to stop.
   std::size_t Next() {
     const std::lock_guard lock(mutex_);
@@ -129,6 +133,7 @@ void RunInParallel(std::size_t count, int jobs, const RunControl& control,
   tbb::task_arena arena(threads, 0);
   // Shared, because the last task may still be returning when the last piece is collected.
   const auto exchange = std::make_shared<Exchange>(count, run);
+  exchange->Publish();
   arena.enqueue([exchange, threads] { RunAll(*exchange, static_cast<std::size_t>(threads)); });
   std::vector<std::size_t> finished;
   std::exception_ptr error;
