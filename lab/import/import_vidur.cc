@@ -179,9 +179,9 @@ void ImportCalls(const std::filesystem::path& file, const std::filesystem::path&
 }
 
 using CurveKey = std::pair<sim::Collective, std::int32_t>;
-using Curves = std::map<CurveKey, std::map<std::int64_t, double>>;
+using CollectiveCurves = std::map<CurveKey, std::map<std::int64_t, double>>;
 
-sim::CollectiveProfile ProfileOf(const Curves& curves) {
+sim::CollectiveProfile ProfileOf(const CollectiveCurves& curves) {
   sim::CollectiveProfile profile;
   for (const auto& [key, times] : curves) {
     sim::CollectiveCurve& curve = profile.curves.emplace_back();
@@ -204,11 +204,11 @@ void ImportNetwork(const std::filesystem::path& file, const std::filesystem::pat
                        {"system", "op", "num_workers", "devices_per_node", "bytes", "latency_us"});
   static const std::vector<std::pair<std::string_view, sim::Collective>> words = {
       {"all_reduce", sim::Collective::kAllReduce}, {"send_recv", sim::Collective::kSend}};
-  ByPreset<Curves> systems(file, control);
+  ByPreset<CollectiveCurves> systems(file, control);
   while (table.Next()) {
     const std::int64_t workers = table.Integer("num_workers", 2, kSizeMax);
     if (table.Integer("devices_per_node", 1, kSizeMax) != workers) continue;
-    Curves* curves = systems.Of(table.Text("system"));
+    CollectiveCurves* curves = systems.Of(table.Text("system"));
     if (curves == nullptr) continue;
     const sim::Collective kind = table.Word("op", words, sim::Collective::kAllReduce);
     (*curves)[{kind, static_cast<std::int32_t>(workers)}][table.Integer("bytes", 1, kPayloadMax)] =

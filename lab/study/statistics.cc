@@ -26,13 +26,18 @@ std::vector<double> BatchMeansOf(std::span<const double> series, std::size_t siz
   return means;
 }
 
-double NormalQuantile(double p) { return boost::math::quantile(boost::math::normal(), p); }
+// Without long double, whose tables Boost fills at start-up and valgrind cannot compute.
+using Doubles = boost::math::policies::policy<boost::math::policies::promote_double<false>>;
+
+double NormalQuantile(double p) {
+  return boost::math::quantile(boost::math::normal_distribution<double, Doubles>(), p);
+}
 
 }  // namespace
 
 double StudentQuantile(double degrees, double p) {
   CHECK(degrees > 0 && p > 0 && p < 1);
-  return boost::math::quantile(boost::math::students_t(degrees), p);
+  return boost::math::quantile(boost::math::students_t_distribution<double, Doubles>(degrees), p);
 }
 
 double MeanOf(std::span<const double> values) {
