@@ -124,13 +124,17 @@ def repeated_local_names(root):
         text = listing.read_text(encoding="utf-8") if listing.is_file() else ""
         alone = re.search(r"\bALONE\s([^)]*)", text)
         alone = alone.group(1).split() if alone else []
-        owner = {}
+        owner, aliases = {}, {}
         for path in sorted((root / layer).rglob("*.cc")):
             inner = str(path.relative_to(root / layer))
             if inner in alone or "cuda" in path.parts or "no_cuda" in path.parts:
                 continue
             for statement in local_statements(path.read_text(encoding="utf-8")):
                 name = local_name(statement)
+                alias = re.match(r"using (\w+) = (.*)", statement)
+                # Aliases of the same type may repeat.
+                if alias and aliases.setdefault(alias.group(1), alias.group(2)) != alias.group(2):
+                    yield f"{layer}/{inner}: '{alias.group(1)}' is another type in a source before: rename it"
                 if name and owner.setdefault(name, inner) != inner:
                     yield (f"{layer}/{inner}: '{name}' is also defined in {layer}/{owner[name]}: rename "
                            f"it, or list this source behind ALONE in {layer}/CMakeLists.txt")
