@@ -54,7 +54,7 @@ std::int64_t PolicyStep::sequences_left() const {
               static_cast<std::int64_t>(builder().plan().work.size()));
 }
 
-void PolicyStep::Admit(nb::handle request) {
+void PolicyStep::Admit(nb::handle_t<PolicyRequest> request) {
   const auto& asked = nb::cast<const PolicyRequest&>(request);
   Require(asked, SequenceState::kWaiting, "admit");
   builder().Admit(asked.id);
@@ -104,14 +104,14 @@ void PolicyStep::Unschedule(const PolicyRequest& request) {
   builder().Unschedule(request.id);
 }
 
-void PolicyStep::Preempt(nb::handle request) {
+void PolicyStep::Preempt(nb::handle_t<PolicyRequest> request) {
   const auto& asked = nb::cast<const PolicyRequest&>(request);
   Require(asked, SequenceState::kRunning, "preempt");
   builder().PreemptByRecompute(asked.id);
   Notify("preempted", request);
 }
 
-bool PolicyStep::SwapOut(nb::handle request) {
+bool PolicyStep::SwapOut(nb::handle_t<PolicyRequest> request) {
   const auto& asked = nb::cast<const PolicyRequest&>(request);
   if (Require(asked, SequenceState::kRunning, "swap_out").in_flight > 0) {
     Refuse(fmt::format("swap_out: request {} is in the step", Index(asked.id)));
@@ -121,7 +121,7 @@ bool PolicyStep::SwapOut(nb::handle request) {
   return true;
 }
 
-bool PolicyStep::SwapIn(nb::handle request) {
+bool PolicyStep::SwapIn(nb::handle_t<PolicyRequest> request) {
   const auto& asked = nb::cast<const PolicyRequest&>(request);
   Require(asked, SequenceState::kSwapped, "swap_in");
   if (!builder().SwapIn(asked.id)) return false;
@@ -129,7 +129,7 @@ bool PolicyStep::SwapIn(nb::handle request) {
   return true;
 }
 
-void PolicyStep::Reject(nb::handle request, const std::string& reason) {
+void PolicyStep::Reject(nb::handle_t<PolicyRequest> request, const std::string& reason) {
   auto& asked = *nb::inst_ptr<PolicyRequest>(request);
   Require(asked, SequenceState::kWaiting, "reject");
   if (reason == "too_large_for_cache") {

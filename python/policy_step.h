@@ -26,16 +26,16 @@ class PolicyStep {
   [[nodiscard]] std::int64_t tokens_left() const;
   [[nodiscard]] std::int64_t sequences_left() const;
 
-  void Admit(nanobind::handle request);
+  void Admit(nanobind::handle_t<PolicyRequest> request);
   [[nodiscard]] bool Grow(const PolicyRequest& request, std::int32_t tokens);
   [[nodiscard]] bool Reserve(const PolicyRequest& request, std::int32_t blocks);
   void Schedule(const PolicyRequest& request, std::int32_t tokens, std::int32_t padded_tokens);
   std::int64_t ScheduleDecodes(const nanobind::list& requests, std::int64_t from);
   void Unschedule(const PolicyRequest& request);
-  void Preempt(nanobind::handle request);
-  [[nodiscard]] bool SwapOut(nanobind::handle request);
-  [[nodiscard]] bool SwapIn(nanobind::handle request);
-  void Reject(nanobind::handle request, const std::string& reason);
+  void Preempt(nanobind::handle_t<PolicyRequest> request);
+  [[nodiscard]] bool SwapOut(nanobind::handle_t<PolicyRequest> request);
+  [[nodiscard]] bool SwapIn(nanobind::handle_t<PolicyRequest> request);
+  void Reject(nanobind::handle_t<PolicyRequest> request, const std::string& reason);
   [[nodiscard]] std::int32_t LookupPrefix(const PolicyRequest& request) const;
   void AttachPrefix(const PolicyRequest& request, std::int32_t blocks);
   void PublishPrefix(const PolicyRequest& request, std::int32_t tokens);

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     import pyarrow
 
 _log = logging.getLogger("twinserve")
+# Numbers are read as they were written; from pandas 3.1 on, that is the default.
+EXACT: dict[str, Any] = ({"float_precision": "round_trip"}
+                         if tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1) else {})
 _STATUS = ["waiting", "running", "swapped", "completed", "rejected", "cancelled"]
 _REASONS = ["too_long_for_model", "too_large_for_cache"]
 
@@ -221,8 +224,7 @@ def _frame(columns: Any, field: str) -> pd.DataFrame:
 
 
 def _read_csv(source: Any) -> pd.DataFrame:
-    frame = pd.read_csv(source, float_precision="round_trip", dtype={"status": str,
-                                                                     "reject_reason": str})
+    frame = pd.read_csv(source, dtype={"status": str, "reject_reason": str}, **EXACT)
     for name, words in (("status", _STATUS), ("reject_reason", _REASONS)):
         if name in frame:
             frame[name] = pd.Categorical(frame[name], words)
@@ -257,4 +259,4 @@ def _value(value: Any) -> str:
 
 
 def _quoted(item: Any) -> str:
-    return json.dumps(item) if isinstance(item, str) else _value(item)
+    return json.dumps(item, ensure_ascii=False) if isinstance(item, str) else _value(item)

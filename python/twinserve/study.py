@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 
 from twinserve import _native
-from twinserve.experiment import RunWarning, changes_of, source_of
+from twinserve.experiment import EXACT, RunWarning, changes_of, source_of
 
 Progress = Callable[[str, int, int], None]
 
@@ -45,8 +45,7 @@ def sweep(study: str | os.PathLike[str], jobs: int | None = None, cluster: str |
         if failed and not reports:
             warnings.warn(f"{failed} runs failed; the column error says why", RunWarning,
                           stacklevel=2)
-        frame = pd.read_csv(pathlib.Path(folder, "results.csv"), float_precision="round_trip",
-                            dtype={"error": str, "digest": str})
+        frame = pd.read_csv(pathlib.Path(folder, "results.csv"), dtype={"error": str, "digest": str}, **EXACT)
     frame.attrs["axes"] = list(axes)
     return frame
 
