@@ -4,6 +4,7 @@ import json
 import pandas as pd
 import pytest
 import twinserve
+from twinserve.experiment import EXACT
 
 
 @pytest.fixture
@@ -19,8 +20,7 @@ def study(tiny, tmp_path):
 
 def test_a_sweep_is_the_table_of_the_command_line(study, tmp_path, command_line):
     command_line("sweep", study, "--out", tmp_path / "expected")
-    expected = pd.read_csv(tmp_path / "expected/results.csv", float_precision="round_trip",
-                           dtype={"error": str, "digest": str})
+    expected = pd.read_csv(tmp_path / "expected/results.csv", dtype={"error": str, "digest": str}, **EXACT)
     for jobs in (1, 2):
         pd.testing.assert_frame_equal(twinserve.sweep(study, jobs=jobs), expected)
     assert len(expected) == 2 * 3 * 2

@@ -26,13 +26,18 @@ double MemoryBoundBytes(MemoryBoundKernel kernel, const MemoryBoundShape& shape,
 
 MemoryBoundModel::MemoryBoundModel(const HardwareSpec& hardware, const MemoryBoundProfile& profile)
     : bandwidth_(hardware.memory_bandwidth_bytes_per_s) {
-  constexpr double kUnfitted = 0.4;
+  constexpr double kUnfitted = 0.2;
   kernels_.fill({.latency_us = 1e6 * hardware.elementwise_latency_s,
                  .bandwidth_fraction = hardware.elementwise_bandwidth_fraction,
                  .spread = kUnfitted});
   for (const MemoryBoundFit& fit : profile.kernels) {
     kernels_[static_cast<std::size_t>(fit.kernel)] = fit;
+    measured_[static_cast<std::size_t>(fit.kernel)] = true;
   }
+}
+
+bool MemoryBoundModel::Measured(MemoryBoundKernel kernel) const {
+  return measured_[static_cast<std::size_t>(kernel)];
 }
 
 Estimate MemoryBoundModel::operator()(MemoryBoundKernel kernel, double bytes) const {

@@ -31,6 +31,9 @@ class MemoryBoundModel {
  public:
   explicit MemoryBoundModel(const HardwareSpec& hardware, const MemoryBoundProfile& profile = {});
 
+  // Whether the profile has the kernel; others are computed from the data sheet.
+  [[nodiscard]] bool Measured(MemoryBoundKernel kernel) const;
+
   // 0 seconds without bytes.
   [[nodiscard]] Estimate operator()(MemoryBoundKernel kernel, double bytes) const;
   [[nodiscard]] Estimate operator()(MemoryBoundKernel kernel, const MemoryBoundShape& shape,
@@ -40,6 +43,7 @@ class MemoryBoundModel {
 
  private:
   double bandwidth_ = 0;
+  std::array<bool, kMemoryBoundKernels> measured_{};
   std::array<MemoryBoundFit, kMemoryBoundKernels> kernels_;
 };
 

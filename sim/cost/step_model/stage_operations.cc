@@ -11,7 +11,6 @@ namespace {
 // Steps beyond these sizes are computed anew each time.
 constexpr std::size_t kRememberedRows = 8192 + 1024;
 constexpr std::size_t kRememberedLogits = 1024 + 1;
-constexpr double kSmallSpread = 0.2;
 
 constexpr std::size_t At(OperationClass operation) { return static_cast<std::size_t>(operation); }
 
@@ -159,7 +158,8 @@ StageOperations::StageOperations(const ModelSpec& model, const HardwareSpec& har
       expert_parallel_(choices.expert_parallel && parallelism.tensor > 1),
       experts_(ExpertsOf(model, hardware, parallelism, format_, expert_parallel_, device.moe)),
       attention_(hardware, HeadsOf(model, parallelism, 0), choices.library, device.attention),
-      collective_(hardware, choices.library, device.collectives) {
+      collective_(hardware, choices.library, device.collectives),
+      memory_bound_(hardware, device.attention.memory_bound) {
   const GemmModel gemm(hardware, device.gemm, choices.library);
   if (model.sliding_window > 0 && model.windowed_layers > 0) {
     windowed_attention_.emplace(hardware, HeadsOf(model, parallelism, model.sliding_window),
@@ -258,35 +258,26 @@ Estimate StageOperations::Experts(std::int64_t rows) const {
   return layers_ * (*experts_)(std::max<std::int64_t>(1, MostPairs(pairs, parallelism_.tensor)));
 }
 
-Estimate StageOperations::MemoryBound(double kernels, double bytes) const {
-  const double rate =
-      hardware_.memory_bandwidth_bytes_per_s * hardware_.elementwise_bandwidth_fraction;
-  return {kernels * hardware_.elementwise_latency_s + bytes / rate, kSmallSpread};
-}
-
 // Bytes moved: a norm reads an update and the residual and writes the residual and its result.
 Estimate StageOperations::Small(std::int64_t rows) const {
-  const auto value = static_cast<double>(ActivationByteSize(model_));
+  const auto row = static_cast<double>(rows) * static_cast<double>(ActivationByteSize(model_));
+  const auto time = [&](MemoryBoundKernel kernel, double numbers) {
+    return memory_bound_(kernel, row * numbers);
+  };
   const auto hidden = static_cast<double>(model_.hidden);
   const double query = static_cast<double>(query_width_);
   const double kv = 2 * static_cast<double>(kv_width_);
   const std::int64_t mlp =
       model_.moe.experts == 0 ? model_.intermediate : model_.moe.shared_intermediate;
   const double inner = static_cast<double>(mlp) / parallelism_.tensor;
-  double kernels = model_.norms_per_layer + 2;  // rotary embedding, cache write
-  double moved = model_.norms_per_layer * 4 * hidden + 2 * query + 3 * kv;
-  if (model_.qk_norm) {
-    kernels += 1;
-    moved += 2 * query + kv;
-  }
-  if (inner > 0) {
-    kernels += 1;
-    moved += (model_.gated_mlp ? 3 : 2) * inner;
-  }
-  const auto n = static_cast<double>(rows);
-  const double ends = stage_ == 0 ? 2 * hidden : 0;
-  return MemoryBound(kernels * layers_ + (stage_ == 0 ? 1 : 0),
-                     n * value * (layers_ * moved + ends));
+  Estimate layer = model_.norms_per_layer * time(MemoryBoundKernel::kNorm, 4 * hidden);
+  layer = layer + time(MemoryBoundKernel::kRotary, 2 * query + kv);
+  // Writing to the cache moves the heads of keys and values, as rotary positions do.
+  layer = layer + time(MemoryBoundKernel::kRotary, 2 * kv);
+  if (model_.qk_norm) layer = layer + time(MemoryBoundKernel::kHeadNorm, 2 * query + kv);
+  layer = layer + time(MemoryBoundKernel::kActivation, (model_.gated_mlp ? 3 : 2) * inner);
+  const Estimate all = layers_ * layer;
+  return stage_ == 0 ? all + time(MemoryBoundKernel::kEmbedding, 2 * hidden) : all;
 }
 
 Estimate StageOperations::Collectives(std::int64_t rows) const {
@@ -317,8 +308,13 @@ Estimate StageOperations::Head(std::int64_t logits) const {
 Estimate StageOperations::Sampling(std::int64_t logits) const {
   const double moved =
       static_cast<double>(model_.vocab) * (static_cast<double>(ActivationByteSize(model_)) + 12);
+  constexpr MemoryBoundKernel kKernel = MemoryBoundKernel::kSampling;
+  if (memory_bound_.Measured(kKernel)) {
+    return memory_bound_(kKernel, {.vocabulary = static_cast<double>(model_.vocab)},
+                         static_cast<double>(logits));
+  }
   constexpr double kKernels = 6;
-  return MemoryBound(kKernels, static_cast<double>(logits) * moved);
+  return kKernels * memory_bound_(kKernel, static_cast<double>(logits) * moved / kKernels);
 }
 
 StageOperations::Attention StageOperations::AttentionOf(const StepLoad& load) const {

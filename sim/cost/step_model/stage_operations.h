@@ -21,6 +21,7 @@
 #include "sim/cost/operations/collective_model.h"
 #include "sim/cost/operations/device_profile.h"
 #include "sim/cost/operations/gemm_model.h"
+#include "sim/cost/operations/memory_bound_model.h"
 #include "sim/cost/operations/moe_model.h"
 #include "sim/cost/step_model/product_curve.h"
 #include "sim/cost/step_model/token_table.h"
@@ -100,7 +101,6 @@ class StageOperations {
   [[nodiscard]] Estimate Collectives(std::int64_t rows) const;
   [[nodiscard]] Estimate Head(std::int64_t logits) const;
   [[nodiscard]] Estimate Sampling(std::int64_t logits) const;
-  [[nodiscard]] Estimate MemoryBound(double kernels, double bytes) const;
   [[nodiscard]] Attention AttentionOf(const StepLoad& load) const;
 
   ModelSpec model_;
@@ -118,6 +118,7 @@ class StageOperations {
   AttentionModel attention_;
   std::optional<AttentionModel> windowed_attention_;  // of layers with a sliding window
   CollectiveModel collective_;
+  MemoryBoundModel memory_bound_;
   std::vector<TokenTable> medians_;  // by class; attention has none
   std::vector<TokenTable> spreads_;
 };
