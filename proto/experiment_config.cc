@@ -265,7 +265,7 @@ std::string WriteResolved(const ExperimentConfig& config) {
   if (!config.cost_given && std::holds_alternative<RealWorldConfig>(config.world)) {
     message.clear_cost();
   }
-  const std::string text = PrintText(message);
+  std::string text = PrintText(message);
   if (config.own_policy == nullptr) return text;
   return fmt::format("# `policy` did not decide: {} did, a policy of the caller.\n{}",
                      config.own_policy->name, text);

@@ -28,6 +28,6 @@ namespace twin {
 void ApplyOverride(std::string_view change, google::protobuf::Message& message);
 
 // Whether PATH names a field, or an element of one, of whole numbers.
-bool FieldTakesIntegers(std::string_view path, const google::protobuf::Descriptor& type);
+bool FieldTakesIntegers(std::string_view path, const google::protobuf::Descriptor& root);
 
 }  // namespace twin

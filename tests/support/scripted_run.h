@@ -58,7 +58,7 @@ inline StepTotals TotalsOf(const StepPlan& plan) {
 // one instant, which is reported when a plan or a later event follows, or by Close.
 class ScriptedRun {
  public:
-  explicit ScriptedRun(std::initializer_list<RunObserver*> observers) : observers_(observers) {}
+  ScriptedRun(std::initializer_list<RunObserver*> observers) : observers_(observers) {}
   ScriptedRun(const ScriptedRun&) = delete;
   ScriptedRun& operator=(const ScriptedRun&) = delete;
   ~ScriptedRun() { CHECK(events_.empty()); }
