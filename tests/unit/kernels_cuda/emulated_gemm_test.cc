@@ -22,7 +22,7 @@ constexpr GemmShape kShape{.tokens = 8, .outputs = 64, .inputs = 48};
 
 std::filesystem::path FreshPath() {
   std::string name = testing::UnitTest::GetInstance()->current_test_info()->name();
-  const std::filesystem::path path = std::filesystem::path(testing::TempDir()) / (name + ".txt");
+  std::filesystem::path path = std::filesystem::path(testing::TempDir()) / (name + ".txt");
   std::filesystem::remove(path);
   return path;
 }
