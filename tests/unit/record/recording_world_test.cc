@@ -4,6 +4,7 @@
 
 #include <array>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "record/recorded_run.h"
@@ -41,7 +42,8 @@ class OneArrivalWorld : public World {
 
 class NotingObserver : public RunObserver {
  public:
-  NotingObserver(std::string name, std::vector<std::string>& notes) : name_(name), notes_(notes) {}
+  NotingObserver(std::string name, std::vector<std::string>& notes)
+      : name_(std::move(name)), notes_(notes) {}
   void OnInstant(const Instant& instant) override {
     notes_.push_back(name_ + " instant " + std::to_string(Milliseconds(instant.now - kTimeZero)));
   }
