@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cmath>
 #include <fstream>
 #include <system_error>
@@ -41,12 +40,6 @@ std::string CellText(const SummaryValue* value) {
   if (const auto* text = std::get_if<std::string>(value)) return *text;
   const double number = std::get<double>(*value);
   return std::isfinite(number) ? ShortestText(number) : "";
-}
-
-template <class T>
-bool ParseWhole(const std::string& text, T& value) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc{} && end == text.data() + text.size();
 }
 
 [[noreturn]] void FailWith(const fs::path& path) {
@@ -121,14 +114,13 @@ void ResultsFile::ReadRows() {
 
 // Notes where a row is, if it is one that counts.
 void ResultsFile::NoteRow(const std::vector<std::string>& cells, std::int64_t offset) {
-  StudyRowId id;
-  std::uint64_t seed = 0;
   in_order_ = false;
   if (cells.size() != lead_.size() + columns_.size() + 1) return;
-  if (!ParseWhole(cells[0], id.point) || !ParseWhole(cells[lead_.size() - 2], id.replication) ||
-      !ParseWhole(cells[lead_.size() - 1], seed)) {
-    return;
-  }
+  const auto point = NumberOfCell<std::size_t>(cells[0]);
+  const auto replication = NumberOfCell<std::uint32_t>(cells[lead_.size() - 2]);
+  const auto seed = NumberOfCell<std::uint64_t>(cells[lead_.size() - 1]);
+  if (!point || !replication || !seed) return;
+  const StudyRowId id{.point = *point, .replication = *replication};
   const bool known = id.point < study_.points() && id.replication < study_.config().replications;
   if (!known || seed != study_.SeedOf(id.replication)) return;
   offsets_[study_.IndexOf(id)] = cells.back().empty() ? offset : -1;

@@ -1,6 +1,5 @@
 #include "lab/study/study_differences.h"
 
-#include <charconv>
 #include <cmath>
 #include <fstream>
 #include <map>
@@ -20,14 +19,6 @@ namespace twin::lab {
 namespace {
 
 constexpr std::size_t kNoPoint = ~std::size_t{0};
-
-template <class T>
-std::optional<T> NumberOfCell(const std::string& cell) {
-  T value{};
-  const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
-  if (error != std::errc{} || end != cell.data() + cell.size()) return std::nullopt;
-  return value;
-}
 
 // The rows of a finished results.csv, a point at a time.
 class PointReader {

@@ -1,7 +1,6 @@
 #include "lab/study/study_summary.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <fstream>
 #include <optional>
@@ -57,10 +56,8 @@ class PointSummary {
       if (saturated_ != verdict) saturated_ = "undecided";
     }
     for (std::size_t i = 0; i < metrics_.size(); ++i) {
-      const std::string& cell = cells[metrics_[i].first];
-      double value = 0;
-      const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
-      if (error == std::errc{} && end == cell.data() + cell.size()) values_[i].push_back(value);
+      const auto value = NumberOfCell<double>(cells[metrics_[i].first]);
+      if (value) values_[i].push_back(*value);
     }
   }
 
