@@ -1,8 +1,6 @@
 """Distributions of TTFT, TPOT and end-to-end latency over the requests of each run."""
-import matplotlib.pyplot as plt
-import numpy as np
-
 import style
+from environment import np
 
 PANELS = [("ttft_ms", "time to first token"), ("tpot_ms", "time per output token"),
           ("e2el_ms", "end-to-end latency")]
@@ -12,7 +10,7 @@ def draw_curve(axes, run, values):
     values = np.sort(values)
     shares = np.arange(1, len(values) + 1) / len(values)
     axes.step(np.concatenate(([values[0]], values)), np.concatenate(([0], shares)), where="post",
-              color=run.colour, linestyle=run.line, label=run.label)
+              color=run.colour, linestyle=run.look.dash, label=run.label)
 
 
 def limits(low, high):
@@ -47,9 +45,10 @@ def draw_panel(axes, runs, tables, column, title):
                   ha="right", color=run.colour, fontsize=7)
 
 
-def draw(runs):
+def draw(runs, arguments):
     tables = {run.path: run.table("requests.csv", [name for name, _ in PANELS]) for run in runs}
-    figure, panels = plt.subplots(1, 3, figsize=(style.TEXT_WIDTH, 2.3), sharey=True)
+    figure, panels = style.panels(len(PANELS), arguments.width or style.TEXT_WIDTH, 1.7,
+                                  sharey=True)
     for axes, (column, title) in zip(panels, PANELS):
         draw_panel(axes, runs, tables, column, title)
     panels[0].set_ylabel("share of requests")

@@ -1,9 +1,8 @@
 """Requests in the system, KV cache use and tokens per second over time, one row per run."""
-import matplotlib.pyplot as plt
-from matplotlib.lines import Line2D
-from matplotlib.patches import Patch
-
 import style
+from environment import matplotlib, plt
+
+Line2D, Patch = matplotlib.lines.Line2D, matplotlib.patches.Patch
 
 COLUMNS = ["time_s", "waiting", "running", "kv_used_share", "prefill_tokens_per_s",
            "decode_tokens_per_s"]
@@ -41,7 +40,7 @@ def draw_tokens(axes, table, colour):
 
 
 def shown_until(tables):
-    """The end of the time axis: that of the longest run, unless other runs would be too short to see."""
+    """The end of the time axis: that of the longest run, unless others would be too short."""
     ends = sorted(table["time_s"].iloc[-1] for table in tables if not table.empty)
     if not ends or ends[-1] == 0:
         return 1
@@ -49,10 +48,11 @@ def shown_until(tables):
     return ends[-1] if ends[-1] <= LONG * middle else 1.05 * middle
 
 
-def draw(runs):
+def draw(runs, arguments):
     tables = [run.table("series.csv", COLUMNS) for run in runs]
     figure, grid = plt.subplots(len(runs), 3, squeeze=False, sharex=True, sharey="col",
-                                figsize=(style.TEXT_WIDTH, 0.75 + ROW_HEIGHT * len(runs)))
+                                figsize=(arguments.width or style.TEXT_WIDTH,
+                                         0.75 + ROW_HEIGHT * len(runs)))
     until = shown_until(tables)
     for row, run, table in zip(grid, runs, tables):
         row[0].set_ylabel(run.label, color=run.colour, fontweight="bold")

@@ -1,8 +1,6 @@
 """The headline metrics of each run as bars, one panel per metric."""
-import matplotlib.pyplot as plt
-import numpy as np
-
 import style
+from environment import np, plt
 
 # Name in summary.json, title, factor, kind of axis: times may need a logarithmic one.
 PANELS = [
@@ -52,9 +50,10 @@ def draw_panel(axes, runs, values, title, kind):
     axes.tick_params(axis="y", length=0)
 
 
-def draw(runs):
+def draw(runs, arguments):
     figure, grid = plt.subplots(2, 4, sharey=True,
-                                figsize=(style.TEXT_WIDTH, 1.0 + 0.42 * len(runs)))
+                                figsize=(arguments.width or style.TEXT_WIDTH,
+                                         1.0 + 0.42 * len(runs)))
     for axes, (name, title, factor, kind) in zip(grid.flat, PANELS):
         numbers = [run.number(name) for run in runs]
         values = [None if number is None else factor * number for number in numbers]

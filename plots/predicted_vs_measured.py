@@ -1,14 +1,12 @@
 """Predicted and measured latencies, and causes of the error, from `twinserve validate` folders."""
 import dataclasses
-import json
 import pathlib
 import re
 
-import matplotlib.pyplot as plt
-import numpy as np
-
 import style
+from environment import np, plt
 from latency_cdf import limits
+from run_data import PlotError, Run, read_json, read_runs
 
 PANELS = [("ttft_ms", "time to first token"), ("tpot_ms", "time per output token"),
           ("e2el_ms", "end-to-end latency")]
@@ -21,21 +19,18 @@ class Validation:
     name: str
     metrics: dict
     measured: list  # runs
-    predicted: style.Run
+    predicted: Run
 
 
 def read_validation(path):
     file = path / "validation.json"
     if not file.is_file():
-        raise style.PlotError(f"{path}: is not a validation directory: it has no validation.json")
-    try:
-        found = json.loads(file.read_text())
-    except ValueError as error:
-        raise style.PlotError(f"{file}: is not JSON: {error}") from None
+        raise PlotError(f"{path}: is not a validation directory: it has no validation.json")
+    found = read_json(file)
     real = sorted((run for run in path.glob("real_*") if re.fullmatch(r"real_\d+", run.name)),
                   key=lambda run: int(run.name.split("_")[1]))
-    return Validation(found["name"], found["metrics"], style.read_runs(real),
-                      style.read_runs([path / "simulated"])[0])
+    return Validation(found["name"], found["metrics"], read_runs(real),
+                      read_runs([path / "simulated"])[0])
 
 
 def draw_curve(axes, run, column, **look):
@@ -78,12 +73,13 @@ def draw_causes(axes, validation, colours):
     axes.set_ylabel("error of the mean, %")
 
 
-def draw(validations):
+def draw(validations, arguments):
     causes = list(dict.fromkeys(cause for validation in validations
                                 for cause in validation.metrics["mean_ttft_ms"]["attribution"]))
     colours = {cause: plt.get_cmap("tab10")(i % 10) for i, cause in enumerate(causes)}
     figure, rows = plt.subplots(len(validations), 4, squeeze=False,
-                                figsize=(style.TEXT_WIDTH, 0.5 + 1.6 * len(validations)))
+                                figsize=(arguments.width or style.TEXT_WIDTH,
+                                         0.5 + 1.6 * len(validations)))
     for panels, validation in zip(rows, validations):
         for axes, (column, _) in zip(panels, PANELS):
             draw_curves(axes, validation, column)
@@ -95,9 +91,12 @@ def draw(validations):
     return figure
 
 
-def read(paths):
-    return [read_validation(pathlib.Path(path)) for path in paths]
+def read(paths, arguments):
+    validations = [read_validation(path) for path in paths]
+    labels = style.relabel([validation.name for validation in validations], arguments.labels)
+    return [dataclasses.replace(validation, name=label)
+            for validation, label in zip(validations, labels)]
 
 
 if __name__ == "__main__":
-    style.main(__doc__, "predicted_vs_measured", draw, read)
+    style.main(__doc__, "predicted_vs_measured", draw, read, "VALIDATION_DIR")

@@ -2,12 +2,9 @@
 """Signed errors of predicted serving runs, one point per recorded run, and what the parts of the
 model contribute. Reads the folder that experiments/fidelity/run writes: errors.csv, and
 ablations.csv if it is there."""
-import pathlib
-
-import matplotlib.pyplot as plt
-import pandas as pd
-
 import style
+from environment import plt
+from run_data import PlotError, read_table
 
 METRICS = {"ttft_mean": "TTFT mean", "ttft_p50": "TTFT p50", "ttft_p90": "TTFT p90",
            "ttft_p99": "TTFT p99", "tpot_mean": "TPOT mean", "itl_mean": "ITL mean",
@@ -21,24 +18,17 @@ DATA_SETS = {"residency_h100_qwen14b": ("H100, Qwen3-14B", "#0072B2", "o"),
 GOAL_PERCENT = 4  # of means; drawn as a band
 
 
-def read_table(folder, name, columns):
-    try:
-        table = pd.read_csv(folder / name)
-    except (FileNotFoundError, pd.errors.EmptyDataError):
-        return None
-    missing = [column for column in columns if column not in table.columns]
-    if missing:
-        raise style.PlotError(f"{folder / name}: has no column {', '.join(missing)}")
-    return table
-
-
-def read(paths):
-    folder = pathlib.Path(paths[0])
-    errors = read_table(folder, "errors.csv", ["data_set", "part", "metric", "error_pct", "failed"])
-    if errors is None:
-        raise style.PlotError(f"{folder}: has no errors.csv; experiments/fidelity/run writes it")
-    return errors[errors["failed"] == 0], read_table(
-        folder, "ablations.csv", ["ablation", "metric", "mean_abs_error_pct"])
+def read(paths, _arguments):
+    folder = paths[0]
+    if not (folder / "errors.csv").is_file():
+        raise PlotError(f"{folder}: has no errors.csv; experiments/fidelity/run writes it")
+    errors = read_table(folder / "errors.csv",
+                        ["data_set", "part", "metric", "error_pct", "failed"])
+    ablations = None
+    if (folder / "ablations.csv").is_file() and (folder / "ablations.csv").stat().st_size:
+        ablations = read_table(folder / "ablations.csv",
+                               ["ablation", "metric", "mean_abs_error_pct"])
+    return errors[errors["failed"] == 0], ablations
 
 
 def draw_errors(axes, errors):
@@ -78,11 +68,11 @@ def draw_ablations(axes, table):
     axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=len(metrics), columnspacing=1)
 
 
-def draw(tables):
+def draw(tables, arguments):
     errors, ablations = tables
     panels = 1 if ablations is None else 2
-    figure, axes = plt.subplots(1, panels, squeeze=False, figsize=(style.TEXT_WIDTH, 3.4),
-                                width_ratios=[1.25, 1][:panels])
+    figure, axes = plt.subplots(1, panels, squeeze=False, width_ratios=[1.25, 1][:panels],
+                                figsize=(arguments.width or style.TEXT_WIDTH, 3.4))
     draw_errors(axes[0][0], errors)
     if ablations is not None:
         draw_ablations(axes[0][1], ablations)
@@ -91,4 +81,4 @@ def draw(tables):
 
 
 if __name__ == "__main__":
-    style.main(__doc__, "prediction_errors", draw, read)
+    style.main(__doc__, "prediction_errors", draw, read, "FOLDER")

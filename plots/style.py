@@ -1,96 +1,44 @@
-"""The common style of all figures, and functions that read run directories."""
+"""The common style of all figures, and the command line of the scripts that draw them."""
 import argparse
 import dataclasses
-import itertools
-import json
 import pathlib
-import re
 import sys
+import typing
 
-import matplotlib
-
-matplotlib.use("agg")
-import matplotlib.pyplot as plt  # noqa: E402 (the backend comes first)
-import pandas as pd  # noqa: E402
-
-from policies import policy_named  # noqa: E402
-
-LINES = ["-", "--", ":", "-."]
+from environment import plt
+from policies import POLICIES, policy_named
+from run_data import PlotError, read_runs
 
 COLUMN_WIDTH = 3.35  # inches; one column of a two-column paper
 TEXT_WIDTH = 7.0
+LEGEND_ROW = 0.155  # inches
+WIDTHS = {"1": COLUMN_WIDTH, "2": TEXT_WIDTH}
 
-FORMATS = {"png", "pdf", "svg"}
+FORMATS = ("pdf", "png", "svg")
+
+# Okabe and Ito's palette without yellow, and a grey. The three lists have lengths without a common
+# divisor, so that series get equal looks in none of the three combined before 280.
+COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#666666", "#000000"]
+MARKERS = ["o", "s", "D", "^", "v", "P", "X", "<", ">"]
+DASHES = ["-", (0, (4, 1.5)), (0, (1, 1.2)), (0, (5, 1.5, 1, 1.5)), (0, (7, 2, 2, 2))]
+LINES_MAX = len(COLOURS) * len(DASHES)  # beyond, lines without markers would repeat
 
 
-class PlotError(Exception):
-    """Bad input; the text is shown to the user as one line."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Run:
-    path: pathlib.Path
-    policy: str
-    summary: dict
-    label: str
+class Look(typing.NamedTuple):
     colour: str
-    line: str
-
-    def number(self, name):
-        """A value of summary.json; None if it is undefined or absent."""
-        return self.summary.get(name)
-
-    def table(self, file, columns):
-        """The given columns of a CSV file of the run, as a data frame."""
-        path = self.path / file
-        try:
-            table = pd.read_csv(path)
-        except FileNotFoundError:
-            raise PlotError(f"{path}: does not exist; the run needs outputs {{ "
-                            f"{file.replace('.', '_')}: true }}") from None
-        except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError) as error:
-            raise PlotError(f"{path}: is not a CSV file: {str(error).splitlines()[0]}") from None
-        missing = [name for name in columns if name not in table.columns]
-        if missing:
-            raise PlotError(f"{path}: has no column {', '.join(missing)}")
-        return table[columns]
+    marker: str
+    dash: object
 
 
-def read_summary(path):
-    file = path / "summary.json"
-    if not file.is_file():
-        raise PlotError(f"{path}: is not a run directory: it has no summary.json")
-    try:
-        summary = json.loads(file.read_text())
-    except ValueError as error:
-        raise PlotError(f"{file}: is not JSON: {error}") from None
-    if not isinstance(summary, dict):
-        raise PlotError(f"{file}: is not a JSON object")
-    return summary
-
-
-def read_policy(path):
-    file = path / "config.resolved.textproto"
-    if not file.is_file():
-        raise PlotError(f"{path}: is not a run directory: it has no config.resolved.textproto")
-    found = re.search(r"^policy \{\s*(\w+) \{", file.read_text(), re.MULTILINE)
-    if not found:
-        raise PlotError(f"{file}: names no policy")
-    return found.group(1)
-
-
-def read_runs(paths):
-    """The runs in the order of the paths. Runs of the same policy get different line styles."""
-    found = [(path, read_policy(path), read_summary(path)) for path in paths]
-    policies = [policy for _, policy, _ in found]
-    lines = {policy: itertools.cycle(LINES) for policy in policies}
-    runs = []
-    for path, policy, summary in found:
-        alone = policies.count(policy) == 1
-        look = policy_named(policy)
-        label = look.label if alone else path.resolve().name
-        runs.append(Run(path, policy, summary, label, look.colour, next(lines[policy])))
-    return runs
+def looks_for(names):
+    """A look for each name, no two alike. Policies keep their colour and marker."""
+    if len(names) > LINES_MAX:
+        raise PlotError(f"{len(names)} lines would look alike; allowed: at most {LINES_MAX}")
+    if len(set(names)) == len(names) and all(name in POLICIES for name in names):
+        return [Look(policy_named(name).colour, policy_named(name).marker, DASHES[i % len(DASHES)])
+                for i, name in enumerate(names)]
+    return [Look(COLOURS[i % len(COLOURS)], MARKERS[i % len(MARKERS)], DASHES[i % len(DASHES)])
+            for i in range(len(names))]
 
 
 def use_style():
@@ -110,6 +58,7 @@ def use_style():
         "grid.color": "#E4E4E4",
         "grid.linewidth": 0.5,
         "lines.linewidth": 1.3,
+        "lines.markersize": 4,
         "figure.dpi": 200,
         "figure.constrained_layout.use": True,
         "pdf.fonttype": 42,
@@ -140,9 +89,23 @@ def legend_above(figure, handles):
         return
     # Width of an entry: a line sample with margins, and letters of about half the font size.
     letter = 0.55 * plt.rcParams["legend.fontsize"] / 72
-    widest = 0.45 + letter * max(len(label) for label in handles)
-    figure.legend(handles.values(), handles.keys(), loc="outside upper center",
-                  ncols=min(len(handles), max(1, int(figure.get_figwidth() / widest))))
+    widest = 0.5 + letter * max(len(label) for label in handles)
+    columns = min(len(handles), max(1, int(figure.get_figwidth() / widest)))
+    rows = -(-len(handles) // columns)
+    figure.set_figheight(figure.get_figheight() + LEGEND_ROW * (rows - 1))  # the panels keep theirs
+    figure.legend(handles.values(), handles.keys(), loc="outside upper center", handlelength=2.4,
+                  ncols=columns)
+
+
+def panels(count, width, height, **more):
+    """A figure with `count` panels side by side, in as many rows as the width needs."""
+    columns = min(count, max(1, round(width / 2.2)))
+    rows = -(-count // columns)
+    figure, grid = plt.subplots(rows, columns, squeeze=False,
+                                figsize=(width, 0.6 + height * rows), **more)
+    for axes in list(grid.flat)[count:]:
+        axes.remove()
+    return figure, list(grid.flat)[:count]
 
 
 def labelled(axes_list):
@@ -154,31 +117,82 @@ def labelled(axes_list):
     return handles
 
 
+def relabel(names, labels):
+    """`names`, or the labels of the command line, one for each."""
+    if not labels:
+        return names
+    if len(labels) != len(names):
+        raise PlotError(f"--labels: {len(labels)} labels for {len(names)} series "
+                        f"({', '.join(names)})")
+    return labels
+
+
+def styled_runs(paths, arguments):
+    """The runs with their looks, and the labels of the command line."""
+    runs = read_runs(paths)
+    looks = looks_for([run.policy for run in runs])
+    labels = relabel([run.label for run in runs], arguments.labels)
+    return [dataclasses.replace(run, look=look, label=label)
+            for run, look, label in zip(runs, looks, labels)]
+
+
 def parse_formats(text):
     formats = text.split(",")
     unknown = [name for name in formats if name not in FORMATS]
     if unknown:
         raise argparse.ArgumentTypeError(
-            f"unknown format '{unknown[0]}'; allowed: {', '.join(sorted(FORMATS))}")
+            f"unknown format '{unknown[0]}'; allowed: {', '.join(FORMATS)}")
     return formats
 
 
-def main(description, stem, draw, read=read_runs):
-    """The command line of a figure: writes draw(read(paths)) to files named `stem`."""
+def parse_width(text):
+    try:
+        width = WIDTHS.get(text) or float(text)
+    except ValueError:
+        width = 0
+    if not 2.5 <= width <= 30:
+        raise argparse.ArgumentTypeError(
+            f"'{text}' is no width; allowed: 1 or 2 columns of a paper, or inches from 2.5 to 30")
+    return width
+
+
+def make_parser(description, inputs, options):
     parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("runs", nargs="+", metavar="RUN_DIR", type=pathlib.Path)
-    parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("."), metavar="DIR")
-    parser.add_argument("--format", type=parse_formats, default=["png"], metavar="png,pdf,svg")
-    arguments = parser.parse_args()
+    parser.add_argument("inputs", nargs="+", metavar=inputs, type=pathlib.Path)
+    parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("."), metavar="PATH",
+                        help="a folder, or a file whose suffix gives the format: .pdf, .png, .svg")
+    parser.add_argument("--format", type=parse_formats, default=["png"], metavar="png,pdf,svg",
+                        help="formats of the files in the folder --out (default: png)")
+    parser.add_argument("--width", type=parse_width, metavar="1|2|INCHES",
+                        help="one column of a two-column paper (3.35 in), two columns (7 in), or a "
+                             "number of inches")
+    parser.add_argument("--labels", type=lambda text: text.split(","), metavar="LABEL,...",
+                        help="names of the series in the order of the legend")
+    if options:
+        options(parser)
+    return parser
+
+
+def output_files(out, formats, stem):
+    """The files to write: `out` itself if its suffix is a format, else files in that folder."""
+    if out.suffix[1:] in FORMATS:
+        return [out]
+    return [out / f"{stem}.{name}" for name in formats]
+
+
+def main(description, stem, draw, read=styled_runs, inputs="RUN_DIR", options=None):
+    """The command line of a figure: writes draw(read(paths, arguments), arguments) to files named
+    `stem`. options: adds arguments of the script to the parser."""
+    arguments = make_parser(description, inputs, options).parse_args()
     try:
         use_style()
-        figure = draw(read(arguments.runs))
-        arguments.out.mkdir(parents=True, exist_ok=True)
-        for name in arguments.format:
-            file = arguments.out / f"{stem}.{name}"
-            # Without a creation date, equal runs give equal files.
-            metadata = {"CreationDate": None} if name == "pdf" else None
-            figure.savefig(file, metadata=metadata)
+        figure = draw(read(arguments.inputs, arguments), arguments)
+        for file in output_files(arguments.out, arguments.format, stem):
+            file.parent.mkdir(parents=True, exist_ok=True)
+            # Without a date, equal inputs give equal files.
+            date = {".pdf": {"CreationDate": None}, ".svg": {"Date": None}}
+            figure.savefig(file, metadata=date.get(file.suffix))
             print(file)
     except (PlotError, OSError) as error:
-        sys.exit(f"{stem}: {error}")
+        print(f"{stem}: {error}", file=sys.stderr)
+        sys.exit(2)

@@ -1,0 +1,188 @@
+"""Lines through points: one per setting, with the seeds' interval as a band and saturated points
+hollow."""
+import dataclasses
+import pathlib
+import re
+
+from environment import np, plt
+from points import line_columns
+from policies import POLICIES, policy_named
+from run_data import PlotError
+from style import COLOURS, DASHES, MARKERS, Look, looks_for, relabel, seconds_text
+
+SATURATED = "saturated"
+LATENCIES = {"ttft": "TTFT", "tpot": "TPOT", "itl": "ITL", "e2el": "end-to-end",
+             "queue": "queueing", "longest_itl": "longest ITL", "engine_ttft": "engine TTFT",
+             "engine_e2el": "engine end-to-end"}
+NAMES = {
+    "offered_rate": "offered load (requests/s)",
+    "request_throughput": "throughput (requests/s)",
+    "output_throughput": "output tokens/s",
+    "total_token_throughput": "tokens/s, prompts included",
+    "request_goodput": "goodput (requests/s)",
+    "slo_attainment": "SLO attainment (% of requests)",
+    "prefix_hit_share": "prefix-cache hit rate (% of prompt tokens)",
+    "mean_kv_used_share": "mean KV cache use (%)",
+    "max_kv_used_share": "largest KV cache use (%)",
+    "busy_share": "device busy (%)",
+    "max_service_difference": "largest service difference (tokens)",
+    "mean_normalized_ms_per_token": "mean normalized latency (ms/token)",
+}
+
+
+@dataclasses.dataclass
+class Line:
+    label: str
+    look: Look
+    table: object  # the points by increasing x; columns x, y, low, high, hollow
+
+
+def metric_label(name):
+    """p99_ttft_ms: p99 TTFT (ms). Paths of fields keep their last name."""
+    found = re.fullmatch(r"(mean|median|p\d+|std|min|max)_(\w+)_ms", name)
+    if found and found[2] in LATENCIES:
+        return f"{found[1]} {LATENCIES[found[2]]} (ms)"
+    if "." in name:
+        last = name.rsplit(".", 1)[-1]
+        return "rate (requests/s)" if last == "rate" else last
+    return NAMES.get(name, name.replace("_", " "))
+
+
+def factor_of(name):
+    """Shares are drawn in percent."""
+    return 100 if name.endswith("_share") or name == "slo_attainment" else 1
+
+
+def value_text(column, value):
+    """A setting as the legend writes it."""
+    if column == "policy":
+        return policy_named(str(value).split(" ")[0].rstrip("{} ")).label
+    if column == "base":
+        stem = pathlib.Path(str(value)).stem
+        return policy_named(stem).label if stem in POLICIES else stem
+    text = f"{value:g}" if isinstance(value, (float, np.floating)) else str(value)
+    return text if column == "study" else f"{column.rsplit('.', 1)[-1]} = {text}"
+
+
+def group_label(columns, values):
+    return ", ".join(value_text(column, value) for column, value in zip(columns, values))
+
+
+def group_looks(keys, columns, colour):
+    """Looks of the groups. With `colour`, the values of that setting have colours, and the other
+    settings have markers and dashes."""
+    names = [pathlib.Path(str(key[0])).stem.split(" ")[0] if len(key) == 1 else str(key)
+             for key in keys]
+    if colour is None or columns == [colour]:
+        return looks_for(names)
+    if colour not in columns:
+        raise PlotError(f"--colour {colour}: allowed: {', '.join(columns) or 'no column'}")
+    at = columns.index(colour)
+    colours = list(dict.fromkeys(key[at] for key in keys))
+    rest = list(dict.fromkeys(key[:at] + key[at + 1:] for key in keys))
+    if len(colours) > len(COLOURS) or len(rest) > min(len(DASHES), len(MARKERS)):
+        raise PlotError(f"--colour {colour}: {len(colours)} colours and {len(rest)} kinds of line; "
+                        f"allowed: at most {len(COLOURS)} and {len(DASHES)}")
+    return [Look(COLOURS[colours.index(key[at])],
+                 *(kind[rest.index(key[:at] + key[at + 1:])] for kind in (MARKERS, DASHES)))
+            for key in keys]
+
+
+def column_of(points, name, end=""):
+    table = points.table
+    if name + end not in table.columns:
+        return np.full(len(table), np.nan)
+    return table[name + end].to_numpy(float)
+
+
+def lines_of(points, x, y, arguments, joined=True):
+    """The lines of metric `y` against `x`. joined: a line has at most one point per value of x."""
+    columns = line_columns(points, x, arguments.line)
+    points.numbers(x), points.numbers(y)  # they exist
+    table = points.table.copy()
+    table["x_"], factor = column_of(points, x) * factor_of(x), factor_of(y)
+    for target, end in (("y_", ""), ("low_", "_low"), ("high_", "_high")):
+        table[target] = column_of(points, y, end) * factor
+    table["hollow_"] = (table["saturated"] == "yes") if "saturated" in table else False
+    groups = (list(table.groupby(columns, sort=False, dropna=False)) if columns
+              else [(("all points",), table)])
+    looks = group_looks([key for key, _ in groups], columns, getattr(arguments, "colour", None))
+    names = ([group_label(columns, key) for key, _ in groups] if columns
+             else [""])
+    labels = relabel(names, arguments.labels)
+    lines = []
+    for (_, group), label, look in zip(groups, labels, looks):
+        group = group.dropna(subset=["x_", "y_"]).sort_values("x_")
+        if joined and group["x_"].duplicated().any():
+            raise PlotError(f"{points.source}: several points have the same {x} on the line "
+                            f"'{label}'; tell them apart with --line or choose with --where")
+        names = {"x_": "x", "y_": "y", "low_": "low", "high_": "high", "hollow_": "hollow"}
+        lines.append(Line(label, look, group[list(names)].rename(columns=names)))
+    return lines
+
+
+def draw_line(axes, line):
+    """The band, the steady part, and the saturated part: thin, with hollow markers."""
+    table, look = line.table, line.look
+    x, y = table["x"].to_numpy(), table["y"].to_numpy()
+    hollow = table["hollow"].to_numpy(bool)
+    banded = table["low"].notna().to_numpy()
+    if banded.any():
+        axes.fill_between(x[banded], table["low"][banded], table["high"][banded], color=look.colour,
+                          alpha=0.18, linewidth=0)
+    steady = np.where(hollow, np.nan, y)
+    # The saturated part begins at the last steady point before it.
+    near = hollow | np.append(hollow[1:], False) | np.insert(hollow[:-1], 0, False)
+    axes.plot(x, np.where(near, y, np.nan), color=look.colour, linestyle=look.dash, linewidth=0.6,
+              alpha=0.7)
+    axes.plot(x, steady, color=look.colour, linestyle=look.dash, marker=look.marker,
+              label=line.label or "_nolegend_")
+    if hollow.any():
+        axes.plot(x[hollow], y[hollow], color=look.colour, linestyle="none", marker=look.marker,
+                  markerfacecolor="white", markeredgewidth=0.9, label="_nolegend_")
+
+
+def legend_handles(lines, joined=True):
+    """Artists by label, and the meaning of hollow points if there are any."""
+    handles = {line.label: plt.Line2D([], [], color=line.look.colour, marker=line.look.marker,
+                                      linestyle=line.look.dash if joined else "none")
+               for line in lines if line.label}
+    if any(line.table["hollow"].any() for line in lines):
+        handles[SATURATED] = plt.Line2D([], [], color="#333333", linestyle="none", marker="o",
+                                        markerfacecolor="white", markeredgewidth=0.9)
+    return handles
+
+
+def write_times(axis, text, set_text):
+    """Labels of a logarithmic axis of milliseconds: 20 ms, 3 s; the axis label needs no unit."""
+    if not text.endswith(" (ms)"):
+        return
+    set_text(text.removesuffix(" (ms)"))
+    axis.set_major_formatter(lambda value, _: seconds_text(value / 1000))
+    axis.set_minor_formatter("")
+
+
+def scale_y(axes, lines, decades=2):
+    """A logarithmic axis for values over more than two decades; else from 0. Call it after the axis
+    has its label."""
+    values = np.concatenate([line.table["y"].to_numpy() for line in lines])
+    positive = values[values > 0]
+    if positive.size and positive.min() == values.min() and \
+            positive.max() > 10**decades * positive.min():
+        axes.set_yscale("log")
+        write_times(axes.yaxis, axes.get_ylabel(), axes.set_ylabel)
+    else:
+        axes.set_ylim(bottom=0)
+
+
+def scale_x(axes, lines):
+    """From 0, or logarithmic if the values grow by factors (512, 1024, 2048, ...)."""
+    values = np.unique(np.concatenate([line.table["x"].to_numpy() for line in lines]))
+    ratios = values[1:] / values[:-1] if (values > 0).all() and len(values) > 3 else np.ones(1)
+    if ratios.min() > 1.3 and ratios.max() / ratios.min() < 1.6:
+        axes.set_xscale("log", base=2 if (np.log2(values) % 1 == 0).all() else 10)
+        axes.set_xticks(values, [f"{value:g}" for value in values])
+        axes.minorticks_off()
+    elif values.min() >= 0:
+        axes.set_xlim(left=0)
+        axes.xaxis.set_major_locator(plt.MaxNLocator(6, steps=[1, 2, 5, 10]))

@@ -1,0 +1,48 @@
+"""Any metric against any setting of a study, one line per combination of the others. Bands are 95 %
+intervals over seeds."""
+import style
+from environment import pd
+from lines import draw_line, legend_handles, lines_of, metric_label, scale_x, scale_y
+from points import read_points, selection_options
+from run_data import PlotError
+
+
+def numeric_setting(points):
+    """The setting with the most values that are numbers."""
+    counts = {name: points.table[name].nunique() for name in points.settings
+              if pd.to_numeric(points.table[name], errors="coerce").notna().all()}
+    if not counts:
+        raise PlotError(f"{points.source}: varies no number; name a column with --x")
+    return max(counts, key=counts.get)
+
+
+def draw(points, arguments):
+    x = arguments.x or numeric_setting(points)
+    metrics = arguments.y.split(",")
+    width = arguments.width or (style.COLUMN_WIDTH if len(metrics) == 1 else style.TEXT_WIDTH)
+    figure, panels = style.panels(len(metrics), width, 1.9)
+    for axes, metric in zip(panels, metrics):
+        lines = lines_of(points, x, metric, arguments)
+        for line in lines:
+            draw_line(axes, line)
+        scale_x(axes, lines)
+        axes.set_xlabel(metric_label(x))
+        axes.set_ylabel(metric_label(metric))
+        scale_y(axes, lines)
+    style.legend_above(figure, legend_handles(lines))
+    return figure
+
+
+def options(parser):
+    selection_options(parser)
+    parser.add_argument("--x", metavar="COLUMN",
+                        help="the setting to the right (default: the one with the most values)")
+    parser.add_argument("--y", default="p99_ttft_ms", metavar="KEY,...",
+                        help="keys of summary.json, a panel each (default: p99_ttft_ms)")
+    parser.add_argument("--colour", metavar="COLUMN",
+                        help="a setting whose values have colours; the others have markers and "
+                             "dashes (default: every line has its own)")
+
+
+if __name__ == "__main__":
+    style.main(__doc__, "metric_vs_parameter", draw, read_points, "STUDY|RUN_DIR", options)

@@ -1,0 +1,205 @@
+"""Points of a figure: what the runs at one setting measured, from studies or run directories.
+
+A table of points has one row per setting: the settings, `n` runs, `saturated` (yes, no, undecided),
+and for each metric KEY its mean over the runs with the ends of the 95 % interval, KEY_low and
+KEY_high. summary.csv of a study is such a table. Rows of results.csv, and runs that differ only in
+their seeds, are summarised in the same way."""
+import dataclasses
+import math
+import pathlib
+
+from environment import np, pd
+from run_data import (PlotError, config_fields, config_text, read_policy, read_summary, read_table)
+
+LOAD_FIELDS = {"rate", "rate_scale", "users", "max_in_flight"}  # last names of their paths
+# Of a resolved configuration: what no figure compares.
+IGNORED_FIELDS = ("seed", "name", "outputs.", "metrics.", "slo.", "system.model_shape.",
+                  "system.hardware_spec.")
+# Student's t, 97.5 %, for 1 to 10 degrees of freedom. Beyond, a series in 1 / freedom (0.01 %).
+STUDENT = [12.7062, 4.3027, 3.1824, 2.7764, 2.5706, 2.4469, 2.3646, 2.3060, 2.2622, 2.2281]
+NORMAL = 1.959964
+
+
+@dataclasses.dataclass
+class Points:
+    table: object  # a data frame
+    settings: list  # columns that tell the points apart
+    source: str  # for messages
+
+    def need(self, *names):
+        for name in names:
+            if name not in self.table.columns:
+                close = [c for c in self.table.columns if name.rsplit(".", 1)[-1].split("_")[-1]
+                         in c and not c.endswith(("_low", "_high"))]
+                hint = f"; it has {', '.join(close[:5])}" if close else ""
+                raise PlotError(f"{self.source}: has no column {name}{hint}")
+
+    def numbers(self, name):
+        self.need(name)
+        found = pd.to_numeric(self.table[name], errors="coerce")
+        if found.isna().all():
+            raise PlotError(f"{self.source}: {name} has no numbers")
+        return found
+
+
+def student(freedom):
+    if freedom <= len(STUDENT):
+        return STUDENT[freedom - 1]
+    z = NORMAL
+    return (z + (z**3 + z) / (4 * freedom) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
+            + (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / (384 * freedom**3))
+
+
+def summarised(rows, settings):
+    """The table of points of rows, one per run."""
+    if "error" in rows:
+        rows = rows[rows["error"].isna()]
+    metrics = [name for name in rows.select_dtypes("number").columns
+               if name not in {*settings, "point", "replication", "seed"}]
+    points = []
+    groups = rows.groupby(settings, sort=False, dropna=False) if settings else [((), rows)]
+    for values, group in groups:
+        found = set(group["saturated"].dropna()) if "saturated" in group else set()
+        point = dict(zip(settings, values))
+        point.update(n=len(group), saturated=found.pop() if len(found) == 1 else "undecided")
+        for name in metrics:
+            numbers = group[name].dropna().to_numpy(float)
+            point[name] = numbers.mean() if len(numbers) else math.nan
+            half = (student(len(numbers) - 1) * numbers.std(ddof=1) / math.sqrt(len(numbers))
+                    if len(numbers) > 1 else math.nan)
+            point[f"{name}_low"], point[f"{name}_high"] = point[name] - half, point[name] + half
+        points.append(point)
+    return pd.DataFrame(points)
+
+
+def read_study(path):
+    """A table of points from a study's folder, its summary.csv, or its results.csv."""
+    file = path
+    if path.is_dir():
+        file = path / "summary.csv"
+        file = file if file.is_file() else path / "results.csv"
+    table = read_table(file)
+    columns = list(table.columns)
+    last = "n" if "n" in columns else "replication"
+    if "point" not in columns or last not in columns:
+        raise PlotError(f"{file}: is neither results.csv nor summary.csv of a study: it has no "
+                        f"columns point and {last}")
+    settings = columns[columns.index("point") + 1:columns.index(last)]
+    if last == "replication":
+        table = summarised(table, settings)
+    return Points(table[table["n"] > 0].reset_index(drop=True).copy(), settings, str(file))
+
+
+def is_compared(field, values, policies):
+    """Whether runs differ in a field; policies are compared with runs of the same policy only."""
+    if field.startswith(IGNORED_FIELDS) or field.startswith("provenance"):
+        return False
+    if field.startswith("policy."):
+        name = field.split(".")[1]
+        values = [value for value, policy in zip(values, policies) if policy == name]
+    return len(set(values)) > 1
+
+
+def read_run_directories(paths):
+    """The runs as points: settings are `policy` and the fields in which configurations differ."""
+    policies = [read_policy(path) for path in paths]
+    configs = [config_fields(config_text(path)) for path in paths]
+    names = dict.fromkeys(name for config in configs for name in config)
+    differing = [name for name in names
+                 if is_compared(name, [config.get(name) for config in configs], policies)]
+    settings = (["policy"] if len(set(policies)) > 1 or not differing else []) + differing
+    rows = []
+    for path, policy, config in zip(paths, policies, configs):
+        devices = (int(config.get("system.tensor_parallel", 1))
+                   * int(config.get("system.pipeline_parallel", 1)))
+        rows.append({**{name: config.get(name, "") for name in differing}, "policy": policy,
+                     "devices": devices, **read_summary(path)})
+    table = pd.DataFrame(rows)
+    for name in differing:
+        numbers = pd.to_numeric(table[name], errors="coerce")
+        table[name] = table[name] if numbers.isna().any() else numbers
+    return Points(summarised(table, settings), settings, "the runs")
+
+
+def read_points(paths, arguments):
+    """Points of one or several studies, or of run directories; filtered by --where."""
+    paths = [pathlib.Path(path) for path in paths]
+    if all((path / "summary.json").is_file() for path in paths):
+        points = read_run_directories(paths)
+    else:
+        for path in paths:
+            if path.is_dir() and not any((path / name).is_file()
+                                         for name in ("summary.csv", "results.csv")):
+                raise PlotError(f"{path}: is neither a study (summary.csv, results.csv) nor a run "
+                                "directory (summary.json)")
+        points = merged([read_study(path) for path in paths], paths)
+    for condition in arguments.where or []:
+        name, _, value = condition.partition("=")
+        points.need(name)
+        kept = points.table[name].map(lambda cell, value=value: same_value(cell, value))
+        points.table = points.table[kept].reset_index(drop=True)
+    if points.table.empty:
+        raise PlotError(f"{points.source}: has no point to draw")
+    return points
+
+
+def merged(studies, paths):
+    if len(studies) == 1:
+        return studies[0]
+    for study, path in zip(studies, paths):
+        study.table.insert(0, "study", (path if path.is_dir() else path.parent).resolve().name)
+    settings = dict.fromkeys(["study", *(name for study in studies for name in study.settings)])
+    return Points(pd.concat([study.table for study in studies], ignore_index=True),
+                  list(settings), "the studies")
+
+
+def same_value(cell, text):
+    try:
+        return math.isclose(float(cell), float(text), rel_tol=1e-9)
+    except ValueError:
+        return str(cell) == text
+
+
+def load_column(points, asked):
+    """What to draw to the right as the load: --x, else the rate that the study varies, else the
+    measured rate of arrivals."""
+    if asked:
+        points.need(asked)
+        return asked
+    rates = [name for name in points.settings if name.rsplit(".", 1)[-1] == "rate"]
+    if len(rates) == 1 and not np.isnan(points.numbers(rates[0])).any():
+        return rates[0]
+    points.need("offered_rate")
+    return "offered_rate"
+
+
+def line_columns(points, x, asked):
+    """The settings that tell lines apart: --line, else all but those on the x axis."""
+    if asked is not None:
+        points.need(*asked)
+        return asked
+    loads = {name for name in points.settings if name.rsplit(".", 1)[-1] in LOAD_FIELDS}
+    left_out = {x} | (loads if x in loads | {"offered_rate", "completed_rate"} else set())
+    return [name for name in points.settings if name not in left_out]
+
+
+def configurations(points, asked):
+    """The settings that tell configurations apart: --line, else all that set no load."""
+    if asked:
+        points.need(*asked)
+        return asked
+    return [name for name in points.settings if name.rsplit(".", 1)[-1] not in LOAD_FIELDS]
+
+
+def load_options(parser):
+    selection_options(parser)
+    parser.add_argument("--x", metavar="COLUMN",
+                        help="what is to the right (default: the rate that the study varies, else "
+                             "the measured offered_rate)")
+
+
+def selection_options(parser):
+    parser.add_argument("--line", metavar="COLUMN,...", type=lambda text: text.split(","),
+                        help="settings that tell lines apart (default: all but that on the x axis)")
+    parser.add_argument("--where", metavar="COLUMN=VALUE", action="append",
+                        help="draw only points with this value; may be repeated")

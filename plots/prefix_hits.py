@@ -1,0 +1,52 @@
+"""Prefix-cache hits of each run: the share of prompt tokens that came from the cache, over time and
+over requests. Needs requests.csv."""
+import style
+from environment import np
+from run_data import PlotError
+
+COLUMNS = ["scheduled_s", "prompt_tokens", "cached_tokens"]
+WINDOWS = 40
+
+
+def windows(table, edges):
+    """Hit share of the prompt tokens scheduled in each window, in percent; NaN without any."""
+    sums = [np.histogram(table["scheduled_s"], edges, weights=table[name])[0]
+            for name in ("cached_tokens", "prompt_tokens")]
+    with np.errstate(invalid="ignore"):
+        return 100 * np.divide(*sums, out=np.full(len(edges) - 1, np.nan), where=sums[1] > 0)
+
+
+def draw(runs, arguments):
+    tables = [run.table("requests.csv", COLUMNS).dropna() for run in runs]
+    tables = [table[table["prompt_tokens"] > 0] for table in tables]
+    if all(table.empty for table in tables):
+        raise PlotError("no run has a request that was scheduled")
+    longest = 0
+    figure, (time, share) = style.panels(2, arguments.width or style.TEXT_WIDTH, 1.9)
+    for run, table in zip(runs, tables):
+        if table.empty:
+            continue
+        look = {"color": run.look.colour, "linestyle": run.look.dash}
+        end = table["scheduled_s"].max() or 1
+        longest = max(longest, end)
+        edges = np.linspace(0, end, WINDOWS + 1)
+        mean = 100 * table["cached_tokens"].sum() / table["prompt_tokens"].sum()
+        time.plot((edges[1:] + edges[:-1]) / 2, windows(table, edges), marker=run.look.marker,
+                  markevery=max(1, WINDOWS // 8), label=f"{run.label} ({mean:.0f} %)", **look)
+        shares = np.sort(100 * table["cached_tokens"] / table["prompt_tokens"])
+        share.step(np.append(shares, 100), np.append(np.arange(1, len(shares) + 1), len(shares))
+                   / len(shares), where="post", **look)
+    time.set_xlim(0, longest)
+    time.set_ylim(0, 102)
+    time.set_xlabel("time (s)")
+    time.set_ylabel("prompt tokens from the cache (%)")
+    share.set_xlim(-2, 102)
+    share.set_ylim(0, 1.02)
+    share.set_xlabel("prompt tokens from the cache (%)")
+    share.set_ylabel("share of requests")
+    style.legend_above(figure, style.labelled([time]))
+    return figure
+
+
+if __name__ == "__main__":
+    style.main(__doc__, "prefix_hits", draw)

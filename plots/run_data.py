@@ -1,0 +1,106 @@
+"""Reading run directories."""
+import dataclasses
+import json
+import pathlib
+import re
+
+from environment import pd
+from policies import policy_named
+
+
+class PlotError(Exception):
+    """Bad input; the text is shown to the user as one line."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    path: pathlib.Path
+    policy: str
+    summary: dict
+    label: str
+    look: object = None  # style.Look; no two runs of a figure have the same
+
+    @property
+    def colour(self):
+        return self.look.colour
+
+    def number(self, name):
+        """A value of summary.json; None if it is undefined or absent."""
+        return self.summary.get(name)
+
+    def table(self, file, columns=()):
+        """The given columns of a CSV file of the run, or all, as a data frame."""
+        if not (self.path / file).is_file():
+            output = "record" if file == "parts.csv" else file.replace(".", "_")
+            raise PlotError(f"{self.path / file}: does not exist; the run needs outputs {{ "
+                            f"{output}: true }}")
+        return read_table(self.path / file, columns)
+
+
+def read_table(path, columns=()):
+    """A CSV file as a data frame: the given columns, or all."""
+    try:
+        table = pd.read_csv(path, low_memory=False)
+    except FileNotFoundError:
+        raise PlotError(f"{path}: does not exist") from None
+    except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError) as error:
+        raise PlotError(f"{path}: is not a CSV file: {str(error).splitlines()[0]}") from None
+    missing = [name for name in columns if name not in table.columns]
+    if missing:
+        raise PlotError(f"{path}: has no column {', '.join(missing)}")
+    return table[list(columns)] if columns else table
+
+
+def read_json(file):
+    try:
+        found = json.loads(file.read_text())
+    except ValueError as error:
+        raise PlotError(f"{file}: is not JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise PlotError(f"{file}: is not a JSON object")
+    return found
+
+
+def read_summary(path):
+    file = path / "summary.json"
+    if not file.is_file():
+        raise PlotError(f"{path}: is not a run directory: it has no summary.json")
+    return read_json(file)
+
+
+def config_text(path):
+    file = path / "config.resolved.textproto"
+    if not file.is_file():
+        raise PlotError(f"{path}: is not a run directory: it has no config.resolved.textproto")
+    return file.read_text()
+
+
+def read_policy(path):
+    found = re.search(r"^policy \{\s*(\w+) \{", config_text(path), re.MULTILINE)
+    if not found:
+        raise PlotError(f"{path / 'config.resolved.textproto'}: names no policy")
+    return found.group(1)
+
+
+def config_fields(text):
+    """The fields of a resolved configuration by path; elements of a list are joined by commas."""
+    fields, path = {}, []
+    for line in map(str.strip, text.splitlines()):
+        if line.endswith("{"):
+            path.append(line[:-1].strip())
+        elif line == "}":
+            path.pop()
+        elif ": " in line and not line.startswith("#"):
+            name, value = line.split(": ", 1)
+            key, value = ".".join([*path, name]), value.strip('"')
+            fields[key] = f"{fields[key]},{value}" if key in fields else value
+    return fields
+
+
+def read_runs(paths):
+    """The runs in the order of the paths. Runs of the same policy are labelled by their folders."""
+    policies = [read_policy(path) for path in paths]
+    return [Run(path, policy, read_summary(path),
+                policy_named(policy).label if policies.count(policy) == 1
+                else path.resolve().name)
+            for path, policy in zip(paths, policies)]

@@ -1,0 +1,94 @@
+"""Small studies and run directories, written by hand, for the tests of plots/."""
+import json
+
+RATE = "workload.arrivals.rate"
+
+
+def write_summary_csv(folder, rows, settings=(RATE,)):
+    """rows: dictionaries of cells; n and saturated have defaults."""
+    folder.mkdir(parents=True, exist_ok=True)
+    keys = [key for key in rows[0] if key not in {*settings, "n", "saturated"}]
+    lines = [",".join(["point", *settings, "n", "errors", "saturated", *keys])]
+    for number, row in enumerate(rows):
+        cells = [number, *(row[name] for name in settings), row.get("n", 3), 0,
+                 row.get("saturated", "no"), *(row[key] for key in keys)]
+        lines.append(",".join(map(str, cells)))
+    (folder / "summary.csv").write_text("\n".join(lines) + "\n")
+    return folder
+
+
+def two_policies(folder):
+    """Attainment of `orca` falls from 1 to 0.8 between 2 and 3 requests/s, so it is 0.9 at 2.5."""
+    rows = [{"base": f"{policy}.textproto", RATE: rate, "saturated": saturated,
+             "slo_attainment": attainment, "request_goodput": rate * attainment,
+             "offered_rate": rate * 1.01, "mean_ttft_ms": ttft, "mean_ttft_ms_low": 0.9 * ttft,
+             "mean_ttft_ms_high": 1.1 * ttft, "p99_ttft_ms": 10 * ttft, "p99_tpot_ms": 20 + ttft,
+             "mean_tpot_ms": 20, "output_throughput": 100 * rate}
+            for policy, rate, saturated, attainment, ttft in [
+                ("orca", 1, "no", 1, 50), ("orca", 2, "no", 1, 60), ("orca", 3, "yes", 0.8, 9000),
+                ("vllm_v1", 1, "no", 1, 40), ("vllm_v1", 2, "no", 1, 45),
+                ("vllm_v1", 3, "no", 0.95, 70)]]
+    return write_summary_csv(folder, rows, ("base", RATE))
+
+
+def many_lines(folder, count):
+    """A study of `count` chunk sizes at two rates."""
+    rows = [{"policy.sarathi.chunk_size": 64 * (line + 1), RATE: rate, "mean_ttft_ms": line + rate}
+            for line in range(count) for rate in (1, 2)]
+    return write_summary_csv(folder, rows, ("policy.sarathi.chunk_size", RATE))
+
+
+def write_run(folder, policy="orca", rate=1.0, seed=1, requests="", steps=None, parts=None,
+              summary=None, gaps=None, settings="max_num_seqs: 8"):
+    folder.mkdir(parents=True)
+    (folder / "config.resolved.textproto").write_text(f"""schema_version: 1
+seed: {seed}
+workload {{
+  arrivals {{
+    rate: {rate}
+  }}
+}}
+policy {{
+  {policy} {{
+    {settings}
+    max_num_batched_tokens: 64
+  }}
+}}
+system {{
+  tensor_parallel: 2
+  pipeline_parallel: 1
+}}
+metrics {{
+  stall_threshold_s: 0.1
+}}
+""")
+    (folder / "summary.json").write_text(json.dumps({
+        "offered_rate": rate, "request_goodput": 0.5 * rate, "mean_tpot_ms": 20,
+        "output_throughput": 100, "saturated": "no", **(summary or {})}))
+    for name, text in (("requests.csv", requests), ("steps.csv", steps), ("parts.csv", parts)):
+        if text:
+            (folder / name).write_text(text)
+    if gaps is not None:
+        (folder / "vllm_bench.json").write_text(json.dumps({"itls": gaps}))
+    return folder
+
+
+# Two tenants: 10 prompt tokens at 1 s and none else; 30 at 2 s and 5 output tokens until 4 s.
+TWO_TENANTS = """tenant,arrival_s,scheduled_s,first_token_s,finished_s,prompt_tokens,output_tokens,\
+cached_tokens,ttft_ms,tpot_ms,e2el_ms
+0,0,0.5,1,1,10,0,0,1000,,1000
+1,0,1.5,2,4,30,5,15,2000,500,4000
+"""
+
+# A prefill of 48 tokens, a mixed step, a decode step.
+THREE_STEPS = """step,started_s,finished_s,prefill_tokens,decode_tokens,sequences
+1,0,1,48,0,1
+2,1,2,16,1,2
+3,2,3,0,2,2
+"""
+THREE_PARTS = """step,schedule_ms,build_ms,gemm_ms,attention_ms,communication_ms,other_ms,\
+sampling_ms,delivery_ms
+1,1,0,30,10,0,2,0,1
+2,1,0,20,10,0,2,0,1
+3,1,0,5,3,0,2,0,1
+"""
