@@ -117,8 +117,7 @@ double VonNeumannRatio(std::span<const double> values) {
     squares += (values[i] - mean) * (values[i] - mean);
     if (i > 0) differences += (values[i] - values[i - 1]) * (values[i] - values[i - 1]);
   }
-  const auto n = static_cast<double>(values.size());
-  return (differences / (n - 1)) / (squares / n);
+  return differences / squares;
 }
 
 BatchMeans MeanByBatches(std::span<const double> series, double level) {

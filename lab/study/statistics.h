@@ -45,8 +45,10 @@ MserPoint Mser5(std::span<const double> series);
 // has are left out. The length is that of the shortest replication.
 std::vector<double> AveragedSeries(std::span<const std::vector<double>> replications);
 
-// Von Neumann's ratio: mean squared successive difference over the variance (with n). 2 for
-// independent values, less for positively correlated ones. REQUIRES: at least two values.
+// Von Neumann's ratio sum d^2 / sum x^2 of successive differences d and deviations x from the mean.
+// Of n independent normal values it has the mean 2 and the variance 4 (n - 2) / (n^2 - 1) (Young,
+// Annals of Mathematical Statistics 12(3), 1941); positive correlation lowers it. NaN if the values
+// do not vary. REQUIRES: at least two values.
 double VonNeumannRatio(std::span<const double> values);
 
 // The mean of a dependent series from one long run without its warm-up: its values in at most 30

@@ -62,10 +62,26 @@ TEST(StatisticsTest, SeriesAreAveragedWhereTheyHaveValues) {
   EXPECT_EQ(AveragedSeries(series), (std::vector<double>{2, 3}));
 }
 
-TEST(StatisticsTest, VonNeumannsRatioComparesSuccessiveDifferencesWithTheVariance) {
-  // Differences 1, 1, 1: mean square 1. Variance 5 / 4. 1 / 1.25 = 0.8.
+TEST(StatisticsTest, VonNeumannsRatioDividesSumsOfSquares) {
+  // Differences 1, 1, 1: 3. Deviations -1.5, -0.5, 0.5, 1.5: 5.
   const std::vector<double> values = {1, 2, 3, 4};
-  EXPECT_DOUBLE_EQ(VonNeumannRatio(values), 0.8);
+  EXPECT_DOUBLE_EQ(VonNeumannRatio(values), 0.6);
+}
+
+// Mean 2 and variance 4 (n - 2) / (n^2 - 1), 0.3232 for n = 10: what the test of MeanByBatches
+// assumes. The mean over 4000 sequences has a standard deviation of 0.009, their variance of about
+// 0.007.
+TEST(StatisticsTest, VonNeumannsRatioOfIndependentValuesHasTheMomentsThatItsTestAssumes) {
+  constexpr int kSequences = 4000;
+  Random random(3, "ratios");
+  std::vector<double> ratios;
+  for (int i = 0; i < kSequences; ++i) {
+    std::vector<double> values(10);
+    for (double& value : values) value = random.Normal();
+    ratios.push_back(VonNeumannRatio(values));
+  }
+  EXPECT_NEAR(MeanOf(ratios), 2, 0.04);
+  EXPECT_NEAR(SampleVariance(ratios), 32.0 / 99, 0.03);
 }
 
 TEST(StatisticsTest, BatchesGrowUntilTheirMeansAreIndependent) {
