@@ -9,7 +9,6 @@
 #include <boost/math/distributions/students_t.hpp>
 
 #include "core/check.h"
-#include "core/quantile.h"
 
 namespace twin::lab {
 namespace {
@@ -17,7 +16,7 @@ namespace {
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 constexpr std::size_t kBatchOfMser = 5;
 constexpr std::size_t kBatchesMax = 30;
-constexpr std::size_t kBatchesMin = 10;
+constexpr std::size_t kBatchesMin = 10;  // also of MSER-5
 
 std::vector<double> BatchMeansOf(std::span<const double> series, std::size_t size) {
   std::vector<double> means;
@@ -65,7 +64,7 @@ Interval MeanInterval(std::span<const double> values, double level) {
 MserPoint Mser5(std::span<const double> series) {
   const std::vector<double> batches = BatchMeansOf(series, kBatchOfMser);
   const std::size_t k = batches.size();
-  if (k < 2) return {0, true};
+  if (k < kBatchesMin) return {0, true};
   // From the end: sums over batches d+1..k about their mean, by Welford's update.
   double mean = 0;
   double squares = 0;
@@ -134,35 +133,6 @@ BatchMeans MeanByBatches(std::span<const double> series, double level) {
     result = {MeanInterval(means, level), size, independent};
     if (independent || series.size() / (2 * size) < kBatchesMin) return result;
   }
-}
-
-Interval QuantileInterval(std::vector<double> values, double q, double level) {
-  CHECK(!values.empty() && q > 0 && q < 1);
-  std::sort(values.begin(), values.end());
-  const auto n = static_cast<double>(values.size());
-  const double spread = NormalQuantile(0.5 + level / 2) * std::sqrt(n * q * (1 - q));
-  const double low = std::floor(n * q - spread);
-  const double high = std::ceil(n * q + spread) + 1;
-  const auto at = [&](double rank) {
-    return rank >= 1 && rank <= n ? values[static_cast<std::size_t>(rank) - 1] : kNone;
-  };
-  return {Quantile(values, q), at(low), at(high), values.size()};
-}
-
-Interval RatioInterval(std::span<const double> numerators, std::span<const double> denominators,
-                       double level) {
-  CHECK(numerators.size() == denominators.size() && !numerators.empty());
-  const double above = std::accumulate(numerators.begin(), numerators.end(), 0.0);
-  const double below = std::accumulate(denominators.begin(), denominators.end(), 0.0);
-  const double ratio = above / below;
-  const auto m = static_cast<double>(numerators.size());
-  if (numerators.size() < 2) return {ratio, kNone, kNone, numerators.size()};
-  std::vector<double> pseudo;
-  for (std::size_t j = 0; j < numerators.size(); ++j) {
-    const double without = (above - numerators[j]) / (below - denominators[j]);
-    pseudo.push_back(m * ratio - (m - 1) * without);
-  }
-  return MeanInterval(pseudo, level);
 }
 
 PairedComparison ComparePaired(std::span<const double> a, std::span<const double> b, double level) {

@@ -34,7 +34,8 @@ Interval MeanInterval(std::span<const double> values, double level);
 // Easy to get wrong: on single runs it cuts early high excursions and biases the mean down; use it
 // on series averaged over replications. A minimum in the second half says that the run is too short
 // to tell; nothing should then be dropped. Chance puts it there too, so it counts if it is below
-// half of the first half's, and the last fifth (at least four batches) is not considered.
+// half of the first half's, and the last fifth (at least four batches) is not considered. Fewer than
+// 10 batches are too few to tell.
 struct MserPoint {
   std::size_t observations = 0;  // to drop: five times the smallest minimiser in the first half
   bool too_short = false;        // the minimum lies in the second half
@@ -61,17 +62,6 @@ struct BatchMeans {
   bool independent = false;
 };
 BatchMeans MeanByBatches(std::span<const double> series, double level);
-
-// The q-quantile of independent values: order statistics l = floor(nq - z sqrt(nq(1-q))) and
-// u = ceil(nq + z sqrt(nq(1-q))) + 1. An end whose rank does not exist is NaN: there are too few
-// values for a bound. REQUIRES: at least one value, 0 < q < 1.
-Interval QuantileInterval(std::vector<double> values, double q, double level);
-
-// sum(numerators) / sum(denominators), such as tokens per GPU-second, by the jackknife: mean and t
-// interval of the pseudo-values m R - (m-1) R_(-j) (Iglehart 1975). The mean of ratios would be
-// biased. REQUIRES: equal sizes, at least one, no denominators that cancel.
-Interval RatioInterval(std::span<const double> numerators, std::span<const double> denominators,
-                       double level);
 
 // a - b with common random numbers: the k-th values belong together.
 struct PairedComparison {
