@@ -160,7 +160,7 @@ const std::vector<Metric>& WorkAndUse() {
       {"offered_rate", "requests/s", "arrivals per second between the first and the last",
        "(arrivals - 1) / (last a - first a)"},
       {"completed_rate", "requests/s",
-       "requests that left per second in the second half of that time", ""},
+       "requests completed per second in the second half of that time", ""},
       {"saturated", "",
        "whether more arrived than the system can serve, so that latencies grow with the length of "
        "the run: yes, no or undecided",

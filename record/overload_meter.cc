@@ -68,6 +68,7 @@ OverloadMeter::Bin& OverloadMeter::BinOf(TimePoint time) {
       const Bin& first = bins_[2 * i];
       const Bin& second = bins_[2 * i + 1];
       bins_[i] = {first.arrivals + second.arrivals, first.departures + second.departures,
+                  first.completions + second.completions,
                   first.ended_arrivals + second.ended_arrivals,
                   first.time_in_system + second.time_in_system};
     }
@@ -85,7 +86,11 @@ void OverloadMeter::OnArrived(TimePoint /*now*/, const RequestLife& life) {
 }
 
 void OverloadMeter::OnEnded(const RequestLife& life) {
-  ++BinOf(life.ended).departures;
+  Bin& end = BinOf(life.ended);
+  ++end.departures;
+  if (life.status == RequestStatus::kCompleted) ++end.completions;
+  if (life.status == RequestStatus::kCancelled) ++cancelled_;
+  if (life.status == RequestStatus::kRejected) return;  // at once: it says nothing on times
   Bin& arrival = BinOf(life.arrival);
   ++arrival.ended_arrivals;
   arrival.time_in_system += Seconds(life.ended - life.arrival);
@@ -97,12 +102,12 @@ double OverloadMeter::offered_rate() const {
   return static_cast<double>(arrived_ - 1) / Seconds(last_arrival_ - first_arrival_);
 }
 
-double OverloadMeter::DeparturesUntil(double seconds) const {
+double OverloadMeter::CompletionsUntil(double seconds) const {
   const double bins = std::clamp(seconds / SecondsPerBin(), 0.0, static_cast<double>(kBins));
   const auto whole = static_cast<std::size_t>(bins);
   double sum = 0;
-  for (std::size_t i = 0; i < whole; ++i) sum += bins_[i].departures;
-  if (whole < kBins) sum += (bins - static_cast<double>(whole)) * bins_[whole].departures;
+  for (std::size_t i = 0; i < whole; ++i) sum += bins_[i].completions;
+  if (whole < kBins) sum += (bins - static_cast<double>(whole)) * bins_[whole].completions;
   return sum;
 }
 
@@ -110,7 +115,7 @@ double OverloadMeter::completed_rate() const {
   if (std::isnan(offered_rate())) return offered_rate();
   const double half = Seconds(last_arrival_ - first_arrival_) / 2;
   const double end = Seconds(last_arrival_);
-  return (DeparturesUntil(end) - DeparturesUntil(end - half)) / half;
+  return (CompletionsUntil(end) - CompletionsUntil(end - half)) / half;
 }
 
 // When the system had filled, in seconds.
@@ -128,7 +133,18 @@ double OverloadMeter::FilledAt() const {
   return begin + std::clamp(2 * early, kFillShare * length, length / 2);
 }
 
+// More than a share that chance alone would explain (three standard deviations of a count).
+bool OverloadMeter::ClientsGaveUp() const {
+  const double allowed = kSlopeMin * static_cast<double>(arrived_);
+  return static_cast<double>(cancelled_) > allowed + kSureZ * std::sqrt(allowed);
+}
+
 Overload OverloadMeter::verdict() const {
+  const Overload by_backlog = VerdictOfBacklog();
+  return by_backlog == Overload::kNo && ClientsGaveUp() ? Overload::kUndecided : by_backlog;
+}
+
+Overload OverloadMeter::VerdictOfBacklog() const {
   if (arrived_ < kArrivalsMin || std::isnan(offered_rate())) return Overload::kUndecided;
   const double filled = FilledAt();
   const auto first = static_cast<std::size_t>(std::ceil(filled / SecondsPerBin()));
@@ -161,7 +177,7 @@ std::string OverloadWarning(const Summary& summary) {
   if (saturated == nullptr || *saturated != SummaryValue("yes")) return "";
   return fmt::format(
       "offered rate exceeds capacity: latencies grow with the length of the run ({:.4g} requests/s "
-      "arrive, {:.4g} leave)",
+      "arrive, {:.4g} are completed)",
       summary.Number("offered_rate"), summary.Number("completed_rate"));
 }
 

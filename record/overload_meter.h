@@ -28,6 +28,10 @@ Overload TrendOf(std::span<const double> backlog, double spacing_s, double rate)
 // it tells nothing; neither does the time in which the system fills: the first tenth of the
 // arrivals, or twice the time that requests of that tenth took, at most half of the time. With
 // fewer than 20 arrivals or 10 windows in the rest, the answer is undecided.
+//
+// Requests that were rejected or cancelled left, but were not completed. Clients that give up keep
+// the backlog of an overloaded system short: where a significant share of the arrivals above 1 % is
+// cancelled, the answer is undecided rather than no.
 // Memory: constant. Cost: constant per request.
 class OverloadMeter : public RunListener {
  public:
@@ -39,7 +43,7 @@ class OverloadMeter : public RunListener {
   [[nodiscard]] Overload verdict() const;
   // Requests per second from the first to the last arrival; NaN if there is no time between them.
   [[nodiscard]] double offered_rate() const;
-  // Departures per second in the second half of that time.
+  // Completions per second in the second half of that time.
   [[nodiscard]] double completed_rate() const;
 
   // Adds offered_rate, completed_rate and saturated ("yes", "no", "undecided").
@@ -50,20 +54,24 @@ class OverloadMeter : public RunListener {
 
   struct Bin {
     std::int32_t arrivals = 0;
-    std::int32_t departures = 0;
-    std::int32_t ended_arrivals = 0;  // of this bin's arrivals
+    std::int32_t departures = 0;      // in any way
+    std::int32_t completions = 0;     // of them
+    std::int32_t ended_arrivals = 0;  // of this bin's arrivals; without those that were rejected
     double time_in_system = 0;        // their sum, in seconds
   };
 
   Bin& BinOf(TimePoint time);
   [[nodiscard]] double SecondsPerBin() const { return Seconds(width_); }
   // Up to a time in seconds, a part of a bin in proportion.
-  [[nodiscard]] double DeparturesUntil(double seconds) const;
+  [[nodiscard]] double CompletionsUntil(double seconds) const;
   [[nodiscard]] double FilledAt() const;
+  [[nodiscard]] bool ClientsGaveUp() const;
+  [[nodiscard]] Overload VerdictOfBacklog() const;
 
   std::vector<Bin> bins_;
   Duration width_{1'000'000};  // of a bin; doubled when a run gets longer
   std::int64_t arrived_ = 0;
+  std::int64_t cancelled_ = 0;
   TimePoint first_arrival_ = kTimeNever;
   TimePoint last_arrival_ = kTimeZero;
 };

@@ -23,6 +23,7 @@ class SingleServer {
     meter.OnArrived(life.arrival, life);
     free_ = std::max(free_, at) + service;
     life.ended = At(free_);
+    life.status = RequestStatus::kCompleted;
     leaving_.push_back(life);
   }
   void Drain() {
@@ -109,6 +110,35 @@ TEST(OverloadMeterTest, ASystemThatFillsIsNotOverloaded) {
   }
   for (std::size_t i = 300; i < 600; ++i) meter.OnEnded(lives[i]);
   EXPECT_EQ(meter.verdict(), Overload::kNo);
+}
+
+// 10 requests arrive per second for 60 s and leave a second later; every third one was rejected or
+// cancelled.
+OverloadMeter WithEveryThird(RequestStatus status) {
+  OverloadMeter meter;
+  std::vector<RequestLife> lives;
+  for (int i = 0; i < 600; ++i) {
+    RequestLife life;
+    life.arrival = At(0.1 * i);
+    life.ended = At(0.1 * i + 1);
+    life.status = i % 3 == 0 ? status : RequestStatus::kCompleted;
+    if (i >= 10) meter.OnEnded(lives[static_cast<std::size_t>(i - 10)]);
+    meter.OnArrived(life.arrival, life);
+    lives.push_back(life);
+  }
+  for (std::size_t i = 590; i < 600; ++i) meter.OnEnded(lives[i]);
+  return meter;
+}
+
+TEST(OverloadMeterTest, RejectedAndCancelledRequestsAreNotCompleted) {
+  EXPECT_NEAR(WithEveryThird(RequestStatus::kCompleted).completed_rate(), 10, 0.2);
+  EXPECT_NEAR(WithEveryThird(RequestStatus::kRejected).completed_rate(), 20.0 / 3, 0.2);
+  EXPECT_NEAR(WithEveryThird(RequestStatus::kCancelled).completed_rate(), 20.0 / 3, 0.2);
+}
+
+TEST(OverloadMeterTest, ABacklogThatClientsKeepShortDecidesNothing) {
+  EXPECT_EQ(WithEveryThird(RequestStatus::kRejected).verdict(), Overload::kNo);
+  EXPECT_EQ(WithEveryThird(RequestStatus::kCancelled).verdict(), Overload::kUndecided);
 }
 
 TEST(OverloadMeterTest, FewRequestsDecideNothing) {
