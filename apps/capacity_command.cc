@@ -46,15 +46,10 @@ void ParseBetween(const std::string& text, lab::CapacityQuestion& question) {
   question.to = ParseEnd(text.substr(comma + 1), text);
 }
 
-std::string VerdictText(const lab::Capacity& capacity) {
-  if (capacity.verdict == lab::Capacity::Verdict::kHoldsNowhere) return "holds nowhere";
-  if (capacity.verdict == lab::Capacity::Verdict::kHoldsEverywhere) return "holds everywhere";
-  return "found";
-}
-
-std::string SignText(lab::Sign sign) {
-  if (sign == lab::Sign::kPositive) return "accepted";
-  return sign == lab::Sign::kNegative ? "rejected" : "undecided";
+// True, false, or null where it could not be tested.
+Json SettledJson(const lab::Capacity& capacity) {
+  if (capacity.settled == lab::Capacity::Settled::kNotTestable) return {};
+  return capacity.settled == lab::Capacity::Settled::kYes;
 }
 
 Json NumberJson(double value) { return std::isfinite(value) ? Json(value) : Json(); }
@@ -65,18 +60,19 @@ Json CapacityJson(const lab::Capacity& capacity, double confidence) {
             {"low", NumberJson(capacity.low)},
             {"high", NumberJson(capacity.high)},
             {"confidence", confidence},
-            {"verdict", VerdictText(capacity)},
+            {"verdict", lab::NameOf(capacity.verdict)},
             {"limiting", capacity.limiting.empty() ? Json() : Json(capacity.limiting)},
             {"runs", capacity.runs},
             {"requests", capacity.requests},
-            {"settled", capacity.settled},
+            {"settled", SettledJson(capacity)},
             {"monotone", capacity.monotone},
             {"by_seed", Json()},
             {"probes", Json::array()}};
   if (!capacity.roots.empty()) {
-    json["by_seed"] = {{"mean", capacity.by_seed.value},
+    json["by_seed"] = {{"mean", NumberJson(capacity.by_seed.value)},
                        {"low", NumberJson(capacity.by_seed.low)},
                        {"high", NumberJson(capacity.by_seed.high)},
+                       {"censored", capacity.censored},
                        {"values", capacity.roots}};
   }
   for (const lab::CapacityProbe& probe : capacity.probes) {
@@ -87,7 +83,7 @@ Json CapacityJson(const lab::Capacity& capacity, double confidence) {
                               {"mean", NumberJson(probe.interval.value)},
                               {"low", NumberJson(probe.interval.low)},
                               {"high", NumberJson(probe.interval.high)},
-                              {"verdict", SignText(probe.verdict)}});
+                              {"verdict", lab::NameOf(probe.verdict)}});
   }
   return json;
 }
@@ -122,7 +118,7 @@ void PrintCapacities(const lab::CapacityAnswer& answer) {
   std::vector<std::vector<std::string>> rows{
       {"experiment", "verdict", "limiting", "value", "low", "high", "requests", "runs"}};
   for (const lab::Capacity& capacity : answer.capacities) {
-    rows.push_back({capacity.experiment, VerdictText(capacity),
+    rows.push_back({capacity.experiment, lab::NameOf(capacity.verdict),
                     capacity.limiting.empty() ? "-" : capacity.limiting, Shown(capacity.value),
                     Shown(capacity.low), Shown(capacity.high), std::to_string(capacity.requests),
                     std::to_string(capacity.runs)});
@@ -139,10 +135,22 @@ void PrintCapacities(const lab::CapacityAnswer& answer) {
 }
 
 void WarnOf(const lab::Capacity& capacity, const lab::CapacityQuestion& question) {
-  if (!capacity.settled) {
+  if (capacity.settled == lab::Capacity::Settled::kNo) {
     std::cerr << fmt::format(
         "warning: {}: the value still depends on the length of the runs ({} requests)\n",
         capacity.experiment, capacity.requests);
+  }
+  if (capacity.settled == lab::Capacity::Settled::kNotTestable) {
+    std::cerr << fmt::format(
+        "warning: {}: the workload has no longer runs ({} requests), so that nothing says whether "
+        "the value depends on their length\n",
+        capacity.experiment, capacity.requests);
+  }
+  if (capacity.censored > 0) {
+    std::cerr << fmt::format(
+        "warning: {}: {} of {} seeds alone hold everywhere or nowhere in --between, so that the "
+        "values of the seeds have no interval\n",
+        capacity.experiment, capacity.censored, capacity.roots.size());
   }
   if (!capacity.monotone) {
     std::cerr << fmt::format(

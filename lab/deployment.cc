@@ -105,6 +105,13 @@ Deployment Resolve(const ExperimentConfig& config, CostCache& cache) {
   return deployment;
 }
 
+Deployment WithSeed(const Deployment& deployment, std::uint64_t seed) {
+  Deployment seeded = deployment;
+  seeded.config.seed = seed;
+  seeded.world.seed = seed;
+  return seeded;
+}
+
 std::unique_ptr<Engine> MakeEngine(const Deployment& deployment) {
   const OwnPolicy* const own = deployment.config.own_policy.get();
   const KvPoolConfig& kv = deployment.engine.kv;

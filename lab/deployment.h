@@ -24,6 +24,9 @@ struct Deployment {
   EngineConfig engine;
   std::shared_ptr<const sim::StepCost> cost;  // of a simulated world; null in a real one
   sim::SimWorldOptions world;
+  // Requests that the metrics leave out at the start, if these are more than config.metrics asks
+  // for.
+  std::uint64_t warmup_requests = 0;
 };
 
 // The only way from a configuration to a run: simulations, real runs, validations and studies all
@@ -34,6 +37,9 @@ struct Deployment {
 Deployment Resolve(const ExperimentConfig& config);
 // The same for one of many: deployments of equal systems share the cost model.
 Deployment Resolve(const ExperimentConfig& config, CostCache& cache);
+
+// The same simulation with another seed.
+Deployment WithSeed(const Deployment& deployment, std::uint64_t seed);
 
 // Prompt + output tokens of one request: the least of what the model, the planned memory and the
 // policy allow. Known before the KV cache is sized.

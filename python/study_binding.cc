@@ -39,16 +39,6 @@ nb::tuple Sweep(const Source& source, const std::vector<std::string>& changes,
   return nb::make_tuple(outcome.failed, study.columns(), control.warnings());
 }
 
-const char* VerdictName(lab::Capacity::Verdict verdict) {
-  if (verdict == lab::Capacity::Verdict::kFound) return "found";
-  return verdict == lab::Capacity::Verdict::kHoldsNowhere ? "holds nowhere" : "holds everywhere";
-}
-
-const char* SignName(lab::Sign sign) {
-  if (sign == lab::Sign::kPositive) return "accepted";
-  return sign == lab::Sign::kNegative ? "rejected" : "undecided";
-}
-
 nb::list ProbesOf(const lab::Capacity& capacity) {
   nb::list probes;
   for (const lab::CapacityProbe& probe : capacity.probes) {
@@ -60,7 +50,7 @@ nb::list ProbesOf(const lab::Capacity& capacity) {
     row["mean"] = probe.interval.value;
     row["low"] = probe.interval.low;
     row["high"] = probe.interval.high;
-    row["verdict"] = SignName(probe.verdict);
+    row["verdict"] = lab::NameOf(probe.verdict);
     probes.append(row);
   }
   return probes;
@@ -72,13 +62,18 @@ nb::dict RowOf(const lab::Capacity& capacity) {
   row["value"] = capacity.value;
   row["low"] = capacity.low;
   row["high"] = capacity.high;
-  row["verdict"] = VerdictName(capacity.verdict);
+  row["verdict"] = lab::NameOf(capacity.verdict);
   row["limiting"] = capacity.limiting;
   row["runs"] = capacity.runs;
   row["requests"] = capacity.requests;
-  row["settled"] = capacity.settled;
+  if (capacity.settled == lab::Capacity::Settled::kNotTestable) {
+    row["settled"] = nb::none();
+  } else {
+    row["settled"] = capacity.settled == lab::Capacity::Settled::kYes;
+  }
   row["monotone"] = capacity.monotone;
   const bool by_seed = !capacity.roots.empty();
+  row["censored"] = capacity.censored;
   row["by_seed_mean"] = by_seed ? capacity.by_seed.value : std::nan("");
   row["by_seed_low"] = by_seed ? capacity.by_seed.low : std::nan("");
   row["by_seed_high"] = by_seed ? capacity.by_seed.high : std::nan("");

@@ -43,7 +43,8 @@ struct CapacityQuestion {
 // All seeds of a value, or those that were enough for the test.
 struct CapacityProbe {
   double x = 0;
-  std::int64_t requests = 0;
+  int doubling = 0;                 // how often the runs had been doubled
+  std::int64_t requests = 0;        // the fewest that arrived in a run
   std::size_t n = 0;                // seeds
   std::string metric;               // of the bound with the least room
   Interval interval;                // of its mean
@@ -52,6 +53,9 @@ struct CapacityProbe {
 
 struct Capacity {
   enum class Verdict { kFound, kHoldsEverywhere, kHoldsNowhere };
+  // Whether the value is that of long runs. Not testable: a trace or a duration ends the runs, so
+  // that none are longer.
+  enum class Settled { kNo, kYes, kNotTestable };
 
   std::string experiment;
   Verdict verdict = Verdict::kFound;
@@ -59,15 +63,24 @@ struct Capacity {
   // The largest accepted value and the smallest rejected one; NaN if there is none.
   double low = 0;
   double high = 0;
-  Interval by_seed;           // mean and t interval of the seeds' own values
+  // Mean and t interval of the seeds' own values; NaN if one of them is censored.
+  Interval by_seed;
+  // Seeds that alone hold everywhere or nowhere: their values are known to lie beyond an end.
+  std::size_t censored = 0;
   std::string limiting;       // the bound that breaks first; empty if none does
-  std::int64_t requests = 0;  // per run, in the end
-  bool settled = false;       // the last doubling moved the value by less than the tolerance
-  bool monotone = true;       // no value above a rejected one was accepted
-  std::int64_t runs = 0;      // in all
+  std::int64_t requests = 0;  // per run, in the end: the fewest that arrived at the value
+  // Yes: the last doubling moved the value by less than the tolerance, or the bounds hold nowhere.
+  Settled settled = Settled::kNo;
+  bool monotone = true;   // no value above a rejected one was accepted
+  std::int64_t runs = 0;  // in all
   std::vector<CapacityProbe> probes;  // in the order in which they were made
-  std::vector<double> roots;          // by seed
+  std::vector<double> roots;          // by seed; an end of the range for censored ones
 };
+
+// "found", "holds everywhere", "holds nowhere".
+const char* NameOf(Capacity::Verdict verdict);
+// What the test says: "accepted", "rejected", "undecided".
+const char* NameOf(Sign verdict);
 
 // Of the first experiment over another one: ratio and difference of the seeds' values.
 struct CapacityComparison {
@@ -79,7 +92,7 @@ struct CapacityComparison {
 struct CapacityAnswer {
   std::vector<Capacity> capacities;  // by experiment
   // Each experiment from the second on against the first one, at the confidence divided by their
-  // number (Bonferroni).
+  // number (Bonferroni). Without those of which a seed is censored.
   std::vector<CapacityComparison> comparisons;
   bool interrupted = false;  // then the capacities are what was known
 };

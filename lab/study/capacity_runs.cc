@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -18,6 +19,15 @@ namespace {
 
 constexpr int kValueDigits = 12;
 
+class ArrivalCount final : public RunListener {
+ public:
+  void OnArrived(TimePoint /*now*/, const RequestLife& /*life*/) override { ++count_; }
+  [[nodiscard]] std::int64_t count() const { return count_; }
+
+ private:
+  std::int64_t count_ = 0;
+};
+
 std::string ValueText(double x, bool whole) {
   return whole ? std::to_string(std::llround(x)) : RoundedText(x, kValueDigits);
 }
@@ -30,8 +40,8 @@ CapacityRuns::CapacityRuns(const ExperimentTemplate& experiment, const CapacityQ
       question_(question),
       control_(control),
       whole_(TakesIntegers(question.path)),
-      values_(question.replications),
-      made_(question.replications) {
+      made_(question.replications),
+      counts_(question.replications) {
   own_requests_ = DeploymentAt(Rounded(question.from)).config.workload.requests;
   requests_ = own_requests_;
 }
@@ -41,7 +51,16 @@ double CapacityRuns::Rounded(double x) const { return std::stod(ValueText(x, who
 void CapacityRuns::SetRequests(std::int64_t requests) {
   if (requests == requests_) return;
   requests_ = requests;
-  for (auto& values : values_) values.clear();
+  for (auto& runs : made_) runs.clear();
+}
+
+std::int64_t CapacityRuns::FewestArrived(double x) const {
+  std::int64_t fewest = std::numeric_limits<std::int64_t>::max();
+  for (const auto& runs : made_) {
+    if (const auto run = runs.find(x); run != runs.end())
+      fewest = std::min(fewest, run->second.arrived);
+  }
+  return fewest;
 }
 
 Deployment CapacityRuns::DeploymentAt(double x) {
@@ -55,26 +74,26 @@ Deployment CapacityRuns::DeploymentAt(double x) {
   return Resolve(config, costs_);
 }
 
-std::vector<double> CapacityRuns::Measure(const Deployment& deployment, std::size_t seed,
-                                          RunControl& control) const {
-  Deployment seeded = deployment;
-  seeded.config.seed += seed;
-  seeded.world.seed += seed;
-  const RunOutcome outcome = Simulate(seeded, control);
+CapacityRun CapacityRuns::Measure(const Deployment& deployment, std::size_t seed,
+                                  RunControl& control) const {
+  ArrivalCount arrivals;
+  const RunOutcome outcome = Simulate(WithSeed(deployment, deployment.config.seed + seed), control,
+                                      {.listeners = {&arrivals}, .observers = {}});
   if (outcome.interrupted) throw SearchStopped{};
-  std::vector<double> values;
+  CapacityRun run{.values = {}, .arrived = arrivals.count()};
   for (const MetricBound& bound : question_.bounds) {
     if (outcome.summary.Find(bound.metric) == nullptr) {
       throw InputError(InputError::Kind::kUsage, bound.metric,
                        "the runs have no such metric; request_goodput and slo_attainment need slo, "
                        "metrics of tenants metrics.by_tenant");
     }
-    values.push_back(outcome.summary.Number(bound.metric));
+    run.values.push_back(outcome.summary.Number(bound.metric));
   }
-  return values;
+  return run;
 }
 
 void CapacityRuns::Run(double x, std::size_t seeds) {
+  if (control_.StopRequested()) throw SearchStopped{};
   std::vector<std::size_t> missing;
   for (std::size_t seed = 0; seed < seeds; ++seed) {
     if (!Has(x, seed)) missing.push_back(seed);
@@ -84,24 +103,25 @@ void CapacityRuns::Run(double x, std::size_t seeds) {
   RunInParallel(
       missing.size(), question_.jobs, control_,
       [&](std::size_t i, RunControl& stop) {
-        values_[missing[i]][x] = Measure(deployment, missing[i], stop);
+        made_[missing[i]][x] = Measure(deployment, missing[i], stop);
       },
       [&](std::size_t i) {
-        ++made_[missing[i]];
+        ++counts_[missing[i]];
         control_.OnProgress("capacity: runs", static_cast<std::uint64_t>(runs()), 0);
       });
   if (control_.StopRequested()) throw SearchStopped{};
 }
 
 const std::vector<double>& CapacityRuns::Values(double x, std::size_t seed, RunControl& control) {
-  const auto found = values_[seed].find(x);
-  if (found != values_[seed].end()) return found->second;
-  ++made_[seed];
-  return values_[seed][x] = Measure(DeploymentAt(x), seed, control);
+  if (control.StopRequested()) throw SearchStopped{};
+  const auto found = made_[seed].find(x);
+  if (found != made_[seed].end()) return found->second.values;
+  ++counts_[seed];
+  return (made_[seed][x] = Measure(DeploymentAt(x), seed, control)).values;
 }
 
 std::int64_t CapacityRuns::runs() const {
-  return std::accumulate(made_.begin(), made_.end(), std::int64_t{0});
+  return std::accumulate(counts_.begin(), counts_.end(), std::int64_t{0});
 }
 
 }  // namespace twin::lab

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "core/check.h"
 #include "lab/study/parallel_runs.h"
 
 namespace twin::lab {
@@ -14,8 +15,10 @@ namespace {
 constexpr double kNowhere = std::numeric_limits<double>::quiet_NaN();
 constexpr std::size_t kFirstSeeds = 10;  // the test looks from here on
 constexpr std::size_t kMoreSeeds = 5;
-// Tests in a search, among which the error is divided.
-constexpr double kTestsMax = 32;
+// The first tests of a search have equal shares of the error; all later ones together have one
+// further share, each half as much as the one before. The shares of any number of tests then add up
+// to the error at most.
+constexpr std::size_t kEqualTests = 31;
 constexpr int kEndProbesMax = 6;
 
 }  // namespace
@@ -48,8 +51,15 @@ std::vector<double> CapacitySearch::MeanRoom(double x, std::size_t seeds) const 
   return means;
 }
 
-Sign CapacitySearch::Test(double x, std::size_t seeds) const {
-  const double alpha = (1 - question_.confidence) / kTestsMax;
+double CapacitySearch::ErrorOf(double x) {
+  const std::size_t number = tests_.emplace(x, tests_.size()).first->second;
+  const double share = (1 - question_.confidence) / static_cast<double>(kEqualTests + 1);
+  if (number < kEqualTests) return share;
+  return share * std::exp2(-static_cast<double>(number - kEqualTests + 1));
+}
+
+Sign CapacitySearch::Test(double x, std::size_t seeds) {
+  const double alpha = ErrorOf(x);
   bool accepted = true;
   for (std::size_t b = 0; b < question_.bounds.size(); ++b) {
     std::vector<double> rooms;
@@ -66,17 +76,21 @@ Sign CapacitySearch::Test(double x, std::size_t seeds) const {
 
 void CapacitySearch::Note(double x, std::size_t seeds, Sign verdict) {
   const std::vector<double> rooms = MeanRoom(x, seeds);
-  const auto least = static_cast<std::size_t>(std::ranges::min_element(rooms) - rooms.begin());
+  // A metric without a value comes first.
+  const auto none = std::ranges::find_if(rooms, [](double room) { return std::isnan(room); });
+  const auto place = none != rooms.end() ? none : std::ranges::min_element(rooms);
+  const auto least = static_cast<std::size_t>(place - rooms.begin());
   std::vector<double> values;
   for (std::size_t seed = 0; seed < seeds; ++seed) values.push_back(runs_.Made(x, seed)[least]);
   const CapacityProbe probe{.x = x,
-                            .requests = runs_.requests(),
+                            .doubling = doubling_,
+                            .requests = runs_.FewestArrived(x),
                             .n = seeds,
                             .metric = question_.bounds[least].metric,
                             .interval = MeanInterval(values, question_.confidence),
                             .verdict = verdict};
   for (CapacityProbe& known : found_.probes) {
-    if (known.x != x || known.requests != probe.requests) continue;
+    if (known.x != x || known.doubling != doubling_) continue;
     known = probe;
     return;
   }
@@ -107,7 +121,17 @@ bool CapacitySearch::IsNarrow(const Bracket& bracket) const {
   if (runs_.whole() && width <= 1) return true;
   const double middle = Middle(bracket);
   if (middle <= bracket.low || middle >= bracket.high) return true;
-  return width <= question_.tolerance * std::abs(bracket.high);
+  return width <= std::max(question_.tolerance * std::abs(bracket.high), WidthMin(question_));
+}
+
+double CapacitySearch::WidthMin(const CapacityQuestion& question) {
+  constexpr double kParts = 64;
+  if (question.from > 0) return 0;
+  return question.tolerance * (question.to - question.from) / kParts;
+}
+
+double CapacitySearch::StepOf(double step) const {
+  return std::max({step, WidthMin(question_), runs_.whole() ? 1.0 : 0.0});
 }
 
 double CapacitySearch::Middle(const Bracket& bracket) const {
@@ -118,7 +142,7 @@ double CapacitySearch::Middle(const Bracket& bracket) const {
 }
 
 std::optional<CapacitySearch::Bracket> CapacitySearch::FirstBracket() {
-  Bracket bracket{runs_.Rounded(question_.from), runs_.Rounded(question_.to)};
+  const Bracket bracket{From(), To()};
   if (has_value_ && found_.verdict == Capacity::Verdict::kFound) return BracketNear(bracket);
   if (!Holds(bracket.low)) return HoldsNowhere();
   if (Holds(bracket.high)) return HoldsEverywhere(bracket.high);
@@ -139,47 +163,46 @@ std::optional<CapacitySearch::Bracket> CapacitySearch::HoldsEverywhere(double en
 
 // Longer runs move the value a little, and down.
 std::optional<CapacitySearch::Bracket> CapacitySearch::BracketNear(const Bracket& ends) {
-  Bracket bracket{found_.value, found_.value};
-  double step = 4 * question_.tolerance * std::abs(found_.value);
-  for (;; step *= 2) {
-    bracket.low = std::max(ends.low, runs_.Rounded(found_.value - step));
+  const double start = std::clamp(runs_.Rounded(found_.value), ends.low, ends.high);
+  Bracket bracket{start, start};
+  for (double step = StepOf(4 * question_.tolerance * std::abs(start));; step *= 2) {
+    bracket.low = std::max(ends.low, runs_.Rounded(start - step));
     if (Holds(bracket.low)) break;
-    if (bracket.low == ends.low) return HoldsNowhere();
+    if (bracket.low <= ends.low) return HoldsNowhere();
     bracket.high = bracket.low;
   }
-  if (bracket.high < found_.value) return bracket;
-  for (step = question_.tolerance * std::abs(found_.value);; step *= 2) {
-    bracket.high = std::min(ends.high, runs_.Rounded(found_.value + step));
+  if (bracket.high < start) return bracket;
+  for (double step = StepOf(question_.tolerance * std::abs(start));; step *= 2) {
+    bracket.high = std::min(ends.high, runs_.Rounded(start + step));
     if (!Holds(bracket.high)) return bracket;
-    if (bracket.high == ends.high) return HoldsEverywhere(ends.high);
+    if (bracket.high >= ends.high) return HoldsEverywhere(ends.high);
     bracket.low = bracket.high;
   }
 }
 
-void CapacitySearch::Bisect(Bracket& bracket) {
-  while (!IsNarrow(bracket)) {
-    const double middle = Middle(bracket);
-    (Holds(middle) ? bracket.low : bracket.high) = middle;
-  }
-  // The ends decide for all seeds; a test that stopped early is hardly ever overturned.
-  for (int i = 0; i < 2; ++i) {
-    if (!HoldsForAll(bracket.low)) {
-      bracket.high = bracket.low;
-      bracket.low = runs_.Rounded(question_.from);
-    } else if (HoldsForAll(bracket.high)) {
-      bracket.low = bracket.high;
-      bracket.high = runs_.Rounded(question_.to);
-    } else {
-      return;
-    }
+// At first by the test, which may stop early; where all seeds overturn it, once more with all seeds
+// from the end that they overturned. They can do so at the other end of the range a second time.
+std::optional<CapacitySearch::Bracket> CapacitySearch::Confirmed(Bracket bracket) {
+  for (bool all_seeds = false;; all_seeds = true) {
     while (!IsNarrow(bracket)) {
       const double middle = Middle(bracket);
-      (HoldsForAll(middle) ? bracket.low : bracket.high) = middle;
+      const bool holds = all_seeds ? HoldsForAll(middle) : Holds(middle);
+      (holds ? bracket.low : bracket.high) = middle;
+    }
+    if (!HoldsForAll(bracket.low)) {
+      if (bracket.low <= From()) return HoldsNowhere();
+      bracket = {From(), bracket.low};
+    } else if (HoldsForAll(bracket.high)) {
+      if (bracket.high >= To()) return HoldsEverywhere(To());
+      bracket = {bracket.high, To()};
+    } else {
+      return bracket;
     }
   }
 }
 
 void CapacitySearch::SetValue(const Bracket& bracket) {
+  CHECK(bracket.low < bracket.high);
   const std::vector<double> below = MeanRoom(bracket.low, question_.replications);
   const std::vector<double> above = MeanRoom(bracket.high, question_.replications);
   found_.value = bracket.high;
@@ -196,15 +219,28 @@ void CapacitySearch::SetValue(const Bracket& bracket) {
 
 void CapacitySearch::FindValue(std::int64_t requests) {
   runs_.SetRequests(requests);
-  found_.requests = requests;
-  const std::optional<Bracket> bracket = FirstBracket();
-  found_.limiting.clear();
+  ++doubling_;
+  tests_.clear();
+  std::optional<Bracket> bracket = FirstBracket();
+  if (bracket) bracket = Confirmed(*bracket);
   has_value_ = true;
-  if (!bracket) return;
-  bracket_ = *bracket;
-  found_.verdict = Capacity::Verdict::kFound;
-  Bisect(bracket_);
-  SetValue(bracket_);
+  found_.limiting.clear();
+  if (bracket) {
+    bracket_ = *bracket;
+    found_.verdict = Capacity::Verdict::kFound;
+    SetValue(bracket_);
+  }
+  found_.requests = runs_.FewestArrived(LastRun());
+}
+
+// Where the runs that the answer rests on were made.
+double CapacitySearch::LastRun() const {
+  if (found_.verdict == Capacity::Verdict::kFound) return bracket_.low;
+  return found_.verdict == Capacity::Verdict::kHoldsNowhere ? From() : To();
+}
+
+bool CapacitySearch::HasAllRequests() const {
+  return runs_.requests() > 0 && found_.requests >= runs_.requests();
 }
 
 double CapacitySearch::SeedRoom(double x, std::size_t seed, RunControl& control) {
@@ -212,46 +248,61 @@ double CapacitySearch::SeedRoom(double x, std::size_t seed, RunControl& control)
 }
 
 // Where this seed alone breaks a bound: a wider and wider bracket about the mean's, then bisection.
-double CapacitySearch::RootOf(std::size_t seed, RunControl& control) {
+CapacitySearch::Root CapacitySearch::RootOf(std::size_t seed, RunControl& control) {
   Bracket bracket = bracket_;
-  const double from = runs_.Rounded(question_.from);
-  const double to = runs_.Rounded(question_.to);
-  double step = std::max(2 * (bracket.high - bracket.low), runs_.whole() ? 1.0 : 0.0);
+  double step = StepOf(2 * (bracket.high - bracket.low));
   while (SeedRoom(bracket.low, seed, control) < 0) {
-    if (bracket.low <= from) return from;
+    if (bracket.low <= From()) return {From(), true};
     bracket.high = bracket.low;
-    bracket.low = std::max(from, runs_.Rounded(bracket.low - step));
+    bracket.low = std::max(From(), runs_.Rounded(bracket.low - step));
     step *= 2;
   }
   while (SeedRoom(bracket.high, seed, control) >= 0) {
-    if (bracket.high >= to) return to;
+    if (bracket.high >= To()) return {To(), true};
     bracket.low = bracket.high;
-    bracket.high = std::min(to, runs_.Rounded(bracket.high + step));
+    bracket.high = std::min(To(), runs_.Rounded(bracket.high + step));
     step *= 2;
   }
   while (!IsNarrow(bracket)) {
     const double middle = Middle(bracket);
     (SeedRoom(middle, seed, control) >= 0 ? bracket.low : bracket.high) = middle;
   }
-  if (runs_.whole()) return bracket.low;
+  if (runs_.whole()) return {bracket.low, false};
   const double below = SeedRoom(bracket.low, seed, control);
   const double above = SeedRoom(bracket.high, seed, control);
   const double share = std::isfinite(above) ? below / (below - above) : 0;
-  return bracket.low + share * (bracket.high - bracket.low);
+  return {bracket.low + share * (bracket.high - bracket.low), false};
+}
+
+// The values of all seeds, and their interval if it is one: values that are cut at an end of the
+// range would make it too narrow.
+void CapacitySearch::FindRoots() {
+  std::vector<Root> roots(question_.replications);
+  RunInParallel(
+      roots.size(), question_.jobs, control_,
+      [&](std::size_t seed, RunControl& stop) { roots[seed] = RootOf(seed, stop); },
+      [](std::size_t) {});
+  if (control_.StopRequested()) throw SearchStopped{};
+  for (const Root& root : roots) {
+    found_.roots.push_back(root.value);
+    if (root.censored) ++found_.censored;
+  }
+  found_.by_seed = found_.censored == 0
+                       ? MeanInterval(found_.roots, question_.confidence)
+                       : Interval{kNowhere, kNowhere, kNowhere, roots.size() - found_.censored};
 }
 
 // Moves away from the value until the test decides as wanted, or an end is reached.
 void CapacitySearch::FindEnd(double step, Sign wanted) {
-  const double from = runs_.Rounded(question_.from);
-  const double to = runs_.Rounded(question_.to);
   for (int i = 0; i < kEndProbesMax; ++i, step *= 2) {
     const bool down = wanted == Sign::kPositive;
-    const double x = std::clamp(runs_.Rounded(found_.value + (down ? -step : step)), from, to);
+    const double x = std::clamp(runs_.Rounded(found_.value + (down ? -step : step)), From(), To());
     Holds(x);
     const auto probe = std::ranges::find_if(found_.probes, [&](const CapacityProbe& one) {
-      return one.x == x && one.requests == runs_.requests();
+      return one.x == x && one.doubling == doubling_;
     });
-    if (probe->verdict == wanted || x == (down ? from : to)) return;
+    CHECK(probe != found_.probes.end());
+    if (probe->verdict == wanted || x == (down ? From() : To())) return;
   }
 }
 
@@ -259,20 +310,16 @@ void CapacitySearch::FindInterval() {
   found_.low = kNowhere;
   found_.high = kNowhere;
   if (found_.verdict == Capacity::Verdict::kFound) {
-    found_.roots.assign(question_.replications, 0.0);
-    RunInParallel(
-        question_.replications, question_.jobs, control_,
-        [&](std::size_t seed, RunControl& stop) { found_.roots[seed] = RootOf(seed, stop); },
-        [](std::size_t) {});
-    if (control_.StopRequested()) throw SearchStopped{};
-    found_.by_seed = MeanInterval(found_.roots, question_.confidence);
-    const double half = (found_.by_seed.high - found_.by_seed.low) / 2;
-    const double step = std::max(half, question_.tolerance * std::abs(found_.value));
-    FindEnd(runs_.whole() ? std::max(step, 1.0) : step, Sign::kPositive);
-    FindEnd(runs_.whole() ? std::max(step, 1.0) : step, Sign::kNegative);
+    FindRoots();
+    const double half =
+        found_.censored == 0 ? (found_.by_seed.high - found_.by_seed.low) / 2 : 0;
+    const double step =
+        StepOf(std::max(half, question_.tolerance * std::abs(found_.value)));
+    FindEnd(step, Sign::kPositive);
+    FindEnd(step, Sign::kNegative);
   }
   for (const CapacityProbe& probe : found_.probes) {
-    if (probe.requests != found_.requests) continue;
+    if (probe.doubling != doubling_) continue;
     if (probe.verdict == Sign::kPositive && !(found_.low >= probe.x)) found_.low = probe.x;
     if (probe.verdict == Sign::kNegative && !(found_.high <= probe.x)) found_.high = probe.x;
   }

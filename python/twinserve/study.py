@@ -70,8 +70,9 @@ def capacity(experiments: str | os.PathLike[str] | Sequence[str | os.PathLike[st
 
     Returns one row per experiment: experiment, value, low (the largest value that the test
     accepts), high (the smallest that it rejects), verdict, limiting, runs, requests (per run, in
-    the end), settled, monotone, and by_seed_mean, by_seed_low and by_seed_high, the values that
-    single seeds give. Undefined numbers are NaN. attrs["probes"] lists the values that were tried,
+    the end), settled (None: a trace or a duration ends the runs, so that none are longer),
+    monotone, censored (seeds that alone hold everywhere or nowhere), and by_seed_mean, by_seed_low
+    and by_seed_high, the values that single seeds give. Undefined numbers are NaN. attrs["probes"] lists the values that were tried,
     attrs["comparisons"] the ratios of the other experiments to the first.
     Raises InputError, KeyboardInterrupt.
     """

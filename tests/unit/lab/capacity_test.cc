@@ -10,6 +10,7 @@
 
 #include "core/input_error.h"
 #include "lab/simulation.h"
+#include "lab/study/capacity_runs.h"
 #include "tests/unit/traces/trace_samples.h"
 
 namespace twin::lab {
@@ -100,7 +101,7 @@ TEST_F(CapacityTest, IsWhereAFineGridWithTheSameSeedsBreaksTheBound) {
   EXPECT_GE(found.value, last);
   EXPECT_LT(found.value, last + 1);
   EXPECT_LT(found.runs, 141 * 20 / 5);
-  EXPECT_FALSE(found.settled);  // nobody has looked at longer runs
+  EXPECT_EQ(found.settled, Capacity::Settled::kNo);  // nobody has looked at longer runs
 }
 
 TEST_F(CapacityTest, OfAWholeNumberIsTheLargestThatHolds) {
@@ -118,7 +119,7 @@ TEST_F(CapacityTest, OfAWholeNumberIsTheLargestThatHolds) {
                             .jobs = 1};
   const Capacity found = Find(question, {"lonely.textproto"}).capacities.front();
   EXPECT_EQ(found.value, 7);
-  EXPECT_TRUE(found.settled);
+  EXPECT_EQ(found.settled, Capacity::Settled::kYes);
 }
 
 TEST_F(CapacityTest, SaysWhenTheBoundsHoldEverywhereOrNowhere) {
@@ -162,6 +163,95 @@ TEST_F(CapacityTest, DoesNotDependOnTheNumberOfThreads) {
   EXPECT_EQ(one.value, three.value);
   EXPECT_EQ(one.roots, three.roots);
   EXPECT_EQ(one.runs, three.runs);
+}
+
+class StopAtOnce final : public RunControl {
+ public:
+  [[nodiscard]] bool StopRequested() const override { return true; }
+};
+
+// A precision relative to the value is never reached at 0, and a step relative to it does not move.
+TEST_F(CapacityTest, AValueOfZeroEndsTheSearch) {
+  Write("late.textproto",
+        "base: \"server.textproto\"\nworkload { arrivals { kind: constant rate: 0.1 } requests: 20 "
+        "}");
+  // A request takes 10 ms and 16 times the setting: the bound holds near 0 alone.
+  const CapacityQuestion question{.path = "cost.linear.per_prefill_token_s",
+                                  .from = 0,
+                                  .to = 1,
+                                  .bounds = ParseBounds("max_e2el_ms<=10.000001"),
+                                  .replications = 2,
+                                  .doublings_max = 2,
+                                  .jobs = 1};
+  const Capacity found = Find(question, {"late.textproto"}).capacities.front();
+  EXPECT_EQ(found.verdict, Capacity::Verdict::kFound);
+  EXPECT_LT(found.value, question.tolerance / 64);
+  EXPECT_EQ(found.settled, Capacity::Settled::kYes);
+}
+
+TEST_F(CapacityTest, ARequestToStopEndsASearchWithoutNewRuns) {
+  const ExperimentTemplate experiment = Read("server.textproto");
+  const CapacityQuestion question = MeanWait();
+  StopAtOnce control;
+  CapacityRuns runs(experiment, question, control);
+  EXPECT_THROW(runs.Run(20, 0), SearchStopped);  // nothing is missing
+}
+
+// After 2 s, no more requests come.
+TEST_F(CapacityTest, WithoutLongerRunsTheirEffectIsNotTestable) {
+  Write("two_seconds.textproto",
+        "base: \"server.textproto\"\nworkload { requests: 0 duration_s: 2 }");
+  CapacityQuestion question = MeanWait();
+  question.replications = 2;
+  const Capacity without = Find(question, {"two_seconds.textproto"}).capacities.front();
+  EXPECT_EQ(without.settled, Capacity::Settled::kNotTestable);
+  EXPECT_GT(without.requests, 0);
+  Write("two_seconds.textproto",
+        "base: \"server.textproto\"\nworkload { requests: 1000 duration_s: 2 }");
+  const Capacity cut = Find(question, {"two_seconds.textproto"}).capacities.front();
+  EXPECT_EQ(cut.settled, Capacity::Settled::kNotTestable);
+  EXPECT_LT(cut.requests, 1000);
+}
+
+// Another experiment of the same question can be tested, and is doubled.
+TEST_F(CapacityTest, EachExperimentSaysWhetherItsValueIsSettled) {
+  Write("short.textproto",
+        "base: \"server.textproto\"\nworkload { requests: 0 duration_s: 2 }");
+  CapacityQuestion question = MeanWait();
+  question.replications = 2;
+  question.doublings_max = 1;
+  const std::vector<Capacity> found =
+      Find(question, {"short.textproto", "server.textproto"}).capacities;
+  EXPECT_EQ(found[0].settled, Capacity::Settled::kNotTestable);
+  EXPECT_NE(found[1].settled, Capacity::Settled::kNotTestable);
+  EXPECT_EQ(found[1].requests, 2000);
+}
+
+// The range ends just above the value of the mean, where about half of the seeds still hold.
+TEST_F(CapacityTest, SeedsThatHoldAtTheEndOfTheRangeAreCensored) {
+  CapacityQuestion question = MeanWait();
+  question.doublings_max = 0;
+  const Capacity all = Find(question).capacities.front();
+  EXPECT_EQ(all.censored, 0u);
+  question.to = all.value * 1.02;
+  const Capacity cut = Find(question).capacities.front();
+  ASSERT_EQ(cut.verdict, Capacity::Verdict::kFound);
+  EXPECT_GT(cut.censored, 0u);
+  EXPECT_TRUE(std::isnan(cut.by_seed.value) && std::isnan(cut.by_seed.low));
+  EXPECT_EQ(cut.roots.size(), 20u);
+}
+
+TEST_F(CapacityTest, TheValueLiesBetweenConfirmedEnds) {
+  CapacityQuestion question = MeanWait();
+  for (const double to : {40.0, 70.0, 72.0, 75.0}) {
+    question.to = to;
+    const Capacity found = Find(question).capacities.front();
+    EXPECT_FALSE(std::isnan(found.value)) << to;
+    EXPECT_LE(found.value, to);
+    if (found.verdict == Capacity::Verdict::kFound) {
+      EXPECT_NE(found.limiting, "") << to;
+    }
+  }
 }
 
 TEST_F(CapacityTest, RefusesWhatItCannotAnswer) {
