@@ -1,5 +1,7 @@
 #include "lab/run_metrics.h"
 
+#include <algorithm>
+
 namespace twin::lab {
 
 bool HasBoundary(const ExperimentConfig& config) {
@@ -28,6 +30,14 @@ TrackerConfig TrackerConfigOf(const ExperimentConfig& config, const EngineConfig
 
 namespace {
 
+TrackerConfig TrackerConfigOf(const Deployment& deployment) {
+  TrackerConfig tracker =
+      TrackerConfigOf(deployment.config, deployment.engine, deployment.traits.delivery);
+  MeasuredWindow& window = tracker.window;
+  window.first_request = std::max(window.first_request, deployment.warmup_requests);
+  return tracker;
+}
+
 std::vector<RunListener*> ListenersOf(MetricsCollector& metrics, OverloadMeter& overload,
                                       FairnessMeter* fairness, const RunWatchers& watchers) {
   std::vector<RunListener*> listeners = {&metrics, &overload};
@@ -42,8 +52,7 @@ RunMetrics::RunMetrics(const Deployment& deployment, const RunWatchers& watchers
     : by_tenant_(deployment.config.metrics.by_tenant),
       metrics_(MetricsConfigOf(deployment.config, deployment.engine)),
       listeners_(ListenersOf(metrics_, overload_, by_tenant_ ? &fairness_ : nullptr, watchers)),
-      tracker_(TrackerConfigOf(deployment.config, deployment.engine, deployment.traits.delivery),
-               listeners_),
+      tracker_(TrackerConfigOf(deployment), listeners_),
       observers_{&digest_, &tracker_} {
   observers_.insert(observers_.end(), watchers.observers.begin(), watchers.observers.end());
 }

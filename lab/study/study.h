@@ -40,6 +40,8 @@ class Study {
   // To every experiment: those of config().set and of the command line.
   [[nodiscard]] const std::vector<std::string>& changes() const { return changes_; }
   [[nodiscard]] std::size_t points() const { return points_; }
+  // Of the values of the axes. Point = base * combinations() + combination.
+  [[nodiscard]] std::size_t combinations() const { return combinations_; }
   [[nodiscard]] std::size_t rows() const { return points_ * config_.replications; }
   [[nodiscard]] StudyRowId RowAt(std::size_t row) const {
     return {row / config_.replications, static_cast<std::uint32_t>(row % config_.replications)};

@@ -67,7 +67,7 @@ void AddInterval(const Interval& interval, std::vector<std::string>& cells) {
 void WriteStudyDifferences(const std::filesystem::path& results, const Study& study,
                            const std::filesystem::path& out) {
   const std::size_t bases = study.config().bases.size();
-  const std::size_t combinations = study.points() / bases;
+  const std::size_t combinations = study.combinations();
   const double level = 1 - (1 - kStudyLevel) / static_cast<double>(bases - 1);
   const std::size_t lead = 1 + study.columns().size();
   OutputFile file(out);

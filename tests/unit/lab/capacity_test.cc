@@ -243,6 +243,7 @@ TEST_F(CapacityTest, SeedsThatHoldAtTheEndOfTheRangeAreCensored) {
 
 TEST_F(CapacityTest, TheValueLiesBetweenConfirmedEnds) {
   CapacityQuestion question = MeanWait();
+  question.doublings_max = 1;
   for (const double to : {40.0, 70.0, 72.0, 75.0}) {
     question.to = to;
     const Capacity found = Find(question).capacities.front();

@@ -4,11 +4,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <oneapi/tbb/global_control.h>
+
 #include <algorithm>
+#include <atomic>
 #include <set>
+#include <thread>
 
 #include "core/input_error.h"
 #include "lab/simulation.h"
+#include "lab/study/distinct_reports.h"
+#include "lab/study/parallel_runs.h"
 #include "lab/study/study_sample.h"
 #include "tests/unit/lab/study_folder.h"
 
@@ -202,6 +208,126 @@ TEST_F(StudyTest, WarmUpIsFoundOverReplicationsAndLeftOut) {
   for (const StudyRow& row : rows) {
     EXPECT_EQ(row.summary.Number("requests"), 400.0 - static_cast<double>(left_out));
   }
+}
+
+// Latencies of requests that never wait are steady from the first one on: MSER-5 leaves out nothing,
+// and head_share of the experiment must not do so either.
+TEST_F(StudyTest, AWarmUpOfZeroCutsNothing) {
+  Write("steady.textproto", R"(base: "vllm.textproto"
+    workload {
+      requests: 100
+      arrivals { kind: constant rate: 0.1 }
+      shape { prompt { kind: fixed value: 16 } output { kind: fixed value: 4 } }
+    }
+    metrics { head_share: 0.2 })");
+  const std::vector<StudyRow> rows =
+      RunAll(Make(R"(base: "steady.textproto" replications: 5 warmup { kind: mser5 })"));
+  ASSERT_EQ(rows.size(), 5u);
+  for (const StudyRow& row : rows) {
+    EXPECT_EQ(row.error, "");
+    EXPECT_EQ(row.summary.Number("warmup_requests"), 0);
+    EXPECT_EQ(row.summary.Number("requests"), 100);
+  }
+}
+
+TEST_F(StudyTest, RunsThatAreTooShortForTheRuleAreNotCut) {
+  const std::vector<StudyRow> rows = RunAll(Make(R"(base: "vllm.textproto"
+    set: "metrics.head_share=0.5" replications: 5 warmup { kind: mser5 })"));
+  for (const StudyRow& row : rows) {
+    EXPECT_EQ(std::get<std::string>(*row.summary.Find("warmup_rule")), "mser5_too_short");
+    EXPECT_EQ(row.summary.Number("warmup_requests"), 0);
+    EXPECT_EQ(row.summary.Number("requests"), 40);
+  }
+}
+
+// A batch of slow requests at the start, and seeds that have different numbers of requests: each
+// leaves out the same number, and none is cut to the shortest.
+TEST_F(StudyTest, AWarmUpShortensNoRunOfADuration) {
+  const std::string duration = R"(base: "vllm.textproto"
+    set: "workload.requests=0" set: "workload.duration_s=20" replications: 5 )";
+  const std::vector<StudyRow> whole = RunAll(Make(duration));
+  const std::vector<StudyRow> cut = RunAll(Make(duration + "warmup { kind: mser5 }"));
+  ASSERT_EQ(cut.size(), whole.size());
+  for (std::size_t i = 0; i < whole.size(); ++i) {
+    ASSERT_EQ(cut[i].error, "");
+    EXPECT_EQ(cut[i].summary.Number("requests") + cut[i].summary.Number("warmup_requests"),
+              whole[i].summary.Number("requests"));
+  }
+}
+
+// A server that takes 4 at a time fills later than one that takes 16.
+TEST_F(StudyTest, ComparedPointsLeaveOutTheSameWarmUp) {
+  const std::string axis = R"(axis { path: "workload.arrivals.rate" values: [10, 15] }
+    set: "workload.requests=400" replications: 5 warmup { kind: mser5 })";
+  const auto warmup_of = [](const StudyRow& row) { return row.summary.Number("warmup_requests"); };
+  const std::vector<StudyRow> both =
+      RunAll(Make("base: [\"vllm.textproto\", \"orca.textproto\"] " + axis));
+  const std::vector<StudyRow> vllm = RunAll(Make("base: \"vllm.textproto\" " + axis));
+  const std::vector<StudyRow> orca = RunAll(Make("base: \"orca.textproto\" " + axis));
+  ASSERT_EQ(both.size(), 20u);
+  for (std::size_t i = 0; i < 10; ++i) {
+    EXPECT_EQ(warmup_of(both[i]), warmup_of(both[10 + i]));
+    EXPECT_EQ(*both[i].summary.Find("warmup_rule"), *both[10 + i].summary.Find("warmup_rule"));
+    const auto rule = [](const StudyRow& row) {
+      return std::get<std::string>(*row.summary.Find("warmup_rule"));
+    };
+    if (rule(vllm[i]) == "mser5" && rule(orca[i]) == "mser5") {
+      EXPECT_EQ(warmup_of(both[i]), std::max(warmup_of(vllm[i]), warmup_of(orca[i])));
+    } else {
+      EXPECT_EQ(rule(both[i]), "mser5_too_short");
+      EXPECT_EQ(warmup_of(both[i]), 0);
+    }
+  }
+}
+
+class Reports final : public RunControl {
+ public:
+  void OnWarning(const std::string& text) override { warnings.push_back(text); }
+  void OnNote(const std::string& text) override { notes.push_back(text); }
+  std::vector<std::string> warnings;
+  std::vector<std::string> notes;
+};
+
+TEST(ParallelRunsTest, WarningsAndNotesOfRunsReachTheCallersThread) {
+  Reports reports;
+  const std::thread::id caller = std::this_thread::get_id();
+  RunInParallel(
+      6, 3, reports,
+      [&](std::size_t i, RunControl& inner) {
+        EXPECT_NE(std::this_thread::get_id(), caller);
+        inner.OnWarning("steps are extrapolated");
+        if (i == 0) inner.OnNote("a note");
+      },
+      [](std::size_t) {});
+  EXPECT_EQ(reports.warnings.size(), 6u);
+  EXPECT_THAT(reports.notes, ElementsAre("a note"));
+}
+
+TEST(ParallelRunsTest, EqualReportsAreShownOnceAndManyAreCounted) {
+  Reports reports;
+  DistinctReports distinct(reports);
+  for (int i = 0; i < 3; ++i) distinct.OnWarning("the same");
+  EXPECT_THAT(reports.warnings, ElementsAre("the same"));
+  for (int i = 0; i < 30; ++i) distinct.OnWarning(std::to_string(i));
+  distinct.Finish();
+  EXPECT_EQ(reports.warnings.size(), DistinctReports::kTextsMax);
+  EXPECT_THAT(reports.notes, ElementsAre("11 more reports of runs are not shown"));
+}
+
+// The arena limits the threads; oneTBB's limit for the process only rises.
+TEST(ParallelRunsTest, OneJobIsOneThreadAndLeavesTheProcessItsThreads) {
+  constexpr auto kLimit = oneapi::tbb::global_control::max_allowed_parallelism;
+  const std::size_t before = oneapi::tbb::global_control::active_value(kLimit);
+  RunControl control;
+  std::atomic<int> running = 0;
+  RunInParallel(
+      20, 1, control,
+      [&](std::size_t, RunControl&) {
+        EXPECT_EQ(++running, 1);
+        EXPECT_GE(oneapi::tbb::global_control::active_value(kLimit), before);
+        --running;
+      },
+      [](std::size_t) {});
 }
 
 class StopAtOnce final : public RunControl {
