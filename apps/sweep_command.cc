@@ -22,6 +22,7 @@ struct SweepArguments {
   std::string out;
   int jobs = 0;
   bool dry_run = false;
+  bool accept_other_build = false;
 };
 
 void PrintPoints(const lab::Study& study) {
@@ -49,7 +50,11 @@ void Sweep(const SweepArguments& arguments, CommandContext& context) {
   }
   TerminalControl control;
   const lab::SweepOutcome outcome =
-      lab::RunSweep(study, arguments.out, arguments.jobs, context.command_line, control);
+      lab::RunSweep(study, arguments.out,
+                    {.jobs = arguments.jobs,
+                     .command_line = context.command_line,
+                     .accept_other_build = arguments.accept_other_build},
+                    control);
   std::cerr << fmt::format("wrote {}: {} points, {}{} runs\n", arguments.out, study.points(),
                            outcome.interrupted ? fmt::format("{} of ", outcome.done) : "",
                            outcome.rows);
@@ -78,6 +83,8 @@ void AddSweepCommand(CLI::App& app, CommandContext& context) {
                       "with a part of the same study is continued");
   command->add_option("--jobs", arguments->jobs, "Runs at a time (default: one per core)")
       ->check(CLI::Range(1, 1024));
+  command->add_flag("--accept-other-build", arguments->accept_other_build,
+                    "Continue a folder of the same study that another build of twinserve began");
   command->add_flag("--dry-run", arguments->dry_run, "Only print the points, as CSV");
   command->callback([arguments, &context] { Sweep(*arguments, context); });
 }

@@ -11,6 +11,7 @@
 #include "core/model_presets.h"
 #include "core/nearest_names.h"
 #include "models/named_model.h"
+#include "proto/content_hash.h"
 #include "proto/cost_file.h"
 #include "proto/experiment.pb.h"
 #include "proto/experiment_binding.h"
@@ -40,6 +41,12 @@ std::string Joined(std::span<const std::string_view> names) {
     joined += (joined.empty() ? "" : ", ") + std::string(name);
   }
   return joined;
+}
+
+// Whether a field is the one that `path` names, or a part of it.
+bool IsAtOrBelow(const std::string& field, const std::string& path) {
+  if (!field.starts_with(path)) return false;
+  return field.size() == path.size() || field[path.size()] == '.' || field[path.size()] == '[';
 }
 
 bool IsPath(const std::string& name) { return name.find('/') != std::string::npos; }
@@ -221,20 +228,28 @@ void ExperimentTemplate::CheckChange(std::string_view change) const {
 
 std::uint64_t ExperimentTemplate::seed() const { return message_->seed(); }
 
-std::uint64_t ExperimentTemplate::Hash() const {
+std::uint64_t ExperimentTemplate::Hash(std::span<const std::string> varied) const {
   proto::Experiment message = *message_;
   std::uint64_t hash = 0;
-  for (const InputFile& file : FilesNamedIn(message)) {
-    std::ifstream in(file.path, std::ios::binary);
-    std::uint64_t content = HashText(file.field);
-    std::vector<char> chunk(1 << 16);
-    while (in.read(chunk.data(), static_cast<std::streamsize>(chunk.size())) || in.gcount() > 0) {
-      content = MixWords(content, HashText({chunk.data(), static_cast<std::size_t>(in.gcount())}));
-    }
-    hash = MixWords(hash, content);
+  for (const InputFile& file : InputsNamedIn(message)) {
+    const bool replaced = std::ranges::any_of(
+        varied, [&file](const std::string& path) { return IsAtOrBelow(file.field, path); });
+    if (!replaced) hash = MixWords(hash, ContentHash(file));
     ApplyOverride("!" + file.field, message);
   }
   return MixWords(hash, HashText(PrintText(message)));
+}
+
+std::uint64_t ExperimentTemplate::HashOfFilesIn(const std::string& path, const std::string& value,
+                                                const fs::path& folder) const {
+  proto::Experiment message = *message_;
+  ApplyOverride(fmt::format("{}={}", path, value), message);
+  ResolveFiles(folder, message);
+  std::uint64_t hash = 0;
+  for (const InputFile& file : InputsNamedIn(message)) {
+    if (IsAtOrBelow(file.field, path)) hash = MixWords(hash, ContentHash(file));
+  }
+  return hash;
 }
 
 ExperimentConfig ReadExperiment(const fs::path& path, std::span<const std::string> overrides) {

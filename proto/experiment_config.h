@@ -130,9 +130,15 @@ class ExperimentTemplate {
   // As the file and its changes say; 0 if they do not.
   [[nodiscard]] std::uint64_t seed() const;
 
-  // A 64-bit hash of the laid-over fields and the content of the files that they name. Equal on
-  // machines on which the files lie elsewhere.
-  [[nodiscard]] std::uint64_t Hash() const;
+  // A 64-bit hash of the laid-over fields and the whole content of the files that they name. Equal
+  // on machines on which the files lie elsewhere. `varied`: fields that changes will replace, whose
+  // files are left out. Throws InputError (usage) if a file cannot be read.
+  [[nodiscard]] std::uint64_t Hash(std::span<const std::string> varied = {}) const;
+
+  // The same of the files that the field `path` names once it has the value; 0 if it names none.
+  // Relative paths start at `folder`.
+  [[nodiscard]] std::uint64_t HashOfFilesIn(const std::string& path, const std::string& value,
+                                            const std::filesystem::path& folder) const;
 
  private:
   ExperimentTemplate() = default;

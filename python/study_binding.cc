@@ -26,7 +26,7 @@ namespace nb = nanobind;
 using Source = std::pair<std::string, bool>;
 
 nb::tuple Sweep(const Source& source, const std::vector<std::string>& changes,
-                const std::string& out, int jobs, nb::object progress) {
+                const std::string& out, int jobs, bool accept_other_build, nb::object progress) {
   const lab::Study study(source.second
                              ? ParseStudy(source.first, "study", std::filesystem::current_path())
                              : ReadStudy(source.first),
@@ -34,7 +34,11 @@ nb::tuple Sweep(const Source& source, const std::vector<std::string>& changes,
   lab::SweepOutcome outcome;
   ReportingControl control;
   RunBeside(control, std::move(progress), false, [&] {
-    outcome = lab::RunSweep(study, out, jobs, {"python", "twinserve.sweep"}, control);
+    outcome = lab::RunSweep(study, out,
+                            {.jobs = jobs,
+                             .command_line = {"python", "twinserve.sweep"},
+                             .accept_other_build = accept_other_build},
+                            control);
   });
   return nb::make_tuple(outcome.failed, study.columns(), control.warnings());
 }
@@ -127,7 +131,7 @@ nb::tuple Capacity(const std::vector<Source>& sources, const std::vector<std::st
 
 void BindStudies(nb::module_& module) {
   module.def("sweep", &Sweep, nb::arg("study"), nb::arg("changes"), nb::arg("out"), nb::arg("jobs"),
-             nb::arg("progress").none());
+             nb::arg("accept_other_build"), nb::arg("progress").none());
   module.def(
       "capacity",
       [](const std::vector<Source>& sources, const std::vector<std::string>& names,

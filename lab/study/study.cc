@@ -10,7 +10,6 @@
 #include "core/hash.h"
 #include "core/hex.h"
 #include "core/input_error.h"
-#include "lab/provenance.h"
 #include "lab/study/study_sample.h"
 #include "record/number_text.h"
 
@@ -153,12 +152,16 @@ void Study::SetHash() {
   shown.runs.clear();  // which runs keep directories changes no result
   shown.set = changes_;
   std::uint64_t hash = HashText(WriteStudy(shown));
-  for (const ExperimentTemplate& base : bases_) hash = MixWords(hash, base.Hash());
-  for (const AxisConfig& axis : config_.axes) {
-    for (const std::string& file : axis.files) {
-      hash = MixWords(hash, HashText(HashOfFile(Located(config_, file)).hex));
+  std::vector<std::string> varied;
+  for (const Axis& axis : axes_) {
+    for (const Track& track : axis.tracks) {
+      varied.push_back(track.path);
+      if (track.integers) continue;
+      for (const std::string& value : track.values)
+        hash = MixWords(hash, bases_.front().HashOfFilesIn(track.path, value, config_.folder));
     }
   }
+  for (const ExperimentTemplate& base : bases_) hash = MixWords(hash, base.Hash(varied));
   hash_ = HexText(hash);
 }
 

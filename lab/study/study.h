@@ -33,7 +33,8 @@ class Study {
   // those of `config.set`.
   // Throws InputError (usage): an experiment that cannot be read, an axis without such a field or
   // with a value of another type, coupled fields with different numbers of values, one field on two
-  // axes, a field that a study sets itself (seed, name).
+  // axes, a field that a study sets itself (seed, name), a file of the experiments or of the axes
+  // that cannot be read. Reads all of these files.
   Study(StudyConfig config, std::span<const std::string> overrides);
 
   [[nodiscard]] const StudyConfig& config() const { return config_; }
@@ -65,8 +66,8 @@ class Study {
   // Whether the point's runs keep run directories.
   [[nodiscard]] bool KeepsRuns(std::size_t point) const;
 
-  // 64 bits in hexadecimal digits. Equal studies of equal experiments and input files have equal
-  // hashes on every machine.
+  // 64 bits in hexadecimal digits. Equal studies of equal experiments and input files (whole files,
+  // those that the axes name too) have equal hashes on every machine.
   [[nodiscard]] const std::string& hash() const { return hash_; }
 
  private:

@@ -5,28 +5,32 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <fstream>
+#include <optional>
 #include <system_error>
-
-#include <nlohmann/json.hpp>
 
 #include "core/input_error.h"
 #include "files/output_file.h"
-#include "lab/study/csv_row.h"
 #include "lab/study/results_file.h"
 #include "lab/study/study_differences.h"
+#include "lab/study/study_document.h"
 #include "lab/study/study_runner.h"
 #include "lab/study/study_summary.h"
-#include "lab/version.h"
+#include "lab/study/timing_file.h"
 
 namespace twin::lab {
 namespace {
 
 namespace fs = std::filesystem;
-using StudyDocument = nlohmann::ordered_json;
 
 constexpr std::size_t kErrorsShown = 3;
+constexpr std::string_view kStudyFile = "study.json";
+constexpr std::string_view kResultsFile = "results.csv";
+constexpr std::string_view kSummaryFile = "summary.csv";
+constexpr std::string_view kDifferencesFile = "differences.csv";
 
 [[noreturn]] void RefuseFolder(const fs::path& folder, const std::string& what) {
   throw InputError(InputError::Kind::kUsage, folder.string(), what);
@@ -39,7 +43,12 @@ class FolderLock {
       : descriptor_(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
     if (descriptor_ < 0) throw std::system_error(errno, std::generic_category(), folder.string());
     if (flock(descriptor_, LOCK_EX | LOCK_NB) == 0) return;
+    const int error = errno;
     close(descriptor_);
+    if (error != EWOULDBLOCK) {
+      throw std::system_error(error, std::generic_category(),
+                              fmt::format("{}: cannot be locked", folder.string()));
+    }
     RefuseFolder(folder,
                  "another process is running this study; wait for it, or choose another "
                  "--out");
@@ -52,112 +61,102 @@ class FolderLock {
   int descriptor_;
 };
 
-// The folder is new or empty, or holds this study.
-void RequireOwnFolder(const Study& study, const fs::path& out) {
-  const fs::path file = out / "study.json";
-  if (!fs::exists(file)) {
-    if (!fs::is_empty(out))
-      RefuseFolder(out, "already exists and is not a study's folder; choose another --out");
-    return;
-  }
-  std::ifstream in(file);
-  const auto json = StudyDocument::parse(in, nullptr, /*allow_exceptions=*/false);
-  const bool has_hash = json.is_object() && json.contains("hash") && json["hash"].is_string();
-  const std::string hash = has_hash ? json["hash"].get<std::string>() : "";
-  if (hash != study.hash()) {
-    RefuseFolder(out, fmt::format("holds another study (hash {}, this one has {}): its fields, its "
-                                  "experiments or their files differ; choose another --out",
-                                  hash.empty() ? "unreadable" : hash, study.hash()));
-  }
+// Whether a killed process left the file: NAME.partial.NUMBER of one that is written here
+// (output_file.h).
+bool IsLeftover(const fs::path& path) {
+  constexpr std::string_view kPartial = ".partial.";
+  const std::string name = path.filename().string();
+  return std::ranges::any_of(
+      std::initializer_list<std::string_view>{kStudyFile, kResultsFile, kSummaryFile,
+                                              kDifferencesFile},
+      [&](std::string_view file) {
+        const std::string stem = fmt::format("{}{}", file, kPartial);
+        return name.size() > stem.size() && name.starts_with(stem) &&
+               std::all_of(name.begin() + static_cast<std::ptrdiff_t>(stem.size()), name.end(),
+                           [](unsigned char c) { return std::isdigit(c) != 0; });
+      });
 }
 
-void WriteTiming(const fs::path& path, const StudyRow& row) {
-  const bool is_new = !fs::exists(path);
-  std::ofstream out(path, std::ios::app | std::ios::binary);
-  if (is_new) out << "point,replication,wall_seconds\n";
-  out << fmt::format("{},{},{:.6f}\n", row.id.point, row.id.replication, row.wall_seconds);
-}
-
-StudyDocument AxesJson(const Study& study) {
-  StudyDocument axes = StudyDocument::array();
-  const auto describe = [](const AxisConfig& axis) {
-    StudyDocument json{{"path", axis.path}};
-    if (!axis.values.empty()) json["values"] = axis.values;
-    if (!axis.files.empty()) json["files"] = axis.files;
-    if (axis.from) {
-      json["from"] = *axis.from;
-      json["to"] = *axis.to;
-      json["steps"] = axis.steps;
-      json["log"] = axis.log;
+// The folder is new or empty, or holds this study. Returns the other builds that made its rows.
+std::vector<StudyBuild> RequireOwnFolder(const Study& study, const fs::path& out,
+                                         bool accept_other_build) {
+  const std::optional<StudyDocument> document = ReadStudyDocument(out / kStudyFile);
+  if (!document) {
+    for (const auto& entry : fs::directory_iterator(out)) {
+      if (!IsLeftover(entry.path()))
+        RefuseFolder(out, "already exists and is not a study's folder; choose another --out");
     }
-    return json;
-  };
-  for (const AxisConfig& axis : study.config().axes) {
-    StudyDocument json = describe(axis);
-    for (const AxisConfig& coupled : axis.coupled) json["coupled"].push_back(describe(coupled));
-    axes.push_back(std::move(json));
+    return {};
   }
-  return axes;
+  if (document->hash != study.hash()) {
+    RefuseFolder(out,
+                 fmt::format("holds another study (hash {}, this one has {}): its fields, its "
+                             "experiments or their files differ; choose another --out",
+                             document->hash.empty() ? "unreadable" : document->hash, study.hash()));
+  }
+  if (document->build != ThisBuild() && !accept_other_build) {
+    RefuseFolder(out, fmt::format("holds rows of another build ({}; this one is {}), which may give "
+                                  "other results; allowed: --accept-other-build, or another --out",
+                                  document->build.text(), ThisBuild().text()));
+  }
+  return document->OthersThan(ThisBuild());
+}
+
+// REQUIRES: the folder is locked, so that no other process is writing them.
+void RemoveLeftovers(const fs::path& out) {
+  std::vector<fs::path> left;
+  for (const auto& entry : fs::directory_iterator(out)) {
+    if (entry.is_regular_file() && IsLeftover(entry.path())) left.push_back(entry.path());
+  }
+  for (const fs::path& path : left) fs::remove(path);
+}
+
+// A row whose run directory is wanted needs that as well.
+bool IsDone(const Study& study, const ResultsFile& results, const fs::path& runs, std::size_t row) {
+  if (!results.Has(row)) return false;
+  const StudyRowId id = study.RowAt(row);
+  return !study.KeepsRuns(id.point) || fs::is_directory(RunFolderOf(runs, id));
 }
 
 }  // namespace
 
-std::string StudyJson(const Study& study) {
-  const StudyConfig& config = study.config();
-  constexpr std::array kSamplings = {"grid", "latin_hypercube", "sobol"};
-  constexpr std::array kWarmups = {"experiment", "mser5"};
-  StudyDocument seeds = StudyDocument::array();
-  for (std::uint32_t i = 0; i < config.replications; ++i) seeds.push_back(study.SeedOf(i));
-  StudyDocument json{{"hash", study.hash()},
-                     {"version", kVersion},
-                     {"base", config.bases},
-                     {"axis", AxesJson(study)},
-                     {"columns", study.columns()},
-                     {"sampling", kSamplings.at(static_cast<std::size_t>(config.sampling.kind))},
-                     {"sampling_seed", config.sampling.seed},
-                     {"points", study.points()},
-                     {"replications", config.replications},
-                     {"seeds", std::move(seeds)},
-                     {"warmup", kWarmups.at(static_cast<std::size_t>(config.warmup))},
-                     {"set", study.changes()},
-                     {"runs", config.runs}};
-  return json.dump(2) + "\n";
-}
-
-SweepOutcome RunSweep(const Study& study, const fs::path& out, int jobs,
-                      const std::vector<std::string>& command_line, RunControl& control) {
+SweepOutcome RunSweep(const Study& study, const fs::path& out, const SweepOptions& options,
+                      RunControl& control) {
   std::error_code error;
   fs::create_directories(out, error);
   if (!fs::is_directory(out)) RefuseFolder(out, "is no folder, and none can be made there");
   const FolderLock lock(out);
-  RequireOwnFolder(study, out);
-  WriteFile(out / "study.json", StudyJson(study));
-  ResultsFile results(out / "results.csv", study);
+  const std::vector<StudyBuild> others = RequireOwnFolder(study, out, options.accept_other_build);
+  RemoveLeftovers(out);
+  WriteFile(out / kStudyFile, StudyJson(study, others));
+  ResultsFile results(out / kResultsFile, study);
+  const fs::path runs = out / "runs";
   SweepOutcome outcome{.rows = study.rows()};
   std::vector<std::size_t> missing;
   for (std::size_t row = 0; row < study.rows(); ++row) {
-    if (!results.Has(row)) missing.push_back(row);
+    if (!IsDone(study, results, runs, row)) missing.push_back(row);
   }
   outcome.done_before = study.rows() - missing.size();
   if (outcome.done_before > 0) {
     control.OnNote(
         fmt::format("{} of {} runs are there from before", outcome.done_before, study.rows()));
   }
+  TimingFile timing(out / "timing.csv");
   std::size_t made = 0;
   const auto take = [&](const StudyRow& row) {
     ++made;
     results.Append(row);
-    WriteTiming(out / "timing.csv", row);
+    timing.Append(row);
     if (row.error.empty() || results.failed() > kErrorsShown) return;
     control.OnWarning(fmt::format("point {}: {}", row.id.point, row.error));
   };
   RunStudy(study, missing,
-           {.jobs = jobs, .runs_folder = out / "runs", .command_line = command_line}, control,
-           take);
+           {.jobs = options.jobs, .runs_folder = runs, .command_line = options.command_line},
+           control, take);
   results.Finish();
-  WriteStudySummary(out / "results.csv", study, out / "summary.csv");
+  WriteStudySummary(out / kResultsFile, study, out / kSummaryFile);
   if (study.config().bases.size() > 1)
-    WriteStudyDifferences(out / "results.csv", study, out / "differences.csv");
+    WriteStudyDifferences(out / kResultsFile, study, out / kDifferencesFile);
   outcome.done = outcome.done_before + made;
   outcome.failed = results.failed();
   outcome.interrupted = made < missing.size();

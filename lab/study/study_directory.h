@@ -19,24 +19,29 @@ struct SweepOutcome {
   bool interrupted = false;     // `control` asked to stop before all rows were there
 };
 
-// Runs the rows of the study that `out` does not hold yet, on `jobs` threads (0: one per core), and
-// writes into it
+struct SweepOptions {
+  int jobs = 0;                           // runs at a time; 0: one per core
+  std::vector<std::string> command_line;  // for provenance.json of run directories
+  // Continues a folder of the same study that another build began.
+  bool accept_other_build = false;
+};
+
+// Runs the rows of the study that `out` does not hold yet, and writes into it
 //
-//   study.json    the resolved study with its hash
+//   study.json    the resolved study with its hash and the builds that made the rows
 //   results.csv   one row per run (results_file.h)
 //   summary.csv   one row per point (study_summary.h)
 //   differences.csv   with several bases: the others against the first (study_differences.h)
 //   timing.csv    wall time per run, in the order in which they finished
 //   runs/         run directories of the points that keep them, POINT_REPLICATION
 //
-// A folder of a study with the same hash is continued; rows with an error are made again. Only the
-// rows that are running are lost if the process is killed.
-// Warns of the first errors. Throws InputError (usage) if the folder holds something else, or
+// A folder of a study with the same hash is continued; rows with an error, and rows whose run
+// directory is wanted and missing, are made again. Only the rows that are running are lost if the
+// process is killed; what it left of half-written files is removed.
+// Warns of the first errors, and passes on each warning and note of a run once. Throws InputError
+// (usage) if the folder holds something else, rows of another build (unless these are accepted), or
 // another process works in it; std::system_error.
-SweepOutcome RunSweep(const Study& study, const std::filesystem::path& out, int jobs,
-                      const std::vector<std::string>& command_line, RunControl& control);
-
-// study.json.
-std::string StudyJson(const Study& study);
+SweepOutcome RunSweep(const Study& study, const std::filesystem::path& out,
+                      const SweepOptions& options, RunControl& control);
 
 }  // namespace twin::lab

@@ -18,7 +18,7 @@ Progress = Callable[[str, int, int], None]
 
 def sweep(study: str | os.PathLike[str], jobs: int | None = None, cluster: str | None = None, *,
           overrides: Mapping[str, Any] | None = None, out: str | os.PathLike[str] | None = None,
-          progress: Progress | None = None) -> pd.DataFrame:
+          accept_other_build: bool = False, progress: Progress | None = None) -> pd.DataFrame:
     """Runs all points of a study (docs/studies.md), several at a time, in this process.
 
     study      path of a study file, or the text of one (as experiments in run())
@@ -27,6 +27,8 @@ def sweep(study: str | os.PathLike[str], jobs: int | None = None, cluster: str |
     overrides  changes to every experiment, as in run()
     out        a folder for results.csv, summary.csv, timing.csv and study.json; a folder with a
                part of the same study is continued, also after Ctrl-C
+    accept_other_build
+               continues the folder also if another build of twinserve began it
     progress   as in run()
 
     Returns results.csv: one row per run with point, the axes by path, replication, seed, every key
@@ -39,7 +41,7 @@ def sweep(study: str | os.PathLike[str], jobs: int | None = None, cluster: str |
     with tempfile.TemporaryDirectory(prefix="twinserve-") as scratch:
         folder = os.fspath(out) if out is not None else os.path.join(scratch, "study")
         failed, axes, reports = _native.sweep(source_of(study), changes_of(overrides), folder,
-                                              jobs or 0, progress)
+                                              jobs or 0, accept_other_build, progress)
         for text in reports:
             warnings.warn(text, RunWarning, stacklevel=2)
         if failed and not reports:

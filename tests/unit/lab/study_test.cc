@@ -16,11 +16,13 @@
 #include "lab/study/distinct_reports.h"
 #include "lab/study/parallel_runs.h"
 #include "lab/study/study_sample.h"
+#include "proto/profile_file.h"
 #include "tests/unit/lab/study_folder.h"
 
 namespace twin::lab {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -159,6 +161,57 @@ TEST_F(StudyTest, TheHashFollowsWhatTheResultsDependOn) {
   EXPECT_EQ(Make(text).hash(), hash);
   Write("vllm.textproto", "slo { tpot_s: 1 }\n" + ReadText(scratch_.File("vllm.textproto")));
   EXPECT_NE(Make(text).hash(), hash);
+}
+
+// Lengths that a workload draws from, in a file of their own.
+constexpr const char* kLengths = "probability,tokens\n1,16\n";
+
+TEST_F(StudyTest, TheHashCoversFilesThatValuesOfAnAxisName) {
+  Write("lengths.csv", kLengths);
+  const std::string text = R"(base: "vllm.textproto"
+    axis { path: "workload.shape.prompt" values: ["{ kind: empirical path: 'lengths.csv' }"] })";
+  const std::string hash = Make(text).hash();
+  EXPECT_EQ(Make(text).hash(), hash);
+  Write("lengths.csv", "probability,tokens\n1,17\n");
+  EXPECT_NE(Make(text).hash(), hash);
+  std::filesystem::remove(scratch_.File("lengths.csv"));
+  EXPECT_THAT(ErrorOf(text), AllOf(HasSubstr("lengths.csv"), HasSubstr("cannot be read")));
+}
+
+TEST_F(StudyTest, TheHashCoversTheFolderOfAProfile) {
+  std::filesystem::create_directories(scratch_.File("profile"));
+  const std::string name(FileName(ProfilePart::kGemm));
+  Write("profile/" + name, "# one\n");
+  const std::string text = "base: \"vllm.textproto\" set: \"cost.profile.profile=" +
+                           scratch_.File("profile") + "\"";
+  const std::string hash = Make(text).hash();
+  Write("profile/" + name, "# two\n");
+  EXPECT_NE(Make(text).hash(), hash);
+}
+
+// Of files above 64 MiB, provenance.json hashes the ends alone.
+TEST_F(StudyTest, TheHashCoversTheMiddleOfALargeFile) {
+  const std::string text = R"(base: "vllm.textproto"
+    axis { path: "workload.trace.path" files: ["trace.csv"] })";
+  const auto write = [this](char middle) {
+    std::string content(66 << 20, 'x');
+    content[33 << 20] = middle;
+    Write("trace.csv", content);
+  };
+  write('a');
+  const std::string hash = Make(text).hash();
+  write('b');
+  EXPECT_NE(Make(text).hash(), hash);
+}
+
+TEST_F(StudyTest, AFileThatCannotBeReadRefusesTheStudy) {
+  EXPECT_THAT(ErrorOf(R"(base: "vllm.textproto" set: "workload.trace.path=missing.csv")"),
+              AllOf(HasSubstr("workload.trace.path"), HasSubstr("cannot be read")));
+  // A file that an axis replaces is not needed.
+  Write("trace.csv", "x");
+  EXPECT_EQ(ErrorOf(R"(base: "vllm.textproto" set: "workload.trace.path=missing.csv"
+    axis { path: "workload.trace.path" files: ["trace.csv"] })"),
+            "");
 }
 
 constexpr const char* kRates = R"(base: ["vllm.textproto", "orca.textproto"]
