@@ -46,6 +46,56 @@ std::string CellText(const SummaryValue* value) {
   throw std::system_error(errno, std::generic_category(), path.string());
 }
 
+void WriteTo(int descriptor, std::string_view text, const fs::path& path) {
+  while (!text.empty()) {
+    const ssize_t n = write(descriptor, text.data(), text.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) FailWith(path);
+    text.remove_prefix(static_cast<std::size_t>(n));
+  }
+}
+
+// Makes a rename within the folder of `path` durable. File systems that cannot say so.
+void SyncFolderOf(const fs::path& path) {
+  const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
+  const int descriptor = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) FailWith(folder);
+  const bool failed = fsync(descriptor) != 0 && errno != EINVAL;
+  const int error = errno;
+  close(descriptor);
+  errno = error;
+  if (failed) FailWith(folder);
+}
+
+// A file that replaces another one once it is durable.
+class Replacement {
+ public:
+  explicit Replacement(const fs::path& path) : path_(path), file_(path) {}
+
+  void Write(std::string_view text) {
+    buffer_ += text;
+    if (buffer_.size() >= kBufferBytes) Flush();
+  }
+  void Commit() {
+    Flush();
+    if (fsync(file_.descriptor()) != 0) FailWith(path_);
+    file_.Commit();
+    SyncFolderOf(path_);
+  }
+
+ private:
+  static constexpr std::size_t kBufferBytes = 1 << 16;
+
+  void Flush() {
+    WriteTo(file_.descriptor(), buffer_, path_);
+    buffer_.clear();
+  }
+
+  const fs::path& path_;
+  OutputFile file_;
+  std::string buffer_;
+};
+
 }  // namespace
 
 ResultsFile::ResultsFile(fs::path path, const Study& study)
@@ -54,12 +104,9 @@ ResultsFile::ResultsFile(fs::path path, const Study& study)
       lead_(LeadOf(study)),
       offsets_(study.rows(), -1),
       synced_(std::chrono::steady_clock::now()) {
-  if (fs::exists(path_)) {
-    ReadRows();
-  } else {
-    WriteFile(path_, HeaderLine());
-    end_ = static_cast<std::int64_t>(HeaderLine().size());
-  }
+  // A crash of the machine may leave an empty file.
+  if (fs::exists(path_) && !fs::is_empty(path_)) ReadRows();
+  if (end_ == 0) WriteHeader();
   Open();
 }
 
@@ -73,6 +120,14 @@ void ResultsFile::Open() {
   if (descriptor_ < 0) FailWith(path_);
   // What a killed process left of a row.
   if (ftruncate(descriptor_, end_) != 0 || lseek(descriptor_, 0, SEEK_END) < 0) FailWith(path_);
+}
+
+void ResultsFile::WriteHeader() {
+  const std::string header = HeaderLine();
+  Replacement out(path_);
+  out.Write(header);
+  out.Commit();
+  end_ = static_cast<std::int64_t>(header.size());
 }
 
 std::string ResultsFile::HeaderLine() const {
@@ -109,7 +164,7 @@ void ResultsFile::ReadRows() {
     }
     end_ += static_cast<std::int64_t>(line.size()) + 1;
   }
-  if (header) ReadHeader(line);  // refuses an empty file
+  if (header) ReadHeader(line);  // without its end
 }
 
 // Notes where a row is, if it is one that counts.
@@ -122,7 +177,7 @@ void ResultsFile::NoteRow(const std::vector<std::string>& cells, std::int64_t of
   if (!point || !replication || !seed) return;
   const StudyRowId id{.point = *point, .replication = *replication};
   const bool known = id.point < study_.points() && id.replication < study_.config().replications;
-  if (!known || seed != study_.SeedOf(id.replication)) return;
+  if (!known || *seed != study_.SeedOf(id.replication)) return;
   offsets_[study_.IndexOf(id)] = cells.back().empty() ? offset : -1;
 }
 
@@ -155,13 +210,7 @@ void ResultsFile::Append(const StudyRow& row) {
 }
 
 void ResultsFile::Write(const std::string& text) {
-  std::size_t written = 0;
-  while (written < text.size()) {
-    const ssize_t n = write(descriptor_, text.data() + written, text.size() - written);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) FailWith(path_);
-    written += static_cast<std::size_t>(n);
-  }
+  WriteTo(descriptor_, text, path_);
   end_ += static_cast<std::int64_t>(text.size());
   const auto now = std::chrono::steady_clock::now();
   if (now - synced_ < kSyncInterval) return;
@@ -196,7 +245,7 @@ void ResultsFile::Rewrite(const std::vector<std::string>& columns) {
   columns_ = columns;
   std::vector<std::int64_t> offsets(offsets_.size(), -1);
   std::vector<std::string> cells;
-  OutputFile out(path_);
+  Replacement out(path_);
   const std::string header = HeaderLine();
   out.Write(header);
   auto end = static_cast<std::int64_t>(header.size());
@@ -224,7 +273,6 @@ void ResultsFile::Rewrite(const std::vector<std::string>& columns) {
   end_ = end;
   in_order_ = true;
   Open();
-  if (fsync(descriptor_) != 0) FailWith(path_);
 }
 
 void ResultsFile::Finish() {

@@ -18,11 +18,11 @@ namespace twin::lab {
 // equal; undefined ones, and keys that a run does not have, are empty.
 //
 // Every row is written at once, so a process that is killed loses none; data reaches the disk once
-// a second. A row with a key that no row before had rewrites the file with another column. A
-// finished file depends on the study alone.
+// a second. A row with a key that no row before had rewrites the file with another column; the new
+// file is durable before it replaces the old one. A finished file depends on the study alone.
 class ResultsFile {
  public:
-  // Opens `path`, or creates it. Rows of a file that is there count as done if they are complete,
+  // Opens `path`, or creates it; an empty file is a new one. Rows of a file that is there count as done if they are complete,
   // belong to the study and have no error; others are made again. Borrows the study.
   // Throws InputError (usage) if the file is not the study's, std::system_error.
   ResultsFile(std::filesystem::path path, const Study& study);
@@ -42,6 +42,7 @@ class ResultsFile {
   void Finish();
 
  private:
+  void WriteHeader();
   void ReadHeader(const std::string& line);
   void ReadRows();
   void NoteRow(const std::vector<std::string>& cells, std::int64_t offset);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -28,14 +29,18 @@ class PointSummary {
       if (!IsTextMetric(header[i])) metrics_.emplace_back(i, header[i]);
     }
     values_.resize(metrics_.size());
+    has_own_n_.resize(metrics_.size());
   }
 
   [[nodiscard]] std::string Header(const std::vector<std::string>& header) const {
     std::vector<std::string> cells(header.begin(),
                                    header.begin() + static_cast<std::ptrdiff_t>(lead_));
     cells.insert(cells.end(), {"n", "errors", "saturated"});
-    for (const auto& [column, name] : metrics_)
+    for (std::size_t i = 0; i < metrics_.size(); ++i) {
+      const std::string& name = metrics_[i].second;
       cells.insert(cells.end(), {name, name + "_low", name + "_high"});
+      if (has_own_n_[i]) cells.push_back(name + "_n");
+    }
     return CsvRow(cells);
   }
 
@@ -61,6 +66,19 @@ class PointSummary {
     }
   }
 
+  // Notes which metrics have fewer values than the point has runs, and starts the next point. For a
+  // first pass: these metrics get a column of their own for n.
+  void CountValues() {
+    for (std::size_t i = 0; i < metrics_.size(); ++i) {
+      if (!values_[i].empty() && values_[i].size() != n_) has_own_n_[i] = true;
+      values_[i].clear();
+    }
+    first_.clear();
+    saturated_.clear();
+    n_ = 0;
+    errors_ = 0;
+  }
+
   // The point's row; empty if there is none. Starts the next point.
   std::string Take() {
     if (first_.empty()) return "";
@@ -68,7 +86,8 @@ class PointSummary {
     cells.insert(cells.end(),
                  {std::to_string(std::exchange(n_, 0)), std::to_string(std::exchange(errors_, 0)),
                   std::exchange(saturated_, "")});
-    for (std::vector<double>& values : values_) {
+    for (std::size_t i = 0; i < metrics_.size(); ++i) {
+      std::vector<double>& values = values_[i];
       if (values.empty()) {
         cells.insert(cells.end(), {"", "", ""});
       } else {
@@ -76,6 +95,7 @@ class PointSummary {
         cells.insert(cells.end(),
                      {NumberCell(mean.value), NumberCell(mean.low), NumberCell(mean.high)});
       }
+      if (has_own_n_[i]) cells.push_back(std::to_string(values.size()));
       values.clear();
     }
     return CsvRow(cells);
@@ -87,28 +107,44 @@ class PointSummary {
   std::vector<std::pair<std::size_t, std::string>> metrics_;  // column, name
   std::vector<std::string> first_;
   std::vector<std::vector<double>> values_;  // by metric
+  std::vector<bool> has_own_n_;              // likewise
   std::string saturated_;
-  int n_ = 0;
-  int errors_ = 0;
+  std::size_t n_ = 0;
+  std::size_t errors_ = 0;
 };
 
-}  // namespace
-
-void WriteStudySummary(const std::filesystem::path& results, const Study& study,
-                       const std::filesystem::path& out) {
+// Calls take(cells) for each row of the file after its header, which it returns.
+std::vector<std::string> ReadRows(const std::filesystem::path& results,
+                                  const std::function<void(const std::vector<std::string>&)>& take) {
   std::ifstream in(results, std::ios::binary);
   std::string line;
   std::vector<std::string> header;
   std::vector<std::string> cells;
   if (std::getline(in, line)) SplitCsvRow(line, header);
+  while (take && std::getline(in, line)) {
+    SplitCsvRow(line, cells);
+    take(cells);
+  }
+  return header;
+}
+
+}  // namespace
+
+void WriteStudySummary(const std::filesystem::path& results, const Study& study,
+                       const std::filesystem::path& out) {
+  const std::vector<std::string> header = ReadRows(results, nullptr);
   PointSummary point(header, 1 + study.columns().size());
+  ReadRows(results, [&](const std::vector<std::string>& cells) {
+    if (!point.Continues(cells)) point.CountValues();
+    point.Add(cells);
+  });
+  point.CountValues();
   OutputFile file(out);
   file.Write(point.Header(header));
-  while (std::getline(in, line)) {
-    SplitCsvRow(line, cells);
+  ReadRows(results, [&](const std::vector<std::string>& cells) {
     if (!point.Continues(cells)) file.Write(point.Take());
     point.Add(cells);
-  }
+  });
   file.Write(point.Take());
   file.Commit();
 }

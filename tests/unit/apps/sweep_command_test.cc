@@ -158,6 +158,72 @@ TEST_F(SweepCommandTest, RefusesAFolderThatIsNotThisStudys) {
   EXPECT_THAT(Sweep("run").err, HasSubstr("is not a study's folder"));
 }
 
+// As if another build had begun the folder.
+TEST_F(SweepCommandTest, RefusesToMixRowsOfTwoBuildsUnlessAskedTo) {
+  EXPECT_EQ(Sweep("out").exit_code, 0);
+  nlohmann::json study = nlohmann::json::parse(Text("out/study.json"));
+  const std::string commit = study["commit"];
+  EXPECT_TRUE(study["dirty"].is_boolean());
+  EXPECT_TRUE(study["earlier_builds"].empty());
+  study["commit"] = "0123456789ab";
+  Write("out/study.json", study.dump());
+  const CommandOutcome refused = Sweep("out");
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_TRUE(refused.wrote_one_line()) << refused.err;
+  EXPECT_THAT(refused.err, HasSubstr("0123456789ab"));
+  EXPECT_THAT(refused.err, HasSubstr("--accept-other-build"));
+  EXPECT_EQ(Sweep("out", {"--accept-other-build"}).exit_code, 0);
+  study = nlohmann::json::parse(Text("out/study.json"));
+  EXPECT_EQ(study["commit"], commit);
+  ASSERT_EQ(study["earlier_builds"].size(), 1u);
+  EXPECT_EQ(study["earlier_builds"][0]["commit"], "0123456789ab");
+  EXPECT_EQ(Sweep("out").exit_code, 0);
+}
+
+TEST_F(SweepCommandTest, LeftoversOfAKilledProcessAreNoObstacle) {
+  std::filesystem::create_directories(scratch_.File("out"));
+  Write("out/study.json.partial.123", "{");
+  EXPECT_EQ(Sweep("out").exit_code, 0);
+  const std::string expected = Text("out/results.csv");
+  Write("out/results.csv.partial.77", "point");
+  Write("out/summary.csv.partial.notes", "mine");
+  std::ofstream(scratch_.File("out/timing.csv"), std::ios::app) << "3,1,0.0";
+  Write("out/results.csv", "");  // as after a crash of the machine
+  EXPECT_EQ(Sweep("out").exit_code, 0);
+  EXPECT_EQ(Text("out/results.csv"), expected);
+  EXPECT_THAT(Files("out"), ElementsAre("results.csv", "study.json", "summary.csv",
+                                        "summary.csv.partial.notes", "timing.csv"));
+  const Rows timing = Table("out/timing.csv");
+  EXPECT_EQ(timing.size(), 25u);
+  for (const std::vector<std::string>& row : timing) EXPECT_EQ(row.size(), 3u);
+}
+
+TEST_F(SweepCommandTest, MakesRunDirectoriesThatAreAskedForLater) {
+  EXPECT_EQ(Sweep("out").exit_code, 0);
+  const std::string expected = Text("out/results.csv");
+  Write("study.textproto", std::string(kStudy) + "runs: 2");
+  const CommandOutcome later = Sweep("out");
+  EXPECT_EQ(later.exit_code, 0) << later.err;
+  EXPECT_THAT(later.err, HasSubstr("10 of 12 runs are there from before"));
+  EXPECT_THAT(Files("out/runs"), ElementsAre("2_0", "2_1"));
+  EXPECT_EQ(Text("out/results.csv"), expected);
+}
+
+// An answer of one token has no gap: only some of the runs of one request have a value.
+TEST_F(SweepCommandTest, AnIntervalOfFewerValuesHasItsOwnN) {
+  Write("short.textproto", R"(base: "small.textproto"
+workload { requests: 1 shape { output { kind: uniform min: 1 max: 2 } } })");
+  Write("study.textproto", "base: \"short.textproto\" replications: 12");
+  EXPECT_EQ(Sweep("out").exit_code, 0);
+  const Rows rows = Table("out/summary.csv");
+  const auto own = std::find(rows[0].begin(), rows[0].end(), "mean_itl_ms_n");
+  ASSERT_NE(own, rows[0].end());
+  const int n = std::stoi(rows[1][static_cast<std::size_t>(own - rows[0].begin())]);
+  EXPECT_GT(n, 0);
+  EXPECT_LT(n, 12);
+  EXPECT_EQ(std::count(rows[0].begin(), rows[0].end(), "mean_ttft_ms_n"), 0);
+}
+
 TEST_F(SweepCommandTest, AFailingPointIsARowAndIsMadeAgain) {
   Write("study.textproto", R"(base: "small.textproto"
 axis { path: "policy.vllm_v1.max_num_seqs" values: [-1, 8] })");
