@@ -30,7 +30,7 @@ TrackerConfig TrackerConfigOf(const ExperimentConfig& config, const EngineConfig
 
 namespace {
 
-TrackerConfig TrackerConfigOf(const Deployment& deployment) {
+TrackerConfig TrackerOf(const Deployment& deployment) {
   TrackerConfig tracker =
       TrackerConfigOf(deployment.config, deployment.engine, deployment.traits.delivery);
   MeasuredWindow& window = tracker.window;
@@ -52,7 +52,7 @@ RunMetrics::RunMetrics(const Deployment& deployment, const RunWatchers& watchers
     : by_tenant_(deployment.config.metrics.by_tenant),
       metrics_(MetricsConfigOf(deployment.config, deployment.engine)),
       listeners_(ListenersOf(metrics_, overload_, by_tenant_ ? &fairness_ : nullptr, watchers)),
-      tracker_(TrackerConfigOf(deployment), listeners_),
+      tracker_(TrackerOf(deployment), listeners_),
       observers_{&digest_, &tracker_} {
   observers_.insert(observers_.end(), watchers.observers.begin(), watchers.observers.end());
 }

@@ -38,9 +38,9 @@ struct Report {
 
 // What the threads share with the thread that called them, behind one mutex. Pieces of work have it
 // as their control.
-class ResultQueue final : public RunControl {
+class WorkQueue final : public RunControl {
  public:
-  ResultQueue(std::size_t count, const std::function<void(std::size_t, RunControl&)>& run)
+  WorkQueue(std::size_t count, const std::function<void(std::size_t, RunControl&)>& run)
       : count_(count), run_(run) {}
 
   void Stop() { stop_ = true; }
@@ -113,7 +113,7 @@ class ResultQueue final : public RunControl {
 };
 
 // Runs in the arena.
-void RunAll(ResultQueue& queue, std::size_t jobs) {
+void RunAll(WorkQueue& queue, std::size_t jobs) {
   const auto next = [&queue](tbb::flow_control& control) {
     const std::size_t index = queue.Next();
     if (index == queue.count()) control.stop();
@@ -151,7 +151,7 @@ void RunInParallel(std::size_t count, int jobs, RunControl& control,
                                     ParallelismFor(static_cast<std::size_t>(threads)));
   tbb::task_arena arena(threads, 0);
   // Shared, because the last task may still be returning when the last piece is collected.
-  const auto queue = std::make_shared<ResultQueue>(count, run);
+  const auto queue = std::make_shared<WorkQueue>(count, run);
   queue->Publish();
   arena.enqueue([queue, threads] { RunAll(*queue, static_cast<std::size_t>(threads)); });
   std::vector<std::size_t> finished;

@@ -13,6 +13,7 @@
 
 #include "lab/deployment.h"
 #include "lab/run_control.h"
+#include "lab/run_outcome.h"
 #include "lab/study/study.h"
 #include "lab/study/study_runner.h"
 
@@ -48,10 +49,10 @@ class PointRunner {
     std::optional<Warmup> found;
   };
 
-  bool UsesMser() const { return study_.config().warmup == WarmupRule::kMser5; }
+  [[nodiscard]] bool UsesMser() const { return study_.config().warmup == WarmupRule::kMser5; }
   std::shared_ptr<Shared> Find(std::size_t point);
   std::shared_ptr<SharedWarmup> FindSharedWarmup(std::size_t combination);
-  Deployment Make(std::size_t point);
+  [[nodiscard]] Deployment Make(std::size_t point);
   void MakeOnce(std::size_t point, Shared& shared);
   bool RunRow(const Deployment& deployment, const Warmup& warmup, StudyRow& row,
               RunControl& control) const;

@@ -55,7 +55,7 @@ void WriteTo(int descriptor, std::string_view text, const fs::path& path) {
   }
 }
 
-// Makes a rename within the folder of `path` durable. File systems that cannot say so.
+// Makes a rename within the folder of `path` durable. EINVAL: the file system has no such call.
 void SyncFolderOf(const fs::path& path) {
   const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
   const int descriptor = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -30,7 +30,7 @@ struct StudyDocument {
   std::vector<StudyBuild> earlier_builds;  // others that made rows of the same folder, each once
 
   // The builds of a folder that this build continues.
-  [[nodiscard]] std::vector<StudyBuild> OthersThan(const StudyBuild& build) const;
+  [[nodiscard]] std::vector<StudyBuild> OthersThan(const StudyBuild& own) const;
 };
 
 // Of study.json; nothing if there is no such file.

@@ -17,7 +17,6 @@ class LatencySeries : public RunListener {
   void OnArrived(TimePoint now, const RequestLife& life) override;
   void OnEnded(const RequestLife& life) override;
 
-  [[nodiscard]] std::int64_t arrived() const { return static_cast<std::int64_t>(ttft_.size()); }
   [[nodiscard]] const std::vector<double>& ttft() const { return ttft_; }
   [[nodiscard]] const std::vector<double>& e2el() const { return e2el_; }
 

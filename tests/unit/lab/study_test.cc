@@ -194,8 +194,8 @@ TEST_F(StudyTest, TheHashCoversTheMiddleOfALargeFile) {
   const std::string text = R"(base: "vllm.textproto"
     axis { path: "workload.trace.path" files: ["trace.csv"] })";
   const auto write = [this](char middle) {
-    std::string content(66 << 20, 'x');
-    content[33 << 20] = middle;
+    std::string content(std::size_t{66} << 20, 'x');
+    content[std::size_t{33} << 20] = middle;
     Write("trace.csv", content);
   };
   write('a');
