@@ -311,10 +311,8 @@ void CapacitySearch::FindInterval() {
   found_.high = kNowhere;
   if (found_.verdict == Capacity::Verdict::kFound) {
     FindRoots();
-    const double half =
-        found_.censored == 0 ? (found_.by_seed.high - found_.by_seed.low) / 2 : 0;
-    const double step =
-        StepOf(std::max(half, question_.tolerance * std::abs(found_.value)));
+    const double half = found_.censored == 0 ? (found_.by_seed.high - found_.by_seed.low) / 2 : 0;
+    const double step = StepOf(std::max(half, question_.tolerance * std::abs(found_.value)));
     FindEnd(step, Sign::kPositive);
     FindEnd(step, Sign::kNegative);
   }

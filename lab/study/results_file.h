@@ -22,8 +22,9 @@ namespace twin::lab {
 // file is durable before it replaces the old one. A finished file depends on the study alone.
 class ResultsFile {
  public:
-  // Opens `path`, or creates it; an empty file is a new one. Rows of a file that is there count as done if they are complete,
-  // belong to the study and have no error; others are made again. Borrows the study.
+  // Opens `path`, or creates it; an empty file is a new one. Rows of a file that is there count as
+  // done if they are complete, belong to the study and have no error; others are made again.
+  // Borrows the study.
   // Throws InputError (usage) if the file is not the study's, std::system_error.
   ResultsFile(std::filesystem::path path, const Study& study);
   ~ResultsFile();

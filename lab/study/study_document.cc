@@ -98,21 +98,21 @@ std::string StudyJson(const Study& study, const std::vector<StudyBuild>& earlier
   Json seeds = Json::array();
   for (std::uint32_t i = 0; i < config.replications; ++i) seeds.push_back(study.SeedOf(i));
   Json json{{"hash", study.hash()},
-                     {"version", build.version},
+            {"version", build.version},
             {"commit", build.commit},
             {"dirty", build.dirty},
             {"earlier_builds", std::move(earlier)},
-                     {"base", config.bases},
-                     {"axis", AxesJson(study)},
-                     {"columns", study.columns()},
-                     {"sampling", kSamplings.at(static_cast<std::size_t>(config.sampling.kind))},
-                     {"sampling_seed", config.sampling.seed},
-                     {"points", study.points()},
-                     {"replications", config.replications},
-                     {"seeds", std::move(seeds)},
-                     {"warmup", kWarmups.at(static_cast<std::size_t>(config.warmup))},
-                     {"set", study.changes()},
-                     {"runs", config.runs}};
+            {"base", config.bases},
+            {"axis", AxesJson(study)},
+            {"columns", study.columns()},
+            {"sampling", kSamplings.at(static_cast<std::size_t>(config.sampling.kind))},
+            {"sampling_seed", config.sampling.seed},
+            {"points", study.points()},
+            {"replications", config.replications},
+            {"seeds", std::move(seeds)},
+            {"warmup", kWarmups.at(static_cast<std::size_t>(config.warmup))},
+            {"set", study.changes()},
+            {"runs", config.runs}};
   return json.dump(2) + "\n";
 }
 

@@ -13,8 +13,8 @@
 namespace twin::lab {
 namespace {
 
-// Divides rows into pieces that one thread runs: single rows, or, where the warm-up of a point is to
-// be found from all its runs, all rows of a point.
+// Divides rows into pieces that one thread runs: single rows, or, where the warm-up of a point is
+// to be found from all its runs, all rows of a point.
 class Pieces {
  public:
   Pieces(const Study& study, std::span<const std::size_t> rows) : study_(study), rows_(rows) {

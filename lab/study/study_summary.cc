@@ -114,8 +114,9 @@ class PointSummary {
 };
 
 // Calls take(cells) for each row of the file after its header, which it returns.
-std::vector<std::string> ReadRows(const std::filesystem::path& results,
-                                  const std::function<void(const std::vector<std::string>&)>& take) {
+std::vector<std::string> ReadRows(
+    const std::filesystem::path& results,
+    const std::function<void(const std::vector<std::string>&)>& take) {
   std::ifstream in(results, std::ios::binary);
   std::string line;
   std::vector<std::string> header;

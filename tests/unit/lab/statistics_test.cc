@@ -36,8 +36,8 @@ std::vector<double> Batches(const std::vector<double>& means) {
 }
 
 TEST(StatisticsTest, MserDropsTheBatchThatIsFarOff) {
-  // d = 1: 9 batches about 1/9, (9 - 1/9) / 81 = 0.110; d = 2: 8 / 64 = 0.125; d = 3: (7 - 1/7) / 49
-  // = 0.140; d = 4: 6 / 36 = 0.167; d = 5: 4.8 / 25 = 0.192; d = 0 has the 20 as well.
+  // d = 1: 9 batches about 1/9, (9 - 1/9) / 81 = 0.110; d = 2: 8 / 64 = 0.125; d = 3:
+  // (7 - 1/7) / 49 = 0.140; d = 4: 6 / 36 = 0.167; d = 5: 4.8 / 25 = 0.192; d = 0 has the 20 too.
   const MserPoint point = Mser5(Batches({20, 1, -1, 1, -1, 1, -1, 1, -1, 1}));
   EXPECT_EQ(point.observations, 5u);
   EXPECT_FALSE(point.too_short);
