@@ -21,10 +21,11 @@ using Searches = std::vector<std::unique_ptr<CapacitySearch>>;
 void RequireQuestion(const std::vector<ExperimentTemplate>& experiments,
                      const CapacityQuestion& question) {
   CHECK(!experiments.empty() && !question.bounds.empty() && question.replications >= 2);
-  if (!(question.from < question.to)) {
+  const bool finite = std::isfinite(question.from) && std::isfinite(question.to);
+  if (!finite || !(question.from < question.to)) {
     throw InputError(InputError::Kind::kUsage, "between",
-                     fmt::format("{} is not below {}; allowed: a value at which the bounds hold, "
-                                 "then one at which they do not",
+                     fmt::format("is {} and {}; allowed: a finite value at which the bounds hold, "
+                                 "then a larger one at which they do not",
                                  question.from, question.to));
   }
   for (const ExperimentTemplate& experiment : experiments)

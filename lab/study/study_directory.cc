@@ -95,10 +95,10 @@ std::vector<StudyBuild> RequireOwnFolder(const Study& study, const fs::path& out
                              document->hash.empty() ? "unreadable" : document->hash, study.hash()));
   }
   if (document->build != ThisBuild() && !accept_other_build) {
-    RefuseFolder(out,
-                 fmt::format("holds rows of another build ({}; this one is {}), which may give other "
-                             "results; allowed: --accept-other-build, or another --out",
-                             document->build.text(), ThisBuild().text()));
+    RefuseFolder(
+        out, fmt::format("holds rows of another build ({}; this one is {}), which may give other "
+                         "results; allowed: --accept-other-build, or another --out",
+                         document->build.text(), ThisBuild().text()));
   }
   return document->OthersThan(ThisBuild());
 }

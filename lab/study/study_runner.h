@@ -30,7 +30,7 @@ struct StudyRow {
 };
 
 struct StudyRunOptions {
-  int jobs = 0;                           // runs at a time; 0: as many as the machine has cores
+  int jobs = 0;  // runs at a time; 0: as many as the machine has cores
   // Of the points that keep run directories; empty: none do. These are the runs of their
   // configurations, without a warm-up that mser5 found.
   std::filesystem::path runs_folder;

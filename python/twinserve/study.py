@@ -47,7 +47,8 @@ def sweep(study: str | os.PathLike[str], jobs: int | None = None, cluster: str |
         if failed and not reports:
             warnings.warn(f"{failed} runs failed; the column error says why", RunWarning,
                           stacklevel=2)
-        frame = pd.read_csv(pathlib.Path(folder, "results.csv"), dtype={"error": str, "digest": str}, **EXACT)
+        frame = pd.read_csv(pathlib.Path(folder, "results.csv"),
+                            dtype={"error": str, "digest": str}, **EXACT)
     frame.attrs["axes"] = list(axes)
     return frame
 
@@ -74,8 +75,9 @@ def capacity(experiments: str | os.PathLike[str] | Sequence[str | os.PathLike[st
     accepts), high (the smallest that it rejects), verdict, limiting, runs, requests (per run, in
     the end), settled (None: a trace or a duration ends the runs, so that none are longer),
     monotone, censored (seeds that alone hold everywhere or nowhere), and by_seed_mean, by_seed_low
-    and by_seed_high, the values that single seeds give. Undefined numbers are NaN. attrs["probes"] lists the values that were tried,
-    attrs["comparisons"] the ratios of the other experiments to the first.
+    and by_seed_high, the values that single seeds give. Undefined numbers are NaN. attrs["probes"]
+    lists the values that were tried, attrs["comparisons"] the ratios of the other experiments to
+    the first.
     Raises InputError, KeyboardInterrupt.
     """
     several = [experiments] if isinstance(experiments, (str, os.PathLike)) else list(experiments)

@@ -7,6 +7,7 @@
 
 #include <cmath>
 #include <fstream>
+#include <limits>
 
 #include "core/input_error.h"
 #include "lab/simulation.h"
@@ -215,8 +216,7 @@ TEST_F(CapacityTest, WithoutLongerRunsTheirEffectIsNotTestable) {
 
 // Another experiment of the same question can be tested, and is doubled.
 TEST_F(CapacityTest, EachExperimentSaysWhetherItsValueIsSettled) {
-  Write("short.textproto",
-        "base: \"server.textproto\"\nworkload { requests: 0 duration_s: 2 }");
+  Write("short.textproto", "base: \"server.textproto\"\nworkload { requests: 0 duration_s: 2 }");
   CapacityQuestion question = MeanWait();
   question.replications = 2;
   question.doublings_max = 1;
@@ -261,6 +261,9 @@ TEST_F(CapacityTest, RefusesWhatItCannotAnswer) {
   EXPECT_THROW((void)Find(question), InputError);
   question = MeanWait();
   question.from = 200;
+  EXPECT_THROW((void)Find(question), InputError);
+  question = MeanWait();
+  question.to = std::numeric_limits<double>::infinity();
   EXPECT_THROW((void)Find(question), InputError);
   question = MeanWait();
   question.bounds = ParseBounds("slo_attainment>=0.9");  // without an slo
