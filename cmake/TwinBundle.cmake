@@ -12,9 +12,11 @@ endif()
 # The bundle's own libraries, where a program cannot have them inside.
 find_package(benchmark REQUIRED)
 find_package(TBB REQUIRED)
+find_package(muparser CONFIG REQUIRED)
 set(bundle_libraries
-  "$<TARGET_SONAME_FILE:benchmark::benchmark>" "$<TARGET_SONAME_FILE:TBB::tbb>")
-foreach(name libstdc++.so.6 libgcc_s.so.1)
+  "$<TARGET_SONAME_FILE:benchmark::benchmark>" "$<TARGET_SONAME_FILE:TBB::tbb>"
+  "$<TARGET_SONAME_FILE:muparser::muparser>")
+foreach(name libstdc++.so.6 libgcc_s.so.1 libgomp.so.1)
   execute_process(COMMAND "${CMAKE_CXX_COMPILER}" "-print-file-name=${name}"
     OUTPUT_VARIABLE path OUTPUT_STRIP_TRAILING_WHITESPACE)
   list(APPEND bundle_libraries "${path}")

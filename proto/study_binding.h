@@ -29,6 +29,12 @@ void Bind(Archive& fields, SamplingConfig& config) {
 }
 
 template <class Archive>
+void Bind(Archive& fields, DerivedConfig& config) {
+  fields.Value("name", config.name);
+  fields.Value("value", config.value);
+}
+
+template <class Archive>
 void Bind(Archive& fields, WarmupRule& config) {
   fields.template Enum<WarmupRule>(
       "kind", config, {{"experiment", WarmupRule::kExperiment}, {"mser5", WarmupRule::kMser5}});
@@ -44,6 +50,7 @@ void Bind(Archive& fields, StudyConfig& config) {
   fields.Nested("warmup", config.warmup);
   fields.Values("set", config.set);
   fields.Values("runs", config.runs);
+  fields.List("derived", config.derived);
 }
 
 }  // namespace twin

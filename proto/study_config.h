@@ -32,6 +32,14 @@ struct SamplingConfig {
   bool operator==(const SamplingConfig&) const = default;
 };
 
+// A column of results.csv that is computed from others.
+struct DerivedConfig {
+  std::string name;
+  std::string value;  // an expression
+
+  bool operator==(const DerivedConfig&) const = default;
+};
+
 enum class WarmupRule : std::uint8_t { kExperiment, kMser5 };
 
 struct StudyConfig {
@@ -43,6 +51,7 @@ struct StudyConfig {
   WarmupRule warmup = WarmupRule::kExperiment;
   std::vector<std::string> set;     // changes to every experiment (override.h)
   std::vector<std::uint32_t> runs;  // points that keep run directories
+  std::vector<DerivedConfig> derived;
 
   std::string source;            // the file, for errors
   std::filesystem::path folder;  // where relative paths start; not part of the file

@@ -43,6 +43,15 @@ void SortMetricColumns(std::vector<std::string>& names) {
   for (std::size_t i = 0; i < names.size(); ++i) names[i] = std::get<3>(ranks[i]);
 }
 
+std::span<const std::string_view> StudyMetrics() {
+  static constexpr std::string_view kNames[] = {"devices", "warmup_requests", "warmup_rule"};
+  return kNames;
+}
+
+bool IsRowMetric(std::string_view name) {
+  return FindMetric(name).has_value() || std::ranges::count(StudyMetrics(), name) > 0;
+}
+
 bool IsTextMetric(std::string_view name) {
   if (name == "warmup_rule") return true;
   const std::optional<Metric> metric = FindMetric(name);

@@ -102,12 +102,14 @@ ResultsFile::ResultsFile(fs::path path, const Study& study)
     : path_(std::move(path)),
       study_(study),
       lead_(LeadOf(study)),
+      derived_(study.config()),
       offsets_(study.rows(), -1),
       synced_(std::chrono::steady_clock::now()) {
   // A crash of the machine may leave an empty file.
   if (fs::exists(path_) && !fs::is_empty(path_)) ReadRows();
   if (end_ == 0) WriteHeader();
   Open();
+  if (derived_anew_) Rewrite(columns_);
 }
 
 ResultsFile::~ResultsFile() {
@@ -123,6 +125,7 @@ void ResultsFile::Open() {
 }
 
 void ResultsFile::WriteHeader() {
+  derived_there_ = derived_.names().size();
   const std::string header = HeaderLine();
   Replacement out(path_);
   out.Write(header);
@@ -133,6 +136,7 @@ void ResultsFile::WriteHeader() {
 std::string ResultsFile::HeaderLine() const {
   std::vector<std::string> names = lead_;
   names.insert(names.end(), columns_.begin(), columns_.end());
+  names.insert(names.end(), derived_.names().begin(), derived_.names().end());
   names.emplace_back(kError);
   return CsvRow(names);
 }
@@ -146,7 +150,11 @@ void ResultsFile::ReadHeader(const std::string& line) {
                      fmt::format("has other columns; allowed: those of this study ({}, ...)",
                                  fmt::join(lead_, ", ")));
   }
-  columns_.assign(names.begin() + static_cast<std::ptrdiff_t>(lead_.size()), names.end() - 1);
+  const auto first = names.begin() + static_cast<std::ptrdiff_t>(lead_.size());
+  const auto last = std::find_if_not(first, names.end() - 1, IsRowMetric);
+  columns_.assign(first, last);
+  derived_there_ = static_cast<std::size_t>(names.end() - 1 - last);
+  derived_anew_ = derived_there_ > 0 || !derived_.names().empty();
 }
 
 void ResultsFile::ReadRows() {
@@ -170,7 +178,7 @@ void ResultsFile::ReadRows() {
 // Notes where a row is, if it is one that counts.
 void ResultsFile::NoteRow(const std::vector<std::string>& cells, std::int64_t offset) {
   in_order_ = false;
-  if (cells.size() != lead_.size() + columns_.size() + 1) return;
+  if (cells.size() != lead_.size() + columns_.size() + derived_there_ + 1) return;
   const auto point = NumberOfCell<std::size_t>(cells[0]);
   const auto replication = NumberOfCell<std::uint32_t>(cells[lead_.size() - 2]);
   const auto seed = NumberOfCell<std::uint64_t>(cells[lead_.size() - 1]);
@@ -179,6 +187,13 @@ void ResultsFile::NoteRow(const std::vector<std::string>& cells, std::int64_t of
   const bool known = id.point < study_.points() && id.replication < study_.config().replications;
   if (!known || *seed != study_.SeedOf(id.replication)) return;
   offsets_[study_.IndexOf(id)] = cells.back().empty() ? offset : -1;
+}
+
+void ResultsFile::SetColumns(const std::vector<std::string>& columns) {
+  columns_ = columns;
+  std::vector<std::string> all = lead_;
+  all.insert(all.end(), columns.begin(), columns.end());
+  derived_.SetColumns(all);
 }
 
 void ResultsFile::AddColumns(const StudyRow& row) {
@@ -199,10 +214,9 @@ void ResultsFile::Append(const StudyRow& row) {
   cells.push_back(std::to_string(row.id.replication));
   cells.push_back(std::to_string(row.seed));
   for (const std::string& column : columns_) cells.push_back(CellText(row.summary.Find(column)));
-  cells.push_back(row.error);
   const auto index = static_cast<std::int64_t>(study_.IndexOf(row.id));
   const std::int64_t offset = end_;
-  Write(CsvRow(cells));
+  Write(Row(std::move(cells), row.error));
   offsets_[static_cast<std::size_t>(index)] = offset;
   in_order_ = in_order_ && index > latest_;
   latest_ = index;
@@ -233,6 +247,14 @@ std::string ResultsFile::LineAt(std::int64_t offset) const {
   }
 }
 
+std::string ResultsFile::Row(std::vector<std::string> cells, const std::string& error) {
+  const std::size_t size = cells.size() + derived_.names().size();
+  if (error.empty()) derived_.AppendTo(cells);
+  cells.resize(size);
+  cells.push_back(error);
+  return CsvRow(cells);
+}
+
 // The rows in order under these columns, of which the present ones are a part.
 void ResultsFile::Rewrite(const std::vector<std::string>& columns) {
   std::vector<std::size_t> places;  // of the present columns
@@ -241,8 +263,8 @@ void ResultsFile::Rewrite(const std::vector<std::string>& columns) {
     CHECK(found != columns.end());
     places.push_back(lead_.size() + static_cast<std::size_t>(found - columns.begin()));
   }
-  const bool same = columns == columns_;
-  columns_ = columns;
+  const bool same = columns == columns_ && !derived_anew_;
+  SetColumns(columns);
   std::vector<std::int64_t> offsets(offsets_.size(), -1);
   std::vector<std::string> cells;
   Replacement out(path_);
@@ -257,11 +279,10 @@ void ResultsFile::Rewrite(const std::vector<std::string>& columns) {
       line += '\n';
     } else {
       SplitCsvRow(line, cells);
-      std::vector<std::string> moved(lead_.size() + columns.size() + 1);
+      std::vector<std::string> moved(lead_.size() + columns.size());
       for (std::size_t i = 0; i < lead_.size(); ++i) moved[i] = cells[i];
       for (std::size_t i = 0; i < places.size(); ++i) moved[places[i]] = cells[lead_.size() + i];
-      moved.back() = cells.back();
-      line = CsvRow(moved);
+      line = Row(std::move(moved), cells.back());
     }
     offsets[row] = end;
     end += static_cast<std::int64_t>(line.size());
@@ -272,6 +293,8 @@ void ResultsFile::Rewrite(const std::vector<std::string>& columns) {
   offsets_ = std::move(offsets);
   end_ = end;
   in_order_ = true;
+  derived_there_ = derived_.names().size();
+  derived_anew_ = false;
   Open();
 }
 

@@ -8,14 +8,16 @@
 #include <string>
 #include <vector>
 
+#include "lab/study/derived_columns.h"
 #include "lab/study/study.h"
 #include "lab/study/study_runner.h"
 
 namespace twin::lab {
 
 // Columns: point, the study's columns, replication, seed, the keys of the summaries in the order of
-// the metric catalogue (then by name), error. Numbers have the shortest form that reads back
-// equal; undefined ones, and keys that a run does not have, are empty.
+// the metric catalogue (then by name), derived columns, error. Numbers have the shortest form that
+// reads back equal; undefined ones, and keys that a run does not have, are empty. Derived columns
+// of a file that is there are computed again.
 //
 // Every row is written at once, so a process that is killed loses none; data reaches the disk once
 // a second. A row with a key that no row before had rewrites the file with another column; the new
@@ -47,8 +49,11 @@ class ResultsFile {
   void ReadHeader(const std::string& line);
   void ReadRows();
   void NoteRow(const std::vector<std::string>& cells, std::int64_t offset);
+  void SetColumns(const std::vector<std::string>& columns);
   void AddColumns(const StudyRow& row);
   void Rewrite(const std::vector<std::string>& columns);
+  // A row from its cells up to the last summary key.
+  [[nodiscard]] std::string Row(std::vector<std::string> cells, const std::string& error);
   void Open();
   void Write(const std::string& text);
   [[nodiscard]] std::string LineAt(std::int64_t offset) const;
@@ -56,8 +61,11 @@ class ResultsFile {
 
   const std::filesystem::path path_;
   const Study& study_;
-  std::vector<std::string> lead_;      // point, axes, replication, seed
-  std::vector<std::string> columns_;   // keys of summaries, in order
+  std::vector<std::string> lead_;     // point, axes, replication, seed
+  std::vector<std::string> columns_;  // keys of summaries, in order
+  DerivedColumns derived_;
+  std::size_t derived_there_ = 0;      // columns of the file that are derived ones
+  bool derived_anew_ = false;          // they may not be those of the study
   std::vector<std::int64_t> offsets_;  // of each row in the file; negative: not there
   std::int64_t end_ = 0;               // of the file
   std::int64_t latest_ = -1;           // the row that was appended last

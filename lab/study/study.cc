@@ -10,6 +10,7 @@
 #include "core/hash.h"
 #include "core/hex.h"
 #include "core/input_error.h"
+#include "lab/study/derived_columns.h"
 #include "lab/study/study_sample.h"
 #include "record/number_text.h"
 
@@ -62,6 +63,7 @@ Study::Study(StudyConfig config, std::span<const std::string> overrides)
     AddAxis(config_.axes[i], fmt::format("{}: axis[{}]", config_.source, i));
   }
   CountPoints();
+  DerivedColumns::Check(config_);
   SetHash();
 }
 
@@ -149,7 +151,9 @@ void Study::CountPoints() {
 
 void Study::SetHash() {
   StudyConfig shown = config_;
-  shown.runs.clear();  // which runs keep directories changes no result
+  // Neither which runs keep directories nor what is computed from the results changes a run.
+  shown.runs.clear();
+  shown.derived.clear();
   shown.set = changes_;
   std::uint64_t hash = HashText(WriteStudy(shown));
   std::vector<std::string> varied;

@@ -33,8 +33,8 @@ class Study {
   // those of `config.set`.
   // Throws InputError (usage): an experiment that cannot be read, an axis without such a field or
   // with a value of another type, coupled fields with different numbers of values, one field on two
-  // axes, a field that a study sets itself (seed, name), a file of the experiments or of the axes
-  // that cannot be read. Reads all of these files.
+  // axes, a field that a study sets itself (seed, name), a derived column that cannot be computed,
+  // a file of the experiments or of the axes that cannot be read. Reads all of these files.
   Study(StudyConfig config, std::span<const std::string> overrides);
 
   [[nodiscard]] const StudyConfig& config() const { return config_; }

@@ -97,6 +97,9 @@ std::string StudyJson(const Study& study, const std::vector<StudyBuild>& earlier
   constexpr std::array kWarmups = {"experiment", "mser5"};
   Json seeds = Json::array();
   for (std::uint32_t i = 0; i < config.replications; ++i) seeds.push_back(study.SeedOf(i));
+  Json derived = Json::array();
+  for (const DerivedConfig& column : config.derived)
+    derived.push_back({{"name", column.name}, {"value", column.value}});
   Json json{{"hash", study.hash()},
             {"version", build.version},
             {"commit", build.commit},
@@ -112,7 +115,8 @@ std::string StudyJson(const Study& study, const std::vector<StudyBuild>& earlier
             {"seeds", std::move(seeds)},
             {"warmup", kWarmups.at(static_cast<std::size_t>(config.warmup))},
             {"set", study.changes()},
-            {"runs", config.runs}};
+            {"runs", config.runs},
+            {"derived", std::move(derived)}};
   return json.dump(2) + "\n";
 }
 

@@ -224,6 +224,64 @@ workload { requests: 1 shape { output { kind: uniform min: 1 max: 2 } } })");
   EXPECT_EQ(std::count(rows[0].begin(), rows[0].end(), "mean_ttft_ms_n"), 0);
 }
 
+constexpr const char* kDerived = R"(
+derived { name: "per_device" value: "output_throughput / devices" }
+derived { name: "share" value: "request_throughput / workload.arrivals.rate" }
+)";
+
+TEST_F(SweepCommandTest, DerivedColumnsFollowTheOthers) {
+  Write("study.textproto", std::string(kStudy) + kDerived);
+  EXPECT_EQ(Sweep("out").exit_code, 0);
+  const Rows rows = Table("out/results.csv");
+  const auto column = [](const Rows& table, const std::string& name) {
+    const auto found = std::find(table[0].begin(), table[0].end(), name);
+    EXPECT_NE(found, table[0].end()) << name;
+    return static_cast<std::size_t>(found - table[0].begin());
+  };
+  EXPECT_EQ(column(rows, "per_device") + 3, rows[0].size());
+  for (std::size_t i = 1; i < rows.size(); ++i) {
+    EXPECT_EQ(rows[i][column(rows, "devices")], "1");
+    EXPECT_EQ(rows[i][column(rows, "per_device")], rows[i][column(rows, "output_throughput")]);
+    EXPECT_DOUBLE_EQ(std::stod(rows[i][column(rows, "share")]) *
+                         std::stod(rows[i][column(rows, "workload.arrivals.rate")]),
+                     std::stod(rows[i][column(rows, "request_throughput")]));
+  }
+  // The interval is that of the runs' values: mean and half-width of two values (Student's t, 1
+  // degree of freedom: 12.706).
+  const Rows points = Table("out/summary.csv");
+  const double a = std::stod(rows[1][column(rows, "share")]);
+  const double b = std::stod(rows[2][column(rows, "share")]);
+  EXPECT_NEAR(std::stod(points[1][column(points, "share")]), (a + b) / 2, 1e-12);
+  EXPECT_NEAR(std::stod(points[1][column(points, "share_high")]),
+              (a + b) / 2 + 12.7062 * std::abs(a - b) / 2, 1e-4 * std::abs(a - b));
+}
+
+TEST_F(SweepCommandTest, OtherDerivedColumnsNeedNoNewRuns) {
+  Write("study.textproto", std::string(kStudy) + kDerived);
+  EXPECT_EQ(Sweep("expected").exit_code, 0);
+  Write("study.textproto",
+        std::string(kStudy) + "derived { name: \"per_device\" value: \"devices + 1\" }");
+  EXPECT_EQ(Sweep("out").exit_code, 0);
+  Write("study.textproto", std::string(kStudy) + kDerived);
+  EXPECT_THAT(Sweep("out").err, HasSubstr("12 of 12 runs are there from before"));
+  EXPECT_EQ(Text("out/results.csv"), Text("expected/results.csv"));
+  EXPECT_EQ(Text("out/summary.csv"), Text("expected/summary.csv"));
+  Write("study.textproto", kStudy);
+  EXPECT_EQ(Sweep("out").exit_code, 0);
+  EXPECT_EQ(Sweep("without").exit_code, 0);
+  EXPECT_EQ(Text("out/results.csv"), Text("without/results.csv"));
+}
+
+TEST_F(SweepCommandTest, AFailingRowHasNoDerivedValues) {
+  Write("study.textproto", R"(base: "small.textproto"
+axis { path: "policy.vllm_v1.max_num_seqs" values: [-1, 8] }
+derived { name: "two" value: "1 + 1" })");
+  EXPECT_EQ(Sweep("out").exit_code, 1);
+  const Rows rows = Table("out/results.csv");
+  EXPECT_EQ(rows[1][rows[1].size() - 2], "");
+  EXPECT_EQ(rows[2][rows[2].size() - 2], "2");
+}
+
 TEST_F(SweepCommandTest, AFailingPointIsARowAndIsMadeAgain) {
   Write("study.textproto", R"(base: "small.textproto"
 axis { path: "policy.vllm_v1.max_num_seqs" values: [-1, 8] })");
