@@ -10,7 +10,16 @@
 namespace twin {
 namespace {
 
-enum class Family : std::uint8_t { kGpt2, kLlama2, kLlama, kMistral, kQwen2, kQwen3 };
+enum class Family : std::uint8_t {
+  kGpt2,
+  kOpt,
+  kLlama2,
+  kLlama,
+  kMistral,
+  kFalcon,
+  kQwen2,
+  kQwen3
+};
 
 struct Shape {
   std::string_view name;
@@ -29,15 +38,24 @@ struct Shape {
 };
 
 // Source: config.json of the named repositories on huggingface.co (openai-community, meta-llama,
-// mistralai, codellama, 01-ai, Qwen; huggyllama for the first Llama), base models. With experts,
-// `intermediate` is one expert's width.
+// mistralai, codellama, 01-ai, Qwen, facebook, tiiuae; huggyllama for the first Llama), base
+// models. With experts, `intermediate` is one expert's width. opt-175b: Zhang et al. 2022, Table 1.
+// gpt-3: the sizes that Orca was measured with (Yu et al., OSDI'22, Table 1), heads of 128.
 constexpr std::array kShapes = {
     Shape{"gpt2", Family::kGpt2, 12, 768, 3072, 12, 12, 64, 50257, 1024, true},
     Shape{"gpt2-medium", Family::kGpt2, 24, 1024, 4096, 16, 16, 64, 50257, 1024, true},
     Shape{"gpt2-large", Family::kGpt2, 36, 1280, 5120, 20, 20, 64, 50257, 1024, true},
     Shape{"gpt2-xl", Family::kGpt2, 48, 1600, 6400, 25, 25, 64, 50257, 1024, true},
+    Shape{"gpt-3-13b", Family::kGpt2, 40, 5120, 20480, 40, 40, 128, 50257, 2048, true},
+    Shape{"gpt-3-101b", Family::kGpt2, 80, 10240, 40960, 80, 80, 128, 50257, 2048, true},
+    Shape{"gpt-3-175b", Family::kGpt2, 96, 12288, 49152, 96, 96, 128, 50257, 2048, true},
+    Shape{"gpt-3-341b", Family::kGpt2, 120, 15360, 61440, 120, 120, 128, 50257, 2048, true},
+    Shape{"opt-13b", Family::kOpt, 40, 5120, 20480, 40, 40, 128, 50272, 2048, true},
+    Shape{"opt-66b", Family::kOpt, 64, 9216, 36864, 72, 72, 128, 50272, 2048, true},
+    Shape{"opt-175b", Family::kOpt, 96, 12288, 49152, 96, 96, 128, 50272, 2048, true},
     Shape{"llama-7b", Family::kLlama2, 32, 4096, 11008, 32, 32, 128, 32000, 2048},
     Shape{"llama-13b", Family::kLlama2, 40, 5120, 13824, 40, 40, 128, 32000, 2048},
+    Shape{"llama-33b", Family::kLlama2, 60, 6656, 17920, 52, 52, 128, 32000, 2048},
     Shape{"llama-2-7b", Family::kLlama2, 32, 4096, 11008, 32, 32, 128, 32000, 4096},
     Shape{"llama-2-13b", Family::kLlama2, 40, 5120, 13824, 40, 40, 128, 32000, 4096},
     Shape{"llama-2-70b", Family::kLlama2, 80, 8192, 28672, 64, 8, 128, 32000, 4096},
@@ -54,6 +72,7 @@ constexpr std::array kShapes = {
     Shape{"mistral-large-2407", Family::kLlama, 88, 12288, 28672, 96, 8, 128, 32768, 131072},
     Shape{"mixtral-8x7b", Family::kLlama, 32, 4096, 14336, 32, 8, 128, 32000, 32768, false, 8, 2},
     Shape{"mixtral-8x22b", Family::kLlama, 56, 6144, 16384, 48, 8, 128, 32000, 65536, false, 8, 2},
+    Shape{"falcon-180b", Family::kFalcon, 80, 14848, 59392, 232, 8, 64, 65024, 2048},
     Shape{"yi-6b", Family::kLlama, 32, 4096, 11008, 32, 4, 128, 64000, 4096},
     Shape{"yi-34b", Family::kLlama, 60, 7168, 20480, 56, 8, 128, 64000, 4096},
     Shape{"qwen2.5-0.5b", Family::kQwen2, 24, 896, 4864, 14, 2, 64, 151936, 32768, true},
@@ -88,6 +107,17 @@ void ApplyFamily(Family family, ModelSpec& model) {
       model.norm = NormKind::kLayerNorm;
       model.qkv_bias = model.output_bias = model.mlp_bias = true;
       model.learned_positions = model.max_position;
+      break;
+    case Family::kOpt:
+      model.gated_mlp = false;
+      model.norm = NormKind::kLayerNorm;
+      model.qkv_bias = model.output_bias = model.mlp_bias = true;
+      model.learned_positions = model.max_position + 2;  // the first two rows are unused
+      model.weight_dtype = model.kv_dtype = DType::kFp16;
+      break;
+    case Family::kFalcon:
+      model.gated_mlp = false;
+      model.norm = NormKind::kLayerNorm;
       break;
     case Family::kLlama2:
       model.weight_dtype = model.kv_dtype = DType::kFp16;

@@ -50,7 +50,9 @@ INSTANTIATE_TEST_SUITE_P(
         Published{"llama-3.1-405b", 405'853'388'800}, Published{"mistral-nemo-12b", 12'247'782'400},
         Published{"mistral-large-2407", 122'610'069'504},
         Published{"mixtral-8x22b", 140'620'634'112}, Published{"yi-6b", 6'061'035'520},
-        Published{"yi-34b", 34'388'917'248}, Published{"qwen3-235b-a22b", 235'093'634'560}),
+        Published{"opt-13b", 12'853'473'280}, Published{"llama-33b", 32'528'943'616},
+        Published{"falcon-180b", 179'522'565'120}, Published{"yi-34b", 34'388'917'248},
+        Published{"qwen3-235b-a22b", 235'093'634'560}),
     [](const auto& test) {
       std::string name = test.param.name;
       for (char& c : name) {
@@ -67,7 +69,19 @@ TEST(ModelPresetsTest, EveryNameGivesAValidModelOfThatName) {
     EXPECT_NO_THROW(Validate(model)) << name;
     EXPECT_TRUE(seen.insert(name).second) << name << " is listed twice";
   }
-  EXPECT_EQ(seen.size(), 39u);
+  EXPECT_EQ(seen.size(), 48u);
+}
+
+// vLLM (Kwon et al., SOSP 2023, Table 1) gives 26, 132 and 346 GB for the weights of OPT, Orca (Yu
+// et al., OSDI 2022, Table 1) the parameters of its models in the names.
+TEST(ModelPresetsTest, LargeModelsHaveTheSizesOfThePapers) {
+  EXPECT_NEAR(2e-9 * TotalParameters(ModelPreset("opt-13b")), 26, 0.5);
+  EXPECT_NEAR(2e-9 * TotalParameters(ModelPreset("opt-66b")), 132, 0.5);
+  EXPECT_NEAR(2e-9 * TotalParameters(ModelPreset("opt-175b")), 346, 5);
+  EXPECT_NEAR(1e-9 * TotalParameters(ModelPreset("gpt-3-13b")), 13, 0.5);
+  EXPECT_NEAR(1e-9 * TotalParameters(ModelPreset("gpt-3-101b")), 101, 0.5);
+  EXPECT_NEAR(1e-9 * TotalParameters(ModelPreset("gpt-3-175b")), 175, 0.5);
+  EXPECT_NEAR(1e-9 * TotalParameters(ModelPreset("gpt-3-341b")), 341, 0.5);
 }
 
 TEST(ModelPresetsTest, AnUnknownNameIsRefusedWithTheNearestOnes) {
