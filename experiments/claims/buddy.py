@@ -47,8 +47,8 @@ class Use:
     """Shares of the slots, mean over steps, and the mean number of requests that run."""
     states: float  # hold keys and values of tokens
     reservation: float  # will hold some of their request later
-    internal: float  # taken by a request that never uses them
-    external: float  # free, but no waiting request fits
+    internal: float  # reserved by the server for a request that never uses them
+    external: float  # lost by the allocator: sizes rounded up to 2^k, and free pieces too small
     running: float
 
 
@@ -73,16 +73,17 @@ def simulate(slots, reserve, draw_lengths, longest=2048, steps=20000, warm_up=20
     for step in range(steps):
         while True:
             waiting = waiting or draw_lengths(source)
-            place = memory.take(reserve(*waiting, longest))
+            reserved = reserve(*waiting, longest)
+            place = memory.take(reserved)
             if place is None:
                 break
-            running.append([waiting[0], sum(waiting), place])
+            running.append([waiting[0], sum(waiting), place, reserved])
             waiting = None
         if step >= warm_up:
             held = sum(request[0] for request in running)
             needed = sum(request[1] for request in running)
-            taken = sum(1 << request[2][1] for request in running)
-            for i, value in enumerate((held, needed - held, taken - needed, slots - taken)):
+            reserved = sum(request[3] for request in running)
+            for i, value in enumerate((held, needed - held, reserved - needed, slots - reserved)):
                 sums[i] += value / slots
             sums[4] += len(running)
         for request in running:

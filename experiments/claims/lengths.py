@@ -69,10 +69,11 @@ def normal(mean, deviation):
 
 def exponential_below(mean, limit, points=64):
     """Exponential, drawn again while above `limit`: quantiles."""
-    top = 1 - math.exp(-limit / mean)
-    probabilities = [i / points for i in range(points + 1)]
-    values = [-mean * math.log1p(-p * top) for p in probabilities]
-    return empirical(probabilities, [max(1, round(value)) for value in values])
+    values = [limit * (i / points) ** 2 for i in range(points + 1)]  # close where most lengths are
+    shares = [math.expm1(-value / mean) / math.expm1(-limit / mean) for value in values]
+    pairs = [(round(p, 9), max(1, round(value))) for p, value in zip(shares, values)
+             if p < 1 - 1e-6]
+    return empirical(*zip(*pairs, (1, limit)))
 
 
 def exponential_below_mean(mean, limit):

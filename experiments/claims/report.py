@@ -10,16 +10,16 @@ TOLERANCE = 2e-3
 
 
 def number_text(value):
-    return "" if value is None else f"{value:.4g}"
+    return "" if value is None else f"{value:.5g}"
 
 
 def row_of(claim, quantity, found):
     low, high = quantity.band
+    text = number_text(found) if quantity.checked else ""
     return {"claim": claim.key, "quantity": quantity.key, "what": quantity.what,
             "published": quantity.published, "confidence": quantity.confidence,
             "low": f"{low:g}", "high": f"{high:g}",
-            "found": number_text(found) if quantity.checked else "",
-            "verdict": quantity.verdict(found) if quantity.checked else "measured",
+            "found": text, "verdict": quantity.verdict(float(text)) if text else "measured",
             "factor": quantity.factor, "open_input": quantity.open_input,
             "quick": str(claim.quick).lower()}
 

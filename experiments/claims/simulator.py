@@ -92,7 +92,7 @@ class Simulator:
                                    f"{folder / 'results/results.csv'}")
         return rows
 
-    def capacity(self, name, text, until, between, vary="workload.arrivals.rate", replications=5,
+    def capacity(self, name, text, until, between, vary="workload.arrivals.rate", replications=4,
                  doublings=0, tolerance=0.01):
         """The largest value of `vary` at which `until` holds; None if it holds nowhere."""
         def search(folder):
@@ -106,7 +106,7 @@ class Simulator:
         folder = self._folder(name, {"experiment.textproto": text, "question.txt": question},
                               search)
         found = json.loads((folder / "capacity.json").read_text())
-        if found["verdict"] == "holds_everywhere":
+        if found["verdict"] == "holds everywhere":
             raise RuntimeError(f"{name}: {until} holds at every value up to {between[1]}")
         value = found["value"]
         return None if value is None or math.isnan(value) else value

@@ -22,6 +22,7 @@ MISSING = [
     (["experiments/recorded_decisions/run", "--cases", "{empty}", "--binary", "{program}"],
      "{empty}/{variant}.ndjson"),
     (["experiments/speed/measure", "--binary", "{empty}/none"], "{empty}/none"),
+    (["experiments/claims/run", "--binary", "{empty}/none"], "{empty}/none"),
     (["experiments/fidelity/run", "{empty}", "--binary", "{program}"], "{empty}"),
     (["experiments/fidelity/run", "{empty}", "--binary", "{empty}/none"], "{empty}/none"),
     (["experiments/validate_all", "experiments/cpu_validation", "--binary", "{empty}/none"],

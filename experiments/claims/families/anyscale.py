@@ -16,8 +16,7 @@ QUANTITIES = (
              "R",
              (18, 30), "kernels, scheduling, memory", "the speed of the baseline's kernels"),
     Quantity("continuous_1536", "limit 1,536: continuous batching with reserved memory of 8,100 "
-             "tokens "
-             "/ static", "2 (8x over 4x)", "R", (1.5, 2.5), "scheduling",
+             "tokens / static", "2 (8x over 4x)", "R", (1.5, 2.5), "scheduling",
              "TGI's own admission: needs the policy tgi"),
 )
 
@@ -53,6 +52,5 @@ CLAIMS = [Claim(
     "anyscale", "Continuous batching: 23x, 8x, 4x", "Anyscale blog, June 2023, and its scripts",
     "OPT-13B, A100-40GB, 1,000 requests at once, anyscale lengths (exact); static batches of "
     "16/12/8/4; vLLM V0 with 15.7K slots, Orca with the scripts' 8,100-8,700 tokens; tokens/s "
-    "count "
-    "prompts; one roofline cost model", QUANTITIES, find, quick=True,
+    "count prompts; one roofline cost model", QUANTITIES, find, quick=True,
     needs="tgi (its admission by waiting_served_ratio)")]

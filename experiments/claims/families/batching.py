@@ -1,5 +1,5 @@
 """Everyday advice on continuous batching: 2-3x throughput, utilisation from 30-50 % to 80 %, and
-one long answer among short ones. No source gives a setting; the shape of the answer is the point."""
+one long answer among short ones. No source gives a setting."""
 from claim import Claim, Quantity
 from lengths import exponential_below, fixed, lognormal_mean
 from simulator import Word, experiment, read_rows
@@ -8,8 +8,7 @@ SIGMAS = (0, 0.25, 0.5, 0.75, 1, 1.25, 1.5)  # of lognormal output lengths
 BATCH = 8
 ADVICE = (
     Quantity("gain", "req/s of continuous over static batching, batch 8, exponential outputs of "
-             "mean "
-             "128, equal kernels", "2-3", "S", (2, 3), "scheduling", "every setting"),
+             "mean 128, equal kernels", "2-3", "S", (2, 3), "scheduling", "every setting"),
     Quantity("gain_equal", "the same with equal outputs", "-", "D", (0.9, 1.1), "scheduling"),
     Quantity("latency", "mean end-to-end latency, continuous over static, at 80 % of the static "
              "capacity", "at most 1.1", "S", (0, 1.1), "scheduling", "every setting"),
@@ -25,11 +24,9 @@ LONG = (
     Quantity("slots_static", "useful rows of a static batch of 4 with outputs 5,000, 50, 50, 50, %",
              "25.8", "D", (25.7, 25.9), "scheduling"),
     Quantity("short_wait", "end-to-end latency of the short answers: static / continuous", "100",
-             "D",
-             (80, 120), "scheduling"),
+             "D", (80, 120), "scheduling"),
     Quantity("gain_queue", "a queue of such answers, one in four long: req/s of continuous over "
-             "static, "
-             "batch 4", "below 1/.258 = 3.9", "D", (2, 3.9), "scheduling"),
+             "static, batch 4", "below 1/.258 = 3.9", "D", (2, 3.9), "scheduling"),
 )
 SYSTEM = {"model": "llama-2-7b", "hardware": "a100-80gb-sxm", "memory": {"blocks_override": 4000}}
 POLICIES = {"static": "static", "continuous": "orca"}
@@ -85,7 +82,8 @@ def find(simulator):
 
 
 def find_long(simulator):
-    system = {**SYSTEM, "model": "llama-3.1-8b"}
+    system = {**SYSTEM, "model": "llama-3.1-8b",
+              "memory": {**SYSTEM["memory"], "max_model_length": 8192}}
     four = "arrival_ns,prompt_tokens,output_tokens\n0,128,5000\n" + "0,128,50\n" * 3
     runs = {}
     for name, trace in (("four", four), ("queue", four + four.split("\n", 1)[1] * 49)):

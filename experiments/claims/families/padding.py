@@ -10,8 +10,7 @@ QUANTITIES = (
     Quantity("memory_sharegpt", "the same, sharegpt_vllm", "far more", "D", (55, 95), "memory",
              "batch size and lengths"),
     Quantity("gain_uniform", "uniform 32-512 in, 1-128 out: req/s of trimmed over padded static "
-             "batches "
-             "of 8", "1.2-1.3", "S", (1.2, 1.3), "scheduling", "batch size and lengths"),
+             "batches of 8", "1.2-1.3", "S", (1.2, 1.3), "scheduling", "batch size and lengths"),
     Quantity("gain_prefill", "the same without outputs: prefills alone", "-", "D", (1.4, 2.0),
              "scheduling", "batch size and lengths"),
 )

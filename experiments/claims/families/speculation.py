@@ -16,8 +16,7 @@ ACCEPTANCE, DRAFTS, CONTEXT = 0.7, 4, 512
 BATCHES = (1, 2, 4, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 192, 256)
 QUANTITIES = (
     Quantity("worst_draft", "T5-XXL: tables of the four in which the formula, as the "
-             "measurement, makes "
-             "the large draft the worst", "4", "R", (4, 4), "arithmetic"),
+             "measurement, makes the large draft the worst", "4", "R", (4, 4), "arithmetic"),
     Quantity("over", "the formula's largest overestimate, %", "29-47 (2.50 for 1.7)", "D", (25, 50),
              "kernels", "draft step times"),
     Quantity("under", "its largest underestimate, %", "-32 to -22 (2.40 for 3.1)", "D", (-35, -15),
@@ -73,7 +72,6 @@ def find(simulator):
 
 CLAIMS = [Claim("speculation", "Speculative decoding: 2-3x, a 7B model drafts for a 70B",
                 "Leviathan et al., ICML 2023, Table 2", "the formula against the paper's table; "
-                "H100 "
-                "TP4 step times from the device's profile, context 512", QUANTITIES, find,
+                "H100 TP4 step times from the device's profile, context 512", QUANTITIES, find,
                 quick=True,
                 needs="speculative decoding (end to end, with queues)")]

@@ -11,8 +11,7 @@ TILES = (
     Quantity("a6000_257", "A6000, roofline with tiles of 128 tokens: step of 257 over 256 tokens",
              "1.32", "R", (1.2, 1.5), "kernels", "tile shapes and SMs of each layer's product"),
     Quantity("a100_257", "A100, measured tables, Llama-2-13B: 257 over 256 tokens", "a few % now",
-             "D",
-             (0.98, 1.1), "kernels"),
+             "D", (0.98, 1.1), "kernels"),
     Quantity("h100_257", "H100, the same", "a few % now", "D", (0.98, 1.1), "kernels"),
     Quantity("h100_over_5", "H100: multiples of 64 up to 2,048 at which one more token costs "
              "over 5 %",
@@ -90,8 +89,7 @@ def find_efficiency(simulator):
 CLAIMS = [
     Claim("tiles", "One token beyond a tile", "Sarathi, Fig. 7; NVIDIA DU-09799",
           "a prefill of n and of n + 1 tokens, 13B: roofline with tiles on the A6000, measured "
-          "tables "
-          "on A100 and H100", TILES, find_tiles, quick=True),
+          "tables on A100 and H100", TILES, find_tiles, quick=True),
     Claim("chunks", "Chunk size against prefill efficiency", "Sarathi, section 4; Sarathi-Serve, "
           "Fig. 14",
           "13B, one prompt of 2,000 tokens in chunks against whole", EFFICIENCY, find_efficiency,
