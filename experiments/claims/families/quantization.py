@@ -93,7 +93,7 @@ CLAIMS = [
     Claim("int8_7b", "A 7B model from 13 to 7 GB in 8 bits, and what it serves then",
           "advice; claim 13",
           "Llama-2-7B, 90 % of the memory less 0.5 GB; conversations, Poisson, vLLM V1; roofline",
-          MEMORY, find, quick=True),
+          MEMORY, find),
     Claim("llm_int8", "LLM.int8: half the memory, no faster", "Dettmers et al. 2022, Table 6",
           "OPT-175B in place of BLOOM-176B, A100-80GB, tensor parallel, batches of 1, 8, 32; "
           "roofline",
