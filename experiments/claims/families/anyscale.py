@@ -11,7 +11,8 @@ QUANTITIES = (
              "5.8 of 23",
              "D", (5, 7), "scheduling, memory", "vLLM's early commit"),
     Quantity("paged_32", "limit 32: vLLM / static batch of 16", "about 1", "D", (0.8, 1.3),
-             "scheduling"),
+             "scheduling, memory", "the static batch of 16 of the scripts leaves half of the cache "
+             "unused"),
     Quantity("slow_1536", "limit 1,536, the static side with steps of 4 times the length", "23",
              "R",
              (18, 30), "kernels, scheduling, memory", "the speed of the baseline's kernels"),

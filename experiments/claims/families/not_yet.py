@@ -2,8 +2,6 @@
 from claim import Claim
 
 CLAIMS = [
-    Claim("distserve", "DistServe: 7.4x rate (MII) or 12.6x tighter SLO (vLLM)",
-          "Zhong et al., OSDI 2024", "", needs="disaggregation of prefill and decode"),
     Claim("splitwise", "Splitwise: 1.4x at 20 % lower cost, 2.35x at equal cost and power",
           "Patel et al., ISCA 2024", "",
           needs="disaggregation, several replicas, prices and power of machines"),

@@ -69,4 +69,5 @@ CLAIMS = [Claim(
     "orca", "Orca: 36.9x throughput at equal latency", "Yu et al., OSDI 2022, section 6.2",
     "GPT-3 175B, TP8 x PP2 on A100-40GB, 32-512 in, 1-128 out, Poisson; Orca of 32 slots against "
     "padded static batches of 8 and of 1, the better one at each bound; median latency per token; "
-    "one roofline cost model", QUANTITIES, find)]
+    "one roofline cost model", QUANTITIES, find,
+    needs="static batches with micro-batches in the pipeline (FasterTransformer)")]

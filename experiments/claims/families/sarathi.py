@@ -164,5 +164,5 @@ CLAIMS = [
     Claim("sarathi_pipeline", "Sarathi: 1.91x with pipelines, bubbles / 6.29", SOURCE,
           "GPT-3 175B on 64 A100-80GB, 2,000 requests of 1K-4K tokens (Zipf 0.4, P:D 10) at once, "
           "at most 27 a batch, chunk 256; roofline for the rates, for bubbles a linear cost model",
-          PIPELINE, find_pipeline),
+          PIPELINE, find_pipeline, needs="step times by pipeline stage (the median bubble)"),
 ]

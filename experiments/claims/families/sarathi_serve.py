@@ -25,6 +25,14 @@ QUANTITIES = (
              "with TP8", "4.3", "R", (3, 5), "scheduling, kernels",
              "the speed of all-reduces over 100 GbE in the authors' cluster"),
 )
+ABLATION = "the rate of the ablation: 0.5 req/s here"
+PARTS = (
+    Quantity("stalls", "Yi-34B, budget 1024, P99 TBT: whole prompts in mixed steps over chunks",
+             "4.9",
+             "R", (2.5, 7), "scheduling", ABLATION),
+    Quantity("first_token", "the same, P50 TTFT: chunks over whole prompts", "1.4", "R", (1.0, 1.8),
+             "scheduling", ABLATION),
+)
 PARALLEL = {"mistral": {}, "yi": {"tensor_parallel": 2},
             "falcon": {"tensor_parallel": 4, "pipeline_parallel": 2},
             "falcon_tp8": {"tensor_parallel": 8}}
@@ -32,10 +40,10 @@ MODELS = {"mistral": "mistral-7b", "yi": "yi-34b", "falcon": "falcon-180b",
           "falcon_tp8": "falcon-180b"}
 
 
-def text_of(case, policy):
+def text_of(case, policy, rate=1, requests=600):
     nodes = {"devices_per_node": 4, "inter_node_bandwidth_bytes_per_s": 12.5e9}
     return experiment(
-        workload={"requests": 600, "arrivals": {"kind": Word("poisson"), "rate": 1},
+        workload={"requests": requests, "arrivals": {"kind": Word("poisson"), "rate": rate},
                   "shape": SHAREGPT4_SARATHI},
         policy=policy,
         system={"model": MODELS[case], "model_shape": {"max_position": 8192},
@@ -81,12 +89,26 @@ def find(simulator):
             "falcon_strict": falcon / capacity(simulator, "falcon_tp8", "vllm", VLLM, 1000)}
 
 
-CLAIMS = [Claim(
-    "sarathi_serve", "Sarathi-Serve: 2.6x, 3.7x, 5.6x capacity", "Agrawal et al., OSDI 2024, "
-    "section 5",
-    "sharegpt4_sarathi (lognormal through the published quantiles), Poisson; largest rate with "
-    "P99 TBT "
-    "within the bound and a median queueing delay of at most 2 s; all policies on one roofline "
-    "cost model and one cache", QUANTITIES, find,
-    needs="vLLM V0 with pipeline stages (3.6x on Falcon), chunks without mixed steps (ablation), "
-    "a data sheet of the A40 (LLaMA2-70B: 4.3x, 6.3x)")]
+def find_parts(simulator):
+    rows = {row["base"]: row for row in simulator.sweep(
+        "sarathi_serve/ablation", {name: text_of("yi", policy, 0.5, 128) for name, policy in
+                                   (("whole", ORCA), ("chunks", sarathi(1024)))}, replications=10)}
+    return {"stalls": rows["whole"]["p99_itl_ms"] / rows["chunks"]["p99_itl_ms"],
+            "first_token": rows["chunks"]["p50_ttft_ms"] / rows["whole"]["p50_ttft_ms"]}
+
+
+SOURCE = "Agrawal et al., OSDI 2024, section 5"
+CLAIMS = [
+    Claim("sarathi_serve", "Sarathi-Serve: 2.6x, 3.7x, 5.6x capacity", SOURCE,
+          "sharegpt4_sarathi (lognormal through the published quantiles), Poisson; largest rate "
+          "with "
+          "P99 TBT within the bound and a median queueing delay of at most 2 s; all policies on "
+          "one "
+          "roofline cost model and one cache", QUANTITIES, find,
+          needs="vLLM V0 with pipeline stages (3.6x on Falcon), a data sheet of the A40 "
+          "(LLaMA2-70B: "
+          "4.3x, 6.3x)"),
+    Claim("sarathi_parts", "Sarathi-Serve: what chunks add to mixed steps", SOURCE + ", ablation",
+          "Yi-34B, TP2 A100-80GB, sharegpt4_sarathi, 128 requests; Orca mixes whole prompts with "
+          "decodes", PARTS, find_parts, quick=True, needs="chunks without mixed steps"),
+]

@@ -137,7 +137,8 @@ CLAIMS = [
           "OPT-13B with 15.7K slots on an A100-40GB, sharegpt_vllm (quantiles rescaled to the "
           "published means), Poisson; mean latency per token; Orca-Max reserves 2,048, Oracle the "
           "true length, both without buddy allocation; static batch of 7; one roofline cost model",
-          RATES, find_rates),
+          RATES, find_rates,
+          needs="a buddy allocator under Orca, parallel sampling and beam search (1.3x to 2.3x)"),
     Claim("vllm_memory", "PagedAttention: 20-38 % of the cache used before, 96 % after; \"40 % "
           "better use\"", SOURCE,
           "buddy allocator over 15.7K slots at saturation, sharegpt_vllm; vLLM V0 simulated at 4 "
