@@ -9,8 +9,6 @@ CLAIMS = [
           needs="disaggregation, a prefix cache shared by nodes, replicas"),
     Claim("fastserve", "FastServe: 5.1x, 31.4x or 6.1x", "Wu et al., arXiv 2305.05920", "",
           needs="fastserve (preemptive multi-level queue with host swap)"),
-    Claim("sglang", "SGLang: up to 6.4x by RadixAttention", "Zheng et al., NeurIPS 2024", "",
-          needs="sglang (longest prefix first), programs of dependent calls"),
     Claim("niyama", "Niyama, QoServe: +32 %, 1.5-2.4x", "arXiv 2503.22562; ASPLOS 2026", "",
           needs="a policy with deadlines and classes of service, dynamic chunks, replicas"),
     Claim("low_bits", "GPTQ 3.25x, AWQ 3-4x at batch 1", "arXiv 2210.17323, 2306.00978", "",
