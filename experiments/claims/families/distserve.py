@@ -4,8 +4,8 @@ from lengths import fixed
 from simulator import Word, experiment
 
 SLO = "p90_ttft_ms<=400 && p90_tpot_ms<=40"
-OPEN = ("the speed of the authors' kernels (5.6 req/s are 74 TFLOP/s); the bounds of Figure 1 (TTFT "
-        "0.4 s, TPOT 0.04 s at P90: M)")
+OPEN = ("the speed of the authors' kernels (5.6 req/s are 74 TFLOP/s); the bounds of Figure 1 "
+        "(TTFT 0.4 s, TPOT 0.04 s at P90: M)")
 QUANTITIES = (
     Quantity("together", "prefill and decode on one device, vLLM V0: req/s", "1.6", "R",
              (1.36, 1.84), "scheduling", OPEN),
