@@ -38,7 +38,7 @@ def line(axes, x, y, policy, label):
 
 def published(axes, x, y, text):
     axes.plot([x], [y], color="black", marker="x", linestyle="none", markersize=5)
-    axes.annotate(text, (x, y), xytext=(5, -8), textcoords="offset points", fontsize=7)
+    axes.annotate(text, (x, y), xytext=(5, -13), textcoords="offset points", fontsize=7)
 
 
 def ratio(table, mine, other):
