@@ -33,12 +33,6 @@ def waves(rows, columns, processors):
     return math.ceil(tiles(rows, columns) / processors)
 
 
-def uncached_step_ratio(length, parameters, flops, weight_bytes, bandwidth):
-    """Time of decoding without a KV cache at this length over the time of one weight read."""
-    read = weight_bytes / bandwidth
-    return max(read, 2 * parameters * length / flops) / read
-
-
 def moving_average_at_least(gaps, constant, rate):
     """Whether the exponential moving average of 1/gap never falls below `rate` tokens/s."""
     average = None

@@ -92,7 +92,6 @@ ALPACA_VLLM = {"prompt": lognormal_mean(19.31, 0.6, 512), "output": lognormal_me
                                                                                    1024)}
 # Sarathi-Serve, Table 2: median and 90 % quantile (R); lognormal, 8,192 tokens in all.
 SHAREGPT4_SARATHI = {"prompt": lognormal(1730, 5696, 7168), "output": lognormal(415, 834, 1024)}
-ARXIV_SARATHI = {"prompt": lognormal(7059, 12985, 15360), "output": lognormal(208, 371, 1024)}
 # Orca, section 6.2 (R): exact.
 ORCA = {"prompt": uniform(32, 512), "output": uniform(1, 128)}
 

@@ -8,14 +8,12 @@ CACHE_TOKENS = {32: 8700, 128: 7500, 512: 8100, 1536: 8100}
 SLOW_KERNELS = 4  # step time of the naive baseline over the weight read: 118 ms against 16.7 (D)
 QUANTITIES = (
     Quantity("paged_1536", "limit 1,536, equal kernels: vLLM / static batch of 4, tokens/s",
-             "5.8 of 23",
-             "D", (5, 7), "scheduling, memory", "vLLM's early commit"),
+             "5.8 of 23", "D", (5, 7), "scheduling, memory", "vLLM's early commit"),
     Quantity("paged_32", "limit 32: vLLM / static batch of 16", "about 1", "D", (0.8, 1.3),
              "scheduling, memory", "the static batch of 16 of the scripts leaves half of the cache "
              "unused"),
     Quantity("slow_1536", "limit 1,536, the static side with steps of 4 times the length", "23",
-             "R",
-             (18, 30), "kernels, scheduling, memory", "the speed of the baseline's kernels"),
+             "R", (18, 30), "kernels, scheduling, memory", "the speed of the baseline's kernels"),
     Quantity("continuous_1536", "limit 1,536: continuous batching with reserved memory of 8,100 "
              "tokens / static", "2 (8x over 4x)", "R", (1.5, 2.5), "scheduling",
              "TGI's own admission: needs the policy tgi"),

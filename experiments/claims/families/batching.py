@@ -16,9 +16,8 @@ ADVICE = (
              "D", (45, 51), "scheduling"),
     Quantity("slots_8", "the same, 8", "30-50; 37 (D)", "D", (34, 40), "scheduling"),
     Quantity("slots_16", "the same, 16", "30-50; 30 (D)", "D", (27, 33), "scheduling"),
-    Quantity("slots_continuous", "slot use of continuous batching, batch 8, %", "75-85", "S", (75,
-                                                                                               100),
-             "scheduling"),
+    Quantity("slots_continuous", "slot use of continuous batching, batch 8, %", "75-85", "S",
+             (75, 100), "scheduling"),
 )
 LONG = (
     Quantity("slots_static", "useful rows of a static batch of 4 with outputs 5,000, 50, 50, 50, %",

@@ -12,8 +12,7 @@ QUANTITIES = (
     Quantity("prefill_alone", "a device that only prefills: req/s", "5.6", "R", (4.76, 6.44),
              "kernels", OPEN),
     Quantity("together_chunked", "the baseline that is missing: together, with chunks of 512 "
-             "tokens "
-             "(disaggregated: 3.3 per device)", "-", "D", (1.65, 3.3), "scheduling", OPEN),
+             "tokens (disaggregated: 3.3 per device)", "-", "D", (1.65, 3.3), "scheduling", OPEN),
 )
 POLICIES = {"together": {"vllm_v0": {}}, "together_chunked": {"sarathi": {"chunk_size": 512}},
             "prefill_alone": {"vllm_v0": {}}}

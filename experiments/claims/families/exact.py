@@ -10,8 +10,6 @@ def equal(key, what, value, digits=0, factor="arithmetic"):
     return Quantity(key, what, f"{value:.{digits}f}", "D", (value - half, value + half), factor)
 
 
-CACHE = {"opt-13b": 819200, "llama-2-7b": 524288, "llama-2-70b": 327680}
-
 EXACT = (
     equal("orca_max_batch", "requests that run at once, Orca-Max, 15.7K slots of 2,048", 7,
           factor="memory"),

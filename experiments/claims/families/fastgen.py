@@ -12,12 +12,11 @@ CONSTANTS = (0.05, 0.1, 0.2, 0.5)
 HOST = "vLLM 0.2's host time per step, which is left out here"
 QUANTITIES = (
     Quantity("tail", "P95 time between tokens, 16 clients, 2600/128: vLLM / FastGen", "3.7", "R",
-             (2, 5),
-             "scheduling", "FastGen's token budget, vLLM's flags"),
+             (2, 5), "scheduling", "FastGen's token budget, vLLM's flags"),
     Quantity("median", "P50 of the same", "1", "R", (0.8, 1.25), "scheduling",
              "FastGen's token budget"),
-    Quantity("rate", "1200/128: largest req/s with a mean latency of at most 9 s, FastGen / "
-             "vLLM, equal kernels", "2.0", "R", (1.1, 1.4), "scheduling", HOST),
+    Quantity("rate", "1200/128: largest req/s with a mean latency of at most 9 s, FastGen / vLLM, "
+             "equal kernels", "2.0", "R", (1.1, 1.4), "scheduling", HOST),
     Quantity("effective", "2600/60, 4 tok/s: effective throughput at the best number of clients, "
              "moving average constant 0.1", "2.25", "R", (1.5, 2.5), "scheduling",
              "vLLM 0.2's step times; the constant (0.05 to 0.5) changes little"),

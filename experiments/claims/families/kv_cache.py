@@ -2,16 +2,14 @@
 import math
 
 from claim import Claim, Quantity
-from lengths import fixed
 from simulator import Word, experiment
 
 LENGTHS = (128, 256, 512, 1000, 2000, 4000)
 HARDWARE = {"a100": "a100-80gb-sxm", "h100": "h100-sxm"}
 PROMPT = 16
 SIMULATED = (
-    Quantity("a100_128", "7B, A100: time for 128 tokens without cache over with", "1.0", "D", (0.8,
-                                                                                               1.3),
-             "arithmetic"),
+    Quantity("a100_128", "7B, A100: time for 128 tokens without cache over with", "1.0", "D",
+             (0.8, 1.3), "arithmetic"),
     Quantity("a100_1000", "the same, 1,000 tokens", "4.4", "D", (3.1, 5.7), "arithmetic",
              "achieved compute and bandwidth"),
     Quantity("a100_2000", "the same, 2,000 tokens", "5-10; 8.5 (D)", "D", (5, 11), "arithmetic",
@@ -21,14 +19,12 @@ SIMULATED = (
     Quantity("h100_1000", "H100, 1,000 tokens", "2.5", "D", (1.7, 3.3), "arithmetic",
              "achieved compute and bandwidth"),
     Quantity("order_cached", "A100: exponent of the time in n from 1,000 to 4,000 tokens, with "
-             "cache",
-             "1", "D", (0.95, 1.2), "arithmetic"),
+             "cache", "1", "D", (0.95, 1.2), "arithmetic"),
     Quantity("order_uncached", "the same without cache", "2", "D", (1.7, 2.2), "arithmetic"),
 )
 CPU = (
     Quantity("cpu_64", "30M model on this CPU: time for 64 tokens without cache over with",
-             "above 1",
-             "D", (1, 20), "arithmetic", checked=False),
+             "above 1", "D", (1, 20), "arithmetic", checked=False),
     Quantity("cpu_256", "the same, 256 tokens", "above 5", "D", (5, 200), "arithmetic",
              checked=False),
 )

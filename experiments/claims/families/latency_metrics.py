@@ -6,18 +6,16 @@ from simulator import Word, experiment
 
 QUANTITIES = (
     Quantity("alone", "no cause: one request at a time, short context: p99 ITL / p99 TPOT", "1",
-             "D",
-             (0.99, 1.01), "arithmetic"),
+             "D", (0.99, 1.01), "arithmetic"),
     Quantity("uneven", "1. uneven speed: prefills between decodes (vLLM V0): p99 ITL / p99 TPOT",
              "differ", "D", (1.5, 50), "scheduling"),
     Quantity("first_token", "2. first token counted (e2e / n) or not: mean / mean TPOT", "differ",
              "D", (1.02, 5), "arithmetic"),
     Quantity("context", "4. long context: p99 ITL / mean TPOT of one answer of 30,000 tokens",
-             "differ",
-             "D", (1.05, 2), "kernels"),
+             "differ", "D", (1.05, 2), "kernels"),
     Quantity("noise", "5. noise: response times exponential, 20 ms: p99 ITL / p99 TPOT", "differ",
-             "D", (1.5, 20), "arithmetic",
-             "noise per token: a simulated boundary delays all tokens of a request alike"),
+             "D", (1.5, 20), "arithmetic", "noise per token: a simulated boundary delays all "
+             "tokens of a request alike"),
     Quantity("model", "6. model: the ratio of cause 1 for Mixtral 8x7B over that for Mistral 7B",
              "differ", "D", (0.5, 2), "kernels"),
     Quantity("caches", "7. prefix cache hits: p99 ITL without caching over with; mean TPOT "

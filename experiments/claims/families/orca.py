@@ -11,8 +11,7 @@ QUANTITIES = (
     Quantity("ratio_2_slots", "the same, Orca with as many slots as FT, 8", "-", "D", (3, 15),
              "scheduling", SLOTS),
     Quantity("ratio_8", "the same with 32 slots, at four times that bound", "single digits", "D",
-             (1, 9.99),
-             "scheduling, memory", SLOTS),
+             (1, 9.99), "scheduling, memory", SLOTS),
     Quantity("ratio_equal_8", "the same with equal requests (272 in, 64 out)", "gap shrinks", "D",
              (1, 3), "scheduling, memory", "FasterTransformer's micro-batches: here one static "
              "batch is in the pipeline"),

@@ -11,14 +11,14 @@ QUANTITIES = (
     Quantity("gain", "output of 10 tokens: req/s with the cache over without", "up to 6.4", "R",
              (2, 6.4), "memory", PROGRAM),
     Quantity("bound", "that gain over 1 / (1 - hits x prefill's share of the time)", "at most 1",
-             "D", (0.7, 1.02), "arithmetic, memory",
-             "the formula leaves out that a shared prefix is stored once, so that more run"),
+             "D", (0.7, 1.02), "arithmetic, memory", "the formula leaves out that a shared prefix "
+             "is stored once, so that more run"),
     # Added after the first run: the cache holds 7 requests of 2,010 tokens without sharing.
     Quantity("bound_capped", "the same with at most 7 requests at a time on both sides",
              "at most 1", "D", (0.7, 1.02), "arithmetic"),
     Quantity("long_outputs", "the gain with outputs of 384 tokens (256-512 in the paper)",
-             "almost none", "R", (1.0, 1.3), "memory",
-             "the paper's chats share no prefix with each other; here all share one"),
+             "almost none", "R", (1.0, 1.3), "memory", "the paper's chats share no prefix with "
+             "each other; here all share one"),
 )
 
 

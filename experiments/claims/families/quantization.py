@@ -21,9 +21,9 @@ MEMORY = (
              "8-bit kernels, as above"),
 )
 INT8 = (
-    Quantity("step_1", "ms a token at batch 1: int8 on 4 GPUs / bf16 on 8", "1.03", "R", (0.95,
-                                                                                          1.1),
-             "kernels", "int8 kernels; BLOOM-176B is replaced by OPT-175B, of nearly equal shape"),
+    Quantity("step_1", "ms a token at batch 1: int8 on 4 GPUs / bf16 on 8", "1.03", "R",
+             (0.95, 1.1), "kernels", "int8 kernels; BLOOM-176B is replaced by OPT-175B, of nearly "
+             "equal shape"),
     Quantity("step_8", "the same, batch 8", "1.03", "R", (0.95, 1.1), "kernels", "as above"),
     Quantity("step_32", "the same, batch 32", "0.95", "R", (0.9, 1.1), "kernels", "as above"),
 )

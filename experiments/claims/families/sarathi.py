@@ -37,8 +37,8 @@ LINEAR = {"base_s": STAGES * 3.7e-3, "per_prefill_token_s": STAGES * 23.3e-6,
 QUANTITIES = (
     Quantity("marginal", "A6000, roofline: decode alone (batch 4) over a decode added to a chunk "
              "of 1021 tokens", "10.4", "R", (2.8, 12), "scheduling", "the A6000's achieved rates"),
-    Quantity("gain_1k", "A6000, published step times, 1K, batch 6, P:D 50: throughput over "
-             "prefill and decode apart", "1.33", "R", (1.28, 1.38), "scheduling", TIMES),
+    Quantity("gain_1k", "A6000, published step times, 1K, batch 6, P:D 50: throughput over prefill "
+             "and decode apart", "1.33", "R", (1.28, 1.38), "scheduling", TIMES),
     Quantity("gain_2k", "the same, 2K", "1.26", "R", (1.21, 1.31), "scheduling", TIMES),
     Quantity("gain_3k", "the same, 3K", "1.22", "R", (1.17, 1.27), "scheduling", TIMES),
     Quantity("best_ratio", "batch 18, chunk 256: P:D of the largest gain, C/(B-1) = 15", "14", "R",
@@ -53,8 +53,7 @@ PIPELINE = (
     Quantity("bubbles_orca", "Orca: share of a stage's time without work, %", "-", "D", (20, 70),
              "scheduling"),
     Quantity("bubbles_ratio", "Orca's idle time a stage over Sarathi's", "6.29 (median bubble)",
-             "R",
-             (3, 10), "scheduling", "the median of single bubbles: needs step times by stage"),
+             "R", (3, 10), "scheduling", "the median of single bubbles: needs step times by stage"),
 )
 
 

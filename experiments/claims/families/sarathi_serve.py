@@ -9,28 +9,25 @@ MISTRAL_BOUNDS = (100, 200, 500, 1000, 2000)
 KNEES = "the joint distribution of lengths, the search's tolerance, the authors' step times"
 QUANTITIES = (
     Quantity("mistral_strict", "Mistral-7B, A100-80GB, P99 TBT <= 100 ms, budget 512: Sarathi / "
-             "vLLM",
-             "2.6", "R", (2, 4), "scheduling", KNEES),
+             "vLLM", "2.6", "R", (2, 4), "scheduling", KNEES),
     Quantity("mistral_relaxed", "the same, 500 ms, budget 2048", "-", "D", (1.0, 1.7), "scheduling",
              KNEES),
     Quantity("mistral_loose", "the same, 2 s: above the prefill of the longest prompt", "toward 1",
-             "D",
-             (0.8, 1.2), "scheduling", KNEES),
+             "D", (0.8, 1.2), "scheduling", KNEES),
     Quantity("yi_strict", "Yi-34B, TP2 A100-80GB, 200 ms, budget 512: Sarathi / vLLM", "3.7", "R",
              (2, 4), "scheduling", KNEES),
     Quantity("yi_strict_orca", "the same: Sarathi / Orca", "4.0", "R", (2, 5), "scheduling", KNEES),
     Quantity("yi_relaxed", "Yi-34B, 1 s, budget 2048: Sarathi / vLLM", "-", "D", (1.0, 1.7),
              "scheduling", KNEES),
     Quantity("falcon_strict", "Falcon-180B, TP4-PP2 over 100 GbE, 1 s, budget 512, against vLLM "
-             "with TP8", "4.3", "R", (3, 5), "scheduling, kernels",
-             "the speed of all-reduces over 100 GbE in the authors' cluster"),
+             "with TP8", "4.3", "R", (3, 5), "scheduling, kernels", "the speed of all-reduces over "
+             "100 GbE in the authors' cluster"),
 )
 ABLATION_RATES = (0.5, 0.75, 1, 1.25, 1.5)
 ABLATION = "the rate: 0.5 req/s here (sarathi_parts.csv: 5.1 for stalls at 1.5 req/s)"
 PARTS = (
     Quantity("stalls", "Yi-34B, budget 1024, P99 TBT: whole prompts in mixed steps over chunks",
-             "4.9",
-             "R", (2.5, 7), "scheduling", ABLATION),
+             "4.9", "R", (2.5, 7), "scheduling", ABLATION),
     Quantity("first_token", "the same, P50 TTFT: chunks over whole prompts", "1.4", "R", (1.0, 1.8),
              "scheduling", ABLATION),
 )

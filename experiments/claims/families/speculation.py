@@ -15,8 +15,8 @@ COST = {"small": 0.02, "base": 0.04, "large": 0.11}  # of a draft step (M)
 ACCEPTANCE, DRAFTS, CONTEXT = 0.7, 4, 512
 BATCHES = (1, 2, 4, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 192, 256)
 QUANTITIES = (
-    Quantity("worst_draft", "T5-XXL: tables of the four in which the formula, as the "
-             "measurement, makes the large draft the worst", "4", "R", (4, 4), "arithmetic"),
+    Quantity("worst_draft", "T5-XXL: tables of the four in which the formula, as the measurement, "
+             "makes the large draft the worst", "4", "R", (4, 4), "arithmetic"),
     Quantity("over", "the formula's largest overestimate, %", "29-47 (2.50 for 1.7)", "D", (25, 50),
              "kernels", "draft step times"),
     Quantity("under", "its largest underestimate, %", "-32 to -22 (2.40 for 3.1)", "D", (-35, -15),

@@ -13,9 +13,8 @@ TILES = (
     Quantity("a100_257", "A100, measured tables, Llama-2-13B: 257 over 256 tokens", "a few % now",
              "D", (0.98, 1.1), "kernels"),
     Quantity("h100_257", "H100, the same", "a few % now", "D", (0.98, 1.1), "kernels"),
-    Quantity("h100_over_5", "H100: multiples of 64 up to 2,048 at which one more token costs "
-             "over 5 %",
-             "some", "D", (1, 31), "kernels"),
+    Quantity("h100_over_5", "H100: multiples of 64 up to 2,048 at which one more token costs over "
+             "5 %", "some", "D", (1, 31), "kernels"),
 )
 EFFICIENCY = (
     Quantity("a6000_64", "A6000, roofline: prefill in chunks of 64 over whole", "5", "R", (3, 6),
