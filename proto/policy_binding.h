@@ -85,6 +85,46 @@ void Bind(Archive& fields, SplitFuseConfig& config) {
 }
 
 template <class Archive>
+void Bind(Archive& fields, TgiV2Config& config) {
+  fields.Value("max_batch_prefill_tokens", config.max_batch_prefill_tokens);
+  fields.Value("max_batch_total_tokens", config.max_batch_total_tokens);
+  fields.Value("max_batch_size", config.max_batch_size);
+  fields.Value("waiting_served_ratio", config.waiting_served_ratio);
+  fields.Value("max_waiting_tokens", config.max_waiting_tokens);
+  fields.Value("max_total_tokens", config.max_total_tokens);
+}
+
+template <class Archive>
+void Bind(Archive& fields, TgiV3Config& config) {
+  fields.Value("max_batch_prefill_tokens", config.max_batch_prefill_tokens);
+  fields.Value("max_batch_total_tokens", config.max_batch_total_tokens);
+  fields.Value("prefill_chunking", config.prefill_chunking);
+  fields.Value("prefix_caching", config.prefix_caching);
+  fields.Value("max_batch_size", config.max_batch_size);
+  fields.Value("waiting_served_ratio", config.waiting_served_ratio);
+  fields.Value("max_waiting_tokens", config.max_waiting_tokens);
+  fields.Value("max_total_tokens", config.max_total_tokens);
+}
+
+template <class Archive>
+void Bind(Archive& fields, TrtllmConfig& config) {
+  using Capacity = TrtllmConfig::Capacity;
+  using Chunking = TrtllmConfig::Chunking;
+  fields.template Enum<Capacity>("capacity_scheduler_policy", config.capacity_scheduler_policy,
+                                 {{"GUARANTEED_NO_EVICT", Capacity::kGuaranteedNoEvict},
+                                  {"MAX_UTILIZATION", Capacity::kMaxUtilization},
+                                  {"STATIC_BATCH", Capacity::kStaticBatch}});
+  fields.template Enum<Chunking>("context_chunking_policy", config.context_chunking_policy,
+                                 {{"none", Chunking::kNone},
+                                  {"FIRST_COME_FIRST_SERVED", Chunking::kFirstComeFirstServed},
+                                  {"EQUAL_PROGRESS", Chunking::kEqualProgress}});
+  fields.Value("max_batch_size", config.max_batch_size);
+  fields.Value("max_num_tokens", config.max_num_tokens);
+  fields.Value("chunk_unit_size", config.chunk_unit_size);
+  fields.Value("max_seq_len", config.max_seq_len);
+}
+
+template <class Archive>
 void Bind(Archive& fields, PolicyConfig& config) {
   ForEachPolicy([&]<class Entry>(Entry /*entry*/) {
     fields.template Choice<typename Entry::Config>(Entry::Config::kName, config);

@@ -31,11 +31,30 @@ using nlohmann::json;
   throw InputError(InputError::Kind::kUsage, where, what);
 }
 
-PolicyCase FindCase(std::string_view name, const std::string& where) {
+// The first parameter whose value is not the one that the entry is meant for; nullptr: none.
+const RenamedParameter* Mismatch(const CaseName& entry, const json& params) {
+  for (const RenamedParameter& renamed : entry.renamed) {
+    if (renamed.only.empty()) continue;
+    const auto found = params.find(std::string(renamed.from));
+    if (found != params.end() && *found != json::parse(renamed.only)) return &renamed;
+  }
+  return nullptr;
+}
+
+// The entry of this name that the parameters select.
+PolicyCase FindCase(std::string_view name, const json& params, const std::string& where) {
   std::vector<std::string_view> names;
+  std::vector<std::string> mismatches;
   for (const PolicyCase& entry : PolicyCases()) {
-    if (entry.name.name == name) return entry;
     names.push_back(entry.name.name);
+    if (entry.name.name != name) continue;
+    const RenamedParameter* mismatch = Mismatch(entry.name, params);
+    if (mismatch == nullptr) return entry;
+    mismatches.push_back(fmt::format("{}: {}", mismatch->from, mismatch->only));
+  }
+  if (!mismatches.empty()) {
+    Refuse(where, fmt::format("policy \"{}\" is not defined for these params; allowed: {}", name,
+                              fmt::join(mismatches, " or ")));
   }
   Refuse(where, fmt::format("no policy \"{}\"; nearest {}; allowed: {}", Printable(name),
                             NearestNames(name, names), fmt::join(names, ", ")));
@@ -77,9 +96,9 @@ void SetParam(const std::string& name, const json& value, const std::string& whe
 
 PolicyConfig ReadPolicyParams(std::string_view policy, const std::string& params,
                               const std::string& where) {
-  const PolicyCase entry = FindCase(policy, where);
   const json object = json::parse(params, nullptr, false);
   if (!object.is_object()) Refuse(where, "params must be a JSON object");
+  const PolicyCase entry = FindCase(policy, object, where);
   proto::Policy message;
   Message& chosen = Choose(entry.policy, message);
   const json preset = json::parse(entry.name.parameters);

@@ -149,6 +149,9 @@ void Engine::ReleaseCollected() {
 
 void Engine::ReleaseBlocks(Sequence& s) {
   if (!HoldsMemory(s)) return;
+  if (traits_.publishes_at_end) {
+    pool_.Publish(s.blocks, s.keys, pool_.FullBlocks(std::min(s.prompt_tokens, s.computed)));
+  }
   releases_.push_back({KvOperation::Kind::kRelease, s.id, BlockId::kNone, BlockId::kNone});
   pool_.Release(s.blocks);
 }

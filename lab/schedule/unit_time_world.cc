@@ -218,6 +218,7 @@ void UnitTimeWorld::Describe(const StepPlan& plan, ordered_json& step) const {
   step["rows"] = Numbers(rows);
   step["computed_tokens"] = plan.totals.tokens();
   step["reserved_slots"] = (pool_.usable() - plan.free_blocks) * pool_.block_size();
+  step["kind"] = plan.admitted.empty() ? "decode" : "prefill";  // the calls of TGI's router
   step["free"] = plan.free_blocks;
   step["cpu_free"] = plan.free_host_blocks;
 }

@@ -10,6 +10,8 @@ namespace twin {
 struct RenamedParameter {
   std::string_view from;
   std::string_view to;  // empty: the parameter is ignored, because it follows from others
+  // JSON; the only value with which a case means this entry. Empty: any value.
+  std::string_view only = {};
 };
 
 struct CaseName {

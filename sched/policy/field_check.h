@@ -36,6 +36,11 @@ inline void RequireStepsInFlight(std::string_view field, std::int32_t value) {
 }
 
 // Refuses NaN, too.
+inline void RequireRatio(std::string_view field, double value) {
+  RequireField(value >= 0 && value <= 1e6, field, value, "must be 0 to 1000000");
+}
+
+// Refuses NaN, too.
 inline void RequireShare(std::string_view field, double value) {
   RequireField(value >= 0 && value <= 1, field, value, "must be 0 to 1");
 }

@@ -43,6 +43,7 @@ struct PolicyTraits {
   bool first_come_first_served = true;  // I8: first admissions happen in order of arrival
   bool defers_release = false;          // finished sequences keep their blocks until Release()
   bool caches_prefixes = false;         // looks up and publishes block keys
+  bool publishes_at_end = false;        // only the blocks of the prompt, when the request ends
   bool publishes_returned_tokens = false;  // blocks are published again when tokens return
   bool swaps_to_host = false;              // preempts by swapping, which needs host blocks
   bool reserves_context = false;   // an admission reserves context_tokens_max, whatever it asks for

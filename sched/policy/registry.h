@@ -28,6 +28,9 @@
 #include "sched/policy/sarathi.h"
 #include "sched/policy/splitfuse.h"
 #include "sched/policy/static_batching.h"
+#include "sched/policy/tgi_v2.h"
+#include "sched/policy/tgi_v3.h"
+#include "sched/policy/trtllm.h"
 #include "sched/policy/vllm_v0.h"
 #include "sched/policy/vllm_v1.h"
 
@@ -53,7 +56,10 @@ using Policies = PolicyRegistry<
     PolicyEntry<VllmV0Config, VllmV0Policy>,
     PolicyEntry<VllmV1Config, VllmV1Policy>,
     PolicyEntry<SarathiConfig, SarathiPolicy>,
-    PolicyEntry<SplitFuseConfig, SplitFusePolicy>>;
+    PolicyEntry<SplitFuseConfig, SplitFusePolicy>,
+    PolicyEntry<TgiV2Config, TgiV2Policy>,
+    PolicyEntry<TgiV3Config, TgiV3Policy>,
+    PolicyEntry<TrtllmConfig, TrtllmPolicy>>;
 // clang-format on
 
 using PolicyConfig = Policies::Config;

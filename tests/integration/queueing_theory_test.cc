@@ -212,7 +212,8 @@ std::vector<Server> AllPolicies() {
   return {{"static", OneRow(false)},         {"orca", OrcaConfig{}},
           {"vllm_v0_swap", Swapping()},      {"vllm_v1", VllmV1Config{}},
           {"vllm_v1_ahead", Asynchronous()}, {"sarathi", SarathiConfig{}},
-          {"splitfuse", SplitFuseConfig{}}};
+          {"splitfuse", SplitFuseConfig{}},  {"tgi_v2", TgiV2Config{}},
+          {"tgi_v3", TgiV3Config{}},         {"trtllm", TrtllmConfig{}}};
 }
 
 class LittlesLawTest : public ::testing::TestWithParam<Server> {};

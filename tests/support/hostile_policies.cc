@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string_view>
+#include <utility>
 
 namespace twin::testing {
 namespace {
@@ -136,6 +137,70 @@ DrawnPolicy DrawSplitFuse(Random& random, std::int32_t tokens) {
   return drawn;
 }
 
+DrawnPolicy DrawTgiV2(Random& random, std::int32_t tokens) {
+  DrawnPolicy drawn;
+  TgiV2Config config;
+  config.max_batch_prefill_tokens = Draw(random, 1, tokens);
+  if (random.UnitReal() < 0.5) config.max_batch_total_tokens = Draw(random, 1, 2 * tokens);
+  config.max_batch_size = Draw(random, 0, 8);
+  config.waiting_served_ratio = random.UniformReal(0.0, 2.0);
+  config.max_waiting_tokens = Draw(random, 0, 20);
+  config.max_total_tokens = drawn.context_tokens = DrawContext(random, tokens);
+  drawn.config = config;
+  return drawn;
+}
+
+DrawnPolicy DrawTgiV3(Random& random, std::int32_t tokens, bool chunks, bool caches) {
+  DrawnPolicy drawn;
+  TgiV3Config config;
+  config.max_batch_prefill_tokens = Draw(random, 1, tokens);
+  if (random.UnitReal() < 0.5) config.max_batch_total_tokens = Draw(random, 1, 2 * tokens);
+  config.prefill_chunking = chunks;
+  config.prefix_caching = drawn.shares_prefixes = caches;
+  config.max_batch_size = Draw(random, 0, 8);
+  config.waiting_served_ratio = random.UniformReal(0.0, 2.0);
+  config.max_waiting_tokens = Draw(random, 0, 20);
+  config.max_total_tokens = drawn.context_tokens = DrawContext(random, tokens);
+  drawn.config = config;
+  return drawn;
+}
+
+DrawnPolicy DrawTrtllm(Random& random, std::int32_t tokens, TrtllmConfig::Capacity capacity,
+                       TrtllmConfig::Chunking chunking) {
+  DrawnPolicy drawn;
+  TrtllmConfig config;
+  config.capacity_scheduler_policy = capacity;
+  config.context_chunking_policy = chunking;
+  config.max_batch_size = Draw(random, 1, 8);
+  config.max_num_tokens = Draw(random, 8, tokens);
+  config.chunk_unit_size = Draw(random, 1, 8);
+  config.max_seq_len = drawn.context_tokens = DrawContext(random, tokens);
+  drawn.config = config;
+  return drawn;
+}
+
+void AddTrtllmModes(std::vector<PolicyMode>& modes) {
+  using Capacity = TrtllmConfig::Capacity;
+  using Chunking = TrtllmConfig::Chunking;
+  constexpr std::pair<const char*, Capacity> kCapacities[] = {
+      {"no_evict", Capacity::kGuaranteedNoEvict},
+      {"max_utilization", Capacity::kMaxUtilization},
+      {"static", Capacity::kStaticBatch}};
+  constexpr std::pair<const char*, Chunking> kChunkings[] = {
+      {"", Chunking::kNone},
+      {"_in_order", Chunking::kFirstComeFirstServed},
+      {"_equal", Chunking::kEqualProgress}};
+  for (const auto& [capacity_name, capacity] : kCapacities) {
+    for (const auto& [chunking_name, chunking] : kChunkings) {
+      modes.push_back(
+          {std::string("trtllm_") + capacity_name + chunking_name,
+           [capacity = capacity, chunking = chunking](Random& random, std::int32_t tokens) {
+             return DrawTrtllm(random, tokens, capacity, chunking);
+           }});
+    }
+  }
+}
+
 void AddV1Modes(std::vector<PolicyMode>& modes) {
   const auto add = [&](const std::string& name, const V1Mode& mode) {
     modes.push_back({"vllm_v1_" + name, [mode](Random& random, std::int32_t tokens) {
@@ -222,6 +287,11 @@ std::vector<PolicyMode> MakeModes() {
   add("sarathi_pipeline", [](Random& r, std::int32_t t) { return DrawSarathi(r, t, 2, false); });
   add("sarathi_dynamic", [](Random& r, std::int32_t t) { return DrawSarathi(r, t, 1, true); });
   add("splitfuse", DrawSplitFuse);
+  add("tgi_v2", DrawTgiV2);
+  add("tgi_v3", [](Random& r, std::int32_t t) { return DrawTgiV3(r, t, true, false); });
+  add("tgi_v3_prefix", [](Random& r, std::int32_t t) { return DrawTgiV3(r, t, true, true); });
+  add("tgi_v3_unchunked", [](Random& r, std::int32_t t) { return DrawTgiV3(r, t, false, false); });
+  AddTrtllmModes(modes);
   AddDefaultModes(modes);
   return modes;
 }

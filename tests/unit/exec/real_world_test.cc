@@ -97,7 +97,15 @@ const Served kServed[] = {
     {"Sarathi", SarathiConfig{.chunk_size = 10, .max_model_len = 100}},
     {"SarathiPipeline",
      SarathiConfig{.chunk_size = 10, .max_model_len = 100, .pipeline_parallel_size = 2}},
-    {"SplitFuse", SplitFuseConfig{.max_ragged_batch_size = 16, .max_ragged_sequence_count = 8}}};
+    {"SplitFuse", SplitFuseConfig{.max_ragged_batch_size = 16, .max_ragged_sequence_count = 8}},
+    {"TgiTwo", TgiV2Config{.max_batch_prefill_tokens = 40, .max_total_tokens = 100}},
+    {"TgiThree", TgiV3Config{.max_batch_prefill_tokens = 16, .max_total_tokens = 100}},
+    {"TrtllmNoEvict", TrtllmConfig{.max_num_tokens = 64}},
+    {"TrtllmMaxUtilization",
+     TrtllmConfig{.capacity_scheduler_policy = TrtllmConfig::Capacity::kMaxUtilization,
+                  .context_chunking_policy = TrtllmConfig::Chunking::kFirstComeFirstServed,
+                  .max_num_tokens = 64},
+     kTight, true}};
 
 class EveryPolicyTest : public RealWorldTest, public ::testing::WithParamInterface<Served> {};
 

@@ -87,6 +87,15 @@ TEST(PolicyParamsTest, ReadsOrcaSarathiAndSplitFuse) {
   EXPECT_EQ(fuse.max_ragged_batch_size, 8);
 }
 
+TEST(PolicyParamsTest, TheVersionSelectsThePolicyOfTgi) {
+  const auto two = ReadPolicyParams("tgi", R"({"version":2,"max_waiting_tokens":3})", "w");
+  EXPECT_EQ(std::get<TgiV2Config>(two).max_waiting_tokens, 3);
+  const auto three = ReadPolicyParams("tgi", R"({"version":3,"support_chunking":true})", "w");
+  EXPECT_TRUE(std::get<TgiV3Config>(three).prefill_chunking);
+  EXPECT_THAT(ErrorOf("tgi", R"({"version":4})"), HasSubstr("allowed: version: 2 or version: 3"));
+  EXPECT_THAT(ErrorOf("tgi", R"({"version":3,"speculate":2})"), HasSubstr("speculate: 0"));
+}
+
 TEST(PolicyParamsTest, RefusesUnknownNamesAndWrongValuesNamingThem) {
   EXPECT_THAT(ErrorOf("vllm_v3", "{}"), HasSubstr("cases.ndjson:3: no policy \"vllm_v3\""));
   EXPECT_THAT(ErrorOf("vllm_v0", R"({"max_num_seq":4})"), HasSubstr("nearest \"max_num_seqs\""));

@@ -1,0 +1,251 @@
+#include "sched/policy/trtllm.h"
+
+#include <algorithm>
+
+#include "core/check.h"
+#include "sched/policy/field_check.h"
+#include "sched/step_builder.h"
+
+namespace twin {
+namespace {
+
+constexpr CaseName kTrtllmCaseNames[] = {{.name = "trtllm"}};
+
+}  // namespace
+
+std::span<const CaseName> TrtllmConfig::CaseNames() { return kTrtllmCaseNames; }
+
+void TrtllmConfig::Validate() const {
+  RequireAtLeast("trtllm.max_batch_size", max_batch_size, 1);
+  RequireAtLeast("trtllm.max_num_tokens", max_num_tokens, 1);
+  RequireAtLeast("trtllm.chunk_unit_size", chunk_unit_size, 0);
+  RequireAtLeast("trtllm.max_seq_len", max_seq_len, 0);
+  if (context_chunking_policy != Chunking::kNone) {
+    RequireField(chunk_unit_size <= max_num_tokens, "trtllm.chunk_unit_size", chunk_unit_size,
+                 AtMostField("max_num_tokens", max_num_tokens));
+  }
+}
+
+void TrtllmConfig::ResolveContext(std::int32_t model_tokens) {
+  if (max_seq_len == 0) max_seq_len = model_tokens;
+}
+
+void TrtllmConfig::ValidateContext(std::int32_t model_tokens) const {
+  RequireWithinModel("trtllm.max_seq_len", max_seq_len, model_tokens);
+}
+
+PolicyTraits TrtllmConfig::Traits() const {
+  PolicyTraits traits;
+  traits.name = kName;
+  traits.tokens_per_step_max = max_num_tokens;
+  traits.sequences_per_step_max = max_batch_size;
+  traits.preempts = capacity_scheduler_policy == Capacity::kMaxUtilization;
+  traits.first_come_first_served = context_chunking_policy == Chunking::kNone;
+  traits.memory_rule = "trtllm";
+  traits.context_tokens_max = max_seq_len;
+  traits.outputs_end_at_context = true;
+  return traits;
+}
+
+TrtllmPolicy::TrtllmPolicy(const TrtllmConfig& config)
+    : config_(config), traits_(config.Traits()) {}
+
+void TrtllmPolicy::Enqueue(const Sequence& sequence) {
+  waiting_.PushArrival(sequence.id, sequence.priority);
+}
+
+void TrtllmPolicy::Remove(const Sequence& sequence) {
+  const auto is_it = [&](const Active& active) { return active.id == sequence.id; };
+  if (std::erase_if(active_, is_it) == 0) waiting_.Erase(sequence.id);
+}
+
+void TrtllmPolicy::Plan(StepBuilder& step) {
+  fitting_.clear();
+  if (config_.capacity_scheduler_policy == TrtllmConfig::Capacity::kMaxUtilization) {
+    FitNextStep(step);
+  } else {
+    FitToTheEnd(step);
+  }
+  SelectBatch(step);
+  ScheduleBatch(step);
+}
+
+std::optional<RejectReason> TrtllmPolicy::Refusal(const StepBuilder& step,
+                                                  const Sequence& s) const {
+  const bool chunks = config_.context_chunking_policy != TrtllmConfig::Chunking::kNone;
+  if ((config_.max_seq_len > 0 && s.prompt_tokens >= config_.max_seq_len) ||
+      (!chunks && s.known > config_.max_num_tokens)) {
+    return RejectReason::kTooLongForModel;
+  }
+  if (step.pool().BlocksFor(s.prompt_tokens + s.max_output_tokens) > step.pool().usable()) {
+    return RejectReason::kTooLargeForCache;
+  }
+  return std::nullopt;
+}
+
+bool TrtllmPolicy::Activate(StepBuilder& step) {
+  while (!waiting_.empty()) {
+    const Sequence& s = step.sequence(waiting_.PopFront());
+    if (const auto reason = Refusal(step, s)) {
+      step.Reject(s.id, *reason);
+      continue;
+    }
+    active_.push_back({s.id, step.pool().BlocksFor(s.prompt_tokens + s.max_output_tokens)});
+    return true;
+  }
+  return false;
+}
+
+bool TrtllmPolicy::RejectsOutgrown(StepBuilder& step, std::size_t place) {
+  const Sequence& s = step.sequence(active_[place].id);
+  if (s.state != SequenceState::kWaiting) return false;
+  const auto reason = Refusal(step, s);
+  if (!reason) return false;
+  step.Reject(s.id, *reason);
+  active_.erase(active_.begin() + static_cast<std::ptrdiff_t>(place));
+  return true;
+}
+
+void TrtllmPolicy::FitToTheEnd(StepBuilder& step) {
+  const auto limit = static_cast<std::size_t>(config_.max_batch_size);
+  std::int64_t available = step.pool().free();
+  for (const Active& active : active_) {
+    const Sequence& s = step.sequence(active.id);
+    if (!s.decodes) continue;
+    if (fitting_.size() == limit) return;
+    available -= active.blocks_at_end - s.blocks.held();
+    fitting_.push_back(active.id);
+  }
+  const bool waits = config_.capacity_scheduler_policy == TrtllmConfig::Capacity::kStaticBatch;
+  if (waits && !fitting_.empty()) return;
+  for (std::size_t i = 0; fitting_.size() < limit; ++i) {
+    if (i == active_.size() && !Activate(step)) return;
+    const Sequence& s = step.sequence(active_[i].id);
+    if (s.decodes) continue;
+    available -= active_[i].blocks_at_end - s.blocks.held();
+    if (available < 0) return;
+    fitting_.push_back(s.id);
+  }
+}
+
+void TrtllmPolicy::FitNextStep(StepBuilder& step) {
+  const auto limit = static_cast<std::size_t>(config_.max_batch_size);
+  std::int64_t free = step.pool().free();
+  std::optional<std::size_t> end;  // the place of the latest victim: nobody behind it is looked at
+  for (std::size_t i = 0; !end || i < *end;) {
+    if (i == active_.size() && !Activate(step)) return;
+    if (RejectsOutgrown(step, i)) {
+      if (end) --*end;
+      continue;
+    }
+    const Sequence& s = step.sequence(active_[i].id);
+    const std::int32_t needed = std::max(0, step.pool().BlocksFor(s.known) - s.blocks.held());
+    if (needed <= free && fitting_.size() < limit) {
+      free -= needed;
+      fitting_.push_back(s.id);
+      ++i;
+      continue;
+    }
+    const std::size_t last = end.value_or(active_.size());
+    const std::size_t victim = PauseLast(step, i, last, free);
+    if (victim == last) return;
+    end = victim;
+  }
+}
+
+std::size_t TrtllmPolicy::PauseLast(StepBuilder& step, std::size_t first, std::size_t end,
+                                    std::int64_t& free) {
+  for (std::size_t i = end; i > first; --i) {
+    const Sequence& s = step.sequence(active_[i - 1].id);
+    if (s.state != SequenceState::kRunning) continue;
+    free += s.blocks.held();
+    step.PreemptByRecompute(s.id);
+    return i - 1;
+  }
+  return end;
+}
+
+void TrtllmPolicy::SelectBatch(const StepBuilder& step) {
+  const bool chunks = config_.context_chunking_policy != TrtllmConfig::Chunking::kNone;
+  contexts_.clear();
+  decodes_.clear();
+  std::int32_t used = 0;
+  std::int64_t tentative = 0;  // with chunking, prompts are charged when all are known
+  bool too_long = false;
+  for (const RequestId id : fitting_) {
+    if (contexts_.size() + decodes_.size() == static_cast<std::size_t>(config_.max_batch_size)) {
+      break;
+    }
+    const Sequence& s = step.sequence(id);
+    const std::int32_t remaining = s.known - s.computed;
+    if (s.decodes) {
+      if (used == config_.max_num_tokens) break;
+      ++used;
+      decodes_.push_back(id);
+      continue;
+    }
+    if (chunks) {
+      tentative += remaining;
+      too_long |= remaining > config_.max_num_tokens;
+    } else {
+      if (remaining > config_.max_num_tokens - used) break;
+      used += remaining;
+    }
+    contexts_.push_back({id, remaining, remaining});
+  }
+  if (!too_long && tentative <= config_.max_num_tokens - used) return;
+  SizeChunks(config_.max_num_tokens - used,
+             config_.chunk_unit_size > 0 ? config_.chunk_unit_size : step.pool().block_size());
+}
+
+void TrtllmPolicy::SizeChunks(std::int32_t room, std::int32_t unit) {
+  if (config_.context_chunking_policy == TrtllmConfig::Chunking::kEqualProgress) {
+    SizeEqually(room, unit);
+  } else {
+    SizeInOrder(room, unit);
+  }
+  std::erase_if(contexts_, [](const Context& context) { return context.tokens == 0; });
+  std::stable_partition(contexts_.begin(), contexts_.end(),
+                        [](const Context& c) { return c.tokens < c.remaining; });
+}
+
+void TrtllmPolicy::SizeInOrder(std::int32_t room, std::int32_t unit) {
+  for (Context& context : contexts_) {
+    context.tokens = std::min(context.remaining, room);
+    if (context.tokens < context.remaining) context.tokens -= context.tokens % unit;
+    room -= context.tokens;
+  }
+}
+
+void TrtllmPolicy::SizeEqually(std::int32_t room, std::int32_t unit) {
+  for (Context& context : contexts_) context.tokens = 0;
+  for (bool progress = true; progress && room > 0;) {
+    progress = false;
+    for (Context& context : contexts_) {
+      const std::int32_t growth = std::min(unit, context.remaining - context.tokens);
+      if (growth == 0 || growth > room) continue;
+      context.tokens += growth;
+      room -= growth;
+      progress = true;
+    }
+  }
+}
+
+void TrtllmPolicy::ScheduleBatch(StepBuilder& step) {
+  for (const Context& context : contexts_) {
+    const Sequence& s = step.sequence(context.id);
+    if (s.state == SequenceState::kWaiting) step.Admit(s.id);
+    CHECK(step.Grow(s, s.known));
+    step.Schedule(s, context.tokens);
+  }
+  for (std::span<const RequestId> ids = decodes_; !ids.empty();) {
+    ids = ids.subspan(step.ScheduleDecodes(ids));
+    if (ids.empty()) break;
+    const Sequence& s = step.sequence(ids.front());
+    CHECK(step.Grow(s, s.known));
+    step.Schedule(s, s.known - s.computed);
+    ids = ids.subspan(1);
+  }
+}
+
+}  // namespace twin

@@ -1,0 +1,110 @@
+// TensorRT-LLM: in-flight batching by two schedulers, one for memory and one for the batch.
+//
+// In every step the capacity scheduler walks through the active requests, in order of arrival, and
+// decides which of them may hold KV blocks; the micro-batch scheduler then takes from these as many
+// as max_batch_size and max_num_tokens allow.
+// - GUARANTEED_NO_EVICT: a new request is let in if the free blocks suffice for all requests to run
+//   to their output limits. Blocks are taken step by step, but always counted to the end.
+// - MAX_UTILIZATION: a request is let in if its next step fits. When one does not, the last started
+//   request is paused: its blocks are freed, and its prompt and output are computed again later.
+// - STATIC_BATCH: like GUARANTEED_NO_EVICT, but only while nobody decodes.
+//
+// Source: capacityScheduler.cpp and microBatchScheduler.cpp of TensorRT-LLM (2025), as in the
+// policy notes, section 8; beam width 1, no block reuse, one micro-batch.
+//
+// Easy to get wrong:
+// - GUARANTEED_NO_EVICT looks at decodes first, MAX_UTILIZATION at all requests in their order.
+// - A victim ends the walk at its place: nobody behind it is considered, whatever they need.
+// - The first chunk takes the blocks of the whole prompt.
+// - Without chunking, a prompt beyond the rest of the token budget ends the batch; decodes behind
+//   it wait, too.
+// - Chunks are sized only if the prompts do not fit. A cut prompt is rounded down to
+//   chunk_unit_size, perhaps to nothing; a shorter prompt behind it can start before it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "sched/policy/case_name.h"
+#include "sched/policy/policy.h"
+#include "sched/policy/waiting_queue.h"
+#include "sched/step_plan.h"
+
+namespace twin {
+
+struct TrtllmConfig {
+  static constexpr const char* kName = "trtllm";
+
+  enum class Capacity : std::uint8_t { kGuaranteedNoEvict, kMaxUtilization, kStaticBatch };
+  enum class Chunking : std::uint8_t { kNone, kFirstComeFirstServed, kEqualProgress };
+
+  Capacity capacity_scheduler_policy = Capacity::kGuaranteedNoEvict;
+  Chunking context_chunking_policy = Chunking::kNone;
+  std::int32_t max_batch_size = 2048;  // requests that hold memory, and requests per step
+  std::int32_t max_num_tokens = 8192;  // tokens per step, and the longest chunk
+  std::int32_t chunk_unit_size = 0;    // cut chunks are multiples of it; 0 = the block size
+  std::int32_t max_seq_len = 0;        // prompt + output of one request; 0 = the model's context
+
+  [[nodiscard]] PolicyTraits Traits() const;
+  void Validate() const;
+  void ResolveContext(std::int32_t model_tokens);
+  void ValidateContext(std::int32_t model_tokens) const;
+  static std::span<const CaseName> CaseNames();
+  bool operator==(const TrtllmConfig&) const = default;
+};
+
+class TrtllmPolicy final : public Policy {
+ public:
+  explicit TrtllmPolicy(const TrtllmConfig& config);
+
+  [[nodiscard]] const PolicyTraits& traits() const override { return traits_; }
+  void Enqueue(const Sequence& sequence) override;
+  void Remove(const Sequence& sequence) override;
+  void Plan(StepBuilder& step) override;
+
+ private:
+  struct Active {
+    RequestId id{};
+    std::int32_t blocks_at_end = 0;  // with prompt and output limit
+  };
+  // A prompt, or a part of it, in this step.
+  struct Context {
+    RequestId id{};
+    std::int32_t remaining = 0;  // tokens to compute
+    std::int32_t tokens = 0;     // of those, in this step
+  };
+
+  // The capacity schedulers: fill fitting_.
+  void FitToTheEnd(StepBuilder& step);
+  void FitNextStep(StepBuilder& step);
+  // Pauses the last started request of active_[first, end) and returns its place; `end` if there is
+  // none. Adds its blocks to `free`.
+  std::size_t PauseLast(StepBuilder& step, std::size_t first, std::size_t end, std::int64_t& free);
+  // Moves the head of the queue to active_, behind those that can never run; false if it is empty.
+  bool Activate(StepBuilder& step);
+  [[nodiscard]] std::optional<RejectReason> Refusal(const StepBuilder& step,
+                                                    const Sequence& s) const;
+  // True if no step can hold the request's prompt and output any more; it is rejected.
+  bool RejectsOutgrown(StepBuilder& step, std::size_t place);
+
+  // The micro-batch scheduler: fills contexts_ and decodes_.
+  void SelectBatch(const StepBuilder& step);
+  void SizeChunks(std::int32_t room, std::int32_t unit);
+  void SizeInOrder(std::int32_t room, std::int32_t unit);
+  void SizeEqually(std::int32_t room, std::int32_t unit);
+  void ScheduleBatch(StepBuilder& step);
+
+  TrtllmConfig config_;
+  PolicyTraits traits_;
+  WaitingQueue waiting_{QueueOrder::kFcfs};
+  std::vector<Active> active_;  // started, paused and let in, in order of arrival
+  // Of the present call:
+  std::vector<RequestId> fitting_;
+  std::vector<Context> contexts_;
+  std::vector<RequestId> decodes_;
+};
+
+}  // namespace twin

@@ -1,0 +1,102 @@
+// Expected values: the worked examples 8a to 8f of the policy notes, of grade MODEL.
+#include "sched/policy/trtllm.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/support/decided_trace.h"
+
+namespace twin::testing {
+namespace {
+
+using Capacity = TrtllmConfig::Capacity;
+using Chunking = TrtllmConfig::Chunking;
+
+TrtllmConfig Config(Capacity capacity, std::int32_t tokens, Chunking chunking = Chunking::kNone) {
+  TrtllmConfig config;
+  config.capacity_scheduler_policy = capacity;
+  config.context_chunking_policy = chunking;
+  config.max_batch_size = 4;
+  config.max_num_tokens = tokens;
+  return config;
+}
+
+// Example 8a: D waits for the blocks that A and B may still need.
+TEST(TrtllmPolicyTest, NoEvictCountsAllRequestsToTheirEnd) {
+  EXPECT_EQ(Decided(Config(Capacity::kGuaranteedNoEvict, 12), {.block_size = 4, .blocks = 8},
+                    {{1, 6, 6}, {1, 7, 5}, {1, 3, 2}, {3, 5, 2}}),
+            "it1: A:P6 | free=6\n"
+            "it2: B:P7 C:P3 A:D1 | free=3\n"
+            "it3: A:D1 B:D1 C:D1 | free=3 | fin=[C] | freeA=4\n"
+            "it4: D:P5 A:D1 B:D1 | free=0\n"
+            "it5: A:D1 B:D1 D:D1 | free=0 | fin=[D] | freeA=2\n"
+            "it6: A:D1 B:D1 | free=2 | fin=[A,B] | freeA=8\n");
+}
+
+// Example 8b.
+TEST(TrtllmPolicyTest, MaxUtilizationPausesTheLastStartedRequest) {
+  EXPECT_EQ(Decided(Config(Capacity::kMaxUtilization, 16), {.block_size = 4, .blocks = 5},
+                    {{1, 6, 6}, {1, 7, 5}, {2, 3, 2}}),
+            "it1: A:P6 B:P7 | free=1\n"
+            "it2: C:P3 A:D1 B:D1 | free=0\n"
+            "it3: A:D1 B:D1 | pre=[C] | free=0\n"
+            "it4: A:D1 | pre=[B] | free=2\n"
+            "it5: A:D1 | free=2\n"
+            "it6: A:D1 | free=2 | fin=[A] | freeA=5\n"
+            "it7: B:P10 C:P4 | free=1 | fin=[C] | freeA=2\n"
+            "it8: B:D1 | free=2 | fin=[B] | freeA=5\n");
+}
+
+// Example 8c: the same requests.
+TEST(TrtllmPolicyTest, NoEvictLetsTheSecondRequestWaitInstead) {
+  EXPECT_EQ(Decided(Config(Capacity::kGuaranteedNoEvict, 16), {.block_size = 4, .blocks = 5},
+                    {{1, 6, 6}, {1, 7, 5}, {2, 3, 2}}),
+            "it1: A:P6 | free=3\n"
+            "it2: A:D1 | free=3\n"
+            "it3: A:D1 | free=3\n"
+            "it4: A:D1 | free=2\n"
+            "it5: A:D1 | free=2\n"
+            "it6: A:D1 | free=2 | fin=[A] | freeA=5\n"
+            "it7: B:P7 C:P3 | free=2\n"
+            "it8: B:D1 C:D1 | free=2 | fin=[C] | freeA=3\n"
+            "it9: B:D1 | free=2\n"
+            "it10: B:D1 | free=2\n"
+            "it11: B:D1 | free=2 | fin=[B] | freeA=5\n");
+}
+
+// Example 8d: chunks are rounded down to a block of 4.
+TEST(TrtllmPolicyTest, ChunksFillTheStepInOrder) {
+  EXPECT_EQ(Decided(Config(Capacity::kGuaranteedNoEvict, 8, Chunking::kFirstComeFirstServed),
+                    {.block_size = 4, .blocks = 20}, {{1, 6, 3}, {1, 10, 2}, {2, 6, 2}}),
+            "it1: A:P6 | free=18\n"
+            "it2: B:P4 A:D1 | free=15\n"
+            "it3: B:P6 A:D1 | free=15 | fin=[A] | freeA=17\n"
+            "it4: C:P6 B:D1 | free=15 | fin=[B] | freeA=18\n"
+            "it5: C:D1 | free=18 | fin=[C] | freeA=20\n");
+}
+
+// Example 8e: the same requests.
+TEST(TrtllmPolicyTest, ChunksGrowEqually) {
+  EXPECT_EQ(Decided(Config(Capacity::kGuaranteedNoEvict, 8, Chunking::kEqualProgress),
+                    {.block_size = 4, .blocks = 20}, {{1, 6, 3}, {1, 10, 2}, {2, 6, 2}}),
+            "it1: A:P4 B:P4 | free=15\n"
+            "it2: A:P2 B:P6 | free=15\n"
+            "it3: C:P6 A:D1 B:D1 | free=13 | fin=[B] | freeA=16\n"
+            "it4: A:D1 C:D1 | free=16 | fin=[A,C] | freeA=20\n");
+}
+
+// Example 8f: the requests of 8a.
+TEST(TrtllmPolicyTest, AStaticBatchIsClosedWhileSomeoneDecodes) {
+  EXPECT_EQ(Decided(Config(Capacity::kStaticBatch, 16), {.block_size = 4, .blocks = 8},
+                    {{1, 6, 6}, {1, 7, 5}, {1, 3, 2}, {3, 5, 2}}),
+            "it1: A:P6 B:P7 C:P3 | free=3\n"
+            "it2: A:D1 B:D1 C:D1 | free=3 | fin=[C] | freeA=4\n"
+            "it3: A:D1 B:D1 | free=3\n"
+            "it4: A:D1 B:D1 | free=2\n"
+            "it5: A:D1 B:D1 | free=2 | fin=[B] | freeA=5\n"
+            "it6: A:D1 | free=5 | fin=[A] | freeA=8\n"
+            "it7: D:P5 | free=6\n"
+            "it8: D:D1 | free=6 | fin=[D] | freeA=8\n");
+}
+
+}  // namespace
+}  // namespace twin::testing
