@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <limits>
 #include <span>
+#include <string_view>
+
+#include "record/run_listener.h"
 
 namespace twin::python {
 namespace {
@@ -16,6 +19,16 @@ namespace nb = nanobind;
 // What is left of a limit of the step; 0 = no limit.
 std::int64_t Left(std::int32_t limit, std::int64_t used) {
   return limit == 0 ? std::numeric_limits<std::int32_t>::max() : limit - used;
+}
+
+// The reason with this word, as in the column reject_reason.
+RejectReason ReasonOf(std::string_view word) {
+  const auto found = std::ranges::find(kRejectReasonNames, word);
+  if (found == kRejectReasonNames.end()) {
+    Refuse(fmt::format("reject: reason is \"{}\"; allowed: {}", word,
+                       fmt::join(kRejectReasonNames, ", ")));
+  }
+  return static_cast<RejectReason>(found - kRejectReasonNames.begin());
 }
 
 }  // namespace
@@ -30,9 +43,16 @@ StepBuilder& PolicyStep::builder() const {
   return *scope_->step;
 }
 
+const Sequence& PolicyStep::SequenceOf(const PolicyRequest& request) const {
+  if (request.scope != scope_) {
+    Refuse(fmt::format("request {} belongs to another run", Index(request.id)));
+  }
+  return request.sequence();
+}
+
 const Sequence& PolicyStep::Require(const PolicyRequest& request, SequenceState state,
                                     const char* what) const {
-  const Sequence& sequence = request.sequence();
+  const Sequence& sequence = SequenceOf(request);
   if (sequence.state != state) {
     Refuse(fmt::format("{}: request {} is {}; allowed: {}", what, Index(request.id),
                        StateName(sequence.state), StateName(state)));
@@ -74,6 +94,13 @@ bool PolicyStep::Reserve(const PolicyRequest& request, std::int32_t blocks) {
 void PolicyStep::Schedule(const PolicyRequest& request, std::int32_t tokens,
                           std::int32_t padded_tokens) {
   const Sequence& sequence = Require(request, SequenceState::kRunning, "schedule");
+  const std::int32_t left = sequence.known + sequence.pending - sequence.computed;
+  if (tokens < 1 || tokens > left) {
+    Refuse(
+        fmt::format("schedule: tokens is {}; allowed: 1 to the {} tokens that request {} has "
+                    "left to compute",
+                    tokens, left, Index(request.id)));
+  }
   if (padded_tokens != 0 && padded_tokens < tokens) {
     Refuse(fmt::format("schedule: padded_tokens is {}; allowed: 0, or at least tokens ({})",
                        padded_tokens, tokens));
@@ -90,7 +117,15 @@ std::int64_t PolicyStep::ScheduleDecodes(const nb::list& requests, std::int64_t 
   if (count <= 0) return 0;
   ids_.clear();
   for (std::int64_t i = from; i < from + count; ++i) {
-    const auto& request = nb::cast<const PolicyRequest&>(requests[static_cast<std::size_t>(i)]);
+    const nb::handle element = requests[static_cast<std::size_t>(i)];
+    if (!nb::isinstance<PolicyRequest>(element)) {
+      throw nb::type_error(
+          fmt::format("schedule_decodes: element {} is no twinserve.Request", i).c_str());
+    }
+    const PolicyRequest& request = *nb::inst_ptr<PolicyRequest>(element);
+    if (request.scope != scope_) {
+      Refuse(fmt::format("request {} belongs to another run", Index(request.id)));
+    }
     if (request.gone) Refuse(fmt::format("request {} has left the engine", Index(request.id)));
     ids_.push_back(request.id);
   }
@@ -98,7 +133,7 @@ std::int64_t PolicyStep::ScheduleDecodes(const nb::list& requests, std::int64_t 
 }
 
 void PolicyStep::Unschedule(const PolicyRequest& request) {
-  if (request.sequence().last_step != builder().plan().id) {
+  if (SequenceOf(request).last_step != builder().plan().id) {
     Refuse(fmt::format("unschedule: request {} is not in the step", Index(request.id)));
   }
   builder().Unschedule(request.id);
@@ -132,20 +167,13 @@ bool PolicyStep::SwapIn(nb::handle_t<PolicyRequest> request) {
 void PolicyStep::Reject(nb::handle_t<PolicyRequest> request, const std::string& reason) {
   auto& asked = *nb::inst_ptr<PolicyRequest>(request);
   Require(asked, SequenceState::kWaiting, "reject");
-  if (reason == "too_large_for_cache") {
-    builder().Reject(asked.id, RejectReason::kTooLargeForCache);
-  } else if (reason == "too_long_for_model") {
-    builder().Reject(asked.id, RejectReason::kTooLongForModel);
-  } else {
-    Refuse(fmt::format("reject: reason is \"{}\"; allowed: too_large_for_cache, too_long_for_model",
-                       reason));
-  }
+  builder().Reject(asked.id, ReasonOf(reason));
   asked.gone = true;
   Notify("remove", request);
 }
 
 std::int32_t PolicyStep::LookupPrefix(const PolicyRequest& request) const {
-  if (request.sequence().state == SequenceState::kFinished) return 0;
+  if (SequenceOf(request).state == SequenceState::kFinished) return 0;
   return builder().LookupPrefix(request.id).blocks;
 }
 

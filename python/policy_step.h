@@ -41,6 +41,8 @@ class PolicyStep {
   void PublishPrefix(const PolicyRequest& request, std::int32_t tokens);
 
  private:
+  // Throws nanobind::value_error if the request belongs to another run or has left the engine.
+  const Sequence& SequenceOf(const PolicyRequest& request) const;
   // Throws nanobind::value_error unless the request is in the state.
   const Sequence& Require(const PolicyRequest& request, SequenceState state,
                           const char* what) const;

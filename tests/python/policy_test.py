@@ -154,11 +154,45 @@ def test_invariants_hold_as_for_policies_in_cpp(tiny, body, limits, invariant):
     (lambda self, step: step.preempt(self.waiting[0]), "is waiting; allowed: running"),
     (lambda self, step: step.reject(self.waiting[0], "tired"), "allowed: too_large_for_cache"),
     (lambda self, step: step.schedule_decodes([], 1), "from is 1"),
+    (lambda self, step: step.schedule_decodes([self]), "TypeError: schedule_decodes: element 0 is"),
     (lambda self, step: step.admit(None), "TypeError"),
 ])
 def test_misuse_is_refused_and_does_not_end_the_process(tiny, body, what):
     with pytest.raises(twinserve.PolicyError, match=what):
         twinserve.run(tiny, policy=failing(body))
+
+
+# 2**31 - 1 tokens behind those that are computed are no 32-bit number.
+@pytest.mark.parametrize("tokens", [-1, 0, 65, 2**31 - 1])
+def test_only_tokens_that_a_request_has_left_are_scheduled(tiny, tokens):
+    def body(self, step):
+        request = self.waiting[0]
+        step.admit(request)
+        step.grow(request, 64)
+        step.schedule(request, 1)
+        step.unschedule(request)
+        step.schedule(request, tokens)
+    with pytest.raises(twinserve.PolicyError,
+                       match=f"ValueError: schedule: tokens is {tokens}; allowed: 1 to the 64 "):
+        twinserve.run(tiny, policy=failing(body))
+
+
+@pytest.mark.parametrize("use", [
+    lambda step, request: step.schedule(request, 1),
+    lambda step, request: step.schedule_decodes([request]),
+    lambda step, request: step.admit(request),
+    lambda step, request: step.unschedule(request),
+    lambda step, request: step.lookup_prefix(request),
+])
+def test_a_request_of_another_run_is_refused(tiny, use):
+    kept = []
+    def keep(self, step):
+        kept.append(self.waiting[0])
+        raise RuntimeError("enough")
+    with pytest.raises(twinserve.PolicyError, match="enough"):
+        twinserve.run(tiny, policy=failing(keep))
+    with pytest.raises(twinserve.PolicyError, match="request 0 belongs to another run"):
+        twinserve.run(tiny, policy=failing(lambda self, step: use(step, kept[0])))
 
 
 def test_a_step_and_progress_belong_to_plan(tiny):
