@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <nanobind/stl/string.h>
 
+#include <exception>
 #include <utility>
 
 #include "python/policy_step.h"
@@ -12,17 +13,57 @@ namespace {
 
 namespace nb = nanobind;
 
-std::int32_t Limit(const nb::object& policy, const char* name) {
-  std::int32_t value = 0;
-  if (!nb::try_cast(policy.attr(name), value) || value < 0) {
-    throw nb::value_error(fmt::format("{}.{}: must be an integer from 0; 0 = no limit",
-                                      nb::cast<std::string>(policy.type().attr("__name__")), name)
-                              .c_str());
+// str(object) in UTF-8, also if the object has no such text.
+std::string TextOf(nb::handle object) {
+  const nb::object text = nb::steal(PyObject_Str(object.ptr()));
+  const nb::object bytes =
+      text.is_valid()
+          ? nb::steal(PyUnicode_AsEncodedString(text.ptr(), "utf-8", "backslashreplace"))
+          : nb::object();
+  if (!bytes.is_valid()) {
+    PyErr_Clear();
+    return "(no text)";
   }
-  return value;
+  return {PyBytes_AsString(bytes.ptr()), static_cast<std::size_t>(PyBytes_Size(bytes.ptr()))};
 }
 
-bool Flag(const nb::object& policy, const char* name) { return nb::cast<bool>(policy.attr(name)); }
+std::string TypeNameOf(nb::handle object) { return TextOf(object.type().attr("__name__")); }
+
+[[noreturn]] void RaisePolicyError(const nb::object& error, const std::string& text) {
+  PyErr_SetString(error.ptr(), text.c_str());
+  throw nb::python_error();
+}
+
+// The attributes of a policy. Each raises PolicyError, with the attribute, if it has another type.
+class Attributes {
+ public:
+  Attributes(const nb::object& policy, const nb::object& error) : policy_(policy), error_(error) {}
+
+  [[nodiscard]] std::int32_t Limit(const char* name) const {
+    const nb::object value = policy_.attr(name);
+    std::int32_t limit = 0;
+    if (!nb::try_cast(value, limit) || limit < 0) {
+      Refuse(name, value, "an integer from 0; 0 = no limit");
+    }
+    return limit;
+  }
+
+  [[nodiscard]] bool Flag(const char* name) const {
+    const nb::object value = policy_.attr(name);
+    bool flag = false;
+    if (!nb::try_cast(value, flag)) Refuse(name, value, "True or False");
+    return flag;
+  }
+
+ private:
+  [[noreturn]] void Refuse(const char* name, const nb::object& value, const char* allowed) const {
+    RaisePolicyError(error_, fmt::format("policy {}: {} is {}; allowed: {}", TypeNameOf(policy_),
+                                         name, TextOf(value), allowed));
+  }
+
+  const nb::object& policy_;
+  const nb::object& error_;
+};
 
 // A reference that any thread may drop.
 std::shared_ptr<const nb::object> Shared(nb::object object) {
@@ -51,11 +92,14 @@ auto PythonPolicy::Guard(const char* method, Call call) const {
   try {
     return call();
   } catch (nb::python_error& raised) {
-    const auto type = nb::cast<std::string>(raised.type().attr("__name__"));
-    const auto text = nb::cast<std::string>(nb::str(raised.value()));
+    const std::string type = TextOf(raised.type().attr("__name__"));
+    const std::string text = TextOf(raised.value());
     nb::raise_from(raised, error_, "policy %s: %s() failed in step %llu: %s: %s",
                    std::string(scope_->traits.name).c_str(), method,
                    static_cast<unsigned long long>(step_number_), type.c_str(), text.c_str());
+  } catch (const std::exception& failed) {
+    RaisePolicyError(error_, fmt::format("policy {}: {}() failed in step {}: {}",
+                                         scope_->traits.name, method, step_number_, failed.what()));
   }
 }
 
@@ -128,22 +172,32 @@ void PythonPolicy::Plan(StepBuilder& step) {
 }
 
 bool PythonPolicy::Waits() const {
-  return Guard("waits", [&] { return nb::cast<bool>(policy_.attr("waits")()); });
+  return Guard("waits", [&] {
+    const nb::object answer = policy_.attr("waits")();
+    bool waits = false;
+    if (!nb::try_cast(answer, waits)) {
+      const std::string what =
+          fmt::format("it returned {}; allowed: True or False", TextOf(answer));
+      throw nb::type_error(what.c_str());
+    }
+    return waits;
+  });
 }
 
 std::shared_ptr<const OwnPolicy> OwnPolicyOf(nb::object policy, nb::object error) {
   auto own = std::make_shared<OwnPolicy>();
-  own->name = nb::cast<std::string>(policy.type().attr("__name__"));
+  own->name = TypeNameOf(policy);
+  const Attributes attributes(policy, error);
   PolicyTraits& traits = own->traits;
   traits.name = own->name;
-  traits.tokens_per_step_max = Limit(policy, "tokens_per_step_max");
-  traits.sequences_per_step_max = Limit(policy, "sequences_per_step_max");
-  traits.context_tokens_max = Limit(policy, "context_tokens_max");
-  traits.preempts = Flag(policy, "preempts");
-  traits.first_come_first_served = Flag(policy, "first_come_first_served");
-  traits.caches_prefixes = Flag(policy, "caches_prefixes");
-  traits.swaps_to_host = Flag(policy, "swaps_to_host");
-  traits.reads_predictions = Flag(policy, "reads_predictions");
+  traits.tokens_per_step_max = attributes.Limit("tokens_per_step_max");
+  traits.sequences_per_step_max = attributes.Limit("sequences_per_step_max");
+  traits.context_tokens_max = attributes.Limit("context_tokens_max");
+  traits.preempts = attributes.Flag("preempts");
+  traits.first_come_first_served = attributes.Flag("first_come_first_served");
+  traits.caches_prefixes = attributes.Flag("caches_prefixes");
+  traits.swaps_to_host = attributes.Flag("swaps_to_host");
+  traits.reads_predictions = attributes.Flag("reads_predictions");
   if (traits.swaps_to_host) traits.memory_rule = "vllm_v0";  // the rule that has swap space
   own->make = [shared = Shared(std::move(policy)), shared_error = Shared(std::move(error)),
                traits](const KvPoolConfig& kv) -> std::unique_ptr<Policy> {

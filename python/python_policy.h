@@ -37,8 +37,9 @@ struct PolicyRequest {
   [[nodiscard]] const Sequence& sequence() const;
 };
 
-// A Python object as a policy of the engine. Every call holds the interpreter lock; an exception in
-// Python becomes twinserve.PolicyError with the exception as its cause.
+// A Python object as a policy of the engine. Every call holds the interpreter lock. An exception in
+// Python becomes twinserve.PolicyError with the exception as its cause; a result of another type
+// becomes one that names the method.
 class PythonPolicy final : public Policy {
  public:
   // `policy` is a twinserve.Policy that no other run uses. `error` is twinserve.PolicyError.
@@ -70,7 +71,7 @@ class PythonPolicy final : public Policy {
 };
 
 // The policy for an experiment. `policy` is a twinserve.Policy. REQUIRES: the interpreter lock.
-// Throws nanobind::value_error, with the attribute, if its limits are no such numbers.
+// Throws nanobind::python_error, a PolicyError that names the attribute, if one has another type.
 std::shared_ptr<const OwnPolicy> OwnPolicyOf(nanobind::object policy, nanobind::object error);
 
 // Adds Request and Step to the module.

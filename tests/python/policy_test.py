@@ -230,6 +230,35 @@ def test_what_is_no_policy_is_refused(tiny, policy):
         twinserve.run(tiny, policy=policy)
 
 
-def test_bad_limits_are_refused(tiny):
-    with pytest.raises(ValueError, match="tokens_per_step_max: must be an integer from 0"):
-        twinserve.run(tiny, policy=failing(lambda self, step: None, tokens_per_step_max=-1))
+@pytest.mark.parametrize("attributes, what", [
+    ({"tokens_per_step_max": -1}, "tokens_per_step_max is -1; allowed: an integer from 0"),
+    ({"sequences_per_step_max": "many"}, "sequences_per_step_max is many; allowed: an integer"),
+    ({"context_tokens_max": 2**31}, "context_tokens_max is 2147483648; allowed: an integer"),
+    ({"preempts": 1}, "preempts is 1; allowed: True or False"),
+    ({"caches_prefixes": None}, "caches_prefixes is None; allowed: True or False"),
+])
+def test_an_attribute_of_another_type_is_named(tiny, attributes, what):
+    with pytest.raises(twinserve.PolicyError, match=f"policy Failing: {what}"):
+        twinserve.run(tiny, policy=failing(lambda self, step: None, **attributes))
+
+
+def test_a_result_of_another_type_names_the_method(tiny):
+    with pytest.raises(twinserve.PolicyError,
+                       match=r"policy Failing: waits\(\) failed in step 1: it returned 3; allowed"):
+        twinserve.run(tiny, policy=failing(lambda self, step: None, waits=lambda self: 3))
+
+
+class Speechless(Exception):
+    def __str__(self):
+        raise RuntimeError("no words")
+
+
+@pytest.mark.parametrize("raised, text", [
+    (ValueError("\ud800"), r"ValueError: \\ud800"), (Speechless(), r"Speechless: \(no text\)"),
+])
+def test_an_exception_without_readable_text_becomes_one_error(tiny, raised, text):
+    def body(self, step):
+        raise raised
+    with pytest.raises(twinserve.PolicyError, match=text) as error:
+        twinserve.run(tiny, policy=failing(body))
+    assert error.value.__cause__ is raised
