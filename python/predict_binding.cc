@@ -46,7 +46,7 @@ void PredictOperations(const std::string& in, const std::string& out, const std:
                                                {"context_attention", kContextAttention},
                                                {"generation_attention", kGenerationAttention}});
   ReportingControl control;
-  RunBeside(control, nb::none(), false, [&] {
+  RunInBackground(control, nb::none(), false, [&] {
     const HardwareSpec spec = HardwareFromNameOrFile(hardware);
     lab::PredictOperations(spec, ProfileOf(profile, spec), kind, {in, out}, control);
   });
@@ -71,7 +71,7 @@ void PredictSteps(const std::string& in, const std::string& out, const ServedMod
                      served.parallelism.tensor < 1 ? "tensor" : "pipeline", "must be at least 1");
   }
   ReportingControl control;
-  RunBeside(control, nb::none(), false, [&] {
+  RunInBackground(control, nb::none(), false, [&] {
     const HardwareSpec hardware = HardwareFromNameOrFile(served.hardware);
     const ModelSpec model = ModelPreset(served.model);
     Validate(model, served.parallelism);

@@ -1,11 +1,9 @@
 #include "python/reporting_control.h"
 
 #include <chrono>
-#include <condition_variable>
 #include <exception>
-#include <optional>
-#include <thread>
-#include <utility>
+
+#include "python/background_work.h"
 
 namespace twin::python {
 namespace {
@@ -14,57 +12,6 @@ namespace nb = nanobind;
 
 constexpr std::chrono::milliseconds kPollInterval{50};
 constexpr int kPollsBeforeForce = 20;
-
-// The work on its thread, and what became of it.
-class Beside {
- public:
-  Beside(bool runs_python, const std::function<void()>& work)
-      : thread_([this, runs_python, &work] { Run(runs_python, work); }) {}
-
-  // Waits for the end of the work, but not long.
-  bool WaitShortly() {
-    const nb::gil_scoped_release release;
-    std::unique_lock lock(mutex_);
-    return ended_signal_.wait_for(lock, kPollInterval, [this] { return ended_; });
-  }
-
-  // The error of the work, if it had one.
-  std::exception_ptr Join() {
-    const nb::gil_scoped_release release;
-    thread_.join();
-    return error_;
-  }
-
-  // Raises KeyboardInterrupt in the Python code of the work.
-  void Interrupt() { PyThreadState_SetAsyncExc(python_id_.load(), PyExc_KeyboardInterrupt); }
-
- private:
-  void Run(bool runs_python, const std::function<void()>& work) {
-    try {
-      if (runs_python) {
-        // Keeps one state of the interpreter for all calls into it.
-        const nb::gil_scoped_acquire state;
-        python_id_.store(PyThread_get_thread_ident());
-        const nb::gil_scoped_release release;
-        work();
-      } else {
-        work();
-      }
-    } catch (...) {
-      error_ = std::current_exception();
-    }
-    const std::lock_guard lock(mutex_);
-    ended_ = true;
-    ended_signal_.notify_all();
-  }
-
-  std::mutex mutex_;
-  std::condition_variable ended_signal_;
-  bool ended_ = false;
-  std::exception_ptr error_;
-  std::atomic<unsigned long> python_id_{0};
-  std::thread thread_;  // last: begins when everything else is there
-};
 
 void ServePython(const ReportingControl& control, const nb::object& progress) {
   if (PyErr_CheckSignals() != 0) throw nb::python_error();
@@ -97,26 +44,41 @@ ReportingControl::Progress ReportingControl::progress() const {
   return progress_;
 }
 
-void RunBeside(ReportingControl& control, nb::object progress, bool runs_python,
-               const std::function<void()>& work) {
-  Beside beside(runs_python, work);
-  std::optional<nb::python_error> interrupt;
-  int polls = 0;
-  while (!beside.WaitShortly()) {
-    if (interrupt) {
-      if (runs_python && ++polls % kPollsBeforeForce == 0) beside.Interrupt();
-      continue;
+void RunInBackground(ReportingControl& control, const nb::object& progress, bool runs_python,
+                     const std::function<void()>& work) {
+  std::atomic<unsigned long> python_id{0};  // of the thread of work that runs Python
+  const auto work_with_python = [&] {
+    // Keeps one state of the interpreter for all calls into it.
+    const nb::gil_scoped_acquire state;
+    python_id.store(PyThread_get_thread_ident());
+    const nb::gil_scoped_release release;
+    work();
+  };
+  std::exception_ptr raised;  // on this thread
+  std::exception_ptr failed;  // in the work
+  {
+    const nb::gil_scoped_release release;
+    BackgroundWork background(runs_python ? std::function<void()>(work_with_python) : work,
+                              [&control] { control.Stop(); });
+    int polls = 0;
+    while (!background.WaitFor(kPollInterval)) {
+      const nb::gil_scoped_acquire lock;
+      if (raised) {
+        if (!runs_python || ++polls % kPollsBeforeForce != 0) continue;
+        PyThreadState_SetAsyncExc(python_id.load(), PyExc_KeyboardInterrupt);
+        continue;
+      }
+      try {
+        ServePython(control, progress);
+      } catch (...) {
+        control.Stop();
+        raised = std::current_exception();
+      }
     }
-    try {
-      ServePython(control, progress);
-    } catch (nb::python_error& error) {
-      control.Stop();
-      interrupt.emplace(std::move(error));
-    }
+    failed = background.Join();
   }
-  const std::exception_ptr error = beside.Join();
-  if (interrupt) throw nb::python_error(std::move(*interrupt));
-  if (error) std::rethrow_exception(error);
+  if (raised) std::rethrow_exception(raised);
+  if (failed) std::rethrow_exception(failed);
 }
 
 }  // namespace twin::python

@@ -44,12 +44,12 @@ class ReportingControl final : public lab::RunControl {
 };
 
 // Runs `work` and returns when it has ended. Meanwhile the calling thread handles signals: an
-// exception of a handler, such as KeyboardInterrupt, asks the work to stop and is thrown when the
-// work has ended. `progress`, if not None, is called as progress(what, done, total) about 20 times
-// a second. With `runs_python`, work that has not stopped a second later gets the KeyboardInterrupt
-// itself.
+// exception on this thread, such as KeyboardInterrupt of a signal handler or one of `progress`,
+// asks the work to stop and is thrown when the work has ended. `progress`, if not None, is called
+// as progress(what, done, total) about 20 times a second. With `runs_python`, work that has not
+// stopped a second later gets a KeyboardInterrupt itself.
 // REQUIRES: the interpreter lock is held. Throws what `work` throws.
-void RunBeside(ReportingControl& control, nanobind::object progress, bool runs_python,
-               const std::function<void()>& work);
+void RunInBackground(ReportingControl& control, const nanobind::object& progress, bool runs_python,
+                     const std::function<void()>& work);
 
 }  // namespace twin::python

@@ -85,7 +85,7 @@ void RunInto(const ExperimentConfig& config, const std::string& out, NativeRun& 
 // `place`: a path, or a function without arguments that makes one for a run that needs a run
 // directory although none was asked for.
 std::unique_ptr<NativeRun> Run(const ExperimentConfig& config, const nb::object& place,
-                               nb::object progress) {
+                               const nb::object& progress) {
   auto run = std::make_unique<NativeRun>();
   const bool real = std::holds_alternative<RealWorldConfig>(config.world);
   if (nb::isinstance<nb::str>(place)) {
@@ -94,7 +94,7 @@ std::unique_ptr<NativeRun> Run(const ExperimentConfig& config, const nb::object&
     run->directory = nb::cast<std::string>(place());
   }
   ReportingControl control;
-  RunBeside(control, std::move(progress), config.own_policy != nullptr, [&] {
+  RunInBackground(control, progress, config.own_policy != nullptr, [&] {
     if (run->directory) {
       RunInto(config, *run->directory, *run, control);
     } else {
@@ -177,7 +177,7 @@ nb::dict Replay(const std::string& run_dir, std::shared_ptr<const OwnPolicy> own
   std::optional<lab::ReplayResult> result;
   std::uint64_t recorded = 0;
   ReportingControl control;
-  RunBeside(control, nb::none(), runs_python, [&] {
+  RunInBackground(control, nb::none(), runs_python, [&] {
     RecordReader reader(file);
     const RecordHeader& header = reader.header();
     if (own_policy) {
@@ -222,9 +222,9 @@ void BindRuns(nb::module_& module, nb::object policy_error) {
       "run",
       [policy_error](const std::string& experiment, bool is_text,
                      const std::vector<std::string>& overrides, const nb::object& place,
-                     nb::object policy, nb::object progress) {
+                     const nb::object& policy, const nb::object& progress) {
         return Run(Read(experiment, is_text, overrides, MaybeOwn(policy, policy_error)), place,
-                   std::move(progress));
+                   progress);
       },
       nb::arg("experiment"), nb::arg("is_text"), nb::arg("overrides"), nb::arg("place"),
       nb::arg("policy").none(), nb::arg("progress").none());

@@ -33,7 +33,7 @@ nb::tuple Sweep(const Source& source, const std::vector<std::string>& changes,
                          changes);
   lab::SweepOutcome outcome;
   ReportingControl control;
-  RunBeside(control, std::move(progress), false, [&] {
+  RunInBackground(control, progress, false, [&] {
     outcome = lab::RunSweep(study, out,
                             {.jobs = jobs,
                              .command_line = {"python", "twinserve.sweep"},
@@ -112,8 +112,8 @@ nb::tuple Capacity(const std::vector<Source>& sources, const std::vector<std::st
   }
   lab::CapacityAnswer answer;
   ReportingControl control;
-  RunBeside(control, std::move(progress), false,
-            [&] { answer = lab::FindCapacities(experiments, names, question, control); });
+  RunInBackground(control, progress, false,
+                  [&] { answer = lab::FindCapacities(experiments, names, question, control); });
   nb::list rows;
   nb::list probes;
   for (const lab::Capacity& capacity : answer.capacities) {

@@ -53,6 +53,16 @@ def test_progress_is_called_and_its_exception_ends_the_run(quickstart):
     assert len(seen) == 1
 
 
+@pytest.mark.parametrize("raised", [KeyboardInterrupt, SystemExit, GeneratorExit])
+def test_every_kind_of_exception_of_progress_ends_the_run(quickstart, raised):
+    def progress(what, done, total):
+        raise raised
+
+    with pytest.raises(raised):
+        twinserve.run(quickstart, {"workload.requests": 100000000, "outputs.requests_csv": False,
+                                   "outputs.steps_csv": False}, progress=progress)
+
+
 SCRIPT = """
     import sys, twinserve
     {policy}
