@@ -38,8 +38,10 @@ sim::DeviceProfile ProfileOf(const std::string& profile, const HardwareSpec& har
   return profile.empty() ? ProfilePreset(hardware.name) : ReadProfileFolder(profile);
 }
 
-void PredictOperations(const std::string& in, const std::string& out, const std::string& hardware,
-                       const std::string& operation, const std::string& profile) {
+// Returns the reports.
+nb::tuple PredictOperations(const std::string& in, const std::string& out,
+                            const std::string& hardware, const std::string& operation,
+                            const std::string& profile) {
   using enum lab::OperationKind;
   const auto kind = Named<lab::OperationKind>("operation", operation,
                                               {{"gemm", kGemm},
@@ -50,6 +52,7 @@ void PredictOperations(const std::string& in, const std::string& out, const std:
     const HardwareSpec spec = HardwareFromNameOrFile(hardware);
     lab::PredictOperations(spec, ProfileOf(profile, spec), kind, {in, out}, control);
   });
+  return control.Reports();
 }
 
 struct ServedModelOptions {
@@ -60,7 +63,9 @@ struct ServedModelOptions {
   Parallelism parallelism;
 };
 
-void PredictSteps(const std::string& in, const std::string& out, const ServedModelOptions& served) {
+// Returns the reports.
+nb::tuple PredictSteps(const std::string& in, const std::string& out,
+                       const ServedModelOptions& served) {
   using enum sim::StepEngine;
   sim::ProfileCostConfig cost;
   cost.engine = Named<sim::StepEngine>(
@@ -80,6 +85,7 @@ void PredictSteps(const std::string& in, const std::string& out, const ServedMod
                                served.parallelism, *cost.device);
     lab::PredictSteps(steps, {in, out}, control);
   });
+  return control.Reports();
 }
 
 }  // namespace
@@ -95,7 +101,7 @@ void BindPredictions(nb::module_& module) {
         ServedModelOptions served{hardware, model, profile, engine, {}};
         served.parallelism.tensor = tensor;
         served.parallelism.pipeline = pipeline;
-        PredictSteps(in, out, served);
+        return PredictSteps(in, out, served);
       },
       nb::arg("in_path"), nb::arg("out_path"), nb::arg("hardware"), nb::arg("model"),
       nb::arg("tensor"), nb::arg("pipeline"), nb::arg("engine"), nb::arg("profile"));

@@ -5,7 +5,8 @@
 
 namespace twin::python {
 
-// Adds predict_operations and predict_steps, from file to file, to the module.
+// Adds predict_operations and predict_steps, from file to file, to the module. They return
+// (warnings, notes).
 void BindPredictions(nanobind::module_& module);
 
 }  // namespace twin::python

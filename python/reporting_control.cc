@@ -1,5 +1,8 @@
 #include "python/reporting_control.h"
 
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
 #include <chrono>
 #include <exception>
 
@@ -43,6 +46,8 @@ ReportingControl::Progress ReportingControl::progress() const {
   const std::lock_guard lock(mutex_);
   return progress_;
 }
+
+nb::tuple ReportingControl::Reports() const { return nb::make_tuple(warnings_, notes_); }
 
 void RunInBackground(ReportingControl& control, const nb::object& progress, bool runs_python,
                      const std::function<void()>& work) {

@@ -34,6 +34,8 @@ class ReportingControl final : public lab::RunControl {
   // REQUIRES: the work has ended.
   [[nodiscard]] const std::vector<std::string>& warnings() const { return warnings_; }
   [[nodiscard]] const std::vector<std::string>& notes() const { return notes_; }
+  // (warnings, notes), for twinserve.experiment.report(). REQUIRES also: the interpreter lock.
+  [[nodiscard]] nanobind::tuple Reports() const;
 
  private:
   std::atomic<bool> stop_{false};

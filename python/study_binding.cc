@@ -25,22 +25,27 @@ namespace nb = nanobind;
 // A path, or the text of a file, and which of the two.
 using Source = std::pair<std::string, bool>;
 
+// Number of failed runs, the columns of axes, and the reports.
 nb::tuple Sweep(const Source& source, const std::vector<std::string>& changes,
-                const std::string& out, int jobs, bool accept_other_build, nb::object progress) {
-  const lab::Study study(source.second
-                             ? ParseStudy(source.first, "study", std::filesystem::current_path())
-                             : ReadStudy(source.first),
-                         changes);
+                const std::string& out, int jobs, bool accept_other_build,
+                const nb::object& progress) {
   lab::SweepOutcome outcome;
+  std::vector<std::string> columns;
   ReportingControl control;
   RunInBackground(control, progress, false, [&] {
+    const auto& [text, is_text] = source;
+    const lab::Study study(
+        is_text ? ParseStudy(text, "study", std::filesystem::current_path()) : ReadStudy(text),
+        changes);
+    columns = study.columns();
+    if (control.StopRequested()) return;
     outcome = lab::RunSweep(study, out,
                             {.jobs = jobs,
                              .command_line = {"python", "twinserve.sweep"},
                              .accept_other_build = accept_other_build},
                             control);
   });
-  return nb::make_tuple(outcome.failed, study.columns(), control.warnings());
+  return nb::make_tuple(outcome.failed, columns, control.Reports());
 }
 
 nb::list ProbesOf(const lab::Capacity& capacity) {
@@ -98,22 +103,24 @@ nb::dict ComparisonOf(const lab::CapacityAnswer& answer, const lab::CapacityComp
   return row;
 }
 
-// Rows, the probes of each, and the comparisons with the first experiment.
+// Rows, the probes of each, the comparisons with the first experiment, and the reports.
 nb::tuple Capacity(const std::vector<Source>& sources, const std::vector<std::string>& names,
-                   const std::vector<std::string>& changes, const std::string& until,
-                   lab::CapacityQuestion question, nb::object progress) {
-  question.bounds = lab::ParseBounds(until);
-  std::vector<ExperimentTemplate> experiments;
-  for (std::size_t i = 0; i < sources.size(); ++i) {
-    const auto& [text, is_text] = sources[i];
-    experiments.push_back(is_text ? ExperimentTemplate::FromText(text, names[i])
-                                  : ExperimentTemplate(text));
-    experiments.back().Change(changes, std::filesystem::current_path());
-  }
+                   const std::vector<std::string>& changes, lab::CapacityQuestion question,
+                   const std::string& until, const nb::object& progress) {
   lab::CapacityAnswer answer;
   ReportingControl control;
-  RunInBackground(control, progress, false,
-                  [&] { answer = lab::FindCapacities(experiments, names, question, control); });
+  RunInBackground(control, progress, false, [&] {
+    question.bounds = lab::ParseBounds(until);
+    std::vector<ExperimentTemplate> experiments;
+    for (std::size_t i = 0; i < sources.size(); ++i) {
+      if (control.StopRequested()) return;
+      const auto& [text, is_text] = sources[i];
+      experiments.push_back(is_text ? ExperimentTemplate::FromText(text, names[i])
+                                    : ExperimentTemplate(text));
+      experiments.back().Change(changes, std::filesystem::current_path());
+    }
+    answer = lab::FindCapacities(experiments, names, question, control);
+  });
   nb::list rows;
   nb::list probes;
   for (const lab::Capacity& capacity : answer.capacities) {
@@ -124,7 +131,7 @@ nb::tuple Capacity(const std::vector<Source>& sources, const std::vector<std::st
   for (const lab::CapacityComparison& compared : answer.comparisons) {
     comparisons.append(ComparisonOf(answer, compared));
   }
-  return nb::make_tuple(rows, probes, comparisons, control.warnings());
+  return nb::make_tuple(rows, probes, comparisons, control.Reports());
 }
 
 }  // namespace
@@ -137,7 +144,7 @@ void BindStudies(nb::module_& module) {
       [](const std::vector<Source>& sources, const std::vector<std::string>& names,
          const std::vector<std::string>& changes, const std::string& vary,
          std::pair<double, double> between, const std::string& until, std::uint32_t replications,
-         double confidence, double tolerance, int doublings, int jobs, nb::object progress) {
+         double confidence, double tolerance, int doublings, int jobs, const nb::object& progress) {
         lab::CapacityQuestion question;
         question.path = vary;
         question.from = between.first;
@@ -147,7 +154,7 @@ void BindStudies(nb::module_& module) {
         question.tolerance = tolerance;
         question.doublings_max = doublings;
         question.jobs = jobs;
-        return Capacity(sources, names, changes, until, question, std::move(progress));
+        return Capacity(sources, names, changes, std::move(question), until, progress);
       },
       nb::arg("experiments"), nb::arg("names"), nb::arg("changes"), nb::arg("vary"),
       nb::arg("between"), nb::arg("until"), nb::arg("replications"), nb::arg("confidence"),

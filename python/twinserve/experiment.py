@@ -77,10 +77,7 @@ def run(
         for folder in scratch:
             shutil.rmtree(folder, ignore_errors=True)
         raise
-    for note in native.notes:
-        _log.info(note)
-    for warning in native.warnings:
-        warnings.warn(warning, RunWarning, stacklevel=2)
+    report((native.warnings, native.notes))
     return Run(native=native, scratch=scratch[0] if scratch else None)
 
 
@@ -233,6 +230,15 @@ def _read_csv(source: Any) -> pd.DataFrame:
             if name.endswith(("_s", "_ms")):
                 frame[name] = frame[name].astype(float)
     return frame
+
+
+def report(reports: tuple[list[str], list[str]]) -> None:
+    """Gives warnings and notes of a call of the package to the caller and the log."""
+    texts, notes = reports
+    for note in notes:
+        _log.info(note)
+    for text in texts:
+        warnings.warn(text, RunWarning, stacklevel=3)
 
 
 def source_of(experiment: str | os.PathLike[str]) -> tuple[str, bool]:

@@ -9,8 +9,10 @@ from collections.abc import Callable
 import pandas as pd
 
 from twinserve import _native
+from twinserve.experiment import EXACT, report
 
 Table = pd.DataFrame | str | os.PathLike[str]
+Reports = tuple[list[str], list[str]]  # warnings, notes
 
 
 def predict_operations(table: Table, hardware: str, operation: str, *,
@@ -27,8 +29,10 @@ def predict_operations(table: Table, hardware: str, operation: str, *,
     Returns the table with predicted_us, predicted_low_us and predicted_high_us, microseconds; low
     and high are a 90 % interval. Raises InputError.
     """
-    return _predict(table, lambda source, target: _native.predict_operations(
+    frame, reports = _predict(table, lambda source, target: _native.predict_operations(
         source, target, hardware, operation, os.fspath(profile)))
+    report(reports)
+    return frame
 
 
 def predict_steps(table: Table, hardware: str, model: str, *, tensor: int = 1, pipeline: int = 1,
@@ -47,11 +51,13 @@ def predict_steps(table: Table, hardware: str, model: str, *, tensor: int = 1, p
     Returns the table with predicted_us, predicted_low_us and predicted_high_us, microseconds; low
     and high are a 90 % interval. Raises InputError.
     """
-    return _predict(table, lambda source, target: _native.predict_steps(
+    frame, reports = _predict(table, lambda source, target: _native.predict_steps(
         source, target, hardware, model, tensor, pipeline, engine, os.fspath(profile)))
+    report(reports)
+    return frame
 
 
-def _predict(table: Table, predict: Callable[[str, str], None]) -> pd.DataFrame:
+def _predict(table: Table, predict: Callable[[str, str], Reports]) -> tuple[pd.DataFrame, Reports]:
     with tempfile.TemporaryDirectory(prefix="twinserve-") as folder:
         target = pathlib.Path(folder, "predicted.csv")
         if isinstance(table, pd.DataFrame):
@@ -59,5 +65,5 @@ def _predict(table: Table, predict: Callable[[str, str], None]) -> pd.DataFrame:
             table.to_csv(source, index=False)
         else:
             source = os.fspath(table)
-        predict(source, str(target))
-        return pd.read_csv(target)
+        reports = predict(source, str(target))
+        return pd.read_csv(target, **EXACT), reports

@@ -1,6 +1,7 @@
 """Studies: all points of a sweep, and the largest load that keeps bounds."""
 from __future__ import annotations
 
+import math
 import os
 import pathlib
 import tempfile
@@ -11,7 +12,7 @@ from typing import Any
 import pandas as pd
 
 from twinserve import _native
-from twinserve.experiment import EXACT, RunWarning, changes_of, source_of
+from twinserve.experiment import EXACT, RunWarning, changes_of, report, source_of
 
 Progress = Callable[[str, int, int], None]
 
@@ -32,7 +33,8 @@ def sweep(study: str | os.PathLike[str], jobs: int | None = None, cluster: str |
     progress   as in run()
 
     Returns results.csv: one row per run with point, the axes by path, replication, seed, every key
-    of summary.json, and error (NaN where a run did not fail). Failed runs also give a RunWarning.
+    of summary.json, and error (NaN where a run did not fail). A RunWarning gives the number of
+    failed runs.
     Raises InputError, KeyboardInterrupt.
     """
     if cluster is not None:
@@ -42,9 +44,8 @@ def sweep(study: str | os.PathLike[str], jobs: int | None = None, cluster: str |
         folder = os.fspath(out) if out is not None else os.path.join(scratch, "study")
         failed, axes, reports = _native.sweep(source_of(study), changes_of(overrides), folder,
                                               jobs or 0, accept_other_build, progress)
-        for text in reports:
-            warnings.warn(text, RunWarning, stacklevel=2)
-        if failed and not reports:
+        report(reports)
+        if failed:
             warnings.warn(f"{failed} runs failed; the column error says why", RunWarning,
                           stacklevel=2)
         frame = pd.read_csv(pathlib.Path(folder, "results.csv"),
@@ -85,6 +86,9 @@ def capacity(experiments: str | os.PathLike[str] | Sequence[str | os.PathLike[st
     names = [f"experiment {number}" if is_text else text
              for number, (text, is_text) in enumerate(sources)]
     _require_jobs(jobs)
+    low, high = map(float, between)
+    if not (math.isfinite(low) and math.isfinite(high)):
+        raise _native.InputError(f"between: is {low}, {high}; allowed: two finite numbers")
     for name, value, allowed in (
             ("replications", replications, replications >= 2),
             ("confidence", confidence, 0.5 <= confidence < 1),
@@ -93,10 +97,9 @@ def capacity(experiments: str | os.PathLike[str] | Sequence[str | os.PathLike[st
         if not allowed:
             raise _native.InputError(f"{name}: is {value}; allowed: see help(twinserve.capacity)")
     rows, probes, comparisons, reports = _native.capacity(
-        sources, names, changes_of(overrides), vary, tuple(map(float, between)), until,
+        sources, names, changes_of(overrides), vary, (low, high), until,
         replications, confidence, tolerance, doublings, jobs or 0, progress)
-    for text in reports:
-        warnings.warn(text, RunWarning, stacklevel=2)
+    report(reports)
     frame = pd.DataFrame(rows)
     frame.attrs.update(probes=probes, comparisons=comparisons)
     return frame

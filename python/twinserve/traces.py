@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -60,7 +60,7 @@ def write_trace(frame: pd.DataFrame, path: str | os.PathLike[str]) -> None:
         numbers.append(_integers(name, np.broadcast_to(column, len(frame)), np.int64))
     chunks = list(columns.get("prefix_chunks", [[]] * len(frame)))
     offsets = np.concatenate(([0], np.cumsum([len(part) for part in chunks]))).astype(np.int64)
-    flat = np.concatenate([np.asarray(part, dtype=np.uint64) for part in chunks] or
+    flat = np.concatenate([_identifiers(row, part) for row, part in enumerate(chunks)] or
                           [np.empty(0, np.uint64)])
     sessions = np.broadcast_to(columns.get("session", 0), len(frame))
     session = _integers("session", sessions, np.uint64)
@@ -70,6 +70,24 @@ def write_trace(frame: pd.DataFrame, path: str | os.PathLike[str]) -> None:
 def _integers(name: str, values: object, dtype: type) -> np.ndarray:
     array = np.asarray(values)
     if array.dtype.kind not in "iu" and not (
-            array.dtype.kind == "f" and np.all(array == np.floor(array))):
+            array.dtype.kind == "f" and np.isfinite(array).all()
+            and np.all(array == np.floor(array))):
         raise _native.InputError(f"{name}: holds other values than integers; allowed: integers")
+    limits = np.iinfo(dtype)
+    for row in (array.argmin(), array.argmax()) if len(array) else ():
+        if not limits.min <= int(array[row]) <= limits.max:
+            raise _native.InputError(f"row {row}, {name}: is {int(array[row])}; allowed: "
+                                     f"{limits.min} to {limits.max}")
     return np.ascontiguousarray(array, dtype=dtype)
+
+
+def _identifiers(row: int, part: Sequence[int] | np.ndarray) -> np.ndarray:
+    """The chunks of one request. A list of large and small integers is no integer array of numpy."""
+    if isinstance(part, np.ndarray) and part.dtype.kind == "u":
+        return part.astype(np.uint64)
+    values = list(part)
+    if not all(isinstance(value, (int, np.integer)) and 0 <= int(value) < 2**64
+               for value in values):
+        raise _native.InputError(f"row {row}, prefix_chunks: holds other values than integers from "
+                                 f"0 to {2**64 - 1}")
+    return np.array(values, dtype=np.uint64)

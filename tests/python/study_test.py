@@ -1,5 +1,8 @@
 """twinserve.sweep and twinserve.capacity against the command line."""
 import json
+import math
+import threading
+import time
 
 import pandas as pd
 import pytest
@@ -39,9 +42,44 @@ def test_a_sweep_continues_in_its_folder(study, tmp_path):
 def test_a_failed_run_is_a_row_and_a_warning(study):
     text = study.read_text().replace("[1e-3, 2e-3]", "[1e-3, -1]")
     study.write_text(text)
-    with pytest.warns(twinserve.RunWarning):
+    with pytest.warns(twinserve.RunWarning) as told:
         frame = twinserve.sweep(study)
     assert frame["error"].notna().sum() == 6
+    # The first three errors, then the number of all.
+    texts = [str(warning.message) for warning in told]
+    assert len(texts) == 4 and all(text.startswith("point ") for text in texts[:3])
+    assert texts[3] == "6 runs failed; the column error says why"
+
+
+def test_notes_of_a_sweep_are_logged(study, tmp_path, caplog):
+    with caplog.at_level("INFO", logger="twinserve"):
+        twinserve.sweep(study, out=tmp_path / "out")
+        assert caplog.messages == []
+        twinserve.sweep(study, out=tmp_path / "out")
+    assert caplog.messages == ["12 of 12 runs are there from before"]
+
+
+@pytest.mark.parametrize("read", [
+    lambda text: twinserve.sweep(text),
+    lambda text: twinserve.capacity(text, "workload.arrivals.rate", (1, 2), "p99_ttft_ms<=1"),
+], ids=["study", "experiment"])
+def test_python_goes_on_while_a_long_text_is_read(read):
+    text = "# " + 50_000_000 * "x" + "\nno_such_field: 1\n"
+    counted = 0
+    refused = threading.Event()
+
+    def call():
+        with pytest.raises(twinserve.InputError, match="no_such_field"):
+            read(text)
+        refused.set()
+
+    thread = threading.Thread(target=call)
+    thread.start()
+    while thread.is_alive():
+        counted += 1
+        time.sleep(0.001)
+    assert refused.is_set()
+    assert counted > 5
 
 
 def test_a_capacity_is_the_answer_of_the_command_line(tiny, tmp_path, command_line):
@@ -61,6 +99,12 @@ def test_a_capacity_is_the_answer_of_the_command_line(tiny, tmp_path, command_li
     assert 60 < found.loc[0, "value"] < 125
     assert [probe["x"] for probe in found.attrs["probes"][0]] == [
         probe["x"] for probe in printed["probes"]]
+
+
+@pytest.mark.parametrize("between", [(10, math.inf), (-math.inf, 10), (math.nan, 10)])
+def test_a_capacity_is_looked_for_between_finite_numbers(tiny, between):
+    with pytest.raises(twinserve.InputError, match="between: is .*; allowed: two finite numbers"):
+        twinserve.capacity(tiny, "workload.arrivals.rate", between, "p99_ttft_ms<=100")
 
 
 @pytest.mark.parametrize("asked, what", [

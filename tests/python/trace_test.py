@@ -47,6 +47,14 @@ def test_a_written_trace_is_a_workload(tiny, tmp_path):
     ({"prompt_tokens": [1.5, 1]}, "prompt_tokens: holds other values than integers"),
     ({"arrival_ns": [5, 4]}, "row 1, arrival_ns"),
     ({"max_output_tokens": [1, 1]}, "row 1, max_output_tokens"),
+    # Numbers of 64 bits without a sign and those with one are not taken for each other.
+    ({"arrival_ns": np.array([0, 2**63], np.uint64)}, "row 1, arrival_ns: is 9223372036854775808"),
+    ({"arrival_ns": [0, 1e19]}, "row 1, arrival_ns: is 10000000000000000000"),
+    ({"arrival_ns": [0, np.inf]}, "arrival_ns: holds other values than integers"),
+    ({"session": [-1, 0]}, "row 0, session: is -1; allowed: 0 to 18446744073709551615"),
+    ({"prefix_chunks": [[], [-1]]}, "row 1, prefix_chunks"),
+    ({"prefix_chunks": [[], np.array([-1])]}, "row 1, prefix_chunks"),
+    ({"prefix_chunks": [[1.5], []]}, "row 0, prefix_chunks"),
 ])
 def test_bad_rows_are_refused(tmp_path, changed, what):
     frame = {"arrival_ns": [0, 1], "prompt_tokens": [1, 1], "output_tokens": [1, 2], **changed}
