@@ -45,29 +45,52 @@ std::filesystem::path Find(const std::filesystem::path& folder, std::string_view
   return {};
 }
 
-// Groups of rows by preset; names each unknown device once.
+// Groups of rows by preset, and how many rows were skipped.
 template <class T>
 class ByPreset {
  public:
-  ByPreset(std::filesystem::path file, RunControl& control)
-      : file_(std::move(file)), control_(control) {}
+  // `column` names the device.
+  ByPreset(const OperationTable& table, std::string_view column) : table_(table), column_(column) {}
 
-  // Null for a device without data sheet.
-  T* Of(std::string_view device) {
+  // The group of the row's device; null, and skipped, without data sheet. Throws InputError if rows
+  // of another device have the same data sheet: their times cannot be told from this one's.
+  T* OfRow() {
+    const std::string_view device = table_.Text(column_);
     const std::string_view preset = VidurPreset(device);
-    if (!preset.empty()) return &groups_[preset];
-    if (skipped_.emplace(device, true).second) {
-      control_.OnWarning(fmt::format("{}: \"{}\" skipped, no data sheet", file_.string(), device));
+    if (preset.empty()) {
+      Skip(fmt::format("rows of \"{}\", which has no data sheet", device));
+      return nullptr;
     }
-    return nullptr;
+    Group& group = groups_[preset];
+    if (group.device.empty()) group.device = device;
+    if (group.device != device) {
+      table_.Refuse(column_, fmt::format("\"{}\" in all rows of {}", group.device, preset));
+    }
+    return &group.rows;
   }
-  [[nodiscard]] const std::map<std::string_view, T>& groups() const { return groups_; }
+
+  // `what`: "rows without ...".
+  void Skip(const std::string& what) { ++skipped_[what]; }
+
+  // Warns of what was skipped, and calls `write` with each preset and its group.
+  template <class Write>
+  void ForEach(const std::filesystem::path& file, RunControl& control, Write write) const {
+    for (const auto& [what, count] : skipped_) {
+      control.OnWarning(fmt::format("{}: skipped {} {}", file.string(), count, what));
+    }
+    for (const auto& [preset, group] : groups_) write(preset, group.rows);
+  }
 
  private:
-  std::filesystem::path file_;
-  RunControl& control_;
-  std::map<std::string_view, T> groups_;
-  std::map<std::string, bool, std::less<>> skipped_;
+  struct Group {
+    std::string device;
+    T rows;
+  };
+
+  const OperationTable& table_;
+  std::string column_;
+  std::map<std::string_view, Group> groups_;
+  std::map<std::string, std::int64_t> skipped_;
 };
 
 bool IsGiven(const OperationTable& table, std::string_view column) {
@@ -80,7 +103,9 @@ std::string Origin(std::string_view what, std::string_view preset,
                      preset, file.filename().string());
 }
 
-void AddProducts(const OperationTable& table, GemmRows& rows) {
+void AddProducts(const OperationTable& table, ByPreset<GemmRows>& devices) {
+  GemmRows* const rows = devices.OfRow();
+  if (rows == nullptr) return;
   const auto size = [&](std::string_view column) { return table.Integer(column, 1, kSizeMax); };
   static const std::vector<std::pair<std::string_view, std::int64_t>> words = {{"True", 2},
                                                                                {"False", 1}};
@@ -92,11 +117,14 @@ void AddProducts(const OperationTable& table, GemmRows& rows) {
   const std::int64_t inner = size("ffn") / ranks;
   const std::int64_t up = table.Word("gated", words, std::int64_t{2}) * inner;
   const auto add = [&](std::string_view column, std::int64_t n, std::int64_t k) {
-    if (!IsGiven(table, column)) return;
-    rows.rows.push_back({.m = size("num_tokens"),
-                         .n = n,
-                         .k = k,
-                         .seconds = 1e-6 * table.Positive(column, kLatencyUsMax)});
+    if (!IsGiven(table, column)) {
+      devices.Skip(fmt::format("empty fields {}", column));
+      return;
+    }
+    rows->rows.push_back({.m = size("num_tokens"),
+                          .n = n,
+                          .k = k,
+                          .seconds = 1e-6 * table.Positive(column, kLatencyUsMax)});
   };
   add("attn_pre_proj_us", queries + 2 * keys, hidden);
   add("attn_post_proj_us", hidden, queries);
@@ -109,41 +137,44 @@ void ImportProducts(const std::filesystem::path& file, const std::filesystem::pa
   OperationTable table(file.string(), {"gpu", "tp", "n_embd", "n_head", "n_kv_head", "ffn", "gated",
                                        "num_tokens", "attn_pre_proj_us", "attn_post_proj_us",
                                        "mlp_up_proj_us", "mlp_down_proj_us"});
-  ByPreset<GemmRows> devices(file, control);
-  while (table.Next()) {
-    if (GemmRows* rows = devices.Of(table.Text("gpu"))) AddProducts(table, *rows);
-  }
-  for (const auto& [preset, rows] : devices.groups()) {
+  ByPreset<GemmRows> devices(table, "gpu");
+  while (table.Next()) AddProducts(table, devices);
+  devices.ForEach(file, control, [&](std::string_view preset, const GemmRows& rows) {
     GemmRows named = rows;
     named.versions = {"vllm of 2024"};
     const GemmImport import = ImportGemm(HardwarePreset(preset), named, control);
     WriteImportedPart(out, preset, ProfilePart::kGemm,
                       WriteGemmImport(import, named, Origin("Matrix products", preset, file)),
                       control);
-  }
+  });
 }
 
-struct Calls {
-  std::int32_t head_dim = 0;
-  std::vector<LayerCall> calls;
-};
+using Calls = std::map<std::int32_t, std::vector<LayerCall>>;  // by head dimension
 
-void AddCall(const OperationTable& table, Calls& calls) {
+void AddCall(const OperationTable& table, ByPreset<Calls>& devices) {
+  Calls* const calls = devices.OfRow();
+  if (calls == nullptr) return;
   const auto count = [&](std::string_view column, std::int64_t low) {
     return static_cast<std::int32_t>(table.Integer(column, low, kSizeMax));
   };
   const std::int32_t ranks = count("tp", 1);
   const std::int32_t heads = count("n_q_head_total", 1);
+  const std::int32_t hidden = count("n_embd", 1);
+  if (hidden % heads != 0) table.Refuse("n_embd", "a multiple of n_q_head_total");
   const std::int32_t chunk = count("prefill_chunk", 0);
   const std::string_view column = chunk > 0 ? "attn_prefill_us" : "attn_decode_us";
-  if (!IsGiven(table, column)) return;
-  const std::int32_t head_dim = count("n_embd", 1) / heads;
-  if (calls.head_dim == 0) calls.head_dim = head_dim;
-  if (calls.head_dim != head_dim) return;
+  const auto cached = static_cast<std::uint32_t>(count("kv_cache_len", 0));
+  if (!IsGiven(table, column)) {
+    devices.Skip(fmt::format("rows without {}", column));
+    return;
+  }
+  if (chunk == 0 && cached == 0) {
+    devices.Skip("rows of decodes without context");
+    return;
+  }
   LayerCall call{.query_heads = std::max(1, heads / ranks),
                  .kv_heads = std::max(1, count("n_kv_head_total", 1) / ranks),
                  .microseconds = table.Positive(column, kLatencyUsMax)};
-  const auto cached = static_cast<std::uint32_t>(count("kv_cache_len", 0));
   if (chunk > 0) {
     call.chunk = static_cast<std::uint32_t>(chunk);
     call.past = cached;
@@ -151,7 +182,54 @@ void AddCall(const OperationTable& table, Calls& calls) {
     call.decodes = static_cast<std::uint32_t>(count("batch_size", 1));
     call.context = cached;
   }
-  calls.calls.push_back(call);
+  (*calls)[hidden / heads].push_back(call);
+}
+
+bool HasBothKinds(const std::vector<LayerCall>& calls) {
+  const auto prompts = std::ranges::count_if(calls, [](const LayerCall& c) { return c.chunk > 0; });
+  return prompts > 0 && prompts < std::ssize(calls);
+}
+
+// Adds the tables and grids of `more`, whose indices are those of its own lists.
+void Append(const sim::AttentionProfile& more, sim::AttentionProfile& profile) {
+  const auto grids = static_cast<std::uint32_t>(profile.grids.size());
+  const auto tables = static_cast<std::int32_t>(profile.tables.size());
+  for (sim::AttentionTable table : more.tables) {
+    table.grid += grids;
+    if (table.base >= 0) table.base += tables;
+    profile.tables.push_back(std::move(table));
+  }
+  profile.grids.insert(profile.grids.end(), more.grids.begin(), more.grids.end());
+}
+
+// The tables of all head dimensions. One with prompts alone or decodes alone is left out, unless it
+// is the only one, which is then refused.
+LayerAttentionImport ImportHeadDims(std::string_view preset, const Calls& calls,
+                                    const std::filesystem::path& file, RunControl& control) {
+  LayerAttentionImport all;
+  for (const auto& [head_dim, rows] : calls) {
+    if (calls.size() > 1 && !HasBothKinds(rows)) {
+      control.OnWarning(
+          fmt::format("{}: skipped {} rows of {} with heads of {}, which have no prompts or no "
+                      "decodes",
+                      file.string(), rows.size(), preset, head_dim));
+      continue;
+    }
+    LayerAttentionImport one =
+        ImportLayerAttention(HardwarePreset(preset), head_dim, rows, file.string());
+    if (calls.size() == 1) return one;
+    Append(one.profile, all.profile);
+    for (const std::string& line : one.report) {
+      all.report.push_back(fmt::format("heads of {}, {}", head_dim, line));
+    }
+  }
+  if (all.profile.tables.empty()) {
+    throw InputError(InputError::Kind::kData, file.string(),
+                     fmt::format("has no head dimension of {} with both prompts and decodes; "
+                                 "allowed: one or more",
+                                 preset));
+  }
+  return all;
 }
 
 void ImportCalls(const std::filesystem::path& file, const std::filesystem::path& out,
@@ -159,13 +237,11 @@ void ImportCalls(const std::filesystem::path& file, const std::filesystem::path&
   OperationTable table(file.string(),
                        {"gpu", "tp", "n_q_head_total", "n_kv_head_total", "n_embd", "batch_size",
                         "prefill_chunk", "kv_cache_len", "attn_prefill_us", "attn_decode_us"});
-  ByPreset<Calls> devices(file, control);
-  while (table.Next()) {
-    if (Calls* calls = devices.Of(table.Text("gpu"))) AddCall(table, *calls);
-  }
-  for (const auto& [preset, calls] : devices.groups()) {
-    LayerAttentionImport import =
-        ImportLayerAttention(HardwarePreset(preset), calls.head_dim, calls.calls, file.string());
+  ByPreset<Calls> devices(table, "gpu");
+  while (table.Next()) AddCall(table, devices);
+  devices.ForEach(file, control, [&](std::string_view preset, const Calls& calls) {
+    if (calls.empty()) return;  // every row was skipped
+    LayerAttentionImport import = ImportHeadDims(preset, calls, file, control);
     sim::DeviceProfile device;
     device.attention = std::move(import.profile);
     WriteImportedPart(
@@ -175,7 +251,7 @@ void ImportCalls(const std::filesystem::path& file, const std::filesystem::path&
                     Origin("Attention", preset, file), fmt::join(import.report, "\n# "),
                     WriteProfilePart(device, ProfilePart::kAttention)),
         control);
-  }
+  });
 }
 
 using CurveKey = std::pair<sim::Collective, std::int32_t>;
@@ -198,30 +274,39 @@ sim::CollectiveProfile ProfileOf(const CollectiveCurves& curves) {
   return profile;
 }
 
+void AddTransfer(const OperationTable& table, ByPreset<CollectiveCurves>& systems) {
+  static const std::vector<std::pair<std::string_view, sim::Collective>> words = {
+      {"all_reduce", sim::Collective::kAllReduce}, {"send_recv", sim::Collective::kSend}};
+  CollectiveCurves* const curves = systems.OfRow();
+  if (curves == nullptr) return;
+  const std::int64_t workers = table.Integer("num_workers", 2, kSizeMax);
+  if (table.Integer("devices_per_node", 1, kSizeMax) != workers) {
+    systems.Skip("rows of workers on several nodes");
+    return;
+  }
+  const sim::Collective kind = table.Word("op", words, sim::Collective::kAllReduce);
+  const bool is_new = (*curves)[{kind, static_cast<std::int32_t>(workers)}]
+                          .emplace(table.Integer("bytes", 1, kPayloadMax),
+                                   table.Positive("latency_us", kLatencyUsMax))
+                          .second;
+  if (!is_new) table.Refuse("bytes", "one row for each payload of an operation and its workers");
+}
+
 void ImportNetwork(const std::filesystem::path& file, const std::filesystem::path& out,
                    RunControl& control) {
   OperationTable table(file.string(),
                        {"system", "op", "num_workers", "devices_per_node", "bytes", "latency_us"});
-  static const std::vector<std::pair<std::string_view, sim::Collective>> words = {
-      {"all_reduce", sim::Collective::kAllReduce}, {"send_recv", sim::Collective::kSend}};
-  ByPreset<CollectiveCurves> systems(file, control);
-  while (table.Next()) {
-    const std::int64_t workers = table.Integer("num_workers", 2, kSizeMax);
-    if (table.Integer("devices_per_node", 1, kSizeMax) != workers) continue;
-    CollectiveCurves* curves = systems.Of(table.Text("system"));
-    if (curves == nullptr) continue;
-    const sim::Collective kind = table.Word("op", words, sim::Collective::kAllReduce);
-    (*curves)[{kind, static_cast<std::int32_t>(workers)}][table.Integer("bytes", 1, kPayloadMax)] =
-        table.Positive("latency_us", kLatencyUsMax);
-  }
-  for (const auto& [preset, curves] : systems.groups()) {
+  ByPreset<CollectiveCurves> systems(table, "system");
+  while (table.Next()) AddTransfer(table, systems);
+  systems.ForEach(file, control, [&](std::string_view preset, const CollectiveCurves& curves) {
+    if (curves.empty()) return;  // every row was skipped
     sim::DeviceProfile device;
     device.collectives = ProfileOf(curves);
     WriteImportedPart(out, preset, ProfilePart::kCollectives,
                       fmt::format("# {}\n{}", Origin("Collectives", preset, file),
                                   WriteProfilePart(device, ProfilePart::kCollectives)),
                       control);
-  }
+  });
 }
 
 }  // namespace

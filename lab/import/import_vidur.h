@@ -15,9 +15,12 @@ namespace twin::lab {
 //                   kv_cache_len, attn_prefill_us, attn_decode_us: `out`/PRESET/attention.textproto
 //   network.csv     system, op (all_reduce, send_recv), num_workers, devices_per_node, bytes,
 //                   latency_us: `out`/PRESET/collectives.textproto, of workers in one node
-// Times are of kernels alone; empty ones are left out. PRESET is that of the device a100, h100,
-// a30, or of the system a100_dgx, h100_dgx; others are skipped with a warning. Throws InputError
-// with file, line and field, or if `folder` holds none of the tables.
+// Times are of kernels alone. PRESET is that of the device a100, h100, a30, or of the system
+// a100_dgx, h100_dgx. Attention gets tables for each head dimension (n_embd / n_q_head_total).
+// Skipped, with a warning that counts them: other devices, empty times, workers on several nodes,
+// decodes without context, and of several head dimensions those without prompts or without decodes.
+// Throws InputError with file, line and field, also for two devices of one preset in one table and
+// for a repeated payload, or if `folder` holds none of the tables.
 void ImportVidur(const std::filesystem::path& folder, const std::filesystem::path& out,
                  RunControl& control);
 

@@ -1,11 +1,14 @@
 // Profiles of attention and collectives from measured tables: aiconfigurator, LLMServingSim, Vidur.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/input_error.h"
@@ -185,6 +188,93 @@ TEST_F(LayerImportTest, VidursTablesBecomeProfiles) {
                                    ReadProfileFolder(folder_ / "out" / "h100-sxm").collectives);
   EXPECT_NEAR(links(sim::Collective::kSend, 2, 2048).seconds, 5e-6, 1e-9);
   EXPECT_NEAR(links(sim::Collective::kSend, 2, 1048576).seconds, 12e-6, 1e-9);
+}
+
+constexpr const char* kVidurAttention =
+    "gpu,tp,n_q_head_total,n_kv_head_total,n_embd,batch_size,prefill_chunk,kv_cache_len,"
+    "attn_prefill_us,attn_decode_us\n";
+
+// Prompts of three lengths, and four decodes with three contexts.
+std::string VidurCalls(const std::string& heads_and_hidden, int us) {
+  std::string rows;
+  for (const int length : {64, 256, 1024}) {
+    rows += fmt::format("a30,1,{},1,{},0,{},\n", heads_and_hidden, length, us + length / 4);
+    rows += fmt::format("a30,1,{},4,0,{},,{}\n", heads_and_hidden, length, us + length / 64);
+  }
+  return rows;
+}
+
+// The first row once decided which head dimension the profile was of, and the others vanished.
+TEST_F(LayerImportTest, EveryHeadDimensionOfVidursTablesHasItsOwn) {
+  const std::string wide = VidurCalls("32,8,4096", 20);
+  const std::string narrow = VidurCalls("32,8,2048", 10);
+  std::vector<std::string> profiles;
+  for (const std::string& rows : {wide + narrow, narrow + wide}) {
+    Write("attention.csv", kVidurAttention + rows);
+    RunControl control;
+    ImportVidur(folder_, folder_ / "out", control);
+    std::ifstream in(folder_ / "out" / "a30" / "attention.textproto");
+    profiles.emplace_back(std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>());
+  }
+  EXPECT_EQ(profiles[0], profiles[1]);
+  const sim::DeviceProfile a30 = ReadProfileFolder(folder_ / "out" / "a30");
+  EXPECT_EQ(a30.attention.tables.size(), 4U);
+  for (const auto& [head_dim, us] : {std::pair{64, 10}, std::pair{128, 20}}) {
+    const sim::AttentionModel model(HardwarePreset("a30"),
+                                    {.query_heads = 32, .kv_heads = 8, .head_dim = head_dim},
+                                    sim::KernelLibrary::kVllm, a30.attention);
+    const sim::GenerationAttention work{
+        .requests = 4, .context_tokens = 4 * 1024, .context_tokens_max = 1024, .cold = false};
+    EXPECT_NEAR(model(work).seconds, 1e-6 * (us + 16), 2e-6) << head_dim;
+  }
+}
+
+class HeardControl : public RunControl {
+ public:
+  void OnWarning(const std::string& text) override { warnings.push_back(text); }
+  std::vector<std::string> warnings;
+};
+
+TEST_F(LayerImportTest, SkippedRowsOfVidursTablesAreCounted) {
+  Write("attention.csv", kVidurAttention + VidurCalls("32,8,4096", 20) +
+                             "a30,1,32,8,2048,1,64,0,30,\n"
+                             "a30,1,32,8,2048,1,96,0,30,\n"
+                             "a30,1,32,8,4096,1,64,0,,\n"
+                             "a30,1,32,8,4096,4,0,0,,9\n"
+                             "a40,1,32,8,4096,4,0,0,,9\n"
+                             "a40,1,32,8,4096,4,0,64,,9\n");
+  Write("network.csv",
+        "system,op,num_workers,devices_per_node,bytes,latency_us\n"
+        "h100_dgx,send_recv,2,2,2048,5\nh100_dgx,send_recv,2,1,2048,50\n");
+  HeardControl control;
+  ImportVidur(folder_, folder_ / "out", control);
+  using ::testing::EndsWith;
+  EXPECT_THAT(control.warnings,
+              ::testing::UnorderedElementsAre(
+                  EndsWith("network.csv: skipped 1 rows of workers on several nodes"),
+                  EndsWith("attention.csv: skipped 1 rows without attn_prefill_us"),
+                  EndsWith("attention.csv: skipped 1 rows of decodes without context"),
+                  EndsWith("attention.csv: skipped 2 rows of \"a40\", which has no data sheet"),
+                  EndsWith("skipped 2 rows of a30 with heads of 64, which have no prompts or no "
+                           "decodes")));
+}
+
+// Times of two devices with one data sheet once overwrote each other.
+TEST_F(LayerImportTest, TwoDevicesOfOnePresetAndRepeatedPayloadsAreRefused) {
+  const std::string header = "system,op,num_workers,devices_per_node,bytes,latency_us\n";
+  RunControl control;
+  const auto import = [&] { ImportVidur(folder_, folder_ / "out", control); };
+  Write("network.csv", header + "a100_dgx,send_recv,2,2,2048,5\na100,send_recv,2,2,4096,5\n");
+  EXPECT_THAT(import, ThrowsMessage<InputError>(HasSubstr("\"a100_dgx\" in all rows of a100")));
+  Write("network.csv", header + "a100_dgx,send_recv,2,2,2048,5\na100_dgx,send_recv,2,2,2048,6\n");
+  EXPECT_THAT(import, ThrowsMessage<InputError>(HasSubstr("one row for each payload")));
+}
+
+TEST_F(LayerImportTest, AHiddenSizeThatItsHeadsDoNotDivideIsRefused) {
+  Write("attention.csv", kVidurAttention + VidurCalls("32,8,4100", 20));
+  RunControl control;
+  EXPECT_THAT([&] { ImportVidur(folder_, folder_ / "out", control); },
+              ThrowsMessage<InputError>(HasSubstr("a multiple of n_q_head_total")));
 }
 
 TEST_F(LayerImportTest, SmallKernelsHaveALatencyAndAShareOfTheBandwidth) {
