@@ -9,8 +9,10 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <span>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -24,6 +26,7 @@
 #include "python/python_policy.h"
 #include "python/reporting_control.h"
 #include "python/run_table.h"
+#include "record/row_cells.h"
 #include "record/series.h"
 
 namespace twin::python {
@@ -136,17 +139,18 @@ nb::object ArrayOf(const std::vector<T>& values, nb::handle owner) {
   return nb::cast(nb::ndarray<nb::numpy, T, nb::ndim<1>>(data, {values.size()}, owner));
 }
 
+nb::list ListOf(std::span<const std::string_view> words) {
+  nb::list list;
+  for (const std::string_view word : words) list.append(nb::str(word.data(), word.size()));
+  return list;
+}
+
 // Name -> (array, words): the words of a column of codes, else None.
 nb::dict TableOf(const RunTable& table, nb::handle owner) {
   nb::dict columns;
   for (const RunColumn& column : table.columns()) {
-    nb::object words = nb::none();
-    if (!column.words.empty()) {
-      nb::list list;
-      for (const std::string_view word : column.words)
-        list.append(nb::str(word.data(), word.size()));
-      words = std::move(list);
-    }
+    const nb::object words =
+        column.words.empty() ? nb::object(nb::none()) : nb::object(ListOf(column.words));
     nb::object array = std::visit([&](const auto& v) { return ArrayOf(v, owner); }, column.values);
     columns[nb::str(column.name.data(), column.name.size())] = nb::make_tuple(array, words);
   }
@@ -218,6 +222,8 @@ void BindRuns(nb::module_& module, nb::object policy_error) {
           "The text of series.csv, or None.")
       .def_prop_ro("requests", &RequestsOf, "Columns of requests.csv by name, or None.")
       .def_prop_ro("steps", &StepsOf, "Columns of steps.csv by name, or None.");
+  module.attr("request_statuses") = ListOf(kRequestStatusNames);
+  module.attr("reject_reasons") = ListOf(kRejectReasonNames);
   module.def(
       "run",
       [policy_error](const std::string& experiment, bool is_text,

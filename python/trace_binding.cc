@@ -81,31 +81,33 @@ struct WrittenTrace {
   Column<std::uint64_t> prefix_chunks;
 };
 
-constexpr const char* kNumbers[] = {"arrival_ns",
-                                    "prompt_tokens",
-                                    "output_tokens",
-                                    "max_output_tokens",
-                                    "predicted_output_tokens",
-                                    "priority",
-                                    "tenant",
-                                    "prefix_chunk_tokens"};
-constexpr std::int64_t kMost[] = {std::int64_t{1} << 62,
-                                  1073741823,
-                                  1073741823,
-                                  1073741823,
-                                  1073741823,
-                                  2147483647,
-                                  4294967295,
-                                  1073741823};
-constexpr std::int64_t kLeast[] = {0, 1, 1, 1, -1, -2147483648LL, 0, 0};
+// A column of numbers, and the values that it may hold.
+struct NumberColumn {
+  const char* name;
+  std::int64_t min;
+  std::int64_t max;
+  Integers TraceColumns::*values;
+};
+
+constexpr std::int64_t kTokensMax = 1073741823;
+constexpr NumberColumn kNumbers[] = {
+    {"arrival_ns", 0, std::int64_t{1} << 62, &TraceColumns::arrival_ns},
+    {"prompt_tokens", 1, kTokensMax, &TraceColumns::prompt_tokens},
+    {"output_tokens", 1, kTokensMax, &TraceColumns::output_tokens},
+    {"max_output_tokens", 1, kTokensMax, &TraceColumns::max_output_tokens},
+    {"predicted_output_tokens", -1, kTokensMax, &TraceColumns::predicted_output_tokens},
+    {"priority", -2147483648LL, 2147483647, &TraceColumns::priority},
+    {"tenant", 0, 4294967295, &TraceColumns::tenant},
+    {"prefix_chunk_tokens", 0, kTokensMax, &TraceColumns::prefix_chunk_tokens}};
 
 TracedRequest RequestOf(const WrittenTrace& trace, std::size_t row) {
   std::int64_t values[std::size(kNumbers)];
   for (std::size_t i = 0; i < std::size(kNumbers); ++i) {
+    const NumberColumn& column = kNumbers[i];
     values[i] = trace.numbers[i](row);
-    if (values[i] >= kLeast[i] && values[i] <= kMost[i]) continue;
-    throw InputError(InputError::Kind::kData, fmt::format("row {}, {}", row, kNumbers[i]),
-                     fmt::format("is {}; allowed: {} to {}", values[i], kLeast[i], kMost[i]));
+    if (values[i] >= column.min && values[i] <= column.max) continue;
+    throw InputError(InputError::Kind::kData, fmt::format("row {}, {}", row, column.name),
+                     fmt::format("is {}; allowed: {} to {}", values[i], column.min, column.max));
   }
   TracedRequest request;
   request.arrival = kTimeZero + Duration{values[0]};
@@ -157,17 +159,15 @@ auto Shared(std::vector<T> TraceColumns::*column) {
 
 void BindTraces(nb::module_& module) {
   using C = TraceColumns;
-  nb::class_<C>(module, "TraceColumns", "The requests of a trace by column.")
-      .def_ro("has_arrivals", &C::has_arrivals)
-      .def_prop_ro("arrival_ns", Shared(&C::arrival_ns))
-      .def_prop_ro("prompt_tokens", Shared(&C::prompt_tokens))
-      .def_prop_ro("output_tokens", Shared(&C::output_tokens))
-      .def_prop_ro("max_output_tokens", Shared(&C::max_output_tokens))
-      .def_prop_ro("predicted_output_tokens", Shared(&C::predicted_output_tokens))
-      .def_prop_ro("priority", Shared(&C::priority))
-      .def_prop_ro("tenant", Shared(&C::tenant))
+  nb::class_<C> columns(module, "TraceColumns", "The requests of a trace by column.");
+  nb::list numbers;
+  for (const NumberColumn& number : kNumbers) {
+    columns.def_prop_ro(number.name, Shared(number.values));
+    numbers.append(nb::str(number.name));
+  }
+  module.attr("trace_numbers") = numbers;
+  columns.def_ro("has_arrivals", &C::has_arrivals)
       .def_prop_ro("session", Shared(&C::session))
-      .def_prop_ro("prefix_chunk_tokens", Shared(&C::prefix_chunk_tokens))
       .def_prop_ro("prefix_offsets", Shared(&C::prefix_offsets))
       .def_prop_ro("prefix_chunks", Shared(&C::prefix_chunks));
   module.def("read_trace", &ReadTrace, nb::arg("path"), nb::arg("format"), nb::arg("filters"));
@@ -180,9 +180,6 @@ void BindTraces(nb::module_& module) {
       },
       nb::arg("path"), nb::arg("numbers"), nb::arg("session"), nb::arg("prefix_offsets"),
       nb::arg("prefix_chunks"));
-  module.attr("trace_numbers") =
-      nb::make_tuple("arrival_ns", "prompt_tokens", "output_tokens", "max_output_tokens",
-                     "predicted_output_tokens", "priority", "tenant", "prefix_chunk_tokens");
 }
 
 }  // namespace twin::python

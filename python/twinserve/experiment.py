@@ -28,8 +28,7 @@ _log = logging.getLogger("twinserve")
 # Numbers are read as they were written; from pandas 3.1 on, that is the default.
 EXACT: dict[str, Any] = ({"float_precision": "round_trip"}
                          if tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1) else {})
-_STATUS = ["waiting", "running", "swapped", "completed", "rejected", "cancelled"]
-_REASONS = ["too_long_for_model", "too_large_for_cache"]
+_WORDS = {"status": _native.request_statuses, "reject_reason": _native.reject_reasons}
 
 
 class RunWarning(UserWarning):
@@ -221,8 +220,8 @@ def _frame(columns: Any, field: str) -> pd.DataFrame:
 
 
 def _read_csv(source: Any) -> pd.DataFrame:
-    frame = pd.read_csv(source, dtype={"status": str, "reject_reason": str}, **EXACT)
-    for name, words in (("status", _STATUS), ("reject_reason", _REASONS)):
+    frame = pd.read_csv(source, dtype={name: str for name in _WORDS}, **EXACT)
+    for name, words in _WORDS.items():
         if name in frame:
             frame[name] = pd.Categorical(frame[name], words)
     if "status" in frame:  # undefined times of all requests are read as a column without type

@@ -125,6 +125,14 @@ def test_warnings_are_python_warnings(tiny):
         twinserve.run(tiny, {"workload.prediction": prediction})
 
 
+def test_words_are_the_same_in_memory_and_in_a_run_directory(tiny, tmp_path):
+    in_memory, read = twinserve.run(tiny), twinserve.run(tiny, out=tmp_path / "run")
+    for name, words in (("status", 6), ("reject_reason", 2)):
+        categories = list(in_memory.requests[name].cat.categories)
+        assert len(categories) == words
+        assert list(read.requests[name].cat.categories) == categories
+
+
 def test_arrow_tables_hold_the_same_columns(tiny):
     pytest.importorskip("pyarrow")
     run = twinserve.run(tiny)
