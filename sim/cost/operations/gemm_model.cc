@@ -26,7 +26,7 @@ constexpr double kQuantizeSeconds = 2.5e-6;
 constexpr double kQuantizePasses = 1.5;
 
 // Values of m that a curve remembers.
-constexpr std::size_t kRememberedMax = 16384;
+constexpr std::size_t kRememberedMax = GemmTokenWeights::kRememberedMax;
 
 bool QuantizesActivations(GemmFormat format) {
   return format == GemmFormat::kFp8 || format == GemmFormat::kFp8Block ||

@@ -207,9 +207,11 @@ GemmRatio RatioAt(const GemmTable& table, std::span<const double> log_ratios, st
 
 GemmRatio GemmTokenWeights::RatioAt(std::span<const double> log_ratios, std::int64_t m) const {
   const std::lock_guard lock(mutex_);
-  auto found = known_.find(m);
-  if (found == known_.end()) found = known_.emplace(m, TokenWeights(m_, m, false)).first;
-  return Weighted(found->second, log_ratios);
+  const auto found = known_.find(m);
+  if (found != known_.end()) return Weighted(found->second, log_ratios);
+  const KrigingWeights weights = TokenWeights(m_, m, false);
+  if (known_.size() < kRememberedMax) known_.emplace(m, weights);
+  return Weighted(weights, log_ratios);
 }
 
 std::size_t GemmTokenWeights::size() const {

@@ -47,15 +47,19 @@ GemmCurveRatios CurveAt(const GemmTable& table, std::uint32_t n, std::uint32_t k
 GemmRatio RatioAt(const GemmTable& table, std::span<const double> log_ratios, std::int64_t m,
                   bool excluded = false);
 
-// RatioAt for all curves of one table. The weights of the measured m depend on m alone; they are
-// computed once for each m that is asked for. Callable from several threads.
+// RatioAt for all curves of one table. The weights of the measured m depend on m alone; those of
+// the first kRememberedMax values of m that are asked for are computed once. Callable from several
+// threads.
 class GemmTokenWeights {
  public:
+  // About 330 bytes each.
+  static constexpr std::size_t kRememberedMax = 16384;
+
   // `m`: the table's.
   explicit GemmTokenWeights(std::vector<std::uint32_t> m) : m_(std::move(m)) {}
 
   [[nodiscard]] GemmRatio RatioAt(std::span<const double> log_ratios, std::int64_t m) const;
-  // Values of m whose weights were computed.
+  // Values of m whose weights are remembered.
   [[nodiscard]] std::size_t size() const;
 
  private:

@@ -15,7 +15,9 @@ using PreparedStages = std::vector<StageOperations>;  // in the order of the pip
 
 // Equal arguments give the same object, which keeps the times that earlier runs asked for: a sweep
 // computes each product once. Thread-safe; predictions do not depend on what was asked before. The
-// latest few models stay in memory, about 2 MB each; a DeviceProfile's `steps` do not count.
+// latest 16 models stay in memory, about 2 MB each and some MB more if their steps have very many
+// sizes: of a product's times and of a table's weights, 16,384 values of m are kept. A
+// DeviceProfile's `steps` do not count.
 std::shared_ptr<const PreparedStages> PrepareStages(const ModelSpec& model,
                                                     const HardwareSpec& hardware,
                                                     const Parallelism& parallelism,

@@ -121,6 +121,23 @@ TEST(GemmTokenWeightsTest, CurvesOfOneTableShareTheWeightsOfEachM) {
   EXPECT_EQ(weights.size(), 3U);
 }
 
+TEST(GemmTokenWeightsTest, MemoryIsBoundedAndValuesBeyondItAreEqual) {
+  GemmTable table;
+  table.m = {1, 16, 128, 1024};
+  const GemmTokenWeights weights(table.m);
+  const std::vector<double> curve = {0, 0.1, 0.2, 0.3};
+  constexpr auto kLast = static_cast<std::int64_t>(GemmTokenWeights::kRememberedMax) + 3;
+  for (std::int64_t m = 1; m <= kLast; ++m) (void)weights.RatioAt(curve, m);
+  EXPECT_EQ(weights.size(), GemmTokenWeights::kRememberedMax);
+  for (const std::int64_t m : {std::int64_t{2}, kLast}) {
+    const GemmRatio remembered = weights.RatioAt(curve, m);
+    const GemmRatio own = RatioAt(table, curve, m);
+    EXPECT_EQ(remembered.log_ratio, own.log_ratio) << m;
+    EXPECT_EQ(remembered.variance, own.variance) << m;
+  }
+  EXPECT_EQ(weights.size(), GemmTokenWeights::kRememberedMax);
+}
+
 // Ratios of 1.1 at n = 1024 and 1.2 at n = 4096, for all k and m.
 GemmProfile TwoLevelProfile() {
   GemmProfile profile;
