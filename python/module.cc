@@ -42,6 +42,9 @@ nb::list Differences(const std::vector<NamedText>& configs) {
 }  // namespace twin::python
 
 NB_MODULE(_native, module) {
+  // At exit, nanobind would report objects that other modules still hold, as pyarrow does with the
+  // columns of tables. Nothing is lost then: the process ends.
+  nb::set_leak_warnings(false);
   module.doc() = "twinserve in this process; use the package twinserve.";
   module.attr("version") = std::string(twin::lab::kVersion);
   module.attr("commit") = std::string(twin::lab::kCommit);

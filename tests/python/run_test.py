@@ -1,6 +1,8 @@
 """twinserve.run, load and resolve against the command line."""
 import json
 import pathlib
+import subprocess
+import sys
 
 import numpy as np
 import pandas as pd
@@ -139,6 +141,16 @@ def test_arrow_tables_hold_the_same_columns(tiny):
     table = run.to_arrow()
     assert table.column_names == list(run.requests.columns)
     assert table["ttft_ms"].to_pylist() == list(run.requests["ttft_ms"])
+
+
+def test_a_run_that_is_held_until_the_process_ends_gives_no_warning(tiny):
+    # As pyarrow holds columns: a reference that nobody gives back.
+    script = ("import ctypes, twinserve\n"
+              f"run = twinserve.run({tiny!r})\n"
+              "ctypes.pythonapi.Py_IncRef(ctypes.py_object(run._native))\n")
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True,
+                           check=True)
+    assert "nanobind" not in ended.stderr
 
 
 def test_a_real_run_has_tables_without_a_directory():
