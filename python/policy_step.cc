@@ -16,8 +16,8 @@ namespace nb = nanobind;
 
 [[noreturn]] void Refuse(const std::string& what) { throw nb::value_error(what.c_str()); }
 
-// What is left of a limit of the step; 0 = no limit.
-std::int64_t Left(std::int32_t limit, std::int64_t used) {
+// What remains of a limit of the step; 0 = no limit.
+std::int64_t Remaining(std::int32_t limit, std::int64_t used) {
   return limit == 0 ? std::numeric_limits<std::int32_t>::max() : limit - used;
 }
 
@@ -66,18 +66,18 @@ void PolicyStep::Notify(const char* method, nb::handle request) const {
 
 std::int64_t PolicyStep::tokens_left() const {
   const StepTotals& totals = builder().plan().totals;
-  return Left(scope_->traits.tokens_per_step_max, totals.prefill_tokens + totals.decode_items);
+  return Remaining(scope_->traits.tokens_per_step_max, totals.prefill_tokens + totals.decode_items);
 }
 
 std::int64_t PolicyStep::sequences_left() const {
-  return Left(scope_->traits.sequences_per_step_max,
-              static_cast<std::int64_t>(builder().plan().work.size()));
+  return Remaining(scope_->traits.sequences_per_step_max,
+                   static_cast<std::int64_t>(builder().plan().work.size()));
 }
 
 void PolicyStep::Admit(nb::handle_t<PolicyRequest> request) {
-  const auto& asked = nb::cast<const PolicyRequest&>(request);
-  Require(asked, SequenceState::kWaiting, "admit");
-  builder().Admit(asked.id);
+  const auto& native = nb::cast<const PolicyRequest&>(request);
+  Require(native, SequenceState::kWaiting, "admit");
+  builder().Admit(native.id);
   Notify("admitted", request);
 }
 
@@ -126,7 +126,7 @@ std::int64_t PolicyStep::ScheduleDecodes(const nb::list& requests, std::int64_t 
     if (request.scope != scope_) {
       Refuse(fmt::format("request {} belongs to another run", Index(request.id)));
     }
-    if (request.gone) Refuse(fmt::format("request {} has left the engine", Index(request.id)));
+    if (request.has_left) Refuse(fmt::format("request {} has left the engine", Index(request.id)));
     ids_.push_back(request.id);
   }
   return static_cast<std::int64_t>(builder().ScheduleDecodes(ids_));
@@ -140,35 +140,35 @@ void PolicyStep::Unschedule(const PolicyRequest& request) {
 }
 
 void PolicyStep::Preempt(nb::handle_t<PolicyRequest> request) {
-  const auto& asked = nb::cast<const PolicyRequest&>(request);
-  Require(asked, SequenceState::kRunning, "preempt");
-  builder().PreemptByRecompute(asked.id);
+  const auto& native = nb::cast<const PolicyRequest&>(request);
+  Require(native, SequenceState::kRunning, "preempt");
+  builder().PreemptByRecompute(native.id);
   Notify("preempted", request);
 }
 
 bool PolicyStep::SwapOut(nb::handle_t<PolicyRequest> request) {
-  const auto& asked = nb::cast<const PolicyRequest&>(request);
-  if (Require(asked, SequenceState::kRunning, "swap_out").in_flight > 0) {
-    Refuse(fmt::format("swap_out: request {} is in the step", Index(asked.id)));
+  const auto& native = nb::cast<const PolicyRequest&>(request);
+  if (Require(native, SequenceState::kRunning, "swap_out").in_flight > 0) {
+    Refuse(fmt::format("swap_out: request {} is in the step", Index(native.id)));
   }
-  if (!builder().SwapOut(asked.id)) return false;
+  if (!builder().SwapOut(native.id)) return false;
   Notify("swapped_out", request);
   return true;
 }
 
 bool PolicyStep::SwapIn(nb::handle_t<PolicyRequest> request) {
-  const auto& asked = nb::cast<const PolicyRequest&>(request);
-  Require(asked, SequenceState::kSwapped, "swap_in");
-  if (!builder().SwapIn(asked.id)) return false;
+  const auto& native = nb::cast<const PolicyRequest&>(request);
+  Require(native, SequenceState::kSwapped, "swap_in");
+  if (!builder().SwapIn(native.id)) return false;
   Notify("swapped_in", request);
   return true;
 }
 
 void PolicyStep::Reject(nb::handle_t<PolicyRequest> request, const std::string& reason) {
-  auto& asked = *nb::inst_ptr<PolicyRequest>(request);
-  Require(asked, SequenceState::kWaiting, "reject");
-  builder().Reject(asked.id, ReasonOf(reason));
-  asked.gone = true;
+  auto& native = *nb::inst_ptr<PolicyRequest>(request);
+  Require(native, SequenceState::kWaiting, "reject");
+  builder().Reject(native.id, ReasonOf(reason));
+  native.has_left = true;
   Notify("remove", request);
 }
 
@@ -191,11 +191,11 @@ void PolicyStep::AttachPrefix(const PolicyRequest& request, std::int32_t blocks)
 
 void PolicyStep::PublishPrefix(const PolicyRequest& request, std::int32_t tokens) {
   const Sequence& sequence = Require(request, SequenceState::kRunning, "publish_prefix");
-  const std::int32_t most =
+  const std::int32_t tokens_max =
       std::min({sequence.computed, sequence.known, sequence.blocks.capacity_tokens});
-  if (tokens < 0 || tokens > most) {
+  if (tokens < 0 || tokens > tokens_max) {
     Refuse(fmt::format("publish_prefix: {} tokens of request {}; allowed: 0 to {}", tokens,
-                       Index(request.id), most));
+                       Index(request.id), tokens_max));
   }
   if (scope_->traits.caches_prefixes) builder().PublishPrefix(sequence, tokens);
 }

@@ -23,8 +23,8 @@ namespace {
 namespace nb = nanobind;
 
 template <class E, std::size_t kCount>
-E Named(const char* what, const std::string& name,
-        const std::pair<const char*, E> (&words)[kCount]) {
+E ValueOfWord(const char* what, const std::string& name,
+              const std::pair<const char*, E> (&words)[kCount]) {
   std::string allowed;
   for (const auto& [word, value] : words) {
     if (name == word) return value;
@@ -43,10 +43,11 @@ nb::tuple PredictOperations(const std::string& in, const std::string& out,
                             const std::string& hardware, const std::string& operation,
                             const std::string& profile) {
   using enum lab::OperationKind;
-  const auto kind = Named<lab::OperationKind>("operation", operation,
-                                              {{"gemm", kGemm},
-                                               {"context_attention", kContextAttention},
-                                               {"generation_attention", kGenerationAttention}});
+  const auto kind =
+      ValueOfWord<lab::OperationKind>("operation", operation,
+                                      {{"gemm", kGemm},
+                                       {"context_attention", kContextAttention},
+                                       {"generation_attention", kGenerationAttention}});
   ReportingControl control;
   RunInBackground(control, nb::none(), false, [&] {
     const HardwareSpec spec = HardwareFromNameOrFile(hardware);
@@ -68,7 +69,7 @@ nb::tuple PredictSteps(const std::string& in, const std::string& out,
                        const ServedModelOptions& served) {
   using enum sim::StepEngine;
   sim::ProfileCostConfig cost;
-  cost.engine = Named<sim::StepEngine>(
+  cost.engine = ValueOfWord<sim::StepEngine>(
       "engine", served.engine,
       {{"v1_async", kV1Async}, {"v1_sync", kV1Sync}, {"v0", kV0}, {"tgis", kTgis}});
   if (served.parallelism.tensor < 1 || served.parallelism.pipeline < 1) {

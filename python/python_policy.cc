@@ -66,7 +66,7 @@ class Attributes {
 };
 
 // A reference that any thread may drop.
-std::shared_ptr<const nb::object> Shared(nb::object object) {
+std::shared_ptr<const nb::object> SharedObject(nb::object object) {
   return {new nb::object(std::move(object)), [](const nb::object* held) {
             const nb::gil_scoped_acquire lock;
             delete held;
@@ -76,7 +76,7 @@ std::shared_ptr<const nb::object> Shared(nb::object object) {
 }  // namespace
 
 const Sequence& PolicyRequest::sequence() const {
-  if (gone) {
+  if (has_left) {
     throw nb::value_error(fmt::format("request {} has left the engine", Index(id)).c_str());
   }
   if (scope->step == nullptr) {
@@ -146,7 +146,7 @@ void PythonPolicy::Enqueue(const Sequence& sequence) {
 void PythonPolicy::Remove(const Sequence& sequence) {
   Guard("remove", [&] {
     nb::object& object = requests_[sequence.id];
-    nb::inst_ptr<PolicyRequest>(object)->gone = true;
+    nb::inst_ptr<PolicyRequest>(object)->has_left = true;
     policy_.attr("remove")(object);
     object.reset();
     requests_.Close(sequence.id);
@@ -161,10 +161,10 @@ void PythonPolicy::StepReturned(const StepPlan& plan) {
 void PythonPolicy::Plan(StepBuilder& step) {
   step_number_ = Index(step.plan().id);
   scope_->step = &step;
-  struct Closing {
+  struct ResetStep {
     PlanScope& scope;
-    ~Closing() { scope.step = nullptr; }
-  } const closing{*scope_};
+    ~ResetStep() { scope.step = nullptr; }
+  } const reset{*scope_};
   Guard("plan", [&] { plan_(step_); });
   for (const Rejection& rejection : step.plan().rejected) {
     if (requests_.contains(rejection.request)) requests_.Close(rejection.request);
@@ -185,11 +185,11 @@ bool PythonPolicy::Waits() const {
 }
 
 std::shared_ptr<const OwnPolicy> OwnPolicyOf(nb::object policy, nb::object error) {
-  auto own = std::make_shared<OwnPolicy>();
-  own->name = TypeNameOf(policy);
+  auto result = std::make_shared<OwnPolicy>();
+  result->name = TypeNameOf(policy);
   const Attributes attributes(policy, error);
-  PolicyTraits& traits = own->traits;
-  traits.name = own->name;
+  PolicyTraits& traits = result->traits;
+  traits.name = result->name;
   traits.tokens_per_step_max = attributes.Limit("tokens_per_step_max");
   traits.sequences_per_step_max = attributes.Limit("sequences_per_step_max");
   traits.context_tokens_max = attributes.Limit("context_tokens_max");
@@ -199,12 +199,13 @@ std::shared_ptr<const OwnPolicy> OwnPolicyOf(nb::object policy, nb::object error
   traits.swaps_to_host = attributes.Flag("swaps_to_host");
   traits.reads_predictions = attributes.Flag("reads_predictions");
   if (traits.swaps_to_host) traits.memory_rule = "vllm_v0";  // the rule that has swap space
-  own->make = [shared = Shared(std::move(policy)), shared_error = Shared(std::move(error)),
-               traits](const KvPoolConfig& kv) -> std::unique_ptr<Policy> {
+  result->make = [shared = SharedObject(std::move(policy)),
+                  shared_error = SharedObject(std::move(error)),
+                  traits](const KvPoolConfig& kv) -> std::unique_ptr<Policy> {
     const nb::gil_scoped_acquire lock;
     return std::make_unique<PythonPolicy>(*shared, *shared_error, traits, kv);
   };
-  return own;
+  return result;
 }
 
 }  // namespace twin::python

@@ -24,7 +24,7 @@ struct PlanScope {
 // A request as a policy in Python sees it. Its progress can be read while a step is planned.
 struct PolicyRequest {
   std::shared_ptr<const PlanScope> scope;
-  bool gone = false;  // it has left the engine
+  bool has_left = false;  // the engine
   RequestId id{};
   std::int32_t prompt_tokens = 0;
   std::int32_t max_output_tokens = 0;

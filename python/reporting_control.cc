@@ -16,7 +16,7 @@ namespace nb = nanobind;
 constexpr std::chrono::milliseconds kPollInterval{50};
 constexpr int kPollsBeforeForce = 20;
 
-void ServePython(const ReportingControl& control, const nb::object& progress) {
+void CheckSignalsAndReport(const ReportingControl& control, const nb::object& progress) {
   if (PyErr_CheckSignals() != 0) throw nb::python_error();
   if (progress.is_none()) return;
   const ReportingControl::Progress now = control.progress();
@@ -74,7 +74,7 @@ void RunInBackground(ReportingControl& control, const nb::object& progress, bool
         continue;
       }
       try {
-        ServePython(control, progress);
+        CheckSignalsAndReport(control, progress);
       } catch (...) {
         control.Stop();
         raised = std::current_exception();

@@ -85,16 +85,16 @@ void RunInto(const ExperimentConfig& config, const std::string& out, NativeRun& 
                     : lab::RunSimulation(config, out, command_line, control);
 }
 
-// `place`: a path, or a function without arguments that makes one for a run that needs a run
+// `directory`: a path, or a function without arguments that makes one for a run that needs a run
 // directory although none was asked for.
-std::unique_ptr<NativeRun> Run(const ExperimentConfig& config, const nb::object& place,
+std::unique_ptr<NativeRun> Run(const ExperimentConfig& config, const nb::object& directory,
                                const nb::object& progress) {
   auto run = std::make_unique<NativeRun>();
   const bool real = std::holds_alternative<RealWorldConfig>(config.world);
-  if (nb::isinstance<nb::str>(place)) {
-    run->directory = nb::cast<std::string>(place);
+  if (nb::isinstance<nb::str>(directory)) {
+    run->directory = nb::cast<std::string>(directory);
   } else if (real) {
-    run->directory = nb::cast<std::string>(place());
+    run->directory = nb::cast<std::string>(directory());
   }
   ReportingControl control;
   RunInBackground(control, progress, config.own_policy != nullptr, [&] {
@@ -112,11 +112,11 @@ std::unique_ptr<NativeRun> Run(const ExperimentConfig& config, const nb::object&
 ExperimentConfig Read(const std::string& experiment, bool is_text,
                       const std::vector<std::string>& overrides,
                       std::shared_ptr<const OwnPolicy> own_policy) {
-  ExperimentTemplate asked = is_text ? ExperimentTemplate::FromText(experiment, "experiment")
-                                     : ExperimentTemplate(experiment);
-  asked.Decide(std::move(own_policy));
-  asked.Change(overrides, std::filesystem::current_path());
-  return asked.With({}, {});
+  ExperimentTemplate source = is_text ? ExperimentTemplate::FromText(experiment, "experiment")
+                                      : ExperimentTemplate(experiment);
+  source.Decide(std::move(own_policy));
+  source.Change(overrides, std::filesystem::current_path());
+  return source.With({}, {});
 }
 
 nb::object ToPython(const SummaryValue& value) {
@@ -203,7 +203,8 @@ nb::dict Replay(const std::string& run_dir, std::shared_ptr<const OwnPolicy> own
   return replayed;
 }
 
-std::shared_ptr<const OwnPolicy> MaybeOwn(const nb::object& policy, const nb::object& error) {
+std::shared_ptr<const OwnPolicy> OwnPolicyOrNull(const nb::object& policy,
+                                                 const nb::object& error) {
   return policy.is_none() ? nullptr : OwnPolicyOf(policy, error);
 }
 
@@ -227,12 +228,12 @@ void BindRuns(nb::module_& module, nb::object policy_error) {
   module.def(
       "run",
       [policy_error](const std::string& experiment, bool is_text,
-                     const std::vector<std::string>& overrides, const nb::object& place,
+                     const std::vector<std::string>& overrides, const nb::object& directory,
                      const nb::object& policy, const nb::object& progress) {
-        return Run(Read(experiment, is_text, overrides, MaybeOwn(policy, policy_error)), place,
-                   progress);
+        return Run(Read(experiment, is_text, overrides, OwnPolicyOrNull(policy, policy_error)),
+                   directory, progress);
       },
-      nb::arg("experiment"), nb::arg("is_text"), nb::arg("overrides"), nb::arg("place"),
+      nb::arg("experiment"), nb::arg("is_text"), nb::arg("overrides"), nb::arg("directory"),
       nb::arg("policy").none(), nb::arg("progress").none());
   module.def(
       "resolve",
@@ -243,7 +244,7 @@ void BindRuns(nb::module_& module, nb::object policy_error) {
   module.def(
       "replay",
       [policy_error](const std::string& run_dir, nb::object policy) {
-        return Replay(run_dir, MaybeOwn(policy, policy_error));
+        return Replay(run_dir, OwnPolicyOrNull(policy, policy_error));
       },
       nb::arg("run_dir"), nb::arg("policy").none());
 }

@@ -148,7 +148,7 @@ void WriteTrace(const std::string& path, const WrittenTrace& trace) {
 
 // An array that shares the column's memory and keeps its owner alive.
 template <class T>
-auto Shared(std::vector<T> TraceColumns::*column) {
+auto ArrayGetter(std::vector<T> TraceColumns::*column) {
   return [column](nb::handle_t<TraceColumns> self) {
     auto& values = nb::cast<TraceColumns&>(self).*column;
     return nb::cast(nb::ndarray<nb::numpy, T, nb::ndim<1>>(values.data(), {values.size()}, self));
@@ -162,14 +162,14 @@ void BindTraces(nb::module_& module) {
   nb::class_<C> columns(module, "TraceColumns", "The requests of a trace by column.");
   nb::list numbers;
   for (const NumberColumn& number : kNumbers) {
-    columns.def_prop_ro(number.name, Shared(number.values));
+    columns.def_prop_ro(number.name, ArrayGetter(number.values));
     numbers.append(nb::str(number.name));
   }
   module.attr("trace_numbers") = numbers;
   columns.def_ro("has_arrivals", &C::has_arrivals)
-      .def_prop_ro("session", Shared(&C::session))
-      .def_prop_ro("prefix_offsets", Shared(&C::prefix_offsets))
-      .def_prop_ro("prefix_chunks", Shared(&C::prefix_chunks));
+      .def_prop_ro("session", ArrayGetter(&C::session))
+      .def_prop_ro("prefix_offsets", ArrayGetter(&C::prefix_offsets))
+      .def_prop_ro("prefix_chunks", ArrayGetter(&C::prefix_chunks));
   module.def("read_trace", &ReadTrace, nb::arg("path"), nb::arg("format"), nb::arg("filters"));
   module.def(
       "write_trace",

@@ -63,15 +63,15 @@ def run(
     text, is_text = source_of(experiment)
     scratch: list[str] = []
 
-    def make_place() -> str:
+    def make_directory() -> str:
         # A real run is written, and read back, where no run directory was asked for.
         scratch.append(tempfile.mkdtemp(prefix="twinserve-"))
         return os.path.join(scratch[0], "run")
 
     try:
         native = _native.run(
-            text, is_text, changes_of(overrides), os.fspath(out) if out is not None else make_place,
-            made_policy(policy), progress)
+            text, is_text, changes_of(overrides),
+            os.fspath(out) if out is not None else make_directory, made_policy(policy), progress)
     except BaseException:
         for folder in scratch:
             shutil.rmtree(folder, ignore_errors=True)
