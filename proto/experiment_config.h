@@ -114,7 +114,7 @@ class ExperimentTemplate {
   static ExperimentTemplate FromText(std::string_view text, const std::string& source);
 
   // Lets a policy of the caller decide in place of the one that the file names.
-  void Decide(std::shared_ptr<const OwnPolicy> policy) { own_policy_ = std::move(policy); }
+  void ReplacePolicy(std::shared_ptr<const OwnPolicy> policy) { own_policy_ = std::move(policy); }
 
   // Applies changes (override.h), whose relative paths start at `folder`. Throws as ReadExperiment.
   void Change(std::span<const std::string> changes, const std::filesystem::path& folder);

@@ -114,7 +114,7 @@ ExperimentConfig Read(const std::string& experiment, bool is_text,
                       std::shared_ptr<const OwnPolicy> own_policy) {
   ExperimentTemplate source = is_text ? ExperimentTemplate::FromText(experiment, "experiment")
                                       : ExperimentTemplate(experiment);
-  source.Decide(std::move(own_policy));
+  source.ReplacePolicy(std::move(own_policy));
   source.Change(overrides, std::filesystem::current_path());
   return source.With({}, {});
 }

@@ -10,7 +10,7 @@
 
 namespace twin {
 
-// Takes the place of the policy that an experiment names.
+// Replaces the policy that an experiment names.
 struct OwnPolicy {
   std::string name;
   PolicyTraits traits;  // their `name` and `memory_rule` must outlive every use of this object

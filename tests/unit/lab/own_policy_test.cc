@@ -46,7 +46,7 @@ std::shared_ptr<const OwnPolicy> Own() {
 ExperimentConfig Read(const std::vector<std::string>& changes,
                       std::shared_ptr<const OwnPolicy> own = nullptr) {
   ExperimentTemplate experiment = ExperimentTemplate::FromText(kExperiment, "test");
-  experiment.Decide(std::move(own));
+  experiment.ReplacePolicy(std::move(own));
   experiment.Change(changes, "/");
   return experiment.With({}, {});
 }
