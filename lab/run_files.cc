@@ -52,7 +52,7 @@ std::ofstream& RunFiles::Open(const char* name) {
   return *files_.back();
 }
 
-void RunFiles::Finish(const RequestTracker& tracker) {
+void RunFiles::Finish(RequestTracker& tracker) {
   if (requests_) tracker.ForEachLive([&](const RequestLife& life) { requests_->Write(life); });
   if (series_) series_->WriteTo(Open("series.csv"));
   if (record_ != nullptr) record_->Finish();

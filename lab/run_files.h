@@ -36,7 +36,7 @@ class RunFiles {
 
   // Adds the rows of requests that have not ended and closes the files. REQUIRES: called once,
   // after the run. Throws std::system_error.
-  void Finish(const RequestTracker& tracker);
+  void Finish(RequestTracker& tracker);
 
  private:
   std::ofstream& Open(const char* name);

@@ -42,7 +42,7 @@ class RunMetrics {
   [[nodiscard]] std::span<RunObserver* const> observers() const { return observers_; }
 
   [[nodiscard]] std::int64_t arrived() const { return tracker_.arrived(); }
-  [[nodiscard]] const RequestTracker& tracker() const { return tracker_; }
+  [[nodiscard]] RequestTracker& tracker() { return tracker_; }
 
   // REQUIRES: called once, after the run.
   Summary Summarise();

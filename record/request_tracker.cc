@@ -40,6 +40,7 @@ void RequestTracker::OnInstant(const Instant& instant) {
 }
 
 void RequestTracker::OnPlan(TimePoint now, const StepPlan& plan) {
+  if (!plan.preempted.empty() || !plan.rejected.empty()) EndStreak();
   for (const Preemption& preemption : plan.preempted) Preempt(preemption);
   Admit(plan);
   for (const RequestId id : plan.resumed) {
@@ -85,6 +86,7 @@ void RequestTracker::Arrive(TimePoint now, const RequestArrived& arrived) {
 }
 
 void RequestTracker::Cancel(TimePoint now, RequestId id) {
+  EndStreak();
   if (!tracks_.contains(id)) return;
   Track& track = tracks_[id];
   // What has ended is only waiting for its batch: the engine does not hear of the cancellation.
@@ -103,6 +105,11 @@ void RequestTracker::FinishStep(TimePoint now, const StepFinished& finished) {
 }
 
 void RequestTracker::TakeTokens(TimePoint now, const StepPlan& plan, const StepFinished& finished) {
+  if (batch_.Follows(plan) && streak_.can_begin && finished.outcomes.empty()) {
+    ContinueStreak(now, plan);
+    return;
+  }
+  EndStreak();
   const ItemOutcome* outcome = finished.outcomes.data();
   const ItemOutcome* const end = outcome + finished.outcomes.size();
   Gaps gaps;
@@ -115,6 +122,40 @@ void RequestTracker::TakeTokens(TimePoint now, const StepPlan& plan, const StepF
   }
   CHECK(outcome == end);
   ReportGaps(now, gaps);
+  streak_.can_begin = finished.outcomes.empty() && gaps.tokens == plan.work.size();
+  streak_.latest = now;
+}
+
+// What TakeTokens does if every item emits one token and the tokens before have all come together.
+void RequestTracker::ContinueStreak(TimePoint now, const StepPlan& plan) {
+  if (streak_.members.empty()) {
+    streak_.steps = 0;
+    streak_.measured = 0;
+    streak_.longest_gap = Duration{0};
+    for (const WorkItem& item : plan.work) {
+      streak_.members.push_back(item.request);
+      streak_.measured += tracks_[item.request].life.measured ? 1 : 0;
+    }
+  }
+  ++streak_.steps;
+  if (config_.delivery == Delivery::kBatchEnd) return;
+  const Duration gap = now - streak_.latest;
+  streak_.longest_gap = std::max(streak_.longest_gap, gap);
+  streak_.latest = now;
+  ReportGaps(now, {.gap = gap, .count = streak_.measured});
+}
+
+// Writes the streak to the tracks of its members.
+void RequestTracker::EndStreak() {
+  streak_.can_begin = false;
+  for (const RequestId id : streak_.members) {
+    RequestLife& life = tracks_[id].life;
+    life.output_tokens += streak_.steps;
+    if (config_.delivery == Delivery::kBatchEnd) continue;
+    life.last_token = streak_.latest;
+    life.longest_gap = std::max(life.longest_gap, streak_.longest_gap);
+  }
+  streak_.members.clear();
 }
 
 void RequestTracker::TakeException(TimePoint now, const ItemOutcome& outcome, Gaps& gaps) {
@@ -133,10 +174,13 @@ inline void RequestTracker::Emit(TimePoint now, RequestLife& life, Gaps& gaps) {
   if (life.status == RequestStatus::kCompleted) [[unlikely]]
     return;
   ++life.output_tokens;
+  ++gaps.tokens;
   if (config_.delivery == Delivery::kBatchEnd) return;
   if (life.last_token != gaps.from) [[unlikely]] {
     ReportGaps(now, gaps);
-    gaps = {.from = life.last_token, .gap = now - life.last_token, .count = 0};
+    gaps.from = life.last_token;
+    gaps.gap = now - life.last_token;
+    gaps.count = 0;
   }
   if (gaps.from == kTimeNever) [[unlikely]] {
     life.first_token = now;

@@ -10,6 +10,7 @@
 #include "record/run_listener.h"
 #include "record/run_observer.h"
 #include "sched/policy/policy.h"
+#include "sched/unchanged_batch.h"
 
 namespace twin {
 
@@ -37,6 +38,8 @@ struct TrackerConfig {
 // the tokens of all requests that one plan admitted first become visible together, when the last of
 // them ends; the requests complete at that time.
 // Freed blocks are counted from the next plan on, or when the last request leaves.
+// While steps decode the same requests, their tokens are counted once for all of them: such a step
+// takes constant time.
 // Memory: constant per live request and per step in flight; nothing is allocated per step.
 class RequestTracker : public RunObserver {
  public:
@@ -53,7 +56,8 @@ class RequestTracker : public RunObserver {
 
   // Calls visit(const RequestLife&) for each of them, in order of arrival.
   template <class Visit>
-  void ForEachLive(Visit visit) const {
+  void ForEachLive(Visit visit) {
+    EndStreak();
     tracks_.ForEach([&](RequestId, const Track& track) { visit(track.life); });
   }
 
@@ -76,6 +80,16 @@ class RequestTracker : public RunObserver {
     TimePoint from = kTimeNever;  // the token before; kTimeNever: these are first tokens
     Duration gap{0};
     std::int64_t count = 0;
+    std::size_t tokens = 0;  // of all gaps of the step, first tokens included
+  };
+  // Steps that each gave one token to the same requests, which is not yet written to their tracks.
+  struct Streak {
+    bool can_begin = false;  // each item of the latest step gave its request a token at `latest`
+    std::vector<RequestId> members;  // empty: there is no streak
+    std::int64_t measured = 0;       // members inside the measured window
+    std::int32_t steps = 0;
+    Duration longest_gap{0};
+    TimePoint latest;
   };
   // Requests whose tokens become visible together.
   struct Batch {
@@ -88,6 +102,8 @@ class RequestTracker : public RunObserver {
   void Cancel(TimePoint now, RequestId id);
   void FinishStep(TimePoint now, const StepFinished& finished);
   void TakeTokens(TimePoint now, const StepPlan& plan, const StepFinished& finished);
+  void ContinueStreak(TimePoint now, const StepPlan& plan);
+  void EndStreak();
   void TakeException(TimePoint now, const ItemOutcome& outcome, Gaps& gaps);
   void Emit(TimePoint now, RequestLife& life, Gaps& gaps);
   void ReportGaps(TimePoint now, const Gaps& gaps);
@@ -108,6 +124,8 @@ class RequestTracker : public RunObserver {
   std::vector<RunListener*> listeners_;
   IdWindow<Track> tracks_;
   RingQueue<StepInFlight> in_flight_;
+  UnchangedBatch batch_;
+  Streak streak_;
   std::vector<Batch> batches_;            // the open ones (kBatchEnd)
   std::vector<RequestId> spare_members_;  // memory of the latest batch, for reuse
   Load load_;

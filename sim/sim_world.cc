@@ -62,6 +62,7 @@ void SimWorld::TakeFromClients() {
   clients_->AdvanceTo(now_);
   while (const std::optional<RequestId> id = clients_->TakeTimeout(now_)) {
     if (truths_.Find(*id) == nullptr) continue;
+    EndStreak();
     events_.emplace_back(RequestCancelled{*id});
     truths_.Close(*id);
     Depart(*id);
@@ -134,6 +135,7 @@ TimePoint SimWorld::After(TimePoint time, Duration duration) {
 }
 
 void SimWorld::Launch(const StepPlan& plan) {
+  if (!plan.rejected.empty()) EndStreak();
   for (const Rejection& rejection : plan.rejected) {
     truths_.Close(rejection.request);
     Depart(rejection.request);
@@ -185,30 +187,87 @@ void SimWorld::ReturnSteps() {
 }
 
 void SimWorld::EmitTokens(const StepPlan& plan) {
+  if (batch_.Follows(plan) && streak_.can_begin && ContinueStreak(plan)) return;
+  EndStreak();
+  const std::size_t outcomes = outcomes_.size();
+  std::size_t emitted = 0;
   for (const WorkItem& item : plan.work) {
     if (!item.emits) continue;
     Truth* const truth = truths_.Find(item.request);
     // The step was launched before the end of the request was known: its token is dropped.
     if (truth == nullptr) continue;
+    ++emitted;
     --truth->remaining_tokens;
     --truth->block_room;
     if (truth->remaining_tokens <= 0 || truth->block_room == 0) [[unlikely]] {
       CompleteParts(item.request, *truth);
     }
   }
+  streak_.can_begin = emitted == plan.work.size() && outcomes == outcomes_.size();
+}
+
+bool SimWorld::ContinueStreak(const StepPlan& plan) {
+  if (streak_.members.empty()) BeginStreak(plan);
+  const std::int32_t step = streak_.steps + 1;
+  if (step >= streak_.first_end) return false;
+  if (options_.named_block_size > 0) {
+    // Full blocks are reported in batch order, which a policy may have changed meanwhile.
+    bool in_order = true;
+    streak_.filling.ForEachDue(
+        step, [&](std::size_t i) { in_order &= plan.work[i].request == streak_.members[i]; });
+    if (!in_order) return false;
+    streak_.filling.ForEachDue(step, [this](std::size_t i) {
+      const RequestId id = streak_.members[i];
+      FillBlock(id, truths_[id]);
+    });
+  }
+  streak_.steps = step;
+  return true;
+}
+
+void SimWorld::BeginStreak(const StepPlan& plan) {
+  streak_.steps = 0;
+  streak_.first_end = std::numeric_limits<std::int32_t>::max();
+  streak_.first_full.clear();
+  for (const WorkItem& item : plan.work) {
+    const Truth& truth = truths_[item.request];
+    streak_.members.push_back(item.request);
+    streak_.first_end = std::min(streak_.first_end, truth.remaining_tokens);
+    streak_.first_full.push_back(truth.block_room);
+  }
+  if (options_.named_block_size > 0) {
+    streak_.filling.Assign(options_.named_block_size, streak_.first_full);
+  }
+}
+
+// Writes the streak to the truths of its members.
+void SimWorld::EndStreak() {
+  streak_.can_begin = false;
+  for (const RequestId id : streak_.members) {
+    Truth& truth = truths_[id];
+    truth.remaining_tokens -= streak_.steps;
+    if (options_.named_block_size == 0) continue;
+    truth.block_room = (truth.block_room - streak_.steps) % options_.named_block_size;
+    if (truth.block_room <= 0) truth.block_room += options_.named_block_size;
+  }
+  streak_.members.clear();
 }
 
 void SimWorld::CompleteParts(RequestId id, Truth& truth) {
   if (truth.block_room == 0) {
-    const std::int32_t size = options_.named_block_size;
-    filled_.push_back({id, KeyOfBlock(truth.content, id, truth.open_block, size)});
-    ++truth.open_block;
-    truth.block_room = size;
+    FillBlock(id, truth);
+    truth.block_room = options_.named_block_size;
   }
   if (truth.remaining_tokens > 0) return;
   outcomes_.push_back({id, 1, truth.ends_at_limit ? FinishReason::kLength : FinishReason::kStop});
   truths_.Close(id);
   Depart(id);
+}
+
+void SimWorld::FillBlock(RequestId id, Truth& truth) {
+  const std::int32_t size = options_.named_block_size;
+  filled_.push_back({id, KeyOfBlock(truth.content, id, truth.open_block, size)});
+  ++truth.open_block;
 }
 
 }  // namespace twin::sim

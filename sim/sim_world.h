@@ -28,8 +28,10 @@
 
 #include "core/arrival_source.h"
 #include "core/id_window.h"
+#include "core/periodic_members.h"
 #include "core/prefix_keys.h"
 #include "core/traced_request.h"
+#include "sched/unchanged_batch.h"
 #include "sched/world.h"
 #include "sim/boundary_config.h"
 #include "sim/clients.h"
@@ -87,6 +89,16 @@ class SimWorld final : public World {
     std::vector<std::uint64_t> chunks;  // borrowed by `content`
     NamedContent content;
   };
+  // Steps that each gave one token to the same requests, which is not yet taken from their truths.
+  // No member ended in them.
+  struct Streak {
+    bool can_begin = false;  // each item of the latest step gave its request a token but the last
+    std::vector<RequestId> members;  // in batch order; empty: there is no streak
+    std::int32_t steps = 0;
+    std::int32_t first_end = 0;            // the step that gives a member its last token, from 1
+    std::vector<std::int32_t> first_full;  // by member: the step that fills its open block, from 1
+    PeriodicMembers filling;               // by these steps
+  };
   struct RunningStep {
     const StepPlan* plan = nullptr;
     TimePoint started;
@@ -109,8 +121,14 @@ class SimWorld final : public World {
   void ReturnSteps();
   // Emits one token for each work item that computes all known tokens of its request.
   void EmitTokens(const StepPlan& plan);
+  // Does the same in constant time, and time for blocks that are full, if nothing else than that
+  // happens to the members; otherwise returns false and does nothing.
+  [[nodiscard]] bool ContinueStreak(const StepPlan& plan);
+  void BeginStreak(const StepPlan& plan);
+  void EndStreak();
   // Reports a filled block, the end of the request, or both.
   void CompleteParts(RequestId id, Truth& truth);
+  void FillBlock(RequestId id, Truth& truth);
 
   ArrivalSource& source_;
   std::unique_ptr<Clients> clients_;  // only with a boundary or a time-out; takes from source_
@@ -119,6 +137,8 @@ class SimWorld final : public World {
   TimePoint now_ = kTimeZero;
   std::uint32_t next_id_ = 0;
   IdWindow<Truth> truths_;
+  UnchangedBatch batch_;
+  Streak streak_;
   EventQueue<RunningStep> steps_;
   TimePoint host_free_ = kTimeZero;
   TimePoint last_delivery_ = kTimeZero;

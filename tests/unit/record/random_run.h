@@ -103,6 +103,7 @@ class RandomRun {
       plan.admitted.push_back(id);
       PlanItem(plan, id);
     }
+    plan.running = static_cast<std::int32_t>(running_.size());
     return plan;
   }
 
