@@ -54,40 +54,79 @@ const StepPlan* Engine::PlanStep(TimePoint now) {
   ++plans_this_instant_;
 
   StepPlan& plan = Slot(next_step_);
-  plan.Clear();
-  plan.id = next_step_;
-  plan.kv.swap(releases_);
-  plan.free_blocks_before = pool_.free();
   StepBuilder builder(now, traits_, sequences_, pool_, census_, plan);
-  for (const RequestId id : too_long_) builder.Reject(id, RejectReason::kTooLongForModel);
-  too_long_.clear();
-  policy_->Plan(builder);
-  if (plan.empty()) {
-    releases_.swap(plan.kv);
-    if (in_flight_ == 0 && census_.running + census_.waiting + census_.swapped > 0 &&
-        !policy_->Waits()) {
-      ThrowInvariant(9, plan.id,
-                     "requests are unfinished, nothing is in flight, nothing is planned");
-    }
-    return nullptr;
-  }
+  if (!PlanRun(builder, plan) && !PlanByPolicy(builder, plan)) return nullptr;
   plan.free_blocks = pool_.free();
   plan.free_host_blocks = pool_.host_free();
   plan.waiting = census_.waiting;
   plan.running = census_.running;
   plan.swapped = census_.swapped;
   CheckPlan(plan);
+  run_can_begin_ = DecodeRun::CanFollow(plan);
   next_step_ = StepId{Index(next_step_) + 1};
   ++in_flight_;
   return &plan;
+}
+
+bool Engine::PlanRun(StepBuilder& builder, StepPlan& plan) {
+  // Blocks come back without an outcome where a cancelled request was still in flight.
+  if (!run_can_begin_ || !releases_.empty()) return false;
+  const StepPlan& latest = Slot(StepId{Index(next_step_) - 1});
+  if (!run_.open()) {
+    const std::optional<DecodeLimits> limits = policy_->DecodeRunLimits();
+    if (!limits || pool_.free() < limits->free_blocks_min || in_flight_ > 1) return false;
+    run_.Open(latest, *limits, pool_.block_size(), sequences_);
+  }
+  return run_.PlanNext(builder, latest, plan);
+}
+
+bool Engine::PlanByPolicy(StepBuilder& builder, StepPlan& plan) {
+  EndRun();
+  plan.Clear();
+  plan.id = next_step_;
+  plan.kv.swap(releases_);
+  plan.free_blocks_before = pool_.free();
+  for (const RequestId id : too_long_) builder.Reject(id, RejectReason::kTooLongForModel);
+  too_long_.clear();
+  policy_->Plan(builder);
+  if (!plan.empty()) return true;
+  releases_.swap(plan.kv);
+  if (in_flight_ == 0 && census_.running + census_.waiting + census_.swapped > 0 &&
+      !policy_->Waits()) {
+    ThrowInvariant(9, plan.id, "requests are unfinished, nothing is in flight, nothing is planned");
+  }
+  return false;
+}
+
+void Engine::EndRun() {
+  run_.Close(StepId{Index(next_step_) - 1});
+  run_can_begin_ = false;
+}
+
+const SequenceTable& Engine::sequences() {
+  EndRun();
+  return sequences_;
 }
 
 void Engine::OnStepFinished(const StepFinished& finished) {
   CHECK(in_flight_ > 0 && finished.step == oldest_in_flight_);
   const StepPlan& plan = Slot(finished.step);
   for (const BlockFilled& filled : finished.filled) {
-    if (sequences_.contains(filled.request)) sequences_[filled.request].keys.push_back(filled.key);
+    if (!sequences_.contains(filled.request)) continue;
+    Sequence& s = sequences_[filled.request];
+    s.keys.push_back(filled.key);
+    if (run_can_begin_ && s.state == SequenceState::kRunning) run_.OnKey(s);
   }
+  // Where blocks are published when they return, they are so only if no later step is in flight.
+  const bool expected =
+      finished.outcomes.empty() && !(traits_.publishes_returned_tokens && in_flight_ == 1);
+  if (run_.open() && expected) {
+    run_.OnReturned();
+    --in_flight_;
+    oldest_in_flight_ = StepId{Index(oldest_in_flight_) + 1};
+    return;
+  }
+  if (run_.open() || !finished.outcomes.empty()) EndRun();
   const ItemOutcome* outcome = finished.outcomes.data();
   const ItemOutcome* const end = outcome + finished.outcomes.size();
   const bool publishes = traits_.publishes_returned_tokens;
@@ -160,6 +199,7 @@ void Engine::OnCancelled(const RequestCancelled& cancelled) {
   if (!sequences_.contains(cancelled.request)) return;
   Sequence& s = sequences_[cancelled.request];
   if (s.state == SequenceState::kFinished) return;
+  EndRun();
   EndSequence(s);
   if (traits_.defers_release) {
     if (in_flight_ == 0) ReleaseCollected();
@@ -174,6 +214,7 @@ void Engine::OnCancelled(const RequestCancelled& cancelled) {
 void Engine::OnArrived(const RequestArrived& arrived) {
   const Request& request = arrived.request;
   CHECK(request.prompt_tokens >= 1 && request.max_output_tokens >= 1);
+  EndRun();
   Sequence& s = sequences_.Open(request.id);
   BlockTable blocks = std::move(s.blocks);
   std::vector<BlockKey> keys = std::move(s.keys);

@@ -16,6 +16,8 @@
 // - Blocks released by a finish are free at once, but the executor learns of it with the next plan.
 // - A cancelled or preempted request can still be in a step in flight. Its blocks stay until that
 //   step returns if it was cancelled; tokens that return after a preemption are kept.
+// - Steps that only decode come in runs in which the policy is not asked and the counters of the
+//   sequences stand still (decode_run.h).
 // - Prompts beyond prompt_tokens_max never reach the policy: the next plan rejects them.
 #pragma once
 
@@ -26,6 +28,7 @@
 #include "core/ids.h"
 #include "core/time.h"
 #include "sched/cache/kv_pool.h"
+#include "sched/decode_run.h"
 #include "sched/event.h"
 #include "sched/policy/policy.h"
 #include "sched/sequence.h"
@@ -60,7 +63,8 @@ class Engine {
 
   [[nodiscard]] const KvPool& pool() const { return pool_; }
   [[nodiscard]] const Policy& policy() const { return *policy_; }
-  [[nodiscard]] const SequenceTable& sequences() const { return sequences_; }
+  // Ends a run of equal steps, so that all counters are up to date: not for every step.
+  [[nodiscard]] const SequenceTable& sequences();
   [[nodiscard]] const Census& census() const { return census_; }
   [[nodiscard]] std::int32_t steps_in_flight() const { return in_flight_; }
 
@@ -81,6 +85,11 @@ class Engine {
   void ReleaseBlocks(Sequence& sequence);
   void CloseIfDone(Sequence& sequence);
   void CheckPlan(const StepPlan& plan) const;
+  // Plans the next step of a run of equal steps; false if the policy must decide.
+  [[nodiscard]] bool PlanRun(StepBuilder& builder, StepPlan& plan);
+  // Lets the policy plan the step; false if there is nothing to do.
+  [[nodiscard]] bool PlanByPolicy(StepBuilder& builder, StepPlan& plan);
+  void EndRun();
   [[nodiscard]] StepPlan& Slot(StepId step) { return plans_[Index(step) % plans_.size()]; }
 
   SequenceTable sequences_;
@@ -94,6 +103,9 @@ class Engine {
   std::vector<KvOperation> releases_;  // by finishes since the last plan; part of the next one
   std::vector<RequestId> too_long_;    // arrived, to be rejected by the next plan
   std::vector<RequestId> collected_;   // scratch of ReleaseCollected
+  DecodeRun run_;
+  // The latest plan can be followed by a run, and nothing unexpected has happened since.
+  bool run_can_begin_ = false;
   StepId next_step_{1};
   StepId oldest_in_flight_{1};
   std::int32_t in_flight_ = 0;

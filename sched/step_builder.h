@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <span>
 
 #include "core/time.h"
@@ -22,12 +21,6 @@ struct Census {
   std::int64_t newest_admitted = -1;
 };
 
-// Limits at which StepBuilder::ScheduleDecodes stops.
-struct DecodeLimits {
-  std::int32_t computed_max = std::numeric_limits<std::int32_t>::max();  // tokens of one sequence
-  std::int32_t free_blocks_min = 0;  // free blocks required before each sequence, even if unused
-};
-
 // Each call takes effect on the sequences and the KV pool immediately, is written into the plan,
 // and is checked against the invariants (throws InvariantViolation). Overloads that take a Sequence
 // avoid a look-up; it must be a reference returned by sequence(). Borrows everything for the
@@ -44,6 +37,7 @@ class StepBuilder {
         plan_(plan) {}
 
   [[nodiscard]] TimePoint now() const { return now_; }
+  [[nodiscard]] const PolicyTraits& traits() const { return traits_; }
   [[nodiscard]] const Sequence& sequence(RequestId id) const { return sequences_[id]; }
   [[nodiscard]] const KvPool& pool() const { return pool_; }
   [[nodiscard]] const StepPlan& plan() const { return plan_; }

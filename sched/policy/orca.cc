@@ -64,6 +64,13 @@ void OrcaPolicy::Remove(const Sequence& sequence) {
   if (std::erase(running_, sequence.id) == 0) waiting_.Erase(sequence.id);
 }
 
+std::optional<DecodeLimits> OrcaPolicy::DecodeRunLimits() const {
+  // With several steps in flight each has only a part of the running requests.
+  if (config_.n_workers > 1) return std::nullopt;
+  // The head of the queue found no slot or too few blocks, and there will not be more.
+  return DecodeLimits{};
+}
+
 void OrcaPolicy::Plan(StepBuilder& step) {
   const auto batch_max = static_cast<std::size_t>(config_.max_bs);
   selected_.clear();

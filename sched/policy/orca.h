@@ -21,6 +21,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -59,6 +60,7 @@ class OrcaPolicy final : public Policy {
   void Enqueue(const Sequence& sequence) override;
   void Remove(const Sequence& sequence) override;
   void Plan(StepBuilder& step) override;
+  [[nodiscard]] std::optional<DecodeLimits> DecodeRunLimits() const override;
 
  private:
   // False if the selection ends at this head.

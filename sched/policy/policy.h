@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -63,6 +65,12 @@ struct PolicyTraits {
   bool operator==(const PolicyTraits&) const = default;
 };
 
+// Limits at which StepBuilder::ScheduleDecodes stops.
+struct DecodeLimits {
+  std::int32_t computed_max = std::numeric_limits<std::int32_t>::max();  // tokens of one sequence
+  std::int32_t free_blocks_min = 0;  // free blocks required before each sequence, even if unused
+};
+
 // Decides which requests are admitted, what a step computes, and who is preempted. Owns its queues.
 // Deterministic: its decisions depend on the calls made to it and on nothing else. Used by one
 // Engine, from one thread.
@@ -89,6 +97,14 @@ class Policy {
   // Decides one step through calls of `step`. An empty step means: nothing to do until the next
   // event.
   virtual void Plan(StepBuilder& step) = 0;
+
+  // Asked when the latest plan decoded all running requests and did nothing else, nobody arrived or
+  // left since, and its tokens have returned or the policy overlaps its own steps. A value promises
+  // that Plan() would now decode the same requests in the same order, take no block but for their
+  // next tokens, and otherwise do nothing, and so again after each such step, while each request
+  // stays within the limits. Neither Plan() nor StepReturned() is called for such steps: the state
+  // of the policy after them must be what it is now.
+  [[nodiscard]] virtual std::optional<DecodeLimits> DecodeRunLimits() const { return std::nullopt; }
 
   // True if an empty plan while nothing is in flight is intended (a delay window, an alternating
   // turn). Otherwise it violates progress (I9).

@@ -101,6 +101,13 @@ void SarathiPolicy::Remove(const Sequence& sequence) {
   if (std::erase(running_, sequence.id) == 0) waiting_.Erase(sequence.id);
 }
 
+std::optional<DecodeLimits> SarathiPolicy::DecodeRunLimits() const {
+  // With several steps in flight each has only a part of the running requests.
+  if (traits_.steps_in_flight_max > 1) return std::nullopt;
+  // Whoever waits did not fit into the blocks, the batch or the chunk: there will not be more room.
+  return DecodeLimits{.free_blocks_min = 1};
+}
+
 void SarathiPolicy::Plan(StepBuilder& step) {
   prefills_.clear();
   decodes_.clear();

@@ -21,6 +21,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -62,6 +63,7 @@ class SarathiPolicy final : public Policy {
   void Enqueue(const Sequence& sequence) override;
   void Remove(const Sequence& sequence) override;
   void Plan(StepBuilder& step) override;
+  [[nodiscard]] std::optional<DecodeLimits> DecodeRunLimits() const override;
 
  private:
   struct Victim {

@@ -75,14 +75,21 @@ void SplitFusePolicy::Remove(const Sequence& sequence) {
 
 void SplitFusePolicy::StepReturned(const StepPlan& plan) {
   starvation_.TokensEmitted(plan.totals.emitting_items);
-  std::size_t count = continuing_.size();
-  continuing_.resize(count + plan.work.size());
+  // It is not empty behind a run of equal steps, which were planned without the policy.
+  continuing_.resize(plan.work.size());
+  std::size_t count = 0;
   for (const WorkItem& item : plan.work) {
     continuing_[count] = item.request;
     count += item.emits ? 1 : 0;
   }
   continuing_.resize(count);
   for (const RequestId ended : flushes_) std::erase(continuing_, ended);
+}
+
+std::optional<DecodeLimits> SplitFusePolicy::DecodeRunLimits() const {
+  const bool decodes_alone = decoding_.empty() && started_.empty() && fresh_.empty() &&
+                             arrived_.empty() && flushes_.empty();
+  return decodes_alone ? std::optional(DecodeLimits{}) : std::nullopt;
 }
 
 void SplitFusePolicy::Plan(StepBuilder& step) {

@@ -73,6 +73,10 @@ void StaticPolicy::CollectReleases(std::vector<RequestId>& finished) {
   done_.clear();
 }
 
+std::optional<DecodeLimits> StaticPolicy::DecodeRunLimits() const {
+  return DecodeLimits{};  // until the first of the batch ends, whoever waits
+}
+
 void StaticPolicy::Plan(StepBuilder& step) {
   if (live_.empty()) {
     if (config_.padded) {

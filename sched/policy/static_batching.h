@@ -21,6 +21,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -58,6 +59,7 @@ class StaticPolicy final : public Policy {
   void Remove(const Sequence& sequence) override;
   void CollectReleases(std::vector<RequestId>& finished) override;
   void Plan(StepBuilder& step) override;
+  [[nodiscard]] std::optional<DecodeLimits> DecodeRunLimits() const override;
 
  private:
   void FormPaddedBatch(StepBuilder& step);

@@ -113,6 +113,15 @@ void VllmV0Policy::StepReturned(const StepPlan& plan) {
   starvation_.TokensEmitted(plan.totals.emitting_items);
 }
 
+std::optional<DecodeLimits> VllmV0Policy::DecodeRunLimits() const {
+  if (config_.enable_chunked_prefill || config_.policy == QueueOrder::kPriority) {
+    return std::nullopt;
+  }
+  if (!swapped_.empty()) return std::nullopt;
+  // Whoever waits did not fit into the blocks or the batch, and there will not be more room.
+  return DecodeLimits{.free_blocks_min = 1};
+}
+
 void VllmV0Policy::Plan(StepBuilder& step) {
   tokens_ = sequences_ = 0;
   decodes_.clear();

@@ -23,6 +23,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -67,6 +68,7 @@ class VllmV0Policy final : public Policy {
   void Remove(const Sequence& sequence) override;
   void StepReturned(const StepPlan& plan) override;
   void Plan(StepBuilder& step) override;
+  [[nodiscard]] std::optional<DecodeLimits> DecodeRunLimits() const override;
 
  private:
   struct Grant {

@@ -133,6 +133,16 @@ void VllmV1Policy::Remove(const Sequence& sequence) {
   }
 }
 
+std::optional<DecodeLimits> VllmV1Policy::DecodeRunLimits() const {
+  const bool admits =
+      !waiting_.empty() && static_cast<std::int32_t>(running_.size()) < config_.max_num_active_seqs;
+  // The cadence of prefills counts steps.
+  if (admits || config_.prefill_schedule_interval > 1) return std::nullopt;
+  // A pipeline without asynchronous scheduling cannot build upon tokens in flight.
+  if (traits_.overlaps_own_steps && !config_.async_scheduling) return std::nullopt;
+  return DecodeLimits{.computed_max = config_.max_model_len - 1};
+}
+
 void VllmV1Policy::Plan(StepBuilder& step) {
   Call call{
       .budget = traits_.tokens_per_step_max, .threshold = Threshold(), .held = HoldsPrefill(step)};

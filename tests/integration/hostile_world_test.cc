@@ -14,8 +14,10 @@
 #include <cstring>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "record/plan_digest.h"
@@ -126,8 +128,8 @@ void Announce(const std::string& mode, std::uint64_t seed) {
 }
 
 // Throws if anything is wrong with the run.
-void RunCase(const Case& c, RunObserver& observer) {
-  Engine engine(c.engine, MakePolicy(c.policy.config, c.engine.kv));
+void RunCase(const Case& c, std::unique_ptr<Policy> policy, RunObserver& observer) {
+  Engine engine(c.engine, std::move(policy));
   HostileWorld hostile(c.world);
   AuditingWorld auditing(hostile, engine);
   RecordingWorld world(auditing, std::array<RunObserver*, 1>{&observer});
@@ -139,6 +141,10 @@ void RunCase(const Case& c, RunObserver& observer) {
       hostile.requests()) {
     throw Breach("requests were lost");
   }
+}
+
+void RunCase(const Case& c, RunObserver& observer) {
+  RunCase(c, MakePolicy(c.policy.config, c.engine.kv), observer);
 }
 
 std::uint64_t DigestOf(const Case& c) {
@@ -201,6 +207,88 @@ TEST_P(HostileWorldTest, DecidesTheSameTwice) {
     const Case c = DrawCase(GetParam(), seed);
     EXPECT_EQ(DigestOf(c), DigestOf(c)) << "seed " << seed;
   }
+}
+
+struct AskedCounts {
+  std::int64_t plans = 0;     // that the policy made itself
+  std::int64_t promises = 0;  // of runs
+};
+
+// Counts what a policy is asked for, and can withhold its promises of runs.
+class AskedPolicy final : public Policy {
+ public:
+  AskedPolicy(std::unique_ptr<Policy> inner, bool promises, AskedCounts& counts)
+      : inner_(std::move(inner)), promises_(promises), counts_(counts) {}
+
+  [[nodiscard]] const PolicyTraits& traits() const override { return inner_->traits(); }
+  void Enqueue(const Sequence& sequence) override { inner_->Enqueue(sequence); }
+  void Remove(const Sequence& sequence) override { inner_->Remove(sequence); }
+  void StepReturned(const StepPlan& plan) override { inner_->StepReturned(plan); }
+  void CollectReleases(std::vector<RequestId>& finished) override {
+    inner_->CollectReleases(finished);
+  }
+  void Plan(StepBuilder& step) override {
+    inner_->Plan(step);
+    counts_.plans += step.plan().empty() ? 0 : 1;
+  }
+  [[nodiscard]] std::optional<DecodeLimits> DecodeRunLimits() const override {
+    std::optional<DecodeLimits> limits;
+    if (promises_) limits = inner_->DecodeRunLimits();
+    counts_.promises += limits ? 1 : 0;
+    return limits;
+  }
+  [[nodiscard]] bool Waits() const override { return inner_->Waits(); }
+
+ private:
+  std::unique_ptr<Policy> inner_;
+  bool promises_;
+  AskedCounts& counts_;
+};
+
+// All plans of a run, whole.
+class PlanRecorder final : public RunObserver {
+ public:
+  void OnInstant(const Instant& /*instant*/) override {}
+  void OnPlan(TimePoint /*now*/, const StepPlan& plan) override { plans.push_back(plan); }
+
+  std::vector<StepPlan> plans;
+  AskedCounts asked;
+};
+
+PlanRecorder PlansOf(const Case& c, bool promises) {
+  PlanRecorder recorder;
+  RunCase(c,
+          std::make_unique<AskedPolicy>(MakePolicy(c.policy.config, c.engine.kv), promises,
+                                        recorder.asked),
+          recorder);
+  return recorder;
+}
+
+// Half of the cases without cancellations and with few arrivals, so that runs become long.
+TEST_P(HostileWorldTest, RunsOfDecodesPlanWhatThePolicyWould) {
+  std::int64_t repeated = 0;
+  std::int64_t promises = 0;
+  for (std::uint64_t seed = first_seed; seed < first_seed + std::min<std::uint64_t>(seeds, 200);
+       ++seed) {
+    Announce(GetParam().name, seed);
+    Case c = DrawCase(GetParam(), seed);
+    if (seed % 2 == 0) {
+      c.world.cancels = false;
+      c.world.requests_max = 4;
+    }
+    const PlanRecorder with = PlansOf(c, true);
+    const PlanRecorder without = PlansOf(c, false);
+    ASSERT_EQ(with.plans.size(), without.plans.size()) << "seed " << seed;
+    for (std::size_t i = 0; i < with.plans.size(); ++i) {
+      ASSERT_TRUE(with.plans[i] == without.plans[i])
+          << "seed " << seed << "\n  with runs    " << PlanText(with.plans[i])
+          << "\n  without runs " << PlanText(without.plans[i]);
+    }
+    ASSERT_EQ(without.asked.plans, static_cast<std::int64_t>(without.plans.size()));
+    repeated += without.asked.plans - with.asked.plans;
+    promises += with.asked.promises;
+  }
+  EXPECT_EQ(repeated > 0, promises > 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Policies, HostileWorldTest, ::testing::ValuesIn(PolicyModes()),

@@ -14,7 +14,7 @@ namespace {
 
 class DecidedTrace final : public World {
  public:
-  DecidedTrace(const TraceOptions& options, std::vector<Asked> asked, const Engine& engine)
+  DecidedTrace(const TraceOptions& options, std::vector<Asked> asked, Engine& engine)
       : options_(options), asked_(std::move(asked)), engine_(engine), emitted_(asked_.size()) {}
 
   Instant Advance() override {
@@ -161,7 +161,7 @@ class DecidedTrace final : public World {
 
   TraceOptions options_;
   std::vector<Asked> asked_;
-  const Engine& engine_;
+  Engine& engine_;
   std::vector<std::int32_t> emitted_;
   std::vector<std::string> lines_;
   std::deque<Flight> flights_;

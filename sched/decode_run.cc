@@ -1,0 +1,83 @@
+#include "sched/decode_run.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "core/check.h"
+
+namespace twin {
+
+void DecodeRun::Open(const StepPlan& plan, const DecodeLimits& limits, std::int32_t block_size,
+                     SequenceTable& sequences) {
+  CHECK(!open());
+  limits_ = limits;
+  followed_ = plan.id;
+  steps_max_ = std::numeric_limits<std::int32_t>::max();
+  planned_ = returned_ = 0;
+  first_grows_.clear();
+  for (const WorkItem& item : plan.work) {
+    Sequence& s = sequences[item.request];
+    members_.push_back(&s);
+    // Whether anything follows the last token that the client wants is for the policy to decide.
+    const std::int32_t outputs = s.prompt_tokens + s.max_output_tokens - s.known - s.pending;
+    steps_max_ = std::min({steps_max_, outputs, limits.computed_max - s.computed});
+    first_grows_.push_back(s.blocks.capacity_tokens - s.computed + 1);
+  }
+  growing_.Assign(block_size, first_grows_);
+}
+
+bool DecodeRun::PlanNext(StepBuilder& step, const StepPlan& latest, StepPlan& plan) {
+  if (planned_ >= steps_max_ || !BlocksSuffice(step.pool())) return false;
+  ++planned_;
+  RepeatWork(latest, plan);
+  plan.free_blocks_before = step.pool().free();
+  growing_.ForEachDue(planned_, [&](std::size_t i) {
+    CHECK(step.Grow(*members_[i], members_[i]->computed + planned_));
+  });
+  if (step.traits().caches_prefixes) {
+    for (const Sequence* s : with_new_keys_) step.PublishPrefix(*s, s->known + returned_);
+  }
+  with_new_keys_.clear();
+  return true;
+}
+
+bool DecodeRun::BlocksSuffice(const KvPool& pool) const {
+  std::int32_t blocks = 0;
+  growing_.ForEachDue(planned_ + 1, [&](std::size_t i) {
+    blocks += members_[i]->blocks.reserved_blocks > 0 ? 0 : 1;
+  });
+  return pool.free() - blocks >= limits_.free_blocks_min;
+}
+
+void DecodeRun::RepeatWork(const StepPlan& latest, StepPlan& plan) const {
+  const StepId id{Index(latest.id) + 1};
+  StepTotals totals = latest.totals;
+  totals.decode_context_tokens += totals.decode_items;
+  ++totals.decode_context_max;
+  if (plan.id < followed_) {
+    plan.Clear();
+    plan.id = latest.id;
+    plan.work = latest.work;
+    plan.padding_rows = latest.padding_rows;
+  }
+  // Otherwise it holds a step with the same items, some steps ago.
+  const auto steps = static_cast<std::int32_t>(Index(id) - Index(plan.id));
+  for (WorkItem& item : plan.work) item.start += steps;
+  plan.id = id;
+  plan.kv.clear();
+  plan.totals = totals;
+}
+
+void DecodeRun::Close(StepId latest) {
+  for (Sequence* s : members_) {
+    s->computed += planned_;
+    s->known += returned_;
+    s->pending += planned_ - returned_;
+    s->in_flight += planned_ - returned_;
+    if (planned_ > 0) s->last_step = latest;
+  }
+  members_.clear();
+  with_new_keys_.clear();
+}
+
+}  // namespace twin

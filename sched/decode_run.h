@@ -1,0 +1,69 @@
+// Runs of equal steps: each computes the next token of the same requests.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/ids.h"
+#include "core/periodic_members.h"
+#include "sched/sequence.h"
+#include "sched/step_builder.h"
+#include "sched/step_plan.h"
+#include "sched/unchanged_batch.h"
+
+namespace twin {
+
+// Plans such steps in place of the policy, which has promised that it would plan the same
+// (Policy::DecodeRunLimits). A step costs the sequences that need a block, and one addition per
+// sequence for its work item: the counters of the sequences are written when the run ends.
+//
+// Why a run breaks no invariant (docs/INVARIANTS.md): the step before it was checked, with the same
+// items one token earlier. I2, I3: an item reaches the latest token, known or pending, and every
+// step moves both by one. I4: PeriodicMembers finds each sequence whose blocks do not cover its
+// next token. I5: the requests of a step are those of the step before; where that one is still in
+// flight, the policy overlaps its own steps.
+class DecodeRun {
+ public:
+  // Whether a run can follow the plan: it decodes all running requests and does nothing else than
+  // to take blocks.
+  [[nodiscard]] static bool CanFollow(const StepPlan& plan) {
+    return DecodesAllRunning(plan) && plan.released.empty() && plan.rejected.empty();
+  }
+
+  [[nodiscard]] bool open() const { return !members_.empty(); }
+
+  // Begins behind `plan`, the latest one. REQUIRES: CanFollow(plan), no run is open, no other step
+  // is in flight, and nothing unexpected has happened since.
+  void Open(const StepPlan& plan, const DecodeLimits& limits, std::int32_t block_size,
+            SequenceTable& sequences);
+
+  // Plans the next step, behind `latest`, into `plan`, where step.plan() is `plan`, which may be
+  // `latest` itself. Returns false and does nothing if a sequence reaches a limit or blocks run
+  // short: then the policy decides. REQUIRES: open().
+  [[nodiscard]] bool PlanNext(StepBuilder& step, const StepPlan& latest, StepPlan& plan);
+
+  // A step of the run, or the one before it, has returned as expected.
+  void OnReturned() { ++returned_; }
+  // A sequence of the latest plan got a key, which the next step publishes; also before Open.
+  void OnKey(const Sequence& sequence) { with_new_keys_.push_back(&sequence); }
+
+  // Writes the counters of the sequences and ends the run, if one is open. `latest` is the latest
+  // step that was planned.
+  void Close(StepId latest);
+
+ private:
+  [[nodiscard]] bool BlocksSuffice(const KvPool& pool) const;
+  void RepeatWork(const StepPlan& latest, StepPlan& plan) const;
+
+  std::vector<Sequence*> members_;              // in batch order; empty: no run is open
+  std::vector<const Sequence*> with_new_keys_;  // since the latest step
+  std::vector<std::int32_t> first_grows_;       // by member: the step that takes a block, from 1
+  PeriodicMembers growing_;                     // by these steps
+  DecodeLimits limits_;
+  StepId followed_{};           // the step that the run follows
+  std::int32_t steps_max_ = 0;  // until a member reaches a limit
+  std::int32_t planned_ = 0;
+  std::int32_t returned_ = 0;  // since Open
+};
+
+}  // namespace twin
