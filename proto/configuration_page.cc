@@ -12,6 +12,7 @@
 #include "proto/default_messages.h"
 #include "proto/experiment.pb.h"
 #include "proto/options.pb.h"
+#include "proto/recommend.pb.h"
 #include "proto/schema_comments.h"
 #include "proto/study.pb.h"
 
@@ -29,7 +30,8 @@ constexpr const char* kHead = R"(# Configuration
 <!-- Generated from proto/*.proto by `twinserve doctor --list configuration`. Do not edit. -->
 
 An experiment file is a message in the [text format][1] of Protocol Buffers with the fields of
-[Experiment](#experiment); a study file, for `twinserve sweep`, has those of [Study](#study).
+[Experiment](#experiment); a study file, for `twinserve sweep`, has those of [Study](#study), and a
+request, for `twinserve recommend`, those of [RecommendationRequest](#recommendationrequest).
 Unknown fields and values are errors. Relative paths start at the folder of the file that they are
 written in.
 
@@ -144,6 +146,7 @@ class PageWriter {
     std::vector<const Descriptor*> messages;
     Collect(*proto::Experiment::descriptor(), messages);
     Collect(*proto::Study::descriptor(), messages);
+    Collect(*proto::RecommendationRequest::descriptor(), messages);
     for (const Descriptor* message : messages) WriteMessage(*message);
     return page_;
   }

@@ -9,6 +9,8 @@
 #include "core/check.h"
 #include "proto/experiment.pb.h"
 #include "proto/experiment_binding.h"
+#include "proto/recommend.pb.h"
+#include "proto/recommend_binding.h"
 #include "proto/study.pb.h"
 #include "proto/study_binding.h"
 #include "sched/policy/registry.h"
@@ -97,6 +99,9 @@ Messages DefaultMessages() {
   Add<SamplingConfig, proto::Sampling>(messages);
   Add<WarmupRule, proto::Warmup>(messages);
   Add<StudyConfig, proto::Study>(messages);
+  Add<ServedModelConfig, proto::ServedModel>(messages);
+  Add<OfferedHardwareConfig, proto::OfferedHardware>(messages);
+  Add<RecommendConfig, proto::RecommendationRequest>(messages);
   return messages;
 }
 

@@ -1,0 +1,171 @@
+// twinserve recommend: what to set for given models, devices, load and bounds.
+#include <fmt/format.h>
+
+#include <cmath>
+#include <iostream>
+#include <map>
+#include <memory>
+
+#include "apps/commands.h"
+#include "apps/terminal_control.h"
+#include "lab/recommend/recommendation.h"
+#include "lab/recommend/recommendation_json.h"
+#include "proto/recommend_config.h"
+#include "record/metric_table.h"
+#include "record/number_text.h"
+
+namespace twin::apps {
+namespace {
+
+struct RecommendArguments {
+  std::string request;
+  std::string format = "table";
+  std::string out;
+  lab::RecommendOptions options;
+};
+
+constexpr std::size_t kRowsMax = 15;
+
+std::string Rounded(double value) { return std::isfinite(value) ? RoundedText(value, 4) : "-"; }
+
+std::string WithInterval(const lab::Interval& interval) {
+  return fmt::format("{} [{}, {}]", Rounded(interval.value), Rounded(interval.low),
+                     Rounded(interval.high));
+}
+
+std::string CellText(const lab::Parameter& parameter) {
+  return std::visit(
+      [](const auto& value) -> std::string {
+        if constexpr (std::is_same_v<std::decay_t<decltype(value)>, double>) {
+          return RoundedText(value, 4);
+        } else {
+          return fmt::format("{}", value);
+        }
+      },
+      parameter.second);
+}
+
+// The settings in which the configurations differ have a column each.
+void PrintConfigurations(const lab::Recommendation& answer, const RecommendConfig& request) {
+  const auto& all = answer.configurations;
+  std::vector<std::vector<lab::Parameter>> parameters;
+  for (const lab::RecommendedConfiguration& one : all)
+    parameters.push_back(lab::ParametersOf(request, one.candidate.choice));
+  std::vector<std::size_t> columns;
+  for (std::size_t p = 0; p < parameters[0].size(); ++p) {
+    bool differs = false;
+    for (const auto& one : parameters) differs = differs || one[p] != parameters[0][p];
+    if (differs) {
+      columns.push_back(p);
+    } else {
+      std::cout << fmt::format("{}: {}\n", parameters[0][p].first, CellText(parameters[0][p]));
+    }
+  }
+  std::vector<std::vector<std::string>> rows{{"rank", "tied"}};
+  for (const std::size_t p : columns) rows[0].push_back(parameters[0][p].first);
+  rows[0].push_back(fmt::format("{} ({})", answer.objective, answer.value_unit));
+  for (const lab::BoundMargin& margin : all[0].margins) rows[0].push_back(margin.bound);
+  for (std::size_t i = 0; i < std::min(all.size(), kRowsMax); ++i) {
+    std::vector<std::string> row = {std::to_string(all[i].rank), all[i].tied ? "yes" : "no"};
+    for (const std::size_t p : columns) row.push_back(CellText(parameters[i][p]));
+    row.push_back(WithInterval(all[i].value));
+    for (const lab::BoundMargin& margin : all[i].margins)
+      row.push_back(Rounded(margin.metric.value));
+    rows.push_back(std::move(row));
+  }
+  std::cout << '\n';
+  WriteAligned(std::cout, rows, 2 + columns.size());
+  if (all.size() > kRowsMax)
+    std::cout << fmt::format("... and {} more (--format json)\n", all.size() - kRowsMax);
+}
+
+// Reasons that differ in numbers alone count as one: those of one layout and format.
+void PrintRejected(const lab::Recommendation& answer, const RecommendConfig& request) {
+  std::map<std::string, std::pair<std::size_t, std::string>> groups;
+  for (const lab::RejectedChoice& one : answer.rejected) {
+    const lab::Choice& choice = one.choice;
+    const std::string group = fmt::format(
+        "{} on {} x {}, {}, tensor_parallel {}, pipeline_parallel {}{}",
+        request.models[choice.model].name, choice.parallelism.devices() * choice.replicas,
+        request.hardware[choice.hardware].name, choice.server, choice.parallelism.tensor,
+        choice.parallelism.pipeline,
+        choice.weight_dtype ? fmt::format(", {}", Name(*choice.weight_dtype)) : "");
+    auto& [count, reason] = groups[group];
+    if (count++ == 0) reason = one.reason;
+  }
+  for (const auto& [group, found] : groups)
+    std::cout << fmt::format("rejected ({}): {}: {}\n", found.first, group, found.second);
+}
+
+void PrintAnswer(const lab::Recommendation& answer, const RecommendConfig& request) {
+  if (!answer.configurations.empty()) {
+    const lab::RecommendedConfiguration& first = answer.configurations[0];
+    PrintConfigurations(answer, request);
+    std::cout << fmt::format("\nat {} {}; {}\n\n", Rounded(answer.load), answer.load_unit,
+                             answer.first_again
+                                 ? fmt::format("the first again, on other seeds: {} {}",
+                                               WithInterval(*answer.first_again), answer.value_unit)
+                                 : "");
+    const std::int32_t replicas = first.candidate.choice.replicas;
+    std::cout << fmt::format("{}{}\n\n", replicas > 1 ? fmt::format("{} times: ", replicas) : "",
+                             first.command);
+    for (const lab::SettingSensitivity& setting : answer.sensitivity)
+      std::cout << fmt::format("{}\n", setting.sentence);
+    std::cout << "\nleast TTFT and TPOT at the load (Pareto): rank";
+    for (const lab::ParetoConfiguration& point : answer.pareto)
+      std::cout << fmt::format(" {} ({} ms, {} ms)", point.rank, Rounded(point.mean_ttft_ms),
+                               Rounded(point.mean_tpot_ms));
+    std::cout << "\n";
+  }
+  PrintRejected(answer, request);
+  for (const std::string& text : answer.assumptions) std::cout << "assumed: " << text << "\n";
+  for (const std::string& text : answer.not_considered)
+    std::cout << "not considered: " << text << "\n";
+}
+
+void AnswerRequest(const RecommendArguments& arguments, CommandContext& context) {
+  const RecommendConfig request = ReadRecommendation(arguments.request);
+  TerminalControl control;
+  const lab::Recommendation answer = lab::Recommend(request, arguments.options, control);
+  if (answer.interrupted) {
+    std::cerr << "interrupted: nothing can be recommended yet\n";
+    context.exit_code = 1;
+    return;
+  }
+  if (!arguments.out.empty()) {
+    lab::WriteRecommendation(answer, request, arguments.out);
+    std::cerr << fmt::format("wrote {}\n", arguments.out);
+  }
+  if (arguments.format == "json") {
+    std::cout << lab::RecommendationJson(answer, request);
+  } else {
+    PrintAnswer(answer, request);
+  }
+  if (answer.configurations.empty()) {
+    std::cerr << "no configuration is left; the reasons are listed above\n";
+    context.exit_code = 1;
+  }
+}
+
+}  // namespace
+
+void AddRecommendCommand(CLI::App& app, CommandContext& context) {
+  auto arguments = std::make_shared<RecommendArguments>();
+  CLI::App* command = app.add_subcommand(
+      "recommend", "Find what to set on a server for given models, devices, load and bounds");
+  command
+      ->add_option("REQUEST", arguments->request,
+                   "Request file (.textproto): docs/parameters.md, docs/configuration.md")
+      ->required();
+  command->add_option("--out", arguments->out,
+                      "Folder for recommendation.json and an experiment per configuration");
+  command->add_option("--jobs", arguments->options.jobs, "Runs at a time (default: one per core)")
+      ->check(CLI::Range(1, 1024));
+  command->add_flag("--exhaustive", arguments->options.exhaustive,
+                    "Run every configuration at full length, to check the search");
+  command->add_option("--format", arguments->format, "What to print (default: table)")
+      ->check(CLI::IsMember({"table", "json"}));
+  command->callback([arguments, &context] { AnswerRequest(*arguments, context); });
+}
+
+}  // namespace twin::apps

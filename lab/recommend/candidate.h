@@ -1,0 +1,86 @@
+// The configurations that a request leaves open.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "core/dtype.h"
+#include "core/model_spec.h"
+#include "lab/cost_cache.h"
+#include "lab/deployment.h"
+#include "proto/recommend_config.h"
+
+namespace twin::lab {
+
+// What a configuration asks for. Unset: as the server starts.
+struct Choice {
+  std::size_t model = 0;     // of the request
+  std::size_t hardware = 0;  // of the request
+  std::string server;
+  Parallelism parallelism;
+  std::int32_t replicas = 1;
+  std::optional<DType> weight_dtype = std::nullopt;
+  std::optional<std::int64_t> max_num_seqs = std::nullopt;
+  std::optional<std::int64_t> token_budget = std::nullopt;
+  std::optional<double> gpu_memory_utilization = std::nullopt;
+
+  bool operator==(const Choice&) const = default;
+};
+
+// A setting by the name of OpenSettings, with what it is.
+using Parameter = std::pair<std::string, std::variant<std::int64_t, double, std::string>>;
+
+// A configuration that can run: one engine of its replicas.
+struct Candidate {
+  Choice choice;  // every setting set, as resolved
+  Deployment deployment;
+  std::string checkpoint;     // what the server's command line calls the model
+  double price_per_hour = 0;  // of all devices that it uses
+};
+
+// A configuration that cannot, or does not keep the bounds.
+struct RejectedChoice {
+  Choice choice;
+  std::string reason;
+};
+
+// With the names of the request; unset settings are left out.
+std::vector<Parameter> ParametersOf(const RecommendConfig& request, const Choice& choice);
+
+class CandidateSpace {
+ public:
+  // Borrows the request. Throws InputError (usage) for a model, a data sheet or a server that does
+  // not exist, and for a workload or a change that is not valid.
+  explicit CandidateSpace(const RecommendConfig& request);
+
+  // All combinations of the open settings. The first value of a setting is the server's own.
+  [[nodiscard]] std::vector<Choice> Grid() const;
+
+  // Throws InputError if the choice cannot run: weights that do not fit, heads that do not divide.
+  [[nodiscard]] Candidate Make(const Choice& choice, CostCache& costs) const;
+
+  // Those of the grid that can run, each once: settings that come out equal are one candidate.
+  [[nodiscard]] std::vector<Candidate> All(CostCache& costs,
+                                           std::vector<RejectedChoice>& rejected) const;
+
+  [[nodiscard]] const RecommendConfig& request() const { return request_; }
+  [[nodiscard]] std::vector<std::string> ServersOf() const;
+  [[nodiscard]] std::vector<DType> DtypesOf(std::size_t model, std::size_t hardware) const;
+  // With the number of engines: what the request allows and the devices hold.
+  [[nodiscard]] std::vector<std::pair<Parallelism, std::int32_t>> LayoutsOf(
+      std::size_t hardware) const;
+
+ private:
+  void AddGridOf(const Choice& base, std::vector<Choice>& grid) const;
+
+  const RecommendConfig& request_;
+  std::vector<HardwareSpec> hardware_;
+  std::vector<DType> model_dtypes_;
+};
+
+}  // namespace twin::lab

@@ -1,0 +1,36 @@
+// What each setting of a configuration is worth: the objective with one setting changed.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lab/recommend/evaluator.h"
+#include "lab/recommend/recommendation.h"
+
+namespace twin::lab {
+
+// A setting's other values around a configuration.
+struct SettingVariants {
+  std::string path = {};
+  std::string value = {};
+  std::vector<Choice> choices = {};
+  std::vector<std::string> values = {};  // of the choices
+  std::vector<double> ratios = {};       // new value / old value = {}; empty: no numbers
+};
+
+// Numbers are halved and doubled, the share of memory is moved by a twentieth of the device; other
+// settings take the values that the request allows. Settings that the request fixes to one value
+// are left out.
+std::vector<SettingVariants> VariantsOf(const CandidateSpace& space, const Choice& choice);
+
+// From the objective with each variant, by variant and seed (empty: it does not run), and that of
+// the configuration itself. Elasticities are ln(value ratio) / ln(setting ratio) between the
+// outermost variants that ran.
+SettingSensitivity SensitivityOf(const SettingVariants& variants,
+                                 const std::vector<std::vector<double>>& values,
+                                 std::span<const double> own, const std::string& objective,
+                                 double tolerance);
+
+}  // namespace twin::lab

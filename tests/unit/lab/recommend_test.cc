@@ -1,0 +1,302 @@
+// Recommendations: which configurations are tried, what is refused, and what is found.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include <nlohmann/json.hpp>
+
+#include "core/input_error.h"
+#include "lab/recommend/candidate.h"
+#include "lab/recommend/recommendation.h"
+#include "lab/recommend/recommendation_json.h"
+#include "lab/recommend/sensitivity.h"
+#include "lab/recommend/server_command.h"
+
+namespace twin::lab {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::StartsWith;
+
+// A step takes 5 ms, and 10 us more for every token: many sequences are better, and small budgets
+// bound the time between tokens.
+constexpr const char* kTiny = R"(
+model { name: "llama-3-8b" }
+hardware { name: "h100-sxm" }
+workload {
+  arrivals { kind: poisson rate: 20 }
+  shape {
+    prompt { kind: uniform min: 100 max: 900 }
+    output { kind: uniform min: 2 max: 40 }
+  }
+}
+until: "mean_ttft_ms<=200 && mean_tpot_ms<=15"
+settings {
+  server: "vllm-0.33.0"
+  token_budget: [128, 256, 512]
+  max_num_seqs: [2, 8, 64]
+  gpu_memory_utilization: 0.9
+  weight_dtype: "bf16"
+}
+requests: 160
+replications: 3
+set: ["system.memory.blocks_override=600", "cost.linear.base_s=0.005",
+      "cost.linear.per_prefill_token_s=1e-5", "cost.linear.per_decode_item_s=1e-5"]
+)";
+
+RecommendConfig Request(const std::string& text) {
+  return ParseRecommendation(text, "request", ".");
+}
+
+std::string Replaced(std::string text, const std::string& from, const std::string& to) {
+  const std::size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  return text.replace(at, from.size(), to);
+}
+
+Recommendation Answer(const RecommendConfig& request, bool exhaustive = false, int jobs = 2) {
+  RunControl control;
+  return Recommend(request, {.jobs = jobs, .exhaustive = exhaustive}, control);
+}
+
+std::string ErrorOf(const std::string& text) {
+  try {
+    (void)Answer(Request(text));
+  } catch (const InputError& error) {
+    EXPECT_EQ(error.exit_code(), 2);
+    return error.what();
+  }
+  return "";
+}
+
+TEST(CandidateSpaceTest, TheGridHoldsEachConfigurationOnce) {
+  const RecommendConfig request = Request(kTiny);
+  const CandidateSpace space(request);
+  EXPECT_EQ(space.Grid().size(), 3u * 3u);
+  CostCache costs;
+  std::vector<RejectedChoice> rejected;
+  EXPECT_EQ(space.All(costs, rejected).size(), 9u);
+  EXPECT_THAT(rejected, IsEmpty());
+  // The server's own values are 8192 tokens and 1024 sequences on this device, which the usual
+  // values repeat: 4 budgets of 5 and 3 limits of 4 remain.
+  const RecommendConfig open = Request(Replaced(
+      Replaced(kTiny, "token_budget: [128, 256, 512]", ""), "max_num_seqs: [2, 8, 64]", ""));
+  const CandidateSpace all(open);
+  EXPECT_EQ(all.Grid().size(), 5u * 4u);
+  EXPECT_EQ(all.All(costs, rejected).size(), 4u * 3u);
+}
+
+TEST(CandidateSpaceTest, EnginesFillTheDevices) {
+  const RecommendConfig request = Request(Replaced(kTiny, "hardware { name: \"h100-sxm\" }",
+                                                   "hardware { name: \"h100-sxm\" devices: 4 }"));
+  std::vector<std::string> layouts;
+  for (const auto& [parallelism, replicas] : CandidateSpace(request).LayoutsOf(0)) {
+    layouts.push_back(std::to_string(parallelism.tensor) + "x" +
+                      std::to_string(parallelism.pipeline) + "x" + std::to_string(replicas));
+  }
+  EXPECT_THAT(layouts, ElementsAre("1x1x4", "1x2x2", "1x4x1", "2x1x2", "2x2x1", "4x1x1"));
+}
+
+TEST(CandidateSpaceTest, EightBitWeightsAreTriedWhereTheDeviceComputesInThem) {
+  const auto types = [](const char* device) {
+    const RecommendConfig request =
+        Request(Replaced(Replaced(kTiny, "weight_dtype: \"bf16\"", ""), "h100-sxm", device));
+    return CandidateSpace(request).DtypesOf(0, 0);
+  };
+  EXPECT_THAT(types("h100-sxm"), ElementsAre(DType::kBf16, DType::kFp8));
+  EXPECT_THAT(types("a100-80gb-sxm"), ElementsAre(DType::kBf16, DType::kInt8));
+}
+
+TEST(ServerCommandTest, SetsWhatWasSimulated) {
+  const RecommendConfig request = Request(R"(
+    model { name: "llama-3-8b" checkpoint: "meta-llama/Meta-Llama-3-8B Instruct" }
+    hardware { name: "h100-sxm" devices: 4 }
+    workload { preset: conversation arrivals { kind: poisson rate: 4 } }
+    until: "p99_ttft_ms<=1000" max_model_len: 4096)");
+  const CandidateSpace space(request);
+  CostCache costs;
+  Choice choice{.server = "vllm-0.33.0",
+                .parallelism = {.tensor = 2, .pipeline = 2},
+                .weight_dtype = DType::kFp8,
+                .max_num_seqs = 64,
+                .token_budget = 2048,
+                .gpu_memory_utilization = 0.95};
+  EXPECT_EQ(ServerCommand(space.Make(choice, costs)),
+            "vllm serve 'meta-llama/Meta-Llama-3-8B Instruct' --tensor-parallel-size 2 "
+            "--pipeline-parallel-size 2 --quantization fp8 --max-num-batched-tokens 2048 "
+            "--max-num-seqs 64 --max-model-len 4096 --gpu-memory-utilization 0.95");
+  choice.parallelism = {};
+  choice.weight_dtype = DType::kInt8;
+  EXPECT_EQ(ServerCommand(space.Make(choice, costs)),
+            "vllm serve \"$INT8_CHECKPOINT\" --tensor-parallel-size 1 --max-num-batched-tokens "
+            "2048 --max-num-seqs 64 --max-model-len 4096 --gpu-memory-utilization 0.95");
+}
+
+TEST(RecommendTest, WeightsThatDoNotFitAreRejectedWithTheirSize) {
+  const Recommendation answer =
+      Answer(Request(Replaced(Replaced(kTiny, "llama-3-8b", "llama-3-70b"),
+                              "\"system.memory.blocks_override=600\", ", "")));
+  EXPECT_THAT(answer.configurations, IsEmpty());
+  ASSERT_EQ(answer.rejected.size(), 9u);
+  EXPECT_THAT(answer.rejected[0].reason, HasSubstr("llama-3-70b does not fit"));
+  EXPECT_THAT(answer.rejected[0].reason, HasSubstr("weights 141.107 GB"));
+}
+
+TEST(RecommendTest, BoundsThatHoldAtNoLoadRejectAConfiguration) {
+  // Alone, a request of 2 tokens and more takes 5 ms a token.
+  const Recommendation answer =
+      Answer(Request(Replaced(kTiny, "mean_tpot_ms<=15", "mean_tpot_ms<=4")));
+  EXPECT_THAT(answer.configurations, IsEmpty());
+  ASSERT_EQ(answer.rejected.size(), 9u);
+  EXPECT_THAT(answer.rejected[0].reason,
+              StartsWith("mean_tpot_ms<=4 does not hold at any load: 5"));
+}
+
+// The whole grid at full length, on the same seeds, is the brute force.
+TEST(RecommendTest, HalvingFindsWhatBruteForceFinds) {
+  const RecommendConfig request = Request(kTiny);
+  const Recommendation found = Answer(request);
+  const Recommendation all = Answer(request, true);
+  ASSERT_EQ(all.configurations.size(), 9u);
+  ASSERT_FALSE(found.configurations.empty());
+  EXPECT_LT(found.configurations.size(), 9u);
+  EXPECT_EQ(found.rungs.front().configurations, 9u);
+  EXPECT_LT(found.rungs.back().configurations, 9u);
+  // The first is the same, and what both ran at full length has the same numbers.
+  EXPECT_EQ(found.configurations[0].candidate.choice, all.configurations[0].candidate.choice);
+  for (const RecommendedConfiguration& one : found.configurations) {
+    const auto same = std::ranges::find_if(all.configurations, [&](const auto& other) {
+      return other.candidate.choice == one.candidate.choice;
+    });
+    ASSERT_NE(same, all.configurations.end());
+    for (std::size_t k = 0; k < one.metrics.size(); ++k)
+      EXPECT_EQ(same->metrics[k].second.value, one.metrics[k].second.value) << k;
+    if (one.rank == 1) {
+      EXPECT_EQ(same->value.value, one.value.value);
+    }
+  }
+}
+
+TEST(RecommendTest, TheAnswerDoesNotDependOnTheNumberOfThreads) {
+  const RecommendConfig request = Request(Replaced(kTiny, "[2, 8, 64]", "[8, 64]"));
+  EXPECT_EQ(RecommendationJson(Answer(request, false, 1), request),
+            RecommendationJson(Answer(request, false, 4), request));
+}
+
+TEST(RecommendTest, TheJsonHasTheNamesThatScriptsRead) {
+  const RecommendConfig request = Request(Replaced(kTiny, "[128, 256, 512]", "[512]"));
+  const auto json = nlohmann::json::parse(RecommendationJson(Answer(request), request));
+  for (const char* key : {"configurations", "sensitivity", "pareto", "rejected", "assumptions",
+                          "not_considered", "objective", "unit", "load"})
+    EXPECT_TRUE(json.contains(key)) << key;
+  const auto& first = json["configurations"][0];
+  EXPECT_EQ(first["rank"], 1);
+  EXPECT_EQ(first["tied"], true);
+  EXPECT_EQ(first["parameters"]["max_num_seqs"], 64);
+  EXPECT_THAT(first["command"].get<std::string>(), StartsWith("vllm serve llama-3-8b "));
+  EXPECT_LE(first["metrics"]["p99_ttft_ms"]["low"], first["metrics"]["p99_ttft_ms"]["mean"]);
+  // At the load of the request the bounds hold with room: it is below the capacity.
+  EXPECT_GT(first["value"]["mean"].get<double>(), 20);
+  EXPECT_EQ(first["margins"][0]["bound"], "mean_ttft_ms<=200");
+  EXPECT_GT(first["margins"][0]["margin"].get<double>(), 0);
+  for (const char* key : {"path", "elasticity", "low", "high", "effects", "sentence"})
+    EXPECT_TRUE(json["sensitivity"][0].contains(key)) << key;
+  EXPECT_EQ(json["sensitivity"][0]["path"], "max_num_seqs");
+}
+
+// Fewer devices at a lower price serve a request for less, as long as they hold the load.
+TEST(RecommendTest, TheCheapestMachineThatHoldsTheLoadComesFirst) {
+  std::string text = Replaced(kTiny, "hardware { name: \"h100-sxm\" }",
+                              "hardware { name: \"h100-sxm\" price_per_hour: 4 } hardware { name: "
+                              "\"h200-sxm\" price_per_hour: 5 }");
+  text = Replaced(text, "max_num_seqs: [2, 8, 64]", "max_num_seqs: [2, 64]") + "objective: cost";
+  text = Replaced(text, "[128, 256, 512]", "[512]");
+  const Recommendation answer = Answer(Request(text));
+  ASSERT_EQ(answer.configurations.size(), 2u);  // with 2 sequences, the load does not hold
+  EXPECT_EQ(answer.configurations[0].candidate.choice.hardware, 0u);
+  EXPECT_FALSE(answer.configurations[1].tied);
+  // Both take as long: prices alone differ.
+  EXPECT_NEAR(answer.configurations[1].value.value / answer.configurations[0].value.value, 1.25,
+              1e-9);
+  EXPECT_TRUE(answer.lower_is_better);
+  ASSERT_EQ(answer.rejected.size(), 2u);
+  EXPECT_THAT(answer.rejected[0].reason, HasSubstr("does not hold at the load"));
+}
+
+TEST(RecommendTest, TwoReplicasServeTwiceTheUsers) {
+  std::string text = Replaced(kTiny, "kind: poisson rate: 20", "kind: closed_loop users: 8");
+  text = Replaced(text, "{ name: \"h100-sxm\" }", "{ name: \"h100-sxm\" devices: 2 }");
+  text = Replaced(text, "[2, 8, 64]", "[64]");
+  text = Replaced(text, "[128, 256, 512]", "[512]") + "objective: users";
+  text = Replaced(text, "settings {",
+                  "settings { tensor_parallel: 1 pipeline_parallel: 1 replicas: [1, 2] ");
+  const Recommendation answer = Answer(Request(text));
+  ASSERT_EQ(answer.configurations.size(), 2u);
+  EXPECT_EQ(answer.configurations[0].candidate.choice.replicas, 2);
+  EXPECT_EQ(answer.value_unit, "users");
+  EXPECT_DOUBLE_EQ(answer.configurations[0].value.value, 2 * answer.configurations[1].value.value);
+  EXPECT_EQ(answer.configurations[0].experiment.workload.arrivals.users, 4);
+}
+
+TEST(RecommendTest, RequestsThatHaveNoAnswerAreRefusedWithOneLine) {
+  EXPECT_THAT(ErrorOf(Replaced(kTiny, "llama-3-8b", "llama-3-9b")), HasSubstr("llama-3-8b"));
+  EXPECT_THAT(ErrorOf(Replaced(kTiny, "vllm-0.33.0", "sglang-0.5")),
+              HasSubstr("SGLang's scheduler is missing"));
+  EXPECT_THAT(ErrorOf(Replaced(kTiny, "mean_ttft_ms", "mean_tft_ms")), HasSubstr("mean_ttft_ms"));
+  EXPECT_THAT(ErrorOf(Replaced(kTiny, "kind: poisson rate: 20", "kind: all_at_once")),
+              HasSubstr("says no load"));
+  EXPECT_THAT(ErrorOf(kTiny + std::string("objective: users")), HasSubstr("closed_loop"));
+  EXPECT_THAT(ErrorOf(Replaced(kTiny, "kind: poisson rate: 20", "kind: closed_loop users: 2")),
+              HasSubstr("a closed loop has none"));
+  EXPECT_THAT(ErrorOf(Replaced(kTiny, "mean_ttft_ms<=200 && mean_tpot_ms<=15", "rejected<=0")),
+              HasSubstr("holds at 4096 times the load"));
+  EXPECT_THAT(ErrorOf(kTiny + std::string("max_model_len: 100000")), HasSubstr("8192"));
+}
+
+class StoppedControl final : public RunControl {
+ public:
+  [[nodiscard]] bool StopRequested() const override { return true; }
+};
+
+TEST(RecommendTest, ARequestToStopEndsTheSearch) {
+  StoppedControl control;
+  EXPECT_TRUE(Recommend(Request(kTiny), {.jobs = 2}, control).interrupted);
+}
+
+// Twice the budget serves twice as much, half of it half.
+TEST(SensitivityTest, AnElasticityIsTheSlopeBetweenTheOuterVariants) {
+  const SettingVariants variants{.path = "token_budget",
+                                 .value = "512",
+                                 .choices = {{}, {}},
+                                 .values = {"256", "1024"},
+                                 .ratios = {0.5, 2}};
+  const std::vector<double> own = {100, 200, 300};
+  const SettingSensitivity found =
+      SensitivityOf(variants, {{50, 100, 150}, {200, 400, 600}}, own, "goodput", 0.01);
+  ASSERT_TRUE(found.elasticity);
+  EXPECT_NEAR(found.elasticity->value, 1, 1e-12);
+  EXPECT_NEAR(found.elasticity->high - found.elasticity->low, 0, 1e-9);
+  EXPECT_EQ(found.sentence,
+            "halving token_budget changes goodput (-50.0 % [-50.0 %, -50.0 %]); doubling "
+            "token_budget changes goodput (+100.0 % [+100.0 %, +100.0 %])");
+  // Only the doubled one runs: ln(1.1) / ln(2).
+  const SettingSensitivity half =
+      SensitivityOf(variants, {{}, {110, 220, 330}}, own, "goodput", 0.01);
+  EXPECT_NEAR(half.elasticity->value, std::log(1.1) / std::log(2), 1e-12);
+  EXPECT_THAT(half.sentence, StartsWith("halving token_budget does not run; doubling"));
+}
+
+TEST(SensitivityTest, SaysThatASettingChangesNothing) {
+  const SettingVariants variants{
+      .path = "max_num_seqs", .value = "64", .choices = {{}}, .values = {"128"}, .ratios = {2}};
+  EXPECT_EQ(
+      SensitivityOf(variants, {{5, 6, 7}}, std::vector<double>{5, 6, 7}, "goodput", 0.01).sentence,
+      "doubling max_num_seqs changes nothing (+0.0 % [+0.0 %, +0.0 %])");
+}
+
+}  // namespace
+}  // namespace twin::lab
