@@ -11,10 +11,13 @@
 #include <utility>
 #include <vector>
 
+#include "lab/recommend/recommendation.h"
+#include "lab/recommend/recommendation_json.h"
 #include "lab/study/bounds.h"
 #include "lab/study/capacity.h"
 #include "lab/study/study.h"
 #include "lab/study/study_directory.h"
+#include "proto/recommend_config.h"
 #include "proto/study_config.h"
 #include "python/reporting_control.h"
 
@@ -135,11 +138,31 @@ nb::tuple Capacity(const std::vector<Source>& sources, const std::vector<std::st
   return nb::make_tuple(rows, probes, comparisons, control.Reports());
 }
 
+// The answer as JSON, empty if it was interrupted, and warnings.
+nb::tuple Recommend(const Source& source, const std::string& out, int jobs, bool exhaustive,
+                    nb::object progress) {
+  const RecommendConfig request =
+      source.second ? ParseRecommendation(source.first, "request", std::filesystem::current_path())
+                    : ReadRecommendation(source.first);
+  std::string json;
+  ReportingControl control;
+  RunBeside(control, std::move(progress), false, [&] {
+    const lab::Recommendation answer =
+        lab::Recommend(request, {.jobs = jobs, .exhaustive = exhaustive}, control);
+    if (answer.interrupted) return;
+    json = lab::RecommendationJson(answer, request);
+    if (!out.empty()) lab::WriteRecommendation(answer, request, out);
+  });
+  return nb::make_tuple(json, control.warnings());
+}
+
 }  // namespace
 
 void BindStudies(nb::module_& module) {
   module.def("sweep", &Sweep, nb::arg("study"), nb::arg("changes"), nb::arg("out"), nb::arg("jobs"),
              nb::arg("accept_other_build"), nb::arg("progress").none());
+  module.def("recommend", &Recommend, nb::arg("request"), nb::arg("out"), nb::arg("jobs"),
+             nb::arg("exhaustive"), nb::arg("progress").none());
   module.def(
       "capacity",
       [](const std::vector<Source>& sources, const std::vector<std::string>& names,

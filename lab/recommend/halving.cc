@@ -66,6 +66,8 @@ std::vector<RankedConfiguration> RankConfigurations(const Scores& scores, double
 std::vector<std::size_t> ParetoFront(const std::vector<std::vector<double>>& points) {
   std::vector<std::size_t> front;
   for (std::size_t i = 0; i < points.size(); ++i) {
+    const auto here = points.begin() + static_cast<std::ptrdiff_t>(i);
+    if (std::find(points.begin(), here, points[i]) != here) continue;
     const bool dominated = std::ranges::any_of(
         points, [&](const std::vector<double>& other) { return Dominates(other, points[i]); });
     if (!dominated) front.push_back(i);

@@ -40,7 +40,7 @@ std::vector<RankedConfiguration> RankConfigurations(const Scores& scores, double
                                                     double tolerance);
 
 // The points that no other point dominates: none is at least as good in everything and better in
-// something. Larger is better. In their order.
+// something. Larger is better. In their order; of equal points the first.
 std::vector<std::size_t> ParetoFront(const std::vector<std::vector<double>>& points);
 
 }  // namespace twin::lab

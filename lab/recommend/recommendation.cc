@@ -93,6 +93,7 @@ class RecommendSearch {
   void VarySettings(const RunLength& full);
   void FindFront();
   [[nodiscard]] std::vector<const Candidate*> Alive() const;
+  [[nodiscard]] std::vector<double> Starts() const;
   [[nodiscard]] Scores ScoresOf(const Evaluations& results) const;
   [[nodiscard]] std::size_t replications() const { return request_.replications; }
 
@@ -103,7 +104,7 @@ class RecommendSearch {
   CostCache costs_;
   std::vector<Candidate> candidates_;
   std::vector<std::size_t> alive_;    // of candidates_
-  std::vector<double> starts_;        // largest loads found so far, by alive_
+  std::vector<double> limits_;        // the latest largest loads, by candidates_; 0: not known
   std::vector<std::size_t> front_;    // of candidates_: worth a full run for the Pareto front
   std::vector<double> first_values_;  // of the first configuration, by seed
   double first_limit_ = 0;
@@ -137,6 +138,7 @@ void RecommendSearch::Search() {
   candidates_ = space_.All(costs_, answer_.rejected);
   answer_.candidates = candidates_.size() + answer_.rejected.size();
   if (candidates_.empty()) return;
+  limits_.assign(candidates_.size(), 0.0);
   const RunLength full = evaluator_.FullLength(candidates_);
   answer_.warmup_requests = full.warmup;
   answer_.load = evaluator_.AskedLoad();
@@ -238,28 +240,32 @@ void RecommendSearch::Halve(const RunLength& full) {
     const RunLength length{.requests = full.requests / part,
                            .warmup = std::min(full.warmup, full.requests / part / 4),
                            .tolerance = full.tolerance * part};
-    Evaluations results = evaluator_.Evaluate(Alive(), 0, kRungSeeds, length, starts_);
+    Evaluations results = evaluator_.Evaluate(Alive(), 0, kRungSeeds, length, Starts());
     answer_.rungs.push_back({length.requests, kRungSeeds, alive_.size(), 0});
+    for (std::size_t i = 0; i < results.size(); ++i) limits_[alive_[i]] = MeanLimit(results[i]);
     RejectBroken(results, true);
     if (front_.empty()) AddFront(results);
     std::vector<std::size_t> alive;
-    starts_.clear();
-    for (const std::size_t i : KeptOf(results, rule)) {
-      alive.push_back(alive_[i]);
-      starts_.push_back(MeanLimit(results[i]));
-    }
+    for (const std::size_t i : KeptOf(results, rule)) alive.push_back(alive_[i]);
     alive_ = std::move(alive);
     answer_.rungs.back().kept = alive_.size();
   }
   for (const std::size_t index : front_) {
-    if (std::ranges::find(alive_, index) != alive_.end()) continue;
-    alive_.push_back(index);
-    if (!starts_.empty()) starts_.push_back(MeanOf(starts_));
+    if (std::ranges::find(alive_, index) == alive_.end()) alive_.push_back(index);
   }
 }
 
+// Where the largest loads are expected, by alive_; empty before the first runs.
+std::vector<double> RecommendSearch::Starts() const {
+  std::vector<double> starts;
+  for (const std::size_t index : alive_) {
+    if (limits_[index] > 0) starts.push_back(limits_[index]);
+  }
+  return starts;
+}
+
 void RecommendSearch::RunFull(const RunLength& full) {
-  Evaluations results = evaluator_.Evaluate(Alive(), kRungSeeds, replications(), full, starts_);
+  Evaluations results = evaluator_.Evaluate(Alive(), kRungSeeds, replications(), full, Starts());
   answer_.rungs.push_back({full.requests, replications(), alive_.size(), alive_.size()});
   RejectBroken(results, false);
   const std::vector<RankedConfiguration> ranked =

@@ -15,6 +15,7 @@ from twinserve.comparison import Comparison, compare
 from twinserve.experiment import Replay, Run, RunWarning, load, replay, resolve, run
 from twinserve.policy import Policy
 from twinserve.prediction import predict_operations, predict_steps
+from twinserve.recommendation import Recommendation, recommend
 from twinserve.study import capacity, sweep
 from twinserve.traces import read_trace, write_trace
 
@@ -25,7 +26,7 @@ PolicyError.__doc__ = "A policy failed; the exception in its code is the cause (
 InvariantViolation.__doc__ = "A policy broke an invariant of the engine (docs/INVARIANTS.md)."
 
 __all__ = [
-    "Comparison", "InputError", "InvariantViolation", "Policy", "PolicyError", "Replay", "Request",
-    "Run", "RunWarning", "Step", "capacity", "compare", "load", "predict_operations",
-    "predict_steps", "read_trace", "replay", "resolve", "run", "sweep", "write_trace",
+    "Comparison", "InputError", "InvariantViolation", "Policy", "PolicyError", "Recommendation",
+    "Replay", "Request", "Run", "RunWarning", "Step", "capacity", "compare", "load", "predict_operations",
+    "predict_steps", "read_trace", "recommend", "replay", "resolve", "run", "sweep", "write_trace",
 ]

@@ -47,7 +47,7 @@ TEST_F(RecommendCommandTest, WritesAnExperimentOfEachConfigurationThatRuns) {
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
   const json printed = json::parse(outcome.out);
   EXPECT_EQ(printed["configurations"].size(), 4u);
-  EXPECT_EQ(testing::ReadText(scratch_.File("answer/recommendation.json")), outcome.out);
+  EXPECT_EQ(ReadText(scratch_.File("answer/recommendation.json")), outcome.out);
   const CommandOutcome run = Run({"run", "answer/configurations/1.textproto", "--out", "run"});
   EXPECT_EQ(run.exit_code, 0) << run.err;
   EXPECT_EQ(SummaryOf("run")["completed"], 200);
@@ -56,7 +56,7 @@ TEST_F(RecommendCommandTest, WritesAnExperimentOfEachConfigurationThatRuns) {
 TEST_F(RecommendCommandTest, SaysWhyNothingIsLeft) {
   std::string text = kRequest;
   text.replace(text.find("llama-3-8b"), 10, "llama-3-70b");
-  text.erase(text.find(", \"system.memory"), 38);
+  text.erase(text.find(", \"system.memory"), 37);
   Write("large.textproto", text);
   const CommandOutcome outcome = Run({"recommend", "large.textproto"});
   EXPECT_EQ(outcome.exit_code, 1);

@@ -166,7 +166,8 @@ TEST(RecommendTest, HalvingFindsWhatBruteForceFinds) {
   EXPECT_LT(found.configurations.size(), 9u);
   EXPECT_EQ(found.rungs.front().configurations, 9u);
   EXPECT_LT(found.rungs.back().configurations, 9u);
-  // The first is the same, and what both ran at full length has the same numbers.
+  // The first is the same, and what both ran at full length has the same numbers,
+  // its largest load up to the tolerance: the searches for it began at different loads.
   EXPECT_EQ(found.configurations[0].candidate.choice, all.configurations[0].candidate.choice);
   for (const RecommendedConfiguration& one : found.configurations) {
     const auto same = std::ranges::find_if(all.configurations, [&](const auto& other) {
@@ -176,13 +177,14 @@ TEST(RecommendTest, HalvingFindsWhatBruteForceFinds) {
     for (std::size_t k = 0; k < one.metrics.size(); ++k)
       EXPECT_EQ(same->metrics[k].second.value, one.metrics[k].second.value) << k;
     if (one.rank == 1) {
-      EXPECT_EQ(same->value.value, one.value.value);
+      EXPECT_NEAR(same->value.value, one.value.value, 0.01 * one.value.value);
     }
   }
 }
 
 TEST(RecommendTest, TheAnswerDoesNotDependOnTheNumberOfThreads) {
-  const RecommendConfig request = Request(Replaced(kTiny, "[2, 8, 64]", "[8, 64]"));
+  const RecommendConfig request =
+      Request(Replaced(Replaced(kTiny, "[2, 8, 64]", "[8, 64]"), "requests: 160", "requests: 100"));
   EXPECT_EQ(RecommendationJson(Answer(request, false, 1), request),
             RecommendationJson(Answer(request, false, 4), request));
 }
