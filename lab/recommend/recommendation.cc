@@ -22,6 +22,9 @@ namespace {
 
 using Objective = RecommendConfig::Objective;
 
+// A burst of fewer requests hardly waits, whatever the rate.
+constexpr std::int64_t kRungRequestsMin = 100;
+
 std::string NameOf(Objective objective) {
   switch (objective) {
     case Objective::kGoodput:
@@ -237,8 +240,10 @@ void RecommendSearch::Halve(const RunLength& full) {
   const HalvingRule rule{.level = kRecommendLevel, .tolerance = request_.tolerance};
   for (const int part : {4, 2}) {
     if (alive_.size() <= rule.keep_min) break;
-    const RunLength length{.requests = full.requests / part,
-                           .warmup = std::min(full.warmup, full.requests / part / 4),
+    const std::int64_t requests =
+        std::max(full.requests / part, std::min(full.requests, kRungRequestsMin));
+    const RunLength length{.requests = requests,
+                           .warmup = std::min(full.warmup, requests / 4),
                            .tolerance = full.tolerance * part};
     Evaluations results = evaluator_.Evaluate(Alive(), 0, kRungSeeds, length, Starts());
     answer_.rungs.push_back({length.requests, kRungSeeds, alive_.size(), 0});
