@@ -123,6 +123,7 @@ int Main(int argc, char** argv) {
   AddImportCommand(app, context);
   AddPredictCommand(app, context);
   AddCompareCommand(app, context);
+  AddReportCommand(app, context);
   AddTraceCommand(app);
   AddDoctorCommand(app, context);
   RequireKnownNames(app, context.command_line);

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -40,29 +39,6 @@ struct CompareArguments {
   std::string perfetto;
   int draws = 0;
 };
-
-Summary ReadSummary(const fs::path& run) {
-  const fs::path file = run / "summary.json";
-  std::ifstream in(file);
-  if (!in) {
-    throw InputError(InputError::Kind::kUsage, run.string(),
-                     "is not a run directory: it has no summary.json");
-  }
-  const auto json = Json::parse(in, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object())
-    throw InputError(InputError::Kind::kData, file.string(), "is not a JSON object");
-  Summary summary;
-  for (const auto& [name, value] : json.items()) {
-    if (value.is_number_integer()) {
-      summary.Set(name, value.get<std::int64_t>());
-    } else if (value.is_number()) {
-      summary.Set(name, value.get<double>());
-    } else if (value.is_string()) {
-      summary.Set(name, value.get<std::string>());
-    }
-  }
-  return summary;
-}
 
 // Throws if no run has a metric that was asked for by name.
 void RequireKnown(const std::vector<std::string>& metrics, std::span<const NamedSummary> runs) {
@@ -184,7 +160,7 @@ void PrintJson(const std::vector<std::string>& paths, std::span<const NamedSumma
 
 void Compare(const CompareArguments& arguments) {
   std::vector<Summary> summaries;
-  for (const std::string& run : arguments.runs) summaries.push_back(ReadSummary(run));
+  for (const std::string& run : arguments.runs) summaries.push_back(lab::ReadSummary(run));
   std::vector<NamedSummary> runs;
   for (std::size_t i = 0; i < summaries.size(); ++i) {
     runs.push_back({lab::RunName(arguments.runs[i]), &summaries[i]});

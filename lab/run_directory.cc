@@ -1,7 +1,11 @@
 #include "lab/run_directory.h"
 
+#include <cstdint>
+#include <fstream>
 #include <string>
 #include <system_error>
+
+#include <nlohmann/json.hpp>
 
 #include "core/input_error.h"
 #include "files/output_file.h"
@@ -44,6 +48,26 @@ RunDirectory::RunDirectory(const fs::path& path, RunControl* control)
 
 void RunDirectory::WriteText(const std::string& name, const std::string& text) const {
   WriteFile(File(name), text);
+}
+
+Summary ReadSummary(const fs::path& run) {
+  const fs::path file = run / "summary.json";
+  std::ifstream in(file);
+  if (!in) Refuse(run, "is not a run directory: it has no summary.json");
+  const auto json = nlohmann::ordered_json::parse(in, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object())
+    throw InputError(InputError::Kind::kData, file.string(), "is not a JSON object");
+  Summary summary;
+  for (const auto& [name, value] : json.items()) {
+    if (value.is_number_integer()) {
+      summary.Set(name, value.get<std::int64_t>());
+    } else if (value.is_number()) {
+      summary.Set(name, value.get<double>());
+    } else if (value.is_string()) {
+      summary.Set(name, value.get<std::string>());
+    }
+  }
+  return summary;
 }
 
 std::string RunName(const fs::path& path) { return WithoutSlash(path).filename().string(); }

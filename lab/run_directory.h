@@ -6,6 +6,7 @@
 
 #include "lab/partial_directory.h"
 #include "lab/run_control.h"
+#include "record/summary.h"
 
 namespace twin::lab {
 
@@ -32,6 +33,10 @@ class RunDirectory {
   std::filesystem::path path_;
   PartialDirectory partial_;
 };
+
+// summary.json of a run directory; entries that are null are left out.
+// Throws InputError: there is none (usage), it is no JSON object (data).
+Summary ReadSummary(const std::filesystem::path& run);
 
 // The name of a run: the last component of its path, which may end with a slash.
 std::string RunName(const std::filesystem::path& path);

@@ -1,0 +1,209 @@
+// twinserve report: what the page holds, and what it refuses.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <regex>
+#include <string>
+#include <vector>
+
+#include "lab/report/plotly.h"
+#include "tests/unit/apps/experiment_folder.h"
+
+namespace twin::apps {
+namespace {
+
+using nlohmann::json;
+using testing::CommandOutcome;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class ReportCommandTest : public testing::ExperimentFolderTest {
+ protected:
+  void SetUp() override {
+    if (lab::PlotlyScript().empty()) GTEST_SKIP() << "tools/fetch_plotly has not been run";
+  }
+
+  // The page that `arguments` write, without the library in it.
+  [[nodiscard]] std::string PageOf(std::vector<std::string> arguments) const {
+    arguments.insert(arguments.begin(), "report");
+    arguments.insert(arguments.end(), {"--out", "page.html"});
+    const CommandOutcome outcome = Run(arguments);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    std::string page = ReadText(scratch_.File("page.html"));
+    const std::size_t at = page.find(lab::PlotlyScript());
+    EXPECT_NE(at, std::string::npos) << "the library is not in the page";
+    if (at != std::string::npos) page.erase(at, lab::PlotlyScript().size());
+    return page;
+  }
+
+  // The figures of a page: their data and layouts.
+  static json Figures(const std::string& page) {
+    const std::string begin = "id=\"figures\">";
+    const std::size_t at = page.find(begin) + begin.size();
+    return json::parse(page.substr(at, page.find("</script>", at) - at), nullptr, false);
+  }
+
+  // Titles of the figures, in the order of the page.
+  static std::vector<std::string> Titles(const std::string& page) {
+    const std::regex caption("<figcaption>([^<]*)</figcaption>");
+    std::vector<std::string> titles;
+    for (std::sregex_iterator it(page.begin(), page.end(), caption), end; it != end; ++it) {
+      titles.push_back((*it)[1]);
+    }
+    return titles;
+  }
+
+  static std::size_t Count(const std::string& page, const std::string& text) {
+    std::size_t count = 0;
+    for (std::size_t at = page.find(text); at != std::string::npos; at = page.find(text, at + 1)) {
+      ++count;
+    }
+    return count;
+  }
+
+  static constexpr const char* kStudyTable =
+      "point,policy.vllm_v1.max_num_seqs,workload.arrivals.rate,n,errors,saturated,slo_attainment,"
+      "slo_attainment_low,slo_attainment_high,p99_ttft_ms,p99_ttft_ms_low,p99_ttft_ms_high\n"
+      "0,8,1,3,0,no,1,1,1,50,45,55\n"
+      "1,8,2,3,0,yes,0.5,0.4,0.6,9000,8000,10000\n"
+      "2,16,1,3,0,no,1,1,1,40,36,44\n"
+      "3,16,2,3,1,no,0.75,0.7,0.8,80,72,88\n";
+
+  void WriteStudy() const {
+    std::filesystem::create_directory(scratch_.File("study"));
+    Write("study/summary.csv", kStudyTable);
+  }
+};
+
+TEST_F(ReportCommandTest, ShowsTheNumbersOfTheSummary) {
+  const json summary = RunSmall("run", {"--set", "slo.ttft_s=1"});
+  const std::string page = PageOf({"run"});
+  for (const char* name : {"mean_ttft_ms", "p99_tpot_ms", "request_throughput"}) {
+    EXPECT_THAT(page, HasSubstr(fmt::format("<td>{}</td>", name)));
+    EXPECT_THAT(page, HasSubstr(fmt::format("{:.4g}", summary[name].get<double>()))) << name;
+  }
+  EXPECT_THAT(page, HasSubstr(summary["digest"].get<std::string>()));
+  EXPECT_THAT(page, HasSubstr("max_num_seqs 16"));
+  EXPECT_THAT(page, HasSubstr("aturated: "));
+}
+
+TEST_F(ReportCommandTest, NeedsNoNetwork) {
+  (void)RunSmall("run");
+  const std::string page = PageOf({"run"});
+  for (const char* reference : {"src=", "href=", "@import", "url(", "http://", "https://"}) {
+    EXPECT_THAT(page, Not(HasSubstr(reference)));
+  }
+}
+
+TEST_F(ReportCommandTest, ElementsOfThePageAreClosed) {
+  (void)RunSmall("run");
+  const std::string page = PageOf({"run", "run"});
+  EXPECT_THAT(page, ::testing::StartsWith("<!doctype html>"));
+  EXPECT_THAT(page, ::testing::EndsWith("</body></html>\n"));
+  for (const char* tag : {"div", "table", "tr", "td", "th", "figure", "figcaption", "details",
+                          "pre", "script", "style", "head", "body", "p", "h1", "h2"}) {
+    const std::size_t opened =
+        Count(page, fmt::format("<{}>", tag)) + Count(page, fmt::format("<{} ", tag));
+    EXPECT_EQ(opened, Count(page, fmt::format("</{}>", tag))) << tag;
+  }
+}
+
+TEST_F(ReportCommandTest, EachFigureHasItsData) {
+  (void)RunSmall("run");
+  const std::string page = PageOf({"run"});
+  const json figures = Figures(page);
+  const std::vector<std::string> titles = Titles(page);
+  ASSERT_EQ(figures.size(), titles.size());
+  EXPECT_THAT(titles, ::testing::IsSupersetOf({"Over time: time to first token",
+                                               "Distribution: time per output token",
+                                               "Distribution: gaps between tokens (ITL)",
+                                               "KV cache in use", "Tokens per step"}));
+  for (std::size_t i = 0; i < titles.size(); ++i) {
+    EXPECT_FALSE(figures[i]["data"].empty()) << titles[i];
+    EXPECT_THAT(page, HasSubstr(fmt::format("id=\"figure-{}\"", i)));
+  }
+}
+
+TEST_F(ReportCommandTest, ADistributionEndsAtTheLargestValue) {
+  const json summary = RunSmall("run");
+  const std::string page = PageOf({"run"});
+  const json figures = Figures(page);
+  const std::vector<std::string> titles = Titles(page);
+  const auto at = std::find(titles.begin(), titles.end(), "Distribution: end-to-end latency");
+  ASSERT_NE(at, titles.end());
+  const json& curve = figures[static_cast<std::size_t>(at - titles.begin())]["data"][0];
+  EXPECT_EQ(curve["x"].size(), 200u);
+  EXPECT_NEAR(curve["x"].back().get<double>(), summary["max_e2el_ms"].get<double>(), 1);
+  EXPECT_EQ(curve["y"].back(), 1);
+}
+
+TEST_F(ReportCommandTest, PutsRunsSideBySideAndSaysWhatDiffers) {
+  (void)RunSmall("a");
+  (void)RunSmall("b", {"--set", "policy.vllm_v1.max_num_seqs=4"});
+  const std::string page = PageOf({"a", "b"});
+  EXPECT_THAT(page, HasSubstr("<td>policy.vllm_v1.max_num_seqs</td><td class=\"n\">16</td><td "
+                              "class=\"n\">4</td>"));
+  EXPECT_EQ(Figures(page)[0]["data"].size(), 2u);
+}
+
+TEST_F(ReportCommandTest, AStudyHasALinePerConfigurationWithHollowSaturatedPoints) {
+  WriteStudy();
+  const std::string page = PageOf({"study"});
+  EXPECT_EQ(Titles(page),
+            (std::vector<std::string>{"SLO attainment (% of requests)", "p99 TTFT (ms)"}));
+  const json figures = Figures(page);
+  std::vector<json> lines;
+  for (const json& trace : figures[1]["data"]) {
+    if (trace["mode"] == "lines+markers") lines.push_back(trace);
+  }
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_EQ(lines[0]["name"], "max_num_seqs = 8");
+  EXPECT_EQ(lines[0]["x"], json::parse("[1, 2]"));
+  EXPECT_EQ(lines[0]["y"], json::parse("[50, 9000]"));
+  EXPECT_EQ(lines[0]["marker"]["symbol"], json::parse(R"(["circle", "circle-open"])"));
+  EXPECT_NE(lines[0]["line"], lines[1]["line"]);
+  EXPECT_EQ(figures[1]["layout"]["yaxis"]["type"], "log");
+  EXPECT_EQ(figures[0]["layout"]["shapes"][0]["y0"], 90);
+  EXPECT_THAT(page, HasSubstr("9000 [8000, 10000]"));
+  EXPECT_THAT(page, HasSubstr("1 runs failed"));
+}
+
+TEST_F(ReportCommandTest, NamesOfRunsAreText) {
+  (void)RunSmall("a<b>&c");
+  const std::string page = PageOf({"a<b>&c"});
+  EXPECT_THAT(page, HasSubstr("<h1>a&lt;b&gt;&amp;c</h1>"));
+  EXPECT_THAT(page, Not(HasSubstr("<b>")));
+}
+
+TEST_F(ReportCommandTest, RefusesWhatIsNoRunAndNoStudy) {
+  std::filesystem::create_directory(scratch_.File("empty"));
+  WriteStudy();
+  (void)RunSmall("run");
+  struct Case {
+    std::vector<std::string> paths;
+    const char* named;
+  };
+  for (const Case& bad : {Case{{"nowhere"}, "nowhere"}, Case{{"empty"}, "empty"},
+                          Case{{"run", "study"}, "study"}, Case{{"small.textproto"}, "small"}}) {
+    std::vector<std::string> arguments = bad.paths;
+    arguments.insert(arguments.begin(), "report");
+    const CommandOutcome outcome = Run(arguments);
+    EXPECT_EQ(outcome.exit_code, 2) << bad.named;
+    EXPECT_TRUE(outcome.wrote_one_line()) << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr(bad.named));
+  }
+}
+
+TEST_F(ReportCommandTest, ADamagedTableIsNamed) {
+  (void)RunSmall("run");
+  Write("run/requests.csv", "request,arrival_s\n0,1,2\n");
+  const CommandOutcome outcome = Run({"report", "run"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_TRUE(outcome.wrote_one_line()) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("requests.csv:2: has 3 cells; allowed: 2, as the header"));
+}
+
+}  // namespace
+}  // namespace twin::apps
