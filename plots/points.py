@@ -100,13 +100,24 @@ def is_compared(field, values, policies):
     return len(set(values)) > 1
 
 
+def telling(policies, configs):
+    """The fields that tell runs apart. One that follows from those before it, such as the memory
+    rule of each policy, is left out."""
+    kept, known = [], list(zip(policies))
+    for name in dict.fromkeys(name for config in configs for name in config):
+        values = [config.get(name) for config in configs]
+        extended = [key + (value,) for key, value in zip(known, values)]
+        if is_compared(name, values, policies) and len(set(extended)) > len(set(known)):
+            kept.append(name)
+            known = extended
+    return kept
+
+
 def read_run_directories(paths):
     """The runs as points: settings are `policy` and the fields in which configurations differ."""
     policies = [read_policy(path) for path in paths]
     configs = [config_fields(config_text(path)) for path in paths]
-    names = dict.fromkeys(name for config in configs for name in config)
-    differing = [name for name in names
-                 if is_compared(name, [config.get(name) for config in configs], policies)]
+    differing = telling(policies, configs)
     settings = (["policy"] if len(set(policies)) > 1 or not differing else []) + differing
     rows = []
     for path, policy, config in zip(paths, policies, configs):

@@ -120,6 +120,13 @@ def test_goodput_joins_no_points_of_different_configurations(tmp_path):
     assert look(lines["max_num_seqs = 1"]) != look(lines["max_num_seqs = 2"])
 
 
+def test_fields_that_follow_from_the_policy_tell_no_lines_apart(tmp_path):
+    runs = [write_run(tmp_path / f"{policy}_{rate}", policy=policy, rate=rate, memory=rule)
+            for policy, rule in (("orca", "orca"), ("vllm_v1", "vllm")) for rate in (1.0, 2.0)]
+    assert points.read_run_directories(runs).settings == ["policy", RATE]
+    assert list(labelled_lines(draw("goodput_vs_rate", *runs).axes[0])) == ["Orca", "vLLM V1"]
+
+
 def test_points_of_one_load_on_one_line_are_refused(tmp_path):
     study = two_policies(tmp_path / "s")
     with pytest.raises(PlotError, match="several points have the same"):

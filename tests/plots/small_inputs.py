@@ -39,7 +39,7 @@ def many_lines(folder, count):
 
 
 def write_run(folder, policy="orca", rate=1.0, seed=1, requests="", steps=None, parts=None,
-              summary=None, gaps=None, settings="max_num_seqs: 8"):
+              summary=None, gaps=None, settings="max_num_seqs: 8", memory="any"):
     folder.mkdir(parents=True)
     (folder / "config.resolved.textproto").write_text(f"""schema_version: 1
 seed: {seed}
@@ -57,6 +57,9 @@ policy {{
 system {{
   tensor_parallel: 2
   pipeline_parallel: 1
+  memory {{
+    rule: {memory}
+  }}
 }}
 metrics {{
   stall_threshold_s: 0.1
