@@ -63,7 +63,9 @@ void PrintConfigurations(const lab::Recommendation& answer, const RecommendConfi
   }
   std::vector<std::vector<std::string>> rows{{"rank", "tied"}};
   for (const std::size_t p : columns) rows[0].push_back(parameters[0][p].first);
-  rows[0].push_back(fmt::format("{} ({})", answer.objective, answer.value_unit));
+  rows[0].push_back(answer.objective == answer.value_unit
+                        ? answer.objective
+                        : fmt::format("{} ({})", answer.objective, answer.value_unit));
   for (const lab::BoundMargin& margin : all[0].margins) rows[0].push_back(margin.bound);
   for (std::size_t i = 0; i < std::min(all.size(), kRowsMax); ++i) {
     std::vector<std::string> row = {std::to_string(all[i].rank), all[i].tied ? "yes" : "no"};
