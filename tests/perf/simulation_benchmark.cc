@@ -4,10 +4,15 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <type_traits>
 #include <vector>
 
 #include "core/arrival_source.h"
 #include "core/random.h"
+#include "record/metrics_collector.h"
+#include "record/plan_digest.h"
+#include "record/recording_world.h"
+#include "record/request_tracker.h"
 #include "sched/cache/kv_pool.h"
 #include "sched/engine.h"
 #include "sched/policy/registry.h"
@@ -110,6 +115,105 @@ BENCHMARK_CAPTURE(Simulate, vllm_v1, VllmV1Config{})->Unit(benchmark::kMilliseco
 BENCHMARK_CAPTURE(Simulate, vllm_v1_ahead, Ahead())->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(Simulate, sarathi, SarathiConfig{})->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(Simulate, splitfuse, SplitFuseConfig{})->Unit(benchmark::kMillisecond);
+
+// So many users, each of whom sends a request as soon as the one before has its `output` tokens.
+// They stay in step, so that all requests of a batch begin and end together.
+class Batch final : public ArrivalSource {
+ public:
+  Batch(std::int64_t users, std::int32_t output) : left_(users) {
+    next_.output_tokens = next_.max_output_tokens = output;
+    DrawPrompt();
+  }
+
+  const TracedRequest* Peek() override { return left_ > 0 ? &next_ : nullptr; }
+  void Take() override {
+    --left_;
+    DrawPrompt();
+  }
+  void OnDone(RequestId /*id*/, TimePoint now) override {
+    ++left_;
+    next_.arrival = now;
+  }
+
+ private:
+  void DrawPrompt() { next_.prompt_tokens = static_cast<std::int32_t>(random_.UniformInt(1, 64)); }
+
+  Random random_{23, "batch"};
+  std::int64_t left_;
+  TracedRequest next_{};
+};
+
+// The policy with room for a batch of `size` requests.
+template <class Config>
+PolicyConfig Sized(std::int32_t size) {
+  constexpr std::int32_t kTokens = 1 << 17;
+  Config config;
+  if constexpr (std::is_same_v<Config, OrcaConfig>) {
+    config.max_bs = size;
+  } else if constexpr (std::is_same_v<Config, StaticConfig>) {
+    config.max_batch_size = size;
+    config.padded = true;
+  } else if constexpr (std::is_same_v<Config, SplitFuseConfig>) {
+    config.max_ragged_sequence_count = size;
+    config.max_ragged_batch_size = kTokens;
+  } else {
+    config.max_num_seqs = size;
+    if constexpr (std::is_same_v<Config, SarathiConfig>) {
+      config.chunk_size = kTokens;
+    } else {
+      config.max_num_batched_tokens = kTokens;
+    }
+    if constexpr (std::is_same_v<Config, VllmV1Config>) {
+      config.async_scheduling = config.enable_prefix_caching = true;
+    }
+  }
+  return config;
+}
+
+// One step of a batch of range(0) requests with outputs of range(1) tokens, with digest and
+// metrics: outputs of one token make every step a prefill, long ones make nearly every step a
+// decode.
+template <class Config>
+void BM_Step(benchmark::State& state) {
+  const auto size = static_cast<std::int32_t>(state.range(0));
+  const auto output = static_cast<std::int32_t>(state.range(1));
+  const PolicyConfig policy = Sized<Config>(size);
+  const PolicyTraits traits = TraitsOf(policy);
+  KvPoolConfig kv{.block_size = 16, .blocks = size * (output / 16 + 6)};
+  kv.release_order = traits.release_order;
+  const sim::LinearCost cost({.base_s = 8e-3, .per_decode_context_token_s = 2e-8}, 1);
+  Batch source(size, output);
+  sim::SimWorld simulated(source, cost,
+                          {.named_block_size = traits.caches_prefixes ? kv.block_size : 0});
+  Engine engine(EngineConfig{.kv = kv, .plans_per_instant_max = 0}, MakePolicy(policy, kv));
+  MetricsCollector metrics({});
+  RunListener* const listeners[] = {&metrics};
+  RequestTracker tracker({kv.blocks, traits.delivery, {}}, listeners);
+  PlanDigest digest;
+  RunObserver* const observers[] = {&digest, &tracker};
+  RecordingWorld world(simulated, observers);
+  for (auto _ : state) {
+    const std::uint64_t steps = digest.plans();
+    while (digest.plans() == steps) {
+      const Instant instant = world.Advance();
+      for (const Event& event : instant.events) engine.Handle(event);
+      while (const StepPlan* plan = engine.PlanStep(instant.now)) world.Launch(*plan);
+    }
+  }
+}
+
+void BatchSizes(benchmark::internal::Benchmark* benchmark) {
+  for (const std::int64_t output : {4000, 1}) {
+    for (const std::int64_t size : {16, 64, 256, 1024}) benchmark->Args({size, output});
+  }
+}
+
+BENCHMARK_TEMPLATE(BM_Step, StaticConfig)->Apply(BatchSizes);
+BENCHMARK_TEMPLATE(BM_Step, OrcaConfig)->Apply(BatchSizes);
+BENCHMARK_TEMPLATE(BM_Step, VllmV0Config)->Apply(BatchSizes);
+BENCHMARK_TEMPLATE(BM_Step, VllmV1Config)->Apply(BatchSizes);
+BENCHMARK_TEMPLATE(BM_Step, SarathiConfig)->Apply(BatchSizes);
+BENCHMARK_TEMPLATE(BM_Step, SplitFuseConfig)->Apply(BatchSizes);
 
 constexpr KvPoolConfig kPool{.block_size = 16, .blocks = 4'096, .host_blocks = 4'096};
 
