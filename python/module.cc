@@ -16,6 +16,7 @@
 #include "python/python_policy.h"
 #include "python/run_binding.h"
 #include "python/study_binding.h"
+#include "python/sweep_binding.h"
 #include "python/trace_binding.h"
 #include "record/metric_catalog.h"
 #include "sched/invariant.h"
@@ -58,6 +59,7 @@ NB_MODULE(_native, module) {
   twin::python::BindPolicy(module);
   twin::python::BindRuns(module, policy_error);
   twin::python::BindStudies(module);
+  twin::python::BindSweeps(module);
   twin::python::BindTraces(module);
   twin::python::BindPredictions(module);
   module.def("config_differences", &twin::python::Differences, nb::arg("configs"));

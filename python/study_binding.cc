@@ -15,42 +15,15 @@
 #include "lab/recommend/recommendation_json.h"
 #include "lab/study/bounds.h"
 #include "lab/study/capacity.h"
-#include "lab/study/study.h"
-#include "lab/study/study_directory.h"
+#include "proto/experiment_config.h"
 #include "proto/recommend_config.h"
-#include "proto/study_config.h"
 #include "python/reporting_control.h"
+#include "python/sweep_binding.h"
 
 namespace twin::python {
 namespace {
 
 namespace nb = nanobind;
-
-// A path, or the text of a file, and which of the two.
-using Source = std::pair<std::string, bool>;
-
-// Number of failed runs, the columns of axes, and the reports.
-nb::tuple Sweep(const Source& source, const std::vector<std::string>& changes,
-                const std::string& out, int jobs, bool accept_other_build,
-                const nb::object& progress) {
-  lab::SweepOutcome outcome;
-  std::vector<std::string> columns;
-  ReportingControl control;
-  RunInBackground(control, progress, false, [&] {
-    const auto& [text, is_text] = source;
-    const lab::Study study(
-        is_text ? ParseStudy(text, "study", std::filesystem::current_path()) : ReadStudy(text),
-        changes);
-    columns = study.columns();
-    if (control.StopRequested()) return;
-    outcome = lab::RunSweep(study, out,
-                            {.jobs = jobs,
-                             .command_line = {"python", "twinserve.sweep"},
-                             .accept_other_build = accept_other_build},
-                            control);
-  });
-  return nb::make_tuple(outcome.failed, columns, control.Reports());
-}
 
 nb::list ProbesOf(const lab::Capacity& capacity) {
   nb::list probes;
@@ -159,8 +132,6 @@ nb::tuple Recommend(const Source& source, const std::string& out, int jobs, bool
 }  // namespace
 
 void BindStudies(nb::module_& module) {
-  module.def("sweep", &Sweep, nb::arg("study"), nb::arg("changes"), nb::arg("out"), nb::arg("jobs"),
-             nb::arg("accept_other_build"), nb::arg("progress").none());
   module.def("recommend", &Recommend, nb::arg("request"), nb::arg("out"), nb::arg("jobs"),
              nb::arg("exhaustive"), nb::arg("progress").none());
   module.def(

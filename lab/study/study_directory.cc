@@ -14,12 +14,9 @@
 
 #include "core/input_error.h"
 #include "files/output_file.h"
-#include "lab/study/results_file.h"
 #include "lab/study/study_differences.h"
 #include "lab/study/study_document.h"
-#include "lab/study/study_runner.h"
 #include "lab/study/study_summary.h"
-#include "lab/study/timing_file.h"
 
 namespace twin::lab {
 namespace {
@@ -29,37 +26,13 @@ namespace fs = std::filesystem;
 constexpr std::size_t kErrorsShown = 3;
 constexpr std::string_view kStudyFile = "study.json";
 constexpr std::string_view kResultsFile = "results.csv";
+constexpr std::string_view kParquetFile = "results.parquet";  // made of the former by Python
 constexpr std::string_view kSummaryFile = "summary.csv";
 constexpr std::string_view kDifferencesFile = "differences.csv";
 
 [[noreturn]] void RefuseFolder(const fs::path& folder, const std::string& what) {
   throw InputError(InputError::Kind::kUsage, folder.string(), what);
 }
-
-// One process at a time: the lock ends with it.
-class FolderLock {
- public:
-  explicit FolderLock(const fs::path& folder)
-      : descriptor_(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
-    if (descriptor_ < 0) throw std::system_error(errno, std::generic_category(), folder.string());
-    if (flock(descriptor_, LOCK_EX | LOCK_NB) == 0) return;
-    const int error = errno;
-    close(descriptor_);
-    if (error != EWOULDBLOCK) {
-      throw std::system_error(error, std::generic_category(),
-                              fmt::format("{}: cannot be locked", folder.string()));
-    }
-    RefuseFolder(folder,
-                 "another process is running this study; wait for it, or choose another "
-                 "--out");
-  }
-  ~FolderLock() { close(descriptor_); }
-  FolderLock(const FolderLock&) = delete;
-  FolderLock& operator=(const FolderLock&) = delete;
-
- private:
-  int descriptor_;
-};
 
 // Whether a killed process left the file: NAME.partial.NUMBER of one that is written here
 // (output_file.h).
@@ -121,47 +94,85 @@ bool IsDone(const Study& study, const ResultsFile& results, const fs::path& runs
 
 }  // namespace
 
-SweepOutcome RunSweep(const Study& study, const fs::path& out, const SweepOptions& options,
-                      RunControl& control) {
+// One process at a time: the lock ends with it.
+class StudyDirectory::FolderLock {
+ public:
+  explicit FolderLock(const fs::path& folder)
+      : descriptor_(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+    if (descriptor_ < 0) throw std::system_error(errno, std::generic_category(), folder.string());
+    if (flock(descriptor_, LOCK_EX | LOCK_NB) == 0) return;
+    const int error = errno;
+    close(descriptor_);
+    if (error != EWOULDBLOCK) {
+      throw std::system_error(error, std::generic_category(),
+                              fmt::format("{}: cannot be locked", folder.string()));
+    }
+    RefuseFolder(folder,
+                 "another process is running this study; wait for it, or choose another "
+                 "--out");
+  }
+  ~FolderLock() { close(descriptor_); }
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+
+ private:
+  int descriptor_;
+};
+
+StudyDirectory::StudyDirectory(const Study& study, const fs::path& out, bool accept_other_build)
+    : study_(study), out_(out), runs_(out / "runs") {
   std::error_code error;
   fs::create_directories(out, error);
   if (!fs::is_directory(out)) RefuseFolder(out, "is no folder, and none can be made there");
-  const FolderLock lock(out);
-  const std::vector<StudyBuild> others = RequireOwnFolder(study, out, options.accept_other_build);
+  lock_ = std::make_unique<FolderLock>(out);
+  const std::vector<StudyBuild> others = RequireOwnFolder(study, out, accept_other_build);
   RemoveLeftovers(out);
   WriteFile(out / kStudyFile, StudyJson(study, others));
-  ResultsFile results(out / kResultsFile, study);
-  const fs::path runs = out / "runs";
-  SweepOutcome outcome{.rows = study.rows()};
-  std::vector<std::size_t> missing;
+  results_ = std::make_unique<ResultsFile>(out / kResultsFile, study);
+  timing_ = std::make_unique<TimingFile>(out / "timing.csv");
   for (std::size_t row = 0; row < study.rows(); ++row) {
-    if (!IsDone(study, results, runs, row)) missing.push_back(row);
+    if (!IsDone(study, *results_, runs_, row)) missing_.push_back(row);
   }
-  outcome.done_before = study.rows() - missing.size();
-  if (outcome.done_before > 0) {
-    control.OnNote(
-        fmt::format("{} of {} runs are there from before", outcome.done_before, study.rows()));
+}
+
+StudyDirectory::~StudyDirectory() = default;
+
+void StudyDirectory::Append(const StudyRow& row, RunControl& control) {
+  ++made_;
+  results_->Append(row);
+  timing_->Append(row);
+  if (row.error.empty() || results_->failed() > kErrorsShown) return;
+  control.OnWarning(fmt::format("point {}: {}", row.id.point, row.error));
+}
+
+SweepOutcome StudyDirectory::Finish() {
+  results_->Finish();
+  fs::remove(out_ / kParquetFile);
+  WriteStudySummary(out_ / kResultsFile, study_, out_ / kSummaryFile);
+  if (study_.config().bases.size() > 1)
+    WriteStudyDifferences(out_ / kResultsFile, study_, out_ / kDifferencesFile);
+  const std::size_t before = study_.rows() - missing_.size();
+  return {.rows = study_.rows(),
+          .done_before = before,
+          .done = before + made_,
+          .failed = results_->failed(),
+          .interrupted = made_ < missing_.size()};
+}
+
+SweepOutcome RunSweep(const Study& study, const fs::path& out, const SweepOptions& options,
+                      RunControl& control) {
+  StudyDirectory directory(study, out, options.accept_other_build);
+  const std::vector<std::size_t>& missing = directory.missing();
+  if (missing.size() < study.rows()) {
+    control.OnNote(fmt::format("{} of {} runs are there from before", study.rows() - missing.size(),
+                               study.rows()));
   }
-  TimingFile timing(out / "timing.csv");
-  std::size_t made = 0;
-  const auto take = [&](const StudyRow& row) {
-    ++made;
-    results.Append(row);
-    timing.Append(row);
-    if (row.error.empty() || results.failed() > kErrorsShown) return;
-    control.OnWarning(fmt::format("point {}: {}", row.id.point, row.error));
-  };
   RunStudy(study, missing,
-           {.jobs = options.jobs, .runs_folder = runs, .command_line = options.command_line},
-           control, take);
-  results.Finish();
-  WriteStudySummary(out / kResultsFile, study, out / kSummaryFile);
-  if (study.config().bases.size() > 1)
-    WriteStudyDifferences(out / kResultsFile, study, out / kDifferencesFile);
-  outcome.done = outcome.done_before + made;
-  outcome.failed = results.failed();
-  outcome.interrupted = made < missing.size();
-  return outcome;
+           {.jobs = options.jobs,
+            .runs_folder = directory.runs_folder(),
+            .command_line = options.command_line},
+           control, [&](const StudyRow& row) { directory.Append(row, control); });
+  return directory.Finish();
 }
 
 }  // namespace twin::lab

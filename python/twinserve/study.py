@@ -12,6 +12,7 @@ from typing import Any
 import pandas as pd
 
 from twinserve import _native
+from twinserve.cluster import run_missing
 from twinserve.experiment import EXACT, RunWarning, changes_of, report, source_of
 
 Progress = Callable[[str, int, int], None]
@@ -20,38 +21,71 @@ Progress = Callable[[str, int, int], None]
 def sweep(study: str | os.PathLike[str], jobs: int | None = None, cluster: str | None = None, *,
           overrides: Mapping[str, Any] | None = None, out: str | os.PathLike[str] | None = None,
           accept_other_build: bool = False, progress: Progress | None = None) -> pd.DataFrame:
-    """Runs all points of a study (docs/studies.md), several at a time, in this process.
+    """Runs all points of a study (docs/studies.md), several at a time.
 
     study      path of a study file, or the text of one (as experiments in run())
     jobs       runs at a time; None: one per core. Results do not depend on it
-    cluster    None; other values are refused
+    cluster    None: in this process. "auto": on the running Ray cluster, or on one that is started
+               on this machine and ended afterwards; or the address of a cluster. Its nodes need
+               twinserve in the same build and the study's files at the same paths. Nodes may be
+               lost on the way; results are those of one process
     overrides  changes to every experiment, as in run()
-    out        a folder for results.csv, summary.csv, timing.csv and study.json; a folder with a
-               part of the same study is continued, also after Ctrl-C
+    out        a folder for results.csv, summary.csv, timing.csv and study.json, and, where pyarrow
+               is installed, results.parquet: the table that is returned. A folder with a part of
+               the same study is continued, also after Ctrl-C
     accept_other_build
                continues the folder also if another build of twinserve began it
     progress   as in run()
 
     Returns results.csv: one row per run with point, the axes by path, replication, seed, every key
-    of summary.json, and error (NaN where a run did not fail). A RunWarning gives the number of
-    failed runs.
-    Raises InputError, KeyboardInterrupt.
+    of summary.json, derived columns, and error (NaN where a run did not fail). A RunWarning gives
+    the number of failed runs. attrs["axes"] names the axes, attrs["nodes"] the runs per node of a
+    cluster.
+    Raises InputError, KeyboardInterrupt; ImportError if a module is missing that a cluster needs.
     """
-    if cluster is not None:
-        raise _native.InputError(f"cluster: is {cluster!r}; allowed: None")
     _require_jobs(jobs)
+    source, changes = source_of(study), changes_of(overrides)
+    native = _native.Study(source, changes)
+    nodes: dict[str, int] = {}
     with tempfile.TemporaryDirectory(prefix="twinserve-") as scratch:
         folder = os.fspath(out) if out is not None else os.path.join(scratch, "study")
-        failed, axes, reports = _native.sweep(source_of(study), changes_of(overrides), folder,
-                                              jobs or 0, accept_other_build, progress)
+        if cluster is None:
+            failed, reports = native.sweep(folder, jobs or 0, accept_other_build, progress)
+        else:
+            rows = _native.StudyFolder(native, folder, accept_other_build)
+            try:
+                nodes, reports = run_missing(cluster, source, changes, native, rows, jobs, progress)
+            finally:
+                failed = rows.finish()
+            report(rows.reports)
+            del rows  # and its lock on the folder
         report(reports)
         if failed:
             warnings.warn(f"{failed} runs failed; the column error says why", RunWarning,
                           stacklevel=2)
         frame = pd.read_csv(pathlib.Path(folder, "results.csv"),
                             dtype={"error": str, "digest": str}, **EXACT)
-    frame.attrs["axes"] = list(axes)
+        frame.attrs["axes"] = list(native.columns)
+        if nodes:
+            frame.attrs["nodes"] = nodes
+        if out is not None:
+            _write_parquet(frame, pathlib.Path(folder, "results.parquet"))
     return frame
+
+
+def _write_parquet(frame: pd.DataFrame, path: pathlib.Path) -> None:
+    """If pyarrow is there."""
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError:
+        return
+    partial = path.with_name(f"{path.name}.partial.{os.getpid()}")
+    try:
+        pq.write_table(pa.Table.from_pandas(frame, preserve_index=False), partial)
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def capacity(experiments: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], vary: str,

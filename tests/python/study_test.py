@@ -39,6 +39,13 @@ def test_a_sweep_continues_in_its_folder(study, tmp_path):
         twinserve.sweep(study, out=out, overrides={"workload.requests": 3})
 
 
+def test_a_folder_has_the_table_as_parquet(study, tmp_path):
+    pytest.importorskip("pyarrow", reason="pyarrow is not installed (tools/setup cluster)")
+    out = tmp_path / "out"
+    frame = twinserve.sweep(study, out=out)
+    pd.testing.assert_frame_equal(pd.read_parquet(out / "results.parquet"), frame)
+
+
 def test_a_failed_run_is_a_row_and_a_warning(study):
     text = study.read_text().replace("[1e-3, 2e-3]", "[1e-3, -1]")
     study.write_text(text)
@@ -110,7 +117,7 @@ def test_a_capacity_is_looked_for_between_finite_numbers(tiny, between):
 
 
 @pytest.mark.parametrize("asked, what", [
-    (dict(cluster="auto"), "cluster"), (dict(jobs=0), "jobs"),
+    (dict(jobs=0), "jobs"),
     (dict(overrides={"no.such": 1}), "no"),
 ])
 def test_bad_questions_are_refused(study, asked, what):
