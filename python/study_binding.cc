@@ -111,22 +111,23 @@ nb::tuple Capacity(const std::vector<Source>& sources, const std::vector<std::st
   return nb::make_tuple(rows, probes, comparisons, control.Reports());
 }
 
-// The answer as JSON, empty if it was interrupted, and warnings.
+// The answer as JSON, empty if it was interrupted, and the reports.
 nb::tuple Recommend(const Source& source, const std::string& out, int jobs, bool exhaustive,
-                    nb::object progress) {
-  const RecommendConfig request =
-      source.second ? ParseRecommendation(source.first, "request", std::filesystem::current_path())
-                    : ReadRecommendation(source.first);
+                    const nb::object& progress) {
   std::string json;
   ReportingControl control;
-  RunBeside(control, std::move(progress), false, [&] {
+  RunInBackground(control, progress, false, [&] {
+    const auto& [text, is_text] = source;
+    const RecommendConfig request =
+        is_text ? ParseRecommendation(text, "request", std::filesystem::current_path())
+                : ReadRecommendation(text);
     const lab::Recommendation answer =
         lab::Recommend(request, {.jobs = jobs, .exhaustive = exhaustive}, control);
     if (answer.interrupted) return;
     json = lab::RecommendationJson(answer, request);
     if (!out.empty()) lab::WriteRecommendation(answer, request, out);
   });
-  return nb::make_tuple(json, control.warnings());
+  return nb::make_tuple(json, control.Reports());
 }
 
 }  // namespace

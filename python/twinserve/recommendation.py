@@ -4,14 +4,13 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 import pandas as pd
 
 from twinserve import _native
-from twinserve.experiment import RunWarning, source_of
+from twinserve.experiment import report, source_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,8 +54,7 @@ def recommend(request: str | os.PathLike[str], *, jobs: int | None = None, exhau
         raise _native.InputError(f"jobs: is {jobs}; allowed: 1 to 1024, or None")
     text, reports = _native.recommend(source_of(request), os.fspath(out) if out is not None else "",
                                       jobs or 0, exhaustive, progress)
-    for report in reports:
-        warnings.warn(report, RunWarning, stacklevel=2)
+    report(reports)
     document = json.loads(text)
     return Recommendation(*(pd.json_normalize(document[name]) for name in
                             ("configurations", "sensitivity", "pareto", "rejected")), document)
