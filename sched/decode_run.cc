@@ -12,15 +12,16 @@ void DecodeRun::Open(const StepPlan& plan, const DecodeLimits& limits, std::int3
   CHECK(!open());
   limits_ = limits;
   followed_ = plan.id;
-  steps_max_ = std::numeric_limits<std::int32_t>::max();
+  steps_max_ = std::numeric_limits<std::int64_t>::max();
   planned_ = returned_ = 0;
   first_grows_.clear();
   for (const WorkItem& item : plan.work) {
     Sequence& s = sequences[item.request];
     members_.push_back(&s);
     // Whether anything follows the last token that the client wants is for the policy to decide.
-    const std::int32_t outputs = s.prompt_tokens + s.max_output_tokens - s.known - s.pending;
-    steps_max_ = std::min({steps_max_, outputs, limits.computed_max - s.computed});
+    const std::int64_t outputs =
+        std::int64_t{s.prompt_tokens} + s.max_output_tokens - s.known - s.pending;
+    steps_max_ = std::min({steps_max_, outputs, std::int64_t{limits.computed_max} - s.computed});
     first_grows_.push_back(s.blocks.capacity_tokens - s.computed + 1);
   }
   growing_.Assign(block_size, first_grows_);

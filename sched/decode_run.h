@@ -61,7 +61,7 @@ class DecodeRun {
   PeriodicMembers growing_;                     // by these steps
   DecodeLimits limits_;
   StepId followed_{};           // the step that the run follows
-  std::int32_t steps_max_ = 0;  // until a member reaches a limit
+  std::int64_t steps_max_ = 0;  // until a member reaches a limit
   std::int32_t planned_ = 0;
   std::int32_t returned_ = 0;  // since Open
 };

@@ -1,0 +1,100 @@
+// Runs of equal decode steps: what they plan, and when the counters of the sequences are right.
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <vector>
+
+#include "sched/engine.h"
+#include "sched/policy/vllm_v1.h"
+
+namespace twin {
+namespace {
+
+constexpr RequestId kA{0};
+constexpr RequestId kB{1};
+
+class DecodeRunTest : public ::testing::Test {
+ protected:
+  // Blocks of 4 tokens.
+  DecodeRunTest()
+      : engine_(EngineConfig{.kv = {.block_size = 4, .blocks = 20}},
+                std::make_unique<VllmV1Policy>(VllmV1Config{.max_model_len = 1000}, 20)) {}
+
+  void Arrive(RequestId id, std::int32_t prompt, std::int32_t max_output) {
+    Request request;
+    request.id = id;
+    request.prompt_tokens = prompt;
+    request.max_output_tokens = max_output;
+    engine_.Handle(RequestArrived{request});
+  }
+
+  // The next step, which returns at once.
+  StepPlan Step(const std::vector<ItemOutcome>& outcomes = {}) {
+    const StepPlan plan = *engine_.PlanStep(kTimeZero);
+    engine_.Handle(StepFinished{plan.id, kTimeZero, outcomes, {}});
+    return plan;
+  }
+
+  Engine engine_;
+};
+
+// Prompts of 3 and 6 tokens: after the prefill, step k computes position 1 + k of A and 4 + k of B.
+// A takes a block for positions 4, 8, ...; B for 8, 12, ...
+TEST_F(DecodeRunTest, EachStepIsTheOneBeforeOneTokenLater) {
+  Arrive(kA, 3, 100);
+  Arrive(kB, 6, 100);
+  Step();
+  for (std::int32_t k = 2; k <= 12; ++k) {
+    const StepPlan plan = Step();
+    ASSERT_EQ(plan.work, (std::vector<WorkItem>{{kA, 1 + k, 1, 0, Phase::kDecode, true},
+                                                {kB, 4 + k, 1, 0, Phase::kDecode, true}}));
+    EXPECT_EQ(plan.totals.decode_items, 2);
+    EXPECT_EQ(plan.totals.decode_context_tokens, (2 + k) + (5 + k));
+    EXPECT_EQ(plan.totals.decode_context_max, 5 + k);
+    std::vector<RequestId> growing;
+    for (const KvOperation& operation : plan.kv) growing.push_back(operation.request);
+    std::vector<RequestId> expected;
+    if ((1 + k) % 4 == 0) expected.push_back(kA);
+    if ((4 + k) % 4 == 0) expected.push_back(kB);
+    EXPECT_EQ(growing, expected) << "step " << k;
+  }
+  engine_.CheckMemory();
+}
+
+TEST_F(DecodeRunTest, CountersAreRightWhenSomebodyLooks) {
+  Arrive(kA, 3, 100);
+  for (int step = 1; step <= 6; ++step) Step();
+  const Sequence& s = engine_.sequences()[kA];
+  EXPECT_EQ(s.known, 3 + 6);
+  EXPECT_EQ(s.computed, 3 + 5);
+  EXPECT_EQ(s.pending, 0);
+  EXPECT_EQ(s.in_flight, 0);
+  EXPECT_EQ(s.last_step, StepId{6});
+  // The policy goes on from there.
+  EXPECT_EQ(Step().work, (std::vector<WorkItem>{{kA, 8, 1, 0, Phase::kDecode, true}}));
+}
+
+TEST_F(DecodeRunTest, AnEndAndAnArrivalEndIt) {
+  Arrive(kA, 3, 100);
+  Arrive(kB, 6, 100);
+  for (int step = 1; step <= 5; ++step) Step();
+  EXPECT_EQ(Step({{kA, 1, FinishReason::kStop}}).work.size(), 2u);
+  EXPECT_EQ(Step().work, (std::vector<WorkItem>{{kB, 11, 1, 0, Phase::kDecode, true}}));
+  Step();
+  Step();
+  constexpr RequestId kC{2};
+  Arrive(kC, 2, 100);
+  EXPECT_EQ(Step().work, (std::vector<WorkItem>{{kB, 14, 1, 0, Phase::kDecode, true},
+                                                {kC, 0, 2, 0, Phase::kPrefill, true}}));
+}
+
+TEST_F(DecodeRunTest, AnOutputWithoutLimitDoesNotOverflow) {
+  Arrive(kA, 3, std::numeric_limits<std::int32_t>::max());
+  Step();
+  for (std::int32_t k = 2; k <= 6; ++k) EXPECT_EQ(Step().work.front().start, 1 + k);
+}
+
+}  // namespace
+}  // namespace twin
