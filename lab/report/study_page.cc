@@ -146,6 +146,11 @@ bool NeedsLogarithm(const std::vector<double>& values) {
 
 void AddAxisFigures(Page& page, const StudyTable& table) {
   const std::string x_title = LastName(table.x) == "rate" ? "rate (requests/s)" : LastName(table.x);
+  const std::vector<double> places = table.csv.Numbers(table.x);
+  const auto [least, most] = std::ranges::minmax_element(places);
+  // Values far from 0, or that grow by factors, would be crowded otherwise.
+  const bool logarithmic = NeedsLogarithm(places);
+  const FigureAxis x_axis{x_title, logarithmic, *least < *most / 2, ""};
   for (const StudyFigure& shown : kFigures) {
     if (!table.csv.Has(shown.metric)) continue;
     std::vector<double> all;
@@ -155,7 +160,7 @@ void AddAxisFigures(Page& page, const StudyTable& table) {
       all.insert(all.end(), lines.back().y.begin(), lines.back().y.end());
     }
     if (std::ranges::all_of(all, [](double value) { return value == 0; })) continue;
-    Figure figure(std::string(shown.title), {x_title, false, true, ""},
+    Figure figure(std::string(shown.title), x_axis,
                   {std::string(shown.title), IsTime(shown) && NeedsLogarithm(all), true, ""});
     for (std::size_t i = 0; i < lines.size(); ++i) {
       if (!lines[i].x.empty()) figure.AddLine(lines[i], i);

@@ -170,6 +170,17 @@ TEST_F(ReportCommandTest, AStudyHasALinePerConfigurationWithHollowSaturatedPoint
   EXPECT_THAT(page, HasSubstr("1 runs failed"));
 }
 
+TEST_F(ReportCommandTest, AnAxisFarFromZeroDoesNotBeginThere) {
+  WriteStudy();
+  const json near = Figures(PageOf({"study"}));  // rates 1 and 2
+  EXPECT_FALSE(near[0]["layout"]["xaxis"].contains("rangemode"));
+  Write(
+      "study/summary.csv",
+      "point,workload.arrivals.rate,n,errors,saturated,p99_ttft_ms\n0,1,3,0,no,5\n1,3,3,0,no,6\n");
+  const json wide = Figures(PageOf({"study"}));
+  EXPECT_EQ(wide[0]["layout"]["xaxis"]["rangemode"], "tozero");
+}
+
 TEST_F(ReportCommandTest, NamesOfRunsAreText) {
   (void)RunSmall("a<b>&c");
   const std::string page = PageOf({"a<b>&c"});
