@@ -162,7 +162,6 @@ RunLength Evaluator::FullLength(const std::vector<Candidate>& candidates) {
       (pilot.Number("total_input_tokens") + pilot.Number("total_output_tokens")) / done;
   const bool is_trace =
       axis_.kind == LoadAxis::Kind::kTraceScale || axis_.kind == LoadAxis::Kind::kServegenScale;
-  if (is_trace) rate_per_load_ = pilot.Number("offered_rate") / EngineLoad(any);
   const WorkloadConfig& workload = any.deployment.config.workload;
   if (workload.trace) requests_available_ = workload.requests;
   double fill = 1;
@@ -176,6 +175,11 @@ RunLength Evaluator::FullLength(const std::vector<Candidate>& candidates) {
   if (length.requests == 0)
     length.requests = std::clamp<std::int64_t>(std::llround(20 * fill), 1000, 20'000);
   length.warmup = std::min<std::int64_t>(std::llround(fill), length.requests / 20);
+  // The rate of a trace changes, so that it is taken over the requests of the full runs.
+  if (is_trace) {
+    const Summary whole = Simulated(any, EngineLoad(any), 0, length, control_);
+    rate_per_load_ = whole.Number("offered_rate") / EngineLoad(any);
+  }
   return length;
 }
 

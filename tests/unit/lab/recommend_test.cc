@@ -1,9 +1,11 @@
 // Recommendations: which configurations are tried, what is refused, and what is found.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
 
 #include <nlohmann/json.hpp>
 
@@ -13,6 +15,7 @@
 #include "lab/recommend/recommendation_json.h"
 #include "lab/recommend/sensitivity.h"
 #include "lab/recommend/server_command.h"
+#include "tests/unit/traces/trace_samples.h"
 
 namespace twin::lab {
 namespace {
@@ -227,6 +230,24 @@ TEST(RecommendTest, TheCheapestMachineThatHoldsTheLoadComesFirst) {
   EXPECT_TRUE(answer.lower_is_better);
   ASSERT_EQ(answer.rejected.size(), 2u);
   EXPECT_THAT(answer.rejected[0].reason, HasSubstr("does not hold at the load"));
+}
+
+// 100 arrivals a second apart, then 200 a tenth of a second apart; the runs have the first 160.
+TEST(RecommendTest, TheLoadOfATraceIsItsRateOverTheFullRuns) {
+  const ScratchDirectory scratch("recommend_trace");
+  std::string rows = "arrived_at,num_prefill_tokens,num_decode_tokens\n";
+  for (int i = 0; i < 300; ++i)
+    rows += fmt::format("{:.1f},100,10\n", i < 100 ? i : 99 + 0.1 * (i - 99));
+  std::ofstream(scratch.File("trace.csv")) << rows;
+  std::string text = Replaced(kTiny, "[2, 8, 64]", "[64]");
+  text = Replaced(text, "[128, 256, 512]", "[512]");
+  const std::size_t begin = text.find("workload");
+  const std::size_t end = text.find("until");
+  text.replace(begin, end - begin,
+               fmt::format("workload {{ trace {{ path: \"{}\" }} }}\n", scratch.File("trace.csv")));
+  const Recommendation answer = Answer(Request(text + "objective: latency"));
+  EXPECT_NEAR(answer.load, 159 / (99 + 6.0), 1e-6);
+  EXPECT_EQ(answer.load_unit, "requests/s");
 }
 
 TEST(RecommendTest, TwoReplicasServeTwiceTheUsers) {
