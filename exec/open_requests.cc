@@ -25,7 +25,8 @@ void OpenRequests::Apply(const KvOperation& operation) {
   OpenRequest* const request = requests_.Find(operation.request);
   if (request == nullptr) {
     // The blocks of a request that has been closed return with the next plan.
-    CHECK(operation.kind == KvOperation::Kind::kRelease);
+    CHECK(operation.kind == KvOperation::Kind::kRelease ||
+          operation.kind == KvOperation::Kind::kReplace);
     return;
   }
   std::vector<BlockId>& device = request->blocks;
@@ -35,6 +36,12 @@ void OpenRequests::Apply(const KvOperation& operation) {
     case KvOperation::Kind::kAttach:
       device.push_back(operation.block);
       break;
+    case KvOperation::Kind::kReplace: {
+      const auto place = std::find(device.begin(), device.end(), operation.other);
+      CHECK(place != device.end());
+      *place = operation.block;
+      break;
+    }
     case KvOperation::Kind::kRelease:
       device.clear();
       host.clear();

@@ -99,6 +99,7 @@ Deployment Resolve(const ExperimentConfig& config, CostCache& cache) {
   deployment.world = {
       .max_model_length = deployment.context_tokens_max,
       .named_block_size = deployment.traits.caches_prefixes ? system.memory.block_size : 0,
+      .forgets_stale_tokens = deployment.traits.forgets_stale_tokens,
       .boundary = sim::HasDelays(boundary) ? boundary : std::nullopt,
       .client_timeout = std::get<SimulatedWorldConfig>(config.world).client_timeout,
       .seed = config.seed};

@@ -21,6 +21,7 @@ POLICIES = {
     "tgi_v2": Policy("TGI 2", "TgiTwo", "#F0E442", "<"),
     "tgi_v3": Policy("TGI 3", "TgiThree", "#CC79A7", ">"),
     "trtllm": Policy("TensorRT-LLM", "TrtLlm", "#000000", "X"),
+    "sglang": Policy("SGLang", "Sglang", "#882255", "*"),
 }
 
 

@@ -125,6 +125,38 @@ void Bind(Archive& fields, TrtllmConfig& config) {
 }
 
 template <class Archive>
+void Bind(Archive& fields, SglangConfig& config) {
+  using Order = SglangConfig::Order;
+  using Retraction = SglangConfig::Retraction;
+  fields.template Enum<Order>("schedule_policy", config.schedule_policy,
+                              {{"fcfs", Order::kFcfs}, {"lpm", Order::kLpm}, {"lof", Order::kLof}});
+  fields.Value("radix_cache", config.radix_cache);
+  fields.Value("chunked_prefill_size", config.chunked_prefill_size);
+  fields.Value("max_prefill_tokens", config.max_prefill_tokens);
+  fields.Value("max_running_requests", config.max_running_requests);
+  fields.Value("prefill_max_requests", config.prefill_max_requests);
+  fields.Value("context_length", config.context_length);
+  fields.Value("enable_mixed_chunk", config.enable_mixed_chunk);
+  fields.Value("overlap", config.overlap);
+  fields.Value("schedule_conservativeness", config.schedule_conservativeness);
+  fields.Value("init_new_token_ratio", config.init_new_token_ratio);
+  fields.Value("min_new_token_ratio_factor", config.min_new_token_ratio_factor);
+  fields.Value("new_token_ratio_decay_steps", config.new_token_ratio_decay_steps);
+  fields.Value("retract_decode_steps", config.retract_decode_steps);
+  fields.Value("clip_max_new_tokens", config.clip_max_new_tokens);
+  fields.Value("in_batch_check_threshold", config.in_batch_check_threshold);
+  fields.Value("in_batch_deprioritize_threshold", config.in_batch_deprioritize_threshold);
+  fields.Value("enable_priority_scheduling", config.enable_priority_scheduling);
+  fields.Value("schedule_low_priority_values_first", config.schedule_low_priority_values_first);
+  fields.Value("priority_preemption", config.priority_preemption);
+  fields.Value("priority_scheduling_preemption_threshold",
+               config.priority_scheduling_preemption_threshold);
+  fields.template Enum<Retraction>(
+      "retraction_policy", config.retraction_policy,
+      {{"length", Retraction::kLength}, {"priority", Retraction::kPriority}});
+}
+
+template <class Archive>
 void Bind(Archive& fields, PolicyConfig& config) {
   ForEachPolicy([&]<class Entry>(Entry /*entry*/) {
     fields.template Choice<typename Entry::Config>(Entry::Config::kName, config);

@@ -34,6 +34,7 @@ void EncodeArrival(const RequestArrived& arrived, TimePoint now, proto::Recorded
   message.set_max_output_tokens(Unsigned(request.max_output_tokens));
   message.set_priority(request.priority);
   message.set_tenant(request.tenant);
+  message.set_ignore_eos(request.ignore_eos);
   if (request.predicted_output_tokens >= 0) {
     message.set_predicted_output_tokens(Unsigned(request.predicted_output_tokens));
   }
@@ -65,6 +66,7 @@ const char* DecodeArrival(const proto::RecordedArrival& message, TimePoint now, 
   if (!Before(now, message.arrived_before(), request.arrival)) return "an arrival out of range";
   request.priority = message.priority();
   request.tenant = message.tenant();
+  request.ignore_eos = message.ignore_eos();
   return nullptr;
 }
 

@@ -24,14 +24,14 @@ constexpr std::array kPresets = {
     ServerPreset{"vllm-0.23.0", "vllm_v1",
                  "defaults of 0.15.1, decisions of 0.33.0; boundary of recorded runs"},
     ServerPreset{"vllm-0.33.0", "vllm_v1", "defaults of 0.33.0; boundary of 0.23.0"},
+    ServerPreset{"sglang-0.5.23", "sglang", "defaults of SGLang 0.5.23; boundary of vLLM 0.23.0"},
 };
 
 struct MissingServer {
   std::string_view prefix;
   std::string_view policy;
 };
-constexpr std::array kMissing = {MissingServer{"sglang", "SGLang's scheduler"},
-                                 MissingServer{"tgi", "TGI's router"},
+constexpr std::array kMissing = {MissingServer{"tgi", "TGI's router"},
                                  MissingServer{"tensorrt", "TensorRT-LLM's batch manager"},
                                  MissingServer{"trtllm", "TensorRT-LLM's batch manager"},
                                  MissingServer{"triton", "Triton's batchers"}};
@@ -117,6 +117,19 @@ void FillV0(const ModelSpec& model, const proto::Experiment& asked, proto::Exper
   memory.set_swap_bytes(4 * kGib);
 }
 
+// SGLang's sizes by device memory.
+void FillSglang(const HardwareSpec& hardware, proto::Experiment& defaults) {
+  proto::SglangPolicy& policy = *defaults.mutable_policy()->mutable_sglang();
+  std::int32_t chunk = 16384;
+  if (hardware.memory_bytes < 160 * kGib) chunk = 8192;
+  if (hardware.memory_bytes < 60 * kGib) chunk = 4096;
+  if (hardware.memory_bytes < 35 * kGib) chunk = 2048;
+  policy.set_chunked_prefill_size(chunk);
+  policy.set_radix_cache(true);
+  policy.set_overlap(true);
+  defaults.mutable_system()->mutable_memory()->set_block_size(1);
+}
+
 void FillBoundary(std::string_view server, const Parallelism& parallelism,
                   proto::Boundary& boundary) {
   const bool older = server == "vllm-0.15.1" || server == "vllm-0.19.0";
@@ -130,6 +143,14 @@ void FillBoundary(std::string_view server, const Parallelism& parallelism,
 // The host's way of preparing steps and the sizes of captured graphs, which follow from the policy.
 void FillCost(const proto::Policy& policy, proto::Cost& cost) {
   const bool other = cost.kind_case() != proto::Cost::KIND_NOT_SET && !cost.has_profile();
+  if (policy.has_sglang() && !other) {
+    proto::ProfileCost& profile = *cost.mutable_profile();
+    const bool overlaps = !policy.sglang().has_overlap() || policy.sglang().overlap();
+    if (!profile.has_engine()) {
+      profile.set_engine(overlaps ? proto::ProfileCost::v1_async : proto::ProfileCost::v1_sync);
+    }
+    return;
+  }
   if (other || (!policy.has_vllm_v1() && !policy.has_vllm_v0())) return;
   proto::ProfileCost& profile = *cost.mutable_profile();
   const bool v1 = policy.has_vllm_v1();
@@ -159,12 +180,14 @@ void FillServerDefaults(const ModelSpec& model, const HardwareSpec& hardware,
                    [&server](const ServerPreset& entry) { return entry.name == server; });
   if (preset == kPresets.end()) Refuse(server);
   proto::Experiment defaults;
+  defaults.mutable_system()->mutable_memory()->set_block_size(16);
   if (preset->policy == "vllm_v0") {
     FillV0(model, message, defaults);
+  } else if (preset->policy == "sglang") {
+    FillSglang(hardware, defaults);
   } else {
     FillV1(server, model, hardware, parallelism, message, defaults);
   }
-  defaults.mutable_system()->mutable_memory()->set_block_size(16);
   FillBoundary(server, parallelism, *defaults.mutable_system()->mutable_boundary());
   Overlay(message, defaults);
   message = std::move(defaults);

@@ -5,6 +5,7 @@
 
 #include "core/check.h"
 #include "sched/invariant.h"
+#include "sched/kv_editor.h"
 
 namespace twin {
 namespace {
@@ -45,6 +46,7 @@ void Engine::Handle(const Event& event) {
 }
 
 const StepPlan* Engine::PlanStep(TimePoint now) {
+  if (sequences_.empty()) policy_->Idle();
   if (in_flight_ == traits_.steps_in_flight_max || sequences_.empty()) return nullptr;
   if (now != planned_at_) {
     planned_at_ = now;
@@ -56,7 +58,7 @@ const StepPlan* Engine::PlanStep(TimePoint now) {
   StepPlan& plan = Slot(next_step_);
   StepBuilder builder(now, traits_, sequences_, pool_, census_, plan);
   if (!PlanRun(builder, plan) && !PlanByPolicy(builder, plan)) return nullptr;
-  plan.free_blocks = pool_.free();
+  plan.free_blocks = pool_.free() + pool_.cached();
   plan.free_host_blocks = pool_.host_free();
   plan.waiting = census_.waiting;
   plan.running = census_.running;
@@ -85,7 +87,7 @@ bool Engine::PlanByPolicy(StepBuilder& builder, StepPlan& plan) {
   plan.Clear();
   plan.id = next_step_;
   plan.kv.swap(releases_);
-  plan.free_blocks_before = pool_.free();
+  plan.free_blocks_before = pool_.free() + pool_.cached();
   for (const RequestId id : too_long_) builder.Reject(id, RejectReason::kTooLongForModel);
   too_long_.clear();
   policy_->Plan(builder);
@@ -149,19 +151,26 @@ void Engine::OnStepFinished(const StepFinished& finished) {
   --in_flight_;
   oldest_in_flight_ = StepId{Index(oldest_in_flight_) + 1};
   policy_->StepReturned(plan);
+  if (traits_.keeps_prefix_tree) {
+    KvEditor blocks(sequences_, pool_, releases_);
+    policy_->UpdateTree(plan, blocks);
+  }
   if (traits_.defers_release) ReleaseCollected();
 }
 
 void Engine::ApplyOutcome(Sequence& s, const WorkItem& item, const ItemOutcome& outcome) {
   --s.in_flight;
-  if (item.emits) --(s.stale_in_flight > 0 ? s.stale_in_flight : s.pending);
+  const bool stale = item.emits && s.stale_in_flight > 0;
+  if (item.emits) --(stale ? s.stale_in_flight : s.pending);
   if (s.state == SequenceState::kFinished) {
     // Issued before its end was known; the token is dropped.
     if (!traits_.defers_release && s.in_flight == 0) ReleaseBlocks(s);
     CloseIfDone(s);
     return;
   }
-  s.known += outcome.emitted_tokens;
+  const bool forgets = traits_.forgets_stale_tokens && outcome.finish == FinishReason::kNone;
+  // What a stale item brought is computed again, and then counts, even if the world knows it.
+  s.known += forgets ? static_cast<std::int32_t>(item.emits && !stale) : outcome.emitted_tokens;
   if (traits_.publishes_returned_tokens && s.state == SequenceState::kRunning) PublishReturned(s);
   if (outcome.finish == FinishReason::kNone) return;
   EndSequence(s);
@@ -228,6 +237,7 @@ void Engine::OnArrived(const RequestArrived& arrived) {
   s.known = request.prompt_tokens;
   s.priority = request.priority;
   s.tenant = request.tenant;
+  s.ignore_eos = request.ignore_eos;
   s.predicted_output_tokens = request.predicted_output_tokens;
   s.arrival = request.arrival;
   ++census_.waiting;
@@ -283,7 +293,8 @@ void Engine::CheckDrained() const {
     });
     ThrowInvariant(11, next_step_, first, "it neither finished nor was rejected or cancelled");
   }
-  if (pool_.free() != pool_.usable() || pool_.host_free() != pool_.config().host_blocks) {
+  if (pool_.free() + pool_.cached() != pool_.usable() ||
+      pool_.host_free() != pool_.config().host_blocks) {
     ThrowInvariant(11, next_step_, "not all blocks came back");
   }
 }

@@ -38,6 +38,7 @@ struct Sequence {
 
   std::int32_t priority = 0;
   std::uint32_t tenant = 0;
+  bool ignore_eos = false;  // only max_output_tokens ends its output
   std::int32_t predicted_output_tokens = -1;
   std::int32_t preemptions = 0;
   TimePoint arrival;

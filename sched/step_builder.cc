@@ -109,7 +109,8 @@ template <bool kOverlaps>
 std::size_t StepBuilder::FillDecodes(std::span<const RequestId> ids, const DecodeLimits& limits,
                                      std::span<WorkItem> items) {
   const StepId step = plan_.id;
-  const bool publishes = traits_.caches_prefixes && !traits_.publishes_at_end;
+  const bool publishes =
+      traits_.caches_prefixes && !traits_.publishes_at_end && !traits_.keeps_prefix_tree;
   std::int64_t context_tokens = 0;
   std::int32_t context_max = 0;
   WorkItem* item = items.data();
@@ -283,6 +284,17 @@ void StepBuilder::AttachPrefix(RequestId id, std::int32_t blocks) {
     plan_.kv.push_back({KvOperation::Kind::kAttach, id, block, BlockId::kNone});
   }
   s.computed = blocks * pool_.block_size();
+  plan_.hits.push_back({id, s.computed});
+}
+
+void StepBuilder::AttachKept(RequestId id, std::span<const BlockId> blocks) {
+  Sequence& s = sequences_[id];
+  CHECK(s.state == SequenceState::kRunning && s.computed == 0);
+  pool_.AttachKept(s.blocks, blocks);
+  for (const BlockId block : blocks) {
+    plan_.kv.push_back({KvOperation::Kind::kAttach, id, block, BlockId::kNone});
+  }
+  s.computed = s.blocks.capacity_tokens;
   plan_.hits.push_back({id, s.computed});
 }
 

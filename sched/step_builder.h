@@ -7,6 +7,7 @@
 
 #include "core/time.h"
 #include "sched/cache/kv_pool.h"
+#include "sched/kv_editor.h"
 #include "sched/policy/policy.h"
 #include "sched/sequence.h"
 #include "sched/step_plan.h"
@@ -100,6 +101,10 @@ class StepBuilder {
   [[nodiscard]] CacheHit LookupPrefix(RequestId id) const;
   // Attaches the first `blocks` cached blocks to an admitted sequence; 0 is recorded as a miss.
   void AttachPrefix(RequestId id, std::int32_t blocks);
+  // For policies with a prefix tree. Attaches blocks that the tree keeps to an admitted sequence;
+  // none are recorded as a miss.
+  void AttachKept(RequestId id, std::span<const BlockId> blocks);
+  [[nodiscard]] KvEditor blocks() { return {sequences_, pool_, plan_.kv}; }
   // Enters the full blocks of the first `tokens` tokens into the cache, under their keys.
   void PublishPrefix(const Sequence& sequence, std::int32_t tokens) {
     PublishFull(Mutable(sequence), tokens);

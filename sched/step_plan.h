@@ -33,6 +33,7 @@ struct KvOperation {
     kRelease,   // the request gives up all its blocks
     kSwapOut,   // copy device `block` to host block `other`, give up `block`
     kSwapIn,    // copy host block `other` to device `block`, give up `other`
+    kReplace,   // `block`, of the same content, takes the place of the request's block `other`
   };
   Kind kind{};
   RequestId request{};
@@ -106,8 +107,8 @@ struct StepPlan {
   std::vector<Rejection> rejected;
   std::vector<PrefixHit> hits;  // one per admission when prefix caching is on
   StepTotals totals;
-  // Blocks neither held nor reserved, at the start and at the end of planning; host blocks at the
-  // end.
+  // Blocks neither held nor reserved (a prefix tree may keep them), at the start and at the end of
+  // planning; host blocks at the end.
   std::int32_t free_blocks_before = 0;
   std::int32_t free_blocks = 0;
   std::int32_t free_host_blocks = 0;

@@ -162,6 +162,7 @@ void SimWorld::Launch(const StepPlan& plan) {
   // Results are delivered in the order of launch, also those of steps that never reach a device.
   last_delivery_ = std::max(After(ready, cost_.DeliveryTime(plan)), last_delivery_);
   steps_.Push(last_delivery_, {&plan, started});
+  if (options_.forgets_stale_tokens) stale_.Launched(plan);
 }
 
 void SimWorld::ReturnSteps() {
@@ -171,6 +172,7 @@ void SimWorld::ReturnSteps() {
   do {
     const RunningStep step = steps_.Pop();
     EmitTokens(*step.plan);
+    if (options_.forgets_stale_tokens) stale_.Returned();
     returned_.push_back({step, outcomes_.size(), filled_.size()});
   } while (steps_.next_time() <= now_);
   // Spans are taken only after the last addition, which may move the vectors.
@@ -187,12 +189,16 @@ void SimWorld::ReturnSteps() {
 }
 
 void SimWorld::EmitTokens(const StepPlan& plan) {
-  if (batch_.Follows(plan) && streak_.can_begin && ContinueStreak(plan)) return;
+  if (batch_.Follows(plan) && streak_.can_begin && stale_.empty() && ContinueStreak(plan)) return;
   EndStreak();
   const std::size_t outcomes = outcomes_.size();
   std::size_t emitted = 0;
   for (const WorkItem& item : plan.work) {
     if (!item.emits) continue;
+    if (stale_.Takes(item.request)) [[unlikely]] {
+      outcomes_.push_back({item.request, 0, FinishReason::kNone});
+      continue;
+    }
     Truth* const truth = truths_.Find(item.request);
     // The step was launched before the end of the request was known: its token is dropped.
     if (truth == nullptr) continue;

@@ -31,6 +31,7 @@
 #include "core/periodic_members.h"
 #include "core/prefix_keys.h"
 #include "core/traced_request.h"
+#include "sched/stale_tokens.h"
 #include "sched/unchanged_batch.h"
 #include "sched/world.h"
 #include "sim/boundary_config.h"
@@ -46,6 +47,7 @@ struct SimWorldOptions {
   std::int32_t max_model_length = 0;
   // Tokens per KV block whose content gets a key for prefix caching; 0 = no keys.
   std::int32_t named_block_size = 0;
+  bool forgets_stale_tokens = false;  // PolicyTraits
   // What lies between clients and engine; nullopt: requests and tokens take no time.
   std::optional<BoundaryConfig> boundary = std::nullopt;
   // Clients cancel a request that has not ended this long after they sent it; nullopt: never.
@@ -140,6 +142,7 @@ class SimWorld final : public World {
   UnchangedBatch batch_;
   Streak streak_;
   EventQueue<RunningStep> steps_;
+  StaleTokens stale_;
   TimePoint host_free_ = kTimeZero;
   TimePoint last_delivery_ = kTimeZero;
   std::vector<TimePoint> stage_free_;

@@ -5,7 +5,6 @@
 #include "core/input_error.h"
 #include "lab/schedule/unit_time_world.h"
 #include "sched/engine.h"
-#include "sched/serve.h"
 
 namespace twin::lab {
 namespace {
@@ -64,6 +63,7 @@ UnitTimeOptions OptionsOf(const PolicyTraits& traits) {
   UnitTimeOptions options;
   options.queue = traits.result_queue;
   options.depth = traits.steps_in_flight_max;
+  options.forgets_stale_tokens = traits.forgets_stale_tokens;
   options.batch_delivery = traits.delivery == Delivery::kBatchEnd;
   if (traits.outputs_end_at_context) options.context_tokens_max = traits.context_tokens_max;
   return options;
@@ -88,7 +88,13 @@ std::vector<nlohmann::ordered_json> DecideCase(const ScheduleCase& schedule_case
         schedule_case.steps.empty() ? 0 : schedule_case.steps.back().at("it").get<std::int64_t>();
   }
   UnitTimeWorld world(schedule_case, engine.pool(), options);
-  Serve(engine, world);
+  // The loop of Serve.
+  for (Instant instant = world.Advance(); !instant.events.empty(); instant = world.Advance()) {
+    for (const Event& event : instant.events) engine.Handle(event);
+    world.OnHandled();
+    while (const StepPlan* plan = engine.PlanStep(instant.now)) world.Launch(*plan);
+    world.OnPlanned(engine.policy());
+  }
   if (!schedule_case.truncated) engine.CheckDrained();
   std::vector<nlohmann::ordered_json> steps = world.steps();
   while (!steps.empty() && steps.back().at("it") > options.iterations_max) steps.pop_back();

@@ -33,7 +33,6 @@ UnitTimeWorld::UnitTimeWorld(const ScheduleCase& schedule_case, const KvPool& po
 Instant UnitTimeWorld::Advance() {
   events_.clear();
   keys_.clear();
-  if (free_after_open_) ResolveFreeAfter(pool_.free());
   if (called_) EndIteration();
   ++iteration_;
 
@@ -53,8 +52,9 @@ Instant UnitTimeWorld::Advance() {
   const bool asynchronous =
       options_.queue == ResultQueue::kAsync || options_.queue == ResultQueue::kAsyncEager;
   const bool more_follow = next_arrival_ < case_.requests.size();
-  drains_ = unfinished_ == 0 && !finished_since_call_;
-  called_ = unfinished_ > 0 ||
+  const bool overlaps = options_.queue == ResultQueue::kOverlap;
+  drains_ = !overlaps && unfinished_ == 0 && !finished_since_call_;
+  called_ = unfinished_ > 0 || (overlaps && !batches_.empty()) ||
             (asynchronous && more_follow && (finished_since_call_ || !batches_.empty()));
   finished_since_call_ = false;
   // With nobody left to schedule, batches still out return without a scheduler call.
@@ -69,8 +69,8 @@ Instant UnitTimeWorld::Advance() {
 
 void UnitTimeWorld::Launch(const StepPlan& plan) {
   CHECK(launched_ == nullptr);
-  if (free_after_open_) ResolveFreeAfter(plan.free_blocks_before);
   launched_ = &plan;
+  if (options_.forgets_stale_tokens) stale_.Launched(plan);
   called_ = true;  // releases alone also make an iteration
   for (const Rejection& rejection : plan.rejected) {
     requests_[Index(rejection.request)].rejected = true;
@@ -85,11 +85,11 @@ void UnitTimeWorld::EndIteration() {
     Describe(*launched_, step);
   } else {
     StepPlan nothing;
-    nothing.free_blocks = pool_.free();
     nothing.free_host_blocks = pool_.host_free();
     Describe(nothing, step);
   }
-  if (!drains_ || launched_ != nullptr) batches_.PushBack({iteration_, launched_});
+  const bool holds_place = options_.queue != ResultQueue::kOverlap && !drains_;
+  if (holds_place || launched_ != nullptr) batches_.PushBack({iteration_, launched_});
   step["returned"] = 0;
   step["finished"] = ordered_json::array();
   if (drains_ || ResultsAreDue()) ProcessOldest(step);
@@ -106,6 +106,8 @@ bool UnitTimeWorld::ResultsAreDue() const {
       return queued >= options_.depth;
     case ResultQueue::kAsync:
       return queued > 1 || batches_.back().plan == nullptr;
+    case ResultQueue::kOverlap:
+      return queued > (launched_ != nullptr ? 1 : 0);
     case ResultQueue::kAsyncEager:
       return queued >= options_.depth || (batches_.back().plan == nullptr && unfinished_ == 0);
   }
@@ -120,6 +122,7 @@ void UnitTimeWorld::ProcessOldest(ordered_json& step) {
   filled_.clear();
   std::vector<std::int32_t> finished;
   for (const WorkItem& item : batch.plan->work) Emit(item, finished);
+  if (options_.forgets_stale_tokens) stale_.Returned();
   if (!batch.plan->padding_rows.empty() || options_.batch_delivery) {
     // All rows of a padded batch are delivered together, when the last one has finished.
     std::vector<std::uint32_t> rows;
@@ -138,7 +141,12 @@ void UnitTimeWorld::ProcessOldest(ordered_json& step) {
 
 void UnitTimeWorld::Emit(const WorkItem& item, std::vector<std::int32_t>& finished) {
   RequestState& state = requests_[Index(item.request)];
-  if (!item.emits || state.finished) return;
+  if (!item.emits) return;
+  if (options_.forgets_stale_tokens && stale_.Takes(item.request)) {
+    outcomes_.push_back({item.request, 0, FinishReason::kNone});
+    return;
+  }
+  if (state.finished) return;
   const ScheduleRequest& request = case_.requests[Index(item.request)];
   AppendToken(item.request, kOutputTokenStride * (Index(item.request) + 1) + state.emitted,
               filled_);
@@ -187,11 +195,23 @@ void UnitTimeWorld::Announce(std::int32_t index) {
                                        .prompt_tokens = r.prompt_tokens,
                                        .max_output_tokens = r.max_output_tokens,
                                        .priority = r.priority,
+                                       .ignore_eos = r.ignore_eos,
                                        .prefix_keys = keys_.back()}});
 }
 
-void UnitTimeWorld::ResolveFreeAfter(std::int32_t free_blocks) {
-  steps_.back()["free_after"] = free_blocks;
+void UnitTimeWorld::OnPlanned(const Policy& policy) {
+  free_blocks_ = pool_.free();
+  cached_blocks_ = pool_.cached();
+  evicted_blocks_ = pool_.discards() - evicted_blocks_;
+  const std::span<const Gauge> gauges = policy.Gauges();
+  gauges_.assign(gauges.begin(), gauges.end());
+}
+
+void UnitTimeWorld::OnHandled() {
+  evicted_blocks_ = pool_.discards();
+  if (!free_after_open_) return;
+  steps_.back()["free_after"] = pool_.free();
+  steps_.back()["cached_after"] = pool_.cached();
   free_after_open_ = false;
 }
 
@@ -217,9 +237,12 @@ void UnitTimeWorld::Describe(const StepPlan& plan, ordered_json& step) const {
   std::sort(rows.begin(), rows.end());
   step["rows"] = Numbers(rows);
   step["computed_tokens"] = plan.totals.tokens();
-  step["reserved_slots"] = (pool_.usable() - plan.free_blocks) * pool_.block_size();
+  step["reserved_slots"] = (pool_.usable() - free_blocks_) * pool_.block_size();
   step["kind"] = plan.admitted.empty() ? "decode" : "prefill";  // the calls of TGI's router
-  step["free"] = plan.free_blocks;
+  step["free"] = free_blocks_;
+  step["cached"] = cached_blocks_;
+  if (evicted_blocks_ > 0) step["evicted"] = evicted_blocks_;
+  for (const Gauge& gauge : gauges_) step[gauge.name] = gauge.value;
   step["cpu_free"] = plan.free_host_blocks;
 }
 

@@ -12,6 +12,7 @@
 #include "lab/schedule/schedule_case.h"
 #include "sched/cache/kv_pool.h"
 #include "sched/policy/policy.h"
+#include "sched/stale_tokens.h"
 #include "sched/world.h"
 
 namespace twin::lab {
@@ -20,6 +21,7 @@ struct UnitTimeOptions {
   ResultQueue queue = ResultQueue::kSynchronous;
   std::int32_t depth = 1;
   bool batch_delivery = false;              // rows of a batch are delivered together, at its end
+  bool forgets_stale_tokens = false;        // PolicyTraits
   std::int32_t context_tokens_max = 0;      // longest sequence, as in SimWorld; 0 = no limit
   std::int64_t iterations_max = 1'000'000;  // after them the world reports no more events
 };
@@ -33,6 +35,10 @@ class UnitTimeWorld final : public World {
 
   Instant Advance() override;
   void Launch(const StepPlan& plan) override;
+  // The engine has handled the events of the instant and has not planned yet.
+  void OnHandled();
+  // It has planned, or has nothing to do.
+  void OnPlanned(const Policy& policy);
 
   // One object per iteration, in the form of the case files.
   [[nodiscard]] const std::vector<nlohmann::ordered_json>& steps() const { return steps_; }
@@ -57,7 +63,6 @@ class UnitTimeWorld final : public World {
   void AppendToken(RequestId id, std::int64_t token, std::vector<BlockFilled>& filled);
   void Announce(std::int32_t index);
   [[nodiscard]] std::vector<BlockKey> PromptKeys(std::int32_t index);
-  void ResolveFreeAfter(std::int32_t free_blocks);
   void Describe(const StepPlan& plan, nlohmann::ordered_json& step) const;
 
   const ScheduleCase& case_;
@@ -66,9 +71,15 @@ class UnitTimeWorld final : public World {
   std::vector<RequestState> requests_;
   std::vector<nlohmann::ordered_json> steps_;
   RingQueue<Batch> batches_;
+  StaleTokens stale_;
   std::int64_t iteration_ = 0;
   bool called_ = false;  // the scheduler is called in this iteration
   const StepPlan* launched_ = nullptr;
+  // When planning ended.
+  std::int32_t free_blocks_ = 0;
+  std::int32_t cached_blocks_ = 0;
+  std::int64_t evicted_blocks_ = 0;  // by it
+  std::vector<Gauge> gauges_;
   bool free_after_open_ = false;  // the latest record still lacks free_after
   std::size_t next_arrival_ = 0;
   std::int32_t unfinished_ = 0;  // arrived, neither finished nor rejected

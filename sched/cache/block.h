@@ -12,13 +12,14 @@ namespace twin {
 struct Block {
   static constexpr std::int32_t kNil = -1;
 
-  std::int32_t references = 0;   // sequences that hold it
+  std::int32_t references = 0;   // sequences that hold it, and a prefix tree that keeps it
   std::int32_t previous = kNil;  // neighbours in the free queue
   std::int32_t next = kNil;
   std::int32_t key_next = kNil;  // the next block listed under the same key
   BlockKey key{};                // identifies its content, if `carries_key`
   bool carries_key = false;
   bool listed = false;  // in the index
+  bool kept = false;    // by a prefix tree
 };
 
 }  // namespace twin

@@ -49,7 +49,10 @@ void KvPool::Release(BlockTable& table) {
   for (auto block = table.device.rbegin(); block != table.device.rend(); ++block) {
     Block& b = At(*block);
     CHECK(b.references > 0);
-    if (--b.references > 0) continue;
+    if (--b.references > 0) {
+      if (b.kept && b.references == 1) ++cached_;
+      continue;
+    }
     Append(all_back || b.carries_key ? others : keyless, *block);
   }
   JoinBack(others);
@@ -152,6 +155,49 @@ void KvPool::Unpublish(BlockTable& table, std::int32_t blocks) {
   }
 }
 
+void KvPool::Keep(BlockId id) {
+  Block& b = At(id);
+  CHECK(!b.kept && b.references > 0 && !b.carries_key);
+  b.kept = true;
+  ++b.references;
+}
+
+void KvPool::Discard(BlockId id) {
+  Block& b = At(id);
+  CHECK(b.kept && b.references == 1);
+  b.kept = false;
+  b.references = 0;
+  --cached_;
+  ++discards_;
+  Run run;
+  Append(run, id);
+  JoinBack(run);
+}
+
+void KvPool::Reference(Block& b) {
+  CHECK(b.kept);
+  if (b.references++ == 1) --cached_;
+}
+
+void KvPool::AttachKept(BlockTable& table, std::span<const BlockId> blocks) {
+  CHECK(table.device.empty());
+  for (const BlockId id : blocks) Reference(At(id));
+  table.device.assign(blocks.begin(), blocks.end());
+  table.capacity_tokens = table.held() * config_.block_size;
+}
+
+void KvPool::ReplaceByKept(BlockTable& table, std::int32_t position, BlockId kept) {
+  BlockId& place = table.device.at(static_cast<std::size_t>(position));
+  Block& b = At(place);
+  CHECK(b.references == 1 && !b.kept);
+  b.references = 0;
+  Run run;
+  Append(run, place);
+  JoinBack(run);
+  Reference(At(kept));
+  place = kept;
+}
+
 bool KvPool::Audit(std::span<const BlockTable* const> tables) const {
   std::vector<std::int32_t> references(blocks_.size());
   std::int64_t host = host_free();
@@ -162,17 +208,19 @@ bool KvPool::Audit(std::span<const BlockTable* const> tables) const {
     promised += table->reserved_blocks;
   }
   std::int32_t used = 0;
+  std::int32_t cached = 0;
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
-    if (references[i] != blocks_[i].references) return false;
-    if (references[i] > 0) ++used;
+    if (references[i] + (blocks_[i].kept ? 1 : 0) != blocks_[i].references) return false;
+    if (blocks_[i].references > 0) ++used;
+    if (blocks_[i].references > references[i] && references[i] == 0) ++cached;
   }
   std::int32_t queued = 0;
   for (std::int32_t i = head_; i != kNil; i = blocks_[static_cast<std::size_t>(i)].next) {
     if (blocks_[static_cast<std::size_t>(i)].references != 0) return false;
     ++queued;
   }
-  return queued == queued_ && queued + used == usable() && promised == reserved_ &&
-         reserved_ <= queued_ && host == config_.host_blocks;
+  return queued == queued_ && queued + used == usable() && cached == cached_ &&
+         promised == reserved_ && reserved_ <= queued_ && host == config_.host_blocks;
 }
 
 void KvPool::TakeFront(std::int32_t count, std::vector<BlockId>& taken) {

@@ -14,6 +14,8 @@
 //   a request's blocks are returned last block first, so that the tail of a prompt is lost before
 //   the prefix that others share.
 // - Reserved blocks lie in the free queue but are not free(): they are promised to a request.
+// - Blocks that a prefix tree keeps are not free either, even if no request holds them (cached()):
+//   the tree's owner gives them up, one by one, when it needs room.
 #pragma once
 
 #include <cstdint>
@@ -50,7 +52,7 @@ struct CacheHit {
 
 // Reference counts, reservations, swap space and prefix keys over a fixed set of blocks.
 //
-// A block is referenced by one or more sequences, or it lies in the free queue.
+// A block is referenced by one or more sequences or a prefix tree, or it lies in the free queue.
 // A key stands for a block's content and all content before it, so the keys of one sequence differ.
 // Invariants (I4): free queue length + referenced blocks = usable(); reserved() <= queue length.
 // Deterministic: equal calls give equal block ids. Allocates only while tables grow, and once for
@@ -65,6 +67,10 @@ class KvPool {
   // Blocks neither held nor reserved.
   [[nodiscard]] std::int32_t free() const { return queued_ - reserved_; }
   [[nodiscard]] std::int32_t reserved() const { return reserved_; }
+  // Blocks that a prefix tree keeps and no sequence holds.
+  [[nodiscard]] std::int32_t cached() const { return cached_; }
+  // Calls of Discard so far.
+  [[nodiscard]] std::int64_t discards() const { return discards_; }
   [[nodiscard]] std::int32_t host_free() const {
     return static_cast<std::int32_t>(host_free_.size());
   }
@@ -115,6 +121,16 @@ class KvPool {
   // REQUIRES: nobody else has attached them.
   void Unpublish(BlockTable& table, std::int32_t blocks);
 
+  // For a prefix tree beside the pool (sched/cache/radix_cache.h). A kept block stays out of the
+  // free queue when no sequence holds it any more. REQUIRES: a sequence holds it; it is not kept.
+  void Keep(BlockId id);
+  // Ends that. REQUIRES: it is kept, and no sequence holds it.
+  void Discard(BlockId id);
+  // Makes kept blocks the first ones of an empty table.
+  void AttachKept(BlockTable& table, std::span<const BlockId> blocks);
+  // Lets the kept block take the place of the table's block at `position`, which goes.
+  void ReplaceByKept(BlockTable& table, std::int32_t position, BlockId kept);
+
   // Recounts everything from the tables of all live sequences; false if any invariant of this
   // class is broken. Cost: all blocks. For tests and audits.
   [[nodiscard]] bool Audit(std::span<const BlockTable* const> tables) const;
@@ -132,6 +148,7 @@ class KvPool {
   // Takes `count` blocks off the front of the free queue. REQUIRES: it has as many.
   void TakeFront(std::int32_t count, std::vector<BlockId>& taken);
   void ForgetKey(BlockId id);
+  void Reference(Block& b);
   void Unlink(std::int32_t index);
   void Append(Run& run, BlockId id);
   void JoinBack(const Run& run);
@@ -144,6 +161,8 @@ class KvPool {
   std::int32_t tail_ = kNil;
   std::int32_t queued_ = 0;
   std::int32_t reserved_ = 0;
+  std::int32_t cached_ = 0;
+  std::int64_t discards_ = 0;
   std::vector<BlockId> host_free_;  // a stack; the lowest id is taken first at the start
   BlockKeyIndex keys_;
 };

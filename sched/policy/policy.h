@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -13,6 +14,7 @@
 
 namespace twin {
 
+class KvEditor;
 class StepBuilder;
 struct StepPlan;
 
@@ -30,6 +32,8 @@ enum class ResultQueue : std::uint8_t {
   kAsync,       // the next step is planned before the latest one returns (vLLM up to 0.15)
   kAsyncEager,  // the same, also behind a call that planned nothing, while requests are unfinished
                 // (vLLM 0.33)
+  kOverlap,     // the next step is planned before the latest one returns; a call that plans nothing
+                // returns nothing (SGLang)
 };
 
 // Everything that code outside sched/policy/ may ask about a configured policy. The engine enforces
@@ -46,6 +50,8 @@ struct PolicyTraits {
   bool defers_release = false;          // finished sequences keep their blocks until Release()
   bool caches_prefixes = false;         // looks up and publishes block keys
   bool publishes_at_end = false;        // only the blocks of the prompt, when the request ends
+  bool keeps_prefix_tree = false;       // of its own, instead of publishing; with defers_release
+  bool forgets_stale_tokens = false;    // a result issued before a preemption brings no token
   bool publishes_returned_tokens = false;  // blocks are published again when tokens return
   bool swaps_to_host = false;              // preempts by swapping, which needs host blocks
   bool reserves_context = false;   // an admission reserves context_tokens_max, whatever it asks for
@@ -71,6 +77,12 @@ struct DecodeLimits {
   std::int32_t free_blocks_min = 0;  // free blocks required before each sequence, even if unused
 };
 
+// A number that a policy goes by, for display.
+struct Gauge {
+  std::string_view name;
+  double value = 0;
+};
+
 // Decides which requests are admitted, what a step computes, and who is preempted. Owns its queues.
 // Deterministic: its decisions depend on the calls made to it and on nothing else. Used by one
 // Engine, from one thread.
@@ -94,6 +106,13 @@ class Policy {
   // blocks are freed now. (StepBuilder::Release frees them in a plan instead.)
   virtual void CollectReleases(std::vector<RequestId>& /*finished*/) {}
 
+  // Only with traits().keeps_prefix_tree, after StepReturned: enters what the step has computed
+  // into the tree.
+  virtual void UpdateTree(const StepPlan& /*plan*/, KvEditor& /*blocks*/) {}
+
+  // An instant has left no request in the engine.
+  virtual void Idle() {}
+
   // Decides one step through calls of `step`. An empty step means: nothing to do until the next
   // event.
   virtual void Plan(StepBuilder& step) = 0;
@@ -109,6 +128,9 @@ class Policy {
   // True if an empty plan while nothing is in flight is intended (a delay window, an alternating
   // turn). Otherwise it violates progress (I9).
   [[nodiscard]] virtual bool Waits() const { return false; }
+
+  // Valid until the next call.
+  [[nodiscard]] virtual std::span<const Gauge> Gauges() const { return {}; }
 };
 
 }  // namespace twin

@@ -7,6 +7,8 @@ template <class Config, class Made>
 std::unique_ptr<Policy> Make(const Config& config, const KvPoolConfig& kv) {
   if constexpr (std::is_constructible_v<Made, const Config&, std::int32_t>) {
     return std::make_unique<Made>(config, kv.blocks);
+  } else if constexpr (std::is_constructible_v<Made, const Config&, const KvPoolConfig&>) {
+    return std::make_unique<Made>(config, kv);
   } else {
     return std::make_unique<Made>(config);
   }

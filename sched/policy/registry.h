@@ -26,6 +26,7 @@
 #include "sched/policy/orca.h"
 #include "sched/policy/policy.h"
 #include "sched/policy/sarathi.h"
+#include "sched/policy/sglang.h"
 #include "sched/policy/splitfuse.h"
 #include "sched/policy/static_batching.h"
 #include "sched/policy/tgi_v2.h"
@@ -59,7 +60,8 @@ using Policies = PolicyRegistry<
     PolicyEntry<SplitFuseConfig, SplitFusePolicy>,
     PolicyEntry<TgiV2Config, TgiV2Policy>,
     PolicyEntry<TgiV3Config, TgiV3Policy>,
-    PolicyEntry<TrtllmConfig, TrtllmPolicy>>;
+    PolicyEntry<TrtllmConfig, TrtllmPolicy>,
+    PolicyEntry<SglangConfig, SglangPolicy>>;
 // clang-format on
 
 using PolicyConfig = Policies::Config;

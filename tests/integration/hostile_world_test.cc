@@ -116,6 +116,7 @@ Case DrawCase(const PolicyMode& mode, std::uint64_t seed) {
   c.world.host_blocks = c.policy.host_blocks;
   c.world.shares_prefixes = c.policy.shares_prefixes;
   c.world.priorities = c.policy.priorities;
+  c.world.forgets_stale_tokens = TraitsOf(c.policy.config).forgets_stale_tokens;
   c.engine.kv = {c.world.block_size, c.world.blocks, c.world.host_blocks,
                  TraitsOf(c.policy.config).release_order};
   return c;
@@ -237,6 +238,10 @@ class AskedPolicy final : public Policy {
     counts_.promises += limits ? 1 : 0;
     return limits;
   }
+  void UpdateTree(const StepPlan& plan, KvEditor& blocks) override {
+    inner_->UpdateTree(plan, blocks);
+  }
+  void Idle() override { inner_->Idle(); }
   [[nodiscard]] bool Waits() const override { return inner_->Waits(); }
 
  private:

@@ -93,10 +93,10 @@ class DecidedTrace final : public World {
     events_.clear();
     outcomes_.clear();
     filled_.clear();
-    SettleFree(engine_.pool().free());
+    SettleFree(engine_.pool().free() + engine_.pool().cached());
     if (!launched_ && unfinished_ > 0) {
-      lines_.push_back("it" + std::to_string(iteration_) +
-                       ": | free=" + std::to_string(engine_.pool().free()));
+      lines_.push_back("it" + std::to_string(iteration_) + ": | free=" +
+                       std::to_string(engine_.pool().free() + engine_.pool().cached()));
     }
     if (!flights_.empty() && flights_.front().iteration + options_.depth <= iteration_ + 1) {
       Finish(*flights_.front().plan);

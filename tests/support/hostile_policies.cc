@@ -201,6 +201,63 @@ void AddTrtllmModes(std::vector<PolicyMode>& modes) {
   }
 }
 
+struct SglangMode {
+  bool radix = false;
+  bool chunked = false;
+  bool mixed = false;
+  bool overlap = false;
+  bool priority = false;
+  SglangConfig::Order order = SglangConfig::Order::kFcfs;
+};
+
+DrawnPolicy DrawSglang(Random& random, std::int32_t tokens, const SglangMode& mode) {
+  DrawnPolicy drawn;
+  SglangConfig config;
+  config.schedule_policy = mode.order;
+  config.radix_cache = drawn.shares_prefixes = mode.radix;
+  config.chunked_prefill_size = mode.chunked ? Draw(random, 16, 40) : -1;  // >= a block
+  config.enable_mixed_chunk = mode.mixed;
+  config.overlap = mode.overlap;
+  config.max_prefill_tokens = Draw(random, 1, tokens);
+  config.max_running_requests = Draw(random, 1, 8);
+  config.prefill_max_requests = Draw(random, 0, 3);
+  config.context_length = drawn.context_tokens = DrawContext(random, tokens);
+  config.schedule_conservativeness = random.UniformReal(0.0, 1.5);
+  config.new_token_ratio_decay_steps = Draw(random, 1, 50);
+  config.retract_decode_steps = Draw(random, 0, 20);
+  config.clip_max_new_tokens = Draw(random, 1, 30);
+  config.in_batch_check_threshold = Draw(random, -1, 8);
+  config.in_batch_deprioritize_threshold = Draw(random, 1, 8);
+  config.enable_priority_scheduling = drawn.priorities = mode.priority;
+  config.schedule_low_priority_values_first = random.UnitReal() < 0.5;
+  config.priority_preemption = random.UnitReal() < 0.7;
+  config.priority_scheduling_preemption_threshold = Draw(random, 0, 1);
+  if (mode.priority && random.UnitReal() < 0.5) {
+    config.retraction_policy = SglangConfig::Retraction::kPriority;
+  }
+  drawn.config = config;
+  return drawn;
+}
+
+void AddSglangModes(std::vector<PolicyMode>& modes) {
+  const auto add = [&](const std::string& name, const SglangMode& mode) {
+    modes.push_back({"sglang_" + name, [mode](Random& random, std::int32_t tokens) {
+                       return DrawSglang(random, tokens, mode);
+                     }});
+  };
+  using Order = SglangConfig::Order;
+  add("fcfs", {});
+  add("lof_chunked", {.chunked = true, .order = Order::kLof});
+  add("radix_fcfs", {.radix = true});
+  add("radix_lpm_chunked", {.radix = true, .chunked = true, .order = Order::kLpm});
+  add("mixed", {.radix = true, .chunked = true, .mixed = true});
+  add("priority", {.radix = true, .chunked = true, .priority = true});
+  add("overlap", {.overlap = true});
+  add("overlap_radix", {.radix = true, .chunked = true, .overlap = true});
+  add("overlap_mixed_priority",
+      {.radix = true, .chunked = true, .mixed = true, .overlap = true, .priority = true});
+}
+
 void AddV1Modes(std::vector<PolicyMode>& modes) {
   const auto add = [&](const std::string& name, const V1Mode& mode) {
     modes.push_back({"vllm_v1_" + name, [mode](Random& random, std::int32_t tokens) {
@@ -292,6 +349,7 @@ std::vector<PolicyMode> MakeModes() {
   add("tgi_v3_prefix", [](Random& r, std::int32_t t) { return DrawTgiV3(r, t, true, true); });
   add("tgi_v3_unchunked", [](Random& r, std::int32_t t) { return DrawTgiV3(r, t, false, false); });
   AddTrtllmModes(modes);
+  AddSglangModes(modes);
   AddDefaultModes(modes);
   return modes;
 }

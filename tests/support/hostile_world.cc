@@ -92,6 +92,7 @@ void HostileWorld::Launch(const StepPlan& plan) {
   const std::int64_t ticks =
       kind < 0.1 ? 0 : (kind < 0.9 ? random_.UniformInt(1, 4) : random_.UniformInt(5, 60));
   in_flight_.PushBack({&plan, begins, Later(begins, ticks)});
+  if (options_.forgets_stale_tokens) stale_.Launched(plan);
 }
 
 void HostileWorld::DrawScripts() {
@@ -184,10 +185,13 @@ void HostileWorld::FinishStep(const Flight& flight) {
   std::vector<BlockFilled>& filled = filled_.emplace_back();
   for (const WorkItem& item : flight.plan->work) {
     Script& script = scripts_[Index(item.request)];
-    if (item.emits && script.fate == Fate::kLive) {
+    if (item.emits && stale_.Takes(item.request)) {
+      outcomes.push_back({item.request, 0, FinishReason::kNone});
+    } else if (item.emits && script.fate == Fate::kLive) {
       EmitToken(script, item.request, outcomes, filled);
     }
   }
+  if (options_.forgets_stale_tokens) stale_.Returned();
   events_.push_back(StepFinished{flight.plan->id, flight.started, outcomes, filled});
 }
 

@@ -8,6 +8,7 @@
 
 #include "core/random.h"
 #include "core/ring_queue.h"
+#include "sched/stale_tokens.h"
 #include "sched/world.h"
 #include "tests/support/kv_shadow.h"
 
@@ -22,6 +23,7 @@ struct HostileOptions {
   std::int32_t context_tokens = 1 << 20;  // of the model: a sequence ends there
   bool shares_prefixes = false;           // prompts repeat parts of earlier requests
   bool priorities = false;
+  bool forgets_stale_tokens = false;  // PolicyTraits
   bool cancels = true;
   bool oversized = true;  // prompts that can never fit, or exceed the model's context
 };
@@ -92,6 +94,7 @@ class HostileWorld final : public World {
   std::size_t next_departure_ = 0;
   std::int32_t counts_[5] = {};
   RingQueue<Flight> in_flight_;
+  StaleTokens stale_;
   TimePoint now_ = kTimeZero;
   std::string fault_;
   // Of the present instant.

@@ -1,5 +1,7 @@
 #include "tests/support/kv_shadow.h"
 
+#include <algorithm>
+
 namespace twin::testing {
 namespace {
 
@@ -46,6 +48,17 @@ std::string KvShadow::Apply(const KvOperation& operation) {
       ++holders_.at(block);
       table.push_back(block);
       return {};
+    case KvOperation::Kind::kReplace: {
+      const auto place = std::find(table.begin(), table.end(), other);
+      if (place == table.end()) return Fault(operation.request, "replaced a block not its own");
+      if (device_.at(block) != device_.at(other)) {
+        return Fault(operation.request, "replaced a block by one of other content");
+      }
+      --holders_.at(other);
+      ++holders_.at(block);
+      *place = block;
+      return {};
+    }
     case KvOperation::Kind::kRelease:
       for (const std::size_t held : table) --holders_[held];
       table.clear();

@@ -66,6 +66,7 @@ class RandomRun {
     request.max_output_tokens = 1 + Number(500);
     request.priority = Number(5) - 2;
     request.tenant = static_cast<std::uint32_t>(Number(3));
+    request.ignore_eos = Number(1) == 1;
     request.predicted_output_tokens = Number(4) - 1;
     std::vector<BlockKey>& keys = keys_.emplace_back();
     for (std::int32_t n = Number(3); n > 0; --n) keys.push_back(BlockKey{random_.Next()});
@@ -82,7 +83,7 @@ class RandomRun {
                            static_cast<Phase>(Number(1)), Number(1) == 1});
     }
     for (std::int32_t n = Number(6); n > 0; --n) {
-      plan.kv.push_back({static_cast<KvOperation::Kind>(Number(4)), AnyRequest(),
+      plan.kv.push_back({static_cast<KvOperation::Kind>(Number(5)), AnyRequest(),
                          BlockId{Number(9999) - 1}, BlockId{Number(2) - 1}});
     }
     if (Number(3) == 0) plan.preempted.push_back({AnyRequest(), Preemption::How::kSwap});

@@ -85,6 +85,20 @@ TEST(ServerPresetsTest, TheHostAndTheGraphsAreThoseOfThePolicy) {
       std::holds_alternative<sim::RooflineCostConfig>(Parse(system, "cost { roofline {} }").cost));
 }
 
+TEST(ServerPresetsTest, SglangChunksByDeviceMemoryAndCachesTokenByToken) {
+  const ExperimentConfig config =
+      Parse("model: 'llama-3.1-8b' hardware: 'h100-sxm' server: 'sglang-0.5.23'");
+  const auto& policy = std::get<SglangConfig>(config.policy);
+  EXPECT_EQ(policy.chunked_prefill_size, 8192);
+  EXPECT_TRUE(policy.radix_cache);
+  EXPECT_TRUE(policy.overlap);
+  EXPECT_EQ(config.system.memory.block_size, 1);
+  EXPECT_EQ(std::get<sim::ProfileCostConfig>(config.cost).engine, sim::StepEngine::kV1Async);
+  const ExperimentConfig small =
+      Parse("model: 'llama-3.1-8b' hardware: 'rtx-4090' server: 'sglang-0.5.23'");
+  EXPECT_EQ(std::get<SglangConfig>(small.policy).chunked_prefill_size, 2048);
+}
+
 TEST(ServerPresetsTest, APolicyOfAnotherKindStays) {
   const ExperimentConfig config =
       Parse("model: 'llama-3.1-8b' hardware: 'h100-sxm' server: 'vllm-0.33.0'",
@@ -97,17 +111,17 @@ TEST(ServerPresetsTest, TheResolvedConfigShowsAllAndReadsBackEqual) {
     const ExperimentConfig config = Parse("model: 'llama-2-7b' hardware: 'h100-sxm' server: '" +
                                           std::string(server.name) + "'");
     const std::string resolved = WriteResolved(config);
-    EXPECT_THAT(resolved,
-                AllOf(HasSubstr("server: \"" + std::string(server.name) + "\""),
-                      HasSubstr("max_num_seqs:"), HasSubstr("boundary {"), HasSubstr("rule:")));
+    EXPECT_THAT(resolved, AllOf(HasSubstr("server: \"" + std::string(server.name) + "\""),
+                                HasSubstr(server.policy == "sglang" ? "max_running_requests:"
+                                                                    : "max_num_seqs:"),
+                                HasSubstr("boundary {"), HasSubstr("rule:")));
     EXPECT_EQ(WriteResolved(ParseExperiment(resolved, "resolved", "/")), resolved);
   }
 }
 
 TEST(ServerPresetsTest, AServerWhosePolicyIsMissingIsRefusedByName) {
-  EXPECT_THAT(
-      [] { Parse("model: 'llama-2-7b' hardware: 'h100-sxm' server: 'sglang-0.5.23'"); },
-      ThrowsMessage<InputError>(AllOf(HasSubstr("sglang-0.5.23"), HasSubstr("is missing"))));
+  EXPECT_THAT([] { Parse("model: 'llama-2-7b' hardware: 'h100-sxm' server: 'triton-2.50'"); },
+              ThrowsMessage<InputError>(AllOf(HasSubstr("triton-2.50"), HasSubstr("is missing"))));
   EXPECT_THAT([] { Parse("model: 'llama-2-7b' hardware: 'h100-sxm' server: 'vllm-0.33.1'"); },
               ThrowsMessage<InputError>(HasSubstr("nearest: vllm-0.33.0")));
 }

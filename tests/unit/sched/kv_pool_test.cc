@@ -52,6 +52,39 @@ TEST(KvPoolTest, GrowsByWholeBlocksLowestIdFirst) {
   EXPECT_EQ(pool.free(), 2);
 }
 
+TEST(KvPoolTest, KeptBlocksOutliveTheirSequenceUntilTheyAreDiscarded) {
+  KvPool pool({.block_size = 4, .blocks = 5});
+  BlockTable first;
+  ASSERT_TRUE(pool.Grow(first, 12));
+  pool.Keep(BlockId{0});
+  pool.Keep(BlockId{1});
+  EXPECT_EQ(pool.cached(), 0);
+  pool.Release(first);
+  EXPECT_EQ(pool.free(), 3);
+  EXPECT_EQ(pool.cached(), 2);
+  EXPECT_TRUE(pool.Audit({}));
+
+  BlockTable second;
+  pool.AttachKept(second, std::array{BlockId{0}});
+  EXPECT_EQ(second.capacity_tokens, 4);
+  EXPECT_EQ(pool.cached(), 1);
+  ASSERT_TRUE(pool.Grow(second, 8));  // a block of its own
+  const std::int32_t free = pool.free();
+  pool.ReplaceByKept(second, 1, BlockId{1});
+  EXPECT_EQ(Ids(second.device), (List{0, 1}));
+  EXPECT_EQ(pool.free(), free + 1);
+  EXPECT_EQ(pool.cached(), 0);
+  const std::array<const BlockTable*, 1> tables = {&second};
+  EXPECT_TRUE(pool.Audit(tables));
+
+  pool.Release(second);
+  pool.Discard(BlockId{0});
+  EXPECT_EQ(pool.cached(), 1);
+  EXPECT_EQ(pool.discards(), 1);
+  EXPECT_EQ(pool.free(), 4);
+  EXPECT_TRUE(pool.Audit({}));
+}
+
 TEST(KvPoolTest, ChangesNothingWhenItCannotGrowWhole) {
   KvPool pool({.block_size = 4, .blocks = 3});
   BlockTable table;

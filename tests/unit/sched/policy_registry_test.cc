@@ -33,6 +33,7 @@ TEST(PolicyRegistryTest, ResultsReturnAsTheOriginalSystemsProcessThem) {
             ResultQueue::kAsync);
   EXPECT_EQ(TraitsOf(VllmV1Config{.pipeline_parallel_size = 2}).result_queue,
             ResultQueue::kPipeline);
+  EXPECT_EQ(TraitsOf(SglangConfig{}).result_queue, ResultQueue::kOverlap);
   EXPECT_EQ(TraitsOf(OrcaConfig{.n_workers = 4}).result_queue, ResultQueue::kPipeline);
   EXPECT_EQ(TraitsOf(SarathiConfig{.pipeline_parallel_size = 2}).result_queue,
             ResultQueue::kPipeline);

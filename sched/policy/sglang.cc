@@ -1,0 +1,357 @@
+#include "sched/policy/sglang.h"
+
+#include <algorithm>
+#include <limits>
+#include <tuple>
+
+#include "core/check.h"
+#include "sched/policy/field_check.h"
+#include "sched/step_builder.h"
+
+namespace twin {
+namespace {
+
+constexpr RenamedParameter kSglangParameters[] = {
+    {"priority", "enable_priority_scheduling"},
+    {"low_priority_values_first", "schedule_low_priority_values_first"},
+    {"preemption", "priority_preemption"},
+    {"preemption_threshold", "priority_scheduling_preemption_threshold"}};
+constexpr CaseName kSglangCaseNames[] = {{.name = "sglang",
+                                          .parameters = R"({"chunked_prefill_size": -1})",
+                                          .renamed = kSglangParameters}};
+
+}  // namespace
+
+std::span<const CaseName> SglangConfig::CaseNames() { return kSglangCaseNames; }
+
+void SglangConfig::Validate() const {
+  RequireAtLeast("sglang.chunked_prefill_size", chunked_prefill_size, -1);
+  RequireAtLeast("sglang.max_prefill_tokens", max_prefill_tokens, 1);
+  RequireAtLeast("sglang.max_running_requests", max_running_requests, 1);
+  RequireAtLeast("sglang.prefill_max_requests", prefill_max_requests, 0);
+  RequireAtLeast("sglang.context_length", context_length, 0);
+  RequireField(schedule_conservativeness >= 0, "sglang.schedule_conservativeness",
+               schedule_conservativeness, "must be at least 0");
+  RequireShare("sglang.init_new_token_ratio", init_new_token_ratio);
+  RequireShare("sglang.min_new_token_ratio_factor", min_new_token_ratio_factor);
+  RequireAtLeast("sglang.new_token_ratio_decay_steps", new_token_ratio_decay_steps, 1);
+  RequireAtLeast("sglang.retract_decode_steps", retract_decode_steps, 0);
+  RequireAtLeast("sglang.clip_max_new_tokens", clip_max_new_tokens, 1);
+  RequireAtLeast("sglang.in_batch_check_threshold", in_batch_check_threshold, -1);
+  RequireAtLeast("sglang.in_batch_deprioritize_threshold", in_batch_deprioritize_threshold, 1);
+  RequireAtLeast("sglang.priority_scheduling_preemption_threshold",
+                 priority_scheduling_preemption_threshold, 0);
+}
+
+void SglangConfig::ResolveContext(std::int32_t model_tokens) {
+  if (context_length == 0) context_length = model_tokens;
+}
+
+void SglangConfig::ValidateContext(std::int32_t model_tokens) const {
+  RequireWithinModel("sglang.context_length", context_length, model_tokens);
+}
+
+PolicyTraits SglangConfig::Traits() const {
+  PolicyTraits traits;
+  traits.name = kName;
+  traits.memory_rule = "sglang";
+  traits.context_tokens_max = context_length;
+  traits.outputs_end_at_context = true;
+  traits.sized_for_tokens = std::max(chunked_prefill_size, 0);
+  if (traits.sized_for_tokens == 0) traits.sized_for_tokens = max_prefill_tokens;
+  traits.sequences_per_step_max = max_running_requests;
+  traits.first_come_first_served = schedule_policy == Order::kFcfs && !enable_priority_scheduling;
+  traits.caches_prefixes = radix_cache;
+  traits.keeps_prefix_tree = true;
+  traits.defers_release = true;
+  traits.forgets_stale_tokens = true;
+  if (overlap) {
+    traits.steps_in_flight_max = 2;
+    traits.overlaps_own_steps = true;
+    traits.result_queue = ResultQueue::kOverlap;
+  }
+  return traits;
+}
+
+SglangPolicy::SglangPolicy(const SglangConfig& config, const KvPoolConfig& kv)
+    : config_(config),
+      traits_(config.Traits()),
+      page_(kv.block_size),
+      cache_tokens_(std::int64_t{kv.blocks} * kv.block_size),
+      cache_(kv, config.radix_cache),
+      ratio_(config.schedule_conservativeness, config.init_new_token_ratio,
+             config.min_new_token_ratio_factor, config.new_token_ratio_decay_steps),
+      waiting_(config, kv.block_size) {
+  RequireField(config.chunked_prefill_size <= 0 || config.chunked_prefill_size >= kv.block_size,
+               "sglang.chunked_prefill_size", config.chunked_prefill_size,
+               AtLeastField("system.memory.block_size", kv.block_size));
+}
+
+void SglangPolicy::Enqueue(const Sequence& s) {
+  const std::int64_t context = config_.context_length > 0
+                                   ? config_.context_length
+                                   : std::numeric_limits<std::int64_t>::max();
+  const std::int64_t longest = std::min(context, cache_tokens_) - 1;
+  const std::int64_t limit =
+      std::min({std::int64_t{s.max_output_tokens}, longest - s.prompt_tokens - 1,
+                cache_tokens_ - RoundUp(s.prompt_tokens) - page_ - 1});
+  SglangRequest& request = requests_.Open(s.id);
+  request = {};
+  request.limit = static_cast<std::int32_t>(std::max<std::int64_t>(limit, 0));
+  arrived_.push_back(s.id);
+}
+
+void SglangPolicy::Remove(const Sequence& s) {
+  const RequestId id = s.id;
+  if (chunked_ == id) chunked_.reset();
+  if (std::erase(running_, id) > 0) {
+    running_shrank_ = true;
+  } else if (std::erase(last_batch_, id) > 0) {
+    last_batch_shrank_ = true;
+  } else if (std::erase(taken_out_, id) == 0 && s.blocks.held() == 0) {
+    if (std::erase(arrived_, id) == 0) waiting_.Erase(id);
+  }
+  if (s.blocks.held() == 0) {
+    requests_.Close(id);
+  } else {
+    ended_.push_back({id, s.in_flight});
+  }
+}
+
+void SglangPolicy::UpdateTree(const StepPlan& plan, KvEditor& blocks) {
+  if (ended_.empty() && plan.totals.prefill_items == 0) return;
+  for (const WorkItem& item : plan.work) {
+    const Sequence* const s = blocks.Find(item.request);
+    if (s == nullptr || s->blocks.held() == 0) continue;
+    SglangRequest& request = requests_[item.request];
+    if (s->state == SequenceState::kFinished) {
+      const auto ended = std::find_if(ended_.begin(), ended_.end(),
+                                      [&](const Ended& e) { return e.id == item.request; });
+      if (ended == ended_.end()) continue;
+      ended_.erase(ended);
+      cache_.Finish(blocks, *s, std::min(s->known, s->computed), request.hold);
+      releases_.push_back(item.request);
+    } else if (item.emits && item.phase == Phase::kPrefill && s->state == SequenceState::kRunning) {
+      cache_.Checkpoint(blocks, *s, item.start + item.tokens, request.hold);
+    }
+  }
+  for (Ended& cancelled : ended_) cancelled.in_flight = blocks.Find(cancelled.id)->in_flight;
+}
+
+void SglangPolicy::CollectReleases(std::vector<RequestId>& finished) {
+  // Cancelled requests leave nothing in the tree but their checkpoints.
+  std::erase_if(ended_, [&](const Ended& ended) {
+    if (ended.in_flight == 0) releases_.push_back(ended.id);
+    return ended.in_flight == 0;
+  });
+  for (const RequestId id : releases_) {
+    cache_.Unlock(requests_[id].hold);
+    requests_.Close(id);
+    finished.push_back(id);
+  }
+  releases_.clear();
+}
+
+void SglangPolicy::Idle() {
+  ratio_.Reset();
+  gauge_ = {"ratio", ratio_.value()};
+}
+
+void SglangPolicy::Plan(StepBuilder& step) {
+  TakeArrivals(step);
+  CheckpointChunk(step);
+  MergeLastBatch();
+  if (!PlanPrefill(step) && !running_.empty()) PlanDecode(step);
+  gauge_ = {"ratio", ratio_.value()};
+}
+
+void SglangPolicy::TakeArrivals(StepBuilder& step) {
+  for (const RequestId id : arrived_) {
+    const Sequence& s = step.sequence(id);
+    const bool too_long = config_.context_length > 0 && s.prompt_tokens >= config_.context_length;
+    if (too_long || s.prompt_tokens + page_ >= cache_tokens_) {
+      step.Reject(id, too_long ? RejectReason::kTooLongForModel : RejectReason::kTooLargeForCache);
+      requests_.Close(id);
+    } else {
+      Requeue(step, id);
+    }
+  }
+  arrived_.clear();
+  // Requests that were expected to end with a step that has returned, and have not: the world lets
+  // their outputs exceed their limits.
+  const auto rows = static_cast<std::size_t>(config_.max_running_requests);
+  std::erase_if(taken_out_, [&](RequestId id) {
+    const bool room = running_.size() + last_batch_.size() < rows;
+    const bool goes_on = step.sequence(id).in_flight == 0 && room;
+    if (goes_on) running_.push_back(id);
+    return goes_on;
+  });
+}
+
+void SglangPolicy::CheckpointChunk(StepBuilder& step) {
+  if (!chunked_) return;
+  const Sequence& s = step.sequence(*chunked_);
+  KvEditor blocks = step.blocks();
+  cache_.Checkpoint(blocks, s, s.computed, requests_[*chunked_].hold);
+}
+
+void SglangPolicy::MergeLastBatch() {
+  if (chunked_ && std::erase(last_batch_, *chunked_) > 0) last_batch_shrank_ = true;
+  if (last_batch_shrank_) full_ = false;
+  if (running_.empty() && !last_batch_.empty()) full_ = false;
+  running_.insert(running_.end(), last_batch_.begin(), last_batch_.end());
+  last_batch_.clear();
+  if (running_shrank_) full_ = false;
+  last_batch_shrank_ = running_shrank_ = false;
+}
+
+void SglangPolicy::PlanDecode(StepBuilder& step) {
+  const bool taken_out = TakeOutEnding(step);
+  if (taken_out) full_ = false;
+  if (running_.empty()) return;
+  if (DecodesFit(step, running_)) {
+    ratio_.Decay();
+  } else if (taken_out) {
+    return;
+  } else {
+    Retract(step);
+  }
+  IssueDecodes(step);
+}
+
+// A step in flight is certain to bring the last token of these: they take no further one.
+bool SglangPolicy::TakeOutEnding(const StepBuilder& step) {
+  if (!config_.overlap) return false;
+  const std::size_t before = running_.size();
+  std::erase_if(running_, [&](RequestId id) {
+    const Sequence& s = step.sequence(id);
+    if (s.pending == 0 || Output(s) + 1 < requests_[id].limit) return false;
+    taken_out_.push_back(id);
+    return true;
+  });
+  return running_.size() < before;
+}
+
+bool SglangPolicy::DecodesFit(StepBuilder& step, std::span<const RequestId> ids) {
+  const auto most = static_cast<std::int64_t>(ids.size());
+  if (most <= step.pool().free()) return true;
+  std::int64_t pages = most;
+  if (page_ > 1) {
+    pages = std::count_if(ids.begin(), ids.end(),
+                          [&](RequestId id) { return step.sequence(id).computed % page_ == 0; });
+  }
+  return MakeFree(step, pages * page_);
+}
+
+void SglangPolicy::IssueDecodes(StepBuilder& step) {
+  if (page_ > 1) {
+    static_cast<void>(MakeFree(step, static_cast<std::int64_t>(running_.size()) * page_));
+  }
+  for (std::span<const RequestId> rest = running_; !rest.empty();) {
+    rest = rest.subspan(step.ScheduleDecodes(rest));
+    if (rest.empty()) break;
+    const Sequence& s = step.sequence(rest.front());
+    const std::int32_t target = s.known + s.pending;
+    CHECK(step.Grow(s, target));
+    step.Schedule(s, target - s.computed);
+    rest = rest.subspan(1);
+  }
+}
+
+void SglangPolicy::Retract(StepBuilder& step) {
+  SortForRetraction(step);
+  for (bool fits = false; !fits && running_.size() > 1;) {
+    const RequestId victim = running_.back();
+    running_.pop_back();
+    Release(step, victim, running_.size());
+    Requeue(step, victim);
+    fits = DecodesFit(step, running_);
+  }
+  // What the limits of requests exclude, unless the world lets outputs exceed them.
+  if (!DecodesFit(step, running_) && chunked_) {
+    const RequestId victim = *chunked_;
+    chunked_.reset();
+    Release(step, victim, running_.size());
+    Requeue(step, victim);
+  }
+  if (!DecodesFit(step, running_)) {
+    Abort(step, running_.back());
+    running_.clear();
+  }
+  std::int64_t output = 0;
+  std::int64_t limits = 0;
+  for (const RequestId id : running_) {
+    output += Output(step.sequence(id));
+    limits += requests_[id].limit;
+  }
+  const auto left = static_cast<std::int64_t>(running_.size());
+  ratio_.Retracted(output, limits, config_.retract_decode_steps * left);
+  full_ = false;
+}
+
+// The last one goes first.
+void SglangPolicy::SortForRetraction(const StepBuilder& step) {
+  ranks_.clear();
+  const bool by_priority = config_.retraction_policy == SglangConfig::Retraction::kPriority;
+  for (const RequestId id : running_) {
+    const Sequence& s = step.sequence(id);
+    ranks_.push_back({.importance = by_priority ? -config_.Importance(s.priority) : 0,
+                      .output = -Output(s),
+                      .prompt = s.prompt_tokens,
+                      .place = ranks_.size(),
+                      .id = id});
+  }
+  std::sort(ranks_.begin(), ranks_.end(), [](const Rank& a, const Rank& b) {
+    return std::tie(a.importance, a.output, a.prompt, a.place) <
+           std::tie(b.importance, b.output, b.prompt, b.place);
+  });
+  for (std::size_t i = 0; i < ranks_.size(); ++i) running_[i] = ranks_[i].id;
+}
+
+// Takes the memory of an admitted request; `left` requests go on running.
+void SglangPolicy::Release(StepBuilder& step, RequestId id, std::size_t left) {
+  SglangRequest& request = requests_[id];
+  cache_.Unlock(request.hold);
+  request.hold = {};
+  request.hit_tokens = 0;
+  step.PreemptByRecompute(id);
+  static_cast<void>(MakeFree(step, static_cast<std::int64_t>(left) * config_.retract_decode_steps));
+}
+
+void SglangPolicy::Abort(StepBuilder& step, RequestId id) {
+  Release(step, id, 0);
+  step.Reject(id, RejectReason::kTooLargeForCache);
+  requests_.Close(id);
+}
+
+void SglangPolicy::Requeue(StepBuilder& step, RequestId id) {
+  const Sequence& s = step.sequence(id);
+  if (s.known + page_ >= cache_tokens_) {
+    step.Reject(id, RejectReason::kTooLargeForCache);
+    requests_.Close(id);
+    return;
+  }
+  requests_[id].queued_at = entries_++;
+  waiting_.Push(id);
+}
+
+std::int64_t SglangPolicy::Available(const StepBuilder& step) const {
+  return (std::int64_t{step.pool().free()} + cache_.evictable()) * page_;
+}
+
+bool SglangPolicy::MakeFree(StepBuilder& step, std::int64_t tokens) {
+  KvEditor blocks = step.blocks();
+  return cache_.MakeFree(blocks, (tokens + page_ - 1) / page_);
+}
+
+std::int64_t SglangPolicy::Clipped(std::int64_t tokens) const {
+  return std::min(tokens, std::int64_t{config_.clip_max_new_tokens});
+}
+
+double SglangPolicy::Future(const Sequence& s) const {
+  const double share = s.ignore_eos ? 1.0 : ratio_.value();
+  const std::int64_t left = std::max(requests_[s.id].limit - Output(s), 0);
+  return static_cast<double>(Clipped(left)) * share;
+}
+
+}  // namespace twin

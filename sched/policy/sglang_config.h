@@ -1,0 +1,63 @@
+// The parameters of SGLang's scheduler.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "sched/policy/case_name.h"
+#include "sched/policy/policy.h"
+
+namespace twin {
+
+// Names are SGLang's (server arguments and environment variables, without SGLANG_), except for
+// switches that SGLang negates: radix_cache, overlap, priority_preemption.
+struct SglangConfig {
+  static constexpr const char* kName = "sglang";
+
+  enum class Order : std::uint8_t {
+    kFcfs,
+    kLpm,  // longest prefix in the tree first
+    kLof,  // largest output limit first
+  };
+  enum class Retraction : std::uint8_t { kLength, kPriority };
+
+  Order schedule_policy = Order::kFcfs;
+  bool radix_cache = true;
+  std::int32_t chunked_prefill_size = 8192;  // tokens; 0 or -1 = prompts are not divided
+  std::int32_t max_prefill_tokens = 16384;   // of a step without chunks; one request may exceed it
+  std::int32_t max_running_requests = 2048;
+  std::int32_t prefill_max_requests = 0;  // in one prefill step; 0 = no limit
+  std::int32_t context_length = 0;        // prompt + output tokens; 0 = the model's
+  bool enable_mixed_chunk = false;        // decodes ride along with prefills
+  bool overlap = true;                    // the next step is planned while one runs
+  double schedule_conservativeness = 1.0;
+  double init_new_token_ratio = 0.7;
+  double min_new_token_ratio_factor = 0.14;
+  std::int32_t new_token_ratio_decay_steps = 600;
+  std::int32_t retract_decode_steps = 20;
+  std::int32_t clip_max_new_tokens = 4096;  // of the estimate of one request's future output
+  std::int32_t in_batch_check_threshold = 32;
+  std::int32_t in_batch_deprioritize_threshold = 32;
+  bool enable_priority_scheduling = false;
+  bool schedule_low_priority_values_first = false;
+  bool priority_preemption = true;
+  std::int32_t priority_scheduling_preemption_threshold = 10;
+  Retraction retraction_policy = Retraction::kLength;
+
+  // Larger is more important.
+  [[nodiscard]] std::int64_t Importance(std::int32_t priority) const {
+    return schedule_low_priority_values_first ? -std::int64_t{priority} : priority;
+  }
+  [[nodiscard]] bool preempts_by_priority() const {
+    return enable_priority_scheduling && priority_preemption;
+  }
+
+  [[nodiscard]] PolicyTraits Traits() const;
+  void Validate() const;
+  void ResolveContext(std::int32_t model_tokens);
+  void ValidateContext(std::int32_t model_tokens) const;
+  static std::span<const CaseName> CaseNames();
+  bool operator==(const SglangConfig&) const = default;
+};
+
+}  // namespace twin

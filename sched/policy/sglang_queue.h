@@ -1,0 +1,68 @@
+// The waiting list of SGLang, and its orders.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "core/id_window.h"
+#include "core/ids.h"
+#include "sched/cache/radix_cache.h"
+#include "sched/policy/sglang_config.h"
+#include "sched/step_builder.h"
+
+namespace twin {
+
+// What the policy keeps of a request beside its Sequence.
+struct SglangRequest {
+  std::int32_t limit = 0;       // output tokens that the cache and the context leave room for
+  TreeHold hold;                // while admitted
+  std::int32_t hit_tokens = 0;  // of its latest match; 0 after a retraction
+  std::int32_t prepared = 0;    // tokens known when it was last offered a batch; 0 = never
+  std::int64_t queued_at = 0;   // a count of entries into the list
+};
+using SglangRequests = IdWindow<SglangRequest>;
+
+// A list. New and retracted requests join at its end; an order may sort it, which stays.
+// PopFront takes constant time, Erase and Sort time linear in the list (Sort: and in the matches).
+// Allocates while it grows.
+class SglangQueue {
+ public:
+  SglangQueue(const SglangConfig& config, std::int32_t block_size);
+
+  [[nodiscard]] bool empty() const { return head_ == list_.size(); }
+  [[nodiscard]] std::size_t size() const { return list_.size() - head_; }
+  [[nodiscard]] RequestId operator[](std::size_t i) const { return list_[head_ + i]; }
+
+  void Push(RequestId id) { list_.push_back(id); }
+  void PopFront(std::size_t count);
+  // False if the request is not in the list.
+  bool Erase(RequestId id);
+
+  // Puts the list into the order in which requests are offered a batch. Orders that do not look
+  // into the tree renew the time of use of waiting prefixes now and then.
+  void Sort(const StepBuilder& step, SglangRequests& requests, RadixCache& cache);
+
+ private:
+  struct Rank {
+    std::int64_t first = 0;
+    std::int64_t second = 0;
+    std::size_t place = 0;  // breaks ties: sorting is stable
+    RequestId id{};
+  };
+
+  void SortByRank();
+  void SortByPrefix(const StepBuilder& step, SglangRequests& requests, RadixCache& cache);
+  [[nodiscard]] bool SharedInList(const Sequence& sequence, std::int32_t hit_tokens);
+  void Refresh(const StepBuilder& step, SglangRequests& requests, RadixCache& cache);
+
+  SglangConfig config_;
+  std::size_t shared_keys_;  // blocks that must agree for a prefix to count as shared in the list
+  std::vector<RequestId> list_;
+  std::size_t head_ = 0;
+  std::int64_t sorts_ = 0;
+  std::vector<Rank> ranks_;
+  std::vector<BlockKey> listed_;  // of the present sort: prefixes that another may share
+};
+
+}  // namespace twin

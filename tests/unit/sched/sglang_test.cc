@@ -1,0 +1,106 @@
+// Expected values: worked example 12b of the policy notes with the corrections of the notes on
+// release 0.5.23 (golden cases sglang_fcfs-ex12b and -ex12b23), and by hand.
+#include "sched/policy/sglang.h"
+
+#include <gtest/gtest.h>
+
+#include "core/input_error.h"
+#include "tests/support/decided_trace.h"
+
+namespace twin::testing {
+namespace {
+
+// Ratio fixed at 0.5, no chunks, one step at a time.
+SglangConfig Plain() {
+  SglangConfig config;
+  config.radix_cache = false;
+  config.chunked_prefill_size = -1;
+  config.overlap = false;
+  config.init_new_token_ratio = 0.5;
+  config.min_new_token_ratio_factor = 1.0;
+  return config;
+}
+
+TEST(SglangPolicyTest, WorkedExample12bWith22Tokens) {
+  EXPECT_EQ(Decided(Plain(), {.block_size = 1, .blocks = 22}, {{1, 6, 8}, {1, 4, 8}, {1, 3, 4}}),
+            "it1: A:P6 | free=16\n"
+            "it2: A:D1 | free=15\n"
+            "it3: A:D1 | free=14\n"
+            "it4: A:D1 | free=13\n"
+            "it5: A:D1 | free=12\n"
+            "it6: A:D1 | free=11\n"
+            "it7: A:D1 | free=10\n"
+            "it8: A:D1 | free=9 | fin=[A] | freeA=22\n"
+            "it9: B:P4 C:P3 | free=15\n"
+            "it10: B:D1 C:D1 | free=13\n"
+            "it11: B:D1 C:D1 | free=11\n"
+            "it12: B:D1 C:D1 | free=9 | fin=[C] | freeA=15\n"
+            "it13: B:D1 | free=14\n"
+            "it14: B:D1 | free=13\n"
+            "it15: B:D1 | free=12\n"
+            "it16: B:D1 | free=11 | fin=[B] | freeA=22\n");
+}
+
+TEST(SglangPolicyTest, WorkedExample12bWith23Tokens) {
+  EXPECT_EQ(Decided(Plain(), {.block_size = 1, .blocks = 23}, {{1, 6, 8}, {1, 4, 8}, {1, 3, 4}}),
+            "it1: A:P6 | free=17\n"
+            "it2: B:P4 | free=13\n"
+            "it3: A:D1 B:D1 | free=11\n"
+            "it4: A:D1 B:D1 | free=9\n"
+            "it5: A:D1 B:D1 | free=7\n"
+            "it6: A:D1 B:D1 | free=5\n"
+            "it7: A:D1 B:D1 | free=3\n"
+            "it8: A:D1 B:D1 | free=1\n"
+            "it9: B:D1 | pre=[A] | free=12 | fin=[B] | freeA=23\n"
+            "it10: C:P3 | free=20\n"
+            "it11: A:P13 | free=7 | fin=[A] | freeA=20\n"
+            "it12: C:D1 | free=19\n"
+            "it13: C:D1 | free=18\n"
+            "it14: C:D1 | free=17 | fin=[C] | freeA=23\n");
+}
+
+// Chunks of 4: A and the first chunk of B, then its rest. The rest is not rounded to pages.
+TEST(SglangPolicyTest, DividesOnePromptAtATime) {
+  SglangConfig config = Plain();
+  config.chunked_prefill_size = 4;
+  EXPECT_EQ(Decided(config, {.block_size = 2, .blocks = 20}, {{1, 2, 1}, {1, 5, 2}}),
+            "it1: A:P2 B:P2 | free=18 | fin=[A] | freeA=19\n"
+            "it2: B:P3 | free=17\n"
+            "it3: B:D1 | free=17 | fin=[B] | freeA=20\n");
+}
+
+// B finds the 3 tokens that A has left in the tree, of which its last one is computed again.
+TEST(SglangPolicyTest, FinishedRequestsLeaveTheirPrefixesInTheTree) {
+  SglangConfig config = Plain();
+  config.radix_cache = true;
+  EXPECT_EQ(Decided(config, {.block_size = 1, .blocks = 20},
+                    {{1, 3, 1, 0, {7, 8, 9}}, {2, 3, 1, 0, {7, 8, 9}}}),
+            "it1: A:P3 | free=17 | fin=[A] | freeA=20\n"
+            "it2: B:P1 | free=17 | fin=[B] | freeA=20\n");
+}
+
+TEST(SglangPolicyTest, ChunksAreAtLeastABlock) {
+  SglangConfig config;
+  config.chunked_prefill_size = 15;
+  EXPECT_NO_THROW(MakePolicy(config, {.block_size = 15, .blocks = 9}));
+  EXPECT_THROW(MakePolicy(config, {.block_size = 16, .blocks = 9}), InputError);
+}
+
+TEST(NewTokenRatioTest, DecaysFromItsInitialValueToALeastShareOfIt) {
+  NewTokenRatio ratio(1.0, 0.7, 0.14, 600);
+  EXPECT_DOUBLE_EQ(ratio.value(), 0.7);
+  ratio.Decay();
+  EXPECT_DOUBLE_EQ(ratio.value(), 0.7 - (0.7 - 0.098) / 600);
+  for (int i = 0; i < 600; ++i) ratio.Decay();
+  EXPECT_DOUBLE_EQ(ratio.value(), 0.098);
+  // (7 + 20 x 1) / (8 + 1), at most 1: example 12b.
+  ratio.Retracted(7, 8, 20);
+  EXPECT_DOUBLE_EQ(ratio.value(), 1.0);
+  ratio.Retracted(10, 99, 20);
+  EXPECT_DOUBLE_EQ(ratio.value(), 0.3);
+  ratio.Reset();
+  EXPECT_DOUBLE_EQ(ratio.value(), 0.7);
+}
+
+}  // namespace
+}  // namespace twin::testing
