@@ -65,6 +65,11 @@ void Bind(Archive& fields, VllmV1Config& config) {
 
 template <class Archive>
 void Bind(Archive& fields, SarathiConfig& config) {
+  using Scheduler = SarathiConfig::Scheduler;
+  fields.template Enum<Scheduler>("scheduler", config.scheduler,
+                                  {{"sarathi", Scheduler::kSarathi},
+                                   {"vllm", Scheduler::kVllm},
+                                   {"simple_chunking", Scheduler::kSimpleChunking}});
   fields.Value("chunk_size", config.chunk_size);
   fields.Value("max_num_seqs", config.max_num_seqs);
   fields.Value("max_model_len", config.max_model_len);

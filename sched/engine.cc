@@ -91,10 +91,12 @@ bool Engine::PlanByPolicy(StepBuilder& builder, StepPlan& plan) {
   for (const RequestId id : too_long_) builder.Reject(id, RejectReason::kTooLongForModel);
   too_long_.clear();
   policy_->Plan(builder);
+  const bool asks_once = plans_per_instant_max_ > 0;
+  if (plan.empty() && policy_->TurnWasEmpty() && !asks_once) policy_->Plan(builder);
   if (!plan.empty()) return true;
   releases_.swap(plan.kv);
   if (in_flight_ == 0 && census_.running + census_.waiting + census_.swapped > 0 &&
-      !policy_->Waits()) {
+      !policy_->Waits() && !(asks_once && policy_->TurnWasEmpty())) {
     ThrowInvariant(9, plan.id, "requests are unfinished, nothing is in flight, nothing is planned");
   }
   return false;

@@ -125,8 +125,12 @@ class Policy {
   // of the policy after them must be what it is now.
   [[nodiscard]] virtual std::optional<DecodeLimits> DecodeRunLimits() const { return std::nullopt; }
 
-  // True if an empty plan while nothing is in flight is intended (a delay window, an alternating
-  // turn). Otherwise it violates progress (I9).
+  // True if the latest call planned nothing because it was not the turn of those who can run. The
+  // engine then calls again, where it may plan more than once in an instant.
+  [[nodiscard]] virtual bool TurnWasEmpty() const { return false; }
+
+  // True if an empty plan while nothing is in flight is intended (a delay window). Otherwise it
+  // violates progress (I9).
   [[nodiscard]] virtual bool Waits() const { return false; }
 
   // Valid until the next call.

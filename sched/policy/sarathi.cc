@@ -29,12 +29,24 @@ std::vector<std::int32_t> StageSizes(const SarathiConfig& config) {
 }
 
 constexpr RenamedParameter kSarathiParameters[] = {{"watermark_blocks", ""}};
-constexpr CaseName kSarathiCaseNames[] = {{.name = "sarathi", .renamed = kSarathiParameters}};
+constexpr RenamedParameter kSarathiVllmParameters[] = {{"watermark_blocks", ""},
+                                                       {"max_batched_tokens", "chunk_size"}};
+constexpr CaseName kSarathiCaseNames[] = {{.name = "sarathi", .renamed = kSarathiParameters},
+                                          {.name = "sarathi_vllm",
+                                           .parameters = R"({"scheduler": "vllm"})",
+                                           .renamed = kSarathiVllmParameters},
+                                          {.name = "sarathi_simple_chunking",
+                                           .parameters = R"({"scheduler": "simple_chunking"})",
+                                           .renamed = kSarathiParameters}};
 
 // The context limit in force; without one nothing is too long.
 SarathiConfig Effective(SarathiConfig config) {
   if (config.max_model_len == 0) {
     config.max_model_len = std::numeric_limits<std::int32_t>::max();
+  }
+  if (config.scheduler == SarathiConfig::Scheduler::kVllm) {
+    config.chunk_size = std::min(config.chunk_size, config.max_model_len);
+    config.max_model_len = config.chunk_size;
   }
   return config;
 }
@@ -49,6 +61,12 @@ void SarathiConfig::Validate() const {
   RequireAtLeast("sarathi.max_model_len", max_model_len, 0);
   RequireShare("sarathi.watermark", watermark);
   RequireStepsInFlight("sarathi.pipeline_parallel_size", pipeline_parallel_size);
+  RequireField(scheduler == Scheduler::kSarathi || pipeline_parallel_size == 1,
+               "sarathi.pipeline_parallel_size", pipeline_parallel_size,
+               "must be 1 unless scheduler is sarathi");
+  RequireField(scheduler == Scheduler::kSarathi || !enable_dynamic_chunking_schedule,
+               "sarathi.enable_dynamic_chunking_schedule", enable_dynamic_chunking_schedule,
+               "must be false unless scheduler is sarathi");
   if (!enable_dynamic_chunking_schedule) return;
   const std::string positive = "must be at least 1 with enable_dynamic_chunking_schedule";
   RequireField(low_chunk_size >= 1, "sarathi.low_chunk_size", low_chunk_size, positive);
@@ -104,6 +122,10 @@ void SarathiPolicy::Remove(const Sequence& sequence) {
 std::optional<DecodeLimits> SarathiPolicy::DecodeRunLimits() const {
   // With several steps in flight each has only a part of the running requests.
   if (traits_.steps_in_flight_max > 1) return std::nullopt;
+  // The next turn is that of the waiting requests.
+  if (config_.scheduler == SarathiConfig::Scheduler::kSimpleChunking && !waiting_.empty()) {
+    return std::nullopt;
+  }
   // Whoever waits did not fit into the blocks, the batch or the chunk: there will not be more room.
   return DecodeLimits{.free_blocks_min = 1};
 }
@@ -113,9 +135,56 @@ void SarathiPolicy::Plan(StepBuilder& step) {
   decodes_.clear();
   victims_.clear();
   tokens_ = 0;
+  turn_was_empty_ = false;
+  switch (config_.scheduler) {
+    case SarathiConfig::Scheduler::kSarathi:
+      return PlanHybrid(step);
+    case SarathiConfig::Scheduler::kVllm:
+      return PlanPrefillsFirst(step);
+    case SarathiConfig::Scheduler::kSimpleChunking:
+      return PlanTurn(step);
+  }
+}
+
+void SarathiPolicy::PlanHybrid(StepBuilder& step) {
   RunningPass(step);
+  SchedulePrefills(step);
+  WaitingPass(step);
+  ScheduleDecodes(step);
+}
+
+void SarathiPolicy::PlanPrefillsFirst(StepBuilder& step) {
+  const std::size_t rejected = step.plan().rejected.size();
+  WaitingPass(step);
   prefilling_ = false;
-  // Running prefills need no memory: their whole prompts hold blocks since admission.
+  // A call that only rejects decodes nothing either.
+  if (!step.plan().work.empty() || step.plan().rejected.size() > rejected) return;
+  RunningPass(step);
+  ScheduleDecodes(step);
+}
+
+void SarathiPolicy::PlanTurn(StepBuilder& step) {
+  if (!decodes_next_) {
+    const std::size_t rejected = step.plan().rejected.size();
+    std::sort(running_.begin(), running_.end());
+    for (const RequestId id : running_) {
+      if (!step.sequence(id).decodes) prefills_.push_back(id);
+    }
+    const bool none_running = prefills_.empty();
+    SchedulePrefills(step);
+    if (none_running) WaitingPass(step);
+    decodes_next_ = !step.plan().work.empty() || step.plan().rejected.size() > rejected;
+    if (decodes_next_) return;
+  }
+  decodes_next_ = false;
+  RunningPass(step);
+  ScheduleDecodes(step);
+  turn_was_empty_ = step.plan().empty();
+}
+
+// Running prefills need no memory: their whole prompts hold blocks since admission.
+void SarathiPolicy::SchedulePrefills(StepBuilder& step) {
+  prefilling_ = false;
   for (const RequestId id : prefills_) {
     const Sequence& s = step.sequence(id);
     const std::int32_t chunk = Chunk(s.computed, s.known - s.computed);
@@ -123,7 +192,9 @@ void SarathiPolicy::Plan(StepBuilder& step) {
     tokens_ += chunk;
     prefilling_ |= !s.decodes;
   }
-  WaitingPass(step);
+}
+
+void SarathiPolicy::ScheduleDecodes(StepBuilder& step) {
   const std::size_t decodes = step.ScheduleDecodes(decodes_);
   CHECK(decodes == decodes_.size());
 }
@@ -203,11 +274,12 @@ std::int32_t SarathiPolicy::Chunk(std::int32_t processed, std::int32_t remaining
 }
 
 void SarathiPolicy::WaitingPass(StepBuilder& step) {
+  const bool whole_prompts = config_.scheduler == SarathiConfig::Scheduler::kVllm;
   while (!waiting_.empty()) {
     const RequestId id = waiting_.front();
     const Sequence& s = step.sequence(id);
     const std::int32_t blocks = step.pool().BlocksFor(s.known);
-    const bool too_long = s.prompt_tokens > config_.max_model_len;
+    const bool too_long = (whole_prompts ? s.known : s.prompt_tokens) > config_.max_model_len;
     if (too_long || blocks + watermark_blocks_ > step.pool().usable()) {
       step.Reject(id, too_long ? RejectReason::kTooLongForModel : RejectReason::kTooLargeForCache);
       waiting_.PopFront();
@@ -216,7 +288,7 @@ void SarathiPolicy::WaitingPass(StepBuilder& step) {
     if (blocks + watermark_blocks_ > step.pool().free()) break;
     if (static_cast<std::int32_t>(running_.size()) >= config_.max_num_seqs) break;
     const std::int32_t chunk = Chunk(0, Remaining(s));
-    if (chunk == 0) break;
+    if (chunk == 0 || (whole_prompts && chunk < s.known)) break;
     waiting_.PopFront();
     step.Admit(id);
     CHECK(step.Grow(id, s.known));

@@ -18,6 +18,9 @@
 //   bounds no step.
 // - With several steps in flight, a request that is in another step is carried over untouched.
 // - Dynamic chunking chooses the chunk by the prompt tokens already processed, not by the step.
+// - The schedulers that Sarathi-Serve compares itself with (config.scheduler) share its memory
+//   rules, also where the originals have others: vLLM without chunks, and turns of prefills and
+//   decodes, of which one can be empty.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +37,13 @@ namespace twin {
 struct SarathiConfig {
   static constexpr const char* kName = "sarathi";
 
-  std::int32_t chunk_size = 512;  // token budget of a step
+  enum class Scheduler : std::uint8_t {
+    kSarathi,  // decodes and chunks in one step
+    kVllm,     // whole prompts in steps of their own, decodes in others (Sarathi-Serve's vllm)
+    kSimpleChunking,  // chunks and decodes in turn
+  };
+  Scheduler scheduler = Scheduler::kSarathi;
+  std::int32_t chunk_size = 512;  // token budget of a step; kVllm: also the longest prompt
   std::int32_t max_num_seqs = 128;
   std::int32_t max_model_len = 0;           // prompt limit; 0 = the model's context
   double watermark = 0.01;                  // share of blocks that an admission leaves free
@@ -64,6 +73,7 @@ class SarathiPolicy final : public Policy {
   void Remove(const Sequence& sequence) override;
   void Plan(StepBuilder& step) override;
   [[nodiscard]] std::optional<DecodeLimits> DecodeRunLimits() const override;
+  [[nodiscard]] bool TurnWasEmpty() const override { return turn_was_empty_; }
 
  private:
   struct Victim {
@@ -71,6 +81,11 @@ class SarathiPolicy final : public Policy {
     std::int32_t remaining = 0;  // tokens of prefill that it still had when it was preempted
   };
 
+  void PlanHybrid(StepBuilder& step);
+  void PlanPrefillsFirst(StepBuilder& step);
+  void PlanTurn(StepBuilder& step);
+  void SchedulePrefills(StepBuilder& step);
+  void ScheduleDecodes(StepBuilder& step);
   void RunningPass(StepBuilder& step);
   // Schedules leading decodes of visiting_; how many.
   std::size_t ServeAllDecoding(StepBuilder& step);
@@ -88,7 +103,9 @@ class SarathiPolicy final : public Policy {
   std::int32_t stage_tokens_ = 0;          // prompt tokens per stage
   WaitingQueue waiting_{QueueOrder::kFcfs};
   std::vector<RequestId> running_;
-  bool prefilling_ = false;  // some of running_ were in their prompts when the latest call ended
+  bool prefilling_ = false;    // some of running_ were in their prompts when the latest call ended
+  bool decodes_next_ = false;  // kSimpleChunking: whose turn the next call is
+  bool turn_was_empty_ = false;  // kSimpleChunking: of the latest call
   // Of the present call.
   std::vector<RequestId> visiting_;
   std::vector<RequestId> prefills_;

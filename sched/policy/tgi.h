@@ -55,6 +55,7 @@ class TgiRouter : public Policy {
   void Enqueue(const Sequence& sequence) final;
   void Remove(const Sequence& sequence) final;
   void Plan(StepBuilder& step) final;
+  [[nodiscard]] std::optional<DecodeLimits> DecodeRunLimits() const final;
 
  protected:
   // `traits`: name, limits and system; the rest follows from the options.
@@ -106,9 +107,10 @@ class TgiRouter : public Policy {
   std::vector<RequestId> batch_;          // running, in order of admission
   std::vector<OpenPrompt> open_prompts_;  // of batch_, in its order
   std::vector<Joining> joining_;          // of the present call
-  std::int32_t waiting_tokens_ = 0;       // decodes since the latest prefill, plus one
-  std::int32_t last_step_requests_ = 0;   // in the latest step, finished ones included
-  bool decode_is_due_ = false;            // the latest step interrupted a running batch
+  // Decodes since the latest prefill, plus one; not counted beyond max_waiting_tokens.
+  std::int32_t waiting_tokens_ = 0;
+  std::int32_t last_step_requests_ = 0;  // in the latest step, finished ones included
+  bool decode_is_due_ = false;           // the latest step interrupted a running batch
 };
 
 }  // namespace twin

@@ -70,6 +70,12 @@ void TrtllmPolicy::Plan(StepBuilder& step) {
   ScheduleBatch(step);
 }
 
+std::optional<DecodeLimits> TrtllmPolicy::DecodeRunLimits() const {
+  // Whoever waits found too few blocks, and there will not be more: a decode takes only what was
+  // counted for it before.
+  return DecodeLimits{};
+}
+
 std::optional<RejectReason> TrtllmPolicy::Refusal(const StepBuilder& step,
                                                   const Sequence& s) const {
   const bool chunks = config_.context_chunking_policy != TrtllmConfig::Chunking::kNone;

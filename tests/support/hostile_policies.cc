@@ -342,6 +342,17 @@ std::vector<PolicyMode> MakeModes() {
   AddV1Modes(modes);
   add("sarathi", [](Random& r, std::int32_t t) { return DrawSarathi(r, t, 1, false); });
   add("sarathi_pipeline", [](Random& r, std::int32_t t) { return DrawSarathi(r, t, 2, false); });
+  using Scheduler = SarathiConfig::Scheduler;
+  add("sarathi_vllm", [](Random& r, std::int32_t t) {
+    DrawnPolicy drawn = DrawSarathi(r, t, 1, false);
+    std::get<SarathiConfig>(drawn.config).scheduler = Scheduler::kVllm;
+    return drawn;
+  });
+  add("sarathi_simple_chunking", [](Random& r, std::int32_t t) {
+    DrawnPolicy drawn = DrawSarathi(r, t, 1, false);
+    std::get<SarathiConfig>(drawn.config).scheduler = Scheduler::kSimpleChunking;
+    return drawn;
+  });
   add("sarathi_dynamic", [](Random& r, std::int32_t t) { return DrawSarathi(r, t, 1, true); });
   add("splitfuse", DrawSplitFuse);
   add("tgi_v2", DrawTgiV2);

@@ -1,4 +1,4 @@
-// Expected values: the worked examples 5a and 5c of the policy notes, of grade ORIG.
+// Expected values: the worked examples 5a to 5c of the policy notes, of grade ORIG.
 #include "sched/policy/sarathi.h"
 
 #include <gtest/gtest.h>
@@ -55,6 +55,45 @@ TEST(SarathiPolicyTest, DynamicChunksShrinkAsThePromptIsProcessed) {
             "it2: A:P8 | free=10\n"
             "it3: A:P4 | free=10\n"
             "it4: A:P2 | free=10 | fin=[A] | freeA=16\n");
+}
+
+// 5b, first half: the budget of 16 is also the longest prompt.
+TEST(SarathiPolicyTest, TheVllmSchedulerStopsDecodesForWholePrompts) {
+  SarathiConfig config = SmallConfig();
+  config.scheduler = SarathiConfig::Scheduler::kVllm;
+  config.chunk_size = 16;
+  EXPECT_EQ(Decided(config, {.blocks = 16}, {{1, 6, 4}, {1, 10, 3}, {2, 3, 3}, {3, 5, 2}}),
+            "it1: A:P6 B:P10 | free=11\n"
+            "it2: C:P3 | free=10\n"
+            "it3: D:P5 | free=8\n"
+            "it4: A:D1 B:D1 C:D1 D:D1 | free=8 | fin=[D] | freeA=10\n"
+            "it5: A:D1 B:D1 C:D1 | free=9 | fin=[B,C] | freeA=14\n"
+            "it6: A:D1 | free=13 | fin=[A] | freeA=16\n");
+}
+
+// 5b, second half.
+TEST(SarathiPolicyTest, SimpleChunkingTakesTurns) {
+  SarathiConfig config = SmallConfig();
+  config.scheduler = SarathiConfig::Scheduler::kSimpleChunking;
+  EXPECT_EQ(Decided(config, {.blocks = 16}, {{1, 6, 4}, {1, 10, 3}, {2, 3, 3}, {3, 5, 2}}),
+            "it1: A:P6 B:P2 | free=11\n"
+            "it2: A:D1 | free=11\n"
+            "it3: B:P8 | free=11\n"
+            "it4: A:D1 B:D1 | free=11\n"
+            "it5: C:P3 D:P5 | free=8\n"
+            "it6: A:D1 B:D1 C:D1 D:D1 | free=7 | fin=[A,B,D] | freeA=15\n"
+            "it7: C:D1 | free=14 | fin=[C] | freeA=16\n");
+}
+
+// The turn of decodes is empty while a prompt of 10 tokens takes two chunks of 8.
+TEST(SarathiPolicyTest, AnEmptyTurnOfSimpleChunkingTakesAnIterationOfUnitTime) {
+  SarathiConfig config = SmallConfig();
+  config.scheduler = SarathiConfig::Scheduler::kSimpleChunking;
+  EXPECT_EQ(Decided(config, {.blocks = 16}, {{1, 10, 2}}),
+            "it1: A:P8 | free=13\n"
+            "it2: | free=13\n"
+            "it3: A:P2 | free=13\n"
+            "it4: A:D1 | free=13 | fin=[A] | freeA=16\n");
 }
 
 }  // namespace
