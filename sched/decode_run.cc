@@ -35,7 +35,7 @@ bool DecodeRun::PlanNext(StepBuilder& step, const StepPlan& latest, StepPlan& pl
   growing_.ForEachDue(planned_, [&](std::size_t i) {
     CHECK(step.Grow(*members_[i], members_[i]->computed + planned_));
   });
-  if (step.traits().caches_prefixes) {
+  if (step.traits().publishes_in_steps()) {
     for (const Sequence* s : with_new_keys_) step.PublishPrefix(*s, s->known + returned_);
   }
   with_new_keys_.clear();

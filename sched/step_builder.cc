@@ -109,8 +109,7 @@ template <bool kOverlaps>
 std::size_t StepBuilder::FillDecodes(std::span<const RequestId> ids, const DecodeLimits& limits,
                                      std::span<WorkItem> items) {
   const StepId step = plan_.id;
-  const bool publishes =
-      traits_.caches_prefixes && !traits_.publishes_at_end && !traits_.keeps_prefix_tree;
+  const bool publishes = traits_.publishes_in_steps();
   std::int64_t context_tokens = 0;
   std::int32_t context_max = 0;
   WorkItem* item = items.data();

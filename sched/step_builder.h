@@ -70,7 +70,7 @@ class StepBuilder {
   // or is beyond the limits; returns how many. A plain decode has one known token left to compute
   // and holds a block for it or can get one, and is not in flight (with
   // traits().overlaps_own_steps: is not certain_to_end()). Equivalent to Grow and Schedule, and
-  // with traits().caches_prefixes (but not publishes_at_end) to PublishPrefix, for each of them,
+  // with traits().publishes_in_steps() to PublishPrefix, for each of them,
   // but several times as fast.
   std::size_t ScheduleDecodes(std::span<const RequestId> ids, const DecodeLimits& limits = {});
 

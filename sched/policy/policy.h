@@ -68,6 +68,11 @@ struct PolicyTraits {
   // How the policy's own system prepares steps on the host: v1, v0 or tgis (sim::StepEngine).
   std::string_view step_engine = "v1";
 
+  // Whether full blocks enter the prefix cache while their request runs.
+  [[nodiscard]] bool publishes_in_steps() const {
+    return caches_prefixes && !publishes_at_end && !keeps_prefix_tree;
+  }
+
   bool operator==(const PolicyTraits&) const = default;
 };
 

@@ -242,6 +242,7 @@ class AskedPolicy final : public Policy {
     inner_->UpdateTree(plan, blocks);
   }
   void Idle() override { inner_->Idle(); }
+  [[nodiscard]] bool TurnWasEmpty() const override { return inner_->TurnWasEmpty(); }
   [[nodiscard]] bool Waits() const override { return inner_->Waits(); }
 
  private:
