@@ -1,9 +1,12 @@
 #include "sched/policy/tgi.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
 #include "core/check.h"
+#include "sched/policy/field_check.h"
 #include "sched/step_builder.h"
 
 namespace twin {
@@ -17,6 +20,31 @@ std::int64_t RoundUp(std::int64_t tokens, std::int64_t multiple) {
 std::int32_t TokensHeld(const Sequence& s) { return s.prompt_tokens + s.max_output_tokens - 1; }
 
 }  // namespace
+
+void RequireTgiOptions(std::string_view policy, const TgiRouterOptions& options) {
+  const auto field = [policy](std::string_view name) { return fmt::format("{}.{}", policy, name); };
+  RequireAtLeast(field("max_batch_prefill_tokens"), options.max_batch_prefill_tokens, 1);
+  RequireAtLeast(field("max_batch_total_tokens"), options.max_batch_total_tokens, 0);
+  RequireAtLeast(field("max_batch_size"), options.max_batch_size, 0);
+  RequireRatio(field("waiting_served_ratio"), options.waiting_served_ratio);
+  RequireAtLeast(field("max_waiting_tokens"), options.max_waiting_tokens, 0);
+  RequireAtLeast(field("max_total_tokens"), options.max_total_tokens, 0);
+}
+
+PolicyTraits TgiTraits(std::string_view policy, const TgiRouterOptions& options) {
+  PolicyTraits traits;
+  traits.name = policy;
+  traits.sequences_per_step_max = options.chunks_prefills ? 0 : options.max_batch_size;
+  traits.preempts = false;
+  traits.caches_prefixes = options.caches_prefixes;
+  traits.publishes_at_end = options.caches_prefixes;
+  traits.memory_rule = "tgi";
+  traits.sized_for_tokens = options.max_batch_prefill_tokens;
+  traits.context_tokens_max = options.max_total_tokens;
+  traits.outputs_end_at_context = true;
+  traits.step_engine = "tgis";
+  return traits;
+}
 
 TgiRouter::TgiRouter(const TgiRouterOptions& options, const PolicyTraits& traits)
     : options_(options), traits_(traits) {}

@@ -28,6 +28,7 @@
 #include <limits>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "sched/policy/policy.h"
@@ -49,6 +50,10 @@ struct TgiRouterOptions {
   std::int32_t max_total_tokens = 0;     // prompt + output of one request; 0 = no limit
 };
 
+// Throws InputError (usage), naming the field of `policy`.
+void RequireTgiOptions(std::string_view policy, const TgiRouterOptions& options);
+PolicyTraits TgiTraits(std::string_view policy, const TgiRouterOptions& options);
+
 class TgiRouter : public Policy {
  public:
   [[nodiscard]] const PolicyTraits& traits() const final { return traits_; }
@@ -58,7 +63,6 @@ class TgiRouter : public Policy {
   [[nodiscard]] std::optional<DecodeLimits> DecodeRunLimits() const final;
 
  protected:
-  // `traits`: name, limits and system; the rest follows from the options.
   TgiRouter(const TgiRouterOptions& options, const PolicyTraits& traits);
 
  private:

@@ -31,6 +31,7 @@ struct TgiV3Config {
   std::int32_t max_waiting_tokens = 20;  // decodes after which any request interrupts the batch
   std::int32_t max_total_tokens = 0;     // prompt + output of one request; 0 = the model's context
 
+  [[nodiscard]] TgiRouterOptions Options() const;
   [[nodiscard]] PolicyTraits Traits() const;
   void Validate() const;
   void ResolveContext(std::int32_t model_tokens);
