@@ -123,13 +123,17 @@ std::vector<Named> PreemptingPolicies() {
   sarathi.pipeline_parallel_size = 2;
   SplitFuseConfig splitfuse;
   splitfuse.max_ragged_batch_size = 16;
+  SglangConfig sglang;
+  sglang.overlap = false;
+  sglang.init_new_token_ratio = 0.0;
   return {{"vllm_v0", V0(VllmV0Config::PreemptionMode::kRecompute)},
           {"vllm_v0_swap", V0(VllmV0Config::PreemptionMode::kSwap)},
           {"vllm_v1", V1(false, QueueOrder::kFcfs)},
           {"vllm_v1_async", V1(true, QueueOrder::kFcfs)},
           {"vllm_v1_async_priority", V1(true, QueueOrder::kPriority)},
           {"sarathi_pipeline", sarathi},
-          {"splitfuse", splitfuse}};
+          {"splitfuse", splitfuse},
+          {"sglang", sglang}};
 }
 
 class SameDecisionsTest : public ::testing::TestWithParam<Named> {};

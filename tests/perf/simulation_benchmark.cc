@@ -115,6 +115,7 @@ BENCHMARK_CAPTURE(Simulate, vllm_v1, VllmV1Config{})->Unit(benchmark::kMilliseco
 BENCHMARK_CAPTURE(Simulate, vllm_v1_ahead, Ahead())->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(Simulate, sarathi, SarathiConfig{})->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(Simulate, splitfuse, SplitFuseConfig{})->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(Simulate, sglang, SglangConfig{})->Unit(benchmark::kMillisecond);
 
 // So many users, each of whom sends a request as soon as the one before has its `output` tokens.
 // They stay in step, so that all requests of a batch begin and end together.

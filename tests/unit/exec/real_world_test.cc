@@ -105,6 +105,15 @@ const Served kServed[] = {
      TrtllmConfig{.capacity_scheduler_policy = TrtllmConfig::Capacity::kMaxUtilization,
                   .context_chunking_policy = TrtllmConfig::Chunking::kFirstComeFirstServed,
                   .max_num_tokens = 64},
+     kTight, true},
+    {"Sglang", SglangConfig{.chunked_prefill_size = 16, .max_running_requests = 4}},
+    {"SglangRetracting",
+     SglangConfig{.enable_mixed_chunk = true,
+                  .overlap = false,
+                  .init_new_token_ratio = 0.0,
+                  .clip_max_new_tokens = 1},
+     kTight, true},
+    {"SglangOverlapRetracting", SglangConfig{.init_new_token_ratio = 0.0, .clip_max_new_tokens = 1},
      kTight, true}};
 
 class EveryPolicyTest : public RealWorldTest, public ::testing::WithParamInterface<Served> {};
