@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """The policies in the order of figures and tables, with label, colour and marker. As a program,
-prints their names."""
+prints the names of those that an experiment folder compares: policies.py FOLDER."""
+import pathlib
+import sys
 import typing
 
 
@@ -39,4 +41,6 @@ def policies_in(folder):
 
 
 if __name__ == "__main__":
-    print(*POLICIES)
+    if len(sys.argv) != 2:
+        sys.exit("usage: policies.py FOLDER")
+    print(*policies_in(pathlib.Path(sys.argv[1])))

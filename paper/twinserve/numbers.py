@@ -7,15 +7,14 @@ import pathlib
 import re
 import sys
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent.parent / "plots"))
-from policies import POLICIES  # noqa: E402 (its folder comes first)
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT / "plots"))
+from policies import POLICIES, policies_in  # noqa: E402 (its folder comes first)
 
 LOADS = {"x0.5": "Half", "x1": "Full", "x2": "Double", "burst": "Burst"}
 # Runs with other step sizes than the policies' own.
 STEPS = {"x1_step1024": "StepOneK", "x1_step2048": "StepTwoK", "x1_step2048_sync": "StepTwoKSync",
          "x1_step4096": "StepFourK", "x1_step8192": "StepEightK"}
-# Recorded from models of systems that are not public, not from the systems.
-MODELLED = {"orca", "static_padded"}
 METRICS = {"mean_ttft_ms": "TtftMean", "p50_ttft_ms": "TtftMedian", "p99_ttft_ms": "TtftTail",
            "mean_tpot_ms": "TpotMean", "p99_tpot_ms": "TpotTail", "p99_itl_ms": "ItlTail",
            "p99_e2el_ms": "EndToEndTail"}
@@ -84,7 +83,8 @@ def thousands(value):
 
 
 def quickstart_macros(folder):
-    summaries = {policy: read_json(folder / policy / "summary.json") for policy in POLICIES}
+    summaries = {policy: read_json(folder / policy / "summary.json") for policy in
+                 policies_in(ROOT / "experiments/quickstart")}
     macros = {}
     for policy, summary in summaries.items():
         macros |= macros_of_run(f"Quick{POLICIES[policy].word}", summary)
@@ -147,20 +147,21 @@ def azure_macros(folder):
 def speed_macros(folder):
     speed, growth = read_json(folder / "speed.json"), read_json(folder / "linearity.json")
     rows = {row["policy"]: row for row in speed["rows"]}
+    policies = policies_in(ROOT / "experiments/speed")
     for measured in (speed, growth):
-        missing = set(POLICIES) - {row["policy"] for row in measured["rows"]}
+        missing = set(policies) - {row["policy"] for row in measured["rows"]}
         if missing:
             raise NumbersError(f"{folder}: lacks {', '.join(sorted(missing))}: "
                                "run experiments/speed/measure")
-    cells = [[name, rounded(rows[policy]["steps"], 9),
+    cells = [[POLICIES[policy].label, rounded(rows[policy]["steps"], 9),
               *(rounded(rows[policy]["steps_per_cpu_s"][key] / 1000)
                 for key in ("median", "min", "max"))]
-             for policy, (name, *_) in POLICIES.items()]
+             for policy in policies]
     sizes = sorted({row["requests"] for row in growth["rows"]})
     at = {size: {row["policy"]: row for row in growth["rows"] if row["requests"] == size}
           for size in sizes}
     ratios = [at[sizes[-1]][policy]["cpu_seconds_median"] / sizes[-1]
-              / (at[sizes[0]][policy]["cpu_seconds_median"] / sizes[0]) for policy in POLICIES]
+              / (at[sizes[0]][policy]["cpu_seconds_median"] / sizes[0]) for policy in policies]
     last = at[sizes[-1]].values()
     return {"SpeedRows": table_of(cells),
             "SpeedRequests": rounded(speed["rows"][0]["requests"], 9),
@@ -181,11 +182,94 @@ def speed_macros(folder):
 
 def decision_macros(file):
     rows = read_rows(file)
-    modelled = sum(int(row["cases"]) for row in rows if row["variant"] in MODELLED)
+    modelled = sum(int(row["cases"]) for row in rows if row["grade"] == "MODEL")
     return {"DecisionCases": rounded(sum(int(row["cases"]) for row in rows), 9),
             "DecisionModelled": rounded(modelled, 9),
             "DecisionEqual": rounded(sum(int(row["equal"]) for row in rows), 9),
             "DecisionVariants": str(len(rows))}
+
+
+DATA_SETS = {"residency_h100_qwen14b": "Qwen3-14B, H100",
+             "blis16_requests": "7B to 8x7B, H100", "lss_vllm_bench": "RTX PRO 6000"}
+FIDELITY_METRICS = ("ttft_mean", "tpot_mean", "e2e_mean", "throughput")
+
+
+def signed(value):
+    return f"${round(value, 1) + 0.0:+.1f}$"  # never -0.0
+
+
+def median_and_worst(values):
+    values = sorted(values)
+    middle = len(values) // 2
+    median = (values[middle] + values[~middle]) / 2
+    return f"{median:.1f} / {values[-1]:.1f}"
+
+
+def fidelity_macros(folder):
+    """Of recorded runs on GPUs: absolute errors, and what each part of the model buys."""
+    errors = [row for row in read_rows(folder / "errors.csv") if row["failed"] == "0"]
+    table = []
+    for data_set, label in DATA_SETS.items():
+        for part in ("fit", "judge"):
+            rows = [row for row in errors if (row["data_set"], row["part"]) == (data_set, part)]
+            if not rows:
+                continue
+            by_metric = {name: [abs(float(row["error_pct"])) for row in rows
+                                if row["metric"] == name] for name in FIDELITY_METRICS}
+            table.append([label, part, str(len({row["run"] for row in rows})),
+                          *(median_and_worst(by_metric[name])
+                            for name in FIDELITY_METRICS if name != "throughput")])
+    ablations = {}
+    for row in read_rows(folder / "ablations.csv"):
+        ablations.setdefault(row["ablation"], {})[row["metric"]] = row["mean_abs_error_pct"]
+    kept = [[name, *(f"{float(metrics[name_of]):.1f}" for name_of in FIDELITY_METRICS)]
+            for name, metrics in ablations.items()]
+    return {"FidelityRows": table_of(table), "AblationRows": table_of(kept)}
+
+
+CLAIMS = {("orca", "ratio_2"): "Orca / FasterTransformer at 2 x the unloaded latency",
+          ("vllm", "sharegpt_max"): "vLLM / Orca that reserves the maximum",
+          ("vllm_memory", "oracle_states"): "tokens in the cache of Orca-Oracle, \\%",
+          ("sarathi", "best_gain"): "Sarathi, largest gain over P:D ratios",
+          ("sarathi_serve", "mistral_strict"): "Sarathi-Serve / vLLM, Mistral-7B, strict",
+          ("sarathi_serve", "yi_strict"): "the same, Yi-34B",
+          ("fastgen", "tail"): "FastGen, p95 between tokens",
+          ("distserve", "together"): "DistServe's Fig. 1, colocated, req/s"}
+
+
+def claim_macros(file):
+    """How many quantities of published claims lie in their bands, and some of them."""
+    rows = [row for row in read_rows(file) if row["verdict"]]
+    judged = [row for row in rows if row["verdict"] in ("inside", "above", "below")]
+    by_name = {(row["claim"], row["quantity"]): row for row in rows}
+    cells = []
+    for name, label in CLAIMS.items():
+        row = by_name[name]
+        cells.append([label, row["published"], f"{row['low']} to {row['high']}",
+                      rounded(float(row["found"])), row["verdict"]])
+    return {"ClaimRows": table_of(cells), "ClaimsJudged": str(len(judged)),
+            "ClaimsInside": str(sum(row["verdict"] == "inside" for row in judged))}
+
+
+def validation_macros(folder):
+    """A real model on the CPU against its prediction."""
+    names = {"mean_tpot_ms": 5, "mean_e2el_ms": 5, "mean_ttft_ms": 10}
+    table, kept, values = [], 0, 0
+    for load in ("full", "moderate"):
+        for policy in policies_in(ROOT / "experiments/quickstart"):
+            if not (folder / f"{policy}_{load}").is_dir():
+                continue
+            result = read_json(folder / f"{policy}_{load}" / "validation.json")
+            if not result["digest_equal"]:
+                raise NumbersError(f"{folder}: a replay of {policy}_{load} decided otherwise")
+            metrics = [result["metrics"][name] for name in names]
+            table.append([f"{POLICIES[policy].label}, {load}",
+                          *(f"{signed(metric['error_percent'])} "
+                            f"({metric['repeat_noise_percent']:.1f})" for metric in metrics)])
+            for metric, limit in zip(metrics, names.values()):
+                values += 1
+                kept += abs(metric["error_percent"]) <= max(limit, metric["repeat_noise_percent"])
+    return {"CpuRows": table_of(table), "CpuValues": str(values), "CpuKept": str(kept)}
 
 
 def commit_of(provenance):
@@ -207,6 +291,9 @@ def main():
         macros = (quickstart_macros(runs / "quickstart") | azure_macros(runs / "azure_code")
                   | speed_macros(runs / "speed")
                   | decision_macros(runs / "recorded_decisions/results.csv")
+                  | fidelity_macros(ROOT / "experiments/fidelity/expected")
+                  | claim_macros(ROOT / "experiments/claims/expected/claims.csv")
+                  | validation_macros(runs / "cpu_validation")
                   | provenance_macros(runs / "azure_code/vllm_v1_x1"))
     except NumbersError as error:
         sys.exit(f"numbers: {error}")
