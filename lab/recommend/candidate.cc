@@ -95,7 +95,14 @@ CandidateSpace::CandidateSpace(const RecommendConfig& request) : request_(reques
     const SystemConfig system = read(i, 0, std::string(kNewestServer)).system;
     model_dtypes_.push_back(system.model_spec.weight_dtype);
   }
-  for (const std::string& server : ServersOf()) (void)read(0, 0, server);
+  for (const std::string& server : ServersOf()) {
+    (void)read(0, 0, server);
+    if (server.starts_with("vllm-")) continue;
+    throw InputError(InputError::Kind::kUsage, "settings.server",
+                     fmt::format("is {}, must be a server of vLLM: settings and command line of "
+                                 "other servers cannot be recommended",
+                                 server));
+  }
 }
 
 std::vector<std::string> CandidateSpace::ServersOf() const {

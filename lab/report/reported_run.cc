@@ -78,14 +78,18 @@ std::pair<std::string, std::string> SaturationVerdict(const Summary& summary) {
     return {"unsure", "The run does not say whether it was offered more than it can serve."};
   }
   const std::string rates =
-      fmt::format("offered {:.4g} requests/s, completed {:.4g} requests/s",
+      fmt::format("offered {:.4g} requests/s; completed {:.4g} requests/s in the second half",
                   NumberOr(summary, "offered_rate", 0), NumberOr(summary, "completed_rate", 0));
   if (*verdict == "yes") {
     return {"bad", fmt::format("Saturated: offered rate exceeds capacity, so latencies grow with "
                                "the length of the run ({}).",
                                rates)};
   }
-  if (*verdict == "no") return {"good", fmt::format("Not saturated: {}.", rates)};
+  if (*verdict == "no") {
+    return {"good", fmt::format("Not saturated: the queue does not grow with the length of the run "
+                                "({}).",
+                                rates)};
+  }
   return {"unsure",
           fmt::format("Close to capacity: the run is too short to tell whether the queue grows "
                       "({}).",

@@ -89,7 +89,8 @@ void TgiRouter::SizeOpenPrompts(const StepBuilder& step) {
     const Sequence& s = step.sequence(open.id);
     return s.computed >= s.prompt_tokens;
   });
-  std::int32_t budget = std::max(0, options_.max_batch_prefill_tokens - (last_step_requests_ - 1));
+  std::int32_t budget =
+      std::max(0, options_.max_batch_prefill_tokens - std::max(0, last_step_requests_ - 1));
   for (auto open = open_prompts_.rbegin(); open != open_prompts_.rend(); ++open) {
     const Sequence& s = step.sequence(open->id);
     open->tokens = std::max(1, std::min(s.prompt_tokens - s.computed, budget));
@@ -107,7 +108,7 @@ TgiRouter::JoinLimits TgiRouter::LimitsNow(std::int32_t block_size) const {
   } else {
     if (options_.max_batch_size > 0) limits.most = options_.max_batch_size - size;
     if (size > 0 && waiting_tokens_ < options_.max_waiting_tokens) {
-      limits.least = static_cast<std::int32_t>(
+      limits.least = static_cast<std::int64_t>(
           std::floor(static_cast<float>(size) * static_cast<float>(options_.waiting_served_ratio)));
     }
   }

@@ -68,8 +68,8 @@ class TgiRouter : public Policy {
  private:
   // How many new requests the running batch may be interrupted for.
   struct JoinLimits {
-    std::int32_t least = 0;
-    std::int32_t most = std::numeric_limits<std::int32_t>::max();
+    std::int64_t least = 0;
+    std::int64_t most = std::numeric_limits<std::int64_t>::max();
     std::int64_t prompt_tokens = 0;  // of all together
   };
   // A request that joins the batch in this step.

@@ -200,8 +200,10 @@ void TrtllmPolicy::SelectBatch(const StepBuilder& step) {
     contexts_.push_back({id, remaining, remaining});
   }
   if (!too_long && tentative <= config_.max_num_tokens - used) return;
-  SizeChunks(config_.max_num_tokens - used,
-             config_.chunk_unit_size > 0 ? config_.chunk_unit_size : step.pool().block_size());
+  const std::int32_t unit = config_.chunk_unit_size > 0
+                                ? config_.chunk_unit_size
+                                : std::min(step.pool().block_size(), config_.max_num_tokens);
+  SizeChunks(config_.max_num_tokens - used, unit);
 }
 
 void TrtllmPolicy::SizeChunks(std::int32_t room, std::int32_t unit) {

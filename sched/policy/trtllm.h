@@ -45,7 +45,7 @@ struct TrtllmConfig {
   Chunking context_chunking_policy = Chunking::kNone;
   std::int32_t max_batch_size = 2048;  // requests that hold memory, and requests per step
   std::int32_t max_num_tokens = 8192;  // tokens per step, and the longest chunk
-  std::int32_t chunk_unit_size = 0;    // cut chunks are multiples of it; 0 = the block size
+  std::int32_t chunk_unit_size = 0;    // cut chunks are multiples; 0 = a block, or all tokens
   std::int32_t max_seq_len = 0;        // prompt + output of one request; 0 = the model's context
 
   [[nodiscard]] PolicyTraits Traits() const;

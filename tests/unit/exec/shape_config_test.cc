@@ -65,6 +65,10 @@ TEST(ShapeConfigTest, EveryDensePresetCanBeComputed) {
       EXPECT_THAT(ErrorOf(shape), HasSubstr("mixture of experts"));
       continue;
     }
+    if (shape.norm == NormKind::kLayerNorm && shape.learned_positions == 0) {
+      EXPECT_THAT(ErrorOf(shape), HasSubstr("of no family that can be computed"));  // Falcon
+      continue;
+    }
     // Narrow enough to be computed here, with all that tells families apart.
     shape.layers = shape.windowed_layers = shape.sliding_window > 0 ? 2 : 0;
     shape.layers = 2;

@@ -267,8 +267,8 @@ TEST(RecommendTest, TwoReplicasServeTwiceTheUsers) {
 
 TEST(RecommendTest, RequestsThatHaveNoAnswerAreRefusedWithOneLine) {
   EXPECT_THAT(ErrorOf(Replaced(kTiny, "llama-3-8b", "llama-3-9b")), HasSubstr("llama-3-8b"));
-  EXPECT_THAT(ErrorOf(Replaced(kTiny, "vllm-0.33.0", "sglang-0.5")),
-              HasSubstr("SGLang's scheduler is missing"));
+  EXPECT_THAT(ErrorOf(Replaced(kTiny, "vllm-0.33.0", "sglang-0.5.23")),
+              HasSubstr("is sglang-0.5.23, must be a server of vLLM"));
   EXPECT_THAT(ErrorOf(Replaced(kTiny, "mean_ttft_ms", "mean_tft_ms")), HasSubstr("mean_ttft_ms"));
   EXPECT_THAT(ErrorOf(Replaced(kTiny, "kind: poisson rate: 20", "kind: all_at_once")),
               HasSubstr("says no load"));
