@@ -14,7 +14,7 @@ constexpr std::int64_t kRefreshEvery = 32;
 SglangQueue::SglangQueue(const SglangConfig& config, std::int32_t block_size)
     : config_(config),
       shared_keys_(static_cast<std::size_t>(
-          (std::max(config.in_batch_deprioritize_threshold, 1) + block_size - 1) / block_size)) {}
+          (std::max(config.in_batch_deprioritize_threshold, 1) - 1) / block_size + 1)) {}
 
 void SglangQueue::PopFront(std::size_t count) {
   head_ += count;
