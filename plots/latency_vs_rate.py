@@ -2,7 +2,7 @@
 run directories. Bands are 95 % intervals over seeds. Points at which more arrives than the system
 can serve are hollow."""
 import style
-from lines import (draw_line, factor_of, legend_handles, lines_of, metric_label, scale_x, scale_y)
+from lines import draw_panel, factor_of, legend_handles
 from points import load_column, load_options, read_points
 from run_data import PlotError
 
@@ -23,13 +23,7 @@ def draw(points, arguments):
     figure, panels = style.panels(len(metrics), arguments.width or style.TEXT_WIDTH, 1.9)
     bounds = dict(map(parse_bound, arguments.slo or []))
     for axes, metric in zip(panels, metrics):
-        lines = lines_of(points, x, metric, arguments)
-        for line in lines:
-            draw_line(axes, line)
-        scale_x(axes, lines)
-        axes.set_xlabel(metric_label(x))
-        axes.set_ylabel(metric_label(metric))
-        scale_y(axes, lines)
+        lines = draw_panel(axes, points, x, metric, arguments)
         if metric in bounds:
             axes.axhline(bounds[metric] * factor_of(metric), color="#888888", linewidth=0.8,
                          linestyle=(0, (4, 3)), label="_slo")

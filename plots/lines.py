@@ -142,6 +142,18 @@ def draw_line(axes, line):
                   markerfacecolor="white", markeredgewidth=0.9, label="_nolegend_")
 
 
+def draw_panel(axes, points, x, y, arguments):
+    """A panel with all lines of metric `y` against `x`, axes and labels included; the lines."""
+    lines = lines_of(points, x, y, arguments)
+    for line in lines:
+        draw_line(axes, line)
+    scale_x(axes, lines)
+    axes.set_xlabel(metric_label(x))
+    axes.set_ylabel(metric_label(y))
+    scale_y(axes, lines)
+    return lines
+
+
 def legend_handles(lines, joined=True):
     """Artists by label, and the meaning of hollow points if there are any."""
     handles = {line.label: plt.Line2D([], [], color=line.look.colour, marker=line.look.marker,

@@ -2,7 +2,7 @@
 intervals over seeds."""
 import style
 from environment import pd
-from lines import draw_line, legend_handles, lines_of, metric_label, scale_x, scale_y
+from lines import draw_panel, legend_handles
 from points import read_points, selection_options
 from run_data import PlotError
 
@@ -22,13 +22,7 @@ def draw(points, arguments):
     width = arguments.width or (style.COLUMN_WIDTH if len(metrics) == 1 else style.TEXT_WIDTH)
     figure, panels = style.panels(len(metrics), width, 1.9)
     for axes, metric in zip(panels, metrics):
-        lines = lines_of(points, x, metric, arguments)
-        for line in lines:
-            draw_line(axes, line)
-        scale_x(axes, lines)
-        axes.set_xlabel(metric_label(x))
-        axes.set_ylabel(metric_label(metric))
-        scale_y(axes, lines)
+        lines = draw_panel(axes, points, x, metric, arguments)
     style.legend_above(figure, legend_handles(lines))
     return figure
 
