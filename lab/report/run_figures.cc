@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "core/quantile.h"
+#include "lab/study/statistics.h"
 
 namespace twin::lab {
 namespace {
@@ -157,12 +158,6 @@ constexpr std::array kParts = {DrawnPart{"schedule_ms", "scheduling", 7},
                                DrawnPart{"sampling_ms", "sampling", 4},
                                DrawnPart{"delivery_ms", "delivery", 2}};
 
-double MeanPart(const std::vector<double>& values) {
-  double sum = 0;
-  for (const double value : values) sum += value;
-  return values.empty() ? 0 : sum / static_cast<double>(values.size());
-}
-
 void AddParts(Page& page, const std::vector<ReportedRun>& runs) {
   std::vector<std::string> names;
   for (const ReportedRun& run : runs) {
@@ -174,8 +169,9 @@ void AddParts(Page& page, const std::vector<ReportedRun>& runs) {
   for (const DrawnPart& part : kParts) {
     std::vector<double> means;
     for (const ReportedRun& run : runs) {
-      if (run.parts && run.parts->rows() > 0)
-        means.push_back(MeanPart(run.parts->Numbers(part.column)));
+      if (!run.parts || run.parts->rows() == 0) continue;
+      const std::vector<double> times = run.parts->Numbers(part.column);
+      means.push_back(times.empty() ? 0 : MeanOf(times));
     }
     if (*std::ranges::max_element(means) > 0)
       figure.AddBars(part.title, names, means, PaletteColour(part.colour));

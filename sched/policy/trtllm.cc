@@ -246,14 +246,9 @@ void TrtllmPolicy::ScheduleBatch(StepBuilder& step) {
     CHECK(step.Grow(s, s.known));
     step.Schedule(s, context.tokens);
   }
-  for (std::span<const RequestId> ids = decodes_; !ids.empty();) {
-    ids = ids.subspan(step.ScheduleDecodes(ids));
-    if (ids.empty()) break;
-    const Sequence& s = step.sequence(ids.front());
-    CHECK(step.Grow(s, s.known));
-    step.Schedule(s, s.known - s.computed);
-    ids = ids.subspan(1);
-  }
+  // Their blocks are free: the capacity scheduler counted them.
+  const std::size_t decodes = step.ScheduleDecodes(decodes_);
+  CHECK(decodes == decodes_.size());
 }
 
 }  // namespace twin
