@@ -147,6 +147,9 @@ def words_of_script(text):
     if "python" in text.split("\n", 1)[0]:
         return set(re.findall(
             r'(?:run|Popen|call|check_output|which)\(\s*\[?\s*"([a-z][\w.+-]*)"', text))
+    # Here-documents are text for readers or other programs, whose words are no commands.
+    text = re.sub(r"<<-?\s*(['\"]?)(\w+)\1(.*\n)(?:.*\n)*?\s*\2[ \t]*$", r"\3", text,
+                  flags=re.MULTILINE)
     text = re.sub(r"(?m)(^|\s)#.*$", "", text)
     begin = r"(?:^|[|;&({!]|\b(?:if|then|do|else|exec|env|sudo|xargs(?: -\S+)*|command -v)\b)"
     return set(re.findall(begin + r"\s*(?:!\s*)?(?=([a-z][\w.+-]*)(?:\s|$|\)|;))", text,
@@ -278,6 +281,8 @@ def self_test():
     shell = 'git ls-files |\n  xargs -0 true\nif ! make x; then (($(nproc) > 1)) || objdump; fi # sed\n'
     assert {"git", "xargs", "make", "nproc", "objdump"} <= words_of_script(shell)
     assert "sed" not in words_of_script(shell)
+    words = words_of_script('cat <<END | tee log\nResults\n  (open them)\nEND\nawk 1 <<<x\nls\n')
+    assert {"cat", "tee", "awk", "ls"} <= words and "open" not in words
     assert words_of_script('#!/usr/bin/env python3\nrun(["git", "-C", x])\nwhich("nm")\n') == {
         "git", "nm"}
     print("check_packages: self-test passed")
