@@ -22,7 +22,7 @@ GenerateWorld::GenerateWorld(Backend& backend, std::span<Generation> generations
       options_(std::move(options)),
       ledger_(options_.end_tokens, options_.names_blocks ? options_.block_size : 0) {}
 
-Instant GenerateWorld::Advance() {
+Instant GenerateWorld::Advance(TimePoint /*wake_at*/) {
   events_.clear();
   if (!announced_) {
     announced_ = true;

@@ -48,7 +48,7 @@ class GenerateWorld final : public World {
   // keeps the logits of all prompt rows where all are kept, of emitting ones where the last are.
   GenerateWorld(Backend& backend, std::span<Generation> generations, GenerateWorldOptions options);
 
-  Instant Advance() override;
+  Instant Advance(TimePoint wake_at) override;
   // Throws InputError (data) naming the prompt if the policy rejects it.
   void Launch(const StepPlan& plan) override;
 

@@ -16,7 +16,7 @@ RealWorld::RealWorld(ArrivalSource& source, Backend& backend, const RealWorldOpt
       tokens_(options.seed, options.vocab),
       worker_(backend) {}
 
-Instant RealWorld::Advance() {
+Instant RealWorld::Advance(TimePoint wake_at) {
   events_.clear();
   outcomes_.clear();
   filled_.clear();
@@ -34,8 +34,9 @@ Instant RealWorld::Advance() {
       TakeArrivals();
     }
     CloseDeparted();
+    if (events_.empty() && wake_at <= now_ && !stopping_) events_.emplace_back(WakeUp{});
     if (!events_.empty()) return {now_, events_};
-    const std::optional<Clock::time_point> next = NextLook();
+    const std::optional<Clock::time_point> next = NextLook(wake_at);
     if (!next) {
       stopped_early_ = stopping_ && (ledger_.open() > 0 || source_.Peek() != nullptr);
       return {now_, {}};
@@ -71,11 +72,12 @@ void RealWorld::Stop() {
   worker_.Wake();
 }
 
-std::optional<RealWorld::Clock::time_point> RealWorld::NextLook() {
+std::optional<RealWorld::Clock::time_point> RealWorld::NextLook(TimePoint wake_at) {
   TimePoint next = kTimeNever;
   if (!stopping_) {
     if (const TracedRequest* arrival = source_.Peek()) next = arrival->arrival;
     if (!timeouts_.empty()) next = std::min(next, timeouts_.front().time);
+    next = std::min(next, wake_at);
   }
   if (next == kTimeNever && in_flight_.empty()) return std::nullopt;
   // Keeps the sum with the clock's start within its range.

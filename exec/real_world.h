@@ -55,7 +55,7 @@ class RealWorld final : public World {
   // object is destroyed before the engine, which owns the plans in flight.
   RealWorld(ArrivalSource& source, Backend& backend, const RealWorldOptions& options);
 
-  Instant Advance() override;
+  Instant Advance(TimePoint wake_at) override;
   void Launch(const StepPlan& plan) override;
 
   // Cancels a request, as if its client had closed the connection. Has no effect if the request is
@@ -104,9 +104,9 @@ class RealWorld final : public World {
   // Removes the request from the system. The backend closes it once no step in flight carries it.
   void Depart(RequestId id, StepId after);
   void CloseDeparted();
-  // The latest time to wait for a result before looking for arrivals and timeouts; nullopt if
-  // nothing more will happen.
-  [[nodiscard]] std::optional<Clock::time_point> NextLook();
+  // The latest time to wait for a result before looking for arrivals, timeouts and `wake_at`;
+  // nullopt if nothing more will happen.
+  [[nodiscard]] std::optional<Clock::time_point> NextLook(TimePoint wake_at);
 
   ArrivalSource& source_;
   RealWorldOptions options_;

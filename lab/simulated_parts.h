@@ -19,7 +19,7 @@ class PartsWatchingWorld final : public World {
   PartsWatchingWorld(sim::SimWorld& inner, const sim::StepCost& cost, PartTotals& totals)
       : inner_(inner), cost_(cost), totals_(totals) {}
 
-  Instant Advance() override { return inner_.Advance(); }
+  Instant Advance(TimePoint wake_at) override { return inner_.Advance(wake_at); }
   void Launch(const StepPlan& plan) override;
 
  private:

@@ -18,13 +18,13 @@ class WatchedWorld final : public World {
   WatchedWorld(World& inner, RunControl& control, std::string what, std::uint64_t requests)
       : inner_(inner), control_(control), what_(std::move(what)), requests_(requests) {}
 
-  Instant Advance() override {
+  Instant Advance(TimePoint wake_at) override {
     if ((++instants_ & kMask) == 0) {
       control_.OnProgress(what_, arrived_, requests_);
       stopped_early_ = control_.StopRequested();
       if (stopped_early_) return {};
     }
-    const Instant instant = inner_.Advance();
+    const Instant instant = inner_.Advance(wake_at);
     for (const Event& event : instant.events) {
       if (std::holds_alternative<RequestArrived>(event)) ++arrived_;
     }

@@ -171,16 +171,17 @@ void PythonPolicy::Plan(StepBuilder& step) {
   }
 }
 
-bool PythonPolicy::Waits() const {
-  return Guard("waits", [&] {
-    const nb::object answer = policy_.attr("waits")();
-    bool waits = false;
-    if (!nb::try_cast(answer, waits)) {
+TimePoint PythonPolicy::WakeAt() const {
+  return Guard("wake_at", [&] {
+    const nb::object answer = policy_.attr("wake_at")();
+    if (answer.is_none()) return kTimeNever;
+    double seconds = 0;
+    if (!nb::try_cast(answer, seconds)) {
       const std::string what =
-          fmt::format("it returned {}; allowed: True or False", TextOf(answer));
+          fmt::format("it returned {}; allowed: None, or seconds since the start", TextOf(answer));
       throw nb::type_error(what.c_str());
     }
-    return waits;
+    return kTimeZero + DurationFromSeconds(seconds);
   });
 }
 

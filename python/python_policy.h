@@ -54,7 +54,7 @@ class PythonPolicy final : public Policy {
   void Remove(const Sequence& sequence) override;
   void StepReturned(const StepPlan& plan) override;
   void Plan(StepBuilder& step) override;
-  [[nodiscard]] bool Waits() const override;
+  [[nodiscard]] TimePoint WakeAt() const override;
 
  private:
   template <class Call>

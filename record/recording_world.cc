@@ -2,8 +2,8 @@
 
 namespace twin {
 
-Instant RecordingWorld::Advance() {
-  const Instant instant = inner_.Advance();
+Instant RecordingWorld::Advance(TimePoint wake_at) {
+  const Instant instant = inner_.Advance(wake_at);
   now_ = instant.now;
   if (!instant.events.empty()) {
     for (RunObserver* observer : observers_) observer->OnInstant(instant);

@@ -17,7 +17,7 @@ class RecordingWorld : public World {
       : inner_(inner), observers_(observers.begin(), observers.end()) {}
 
   // Observers do not see the last instant, which has no events.
-  Instant Advance() override;
+  Instant Advance(TimePoint wake_at) override;
   void Launch(const StepPlan& plan) override;
 
  private:

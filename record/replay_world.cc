@@ -17,7 +17,7 @@ std::string ReplayDifference::text() const {
          "\n  decided  " + decided;
 }
 
-Instant ReplayWorld::Advance() {
+Instant ReplayWorld::Advance(TimePoint /*wake_at*/) {
   if (!difference_) {
     if (const StepPlan* missed = source_.NextPlan()) {
       Differ({"plan", "a plan", "none"}, missed, nullptr);

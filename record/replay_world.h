@@ -29,7 +29,7 @@ class ReplayWorld : public World {
  public:
   explicit ReplayWorld(RecordSource& source) : source_(source) {}
 
-  Instant Advance() override;
+  Instant Advance(TimePoint wake_at) override;
   void Launch(const StepPlan& plan) override;
 
   [[nodiscard]] const std::optional<ReplayDifference>& difference() const { return difference_; }

@@ -46,6 +46,7 @@ void Engine::Handle(const Event& event) {
 }
 
 const StepPlan* Engine::PlanStep(TimePoint now) {
+  wake_at_ = kTimeNever;
   if (sequences_.empty()) policy_->Idle();
   if (in_flight_ == traits_.steps_in_flight_max || sequences_.empty()) return nullptr;
   if (now != planned_at_) {
@@ -95,8 +96,11 @@ bool Engine::PlanByPolicy(StepBuilder& builder, StepPlan& plan) {
   if (plan.empty() && policy_->TurnWasEmpty() && !asks_once) policy_->Plan(builder);
   if (!plan.empty()) return true;
   releases_.swap(plan.kv);
+  wake_at_ = policy_->WakeAt();
+  if (wake_at_ <= planned_at_)
+    ThrowInvariant(9, plan.id, "the policy waits for a time that is past");
   if (in_flight_ == 0 && census_.running + census_.waiting + census_.swapped > 0 &&
-      !policy_->Waits() && !(asks_once && policy_->TurnWasEmpty())) {
+      wake_at_ == kTimeNever && !(asks_once && policy_->TurnWasEmpty())) {
     ThrowInvariant(9, plan.id, "requests are unfinished, nothing is in flight, nothing is planned");
   }
   return false;

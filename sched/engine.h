@@ -61,6 +61,9 @@ class Engine {
   // until its StepFinished has been handled. Throws InvariantViolation.
   const StepPlan* PlanStep(TimePoint now);
 
+  // When the engine must plan again even if nothing happens; kTimeNever if it need not.
+  [[nodiscard]] TimePoint wake_at() const { return wake_at_; }
+
   [[nodiscard]] const KvPool& pool() const { return pool_; }
   [[nodiscard]] const Policy& policy() const { return *policy_; }
   // Ends a run of equal steps, so that all counters are up to date: not for every step.
@@ -110,6 +113,7 @@ class Engine {
   StepId oldest_in_flight_{1};
   std::int32_t in_flight_ = 0;
   TimePoint planned_at_ = TimePoint::min();
+  TimePoint wake_at_ = kTimeNever;
   std::int32_t plans_this_instant_ = 0;
 };
 

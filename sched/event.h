@@ -56,7 +56,7 @@ struct RequestArrived {
   Duration response_delay{0};
 };
 
-// A timer: nothing happened, but the engine must plan again at this time.
+// The engine asked to plan again at this time, or a world looks up for reasons of its own.
 struct WakeUp {};
 
 // Events of one instant come in the order of these alternatives: results and freed memory first,

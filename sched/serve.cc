@@ -6,7 +6,8 @@
 namespace twin {
 
 void Serve(Engine& engine, World& world) {
-  for (Instant instant = world.Advance(); !instant.events.empty(); instant = world.Advance()) {
+  for (Instant instant = world.Advance(kTimeNever); !instant.events.empty();
+       instant = world.Advance(engine.wake_at())) {
     for (const Event& event : instant.events) engine.Handle(event);
     while (const StepPlan* plan = engine.PlanStep(instant.now)) world.Launch(*plan);
   }

@@ -12,8 +12,10 @@ class World {
   virtual ~World() = default;
 
   // Returns the next instant at which something happened. A simulation jumps to it; a real world
-  // waits for it. `now` never decreases. An instant without events ends the run.
-  virtual Instant Advance() = 0;
+  // waits for it. If nothing happens by `wake_at`, the instant is that time, or the first moment
+  // behind it, and its event is a WakeUp. `now` never decreases. An instant without events ends the
+  // run.
+  virtual Instant Advance(TimePoint wake_at) = 0;
 
   // Starts a step and returns without waiting for it; a later Advance() reports its StepFinished.
   // Borrows the plan until then.

@@ -32,24 +32,33 @@ SimWorld::SimWorld(ArrivalSource& source, const StepCost& cost, const SimWorldOp
       devices_(cost.remembers() ? static_cast<std::size_t>(cost.stages()) : 0),
       stage_times_(static_cast<std::size_t>(cost.stages())) {}
 
-Instant SimWorld::Advance() {
+Instant SimWorld::Advance(TimePoint wake_at) {
   events_.clear();
   prompt_keys_used_ = 0;
-  if (clients_ != nullptr) return AdvanceWithClients();
+  if (clients_ != nullptr) return AdvanceWithClients(wake_at);
   const TracedRequest* arrival = source_.Peek();
   const TimePoint step_time = steps_.next_time();
   const TimePoint arrival_time = arrival == nullptr ? kTimeNever : std::max(arrival->arrival, now_);
-  if (step_time == kTimeNever && arrival_time == kTimeNever) return {};
-  now_ = std::min(step_time, arrival_time);
+  const TimePoint next = std::min(step_time, arrival_time);
+  if (wake_at < next) return WakeUpAt(wake_at);
+  if (next == kTimeNever) return {};
+  now_ = next;
   if (step_time <= now_) ReturnSteps();
   TakeArrivals();
   return {now_, events_};
 }
 
-Instant SimWorld::AdvanceWithClients() {
+Instant SimWorld::WakeUpAt(TimePoint wake_at) {
+  now_ = std::max(now_, wake_at);
+  events_.emplace_back(WakeUp{});
+  return {now_, events_};
+}
+
+Instant SimWorld::AdvanceWithClients(TimePoint wake_at) {
   // What happens among clients alone is no instant of the engine's.
   while (events_.empty()) {
     const TimePoint next = std::min(steps_.next_time(), clients_->next_time());
+    if (wake_at < next) return WakeUpAt(wake_at);
     if (next == kTimeNever) return {};
     now_ = std::max(now_, next);
     if (steps_.next_time() <= now_) ReturnSteps();

@@ -62,7 +62,7 @@ class SimWorld final : public World {
   // Borrows the source and the cost model for its lifetime.
   SimWorld(ArrivalSource& source, const StepCost& cost, const SimWorldOptions& options);
 
-  Instant Advance() override;
+  Instant Advance(TimePoint wake_at) override;
   void Launch(const StepPlan& plan) override;
 
   [[nodiscard]] TimePoint now() const { return now_; }
@@ -113,8 +113,9 @@ class SimWorld final : public World {
 
   // time + duration. Throws InputError (data) if the sum exceeds the range of the clock.
   [[nodiscard]] static TimePoint After(TimePoint time, Duration duration);
+  Instant WakeUpAt(TimePoint wake_at);
   // Advance() with clients_.
-  Instant AdvanceWithClients();
+  Instant AdvanceWithClients(TimePoint wake_at);
   void TakeArrivals();
   void TakeFromClients();
   void Announce(const TracedRequest& traced, Duration response_delay);

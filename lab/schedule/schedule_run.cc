@@ -89,7 +89,8 @@ std::vector<nlohmann::ordered_json> DecideCase(const ScheduleCase& schedule_case
   }
   UnitTimeWorld world(schedule_case, engine.pool(), options);
   // The loop of Serve.
-  for (Instant instant = world.Advance(); !instant.events.empty(); instant = world.Advance()) {
+  for (Instant instant = world.Advance(kTimeNever); !instant.events.empty();
+       instant = world.Advance(engine.wake_at())) {
     for (const Event& event : instant.events) engine.Handle(event);
     world.OnHandled();
     while (const StepPlan* plan = engine.PlanStep(instant.now)) world.Launch(*plan);

@@ -30,7 +30,7 @@ UnitTimeWorld::UnitTimeWorld(const ScheduleCase& schedule_case, const KvPool& po
       options_(options),
       requests_(schedule_case.requests.size()) {}
 
-Instant UnitTimeWorld::Advance() {
+Instant UnitTimeWorld::Advance(TimePoint /*wake_at*/) {
   events_.clear();
   keys_.clear();
   if (called_) EndIteration();

@@ -33,7 +33,7 @@ class UnitTimeWorld final : public World {
   UnitTimeWorld(const ScheduleCase& schedule_case, const KvPool& pool,
                 const UnitTimeOptions& options);
 
-  Instant Advance() override;
+  Instant Advance(TimePoint wake_at) override;
   void Launch(const StepPlan& plan) override;
   // The engine has handled the events of the instant and has not planned yet.
   void OnHandled();

@@ -80,9 +80,12 @@ class Policy:
     def step_returned(self, number: int) -> None:
         """A step ended; remove() was called for the requests that ended with it."""
 
-    def waits(self) -> bool:
-        """True if an empty plan is intended although requests are unfinished and nothing runs."""
-        return False
+    def wake_at(self) -> float | None:
+        """Asked after an empty plan: seconds since the start of the run at which plan() must be called
+        again even if nothing happens (a delay window ends); None: not needed. Without such a time,
+        an empty plan while requests are unfinished and nothing runs is an error.
+        """
+        return None
 
 
 def made_policy(policy: Policy | Callable[[], Policy] | None) -> Policy | None:

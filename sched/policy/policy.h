@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/ids.h"
+#include "core/time.h"
 #include "sched/cache/kv_pool.h"
 #include "sched/sequence.h"
 
@@ -134,9 +135,10 @@ class Policy {
   // engine then calls again, where it may plan more than once in an instant.
   [[nodiscard]] virtual bool TurnWasEmpty() const { return false; }
 
-  // True if an empty plan while nothing is in flight is intended (a delay window). Otherwise it
-  // violates progress (I9).
-  [[nodiscard]] virtual bool Waits() const { return false; }
+  // Asked after Plan() planned nothing: when it must be called again even if nothing happens,
+  // because a delay window or a time limit ends, later than now; kTimeNever: it need not. An empty
+  // plan while nothing is in flight violates progress (I9) unless there is such a time.
+  [[nodiscard]] virtual TimePoint WakeAt() const { return kTimeNever; }
 
   // Valid until the next call.
   [[nodiscard]] virtual std::span<const Gauge> Gauges() const { return {}; }

@@ -54,9 +54,9 @@ class AuditingWorld final : public World {
 
   AuditingWorld(HostileWorld& inner, const Engine& engine) : inner_(inner), engine_(engine) {}
 
-  Instant Advance() override {
+  Instant Advance(TimePoint wake_at) override {
     Audit();
-    const Instant instant = inner_.Advance();
+    const Instant instant = inner_.Advance(wake_at);
     if (instant.now < now_) throw Breach("the clock went backwards");
     now_ = instant.now;
     if (++instants_ > kInstantsMax) throw Breach("the run does not end");
@@ -243,7 +243,7 @@ class AskedPolicy final : public Policy {
   }
   void Idle() override { inner_->Idle(); }
   [[nodiscard]] bool TurnWasEmpty() const override { return inner_->TurnWasEmpty(); }
-  [[nodiscard]] bool Waits() const override { return inner_->Waits(); }
+  [[nodiscard]] TimePoint WakeAt() const override { return inner_->WakeAt(); }
 
  private:
   std::unique_ptr<Policy> inner_;

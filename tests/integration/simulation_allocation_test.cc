@@ -80,8 +80,8 @@ class CountedWorld final : public World {
  public:
   CountedWorld(World& inner, const sim::SimWorld& arrivals) : inner_(inner), arrivals_(arrivals) {}
 
-  Instant Advance() override {
-    const Instant instant = inner_.Advance();
+  Instant Advance(TimePoint wake_at) override {
+    const Instant instant = inner_.Advance(wake_at);
     if (arrivals_.arrived() >= kWarmUp && before < 0) before = allocations;
     if (arrivals_.arrived() >= kRequests && after < 0) after = allocations;
     return instant;

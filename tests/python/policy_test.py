@@ -138,7 +138,7 @@ def admit_the_latest_first(self, step):
     (admit_without_blocks, {}, "I4"),
     (over_budget, {"tokens_per_step_max": 63}, "I1"),
     (lambda self, step: None, {}, "I9"),
-    (admit_the_latest_first, {"waits": lambda self: True}, "I8"),
+    (admit_the_latest_first, {"wake_at": lambda self: 1e9}, "I8"),
 ])
 def test_invariants_hold_as_for_policies_in_cpp(tiny, body, limits, invariant):
     with pytest.raises(twinserve.PolicyError, match=invariant) as raised:
@@ -245,8 +245,9 @@ def test_an_attribute_of_another_type_is_named(tiny, attributes, what):
 
 def test_a_result_of_another_type_names_the_method(tiny):
     with pytest.raises(twinserve.PolicyError,
-                       match=r"policy Failing: waits\(\) failed in step 1: it returned 3; allowed"):
-        twinserve.run(tiny, policy=failing(lambda self, step: None, waits=lambda self: 3))
+                       match=r"policy Failing: wake_at\(\) failed in step 1: it returned soon; "
+                             "allowed"):
+        twinserve.run(tiny, policy=failing(lambda self, step: None, wake_at=lambda self: "soon"))
 
 
 class Speechless(Exception):

@@ -17,7 +17,7 @@ class DecidedTrace final : public World {
   DecidedTrace(const TraceOptions& options, std::vector<Asked> asked, Engine& engine)
       : options_(options), asked_(std::move(asked)), engine_(engine), emitted_(asked_.size()) {}
 
-  Instant Advance() override {
+  Instant Advance(TimePoint /*wake_at*/) override {
     if (iteration_ > 0) CloseIteration();
     if (unfinished_ == 0 && flights_.empty() && events_.empty()) {
       if (next_ == asked_.size()) return {};

@@ -44,7 +44,7 @@ HostileWorld::HostileWorld(const HostileOptions& options)
   DrawScripts();
 }
 
-Instant HostileWorld::Advance() {
+Instant HostileWorld::Advance(TimePoint wake_at) {
   events_.clear();
   outcomes_.clear();
   filled_.clear();
@@ -53,11 +53,16 @@ Instant HostileWorld::Advance() {
   if (next_departure_ < departures_.size()) {
     next = std::min(next, scripts_[Index(departures_[next_departure_])].cancelled);
   }
-  if (next == kTimeNever) return {now_, {}};
-  if (next > Later(now_, 1) && random_.UnitReal() < 0.02) {
-    now_ = Later(now_, 1);
-    events_.push_back(WakeUp{});
-    return {now_, events_};
+  if (next == kTimeNever && wake_at == kTimeNever) return {now_, {}};
+  const bool wakes_early = std::min(next, wake_at) > Later(now_, 1) && random_.UnitReal() < 0.02;
+  if (wakes_early || wake_at < next) {
+    // As late as a real world may be, but not behind what happens next.
+    const TimePoint late = Later(wake_at, random_.UnitReal() < 0.5 ? 0 : 1);
+    now_ = wakes_early ? Later(now_, 1) : std::max(now_, std::min(late, next));
+    if (wakes_early || now_ < next) {
+      events_.push_back(WakeUp{});
+      return {now_, events_};
+    }
   }
   now_ = std::max(now_, next);
   while (!in_flight_.empty() && in_flight_.front().ends <= now_) FinishStep(in_flight_.PopFront());

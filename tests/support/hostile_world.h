@@ -39,7 +39,7 @@ class HostileWorld final : public World {
 
   explicit HostileWorld(const HostileOptions& options);
 
-  Instant Advance() override;
+  Instant Advance(TimePoint wake_at) override;
   void Launch(const StepPlan& plan) override;
 
   [[nodiscard]] std::int32_t count(Fate fate) const {

@@ -38,10 +38,10 @@ class ScriptedPolicy final : public Policy {
   void Plan(StepBuilder& step) override {
     if (rule) rule(step);
   }
-  [[nodiscard]] bool Waits() const override { return waits; }
+  [[nodiscard]] TimePoint WakeAt() const override { return wake_at; }
 
   Rule rule;
-  bool waits = false;
+  TimePoint wake_at = kTimeNever;
   std::vector<RequestId> queued;
   std::vector<RequestId> removed;
   std::vector<RequestId> releases;

@@ -48,8 +48,8 @@ class SimulatedRun final : public World, private RunListener {
     CHECK(tracker.live() == 0);
   }
 
-  Instant Advance() override {
-    const Instant instant = world_.Advance();
+  Instant Advance(TimePoint wake_at) override {
+    const Instant instant = world_.Advance(wake_at);
     if (instant.events.empty()) return instant;
     Reported& reported = instants.emplace_back(Reported{instant.now, ""});
     for (const Event& event : instant.events) {

@@ -1,5 +1,6 @@
 #include "tests/support/threaded_world.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace twin::testing {
@@ -18,17 +19,18 @@ ThreadedWorld::~ThreadedWorld() {
   backend_.join();
 }
 
-Instant ThreadedWorld::Advance() {
+Instant ThreadedWorld::Advance(TimePoint wake_at) {
   events_.clear();
   outcomes_.clear();
-  if (in_flight_ == 0 && next_arrival_ == requests_.size()) return {Now(), {}};
+  TimePoint look = wake_at;
+  if (next_arrival_ < requests_.size()) look = std::min(look, requests_[next_arrival_].arrival);
+  if (in_flight_ == 0 && look == kTimeNever) return {Now(), {}};
   std::deque<Ended> ended;
   {
     std::unique_lock lock(mutex_);
     const auto has_ended = [this] { return !ended_.empty(); };
-    if (next_arrival_ < requests_.size()) {
-      changed_.wait_until(lock, start_ + requests_[next_arrival_].arrival.time_since_epoch(),
-                          has_ended);
+    if (look < kTimeNever) {
+      changed_.wait_until(lock, start_ + look.time_since_epoch(), has_ended);
     } else {
       changed_.wait(lock, has_ended);
     }

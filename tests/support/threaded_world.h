@@ -23,7 +23,7 @@ class ThreadedWorld final : public World {
   explicit ThreadedWorld(std::vector<TracedRequest> requests);
   ~ThreadedWorld() override;
 
-  Instant Advance() override;
+  Instant Advance(TimePoint wake_at) override;
   void Launch(const StepPlan& plan) override;
 
  private:

@@ -180,15 +180,28 @@ TEST_F(RealWorldEndTest, WhatTheBackendThrowsComesOutOfAdvance) {
   ListedSource source(Requests());
   RealRun run(source, backend, VllmV1Config{}, kRoomy, {});
   EXPECT_THROW(run.Serve(), std::bad_alloc);
-  EXPECT_THROW(run.world().Advance(), std::bad_alloc);
+  EXPECT_THROW(run.world().Advance(kTimeNever), std::bad_alloc);
   EXPECT_LE(run.steps.size(), 2U);
+}
+
+TEST_F(RealWorldEndTest, WakesTheEngineAtItsTimeOrBehindIt) {
+  CpuExecutor backend = MakeBackend(kRoomy);
+  ListedSource source({});
+  RealRun run(source, backend, VllmV1Config{}, kRoomy, {});
+  const TimePoint wake_at{Duration{2'000'000}};
+  const Instant instant = run.world().Advance(wake_at);
+  EXPECT_GE(instant.now, wake_at);
+  ASSERT_EQ(instant.events.size(), 1U);
+  EXPECT_TRUE(std::holds_alternative<WakeUp>(instant.events[0]));
+  run.world().Stop();
+  EXPECT_TRUE(run.world().Advance(kTimeNever).events.empty());
 }
 
 TEST_F(RealWorldEndTest, CanGoWhileStepsAreInFlight) {
   CpuExecutor backend = MakeBackend(kRoomy);
   ListedSource source(Requests());
   RealRun run(source, backend, VllmV1Config{.async_scheduling = true}, kRoomy, {});
-  const Instant instant = run.world().Advance();
+  const Instant instant = run.world().Advance(kTimeNever);
   for (const Event& event : instant.events) run.engine().Handle(event);
   while (const StepPlan* plan = run.engine().PlanStep(instant.now)) run.world().Launch(*plan);
   EXPECT_EQ(run.engine().steps_in_flight(), 2);

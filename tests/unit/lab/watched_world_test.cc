@@ -10,7 +10,7 @@ namespace {
 class Ticking final : public World {
  public:
   explicit Ticking(int instants) : left_(instants) {}
-  Instant Advance() override {
+  Instant Advance(TimePoint /*wake_at*/) override {
     if (left_ == 0) return {};
     --left_;
     return {now_ += Duration{1}, events_};
@@ -31,7 +31,7 @@ class StopOnRequest final : public RunControl {
 
 int InstantsOf(World& world) {
   int instants = 0;
-  while (!world.Advance().events.empty()) ++instants;
+  while (!world.Advance(kTimeNever).events.empty()) ++instants;
   return instants;
 }
 
@@ -39,7 +39,7 @@ TEST(WatchedWorldTest, StopsWithinAFewThousandInstantsOfARequest) {
   StopOnRequest control;
   Ticking ticking(100'000);
   WatchedWorld world(ticking, control, "test", 0);
-  EXPECT_FALSE(world.Advance().events.empty());
+  EXPECT_FALSE(world.Advance(kTimeNever).events.empty());
   control.stop = true;
   EXPECT_LT(InstantsOf(world), 5'000);
   EXPECT_TRUE(world.stopped_early());

@@ -23,7 +23,7 @@ class OneArrivalWorld : public World {
  public:
   explicit OneArrivalWorld(std::vector<std::string>& notes) : notes_(notes) {}
 
-  Instant Advance() override {
+  Instant Advance(TimePoint /*wake_at*/) override {
     notes_.push_back("advance");
     if (told_) return {At(9), {}};
     told_ = true;
@@ -63,13 +63,13 @@ TEST(RecordingWorldTest, ShowsEveryInstantAndPlanToAllObserversBeforeTheWorldAct
   NotingObserver first("a", notes);
   NotingObserver second("b", notes);
   RecordingWorld world(inner, std::array<RunObserver*, 2>{&first, &second});
-  const Instant instant = world.Advance();
+  const Instant instant = world.Advance(kTimeNever);
   EXPECT_EQ(instant.now, At(5));
   EXPECT_EQ(instant.events.data(), inner.events());
   StepPlan plan;
   plan.id = StepId{1};
   world.Launch(plan);
-  const Instant last = world.Advance();
+  const Instant last = world.Advance(kTimeNever);
   EXPECT_EQ(last.now, At(9));
   EXPECT_TRUE(last.events.empty());
   const std::vector<std::string> expected = {"advance",
@@ -138,12 +138,12 @@ TEST(ReplayWorldTest, TellsTheRecordAndFindsEqualPlans) {
   RecordedRunSource source(run);
   ReplayWorld world(source);
   for (const RecordedRun::Moment& moment : run.moments()) {
-    const Instant instant = world.Advance();
+    const Instant instant = world.Advance(kTimeNever);
     EXPECT_EQ(instant.now, moment.now);
     EXPECT_EQ(instant.events.data(), moment.events.data());
     for (const StepPlan& plan : moment.plans) world.Launch(plan);
   }
-  EXPECT_TRUE(world.Advance().events.empty());
+  EXPECT_TRUE(world.Advance(kTimeNever).events.empty());
   EXPECT_EQ(world.equal_plans(), 2u);
   EXPECT_FALSE(world.difference().has_value());
 }
@@ -153,12 +153,12 @@ TEST(ReplayWorldTest, StopsAtTheFirstDifferenceAndSaysWhatItIs) {
   RecordTwoSteps(run);
   RecordedRunSource source(run);
   ReplayWorld world(source);
-  world.Advance();
+  world.Advance(kTimeNever);
   StepPlan plan = run.moments()[0].plans[0];
   plan.work[0].tokens = 5;
   world.Launch(plan);
   world.Launch(plan);  // the engine's loop may go on for this instant
-  EXPECT_TRUE(world.Advance().events.empty());
+  EXPECT_TRUE(world.Advance(kTimeNever).events.empty());
   ASSERT_TRUE(world.difference().has_value());
   EXPECT_EQ(world.equal_plans(), 0u);
   EXPECT_EQ(world.difference()->text(),
@@ -172,8 +172,8 @@ TEST(ReplayWorldTest, FindsAPlanThatIsNotReplayResult) {
   RecordTwoSteps(run);
   RecordedRunSource source(run);
   ReplayWorld world(source);
-  world.Advance();
-  EXPECT_TRUE(world.Advance().events.empty());
+  world.Advance(kTimeNever);
+  EXPECT_TRUE(world.Advance(kTimeNever).events.empty());
   ASSERT_TRUE(world.difference().has_value());
   EXPECT_EQ(world.difference()->decided, "no plan");
 }
@@ -183,7 +183,7 @@ TEST(ReplayWorldTest, FindsAPlanTooMany) {
   RecordTwoSteps(run);
   RecordedRunSource source(run);
   ReplayWorld world(source);
-  world.Advance();
+  world.Advance(kTimeNever);
   world.Launch(run.moments()[0].plans[0]);
   world.Launch(run.moments()[1].plans[0]);
   ASSERT_TRUE(world.difference().has_value());

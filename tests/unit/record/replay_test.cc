@@ -48,7 +48,7 @@ class DrawnWorld : public World {
     }
   }
 
-  Instant Advance() override {
+  Instant Advance(TimePoint /*wake_at*/) override {
     events_.clear();
     outcomes_.clear();
     const bool steps = !in_flight_.empty();

@@ -61,13 +61,23 @@ TEST_F(EngineTest, TellsAllocationsInThePlanAndReleasesOfAFinishWithTheNextOne) 
 }
 
 TEST_F(EngineTest, KeepsAReleaseForTheNextPlanWhenAPlanStaysEmpty) {
-  policy_->waits = true;
+  policy_->wake_at = TimePoint{Duration{1'000'000}};
   Arrive(kA);
   Arrive(kB);
   PlanRun(kA, 6);
   Finish(1, {{kA, 1, FinishReason::kStop}});
   EXPECT_EQ(Plan(nullptr), nullptr);
   EXPECT_EQ(PlanRun(kB, 4)->kv[0].kind, KvOperation::Kind::kRelease);
+}
+
+TEST_F(EngineTest, AsksForAWakeUpOnlyWhereThePolicyPlansNothingAndWaits) {
+  policy_->wake_at = TimePoint{Duration{1'000'000}};
+  EXPECT_EQ(engine_->wake_at(), kTimeNever);
+  Arrive(kA);
+  EXPECT_EQ(Plan([](StepBuilder&) {}), nullptr);
+  EXPECT_EQ(engine_->wake_at(), TimePoint{Duration{1'000'000}});
+  PlanRun(kA, 6);
+  EXPECT_EQ(engine_->wake_at(), kTimeNever);
 }
 
 TEST_F(EngineTest, ATokenThatReturnsAfterAPreemptionIsKnownButSettlesNothingElse) {

@@ -119,8 +119,14 @@ TEST_F(InvariantTest, I8FirstAdmissionsFollowArrival) {
 TEST_F(InvariantTest, I9WorkThatWaitsIsPlanned) {
   Arrive(kA);
   ExpectBreach(9, "step 1", [](StepBuilder&) {});
-  policy_->waits = true;
+  policy_->wake_at = TimePoint{Duration{1'000'000}};
   EXPECT_EQ(Plan([](StepBuilder&) {}), nullptr);
+}
+
+TEST_F(InvariantTest, I9NobodyWaitsForATimeThatIsPast) {
+  Arrive(kA);
+  policy_->wake_at = kTimeZero;
+  ExpectBreach(9, "step 1", [](StepBuilder&) {});
 }
 
 TEST_F(InvariantTest, I11EveryRequestLeaves) {

@@ -295,8 +295,24 @@ TEST(SimWorldTest, NothingHappensWithoutRequests) {
   ListedSource source({});
   const ConstantCost cost({}, 1);
   SimWorld world(source, cost, {});
-  EXPECT_TRUE(world.Advance().events.empty());
+  EXPECT_TRUE(world.Advance(kTimeNever).events.empty());
   EXPECT_EQ(world.now(), kTimeZero);
+}
+
+TEST(SimWorldTest, WakesTheEngineAtItsTimeUnlessSomethingHappensBefore) {
+  ListedSource source({Asked(At(5), 4, 1)});
+  const ConstantCost cost({}, 1);
+  SimWorld world(source, cost, {});
+  const Instant woken = world.Advance(At(3));
+  EXPECT_EQ(woken.now, At(3));
+  ASSERT_EQ(woken.events.size(), 1U);
+  EXPECT_TRUE(std::holds_alternative<WakeUp>(woken.events[0]));
+
+  const Instant arrived = world.Advance(At(5));
+  EXPECT_EQ(arrived.now, At(5));
+  ASSERT_EQ(arrived.events.size(), 1U);
+  EXPECT_TRUE(std::holds_alternative<RequestArrived>(arrived.events[0]));
+  EXPECT_EQ(world.Advance(At(9)).now, At(9));
 }
 
 // Gaps of 0 to 3 ms against steps of 1 ms make many equal times. Preemptions and rejections occur.

@@ -77,7 +77,7 @@ class TruthTest : public ::testing::Test {
 
  private:
   void Tell() {
-    for (const Event& event : world_->Advance().events) {
+    for (const Event& event : world_->Advance(kTimeNever).events) {
       if (const auto* arrived = std::get_if<RequestArrived>(&event)) {
         arrived_.push_back(arrived->request);
       } else {
