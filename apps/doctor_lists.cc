@@ -55,7 +55,7 @@ void PrintHardware(std::ostream& out) {
 
 void PrintServers(std::ostream& out) {
   for (const ServerPreset& server : ServerPresets()) {
-    out << fmt::format("{:<12}  {}  {}\n", server.name, server.policy, server.source);
+    out << fmt::format("{:<13}  {:<7}  {}\n", server.name, server.policy, server.source);
   }
   out << "\nUse: system { server: \"NAME\" }; config.resolved.textproto shows what it fills in\n";
 }

@@ -16,6 +16,7 @@
 #include "core/hex.h"
 #include "exec/device_probe.h"
 #include "lab/version.h"
+#include "proto/server_presets.h"
 
 namespace twin::lab {
 namespace {
@@ -165,6 +166,10 @@ std::string ProvenanceJson(const ExperimentConfig& config, const std::string& re
     // A model may be named by its folder.
     json["inputs"].push_back(
         FileJson(input.field, fs::is_directory(path) ? path / "config.json" : path));
+  }
+  for (const ServerPreset& preset : ServerPresets()) {
+    if (config.system.server == preset.name)
+      json["server"] = {{"name", preset.name}, {"filled_in_from", preset.source}};
   }
   if (real) json["weights"] = WeightsJson(real->weights);
   return json.dump(2) + "\n";

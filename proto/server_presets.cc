@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cmath>
 #include <cstdint>
+#include <optional>
 
 #include "core/input_error.h"
 #include "core/nearest_names.h"
@@ -24,17 +26,21 @@ constexpr std::array kPresets = {
     ServerPreset{"vllm-0.23.0", "vllm_v1",
                  "defaults of 0.15.1, decisions of 0.33.0; boundary of recorded runs"},
     ServerPreset{"vllm-0.33.0", "vllm_v1", "defaults of 0.33.0; boundary of 0.23.0"},
-    ServerPreset{"sglang-0.5.23", "sglang", "defaults of SGLang 0.5.23; boundary of vLLM 0.23.0"},
+    ServerPreset{"sglang-0.5.23", "sglang",
+                 "defaults of SGLang 0.5.23; estimates: host and boundary of vLLM 0.23.0"},
+    ServerPreset{"tgi-2.0.4", "tgi_v2",
+                 "defaults of TGI 2.0.4; estimates: host of vLLM V0, boundary of vLLM 0.23.0"},
+    ServerPreset{"tgi-3.3.7", "tgi_v3",
+                 "defaults of TGI 3.3.7; estimates: host of vLLM V0, boundary of vLLM 0.23.0"},
+    ServerPreset{"trtllm-1.0.0", "trtllm",
+                 "defaults of TensorRT-LLM 1.0; estimates: host and boundary of vLLM 0.23.0"},
 };
 
 struct MissingServer {
   std::string_view prefix;
   std::string_view policy;
 };
-constexpr std::array kMissing = {MissingServer{"tgi", "TGI's router"},
-                                 MissingServer{"tensorrt", "TensorRT-LLM's batch manager"},
-                                 MissingServer{"trtllm", "TensorRT-LLM's batch manager"},
-                                 MissingServer{"triton", "Triton's batchers"}};
+constexpr std::array kMissing = {MissingServer{"triton", "Triton's batchers"}};
 
 // Milliseconds between client and engine, there and back.
 struct BoundaryTerms {
@@ -43,6 +49,8 @@ struct BoundaryTerms {
 };
 
 constexpr std::int64_t kGib = std::int64_t{1} << 30;
+// TGI captures graphs for batches of 1, 2, 4, 8, 16 and 32.
+constexpr std::uint32_t kTgiCapturedMax = 32;
 
 [[noreturn]] void Refuse(const std::string& server) {
   std::string names;
@@ -117,17 +125,102 @@ void FillV0(const ModelSpec& model, const proto::Experiment& asked, proto::Exper
   memory.set_swap_bytes(4 * kGib);
 }
 
-// SGLang's sizes by device memory.
-void FillSglang(const HardwareSpec& hardware, proto::Experiment& defaults) {
+// SGLang's sizes by device memory, in the order of its table.
+struct SglangTier {
+  std::int64_t memory_below;  // bytes
+  std::int32_t chunk;         // tokens
+  std::uint32_t captured;     // largest captured batch with fewer than 4 ranks
+  std::uint32_t captured_by_more_ranks;
+};
+constexpr std::array kSglangTiers = {
+    SglangTier{20 * kGib, 2048, 8, 8}, SglangTier{35 * kGib, 2048, 24, 80},
+    SglangTier{60 * kGib, 4096, 32, 160}, SglangTier{160 * kGib, 8192, 256, 512}};
+constexpr SglangTier kSglangLargest = {0, 16384, 512, 512};
+
+const SglangTier& SglangTierOf(const HardwareSpec& hardware) {
+  for (const SglangTier& tier : kSglangTiers) {
+    if (hardware.memory_bytes < tier.memory_below) return tier;
+  }
+  return kSglangLargest;
+}
+
+std::uint32_t SglangCaptured(const HardwareSpec& hardware, const Parallelism& parallelism) {
+  const SglangTier& tier = SglangTierOf(hardware);
+  return parallelism.tensor < 4 ? tier.captured : tier.captured_by_more_ranks;
+}
+
+// mem_fraction_static: what activations (1.5 MiB a token of the largest step), graphs (2 MiB a
+// sequence) and communication are expected to leave, to a thousandth.
+double SglangMemoryShare(const HardwareSpec& hardware, const Parallelism& parallelism,
+                         std::int32_t step_tokens) {
+  constexpr double kMib = 1 << 20;
+  const double total = static_cast<double>(hardware.memory_bytes) / kMib;
+  double reserved = 512 + 1.5 * std::max(step_tokens, 2048) +
+                    2.0 * SglangCaptured(hardware, parallelism) +
+                    parallelism.devices() / 8.0 * 1024;
+  if (hardware.memory_bytes > 60 * kGib) reserved = std::max(reserved, 10.0 * 1024);
+  return std::max(std::round(1000 * (total - reserved) / total) / 1000, 0.001);
+}
+
+void FillSglang(const HardwareSpec& hardware, const Parallelism& parallelism,
+                const proto::Experiment& asked, proto::Experiment& defaults) {
+  const proto::SglangPolicy& given = asked.policy().sglang();
   proto::SglangPolicy& policy = *defaults.mutable_policy()->mutable_sglang();
-  std::int32_t chunk = 16384;
-  if (hardware.memory_bytes < 160 * kGib) chunk = 8192;
-  if (hardware.memory_bytes < 60 * kGib) chunk = 4096;
-  if (hardware.memory_bytes < 35 * kGib) chunk = 2048;
+  const std::int32_t chunk = SglangTierOf(hardware).chunk;
   policy.set_chunked_prefill_size(chunk);
   policy.set_radix_cache(true);
   policy.set_overlap(true);
-  defaults.mutable_system()->mutable_memory()->set_block_size(1);
+  std::int32_t step = given.has_chunked_prefill_size() ? given.chunked_prefill_size() : chunk;
+  if (step <= 0) step = given.has_max_prefill_tokens() ? given.max_prefill_tokens() : 16384;
+  proto::Memory& memory = *defaults.mutable_system()->mutable_memory();
+  memory.set_block_size(1);
+  memory.set_utilization(SglangMemoryShare(hardware, parallelism, step));
+}
+
+// Requests of more than 4,096 tokens are refused unless the operator allows them. A prefill holds
+// the longest prompt, and 50 tokens more.
+void FillTgi2(const ModelSpec& model, const proto::Experiment& asked, proto::Experiment& defaults) {
+  const proto::TgiV2Policy& given = asked.policy().tgi_v2();
+  proto::TgiV2Policy& policy = *defaults.mutable_policy()->mutable_tgi_v2();
+  std::int32_t length = model.max_position > 0 ? std::min(model.max_position, 4096) : 4096;
+  if (given.max_total_tokens() > 0) length = given.max_total_tokens();
+  policy.set_max_total_tokens(length);
+  policy.set_max_batch_prefill_tokens(length - 1 + 50);
+  policy.set_max_batch_total_tokens(0);
+  policy.set_max_batch_size(0);
+  policy.set_waiting_served_ratio(0.3);
+  policy.set_max_waiting_tokens(20);
+  defaults.mutable_system()->mutable_memory()->set_utilization(1.0);
+}
+
+// The prefill is as large as what the devices compute in a second by their data sheets, at most the
+// model's longest prompt. TGI's further limit by device memory is not reproduced.
+void FillTgi3(const ModelSpec& model, const HardwareSpec& hardware, const Parallelism& parallelism,
+              proto::Experiment& defaults) {
+  proto::TgiV3Policy& policy = *defaults.mutable_policy()->mutable_tgi_v3();
+  const double flops = hardware.peak_bf16_flops * parallelism.devices();
+  const double per_token = 2.0 * static_cast<double>(ActiveLayerParameters(model));
+  double tokens = per_token > 0 ? std::floor(flops / per_token) : 0;
+  if (tokens <= 100) tokens = 4096;
+  if (model.max_position > 0) tokens = std::min(tokens, double{1} * model.max_position);
+  policy.set_max_batch_prefill_tokens(static_cast<std::int32_t>(std::min(tokens, 1e6)));
+  policy.set_max_batch_total_tokens(0);
+  policy.set_prefill_chunking(true);
+  policy.set_prefix_caching(true);
+  proto::Memory& memory = *defaults.mutable_system()->mutable_memory();
+  memory.set_block_size(1);
+  memory.set_utilization(1.0);
+}
+
+void FillTrtllm(proto::Experiment& defaults) {
+  proto::TrtllmPolicy& policy = *defaults.mutable_policy()->mutable_trtllm();
+  policy.set_capacity_scheduler_policy(proto::TrtllmPolicy::GUARANTEED_NO_EVICT);
+  policy.set_context_chunking_policy(proto::TrtllmPolicy::none);
+  policy.set_max_batch_size(2048);
+  policy.set_max_num_tokens(8192);
+  proto::Memory& memory = *defaults.mutable_system()->mutable_memory();
+  memory.set_block_size(32);
+  memory.set_utilization(0.9);
 }
 
 void FillBoundary(std::string_view server, const Parallelism& parallelism,
@@ -140,32 +233,48 @@ void FillBoundary(std::string_view server, const Parallelism& parallelism,
   Bind(fields, config);
 }
 
-// The host's way of preparing steps and the sizes of captured graphs, which follow from the policy.
-void FillCost(const proto::Policy& policy, proto::Cost& cost) {
-  const bool other = cost.kind_case() != proto::Cost::KIND_NOT_SET && !cost.has_profile();
-  if (policy.has_sglang() && !other) {
-    proto::ProfileCost& profile = *cost.mutable_profile();
-    const bool overlaps = !policy.sglang().has_overlap() || policy.sglang().overlap();
-    if (!profile.has_engine()) {
-      profile.set_engine(overlaps ? proto::ProfileCost::v1_async : proto::ProfileCost::v1_sync);
+// How the host prepares steps, and the largest captured graph (0: the cost model's own rule).
+struct HostOf {
+  proto::ProfileCost::Engine engine = proto::ProfileCost::from_policy;
+  std::uint32_t captured = 0;
+};
+
+std::optional<HostOf> HostOfPolicy(const HardwareSpec& hardware, const Parallelism& parallelism,
+                                   const proto::Policy& policy) {
+  const auto v1 = [](bool overlaps) {
+    return overlaps ? proto::ProfileCost::v1_async : proto::ProfileCost::v1_sync;
+  };
+  switch (policy.kind_case()) {
+    case proto::Policy::kVllmV1: {
+      const std::int32_t twice = 2 * std::min(policy.vllm_v1().max_num_seqs(), 256);
+      return HostOf{v1(policy.vllm_v1().async_scheduling()),
+                    static_cast<std::uint32_t>(std::min(twice, 512))};
     }
-    return;
+    case proto::Policy::kVllmV0:
+      return HostOf{proto::ProfileCost::v0,
+                    static_cast<std::uint32_t>(std::min(policy.vllm_v0().max_num_seqs(), 256))};
+    case proto::Policy::kSglang:
+      return HostOf{v1(!policy.sglang().has_overlap() || policy.sglang().overlap()),
+                    SglangCaptured(hardware, parallelism)};
+    case proto::Policy::kTgiV2:
+    case proto::Policy::kTgiV3:
+      return HostOf{proto::ProfileCost::v0, kTgiCapturedMax};
+    case proto::Policy::kTrtllm:
+      return HostOf{proto::ProfileCost::v1_async, 512};
+    default:
+      return std::nullopt;
   }
-  if (other || (!policy.has_vllm_v1() && !policy.has_vllm_v0())) return;
+}
+
+// The host's way of preparing steps and the sizes of captured graphs, which follow from the policy.
+void FillCost(const HardwareSpec& hardware, const Parallelism& parallelism,
+              const proto::Policy& policy, proto::Cost& cost) {
+  if (cost.kind_case() != proto::Cost::KIND_NOT_SET && !cost.has_profile()) return;
+  const std::optional<HostOf> host = HostOfPolicy(hardware, parallelism, policy);
+  if (!host) return;
   proto::ProfileCost& profile = *cost.mutable_profile();
-  const bool v1 = policy.has_vllm_v1();
-  const std::int32_t sequences =
-      v1 ? policy.vllm_v1().max_num_seqs() : policy.vllm_v0().max_num_seqs();
-  if (!profile.has_engine()) {
-    profile.set_engine(!v1                                   ? proto::ProfileCost::v0
-                       : policy.vllm_v1().async_scheduling() ? proto::ProfileCost::v1_async
-                                                             : proto::ProfileCost::v1_sync);
-  }
-  if (!profile.has_captured_size_max()) {
-    const std::int32_t largest =
-        v1 ? std::min(2 * std::min(sequences, 256), 512) : std::min(sequences, 256);
-    profile.set_captured_size_max(static_cast<std::uint32_t>(largest));
-  }
+  if (!profile.has_engine()) profile.set_engine(host->engine);
+  if (!profile.has_captured_size_max()) profile.set_captured_size_max(host->captured);
 }
 
 }  // namespace
@@ -184,14 +293,20 @@ void FillServerDefaults(const ModelSpec& model, const HardwareSpec& hardware,
   if (preset->policy == "vllm_v0") {
     FillV0(model, message, defaults);
   } else if (preset->policy == "sglang") {
-    FillSglang(hardware, defaults);
+    FillSglang(hardware, parallelism, message, defaults);
+  } else if (preset->policy == "tgi_v2") {
+    FillTgi2(model, message, defaults);
+  } else if (preset->policy == "tgi_v3") {
+    FillTgi3(model, hardware, parallelism, defaults);
+  } else if (preset->policy == "trtllm") {
+    FillTrtllm(defaults);
   } else {
     FillV1(server, model, hardware, parallelism, message, defaults);
   }
   FillBoundary(server, parallelism, *defaults.mutable_system()->mutable_boundary());
   Overlay(message, defaults);
   message = std::move(defaults);
-  FillCost(message.policy(), *message.mutable_cost());
+  FillCost(hardware, parallelism, message.policy(), *message.mutable_cost());
   if (message.cost().kind_case() == proto::Cost::KIND_NOT_SET) message.clear_cost();
 }
 

@@ -26,9 +26,10 @@ std::span<const ServerPreset> ServerPresets();
 // policy and its limits, the share of memory, the boundary, and, with the cost model `profile` or
 // none, the engine and the captured graphs of that model. Fields that are set stay, and so do a
 // policy and a cost model of another kind. Sources: ServerPreset::source; boundaries of vLLM are
-// those of recorded runs of 0.15.1 and 0.23.0, and the nearest of these for other versions.
-// REQUIRES: system.server is set. Throws InputError (usage) for an unknown server, and for one
-// whose policy is missing, with the reason.
+// those of recorded runs of 0.15.1 and 0.23.0, and the nearest of these for other versions. Host
+// and boundary of servers other than vLLM were never measured: theirs are estimates. REQUIRES:
+// system.server is set. Throws InputError (usage) for an unknown server, and for one whose policy
+// is missing, with the reason.
 void FillServerDefaults(const ModelSpec& model, const HardwareSpec& hardware,
                         const Parallelism& parallelism, proto::Experiment& message);
 

@@ -51,6 +51,16 @@ TEST_F(ProvenanceTest, ListsEveryInputFile) {
   EXPECT_FALSE(provenance.contains("weights"));
 }
 
+TEST_F(ProvenanceTest, SaysWhereAServersDefaultsComeFromAndWhatIsEstimated) {
+  ExperimentConfig config;
+  EXPECT_FALSE(json::parse(ProvenanceJson(config, "", {}, std::nullopt)).contains("server"));
+  config.system.server = "tgi-3.3.7";
+  const json provenance = json::parse(ProvenanceJson(config, "", {}, std::nullopt));
+  EXPECT_EQ(provenance["server"]["name"], "tgi-3.3.7");
+  EXPECT_EQ(provenance["server"]["filled_in_from"],
+            "defaults of TGI 3.3.7; estimates: host of vLLM V0, boundary of vLLM 0.23.0");
+}
+
 TEST_F(ProvenanceTest, AModelFolderStandsForItsConfig) {
   Write("model/config.json", "{}");
   ExperimentConfig config;

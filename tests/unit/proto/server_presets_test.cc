@@ -99,6 +99,76 @@ TEST(ServerPresetsTest, SglangChunksByDeviceMemoryAndCachesTokenByToken) {
   EXPECT_EQ(std::get<SglangConfig>(small.policy).chunked_prefill_size, 2048);
 }
 
+// server_args.py of SGLang 0.5: 512 + 1.5 x 8192 + 2 x 256 + 1024 / 8 = 13,440 of 81,920 MiB are
+// not static on an H100; on an RTX 4090, 512 + 1.5 x 2048 + 2 x 24 + 128 = 3,760 of 24,576.
+TEST(ServerPresetsTest, SglangKeepsMemoryForActivationsAndGraphs) {
+  const ExperimentConfig large =
+      Parse("model: 'llama-3.1-8b' hardware: 'h100-sxm' server: 'sglang-0.5.23'");
+  EXPECT_EQ(large.system.memory.utilization, 0.836);
+  EXPECT_EQ(std::get<sim::ProfileCostConfig>(large.cost).captured_size_max, 256u);
+  const ExperimentConfig small =
+      Parse("model: 'llama-3.1-8b' hardware: 'rtx-4090' server: 'sglang-0.5.23'");
+  EXPECT_EQ(small.system.memory.utilization, 0.847);
+  EXPECT_EQ(std::get<sim::ProfileCostConfig>(small.cost).captured_size_max, 24u);
+  // 512 + 1.5 x 16384 + 2 x 256 + 128 = 25,728 MiB.
+  const ExperimentConfig chunks =
+      Parse("model: 'llama-3.1-8b' hardware: 'h100-sxm' server: 'sglang-0.5.23'",
+            "policy { sglang { chunked_prefill_size: 16384 } }");
+  EXPECT_EQ(chunks.system.memory.utilization, 0.686);
+}
+
+TEST(ServerPresetsTest, Tgi2RefusesRequestsBeyond4096TokensUnlessAsked) {
+  const std::string system = "model: 'llama-3-8b' hardware: 'h100-sxm' server: 'tgi-2.0.4'";
+  const ExperimentConfig config = Parse(system);
+  const auto& policy = std::get<TgiV2Config>(config.policy);
+  EXPECT_EQ(policy.max_total_tokens, 4096);
+  EXPECT_EQ(policy.max_batch_prefill_tokens, 4145);  // 4096 - 1 + 50
+  EXPECT_EQ(policy.waiting_served_ratio, 0.3);
+  EXPECT_EQ(config.system.memory.rule, sim::MemoryRule::kTgi);
+  EXPECT_EQ(config.system.memory.utilization, 1.0);
+  EXPECT_EQ(config.system.memory.block_size, 16);
+  const auto cost = std::get<sim::ProfileCostConfig>(config.cost);
+  EXPECT_EQ(cost.engine, sim::StepEngine::kV0);
+  EXPECT_EQ(cost.captured_size_max, 32u);
+  const auto asked =
+      std::get<TgiV2Config>(Parse(system, "policy { tgi_v2 { max_total_tokens: 8192 } }").policy);
+  EXPECT_EQ(asked.max_batch_prefill_tokens, 8241);
+}
+
+// Of Llama-3-8B, 6.98e9 parameters multiply every token: 121e12 / (2 x 6.98e9) is 8,668 tokens,
+// more than the model's 8,192; of Llama-3-70B, 68.5e9 do.
+TEST(ServerPresetsTest, Tgi3PrefillsWhatTheDevicesComputeInASecond) {
+  const ExperimentConfig config = Parse("model: 'llama-3-8b' hardware: 'l4' server: 'tgi-3.3.7'");
+  const auto& policy = std::get<TgiV3Config>(config.policy);
+  EXPECT_EQ(policy.max_batch_prefill_tokens, 8192);
+  EXPECT_TRUE(policy.prefill_chunking);
+  EXPECT_TRUE(policy.prefix_caching);
+  EXPECT_EQ(config.system.memory.block_size, 1);
+  const auto large = std::get<TgiV3Config>(
+      Parse("model: 'llama-3-70b' hardware: 'a100-80gb-sxm' server: 'tgi-3.3.7'").policy);
+  EXPECT_NEAR(large.max_batch_prefill_tokens, 312e12 / (2 * 68.5e9), 2);
+}
+
+TEST(ServerPresetsTest, TensorRtLlmReservesToTheOutputLimitInBlocksOf32) {
+  const ExperimentConfig config =
+      Parse("model: 'llama-3-8b' hardware: 'h100-sxm' server: 'trtllm-1.0.0'");
+  const auto& policy = std::get<TrtllmConfig>(config.policy);
+  EXPECT_EQ(policy.capacity_scheduler_policy, TrtllmConfig::Capacity::kGuaranteedNoEvict);
+  EXPECT_EQ(policy.context_chunking_policy, TrtllmConfig::Chunking::kNone);
+  EXPECT_EQ(policy.max_batch_size, 2048);
+  EXPECT_EQ(policy.max_num_tokens, 8192);
+  EXPECT_EQ(config.system.memory.block_size, 32);
+  EXPECT_EQ(config.system.memory.utilization, 0.9);
+}
+
+TEST(ServerPresetsTest, EveryServerOfWhichNothingWasMeasuredSaysSo) {
+  for (const ServerPreset& server : ServerPresets()) {
+    const bool vllm = server.name.starts_with("vllm-");
+    EXPECT_EQ(server.source.find("estimates: host") != std::string_view::npos, !vllm)
+        << server.name;
+  }
+}
+
 TEST(ServerPresetsTest, APolicyOfAnotherKindStays) {
   const ExperimentConfig config =
       Parse("model: 'llama-3.1-8b' hardware: 'h100-sxm' server: 'vllm-0.33.0'",
@@ -111,10 +181,14 @@ TEST(ServerPresetsTest, TheResolvedConfigShowsAllAndReadsBackEqual) {
     const ExperimentConfig config = Parse("model: 'llama-2-7b' hardware: 'h100-sxm' server: '" +
                                           std::string(server.name) + "'");
     const std::string resolved = WriteResolved(config);
-    EXPECT_THAT(resolved, AllOf(HasSubstr("server: \"" + std::string(server.name) + "\""),
-                                HasSubstr(server.policy == "sglang" ? "max_running_requests:"
-                                                                    : "max_num_seqs:"),
-                                HasSubstr("boundary {"), HasSubstr("rule:")));
+    EXPECT_THAT(resolved,
+                AllOf(HasSubstr("server: \"" + std::string(server.name) + "\""),
+                      HasSubstr(server.policy.starts_with("vllm") ? "max_num_seqs:"
+                                : server.policy == "sglang"       ? "max_running_requests:"
+                                : server.policy == "trtllm"       ? "max_num_tokens:"
+                                                                  : "max_batch_prefill_tokens:"),
+                      HasSubstr("boundary {"), HasSubstr("rule:"), HasSubstr("utilization:"),
+                      HasSubstr("captured_size_max:")));
     EXPECT_EQ(WriteResolved(ParseExperiment(resolved, "resolved", "/")), resolved);
   }
 }
