@@ -1,8 +1,10 @@
 // twinserve recommend: what to set for given models, devices, load and bounds.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <iostream>
+#include <iterator>
 #include <map>
 #include <memory>
 
@@ -45,31 +47,46 @@ std::string CellText(const lab::Parameter& parameter) {
       parameter.second);
 }
 
+// Cells by configuration of every setting that any of them has, in the order of ParametersOf; "-"
+// where a configuration's server does not have it.
+std::vector<std::pair<std::string, std::vector<std::string>>> ColumnsOf(
+    const lab::Recommendation& answer, const RecommendConfig& request) {
+  std::vector<std::pair<std::string, std::vector<std::string>>> columns;
+  const std::size_t count = answer.configurations.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    const lab::Choice& choice = answer.configurations[i].candidate.choice;
+    for (const lab::Parameter& parameter : lab::ParametersOf(request, choice)) {
+      auto column =
+          std::ranges::find(columns, parameter.first, [](const auto& c) { return c.first; });
+      if (column == columns.end()) {
+        columns.emplace_back(parameter.first, std::vector<std::string>(count, "-"));
+        column = std::prev(columns.end());
+      }
+      column->second[i] = CellText(parameter);
+    }
+  }
+  return columns;
+}
+
 // The settings in which the configurations differ have a column each.
 void PrintConfigurations(const lab::Recommendation& answer, const RecommendConfig& request) {
   const auto& all = answer.configurations;
-  std::vector<std::vector<lab::Parameter>> parameters;
-  for (const lab::RecommendedConfiguration& one : all)
-    parameters.push_back(lab::ParametersOf(request, one.candidate.choice));
-  std::vector<std::size_t> columns;
-  for (std::size_t p = 0; p < parameters[0].size(); ++p) {
-    bool differs = false;
-    for (const auto& one : parameters) differs = differs || one[p] != parameters[0][p];
-    if (differs) {
-      columns.push_back(p);
-    } else {
-      std::cout << fmt::format("{}: {}\n", parameters[0][p].first, CellText(parameters[0][p]));
-    }
-  }
+  auto columns = ColumnsOf(answer, request);
+  std::erase_if(columns, [](const auto& column) {
+    const auto& [name, cells] = column;
+    const bool equal = std::ranges::count(cells, cells[0]) == std::ssize(cells);
+    if (equal) std::cout << fmt::format("{}: {}\n", name, cells[0]);
+    return equal;
+  });
   std::vector<std::vector<std::string>> rows{{"rank", "tied"}};
-  for (const std::size_t p : columns) rows[0].push_back(parameters[0][p].first);
+  for (const auto& [name, cells] : columns) rows[0].push_back(name);
   rows[0].push_back(answer.objective == answer.value_unit
                         ? answer.objective
                         : fmt::format("{} ({})", answer.objective, answer.value_unit));
   for (const lab::BoundMargin& margin : all[0].margins) rows[0].push_back(margin.bound);
   for (std::size_t i = 0; i < std::min(all.size(), kRowsMax); ++i) {
     std::vector<std::string> row = {std::to_string(all[i].rank), all[i].tied ? "yes" : "no"};
-    for (const std::size_t p : columns) row.push_back(CellText(parameters[i][p]));
+    for (const auto& [name, cells] : columns) row.push_back(cells[i]);
     row.push_back(WithInterval(all[i].value));
     for (const lab::BoundMargin& margin : all[i].margins)
       row.push_back(Rounded(margin.metric.value));

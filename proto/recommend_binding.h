@@ -29,6 +29,10 @@ void Bind(Archive& fields, OpenSettingsConfig& config) {
   fields.Values("max_num_seqs", config.max_num_seqs);
   fields.Values("gpu_memory_utilization", config.gpu_memory_utilization);
   fields.Values("weight_dtype", config.weight_dtype);
+  fields.Values("max_batch_total_tokens", config.max_batch_total_tokens);
+  fields.Values("waiting_served_ratio", config.waiting_served_ratio);
+  fields.Values("schedule_policy", config.schedule_policy);
+  fields.Values("context_chunking_policy", config.context_chunking_policy);
 }
 
 template <class Archive>

@@ -1,6 +1,11 @@
 #include "proto/recommend_config.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <initializer_list>
+#include <string_view>
 
 #include "core/dtype.h"
 #include "core/input_error.h"
@@ -18,6 +23,16 @@ constexpr std::int64_t kDrawnRequests = 1000;
 
 [[noreturn]] void RefuseRequest(const std::string& source, const std::string& what) {
   throw InputError(InputError::Kind::kUsage, source, what);
+}
+
+void RequireWords(const std::string& source, const char* setting,
+                  const std::vector<std::string>& given,
+                  std::initializer_list<std::string_view> allowed) {
+  for (const std::string& word : given) {
+    if (std::ranges::find(allowed, word) != allowed.end()) continue;
+    RefuseRequest(source, fmt::format("settings.{}: no value \"{}\"; allowed: {}", setting, word,
+                                      fmt::join(allowed, ", ")));
+  }
 }
 
 void ValidateRecommendation(const RecommendConfig& config) {
@@ -51,6 +66,9 @@ void ValidateRecommendation(const RecommendConfig& config) {
                                       "bf16, fp16, fp8, int8",
                                       type));
   }
+  RequireWords(source, "schedule_policy", config.settings.schedule_policy, {"fcfs", "lpm", "lof"});
+  RequireWords(source, "context_chunking_policy", config.settings.context_chunking_policy,
+               {"none", "FIRST_COME_FIRST_SERVED"});
 }
 
 }  // namespace

@@ -32,6 +32,10 @@ struct OpenSettingsConfig {
   std::vector<std::uint32_t> max_num_seqs;
   std::vector<double> gpu_memory_utilization;
   std::vector<std::string> weight_dtype;
+  std::vector<std::uint32_t> max_batch_total_tokens;
+  std::vector<double> waiting_served_ratio;
+  std::vector<std::string> schedule_policy;
+  std::vector<std::string> context_chunking_policy;
 };
 
 struct RecommendConfig {

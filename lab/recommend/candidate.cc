@@ -1,20 +1,26 @@
 #include "lab/recommend/candidate.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <string_view>
+#include <type_traits>
 
 #include "core/check.h"
 #include "core/input_error.h"
+#include "lab/recommend/server_settings.h"
 #include "proto/server_presets.h"
 #include "record/number_text.h"
 
 namespace twin::lab {
 namespace {
 
-constexpr std::string_view kNewestServer = "vllm-0.33.0";
-constexpr std::string_view kOlderServer = "vllm-0.15.1";
+constexpr std::string_view kAnyServer = "vllm-0.33.0";  // to read models and data sheets
+// Where the request names none: the newest of each system.
+constexpr std::array kServers = {kAnyServer, std::string_view("sglang-0.5.23"),
+                                 std::string_view("tgi-3.3.7"), std::string_view("trtllm-1.0.0")};
 
 // The values of the request, or the server's own and these.
 template <class To, class From>
@@ -36,17 +42,91 @@ std::vector<std::int32_t> PowersOfTwo(const std::vector<std::uint32_t>& given,
   return values;
 }
 
-std::string PolicyOf(const std::string& server) {
-  for (const ServerPreset& preset : ServerPresets()) {
-    if (preset.name == server) return std::string(preset.policy);
-  }
-  return {};
+// A setting of the policy that the request names.
+struct NamedSetting {
+  Setting setting;
+  bool named;
+};
+
+std::vector<NamedSetting> NamedSettingsOf(const OpenSettingsConfig& open) {
+  return {{Setting::kTokenBudget, !open.token_budget.empty()},
+          {Setting::kMaxNumSeqs, !open.max_num_seqs.empty()},
+          {Setting::kMaxBatchTotalTokens, !open.max_batch_total_tokens.empty()},
+          {Setting::kWaitingServedRatio, !open.waiting_served_ratio.empty()},
+          {Setting::kSchedulePolicy, !open.schedule_policy.empty()},
+          {Setting::kContextChunking, !open.context_chunking_policy.empty()}};
 }
 
-std::vector<std::string> ChangesOf(const RecommendConfig& request, const Choice& choice) {
+// The values of one setting, with all combinations so far.
+template <class T>
+void Multiply(std::vector<Choice>& grid, const std::vector<std::optional<T>>& values,
+              std::optional<T> Choice::*member) {
+  std::vector<Choice> product;
+  for (const Choice& base : grid) {
+    for (const std::optional<T>& value : values) {
+      product.push_back(base);
+      product.back().*member = value;
+    }
+  }
+  grid = std::move(product);
+}
+
+// What the deployment came out as.
+Choice Resolved(const Choice& asked, const Deployment& deployment) {
+  Choice choice = asked;
+  const SystemConfig& system = deployment.config.system;
+  choice.weight_dtype = system.model_spec.weight_dtype;
+  ReadSettings(deployment, choice);
+  choice.gpu_memory_utilization = system.memory.utilization;
+  return choice;
+}
+
+}  // namespace
+
+CandidateSpace::CandidateSpace(const RecommendConfig& request) : request_(request) {
+  CHECK(request.experiment && !request.models.empty() && !request.hardware.empty());
+  const auto read = [&](std::size_t model, std::size_t hardware, std::string_view server) {
+    return request.experiment->With(ChangesOf({.model = model,
+                                               .hardware = hardware,
+                                               .server = std::string(server),
+                                               .parallelism = {}}),
+                                    {});
+  };
+  for (std::size_t i = 0; i < request.hardware.size(); ++i)
+    hardware_.push_back(read(0, i, kAnyServer).system.hardware_spec);
+  std::vector<std::int32_t> tokens;
+  for (std::size_t i = 0; i < request.models.size(); ++i) {
+    const SystemConfig system = read(i, 0, kAnyServer).system;
+    model_dtypes_.push_back(system.model_spec.weight_dtype);
+    tokens.push_back(system.model_spec.max_position);
+  }
+  model_tokens_ = std::move(tokens);
+  for (const std::string& server : ServersOf()) (void)read(0, 0, server);
+  RequireKnownSettings();
+}
+
+void CandidateSpace::RequireKnownSettings() const {
+  for (const auto& [setting, named] : NamedSettingsOf(request_.settings)) {
+    if (!named) continue;
+    const auto has = [setting = setting](std::string_view server) {
+      return !FieldOf(server, setting).empty();
+    };
+    const std::vector<std::string> servers = ServersOf();
+    if (std::ranges::any_of(servers, has)) continue;
+    std::vector<std::string_view> allowed;
+    for (const ServerPreset& preset : ServerPresets()) {
+      if (has(preset.name)) allowed.push_back(preset.name);
+    }
+    throw InputError(InputError::Kind::kUsage, fmt::format("settings.{}", SettingName(setting)),
+                     fmt::format("is no setting of {}; allowed with: {}", fmt::join(servers, ", "),
+                                 fmt::join(allowed, ", ")));
+  }
+}
+
+std::vector<std::string> CandidateSpace::ChangesOf(const Choice& choice) const {
   std::vector<std::string> changes = {
-      fmt::format("system.model=\"{}\"", request.models[choice.model].name),
-      fmt::format("system.hardware=\"{}\"", request.hardware[choice.hardware].name),
+      fmt::format("system.model=\"{}\"", request_.models[choice.model].name),
+      fmt::format("system.hardware=\"{}\"", request_.hardware[choice.hardware].name),
       fmt::format("system.server=\"{}\"", choice.server),
       fmt::format("system.tensor_parallel={}", choice.parallelism.tensor),
       fmt::format("system.pipeline_parallel={}", choice.parallelism.pipeline)};
@@ -57,57 +137,36 @@ std::vector<std::string> ChangesOf(const RecommendConfig& request, const Choice&
     changes.push_back(
         fmt::format("system.memory.utilization={}", ShortestText(*choice.gpu_memory_utilization)));
   }
-  const std::string policy = PolicyOf(choice.server);
-  if (policy.empty()) return changes;  // the server is refused
-  const auto limit = [&](const char* name, std::int64_t value) {
-    changes.push_back(fmt::format("policy.{}.{}={}", policy, name, value));
+  const auto add = [&]<class T>(Setting setting, const std::optional<T>& value) {
+    const std::string_view field = FieldOf(choice.server, setting);
+    if (!value || field.empty()) return;
+    const std::string path = fmt::format("policy.{}.{}", PolicyOf(choice.server), field);
+    if constexpr (std::is_same_v<T, double>) {
+      changes.push_back(fmt::format("{}={}", path, ShortestText(*value)));
+    } else {
+      changes.push_back(fmt::format("{}={}", path, *value));
+    }
   };
-  if (choice.token_budget) limit("max_num_batched_tokens", *choice.token_budget);
-  if (choice.max_num_seqs) limit("max_num_seqs", *choice.max_num_seqs);
-  if (request.max_model_len > 0) limit("max_model_len", request.max_model_len);
+  add(Setting::kTokenBudget, choice.token_budget);
+  add(Setting::kMaxNumSeqs, choice.max_num_seqs);
+  add(Setting::kMaxBatchTotalTokens, choice.max_batch_total_tokens);
+  add(Setting::kWaitingServedRatio, choice.waiting_served_ratio);
+  add(Setting::kSchedulePolicy, choice.schedule_policy);
+  add(Setting::kContextChunking, choice.context_chunking_policy);
+  // All servers take the same requests: those that the model takes, where nothing else is said.
+  std::optional<std::int64_t> longest;
+  if (request_.max_model_len > 0) {
+    longest = request_.max_model_len;
+  } else if (PolicyOf(choice.server) == "tgi_v2" && choice.model < model_tokens_.size()) {
+    longest = model_tokens_[choice.model];
+  }
+  add(Setting::kMaxModelLen, longest);
   return changes;
-}
-
-// What the deployment came out as.
-Choice Resolved(const Choice& asked, const Deployment& deployment) {
-  Choice choice = asked;
-  const SystemConfig& system = deployment.config.system;
-  choice.weight_dtype = system.model_spec.weight_dtype;
-  choice.token_budget = deployment.traits.tokens_per_step_max;
-  choice.max_num_seqs = deployment.traits.sequences_per_step_max;
-  choice.gpu_memory_utilization = system.memory.utilization;
-  return choice;
-}
-
-}  // namespace
-
-CandidateSpace::CandidateSpace(const RecommendConfig& request) : request_(request) {
-  CHECK(request.experiment && !request.models.empty() && !request.hardware.empty());
-  const auto read = [&](std::size_t model, std::size_t hardware, const std::string& server) {
-    return request.experiment->With(
-        ChangesOf(request,
-                  {.model = model, .hardware = hardware, .server = server, .parallelism = {}}),
-        {});
-  };
-  for (std::size_t i = 0; i < request.hardware.size(); ++i)
-    hardware_.push_back(read(0, i, std::string(kNewestServer)).system.hardware_spec);
-  for (std::size_t i = 0; i < request.models.size(); ++i) {
-    const SystemConfig system = read(i, 0, std::string(kNewestServer)).system;
-    model_dtypes_.push_back(system.model_spec.weight_dtype);
-  }
-  for (const std::string& server : ServersOf()) {
-    (void)read(0, 0, server);
-    if (server.starts_with("vllm-")) continue;
-    throw InputError(InputError::Kind::kUsage, "settings.server",
-                     fmt::format("is {}, must be a server of vLLM: settings and command line of "
-                                 "other servers cannot be recommended",
-                                 server));
-  }
 }
 
 std::vector<std::string> CandidateSpace::ServersOf() const {
   if (!request_.settings.server.empty()) return request_.settings.server;
-  return {std::string(kNewestServer), std::string(kOlderServer)};
+  return {kServers.begin(), kServers.end()};
 }
 
 std::vector<DType> CandidateSpace::DtypesOf(std::size_t model, std::size_t hardware) const {
@@ -130,7 +189,7 @@ std::vector<DType> CandidateSpace::DtypesOf(std::size_t model, std::size_t hardw
 }
 
 std::vector<std::pair<Parallelism, std::int32_t>> CandidateSpace::LayoutsOf(
-    std::size_t hardware) const {
+    std::size_t hardware, const std::string& server) const {
   const OpenSettingsConfig& open = request_.settings;
   const std::int32_t devices = request_.hardware[hardware].devices;
   std::vector<std::pair<Parallelism, std::int32_t>> layouts;
@@ -139,6 +198,7 @@ std::vector<std::pair<Parallelism, std::int32_t>> CandidateSpace::LayoutsOf(
       const Parallelism parallelism{.tensor = tensor, .pipeline = pipeline};
       const std::int32_t most = devices / tensor / pipeline;
       if (most == 0) continue;
+      if (pipeline > 1 && open.pipeline_parallel.empty() && !RunsPipelines(server)) continue;
       if (open.replicas.empty()) layouts.emplace_back(parallelism, most);
       for (const std::uint32_t replicas : open.replicas) {
         if (static_cast<std::int32_t>(replicas) <= most)
@@ -149,19 +209,50 @@ std::vector<std::pair<Parallelism, std::int32_t>> CandidateSpace::LayoutsOf(
   return layouts;
 }
 
+std::vector<std::string> CandidateSpace::MissingSettingsOf(const std::string& server) const {
+  std::vector<std::string> missing;
+  const OpenSettingsConfig& open = request_.settings;
+  for (const auto& [setting, named] : NamedSettingsOf(open)) {
+    const bool usual = setting == Setting::kTokenBudget || setting == Setting::kMaxNumSeqs;
+    if ((named || usual) && FieldOf(server, setting).empty())
+      missing.push_back(
+          fmt::format("{} of {}: it has no such setting", SettingName(setting), server));
+  }
+  const bool several = std::ranges::any_of(
+      request_.hardware, [](const OfferedHardwareConfig& one) { return one.devices > 1; });
+  if (several && open.pipeline_parallel.empty() && !RunsPipelines(server))
+    missing.push_back(fmt::format("pipeline stages of {}: they are not simulated", server));
+  return missing;
+}
+
 void CandidateSpace::AddGridOf(const Choice& base, std::vector<Choice>& grid) const {
   const OpenSettingsConfig& open = request_.settings;
-  for (const auto& sequences : ValuesOf<std::int64_t>(open.max_num_seqs, {64, 256, 1024})) {
-    for (const auto& budget : ValuesOf<std::int64_t>(open.token_budget, {512, 2048, 8192, 16384})) {
-      for (const auto& share : ValuesOf<double>(open.gpu_memory_utilization, {0.95})) {
-        Choice choice = base;
-        choice.max_num_seqs = sequences;
-        choice.token_budget = budget;
-        choice.gpu_memory_utilization = share;
-        grid.push_back(std::move(choice));
-      }
-    }
+  const auto has = [&](Setting setting) { return !FieldOf(base.server, setting).empty(); };
+  std::vector<Choice> part = {base};
+  if (has(Setting::kMaxNumSeqs)) {
+    Multiply(part, ValuesOf<std::int64_t>(open.max_num_seqs, {64, 256, 1024}),
+             &Choice::max_num_seqs);
   }
+  Multiply(part, ValuesOf<std::int64_t>(open.token_budget, {512, 2048, 8192, 16384}),
+           &Choice::token_budget);
+  if (has(Setting::kMaxBatchTotalTokens)) {
+    Multiply(part, ValuesOf<std::int64_t>(open.max_batch_total_tokens, {}),
+             &Choice::max_batch_total_tokens);
+  }
+  if (has(Setting::kWaitingServedRatio)) {
+    Multiply(part, ValuesOf<double>(open.waiting_served_ratio, {1.2}),
+             &Choice::waiting_served_ratio);
+  }
+  if (has(Setting::kSchedulePolicy)) {
+    Multiply(part, ValuesOf<std::string>(open.schedule_policy, {"lpm"}), &Choice::schedule_policy);
+  }
+  if (has(Setting::kContextChunking)) {
+    Multiply(part, ValuesOf<std::string>(open.context_chunking_policy, {"FIRST_COME_FIRST_SERVED"}),
+             &Choice::context_chunking_policy);
+  }
+  Multiply(part, ValuesOf<double>(open.gpu_memory_utilization, {0.95}),
+           &Choice::gpu_memory_utilization);
+  grid.insert(grid.end(), part.begin(), part.end());
 }
 
 // Cost models depend on the outer settings: equal ones stay together for the cache.
@@ -169,9 +260,9 @@ std::vector<Choice> CandidateSpace::Grid() const {
   std::vector<Choice> grid;
   for (std::size_t hardware = 0; hardware < request_.hardware.size(); ++hardware) {
     for (std::size_t model = 0; model < request_.models.size(); ++model) {
-      for (const auto& [parallelism, replicas] : LayoutsOf(hardware)) {
-        for (const DType type : DtypesOf(model, hardware)) {
-          for (const std::string& server : ServersOf()) {
+      for (const std::string& server : ServersOf()) {
+        for (const auto& [parallelism, replicas] : LayoutsOf(hardware, server)) {
+          for (const DType type : DtypesOf(model, hardware)) {
             AddGridOf({.model = model,
                        .hardware = hardware,
                        .server = server,
@@ -189,7 +280,8 @@ std::vector<Choice> CandidateSpace::Grid() const {
 
 Candidate CandidateSpace::Make(const Choice& choice, CostCache& costs) const {
   Candidate candidate;
-  candidate.deployment = Resolve(request_.experiment->With(ChangesOf(request_, choice), {}), costs);
+  candidate.deployment = Resolve(request_.experiment->With(ChangesOf(choice), {}), costs);
+  RequireStart(choice, candidate.deployment);
   candidate.choice = Resolved(choice, candidate.deployment);
   const ServedModelConfig& model = request_.models[choice.model];
   candidate.checkpoint = model.checkpoint.empty() ? model.name : model.checkpoint;
@@ -230,6 +322,13 @@ std::vector<Parameter> ParametersOf(const RecommendConfig& request, const Choice
   if (choice.max_num_seqs) parameters.emplace_back("max_num_seqs", *choice.max_num_seqs);
   if (choice.gpu_memory_utilization)
     parameters.emplace_back("gpu_memory_utilization", *choice.gpu_memory_utilization);
+  const auto add = [&parameters](Setting setting, const auto& value) {
+    if (value) parameters.emplace_back(std::string(SettingName(setting)), *value);
+  };
+  add(Setting::kMaxBatchTotalTokens, choice.max_batch_total_tokens);
+  add(Setting::kWaitingServedRatio, choice.waiting_served_ratio);
+  add(Setting::kSchedulePolicy, choice.schedule_policy);
+  add(Setting::kContextChunking, choice.context_chunking_policy);
   return parameters;
 }
 

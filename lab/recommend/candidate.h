@@ -13,24 +13,10 @@
 #include "core/model_spec.h"
 #include "lab/cost_cache.h"
 #include "lab/deployment.h"
+#include "lab/recommend/choice.h"
 #include "proto/recommend_config.h"
 
 namespace twin::lab {
-
-// What a configuration asks for. Unset: as the server starts.
-struct Choice {
-  std::size_t model = 0;     // of the request
-  std::size_t hardware = 0;  // of the request
-  std::string server;
-  Parallelism parallelism;
-  std::int32_t replicas = 1;
-  std::optional<DType> weight_dtype = std::nullopt;
-  std::optional<std::int64_t> max_num_seqs = std::nullopt;
-  std::optional<std::int64_t> token_budget = std::nullopt;
-  std::optional<double> gpu_memory_utilization = std::nullopt;
-
-  bool operator==(const Choice&) const = default;
-};
 
 // A setting by the name of OpenSettings, with what it is.
 using Parameter = std::pair<std::string, std::variant<std::int64_t, double, std::string>>;
@@ -55,7 +41,8 @@ std::vector<Parameter> ParametersOf(const RecommendConfig& request, const Choice
 class CandidateSpace {
  public:
   // Borrows the request. Throws InputError (usage) for a model, a data sheet or a server that does
-  // not exist, and for a workload or a change that is not valid.
+  // not exist, for a workload or a change that is not valid, and for a setting that the request
+  // names and none of its servers has.
   explicit CandidateSpace(const RecommendConfig& request);
 
   // All combinations of the open settings. The first value of a setting is the server's own.
@@ -71,16 +58,22 @@ class CandidateSpace {
   [[nodiscard]] const RecommendConfig& request() const { return request_; }
   [[nodiscard]] std::vector<std::string> ServersOf() const;
   [[nodiscard]] std::vector<DType> DtypesOf(std::size_t model, std::size_t hardware) const;
-  // With the number of engines: what the request allows and the devices hold.
+  // With the number of engines: what the request allows and the devices hold. Stages are tried only
+  // with servers whose stages are simulated, unless the request names them.
   [[nodiscard]] std::vector<std::pair<Parallelism, std::int32_t>> LayoutsOf(
-      std::size_t hardware) const;
+      std::size_t hardware, const std::string& server) const;
+  // What the request leaves open or names and the server does not have, in sentences.
+  [[nodiscard]] std::vector<std::string> MissingSettingsOf(const std::string& server) const;
 
  private:
+  void RequireKnownSettings() const;
   void AddGridOf(const Choice& base, std::vector<Choice>& grid) const;
+  [[nodiscard]] std::vector<std::string> ChangesOf(const Choice& choice) const;
 
   const RecommendConfig& request_;
   std::vector<HardwareSpec> hardware_;
   std::vector<DType> model_dtypes_;
+  std::vector<std::int32_t> model_tokens_;  // prompt and output that each model allows
 };
 
 }  // namespace twin::lab

@@ -167,7 +167,9 @@ RunLength Evaluator::FullLength(const std::vector<Candidate>& candidates) {
   double fill = 1;
   for (const Candidate& candidate : candidates) {
     const double held = static_cast<double>(candidate.deployment.capacity.tokens()) / tokens;
-    double most = std::min(held, static_cast<double>(*candidate.choice.max_num_seqs));
+    double most = held;
+    if (candidate.choice.max_num_seqs)
+      most = std::min(most, static_cast<double>(*candidate.choice.max_num_seqs));
     if (axis_.whole()) most = std::min(most, std::max(EngineLoad(candidate), 1.0));
     fill = std::max(fill, most);
   }
@@ -185,13 +187,15 @@ RunLength Evaluator::FullLength(const std::vector<Candidate>& candidates) {
 
 std::vector<std::string> Evaluator::FindHopeless(const std::vector<Candidate>& candidates) {
   std::vector<std::string> reasons(candidates.size());
-  if (!Searches() || bounds_.empty()) return reasons;
+  std::vector<double> refused(candidates.size());
   RunInParallel(
       candidates.size(), jobs_, control_,
       [&](std::size_t i, RunControl& inner) {
         const double load = axis_.whole() ? 1 : EngineLoad(candidates[i]) / kLoadFactorMax;
         const Summary summary =
             Simulated(candidates[i], load, 0, {.requests = kLightRequests, .warmup = 0}, inner);
+        refused[i] = summary.Number("rejected");
+        if (!Searches()) return;
         for (const MetricBound& bound : bounds_) {
           const double value = MetricOf(summary, bound.metric, candidates[i]);
           if (bound.Holds(value)) continue;
@@ -201,6 +205,12 @@ std::vector<std::string> Evaluator::FindHopeless(const std::vector<Candidate>& c
       },
       [](std::size_t) {});
   if (control_.StopRequested()) throw SearchStopped{};
+  const double least = refused.empty() ? 0 : *std::ranges::min_element(refused);
+  for (std::size_t i = 0; i < refused.size(); ++i) {
+    if (refused[i] > least)
+      reasons[i] = fmt::format("refuses {:g} of {} requests, others {:g}", refused[i],
+                               kLightRequests, least);
+  }
   return reasons;
 }
 

@@ -59,8 +59,9 @@ class Evaluator {
   // SearchStopped, also below.
   RunLength FullLength(const std::vector<Candidate>& candidates);
 
-  // Why the bounds hold at no load, by configuration; empty where they do. Runs each at a load that
-  // hardly keeps a device busy.
+  // Why a configuration is out of the question, by configuration; empty where it is not: its bounds
+  // hold at no load, or it refuses requests that others serve, because their prompts do not fit a
+  // step. Runs each at a load that hardly keeps a device busy.
   std::vector<std::string> FindHopeless(const std::vector<Candidate>& candidates);
 
   // Every configuration with the seeds first..first + count - 1, in parallel; the same seeds for

@@ -15,6 +15,7 @@
 #include "lab/recommend/server_command.h"
 #include "lab/study/capacity_runs.h"
 #include "lab/study/distinct_reports.h"
+#include "proto/server_presets.h"
 #include "record/number_text.h"
 
 namespace twin::lab {
@@ -122,7 +123,7 @@ void RecommendSearch::Describe() {
   answer_.load = evaluator_.axis().own;
   answer_.assumptions = {
       "steps take as long as the cost model of the device says (docs/configuration.md, "
-      "ProfileCost)",
+      "ProfileCost), with the kernels of vLLM for every server",
       "replicas are independent engines, each with an equal share of the load; no router is "
       "simulated",
       "weights in fp8 or int8 change what a model answers; the quality of answers is not judged"};
@@ -133,8 +134,15 @@ void RecommendSearch::Describe() {
   }
   answer_.not_considered = {
       "prefill and decode on different devices, routers between replicas, and speculative "
-      "decoding: they are not simulated",
-      "servers other than vLLM: their policies are not simulated"};
+      "decoding: they are not simulated"};
+  for (const std::string& server : space_.ServersOf()) {
+    for (const ServerPreset& preset : ServerPresets()) {
+      if (preset.name == server)
+        answer_.assumptions.push_back(fmt::format("{}: {}", server, preset.source));
+    }
+    for (std::string& missing : space_.MissingSettingsOf(server))
+      answer_.not_considered.push_back(std::move(missing));
+  }
 }
 
 void RecommendSearch::Search() {

@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
 #include <limits>
 #include <optional>
 
 #include "core/check.h"
+#include "lab/recommend/server_settings.h"
 #include "record/number_text.h"
 
 namespace twin::lab {
@@ -51,16 +53,51 @@ SettingVariants MemoryVariants(const Choice& choice) {
   return variants;
 }
 
+// Half and twice as much.
+SettingVariants RatioVariants(const Choice& choice) {
+  const double own = *choice.waiting_served_ratio;
+  SettingVariants variants{.path = "waiting_served_ratio", .value = ShortestText(own)};
+  for (const double factor : {0.5, 2.0}) {
+    if (own == 0) break;
+    Choice other = choice;
+    other.waiting_served_ratio = factor * own;
+    AddVariant(variants, std::move(other), ShortestText(factor * own));
+    variants.ratios.push_back(factor);
+  }
+  return variants;
+}
+
 std::string LayoutText(const Parallelism& parallelism, std::int32_t replicas) {
   return fmt::format("tensor_parallel {}, pipeline_parallel {}, replicas {}", parallelism.tensor,
                      parallelism.pipeline, replicas);
 }
 
+void AddWords(const char* path, const std::vector<std::string>& given,
+              std::initializer_list<const char*> usual, const Choice& choice,
+              std::optional<std::string> Choice::*member, std::vector<SettingVariants>& all) {
+  if (!(choice.*member)) return;
+  SettingVariants variants{.path = path, .value = *(choice.*member)};
+  std::vector<std::string> words = given;
+  if (words.empty()) words.assign(usual.begin(), usual.end());
+  for (const std::string& word : words) {
+    if (word == choice.*member) continue;
+    Choice other = choice;
+    other.*member = word;
+    AddVariant(variants, std::move(other), word);
+  }
+  all.push_back(std::move(variants));
+}
+
 void AddWordVariants(const CandidateSpace& space, const Choice& choice,
                      std::vector<SettingVariants>& all) {
+  const OpenSettingsConfig& open = space.request().settings;
+  AddWords("schedule_policy", open.schedule_policy, {"fcfs", "lpm"}, choice,
+           &Choice::schedule_policy, all);
+  AddWords("context_chunking_policy", open.context_chunking_policy,
+           {"none", "FIRST_COME_FIRST_SERVED"}, choice, &Choice::context_chunking_policy, all);
   SettingVariants layouts{.path = "layout",
                           .value = LayoutText(choice.parallelism, choice.replicas)};
-  for (const auto& [parallelism, replicas] : space.LayoutsOf(choice.hardware)) {
+  for (const auto& [parallelism, replicas] : space.LayoutsOf(choice.hardware, choice.server)) {
     if (parallelism == choice.parallelism && replicas == choice.replicas) continue;
     Choice other = choice;
     other.parallelism = parallelism;
@@ -79,8 +116,11 @@ void AddWordVariants(const CandidateSpace& space, const Choice& choice,
   SettingVariants servers{.path = "server", .value = choice.server};
   for (const std::string& server : space.ServersOf()) {
     if (server == choice.server) continue;
+    // Shares of memory mean different things to different servers: each has its own.
     Choice other = choice;
     other.server = server;
+    if (open.gpu_memory_utilization.empty()) other.gpu_memory_utilization.reset();
+    DropForeignSettings(other);
     AddVariant(servers, std::move(other), server);
   }
   all.push_back(std::move(servers));
@@ -152,10 +192,15 @@ std::string EffectText(const SettingVariants& variants, std::size_t i, const Int
 std::vector<SettingVariants> VariantsOf(const CandidateSpace& space, const Choice& choice) {
   const OpenSettingsConfig& open = space.request().settings;
   std::vector<SettingVariants> all;
-  if (open.token_budget.size() != 1)
+  if (open.token_budget.size() != 1 && choice.token_budget)
     all.push_back(CountVariants("token_budget", choice, &Choice::token_budget));
-  if (open.max_num_seqs.size() != 1)
+  if (open.max_num_seqs.size() != 1 && choice.max_num_seqs)
     all.push_back(CountVariants("max_num_seqs", choice, &Choice::max_num_seqs));
+  if (open.max_batch_total_tokens.size() > 1 && choice.max_batch_total_tokens) {
+    all.push_back(CountVariants("max_batch_total_tokens", choice, &Choice::max_batch_total_tokens));
+  }
+  if (open.waiting_served_ratio.size() != 1 && choice.waiting_served_ratio)
+    all.push_back(RatioVariants(choice));
   if (open.gpu_memory_utilization.size() != 1) all.push_back(MemoryVariants(choice));
   AddWordVariants(space, choice, all);
   std::erase_if(all, [](const SettingVariants& one) { return one.choices.empty(); });

@@ -7,10 +7,11 @@
 
 namespace twin::lab {
 
-// Of one engine: `vllm serve ...` for servers called vllm-VERSION. Weights in fp8 are converted as
-// the server loads a checkpoint; those in int8 need a checkpoint of their own, which the command
-// takes from $INT8_CHECKPOINT. REQUIRES: a server of ServerPresets() (CHECKed), since nothing else
-// is simulated.
+// Of one engine: `vllm serve ...`, `python -m sglang.launch_server ...`,
+// `text-generation-launcher ...` or `trtllm-serve ...`, with every setting of the candidate that
+// the server has. Weights in fp8 are converted as the server loads a checkpoint, except by
+// TensorRT-LLM, which needs a checkpoint of its own, $FP8_CHECKPOINT; those in int8 need
+// $INT8_CHECKPOINT. REQUIRES: a server of ServerPresets() (CHECKed).
 std::string ServerCommand(const Candidate& candidate);
 
 }  // namespace twin::lab

@@ -14,12 +14,12 @@
 #include "lab/recommend/recommendation.h"
 #include "lab/recommend/recommendation_json.h"
 #include "lab/recommend/sensitivity.h"
-#include "lab/recommend/server_command.h"
 #include "tests/unit/traces/trace_samples.h"
 
 namespace twin::lab {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -97,7 +97,7 @@ TEST(CandidateSpaceTest, EnginesFillTheDevices) {
   const RecommendConfig request = Request(Replaced(kTiny, "hardware { name: \"h100-sxm\" }",
                                                    "hardware { name: \"h100-sxm\" devices: 4 }"));
   std::vector<std::string> layouts;
-  for (const auto& [parallelism, replicas] : CandidateSpace(request).LayoutsOf(0)) {
+  for (const auto& [parallelism, replicas] : CandidateSpace(request).LayoutsOf(0, "vllm-0.33.0")) {
     layouts.push_back(std::to_string(parallelism.tensor) + "x" +
                       std::to_string(parallelism.pipeline) + "x" + std::to_string(replicas));
   }
@@ -114,29 +114,44 @@ TEST(CandidateSpaceTest, EightBitWeightsAreTriedWhereTheDeviceComputesInThem) {
   EXPECT_THAT(types("a100-80gb-sxm"), ElementsAre(DType::kBf16, DType::kInt8));
 }
 
-TEST(ServerCommandTest, SetsWhatWasSimulated) {
-  const RecommendConfig request = Request(R"(
-    model { name: "llama-3-8b" checkpoint: "meta-llama/Meta-Llama-3-8B Instruct" }
-    hardware { name: "h100-sxm" devices: 4 }
-    workload { preset: conversation arrivals { kind: poisson rate: 4 } }
-    until: "p99_ttft_ms<=1000" max_model_len: 4096)");
+TEST(CandidateSpaceTest, SettingsAreSearchedForTheServersThatHaveThem) {
+  const std::string text =
+      Replaced(kTiny, "server: \"vllm-0.33.0\"", "server: [\"tgi-3.3.7\", \"trtllm-1.0.0\"]");
+  const RecommendConfig request = Request(text);
   const CandidateSpace space(request);
-  CostCache costs;
-  Choice choice{.server = "vllm-0.33.0",
-                .parallelism = {.tensor = 2, .pipeline = 2},
-                .weight_dtype = DType::kFp8,
-                .max_num_seqs = 64,
-                .token_budget = 2048,
-                .gpu_memory_utilization = 0.95};
-  EXPECT_EQ(ServerCommand(space.Make(choice, costs)),
-            "vllm serve 'meta-llama/Meta-Llama-3-8B Instruct' --tensor-parallel-size 2 "
-            "--pipeline-parallel-size 2 --quantization fp8 --max-num-batched-tokens 2048 "
-            "--max-num-seqs 64 --max-model-len 4096 --gpu-memory-utilization 0.95");
-  choice.parallelism = {};
-  choice.weight_dtype = DType::kInt8;
-  EXPECT_EQ(ServerCommand(space.Make(choice, costs)),
-            "vllm serve \"$INT8_CHECKPOINT\" --tensor-parallel-size 1 --max-num-batched-tokens "
-            "2048 --max-num-seqs 64 --max-model-len 4096 --gpu-memory-utilization 0.95");
+  // 3 budgets each; 3 limits and 2 ways of chunking for one of them.
+  EXPECT_EQ(space.Grid().size(), 3u + 3u * 3u * 2u);
+  EXPECT_THAT(space.MissingSettingsOf("tgi-3.3.7"),
+              ElementsAre("max_num_seqs of tgi-3.3.7: it has no such setting"));
+  EXPECT_THAT(space.MissingSettingsOf("trtllm-1.0.0"), IsEmpty());
+}
+
+TEST(CandidateSpaceTest, WithoutServersTheNewestOfEachSystemIsTried) {
+  const RecommendConfig request = Request(Replaced(kTiny, "server: \"vllm-0.33.0\"", ""));
+  EXPECT_THAT(CandidateSpace(request).ServersOf(),
+              ElementsAre("vllm-0.33.0", "sglang-0.5.23", "tgi-3.3.7", "trtllm-1.0.0"));
+}
+
+TEST(RecommendTest, SystemsAreRankedTogether) {
+  std::string text = Replaced(kTiny, "server: \"vllm-0.33.0\"", "");
+  text = Replaced(text, "[128, 256, 512]", "[512]");
+  text = Replaced(text, "[2, 8, 64]", "[64]") + "max_model_len: 2048";
+  // As many tokens for every size of block.
+  text = Replaced(text, "blocks_override=600", "kv_bytes_override=1258291200");
+  const RecommendConfig request = Request(text);
+  const Recommendation answer = Answer(request, true);
+  std::vector<std::string> servers;
+  for (const RecommendedConfiguration& one : answer.configurations)
+    servers.push_back(one.candidate.choice.server);
+  // SGLang with two orders; TensorRT-LLM with chunks. Without, it refuses prompts of more than 512
+  // tokens, which would make its bounds easy to keep.
+  std::ranges::sort(servers);
+  EXPECT_THAT(servers, ElementsAre("sglang-0.5.23", "sglang-0.5.23", "tgi-3.3.7", "trtllm-1.0.0",
+                                   "vllm-0.33.0"));
+  ASSERT_EQ(answer.rejected.size(), 1u);
+  EXPECT_THAT(answer.rejected[0].reason, HasSubstr("of 200 requests, others 0"));
+  EXPECT_THAT(answer.assumptions,
+              Contains(StartsWith("tgi-3.3.7: defaults of TGI 3.3.7; estimates: host")));
 }
 
 TEST(RecommendTest, WeightsThatDoNotFitAreRejectedWithTheirSize) {
@@ -267,8 +282,11 @@ TEST(RecommendTest, TwoReplicasServeTwiceTheUsers) {
 
 TEST(RecommendTest, RequestsThatHaveNoAnswerAreRefusedWithOneLine) {
   EXPECT_THAT(ErrorOf(Replaced(kTiny, "llama-3-8b", "llama-3-9b")), HasSubstr("llama-3-8b"));
-  EXPECT_THAT(ErrorOf(Replaced(kTiny, "vllm-0.33.0", "sglang-0.5.23")),
-              HasSubstr("is sglang-0.5.23, must be a server of vLLM"));
+  EXPECT_THAT(
+      ErrorOf(Replaced(kTiny, "token_budget:", "waiting_served_ratio: 1 token_budget:")),
+      HasSubstr("settings.waiting_served_ratio: is no setting of vllm-0.33.0; allowed with: "
+                "tgi-2.0.4"));
+  EXPECT_THAT(ErrorOf(Replaced(kTiny, "vllm-0.33.0", "triton-2.50")), HasSubstr("is missing"));
   EXPECT_THAT(ErrorOf(Replaced(kTiny, "mean_ttft_ms", "mean_tft_ms")), HasSubstr("mean_ttft_ms"));
   EXPECT_THAT(ErrorOf(Replaced(kTiny, "kind: poisson rate: 20", "kind: all_at_once")),
               HasSubstr("says no load"));

@@ -25,7 +25,8 @@ TEST(RecommendConfigTest, EveryFieldIsRead) {
         until: "p99_ttft_ms<=1000" objective: latency latency_metric: "p50_ttft_ms"
         settings { server: "vllm-0.33.0" tensor_parallel: [1, 2] pipeline_parallel: 1 replicas: 1
                    token_budget: 512 max_num_seqs: 64 gpu_memory_utilization: [0.8, 0.9]
-                   weight_dtype: "fp8" }
+                   weight_dtype: "fp8" max_batch_total_tokens: 8192 waiting_served_ratio: 1.2
+                   schedule_policy: "lpm" context_chunking_policy: ["none"] }
         max_model_len: 4096 requests: 500 replications: 4 tolerance: 0.02 seed: 7
         set: "system.memory.block_size=32")"),
                                                      "r", "/folder");
@@ -35,6 +36,10 @@ TEST(RecommendConfigTest, EveryFieldIsRead) {
   EXPECT_EQ(config.objective, RecommendConfig::Objective::kLatency);
   EXPECT_THAT(config.settings.tensor_parallel, ElementsAre(1u, 2u));
   EXPECT_THAT(config.settings.gpu_memory_utilization, ElementsAre(0.8, 0.9));
+  EXPECT_THAT(config.settings.max_batch_total_tokens, ElementsAre(8192u));
+  EXPECT_THAT(config.settings.waiting_served_ratio, ElementsAre(1.2));
+  EXPECT_THAT(config.settings.schedule_policy, ElementsAre("lpm"));
+  EXPECT_THAT(config.settings.context_chunking_policy, ElementsAre("none"));
   EXPECT_EQ(config.max_model_len, 4096);
   EXPECT_EQ(config.requests, 500);
   EXPECT_EQ(config.replications, 4u);
@@ -67,6 +72,8 @@ TEST(RecommendConfigTest, ErrorsSayWhatIsMissingOrAllowed) {
               HasSubstr("until: is missing"));
   EXPECT_THAT(error_of(kRequest + std::string("settings { weight_dtype: \"fp4\" }")),
               HasSubstr("no value \"fp4\"; allowed: fp32"));
+  EXPECT_THAT(error_of(kRequest + std::string("settings { schedule_policy: \"sjf\" }")),
+              HasSubstr("settings.schedule_policy: no value \"sjf\"; allowed: fcfs, lpm, lof"));
   EXPECT_THAT(error_of(kRequest + std::string("settings { disaggregation: true }")),
               HasSubstr("disaggregation"));
 }
