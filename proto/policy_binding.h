@@ -10,6 +10,20 @@ inline constexpr EnumNames<QueueOrder> kQueueOrderNames = {{"fcfs", QueueOrder::
                                                            {"priority", QueueOrder::kPriority}};
 
 template <class Archive>
+void Bind(Archive& fields, OrderConfig& config) {
+  using Kind = OrderConfig::Kind;
+  using Size = OrderConfig::Size;
+  fields.template Enum<Kind>("kind", config.kind,
+                             {{"fcfs", Kind::kFcfs},
+                              {"priority", Kind::kPriority},
+                              {"sjf", Kind::kSjf},
+                              {"srpt", Kind::kSrpt}});
+  fields.Seconds("ageing_s", config.ageing);
+  fields.template Enum<Size>("size", config.size,
+                             {{"output", Size::kOutput}, {"prompt", Size::kPrompt}});
+}
+
+template <class Archive>
 void Bind(Archive& fields, StaticConfig& config) {
   fields.Value("padded", config.padded);
   fields.Value("max_batch_size", config.max_batch_size);
@@ -25,6 +39,7 @@ void Bind(Archive& fields, OrcaConfig& config) {
   fields.Value("max_bs", config.max_bs);
   fields.Value("max_model_len", config.max_model_len);
   fields.Value("prefills_first", config.prefills_first);
+  fields.OptionalNested("order", config.order);
 }
 
 template <class Archive>
@@ -61,6 +76,7 @@ void Bind(Archive& fields, VllmV1Config& config) {
   fields.Value("max_num_active_seqs", config.max_num_active_seqs);
   fields.Value("max_num_scheduled_tokens", config.max_num_scheduled_tokens);
   fields.Value("pipeline_parallel_size", config.pipeline_parallel_size);
+  fields.OptionalNested("order", config.order);
 }
 
 template <class Archive>
@@ -80,6 +96,7 @@ void Bind(Archive& fields, SarathiConfig& config) {
   fields.Value("high_chunk_size", config.high_chunk_size);
   fields.Value("chunk_schedule_max_tokens", config.chunk_schedule_max_tokens);
   fields.Value("chunk_schedule_stages", config.chunk_schedule_stages);
+  fields.OptionalNested("order", config.order);
 }
 
 template <class Archive>
@@ -97,6 +114,7 @@ void Bind(Archive& fields, TgiV2Config& config) {
   fields.Value("waiting_served_ratio", config.waiting_served_ratio);
   fields.Value("max_waiting_tokens", config.max_waiting_tokens);
   fields.Value("max_total_tokens", config.max_total_tokens);
+  fields.OptionalNested("order", config.order);
 }
 
 template <class Archive>
@@ -109,6 +127,7 @@ void Bind(Archive& fields, TgiV3Config& config) {
   fields.Value("waiting_served_ratio", config.waiting_served_ratio);
   fields.Value("max_waiting_tokens", config.max_waiting_tokens);
   fields.Value("max_total_tokens", config.max_total_tokens);
+  fields.OptionalNested("order", config.order);
 }
 
 template <class Archive>

@@ -28,6 +28,7 @@ void OrcaConfig::Validate() const {
   RequireStepsInFlight("orca.n_workers", n_workers);
   RequireAtLeast("orca.max_bs", max_bs, 1);
   RequireAtLeast("orca.max_model_len", max_model_len, 0);
+  if (order) order->ValidateWithoutPreemption(kName);
 }
 
 void OrcaConfig::ResolveContext(std::int32_t model_tokens) {
@@ -48,25 +49,25 @@ PolicyTraits OrcaConfig::Traits() const {
   traits.steps_in_flight_max = n_workers;
   if (n_workers > 1) traits.result_queue = ResultQueue::kPipeline;
   traits.preempts = false;
+  if (order) order->SetTraits(traits);
   traits.reserves_context = reservation == Reservation::kModel;
   return traits;
 }
 
-OrcaPolicy::OrcaPolicy(const OrcaConfig& config) : config_(config), traits_(config.Traits()) {
+OrcaPolicy::OrcaPolicy(const OrcaConfig& config)
+    : config_(config), traits_(config.Traits()), waiting_(config.order.value_or(OrderConfig{})) {
   if (traits_.reserves_context) RequireAtLeast("orca.max_model_len", config.max_model_len, 1);
 }
 
-void OrcaPolicy::Enqueue(const Sequence& sequence) {
-  waiting_.PushArrival(sequence.id, sequence.priority);
-}
+void OrcaPolicy::Enqueue(const Sequence& sequence) { waiting_.PushArrival(sequence); }
 
 void OrcaPolicy::Remove(const Sequence& sequence) {
-  if (std::erase(running_, sequence.id) == 0) waiting_.Erase(sequence.id);
+  if (std::erase(running_, sequence.id) == 0) waiting_.Erase(sequence);
 }
 
 std::optional<DecodeLimits> OrcaPolicy::DecodeRunLimits() const {
   // With several steps in flight each has only a part of the running requests.
-  if (config_.n_workers > 1) return std::nullopt;
+  if (config_.n_workers > 1 || !waiting_.StandsStill()) return std::nullopt;
   // The head of the queue found no slot or too few blocks, and there will not be more.
   return DecodeLimits{};
 }

@@ -26,8 +26,8 @@
 #include <vector>
 
 #include "sched/policy/case_name.h"
+#include "sched/policy/ordered_queue.h"
 #include "sched/policy/policy.h"
-#include "sched/policy/waiting_queue.h"
 
 namespace twin {
 
@@ -39,10 +39,11 @@ struct OrcaConfig {
     kModel,    // max_model_len, whatever the request asks for
   };
   Reservation reservation = Reservation::kRequest;
-  std::int32_t n_workers = 1;      // batches in flight = pipeline stages
-  std::int32_t max_bs = 128;       // requests per batch
-  std::int32_t max_model_len = 0;  // tokens of one request; 0 = the model's context
-  bool prefills_first = false;     // order within the batch; otherwise by arrival
+  std::int32_t n_workers = 1;             // batches in flight = pipeline stages
+  std::int32_t max_bs = 128;              // requests per batch
+  std::int32_t max_model_len = 0;         // tokens of one request; 0 = the model's context
+  bool prefills_first = false;            // order within the batch; otherwise by arrival
+  std::optional<OrderConfig> order = {};  // of admission, not Orca's
 
   [[nodiscard]] PolicyTraits Traits() const;
   void Validate() const;
@@ -70,8 +71,8 @@ class OrcaPolicy final : public Policy {
 
   OrcaConfig config_;
   PolicyTraits traits_;
-  WaitingQueue waiting_{QueueOrder::kFcfs};
-  std::vector<RequestId> running_;   // admitted, in order of arrival
+  OrderedQueue waiting_;
+  std::vector<RequestId> running_;   // admitted, in order of admission
   std::vector<RequestId> selected_;  // of the present call: decodes, then new requests
 };
 

@@ -67,6 +67,7 @@ void SarathiConfig::Validate() const {
   RequireField(scheduler == Scheduler::kSarathi || !enable_dynamic_chunking_schedule,
                "sarathi.enable_dynamic_chunking_schedule", enable_dynamic_chunking_schedule,
                "must be false unless scheduler is sarathi");
+  if (order) order->ValidateWithoutPreemption(kName);
   if (!enable_dynamic_chunking_schedule) return;
   const std::string positive = "must be at least 1 with enable_dynamic_chunking_schedule";
   RequireField(low_chunk_size >= 1, "sarathi.low_chunk_size", low_chunk_size, positive);
@@ -97,6 +98,7 @@ PolicyTraits SarathiConfig::Traits() const {
   traits.sequences_per_step_max = max_num_seqs;
   traits.steps_in_flight_max = pipeline_parallel_size;
   if (pipeline_parallel_size > 1) traits.result_queue = ResultQueue::kPipeline;
+  if (order) order->SetTraits(traits);
   return traits;
 }
 
@@ -104,24 +106,23 @@ SarathiPolicy::SarathiPolicy(const SarathiConfig& config, std::int32_t blocks)
     : config_(Effective(config)),
       traits_(config.Traits()),
       watermark_blocks_(
-          static_cast<std::int32_t>(std::floor(config.watermark * static_cast<double>(blocks)))) {
+          static_cast<std::int32_t>(std::floor(config.watermark * static_cast<double>(blocks)))),
+      waiting_(config.order.value_or(OrderConfig{})) {
   if (config.enable_dynamic_chunking_schedule) {
     stage_sizes_ = StageSizes(config);
     stage_tokens_ = (config.chunk_schedule_max_tokens - 1) / config.chunk_schedule_stages + 1;
   }
 }
 
-void SarathiPolicy::Enqueue(const Sequence& sequence) {
-  waiting_.PushArrival(sequence.id, sequence.priority);
-}
+void SarathiPolicy::Enqueue(const Sequence& sequence) { waiting_.PushArrival(sequence); }
 
 void SarathiPolicy::Remove(const Sequence& sequence) {
-  if (std::erase(running_, sequence.id) == 0) waiting_.Erase(sequence.id);
+  if (std::erase(running_, sequence.id) == 0) waiting_.Erase(sequence);
 }
 
 std::optional<DecodeLimits> SarathiPolicy::DecodeRunLimits() const {
   // With several steps in flight each has only a part of the running requests.
-  if (traits_.steps_in_flight_max > 1) return std::nullopt;
+  if (traits_.steps_in_flight_max > 1 || !waiting_.StandsStill()) return std::nullopt;
   // The next turn is that of the waiting requests.
   if (config_.scheduler == SarathiConfig::Scheduler::kSimpleChunking && !waiting_.empty()) {
     return std::nullopt;
@@ -251,7 +252,7 @@ void SarathiPolicy::Preempt(StepBuilder& step, RequestId id) {
   const Sequence& s = step.sequence(id);
   victims_.push_back({id, s.decodes ? 0 : s.known - s.computed});
   step.PreemptByRecompute(id);
-  waiting_.PushPreempted(id, s.priority);
+  waiting_.PushPreempted(s);
 }
 
 // Sarathi-Serve resets a victim only after the call: until then it still counts what was left of

@@ -29,8 +29,8 @@
 #include <vector>
 
 #include "sched/policy/case_name.h"
+#include "sched/policy/ordered_queue.h"
 #include "sched/policy/policy.h"
-#include "sched/policy/waiting_queue.h"
 
 namespace twin {
 
@@ -54,6 +54,7 @@ struct SarathiConfig {
   std::int32_t high_chunk_size = 0;
   std::int32_t chunk_schedule_max_tokens = 0;
   std::int32_t chunk_schedule_stages = 0;
+  std::optional<OrderConfig> order = {};  // of admission, not Sarathi-Serve's
 
   [[nodiscard]] PolicyTraits Traits() const;
   void Validate() const;
@@ -101,7 +102,7 @@ class SarathiPolicy final : public Policy {
   std::int32_t watermark_blocks_;
   std::vector<std::int32_t> stage_sizes_;  // dynamic chunking, first stage first
   std::int32_t stage_tokens_ = 0;          // prompt tokens per stage
-  WaitingQueue waiting_{QueueOrder::kFcfs};
+  OrderedQueue waiting_;
   std::vector<RequestId> running_;
   bool prefilling_ = false;    // some of running_ were in their prompts when the latest call ended
   bool decodes_next_ = false;  // kSimpleChunking: whose turn the next call is

@@ -29,6 +29,7 @@ void RequireTgiOptions(std::string_view policy, const TgiRouterOptions& options)
   RequireRatio(field("waiting_served_ratio"), options.waiting_served_ratio);
   RequireAtLeast(field("max_waiting_tokens"), options.max_waiting_tokens, 0);
   RequireAtLeast(field("max_total_tokens"), options.max_total_tokens, 0);
+  if (options.order) options.order->ValidateWithoutPreemption(policy);
 }
 
 PolicyTraits TgiTraits(std::string_view policy, const TgiRouterOptions& options) {
@@ -43,19 +44,18 @@ PolicyTraits TgiTraits(std::string_view policy, const TgiRouterOptions& options)
   traits.context_tokens_max = options.max_total_tokens;
   traits.outputs_end_at_context = true;
   traits.step_engine = "tgis";
+  if (options.order) options.order->SetTraits(traits);
   return traits;
 }
 
 TgiRouter::TgiRouter(const TgiRouterOptions& options, const PolicyTraits& traits)
-    : options_(options), traits_(traits) {}
+    : options_(options), traits_(traits), waiting_(options.order.value_or(OrderConfig{})) {}
 
-void TgiRouter::Enqueue(const Sequence& sequence) {
-  waiting_.PushArrival(sequence.id, sequence.priority);
-}
+void TgiRouter::Enqueue(const Sequence& sequence) { waiting_.PushArrival(sequence); }
 
 void TgiRouter::Remove(const Sequence& sequence) {
   if (std::erase(batch_, sequence.id) == 0) {
-    waiting_.Erase(sequence.id);
+    waiting_.Erase(sequence);
     return;
   }
   std::erase_if(open_prompts_, [&](const OpenPrompt& open) { return open.id == sequence.id; });
@@ -79,7 +79,7 @@ void TgiRouter::Plan(StepBuilder& step) {
 std::optional<DecodeLimits> TgiRouter::DecodeRunLimits() const {
   // Without chunking every decode is counted, until the count makes no difference.
   const bool counts = !options_.chunks_prefills && waiting_tokens_ < options_.max_waiting_tokens;
-  if (!waiting_.empty() || counts) return std::nullopt;
+  if (!waiting_.empty() || counts || !waiting_.StandsStill()) return std::nullopt;
   return DecodeLimits{};
 }
 
@@ -145,7 +145,7 @@ void TgiRouter::CollectJoining(StepBuilder& step, const JoinLimits& limits) {
   if (options_.chunks_prefills) return;
   if (static_cast<std::int64_t>(joining_.size()) < limits.least) {
     for (auto back = joining_.rbegin(); back != joining_.rend(); ++back) {
-      waiting_.PushPreempted(back->id, step.sequence(back->id).priority);
+      waiting_.PutBack(step.sequence(back->id));
     }
     joining_.clear();
   }

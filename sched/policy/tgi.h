@@ -31,8 +31,8 @@
 #include <string_view>
 #include <vector>
 
+#include "sched/policy/ordered_queue.h"
 #include "sched/policy/policy.h"
-#include "sched/policy/waiting_queue.h"
 #include "sched/step_plan.h"
 
 namespace twin {
@@ -46,8 +46,9 @@ struct TgiRouterOptions {
   std::int32_t max_batch_total_tokens = 0;  // prompts and outputs; 0 = what the KV cache holds
   std::int32_t max_batch_size = 0;          // requests; 0 = no limit
   double waiting_served_ratio = 0.3;
-  std::int32_t max_waiting_tokens = 20;  // decodes after which any batch may interrupt
-  std::int32_t max_total_tokens = 0;     // prompt + output of one request; 0 = no limit
+  std::int32_t max_waiting_tokens = 20;   // decodes after which any batch may interrupt
+  std::int32_t max_total_tokens = 0;      // prompt + output of one request; 0 = no limit
+  std::optional<OrderConfig> order = {};  // of admission, not TGI's
 };
 
 // Throws InputError (usage), naming the field of `policy`.
@@ -107,7 +108,7 @@ class TgiRouter : public Policy {
 
   TgiRouterOptions options_;
   PolicyTraits traits_;
-  WaitingQueue waiting_{QueueOrder::kFcfs};
+  OrderedQueue waiting_;
   std::vector<RequestId> batch_;          // running, in order of admission
   std::vector<OpenPrompt> open_prompts_;  // of batch_, in its order
   std::vector<Joining> joining_;          // of the present call

@@ -30,7 +30,8 @@ TgiRouterOptions TgiV2Config::Options() const {
           .max_batch_size = max_batch_size,
           .waiting_served_ratio = waiting_served_ratio,
           .max_waiting_tokens = max_waiting_tokens,
-          .max_total_tokens = max_total_tokens};
+          .max_total_tokens = max_total_tokens,
+          .order = order};
 }
 
 PolicyTraits TgiV2Config::Traits() const { return TgiTraits(kName, Options()); }

@@ -7,9 +7,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "sched/policy/case_name.h"
+#include "sched/policy/order_config.h"
 #include "sched/policy/tgi.h"
 
 namespace twin {
@@ -20,10 +22,11 @@ struct TgiV2Config {
   std::int32_t max_batch_prefill_tokens = 4096;  // prompt tokens of one prefill
   // Prompts and output limits of the batch; 0 = what the KV cache holds (TGI's warm-up).
   std::int32_t max_batch_total_tokens = 0;
-  std::int32_t max_batch_size = 0;       // requests; 0 = no limit
-  double waiting_served_ratio = 0.3;     // waiting per running request that interrupt the batch
-  std::int32_t max_waiting_tokens = 20;  // decodes after which any request interrupts the batch
-  std::int32_t max_total_tokens = 0;     // prompt + output of one request; 0 = the model's context
+  std::int32_t max_batch_size = 0;        // requests; 0 = no limit
+  double waiting_served_ratio = 0.3;      // waiting per running request that interrupt the batch
+  std::int32_t max_waiting_tokens = 20;   // decodes after which any request interrupts the batch
+  std::int32_t max_total_tokens = 0;      // prompt + output of one request; 0 = the model's context
+  std::optional<OrderConfig> order = {};  // of admission, not TGI's
 
   [[nodiscard]] TgiRouterOptions Options() const;
   [[nodiscard]] PolicyTraits Traits() const;

@@ -38,7 +38,8 @@ TgiRouterOptions TgiV3Config::Options() const {
           .max_batch_size = max_batch_size,
           .waiting_served_ratio = waiting_served_ratio,
           .max_waiting_tokens = max_waiting_tokens,
-          .max_total_tokens = max_total_tokens};
+          .max_total_tokens = max_total_tokens,
+          .order = order};
 }
 
 PolicyTraits TgiV3Config::Traits() const { return TgiTraits(kName, Options()); }

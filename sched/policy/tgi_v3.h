@@ -10,9 +10,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "sched/policy/case_name.h"
+#include "sched/policy/order_config.h"
 #include "sched/policy/tgi.h"
 
 namespace twin {
@@ -26,10 +28,11 @@ struct TgiV3Config {
   bool prefill_chunking = true;
   bool prefix_caching = true;  // only with prefill_chunking
   // Only without prefill_chunking:
-  std::int32_t max_batch_size = 0;       // requests; 0 = no limit
-  double waiting_served_ratio = 0.3;     // waiting per running request that interrupt the batch
-  std::int32_t max_waiting_tokens = 20;  // decodes after which any request interrupts the batch
-  std::int32_t max_total_tokens = 0;     // prompt + output of one request; 0 = the model's context
+  std::int32_t max_batch_size = 0;        // requests; 0 = no limit
+  double waiting_served_ratio = 0.3;      // waiting per running request that interrupt the batch
+  std::int32_t max_waiting_tokens = 20;   // decodes after which any request interrupts the batch
+  std::int32_t max_total_tokens = 0;      // prompt + output of one request; 0 = the model's context
+  std::optional<OrderConfig> order = {};  // of admission, not TGI's
 
   [[nodiscard]] TgiRouterOptions Options() const;
   [[nodiscard]] PolicyTraits Traits() const;

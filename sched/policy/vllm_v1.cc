@@ -40,6 +40,12 @@ VllmV1Config Effective(VllmV1Config config) {
   return config;
 }
 
+OrderConfig OrderOf(const VllmV1Config& config) {
+  if (config.order) return *config.order;
+  return {.kind = config.policy == QueueOrder::kFcfs ? OrderConfig::Kind::kFcfs
+                                                     : OrderConfig::Kind::kPriority};
+}
+
 constexpr CaseName kVllmV1CaseNames[] = {
     {.name = "vllm_v1", .parameters = R"({"release": "v0_15_1"})"},
     {.name = "vllm_v1_033", .parameters = R"({"release": "v0_33_0"})"}};
@@ -58,6 +64,10 @@ void VllmV1Config::Validate() const {
   RequireAtLeast("vllm_v1.max_num_active_seqs", max_num_active_seqs, 0);
   RequireAtLeast("vllm_v1.max_num_scheduled_tokens", max_num_scheduled_tokens, 0);
   RequireStepsInFlight("vllm_v1.pipeline_parallel_size", pipeline_parallel_size);
+  if (!order) return;
+  RequireField(policy == QueueOrder::kFcfs, "vllm_v1.policy", "priority",
+               "must be fcfs where vllm_v1.order is set");
+  order->Validate(kName);
 }
 
 void VllmV1Config::ResolveContext(std::int32_t model_tokens) {
@@ -104,7 +114,7 @@ PolicyTraits VllmV1Config::Traits() const {
   } else if (pipeline_parallel_size > 1) {
     traits.result_queue = ResultQueue::kPipeline;
   }
-  traits.first_come_first_served = policy == QueueOrder::kFcfs;
+  OrderOf(*this).SetTraits(traits);
   traits.caches_prefixes = enable_prefix_caching;
   traits.publishes_returned_tokens = RulesOf(*this).publishes_returned_tokens;
   return traits;
@@ -117,19 +127,17 @@ VllmV1Policy::VllmV1Policy(const VllmV1Config& config, std::int32_t blocks)
       // The share is of the pool with the null block that vLLM keeps for itself.
       watermark_blocks_(static_cast<std::int32_t>(
           std::floor(config_.watermark * (static_cast<double>(blocks) + 1)))),
-      waiting_(config_.policy),
+      waiting_(OrderOf(config)),
       latest_prefill_step_(-config_.prefill_schedule_interval) {}
 
-void VllmV1Policy::Enqueue(const Sequence& sequence) {
-  waiting_.PushArrival(sequence.id, sequence.priority);
-}
+void VllmV1Policy::Enqueue(const Sequence& sequence) { waiting_.PushArrival(sequence); }
 
 void VllmV1Policy::Remove(const Sequence& sequence) {
   const auto found = std::find(running_.begin(), running_.end(), sequence.id);
   if (found != running_.end()) {
     running_.erase(found);
   } else {
-    waiting_.Erase(sequence.id);
+    waiting_.Erase(sequence);
   }
 }
 
@@ -137,7 +145,9 @@ std::optional<DecodeLimits> VllmV1Policy::DecodeRunLimits() const {
   const bool admits =
       !waiting_.empty() && static_cast<std::int32_t>(running_.size()) < config_.max_num_active_seqs;
   // The cadence of prefills counts steps.
-  if (admits || config_.prefill_schedule_interval > 1) return std::nullopt;
+  if (admits || config_.prefill_schedule_interval > 1 || !waiting_.StandsStill()) {
+    return std::nullopt;
+  }
   // A pipeline without asynchronous scheduling cannot build upon tokens in flight.
   if (traits_.overlaps_own_steps && !config_.async_scheduling) return std::nullopt;
   return DecodeLimits{.computed_max = config_.max_model_len - 1};
@@ -146,6 +156,7 @@ std::optional<DecodeLimits> VllmV1Policy::DecodeRunLimits() const {
 void VllmV1Policy::Plan(StepBuilder& step) {
   Call call{
       .budget = traits_.tokens_per_step_max, .threshold = Threshold(), .held = HoldsPrefill(step)};
+  if (waiting_.order().preempts()) GiveWay(step);
   RunningPass(step, call);
   if (!call.preempted) WaitingPass(step, call);
   if (!step.plan().work.empty()) {
@@ -212,7 +223,7 @@ void VllmV1Policy::RunningPass(StepBuilder& step, Call& call) {
     }
     if (!step.Grow(s, s.computed + tokens) &&
         MakeRoom(step, call, id, s.computed + tokens, i) == Room::kSelfPreempted) {
-      if (rules_.self_preemption_goes_on && config_.policy == QueueOrder::kPriority) continue;
+      if (rules_.self_preemption_goes_on && !waiting_.first_come_first_served()) continue;
       break;
     }
     Issue(step, call, s, tokens);
@@ -221,22 +232,32 @@ void VllmV1Policy::RunningPass(StepBuilder& step, Call& call) {
   }
 }
 
-std::size_t VllmV1Policy::Victim(const StepBuilder& step) const {
-  if (config_.policy == QueueOrder::kFcfs) return running_.size() - 1;
-  std::size_t victim = 0;
-  for (std::size_t i = 1; i < running_.size(); ++i) {
-    const Sequence& worst = step.sequence(running_[victim]);
-    const Sequence& s = step.sequence(running_[i]);
-    if (s.priority != worst.priority ? s.priority > worst.priority : s.id > worst.id) victim = i;
+// Preempts while the head of the queue comes before a running request and lacks a place or memory.
+void VllmV1Policy::GiveWay(StepBuilder& step) {
+  const KvPool& pool = step.pool();
+  while (!waiting_.empty() && !running_.empty()) {
+    const Sequence& head = step.sequence(waiting_.front());
+    const std::int32_t whole = pool.BlocksFor(std::min(head.known, config_.max_model_len));
+    const bool has_place = static_cast<std::int32_t>(running_.size()) < config_.max_num_active_seqs;
+    if (whole > pool.usable() || (has_place && whole + watermark_blocks_ <= pool.free())) return;
+    const std::size_t last = waiting_.Last(step, running_);
+    if (!waiting_.FrontIsBefore(step.sequence(running_[last]))) return;
+    Preempt(step, last);
   }
-  return victim;
+}
+
+void VllmV1Policy::Preempt(StepBuilder& step, std::size_t index) {
+  const RequestId victim = running_[index];
+  running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(index));
+  step.PreemptByRecompute(victim);
+  waiting_.PushPreempted(step.sequence(victim));
 }
 
 // Preempts until `id`, at running_[index], covers `tokens` tokens or is itself the victim.
 VllmV1Policy::Room VllmV1Policy::MakeRoom(StepBuilder& step, Call& call, RequestId id,
                                           std::int32_t tokens, std::size_t& index) {
   do {
-    const std::size_t victim_index = Victim(step);
+    const std::size_t victim_index = waiting_.Last(step, running_);
     const RequestId victim = running_[victim_index];
     const bool scheduled = step.sequence(victim).last_step == step.plan().id;
     if (scheduled) {
@@ -246,9 +267,7 @@ VllmV1Policy::Room VllmV1Policy::MakeRoom(StepBuilder& step, Call& call, Request
       step.Unschedule(victim);
     }
     if (victim_index < index && (scheduled || rules_.any_earlier_victim_shifts)) --index;
-    running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(victim_index));
-    step.PreemptByRecompute(victim);
-    waiting_.PushPreempted(victim, step.sequence(victim).priority);
+    Preempt(step, victim_index);
     call.preempted = true;
     if (victim == id) return Room::kSelfPreempted;
   } while (!step.Grow(id, tokens));
@@ -268,7 +287,7 @@ void VllmV1Policy::WaitingPass(StepBuilder& step, Call& call) {
   }
   if (!call.held) saturated_ = !waiting_.empty();
   for (auto id = set_aside_.rbegin(); id != set_aside_.rend(); ++id) {
-    waiting_.PushPreempted(*id, step.sequence(*id).priority);
+    waiting_.PutBack(step.sequence(*id));
   }
 }
 

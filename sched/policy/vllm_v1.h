@@ -19,6 +19,8 @@
 // - Asynchronous scheduling plans the next step before the tokens of this one are back: a request
 //   is not scheduled again once the tokens in flight are certain to end it, and 0.33.0 sets a
 //   victim aside until they have returned.
+// - Under an order that preempts, a step takes the places of as many running requests as the head
+//   of the queue needs, and admits it in the same step.
 // - Sizing the KV cache reserves one block for vLLM's null block, of which the watermark is a
 //   share, too.
 #pragma once
@@ -29,8 +31,8 @@
 #include <vector>
 
 #include "sched/policy/case_name.h"
+#include "sched/policy/ordered_queue.h"
 #include "sched/policy/policy.h"
-#include "sched/policy/waiting_queue.h"
 
 namespace twin {
 
@@ -56,6 +58,7 @@ struct VllmV1Config {
   std::int32_t max_num_active_seqs = 0;        // 0 = max_num_seqs
   std::int32_t max_num_scheduled_tokens = 0;   // 0 = max_num_batched_tokens
   std::int32_t pipeline_parallel_size = 1;     // steps in flight without async_scheduling
+  std::optional<OrderConfig> order = {};       // not vLLM's; with kFcfs as `policy`
 
   [[nodiscard]] PolicyTraits Traits() const;
   void Validate() const;
@@ -104,7 +107,8 @@ class VllmV1Policy final : public Policy {
   enum class Room : std::uint8_t { kMade, kSelfPreempted };
   Room MakeRoom(StepBuilder& step, Call& call, RequestId id, std::int32_t tokens,
                 std::size_t& index);
-  [[nodiscard]] std::size_t Victim(const StepBuilder& step) const;
+  void GiveWay(StepBuilder& step);
+  void Preempt(StepBuilder& step, std::size_t index);
   [[nodiscard]] std::int32_t Threshold() const;
   [[nodiscard]] bool HoldsPrefill(const StepBuilder& step) const;
   [[nodiscard]] std::int32_t TokensWanted(const Sequence& s, const Call& call) const;
@@ -114,7 +118,7 @@ class VllmV1Policy final : public Policy {
   VllmV1Rules rules_;
   PolicyTraits traits_;
   std::int32_t watermark_blocks_;
-  WaitingQueue waiting_;
+  OrderedQueue waiting_;
   std::vector<RequestId> running_;
   std::vector<RequestId> set_aside_;  // by the present call, in order
   // The cadence of prefill_schedule_interval, in steps that carried work.

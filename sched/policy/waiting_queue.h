@@ -13,7 +13,7 @@ namespace twin {
 
 enum class QueueOrder : std::uint8_t {
   kFcfs,      // new arrivals at the back, preempted requests at the front
-  kPriority,  // by (priority, id), smaller first
+  kPriority,  // by (priority, id), smaller first; any number can stand for the priority
 };
 
 // A deque (kFcfs) or a binary heap (kPriority).
@@ -35,7 +35,12 @@ class WaitingQueue {
     return order_ == QueueOrder::kFcfs ? queue_.front().id : heap_.front().id;
   }
 
-  void PushArrival(RequestId id, std::int32_t priority) {
+  // What the front was pushed with. REQUIRES: not empty.
+  [[nodiscard]] std::int64_t front_priority() const {
+    return order_ == QueueOrder::kFcfs ? queue_.front().priority : heap_.front().priority;
+  }
+
+  void PushArrival(RequestId id, std::int64_t priority) {
     if (order_ == QueueOrder::kFcfs) {
       queue_.PushBack({id, priority});
     } else {
@@ -43,7 +48,7 @@ class WaitingQueue {
     }
   }
 
-  void PushPreempted(RequestId id, std::int32_t priority) {
+  void PushPreempted(RequestId id, std::int64_t priority) {
     if (order_ == QueueOrder::kFcfs) {
       queue_.PushFront({id, priority});
       ++ahead_;
@@ -72,7 +77,7 @@ class WaitingQueue {
  private:
   struct Entry {
     RequestId id{};
-    std::int32_t priority = 0;
+    std::int64_t priority = 0;
 
     friend bool operator<(const Entry& a, const Entry& b) {
       return a.priority != b.priority ? a.priority < b.priority : a.id < b.id;

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -48,6 +49,16 @@ class RandomFields {
                                       1e300};
     value = random_.UnitReal() < extreme_share_ ? kExtremes[Index(kExtremes.size())]
                                                 : random_.UnitReal();
+  }
+  void Seconds(const char* field, Duration& value) {
+    double seconds = 0;
+    Value(field, seconds);
+    value = DurationFromSeconds(seconds);
+  }
+  template <class T>
+  void OptionalNested(const char* /*field*/, std::optional<T>& value) {
+    value.reset();
+    if (random_.UnitReal() < 0.5) Bind(*this, value.emplace());
   }
   template <class E>
   void Enum(const char* /*field*/, E& value, EnumNames<E> names) {

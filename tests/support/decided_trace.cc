@@ -156,6 +156,9 @@ class DecidedTrace final : public World {
     request.max_output_tokens = asked.output;
     request.priority = asked.priority;
     request.prefix_keys = keys;
+    request.arrival = TimePoint{Duration{asked.step}};
+    request.predicted_output_tokens = asked.predicted;
+    request.tenant = asked.tenant;
     events_.push_back(RequestArrived{request});
   }
 

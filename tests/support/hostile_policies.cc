@@ -4,6 +4,8 @@
 #include <string_view>
 #include <utility>
 
+#include "tests/support/hostile_orders.h"
+
 namespace twin::testing {
 namespace {
 
@@ -362,6 +364,7 @@ std::vector<PolicyMode> MakeModes() {
   AddTrtllmModes(modes);
   AddSglangModes(modes);
   AddDefaultModes(modes);
+  AddOrderModes(modes);
   return modes;
 }
 

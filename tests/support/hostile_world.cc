@@ -235,6 +235,11 @@ void HostileWorld::Announce(RequestId id) {
   request.prompt_tokens = script.prompt_tokens;
   request.max_output_tokens = script.max_output_tokens;
   request.priority = script.priority;
+  if (options_.priorities) {
+    request.tenant = Index(id) % 3;
+    request.predicted_output_tokens =
+        Index(id) % 4 == 0 ? -1 : (script.output_tokens * 7 + script.prompt_tokens) % 30;
+  }
   const auto full = static_cast<std::size_t>(script.prompt_tokens / options_.block_size);
   if (options_.shares_prefixes) request.prefix_keys = {script.keys.data(), full};
   events_.push_back(RequestArrived{request});

@@ -22,8 +22,8 @@ struct HostileOptions {
   std::int32_t host_blocks = 0;
   std::int32_t context_tokens = 1 << 20;  // of the model: a sequence ends there
   bool shares_prefixes = false;           // prompts repeat parts of earlier requests
-  bool priorities = false;
-  bool forgets_stale_tokens = false;  // PolicyTraits
+  bool priorities = false;                // and tenants, and wrong predictions of outputs
+  bool forgets_stale_tokens = false;      // PolicyTraits
   bool cancels = true;
   bool oversized = true;  // prompts that can never fit, or exceed the model's context
 };

@@ -1,0 +1,71 @@
+// The waiting requests of a policy, in a configured order.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "core/ids.h"
+#include "sched/policy/order_config.h"
+#include "sched/policy/waiting_queue.h"
+#include "sched/sequence.h"
+
+namespace twin {
+
+class StepBuilder;
+
+// First come, first served costs what a WaitingQueue costs. Any other order takes logarithmic time
+// per call.
+class OrderedQueue {
+ public:
+  explicit OrderedQueue(const OrderConfig& order)
+      : order_(order),
+        waiting_(order.first_come_first_served() ? QueueOrder::kFcfs : QueueOrder::kPriority) {}
+
+  [[nodiscard]] const OrderConfig& order() const { return order_; }
+  [[nodiscard]] bool first_come_first_served() const { return order_.first_come_first_served(); }
+
+  [[nodiscard]] bool empty() const { return waiting_.empty(); }
+  [[nodiscard]] std::size_t size() const { return waiting_.size(); }
+  // REQUIRES: not empty.
+  [[nodiscard]] RequestId front() const { return waiting_.front(); }
+
+  void PushArrival(const Sequence& s) { waiting_.PushArrival(s.id, Key(s)); }
+  void PushPreempted(const Sequence& s) { waiting_.PushPreempted(s.id, Key(s)); }
+  // Undoes PopFront; of several requests, the last one that was taken out first.
+  void PutBack(const Sequence& s) { waiting_.PushPreempted(s.id, Key(s)); }
+  // REQUIRES: not empty.
+  RequestId PopFront() { return waiting_.PopFront(); }
+  // REQUIRES: the request waits here.
+  void Erase(const Sequence& s) { waiting_.Erase(s.id); }
+
+  // Whether a is to be served before b, both running.
+  [[nodiscard]] bool Before(const Sequence& a, const Sequence& b) const {
+    const std::int64_t key = Key(a);
+    const std::int64_t other = Key(b);
+    return key != other ? key < other : a.id < b.id;
+  }
+  // Whether the front is to be served before a running request. A request that waits keeps its key,
+  // even if tokens return for it. REQUIRES: not empty.
+  [[nodiscard]] bool FrontIsBefore(const Sequence& running) const {
+    const std::int64_t key = waiting_.front_priority();
+    const std::int64_t other = Key(running);
+    return key != other ? key < other : front() < running.id;
+  }
+  // Whom of the running requests the order serves last, as a position in `running`: the latest one
+  // if first come, first served. REQUIRES: `running` is not empty, and in order of admission.
+  [[nodiscard]] std::size_t Last(const StepBuilder& step, std::span<const RequestId> running) const;
+
+  // True if steps that only decode leave the order of all requests as it is.
+  [[nodiscard]] bool StandsStill() const { return !order_.preempts() || empty(); }
+
+ private:
+  [[nodiscard]] std::int64_t Key(const Sequence& s) const {
+    return first_come_first_served() ? 0 : OrderKey(order_, s);
+  }
+
+  OrderConfig order_;
+  WaitingQueue waiting_;
+};
+
+}  // namespace twin

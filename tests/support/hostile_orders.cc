@@ -1,0 +1,69 @@
+#include "tests/support/hostile_orders.h"
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+
+#include "core/check.h"
+
+namespace twin::testing {
+namespace {
+
+using Kind = OrderConfig::Kind;
+
+struct NamedOrder {
+  const char* name;
+  OrderConfig order;
+};
+
+std::vector<NamedOrder> Orders() {
+  return {{"_ageing", {.kind = Kind::kPriority, .ageing = Duration{5}}},
+          {"_sjf", {.kind = Kind::kSjf}},
+          {"_srpt", {.kind = Kind::kSrpt}}};
+}
+
+constexpr std::string_view kCores[] = {"vllm_v1_033",
+                                       "vllm_v1_0151_async",
+                                       "vllm_v1_033_default",
+                                       "vllm_v1_033_threshold",
+                                       "vllm_v1_033_watermark",
+                                       "vllm_v1_033_pipeline",
+                                       "orca_request_1",
+                                       "orca_model_4",
+                                       "sarathi",
+                                       "sarathi_pipeline",
+                                       "sarathi_simple_chunking",
+                                       "tgi_v2",
+                                       "tgi_v3_prefix"};
+
+DrawnPolicy Ordered(DrawnPolicy drawn, const OrderConfig& order) {
+  drawn.priorities = true;
+  std::visit(
+      [&](auto& config) {
+        if constexpr (requires { config.order; }) config.order = order;
+      },
+      drawn.config);
+  return drawn;
+}
+
+}  // namespace
+
+void AddOrderModes(std::vector<PolicyMode>& modes) {
+  for (const std::string_view core : kCores) {
+    const auto found = std::find_if(modes.begin(), modes.end(),
+                                    [core](const PolicyMode& mode) { return mode.name == core; });
+    CHECK(found != modes.end());
+    const PolicyMode plain = *found;
+    for (const NamedOrder& named : Orders()) {
+      if (named.order.preempts() && core.substr(0, 7) != VllmV1Config::kName) continue;
+      modes.push_back(
+          {plain.name + named.name, [plain, named](Random& random, std::int32_t tokens) {
+             return Ordered(plain.draw(random, tokens), named.order);
+           }});
+    }
+  }
+}
+
+}  // namespace twin::testing

@@ -1,0 +1,211 @@
+// Expected values: by hand.
+#include "sched/policy/ordered_queue.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "core/input_error.h"
+#include "tests/support/decided_trace.h"
+
+namespace twin::testing {
+namespace {
+
+using Kind = OrderConfig::Kind;
+
+// vLLM V1 with room for `sequences` requests.
+VllmV1Config Core(const OrderConfig& order, std::int32_t sequences = 1) {
+  VllmV1Config config;
+  config.max_num_batched_tokens = 64;
+  config.max_num_seqs = sequences;
+  config.max_model_len = 64;
+  config.order = order;
+  return config;
+}
+
+Asked Predicted(std::int32_t step, std::int32_t prompt, std::int32_t output,
+                std::int32_t predicted) {
+  return {.step = step, .prompt = prompt, .output = output, .predicted = predicted};
+}
+
+TEST(OrderedQueueTest, ShortestJobFirstServesSmallPredictionsFirstAndPreemptsNobody) {
+  EXPECT_EQ(Decided(Core({.kind = Kind::kSjf}), {.blocks = 20},
+                    {Predicted(1, 4, 5, 5), Predicted(1, 4, 3, 3), Predicted(2, 4, 2, 2),
+                     Predicted(2, 4, 2, 2)}),
+            "it1: B:P4 | free=19\n"
+            "it2: B:D1 | free=18\n"
+            "it3: B:D1 | free=18 | fin=[B] | freeA=20\n"
+            "it4: C:P4 | free=19\n"
+            "it5: C:D1 | free=18 | fin=[C] | freeA=20\n"
+            "it6: D:P4 | free=19\n"
+            "it7: D:D1 | free=18 | fin=[D] | freeA=20\n"
+            "it8: A:P4 | free=19\n"
+            "it9: A:D1 | free=18\n"
+            "it10: A:D1 | free=18\n"
+            "it11: A:D1 | free=18\n"
+            "it12: A:D1 | free=18 | fin=[A] | freeA=20\n");
+}
+
+TEST(OrderedQueueTest, ShortestJobCanBeTheShortestPrompt) {
+  const OrderConfig order{.kind = Kind::kSjf, .size = OrderConfig::Size::kPrompt};
+  EXPECT_EQ(Decided(Core(order), {.blocks = 20}, {Predicted(1, 9, 1, 1), Predicted(1, 3, 2, 50)}),
+            "it1: B:P3 | free=19\n"
+            "it2: B:D1 | free=19 | fin=[B] | freeA=20\n"
+            "it3: A:P9 | free=17 | fin=[A] | freeA=20\n");
+}
+
+// A has 4 tokens left when B with 2 arrives; its 2 output tokens are computed again.
+TEST(OrderedQueueTest, ShortestRemainingTimeTakesThePlaceOfALongerRequest) {
+  EXPECT_EQ(Decided(Core({.kind = Kind::kSrpt}), {.blocks = 20},
+                    {Predicted(1, 4, 6, 6), Predicted(3, 4, 2, 2)}),
+            "it1: A:P4 | free=19\n"
+            "it2: A:D1 | free=18\n"
+            "it3: B:P4 | pre=[A] | free=19\n"
+            "it4: B:D1 | free=18 | fin=[B] | freeA=20\n"
+            "it5: A:P6 | free=18\n"
+            "it6: A:D1 | free=18\n"
+            "it7: A:D1 | free=18\n"
+            "it8: A:D1 | free=17 | fin=[A] | freeA=20\n");
+}
+
+// In it2 both have 2 tokens left.
+TEST(OrderedQueueTest, EqualRemainingTimesPreemptNobody) {
+  EXPECT_EQ(Decided(Core({.kind = Kind::kSrpt}), {.blocks = 20},
+                    {Predicted(1, 4, 3, 3), Predicted(2, 4, 2, 2)}),
+            "it1: A:P4 | free=19\n"
+            "it2: A:D1 | free=18\n"
+            "it3: A:D1 | free=18 | fin=[A] | freeA=20\n"
+            "it4: B:P4 | free=19\n"
+            "it5: B:D1 | free=18 | fin=[B] | freeA=20\n");
+}
+
+// B needs 2 of 3 blocks, of which A holds 2.
+TEST(OrderedQueueTest, ShortestRemainingTimeTakesMemoryFromALongerRequest) {
+  EXPECT_EQ(Decided(Core({.kind = Kind::kSrpt}, 4), {.blocks = 3},
+                    {Predicted(1, 6, 5, 5), Predicted(2, 5, 1, 1)}),
+            "it1: A:P6 | free=1\n"
+            "it2: B:P5 | pre=[A] | free=1 | fin=[B] | freeA=3\n"
+            "it3: A:P7 | free=1\n"
+            "it4: A:D1 | free=1\n"
+            "it5: A:D1 | free=0\n"
+            "it6: A:D1 | free=0 | fin=[A] | freeA=3\n");
+}
+
+// A is predicted to end after 2 tokens. Behind the 2nd it counts as one of 4, behind the 4th as one
+// of 8, which leaves 4: more than B's 3.
+TEST(OrderedQueueTest, ARequestThatOutlivesItsPredictionCountsAsTwiceAsLong) {
+  EXPECT_EQ(Decided(Core({.kind = Kind::kSrpt}), {.blocks = 20},
+                    {Predicted(1, 4, 9, 2), Predicted(4, 4, 3, 3)}),
+            "it1: A:P4 | free=19\n"
+            "it2: A:D1 | free=18\n"
+            "it3: A:D1 | free=18\n"
+            "it4: A:D1 | free=18\n"
+            "it5: B:P4 | pre=[A] | free=19\n"
+            "it6: B:D1 | free=18\n"
+            "it7: B:D1 | free=18 | fin=[B] | freeA=20\n"
+            "it8: A:P8 | free=18\n"
+            "it9: A:D1 | free=17\n"
+            "it10: A:D1 | free=17\n"
+            "it11: A:D1 | free=17\n"
+            "it12: A:D1 | free=17 | fin=[A] | freeA=20\n");
+}
+
+TEST(OrderedQueueTest, WithoutAPredictionTheOutputLimitIsExpected) {
+  Sequence s;
+  s.prompt_tokens = s.known = 10;
+  s.max_output_tokens = 100;
+  EXPECT_EQ(ExpectedOutput(s), 100);
+  s.predicted_output_tokens = 0;
+  EXPECT_EQ(ExpectedOutput(s), 1);
+  s.known = 10 + 60;
+  s.predicted_output_tokens = 40;
+  EXPECT_EQ(ExpectedOutput(s), 80);
+  s.known = 10 + 90;
+  EXPECT_EQ(ExpectedOutput(s), 100) << "not beyond the limit";
+}
+
+// In it2 B grows and A has to go, although it came first.
+TEST(OrderedQueueTest, WhereMemoryRunsOutTheLastInTheOrderGoes) {
+  EXPECT_EQ(Decided(Core({.kind = Kind::kSjf}, 4), {.blocks = 3},
+                    {Predicted(1, 4, 4, 4), Predicted(1, 4, 3, 3)}),
+            "it1: B:P4 A:P4 | free=1\n"
+            "it2: B:D1 | pre=[A] | free=1\n"
+            "it3: B:D1 | free=1 | fin=[B] | freeA=3\n"
+            "it4: A:P5 | free=1\n"
+            "it5: A:D1 | free=1\n"
+            "it6: A:D1 | free=1 | fin=[A] | freeA=3\n");
+}
+
+// Waiting for 2 iterations counts as one level: B, of level 3, counts as if it had come at 1 + 3 x
+// 2 = 7 with level 0: behind C of 4 and before D of 8.
+TEST(OrderedQueueTest, PriorityGrowsWithWaiting) {
+  const std::vector<Asked> asked = {{1, 4, 4, 0}, {1, 4, 1, 3}, {4, 4, 4, 0}, {8, 4, 1, 0}};
+  const std::string head =
+      "it1: A:P4 | free=19\n"
+      "it2: A:D1 | free=18\n"
+      "it3: A:D1 | free=18\n"
+      "it4: A:D1 | free=18 | fin=[A] | freeA=20\n"
+      "it5: C:P4 | free=19\n"
+      "it6: C:D1 | free=18\n"
+      "it7: C:D1 | free=18\n"
+      "it8: C:D1 | free=18 | fin=[C] | freeA=20\n";
+  EXPECT_EQ(Decided(Core({.kind = Kind::kPriority, .ageing = Duration{2}}), {.blocks = 20}, asked),
+            head +
+                "it9: B:P4 | free=19 | fin=[B] | freeA=20\n"
+                "it10: D:P4 | free=19 | fin=[D] | freeA=20\n");
+  EXPECT_EQ(Decided(Core({.kind = Kind::kPriority}), {.blocks = 20}, asked),
+            head +
+                "it9: D:P4 | free=19 | fin=[D] | freeA=20\n"
+                "it10: B:P4 | free=19 | fin=[B] | freeA=20\n");
+}
+
+TEST(OrderedQueueTest, AgesOfExtremePrioritiesDoNotOverflow) {
+  const OrderConfig order{.kind = Kind::kPriority, .ageing = Duration{1'000'000'000'000'000'000}};
+  Sequence least;
+  least.priority = std::numeric_limits<std::int32_t>::max();
+  Sequence most;
+  most.priority = std::numeric_limits<std::int32_t>::min();
+  EXPECT_LT(OrderKey(order, most), OrderKey(order, Sequence{}));
+  EXPECT_LT(OrderKey(order, Sequence{}), OrderKey(order, least));
+}
+
+// One request at a time: C with 1 token, then B with 2, then A with 3.
+TEST(OrderedQueueTest, EveryCoreThatTakesAnOrderFollowsIt) {
+  OrcaConfig orca;
+  orca.max_bs = 1;
+  SarathiConfig sarathi;
+  sarathi.max_num_seqs = 1;
+  TgiV2Config tgi_v2;
+  tgi_v2.max_batch_size = 1;
+  TgiV3Config tgi_v3;
+  tgi_v3.max_batch_total_tokens = 32;  // a block, and one for the router itself
+  orca.order = sarathi.order = tgi_v2.order = tgi_v3.order = OrderConfig{.kind = Kind::kSjf};
+  for (const PolicyConfig& core :
+       {PolicyConfig(Core({.kind = Kind::kSjf})), PolicyConfig(orca), PolicyConfig(sarathi),
+        PolicyConfig(tgi_v2), PolicyConfig(tgi_v3)}) {
+    EXPECT_EQ(Decided(core, {.block_size = 16, .blocks = 8},
+                      {Predicted(1, 4, 3, 3), Predicted(1, 4, 2, 2), Predicted(1, 4, 1, 1)}),
+              "it1: C:P4 | free=7 | fin=[C] | freeA=8\n"
+              "it2: B:P4 | free=7\n"
+              "it3: B:D1 | free=7 | fin=[B] | freeA=8\n"
+              "it4: A:P4 | free=7\n"
+              "it5: A:D1 | free=7\n"
+              "it6: A:D1 | free=7 | fin=[A] | freeA=8\n")
+        << TraitsOf(core).name;
+  }
+}
+
+TEST(OrderedQueueTest, AnOrderThatPreemptsNeedsACoreThatDoes) {
+  OrcaConfig orca;
+  orca.order = OrderConfig{.kind = Kind::kSrpt};
+  EXPECT_THROW(orca.Validate(), InputError);
+  VllmV1Config twice = Core({.kind = Kind::kSjf});
+  twice.policy = QueueOrder::kPriority;
+  EXPECT_THROW(twice.Validate(), InputError);
+}
+
+}  // namespace
+}  // namespace twin::testing
