@@ -61,6 +61,10 @@ ScheduleRequest ParseRequest(const json& object, std::size_t index, const std::s
   request.output_tokens = Whole(object, "output", {1, kTokensMost}, where);
   request.max_output_tokens = Whole(object, "max_new", {request.output_tokens, kTokensMost}, where);
   request.priority = Whole(object, "priority", {}, where, 0);
+  request.tenant = Whole(object, "tenant", {}, where, 0);
+  if (object.contains("predicted")) {
+    request.predicted_output_tokens = Whole(object, "predicted", {}, where);
+  }
   if (const auto flag = object.find("ignore_eos"); flag != object.end()) {
     if (!flag->is_boolean()) Refuse(where, "field 'ignore_eos' must be true or false");
     request.ignore_eos = flag->get<bool>();

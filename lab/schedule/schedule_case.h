@@ -18,6 +18,8 @@ struct ScheduleRequest {
   std::int32_t output_tokens = 0;
   std::int32_t max_output_tokens = 0;
   std::int32_t priority = 0;
+  std::int32_t predicted_output_tokens = -1;
+  std::int32_t tenant = 0;
   bool ignore_eos = false;
   std::vector<std::int64_t> tokens;  // prompt token ids; empty = content unknown
 };

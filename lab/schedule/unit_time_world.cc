@@ -195,7 +195,9 @@ void UnitTimeWorld::Announce(std::int32_t index) {
                                        .prompt_tokens = r.prompt_tokens,
                                        .max_output_tokens = r.max_output_tokens,
                                        .priority = r.priority,
+                                       .tenant = static_cast<std::uint32_t>(r.tenant),
                                        .ignore_eos = r.ignore_eos,
+                                       .predicted_output_tokens = r.predicted_output_tokens,
                                        .prefix_keys = keys_.back()}});
 }
 

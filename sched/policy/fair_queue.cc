@@ -26,6 +26,12 @@ double FairQueue::counter(std::uint32_t tenant) const {
   return found == tenants_.end() ? 0 : found->second.counter;
 }
 
+bool FairQueue::Before(const Sequence& a, const Sequence& b) const {
+  const Entry of_a{counter(a.tenant), a.tenant};
+  const Entry of_b{counter(b.tenant), b.tenant};
+  return a.tenant != b.tenant ? of_a < of_b : a.id < b.id;
+}
+
 RequestId FairQueue::front() const {
   CHECK(size_ > 0);
   return tenants_.at(heap_.front().tenant).waiting.front();

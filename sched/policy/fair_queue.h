@@ -62,6 +62,9 @@ class FairQueue {
   // One more output token of the tenant.
   void ChargeOutput(std::uint32_t tenant);
 
+  // Whether a is served before b, both running.
+  [[nodiscard]] bool Before(const Sequence& a, const Sequence& b) const;
+
   // What the tenant has been served, in weighted tokens over its share.
   [[nodiscard]] double counter(std::uint32_t tenant) const;
 

@@ -92,6 +92,7 @@ void OrcaPolicy::Plan(StepBuilder& step) {
   } else {
     ScheduleAll(step, selected_);
   }
+  waiting_.Planned(step);
 }
 
 bool OrcaPolicy::SelectHead(StepBuilder& step) {
@@ -111,6 +112,7 @@ bool OrcaPolicy::SelectHead(StepBuilder& step) {
   step.Admit(id);
   CHECK(step.Reserve(id, blocks));
   waiting_.PopFront();
+  waiting_.Admitted(s);
   running_.push_back(id);
   selected_.push_back(id);
   return true;

@@ -25,12 +25,33 @@ std::int64_t AgedPriority(const Sequence& s, Duration ageing) {
 }  // namespace
 
 bool OrderConfig::reads_predictions() const {
-  return kind == Kind::kSrpt || (kind == Kind::kSjf && size == Size::kOutput);
+  const auto has_ttlt = [](const ServiceTier& tier) { return tier.ttlt > Duration{0}; };
+  return kind == Kind::kSrpt || (kind == Kind::kSjf && size == Size::kOutput) ||
+         (kind == Kind::kEdf && std::any_of(tiers.begin(), tiers.end(), has_ttlt));
 }
 
 void OrderConfig::Validate(std::string_view policy) const {
   RequireField(ageing >= Duration{0}, fmt::format("{}.order.ageing_s", policy), Seconds(ageing),
                "must be at least 0");
+  RequireRatio(fmt::format("{}.order.input_weight", policy), shares.input_weight);
+  RequireRatio(fmt::format("{}.order.output_weight", policy), shares.output_weight);
+  for (const double share : shares.tenant_shares) {
+    RequireField(share >= 1e-6 && share <= 1e6, fmt::format("{}.order.tenant_shares", policy),
+                 share, "must be 0.000001 to 1000000");
+  }
+  RequireField(kind != Kind::kEdf || !tiers.empty(), fmt::format("{}.order.tiers", policy),
+               tiers.size(), "must be at least 1 for edf");
+  constexpr Duration kMost = std::chrono::seconds(1'000'000);
+  const auto require_time = [&](const char* field, Duration time) {
+    RequireField(time >= Duration{0} && time <= kMost, fmt::format("{}.order.{}", policy, field),
+                 Seconds(time), "must be 0 to 1000000");
+  };
+  for (const ServiceTier& tier : tiers) {
+    require_time("tiers.ttft_s", tier.ttft);
+    require_time("tiers.tbt_s", tier.tbt);
+    require_time("tiers.ttlt_s", tier.ttlt);
+  }
+  require_time("token_time_s", token_time);
 }
 
 void OrderConfig::ValidateWithoutPreemption(std::string_view policy) const {
@@ -42,6 +63,15 @@ void OrderConfig::ValidateWithoutPreemption(std::string_view policy) const {
 void OrderConfig::SetTraits(PolicyTraits& traits) const {
   traits.first_come_first_served &= first_come_first_served();
   traits.reads_predictions |= reads_predictions();
+}
+
+TimePoint NextTokenDue(const OrderConfig& order, const Sequence& s) {
+  const ServiceTier& tier = order.tiers[std::min<std::size_t>(s.tenant, order.tiers.size() - 1)];
+  const std::int32_t generated = s.known - s.prompt_tokens;
+  if (tier.ttlt > Duration{0}) {
+    return s.arrival + tier.ttlt - order.token_time * (ExpectedOutput(s) - generated);
+  }
+  return s.arrival + tier.ttft + tier.tbt * generated;
 }
 
 std::int32_t ExpectedOutput(const Sequence& s) {
@@ -64,6 +94,10 @@ std::int64_t OrderKey(const OrderConfig& order, const Sequence& s) {
       return order.size == OrderConfig::Size::kPrompt ? s.prompt_tokens : ExpectedOutput(s);
     case Kind::kSrpt:
       return ExpectedOutput(s) - (s.known - s.prompt_tokens);
+    case Kind::kVtc:
+      return 0;  // FairQueue's
+    case Kind::kEdf:
+      return Nanoseconds(NextTokenDue(order, s));
   }
   return 0;
 }

@@ -13,4 +13,13 @@ std::size_t OrderedQueue::Last(const StepBuilder& step, std::span<const RequestI
   return last;
 }
 
+// The first output token of a request comes with its prompt.
+void OrderedQueue::ChargeOutputs(const StepBuilder& step) {
+  for (const WorkItem& item : step.plan().work) {
+    if (!item.emits) continue;
+    const Sequence& s = step.sequence(item.request);
+    if (item.start + item.tokens > s.prompt_tokens) fair_.ChargeOutput(s.tenant);
+  }
+}
+
 }  // namespace twin

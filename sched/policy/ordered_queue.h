@@ -6,6 +6,7 @@
 #include <span>
 
 #include "core/ids.h"
+#include "sched/policy/fair_queue.h"
 #include "sched/policy/order_config.h"
 #include "sched/policy/waiting_queue.h"
 #include "sched/sequence.h"
@@ -20,27 +21,60 @@ class OrderedQueue {
  public:
   explicit OrderedQueue(const OrderConfig& order)
       : order_(order),
-        waiting_(order.first_come_first_served() ? QueueOrder::kFcfs : QueueOrder::kPriority) {}
+        waiting_(order.first_come_first_served() ? QueueOrder::kFcfs : QueueOrder::kPriority),
+        fair_(order.shares) {}
 
   [[nodiscard]] const OrderConfig& order() const { return order_; }
   [[nodiscard]] bool first_come_first_served() const { return order_.first_come_first_served(); }
 
-  [[nodiscard]] bool empty() const { return waiting_.empty(); }
-  [[nodiscard]] std::size_t size() const { return waiting_.size(); }
+  [[nodiscard]] bool empty() const { return waiting_.empty() && fair_.empty(); }
+  [[nodiscard]] std::size_t size() const { return waiting_.size() + fair_.size(); }
   // REQUIRES: not empty.
-  [[nodiscard]] RequestId front() const { return waiting_.front(); }
+  [[nodiscard]] RequestId front() const { return by_tenant() ? fair_.front() : waiting_.front(); }
 
-  void PushArrival(const Sequence& s) { waiting_.PushArrival(s.id, Key(s)); }
-  void PushPreempted(const Sequence& s) { waiting_.PushPreempted(s.id, Key(s)); }
+  void PushArrival(const Sequence& s) {
+    if (by_tenant()) {
+      fair_.PushArrival(s);
+    } else {
+      waiting_.PushArrival(s.id, Key(s));
+    }
+  }
+  void PushPreempted(const Sequence& s) {
+    if (by_tenant()) {
+      fair_.PushFront(s);
+    } else {
+      waiting_.PushPreempted(s.id, Key(s));
+    }
+  }
   // Undoes PopFront; of several requests, the last one that was taken out first.
-  void PutBack(const Sequence& s) { waiting_.PushPreempted(s.id, Key(s)); }
+  void PutBack(const Sequence& s) { PushPreempted(s); }
   // REQUIRES: not empty.
-  RequestId PopFront() { return waiting_.PopFront(); }
+  RequestId PopFront() { return by_tenant() ? fair_.PopFront() : waiting_.PopFront(); }
   // REQUIRES: the request waits here.
-  void Erase(const Sequence& s) { waiting_.Erase(s.id); }
+  void Erase(const Sequence& s) {
+    if (by_tenant()) {
+      fair_.Erase(s);
+    } else {
+      waiting_.Erase(s.id);
+    }
+  }
+
+  // A request that was taken out is admitted: the next front depends on it. And the reverse, before
+  // it is put back.
+  void Admitted(const Sequence& s) {
+    if (by_tenant()) fair_.ChargeInput(s);
+  }
+  void NotAdmitted(const Sequence& s) {
+    if (by_tenant()) fair_.RefundInput(s);
+  }
+  // The step is complete.
+  void Planned(const StepBuilder& step) {
+    if (by_tenant()) ChargeOutputs(step);
+  }
 
   // Whether a is to be served before b, both running.
   [[nodiscard]] bool Before(const Sequence& a, const Sequence& b) const {
+    if (by_tenant()) return fair_.Before(a, b);
     const std::int64_t key = Key(a);
     const std::int64_t other = Key(b);
     return key != other ? key < other : a.id < b.id;
@@ -57,15 +91,19 @@ class OrderedQueue {
   [[nodiscard]] std::size_t Last(const StepBuilder& step, std::span<const RequestId> running) const;
 
   // True if steps that only decode leave the order of all requests as it is.
-  [[nodiscard]] bool StandsStill() const { return !order_.preempts() || empty(); }
+  [[nodiscard]] bool StandsStill() const { return !by_tenant() && (!order_.preempts() || empty()); }
 
  private:
   [[nodiscard]] std::int64_t Key(const Sequence& s) const {
     return first_come_first_served() ? 0 : OrderKey(order_, s);
   }
 
+  [[nodiscard]] bool by_tenant() const { return order_.kind == OrderConfig::Kind::kVtc; }
+  void ChargeOutputs(const StepBuilder& step);
+
   OrderConfig order_;
-  WaitingQueue waiting_;
+  WaitingQueue waiting_;  // all but kVtc
+  FairQueue fair_;        // kVtc
 };
 
 }  // namespace twin

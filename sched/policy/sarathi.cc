@@ -139,12 +139,16 @@ void SarathiPolicy::Plan(StepBuilder& step) {
   turn_was_empty_ = false;
   switch (config_.scheduler) {
     case SarathiConfig::Scheduler::kSarathi:
-      return PlanHybrid(step);
+      PlanHybrid(step);
+      break;
     case SarathiConfig::Scheduler::kVllm:
-      return PlanPrefillsFirst(step);
+      PlanPrefillsFirst(step);
+      break;
     case SarathiConfig::Scheduler::kSimpleChunking:
-      return PlanTurn(step);
+      PlanTurn(step);
+      break;
   }
+  waiting_.Planned(step);
 }
 
 void SarathiPolicy::PlanHybrid(StepBuilder& step) {
@@ -291,6 +295,7 @@ void SarathiPolicy::WaitingPass(StepBuilder& step) {
     const std::int32_t chunk = Chunk(0, Remaining(s));
     if (chunk == 0 || (whole_prompts && chunk < s.known)) break;
     waiting_.PopFront();
+    waiting_.Admitted(s);
     step.Admit(id);
     CHECK(step.Grow(id, s.known));
     step.Schedule(s, chunk);

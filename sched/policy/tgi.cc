@@ -71,6 +71,7 @@ void TgiRouter::Plan(StepBuilder& step) {
   const bool joins = !joining_.empty();
   if (!joins || options_.chunks_prefills) ContinueBatch(step);
   ScheduleJoining(step);
+  waiting_.Planned(step);
   waiting_tokens_ = joins ? 1 : std::min(waiting_tokens_ + 1, options_.max_waiting_tokens);
   decode_is_due_ = joins && interrupts;
   last_step_requests_ = static_cast<std::int32_t>(step.plan().work.size());
@@ -139,12 +140,14 @@ void TgiRouter::CollectJoining(StepBuilder& step, const JoinLimits& limits) {
     room -= charged;
     joining_.push_back(joining);
     waiting_.PopFront();
+    waiting_.Admitted(s);
     // With chunking no request goes back into the queue, and the next one finds the memory taken.
     if (options_.chunks_prefills) Admit(step, joining);
   }
   if (options_.chunks_prefills) return;
   if (static_cast<std::int64_t>(joining_.size()) < limits.least) {
     for (auto back = joining_.rbegin(); back != joining_.rend(); ++back) {
+      waiting_.NotAdmitted(step.sequence(back->id));
       waiting_.PutBack(step.sequence(back->id));
     }
     joining_.clear();

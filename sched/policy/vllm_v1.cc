@@ -159,6 +159,7 @@ void VllmV1Policy::Plan(StepBuilder& step) {
   if (waiting_.order().preempts()) GiveWay(step);
   RunningPass(step, call);
   if (!call.preempted) WaitingPass(step, call);
+  waiting_.Planned(step);
   if (!step.plan().work.empty()) {
     ++steps_with_work_;
     if (call.prefill) latest_prefill_step_ = steps_with_work_;
@@ -282,7 +283,10 @@ void VllmV1Policy::WaitingPass(StepBuilder& step, Call& call) {
     const Admission outcome = TryAdmit(step, call, id);
     if (outcome == Admission::kStop) break;
     waiting_.PopFront();
-    if (outcome == Admission::kAdmitted) running_.push_back(id);
+    if (outcome == Admission::kAdmitted) {
+      running_.push_back(id);
+      waiting_.Admitted(step.sequence(id));
+    }
     if (outcome == Admission::kSetAside) set_aside_.push_back(id);
   }
   if (!call.held) saturated_ = !waiting_.empty();

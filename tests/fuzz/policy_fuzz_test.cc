@@ -55,6 +55,15 @@ class RandomFields {
     Value(field, seconds);
     value = DurationFromSeconds(seconds);
   }
+  void Values(const char* field, std::vector<double>& values) {
+    values.resize(Index(3));
+    for (double& value : values) Value(field, value);
+  }
+  template <class T>
+  void List(const char* /*field*/, std::vector<T>& values) {
+    values.resize(Index(3));
+    for (T& value : values) Bind(*this, value);
+  }
   template <class T>
   void OptionalNested(const char* /*field*/, std::optional<T>& value) {
     value.reset();

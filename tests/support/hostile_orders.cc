@@ -21,7 +21,12 @@ struct NamedOrder {
 std::vector<NamedOrder> Orders() {
   return {{"_ageing", {.kind = Kind::kPriority, .ageing = Duration{5}}},
           {"_sjf", {.kind = Kind::kSjf}},
-          {"_srpt", {.kind = Kind::kSrpt}}};
+          {"_srpt", {.kind = Kind::kSrpt}},
+          {"_vtc", {.kind = Kind::kVtc, .shares = {.tenant_shares = {1, 3}}}},
+          {"_edf",
+           {.kind = Kind::kEdf,
+            .tiers = {{.ttft = Duration{5}, .tbt = Duration{2}}, {.ttlt = Duration{60}}},
+            .token_time = Duration{1}}}};
 }
 
 constexpr std::string_view kCores[] = {"vllm_v1_033",

@@ -198,6 +198,65 @@ TEST(OrderedQueueTest, EveryCoreThatTakesAnOrderFollowsIt) {
   }
 }
 
+// Example 9a of the policy notes, of grade MODEL: X has A to D, Y has E and F; requests reserve
+// prompt and output of 15 tokens. Its t0 is it1 and it2, t1 is it3 (Y is lifted to 12, as much as
+// X, and nothing fits), t2 is it4 and it5, ...
+TEST(OrderedQueueTest, VirtualTokenCountersServeTheTenantThatWasServedLeast) {
+  TgiV2Config config;
+  config.max_batch_total_tokens = 15;
+  config.waiting_served_ratio = 0;
+  config.order = OrderConfig{.kind = Kind::kVtc};
+  const auto asked = [](std::int32_t step, std::int32_t prompt, std::int32_t output,
+                        std::uint32_t tenant) {
+    return Asked{.step = step, .prompt = prompt, .output = output, .tenant = tenant};
+  };
+  EXPECT_EQ(Decided(config, {.block_size = 1, .blocks = 15},
+                    {asked(1, 4, 3, 0), asked(1, 4, 3, 0), asked(1, 4, 3, 0), asked(1, 4, 3, 0),
+                     asked(3, 6, 2, 1), asked(3, 6, 2, 1)}),
+            "it1: A:P4 B:P4 | free=3\n"
+            "it2: A:D1 B:D1 | free=3\n"
+            "it3: A:D1 B:D1 | free=3 | fin=[A,B] | freeA=15\n"
+            "it4: E:P6 C:P4 | free=2\n"
+            "it5: E:D1 C:D1 | free=2 | fin=[E] | freeA=9\n"
+            "it6: F:P6 | free=2\n"
+            "it7: C:D1 F:D1 | free=2 | fin=[C,F] | freeA=15\n"
+            "it8: D:P4 | free=9\n"
+            "it9: D:D1 | free=9\n"
+            "it10: D:D1 | free=9 | fin=[D] | freeA=15\n");
+}
+
+// Tenant 0 wants each token 10 iterations after the one before, from iteration 11 on; tenant 1 from
+// iteration 1 + 4 on. Tenant 2 has the tier of tenant 1.
+TEST(OrderedQueueTest, EarliestDeadlineFirstGoesByTheTierOfTheTenant) {
+  const OrderConfig order{.kind = Kind::kEdf,
+                          .tiers = {{.ttft = Duration{10}, .tbt = Duration{10}},
+                                    {.ttft = Duration{4}, .tbt = Duration{3}}}};
+  const auto asked = [](std::uint32_t tenant) {
+    return Asked{.step = 1, .prompt = 4, .output = 1, .tenant = tenant};
+  };
+  EXPECT_EQ(Decided(Core(order), {.blocks = 20}, {asked(0), asked(1), asked(2)}),
+            "it1: B:P4 | free=19 | fin=[B] | freeA=20\n"
+            "it2: C:P4 | free=19 | fin=[C] | freeA=20\n"
+            "it3: A:P4 | free=19 | fin=[A] | freeA=20\n");
+}
+
+TEST(OrderedQueueTest, TheNextTokenIsDueByTheScheduleOfTheTier) {
+  const OrderConfig order{
+      .kind = Kind::kEdf,
+      .tiers = {{.ttft = Duration{100}, .tbt = Duration{7}}, {.ttlt = Duration{1000}}},
+      .token_time = Duration{10}};
+  Sequence s;
+  s.arrival = TimePoint{Duration{5}};
+  s.prompt_tokens = s.known = 8;
+  s.max_output_tokens = 50;
+  EXPECT_EQ(NextTokenDue(order, s), TimePoint{Duration{105}});
+  s.known = 8 + 3;
+  EXPECT_EQ(NextTokenDue(order, s), TimePoint{Duration{126}}) << "the fourth token: 105 + 3 * 7";
+  s.tenant = 1;
+  s.predicted_output_tokens = 20;
+  EXPECT_EQ(NextTokenDue(order, s), TimePoint{Duration{835}}) << "17 tokens of 10 before 1005";
+}
+
 TEST(OrderedQueueTest, AnOrderThatPreemptsNeedsACoreThatDoes) {
   OrcaConfig orca;
   orca.order = OrderConfig{.kind = Kind::kSrpt};
