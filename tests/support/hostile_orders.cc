@@ -32,14 +32,9 @@ std::vector<NamedOrder> Orders() {
 constexpr std::string_view kCores[] = {"vllm_v1_033",
                                        "vllm_v1_0151_async",
                                        "vllm_v1_033_default",
-                                       "vllm_v1_033_threshold",
-                                       "vllm_v1_033_watermark",
                                        "vllm_v1_033_pipeline",
                                        "orca_request_1",
-                                       "orca_model_4",
                                        "sarathi",
-                                       "sarathi_pipeline",
-                                       "sarathi_simple_chunking",
                                        "tgi_v2",
                                        "tgi_v3_prefix"};
 
