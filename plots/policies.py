@@ -24,6 +24,7 @@ POLICIES = {
     "tgi_v3": Policy("TGI 3", "TgiThree", "#CC79A7", ">"),
     "trtllm": Policy("TensorRT-LLM", "TrtLlm", "#000000", "X"),
     "sglang": Policy("SGLang", "Sglang", "#882255", "*"),
+    "fastserve": Policy("FastServe", "FastServe", "#44AA99", "p"),
 }
 
 

@@ -71,6 +71,7 @@ void AddPoliciesAndCosts(Messages& messages) {
   for (const PolicyConfig& config : DefaultPolicyConfigs()) {
     AddChosen<proto::Policy>(config, messages);
   }
+  Add<SlackChunking, proto::SlackChunking>(messages);
   Add<ServiceTier, proto::ServiceTier>(messages);
   Add<OrderConfig, proto::RequestOrder>(messages);
   AddCosts(std::make_index_sequence<std::variant_size_v<sim::CostConfig>>{}, messages);

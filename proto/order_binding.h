@@ -1,8 +1,11 @@
-// Which member of an order's config holds which field of its message (field_binding.h).
+// Which member of the configs of orders and deadlines holds which field of its message
+// (field_binding.h).
 #pragma once
 
 #include "proto/field_binding.h"
+#include "sched/policy/fastserve.h"
 #include "sched/policy/order_config.h"
+#include "sched/policy/slack_chunking.h"
 
 namespace twin {
 
@@ -32,6 +35,33 @@ void Bind(Archive& fields, OrderConfig& config) {
   fields.Values("tenant_shares", config.shares.tenant_shares);
   fields.List("tiers", config.tiers);
   fields.Seconds("token_time_s", config.token_time);
+}
+
+template <class Archive>
+void Bind(Archive& fields, SlackChunking& config) {
+  fields.Value("least_chunk_size", config.least_chunk_size);
+  fields.Value("safety_factor", config.safety_factor);
+  fields.Seconds("step_time_s", config.step_time);
+  fields.Seconds("token_time_s", config.token_time);
+  fields.Seconds("context_token_time_s", config.context_token_time);
+  fields.Value("relegates", config.relegates);
+}
+
+template <class Archive>
+void Bind(Archive& fields, FastServeConfig& config) {
+  fields.Value("max_batch_size", config.max_batch_size);
+  fields.Value("max_tokens_per_batch", config.max_tokens_per_batch);
+  fields.Value("max_model_len", config.max_model_len);
+  fields.Value("use_skip_join", config.use_skip_join);
+  fields.Seconds("base_quantum_s", config.base_quantum);
+  fields.Value("threshold", config.threshold);
+  fields.Value("num_queues", config.num_queues);
+  fields.Seconds("prefill_s", config.prefill_time);
+  fields.Seconds("prefill_token_s", config.prefill_token_time);
+  fields.Value("starvation_period", config.starvation_period);
+  fields.Seconds("starvation_threshold_s", config.starvation_threshold);
+  fields.Value("proactive_offloading", config.proactive_offloading);
+  fields.Value("num_min_free_blocks_threshold", config.num_min_free_blocks_threshold);
 }
 
 }  // namespace twin

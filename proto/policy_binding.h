@@ -84,6 +84,7 @@ void Bind(Archive& fields, SarathiConfig& config) {
   fields.Value("chunk_schedule_max_tokens", config.chunk_schedule_max_tokens);
   fields.Value("chunk_schedule_stages", config.chunk_schedule_stages);
   fields.OptionalNested("order", config.order);
+  fields.OptionalNested("slack_chunking", config.slack_chunking);
 }
 
 template <class Archive>

@@ -41,17 +41,18 @@ void OrderConfig::Validate(std::string_view policy) const {
   }
   RequireField(kind != Kind::kEdf || !tiers.empty(), fmt::format("{}.order.tiers", policy),
                tiers.size(), "must be at least 1 for edf");
-  constexpr Duration kMost = std::chrono::seconds(1'000'000);
-  const auto require_time = [&](const char* field, Duration time) {
-    RequireField(time >= Duration{0} && time <= kMost, fmt::format("{}.order.{}", policy, field),
-                 Seconds(time), "must be 0 to 1000000");
+  const auto require_time = [&](const char* field, Duration time, Duration most) {
+    RequireField(time >= Duration{0} && time <= most, fmt::format("{}.order.{}", policy, field),
+                 Seconds(time), fmt::format("must be 0 to {}", Seconds(most)));
   };
+  constexpr Duration kLong = std::chrono::seconds(1'000'000);
+  constexpr Duration kShort = std::chrono::seconds(1);  // times the tokens of any request
   for (const ServiceTier& tier : tiers) {
-    require_time("tiers.ttft_s", tier.ttft);
-    require_time("tiers.tbt_s", tier.tbt);
-    require_time("tiers.ttlt_s", tier.ttlt);
+    require_time("tiers.ttft_s", tier.ttft, kLong);
+    require_time("tiers.tbt_s", tier.tbt, kShort);
+    require_time("tiers.ttlt_s", tier.ttlt, kLong);
   }
-  require_time("token_time_s", token_time);
+  require_time("token_time_s", token_time, kShort);
 }
 
 void OrderConfig::ValidateWithoutPreemption(std::string_view policy) const {

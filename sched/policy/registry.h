@@ -23,6 +23,7 @@
 
 #include "sched/cache/kv_pool.h"
 #include "sched/policy/case_name.h"
+#include "sched/policy/fastserve.h"
 #include "sched/policy/orca.h"
 #include "sched/policy/policy.h"
 #include "sched/policy/sarathi.h"
@@ -61,7 +62,8 @@ using Policies = PolicyRegistry<
     PolicyEntry<TgiV2Config, TgiV2Policy>,
     PolicyEntry<TgiV3Config, TgiV3Policy>,
     PolicyEntry<TrtllmConfig, TrtllmPolicy>,
-    PolicyEntry<SglangConfig, SglangPolicy>>;
+    PolicyEntry<SglangConfig, SglangPolicy>,
+    PolicyEntry<FastServeConfig, FastServePolicy>>;
 // clang-format on
 
 using PolicyConfig = Policies::Config;

@@ -68,6 +68,16 @@ void SarathiConfig::Validate() const {
                "sarathi.enable_dynamic_chunking_schedule", enable_dynamic_chunking_schedule,
                "must be false unless scheduler is sarathi");
   if (order) order->ValidateWithoutPreemption(kName);
+  if (slack_chunking) {
+    slack_chunking->Validate(kName, chunk_size);
+    RequireField(order && order->kind == OrderConfig::Kind::kEdf, "sarathi.order.kind",
+                 "another order", "must be edf with slack_chunking");
+    RequireField(scheduler == Scheduler::kSarathi && pipeline_parallel_size == 1 &&
+                     !enable_dynamic_chunking_schedule,
+                 "sarathi.slack_chunking", "set",
+                 "must be unset with another scheduler, with several steps in flight, and with "
+                 "enable_dynamic_chunking_schedule");
+  }
   if (!enable_dynamic_chunking_schedule) return;
   const std::string positive = "must be at least 1 with enable_dynamic_chunking_schedule";
   RequireField(low_chunk_size >= 1, "sarathi.low_chunk_size", low_chunk_size, positive);
@@ -118,6 +128,7 @@ void SarathiPolicy::Enqueue(const Sequence& sequence) { waiting_.PushArrival(seq
 
 void SarathiPolicy::Remove(const Sequence& sequence) {
   if (std::erase(running_, sequence.id) == 0) waiting_.Erase(sequence);
+  relegated_.erase(sequence.id);
 }
 
 std::optional<DecodeLimits> SarathiPolicy::DecodeRunLimits() const {
@@ -137,9 +148,10 @@ void SarathiPolicy::Plan(StepBuilder& step) {
   victims_.clear();
   tokens_ = 0;
   turn_was_empty_ = false;
+  chunk_limit_ = config_.chunk_size;
   switch (config_.scheduler) {
     case SarathiConfig::Scheduler::kSarathi:
-      PlanHybrid(step);
+      config_.slack_chunking ? PlanWithinSlack(step) : PlanHybrid(step);
       break;
     case SarathiConfig::Scheduler::kVllm:
       PlanPrefillsFirst(step);
@@ -269,7 +281,7 @@ std::int32_t SarathiPolicy::Remaining(const Sequence& s) const {
 }
 
 std::int32_t SarathiPolicy::Chunk(std::int32_t processed, std::int32_t remaining) const {
-  std::int32_t size = config_.chunk_size;
+  std::int32_t size = chunk_limit_;
   if (config_.enable_dynamic_chunking_schedule) {
     const auto stage =
         std::min(static_cast<std::size_t>(processed / stage_tokens_), stage_sizes_.size() - 1);
@@ -278,20 +290,29 @@ std::int32_t SarathiPolicy::Chunk(std::int32_t processed, std::int32_t remaining
   return std::max(0, std::min(remaining, size - tokens_));
 }
 
+bool SarathiPolicy::RejectIfNever(StepBuilder& step, RequestId id) {
+  const Sequence& s = step.sequence(id);
+  const bool whole_prompts = config_.scheduler == SarathiConfig::Scheduler::kVllm;
+  const bool too_long = (whole_prompts ? s.known : s.prompt_tokens) > config_.max_model_len;
+  const std::int32_t blocks = step.pool().BlocksFor(s.known) + watermark_blocks_;
+  if (!too_long && blocks <= step.pool().usable()) return false;
+  step.Reject(id, too_long ? RejectReason::kTooLongForModel : RejectReason::kTooLargeForCache);
+  waiting_.PopFront();
+  return true;
+}
+
+bool SarathiPolicy::HasRoom(const StepBuilder& step, const Sequence& s) const {
+  return step.pool().BlocksFor(s.known) + watermark_blocks_ <= step.pool().free() &&
+         static_cast<std::int32_t>(running_.size()) < config_.max_num_seqs;
+}
+
 void SarathiPolicy::WaitingPass(StepBuilder& step) {
   const bool whole_prompts = config_.scheduler == SarathiConfig::Scheduler::kVllm;
   while (!waiting_.empty()) {
     const RequestId id = waiting_.front();
+    if (RejectIfNever(step, id)) continue;
     const Sequence& s = step.sequence(id);
-    const std::int32_t blocks = step.pool().BlocksFor(s.known);
-    const bool too_long = (whole_prompts ? s.known : s.prompt_tokens) > config_.max_model_len;
-    if (too_long || blocks + watermark_blocks_ > step.pool().usable()) {
-      step.Reject(id, too_long ? RejectReason::kTooLongForModel : RejectReason::kTooLargeForCache);
-      waiting_.PopFront();
-      continue;
-    }
-    if (blocks + watermark_blocks_ > step.pool().free()) break;
-    if (static_cast<std::int32_t>(running_.size()) >= config_.max_num_seqs) break;
+    if (!HasRoom(step, s)) break;
     const std::int32_t chunk = Chunk(0, Remaining(s));
     if (chunk == 0 || (whole_prompts && chunk < s.known)) break;
     waiting_.PopFront();

@@ -18,6 +18,8 @@
 //   bounds no step.
 // - With several steps in flight, a request that is in another step is carried over untouched.
 // - Dynamic chunking chooses the chunk by the prompt tokens already processed, not by the step.
+// - With slack_chunking all prompts that fit hold memory from their arrival on, and a step begins
+//   with the most urgent one, whoever began before.
 // - The schedulers that Sarathi-Serve compares itself with (config.scheduler) share its memory
 //   rules, also where the originals have others: vLLM without chunks, and turns of prefills and
 //   decodes, of which one can be empty.
@@ -25,12 +27,14 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <span>
 #include <vector>
 
 #include "sched/policy/case_name.h"
 #include "sched/policy/ordered_queue.h"
 #include "sched/policy/policy.h"
+#include "sched/policy/slack_chunking.h"
 
 namespace twin {
 
@@ -54,7 +58,8 @@ struct SarathiConfig {
   std::int32_t high_chunk_size = 0;
   std::int32_t chunk_schedule_max_tokens = 0;
   std::int32_t chunk_schedule_stages = 0;
-  std::optional<OrderConfig> order = {};  // of admission, not Sarathi-Serve's
+  std::optional<OrderConfig> order = {};             // of admission, not Sarathi-Serve's
+  std::optional<SlackChunking> slack_chunking = {};  // Niyama; with an order by deadlines
 
   [[nodiscard]] PolicyTraits Traits() const;
   void Validate() const;
@@ -85,6 +90,9 @@ class SarathiPolicy final : public Policy {
   void PlanHybrid(StepBuilder& step);
   void PlanPrefillsFirst(StepBuilder& step);
   void PlanTurn(StepBuilder& step);
+  void PlanWithinSlack(StepBuilder& step);
+  void AdmitPrompts(StepBuilder& step);
+  void SortPrompts(const StepBuilder& step);
   void SchedulePrefills(StepBuilder& step);
   void ScheduleDecodes(StepBuilder& step);
   void RunningPass(StepBuilder& step);
@@ -94,6 +102,9 @@ class SarathiPolicy final : public Policy {
   bool MakeRoom(StepBuilder& step, RequestId id, std::size_t next);
   void Preempt(StepBuilder& step, RequestId id);
   void WaitingPass(StepBuilder& step);
+  // True if the head of the queue can never be served; it is rejected.
+  bool RejectIfNever(StepBuilder& step, RequestId id);
+  [[nodiscard]] bool HasRoom(const StepBuilder& step, const Sequence& s) const;
   [[nodiscard]] std::int32_t Remaining(const Sequence& s) const;
   [[nodiscard]] std::int32_t Chunk(std::int32_t processed, std::int32_t remaining) const;
 
@@ -106,13 +117,15 @@ class SarathiPolicy final : public Policy {
   std::vector<RequestId> running_;
   bool prefilling_ = false;    // some of running_ were in their prompts when the latest call ended
   bool decodes_next_ = false;  // kSimpleChunking: whose turn the next call is
-  bool turn_was_empty_ = false;  // kSimpleChunking: of the latest call
+  bool turn_was_empty_ = false;    // kSimpleChunking: of the latest call
+  std::set<RequestId> relegated_;  // slack_chunking
   // Of the present call.
   std::vector<RequestId> visiting_;
   std::vector<RequestId> prefills_;
   std::vector<RequestId> decodes_;
   std::vector<Victim> victims_;
   std::int32_t tokens_ = 0;
+  std::int32_t chunk_limit_ = 0;
 };
 
 }  // namespace twin

@@ -140,6 +140,11 @@ std::vector<Case> Cases() {
       {"vllm_v0_swap", swapping}, {"vllm_v1_ahead", ahead}, {"vllm_v1_priority", important}};
   for (const PolicyConfig& config : DefaultPolicyConfigs()) {
     cases.push_back({std::string(TraitsOf(config).name), config});
+    // By default requests starve for seconds, and the window of live requests still grows.
+    if (auto* fastserve = std::get_if<FastServeConfig>(&cases.back().policy)) {
+      fastserve->starvation_period = 10;
+      fastserve->starvation_threshold = std::chrono::milliseconds(100);
+    }
   }
   return cases;
 }

@@ -48,7 +48,56 @@ DrawnPolicy Ordered(DrawnPolicy drawn, const OrderConfig& order) {
   return drawn;
 }
 
+DrawnPolicy DrawSlack(Random& random, std::int32_t tokens) {
+  const auto draw = [&random](std::int64_t low, std::int64_t high) {
+    return static_cast<std::int32_t>(random.UniformInt(low, high));
+  };
+  SarathiConfig config;
+  config.chunk_size = draw(1, 24);
+  config.max_num_seqs = draw(1, 8);
+  config.max_model_len = draw(std::max(3, tokens / 3), tokens);
+  config.watermark = random.UnitReal() < 0.5 ? 0.0 : random.UniformReal(0.0, 0.3);
+  config.order = Orders().back().order;
+  config.slack_chunking = SlackChunking{.least_chunk_size = draw(1, config.chunk_size),
+                                        .safety_factor = random.UniformReal(0.5, 2.0),
+                                        .step_time = Duration{draw(0, 3)},
+                                        .token_time = Duration{draw(0, 2)},
+                                        .context_token_time = Duration{draw(0, 1)},
+                                        .relegates = random.UnitReal() < 0.7};
+  DrawnPolicy drawn{.config = config, .context_tokens = config.max_model_len};
+  drawn.priorities = true;
+  return drawn;
+}
+
+DrawnPolicy DrawFastServe(Random& random, std::int32_t tokens) {
+  const auto draw = [&random](std::int64_t low, std::int64_t high) {
+    return static_cast<std::int32_t>(random.UniformInt(low, high));
+  };
+  FastServeConfig config;
+  config.max_batch_size = draw(1, 8);
+  config.max_tokens_per_batch = draw(1, tokens);
+  config.max_model_len = draw(std::max(3, tokens / 3), tokens);
+  config.use_skip_join = random.UnitReal() < 0.7;
+  config.base_quantum = Duration{draw(0, 5)};
+  config.threshold = random.UniformReal(1.0, 3.0);
+  config.num_queues = draw(1, 6);
+  config.prefill_time = Duration{draw(0, 3)};
+  config.prefill_token_time = Duration{draw(0, 2)};
+  config.starvation_period = draw(1, 20);
+  config.starvation_threshold = Duration{draw(0, 100)};
+  config.proactive_offloading = random.UnitReal() < 0.7;
+  config.num_min_free_blocks_threshold = draw(0, 10);
+  return {.config = config,
+          .context_tokens = config.max_model_len,
+          .host_blocks = random.UnitReal() < 0.2 ? 0 : draw(0, 40)};
+}
+
 }  // namespace
+
+void AddDeadlineModes(std::vector<PolicyMode>& modes) {
+  modes.push_back({"sarathi_slack", DrawSlack});
+  modes.push_back({"fastserve", DrawFastServe});
+}
 
 void AddOrderModes(std::vector<PolicyMode>& modes) {
   for (const std::string_view core : kCores) {

@@ -363,6 +363,7 @@ std::vector<PolicyMode> MakeModes() {
   add("tgi_v3_unchunked", [](Random& r, std::int32_t t) { return DrawTgiV3(r, t, false, false); });
   AddTrtllmModes(modes);
   AddSglangModes(modes);
+  AddDeadlineModes(modes);
   AddDefaultModes(modes);
   AddOrderModes(modes);
   return modes;

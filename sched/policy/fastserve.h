@@ -1,0 +1,121 @@
+// FastServe: preemption after every token, by queues of several levels, with swapping ahead of
+// need.
+//
+// Requests wait in queues of falling priority. A request that has computed for longer than the
+// quantum of its queue goes down to the next one, so that short answers overtake long ones although
+// nobody knows their lengths. The length of the prompt is known: a request joins the first queue
+// whose quantum holds its first step (skip-join). Each step takes the first requests of all queues.
+// Preempted requests keep their KV cache; where memory is short, that of the last requests goes to
+// the host, and comes back before it is needed.
+//
+// Sources: Wu et al., 2023 (FastServe); its code, revision 187a2742, as in the policy notes,
+// section 9.4. Field names are the code's.
+//
+// Easy to get wrong:
+// - The quanta are times. A step counts from its plan to the next plan, for all requests in it: a
+//   short decode beside a long prompt is charged the time of the prompt.
+// - A request is demoted if it has exceeded its quantum, not if it has used it up.
+// - Whoever computed goes to the front of its queue, new requests to the back. Several are put
+//   there one by one, so that the last of the batch is the first of the queue.
+// - Prompts are not divided, and prompts and decodes share a step.
+// - Room for max_batch_size blocks is kept free beyond what the batch needs (proactive_offloading),
+//   by swapping; it is a wish, and never takes requests out of the batch.
+// - Swaps are part of a plan: the step waits for them. The original overlaps them with others.
+// - Where the swap space is full, a request is preempted by recompute (the original stops).
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/id_window.h"
+#include "core/time.h"
+#include "sched/policy/case_name.h"
+#include "sched/policy/policy.h"
+#include "sched/policy/waiting_queue.h"
+
+namespace twin {
+
+struct FastServeConfig {
+  static constexpr const char* kName = "fastserve";
+
+  std::int32_t max_batch_size = 128;         // requests per step
+  std::int32_t max_tokens_per_batch = 8192;  // prompt tokens per step
+  std::int32_t max_model_len = 0;            // tokens of one request; 0 = the model's context
+  bool use_skip_join = true;                 // otherwise all requests join the first queue
+  Duration base_quantum = std::chrono::milliseconds(10);  // of the first queue
+  double threshold = 2;                                   // quantum of a queue over the one before
+  std::int32_t num_queues = 16;
+  // What the first step of a request takes: the profile by which it skips queues.
+  Duration prefill_time = std::chrono::milliseconds(8);
+  Duration prefill_token_time = std::chrono::microseconds(40);
+  std::int32_t starvation_period = 1000;  // steps between two looks for requests that starve
+  Duration starvation_threshold = std::chrono::seconds(3);  // idle time
+  bool proactive_offloading = true;
+  std::int32_t num_min_free_blocks_threshold = 0;  // blocks kept free, if more than max_batch_size
+
+  [[nodiscard]] PolicyTraits Traits() const;
+  void Validate() const;
+  void ResolveContext(std::int32_t model_tokens);
+  void ValidateContext(std::int32_t model_tokens) const;
+  static std::span<const CaseName> CaseNames();
+  bool operator==(const FastServeConfig&) const = default;
+};
+
+class FastServePolicy final : public Policy {
+ public:
+  explicit FastServePolicy(const FastServeConfig& config);
+
+  [[nodiscard]] const PolicyTraits& traits() const override { return traits_; }
+  void Enqueue(const Sequence& sequence) override;
+  void Remove(const Sequence& sequence) override;
+  void Plan(StepBuilder& step) override;
+
+ private:
+  struct Progress {
+    std::int32_t level = 0;
+    Duration served{0};      // in the present level
+    TimePoint idle_since;    // when it last computed; at first, its arrival
+    std::int64_t place = 0;  // in queue_
+  };
+
+  // Charges the step that has returned, and puts its requests back.
+  void ReturnBatch(TimePoint now);
+  void PromoteStarving(TimePoint now);
+  void FormBatch(StepBuilder& step);
+  [[nodiscard]] bool RejectIfNever(StepBuilder& step, RequestId id);
+  // Takes memory from requests at the end of the queues, then from the end of the batch. True if
+  // nobody had to go.
+  bool MakeRoom(StepBuilder& step);
+  // False if nobody outside the batch holds memory, or only recomputation could free it and
+  // `recompute` is false.
+  bool EvictLast(StepBuilder& step, bool recompute);
+  void Evict(StepBuilder& step, RequestId id);
+  void LoadAhead(StepBuilder& step);
+  void ScheduleBatch(StepBuilder& step);
+  // Blocks that the next steps take from the free ones.
+  [[nodiscard]] static std::int32_t BlocksNeeded(const StepBuilder& step, RequestId id);
+  [[nodiscard]] std::int32_t BlocksOfBatch(const StepBuilder& step) const;
+  [[nodiscard]] std::int32_t SpareBlocks() const;
+  [[nodiscard]] std::int32_t FirstLevel(std::int32_t prompt_tokens) const;
+  void PushFront(RequestId id);
+  void PushBack(RequestId id);
+  [[nodiscard]] bool InBatch(RequestId id) const;
+
+  FastServeConfig config_;
+  PolicyTraits traits_;
+  std::vector<Duration> quanta_;  // by level
+  // All levels in one queue, by level and place in the level: all requests but those of batch_.
+  WaitingQueue queue_{QueueOrder::kPriority};
+  std::int64_t front_places_ = 0;  // given out so far, of all levels
+  std::int64_t back_places_ = 0;
+  IdWindow<Progress> progress_;
+  std::vector<RequestId> batch_;      // of the latest step
+  std::vector<RequestId> resident_;   // with blocks on the device
+  std::vector<RequestId> swapped_;    // with blocks on the host
+  std::vector<RequestId> set_aside_;  // of the present call
+  TimePoint planned_at_;              // the latest step
+  std::int64_t steps_ = 0;
+};
+
+}  // namespace twin

@@ -1,0 +1,173 @@
+// Expected values: example 9b of the policy notes, of grade MODEL; others by hand.
+#include "sched/policy/fastserve.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "sched/engine.h"
+#include "tests/support/decided_trace.h"
+
+namespace twin::testing {
+namespace {
+
+struct Timed {
+  std::int64_t at = 0;
+  std::int32_t prompt = 0;
+  std::int32_t output = 0;
+};
+
+// Of the example's unit of time, in nanoseconds.
+constexpr std::int64_t kUnit = 4;
+
+// A step takes a quarter of a unit for each token of its longest prompt, and at least a unit.
+// Renders "4-5: C:P4 A:D1" for a step that lasts from 4 to 5.
+std::string Served(const FastServeConfig& config, const std::vector<Timed>& requests) {
+  EngineConfig engine_config;
+  engine_config.kv = {.block_size = 4, .blocks = 100, .host_blocks = 100};
+  Engine engine(engine_config, std::make_unique<FastServePolicy>(config));
+  std::vector<std::int32_t> left;
+  std::string text;
+  for (std::int64_t now = 0;;) {
+    for (std::size_t i = left.size(); i < requests.size() && requests[i].at * kUnit <= now; ++i) {
+      Request request;
+      request.id = RequestId{static_cast<std::uint32_t>(i)};
+      request.arrival = TimePoint{Duration{requests[i].at * kUnit}};
+      request.prompt_tokens = requests[i].prompt;
+      request.max_output_tokens = requests[i].output;
+      left.push_back(request.max_output_tokens);
+      engine.Handle(RequestArrived{request});
+    }
+    const StepPlan* plan = engine.PlanStep(TimePoint{Duration{now}});
+    if (plan == nullptr) break;
+    std::int64_t took = kUnit;
+    std::string work;
+    std::vector<ItemOutcome> outcomes;
+    for (const WorkItem& item : plan->work) {
+      const std::uint32_t index = Index(item.request);
+      took = std::max<std::int64_t>(took, item.tokens);
+      work += fmt::format(" {}:{}{}", static_cast<char>('A' + index),
+                          item.phase == Phase::kDecode ? 'D' : 'P', item.tokens);
+      if (--left[index] == 0) outcomes.push_back({item.request, 1, FinishReason::kLength});
+    }
+    engine.Handle(StepFinished{plan->id, TimePoint{Duration{now}}, outcomes, {}});
+    text += fmt::format("{}-{}:{}\n", now / kUnit, (now + took) / kUnit, work);
+    now += took;
+  }
+  engine.CheckDrained();
+  return text;
+}
+
+// Two requests a step; quanta of 1, 2, 4, ... units; a prompt is expected to take what it takes.
+FastServeConfig SmallConfig() {
+  FastServeConfig config;
+  config.max_batch_size = 2;
+  config.base_quantum = Duration{kUnit};
+  config.prefill_time = Duration{0};
+  config.prefill_token_time = Duration{kUnit / 4};
+  config.proactive_offloading = false;
+  return config;
+}
+
+// A joins the first queue, B the third, whose quantum is 4. A is charged the time of B's prompt and
+// goes down at once; B has used its quantum up, but not exceeded it, and stays.
+TEST(FastServePolicyTest, QueuesFollowTheWorkedExample) {
+  EXPECT_EQ(Served(SmallConfig(), {{0, 4, 5}, {0, 16, 2}, {3, 4, 2}}),
+            "0-4: A:P4 B:P16\n"
+            "4-5: C:P4 A:D1\n"
+            "5-6: C:D1 A:D1\n"
+            "6-7: A:D1 B:D1\n"
+            "7-8: A:D1\n");
+}
+
+// All join the first queue. A and B go down to the second, where B, put back last, is the first.
+TEST(FastServePolicyTest, WithoutSkipJoinALongPromptGoesFirst) {
+  FastServeConfig config = SmallConfig();
+  config.use_skip_join = false;
+  EXPECT_EQ(Served(config, {{0, 4, 5}, {0, 16, 2}, {3, 4, 2}}),
+            "0-4: A:P4 B:P16\n"
+            "4-5: C:P4 B:D1\n"
+            "5-6: C:D1 A:D1\n"
+            "6-7: A:D1\n"
+            "7-8: A:D1\n"
+            "8-9: A:D1\n");
+}
+
+// One request a step, which takes a nanosecond.
+FastServeConfig OneAtATime() {
+  FastServeConfig config = SmallConfig();
+  config.max_batch_size = 1;
+  config.base_quantum = Duration{1};
+  config.prefill_token_time = Duration{0};
+  return config;
+}
+
+// A has exceeded its quantum behind it2. B needs a block, and A holds all 3.
+TEST(FastServePolicyTest, SwapsOutARequestOfALowerQueue) {
+  EXPECT_EQ(Decided(OneAtATime(), {.blocks = 3, .host_blocks = 3}, {{1, 8, 4}, {3, 4, 2}}),
+            "it1: A:P8 | free=1\n"
+            "it2: A:D1 | free=0\n"
+            "it3: B:P4 | out=[A] | free=2\n"
+            "it4: B:D1 | free=1 | fin=[B] | freeA=3\n"
+            "it5: A:D1 | in=[A] | free=0\n"
+            "it6: A:D1 | free=0 | fin=[A] | freeA=3\n");
+}
+
+TEST(FastServePolicyTest, WhereTheHostIsFullARequestIsComputedAgain) {
+  EXPECT_EQ(Decided(OneAtATime(), {.blocks = 3, .host_blocks = 2}, {{1, 8, 4}, {3, 4, 2}}),
+            "it1: A:P8 | free=1\n"
+            "it2: A:D1 | free=0\n"
+            "it3: B:P4 | pre=[A] | free=2\n"
+            "it4: B:D1 | free=1 | fin=[B] | freeA=3\n"
+            "it5: A:P10 | free=0\n"
+            "it6: A:D1 | free=0 | fin=[A] | freeA=3\n");
+}
+
+// A and B both go down after 2 tokens, and B stands before A. A last computed until 3.
+TEST(FastServePolicyTest, ARequestThatStarvesIsServedNext) {
+  FastServeConfig config = OneAtATime();
+  config.starvation_period = 1;
+  config.starvation_threshold = Duration{3};
+  EXPECT_EQ(Decided(config, {.blocks = 20}, {{1, 4, 4}, {3, 4, 4}}),
+            "it1: A:P4 | free=19\n"
+            "it2: A:D1 | free=18\n"
+            "it3: B:P4 | free=17\n"
+            "it4: B:D1 | free=16\n"
+            "it5: B:D1 | free=16\n"
+            "it6: A:D1 | free=16\n"
+            "it7: A:D1 | free=16 | fin=[A] | freeA=18\n"
+            "it8: B:D1 | free=18 | fin=[B] | freeA=20\n");
+}
+
+// 2 blocks are to stay free. In it5 C takes one of them, and A goes, the last one of the second
+// queue. In it6 there is room for A beside them, and it comes back before its turn in it9.
+TEST(FastServePolicyTest, SwapsAheadOfNeed) {
+  FastServeConfig config = OneAtATime();
+  config.proactive_offloading = true;
+  config.num_min_free_blocks_threshold = 2;
+  EXPECT_EQ(Decided(config, {.blocks = 8, .host_blocks = 3}, {{1, 8, 5}, {3, 8, 5}, {5, 2, 1}}),
+            "it1: A:P8 | free=6\n"
+            "it2: A:D1 | free=5\n"
+            "it3: B:P8 | free=3\n"
+            "it4: B:D1 | free=2\n"
+            "it5: C:P2 | out=[A] | free=4 | fin=[C] | freeA=5\n"
+            "it6: B:D1 | in=[A] | free=2\n"
+            "it7: B:D1 | free=2\n"
+            "it8: B:D1 | free=2 | fin=[B] | freeA=5\n"
+            "it9: A:D1 | free=5\n"
+            "it10: A:D1 | free=5\n"
+            "it11: A:D1 | free=5 | fin=[A] | freeA=8\n");
+}
+
+TEST(FastServePolicyTest, RejectsWhatNeverFits) {
+  EXPECT_EQ(Decided(OneAtATime(), {.blocks = 3}, {{1, 8, 5}, {1, 4, 1}}),
+            "it1: B:P4 | rej=[A] | free=2 | fin=[B] | freeA=3\n");
+}
+
+}  // namespace
+}  // namespace twin::testing
