@@ -33,7 +33,7 @@ constexpr std::array kPresets = {
     ServerPreset{"tgi-3.3.7", "tgi_v3",
                  "defaults of TGI 3.3.7; estimates: host of vLLM V0, boundary of vLLM 0.23.0"},
     ServerPreset{"trtllm-1.0.0", "trtllm",
-                 "defaults of TensorRT-LLM 1.0; estimates: host and boundary of vLLM 0.23.0"},
+                 "defaults of TensorRT-LLM 1.0; estimates: host hidden, boundary of vLLM 0.23.0"},
 };
 
 struct MissingServer {
@@ -237,6 +237,7 @@ void FillBoundary(std::string_view server, const Parallelism& parallelism,
 struct HostOf {
   proto::ProfileCost::Engine engine = proto::ProfileCost::from_policy;
   std::uint32_t captured = 0;
+  bool hidden = false;  // behind the device, although the simulated policy waits for results
 };
 
 std::optional<HostOf> HostOfPolicy(const HardwareSpec& hardware, const Parallelism& parallelism,
@@ -260,7 +261,7 @@ std::optional<HostOf> HostOfPolicy(const HardwareSpec& hardware, const Paralleli
     case proto::Policy::kTgiV3:
       return HostOf{proto::ProfileCost::v0, kTgiCapturedMax};
     case proto::Policy::kTrtllm:
-      return HostOf{proto::ProfileCost::v1_async, 512};
+      return HostOf{proto::ProfileCost::v1_async, 512, true};  // its overlap scheduler
     default:
       return std::nullopt;
   }
@@ -275,6 +276,9 @@ void FillCost(const HardwareSpec& hardware, const Parallelism& parallelism,
   proto::ProfileCost& profile = *cost.mutable_profile();
   if (!profile.has_engine()) profile.set_engine(host->engine);
   if (!profile.has_captured_size_max()) profile.set_captured_size_max(host->captured);
+  if (!host->hidden) return;
+  if (!profile.has_host_s()) profile.set_host_s(0);
+  if (!profile.has_host_per_item_s()) profile.set_host_per_item_s(0);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <numeric>
 #include <span>
 #include <utility>
@@ -325,37 +326,29 @@ void RecommendSearch::RunFirstAgain(const RunLength& full) {
 }
 
 void RecommendSearch::VarySettings(const RunLength& full) {
-  const Choice& first = answer_.configurations[0].candidate.choice;
-  const std::vector<SettingVariants> settings = VariantsOf(space_, first);
-  std::vector<Candidate> made;
-  std::vector<std::vector<std::string>> reasons;  // by setting, then variant; empty: it was made
-  for (const SettingVariants& setting : settings) {
-    reasons.emplace_back();
-    for (const Choice& choice : setting.choices) {
-      reasons.back().emplace_back();
-      try {
-        made.push_back(space_.Make(choice, costs_));
-      } catch (const InputError& error) {
-        reasons.back().back() = error.what();
-      }
-    }
-  }
+  const std::vector<SettingVariants> settings =
+      VariantsOf(space_, answer_.configurations[0].candidate.choice);
+  std::vector<std::string> reasons;  // by setting, then variant; empty: it runs
+  const std::vector<Candidate> made = MakeVariants(
+      space_, settings, answer_.configurations[0].candidate, evaluator_, costs_, reasons);
   std::vector<const Candidate*> variants;
   for (const Candidate& candidate : made) variants.push_back(&candidate);
   const std::vector<double> starts(made.size(), first_limit_);
   const Evaluations results =
       evaluator_.Evaluate(variants, kRungSeeds, replications(), full, starts);
-  std::size_t next = 0;
-  for (std::size_t s = 0; s < settings.size(); ++s) {
+  const std::string objective =
+      request_.objective == Objective::kLatency ? request_.latency_metric : answer_.objective;
+  auto reason = reasons.begin();
+  auto result = results.begin();
+  for (const SettingVariants& setting : settings) {
+    const auto first_reason = reason;
     std::vector<std::vector<double>> values;
-    for (const std::string& reason : reasons[s])
-      values.push_back(reason.empty() ? ValuesOf(results[next++]) : std::vector<double>{});
-    const std::string objective =
-        request_.objective == Objective::kLatency ? request_.latency_metric : answer_.objective;
+    for (; values.size() < setting.choices.size(); ++reason)
+      values.push_back(reason->empty() ? ValuesOf(*result++) : std::vector<double>{});
     answer_.sensitivity.push_back(
-        SensitivityOf(settings[s], values, first_values_, objective, request_.tolerance));
-    for (std::size_t i = 0; i < reasons[s].size(); ++i)
-      answer_.sensitivity.back().effects[i].reason = reasons[s][i];
+        SensitivityOf(setting, values, first_values_, objective, request_.tolerance));
+    for (std::size_t i = 0; i < values.size(); ++i)
+      answer_.sensitivity.back().effects[i].reason = first_reason[static_cast<std::ptrdiff_t>(i)];
   }
 }
 

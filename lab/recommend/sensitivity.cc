@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "core/check.h"
+#include "core/input_error.h"
 #include "lab/recommend/server_settings.h"
 #include "record/number_text.h"
 
@@ -88,6 +89,19 @@ void AddWords(const char* path, const std::vector<std::string>& given,
   all.push_back(std::move(variants));
 }
 
+// The first values that the request names for settings that another server did not have.
+void AddNamedSettings(const OpenSettingsConfig& open, Choice& choice) {
+  const auto add = [&choice](Setting setting, const auto& given, auto& member) {
+    if (member || given.empty() || FieldOf(choice.server, setting).empty()) return;
+    member = given.front();
+  };
+  add(Setting::kMaxNumSeqs, open.max_num_seqs, choice.max_num_seqs);
+  add(Setting::kMaxBatchTotalTokens, open.max_batch_total_tokens, choice.max_batch_total_tokens);
+  add(Setting::kWaitingServedRatio, open.waiting_served_ratio, choice.waiting_served_ratio);
+  add(Setting::kSchedulePolicy, open.schedule_policy, choice.schedule_policy);
+  add(Setting::kContextChunking, open.context_chunking_policy, choice.context_chunking_policy);
+}
+
 void AddWordVariants(const CandidateSpace& space, const Choice& choice,
                      std::vector<SettingVariants>& all) {
   const OpenSettingsConfig& open = space.request().settings;
@@ -121,6 +135,7 @@ void AddWordVariants(const CandidateSpace& space, const Choice& choice,
     other.server = server;
     if (open.gpu_memory_utilization.empty()) other.gpu_memory_utilization.reset();
     DropForeignSettings(other);
+    AddNamedSettings(open, other);
     AddVariant(servers, std::move(other), server);
   }
   all.push_back(std::move(servers));
@@ -205,6 +220,35 @@ std::vector<SettingVariants> VariantsOf(const CandidateSpace& space, const Choic
   AddWordVariants(space, choice, all);
   std::erase_if(all, [](const SettingVariants& one) { return one.choices.empty(); });
   return all;
+}
+
+std::vector<Candidate> MakeVariants(const CandidateSpace& space,
+                                    const std::vector<SettingVariants>& settings,
+                                    const Candidate& own, Evaluator& evaluator, CostCache& costs,
+                                    std::vector<std::string>& reasons) {
+  std::vector<Candidate> made;
+  for (const SettingVariants& setting : settings) {
+    for (const Choice& choice : setting.choices) {
+      reasons.emplace_back();
+      try {
+        made.push_back(space.Make(choice, costs));
+      } catch (const InputError& error) {
+        reasons.back() = error.what();
+      }
+    }
+  }
+  // Together with the configuration, so that those stand out which refuse what it serves.
+  made.push_back(own);
+  const std::vector<std::string> hopeless = evaluator.FindHopeless(made);
+  std::vector<Candidate> running;
+  std::size_t next = 0;
+  for (std::string& reason : reasons) {
+    if (!reason.empty()) continue;
+    reason = hopeless[next];
+    if (reason.empty()) running.push_back(std::move(made[next]));
+    ++next;
+  }
+  return running;
 }
 
 SettingSensitivity SensitivityOf(const SettingVariants& variants,

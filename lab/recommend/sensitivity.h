@@ -25,6 +25,14 @@ struct SettingVariants {
 // are left out.
 std::vector<SettingVariants> VariantsOf(const CandidateSpace& space, const Choice& choice);
 
+// Those of the variants that run, in their order. Appends to `reasons`, for each variant, why it
+// does not; empty: it runs. A variant also does not run if it refuses requests that `own`, the
+// configuration itself, serves.
+std::vector<Candidate> MakeVariants(const CandidateSpace& space,
+                                    const std::vector<SettingVariants>& settings,
+                                    const Candidate& own, Evaluator& evaluator, CostCache& costs,
+                                    std::vector<std::string>& reasons);
+
 // From the objective with each variant, by variant and seed (empty: it does not run), and that of
 // the configuration itself. Elasticities are ln(value ratio) / ln(setting ratio) between the
 // outermost variants that ran.

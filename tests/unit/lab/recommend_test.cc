@@ -148,6 +148,16 @@ TEST(RecommendTest, SystemsAreRankedTogether) {
   std::ranges::sort(servers);
   EXPECT_THAT(servers, ElementsAre("sglang-0.5.23", "sglang-0.5.23", "tgi-3.3.7", "trtllm-1.0.0",
                                    "vllm-0.33.0"));
+  // Another server runs with what the first one has, and is not compared if it refuses requests.
+  const auto server = std::ranges::find_if(answer.sensitivity,
+                                           [](const auto& one) { return one.path == "server"; });
+  ASSERT_NE(server, answer.sensitivity.end());
+  for (const SettingEffect& effect : server->effects) {
+    EXPECT_EQ(effect.reason.empty(), std::isfinite(effect.change.value)) << effect.value;
+    if (effect.value == "trtllm-1.0.0") {
+      EXPECT_THAT(effect.reason, HasSubstr("refuses"));
+    }
+  }
   ASSERT_EQ(answer.rejected.size(), 1u);
   EXPECT_THAT(answer.rejected[0].reason, HasSubstr("of 200 requests, others 0"));
   EXPECT_THAT(answer.assumptions,

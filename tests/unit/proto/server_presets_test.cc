@@ -159,6 +159,10 @@ TEST(ServerPresetsTest, TensorRtLlmReservesToTheOutputLimitInBlocksOf32) {
   EXPECT_EQ(policy.max_num_tokens, 8192);
   EXPECT_EQ(config.system.memory.block_size, 32);
   EXPECT_EQ(config.system.memory.utilization, 0.9);
+  // The policy waits for results; the real server's overlap scheduler does not.
+  const auto cost = std::get<sim::ProfileCostConfig>(config.cost);
+  EXPECT_EQ(cost.host_s, 0.0);
+  EXPECT_EQ(cost.host_per_item_s, 0.0);
 }
 
 TEST(ServerPresetsTest, EveryServerOfWhichNothingWasMeasuredSaysSo) {
