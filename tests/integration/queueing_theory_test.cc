@@ -97,37 +97,37 @@ std::vector<Server> SingleServers() {
   return {{"static_padded", OneRow(true)}, {"static", OneRow(false)}, {"orca", OneSequence()}};
 }
 
-class SingleServerTest : public ::testing::TestWithParam<Server> {
- protected:
-  // Mean and half width of its 99.9 % confidence interval by batch means: 20 batches of 5,000
-  // waits, behind 5,000 that warm up. Student's t with 19 degrees of freedom: 3.883.
-  static void ExpectMeanWait(const WorkloadConfig& workload, double expected) {
-    Waits waits;
-    Simulate(workload, GetParam().policy, kCache, {&waits});
-    constexpr std::size_t kBatch = 5'000;
-    constexpr std::size_t kBatches = 20;
-    ASSERT_EQ(waits.seconds.size(), kBatch * (kBatches + 1));
-    double sum = 0;
-    double squares = 0;
-    for (std::size_t batch = 1; batch <= kBatches; ++batch) {
-      double mean = 0;
-      for (std::size_t i = 0; i < kBatch; ++i) mean += waits.seconds[batch * kBatch + i] / kBatch;
-      sum += mean;
-      squares += mean * mean;
-    }
-    const double mean = sum / kBatches;
-    const double variance = (squares - sum * mean) / (kBatches - 1);
-    const double half_width = 3.883 * std::sqrt(variance / kBatches);
-    EXPECT_NEAR(mean, expected, half_width);
-    EXPECT_LT(half_width, 0.15 * expected) << "the interval says nothing";
+// Mean and half width of its 99.9 % confidence interval by batch means: 20 batches of 5,000 waits,
+// behind 5,000 that warm up. Student's t with 19 degrees of freedom: 3.883.
+void ExpectMeanWait(const WorkloadConfig& workload, const PolicyConfig& policy, double expected) {
+  Waits waits;
+  Simulate(workload, policy, kCache, {&waits});
+  constexpr std::size_t kBatch = 5'000;
+  constexpr std::size_t kBatches = 20;
+  ASSERT_EQ(waits.seconds.size(), kBatch * (kBatches + 1));
+  double sum = 0;
+  double squares = 0;
+  for (std::size_t batch = 1; batch <= kBatches; ++batch) {
+    double mean = 0;
+    for (std::size_t i = 0; i < kBatch; ++i) mean += waits.seconds[batch * kBatch + i] / kBatch;
+    sum += mean;
+    squares += mean * mean;
   }
-};
+  const double mean = sum / kBatches;
+  const double variance = (squares - sum * mean) / (kBatches - 1);
+  const double half_width = 3.883 * std::sqrt(variance / kBatches);
+  EXPECT_NEAR(mean, expected, half_width);
+  EXPECT_LT(half_width, 0.15 * expected) << "the interval says nothing";
+}
+
+class SingleServerTest : public ::testing::TestWithParam<Server> {};
 
 // M/D/1, mean wait rho S / (2 (1 - rho)): Pollaczek and Khinchine's formula with a constant service
 // time S (Kleinrock, Queueing Systems, volume 1, 1975, chapter 5). S = 10 ms, rho = 0.7:
 // 0.7 * 10 / 0.6 = 11.667 ms.
 TEST_P(SingleServerTest, PoissonArrivalsWaitAsInMD1) {
-  ExpectMeanWait(Arrivals(ArrivalConfig::Kind::kPoisson, 70, 105'000), 0.007 / 0.6);
+  ExpectMeanWait(Arrivals(ArrivalConfig::Kind::kPoisson, 70, 105'000), GetParam().policy,
+                 0.007 / 0.6);
 }
 
 // M/G/1, mean wait lambda E[S^2] / (2 (1 - rho)), same source. Outputs of 1, 2 or 3 tokens:
@@ -135,7 +135,7 @@ TEST_P(SingleServerTest, PoissonArrivalsWaitAsInMD1) {
 TEST_P(SingleServerTest, OutputsOfRandomLengthWaitAsInMG1) {
   WorkloadConfig workload = Arrivals(ArrivalConfig::Kind::kPoisson, 25, 105'000);
   workload.shape.output = Uniform(1, 3);
-  ExpectMeanWait(workload, 25 * (14.0 / 3 * 1e-4) / (2 * 0.5));
+  ExpectMeanWait(workload, GetParam().policy, 25 * (14.0 / 3 * 1e-4) / (2 * 0.5));
 }
 
 // D/D/1: requests every 20 ms, each served for 20 ms: the server never rests and nobody waits.
@@ -171,6 +171,52 @@ TEST_P(SingleServerTest, TheServerIsBusyForTheSumOfServices) {
   // From the first arrival to the last end.
   const double seconds = 3'000.0 / summary.Number("request_throughput");
   EXPECT_NEAR(summary.Number("busy_share") * seconds, 3'000 * 3 * 0.01, 1e-6);
+}
+
+// M/G/1, shortest job first without preemption: a request with k tokens waits
+// R / ((1 - rho_{k-1}) (1 - rho_k)), where R = lambda E[S^2] / 2 and rho_k is the load of the
+// requests with at most k tokens (Cobham 1954; Kleinrock, volume 2, 1976, chapter 3). Outputs of 1,
+// 2 or 3 tokens, lambda = 35/s: rho = 0.7.
+TEST(OrderedServerTest, ShortestJobFirstWaitsAsInMG1WithPriorities) {
+  WorkloadConfig workload = Arrivals(ArrivalConfig::Kind::kPoisson, 35, 105'000);
+  workload.shape.output = Uniform(1, 3);
+  workload.prediction.kind = PredictionConfig::Kind::kOracle;
+  const double residual = 35 * (14.0 / 3 * 1e-4) / 2;
+  double expected = 0;
+  double rho = 0;
+  for (const double tokens : {1.0, 2.0, 3.0}) {
+    const double before = rho;
+    rho += 35.0 / 3 * tokens * 0.01;
+    expected += residual / ((1 - before) * (1 - rho)) / 3;
+  }
+  OrcaConfig shortest = OneSequence();
+  shortest.order = OrderConfig{.kind = OrderConfig::Kind::kSjf};
+  ExpectMeanWait(workload, shortest, expected);
+}
+
+double MeanSojourn(const WorkloadConfig& workload, OrderConfig::Kind kind) {
+  VllmV1Config policy;
+  policy.max_num_seqs = 1;
+  policy.order = OrderConfig{.kind = kind};
+  MetricsCollector metrics({});
+  Simulate(workload, policy, kCache, {&metrics});
+  return metrics.Summarise().Number("mean_e2el_ms");
+}
+
+// Whoever knows more serves better: the shortest remaining time is the least possible mean (Schrage
+// 1968), and a noisy prediction is better than none.
+TEST(OrderedServerTest, TheMeanSojournFallsWithWhatTheOrderKnows) {
+  WorkloadConfig workload = Arrivals(ArrivalConfig::Kind::kPoisson, 10, 4'000);
+  workload.shape.output = Uniform(1, 15);
+  workload.prediction.kind = PredictionConfig::Kind::kOracle;
+  const double srpt = MeanSojourn(workload, OrderConfig::Kind::kSrpt);
+  const double sjf = MeanSojourn(workload, OrderConfig::Kind::kSjf);
+  const double fcfs = MeanSojourn(workload, OrderConfig::Kind::kFcfs);
+  workload.prediction = {.kind = PredictionConfig::Kind::kLogNormal, .sigma = 1};
+  const double noisy = MeanSojourn(workload, OrderConfig::Kind::kSjf);
+  EXPECT_LT(srpt, sjf);
+  EXPECT_LT(sjf, noisy);
+  EXPECT_LT(noisy, fcfs);
 }
 
 std::string NameOf(const ::testing::TestParamInfo<Server>& test) { return test.param.name; }
