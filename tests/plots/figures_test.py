@@ -14,8 +14,8 @@ import points  # noqa: E402 (its folder comes first)
 import style  # noqa: E402
 from environment import np, plt  # noqa: E402
 from run_data import PlotError  # noqa: E402
-from small_inputs import (RATE, THREE_PARTS, THREE_STEPS, TWO_TENANTS, many_lines,  # noqa: E402
-                          two_policies, write_run, write_summary_csv)
+from small_inputs import (RATE, THREE_PARTS, THREE_STEPS, TWO_TENANTS, capacities,  # noqa: E402
+                          many_lines, recommendation, two_policies, write_run, write_summary_csv)
 
 SCRIPTS = sorted(file.stem for file in PLOTS.glob("*.py") if "style.main(" in file.read_text()
                  and file.stem != "style")
@@ -305,6 +305,40 @@ def test_equal_inputs_give_equal_files(tmp_path, suffix):
         assert (done.returncode, done.stderr) == (0, "")
         written.append((tmp_path / f"{name}.{suffix}").read_bytes())
     assert written[0] == written[1]
+
+
+def draw_with(script, reader, *words):
+    return draw(script, *words, read=getattr(importlib.import_module(script), reader))
+
+
+@pytest.mark.parametrize("lower_is_better, best", [(False, [12, 15]), (True, [10, 11])])
+def test_a_setting_is_drawn_at_the_best_of_all_others(tmp_path, lower_is_better, best):
+    path = recommendation(tmp_path, lower_is_better)
+    axes, = draw_with("recommended_settings", "read_answers", path).axes
+    lines = labelled_lines(axes)
+    assert list(lines["vllm 0.33.0"].get_xdata()) == [512, 2048]
+    assert list(lines["vllm 0.33.0"].get_ydata()) == best
+    assert list(lines["tgi 3.3.7"].get_ydata()) == [6, 8]
+    assert axes.get_title() == "small"
+
+
+def test_a_server_without_the_setting_is_a_level(tmp_path):
+    path = recommendation(tmp_path)
+    axes, = draw_with("recommended_settings", "read_answers", path, "--setting",
+                      "max_num_seqs").axes
+    lines = labelled_lines(axes)
+    assert list(lines["tgi 3.3.7 (no such setting)"].get_ydata()) == [8, 8]
+    assert list(lines["vllm 0.33.0"].get_ydata()) == [11, 15]
+
+
+def test_the_usual_advice_is_hatched(tmp_path):
+    axes, = draw_with("usual_advice", "read_comparisons", capacities(tmp_path)).axes
+    bars = [patch for patch in axes.patches if patch.get_width() > 0]
+    assert [bar.get_width() for bar in bars] == [1, 2]
+    assert [bool(bar.get_hatch()) for bar in bars] == [True, False]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["TGI 2, advice",
+                                                                      "TGI 2 as it starts"]
+    assert axes.get_title() == "L4 (24 GB)"
 
 
 @pytest.mark.parametrize("words, message", [

@@ -95,3 +95,33 @@ sampling_ms,delivery_ms
 2,1,0,20,10,0,2,0,1
 3,1,0,5,3,0,2,0,1
 """
+
+
+def recommendation(folder, lower_is_better=False):
+    """vLLM at two budgets, each with two limits of sequences; TGI 3, which has no such limit."""
+    rows = [("vllm-0.33.0", 512, 64, 10), ("vllm-0.33.0", 512, 256, 12),
+            ("vllm-0.33.0", 2048, 64, 11), ("vllm-0.33.0", 2048, 256, 15),
+            ("tgi-3.3.7", 512, None, 6), ("tgi-3.3.7", 2048, None, 8)]
+    configurations = []
+    for server, budget, limit, value in rows:
+        parameters = {"server": server, "token_budget": budget}
+        if limit:
+            parameters["max_num_seqs"] = limit
+        configurations.append({"parameters": parameters,
+                               "value": {"mean": value, "low": value - 1, "high": value + 1}})
+    path = folder / "systems_small.exhaustive.json"
+    path.write_text(json.dumps({"objective": "goodput", "unit": "requests/s",
+                                "lower_is_better": lower_is_better,
+                                "configurations": configurations}))
+    return path
+
+
+def capacities(folder):
+    """The advice for TGI 2 serves 1 request/s, TGI 2 as it starts 2."""
+    (folder / "l4").mkdir()
+    path = folder / "l4/capacity.json"
+    path.write_text(json.dumps({"capacities": [
+        {"experiment": f"/x/{kind}.textproto", "by_seed": {"mean": rate, "low": rate - 0.1,
+                                                           "high": rate + 0.1}}
+        for kind, rate in (("tgi2_advice", 1), ("tgi2_server", 2))]}))
+    return path
