@@ -173,10 +173,22 @@ void Bind(Archive& fields, sim::StepTerm& term) {
 }
 
 template <class Archive>
+void Bind(Archive& fields, sim::RecordedModel& recorded) {
+  fields.Value("model", recorded.model);
+  fields.Value("tensor", recorded.tensor);
+  fields.Value("lasting_sd", recorded.lasting_sd);
+  fields.Value("step_sd", recorded.step_sd);
+  fields.Value("rows_max", recorded.rows_max);
+  fields.Value("decodes_max", recorded.decodes_max);
+  fields.Value("context_tokens_max", recorded.context_tokens_max);
+}
+
+template <class Archive>
 void Bind(Archive& fields, sim::StepProfile& profile) {
   for (const sim::StepTermField& field : sim::kStepTermFields) {
     fields.OptionalNested(std::string(field.name).c_str(), profile.*field.fitted);
   }
+  fields.List("models", profile.models);
 }
 
 template <class Archive>

@@ -20,6 +20,8 @@ constexpr double kIndependentSteps = 400;  // of one kind in one set
 constexpr double kDifference = 0.05;       // in units of the prior's standard deviation
 constexpr int kPasses = 12;
 constexpr double kLeastSpread = 0.005;
+constexpr double kNormal90 = 1.645;         // of a standard normal variable, 90 % lie within
+constexpr std::int64_t kStepsOfBias = 100;  // fewer say little about the mean error of a kind
 
 // The terms that steps of given composition and begin depend on.
 constexpr std::array<std::string_view, 8> kFittedTerms = {
@@ -76,9 +78,11 @@ LoadedSet Load(const StepSet& set, const HardwareSpec& hardware, sim::StepEngine
   loaded.set = &set;
   sim::ProfileCostConfig config;
   config.engine = engine;
-  loaded.model = std::make_unique<sim::StepModel>(
-      sim::StepModelConfigOf(config, hardware), ModelPreset(set.model), hardware,
-      Parallelism{.tensor = set.tensor, .pipeline = 1}, device);
+  sim::StepModelConfig model = sim::StepModelConfigOf(config, hardware);
+  model.terms = sim::DocumentedStepTerms(hardware.name, engine);
+  loaded.model =
+      std::make_unique<sim::StepModel>(model, ModelPreset(set.model), hardware,
+                                       Parallelism{.tensor = set.tensor, .pipeline = 1}, device);
   OperationTable table(set.file.string(), StepTableColumns());
   while (table.Next()) {
     const StepRow row = ReadStepRow(table);
@@ -202,6 +206,51 @@ void AddErrors(const LoadedSet& loaded, const sim::StepTerms& terms,
   }
 }
 
+// The mean error of a recording's steps, from all recordings of the model: those held out, or the
+// fitted ones if there are none.
+sim::RecordedModel Recorded(const StepSet& one, const std::vector<LoadedSet>& all,
+                            const std::vector<StepErrorRow>& errors) {
+  sim::RecordedModel model{.model = one.model, .tensor = one.tensor};
+  std::array<double, 2> squares{};  // fitted, held out
+  std::array<double, 2> counts{};
+  for (const LoadedSet& loaded : all) {
+    const StepSet& set = *loaded.set;
+    if (set.model != one.model || set.tensor != one.tensor) continue;
+    for (const StepErrorRow& row : errors) {
+      if (row.set != set.name) continue;
+      if (row.kind == "all") model.step_sd = std::max(model.step_sd, row.p90 / kNormal90);
+      if ((row.kind != "decode" && row.kind != "mixed") || row.steps < kStepsOfBias) continue;
+      squares[set.held_out ? 1 : 0] += row.bias * row.bias;
+      counts[set.held_out ? 1 : 0] += 1;
+    }
+    if (set.held_out) continue;
+    for (const StepRow& row : loaded.rows) {
+      const StepTotals& totals = row.totals;
+      model.rows_max = std::max(model.rows_max, totals.tokens());
+      model.decodes_max = std::max(model.decodes_max, std::int64_t{totals.decode_items});
+      model.context_tokens_max = std::max(
+          model.context_tokens_max, totals.decode_context_tokens + totals.prefill_context_tokens);
+    }
+  }
+  const std::size_t judged = counts[1] > 0 ? 1 : 0;
+  const double mean = counts[judged] > 0 ? squares[judged] / counts[judged] : 0;
+  model.lasting_sd = std::max(kLeastSpread, std::sqrt(mean));
+  return model;
+}
+
+std::vector<sim::RecordedModel> RecordedModels(const std::vector<LoadedSet>& all,
+                                               const std::vector<StepErrorRow>& errors) {
+  std::vector<sim::RecordedModel> models;
+  for (const LoadedSet& loaded : all) {
+    const StepSet& set = *loaded.set;
+    const bool known = std::ranges::any_of(models, [&](const sim::RecordedModel& model) {
+      return model.model == set.model && model.tensor == set.tensor;
+    });
+    if (!known && !set.held_out) models.push_back(Recorded(set, all, errors));
+  }
+  return models;
+}
+
 FittedTerm Described(std::size_t index, const std::vector<Term>& terms, double at,
                      const sim::MapStep& step) {
   const Term& term = terms[index];
@@ -243,7 +292,7 @@ StepFit FitSteps(const std::vector<StepSet>& sets, const HardwareSpec& hardware,
   operations.steps = {};
   std::vector<LoadedSet> loaded;
   for (const StepSet& set : sets) loaded.push_back(Load(set, hardware, engine, operations));
-  const sim::StepTerms start = sim::StepTermsFor(hardware.name, engine, {});
+  const sim::StepTerms start = sim::DocumentedStepTerms(hardware.name, engine);
   const std::vector<Term> terms = TermsToFit(start, sets);
   std::vector<double> at(terms.size(), 0.0);
   sim::MapStep step;
@@ -263,6 +312,7 @@ StepFit FitSteps(const std::vector<StepSet>& sets, const HardwareSpec& hardware,
     fit.profile.*terms[j].field.fitted = fit.terms.back().fitted;
   }
   for (const LoadedSet& set : loaded) AddErrors(set, TermsAt(start, terms, at), fit.errors);
+  fit.profile.models = RecordedModels(loaded, fit.errors);
   return fit;
 }
 

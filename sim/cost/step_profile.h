@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -43,6 +44,23 @@ struct StepTerms {
   bool operator==(const StepTerms&) const = default;
 };
 
+// What recorded steps of one model leave open. They determine its steps better than its operations
+// do, up to the largest of them.
+struct RecordedModel {
+  std::string model;
+  std::int32_t tensor = 1;
+  // Standard deviations of logarithms: of the mean error of a recording's steps, and of single
+  // steps.
+  double lasting_sd = 0;
+  double step_sd = 0;
+  // The most rows, decodes and tokens of context of one step.
+  std::int64_t rows_max = 0;
+  std::int64_t decodes_max = 0;
+  std::int64_t context_tokens_max = 0;
+
+  bool operator==(const RecordedModel&) const = default;
+};
+
 // Terms that were fitted to recorded steps of a device under vLLM V1 with asynchronous scheduling;
 // the others are documented defaults.
 struct StepProfile {
@@ -57,6 +75,7 @@ struct StepProfile {
   std::optional<StepTerm> layer_launch_s;
   std::optional<StepTerm> host_s;
   std::optional<StepTerm> host_per_item_s;
+  std::vector<RecordedModel> models;
 
   bool operator==(const StepProfile&) const = default;
 };
@@ -91,9 +110,13 @@ enum class StepEngine : std::uint8_t {
   kTgis,        // no chunks, static shapes, a slow host
 };
 
-// The documented terms of a device (name of its hardware preset) and an engine, wide where nothing
-// was measured, with those of the profile laid over them. Other engines than kV1Async keep their
-// own terms of the host.
+// The documented terms of a device (name of its hardware preset) and an engine: what a fit starts
+// from.
+StepTerms DocumentedStepTerms(std::string_view hardware, StepEngine engine);
+
+// The same with the terms of the profile laid over them. Where it has none, a GPU gets the terms
+// that were fitted to another kind of GPU, with wide spreads. Other engines than kV1Async keep
+// their own terms of the host.
 StepTerms StepTermsFor(std::string_view hardware, StepEngine engine, const StepProfile& fitted);
 
 // Where nothing else is said.

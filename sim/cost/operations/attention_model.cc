@@ -12,6 +12,9 @@ namespace {
 constexpr double kSecondsPerMicrosecond = 1e-6;
 // Added for each property in which the nearest table differs.
 constexpr double kMismatch = 0.1;
+// The mean error of heads over batches and lengths, in units of the spread: 0.5 to 0.8 for decodes
+// and 0.5 to 1 for prompts, heads left out or not (H100, H200, L40S).
+constexpr double kLastingAttentionShare = 0.7;
 constexpr double kMixed = 0.08;  // spread of a chunk and decodes in one call
 // Caches of this many L2 sizes are measured as a step finds them.
 constexpr double kBeyondL2 = 1.5;
@@ -77,7 +80,8 @@ AttentionCorrection CorrectionOf(const AttentionProfile& profile, const Choice& 
 }
 
 Estimate Corrected(double microseconds, const LogRatio& ratio) {
-  return {kSecondsPerMicrosecond * microseconds * std::exp(ratio.mean), ratio.sd};
+  return {kSecondsPerMicrosecond * microseconds * std::exp(ratio.mean), ratio.sd,
+          kLastingAttentionShare * ratio.sd};
 }
 
 }  // namespace
@@ -169,7 +173,7 @@ Estimate AttentionModel::operator()(const ContextAttention& chunks,
   if (chunks.chunks == 0) return (*this)(decodes);
   if (decodes.requests == 0) return (*this)(chunks);
   const Estimate first = (*this)(chunks);
-  Estimate added{0, first.log_sd};
+  Estimate added = first;
   if (context_.packs_heads) {
     const double launch = kSecondsPerMicrosecond * generation_.launch;
     added = (*this)(decodes);
@@ -185,7 +189,7 @@ Estimate AttentionModel::operator()(const ContextAttention& chunks,
   const double seconds = first.seconds + added.seconds;
   const double sd =
       std::hypot(first.seconds * first.log_sd, added.seconds * added.log_sd) / seconds;
-  return {seconds, std::hypot(sd, kMixed)};
+  return {seconds, std::hypot(sd, kMixed), std::hypot(kLastingAttentionShare * sd, kMixed)};
 }
 
 }  // namespace twin::sim

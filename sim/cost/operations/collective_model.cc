@@ -70,12 +70,13 @@ Neighbors Find(const CollectiveProfile& profile, Collective kind,
 
 Estimate Between(const Neighbors& curves, double ranks, double bytes) {
   const double low = SecondsOf(*curves.below, bytes);
-  if (curves.below == curves.above) return {low, curves.below->spread};
+  if (curves.below == curves.above) return {low, curves.below->spread, curves.below->spread};
   const double high = SecondsOf(*curves.above, bytes);
   const double share = std::log(ranks / curves.below->ranks) /
                        std::log(static_cast<double>(curves.above->ranks) / curves.below->ranks);
   const double spread = std::max(curves.below->spread, curves.above->spread);
-  return {low * std::pow(high / low, share), std::hypot(spread, kOtherRanks)};
+  const double sd = std::hypot(spread, kOtherRanks);
+  return {low * std::pow(high / low, share), sd, sd};
 }
 
 }  // namespace
@@ -108,16 +109,18 @@ Estimate CollectiveModel::operator()(Collective kind, std::int32_t ranks, double
     spread = kind == Collective::kAllReduce ? kOtherKernels : 0;
   }
   if (curves.below == nullptr && curves.above == nullptr) {
-    return {ClosedForm(kind, ranks, bytes), kUnfitted};
+    return {ClosedForm(kind, ranks, bytes), kUnfitted, kUnfitted};
   }
   if (curves.below != nullptr && curves.above != nullptr) {
     const Estimate between = Between(curves, ranks, bytes);
-    return {between.seconds, std::hypot(between.log_sd, spread)};
+    const double sd = std::hypot(between.log_sd, spread);
+    return {between.seconds, sd, sd};
   }
   // Beyond the measured numbers of ranks, as much slower as the closed form says.
   const CollectiveCurve& curve = curves.below != nullptr ? *curves.below : *curves.above;
   const double ratio = ClosedForm(kind, ranks, bytes) / ClosedForm(kind, curve.ranks, bytes);
-  return {SecondsOf(curve, bytes) * ratio, std::hypot(curve.spread, 2 * kOtherRanks)};
+  const double sd = std::hypot(curve.spread, 2 * kOtherRanks);
+  return {SecondsOf(curve, bytes) * ratio, sd, sd};
 }
 
 void Validate(const CollectiveProfile& profile) {

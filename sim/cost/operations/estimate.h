@@ -8,6 +8,8 @@ namespace twin::sim {
 struct Estimate {
   double seconds = 0;
   double log_sd = 0;
+  // The part of log_sd that many calls of different sizes share; the rest averages out over a run.
+  double lasting_sd = 0;
 };
 
 }  // namespace twin::sim

@@ -20,6 +20,13 @@ constexpr double kOtherFormatSd = 0.25;
 constexpr double kRepeatSd = 0.02;
 // Between libraries that both call the vendor's kernels.
 constexpr double kOtherLibrarySd = 0.05;
+// Between versions of one library: the smaller end of the differences of 2 to 5 % between the
+// measured versions.
+constexpr double kOtherVersionSd = 0.03;
+// The mean error over all m of an (n, k) that was left out, or that lies 1 to 1.4 octaves beyond
+// the others, in units of the spread of its single errors: 0.2 to 0.6 (weights of 8 M numbers and
+// more; H100, H200, A100, L40S).
+constexpr double kLastingProductShare = 0.5;
 // Quantization of activations for fp8, where it was not measured: one more kernel that reads bf16
 // and writes fp8.
 constexpr double kQuantizeSeconds = 2.5e-6;
@@ -141,14 +148,15 @@ Estimate GemmCurve::Compute(std::int64_t m) const {
   GemmShape shape = shape_;
   shape.m = m;
   const double seconds = GemmClosedForm(hardware_, fit_.coefficients, shape);
-  if (table_ == nullptr) return {seconds, fit_.log_sd};
+  if (table_ == nullptr) return {seconds, fit_.log_sd, fit_.log_sd};
   const GemmTable& table = table_->measured;
   const GemmRatio ratio = table_->tokens.RatioAt(log_ratios_, m);
   const std::size_t range = GemmRangeOf(m);
   const double of_shape = table.shape_sd[range] * std::sqrt(shape_variance_);
   const double of_m = table.m_sd[range] * std::sqrt(ratio.variance);
   return {seconds * std::exp(ratio.log_ratio),
-          std::hypot(std::hypot(of_shape, of_m), std::hypot(kRepeatSd, library_sd_))};
+          std::hypot(std::hypot(of_shape, of_m), std::hypot(kRepeatSd, library_sd_)),
+          std::hypot(kLastingProductShare * of_shape, kOtherVersionSd, library_sd_)};
 }
 
 Estimate GemmCurve::Cold(std::int64_t m) const {
@@ -156,7 +164,7 @@ Estimate GemmCurve::Cold(std::int64_t m) const {
   const double memory =
       hardware_.memory_bandwidth_bytes_per_s * fit_.coefficients.bandwidth_fraction;
   const double least = WeightBytes(shape_) / memory;
-  return {std::max(estimate.seconds, least), estimate.log_sd};
+  return {std::max(estimate.seconds, least), estimate.log_sd, estimate.lasting_sd};
 }
 
 }  // namespace twin::sim

@@ -43,7 +43,8 @@ bool MemoryBoundModel::Measured(MemoryBoundKernel kernel) const {
 Estimate MemoryBoundModel::operator()(MemoryBoundKernel kernel, double bytes) const {
   if (bytes <= 0) return {};
   const MemoryBoundFit& fit = kernels_[static_cast<std::size_t>(kernel)];
-  return {1e-6 * fit.latency_us + bytes / (fit.bandwidth_fraction * bandwidth_), fit.spread};
+  return {1e-6 * fit.latency_us + bytes / (fit.bandwidth_fraction * bandwidth_), fit.spread,
+          fit.spread};
 }
 
 }  // namespace twin::sim

@@ -7,6 +7,8 @@ namespace twin::sim {
 namespace {
 
 constexpr double kUnmeasuredSd = 0.35;
+// The mean error of a mixture of experts over all numbers of tokens, in units of the spread.
+constexpr double kLastingExpertsShare = 0.7;
 // Gate, up and down.
 constexpr double kProjections = 3;
 constexpr double kBf16Bytes = 2;
@@ -49,7 +51,8 @@ MoeModel::MoeModel(const HardwareSpec& hardware, const MoeShape& shape, const Mo
 }
 
 Estimate MoeModel::operator()(std::int64_t tokens) const {
-  return {MoeClosedForm(hardware_, coefficients_, shape_, tokens), log_sd_};
+  return {MoeClosedForm(hardware_, coefficients_, shape_, tokens), log_sd_,
+          kLastingExpertsShare * log_sd_};
 }
 
 }  // namespace twin::sim

@@ -15,13 +15,14 @@ namespace twin::sim {
 struct DrawnErrors {
   ByOperation<double> operations{};
   std::array<double, kStepTermFields.size()> terms{};  // in the order of kStepTermFields
+  double recorded = 0;                                 // of all steps of a recorded model
 };
 
 // All zero for seed 0. Equal seeds give equal errors for any model and device: two experiments
 // with the same seed are wrong in the same way.
 DrawnErrors DrawErrors(std::uint64_t seed);
 
-// Operation classes, then terms.
+// Operation classes, then terms, then the steps of a recorded model.
 std::vector<std::string_view> ErrorNames();
 // In the order of ErrorNames().
 std::vector<double> Variates(const DrawnErrors& errors);

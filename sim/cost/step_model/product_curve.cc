@@ -16,18 +16,10 @@ constexpr std::size_t kPlaces = 2 * 128 + static_cast<std::size_t>(kFirstTilePla
 
 }  // namespace
 
-ProductCurve::ProductCurve(GemmCurve curve)
-    : curve_(std::move(curve)), seconds_(kPlaces), spreads_(kPlaces) {}
+ProductCurve::ProductCurve(GemmCurve curve) : curve_(std::move(curve)), places_(kPlaces) {}
 
 Estimate ProductCurve::At(std::int64_t place, std::int64_t rows) const {
-  Estimate estimate;
-  estimate.seconds = seconds_.At(place, [&](std::int64_t) {
-    const Estimate computed = curve_(rows);
-    spreads_.Store(place, computed.log_sd);
-    return computed.seconds;
-  });
-  estimate.log_sd = spreads_.At(place, [&](std::int64_t) { return curve_(rows).log_sd; });
-  return estimate;
+  return places_.At(place, [&](std::int64_t) { return curve_(rows); });
 }
 
 Estimate ProductCurve::operator()(std::int64_t rows) const {

@@ -26,8 +26,7 @@ class ProductCurve {
   [[nodiscard]] Estimate At(std::int64_t place, std::int64_t rows) const;
 
   GemmCurve curve_;
-  TokenTable seconds_;
-  TokenTable spreads_;
+  EstimateTable places_;
 };
 
 }  // namespace twin::sim

@@ -34,14 +34,25 @@ GemmFormat FormatOf(DType weights) {
 Estimate operator+(const Estimate& a, const Estimate& b) {
   const double seconds = a.seconds + b.seconds;
   if (seconds == 0) return {};
-  return {seconds, (a.seconds * a.log_sd + b.seconds * b.log_sd) / seconds};
+  return {seconds, (a.seconds * a.log_sd + b.seconds * b.log_sd) / seconds,
+          (a.seconds * a.lasting_sd + b.seconds * b.lasting_sd) / seconds};
 }
 
-Estimate operator*(double count, const Estimate& one) { return {count * one.seconds, one.log_sd}; }
+// Times add; errors are independent.
+Estimate Independent(const Estimate& a, const Estimate& b) {
+  const double seconds = a.seconds + b.seconds;
+  if (seconds == 0) return {};
+  return {seconds, std::hypot(a.seconds * a.log_sd, b.seconds * b.log_sd) / seconds,
+          std::hypot(a.seconds * a.lasting_sd, b.seconds * b.lasting_sd) / seconds};
+}
+
+Estimate operator*(double count, const Estimate& one) {
+  return {count * one.seconds, one.log_sd, one.lasting_sd};
+}
 
 // What `all` takes beyond `part`.
 Estimate Beyond(const Estimate& all, const Estimate& part) {
-  return {std::max(0.0, all.seconds - part.seconds), all.log_sd};
+  return {std::max(0.0, all.seconds - part.seconds), all.log_sd, all.lasting_sd};
 }
 
 // Of one rank. With whole experts, a rank computes its share of the (token, expert) pairs, which
@@ -176,8 +187,7 @@ StageOperations::StageOperations(const ModelSpec& model, const HardwareSpec& har
     const bool none = operation == OperationClass::kPrefillAttention ||
                       operation == OperationClass::kDecodeAttention;
     const std::size_t size = none ? 0 : logits ? kRememberedLogits : kRememberedRows;
-    medians_.emplace_back(size);
-    spreads_.emplace_back(size);
+    remembered_.emplace_back(size);
   }
 }
 
@@ -203,18 +213,6 @@ StageOperations::RowsModel StageOperations::ModelOf(OperationClass operation) co
   return nullptr;
 }
 
-double StageOperations::Median(OperationClass operation, RowsModel model, std::int64_t rows) const {
-  return medians_[At(operation)].At(rows, [&](std::int64_t n) {
-    const Estimate estimate = (this->*model)(n);
-    spreads_[At(operation)].Store(n, estimate.log_sd);
-    return estimate.seconds;
-  });
-}
-
-double StageOperations::Spread(OperationClass operation, RowsModel model, std::int64_t rows) const {
-  return spreads_[At(operation)].At(rows, [&](std::int64_t n) { return (this->*model)(n).log_sd; });
-}
-
 ByOperation<Estimate> StageOperations::Estimates(const StepLoad& load) const {
   ByOperation<Estimate> all{};
   for (std::size_t i = 0; i < kOperationClassCount; ++i) {
@@ -222,8 +220,7 @@ ByOperation<Estimate> StageOperations::Estimates(const StepLoad& load) const {
     const std::int64_t rows = OnLogits(operation) ? load.logits : load.rows;
     const RowsModel model = ModelOf(operation);
     if (model == nullptr || rows == 0) continue;
-    all[i].seconds = Median(operation, model, rows);
-    all[i].log_sd = Spread(operation, model, rows);
+    all[i] = remembered_[i].At(rows, [&](std::int64_t n) { return (this->*model)(n); });
   }
   const Attention attention = AttentionOf(load);
   all[At(OperationClass::kPrefillAttention)] = attention.chunks;
@@ -238,7 +235,7 @@ ByOperation<double> StageOperations::Seconds(const StepLoad& load) const {
     const std::int64_t rows = OnLogits(operation) ? load.logits : load.rows;
     const RowsModel model = ModelOf(operation);
     if (model == nullptr || rows == 0) continue;
-    seconds[i] = Median(operation, model, rows);
+    seconds[i] = remembered_[i].Seconds(rows, [&](std::int64_t n) { return (this->*model)(n); });
   }
   const Attention attention = AttentionOf(load);
   seconds[At(OperationClass::kPrefillAttention)] = attention.chunks.seconds;
@@ -248,7 +245,7 @@ ByOperation<double> StageOperations::Seconds(const StepLoad& load) const {
 
 Estimate StageOperations::LayerGemms(std::int64_t rows) const {
   Estimate layer;
-  for (const ProductCurve& product : layer_products_) layer = layer + product(rows);
+  for (const ProductCurve& product : layer_products_) layer = Independent(layer, product(rows));
   return layers_ * layer;
 }
 

@@ -93,8 +93,6 @@ class StageOperations {
 
   // Of an operation that depends on a number of rows alone; null if the stage does not have it.
   [[nodiscard]] RowsModel ModelOf(OperationClass operation) const;
-  [[nodiscard]] double Median(OperationClass operation, RowsModel model, std::int64_t rows) const;
-  [[nodiscard]] double Spread(OperationClass operation, RowsModel model, std::int64_t rows) const;
   [[nodiscard]] Estimate LayerGemms(std::int64_t rows) const;
   [[nodiscard]] Estimate Experts(std::int64_t rows) const;
   [[nodiscard]] Estimate Small(std::int64_t rows) const;
@@ -119,8 +117,7 @@ class StageOperations {
   std::optional<AttentionModel> windowed_attention_;  // of layers with a sliding window
   CollectiveModel collective_;
   MemoryBoundModel memory_bound_;
-  std::vector<TokenTable> medians_;  // by class; attention has none
-  std::vector<TokenTable> spreads_;
+  std::vector<EstimateTable> remembered_;  // by class; attention has none
 };
 
 }  // namespace twin::sim

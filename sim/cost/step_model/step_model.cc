@@ -38,6 +38,20 @@ double RidgeRows(const ModelSpec& model, const HardwareSpec& hardware) {
   return moe.experts == 0 ? dense : dense * moe.experts / moe.experts_per_token;
 }
 
+std::optional<RecordedModel> RecordedModelOf(const StepProfile& profile, const ModelSpec& model,
+                                             const Parallelism& parallelism) {
+  if (parallelism.pipeline > 1) return std::nullopt;
+  for (const RecordedModel& recorded : profile.models) {
+    if (recorded.model == model.name && recorded.tensor == parallelism.tensor) return recorded;
+  }
+  return std::nullopt;
+}
+
+// How far a quantity exceeds what was recorded, in octaves.
+double OctavesBeyond(double value, std::int64_t recorded) {
+  return std::log2(std::max(1.0, value / static_cast<double>(std::max<std::int64_t>(1, recorded))));
+}
+
 }  // namespace
 
 StepModel::StepModel(const StepModelConfig& config, const ModelSpec& model,
@@ -51,14 +65,29 @@ StepModel::StepModel(const StepModelConfig& config, const ModelSpec& model,
       mean_context_(config.mean_context),
       draws_errors_(config.draw_seed != 0),
       errors_(DrawErrors(config.draw_seed).operations),
+      recorded_error_(DrawErrors(config.draw_seed).recorded),
+      recorded_(RecordedModelOf(device.steps, model, parallelism)),
       stages_(PrepareStages(model, hardware, parallelism, device, config.operations)) {}
+
+double StepModel::OpenShare(const StepLoad& load) const {
+  if (!recorded_) return 1;
+  const double context = load.decodes.context_tokens + load.chunks.context_tokens;
+  const double beyond =
+      std::max({OctavesBeyond(static_cast<double>(load.rows), recorded_->rows_max),
+                OctavesBeyond(load.decodes.requests, recorded_->decodes_max),
+                OctavesBeyond(context, recorded_->context_tokens_max)});
+  return 1 - std::exp(-beyond);
+}
 
 ByOperation<double> StepModel::SecondsOf(const StageOperations& stage, const StepLoad& load) const {
   if (!draws_errors_) return stage.Seconds(load);
   const ByOperation<Estimate> estimates = stage.Estimates(load);
+  const double open = std::sqrt(OpenShare(load));
+  const double common = recorded_ ? recorded_error_ * recorded_->lasting_sd : 0;
   ByOperation<double> seconds{};
   for (std::size_t i = 0; i < kOperationClassCount; ++i) {
-    seconds[i] = estimates[i].seconds * std::exp(errors_[i] * estimates[i].log_sd);
+    const double error = open * errors_[i] * estimates[i].lasting_sd + common;
+    seconds[i] = estimates[i].seconds * std::exp(error);
   }
   return seconds;
 }
@@ -179,6 +208,7 @@ ByOperation<double> StepModel::Spread(const StepTotals& totals) const {
 
 StepInterval StepModel::Interval(const StepTotals& totals, double heat, double last_step) const {
   const Shape shape = ShapeOf(totals);
+  const double open = std::sqrt(OpenShare(shape.load));
   StepInterval interval;
   double variance = 0;
   for (const StageOperations& stage : *stages_) {
@@ -190,7 +220,7 @@ StepInterval StepModel::Interval(const StepTotals& totals, double heat, double l
     interval.seconds += median;
     for (std::size_t i = 0; i < kOperationClassCount; ++i) {
       ByOperation<double> moved = seconds;
-      moved[i] *= std::exp(estimates[i].log_sd);
+      moved[i] *= std::exp(open * estimates[i].log_sd);
       const double change = Combine(terms_, shape, stage, moved, heat, last_step).total() -
                             Combine(terms_, shape, stage, seconds, heat, last_step).total();
       variance += change * change;
@@ -203,7 +233,8 @@ StepInterval StepModel::Interval(const StepTotals& totals, double heat, double l
       variance += change * change;
     }
   }
-  const double log_sd = std::sqrt(variance) / interval.seconds;
+  const double single = recorded_ ? recorded_->step_sd : 0;
+  const double log_sd = std::hypot(std::sqrt(variance) / interval.seconds, single);
   interval.low = interval.seconds * std::exp(-kNormal90 * log_sd);
   interval.high = interval.seconds * std::exp(kNormal90 * log_sd);
   return interval;

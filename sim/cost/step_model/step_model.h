@@ -19,6 +19,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -40,7 +41,8 @@ struct StepModelConfig {
   // Other steps of captured sizes replay the graphs of what lies between attention layers.
   bool captures_pieces = true;
   // 0: the median prediction; otherwise one error for each class of operations and each term of
-  // `terms` is drawn from this seed.
+  // `terms` is drawn from this seed. Steps of a recorded model (step_profile.h) get one error
+  // together instead; those of the classes come back as steps exceed what was recorded.
   std::uint64_t draw_seed = 0;
   bool mean_context = false;  // every decode of a batch has the mean context
 };
@@ -109,6 +111,8 @@ class StepModel {
   [[nodiscard]] Shape ShapeOf(const StepTotals& totals) const;
   [[nodiscard]] ByOperation<double> SecondsOf(const StageOperations& stage,
                                               const StepLoad& load) const;
+  // The share of the operations' variance that recorded steps leave open; 1 without such steps.
+  [[nodiscard]] double OpenShare(const StepLoad& load) const;
   [[nodiscard]] std::int64_t Padded(std::int64_t rows) const;
   // With the terms of any terms.
   static double Gap(const StepTerms& terms, const Shape& shape, const StageOperations& stage,
@@ -125,6 +129,8 @@ class StepModel {
   bool mean_context_;
   bool draws_errors_;
   ByOperation<double> errors_;  // standard normal variates
+  double recorded_error_;       // likewise
+  std::optional<RecordedModel> recorded_;
   std::shared_ptr<const PreparedStages> stages_;
 };
 

@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "sim/cost/operations/estimate.h"
+
 namespace twin::sim {
 
 // Thread-safe without locks: a value that several threads compute at the same time is the same for
@@ -43,6 +45,35 @@ class TokenTable {
   static constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
   mutable std::vector<std::atomic<double>> values_;
+};
+
+// The same of estimates: 24 bytes for each number of tokens.
+class EstimateTable {
+ public:
+  explicit EstimateTable(std::size_t size) : seconds_(size), log_sds_(size), lasting_sds_(size) {}
+
+  // `compute(tokens)` gives an Estimate.
+  template <class Compute>
+  double Seconds(std::int64_t tokens, const Compute& compute) const {
+    return seconds_.At(tokens, [&](std::int64_t n) {
+      const Estimate estimate = compute(n);
+      log_sds_.Store(n, estimate.log_sd);
+      lasting_sds_.Store(n, estimate.lasting_sd);
+      return estimate.seconds;
+    });
+  }
+
+  template <class Compute>
+  Estimate At(std::int64_t tokens, const Compute& compute) const {
+    return {Seconds(tokens, compute),
+            log_sds_.At(tokens, [&](std::int64_t n) { return compute(n).log_sd; }),
+            lasting_sds_.At(tokens, [&](std::int64_t n) { return compute(n).lasting_sd; })};
+  }
+
+ private:
+  TokenTable seconds_;
+  TokenTable log_sds_;
+  TokenTable lasting_sds_;
 };
 
 }  // namespace twin::sim

@@ -141,6 +141,10 @@ TEST_F(PredictStepsCommandTest, FitFindsTheGapOfRecordedSteps) {
   // The gap that was added, and the profile's own, less than 1.2 ms.
   EXPECT_GT(gap, 1.0e-3);
   EXPECT_LT(gap, 2.2e-3);
+  // What the steps determine is said with the largest of them.
+  EXPECT_THAT(fitted, HasSubstr("model: \"qwen3-14b\""));
+  EXPECT_THAT(fitted, HasSubstr("decodes_max: 64"));
+  EXPECT_THAT(fitted, HasSubstr("context_tokens_max: 64000"));
 }
 
 }  // namespace

@@ -220,6 +220,44 @@ TEST(ProfileCostTest, DrawnErrorsSpreadAroundTheMedian) {
   EXPECT_EQ(Cost(config).model().Times(Chunk(2000, 4).totals, 0, 0, 0).total(), first);
 }
 
+// Recorded steps know what the errors of a model's operations add up to, until steps get larger.
+TEST(ProfileCostTest, RecordedStepsOfAModelLeaveItOneSmallError) {
+  DeviceProfile device;
+  device.steps.models.push_back({.model = "llama-3-8b",
+                                 .lasting_sd = 0.01,
+                                 .rows_max = 64,
+                                 .decodes_max = 64,
+                                 .context_tokens_max = 64'000});
+  const auto drawn = [&](const char* model, std::int64_t items, OperationClass operation) {
+    StepModelConfig config;
+    const auto seconds = [&](std::uint64_t seed) {
+      config.draw_seed = seed;
+      const StepModel steps(config, ModelPreset(model), IdealHardware(), {}, device);
+      return At(steps.Times(Decodes(items).totals, 0, 0, 0), operation);
+    };
+    return std::log(seconds(1) / seconds(0));
+  };
+  constexpr auto kGemm = OperationClass::kGemm;
+  constexpr auto kAttention = OperationClass::kDecodeAttention;
+  const double recorded = drawn("llama-3-8b", 64, kGemm);
+  EXPECT_LT(std::abs(recorded), 4 * 0.01);
+  EXPECT_NEAR(drawn("llama-3-8b", 8, kAttention), recorded, 1e-12);
+  const double other = drawn("qwen3-8b", 128, kAttention);
+  // An octave beyond, 1 - 1/e of the variance.
+  EXPECT_NEAR(drawn("llama-3-8b", 128, kAttention) - recorded,
+              std::sqrt(1 - std::exp(-1.0)) * other, 1e-9);
+}
+
+TEST(ProfileCostTest, AGpuWithoutRecordedStepsTakesTheTermsOfAnother) {
+  const StepTerms fitted = StepTermsFor("l40s", StepEngine::kV1Async, {});
+  EXPECT_EQ(fitted.compute_in_place, (StepTerm{0.9, 0.05}));
+  EXPECT_LT(fitted.graph_gap_s.value, 1e-4);
+  const StepTerms documented = DocumentedStepTerms("l40s", StepEngine::kV0);
+  EXPECT_EQ(StepTermsFor("l40s", StepEngine::kV0, {}).graph_gap_s, documented.graph_gap_s);
+  EXPECT_EQ(StepTermsFor("cpu-generic", StepEngine::kV1Async, {}),
+            DocumentedStepTerms("cpu-generic", StepEngine::kV1Async));
+}
+
 TEST(ProfileCostTest, IntervalsHoldTheMedian) {
   const StepInterval interval = Cost().model().Interval(Chunk(2000, 4).totals, 0.5, 0);
   EXPECT_LT(interval.low, interval.seconds);
