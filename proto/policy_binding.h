@@ -40,6 +40,7 @@ void Bind(Archive& fields, VllmV0Config& config) {
                              {{"recompute", Mode::kRecompute}, {"swap", Mode::kSwap}});
   fields.Value("enable_chunked_prefill", config.enable_chunked_prefill);
   fields.template Enum<QueueOrder>("policy", config.policy, kQueueOrderNames);
+  fields.OptionalNested("order", config.order);
 }
 
 template <class Archive>
@@ -92,6 +93,7 @@ void Bind(Archive& fields, SplitFuseConfig& config) {
   fields.Value("max_ragged_batch_size", config.max_ragged_batch_size);
   fields.Value("max_ragged_sequence_count", config.max_ragged_sequence_count);
   fields.Value("max_length", config.max_length);
+  fields.OptionalNested("order", config.order);
 }
 
 template <class Archive>

@@ -59,6 +59,9 @@ class OrderedQueue {
     }
   }
 
+  // First come, first served only: puts those who wait now into the order of their priorities.
+  void SortByPriority() { waiting_.SortByPriority(); }
+
   // A request that was taken out is admitted: the next front depends on it. And the reverse, before
   // it is put back.
   void Admitted(const Sequence& s) {
@@ -95,7 +98,7 @@ class OrderedQueue {
 
  private:
   [[nodiscard]] std::int64_t Key(const Sequence& s) const {
-    return first_come_first_served() ? 0 : OrderKey(order_, s);
+    return first_come_first_served() ? s.priority : OrderKey(order_, s);
   }
 
   [[nodiscard]] bool by_tenant() const { return order_.kind == OrderConfig::Kind::kVtc; }

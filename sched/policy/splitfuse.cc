@@ -26,6 +26,7 @@ void SplitFuseConfig::Validate() const {
   RequireAtLeast("splitfuse.max_ragged_batch_size", max_ragged_batch_size, 1);
   RequireAtLeast("splitfuse.max_ragged_sequence_count", max_ragged_sequence_count, 1);
   RequireAtLeast("splitfuse.max_length", max_length, 0);
+  if (order) order->ValidateWithoutPreemption(kName);
 }
 
 void SplitFuseConfig::ResolveContext(std::int32_t model_tokens) {
@@ -45,11 +46,14 @@ PolicyTraits SplitFuseConfig::Traits() const {
   traits.sequences_per_step_max = max_ragged_sequence_count;
   traits.first_come_first_served = false;
   traits.defers_release = true;
+  if (order) order->SetTraits(traits);
   return traits;
 }
 
 SplitFusePolicy::SplitFusePolicy(const SplitFuseConfig& config)
-    : config_(Effective(config)), traits_(config.Traits()) {
+    : config_(Effective(config)),
+      traits_(config.Traits()),
+      fresh_(config.order.value_or(OrderConfig{})) {
   // Usual sizes from the start: some lists reach their largest size only after many passes.
   constexpr std::size_t kUsual = 256;
   for (auto* list : {&decoding_, &started_, &arrived_, &continuing_, &flushes_, &visiting_, &split_,
@@ -68,7 +72,7 @@ void SplitFusePolicy::Remove(const Sequence& sequence) {
   } else if (sequence.blocks.held() > 0) {
     std::erase(started_, id);
   } else if (std::erase(arrived_, id) == 0) {
-    fresh_.Erase(id);
+    fresh_.Erase(sequence);
   }
   if (sequence.blocks.held() > 0) flushes_.push_back(id);
 }
@@ -88,7 +92,7 @@ void SplitFusePolicy::StepReturned(const StepPlan& plan) {
 
 std::optional<DecodeLimits> SplitFusePolicy::DecodeRunLimits() const {
   const bool decodes_alone = decoding_.empty() && started_.empty() && fresh_.empty() &&
-                             arrived_.empty() && flushes_.empty();
+                             arrived_.empty() && flushes_.empty() && fresh_.StandsStill();
   return decodes_alone ? std::optional(DecodeLimits{}) : std::nullopt;
 }
 
@@ -105,6 +109,7 @@ void SplitFusePolicy::Plan(StepBuilder& step) {
   // Blocks of finished requests become free behind this pass's decision.
   for (const RequestId id : flushes_) step.Release(id);
   flushes_.clear();
+  fresh_.Planned(step);
 }
 
 void SplitFusePolicy::TakeArrivals(StepBuilder& step) {
@@ -114,7 +119,7 @@ void SplitFusePolicy::TakeArrivals(StepBuilder& step) {
     if (too_long || step.pool().BlocksFor(s.known) > step.pool().usable()) {
       step.Reject(id, too_long ? RejectReason::kTooLongForModel : RejectReason::kTooLargeForCache);
     } else {
-      fresh_.PushArrival(id, s.priority);
+      fresh_.PushArrival(s);
     }
   }
   arrived_.clear();
@@ -156,10 +161,14 @@ void SplitFusePolicy::PromptPass(StepBuilder& step) {
     const Offer outcome = OfferPrompt(step, fresh_.front());
     if (stopped_) break;
     const RequestId id = fresh_.PopFront();
-    if (outcome == Offer::kKept) skipped_.push_back(id);
+    if (outcome == Offer::kKept) {
+      skipped_.push_back(id);
+    } else {
+      fresh_.Admitted(step.sequence(id));
+    }
   }
   for (auto id = skipped_.rbegin(); id != skipped_.rend(); ++id) {
-    fresh_.PushPreempted(*id, step.sequence(*id).priority);
+    fresh_.PutBack(step.sequence(*id));
   }
   started_.insert(started_.begin(), split_.rbegin(), split_.rend());
 }

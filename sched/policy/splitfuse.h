@@ -25,9 +25,9 @@
 #include <vector>
 
 #include "sched/policy/case_name.h"
+#include "sched/policy/ordered_queue.h"
 #include "sched/policy/policy.h"
 #include "sched/policy/starvation_watch.h"
-#include "sched/policy/waiting_queue.h"
 
 namespace twin {
 
@@ -37,6 +37,7 @@ struct SplitFuseConfig {
   std::int32_t max_ragged_batch_size = 768;      // tokens per pass
   std::int32_t max_ragged_sequence_count = 512;  // sequences per pass
   std::int32_t max_length = 0;                   // prompt limit; 0 = the model's context
+  std::optional<OrderConfig> order = {};         // of new prompts, not DeepSpeed-MII's
 
   [[nodiscard]] PolicyTraits Traits() const;
   void Validate() const;
@@ -73,12 +74,12 @@ class SplitFusePolicy final : public Policy {
 
   SplitFuseConfig config_;
   PolicyTraits traits_;
-  std::vector<RequestId> decoding_;        // decodes to schedule, in order
-  std::vector<RequestId> started_;         // prompts that hold blocks, in order
-  WaitingQueue fresh_{QueueOrder::kFcfs};  // prompts that hold none, behind started_
-  std::vector<RequestId> arrived_;         // since the latest pass was planned, evicted ones first
-  std::vector<RequestId> continuing_;      // decodes of the pass that returned, in batch order
-  std::vector<RequestId> flushes_;         // finished, still holding blocks
+  std::vector<RequestId> decoding_;    // decodes to schedule, in order
+  std::vector<RequestId> started_;     // prompts that hold blocks, in order
+  OrderedQueue fresh_;                 // prompts that hold none, behind started_
+  std::vector<RequestId> arrived_;     // since the latest pass was planned, evicted ones first
+  std::vector<RequestId> continuing_;  // decodes of the pass that returned, in batch order
+  std::vector<RequestId> flushes_;     // finished, still holding blocks
   StarvationWatch starvation_;
   // Of the present call.
   std::vector<RequestId> visiting_;

@@ -58,6 +58,10 @@ void VllmV0Config::Validate() const {
   RequireAtLeast("vllm_v0.max_num_seqs", max_num_seqs, 1);
   RequireAtLeast("vllm_v0.max_model_len", max_model_len, 0);
   RequireShare("vllm_v0.watermark", watermark);
+  if (!order) return;
+  RequireField(policy == QueueOrder::kFcfs, "vllm_v0.policy", "priority",
+               "must be fcfs where vllm_v0.order is set");
+  order->ValidateWithoutPreemption(kName);
 }
 
 void VllmV0Config::ValidateStartUp() const {
@@ -86,6 +90,7 @@ PolicyTraits VllmV0Config::Traits() const {
   traits.tokens_per_step_max = Budget(*this);
   traits.sequences_per_step_max = max_num_seqs;
   traits.first_come_first_served = policy == QueueOrder::kFcfs;
+  if (order) order->SetTraits(traits);
   traits.swaps_to_host = preemption_mode == PreemptionMode::kSwap;
   return traits;
 }
@@ -98,15 +103,13 @@ VllmV0Policy::VllmV0Policy(const VllmV0Config& config, std::int32_t blocks)
       prompt_limit_(config_.enable_chunked_prefill
                         ? config_.max_model_len
                         : std::min(config_.max_model_len, config_.max_num_batched_tokens)),
-      waiting_(QueueOrder::kFcfs) {}
+      waiting_(config.order.value_or(OrderConfig{})) {}
 
-void VllmV0Policy::Enqueue(const Sequence& sequence) {
-  waiting_.PushArrival(sequence.id, sequence.priority);
-}
+void VllmV0Policy::Enqueue(const Sequence& sequence) { waiting_.PushArrival(sequence); }
 
 void VllmV0Policy::Remove(const Sequence& sequence) {
   if (std::erase(running_, sequence.id) > 0 || swapped_.Erase(sequence.id)) return;
-  waiting_.Erase(sequence.id);
+  waiting_.Erase(sequence);
 }
 
 void VllmV0Policy::StepReturned(const StepPlan& plan) {
@@ -117,7 +120,7 @@ std::optional<DecodeLimits> VllmV0Policy::DecodeRunLimits() const {
   if (config_.enable_chunked_prefill || config_.policy == QueueOrder::kPriority) {
     return std::nullopt;
   }
-  if (!swapped_.empty()) return std::nullopt;
+  if (!swapped_.empty() || !waiting_.StandsStill()) return std::nullopt;
   // Whoever waits did not fit into the blocks or the batch, and there will not be more room.
   return DecodeLimits{.free_blocks_min = 1};
 }
@@ -135,7 +138,8 @@ void VllmV0Policy::Plan(StepBuilder& step) {
     PlanDefault(step);
   }
   // Victims were collected latest first: the earliest ends up at the head.
-  for (const RequestId id : preempted_) waiting_.PushPreempted(id, step.sequence(id).priority);
+  for (const RequestId id : preempted_) waiting_.PushPreempted(step.sequence(id));
+  waiting_.Planned(step);
   for (const RequestId id : swapped_out_) swapped_.PushBack(id);
 }
 
@@ -188,7 +192,7 @@ void VllmV0Policy::ForcePreemptions(StepBuilder& step) {
       by_priority_.pop_back();
       --sequences_;
       step.PreemptByRecompute(victim);
-      waiting_.PushPreempted(victim, step.sequence(victim).priority);
+      waiting_.PushPreempted(step.sequence(victim));
     }
   }
   waiting_.SortByPriority();
@@ -313,6 +317,7 @@ void VllmV0Policy::WaitingPass(StepBuilder& step) {
     if (blocks > step.pool().free()) break;
     if (tokens == 0 || !Affordable(tokens)) break;
     waiting_.PopFront();
+    waiting_.Admitted(s);
     step.Admit(id);
     CHECK(step.Grow(id, s.known));
     admitted_.push_back({id, tokens});

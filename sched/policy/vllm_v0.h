@@ -29,6 +29,7 @@
 
 #include "core/ring_queue.h"
 #include "sched/policy/case_name.h"
+#include "sched/policy/ordered_queue.h"
 #include "sched/policy/policy.h"
 #include "sched/policy/starvation_watch.h"
 #include "sched/policy/waiting_queue.h"
@@ -48,6 +49,7 @@ struct VllmV0Config {
   PreemptionMode preemption_mode = PreemptionMode::kRecompute;
   bool enable_chunked_prefill = false;
   QueueOrder policy = QueueOrder::kFcfs;
+  std::optional<OrderConfig> order = {};  // of admission, not vLLM's; with kFcfs as `policy`
 
   [[nodiscard]] PolicyTraits Traits() const;
   void Validate() const;
@@ -98,7 +100,7 @@ class VllmV0Policy final : public Policy {
   PolicyTraits traits_;
   std::int32_t watermark_blocks_;
   std::int32_t prompt_limit_;
-  WaitingQueue waiting_;
+  OrderedQueue waiting_;
   std::vector<RequestId> running_;
   RingQueue<RequestId> swapped_;
   StarvationWatch starvation_;

@@ -33,8 +33,11 @@ constexpr std::string_view kCores[] = {"vllm_v1_033",
                                        "vllm_v1_0151_async",
                                        "vllm_v1_033_default",
                                        "vllm_v1_033_pipeline",
+                                       "vllm_v0",
+                                       "vllm_v0_chunked_swap",
                                        "orca_request_1",
                                        "sarathi",
+                                       "splitfuse",
                                        "tgi_v2",
                                        "tgi_v3_prefix"};
 

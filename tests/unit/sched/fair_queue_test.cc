@@ -207,10 +207,16 @@ TEST(FairQueueTest, TheServiceOfTwoBackloggedTenantsDiffersByAtMostTheBoundOfThe
   sarathi.chunk_size = 16;
   TgiV2Config tgi_v2;
   TgiV3Config tgi_v3;
+  VllmV0Config v0;
+  v0.max_num_seqs = 16;
+  SplitFuseConfig splitfuse;
+  splitfuse.max_ragged_batch_size = 16;
+  v0.order = splitfuse.order = vtc;
   v1.order = orca.order = sarathi.order = tgi_v2.order = tgi_v3.order = vtc;
   double largest_by_arrival = 0;
-  for (PolicyConfig config : {PolicyConfig(v1), PolicyConfig(orca), PolicyConfig(sarathi),
-                              PolicyConfig(tgi_v2), PolicyConfig(tgi_v3)}) {
+  for (PolicyConfig config :
+       {PolicyConfig(v1), PolicyConfig(orca), PolicyConfig(sarathi), PolicyConfig(tgi_v2),
+        PolicyConfig(tgi_v3), PolicyConfig(v0), PolicyConfig(splitfuse)}) {
     ResolveContext(config, 1000);
     for (std::uint64_t seed = 0; seed < 40; ++seed) {
       EXPECT_LE(LargestDifference(config, seed, kBlocks), kBound)

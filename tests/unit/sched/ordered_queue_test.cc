@@ -182,10 +182,16 @@ TEST(OrderedQueueTest, EveryCoreThatTakesAnOrderFollowsIt) {
   tgi_v2.max_batch_size = 1;
   TgiV3Config tgi_v3;
   tgi_v3.max_batch_total_tokens = 32;  // a block, and one for the router itself
+  VllmV0Config v0;
+  v0.max_num_seqs = 1;
+  v0.watermark = 0;
+  SplitFuseConfig splitfuse;
+  splitfuse.max_ragged_sequence_count = 1;
+  v0.order = splitfuse.order = OrderConfig{.kind = Kind::kSjf};
   orca.order = sarathi.order = tgi_v2.order = tgi_v3.order = OrderConfig{.kind = Kind::kSjf};
   for (const PolicyConfig& core :
        {PolicyConfig(Core({.kind = Kind::kSjf})), PolicyConfig(orca), PolicyConfig(sarathi),
-        PolicyConfig(tgi_v2), PolicyConfig(tgi_v3)}) {
+        PolicyConfig(tgi_v2), PolicyConfig(tgi_v3), PolicyConfig(v0)}) {
     EXPECT_EQ(Decided(core, {.block_size = 16, .blocks = 8},
                       {Predicted(1, 4, 3, 3), Predicted(1, 4, 2, 2), Predicted(1, 4, 1, 1)}),
               "it1: C:P4 | free=7 | fin=[C] | freeA=8\n"
@@ -196,6 +202,16 @@ TEST(OrderedQueueTest, EveryCoreThatTakesAnOrderFollowsIt) {
               "it6: A:D1 | free=7 | fin=[A] | freeA=8\n")
         << TraitsOf(core).name;
   }
+  // A finished request keeps its blocks until the next pass.
+  EXPECT_EQ(Decided(splitfuse, {.block_size = 16, .blocks = 8},
+                    {Predicted(1, 4, 3, 3), Predicted(1, 4, 2, 2), Predicted(1, 4, 1, 1)}),
+            "it1: C:P4 | free=7 | fin=[C] | freeA=7\n"
+            "it2: B:P4 | rel=[C] | free=7\n"
+            "it3: B:D1 | free=7 | fin=[B] | freeA=7\n"
+            "it4: A:P4 | rel=[B] | free=7\n"
+            "it5: A:D1 | free=7\n"
+            "it6: A:D1 | free=7 | fin=[A] | freeA=7\n"
+            "it7: | rel=[A] | free=8\n");
 }
 
 // Example 9a of the policy notes, of grade MODEL: X has A to D, Y has E and F; requests reserve
