@@ -1,4 +1,6 @@
 // twinserve schedule: what a policy decides, step by step, in unit time.
+#include <fmt/format.h>
+
 #include <fstream>
 #include <iostream>
 #include <map>
@@ -54,10 +56,12 @@ void Schedule(const ScheduleArguments& arguments, CommandContext& context) {
       const PolicyConfig policy = ReadPolicyParams(c.policy, c.params.dump(), where);
       if (arguments.check) {
         if (c.steps.is_null())
-          throw InputError(InputError::Kind::kData, where, "field 'steps' is missing");
+          throw InputError(InputError::Kind::kData, where,
+                           fmt::format("field '{}' is missing", c.decisions()));
         Compare(c, policy, tallies[c.variant]);
       } else {
-        nlohmann::ordered_json result{{"case", c.name}, {"steps", lab::DecideCase(c, policy)}};
+        nlohmann::ordered_json result{{"case", c.name},
+                                      {c.decisions(), lab::DecideCase(c, policy)}};
         std::cout << result.dump() << "\n";
       }
       progress.Show(++done);
@@ -87,7 +91,8 @@ void AddScheduleCommand(CLI::App& app, CommandContext& context) {
   command
       ->add_option(
           "--cases,CASES", arguments->files,
-          "Case files: NDJSON, one case per line; prints one line {\"case\", \"steps\"} per case")
+          "Case files: NDJSON, one case per line; prints one line {\"case\", \"steps\"} per case "
+          "(\"batches\" where a batch takes a given time)")
       ->required();
   command->add_flag(
       "--check", arguments->check,

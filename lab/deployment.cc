@@ -19,6 +19,14 @@ void RequireHostBlocksForSwaps(const PolicyTraits& traits, const sim::KvCapacity
                                traits.name, capacity.block_bytes));
 }
 
+void RequireOneInstance(const PolicyTraits& traits) {
+  if (traits.result_queue != ResultQueue::kInstances) return;
+  throw InputError(InputError::Kind::kUsage, fmt::format("policy.{}.instance_count", traits.name),
+                   fmt::format("is {}; allowed in a run: 1, because each copy of the model has "
+                               "devices and memory of its own",
+                               traits.steps_in_flight_max));
+}
+
 EngineConfig EngineConfigOf(const Deployment& deployment) {
   const sim::KvCapacity& capacity = deployment.capacity;
   EngineConfig engine;
@@ -89,6 +97,7 @@ Deployment Resolve(const ExperimentConfig& config, CostCache& cache) {
   deployment.capacity = sim::PlanKvCapacity(system.model_spec, system.hardware_spec,
                                             system.parallelism, system.memory);
   RequireHostBlocksForSwaps(deployment.traits, deployment.capacity);
+  RequireOneInstance(deployment.traits);
   deployment.engine = EngineConfigOf(deployment);
   if (!std::holds_alternative<SimulatedWorldConfig>(config.world)) return deployment;
   ResolveCost(deployment.traits, system.hardware_spec, cache, deployment.config.cost);

@@ -18,6 +18,26 @@ void Bind(Archive& fields, StaticConfig& config) {
 }
 
 template <class Archive>
+void Bind(Archive& fields, TritonConfig& config) {
+  fields.Value("max_batch_size", config.max_batch_size);
+  fields.Values("preferred_batch_size", config.preferred_batch_size);
+  fields.Value("max_queue_delay_microseconds", config.max_queue_delay_microseconds);
+  fields.Value("instance_count", config.instance_count);
+  fields.Value("priority_levels", config.priority_levels);
+  fields.Value("default_priority_level", config.default_priority_level);
+  fields.Value("padded", config.padded);
+  fields.Value("max_model_len", config.max_model_len);
+}
+
+template <class Archive>
+void Bind(Archive& fields, LightllmConfig& config) {
+  fields.Value("running_max_req_size", config.running_max_req_size);
+  fields.Value("batch_max_tokens", config.batch_max_tokens);
+  fields.Value("max_waiting_iters", config.max_waiting_iters);
+  fields.Value("max_model_len", config.max_model_len);
+}
+
+template <class Archive>
 void Bind(Archive& fields, OrcaConfig& config) {
   fields.template Enum<OrcaConfig::Reservation>(
       "reservation", config.reservation,

@@ -31,6 +31,7 @@ Engine::Engine(const EngineConfig& config, std::unique_ptr<Policy> policy)
       prompt_tokens_max_(config.prompt_tokens_max) {
   CHECK(traits_.steps_in_flight_max >= 1);
   plans_.resize(static_cast<std::size_t>(traits_.steps_in_flight_max));
+  if (traits_.result_queue == ResultQueue::kInstances) taken_.resize(plans_.size());
 }
 
 Engine::~Engine() = default;
@@ -56,7 +57,7 @@ const StepPlan* Engine::PlanStep(TimePoint now) {
   if (plans_per_instant_max_ > 0 && plans_this_instant_ >= plans_per_instant_max_) return nullptr;
   ++plans_this_instant_;
 
-  StepPlan& plan = Slot(next_step_);
+  StepPlan& plan = taken_.empty() ? Slot(next_step_) : FreeSlot();
   StepBuilder builder(now, traits_, sequences_, pool_, census_, plan);
   if (!PlanRun(builder, plan) && !PlanByPolicy(builder, plan)) return nullptr;
   plan.free_blocks = pool_.free() + pool_.cached();
@@ -65,7 +66,11 @@ const StepPlan* Engine::PlanStep(TimePoint now) {
   plan.running = census_.running;
   plan.swapped = census_.swapped;
   CheckPlan(plan);
-  run_can_begin_ = DecodeRun::CanFollow(plan);
+  if (taken_.empty()) {
+    run_can_begin_ = DecodeRun::CanFollow(plan);
+  } else {
+    taken_[static_cast<std::size_t>(&plan - plans_.data())] = true;
+  }
   next_step_ = StepId{Index(next_step_) + 1};
   ++in_flight_;
   return &plan;
@@ -106,6 +111,29 @@ bool Engine::PlanByPolicy(StepBuilder& builder, StepPlan& plan) {
   return false;
 }
 
+StepPlan& Engine::FreeSlot() {
+  const auto free = std::find(taken_.begin(), taken_.end(), false);
+  return plans_[static_cast<std::size_t>(free - taken_.begin())];
+}
+
+const StepPlan& Engine::Returned(StepId step) {
+  CHECK(in_flight_ > 0);
+  if (taken_.empty()) {
+    CHECK(step == oldest_in_flight_);
+    return Slot(step);
+  }
+  std::size_t slot = 0;
+  while (slot < plans_.size() && !(taken_[slot] && plans_[slot].id == step)) ++slot;
+  CHECK(slot < plans_.size());
+  taken_[slot] = false;
+  return plans_[slot];
+}
+
+void Engine::CountReturned() {
+  --in_flight_;
+  oldest_in_flight_ = StepId{Index(oldest_in_flight_) + 1};
+}
+
 void Engine::EndRun() {
   run_.Close(StepId{Index(next_step_) - 1});
   run_can_begin_ = false;
@@ -117,8 +145,7 @@ const SequenceTable& Engine::sequences() {
 }
 
 void Engine::OnStepFinished(const StepFinished& finished) {
-  CHECK(in_flight_ > 0 && finished.step == oldest_in_flight_);
-  const StepPlan& plan = Slot(finished.step);
+  const StepPlan& plan = Returned(finished.step);
   for (const BlockFilled& filled : finished.filled) {
     if (!sequences_.contains(filled.request)) continue;
     Sequence& s = sequences_[filled.request];
@@ -130,8 +157,7 @@ void Engine::OnStepFinished(const StepFinished& finished) {
       finished.outcomes.empty() && !(traits_.publishes_returned_tokens && in_flight_ == 1);
   if (run_.open() && expected) {
     run_.OnReturned();
-    --in_flight_;
-    oldest_in_flight_ = StepId{Index(oldest_in_flight_) + 1};
+    CountReturned();
     return;
   }
   if (run_.open() || !finished.outcomes.empty()) EndRun();
@@ -154,8 +180,7 @@ void Engine::OnStepFinished(const StepFinished& finished) {
     }
   }
   CHECK(outcome == end);
-  --in_flight_;
-  oldest_in_flight_ = StepId{Index(oldest_in_flight_) + 1};
+  CountReturned();
   policy_->StepReturned(plan);
   if (traits_.keeps_prefix_tree) {
     KvEditor blocks(sequences_, pool_, releases_);

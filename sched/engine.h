@@ -93,7 +93,11 @@ class Engine {
   // Lets the policy plan the step; false if there is nothing to do.
   [[nodiscard]] bool PlanByPolicy(StepBuilder& builder, StepPlan& plan);
   void EndRun();
+  // Where the step is kept. Steps that return in order take the slots in turn.
   [[nodiscard]] StepPlan& Slot(StepId step) { return plans_[Index(step) % plans_.size()]; }
+  [[nodiscard]] StepPlan& FreeSlot();
+  [[nodiscard]] const StepPlan& Returned(StepId step);
+  void CountReturned();
 
   SequenceTable sequences_;
   KvPool pool_;
@@ -102,7 +106,8 @@ class Engine {
   std::int32_t plans_per_instant_max_;
   std::int32_t prompt_tokens_max_;
   Census census_;
-  std::vector<StepPlan> plans_;        // a ring, one slot per step that may be in flight
+  std::vector<StepPlan> plans_;        // one slot per step that may be in flight
+  std::vector<bool> taken_;            // by slot, where steps return in any order
   std::vector<KvOperation> releases_;  // by finishes since the last plan; part of the next one
   std::vector<RequestId> too_long_;    // arrived, to be rejected by the next plan
   std::vector<RequestId> collected_;   // scratch of ReleaseCollected

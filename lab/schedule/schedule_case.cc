@@ -1,5 +1,7 @@
 #include "lab/schedule/schedule_case.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <limits>
 
@@ -49,12 +51,23 @@ const json& Member(const json& object, const char* field, json::value_t type,
   return *found;
 }
 
-ScheduleRequest ParseRequest(const json& object, std::size_t index, const std::string& case_where) {
+// In a case with a batch time: the request is an arrival, and a batch is all that it needs.
+ScheduleRequest ParseTimedRequest(const json& object, const std::string& where) {
+  ScheduleRequest request;
+  request.arrival_us = Whole(object, "arrival_us", {}, where);
+  request.prompt_tokens = request.output_tokens = request.max_output_tokens = 1;
+  request.priority = Whole(object, "priority", {}, where, 0);
+  return request;
+}
+
+ScheduleRequest ParseRequest(const json& object, std::size_t index, bool timed,
+                             const std::string& case_where) {
   const std::string where = case_where + ": requests[" + std::to_string(index) + "]";
   if (!object.is_object()) Refuse(where, "not an object");
   if (Whole(object, "id", {}, where) != static_cast<std::int32_t>(index)) {
     Refuse(where, "field 'id' must number the requests from 0 in order of arrival");
   }
+  if (timed) return ParseTimedRequest(object, where);
   ScheduleRequest request;
   request.step = Whole(object, "step", {.least = 1}, where);
   request.prompt_tokens = Whole(object, "prompt", {1, kTokensMost}, where);
@@ -82,10 +95,30 @@ ScheduleRequest ParseRequest(const json& object, std::size_t index, const std::s
   return request;
 }
 
+void ParseMemory(const json& kv, const std::string& where, ScheduleCase& c) {
+  c.block_size = Whole(kv, "block_size", {1, kTokensMost}, where);
+  c.blocks = Whole(kv, "blocks", {0, kBlocksMost}, where);
+  c.host_blocks = Whole(kv, "cpu_blocks", {0, kBlocksMost}, where, 0);
+}
+
+void ParseRequests(const json& requests, const std::string& where, ScheduleCase& c) {
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    c.requests.push_back(ParseRequest(requests[i], i, c.batch_time.has_value(), where));
+    if (i == 0) continue;
+    const ScheduleRequest& before = c.requests[i - 1];
+    const ScheduleRequest& request = c.requests[i];
+    if (request.step < before.step || request.arrival_us < before.arrival_us) {
+      Refuse(where, "requests[" + std::to_string(i) + "]: field '" +
+                        (c.batch_time ? "arrival_us" : "step") +
+                        "' is smaller than its predecessor's");
+    }
+  }
+}
+
 // As far as it is read by name; the rest is only compared.
-void CheckStep(const json& step, const std::string& where) {
+void CheckStep(const json& step, const char* time, const std::string& where) {
   if (!step.is_object()) Refuse(where, "not an object");
-  Whole(step, "it", {.least = 1}, where);
+  Whole(step, time, {.least = 0}, where);
   const auto work = step.find("work");
   if (work == step.end()) return;
   const auto is_item = [](const json& item) {
@@ -108,26 +141,22 @@ ScheduleCase ParseScheduleCase(const std::string& line, const std::string& where
                   ? Member(object, "variant", json::value_t::string, where).get<std::string>()
                   : c.policy;
   c.params = Member(object, "params", json::value_t::object, where);
-  const json& kv = Member(object, "kv", json::value_t::object, where);
-  c.block_size = Whole(kv, "block_size", {1, kTokensMost}, where);
-  c.blocks = Whole(kv, "blocks", {0, kBlocksMost}, where);
-  c.host_blocks = Whole(kv, "cpu_blocks", {0, kBlocksMost}, where, 0);
-  const json& requests = Member(object, "requests", json::value_t::array, where);
-  for (std::size_t i = 0; i < requests.size(); ++i) {
-    c.requests.push_back(ParseRequest(requests[i], i, where));
-    if (i > 0 && c.requests[i].step < c.requests[i - 1].step) {
-      Refuse(where,
-             "requests[" + std::to_string(i) + "]: field 'step' is smaller than its predecessor's");
-    }
+  if (c.params.contains("batch_time_us")) {
+    c.batch_time = {Whole(c.params, "batch_time_us", {}, where + ": params"),
+                    Whole(c.params, "batch_time_per_request_us", {}, where + ": params", 0)};
+  } else {
+    ParseMemory(Member(object, "kv", json::value_t::object, where), where, c);
   }
+  ParseRequests(Member(object, "requests", json::value_t::array, where), where, c);
   if (const auto cut = object.find("truncated"); cut != object.end()) {
     if (!cut->is_boolean()) Refuse(where, "field 'truncated' must be true or false");
     c.truncated = cut->get<bool>();
   }
-  if (object.contains("steps")) {
-    c.steps = Member(object, "steps", json::value_t::array, where);
+  if (object.contains(c.decisions())) {
+    c.steps = Member(object, c.decisions(), json::value_t::array, where);
     for (std::size_t i = 0; i < c.steps.size(); ++i) {
-      CheckStep(c.steps[i], where + ": steps[" + std::to_string(i) + "]");
+      CheckStep(c.steps[i], c.batch_time ? "t_us" : "it",
+                fmt::format("{}: {}[{}]", where, c.decisions(), i));
     }
   }
   return c;

@@ -1,8 +1,9 @@
-// A scheduling case: requests and policy parameters, and the decisions that are expected of them in
-// unit time (one iteration = one step).
+// A scheduling case: requests and policy parameters, and the decisions that are expected of them,
+// in unit time (one iteration = one step) or with a given time a batch.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,6 +15,7 @@ namespace twin::lab {
 struct ScheduleRequest {
   std::int32_t step =
       1;  // the request is in the waiting queue before this iteration's scheduler call
+  std::int64_t arrival_us = 0;  // instead of `step`, in a case with a batch time
   std::int32_t prompt_tokens = 0;
   std::int32_t output_tokens = 0;
   std::int32_t max_output_tokens = 0;
@@ -22,6 +24,12 @@ struct ScheduleRequest {
   std::int32_t tenant = 0;
   bool ignore_eos = false;
   std::vector<std::int64_t> tokens;  // prompt token ids; empty = content unknown
+};
+
+// What a batch takes, in microseconds: base_us + per_request_us * its size.
+struct BatchTime {
+  std::int64_t base_us = 0;
+  std::int64_t per_request_us = 0;
 };
 
 // A line of a case file (NDJSON).
@@ -35,7 +43,11 @@ struct ScheduleCase {
   std::int32_t host_blocks = 0;
   std::vector<ScheduleRequest> requests;  // in order of arrival
   bool truncated = false;                 // `steps` ends before the requests do
+  std::optional<BatchTime> batch_time;    // instead of unit time; `steps` are then batches
   nlohmann::json steps;                   // the expected decisions; null if the case has none
+
+  // The field of the line that holds the decisions.
+  [[nodiscard]] const char* decisions() const { return batch_time ? "batches" : "steps"; }
 };
 
 // Throws InputError naming `where` (file and line) and the field.

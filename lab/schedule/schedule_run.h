@@ -11,7 +11,8 @@
 
 namespace twin::lab {
 
-// Runs the policy on the case; returns one object per iteration. Throws InvariantViolation.
+// Runs the policy on the case; returns one object per iteration, or per batch in a case with a
+// batch time. Throws InvariantViolation.
 std::vector<nlohmann::ordered_json> DecideCase(const ScheduleCase& schedule_case,
                                                const PolicyConfig& policy);
 

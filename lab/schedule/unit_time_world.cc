@@ -101,6 +101,7 @@ bool UnitTimeWorld::ResultsAreDue() const {
   const auto queued = static_cast<std::int32_t>(batches_.size());
   switch (options_.queue) {
     case ResultQueue::kSynchronous:
+    case ResultQueue::kInstances:
       return true;
     case ResultQueue::kPipeline:
       return queued >= options_.depth;

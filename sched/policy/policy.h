@@ -35,6 +35,7 @@ enum class ResultQueue : std::uint8_t {
                 // (vLLM 0.33)
   kOverlap,     // the next step is planned before the latest one returns; a call that plans nothing
                 // returns nothing (SGLang)
+  kInstances,  // steps_in_flight_max copies of the model run a step each, which return in any order
 };
 
 // Everything that code outside sched/policy/ may ask about a configured policy. The engine enforces

@@ -24,6 +24,7 @@
 #include "sched/cache/kv_pool.h"
 #include "sched/policy/case_name.h"
 #include "sched/policy/fastserve.h"
+#include "sched/policy/lightllm.h"
 #include "sched/policy/orca.h"
 #include "sched/policy/policy.h"
 #include "sched/policy/sarathi.h"
@@ -32,6 +33,7 @@
 #include "sched/policy/static_batching.h"
 #include "sched/policy/tgi_v2.h"
 #include "sched/policy/tgi_v3.h"
+#include "sched/policy/triton.h"
 #include "sched/policy/trtllm.h"
 #include "sched/policy/vllm_v0.h"
 #include "sched/policy/vllm_v1.h"
@@ -62,6 +64,8 @@ using Policies = PolicyRegistry<
     PolicyEntry<TgiV2Config, TgiV2Policy>,
     PolicyEntry<TgiV3Config, TgiV3Policy>,
     PolicyEntry<TrtllmConfig, TrtllmPolicy>,
+    PolicyEntry<TritonConfig, TritonPolicy>,
+    PolicyEntry<LightllmConfig, LightllmPolicy>,
     PolicyEntry<SglangConfig, SglangPolicy>,
     PolicyEntry<FastServeConfig, FastServePolicy>>;
 // clang-format on

@@ -1,23 +1,11 @@
 // Static (request-level) batching: a batch enters and leaves together.
 //
 // The baseline. While the queue is not empty and no batch runs, requests are taken from it in order
-// of arrival until max_batch_size rows are found or the next one does not fit into memory. All of
-// them are prefilled in one step, and then decoded, a token per row and step, until the last one
-// has finished. Nobody is admitted meanwhile, and nobody is preempted: memory is reserved for the
-// whole batch.
+// of arrival until max_batch_size rows are found or the next one does not fit into memory; the head
+// of the queue is never skipped. The batch then runs to its end (sched/policy/closed_batch.h).
 //
 // Sources: Hugging Face generate() and FasterTransformer (padded); the faster_transformer scheduler
 // of Sarathi-Serve (trimmed).
-//
-// Easy to get wrong:
-// - Padded: all rows are charged as many prompt tokens as the longest has, and a finished row is
-//   computed until the batch ends (StepPlan::padding_rows). Its memory and its answer come back
-//   only then, so TTFT and end-to-end times are those of the whole batch.
-// - Padded: the row size is the longest prompt plus the largest output limit of the batch, which
-//   need not come from the same request. Adding a row can make all rows longer.
-// - Trimmed: nothing is padded and finished rows drop out, but each row reserves max_model_len
-//   tokens, and the batch is still closed to new requests.
-// - The head of the queue is never skipped: if it does not fit, the batch is complete.
 #pragma once
 
 #include <cstdint>
@@ -26,6 +14,7 @@
 #include <vector>
 
 #include "sched/policy/case_name.h"
+#include "sched/policy/closed_batch.h"
 #include "sched/policy/policy.h"
 #include "sched/policy/waiting_queue.h"
 
@@ -62,15 +51,10 @@ class StaticPolicy final : public Policy {
   [[nodiscard]] std::optional<DecodeLimits> DecodeRunLimits() const override;
 
  private:
-  void FormPaddedBatch(StepBuilder& step);
-  void FormTrimmedBatch(StepBuilder& step);
-  [[nodiscard]] bool RejectsHead(StepBuilder& step);
-
   StaticConfig config_;
   PolicyTraits traits_;
   WaitingQueue waiting_{QueueOrder::kFcfs};
-  std::vector<RequestId> live_;  // rows of the batch that have not finished, in order of admission
-  std::vector<RequestId> done_;  // padded: rows that have
+  ClosedBatch batch_;
 };
 
 }  // namespace twin

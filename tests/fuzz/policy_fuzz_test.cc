@@ -40,6 +40,20 @@ class RandomFields {
                 ? kExtremes[Index(kExtremes.size())]
                 : static_cast<std::int32_t>(random_.UniformInt(1, 64));
   }
+  void Value(const char* /*field*/, std::int64_t& value) {
+    constexpr std::int64_t kExtremes[] = {std::numeric_limits<std::int64_t>::min(), -1, 0, 1,
+                                          std::numeric_limits<std::int64_t>::max()};
+    value = random_.UnitReal() < extreme_share_ ? kExtremes[Index(std::size(kExtremes))]
+                                                : random_.UniformInt(0, 64);
+  }
+  void Values(const char* field, std::vector<std::uint32_t>& values) {
+    values.resize(Index(4));
+    for (std::uint32_t& value : values) {
+      std::int32_t drawn = 0;
+      Value(field, drawn);
+      value = static_cast<std::uint32_t>(drawn);
+    }
+  }
   void Value(const char* /*field*/, double& value) {
     constexpr std::array kExtremes = {std::numeric_limits<double>::quiet_NaN(),
                                       std::numeric_limits<double>::infinity(),
@@ -115,17 +129,24 @@ void ServeThree(const PolicyConfig& config) {
       left[i] = std::min(left[i], traits.context_tokens_max - prompt);
     }
   }
-  std::int64_t now = 0;
-  for (const StepPlan* plan = engine.PlanStep(TimePoint{Duration{now}}); plan != nullptr;
-       plan = engine.PlanStep(TimePoint{Duration{now}})) {
+  TimePoint now = kTimeZero;
+  int plans = 0;
+  for (;;) {
+    const StepPlan* const plan = engine.PlanStep(now);
+    if (plan == nullptr && engine.wake_at() == kTimeNever) break;
+    if (plan == nullptr) {
+      now = engine.wake_at();
+      continue;
+    }
     std::vector<ItemOutcome> outcomes;
     for (const WorkItem& item : plan->work) {
       if (item.emits && --left[Index(item.request)] == 0) {
         outcomes.push_back({item.request, 1, FinishReason::kLength});
       }
     }
-    engine.Handle(StepFinished{plan->id, TimePoint{Duration{now}}, outcomes, {}});
-    ASSERT_LT(++now, 1000);
+    engine.Handle(StepFinished{plan->id, now, outcomes, {}});
+    now += Duration{1};
+    ASSERT_LT(++plans, 1000);
   }
   engine.CheckDrained();
 }

@@ -259,7 +259,8 @@ std::vector<Server> AllPolicies() {
           {"vllm_v0_swap", Swapping()},      {"vllm_v1", VllmV1Config{}},
           {"vllm_v1_ahead", Asynchronous()}, {"sarathi", SarathiConfig{}},
           {"splitfuse", SplitFuseConfig{}},  {"tgi_v2", TgiV2Config{}},
-          {"tgi_v3", TgiV3Config{}},         {"trtllm", TrtllmConfig{}}};
+          {"tgi_v3", TgiV3Config{}},         {"trtllm", TrtllmConfig{}},
+          {"triton", TritonConfig{}},        {"lightllm", LightllmConfig{}}};
 }
 
 class LittlesLawTest : public ::testing::TestWithParam<Server> {};
@@ -272,6 +273,12 @@ TEST_P(LittlesLawTest, RequestsInTheSystemAddUpToTheirSojourns) {
   workload.shape.output = Uniform(1, 60);
   PolicyConfig policy = GetParam().policy;
   if (auto* one = std::get_if<StaticConfig>(&policy)) *one = {false, 4, 160};
+  if (auto* batcher = std::get_if<TritonConfig>(&policy)) {
+    batcher->max_batch_size = 4;
+    batcher->max_queue_delay_microseconds = 1'000;
+    batcher->padded = false;
+    batcher->max_model_len = 160;
+  }
   LittlesLaw law;
   Simulate(workload, policy, {.block_size = 16, .blocks = 60, .host_blocks = 60}, {&law});
   EXPECT_EQ(law.ended, 3'000);

@@ -34,6 +34,40 @@ DrawnPolicy DrawStatic(Random& random, std::int32_t tokens, bool padded) {
   return drawn;
 }
 
+DrawnPolicy DrawTriton(Random& random, std::int32_t tokens, bool padded, bool copies) {
+  DrawnPolicy drawn;
+  TritonConfig config;
+  config.max_batch_size = Draw(random, 1, 6);
+  for (int sizes = Draw(random, 0, 2); sizes > 0; --sizes) {
+    config.preferred_batch_size.push_back(
+        static_cast<std::uint32_t>(Draw(random, 1, config.max_batch_size)));
+  }
+  if (random.UnitReal() < 0.7) config.max_queue_delay_microseconds = Draw(random, 0, 1);
+  config.instance_count = copies ? Draw(random, 2, 4) : 1;
+  config.padded = padded;
+  if (random.UnitReal() < 0.5) {
+    config.priority_levels = Draw(random, 1, 4);
+    config.default_priority_level = Draw(random, 1, config.priority_levels);
+    drawn.priorities = true;
+  }
+  if (!padded) {
+    config.max_model_len = drawn.context_tokens = DrawContext(random, tokens);
+  }
+  drawn.config = config;
+  return drawn;
+}
+
+DrawnPolicy DrawLightllm(Random& random, std::int32_t tokens) {
+  DrawnPolicy drawn;
+  LightllmConfig config;
+  config.running_max_req_size = Draw(random, 1, 8);
+  config.batch_max_tokens = Draw(random, 0, tokens);
+  config.max_waiting_iters = Draw(random, 0, 12);
+  config.max_model_len = drawn.context_tokens = DrawContext(random, tokens);
+  drawn.config = config;
+  return drawn;
+}
+
 DrawnPolicy DrawOrca(Random& random, std::int32_t tokens, OrcaConfig::Reservation reservation,
                      std::int32_t workers) {
   DrawnPolicy drawn;
@@ -322,6 +356,10 @@ std::vector<PolicyMode> MakeModes() {
   using Reservation = OrcaConfig::Reservation;
   add("static_padded", [](Random& r, std::int32_t t) { return DrawStatic(r, t, true); });
   add("static_trimmed", [](Random& r, std::int32_t t) { return DrawStatic(r, t, false); });
+  add("triton_padded", [](Random& r, std::int32_t t) { return DrawTriton(r, t, true, false); });
+  add("triton_trimmed", [](Random& r, std::int32_t t) { return DrawTriton(r, t, false, false); });
+  add("triton_copies", [](Random& r, std::int32_t t) { return DrawTriton(r, t, true, true); });
+  add("lightllm", DrawLightllm);
   for (const std::int32_t workers : {1, 4}) {
     const std::string suffix = "_" + std::to_string(workers);
     add("orca_request" + suffix, [workers](Random& r, std::int32_t t) {

@@ -78,6 +78,8 @@ struct Served {
 const Served kServed[] = {
     {"StaticPadded", StaticConfig{.max_batch_size = 3}},
     {"StaticTrimmed", StaticConfig{.padded = false, .max_batch_size = 3, .max_model_len = 100}},
+    {"TritonWithAWindow", TritonConfig{.max_batch_size = 3, .max_queue_delay_microseconds = 2000}},
+    {"Lightllm", LightllmConfig{.max_waiting_iters = 3, .max_model_len = 100}},
     {"Orca", OrcaConfig{.max_bs = 3, .max_model_len = 100}},
     {"OrcaTwoWorkers", OrcaConfig{.n_workers = 2, .max_bs = 2, .max_model_len = 100}},
     {"VllmV0", VllmV0Config{}, kTight, true},

@@ -1,0 +1,161 @@
+#include "sched/policy/lightllm.h"
+
+#include <algorithm>
+
+#include "core/check.h"
+#include "sched/policy/field_check.h"
+#include "sched/step_builder.h"
+
+namespace twin {
+namespace {
+
+constexpr CaseName kLightllmCaseNames[] = {{.name = "lightllm"}};
+
+// What the original gives prompts of an iteration unasked.
+std::int64_t DefaultPromptTokens(std::int64_t cache_tokens, std::int64_t context_tokens) {
+  return std::max(cache_tokens / 6, context_tokens);
+}
+
+bool HasMoreLeft(const CacheGrowth& a, const CacheGrowth& b) { return a.left > b.left; }
+
+}  // namespace
+
+std::span<const CaseName> LightllmConfig::CaseNames() { return kLightllmCaseNames; }
+
+void LightllmConfig::Validate() const {
+  RequireAtLeast("lightllm.running_max_req_size", running_max_req_size, 1);
+  RequireAtLeast("lightllm.batch_max_tokens", batch_max_tokens, 0);
+  RequireAtLeast("lightllm.max_waiting_iters", max_waiting_iters, 0);
+  RequireAtLeast("lightllm.max_model_len", max_model_len, 0);
+}
+
+void LightllmConfig::ResolveContext(std::int32_t model_tokens) {
+  if (max_model_len == 0) max_model_len = model_tokens;
+}
+
+void LightllmConfig::ValidateContext(std::int32_t model_tokens) const {
+  RequireWithinModel("lightllm.max_model_len", max_model_len, model_tokens);
+}
+
+PolicyTraits LightllmConfig::Traits() const {
+  PolicyTraits traits;
+  traits.name = kName;
+  traits.context_tokens_max = max_model_len;
+  traits.outputs_end_at_context = true;
+  traits.step_engine = "tgis";
+  traits.sequences_per_step_max = running_max_req_size;
+  traits.preempts = false;
+  return traits;
+}
+
+std::int64_t FuturePeakTokens(std::span<const CacheGrowth> requests, std::int64_t waste) {
+  std::int64_t peak = 0;
+  std::int64_t held = 0;
+  std::int64_t running = 0;
+  for (const CacheGrowth& request : requests) {
+    ++running;
+    held += request.held;
+    // When this request ends, those before it are still running.
+    peak = std::max(peak, held + running * (request.left + waste));
+  }
+  return peak;
+}
+
+LightllmPolicy::LightllmPolicy(const LightllmConfig& config, const KvPoolConfig& kv)
+    : config_(config),
+      traits_(config.Traits()),
+      block_size_(kv.block_size),
+      cache_tokens_(static_cast<std::int64_t>(kv.blocks) * kv.block_size),
+      prompt_tokens_max_(config.batch_max_tokens > 0
+                             ? config.batch_max_tokens
+                             : DefaultPromptTokens(cache_tokens_, config.max_model_len)) {}
+
+void LightllmPolicy::Enqueue(const Sequence& sequence) {
+  waiting_.PushArrival(sequence.id, sequence.priority);
+}
+
+void LightllmPolicy::Remove(const Sequence& sequence) {
+  if (std::erase(running_, sequence.id) == 0) waiting_.Erase(sequence.id);
+}
+
+std::optional<DecodeLimits> LightllmPolicy::DecodeRunLimits() const {
+  // Somebody who waits is looked at again after some iterations.
+  if (!waiting_.empty()) return std::nullopt;
+  return DecodeLimits{};
+}
+
+void LightllmPolicy::Plan(StepBuilder& step) {
+  if (!waiting_.empty() && AdmissionIsDue(step) && Prefill(step)) {
+    latest_prefill_ = step.plan().id;
+    return;
+  }
+  Decode(step);
+}
+
+// Each step since the latest prompts was an iteration that decoded.
+bool LightllmPolicy::AdmissionIsDue(const StepBuilder& step) const {
+  if (running_.empty()) return true;
+  const std::uint64_t decoded = Index(step.plan().id) - Index(latest_prefill_) - 1;
+  return decoded >= static_cast<std::uint64_t>(config_.max_waiting_iters);
+}
+
+bool LightllmPolicy::Prefill(StepBuilder& step) {
+  ReadGrowths(step);
+  const auto running_max = static_cast<std::size_t>(config_.running_max_req_size);
+  std::int64_t prompt_tokens = 0;
+  while (!waiting_.empty()) {
+    if (RejectsHead(step)) continue;
+    const Sequence& s = step.sequence(waiting_.front());
+    if (running_.size() == running_max) break;
+    if (prompt_tokens + s.prompt_tokens > prompt_tokens_max_ || !FitsFuture(s)) break;
+    prompt_tokens += s.prompt_tokens;
+    waiting_.PopFront();
+    step.Admit(s.id);
+    CHECK(step.Grow(s, s.prompt_tokens));
+    step.Schedule(s, s.prompt_tokens);
+    running_.push_back(s.id);
+  }
+  return prompt_tokens > 0;
+}
+
+void LightllmPolicy::ReadGrowths(const StepBuilder& step) {
+  growths_.clear();
+  for (const RequestId id : running_) {
+    const Sequence& s = step.sequence(id);
+    growths_.push_back({s.known, s.prompt_tokens + s.max_output_tokens - s.known - 1});
+  }
+  std::sort(growths_.begin(), growths_.end(), HasMoreLeft);
+}
+
+bool LightllmPolicy::FitsFuture(const Sequence& s) {
+  const CacheGrowth growth{s.prompt_tokens + 1, s.max_output_tokens - 1};
+  const auto place = growths_.insert(
+      std::upper_bound(growths_.begin(), growths_.end(), growth, HasMoreLeft), growth);
+  if (FuturePeakTokens(growths_, block_size_ - 1) < cache_tokens_) return true;
+  growths_.erase(place);
+  return false;
+}
+
+// True if the head can never be served; it is rejected.
+bool LightllmPolicy::RejectsHead(StepBuilder& step) {
+  const Sequence& s = step.sequence(waiting_.front());
+  const bool too_long = s.prompt_tokens > prompt_tokens_max_ ||
+                        (config_.max_model_len > 0 && s.prompt_tokens > config_.max_model_len);
+  const CacheGrowth alone[] = {{s.prompt_tokens + 1, s.max_output_tokens - 1}};
+  if (!too_long && FuturePeakTokens(alone, block_size_ - 1) < cache_tokens_) return false;
+  step.Reject(s.id, too_long ? RejectReason::kTooLongForModel : RejectReason::kTooLargeForCache);
+  waiting_.PopFront();
+  return true;
+}
+
+void LightllmPolicy::Decode(StepBuilder& step) {
+  for (std::size_t i = 0; i < running_.size(); ++i) {
+    i += step.ScheduleDecodes({&running_[i], running_.size() - i});
+    if (i == running_.size()) break;
+    const Sequence& s = step.sequence(running_[i]);
+    CHECK(step.Grow(s, s.known));
+    step.Schedule(s, 1);
+  }
+}
+
+}  // namespace twin
