@@ -1,6 +1,7 @@
 // Every policy of the registry, in every mode, with parameters drawn from a seed.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -27,5 +28,15 @@ struct PolicyMode {
 };
 
 const std::vector<PolicyMode>& PolicyModes();
+
+// From `low` to the larger of the two.
+inline std::int32_t Draw(Random& random, std::int64_t low, std::int64_t high) {
+  return static_cast<std::int32_t>(random.UniformInt(low, std::max(low, high)));
+}
+
+// The model's context: shorter than the pool, as vLLM asks for, or nearly so.
+inline std::int32_t DrawContext(Random& random, std::int32_t tokens) {
+  return Draw(random, std::max(3, tokens / 3), tokens);
+}
 
 }  // namespace twin::testing
