@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/id_window.h"
+#include "core/id_map.h"
 #include "core/ids.h"
 #include "core/time.h"
 #include "sched/cache/block_table.h"
@@ -51,6 +51,6 @@ struct Sequence {
   }
 };
 
-using SequenceTable = IdWindow<Sequence>;
+using SequenceTable = IdMap<Sequence>;
 
 }  // namespace twin

@@ -28,7 +28,7 @@
 #include <span>
 #include <vector>
 
-#include "core/id_window.h"
+#include "core/id_map.h"
 #include "core/time.h"
 #include "sched/policy/case_name.h"
 #include "sched/policy/policy.h"
@@ -109,7 +109,7 @@ class FastServePolicy final : public Policy {
   WaitingQueue queue_{QueueOrder::kPriority};
   std::int64_t front_places_ = 0;  // given out so far, of all levels
   std::int64_t back_places_ = 0;
-  IdWindow<Progress> progress_;
+  IdMap<Progress> progress_;
   std::vector<RequestId> batch_;      // of the latest step
   std::vector<RequestId> resident_;   // with blocks on the device
   std::vector<RequestId> swapped_;    // with blocks on the host

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/id_window.h"
+#include "core/id_map.h"
 #include "core/ids.h"
 #include "sched/cache/radix_cache.h"
 #include "sched/policy/sglang_config.h"
@@ -21,7 +21,7 @@ struct SglangRequest {
   std::int32_t prepared = 0;    // tokens known when it was last offered a batch; 0 = never
   std::int64_t queued_at = 0;   // a count of entries into the list
 };
-using SglangRequests = IdWindow<SglangRequest>;
+using SglangRequests = IdMap<SglangRequest>;
 
 // A list. New and retracted requests join at its end; an order may sort it, which stays.
 // PopFront takes constant time, Erase and Sort time linear in the list (Sort: and in the matches).
