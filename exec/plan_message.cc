@@ -5,7 +5,7 @@ namespace {
 
 // A member that is added to a plan changes one of these sums: it has to travel too.
 constexpr std::size_t kLists = 9;
-constexpr std::size_t kNumbers = 6;
+constexpr std::size_t kNumbers = 8;  // 7, and the space of one
 static_assert(sizeof(StepPlan) == sizeof(StepId) + kLists * sizeof(std::vector<int>) +
                                       sizeof(StepTotals) + kNumbers * sizeof(std::int32_t));
 
@@ -13,6 +13,7 @@ static_assert(sizeof(StepPlan) == sizeof(StepId) + kLists * sizeof(std::vector<i
 template <class Plan, class ListAction, class ValueAction>
 void ForEachMember(Plan& plan, const ListAction& list, const ValueAction& value) {
   value(plan.id);
+  value(plan.replica);
   list(plan.kv);
   list(plan.work);
   list(plan.preempted);

@@ -32,6 +32,7 @@ Engine::Engine(const EngineConfig& config, std::unique_ptr<Policy> policy)
   CHECK(traits_.steps_in_flight_max >= 1);
   plans_.resize(static_cast<std::size_t>(traits_.steps_in_flight_max));
   if (traits_.result_queue == ResultQueue::kInstances) taken_.resize(plans_.size());
+  for (StepPlan& plan : plans_) plan.replica = config.replica;
 }
 
 Engine::~Engine() = default;
@@ -114,6 +115,14 @@ bool Engine::PlanByPolicy(StepBuilder& builder, StepPlan& plan) {
 StepPlan& Engine::FreeSlot() {
   const auto free = std::find(taken_.begin(), taken_.end(), false);
   return plans_[static_cast<std::size_t>(free - taken_.begin())];
+}
+
+const StepPlan& Engine::PlanOf(StepId step) const {
+  if (taken_.empty()) return plans_[Index(step) % plans_.size()];
+  std::size_t slot = 0;
+  while (slot < plans_.size() && !(taken_[slot] && plans_[slot].id == step)) ++slot;
+  CHECK(slot < plans_.size());
+  return plans_[slot];
 }
 
 const StepPlan& Engine::Returned(StepId step) {

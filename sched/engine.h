@@ -43,6 +43,7 @@ struct EngineConfig {
   std::int32_t plans_per_instant_max = 0;
   // Longer prompts are rejected without being shown to the policy; 0 = no limit.
   std::int32_t prompt_tokens_max = 0;
+  std::int32_t replica = 0;  // its index in a cluster (cluster.h); plans carry it
 };
 
 // Owns the sequences, the KV block pool and the policy. Not thread-safe. After warm-up no call
@@ -70,6 +71,8 @@ class Engine {
   [[nodiscard]] const SequenceTable& sequences();
   [[nodiscard]] const Census& census() const { return census_; }
   [[nodiscard]] std::int32_t steps_in_flight() const { return in_flight_; }
+  // REQUIRES: the step is in flight.
+  [[nodiscard]] const StepPlan& PlanOf(StepId step) const;
 
   // Throws InvariantViolation (I11) unless every request has left and every block is back.
   void CheckDrained() const;

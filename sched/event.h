@@ -35,13 +35,14 @@ struct BlockFilled {
   bool operator==(const BlockFilled&) const = default;
 };
 
-// A step has ended and its tokens are on the host. Steps end in the order in which they were
-// launched.
+// A step has ended and its tokens are on the host. Steps of a replica end in the order in which
+// they were launched.
 struct StepFinished {
   StepId step{};
   TimePoint started;                      // when the device began it; the end is the instant's now
   std::span<const ItemOutcome> outcomes;  // unexpected ones only, in the order of the plan's work
   std::span<const BlockFilled> filled;    // in the order of the plan's work
+  std::int32_t replica = 0;               // whose step it is
 };
 
 // The client disconnected. The engine keeps the request's blocks while a step with it is in flight.
@@ -59,8 +60,8 @@ struct RequestArrived {
 // The engine asked to plan again at this time, or a world looks up for reasons of its own.
 struct WakeUp {};
 
-// Events of one instant come in the order of these alternatives: results and freed memory first,
-// then cancellations, then arrivals.
+// Events of one instant come in the order of these alternatives: results and freed memory first
+// (of several replicas in the order of their indices), then cancellations, then arrivals.
 using Event = std::variant<StepFinished, RequestCancelled, RequestArrived, WakeUp>;
 
 // All events of one moment. The world owns the events and the data of their spans, until its next

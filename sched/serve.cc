@@ -1,5 +1,6 @@
 #include "sched/serve.h"
 
+#include "sched/cluster.h"
 #include "sched/engine.h"
 #include "sched/world.h"
 
@@ -10,6 +11,14 @@ void Serve(Engine& engine, World& world) {
        instant = world.Advance(engine.wake_at())) {
     for (const Event& event : instant.events) engine.Handle(event);
     while (const StepPlan* plan = engine.PlanStep(instant.now)) world.Launch(*plan);
+  }
+}
+
+void Serve(Cluster& cluster, World& world) {
+  for (Instant instant = world.Advance(kTimeNever); !instant.events.empty();
+       instant = world.Advance(cluster.wake_at())) {
+    for (const Event& event : instant.events) cluster.Handle(instant.now, event);
+    while (const StepPlan* plan = cluster.PlanStep(instant.now)) world.Launch(*plan);
   }
 }
 

@@ -3,6 +3,7 @@
 
 namespace twin {
 
+class Cluster;
 class Engine;
 class World;
 
@@ -10,5 +11,8 @@ class World;
 // reports an instant without events. Throws what the engine or the world throws
 // (InvariantViolation, device errors).
 void Serve(Engine& engine, World& world);
+
+// The same for several replicas.
+void Serve(Cluster& cluster, World& world);
 
 }  // namespace twin

@@ -97,6 +97,7 @@ struct StepTotals {
 // A plan without work is possible: preemptions, releases or rejections also take a step.
 struct StepPlan {
   StepId id{};
+  std::int32_t replica = 0;  // whose step it is
   std::vector<KvOperation> kv;
   std::vector<WorkItem> work;           // in batch order
   std::vector<Preemption> preempted;    // in order
@@ -121,7 +122,7 @@ struct StepPlan {
     return work.empty() && preempted.empty() && admitted.empty() && resumed.empty() &&
            released.empty() && rejected.empty() && padding_rows.empty();
   }
-  // Empties the plan but keeps its allocated memory.
+  // Empties the plan but keeps its allocated memory and its replica.
   void Clear();
   bool operator==(const StepPlan&) const = default;
 };

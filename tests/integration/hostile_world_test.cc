@@ -2,8 +2,6 @@
 //
 // More seeds: --seeds=N (a million takes about a minute per mode when optimised); one seed:
 // --first_seed=S --seeds=1. Also as TWIN_HOSTILE_SEEDS and TWIN_HOSTILE_FIRST_SEED.
-#include "tests/support/hostile_world.h"
-
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -26,6 +24,7 @@
 #include "sched/engine.h"
 #include "sched/serve.h"
 #include "tests/support/hostile_policies.h"
+#include "tests/support/hostile_run.h"
 
 namespace twin::testing {
 namespace {
@@ -42,119 +41,10 @@ void SayCase(int /*signal*/) {
   static_cast<void>(written);
 }
 
-class Breach : public std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
-
-// Audits the engine after each instant, when all its plans have been launched.
-class AuditingWorld final : public World {
- public:
-  // Far more instants than the longest terminating run of these sizes takes.
-  static constexpr std::int64_t kInstantsMax = 100'000;
-
-  AuditingWorld(HostileWorld& inner, const Engine& engine) : inner_(inner), engine_(engine) {}
-
-  Instant Advance(TimePoint wake_at) override {
-    Audit();
-    const Instant instant = inner_.Advance(wake_at);
-    if (instant.now < now_) throw Breach("the clock went backwards");
-    now_ = instant.now;
-    if (++instants_ > kInstantsMax) throw Breach("the run does not end");
-    return instant;
-  }
-
-  void Launch(const StepPlan& plan) override {
-    const PolicyTraits& traits = engine_.policy().traits();
-    std::int64_t tokens = 0;
-    for (const WorkItem& item : plan.work) tokens += item.tokens;
-    if (traits.tokens_per_step_max > 0 && tokens > traits.tokens_per_step_max) {
-      throw Breach("a step exceeds the token budget");
-    }
-    inner_.Launch(plan);
-  }
-
- private:
-  void Audit() const {
-    if (!inner_.fault().empty()) throw Breach(inner_.fault());
-    const Census& census = engine_.census();
-    const std::int32_t live = inner_.count(HostileWorld::Fate::kLive);
-    if (census.waiting + census.running + census.swapped != live) {
-      throw Breach("the engine has " +
-                   std::to_string(census.waiting + census.running + census.swapped) +
-                   " requests, of which " + std::to_string(live) + " should be left");
-    }
-    if (engine_.steps_in_flight() != inner_.steps_in_flight()) {
-      throw Breach("the engine has lost count of its steps");
-    }
-    const bool waits = engine_.wake_at() < kTimeNever;
-    if (live > 0 && inner_.steps_in_flight() == 0 && !waits) {
-      throw Breach("the device idles, work waits");
-    }
-    if (instants_ % 7 == 0) engine_.CheckMemory();
-  }
-
-  HostileWorld& inner_;
-  const Engine& engine_;
-  TimePoint now_ = kTimeZero;
-  std::int64_t instants_ = 0;
-};
-
-struct Case {
-  DrawnPolicy policy;
-  HostileOptions world;
-  EngineConfig engine;
-};
-
-Case DrawCase(const PolicyMode& mode, std::uint64_t seed) {
-  Random random(seed, mode.name);
-  Case c;
-  constexpr std::array<std::int32_t, 6> kBlockSizes = {1, 2, 3, 4, 8, 16};
-  c.world.seed = seed;
-  c.world.block_size = kBlockSizes[static_cast<std::size_t>(random.UniformInt(0, 5))];
-  c.world.blocks = static_cast<std::int32_t>(random.UniformInt(2, 24));
-  if (c.world.block_size == 1) c.world.blocks += 20;
-  c.policy = mode.draw(random, c.world.blocks * c.world.block_size);
-  c.world.requests_max = random.UnitReal() < 0.3 ? 4 : 25;
-  c.world.context_tokens = c.policy.context_tokens;
-  c.world.host_blocks = c.policy.host_blocks;
-  c.world.shares_prefixes = c.policy.shares_prefixes;
-  c.world.priorities = c.policy.priorities;
-  c.world.forgets_stale_tokens = TraitsOf(c.policy.config).forgets_stale_tokens;
-  c.engine.kv = {c.world.block_size, c.world.blocks, c.world.host_blocks,
-                 TraitsOf(c.policy.config).release_order};
-  return c;
-}
-
 void Announce(const std::string& mode, std::uint64_t seed) {
   const std::string text = "  in mode " + mode + ", seed " + std::to_string(seed) + "\n";
   text.copy(present_case.data(), present_case.size() - 1);
   present_case[std::min(text.size(), present_case.size() - 1)] = '\0';
-}
-
-// Throws if anything is wrong with the run.
-void RunCase(const Case& c, std::unique_ptr<Policy> policy, RunObserver& observer) {
-  Engine engine(c.engine, std::move(policy));
-  HostileWorld hostile(c.world);
-  AuditingWorld auditing(hostile, engine);
-  RecordingWorld world(auditing, std::array<RunObserver*, 1>{&observer});
-  Serve(engine, world);
-  engine.CheckDrained();
-  using Fate = HostileWorld::Fate;
-  if (hostile.count(Fate::kFinished) + hostile.count(Fate::kRejected) +
-          hostile.count(Fate::kCancelled) !=
-      hostile.requests()) {
-    throw Breach("requests were lost");
-  }
-}
-
-void RunCase(const Case& c, RunObserver& observer) {
-  RunCase(c, MakePolicy(c.policy.config, c.engine.kv), observer);
-}
-
-std::uint64_t DigestOf(const Case& c) {
-  PlanDigest digest;
-  RunCase(c, digest);
-  return digest.value();
 }
 
 // The latest plans as text.
@@ -176,10 +66,10 @@ class TailRecorder final : public RunObserver {
 };
 
 // The events and plans that led to a failure.
-std::string Story(const Case& c) {
+std::string Story(const HostileCase& c) {
   TailRecorder tail;
   try {
-    RunCase(c, tail);
+    RunHostileCase(c, tail);
   } catch (const std::exception&) {
     return tail.text();
   }
@@ -192,7 +82,7 @@ TEST_P(HostileWorldTest, LosesNothingAndEnds) {
   int failures = 0;
   for (std::uint64_t seed = first_seed; seed < first_seed + seeds && failures < 3; ++seed) {
     Announce(GetParam().name, seed);
-    const Case c = DrawCase(GetParam(), seed);
+    const HostileCase c = DrawHostileCase(GetParam(), seed);
     try {
       DigestOf(c);
     } catch (const std::exception& e) {
@@ -208,8 +98,31 @@ TEST_P(HostileWorldTest, DecidesTheSameTwice) {
   for (std::uint64_t seed = first_seed; seed < first_seed + std::min<std::uint64_t>(seeds, 20);
        ++seed) {
     Announce(GetParam().name, seed);
-    const Case c = DrawCase(GetParam(), seed);
+    const HostileCase c = DrawHostileCase(GetParam(), seed);
     EXPECT_EQ(DigestOf(c), DigestOf(c)) << "seed " << seed;
+  }
+}
+
+// Every invariant holds in every replica, and no request is lost or served twice. One replica
+// behind a router decides as an engine alone.
+TEST_P(HostileWorldTest, AClusterLosesNothingAndDecidesTheSameTwice) {
+  int failures = 0;
+  for (std::uint64_t seed = first_seed; seed < first_seed + std::min<std::uint64_t>(seeds, 200);
+       ++seed) {
+    Announce(GetParam().name, seed);
+    const HostileCase c = DrawHostileCluster(GetParam(), seed);
+    try {
+      PlanDigest first;
+      PlanDigest second;
+      RunHostileCluster(c, first);
+      RunHostileCluster(c, second);
+      EXPECT_EQ(first.value(), second.value()) << "seed " << seed;
+      if (c.world.replicas > 1) continue;
+      EXPECT_EQ(first.value(), DigestOf(c)) << "seed " << seed;
+    } catch (const std::exception& e) {
+      ADD_FAILURE() << e.what() << "\n  in mode " << GetParam().name << ", seed " << seed;
+      if (++failures == 3) return;
+    }
   }
 }
 
@@ -264,12 +177,12 @@ class PlanRecorder final : public RunObserver {
   AskedCounts asked;
 };
 
-PlanRecorder PlansOf(const Case& c, bool promises) {
+PlanRecorder PlansOf(const HostileCase& c, bool promises) {
   PlanRecorder recorder;
-  RunCase(c,
-          std::make_unique<AskedPolicy>(MakePolicy(c.policy.config, c.engine.kv), promises,
-                                        recorder.asked),
-          recorder);
+  RunHostileCase(c,
+                 std::make_unique<AskedPolicy>(MakePolicy(c.policy.config, c.engine.kv), promises,
+                                               recorder.asked),
+                 recorder);
   return recorder;
 }
 
@@ -280,7 +193,7 @@ TEST_P(HostileWorldTest, RunsOfDecodesPlanWhatThePolicyWould) {
   for (std::uint64_t seed = first_seed; seed < first_seed + std::min<std::uint64_t>(seeds, 200);
        ++seed) {
     Announce(GetParam().name, seed);
-    Case c = DrawCase(GetParam(), seed);
+    HostileCase c = DrawHostileCase(GetParam(), seed);
     if (seed % 2 == 0) {
       c.world.cancels = false;
       c.world.requests_max = 4;

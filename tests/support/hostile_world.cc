@@ -40,7 +40,9 @@ StepTotals TotalsOf(const StepPlan& plan) {
 HostileWorld::HostileWorld(const HostileOptions& options)
     : options_(options),
       random_(options.seed, "hostile world"),
-      shadow_(options.block_size, options.blocks, options.host_blocks) {
+      replicas_(
+          static_cast<std::size_t>(options.replicas),
+          Replica{KvShadow(options.block_size, options.blocks, options.host_blocks), {}, {}}) {
   DrawScripts();
 }
 
@@ -48,7 +50,10 @@ Instant HostileWorld::Advance(TimePoint wake_at) {
   events_.clear();
   outcomes_.clear();
   filled_.clear();
-  TimePoint next = in_flight_.empty() ? kTimeNever : in_flight_.front().ends;
+  TimePoint next = kTimeNever;
+  for (const Replica& replica : replicas_) {
+    if (!replica.in_flight.empty()) next = std::min(next, replica.in_flight.front().ends);
+  }
   if (next_arrival_ < scripts_.size()) next = std::min(next, scripts_[next_arrival_].arrival);
   if (next_departure_ < departures_.size()) {
     next = std::min(next, scripts_[Index(departures_[next_departure_])].cancelled);
@@ -65,7 +70,7 @@ Instant HostileWorld::Advance(TimePoint wake_at) {
     }
   }
   now_ = std::max(now_, next);
-  while (!in_flight_.empty() && in_flight_.front().ends <= now_) FinishStep(in_flight_.PopFront());
+  for (Replica& replica : replicas_) FinishSteps(replica);
   while (next_departure_ < departures_.size() &&
          scripts_[Index(departures_[next_departure_])].cancelled <= now_) {
     Cancel(departures_[next_departure_++]);
@@ -86,18 +91,26 @@ void HostileWorld::Launch(const StepPlan& plan) {
   const auto word = [this](RequestId id, std::int32_t position) {
     return scripts_[Index(id)].content.at(static_cast<std::size_t>(position));
   };
-  for (const WorkItem& item : plan.work) {
-    const Script& script = scripts_.at(Index(item.request));
-    if (script.fate == Fate::kAhead) Fail("work for a request that has not arrived");
-    if (script.fate == Fate::kRejected) Fail("work for a request that was rejected");
-  }
-  if (std::string fault = shadow_.Execute(plan, word); !fault.empty()) Fail(fault);
-  const TimePoint begins = in_flight_.empty() ? now_ : std::max(now_, in_flight_.back().ends);
+  CheckRequests(plan);
+  Replica& replica = replicas_.at(static_cast<std::size_t>(plan.replica));
+  RingQueue<Flight>& in_flight = replica.in_flight;
+  if (std::string fault = replica.shadow.Execute(plan, word); !fault.empty()) Fail(fault);
+  const TimePoint begins = in_flight.empty() ? now_ : std::max(now_, in_flight.back().ends);
   const double kind = random_.UnitReal();
   const std::int64_t ticks =
       kind < 0.1 ? 0 : (kind < 0.9 ? random_.UniformInt(1, 4) : random_.UniformInt(5, 60));
-  in_flight_.PushBack({&plan, begins, Later(begins, ticks)});
-  if (options_.forgets_stale_tokens) stale_.Launched(plan);
+  in_flight.PushBack({&plan, begins, Later(begins, ticks)});
+  if (options_.forgets_stale_tokens) replica.stale.Launched(plan);
+}
+
+void HostileWorld::CheckRequests(const StepPlan& plan) {
+  for (const WorkItem& item : plan.work) {
+    Script& script = scripts_.at(Index(item.request));
+    if (script.fate == Fate::kAhead) Fail("work for a request that has not arrived");
+    if (script.fate == Fate::kRejected) Fail("work for a request that was rejected");
+    if (script.replica < 0) script.replica = plan.replica;
+    if (script.replica != plan.replica) Fail("a request is worked on by two replicas");
+  }
 }
 
 void HostileWorld::DrawScripts() {
@@ -185,19 +198,26 @@ void HostileWorld::DrawDeparture(Script& script) {
       Later(script.arrival, kind < 0.5 ? random_.UniformInt(1, 8) : random_.UniformInt(1, 120));
 }
 
-void HostileWorld::FinishStep(const Flight& flight) {
+void HostileWorld::FinishSteps(Replica& replica) {
+  while (!replica.in_flight.empty() && replica.in_flight.front().ends <= now_) {
+    FinishStep(replica.in_flight.PopFront(), replica.stale);
+  }
+}
+
+void HostileWorld::FinishStep(const Flight& flight, StaleTokens& stale) {
   std::vector<ItemOutcome>& outcomes = outcomes_.emplace_back();
   std::vector<BlockFilled>& filled = filled_.emplace_back();
   for (const WorkItem& item : flight.plan->work) {
     Script& script = scripts_[Index(item.request)];
-    if (item.emits && stale_.Takes(item.request)) {
+    if (item.emits && stale.Takes(item.request)) {
       outcomes.push_back({item.request, 0, FinishReason::kNone});
     } else if (item.emits && script.fate == Fate::kLive) {
       EmitToken(script, item.request, outcomes, filled);
     }
   }
-  if (options_.forgets_stale_tokens) stale_.Returned();
-  events_.push_back(StepFinished{flight.plan->id, flight.started, outcomes, filled});
+  if (options_.forgets_stale_tokens) stale.Returned();
+  events_.push_back(
+      StepFinished{flight.plan->id, flight.started, outcomes, filled, flight.plan->replica});
 }
 
 void HostileWorld::EmitToken(Script& script, RequestId id, std::vector<ItemOutcome>& outcomes,

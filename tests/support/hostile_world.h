@@ -25,9 +25,12 @@ struct HostileOptions {
   bool priorities = false;                // and tenants, and wrong predictions of outputs
   bool forgets_stale_tokens = false;      // PolicyTraits
   bool cancels = true;
-  bool oversized = true;  // prompts that can never fit, or exceed the model's context
+  bool oversized = true;      // prompts that can never fit, or exceed the model's context
+  std::int32_t replicas = 1;  // each with a pool of its own
 };
 
+// Several replicas share the clock and the arrivals, and nothing else.
+//
 // Arrivals in bursts and at equal times, step durations from nothing to long, early stops,
 // cancellations at any moment (of waiting, running and gone requests), idle wake-ups.
 //
@@ -46,8 +49,8 @@ class HostileWorld final : public World {
     return counts_[static_cast<std::size_t>(fate)];
   }
   [[nodiscard]] std::int32_t requests() const { return static_cast<std::int32_t>(scripts_.size()); }
-  [[nodiscard]] std::int32_t steps_in_flight() const {
-    return static_cast<std::int32_t>(in_flight_.size());
+  [[nodiscard]] std::int32_t steps_in_flight(std::int32_t replica = 0) const {
+    return static_cast<std::int32_t>(replicas_[static_cast<std::size_t>(replica)].in_flight.size());
   }
   // The first error of the engine that the world noticed; empty if none.
   [[nodiscard]] const std::string& fault() const { return fault_; }
@@ -62,6 +65,7 @@ class HostileWorld final : public World {
     std::int32_t priority = 0;
     bool stops_silently = false;  // its end brings no token
     Fate fate = Fate::kAhead;
+    std::int32_t replica = -1;  // that has worked on it
     std::int32_t emitted = 0;
     std::vector<std::uint64_t> content;  // one word per token, up to the context limit
     std::vector<BlockKey> keys;          // of all full blocks of `content`
@@ -72,12 +76,20 @@ class HostileWorld final : public World {
     TimePoint ends;
   };
 
+  struct Replica {
+    KvShadow shadow;
+    RingQueue<Flight> in_flight;
+    StaleTokens stale;
+  };
+
   void DrawScripts();
   [[nodiscard]] Script DrawScript(std::size_t index, TimePoint arrival);
   void DrawContent(std::size_t index, Script& script);
   void DrawDeparture(Script& script);
   [[nodiscard]] std::int32_t DrawPrompt();
-  void FinishStep(const Flight& flight);
+  void FinishSteps(Replica& replica);
+  void FinishStep(const Flight& flight, StaleTokens& stale);
+  void CheckRequests(const StepPlan& plan);
   void EmitToken(Script& script, RequestId id, std::vector<ItemOutcome>& outcomes,
                  std::vector<BlockFilled>& filled);
   void Cancel(RequestId id);
@@ -87,14 +99,12 @@ class HostileWorld final : public World {
 
   HostileOptions options_;
   Random random_;
-  KvShadow shadow_;
+  std::vector<Replica> replicas_;
   std::vector<Script> scripts_;
   std::vector<RequestId> departures_;  // in order of their times
   std::size_t next_arrival_ = 0;
   std::size_t next_departure_ = 0;
   std::int32_t counts_[5] = {};
-  RingQueue<Flight> in_flight_;
-  StaleTokens stale_;
   TimePoint now_ = kTimeZero;
   std::string fault_;
   // Of the present instant.

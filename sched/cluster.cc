@@ -1,0 +1,174 @@
+#include "sched/cluster.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+#include <variant>
+
+#include "core/check.h"
+#include "sched/invariant.h"
+
+namespace twin {
+
+Cluster::Cluster(std::vector<std::unique_ptr<Engine>> engines, std::unique_ptr<Router> router,
+                 Duration telemetry_delay)
+    : engines_(std::move(engines)),
+      router_(std::move(router)),
+      telemetry_(replicas(), telemetry_delay,
+                 router_->reads_blocks() ? engines_.front()->pool().block_size() : 0),
+      states_(engines_.size()),
+      reads_loads_(router_->reads_loads()),
+      reads_blocks_(router_->reads_blocks()) {
+  CHECK(!engines_.empty());
+  for (std::int32_t i = 0; i < replicas(); ++i) {
+    states_[static_cast<std::size_t>(i)].report.replica = i;
+  }
+}
+
+void Cluster::Handle(TimePoint now, const Event& event) {
+  CHECK(planning_ == 0);
+  if (const auto* finished = std::get_if<StepFinished>(&event)) {
+    Touch(finished->replica);
+    OnStepFinished(*finished);
+    engine(finished->replica).Handle(event);
+  } else if (const auto* arrived = std::get_if<RequestArrived>(&event)) {
+    Route(now, *arrived);
+  } else if (const auto* cancelled = std::get_if<RequestCancelled>(&event)) {
+    const Placement* const placement = placements_.Find(cancelled->request);
+    // It has left already.
+    if (placement == nullptr) return;
+    const std::int32_t replica = placement->replica;
+    Touch(replica);
+    engine(replica).Handle(event);
+    Leave(cancelled->request);
+  } else {
+    TouchDue(now);
+    if (!touched_.empty()) return;
+    for (std::int32_t i = 0; i < replicas(); ++i) Touch(i);
+  }
+}
+
+const StepPlan* Cluster::PlanStep(TimePoint now) {
+  if (planning_ == 0) {
+    TouchDue(now);
+    if (touched_.size() > 1) std::sort(touched_.begin(), touched_.end());
+  }
+  while (planning_ < touched_.size()) {
+    const std::int32_t replica = touched_[planning_];
+    const StepPlan* const plan = engine(replica).PlanStep(now);
+    if (plan != nullptr) {
+      for (const Rejection& rejection : plan->rejected) Leave(rejection.request);
+      return plan;
+    }
+    if (const TimePoint wake_at = engine(replica).wake_at(); wake_at != kTimeNever) {
+      wakes_.push_back({wake_at, replica});
+      std::push_heap(wakes_.begin(), wakes_.end(), Later);
+    }
+    if (reads_loads_) Report(now, replica);
+    states_[static_cast<std::size_t>(replica)].touched = false;
+    ++planning_;
+  }
+  touched_.clear();
+  planning_ = 0;
+  received_ = false;
+  return nullptr;
+}
+
+TimePoint Cluster::wake_at() {
+  while (!wakes_.empty() && engine(wakes_.front().replica).wake_at() != wakes_.front().time) {
+    std::pop_heap(wakes_.begin(), wakes_.end(), Later);
+    wakes_.pop_back();
+  }
+  return wakes_.empty() ? kTimeNever : wakes_.front().time;
+}
+
+void Cluster::TouchDue(TimePoint now) {
+  while (wake_at() <= now) {
+    Touch(wakes_.front().replica);
+    std::pop_heap(wakes_.begin(), wakes_.end(), Later);
+    wakes_.pop_back();
+  }
+}
+
+void Cluster::Route(TimePoint now, const RequestArrived& arrived) {
+  const Request& request = arrived.request;
+  if (reads_loads_ && !received_) {
+    telemetry_.Receive(now);
+    received_ = true;
+  }
+  const std::int32_t replica = router_->Choose(request, now, telemetry_.loads());
+  CHECK(replica >= 0 && replica < replicas());
+  placements_.Open(request.id) = {
+      .replica = replica, .prompt_left = request.prompt_tokens, .answered = false};
+  if (reads_loads_) telemetry_.Send(now, replica, request);
+  Touch(replica);
+  engine(replica).Handle(arrived);
+}
+
+void Cluster::OnStepFinished(const StepFinished& finished) {
+  if (reads_loads_) {
+    const StepPlan& plan = engine(finished.replica).PlanOf(finished.step);
+    if (plan.totals.prefill_items > 0) CountPrompts(plan);
+  }
+  for (const ItemOutcome& outcome : finished.outcomes) {
+    if (outcome.finish != FinishReason::kNone) Leave(outcome.request);
+  }
+}
+
+// What a preemption lost is computed again, and not counted again.
+void Cluster::CountPrompts(const StepPlan& plan) {
+  LoadReport& report = states_[static_cast<std::size_t>(plan.replica)].report;
+  for (const WorkItem& item : plan.work) {
+    if (item.phase != Phase::kPrefill) continue;
+    Placement* const placement = placements_.Find(item.request);
+    if (placement == nullptr || placement->answered) continue;
+    const std::int32_t computed = std::min(placement->prompt_left, item.tokens);
+    placement->prompt_left -= computed;
+    report.prompt_tokens_computed += computed;
+    if (!item.emits) continue;
+    // The rest came from a prefix cache.
+    report.prompt_tokens_computed += std::exchange(placement->prompt_left, 0);
+    placement->answered = true;
+    ++report.answered;
+  }
+}
+
+void Cluster::Leave(RequestId id) {
+  const Placement* const placement = placements_.Find(id);
+  // Its end was known before.
+  if (placement == nullptr) return;
+  LoadReport& report = states_[static_cast<std::size_t>(placement->replica)].report;
+  ++report.requests_left;
+  report.answered += placement->answered ? 0 : 1;
+  report.prompt_tokens_computed += placement->prompt_left;
+  placements_.Close(id);
+}
+
+void Cluster::Touch(std::int32_t replica) {
+  State& state = states_[static_cast<std::size_t>(replica)];
+  if (state.touched) return;
+  state.touched = true;
+  touched_.push_back(replica);
+}
+
+void Cluster::Report(TimePoint now, std::int32_t replica) {
+  State& state = states_[static_cast<std::size_t>(replica)];
+  if (reads_blocks_) {
+    const KvPool& pool = engine(replica).pool();
+    const std::int32_t blocks = pool.usable() - pool.free() - pool.cached();
+    state.report.blocks = blocks - state.blocks;
+    state.blocks = blocks;
+  }
+  if (state.report.empty()) return;
+  telemetry_.Report(now, state.report);
+  state.report = LoadReport{.replica = replica};
+}
+
+void Cluster::CheckDrained() const {
+  for (const auto& engine : engines_) engine->CheckDrained();
+  if (!placements_.empty()) {
+    ThrowInvariant(11, StepId{0}, "a request was routed to a replica that does not know it");
+  }
+}
+
+}  // namespace twin

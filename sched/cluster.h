@@ -1,0 +1,99 @@
+// Replicas behind a router: engines that decide as one scheduler.
+//
+// A cluster stands where an engine stands in the serving loop (serve.h). It sends each arriving
+// request to the replica that its router chooses and passes every other event to the engine whose
+// event it is; then it asks the engines that heard of something for their plans. Request ids are
+// those of the world, in all replicas; steps are numbered within their replica, and plans carry its
+// index. The plans of an instant come replica by replica, in the order of their indices.
+//
+// What routers know of their replicas is counted here, from the events and plans that pass
+// (route/telemetry.h), so that the record of a run is enough to route it again.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "core/id_window.h"
+#include "core/ids.h"
+#include "core/time.h"
+#include "sched/engine.h"
+#include "sched/event.h"
+#include "sched/route/router.h"
+#include "sched/route/telemetry.h"
+
+namespace twin {
+
+// Owns engines and router. Cost of a call beside that of the engine: constant per event and plan,
+// and what the router takes per request; an instant costs nothing for replicas that it does not
+// concern. A WakeUp concerns those whose time has come, or all if there is none.
+class Cluster {
+ public:
+  // REQUIRES: at least one engine; EngineConfig::replica of each is its index.
+  Cluster(std::vector<std::unique_ptr<Engine>> engines, std::unique_ptr<Router> router,
+          Duration telemetry_delay);
+
+  // REQUIRES: the order of events in event.h; `now` is the instant's, until PlanStep has returned
+  // nullptr.
+  void Handle(TimePoint now, const Event& event);
+
+  // The next step of any replica, or nullptr if there is nothing to do until the next event. The
+  // plan stays valid until its StepFinished has been handled. Throws InvariantViolation.
+  const StepPlan* PlanStep(TimePoint now);
+
+  // When PlanStep must be called again even if nothing happens: the earliest time of any engine.
+  [[nodiscard]] TimePoint wake_at();
+
+  [[nodiscard]] std::int32_t replicas() const { return static_cast<std::int32_t>(engines_.size()); }
+  [[nodiscard]] Engine& engine(std::int32_t replica) {
+    return *engines_[static_cast<std::size_t>(replica)];
+  }
+
+  // Throws InvariantViolation (I11) unless every engine is drained and every request was routed
+  // and has left.
+  void CheckDrained() const;
+
+ private:
+  // A request that has not left its replica.
+  struct Placement {
+    std::int32_t replica = 0;
+    std::int32_t prompt_left = 0;  // prompt tokens not computed yet
+    bool answered = false;         // has emitted a token
+  };
+  struct State {
+    bool touched = false;     // in the present instant
+    std::int32_t blocks = 0;  // as reported last
+    LoadReport report;        // of the present instant
+  };
+
+  struct Wake {
+    TimePoint time;
+    std::int32_t replica = 0;
+  };
+  static bool Later(const Wake& a, const Wake& b) { return a.time > b.time; }
+
+  void Route(TimePoint now, const RequestArrived& arrived);
+  void OnStepFinished(const StepFinished& finished);
+  void CountPrompts(const StepPlan& plan);
+  void Leave(RequestId id);
+  void Touch(std::int32_t replica);
+  // Touches the replicas whose engines wanted to plan again by now.
+  void TouchDue(TimePoint now);
+  void Report(TimePoint now, std::int32_t replica);
+
+  std::vector<std::unique_ptr<Engine>> engines_;
+  std::unique_ptr<Router> router_;
+  Telemetry telemetry_;
+  IdWindow<Placement> placements_;
+  std::vector<State> states_;
+  std::vector<std::int32_t> touched_;  // replicas of the present instant, in order once planning
+  std::size_t planning_ = 0;           // in touched_: those before have planned
+  // A heap of times at which engines wanted to plan again. An entry counts while it is its
+  // engine's.
+  std::vector<Wake> wakes_;
+  bool received_ = false;  // reports, in the present instant
+  bool reads_loads_ = false;
+  bool reads_blocks_ = false;
+};
+
+}  // namespace twin

@@ -1,0 +1,167 @@
+#include "tests/support/hostile_run.h"
+
+#include <algorithm>
+#include <array>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include "record/plan_digest.h"
+#include "record/recording_world.h"
+#include "sched/cluster.h"
+#include "sched/serve.h"
+
+namespace twin::testing {
+namespace {
+
+class Breach : public std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// Audits the engines of all replicas after each instant, when all plans have been launched.
+class AuditingWorld final : public World {
+ public:
+  // Far more instants than the longest terminating run of these sizes takes.
+  static constexpr std::int64_t kInstantsMax = 100'000;
+
+  AuditingWorld(HostileWorld& inner, std::vector<const Engine*> engines)
+      : inner_(inner), engines_(std::move(engines)) {}
+
+  Instant Advance(TimePoint wake_at) override {
+    Audit();
+    const Instant instant = inner_.Advance(wake_at);
+    if (instant.now < now_) throw Breach("the clock went backwards");
+    now_ = instant.now;
+    if (++instants_ > kInstantsMax) throw Breach("the run does not end");
+    return instant;
+  }
+
+  void Launch(const StepPlan& plan) override {
+    const PolicyTraits& traits = engines_.front()->policy().traits();
+    std::int64_t tokens = 0;
+    for (const WorkItem& item : plan.work) tokens += item.tokens;
+    if (traits.tokens_per_step_max > 0 && tokens > traits.tokens_per_step_max) {
+      throw Breach("a step exceeds the token budget");
+    }
+    inner_.Launch(plan);
+  }
+
+ private:
+  void Audit() const {
+    if (!inner_.fault().empty()) throw Breach(inner_.fault());
+    const std::int32_t live = inner_.count(HostileWorld::Fate::kLive);
+    std::int32_t known = 0;
+    for (std::size_t i = 0; i < engines_.size(); ++i) {
+      known += AuditReplica(*engines_[i], inner_.steps_in_flight(static_cast<std::int32_t>(i)));
+    }
+    if (known != live) {
+      throw Breach("the engines have " + std::to_string(known) + " requests, of which " +
+                   std::to_string(live) + " should be left");
+    }
+  }
+
+  // Returns the number of its requests.
+  std::int32_t AuditReplica(const Engine& engine, std::int32_t steps) const {
+    const Census& census = engine.census();
+    const std::int32_t known = census.waiting + census.running + census.swapped;
+    if (engine.steps_in_flight() != steps) throw Breach("the engine has lost count of its steps");
+    if (known > 0 && steps == 0 && engine.wake_at() == kTimeNever)
+      throw Breach("the device idles, work waits");
+    if (instants_ % 7 == 0) engine.CheckMemory();
+    return known;
+  }
+
+  HostileWorld& inner_;
+  std::vector<const Engine*> engines_;
+  TimePoint now_ = kTimeZero;
+  std::int64_t instants_ = 0;
+};
+
+// Throws if anything is wrong with the run of the scheduler, which is an Engine or a Cluster.
+template <class Scheduler>
+void RunScheduler(const HostileCase& c, Scheduler& scheduler, std::vector<const Engine*> engines,
+                  RunObserver& observer) {
+  HostileWorld hostile(c.world);
+  AuditingWorld auditing(hostile, std::move(engines));
+  RecordingWorld world(auditing, std::array<RunObserver*, 1>{&observer});
+  Serve(scheduler, world);
+  scheduler.CheckDrained();
+  using Fate = HostileWorld::Fate;
+  if (hostile.count(Fate::kFinished) + hostile.count(Fate::kRejected) +
+          hostile.count(Fate::kCancelled) !=
+      hostile.requests()) {
+    throw Breach("requests were lost");
+  }
+}
+
+}  // namespace
+
+HostileCase DrawHostileCase(const PolicyMode& mode, std::uint64_t seed) {
+  Random random(seed, mode.name);
+  HostileCase c;
+  constexpr std::array<std::int32_t, 6> kBlockSizes = {1, 2, 3, 4, 8, 16};
+  c.world.seed = seed;
+  c.world.block_size = kBlockSizes[static_cast<std::size_t>(random.UniformInt(0, 5))];
+  c.world.blocks = static_cast<std::int32_t>(random.UniformInt(2, 24));
+  if (c.world.block_size == 1) c.world.blocks += 20;
+  c.policy = mode.draw(random, c.world.blocks * c.world.block_size);
+  c.world.requests_max = random.UnitReal() < 0.3 ? 4 : 25;
+  c.world.context_tokens = c.policy.context_tokens;
+  c.world.host_blocks = c.policy.host_blocks;
+  c.world.shares_prefixes = c.policy.shares_prefixes;
+  c.world.priorities = c.policy.priorities;
+  c.world.forgets_stale_tokens = TraitsOf(c.policy.config).forgets_stale_tokens;
+  c.engine.kv = {c.world.block_size, c.world.blocks, c.world.host_blocks,
+                 TraitsOf(c.policy.config).release_order};
+  return c;
+}
+
+// A few replicas behind any router, whose news take 0 to 20 ticks.
+HostileCase DrawHostileCluster(const PolicyMode& mode, std::uint64_t seed) {
+  HostileCase c = DrawHostileCase(mode, seed);
+  Random random(seed, "cluster");
+  c.world.replicas = static_cast<std::int32_t>(random.UniformInt(1, 4));
+  c.world.requests_max *= c.world.replicas;
+  // A cluster passes no cancellation of what has left, at which an engine alone plans once more.
+  if (c.world.replicas == 1) c.world.cancels = false;
+  c.router.kind = static_cast<RouterKind>(
+      random.UniformInt(0, static_cast<std::int64_t>(RouterKind::kKvOverlap)));
+  c.router.telemetry_delay_ms =
+      random.UnitReal() < 0.5 ? 0 : static_cast<double>(random.UniformInt(1, 20));
+  c.router.balance_abs_threshold = static_cast<std::int32_t>(random.UniformInt(0, 4));
+  c.router.max_tree_size = random.UniformInt(1, 20);
+  c.router.eviction_interval = Duration{random.UniformInt(1, 50)};
+  return c;
+}
+
+void RunHostileCase(const HostileCase& c, std::unique_ptr<Policy> policy, RunObserver& observer) {
+  Engine engine(c.engine, std::move(policy));
+  RunScheduler(c, engine, {&engine}, observer);
+}
+
+void RunHostileCluster(const HostileCase& c, RunObserver& observer) {
+  std::vector<std::unique_ptr<Engine>> engines;
+  std::vector<const Engine*> audited;
+  for (std::int32_t i = 0; i < c.world.replicas; ++i) {
+    EngineConfig config = c.engine;
+    config.replica = i;
+    engines.push_back(std::make_unique<Engine>(config, MakePolicy(c.policy.config, config.kv)));
+    audited.push_back(engines.back().get());
+  }
+  Cluster cluster(std::move(engines),
+                  MakeRouter(c.router, c.world.replicas, c.world.block_size, c.world.seed),
+                  Duration{static_cast<std::int64_t>(c.router.telemetry_delay_ms)});
+  RunScheduler(c, cluster, audited, observer);
+}
+
+void RunHostileCase(const HostileCase& c, RunObserver& observer) {
+  RunHostileCase(c, MakePolicy(c.policy.config, c.engine.kv), observer);
+}
+
+std::uint64_t DigestOf(const HostileCase& c) {
+  PlanDigest digest;
+  RunHostileCase(c, digest);
+  return digest.value();
+}
+
+}  // namespace twin::testing

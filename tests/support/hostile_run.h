@@ -1,0 +1,37 @@
+// Runs of a policy, or of several replicas with one, in a HostileWorld, with an audit after every
+// instant.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "record/run_observer.h"
+#include "sched/engine.h"
+#include "sched/route/router.h"
+#include "tests/support/hostile_policies.h"
+#include "tests/support/hostile_world.h"
+
+namespace twin::testing {
+
+struct HostileCase {
+  DrawnPolicy policy;
+  HostileOptions world;
+  EngineConfig engine;
+  RouterConfig router;  // of several replicas
+};
+
+// A case with one engine, drawn from the seed.
+HostileCase DrawHostileCase(const PolicyMode& mode, std::uint64_t seed);
+
+// 1 to 4 replicas behind any router, whose news take 0 to 20 ticks (telemetry_delay_ms are ticks).
+HostileCase DrawHostileCluster(const PolicyMode& mode, std::uint64_t seed);
+
+// Throw if anything is wrong with the run.
+void RunHostileCase(const HostileCase& c, std::unique_ptr<Policy> policy, RunObserver& observer);
+void RunHostileCase(const HostileCase& c, RunObserver& observer);
+void RunHostileCluster(const HostileCase& c, RunObserver& observer);
+
+// Of all plans of a run with one engine.
+std::uint64_t DigestOf(const HostileCase& c);
+
+}  // namespace twin::testing
