@@ -3,8 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
+#include <utility>
+#include <vector>
 
 #include "core/input_error.h"
+#include "sched/route/router.h"
 #include "sim/cost/registry.h"
 
 namespace twin::lab {
@@ -25,6 +29,28 @@ void RequireOneInstance(const PolicyTraits& traits) {
                    fmt::format("is {}; allowed in a run: 1, because each copy of the model has "
                                "devices and memory of its own",
                                traits.steps_in_flight_max));
+}
+
+// A cluster exists in simulations only, and counts blocks of all replicas together.
+void RequirePossibleReplicas(const ExperimentConfig& config, const PolicyTraits& traits,
+                             const sim::KvCapacity& capacity) {
+  const SystemConfig& system = config.system;
+  if (system.replicas > 1 && !std::holds_alternative<SimulatedWorldConfig>(config.world)) {
+    throw InputError(InputError::Kind::kUsage, "system.replicas",
+                     fmt::format("is {} in a real world; allowed: 1", system.replicas));
+  }
+  if (system.replicas > 1 && ReadsPrefixes(system.router.kind) && !traits.caches_prefixes) {
+    throw InputError(InputError::Kind::kUsage, "system.router.kind",
+                     fmt::format("compares prompts with cached ones, but policy.{} caches none; "
+                                 "allowed: a policy that caches prefixes, or another router",
+                                 traits.name));
+  }
+  const std::int32_t most = std::numeric_limits<std::int32_t>::max() / system.replicas;
+  if (capacity.usable_blocks <= most) return;
+  throw InputError(InputError::Kind::kUsage, "system.replicas",
+                   fmt::format("{} of {} KV blocks each are too many; allowed: {} blocks in all",
+                               system.replicas, capacity.usable_blocks,
+                               std::numeric_limits<std::int32_t>::max()));
 }
 
 EngineConfig EngineConfigOf(const Deployment& deployment) {
@@ -98,6 +124,7 @@ Deployment Resolve(const ExperimentConfig& config, CostCache& cache) {
                                             system.parallelism, system.memory);
   RequireHostBlocksForSwaps(deployment.traits, deployment.capacity);
   RequireOneInstance(deployment.traits);
+  RequirePossibleReplicas(config, deployment.traits, deployment.capacity);
   deployment.engine = EngineConfigOf(deployment);
   if (!std::holds_alternative<SimulatedWorldConfig>(config.world)) return deployment;
   ResolveCost(deployment.traits, system.hardware_spec, cache, deployment.config.cost);
@@ -111,7 +138,8 @@ Deployment Resolve(const ExperimentConfig& config, CostCache& cache) {
       .forgets_stale_tokens = deployment.traits.forgets_stale_tokens,
       .boundary = sim::HasDelays(boundary) ? boundary : std::nullopt,
       .client_timeout = std::get<SimulatedWorldConfig>(config.world).client_timeout,
-      .seed = config.seed};
+      .seed = config.seed,
+      .replicas = system.replicas};
   return deployment;
 }
 
@@ -127,6 +155,28 @@ std::unique_ptr<Engine> MakeEngine(const Deployment& deployment) {
   const KvPoolConfig& kv = deployment.engine.kv;
   return std::make_unique<Engine>(deployment.engine,
                                   own ? own->make(kv) : MakePolicy(deployment.config.policy, kv));
+}
+
+std::unique_ptr<Cluster> MakeCluster(const Deployment& deployment) {
+  const OwnPolicy* const own = deployment.config.own_policy.get();
+  return MakeCluster(deployment.config, deployment.engine, [&](const KvPoolConfig& kv) {
+    return own ? own->make(kv) : MakePolicy(deployment.config.policy, kv);
+  });
+}
+
+std::unique_ptr<Cluster> MakeCluster(const ExperimentConfig& config, const EngineConfig& engine,
+                                     const PolicyMaker& make_policy) {
+  const SystemConfig& system = config.system;
+  std::vector<std::unique_ptr<Engine>> engines;
+  for (std::int32_t i = 0; i < system.replicas; ++i) {
+    EngineConfig replica = engine;
+    replica.replica = i;
+    engines.push_back(std::make_unique<Engine>(replica, make_policy(replica.kv)));
+  }
+  return std::make_unique<Cluster>(
+      std::move(engines),
+      MakeRouter(system.router, system.replicas, engine.kv.block_size, config.seed),
+      DurationFromSeconds(system.router.telemetry_delay_ms * 1e-3));
 }
 
 }  // namespace twin::lab

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 #include "lab/cost_cache.h"
 #include "proto/experiment_config.h"
+#include "sched/cluster.h"
 #include "sched/engine.h"
 #include "sched/policy/registry.h"
 #include "sim/cost/step_cost.h"
@@ -45,7 +47,17 @@ Deployment WithSeed(const Deployment& deployment, std::uint64_t seed);
 // policy allow. Known before the KV cache is sized.
 std::int32_t ContextTokensMax(const ExperimentConfig& config);
 
-// A fresh engine with its policy. Pinned to its place, as its parts refer to each other.
+// A fresh engine with its policy, of a deployment with one replica. Pinned to its place, as its
+// parts refer to each other.
 std::unique_ptr<Engine> MakeEngine(const Deployment& deployment);
+
+// Fresh engines of all replicas behind the router.
+std::unique_ptr<Cluster> MakeCluster(const Deployment& deployment);
+
+// The same with a policy of the caller's for each engine; the experiment says how many there are
+// and what routes.
+using PolicyMaker = std::function<std::unique_ptr<Policy>(const KvPoolConfig&)>;
+std::unique_ptr<Cluster> MakeCluster(const ExperimentConfig& config, const EngineConfig& engine,
+                                     const PolicyMaker& make_policy);
 
 }  // namespace twin::lab

@@ -2,30 +2,49 @@
 
 #include <utility>
 
+#include "lab/deployment.h"
 #include "record/plan_digest.h"
 #include "record/recording_world.h"
 #include "sched/serve.h"
 
 namespace twin::lab {
+namespace {
+
+// Scheduler: Engine or Cluster, fresh.
+template <class Scheduler>
+ReplayResult ReplayWith(RecordSource& record, Scheduler& scheduler) {
+  ReplayWorld replayed(record);
+  PlanDigest digest;
+  RunObserver* const observers[] = {&digest};
+  RecordingWorld world(replayed, observers);
+  Serve(scheduler, world);
+  return {.digest = digest.value(),
+          .digest_text = digest.text(),
+          .plans = digest.plans(),
+          .equal_plans = replayed.equal_plans(),
+          .difference = replayed.difference()};
+}
+
+}  // namespace
 
 ReplayResult ReplayDecisions(RecordSource& record, const PolicyConfig& policy,
                              const EngineConfig& engine) {
   return ReplayDecisions(record, MakePolicy(policy, engine.kv), engine);
 }
 
+ReplayResult ReplayDecisions(RecordSource& record, const ExperimentConfig& config,
+                             const EngineConfig& engine) {
+  const auto make_policy = [&](const KvPoolConfig& kv) {
+    return config.own_policy ? config.own_policy->make(kv) : MakePolicy(config.policy, kv);
+  };
+  if (config.system.replicas == 1) return ReplayDecisions(record, make_policy(engine.kv), engine);
+  return ReplayWith(record, *MakeCluster(config, engine, make_policy));
+}
+
 ReplayResult ReplayDecisions(RecordSource& record, std::unique_ptr<Policy> policy,
                              const EngineConfig& engine_config) {
   Engine engine(engine_config, std::move(policy));
-  ReplayWorld replayed(record);
-  PlanDigest digest;
-  RunObserver* const observers[] = {&digest};
-  RecordingWorld world(replayed, observers);
-  Serve(engine, world);
-  return {.digest = digest.value(),
-          .digest_text = digest.text(),
-          .plans = digest.plans(),
-          .equal_plans = replayed.equal_plans(),
-          .difference = replayed.difference()};
+  return ReplayWith(record, engine);
 }
 
 }  // namespace twin::lab

@@ -26,6 +26,11 @@ struct ReplayResult {
 ReplayResult ReplayDecisions(RecordSource& record, const PolicyConfig& policy,
                              const EngineConfig& engine);
 
+// The same for a record of the experiment, with its own policy where it has one; with several
+// replicas the router decides again, too.
+ReplayResult ReplayDecisions(RecordSource& record, const ExperimentConfig& config,
+                             const EngineConfig& engine);
+
 // The same with a policy that is not in the registry. REQUIRES: a fresh policy.
 ReplayResult ReplayDecisions(RecordSource& record, std::unique_ptr<Policy> policy,
                              const EngineConfig& engine);

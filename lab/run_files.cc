@@ -14,11 +14,12 @@ RunFiles::RunFiles(const Deployment& deployment, const std::string& resolved,
     : directory_(directory) {
   const ExperimentConfig& config = deployment.config;
   const OutputsConfig& outputs = config.outputs;
-  const std::int32_t kv_blocks = deployment.engine.kv.blocks;
+  const FurtherColumns further = FurtherColumnsOf(config);
+  const std::int32_t kv_blocks = deployment.engine.kv.blocks * config.system.replicas;
   if (outputs.requests_csv) {
-    watchers_.listeners.push_back(&requests_.emplace(Open("requests.csv"), HasBoundary(config)));
+    watchers_.listeners.push_back(&requests_.emplace(Open("requests.csv"), further));
   }
-  if (outputs.steps_csv) watchers_.listeners.push_back(&steps_.emplace(Open("steps.csv")));
+  if (outputs.steps_csv) watchers_.listeners.push_back(&steps_.emplace(Open("steps.csv"), further));
   if (outputs.series_csv) {
     watchers_.listeners.push_back(&series_.emplace(
         SeriesConfig{.interval = config.metrics.series_interval,
@@ -37,7 +38,7 @@ RunFiles::RunFiles(const Deployment& deployment, const std::string& resolved,
         outputs.compress_record ? Compression::kGzip : Compression::kNone);
     watchers_.observers.push_back(record_.get());
   }
-  if (outputs.perfetto) {
+  if (outputs.perfetto && config.system.replicas == 1) {
     perfetto_ = std::make_unique<PerfettoWriter>(directory.File("trace.pftrace"),
                                                  PerfettoOptions{.kv_blocks = kv_blocks});
     watchers_.observers.push_back(perfetto_.get());

@@ -9,10 +9,15 @@ bool HasBoundary(const ExperimentConfig& config) {
          std::holds_alternative<SimulatedWorldConfig>(config.world);
 }
 
+FurtherColumns FurtherColumnsOf(const ExperimentConfig& config) {
+  return {.boundary = HasBoundary(config), .replica = config.system.replicas > 1};
+}
+
 MetricsConfig MetricsConfigOf(const ExperimentConfig& config, const EngineConfig& engine) {
   return {.goal = config.slo,
           .stall_threshold = config.metrics.stall_threshold,
-          .kv_blocks = engine.kv.blocks,
+          .kv_blocks = engine.kv.blocks * config.system.replicas,
+          .replicas = config.system.replicas,
           .by_tenant = config.metrics.by_tenant,
           .boundary = HasBoundary(config)};
 }
@@ -38,10 +43,16 @@ TrackerConfig TrackerOf(const Deployment& deployment) {
   return tracker;
 }
 
+std::optional<ReplicaMeter> MeterOf(std::int32_t replicas) {
+  return replicas > 1 ? std::optional<ReplicaMeter>(replicas) : std::nullopt;
+}
+
 std::vector<RunListener*> ListenersOf(MetricsCollector& metrics, OverloadMeter& overload,
-                                      FairnessMeter* fairness, const RunWatchers& watchers) {
+                                      FairnessMeter* fairness, ReplicaMeter* replicas,
+                                      const RunWatchers& watchers) {
   std::vector<RunListener*> listeners = {&metrics, &overload};
   if (fairness != nullptr) listeners.push_back(fairness);
+  if (replicas != nullptr) listeners.push_back(replicas);
   listeners.insert(listeners.end(), watchers.listeners.begin(), watchers.listeners.end());
   return listeners;
 }
@@ -51,7 +62,9 @@ std::vector<RunListener*> ListenersOf(MetricsCollector& metrics, OverloadMeter& 
 RunMetrics::RunMetrics(const Deployment& deployment, const RunWatchers& watchers)
     : by_tenant_(deployment.config.metrics.by_tenant),
       metrics_(MetricsConfigOf(deployment.config, deployment.engine)),
-      listeners_(ListenersOf(metrics_, overload_, by_tenant_ ? &fairness_ : nullptr, watchers)),
+      replicas_(MeterOf(deployment.config.system.replicas)),
+      listeners_(ListenersOf(metrics_, overload_, by_tenant_ ? &fairness_ : nullptr,
+                             replicas_ ? &*replicas_ : nullptr, watchers)),
       tracker_(TrackerOf(deployment), listeners_),
       observers_{&digest_, &tracker_} {
   observers_.insert(observers_.end(), watchers.observers.begin(), watchers.observers.end());
@@ -61,6 +74,7 @@ Summary RunMetrics::Summarise() {
   Summary summary = metrics_.Summarise();
   overload_.Summarise(summary);
   if (by_tenant_) fairness_.Summarise(summary);
+  if (replicas_) replicas_->Summarise(summary);
   summary.Set("digest", digest_.text());
   return summary;
 }

@@ -2,14 +2,17 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "lab/deployment.h"
+#include "record/csv_columns.h"
 #include "record/fairness_meter.h"
 #include "record/metrics_collector.h"
 #include "record/overload_meter.h"
 #include "record/plan_digest.h"
+#include "record/replica_meter.h"
 #include "record/request_tracker.h"
 #include "record/run_listener.h"
 #include "record/run_observer.h"
@@ -19,6 +22,8 @@ namespace twin::lab {
 
 // Whether there is a boundary between clients and engine: in simulated worlds only.
 bool HasBoundary(const ExperimentConfig& config);
+// What the tables of its runs hold beside the columns of every run.
+FurtherColumns FurtherColumnsOf(const ExperimentConfig& config);
 
 // How an experiment measures its runs.
 MetricsConfig MetricsConfigOf(const ExperimentConfig& config, const EngineConfig& engine);
@@ -52,6 +57,7 @@ class RunMetrics {
   MetricsCollector metrics_;
   OverloadMeter overload_;
   FairnessMeter fairness_{FairnessConfig{}};
+  std::optional<ReplicaMeter> replicas_;  // only of several replicas
   PlanDigest digest_;
   std::vector<RunListener*> listeners_;
   RequestTracker tracker_;

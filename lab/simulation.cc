@@ -23,7 +23,6 @@ bool ServeSimulated(const Deployment& deployment, RunMetrics& metrics, PartTotal
                     RunControl& control) {
   const ExperimentConfig& config = deployment.config;
   const std::unique_ptr<ArrivalSource> source = MakeWorkload(config.workload, config.seed);
-  const std::unique_ptr<Engine> engine = MakeEngine(deployment);
   CostRangeWatch range(*deployment.cost);
   std::vector<RunObserver*> observers(metrics.observers().begin(), metrics.observers().end());
   if (std::holds_alternative<sim::FittedCostConfig>(config.cost)) observers.push_back(&range);
@@ -34,10 +33,17 @@ bool ServeSimulated(const Deployment& deployment, RunMetrics& metrics, PartTotal
   RecordingWorld recorded(timed, observers);
   WatchedWorld world(recorded, control, config.name,
                      static_cast<std::uint64_t>(config.workload.requests));
-  Serve(*engine, world);
+  const auto serve = [&world](auto& scheduler) {
+    Serve(scheduler, world);
+    if (!world.stopped_early()) scheduler.CheckDrained();
+  };
+  if (config.system.replicas == 1) {
+    serve(*MakeEngine(deployment));
+  } else {
+    serve(*MakeCluster(deployment));
+  }
   control.OnProgressEnd();
   range.Report(control);
-  if (!world.stopped_early()) engine->CheckDrained();
   return world.stopped_early();
 }
 
@@ -59,7 +65,8 @@ RunOutcome RunSimulation(const ExperimentConfig& config, const std::filesystem::
   RunDirectory directory(out, &control);
   RunFiles files(deployment, resolved, directory);
   std::optional<PartTotals> parts;
-  if (deployment.config.outputs.record && HasParts(*deployment.cost)) {
+  if (deployment.config.outputs.record && HasParts(*deployment.cost) &&
+      deployment.config.system.replicas == 1) {
     parts.emplace(directory.File("parts.csv"));
     parts->DrawOn(files.perfetto());
   }

@@ -93,6 +93,7 @@ Messages DefaultMessages() {
   Add<MoeSpec, proto::ModelShape::Moe>(messages);
   Add<ModelSpec, proto::ModelShape>(messages);
   Add<sim::MemoryConfig, proto::Memory>(messages);
+  Add<RouterConfig, proto::Router>(messages);
   Add<SystemConfig, proto::System>(messages);
   Add<ServiceGoal, proto::Slo>(messages);
   Add<RunMetricsConfig, proto::Metrics>(messages);

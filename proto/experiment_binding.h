@@ -35,6 +35,28 @@ void Bind(Archive& fields, sim::BoundaryConfig& config) {
 }
 
 template <class Archive>
+void Bind(Archive& fields, RouterConfig& config) {
+  using Kind = RouterKind;
+  fields.template Enum<Kind>("kind", config.kind,
+                             {{"ROUND_ROBIN", Kind::kRoundRobin},
+                              {"RANDOM", Kind::kRandom},
+                              {"LEAST_REQUESTS", Kind::kLeastRequests},
+                              {"LEAST_TOKENS", Kind::kLeastTokens},
+                              {"LEAST_KV", Kind::kLeastKv},
+                              {"POWER_OF_TWO", Kind::kPowerOfTwo},
+                              {"SESSION_HASH", Kind::kSessionHash},
+                              {"PREFIX_AFFINITY", Kind::kPrefixAffinity},
+                              {"KV_OVERLAP", Kind::kKvOverlap}});
+  fields.Value("telemetry_delay_ms", config.telemetry_delay_ms);
+  fields.Value("cache_threshold", config.cache_threshold);
+  fields.Value("balance_abs_threshold", config.balance_abs_threshold);
+  fields.Value("balance_rel_threshold", config.balance_rel_threshold);
+  fields.Value("max_tree_size", config.max_tree_size);
+  fields.Seconds("eviction_interval_s", config.eviction_interval);
+  fields.Value("overlap_weight", config.overlap_weight);
+}
+
+template <class Archive>
 void Bind(Archive& fields, WorldConfig& config) {
   fields.template Choice<SimulatedWorldConfig>("simulated", config);
   fields.template Choice<RealWorldConfig>("real", config);
@@ -53,6 +75,8 @@ void Bind(Archive& fields, SystemConfig& config) {
   fields.Nested("memory", config.memory);
   fields.OptionalNested("boundary", config.boundary);
   fields.OptionalValue("server", config.server);
+  fields.Value("replicas", config.replicas);
+  fields.Nested("router", config.router);
 }
 
 template <class Archive>

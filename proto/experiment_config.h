@@ -18,6 +18,7 @@
 #include "record/request_metrics.h"
 #include "sched/policy/own_policy.h"
 #include "sched/policy/registry.h"
+#include "sched/route/router_config.h"
 #include "sim/boundary_config.h"
 #include "sim/cost/registry.h"
 #include "sim/memory/kv_capacity.h"
@@ -61,6 +62,8 @@ struct SystemConfig {
   sim::MemoryConfig memory;                     // limits of a step filled in from the policy
   std::optional<sim::BoundaryConfig> boundary;  // of a simulated world
   std::optional<std::string> server;            // whose defaults are filled in
+  std::int32_t replicas = 1;                    // of all of the above
+  RouterConfig router;
 };
 
 struct RunMetricsConfig {

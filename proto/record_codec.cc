@@ -12,6 +12,7 @@ using namespace record_columns;  // NOLINT(google-build-using-namespace): number
 
 void EncodeFinished(const StepFinished& finished, TimePoint now, proto::RecordedFinish& message) {
   message.set_step(Index(finished.step));
+  message.set_replica(Unsigned(finished.replica));
   message.set_started_before((now - finished.started).count());
   Differences outcome_requests;
   for (const ItemOutcome& outcome : finished.outcomes) {
@@ -35,6 +36,7 @@ void EncodeArrival(const RequestArrived& arrived, TimePoint now, proto::Recorded
   message.set_priority(request.priority);
   message.set_tenant(request.tenant);
   message.set_ignore_eos(request.ignore_eos);
+  message.set_session(request.session);
   if (request.predicted_output_tokens >= 0) {
     message.set_predicted_output_tokens(Unsigned(request.predicted_output_tokens));
   }
@@ -67,6 +69,7 @@ const char* DecodeArrival(const proto::RecordedArrival& message, TimePoint now, 
   request.priority = message.priority();
   request.tenant = message.tenant();
   request.ignore_eos = message.ignore_eos();
+  request.session = message.session();
   return nullptr;
 }
 
@@ -137,8 +140,11 @@ void Encode(const Instant& instant, TimePoint previous, proto::RecordedInstant& 
 }
 
 const char* InstantDecoder::Planned(const StepPlan& plan) {
-  if (Index(plan.id) != steps_planned_ + 1) return "a step out of order";
-  ++steps_planned_;
+  const auto replica = static_cast<std::size_t>(plan.replica);
+  if (replica >= kReplicasMax) return "a step of an impossible replica";
+  if (replica >= steps_.size()) steps_.resize(replica + 1);
+  if (Index(plan.id) != steps_[replica].planned + 1) return "a step out of order";
+  ++steps_[replica].planned;
   return nullptr;
 }
 
@@ -176,10 +182,12 @@ const char* InstantDecoder::DecodeFinished(const proto::RecordedInstant& message
                          finish.outcome_finish_size() == outcomes &&
                          finish.filled_key_size() == filled;
     if (!columns) return "columns of unequal length";
-    if (finish.step() != steps_finished_ + 1 || finish.step() > steps_planned_) {
+    const std::uint32_t replica = finish.replica();
+    if (replica >= steps_.size() || finish.step() != steps_[replica].finished + 1 ||
+        finish.step() > steps_[replica].planned) {
       return "the end of a step that does not run";
     }
-    ++steps_finished_;
+    ++steps_[replica].finished;
     outcomes_[i].clear();
     Sums outcome_requests(0, latest_request_);
     for (int j = 0; j < outcomes; ++j) {
@@ -204,7 +212,8 @@ const char* InstantDecoder::DecodeFinished(const proto::RecordedInstant& message
     }
     TimePoint started;
     if (!Before(now_, finish.started_before(), started)) return "a start out of range";
-    events_.emplace_back(StepFinished{StepId{finish.step()}, started, outcomes_[i], filled_[i]});
+    events_.emplace_back(StepFinished{StepId{finish.step()}, started, outcomes_[i], filled_[i],
+                                      static_cast<std::int32_t>(replica)});
   }
   return nullptr;
 }

@@ -1,6 +1,8 @@
 // Converts instants and plans to the messages of a record and back.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -35,12 +37,17 @@ class InstantDecoder {
   const char* Planned(const StepPlan& plan);
 
  private:
+  static constexpr std::size_t kReplicasMax = 100'000;
+  struct Steps {
+    std::uint64_t planned = 0;
+    std::uint64_t finished = 0;
+  };
+
   const char* DecodeFinished(const proto::RecordedInstant& message);
   const char* DecodeArrivals(const proto::RecordedInstant& message);
 
   TimePoint now_ = kTimeZero;
-  std::uint64_t steps_planned_ = 0;
-  std::uint64_t steps_finished_ = 0;
+  std::vector<Steps> steps_;  // by replica
   std::int64_t latest_request_ = -1;
   std::vector<Event> events_;
   std::vector<std::vector<ItemOutcome>> outcomes_;

@@ -180,6 +180,7 @@ const char* DecodeNumbers(const proto::RecordedPlan& message, StepPlan& plan) {
 
 void Encode(const StepPlan& plan, proto::RecordedPlan& message) {
   message.set_step(Index(plan.id));
+  message.set_replica(Unsigned(plan.replica));
   EncodeWork(plan, message);
   EncodeKv(plan, message);
   EncodeLists(plan, message);
@@ -196,6 +197,7 @@ void Encode(const StepPlan& plan, proto::RecordedPlan& message) {
 const char* Decode(const proto::RecordedPlan& message, StepPlan& plan) {
   plan.Clear();
   plan.id = StepId{message.step()};
+  if (!Signed(message.replica(), plan.replica)) return "a replica out of range";
   if (const char* wrong = DecodeWork(message, plan)) return wrong;
   if (const char* wrong = DecodeKv(message, plan)) return wrong;
   if (const char* wrong = DecodeLists(message, plan)) return wrong;

@@ -54,18 +54,18 @@ void SimulateInMemory(const ExperimentConfig& config, NativeRun& run, ReportingC
   std::optional<Series> series;
   lab::RunWatchers watchers;
   if (outputs.requests_csv) {
-    run.requests = std::make_unique<RequestTable>(lab::HasBoundary(config));
+    run.requests = std::make_unique<RequestTable>(lab::FurtherColumnsOf(config));
     watchers.listeners.push_back(run.requests.get());
   }
   if (outputs.steps_csv) {
-    run.steps = std::make_unique<StepTable>();
+    run.steps = std::make_unique<StepTable>(lab::FurtherColumnsOf(config));
     watchers.listeners.push_back(run.steps.get());
   }
   if (outputs.series_csv) {
     series.emplace(
         SeriesConfig{.interval = config.metrics.series_interval,
                      .points_max = static_cast<std::size_t>(config.metrics.series_points_max),
-                     .kv_blocks = deployment.engine.kv.blocks});
+                     .kv_blocks = deployment.engine.kv.blocks * config.system.replicas});
     watchers.listeners.push_back(&*series);
   }
   run.config = WriteResolved(deployment.config);
@@ -184,13 +184,9 @@ nb::dict Replay(const std::string& run_dir, std::shared_ptr<const OwnPolicy> own
   RunInBackground(control, nb::none(), runs_python, [&] {
     RecordReader reader(file);
     const RecordHeader& header = reader.header();
-    if (own_policy) {
-      result = lab::ReplayDecisions(reader, own_policy->make(header.engine.kv), header.engine);
-    } else {
-      const ExperimentConfig config =
-          ParseExperiment(header.config, file.string() + ": config", path);
-      result = lab::ReplayDecisions(reader, config.policy, header.engine);
-    }
+    ExperimentConfig config = ParseExperiment(header.config, file.string() + ": config", path);
+    config.own_policy = own_policy;
+    result = lab::ReplayDecisions(reader, config, header.engine);
     if (!result->difference) recorded = reader.end().digest;
   });
   nb::dict replayed;

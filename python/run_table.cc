@@ -8,9 +8,8 @@
 
 namespace twin::python {
 
-RunTable::RunTable(std::span<const TableColumn> columns, std::span<const TableColumn> further) {
+RunTable::RunTable(std::span<const TableColumn> columns) {
   for (const TableColumn& column : columns) Add(column);
-  for (const TableColumn& column : further) Add(column);
 }
 
 void RunTable::Add(const TableColumn& column) {
@@ -47,19 +46,19 @@ RunTable& RunTable::Word(std::string_view word) {
   return *this;
 }
 
-RequestTable::RequestTable(bool boundary)
-    : boundary_(boundary),
-      table_(RequestColumns(), boundary ? BoundaryColumns() : std::span<const TableColumn>()) {}
+RequestTable::RequestTable(const FurtherColumns& further)
+    : further_(further), table_(RequestColumns(further)) {}
 
 void RequestTable::OnEnded(const RequestLife& life) {
-  AddRequestCells(table_, life, boundary_);
+  AddRequestCells(table_, life, further_);
   table_.EndRow();
 }
 
-StepTable::StepTable() : table_(StepColumns()) {}
+StepTable::StepTable(const FurtherColumns& further)
+    : further_(further), table_(StepColumns(further)) {}
 
 void StepTable::OnStepEnded(const EndedStep& step) {
-  AddStepCells(table_, step);
+  AddStepCells(table_, step, further_);
   table_.EndRow();
 }
 

@@ -30,9 +30,7 @@ struct RunColumn {
 // of their column, and exactly the value that is read back from the CSV file.
 class RunTable {
  public:
-  // The columns of both lists, in order.
-  explicit RunTable(std::span<const TableColumn> columns,
-                    std::span<const TableColumn> further = {});
+  explicit RunTable(std::span<const TableColumn> columns);
 
   RunTable& Count(std::int64_t count);
   RunTable& Seconds(TimePoint time) { return Number(static_cast<double>(Nanoseconds(time)) / 1e9); }
@@ -58,23 +56,24 @@ class RunTable {
 // requests.csv: one row per request that has left.
 class RequestTable final : public RunListener {
  public:
-  explicit RequestTable(bool boundary);
+  explicit RequestTable(const FurtherColumns& further);
   void OnEnded(const RequestLife& life) override;
   [[nodiscard]] const RunTable& table() const { return table_; }
 
  private:
-  bool boundary_;
+  FurtherColumns further_;
   RunTable table_;
 };
 
 // steps.csv: one row per step.
 class StepTable final : public RunListener {
  public:
-  StepTable();
+  explicit StepTable(const FurtherColumns& further);
   void OnStepEnded(const EndedStep& step) override;
   [[nodiscard]] const RunTable& table() const { return table_; }
 
  private:
+  FurtherColumns further_;
   RunTable table_;
 };
 

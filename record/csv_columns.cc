@@ -40,8 +40,13 @@ constexpr std::array kBoundary = {
     TableColumn{"engine_e2el_ms", "ms", "c' - r; completed requests only"},
 };
 
+constexpr std::array kReplica = {
+    TableColumn{"replica", "",
+                "index of the replica, from 0; -1 for a request that was never admitted"},
+};
+
 constexpr std::array kSteps = {
-    TableColumn{"step", "", "number of the step, from 1"},
+    TableColumn{"step", "", "number of the step in its replica, from 1"},
     TableColumn{"planned_at_s", "s", "when the engine planned it"},
     TableColumn{"started_s", "s", "when the device began it"},
     TableColumn{"finished_s", "s", "when the engine got its results"},
@@ -99,9 +104,23 @@ constexpr std::array kParts = {
 std::span<const TableColumn> RequestColumns() { return kRequests; }
 
 std::span<const TableColumn> BoundaryColumns() { return kBoundary; }
+std::span<const TableColumn> ReplicaColumns() { return kReplica; }
 std::span<const TableColumn> StepColumns() { return kSteps; }
 std::span<const TableColumn> SeriesColumns() { return kSeries; }
 std::span<const TableColumn> PartColumns() { return kParts; }
+
+std::vector<TableColumn> RequestColumns(const FurtherColumns& further) {
+  std::vector<TableColumn> columns(kRequests.begin(), kRequests.end());
+  if (further.boundary) columns.insert(columns.end(), kBoundary.begin(), kBoundary.end());
+  if (further.replica) columns.insert(columns.end(), kReplica.begin(), kReplica.end());
+  return columns;
+}
+
+std::vector<TableColumn> StepColumns(const FurtherColumns& further) {
+  std::vector<TableColumn> columns(kSteps.begin(), kSteps.end());
+  if (further.replica) columns.insert(columns.end(), kReplica.begin(), kReplica.end());
+  return columns;
+}
 
 std::string HeaderLine(std::span<const TableColumn> columns) {
   std::string line;

@@ -4,6 +4,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace twin {
 
@@ -16,9 +17,21 @@ struct TableColumn {
 std::span<const TableColumn> RequestColumns();  // requests.csv
 // Further ones of requests.csv where the system has a boundary.
 std::span<const TableColumn> BoundaryColumns();
-std::span<const TableColumn> StepColumns();    // steps.csv
+std::span<const TableColumn> StepColumns();  // steps.csv
+// Further ones of requests.csv and steps.csv where the system has several replicas.
+std::span<const TableColumn> ReplicaColumns();
 std::span<const TableColumn> SeriesColumns();  // series.csv
 std::span<const TableColumn> PartColumns();    // parts.csv
+
+// What a run's tables hold beside the columns of every run.
+struct FurtherColumns {
+  bool boundary = false;  // BoundaryColumns(), of requests
+  bool replica = false;   // ReplicaColumns(), of requests and of steps
+};
+
+// All columns of a run's requests.csv and steps.csv.
+std::vector<TableColumn> RequestColumns(const FurtherColumns& further);
+std::vector<TableColumn> StepColumns(const FurtherColumns& further);
 
 // The first line of the file, with its line break.
 std::string HeaderLine(std::span<const TableColumn> columns);

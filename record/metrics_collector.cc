@@ -46,9 +46,10 @@ void MetricsCollector::OnStepEnded(const EndedStep& step) {
   for (const Preemption& preemption : step.plan.preempted) {
     ++(preemption.how == Preemption::How::kSwap ? work_.swaps : work_.recomputes);
   }
-  const TimePoint begin = std::max(step.started, work_.busy_until);
+  TimePoint& busy_until = busy_until_.at(static_cast<std::size_t>(step.plan.replica));
+  const TimePoint begin = std::max(step.started, busy_until);
   work_.busy += std::max(step.finished - begin, Duration{0});
-  work_.busy_until = std::max(work_.busy_until, step.finished);
+  busy_until = std::max(busy_until, step.finished);
 }
 
 void MetricsCollector::OnLoad(TimePoint from, TimePoint to, const Load& load) {
@@ -131,7 +132,7 @@ void MetricsCollector::SummariseUse(Summary& summary) const {
   const double blocks = config_.kv_blocks;
   summary.Set("run_seconds", Seconds(use_.until));
   summary.Set("simulated_seconds", Seconds(use_.until));
-  summary.Set("busy_share", Ratio(Seconds(work_.busy), use_.seconds));
+  summary.Set("busy_share", Ratio(Seconds(work_.busy), use_.seconds * config_.replicas));
   summary.Set("mean_kv_used_share", Ratio(use_.blocks, use_.seconds * blocks));
   summary.Set("max_kv_used_share", Ratio(use_.peak.used_blocks, blocks));
   summary.Set("mean_running", Ratio(use_.running, use_.seconds));

@@ -1,8 +1,10 @@
 // Collects all metrics of a run while it goes on, in bounded memory.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
+#include <vector>
 
 #include "core/sketch.h"
 #include "record/request_metrics.h"
@@ -14,9 +16,10 @@ namespace twin {
 struct MetricsConfig {
   ServiceGoal goal;
   Duration stall_threshold = Duration{100'000'000};  // a longer ITL is a stall
-  std::int32_t kv_blocks = 0;                        // usable device blocks
-  bool by_tenant = false;                            // also summarise by tenant
-  bool boundary = false;                             // also summarise the engine's side
+  std::int32_t kv_blocks = 0;                        // usable device blocks, of all replicas
+  std::int32_t replicas = 1;
+  bool by_tenant = false;  // also summarise by tenant
+  bool boundary = false;   // also summarise the engine's side
 };
 
 // A summary names so many tenants at most: those with the most requests, the smaller number first
@@ -28,7 +31,8 @@ inline constexpr std::size_t kTenantsNamed = 20;
 // to the latest.
 //
 //   preemption overhead  recomputed tokens / computed tokens (padding counts as neither)
-//   busy                 the union of all steps' times, as a share of the run
+//   busy                 the union of all steps' times, as a share of the run; with several
+//                        replicas the mean over them
 //   KV share             blocks held or reserved / usable blocks
 //   stalls               gaps between tokens longer than the threshold
 //
@@ -37,7 +41,9 @@ inline constexpr std::size_t kTenantsNamed = 20;
 class MetricsCollector : public RunListener {
  public:
   explicit MetricsCollector(const MetricsConfig& config)
-      : config_(config), requests_(config.goal, config.boundary) {}
+      : config_(config),
+        requests_(config.goal, config.boundary),
+        busy_until_(static_cast<std::size_t>(config.replicas), TimePoint::min()) {}
 
   void OnArrived(TimePoint now, const RequestLife& life) override;
   void OnGaps(TimePoint now, Duration gap, std::int64_t count) override;
@@ -59,8 +65,7 @@ class MetricsCollector : public RunListener {
     std::int64_t sequences = 0;
     std::int64_t recomputes = 0;  // preemptions
     std::int64_t swaps = 0;
-    Duration busy{0};
-    TimePoint busy_until = TimePoint::min();
+    Duration busy{0};  // summed over replicas
   };
   // Integrals over time, in seconds, and peaks.
   struct Use {
@@ -84,6 +89,7 @@ class MetricsCollector : public RunListener {
   Sketch itl_;
   std::int64_t stalls_ = 0;
   Work work_;
+  std::vector<TimePoint> busy_until_;  // by replica
   Use use_;
 };
 

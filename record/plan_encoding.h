@@ -18,7 +18,7 @@ constexpr std::uint64_t PackWord(std::uint32_t low, std::uint32_t high) {
 
 // Calls sink(first, second) with pairs of 64-bit words, [low 32 bits | high 32 bits]:
 //
-//   header       id                              [work | kv]          (lengths of the lists)
+//   header       id + replica * 2^40             [work | kv]          (lengths of the lists)
 //                [preempted | admitted]          [resumed | released]
 //                [padding_rows | rejected]       hits
 //
@@ -37,7 +37,7 @@ constexpr std::uint64_t PackWord(std::uint32_t low, std::uint32_t high) {
 //
 // Enumerations count from 0 in the order of their declaration; negative numbers are two's
 // complement. Totals, free blocks and the census follow from the decisions and are left out.
-// Injective: equal sequences mean equal decisions.
+// Injective for steps below 2^40: equal sequences mean equal decisions.
 template <class Sink>
 void EncodePlan(const StepPlan& plan, Sink&& sink);
 
@@ -91,7 +91,8 @@ void EncodeRareLists(const StepPlan& plan, Sink& sink) {
 template <class Sink>
 void EncodePlan(const StepPlan& plan, Sink&& sink) {
   using encoding::Length;
-  sink(Index(plan.id), PackWord(Length(plan.work), Length(plan.kv)));
+  sink(Index(plan.id) + (static_cast<std::uint64_t>(plan.replica) << 40),
+       PackWord(Length(plan.work), Length(plan.kv)));
   sink(PackWord(Length(plan.preempted), Length(plan.admitted)),
        PackWord(Length(plan.resumed), Length(plan.released)));
   sink(PackWord(Length(plan.padding_rows), Length(plan.rejected)), Length(plan.hits));

@@ -83,6 +83,7 @@ void Compare(const char* name, const std::vector<T>& left, const std::vector<T>&
 
 std::string PlanText(const StepPlan& plan) {
   std::string line = "it" + std::to_string(Index(plan.id)) + ":";
+  if (plan.replica > 0) line = "replica " + std::to_string(plan.replica) + " " + line;
   for (const WorkItem& item : plan.work) line += " " + Text(item);
   AppendPart(line, "pre", plan.preempted);
   AppendPart(line, "adm", plan.admitted);
@@ -97,7 +98,10 @@ std::string PlanText(const StepPlan& plan) {
 
 std::optional<PlanDifference> FirstDifference(const StepPlan& left, const StepPlan& right) {
   std::optional<PlanDifference> difference;
-  if (left.id != right.id) {
+  if (left.replica != right.replica) {
+    difference =
+        PlanDifference{"replica", std::to_string(left.replica), std::to_string(right.replica)};
+  } else if (left.id != right.id) {
     difference =
         PlanDifference{"id", std::to_string(Index(left.id)), std::to_string(Index(right.id))};
   }

@@ -1,24 +1,18 @@
 #include "record/request_rows.h"
 
 #include <ostream>
-#include <string>
 
-#include "record/csv_columns.h"
 #include "record/row_cells.h"
 
 namespace twin {
 
-RequestRows::RequestRows(std::ostream& out, bool boundary) : out_(out), boundary_(boundary) {
-  std::string header = HeaderLine(RequestColumns());
-  if (boundary_) {
-    header.back() = ',';  // in place of the line break
-    header += HeaderLine(BoundaryColumns());
-  }
-  out_ << header;
+RequestRows::RequestRows(std::ostream& out, const FurtherColumns& further)
+    : out_(out), further_(further) {
+  out_ << HeaderLine(RequestColumns(further));
 }
 
 void RequestRows::Write(const RequestLife& life) {
-  AddRequestCells(line_, life, boundary_);
+  AddRequestCells(line_, life, further_);
   line_.WriteTo(out_);
 }
 

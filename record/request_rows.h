@@ -3,18 +3,19 @@
 
 #include <iosfwd>
 
+#include "record/csv_columns.h"
 #include "record/csv_line.h"
 #include "record/run_listener.h"
 
 namespace twin {
 
-// Columns: RequestColumns() of csv_columns.h, and BoundaryColumns() if `boundary` is set; latencies
-// are the client's. Cells that are undefined for a request are empty.
-// Times are exact to the nanosecond, except tpot_ms, which is rounded to it. Borrows the stream.
+// Columns: RequestColumns(further) of csv_columns.h; latencies are the client's. Cells that are
+// undefined for a request are empty. Times are exact to the nanosecond, except tpot_ms, which is
+// rounded to it. Borrows the stream.
 class RequestRows : public RunListener {
  public:
   // Writes the line of column names.
-  explicit RequestRows(std::ostream& out, bool boundary = false);
+  explicit RequestRows(std::ostream& out, const FurtherColumns& further = {});
 
   void OnEnded(const RequestLife& life) override { Write(life); }
 
@@ -23,7 +24,7 @@ class RequestRows : public RunListener {
 
  private:
   std::ostream& out_;
-  bool boundary_;
+  FurtherColumns further_;
   CsvLine line_;
 };
 

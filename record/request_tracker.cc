@@ -20,7 +20,13 @@ MeasuredWindow MeasuredWindow::Trimmed(std::uint64_t requests, double head, doub
 }
 
 RequestTracker::RequestTracker(const TrackerConfig& config, std::span<RunListener* const> listeners)
-    : config_(config), listeners_(listeners.begin(), listeners.end()) {}
+    : config_(config), listeners_(listeners.begin(), listeners.end()), replicas_(1) {}
+
+RequestTracker::Replica& RequestTracker::ReplicaAt(std::int32_t index) {
+  const auto i = static_cast<std::size_t>(std::max(index, 0));
+  if (i >= replicas_.size()) replicas_.resize(i + 1);
+  return replicas_[i];
+}
 
 void RequestTracker::OnInstant(const Instant& instant) {
   const TimePoint now = instant.now;
@@ -40,7 +46,8 @@ void RequestTracker::OnInstant(const Instant& instant) {
 }
 
 void RequestTracker::OnPlan(TimePoint now, const StepPlan& plan) {
-  if (!plan.preempted.empty() || !plan.rejected.empty()) EndStreak();
+  Replica& replica = ReplicaAt(plan.replica);
+  if (!plan.preempted.empty() || !plan.rejected.empty()) EndStreak(replica.streak);
   for (const Preemption& preemption : plan.preempted) Preempt(preemption);
   Admit(plan);
   for (const RequestId id : plan.resumed) {
@@ -54,13 +61,19 @@ void RequestTracker::OnPlan(TimePoint now, const StepPlan& plan) {
     if (!tracks_.contains(rejection.request)) continue;
     Track& track = tracks_[rejection.request];
     track.life.reject_reason = rejection.reason;
+    track.life.replica = plan.replica;
     Leave(now, track, RequestStatus::kRejected);
   }
   // A plan of decodes alone schedules nobody for the first time and recomputes nothing.
   const std::int64_t recomputed = plan.totals.prefill_items > 0 ? Schedule(now, plan) : 0;
-  in_flight_.PushBack({&plan, now, recomputed});
-  load_.used_blocks = config_.kv_blocks - plan.free_blocks;
+  replica.in_flight.PushBack({&plan, now, recomputed});
+  Use(replica, config_.kv_blocks - plan.free_blocks);
   for (RunListener* listener : listeners_) listener->OnPlanned(now, plan);
+}
+
+void RequestTracker::Use(Replica& replica, std::int32_t blocks) {
+  load_.used_blocks += blocks - replica.used_blocks;
+  replica.used_blocks = blocks;
 }
 
 void RequestTracker::Arrive(TimePoint now, const RequestArrived& arrived) {
@@ -86,9 +99,9 @@ void RequestTracker::Arrive(TimePoint now, const RequestArrived& arrived) {
 }
 
 void RequestTracker::Cancel(TimePoint now, RequestId id) {
-  EndStreak();
   if (!tracks_.contains(id)) return;
   Track& track = tracks_[id];
+  EndStreak(ReplicaAt(track.life.replica).streak);
   // What has ended is only waiting for its batch: the engine does not hear of the cancellation.
   if (track.life.status != RequestStatus::kCompleted) {
     Leave(now, track, RequestStatus::kCancelled);
@@ -96,8 +109,9 @@ void RequestTracker::Cancel(TimePoint now, RequestId id) {
 }
 
 void RequestTracker::FinishStep(TimePoint now, const StepFinished& finished) {
-  CHECK(!in_flight_.empty() && in_flight_.front().plan->id == finished.step);
-  const StepInFlight step = in_flight_.PopFront();
+  RingQueue<StepInFlight>& in_flight = ReplicaAt(finished.replica).in_flight;
+  CHECK(!in_flight.empty() && in_flight.front().plan->id == finished.step);
+  const StepInFlight step = in_flight.PopFront();
   TakeTokens(now, *step.plan, finished);
   const EndedStep ended{*step.plan, step.planned,           finished.started,
                         now,        step.recomputed_tokens, finished.outcomes};
@@ -105,11 +119,13 @@ void RequestTracker::FinishStep(TimePoint now, const StepFinished& finished) {
 }
 
 void RequestTracker::TakeTokens(TimePoint now, const StepPlan& plan, const StepFinished& finished) {
-  if (batch_.Follows(plan) && streak_.can_begin && finished.outcomes.empty()) {
-    ContinueStreak(now, plan);
+  Replica& replica = ReplicaAt(plan.replica);
+  Streak& streak = replica.streak;
+  if (replica.batch.Follows(plan) && streak.can_begin && finished.outcomes.empty()) {
+    ContinueStreak(now, plan, streak);
     return;
   }
-  EndStreak();
+  EndStreak(streak);
   const ItemOutcome* outcome = finished.outcomes.data();
   const ItemOutcome* const end = outcome + finished.outcomes.size();
   Gaps gaps;
@@ -122,40 +138,44 @@ void RequestTracker::TakeTokens(TimePoint now, const StepPlan& plan, const StepF
   }
   CHECK(outcome == end);
   ReportGaps(now, gaps);
-  streak_.can_begin = finished.outcomes.empty() && gaps.tokens == plan.work.size();
-  streak_.latest = now;
+  streak.can_begin = finished.outcomes.empty() && gaps.tokens == plan.work.size();
+  streak.latest = now;
 }
 
 // What TakeTokens does if every item emits one token and the tokens before have all come together.
-void RequestTracker::ContinueStreak(TimePoint now, const StepPlan& plan) {
-  if (streak_.members.empty()) {
-    streak_.steps = 0;
-    streak_.measured = 0;
-    streak_.longest_gap = Duration{0};
+void RequestTracker::ContinueStreak(TimePoint now, const StepPlan& plan, Streak& streak) {
+  if (streak.members.empty()) {
+    streak.steps = 0;
+    streak.measured = 0;
+    streak.longest_gap = Duration{0};
     for (const WorkItem& item : plan.work) {
-      streak_.members.push_back(item.request);
-      streak_.measured += tracks_[item.request].life.measured ? 1 : 0;
+      streak.members.push_back(item.request);
+      streak.measured += tracks_[item.request].life.measured ? 1 : 0;
     }
   }
-  ++streak_.steps;
+  ++streak.steps;
   if (config_.delivery == Delivery::kBatchEnd) return;
-  const Duration gap = now - streak_.latest;
-  streak_.longest_gap = std::max(streak_.longest_gap, gap);
-  streak_.latest = now;
-  ReportGaps(now, {.gap = gap, .count = streak_.measured});
+  const Duration gap = now - streak.latest;
+  streak.longest_gap = std::max(streak.longest_gap, gap);
+  streak.latest = now;
+  ReportGaps(now, {.gap = gap, .count = streak.measured});
 }
 
 // Writes the streak to the tracks of its members.
-void RequestTracker::EndStreak() {
-  streak_.can_begin = false;
-  for (const RequestId id : streak_.members) {
+void RequestTracker::EndStreak(Streak& streak) {
+  streak.can_begin = false;
+  for (const RequestId id : streak.members) {
     RequestLife& life = tracks_[id].life;
-    life.output_tokens += streak_.steps;
+    life.output_tokens += streak.steps;
     if (config_.delivery == Delivery::kBatchEnd) continue;
-    life.last_token = streak_.latest;
-    life.longest_gap = std::max(life.longest_gap, streak_.longest_gap);
+    life.last_token = streak.latest;
+    life.longest_gap = std::max(life.longest_gap, streak.longest_gap);
   }
-  streak_.members.clear();
+  streak.members.clear();
+}
+
+void RequestTracker::EndStreaks() {
+  for (Replica& replica : replicas_) EndStreak(replica.streak);
 }
 
 void RequestTracker::TakeException(TimePoint now, const ItemOutcome& outcome, Gaps& gaps) {
@@ -219,7 +239,9 @@ void RequestTracker::Leave(TimePoint now, Track& track, RequestStatus status) {
 
 void RequestTracker::LeaveEngine(const RequestLife& life) {
   --CountOf(life.status);
-  if (load_.running + load_.swapped == 0) load_.used_blocks = 0;
+  Replica& replica = ReplicaAt(life.replica);
+  if (life.status != RequestStatus::kWaiting) --replica.admitted;
+  if (replica.admitted == 0) Use(replica, 0);
 }
 
 std::int32_t& RequestTracker::CountOf(RequestStatus status) {
@@ -246,13 +268,16 @@ void RequestTracker::Preempt(const Preemption& preemption) {
   } else {
     life.status = RequestStatus::kWaiting;
     ++load_.waiting;
+    --ReplicaAt(life.replica).admitted;
     track.ever_computed = std::max(track.ever_computed, ComputedUntil(track));
   }
 }
 
 std::int32_t RequestTracker::ComputedUntil(const Track& track) const {
-  for (std::size_t i = in_flight_.size(); i > 0; --i) {
-    for (const WorkItem& item : in_flight_[i - 1].plan->work) {
+  const RingQueue<StepInFlight>& in_flight =
+      replicas_[static_cast<std::size_t>(track.life.replica)].in_flight;
+  for (std::size_t i = in_flight.size(); i > 0; --i) {
+    for (const WorkItem& item : in_flight[i - 1].plan->work) {
       if (item.request == track.life.id) return item.start + item.tokens;
     }
   }
@@ -262,12 +287,15 @@ std::int32_t RequestTracker::ComputedUntil(const Track& track) const {
 }
 
 void RequestTracker::Admit(const StepPlan& plan) {
+  Replica& replica = ReplicaAt(plan.replica);
   for (const RequestId id : plan.admitted) {
     if (!tracks_.contains(id)) continue;
     Track& track = tracks_[id];
     --CountOf(track.life.status);
     track.life.status = RequestStatus::kRunning;
+    track.life.replica = plan.replica;
     ++load_.running;
+    ++replica.admitted;
     track.tokens_at_admission = track.life.output_tokens;
     track.prefilled = 0;
     if (config_.delivery == Delivery::kBatchEnd && track.batch == 0) JoinBatch(plan.id, track);
@@ -294,22 +322,26 @@ std::int64_t RequestTracker::Schedule(TimePoint now, const StepPlan& plan) {
 
 void RequestTracker::JoinBatch(StepId plan, Track& track) {
   track.batch = Index(plan);
-  if (batches_.empty() || batches_.back().plan != track.batch) {
-    batches_.push_back({track.batch, 0, std::move(spare_members_)});
-    batches_.back().members.clear();
+  Replica& replica = ReplicaAt(track.life.replica);
+  std::vector<Batch>& batches = replica.batches;
+  if (batches.empty() || batches.back().plan != track.batch) {
+    batches.push_back({track.batch, 0, std::move(replica.spare_members)});
+    batches.back().members.clear();
   }
-  ++batches_.back().running;
-  batches_.back().members.push_back(track.life.id);
+  ++batches.back().running;
+  batches.back().members.push_back(track.life.id);
 }
 
 void RequestTracker::LeaveBatch(TimePoint now, const Track& track) {
-  const auto batch = std::find_if(batches_.begin(), batches_.end(),
+  Replica& replica = ReplicaAt(track.life.replica);
+  std::vector<Batch>& batches = replica.batches;
+  const auto batch = std::find_if(batches.begin(), batches.end(),
                                   [&](const Batch& b) { return b.plan == track.batch; });
-  CHECK(batch != batches_.end());
+  CHECK(batch != batches.end());
   if (--batch->running > 0) return;
-  spare_members_ = std::move(batch->members);
-  batches_.erase(batch);
-  Deliver(now, spare_members_);
+  replica.spare_members = std::move(batch->members);
+  batches.erase(batch);
+  Deliver(now, replica.spare_members);
 }
 
 void RequestTracker::Deliver(TimePoint now, std::span<const RequestId> members) {

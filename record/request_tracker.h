@@ -27,7 +27,7 @@ struct MeasuredWindow {
 };
 
 struct TrackerConfig {
-  std::int32_t kv_blocks = 0;  // usable device blocks, for Load::used_blocks
+  std::int32_t kv_blocks = 0;  // usable device blocks of a replica, for Load::used_blocks
   Delivery delivery = Delivery::kPerStep;
   MeasuredWindow window;
 };
@@ -37,10 +37,11 @@ struct TrackerConfig {
 // A token becomes visible at the instant that carries its StepFinished. With Delivery::kBatchEnd
 // the tokens of all requests that one plan admitted first become visible together, when the last of
 // them ends; the requests complete at that time.
-// Freed blocks are counted from the next plan on, or when the last request leaves.
+// Freed blocks are counted from their replica's next plan on, or when its last request leaves.
 // While steps decode the same requests, their tokens are counted once for all of them: such a step
 // takes constant time.
-// Memory: constant per live request and per step in flight; nothing is allocated per step.
+// Memory: constant per live request, per replica and per step in flight; nothing is allocated per
+// step.
 class RequestTracker : public RunObserver {
  public:
   RequestTracker(const TrackerConfig& config, std::span<RunListener* const> listeners);
@@ -57,7 +58,7 @@ class RequestTracker : public RunObserver {
   // Calls visit(const RequestLife&) for each of them, in order of arrival.
   template <class Visit>
   void ForEachLive(Visit visit) {
-    EndStreak();
+    EndStreaks();
     tracks_.ForEach([&](RequestId, const Track& track) { visit(track.life); });
   }
 
@@ -69,6 +70,12 @@ class RequestTracker : public RunObserver {
     std::int32_t prefilled = 0;            // where its latest prefill item ended
     std::int32_t ever_computed = 0;        // tokens computed before a preemption lost them
     std::uint64_t batch = 0;               // the plan that first admitted it (kBatchEnd); 0: none
+  };
+  // Requests whose tokens become visible together.
+  struct Batch {
+    std::uint64_t plan = 0;
+    std::int32_t running = 0;
+    std::vector<RequestId> members;
   };
   struct StepInFlight {
     const StepPlan* plan = nullptr;
@@ -91,19 +98,26 @@ class RequestTracker : public RunObserver {
     Duration longest_gap{0};
     TimePoint latest;
   };
-  // Requests whose tokens become visible together.
-  struct Batch {
-    std::uint64_t plan = 0;
-    std::int32_t running = 0;
-    std::vector<RequestId> members;
+  struct Replica {
+    RingQueue<StepInFlight> in_flight;
+    UnchangedBatch batch;
+    Streak streak;
+    std::vector<Batch> batches;            // the open ones (kBatchEnd)
+    std::vector<RequestId> spare_members;  // memory of the latest batch, for reuse
+    std::int32_t admitted = 0;             // running or swapped requests
+    std::int32_t used_blocks = 0;
   };
 
   void Arrive(TimePoint now, const RequestArrived& arrived);
   void Cancel(TimePoint now, RequestId id);
   void FinishStep(TimePoint now, const StepFinished& finished);
   void TakeTokens(TimePoint now, const StepPlan& plan, const StepFinished& finished);
-  void ContinueStreak(TimePoint now, const StepPlan& plan);
-  void EndStreak();
+  void ContinueStreak(TimePoint now, const StepPlan& plan, Streak& streak);
+  void EndStreak(Streak& streak);
+  void EndStreaks();
+  // Of the replica with this index, the first one for an index of -1; added if it is new.
+  [[nodiscard]] Replica& ReplicaAt(std::int32_t index);
+  void Use(Replica& replica, std::int32_t blocks);
   void TakeException(TimePoint now, const ItemOutcome& outcome, Gaps& gaps);
   void Emit(TimePoint now, RequestLife& life, Gaps& gaps);
   void ReportGaps(TimePoint now, const Gaps& gaps);
@@ -123,11 +137,7 @@ class RequestTracker : public RunObserver {
   TrackerConfig config_;
   std::vector<RunListener*> listeners_;
   IdWindow<Track> tracks_;
-  RingQueue<StepInFlight> in_flight_;
-  UnchangedBatch batch_;
-  Streak streak_;
-  std::vector<Batch> batches_;            // the open ones (kBatchEnd)
-  std::vector<RequestId> spare_members_;  // memory of the latest batch, for reuse
+  std::vector<Replica> replicas_;
   Load load_;
   std::int64_t arrived_ = 0;
   TimePoint load_since_ = TimePoint::min();  // min: no instant yet

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "record/csv_columns.h"
 #include "record/run_listener.h"
 
 namespace twin {
@@ -34,9 +35,10 @@ void AddDuration(Line& line, bool defined, Duration duration) {
   }
 }
 
-// RequestColumns() of csv_columns.h, and BoundaryColumns() if `boundary` is set.
+// The cells of RequestColumns(further).
 template <class Line>
-void AddRequestCells(Line& line, const RequestLife& life, bool boundary) {
+void AddRequestCells(Line& line, const RequestLife& life, const FurtherColumns& further) {
+  const bool boundary = further.boundary;
   const bool completed = life.status == RequestStatus::kCompleted;
   const bool paced = life.output_tokens > 1 && life.has_tokens();
   line.Count(Index(life.id)).Count(life.tenant).Count(life.priority).Seconds(life.arrival);
@@ -56,17 +58,19 @@ void AddRequestCells(Line& line, const RequestLife& life, bool boundary) {
   line.Word(kRequestStatusNames[static_cast<std::size_t>(life.status)]);
   const bool rejected = life.status == RequestStatus::kRejected;
   line.Word(rejected ? kRejectReasonNames[static_cast<std::size_t>(life.reject_reason)] : "");
-  if (!boundary) return;
-  AddTime(line, life.reached);
-  AddTime(line, life.first_token);
-  AddTime(line, completed ? life.ended : kTimeNever);
-  AddDuration(line, life.has_tokens(), life.first_token - life.reached);
-  AddDuration(line, completed, life.ended - life.reached);
+  if (boundary) {
+    AddTime(line, life.reached);
+    AddTime(line, life.first_token);
+    AddTime(line, completed ? life.ended : kTimeNever);
+    AddDuration(line, life.has_tokens(), life.first_token - life.reached);
+    AddDuration(line, completed, life.ended - life.reached);
+  }
+  if (further.replica) line.Count(life.replica);
 }
 
-// StepColumns() of csv_columns.h.
+// The cells of StepColumns(further).
 template <class Line>
-void AddStepCells(Line& line, const EndedStep& step) {
+void AddStepCells(Line& line, const EndedStep& step, const FurtherColumns& further) {
   const StepPlan& plan = step.plan;
   const StepTotals& totals = plan.totals;
   line.Count(static_cast<std::int64_t>(Index(plan.id)))
@@ -85,6 +89,7 @@ void AddStepCells(Line& line, const EndedStep& step) {
       .Count(plan.running)
       .Count(plan.waiting)
       .Count(plan.swapped);
+  if (further.replica) line.Count(plan.replica);
 }
 
 }  // namespace twin

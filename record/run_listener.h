@@ -29,6 +29,7 @@ inline constexpr std::array<std::string_view, 2> kRejectReasonNames = {"too_long
 // One request. Times are the engine's; a client has a token response_delay later.
 struct RequestLife {
   RequestId id{};
+  std::int32_t replica = -1;  // where it was first admitted or was rejected; -1: nowhere yet
   RequestStatus status = RequestStatus::kWaiting;
   bool measured = true;                // inside the measured window
   std::int32_t output_tokens = 0;      // generated
@@ -65,7 +66,7 @@ struct EndedStep {
   std::span<const ItemOutcome> outcomes;
 };
 
-// The state of the engine between two instants.
+// The state of all engines together between two instants.
 struct Load {
   std::int32_t waiting = 0;
   std::int32_t running = 0;

@@ -2,15 +2,17 @@
 
 #include <ostream>
 
-#include "record/csv_columns.h"
 #include "record/row_cells.h"
 
 namespace twin {
 
-StepRows::StepRows(std::ostream& out) : out_(out) { out_ << HeaderLine(StepColumns()); }
+StepRows::StepRows(std::ostream& out, const FurtherColumns& further)
+    : out_(out), further_(further) {
+  out_ << HeaderLine(StepColumns(further));
+}
 
 void StepRows::OnStepEnded(const EndedStep& step) {
-  AddStepCells(line_, step);
+  AddStepCells(line_, step, further_);
   line_.WriteTo(out_);
 }
 

@@ -3,21 +3,23 @@
 
 #include <iosfwd>
 
+#include "record/csv_columns.h"
 #include "record/csv_line.h"
 #include "record/run_listener.h"
 
 namespace twin {
 
-// Columns: StepColumns() of csv_columns.h. Borrows the stream.
+// Columns: StepColumns(further) of csv_columns.h. Borrows the stream.
 class StepRows : public RunListener {
  public:
   // Writes the line of column names.
-  explicit StepRows(std::ostream& out);
+  explicit StepRows(std::ostream& out, const FurtherColumns& further = {});
 
   void OnStepEnded(const EndedStep& step) override;
 
  private:
   std::ostream& out_;
+  FurtherColumns further_;
   CsvLine line_;
 };
 

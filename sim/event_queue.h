@@ -11,8 +11,9 @@
 
 namespace twin::sim {
 
-// A binary heap; entries of equal time keep the order of insertion. O(log n) to push and pop, no
-// allocation once it has reached its largest size.
+// A binary heap; entries of equal time come by rank, the smaller one first, those of equal rank in
+// the order of insertion. O(log n) to push and pop, no allocation once it has reached its largest
+// size.
 template <class Payload>
 class EventQueue {
  public:
@@ -20,8 +21,10 @@ class EventQueue {
   // kTimeNever if empty.
   [[nodiscard]] TimePoint next_time() const { return heap_.empty() ? kTimeNever : heap_[0].time; }
 
-  void Push(TimePoint time, Payload payload) {
-    heap_.push_back({time, next_order_++, std::move(payload)});
+  // REQUIRES: 0 <= rank < 2^24; at most 2^40 entries in all.
+  void Push(TimePoint time, Payload payload, std::int32_t rank = 0) {
+    const std::uint64_t order = (static_cast<std::uint64_t>(rank) << 40) | next_order_++;
+    heap_.push_back({time, order, std::move(payload)});
     std::push_heap(heap_.begin(), heap_.end(), Later);
   }
 

@@ -28,9 +28,13 @@ SimWorld::SimWorld(ArrivalSource& source, const StepCost& cost, const SimWorldOp
                    : nullptr),
       cost_(cost),
       options_(options),
-      stage_free_(static_cast<std::size_t>(cost.stages()), kTimeZero),
-      devices_(cost.remembers() ? static_cast<std::size_t>(cost.stages()) : 0),
-      stage_times_(static_cast<std::size_t>(cost.stages())) {}
+      replicas_(static_cast<std::size_t>(options.replicas)),
+      stage_times_(static_cast<std::size_t>(cost.stages())) {
+  for (Replica& replica : replicas_) {
+    replica.stage_free.assign(stage_times_.size(), kTimeZero);
+    replica.devices.resize(cost.remembers() ? stage_times_.size() : 0);
+  }
+}
 
 Instant SimWorld::Advance(TimePoint wake_at) {
   events_.clear();
@@ -70,8 +74,9 @@ Instant SimWorld::AdvanceWithClients(TimePoint wake_at) {
 void SimWorld::TakeFromClients() {
   clients_->AdvanceTo(now_);
   while (const std::optional<RequestId> id = clients_->TakeTimeout(now_)) {
-    if (truths_.Find(*id) == nullptr) continue;
-    EndStreak();
+    const Truth* const truth = truths_.Find(*id);
+    if (truth == nullptr) continue;
+    EndStreak(replicas_[static_cast<std::size_t>(truth->streak)].streak);
     events_.emplace_back(RequestCancelled{*id});
     truths_.Close(*id);
     Depart(*id);
@@ -109,12 +114,14 @@ void SimWorld::Announce(const TracedRequest& traced, Duration response_delay) {
   truth.remaining_tokens = std::min(traced.output_tokens, limit);
   truth.ends_at_limit = truth.remaining_tokens == limit;
   truth.block_room = std::numeric_limits<std::int32_t>::max();
+  truth.streak = 0;
   Request request{.id = id,
                   .arrival = std::max(traced.arrival, TimePoint{}),
                   .prompt_tokens = traced.prompt_tokens,
                   .max_output_tokens = limit,
                   .priority = traced.priority,
                   .tenant = traced.tenant,
+                  .session = traced.session,
                   .predicted_output_tokens = traced.predicted_output_tokens};
   if (options_.named_block_size > 0) {
     truth.open_block = traced.prompt_tokens / options_.named_block_size;
@@ -144,34 +151,36 @@ TimePoint SimWorld::After(TimePoint time, Duration duration) {
 }
 
 void SimWorld::Launch(const StepPlan& plan) {
-  if (!plan.rejected.empty()) EndStreak();
+  Replica& replica = ReplicaOf(plan);
+  if (!plan.rejected.empty()) EndStreak(replica.streak);
   for (const Rejection& rejection : plan.rejected) {
     truths_.Close(rejection.request);
     Depart(rejection.request);
   }
-  host_free_ = After(std::max(host_free_, now_), cost_.HostTime(plan));
-  TimePoint ready = host_free_;
+  replica.host_free = After(std::max(replica.host_free, now_), cost_.HostTime(plan));
+  TimePoint ready = replica.host_free;
   TimePoint started = ready;
   stage_spans_.clear();
   if (UsesDevice(plan)) {
-    if (devices_.empty()) cost_.DeviceTimes(plan, stage_times_);
+    const bool remembers = !replica.devices.empty();
+    if (!remembers) cost_.DeviceTimes(plan, stage_times_);
     for (std::size_t stage = 0; stage < stage_times_.size(); ++stage) {
-      const TimePoint begin = std::max(ready, stage_free_[stage]);
+      const TimePoint begin = std::max(ready, replica.stage_free[stage]);
       if (stage == 0) started = begin;
-      if (!devices_.empty()) {
+      if (remembers) {
         stage_times_[stage] =
-            cost_.StageTime(plan, static_cast<int>(stage), begin, devices_[stage]);
+            cost_.StageTime(plan, static_cast<int>(stage), begin, replica.devices[stage]);
       }
       ready = After(begin, stage_times_[stage]);
-      if (!devices_.empty()) cost_.Advance(plan, begin, ready, devices_[stage]);
-      stage_free_[stage] = ready;
+      if (remembers) cost_.Advance(plan, begin, ready, replica.devices[stage]);
+      replica.stage_free[stage] = ready;
       stage_spans_.push_back({begin, ready});
     }
   }
   // Results are delivered in the order of launch, also those of steps that never reach a device.
-  last_delivery_ = std::max(After(ready, cost_.DeliveryTime(plan)), last_delivery_);
-  steps_.Push(last_delivery_, {&plan, started});
-  if (options_.forgets_stale_tokens) stale_.Launched(plan);
+  replica.last_delivery = std::max(After(ready, cost_.DeliveryTime(plan)), replica.last_delivery);
+  steps_.Push(replica.last_delivery, {&plan, started}, plan.replica);
+  if (options_.forgets_stale_tokens) replica.stale.Launched(plan);
 }
 
 void SimWorld::ReturnSteps() {
@@ -181,7 +190,7 @@ void SimWorld::ReturnSteps() {
   do {
     const RunningStep step = steps_.Pop();
     EmitTokens(*step.plan);
-    if (options_.forgets_stale_tokens) stale_.Returned();
+    if (options_.forgets_stale_tokens) ReplicaOf(*step.plan).stale.Returned();
     returned_.push_back({step, outcomes_.size(), filled_.size()});
   } while (steps_.next_time() <= now_);
   // Spans are taken only after the last addition, which may move the vectors.
@@ -191,20 +200,27 @@ void SimWorld::ReturnSteps() {
     events_.emplace_back(
         StepFinished{returned.step.plan->id, returned.step.started,
                      std::span(outcomes_).subspan(outcome, returned.outcomes_end - outcome),
-                     std::span(filled_).subspan(filled, returned.filled_end - filled)});
+                     std::span(filled_).subspan(filled, returned.filled_end - filled),
+                     returned.step.plan->replica});
     outcome = returned.outcomes_end;
     filled = returned.filled_end;
   }
 }
 
 void SimWorld::EmitTokens(const StepPlan& plan) {
-  if (batch_.Follows(plan) && streak_.can_begin && stale_.empty() && ContinueStreak(plan)) return;
-  EndStreak();
+  Replica& replica = ReplicaOf(plan);
+  Streak& streak = replica.streak;
+  StaleTokens& stale = replica.stale;
+  if (replica.batch.Follows(plan) && streak.can_begin && stale.empty() &&
+      ContinueStreak(plan, streak)) {
+    return;
+  }
+  EndStreak(streak);
   const std::size_t outcomes = outcomes_.size();
   std::size_t emitted = 0;
   for (const WorkItem& item : plan.work) {
     if (!item.emits) continue;
-    if (stale_.Takes(item.request)) [[unlikely]] {
+    if (stale.Takes(item.request)) [[unlikely]] {
       outcomes_.push_back({item.request, 0, FinishReason::kNone});
       continue;
     }
@@ -218,54 +234,55 @@ void SimWorld::EmitTokens(const StepPlan& plan) {
       CompleteParts(item.request, *truth);
     }
   }
-  streak_.can_begin = emitted == plan.work.size() && outcomes == outcomes_.size();
+  streak.can_begin = emitted == plan.work.size() && outcomes == outcomes_.size();
 }
 
-bool SimWorld::ContinueStreak(const StepPlan& plan) {
-  if (streak_.members.empty()) BeginStreak(plan);
-  const std::int32_t step = streak_.steps + 1;
-  if (step >= streak_.first_end) return false;
+bool SimWorld::ContinueStreak(const StepPlan& plan, Streak& streak) {
+  if (streak.members.empty()) BeginStreak(plan, streak);
+  const std::int32_t step = streak.steps + 1;
+  if (step >= streak.first_end) return false;
   if (options_.named_block_size > 0) {
     // Full blocks are reported in batch order, which a policy may have changed meanwhile.
     bool in_order = true;
-    streak_.filling.ForEachDue(
-        step, [&](std::size_t i) { in_order &= plan.work[i].request == streak_.members[i]; });
+    streak.filling.ForEachDue(
+        step, [&](std::size_t i) { in_order &= plan.work[i].request == streak.members[i]; });
     if (!in_order) return false;
-    streak_.filling.ForEachDue(step, [this](std::size_t i) {
-      const RequestId id = streak_.members[i];
+    streak.filling.ForEachDue(step, [&](std::size_t i) {
+      const RequestId id = streak.members[i];
       FillBlock(id, truths_[id]);
     });
   }
-  streak_.steps = step;
+  streak.steps = step;
   return true;
 }
 
-void SimWorld::BeginStreak(const StepPlan& plan) {
-  streak_.steps = 0;
-  streak_.first_end = std::numeric_limits<std::int32_t>::max();
-  streak_.first_full.clear();
+void SimWorld::BeginStreak(const StepPlan& plan, Streak& streak) {
+  streak.steps = 0;
+  streak.first_end = std::numeric_limits<std::int32_t>::max();
+  streak.first_full.clear();
   for (const WorkItem& item : plan.work) {
-    const Truth& truth = truths_[item.request];
-    streak_.members.push_back(item.request);
-    streak_.first_end = std::min(streak_.first_end, truth.remaining_tokens);
-    streak_.first_full.push_back(truth.block_room);
+    Truth& truth = truths_[item.request];
+    truth.streak = plan.replica;
+    streak.members.push_back(item.request);
+    streak.first_end = std::min(streak.first_end, truth.remaining_tokens);
+    streak.first_full.push_back(truth.block_room);
   }
   if (options_.named_block_size > 0) {
-    streak_.filling.Assign(options_.named_block_size, streak_.first_full);
+    streak.filling.Assign(options_.named_block_size, streak.first_full);
   }
 }
 
 // Writes the streak to the truths of its members.
-void SimWorld::EndStreak() {
-  streak_.can_begin = false;
-  for (const RequestId id : streak_.members) {
+void SimWorld::EndStreak(Streak& streak) {
+  streak.can_begin = false;
+  for (const RequestId id : streak.members) {
     Truth& truth = truths_[id];
-    truth.remaining_tokens -= streak_.steps;
+    truth.remaining_tokens -= streak.steps;
     if (options_.named_block_size == 0) continue;
-    truth.block_room = (truth.block_room - streak_.steps) % options_.named_block_size;
+    truth.block_room = (truth.block_room - streak.steps) % options_.named_block_size;
     if (truth.block_room <= 0) truth.block_room += options_.named_block_size;
   }
-  streak_.members.clear();
+  streak.members.clear();
 }
 
 void SimWorld::CompleteParts(RequestId id, Truth& truth) {

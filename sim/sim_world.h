@@ -13,6 +13,9 @@
 // in flight (asynchronous scheduling, pipelines) the devices work on the next step while results of
 // the last one are delivered. Hence host time hides behind the devices, and pipeline bubbles show.
 //
+// Several replicas, each with a host and stages of its own, share the clock and the arrivals. A
+// plan says whose step it is; results of one time come in the order of the replicas.
+//
 // Easy to get wrong: the engine must see a token when it is delivered, not when the device has
 // computed it; results of one time come before arrivals of that time, and steps are delivered in
 // the order of their launch, also those that never reach a device (rejections); a request that has
@@ -53,6 +56,7 @@ struct SimWorldOptions {
   // Clients cancel a request that has not ended this long after they sent it; nullopt: never.
   std::optional<Duration> client_timeout = std::nullopt;
   std::uint64_t seed = 0;  // of the boundary's delays
+  std::int32_t replicas = 1;
 };
 
 // Events of one instant: all results, then all cancellations, then all arrivals.
@@ -67,8 +71,10 @@ class SimWorld final : public World {
 
   [[nodiscard]] TimePoint now() const { return now_; }
   [[nodiscard]] std::uint32_t arrived() const { return next_id_; }
-  // When the engine gets the results of the last launched step.
-  [[nodiscard]] TimePoint last_delivery() const { return last_delivery_; }
+  // When the engine gets the results of the last step that the replica launched.
+  [[nodiscard]] TimePoint last_delivery(std::int32_t replica = 0) const {
+    return replicas_[static_cast<std::size_t>(replica)].last_delivery;
+  }
 
   // Begin and end of a step on one pipeline stage.
   struct StageSpan {
@@ -77,9 +83,11 @@ class SimWorld final : public World {
   };
   // Spans of the last launched step, one per stage; empty if it took no device time.
   [[nodiscard]] const std::vector<StageSpan>& last_stages() const { return stage_spans_; }
-  // The states of the devices at the end of the last launched step, by stage; empty if the cost
-  // model remembers nothing.
-  [[nodiscard]] std::span<const DeviceState> devices() const { return devices_; }
+  // The states of the replica's devices at the end of its last launched step, by stage; empty if
+  // the cost model remembers nothing.
+  [[nodiscard]] std::span<const DeviceState> devices(std::int32_t replica = 0) const {
+    return replicas_[static_cast<std::size_t>(replica)].devices;
+  }
 
  private:
   // What the world knows about a request and the engine must not see.
@@ -88,6 +96,7 @@ class SimWorld final : public World {
     std::int32_t block_room = 0;        // tokens until the open block is full and gets its key
     std::int32_t open_block = 0;        // number of the request's block that is being filled
     bool ends_at_limit = false;
+    std::int32_t streak = 0;            // the replica whose streak it was in last
     std::vector<std::uint64_t> chunks;  // borrowed by `content`
     NamedContent content;
   };
@@ -100,6 +109,15 @@ class SimWorld final : public World {
     std::int32_t first_end = 0;            // the step that gives a member its last token, from 1
     std::vector<std::int32_t> first_full;  // by member: the step that fills its open block, from 1
     PeriodicMembers filling;               // by these steps
+  };
+  struct Replica {
+    UnchangedBatch batch;
+    Streak streak;
+    StaleTokens stale;
+    TimePoint host_free = kTimeZero;
+    TimePoint last_delivery = kTimeZero;
+    std::vector<TimePoint> stage_free;
+    std::vector<DeviceState> devices;  // by stage; empty if the cost model remembers nothing
   };
   struct RunningStep {
     const StepPlan* plan = nullptr;
@@ -126,9 +144,12 @@ class SimWorld final : public World {
   void EmitTokens(const StepPlan& plan);
   // Does the same in constant time, and time for blocks that are full, if nothing else than that
   // happens to the members; otherwise returns false and does nothing.
-  [[nodiscard]] bool ContinueStreak(const StepPlan& plan);
-  void BeginStreak(const StepPlan& plan);
-  void EndStreak();
+  [[nodiscard]] bool ContinueStreak(const StepPlan& plan, Streak& streak);
+  void BeginStreak(const StepPlan& plan, Streak& streak);
+  void EndStreak(Streak& streak);
+  [[nodiscard]] Replica& ReplicaOf(const StepPlan& plan) {
+    return replicas_[static_cast<std::size_t>(plan.replica)];
+  }
   // Reports a filled block, the end of the request, or both.
   void CompleteParts(RequestId id, Truth& truth);
   void FillBlock(RequestId id, Truth& truth);
@@ -140,14 +161,8 @@ class SimWorld final : public World {
   TimePoint now_ = kTimeZero;
   std::uint32_t next_id_ = 0;
   IdWindow<Truth> truths_;
-  UnchangedBatch batch_;
-  Streak streak_;
+  std::vector<Replica> replicas_;
   EventQueue<RunningStep> steps_;
-  StaleTokens stale_;
-  TimePoint host_free_ = kTimeZero;
-  TimePoint last_delivery_ = kTimeZero;
-  std::vector<TimePoint> stage_free_;
-  std::vector<DeviceState> devices_;  // by stage; empty if the cost model remembers nothing
   std::vector<Duration> stage_times_;
   std::vector<StageSpan> stage_spans_;
   std::vector<Event> events_;

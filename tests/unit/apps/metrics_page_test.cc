@@ -113,7 +113,8 @@ TEST_F(MetricsPageTest, HasEveryKeyThatRunsWriteAndNoOther) {
   std::set<std::string> written;
   for (const json& summary : {RunSmall("plain", {"--set", "slo.ttft_s=1"}),
                               RunSmall("tenants", {"--set", "metrics.by_tenant=true", "--set",
-                                                   "system.boundary.request_s.mean_s=0.003"})}) {
+                                                   "system.boundary.request_s.mean_s=0.003"}),
+                              RunSmall("replicas", {"--set", "system.replicas=2"})}) {
     for (const auto& [name, value] : summary.items()) {
       EXPECT_TRUE(FindMetric(name)) << name;
       written.insert(name);
@@ -144,7 +145,9 @@ TEST_F(MetricsPageTest, HasTheColumnsOfAllFilesInTheirOrder) {
     for (const TableColumn& column : file.columns) names.emplace_back(column.name);
     if (std::string(file.name) == "requests.csv") {
       ExpectRows(file.name, ColumnRows(BoundaryColumns()));
+      ExpectRows(file.name, ColumnRows(ReplicaColumns()));
       for (const TableColumn& column : BoundaryColumns()) names.emplace_back(column.name);
+      for (const TableColumn& column : ReplicaColumns()) names.emplace_back(column.name);
     }
     EXPECT_THAT(NamesIn(Section(file.name)), ElementsAreArray(names)) << file.name;
     if (std::string(file.name) == "parts.csv") continue;  // of real runs

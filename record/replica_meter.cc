@@ -1,0 +1,52 @@
+#include "record/replica_meter.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace twin {
+namespace {
+
+double Quotient(double numerator, double denominator) {
+  return denominator > 0 ? numerator / denominator : std::numeric_limits<double>::quiet_NaN();
+}
+
+}  // namespace
+
+void ReplicaMeter::OnStepEnded(const EndedStep& step) {
+  Replica& replica = replicas_.at(static_cast<std::size_t>(step.plan.replica));
+  replica.tokens += step.plan.totals.tokens();
+  const TimePoint begin = std::max(step.started, replica.busy_until);
+  replica.busy += std::max(step.finished - begin, Duration{0});
+  replica.busy_until = std::max(replica.busy_until, step.finished);
+}
+
+void ReplicaMeter::OnLoad(TimePoint from, TimePoint to, const Load& /*load*/) {
+  time_ += to - from;
+}
+
+void ReplicaMeter::OnEnded(const RequestLife& life) {
+  if (life.replica >= 0) ++replicas_.at(static_cast<std::size_t>(life.replica)).requests;
+}
+
+void ReplicaMeter::Summarise(Summary& summary) const {
+  const auto imbalance = [this](std::int64_t Replica::*member) {
+    std::int64_t sum = 0;
+    std::int64_t most = 0;
+    for (const Replica& replica : replicas_) {
+      sum += replica.*member;
+      most = std::max(most, replica.*member);
+    }
+    return Quotient(static_cast<double>(most) * static_cast<double>(replicas_.size()),
+                 static_cast<double>(sum));
+  };
+  const auto [least, most] =
+      std::minmax_element(replicas_.begin(), replicas_.end(),
+                          [](const Replica& a, const Replica& b) { return a.busy < b.busy; });
+  summary.Set("replicas", static_cast<std::int64_t>(replicas_.size()));
+  summary.Set("requests_imbalance", imbalance(&Replica::requests));
+  summary.Set("tokens_imbalance", imbalance(&Replica::tokens));
+  summary.Set("min_busy_share", Quotient(Seconds(least->busy), Seconds(time_)));
+  summary.Set("max_busy_share", Quotient(Seconds(most->busy), Seconds(time_)));
+}
+
+}  // namespace twin
