@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "core/arrival_source.h"
@@ -14,9 +15,11 @@
 #include "record/recording_world.h"
 #include "record/request_tracker.h"
 #include "sched/cache/kv_pool.h"
+#include "sched/cluster.h"
 #include "sched/engine.h"
 #include "sched/policy/registry.h"
 #include "sched/policy/waiting_queue.h"
+#include "sched/route/router.h"
 #include "sched/serve.h"
 #include "sim/cost/linear_cost.h"
 #include "sim/sim_world.h"
@@ -116,6 +119,44 @@ BENCHMARK_CAPTURE(Simulate, vllm_v1_ahead, Ahead())->Unit(benchmark::kMillisecon
 BENCHMARK_CAPTURE(Simulate, sarathi, SarathiConfig{})->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(Simulate, splitfuse, SplitFuseConfig{})->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(Simulate, sglang, SglangConfig{})->Unit(benchmark::kMillisecond);
+
+// 200 requests for each of range(0) replicas behind a router that reads loads, with digest and
+// metrics, as in `Simulate`: the time of a step is the inverse of steps_per_second.
+void BM_Cluster(benchmark::State& state) {
+  const auto replicas = static_cast<std::int32_t>(state.range(0));
+  const sim::LinearCost cost({.host_s = 1e-3,
+                              .base_s = 8e-3,
+                              .per_prefill_token_s = 4e-5,
+                              .per_decode_context_token_s = 2e-8},
+                             1);
+  const KvPoolConfig kv{.block_size = 16, .blocks = 4'000};
+  const PolicyConfig policy = VllmV1Config{};
+  std::uint64_t steps = 0;
+  for (auto _ : state) {
+    DrawnRequests source(200 * replicas, 14.0 * replicas);
+    sim::SimWorld simulated(source, cost, {.replicas = replicas});
+    std::vector<std::unique_ptr<Engine>> engines;
+    for (std::int32_t i = 0; i < replicas; ++i) {
+      engines.push_back(
+          std::make_unique<Engine>(EngineConfig{.kv = kv, .replica = i}, MakePolicy(policy, kv)));
+    }
+    Cluster cluster(std::move(engines),
+                    MakeRouter({.kind = RouterKind::kLeastRequests}, replicas, kv.block_size, 1),
+                    Duration{0});
+    MetricsCollector metrics({.replicas = replicas});
+    RunListener* const listeners[] = {&metrics};
+    RequestTracker tracker({kv.blocks, Delivery::kPerStep, {}}, listeners);
+    PlanDigest digest;
+    RunObserver* const observers[] = {&digest, &tracker};
+    RecordingWorld world(simulated, observers);
+    Serve(cluster, world);
+    cluster.CheckDrained();
+    steps += digest.plans();
+  }
+  state.counters["steps_per_second"] =
+      benchmark::Counter(static_cast<double>(steps), benchmark::Counter::kIsRate);
+}
+BENCHMARK(BM_Cluster)->Arg(1)->Arg(8)->Arg(100)->Arg(1000)->Unit(benchmark::kMillisecond);
 
 // So many users, each of whom sends a request as soon as the one before has its `output` tokens.
 // They stay in step, so that all requests of a batch begin and end together.
