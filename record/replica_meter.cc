@@ -37,7 +37,7 @@ void ReplicaMeter::Summarise(Summary& summary) const {
       most = std::max(most, replica.*member);
     }
     return Quotient(static_cast<double>(most) * static_cast<double>(replicas_.size()),
-                 static_cast<double>(sum));
+                    static_cast<double>(sum));
   };
   const auto [least, most] =
       std::minmax_element(replicas_.begin(), replicas_.end(),

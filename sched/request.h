@@ -17,7 +17,7 @@ struct Request {
   std::int32_t priority = 0;           // smaller = more important
   std::uint32_t tenant = 0;
   std::uint64_t session = 0;  // requests of one conversation share it; 0 = none. For routers
-  bool ignore_eos = false;                    // only max_output_tokens ends its output
+  bool ignore_eos = false;    // only max_output_tokens ends its output
   std::int32_t predicted_output_tokens = -1;  // by the workload's predictor; -1 = no prediction
   // Keys of the full blocks of the prompt, in order; empty if the content is unknown. Borrowed for
   // the duration of the call.
