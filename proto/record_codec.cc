@@ -1,5 +1,7 @@
 #include "proto/record_codec.h"
 
+#include <algorithm>
+
 #include "core/check.h"
 #include "proto/record.pb.h"
 #include "proto/record_columns.h"
@@ -15,7 +17,15 @@ void EncodeFinished(const StepFinished& finished, TimePoint now, proto::Recorded
   message.set_replica(Unsigned(finished.replica));
   message.set_started_before((now - finished.started).count());
   Differences outcome_requests;
+  const auto any = [&](std::int32_t ItemOutcome::*drafts) {
+    return std::any_of(finished.outcomes.begin(), finished.outcomes.end(),
+                       [drafts](const ItemOutcome& outcome) { return outcome.*drafts != 0; });
+  };
+  const bool accepted = any(&ItemOutcome::accepted_drafts);
+  const bool offered = any(&ItemOutcome::new_drafts);
   for (const ItemOutcome& outcome : finished.outcomes) {
+    if (accepted) message.add_outcome_accepted(Unsigned(outcome.accepted_drafts));
+    if (offered) message.add_outcome_new_drafts(Unsigned(outcome.new_drafts));
     message.add_outcome_request_delta(outcome_requests(Index(outcome.request)));
     message.add_outcome_emitted(Unsigned(outcome.emitted_tokens));
     message.add_outcome_finish(static_cast<std::uint32_t>(outcome.finish));
@@ -178,8 +188,12 @@ const char* InstantDecoder::DecodeFinished(const proto::RecordedInstant& message
     const proto::RecordedFinish& finish = message.finished(static_cast<int>(i));
     const int outcomes = finish.outcome_request_delta_size();
     const int filled = finish.filled_request_delta_size();
+    const bool accepted = finish.outcome_accepted_size() > 0;
+    const bool offered = finish.outcome_new_drafts_size() > 0;
     const bool columns = finish.outcome_emitted_size() == outcomes &&
                          finish.outcome_finish_size() == outcomes &&
+                         (!accepted || finish.outcome_accepted_size() == outcomes) &&
+                         (!offered || finish.outcome_new_drafts_size() == outcomes) &&
                          finish.filled_key_size() == filled;
     if (!columns) return "columns of unequal length";
     const std::uint32_t replica = finish.replica();
@@ -196,6 +210,8 @@ const char* InstantDecoder::DecodeFinished(const proto::RecordedInstant& message
       const bool right =
           outcome_requests.Add(finish.outcome_request_delta(j), request) &&
           Signed(finish.outcome_emitted(j), outcome.emitted_tokens) &&
+          (!accepted || Signed(finish.outcome_accepted(j), outcome.accepted_drafts)) &&
+          (!offered || Signed(finish.outcome_new_drafts(j), outcome.new_drafts)) &&
           Enumerator(finish.outcome_finish(j), FinishReason::kLength, outcome.finish);
       if (!right) return "an outcome out of range";
       outcome.request = ToRequest(request);

@@ -17,11 +17,18 @@ constexpr int kStateNumbers = 6;
 constexpr const char* kUnequal = "columns of unequal length";
 
 // The sums of a plan. Its maxima follow from the work and are not stored.
-constexpr std::int64_t StepTotals::*kTotals[] = {
-    &StepTotals::prefill_tokens,         &StepTotals::prefill_items,
-    &StepTotals::prefill_context_tokens, &StepTotals::prefill_attention_pairs,
-    &StepTotals::decode_items,           &StepTotals::decode_context_tokens,
-    &StepTotals::emitting_items,         &StepTotals::padding_tokens};
+constexpr std::int64_t StepTotals::*kTotals[] = {&StepTotals::prefill_tokens,
+                                                 &StepTotals::prefill_items,
+                                                 &StepTotals::prefill_context_tokens,
+                                                 &StepTotals::prefill_attention_pairs,
+                                                 &StepTotals::decode_items,
+                                                 &StepTotals::decode_context_tokens,
+                                                 &StepTotals::emitting_items,
+                                                 &StepTotals::padding_tokens,
+                                                 &StepTotals::draft_items,
+                                                 &StepTotals::draft_tokens};
+// Of those, without the ones that are left out where nothing is drafted.
+constexpr std::size_t kPlainTotals = std::size(kTotals) - 2;
 
 void EncodeWork(const StepPlan& plan, proto::RecordedPlan& message) {
   const bool padded = std::any_of(plan.work.begin(), plan.work.end(),
@@ -34,14 +41,17 @@ void EncodeWork(const StepPlan& plan, proto::RecordedPlan& message) {
     message.add_work_flags((item.phase == Phase::kDecode ? kDecodeFlag : 0) |
                            (item.emits ? kEmitsFlag : 0));
     if (padded) message.add_work_padded(Unsigned(item.padded_tokens));
+    if (plan.totals.draft_items > 0) message.add_work_drafts(item.drafts);
   }
 }
 
 const char* DecodeWork(const proto::RecordedPlan& message, StepPlan& plan) {
   const int size = message.work_request_delta_size();
   const bool padded = message.work_padded_size() > 0;
+  const bool drafted = message.work_drafts_size() > 0;
   const bool columns = message.work_start_size() == size && message.work_tokens_size() == size &&
                        message.work_flags_size() == size &&
+                       (!drafted || message.work_drafts_size() == size) &&
                        (!padded || message.work_padded_size() == size);
   if (!columns) return kUnequal;
   Sums requests = RequestSums();
@@ -49,15 +59,16 @@ const char* DecodeWork(const proto::RecordedPlan& message, StepPlan& plan) {
     std::int64_t request = 0;
     WorkItem item;
     const std::uint32_t flags = message.work_flags(i);
-    const bool right = requests.Add(message.work_request_delta(i), request) &&
-                       Signed(message.work_start(i), item.start) &&
-                       Signed(message.work_tokens(i), item.tokens) &&
-                       (!padded || Signed(message.work_padded(i), item.padded_tokens)) &&
-                       flags <= (kDecodeFlag | kEmitsFlag);
+    const bool right =
+        requests.Add(message.work_request_delta(i), request) &&
+        Signed(message.work_start(i), item.start) && Signed(message.work_tokens(i), item.tokens) &&
+        (!padded || Signed(message.work_padded(i), item.padded_tokens)) &&
+        flags <= (kDecodeFlag | kEmitsFlag) && (!drafted || message.work_drafts(i) <= kDraftsMax);
     if (!right) return "a work item out of range";
     item.request = ToRequest(request);
     item.phase = (flags & kDecodeFlag) != 0 ? Phase::kDecode : Phase::kPrefill;
     item.emits = (flags & kEmitsFlag) != 0;
+    if (drafted) item.drafts = static_cast<std::uint8_t>(message.work_drafts(i));
     plan.work.push_back(item);
   }
   return nullptr;
@@ -160,10 +171,11 @@ const char* DecodeLists(const proto::RecordedPlan& message, StepPlan& plan) {
 }
 
 const char* DecodeNumbers(const proto::RecordedPlan& message, StepPlan& plan) {
-  const bool columns = message.totals_size() == static_cast<int>(std::size(kTotals)) &&
+  const auto totals = static_cast<std::size_t>(message.totals_size());
+  const bool columns = (totals == kPlainTotals || totals == std::size(kTotals)) &&
                        message.state_size() == kStateNumbers;
   if (!columns) return kUnequal;
-  for (std::size_t i = 0; i < std::size(kTotals); ++i) {
+  for (std::size_t i = 0; i < totals; ++i) {
     plan.totals.*kTotals[i] = static_cast<std::int64_t>(message.totals(static_cast<int>(i)));
     if (plan.totals.*kTotals[i] < 0) return "a total out of range";
   }
@@ -184,8 +196,9 @@ void Encode(const StepPlan& plan, proto::RecordedPlan& message) {
   EncodeWork(plan, message);
   EncodeKv(plan, message);
   EncodeLists(plan, message);
-  for (const auto total : kTotals) {
-    message.add_totals(static_cast<std::uint64_t>(plan.totals.*total));
+  const std::size_t totals = plan.totals.draft_items > 0 ? std::size(kTotals) : kPlainTotals;
+  for (std::size_t i = 0; i < totals; ++i) {
+    message.add_totals(static_cast<std::uint64_t>(plan.totals.*kTotals[i]));
   }
   for (const std::int32_t number :
        {plan.free_blocks_before, plan.free_blocks, plan.free_host_blocks, plan.waiting,

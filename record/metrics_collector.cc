@@ -38,13 +38,22 @@ void MetricsCollector::OnGaps(TimePoint /*now*/, Duration gap, std::int64_t coun
 void MetricsCollector::OnStepEnded(const EndedStep& step) {
   const StepTotals& totals = step.plan.totals;
   ++work_.steps;
-  work_.prefill_tokens += totals.prefill_tokens;
-  work_.decode_tokens += totals.decode_items;
+  // The totals count what verifies drafts as prefill.
+  const std::int64_t verified = totals.draft_items + totals.draft_tokens;
+  work_.prefill_tokens += totals.prefill_tokens - verified;
+  work_.decode_tokens += totals.decode_items + verified;
   work_.padding_tokens += totals.padding_tokens;
   work_.recomputed_tokens += step.recomputed_tokens;
   work_.sequences += static_cast<std::int64_t>(step.plan.work.size());
   for (const Preemption& preemption : step.plan.preempted) {
     ++(preemption.how == Preemption::How::kSwap ? work_.swaps : work_.recomputes);
+  }
+  if (totals.draft_items > 0) {
+    work_.draft_items += totals.draft_items;
+    work_.draft_tokens += totals.draft_tokens;
+    for (const ItemOutcome& outcome : step.outcomes) {
+      work_.accepted_drafts += outcome.accepted_drafts;
+    }
   }
   TimePoint& busy_until = busy_until_.at(static_cast<std::size_t>(step.plan.replica));
   const TimePoint begin = std::max(step.started, busy_until);
@@ -126,6 +135,13 @@ void MetricsCollector::SummariseWork(Summary& summary) const {
   summary.Set("padding_share", Ratio(work_.padding_tokens, charged));
   summary.Set("mean_batch_tokens", Ratio(charged, work_.steps));
   summary.Set("mean_batch_sequences", Ratio(work_.sequences, work_.steps));
+  if (work_.draft_items == 0) return;
+  summary.Set("spec_decode_num_drafts", work_.draft_items);
+  summary.Set("spec_decode_draft_tokens", work_.draft_tokens);
+  summary.Set("spec_decode_accepted_tokens", work_.accepted_drafts);
+  summary.Set("spec_decode_acceptance_rate", Ratio(work_.accepted_drafts, work_.draft_tokens));
+  summary.Set("spec_decode_acceptance_length",
+              1.0 + Ratio(work_.accepted_drafts, work_.draft_items));
 }
 
 void MetricsCollector::SummariseUse(Summary& summary) const {

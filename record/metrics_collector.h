@@ -65,6 +65,9 @@ class MetricsCollector : public RunListener {
     std::int64_t sequences = 0;
     std::int64_t recomputes = 0;  // preemptions
     std::int64_t swaps = 0;
+    std::int64_t draft_items = 0;
+    std::int64_t draft_tokens = 0;
+    std::int64_t accepted_drafts = 0;
     Duration busy{0};  // summed over replicas
   };
   // Integrals over time, in seconds, and peaks.

@@ -20,7 +20,7 @@ constexpr std::uint64_t PackWord(std::uint32_t low, std::uint32_t high) {
 //
 //   header       id + replica * 2^40             [work | kv]          (lengths of the lists)
 //                [preempted | admitted]          [resumed | released]
-//                [padding_rows | rejected]       hits
+//                [padding_rows | rejected]       [hits | work items with drafts]
 //
 //   work         [request | start]               tokens + padded_tokens * 2^31
 //                                                + phase * 2^62 + emits * 2^63
@@ -34,6 +34,7 @@ constexpr std::uint64_t PackWord(std::uint32_t low, std::uint32_t high) {
 //   padding      request                         5
 //   rejected     [request | reason]              6
 //   hits         [request | tokens]              7
+//   drafts       [request | drafts]              8            (of each work item that has any)
 //
 // Enumerations count from 0 in the order of their declaration; negative numbers are two's
 // complement. Totals, free blocks and the census follow from the decisions and are left out.
@@ -84,6 +85,10 @@ void EncodeRareLists(const StepPlan& plan, Sink& sink) {
   for (const PrefixHit& hit : plan.hits) {
     sink(PackWord(Index(hit.request), static_cast<std::uint32_t>(hit.tokens)), 7);
   }
+  if (plan.totals.draft_items == 0) return;
+  for (const WorkItem& item : plan.work) {
+    if (item.drafts > 0) sink(PackWord(Index(item.request), item.drafts), 8);
+  }
 }
 
 }  // namespace encoding
@@ -95,7 +100,8 @@ void EncodePlan(const StepPlan& plan, Sink&& sink) {
        PackWord(Length(plan.work), Length(plan.kv)));
   sink(PackWord(Length(plan.preempted), Length(plan.admitted)),
        PackWord(Length(plan.resumed), Length(plan.released)));
-  sink(PackWord(Length(plan.padding_rows), Length(plan.rejected)), Length(plan.hits));
+  sink(PackWord(Length(plan.padding_rows), Length(plan.rejected)),
+       PackWord(Length(plan.hits), static_cast<std::uint32_t>(plan.totals.draft_items)));
   for (const WorkItem& item : plan.work) {
     sink(PackWord(Index(item.request), static_cast<std::uint32_t>(item.start)),
          encoding::IsPlainDecode(item) ? encoding::kPlainDecodeWord : encoding::SizeWord(item));

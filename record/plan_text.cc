@@ -14,6 +14,7 @@ std::string Text(const WorkItem& item) {
   text += item.phase == Phase::kPrefill ? ":P" : ":D";
   text += std::to_string(item.tokens);
   if (item.padded_tokens > 0) text += "/" + std::to_string(item.padded_tokens);
+  if (item.drafts > 0) text += "v" + std::to_string(item.drafts);
   return text;
 }
 

@@ -12,9 +12,9 @@ namespace twin {
 //
 //   it3: r0:D1 r1:P7 r2:P3/10 | pre=[r4,r5s] | adm=[r1] | free=4
 //
-// P: prefill, D: decode; "/10": padded to 10 tokens; "s" after a preempted request: swapped.
-// Further parts, where not empty: res (swapped in), rel (released), pad (padding rows), rej
-// (rejected), hit=[r1:32] (tokens from the prefix cache).
+// P: prefill, D: decode; "/10": padded to 10 tokens; "v3": the last 3 are drafts; "s" after a
+// preempted request: swapped. Further parts, where not empty: res (swapped in), rel (released), pad
+// (padding rows), rej (rejected), hit=[r1:32] (tokens from the prefix cache).
 std::string PlanText(const StepPlan& plan);
 
 // The first difference between two plans.

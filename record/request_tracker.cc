@@ -278,7 +278,7 @@ std::int32_t RequestTracker::ComputedUntil(const Track& track) const {
       replicas_[static_cast<std::size_t>(track.life.replica)].in_flight;
   for (std::size_t i = in_flight.size(); i > 0; --i) {
     for (const WorkItem& item : in_flight[i - 1].plan->work) {
-      if (item.request == track.life.id) return item.start + item.tokens;
+      if (item.request == track.life.id) return item.start + item.tokens - item.drafts;
     }
   }
   // At rest, all known tokens but the latest one are computed once the prefill has emitted.

@@ -21,8 +21,9 @@ void Series::OnStepEnded(const EndedStep& step) {
   const StepTotals& totals = step.plan.totals;
   Window& window = At(step.finished);
   ++window.steps;
-  window.prefill_tokens += totals.prefill_tokens;
-  window.decode_tokens += totals.decode_items;
+  const std::int64_t verified = totals.draft_items + totals.draft_tokens;
+  window.prefill_tokens += totals.prefill_tokens - verified;
+  window.decode_tokens += totals.decode_items + verified;
   window.padding_tokens += totals.padding_tokens;
 }
 

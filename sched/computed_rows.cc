@@ -9,7 +9,7 @@ struct StepSize {
   std::int64_t items = 0;
   std::int64_t tokens = 0;  // of the items
   std::int64_t padding = 0;
-  std::int64_t emitting = 0;
+  std::int64_t logits = 0;
 };
 
 ComputedRows RowsOf(const StepSize& step, std::span<const std::uint32_t> buckets) {
@@ -17,7 +17,7 @@ ComputedRows RowsOf(const StepSize& step, std::span<const std::uint32_t> buckets
     const auto bucket = std::lower_bound(buckets.begin(), buckets.end(), step.items);
     if (bucket != buckets.end()) return {*bucket, *bucket, *bucket};
   }
-  return {step.tokens + step.padding, step.emitting, 0};
+  return {step.tokens + step.padding, step.logits, 0};
 }
 
 }  // namespace
@@ -31,7 +31,7 @@ ComputedRows ComputedRowsOf(const StepPlan& plan, std::span<const std::uint32_t>
                 .padding = plan.totals.padding_tokens};
   for (const WorkItem& item : plan.work) {
     step.tokens += item.tokens;
-    step.emitting += item.emits ? 1 : 0;
+    step.logits += item.emits ? 1 + item.drafts : 0;
   }
   return RowsOf(step, buckets);
 }
@@ -40,7 +40,7 @@ ComputedRows ComputedRowsOf(const StepTotals& totals, std::span<const std::uint3
   return RowsOf({.items = totals.prefill_items + totals.decode_items,
                  .tokens = totals.prefill_tokens + totals.decode_items,
                  .padding = totals.padding_tokens,
-                 .emitting = totals.emitting_items},
+                 .logits = totals.logit_rows()},
                 buckets);
 }
 

@@ -173,12 +173,14 @@ void Engine::OnStepFinished(const StepFinished& finished) {
   const ItemOutcome* outcome = finished.outcomes.data();
   const ItemOutcome* const end = outcome + finished.outcomes.size();
   const bool publishes = traits_.publishes_returned_tokens;
+  const bool verifies = plan.totals.draft_items > 0;
   for (const WorkItem& item : plan.work) {
     Sequence& s = sequences_[item.request];
     const std::int32_t emitted = item.emits ? 1 : 0;
     if (outcome != end && outcome->request == item.request) [[unlikely]] {
       ApplyOutcome(s, item, *outcome++);
-    } else if (s.state != SequenceState::kRunning || s.stale_in_flight > 0) [[unlikely]] {
+    } else if (s.state != SequenceState::kRunning || s.stale_in_flight > 0 || verifies)
+        [[unlikely]] {
       ApplyOutcome(s, item, {item.request, emitted, FinishReason::kNone});
     } else {
       --s.in_flight;
@@ -199,9 +201,10 @@ void Engine::OnStepFinished(const StepFinished& finished) {
 }
 
 void Engine::ApplyOutcome(Sequence& s, const WorkItem& item, const ItemOutcome& outcome) {
+  CHECK(outcome.emitted_tokens <= 1 + item.drafts);
   --s.in_flight;
   const bool stale = item.emits && s.stale_in_flight > 0;
-  if (item.emits) --(stale ? s.stale_in_flight : s.pending);
+  if (item.emits) (stale ? s.stale_in_flight : s.pending) -= 1 + item.drafts;
   if (s.state == SequenceState::kFinished) {
     // Issued before its end was known; the token is dropped.
     if (!traits_.defers_release && s.in_flight == 0) ReleaseBlocks(s);
@@ -211,11 +214,20 @@ void Engine::ApplyOutcome(Sequence& s, const WorkItem& item, const ItemOutcome& 
   const bool forgets = traits_.forgets_stale_tokens && outcome.finish == FinishReason::kNone;
   // What a stale item brought is computed again, and then counts, even if the world knows it.
   s.known += forgets ? static_cast<std::int32_t>(item.emits && !stale) : outcome.emitted_tokens;
+  if (!stale) TakeDrafts(s, item, outcome);
   if (traits_.publishes_returned_tokens && s.state == SequenceState::kRunning) PublishReturned(s);
   if (outcome.finish == FinishReason::kNone) return;
   EndSequence(s);
   if (!traits_.defers_release) ReleaseBlocks(s);
   CloseIfDone(s);
+}
+
+void Engine::TakeDrafts(Sequence& s, const WorkItem& item, const ItemOutcome& outcome) const {
+  // What the request does not go on with is computed again: I13.
+  if (item.drafts > 0) s.computed -= 1 + item.drafts - outcome.emitted_tokens;
+  if (traits_.drafts_max == 0 || traits_.assumes_drafts || !item.emits) return;
+  CHECK(outcome.new_drafts <= traits_.drafts_max);
+  s.drafts = outcome.new_drafts;
 }
 
 void Engine::PublishReturned(Sequence& s) {

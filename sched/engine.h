@@ -18,6 +18,8 @@
 //   step returns if it was cancelled; tokens that return after a preemption are kept.
 // - Steps that only decode come in runs in which the policy is not asked and the counters of the
 //   sequences stand still (decode_run.h).
+// - Drafts count as computed and as pending until the step that verifies them returns, which takes
+//   back what was rejected. Blocks taken for them stay with the sequence.
 // - Prompts beyond prompt_tokens_max never reach the policy: the next plan rejects them.
 #pragma once
 
@@ -86,6 +88,8 @@ class Engine {
   void EndSequence(Sequence& sequence);
   // Applies a returned item that is more than one further token of a running sequence.
   void ApplyOutcome(Sequence& sequence, const WorkItem& item, const ItemOutcome& outcome);
+  // Takes back the drafts that were rejected, and those offered for the next item.
+  void TakeDrafts(Sequence& sequence, const WorkItem& item, const ItemOutcome& outcome) const;
   void PublishReturned(Sequence& sequence);
   void ReleaseCollected();
   void ReleaseBlocks(Sequence& sequence);

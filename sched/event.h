@@ -18,11 +18,14 @@ enum class FinishReason : std::uint8_t {
 };
 
 // The result of a work item, if it is not the expected one. Expected: an item that emits yields one
-// token and its request continues; an item that does not emit yields none.
+// token, its request continues, and nothing is drafted; an item that does not emit yields none.
 struct ItemOutcome {
   RequestId request{};
+  // At most 1 + the item's drafts. Tokens behind the end of the output do not count.
   std::int32_t emitted_tokens = 0;
   FinishReason finish = FinishReason::kNone;
+  std::int32_t accepted_drafts = 0;  // of the item, also behind the end; for metrics alone
+  std::int32_t new_drafts = 0;       // offered for the request's next item
 
   bool operator==(const ItemOutcome&) const = default;
 };

@@ -26,10 +26,10 @@ struct Sequence {
   std::int32_t max_output_tokens = 0;
   std::int32_t known = 0;      // prompt + output tokens returned to the engine
   std::int32_t computed = 0;   // tokens whose K/V exist once all issued steps have ended
-  std::int32_t pending = 0;    // output tokens issued, not yet returned
+  std::int32_t pending = 0;    // output tokens issued, not yet returned, if all drafts are accepted
   std::int32_t in_flight = 0;  // steps issued, not yet ended, that carry this sequence
-  std::int32_t stale_in_flight =
-      0;  // of those, steps that emit and were issued before a preemption
+  std::int32_t stale_in_flight = 0;  // output tokens issued before a preemption, not yet returned
+  std::int32_t drafts = 0;           // offered to be verified by the next item
   SequenceState state = SequenceState::kWaiting;
   bool decodes = false;  // an emitting item was issued since the latest admission
   bool admitted_once = false;

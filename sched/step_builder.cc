@@ -23,6 +23,10 @@ inline void Add(StepTotals& totals, const WorkItem& item, std::int64_t sign) {
   }
   if (item.emits) totals.emitting_items += sign;
   if (item.padded_tokens > 0) totals.padding_tokens += sign * (item.padded_tokens - item.tokens);
+  if (item.drafts > 0) {
+    totals.draft_items += sign;
+    totals.draft_tokens += sign * item.drafts;
+  }
 }
 
 // The maximum of the plan's totals that the item belongs to.
@@ -72,14 +76,21 @@ void StepBuilder::Schedule(const Sequence& sequence, std::int32_t tokens,
   const std::int32_t end = start + tokens;
   const std::int32_t target = s.known + s.pending;
   // One branch for all that can be wrong with an item: this runs for every token of every request.
-  const bool refused = (s.state != SequenceState::kRunning) | (tokens < 1) | (end > target) |
-                       (end > s.blocks.capacity_tokens) | (s.last_step == plan_.id) |
+  const bool refused = (s.state != SequenceState::kRunning) | (tokens < 1) |
+                       (end > target + s.drafts) | (end > s.blocks.capacity_tokens) |
+                       (s.last_step == plan_.id) |
                        ((s.in_flight > 0) & !traits_.overlaps_own_steps);
   if (refused) [[unlikely]]
     RefuseItem(s, tokens);
-  const bool emits = end == target;
-  const WorkItem item{
-      s.id, start, tokens, padded_tokens, s.decodes ? Phase::kDecode : Phase::kPrefill, emits};
+  const bool emits = end >= target;
+  const std::int32_t drafts = std::max(0, end - target);
+  const WorkItem item{s.id,
+                      start,
+                      tokens,
+                      padded_tokens,
+                      s.decodes ? Phase::kDecode : Phase::kPrefill,
+                      emits,
+                      static_cast<std::uint8_t>(drafts)};
   plan_.work.push_back(item);
   Add(plan_.totals, item, 1);
   std::int64_t& context_max = ContextMax(plan_.totals, item);
@@ -87,8 +98,16 @@ void StepBuilder::Schedule(const Sequence& sequence, std::int32_t tokens,
   s.computed = end;
   s.last_step = plan_.id;
   ++s.in_flight;
-  s.pending += emits ? 1 : 0;
+  s.pending += emits ? 1 + drafts : 0;
   s.decodes |= emits;
+  s.drafts = emits && traits_.assumes_drafts ? traits_.drafts_max : 0;
+}
+
+void StepBuilder::PadWithDrafts(RequestId id, std::int32_t tokens) {
+  Sequence& s = sequences_[id];
+  CHECK(s.state == SequenceState::kRunning && !s.decodes);
+  if (tokens > traits_.drafts_max) ThrowInvariant(13, plan_.id, id, "more drafts than allowed");
+  s.drafts = tokens;
 }
 
 std::size_t StepBuilder::ScheduleDecodes(std::span<const RequestId> ids,
@@ -146,7 +165,7 @@ std::size_t StepBuilder::FillDecodes(std::span<const RequestId> ids, const Decod
 void StepBuilder::RefuseItem(const Sequence& s, std::int32_t tokens) const {
   CHECK(s.state == SequenceState::kRunning);
   const std::int32_t end = s.computed + tokens;
-  if (tokens < 1 || end > s.known + s.pending) {
+  if (tokens < 1 || end > s.known + s.pending + s.drafts) {
     ThrowInvariant(2, plan_.id, s.id, "an item computes no token, or more than are known");
   }
   if (end > s.blocks.capacity_tokens) {
@@ -166,8 +185,10 @@ void StepBuilder::Unschedule(RequestId id) {
   s.computed = found->start;
   s.last_step = StepId{0};
   --s.in_flight;
+  s.drafts = 0;
   if (found->emits) {
-    --s.pending;
+    s.pending -= 1 + found->drafts;
+    if (found->phase == Phase::kDecode) s.drafts = found->drafts;
     s.decodes = found->phase == Phase::kDecode;
   }
   // What was published as about to be computed will not be.
@@ -194,6 +215,7 @@ void StepBuilder::PreemptByRecompute(RequestId id) {
   // Results of steps still in flight bring tokens, but say nothing about work issued from now on.
   s.stale_in_flight += s.pending;
   s.pending = 0;
+  s.drafts = 0;
   s.decodes = false;
   ++s.preemptions;
   --census_.running;

@@ -58,8 +58,9 @@ class StepBuilder {
   // Reserves `blocks` further blocks for the sequence; false if too few are free.
   [[nodiscard]] bool Reserve(RequestId id, std::int32_t blocks);
 
-  // Adds the next `tokens` tokens of the sequence to the step. `padded_tokens` is the row length in
-  // a padded batch, 0 otherwise.
+  // Adds the next `tokens` tokens of the sequence to the step, its offered drafts behind the known
+  // ones; drafts for which `tokens` does not suffice are dropped. `padded_tokens` is the row length
+  // in a padded batch, 0 otherwise.
   // REQUIRES: the sequence is running and its blocks cover the tokens.
   void Schedule(const Sequence& sequence, std::int32_t tokens, std::int32_t padded_tokens = 0);
   void Schedule(RequestId id, std::int32_t tokens, std::int32_t padded_tokens = 0) {
@@ -73,6 +74,9 @@ class StepBuilder {
   // with traits().publishes_in_steps() to PublishPrefix, for each of them,
   // but several times as fast.
   std::size_t ScheduleDecodes(std::span<const RequestId> ids, const DecodeLimits& limits = {});
+
+  // Lengthens the next item of an admitted sequence by `tokens` of padding, in the place of drafts.
+  void PadWithDrafts(RequestId id, std::int32_t tokens);
 
   // Undoes a Schedule of this step. REQUIRES: the sequence is in the step's work.
   void Unschedule(RequestId id);

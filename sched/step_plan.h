@@ -21,6 +21,10 @@ struct WorkItem {
   std::int32_t padded_tokens = 0;  // row length in a padded batch; 0 = not padded
   Phase phase = Phase::kPrefill;
   bool emits = false;  // reaches the last known token, so that the step yields a new one
+  // Of `tokens`, the last ones: guesses that the step verifies (speculative decoding). The item
+  // yields those that are accepted and one token more. Those of a prefill are padding: they are
+  // computed and never accepted.
+  std::uint8_t drafts = 0;
 
   bool operator==(const WorkItem&) const = default;
 };
@@ -83,12 +87,16 @@ struct StepTotals {
   std::int64_t decode_items = 0;           // = decode tokens
   std::int64_t decode_context_tokens = 0;  // sum of start + 1: keys read
   std::int64_t decode_context_max = 0;     // largest start + 1; 0 without decodes
-  std::int64_t emitting_items = 0;         // rows of logits
-  std::int64_t padding_tokens = 0;         // computed and thrown away (padded batches)
+  std::int64_t emitting_items = 0;
+  std::int64_t padding_tokens = 0;  // computed and thrown away (padded batches)
+  std::int64_t draft_items = 0;     // with drafts: they have draft_items + draft_tokens tokens
+  std::int64_t draft_tokens = 0;
 
   [[nodiscard]] std::int64_t tokens() const {
     return prefill_tokens + decode_items + padding_tokens;
   }
+  // An item that emits needs the logits of its last known token and of each of its drafts.
+  [[nodiscard]] std::int64_t logit_rows() const { return emitting_items + draft_tokens; }
   bool operator==(const StepTotals&) const = default;
 };
 
@@ -127,7 +135,11 @@ struct StepPlan {
   bool operator==(const StepPlan&) const = default;
 };
 
-// Whether the totals count the item as a decode; they count every other item as prefill.
+// The most drafts that an item can have; that of vLLM.
+constexpr std::int32_t kDraftsMax = 128;
+
+// Whether the totals count the item as a decode; they count every other item as prefill, also one
+// that verifies drafts: it costs what a chunk of a prompt costs.
 [[nodiscard]] inline bool IsDecode(const WorkItem& item) {
   return item.phase == Phase::kDecode && item.tokens == 1;
 }

@@ -19,7 +19,7 @@ double ModelWork::Flops(const StepTotals& totals) const {
   const auto pairs =
       static_cast<double>(totals.prefill_attention_pairs + totals.decode_context_tokens);
   return 2.0 * static_cast<double>(layer_weights) * static_cast<double>(totals.tokens()) +
-         2.0 * static_cast<double>(head_weights) * static_cast<double>(totals.emitting_items) +
+         2.0 * static_cast<double>(head_weights) * static_cast<double>(totals.logit_rows()) +
          static_cast<double>(flops_per_pair) * pairs;
 }
 

@@ -58,6 +58,11 @@ struct PolicyTraits {
   bool swaps_to_host = false;              // preempts by swapping, which needs host blocks
   bool reserves_context = false;   // an admission reserves context_tokens_max, whatever it asks for
   bool reads_predictions = false;  // of output lengths
+  // Speculative decoding: drafts that a sequence verifies in a step at most; 0 = none are made.
+  std::int32_t drafts_max = 0;
+  // The next step is planned before the drafts are known: it assumes drafts_max for each sequence
+  // that emits. False: outcomes offer them.
+  bool assumes_drafts = false;
   Delivery delivery = Delivery::kPerStep;
   ReleaseOrder release_order = ReleaseOrder::kBack;
 

@@ -113,7 +113,7 @@ StepParts FittedCost::PartsOf(const StepPlan& plan) const {
   const StepTotals& totals = plan.totals;
   const auto items = static_cast<double>(plan.work.size());
   const auto tokens = static_cast<double>(totals.tokens());
-  const auto rows = static_cast<double>(totals.emitting_items);
+  const auto rows = static_cast<double>(totals.logit_rows());
   const double slowdown = SlowdownOf(totals);
   StepParts parts;
   const auto set = [&](StepPart part, double seconds) {

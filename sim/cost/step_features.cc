@@ -72,7 +72,7 @@ StepFeatures FeatureExtractor::operator()(const StepTotals& totals) const {
   set(Feature::kDecodeItems, decodes);
   set(Feature::kDecodeContext,
       Windowed(static_cast<double>(totals.decode_context_tokens), decodes));
-  set(Feature::kEmittingItems, static_cast<double>(totals.emitting_items));
+  set(Feature::kEmittingItems, static_cast<double>(totals.logit_rows()));
   if (!touched_experts_.empty()) {
     const double touched = TouchedExperts(tokens);
     const auto rows = static_cast<double>(tokens * experts_per_token_);

@@ -111,6 +111,8 @@ HostileCase DrawHostileCase(const PolicyMode& mode, std::uint64_t seed) {
   c.world.shares_prefixes = c.policy.shares_prefixes;
   c.world.priorities = c.policy.priorities;
   c.world.forgets_stale_tokens = TraitsOf(c.policy.config).forgets_stale_tokens;
+  c.world.drafts_max = TraitsOf(c.policy.config).drafts_max;
+  c.world.assumes_drafts = TraitsOf(c.policy.config).assumes_drafts;
   c.engine.kv = {c.world.block_size, c.world.blocks, c.world.host_blocks,
                  TraitsOf(c.policy.config).release_order};
   return c;

@@ -1,6 +1,8 @@
 #include "tests/support/hostile_world.h"
 
 #include <algorithm>
+#include <unordered_map>
+#include <utility>
 
 #include "core/hash.h"
 
@@ -15,6 +17,8 @@ StepTotals TotalsOf(const StepPlan& plan) {
   for (const WorkItem& item : plan.work) {
     const std::int64_t end = item.start + item.tokens;
     totals.emitting_items += item.emits ? 1 : 0;
+    totals.draft_items += item.drafts > 0 ? 1 : 0;
+    totals.draft_tokens += item.drafts;
     totals.padding_tokens += item.padded_tokens > 0 ? item.padded_tokens - item.tokens : 0;
     if (item.phase == Phase::kDecode && item.tokens == 1) {
       ++totals.decode_items;
@@ -88,18 +92,21 @@ void HostileWorld::Launch(const StepPlan& plan) {
     if (script.fate != Fate::kLive) Fail("a request that is gone was rejected");
     Turn(script, Fate::kRejected);
   }
-  const auto word = [this](RequestId id, std::int32_t position) {
-    return scripts_[Index(id)].content.at(static_cast<std::size_t>(position));
-  };
   CheckRequests(plan);
   Replica& replica = replicas_.at(static_cast<std::size_t>(plan.replica));
   RingQueue<Flight>& in_flight = replica.in_flight;
-  if (std::string fault = replica.shadow.Execute(plan, word); !fault.empty()) Fail(fault);
+  std::vector<std::int32_t> accepted;
+  for (const WorkItem& item : plan.work) {
+    if (plan.totals.draft_items == 0) break;
+    const std::int64_t most = item.phase == Phase::kDecode ? item.drafts : 0;
+    accepted.push_back(static_cast<std::int32_t>(random_.UniformInt(0, most)));
+  }
+  if (std::string fault = Execute(replica.shadow, plan, accepted); !fault.empty()) Fail(fault);
   const TimePoint begins = in_flight.empty() ? now_ : std::max(now_, in_flight.back().ends);
   const double kind = random_.UnitReal();
   const std::int64_t ticks =
       kind < 0.1 ? 0 : (kind < 0.9 ? random_.UniformInt(1, 4) : random_.UniformInt(5, 60));
-  in_flight.PushBack({&plan, begins, Later(begins, ticks)});
+  in_flight.PushBack({&plan, begins, Later(begins, ticks), std::move(accepted)});
   if (options_.forgets_stale_tokens) replica.stale.Launched(plan);
 }
 
@@ -111,6 +118,27 @@ void HostileWorld::CheckRequests(const StepPlan& plan) {
     if (script.replica < 0) script.replica = plan.replica;
     if (script.replica != plan.replica) Fail("a request is worked on by two replicas");
   }
+}
+
+// Drafts that will be rejected are tokens of no request.
+std::string HostileWorld::Execute(KvShadow& shadow, const StepPlan& plan,
+                                  const std::vector<std::int32_t>& accepted) {
+  // Where drafts are assumed, items start behind those that were rejected meanwhile.
+  if (options_.assumes_drafts) return shadow.Cover(plan);
+  std::unordered_map<std::uint32_t, std::int32_t> right;  // tokens, by request with drafts
+  for (std::size_t i = 0; i < accepted.size(); ++i) {
+    const WorkItem& item = plan.work[i];
+    if (item.drafts == 0) continue;
+    right[Index(item.request)] = item.start + item.tokens - item.drafts + accepted[i];
+  }
+  return shadow.Execute(plan, [&](RequestId id, std::int32_t position) {
+    const auto limit = right.find(Index(id));
+    if (limit != right.end() && position >= limit->second) return std::uint64_t{0};
+    const std::vector<std::uint64_t>& content = scripts_[Index(id)].content;
+    // An accepted draft behind the end of the output.
+    const auto index = static_cast<std::size_t>(position);
+    return limit != right.end() && index >= content.size() ? 0 : content.at(index);
+  });
 }
 
 void HostileWorld::DrawScripts() {
@@ -207,12 +235,13 @@ void HostileWorld::FinishSteps(Replica& replica) {
 void HostileWorld::FinishStep(const Flight& flight, StaleTokens& stale) {
   std::vector<ItemOutcome>& outcomes = outcomes_.emplace_back();
   std::vector<BlockFilled>& filled = filled_.emplace_back();
-  for (const WorkItem& item : flight.plan->work) {
+  for (std::size_t i = 0; i < flight.plan->work.size(); ++i) {
+    const WorkItem& item = flight.plan->work[i];
     Script& script = scripts_[Index(item.request)];
     if (item.emits && stale.Takes(item.request)) {
       outcomes.push_back({item.request, 0, FinishReason::kNone});
     } else if (item.emits && script.fate == Fate::kLive) {
-      EmitToken(script, item.request, outcomes, filled);
+      EmitTokens(script, item, flight.accepted.empty() ? 0 : flight.accepted[i], outcomes, filled);
     }
   }
   if (options_.forgets_stale_tokens) stale.Returned();
@@ -220,24 +249,36 @@ void HostileWorld::FinishStep(const Flight& flight, StaleTokens& stale) {
       StepFinished{flight.plan->id, flight.started, outcomes, filled, flight.plan->replica});
 }
 
-void HostileWorld::EmitToken(Script& script, RequestId id, std::vector<ItemOutcome>& outcomes,
-                             std::vector<BlockFilled>& filled) {
-  const bool last = script.emitted + 1 == script.output_tokens;
-  if (last && script.stops_silently) {
-    outcomes.push_back({id, 0, FinishReason::kStop});
-    Turn(script, Fate::kFinished);
-    return;
+void HostileWorld::EmitTokens(Script& script, const WorkItem& item, std::int32_t accepted,
+                              std::vector<ItemOutcome>& outcomes,
+                              std::vector<BlockFilled>& filled) {
+  ItemOutcome outcome{.request = item.request, .accepted_drafts = accepted};
+  for (std::int32_t i = 0; i <= accepted && outcome.finish == FinishReason::kNone; ++i) {
+    outcome.finish = EmitToken(script, item.request, outcome.emitted_tokens, filled);
   }
+  if (options_.drafts_max > 0 && !options_.assumes_drafts) {
+    outcome.new_drafts = static_cast<std::int32_t>(random_.UniformInt(0, options_.drafts_max));
+  }
+  // What is expected is not reported.
+  const ItemOutcome expected{.request = item.request, .emitted_tokens = 1};
+  if (outcome != expected) outcomes.push_back(outcome);
+  if (outcome.finish != FinishReason::kNone) Turn(script, Fate::kFinished);
+}
+
+FinishReason HostileWorld::EmitToken(Script& script, RequestId id, std::int32_t& emitted,
+                                     std::vector<BlockFilled>& filled) {
+  const bool last = script.emitted + 1 == script.output_tokens;
+  if (last && script.stops_silently) return FinishReason::kStop;
   ++script.emitted;
+  ++emitted;
   const std::int32_t known = script.prompt_tokens + script.emitted;
   if (options_.shares_prefixes && known % options_.block_size == 0) {
     filled.push_back(
         {id, script.keys.at(static_cast<std::size_t>(known / options_.block_size - 1))});
   }
-  if (!last && known < options_.context_tokens) return;
+  if (!last && known < options_.context_tokens) return FinishReason::kNone;
   const bool stops = known < options_.context_tokens && script.emitted < script.max_output_tokens;
-  outcomes.push_back({id, 1, stops ? FinishReason::kStop : FinishReason::kLength});
-  Turn(script, Fate::kFinished);
+  return stops ? FinishReason::kStop : FinishReason::kLength;
 }
 
 void HostileWorld::Cancel(RequestId id) {

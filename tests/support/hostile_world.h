@@ -23,7 +23,9 @@ struct HostileOptions {
   std::int32_t context_tokens = 1 << 20;  // of the model: a sequence ends there
   bool shares_prefixes = false;           // prompts repeat parts of earlier requests
   bool priorities = false;                // and tenants, and wrong predictions of outputs
-  bool forgets_stale_tokens = false;      // PolicyTraits
+  bool forgets_stale_tokens = false;      // PolicyTraits, as the next two
+  std::int32_t drafts_max = 0;
+  bool assumes_drafts = false;
   bool cancels = true;
   bool oversized = true;      // prompts that can never fit, or exceed the model's context
   std::int32_t replicas = 1;  // each with a pool of its own
@@ -74,6 +76,7 @@ class HostileWorld final : public World {
     const StepPlan* plan = nullptr;
     TimePoint started;
     TimePoint ends;
+    std::vector<std::int32_t> accepted;  // drafts, by item; empty: there are none
   };
 
   struct Replica {
@@ -90,8 +93,12 @@ class HostileWorld final : public World {
   void FinishSteps(Replica& replica);
   void FinishStep(const Flight& flight, StaleTokens& stale);
   void CheckRequests(const StepPlan& plan);
-  void EmitToken(Script& script, RequestId id, std::vector<ItemOutcome>& outcomes,
-                 std::vector<BlockFilled>& filled);
+  [[nodiscard]] std::string Execute(KvShadow& shadow, const StepPlan& plan,
+                                    const std::vector<std::int32_t>& accepted);
+  void EmitTokens(Script& script, const WorkItem& item, std::int32_t accepted,
+                  std::vector<ItemOutcome>& outcomes, std::vector<BlockFilled>& filled);
+  [[nodiscard]] FinishReason EmitToken(Script& script, RequestId id, std::int32_t& emitted,
+                                       std::vector<BlockFilled>& filled);
   void Cancel(RequestId id);
   void Announce(RequestId id);
   void Turn(Script& script, Fate fate);

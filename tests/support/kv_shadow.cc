@@ -31,6 +31,17 @@ std::string KvShadow::Execute(const StepPlan& plan, const TokenWord& word) {
   return {};
 }
 
+std::string KvShadow::Cover(const StepPlan& plan) {
+  for (const KvOperation& operation : plan.kv) {
+    if (std::string fault = Apply(operation); !fault.empty()) return fault;
+  }
+  const auto nothing = [](RequestId, std::int32_t) { return std::uint64_t{0}; };
+  for (const WorkItem& item : plan.work) {
+    if (std::string fault = Write(item, nothing); !fault.empty()) return fault;
+  }
+  return {};
+}
+
 std::string KvShadow::Apply(const KvOperation& operation) {
   std::vector<std::size_t>& table = tables_[Index(operation.request)];
   const std::size_t block = Index(operation.block);

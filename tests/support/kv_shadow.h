@@ -24,6 +24,8 @@ class KvShadow {
 
   // Returns the first error of the plan, or an empty string.
   [[nodiscard]] std::string Execute(const StepPlan& plan, const TokenWord& word);
+  // Detects the first two of them, without regard to what the slots hold.
+  [[nodiscard]] std::string Cover(const StepPlan& plan);
 
  private:
   using Blocks = std::vector<std::vector<std::uint64_t>>;

@@ -102,7 +102,7 @@ StepModel::Shape StepModel::ShapeOf(const StepTotals& totals) const {
   StepLoad& load = shape.load;
   const std::int64_t items = totals.decode_items + totals.prefill_items;
   load.rows = totals.tokens();
-  load.logits = totals.emitting_items;
+  load.logits = totals.logit_rows();
   const bool single = IsSingleTokenStep(totals);
   const std::int64_t padded = single || captures_pieces_ ? Padded(load.rows) : 0;
   if (padded > 0) {

@@ -251,5 +251,45 @@ TEST_F(EngineTest, RejectsAWaitingRequestForGood) {
   engine_->CheckDrained();
 }
 
+// Prompt of 6. The second item computes token 6 and three drafts, of which one is accepted: tokens
+// 7 and 8 are new, and what was computed behind token 7 is taken back.
+TEST_F(EngineTest, TakesBackRejectedDrafts) {
+  PolicyTraits traits = Traits();
+  traits.drafts_max = 3;
+  Start(traits);
+  Arrive(kA);
+  EXPECT_EQ(PlanRun(kA, 6)->totals.draft_items, 0);
+  Finish(1, {{.request = kA, .emitted_tokens = 1, .new_drafts = 3}});
+  EXPECT_EQ(Of(kA).drafts, 3);
+
+  const StepPlan* plan = PlanRun(kA, 4);
+  EXPECT_EQ(plan->work[0].drafts, 3);
+  EXPECT_EQ(plan->totals.draft_tokens, 3);
+  EXPECT_EQ(plan->totals.logit_rows(), 4);
+  EXPECT_EQ(Of(kA).computed, 10);
+  EXPECT_EQ(Of(kA).pending, 4);
+  Finish(2, {{.request = kA, .emitted_tokens = 2, .accepted_drafts = 1, .new_drafts = 2}});
+  EXPECT_EQ(Of(kA).known, 9);
+  EXPECT_EQ(Of(kA).computed, 8);
+  EXPECT_EQ(Of(kA).pending, 0);
+  EXPECT_EQ(Of(kA).drafts, 2);
+}
+
+TEST_F(EngineTest, DropsDraftsForWhichAnItemIsTooShort) {
+  PolicyTraits traits = Traits();
+  traits.drafts_max = 3;
+  Start(traits);
+  Arrive(kA);
+  PlanRun(kA, 6);
+  Finish(1, {{.request = kA, .emitted_tokens = 1, .new_drafts = 3}});
+  EXPECT_EQ(PlanRun(kA, 2)->work[0].drafts, 1);
+  EXPECT_EQ(Of(kA).drafts, 0);
+  // Expected of an item with drafts: all are rejected, and nothing is drafted.
+  Finish(2);
+  EXPECT_EQ(Of(kA).known, 8);
+  EXPECT_EQ(Of(kA).computed, 7);
+  EXPECT_EQ(PlanRun(kA, 1)->work[0].drafts, 0);
+}
+
 }  // namespace
 }  // namespace twin::testing

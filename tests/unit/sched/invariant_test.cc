@@ -142,5 +142,27 @@ TEST_F(InvariantTest, I11EveryRequestLeaves) {
   }
 }
 
+// Two drafts are offered; the item may take one known token and both.
+TEST_F(InvariantTest, I2NoMoreDraftsThanOffered) {
+  PolicyTraits traits = Traits();
+  traits.drafts_max = 3;
+  Start(traits);
+  Arrive(kA);
+  PlanRun(kA, 6);
+  Finish(1, {{.request = kA, .emitted_tokens = 1, .new_drafts = 2}});
+  ExpectBreach(2, "step 2, request 0", [](StepBuilder& step) { Run(step, kA, 4); });
+}
+
+TEST_F(InvariantTest, I13PaddingIsNoLongerThanDrafts) {
+  PolicyTraits traits = Traits();
+  traits.drafts_max = 3;
+  Start(traits);
+  Arrive(kA);
+  ExpectBreach(13, "step 1, request 0", [](StepBuilder& step) {
+    step.Admit(kA);
+    step.PadWithDrafts(kA, 4);
+  });
+}
+
 }  // namespace
 }  // namespace twin::testing
