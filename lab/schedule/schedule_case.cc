@@ -51,6 +51,20 @@ const json& Member(const json& object, const char* field, json::value_t type,
   return *found;
 }
 
+std::vector<std::int32_t> Script(const json& request, const char* field, const std::string& where) {
+  std::vector<std::int32_t> drafts;
+  const auto found = request.find(field);
+  if (found == request.end()) return drafts;
+  const auto fits = [](const json& number) {
+    return number.is_number_integer() && number >= 0 && number <= kDraftsMax;
+  };
+  if (!found->is_array() || found->empty() || !std::all_of(found->begin(), found->end(), fits)) {
+    Refuse(where,
+           fmt::format("field '{}' must list numbers of drafts, 0 to {}", field, kDraftsMax));
+  }
+  return found->get<std::vector<std::int32_t>>();
+}
+
 // In a case with a batch time: the request is an arrival, and a batch is all that it needs.
 ScheduleRequest ParseTimedRequest(const json& object, const std::string& where) {
   ScheduleRequest request;
@@ -82,6 +96,8 @@ ScheduleRequest ParseRequest(const json& object, std::size_t index, bool timed,
     if (!flag->is_boolean()) Refuse(where, "field 'ignore_eos' must be true or false");
     request.ignore_eos = flag->get<bool>();
   }
+  request.accept = Script(object, "accept", where);
+  request.propose = Script(object, "propose", where);
   if (const auto tokens = object.find("tokens"); tokens != object.end()) {
     if (!tokens->is_array() || tokens->size() != static_cast<std::size_t>(request.prompt_tokens)) {
       Refuse(where, "field 'tokens' must list 'prompt' token ids");
@@ -113,6 +129,33 @@ void ParseRequests(const json& requests, const std::string& where, ScheduleCase&
                         "' is smaller than its predecessor's");
     }
   }
+}
+
+// Takes the parameters of speculation out of those of the policy.
+SpeculationRules TakeSpeculation(json& params, const std::string& where) {
+  SpeculationRules rules;
+  if (!params.contains("num_speculative_tokens")) return rules;
+  rules.num_speculative_tokens = Whole(params, "num_speculative_tokens", {1, kDraftsMax}, where);
+  const std::string method =
+      Member(params, "spec_method", json::value_t::string, where).get<std::string>();
+  if (method == "eagle") {
+    rules.method = SpecMethod::kEagle;
+  } else if (method == "draft_model") {
+    rules.method = SpecMethod::kDraftModel;
+  } else if (method != "ngram") {
+    Refuse(where, "field 'spec_method' is " + json(method).dump() +
+                      "; allowed: ngram, eagle, draft_model");
+  }
+  // These follow from the others.
+  const std::int32_t lookahead = rules.lookahead_tokens();
+  const std::int32_t slots = rules.draft_slots();
+  Whole(params, "num_lookahead_tokens", {lookahead, lookahead}, where, lookahead);
+  Whole(params, "draft_slots", {slots, slots}, where, slots);
+  for (const char* field :
+       {"num_speculative_tokens", "spec_method", "num_lookahead_tokens", "draft_slots"}) {
+    params.erase(field);
+  }
+  return rules;
 }
 
 // As far as it is read by name; the rest is only compared.
@@ -147,6 +190,7 @@ ScheduleCase ParseScheduleCase(const std::string& line, const std::string& where
   } else {
     ParseMemory(Member(object, "kv", json::value_t::object, where), where, c);
   }
+  c.speculation = TakeSpeculation(c.params, where);
   ParseRequests(Member(object, "requests", json::value_t::array, where), where, c);
   if (const auto cut = object.find("truncated"); cut != object.end()) {
     if (!cut->is_boolean()) Refuse(where, "field 'truncated' must be true or false");

@@ -10,6 +10,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "sched/policy/speculation.h"
+
 namespace twin::lab {
 
 struct ScheduleRequest {
@@ -24,6 +26,10 @@ struct ScheduleRequest {
   std::int32_t tenant = 0;
   bool ignore_eos = false;
   std::vector<std::int64_t> tokens;  // prompt token ids; empty = content unknown
+  // Speculation, by emitting item, from the first one again at the end: drafts that are accepted,
+  // and drafts that are offered for the next item.
+  std::vector<std::int32_t> accept;
+  std::vector<std::int32_t> propose;
 };
 
 // What a batch takes, in microseconds: base_us + per_request_us * its size.
@@ -36,8 +42,9 @@ struct BatchTime {
 struct ScheduleCase {
   std::string name;
   std::string policy;
-  std::string variant;  // the family of cases it belongs to; default: the policy
-  nlohmann::json params;
+  std::string variant;    // the family of cases it belongs to; default: the policy
+  nlohmann::json params;  // without those of `speculation`
+  SpeculationRules speculation;
   std::int32_t block_size = 1;
   std::int32_t blocks = 0;  // 0 = memory is not part of the case
   std::int32_t host_blocks = 0;

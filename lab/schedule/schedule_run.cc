@@ -65,6 +65,7 @@ UnitTimeOptions OptionsOf(const PolicyTraits& traits) {
   options.queue = traits.result_queue;
   options.depth = traits.steps_in_flight_max;
   options.forgets_stale_tokens = traits.forgets_stale_tokens;
+  options.drafts_max = traits.assumes_drafts ? 0 : traits.drafts_max;
   options.batch_delivery = traits.delivery == Delivery::kBatchEnd;
   if (traits.outputs_end_at_context) options.context_tokens_max = traits.context_tokens_max;
   return options;
@@ -99,8 +100,13 @@ std::vector<nlohmann::ordered_json> DecideBatches(const ScheduleCase& c,
 }  // namespace
 
 std::vector<nlohmann::ordered_json> DecideCase(const ScheduleCase& schedule_case,
-                                               const PolicyConfig& policy) {
-  if (schedule_case.batch_time) return DecideBatches(schedule_case, policy);
+                                               const PolicyConfig& policy_config) {
+  if (schedule_case.batch_time) return DecideBatches(schedule_case, policy_config);
+  PolicyConfig policy = policy_config;
+  if (schedule_case.speculation.on() && !SetSpeculation(policy, schedule_case.speculation)) {
+    throw InputError(InputError::Kind::kData, "case " + schedule_case.name,
+                     "policy \"" + schedule_case.policy + "\" knows no speculation");
+  }
   const PolicyTraits traits = TraitsOf(policy);
   EngineConfig config = EngineConfigOf(schedule_case, traits);
   config.plans_per_instant_max = 1;

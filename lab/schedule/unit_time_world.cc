@@ -13,6 +13,11 @@ using nlohmann::ordered_json;
 constexpr std::int64_t kOutputTokenStride =
     1'000'000;  // output token j of request i: stride * (i + 1) + j
 
+// What the script of a request says of its item number `item`.
+std::int32_t Scripted(const std::vector<std::int32_t>& script, std::int32_t item) {
+  return script.empty() ? 0 : script[static_cast<std::size_t>(item) % script.size()];
+}
+
 std::uint32_t Number(RequestId id) { return Index(id); }
 
 ordered_json Numbers(const std::vector<RequestId>& ids) {
@@ -91,6 +96,7 @@ void UnitTimeWorld::EndIteration() {
   const bool holds_place = options_.queue != ResultQueue::kOverlap && !drains_;
   if (holds_place || launched_ != nullptr) batches_.PushBack({iteration_, launched_});
   step["returned"] = 0;
+  step["verified"] = step["emitted"] = ordered_json::array();
   step["finished"] = ordered_json::array();
   if (drains_ || ResultsAreDue()) ProcessOldest(step);
   steps_.push_back(std::move(step));
@@ -122,7 +128,8 @@ void UnitTimeWorld::ProcessOldest(ordered_json& step) {
   outcomes_.clear();
   filled_.clear();
   std::vector<std::int32_t> finished;
-  for (const WorkItem& item : batch.plan->work) Emit(item, finished);
+  step["verified"] = step["emitted"] = ordered_json::array();
+  for (const WorkItem& item : batch.plan->work) Emit(item, finished, step);
   if (options_.forgets_stale_tokens) stale_.Returned();
   if (!batch.plan->padding_rows.empty() || options_.batch_delivery) {
     // All rows of a padded batch are delivered together, when the last one has finished.
@@ -140,7 +147,8 @@ void UnitTimeWorld::ProcessOldest(ordered_json& step) {
       StepFinished{batch.plan->id, TimePoint{Duration{batch.iteration}}, outcomes_, filled_});
 }
 
-void UnitTimeWorld::Emit(const WorkItem& item, std::vector<std::int32_t>& finished) {
+void UnitTimeWorld::Emit(const WorkItem& item, std::vector<std::int32_t>& finished,
+                         ordered_json& step) {
   RequestState& state = requests_[Index(item.request)];
   if (!item.emits) return;
   if (options_.forgets_stale_tokens && stale_.Takes(item.request)) {
@@ -149,18 +157,38 @@ void UnitTimeWorld::Emit(const WorkItem& item, std::vector<std::int32_t>& finish
   }
   if (state.finished) return;
   const ScheduleRequest& request = case_.requests[Index(item.request)];
-  AppendToken(item.request, kOutputTokenStride * (Index(item.request) + 1) + state.emitted,
-              filled_);
-  ++state.emitted;
-  const bool full = options_.context_tokens_max > 0 &&
-                    request.prompt_tokens + state.emitted >= options_.context_tokens_max;
-  if (state.emitted < request.output_tokens && !full) return;
+  ItemOutcome outcome{.request = item.request};
+  outcome.accepted_drafts =
+      item.phase == Phase::kDecode
+          ? std::min<std::int32_t>(item.drafts, Scripted(request.accept, state.items))
+          : 0;
+  outcome.new_drafts = std::min(options_.drafts_max, Scripted(request.propose, state.items));
+  ++state.items;
+  if (item.drafts > 0) {
+    step["verified"].push_back({Number(item.request), item.drafts, outcome.accepted_drafts});
+  }
+  bool full = false;
+  do {
+    AppendToken(item.request, kOutputTokenStride * (Index(item.request) + 1) + state.emitted,
+                filled_);
+    ++state.emitted;
+    ++outcome.emitted_tokens;
+    full = options_.context_tokens_max > 0 &&
+           request.prompt_tokens + state.emitted >= options_.context_tokens_max;
+  } while (state.emitted < request.output_tokens && !full &&
+           outcome.emitted_tokens <= outcome.accepted_drafts);
+  step["emitted"].push_back({Number(item.request), outcome.emitted_tokens});
+  if (state.emitted < request.output_tokens && !full) {
+    if (item.drafts > 0 || outcome.new_drafts > 0) outcomes_.push_back(outcome);
+    return;
+  }
   state.finished = true;
   finished_since_call_ = true;
   --unfinished_;
   finished.push_back(static_cast<std::int32_t>(Index(item.request)));
   const bool limit = full || state.emitted == request.max_output_tokens;
-  outcomes_.push_back({item.request, 1, limit ? FinishReason::kLength : FinishReason::kStop});
+  outcome.finish = limit ? FinishReason::kLength : FinishReason::kStop;
+  outcomes_.push_back(outcome);
 }
 
 // Chains the keys of blocks as they become full; without prompt token ids the content is unknown.
@@ -224,8 +252,11 @@ void UnitTimeWorld::Describe(const StepPlan& plan, ordered_json& step) const {
     step["work"].push_back(
         {Number(item.request), item.phase == Phase::kDecode ? "D" : "P", item.tokens});
   }
-  for (const char* list : {"preempted", "swapped_out", "rejected", "hits"})
+  for (const char* list : {"preempted", "swapped_out", "rejected", "hits", "drafts"})
     step[list] = ordered_json::array();
+  for (const WorkItem& item : plan.work) {
+    if (item.drafts > 0) step["drafts"].push_back({Number(item.request), item.drafts});
+  }
   for (const Preemption& p : plan.preempted) {
     step[p.how == Preemption::How::kSwap ? "swapped_out" : "preempted"].push_back(
         Number(p.request));

@@ -22,6 +22,7 @@ struct UnitTimeOptions {
   std::int32_t depth = 1;
   bool batch_delivery = false;              // rows of a batch are delivered together, at its end
   bool forgets_stale_tokens = false;        // PolicyTraits
+  std::int32_t drafts_max = 0;              // offered with the results of an item, at most
   std::int32_t context_tokens_max = 0;      // longest sequence, as in SimWorld; 0 = no limit
   std::int64_t iterations_max = 1'000'000;  // after them the world reports no more events
 };
@@ -46,6 +47,7 @@ class UnitTimeWorld final : public World {
  private:
   struct RequestState {
     std::int32_t emitted = 0;
+    std::int32_t items = 0;  // that emitted, for the script of speculation
     bool finished = false;
     bool rejected = false;
     BlockKey last_key{};
@@ -59,7 +61,8 @@ class UnitTimeWorld final : public World {
   void EndIteration();
   void ProcessOldest(nlohmann::ordered_json& step);
   [[nodiscard]] bool ResultsAreDue() const;
-  void Emit(const WorkItem& item, std::vector<std::int32_t>& finished);
+  void Emit(const WorkItem& item, std::vector<std::int32_t>& finished,
+            nlohmann::ordered_json& step);
   void AppendToken(RequestId id, std::int64_t token, std::vector<BlockFilled>& filled);
   void Announce(std::int32_t index);
   [[nodiscard]] std::vector<BlockKey> PromptKeys(std::int32_t index);

@@ -70,6 +70,19 @@ void ValidateContext(const PolicyConfig& config, std::int32_t model_tokens) {
   std::visit([model_tokens](const auto& c) { c.ValidateContext(model_tokens); }, config);
 }
 
+bool SetSpeculation(PolicyConfig& config, const SpeculationRules& rules) {
+  return std::visit(
+      [&rules](auto& c) {
+        if constexpr (requires { c.speculation; }) {
+          c.speculation = rules;
+          return true;
+        } else {
+          return false;
+        }
+      },
+      config);
+}
+
 PolicyTraits TraitsOf(const PolicyConfig& config) {
   return std::visit([](const auto& c) { return c.Traits(); }, config);
 }

@@ -12,6 +12,7 @@
 //   ResolveContext(tokens)      sets limits that are left to the model (0)
 //   ValidateContext(tokens)     throws InputError if it allows longer requests than the model
 //   CaseNames()                 its names in scheduling cases
+//   speculation                 optional: the member that SetSpeculation sets
 #pragma once
 
 #include <cstdint>
@@ -29,6 +30,7 @@
 #include "sched/policy/policy.h"
 #include "sched/policy/sarathi.h"
 #include "sched/policy/sglang.h"
+#include "sched/policy/speculation.h"
 #include "sched/policy/splitfuse.h"
 #include "sched/policy/static_batching.h"
 #include "sched/policy/tgi_v2.h"
@@ -110,6 +112,9 @@ void ResolveContext(PolicyConfig& config, std::int32_t model_tokens);
 
 // Throws InputError (usage) if the config allows longer requests than the model has positions.
 void ValidateContext(const PolicyConfig& config, std::int32_t model_tokens);
+
+// Lets the policy speculate. Returns false and does nothing if its system is not known to do so.
+[[nodiscard]] bool SetSpeculation(PolicyConfig& config, const SpeculationRules& rules);
 
 // The traits of the policy that MakePolicy would make, without making it. Safe for any config,
 // also for one that Validate refuses.

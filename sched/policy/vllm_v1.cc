@@ -1,5 +1,7 @@
 #include "sched/policy/vllm_v1.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -17,8 +19,12 @@ VllmV1Rules RulesOf(const VllmV1Config& config) {
           .lone_request_lifts_threshold = true,
           .self_preemption_goes_on = true,
           .any_earlier_victim_shifts = true,
-          .publishes_returned_tokens = config.enable_prefix_caching && config.async_scheduling,
-          .waits_for_returning_tokens = true};
+          .publishes_returned_tokens =
+              config.enable_prefix_caching && (config.async_scheduling || config.speculation.on()),
+          .waits_for_returning_tokens = true,
+          .lookahead_at_admission = true,
+          .pads_lone_tokens = true,
+          .counts_draft_slots = true};
 }
 
 // The limits in force. Parameters that 0.15.1 does not have are set to where they change nothing.
@@ -64,6 +70,19 @@ void VllmV1Config::Validate() const {
   RequireAtLeast("vllm_v1.max_num_active_seqs", max_num_active_seqs, 0);
   RequireAtLeast("vllm_v1.max_num_scheduled_tokens", max_num_scheduled_tokens, 0);
   RequireStepsInFlight("vllm_v1.pipeline_parallel_size", pipeline_parallel_size);
+  RequireField(
+      speculation.num_speculative_tokens >= 0 && speculation.num_speculative_tokens <= kDraftsMax,
+      "vllm_v1.speculation", speculation.num_speculative_tokens,
+      fmt::format("must be 0 to {} tokens", kDraftsMax));
+  RequireField(max_num_batched_tokens > speculation.draft_slots(), "vllm_v1.max_num_batched_tokens",
+               max_num_batched_tokens,
+               fmt::format("must be more than {}, the draft model's token of one request",
+                           speculation.draft_slots()));
+  // Its keys of blocks depend on the tokens behind a block.
+  RequireField(
+      !speculation.on() || speculation.method != SpecMethod::kEagle || !enable_prefix_caching,
+      "vllm_v1.enable_prefix_caching", enable_prefix_caching,
+      "must be false with the speculation method eagle");
   if (!order) return;
   RequireField(policy == QueueOrder::kFcfs, "vllm_v1.policy", "priority",
                "must be fcfs where vllm_v1.order is set");
@@ -93,6 +112,14 @@ void VllmV1Config::ValidateStartUp() const {
   RequireField(max_num_scheduled_tokens <= max_num_batched_tokens,
                "vllm_v1.max_num_scheduled_tokens", max_num_scheduled_tokens,
                AtMostField("max_num_batched_tokens", max_num_batched_tokens));
+  // A request that is padded to this length would otherwise wait for ever.
+  const std::int32_t verified = speculation.on() ? 1 + speculation.num_speculative_tokens : 0;
+  RequireField(max_num_scheduled_tokens == 0 || max_num_scheduled_tokens >= verified,
+               "vllm_v1.max_num_scheduled_tokens", max_num_scheduled_tokens,
+               AtLeastField("1 + num_speculative_tokens", verified));
+  RequireField(max_num_batched_tokens >= verified + speculation.draft_slots(), field,
+               max_num_batched_tokens,
+               AtLeastField("1 + num_speculative_tokens", verified + speculation.draft_slots()));
 }
 
 PolicyTraits VllmV1Config::Traits() const {
@@ -117,6 +144,8 @@ PolicyTraits VllmV1Config::Traits() const {
   OrderOf(*this).SetTraits(traits);
   traits.caches_prefixes = enable_prefix_caching;
   traits.publishes_returned_tokens = RulesOf(*this).publishes_returned_tokens;
+  traits.drafts_max = speculation.num_speculative_tokens;
+  traits.assumes_drafts = speculation.on() && async_scheduling;
   return traits;
 }
 
@@ -124,6 +153,7 @@ VllmV1Policy::VllmV1Policy(const VllmV1Config& config, std::int32_t blocks)
     : config_(Effective(config)),
       rules_(RulesOf(config)),
       traits_(config.Traits()),
+      draft_slots_(rules_.counts_draft_slots ? config_.speculation.draft_slots() : 0),
       // The share is of the pool with the null block that vLLM keeps for itself.
       watermark_blocks_(static_cast<std::int32_t>(
           std::floor(config_.watermark * (static_cast<double>(blocks) + 1)))),
@@ -145,7 +175,8 @@ std::optional<DecodeLimits> VllmV1Policy::DecodeRunLimits() const {
   const bool admits =
       !waiting_.empty() && static_cast<std::int32_t>(running_.size()) < config_.max_num_active_seqs;
   // The cadence of prefills counts steps.
-  if (admits || config_.prefill_schedule_interval > 1 || !waiting_.StandsStill()) {
+  if (admits || config_.prefill_schedule_interval > 1 || config_.speculation.on() ||
+      !waiting_.StandsStill()) {
     return std::nullopt;
   }
   // A pipeline without asynchronous scheduling cannot build upon tokens in flight.
@@ -154,10 +185,14 @@ std::optional<DecodeLimits> VllmV1Policy::DecodeRunLimits() const {
 }
 
 void VllmV1Policy::Plan(StepBuilder& step) {
-  Call call{
-      .budget = traits_.tokens_per_step_max, .threshold = Threshold(), .held = HoldsPrefill(step)};
+  Call call{.budget = traits_.tokens_per_step_max,
+            .input = config_.max_num_batched_tokens,
+            .threshold = Threshold(),
+            .held = HoldsPrefill(step)};
   if (waiting_.order().preempts()) GiveWay(step);
   RunningPass(step, call);
+  call.pads = rules_.pads_lone_tokens && config_.speculation.on() && !call.prefill;
+  call.decodes = !step.plan().work.empty();
   if (!call.preempted) WaitingPass(step, call);
   waiting_.Planned(step);
   if (!step.plan().work.empty()) {
@@ -189,22 +224,36 @@ bool VllmV1Policy::HoldsPrefill(const StepBuilder& step) const {
 std::int32_t VllmV1Policy::TokensWanted(const Sequence& s, const Call& call) const {
   // Without asynchronous scheduling a token still in flight cannot be built upon.
   const std::int32_t target = s.known + (config_.async_scheduling ? s.pending : 0);
-  std::int32_t tokens = target - s.computed;
+  std::int32_t tokens = target + s.drafts - s.computed;
   if (call.threshold > 0) tokens = std::min(tokens, call.threshold);
-  tokens = std::min(tokens, call.budget);
+  tokens = std::min({tokens, call.budget, call.input - draft_slots_});
   return std::min(tokens, config_.max_model_len - 1 - s.computed);
+}
+
+std::int32_t VllmV1Policy::Covered(std::int32_t tokens) const {
+  const std::int32_t lookahead = config_.speculation.lookahead_tokens();
+  return lookahead == 0 ? tokens : std::min(tokens + lookahead, config_.max_model_len);
+}
+
+std::int32_t VllmV1Policy::Padding(const Call& call, const Sequence& s, std::int32_t base) const {
+  if (!call.pads || base + 1 != s.known || (base == 0 && !call.decodes)) return 0;
+  const std::int32_t drafts = config_.speculation.num_speculative_tokens;
+  return base + 1 + drafts + 1 <= config_.max_model_len ? drafts : 0;
 }
 
 void VllmV1Policy::Issue(StepBuilder& step, Call& call, const Sequence& s, std::int32_t tokens) {
   step.Schedule(s, tokens);
   call.budget -= tokens;
+  call.input -= tokens + draft_slots_;
   if (config_.enable_prefix_caching) step.PublishPrefix(s, std::min(s.computed, s.known));
 }
 
 void VllmV1Policy::RunningPass(StepBuilder& step, Call& call) {
-  for (std::size_t i = 0; i < running_.size() && call.budget > 0;) {
-    // A pipeline without asynchronous scheduling cannot build upon tokens in flight.
-    if (config_.async_scheduling || !traits_.overlaps_own_steps) {
+  // A pipeline without asynchronous scheduling cannot build upon tokens in flight.
+  const bool decodes_at_once =
+      (config_.async_scheduling || !traits_.overlaps_own_steps) && !config_.speculation.on();
+  for (std::size_t i = 0; i < running_.size() && !call.exhausted(draft_slots_);) {
+    if (decodes_at_once) {
       const std::size_t affordable =
           std::min(running_.size() - i, static_cast<std::size_t>(call.budget));
       const std::size_t decodes = step.ScheduleDecodes({&running_[i], affordable},
@@ -222,8 +271,8 @@ void VllmV1Policy::RunningPass(StepBuilder& step, Call& call) {
       ++i;
       continue;
     }
-    if (!step.Grow(s, s.computed + tokens) &&
-        MakeRoom(step, call, id, s.computed + tokens, i) == Room::kSelfPreempted) {
+    const std::int32_t covered = Covered(s.computed + tokens);
+    if (!step.Grow(s, covered) && MakeRoom(step, call, id, covered, i) == Room::kSelfPreempted) {
       if (rules_.self_preemption_goes_on && !waiting_.first_come_first_served()) continue;
       break;
     }
@@ -263,7 +312,9 @@ VllmV1Policy::Room VllmV1Policy::MakeRoom(StepBuilder& step, Call& call, Request
     const bool scheduled = step.sequence(victim).last_step == step.plan().id;
     if (scheduled) {
       for (const WorkItem& item : step.plan().work) {
-        if (item.request == victim) call.budget += item.tokens;
+        if (item.request != victim) continue;
+        call.budget += item.tokens;
+        call.input += item.tokens + draft_slots_;
       }
       step.Unschedule(victim);
     }
@@ -277,7 +328,7 @@ VllmV1Policy::Room VllmV1Policy::MakeRoom(StepBuilder& step, Call& call, Request
 
 void VllmV1Policy::WaitingPass(StepBuilder& step, Call& call) {
   set_aside_.clear();
-  while (!waiting_.empty() && call.budget > 0) {
+  while (!waiting_.empty() && !call.exhausted(draft_slots_)) {
     if (static_cast<std::int32_t>(running_.size()) == config_.max_num_active_seqs) break;
     const RequestId id = waiting_.front();
     const Admission outcome = TryAdmit(step, call, id);
@@ -313,17 +364,24 @@ VllmV1Policy::Admission VllmV1Policy::TryAdmit(StepBuilder& step, Call& call, Re
   const bool prefill = tokens > 1;
   if (call.held && prefill) return Admission::kStop;
   if (call.threshold > 0) tokens = std::min(tokens, call.threshold);
-  if (!config_.enable_chunked_prefill && tokens > call.budget) return Admission::kStop;
-  tokens = std::min(tokens, call.budget);
+  const std::int32_t budget = std::min(call.budget, call.input - draft_slots_);
+  const std::int32_t padding = Padding(call, s, base);
+  tokens += padding;
+  const bool whole_or_none = !config_.enable_chunked_prefill || padding > 0;
+  if (whole_or_none && tokens > budget) return Admission::kStop;
+  tokens = std::min(tokens, budget);
+  const bool looks_ahead = rules_.lookahead_at_admission || base > 0;
+  const std::int32_t covered = looks_ahead ? Covered(base + tokens) : base + tokens;
 
   const std::int32_t taken =
       hit.free_blocks - hit.blocks + (running_.empty() ? 0 : watermark_blocks_);
   if (rules_.whole_sequence_gate && whole + taken > pool.free()) return Admission::kStop;
-  if (pool.BlocksFor(base + tokens) + taken > pool.free()) return Admission::kStop;
+  if (pool.BlocksFor(covered) + taken > pool.free()) return Admission::kStop;
 
   step.Admit(id);
   if (config_.enable_prefix_caching) step.AttachPrefix(id, hit.blocks);
-  CHECK(step.Grow(id, base + tokens));
+  CHECK(step.Grow(id, covered));
+  if (padding > 0) step.PadWithDrafts(id, padding);
   Issue(step, call, s, tokens);
   call.prefill |= prefill;
   return Admission::kAdmitted;

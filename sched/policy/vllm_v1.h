@@ -21,6 +21,8 @@
 //   victim aside until they have returned.
 // - Under an order that preempts, a step takes the places of as many running requests as the head
 //   of the queue needs, and admits it in the same step.
+// - With speculation a running request wants its offered drafts, too. They count in the budget,
+//   which cuts off the last ones. A proposer with keys and values of its own needs slots behind.
 // - Sizing the KV cache reserves one block for vLLM's null block, of which the watermark is a
 //   share, too.
 #pragma once
@@ -33,6 +35,7 @@
 #include "sched/policy/case_name.h"
 #include "sched/policy/ordered_queue.h"
 #include "sched/policy/policy.h"
+#include "sched/policy/speculation.h"
 
 namespace twin {
 
@@ -59,6 +62,7 @@ struct VllmV1Config {
   std::int32_t max_num_scheduled_tokens = 0;   // 0 = max_num_batched_tokens
   std::int32_t pipeline_parallel_size = 1;     // steps in flight without async_scheduling
   std::optional<OrderConfig> order = {};       // not vLLM's; with kFcfs as `policy`
+  SpeculationRules speculation = {};
 
   [[nodiscard]] PolicyTraits Traits() const;
   void Validate() const;
@@ -77,6 +81,11 @@ struct VllmV1Rules {
   bool any_earlier_victim_shifts = false;  // priority: also a victim that was not scheduled
   bool publishes_returned_tokens = false;
   bool waits_for_returning_tokens = false;  // a victim is set aside until its results are back
+  // Speculation: slots for the drafts also where nothing is computed yet; an admitted request that
+  // has one token to compute is padded to the length of those that verify drafts.
+  bool lookahead_at_admission = false;
+  bool pads_lone_tokens = false;
+  bool counts_draft_slots = false;
 };
 
 class VllmV1Policy final : public Policy {
@@ -93,11 +102,16 @@ class VllmV1Policy final : public Policy {
  private:
   // One scheduler call.
   struct Call {
-    std::int32_t budget = 0;
+    std::int32_t budget = 0;  // tokens that may still be scheduled
+    std::int32_t input = 0;   // tokens that the pass of the drafts' proposer can still take
     std::int32_t threshold = 0;
     bool preempted = false;
     bool held = false;     // prefill is held back in this step
     bool prefill = false;  // the step carries prefill
+    bool pads = false;     // admitted requests may be padded
+    bool decodes = false;  // the step carries running requests
+
+    [[nodiscard]] bool exhausted(std::int32_t slots) const { return budget <= 0 || input <= slots; }
   };
 
   void RunningPass(StepBuilder& step, Call& call);
@@ -112,11 +126,16 @@ class VllmV1Policy final : public Policy {
   [[nodiscard]] std::int32_t Threshold() const;
   [[nodiscard]] bool HoldsPrefill(const StepBuilder& step) const;
   [[nodiscard]] std::int32_t TokensWanted(const Sequence& s, const Call& call) const;
+  // Tokens for which a sequence needs blocks once `tokens` are computed.
+  [[nodiscard]] std::int32_t Covered(std::int32_t tokens) const;
+  // Drafts of padding for a request to be admitted of which `base` tokens are in the cache.
+  [[nodiscard]] std::int32_t Padding(const Call& call, const Sequence& s, std::int32_t base) const;
   void Issue(StepBuilder& step, Call& call, const Sequence& s, std::int32_t tokens);
 
   VllmV1Config config_;
   VllmV1Rules rules_;
   PolicyTraits traits_;
+  std::int32_t draft_slots_;
   std::int32_t watermark_blocks_;
   OrderedQueue waiting_;
   std::vector<RequestId> running_;

@@ -108,9 +108,9 @@ bool Accepts(const PolicyConfig& config) {
   return true;
 }
 
-// Runs three requests through the policy; every step takes one unit of time. An outcome is a
-// finish, as the worlds decide it: at the output limit, or at the context where the policy relies
-// on that.
+// Drafts, where the policy takes them, are half accepted. Runs three requests through the policy;
+// every step takes one unit of time. An outcome is a finish, as the worlds decide it: at the output
+// limit, or at the context where the policy relies on that.
 void ServeThree(const PolicyConfig& config) {
   EngineConfig engine_config;
   engine_config.kv = {.block_size = 4, .blocks = 40, .host_blocks = 20};
@@ -140,9 +140,16 @@ void ServeThree(const PolicyConfig& config) {
     }
     std::vector<ItemOutcome> outcomes;
     for (const WorkItem& item : plan->work) {
-      if (item.emits && --left[Index(item.request)] == 0) {
-        outcomes.push_back({item.request, 1, FinishReason::kLength});
-      }
+      if (!item.emits) continue;
+      std::int32_t& open = left[Index(item.request)];
+      if (open <= 0) continue;  // it has ended meanwhile
+      ItemOutcome outcome{.request = item.request};
+      outcome.accepted_drafts = item.phase == Phase::kDecode ? item.drafts / 2 : 0;
+      outcome.emitted_tokens = std::min(open, 1 + outcome.accepted_drafts);
+      if (!traits.assumes_drafts) outcome.new_drafts = traits.drafts_max;
+      open -= outcome.emitted_tokens;
+      if (open == 0) outcome.finish = FinishReason::kLength;
+      outcomes.push_back(outcome);
     }
     engine.Handle(StepFinished{plan->id, now, outcomes, {}});
     now += Duration{1};
@@ -160,6 +167,10 @@ TEST(PolicyFuzzTest, ConfigsAreRefusedOrThePolicyWorks) {
       RandomFields fields(random);
       Bind(fields, drawn);
       PolicyConfig config = drawn;
+      SpeculationRules speculation;
+      fields.Value("num_speculative_tokens", speculation.num_speculative_tokens);
+      speculation.method = SpecMethod{static_cast<std::uint8_t>(i % 3)};
+      if (i % 2 == 0) (void)SetSpeculation(config, speculation);
       (void)TraitsOf(config);
       SCOPED_TRACE(fmt::format("{}, run {}", Entry::Config::kName, i));
       if (!Accepts(config)) continue;

@@ -15,7 +15,11 @@ namespace {
 class DecidedTrace final : public World {
  public:
   DecidedTrace(const TraceOptions& options, std::vector<Asked> asked, Engine& engine)
-      : options_(options), asked_(std::move(asked)), engine_(engine), emitted_(asked_.size()) {}
+      : options_(options),
+        asked_(std::move(asked)),
+        engine_(engine),
+        emitted_(asked_.size()),
+        verified_(asked_.size()) {}
 
   Instant Advance(TimePoint /*wake_at*/) override {
     if (iteration_ > 0) CloseIteration();
@@ -37,8 +41,8 @@ class DecidedTrace final : public World {
     unfinished_ -= static_cast<std::int32_t>(plan.rejected.size());
     std::string work;
     for (const WorkItem& item : plan.work) {
-      work += std::string(" ") + Name(item.request) + ":" +
-              (item.phase == Phase::kDecode ? "D" : "P") + std::to_string(item.tokens);
+      work +=
+          std::string(" ") + Name(item.request) + ":" + Letter(item) + std::to_string(item.tokens);
     }
     std::string rest;
     std::vector<RequestId> recomputed;
@@ -71,6 +75,11 @@ class DecidedTrace final : public World {
     std::int32_t iteration;
     const StepPlan* plan;
   };
+
+  static char Letter(const WorkItem& item) {
+    if (item.drafts > 0) return 'V';
+    return item.phase == Phase::kDecode ? 'D' : 'P';
+  }
 
   static char Name(RequestId id) { return static_cast<char>('A' + Index(id)); }
 
@@ -109,19 +118,38 @@ class DecidedTrace final : public World {
     for (const WorkItem& item : plan.work) {
       if (!item.emits) continue;
       const Asked& asked = asked_[Index(item.request)];
-      const std::int32_t known = asked.prompt + ++emitted_[Index(item.request)];
-      if (!asked.content.empty() && known % options_.block_size == 0) {
-        filled_.push_back({item.request, KeyOf(item.request, known)});
+      ItemOutcome outcome{.request = item.request, .accepted_drafts = Accepted(item)};
+      std::int32_t known = asked.prompt + emitted_[Index(item.request)];
+      while (outcome.emitted_tokens <= outcome.accepted_drafts &&
+             known < asked.prompt + asked.output) {
+        ++outcome.emitted_tokens;
+        ++known;
+        if (!asked.content.empty() && known % options_.block_size == 0) {
+          filled_.push_back({item.request, KeyOf(item.request, known)});
+        }
       }
-      if (known < asked.prompt + asked.output) continue;
-      finished.push_back(item.request);
-      outcomes_.push_back({item.request, 1, FinishReason::kLength});
+      emitted_[Index(item.request)] = known - asked.prompt;
+      const PolicyTraits& traits = engine_.policy().traits();
+      if (!traits.assumes_drafts) outcome.new_drafts = traits.drafts_max;
+      if (known == asked.prompt + asked.output) {
+        finished.push_back(item.request);
+        outcome.finish = FinishReason::kLength;
+      }
+      const ItemOutcome expected{.request = item.request, .emitted_tokens = 1};
+      if (outcome != expected) outcomes_.push_back(outcome);
     }
     unfinished_ -= static_cast<std::int32_t>(finished.size());
     std::sort(finished.begin(), finished.end());
     lines_.back() += List("fin", finished);
     free_is_open_ = !finished.empty();
     events_.push_back(StepFinished{plan.id, TimePoint{Duration{iteration_}}, outcomes_, filled_});
+  }
+
+  std::int32_t Accepted(const WorkItem& item) {
+    if (item.drafts == 0) return 0;
+    const std::vector<std::int32_t>& accepts = asked_[Index(item.request)].accepts;
+    const std::size_t number = verified_[Index(item.request)]++;
+    return number < accepts.size() ? std::min<std::int32_t>(item.drafts, accepts[number]) : 0;
   }
 
   void SettleFree(std::int32_t free_blocks) {
@@ -166,6 +194,7 @@ class DecidedTrace final : public World {
   std::vector<Asked> asked_;
   Engine& engine_;
   std::vector<std::int32_t> emitted_;
+  std::vector<std::size_t> verified_;  // items
   std::vector<std::string> lines_;
   std::deque<Flight> flights_;
   std::deque<std::vector<BlockKey>> keys_;

@@ -18,6 +18,9 @@ struct Asked {
   std::vector<std::uint64_t> content = {};  // of the prompt's tokens; empty = unknown
   std::int32_t predicted = -1;              // output tokens; -1 = no prediction
   std::uint32_t tenant = 0;
+  // Drafts accepted, by item with drafts; none behind the last one. As many are offered as the
+  // policy verifies.
+  std::vector<std::int32_t> accepts = {};
 };
 
 struct TraceOptions {
@@ -29,10 +32,10 @@ struct TraceOptions {
 };
 
 // Runs the requests to their end through the real engine and loop, and renders
-//   it3: A:D1 B:P7 | pre=[C] | free=4 | fin=[A] | freeA=6
-// one line per iteration with requests in the system. An iteration takes a nanosecond. pre:
-// preempted by recompute; out, in: swapped; rel: released later than finished; rej: rejected;
-// tokens: computed, if any of them is padding.
+//   it3: A:D1 B:P7 C:V3 | pre=[C] | free=4 | fin=[A] | freeA=6
+// one line per iteration with requests in the system. An iteration takes a nanosecond. V: verifies
+// drafts. pre: preempted by recompute; out, in: swapped; rel: released later than finished; rej:
+// rejected; tokens: computed, if any of them is padding.
 std::string Decided(const PolicyConfig& policy, const TraceOptions& options,
                     std::vector<Asked> asked);
 

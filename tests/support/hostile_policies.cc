@@ -71,6 +71,7 @@ struct V1Mode {
   bool watermark = false;
   bool cadence = false;
   std::int32_t stages = 1;
+  bool speculates = false;
 };
 
 DrawnPolicy DrawV1(Random& random, std::int32_t tokens, const V1Mode& mode) {
@@ -98,6 +99,18 @@ DrawnPolicy DrawV1(Random& random, std::int32_t tokens, const V1Mode& mode) {
     config.max_num_active_seqs = Draw(random, 1, config.max_num_seqs);
   }
   if (mode.cadence) config.prefill_schedule_interval = Draw(random, 2, 5);
+  if (mode.speculates) {
+    constexpr SpecMethod kMethods[] = {SpecMethod::kNgram, SpecMethod::kDraftModel,
+                                       SpecMethod::kEagle};
+    config.speculation.method = kMethods[Draw(random, 0, mode.prefix ? 1 : 2)];
+    config.speculation.num_speculative_tokens = Draw(random, 1, 6);
+    // One request, padded to verify as many drafts as others, fits.
+    const std::int32_t least = 2 + config.speculation.num_speculative_tokens;
+    config.max_num_batched_tokens = std::max(config.max_num_batched_tokens, least);
+    if (random.UnitReal() < 0.5) {
+      config.max_num_scheduled_tokens = Draw(random, least, config.max_num_batched_tokens);
+    }
+  }
   drawn.config = config;
   return drawn;
 }
@@ -190,6 +203,17 @@ void AddV1Modes(std::vector<PolicyMode>& modes) {
                                .threshold = true,
                                .watermark = true,
                                .cadence = true});
+  add("0151_speculative", {.release = k0151, .speculates = true});
+  add("0151_speculative_async_prefix",
+      {.release = k0151, .async = true, .prefix = true, .speculates = true});
+  add("033_speculative", {.speculates = true});
+  add("033_speculative_prefix", {.prefix = true, .speculates = true});
+  add("033_speculative_priority", {.priority = true, .threshold = true, .speculates = true});
+  add("033_speculative_unchunked", {.unchunked = true, .watermark = true, .speculates = true});
+  add("033_speculative_async", {.async = true, .speculates = true});
+  add("033_speculative_async_priority_prefix",
+      {.priority = true, .async = true, .prefix = true, .cadence = true, .speculates = true});
+  add("033_speculative_pipeline", {.prefix = true, .stages = 2, .speculates = true});
   add("033_pipeline", {.stages = 2});
   add("033_pipeline_priority_prefix", {.priority = true, .prefix = true, .stages = 2});
 }

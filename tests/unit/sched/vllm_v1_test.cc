@@ -1,4 +1,5 @@
-// Expected values: the worked examples 4a to 4g of the policy notes, of grade ORIG (vLLM 0.15.1).
+// Expected values: the worked examples 4a to 4g, 11a and 11c of the policy notes, of grade ORIG
+// (vLLM 0.15.1).
 #include "sched/policy/vllm_v1.h"
 
 #include <gtest/gtest.h>
@@ -57,6 +58,33 @@ TEST(VllmV1PolicyTest, PriorityPreemptsTheLeastImportant) {
             "it8: A:D1 | free=2\n"
             "it9: A:D1 | free=2\n"
             "it10: A:D1 | free=2 | fin=[A] | freeA=5\n");
+}
+
+// 11a: A accepts 2 of its drafts and then 1, B none, 1 and 2. What is behind the limit is dropped.
+TEST(VllmV1PolicyTest, VerifiesDraftsWithinTheBudget) {
+  VllmV1Config config = SmallConfig(16);
+  config.speculation = {.method = SpecMethod::kNgram, .num_speculative_tokens = 2};
+  EXPECT_EQ(Decided(config, {.blocks = 19},
+                    {{.prompt = 5, .output = 6, .accepts = {2, 1}},
+                     {.prompt = 4, .output = 6, .accepts = {0, 1, 2}}}),
+            "it1: A:P5 B:P4 | free=16\n"
+            "it2: A:V3 B:V3 | free=15\n"
+            "it3: A:V3 B:V3 | free=14 | fin=[A] | freeA=17\n"
+            "it4: B:V3 | free=16 | fin=[B] | freeA=19\n");
+}
+
+// 11c: the drafts' own slots take the block that B would need; nothing is ever accepted.
+TEST(VllmV1PolicyTest, SlotsBehindTheDraftsPreempt) {
+  VllmV1Config config = SmallConfig(16);
+  config.speculation = {.method = SpecMethod::kDraftModel, .num_speculative_tokens = 2};
+  EXPECT_EQ(Decided(config, {.blocks = 4}, {{1, 5, 4}, {1, 4, 4}}),
+            "it1: A:P5 B:P4 | free=1\n"
+            "it2: A:V3 | pre=[B] | free=1\n"
+            "it3: A:V3 | free=1\n"
+            "it4: A:V3 | free=1 | fin=[A] | freeA=4\n"
+            "it5: B:P5 | free=2\n"
+            "it6: B:V3 | free=1\n"
+            "it7: B:V3 | free=1 | fin=[B] | freeA=4\n");
 }
 
 std::vector<std::uint64_t> Content(int common, int own, std::uint64_t name) {
