@@ -8,7 +8,9 @@
 #include <vector>
 
 #include "core/input_error.h"
+#include "models/named_model.h"
 #include "sched/route/router.h"
+#include "sim/cost/draft_cost.h"
 #include "sim/cost/registry.h"
 
 namespace twin::lab {
@@ -97,6 +99,36 @@ void ResolveBoundary(const sim::CostConfig& cost, SystemConfig& system) {
   system.boundary = sim::BoundaryOf(measured, ranks, profile->draw_seed);
 }
 
+std::optional<ModelSpec> DraftModelOf(const ExperimentConfig& config) {
+  if (!config.speculation || config.speculation->draft_model.empty()) return std::nullopt;
+  if (!config.speculation->rules.on()) return std::nullopt;
+  ModelSpec draft = ReadNamedShape(config.speculation->draft_model, false);
+  Validate(draft, {.tensor = config.system.parallelism.tensor});
+  return draft;
+}
+
+// Adds what the proposal of drafts takes to the cost of steps.
+void AddProposer(const std::optional<ModelSpec>& draft, CostCache& cache, Deployment& deployment) {
+  const std::optional<SpeculationConfig>& speculation = deployment.config.speculation;
+  if (!speculation || !speculation->rules.on()) return;
+  sim::ProposerCost proposer{.drafts = speculation->rules.num_speculative_tokens,
+                             .per_step = speculation->propose};
+  if (draft) {
+    const sim::CostConfig& cost = deployment.config.cost;
+    if (!std::holds_alternative<sim::RooflineCostConfig>(cost) &&
+        !std::holds_alternative<sim::ProfileCostConfig>(cost)) {
+      throw InputError(InputError::Kind::kUsage, "speculation.model",
+                       "has no cost in this cost model; allowed with: roofline, profile; otherwise "
+                       "set speculation.propose_s");
+    }
+    const SystemConfig& system = deployment.config.system;
+    proposer.model =
+        cache.Cost(cost, *draft, system.hardware_spec, {.tensor = system.parallelism.tensor},
+                   deployment.capacity.block_bytes);
+  }
+  deployment.cost = std::make_shared<sim::DraftCost>(deployment.cost, std::move(proposer));
+}
+
 }  // namespace
 
 std::int32_t ContextTokensMax(const ExperimentConfig& config) {
@@ -120,8 +152,10 @@ Deployment Resolve(const ExperimentConfig& config, CostCache& cache) {
   deployment.traits = TraitsOf(deployment.config);
   deployment.context_tokens_max = ContextTokensMax(deployment.config);
   const SystemConfig& system = config.system;
-  deployment.capacity = sim::PlanKvCapacity(system.model_spec, system.hardware_spec,
-                                            system.parallelism, system.memory);
+  const std::optional<ModelSpec> draft = DraftModelOf(config);
+  deployment.capacity =
+      sim::PlanKvCapacity(system.model_spec, system.hardware_spec, system.parallelism,
+                          system.memory, draft ? &*draft : nullptr);
   RequireHostBlocksForSwaps(deployment.traits, deployment.capacity);
   RequireOneInstance(deployment.traits);
   RequirePossibleReplicas(config, deployment.traits, deployment.capacity);
@@ -131,6 +165,7 @@ Deployment Resolve(const ExperimentConfig& config, CostCache& cache) {
   ResolveBoundary(deployment.config.cost, deployment.config.system);
   deployment.cost = cache.Cost(deployment.config.cost, system.model_spec, system.hardware_spec,
                                system.parallelism, deployment.capacity.block_bytes);
+  AddProposer(draft, cache, deployment);
   const std::optional<sim::BoundaryConfig>& boundary = deployment.config.system.boundary;
   deployment.world = {
       .max_model_length = deployment.context_tokens_max,
@@ -140,6 +175,11 @@ Deployment Resolve(const ExperimentConfig& config, CostCache& cache) {
       .client_timeout = std::get<SimulatedWorldConfig>(config.world).client_timeout,
       .seed = config.seed,
       .replicas = system.replicas};
+  if (deployment.traits.drafts_max > 0) {
+    deployment.world.acceptance = config.speculation->acceptance;
+    deployment.world.drafts_offered =
+        deployment.traits.assumes_drafts ? 0 : deployment.traits.drafts_max;
+  }
   return deployment;
 }
 

@@ -106,6 +106,21 @@ void Bind(Archive& fields, OutputsConfig& config) {
   fields.Value("perfetto", config.perfetto);
 }
 
+template <class Archive>
+void Bind(Archive& fields, SpeculationConfig& config) {
+  fields.template Enum<SpecMethod>("method", config.rules.method,
+                                   {{"ngram", SpecMethod::kNgram},
+                                    {"eagle", SpecMethod::kEagle},
+                                    {"draft_model", SpecMethod::kDraftModel}});
+  fields.Value("num_speculative_tokens", config.rules.num_speculative_tokens);
+  fields.Values("acceptance_rates", config.acceptance.rates);
+  fields.Value("proposal_rate", config.acceptance.proposal_rate);
+  fields.Seconds("propose_s", config.propose);
+  fields.Value("model", config.draft_model);
+  fields.Value("prompt_lookup_min", config.prompt_lookup_min);
+  fields.Value("prompt_lookup_max", config.prompt_lookup_max);
+}
+
 // All but schema_version and base, which are the file's.
 template <class Archive>
 void Bind(Archive& fields, ExperimentConfig& config) {
@@ -119,6 +134,7 @@ void Bind(Archive& fields, ExperimentConfig& config) {
   fields.Nested("slo", config.slo);
   fields.Nested("metrics", config.metrics);
   fields.Nested("outputs", config.outputs);
+  fields.OptionalNested("speculation", config.speculation);
 }
 
 }  // namespace twin

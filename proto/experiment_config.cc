@@ -133,6 +133,28 @@ void ValidateAll(const ExperimentConfig& config) {
   ValidateMetrics(config.metrics, config.workload.requests);
 }
 
+// Lets the policy speculate as the message asks.
+void BindSpeculation(const proto::Experiment& message, ExperimentConfig& config) {
+  if (!message.has_speculation()) return;
+  FromMessage fields(message.speculation());
+  Bind(fields, config.speculation.emplace());
+  const SpeculationConfig& speculation = *config.speculation;
+  if (!speculation.draft_model.empty() && speculation.rules.method != SpecMethod::kDraftModel) {
+    Refuse("speculation.model", "needs the method draft_model");
+  }
+  if (speculation.prompt_lookup_min > speculation.prompt_lookup_max) {
+    Refuse("speculation.prompt_lookup_min",
+           fmt::format("is {}; allowed: at most prompt_lookup_max, {}",
+                       speculation.prompt_lookup_min, speculation.prompt_lookup_max));
+  }
+  if (!speculation.rules.on()) return;
+  if (config.own_policy != nullptr || !SetSpeculation(config.policy, speculation.rules)) {
+    Refuse("speculation.num_speculative_tokens",
+           fmt::format("policy.{} takes no drafts; allowed: 0, or the policy vllm_v1",
+                       TraitsOf(config).name));
+  }
+}
+
 // Reads policy and model, sets the limits that the policy leaves to the model, and validates both:
 // the defaults of other sections are derived from them.
 void BindPolicy(const proto::Experiment& message, ExperimentConfig& config) {
@@ -141,6 +163,7 @@ void BindPolicy(const proto::Experiment& message, ExperimentConfig& config) {
   FromMessage system(message.system());
   Bind(system, config.system);
   Validate(config.system.model_spec, config.system.parallelism);
+  BindSpeculation(message, config);
   ResolveContext(config.policy, config.system.model_spec.max_position);
   ValidateStartUp(config.policy);
 }

@@ -19,6 +19,7 @@
 #include "sched/policy/own_policy.h"
 #include "sched/policy/registry.h"
 #include "sched/route/router_config.h"
+#include "sim/acceptance.h"
 #include "sim/boundary_config.h"
 #include "sim/cost/registry.h"
 #include "sim/memory/kv_capacity.h"
@@ -89,6 +90,19 @@ struct OutputsConfig {
   bool operator==(const OutputsConfig&) const = default;
 };
 
+// Speculative decoding.
+struct SpeculationConfig {
+  SpeculationRules rules;
+  sim::AcceptanceConfig acceptance;  // of a simulated world, as the next two
+  Duration propose{0};               // per step
+  std::string draft_model;           // empty: its time is `propose`, and it takes no memory
+  // Of a real world: exec::NgramConfig.
+  std::int32_t prompt_lookup_min = 5;
+  std::int32_t prompt_lookup_max = 5;
+
+  bool operator==(const SpeculationConfig&) const = default;
+};
+
 struct ExperimentConfig {
   std::string name;  // default: the name of the file without its extension
   std::uint64_t seed = 0;
@@ -103,6 +117,7 @@ struct ExperimentConfig {
   ServiceGoal slo;
   RunMetricsConfig metrics;
   OutputsConfig outputs;
+  std::optional<SpeculationConfig> speculation;  // also within `policy`
   // The experiment file, its bases, and the files that its fields name. Not in WriteResolved().
   std::vector<InputFile> input_files;
 };

@@ -34,6 +34,9 @@ SimWorld::SimWorld(ArrivalSource& source, const StepCost& cost, const SimWorldOp
     replica.stage_free.assign(stage_times_.size(), kTimeZero);
     replica.devices.resize(cost.remembers() ? stage_times_.size() : 0);
   }
+  if (options_.acceptance) {
+    acceptance_.emplace(*options_.acceptance, options_.drafts_offered, options_.seed);
+  }
 }
 
 Instant SimWorld::Advance(TimePoint wake_at) {
@@ -227,6 +230,10 @@ void SimWorld::EmitTokens(const StepPlan& plan) {
     Truth* const truth = truths_.Find(item.request);
     // The step was launched before the end of the request was known: its token is dropped.
     if (truth == nullptr) continue;
+    if (acceptance_) [[unlikely]] {
+      EmitVerified(item, *truth);
+      continue;
+    }
     ++emitted;
     --truth->remaining_tokens;
     --truth->block_room;
@@ -235,6 +242,29 @@ void SimWorld::EmitTokens(const StepPlan& plan) {
     }
   }
   streak.can_begin = emitted == plan.work.size() && outcomes == outcomes_.size();
+}
+
+void SimWorld::EmitVerified(const WorkItem& item, Truth& truth) {
+  ItemOutcome outcome{.request = item.request};
+  const std::int32_t place = -truth.remaining_tokens;  // from the end of the output
+  if (item.drafts > 0 && item.phase == Phase::kDecode) {
+    outcome.accepted_drafts = acceptance_->Accepted(item.request, place, item.drafts);
+  }
+  outcome.emitted_tokens = std::min(1 + outcome.accepted_drafts, truth.remaining_tokens);
+  truth.remaining_tokens -= outcome.emitted_tokens;
+  truth.block_room -= outcome.emitted_tokens;
+  for (; truth.block_room <= 0; truth.block_room += options_.named_block_size) {
+    FillBlock(item.request, truth);
+  }
+  if (truth.remaining_tokens > 0) {
+    outcome.new_drafts = acceptance_->Proposed(item.request, -truth.remaining_tokens);
+    outcomes_.push_back(outcome);
+    return;
+  }
+  outcome.finish = truth.ends_at_limit ? FinishReason::kLength : FinishReason::kStop;
+  outcomes_.push_back(outcome);
+  truths_.Close(item.request);
+  Depart(item.request);
 }
 
 bool SimWorld::ContinueStreak(const StepPlan& plan, Streak& streak) {

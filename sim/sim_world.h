@@ -37,6 +37,7 @@
 #include "sched/stale_tokens.h"
 #include "sched/unchanged_batch.h"
 #include "sched/world.h"
+#include "sim/acceptance.h"
 #include "sim/boundary_config.h"
 #include "sim/clients.h"
 #include "sim/cost/step_cost.h"
@@ -55,8 +56,11 @@ struct SimWorldOptions {
   std::optional<BoundaryConfig> boundary = std::nullopt;
   // Clients cancel a request that has not ended this long after they sent it; nullopt: never.
   std::optional<Duration> client_timeout = std::nullopt;
-  std::uint64_t seed = 0;  // of the boundary's delays
+  std::uint64_t seed = 0;  // of the boundary's delays, and of acceptance
   std::int32_t replicas = 1;
+  // Speculative decoding, where the policy verifies drafts.
+  std::optional<AcceptanceConfig> acceptance = std::nullopt;
+  std::int32_t drafts_offered = 0;  // after each step; 0 if the policy assumes them
 };
 
 // Events of one instant: all results, then all cancellations, then all arrivals.
@@ -142,6 +146,8 @@ class SimWorld final : public World {
   void ReturnSteps();
   // Emits one token for each work item that computes all known tokens of its request.
   void EmitTokens(const StepPlan& plan);
+  // Emits the drafts that are accepted and one token more.
+  void EmitVerified(const WorkItem& item, Truth& truth);
   // Does the same in constant time, and time for blocks that are full, if nothing else than that
   // happens to the members; otherwise returns false and does nothing.
   [[nodiscard]] bool ContinueStreak(const StepPlan& plan, Streak& streak);
@@ -158,6 +164,7 @@ class SimWorld final : public World {
   std::unique_ptr<Clients> clients_;  // only with a boundary or a time-out; takes from source_
   const StepCost& cost_;
   SimWorldOptions options_;
+  std::optional<Acceptance> acceptance_;
   TimePoint now_ = kTimeZero;
   std::uint32_t next_id_ = 0;
   IdWindow<Truth> truths_;

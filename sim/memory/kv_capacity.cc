@@ -175,8 +175,8 @@ std::int32_t CountBlocks(const ModelSpec& model, const MemoryConfig& config, con
 }
 
 KvCapacity PlanStage(const ModelSpec& model, const HardwareSpec& hardware,
-                     const Parallelism& parallelism, std::int32_t stage,
-                     const MemoryConfig& config) {
+                     const Parallelism& parallelism, std::int32_t stage, const MemoryConfig& config,
+                     const ModelSpec* draft) {
   KvCapacity c;
   c.rule = config.rule;
   c.stage = stage;
@@ -187,6 +187,11 @@ KvCapacity PlanStage(const ModelSpec& model, const HardwareSpec& hardware,
   c.non_framework_bytes = config.non_framework_bytes;
   c.block_size = config.block_size;
   c.block_bytes = config.block_size * KvBytesPerToken(model, parallelism, stage);
+  if (draft != nullptr && stage == parallelism.pipeline - 1) {
+    const Parallelism ranks{.tensor = parallelism.tensor};
+    c.weight_bytes += WeightBytesPerRank(*draft, ranks, 0);
+    c.block_bytes += config.block_size * KvBytesPerToken(*draft, ranks, 0);
+  }
   c.max_model_length = config.max_model_length.value_or(model.max_position);
   c.overridden = config.blocks_override || config.kv_bytes_override;
   ApplyRule(config, config.utilization.value_or(RowOf(config.rule).utilization), c);
@@ -238,13 +243,14 @@ std::int64_t ActivationBytes(const ModelSpec& model, const Parallelism& parallel
 }
 
 KvCapacity PlanKvCapacity(const ModelSpec& model, const HardwareSpec& hardware,
-                          const Parallelism& parallelism, const MemoryConfig& config) {
+                          const Parallelism& parallelism, const MemoryConfig& config,
+                          const ModelSpec* draft) {
   Validate(model, parallelism);
   ValidateConfig(config);
-  KvCapacity least = PlanStage(model, hardware, parallelism, 0, config);
+  KvCapacity least = PlanStage(model, hardware, parallelism, 0, config, draft);
   std::int32_t host_blocks = least.host_blocks;
   for (std::int32_t stage = 1; stage < parallelism.pipeline; ++stage) {
-    const KvCapacity c = PlanStage(model, hardware, parallelism, stage, config);
+    const KvCapacity c = PlanStage(model, hardware, parallelism, stage, config, draft);
     host_blocks = std::min(host_blocks, c.host_blocks);
     if (c.blocks < least.blocks) least = c;
   }

@@ -109,8 +109,11 @@ std::int64_t ActivationBytes(const ModelSpec& model, const Parallelism& parallel
 
 // Throws InputError (usage) with the numbers if the model does not fit, no block is left, a request
 // of the longest length would not fit (kVllmV1, kVllmV0, kSarathi), or a setting is out of range.
+// `draft`: a draft model, whose weights and KV cache lie on the last stage beside the model's; its
+// activations are smaller than the model's and follow them. nullptr: there is none.
 KvCapacity PlanKvCapacity(const ModelSpec& model, const HardwareSpec& hardware,
-                          const Parallelism& parallelism, const MemoryConfig& config);
+                          const Parallelism& parallelism, const MemoryConfig& config,
+                          const ModelSpec* draft = nullptr);
 
 // The calculation as text of several lines, in GB (1e9 bytes) and blocks.
 std::string Describe(const KvCapacity& capacity);

@@ -1,0 +1,75 @@
+#include "sim/cost/draft_cost.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/check.h"
+
+namespace twin::sim {
+namespace {
+
+Duration TimeOf(const StepCost& cost, const StepTotals& totals) {
+  StepPlan plan;
+  plan.totals = totals;
+  Duration time{0};
+  cost.DeviceTimes(plan, {&time, 1});
+  return time;
+}
+
+// One token of each request that emits.
+StepTotals OneTokenEach(const StepPlan& plan) {
+  StepTotals totals;
+  for (const WorkItem& item : plan.work) {
+    if (!item.emits) continue;
+    const std::int64_t end = item.start + item.tokens;
+    ++totals.decode_items;
+    ++totals.emitting_items;
+    totals.decode_context_tokens += end;
+    totals.decode_context_max = std::max(totals.decode_context_max, end);
+  }
+  return totals;
+}
+
+}  // namespace
+
+DraftCost::DraftCost(std::shared_ptr<const StepCost> target, ProposerCost proposer)
+    : target_(std::move(target)), proposer_(std::move(proposer)) {
+  CHECK(proposer_.model == nullptr || proposer_.model->stages() == 1);
+}
+
+Duration DraftCost::ProposerTime(const StepPlan& plan) const {
+  if (plan.work.empty()) return Duration{0};
+  Duration time = plan.totals.emitting_items > 0 ? proposer_.per_step : Duration{0};
+  if (proposer_.model == nullptr) return time;
+  time += TimeOf(*proposer_.model, plan.totals);
+  if (plan.totals.emitting_items > 0 && proposer_.drafts > 1) {
+    time += (proposer_.drafts - 1) * TimeOf(*proposer_.model, OneTokenEach(plan));
+  }
+  return time;
+}
+
+void DraftCost::DeviceTimes(const StepPlan& plan, std::span<Duration> stage_times) const {
+  target_->DeviceTimes(plan, stage_times);
+  stage_times.back() += ProposerTime(plan);
+}
+
+Duration DraftCost::StageTime(const StepPlan& plan, int stage, TimePoint begin,
+                              const DeviceState& state) const {
+  const Duration time = target_->StageTime(plan, stage, begin, state);
+  return stage + 1 == stages() ? time + ProposerTime(plan) : time;
+}
+
+std::optional<StepParts> DraftCost::Parts(const StepPlan& plan) const {
+  std::optional<StepParts> parts = target_->Parts(plan);
+  if (parts) (*parts)[StepPart::kOther] += ProposerTime(plan);
+  return parts;
+}
+
+std::optional<StepParts> DraftCost::Parts(const StepPlan& plan, TimePoint begin,
+                                          const DeviceState& state) const {
+  std::optional<StepParts> parts = target_->Parts(plan, begin, state);
+  if (parts) (*parts)[StepPart::kOther] += ProposerTime(plan);
+  return parts;
+}
+
+}  // namespace twin::sim
