@@ -13,8 +13,9 @@
 
 namespace twin::exec {
 
-// A token that an item emitted. A token at a position that already has one is not `fresh` and is
-// ignored: a step in flight computed it a second time while its request was preempted.
+// A token that an item emitted; an item with drafts emits several. A token at a position that
+// already has one is not `fresh` and is ignored: a step in flight computed it a second time while
+// its request was preempted.
 struct SampledToken {
   RequestId request{};
   std::int32_t position = 0;
@@ -29,6 +30,13 @@ struct LogitRow {
   std::span<const float> logits;
 };
 
+// Speculative decoding: what became of the drafts of an item that emitted, and what was drafted.
+struct ItemDrafts {
+  RequestId request{};
+  std::int32_t accepted = 0;  // each is a sampled token of its own
+  std::int32_t proposed = 0;  // for the request's next item
+};
+
 struct ComputedStep {
   // Of emitting items, in the order of the plan's work; valid until the backend's next call.
   std::span<const SampledToken> sampled;
@@ -37,6 +45,9 @@ struct ComputedStep {
   StepParts parts;                       // of the time between; schedule and delivery are zero
   // As far as the backend was made to keep them, in the order of the rows; valid as `sampled`.
   std::span<const LogitRow> logits = {};
+  // Where the backend drafts: of emitting items, in the order of the plan's work; valid as
+  // `sampled`.
+  std::span<const ItemDrafts> drafts = {};
 };
 
 // Keeps the tokens and the KV cache of open requests. Called from one thread at a time. Any call

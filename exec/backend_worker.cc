@@ -99,8 +99,11 @@ bool BackendWorker::TakeCommands(std::chrono::microseconds patience, std::vector
 }
 
 void BackendWorker::Deliver(const ComputedStep& step) {
-  ReturnedStep returned{
-      {step.sampled.begin(), step.sampled.end()}, step.started, step.finished, step.parts};
+  ReturnedStep returned{{step.sampled.begin(), step.sampled.end()},
+                        step.started,
+                        step.finished,
+                        step.parts,
+                        {step.drafts.begin(), step.drafts.end()}};
   {
     const std::lock_guard lock(mutex_);
     computed_.PushBack(std::move(returned));

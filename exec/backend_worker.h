@@ -20,6 +20,7 @@ struct ReturnedStep {
   LapTimer::Clock::time_point started;
   LapTimer::Clock::time_point finished;
   StepParts parts;
+  std::vector<ItemDrafts> drafts;
 };
 
 // Runs commands in order on its own thread. All calls but Wake() must come from a single other

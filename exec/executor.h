@@ -5,6 +5,7 @@
 
 #include "core/dtype.h"
 #include "exec/backend.h"
+#include "exec/ngram_proposer.h"
 #include "kernels/kv_cache.h"
 
 namespace twin::exec {
@@ -16,6 +17,9 @@ struct ExecutorConfig {
   std::int32_t host_blocks = 0;     // likewise
   bool returns_logits = true;       // with collected steps; where not, no device copies them
   bool logits_of_all_rows = false;  // otherwise of the emitting ones only
+  // Speculative decoding, on a single device: drafts of a request per step, by n-grams.
+  std::int32_t drafts_max = 0;
+  NgramConfig ngram = {};
 };
 
 // Keeps each request's tokens and block table, the latter by following the plans. Steps are

@@ -80,11 +80,21 @@ void GenerateWorld::Return() {
   }
   outcomes_.clear();
   filled_.clear();
-  for (const SampledToken& token : computed.sampled) {
-    const TokenFate fate = ledger_.Take(token, outcomes_, filled_);
-    if (fate == TokenFate::kTaken || fate == TokenFate::kLast) {
-      generations_[Index(token.request)].output.push_back(token.token);
+  const ItemDrafts* drafts = computed.drafts.data();
+  for (std::size_t i = 0; i < computed.sampled.size();) {
+    const RequestId request = computed.sampled[i].request;
+    const std::size_t outcome = outcomes_.size();
+    std::int32_t taken = 0;
+    for (; i < computed.sampled.size() && computed.sampled[i].request == request; ++i) {
+      const SampledToken& token = computed.sampled[i];
+      const TokenFate fate = ledger_.Take(token, outcomes_, filled_);
+      if (fate != TokenFate::kTaken && fate != TokenFate::kLast) continue;
+      generations_[Index(request)].output.push_back(token.token);
+      ++taken;
     }
+    if (computed.drafts.empty()) continue;
+    if (taken > 0) OutputLedger::Join(*drafts, taken, outcome, outcomes_);
+    ++drafts;
   }
   events_.emplace_back(StepFinished{step.id, step.started, outcomes_, filled_});
   if (options_.on_step) options_.on_step();

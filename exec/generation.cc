@@ -74,6 +74,10 @@ GenerationCounts Generate(DeviceModel& model, std::span<Generation> generations,
                      "logits of all prompt tokens need a policy without prefix caching, which "
                      "leaves some uncomputed");
   }
+  if (traits.assumes_drafts) {
+    throw InputError(InputError::Kind::kUsage, "",
+                     "speculative decoding is computed without asynchronous scheduling only");
+  }
   CheckContext(generations, traits);
   EngineConfig engine_config;
   engine_config.kv = {.block_size = options.block_size,
@@ -89,7 +93,9 @@ GenerationCounts Generate(DeviceModel& model, std::span<Generation> generations,
                    .blocks = engine_config.kv.blocks,
                    .host_blocks = options.host_blocks,
                    .returns_logits = options.keep != KeptLogits::kNone,
-                   .logits_of_all_rows = options.keep == KeptLogits::kAll},
+                   .logits_of_all_rows = options.keep == KeptLogits::kAll,
+                   .drafts_max = traits.drafts_max,
+                   .ngram = options.ngram},
                   options.keep, world);
   GenerateWorldOptions world_options{.keep = options.keep,
                                      .end_tokens = {},

@@ -10,6 +10,7 @@ void OpenRequests::Open(RequestId id, std::span<const std::int32_t> prompt,
                         const kernels::SamplingParameters& sampling) {
   OpenRequest& request = requests_.Open(id);
   request.tokens.assign(prompt.begin(), prompt.end());
+  request.drafts.clear();
   request.blocks.clear();
   request.host_blocks.clear();
   request.sampling = sampling;
@@ -76,7 +77,7 @@ void OpenRequests::Copy(KvOperation::Kind kind, BlockId from, BlockId to) {
 
 bool OpenRequests::Knows(const StepPlan& plan) const {
   return std::all_of(plan.work.begin(), plan.work.end(), [&](const WorkItem& item) {
-    const auto end = static_cast<std::size_t>(item.start) + static_cast<std::size_t>(item.tokens);
+    const auto end = static_cast<std::size_t>(item.start + item.tokens - item.drafts);
     return end <= requests_[item.request].tokens.size();
   });
 }

@@ -16,6 +16,7 @@ namespace twin::exec {
 
 struct OpenRequest {
   std::vector<std::int32_t> tokens;  // prompt, and output so far
+  std::vector<std::int32_t> drafts;  // guesses of what follows
   std::vector<BlockId> blocks;
   std::vector<BlockId> host_blocks;  // while swapped out, or on the way
   kernels::SamplingParameters sampling;

@@ -24,6 +24,15 @@ bool OutputLedger::Append(std::int32_t token, Output& output) const {
   return true;
 }
 
+void OutputLedger::Join(const ItemDrafts& drafts, std::int32_t taken, std::size_t first,
+                        std::vector<ItemOutcome>& outcomes) {
+  if (outcomes.size() == first) outcomes.push_back({.request = drafts.request});
+  ItemOutcome& outcome = outcomes.back();
+  outcome.emitted_tokens = taken;
+  outcome.accepted_drafts = drafts.accepted;
+  if (outcome.finish == FinishReason::kNone) outcome.new_drafts = drafts.proposed;
+}
+
 TokenFate OutputLedger::Take(const SampledToken& sampled, std::vector<ItemOutcome>& outcomes,
                              std::vector<BlockFilled>& filled) {
   Output* const output = outputs_.Find(sampled.request);

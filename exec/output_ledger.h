@@ -43,6 +43,11 @@ class OutputLedger {
   TokenFate Take(const SampledToken& sampled, std::vector<ItemOutcome>& outcomes,
                  std::vector<BlockFilled>& filled);
 
+  // Makes what Take appended for one item, from index `first` on, the outcome of an item of which
+  // `taken` tokens were taken; appends it if there is none. REQUIRES: taken >= 1.
+  static void Join(const ItemDrafts& drafts, std::int32_t taken, std::size_t first,
+                   std::vector<ItemOutcome>& outcomes);
+
   [[nodiscard]] bool contains(RequestId id) const { return outputs_.contains(id); }
   [[nodiscard]] std::size_t open() const { return outputs_.size(); }
 

@@ -125,13 +125,27 @@ StepTimes RealWorld::Measure(const LaunchedStep& launched, const ReturnedStep& r
 }
 
 void RealWorld::TakeTokens(const ReturnedStep& returned) {
-  for (const SampledToken& sampled : returned.sampled) {
-    const TokenFate fate = ledger_.Take(sampled, outcomes_, filled_);
-    if (fate != TokenFate::kTaken && fate != TokenFate::kLast) continue;
-    tokens_.Append(sampled.request, sampled.token);
-    if (options_.listener != nullptr) options_.listener->OnToken(sampled.request, sampled.token);
-    if (fate == TokenFate::kLast) Depart(sampled.request, last_launched_);
+  auto drafts = returned.drafts.begin();
+  for (std::size_t i = 0; i < returned.sampled.size();) {
+    const RequestId request = returned.sampled[i].request;
+    const std::size_t outcome = outcomes_.size();
+    std::int32_t taken = 0;
+    for (; i < returned.sampled.size() && returned.sampled[i].request == request; ++i) {
+      taken += TakeToken(returned.sampled[i]) ? 1 : 0;
+    }
+    if (returned.drafts.empty()) continue;
+    if (taken > 0) OutputLedger::Join(*drafts, taken, outcome, outcomes_);
+    ++drafts;
   }
+}
+
+bool RealWorld::TakeToken(const SampledToken& sampled) {
+  const TokenFate fate = ledger_.Take(sampled, outcomes_, filled_);
+  if (fate != TokenFate::kTaken && fate != TokenFate::kLast) return false;
+  tokens_.Append(sampled.request, sampled.token);
+  if (options_.listener != nullptr) options_.listener->OnToken(sampled.request, sampled.token);
+  if (fate == TokenFate::kLast) Depart(sampled.request, last_launched_);
+  return true;
 }
 
 void RealWorld::CancelSome() {

@@ -96,6 +96,8 @@ class RealWorld final : public World {
   void ReturnSteps();
   StepTimes Measure(const LaunchedStep& launched, const ReturnedStep& returned);
   void TakeTokens(const ReturnedStep& returned);
+  // False if the token is dropped.
+  bool TakeToken(const SampledToken& sampled);
   void CancelSome();
   void CancelOpen(RequestId id);
   void TakeArrivals();

@@ -17,7 +17,7 @@ CpuExecutor::CpuExecutor(CpuModel& model, const ExecutorConfig& config)
 ComputedStep CpuExecutor::Collect() {
   const std::span<const SampledToken> sampled = Execute(*launched_.PopFront());
   const LapTimer& laps = model_.laps();
-  return {sampled, laps.begin(), laps.end(), laps.parts(), logit_rows_};
+  return {sampled, laps.begin(), laps.end(), laps.parts(), logit_rows_, drafts_};
 }
 
 std::span<const SampledToken> CpuExecutor::Execute(const StepPlan& plan) {
@@ -26,12 +26,14 @@ std::span<const SampledToken> CpuExecutor::Execute(const StepPlan& plan) {
   for (const SwapBatch& batch : requests_.Follow(plan)) Swap(batch);
   sampled_.clear();
   logit_rows_.clear();
+  drafts_.clear();
   if (!plan.work.empty()) BuildBatch(plan);
   laps.Lap(StepPart::kBuild);
   if (plan.work.empty()) return sampled_;
   const kernels::MatrixView<const float> logits = model_.Forward(batch_, device_.view());
   laps.Lap(StepPart::kOther);
   Sample(plan, logits);
+  if (config_.drafts_max > 0) Propose(plan);
   laps.Lap(StepPart::kSampling);
   return sampled_;
 }
@@ -72,19 +74,29 @@ void CpuExecutor::BuildBatch(const StepPlan& plan) {
   std::int32_t longest = 0;
   for (const WorkItem& item : plan.work) longest = std::max(longest, item.tokens);
   if (!reads_tokens) unread_tokens_.resize(static_cast<std::size_t>(longest));
+  // No growth while items point into it.
+  drafted_tokens_.clear();
+  drafted_tokens_.reserve(
+      static_cast<std::size_t>(plan.totals.draft_items + plan.totals.draft_tokens));
   for (const WorkItem& item : plan.work) {
     const OpenRequest& request = requests_[item.request];
     const auto start = static_cast<std::size_t>(item.start);
     const auto count = static_cast<std::size_t>(item.tokens);
-    const std::span<const std::int32_t> tokens =
-        reads_tokens ? std::span(request.tokens).subspan(start, count)
-                     : std::span(unread_tokens_).first(count);
+    std::span<const std::int32_t> tokens;
+    if (!reads_tokens) {
+      tokens = std::span(unread_tokens_).first(count);
+    } else if (item.drafts > 0) {
+      tokens = TokensWithDrafts(item);
+    } else {
+      tokens = std::span(request.tokens).subspan(start, count);
+    }
     items_.push_back({tokens, item.start, request.blocks});
   }
   batch_.Assign(items_, config_.block_size);
   for (std::size_t i = 0; i < plan.work.size(); ++i) {
     const std::int32_t end = batch_.first_row[i + 1];
-    std::int32_t row = config_.logits_of_all_rows ? batch_.first_row[i] : end - 1;
+    std::int32_t row =
+        config_.logits_of_all_rows ? batch_.first_row[i] : end - 1 - plan.work[i].drafts;
     if (!config_.logits_of_all_rows && !plan.work[i].emits) continue;
     for (; row < end; ++row) batch_.logit_rows.push_back(row);
   }
@@ -92,9 +104,25 @@ void CpuExecutor::BuildBatch(const StepPlan& plan) {
   batch_.AppendPadding(plan.totals.padding_tokens);
 }
 
+std::span<const std::int32_t> CpuExecutor::TokensWithDrafts(const WorkItem& item) {
+  const OpenRequest& request = requests_[item.request];
+  const std::size_t first = drafted_tokens_.size();
+  const auto known = request.tokens.begin() + item.start;
+  drafted_tokens_.insert(drafted_tokens_.end(), known, known + item.tokens - item.drafts);
+  const bool pads = item.phase == Phase::kPrefill;
+  CHECK(pads || item.drafts <= static_cast<std::int32_t>(request.drafts.size()));
+  for (std::size_t i = 0; i < item.drafts; ++i) {
+    drafted_tokens_.push_back(pads ? 0 : request.drafts[i]);
+  }
+  return std::span(drafted_tokens_).subspan(first);
+}
+
+// Rows of an item with drafts are taken as long as each draft is the token sampled before it: so
+// the tokens are those that the model would have emitted one by one.
 void CpuExecutor::Sample(const StepPlan& plan, kernels::MatrixView<const float> logits) {
   if (!model_.links().place.last_stage()) return;
   std::size_t item = 0;
+  bool follows = false;  // the row computes a token of the request's output
   for (std::size_t i = 0; i < batch_.logit_rows.size(); ++i) {
     const std::int32_t row = batch_.logit_rows[i];
     while (row >= batch_.first_row[item + 1]) ++item;
@@ -102,8 +130,12 @@ void CpuExecutor::Sample(const StepPlan& plan, kernels::MatrixView<const float> 
     const std::span<const float> values(logits.Row(static_cast<std::int64_t>(i)),
                                         static_cast<std::size_t>(logits.columns));
     const std::int32_t position = batch_.positions[static_cast<std::size_t>(row)];
-    if (config_.returns_logits) logit_rows_.push_back({work.request, position, values});
-    if (!work.emits || row != batch_.first_row[item + 1] - 1) continue;
+    const std::int32_t known_row = batch_.first_row[item + 1] - 1 - work.drafts;
+    if (row <= known_row) follows = work.emits && row == known_row;
+    if (config_.returns_logits && (follows || row <= known_row)) {
+      logit_rows_.push_back({work.request, position, values});
+    }
+    if (!follows) continue;
     OpenRequest& request = requests_[work.request];
     kernels::SamplingParameters sampling = request.sampling;
     sampling.position = static_cast<std::uint64_t>(position) + 1;
@@ -111,6 +143,23 @@ void CpuExecutor::Sample(const StepPlan& plan, kernels::MatrixView<const float> 
     const std::int32_t token = kernels::SampleToken(values, sampling);
     if (fresh) request.tokens.push_back(token);
     sampled_.push_back({work.request, position + 1, token, fresh});
+    const std::int32_t draft = row - known_row;
+    follows = draft < work.drafts && work.phase == Phase::kDecode &&
+              request.drafts[static_cast<std::size_t>(draft)] == token;
+  }
+}
+
+void CpuExecutor::Propose(const StepPlan& plan) {
+  auto sampled = sampled_.begin();
+  for (const WorkItem& item : plan.work) {
+    if (!item.emits) continue;
+    std::int32_t tokens = 0;
+    for (; sampled != sampled_.end() && sampled->request == item.request; ++sampled) ++tokens;
+    OpenRequest& request = requests_[item.request];
+    const std::span<const std::int32_t> drafts =
+        ProposeByNgram(request.tokens, config_.drafts_max, config_.ngram);
+    request.drafts.assign(drafts.begin(), drafts.end());
+    drafts_.push_back({item.request, tokens - 1, static_cast<std::int32_t>(drafts.size())});
   }
 }
 

@@ -37,6 +37,8 @@ class CpuExecutor final : public Executor {
   // Computes one step to its end. Tokens of emitting items, in the order of the plan's work; valid
   // until the next call. REQUIRES: none is launched; the plan follows from those executed before.
   std::span<const SampledToken> Execute(const StepPlan& plan);
+  // Of the step executed last, as ComputedStep; valid until the next one.
+  [[nodiscard]] std::span<const ItemDrafts> drafts() const { return drafts_; }
   // Of the step executed last, in the order of its rows; valid until the next one.
   [[nodiscard]] std::span<const LogitRow> logits() const { return logit_rows_; }
   // When that step began and ended, and what it spent its time on.
@@ -50,7 +52,10 @@ class CpuExecutor final : public Executor {
  private:
   void Swap(const SwapBatch& batch);
   void BuildBatch(const StepPlan& plan);
+  // The tokens of an item with drafts, which lie apart from those known.
+  [[nodiscard]] std::span<const std::int32_t> TokensWithDrafts(const WorkItem& item);
   void Sample(const StepPlan& plan, kernels::MatrixView<const float> logits);
+  void Propose(const StepPlan& plan);
 
   CpuModel& model_;
   ExecutorConfig config_;
@@ -63,6 +68,8 @@ class CpuExecutor final : public Executor {
   std::vector<std::int32_t> unread_tokens_;  // in place of those that a later stage does not read
   std::vector<LogitRow> logit_rows_;
   std::vector<SampledToken> sampled_;
+  std::vector<std::int32_t> drafted_tokens_;  // of a step's items with drafts
+  std::vector<ItemDrafts> drafts_;
 };
 
 }  // namespace twin::exec

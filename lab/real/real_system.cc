@@ -50,6 +50,23 @@ void RequireComputable(const ExperimentConfig& config) {
                 KvFormats(device, model.weight_dtype), device);
 }
 
+// Drafts are computed on one CPU device, from n-grams.
+void RequireSpeculation(const ExperimentConfig& config) {
+  if (!config.speculation || !config.speculation->rules.on()) return;
+  if (config.speculation->rules.method != SpecMethod::kNgram) {
+    Refuse("speculation.method", "has no real world; allowed: ngram");
+  }
+  if (OnCuda(config) || config.system.parallelism.devices() > 1) {
+    Refuse("speculation.num_speculative_tokens",
+           fmt::format("is {}; allowed: 0, or world.real.device cpu with one rank",
+                       config.speculation->rules.num_speculative_tokens));
+  }
+  if (TraitsOf(config).assumes_drafts) {
+    Refuse("policy.vllm_v1.async_scheduling",
+           "plans steps before their drafts are known; allowed with speculation: false");
+  }
+}
+
 // The executor's activations are fp32 whatever the weights are.
 std::int64_t ActivationBytes(const SystemConfig& system) {
   ModelSpec wide = system.model_spec;
@@ -158,6 +175,7 @@ RankModelOptions RankOptionsOf(const ExperimentConfig& config, const ServedModel
 
 ExperimentConfig ResolveForThisMachine(const ExperimentConfig& config, std::int64_t memory_bytes) {
   RequireComputable(config);
+  RequireSpeculation(config);
   ExperimentConfig real = config;
   SystemConfig& system = real.system;
   auto& world = std::get<RealWorldConfig>(real.world);
@@ -205,7 +223,7 @@ ServedModel FindServedModel(const ExperimentConfig& config) {
 
 ServingDevice::ServingDevice(ExperimentConfig& config, const ServedModel& model,
                              exec::Communicator* processes, RunControl& control)
-    : world_(processes) {
+    : world_(processes), speculation_(config.speculation) {
   if (processes == nullptr) {
     followers_ = std::make_unique<exec::ThreadFollowers>(
         config.system.parallelism.devices(), RealOf(config).rank_timeout,
@@ -226,11 +244,15 @@ std::unique_ptr<exec::SpeedProbe> ServingDevice::MakeSpeedProbe() {
 
 std::unique_ptr<exec::Backend> ServingDevice::MakeBackend(const EngineConfig& engine,
                                                           DType kv_dtype) {
-  const exec::ExecutorConfig executor{.kv_dtype = kv_dtype,
-                                      .block_size = engine.kv.block_size,
-                                      .blocks = engine.kv.blocks,
-                                      .host_blocks = engine.kv.host_blocks,
-                                      .returns_logits = false};
+  exec::ExecutorConfig executor{.kv_dtype = kv_dtype,
+                                .block_size = engine.kv.block_size,
+                                .blocks = engine.kv.blocks,
+                                .host_blocks = engine.kv.host_blocks,
+                                .returns_logits = false};
+  if (speculation_) {
+    executor.drafts_max = speculation_->rules.num_speculative_tokens;
+    executor.ngram = {speculation_->prompt_lookup_min, speculation_->prompt_lookup_max};
+  }
   if (world_->size() == 1) return rank_.model->MakeExecutor(executor);
   return std::make_unique<exec::GridBackend>(*rank_.model, *world_,
                                              exec::RankExecutorConfig{.executor = executor});

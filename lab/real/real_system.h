@@ -62,6 +62,7 @@ class ServingDevice {
  private:
   std::unique_ptr<exec::ThreadFollowers> followers_;
   exec::Communicator* world_ = nullptr;
+  std::optional<SpeculationConfig> speculation_;
   RankModel rank_;
 };
 

@@ -242,5 +242,36 @@ TEST(QuantisedGenerationTest, Int8WeightsStayCloseToFp32) {
   EXPECT_LT(std::sqrt(gap / norm), 0.05);
 }
 
+// Prompts of one token are padded, drafts are cut off by the budget and by the context, and most of
+// those of a random model are wrong.
+TEST_F(GenerationTest, DraftsChangeNoBit) {
+  const Result plain = RunPlainly();
+  for (const std::int32_t drafts : {1, 3, 5}) {
+    VllmV1Config policy{.max_num_batched_tokens = 16, .max_num_seqs = 4};
+    const Result one_by_one = Run({.policy = policy, .keep = KeptLogits::kLast});
+    policy.speculation = {.method = SpecMethod::kNgram, .num_speculative_tokens = drafts};
+    const Result drafted = Run({.policy = policy,
+                                .keep = KeptLogits::kLast,
+                                .block_size = 3,
+                                .ngram = {.lookup_min = 1, .lookup_max = 3}});
+    ExpectEqual(drafted, plain);
+    EXPECT_LT(drafted.counts.steps, one_by_one.counts.steps);
+  }
+}
+
+TEST_F(GenerationTest, DraftsOfSharedAndPreemptedRequestsChangeNoBit) {
+  const Result plain = RunPlainly();
+  VllmV1Config policy{.enable_prefix_caching = true, .scheduler_reserve_full_isl = false};
+  policy.speculation = {.method = SpecMethod::kNgram, .num_speculative_tokens = 4};
+  const Result tight = Run({.policy = policy,
+                            .keep = KeptLogits::kLast,
+                            .block_size = 4,
+                            .blocks = 24,
+                            .ngram = {.lookup_min = 1, .lookup_max = 2}});
+  EXPECT_GT(tight.counts.preemptions, 0);
+  EXPECT_GT(tight.counts.cached_tokens, 0);
+  ExpectEqual(tight, plain);
+}
+
 }  // namespace
 }  // namespace twin::exec
