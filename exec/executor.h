@@ -10,6 +10,8 @@
 
 namespace twin::exec {
 
+class DeviceModel;
+
 struct ExecutorConfig {
   DType kv_dtype = DType::kFp32;  // one that the device computes with
   std::int32_t block_size = 16;
@@ -17,8 +19,10 @@ struct ExecutorConfig {
   std::int32_t host_blocks = 0;     // likewise
   bool returns_logits = true;       // with collected steps; where not, no device copies them
   bool logits_of_all_rows = false;  // otherwise of the emitting ones only
-  // Speculative decoding, on a single device: drafts of a request per step, by n-grams.
+  // Speculative decoding, on a single CPU: drafts of a request per step, by a draft model of the
+  // same vocabulary, which is borrowed, or if that is null by n-grams.
   std::int32_t drafts_max = 0;
+  DeviceModel* draft_model = nullptr;
   NgramConfig ngram = {};
 };
 

@@ -95,6 +95,7 @@ GenerationCounts Generate(DeviceModel& model, std::span<Generation> generations,
                    .returns_logits = options.keep != KeptLogits::kNone,
                    .logits_of_all_rows = options.keep == KeptLogits::kAll,
                    .drafts_max = traits.drafts_max,
+                   .draft_model = options.draft_model,
                    .ngram = options.ngram},
                   options.keep, world);
   GenerateWorldOptions world_options{.keep = options.keep,

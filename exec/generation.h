@@ -24,7 +24,9 @@ struct GenerationOptions {
   std::int32_t host_blocks = 0;  // for policies that swap
   std::int64_t memory_bytes_max = std::int64_t{4} << 30;
   std::function<void()> on_step = {};  // called behind every step, if set
-  NgramConfig ngram = {};              // where the policy speculates
+  // Where the policy speculates: as in ExecutorConfig.
+  DeviceModel* draft_model = nullptr;
+  NgramConfig ngram = {};
 };
 
 // Tokens of the longest prompt with its output, at least 1. No longer context is ever needed, so

@@ -12,7 +12,12 @@ CpuExecutor::CpuExecutor(CpuModel& model, const ExecutorConfig& config)
     : model_(model),
       config_(config),
       device_(model.CacheShape(config.kv_dtype, config.blocks, config.block_size)),
-      host_(model.CacheShape(config.kv_dtype, config.host_blocks, config.block_size)) {}
+      host_(model.CacheShape(config.kv_dtype, config.host_blocks, config.block_size)) {
+  if (config.draft_model == nullptr) return;
+  auto* const draft = dynamic_cast<CpuModel*>(config.draft_model);
+  CHECK(draft != nullptr && draft->config().shape.vocab == model.config().shape.vocab);
+  draft_model_.emplace(*draft, config.kv_dtype, config.blocks, config.block_size);
+}
 
 ComputedStep CpuExecutor::Collect() {
   const std::span<const SampledToken> sampled = Execute(*launched_.PopFront());
@@ -150,16 +155,19 @@ void CpuExecutor::Sample(const StepPlan& plan, kernels::MatrixView<const float> 
 }
 
 void CpuExecutor::Propose(const StepPlan& plan) {
+  if (draft_model_) draft_model_->Propose(plan, config_.drafts_max, requests_);
   auto sampled = sampled_.begin();
   for (const WorkItem& item : plan.work) {
     if (!item.emits) continue;
     std::int32_t tokens = 0;
     for (; sampled != sampled_.end() && sampled->request == item.request; ++sampled) ++tokens;
     OpenRequest& request = requests_[item.request];
-    const std::span<const std::int32_t> drafts =
-        ProposeByNgram(request.tokens, config_.drafts_max, config_.ngram);
-    request.drafts.assign(drafts.begin(), drafts.end());
-    drafts_.push_back({item.request, tokens - 1, static_cast<std::int32_t>(drafts.size())});
+    if (!draft_model_) {
+      const std::span<const std::int32_t> drafts =
+          ProposeByNgram(request.tokens, config_.drafts_max, config_.ngram);
+      request.drafts.assign(drafts.begin(), drafts.end());
+    }
+    drafts_.push_back({item.request, tokens - 1, static_cast<std::int32_t>(request.drafts.size())});
   }
 }
 

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "core/ring_queue.h"
 #include "exec/cpu/cpu_model.h"
+#include "exec/cpu/draft_model.h"
 #include "exec/cpu/kv_storage.h"
 #include "exec/executor.h"
 #include "exec/open_requests.h"
@@ -70,6 +72,7 @@ class CpuExecutor final : public Executor {
   std::vector<SampledToken> sampled_;
   std::vector<std::int32_t> drafted_tokens_;  // of a step's items with drafts
   std::vector<ItemDrafts> drafts_;
+  std::optional<DraftModel> draft_model_;
 };
 
 }  // namespace twin::exec

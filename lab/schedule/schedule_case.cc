@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "core/input_error.h"
+#include "sched/step_plan.h"
 
 namespace twin::lab {
 namespace {

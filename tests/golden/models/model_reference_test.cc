@@ -58,6 +58,22 @@ TEST(TinyModelTest, StopsAtTheEndOfSequenceWhereAsked) {
   EXPECT_EQ(generations[3].output, std::vector<std::int32_t>(greedy.begin(), greedy.begin() + 5));
 }
 
+// Every row that verifies drafts computes what the step of one token would.
+void ExpectDraftsToChangeNothing(const std::filesystem::path& directory) {
+  const ReferenceModel reference = ReadReference(directory);
+  exec::GenerationOptions options = SmallChunks(DType::kFp32, exec::KeptLogits::kLast);
+  const auto plain = GenerateFor(reference, DType::kFp32, options, testing::LoadOnCpu);
+  std::get<VllmV1Config>(options.policy).speculation.num_speculative_tokens = 3;
+  options.ngram = {.lookup_min = 1, .lookup_max = 3};
+  const auto drafted = GenerateFor(reference, DType::kFp32, options, testing::LoadOnCpu);
+  for (std::size_t i = 0; i < plain.size(); ++i) {
+    EXPECT_EQ(drafted[i].output, plain[i].output) << "prompt " << i;
+    EXPECT_EQ(drafted[i].last_logits, plain[i].last_logits) << "prompt " << i;
+  }
+}
+
+TEST(TinyModelTest, DraftsChangeNoToken) { ExpectDraftsToChangeNothing(TinyModel()); }
+
 class ReferenceModelsTest : public ::testing::TestWithParam<DType> {
  protected:
   void SetUp() override {
@@ -70,6 +86,17 @@ class ReferenceModelsTest : public ::testing::TestWithParam<DType> {
 TEST_P(ReferenceModelsTest, GiveTheReferenceLogitsAndTokens) {
   const std::int32_t compared = testing::ExpectAllReferences(GetParam(), testing::LoadOnCpu);
   EXPECT_EQ(compared, 27);  // 21 of group main, 6 dense ones of group later
+}
+
+TEST(ReferenceDraftsTest, ChangeNoToken) {
+  if (testing::ReferenceModels().empty()) {
+    GTEST_SKIP() << "golden data set not found; set TWIN_SHARED to the folder that holds golden/";
+  }
+  for (const std::string& name : testing::ReferenceNames()) {
+    if (testing::kUnsupportedReferences.contains(name)) continue;
+    SCOPED_TRACE(name);
+    ExpectDraftsToChangeNothing(testing::ReferenceModels() / name);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Precisions, ReferenceModelsTest,

@@ -111,10 +111,12 @@ TEST_F(MetricsPageTest, HasEveryKeyOfTheCatalogueWithUnitAndFormula) {
 
 TEST_F(MetricsPageTest, HasEveryKeyThatRunsWriteAndNoOther) {
   std::set<std::string> written;
-  for (const json& summary : {RunSmall("plain", {"--set", "slo.ttft_s=1"}),
-                              RunSmall("tenants", {"--set", "metrics.by_tenant=true", "--set",
-                                                   "system.boundary.request_s.mean_s=0.003"}),
-                              RunSmall("replicas", {"--set", "system.replicas=2"})}) {
+  for (const json& summary :
+       {RunSmall("plain", {"--set", "slo.ttft_s=1"}),
+        RunSmall("tenants", {"--set", "metrics.by_tenant=true", "--set",
+                             "system.boundary.request_s.mean_s=0.003"}),
+        RunSmall("replicas", {"--set", "system.replicas=2"}),
+        RunSmall("drafts", {"--set", "speculation.num_speculative_tokens=2"})}) {
     for (const auto& [name, value] : summary.items()) {
       EXPECT_TRUE(FindMetric(name)) << name;
       written.insert(name);

@@ -273,5 +273,41 @@ TEST_F(GenerationTest, DraftsOfSharedAndPreemptedRequestsChangeNoBit) {
   ExpectEqual(tight, plain);
 }
 
+// The model drafts for itself, so that every draft is accepted: outputs of n = 12, ..., 18 tokens
+// take 1 + ceil((n - 1) / 4) steps each, one request at a time: 4 + 4 + 5 + 5 + 5 + 5 + 6.
+TEST_F(GenerationTest, DraftsOfTheModelItselfAreAllAccepted) {
+  const Result plain = RunPlainly();
+  CpuModel draft = MakeModel(pool_);
+  VllmV1Config policy{.max_num_seqs = 1};
+  policy.speculation = {.method = SpecMethod::kDraftModel, .num_speculative_tokens = 3};
+  const Result drafted = Run({.policy = policy, .keep = KeptLogits::kLast, .draft_model = &draft});
+  ExpectEqual(drafted, plain);
+  EXPECT_EQ(drafted.counts.steps, 34);
+}
+
+// A draft model in another format mostly agrees. Requests share blocks and lose them.
+TEST_F(GenerationTest, DraftsOfAnotherModelChangeNoBit) {
+  const Result plain = RunPlainly();
+  CpuModel draft = MakeModel(pool_, DType::kBf16);
+  for (const std::int32_t drafts : {1, 4}) {
+    VllmV1Config policy{.max_num_batched_tokens = 16,
+                        .max_num_seqs = 4,
+                        .enable_prefix_caching = true,
+                        .scheduler_reserve_full_isl = false};
+    const Result one_by_one =
+        Run({.policy = policy, .keep = KeptLogits::kLast, .block_size = 4, .blocks = 18});
+    policy.speculation = {.method = SpecMethod::kDraftModel, .num_speculative_tokens = drafts};
+    const Result drafted = Run({.policy = policy,
+                                .keep = KeptLogits::kLast,
+                                .block_size = 4,
+                                .blocks = 18,
+                                .draft_model = &draft});
+    ExpectEqual(drafted, plain);
+    EXPECT_GT(drafted.counts.preemptions, 0);
+    EXPECT_GT(drafted.counts.cached_tokens, 0);
+    EXPECT_LT(drafted.counts.steps, one_by_one.counts.steps);
+  }
+}
+
 }  // namespace
 }  // namespace twin::exec

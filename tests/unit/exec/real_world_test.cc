@@ -43,9 +43,13 @@ std::vector<TracedRequest> Requests() {
 
 class RealWorldTest : public ::testing::Test {
  protected:
-  CpuExecutor MakeBackend(const KvPoolConfig& kv) {
+  CpuExecutor MakeBackend(const KvPoolConfig& kv, std::int32_t drafts_max = 0) {
     return {model_,
-            {.block_size = kv.block_size, .blocks = kv.blocks, .host_blocks = kv.host_blocks}};
+            {.block_size = kv.block_size,
+             .blocks = kv.blocks,
+             .host_blocks = kv.host_blocks,
+             .drafts_max = drafts_max,
+             .ngram = {.lookup_min = 1, .lookup_max = 2}}};
   }
 
   // The outputs of the same prompts, one request at a time.
@@ -96,6 +100,12 @@ const Served kServed[] = {
                   .async_scheduling = true,
                   .scheduler_reserve_full_isl = false},
      kTight, true},
+    {"VllmV1Drafts",
+     VllmV1Config{.max_num_batched_tokens = 64,
+                  .enable_prefix_caching = true,
+                  .scheduler_reserve_full_isl = false,
+                  .speculation = {.num_speculative_tokens = 3}},
+     kTight, true},
     {"Sarathi", SarathiConfig{.chunk_size = 10, .max_model_len = 100}},
     {"SarathiPipeline",
      SarathiConfig{.chunk_size = 10, .max_model_len = 100, .pipeline_parallel_size = 2}},
@@ -121,7 +131,7 @@ const Served kServed[] = {
 class EveryPolicyTest : public RealWorldTest, public ::testing::WithParamInterface<Served> {};
 
 TEST_P(EveryPolicyTest, GivesTheTokensOfGenerateAndReplaysToTheSamePlans) {
-  CpuExecutor backend = MakeBackend(GetParam().kv);
+  CpuExecutor backend = MakeBackend(GetParam().kv, TraitsOf(GetParam().policy).drafts_max);
   ListedSource source(Requests());
   RealRun run(source, backend, GetParam().policy, GetParam().kv, {.max_model_length = kPositions});
   run.Serve();

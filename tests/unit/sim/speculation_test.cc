@@ -12,6 +12,7 @@
 #include "sim/cost/linear_cost.h"
 #include "sim/memory/kv_capacity.h"
 #include "tests/support/listed_source.h"
+#include "tests/support/scripted_run.h"
 #include "tests/support/simulated_run.h"
 #include "tests/unit/sim/test_hardware.h"
 
@@ -52,7 +53,7 @@ std::int64_t StepsOf(std::int32_t output, const VllmV1Config& policy,
   const ConstantCost cost({.host_time = {}, .step_time = milliseconds(10)}, 1);
   const SimulatedRun run(source, cost, policy, kRoomyCache, options);
   EXPECT_EQ(run.Life(0).output_tokens, output);
-  EXPECT_EQ(run.Life(0).ended, At(10 * static_cast<std::int64_t>(run.launches.size())));
+  EXPECT_EQ(run.Life(0).ended, At(10 * static_cast<double>(run.launches.size())));
   return static_cast<std::int64_t>(run.launches.size());
 }
 

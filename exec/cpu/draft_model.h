@@ -1,0 +1,59 @@
+// A draft model on the CPU: proposes the next tokens of requests (speculative decoding).
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "exec/cpu/cpu_model.h"
+#include "exec/cpu/kv_storage.h"
+#include "exec/open_requests.h"
+#include "exec/ragged_batch.h"
+#include "sched/step_plan.h"
+
+namespace twin::exec {
+
+// Follows the steps of another model, in a cache of its own with the same blocks. After each step
+// it computes the tokens of the step, those emitted included, and then one further token at a time
+// of each request that emitted, always the most likely one.
+//
+// Easy to get wrong: what it wrote for drafts that are rejected is overwritten, because the next
+// step begins at the first token that the target has not computed; blocks shared by prefix caching
+// hold its keys, too, because it computes whatever the target computes.
+class DraftModel {
+ public:
+  // Borrows the model, of one rank. `blocks` of `block_size` tokens, as the target's cache.
+  DraftModel(CpuModel& model, DType kv_dtype, std::int32_t blocks, std::int32_t block_size)
+      : model_(model), cache_(model.CacheShape(kv_dtype, blocks, block_size)) {}
+
+  // Sets OpenRequest::drafts of the requests that emitted: at most `drafts_max`, fewer where the
+  // request's blocks or the model's positions end.
+  // REQUIRES: the tokens of the step are in `requests`; the target computed no swap.
+  void Propose(const StepPlan& plan, std::int32_t drafts_max, OpenRequests& requests);
+
+ private:
+  // A request that emitted, and how many drafts it can still get.
+  struct Drafting {
+    OpenRequest* request = nullptr;
+    std::int32_t room = 0;
+  };
+
+  // The tokens of the step.
+  void AddStep(const StepPlan& plan, std::int32_t drafts_max, OpenRequests& requests);
+  // The latest draft of each request that gets another one.
+  void AddDrafts();
+  [[nodiscard]] std::int32_t BlockSize() const {
+    return static_cast<std::int32_t>(cache_.view().shape.block_size);
+  }
+  // Computes the items; one row of logits for each request in drafting_.
+  void Compute();
+
+  CpuModel& model_;
+  KvStorage cache_;
+  RaggedBatch batch_;
+  std::vector<BatchItem> items_;
+  std::vector<std::size_t> emitting_;  // items, one for each request in drafting_
+  std::vector<Drafting> drafting_;
+};
+
+}  // namespace twin::exec
