@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "core/input_error.h"
 #include "lab/config_warnings.h"
 #include "lab/replay.h"
 #include "proto/record_file.h"
