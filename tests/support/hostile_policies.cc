@@ -100,16 +100,13 @@ DrawnPolicy DrawV1(Random& random, std::int32_t tokens, const V1Mode& mode) {
   }
   if (mode.cadence) config.prefill_schedule_interval = Draw(random, 2, 5);
   if (mode.speculates) {
-    constexpr SpecMethod kMethods[] = {SpecMethod::kNgram, SpecMethod::kDraftModel,
-                                       SpecMethod::kEagle};
-    config.speculation.method = kMethods[Draw(random, 0, mode.prefix ? 1 : 2)];
+    config.speculation.method = SpecMethod{static_cast<std::uint8_t>(2 * Draw(random, 0, 1))};
+    if (!mode.prefix && random.UnitReal() < 0.3) config.speculation.method = SpecMethod::kEagle;
     config.speculation.num_speculative_tokens = Draw(random, 1, 6);
     // One request, padded to verify as many drafts as others, fits.
     const std::int32_t least = 2 + config.speculation.num_speculative_tokens;
     config.max_num_batched_tokens = std::max(config.max_num_batched_tokens, least);
-    if (random.UnitReal() < 0.5) {
-      config.max_num_scheduled_tokens = Draw(random, least, config.max_num_batched_tokens);
-    }
+    config.max_num_scheduled_tokens = random.UnitReal() < 0.5 ? Draw(random, least, 2 * least) : 0;
   }
   drawn.config = config;
   return drawn;
