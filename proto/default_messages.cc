@@ -98,6 +98,7 @@ Messages DefaultMessages() {
   Add<ServiceGoal, proto::Slo>(messages);
   Add<RunMetricsConfig, proto::Metrics>(messages);
   Add<OutputsConfig, proto::Outputs>(messages);
+  Add<SpeculationConfig, proto::Speculation>(messages);
   Add<ExperimentConfig, proto::Experiment>(messages);
   Add<AxisConfig, proto::Axis>(messages);
   Add<SamplingConfig, proto::Sampling>(messages);
