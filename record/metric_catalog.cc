@@ -124,7 +124,7 @@ const std::vector<Metric>& NormalizedLatencies() {
   return metrics;
 }
 
-const std::vector<Metric>& WorkAndUse() {
+const std::vector<Metric>& Work() {
   static const std::vector<Metric> metrics = {
       {"stalls", "tokens", "gaps between tokens longer than metrics.stall_threshold_s",
        "count of itl > threshold"},
@@ -153,6 +153,13 @@ const std::vector<Metric>& WorkAndUse() {
       {"spec_decode_acceptance_length", "tokens",
        "tokens per work item that verified drafts; with drafts only",
        "1 + spec_decode_accepted_tokens / spec_decode_num_drafts"},
+  };
+  return metrics;
+}
+
+// Of time, memory and replicas, and what a summary ends with.
+const std::vector<Metric>& Use() {
+  static const std::vector<Metric> metrics = {
       {"run_seconds", "s", "the run's clock at its last event; 0 is the start of the run", ""},
       {"simulated_seconds", "s",
        "the same as run_seconds, in a real run too: the name that older scripts read", ""},
@@ -254,7 +261,8 @@ std::vector<Metric> MakeCatalog() {
     for (const LatencyQuantity& latency : latencies) AddLatency(latency, all);
   }
   all.insert(all.end(), NormalizedLatencies().begin(), NormalizedLatencies().end());
-  for (const Metric& metric : WorkAndUse()) {
+  all.insert(all.end(), Work().begin(), Work().end());
+  for (const Metric& metric : Use()) {
     if (metric.name == "interrupted") AddRealRunMetrics(all);
     all.push_back(metric);
   }

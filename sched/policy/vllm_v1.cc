@@ -74,15 +74,19 @@ void VllmV1Config::Validate() const {
       speculation.num_speculative_tokens >= 0 && speculation.num_speculative_tokens <= kDraftsMax,
       "vllm_v1.speculation", speculation.num_speculative_tokens,
       fmt::format("must be 0 to {} tokens", kDraftsMax));
-  RequireField(max_num_batched_tokens > speculation.draft_slots(), "vllm_v1.max_num_batched_tokens",
-               max_num_batched_tokens,
-               fmt::format("must be more than {}, the draft model's token of one request",
-                           speculation.draft_slots()));
   // Its keys of blocks depend on the tokens behind a block.
   RequireField(
       !speculation.on() || speculation.method != SpecMethod::kEagle || !enable_prefix_caching,
       "vllm_v1.enable_prefix_caching", enable_prefix_caching,
       "must be false with the speculation method eagle");
+  // An admitted request that is padded to verify drafts would never fit.
+  const std::int32_t verified = speculation.on() ? 1 + speculation.num_speculative_tokens : 0;
+  RequireField(max_num_scheduled_tokens == 0 || max_num_scheduled_tokens >= verified,
+               "vllm_v1.max_num_scheduled_tokens", max_num_scheduled_tokens,
+               AtLeastField("1 + num_speculative_tokens", verified));
+  RequireField(max_num_batched_tokens >= verified + speculation.draft_slots(),
+               "vllm_v1.max_num_batched_tokens", max_num_batched_tokens,
+               AtLeastField("1 + num_speculative_tokens", verified + speculation.draft_slots()));
   if (!order) return;
   RequireField(policy == QueueOrder::kFcfs, "vllm_v1.policy", "priority",
                "must be fcfs where vllm_v1.order is set");
@@ -113,13 +117,6 @@ void VllmV1Config::ValidateStartUp() const {
                "vllm_v1.max_num_scheduled_tokens", max_num_scheduled_tokens,
                AtMostField("max_num_batched_tokens", max_num_batched_tokens));
   // A request that is padded to this length would otherwise wait for ever.
-  const std::int32_t verified = speculation.on() ? 1 + speculation.num_speculative_tokens : 0;
-  RequireField(max_num_scheduled_tokens == 0 || max_num_scheduled_tokens >= verified,
-               "vllm_v1.max_num_scheduled_tokens", max_num_scheduled_tokens,
-               AtLeastField("1 + num_speculative_tokens", verified));
-  RequireField(max_num_batched_tokens >= verified + speculation.draft_slots(), field,
-               max_num_batched_tokens,
-               AtLeastField("1 + num_speculative_tokens", verified + speculation.draft_slots()));
 }
 
 PolicyTraits VllmV1Config::Traits() const {

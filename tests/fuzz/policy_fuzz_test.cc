@@ -16,6 +16,7 @@
 #include "core/random.h"
 #include "proto/policy_binding.h"
 #include "sched/engine.h"
+#include "sched/invariant.h"
 
 namespace twin {
 namespace {
@@ -181,6 +182,8 @@ TEST(PolicyFuzzTest, ConfigsAreRefusedOrThePolicyWorks) {
       } catch (const InputError& error) {  // what only the size of a block tells
         EXPECT_THAT(error.what(), ::testing::StartsWith("policy.sglang.chunked_prefill_size"));
         continue;
+      } catch (const InvariantViolation& violation) {  // with the trace of the run
+        FAIL() << violation.what();
       }
       ASSERT_FALSE(::testing::Test::HasFatalFailure()) << Entry::Config::kName << ", run " << i;
       ++accepted;

@@ -160,7 +160,10 @@ TEST(ResolveTest, RefusesDraftsThatNoPolicyVerifies) {
     }
     return "";
   };
-  const std::string system = "system { hardware: 'h100-sxm' model: 'llama-3-8b' } ";
+  const std::string system =
+      "workload { requests: 1 arrivals { kind: poisson rate: 1 } shape { prompt { kind: fixed "
+      "value: 9 } output { kind: fixed value: 9 } } } "
+      "system { hardware: 'h100-sxm' model: 'llama-3-8b' } ";
   EXPECT_THAT(refusal(system + "policy { orca {} } speculation { num_speculative_tokens: 2 }"),
               HasSubstr("speculation.num_speculative_tokens"));
   EXPECT_THAT(
