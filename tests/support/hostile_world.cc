@@ -64,14 +64,16 @@ Instant HostileWorld::Advance(TimePoint wake_at) {
   }
   if (next == kTimeNever && wake_at == kTimeNever) return {now_, {}};
   const bool wakes_early = std::min(next, wake_at) > Later(now_, 1) && random_.UnitReal() < 0.02;
-  if (wakes_early || wake_at < next) {
+  if (wakes_early) {
+    now_ = Later(now_, 1);
+  } else if (wake_at < next) {
     // As late as a real world may be, but not behind what happens next.
     const TimePoint late = Later(wake_at, random_.UnitReal() < 0.5 ? 0 : 1);
-    now_ = wakes_early ? Later(now_, 1) : std::max(now_, std::min(late, next));
-    if (wakes_early || now_ < next) {
-      events_.push_back(WakeUp{});
-      return {now_, events_};
-    }
+    now_ = std::max(now_, std::min(late, next));
+  }
+  if (wakes_early || (wake_at < next && now_ < next)) {
+    events_.push_back(WakeUp{});
+    return {now_, events_};
   }
   now_ = std::max(now_, next);
   for (Replica& replica : replicas_) FinishSteps(replica);
