@@ -1,66 +1,47 @@
 // Expected values: example 9b of the policy notes, of grade MODEL; others by hand.
 #include "sched/policy/fastserve.h"
 
-#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <sstream>
 #include <string>
 #include <vector>
 
-#include "sched/engine.h"
+#include "sched/testing/scene.h"
 #include "tests/support/decided_trace.h"
 
 namespace twin::testing {
 namespace {
 
-struct Timed {
-  std::int64_t at = 0;
-  std::int32_t prompt = 0;
-  std::int32_t output = 0;
-};
-
 // Of the example's unit of time, in nanoseconds.
 constexpr std::int64_t kUnit = 4;
 
-// A step takes a quarter of a unit for each token of its longest prompt, and at least a unit.
-// Renders "4-5: C:P4 A:D1" for a step that lasts from 4 to 5.
-std::string Served(const FastServeConfig& config, const std::vector<Timed>& requests) {
-  EngineConfig engine_config;
-  engine_config.kv = {.block_size = 4, .blocks = 100, .host_blocks = 100};
-  Engine engine(engine_config, std::make_unique<FastServePolicy>(config));
-  std::vector<std::int32_t> left;
-  std::string text;
-  for (std::int64_t now = 0;;) {
-    for (std::size_t i = left.size(); i < requests.size() && requests[i].at * kUnit <= now; ++i) {
-      Request request;
-      request.id = RequestId{static_cast<std::uint32_t>(i)};
-      request.arrival = TimePoint{Duration{requests[i].at * kUnit}};
-      request.prompt_tokens = requests[i].prompt;
-      request.max_output_tokens = requests[i].output;
-      left.push_back(request.max_output_tokens);
-      engine.Handle(RequestArrived{request});
-    }
-    const StepPlan* plan = engine.PlanStep(TimePoint{Duration{now}});
-    if (plan == nullptr) break;
-    std::int64_t took = kUnit;
-    std::string work;
-    std::vector<ItemOutcome> outcomes;
-    for (const WorkItem& item : plan->work) {
-      const std::uint32_t index = Index(item.request);
-      took = std::max<std::int64_t>(took, item.tokens);
-      work += fmt::format(" {}:{}{}", static_cast<char>('A' + index),
-                          item.phase == Phase::kDecode ? 'D' : 'P', item.tokens);
-      if (--left[index] == 0) outcomes.push_back({item.request, 1, FinishReason::kLength});
-    }
-    engine.Handle(StepFinished{plan->id, TimePoint{Duration{now}}, outcomes, {}});
-    text += fmt::format("{}-{}:{}\n", now / kUnit, (now + took) / kUnit, work);
-    now += took;
+SceneRequest At(std::int64_t unit, std::int32_t prompt, std::int32_t output) {
+  return {.prompt = prompt, .output = output, .after = Duration{unit * kUnit}};
+}
+
+// A quarter of a unit for each token of its longest prompt, and at least a unit.
+Duration StepTime(const StepPlan& plan) {
+  std::int64_t took = kUnit;
+  for (const WorkItem& item : plan.work) took = std::max<std::int64_t>(took, item.tokens);
+  return Duration{took};
+}
+
+// "4-5: C:P4 A:D1" for a step that lasts from 4 to 5.
+std::string Served(const FastServeConfig& config, const std::vector<SceneRequest>& requests) {
+  Scene scene(std::make_unique<FastServePolicy>(config),
+              {.block_size = 4, .blocks = 100, .host_blocks = 100, .step_time = StepTime});
+  scene.Given({.waiting = requests});
+  std::ostringstream text;
+  for (Batch batch = scene.NextBatch(); !batch.empty(); batch = scene.NextBatch()) {
+    text << Nanoseconds(scene.now()) / kUnit << "-" << Nanoseconds(scene.step_ends()) / kUnit
+         << ": " << batch << "\n";
   }
-  engine.CheckDrained();
-  return text;
+  scene.engine().CheckDrained();
+  return text.str();
 }
 
 // Two requests a step; quanta of 1, 2, 4, ... units; a prompt is expected to take what it takes.
@@ -77,7 +58,7 @@ FastServeConfig SmallConfig() {
 // A joins the first queue, B the third, whose quantum is 4. A is charged the time of B's prompt and
 // goes down at once; B has used its quantum up, but not exceeded it, and stays.
 TEST(FastServePolicyTest, QueuesFollowTheWorkedExample) {
-  EXPECT_EQ(Served(SmallConfig(), {{0, 4, 5}, {0, 16, 2}, {3, 4, 2}}),
+  EXPECT_EQ(Served(SmallConfig(), {At(0, 4, 5), At(0, 16, 2), At(3, 4, 2)}),
             "0-4: A:P4 B:P16\n"
             "4-5: C:P4 A:D1\n"
             "5-6: C:D1 A:D1\n"
@@ -89,7 +70,7 @@ TEST(FastServePolicyTest, QueuesFollowTheWorkedExample) {
 TEST(FastServePolicyTest, WithoutSkipJoinALongPromptGoesFirst) {
   FastServeConfig config = SmallConfig();
   config.use_skip_join = false;
-  EXPECT_EQ(Served(config, {{0, 4, 5}, {0, 16, 2}, {3, 4, 2}}),
+  EXPECT_EQ(Served(config, {At(0, 4, 5), At(0, 16, 2), At(3, 4, 2)}),
             "0-4: A:P4 B:P16\n"
             "4-5: C:P4 B:D1\n"
             "5-6: C:D1 A:D1\n"

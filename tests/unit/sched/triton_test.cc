@@ -3,159 +3,148 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <map>
+#include <cstdint>
+#include <initializer_list>
 #include <memory>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "core/input_error.h"
 #include "sched/engine.h"
+#include "sched/testing/scene.h"
 
-namespace twin {
+namespace twin::testing {
 namespace {
 
 using std::chrono::milliseconds;
 using ::testing::ElementsAre;
-using ::testing::IsEmpty;
 using ::testing::Pair;
 
-using Ids = std::vector<std::uint32_t>;
+using Ids = std::string;  // "ABC"
 
-TimePoint At(std::int64_t ms) { return kTimeZero + milliseconds(ms); }
+constexpr TimePoint At(std::int64_t ms) { return kTimeZero + milliseconds(ms); }
 
-// An engine with one-token requests: a batch is one step.
-class TritonTest : public ::testing::Test {
- protected:
-  void Start(const TritonConfig& config) {
-    EngineConfig engine;
-    engine.kv = {.block_size = 1, .blocks = 100};
-    engine_ = std::make_unique<Engine>(engine, std::make_unique<TritonPolicy>(config));
-  }
-
-  void Arrive(std::uint32_t id, std::int64_t ms, std::int32_t priority = 0,
-              std::int32_t output = 1) {
-    engine_->Handle(RequestArrived{{.id = RequestId{id},
-                                    .arrival = At(ms),
-                                    .prompt_tokens = 1,
-                                    .max_output_tokens = output,
-                                    .priority = priority}});
-  }
-
-  // The batch that is sent at this time, empty if none is.
-  Ids Send(std::int64_t ms) {
-    const StepPlan* plan = engine_->PlanStep(At(ms));
-    Ids ids;
-    if (plan == nullptr) return ids;
-    sent_ = plan->id;
-    for (const WorkItem& item : plan->work) {
-      ids.push_back(Index(item.request));
-      work_[plan->id].push_back(item.request);
-    }
-    return ids;
-  }
-
-  // The batch of this step ends with one token for each of its requests.
-  void Finish(StepId step) {
-    std::vector<ItemOutcome> outcomes;
-    for (const RequestId id : work_[step]) outcomes.push_back({id, 1, FinishReason::kLength});
-    engine_->Handle(StepFinished{step, kTimeZero, outcomes, {}});
-  }
-
-  // Example 1c: arrivals A@0 B@3 C@9 D@12 E@13 F@14 G@15 H@16, one copy, batches of 20 ms.
-  std::vector<std::pair<std::int64_t, Ids>> RunExample1c(std::int64_t delay_ms) {
-    Start({.max_batch_size = 4,
-           .preferred_batch_size = {4},
-           .max_queue_delay_microseconds = delay_ms * 1000});
-    const std::vector<std::int64_t> arrivals = {0, 3, 9, 12, 13, 14, 15, 16};
-    std::vector<std::pair<std::int64_t, Ids>> batches;
-    std::int64_t free_at = 0;
-    std::uint32_t next = 0;
-    for (std::int64_t ms = 0; ms < 200; ++ms) {
-      if (free_at == ms && !batches.empty()) Finish(sent_);
-      while (next < arrivals.size() && arrivals[next] == ms) Arrive(next++, ms);
-      if (Ids ids = Send(ms); !ids.empty()) {
-        batches.emplace_back(ms, ids);
-        free_at = ms + 20;
-      }
-    }
-    return batches;
-  }
-
-  std::unique_ptr<Engine> engine_;
-  StepId sent_{};
-  std::map<StepId, std::vector<RequestId>> work_;
-};
-
-TEST_F(TritonTest, Example1c) {
-  EXPECT_THAT(RunExample1c(10),
-              ElementsAre(Pair(10, Ids{0, 1, 2}), Pair(30, Ids{3, 4, 5, 6}), Pair(50, Ids{7})));
+// Batches of requests with one token: a batch is one step, of 20 ms.
+Scene SceneOf(const TritonConfig& config) {
+  return Scene(std::make_unique<TritonPolicy>(config), {.block_size = 1, .step = milliseconds(20)});
 }
 
-TEST_F(TritonTest, Example1cWithoutADelay) {
-  EXPECT_THAT(RunExample1c(0),
-              ElementsAre(Pair(0, Ids{0}), Pair(20, Ids{1, 2, 3, 4}), Pair(40, Ids{5, 6, 7})));
+// The ids of the batch that is sent now, empty if none is.
+Ids Sent(const Batch& batch) {
+  Ids ids;
+  for (const BatchItem& item : batch.items) ids += item.request;
+  return ids;
 }
 
-TEST_F(TritonTest, WaitsUntilTheWindowOfTheOldestEnds) {
-  Start({.max_batch_size = 4, .max_queue_delay_microseconds = 10'000});
-  Arrive(0, 2);
-  EXPECT_THAT(Send(2), IsEmpty());
-  EXPECT_EQ(engine_->wake_at(), At(12));
-  Arrive(1, 5);
-  EXPECT_THAT(Send(5), IsEmpty());
-  EXPECT_EQ(engine_->wake_at(), At(12));
-  EXPECT_EQ(Send(12), (Ids{0, 1}));
-  EXPECT_EQ(engine_->wake_at(), kTimeNever);
+std::vector<SceneRequest> Arrivals(const std::vector<std::int64_t>& times_ms) {
+  std::vector<SceneRequest> requests;
+  for (const std::int64_t ms : times_ms) {
+    requests.push_back({.output = 1, .after = milliseconds(ms)});
+  }
+  return requests;
 }
 
-TEST_F(TritonTest, ThePreferredSizeIsSentBeforeItsWindowEndsAndOverruledBehindIt) {
+// Arrivals A@0 B@3 C@9 D@12 E@13 F@14 G@15 H@16, one copy.
+std::vector<std::pair<std::int64_t, Ids>> RunExample1c(std::int64_t delay_ms) {
+  Scene scene = SceneOf({.max_batch_size = 4,
+                         .preferred_batch_size = {4},
+                         .max_queue_delay_microseconds = delay_ms * 1000});
+  scene.Given({.waiting = Arrivals({0, 3, 9, 12, 13, 14, 15, 16})});
+  std::vector<std::pair<std::int64_t, Ids>> batches;
+  for (Batch batch = scene.NextBatch(); !batch.empty(); batch = scene.NextBatch()) {
+    batches.emplace_back(Nanoseconds(scene.now()) / 1'000'000, Sent(batch));
+  }
+  return batches;
+}
+
+TEST(TritonTest, Example1c) {
+  EXPECT_THAT(RunExample1c(10), ElementsAre(Pair(10, "ABC"), Pair(30, "DEFG"), Pair(50, "H")));
+}
+
+TEST(TritonTest, Example1cWithoutADelay) {
+  EXPECT_THAT(RunExample1c(0), ElementsAre(Pair(0, "A"), Pair(20, "BCDE"), Pair(40, "FGH")));
+}
+
+TEST(TritonTest, WaitsUntilTheWindowOfTheOldestEnds) {
+  Scene scene = SceneOf({.max_batch_size = 4, .max_queue_delay_microseconds = 10'000});
+  scene.Given({.waiting = Arrivals({2, 5})});
+  scene.WaitUntil(At(5));
+  EXPECT_EQ(scene.BatchNow(), Batch());
+  EXPECT_EQ(scene.engine().wake_at(), At(12));
+  EXPECT_EQ(Sent(scene.NextBatch()), "AB");
+  EXPECT_EQ(scene.now(), At(12));
+  EXPECT_EQ(scene.engine().wake_at(), kTimeNever);
+}
+
+TEST(TritonTest, ThePreferredSizeIsSentBeforeItsWindowEndsAndOverruledBehindIt) {
   const TritonConfig config = {
       .max_batch_size = 8, .preferred_batch_size = {4, 2}, .max_queue_delay_microseconds = 10'000};
-  Start(config);
-  for (const std::uint32_t id : {0U, 1U, 2U}) Arrive(id, 0);
-  EXPECT_EQ(Send(9), (Ids{0, 1}));
-  Start(config);
-  for (const std::uint32_t id : {0U, 1U, 2U}) Arrive(id, 0);
-  EXPECT_EQ(Send(10), (Ids{0, 1, 2}));
+  Scene before = SceneOf(config);
+  before.Given({.waiting = Arrivals({0, 0, 0})});
+  before.WaitUntil(At(9));
+  EXPECT_EQ(Sent(before.BatchNow()), "AB");
+  Scene behind = SceneOf(config);
+  behind.Given({.waiting = Arrivals({0, 0, 0})});
+  behind.WaitUntil(At(10));
+  EXPECT_EQ(Sent(behind.BatchNow()), "ABC");
 }
 
-TEST_F(TritonTest, LevelsComeInOrderAndTheOldestOfTheBatchSetsTheWindow) {
-  Start({.max_batch_size = 2,
-         .max_queue_delay_microseconds = 10'000,
-         .priority_levels = 2,
-         .default_priority_level = 2});
-  Arrive(0, 0, /*priority=*/2);
-  EXPECT_THAT(Send(0), IsEmpty());
-  Arrive(1, 4, /*priority=*/9);  // no level: the default
-  Arrive(2, 4, /*priority=*/1);
-  EXPECT_EQ(Send(4), (Ids{2, 0}));
-  Finish(sent_);
-  EXPECT_THAT(Send(5), IsEmpty());
-  EXPECT_EQ(engine_->wake_at(), At(14));
+TEST(TritonTest, LevelsComeInOrderAndTheOldestOfTheBatchSetsTheWindow) {
+  Scene scene = SceneOf({.max_batch_size = 2,
+                         .max_queue_delay_microseconds = 30'000,
+                         .priority_levels = 2,
+                         .default_priority_level = 2});
+  // B's priority is no level, so it gets the default.
+  scene.Given({.waiting = {{.output = 1, .priority = 2},
+                           {.output = 1, .priority = 9, .after = milliseconds(4)},
+                           {.output = 1, .priority = 1, .after = milliseconds(4)}}});
+  EXPECT_EQ(Sent(scene.NextBatch()), "CA");
+  EXPECT_EQ(scene.now(), At(4));
+  EXPECT_EQ(Sent(scene.NextBatch()), "B");
+  EXPECT_EQ(scene.now(), At(34)) << "B's window begins with its arrival";
 }
 
-TEST_F(TritonTest, CopiesOfTheModelRunBatchesThatReturnInAnyOrder) {
-  Start({.max_batch_size = 2, .instance_count = 2});
-  for (std::uint32_t id = 0; id < 5; ++id) Arrive(id, 0);
-  EXPECT_EQ(Send(0), (Ids{0, 1}));
-  const StepId first = sent_;
-  EXPECT_EQ(Send(0), (Ids{2, 3}));
-  const StepId second = sent_;
-  EXPECT_THAT(Send(1), IsEmpty());  // both are busy
-  Finish(second);
-  EXPECT_EQ(Send(2), Ids{4});
-  Finish(sent_);
-  Finish(first);
-  EXPECT_NO_THROW(engine_->CheckDrained());
+TEST(TritonTest, ABatchRunsToItsEndBeforeTheNextOneIsFormed) {
+  Scene scene = SceneOf({.max_batch_size = 2});
+  scene.Given({.running = {{.output = 2}}, .waiting = Arrivals({0})});
+  EXPECT_EQ(scene.NextBatch(), Batch({Decode('A')}));
+  EXPECT_EQ(scene.NextBatch(), Batch({Prefill('B', 1)}));
 }
 
-TEST_F(TritonTest, ABatchRunsToItsEndBeforeTheNextOneIsFormed) {
-  Start({.max_batch_size = 2});
-  Arrive(0, 0, 0, /*output=*/2);
-  EXPECT_EQ(Send(0), Ids{0});
-  Arrive(1, 1);
-  engine_->Handle(StepFinished{sent_, kTimeZero, {}, {}});
-  EXPECT_EQ(Send(2), Ids{0});
-  Finish(sent_);
-  EXPECT_EQ(Send(3), Ids{1});
+// Steps of copies return in any order, so the test returns them itself.
+TEST(TritonTest, CopiesOfTheModelRunBatchesThatReturnInAnyOrder) {
+  Engine engine(
+      {.kv = {.block_size = 1, .blocks = 100}},
+      std::make_unique<TritonPolicy>(TritonConfig{.max_batch_size = 2, .instance_count = 2}));
+  for (std::uint32_t id = 0; id < 5; ++id) {
+    Request request;
+    request.id = RequestId{id};
+    request.prompt_tokens = request.max_output_tokens = 1;
+    engine.Handle(RequestArrived{request});
+  }
+  const auto sent = [&engine] {
+    Ids ids;
+    const StepPlan* plan = engine.PlanStep(kTimeZero);
+    if (plan == nullptr) return ids;
+    for (const WorkItem& item : plan->work) ids += Scene::Name(item.request);
+    return ids;
+  };
+  const auto finish = [&engine](std::uint64_t step, std::initializer_list<std::uint32_t> ids) {
+    std::vector<ItemOutcome> outcomes;
+    for (const std::uint32_t id : ids) {
+      outcomes.push_back({RequestId{id}, 1, FinishReason::kLength});
+    }
+    engine.Handle(StepFinished{StepId{step}, kTimeZero, outcomes, {}});
+  };
+  EXPECT_EQ(sent(), "AB");
+  EXPECT_EQ(sent(), "CD");
+  EXPECT_EQ(sent(), "") << "both are busy";
+  finish(2, {2, 3});
+  EXPECT_EQ(sent(), "E");
+  finish(3, {4});
+  finish(1, {0, 1});
+  EXPECT_NO_THROW(engine.CheckDrained());
 }
 
 TEST(TritonConfigTest, RefusesSizesBeyondTheBatchAndADefaultBeyondTheLevels) {
@@ -169,4 +158,4 @@ TEST(TritonConfigTest, RefusesSizesBeyondTheBatchAndADefaultBeyondTheLevels) {
 }
 
 }  // namespace
-}  // namespace twin
+}  // namespace twin::testing
