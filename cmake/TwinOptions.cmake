@@ -1,7 +1,7 @@
 # Flags that every target shares, on one interface target.
 add_library(twin_options INTERFACE)
 target_compile_features(twin_options INTERFACE cxx_std_20)
-target_include_directories(twin_options INTERFACE "${PROJECT_SOURCE_DIR}")
+target_include_directories(twin_options INTERFACE "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>")
 # fmt as a static library of our own (fmt_library.cc says why); later versions as headers.
 find_package(fmt REQUIRED)
 if(fmt_VERSION VERSION_LESS 10)
@@ -15,14 +15,14 @@ endif()
 # restrict on concatenation of std::string (GCC bug 105651), stringop-overflow on the fill character
 # of fmt's format specifications.
 target_compile_options(twin_options INTERFACE
-  $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic;-Wshadow;-Wconversion;-Wsign-conversion;-Werror>
-  $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CXX_COMPILER_ID:GNU>>:-Wno-error=maybe-uninitialized;-Wno-restrict;-Wno-stringop-overflow>)
+  "$<BUILD_INTERFACE:$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic;-Wshadow;-Wconversion;-Wsign-conversion;-Werror>>"
+  "$<BUILD_INTERFACE:$<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CXX_COMPILER_ID:GNU>>:-Wno-error=maybe-uninitialized;-Wno-restrict;-Wno-stringop-overflow>>")
 
 # Headers take two thirds of the time to compile; this halves a build from nothing.
 option(TWIN_UNITY "Compile eight sources of a layer at a time" OFF)
 if(TWIN_UNITY)
   # One source's local may then have the name of another's constant.
-  target_compile_options(twin_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-shadow>)
+  target_compile_options(twin_options INTERFACE "$<BUILD_INTERFACE:$<$<COMPILE_LANGUAGE:CXX>:-Wno-shadow>>")
 endif()
 
 # twin_compile_fast(TARGET): optimises less, which compiles a third faster. For layers whose code does

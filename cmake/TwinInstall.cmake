@@ -1,0 +1,55 @@
+# The libraries and headers for programs outside the tree: cmake --install BUILD --component
+# development. A program then says find_package(twinserve) and links
+#   twinserve::sched   the scheduler, for a policy and its tests (sched/testing)
+#   twinserve::lab     everything that simulates and that serves on the CPU
+# Needs what the build has compiled; builds of tests, or of the target twin_development, have it all.
+include(CMakePackageConfigHelpers)
+
+set(sched_targets twin_options twin_core twin_sched)
+if(TARGET twin_fmt)
+  list(APPEND sched_targets twin_fmt)
+endif()
+set(lab_targets twin_files twin_models twin_record twin_traces twin_kernels twin_sim twin_exec
+  twin_protobuf twin_proto_schema twin_proto twin_lab twin_no_cuda)
+
+# Programs need not know what else the libraries are linked with.
+add_library(twin_installed_lab INTERFACE)
+target_link_libraries(twin_installed_lab INTERFACE twin_lab twin_no_cuda)
+list(APPEND lab_targets twin_installed_lab)
+
+foreach(target IN LISTS sched_targets lab_targets)
+  string(REPLACE "twin_" "" name "${target}")
+  set_target_properties(${target} PROPERTIES EXPORT_NAME "${name}")
+endforeach()
+set_target_properties(twin_lab PROPERTIES EXPORT_NAME lab_library)
+set_target_properties(twin_installed_lab PROPERTIES EXPORT_NAME lab)
+add_custom_target(twin_development DEPENDS twin_sched twin_lab twin_no_cuda)
+
+set(headers_folder include/twinserve)
+set(package_folder lib/cmake/twinserve)
+install(DIRECTORY "${PROJECT_BINARY_DIR}/generated/" DESTINATION ${headers_folder}
+  COMPONENT development FILES_MATCHING PATTERN "*.h")
+foreach(part sched lab)
+  foreach(target IN LISTS ${part}_targets)
+    get_target_property(header_sets ${target} HEADER_SETS)
+    set(header_arguments "")
+    if(header_sets)
+      set(header_arguments FILE_SET HEADERS DESTINATION ${headers_folder} COMPONENT development)
+    endif()
+    install(TARGETS ${target} EXPORT twinserve-${part}
+      ARCHIVE DESTINATION lib/twinserve COMPONENT development
+      ${header_arguments}
+      INCLUDES DESTINATION ${headers_folder})
+  endforeach()
+  install(EXPORT twinserve-${part} NAMESPACE twinserve:: DESTINATION ${package_folder}
+    COMPONENT development)
+endforeach()
+
+configure_file("${CMAKE_CURRENT_LIST_DIR}/twinserve-config.cmake.in"
+  "${PROJECT_BINARY_DIR}/generated/twinserve-config.cmake" @ONLY)
+write_basic_package_version_file("${PROJECT_BINARY_DIR}/generated/twinserve-config-version.cmake"
+  COMPATIBILITY ExactVersion)
+install(FILES
+  "${PROJECT_BINARY_DIR}/generated/twinserve-config.cmake"
+  "${PROJECT_BINARY_DIR}/generated/twinserve-config-version.cmake"
+  DESTINATION ${package_folder} COMPONENT development)
