@@ -50,6 +50,13 @@ TEST_P(CudaReferenceModelsTest, GiveTheReferenceLogitsAndTokens) {
   EXPECT_EQ(testing::ExpectAllReferences(GetParam(), LoadOnCuda, Cut()), 27);
 }
 
+TEST_P(CudaReferenceModelsTest, GiveTheLogitsOfHeadsThatAttentionKernelsTake) {
+  for (const std::filesystem::path& folder : testing::AttentionReferences()) {
+    SCOPED_TRACE(folder.filename());
+    testing::ExpectReference(Cut().Of(testing::ReadReference(folder)), GetParam(), LoadOnCuda);
+  }
+}
+
 // Weights of layers in fp8. Each product is then off by 4 percent (root mean square: 2.6 percent
 // for each of its factors, whose place in an octave is uniform), and the sums of the halves of all
 // layers add up. A matrix that was padded, scaled or placed wrongly is off by all of it.

@@ -74,6 +74,27 @@ void ExpectDraftsToChangeNothing(const std::filesystem::path& directory) {
 
 TEST(TinyModelTest, DraftsChangeNoToken) { ExpectDraftsToChangeNothing(TinyModel()); }
 
+TEST(AttentionModelsTest, GiveTheReferenceLogitsAndTokens) {
+  const std::vector<std::filesystem::path> folders = testing::AttentionReferences();
+  EXPECT_EQ(folders.size(), 5U);
+  for (const std::filesystem::path& folder : folders) {
+    SCOPED_TRACE(folder.filename());
+    const ReferenceModel reference = ReadReference(folder);
+    ExpectReference(reference, DType::kFp32, testing::LoadOnCpu);
+    ExpectReference(reference, DType::kBf16, testing::LoadOnCpu);
+  }
+}
+
+TEST(AttentionModelsTest, EveryMistakeTriedExceedsTheTolerance) {
+  for (const std::filesystem::path& folder : testing::AttentionReferences()) {
+    const ReferenceModel reference = ReadReference(folder);
+    const double tolerance = reference.Tolerance(DType::kBf16).logits;
+    for (const auto& [mistake, distance] : reference.facts.at("mistakes_rel_l2").items()) {
+      EXPECT_GT(distance.get<double>(), 3 * tolerance) << folder.filename() << ": " << mistake;
+    }
+  }
+}
+
 class ReferenceModelsTest : public ::testing::TestWithParam<DType> {
  protected:
   void SetUp() override {

@@ -68,6 +68,19 @@ inline exec::GenerationOptions SmallChunks(DType dtype, exec::KeptLogits keep) {
   return options;
 }
 
+// The steps that the reference names, or SmallChunks().
+inline exec::GenerationOptions StepsOf(const ReferenceModel& reference, DType dtype,
+                                       exec::KeptLogits keep) {
+  exec::GenerationOptions options = SmallChunks(dtype, keep);
+  const auto asked = reference.facts.find("generation");
+  if (asked == reference.facts.end()) return options;
+  auto& policy = std::get<VllmV1Config>(options.policy);
+  policy.max_num_batched_tokens = asked->at("max_num_batched_tokens").get<std::int32_t>();
+  policy.max_num_seqs = asked->at("max_num_seqs").get<std::int32_t>();
+  options.block_size = asked->at("block_size").get<std::int32_t>();
+  return options;
+}
+
 inline std::vector<exec::Generation> GenerateFor(const ReferenceModel& reference, DType dtype,
                                                  const exec::GenerationOptions& options,
                                                  const LoadReference& load) {
@@ -92,7 +105,7 @@ inline std::vector<exec::Generation> GenerateFor(const ReferenceModel& reference
 inline void ExpectReference(const ReferenceModel& reference, DType dtype,
                             const LoadReference& load) {
   const std::vector<exec::Generation> generations =
-      GenerateFor(reference, dtype, SmallChunks(dtype, exec::KeptLogits::kAll), load);
+      GenerateFor(reference, dtype, StepsOf(reference, dtype, exec::KeptLogits::kAll), load);
   const ReferenceTolerance tolerance = reference.Tolerance(dtype);
   double worst = 0;
   for (std::size_t i = 0; i < generations.size(); ++i) {
@@ -122,6 +135,18 @@ inline std::set<std::string> ReferenceNames() {
     if (name != "bad" && entry.is_directory()) names.insert(name);
   }
   return names;
+}
+
+// Models whose heads have the sizes that attention kernels of GPUs take.
+inline std::vector<std::filesystem::path> AttentionReferences() {
+  std::vector<std::filesystem::path> found;
+  const std::filesystem::path folder =
+      std::filesystem::path(TWIN_SOURCE_DIR) / "tests" / "golden" / "models";
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    if (entry.path().filename().string().starts_with("attention-")) found.push_back(entry.path());
+  }
+  std::sort(found.begin(), found.end());
+  return found;
 }
 
 // Compares all models of the data set; returns how many were not refused.
