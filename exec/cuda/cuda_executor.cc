@@ -63,8 +63,8 @@ CudaExecutor::CudaExecutor(CudaModel& model, const ExecutorConfig& config)
 }
 
 CudaExecutor::~CudaExecutor() {
-  cudaStreamSynchronize(model_.device().swap().get());
-  cudaStreamSynchronize(model_.device().compute().get());
+  AwaitStreamQuietly(model_.device().swap());
+  AwaitStreamQuietly(model_.device().compute());
 }
 
 void CudaExecutor::Learn(const SampledToken& sampled) {
@@ -142,6 +142,8 @@ void CudaExecutor::Launch(const StepPlan& plan) {
   model_.device().Use();
   if (graphs_stale_) CaptureAll();
   Step& step = StepAt(launched_);
+  step.number = launched_;
+  step.shape = {};
   step.launched = Clock::now();
   step.sampled.clear();
   step.sampled_rows.clear();
@@ -177,6 +179,7 @@ void CudaExecutor::Compute(const StepPlan& plan, Step& step) {
                     .bucket = bucket,
                     .reads_tokens = model_.links().place.first_stage()});
   const StepShape& shape = builder_.shape();
+  StepAt(launched_).shape = shape;
   Reserve(shape);
   bool moved = false;
   const StepArrays host = arena_.Next(stream, shape, builder_.pages(), moved);

@@ -62,6 +62,8 @@ class CudaExecutor final : public Executor {
 
   // State of a step from its launch until it has been collected.
   struct Step {
+    std::uint64_t number = 0;  // counts the launched steps from 0
+    StepShape shape;
     Clock::time_point launched;
     std::vector<SampledToken> sampled;       // carried-token codes until resolved
     std::vector<std::int32_t> sampled_rows;  // rows of logits, by entry of `sampled`
@@ -91,6 +93,7 @@ class CudaExecutor final : public Executor {
   void Enqueue(const DeviceBatch& batch, LapEvents& laps);
   void TakeEmissions(const StepPlan& plan, Step& step);
   void FetchResults(const StepShape& shape, Step& step);
+  void Await(const Step& step) const;
   // Waits for the step and replaces the carried-token codes by its tokens.
   void Resolve(Step& step);
   [[nodiscard]] StepParts PartsOf(const Step& step, Duration whole) const;

@@ -1,5 +1,6 @@
 // CudaExecutor: results of steps (tokens, logits, times) and the capture of graphs.
 #include <cuda_runtime_api.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <string>
@@ -13,11 +14,22 @@ namespace twin::exec::cuda {
 
 namespace on = kernels::cuda;
 
+// Waits for a step; a device that hangs is reported with the step that it hangs in.
+void CudaExecutor::Await(const Step& step) const {
+  try {
+    model_.AwaitStep(step.done);
+  } catch (const on::HungDevice&) {
+    throw on::HungDevice(fmt::format("step {} of {} rows and {} sequences, {}", step.number,
+                                     step.shape.rows, step.shape.sequences,
+                                     step.graph != nullptr ? "replayed from a graph" : "launched"));
+  }
+}
+
 void CudaExecutor::Resolve(Step& step) {
   if (step.resolved) return;
   step.resolved = true;
   if (!step.computes) return;
-  model_.AwaitStep(step.done);
+  Await(step);
   if (step.detailed) step.graph->ReadLaps();
   step.shares = step.graph != nullptr ? step.graph->shares : step.laps.Parts();
   step.graph = nullptr;
@@ -37,7 +49,7 @@ void CudaExecutor::Resolve(Step& step) {
 
 void CudaExecutor::DropGraphs() {
   for (std::uint64_t i = collected_; i < launched_; ++i) Resolve(StepAt(i));
-  CheckCuda(cudaStreamSynchronize(model_.device().compute().get()), "work on the device");
+  AwaitStream(model_.device().compute(), "work on the device");
   graphs_.clear();
   graphs_stale_ = true;
 }
@@ -114,7 +126,7 @@ void CudaExecutor::Capture(std::int64_t bucket) {
   // Run once before the capture, so that libraries choose and load their kernels.
   LapEvents none(LapEvents::Kind::kNone);
   Enqueue(batch, none);
-  CheckCuda(cudaStreamSynchronize(stream.get()), "a step before its capture");
+  AwaitStream(stream, "a step before its capture");
   DecodeGraph& graph = graphs_[bucket];
   graph.plain = Graph::Capture(stream, [&] { Enqueue(batch, none); });
   const on::KernelsApart apart;

@@ -72,7 +72,7 @@ CudaModel::CudaModel(const CudaModelOptions& options, std::unique_ptr<Device> de
   CHECK(weights_.layers.size() == static_cast<std::size_t>(share_.shape.layers));
 }
 
-CudaModel::~CudaModel() { cudaStreamSynchronize(device_->compute().get()); }
+CudaModel::~CudaModel() { AwaitStreamQuietly(device_->compute()); }
 
 kernels::cuda::AttentionShape CudaModel::AttentionShapeOf(std::int64_t block_size) const {
   const std::set<std::int64_t> windows(share_.layer_windows.begin(), share_.layer_windows.end());
@@ -132,7 +132,7 @@ void CudaModel::AwaitStep(const Event& moment) const {
     const bool idles = group == stages_.get() && !options_.links.place.first_stage();
     if (group != nullptr) group->Await(moment, idles ? Patience::kUnbounded : Patience::kBounded);
   }
-  moment.Await();
+  moment.Await("a step");
 }
 
 std::vector<std::string> CudaModel::SlowParts() const {
@@ -147,7 +147,7 @@ std::vector<std::string> CudaModel::SlowParts() const {
 
 bool CudaModel::Reserve(std::int64_t rows, std::int64_t logit_rows) {
   if (activations_.Holds(rows, logit_rows)) return false;
-  CheckCuda(cudaStreamSynchronize(device_->compute().get()), "work on the device");
+  AwaitStream(device_->compute(), "work on the device");
   return activations_.Reserve(rows, logit_rows);
 }
 

@@ -25,7 +25,7 @@ template <class T>
 void CopyToDevice(const std::vector<T>& values, StreamView stream, DeviceBuffer& to) {
   const auto bytes = static_cast<std::int64_t>(values.size() * sizeof(T));
   if (to.bytes() < bytes) {
-    CheckCuda(cudaStreamSynchronize(stream.get()), "work on the device");
+    AwaitStream(stream, "work on the device");
     to = DeviceBuffer(bytes, "device memory for indices");
   }
   // The source is pageable memory: the call returns when the values have been copied from it.
@@ -39,7 +39,7 @@ void CopyToDevice(const std::vector<T>& values, StreamView stream, DeviceBuffer&
 CudaOperations::CudaOperations(CudaModel& model, const kernels::KvCacheView& cache)
     : model_(model), cache_(cache), random_(1, "operations"), arena_(std::int64_t{1} << 20) {}
 
-CudaOperations::~CudaOperations() { cudaStreamSynchronize(model_.device().compute().get()); }
+CudaOperations::~CudaOperations() { AwaitStreamQuietly(model_.device().compute()); }
 
 const LapEvents& CudaOperations::Replay(const std::string& name, const Work& work) {
   const StreamView stream = model_.device().compute();
@@ -47,7 +47,7 @@ const LapEvents& CudaOperations::Replay(const std::string& name, const Work& wor
     // Run once before the capture, so that libraries choose and load their kernels.
     LapEvents none(LapEvents::Kind::kNone);
     work(none);
-    CheckCuda(cudaStreamSynchronize(stream.get()), "operations before their capture");
+    AwaitStream(stream, "operations before their capture");
     captured_.clear();
     laps_ = LapEvents(LapEvents::Kind::kInGraph);
     const on::KernelsApart apart;
@@ -58,7 +58,7 @@ const LapEvents& CudaOperations::Replay(const std::string& name, const Work& wor
     captured_ = name;
   }
   graph_.Launch(stream);
-  CheckCuda(cudaStreamSynchronize(stream.get()), "operations");
+  AwaitStream(stream, "operations");
   return laps_;
 }
 

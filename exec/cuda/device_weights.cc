@@ -57,7 +57,7 @@ class Unquantized {
     storage_ = DeviceBuffer(most * ByteSize(kFormat), "device memory for weights to be quantized");
   }
   // Waits for the kernels that read the buffer.
-  ~Unquantized() { cudaStreamSynchronize(stream_.get()); }
+  ~Unquantized() { AwaitStreamQuietly(stream_); }
   Unquantized(const Unquantized&) = delete;
   Unquantized& operator=(const Unquantized&) = delete;
 

@@ -33,7 +33,7 @@ void StagedCommunicator::Fetch(StreamView stream, const void* values, std::int64
   CheckCuda(
       cudaMemcpyAsync(staged_.data(), values, Size(bytes), cudaMemcpyDeviceToHost, stream.get()),
       "a copy of a message");
-  CheckCuda(cudaStreamSynchronize(stream.get()), "work before a message");
+  AwaitStream(stream, "work before a message");
 }
 
 void StagedCommunicator::Put(StreamView stream, const std::byte* from, void* values,
@@ -41,7 +41,7 @@ void StagedCommunicator::Put(StreamView stream, const std::byte* from, void* val
   CheckCuda(cudaMemcpyAsync(values, from, Size(bytes), cudaMemcpyHostToDevice, stream.get()),
             "a copy of a message");
   // Wait, so that the next message can reuse the buffer.
-  CheckCuda(cudaStreamSynchronize(stream.get()), "a copy of a message");
+  AwaitStream(stream, "a copy of a message");
 }
 
 void StagedCommunicator::AllReduceSum(StreamView stream, void* values, std::int64_t count,

@@ -63,7 +63,7 @@ StepArena::StepArena(std::int64_t bytes) : device_(bytes, "device memory for ste
 }
 
 void StepArena::Grow(StreamView stream, std::int64_t bytes) {
-  CheckCuda(cudaStreamSynchronize(stream.get()), "work on the device");
+  AwaitStream(stream, "work on the device");
   const std::int64_t grown = std::max(bytes, 2 * device_.bytes());
   device_ = DeviceBuffer(grown, "device memory for steps' inputs");
   for (Turn& turn : turns_) turn.buffer = PinnedBuffer(grown, "pinned memory for steps' inputs");
@@ -78,7 +78,7 @@ StepArrays StepArena::Next(StreamView stream, const StepShape& shape, std::int64
     moved = true;
   }
   turn_ = (turn_ + 1) % kTurns;
-  turns_[turn_].sent.Await();
+  turns_[turn_].sent.Await("the copy of the inputs of an earlier step");
   return ArraysAt(turns_[turn_].buffer.data(), shape);
 }
 

@@ -14,11 +14,11 @@ Stream::Stream(Priority priority) {
 }
 
 Stream::~Stream() {
-  cudaStreamSynchronize(stream_);
-  cudaStreamDestroy(stream_);
+  AwaitStreamQuietly(view());
+  if (!kernels::cuda::DeviceHangs()) cudaStreamDestroy(stream_);
 }
 
-void Stream::Await() const { CheckCuda(cudaStreamSynchronize(stream_), "work on the device"); }
+void Stream::Await() const { AwaitStream(view(), "work on the device"); }
 
 Graph::~Graph() {
   if (graph_ != nullptr) cudaGraphExecDestroy(graph_);

@@ -12,6 +12,8 @@ struct CUgraphExec_st;
 
 namespace twin::exec::cuda {
 
+using kernels::cuda::AwaitStream;
+using kernels::cuda::AwaitStreamQuietly;
 using kernels::cuda::CheckCuda;
 using kernels::cuda::Event;
 using kernels::cuda::NanosecondsBetween;

@@ -33,14 +33,12 @@ Upload::Upload(StreamView stream, std::int64_t chunk_bytes) : stream_(stream) {
   for (Slot& slot : slots_) slot.buffer = PinnedBuffer(chunk_bytes, "pinned memory for loading");
 }
 
-Upload::~Upload() {
-  for (const Slot& slot : slots_) cudaEventSynchronize(slot.sent.get());
-}
+Upload::~Upload() { AwaitStreamQuietly(stream_); }
 
 Upload::Slot& Upload::NextSlot() {
   Slot& slot = slots_[next_];
   next_ = (next_ + 1) % slots_.size();
-  slot.sent.Await();
+  slot.sent.Await("a copy of weights to the device");
   return slot;
 }
 

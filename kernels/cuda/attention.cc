@@ -166,7 +166,7 @@ void PagedAttention::State::Plan(StreamView stream, const AttentionWork& work) {
   if (int_bytes_ == 0) return;
   Staging& staging = *staging_[turn_];
   turn_ = (turn_ + 1) % kPlansInFlight;
-  if (staging.used) staging.sent.Await();
+  if (staging.used) staging.sent.Await("the copy of the attention plan of an earlier step");
   // Set even if planning fails half-way: copies from the buffer may still be in flight.
   staging.used = true;
   std::exception_ptr failure;

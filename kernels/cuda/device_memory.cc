@@ -39,7 +39,7 @@ void OwnedMemory<kPlace>::Take(const char* what) {
 // a context on the first device.
 template <MemoryPlace kPlace>
 OwnedMemory<kPlace>::~OwnedMemory() {
-  if (data_ == nullptr) return;
+  if (data_ == nullptr || DeviceHangs()) return;  // giving memory back waits for the device
   if (kPlace == MemoryPlace::kDevice) {
     cudaFree(data_);
   } else {

@@ -30,7 +30,9 @@ void Event::MakeWait(StreamView stream) const {
   CheckCuda(cudaStreamWaitEvent(stream.get(), event_, cudaEventWaitDefault), "cudaStreamWaitEvent");
 }
 
-void Event::Await() const { CheckCuda(cudaEventSynchronize(event_), "a step on the device"); }
+void Event::Await(const char* what) const {
+  AwaitDevice(what, [this] { return Passed(); });
+}
 
 bool Event::Passed() const {
   const cudaError_t status = cudaEventQuery(event_);

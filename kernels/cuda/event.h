@@ -28,9 +28,9 @@ class Event {
   // Work enqueued on the stream from now on waits for the event. An event that was never recorded
   // counts as passed.
   void MakeWait(StreamView stream) const;
-  // Blocks the calling thread until the event has passed. Throws DeviceError, also for errors of
-  // earlier work on the device.
-  void Await() const;
+  // Polls until the event has passed. Throws DeviceError, also for errors of earlier work on the
+  // device; HungDevice after kDevicePatience. `what` names the work in the message.
+  void Await(const char* what = "work on the device") const;
   [[nodiscard]] bool Passed() const;
 
   [[nodiscard]] CUevent_st* get() const { return event_; }

@@ -1,6 +1,8 @@
 // Borrowed view of a CUDA stream, and the exception for device errors. Needs no CUDA header.
 #pragma once
 
+#include <chrono>
+#include <functional>
 #include <stdexcept>
 #include <string>
 
@@ -32,6 +34,29 @@ class DeviceError : public std::runtime_error {
  private:
   bool out_of_memory_;
 };
+
+// The longest that a wait for a device may take: no step of a model takes as long.
+constexpr std::chrono::seconds kDevicePatience{30};
+
+// The device was not done within the limit. From then on nothing waits for it any more: destructors
+// leave their memory to it, and exit() ends the process without the CUDA runtime's own clean-up,
+// which would wait.
+class HungDevice : public DeviceError {
+ public:
+  // "`what`: not done within 30 s; the device hangs"
+  explicit HungDevice(const std::string& what);
+};
+// True once a wait of this process has exceeded its limit.
+bool DeviceHangs();
+// For tests: another limit. Also forgets that a device has hung.
+void SetDevicePatience(std::chrono::milliseconds limit);
+
+// Calls `done` without pause until it returns true. Throws HungDevice after the limit.
+void AwaitDevice(const char* what, const std::function<bool()>& done);
+// Waits for the work enqueued on the stream. Throws DeviceError, also HungDevice.
+void AwaitStream(StreamView stream, const char* what);
+// The same for destructors: ignores errors, and returns at once if the device hangs.
+void AwaitStreamQuietly(StreamView stream) noexcept;
 
 // Throws DeviceError unless `code` (a cudaError_t) is success. `what` names the failed call in the
 // message.

@@ -40,6 +40,9 @@ void ResetDevice(const DeviceOptions& options = {});
 void FailCall(std::string_view function, int nth, cudaError_t error);
 // All calls fail from now on, as behind a kernel's illegal access.
 void BreakDevice(cudaError_t error);
+// From now on no work is ever done: queries answer that it is not, and calls that would wait for it
+// count as blocked for ever.
+void HangDevice();
 // Why a kernel failed last; empty if none did.
 std::string LastKernelFailure();
 
@@ -52,6 +55,7 @@ struct DeviceCounts {
   std::int64_t bytes_to_host = 0;
   std::int64_t bytes_within_device = 0;
   std::int64_t copies = 0;
+  std::int64_t blocked_for_ever = 0;  // calls that would have been, behind HangDevice()
 };
 // Since ResetDevice().
 DeviceCounts Counts();

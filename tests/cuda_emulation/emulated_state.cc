@@ -1,9 +1,24 @@
 #include "tests/cuda_emulation/emulated_state.h"
 
 #include <cstdlib>
+#include <set>
+#include <string_view>
 #include <utility>
 
 namespace twin::cuda_emulation {
+
+namespace {
+
+// Functions that wait for the work of a device.
+const std::set<std::string_view> kBlocking = {"cudaDeviceSynchronize",
+                                              "cudaStreamSynchronize",
+                                              "cudaEventSynchronize",
+                                              "cudaStreamDestroy",
+                                              "cudaFree",
+                                              "cudaFreeHost",
+                                              "cudaMemcpy"};
+
+}  // namespace
 
 State& TheState() {
   static State state;
@@ -24,6 +39,11 @@ cudaError_t Call(const char* function, const std::function<cudaError_t(Lock&)>& 
   State& state = TheState();
   Lock lock(state.mutex);
   ++state.calls[function];
+  if (state.hangs) {
+    const std::string_view name = function;
+    if (name == "cudaEventQuery" || name == "cudaStreamQuery") return cudaErrorNotReady;
+    if (kBlocking.contains(name)) ++state.counts.blocked_for_ever;
+  }
   cudaError_t error = state.broken;
   const auto planned = state.failures.find(function);
   if (planned != state.failures.end() && --planned->second.calls_left == 0) {
@@ -139,6 +159,7 @@ void ResetDevice(const DeviceOptions& options) {
   state.calls.clear();
   state.failures.clear();
   state.broken = cudaSuccess;
+  state.hangs = false;
   state.kernel_failure.clear();
   state.allocations.clear();
   state.bytes_in_use.clear();
@@ -150,6 +171,12 @@ void ResetDevice(const DeviceOptions& options) {
   state.captures.clear();
   CurrentDevice() = 0;
   LastError() = cudaSuccess;
+}
+
+void HangDevice() {
+  State& state = TheState();
+  const Lock lock(state.mutex);
+  state.hangs = true;
 }
 
 void FailCall(std::string_view function, int nth, cudaError_t error) {

@@ -52,6 +52,7 @@ struct State {
   std::map<std::string, std::int64_t, std::less<>> calls;
   std::map<std::string, PlannedFailure, std::less<>> failures;
   cudaError_t broken = cudaSuccess;
+  bool hangs = false;
   std::string kernel_failure;
   std::map<const std::byte*, Allocation> allocations;
   std::map<int, std::size_t> bytes_in_use;       // of a device

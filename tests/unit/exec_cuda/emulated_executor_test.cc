@@ -130,6 +130,48 @@ TEST_F(EmulatedExecutorTest, ADeviceThatBreaksEndsTheStep) {
   EXPECT_THROW(Generate(*model, generations, options), kernels::cuda::DeviceError);
 }
 
+TEST_F(EmulatedExecutorTest, ADeviceThatHangsEndsTheStepByNameAndIsNotWaitedForAgain) {
+  kernels::cuda::SetDevicePatience(std::chrono::milliseconds(20));
+  {
+    const auto model = Load({});
+    const auto executor = model->MakeExecutor({.kv_dtype = DType::kBf16, .blocks = 2});
+    executor->Open(RequestId{0}, std::vector<std::int32_t>{1, 2, 3}, {});
+    executor->Launch(PlanOfStep(0));
+    executor->Collect();
+    executor->Launch(PlanOfStep(1));
+    cuda_emulation::HangDevice();
+    try {
+      executor->Collect();
+      FAIL() << "the device does not hang";
+    } catch (const kernels::cuda::DeviceError& error) {
+      EXPECT_STREQ(error.what(),
+                   "step 1 of 1 rows and 1 sequences, replayed from a graph: not done within "
+                   "0.02 s; the device hangs");
+    }
+    EXPECT_TRUE(kernels::cuda::DeviceHangs());
+  }
+  // Not by a destructor either.
+  EXPECT_EQ(cuda_emulation::Counts().blocked_for_ever, 0);
+  kernels::cuda::SetDevicePatience(kernels::cuda::kDevicePatience);
+}
+
+// The wait for the memory of the step before the last comes before that for its result.
+TEST_F(EmulatedExecutorTest, ADeviceThatHangsEndsALaunchToo) {
+  kernels::cuda::SetDevicePatience(std::chrono::milliseconds(20));
+  const auto model = Load({});
+  const auto executor = model->MakeExecutor({.kv_dtype = DType::kBf16, .blocks = 2});
+  executor->Open(RequestId{0}, std::vector<std::int32_t>{1, 2, 3}, {});
+  cuda_emulation::HangDevice();
+  EXPECT_THROW(
+      {
+        for (std::int32_t step = 0; step < 8; ++step) executor->Launch(PlanOfStep(step));
+      },
+      kernels::cuda::HungDevice);
+  EXPECT_EQ(cuda_emulation::Counts().blocked_for_ever, 0);
+  cuda_emulation::ResetDevice();
+  kernels::cuda::SetDevicePatience(kernels::cuda::kDevicePatience);
+}
+
 TEST_F(EmulatedExecutorTest, TheCacheThatFitsIsMeasuredBehindALargestStep) {
   cuda_emulation::ResetDevice({.memory_bytes = std::size_t{1} << 30});
   const auto model = Load({});
