@@ -73,6 +73,9 @@ void CublasLtContext::DescribePreference() {
         functions().preference_set_attribute(preference_, attribute, &value, sizeof(value)), what);
   };
   set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kGemmWorkspaceBytes);
+  // Parts of a sum that are computed apart are added in fp32, never in the format of the result.
+  set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+      static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
   set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, kGemmAlignment);
   set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, kGemmAlignment);
   set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, kGemmAlignment);
@@ -83,7 +86,7 @@ void CublasLtContext::Release() {
   if (preference_ != nullptr) functions().preference_destroy(preference_);
   if (operation_ != nullptr) functions().desc_destroy(operation_);
   if (handle_ != nullptr) functions().destroy(handle_);
-  if (workspace_ != nullptr) cudaFree(workspace_);
+  if (workspace_ != nullptr && !DeviceHangs()) cudaFree(workspace_);
 }
 
 CublasLtProduct::CublasLtProduct(const CublasLtContext& context, const GemmShape& shape,

@@ -3,6 +3,8 @@
 #include <cuda_runtime_api.h>
 
 #include <bit>
+#include <cstring>
+#include <exception>
 #include <string>
 #include <unordered_map>
 
@@ -46,10 +48,19 @@ struct Choice {
   cublasLtMatmulAlgo_t algorithm{};
 };
 
+struct GemmOperands {
+  const void* x = nullptr;
+  const void* w = nullptr;
+  void* y = nullptr;
+};
+
 struct Plan {
   CublasLtProduct product;
   Choice choice;
 };
+
+// How many suggestions are tried for a product before it fails.
+constexpr int kSuggestionsTried = 8;
 
 std::string DeviceName() {
   int device = 0;
@@ -90,9 +101,12 @@ class Gemm::State {
  private:
   const Choice& ChoiceFor(const GemmShape& shape);
   // REQUIRES: the shapes and formats of the operands match.
-  const Plan& PlanFor(StreamView stream, const DeviceMatrix& x, const DeviceMatrix& w,
-                      const DeviceMatrix& y);
-  const Plan& MakePlan(StreamView stream, const ProductKey& key);
+  Plan& PlanFor(StreamView stream, const DeviceMatrix& x, const DeviceMatrix& w,
+                const DeviceMatrix& y);
+  Plan& MakePlan(StreamView stream, const ProductKey& key);
+  // Multiplies by the algorithm of the plan. If cuBLASLt refuses it at run time, by the first other
+  // suggestion that it does not refuse, which replaces it.
+  void Run(StreamView stream, Plan& plan, const GemmOperands& operands);
 
   CublasLtContext context_;
   GemmAlgorithmFile measured_;
@@ -103,11 +117,11 @@ class Gemm::State {
 void Gemm::State::Multiply(StreamView stream, DeviceMatrix x, DeviceMatrix w, DeviceMatrix y) {
   CHECK(x.dtype == w.dtype && (y.dtype == x.dtype || y.dtype == DType::kFp32));
   if (x.rows == 0) return;
-  const Plan& plan = PlanFor(stream, x, w, y);
+  Plan& plan = PlanFor(stream, x, w, y);
   if (plan.choice.skinny && TakesSkinnyGemm(x, w, y)) {
     SkinnyGemm(stream, x, w, y);
   } else {
-    plan.product.Run(stream, x.data, w.data, y.data, plan.choice.algorithm);
+    Run(stream, plan, {x.data, w.data, y.data});
   }
 }
 
@@ -116,13 +130,39 @@ void Gemm::State::MultiplyScaled(StreamView stream, const ScaledMatrix& x, const
   CHECK(x.values.dtype == DType::kFp8 && w.values.dtype == DType::kFp8);
   CHECK(x.values.columns % kFp8Sizes == 0 && w.values.rows % kFp8Sizes == 0);
   if (x.values.rows == 0) return;
-  const Plan& plan = PlanFor(stream, x.values, w.values, y);
+  Plan& plan = PlanFor(stream, x.values, w.values, y);
   plan.product.Scale({.x = x.scales, .w = w.scales});
-  plan.product.Run(stream, x.values.data, w.values.data, y.data, plan.choice.algorithm);
+  Run(stream, plan, {x.values.data, w.values.data, y.data});
 }
 
-const Plan& Gemm::State::PlanFor(StreamView stream, const DeviceMatrix& x, const DeviceMatrix& w,
-                                 const DeviceMatrix& y) {
+void Gemm::State::Run(StreamView stream, Plan& plan, const GemmOperands& operands) {
+  const auto run = [&](const cublasLtMatmulAlgo_t& algorithm) {
+    plan.product.Run(stream, operands.x, operands.w, operands.y, algorithm);
+  };
+  std::exception_ptr failure;
+  try {
+    run(plan.choice.algorithm);
+    return;
+  } catch (const DeviceError&) {
+    // What a failed call leaves of a capture cannot be continued.
+    if (Capturing(stream)) throw;
+    failure = std::current_exception();
+  }
+  for (const cublasLtMatmulAlgo_t& other : plan.product.Suggestions(kSuggestionsTried)) {
+    if (std::memcmp(&other, &plan.choice.algorithm, sizeof(other)) == 0) continue;
+    try {
+      run(other);
+    } catch (const DeviceError&) {
+      continue;
+    }
+    plan.choice.algorithm = other;
+    return;
+  }
+  std::rethrow_exception(failure);
+}
+
+Plan& Gemm::State::PlanFor(StreamView stream, const DeviceMatrix& x, const DeviceMatrix& w,
+                           const DeviceMatrix& y) {
   CHECK(x.columns == w.columns && y.rows == x.rows && y.columns == w.rows);
   CHECK(Aligned(x) && Aligned(w) && Aligned(y));
   const ProductKey key{.shape = {.tokens = x.rows,
@@ -135,7 +175,7 @@ const Plan& Gemm::State::PlanFor(StreamView stream, const DeviceMatrix& x, const
   return found != plans_.end() ? found->second : MakePlan(stream, key);
 }
 
-const Plan& Gemm::State::MakePlan(StreamView stream, const ProductKey& key) {
+Plan& Gemm::State::MakePlan(StreamView stream, const ProductKey& key) {
   // Choosing calls the heuristic of cuBLASLt, which may do what a capture does not allow.
   const bool prepared = choices_.contains(key.shape);
   CHECK(prepared || !Capturing(stream));

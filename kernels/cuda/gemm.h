@@ -29,8 +29,8 @@ struct GemmShape {
 
 // Matrix products. Each shape uses the algorithm that was the fastest in a measurement on this
 // device; a file keeps these choices by device and library version. A shape without a measurement
-// uses the first suggestion of cuBLASLt. Not thread-safe, and not for several streams at the same
-// time, because they would share the workspace.
+// uses the first suggestion of cuBLASLt that works. Not thread-safe, and not for several streams at
+// the same time, because they would share the workspace.
 class Gemm {
  public:
   // Borrows the library. Allocates a workspace of 32 MiB on the device. `cache` is the path of the

@@ -14,7 +14,9 @@
 namespace twin::kernels::cuda {
 namespace {
 
-constexpr std::string_view kHeading = "# twinserve GEMM algorithms, format 1";
+constexpr std::string_view kHeading = "# twinserve GEMM algorithms, format 2";
+// Algorithms that may add parts of a sum in the format of the result: tuned anew.
+constexpr std::string_view kOldHeading = "# twinserve GEMM algorithms, format 1";
 constexpr std::string_view kAdvice = "; remove the file and tune again";
 constexpr std::size_t kFields = 10;
 constexpr std::size_t kWordDigits = 16;
@@ -97,6 +99,7 @@ void GemmAlgorithmFile::Read() {
   std::ifstream file(path_);
   std::string line;
   if (!std::getline(file, line)) Refuse(path_.string(), "cannot be read, or is empty");
+  if (line == kOldHeading) return;
   if (line != kHeading) {
     Refuse(path_.string() + ":1", "must be '" + std::string(kHeading) + "'");
   }

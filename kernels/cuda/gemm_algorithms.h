@@ -22,7 +22,8 @@ struct GemmAlgorithm {
 };
 
 // A text file: a heading, then one line per shape. Fields are separated by tabs, and the last field
-// is a hash of the line. Lines of other devices and library versions are preserved but not used.
+// is a hash of the line. Lines of other devices and library versions are preserved but not used. A
+// file of an earlier format counts as empty.
 class GemmAlgorithmFile {
  public:
   // Reads the file if it exists. An empty path means no file. `device` is a name and `library` a

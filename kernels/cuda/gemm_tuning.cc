@@ -94,7 +94,7 @@ class Bench {
       const auto* const scales = reinterpret_cast<const float*>(scales_.data());
       product_.Scale({.x = scales, .w = scales});
     }
-    CheckCuda(cudaStreamSynchronize(stream.get()), "filling operands to tune products with");
+    AwaitStream(stream, "filling operands to tune products with");
   }
 
   [[nodiscard]] const CublasLtProduct& product() const { return product_; }
@@ -113,7 +113,7 @@ class Bench {
       }
     }
     end_.Record(stream_);
-    end_.Await();
+    end_.Await("a product that is being measured");
     float milliseconds = 0;
     CheckCuda(cudaEventElapsedTime(&milliseconds, begin_.get(), end_.get()), "measuring a product");
     return milliseconds / static_cast<float>(products);
@@ -162,22 +162,39 @@ std::vector<Candidate> MakeCandidates(const Bench& bench, int count) {
   return candidates;
 }
 
+// Removes the candidates for which `measure` throws; if none is left, rethrows what the last one
+// threw.
+template <class Measure>
+void ForEachThatWorks(std::vector<Candidate>& field, const Measure& measure) {
+  for (auto candidate = field.begin(); candidate != field.end();) {
+    try {
+      measure(*candidate);
+      ++candidate;
+    } catch (const HungDevice&) {
+      throw;
+    } catch (const DeviceError&) {
+      if (field.size() == 1) throw;
+      candidate = field.erase(candidate);
+    }
+  }
+}
+
 }  // namespace
 
 GemmAlgorithm FastestGemm(const CublasLtContext& context, StreamView stream, const GemmShape& shape,
                           int candidates) {
   Bench bench(context, stream, shape);
   std::vector<Candidate> field = MakeCandidates(bench, candidates);
-  for (Candidate& candidate : field) {
+  ForEachThatWorks(field, [&](Candidate& candidate) {
     bench.Measure(candidate.algorithm, 1);  // warm-up: loads the kernel code
     const float once = bench.Measure(candidate.algorithm, 1);
     const float wanted = once > 0 ? kTurnMilliseconds / once : float{kProductsMax};
     candidate.products = static_cast<int>(std::clamp(wanted, 1.0F, float{kProductsMax}));
-  }
+  });
   for (int turn = 0; turn < kTurns; ++turn) {
-    for (Candidate& candidate : field) {
+    ForEachThatWorks(field, [&](Candidate& candidate) {
       candidate.milliseconds.push_back(bench.Measure(candidate.algorithm, candidate.products));
-    }
+    });
   }
   Candidate* fastest = nullptr;
   for (Candidate& candidate : field) {

@@ -2,8 +2,10 @@
 
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <utility>
 
 #include "tests/cuda_emulation/emulated_device.h"
 #include "tests/cuda_emulation/emulated_product.h"
@@ -23,6 +25,8 @@ constexpr std::size_t kHalvesWorkspace = std::size_t{16} << 20;
 
 std::atomic<int> products = 0;
 std::atomic<int> heuristics = 0;
+std::atomic<unsigned> reduction_mask = 0;
+std::vector<std::uint64_t> failing_algorithms;
 
 // Places in the objects' words.
 namespace operation_word {
@@ -32,7 +36,7 @@ namespace layout_word {
 enum : std::size_t { kMagic, kType, kRows, kColumns, kLeading };
 }
 namespace preference_word {
-enum : std::size_t { kMagic, kWorkspace, kAlignment };
+enum : std::size_t { kMagic, kWorkspace, kAlignment, kReductions };
 }
 namespace algorithm_word {
 enum : std::size_t { kMagic, kNumber, kInputType, kOutputType };
@@ -238,6 +242,7 @@ cublasStatus_t PreferenceCreate(cublasLtMatmulPreference_t* preference) {
   *preference = new cublasLtMatmulPreferenceOpaque_t{};
   (*preference)->data[preference_word::kMagic] = kPreference;
   (*preference)->data[preference_word::kAlignment] = 256;  // as the library's default
+  (*preference)->data[preference_word::kReductions] = CUBLASLT_REDUCTION_SCHEME_MASK;
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -248,6 +253,11 @@ cublasStatus_t PreferenceSet(cublasLtMatmulPreference_t preference,
   if (attribute == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES) {
     if (size != sizeof(std::uint64_t)) return CUBLAS_STATUS_INVALID_VALUE;
     std::memcpy(&preference->data[preference_word::kWorkspace], value, size);
+    return CUBLAS_STATUS_SUCCESS;
+  }
+  if (attribute == CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK) {
+    if (size != sizeof(std::uint32_t)) return CUBLAS_STATUS_INVALID_VALUE;
+    std::memcpy(&preference->data[preference_word::kReductions], value, size);
     return CUBLAS_STATUS_SUCCESS;
   }
   if (attribute < CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES ||
@@ -271,6 +281,7 @@ cublasStatus_t GetHeuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t operat
     return CUBLAS_STATUS_INVALID_VALUE;
   }
   ++heuristics;
+  reduction_mask = static_cast<unsigned>(preference->data[preference_word::kReductions]);
   Product product;
   const cublasStatus_t status = ReadProduct(operation, a, b, c, d, product);
   if (status != CUBLAS_STATUS_SUCCESS) return status;
@@ -318,6 +329,10 @@ cublasStatus_t Matmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t operation, c
     return CUBLAS_STATUS_INVALID_VALUE;
   }
   const std::uint64_t number = algorithm->data[algorithm_word::kNumber];
+  if (std::find(failing_algorithms.begin(), failing_algorithms.end(), number) !=
+      failing_algorithms.end()) {
+    return CUBLAS_STATUS_INTERNAL_ERROR;
+  }
   if (workspace_bytes < WorkspaceOf(number) || !Aligned(kWorkspaceAlignment, workspace)) {
     return CUBLAS_STATUS_INVALID_VALUE;
   }
@@ -365,7 +380,13 @@ kernels::cuda::CublasLtFunctions EmulatedCublasLt() {
 }
 
 CublasLtCalls EmulatedCublasLtCalls() {
-  return {.products = products.load(), .heuristics = heuristics.load()};
+  return {.products = products.load(),
+          .heuristics = heuristics.load(),
+          .reduction_mask = reduction_mask.load()};
+}
+
+void FailCublasLtAlgorithms(std::vector<std::uint64_t> algorithms) {
+  failing_algorithms = std::move(algorithms);
 }
 
 }  // namespace twin::cuda_emulation

@@ -1,6 +1,9 @@
 // cuBLASLt on the emulated device: products in stream order, refused where the library refuses.
 #pragma once
 
+#include <cstdint>
+#include <vector>
+
 #include "kernels/cuda/cublaslt_library.h"
 
 namespace twin::cuda_emulation {
@@ -22,7 +25,12 @@ kernels::cuda::CublasLtFunctions EmulatedCublasLt();
 struct CublasLtCalls {
   int products = 0;
   int heuristics = 0;
+  unsigned reduction_mask = 0;  // of the last preference that an algorithm was asked for with
 };
 CublasLtCalls EmulatedCublasLtCalls();
+
+// Products by these of the suggested algorithms (0: the first one) fail from now on, as those that
+// a library suggests but cannot run.
+void FailCublasLtAlgorithms(std::vector<std::uint64_t> algorithms);
 
 }  // namespace twin::cuda_emulation

@@ -59,9 +59,11 @@ PlanSizes Fa3Sizes(const AttentionShape& shape, const PlanLimits& limits) {
 
 std::int32_t FixedPiece(const AttentionPart& part, const AttentionShape& shape,
                         std::int64_t multiprocessors) {
-  constexpr std::int32_t kAllPages = 1 << 24;
+  // FlashInfer counts a piece's tokens in 32 bits.
+  constexpr std::int64_t kTokensMax = std::int64_t{1} << 30;
   const std::int64_t works_split = 2 * multiprocessors / shape.kv_heads;
-  return part.graph && part.sequences >= works_split ? kAllPages : -1;
+  if (!part.graph || part.sequences < works_split) return -1;
+  return static_cast<std::int32_t>(std::max<std::int64_t>(kTokensMax / shape.block_size, 1));
 }
 
 PlanSizes SizesOfPlan(AttentionKernel kernel, const AttentionShape& shape,

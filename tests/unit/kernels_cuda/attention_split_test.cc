@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <vector>
 
 namespace twin::kernels::cuda {
@@ -29,6 +30,20 @@ class AttentionSplitTest : public testing::Test {
   std::vector<std::int32_t> last_page_tokens_ = {5, 16, 1, 10, 8};
   AttentionWork work_;
 };
+
+// 2^24 pages once stood for all of them: 2^31 tokens in blocks of 128, a negative number.
+TEST(FixedPieceTest, OfAllKeysHasItsTokensIn32Bits) {
+  AttentionPart decodes;
+  decodes.sequences = 1000;
+  decodes.graph = true;
+  for (const std::int64_t block_size : {1, 5, 16, 64, 128, 256, 1024}) {
+    const AttentionShape shape{
+        .heads = 32, .kv_heads = 8, .head_dim = 128, .block_size = block_size, .windows = {0}};
+    const std::int64_t tokens = block_size * FixedPiece(decodes, shape, 132);
+    EXPECT_LE(tokens, std::numeric_limits<std::int32_t>::max()) << block_size;
+    EXPECT_GT(tokens, 100'000'000) << block_size;  // more than any sequence has
+  }
+}
 
 constexpr AttentionKernel kGeneric = AttentionKernel::kGeneric;
 constexpr AttentionKernel kFa2 = AttentionKernel::kFa2;

@@ -6,6 +6,8 @@
 
 int main(int argc, char** argv) {
   constexpr int kSkipped = 77;
+  // A fork of a process that has used the device cannot use it.
+  testing::GTEST_FLAG(death_test_style) = "threadsafe";
   testing::InitGoogleTest(&argc, argv);
   int devices = 0;
   const cudaError_t error = cudaGetDeviceCount(&devices);

@@ -30,6 +30,7 @@ std::filesystem::path FreshPath() {
 class EmulatedGemmTest : public testing::Test {
  protected:
   EmulatedGemmTest() { cuda_emulation::ResetDevice(); }
+  ~EmulatedGemmTest() override { cuda_emulation::FailCublasLtAlgorithms({}); }
 
   // Zeros: what comes out does not matter here.
   static void Multiply(Gemm& gemm, const GemmShape& shape) {
@@ -114,6 +115,36 @@ TEST_F(EmulatedGemmTest, TuningMeasuresEverySuggestionAndFreesItsOperands) {
   EXPECT_EQ(cuda_emulation::DeviceBytesInUse(), used);
 }
 
+TEST_F(EmulatedGemmTest, TuningLeavesOutASuggestionThatFailsAtRunTime) {
+  const TestStream stream;
+  Gemm gemm(TestCublasLt(), "");
+  cuda_emulation::FailCublasLtAlgorithms({0});
+  EXPECT_GE(gemm.Tune(stream.view(), kShape), 0);
+  EXPECT_NO_THROW(Multiply(gemm, kShape));
+  cuda_emulation::FailCublasLtAlgorithms({0, 1});
+  EXPECT_THAT([&] { gemm.Tune(stream.view(), kShape); },
+              ThrowsMessage<DeviceError>(HasSubstr("multiplying matrices: cuBLASLt")));
+}
+
+TEST_F(EmulatedGemmTest, AProductWhoseFirstSuggestionFailsTakesTheNextAndKeepsIt) {
+  Gemm gemm(TestCublasLt(), "");
+  gemm.Prepare(kShape);
+  cuda_emulation::FailCublasLtAlgorithms({0});
+  const auto before = EmulatedCublasLtCalls();
+  for (int i = 0; i < 3; ++i) Multiply(gemm, kShape);
+  const auto after = EmulatedCublasLtCalls();
+  EXPECT_EQ(after.products - before.products, 3);
+  EXPECT_EQ(after.heuristics - before.heuristics, 1);
+  cuda_emulation::FailCublasLtAlgorithms({0, 1});
+  EXPECT_THAT([&] { Multiply(gemm, kShape); },
+              ThrowsMessage<DeviceError>(HasSubstr("CUBLAS_STATUS_INTERNAL_ERROR")));
+}
+
+TEST_F(EmulatedGemmTest, PartsOfASumAreAddedInFp32) {
+  Gemm(TestCublasLt(), "").Prepare(kShape);
+  EXPECT_EQ(EmulatedCublasLtCalls().reduction_mask, 2U);  // CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE
+}
+
 TEST_F(EmulatedGemmTest, AlgorithmsOfAnotherDeviceAreNotUsed) {
   const std::filesystem::path path = FreshPath();
   {
@@ -141,7 +172,7 @@ TEST_F(EmulatedGemmTest, AnAlgorithmThatTheLibraryRefusesIsBadData) {
 
 TEST_F(EmulatedGemmTest, ADamagedFileIsRefusedAtOnce) {
   const std::filesystem::path path = FreshPath();
-  std::ofstream(path) << "# twinserve GEMM algorithms, format 1\nnonsense\n";
+  std::ofstream(path) << "# twinserve GEMM algorithms, format 2\nnonsense\n";
   EXPECT_THAT([&] { Gemm(TestCublasLt(), path); },
               ThrowsMessage<InputError>(HasSubstr(path.string() + ":2: ")));
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 #include <map>
 #include <tuple>
 #include <vector>
@@ -89,7 +90,9 @@ const std::vector<AttentionShape> kShapes = {
     {.heads = 32, .kv_heads = 8, .head_dim = 128, .block_size = 16},
     {.heads = 28, .kv_heads = 4, .head_dim = 128, .block_size = 16},
     {.heads = 12, .kv_heads = 12, .head_dim = 64, .block_size = 5},
-    {.heads = 71, .kv_heads = 1, .head_dim = 64, .block_size = 64}};
+    {.heads = 71, .kv_heads = 1, .head_dim = 64, .block_size = 64},
+    {.heads = 32, .kv_heads = 8, .head_dim = 128, .block_size = 128},
+    {.heads = 32, .kv_heads = 8, .head_dim = 128, .block_size = 256}};
 
 TEST(FlashInferPlanTest, ATailIsSplitAlikeWhereverItsCountingBegins) {
   Random random(1, "flashinfer_plan_test");
@@ -205,6 +208,7 @@ TEST(FlashInferPlanTest, DecodesThatFillTheDeviceAreNeitherCutNorMerged) {
       const Split whole = SplitWork(batch, shape, 0, true, piece);
       const Split free = SplitWork(batch, shape, 0, true);
       EXPECT_FALSE(whole.split);
+      EXPECT_LE(whole.chunk, std::numeric_limits<std::int32_t>::max());  // it is sent in 32 bits
       EXPECT_TRUE(free.split);
       // The same work in the same launch: only the merging is gone.
       EXPECT_EQ(std::tuple(whole.works, whole.padded, whole.tile, whole.requests, whole.chunks),

@@ -53,6 +53,15 @@ TEST_F(GemmAlgorithmFileTest, KeepsWhatWasSet) {
   EXPECT_EQ(again.Find(other), nullptr);
 }
 
+TEST_F(GemmAlgorithmFileTest, OfTheFirstFormatIsEmptyAndReplaced) {
+  Write("# twinserve GEMM algorithms, format 1\nlines whose algorithms are no longer allowed\n");
+  GemmAlgorithmFile file = Open();
+  EXPECT_EQ(file.Find(kShape), nullptr);
+  file.Set(kShape, kMeasured);
+  file.Save();
+  EXPECT_THAT(Open().Find(kShape), Pointee(kMeasured));
+}
+
 TEST_F(GemmAlgorithmFileTest, OfNoPathIsEmptyAndSavesNothing) {
   GemmAlgorithmFile file("", "NVIDIA H200", "13.1.0");
   file.Set(kShape, kMeasured);
