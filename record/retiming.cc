@@ -10,8 +10,6 @@
 namespace twin {
 namespace {
 
-std::size_t IndexOf(StepId step) { return static_cast<std::size_t>(Index(step)) - 1; }
-
 [[noreturn]] void Refuse(std::size_t step, const std::string& what) {
   throw InputError(InputError::Kind::kData, "step " + std::to_string(step + 1), what);
 }
@@ -26,6 +24,7 @@ Retiming::Retiming(const RecordedRun& run, std::span<const StepTimes> measured,
     Refuse(std::min(measured.size(), modelled.size()),
            "has measured or modelled times, but not both");
   }
+  NumberSteps();
   CheckSteps();
   for (const RecordedRun::Moment& moment : run.moments()) {
     first_arrival_.push_back(arrivals_.size());
@@ -39,27 +38,51 @@ Retiming::Retiming(const RecordedRun& run, std::span<const StepTimes> measured,
   if (rule == ArrivalRule::kInReturn) LinkArrivals();
 }
 
+void Retiming::NumberSteps() {
+  for (const RecordedRun::Moment& moment : run_.moments()) {
+    for (const StepPlan& plan : moment.plans) {
+      const auto replica = static_cast<std::size_t>(plan.replica);
+      if (replica >= numbers_.size()) numbers_.resize(replica + 1);
+      std::vector<std::size_t>& steps = numbers_[replica];
+      if (Index(plan.id) != steps.size() + 1) Refuse(before_.size(), "is out of order");
+      const std::size_t before = steps.empty() ? kNoStep : steps.back();
+      steps.push_back(before_.size());
+      before_.push_back(before);
+    }
+  }
+}
+
+std::size_t Retiming::IndexOf(std::int32_t replica, StepId step) const {
+  const auto index = static_cast<std::size_t>(replica);
+  const std::size_t number = static_cast<std::size_t>(Index(step)) - 1;
+  if (index >= numbers_.size() || number >= numbers_[index].size()) {
+    Refuse(number, "was not planned");
+  }
+  return numbers_[index][number];
+}
+
 void Retiming::CheckSteps() const {
   std::size_t planned = 0;
   std::size_t ended = 0;
-  TimePoint free = TimePoint::min();
   for (const RecordedRun::Moment& moment : run_.moments()) {
     for (const Event& event : moment.events) {
       const auto* finished = std::get_if<StepFinished>(&event);
       if (finished == nullptr) continue;
-      const std::size_t step = IndexOf(finished->step);
+      const std::size_t step = IndexOf(finished->replica, finished->step);
       if (step >= measured_.size()) Refuse(step, "has no measured times");
       if (measured_[step].told != moment.now)
         Refuse(step, "has a delivery time that is not the recorded one");
       ++ended;
     }
     for (const StepPlan& plan : moment.plans) {
-      const std::size_t step = IndexOf(plan.id);
-      if (step != planned++) Refuse(step, "is out of order");
+      const std::size_t step = IndexOf(plan.replica, plan.id);
+      ++planned;
       if (step >= measured_.size()) Refuse(step, "has no measured times");
       const StepTimes& times = measured_[step];
       if (times.planned != moment.now)
         Refuse(step, "has a planning time that is not the recorded one");
+      const TimePoint free =
+          before_[step] == kNoStep ? TimePoint::min() : measured_[before_[step]].finished;
       const Duration schedule = times.started - std::max(times.planned, free);
       const Duration delivery = times.told - times.finished;
       if (schedule != times.parts[StepPart::kSchedule] ||
@@ -67,7 +90,6 @@ void Retiming::CheckSteps() const {
           times.finished - times.started != times.parts.device()) {
         Refuse(step, "has parts that do not add up to its time");
       }
-      free = times.finished;
     }
   }
   if (planned != measured_.size()) Refuse(planned, "has measured times, but is not in the record");
@@ -117,7 +139,7 @@ TimePoint Retiming::MomentTime(std::size_t index, const ModelledTimes& variant,
   std::size_t arrival = first_arrival_[index];
   for (const Event& event : moment.events) {
     if (const auto* finished = std::get_if<StepFinished>(&event)) {
-      const std::size_t step = IndexOf(finished->step);
+      const std::size_t step = IndexOf(finished->replica, finished->step);
       const StepParts& parts =
           variant.Has(StepPart::kDelivery) ? modelled_[step] : measured_[step].parts;
       time = std::max(time, times.finished[step] + parts[StepPart::kDelivery]);
@@ -137,10 +159,11 @@ TimePoint Retiming::MomentTime(std::size_t index, const ModelledTimes& variant,
 void Retiming::PlanSteps(std::size_t moment, const ModelledTimes& variant, RunTimes& times) const {
   const TimePoint now = times.moments[moment];
   for (const StepPlan& plan : run_.moments()[moment].plans) {
-    const std::size_t step = IndexOf(plan.id);
+    const std::size_t step = IndexOf(plan.replica, plan.id);
     const StepParts& measured = measured_[step].parts;
     const StepParts& modelled = modelled_[step];
-    const TimePoint free = step == 0 ? TimePoint::min() : times.finished[step - 1];
+    const TimePoint free =
+        before_[step] == kNoStep ? TimePoint::min() : times.finished[before_[step]];
     // A measured schedule is what of it showed; a modelled one hides behind the step before.
     const TimePoint started = variant.Has(StepPart::kSchedule)
                                   ? std::max(now + modelled[StepPart::kSchedule], free)
@@ -165,7 +188,7 @@ void Retiming::NotifyObservers(const RunTimes& times,
     std::size_t arrival = first_arrival_[i];
     for (Event& event : events) {
       if (auto* finished = std::get_if<StepFinished>(&event)) {
-        finished->started = times.started[IndexOf(finished->step)];
+        finished->started = times.started[IndexOf(finished->replica, finished->step)];
       } else if (auto* arrived = std::get_if<RequestArrived>(&event)) {
         if (times.boundary) arrived->response_delay = ways_[arrival].response;
         arrived->request.arrival = ArrivalTime(arrivals_[arrival++], times.moments);

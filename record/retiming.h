@@ -67,7 +67,8 @@ struct ModelledWay {
 // Computes the times of a run's variants. An instant is retimed to the latest of its events; a step
 // begins its schedule part when it is planned and the device has finished the step before it.
 //
-// Limited to one device: with pipeline stages steps overlap, which this model does not describe.
+// Each replica is one device: with pipeline stages steps overlap, which this model does not
+// describe. Instants keep their order, also where those of two replicas would change places.
 class Retiming {
  public:
   // Borrows all arguments. `measured` and `modelled` hold every step of the run, in the order of
@@ -83,7 +84,11 @@ class Retiming {
   void NotifyObservers(const RunTimes& times, std::span<RunObserver* const> observers) const;
 
  private:
+  // Numbers the steps of all replicas in the order of planning.
+  void NumberSteps();
   void CheckSteps() const;
+  // Throws InputError (data) if the step was not planned.
+  [[nodiscard]] std::size_t IndexOf(std::int32_t replica, StepId step) const;
   // Closed loops: links each arrival to the instant that it answers.
   void LinkArrivals();
 
@@ -92,6 +97,7 @@ class Retiming {
     Duration behind{0};     // time after that moment
   };
   static constexpr std::size_t kNoMoment = SIZE_MAX;
+  static constexpr std::size_t kNoStep = SIZE_MAX;
 
   [[nodiscard]] TimePoint ArrivalTime(const Arrival& arrival,
                                       const std::vector<TimePoint>& moments) const;
@@ -103,8 +109,10 @@ class Retiming {
   std::span<const StepTimes> measured_;
   std::span<const StepParts> modelled_;
   std::span<const ModelledWay> ways_;
-  std::vector<std::size_t> first_arrival_;  // by moment, into arrivals_
-  std::vector<Arrival> arrivals_;           // in the order of the moments
+  std::vector<std::vector<std::size_t>> numbers_;  // by replica and step: in the order of planning
+  std::vector<std::size_t> before_;                // by step, in that order: its replica's last one
+  std::vector<std::size_t> first_arrival_;         // by moment, into arrivals_
+  std::vector<Arrival> arrivals_;                  // in the order of the moments
 };
 
 }  // namespace twin

@@ -100,11 +100,12 @@ ModelledSteps ModelSteps(const MeasuredRun& run, const sim::StepCost& cost) {
                      "must be 1: the times of steps that overlap on stages cannot be compared");
   }
   // Steps keep their recorded times, so that the errors of one do not reach the next.
-  sim::DeviceState device;
+  std::vector<sim::DeviceState> devices(static_cast<std::size_t>(run.config.system.replicas));
   for (const RecordedRun::Moment& moment : run.events.moments()) {
     for (const StepPlan& plan : moment.plans) {
       const std::size_t index = modelled.steps.size();
       const StepTimes times = index < run.steps.size() ? run.steps[index] : StepTimes{};
+      sim::DeviceState& device = devices.at(static_cast<std::size_t>(plan.replica));
       const auto by_part = cost.Parts(plan, times.started, device);
       cost.Advance(plan, times.started, times.finished, device);
       if (by_part) {

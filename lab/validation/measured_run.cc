@@ -5,6 +5,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <cstdint>
 #include <fstream>
 #include <string>
 #include <string_view>
@@ -46,6 +47,15 @@ class Row {
     return DurationFromNanoseconds(std::round(ns));
   }
 
+  [[nodiscard]] std::size_t Replica(std::size_t column) const {
+    const std::string_view cell = cells_[column];
+    std::uint16_t value = 0;
+    const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
+    if (error == std::errc{} && end == cell.data() + cell.size()) return value;
+    throw InputError(InputError::Kind::kData, where_,
+                     fmt::format("cell {} is '{}'; allowed: a replica's index", column + 1, cell));
+  }
+
   void RequireStep(std::size_t number) const {
     if (cells_[0] == std::to_string(number)) return;
     throw InputError(
@@ -57,6 +67,43 @@ class Row {
   std::string where_;
   std::vector<std::string_view> cells_;
 };
+
+// Which columns a file has.
+struct PartLayout {
+  std::size_t parts = kStepPartCount;
+  bool replica = false;  // as the last one
+};
+
+PartLayout LayoutOf(const std::string& header, const std::string& file) {
+  const auto columns = [](bool replica) {
+    std::string line = HeaderLine(PartColumns(FurtherColumns{.replica = replica}));
+    line.pop_back();
+    return line;
+  };
+  if (header == columns(false)) return {};
+  if (header == columns(true)) return {.replica = true};
+  // Runs of earlier versions have no column of clocks.
+  const std::string before = columns(false).substr(0, columns(false).rfind(','));
+  if (header == before) return {.parts = kMeasuredPartCount};
+  throw InputError(InputError::Kind::kData, file + " line 1",
+                   "names other columns; allowed: " + columns(false));
+}
+
+// The steps of all replicas in the order of the plans, without those that the record lacks.
+std::vector<StepTimes> InOrderOfPlanning(const std::vector<std::vector<StepTimes>>& by_replica,
+                                         const RecordedRun& events) {
+  if (by_replica.size() == 1) return by_replica.front();
+  std::vector<StepTimes> steps;
+  for (const RecordedRun::Moment& moment : events.moments()) {
+    for (const StepPlan& plan : moment.plans) {
+      const auto replica = static_cast<std::size_t>(plan.replica);
+      const auto step = static_cast<std::size_t>(Index(plan.id)) - 1;
+      if (replica >= by_replica.size() || step >= by_replica[replica].size()) return steps;
+      steps.push_back(by_replica[replica][step]);
+    }
+  }
+  return steps;
+}
 
 void RequireFile(const std::filesystem::path& directory, const char* name) {
   if (std::filesystem::exists(directory / name)) return;
@@ -88,32 +135,37 @@ void ReadMachine(const std::filesystem::path& summary, MeasuredRun& run) {
 
 }  // namespace
 
-std::vector<StepTimes> ReadStepTimes(const std::filesystem::path& file) {
+std::vector<std::vector<StepTimes>> ReadStepTimesByReplica(const std::filesystem::path& file) {
   std::ifstream in(file);
   std::string text;
-  std::string columns = HeaderLine(PartColumns());
-  columns.pop_back();
-  // Runs of earlier versions have no column of clocks.
-  const std::string before = columns.substr(0, columns.rfind(','));
-  if (!std::getline(in, text) || (text != columns && text != before)) {
-    throw InputError(InputError::Kind::kData, file.string() + " line 1",
-                     "names other columns; allowed: " + columns);
-  }
-  const std::size_t parts = text == columns ? kStepPartCount : kMeasuredPartCount;
-  std::vector<StepTimes> steps;
+  std::getline(in, text);
+  const PartLayout layout = LayoutOf(text, file.string());
+  const std::size_t cells = kTimeColumns + layout.parts + (layout.replica ? 1 : 0);
+  std::vector<std::vector<StepTimes>> steps(1);
+  std::size_t line = 1;
   while (std::getline(in, text)) {
-    const Row row(file.string(), steps.size() + 2, text, kTimeColumns + parts);
-    row.RequireStep(steps.size() + 1);
-    StepTimes& times = steps.emplace_back();
+    const Row row(file.string(), ++line, text, cells);
+    const std::size_t replica = layout.replica ? row.Replica(cells - 1) : 0;
+    if (replica >= steps.size()) steps.resize(replica + 1);
+    row.RequireStep(steps[replica].size() + 1);
+    StepTimes& times = steps[replica].emplace_back();
     times.planned = kTimeZero + row.Time(1, 1e9);
     times.started = kTimeZero + row.Time(2, 1e9);
     times.finished = kTimeZero + row.Time(3, 1e9);
     times.told = kTimeZero + row.Time(4, 1e9);
-    for (std::size_t i = 0; i < parts; ++i) {
+    for (std::size_t i = 0; i < layout.parts; ++i) {
       times.parts.times[i] = row.Time(kTimeColumns + i, 1e6);
     }
   }
   return steps;
+}
+
+std::vector<StepTimes> ReadStepTimes(const std::filesystem::path& file) {
+  std::vector<StepTimes> all;
+  for (const std::vector<StepTimes>& steps : ReadStepTimesByReplica(file)) {
+    all.insert(all.end(), steps.begin(), steps.end());
+  }
+  return all;
 }
 
 void ReadEvents(RecordReader& reader, RecordedRun& events) {
@@ -132,7 +184,7 @@ void ReadMeasuredRun(const std::filesystem::path& directory, MeasuredRun& run) {
   run.config = ParseExperiment(run.header.config, (directory / "record.pb").string() + ": config",
                                directory);
   ReadEvents(reader, run.events);
-  run.steps = ReadStepTimes(directory / "parts.csv");
+  run.steps = InOrderOfPlanning(ReadStepTimesByReplica(directory / "parts.csv"), run.events);
   ReadMachine(directory / "summary.json", run);
 }
 

@@ -45,8 +45,11 @@ void ReadMeasuredRun(const std::filesystem::path& directory, MeasuredRun& run);
 // Appends the rest of a record to `events`.
 void ReadEvents(RecordReader& reader, RecordedRun& events);
 
-// Reads parts.csv: a line of column names, then one row per step. Throws InputError (data): file,
-// line, column, what is wrong.
+// Reads parts.csv: a line of column names, then one row per step. The steps of a replica in their
+// order, by replica; of a run with one replica that one's. Throws InputError (data): file, line,
+// column, what is wrong.
+std::vector<std::vector<StepTimes>> ReadStepTimesByReplica(const std::filesystem::path& file);
+// The same, replica by replica.
 std::vector<StepTimes> ReadStepTimes(const std::filesystem::path& file);
 
 }  // namespace twin::lab

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <thread>
@@ -208,7 +209,9 @@ void RequireFittingCost(const ExperimentConfig& config) {
   }
   if (on_cuda) return;
   const auto all = static_cast<std::int32_t>(std::thread::hardware_concurrency());
-  const std::int32_t threads = real->threads > 0 ? real->threads : all;
+  const std::int32_t threads =
+      real->threads > 0 ? real->threads
+                        : std::max(all / (system.parallelism.devices() * system.replicas), 1);
   if (fitted->threads == 0 || fitted->threads == threads) return;
   throw InputError(
       InputError::Kind::kUsage, "cost.fitted",

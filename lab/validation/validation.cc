@@ -30,7 +30,7 @@ std::string ReadCurves(const MeasuredRun& run, const RecordedRun& events, RunCur
 
 void CompareDecisions(const MeasuredRun& run, const std::string& digest, Validation& validation) {
   RecordedRunSource source(run.events);
-  const ReplayResult again = ReplayDecisions(source, run.config.policy, run.header.engine);
+  const ReplayResult again = ReplayDecisions(source, run.config, run.header.engine);
   if (again.difference) {
     validation.difference = fmt::format("{}: after {} equal plans\n{}", run.path.string(),
                                         again.equal_plans, again.difference->text());

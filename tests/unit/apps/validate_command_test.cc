@@ -84,6 +84,20 @@ TEST_F(ValidateCommandTest, MeasuresTwiceReplaysPredictsAndAttributes) {
   EXPECT_EQ(result["machines"].size(), 2U);
 }
 
+TEST_F(ValidateCommandTest, ComparesReplicasWithTheirPrediction) {
+  const CommandOutcome outcome =
+      Validate({"--set", "system.replicas=2", "--set", "system.router.kind=LEAST_REQUESTS"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const json result = Result();
+  EXPECT_EQ(result["digest_equal"], true);
+  EXPECT_EQ(result["completed"], 12);
+  const json& metric = result["metrics"]["mean_e2el_ms"];
+  double sum = 0;
+  for (const auto& [cause, amount] : metric["attribution"].items()) sum += amount.get<double>();
+  const double error = metric["predicted"].get<double>() - metric["measured"].get<double>();
+  EXPECT_NEAR(sum, error, 1e-9 * std::abs(error) + 1e-9);
+}
+
 TEST_F(ValidateCommandTest, GoesOnWithWhatAnInterruptedOneHasMeasured) {
   ASSERT_EQ(Validate({}).exit_code, 0);
   const std::string first = Record("v/real_1");

@@ -149,6 +149,39 @@ TEST_F(TwoRequests, AreRefusedWhereAStepIsMissing) {
 }
 
 // Two steps planned at once: the second waits for the first, and its schedule hides meanwhile.
+// A on replica 0: told at 2, computed from 3 to 12, told at 13. B on replica 1: told at 4, computed
+// from 5 to 9, told at 10. With half of the GEMMs A ends at 9 and B, which waits for nobody, at 7.
+TEST(RetimingTest, StepsOfReplicasDoNotWaitForEachOther) {
+  RecordedRun run;
+  const auto arrived = [](std::uint32_t id, std::int64_t arrival) {
+    return RequestArrived{
+        {.id = RequestId{id}, .arrival = At(arrival), .prompt_tokens = 1, .max_output_tokens = 1}};
+  };
+  const auto finished = [](std::int64_t started, std::int32_t replica) {
+    return StepFinished{.step = StepId{1},
+                        .started = At(started),
+                        .outcomes = {},
+                        .filled = {},
+                        .replica = replica};
+  };
+  StepPlan plan;
+  plan.id = StepId{1};
+  const std::vector<Event> events = {arrived(0, 2), arrived(1, 4), finished(5, 1), finished(3, 0)};
+  run.OnInstant({At(2), std::span(events).subspan(0, 1)});
+  run.OnPlan(At(2), plan);
+  run.OnInstant({At(4), std::span(events).subspan(1, 1)});
+  plan.replica = 1;
+  run.OnPlan(At(4), plan);
+  run.OnInstant({At(10), std::span(events).subspan(2, 1)});
+  run.OnInstant({At(13), std::span(events).subspan(3, 1)});
+  const std::vector<StepTimes> measured = {Step(2, 3, 6, 3, 13, 1), Step(4, 5, 4, 0, 10, 1)};
+  const std::vector<StepParts> modelled = {Modelled(0, 3, 3, 0), Modelled(0, 2, 0, 0)};
+  const Retiming retiming(run, measured, modelled, ArrivalRule::kByClock);
+  EXPECT_EQ(retiming.Times({}).moments, (std::vector<TimePoint>{At(2), At(4), At(10), At(13)}));
+  EXPECT_EQ(retiming.Times({.parts = Bit(StepPart::kGemm)}).moments,
+            (std::vector<TimePoint>{At(2), At(4), At(8), At(10)}));
+}
+
 TEST(RetimingTest, LetsAModelledScheduleHideBehindTheStepBefore) {
   RecordedRun run;
   const std::vector<Event> arrival = {RequestArrived{
