@@ -17,12 +17,12 @@ namespace twin {
 // number of live ids, however far apart these lie: an engine that is one of a thousand replicas
 // sees one id in a thousand.
 //
-// Ids are opened in rising order (gaps allowed) and closed in any order. Values lie in a dense
-// array and keep their place while they live. An open-addressed table with linear probing, at most
-// half full, finds the place from the id; Fibonacci hashing (Knuth, TAOCP 3, 6.4) spreads ids at
-// equal distances evenly.
+// Ids are opened in rising order (gaps allowed), unless the caller says otherwise, and closed in
+// any order. Values lie in a dense array and keep their place while they live. An open-addressed
+// table with linear probing, at most half full, finds the place from the id; Fibonacci hashing
+// (Knuth, TAOCP 3, 6.4) spreads ids at equal distances evenly.
 //
-// References stay valid until the next Open().
+// References stay valid until the next id is opened.
 // Open() may return the value of a closed id, so the caller must assign every field. Closed values
 // are kept until then so that the containers inside keep their capacity.
 template <class T>
@@ -32,9 +32,13 @@ class IdMap {
 
   // REQUIRES: id is larger than every id opened before.
   T& Open(RequestId id) {
-    const std::uint64_t index = Index(id);
-    CHECK(index >= end_);
-    end_ = index + 1;
+    CHECK(Index(id) >= end_);
+    end_ = std::uint64_t{Index(id)} + 1;
+    return OpenInAnyOrder(id);
+  }
+
+  // REQUIRES: !contains(id).
+  T& OpenInAnyOrder(RequestId id) {
     if (2 * (live_ + 1) > entries_.size()) Rehash(bits_ + 1);
     ++live_;
     std::uint32_t place = 0;

@@ -56,7 +56,8 @@ class Backend {
  public:
   virtual ~Backend() = default;
 
-  // Registers a request, which later plans may contain. REQUIRES: ids rise; tokens below vocab.
+  // Registers a request, which later plans may contain. REQUIRES: no request of this
+  // id is open; tokens below vocab.
   virtual void Open(RequestId id, std::span<const std::int32_t> prompt,
                     const kernels::SamplingParameters& sampling) = 0;
   // Forgets it. REQUIRES: no step launched and not collected, and no later one, carries work for

@@ -10,7 +10,8 @@ constexpr std::chrono::microseconds kIdle = std::chrono::microseconds::max();  /
 
 }  // namespace
 
-BackendWorker::BackendWorker(Backend& backend) : backend_(backend), thread_([this] { Work(); }) {}
+BackendWorker::BackendWorker(Backend& backend, StepInbox& inbox, std::int32_t replica)
+    : backend_(backend), inbox_(inbox), replica_(replica), thread_([this] { Work(); }) {}
 
 BackendWorker::~BackendWorker() {
   {
@@ -35,23 +36,6 @@ void BackendWorker::Send(Command command) {
     commands_.push_back(std::move(command));
   }
   commanded_.notify_one();
-}
-
-void BackendWorker::Await(Clock::time_point deadline, RingQueue<ReturnedStep>& returned) {
-  std::unique_lock lock(mutex_);
-  const auto has_news = [this] { return !computed_.empty() || woken_ || failure_ != nullptr; };
-  changed_.wait_until(lock, deadline, has_news);
-  if (failure_ != nullptr) std::rethrow_exception(failure_);
-  woken_ = false;
-  while (!computed_.empty()) returned.PushBack(computed_.PopFront());
-}
-
-void BackendWorker::Wake() {
-  {
-    const std::lock_guard lock(mutex_);
-    woken_ = true;
-  }
-  changed_.notify_one();
 }
 
 void BackendWorker::Work() {
@@ -80,9 +64,7 @@ void BackendWorker::Work() {
       patience = --launched == 0 ? kIdle : kNone;
     }
   } catch (...) {
-    const std::lock_guard lock(mutex_);
-    failure_ = std::current_exception();
-    changed_.notify_one();
+    inbox_.Fail(std::current_exception());
   }
 }
 
@@ -99,16 +81,12 @@ bool BackendWorker::TakeCommands(std::chrono::microseconds patience, std::vector
 }
 
 void BackendWorker::Deliver(const ComputedStep& step) {
-  ReturnedStep returned{{step.sampled.begin(), step.sampled.end()},
-                        step.started,
-                        step.finished,
-                        step.parts,
-                        {step.drafts.begin(), step.drafts.end()}};
-  {
-    const std::lock_guard lock(mutex_);
-    computed_.PushBack(std::move(returned));
-  }
-  changed_.notify_one();
+  inbox_.Deliver({.replica = replica_,
+                  .sampled = {step.sampled.begin(), step.sampled.end()},
+                  .started = step.started,
+                  .finished = step.finished,
+                  .parts = step.parts,
+                  .drafts = {step.drafts.begin(), step.drafts.end()}});
 }
 
 }  // namespace twin::exec

@@ -3,34 +3,22 @@
 
 #include <condition_variable>
 #include <cstdint>
-#include <exception>
 #include <mutex>
 #include <thread>
 #include <variant>
 #include <vector>
 
-#include "core/ring_queue.h"
 #include "exec/backend.h"
+#include "exec/step_inbox.h"
 
 namespace twin::exec {
 
-// The result of a step. Results arrive in launch order.
-struct ReturnedStep {
-  std::vector<SampledToken> sampled;
-  LapTimer::Clock::time_point started;
-  LapTimer::Clock::time_point finished;
-  StepParts parts;
-  std::vector<ItemDrafts> drafts;
-};
-
-// Runs commands in order on its own thread. All calls but Wake() must come from a single other
-// thread.
+// Runs commands in order on its own thread. All calls must come from a single other thread.
 class BackendWorker {
  public:
-  using Clock = LapTimer::Clock;
-
-  // Borrows the backend for its lifetime.
-  explicit BackendWorker(Backend& backend);
+  // Borrows the backend and the inbox for its lifetime. What the backend computes, or throws, goes
+  // to the inbox, as of this replica; after a failure the worker does nothing more.
+  BackendWorker(Backend& backend, StepInbox& inbox, std::int32_t replica = 0);
   // Waits for the step that is being computed, at most; later commands are dropped.
   ~BackendWorker();
   BackendWorker(const BackendWorker&) = delete;
@@ -39,16 +27,8 @@ class BackendWorker {
   // As Backend's; the prompt is sampled greedily.
   void Open(RequestId id, std::vector<std::int32_t> prompt);
   void Close(RequestId id);
-  // Borrows the plan until its step has been returned.
+  // Borrows the plan until its step has been delivered.
   void Launch(const StepPlan& plan);
-
-  // Waits until a step has been computed, Wake() was called (since the last call) or `deadline`,
-  // and appends the steps computed by then.
-  // Throws what the backend threw, at every call from then on.
-  void Await(Clock::time_point deadline, RingQueue<ReturnedStep>& returned);
-
-  // Ends the current wait, or the next one. Thread-safe.
-  void Wake();
 
  private:
   struct OpenCommand {
@@ -68,14 +48,12 @@ class BackendWorker {
   void Deliver(const ComputedStep& step);
 
   Backend& backend_;
+  StepInbox& inbox_;
+  const std::int32_t replica_;
 
   std::mutex mutex_;  // guards what follows
   std::condition_variable commanded_;
-  std::condition_variable changed_;
   std::vector<Command> commands_;
-  RingQueue<ReturnedStep> computed_;
-  std::exception_ptr failure_;
-  bool woken_ = false;
   bool closing_ = false;
 
   std::thread thread_;  // the last member: it uses all others

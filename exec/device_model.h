@@ -13,6 +13,7 @@
 #include "exec/rank_links.h"
 #include "exec/speed_probe.h"
 #include "kernels/kv_cache.h"
+#include "kernels/thread_pool.h"
 
 namespace twin::exec {
 
@@ -37,6 +38,13 @@ class DeviceModel {
             .kv_heads = share().shape.kv_heads,
             .block_size = block_size,
             .head_dim = share().shape.head_dim};
+  }
+
+  // A further model that computes with these weights, on a pool of its own, at the same time as
+  // this one: a replica. Borrows the pool. Null if the device cannot share weights.
+  [[nodiscard]] virtual std::unique_ptr<DeviceModel> WithSameWeights(
+      kernels::ThreadPool& /*pool*/) const {
+    return nullptr;
   }
 
   // Throws what the device throws where the cache does not fit into its memory: std::bad_alloc or

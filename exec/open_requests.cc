@@ -8,7 +8,7 @@ namespace twin::exec {
 
 void OpenRequests::Open(RequestId id, std::span<const std::int32_t> prompt,
                         const kernels::SamplingParameters& sampling) {
-  OpenRequest& request = requests_.Open(id);
+  OpenRequest& request = requests_.OpenInAnyOrder(id);
   request.tokens.assign(prompt.begin(), prompt.end());
   request.drafts.clear();
   request.blocks.clear();

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "core/id_window.h"
+#include "core/id_map.h"
 #include "core/ids.h"
 #include "exec/backend.h"
 #include "kernels/kv_copy.h"
@@ -30,7 +30,7 @@ struct SwapBatch {
 
 class OpenRequests {
  public:
-  // REQUIRES: ids rise.
+  // In any order. REQUIRES: it is not open.
   void Open(RequestId id, std::span<const std::int32_t> prompt,
             const kernels::SamplingParameters& sampling);
   void Close(RequestId id) { requests_.Close(id); }
@@ -52,7 +52,7 @@ class OpenRequests {
   void Apply(const KvOperation& operation);
   void Copy(KvOperation::Kind kind, BlockId from, BlockId to);
 
-  IdWindow<OpenRequest> requests_;
+  IdMap<OpenRequest> requests_;
   std::vector<SwapBatch> batches_;  // the first batch_count_ are in use
   std::size_t batch_count_ = 0;
 };

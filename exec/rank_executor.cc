@@ -37,7 +37,7 @@ RankExecutor::RankExecutor(DeviceModel& model, const RankExecutorConfig& config)
 void RankExecutor::Open(RequestId id, std::span<const std::int32_t> prompt,
                         const kernels::SamplingParameters& sampling) {
   executor_->Open(id, prompt, sampling);
-  prompt_tokens_.Open(id) = static_cast<std::int32_t>(prompt.size());
+  prompt_tokens_.OpenInAnyOrder(id) = static_cast<std::int32_t>(prompt.size());
 }
 
 void RankExecutor::Close(RequestId id) {

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "core/id_window.h"
+#include "core/id_map.h"
 #include "core/ring_queue.h"
 #include "exec/comm/message.h"
 #include "exec/device_model.h"
@@ -67,7 +67,7 @@ class RankExecutor {
   DeviceModel& model_;
   RankExecutorConfig config_;
   std::unique_ptr<Executor> executor_;
-  IdWindow<std::int32_t> prompt_tokens_;
+  IdMap<std::int32_t> prompt_tokens_;
   RingQueue<StepResult> steps_;  // executed here, not collected
   std::size_t complete_ = 0;     // of these, whose result is here: the oldest
   StepResult collected_;

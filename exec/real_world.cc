@@ -1,6 +1,7 @@
 #include "exec/real_world.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <span>
 #include <utility>
@@ -9,12 +10,21 @@
 
 namespace twin::exec {
 
-RealWorld::RealWorld(ArrivalSource& source, Backend& backend, const RealWorldOptions& options)
+RealWorld::RealWorld(ArrivalSource& source, std::span<Backend* const> backends,
+                     const RealWorldOptions& options)
     : source_(source),
       options_(options),
       ledger_(options.end_tokens, options.named_block_size),
-      tokens_(options.seed, options.vocab),
-      worker_(backend) {}
+      tokens_(options.seed, options.vocab) {
+  CHECK(!backends.empty());
+  for (Backend* const backend : backends) {
+    const auto index = static_cast<std::int32_t>(replicas_.size());
+    replicas_.push_back(std::make_unique<Replica>(*backend, inbox_, index));
+  }
+}
+
+RealWorld::RealWorld(ArrivalSource& source, Backend& backend, const RealWorldOptions& options)
+    : RealWorld(source, std::array<Backend*, 1>{&backend}, options) {}
 
 Instant RealWorld::Advance(TimePoint wake_at) {
   events_.clear();
@@ -25,7 +35,7 @@ Instant RealWorld::Advance(TimePoint wake_at) {
   if (!start_) start_ = Clock::now();
   Clock::time_point look = *start_;  // the first look does not wait
   for (;;) {
-    worker_.Await(look, returned_);
+    inbox_.Await(look, returned_);
     now_ = std::max(now_, TimeOf(Clock::now()));
     TakeRequests();
     ReturnSteps();
@@ -61,7 +71,7 @@ void RealWorld::Cancel(RequestId id) {
     const std::lock_guard lock(requests_mutex_);
     asked_cancels_.push_back(id);
   }
-  worker_.Wake();
+  inbox_.Wake();
 }
 
 void RealWorld::Stop() {
@@ -69,7 +79,7 @@ void RealWorld::Stop() {
     const std::lock_guard lock(requests_mutex_);
     asked_stop_ = true;
   }
-  worker_.Wake();
+  inbox_.Wake();
 }
 
 std::optional<RealWorld::Clock::time_point> RealWorld::NextLook(TimePoint wake_at) {
@@ -79,7 +89,7 @@ std::optional<RealWorld::Clock::time_point> RealWorld::NextLook(TimePoint wake_a
     if (!timeouts_.empty()) next = std::min(next, timeouts_.front().time);
     next = std::min(next, wake_at);
   }
-  if (next == kTimeNever && in_flight_.empty()) return std::nullopt;
+  if (next == kTimeNever && in_flight_ == 0) return std::nullopt;
   // Keeps the sum with the clock's start within its range.
   next = std::min(next, now_ + std::chrono::hours(1));
   return *start_ + next.time_since_epoch();
@@ -87,27 +97,41 @@ std::optional<RealWorld::Clock::time_point> RealWorld::NextLook(TimePoint wake_a
 
 void RealWorld::ReturnSteps() {
   while (!returned_.empty()) {
-    const LaunchedStep launched = in_flight_.PopFront();
-    const ReturnedStep returned = returned_.PopFront();
-    const StepTimes times = Measure(launched, returned);
-    if (options_.listener != nullptr) options_.listener->OnStep(launched.id, times);
-    TakeTokens(returned);
-    last_returned_ = launched.id;
-    told_.push_back({launched.id, times.started, outcomes_.size(), filled_.size()});
+    ReturnedStep step = returned_.PopFront();
+    replicas_[static_cast<std::size_t>(step.replica)]->returned.PushBack(std::move(step));
   }
+  for (std::size_t i = 0; i < replicas_.size(); ++i) ReturnSteps(static_cast<std::int32_t>(i));
   // Spans are taken only after the last addition, which may move the vectors.
   std::size_t outcome = 0;
   std::size_t filled = 0;
   for (const ToldStep& step : told_) {
-    events_.emplace_back(StepFinished{
-        step.id, step.started, std::span(outcomes_).subspan(outcome, step.outcomes_end - outcome),
-        std::span(filled_).subspan(filled, step.filled_end - filled)});
+    events_.emplace_back(
+        StepFinished{.step = step.id,
+                     .started = step.started,
+                     .outcomes = std::span(outcomes_).subspan(outcome, step.outcomes_end - outcome),
+                     .filled = std::span(filled_).subspan(filled, step.filled_end - filled),
+                     .replica = step.replica});
     outcome = step.outcomes_end;
     filled = step.filled_end;
   }
 }
 
-StepTimes RealWorld::Measure(const LaunchedStep& launched, const ReturnedStep& returned) {
+void RealWorld::ReturnSteps(std::int32_t index) {
+  Replica& replica = *replicas_[static_cast<std::size_t>(index)];
+  while (!replica.returned.empty()) {
+    const LaunchedStep launched = replica.in_flight.PopFront();
+    const ReturnedStep returned = replica.returned.PopFront();
+    --in_flight_;
+    const StepTimes times = Measure(replica, launched, returned);
+    if (options_.listener != nullptr) options_.listener->OnStep(index, launched.id, times);
+    TakeTokens(returned);
+    replica.last_returned = launched.id;
+    told_.push_back({launched.id, index, times.started, outcomes_.size(), filled_.size()});
+  }
+}
+
+StepTimes RealWorld::Measure(Replica& replica, const LaunchedStep& launched,
+                             const ReturnedStep& returned) {
   StepTimes step{.planned = launched.planned,
                  .started = TimeOf(returned.started),
                  .finished = TimeOf(returned.finished),
@@ -117,10 +141,10 @@ StepTimes RealWorld::Measure(const LaunchedStep& launched, const ReturnedStep& r
   const Duration rest = step.finished - step.started - step.parts.device();
   CHECK(step.planned <= step.started && rest >= Duration{0} && step.finished <= step.told);
   step.parts[StepPart::kOther] += rest;
-  const TimePoint ready = std::max(step.planned, device_free_);
+  const TimePoint ready = std::max(step.planned, replica.device_free);
   step.parts[StepPart::kSchedule] = std::max(step.started - ready, Duration{0});
   step.parts[StepPart::kDelivery] = step.told - step.finished;
-  device_free_ = step.finished;
+  replica.device_free = step.finished;
   return step;
 }
 
@@ -144,7 +168,7 @@ bool RealWorld::TakeToken(const SampledToken& sampled) {
   if (fate != TokenFate::kTaken && fate != TokenFate::kLast) return false;
   tokens_.Append(sampled.request, sampled.token);
   if (options_.listener != nullptr) options_.listener->OnToken(sampled.request, sampled.token);
-  if (fate == TokenFate::kLast) Depart(sampled.request, last_launched_);
+  if (fate == TokenFate::kLast) Depart(sampled.request);
   return true;
 }
 
@@ -165,7 +189,7 @@ void RealWorld::CancelSome() {
 void RealWorld::CancelOpen(RequestId id) {
   events_.emplace_back(RequestCancelled{id});
   ledger_.Close(id);
-  Depart(id, last_launched_);
+  Depart(id);
 }
 
 void RealWorld::TakeArrivals() {
@@ -193,9 +217,10 @@ void RealWorld::Announce(const TracedRequest& traced) {
   std::vector<BlockKey>& keys = prompt_keys_[prompt_keys_used_++];
   // A prompt that will be rejected may have any length; its tokens are not generated.
   const bool fits = length_max == 0 || traced.prompt_tokens <= length_max;
-  std::vector<std::int32_t> prompt = tokens_.Open(id, fits ? traced : TracedRequest{});
-  ledger_.Open(id, prompt, EndOf(traced, limit), keys);
-  worker_.Open(id, std::move(prompt));
+  Placement& placement = placements_.Open(id);
+  placement.replica = kNowhere;
+  placement.prompt = tokens_.Open(id, fits ? traced : TracedRequest{});
+  ledger_.Open(id, placement.prompt, EndOf(traced, limit), keys);
   if (options_.client_timeout) timeouts_.PushBack({id, arrival + *options_.client_timeout});
   events_.emplace_back(RequestArrived{{.id = id,
                                        .arrival = arrival,
@@ -208,25 +233,46 @@ void RealWorld::Announce(const TracedRequest& traced) {
 }
 
 void RealWorld::Launch(const StepPlan& plan) {
+  Replica& replica = *replicas_[static_cast<std::size_t>(plan.replica)];
+  if (!stopping_) {
+    OpenAdmitted(plan, replica);
+    replica.last_launched = plan.id;
+    replica.in_flight.PushBack({plan.id, now_});
+    ++in_flight_;
+    replica.worker.Launch(plan);
+  }
   for (const Rejection& rejection : plan.rejected) {
     ledger_.Close(rejection.request);
-    Depart(rejection.request, plan.id);
+    Depart(rejection.request);
   }
-  if (stopping_) return;
-  last_launched_ = plan.id;
-  in_flight_.PushBack({plan.id, now_});
-  worker_.Launch(plan);
 }
 
-void RealWorld::Depart(RequestId id, StepId after) {
-  departing_.PushBack({id, after});
+void RealWorld::OpenAdmitted(const StepPlan& plan, Replica& replica) {
+  for (const RequestId id : plan.admitted) {
+    Placement& placement = placements_[id];
+    if (placement.replica != kNowhere) continue;
+    placement.replica = plan.replica;
+    replica.worker.Open(id, std::move(placement.prompt));
+  }
+}
+
+void RealWorld::Depart(RequestId id) {
+  const std::int32_t index = placements_[id].replica;
+  if (index != kNowhere) {
+    Replica& replica = *replicas_[static_cast<std::size_t>(index)];
+    replica.departing.PushBack({id, replica.last_launched});
+  }
+  placements_.Close(id);
   tokens_.Close(id);
   source_.OnDone(id, now_);
 }
 
 void RealWorld::CloseDeparted() {
-  while (!departing_.empty() && departing_.front().after <= last_returned_) {
-    worker_.Close(departing_.PopFront().id);
+  for (const auto& replica : replicas_) {
+    RingQueue<Departure>& departing = replica->departing;
+    while (!departing.empty() && departing.front().after <= replica->last_returned) {
+      replica->worker.Close(departing.PopFront().id);
+    }
   }
 }
 

@@ -1,17 +1,21 @@
-// The real world: a device computes the steps, and times are read from the machine's steady clock.
+// The real world: devices compute the steps, and times are read from the machine's steady clock.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "core/arrival_source.h"
+#include "core/id_window.h"
 #include "core/ring_queue.h"
 #include "core/step_times.h"
 #include "exec/backend_worker.h"
 #include "exec/output_ledger.h"
 #include "exec/request_tokens.h"
+#include "exec/step_inbox.h"
 #include "sched/world.h"
 
 namespace twin::exec {
@@ -21,8 +25,8 @@ class RealWorldListener {
  public:
   virtual ~RealWorldListener() = default;
 
-  // Called in the order of launching.
-  virtual void OnStep(StepId /*id*/, const StepTimes& /*times*/) {}
+  // Called, for the steps of a replica, in the order of launching.
+  virtual void OnStep(std::int32_t /*replica*/, StepId /*id*/, const StepTimes& /*times*/) {}
   // `token` is the next one of the request's output.
   virtual void OnToken(RequestId /*id*/, std::int32_t /*token*/) {}
 };
@@ -45,14 +49,21 @@ struct RealWorldOptions {
 };
 
 // Time zero is the first Advance(). An instant carries everything that has happened by then:
-// finished steps in the order of launching, then cancellations, then arrivals. Request::arrival is
-// the time at which the request was due; the instant that carries it may be later. Thread safety:
-// Advance() and Launch() are called from one thread, Cancel() and Stop() from any. Advance() throws
-// what the backend threw.
+// finished steps replica by replica, of each in the order of launching, then cancellations, then
+// arrivals. Request::arrival is the time at which the request was due; the instant that carries it
+// may be later. Thread safety: Advance() and Launch() are called from one thread, Cancel() and
+// Stop() from any. Advance() throws what a backend threw.
+//
+// Each replica is a backend with a thread of its own, so that replicas compute at the same time.
+// The world learns from the plan that admits a request whose it is, and opens it there.
 class RealWorld final : public World {
  public:
-  // Borrows the source and the backend. REQUIRES: no request is open in the backend, and this
-  // object is destroyed before the engine, which owns the plans in flight.
+  // Borrows the source and the backends, one for each replica. REQUIRES: no request is open in any
+  // backend, backends do not share what a step changes, and this object is destroyed before the
+  // engines, which own the plans in flight.
+  RealWorld(ArrivalSource& source, std::span<Backend* const> backends,
+            const RealWorldOptions& options);
+  // Of one replica.
   RealWorld(ArrivalSource& source, Backend& backend, const RealWorldOptions& options);
 
   Instant Advance(TimePoint wake_at) override;
@@ -78,6 +89,7 @@ class RealWorld final : public World {
   };
   struct ToldStep {
     StepId id{};
+    std::int32_t replica = 0;
     TimePoint started;
     std::size_t outcomes_end = 0;  // end of the step's range in outcomes_
     std::size_t filled_end = 0;    // likewise in filled_
@@ -91,10 +103,30 @@ class RealWorld final : public World {
     TimePoint time;
   };
 
+  struct Replica {
+    Replica(Backend& backend, StepInbox& inbox, std::int32_t index)
+        : worker(backend, inbox, index) {}
+
+    TimePoint device_free = kTimeZero;  // end of the last step returned
+    StepId last_launched{};
+    StepId last_returned{};
+    RingQueue<LaunchedStep> in_flight;
+    RingQueue<ReturnedStep> returned;  // and not told
+    RingQueue<Departure> departing;
+    BackendWorker worker;
+  };
+  // A request in the system.
+  struct Placement {
+    std::int32_t replica = kNowhere;   // that admitted it
+    std::vector<std::int32_t> prompt;  // until then
+  };
+  static constexpr std::int32_t kNowhere = -1;
+
   [[nodiscard]] TimePoint TimeOf(Clock::time_point time) const;
   void TakeRequests();
   void ReturnSteps();
-  StepTimes Measure(const LaunchedStep& launched, const ReturnedStep& returned);
+  void ReturnSteps(std::int32_t replica);
+  StepTimes Measure(Replica& replica, const LaunchedStep& launched, const ReturnedStep& returned);
   void TakeTokens(const ReturnedStep& returned);
   // False if the token is dropped.
   bool TakeToken(const SampledToken& sampled);
@@ -103,8 +135,9 @@ class RealWorld final : public World {
   void TakeArrivals();
   void Announce(const TracedRequest& traced);
   [[nodiscard]] OutputEnd EndOf(const TracedRequest& traced, std::int32_t limit) const;
-  // Removes the request from the system. The backend closes it once no step in flight carries it.
-  void Depart(RequestId id, StepId after);
+  void OpenAdmitted(const StepPlan& plan, Replica& replica);
+  // Removes the request from the system. Its backend closes it once no step in flight carries it.
+  void Depart(RequestId id);
   void CloseDeparted();
   // The latest time to wait for a result before looking for arrivals, timeouts and `wake_at`;
   // nullopt if nothing more will happen.
@@ -117,15 +150,12 @@ class RealWorld final : public World {
 
   std::optional<Clock::time_point> start_;
   TimePoint now_ = kTimeZero;
-  TimePoint device_free_ = kTimeZero;  // end of the last step returned
   std::uint32_t next_id_ = 0;
-  StepId last_launched_{};
-  StepId last_returned_{};
+  std::int64_t in_flight_ = 0;  // steps of all replicas
   bool stopping_ = false;
   bool stopped_early_ = false;
-  RingQueue<LaunchedStep> in_flight_;
+  IdWindow<Placement> placements_;
   RingQueue<ReturnedStep> returned_;
-  RingQueue<Departure> departing_;
   RingQueue<Timeout> timeouts_;
 
   // Of the current instant; reused.
@@ -141,7 +171,9 @@ class RealWorld final : public World {
   std::vector<RequestId> asked_cancels_;
   bool asked_stop_ = false;
 
-  BackendWorker worker_;  // the last member, because its thread borrows the others
+  StepInbox inbox_;
+  // The last member, because their threads borrow the others.
+  std::vector<std::unique_ptr<Replica>> replicas_;
 };
 
 }  // namespace twin::exec

@@ -33,14 +33,10 @@ void RequireOneInstance(const PolicyTraits& traits) {
                                traits.steps_in_flight_max));
 }
 
-// A cluster exists in simulations only, and counts blocks of all replicas together.
+// A cluster counts blocks of all replicas together.
 void RequirePossibleReplicas(const ExperimentConfig& config, const PolicyTraits& traits,
                              const sim::KvCapacity& capacity) {
   const SystemConfig& system = config.system;
-  if (system.replicas > 1 && !std::holds_alternative<SimulatedWorldConfig>(config.world)) {
-    throw InputError(InputError::Kind::kUsage, "system.replicas",
-                     fmt::format("is {} in a real world; allowed: 1", system.replicas));
-  }
   if (system.replicas > 1 && ReadsPrefixes(system.router.kind) && !traits.caches_prefixes) {
     throw InputError(InputError::Kind::kUsage, "system.router.kind",
                      fmt::format("compares prompts with cached ones, but policy.{} caches none; "

@@ -34,8 +34,9 @@ void AddRun(const fs::path& run, std::uint32_t process, MessageOutput& file) {
   RunObserver* const observers[] = {&writer};
   NotifyObservers(events, observers);
   if (fs::exists(run / "parts.csv")) {
-    const std::vector<StepTimes> steps = ReadStepTimes(run / "parts.csv");
-    for (std::size_t i = 0; i < steps.size(); ++i) writer.AddParts(StepId{i + 1}, steps[i]);
+    const auto steps = ReadStepTimesByReplica(run / "parts.csv");
+    const std::size_t drawn = steps.size() == 1 ? steps.front().size() : 0;
+    for (std::size_t i = 0; i < drawn; ++i) writer.AddParts(StepId{i + 1}, steps.front()[i]);
   }
   writer.Finish();
 }

@@ -29,7 +29,7 @@ void PartsWatchingWorld::Launch(const StepPlan& plan) {
   times.parts[StepPart::kSchedule] = times.started - std::max(times.planned, free_);
   times.parts[StepPart::kDelivery] = times.told - times.finished;
   free_ = std::max(free_, times.finished);
-  totals_.OnStep(plan.id, times);
+  totals_.OnStep(plan.replica, plan.id, times);
 }
 
 }  // namespace twin::lab

@@ -122,6 +122,12 @@ std::vector<TableColumn> StepColumns(const FurtherColumns& further) {
   return columns;
 }
 
+std::vector<TableColumn> PartColumns(const FurtherColumns& further) {
+  std::vector<TableColumn> columns(kParts.begin(), kParts.end());
+  if (further.replica) columns.insert(columns.end(), kReplica.begin(), kReplica.end());
+  return columns;
+}
+
 std::string HeaderLine(std::span<const TableColumn> columns) {
   std::string line;
   for (const TableColumn& column : columns) {

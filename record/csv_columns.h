@@ -18,7 +18,7 @@ std::span<const TableColumn> RequestColumns();  // requests.csv
 // Further ones of requests.csv where the system has a boundary.
 std::span<const TableColumn> BoundaryColumns();
 std::span<const TableColumn> StepColumns();  // steps.csv
-// Further ones of requests.csv and steps.csv where the system has several replicas.
+// Further ones of requests.csv, steps.csv and parts.csv where the system has several replicas.
 std::span<const TableColumn> ReplicaColumns();
 std::span<const TableColumn> SeriesColumns();  // series.csv
 std::span<const TableColumn> PartColumns();    // parts.csv
@@ -26,12 +26,13 @@ std::span<const TableColumn> PartColumns();    // parts.csv
 // What a run's tables hold beside the columns of every run.
 struct FurtherColumns {
   bool boundary = false;  // BoundaryColumns(), of requests
-  bool replica = false;   // ReplicaColumns(), of requests and of steps
+  bool replica = false;   // ReplicaColumns(), of requests, steps and parts
 };
 
-// All columns of a run's requests.csv and steps.csv.
+// All columns of a run's requests.csv, steps.csv and parts.csv.
 std::vector<TableColumn> RequestColumns(const FurtherColumns& further);
 std::vector<TableColumn> StepColumns(const FurtherColumns& further);
+std::vector<TableColumn> PartColumns(const FurtherColumns& further);
 
 // The first line of the file, with its line break.
 std::string HeaderLine(std::span<const TableColumn> columns);

@@ -32,6 +32,11 @@ std::span<float> ValuesOf(const kernels::MatrixView<float>& matrix) {
 
 CpuModel::CpuModel(ModelConfig config, ModelWeights weights, std::int32_t positions,
                    kernels::ThreadPool& pool, const RankLinks& links)
+    : CpuModel(std::move(config), std::make_shared<const ModelWeights>(std::move(weights)),
+               positions, pool, links) {}
+
+CpuModel::CpuModel(ModelConfig config, std::shared_ptr<const ModelWeights> weights,
+                   std::int32_t positions, kernels::ThreadPool& pool, const RankLinks& links)
     : config_(std::move(config)),
       share_(ShareOf(config_, links.place)),
       links_(links),
@@ -39,7 +44,7 @@ CpuModel::CpuModel(ModelConfig config, ModelWeights weights, std::int32_t positi
       positions_(positions),
       pool_(pool) {
   CHECK(positions >= 1 && positions <= config_.shape.max_position);
-  CHECK(weights_.layers.size() == static_cast<std::size_t>(share_.shape.layers));
+  CHECK(weights_->layers.size() == static_cast<std::size_t>(share_.shape.layers));
   CHECK((links.tensor == nullptr ? 1 : links.tensor->size()) == links.place.grid.tensor);
   CHECK((links.stages == nullptr ? 1 : links.stages->size()) == links.place.grid.pipeline);
   if (config_.shape.learned_positions == 0) {
@@ -62,8 +67,8 @@ kernels::MatrixView<const float> CpuModel::Forward(const RaggedBatch& batch,
                            Patience::kUnbounded);
     laps_.Lap(StepPart::kCommunication);
   }
-  for (std::size_t i = 0; i < weights_.layers.size(); ++i) {
-    const LayerWeights& layer = weights_.layers[i];
+  for (std::size_t i = 0; i < weights_->layers.size(); ++i) {
+    const LayerWeights& layer = weights_->layers[i];
     Attend(batch, i, cache);
     AddHalf(attended_, layer.output, layer.attention_norm, layer.attention_post_norm);
     AddHalf(ComputeMlp(layer), layer.down, layer.mlp_norm, layer.mlp_post_norm);
@@ -87,25 +92,25 @@ void CpuModel::SizeBuffers(std::int64_t rows) {
 }
 
 void CpuModel::Embed(const RaggedBatch& batch) {
-  const kernels::WeightView& table = weights_.embedding.matrix.view();
-  if (weights_.project_in.empty()) {
+  const kernels::WeightView& table = weights_->embedding.matrix.view();
+  if (weights_->project_in.empty()) {
     LookUp(batch, residual_);
   } else {
     const Matrix narrow = Sized(narrow_buffer_, batch.rows(), table.columns);
     LookUp(batch, narrow);
-    Multiply(narrow, weights_.project_in, false, residual_);
+    Multiply(narrow, weights_->project_in, false, residual_);
   }
   if (config_.embedding_scale != 1) kernels::Scale(pool_, config_.embedding_scale, residual_);
-  if (weights_.positions.empty()) return;
+  if (weights_->positions.empty()) return;
   table_rows_.clear();
   for (const std::int32_t position : batch.positions) {
     table_rows_.push_back(position + config_.position_offset);
   }
-  kernels::AddEmbeddedRows(pool_, weights_.positions.matrix.view(), table_rows_, residual_);
+  kernels::AddEmbeddedRows(pool_, weights_->positions.matrix.view(), table_rows_, residual_);
 }
 
 void CpuModel::LookUp(const RaggedBatch& batch, Matrix to) {
-  const kernels::WeightView& table = weights_.embedding.matrix.view();
+  const kernels::WeightView& table = weights_->embedding.matrix.view();
   if (links_.tensor == nullptr) return kernels::EmbedRows(pool_, table, batch.token_ids, to);
   const IndexRange own = VocabularyOf(config_.shape, links_.place);
   table_rows_.clear();
@@ -126,7 +131,7 @@ void CpuModel::LookUp(const RaggedBatch& batch, Matrix to) {
 void CpuModel::Attend(const RaggedBatch& batch, std::size_t layer,
                       const kernels::KvCacheView& cache) {
   const ModelSpec& shape = share_.shape;
-  const LayerWeights& weights = weights_.layers[layer];
+  const LayerWeights& weights = weights_->layers[layer];
   Multiply(HalfInput(weights.attention_norm), weights.qkv, false, qkv_);
   const std::int64_t query_width = attended_.columns;
   const std::int64_t key_width = (qkv_.columns - query_width) / 2;
@@ -218,16 +223,16 @@ CpuModel::ConstMatrix CpuModel::Logits(const RaggedBatch& batch) {
   // The wanted rows alone pass the final norm and the head; normed_ is free by now.
   const Matrix last = normed_.Rows(0, rows);
   kernels::GatherRows(pool_, residual_, batch.logit_rows, last);
-  if (!weights_.final_norm.empty()) Normalize(weights_.final_norm, last, last);
+  if (!weights_->final_norm.empty()) Normalize(weights_->final_norm, last, last);
   Matrix head_input = last;
-  if (!weights_.project_out.empty()) {
-    head_input = Sized(narrow_buffer_, rows, weights_.project_out.matrix.view().rows);
-    Multiply(last, weights_.project_out, false, head_input);
+  if (!weights_->project_out.empty()) {
+    head_input = Sized(narrow_buffer_, rows, weights_->project_out.matrix.view().rows);
+    Multiply(last, weights_->project_out, false, head_input);
   }
   laps_.Lap(StepPart::kOther);
   if (links_.tensor != nullptr) return GatherLogits(head_input);
   const Matrix logits = Sized(logit_buffer_, rows, config_.shape.vocab);
-  kernels::Gemm(pool_, head_input, weights_.head().matrix.view(), {}, logits);
+  kernels::Gemm(pool_, head_input, weights_->head().matrix.view(), {}, logits);
   laps_.Lap(StepPart::kGemm);
   Finish(logits);
   return logits;
@@ -239,8 +244,8 @@ CpuModel::ConstMatrix CpuModel::GatherLogits(ConstMatrix head_input) {
   // Shares differ by one token at most: all send as many as the largest.
   const std::int64_t width = (config_.shape.vocab + ranks - 1) / ranks;
   const Matrix padded = Sized(inner_buffer_, rows, width);
-  const Matrix own = padded.Columns(0, weights_.head().matrix.view().rows);
-  kernels::Gemm(pool_, head_input, weights_.head().matrix.view(), {}, own);
+  const Matrix own = padded.Columns(0, weights_->head().matrix.view().rows);
+  kernels::Gemm(pool_, head_input, weights_->head().matrix.view(), {}, own);
   laps_.Lap(StepPart::kGemm);
   Finish(own);
   laps_.Lap(StepPart::kOther);

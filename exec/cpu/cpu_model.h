@@ -34,6 +34,9 @@ class CpuModel final : public DeviceModel {
   // weights are those of the rank's place. REQUIRES: 1 <= positions <= max_position.
   CpuModel(ModelConfig config, ModelWeights weights, std::int32_t positions,
            kernels::ThreadPool& pool, const RankLinks& links = {});
+  // The same with weights that other models may compute with at the same time.
+  CpuModel(ModelConfig config, std::shared_ptr<const ModelWeights> weights, std::int32_t positions,
+           kernels::ThreadPool& pool, const RankLinks& links = {});
 
   // Computes the batch, writes its keys and values into the cache, and returns the logits of
   // batch.logit_rows, [logit rows, vocab], valid until the next call; of a stage that is not the
@@ -48,6 +51,7 @@ class CpuModel final : public DeviceModel {
   [[nodiscard]] const RankLinks& links() const override { return links_; }
   [[nodiscard]] std::int32_t positions() const override { return positions_; }
   [[nodiscard]] const ModelConfig& share() const override { return share_; }
+  std::unique_ptr<DeviceModel> WithSameWeights(kernels::ThreadPool& pool) const override;
   std::unique_ptr<Executor> MakeExecutor(const ExecutorConfig& config) override;
   std::unique_ptr<Operations> MakeOperations(const kernels::KvCacheView& cache) override;
   std::unique_ptr<SpeedProbe> MakeSpeedProbe() override;
@@ -86,7 +90,7 @@ class CpuModel final : public DeviceModel {
   ModelConfig config_;
   ModelConfig share_;  // what this rank computes of it
   RankLinks links_;
-  ModelWeights weights_;
+  std::shared_ptr<const ModelWeights> weights_;
   std::int32_t positions_;
   kernels::ThreadPool& pool_;
   std::optional<kernels::RopeTable> rope_;

@@ -63,8 +63,8 @@ class HostWatch final : public RunObserver, public exec::RealWorldListener {
   void OnPlan(TimePoint, const StepPlan& plan) override {
     if (static_cast<std::int32_t>(plan.work.size()) == requests_) totals_[plan.id] = plan.totals;
   }
-  void OnStep(StepId id, const StepTimes& times) override {
-    rows_.Add(id, times);
+  void OnStep(std::int32_t replica, StepId id, const StepTimes& times) override {
+    rows_.Add(replica, id, times);
     const auto found = totals_.find(id);
     if (found == totals_.end()) return;
     HostTimes& host = found->second.prefill_items > 0 ? prefill_ : decode_;

@@ -8,14 +8,14 @@
 
 namespace twin::lab {
 
-PartTotals::PartTotals(std::filesystem::path file)
+PartTotals::PartTotals(std::filesystem::path file, std::int32_t replicas)
     : path_(std::move(file)), file_(path_, std::ios::binary) {
   RequireGood();
-  rows_.emplace(file_);
+  rows_.emplace(file_, FurtherColumns{.replica = replicas > 1});
 }
 
-void PartTotals::OnStep(StepId id, const StepTimes& times) {
-  if (rows_) rows_->Add(id, times);
+void PartTotals::OnStep(std::int32_t replica, StepId id, const StepTimes& times) {
+  if (rows_) rows_->Add(replica, id, times);
   if (perfetto_ != nullptr) perfetto_->AddParts(id, times);
   ++steps_;
   for (std::size_t i = 0; i < kStepPartCount; ++i) sums_.times[i] += times.parts.times[i];

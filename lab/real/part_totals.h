@@ -20,12 +20,12 @@ class PartTotals final : public exec::RealWorldListener {
  public:
   PartTotals() = default;
   // Throws std::system_error if the file cannot be written.
-  explicit PartTotals(std::filesystem::path file);
+  explicit PartTotals(std::filesystem::path file, std::int32_t replicas = 1);
 
   // Also draws the parts of each step. Borrows the writer; nullptr draws nothing.
   void DrawOn(PerfettoWriter* perfetto) { perfetto_ = perfetto; }
 
-  void OnStep(StepId id, const StepTimes& times) override;
+  void OnStep(std::int32_t replica, StepId id, const StepTimes& times) override;
 
   // Closes the file and returns mean_step_<part>_ms for each part; nothing if there was no step.
   // Throws std::system_error.

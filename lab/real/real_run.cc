@@ -139,36 +139,23 @@ class LoadedSystem {
       : alone_(processes == nullptr),
         device_(prepared.config, prepared.served, processes, control),
         deployment_(Resolve(prepared.config)),
-        backend_(
-            device_.MakeBackend(deployment_.engine, prepared.config.system.model_spec.kv_dtype)),
+        backends_(
+            device_.MakeBackends(deployment_.engine, prepared.config.system.model_spec.kv_dtype)),
         probe_(device_.MakeSpeedProbe()) {
-    if (probe_) probed_.emplace(*backend_, *probe_);
+    for (const auto& backend : backends_) driven_.push_back(backend.get());
+    if (!probe_) return;
+    probed_.emplace(*backends_.front(), *probe_);
+    driven_.front() = &*probed_;
   }
 
   [[nodiscard]] const Deployment& deployment() const { return deployment_; }
 
   // Serves the workload to its end; true if `control` ended it early.
   bool Serve(ArrivalSource& source, RunMetrics& metrics, PartTotals& parts, RunControl& control) {
-    const ExperimentConfig& config = deployment_.config;
-    const std::unique_ptr<Engine> engine = MakeEngine(deployment_);
-    DepartureProgress progress(control, config.name, config.workload.requests);
-    std::vector<RunObserver*> observers(metrics.observers().begin(), metrics.observers().end());
-    observers.push_back(&progress);
-    bool interrupted = false;
-    load_.Add(SampleMachine());
-    {
-      exec::Backend& backend = probed_ ? static_cast<exec::Backend&>(*probed_) : *backend_;
-      exec::RealWorld real(source, backend,
-                           WorldOptionsOf(deployment_, device_.model_config(), parts));
-      const RunWatcher watcher(real, control, load_);
-      RecordingWorld world(real, observers);
-      twin::Serve(*engine, world);
-      interrupted = real.stopped_early();
+    if (deployment_.config.system.replicas == 1) {
+      return ServeWith(*MakeEngine(deployment_), source, metrics, parts, control);
     }
-    load_.Add(SampleMachine());
-    control.OnProgressEnd();
-    if (!interrupted) engine->CheckDrained();
-    return interrupted;
+    return ServeWith(*MakeCluster(deployment_), source, metrics, parts, control);
   }
 
   // Timings of the speed probe, in order; empty if the device has none.
@@ -183,13 +170,38 @@ class LoadedSystem {
   }
 
  private:
+  // Scheduler: Engine or Cluster, fresh.
+  template <class Scheduler>
+  bool ServeWith(Scheduler& scheduler, ArrivalSource& source, RunMetrics& metrics,
+                 PartTotals& parts, RunControl& control) {
+    const ExperimentConfig& config = deployment_.config;
+    DepartureProgress progress(control, config.name, config.workload.requests);
+    std::vector<RunObserver*> observers(metrics.observers().begin(), metrics.observers().end());
+    observers.push_back(&progress);
+    bool interrupted = false;
+    load_.Add(SampleMachine());
+    {
+      exec::RealWorld real(source, driven_,
+                           WorldOptionsOf(deployment_, device_.model_config(), parts));
+      const RunWatcher watcher(real, control, load_);
+      RecordingWorld world(real, observers);
+      twin::Serve(scheduler, world);
+      interrupted = real.stopped_early();
+    }
+    load_.Add(SampleMachine());
+    control.OnProgressEnd();
+    if (!interrupted) scheduler.CheckDrained();
+    return interrupted;
+  }
+
   bool alone_;
   MachineLoadMeter load_;
   ServingDevice device_;
   Deployment deployment_;
-  std::unique_ptr<exec::Backend> backend_;
+  std::vector<std::unique_ptr<exec::Backend>> backends_;  // one for each replica
   std::unique_ptr<exec::SpeedProbe> probe_;
-  std::optional<exec::ProbedBackend> probed_;
+  std::optional<exec::ProbedBackend> probed_;  // of a single one
+  std::vector<exec::Backend*> driven_;
 };
 
 // Mean times of the speed probe.
@@ -261,7 +273,7 @@ RunOutcome RunReal(const ExperimentConfig& asked, const std::filesystem::path& o
   RunFiles files(deployment, resolved, directory);
   std::optional<PartTotals> parts;
   if (deployment.config.outputs.record) {
-    parts.emplace(directory.File("parts.csv"));
+    parts.emplace(directory.File("parts.csv"), deployment.config.system.replicas);
   } else {
     parts.emplace();
   }

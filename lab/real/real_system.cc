@@ -67,6 +67,18 @@ void RequireSpeculation(const ExperimentConfig& config) {
   }
 }
 
+// Replicas are models of the same weights on one CPU.
+void RequireReplicas(const ExperimentConfig& config) {
+  const SystemConfig& system = config.system;
+  if (system.replicas == 1 || (!OnCuda(config) && system.parallelism.devices() == 1)) return;
+  Refuse("system.replicas",
+         fmt::format("is {} in a real world with {}; allowed: 1, or world.real.device cpu with one "
+                     "rank",
+                     system.replicas,
+                     OnCuda(config) ? "CUDA devices"
+                                    : fmt::format("{} ranks", system.parallelism.devices())));
+}
+
 // The executor's activations are fp32 whatever the weights are.
 std::int64_t ActivationBytes(const SystemConfig& system) {
   ModelSpec wide = system.model_spec;
@@ -111,6 +123,13 @@ void SetBlocks(std::int64_t memory_bytes, ExperimentConfig& config) {
   RequireFit(config, capacity, memory_bytes);
   memory.kv_bytes_override.reset();
   memory.blocks_override = capacity.blocks;
+}
+
+// What one of the replicas can use: all share the weights, and divide the rest.
+std::int64_t MemoryOfReplica(const SystemConfig& system, std::int64_t memory_bytes) {
+  const std::int64_t weights =
+      std::min(WeightBytesPerRank(system.model_spec, system.parallelism, 0), memory_bytes);
+  return weights + (memory_bytes - weights) / system.replicas;
 }
 
 // Of what a machine with CUDA devices holds in its own memory, only swap space is large.
@@ -176,12 +195,13 @@ RankModelOptions RankOptionsOf(const ExperimentConfig& config, const ServedModel
 ExperimentConfig ResolveForThisMachine(const ExperimentConfig& config, std::int64_t memory_bytes) {
   RequireComputable(config);
   RequireSpeculation(config);
+  RequireReplicas(config);
   ExperimentConfig real = config;
   SystemConfig& system = real.system;
   auto& world = std::get<RealWorldConfig>(real.world);
   if (world.threads == 0) {
     const auto machine = static_cast<std::int32_t>(std::thread::hardware_concurrency());
-    world.threads = std::max(machine / system.parallelism.devices(), 1);
+    world.threads = std::max(machine / (system.parallelism.devices() * system.replicas), 1);
   }
   sim::MemoryConfig& memory = system.memory;
   const std::int32_t positions = system.model_spec.max_position;
@@ -194,7 +214,7 @@ ExperimentConfig ResolveForThisMachine(const ExperimentConfig& config, std::int6
     return real;
   }
   if (!memory.activation_bytes) memory.activation_bytes = ActivationBytes(system);
-  SetBlocks(memory_bytes / system.parallelism.devices(), real);
+  SetBlocks(MemoryOfReplica(system, memory_bytes) / system.parallelism.devices(), real);
   return real;
 }
 
@@ -236,14 +256,20 @@ ServingDevice::ServingDevice(ExperimentConfig& config, const ServedModel& model,
     for (;;) world_->Barrier();
   }
   if (BlocksAreMeasured(config)) MeasureBlocks(config, *rank_.model, *world_);
+  for (std::int32_t i = 1; i < config.system.replicas; ++i) {
+    RankModel& replica = further_replicas_.emplace_back();
+    replica.pool = std::make_unique<kernels::ThreadPool>(RealOf(config).threads);
+    replica.model = rank_.model->WithSameWeights(*replica.pool);
+  }
 }
 
 std::unique_ptr<exec::SpeedProbe> ServingDevice::MakeSpeedProbe() {
-  return world_->size() == 1 ? rank_.model->MakeSpeedProbe() : nullptr;
+  const bool alone = world_->size() == 1 && further_replicas_.empty();
+  return alone ? rank_.model->MakeSpeedProbe() : nullptr;
 }
 
-std::unique_ptr<exec::Backend> ServingDevice::MakeBackend(const EngineConfig& engine,
-                                                          DType kv_dtype) {
+std::vector<std::unique_ptr<exec::Backend>> ServingDevice::MakeBackends(const EngineConfig& engine,
+                                                                        DType kv_dtype) {
   exec::ExecutorConfig executor{.kv_dtype = kv_dtype,
                                 .block_size = engine.kv.block_size,
                                 .blocks = engine.kv.blocks,
@@ -253,9 +279,17 @@ std::unique_ptr<exec::Backend> ServingDevice::MakeBackend(const EngineConfig& en
     executor.drafts_max = speculation_->rules.num_speculative_tokens;
     executor.ngram = {speculation_->prompt_lookup_min, speculation_->prompt_lookup_max};
   }
-  if (world_->size() == 1) return rank_.model->MakeExecutor(executor);
-  return std::make_unique<exec::GridBackend>(*rank_.model, *world_,
-                                             exec::RankExecutorConfig{.executor = executor});
+  std::vector<std::unique_ptr<exec::Backend>> backends;
+  if (world_->size() > 1) {
+    backends.push_back(std::make_unique<exec::GridBackend>(
+        *rank_.model, *world_, exec::RankExecutorConfig{.executor = executor}));
+    return backends;
+  }
+  backends.push_back(rank_.model->MakeExecutor(executor));
+  for (const RankModel& replica : further_replicas_) {
+    backends.push_back(replica.model->MakeExecutor(executor));
+  }
+  return backends;
 }
 
 bool FollowServing(const ExperimentConfig& config, const ServedModel& model,

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "exec/backend.h"
 #include "exec/comm/thread_ranks.h"
@@ -20,17 +21,18 @@ namespace twin::lab {
 
 // Fills in every field that depends on this machine, so that the same config runs again, and
 // simulates, with the same KV cache:
-//  - threads: all cores, divided among the ranks;
+//  - threads: all cores, divided among the ranks and replicas;
 //  - context: at most the model's positions;
 //  - KV blocks on a CPU, unless given: the rule of system.memory applied to `memory_bytes` less the
 //    swap space, limited to 4 GiB (or one longest request) unless system.memory.utilization is set;
 //  - KV blocks on CUDA devices stay open: they are measured after the model has been loaded, as the
 //    share system.memory.utilization (default 0.9) of the device;
 //  - swap space: none if the policy does not swap.
-// Ranks share the machine: threads, memory and blocks in the result are those of one rank.
+// Ranks and replicas share the machine: threads, memory and blocks in the result are those of one
+// rank of one replica. Replicas, on a CPU only, share the weights.
 // Allocates no memory for the model. Throws InputError (usage): a device that this build lacks, a
-// number format that the device cannot compute, weights that do not fit, a cache too small for one
-// request; (data): a device that this machine lacks.
+// number format that the device cannot compute, replicas of a grid or on CUDA devices, weights that
+// do not fit, a cache too small for one request; (data): a device that this machine lacks.
 ExperimentConfig ResolveForThisMachine(const ExperimentConfig& config, std::int64_t memory_bytes);
 
 // The model that the experiment serves. Throws InputError: served_model.h, and (usage) where
@@ -51,19 +53,21 @@ class ServingDevice {
 
   [[nodiscard]] const exec::ModelConfig& model_config() const { return rank_.model->config(); }
 
-  // Null if the device has none, or if the model is divided over several ranks. Borrows this
-  // object.
+  // Null if the device has none, if the model is divided over several ranks, or if replicas, which
+  // would compute at the same time, disturb it. Borrows this object.
   [[nodiscard]] std::unique_ptr<exec::SpeedProbe> MakeSpeedProbe();
 
-  // Allocates the KV cache. The backend borrows this object. Throws as the constructor.
-  [[nodiscard]] std::unique_ptr<exec::Backend> MakeBackend(const EngineConfig& engine,
-                                                           DType kv_dtype);
+  // One for each replica. Allocates their KV caches. The backends borrow this object. Throws as the
+  // constructor.
+  [[nodiscard]] std::vector<std::unique_ptr<exec::Backend>> MakeBackends(const EngineConfig& engine,
+                                                                         DType kv_dtype);
 
  private:
   std::unique_ptr<exec::ThreadFollowers> followers_;
   exec::Communicator* world_ = nullptr;
   std::optional<SpeculationConfig> speculation_;
   RankModel rank_;
+  std::vector<RankModel> further_replicas_;  // of the same weights
 };
 
 // What the other ranks run meanwhile: executes rank 0's plans until its backend is destroyed.

@@ -125,6 +125,34 @@ TEST_F(RealRunTest, AModelDividedOverRanksServesAsOne) {
   }
 }
 
+// Round robin: requests 0, 2, ... on replica 0.
+TEST_F(RealRunTest, ReplicasBehindARouterServeAndReplay) {
+  const json summary = RunReal("run", {"system.replicas=2", "world.real.threads=1"});
+  EXPECT_EQ(summary["completed"], 20);
+  EXPECT_EQ(summary["replicas"], 2);
+  EXPECT_EQ(summary["requests_imbalance"], 1);
+  ExpectEqualReplay("run");
+  std::istringstream requests(ReadText(scratch_.File("run/requests.csv")));
+  std::string line;
+  std::getline(requests, line);
+  while (std::getline(requests, line)) {
+    EXPECT_EQ(line.back() - '0', std::stoi(line) % 2) << line;
+  }
+  std::istringstream parts(ReadText(scratch_.File("run/parts.csv")));
+  std::getline(parts, line);
+  EXPECT_TRUE(line.ends_with(",clocks_ms,replica")) << line;
+  int rows = 0;
+  while (std::getline(parts, line)) ++rows;
+  EXPECT_EQ(rows, summary["steps"].get<int>());
+  for (const char* router : {"LEAST_REQUESTS", "POWER_OF_TWO"}) {
+    SCOPED_TRACE(router);
+    EXPECT_EQ(RunReal("run", {"system.replicas=3", std::string("system.router.kind=") + router,
+                              "world.real.threads=1"})["completed"],
+              20);
+    ExpectEqualReplay("run");
+  }
+}
+
 // Device parts are decimal fractions of a millisecond in whole nanoseconds.
 TEST_F(RealRunTest, PartsOfAStepAddUpToItsTime) {
   const json summary = RunReal("run");

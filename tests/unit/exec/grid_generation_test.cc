@@ -328,7 +328,8 @@ TEST(GridBackendTest, AWorkerLaunchesWhileStepsAreOnTheirWay) {
     const Parallelism grid = run == 0 ? kOneRank : Parallelism{1, 2};
     grid_model.Run(grid, DType::kFp32, [&](CpuModel& model, Communicator& world) {
       GridBackend backend(model, world, {.executor = {.block_size = 8, .blocks = 9}});
-      BackendWorker worker(backend);
+      StepInbox inbox;
+      BackendWorker worker(backend, inbox);
       std::vector<StepPlan> plans;
       for (std::uint32_t i = 0; i < 9; ++i) {
         worker.Open(RequestId{i}, std::vector<std::int32_t>(i % 8 + 1, 3));
@@ -336,8 +337,8 @@ TEST(GridBackendTest, AWorkerLaunchesWhileStepsAreOnTheirWay) {
       }
       for (const StepPlan& plan : plans) worker.Launch(plan);
       RingQueue<ReturnedStep> returned;
-      const auto deadline = BackendWorker::Clock::now() + kLong;
-      while (returned.size() < plans.size()) worker.Await(deadline, returned);
+      const auto deadline = StepInbox::Clock::now() + kLong;
+      while (returned.size() < plans.size()) inbox.Await(deadline, returned);
       while (!returned.empty()) tokens[run].push_back(returned.PopFront().sampled.at(0).token);
     });
   }

@@ -117,7 +117,7 @@ class RealRun final : public RealWorldListener {
     twin::Serve(engine_, recorded);
   }
 
-  void OnStep(StepId id, const StepTimes& times) override {
+  void OnStep(std::int32_t /*replica*/, StepId id, const StepTimes& times) override {
     EXPECT_EQ(Index(id), steps.size() + 1);
     steps.push_back(times);
   }

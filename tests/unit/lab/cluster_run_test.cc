@@ -184,11 +184,6 @@ std::string RefusalOf(const ExperimentConfig& config) {
   return "";
 }
 
-TEST(ClusterRunTest, RefusesReplicasOutsideSimulations) {
-  EXPECT_THAT(RefusalOf(Experiment("replicas: 2 ", "world { real {} } ")),
-              HasSubstr("system.replicas: is 2 in a real world; allowed: 1"));
-}
-
 TEST(ClusterRunTest, RefusesToCompareWithCachesThatDoNotExist) {
   ExperimentConfig config = Experiment("replicas: 2 router { kind: PREFIX_AFFINITY } ");
   EXPECT_EQ(RefusalOf(config), "");

@@ -90,6 +90,23 @@ TEST(ResolveForThisMachineTest, SwapSpaceIsTakenFromTheSameMemory) {
               HasSubstr("does not fit"));
 }
 
+// Both replicas compute with the same weights; each takes half of what these leave.
+TEST(ResolveForThisMachineTest, ReplicasShareTheWeightsAndDivideTheRest) {
+  ExperimentConfig config = Experiment("utilization: 1 activation_bytes: 0");
+  config.system.replicas = 2;
+  const ExperimentConfig real = ResolveForThisMachine(config, 10 * kMegabyte);
+  EXPECT_EQ(real.system.memory.blocks_override, (10 * kMegabyte - kWeightBytes) / 2 / kBlockBytes);
+}
+
+TEST(ResolveForThisMachineTest, RefusesReplicasOfAGrid) {
+  ExperimentConfig config = Experiment("");
+  config.system.replicas = 2;
+  config.system.parallelism.tensor = 2;
+  EXPECT_THAT(ErrorOf(config, 10 * kMegabyte),
+              HasSubstr("system.replicas: is 2 in a real world with 2 ranks; allowed: 1, or "
+                        "world.real.device cpu with one rank"));
+}
+
 TEST(ResolveForThisMachineTest, RefusesWhatDoesNotFitWithTheNumbers) {
   EXPECT_THAT(ErrorOf(Experiment("activation_bytes: 0"), kWeightBytes),
               HasSubstr("does not fit: requested"));

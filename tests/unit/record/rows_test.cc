@@ -204,11 +204,19 @@ TEST(PartRowsTest, HasARowPerStepWithTimesToTheNanosecond) {
                   .told = kTimeZero + Duration{2'000'001'000}};
   times.parts[StepPart::kGemm] = Duration{1'250'000};
   times.parts[StepPart::kDelivery] = Duration{993};
-  rows.Add(StepId{1}, times);
-  rows.Add(StepId{2}, StepTimes{});
+  rows.Add(0, StepId{1}, times);
+  rows.Add(0, StepId{2}, StepTimes{});
   EXPECT_EQ(Body(out),
             "1,0.000000001,1.5,2.000000007,2.000001,0,0,1.25,0,0,0,0,0.000993,0\n"
             "2,0,0,0,0,0,0,0,0,0,0,0,0,0\n");
+}
+
+TEST(PartRowsTest, NamesTheReplicaWhereThereAreSeveral) {
+  std::ostringstream out;
+  PartRows rows(out, {.replica = true});
+  EXPECT_TRUE(out.str().ends_with(",clocks_ms,replica\n"));
+  rows.Add(3, StepId{1}, StepTimes{});
+  EXPECT_EQ(Body(out), "1,0,0,0,0,0,0,0,0,0,0,0,0,0,3\n");
 }
 
 }  // namespace

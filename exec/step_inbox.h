@@ -1,0 +1,48 @@
+// Where the threads of backends leave the results of steps, and where a world waits for them.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <exception>
+#include <mutex>
+#include <vector>
+
+#include "core/ring_queue.h"
+#include "exec/backend.h"
+
+namespace twin::exec {
+
+// The result of a step. Those of a replica arrive in launch order.
+struct ReturnedStep {
+  std::int32_t replica = 0;
+  std::vector<SampledToken> sampled;
+  LapTimer::Clock::time_point started;
+  LapTimer::Clock::time_point finished;
+  StepParts parts;
+  std::vector<ItemDrafts> drafts;
+};
+
+// Await() is called from one thread, the others from any.
+class StepInbox {
+ public:
+  using Clock = LapTimer::Clock;
+
+  void Deliver(ReturnedStep step);
+  // Of several failures the first one counts.
+  void Fail(std::exception_ptr failure);
+  // Ends the current wait, or the next one.
+  void Wake();
+
+  // Waits until a step has been delivered, Wake() was called (since the last call) or `deadline`,
+  // and appends the steps delivered by then. After Fail() every call throws the failure.
+  void Await(Clock::time_point deadline, RingQueue<ReturnedStep>& returned);
+
+ private:
+  std::mutex mutex_;  // guards what follows
+  std::condition_variable changed_;
+  RingQueue<ReturnedStep> delivered_;
+  std::exception_ptr failure_;
+  bool woken_ = false;
+};
+
+}  // namespace twin::exec
