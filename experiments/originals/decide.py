@@ -1,0 +1,58 @@
+"""Decides scheduling cases by an installed original: a case a line in, a result a line out.
+
+Usage: decide.py SYSTEM PACKAGES ABSENT    (run by the Python of the original's environment)
+
+The first line out names the parameters that the release has. Then, for each line that comes in,
+{"steps": [...]}, with "truncated" after 400 iterations, or {"error": text}.
+"""
+import importlib
+import json
+import logging
+import os
+import pathlib
+import signal
+import sys
+import traceback
+
+ITERATIONS_MAX, SECONDS_MAX = 400, 60
+
+
+def give_up(*_):
+    raise TimeoutError(f"no decision within {SECONDS_MAX} s")
+
+
+def decide(original, line):
+    try:
+        signal.alarm(SECONDS_MAX)
+        steps = original.decide(json.loads(line), ITERATIONS_MAX)
+        result = {"steps": steps}
+        if steps and steps[-1]["it"] >= ITERATIONS_MAX:
+            result["truncated"] = True
+        return result
+    except Exception as error:  # an original may fail in any way; the case is then reported
+        text = " ".join(str(error).strip().splitlines())[:200]
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        place = f"{pathlib.Path(frame.filename).name}:{frame.lineno}"
+        return {"error": f"{type(error).__name__} at {place}{': ' * bool(text)}{text}"}
+    finally:
+        signal.alarm(0)
+
+
+def main():
+    system, packages, absent_names = sys.argv[1:4]
+    out = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # whatever an original prints stays out of the results
+    sys.path[:0] = [str(pathlib.Path(__file__).parent), packages]
+    logging.disable(logging.CRITICAL)
+    import absent
+    absent.install([name for name in absent_names.split(",") if name])
+    signal.signal(signal.SIGALRM, give_up)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the caller ends this process
+    original = importlib.import_module(system)
+    print(json.dumps(original.fields()), file=out, flush=True)
+    for line in sys.stdin:
+        print(json.dumps(decide(original, line), separators=(",", ":")), file=out, flush=True)
+
+
+if __name__ == "__main__":
+    main()

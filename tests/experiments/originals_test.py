@@ -1,0 +1,235 @@
+#!/usr/bin/env python3
+"""Checks the case generator, the reporter and the resumption of experiments/originals. No original
+scheduler is needed: one written here decides.
+
+Usage: tests/experiments/originals_test.py SOURCE_DIR [TWINSERVE]
+"""
+import contextlib
+import copy
+import importlib.machinery
+import importlib.util
+import io
+import json
+import pathlib
+import sys
+import tempfile
+import types
+import unittest
+
+SOURCE = pathlib.Path(sys.argv.pop(1))
+BINARY = pathlib.Path(sys.argv.pop(1)) if len(sys.argv) > 1 else None
+sys.path.insert(0, str(SOURCE / "experiments/originals"))
+sys.dont_write_bytecode = True
+import absent  # noqa: E402 (its folder comes first)
+import differences  # noqa: E402
+import draw  # noqa: E402
+import environment  # noqa: E402
+
+loader = importlib.machinery.SourceFileLoader("originals", str(SOURCE / "experiments/originals/run"))
+originals = importlib.util.module_from_spec(
+    importlib.util.spec_from_loader("originals", loader))
+sys.modules["originals"] = originals
+loader.exec_module(originals)
+
+ALL_FIELDS = {*draw.OPTIONAL, "num_speculative_tokens"}
+
+
+def vllm_cases(count, fields=frozenset(ALL_FIELDS), seed=1):
+    system = originals.SYSTEMS["vllm"]
+    system.follow("0.33.0")
+    return [draw.draw(system, f"case-{n}", seed, n, fields) for n in range(count)]
+
+
+def step(it, work, **fields):
+    return {"it": it, "work": work, "preempted": [], "free": 4, "finished": [],
+            "free_after": 4} | fields
+
+
+class DrawTest(unittest.TestCase):
+    def test_a_case_depends_on_its_seed_and_number_only(self):
+        self.assertEqual(vllm_cases(5), vllm_cases(9)[:5])
+        self.assertNotEqual(vllm_cases(5), vllm_cases(5, seed=2))
+
+    def test_every_request_fits_the_model_and_the_pool(self):
+        for case in vllm_cases(500):
+            pool = case["kv"]["blocks"] * case["kv"]["block_size"]
+            for entry in case["requests"]:
+                known = entry["prompt"] + entry["max_new"]
+                self.assertLessEqual(known, case["params"]["max_model_len"])
+                self.assertLessEqual(known, pool)
+                self.assertLessEqual(1, entry["output"])
+                self.assertLessEqual(entry["output"], entry["max_new"])
+
+    def test_every_prompt_is_schedulable_where_chunks_are_off(self):
+        for case in vllm_cases(500):
+            params = case["params"]
+            if not params["enable_chunked_prefill"]:
+                self.assertGreaterEqual(params["max_num_batched_tokens"], params["max_model_len"])
+                self.assertGreaterEqual(params.get("max_num_scheduled_tokens", 99),
+                                        params["max_model_len"])
+
+    def test_a_request_that_is_verified_fits_every_budget(self):
+        for case in vllm_cases(500):
+            params = case["params"]
+            for budget in ("max_num_batched_tokens", "max_num_scheduled_tokens"):
+                if params.get("num_speculative_tokens") and budget in params:
+                    self.assertGreater(params[budget], params["num_speculative_tokens"])
+
+    def test_tokens_are_as_many_as_the_prompt_and_some_are_shared(self):
+        shared = 0
+        for case in vllm_cases(200):
+            seen = set()
+            for entry in case["requests"] if case["params"]["enable_prefix_caching"] else []:
+                self.assertEqual(len(entry["tokens"]), entry["prompt"])
+                start = tuple(entry["tokens"][:2])
+                shared += start in seen
+                seen.add(start)
+        self.assertGreater(shared, 50)
+
+    def test_a_release_is_not_asked_about_parameters_that_it_lacks(self):
+        for case in vllm_cases(200, fields={"watermark"}):
+            self.assertFalse(case["params"].keys() & (draw.OPTIONAL.keys() - {
+                "watermark", "scheduler_reserve_full_isl"}))
+            self.assertFalse(case["params"]["scheduler_reserve_full_isl"])
+            self.assertNotIn("num_speculative_tokens", case["params"])
+
+
+class DifferencesTest(unittest.TestCase):
+    def test_a_step_is_written_as_in_the_policy_notes(self):
+        text = differences.notation(step(3, [[0, "D", 1], [1, "P", 7]], preempted=[2], finished=[0],
+                                         free_after=6))
+        self.assertEqual(text, "it3: 0:D1 1:P7 | pre=[2] | free=4 | fin=[0] | freeA=6")
+
+    def test_equal_steps_have_no_difference_and_fields_that_the_original_lacks_are_ignored(self):
+        ours = [step(1, [[0, "P", 3]], rejected=[], cached=0)]
+        self.assertIsNone(differences.first_difference([step(1, [[0, "P", 3]])], ours))
+
+    def test_the_first_step_that_differs_is_found_and_its_kind_named(self):
+        same, theirs = step(1, [[0, "P", 3]]), step(2, [[0, "D", 1], [1, "P", 2]])
+        for changed, kind in (
+                ([[0, "D", 1]], "work: twinserve leaves a request out"),
+                ([[0, "D", 1], [1, "P", 2], [2, "P", 1]],
+                 "work: twinserve schedules one request more"),
+                ([[0, "D", 1], [1, "P", 1]], "work: another number of tokens"),
+                ([[0, "D", 1], [1, "D", 2]], "work: another phase"),
+                ([[1, "P", 2], [0, "D", 1]], "work: another order")):
+            found = differences.first_difference([same, theirs], [same, step(2, changed)])
+            self.assertEqual(found, (kind, theirs, step(2, changed)))
+        found = differences.first_difference([same, theirs], [same, theirs | {"free": 3}])
+        self.assertEqual(found[0], "free")
+        self.assertEqual(differences.first_difference([same, theirs], [same])[0],
+                         "steps: the original goes on")
+        self.assertEqual(differences.first_difference([same], [same, theirs])[0],
+                         "steps: twinserve goes on")
+        self.assertEqual(differences.first_difference([same], [same | {"rejected": [1]}])[0],
+                         "rejected")
+
+    def test_a_kind_is_reported_once_with_its_smallest_case(self):
+        found = differences.Differences()
+        for name, count in (("large", 9), ("small", 3)):
+            case = {"case": name, "params": {"async_scheduling": True},
+                    "requests": [{}] * count, "steps": [step(1, [[0, "P", 3]])]}
+            found.add(case, [step(1, [[0, "P", 2]])])
+        found.add(case, copy.deepcopy(case["steps"]))
+        found.add(case, "max_num_seqs: is 12, must be 3")
+        found.add({"case": "bad", "params": {}, "requests": [], "error": "KeyError"}, None)
+        text = "\n".join(found.report())
+        self.assertTrue(text.startswith("5 cases, 1 equal, 4 differ\n"))
+        self.assertIn("work: another number of tokens: 2 cases, all with async_scheduling", text)
+        self.assertIn("smallest  small, 3 requests", text)
+        self.assertIn("original  it1: 0:P3 | free=4 | freeA=4", text)
+        self.assertIn("error of twinserve: max_num_seqs: is N, must be N: 1 cases", text)
+        self.assertIn("error of the original: KeyError: 1 cases", text)
+
+
+class Place:
+    """An installed original of one that decides nothing in `answers` cases, and then ends."""
+
+    def __init__(self, answers, folder):
+        self.version, self.folder, self.answers, self.asked = "9.9", folder, answers, []
+
+    def worker(self, _):
+        lines = iter([json.dumps(sorted(ALL_FIELDS))] + ['{"steps": []}'] * self.answers)
+        return types.SimpleNamespace(
+            stdin=types.SimpleNamespace(write=self.asked.append, flush=lambda: None),
+            stdout=types.SimpleNamespace(readline=lambda: next(lines, "")),
+            kill=lambda: None, wait=lambda: None)
+
+
+class RunTest(unittest.TestCase):
+    def decide(self, place, file, cases):
+        system = originals.SYSTEMS["vllm"]
+        system.follow("0.33.0")
+        arguments = types.SimpleNamespace(cases=cases, seed=1)
+        with contextlib.redirect_stderr(io.StringIO()):
+            originals.decide_by_original(system, place, [], file, arguments)
+
+    def test_an_interrupted_comparison_goes_on_with_the_next_case(self):
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            whole, parts = folder / "whole.ndjson", folder / "parts.ndjson"
+            self.decide(Place(6, folder), whole, 6)
+            with self.assertRaises(environment.InstallError):
+                self.decide(Place(3, folder), parts, 6)
+            with parts.open("a") as file:
+                file.write('{"case": "cut in the mi')
+            later = Place(3, folder)
+            self.decide(later, parts, 6)
+            self.assertEqual(len(later.asked), 3)
+            self.assertEqual(parts.read_bytes(), whole.read_bytes())
+
+    @unittest.skipUnless(BINARY, "no twinserve given")
+    def test_twinserve_decides_and_its_errors_are_results(self):
+        cases = vllm_cases(12)
+        cases[4]["params"]["max_num_seqs"] = 0
+        with tempfile.TemporaryDirectory() as name:
+            decided = originals.decide_by_twinserve(BINARY, cases, pathlib.Path(name))
+        self.assertEqual([isinstance(steps, str) for steps in decided],
+                         [number == 4 for number in range(12)])
+        self.assertIn("max_num_seqs", decided[4])
+        self.assertEqual(decided[0][0]["it"], cases[0]["requests"][0]["step"])
+
+    def test_an_unknown_release_is_compared_with_the_newest_policy(self):
+        system = originals.SYSTEMS["vllm"]
+        self.assertTrue(system.follow("0.15.1"))
+        self.assertEqual(system.policy, "vllm_v1")
+        self.assertFalse(system.follow("99.0"))
+        self.assertEqual(system.policy, "vllm_v1_033")
+
+    def test_arguments_are_checked_in_one_line(self):
+        for values in (["orca"], ["vllm", "../x"], ["vllm", "--cases", "0"]):
+            text = io.StringIO()
+            with contextlib.redirect_stderr(text), self.assertRaises(SystemExit) as raised:
+                originals.main(values)
+            self.assertEqual(raised.exception.code, 2)
+            self.assertIn("error:", text.getvalue().splitlines()[-1])
+
+
+class EnvironmentTest(unittest.TestCase):
+    def test_a_failed_pip_is_explained_in_one_line(self):
+        unknown = "ERROR: Could not find a version that satisfies the requirement vllm==99 " \
+                  "(from versions: 0.1, 0.2, 0.3)"
+        self.assertEqual(environment.pip_error("vllm==99", unknown),
+                         "PyPI has no vllm==99 for this Python; the newest are 0.3, 0.2, 0.1")
+        offline = "WARNING: Retrying (Retry(total=0)) after connection broken\n" \
+                  "ERROR: Could not find a version (from versions: none)"
+        self.assertEqual(environment.pip_error("vllm==0.33.0", offline),
+                         "vllm==0.33.0: PyPI cannot be reached; connect to the network and run "
+                         "this again")
+
+    def test_a_package_that_is_absent_can_be_subclassed_decorated_with_and_annotated_with(self):
+        absent.install(["no_such_package"])
+        from no_such_package.inner import Base, decorate
+
+        @decorate(option=1)
+        class Derived(Base, list):
+            def size(self: Base) -> Base[int] | None:
+                return len(self)
+
+        self.assertEqual(Derived([1, 2]).size(), 2)
+        with self.assertRaises(ModuleNotFoundError):
+            import another_absent_package  # noqa: F401
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
