@@ -14,7 +14,9 @@ namespace twin {
 namespace {
 
 VllmV1Rules RulesOf(const VllmV1Config& config) {
-  if (config.release == VllmV1Release::k0_15_1) return {};
+  if (config.release == VllmV1Release::k0_15_1) {
+    return {.publishes_returned_tokens = config.enable_prefix_caching && config.async_scheduling};
+  }
   return {.whole_sequence_gate = config.scheduler_reserve_full_isl,
           .lone_request_lifts_threshold = true,
           .self_preemption_goes_on = true,
