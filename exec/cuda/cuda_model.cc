@@ -89,8 +89,9 @@ kernels::cuda::AttentionShape CudaModel::AttentionShapeOf(std::int64_t block_siz
 std::unique_ptr<kernels::cuda::PagedAttention> CudaModel::MakeAttention(
     std::int64_t block_size, const StepShape& room) const {
   const on::AttentionShape shape = AttentionShapeOf(block_size);
-  return std::make_unique<on::PagedAttention>(
-      shape, on::BestAttention(shape, device_->compute_capability()), room.rows, room.sequences);
+  const on::AttentionChoice best = on::BestAttention(shape, device_->compute_capability());
+  return std::make_unique<on::PagedAttention>(shape, options_.attention.value_or(best), room.rows,
+                                              room.sequences);
 }
 
 kernels::cuda::RopeAppendOptions CudaModel::RopeOptionsOf(const DeviceLayer& layer) const {

@@ -5,12 +5,14 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "exec/device_model.h"
 #include "exec/model/model_config.h"
 #include "exec/rank_links.h"
+#include "kernels/cuda/attention.h"
 #include "kernels/thread_pool.h"
 
 namespace twin::exec {
@@ -36,6 +38,8 @@ struct CudaModelOptions {
   bool tunes = true;   // autotunes matrix products that are not in the algorithm cache
   // File that keeps the chosen algorithms of matrix products; empty = in memory only.
   std::filesystem::path algorithm_cache = {};
+  // The kernels of attention; none = the preferred ones of this build and device.
+  std::optional<kernels::cuda::AttentionChoice> attention = {};
   bool checks_finite = false;  // a step with non-finite logits throws DeviceError
 };
 
