@@ -52,13 +52,16 @@ class BenchStream {
 // 16-bit numbers between 0.5 and 1 or -0.5 and -1 in bf16. Zeros would take less power, and less
 // time.
 inline void FillWithNumbers(const DeviceBuffer& array) {
-  Random random(1, "benchmark");
-  std::vector<std::uint16_t> pattern(std::min(array.size(), std::size_t{4} << 20) / 2);
-  for (std::uint16_t& value : pattern) {
-    const auto bits = static_cast<unsigned>(random.Next() >> 48);
-    value = static_cast<std::uint16_t>((bits & 0x807FU) | 0x3F00U);
-  }
-  std::size_t filled = pattern.size() * 2;
+  static const std::vector<std::uint16_t> pattern = [] {
+    Random random(1, "benchmark");
+    std::vector<std::uint16_t> values(std::size_t{2} << 20);
+    for (std::uint16_t& value : values) {
+      const auto bits = static_cast<unsigned>(random.Next() >> 48);
+      value = static_cast<std::uint16_t>((bits & 0x807FU) | 0x3F00U);
+    }
+    return values;
+  }();
+  std::size_t filled = std::min(array.size(), pattern.size() * 2);
   CheckCuda(cudaMemcpy(array.data(), pattern.data(), filled, cudaMemcpyHostToDevice), "a copy");
   while (filled < array.size()) {
     const std::size_t more = std::min(filled, array.size() - filled);
@@ -69,13 +72,34 @@ inline void FillWithNumbers(const DeviceBuffer& array) {
   CheckCuda(cudaDeviceSynchronize(), "filling an array");
 }
 
-// Reports the time of one call of `body(i)`, i from 0 on, from replays of a graph of `calls` of
-// them, so that the gaps between launches are those of a captured step. Bodies rotate their
-// operands by i, so that these come from memory.
+constexpr double kReplaySeconds = 0.002;
+constexpr std::size_t kReplaysMin = 3;
+
+// Every benchmark runs once: its set-up would be repeated for each number of iterations that the
+// library tries. MeasureInGraph() repeats what is measured.
+inline void Once(benchmark::internal::Benchmark* benchmark) {
+  benchmark->Iterations(1)->UseManualTime()->Unit(benchmark::kMicrosecond);
+}
+
+// Reports the time of one call of `body(i)`, i from 0 on: the median of replays, in at least 2 ms,
+// of a graph of `calls` of them, so that the gaps between launches are those of a captured step.
+// Bodies rotate their operands by i, so that these come from memory. REQUIRES: the benchmark is
+// Once().
 template <class Body>
 void MeasureInGraph(benchmark::State& state, StreamView stream, int calls, const Body& body) {
-  for (int i = 0; i < std::min(calls, 3); ++i) body(i);
-  CheckCuda(cudaStreamSynchronize(stream.get()), "warming up");
+  const Event begin(Event::Kind::kTimed);
+  const Event end(Event::Kind::kTimed);
+  const auto timed = [&](const auto& work) {
+    begin.Record(stream);
+    work();
+    end.Record(stream);
+    end.Await("a benchmark");
+    return static_cast<double>(NanosecondsBetween(begin, end)) * 1e-9;
+  };
+  body(0);  // loads the kernels
+  const double once = timed([&] { body(1); });
+  // Few calls of what takes long by itself: gaps between launches do not matter there.
+  calls = std::clamp(static_cast<int>(4 * kReplaySeconds / std::max(once, 1e-9)), 3, calls);
   CheckCuda(cudaStreamBeginCapture(stream.get(), cudaStreamCaptureModeThreadLocal), "a capture");
   for (int i = 0; i < calls; ++i) body(i);
   cudaGraph_t captured = nullptr;
@@ -83,17 +107,18 @@ void MeasureInGraph(benchmark::State& state, StreamView stream, int calls, const
   cudaGraphExec_t graph = nullptr;
   CheckCuda(cudaGraphInstantiate(&graph, captured, 0), "cudaGraphInstantiate");
   cudaGraphDestroy(captured);
-  const Event begin(Event::Kind::kTimed);
-  const Event end(Event::Kind::kTimed);
-  CheckCuda(cudaGraphLaunch(graph, stream.get()), "cudaGraphLaunch");
+  const auto replay = [&] {
+    return timed([&] { CheckCuda(cudaGraphLaunch(graph, stream.get()), "cudaGraphLaunch"); });
+  };
+  replay();  // warms up
   for (auto _ : state) {
-    begin.Record(stream);
-    CheckCuda(cudaGraphLaunch(graph, stream.get()), "cudaGraphLaunch");
-    end.Record(stream);
-    end.Await();
-    float milliseconds = 0;
-    CheckCuda(cudaEventElapsedTime(&milliseconds, begin.get(), end.get()), "cudaEventElapsedTime");
-    state.SetIterationTime(static_cast<double>(milliseconds) * 1e-3 / calls);
+    std::vector<double> seconds;
+    for (double total = 0; total < kReplaySeconds || seconds.size() < kReplaysMin;) {
+      total += seconds.emplace_back(replay());
+    }
+    const auto middle = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2);
+    std::nth_element(seconds.begin(), middle, seconds.end());
+    state.SetIterationTime(*middle / calls);
   }
   cudaGraphExecDestroy(graph);
 }
