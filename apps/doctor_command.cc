@@ -11,7 +11,9 @@
 
 #include "apps/commands.h"
 #include "apps/doctor_lists.h"
+#include "apps/doctor_state.h"
 #include "apps/enum_option.h"
+#include "core/input_error.h"
 #include "exec/comm/mpi_ranks.h"
 #include "exec/cpu/ceilings.h"
 #include "exec/cuda/probe.h"
@@ -61,11 +63,14 @@ void PrintLibrary(const char* name, const exec::LibraryStatus& library) {
   std::cout << name << (library.usable() ? library.version : "none: " + library.reason) << "\n";
 }
 
+enum class Measure : std::uint8_t { kNothing, kCeilings, kState };
+
 struct DoctorArguments {
   DoctorList list = DoctorList::kNone;
   lab::ModelDevice device = lab::ModelDevice::kCpu;  // that must be usable
   std::string format = "table";
-  bool measure = false;
+  Measure measure = Measure::kNothing;
+  double measure_seconds = 30;
   std::int32_t threads = 0;  // 0: as many as the machine has
 };
 
@@ -163,11 +168,20 @@ void PrintText(const exec::DeviceProbe& probe) {
 struct Ceilings {
   std::optional<exec::CpuCeilings> cpu;
   std::optional<exec::CudaCeilings> cuda;
+  std::optional<exec::DeviceState> state;
 };
 
 Ceilings MeasuredCeilings(const DoctorArguments& arguments) {
   Ceilings ceilings;
-  if (!arguments.measure) return ceilings;
+  if (arguments.measure == Measure::kNothing) return ceilings;
+  if (arguments.measure == Measure::kState) {
+    if (arguments.device != lab::ModelDevice::kCuda) {
+      throw InputError(InputError::Kind::kUsage, "--measure state", "needs --device cuda");
+    }
+    ceilings.state =
+        exec::MeasureDeviceState(lab::CudaDeviceOf(0), {.seconds = arguments.measure_seconds});
+    return ceilings;
+  }
   if (arguments.device == lab::ModelDevice::kCuda) {
     ceilings.cuda = exec::MeasureCudaCeilings(lab::CudaDeviceOf(0));
     return ceilings;
@@ -199,6 +213,7 @@ void PrintJson(const exec::DeviceProbe& probe, const Ceilings& ceilings) {
   json["built_with_mpi"] = exec::BuiltWithMpi();
   if (ceilings.cpu) json["ceilings"] = CeilingsJson(*ceilings.cpu);
   if (ceilings.cuda) json["cuda"]["ceilings"] = CeilingsJson(*ceilings.cuda);
+  if (ceilings.state) json["cuda"]["state"] = StateJson(*ceilings.state);
   std::cout << json.dump(2) << "\n";
 }
 
@@ -218,6 +233,7 @@ void Doctor(const DoctorArguments& arguments) {
   std::cout.flush();
   if (ceilings.cpu) PrintCeilings(*ceilings.cpu);
   if (ceilings.cuda) PrintCeilings(*ceilings.cuda);
+  if (ceilings.state) PrintState(*ceilings.state);
 }
 
 }  // namespace
@@ -232,10 +248,21 @@ void AddDoctorCommand(CLI::App& app, CommandContext& /*context*/) {
       "Fail unless models can run on this device; --measure measures it (default: cpu)");
   command->add_option("--format", arguments->format, "Output format (default: table)")
       ->check(CLI::IsMember({"table", "json"}));
-  command->add_flag(
-      "--measure", arguments->measure,
-      "Also measure the ceilings of the device: multiply-adds and memory reads of a CPU, "
-      "a large matrix product and copies of a CUDA device");
+  // Without a value CLI11 reads an empty one.
+  AddEnumOption<Measure>(
+      *command, "--measure", arguments->measure,
+      {{"ceilings", Measure::kCeilings}, {"state", Measure::kState}, {"", Measure::kCeilings}},
+      "Also measure the device. ceilings (default): multiply-adds and memory reads of a CPU, a "
+      "large "
+      "matrix product and copies of a CUDA device; state: how the speed of a CUDA device depends "
+      "on "
+      "its recent load")
+      ->type_name("ceilings|state")
+      ->expected(0, 1);
+  command
+      ->add_option("--measure-seconds", arguments->measure_seconds,
+                   "Length of --measure state (default: 30)")
+      ->check(CLI::Range(0.01, 600.0));
   command->add_option("--threads", arguments->threads, "Threads for --measure (default: all cores)")
       ->check(CLI::Range(1, 1024));
   AddEnumOption<DoctorList>(*command, "--list", arguments->list,

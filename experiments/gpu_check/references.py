@@ -1,8 +1,10 @@
-"""Tiny models against the logits and tokens that transformers computes for them in double precision."""
+"""Tiny models against what transformers computes for them in double precision: logits and tokens."""
 import array
 import json
 import math
 import struct
+
+from check import Failed, last_line
 
 
 def read_tensors(file):
@@ -51,6 +53,21 @@ def first_wrong_token(got, prompt, margin):
     return -1
 
 
+def row(folder, dtype, wrong="", passed=0, worst="", tolerance="", attention="unknown"):
+    """A row of models.csv."""
+    return {"model": folder.name, "dtype": dtype, "passed": passed, "attention": attention,
+            "worst_relative_l2": worst, "tolerance": tolerance, "wrong": wrong}
+
+
+def attention_of(done, check, folder, dtype):
+    """Which attention served: `generate` warns where it is the kernel for any shape. Raises Failed
+    where it should not have been."""
+    generic = "attention runs on the kernel for any shape" in done.stderr
+    if generic and folder.name.startswith("attention-") and dtype == "bf16" and not check.quick:
+        raise Failed("attention was served by the kernel for any shape")
+    return "generic" if generic else "flashinfer"
+
+
 def compare(check, folder, dtype):
     """A row of models.csv, or None where the model is of a kind that is not computed (mixtures)."""
     facts, prompts = read_expected(folder)
@@ -62,10 +79,17 @@ def compare(check, folder, dtype):
     given = check.scratch / f"{folder.name}.{dtype}.tokens"
     asked.write_text("".join(json.dumps({"prompt": i, "token_ids": prompt["tokens"]}) + "\n"
                              for i, prompt in enumerate(prompts)))
-    check.twinserve(["generate", "--model", folder, "--prompts", asked, "--out", given,
-                     "--device", "cuda", "--dtype", dtype, "--max-new-tokens",
-                     max(len(prompt["greedy"]) for prompt in prompts), "--block-size", 5,
-                     "--policy-params", '{"max_num_batched_tokens": 13, "max_num_seqs": 3}'], 60)
+    steps = facts.get("generation", {"block_size": 5, "max_num_batched_tokens": 13,
+                                     "max_num_seqs": 3})
+    policy = {name: value for name, value in steps.items() if name != "block_size"}
+    done = check.call([check.programs["twinserve"], "generate", "--model", folder, "--prompts",
+                       asked, "--out", given, "--device", "cuda", "--dtype", dtype,
+                       "--max-new-tokens", max(len(prompt["greedy"]) for prompt in prompts),
+                       "--block-size", steps["block_size"], "--policy-params", json.dumps(policy)],
+                      60)
+    if done.returncode != 0:
+        raise Failed(f"generate ended with {done.returncode}: {last_line(done.stderr)}")
+    attention = attention_of(done, check, folder, dtype)
     worst, wrong = 0.0, []
     for line, prompt in zip(given.read_text().splitlines(), prompts):
         result = json.loads(line)
@@ -74,6 +98,5 @@ def compare(check, folder, dtype):
         if step >= 0:
             wrong.append(f"{result['prompt']}:{step}")
     passed = worst <= tolerance["rel_l2"] and not wrong
-    return {"model": folder.name, "dtype": dtype, "passed": int(passed),
-            "worst_relative_l2": f"{worst:.3g}", "tolerance": tolerance["rel_l2"],
-            "wrong_tokens": " ".join(wrong)}
+    return row(folder, dtype, " ".join(wrong), int(passed), f"{worst:.3g}", tolerance["rel_l2"],
+               attention)

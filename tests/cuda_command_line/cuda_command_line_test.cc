@@ -270,6 +270,20 @@ TEST_F(CudaCommandLineTest, DoctorTellsOfTheDeviceAndWhatItWouldCompute) {
   EXPECT_GT(cuda.at("ceilings").at("copy").at("gb_per_s").get<double>(), 0);
 }
 
+TEST_F(CudaCommandLineTest, DoctorMeasuresHowSpeedDependsOnTheLoad) {
+  Set("TWIN_EMULATED_MIB", "36");
+  const CommandOutcome outcome = Run({"doctor", "--device", "cuda", "--measure", "state",
+                                      "--measure-seconds", "0.03", "--format", "json"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const json state = json::parse(outcome.out).at("cuda").at("state");
+  EXPECT_EQ(state.at("series").size(), 3U + 48 + 3);
+  EXPECT_EQ(state.at("series").at(0).at("call_ms").size(),
+            state.at("series").at(0).at("call_begin_ms").size());
+  EXPECT_EQ(state.at("tiles").at(0).size(), 4U);
+  EXPECT_FALSE(state.at("summary").empty());
+  ExpectRefusal(Run({"doctor", "--measure", "state"}), 2, "needs --device cuda");
+}
+
 TEST_F(CudaCommandLineTest, RefusesWhatNoDeviceComputesWith) {
   ExpectRefusal(RunCuda("run", {"system.model_shape.weight_dtype=fp32"}), 2, "allowed: bf16, fp16");
   ExpectRefusal(RunCuda("run", {"system.model_shape.kv_dtype=fp16"}), 2, "allowed: bf16");

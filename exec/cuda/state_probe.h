@@ -1,0 +1,71 @@
+// How the speed of a CUDA device depends on its recent load; includes no CUDA header.
+//
+// Idea: under a power limit, a device lowers its clock while products run and raises it again while
+// it rests or decodes. A cost model needs the rates of the rested and of the loaded device, and how
+// fast one becomes the other. Loads of known lengths with pauses of known lengths show all three.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace twin::exec {
+
+// Calls of one product, each timed by the device. Milliseconds since the first call began.
+struct TimedCalls {
+  std::vector<double> begin_ms;
+  std::vector<double> ms;
+};
+
+// A load that followed something.
+struct StateSeries {
+  std::string name;       // "chain", "bursts", "chain after decodes"
+  double rest_ms = 0;     // pause before it, or before each of its bursts
+  std::int64_t rows = 0;  // tokens of the products before it; 0: none
+  double begin_ms = 0;    // since the measurement began, on the host's clock
+  TimedCalls calls;
+};
+
+// What NVML says at a moment.
+struct ClockSample {
+  double ms = 0;  // since the measurement began
+  std::uint32_t sm_mhz = 0;
+  std::uint32_t memory_mhz = 0;
+  double watts = 0;
+  std::uint64_t event_reasons = 0;  // nvmlClocksEventReasons
+};
+
+// A product near the edge of a tile.
+struct TilePoint {
+  std::int64_t tokens = 0;
+  std::int64_t outputs = 0;
+  std::int64_t inputs = 0;
+  double us = 0;  // median
+};
+
+struct DeviceState {
+  std::string device;
+  std::int64_t tokens = 0;  // of the products of the chain
+  std::int64_t outputs = 0;
+  std::int64_t inputs = 0;
+  std::vector<StateSeries> series;
+  std::vector<ClockSample> clocks;
+  std::string no_clocks;  // why there are none; empty if there are
+  std::vector<TilePoint> tiles;
+};
+
+struct StateOptions {
+  double seconds = 30;  // of all loads and pauses together, about
+  std::string nvml = "libnvidia-ml.so.1";
+};
+
+// Runs chains of products of 1,024 rows after a rest, bursts of them with pauses of 10 to 400 ms, a
+// chain after products of 64, 128 and 256 rows, and products of rows around multiples of 16. The
+// matrices are those of Llama-3-8B, or smaller ones where a quarter of the free memory does not
+// hold them. Throws InputError if the device does not exist, kernels::cuda::DeviceError.
+DeviceState MeasureDeviceState(std::int32_t ordinal, const StateOptions& options);
+
+// What the series say, a line each.
+std::vector<std::string> Summarize(const DeviceState& state);
+
+}  // namespace twin::exec
