@@ -22,6 +22,12 @@ foreach(name libstdc++.so.6 libgcc_s.so.1 libgomp.so.1)
   list(APPEND bundle_libraries "${path}")
 endforeach()
 
+# On glibc 2.34 and later: what comes with later versions the programs define themselves, for the
+# libraries in lib/ too.
+find_package(Python3 REQUIRED COMPONENTS Interpreter)
+add_library(twin_older_glibc OBJECT "${CMAKE_CURRENT_LIST_DIR}/older_glibc.cc")
+target_compile_features(twin_older_glibc PRIVATE cxx_std_20)
+
 set(bundle_benchmarks cuda_attention_benchmark cuda_gemm_benchmark cuda_kernel_benchmark)
 set(bundle_programs twinserve cuda_device_test ${bundle_benchmarks})
 target_link_options(cuda_device_test PRIVATE -static-libstdc++ -static-libgcc)
@@ -34,12 +40,16 @@ endforeach()
 
 set(bundle_files "")
 foreach(program IN LISTS bundle_programs)
+  target_sources(${program} PRIVATE $<TARGET_OBJECTS:twin_older_glibc>)
+  target_link_options(${program} PRIVATE
+    -Wl,--export-dynamic-symbol=arc4random,--export-dynamic-symbol=_dl_find_object)
   list(APPEND bundle_files "$<TARGET_FILE:${program}>")
 endforeach()
 add_custom_target(bundle
   COMMAND "${CMAKE_COMMAND}"
     "-DSOURCE=${PROJECT_SOURCE_DIR}" "-DFOLDER=${PROJECT_BINARY_DIR}/twinserve-bundle"
     "-DPROGRAMS=${bundle_files}" "-DLIBRARIES=${bundle_libraries}" "-DSTRIP=${CMAKE_STRIP}"
+    "-DPYTHON=${Python3_EXECUTABLE}" "-DWEAKEN=${CMAKE_CURRENT_LIST_DIR}/weaken_glibc.py"
     -P "${CMAKE_CURRENT_LIST_DIR}/make_bundle.cmake"
   DEPENDS ${bundle_programs}
   COMMENT "Making twinserve-bundle"

@@ -19,6 +19,9 @@ foreach(library IN LISTS LIBRARIES)
   copy_stripped("${library}" "${FOLDER}.new/lib")
 endforeach()
 
+file(GLOB binaries "${FOLDER}.new/bin/*" "${FOLDER}.new/lib/*")
+execute_process(COMMAND "${PYTHON}" "${WEAKEN}" ${binaries} COMMAND_ERROR_IS_FATAL ANY)
+
 file(COPY "${SOURCE}/experiments/gpu_check" DESTINATION "${FOLDER}.new/experiments"
   PATTERN "results" EXCLUDE PATTERN "__pycache__" EXCLUDE)
 file(COPY_FILE "${SOURCE}/cmake/bundle_readme.md" "${FOLDER}.new/README.md")
