@@ -15,6 +15,8 @@ constexpr CaseName kFastServeCaseNames[] = {{.name = "fastserve"}};
 // Of a level in the order of all requests, above the places within it.
 constexpr std::int64_t kLevelStride = std::int64_t{1} << 52;
 
+std::uint64_t LevelBit(std::int32_t level) { return std::uint64_t{1} << level; }
+
 bool HoldsBlocks(const Sequence& s) { return s.blocks.held() > 0; }
 
 void RequireTime(const char* field, Duration time, Duration most) {
@@ -71,6 +73,7 @@ FastServePolicy::FastServePolicy(const FastServeConfig& config)
     quanta_.push_back(DurationFromNanoseconds(quantum));
     quantum *= config.threshold;
   }
+  queues_.assign(quanta_.size(), WaitingQueue(QueueOrder::kFcfs));
 }
 
 std::int32_t FastServePolicy::FirstLevel(std::int32_t prompt_tokens) const {
@@ -84,13 +87,28 @@ std::int32_t FastServePolicy::FirstLevel(std::int32_t prompt_tokens) const {
 void FastServePolicy::PushFront(RequestId id) {
   Progress& progress = progress_[id];
   progress.place = progress.level * kLevelStride - ++front_places_;
-  queue_.PushArrival(id, progress.place);
+  Return(id);
 }
 
 void FastServePolicy::PushBack(RequestId id) {
   Progress& progress = progress_[id];
   progress.place = progress.level * kLevelStride + ++back_places_;
-  queue_.PushArrival(id, progress.place);
+  queue(progress.level).PushArrival(id, 0);
+  nonempty_ |= LevelBit(progress.level);
+}
+
+void FastServePolicy::Return(RequestId id) {
+  const std::int32_t level = progress_[id].level;
+  queue(level).PushPreempted(id, 0);
+  nonempty_ |= LevelBit(level);
+}
+
+RequestId FastServePolicy::PopFront() {
+  WaitingQueue& first = first_queue();
+  const RequestId id = first.PopFront();
+  // The bit of this level is the lowest one.
+  if (first.empty()) nonempty_ &= nonempty_ - 1;
+  return id;
 }
 
 void FastServePolicy::Enqueue(const Sequence& sequence) {
@@ -100,7 +118,11 @@ void FastServePolicy::Enqueue(const Sequence& sequence) {
 }
 
 void FastServePolicy::Remove(const Sequence& sequence) {
-  if (std::erase(batch_, sequence.id) == 0) queue_.Erase(sequence.id);
+  if (std::erase(batch_, sequence.id) == 0) {
+    const std::int32_t level = progress_[sequence.id].level;
+    queue(level).Erase(sequence.id);
+    if (queue(level).empty()) nonempty_ &= ~LevelBit(level);
+  }
   std::erase(resident_, sequence.id);
   std::erase(swapped_, sequence.id);
   progress_.Close(sequence.id);
@@ -138,13 +160,16 @@ void FastServePolicy::ReturnBatch(TimePoint now) {
 
 void FastServePolicy::PromoteStarving(TimePoint now) {
   set_aside_.clear();
-  while (!queue_.empty()) set_aside_.push_back(queue_.PopFront());
+  while (nonempty_ != 0) set_aside_.push_back(PopFront());
+  const auto starves = [&](RequestId id) {
+    return now - progress_[id].idle_since >= config_.starvation_threshold;
+  };
+  for (auto id = set_aside_.rbegin(); id != set_aside_.rend(); ++id) {
+    if (!starves(*id)) Return(*id);
+  }
   for (const RequestId id : set_aside_) {
+    if (!starves(id)) continue;
     Progress& progress = progress_[id];
-    if (now - progress.idle_since < config_.starvation_threshold) {
-      queue_.PushArrival(id, progress.place);
-      continue;
-    }
     progress.level = 0;
     progress.served = Duration{0};
     progress.idle_since = now;
@@ -170,17 +195,17 @@ void FastServePolicy::FormBatch(StepBuilder& step) {
   const bool few_host_blocks = pool.host_free() * std::int64_t{10} < pool.config().host_blocks;
   std::int64_t prompt_tokens = 0;
   set_aside_.clear();
-  while (!queue_.empty() && static_cast<std::int32_t>(batch_.size()) < config_.max_batch_size) {
-    const RequestId id = queue_.front();
+  while (nonempty_ != 0 && static_cast<std::int32_t>(batch_.size()) < config_.max_batch_size) {
+    const RequestId id = first_queue().front();
     const Sequence& s = step.sequence(id);
     const bool is_new = s.state == SequenceState::kWaiting;
     if (is_new && !s.admitted_once && RejectIfNever(step, id)) {
-      queue_.PopFront();
+      PopFront();
       continue;
     }
     const std::int32_t tokens = s.decodes ? 0 : s.known - s.computed;
     if (!batch_.empty() && prompt_tokens + tokens > config_.max_tokens_per_batch) break;
-    queue_.PopFront();
+    PopFront();
     if (is_new && few_host_blocks) {
       set_aside_.push_back(id);
       continue;
@@ -188,17 +213,20 @@ void FastServePolicy::FormBatch(StepBuilder& step) {
     prompt_tokens += tokens;
     batch_.push_back(id);
   }
-  // With nobody else there, a new request runs however full the host is.
-  std::size_t taken = 0;
-  if (batch_.empty() && !set_aside_.empty()) batch_.push_back(set_aside_[taken++]);
-  for (; taken < set_aside_.size(); ++taken) {
-    queue_.PushArrival(set_aside_[taken], progress_[set_aside_[taken]].place);
-  }
+  ReturnSetAside();
+}
+
+// With nobody else there, a new request runs however full the host is.
+void FastServePolicy::ReturnSetAside() {
+  const std::size_t taken = batch_.empty() && !set_aside_.empty() ? 1 : 0;
+  if (taken == 1) batch_.push_back(set_aside_.front());
+  for (std::size_t i = set_aside_.size(); i > taken; --i) Return(set_aside_[i - 1]);
 }
 
 std::int32_t FastServePolicy::BlocksNeeded(const StepBuilder& step, RequestId id) {
   const Sequence& s = step.sequence(id);
-  return std::max(0, step.pool().BlocksFor(s.known) - s.blocks.held());
+  if (s.known <= s.blocks.capacity_tokens) return 0;
+  return step.pool().BlocksFor(s.known) - s.blocks.held();
 }
 
 std::int32_t FastServePolicy::BlocksOfBatch(const StepBuilder& step) const {
@@ -264,8 +292,11 @@ void FastServePolicy::ScheduleBatch(StepBuilder& step) {
     }
     resident_.push_back(id);
   }
-  for (const RequestId id : batch_) {
-    const Sequence& s = step.sequence(id);
+  const std::span<const RequestId> batch = batch_;
+  for (std::size_t i = 0; i < batch.size(); ++i) {
+    i += step.ScheduleDecodes(batch.subspan(i));
+    if (i == batch.size()) break;
+    const Sequence& s = step.sequence(batch[i]);
     CHECK(step.Grow(s, s.known));
     step.Schedule(s, s.known - s.computed);
   }

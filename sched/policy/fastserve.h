@@ -24,6 +24,7 @@
 // - Where the swap space is full, a request is preempted by recompute (the original stops).
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -76,13 +77,14 @@ class FastServePolicy final : public Policy {
     std::int32_t level = 0;
     Duration served{0};      // in the present level
     TimePoint idle_since;    // when it last computed; at first, its arrival
-    std::int64_t place = 0;  // in queue_
+    std::int64_t place = 0;  // in the order of all levels
   };
 
   // Charges the step that has returned, and puts its requests back.
   void ReturnBatch(TimePoint now);
   void PromoteStarving(TimePoint now);
   void FormBatch(StepBuilder& step);
+  void ReturnSetAside();
   [[nodiscard]] bool RejectIfNever(StepBuilder& step, RequestId id);
   // Takes memory from requests at the end of the queues, then from the end of the batch. True if
   // nobody had to go.
@@ -98,16 +100,25 @@ class FastServePolicy final : public Policy {
   [[nodiscard]] std::int32_t BlocksOfBatch(const StepBuilder& step) const;
   [[nodiscard]] std::int32_t SpareBlocks() const;
   [[nodiscard]] std::int32_t FirstLevel(std::int32_t prompt_tokens) const;
+  // Gives a request the first or the last place of its level.
   void PushFront(RequestId id);
   void PushBack(RequestId id);
+  // Gives a popped request its place again. REQUIRES: of a level, the last one first.
+  void Return(RequestId id);
+  [[nodiscard]] WaitingQueue& queue(std::int32_t level) {
+    return queues_[static_cast<std::size_t>(level)];
+  }
+  // The first level with a request. REQUIRES: there is one.
+  [[nodiscard]] WaitingQueue& first_queue() { return queue(std::countr_zero(nonempty_)); }
+  RequestId PopFront();
   [[nodiscard]] bool InBatch(RequestId id) const;
 
   FastServeConfig config_;
   PolicyTraits traits_;
-  std::vector<Duration> quanta_;  // by level
-  // All levels in one queue, by level and place in the level: all requests but those of batch_.
-  WaitingQueue queue_{QueueOrder::kPriority};
-  std::int64_t front_places_ = 0;  // given out so far, of all levels
+  std::vector<Duration> quanta_;      // by level
+  std::vector<WaitingQueue> queues_;  // by level; all requests but those of batch_
+  std::uint64_t nonempty_ = 0;        // a bit for each level
+  std::int64_t front_places_ = 0;     // given out so far, of all levels
   std::int64_t back_places_ = 0;
   IdMap<Progress> progress_;
   std::vector<RequestId> batch_;      // of the latest step
