@@ -1,7 +1,5 @@
 """Predicted and measured latencies, and causes of the error, from `twinserve validate` folders."""
 import dataclasses
-import pathlib
-import re
 
 import style
 from environment import np, plt
@@ -27,8 +25,9 @@ def read_validation(path):
     if not file.is_file():
         raise PlotError(f"{path}: is not a validation directory: it has no validation.json")
     found = read_json(file)
-    real = sorted((run for run in path.glob("real_*") if re.fullmatch(r"real_\d+", run.name)),
-                  key=lambda run: int(run.name.split("_")[1]))
+    if "real_run_paths" not in found:
+        raise PlotError(f"{file}: does not name its real runs; repeat twinserve validate")
+    real = [path / run for run in found["real_run_paths"]]
     return Validation(found["name"], found["metrics"], read_runs(real),
                       read_runs([path / "simulated"])[0])
 

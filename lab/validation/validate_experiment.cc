@@ -250,6 +250,9 @@ ValidationOutcome ValidateExperiment(const ValidationRequest& request, RunContro
     return outcome;
   }
   outcome.validation = Compare(runs, config, directory.Simulated());
+  for (const fs::path& path : paths) {
+    outcome.validation->run_paths.push_back(fs::proximate(path, request.out).generic_string());
+  }
   if (speed) AddEffectOfSpeed(*speed, config, *outcome.validation);
   directory.Write(*outcome.validation);
   return outcome;

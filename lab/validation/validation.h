@@ -72,6 +72,7 @@ struct Validation {
   std::string difference;    // the first differing plan as text
   std::int64_t completed = 0;
   std::int64_t runs = 0;
+  std::vector<std::string> run_paths;  // of the run directories, relative to validation.json
   std::vector<MetricComparison> metrics;
   std::vector<StepComparison> steps;
   std::vector<PartComparison> parts;  // empty if the cost model does not distinguish parts

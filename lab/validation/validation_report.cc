@@ -113,6 +113,7 @@ std::string ValidationJson(const Validation& validation) {
   json["digest"] = validation.digest;
   if (!validation.difference.empty()) json["difference"] = validation.difference;
   json["real_runs"] = validation.runs;
+  json["real_run_paths"] = validation.run_paths;
   json["completed"] = validation.completed;
   json["disturbed_runs"] = DisturbedRuns(validation);
   json["machines"] = Json::array();

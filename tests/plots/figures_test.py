@@ -15,7 +15,8 @@ import style  # noqa: E402
 from environment import np, plt  # noqa: E402
 from run_data import PlotError  # noqa: E402
 from small_inputs import (RATE, THREE_PARTS, THREE_STEPS, TWO_TENANTS, capacities,  # noqa: E402
-                          many_lines, recommendation, two_policies, write_run, write_summary_csv)
+                          many_lines, recommendation, two_policies, validation, write_run,
+                          write_summary_csv)
 
 SCRIPTS = sorted(file.stem for file in PLOTS.glob("*.py") if "style.main(" in file.read_text()
                  and file.stem != "style")
@@ -267,6 +268,17 @@ def test_latency_distributions_of_runs_of_one_policy_differ_in_look(tmp_path):
     lines = labelled_lines(draw_runs("latency_cdf", *runs).axes[0])
     assert list(lines) == [f"r{i}" for i in range(6)]
     assert len({str(look(line)[::3]) for line in lines.values()}) == 6
+
+
+def test_a_prediction_is_drawn_beside_the_runs_that_it_names(tmp_path):
+    for name in ("a", "b"):
+        write_run(tmp_path / name, requests=TWO_TENANTS)
+    module = importlib.import_module("predicted_vs_measured")
+    shown = module.read_validation(validation(tmp_path / "v", ["a", "b"]))
+    axes = module.draw([shown], argparse.Namespace(width=None)).axes[0]
+    assert list(labelled_lines(axes)) == ["measured", "measured again", "predicted"]
+    with pytest.raises(PlotError, match="is not a run directory"):
+        module.read_validation(validation(tmp_path / "w", ["c"]))
 
 
 def test_labels_rename_the_series_and_must_be_one_for_each(tmp_path):

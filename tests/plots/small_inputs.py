@@ -76,6 +76,16 @@ metrics {{
     return folder
 
 
+def validation(folder, real_runs):
+    """The folder of `twinserve validate` for real runs that lie elsewhere."""
+    write_run(folder / "simulated", requests=TWO_TENANTS)
+    metrics = {f"mean_{name}_ms": {"measured": 100, "error_percent": 5, "attribution": {"host": 5}}
+               for name in ("ttft", "tpot", "e2el")}
+    (folder / "validation.json").write_text(json.dumps({
+        "name": "small", "metrics": metrics, "real_run_paths": [f"../{run}" for run in real_runs]}))
+    return folder
+
+
 # Two tenants: 10 prompt tokens at 1 s and none else; 30 at 2 s and 5 output tokens until 4 s.
 TWO_TENANTS = """tenant,arrival_s,scheduled_s,first_token_s,finished_s,prompt_tokens,output_tokens,\
 cached_tokens,ttft_ms,tpot_ms,e2el_ms

@@ -68,6 +68,7 @@ TEST_F(ValidateCommandTest, MeasuresTwiceReplaysPredictsAndAttributes) {
   const json result = Result();
   EXPECT_EQ(result["digest_equal"], true);
   EXPECT_EQ(result["real_runs"], 2);
+  EXPECT_EQ(result["real_run_paths"], (json{"real_1", "real_2"}));
   for (const char* name : {"mean_ttft_ms", "mean_tpot_ms", "mean_e2el_ms"}) {
     const json& metric = result["metrics"][name];
     double sum = 0;
@@ -129,6 +130,7 @@ TEST_F(ValidateCommandTest, ComparesRunsThatAreThere) {
                                         "v/real_1", "v/real_2", "--format", "json"});
   ASSERT_EQ(elsewhere.exit_code, 0) << elsewhere.err;
   EXPECT_EQ(json::parse(elsewhere.out), Result("w"));
+  EXPECT_EQ(Result("w")["real_run_paths"], (json{"../v/real_1", "../v/real_2"}));
   EXPECT_EQ(Result("w")["metrics"]["mean_ttft_ms"]["measured"],
             Result("v")["metrics"]["mean_ttft_ms"]["measured"]);
   // Also into the folder that they lie in.
