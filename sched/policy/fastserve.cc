@@ -12,9 +12,6 @@ namespace {
 
 constexpr CaseName kFastServeCaseNames[] = {{.name = "fastserve"}};
 
-// Of a level in the order of all requests, above the places within it.
-constexpr std::int64_t kLevelStride = std::int64_t{1} << 52;
-
 std::uint64_t LevelBit(std::int32_t level) { return std::uint64_t{1} << level; }
 
 bool HoldsBlocks(const Sequence& s) { return s.blocks.held() > 0; }
@@ -85,8 +82,7 @@ std::int32_t FastServePolicy::FirstLevel(std::int32_t prompt_tokens) const {
 }
 
 void FastServePolicy::PushFront(RequestId id) {
-  Progress& progress = progress_[id];
-  progress.place = progress.level * kLevelStride - ++front_places_;
+  TakeFirstPlace(progress_[id]);
   Return(id);
 }
 
@@ -133,15 +129,47 @@ bool FastServePolicy::InBatch(RequestId id) const {
 }
 
 void FastServePolicy::Plan(StepBuilder& step) {
-  ReturnBatch(step.now());
-  if (steps_ > 0 && steps_ % config_.starvation_period == 0) PromoteStarving(step.now());
-  FormBatch(step);
-  const bool loads_ahead = MakeRoom(step) && config_.proactive_offloading;
+  const bool promotes = steps_ > 0 && steps_ % config_.starvation_period == 0;
+  const bool repeats = !promotes && RepeatBatch(step.now());
+  if (!repeats) {
+    ReturnBatch(step.now());
+    if (promotes) PromoteStarving(step.now());
+    FormBatch(step);
+  }
+  // Each of those who decode takes one block at most.
+  const auto blocks_most = static_cast<std::int32_t>(batch_.size());
+  const bool nobody_went =
+      (repeats && step.pool().free() - blocks_most >= SpareBlocks()) || MakeRoom(step);
+  if (!repeats) AdmitBatch(step);
   ScheduleBatch(step);
-  if (loads_ahead) LoadAhead(step);
+  if (nobody_went && config_.proactive_offloading) LoadAhead(step);
   if (batch_.empty()) return;
   planned_at_ = step.now();
   ++steps_;
+}
+
+bool FastServePolicy::RepeatBatch(TimePoint now) {
+  if (nonempty_ != 0) return false;
+  const Duration step_time = now - planned_at_;
+  for (const RequestId id : batch_) {
+    const Progress& progress = progress_[id];
+    if (progress.served + step_time > quanta_[static_cast<std::size_t>(progress.level)]) {
+      return false;
+    }
+  }
+  for (auto begin = batch_.begin(); begin != batch_.end();) {
+    const std::int32_t level = progress_[*begin].level;
+    auto end = begin;
+    for (; end != batch_.end() && progress_[*end].level == level; ++end) {
+      Progress& progress = progress_[*end];
+      progress.idle_since = now;
+      progress.served += step_time;
+      TakeFirstPlace(progress);
+    }
+    std::reverse(begin, end);
+    begin = end;
+  }
+  return true;
 }
 
 void FastServePolicy::ReturnBatch(TimePoint now) {
@@ -280,7 +308,7 @@ void FastServePolicy::Evict(StepBuilder& step, RequestId id) {
   std::erase(resident_, id);
 }
 
-void FastServePolicy::ScheduleBatch(StepBuilder& step) {
+void FastServePolicy::AdmitBatch(StepBuilder& step) {
   for (const RequestId id : batch_) {
     const Sequence& s = step.sequence(id);
     if (s.state == SequenceState::kRunning) continue;
@@ -292,6 +320,9 @@ void FastServePolicy::ScheduleBatch(StepBuilder& step) {
     }
     resident_.push_back(id);
   }
+}
+
+void FastServePolicy::ScheduleBatch(StepBuilder& step) const {
   const std::span<const RequestId> batch = batch_;
   for (std::size_t i = 0; i < batch.size(); ++i) {
     i += step.ScheduleDecodes(batch.subspan(i));

@@ -73,6 +73,9 @@ class FastServePolicy final : public Policy {
   void Plan(StepBuilder& step) override;
 
  private:
+  // Of a level in the order of all requests, above the places within it.
+  static constexpr std::int64_t kLevelStride = std::int64_t{1} << 52;
+
   struct Progress {
     std::int32_t level = 0;
     Duration served{0};      // in the present level
@@ -80,6 +83,10 @@ class FastServePolicy final : public Policy {
     std::int64_t place = 0;  // in the order of all levels
   };
 
+  // Where nobody waits and nobody is demoted, the requests of the latest step are those of the next
+  // one, in the order that returning them and taking them again would give. Charges the latest step
+  // and returns true; otherwise changes nothing.
+  [[nodiscard]] bool RepeatBatch(TimePoint now);
   // Charges the step that has returned, and puts its requests back.
   void ReturnBatch(TimePoint now);
   void PromoteStarving(TimePoint now);
@@ -88,23 +95,27 @@ class FastServePolicy final : public Policy {
   [[nodiscard]] bool RejectIfNever(StepBuilder& step, RequestId id);
   // Takes memory from requests at the end of the queues, then from the end of the batch. True if
   // nobody had to go.
-  bool MakeRoom(StepBuilder& step);
+  [[nodiscard]] bool MakeRoom(StepBuilder& step);
   // False if nobody outside the batch holds memory, or only recomputation could free it and
   // `recompute` is false.
   bool EvictLast(StepBuilder& step, bool recompute);
   void Evict(StepBuilder& step, RequestId id);
   void LoadAhead(StepBuilder& step);
-  void ScheduleBatch(StepBuilder& step);
+  void AdmitBatch(StepBuilder& step);
+  void ScheduleBatch(StepBuilder& step) const;
   // Blocks that the next steps take from the free ones.
   [[nodiscard]] static std::int32_t BlocksNeeded(const StepBuilder& step, RequestId id);
   [[nodiscard]] std::int32_t BlocksOfBatch(const StepBuilder& step) const;
   [[nodiscard]] std::int32_t SpareBlocks() const;
   [[nodiscard]] std::int32_t FirstLevel(std::int32_t prompt_tokens) const;
-  // Gives a request the first or the last place of its level.
+  // Puts a request at the front or the back of its level.
   void PushFront(RequestId id);
   void PushBack(RequestId id);
-  // Gives a popped request its place again. REQUIRES: of a level, the last one first.
+  // Puts a popped request back to its place. REQUIRES: of a level, the last one first.
   void Return(RequestId id);
+  void TakeFirstPlace(Progress& progress) {
+    progress.place = progress.level * kLevelStride - ++front_places_;
+  }
   [[nodiscard]] WaitingQueue& queue(std::int32_t level) {
     return queues_[static_cast<std::size_t>(level)];
   }
