@@ -112,6 +112,7 @@ int Main(int argc, char** argv) {
   AddRunCommand(app, context);
   AddSweepCommand(app, context);
   AddCapacityCommand(app, context);
+  AddBoundsCommand(app, context);
   AddRecommendCommand(app, context);
   AddValidateCommand(app, context);
   AddReplayCommand(app, context);

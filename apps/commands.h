@@ -17,6 +17,7 @@ struct CommandContext {
 void AddRunCommand(CLI::App& app, CommandContext& context);
 void AddSweepCommand(CLI::App& app, CommandContext& context);
 void AddCapacityCommand(CLI::App& app, CommandContext& context);
+void AddBoundsCommand(CLI::App& app, CommandContext& context);
 void AddRecommendCommand(CLI::App& app, CommandContext& context);
 void AddValidateCommand(CLI::App& app, CommandContext& context);
 void AddReplayCommand(CLI::App& app, CommandContext& context);
