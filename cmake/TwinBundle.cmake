@@ -49,7 +49,7 @@ add_custom_target(bundle
   COMMAND "${CMAKE_COMMAND}"
     "-DSOURCE=${PROJECT_SOURCE_DIR}" "-DFOLDER=${PROJECT_BINARY_DIR}/twinserve-bundle"
     "-DPROGRAMS=${bundle_files}" "-DLIBRARIES=${bundle_libraries}" "-DSTRIP=${CMAKE_STRIP}"
-    "-DPYTHON=${Python3_EXECUTABLE}" "-DWEAKEN=${CMAKE_CURRENT_LIST_DIR}/weaken_glibc.py"
+    "-DPYTHON=${Python3_EXECUTABLE}" "-DOLDER_GLIBC=${CMAKE_CURRENT_LIST_DIR}/older_glibc.py"
     -P "${CMAKE_CURRENT_LIST_DIR}/make_bundle.cmake"
   DEPENDS ${bundle_programs}
   COMMENT "Making twinserve-bundle"

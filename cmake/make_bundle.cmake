@@ -20,7 +20,7 @@ foreach(library IN LISTS LIBRARIES)
 endforeach()
 
 file(GLOB binaries "${FOLDER}.new/bin/*" "${FOLDER}.new/lib/*")
-execute_process(COMMAND "${PYTHON}" "${WEAKEN}" ${binaries} COMMAND_ERROR_IS_FATAL ANY)
+execute_process(COMMAND "${PYTHON}" "${OLDER_GLIBC}" ${binaries} COMMAND_ERROR_IS_FATAL ANY)
 
 file(COPY "${SOURCE}/experiments/gpu_check" DESTINATION "${FOLDER}.new/experiments"
   PATTERN "results" EXCLUDE PATTERN "__pycache__" EXCLUDE)

@@ -20,7 +20,7 @@ import tempfile
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "cmake"))
 
-import weaken_glibc  # noqa: E402  (needs the path)
+import older_glibc  # noqa: E402  (needs the path)
 
 SHT_VERDEF = 0x6FFFFFFD
 MEGABYTES_MAX = 56
@@ -56,7 +56,7 @@ def check_needs(folder, file):
     text = output_of("objdump", "-p", file)
     others = set(re.findall(r"NEEDED +(\S+)", text)) - GLIBC - own
     expect(not others, f"{file.name} needs no library of others ({', '.join(others) or 'none'})")
-    needed = weaken_glibc.needs(file.read_bytes())
+    needed = older_glibc.needs(file.read_bytes())
     newest = max(needed, default=(0, 0))
     expect(newest <= GLIBC_MAX, f"{file.name} asks for glibc {'.'.join(map(str, newest))} "
                                 f"({', '.join(needed.get(newest, [])[:3])} ...)")
@@ -66,21 +66,19 @@ def hide_versions(file):
     """Makes a copy of a library of glibc one that defines no version after GLIBC_MAX, under which the
     loader finds nothing: as an older glibc, which has neither the versions nor the functions."""
     data = bytearray(file.read_bytes())
-    elf = weaken_glibc.Elf(data)
+    elf = older_glibc.Elf(data)
     section = elf.section(SHT_VERDEF)
     at = section[4] if section else None
     hidden = 0
     while at is not None:
         auxiliary, following = struct.unpack_from("<II", data, at + 12)
         name, = struct.unpack_from("<I", data, at + auxiliary)
-        if weaken_glibc.version_of(elf.text(section, name)) > GLIBC_MAX:
+        if older_glibc.version_of(elf.text(section, name)) > GLIBC_MAX:
             struct.pack_into("<I", data, at + 8, 0)  # the hash that the loader looks for
             hidden += 1
         at = at + following if following else None
     # glibc's own libraries need each other's versions.
-    for entry, flags, _, name in elf.needed_versions():
-        if weaken_glibc.version_of(name) > GLIBC_MAX:
-            struct.pack_into("<H", data, entry + 4, flags | weaken_glibc.WEAK)
+    older_glibc.replace_versions(data)
     file.write_bytes(data)
     return hidden
 

@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
 """Lets libraries of a bundle start on older versions of glibc than they were linked with.
 
-Usage: weaken_glibc.py FILE...
+Usage: older_glibc.py FILE...
 
-Marks versions of glibc after 2.34 as weak requirements in the files, in place: the loader does not
-refuse a file because of them. The few functions that come with them are defined by the programs
-(older_glibc.cc). Fails if a file takes any other function from a later version.
+Replaces required versions of glibc after 2.34 by the first version of the same library, in place:
+the loader then refuses no file. The few functions that come with later versions are defined by the
+programs (older_glibc.cc), which the loader searches first. Fails if a file takes any other function
+from a later version.
 """
 import struct
 import sys
 
 LATEST = (2, 34)
 PROVIDED = {"arc4random", "_dl_find_object", "hypot"}
-WEAK = 2
 SHT_DYNSYM, SHT_VERSYM, SHT_VERNEED = 11, 0x6FFFFFFF, 0x6FFFFFFE
 
 
@@ -34,15 +34,16 @@ class Elf:
         return self.data[begin:self.data.index(b"\0", begin)].decode()
 
     def needed_versions(self):
-        """Of each needed version: where its entry is, its number in the symbols' table, its name."""
+        """Of each needed version: where its entry is, where the first entry of the same library is, its
+        number in the symbols' table, its name."""
         need = self.section(SHT_VERNEED)
         at = need[4] if need else None
         while at is not None:
             _, count, _, first, following = struct.unpack_from("<HHIII", self.data, at)
             entry = at + first
             for _ in range(count):
-                _, flags, number, name, step = struct.unpack_from("<IHHII", self.data, entry)
-                yield entry, flags, number & 0x7FFF, self.text(need, name)
+                _, _, number, name, step = struct.unpack_from("<IHHII", self.data, entry)
+                yield entry, at + first, number & 0x7FFF, self.text(need, name)
                 entry += step
             at = at + following if following else None
 
@@ -63,28 +64,40 @@ def version_of(name):
 
 
 def needs(data):
-    """Of each version of glibc that must be there: its symbols. Weak requirements need not be."""
+    """Of each version of glibc that must be there: its symbols."""
     elf = Elf(data)
     return {version_of(name): sorted(elf.symbols_of(number))
-            for _, flags, number, name in elf.needed_versions()
-            if version_of(name) > (0,) and not flags & WEAK}
+            for _, _, number, name in elf.needed_versions() if version_of(name) > (0,)}
 
 
-def weaken(file):
-    with open(file, "rb") as stream:
-        data = bytearray(stream.read())
+def replace_versions(data, check=lambda symbols, version: None):
+    """Lets every version after LATEST be an earlier one of the same library. `check` is called with
+    the symbols and the name of each version that is replaced."""
     elf = Elf(data)
-    for entry, flags, number, name in elf.needed_versions():
+    entries = list(elf.needed_versions())
+    for entry, first, number, name in entries:
         if version_of(name) <= LATEST:
             continue
-        others = sorted(set(elf.symbols_of(number)) - PROVIDED)
+        check(elf.symbols_of(number), name)
+        earlier = min((version_of(other), place) for place, begin, _, other in entries
+                      if begin == first and (0,) < version_of(other) <= LATEST)[1]
+        data[entry:entry + 4] = data[earlier:earlier + 4]  # the hash of the name
+        data[entry + 8:entry + 12] = data[earlier + 8:earlier + 12]  # where the name is
+
+
+def make_older(file):
+    def check(symbols, version):
+        others = sorted(set(symbols) - PROVIDED)
         if others:
-            sys.exit(f"{file}: takes {', '.join(others)} from {name}, which older systems lack")
-        struct.pack_into("<H", data, entry + 4, flags | WEAK)
+            sys.exit(f"{file}: takes {', '.join(others)} from {version}, which older systems lack")
+
+    with open(file, "rb") as stream:
+        data = bytearray(stream.read())
+    replace_versions(data, check)
     with open(file, "wb") as stream:
         stream.write(data)
 
 
 if __name__ == "__main__":
     for each in sys.argv[1:]:
-        weaken(each)
+        make_older(each)
