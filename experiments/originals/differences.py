@@ -3,7 +3,7 @@ import re
 
 # Fields of a step, in the order in which a difference is looked for.
 FIELDS = ["it", "preempted", "rejected", "work", "hits", "drafts", "ratio", "free", "cached",
-          "evicted", "returned", "verified", "emitted", "finished", "free_after", "cached_after"]
+          "returned", "verified", "emitted", "finished", "free_after", "cached_after"]
 LISTS = {"preempted", "rejected", "hits", "drafts", "verified", "emitted", "finished", "work"}
 
 
@@ -49,8 +49,6 @@ def first_difference(theirs, ours):
         for field in FIELDS:
             absent = [] if field in LISTS else None
             value = b.get(field, absent)
-            if field == "evicted":
-                a, value = {"evicted": 0} | a, value or 0
             if (field in a or field == "rejected") and a.get(field, absent) != value:
                 kind = work_kind(a["work"], b["work"]) if field == "work" else field
                 return kind, a, b
@@ -102,7 +100,7 @@ class Differences:
         if entry["size"] is None or size < entry["size"]:
             entry.update(size=size, case=case, theirs=theirs, ours=ours)
 
-    def report(self):
+    def report(self, theirs="original", ours="twinserve"):
         """Lines of text: the totals, then each kind with its smallest case."""
         yield f"{self.cases} cases, {self.equal} equal, {self.cases - self.equal} differ"
         ordered = sorted(self.kinds.items(), key=lambda entry: -entry[1]["count"])
@@ -114,5 +112,5 @@ class Differences:
                 (f", all with {', '.join(shared)}" if shared else "")
             yield f"  smallest  {entry['case']['case']}, {len(entry['case']['requests'])} requests"
             if entry["theirs"] is not None or entry["ours"] is not None:
-                yield f"  original  {notation(entry['theirs'])}"
-                yield f"  twinserve {notation(entry['ours'])}"
+                yield f"  {theirs:<9} {notation(entry['theirs'])}"
+                yield f"  {ours:<9} {notation(entry['ours'])}"

@@ -127,6 +127,67 @@ def vllm_case(rng, name, policy, fields):
             "kv": {"block_size": block_size, "blocks": blocks}, "requests": drawn}
 
 
+def sglang_requests(rng, page):
+    """Requests of up to 24 tokens (4 pages, if that is more) and outputs of up to 24."""
+    drawn, most = [], max(24, 4 * page)
+    for index, step in enumerate(arrivals(rng, rng.randint(3, 14))):
+        max_new = rng.randint(1, rng.choice([4, 12, 24]))
+        output = max_new if rng.random() < 0.4 else rng.randint(1, max_new)
+        drawn.append({"id": index, "step": step, "prompt": rng.randint(1, most),
+                      "output": output, "max_new": max_new})
+    return drawn
+
+
+def sglang_priority(rng, params, drawn):
+    params |= {"priority": True, "low_priority_values_first": rng.random() < 0.5,
+               "preemption_threshold": rng.choice([0, 1, 2, 10]),
+               "preemption": rng.random() < 0.8,
+               "retraction_policy": rng.choice(["priority", "length"])}
+    for entry in drawn:
+        entry["priority"] = rng.randint(0, 4)
+
+
+def sglang_case(rng, name, policy, fields):
+    """A case of SGLang's scheduler; every release has all parameters."""
+    page = rng.choice([1, 1, 1, 1, 4, 8, 16])
+    drawn = sglang_requests(rng, page)
+    # A page more than its own is kept free for each request.
+    needed = max(entry["prompt"] + entry["max_new"] for entry in drawn) + 2 * page + 2
+    least = -(-needed // page) + 1
+    chunked = rng.random() < 0.5
+    params = {
+        "schedule_policy": rng.choice(["fcfs", "fcfs", "lpm", "lof"]),
+        "radix_cache": rng.random() < 0.6,
+        "chunked_prefill_size": page * rng.randint(max(1, 2 // page), 16 // min(page, 4))
+        if chunked else None,
+        "max_prefill_tokens": rng.choice([16384, 16384, page * rng.randint(9, 64)]),
+        "max_running_requests": rng.randint(2, 9),
+        "enable_mixed_chunk": chunked and rng.random() < 0.4,
+        "schedule_conservativeness": rng.choice([0.01, 0.05, 0.1, 0.2, 0.3, 1.0, 1.3]),
+        "init_new_token_ratio": 0.7, "min_new_token_ratio_factor": 0.14,
+        "new_token_ratio_decay_steps": rng.choice([600, 30, 10]),
+        "retract_decode_steps": rng.choice([20, 3, 1]),
+        "clip_max_new_tokens": rng.choice([4096, 4096, 4096, rng.randint(2, 10)]),
+        "overlap": rng.random() < 0.4}
+    if rng.random() < 0.15:
+        params["prefill_max_requests"] = rng.randint(1, 3)
+    if params["radix_cache"]:
+        add_tokens(rng, drawn)
+        if params["schedule_policy"] == "lpm":
+            params["in_batch_check_threshold"] = rng.choice([-1, 2, 4, 8, 32])
+            params["in_batch_deprioritize_threshold"] = rng.choice([2, 4, 8, 32])
+    if rng.random() < 0.2:
+        sglang_priority(rng, params, drawn)
+    if rng.random() < 0.15:
+        for entry in drawn:
+            entry["ignore_eos"] = rng.random() < 0.7
+            if entry["ignore_eos"]:
+                entry["output"] = entry["max_new"]
+    blocks = rng.randint(least, max(least + 2, int(2.5 * least)))
+    return {"case": name, "policy": policy, "variant": policy, "grade": "ORIG", "params": params,
+            "kv": {"block_size": page, "blocks": blocks}, "requests": drawn}
+
+
 def draw(system, name, seed, number, fields):
     """Case `number` of a seed: always the same one for a system, whatever else is drawn."""
     rng = random.Random(f"{seed}/{system.name}/{number}")

@@ -126,7 +126,7 @@ class Environment:
 
     def find_absent(self):
         """The packages that the scheduler imports and that are replaced by empty modules."""
-        absent = []
+        absent = list(self.system.absent)
         while True:
             self.say(f"importing the scheduler; {len(absent)} packages replaced")
             process = self.worker(absent)

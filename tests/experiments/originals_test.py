@@ -40,6 +40,12 @@ def vllm_cases(count, fields=frozenset(ALL_FIELDS), seed=1):
     return [draw.draw(system, f"case-{n}", seed, n, fields) for n in range(count)]
 
 
+def sglang_cases(count, seed=1):
+    system = originals.SYSTEMS["sglang"]
+    system.follow("0.5.23")
+    return [draw.draw(system, f"case-{n}", seed, n, frozenset()) for n in range(count)]
+
+
 def step(it, work, **fields):
     return {"it": it, "work": work, "preempted": [], "free": 4, "finished": [],
             "free_after": 4} | fields
@@ -59,6 +65,21 @@ class DrawTest(unittest.TestCase):
                 self.assertLessEqual(known, pool)
                 self.assertLessEqual(1, entry["output"])
                 self.assertLessEqual(entry["output"], entry["max_new"])
+
+    def test_every_request_of_sglang_fits_the_pool_and_has_its_tokens(self):
+        for case in sglang_cases(500):
+            page, params = case["kv"]["block_size"], case["params"]
+            self.assertEqual(case["policy"], "sglang")
+            for entry in case["requests"]:
+                pages = -(-(entry["prompt"] + entry["max_new"]) // page) + 1
+                self.assertLess(pages, case["kv"]["blocks"])
+                self.assertEqual("tokens" in entry, params["radix_cache"])
+                self.assertEqual("priority" in entry, "priority" in params)
+                if entry.get("ignore_eos"):
+                    self.assertEqual(entry["output"], entry["max_new"])
+            if params["chunked_prefill_size"] is not None:
+                self.assertEqual(params["chunked_prefill_size"] % page, 0)
+                self.assertGreater(params["chunked_prefill_size"], 0)
 
     def test_every_prompt_is_schedulable_where_chunks_are_off(self):
         for case in vllm_cases(500):
@@ -177,6 +198,12 @@ class RunTest(unittest.TestCase):
             self.decide(later, parts, 6)
             self.assertEqual(len(later.asked), 3)
             self.assertEqual(parts.read_bytes(), whole.read_bytes())
+
+    @unittest.skipUnless(BINARY, "no twinserve given")
+    def test_twinserve_decides_cases_of_sglang(self):
+        with tempfile.TemporaryDirectory() as name:
+            decided = originals.decide_by_twinserve(BINARY, sglang_cases(30), pathlib.Path(name))
+        self.assertEqual([steps for steps in decided if isinstance(steps, str)], [])
 
     @unittest.skipUnless(BINARY, "no twinserve given")
     def test_twinserve_decides_and_its_errors_are_results(self):

@@ -1,4 +1,4 @@
-// Expected values: the worked examples 4a to 4g, 11a and 11c of the policy notes, of grade ORIG
+// Expected values: the worked examples 4a to 4g and 11a to 11c of the policy notes, of grade ORIG
 // (vLLM 0.15.1).
 #include "sched/policy/vllm_v1.h"
 
@@ -71,6 +71,17 @@ TEST(VllmV1PolicyTest, VerifiesDraftsWithinTheBudget) {
             "it2: A:V3 B:V3 | free=15\n"
             "it3: A:V3 B:V3 | free=14 | fin=[A] | freeA=17\n"
             "it4: B:V3 | free=16 | fin=[B] | freeA=19\n");
+}
+
+// 11b: the requests of 11a without drafts take six iterations instead of four.
+TEST(VllmV1PolicyTest, WithoutDraftsADecodeIsOneToken) {
+  EXPECT_EQ(Decided(SmallConfig(16), {.blocks = 19}, {{1, 5, 6}, {1, 4, 6}}),
+            "it1: A:P5 B:P4 | free=16\n"
+            "it2: A:D1 B:D1 | free=15\n"
+            "it3: A:D1 B:D1 | free=15\n"
+            "it4: A:D1 B:D1 | free=15\n"
+            "it5: A:D1 B:D1 | free=14\n"
+            "it6: A:D1 B:D1 | free=13 | fin=[A,B] | freeA=19\n");
 }
 
 // 11c: the drafts' own slots take the block that B would need; nothing is ever accepted.
