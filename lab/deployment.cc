@@ -33,6 +33,22 @@ void RequireOneInstance(const PolicyTraits& traits) {
                                traits.steps_in_flight_max));
 }
 
+// Whether the policy can prefill at one replica and decode at another.
+void RequireSeparable(const DisaggregatedSystem& system, const PolicyTraits& traits) {
+  if (!traits.receives_kv) {
+    const char* why = traits.drafts_max > 0 ? "verifies drafts" : "takes in no keys and values";
+    throw InputError(
+        InputError::Kind::kUsage, "system.disaggregation",
+        fmt::format("policy.{} {}; allowed: vllm_v1 without speculation", traits.name, why));
+  }
+  if (ReadsPrefixes(system.pools.decode_router.kind) && !traits.caches_prefixes) {
+    throw InputError(InputError::Kind::kUsage, "system.disaggregation.decode_router.kind",
+                     fmt::format("compares prompts with cached ones, but policy.{} caches none; "
+                                 "allowed: a policy that caches prefixes, or another router",
+                                 traits.name));
+  }
+}
+
 // A cluster counts blocks of all replicas together.
 void RequirePossibleReplicas(const ExperimentConfig& config, const PolicyTraits& traits,
                              const sim::KvCapacity& capacity) {
@@ -42,6 +58,13 @@ void RequirePossibleReplicas(const ExperimentConfig& config, const PolicyTraits&
                      fmt::format("compares prompts with cached ones, but policy.{} caches none; "
                                  "allowed: a policy that caches prefixes, or another router",
                                  traits.name));
+  }
+  if (system.disaggregation) {
+    if (!std::holds_alternative<SimulatedWorldConfig>(config.world)) {
+      throw InputError(InputError::Kind::kUsage, "system.disaggregation",
+                       "is set in a real world; allowed: in simulated worlds");
+    }
+    RequireSeparable(*system.disaggregation, traits);
   }
   const std::int32_t most = std::numeric_limits<std::int32_t>::max() / system.replicas;
   if (capacity.usable_blocks <= most) return;
@@ -171,6 +194,10 @@ Deployment Resolve(const ExperimentConfig& config, CostCache& cache) {
       .client_timeout = std::get<SimulatedWorldConfig>(config.world).client_timeout,
       .seed = config.seed,
       .replicas = system.replicas};
+  if (system.disaggregation) {
+    deployment.world.link = system.disaggregation->link;
+    deployment.world.kv_token_bytes = static_cast<double>(KvBytesPerToken(system.model_spec));
+  }
   if (deployment.traits.drafts_max > 0) {
     deployment.world.acceptance = config.speculation->acceptance;
     deployment.world.drafts_offered =
@@ -209,10 +236,20 @@ std::unique_ptr<Cluster> MakeCluster(const ExperimentConfig& config, const Engin
     replica.replica = i;
     engines.push_back(std::make_unique<Engine>(replica, make_policy(replica.kv)));
   }
-  return std::make_unique<Cluster>(
-      std::move(engines),
-      MakeRouter(system.router, system.replicas, engine.kv.block_size, config.seed),
-      DurationFromSeconds(system.router.telemetry_delay_ms * 1e-3));
+  const auto pool = [&](const RouterConfig& router, std::int32_t replicas, std::uint64_t seed) {
+    return ReplicaPool{.replicas = replicas,
+                       .router = MakeRouter(router, replicas, engine.kv.block_size, seed),
+                       .telemetry_delay = DurationFromSeconds(router.telemetry_delay_ms * 1e-3)};
+  };
+  std::vector<ReplicaPool> pools;
+  if (system.disaggregation) {
+    const DisaggregationConfig& split = system.disaggregation->pools;
+    pools.push_back(pool(system.router, split.prefill_replicas, config.seed));
+    pools.push_back(pool(split.decode_router, split.decode_replicas, ~config.seed));
+  } else {
+    pools.push_back(pool(system.router, system.replicas, config.seed));
+  }
+  return std::make_unique<Cluster>(std::move(engines), std::move(pools));
 }
 
 }  // namespace twin::lab

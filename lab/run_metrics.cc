@@ -67,6 +67,9 @@ RunMetrics::RunMetrics(const Deployment& deployment, const RunWatchers& watchers
                              replicas_ ? &*replicas_ : nullptr, watchers)),
       tracker_(TrackerOf(deployment), listeners_),
       observers_{&digest_, &tracker_} {
+  if (deployment.config.system.disaggregation) {
+    observers_.push_back(&transfers_.emplace(deployment.world.kv_token_bytes));
+  }
   observers_.insert(observers_.end(), watchers.observers.begin(), watchers.observers.end());
 }
 
@@ -75,6 +78,7 @@ Summary RunMetrics::Summarise() {
   overload_.Summarise(summary);
   if (by_tenant_) fairness_.Summarise(summary);
   if (replicas_) replicas_->Summarise(summary);
+  if (transfers_) transfers_->Summarise(summary);
   summary.Set("digest", digest_.text());
   return summary;
 }

@@ -17,6 +17,7 @@
 #include "record/run_listener.h"
 #include "record/run_observer.h"
 #include "record/summary.h"
+#include "record/transfer_meter.h"
 
 namespace twin::lab {
 
@@ -57,7 +58,8 @@ class RunMetrics {
   MetricsCollector metrics_;
   OverloadMeter overload_;
   FairnessMeter fairness_{FairnessConfig{}};
-  std::optional<ReplicaMeter> replicas_;  // only of several replicas
+  std::optional<ReplicaMeter> replicas_;    // only of several replicas
+  std::optional<TransferMeter> transfers_;  // only between prefill and decode
   PlanDigest digest_;
   std::vector<RunListener*> listeners_;
   RequestTracker tracker_;

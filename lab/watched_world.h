@@ -32,6 +32,7 @@ class WatchedWorld final : public World {
   }
 
   void Launch(const StepPlan& plan) override { inner_.Launch(plan); }
+  void Transfer(const KvTransfer& transfer) override { inner_.Transfer(transfer); }
 
   // A request to stop ended the run; one that comes when nothing was left to happen does not.
   [[nodiscard]] bool stopped_early() const { return stopped_early_; }

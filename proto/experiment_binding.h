@@ -57,6 +57,21 @@ void Bind(Archive& fields, RouterConfig& config) {
 }
 
 template <class Archive>
+void Bind(Archive& fields, sim::LinkConfig& config) {
+  fields.Value("latency_us", config.latency_us);
+  fields.Value("bandwidth_gbps", config.bandwidth_gbps);
+}
+
+template <class Archive>
+void Bind(Archive& fields, DisaggregatedSystem& config) {
+  DisaggregationConfig& pools = config.pools;
+  fields.Value("prefill_replicas", pools.prefill_replicas);
+  fields.Value("decode_replicas", pools.decode_replicas);
+  fields.Nested("decode_router", pools.decode_router);
+  fields.Nested("link", config.link);
+}
+
+template <class Archive>
 void Bind(Archive& fields, WorldConfig& config) {
   fields.template Choice<SimulatedWorldConfig>("simulated", config);
   fields.template Choice<RealWorldConfig>("real", config);
@@ -77,6 +92,7 @@ void Bind(Archive& fields, SystemConfig& config) {
   fields.OptionalValue("server", config.server);
   fields.Value("replicas", config.replicas);
   fields.Nested("router", config.router);
+  fields.OptionalNested("disaggregation", config.disaggregation);
 }
 
 template <class Archive>

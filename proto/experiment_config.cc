@@ -126,6 +126,19 @@ void ValidateMetrics(const RunMetricsConfig& metrics, std::int64_t requests) {
   if (metrics.series_points_max % 2 != 0) Refuse("metrics.series_points_max", "must be even");
 }
 
+// Counts the replicas of both pools.
+void FillReplicas(SystemConfig& system) {
+  if (!system.disaggregation) return;
+  const std::int32_t replicas = system.disaggregation->pools.replicas();
+  if (system.replicas != 1 && system.replicas != replicas) {
+    Refuse("system.replicas",
+           fmt::format("is {}; allowed with disaggregation: {}, the sum of prefill_replicas and "
+                       "decode_replicas, or none",
+                       system.replicas, replicas));
+  }
+  system.replicas = replicas;
+}
+
 void ValidateAll(const ExperimentConfig& config) {
   ValidateName(config.name);
   Validate(config.workload);
@@ -196,6 +209,7 @@ ExperimentConfig Convert(const proto::Experiment& asked, const std::string& sour
     }
     FromMessage fields(message);
     Bind(fields, config);
+    FillReplicas(config.system);
     config.cost_given = asked.cost().kind_case() != proto::Cost::KIND_NOT_SET;
     config.input_files = FilesNamedIn(message);
     ValidateAll(config);

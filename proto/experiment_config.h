@@ -14,6 +14,7 @@
 
 #include "core/hardware_spec.h"
 #include "core/model_spec.h"
+#include "proto/disaggregated_system.h"
 #include "proto/overlay.h"
 #include "record/request_metrics.h"
 #include "sched/policy/own_policy.h"
@@ -64,7 +65,8 @@ struct SystemConfig {
   std::optional<sim::BoundaryConfig> boundary;  // of a simulated world
   std::optional<std::string> server;            // whose defaults are filled in
   std::int32_t replicas = 1;                    // of all of the above
-  RouterConfig router;
+  RouterConfig router;                          // of those that prefill, where others decode
+  std::optional<DisaggregatedSystem> disaggregation;
 };
 
 struct RunMetricsConfig {

@@ -137,7 +137,9 @@ void Encode(const Instant& instant, TimePoint previous, proto::RecordedInstant& 
   for (const Event& event : instant.events) {
     CHECK(event.index() >= kind);
     kind = event.index();
-    if (const auto* finished = std::get_if<StepFinished>(&event)) {
+    if (const auto* transferred = std::get_if<TransferFinished>(&event)) {
+      Encode(*transferred, instant.now, *message.add_transferred());
+    } else if (const auto* finished = std::get_if<StepFinished>(&event)) {
       EncodeFinished(*finished, instant.now, *message.add_finished());
     } else if (const auto* cancelled = std::get_if<RequestCancelled>(&event)) {
       message.add_cancelled(Index(cancelled->request));
@@ -165,6 +167,7 @@ const char* InstantDecoder::Decode(const proto::RecordedInstant& message, Instan
   if (delta < 0 || !Before(now_, -delta, now)) return "a time out of range";
   now_ = now;
   events_.clear();
+  if (const char* wrong = DecodeTransferred(message)) return wrong;
   if (const char* wrong = DecodeFinished(message)) return wrong;
   for (const std::uint32_t request : message.cancelled()) {
     if (request > latest_request_) return "a cancellation of a request that did not arrive";

@@ -86,6 +86,12 @@ void RecordWriter::OnPlan(TimePoint now, const StepPlan& plan) {
   frames_->digest.OnPlan(now, plan);
 }
 
+void RecordWriter::OnTransfer(TimePoint now, const KvTransfer& transfer) {
+  Encode(transfer, *frames_->Begin().mutable_transfer());
+  frames_->Write();
+  frames_->digest.OnTransfer(now, transfer);
+}
+
 void RecordWriter::Finish() {
   proto::RecordEnd& end = *frames_->Begin().mutable_end();
   end.set_digest(frames_->digest.value());
@@ -121,11 +127,12 @@ class RecordReader::Frames {
 
   bool NextInstant(Instant& instant) {
     while (Peek().has_plan()) DecodePlan();
+    while (Peek().has_transfer()) DecodeTransfer();
     if (Peek().has_end()) {
       CheckEnd();
       return false;
     }
-    if (!Peek().has_instant()) Refuse("is neither an instant, a plan nor the end");
+    if (!Peek().has_instant()) Refuse("is neither an instant, a plan, a transfer nor the end");
     if (const char* wrong = instants_.Decode(Peek().instant(), instant)) Refuse(wrong);
     ++counted_.instants;
     peeked_ = false;
@@ -136,6 +143,12 @@ class RecordReader::Frames {
     if (ended_ || !Peek().has_plan()) return nullptr;
     DecodePlan();
     return &plan_;
+  }
+
+  const KvTransfer* NextTransfer() {
+    if (ended_ || !Peek().has_transfer()) return nullptr;
+    DecodeTransfer();
+    return &transfer_;
   }
 
   RecordHeader header;
@@ -180,6 +193,13 @@ class RecordReader::Frames {
     peeked_ = false;
   }
 
+  void DecodeTransfer() {
+    if (counted_.instants == 0) Refuse("a transfer before the first instant");
+    if (const char* wrong = instants_.Decode(Peek().transfer(), transfer_)) Refuse(wrong);
+    digest_.OnTransfer(kTimeZero, transfer_);
+    peeked_ = false;
+  }
+
   void CheckEnd() {
     const proto::RecordEnd& message = Peek().end();
     counted_.digest = digest_.value();
@@ -201,6 +221,7 @@ class RecordReader::Frames {
   bool ended_ = false;
   InstantDecoder instants_;
   StepPlan plan_;
+  KvTransfer transfer_;
   PlanDigest digest_;
   RecordEnd counted_;
 };
@@ -215,6 +236,8 @@ const RecordHeader& RecordReader::header() const { return frames_->header; }
 bool RecordReader::NextInstant(Instant& instant) { return frames_->NextInstant(instant); }
 
 const StepPlan* RecordReader::NextPlan() { return frames_->NextPlan(); }
+
+const KvTransfer* RecordReader::NextTransfer() { return frames_->NextTransfer(); }
 
 const RecordEnd& RecordReader::end() const {
   CHECK(frames_->end.has_value());

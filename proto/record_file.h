@@ -29,7 +29,7 @@ struct RecordHeader {
 };
 
 struct RecordEnd {
-  std::uint64_t digest = 0;  // PlanDigest over all plans
+  std::uint64_t digest = 0;  // PlanDigest over all plans and transfers
   std::uint64_t instants = 0;
   std::uint64_t plans = 0;
 
@@ -48,6 +48,7 @@ class RecordWriter : public RunObserver {
   // REQUIRES: events in the order of the alternatives of Event.
   void OnInstant(const Instant& instant) override;
   void OnPlan(TimePoint now, const StepPlan& plan) override;
+  void OnTransfer(TimePoint now, const KvTransfer& transfer) override;
 
   // Ends the record. REQUIRES: called once, after the run.
   void Finish();
@@ -70,6 +71,7 @@ class RecordReader : public RecordSource {
 
   bool NextInstant(Instant& instant) override;
   const StepPlan* NextPlan() override;
+  const KvTransfer* NextTransfer() override;
 
   // Known once NextInstant has returned false. REQUIRES: that.
   [[nodiscard]] const RecordEnd& end() const;

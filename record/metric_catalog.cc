@@ -202,6 +202,22 @@ const std::vector<Metric>& Use() {
        "busy_share of the replica that was least busy; with system.replicas > 1 only", ""},
       {"max_busy_share", "share",
        "busy_share of the replica that was most busy; with system.replicas > 1 only", ""},
+      {"kv_transfers", "transfers",
+       "copies of keys and values from the replica that prefilled a request to the one that "
+       "decodes it; with system.disaggregation only",
+       ""},
+      {"kv_transfer_bytes", "bytes", "bytes copied in all; with system.disaggregation only",
+       "copied tokens * KV bytes per token"},
+      {"mean_kv_transfer_wait_ms", "ms",
+       "mean time from the first token to the first byte sent: for blocks at the target and for "
+       "the network; with system.disaggregation only",
+       ""},
+      {"max_kv_transfer_wait_ms", "ms", "maximum of the same", ""},
+      {"mean_kv_transfer_ms", "ms",
+       "mean time from the first byte sent to the end of the transfer; with "
+       "system.disaggregation only",
+       ""},
+      {"max_kv_transfer_ms", "ms", "maximum of the same", ""},
       {"digest", "", "64-bit hash of all plans: equal digests mean equal decisions", ""},
       {"kv_blocks", "blocks", "usable KV blocks of a replica", ""},
       {"interrupted", "0 or 1", "1: the run was stopped early", ""},

@@ -16,4 +16,11 @@ void PlanDigest::OnPlan(TimePoint /*now*/, const StepPlan& plan) {
   ++plans_;
 }
 
+void PlanDigest::OnTransfer(TimePoint /*now*/, const KvTransfer& transfer) {
+  EncodeTransfer(transfer, [&](std::uint64_t first, std::uint64_t second) {
+    const std::uint64_t mixed = MixWords(first, second ^ even_);
+    even_ = std::exchange(odd_, mixed);
+  });
+}
+
 }  // namespace twin

@@ -1,4 +1,5 @@
-// The digest of a run: 64 bits over all of its plans. Equal digests mean equal decisions.
+// The digest of a run: 64 bits over all of its plans, and transfers between replicas. Equal digests
+// mean equal decisions.
 //
 // The idea: "the simulator decides as the real system does" is checked by comparing 16 hexadecimal
 // digits. A run is recorded, its events are fed to a fresh engine, and both digests must be equal;
@@ -32,6 +33,7 @@ class PlanDigest : public RunObserver {
  public:
   void OnInstant(const Instant& /*instant*/) override {}
   void OnPlan(TimePoint now, const StepPlan& plan) override;
+  void OnTransfer(TimePoint now, const KvTransfer& transfer) override;
 
   [[nodiscard]] std::uint64_t value() const {
     return MixWords(MixWords(even_, odd_), plans_ ^ (kPlanEncodingVersion << 56));

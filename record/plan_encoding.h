@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "sched/kv_transfer.h"
 #include "sched/step_plan.h"
 
 namespace twin {
@@ -41,6 +42,14 @@ constexpr std::uint64_t PackWord(std::uint32_t low, std::uint32_t high) {
 // Injective for steps below 2^40: equal sequences mean equal decisions.
 template <class Sink>
 void EncodePlan(const StepPlan& plan, Sink&& sink);
+
+// The same for a transfer between replicas:
+//
+//                [request | from]                [to | start]
+//                [tokens | blocks]               9
+//   each block   [source | target]               10
+template <class Sink>
+void EncodeTransfer(const KvTransfer& transfer, Sink&& sink);
 
 namespace encoding {
 
@@ -111,6 +120,18 @@ void EncodePlan(const StepPlan& plan, Sink&& sink) {
          PackWord(static_cast<std::uint32_t>(op.block), static_cast<std::uint32_t>(op.other)));
   }
   encoding::EncodeRareLists(plan, sink);
+}
+
+template <class Sink>
+void EncodeTransfer(const KvTransfer& transfer, Sink&& sink) {
+  const auto word = [](auto low, auto high) {
+    return PackWord(static_cast<std::uint32_t>(low), static_cast<std::uint32_t>(high));
+  };
+  sink(word(Index(transfer.request), transfer.from), word(transfer.to, transfer.start));
+  sink(word(transfer.tokens, transfer.source.size()), 9);
+  for (std::size_t i = 0; i < transfer.source.size(); ++i) {
+    sink(word(transfer.source[i], transfer.target[i]), 10);
+  }
 }
 
 }  // namespace twin

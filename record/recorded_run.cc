@@ -39,11 +39,22 @@ void RecordedRun::OnPlan(TimePoint now, const StepPlan& plan) {
   moments_.back().plans.push_back(plan);
 }
 
+void RecordedRun::OnTransfer(TimePoint now, const KvTransfer& transfer) {
+  CHECK(!moments_.empty() && moments_.back().now == now);
+  Moment& moment = moments_.back();
+  KvTransfer& kept = moment.transfers.emplace_back(transfer);
+  Keep(kept.source, moment.blocks);
+  Keep(kept.target, moment.blocks);
+}
+
 void NotifyObservers(const RecordedRun& run, std::span<RunObserver* const> observers) {
   for (const RecordedRun::Moment& moment : run.moments()) {
     for (RunObserver* observer : observers) observer->OnInstant({moment.now, moment.events});
     for (const StepPlan& plan : moment.plans) {
       for (RunObserver* observer : observers) observer->OnPlan(moment.now, plan);
+    }
+    for (const KvTransfer& transfer : moment.transfers) {
+      for (RunObserver* observer : observers) observer->OnTransfer(moment.now, transfer);
     }
   }
 }
@@ -51,7 +62,7 @@ void NotifyObservers(const RecordedRun& run, std::span<RunObserver* const> obser
 bool RecordedRunSource::NextInstant(Instant& instant) {
   if (next_moment_ == run_.moments().size()) return false;
   const RecordedRun::Moment& moment = run_.moments()[next_moment_++];
-  next_plan_ = 0;
+  next_plan_ = next_transfer_ = 0;
   instant = Instant{moment.now, moment.events};
   return true;
 }
@@ -60,6 +71,12 @@ const StepPlan* RecordedRunSource::NextPlan() {
   if (next_moment_ == 0) return nullptr;
   const std::vector<StepPlan>& plans = run_.moments()[next_moment_ - 1].plans;
   return next_plan_ == plans.size() ? nullptr : &plans[next_plan_++];
+}
+
+const KvTransfer* RecordedRunSource::NextTransfer() {
+  if (next_moment_ == 0) return nullptr;
+  const std::vector<KvTransfer>& transfers = run_.moments()[next_moment_ - 1].transfers;
+  return next_transfer_ == transfers.size() ? nullptr : &transfers[next_transfer_++];
 }
 
 }  // namespace twin

@@ -20,7 +20,9 @@ class RecordedRun : public RunObserver {
     std::vector<std::vector<ItemOutcome>> outcomes;
     std::vector<std::vector<BlockFilled>> filled;
     std::vector<std::vector<BlockKey>> prefix_keys;
-    std::vector<StepPlan> plans;  // launched at this instant
+    std::vector<StepPlan> plans;               // launched at this instant
+    std::vector<KvTransfer> transfers;         // begun at this instant
+    std::vector<std::vector<BlockId>> blocks;  // of their spans
   };
 
   RecordedRun() = default;
@@ -30,6 +32,8 @@ class RecordedRun : public RunObserver {
   void OnInstant(const Instant& instant) override;
   // REQUIRES: an instant before.
   void OnPlan(TimePoint now, const StepPlan& plan) override;
+  // REQUIRES: likewise.
+  void OnTransfer(TimePoint now, const KvTransfer& transfer) override;
 
   [[nodiscard]] const std::deque<Moment>& moments() const { return moments_; }
   // For tests that damage a record.
@@ -49,11 +53,13 @@ class RecordedRunSource : public RecordSource {
 
   bool NextInstant(Instant& instant) override;
   const StepPlan* NextPlan() override;
+  const KvTransfer* NextTransfer() override;
 
  private:
   const RecordedRun& run_;
   std::size_t next_moment_ = 0;
   std::size_t next_plan_ = 0;
+  std::size_t next_transfer_ = 0;
 };
 
 }  // namespace twin

@@ -16,4 +16,9 @@ void RecordingWorld::Launch(const StepPlan& plan) {
   inner_.Launch(plan);
 }
 
+void RecordingWorld::Transfer(const KvTransfer& transfer) {
+  for (RunObserver* observer : observers_) observer->OnTransfer(now_, transfer);
+  inner_.Transfer(transfer);
+}
+
 }  // namespace twin

@@ -19,6 +19,7 @@ class RecordingWorld : public World {
   // Observers do not see the last instant, which has no events.
   Instant Advance(TimePoint wake_at) override;
   void Launch(const StepPlan& plan) override;
+  void Transfer(const KvTransfer& transfer) override;
 
  private:
   World& inner_;

@@ -11,7 +11,7 @@
 
 namespace twin {
 
-// The first plan of a replay that differs from the record.
+// The first plan, or transfer, of a replay that differs from the record.
 struct ReplayDifference {
   TimePoint now;
   PlanDifference where;  // left: recorded, right: decided by the replay
@@ -22,7 +22,8 @@ struct ReplayDifference {
   [[nodiscard]] std::string text() const;
 };
 
-// Delivers the recorded instants and compares every launched plan with the recorded one. After the
+// Delivers the recorded instants and compares every launched plan and begun transfer with the
+// recorded one. After the
 // first difference the replay ends: the rest of the record is about steps that this engine never
 // planned. Borrows the source.
 class ReplayWorld : public World {
@@ -31,12 +32,14 @@ class ReplayWorld : public World {
 
   Instant Advance(TimePoint wake_at) override;
   void Launch(const StepPlan& plan) override;
+  void Transfer(const KvTransfer& transfer) override;
 
   [[nodiscard]] const std::optional<ReplayDifference>& difference() const { return difference_; }
   // Number of plans found equal.
   [[nodiscard]] std::uint64_t equal_plans() const { return equal_plans_; }
 
  private:
+  void MissTransfer(const KvTransfer* recorded, const KvTransfer* decided);
   void Differ(PlanDifference where, const StepPlan* recorded, const StepPlan* decided);
 
   RecordSource& source_;

@@ -37,6 +37,8 @@ void RequestTracker::OnInstant(const Instant& instant) {
   for (const Event& event : instant.events) {
     if (const auto* finished = std::get_if<StepFinished>(&event)) {
       FinishStep(now, *finished);
+    } else if (const auto* transferred = std::get_if<TransferFinished>(&event)) {
+      TakeTransferred(*transferred);
     } else if (const auto* arrived = std::get_if<RequestArrived>(&event)) {
       Arrive(now, *arrived);
     } else if (const auto* cancelled = std::get_if<RequestCancelled>(&event)) {
@@ -106,6 +108,17 @@ void RequestTracker::Cancel(TimePoint now, RequestId id) {
   if (track.life.status != RequestStatus::kCompleted) {
     Leave(now, track, RequestStatus::kCancelled);
   }
+}
+
+// It waits at the replica that it has reached, and holds nothing at the other one any more.
+void RequestTracker::TakeTransferred(const TransferFinished& finished) {
+  Track* const track = tracks_.Find(finished.request);
+  if (track == nullptr || track->life.status != RequestStatus::kRunning) return;
+  RequestLife& life = track->life;
+  LeaveEngine(life);
+  life.status = RequestStatus::kWaiting;
+  ++load_.waiting;
+  track->transferred = life.prompt_tokens + life.output_tokens - 1;
 }
 
 void RequestTracker::FinishStep(TimePoint now, const StepFinished& finished) {
@@ -297,7 +310,7 @@ void RequestTracker::Admit(const StepPlan& plan) {
     ++load_.running;
     ++replica.admitted;
     track.tokens_at_admission = track.life.output_tokens;
-    track.prefilled = 0;
+    track.prefilled = std::exchange(track.transferred, 0);
     if (config_.delivery == Delivery::kBatchEnd && track.batch == 0) JoinBatch(plan.id, track);
   }
   for (const PrefixHit& hit : plan.hits) {

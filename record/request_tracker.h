@@ -69,6 +69,7 @@ class RequestTracker : public RunObserver {
     std::int32_t tokens_at_admission = 0;  // output tokens at the latest admission
     std::int32_t prefilled = 0;            // where its latest prefill item ended
     std::int32_t ever_computed = 0;        // tokens computed before a preemption lost them
+    std::int32_t transferred = 0;          // tokens that came from another replica, not yet used
     std::uint64_t batch = 0;               // the plan that first admitted it (kBatchEnd); 0: none
   };
   // Requests whose tokens become visible together.
@@ -110,6 +111,7 @@ class RequestTracker : public RunObserver {
 
   void Arrive(TimePoint now, const RequestArrived& arrived);
   void Cancel(TimePoint now, RequestId id);
+  void TakeTransferred(const TransferFinished& finished);
   void FinishStep(TimePoint now, const StepFinished& finished);
   void TakeTokens(TimePoint now, const StepPlan& plan, const StepFinished& finished);
   void ContinueStreak(TimePoint now, const StepPlan& plan, Streak& streak);

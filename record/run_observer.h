@@ -4,6 +4,7 @@
 
 #include "core/time.h"
 #include "sched/event.h"
+#include "sched/kv_transfer.h"
 #include "sched/step_plan.h"
 
 namespace twin {
@@ -19,6 +20,9 @@ class RunObserver {
 
   // Before the world launches the plan, at the time `now` of the latest instant.
   virtual void OnPlan(TimePoint now, const StepPlan& plan) = 0;
+
+  // Before the world begins the transfer, behind the plans of the instant.
+  virtual void OnTransfer(TimePoint /*now*/, const KvTransfer& /*transfer*/) {}
 };
 
 }  // namespace twin

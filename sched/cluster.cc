@@ -9,19 +9,39 @@
 #include "sched/invariant.h"
 
 namespace twin {
+namespace {
+
+std::vector<ReplicaPool> OnePool(std::unique_ptr<Router> router, Duration telemetry_delay) {
+  std::vector<ReplicaPool> pools(1);
+  pools[0] = {0, std::move(router), telemetry_delay};
+  return pools;
+}
+
+}  // namespace
 
 Cluster::Cluster(std::vector<std::unique_ptr<Engine>> engines, std::unique_ptr<Router> router,
                  Duration telemetry_delay)
-    : engines_(std::move(engines)),
-      router_(std::move(router)),
-      telemetry_(replicas(), telemetry_delay,
-                 router_->reads_blocks() ? engines_.front()->pool().block_size() : 0),
-      states_(engines_.size()),
-      reads_loads_(router_->reads_loads()),
-      reads_blocks_(router_->reads_blocks()) {
-  CHECK(!engines_.empty());
+    : Cluster(std::move(engines), OnePool(std::move(router), telemetry_delay)) {}
+
+Cluster::Cluster(std::vector<std::unique_ptr<Engine>> engines, std::vector<ReplicaPool> pools)
+    : engines_(std::move(engines)), states_(engines_.size()) {
+  CHECK(!engines_.empty() && !pools.empty() && pools.size() <= 2);
+  if (pools.size() == 1) pools[0].replicas = replicas();
+  std::int32_t first = 0;
+  for (ReplicaPool& pool : pools) {
+    const bool reads_blocks = pool.router->reads_blocks();
+    const std::int32_t block_size = reads_blocks ? engines_.front()->pool().block_size() : 0;
+    const bool reads_loads = pool.router->reads_loads();
+    pools_.push_back({.first = first,
+                      .router = std::move(pool.router),
+                      .telemetry = Telemetry(pool.replicas, pool.telemetry_delay, block_size),
+                      .reads_loads = reads_loads,
+                      .reads_blocks = reads_blocks});
+    first += pool.replicas;
+  }
+  CHECK(first == replicas());
   for (std::int32_t i = 0; i < replicas(); ++i) {
-    states_[static_cast<std::size_t>(i)].report.replica = i;
+    states_[static_cast<std::size_t>(i)].report.replica = i - PoolOf(i).first;
   }
 }
 
@@ -31,6 +51,7 @@ void Cluster::Handle(TimePoint now, const Event& event) {
     Touch(finished->replica);
     OnStepFinished(*finished);
     engine(finished->replica).Handle(event);
+    if (separates()) SendOn(now, finished->replica);
   } else if (const auto* arrived = std::get_if<RequestArrived>(&event)) {
     Route(now, *arrived);
   } else if (const auto* cancelled = std::get_if<RequestCancelled>(&event)) {
@@ -41,6 +62,11 @@ void Cluster::Handle(TimePoint now, const Event& event) {
     Touch(replica);
     engine(replica).Handle(event);
     Leave(cancelled->request);
+  } else if (const auto* transferred = std::get_if<TransferFinished>(&event)) {
+    for (const std::int32_t replica : {transferred->from, transferred->to}) {
+      Touch(replica);
+      engine(replica).Handle(event);
+    }
   } else {
     TouchDue(now);
     if (!touched_.empty()) return;
@@ -64,13 +90,14 @@ const StepPlan* Cluster::PlanStep(TimePoint now) {
       wakes_.push_back({wake_at, replica});
       std::push_heap(wakes_.begin(), wakes_.end(), Later);
     }
-    if (reads_loads_) Report(now, replica);
+    if (separates()) BeginTransfers(replica);
+    if (PoolOf(replica).reads_loads) Report(now, replica);
     states_[static_cast<std::size_t>(replica)].touched = false;
     ++planning_;
   }
   touched_.clear();
   planning_ = 0;
-  received_ = false;
+  for (Pool& pool : pools_) pool.received = false;
   return nullptr;
 }
 
@@ -92,21 +119,36 @@ void Cluster::TouchDue(TimePoint now) {
 
 void Cluster::Route(TimePoint now, const RequestArrived& arrived) {
   const Request& request = arrived.request;
-  if (reads_loads_ && !received_) {
-    telemetry_.Receive(now);
-    received_ = true;
-  }
-  const std::int32_t replica = router_->Choose(request, now, telemetry_.loads());
-  CHECK(replica >= 0 && replica < replicas());
+  const std::int32_t replica = Choose(pools_.front(), now, request);
   placements_.Open(request.id) = {
       .replica = replica, .prompt_left = request.prompt_tokens, .answered = false};
-  if (reads_loads_) telemetry_.Send(now, replica, request);
   Touch(replica);
-  engine(replica).Handle(arrived);
+  if (!separates()) {
+    engine(replica).Handle(arrived);
+    return;
+  }
+  Journey& journey = journeys_.Open(request.id);
+  journey = {.request = request, .computed = now, .from = replica, .held = 0};
+  journey.request.prefix_keys = {};
+  RequestArrived prefill = arrived;
+  prefill.request.prefill_only = request.max_output_tokens > 1;
+  engine(replica).Handle(prefill);
+}
+
+std::int32_t Cluster::Choose(Pool& pool, TimePoint now, const Request& request) {
+  if (pool.reads_loads && !pool.received) {
+    pool.telemetry.Receive(now);
+    pool.received = true;
+  }
+  const std::int32_t chosen = pool.router->Choose(request, now, pool.telemetry.loads());
+  const std::int32_t replica = pool.first + chosen;
+  CHECK(chosen >= 0 && replica < replicas() && &PoolOf(replica) == &pool);
+  if (pool.reads_loads) pool.telemetry.Send(now, chosen, request);
+  return replica;
 }
 
 void Cluster::OnStepFinished(const StepFinished& finished) {
-  if (reads_loads_) {
+  if (PoolOf(finished.replica).reads_loads) {
     const StepPlan& plan = engine(finished.replica).PlanOf(finished.step);
     if (plan.totals.prefill_items > 0) CountPrompts(plan);
   }
@@ -137,11 +179,19 @@ void Cluster::Leave(RequestId id) {
   const Placement* const placement = placements_.Find(id);
   // Its end was known before.
   if (placement == nullptr) return;
-  LoadReport& report = states_[static_cast<std::size_t>(placement->replica)].report;
-  ++report.requests_left;
-  report.answered += placement->answered ? 0 : 1;
-  report.prompt_tokens_computed += placement->prompt_left;
+  CountLeft(*placement);
   placements_.Close(id);
+  if (!separates()) return;
+  Journey& journey = journeys_[id];
+  if (journey.held > 0) ReleaseHeld(id, journey);
+  journeys_.Close(id);
+}
+
+void Cluster::CountLeft(const Placement& placement) {
+  LoadReport& report = states_[static_cast<std::size_t>(placement.replica)].report;
+  ++report.requests_left;
+  report.answered += placement.answered ? 0 : 1;
+  report.prompt_tokens_computed += placement.prompt_left;
 }
 
 void Cluster::Touch(std::int32_t replica) {
@@ -153,15 +203,16 @@ void Cluster::Touch(std::int32_t replica) {
 
 void Cluster::Report(TimePoint now, std::int32_t replica) {
   State& state = states_[static_cast<std::size_t>(replica)];
-  if (reads_blocks_) {
+  Pool& pool_of = PoolOf(replica);
+  if (pool_of.reads_blocks) {
     const KvPool& pool = engine(replica).pool();
     const std::int32_t blocks = pool.usable() - pool.free() - pool.cached();
     state.report.blocks = blocks - state.blocks;
     state.blocks = blocks;
   }
   if (state.report.empty()) return;
-  telemetry_.Report(now, state.report);
-  state.report = LoadReport{.replica = replica};
+  pool_of.telemetry.Report(now, state.report);
+  state.report = LoadReport{.replica = state.report.replica};
 }
 
 void Cluster::CheckDrained() const {

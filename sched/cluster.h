@@ -6,6 +6,12 @@
 // those of the world, in all replicas; steps are numbered within their replica, and plans carry its
 // index. The plans of an instant come replica by replica, in the order of their indices.
 //
+// With two pools of replicas, prefill and decode are separate: a request goes to a replica of the
+// first pool, which computes its prompt and emits its first token, and from there to one of the
+// second pool, which pulls the keys and values (kv_transfer.h) and decodes. The first keeps the
+// blocks until they are copied: where the second has no room, it soon has none either, and admits
+// nobody.
+//
 // What routers know of their replicas is counted here, from the events and plans that pass
 // (route/telemetry.h), so that the record of a run is enough to route it again.
 #pragma once
@@ -19,12 +25,20 @@
 #include "core/time.h"
 #include "sched/engine.h"
 #include "sched/event.h"
+#include "sched/kv_transfer.h"
 #include "sched/route/router.h"
 #include "sched/route/telemetry.h"
 
 namespace twin {
 
-// Owns engines and router. Cost of a call beside that of the engine: constant per event and plan,
+// Replicas that a router chooses from.
+struct ReplicaPool {
+  std::int32_t replicas = 0;       // 0, of a pool alone: all
+  std::unique_ptr<Router> router;  // for as many replicas
+  Duration telemetry_delay{0};
+};
+
+// Owns engines and routers. Cost of a call beside that of the engine: constant per event and plan,
 // and what the router takes per request; an instant costs nothing for replicas that it does not
 // concern. A WakeUp concerns those whose time has come, or all if there is none.
 class Cluster {
@@ -32,6 +46,9 @@ class Cluster {
   // REQUIRES: at least one engine; EngineConfig::replica of each is its index.
   Cluster(std::vector<std::unique_ptr<Engine>> engines, std::unique_ptr<Router> router,
           Duration telemetry_delay);
+  // The same with one pool of all engines, or with a pool that prefills, the engines of lower
+  // index, and one that decodes.
+  Cluster(std::vector<std::unique_ptr<Engine>> engines, std::vector<ReplicaPool> pools);
 
   // REQUIRES: the order of events in event.h; `now` is the instant's, until PlanStep has returned
   // nullptr.
@@ -40,6 +57,10 @@ class Cluster {
   // The next step of any replica, or nullptr if there is nothing to do until the next event. The
   // plan stays valid until its StepFinished has been handled. Throws InvariantViolation.
   const StepPlan* PlanStep(TimePoint now);
+
+  // The next transfer between replicas, or nullptr. Call it until then once PlanStep has returned
+  // nullptr. Valid until the next call; its blocks until its TransferFinished has been handled.
+  const KvTransfer* NextTransfer();
 
   // When PlanStep must be called again even if nothing happens: the earliest time of any engine.
   [[nodiscard]] TimePoint wake_at();
@@ -60,6 +81,21 @@ class Cluster {
     std::int32_t prompt_left = 0;  // prompt tokens not computed yet
     bool answered = false;         // has emitted a token
   };
+  // Where a request is that prefills at one replica and decodes at another.
+  struct Journey {
+    Request request;        // without its keys
+    TimePoint computed;     // its prompt
+    std::int32_t from = 0;  // replica that prefills it
+    std::int32_t held = 0;  // tokens whose blocks are held there, and no transfer has begun
+  };
+  struct Pool {
+    std::int32_t first = 0;  // replica
+    std::unique_ptr<Router> router;
+    Telemetry telemetry;
+    bool reads_loads = false;
+    bool reads_blocks = false;
+    bool received = false;  // reports, in the present instant
+  };
   struct State {
     bool touched = false;     // in the present instant
     std::int32_t blocks = 0;  // as reported last
@@ -73,27 +109,40 @@ class Cluster {
   static bool Later(const Wake& a, const Wake& b) { return a.time > b.time; }
 
   void Route(TimePoint now, const RequestArrived& arrived);
+  // The replica of the pool that gets the request.
+  [[nodiscard]] std::int32_t Choose(Pool& pool, TimePoint now, const Request& request);
+  [[nodiscard]] Pool& PoolOf(std::int32_t replica) {
+    return pools_[pools_.size() > 1 && replica >= pools_.back().first ? 1 : 0];
+  }
+  [[nodiscard]] bool separates() const { return pools_.size() > 1; }
+  // Sends the requests on that the replica has prefilled.
+  void SendOn(TimePoint now, std::int32_t replica);
+  // Begins the transfers for which the replica has taken blocks.
+  void BeginTransfers(std::int32_t replica);
+  // The request needs no blocks at the replica that prefilled it.
+  void ReleaseHeld(RequestId id, Journey& journey);
   void OnStepFinished(const StepFinished& finished);
   void CountPrompts(const StepPlan& plan);
   void Leave(RequestId id);
+  // Counts that the request has left the replica.
+  void CountLeft(const Placement& placement);
   void Touch(std::int32_t replica);
   // Touches the replicas whose engines wanted to plan again by now.
   void TouchDue(TimePoint now);
   void Report(TimePoint now, std::int32_t replica);
 
   std::vector<std::unique_ptr<Engine>> engines_;
-  std::unique_ptr<Router> router_;
-  Telemetry telemetry_;
+  std::vector<Pool> pools_;
   IdWindow<Placement> placements_;
+  IdWindow<Journey> journeys_;         // where prefill and decode are separate
+  std::vector<KvTransfer> transfers_;  // of the present instant
+  std::size_t next_transfer_ = 0;
   std::vector<State> states_;
   std::vector<std::int32_t> touched_;  // replicas of the present instant, in order once planning
   std::size_t planning_ = 0;           // in touched_: those before have planned
   // A heap of times at which engines wanted to plan again. An entry counts while it is its
   // engine's.
   std::vector<Wake> wakes_;
-  bool received_ = false;  // reports, in the present instant
-  bool reads_loads_ = false;
-  bool reads_blocks_ = false;
 };
 
 }  // namespace twin

@@ -28,7 +28,8 @@ Engine::Engine(const EngineConfig& config, std::unique_ptr<Policy> policy)
       policy_(std::move(policy)),
       traits_(policy_->traits()),
       plans_per_instant_max_(config.plans_per_instant_max),
-      prompt_tokens_max_(config.prompt_tokens_max) {
+      prompt_tokens_max_(config.prompt_tokens_max),
+      replica_(config.replica) {
   CHECK(traits_.steps_in_flight_max >= 1);
   plans_.resize(static_cast<std::size_t>(traits_.steps_in_flight_max));
   if (traits_.result_queue == ResultQueue::kInstances) taken_.resize(plans_.size());
@@ -39,6 +40,7 @@ Engine::~Engine() = default;
 
 void Engine::Handle(const Event& event) {
   std::visit(Overloaded{
+                 [this](const TransferFinished& e) { OnTransferFinished(e); },
                  [this](const StepFinished& e) { OnStepFinished(e); },
                  [this](const RequestCancelled& e) { OnCancelled(e); },
                  [this](const RequestArrived& e) { OnArrived(e); },
@@ -59,7 +61,7 @@ const StepPlan* Engine::PlanStep(TimePoint now) {
   ++plans_this_instant_;
 
   StepPlan& plan = taken_.empty() ? Slot(next_step_) : FreeSlot();
-  StepBuilder builder(now, traits_, sequences_, pool_, census_, plan);
+  StepBuilder builder(now, traits_, sequences_, pool_, census_, plan, reservations_);
   if (!PlanRun(builder, plan) && !PlanByPolicy(builder, plan)) return nullptr;
   plan.free_blocks = pool_.free() + pool_.cached();
   plan.free_host_blocks = pool_.host_free();
@@ -105,7 +107,9 @@ bool Engine::PlanByPolicy(StepBuilder& builder, StepPlan& plan) {
   wake_at_ = policy_->WakeAt();
   if (wake_at_ <= planned_at_)
     ThrowInvariant(9, plan.id, "the policy waits for a time that is past");
-  if (in_flight_ == 0 && census_.running + census_.waiting + census_.swapped > 0 &&
+  // A transfer that ends brings a request, or the blocks for one.
+  const bool transfers = census_.arriving > 0 || !held_.empty();
+  if (in_flight_ == 0 && census_.running + census_.waiting + census_.swapped > 0 && !transfers &&
       wake_at_ == kTimeNever && !(asks_once && policy_->TurnWasEmpty())) {
     ThrowInvariant(9, plan.id, "requests are unfinished, nothing is in flight, nothing is planned");
   }
@@ -173,14 +177,13 @@ void Engine::OnStepFinished(const StepFinished& finished) {
   const ItemOutcome* outcome = finished.outcomes.data();
   const ItemOutcome* const end = outcome + finished.outcomes.size();
   const bool publishes = traits_.publishes_returned_tokens;
-  const bool verifies = plan.totals.draft_items > 0;
+  const bool rare = plan.totals.draft_items > 0 || census_.prefill_only > 0;
   for (const WorkItem& item : plan.work) {
     Sequence& s = sequences_[item.request];
     const std::int32_t emitted = item.emits ? 1 : 0;
     if (outcome != end && outcome->request == item.request) [[unlikely]] {
       ApplyOutcome(s, item, *outcome++);
-    } else if (s.state != SequenceState::kRunning || s.stale_in_flight > 0 || verifies)
-        [[unlikely]] {
+    } else if (s.state != SequenceState::kRunning || s.stale_in_flight > 0 || rare) [[unlikely]] {
       ApplyOutcome(s, item, {item.request, emitted, FinishReason::kNone});
     } else {
       --s.in_flight;
@@ -216,7 +219,10 @@ void Engine::ApplyOutcome(Sequence& s, const WorkItem& item, const ItemOutcome& 
   s.known += forgets ? static_cast<std::int32_t>(item.emits && !stale) : outcome.emitted_tokens;
   if (!stale) TakeDrafts(s, item, outcome);
   if (traits_.publishes_returned_tokens && s.state == SequenceState::kRunning) PublishReturned(s);
-  if (outcome.finish == FinishReason::kNone) return;
+  if (outcome.finish == FinishReason::kNone) {
+    if (!s.prefill_only || s.known == s.prompt_tokens) return;
+    HandOver(s);
+  }
   EndSequence(s);
   if (!traits_.defers_release) ReleaseBlocks(s);
   CloseIfDone(s);
@@ -274,12 +280,28 @@ void Engine::OnCancelled(const RequestCancelled& cancelled) {
 
 void Engine::OnArrived(const RequestArrived& arrived) {
   const Request& request = arrived.request;
-  CHECK(request.prompt_tokens >= 1 && request.max_output_tokens >= 1);
   EndRun();
   Sequence& s = sequences_.Open(request.id);
+  SetUp(s, request, request.prefix_keys);
+  ++census_.waiting;
+  if (request.prefill_only) {
+    s.prefill_only = true;
+    s.max_output_tokens = 1;
+    s.predicted_output_tokens = std::min(s.predicted_output_tokens, 1);
+    ++census_.prefill_only;
+  }
+  if (prompt_tokens_max_ > 0 && s.prompt_tokens > prompt_tokens_max_) {
+    too_long_.push_back(s.id);
+  } else {
+    policy_->Enqueue(s);
+  }
+}
+
+void Engine::SetUp(Sequence& s, const Request& request, std::span<const BlockKey> prefix_keys) {
+  CHECK(request.prompt_tokens >= 1 && request.max_output_tokens >= 1);
   BlockTable blocks = std::move(s.blocks);
   std::vector<BlockKey> keys = std::move(s.keys);
-  keys.assign(request.prefix_keys.begin(), request.prefix_keys.end());
+  keys.assign(prefix_keys.begin(), prefix_keys.end());
   s = Sequence{};
   s.blocks = std::move(blocks);
   s.keys = std::move(keys);
@@ -292,12 +314,6 @@ void Engine::OnArrived(const RequestArrived& arrived) {
   s.ignore_eos = request.ignore_eos;
   s.predicted_output_tokens = request.predicted_output_tokens;
   s.arrival = request.arrival;
-  ++census_.waiting;
-  if (prompt_tokens_max_ > 0 && s.prompt_tokens > prompt_tokens_max_) {
-    too_long_.push_back(s.id);
-  } else {
-    policy_->Enqueue(s);
-  }
 }
 
 void Engine::EndSequence(Sequence& s) {
@@ -315,6 +331,7 @@ void Engine::EndSequence(Sequence& s) {
       CHECK(false);
   }
   s.state = SequenceState::kFinished;
+  census_.prefill_only -= s.prefill_only ? 1 : 0;
   if (std::erase(too_long_, s.id) == 0) policy_->Remove(s);
 }
 
@@ -345,7 +362,7 @@ void Engine::CheckDrained() const {
     });
     ThrowInvariant(11, next_step_, first, "it neither finished nor was rejected or cancelled");
   }
-  if (pool_.free() + pool_.cached() != pool_.usable() ||
+  if (!held_.empty() || pool_.free() + pool_.cached() != pool_.usable() ||
       pool_.host_free() != pool_.config().host_blocks) {
     ThrowInvariant(11, next_step_, "not all blocks came back");
   }
@@ -354,6 +371,7 @@ void Engine::CheckDrained() const {
 void Engine::CheckMemory() const {
   std::vector<const BlockTable*> tables;
   sequences_.ForEach([&](RequestId, const Sequence& s) { tables.push_back(&s.blocks); });
+  held_.ForEach([&](RequestId, const BlockTable& table) { tables.push_back(&table); });
   if (!pool_.Audit(tables)) ThrowInvariant(4, next_step_, "the KV pool does not add up");
 }
 

@@ -20,18 +20,23 @@
 //   sequences stand still (decode_run.h).
 // - Drafts count as computed and as pending until the step that verifies them returns, which takes
 //   back what was rejected. Blocks taken for them stay with the sequence.
+// - A request that only prefills here ends with its first token. Its blocks stay, under a hold of
+//   their own, until their keys and values have reached the replica that decodes it.
 // - Prompts beyond prompt_tokens_max never reach the policy: the next plan rejects them.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
+#include "core/id_map.h"
 #include "core/ids.h"
 #include "core/time.h"
 #include "sched/cache/kv_pool.h"
 #include "sched/decode_run.h"
 #include "sched/event.h"
+#include "sched/handover.h"
 #include "sched/policy/policy.h"
 #include "sched/sequence.h"
 #include "sched/step_builder.h"
@@ -76,6 +81,20 @@ class Engine {
   // REQUIRES: the step is in flight.
   [[nodiscard]] const StepPlan& PlanOf(StepId step) const;
 
+  // For clusters that separate prefill from decode (disaggregation.h). What happened since the
+  // caller last cleared the list: requests that have computed their prompts here, and requests for
+  // whose keys and values blocks were taken.
+  [[nodiscard]] std::vector<Handover>& handovers() { return handovers_; }
+  [[nodiscard]] std::vector<Reservation>& reservations() { return reservations_; }
+  // A request that another replica has prefilled. It waits; the policy takes blocks for it
+  // (StepBuilder::AwaitTransfer). REQUIRES: traits().receives_kv.
+  void Receive(const Request& request, const Handover& handover);
+  // Blocks of a hold, or those taken for a request; valid until they are released.
+  [[nodiscard]] std::span<const BlockId> HeldBlocks(RequestId id) const;
+  [[nodiscard]] std::span<const BlockId> TakenBlocks(RequestId id) const;
+  // The held blocks are no longer needed. REQUIRES: HeldBlocks(id) is not empty.
+  void ReleaseHeld(RequestId id);
+
   // Throws InvariantViolation (I11) unless every request has left and every block is back.
   void CheckDrained() const;
   // Recounts the KV pool from the block tables (I4). Cost: all blocks and sequences.
@@ -85,6 +104,10 @@ class Engine {
   void OnStepFinished(const StepFinished& finished);
   void OnCancelled(const RequestCancelled& cancelled);
   void OnArrived(const RequestArrived& arrived);
+  void OnTransferFinished(const TransferFinished& finished);
+  // Sets up a waiting sequence.
+  static void SetUp(Sequence& sequence, const Request& request, std::span<const BlockKey> keys);
+  void HandOver(Sequence& sequence);
   void EndSequence(Sequence& sequence);
   // Applies a returned item that is more than one further token of a running sequence.
   void ApplyOutcome(Sequence& sequence, const WorkItem& item, const ItemOutcome& outcome);
@@ -112,12 +135,17 @@ class Engine {
   PolicyTraits traits_;
   std::int32_t plans_per_instant_max_;
   std::int32_t prompt_tokens_max_;
+  std::int32_t replica_;
   Census census_;
   std::vector<StepPlan> plans_;        // one slot per step that may be in flight
   std::vector<bool> taken_;            // by slot, where steps return in any order
   std::vector<KvOperation> releases_;  // by finishes since the last plan; part of the next one
   std::vector<RequestId> too_long_;    // arrived, to be rejected by the next plan
   std::vector<RequestId> collected_;   // scratch of ReleaseCollected
+  // Of requests that have left and whose keys and values another replica needs.
+  IdMap<BlockTable> held_;
+  std::vector<Handover> handovers_;
+  std::vector<Reservation> reservations_;
   DecodeRun run_;
   // The latest plan can be followed by a run, and nothing unexpected has happened since.
   bool run_can_begin_ = false;

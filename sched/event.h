@@ -38,6 +38,14 @@ struct BlockFilled {
   bool operator==(const BlockFilled&) const = default;
 };
 
+// The keys and values of a request lie in the blocks of another replica (kv_transfer.h).
+struct TransferFinished {
+  RequestId request{};
+  std::int32_t from = 0;
+  std::int32_t to = 0;
+  TimePoint started;  // when the first byte was sent; the end is the instant's now
+};
+
 // A step has ended and its tokens are on the host. Steps of a replica end in the order in which
 // they were launched.
 struct StepFinished {
@@ -64,8 +72,9 @@ struct RequestArrived {
 struct WakeUp {};
 
 // Events of one instant come in the order of these alternatives: results and freed memory first
-// (of several replicas in the order of their indices), then cancellations, then arrivals.
-using Event = std::variant<StepFinished, RequestCancelled, RequestArrived, WakeUp>;
+// (steps of several replicas in the order of their indices), then cancellations, then arrivals.
+using Event =
+    std::variant<TransferFinished, StepFinished, RequestCancelled, RequestArrived, WakeUp>;
 
 // All events of one moment. The world owns the events and the data of their spans, until its next
 // Advance(). An instant without events ends the run.

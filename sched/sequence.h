@@ -12,14 +12,22 @@
 namespace twin {
 
 enum class SequenceState : std::uint8_t {
-  kWaiting,   // in a queue, holds no device blocks
+  kWaiting,   // in a queue, holds no device blocks but those that a transfer fills
   kRunning,   // admitted: holds device blocks (or a reservation)
   kSwapped,   // its blocks are on the host
   kFinished,  // ended; kept until its last step in flight returns and its blocks are released
 };
 
-// Written by Engine and StepBuilder; policies only read it.
 // Tokens left to compute = known + pending - computed: the prompt of a new request, 1 for a decode.
+// Where the keys and values of a request lie that another replica has prefilled.
+enum class RemoteKv : std::uint8_t {
+  kNone,       // here, or nowhere
+  kElsewhere,  // at the other replica
+  kArriving,   // blocks for them are taken here; the transfer is under way
+  kArrived,    // here, in blocks that the waiting sequence holds
+};
+
+// Written by Engine and StepBuilder; policies only read it.
 struct Sequence {
   RequestId id{};
   std::int32_t prompt_tokens = 0;
@@ -33,7 +41,10 @@ struct Sequence {
   SequenceState state = SequenceState::kWaiting;
   bool decodes = false;  // an emitting item was issued since the latest admission
   bool admitted_once = false;
-  StepId last_step{};  // the latest step that carries it
+  bool prefill_only = false;  // its first token ends it here; another replica decodes it
+  RemoteKv remote = RemoteKv::kNone;
+  std::int32_t remote_tokens = 0;  // computed at the other replica, if `remote` says so
+  StepId last_step{};              // the latest step that carries it
   BlockTable blocks;
 
   std::int32_t priority = 0;

@@ -19,6 +19,7 @@ void Serve(Cluster& cluster, World& world) {
        instant = world.Advance(cluster.wake_at())) {
     for (const Event& event : instant.events) cluster.Handle(instant.now, event);
     while (const StepPlan* plan = cluster.PlanStep(instant.now)) world.Launch(*plan);
+    while (const KvTransfer* transfer = cluster.NextTransfer()) world.Transfer(*transfer);
   }
 }
 

@@ -47,7 +47,9 @@ void StepBuilder::Admit(RequestId id) {
     s.admitted_once = true;
   }
   s.state = SequenceState::kRunning;
-  s.decodes = false;
+  // Its keys and values have come from another replica, which has emitted its first token.
+  s.decodes = s.remote == RemoteKv::kArrived;
+  s.remote = RemoteKv::kNone;
   --census_.waiting;
   ++census_.running;
   plan_.admitted.push_back(id);
@@ -278,6 +280,7 @@ void StepBuilder::Reject(RequestId id, RejectReason reason) {
   } else {
     --census_.waiting;
   }
+  census_.prefill_only -= s.prefill_only ? 1 : 0;
   plan_.rejected.push_back({id, reason});
   s.state = SequenceState::kFinished;
   if (s.in_flight == 0) sequences_.Close(id);
@@ -290,6 +293,31 @@ void StepBuilder::Release(RequestId id) {
   LogRelease(id);
   plan_.released.push_back(id);
   if (s.in_flight == 0) sequences_.Close(id);
+}
+
+void StepBuilder::AwaitTransfer(RequestId id, std::int32_t cached_blocks) {
+  Sequence& s = sequences_[id];
+  CHECK(s.state == SequenceState::kWaiting && s.remote == RemoteKv::kElsewhere);
+  const std::int32_t start = cached_blocks * pool_.block_size();
+  CHECK(start < s.remote_tokens);
+  if (cached_blocks > 0) {
+    pool_.Attach(s.blocks, s.keys, cached_blocks);
+    for (const BlockId block : s.blocks.device) {
+      plan_.kv.push_back({KvOperation::Kind::kAttach, id, block, BlockId::kNone});
+    }
+  }
+  CHECK(GrowSlowly(s, s.known));
+  s.remote = RemoteKv::kArriving;
+  ++s.in_flight;
+  ++census_.arriving;
+  reservations_.push_back({id, start});
+}
+
+void StepBuilder::ForgoTransfer(RequestId id) {
+  Sequence& s = sequences_[id];
+  CHECK(s.state == SequenceState::kWaiting && s.remote == RemoteKv::kElsewhere);
+  s.remote = RemoteKv::kNone;
+  reservations_.push_back({id, s.remote_tokens});
 }
 
 CacheHit StepBuilder::LookupPrefix(RequestId id) const {

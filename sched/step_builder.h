@@ -4,9 +4,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "core/time.h"
 #include "sched/cache/kv_pool.h"
+#include "sched/handover.h"
 #include "sched/kv_editor.h"
 #include "sched/policy/policy.h"
 #include "sched/sequence.h"
@@ -19,6 +21,8 @@ struct Census {
   std::int32_t waiting = 0;
   std::int32_t running = 0;
   std::int32_t swapped = 0;
+  std::int32_t prefill_only = 0;  // in any of these states
+  std::int32_t arriving = 0;      // their keys and values are being copied here; also in `waiting`
   std::int64_t newest_admitted = -1;
 };
 
@@ -29,13 +33,14 @@ struct Census {
 class StepBuilder {
  public:
   StepBuilder(TimePoint now, const PolicyTraits& traits, SequenceTable& sequences, KvPool& pool,
-              Census& census, StepPlan& plan)
+              Census& census, StepPlan& plan, std::vector<Reservation>& reservations)
       : now_(now),
         traits_(traits),
         sequences_(sequences),
         pool_(pool),
         census_(census),
-        plan_(plan) {}
+        plan_(plan),
+        reservations_(reservations) {}
 
   [[nodiscard]] TimePoint now() const { return now_; }
   [[nodiscard]] const PolicyTraits& traits() const { return traits_; }
@@ -100,6 +105,14 @@ class StepBuilder {
   // Frees the blocks of a finished sequence. Only with traits().defers_release.
   void Release(RequestId id);
 
+  // Takes blocks for all known tokens of a waiting sequence whose keys and values are at another
+  // replica (RemoteKv::kElsewhere), the first `cached_blocks` of them from the prefix cache; the
+  // rest is copied while it waits. Its next token needs no further block.
+  // REQUIRES: enough blocks are free; the cache holds less than the other replica.
+  void AwaitTransfer(RequestId id, std::int32_t cached_blocks);
+  // Nothing is copied for it: as much is in the prefix cache here.
+  void ForgoTransfer(RequestId id);
+
   // Finds the leading full blocks of the sequence in the cache; at least one token is left to
   // compute.
   [[nodiscard]] CacheHit LookupPrefix(RequestId id) const;
@@ -135,6 +148,7 @@ class StepBuilder {
   KvPool& pool_;
   Census& census_;
   StepPlan& plan_;
+  std::vector<Reservation>& reservations_;
 };
 
 }  // namespace twin

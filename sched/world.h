@@ -1,7 +1,9 @@
 // The interface between the scheduler and the simulated or real machine that it schedules.
 #pragma once
 
+#include "core/check.h"
 #include "sched/event.h"
+#include "sched/kv_transfer.h"
 #include "sched/step_plan.h"
 
 namespace twin {
@@ -20,6 +22,11 @@ class World {
   // Starts a step and returns without waiting for it; a later Advance() reports its StepFinished.
   // Borrows the plan until then.
   virtual void Launch(const StepPlan& plan) = 0;
+
+  // Starts to copy keys and values between two replicas and returns without waiting for it; a later
+  // Advance() reports its TransferFinished. Borrows the transfer's blocks until then.
+  // Called only by clusters that separate prefill from decode.
+  virtual void Transfer(const KvTransfer& /*transfer*/) { CHECK(false); }
 };
 
 }  // namespace twin

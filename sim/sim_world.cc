@@ -34,6 +34,7 @@ SimWorld::SimWorld(ArrivalSource& source, const StepCost& cost, const SimWorldOp
     replica.stage_free.assign(stage_times_.size(), kTimeZero);
     replica.devices.resize(cost.remembers() ? stage_times_.size() : 0);
   }
+  if (options_.link) links_.emplace(*options_.link, options_.kv_token_bytes, options_.replicas);
   if (options_.acceptance) {
     acceptance_.emplace(*options_.acceptance, options_.drafts_offered, options_.seed);
   }
@@ -44,13 +45,13 @@ Instant SimWorld::Advance(TimePoint wake_at) {
   prompt_keys_used_ = 0;
   if (clients_ != nullptr) return AdvanceWithClients(wake_at);
   const TracedRequest* arrival = source_.Peek();
-  const TimePoint step_time = steps_.next_time();
+  const TimePoint result_time = NextResult();
   const TimePoint arrival_time = arrival == nullptr ? kTimeNever : std::max(arrival->arrival, now_);
-  const TimePoint next = std::min(step_time, arrival_time);
+  const TimePoint next = std::min(result_time, arrival_time);
   if (wake_at < next) return WakeUpAt(wake_at);
   if (next == kTimeNever) return {};
   now_ = next;
-  if (step_time <= now_) ReturnSteps();
+  if (result_time <= now_) ReturnResults();
   TakeArrivals();
   return {now_, events_};
 }
@@ -64,11 +65,11 @@ Instant SimWorld::WakeUpAt(TimePoint wake_at) {
 Instant SimWorld::AdvanceWithClients(TimePoint wake_at) {
   // What happens among clients alone is no instant of the engine's.
   while (events_.empty()) {
-    const TimePoint next = std::min(steps_.next_time(), clients_->next_time());
+    const TimePoint next = std::min(NextResult(), clients_->next_time());
     if (wake_at < next) return WakeUpAt(wake_at);
     if (next == kTimeNever) return {};
     now_ = std::max(now_, next);
-    if (steps_.next_time() <= now_) ReturnSteps();
+    if (NextResult() <= now_) ReturnResults();
     TakeFromClients();
   }
   return {now_, events_};
@@ -184,6 +185,17 @@ void SimWorld::Launch(const StepPlan& plan) {
   replica.last_delivery = std::max(After(ready, cost_.DeliveryTime(plan)), replica.last_delivery);
   steps_.Push(replica.last_delivery, {&plan, started}, plan.replica);
   if (options_.forgets_stale_tokens) replica.stale.Launched(plan);
+}
+
+void SimWorld::Transfer(const KvTransfer& transfer) {
+  CHECK(links_.has_value());
+  const KvLinks::Span span = links_->Send(now_, transfer);
+  transfers_.Push(span.end, {transfer.request, transfer.from, transfer.to, span.begin});
+}
+
+void SimWorld::ReturnResults() {
+  while (transfers_.next_time() <= now_) events_.emplace_back(transfers_.Pop());
+  if (steps_.next_time() <= now_) ReturnSteps();
 }
 
 void SimWorld::ReturnSteps() {

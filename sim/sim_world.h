@@ -22,6 +22,7 @@
 // ended may still be computed by a step that was launched before, whose token is dropped.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -42,6 +43,7 @@
 #include "sim/clients.h"
 #include "sim/cost/step_cost.h"
 #include "sim/event_queue.h"
+#include "sim/kv_links.h"
 
 namespace twin::sim {
 
@@ -60,10 +62,13 @@ struct SimWorldOptions {
   std::int32_t replicas = 1;
   // Speculative decoding, where the policy verifies drafts.
   std::optional<AcceptanceConfig> acceptance = std::nullopt;
+  // Between replicas, where some prefill and others decode.
+  std::optional<LinkConfig> link = std::nullopt;
+  double kv_token_bytes = 0;        // keys and values of a token, of all layers and ranks
   std::int32_t drafts_offered = 0;  // after each step; 0 if the policy assumes them
 };
 
-// Events of one instant: all results, then all cancellations, then all arrivals.
+// Events of one instant: all transfers and results, then all cancellations, then all arrivals.
 // Memory: proportional to the requests in the system.
 class SimWorld final : public World {
  public:
@@ -72,6 +77,7 @@ class SimWorld final : public World {
 
   Instant Advance(TimePoint wake_at) override;
   void Launch(const StepPlan& plan) override;
+  void Transfer(const KvTransfer& transfer) override;
 
   [[nodiscard]] TimePoint now() const { return now_; }
   [[nodiscard]] std::uint32_t arrived() const { return next_id_; }
@@ -135,6 +141,10 @@ class SimWorld final : public World {
 
   // time + duration. Throws InputError (data) if the sum exceeds the range of the clock.
   [[nodiscard]] static TimePoint After(TimePoint time, Duration duration);
+  [[nodiscard]] TimePoint NextResult() const {
+    return std::min(steps_.next_time(), transfers_.next_time());
+  }
+  void ReturnResults();
   Instant WakeUpAt(TimePoint wake_at);
   // Advance() with clients_.
   Instant AdvanceWithClients(TimePoint wake_at);
@@ -170,6 +180,8 @@ class SimWorld final : public World {
   IdWindow<Truth> truths_;
   std::vector<Replica> replicas_;
   EventQueue<RunningStep> steps_;
+  std::optional<KvLinks> links_;
+  EventQueue<TransferFinished> transfers_;
   std::vector<Duration> stage_times_;
   std::vector<StageSpan> stage_spans_;
   std::vector<Event> events_;

@@ -104,6 +104,13 @@ bool KvPool::SwapIn(BlockTable& table) {
   return true;
 }
 
+void KvPool::Share(const BlockTable& table, BlockTable& hold) {
+  CHECK(hold.device.empty() && hold.reserved_blocks == 0);
+  for (const BlockId id : table.device) ++At(id).references;
+  hold.device = table.device;
+  hold.capacity_tokens = table.capacity_tokens;
+}
+
 CacheHit KvPool::Lookup(std::span<const BlockKey> keys, std::int32_t blocks_max) const {
   CacheHit hit;
   const auto limit =
@@ -189,11 +196,12 @@ void KvPool::AttachKept(BlockTable& table, std::span<const BlockId> blocks) {
 void KvPool::ReplaceByKept(BlockTable& table, std::int32_t position, BlockId kept) {
   BlockId& place = table.device.at(static_cast<std::size_t>(position));
   Block& b = At(place);
-  CHECK(b.references == 1 && !b.kept);
-  b.references = 0;
-  Run run;
-  Append(run, place);
-  JoinBack(run);
+  CHECK(b.references >= 1 && !b.kept);
+  if (--b.references == 0) {
+    Run run;
+    Append(run, place);
+    JoinBack(run);
+  }
   Reference(At(kept));
   place = kept;
 }

@@ -108,6 +108,10 @@ class KvPool {
   // The reverse; false if too few device blocks are free.
   [[nodiscard]] bool SwapIn(BlockTable& table);
 
+  // Makes the blocks of `table` those of `hold`, too, which was empty: they stay taken until both
+  // are released.
+  void Share(const BlockTable& table, BlockTable& hold);
+
   // Finds how many of the leading `keys` are cached, up to `blocks_max`.
   [[nodiscard]] CacheHit Lookup(std::span<const BlockKey> keys, std::int32_t blocks_max) const;
   // Adds the first `blocks` cached blocks of `keys` to an empty table.

@@ -57,6 +57,7 @@ struct PolicyTraits {
   bool publishes_returned_tokens = false;  // blocks are published again when tokens return
   bool swaps_to_host = false;              // preempts by swapping, which needs host blocks
   bool reserves_context = false;   // an admission reserves context_tokens_max, whatever it asks for
+  bool receives_kv = false;        // of requests that another replica has prefilled
   bool reads_predictions = false;  // of output lengths
   // Speculative decoding: drafts that a sequence verifies in a step at most; 0 = none are made.
   std::int32_t drafts_max = 0;

@@ -141,6 +141,7 @@ PolicyTraits VllmV1Config::Traits() const {
     traits.result_queue = ResultQueue::kPipeline;
   }
   OrderOf(*this).SetTraits(traits);
+  traits.receives_kv = !speculation.on();
   traits.caches_prefixes = enable_prefix_caching;
   traits.publishes_returned_tokens = RulesOf(*this).publishes_returned_tokens;
   traits.drafts_max = speculation.num_speculative_tokens;
@@ -165,14 +166,14 @@ void VllmV1Policy::Remove(const Sequence& sequence) {
   const auto found = std::find(running_.begin(), running_.end(), sequence.id);
   if (found != running_.end()) {
     running_.erase(found);
-  } else {
+  } else if (std::erase(awaited_, sequence.id) == 0) {
     waiting_.Erase(sequence);
   }
 }
 
 std::optional<DecodeLimits> VllmV1Policy::DecodeRunLimits() const {
-  const bool admits =
-      !waiting_.empty() && static_cast<std::int32_t>(running_.size()) < config_.max_num_active_seqs;
+  const bool admits = !(waiting_.empty() && awaited_.empty()) &&
+                      static_cast<std::int32_t>(running_.size()) < config_.max_num_active_seqs;
   // The cadence of prefills counts steps.
   if (admits || config_.prefill_schedule_interval > 1 || config_.speculation.on() ||
       !waiting_.StandsStill()) {
@@ -327,6 +328,7 @@ VllmV1Policy::Room VllmV1Policy::MakeRoom(StepBuilder& step, Call& call, Request
 
 void VllmV1Policy::WaitingPass(StepBuilder& step, Call& call) {
   set_aside_.clear();
+  if (!awaited_.empty()) AdmitArrived(step, call);
   while (!waiting_.empty() && !call.exhausted(draft_slots_)) {
     if (static_cast<std::int32_t>(running_.size()) == config_.max_num_active_seqs) break;
     const RequestId id = waiting_.front();
@@ -338,6 +340,7 @@ void VllmV1Policy::WaitingPass(StepBuilder& step, Call& call) {
       waiting_.Admitted(step.sequence(id));
     }
     if (outcome == Admission::kSetAside) set_aside_.push_back(id);
+    if (outcome == Admission::kAwaited) awaited_.push_back(id);
   }
   if (!call.held) saturated_ = !waiting_.empty();
   for (auto id = set_aside_.rbegin(); id != set_aside_.rend(); ++id) {
@@ -359,6 +362,8 @@ VllmV1Policy::Admission VllmV1Policy::TryAdmit(StepBuilder& step, Call& call, Re
 
   const CacheHit hit = config_.enable_prefix_caching ? step.LookupPrefix(id) : CacheHit{};
   const std::int32_t base = hit.blocks * pool.block_size();
+  const bool elsewhere = s.remote == RemoteKv::kElsewhere;
+  if (elsewhere && base < s.remote_tokens) return TryAwait(step, s, whole, hit);
   std::int32_t tokens = s.known - base;
   const bool prefill = tokens > 1;
   if (call.held && prefill) return Admission::kStop;
@@ -377,6 +382,7 @@ VllmV1Policy::Admission VllmV1Policy::TryAdmit(StepBuilder& step, Call& call, Re
   if (rules_.whole_sequence_gate && whole + taken > pool.free()) return Admission::kStop;
   if (pool.BlocksFor(covered) + taken > pool.free()) return Admission::kStop;
 
+  if (elsewhere) step.ForgoTransfer(id);
   step.Admit(id);
   if (config_.enable_prefix_caching) step.AttachPrefix(id, hit.blocks);
   CHECK(step.Grow(id, covered));

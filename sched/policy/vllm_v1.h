@@ -23,6 +23,9 @@
 //   of the queue needs, and admits it in the same step.
 // - With speculation a running request wants its offered drafts, too. They count in the budget,
 //   which cuts off the last ones. A proposer with keys and values of its own needs slots behind.
+// - A request that another replica has prefilled (KV connector) is looked at once as a waiting one:
+//   blocks are taken for its keys and values, and it is set aside until these have come. Then it
+//   comes before all who wait, with one token to compute.
 // - Sizing the KV cache reserves one block for vLLM's null block, of which the watermark is a
 //   share, too.
 #pragma once
@@ -116,7 +119,10 @@ class VllmV1Policy final : public Policy {
 
   void RunningPass(StepBuilder& step, Call& call);
   void WaitingPass(StepBuilder& step, Call& call);
-  enum class Admission : std::uint8_t { kAdmitted, kSetAside, kRejected, kStop };
+  enum class Admission : std::uint8_t { kAdmitted, kSetAside, kAwaited, kRejected, kStop };
+  // Admits those whose keys and values have come from another replica.
+  void AdmitArrived(StepBuilder& step, Call& call);
+  Admission TryAwait(StepBuilder& step, const Sequence& s, std::int32_t whole, const CacheHit& hit);
   Admission TryAdmit(StepBuilder& step, Call& call, RequestId id);
   enum class Room : std::uint8_t { kMade, kSelfPreempted };
   Room MakeRoom(StepBuilder& step, Call& call, RequestId id, std::int32_t tokens,
@@ -139,6 +145,7 @@ class VllmV1Policy final : public Policy {
   std::int32_t watermark_blocks_;
   OrderedQueue waiting_;
   std::vector<RequestId> running_;
+  std::vector<RequestId> awaited_;    // their keys and values come from another replica; in order
   std::vector<RequestId> set_aside_;  // by the present call, in order
   // The cadence of prefill_schedule_interval, in steps that carried work.
   std::int64_t steps_with_work_ = 0;

@@ -126,6 +126,28 @@ TEST_P(HostileWorldTest, AClusterLosesNothingAndDecidesTheSameTwice) {
   }
 }
 
+// The same where some replicas prefill and others decode, and copies end late, or are of requests
+// that were cancelled.
+TEST_P(HostileWorldTest, SeparatePrefillAndDecodeLoseNothingAndDecideTheSameTwice) {
+  if (!TraitsOf(DrawHostileCase(GetParam(), 1).policy.config).receives_kv) GTEST_SKIP();
+  int failures = 0;
+  for (std::uint64_t seed = first_seed; seed < first_seed + std::min<std::uint64_t>(seeds, 200);
+       ++seed) {
+    Announce(GetParam().name, seed);
+    const HostileCase c = DrawHostileSplit(GetParam(), seed);
+    try {
+      PlanDigest first;
+      PlanDigest second;
+      RunHostileCluster(c, first);
+      RunHostileCluster(c, second);
+      EXPECT_EQ(first.value(), second.value()) << "seed " << seed;
+    } catch (const std::exception& e) {
+      ADD_FAILURE() << e.what() << "\n  in mode " << GetParam().name << ", seed " << seed;
+      if (++failures == 3) return;
+    }
+  }
+}
+
 struct AskedCounts {
   std::int64_t plans = 0;     // that the policy made itself
   std::int64_t promises = 0;  // of runs

@@ -46,13 +46,15 @@ class AuditingWorld final : public World {
     inner_.Launch(plan);
   }
 
+  void Transfer(const KvTransfer& transfer) override { inner_.Transfer(transfer); }
+
  private:
   void Audit() const {
     if (!inner_.fault().empty()) throw Breach(inner_.fault());
     const std::int32_t live = inner_.count(HostileWorld::Fate::kLive);
     std::int32_t known = 0;
     for (std::size_t i = 0; i < engines_.size(); ++i) {
-      known += AuditReplica(*engines_[i], inner_.steps_in_flight(static_cast<std::int32_t>(i)));
+      known += AuditReplica(*engines_[i], static_cast<std::int32_t>(i));
     }
     if (known != live) {
       throw Breach("the engines have " + std::to_string(known) + " requests, of which " +
@@ -61,11 +63,13 @@ class AuditingWorld final : public World {
   }
 
   // Returns the number of its requests.
-  std::int32_t AuditReplica(const Engine& engine, std::int32_t steps) const {
+  std::int32_t AuditReplica(const Engine& engine, std::int32_t replica) const {
+    const std::int32_t steps = inner_.steps_in_flight(replica);
     const Census& census = engine.census();
     const std::int32_t known = census.waiting + census.running + census.swapped;
     if (engine.steps_in_flight() != steps) throw Breach("the engine has lost count of its steps");
-    if (known > 0 && steps == 0 && engine.wake_at() == kTimeNever)
+    const bool transfers = census.arriving > 0 || inner_.prefills(replica);
+    if (known > 0 && steps == 0 && !transfers && engine.wake_at() == kTimeNever)
       throw Breach("the device idles, work waits");
     if (instants_ % 7 == 0) engine.CheckMemory();
     return known;
@@ -136,6 +140,22 @@ HostileCase DrawHostileCluster(const PolicyMode& mode, std::uint64_t seed) {
   return c;
 }
 
+HostileCase DrawHostileSplit(const PolicyMode& mode, std::uint64_t seed) {
+  HostileCase c = DrawHostileCluster(mode, seed);
+  Random random(seed, "split");
+  DisaggregationConfig& split = c.split.emplace();
+  split.prefill_replicas = static_cast<std::int32_t>(random.UniformInt(1, 3));
+  split.decode_replicas = static_cast<std::int32_t>(random.UniformInt(1, 3));
+  split.decode_router = c.router;
+  split.decode_router.kind = static_cast<RouterKind>(
+      random.UniformInt(0, static_cast<std::int64_t>(RouterKind::kKvOverlap)));
+  c.world.requests_max *= random.UnitReal() < 0.5 ? 1 : split.replicas();
+  c.world.replicas = split.replicas();
+  c.world.prefill_replicas = split.prefill_replicas;
+  c.world.cancels = true;
+  return c;
+}
+
 void RunHostileCase(const HostileCase& c, std::unique_ptr<Policy> policy, RunObserver& observer) {
   Engine engine(c.engine, std::move(policy));
   RunScheduler(c, engine, {&engine}, observer);
@@ -150,9 +170,14 @@ void RunHostileCluster(const HostileCase& c, RunObserver& observer) {
     engines.push_back(std::make_unique<Engine>(config, MakePolicy(c.policy.config, config.kv)));
     audited.push_back(engines.back().get());
   }
-  Cluster cluster(std::move(engines),
-                  MakeRouter(c.router, c.world.replicas, c.world.block_size, c.world.seed),
-                  Duration{static_cast<std::int64_t>(c.router.telemetry_delay_ms)});
+  const auto pool = [&](const RouterConfig& router, std::int32_t replicas) {
+    return ReplicaPool{replicas, MakeRouter(router, replicas, c.world.block_size, c.world.seed),
+                       Duration{static_cast<std::int64_t>(router.telemetry_delay_ms)}};
+  };
+  std::vector<ReplicaPool> pools;
+  pools.push_back(pool(c.router, c.split ? c.split->prefill_replicas : c.world.replicas));
+  if (c.split) pools.push_back(pool(c.split->decode_router, c.split->decode_replicas));
+  Cluster cluster(std::move(engines), std::move(pools));
   RunScheduler(c, cluster, audited, observer);
 }
 

@@ -4,8 +4,10 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "record/run_observer.h"
+#include "sched/disaggregation_config.h"
 #include "sched/engine.h"
 #include "sched/route/router.h"
 #include "tests/support/hostile_policies.h"
@@ -18,6 +20,7 @@ struct HostileCase {
   HostileOptions world;
   EngineConfig engine;
   RouterConfig router;  // of several replicas
+  std::optional<DisaggregationConfig> split;
 };
 
 // A case with one engine, drawn from the seed.
@@ -25,6 +28,10 @@ HostileCase DrawHostileCase(const PolicyMode& mode, std::uint64_t seed);
 
 // 1 to 4 replicas behind any router, whose news take 0 to 20 ticks (telemetry_delay_ms are ticks).
 HostileCase DrawHostileCluster(const PolicyMode& mode, std::uint64_t seed);
+
+// 1 to 3 replicas that prefill and 1 to 3 that decode, with such routers, of a mode whose policy
+// receives keys and values.
+HostileCase DrawHostileSplit(const PolicyMode& mode, std::uint64_t seed);
 
 // Throw if anything is wrong with the run.
 void RunHostileCase(const HostileCase& c, std::unique_ptr<Policy> policy, RunObserver& observer);

@@ -58,6 +58,7 @@ Instant HostileWorld::Advance(TimePoint wake_at) {
   for (const Replica& replica : replicas_) {
     if (!replica.in_flight.empty()) next = std::min(next, replica.in_flight.front().ends);
   }
+  for (const Copy& copy : copies_) next = std::min(next, copy.ends);
   if (next_arrival_ < scripts_.size()) next = std::min(next, scripts_[next_arrival_].arrival);
   if (next_departure_ < departures_.size()) {
     next = std::min(next, scripts_[Index(departures_[next_departure_])].cancelled);
@@ -76,6 +77,7 @@ Instant HostileWorld::Advance(TimePoint wake_at) {
     return {now_, events_};
   }
   now_ = std::max(now_, next);
+  FinishTransfers();
   for (Replica& replica : replicas_) FinishSteps(replica);
   while (next_departure_ < departures_.size() &&
          scripts_[Index(departures_[next_departure_])].cancelled <= now_) {
@@ -112,12 +114,48 @@ void HostileWorld::Launch(const StepPlan& plan) {
   if (options_.forgets_stale_tokens) replica.stale.Launched(plan);
 }
 
+void HostileWorld::Transfer(const KvTransfer& transfer) {
+  const auto prefill = [&](std::int32_t replica) { return replica < options_.prefill_replicas; };
+  if (!prefill(transfer.from) || prefill(transfer.to)) Fail("a transfer takes the wrong way");
+  if (scripts_.at(Index(transfer.request)).fate != Fate::kLive) Fail("a transfer of a request");
+  if (transfer.source.size() != transfer.target.size()) Fail("a transfer of unequal blocks");
+  replicas_.at(static_cast<std::size_t>(transfer.from)).shadow.BeginSending(transfer);
+  KvShadow& target = replicas_.at(static_cast<std::size_t>(transfer.to)).shadow;
+  if (std::string fault = target.BeginReceiving(transfer); !fault.empty()) Fail(fault);
+  const std::int64_t ticks =
+      random_.UnitReal() < 0.2 ? 0 : random_.UniformInt(1, random_.UnitReal() < 0.8 ? 8 : 90);
+  copies_.push_back({transfer, now_, Later(now_, ticks)});
+}
+
+void HostileWorld::FinishTransfers() {
+  const auto ended = [&](const Copy& copy) {
+    if (copy.ends > now_) return false;
+    const KvTransfer& t = copy.transfer;
+    Replica& from = replicas_[static_cast<std::size_t>(t.from)];
+    Replica& to = replicas_[static_cast<std::size_t>(t.to)];
+    const auto word = [this](RequestId id, std::int32_t at) { return Word(id, at); };
+    if (std::string fault = from.shadow.EndTransfer(t, to.shadow, word); !fault.empty()) {
+      Fail(fault);
+    }
+    events_.push_back(TransferFinished{t.request, t.from, t.to, copy.started});
+    return true;
+  };
+  std::erase_if(copies_, ended);
+}
+
+std::uint64_t HostileWorld::Word(RequestId id, std::int32_t position) const {
+  return scripts_[Index(id)].content.at(static_cast<std::size_t>(position));
+}
+
 void HostileWorld::CheckRequests(const StepPlan& plan) {
   for (const WorkItem& item : plan.work) {
     Script& script = scripts_.at(Index(item.request));
     if (script.fate == Fate::kAhead) Fail("work for a request that has not arrived");
     if (script.fate == Fate::kRejected) Fail("work for a request that was rejected");
     if (script.replica < 0) script.replica = plan.replica;
+    if (script.replica < options_.prefill_replicas && plan.replica >= options_.prefill_replicas) {
+      script.replica = plan.replica;
+    }
     if (script.replica != plan.replica) Fail("a request is worked on by two replicas");
   }
 }

@@ -27,11 +27,13 @@ struct HostileOptions {
   std::int32_t drafts_max = 0;
   bool assumes_drafts = false;
   bool cancels = true;
-  bool oversized = true;      // prompts that can never fit, or exceed the model's context
-  std::int32_t replicas = 1;  // each with a pool of its own
+  bool oversized = true;              // prompts that can never fit, or exceed the model's context
+  std::int32_t replicas = 1;          // each with a pool of its own
+  std::int32_t prefill_replicas = 0;  // of these; the others decode. 0: all do both
 };
 
-// Several replicas share the clock and the arrivals, and nothing else.
+// Several replicas share the clock and the arrivals, and nothing else, but for the keys and values
+// that are copied between them.
 //
 // Arrivals in bursts and at equal times, step durations from nothing to long, early stops,
 // cancellations at any moment (of waiting, running and gone requests), idle wake-ups.
@@ -46,6 +48,7 @@ class HostileWorld final : public World {
 
   Instant Advance(TimePoint wake_at) override;
   void Launch(const StepPlan& plan) override;
+  void Transfer(const KvTransfer& transfer) override;
 
   [[nodiscard]] std::int32_t count(Fate fate) const {
     return counts_[static_cast<std::size_t>(fate)];
@@ -53,6 +56,9 @@ class HostileWorld final : public World {
   [[nodiscard]] std::int32_t requests() const { return static_cast<std::int32_t>(scripts_.size()); }
   [[nodiscard]] std::int32_t steps_in_flight(std::int32_t replica = 0) const {
     return static_cast<std::int32_t>(replicas_[static_cast<std::size_t>(replica)].in_flight.size());
+  }
+  [[nodiscard]] bool prefills(std::int32_t replica) const {
+    return replica < options_.prefill_replicas;
   }
   // The first error of the engine that the world noticed; empty if none.
   [[nodiscard]] const std::string& fault() const { return fault_; }
@@ -79,6 +85,12 @@ class HostileWorld final : public World {
     std::vector<std::int32_t> accepted;  // drafts, by item; empty: there are none
   };
 
+  struct Copy {
+    KvTransfer transfer;
+    TimePoint started;
+    TimePoint ends;
+  };
+
   struct Replica {
     KvShadow shadow;
     RingQueue<Flight> in_flight;
@@ -90,6 +102,8 @@ class HostileWorld final : public World {
   void DrawContent(std::size_t index, Script& script);
   void DrawDeparture(Script& script);
   [[nodiscard]] std::int32_t DrawPrompt();
+  void FinishTransfers();
+  [[nodiscard]] std::uint64_t Word(RequestId id, std::int32_t position) const;
   void FinishSteps(Replica& replica);
   void FinishStep(const Flight& flight, StaleTokens& stale);
   void CheckRequests(const StepPlan& plan);
@@ -107,6 +121,7 @@ class HostileWorld final : public World {
   HostileOptions options_;
   Random random_;
   std::vector<Replica> replicas_;
+  std::deque<Copy> copies_;
   std::vector<Script> scripts_;
   std::vector<RequestId> departures_;  // in order of their times
   std::size_t next_arrival_ = 0;

@@ -15,12 +15,27 @@ KvShadow::KvShadow(std::int32_t block_size, std::int32_t blocks, std::int32_t ho
     : block_size_(static_cast<std::size_t>(block_size)),
       device_(static_cast<std::size_t>(blocks), std::vector<std::uint64_t>(block_size_)),
       host_(static_cast<std::size_t>(host_blocks), std::vector<std::uint64_t>(block_size_)),
+      sending_(device_.size()),
+      receiving_(device_.size(), -1),
       holders_(device_.size()) {}
 
-std::string KvShadow::Execute(const StepPlan& plan, const TokenWord& word) {
+std::string KvShadow::ApplyAll(const StepPlan& plan) {
   for (const KvOperation& operation : plan.kv) {
     if (std::string fault = Apply(operation); !fault.empty()) return fault;
   }
+  // Operations since the latest plan come with this one, so that a block may have had other holders
+  // when its transfer began.
+  for (std::size_t block = 0; block < receiving_.size(); ++block) {
+    if (receiving_[block] < 0) continue;
+    const std::vector<std::size_t>& table = tables_[static_cast<std::uint32_t>(receiving_[block])];
+    const auto own = std::count(table.begin(), table.end(), block);
+    if (holders_[block] != own) return "a block that receives keys is held by another request";
+  }
+  return {};
+}
+
+std::string KvShadow::Execute(const StepPlan& plan, const TokenWord& word) {
+  if (std::string fault = ApplyAll(plan); !fault.empty()) return fault;
   // Within one forward pass a token may attend to what another item of the pass has written.
   for (const WorkItem& item : plan.work) {
     if (std::string fault = Write(item, word); !fault.empty()) return fault;
@@ -32,12 +47,42 @@ std::string KvShadow::Execute(const StepPlan& plan, const TokenWord& word) {
 }
 
 std::string KvShadow::Cover(const StepPlan& plan) {
-  for (const KvOperation& operation : plan.kv) {
-    if (std::string fault = Apply(operation); !fault.empty()) return fault;
-  }
+  if (std::string fault = ApplyAll(plan); !fault.empty()) return fault;
   const auto nothing = [](RequestId, std::int32_t) { return std::uint64_t{0}; };
   for (const WorkItem& item : plan.work) {
     if (std::string fault = Write(item, nothing); !fault.empty()) return fault;
+  }
+  return {};
+}
+
+void KvShadow::BeginSending(const KvTransfer& transfer) {
+  for (const BlockId block : transfer.source) ++sending_.at(Index(block));
+}
+
+std::string KvShadow::BeginReceiving(const KvTransfer& transfer) {
+  for (const BlockId id : transfer.target) {
+    const std::size_t block = Index(id);
+    if (receiving_.at(block) >= 0 || sending_[block] > 0) {
+      return Fault(transfer.request, "receives in a block of another transfer");
+    }
+    receiving_[block] = Index(transfer.request);
+  }
+  return {};
+}
+
+std::string KvShadow::EndTransfer(const KvTransfer& transfer, KvShadow& target,
+                                  const TokenWord& word) {
+  for (const BlockId block : transfer.source) --sending_.at(Index(block));
+  for (const BlockId block : transfer.target) target.receiving_.at(Index(block)) = -1;
+  for (std::int32_t i = transfer.start; i < transfer.tokens; ++i) {
+    const auto at = static_cast<std::size_t>(i - transfer.start);
+    const std::size_t from = Index(transfer.source[at / block_size_]);
+    const std::size_t to = Index(transfer.target[at / block_size_]);
+    const std::uint64_t content = device_[from][at % block_size_];
+    if (content != word(transfer.request, i)) {
+      return Fault(transfer.request, "sends another token's keys");
+    }
+    target.device_[to][at % block_size_] = content;
   }
   return {};
 }
@@ -54,6 +99,7 @@ std::string KvShadow::Apply(const KvOperation& operation) {
       if (holders_.at(block) != 0) {
         return Fault(operation.request, "block " + std::to_string(block) + " is not free");
       }
+      if (sending_[block] > 0) return Fault(operation.request, "took a block that is being sent");
       [[fallthrough]];
     case KvOperation::Kind::kAttach:
       ++holders_.at(block);

@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "sched/kv_transfer.h"
 #include "sched/step_plan.h"
 
 namespace twin::testing {
@@ -27,9 +28,18 @@ class KvShadow {
   // Detects the first two of them, without regard to what the slots hold.
   [[nodiscard]] std::string Cover(const StepPlan& plan);
 
+  // A transfer from here begins, or one to here: its blocks may be given to nobody else until it
+  // has ended.
+  void BeginSending(const KvTransfer& transfer);
+  [[nodiscard]] std::string BeginReceiving(const KvTransfer& transfer);
+  // It ends: the content is copied. Detects blocks that do not hold the request's own tokens.
+  [[nodiscard]] std::string EndTransfer(const KvTransfer& transfer, KvShadow& target,
+                                        const TokenWord& word);
+
  private:
   using Blocks = std::vector<std::vector<std::uint64_t>>;
 
+  [[nodiscard]] std::string ApplyAll(const StepPlan& plan);
   [[nodiscard]] std::string Apply(const KvOperation& operation);
   [[nodiscard]] std::string Write(const WorkItem& item, const TokenWord& word);
   [[nodiscard]] std::string Read(const WorkItem& item, const TokenWord& word);
@@ -37,6 +47,8 @@ class KvShadow {
   std::size_t block_size_;
   Blocks device_;
   Blocks host_;
+  std::vector<std::int32_t> sending_;                                   // transfers, per block
+  std::vector<std::int64_t> receiving_;                                 // a request, or -1
   std::vector<std::int32_t> holders_;                                   // per device block
   std::unordered_map<std::uint32_t, std::vector<std::size_t>> tables_;  // per request
 };

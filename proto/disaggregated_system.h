@@ -1,0 +1,17 @@
+// Separate prefill and decode, as an experiment asks for it.
+#pragma once
+
+#include "sched/disaggregation_config.h"
+#include "sim/kv_links.h"
+
+namespace twin {
+
+// Replicas that prefill and replicas that decode, and the network between them.
+struct DisaggregatedSystem {
+  DisaggregationConfig pools;
+  sim::LinkConfig link;
+
+  bool operator==(const DisaggregatedSystem&) const = default;
+};
+
+}  // namespace twin
