@@ -29,7 +29,7 @@ namespace twin::exec::cuda {
 // and their time is divided in the proportions of the last detailed replay of the same batch size.
 class CudaExecutor final : public Executor {
  public:
-  static constexpr std::size_t kStepsMax = 8;
+  static constexpr std::size_t kStepsMax = kStepsInFlightMax;
 
   // Borrows the model; no other executor may use it at the same time. Captures graphs for batches
   // up to the model's largest step. Throws DeviceError.

@@ -94,12 +94,17 @@ class CudaModel final : public DeviceModel {
   // Reasons why this build or device computes the model more slowly than possible, one line each.
   [[nodiscard]] std::vector<std::string> SlowParts() const;
 
-  // Autotunes the matrix products of these batch sizes that are not in the algorithm cache.
+  // Autotunes the matrix products of these batch sizes that are not in the algorithm cache. A
+  // product whose operands do not fit into the memory that is left is not tuned.
   void Tune(std::span<const std::int64_t> rows);
+  // The same for steps of 512 to 8,192 tokens and of the largest size, without logits.
+  void TunePrefills();
 
  private:
   using Matrix = kernels::cuda::DeviceMatrix;
 
+  // Returns true if the product was not in the algorithm cache and has been tuned.
+  bool TuneProduct(std::int64_t tokens, const DeviceLinear& linear, DType output, double flops_min);
   [[nodiscard]] kernels::cuda::AttentionShape AttentionShapeOf(std::int64_t block_size) const;
   void Embed(const DeviceBatch& batch, LapEvents& laps);
   void Attend(const DeviceBatch& batch, std::size_t layer, Matrix input,

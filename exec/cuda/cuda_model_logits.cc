@@ -2,6 +2,7 @@
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
+#include <vector>
 
 #include "exec/cuda/cuda_executor.h"
 #include "exec/cuda/cuda_model.h"
@@ -108,32 +109,57 @@ ModelWork CudaModel::WorkWith(DType kv_dtype) const {
   return work;
 }
 
+bool CudaModel::TuneProduct(std::int64_t tokens, const DeviceLinear& linear, DType output,
+                            double flops_min) {
+  const on::DeviceMatrix weights =
+      linear.matrix.dtype == DType::kFp8 ? linear.padded().values : linear.matrix;
+  const on::GemmShape shape{.tokens = tokens,
+                            .outputs = weights.rows,
+                            .inputs = weights.columns,
+                            .input_dtype = weights.dtype,
+                            .output_dtype = output};
+  const double flops = 2 * static_cast<double>(tokens) * static_cast<double>(weights.rows) *
+                       static_cast<double>(weights.columns);
+  if (flops < flops_min || device_->gemm().Measured(shape)) return false;
+  try {
+    device_->gemm().Tune(device_->compute(), shape);
+  } catch (const on::DeviceError& error) {
+    if (!error.out_of_memory()) throw;
+    return false;
+  }
+  return true;
+}
+
 void CudaModel::Tune(std::span<const std::int64_t> rows) {
-  on::Gemm& gemm = device_->gemm();
   bool found = false;
-  const auto tune = [&](std::int64_t tokens, const DeviceLinear& linear, DType output) {
-    const on::DeviceMatrix weights =
-        linear.matrix.dtype == DType::kFp8 ? linear.padded().values : linear.matrix;
-    const on::GemmShape shape{.tokens = tokens,
-                              .outputs = weights.rows,
-                              .inputs = weights.columns,
-                              .input_dtype = weights.dtype,
-                              .output_dtype = output};
-    if (gemm.Measured(shape)) return;
-    gemm.Tune(device_->compute(), shape);
-    found = true;
-  };
   const DeviceLayer& layer = weights_.layers.front();
   for (const std::int64_t tokens : rows) {
     for (const DeviceLinear* linear : {&layer.qkv, &layer.output, &layer.up, &layer.down}) {
-      tune(tokens, *linear, activation_format());
+      found |= TuneProduct(tokens, *linear, activation_format(), 0);
     }
     const bool gives_logits = tokens <= options_.largest_step.sequences;
     if (options_.links.place.last_stage() && gives_logits) {
-      tune(tokens, weights_.head(), DType::kFp32);
+      found |= TuneProduct(tokens, weights_.head(), DType::kFp32, 0);
     }
   }
-  if (found) gemm.Save();
+  if (found) device_->gemm().Save();
+}
+
+void CudaModel::TunePrefills() {
+  const std::int64_t largest = options_.largest_step.tokens;
+  std::vector<std::int64_t> sizes;
+  for (std::int64_t tokens = 512; tokens <= 8192 && tokens < largest; tokens *= 2) {
+    sizes.push_back(tokens);
+  }
+  sizes.push_back(largest);
+  bool found = false;
+  const DeviceLayer& layer = weights_.layers.front();
+  for (const std::int64_t tokens : sizes) {
+    for (const DeviceLinear* linear : {&layer.qkv, &layer.output, &layer.up, &layer.down}) {
+      found |= TuneProduct(tokens, *linear, activation_format(), options_.tuned_flops_min);
+    }
+  }
+  if (found) device_->gemm().Save();
 }
 
 }  // namespace twin::exec::cuda

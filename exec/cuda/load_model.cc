@@ -68,6 +68,8 @@ LoadedCudaModel LoadCudaModel(const CudaModelOptions& options, kernels::ThreadPo
   result.warnings = std::move(loaded.warnings);
   auto model =
       std::make_unique<cuda::CudaModel>(options, std::move(device), std::move(loaded.weights));
+  // Before a cache takes the memory that the operands need.
+  if (options.tunes) model->TunePrefills();
   for (const std::string& warning : model->SlowParts()) result.warnings.push_back(warning);
   result.model = std::move(model);
   return result;

@@ -36,6 +36,9 @@ struct CudaModelOptions {
   StepSizes largest_step = {2048, 256};
   bool graphs = true;  // replays decode steps from captured graphs
   bool tunes = true;   // autotunes matrix products that are not in the algorithm cache
+  // Products of prefills are autotuned if they have at least so many operations: smaller ones are
+  // bound by their launches.
+  double tuned_flops_min = 1e9;
   // File that keeps the chosen algorithms of matrix products; empty = in memory only.
   std::filesystem::path algorithm_cache = {};
   // The kernels of attention; none = the preferred ones of this build and device.

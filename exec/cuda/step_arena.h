@@ -49,11 +49,14 @@ StepArrays ArraysAt(std::byte* base, const StepShape& shape);
 // Size of the arrays with `pages` entries in the page list.
 std::int64_t ArenaBytes(const StepShape& shape, std::int64_t pages);
 
+// Steps that may be launched and not collected.
+constexpr std::size_t kStepsInFlightMax = 8;
+
 // One arena on the device and kTurns pinned arenas on the host, which are used in turn, so that the
 // host can build a step while the copy of the previous one is in flight.
 class StepArena {
  public:
-  static constexpr std::size_t kTurns = 2;
+  static constexpr std::size_t kTurns = kStepsInFlightMax;
 
   explicit StepArena(std::int64_t bytes);
 

@@ -18,7 +18,7 @@ namespace twin::kernels::cuda {
 namespace {
 
 constexpr std::size_t kAlignment = 256;
-constexpr std::size_t kPlansInFlight = 2;
+constexpr std::size_t kPlansInFlight = 8;
 
 // Range of a kernel's plan in the integer workspace.
 struct Section {

@@ -78,8 +78,8 @@ class PagedAttention {
 
   // Distributes the work over the multiprocessors and copies the plan to the device on the stream.
   // Call it before a capture or a replay, never during a capture. It may be called for the next
-  // step before the previous step has run: there are two staging buffers, so that the third call
-  // waits until the copies of the first have finished.
+  // steps before the previous steps have run: there are eight staging buffers, so that the ninth
+  // call waits until the copies of the first have finished.
   void Plan(StreamView stream, const AttentionWork& work);
 
   // out = attention of q over the cache's `layer`, for the work of the last Plan().

@@ -40,8 +40,8 @@ void ResetDevice(const DeviceOptions& options = {});
 void FailCall(std::string_view function, int nth, cudaError_t error);
 // All calls fail from now on, as behind a kernel's illegal access.
 void BreakDevice(cudaError_t error);
-// From now on no work is ever done: queries answer that it is not, and calls that would wait for it
-// count as blocked for ever.
+// No work that is enqueued from now on is ever done: queries answer that it is not, and calls that
+// would wait for it count as blocked for ever.
 void HangDevice();
 // Why a kernel failed last; empty if none did.
 std::string LastKernelFailure();

@@ -229,7 +229,14 @@ cudaError_t cudaEventSynchronize(cudaEvent_t handle) {
 }
 
 cudaError_t cudaEventQuery(cudaEvent_t handle) {
-  return Call(__func__, [&](Lock& lock) { return Await(lock, FindEvent(handle)); });
+  return Call(__func__, [&](Lock& lock) {
+    const EventPointer event = FindEvent(handle);
+    if (TheState().hangs && event != nullptr && event->recording != nullptr) {
+      const std::scoped_lock recording(event->recording->mutex);
+      return event->recording->done ? cudaSuccess : cudaErrorNotReady;
+    }
+    return Await(lock, event);
+  });
 }
 
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {

@@ -41,7 +41,7 @@ cudaError_t Call(const char* function, const std::function<cudaError_t(Lock&)>& 
   ++state.calls[function];
   if (state.hangs) {
     const std::string_view name = function;
-    if (name == "cudaEventQuery" || name == "cudaStreamQuery") return cudaErrorNotReady;
+    if (name == "cudaStreamQuery") return cudaErrorNotReady;
     if (kBlocking.contains(name)) ++state.counts.blocked_for_ever;
   }
   cudaError_t error = state.broken;
@@ -174,6 +174,7 @@ void ResetDevice(const DeviceOptions& options) {
 }
 
 void HangDevice() {
+  cudaDeviceSynchronize();  // what it was given before is done
   State& state = TheState();
   const Lock lock(state.mutex);
   state.hangs = true;

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "core/input_error.h"
+#include "exec/cuda/cuda_executor.h"
 #include "exec/generation.h"
 #include "kernels/cuda/kernel_overlap.h"
 #include "kernels/cuda/stream.h"
@@ -138,8 +139,8 @@ TEST_F(EmulatedExecutorTest, ADeviceThatHangsEndsTheStepByNameAndIsNotWaitedForA
     executor->Open(RequestId{0}, std::vector<std::int32_t>{1, 2, 3}, {});
     executor->Launch(PlanOfStep(0));
     executor->Collect();
-    executor->Launch(PlanOfStep(1));
     cuda_emulation::HangDevice();
+    executor->Launch(PlanOfStep(1));
     try {
       executor->Collect();
       FAIL() << "the device does not hang";
@@ -155,21 +156,51 @@ TEST_F(EmulatedExecutorTest, ADeviceThatHangsEndsTheStepByNameAndIsNotWaitedForA
   kernels::cuda::SetDevicePatience(kernels::cuda::kDevicePatience);
 }
 
-// The wait for the memory of the step before the last comes before that for its result.
-TEST_F(EmulatedExecutorTest, ADeviceThatHangsEndsALaunchToo) {
+TEST_F(EmulatedExecutorTest, AsManyStepsAsMayBeInFlightAreLaunchedWithoutAWait) {
   kernels::cuda::SetDevicePatience(std::chrono::milliseconds(20));
   const auto model = Load({});
   const auto executor = model->MakeExecutor({.kv_dtype = DType::kBf16, .blocks = 2});
   executor->Open(RequestId{0}, std::vector<std::int32_t>{1, 2, 3}, {});
   cuda_emulation::HangDevice();
-  EXPECT_THROW(
-      {
-        for (std::int32_t step = 0; step < 8; ++step) executor->Launch(PlanOfStep(step));
-      },
-      kernels::cuda::HungDevice);
+  for (std::size_t step = 0; step < CudaExecutor::kStepsMax; ++step) {
+    executor->Launch(PlanOfStep(static_cast<std::int32_t>(step)));
+  }
+  EXPECT_THROW(executor->Collect(), kernels::cuda::HungDevice);
   EXPECT_EQ(cuda_emulation::Counts().blocked_for_ever, 0);
   cuda_emulation::ResetDevice();
   kernels::cuda::SetDevicePatience(kernels::cuda::kDevicePatience);
+}
+
+TEST_F(EmulatedExecutorTest, ProductsOfPrefillsAreTunedBeforeACacheTakesTheMemory) {
+  const LoadedCudaModel loaded = LoadCudaModel({.config = config_,
+                                                .seed = 1,
+                                                .positions = 100,
+                                                .largest_step = {.tokens = 600, .sequences = 4},
+                                                .tuned_flops_min = 0},
+                                               pool_);
+  auto& model = dynamic_cast<CudaModel&>(*loaded.model);
+  const DeviceLayer& layer = model.weights().layers.front();
+  const auto measured = [&](std::int64_t tokens) {
+    return model.device().gemm().Measured(
+        {.tokens = tokens, .outputs = layer.qkv.matrix.rows, .inputs = layer.qkv.matrix.columns});
+  };
+  EXPECT_TRUE(measured(512));
+  EXPECT_TRUE(measured(600));
+  EXPECT_FALSE(measured(1024));
+  EXPECT_FALSE(measured(4));  // a decode's: when graphs are captured
+}
+
+TEST_F(EmulatedExecutorTest, ProductsThatCannotBeTunedForLackOfMemoryAreNot) {
+  const auto model = Load({});
+  auto& on_device = dynamic_cast<CudaModel&>(*model);
+  cuda_emulation::FailCall("cudaMalloc", 1, cudaErrorMemoryAllocation);
+  const std::vector<std::int64_t> rows = {3};
+  EXPECT_NO_THROW(on_device.Tune(rows));
+  const DeviceLayer& layer = on_device.weights().layers.front();
+  EXPECT_FALSE(on_device.device().gemm().Measured(
+      {.tokens = 3, .outputs = layer.qkv.matrix.rows, .inputs = layer.qkv.matrix.columns}));
+  EXPECT_TRUE(on_device.device().gemm().Measured(
+      {.tokens = 3, .outputs = layer.up.matrix.rows, .inputs = layer.up.matrix.columns}));
 }
 
 TEST_F(EmulatedExecutorTest, TheCacheThatFitsIsMeasuredBehindALargestStep) {
