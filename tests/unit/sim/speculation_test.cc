@@ -1,7 +1,9 @@
 // Speculative decoding in the simulated world.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 
@@ -109,6 +111,22 @@ TEST(SpeculationTest, LuckIsThatOfTheRequest) {
     accepted += of_three;
   }
   EXPECT_NE(accepted, 0);
+}
+
+// The worked example 11d of the policy notes: at a rate of 0.5, of three drafts 0, 1, 2 and 3 are
+// accepted with probability .5, .25, .125 and .125. 0.01 is three standard errors of the shares.
+TEST(SpeculationTest, ARateGivesItsDistributionOfAcceptedDrafts) {
+  const AcceptanceConfig config{.rates = {0.5}};
+  const Acceptance acceptance(config, 3, 1);
+  constexpr int kSteps = 22'500;
+  std::array<int, 4> steps{};
+  for (int step = 0; step < kSteps; ++step) {
+    ++steps[static_cast<std::size_t>(acceptance.Accepted(RequestId{7}, 4 * step, 3))];
+  }
+  constexpr std::array<double, 4> kExpected{0.5, 0.25, 0.125, 0.125};
+  for (std::size_t accepted = 0; accepted < kExpected.size(); ++accepted) {
+    EXPECT_NEAR(static_cast<double>(steps[accepted]) / kSteps, kExpected[accepted], 0.01);
+  }
 }
 
 StepPlan TwoVerifications() {
