@@ -94,6 +94,8 @@ Messages DefaultMessages() {
   Add<ModelSpec, proto::ModelShape>(messages);
   Add<sim::MemoryConfig, proto::Memory>(messages);
   Add<RouterConfig, proto::Router>(messages);
+  Add<sim::LinkConfig, proto::Link>(messages);
+  Add<DisaggregatedSystem, proto::Disaggregation>(messages);
   Add<SystemConfig, proto::System>(messages);
   Add<ServiceGoal, proto::Slo>(messages);
   Add<RunMetricsConfig, proto::Metrics>(messages);
