@@ -116,6 +116,7 @@ TEST_F(MetricsPageTest, HasEveryKeyThatRunsWriteAndNoOther) {
         RunSmall("tenants", {"--set", "metrics.by_tenant=true", "--set",
                              "system.boundary.request_s.mean_s=0.003"}),
         RunSmall("replicas", {"--set", "system.replicas=2"}),
+        RunSmall("split", {"--set", "system.disaggregation.prefill_replicas=1"}),
         RunSmall("drafts", {"--set", "speculation.num_speculative_tokens=2"})}) {
     for (const auto& [name, value] : summary.items()) {
       EXPECT_TRUE(FindMetric(name)) << name;
