@@ -51,8 +51,8 @@ CublasLtLibrary::CublasLtLibrary(const CublasLtFunctions& functions) : functions
 
 void CublasLtLibrary::Check(cublasStatus_t status, const char* what) const {
   if (status == CUBLAS_STATUS_SUCCESS) return;
-  throw DeviceError(what, std::string("cuBLASLt ") + functions_.get_status_string(status),
-                    status == CUBLAS_STATUS_ALLOC_FAILED);
+  throw CublasLtError(what, std::string("cuBLASLt ") + functions_.get_status_string(status),
+                      status == CUBLAS_STATUS_ALLOC_FAILED);
 }
 
 }  // namespace twin::kernels::cuda

@@ -6,6 +6,8 @@
 
 #include <string>
 
+#include "kernels/cuda/stream.h"
+
 namespace twin::kernels::cuda {
 
 struct CublasLtFunctions {
@@ -26,6 +28,12 @@ struct CublasLtFunctions {
   decltype(&cublasLtMatmul) matmul = nullptr;
 };
 
+// cuBLASLt refused a call. Unlike after a failed kernel, the device is as before.
+class CublasLtError : public DeviceError {
+ public:
+  using DeviceError::DeviceError;
+};
+
 class CublasLtLibrary {
  public:
   // Opens the library with the major version of the headers, searching as CudaLibrary does.
@@ -43,7 +51,7 @@ class CublasLtLibrary {
   // REQUIRES: usable().
   [[nodiscard]] const CublasLtFunctions& functions() const { return functions_; }
 
-  // Throws DeviceError unless `status` is success. `what` names the failed call in the message.
+  // Throws CublasLtError unless `status` is success. `what` names the failed call in the message.
   void Check(cublasStatus_t status, const char* what) const;
 
  private:

@@ -143,7 +143,7 @@ void Gemm::State::Run(StreamView stream, Plan& plan, const GemmOperands& operand
   try {
     run(plan.choice.algorithm);
     return;
-  } catch (const DeviceError&) {
+  } catch (const CublasLtError&) {
     // What a failed call leaves of a capture cannot be continued.
     if (Capturing(stream)) throw;
     failure = std::current_exception();
@@ -152,7 +152,7 @@ void Gemm::State::Run(StreamView stream, Plan& plan, const GemmOperands& operand
     if (std::memcmp(&other, &plan.choice.algorithm, sizeof(other)) == 0) continue;
     try {
       run(other);
-    } catch (const DeviceError&) {
+    } catch (const CublasLtError&) {
       continue;
     }
     plan.choice.algorithm = other;

@@ -162,7 +162,7 @@ std::vector<Candidate> MakeCandidates(const Bench& bench, int count) {
   return candidates;
 }
 
-// Removes the candidates for which `measure` throws; if none is left, rethrows what the last one
+// Removes the candidates that cuBLASLt refuses; if none is left, rethrows what the last one
 // threw.
 template <class Measure>
 void ForEachThatWorks(std::vector<Candidate>& field, const Measure& measure) {
@@ -170,9 +170,7 @@ void ForEachThatWorks(std::vector<Candidate>& field, const Measure& measure) {
     try {
       measure(*candidate);
       ++candidate;
-    } catch (const HungDevice&) {
-      throw;
-    } catch (const DeviceError&) {
+    } catch (const CublasLtError&) {
       if (field.size() == 1) throw;
       candidate = field.erase(candidate);
     }
