@@ -12,6 +12,7 @@
 #include "exec/cuda/cuda_model.h"
 #include "kernels/cuda/attention.h"
 #include "tests/unit/exec_cuda/device_model.h"
+#include "tests/unit/kernels_cuda/attention_kernel_choice.h"
 #include "tests/unit/kernels_cuda/test_libraries.h"
 
 namespace twin::exec::cuda {
@@ -19,6 +20,7 @@ namespace {
 
 using kernels::cuda::AttentionChoice;
 using kernels::cuda::AttentionKernel;
+using kernels::cuda::ChoiceWith;
 
 constexpr const char* kTwoLayersOfLlama3 = R"({"model_type": "llama", "hidden_size": 4096,
   "intermediate_size": 14336, "num_hidden_layers": 2, "num_attention_heads": 32,
@@ -29,20 +31,6 @@ constexpr const char* kTwoLayersOfLlama3 = R"({"model_type": "llama", "hidden_si
 // results of split keys, each by up to 2^-9; a wrong mask, head or block changes logits by all of
 // their norm.
 constexpr double kDistanceMax = 0.04;
-
-// The kernel where it serves, with the kernel for any shape or FA2 elsewhere.
-AttentionChoice ChoiceOf(AttentionKernel kernel) {
-  switch (kernel) {
-    case AttentionKernel::kGeneric:
-    case AttentionKernel::kFa2:
-      return {.decode = kernel, .prefill = kernel};
-    case AttentionKernel::kFa3:
-      return {.decode = AttentionKernel::kFa2, .prefill = kernel, .fa3_queries_min = 1};
-    case AttentionKernel::kCudaCore:
-      return {.decode = kernel, .prefill = AttentionKernel::kFa2};
-  }
-  return {};
-}
 
 double Distance(const std::vector<float>& a, const std::vector<float>& b) {
   double gap = 0;
@@ -161,7 +149,7 @@ class AttentionKernelsTest : public ::testing::TestWithParam<AttentionKernel> {
 };
 
 TEST_P(AttentionKernelsTest, GiveTheLogitsOfTheKernelForAnyShape) {
-  const AttentionChoice choice = ChoiceOf(GetParam());
+  const AttentionChoice choice = ChoiceWith(GetParam());
   const kernels::cuda::AttentionShape shape{
       .heads = 32, .kv_heads = 8, .head_dim = 128, .block_size = 16, .windows = {0}};
   for (const AttentionKernel kernel : {choice.decode, choice.prefill}) {

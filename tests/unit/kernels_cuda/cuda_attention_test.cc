@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "tests/unit/kernels_cuda/attention_case.h"
+#include "tests/unit/kernels_cuda/attention_kernel_choice.h"
 
 namespace twin::kernels::cuda {
 namespace {
@@ -20,21 +21,6 @@ int ComputeCapability() {
   CheckCuda(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0), "asking");
   CheckCuda(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, 0), "asking");
   return 10 * major + minor;
-}
-
-// The kernel for the part that it serves, with a companion for the other part.
-AttentionChoice ChoiceOf(AttentionKernel kernel) {
-  switch (kernel) {
-    case AttentionKernel::kGeneric:
-      return {.decode = kernel, .prefill = kernel};
-    case AttentionKernel::kFa2:
-      return {.decode = kernel, .prefill = kernel};
-    case AttentionKernel::kFa3:
-      return {.decode = AttentionKernel::kFa2, .prefill = kernel, .fa3_queries_min = 1};
-    case AttentionKernel::kCudaCore:
-      return {.decode = kernel, .prefill = AttentionKernel::kFa2};
-  }
-  return {};
 }
 
 std::string WhyNot(const AttentionChoice& choice, const AttentionShape& shape) {
@@ -68,7 +54,7 @@ void PlanAndRun(PagedAttention& attention, const AttentionBatch& batch, std::int
 
 void ExpectRight(AttentionKernel kernel, const AttentionShape& shape,
                  const std::vector<SequenceLengths>& lengths) {
-  const AttentionChoice choice = ChoiceOf(kernel);
+  const AttentionChoice choice = ChoiceWith(kernel);
   const std::string why = WhyNot(choice, shape);
   if (!why.empty()) GTEST_SKIP() << Name(kernel) << ": " << why;
   PagedAttention attention(shape, choice, kRowsMax, kSequencesMax);
@@ -130,7 +116,7 @@ TEST_P(CudaAttentionKernelTest, TakesBlocksOfAnySize) {
 // Sequences change, padding with them, and with every replay the plan; the launches do not.
 void ExpectReplays(AttentionKernel kernel, const Heads& heads) {
   const AttentionShape shape = Shape(heads);
-  const AttentionChoice choice = ChoiceOf(kernel);
+  const AttentionChoice choice = ChoiceWith(kernel);
   if (const std::string why = WhyNot(choice, shape); !why.empty()) GTEST_SKIP() << why;
   PagedAttention attention(shape, choice, kRowsMax, kSequencesMax);
   AttentionBatch batch({.shape = shape}, kSequencesMax, kRowsMax, kPagesMax);
@@ -166,7 +152,7 @@ TEST_P(CudaAttentionKernelTest, ReplaysOneGraphForDecodesThatFillTheDevice) {
 // Plans that follow each other without a wait do not overwrite what is still being sent.
 TEST_P(CudaAttentionKernelTest, PlansAheadOfTheDevice) {
   const AttentionShape shape = Shape({8, 2, 128});
-  const AttentionChoice choice = ChoiceOf(GetParam());
+  const AttentionChoice choice = ChoiceWith(GetParam());
   if (const std::string why = WhyNot(choice, shape); !why.empty()) GTEST_SKIP() << why;
   PagedAttention attention(shape, choice, kRowsMax, kSequencesMax);
   const TestStream stream;
@@ -184,7 +170,7 @@ TEST_P(CudaAttentionKernelTest, PlansAheadOfTheDevice) {
 // Blocks that lie more than 2^32 elements behind the first one.
 TEST_P(CudaAttentionKernelTest, FindsBlocksFarBehindTheFirst) {
   const AttentionShape shape = Shape({8, 2, 128});
-  const AttentionChoice choice = ChoiceOf(GetParam());
+  const AttentionChoice choice = ChoiceWith(GetParam());
   if (const std::string why = WhyNot(choice, shape); !why.empty()) GTEST_SKIP() << why;
   const std::int64_t layers = 64;
   const std::int64_t block_bytes = layers * 2 * 2 * 16 * 128 * 2;
