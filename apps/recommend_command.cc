@@ -103,17 +103,27 @@ void PrintRejected(const lab::Recommendation& answer, const RecommendConfig& req
   std::map<std::string, std::pair<std::size_t, std::string>> groups;
   for (const lab::RejectedChoice& one : answer.rejected) {
     const lab::Choice& choice = one.choice;
-    const std::string group = fmt::format(
-        "{} on {} x {}, {}, tensor_parallel {}, pipeline_parallel {}{}",
-        request.models[choice.model].name, choice.parallelism.devices() * choice.replicas,
-        request.hardware[choice.hardware].name, choice.server, choice.parallelism.tensor,
-        choice.parallelism.pipeline,
-        choice.weight_dtype ? fmt::format(", {}", Name(*choice.weight_dtype)) : "");
+    const std::string group =
+        fmt::format("{} on {} x {}, {}, tensor_parallel {}, pipeline_parallel {}{}",
+                    request.models[choice.model].name, choice.layout.devices(),
+                    request.hardware[choice.hardware].name, choice.server,
+                    choice.layout.parallelism.tensor, choice.layout.parallelism.pipeline,
+                    choice.weight_dtype ? fmt::format(", {}", Name(*choice.weight_dtype)) : "");
     auto& [count, reason] = groups[group];
     if (count++ == 0) reason = one.reason;
   }
   for (const auto& [group, found] : groups)
     std::cout << fmt::format("rejected ({}): {}: {}\n", found.first, group, found.second);
+}
+
+// How often the command runs.
+std::string TimesText(const lab::Layout& layout) {
+  if (layout.prefill_replicas > 0) {
+    return fmt::format(
+        "{} to prefill and {} to decode, behind a proxy that sends a request to both: ",
+        layout.prefill_replicas, layout.replicas - layout.prefill_replicas);
+  }
+  return layout.replicas > 1 ? fmt::format("{} times: ", layout.replicas) : "";
 }
 
 void PrintAnswer(const lab::Recommendation& answer, const RecommendConfig& request) {
@@ -125,9 +135,7 @@ void PrintAnswer(const lab::Recommendation& answer, const RecommendConfig& reque
                                  ? fmt::format("the first again, on other seeds: {} {}",
                                                WithInterval(*answer.first_again), answer.value_unit)
                                  : "");
-    const std::int32_t replicas = first.candidate.choice.replicas;
-    std::cout << fmt::format("{}{}\n\n", replicas > 1 ? fmt::format("{} times: ", replicas) : "",
-                             first.command);
+    std::cout << fmt::format("{}{}\n\n", TimesText(first.candidate.choice.layout), first.command);
     for (const lab::SettingSensitivity& setting : answer.sensitivity)
       std::cout << fmt::format("{}\n", setting.sentence);
     std::cout << "\nleast TTFT and TPOT at the load (Pareto): rank";

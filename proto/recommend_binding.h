@@ -25,6 +25,7 @@ void Bind(Archive& fields, OpenSettingsConfig& config) {
   fields.Values("tensor_parallel", config.tensor_parallel);
   fields.Values("pipeline_parallel", config.pipeline_parallel);
   fields.Values("replicas", config.replicas);
+  fields.Values("prefill_replicas", config.prefill_replicas);
   fields.Values("token_budget", config.token_budget);
   fields.Values("max_num_seqs", config.max_num_seqs);
   fields.Values("gpu_memory_utilization", config.gpu_memory_utilization);

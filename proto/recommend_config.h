@@ -28,6 +28,7 @@ struct OpenSettingsConfig {
   std::vector<std::uint32_t> tensor_parallel;
   std::vector<std::uint32_t> pipeline_parallel;
   std::vector<std::uint32_t> replicas;
+  std::vector<std::uint32_t> prefill_replicas;
   std::vector<std::uint32_t> token_budget;
   std::vector<std::uint32_t> max_num_seqs;
   std::vector<double> gpu_memory_utilization;

@@ -71,6 +71,23 @@ void Multiply(std::vector<Choice>& grid, const std::vector<std::optional<T>>& va
   grid = std::move(product);
 }
 
+// Prefill apart from decode, over the links between the devices of a machine.
+void AddSplit(const Layout& layout, const std::vector<HardwareSpec>& hardware, std::size_t device,
+              std::vector<std::string>& changes) {
+  if (layout.prefill_replicas == 0) return;
+  CHECK(device < hardware.size());
+  const HardwareSpec& spec = hardware[device];
+  const double bytes_per_s = spec.link_bandwidth_bytes_per_s * spec.link_bandwidth_fraction;
+  changes.push_back(
+      fmt::format("system.disaggregation.prefill_replicas={}", layout.prefill_replicas));
+  changes.push_back(fmt::format("system.disaggregation.decode_replicas={}",
+                                layout.replicas - layout.prefill_replicas));
+  changes.push_back(fmt::format("system.disaggregation.link.latency_us={}",
+                                ShortestText(1e6 * spec.link_latency_s)));
+  changes.push_back(fmt::format("system.disaggregation.link.bandwidth_gbps={}",
+                                ShortestText(8e-9 * bytes_per_s)));
+}
+
 // What the deployment came out as.
 Choice Resolved(const Choice& asked, const Deployment& deployment) {
   Choice choice = asked;
@@ -86,11 +103,8 @@ Choice Resolved(const Choice& asked, const Deployment& deployment) {
 CandidateSpace::CandidateSpace(const RecommendConfig& request) : request_(request) {
   CHECK(request.experiment && !request.models.empty() && !request.hardware.empty());
   const auto read = [&](std::size_t model, std::size_t hardware, std::string_view server) {
-    return request.experiment->With(ChangesOf({.model = model,
-                                               .hardware = hardware,
-                                               .server = std::string(server),
-                                               .parallelism = {}}),
-                                    {});
+    return request.experiment->With(
+        ChangesOf({.model = model, .hardware = hardware, .server = std::string(server)}), {});
   };
   for (std::size_t i = 0; i < request.hardware.size(); ++i)
     hardware_.push_back(read(0, i, kAnyServer).system.hardware_spec);
@@ -128,8 +142,9 @@ std::vector<std::string> CandidateSpace::ChangesOf(const Choice& choice) const {
       fmt::format("system.model=\"{}\"", request_.models[choice.model].name),
       fmt::format("system.hardware=\"{}\"", request_.hardware[choice.hardware].name),
       fmt::format("system.server=\"{}\"", choice.server),
-      fmt::format("system.tensor_parallel={}", choice.parallelism.tensor),
-      fmt::format("system.pipeline_parallel={}", choice.parallelism.pipeline)};
+      fmt::format("system.tensor_parallel={}", choice.layout.parallelism.tensor),
+      fmt::format("system.pipeline_parallel={}", choice.layout.parallelism.pipeline)};
+  AddSplit(choice.layout, hardware_, choice.hardware, changes);
   if (choice.weight_dtype)
     changes.push_back(
         fmt::format("system.model_shape.weight_dtype={}", Name(*choice.weight_dtype)));
@@ -188,21 +203,39 @@ std::vector<DType> CandidateSpace::DtypesOf(std::size_t model, std::size_t hardw
   return types;
 }
 
-std::vector<std::pair<Parallelism, std::int32_t>> CandidateSpace::LayoutsOf(
-    std::size_t hardware, const std::string& server) const {
+void CandidateSpace::AddSplits(const Layout& whole, const std::string& server,
+                               std::vector<Layout>& layouts) const {
+  const bool splits = SeparatesPrefill(server) && whole.parallelism.pipeline == 1;
+  const auto add = [&](std::int32_t prefill) {
+    if (prefill >= whole.replicas || (prefill > 0 && !splits)) return;
+    layouts.push_back(whole);
+    layouts.back().prefill_replicas = prefill;
+  };
+  for (const std::uint32_t prefill : request_.settings.prefill_replicas) {
+    add(static_cast<std::int32_t>(prefill));
+  }
+  if (!request_.settings.prefill_replicas.empty()) return;
+  add(0);
+  for (std::int32_t prefill = 1; prefill < whole.replicas; prefill *= 2) add(prefill);
+}
+
+std::vector<Layout> CandidateSpace::LayoutsOf(std::size_t hardware,
+                                              const std::string& server) const {
   const OpenSettingsConfig& open = request_.settings;
   const std::int32_t devices = request_.hardware[hardware].devices;
-  std::vector<std::pair<Parallelism, std::int32_t>> layouts;
+  std::vector<Layout> layouts;
   for (const std::int32_t tensor : PowersOfTwo(open.tensor_parallel, devices)) {
     for (const std::int32_t pipeline : PowersOfTwo(open.pipeline_parallel, devices)) {
       const Parallelism parallelism{.tensor = tensor, .pipeline = pipeline};
       const std::int32_t most = devices / tensor / pipeline;
       if (most == 0) continue;
       if (pipeline > 1 && open.pipeline_parallel.empty() && !RunsPipelines(server)) continue;
-      if (open.replicas.empty()) layouts.emplace_back(parallelism, most);
-      for (const std::uint32_t replicas : open.replicas) {
-        if (static_cast<std::int32_t>(replicas) <= most)
-          layouts.emplace_back(parallelism, static_cast<std::int32_t>(replicas));
+      if (open.replicas.empty())
+        AddSplits({.parallelism = parallelism, .replicas = most}, server, layouts);
+      for (const std::uint32_t given : open.replicas) {
+        const auto replicas = static_cast<std::int32_t>(given);
+        if (replicas <= most)
+          AddSplits({.parallelism = parallelism, .replicas = replicas}, server, layouts);
       }
     }
   }
@@ -222,6 +255,8 @@ std::vector<std::string> CandidateSpace::MissingSettingsOf(const std::string& se
       request_.hardware, [](const OfferedHardwareConfig& one) { return one.devices > 1; });
   if (several && open.pipeline_parallel.empty() && !RunsPipelines(server))
     missing.push_back(fmt::format("pipeline stages of {}: they are not simulated", server));
+  if (several && !SeparatesPrefill(server))
+    missing.push_back(fmt::format("separate prefill of {}: it is not simulated", server));
   return missing;
 }
 
@@ -261,13 +296,12 @@ std::vector<Choice> CandidateSpace::Grid() const {
   for (std::size_t hardware = 0; hardware < request_.hardware.size(); ++hardware) {
     for (std::size_t model = 0; model < request_.models.size(); ++model) {
       for (const std::string& server : ServersOf()) {
-        for (const auto& [parallelism, replicas] : LayoutsOf(hardware, server)) {
+        for (const Layout& layout : LayoutsOf(hardware, server)) {
           for (const DType type : DtypesOf(model, hardware)) {
             AddGridOf({.model = model,
                        .hardware = hardware,
                        .server = server,
-                       .parallelism = parallelism,
-                       .replicas = replicas,
+                       .layout = layout,
                        .weight_dtype = type},
                       grid);
           }
@@ -285,8 +319,8 @@ Candidate CandidateSpace::Make(const Choice& choice, CostCache& costs) const {
   candidate.choice = Resolved(choice, candidate.deployment);
   const ServedModelConfig& model = request_.models[choice.model];
   candidate.checkpoint = model.checkpoint.empty() ? model.name : model.checkpoint;
-  candidate.price_per_hour = request_.hardware[choice.hardware].price_per_hour *
-                             choice.parallelism.devices() * choice.replicas;
+  candidate.price_per_hour =
+      request_.hardware[choice.hardware].price_per_hour * choice.layout.devices();
   return candidate;
 }
 
@@ -311,11 +345,13 @@ std::vector<Parameter> ParametersOf(const RecommendConfig& request, const Choice
   std::vector<Parameter> parameters = {
       {"model", request.models[choice.model].name},
       {"hardware", request.hardware[choice.hardware].name},
-      {"devices", std::int64_t{choice.parallelism.devices()} * choice.replicas},
+      {"devices", std::int64_t{choice.layout.devices()}},
       {"server", choice.server},
-      {"tensor_parallel", std::int64_t{choice.parallelism.tensor}},
-      {"pipeline_parallel", std::int64_t{choice.parallelism.pipeline}},
-      {"replicas", std::int64_t{choice.replicas}}};
+      {"tensor_parallel", std::int64_t{choice.layout.parallelism.tensor}},
+      {"pipeline_parallel", std::int64_t{choice.layout.parallelism.pipeline}},
+      {"replicas", std::int64_t{choice.layout.replicas}}};
+  if (choice.layout.prefill_replicas > 0)
+    parameters.emplace_back("prefill_replicas", std::int64_t{choice.layout.prefill_replicas});
   if (choice.weight_dtype)
     parameters.emplace_back("weight_dtype", std::string(Name(*choice.weight_dtype)));
   if (choice.token_budget) parameters.emplace_back("token_budget", *choice.token_budget);

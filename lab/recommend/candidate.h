@@ -21,7 +21,7 @@ namespace twin::lab {
 // A setting by the name of OpenSettings, with what it is.
 using Parameter = std::pair<std::string, std::variant<std::int64_t, double, std::string>>;
 
-// A configuration that can run: one engine of its replicas.
+// A configuration that can run: one of its independent parts.
 struct Candidate {
   Choice choice;  // every setting set, as resolved
   Deployment deployment;
@@ -58,15 +58,18 @@ class CandidateSpace {
   [[nodiscard]] const RecommendConfig& request() const { return request_; }
   [[nodiscard]] std::vector<std::string> ServersOf() const;
   [[nodiscard]] std::vector<DType> DtypesOf(std::size_t model, std::size_t hardware) const;
-  // With the number of engines: what the request allows and the devices hold. Stages are tried only
-  // with servers whose stages are simulated, unless the request names them.
-  [[nodiscard]] std::vector<std::pair<Parallelism, std::int32_t>> LayoutsOf(
-      std::size_t hardware, const std::string& server) const;
+  // What the request allows and the devices hold. Stages are tried only with servers whose stages
+  // are simulated, unless the request names them; separate prefill only with servers that have it.
+  [[nodiscard]] std::vector<Layout> LayoutsOf(std::size_t hardware,
+                                              const std::string& server) const;
   // What the request leaves open or names and the server does not have, in sentences.
   [[nodiscard]] std::vector<std::string> MissingSettingsOf(const std::string& server) const;
 
  private:
   void RequireKnownSettings() const;
+  // Layouts of so many replicas, by the share of them that prefills.
+  void AddSplits(const Layout& whole, const std::string& server,
+                 std::vector<Layout>& layouts) const;
   void AddGridOf(const Choice& base, std::vector<Choice>& grid) const;
   [[nodiscard]] std::vector<std::string> ChangesOf(const Choice& choice) const;
 

@@ -90,7 +90,7 @@ bool Evaluator::LowerIsBetter() const {
 bool Evaluator::Searches() const { return request_.objective != Objective::kLatency; }
 
 double Evaluator::EngineLoad(const Candidate& candidate) const {
-  const double load = axis_.own / candidate.choice.replicas;
+  const double load = axis_.own / candidate.choice.layout.independent_parts();
   return axis_.whole() ? std::ceil(load) : load;
 }
 
@@ -132,7 +132,7 @@ double Evaluator::MetricOf(const Summary& summary, const std::string& key,
                                  key));
   }
   const double value = summary.Number(key);
-  return IsSummed(key) ? value * candidate.choice.replicas : value;
+  return IsSummed(key) ? value * candidate.choice.layout.independent_parts() : value;
 }
 
 double Evaluator::Room(const Summary& summary, const Candidate& candidate) const {
@@ -170,6 +170,7 @@ RunLength Evaluator::FullLength(const std::vector<Candidate>& candidates) {
     double most = held;
     if (candidate.choice.max_num_seqs)
       most = std::min(most, static_cast<double>(*candidate.choice.max_num_seqs));
+    most *= candidate.choice.layout.decoding_engines();
     if (axis_.whole()) most = std::min(most, std::max(EngineLoad(candidate), 1.0));
     fill = std::max(fill, most);
   }
@@ -229,7 +230,7 @@ Evaluation Evaluator::EvaluateOne(const Candidate& candidate, std::uint64_t seed
                     .whole = axis_.whole(),
                     .tolerance = length.tolerance,
                     .step = start > 0 ? 1 + 3 * length.tolerance : 2};
-  const double guess = start > 0 ? start / candidate.choice.replicas : own;
+  const double guess = start > 0 ? start / candidate.choice.layout.independent_parts() : own;
   search.start = std::clamp(axis_.whole() ? std::round(guess) : guess, search.low, search.high);
   const double limit = FindLoadLimit(search, [&](double load) {
     if (load == own) return Room(asked, candidate);
@@ -241,7 +242,7 @@ Evaluation Evaluator::EvaluateOne(const Candidate& candidate, std::uint64_t seed
                                  "a larger load breaks, such as one on ttft",
                                  kLoadFactorMax));
   }
-  found.limit = limit * candidate.choice.replicas;
+  found.limit = limit * candidate.choice.layout.independent_parts();
   found.value = ValueAt(candidate, found.limit);
   return found;
 }

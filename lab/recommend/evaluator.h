@@ -1,4 +1,5 @@
-// What configurations are worth: simulations of one engine, whose results stand for all replicas.
+// What configurations are worth: simulations of one of their independent parts (an engine, or a
+// cluster that separates prefill from decode), whose results stand for all.
 #pragma once
 
 #include <atomic>
@@ -18,7 +19,7 @@ namespace twin::lab {
 
 // How long the runs of a rung are.
 struct RunLength {
-  std::int64_t requests = 0;  // of one engine
+  std::int64_t requests = 0;  // of one independent part
   std::int64_t warmup = 0;    // left out by the metrics
   double tolerance = 0.01;    // of the largest load
 };

@@ -125,17 +125,15 @@ void RecommendSearch::Describe() {
   answer_.assumptions = {
       "steps take as long as the cost model of the device says (docs/configuration.md, "
       "ProfileCost), with the kernels of vLLM for every server",
-      "replicas are independent engines, each with an equal share of the load; no router is "
-      "simulated",
+      "replicas that do not share work are independent engines, each with an equal share of the "
+      "load; no router between them is simulated",
       "weights in fp8 or int8 change what a model answers; the quality of answers is not judged"};
   if (!evaluator_.axis().whole() && answer_.load_unit != "requests/s") {
     answer_.assumptions.emplace_back(
         "a trace is one sample: seeds do not vary it, so that intervals do not say how another day "
         "would differ");
   }
-  answer_.not_considered = {
-      "prefill and decode on different devices, routers between replicas, and speculative "
-      "decoding: they are not simulated"};
+  answer_.not_considered = {"routers between independent replicas, and speculative decoding"};
   for (const std::string& server : space_.ServersOf()) {
     for (const ServerPreset& preset : ServerPresets()) {
       if (preset.name == server)

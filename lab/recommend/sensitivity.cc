@@ -68,9 +68,12 @@ SettingVariants RatioVariants(const Choice& choice) {
   return variants;
 }
 
-std::string LayoutText(const Parallelism& parallelism, std::int32_t replicas) {
-  return fmt::format("tensor_parallel {}, pipeline_parallel {}, replicas {}", parallelism.tensor,
-                     parallelism.pipeline, replicas);
+std::string LayoutText(const Layout& layout) {
+  const std::string text =
+      fmt::format("tensor_parallel {}, pipeline_parallel {}, replicas {}",
+                  layout.parallelism.tensor, layout.parallelism.pipeline, layout.replicas);
+  if (layout.prefill_replicas == 0) return text;
+  return fmt::format("{} ({} of them prefill)", text, layout.prefill_replicas);
 }
 
 void AddWords(const char* path, const std::vector<std::string>& given,
@@ -109,14 +112,12 @@ void AddWordVariants(const CandidateSpace& space, const Choice& choice,
            &Choice::schedule_policy, all);
   AddWords("context_chunking_policy", open.context_chunking_policy,
            {"none", "FIRST_COME_FIRST_SERVED"}, choice, &Choice::context_chunking_policy, all);
-  SettingVariants layouts{.path = "layout",
-                          .value = LayoutText(choice.parallelism, choice.replicas)};
-  for (const auto& [parallelism, replicas] : space.LayoutsOf(choice.hardware, choice.server)) {
-    if (parallelism == choice.parallelism && replicas == choice.replicas) continue;
+  SettingVariants layouts{.path = "layout", .value = LayoutText(choice.layout)};
+  for (const Layout& layout : space.LayoutsOf(choice.hardware, choice.server)) {
+    if (layout == choice.layout) continue;
     Choice other = choice;
-    other.parallelism = parallelism;
-    other.replicas = replicas;
-    AddVariant(layouts, std::move(other), LayoutText(parallelism, replicas));
+    other.layout = layout;
+    AddVariant(layouts, std::move(other), LayoutText(layout));
   }
   all.push_back(std::move(layouts));
   SettingVariants types{.path = "weight_dtype", .value = std::string(Name(*choice.weight_dtype))};

@@ -44,21 +44,27 @@ std::string Flag(std::string_view flag, const std::optional<T>& value) {
 
 std::string VllmCommand(const Candidate& candidate) {
   const Choice& choice = candidate.choice;
-  std::string command = fmt::format("vllm serve {} --tensor-parallel-size {}",
-                                    CheckpointOf(candidate, true), choice.parallelism.tensor);
-  if (choice.parallelism.pipeline > 1)
-    command += fmt::format(" --pipeline-parallel-size {}", choice.parallelism.pipeline);
+  std::string command =
+      fmt::format("vllm serve {} --tensor-parallel-size {}", CheckpointOf(candidate, true),
+                  choice.layout.parallelism.tensor);
+  if (choice.layout.parallelism.pipeline > 1)
+    command += fmt::format(" --pipeline-parallel-size {}", choice.layout.parallelism.pipeline);
   if (choice.weight_dtype == DType::kFp8) command += " --quantization fp8";
   command += Flag("--max-num-batched-tokens", choice.token_budget);
   command += Flag("--max-num-seqs", choice.max_num_seqs);
   command += fmt::format(" --max-model-len {}", candidate.deployment.context_tokens_max);
-  return command + Flag("--gpu-memory-utilization", choice.gpu_memory_utilization);
+  command += Flag("--gpu-memory-utilization", choice.gpu_memory_utilization);
+  // The same for both kinds: the proxy in front of them decides who prefills.
+  if (choice.layout.prefill_replicas > 0)
+    command += R"( --kv-transfer-config '{"kv_connector":"NixlConnector","kv_role":"kv_both"}')";
+  return command;
 }
 
 std::string SglangCommand(const Candidate& candidate) {
   const Choice& choice = candidate.choice;
-  std::string command = fmt::format("python -m sglang.launch_server --model-path {} --tp-size {}",
-                                    CheckpointOf(candidate, true), choice.parallelism.tensor);
+  std::string command =
+      fmt::format("python -m sglang.launch_server --model-path {} --tp-size {}",
+                  CheckpointOf(candidate, true), choice.layout.parallelism.tensor);
   if (choice.weight_dtype == DType::kFp8) command += " --quantization fp8";
   command += Flag("--chunked-prefill-size", choice.token_budget);
   command += Flag("--max-running-requests", choice.max_num_seqs);
@@ -71,8 +77,9 @@ std::string SglangCommand(const Candidate& candidate) {
 std::string TgiCommand(const Candidate& candidate) {
   constexpr int kConcurrentRequests = 10'000;
   const Choice& choice = candidate.choice;
-  std::string command = fmt::format("text-generation-launcher --model-id {} --num-shard {}",
-                                    CheckpointOf(candidate, true), choice.parallelism.tensor);
+  std::string command =
+      fmt::format("text-generation-launcher --model-id {} --num-shard {}",
+                  CheckpointOf(candidate, true), choice.layout.parallelism.tensor);
   if (choice.weight_dtype == DType::kFp8) command += " --quantize fp8";
   command += Flag("--max-batch-prefill-tokens", choice.token_budget);
   command += Flag("--max-batch-total-tokens", choice.max_batch_total_tokens);
@@ -91,7 +98,7 @@ std::string TrtllmCommand(const Candidate& candidate) {
   std::string command =
       chunks ? "echo 'enable_chunked_prefill: true' > trtllm.yaml && " : std::string();
   command += fmt::format("trtllm-serve {} --tp_size {}", CheckpointOf(candidate, false),
-                         choice.parallelism.tensor);
+                         choice.layout.parallelism.tensor);
   command += Flag("--max_batch_size", choice.max_num_seqs);
   command += Flag("--max_num_tokens", choice.token_budget);
   command += fmt::format(" --max_seq_len {}", candidate.deployment.context_tokens_max);

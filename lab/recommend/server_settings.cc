@@ -113,6 +113,8 @@ bool RunsPipelines(std::string_view server) {
   return fields != nullptr && fields->pipelines;
 }
 
+bool SeparatesPrefill(std::string_view server) { return PolicyOf(server) == "vllm_v1"; }
+
 void DropForeignSettings(Choice& choice) {
   const auto drop = [&choice](Setting setting, auto& member) {
     if (FieldOf(choice.server, setting).empty()) member.reset();
@@ -136,10 +138,11 @@ void ReadSettings(const Deployment& deployment, Choice& choice) {
 }
 
 void RequireStart(const Choice& choice, const Deployment& deployment) {
-  if (choice.parallelism.pipeline > 1 && !RunsPipelines(choice.server)) {
-    throw InputError(InputError::Kind::kUsage, "pipeline_parallel",
-                     fmt::format("is {}; stages of {} are not simulated; allowed: 1",
-                                 choice.parallelism.pipeline, choice.server));
+  const std::int32_t stages = choice.layout.parallelism.pipeline;
+  if (stages > 1 && !RunsPipelines(choice.server)) {
+    throw InputError(
+        InputError::Kind::kUsage, "pipeline_parallel",
+        fmt::format("is {}; stages of {} are not simulated; allowed: 1", stages, choice.server));
   }
   const auto* const tgi = std::get_if<TgiV2Config>(&deployment.config.policy);
   if (tgi == nullptr || tgi->max_batch_prefill_tokens >= deployment.context_tokens_max - 1) return;

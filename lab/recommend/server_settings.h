@@ -34,6 +34,10 @@ std::string_view SettingName(Setting setting);
 // SGLang and TensorRT-LLM are not simulated.
 bool RunsPipelines(std::string_view server);
 
+// Whether replicas that only prefill and others that only decode are simulated as this server runs
+// them.
+bool SeparatesPrefill(std::string_view server);
+
 // Removes from `choice` what its server does not have.
 void DropForeignSettings(Choice& choice);
 

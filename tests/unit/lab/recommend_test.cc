@@ -97,11 +97,21 @@ TEST(CandidateSpaceTest, EnginesFillTheDevices) {
   const RecommendConfig request = Request(Replaced(kTiny, "hardware { name: \"h100-sxm\" }",
                                                    "hardware { name: \"h100-sxm\" devices: 4 }"));
   std::vector<std::string> layouts;
-  for (const auto& [parallelism, replicas] : CandidateSpace(request).LayoutsOf(0, "vllm-0.33.0")) {
-    layouts.push_back(std::to_string(parallelism.tensor) + "x" +
-                      std::to_string(parallelism.pipeline) + "x" + std::to_string(replicas));
+  for (const Layout& layout : CandidateSpace(request).LayoutsOf(0, "vllm-0.33.0")) {
+    layouts.push_back(fmt::format("{}x{}x{}, {} prefill", layout.parallelism.tensor,
+                                  layout.parallelism.pipeline, layout.replicas,
+                                  layout.prefill_replicas));
   }
-  EXPECT_THAT(layouts, ElementsAre("1x1x4", "1x2x2", "1x4x1", "2x1x2", "2x2x1", "4x1x1"));
+  EXPECT_THAT(layouts, ElementsAre("1x1x4, 0 prefill", "1x1x4, 1 prefill", "1x1x4, 2 prefill",
+                                   "1x2x2, 0 prefill", "1x4x1, 0 prefill", "2x1x2, 0 prefill",
+                                   "2x1x2, 1 prefill", "2x2x1, 0 prefill", "4x1x1, 0 prefill"));
+}
+
+TEST(CandidateSpaceTest, OnlySystemsThatCanSeparatePrefillAreTriedSo) {
+  const RecommendConfig request = Request(Replaced(kTiny, "hardware { name: \"h100-sxm\" }",
+                                                   "hardware { name: \"h100-sxm\" devices: 4 }"));
+  for (const Layout& layout : CandidateSpace(request).LayoutsOf(0, "tgi-3.3.7"))
+    EXPECT_EQ(layout.prefill_replicas, 0);
 }
 
 TEST(CandidateSpaceTest, EightBitWeightsAreTriedWhereTheDeviceComputesInThem) {
@@ -281,13 +291,30 @@ TEST(RecommendTest, TwoReplicasServeTwiceTheUsers) {
   text = Replaced(text, "[2, 8, 64]", "[64]");
   text = Replaced(text, "[128, 256, 512]", "[512]") + "objective: users";
   text = Replaced(text, "settings {",
-                  "settings { tensor_parallel: 1 pipeline_parallel: 1 replicas: [1, 2] ");
+                  "settings { tensor_parallel: 1 pipeline_parallel: 1 replicas: [1, 2] "
+                  "prefill_replicas: 0 ");
   const Recommendation answer = Answer(Request(text));
   ASSERT_EQ(answer.configurations.size(), 2u);
-  EXPECT_EQ(answer.configurations[0].candidate.choice.replicas, 2);
+  EXPECT_EQ(answer.configurations[0].candidate.choice.layout.replicas, 2);
   EXPECT_EQ(answer.value_unit, "users");
   EXPECT_DOUBLE_EQ(answer.configurations[0].value.value, 2 * answer.configurations[1].value.value);
   EXPECT_EQ(answer.configurations[0].experiment.workload.arrivals.users, 4);
+}
+
+TEST(RecommendTest, ReplicasThatPrefillServeTheWholeLoadWithThoseThatDecode) {
+  std::string text = Replaced(kTiny, "{ name: \"h100-sxm\" }", "{ name: \"h100-sxm\" devices: 2 }");
+  text = Replaced(text, "[2, 8, 64]", "[64]");
+  text = Replaced(text, "[128, 256, 512]", "[512]");
+  text = Replaced(text, "settings {",
+                  "settings { tensor_parallel: 1 pipeline_parallel: 1 prefill_replicas: 1 ");
+  const Recommendation answer = Answer(Request(text));
+  ASSERT_EQ(answer.configurations.size(), 1u);
+  const RecommendedConfiguration& only = answer.configurations[0];
+  EXPECT_EQ(only.candidate.choice.layout.devices(), 2);
+  EXPECT_EQ(only.experiment.workload.arrivals.rate, 20);
+  EXPECT_EQ(only.experiment.system.disaggregation->pools.prefill_replicas, 1);
+  EXPECT_EQ(only.experiment.system.disaggregation->pools.decode_replicas, 1);
+  EXPECT_THAT(only.command, HasSubstr("--kv-transfer-config"));
 }
 
 TEST(RecommendTest, RequestsThatHaveNoAnswerAreRefusedWithOneLine) {
