@@ -14,6 +14,7 @@
 namespace twin::lab {
 namespace {
 
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 
 TEST(ServerCommandTest, SetsWhatWasSimulated) {
@@ -26,7 +27,7 @@ TEST(ServerCommandTest, SetsWhatWasSimulated) {
   const CandidateSpace space(request);
   CostCache costs;
   Choice choice{.server = "vllm-0.33.0",
-                .parallelism = {.tensor = 2, .pipeline = 2},
+                .layout = {.parallelism = {.tensor = 2, .pipeline = 2}},
                 .weight_dtype = DType::kFp8,
                 .max_num_seqs = 64,
                 .token_budget = 2048,
@@ -35,11 +36,15 @@ TEST(ServerCommandTest, SetsWhatWasSimulated) {
             "vllm serve 'meta-llama/Meta-Llama-3-8B Instruct' --tensor-parallel-size 2 "
             "--pipeline-parallel-size 2 --quantization fp8 --max-num-batched-tokens 2048 "
             "--max-num-seqs 64 --max-model-len 4096 --gpu-memory-utilization 0.95");
-  choice.parallelism = {};
+  choice.layout = {};
   choice.weight_dtype = DType::kInt8;
   EXPECT_EQ(ServerCommand(space.Make(choice, costs)),
             "vllm serve \"$INT8_CHECKPOINT\" --tensor-parallel-size 1 --max-num-batched-tokens "
             "2048 --max-num-seqs 64 --max-model-len 4096 --gpu-memory-utilization 0.95");
+  choice.layout = {.replicas = 2, .prefill_replicas = 1};
+  EXPECT_THAT(ServerCommand(space.Make(choice, costs)),
+              EndsWith(" --kv-transfer-config "
+                       R"('{"kv_connector":"NixlConnector","kv_role":"kv_both"}')"));
 }
 
 // Flags of SGLang 0.5, TGI 2 and 3, and trtllm-serve 1.0 by their own documentation.
@@ -61,7 +66,7 @@ class OtherServersTest : public ::testing::Test {
 };
 
 TEST_F(OtherServersTest, SglangTakesChunksAndRunningRequests) {
-  EXPECT_EQ(CommandOf("sglang-0.5.23", {.parallelism = {.tensor = 2},
+  EXPECT_EQ(CommandOf("sglang-0.5.23", {.layout = {.parallelism = {.tensor = 2}},
                                         .weight_dtype = DType::kFp8,
                                         .max_num_seqs = 64,
                                         .token_budget = 2048,
@@ -73,7 +78,7 @@ TEST_F(OtherServersTest, SglangTakesChunksAndRunningRequests) {
 }
 
 TEST_F(OtherServersTest, TgiTakesPrefillAndTotalTokens) {
-  EXPECT_EQ(CommandOf("tgi-2.0.4", {.parallelism = {},
+  EXPECT_EQ(CommandOf("tgi-2.0.4", {.layout = {},
                                     .max_num_seqs = 64,
                                     .token_budget = 4096,
                                     .gpu_memory_utilization = 0.95,
@@ -84,14 +89,14 @@ TEST_F(OtherServersTest, TgiTakesPrefillAndTotalTokens) {
             "--max-input-tokens 4095 --max-total-tokens 4096 --cuda-memory-fraction 0.95 "
             "--max-concurrent-requests 10000");
   // Its warm-up finds the total; version 3 has no limit of requests.
-  EXPECT_EQ(CommandOf("tgi-3.3.7", {.parallelism = {}, .token_budget = 2048}),
+  EXPECT_EQ(CommandOf("tgi-3.3.7", {.layout = {}, .token_budget = 2048}),
             "text-generation-launcher --model-id meta/l3 --num-shard 1 --max-batch-prefill-tokens "
             "2048 --max-input-tokens 4095 --max-total-tokens 4096 --cuda-memory-fraction 1 "
             "--max-concurrent-requests 10000");
 }
 
 TEST_F(OtherServersTest, TensorRtLlmChunksByAFileAndNeedsACheckpointInFp8) {
-  EXPECT_EQ(CommandOf("trtllm-1.0.0", {.parallelism = {.tensor = 2},
+  EXPECT_EQ(CommandOf("trtllm-1.0.0", {.layout = {.parallelism = {.tensor = 2}},
                                        .weight_dtype = DType::kFp8,
                                        .max_num_seqs = 256,
                                        .token_budget = 2048,
@@ -113,10 +118,10 @@ TEST_F(OtherServersTest, WithWhatTheRealServerDoesNotStartIsRejected) {
     return {};
   };
   EXPECT_THAT(
-      error("tgi-2.0.4", {.parallelism = {}, .token_budget = 2048}),
+      error("tgi-2.0.4", {.layout = {}, .token_budget = 2048}),
       HasSubstr("token_budget: is 2048; tgi-2.0.4 does not start with less than its longest "
                 "prompt, 4095"));
-  EXPECT_THAT(error("trtllm-1.0.0", {.parallelism = {.pipeline = 2}}),
+  EXPECT_THAT(error("trtllm-1.0.0", {.layout = {.parallelism = {.pipeline = 2}}}),
               HasSubstr("pipeline_parallel: is 2; stages of trtllm-1.0.0 are not simulated"));
 }
 
