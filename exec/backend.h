@@ -5,9 +5,11 @@
 #include <cstdint>
 #include <span>
 
+#include "core/check.h"
 #include "core/ids.h"
 #include "core/step_parts.h"
 #include "exec/lap_timer.h"
+#include "kernels/kv_copy.h"
 #include "kernels/sampling.h"
 #include "sched/step_plan.h"
 
@@ -56,8 +58,8 @@ class Backend {
  public:
   virtual ~Backend() = default;
 
-  // Registers a request, which later plans may contain. REQUIRES: no request of this
-  // id is open; tokens below vocab.
+  // Registers a request, which later plans may contain. The prompt includes the output so far, if
+  // another backend began it. REQUIRES: no request of this id is open; tokens below vocab.
   virtual void Open(RequestId id, std::span<const std::int32_t> prompt,
                     const kernels::SamplingParameters& sampling) = 0;
   // Forgets it. REQUIRES: no step launched and not collected, and no later one, carries work for
@@ -75,6 +77,16 @@ class Backend {
   // How long the calling thread may rest before it asks again: short against a step.
   [[nodiscard]] virtual std::chrono::microseconds RestBetweenQuestions() const {
     return std::chrono::microseconds(50);
+  }
+
+  // The KV cache, if any thread of this process may read it; else nullptr.
+  [[nodiscard]] virtual const kernels::KvCacheView* readable_cache() const { return nullptr; }
+  // Copies blocks of such a cache of another backend to the cache of this one, and waits for it.
+  // REQUIRES: both have a readable cache, of one shape; no step that was launched and not collected
+  // writes to the blocks.
+  virtual void CopyBlocks(const kernels::KvCacheView& /*from*/,
+                          std::span<const kernels::BlockCopy> /*copies*/) {
+    CHECK(false);
   }
 };
 

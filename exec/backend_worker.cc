@@ -30,6 +30,8 @@ void BackendWorker::Close(RequestId id) { Send(CloseCommand{id}); }
 
 void BackendWorker::Launch(const StepPlan& plan) { Send(&plan); }
 
+void BackendWorker::Transfer(BlockTransfer transfer) { Send(std::move(transfer)); }
+
 void BackendWorker::Send(Command command) {
   {
     const std::lock_guard lock(mutex_);
@@ -41,30 +43,45 @@ void BackendWorker::Send(Command command) {
 void BackendWorker::Work() {
   try {
     std::vector<Command> taken;
-    std::int64_t launched = 0;
     std::chrono::microseconds patience = kIdle;
     while (TakeCommands(patience, taken)) {
-      for (const Command& command : taken) {
-        if (const auto* open = std::get_if<OpenCommand>(&command)) {
-          backend_.Open(open->id, open->prompt, {});
-        } else if (const auto* close = std::get_if<CloseCommand>(&command)) {
-          backend_.Close(close->id);
-        } else {
-          backend_.Launch(*std::get<const StepPlan*>(command));
-          ++launched;
-        }
-      }
+      for (Command& command : taken) Execute(command);
       taken.clear();
+      CopyDue();
       patience = kIdle;
-      if (launched == 0) continue;
+      if (launched_ == collected_) continue;
       // Others are at work: a step that is planned meanwhile can be launched.
       patience = backend_.RestBetweenQuestions();
       if (!backend_.Collectable()) continue;
       Deliver(backend_.Collect());
-      patience = --launched == 0 ? kIdle : kNone;
+      ++collected_;
+      CopyDue();
+      patience = launched_ == collected_ ? kIdle : kNone;
     }
   } catch (...) {
     inbox_.Fail(std::current_exception());
+  }
+}
+
+void BackendWorker::Execute(Command& command) {
+  if (const auto* open = std::get_if<OpenCommand>(&command)) {
+    backend_.Open(open->id, open->prompt, {});
+  } else if (const auto* close = std::get_if<CloseCommand>(&command)) {
+    backend_.Close(close->id);
+  } else if (auto* const transfer = std::get_if<BlockTransfer>(&command)) {
+    transfers_.PushBack({std::move(*transfer), launched_});
+  } else {
+    backend_.Launch(*std::get<const StepPlan*>(command));
+    ++launched_;
+  }
+}
+
+void BackendWorker::CopyDue() {
+  while (!transfers_.empty() && transfers_.front().behind <= collected_) {
+    const BlockTransfer transfer = transfers_.PopFront().transfer;
+    const auto started = StepInbox::Clock::now();
+    backend_.CopyBlocks(*transfer.source, transfer.copies);
+    inbox_.Deliver(ReturnedTransfer{transfer.request, transfer.from, replica_, started});
   }
 }
 

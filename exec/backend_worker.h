@@ -8,10 +8,19 @@
 #include <variant>
 #include <vector>
 
+#include "core/ring_queue.h"
 #include "exec/backend.h"
 #include "exec/step_inbox.h"
 
 namespace twin::exec {
+
+// A request whose keys and values are copied here from another backend.
+struct BlockTransfer {
+  RequestId request{};
+  std::int32_t from = 0;                         // replica
+  const kernels::KvCacheView* source = nullptr;  // its cache; borrowed
+  std::vector<kernels::BlockCopy> copies;
+};
 
 // Runs commands in order on its own thread. All calls must come from a single other thread.
 class BackendWorker {
@@ -29,6 +38,9 @@ class BackendWorker {
   void Close(RequestId id);
   // Borrows the plan until its step has been delivered.
   void Launch(const StepPlan& plan);
+  // Copies behind the steps launched so far. REQUIRES: later steps leave the blocks alone, and the
+  // source keeps them as they are, until the transfer has been delivered.
+  void Transfer(BlockTransfer transfer);
 
  private:
   struct OpenCommand {
@@ -38,18 +50,30 @@ class BackendWorker {
   struct CloseCommand {
     RequestId id{};
   };
-  using Command = std::variant<OpenCommand, CloseCommand, const StepPlan*>;
+  using Command = std::variant<OpenCommand, CloseCommand, const StepPlan*, BlockTransfer>;
+  struct QueuedTransfer {
+    BlockTransfer transfer;
+    std::int64_t behind = 0;  // steps
+  };
 
   void Send(Command command);
   void Work();
   // Waits for a command, at most for so long; the largest value is for ever. False where nothing
   // more is to be done.
   bool TakeCommands(std::chrono::microseconds patience, std::vector<Command>& taken);
+  void Execute(Command& command);
+  // Makes the transfers whose steps have been collected.
+  void CopyDue();
   void Deliver(const ComputedStep& step);
 
   Backend& backend_;
   StepInbox& inbox_;
   const std::int32_t replica_;
+
+  // Of the thread.
+  std::int64_t launched_ = 0;   // steps
+  std::int64_t collected_ = 0;  // of these
+  RingQueue<QueuedTransfer> transfers_;
 
   std::mutex mutex_;  // guards what follows
   std::condition_variable commanded_;

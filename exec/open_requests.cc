@@ -25,9 +25,10 @@ std::span<const SwapBatch> OpenRequests::Follow(const StepPlan& plan) {
 void OpenRequests::Apply(const KvOperation& operation) {
   OpenRequest* const request = requests_.Find(operation.request);
   if (request == nullptr) {
-    // The blocks of a request that has been closed return with the next plan.
-    CHECK(operation.kind == KvOperation::Kind::kRelease ||
-          operation.kind == KvOperation::Kind::kReplace);
+    // The blocks of a request that has been closed return with the next plan. That plan also lists
+    // them as taken if they were to receive its keys and values and no plan came between.
+    CHECK(operation.kind != KvOperation::Kind::kSwapOut &&
+          operation.kind != KvOperation::Kind::kSwapIn);
     return;
   }
   std::vector<BlockId>& device = request->blocks;

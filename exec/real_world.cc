@@ -20,6 +20,7 @@ RealWorld::RealWorld(ArrivalSource& source, std::span<Backend* const> backends,
   for (Backend* const backend : backends) {
     const auto index = static_cast<std::int32_t>(replicas_.size());
     replicas_.push_back(std::make_unique<Replica>(*backend, inbox_, index));
+    CHECK(options.prefill_replicas == 0 || replicas_.back()->cache != nullptr);
   }
 }
 
@@ -38,6 +39,7 @@ Instant RealWorld::Advance(TimePoint wake_at) {
     inbox_.Await(look, returned_);
     now_ = std::max(now_, TimeOf(Clock::now()));
     TakeRequests();
+    ReturnTransfers();
     ReturnSteps();
     if (!stopping_) {
       CancelSome();
@@ -95,10 +97,19 @@ std::optional<RealWorld::Clock::time_point> RealWorld::NextLook(TimePoint wake_a
   return *start_ + next.time_since_epoch();
 }
 
+void RealWorld::ReturnTransfers() {
+  while (!returned_.transfers.empty()) {
+    const ReturnedTransfer transfer = returned_.transfers.PopFront();
+    --in_flight_;
+    events_.emplace_back(
+        TransferFinished{transfer.request, transfer.from, transfer.to, TimeOf(transfer.started)});
+  }
+}
+
 void RealWorld::ReturnSteps() {
-  while (!returned_.empty()) {
-    ReturnedStep step = returned_.PopFront();
-    replicas_[static_cast<std::size_t>(step.replica)]->returned.PushBack(std::move(step));
+  while (!returned_.steps.empty()) {
+    ReturnedStep step = returned_.steps.PopFront();
+    ReplicaAt(step.replica).returned.PushBack(std::move(step));
   }
   for (std::size_t i = 0; i < replicas_.size(); ++i) ReturnSteps(static_cast<std::int32_t>(i));
   // Spans are taken only after the last addition, which may move the vectors.
@@ -117,7 +128,7 @@ void RealWorld::ReturnSteps() {
 }
 
 void RealWorld::ReturnSteps(std::int32_t index) {
-  Replica& replica = *replicas_[static_cast<std::size_t>(index)];
+  Replica& replica = ReplicaAt(index);
   while (!replica.returned.empty()) {
     const LaunchedStep launched = replica.in_flight.PopFront();
     const ReturnedStep returned = replica.returned.PopFront();
@@ -167,6 +178,8 @@ bool RealWorld::TakeToken(const SampledToken& sampled) {
   const TokenFate fate = ledger_.Take(sampled, outcomes_, filled_);
   if (fate != TokenFate::kTaken && fate != TokenFate::kLast) return false;
   tokens_.Append(sampled.request, sampled.token);
+  Placement& placement = placements_[sampled.request];
+  if (placement.replica < options_.prefill_replicas) placement.tokens.push_back(sampled.token);
   if (options_.listener != nullptr) options_.listener->OnToken(sampled.request, sampled.token);
   if (fate == TokenFate::kLast) Depart(sampled.request);
   return true;
@@ -219,8 +232,8 @@ void RealWorld::Announce(const TracedRequest& traced) {
   const bool fits = length_max == 0 || traced.prompt_tokens <= length_max;
   Placement& placement = placements_.Open(id);
   placement.replica = kNowhere;
-  placement.prompt = tokens_.Open(id, fits ? traced : TracedRequest{});
-  ledger_.Open(id, placement.prompt, EndOf(traced, limit), keys);
+  placement.tokens = tokens_.Open(id, fits ? traced : TracedRequest{});
+  ledger_.Open(id, placement.tokens, EndOf(traced, limit), keys);
   if (options_.client_timeout) timeouts_.PushBack({id, arrival + *options_.client_timeout});
   events_.emplace_back(RequestArrived{{.id = id,
                                        .arrival = arrival,
@@ -233,9 +246,9 @@ void RealWorld::Announce(const TracedRequest& traced) {
 }
 
 void RealWorld::Launch(const StepPlan& plan) {
-  Replica& replica = *replicas_[static_cast<std::size_t>(plan.replica)];
   if (!stopping_) {
-    OpenAdmitted(plan, replica);
+    OpenNew(plan);
+    Replica& replica = ReplicaAt(plan.replica);
     replica.last_launched = plan.id;
     replica.in_flight.PushBack({plan.id, now_});
     ++in_flight_;
@@ -247,21 +260,52 @@ void RealWorld::Launch(const StepPlan& plan) {
   }
 }
 
-void RealWorld::OpenAdmitted(const StepPlan& plan, Replica& replica) {
-  for (const RequestId id : plan.admitted) {
-    Placement& placement = placements_[id];
-    if (placement.replica != kNowhere) continue;
-    placement.replica = plan.replica;
-    replica.worker.Open(id, std::move(placement.prompt));
+void RealWorld::Transfer(const KvTransfer& transfer) {
+  if (stopping_) return;
+  std::vector<kernels::BlockCopy> copies;
+  for (std::size_t i = 0; i < transfer.source.size(); ++i) {
+    copies.push_back({static_cast<std::int32_t>(Index(transfer.source[i])),
+                      static_cast<std::int32_t>(Index(transfer.target[i]))});
   }
+  ++in_flight_;
+  ReplicaAt(transfer.to)
+      .worker.Transfer({.request = transfer.request,
+                        .from = transfer.from,
+                        .source = ReplicaAt(transfer.from).cache,
+                        .copies = std::move(copies)});
+}
+
+void RealWorld::OpenNew(const StepPlan& plan) {
+  for (const RequestId id : plan.admitted) OpenAt(plan.replica, id);
+  if (options_.prefill_replicas == 0) return;
+  // Blocks that keys and values are copied to are taken before their request is admitted.
+  for (const KvOperation& operation : plan.kv) {
+    const bool takes = operation.kind == KvOperation::Kind::kAllocate ||
+                       operation.kind == KvOperation::Kind::kAttach;
+    if (takes) OpenAt(plan.replica, operation.request);
+  }
+}
+
+void RealWorld::OpenAt(std::int32_t index, RequestId id) {
+  Placement* const placement = placements_.Find(id);
+  // It has been cancelled, or is open here.
+  if (placement == nullptr || placement->replica == index) return;
+  if (placement->replica != kNowhere) CloseAt(placement->replica, id);
+  placement->replica = index;
+  std::vector<std::int32_t> tokens =
+      index < options_.prefill_replicas ? placement->tokens : std::exchange(placement->tokens, {});
+  ReplicaAt(index).worker.Open(id, std::move(tokens));
+}
+
+// Its backend closes it once no step in flight carries it.
+void RealWorld::CloseAt(std::int32_t index, RequestId id) {
+  Replica& replica = ReplicaAt(index);
+  replica.departing.PushBack({id, replica.last_launched});
 }
 
 void RealWorld::Depart(RequestId id) {
   const std::int32_t index = placements_[id].replica;
-  if (index != kNowhere) {
-    Replica& replica = *replicas_[static_cast<std::size_t>(index)];
-    replica.departing.PushBack({id, replica.last_launched});
-  }
+  if (index != kNowhere) CloseAt(index, id);
   placements_.Close(id);
   tokens_.Close(id);
   source_.OnDone(id, now_);

@@ -45,21 +45,27 @@ struct RealWorldOptions {
   std::uint64_t seed = 0;                     // of the prompts' tokens
   // A client cancels its request if it has not ended after this time.
   std::optional<Duration> client_timeout = std::nullopt;
+  // The first so many replicas compute prompts for the others, which decode; 0 = all do both.
+  std::int32_t prefill_replicas = 0;
   RealWorldListener* listener = nullptr;  // borrowed
 };
 
 // Time zero is the first Advance(). An instant carries everything that has happened by then:
-// finished steps replica by replica, of each in the order of launching, then cancellations, then
-// arrivals. Request::arrival is the time at which the request was due; the instant that carries it
-// may be later. Thread safety: Advance() and Launch() are called from one thread, Cancel() and
-// Stop() from any. Advance() throws what a backend threw.
+// finished transfers, then finished steps replica by replica, of each in the order of launching,
+// then cancellations, then arrivals. Request::arrival is the time at which the request was due; the
+// instant that carries it may be later. Thread safety: Advance() and Launch() are called from one
+// thread, Cancel() and Stop() from any. Advance() throws what a backend threw.
 //
 // Each replica is a backend with a thread of its own, so that replicas compute at the same time.
-// The world learns from the plan that admits a request whose it is, and opens it there.
+// The world learns from the plan that admits a request whose it is, and opens it there. Where
+// prefill is separate from decode, it opens the request a second time, with its first token, at the
+// replica whose plan takes blocks for it. A transfer is copied by the thread of its target, between
+// two steps.
 class RealWorld final : public World {
  public:
   // Borrows the source and the backends, one for each replica. REQUIRES: no request is open in any
-  // backend, backends do not share what a step changes, and this object is destroyed before the
+  // backend, backends do not share what a step changes, all have a readable cache if some prefill
+  // for others, and this object is destroyed before the
   // engines, which own the plans in flight.
   RealWorld(ArrivalSource& source, std::span<Backend* const> backends,
             const RealWorldOptions& options);
@@ -68,12 +74,13 @@ class RealWorld final : public World {
 
   Instant Advance(TimePoint wake_at) override;
   void Launch(const StepPlan& plan) override;
+  void Transfer(const KvTransfer& transfer) override;
 
   // Cancels a request, as if its client had closed the connection. Has no effect if the request is
   // not in the system, or no longer.
   void Cancel(RequestId id);
-  // Ends the run: no further arrivals, cancellations or steps. Advance() still returns the steps in
-  // flight, and then an empty instant.
+  // Ends the run: no further arrivals, cancellations, steps or transfers. Advance() still returns
+  // those in flight, and then an empty instant.
   void Stop();
 
   // True if Stop() ended the run before all requests were served. Valid after the empty instant.
@@ -105,7 +112,9 @@ class RealWorld final : public World {
 
   struct Replica {
     Replica(Backend& backend, StepInbox& inbox, std::int32_t index)
-        : worker(backend, inbox, index) {}
+        : cache(backend.readable_cache()), worker(backend, inbox, index) {}
+
+    const kernels::KvCacheView* cache;  // may be null
 
     TimePoint device_free = kTimeZero;  // end of the last step returned
     StepId last_launched{};
@@ -117,13 +126,18 @@ class RealWorld final : public World {
   };
   // A request in the system.
   struct Placement {
-    std::int32_t replica = kNowhere;   // that admitted it
-    std::vector<std::int32_t> prompt;  // until then
+    std::int32_t replica = kNowhere;  // where it is open
+    // What the next replica that opens it needs, as long as there may be one: prompt and output.
+    std::vector<std::int32_t> tokens;
   };
   static constexpr std::int32_t kNowhere = -1;
 
   [[nodiscard]] TimePoint TimeOf(Clock::time_point time) const;
+  [[nodiscard]] Replica& ReplicaAt(std::int32_t index) {
+    return *replicas_[static_cast<std::size_t>(index)];
+  }
   void TakeRequests();
+  void ReturnTransfers();
   void ReturnSteps();
   void ReturnSteps(std::int32_t replica);
   StepTimes Measure(Replica& replica, const LaunchedStep& launched, const ReturnedStep& returned);
@@ -135,8 +149,11 @@ class RealWorld final : public World {
   void TakeArrivals();
   void Announce(const TracedRequest& traced);
   [[nodiscard]] OutputEnd EndOf(const TracedRequest& traced, std::int32_t limit) const;
-  void OpenAdmitted(const StepPlan& plan, Replica& replica);
-  // Removes the request from the system. Its backend closes it once no step in flight carries it.
+  // Opens what is not open at the plan's replica yet.
+  void OpenNew(const StepPlan& plan);
+  void OpenAt(std::int32_t index, RequestId id);
+  void CloseAt(std::int32_t index, RequestId id);
+  // Removes the request from the system.
   void Depart(RequestId id);
   void CloseDeparted();
   // The latest time to wait for a result before looking for arrivals, timeouts and `wake_at`;
@@ -151,11 +168,11 @@ class RealWorld final : public World {
   std::optional<Clock::time_point> start_;
   TimePoint now_ = kTimeZero;
   std::uint32_t next_id_ = 0;
-  std::int64_t in_flight_ = 0;  // steps of all replicas
+  std::int64_t in_flight_ = 0;  // steps of all replicas, and transfers
   bool stopping_ = false;
   bool stopped_early_ = false;
   IdWindow<Placement> placements_;
-  RingQueue<ReturnedStep> returned_;
+  Deliveries returned_;
   RingQueue<Timeout> timeouts_;
 
   // Of the current instant; reused.

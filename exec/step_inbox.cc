@@ -7,7 +7,15 @@ namespace twin::exec {
 void StepInbox::Deliver(ReturnedStep step) {
   {
     const std::lock_guard lock(mutex_);
-    delivered_.PushBack(std::move(step));
+    delivered_.steps.PushBack(std::move(step));
+  }
+  changed_.notify_one();
+}
+
+void StepInbox::Deliver(const ReturnedTransfer& transfer) {
+  {
+    const std::lock_guard lock(mutex_);
+    delivered_.transfers.PushBack(transfer);
   }
   changed_.notify_one();
 }
@@ -28,13 +36,19 @@ void StepInbox::Wake() {
   changed_.notify_one();
 }
 
-void StepInbox::Await(Clock::time_point deadline, RingQueue<ReturnedStep>& returned) {
+void StepInbox::Await(Clock::time_point deadline, Deliveries& returned) {
   std::unique_lock lock(mutex_);
-  const auto has_news = [this] { return !delivered_.empty() || woken_ || failure_ != nullptr; };
+  const auto has_news = [this] {
+    const bool delivered = !delivered_.steps.empty() || !delivered_.transfers.empty();
+    return delivered || woken_ || failure_ != nullptr;
+  };
   changed_.wait_until(lock, deadline, has_news);
   if (failure_ != nullptr) std::rethrow_exception(failure_);
   woken_ = false;
-  while (!delivered_.empty()) returned.PushBack(delivered_.PopFront());
+  while (!delivered_.steps.empty()) returned.steps.PushBack(delivered_.steps.PopFront());
+  while (!delivered_.transfers.empty()) {
+    returned.transfers.PushBack(delivered_.transfers.PopFront());
+  }
 }
 
 }  // namespace twin::exec

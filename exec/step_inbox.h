@@ -1,4 +1,4 @@
-// Where the threads of backends leave the results of steps, and where a world waits for them.
+// Where the threads of backends report steps and transfers, and where a world waits for them.
 #pragma once
 
 #include <condition_variable>
@@ -22,25 +22,40 @@ struct ReturnedStep {
   std::vector<ItemDrafts> drafts;
 };
 
+// A copy of keys and values to replica `to` that has ended.
+struct ReturnedTransfer {
+  RequestId request{};
+  std::int32_t from = 0;  // replica
+  std::int32_t to = 0;
+  LapTimer::Clock::time_point started;
+};
+
+// What was delivered and not taken yet, in the order of delivery.
+struct Deliveries {
+  RingQueue<ReturnedStep> steps;
+  RingQueue<ReturnedTransfer> transfers;
+};
+
 // Await() is called from one thread, the others from any.
 class StepInbox {
  public:
   using Clock = LapTimer::Clock;
 
   void Deliver(ReturnedStep step);
+  void Deliver(const ReturnedTransfer& transfer);
   // Of several failures the first one counts.
   void Fail(std::exception_ptr failure);
   // Ends the current wait, or the next one.
   void Wake();
 
-  // Waits until a step has been delivered, Wake() was called (since the last call) or `deadline`,
-  // and appends the steps delivered by then. After Fail() every call throws the failure.
-  void Await(Clock::time_point deadline, RingQueue<ReturnedStep>& returned);
+  // Waits until something has been delivered, Wake() was called (since the last call) or
+  // `deadline`, and appends what was delivered by then. After Fail() every call throws the failure.
+  void Await(Clock::time_point deadline, Deliveries& returned);
 
  private:
   std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
-  RingQueue<ReturnedStep> delivered_;
+  Deliveries delivered_;
   std::exception_ptr failure_;
   bool woken_ = false;
 };

@@ -35,6 +35,13 @@ class CpuExecutor final : public Executor {
   void Learn(const SampledToken& sampled) override;
   [[nodiscard]] const kernels::KvCacheView& device_cache() const override { return device_.view(); }
   void FillCache(std::uint64_t seed) override;
+  [[nodiscard]] const kernels::KvCacheView* readable_cache() const override {
+    return &device_.view();
+  }
+  void CopyBlocks(const kernels::KvCacheView& from,
+                  std::span<const kernels::BlockCopy> copies) override {
+    kernels::CopyBlocks(model_.pool(), from, device_.view(), copies);
+  }
 
   // Computes one step to its end. Tokens of emitting items, in the order of the plan's work; valid
   // until the next call. REQUIRES: none is launched; the plan follows from those executed before.

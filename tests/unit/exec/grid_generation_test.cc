@@ -336,10 +336,12 @@ TEST(GridBackendTest, AWorkerLaunchesWhileStepsAreOnTheirWay) {
         plans.push_back(PromptStep(i + 1, i, static_cast<std::int32_t>(i) % 8 + 1));
       }
       for (const StepPlan& plan : plans) worker.Launch(plan);
-      RingQueue<ReturnedStep> returned;
+      Deliveries returned;
       const auto deadline = StepInbox::Clock::now() + kLong;
-      while (returned.size() < plans.size()) inbox.Await(deadline, returned);
-      while (!returned.empty()) tokens[run].push_back(returned.PopFront().sampled.at(0).token);
+      while (returned.steps.size() < plans.size()) inbox.Await(deadline, returned);
+      while (!returned.steps.empty()) {
+        tokens[run].push_back(returned.steps.PopFront().sampled.at(0).token);
+      }
     });
   }
   EXPECT_EQ(tokens[0], tokens[1]);

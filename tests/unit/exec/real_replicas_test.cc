@@ -3,174 +3,35 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <array>
-#include <map>
 #include <memory>
 #include <new>
-#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
-#include "exec/cpu/cpu_model.h"
-#include "exec/generation.h"
-#include "sched/cluster.h"
-#include "tests/unit/exec/real_run.h"
+#include "tests/unit/exec/replicas_run.h"
 
 namespace twin::exec {
 namespace {
 
 using testing::GatedBackend;
-using testing::kPositions;
-using testing::kVocab;
+using testing::Generated;
+using testing::MakeTightExecutor;
+using testing::ReplicasRun;
+using testing::Requests;
 using ::testing::SizeIs;
-using testing::Watcher;
 using twin::testing::Asked;
 using twin::testing::ListedSource;
 
-constexpr KvPoolConfig kTight{.block_size = 4, .blocks = 26, .host_blocks = 60};
-constexpr std::int32_t kReplicas = 2;
-
-// Keeps which replica admitted each request, and which worked on it.
-class Places final : public RunObserver {
- public:
-  void OnInstant(const Instant& instant) override {
-    std::int32_t last = -1;
-    for (const Event& event : instant.events) {
-      const auto* finished = std::get_if<StepFinished>(&event);
-      if (finished == nullptr) continue;
-      EXPECT_GE(finished->replica, last);  // replica by replica
-      last = finished->replica;
-      EXPECT_EQ(Index(finished->step), ++ended[finished->replica]);
-    }
-  }
-  void OnPlan(TimePoint /*now*/, const StepPlan& plan) override {
-    for (const RequestId id : plan.admitted) admitted[id].insert(plan.replica);
-    for (const WorkItem& item : plan.work) worked[item.request].insert(plan.replica);
-  }
-
-  std::map<RequestId, std::set<std::int32_t>> admitted;
-  std::map<RequestId, std::set<std::int32_t>> worked;
-  std::map<std::int32_t, std::uint64_t> ended;  // steps, by replica
-};
-
-// Two replicas of a model, each with a pool and a cache of its own.
-class ReplicasRun final : public RealWorldListener {
- public:
-  ReplicasRun(ArrivalSource& source, std::array<Backend*, kReplicas> backends,
-              const PolicyConfig& policy, RouterKind router, RealWorldOptions options = {})
-      : policy_(policy), router_(router), cluster_(MakeCluster()) {
-    options.max_model_length = kPositions;
-    options.vocab = kVocab;
-    options.listener = this;
-    options.named_block_size = TraitsOf(policy).caches_prefixes ? kTight.block_size : 0;
-    world_.emplace(source, backends, options);
-  }
-
-  void Serve() {
-    RecordingWorld recorded(*world_,
-                            std::array<RunObserver*, 4>{&record_, &digest_, &watcher, &places});
-    twin::Serve(*cluster_, recorded);
-  }
-
-  void OnStep(std::int32_t replica, StepId id, const StepTimes& times) override {
-    EXPECT_EQ(Index(id), ++steps[replica]);
-    EXPECT_EQ(times.parts.device(), times.finished - times.started);
-    EXPECT_EQ(times.parts[StepPart::kSchedule],
-              times.started - std::max(times.planned, device_free_[replica]));
-    device_free_[replica] = times.finished;
-  }
-  void OnToken(RequestId id, std::int32_t token) override { outputs[id].push_back(token); }
-
-  [[nodiscard]] std::string ReplayDifference() const {
-    const std::unique_ptr<Cluster> cluster = MakeCluster();
-    RecordedRunSource source(record_);
-    ReplayWorld replay(source);
-    PlanDigest digest;
-    RecordingWorld recorded(replay, std::array<RunObserver*, 1>{&digest});
-    twin::Serve(*cluster, recorded);
-    if (replay.difference()) return replay.difference()->text();
-    return digest.value() == digest_.value() ? "" : "digests differ";
-  }
-
-  [[nodiscard]] RealWorld& world() { return *world_; }
-  [[nodiscard]] Cluster& cluster() { return *cluster_; }
-
-  Watcher watcher;
-  Places places;
-  std::map<std::int32_t, std::uint64_t> steps;  // by replica
-  std::map<RequestId, std::vector<std::int32_t>> outputs;
-
- private:
-  [[nodiscard]] std::unique_ptr<Cluster> MakeCluster() const {
-    std::vector<std::unique_ptr<Engine>> engines;
-    for (std::int32_t i = 0; i < kReplicas; ++i) {
-      EngineConfig config;
-      config.kv = kTight;
-      config.kv.release_order = TraitsOf(policy_).release_order;
-      config.prompt_tokens_max = kPositions;
-      config.replica = i;
-      engines.push_back(std::make_unique<Engine>(config, MakePolicy(policy_, config.kv)));
-    }
-    return std::make_unique<Cluster>(
-        std::move(engines), MakeRouter({.kind = router_}, kReplicas, kTight.block_size, /*seed=*/1),
-        Duration{0});
-  }
-
-  PolicyConfig policy_;
-  RouterKind router_;
-  std::unique_ptr<Cluster> cluster_;
-  RecordedRun record_;
-  PlanDigest digest_;
-  std::map<std::int32_t, TimePoint> device_free_;
-  std::optional<RealWorld> world_;  // the last member: it borrows the plans of the cluster
-};
-
-// Prompts of 1 to 40 tokens, some of which begin alike.
-std::vector<TracedRequest> Requests() {
-  const std::int32_t prompts[] = {40, 13, 1, 22, 9, 31, 17, 24, 26, 8, 33, 12};
-  std::vector<TracedRequest> requests;
-  for (const std::int32_t prompt : prompts) {
-    const auto number = static_cast<std::int32_t>(requests.size());
-    const TimePoint arrival = kTimeZero + std::chrono::microseconds(number < 5 ? 0 : 80 * number);
-    TracedRequest& request = requests.emplace_back(Asked(arrival, prompt, 12 + number));
-    if (number % 3 != 0) continue;
-    request.prefix_chunk_tokens = 8;
-    request.prefix_chunks = {11, 12};
-  }
-  return requests;
-}
-
 class RealReplicasTest : public ::testing::Test {
  protected:
-  CpuExecutor MakeBackend(CpuModel& model) {
-    return {model,
-            {.block_size = kTight.block_size,
-             .blocks = kTight.blocks,
-             .host_blocks = kTight.host_blocks}};
-  }
-
-  // What one replica gives, one request at a time.
-  std::vector<std::vector<std::int32_t>> Generated(const std::vector<TracedRequest>& requests) {
-    RequestTokens tokens(/*seed=*/0, kVocab);
-    std::vector<Generation> generations;
-    for (const TracedRequest& request : requests) {
-      const RequestId id{static_cast<std::uint32_t>(generations.size())};
-      generations.push_back({tokens.Open(id, request), request.max_output_tokens});
-    }
-    Generate(model_, generations, {.policy = VllmV1Config{.max_num_seqs = 1}});
-    std::vector<std::vector<std::int32_t>> outputs;
-    for (const Generation& generation : generations) outputs.push_back(generation.output);
-    return outputs;
-  }
-
   kernels::ThreadPool pool_{1};
   kernels::ThreadPool other_pool_{2};
   CpuModel model_ = testing::MakeSmallModel(pool_);
   std::unique_ptr<DeviceModel> other_ = model_.WithSameWeights(other_pool_);
   CpuModel& other_model_ = dynamic_cast<CpuModel&>(*other_);
-  CpuExecutor first_ = MakeBackend(model_);
-  CpuExecutor second_ = MakeBackend(other_model_);
+  CpuExecutor first_ = MakeTightExecutor(model_);
+  CpuExecutor second_ = MakeTightExecutor(other_model_);
 };
 
 struct Routed {
@@ -203,7 +64,7 @@ TEST_P(EveryRouterTest, GivesTheTokensOfOneReplicaAndReplaysToTheSamePlans) {
   run.Serve();
   run.cluster().CheckDrained();
   EXPECT_EQ(run.ReplayDifference(), "");
-  const auto expected = Generated(Requests());
+  const auto expected = Generated(model_, Requests());
   for (std::uint32_t i = 0; i < expected.size(); ++i) {
     const RequestId id{i};
     EXPECT_EQ(run.outputs[id], expected[i]) << "request " << i;
