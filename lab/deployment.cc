@@ -59,13 +59,7 @@ void RequirePossibleReplicas(const ExperimentConfig& config, const PolicyTraits&
                                  "allowed: a policy that caches prefixes, or another router",
                                  traits.name));
   }
-  if (system.disaggregation) {
-    if (!std::holds_alternative<SimulatedWorldConfig>(config.world)) {
-      throw InputError(InputError::Kind::kUsage, "system.disaggregation",
-                       "is set in a real world; allowed: in simulated worlds");
-    }
-    RequireSeparable(*system.disaggregation, traits);
-  }
+  if (system.disaggregation) RequireSeparable(*system.disaggregation, traits);
   const std::int32_t most = std::numeric_limits<std::int32_t>::max() / system.replicas;
   if (capacity.usable_blocks <= most) return;
   throw InputError(InputError::Kind::kUsage, "system.replicas",

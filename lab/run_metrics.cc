@@ -68,7 +68,8 @@ RunMetrics::RunMetrics(const Deployment& deployment, const RunWatchers& watchers
       tracker_(TrackerOf(deployment), listeners_),
       observers_{&digest_, &tracker_} {
   if (deployment.config.system.disaggregation) {
-    observers_.push_back(&transfers_.emplace(deployment.world.kv_token_bytes));
+    const std::int64_t token_bytes = KvBytesPerToken(deployment.config.system.model_spec);
+    observers_.push_back(&transfers_.emplace(static_cast<double>(token_bytes)));
   }
   observers_.insert(observers_.end(), watchers.observers.begin(), watchers.observers.end());
 }

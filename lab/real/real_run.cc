@@ -87,6 +87,8 @@ exec::RealWorldOptions WorldOptionsOf(const Deployment& deployment, const exec::
       .vocab = model.shape.vocab,
       .seed = config.seed,
       .client_timeout = real.client_timeout,
+      .prefill_replicas =
+          config.system.disaggregation ? config.system.disaggregation->pools.prefill_replicas : 0,
       .listener = &listener};
 }
 

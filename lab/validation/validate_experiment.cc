@@ -51,6 +51,11 @@ void RequireComparable(const ExperimentConfig& config, const std::string& experi
     refuse(
         "system.pipeline_parallel: must be 1: the times of overlapping steps cannot be compared");
   }
+  if (config.system.disaggregation) {
+    refuse(
+        "system.disaggregation: must be absent: copies within one machine are no link of a "
+        "simulation");
+  }
 }
 
 // Identifies the measurements of an experiment: all of its fields except the cost model, and the

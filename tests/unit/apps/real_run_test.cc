@@ -153,6 +153,29 @@ TEST_F(RealRunTest, ReplicasBehindARouterServeAndReplay) {
   }
 }
 
+// Tokens are compared in real_disaggregation_test.cc.
+TEST_F(RealRunTest, ReplicasThatPrefillAndThoseThatDecodeServeAndReplay) {
+  struct Pools {
+    const char* prefill;
+    const char* decode;
+    const char* policy;
+  };
+  for (const Pools& pools :
+       {Pools{"1", "1", "seed=3"}, Pools{"2", "1", "policy.vllm_v1.enable_prefix_caching=true"},
+        Pools{"2", "2", "policy.vllm_v1.async_scheduling=true"}}) {
+    SCOPED_TRACE(std::string(pools.prefill) + "+" + pools.decode);
+    const json summary =
+        RunReal("run", {std::string("system.disaggregation.prefill_replicas=") + pools.prefill,
+                        std::string("system.disaggregation.decode_replicas=") + pools.decode,
+                        "world.real.threads=1", pools.policy});
+    EXPECT_EQ(summary["completed"], 20);
+    EXPECT_EQ(summary["kv_transfers"], 20);  // all have more than one token
+    EXPECT_GT(summary["kv_transfer_bytes"], 0);
+    EXPECT_GT(summary["max_kv_transfer_ms"], 0);
+    ExpectEqualReplay("run");
+  }
+}
+
 // Device parts are decimal fractions of a millisecond in whole nanoseconds.
 TEST_F(RealRunTest, PartsOfAStepAddUpToItsTime) {
   const json summary = RunReal("run");

@@ -99,6 +99,12 @@ TEST_F(ValidateCommandTest, ComparesReplicasWithTheirPrediction) {
   EXPECT_NEAR(sum, error, 1e-9 * std::abs(error) + 1e-9);
 }
 
+TEST_F(ValidateCommandTest, RefusesSeparatePrefillAndDecode) {
+  const CommandOutcome outcome = Validate({"--set", "system.disaggregation={prefill_replicas: 1}"});
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("system.disaggregation: must be absent"));
+}
+
 TEST_F(ValidateCommandTest, GoesOnWithWhatAnInterruptedOneHasMeasured) {
   ASSERT_EQ(Validate({}).exit_code, 0);
   const std::string first = Record("v/real_1");

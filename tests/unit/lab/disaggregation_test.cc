@@ -206,11 +206,5 @@ TEST(DisaggregationTest, RefusesAnotherNumberOfReplicas) {
   }
 }
 
-TEST(DisaggregationTest, RefusesRealWorlds) {
-  EXPECT_THAT(
-      RefusalOf(Experiment("disaggregation {} ", "", "world { real {} } ")),
-      HasSubstr("system.disaggregation: is set in a real world; allowed: in simulated worlds"));
-}
-
 }  // namespace
 }  // namespace twin::lab
