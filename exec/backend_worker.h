@@ -18,7 +18,7 @@ namespace twin::exec {
 struct BlockTransfer {
   RequestId request{};
   std::int32_t from = 0;                         // replica
-  const kernels::KvCacheView* source = nullptr;  // its cache; borrowed
+  const kernels::KvCacheView* source = nullptr;  // the other cache; borrowed
   std::vector<kernels::BlockCopy> copies;
 };
 

@@ -65,8 +65,7 @@ class RealWorld final : public World {
  public:
   // Borrows the source and the backends, one for each replica. REQUIRES: no request is open in any
   // backend, backends do not share what a step changes, all have a readable cache if some prefill
-  // for others, and this object is destroyed before the
-  // engines, which own the plans in flight.
+  // for others, and this object is destroyed before the engines, which own the plans in flight.
   RealWorld(ArrivalSource& source, std::span<Backend* const> backends,
             const RealWorldOptions& options);
   // Of one replica.
