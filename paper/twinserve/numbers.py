@@ -228,6 +228,24 @@ def fidelity_macros(folder):
     return {"FidelityRows": table_of(table), "AblationRows": table_of(rows)}
 
 
+def coverage_macros(file):
+    """How many values of runs on which nothing was fitted lie in their 90 % intervals."""
+    judged = [row for row in read_rows(file) if row["part"] == "judge"]
+    means = [int(row["inside"]) for row in judged if row["metric"] in FIDELITY_METRICS]
+    tails = [int(row["inside"]) for row in judged if row["metric"] == "ttft_p99"]
+    return {"CoverageInside": str(sum(means)), "CoverageValues": str(len(means)),
+            "CoverageTailInside": str(sum(tails)), "CoverageTailValues": str(len(tails))}
+
+
+def optimum_macros(file):
+    """Mean latencies over a bound that no scheduler beats, of policies as their systems start."""
+    rows = [row for row in read_rows(file)
+            if row["workload"] == "quickstart" and "oracle" not in row["policy"]]
+    rows.sort(key=lambda row: float(row["mean_e2el_ms_ratio"]))
+    return {"OptimumRows": table_of([[row["policy"], row["mean_ttft_ms_ratio"],
+                                      row["mean_e2el_ms_ratio"]] for row in rows])}
+
+
 CLAIMS = {("orca", "ratio_2"): "Orca / FasterTransformer at 2 x the unloaded latency",
           ("vllm", "sharegpt_max"): "vLLM / Orca that reserves the maximum",
           ("vllm_memory", "oracle_states"): "tokens in the cache of Orca-Oracle, \\%",
@@ -293,6 +311,8 @@ def main():
                   | speed_macros(runs / "speed")
                   | decision_macros(runs / "recorded_decisions/results.csv")
                   | fidelity_macros(ROOT / "experiments/fidelity/expected")
+                  | coverage_macros(ROOT / "experiments/fidelity/expected/coverage.csv")
+                  | optimum_macros(ROOT / "experiments/optimum/expected/optimum.csv")
                   | claim_macros(ROOT / "experiments/claims/expected/claims.csv")
                   | validation_macros(runs / "cpu_validation")
                   | provenance_macros(runs / "azure_code/vllm_v1_x1"))
