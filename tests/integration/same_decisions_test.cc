@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -98,6 +99,8 @@ struct Named {
   std::string name;
   PolicyConfig config;
 };
+
+void PrintTo(const Named& policy, std::ostream* out) { *out << policy.name; }
 
 VllmV0Config V0(VllmV0Config::PreemptionMode mode) {
   VllmV0Config config;

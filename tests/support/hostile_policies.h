@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,8 @@ struct PolicyMode {
   // Draws the parameters for a pool of `tokens` tokens.
   std::function<DrawnPolicy(Random&, std::int32_t tokens)> draw;
 };
+
+inline void PrintTo(const PolicyMode& mode, std::ostream* out) { *out << mode.name; }
 
 const std::vector<PolicyMode>& PolicyModes();
 

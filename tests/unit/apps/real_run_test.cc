@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cmath>
 #include <csignal>
+#include <ostream>
 #include <sstream>
 #include <string>
 #include <thread>
@@ -290,6 +291,8 @@ struct Refusal {
   std::vector<std::string> assignments;
   std::vector<std::string> says;
 };
+
+void PrintTo(const Refusal& refusal, std::ostream* out) { *out << refusal.name; }
 
 class RealRunRefusalTest : public RealRunTest, public ::testing::WithParamInterface<Refusal> {};
 

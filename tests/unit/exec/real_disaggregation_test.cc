@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -137,6 +138,8 @@ struct Split {
   RouterKind router;
   VllmV1Config policy;
 };
+
+void PrintTo(const Split& split, std::ostream* out) { *out << split.name; }
 
 const Split kSplits[] = {
     {"Pair", 2, RouterKind::kRoundRobin, {}},

@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <new>
+#include <ostream>
 #include <set>
 #include <string>
 #include <vector>
@@ -39,6 +40,8 @@ struct Routed {
   RouterKind router;
   PolicyConfig policy;
 };
+
+void PrintTo(const Routed& routed, std::ostream* out) { *out << routed.name; }
 
 const VllmV1Config kCaching{.max_num_batched_tokens = 64,
                             .enable_prefix_caching = true,

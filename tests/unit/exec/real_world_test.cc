@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <ostream>
 
 #include "exec/cpu/cpu_model.h"
 #include "exec/generation.h"
@@ -78,6 +79,8 @@ struct Served {
   KvPoolConfig kv = kRoomy;
   bool preempts = false;
 };
+
+void PrintTo(const Served& served, std::ostream* out) { *out << served.name; }
 
 const Served kServed[] = {
     {"StaticPadded", StaticConfig{.max_batch_size = 3}},
