@@ -24,7 +24,8 @@ class SimulatedRun final : public World, private RunListener {
  public:
   struct Reported {
     TimePoint now;
-    std::string events;  // one letter each: S(tep finished), C(ancelled), A(rrived), W(ake up)
+    // One letter each: T(ransfer finished), S(tep finished), C(ancelled), A(rrived), W(ake up).
+    std::string events;
   };
   struct Launched {
     TimePoint planned;
@@ -53,7 +54,8 @@ class SimulatedRun final : public World, private RunListener {
     if (instant.events.empty()) return instant;
     Reported& reported = instants.emplace_back(Reported{instant.now, ""});
     for (const Event& event : instant.events) {
-      reported.events += "SCAW"[event.index()];
+      static_assert(std::variant_size_v<Event> == 5);
+      reported.events += "TSCAW"[event.index()];
       if (const auto* arrived = std::get_if<RequestArrived>(&event)) {
         requests.push_back(arrived->request);
         requests.back().prefix_keys = {};

@@ -273,6 +273,7 @@ void ExpectComplete(const google::protobuf::Message& message, const std::string&
                                              "RealWorld.client_timeout_s",
                                              "SimulatedWorld.client_timeout_s",
                                              "System.boundary",
+                                             "System.disaggregation",
                                              "System.server",
                                              "Experiment.speculation",
                                              "SarathiPolicy.slack_chunking"};
