@@ -195,7 +195,9 @@ ModelConfig ReadLlamaLike(const ConfigFields& config, const ModelFamily& family)
   shape.qkv_bias = attention_bias || (has_switch ? config.Flag("qkv_bias", family.has_qkv_bias)
                                                  : family.has_qkv_bias);
   shape.output_bias = attention_bias;
-  shape.mlp_bias = config.Flag("mlp_bias", false);
+  shape.mlp_bias = config.Flag("mlp_bias", false) && !family.has_experts();
+  model.normalises_expert_weights = family.has_experts() && (family.moe.always_normalised ||
+                                                             config.Flag("norm_topk_prob", false));
   shape.qk_norm = family.has_qk_norm;
   return model;
 }
@@ -265,12 +267,12 @@ ModelConfig ReadOpt(const ConfigFields& config, const ModelFamily& family) {
 ModelConfig ReadFamily(const ConfigFields& config) {
   const auto type = config.Text("model_type");
   if (!type) {
-    config.Refuse("model_type is missing, must be one of " + ModelFamilyNames(false));
+    config.Refuse("model_type is missing, must be one of " + ModelFamilyNames());
   }
   const ModelFamily* const family = FindModelFamily(*type);
   if (family == nullptr) {
     config.Refuse(fmt::format("unknown model_type '{}', must be one of {}", Printable(*type),
-                              ModelFamilyNames(false)));
+                              ModelFamilyNames()));
   }
   ModelConfig model = *type == "gpt2"  ? ReadGpt2(config, *family)
                       : *type == "opt" ? ReadOpt(config, *family)

@@ -42,6 +42,8 @@ struct ModelConfig {
   float logit_scale = 1;
   float attention_cap = 0;
   float logit_cap = 0;
+  // Of a mixture: each token's experts have their softmax values divided by the sum of these.
+  bool normalises_expert_weights = false;
   bool scales_attention_by_layer = false;  // also divides q.k by the layer's number, from 1 (gpt2)
 
   std::vector<std::int32_t> end_tokens;  // a generation may stop behind any of these

@@ -59,6 +59,7 @@ constexpr std::array kFamilies = {
                 .tied_embeddings = true,
                 .end_token = 2},
     ModelFamily{.model_type = "mixtral",
+                .naming = WeightNaming::kMixtral,
                 .kv_heads = 8,
                 .norm_epsilon = 1e-5,
                 .rope_theta = 1e6,
@@ -67,7 +68,8 @@ constexpr std::array kFamilies = {
                 .moe = {.experts_field = "num_local_experts",
                         .width_field = "intermediate_size",
                         .experts = 8,
-                        .experts_per_token = 2}},
+                        .experts_per_token = 2,
+                        .always_normalised = true}},
     ModelFamily{.model_type = "qwen2_moe",
                 .kv_heads = 16,
                 .has_qkv_bias = true,
@@ -102,10 +104,9 @@ const ModelFamily* FindModelFamily(std::string_view model_type) {
   return found == kFamilies.end() ? nullptr : found;
 }
 
-std::string ModelFamilyNames(bool dense_only) {
+std::string ModelFamilyNames() {
   std::string names;
   for (const ModelFamily& family : kFamilies) {
-    if (dense_only && family.has_experts()) continue;
     if (!names.empty()) names += ", ";
     names += family.model_type;
   }

@@ -42,7 +42,9 @@ CpuModel::CpuModel(ModelConfig config, std::shared_ptr<const ModelWeights> weigh
       links_(links),
       weights_(std::move(weights)),
       positions_(positions),
-      pool_(pool) {
+      pool_(pool),
+      mixtures_(MixturesOf(*weights_)),
+      experts_(share_, pool) {
   CHECK(positions >= 1 && positions <= config_.shape.max_position);
   CHECK(weights_->layers.size() == static_cast<std::size_t>(share_.shape.layers));
   CHECK((links.tensor == nullptr ? 1 : links.tensor->size()) == links.place.grid.tensor);
@@ -71,7 +73,11 @@ kernels::MatrixView<const float> CpuModel::Forward(const RaggedBatch& batch,
     const LayerWeights& layer = weights_->layers[i];
     Attend(batch, i, cache);
     AddHalf(attended_, layer.output, layer.attention_norm, layer.attention_post_norm);
-    AddHalf(ComputeMlp(layer), layer.down, layer.mlp_norm, layer.mlp_post_norm);
+    if (mixtures_.empty()) {
+      AddHalf(ComputeMlp(layer), layer.down, layer.mlp_norm, layer.mlp_post_norm);
+    } else {
+      AddProjected(ComputeMixture(i), layer.mlp_norm, layer.mlp_post_norm);
+    }
   }
   if (links_.place.last_stage()) return Logits(batch);
   laps_.Lap(StepPart::kOther);
@@ -88,6 +94,7 @@ void CpuModel::SizeBuffers(std::int64_t rows) {
   normed_ = Sized(normed_buffer_, rows, shape.hidden);
   qkv_ = Sized(qkv_buffer_, rows, query_width + 2 * key_width);
   attended_ = Sized(attended_buffer_, rows, query_width);
+  if (!mixtures_.empty()) return;
   inner_ = Sized(inner_buffer_, rows, (shape.gated_mlp ? 2 : 1) * std::int64_t{shape.intermediate});
 }
 
@@ -175,6 +182,14 @@ CpuModel::ConstMatrix CpuModel::ComputeMlp(const LayerWeights& layer) {
   return gate;
 }
 
+CpuModel::Matrix CpuModel::ComputeMixture(std::size_t layer) {
+  const ConstMatrix input = HalfInput(weights_->layers[layer].mlp_norm);
+  laps_.Lap(StepPart::kOther);
+  return experts_.Compute(input, mixtures_[layer], [this](MixturePart part) {
+    laps_.Lap(IsProduct(part) ? StepPart::kGemm : StepPart::kOther);
+  });
+}
+
 CpuModel::ConstMatrix CpuModel::HalfInput(const NormWeights& norm) {
   if (config_.norm_placement == NormPlacement::kBehindSum) return residual_;
   Normalize(norm, residual_, normed_);
@@ -185,13 +200,19 @@ void CpuModel::AddHalf(ConstMatrix result, const LinearWeights& projection, cons
                        const NormWeights& post_norm) {
   if (post_norm.empty() && config_.residual_scale == 1 && links_.tensor == nullptr) {
     Multiply(result, projection, true, residual_);
+    if (config_.norm_placement == NormPlacement::kBehindSum) Normalize(norm, residual_, residual_);
   } else {
     Multiply(result, projection, false, normed_);
-    Sum(normed_);
-    if (!post_norm.empty()) Normalize(post_norm, normed_, normed_);
-    if (config_.residual_scale != 1) kernels::Scale(pool_, config_.residual_scale, normed_);
-    kernels::Add(pool_, normed_, residual_);
+    AddProjected(normed_, norm, post_norm);
   }
+}
+
+void CpuModel::AddProjected(Matrix projected, const NormWeights& norm,
+                            const NormWeights& post_norm) {
+  Sum(projected);
+  if (!post_norm.empty()) Normalize(post_norm, projected, projected);
+  if (config_.residual_scale != 1) kernels::Scale(pool_, config_.residual_scale, projected);
+  kernels::Add(pool_, projected, residual_);
   if (config_.norm_placement == NormPlacement::kBehindSum) Normalize(norm, residual_, residual_);
 }
 

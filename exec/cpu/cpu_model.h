@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "exec/cpu/expert_mixture.h"
 #include "exec/device_model.h"
 #include "exec/lap_timer.h"
 #include "exec/model/model_config.h"
@@ -75,9 +76,13 @@ class CpuModel final : public DeviceModel {
   ConstMatrix ComputeMlp(const LayerWeights& layer);
   // What a half of a layer reads: the residual stream, normalised where norms come first.
   ConstMatrix HalfInput(const NormWeights& norm);
+  // The second half of a layer with a mixture of experts; the result is whole.
+  Matrix ComputeMixture(std::size_t layer);
   // Projects a half's result and adds it to the residual stream, with the norms that come behind.
   void AddHalf(ConstMatrix result, const LinearWeights& projection, const NormWeights& norm,
                const NormWeights& post_norm);
+  // Adds what is projected: summed over the ranks, it is overwritten.
+  void AddProjected(Matrix projected, const NormWeights& norm, const NormWeights& post_norm);
   void Normalize(const NormWeights& norm, ConstMatrix from, Matrix to);
   void Multiply(ConstMatrix from, const LinearWeights& linear, bool accumulate, Matrix to);
   ConstMatrix Logits(const RaggedBatch& batch);
@@ -95,6 +100,8 @@ class CpuModel final : public DeviceModel {
   kernels::ThreadPool& pool_;
   std::optional<kernels::RopeTable> rope_;
   LapTimer laps_;
+  std::vector<MixtureMatrices> mixtures_;  // of each layer; empty: MLPs are dense
+  ExpertMixture experts_;
 
   // Activations of one pass, by row; the buffers grow to the largest one.
   kernels::AlignedBuffer residual_buffer_;

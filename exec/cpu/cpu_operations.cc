@@ -34,8 +34,15 @@ std::vector<std::int32_t> Numbered(std::int64_t count, std::int32_t modulus) {
 
 }  // namespace
 
+std::vector<const kernels::WeightView*> ModelMatrices::Layer::present() const {
+  std::vector<const kernels::WeightView*> all = {&qkv, &output, &up, &down};
+  std::erase_if(all, [](const kernels::WeightView* w) { return w->rows == 0; });
+  return all;
+}
+
 ModelMatrices MatricesOf(const ModelWeights& weights) {
   ModelMatrices matrices{.layers = {},
+                         .mixtures = MixturesOf(weights),
                          .embedding = weights.embedding.matrix.view(),
                          .head = weights.head().matrix.view()};
   for (const LayerWeights& layer : weights.layers) {
@@ -52,6 +59,7 @@ CpuOperations::CpuOperations(const ModelConfig& config, ModelMatrices matrices,
                              kernels::ThreadPool& pool)
     : config_(config),
       matrices_(std::move(matrices)),
+      mixture_(config, pool),
       cache_(cache),
       pool_(pool),
       random_(1, "operations"),
@@ -81,7 +89,7 @@ GemmSeconds CpuOperations::RunGemms(std::int64_t tokens) {
   std::int64_t widest_in = 0;
   std::int64_t widest_out = 0;
   for (const auto& layer : matrices_.layers) {
-    for (const kernels::WeightView* w : {&layer.qkv, &layer.output, &layer.up, &layer.down}) {
+    for (const kernels::WeightView* w : layer.present()) {
       widest_in = std::max(widest_in, w->columns);
       widest_out = std::max(widest_out, w->rows);
     }
@@ -98,8 +106,31 @@ GemmSeconds CpuOperations::RunGemms(std::int64_t tokens) {
     };
     seconds.qkv += run(layer.qkv, false);
     seconds.output += run(layer.output, true);
+    if (!matrices_.mixtures.empty()) continue;
     seconds.up += run(layer.up, false);
     seconds.down += run(layer.down, true);
+  }
+  if (matrices_.mixtures.empty()) return seconds;
+  const MixtureSeconds of = RunMixtures(tokens);
+  seconds.router = of[static_cast<std::size_t>(MixturePart::kRouter)];
+  seconds.expert_up = of[static_cast<std::size_t>(MixturePart::kExpertUp)];
+  seconds.expert_down = of[static_cast<std::size_t>(MixturePart::kExpertDown)];
+  seconds.up = of[static_cast<std::size_t>(MixturePart::kSharedUp)];
+  seconds.down = of[static_cast<std::size_t>(MixturePart::kSharedDown)];
+  return seconds;
+}
+
+MixtureSeconds CpuOperations::RunMixtures(std::int64_t tokens) {
+  using Clock = std::chrono::steady_clock;
+  const Matrix x = Input(tokens, config_.shape.hidden);
+  MixtureSeconds seconds{};
+  for (const MixtureMatrices& matrices : matrices_.mixtures) {
+    Clock::time_point last = Clock::now();
+    mixture_.Compute(x, matrices, [&](MixturePart part) {
+      const Clock::time_point now = Clock::now();
+      seconds[static_cast<std::size_t>(part)] += std::chrono::duration<double>(now - last).count();
+      last = now;
+    });
   }
   return seconds;
 }
@@ -151,17 +182,25 @@ OtherSeconds CpuOperations::RunOther(std::int64_t tokens) {
     }
     seconds.append +=
         SecondsOf([&] { kernels::AppendKv(pool_, keys, values, slots, layer, cache_); });
-    const std::int64_t width = shape.intermediate;
-    seconds.activation += SecondsOf([&] {
-      if (shape.gated_mlp) {
-        kernels::ActivateGated(pool_, config_.activation, x.Columns(0, width),
-                               x.Columns(width, width), y.Columns(0, width));
-      } else {
-        kernels::Activate(pool_, config_.activation, y.Columns(0, width));
-      }
-    });
+    if (matrices_.mixtures.empty()) seconds.activation += RunActivation(x, y);
   }
+  if (matrices_.mixtures.empty()) return seconds;
+  const MixtureSeconds of = RunMixtures(tokens);
+  seconds.activation = of[static_cast<std::size_t>(MixturePart::kActivation)];
+  seconds.routing = of[static_cast<std::size_t>(MixturePart::kRouting)];
   return seconds;
+}
+
+double CpuOperations::RunActivation(Matrix from, Matrix to) {
+  const std::int64_t width = config_.shape.intermediate;
+  return SecondsOf([&] {
+    if (config_.shape.gated_mlp) {
+      kernels::ActivateGated(pool_, config_.activation, from.Columns(0, width),
+                             from.Columns(width, width), to.Columns(0, width));
+    } else {
+      kernels::Activate(pool_, config_.activation, to.Columns(0, width));
+    }
+  });
 }
 
 double CpuOperations::RunAttention(std::span<const StepItem> items) {

@@ -1,12 +1,14 @@
 // The operations of a model on the CPU, one by one.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <vector>
 
 #include "core/random.h"
+#include "exec/cpu/expert_mixture.h"
 #include "exec/model/model_config.h"
 #include "exec/model/weights.h"
 #include "exec/profile/operations.h"
@@ -25,13 +27,20 @@ struct ModelMatrices {
     kernels::WeightView output;
     kernels::WeightView up;
     kernels::WeightView down;
+
+    // Those that the model has: of a mixture, the shared expert's alone are `up` and `down`.
+    [[nodiscard]] std::vector<const kernels::WeightView*> present() const;
   };
   std::vector<Layer> layers;
+  std::vector<MixtureMatrices> mixtures;  // of each layer; empty: MLPs are dense
   kernels::WeightView embedding;
   kernels::WeightView head;
 };
 
 ModelMatrices MatricesOf(const ModelWeights& weights);
+
+// By MixturePart.
+using MixtureSeconds = std::array<double, kMixturePartCount>;
 
 class CpuOperations final : public Operations {
  public:
@@ -52,9 +61,13 @@ class CpuOperations final : public Operations {
   Matrix Input(std::int64_t rows, std::int64_t columns);
   Matrix Output(std::int64_t rows, std::int64_t columns);
   void Normalize(Matrix from, Matrix to);
+  // Computes the mixtures of all layers.
+  MixtureSeconds RunMixtures(std::int64_t tokens);
+  double RunActivation(Matrix from, Matrix to);
 
   const ModelConfig& config_;
   ModelMatrices matrices_;
+  ExpertMixture mixture_;
   kernels::KvCacheView cache_;
   kernels::ThreadPool& pool_;
   Random random_;

@@ -19,7 +19,7 @@ CpuSpeedProbe::CpuSpeedProbe(ModelMatrices matrices, kernels::ThreadPool& pool)
   std::int64_t widest_in = 0;
   std::int64_t widest_out = 0;
   for (const ModelMatrices::Layer& layer : matrices_.layers) {
-    for (const kernels::WeightView* w : {&layer.qkv, &layer.output, &layer.up, &layer.down}) {
+    for (const kernels::WeightView* w : layer.present()) {
       widest_in = std::max(widest_in, w->columns);
       widest_out = std::max(widest_out, w->rows);
     }
@@ -33,7 +33,7 @@ CpuSpeedProbe::CpuSpeedProbe(ModelMatrices matrices, kernels::ThreadPool& pool)
 
 double CpuSpeedProbe::Multiply(const ModelMatrices::Layer& layer, std::int64_t rows) {
   const auto begin = std::chrono::steady_clock::now();
-  for (const kernels::WeightView* w : {&layer.qkv, &layer.output, &layer.up, &layer.down}) {
+  for (const kernels::WeightView* w : layer.present()) {
     const auto x = kernels::DenseMatrix(input_.Reserve<float>(rows * w->columns), rows, w->columns);
     const auto y = kernels::DenseMatrix(output_.Reserve<float>(rows * w->rows), rows, w->rows);
     kernels::Gemm(pool_, x, *w, {}, y);

@@ -8,7 +8,8 @@
 
 namespace twin::exec {
 
-// Each run takes the next layer, so that its weights are as cold in the caches as in a step.
+// Experts of mixtures are left out. Each run takes the next layer, so that its weights are as cold
+// in the caches as in a step.
 class CpuSpeedProbe final : public SpeedProbe {
  public:
   // Borrows the weights behind `matrices`, and the pool.

@@ -24,6 +24,14 @@ void CheckFormat(DType format) {
                "bf16, fp16, fp8");
 }
 
+void CheckLayers(const ModelConfig& config) {
+  if (config.shape.moe.experts == 0) return;
+  throw InputError(InputError::Kind::kUsage,
+                   config.shape.name.empty() ? "model" : config.shape.name,
+                   "is a mixture of experts, which the CUDA executor does not compute; allowed: a "
+                   "dense model, or the device cpu");
+}
+
 // Checks the support for a format before anything is loaded.
 void CheckFormatOn(DType format, cuda::Device& device) {
   if (format != DType::kFp8) return;
@@ -54,6 +62,7 @@ void CheckFormatOn(DType format, cuda::Device& device) {
 
 LoadedCudaModel LoadCudaModel(const CudaModelOptions& options, kernels::ThreadPool& pool) {
   CheckFormat(options.format);
+  CheckLayers(options.config);
   auto device = std::make_unique<cuda::Device>(options.device, options.algorithm_cache);
   CheckFormatOn(options.format, *device);
   cuda::LoadedDeviceWeights loaded;

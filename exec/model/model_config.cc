@@ -16,10 +16,6 @@ std::string NotComputed(const ModelConfig& model) {
         "quantization_config: quantised weights (method {}) are not supported, must be absent",
         model.quantization);
   }
-  if (model.shape.moe.experts > 0) {
-    return fmt::format("model_type '{}': mixtures of experts are not supported, must be one of {}",
-                       model.model_type, ModelFamilyNames(true));
-  }
   if (model.is_nested) return "text_config: multi-modal models are not supported";
   if (model.rope.scaling == Scaling::kDynamic || model.rope.scaling == Scaling::kLongRope) {
     return fmt::format("rope type '{}' is not supported, must be default, linear, llama3 or yarn",

@@ -8,6 +8,12 @@
 
 namespace twin::exec {
 
+template <class Linear>
+struct ExpertParts {
+  Linear up;  // rows of the gate, then of the up projection
+  Linear down;
+};
+
 template <class Linear, class Norm>
 struct LayerParts {
   Norm attention_norm;
@@ -17,9 +23,14 @@ struct LayerParts {
   Linear output;
   Norm attention_post_norm;
   Norm mlp_norm;
-  Linear up;  // rows of the gate, if there is one, then of the up projection
+  // Rows of the gate, if there is one, then of the up projection. Of a mixture of experts: its
+  // shared expert's, if it has one.
+  Linear up;
   Linear down;
   Norm mlp_post_norm;
+  Linear router;       // of a mixture: a row for each expert
+  Linear shared_gate;  // of its shared expert: one row
+  std::vector<ExpertParts<Linear>> experts;
 };
 
 // Both have empty(): true where the model has no such part.
@@ -40,6 +51,7 @@ enum class MatrixRole : std::uint8_t {
   kEmbedding,
   kPositions,
   kProjection,  // of a layer
+  kRouter,      // likewise: what chooses and weighs the experts of a mixture
   kEnd,         // a projection before the first layer or behind the last one, the head too
 };
 
@@ -63,6 +75,12 @@ ModelParts<Linear, Norm> MakeParts(const TensorPlan& plan, const MakeLinear& lin
     layer.up = linear(from.up, MatrixRole::kProjection);
     layer.down = linear(from.down, MatrixRole::kProjection);
     layer.mlp_post_norm = norm(from.mlp_post_norm);
+    layer.router = linear(from.router, MatrixRole::kRouter);
+    layer.shared_gate = linear(from.shared_gate, MatrixRole::kRouter);
+    for (const ExpertPlan& expert : from.experts) {
+      layer.experts.push_back({linear(expert.up, MatrixRole::kProjection),
+                               linear(expert.down, MatrixRole::kProjection)});
+    }
   }
   parts.final_norm = norm(plan.final_norm);
   parts.project_out = linear(plan.project_out, MatrixRole::kEnd);

@@ -72,11 +72,17 @@ LayerPlan LayerShare(const LayerPlan& plan, const ModelSpec& model, const GridPl
                                   {query_width + key_width + keys.first, keys.count}});
   const bool has_bias = place.tensor_rank == 0;
   share.output = TakeColumns(plan.output, queries, has_bias);
-  const IndexRange inner = Share(model.intermediate, place.grid.tensor, place.tensor_rank);
-  share.up = model.gated_mlp
-                 ? TakeRows(plan.up, {inner, {model.intermediate + inner.first, inner.count}})
-                 : TakeRows(plan.up, {inner});
-  share.down = TakeColumns(plan.down, inner, has_bias);
+  const auto cut_mlp = [&](std::int64_t width, MatrixPlan& up, MatrixPlan& down) {
+    const IndexRange inner = Share(width, place.grid.tensor, place.tensor_rank);
+    up = model.gated_mlp ? TakeRows(up, {inner, {width + inner.first, inner.count}})
+                         : TakeRows(up, {inner});
+    down = TakeColumns(down, inner, has_bias);
+  };
+  const bool mixture = model.moe.experts > 0;
+  cut_mlp(mixture ? model.moe.shared_intermediate : model.intermediate, share.up, share.down);
+  for (ExpertPlan& expert : share.experts) {
+    cut_mlp(model.moe.expert_intermediate, expert.up, expert.down);
+  }
   return share;
 }
 
@@ -118,6 +124,8 @@ ModelConfig ShareOf(const ModelConfig& model, const GridPlace& place) {
   share.shape.query_heads = model.shape.query_heads / place.grid.tensor;
   share.shape.kv_heads = KvHeadsPerRank(model.shape, place.grid);
   share.shape.intermediate = model.shape.intermediate / place.grid.tensor;
+  share.shape.moe.expert_intermediate = model.shape.moe.expert_intermediate / place.grid.tensor;
+  share.shape.moe.shared_intermediate = model.shape.moe.shared_intermediate / place.grid.tensor;
   return share;
 }
 

@@ -40,10 +40,10 @@ ModelConfig ShareOf(const ModelConfig& model, const GridPlace& place);
 //                            fewer heads than ranks
 //   output, down             the columns of its heads and of its share of the MLP; products are to
 //                            be summed over the ranks of the stage, the first of which has the bias
-//   gate, up                 the rows of its share
+//   gate, up                 the rows of its share; of a mixture, the same of every expert
 //   embedding, head          rows; the first stage embeds, the last one has the head. A tied
 //                            embedding is the head of a last stage that is not the first as well
-//   norms, positions, projections of the embedding: whole, where they are used
+//   norms, positions, routers, projections of the embedding: whole, where they are used
 //
 // Sources: Shoeybi et al., 2019, arXiv:1909.08053 (columns and rows); Huang et al., 2018,
 // arXiv:1811.06965 (stages).

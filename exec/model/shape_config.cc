@@ -50,18 +50,16 @@ void SetGpt2OrOpt(const ModelSpec& shape, ModelConfig& config) {
 }  // namespace
 
 ModelConfig ConfigOfShape(const ModelSpec& shape) {
-  if (shape.moe.experts > 0) {
-    Refuse(shape, "is a mixture of experts, which is not computed; allowed: dense models");
-  }
   ModelConfig config;
   config.shape = shape;
+  config.normalises_expert_weights = shape.moe.experts > 0;
   config.norm_epsilon = kEpsilon;
   config.attention_scale = 1 / std::sqrt(static_cast<float>(shape.head_dim));
   SetWindows(shape, config);
   const bool llama = shape.learned_positions == 0 && shape.norm == NormKind::kRmsNorm &&
                      shape.gated_mlp && shape.embedding_width == 0;
   const bool gpt2 = shape.learned_positions > 0 && shape.norm == NormKind::kLayerNorm &&
-                    !shape.gated_mlp && !shape.qk_norm;
+                    !shape.gated_mlp && !shape.qk_norm && shape.moe.experts == 0;
   const std::int32_t norms = shape.norms_per_layer;
   if (llama && (norms == 2 || norms == 4)) {
     SetLlamaLike(shape, config);
@@ -70,7 +68,7 @@ ModelConfig ConfigOfShape(const ModelSpec& shape) {
   } else {
     Refuse(shape,
            "is of no family that can be computed; allowed: rotary positions with RMSNorm and a "
-           "gated MLP, or learned positions with LayerNorm and a plain MLP");
+           "gated MLP or a mixture of such, or learned positions with LayerNorm and a plain MLP");
   }
   return config;
 }

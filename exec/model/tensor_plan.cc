@@ -1,6 +1,10 @@
 #include "exec/model/tensor_plan.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <array>
+#include <utility>
 
 namespace twin::exec {
 namespace {
@@ -90,12 +94,16 @@ class Planner {
       plan.up = {{Part(mlp + "gate_up_proj", 2 * inner, shape_.mlp_bias)}, shape_.hidden};
     } else {
       plan.qkv = SeparateQkv(attention);
-      plan.up = {{Part(mlp + "gate_proj", inner, shape_.mlp_bias),
-                  Part(mlp + "up_proj", inner, shape_.mlp_bias)},
-                 shape_.hidden};
     }
     plan.output = {{Part(attention + "o_proj", shape_.hidden, shape_.output_bias)}, query_width()};
-    plan.down = {{Part(mlp + "down_proj", shape_.hidden, shape_.mlp_bias)}, inner};
+    if (shape_.moe.experts > 0) {
+      AddMixture(layer, plan);
+    } else {
+      if (plan.up.parts.empty()) {
+        plan.up = GateUp(mlp + "gate_proj", mlp + "up_proj", inner, shape_.mlp_bias);
+      }
+      plan.down = {{Part(mlp + "down_proj", shape_.hidden, shape_.mlp_bias)}, inner};
+    }
     if (shape_.qk_norm) {
       plan.query_norm = {attention + "q_norm.weight", "", shape_.head_dim};
       plan.key_norm = {attention + "k_norm.weight", "", shape_.head_dim};
@@ -109,6 +117,33 @@ class Planner {
       plan.mlp_norm = Norm(layer + "post_attention_layernorm");
     }
     return plan;
+  }
+
+  [[nodiscard]] MatrixPlan GateUp(const std::string& gate, const std::string& up,
+                                  std::int64_t width, bool bias) const {
+    return {{Part(gate, width, bias), Part(up, width, bias)}, shape_.hidden};
+  }
+
+  void AddMixture(const std::string& layer, LayerPlan& plan) const {
+    const MoeSpec& moe = shape_.moe;
+    const bool mixtral = model_.naming == WeightNaming::kMixtral;
+    const std::string mixture = layer + (mixtral ? "block_sparse_moe." : "mlp.");
+    const std::array<const char*, 3> names =
+        mixtral ? std::array{"w1", "w3", "w2"} : std::array{"gate_proj", "up_proj", "down_proj"};
+    const auto expert_of = [&](const std::string& name, std::int64_t width) {
+      return ExpertPlan{GateUp(name + names[0], name + names[1], width, false),
+                        {{Part(name + names[2], shape_.hidden, false)}, width}};
+    };
+    plan.router = {{Part(mixture + "gate", moe.experts, false)}, shape_.hidden};
+    for (std::int32_t i = 0; i < moe.experts; ++i) {
+      const std::string name = fmt::format("{}experts.{}.", mixture, i);
+      plan.experts.push_back(expert_of(name, moe.expert_intermediate));
+    }
+    if (moe.shared_intermediate == 0) return;
+    ExpertPlan shared = expert_of(mixture + "shared_expert.", moe.shared_intermediate);
+    plan.up = std::move(shared.up);
+    plan.down = std::move(shared.down);
+    plan.shared_gate = {{Part(mixture + "shared_expert_gate", 1, false)}, shape_.hidden};
   }
 
   // The matrices of GPT-2's Conv1D are stored [in, out].

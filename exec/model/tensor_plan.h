@@ -47,6 +47,12 @@ struct NormPlan {
   std::int64_t width = 0;
 };
 
+// An MLP of a mixture, without biases.
+struct ExpertPlan {
+  MatrixPlan up;  // gate rows, then up rows
+  MatrixPlan down;
+};
+
 struct LayerPlan {
   NormPlan attention_norm;
   MatrixPlan qkv;  // query, key, value rows
@@ -55,9 +61,12 @@ struct LayerPlan {
   MatrixPlan output;
   NormPlan attention_post_norm;
   NormPlan mlp_norm;
-  MatrixPlan up;  // gate rows, if gated, then up rows
+  MatrixPlan up;  // gate rows, if gated, then up rows; of a mixture, its shared expert's
   MatrixPlan down;
   NormPlan mlp_post_norm;
+  MatrixPlan router;       // of a mixture: a row for each expert
+  MatrixPlan shared_gate;  // of its shared expert: one row
+  std::vector<ExpertPlan> experts;
 };
 
 struct TensorPlan {
@@ -79,7 +88,14 @@ void ForEachOf(const TensorPlan& plan, const MatrixAction& matrix, const NormAct
   }
   norm(plan.final_norm);
   for (const LayerPlan& layer : plan.layers) {
-    for (const MatrixPlan* one : {&layer.qkv, &layer.output, &layer.up, &layer.down}) matrix(*one);
+    for (const MatrixPlan* one :
+         {&layer.qkv, &layer.output, &layer.up, &layer.down, &layer.router, &layer.shared_gate}) {
+      matrix(*one);
+    }
+    for (const ExpertPlan& expert : layer.experts) {
+      matrix(expert.up);
+      matrix(expert.down);
+    }
     for (const NormPlan* one :
          {&layer.attention_norm, &layer.query_norm, &layer.key_norm, &layer.attention_post_norm,
           &layer.mlp_norm, &layer.mlp_post_norm}) {

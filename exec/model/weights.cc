@@ -25,7 +25,8 @@ class WeightReader {
 
  private:
   [[nodiscard]] DType FormatOf(MatrixRole role) const {
-    if (role == MatrixRole::kPositions) return DType::kFp32;
+    const bool exact = role == MatrixRole::kPositions || role == MatrixRole::kRouter;
+    if (exact) return DType::kFp32;
     const bool looked_up_only = role == MatrixRole::kEmbedding && !model_.shape.tied_embeddings;
     return format_ == DType::kInt8 && looked_up_only ? DType::kBf16 : format_;
   }
@@ -64,7 +65,11 @@ std::int64_t ModelWeights::matrix_bytes() const {
                        untied_head.matrix.bytes();
   for (const LayerWeights& layer : layers) {
     bytes += layer.qkv.matrix.bytes() + layer.output.matrix.bytes() + layer.up.matrix.bytes() +
-             layer.down.matrix.bytes();
+             layer.down.matrix.bytes() + layer.router.matrix.bytes() +
+             layer.shared_gate.matrix.bytes();
+    for (const auto& expert : layer.experts) {
+      bytes += expert.up.matrix.bytes() + expert.down.matrix.bytes();
+    }
   }
   return bytes;
 }

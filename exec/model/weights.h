@@ -44,10 +44,10 @@ struct LoadedWeights {
 };
 
 // Reads the weights beside `directory`/config.json and packs them as `format`: kFp32, kBf16 or
-// kInt8 (of int8 models an untied embedding is kept in bf16). Norms, biases and learned positions
-// stay fp32. With a place in a grid: what that rank takes (ShareOf), and reads nothing else.
-// Throws InputError (data): safetensors.h, checkpoint.h, tensor_source.h. Memory beyond the packed
-// weights: none (F64 files: one tensor).
+// kInt8 (of int8 models an untied embedding is kept in bf16). Norms, biases, learned positions and
+// routers stay fp32. With a place in a grid: what that rank takes (ShareOf), and reads nothing
+// else. Throws InputError (data): safetensors.h, checkpoint.h, tensor_source.h. Memory beyond the
+// packed weights: none (F64 files: one tensor).
 LoadedWeights LoadWeights(const std::filesystem::path& directory, const ModelConfig& model,
                           DType format, kernels::ThreadPool& pool, const GridPlace& place = {});
 

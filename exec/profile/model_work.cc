@@ -1,5 +1,7 @@
 #include "exec/profile/model_work.h"
 
+#include <cmath>
+
 namespace twin::exec {
 namespace {
 
@@ -18,7 +20,8 @@ std::int64_t Bytes(const kernels::WeightView& view) {
 double ModelWork::Flops(const StepTotals& totals) const {
   const auto pairs =
       static_cast<double>(totals.prefill_attention_pairs + totals.decode_context_tokens);
-  return 2.0 * static_cast<double>(layer_weights) * static_cast<double>(totals.tokens()) +
+  const std::int64_t weights = layer_weights + experts_per_token * expert_weights;
+  return 2.0 * static_cast<double>(weights) * static_cast<double>(totals.tokens()) +
          2.0 * static_cast<double>(head_weights) * static_cast<double>(totals.logit_rows()) +
          static_cast<double>(flops_per_pair) * pairs;
 }
@@ -26,16 +29,29 @@ double ModelWork::Flops(const StepTotals& totals) const {
 double ModelWork::Bytes(const StepTotals& totals) const {
   const std::int64_t keys = totals.prefill_context_tokens + totals.decode_context_tokens;
   const double head = totals.emitting_items > 0 ? static_cast<double>(head_bytes) : 0;
-  return static_cast<double>(layer_bytes) + head +
+  return static_cast<double>(layer_bytes) + head + ExpertBytes(totals.tokens()) +
          static_cast<double>(kv_bytes_per_token) * static_cast<double>(keys);
+}
+
+double ModelWork::ExpertBytes(std::int64_t tokens) const {
+  if (experts == 0) return 0;
+  const double missed_by_one = 1 - static_cast<double>(experts_per_token) / experts;
+  const double missed = std::pow(missed_by_one, static_cast<double>(tokens));
+  return static_cast<double>(expert_bytes) * experts * (1 - missed);
 }
 
 ModelWork WorkOf(const ModelSpec& model, const ModelWeights& weights, DType kv_dtype) {
   ModelWork work;
   for (const LayerWeights& layer : weights.layers) {
-    for (const LinearWeights* linear : {&layer.qkv, &layer.output, &layer.up, &layer.down}) {
+    for (const LinearWeights* linear :
+         {&layer.qkv, &layer.output, &layer.up, &layer.down, &layer.router, &layer.shared_gate}) {
       work.layer_weights += Elements(linear->matrix.view());
       work.layer_bytes += Bytes(linear->matrix.view());
+    }
+    if (layer.experts.empty()) continue;
+    for (const LinearWeights* linear : {&layer.experts[0].up, &layer.experts[0].down}) {
+      work.expert_weights += Elements(linear->matrix.view());
+      work.expert_bytes += Bytes(linear->matrix.view());
     }
   }
   if (!weights.project_in.empty()) {
@@ -48,6 +64,8 @@ ModelWork WorkOf(const ModelSpec& model, const ModelWeights& weights, DType kv_d
     work.head_weights += Elements(weights.project_out.matrix.view());
     work.head_bytes += Bytes(weights.project_out.matrix.view());
   }
+  work.experts = model.moe.experts;
+  work.experts_per_token = model.moe.experts_per_token;
   const std::int64_t layers = model.layers;
   work.flops_per_pair = 4 * layers * model.query_heads * model.head_dim;
   work.kv_bytes_per_token = 2 * layers * model.kv_heads * model.head_dim * ByteSize(kv_dtype);

@@ -8,14 +8,20 @@
 
 namespace twin::exec {
 
-// Seconds of each matrix product, all layers together.
+// Seconds of each matrix product, all layers together. Of mixtures of experts, `up` and `down` are
+// those of the shared expert, and the others those of all experts that the tokens choose.
 struct GemmSeconds {
   double qkv = 0;
   double output = 0;
   double up = 0;
   double down = 0;
+  double router = 0;  // that of the shared expert's gate, too
+  double expert_up = 0;
+  double expert_down = 0;
 
-  [[nodiscard]] double sum() const { return qkv + output + up + down; }
+  [[nodiscard]] double sum() const {
+    return qkv + output + up + down + router + expert_up + expert_down;
+  }
 };
 
 // Seconds of everything else that is done token by token, all layers together.
@@ -25,8 +31,11 @@ struct OtherSeconds {
   double append = 0;  // of keys and values to the cache; zero where it is part of `rope`
   double activation = 0;
   double embedding = 0;
+  double routing = 0;  // of mixtures: choosing experts, gathering their rows, adding their results
 
-  [[nodiscard]] double sum() const { return norms + rope + append + activation + embedding; }
+  [[nodiscard]] double sum() const {
+    return norms + rope + append + activation + embedding + routing;
+  }
 };
 
 // Each call runs an operation once for every layer, in the order of a step, so that weights and KV

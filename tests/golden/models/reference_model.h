@@ -37,11 +37,18 @@ struct ReferenceModel {
   nlohmann::json facts;  // expected.json
   std::vector<ReferencePrompt> prompts;
 
+  // False where rounding changes which experts of a mixture are chosen.
+  [[nodiscard]] bool HasTolerance(DType dtype) const { return !Limits(dtype).is_null(); }
   [[nodiscard]] ReferenceTolerance Tolerance(DType dtype) const {
-    // What anything rounded to 16 bits may differ by is stated for bf16, the coarser one.
-    const DType stated = dtype == DType::kFp16 ? DType::kBf16 : dtype;
-    const nlohmann::json& limits = facts.at("tolerance").at(std::string(Name(stated)));
+    const nlohmann::json& limits = Limits(dtype);
     return {limits.at("rel_l2").get<double>(), limits.at("margin").get<double>()};
+  }
+
+ private:
+  // What anything rounded to 16 bits or fewer may differ by is stated for bf16.
+  [[nodiscard]] const nlohmann::json& Limits(DType dtype) const {
+    const DType stated = dtype == DType::kFp32 ? dtype : DType::kBf16;
+    return facts.at("tolerance").at(std::string(Name(stated)));
   }
 };
 

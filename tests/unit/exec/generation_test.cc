@@ -20,8 +20,9 @@ using ::testing::HasSubstr;
 
 class GenerationTest : public ::testing::Test {
  protected:
-  static CpuModel MakeModel(kernels::ThreadPool& pool, DType format = DType::kFp32) {
-    const ModelConfig config = ParseModelConfig(testing::kLlamaConfig, "config.json");
+  static CpuModel MakeModel(kernels::ThreadPool& pool, DType format = DType::kFp32,
+                            const char* text = testing::kLlamaConfig) {
+    const ModelConfig config = ParseModelConfig(text, "config.json");
     const testing::ModelFolder folder("generation");
     folder.WriteWeights(testing::RandomTensors(config, "model."));
     return {config, LoadWeights(folder.path(), config, format, pool).weights, 100, pool};
@@ -49,9 +50,10 @@ class GenerationTest : public ::testing::Test {
     std::vector<Generation> generations;
   };
 
-  Result Run(const GenerationOptions& options) {
+  Result Run(const GenerationOptions& options) { return Run(model_, options); }
+  static Result Run(CpuModel& model, const GenerationOptions& options) {
     Result result{{}, Prompts()};
-    result.counts = Generate(model_, result.generations, options);
+    result.counts = Generate(model, result.generations, options);
     return result;
   }
 
@@ -89,6 +91,24 @@ TEST_F(GenerationTest, ChunksAndCompanyChangeNoBit) {
                                 .block_size = 3});
     ExpectEqual(chunked, plain);
     EXPECT_LT(chunked.counts.steps, plain.counts.steps);
+  }
+}
+
+TEST_F(GenerationTest, CompanyChangesNoBitOfAMixtureInAnyFormat) {
+  for (const char* const text : {testing::kMixtureConfig, testing::kMixtralConfig}) {
+    for (const DType format : {DType::kFp32, DType::kBf16, DType::kInt8}) {
+      CpuModel model = MakeModel(pool_, format, text);
+      const Result plain =
+          Run(model, {.policy = VllmV1Config{.max_num_seqs = 1}, .keep = KeptLogits::kLast});
+      for (const std::int32_t budget : {7, 33}) {
+        const Result chunked =
+            Run(model, {.policy = VllmV1Config{.max_num_batched_tokens = budget, .max_num_seqs = 5},
+                        .keep = KeptLogits::kLast,
+                        .block_size = 3});
+        ExpectEqual(chunked, plain);
+        EXPECT_LT(chunked.counts.steps, plain.counts.steps);
+      }
+    }
   }
 }
 

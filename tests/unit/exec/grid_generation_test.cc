@@ -56,6 +56,11 @@ constexpr Family kFamilies[] = {
       "ffn_dim": 64, "num_hidden_layers": 4, "num_attention_heads": 4, "vocab_size": 29,
       "max_position_embeddings": 128, "word_embed_proj_dim": 16, "do_layer_norm_before": false,
       "activation_function": "relu"})"},
+    {"qwen2_moe_with_a_shared_expert", "model.", R"({"model_type": "qwen2_moe", "hidden_size": 32,
+      "num_experts": 5, "num_experts_per_tok": 2, "moe_intermediate_size": 24,
+      "shared_expert_intermediate_size": 40, "num_hidden_layers": 4, "num_attention_heads": 4,
+      "num_key_value_heads": 2, "vocab_size": 29, "max_position_embeddings": 128,
+      "rms_norm_eps": 1e-5, "rope_theta": 500.0, "tie_word_embeddings": false})"},
 };
 
 // Prompts of 1 to 30 tokens, the later ones beginning like the first.

@@ -143,8 +143,20 @@ TEST(ModelConfigTest, RefusesWhatIsMissingOrOutOfRange) {
 TEST(ModelConfigTest, RefusesUnknownFamiliesNamingTheKnownOnes) {
   EXPECT_THAT(RefusalWith({{"model_type", "spirograph"}}),
               AllOf(HasSubstr("unknown model_type 'spirograph'"), HasSubstr("llama, mistral")));
-  EXPECT_THAT(RefusalWith({{"model_type", "mixtral"}}), HasSubstr("mixtures of experts"));
   EXPECT_THAT(RefusalWith({{"model_type", nullptr}}), HasSubstr("model_type is missing"));
+}
+
+TEST(ModelConfigTest, EachFamilyOfMixturesNormalisesTheWeightsOfExpertsInItsWay) {
+  const json qwen = json::parse(testing::kMixtureConfig);
+  EXPECT_TRUE(Parse(json::parse(testing::kMixtralConfig)).normalises_expert_weights);
+  EXPECT_FALSE(ParseWith(json::parse(testing::kMixtralConfig), {{"model_type", "llama"}})
+                   .normalises_expert_weights);
+  for (const char* const type : {"qwen2_moe", "qwen3_moe"}) {
+    EXPECT_FALSE(ParseWith(qwen, {{"model_type", type}}).normalises_expert_weights);
+    EXPECT_TRUE(ParseWith(qwen, {{"model_type", type}, {"norm_topk_prob", true}})
+                    .normalises_expert_weights);
+  }
+  EXPECT_EQ(Parse(qwen).shape.moe.shared_intermediate, 20);
 }
 
 TEST(ModelConfigTest, RefusesInOneLineWhatCanBeSimulatedButNotComputed) {

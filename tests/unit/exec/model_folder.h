@@ -108,6 +108,19 @@ inline constexpr const char* kLlamaConfig = R"({"model_type": "llama", "hidden_s
   "num_key_value_heads": 2, "vocab_size": 29, "max_position_embeddings": 128,
   "rms_norm_eps": 1e-5, "rope_theta": 500.0, "tie_word_embeddings": false, "eos_token_id": 3})";
 
+// A mixture of five experts and a shared one.
+inline constexpr const char* kMixtureConfig = R"({"model_type": "qwen2_moe", "hidden_size": 16,
+  "num_experts": 5, "num_experts_per_tok": 2, "moe_intermediate_size": 12,
+  "shared_expert_intermediate_size": 20, "num_hidden_layers": 2, "num_attention_heads": 4,
+  "num_key_value_heads": 2, "vocab_size": 29, "max_position_embeddings": 128,
+  "rms_norm_eps": 1e-5, "rope_theta": 500.0, "tie_word_embeddings": false, "eos_token_id": 3})";
+
+inline constexpr const char* kMixtralConfig = R"({"model_type": "mixtral", "hidden_size": 16,
+  "num_local_experts": 4, "num_experts_per_tok": 2, "intermediate_size": 12,
+  "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 29,
+  "max_position_embeddings": 128, "rms_norm_eps": 1e-5, "rope_theta": 500.0,
+  "tie_word_embeddings": false, "eos_token_id": 3})";
+
 inline constexpr const char* kGpt2Config = R"({"model_type": "gpt2", "n_embd": 12, "n_layer": 2,
   "n_head": 3, "n_positions": 64, "vocab_size": 17, "layer_norm_epsilon": 1e-5})";
 

@@ -109,6 +109,28 @@ TEST_F(ModelShareTest, HeadsAndMlpAreHalvedInLlama) {
   ExpectHalves();
 }
 
+TEST_F(ModelShareTest, EveryExpertOfAMixtureIsHalved) {
+  Use(testing::kMixtureConfig, "model.");
+  const auto expect_half = [](const auto& from, const auto& to, std::int64_t rank,
+                              std::int64_t width) {
+    Rows up;
+    Append(RowsOf(from.up), rank * width, width, up);
+    Append(RowsOf(from.up), 2 * width + rank * width, width, up);
+    EXPECT_EQ(RowsOf(to.up), up);
+    EXPECT_EQ(RowsOf(to.down), Columns(RowsOf(from.down), rank * width, width));
+  };
+  for (std::int32_t rank = 0; rank < 2; ++rank) {
+    const ModelWeights share = Share({.tensor = 2}, rank);
+    const LayerWeights& from = whole_.layers[1];
+    const LayerWeights& to = share.layers[1];
+    EXPECT_EQ(RowsOf(to.router), RowsOf(from.router));
+    EXPECT_EQ(RowsOf(to.shared_gate), RowsOf(from.shared_gate));
+    expect_half(from, to, rank, 10);
+    ASSERT_EQ(to.experts.size(), 5U);
+    for (std::size_t i = 0; i < 5; ++i) expect_half(from.experts[i], to.experts[i], rank, 6);
+  }
+}
+
 TEST_F(ModelShareTest, FusedTensorsAreCutWithinTheirParts) {
   Use(kPhi3Config, "model.");
   ExpectHalves();

@@ -93,5 +93,32 @@ TEST(OperationsTest, EveryOperationTakesTime) {
   }
 }
 
+TEST(OperationsTest, ThoseOfAMixtureTakeTime) {
+  const ModelConfig config = ParseModelConfig(testing::kMixtureConfig, "config.json");
+  kernels::ThreadPool pool(2);
+  CpuModel model(config, MakeDummyWeights(config, DType::kBf16, 1, pool), 64, pool);
+  SyntheticSteps steps(model, {.block_size = 4, .tokens = 200, .items = 4});
+  const std::unique_ptr<Operations> operations = model.MakeOperations(steps.cache());
+  for (const std::int64_t tokens : {1, 40}) {
+    const GemmSeconds gemms = operations->RunGemms(tokens);
+    for (const double seconds :
+         {gemms.qkv, gemms.router, gemms.expert_up, gemms.expert_down, gemms.up, gemms.down}) {
+      EXPECT_GT(seconds, 0);
+    }
+    EXPECT_GT(operations->RunOther(tokens).activation, 0);
+    EXPECT_GT(operations->RunOther(tokens).routing, 0);
+  }
+}
+
+TEST(OperationsTest, DenseModelsHaveNoneOfAMixture) {
+  const ModelConfig config = ParseModelConfig(testing::kLlamaConfig, "config.json");
+  kernels::ThreadPool pool(1);
+  CpuModel model(config, MakeDummyWeights(config, DType::kFp32, 1, pool), 64, pool);
+  SyntheticSteps steps(model, {.block_size = 4, .tokens = 200, .items = 4});
+  const std::unique_ptr<Operations> operations = model.MakeOperations(steps.cache());
+  EXPECT_EQ(operations->RunGemms(4).router + operations->RunGemms(4).expert_up, 0);
+  EXPECT_EQ(operations->RunOther(4).routing, 0);
+}
+
 }  // namespace
 }  // namespace twin::exec

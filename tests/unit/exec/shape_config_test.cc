@@ -58,13 +58,9 @@ TEST(ShapeConfigTest, WindowsApplyToAsManyLayersAsTheShapeSays) {
   EXPECT_THAT(ConfigOfShape(shape).layer_windows, ElementsAre(7, 7, 0));
 }
 
-TEST(ShapeConfigTest, EveryDensePresetCanBeComputed) {
+TEST(ShapeConfigTest, EveryPresetOfAFamilyCanBeComputed) {
   for (const std::string_view name : ModelPresetNames()) {
     ModelSpec shape = ModelPreset(name);
-    if (shape.moe.experts > 0) {
-      EXPECT_THAT(ErrorOf(shape), HasSubstr("mixture of experts"));
-      continue;
-    }
     if (shape.norm == NormKind::kLayerNorm && shape.learned_positions == 0) {
       EXPECT_THAT(ErrorOf(shape), HasSubstr("of no family that can be computed"));  // Falcon
       continue;
@@ -76,7 +72,8 @@ TEST(ShapeConfigTest, EveryDensePresetCanBeComputed) {
     shape.query_heads = 4;
     shape.kv_heads = shape.learned_positions > 0 ? 4 : 2;
     shape.hidden = 16;
-    shape.intermediate = 24;
+    shape.intermediate = shape.moe.experts > 0 ? 0 : 24;
+    shape.moe.expert_intermediate = shape.moe.experts > 0 ? 8 : 0;
     shape.vocab = 31;
     kernels::ThreadPool pool(1);
     const ModelConfig config = ConfigOfShape(shape);
@@ -90,6 +87,9 @@ TEST(ShapeConfigTest, RefusesWhatNoFamilyIs) {
   const ModelSpec gpt2 = ModelPreset("gpt2");
   ModelSpec shape = llama;
   shape.gated_mlp = false;
+  EXPECT_THAT(ErrorOf(shape), HasSubstr("of no family"));
+  shape = gpt2;
+  shape.moe = {.experts = 4, .experts_per_token = 2, .expert_intermediate = 8};
   EXPECT_THAT(ErrorOf(shape), HasSubstr("of no family"));
   shape = llama;
   shape.head_dim = 127;

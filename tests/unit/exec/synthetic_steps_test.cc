@@ -94,5 +94,22 @@ TEST(ModelWorkTest, CountsTheWeightsOfTheConfigByHand) {
   EXPECT_DOUBLE_EQ(work.Bytes(totals), 2 * 4 * 2816 + 2048 + 64 * 30);
 }
 
+TEST(ModelWorkTest, OfAMixtureCountsTheExpertsThatTokensChoose) {
+  // As above, but a layer has, in place of gate, up and down: a router 16 x 5, the gate of the
+  // shared expert 16 x 1, that expert 16 x 40 and 20 x 16, and experts of 16 x 24 and 12 x 16.
+  const ModelConfig config = ParseModelConfig(testing::kMixtureConfig, "config.json");
+  kernels::ThreadPool pool(1);
+  const ModelWeights weights = MakeDummyWeights(config, DType::kFp32, 1, pool);
+  const ModelWork work = WorkOf(config.shape, weights, DType::kBf16);
+  EXPECT_EQ(work.layer_weights, 2 * (16 * 32 + 16 * 16 + 16 * 5 + 16 + 16 * 40 + 20 * 16));
+  EXPECT_EQ(work.expert_weights, 2 * (16 * 24 + 12 * 16));
+  EXPECT_EQ(work.expert_bytes, 2 * 4 * (32 * 16 + 32 * 12));
+  // Of 5 experts, two tokens with two each choose 5 (1 - (3 / 5)^2) = 3.2.
+  const StepTotals one{.decode_items = 1, .decode_context_tokens = 10};
+  const StepTotals two{.decode_items = 2, .decode_context_tokens = 10};
+  EXPECT_NEAR(work.Bytes(two) - work.Bytes(one), 1.2 * 7168, 1e-6);
+  EXPECT_DOUBLE_EQ(work.Flops(two) - work.Flops(one), 2.0 * (3648 + 2 * 1152));
+}
+
 }  // namespace
 }  // namespace twin::exec

@@ -73,6 +73,62 @@ TEST_F(WeightsTest, ConcatenatesQueryKeyAndValueRowsAndGateAndUpRows) {
   EXPECT_EQ(layer.attention_norm.gain, tensors_.values("model.layers.1.input_layernorm.weight"));
 }
 
+TEST_F(WeightsTest, TakesTheExpertsOfEachFamilyByTheirNames) {
+  model_ = ParseModelConfig(testing::kMixtralConfig, "config.json");
+  tensors_ = RandomTensors(model_, "model.");
+  folder_.WriteWeights(tensors_);
+  const std::string mixtral = "model.layers.1.block_sparse_moe.";
+  LoadedWeights loaded = Load();
+  EXPECT_THAT(loaded.warnings, IsEmpty());
+  const LayerWeights& layer = loaded.weights.layers[1];
+  ASSERT_EQ(layer.experts.size(), 4U);
+  EXPECT_TRUE(layer.up.empty() && layer.down.empty() && layer.shared_gate.empty());
+  EXPECT_EQ(RowOf(layer.router, 3), StoredRow(tensors_, mixtral + "gate.weight", 3));
+  EXPECT_EQ(RowOf(layer.experts[2].up, 11),
+            StoredRow(tensors_, mixtral + "experts.2.w1.weight", 11));
+  EXPECT_EQ(RowOf(layer.experts[2].up, 12),
+            StoredRow(tensors_, mixtral + "experts.2.w3.weight", 0));
+  EXPECT_EQ(RowOf(layer.experts[2].down, 5),
+            StoredRow(tensors_, mixtral + "experts.2.w2.weight", 5));
+
+  model_ = ParseModelConfig(testing::kMixtureConfig, "config.json");
+  tensors_ = RandomTensors(model_, "model.");
+  folder_.WriteWeights(tensors_);
+  loaded = Load();
+  EXPECT_THAT(loaded.warnings, IsEmpty());
+  const LayerWeights& first = loaded.weights.layers[0];
+  const std::string mlp = "model.layers.0.mlp.";
+  EXPECT_EQ(RowOf(first.experts[4].up, 12),
+            StoredRow(tensors_, mlp + "experts.4.up_proj.weight", 0));
+  EXPECT_EQ(RowOf(first.up, 19), StoredRow(tensors_, mlp + "shared_expert.gate_proj.weight", 19));
+  EXPECT_EQ(RowOf(first.shared_gate, 0), StoredRow(tensors_, mlp + "shared_expert_gate.weight", 0));
+}
+
+TEST_F(WeightsTest, RoutersStayInSinglePrecision) {
+  model_ = ParseModelConfig(testing::kMixtureConfig, "config.json");
+  for (const DType format : {DType::kBf16, DType::kInt8}) {
+    const ModelWeights weights = MakeDummyWeights(model_, format, 1, pool_);
+    EXPECT_EQ(weights.layers[0].router.matrix.view().format, DType::kFp32);
+    EXPECT_EQ(weights.layers[0].shared_gate.matrix.view().format, DType::kFp32);
+    EXPECT_EQ(weights.layers[0].experts[1].up.matrix.view().format, format);
+  }
+}
+
+TEST_F(WeightsTest, NamesTheExpertThatIsMissingOrOfAnotherShape) {
+  model_ = ParseModelConfig(testing::kMixtureConfig, "config.json");
+  const TensorSet whole = RandomTensors(model_, "model.");
+  const std::string name = "model.layers.1.mlp.experts.3.down_proj.weight";
+  tensors_ = whole;
+  tensors_.Remove(name);
+  folder_.WriteWeights(tensors_);
+  EXPECT_THAT(Refusal(), HasSubstr("the tensor '" + name + "' is missing"));
+  tensors_ = whole;
+  tensors_.shape(name) = {12, 16};
+  folder_.WriteWeights(tensors_);
+  EXPECT_THAT(Refusal(), HasSubstr(name + "' has shape [12, 16], expected by config.json is "
+                                          "[16, 12]"));
+}
+
 TEST_F(WeightsTest, ATiedHeadIsTheEmbedding) {
   model_.shape.tied_embeddings = true;
   tensors_.Remove("lm_head.weight");

@@ -217,6 +217,19 @@ TEST_F(EmulatedExecutorTest, TheCacheThatFitsIsMeasuredBehindALargestStep) {
                                        .blocks = static_cast<std::int32_t>(bytes / block)}));
 }
 
+TEST_F(EmulatedExecutorTest, RefusesMixturesOfExpertsInOneLine) {
+  config_ = ParseModelConfig(testing::kMixtralConfig, "config.json");
+  config_.shape.name = "tiny-mixtral";
+  try {
+    (void)Load({});
+    ADD_FAILURE() << "was not refused";
+  } catch (const InputError& error) {
+    EXPECT_STREQ(error.what(),
+                 "tiny-mixtral: is a mixture of experts, which the CUDA executor does not compute; "
+                 "allowed: a dense model, or the device cpu");
+  }
+}
+
 TEST_F(EmulatedExecutorTest, DecodesAreReplayedFromGraphs) {
   const auto model = Load({});
   std::vector<Generation> generations = Prompts();

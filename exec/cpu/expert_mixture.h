@@ -1,0 +1,93 @@
+// The mixtures of experts of a model on the CPU.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "exec/model/model_config.h"
+#include "exec/model/weights.h"
+#include "kernels/aligned_buffer.h"
+#include "kernels/matrix_view.h"
+#include "kernels/routing.h"
+#include "kernels/thread_pool.h"
+#include "kernels/weight_matrix.h"
+
+namespace twin::exec {
+
+// Matrices of one layer's mixture; views outlive its weights being moved.
+struct MixtureMatrices {
+  struct Expert {
+    kernels::WeightView up;  // rows of the gate, then of the up projection
+    kernels::WeightView down;
+  };
+  kernels::WeightView router;
+  std::vector<Expert> experts;
+  Expert shared;  // no rows: there is none
+  kernels::WeightView shared_gate;
+
+  [[nodiscard]] bool has_shared() const { return shared.up.rows > 0; }
+};
+
+// Of each layer; empty if MLPs are dense.
+std::vector<MixtureMatrices> MixturesOf(const ModelWeights& weights);
+
+// What the time of a mixture is spent on.
+enum class MixturePart : std::uint8_t {
+  kRouter,  // with the gate of the shared expert
+  kExpertUp,
+  kExpertDown,
+  kSharedUp,
+  kSharedDown,
+  kActivation,
+  kRouting,  // choosing experts, gathering their rows, adding their results
+};
+
+constexpr std::size_t kMixturePartCount = 7;
+
+constexpr bool IsProduct(MixturePart part) { return part < MixturePart::kActivation; }
+
+// Computes mixtures of one shape. Source: Jiang et al., 2024, arXiv:2401.04088 (experts);
+// Qwen2MoeSparseMoeBlock of transformers 4.55.4 (shared expert).
+class ExpertMixture {
+ public:
+  using Matrix = kernels::MatrixView<float>;
+  // Called behind each part of a computation.
+  using Lap = std::function<void(MixturePart)>;
+
+  // Copies what it needs of the model, which is a rank's share; borrows the pool.
+  ExpertMixture(const ModelConfig& model, kernels::ThreadPool& pool);
+
+  // y[t] = sum over the experts e chosen for row t of weight[t, e] * e(x[t])
+  //        + sigmoid(shared_gate . x[t]) * shared(x[t])
+  //
+  // One product of each matrix for all rows of its expert. The sum has the ascending order of the
+  // experts, so that a row of y depends on its row of x alone, to the bit. Valid until the next
+  // call. Shapes: x and y [rows, hidden]. Aliasing: x is no result of this object.
+  Matrix Compute(kernels::MatrixView<const float> x, const MixtureMatrices& matrices,
+                 const Lap& lap);
+
+ private:
+  void AddExpert(kernels::MatrixView<const float> x, const MixtureMatrices::Expert& expert,
+                 std::int64_t index, const Lap& lap);
+  void AddShared(kernels::MatrixView<const float> x, const MixtureMatrices& matrices,
+                 const Lap& lap);
+  // down(activation(gate(x)) * up(x)), of as many rows as x has.
+  Matrix ComputeMlp(kernels::MatrixView<const float> x, const MixtureMatrices::Expert& expert,
+                    bool shared, const Lap& lap);
+
+  Activation activation_;
+  std::int32_t experts_per_token_;
+  bool normalised_;
+  kernels::ThreadPool& pool_;
+  kernels::RoutedRows routed_;
+  kernels::AlignedBuffer logit_buffer_;
+  kernels::AlignedBuffer gathered_buffer_;
+  kernels::AlignedBuffer inner_buffer_;
+  kernels::AlignedBuffer output_buffer_;  // of one expert
+  kernels::AlignedBuffer sum_buffer_;
+  Matrix sum_;
+};
+
+}  // namespace twin::exec

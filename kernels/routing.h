@@ -1,0 +1,45 @@
+// Routes rows to the experts of a mixture, and sums what these compute.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "kernels/matrix_view.h"
+#include "kernels/thread_pool.h"
+
+namespace twin::kernels {
+
+// (row, expert) pairs, sorted by expert, then by row.
+struct RoutedRows {
+  std::vector<std::int32_t> rows;
+  std::vector<float> weights;       // of the expert for that row
+  std::vector<std::int64_t> first;  // pair of each expert, and the number of pairs: experts + 1
+
+  // Those of one expert. REQUIRES: 0 <= expert < experts.
+  [[nodiscard]] std::span<const std::int32_t> RowsOf(std::int64_t expert) const;
+  [[nodiscard]] std::span<const float> WeightsOf(std::int64_t expert) const;
+
+  // By row, in the order of choice: experts_per_row of each.
+  std::vector<std::int32_t> chosen;
+  std::vector<float> chosen_weights;
+};
+
+// Each row takes the experts_per_row experts of the largest logits, of equal ones the first. Their
+// weights are softmax values over all experts; with `normalised`, divided by the sum of those
+// taken. A row's experts and weights depend on its logits alone.
+//
+// Shapes    logits: [rows, experts]. REQUIRES: 1 <= experts_per_row <= experts.
+// Error     1e-5 relative to each weight, against double precision, for logits up to 30.
+void RouteRows(ThreadPool& pool, MatrixView<const float> logits, std::int32_t experts_per_row,
+               bool normalised, RoutedRows& routed);
+
+// y[rows[i]] += factors[i] * x[i]. REQUIRES: no row appears twice. Aliasing: none.
+void AddScaledRows(ThreadPool& pool, MatrixView<const float> x, std::span<const std::int32_t> rows,
+                   std::span<const float> factors, MatrixView<float> y);
+
+// y[i] += sigmoid(gates[i, 0]) * x[i]. Shapes: gates [rows, 1]. Aliasing: none.
+void AddGatedRows(ThreadPool& pool, MatrixView<const float> x, MatrixView<const float> gates,
+                  MatrixView<float> y);
+
+}  // namespace twin::kernels
