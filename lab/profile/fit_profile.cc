@@ -66,11 +66,23 @@ sim::StepSample StepOf(const Rounds& rounds) {
 // The operations that make up each table of the cost model. Those that others than this version of
 // the program measure are in none.
 std::string TableOf(const std::string& operation) {
-  static const std::map<std::string, std::string> tables = {
-      {"gemm_qkv", "layers"},  {"gemm_output", "layers"}, {"gemm_up", "layers"},
-      {"gemm_down", "layers"}, {"gemm_head", "head"},     {"norms", "other"},
-      {"rope", "other"},       {"append", "other"},       {"activation", "other"},
-      {"embedding", "other"},  {"block_copy", "copies"}};
+  static const std::map<std::string, std::string> tables = {{"gemm_qkv", "layers"},
+                                                            {"gemm_output", "layers"},
+                                                            {"gemm_up", "layers"},
+                                                            {"gemm_down", "layers"},
+                                                            {"gemm_router", "layers"},
+                                                            {"gemm_expert_up", "layers"},
+                                                            {"gemm_expert_down", "layers"},
+                                                            {"gemm_shared_up", "layers"},
+                                                            {"gemm_shared_down", "layers"},
+                                                            {"gemm_head", "head"},
+                                                            {"norms", "other"},
+                                                            {"rope", "other"},
+                                                            {"append", "other"},
+                                                            {"activation", "other"},
+                                                            {"embedding", "other"},
+                                                            {"expert_routing", "other"},
+                                                            {"block_copy", "copies"}};
   const auto found = tables.find(operation);
   return found == tables.end() ? "" : found->second;
 }

@@ -34,22 +34,33 @@ ProfileCase SingleCase(const exec::RepeatRule& rule, const std::string& name, st
           }};
 }
 
-// A case whose operation gives several times, `part(result, i)` for names[i].
-template <class Result, class Part>
-ProfileCase ManyCase(const exec::RepeatRule& rule, const std::vector<std::string>& names,
-                     std::int64_t size, std::function<Result()> run, Part part) {
+// One of the times that an operation gives.
+template <class Result>
+struct NamedPart {
+  const char* name;
+  double Result::*seconds;
+};
+template <class Result>
+using NamedParts = std::vector<NamedPart<Result>>;
+
+// A case whose operation gives several times.
+template <class Result>
+ProfileCase ManyCase(const exec::RepeatRule& rule, const NamedParts<Result>& parts,
+                     std::int64_t size, std::function<Result()> run) {
   ProfileCase c;
-  for (const std::string& name : names) c.keys.push_back(OperationKey(name, size));
+  for (const auto& part : parts) c.keys.push_back(OperationKey(part.name, size));
   c.measure = [=, run = std::move(run)] {
-    std::vector<Samples> samples(names.size());
+    std::vector<Samples> samples(parts.size());
     Repeat(rule, [&] {
       const Result result = run();
-      for (std::size_t i = 0; i < names.size(); ++i) samples[i].push_back(part(result, i));
+      for (std::size_t i = 0; i < parts.size(); ++i) {
+        samples[i].push_back(result.*parts[i].seconds);
+      }
       return result.sum();
     });
     std::vector<ProfileRow> rows;
-    for (std::size_t i = 0; i < names.size(); ++i) {
-      rows.push_back(OperationRow(names[i], size, samples[i]));
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      rows.push_back(OperationRow(parts[i].name, size, samples[i]));
     }
     return rows;
   };
@@ -67,25 +78,46 @@ ProfileCase AttentionCase(const exec::RepeatRule& rule, const exec::ProfiledStep
           }};
 }
 
-double GemmPart(const exec::GemmSeconds& s, std::size_t i) {
-  return std::array{s.qkv, s.output, s.up, s.down}[i];
-}
-double OtherPart(const exec::OtherSeconds& s, std::size_t i) {
-  return std::array{s.norms, s.rope, s.append, s.activation, s.embedding}[i];
+NamedParts<exec::GemmSeconds> GemmPartsOf(const MoeSpec& moe) {
+  using Gemms = exec::GemmSeconds;
+  NamedParts<Gemms> parts = {{"gemm_qkv", &Gemms::qkv}, {"gemm_output", &Gemms::output}};
+  if (moe.experts == 0) {
+    parts.push_back({"gemm_up", &Gemms::up});
+    parts.push_back({"gemm_down", &Gemms::down});
+    return parts;
+  }
+  parts.push_back({"gemm_router", &Gemms::router});
+  parts.push_back({"gemm_expert_up", &Gemms::expert_up});
+  parts.push_back({"gemm_expert_down", &Gemms::expert_down});
+  if (moe.shared_intermediate == 0) return parts;
+  parts.push_back({"gemm_shared_up", &Gemms::up});
+  parts.push_back({"gemm_shared_down", &Gemms::down});
+  return parts;
 }
 
-std::vector<ProfileCase> OperationCases(const exec::ProfileLimits& limits,
+NamedParts<exec::OtherSeconds> OtherPartsOf(const MoeSpec& moe) {
+  using Others = exec::OtherSeconds;
+  NamedParts<Others> parts = {{"norms", &Others::norms},
+                              {"rope", &Others::rope},
+                              {"append", &Others::append},
+                              {"activation", &Others::activation},
+                              {"embedding", &Others::embedding}};
+  if (moe.experts > 0) parts.push_back({"expert_routing", &Others::routing});
+  return parts;
+}
+
+std::vector<ProfileCase> OperationCases(const exec::ProfileLimits& limits, const MoeSpec& moe,
                                         const exec::RepeatRule& rule, exec::Operations* operations,
                                         std::int64_t cache_blocks) {
   std::vector<ProfileCase> cases;
+  const NamedParts<exec::GemmSeconds> gemms = GemmPartsOf(moe);
+  const NamedParts<exec::OtherSeconds> others = OtherPartsOf(moe);
   const std::int64_t rows_max = std::min(limits.batch_max + 2, limits.tokens_max);
   for (const std::int64_t size : exec::GridSizes(limits.tokens_max, limits.coarse)) {
     cases.push_back(ManyCase<exec::GemmSeconds>(
-        rule, {"gemm_qkv", "gemm_output", "gemm_up", "gemm_down"}, size,
-        [operations, size] { return operations->RunGemms(size); }, GemmPart));
+        rule, gemms, size, [operations, size] { return operations->RunGemms(size); }));
     cases.push_back(ManyCase<exec::OtherSeconds>(
-        rule, {"norms", "rope", "append", "activation", "embedding"}, size,
-        [operations, size] { return operations->RunOther(size); }, OtherPart));
+        rule, others, size, [operations, size] { return operations->RunOther(size); }));
   }
   for (const std::int64_t size : exec::GridSizes(rows_max, limits.coarse)) {
     cases.push_back(SingleCase(rule, "gemm_head", size,
@@ -171,8 +203,8 @@ std::vector<ProfileCase> ProfileCases(const ProfileHeader& header, const exec::R
                                       const ProfileBench& bench) {
   const exec::SyntheticStepsConfig steps =
       StepsConfigOf(header.model, header.block_size, header.limits);
-  std::vector<ProfileCase> cases =
-      OperationCases(header.limits, rule, bench.operations, exec::CacheBlocks(steps));
+  std::vector<ProfileCase> cases = OperationCases(header.limits, header.model.moe, rule,
+                                                  bench.operations, exec::CacheBlocks(steps));
   for (ProfileCase& c : StepCases(header.limits, rule, bench.steps)) cases.push_back(std::move(c));
   for (ProfileCase& c : HostCases(header, bench)) cases.push_back(std::move(c));
   return cases;

@@ -286,6 +286,14 @@ TEST_F(RealRunTest, ServesAModelDirectory) {
   EXPECT_THAT(other.err, HasSubstr("system.model_shape"));
 }
 
+TEST_F(RealRunTest, ServesAMixtureOfExperts) {
+  const json summary =
+      RunReal("mixture", {"system.model_shape.moe={experts: 4 experts_per_token: 2 "
+                          "expert_intermediate: 8 shared_intermediate: 12}"});
+  EXPECT_EQ(summary["completed"], 20);
+  ExpectEqualReplay("mixture");
+}
+
 struct Refusal {
   std::string name;
   std::vector<std::string> assignments;
@@ -332,9 +340,6 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"ModelThatDoesNotFit",
                 {"system.model_shape.hidden=1048576", "system.model_shape.intermediate=1048576"},
                 {"system.memory", "needs", "available"}},
-        Refusal{"Mixture",
-                {"system.model_shape.moe={experts: 4 experts_per_token: 2 expert_intermediate: 8}"},
-                {"mixture of experts"}},
         Refusal{"SwapsWithoutHostBlocks",
                 {"policy=vllm_v0 {max_model_len: 128 preemption_mode: swap}",
                  "system.memory.swap_bytes=0"},
