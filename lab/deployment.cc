@@ -33,13 +33,20 @@ void RequireOneInstance(const PolicyTraits& traits) {
                                traits.steps_in_flight_max));
 }
 
+void RequirePools(const SystemConfig& system, const PolicyTraits& traits) {
+  if (!traits.needs_disaggregation || system.disaggregation) return;
+  throw InputError(InputError::Kind::kUsage, fmt::format("policy.{}", traits.name),
+                   "has no replicas that both prefill and decode; allowed: with "
+                   "system.disaggregation");
+}
+
 // Whether the policy can prefill at one replica and decode at another.
 void RequireSeparable(const DisaggregatedSystem& system, const PolicyTraits& traits) {
   if (!traits.receives_kv) {
     const char* why = traits.drafts_max > 0 ? "verifies drafts" : "takes in no keys and values";
-    throw InputError(
-        InputError::Kind::kUsage, "system.disaggregation",
-        fmt::format("policy.{} {}; allowed: vllm_v1 without speculation", traits.name, why));
+    throw InputError(InputError::Kind::kUsage, "system.disaggregation",
+                     fmt::format("policy.{} {}; allowed: vllm_v1 without speculation, distserve",
+                                 traits.name, why));
   }
   if (ReadsPrefixes(system.pools.decode_router.kind) && !traits.caches_prefixes) {
     throw InputError(InputError::Kind::kUsage, "system.disaggregation.decode_router.kind",
@@ -169,6 +176,7 @@ Deployment Resolve(const ExperimentConfig& config, CostCache& cache) {
   deployment.capacity =
       sim::PlanKvCapacity(system.model_spec, system.hardware_spec, system.parallelism,
                           system.memory, draft ? &*draft : nullptr);
+  RequirePools(system, deployment.traits);
   RequireHostBlocksForSwaps(deployment.traits, deployment.capacity);
   RequireOneInstance(deployment.traits);
   RequirePossibleReplicas(config, deployment.traits, deployment.capacity);

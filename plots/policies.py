@@ -25,6 +25,7 @@ POLICIES = {
     "trtllm": Policy("TensorRT-LLM", "TrtLlm", "#000000", "X"),
     "sglang": Policy("SGLang", "Sglang", "#882255", "*"),
     "fastserve": Policy("FastServe", "FastServe", "#44AA99", "p"),
+    "distserve": Policy("DistServe", "DistServe", "#332288", "H"),
     "triton": Policy("Triton", "Triton", "#117733", "d"),
     "lightllm": Policy("LightLLM", "LightLlm", "#999933", "h"),
 }

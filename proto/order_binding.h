@@ -3,6 +3,7 @@
 #pragma once
 
 #include "proto/field_binding.h"
+#include "sched/policy/distserve.h"
 #include "sched/policy/fastserve.h"
 #include "sched/policy/order_config.h"
 #include "sched/policy/slack_chunking.h"
@@ -45,6 +46,17 @@ void Bind(Archive& fields, SlackChunking& config) {
   fields.Seconds("token_time_s", config.token_time);
   fields.Seconds("context_token_time_s", config.context_token_time);
   fields.Value("relegates", config.relegates);
+}
+
+template <class Archive>
+void Bind(Archive& fields, DistServeConfig& config) {
+  fields.Value("context_max_batch_size", config.context_max_batch_size);
+  fields.Value("context_max_tokens_per_batch", config.context_max_tokens_per_batch);
+  fields.Value("decoding_max_batch_size", config.decoding_max_batch_size);
+  fields.Value("decoding_max_tokens_per_batch", config.decoding_max_tokens_per_batch);
+  fields.Value("waiting_block_prop_threshold", config.waiting_block_prop_threshold);
+  fields.Value("pipeline_parallel_size", config.pipeline_parallel_size);
+  fields.Value("max_model_len", config.max_model_len);
 }
 
 template <class Archive>

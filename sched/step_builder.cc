@@ -295,18 +295,18 @@ void StepBuilder::Release(RequestId id) {
   if (s.in_flight == 0) sequences_.Close(id);
 }
 
-void StepBuilder::AwaitTransfer(RequestId id, std::int32_t cached_blocks) {
+void StepBuilder::AwaitTransfer(RequestId id, std::int32_t cached_blocks, std::int32_t tokens) {
   Sequence& s = sequences_[id];
   CHECK(s.state == SequenceState::kWaiting && s.remote == RemoteKv::kElsewhere);
   const std::int32_t start = cached_blocks * pool_.block_size();
-  CHECK(start < s.remote_tokens);
+  CHECK(start < s.remote_tokens && s.remote_tokens <= tokens);
   if (cached_blocks > 0) {
     pool_.Attach(s.blocks, s.keys, cached_blocks);
     for (const BlockId block : s.blocks.device) {
       plan_.kv.push_back({KvOperation::Kind::kAttach, id, block, BlockId::kNone});
     }
   }
-  CHECK(GrowSlowly(s, s.known));
+  CHECK(GrowSlowly(s, tokens));
   s.remote = RemoteKv::kArriving;
   ++s.in_flight;
   ++census_.arriving;

@@ -105,11 +105,12 @@ class StepBuilder {
   // Frees the blocks of a finished sequence. Only with traits().defers_release.
   void Release(RequestId id);
 
-  // Takes blocks for all known tokens of a waiting sequence whose keys and values are at another
+  // Takes blocks for `tokens` tokens of a waiting sequence whose keys and values are at another
   // replica (RemoteKv::kElsewhere), the first `cached_blocks` of them from the prefix cache; the
-  // rest is copied while it waits. Its next token needs no further block.
-  // REQUIRES: enough blocks are free; the cache holds less than the other replica.
-  void AwaitTransfer(RequestId id, std::int32_t cached_blocks);
+  // rest is copied while it waits.
+  // REQUIRES: enough blocks are free; the cache holds less than the other replica, and `tokens` are
+  // at least those computed there (Sequence::remote_tokens).
+  void AwaitTransfer(RequestId id, std::int32_t cached_blocks, std::int32_t tokens);
   // Nothing is copied for it: as much is in the prefix cache here.
   void ForgoTransfer(RequestId id);
 

@@ -56,9 +56,10 @@ struct PolicyTraits {
   bool forgets_stale_tokens = false;    // a result issued before a preemption brings no token
   bool publishes_returned_tokens = false;  // blocks are published again when tokens return
   bool swaps_to_host = false;              // preempts by swapping, which needs host blocks
-  bool reserves_context = false;   // an admission reserves context_tokens_max, whatever it asks for
-  bool receives_kv = false;        // of requests that another replica has prefilled
-  bool reads_predictions = false;  // of output lengths
+  bool reserves_context = false;  // an admission reserves context_tokens_max, whatever it asks for
+  bool receives_kv = false;       // of requests that another replica has prefilled
+  bool needs_disaggregation = false;  // its system has no replicas that do both phases
+  bool reads_predictions = false;     // of output lengths
   // Speculative decoding: drafts that a sequence verifies in a step at most; 0 = none are made.
   std::int32_t drafts_max = 0;
   // The next step is planned before the drafts are known: it assumes drafts_max for each sequence

@@ -24,6 +24,7 @@
 
 #include "sched/cache/kv_pool.h"
 #include "sched/policy/case_name.h"
+#include "sched/policy/distserve.h"
 #include "sched/policy/fastserve.h"
 #include "sched/policy/lightllm.h"
 #include "sched/policy/orca.h"
@@ -69,7 +70,8 @@ using Policies = PolicyRegistry<
     PolicyEntry<TritonConfig, TritonPolicy>,
     PolicyEntry<LightllmConfig, LightllmPolicy>,
     PolicyEntry<SglangConfig, SglangPolicy>,
-    PolicyEntry<FastServeConfig, FastServePolicy>>;
+    PolicyEntry<FastServeConfig, FastServePolicy>,
+    PolicyEntry<DistServeConfig, DistServePolicy>>;
 // clang-format on
 
 using PolicyConfig = Policies::Config;

@@ -26,7 +26,7 @@ VllmV1Policy::Admission VllmV1Policy::TryAwait(StepBuilder& step, const Sequence
   const std::int32_t taken = whole + hit.free_blocks - hit.blocks;
   const std::int32_t kept = running_.empty() ? 0 : watermark_blocks_;
   if (taken + kept > step.pool().free()) return Admission::kStop;
-  step.AwaitTransfer(s.id, hit.blocks);
+  step.AwaitTransfer(s.id, hit.blocks, s.known);
   return Admission::kAwaited;
 }
 

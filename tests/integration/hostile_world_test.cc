@@ -201,17 +201,38 @@ class PlanRecorder final : public RunObserver {
 
 PlanRecorder PlansOf(const HostileCase& c, bool promises) {
   PlanRecorder recorder;
-  RunHostileCase(c,
-                 std::make_unique<AskedPolicy>(MakePolicy(c.policy.config, c.engine.kv), promises,
-                                               recorder.asked),
-                 recorder);
+  const auto make = [&]() -> std::unique_ptr<Policy> {
+    return std::make_unique<AskedPolicy>(MakePolicy(c.policy.config, c.engine.kv), promises,
+                                         recorder.asked);
+  };
+  if (c.split) {
+    RunHostileCluster(c, make, recorder);
+  } else {
+    RunHostileCase(c, make(), recorder);
+  }
   return recorder;
+}
+
+// The number of steps that were repeated without asking the policy, whose plans must be equal.
+std::int64_t CompareRuns(const HostileCase& c, AskedCounts& asked) {
+  const PlanRecorder with = PlansOf(c, true);
+  const PlanRecorder without = PlansOf(c, false);
+  EXPECT_EQ(with.plans.size(), without.plans.size()) << "seed " << c.world.seed;
+  for (std::size_t i = 0; i < std::min(with.plans.size(), without.plans.size()); ++i) {
+    if (with.plans[i] == without.plans[i]) continue;
+    ADD_FAILURE() << "seed " << c.world.seed << "\n  with runs    " << PlanText(with.plans[i])
+                  << "\n  without runs " << PlanText(without.plans[i]);
+    break;
+  }
+  EXPECT_EQ(without.asked.plans, static_cast<std::int64_t>(without.plans.size()));
+  asked.promises += with.asked.promises;
+  return without.asked.plans - with.asked.plans;
 }
 
 // Half of the cases without cancellations and with few arrivals, so that runs become long.
 TEST_P(HostileWorldTest, RunsOfDecodesPlanWhatThePolicyWould) {
   std::int64_t repeated = 0;
-  std::int64_t promises = 0;
+  AskedCounts asked;
   for (std::uint64_t seed = first_seed; seed < first_seed + std::min<std::uint64_t>(seeds, 200);
        ++seed) {
     Announce(GetParam().name, seed);
@@ -220,19 +241,26 @@ TEST_P(HostileWorldTest, RunsOfDecodesPlanWhatThePolicyWould) {
       c.world.cancels = false;
       c.world.requests_max = 4;
     }
-    const PlanRecorder with = PlansOf(c, true);
-    const PlanRecorder without = PlansOf(c, false);
-    ASSERT_EQ(with.plans.size(), without.plans.size()) << "seed " << seed;
-    for (std::size_t i = 0; i < with.plans.size(); ++i) {
-      ASSERT_TRUE(with.plans[i] == without.plans[i])
-          << "seed " << seed << "\n  with runs    " << PlanText(with.plans[i])
-          << "\n  without runs " << PlanText(without.plans[i]);
-    }
-    ASSERT_EQ(without.asked.plans, static_cast<std::int64_t>(without.plans.size()));
-    repeated += without.asked.plans - with.asked.plans;
-    promises += with.asked.promises;
+    repeated += CompareRuns(c, asked);
+    if (HasFailure()) return;
   }
-  EXPECT_EQ(repeated > 0, promises > 0);
+  EXPECT_EQ(repeated > 0, asked.promises > 0);
+}
+
+// The same where requests come from other replicas, and some of them wait for blocks.
+TEST_P(HostileWorldTest, RunsOfDecodesInASeparatePoolPlanWhatThePolicyWould) {
+  if (!TraitsOf(DrawHostileCase(GetParam(), 1).policy.config).receives_kv) GTEST_SKIP();
+  std::int64_t repeated = 0;
+  AskedCounts asked;
+  for (std::uint64_t seed = first_seed; seed < first_seed + std::min<std::uint64_t>(seeds, 50);
+       ++seed) {
+    Announce(GetParam().name, seed);
+    HostileCase c = DrawHostileSplit(GetParam(), seed);
+    c.world.cancels = seed % 2 == 1;
+    repeated += CompareRuns(c, asked);
+    if (HasFailure()) return;
+  }
+  EXPECT_EQ(repeated > 0, asked.promises > 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Policies, HostileWorldTest, ::testing::ValuesIn(PolicyModes()),

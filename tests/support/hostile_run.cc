@@ -161,13 +161,13 @@ void RunHostileCase(const HostileCase& c, std::unique_ptr<Policy> policy, RunObs
   RunScheduler(c, engine, {&engine}, observer);
 }
 
-void RunHostileCluster(const HostileCase& c, RunObserver& observer) {
+void RunHostileCluster(const HostileCase& c, const PolicyMaker& make, RunObserver& observer) {
   std::vector<std::unique_ptr<Engine>> engines;
   std::vector<const Engine*> audited;
   for (std::int32_t i = 0; i < c.world.replicas; ++i) {
     EngineConfig config = c.engine;
     config.replica = i;
-    engines.push_back(std::make_unique<Engine>(config, MakePolicy(c.policy.config, config.kv)));
+    engines.push_back(std::make_unique<Engine>(config, make()));
     audited.push_back(engines.back().get());
   }
   const auto pool = [&](const RouterConfig& router, std::int32_t replicas) {
@@ -179,6 +179,11 @@ void RunHostileCluster(const HostileCase& c, RunObserver& observer) {
   if (c.split) pools.push_back(pool(c.split->decode_router, c.split->decode_replicas));
   Cluster cluster(std::move(engines), std::move(pools));
   RunScheduler(c, cluster, audited, observer);
+}
+
+void RunHostileCluster(const HostileCase& c, RunObserver& observer) {
+  RunHostileCluster(
+      c, [&c] { return MakePolicy(c.policy.config, c.engine.kv); }, observer);
 }
 
 void RunHostileCase(const HostileCase& c, RunObserver& observer) {

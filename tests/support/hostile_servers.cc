@@ -1,4 +1,4 @@
-// Modes of the schedulers of servers: Triton, LightLLM, TensorRT-LLM and SGLang.
+// Modes of the schedulers of servers: Triton, LightLLM, TensorRT-LLM, SGLang and DistServe.
 #include "tests/support/hostile_servers.h"
 
 #include <string>
@@ -37,6 +37,22 @@ DrawnPolicy DrawLightllm(Random& random, std::int32_t tokens) {
   config.batch_max_tokens = Draw(random, 0, tokens);
   config.max_waiting_iters = Draw(random, 0, 12);
   config.max_model_len = drawn.context_tokens = DrawContext(random, tokens);
+  drawn.config = config;
+  return drawn;
+}
+
+// Alone it prefills and decodes as it does where a request is computed again.
+DrawnPolicy DrawDistServe(Random& random, std::int32_t tokens, std::int32_t stages) {
+  DrawnPolicy drawn;
+  DistServeConfig config;
+  config.context_max_batch_size = Draw(random, 1, 8);
+  config.context_max_tokens_per_batch = Draw(random, 1, tokens);
+  config.decoding_max_batch_size = Draw(random, 1, 8);
+  config.decoding_max_tokens_per_batch = Draw(random, 1, 8);
+  config.waiting_block_prop_threshold = random.UniformReal(0.01, 1.0);
+  config.pipeline_parallel_size = stages;
+  config.max_model_len = drawn.context_tokens = DrawContext(random, tokens);
+  drawn.host_blocks = Draw(random, 0, 30);
   drawn.config = config;
   return drawn;
 }
@@ -142,6 +158,8 @@ void AddServerModes(std::vector<PolicyMode>& modes) {
   add("triton_trimmed", [](Random& r, std::int32_t t) { return DrawTriton(r, t, false, false); });
   add("triton_copies", [](Random& r, std::int32_t t) { return DrawTriton(r, t, true, true); });
   add("lightllm", DrawLightllm);
+  add("distserve", [](Random& r, std::int32_t t) { return DrawDistServe(r, t, 1); });
+  add("distserve_pipeline", [](Random& r, std::int32_t t) { return DrawDistServe(r, t, 3); });
   AddTrtllmModes(modes);
   AddSglangModes(modes);
 }

@@ -136,27 +136,30 @@ struct Split {
   const char* name;
   std::int32_t replicas;  // half of them prefill
   RouterKind router;
-  VllmV1Config policy;
+  PolicyConfig policy;
 };
 
 void PrintTo(const Split& split, std::ostream* out) { *out << split.name; }
 
 const Split kSplits[] = {
-    {"Pair", 2, RouterKind::kRoundRobin, {}},
-    {"PairCaching", 2, RouterKind::kRoundRobin, {.enable_prefix_caching = true}},
-    {"PairAsync", 2, RouterKind::kRoundRobin, {.async_scheduling = true}},
-    {"PairChunkedAsyncCaching",
-     2,
-     RouterKind::kRoundRobin,
-     {.max_num_batched_tokens = 24, .enable_prefix_caching = true, .async_scheduling = true}},
-    {"PairFewAtATime", 2, RouterKind::kRoundRobin, {.max_num_seqs = 2}},
-    {"TwoAndTwo", 4, RouterKind::kLeastTokens, {}},
-    {"TwoAndTwoCaching", 4, RouterKind::kPrefixAffinity, {.enable_prefix_caching = true}},
-    {"TwoAndTwoAsync", 4, RouterKind::kLeastKv, {.async_scheduling = true}},
-    {"TwoAndTwoAsyncCaching",
-     4,
-     RouterKind::kRoundRobin,
-     {.enable_prefix_caching = true, .async_scheduling = true}}};
+    {"Pair", 2, RouterKind::kRoundRobin, VllmV1Config{}},
+    {"PairCaching", 2, RouterKind::kRoundRobin, VllmV1Config{.enable_prefix_caching = true}},
+    {"PairAsync", 2, RouterKind::kRoundRobin, VllmV1Config{.async_scheduling = true}},
+    {"PairChunkedAsyncCaching", 2, RouterKind::kRoundRobin,
+     VllmV1Config{
+         .max_num_batched_tokens = 24, .enable_prefix_caching = true, .async_scheduling = true}},
+    {"PairFewAtATime", 2, RouterKind::kRoundRobin, VllmV1Config{.max_num_seqs = 2}},
+    {"TwoAndTwo", 4, RouterKind::kLeastTokens, VllmV1Config{}},
+    {"TwoAndTwoCaching", 4, RouterKind::kPrefixAffinity,
+     VllmV1Config{.enable_prefix_caching = true}},
+    {"TwoAndTwoAsync", 4, RouterKind::kLeastKv, VllmV1Config{.async_scheduling = true}},
+    {"TwoAndTwoAsyncCaching", 4, RouterKind::kRoundRobin,
+     VllmV1Config{.enable_prefix_caching = true, .async_scheduling = true}},
+    {"PairDistServe", 2, RouterKind::kRoundRobin, DistServeConfig{}},
+    {"PairDistServeMoreWaiting", 2, RouterKind::kRoundRobin,
+     DistServeConfig{.waiting_block_prop_threshold = 0.8}},
+    {"TwoAndTwoDistServe", 4, RouterKind::kLeastKv,
+     DistServeConfig{.context_max_batch_size = 2, .decoding_max_batch_size = 3}}};
 
 class EverySplitTest : public RealDisaggregationTest,
                        public ::testing::WithParamInterface<Split> {};

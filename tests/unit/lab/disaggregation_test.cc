@@ -22,8 +22,10 @@ using ::testing::HasSubstr;
 // One token's keys and values: 2 * 2 layers * 2 heads * 8 * 2 bytes.
 constexpr double kTokenBytes = 128;
 
+// `policy`: distserve { ... }, or fields of vllm_v1.
 ExperimentConfig Experiment(const std::string& system, const std::string& policy = "",
                             const std::string& more = "") {
+  const bool swaps = policy.starts_with("distserve");
   return ParseExperiment(
       more +
           "workload { requests: 200 arrivals { kind: poisson rate: 40 } shape { "
@@ -31,9 +33,10 @@ ExperimentConfig Experiment(const std::string& system, const std::string& policy
           "shared_prefix { prompts: 3 tokens: 16 } } } "
           "system { hardware: 'cpu-generic' model_shape { layers: 2 hidden: 32 intermediate: 48 "
           "query_heads: 4 kv_heads: 2 head_dim: 8 vocab: 101 max_position: 128 weight_dtype: fp32 "
-          "kv_dtype: bf16 } memory { blocks_override: 40 } " +
-          system + "} cost { constant { step_s: 0.02 } } policy { vllm_v1 { max_model_len: 128 " +
-          policy + " } }",
+          "kv_dtype: bf16 } memory { blocks_override: 40 " +
+          (swaps ? "swap_bytes: 1000000 " : "") + "} " + system +
+          "} cost { constant { step_s: 0.02 } } policy { " +
+          (swaps ? policy : "vllm_v1 { max_model_len: 128 " + policy + " }") + " }",
       "test", "/");
 }
 
@@ -94,6 +97,21 @@ TEST(DisaggregationTest, FreeTransfersGiveTheTokensAndCompletionsOfOneReplica) {
   EXPECT_EQ(summary.Number("replicas"), 2);
   EXPECT_EQ(summary.Number("max_kv_transfer_ms"), 0);
   EXPECT_EQ(two.begun, two.ended);
+}
+
+TEST(DisaggregationTest, DistServeGivesTheTokensOfOneReplica) {
+  Outcomes one;
+  Outcomes split;
+  Watch(Experiment(""), one);
+  const Summary summary = Watch(
+      Experiment("disaggregation { prefill_replicas: 2 decode_replicas: 2 } ", "distserve {}"),
+      split);
+  EXPECT_EQ(one.tokens, split.tokens);
+  EXPECT_EQ(one.status, split.status);
+  EXPECT_EQ(summary.Number("kv_transfers"), static_cast<double>(split.begun));
+  EXPECT_GT(split.begun, 150);
+  for (const auto& [request, replica] : split.prefilled) EXPECT_LT(replica, 2);
+  for (const auto& [request, replica] : split.decoded) EXPECT_GE(replica, 2);
 }
 
 TEST(DisaggregationTest, PoolsDoTheirPhaseAlone) {
@@ -177,7 +195,10 @@ TEST_P(SplitReplayTest, ReplaysToTheSameDigest) {
 INSTANTIATE_TEST_SUITE_P(Modes, SplitReplayTest,
                          ::testing::Values("", "enable_prefix_caching: true",
                                            "async_scheduling: true max_num_seqs: 4",
-                                           "policy: priority max_num_batched_tokens: 128"));
+                                           "policy: priority max_num_batched_tokens: 128",
+                                           "distserve {}",
+                                           "distserve { pipeline_parallel_size: 2 "
+                                           "waiting_block_prop_threshold: 0.5 }"));
 
 std::string RefusalOf(const ExperimentConfig& config) {
   try {
@@ -194,6 +215,14 @@ TEST(DisaggregationTest, RefusesPoliciesThatTakeInNothing) {
   config.policy = OrcaConfig{};
   EXPECT_THAT(RefusalOf(config),
               HasSubstr("system.disaggregation: policy.orca takes in no keys and values"));
+}
+
+TEST(DisaggregationTest, RefusesDistServeWithoutSeparatePools) {
+  for (const char* const system : {"", "replicas: 2 "}) {
+    EXPECT_EQ(RefusalOf(Experiment(system, "distserve {}")),
+              "policy.distserve: has no replicas that both prefill and decode; allowed: with "
+              "system.disaggregation");
+  }
 }
 
 TEST(DisaggregationTest, RefusesAnotherNumberOfReplicas) {

@@ -78,7 +78,8 @@ TEST_P(OptimumTest, NoPolicyIsBelowTheBounds) {
 std::vector<PolicyMode> BoundedModes() {
   std::vector<PolicyMode> modes = testing::PolicyModes();
   std::erase_if(modes, [](const PolicyMode& mode) {
-    for (const std::string_view word : {"speculative", "copies", "pipeline", "swap", "fastserve"}) {
+    for (const std::string_view word :
+         {"speculative", "copies", "pipeline", "swap", "fastserve", "distserve"}) {
       if (mode.name.find(word) != std::string::npos) return true;
     }
     return false;
