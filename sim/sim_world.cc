@@ -280,7 +280,12 @@ void SimWorld::EmitVerified(const WorkItem& item, Truth& truth) {
 }
 
 bool SimWorld::ContinueStreak(const StepPlan& plan, Streak& streak) {
-  if (streak.members.empty()) BeginStreak(plan, streak);
+  if (streak.members.empty()) {
+    // The client of a request in the step may have given up.
+    const auto lives = [this](const WorkItem& item) { return truths_.contains(item.request); };
+    if (!std::all_of(plan.work.begin(), plan.work.end(), lives)) return false;
+    BeginStreak(plan, streak);
+  }
   const std::int32_t step = streak.steps + 1;
   if (step >= streak.first_end) return false;
   if (options_.named_block_size > 0) {

@@ -131,6 +131,37 @@ TEST(ClientTimeoutTest, NeedsNoBoundaryAndSparesRequestsThatEndInTime) {
   EXPECT_EQ(run.Life(1).status, RequestStatus::kCancelled);
 }
 
+// The second step that only decodes begins with the request and ends without it. In replicas but
+// the first the world once looked for it among the living.
+TEST(ClientTimeoutTest, ARequestOfAnyReplicaMayLeaveDuringItsSecondDecode) {
+  ListedSource source({Asked(At(0), 4, 10)});
+  SimWorldOptions options;
+  options.client_timeout = milliseconds(25);
+  options.replicas = 2;
+  SimWorld world(source, kTenMilliseconds, options);
+  ASSERT_EQ(world.Advance(kTimeNever).events.size(), 1u);
+  StepPlan steps[3];
+  for (std::int32_t i = 0; i < 3; ++i) {
+    StepPlan& step = steps[i];
+    step.id = StepId{static_cast<std::uint64_t>(i + 1)};
+    step.replica = 1;
+    step.running = 1;
+    step.totals.emitting_items = 1;
+    step.totals.decode_items = i > 0 ? 1 : 0;
+    const Phase phase = i > 0 ? Phase::kDecode : Phase::kPrefill;
+    step.work.push_back({R(0), i > 0 ? 3 + i : 0, i > 0 ? 1 : 4, 0, phase, true});
+    world.Launch(step);
+    if (i == 2) {
+      EXPECT_TRUE(
+          std::holds_alternative<RequestCancelled>(world.Advance(kTimeNever).events.front()));
+    }
+    const Instant instant = world.Advance(kTimeNever);
+    EXPECT_EQ(instant.now, At(10 * (i + 1)));
+    EXPECT_TRUE(std::holds_alternative<StepFinished>(instant.events.front()));
+  }
+  EXPECT_TRUE(world.Advance(kTimeNever).events.empty());
+}
+
 std::vector<std::pair<TimePoint, Duration>> Reaches(std::uint64_t seed) {
   std::vector<TracedRequest> requests;
   for (int i = 0; i < 200; ++i) requests.push_back(Asked(At(i), 4, 1));
