@@ -199,6 +199,7 @@ Deployment Resolve(const ExperimentConfig& config, CostCache& cache) {
   if (system.disaggregation) {
     deployment.world.link = system.disaggregation->link;
     deployment.world.kv_token_bytes = static_cast<double>(KvBytesPerToken(system.model_spec));
+    deployment.world.kv_layers = system.model_spec.layers;
   }
   if (deployment.traits.drafts_max > 0) {
     deployment.world.acceptance = config.speculation->acceptance;

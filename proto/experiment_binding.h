@@ -60,6 +60,8 @@ template <class Archive>
 void Bind(Archive& fields, sim::LinkConfig& config) {
   fields.Value("latency_us", config.latency_us);
   fields.Value("bandwidth_gbps", config.bandwidth_gbps);
+  fields.Value("layer_wise", config.layer_wise);
+  fields.Value("layer_wise_min_tokens", config.layer_wise_min_tokens);
 }
 
 template <class Archive>

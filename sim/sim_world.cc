@@ -34,7 +34,9 @@ SimWorld::SimWorld(ArrivalSource& source, const StepCost& cost, const SimWorldOp
     replica.stage_free.assign(stage_times_.size(), kTimeZero);
     replica.devices.resize(cost.remembers() ? stage_times_.size() : 0);
   }
-  if (options_.link) links_.emplace(*options_.link, options_.kv_token_bytes, options_.replicas);
+  if (options_.link) {
+    links_.emplace(*options_.link, options_.kv_token_bytes, options_.kv_layers, options_.replicas);
+  }
   if (options_.acceptance) {
     acceptance_.emplace(*options_.acceptance, options_.drafts_offered, options_.seed);
   }
@@ -185,11 +187,13 @@ void SimWorld::Launch(const StepPlan& plan) {
   replica.last_delivery = std::max(After(ready, cost_.DeliveryTime(plan)), replica.last_delivery);
   steps_.Push(replica.last_delivery, {&plan, started}, plan.replica);
   if (options_.forgets_stale_tokens) replica.stale.Launched(plan);
+  if (!links_ || !links_->layer_wise()) return;
+  for (const RequestId id : plan.admitted) truths_[id].prefill_began = started;
 }
 
 void SimWorld::Transfer(const KvTransfer& transfer) {
   CHECK(links_.has_value());
-  const KvLinks::Span span = links_->Send(now_, transfer);
+  const KvLinks::Span span = links_->Send(now_, transfer, truths_[transfer.request].prefill_began);
   transfers_.Push(span.end, {transfer.request, transfer.from, transfer.to, span.begin});
 }
 

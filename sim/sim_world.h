@@ -64,7 +64,8 @@ struct SimWorldOptions {
   std::optional<AcceptanceConfig> acceptance = std::nullopt;
   // Between replicas, where some prefill and others decode.
   std::optional<LinkConfig> link = std::nullopt;
-  double kv_token_bytes = 0;        // keys and values of a token, of all layers and ranks
+  double kv_token_bytes = 0;  // keys and values of a token, of all layers and ranks
+  std::int32_t kv_layers = 1;
   std::int32_t drafts_offered = 0;  // after each step; 0 if the policy assumes them
 };
 
@@ -106,6 +107,7 @@ class SimWorld final : public World {
     std::int32_t block_room = 0;        // tokens until the open block is full and gets its key
     std::int32_t open_block = 0;        // number of the request's block that is being filled
     bool ends_at_limit = false;
+    TimePoint prefill_began;            // its latest; for transfers that are sent layer by layer
     std::int32_t streak = 0;            // the replica whose streak it was in last
     std::vector<std::uint64_t> chunks;  // borrowed by `content`
     NamedContent content;

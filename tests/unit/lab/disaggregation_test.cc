@@ -156,6 +156,26 @@ TEST(DisaggregationTest, TransfersShareTheBandwidthOfTheirReplicas) {
   EXPECT_GT(summary.Number("mean_kv_transfer_wait_ms"), summary.Number("mean_kv_transfer_ms"));
 }
 
+// One prompt of n tokens, computed from 0 to 20 ms in two layers, and n * 10.24 ms to send. The
+// first layer can leave at 10 ms, and all follow it without a gap: n >= 4.
+TEST(DisaggregationTest, LayersAreSentWhileThePromptIsComputed) {
+  const auto transfer_ms = [](const std::string& layers, Outcomes& outcomes) {
+    ExperimentConfig config = Experiment(
+        "disaggregation { link { latency_us: 0 bandwidth_gbps: 0.0001 " + layers + " } } ");
+    config.workload.requests = 1;
+    return Watch(config, outcomes).Number("mean_kv_transfer_ms");
+  };
+  Outcomes serial;
+  Outcomes layered;
+  Outcomes short_prompt;
+  const double whole = transfer_ms("", serial);
+  ASSERT_EQ(serial.begun, 1);
+  EXPECT_NEAR(whole, 10.24 * static_cast<double>(serial.copied), 1e-5);
+  EXPECT_NEAR(transfer_ms("layer_wise: true", layered), whole - 10, 1e-5);
+  EXPECT_NEAR(transfer_ms("layer_wise: true layer_wise_min_tokens: 41", short_prompt), whole, 1e-5);
+  EXPECT_EQ(layered.tokens, serial.tokens);
+}
+
 TEST(DisaggregationTest, BlocksCachedAtTheTargetAreNotCopied) {
   Outcomes without;
   Outcomes with;
