@@ -109,6 +109,7 @@ void Bind(Archive& fields, sim::GenerationKernel& kernel) {
   BindFitted(fields, kernel);
   fields.Value("splits_single_heads", kernel.splits_single_heads);
   fields.Value("slots_per_multiprocessor", kernel.slots_per_multiprocessor);
+  fields.Value("packed_group_max", kernel.packed_group_max);
 }
 
 template <class Archive>

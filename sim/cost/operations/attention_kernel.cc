@@ -111,13 +111,23 @@ double GenerationBytes(const AttentionWork& work) {
   return keys * work.kv_heads * work.head_dim * 2 * work.kv_bytes;
 }
 
+double ReadingHeads(const GenerationKernel& kernel, double query_heads, double kv_heads) {
+  const bool packs =
+      kernel.packed_group_max == 0 || query_heads <= kernel.packed_group_max * kv_heads;
+  return packs ? kv_heads : query_heads;
+}
+
 double GenerationMicroseconds(const GenerationKernel& kernel, const AttentionWork& work) {
   const double bytes = GenerationBytes(work);
-  const double blocks = work.requests * work.kv_heads;
+  const double readers = ReadingHeads(kernel, work.query_heads, work.kv_heads);
+  const double blocks = work.requests * readers;
   const double row_bytes = work.head_dim * 2 * work.kv_bytes;
-  const double keys = bytes / (blocks * row_bytes);
+  const double keys = bytes / (work.requests * work.kv_heads * row_bytes);
   const double resident = work.cold ? 0 : ShareInL2(bytes, kernel.l2_bytes);
-  const double memory = bytes * ((1 - resident) / kernel.rate + resident / kernel.l2_rate);
+  const double once = bytes * ((1 - resident) / kernel.rate + resident / kernel.l2_rate);
+  const double memory = readers == work.kv_heads
+                            ? once
+                            : Norm4(once, bytes * readers / work.kv_heads / kernel.l2_rate);
 
   const double slots = kernel.multiprocessors * kernel.slots_per_multiprocessor;
   const bool splits =

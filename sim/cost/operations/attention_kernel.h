@@ -15,6 +15,9 @@
 //
 //   t = launch + per_block blocks / SMs + norm4(bytes / rate, waves keys / splits * key) + split
 //
+// Query heads that do not share the block of their KV head have blocks of their own, which read the
+// same keys again from L2.
+//
 // Chunks and decodes in one call, of a kernel that does not pack heads: each decode is a tile per
 // query head, with one row in use, that takes as long for a key as any other tile.
 //
@@ -74,6 +77,8 @@ struct GenerationKernel {
   // Chosen.
   bool splits_single_heads = true;  // also without grouped queries
   double slots_per_multiprocessor = 1;
+  // Larger groups of query heads per KV head do not share a thread block; 0 = all share one.
+  double packed_group_max = 0;
   // Of the device and the profile.
   double multiprocessors = 132;
   double straggler = 0.024;
@@ -90,6 +95,10 @@ struct GenerationKernel {
                                        const AttentionWork& decodes);
 [[nodiscard]] double GenerationMicroseconds(const GenerationKernel& kernel,
                                             const AttentionWork& work);
+
+// Heads with thread blocks of their own: KV heads, or query heads of groups that are not packed.
+[[nodiscard]] double ReadingHeads(const GenerationKernel& kernel, double query_heads,
+                                  double kv_heads);
 
 // Bytes of the cache that decodes read.
 [[nodiscard]] double GenerationBytes(const AttentionWork& work);

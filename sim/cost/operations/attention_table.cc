@@ -139,6 +139,13 @@ LogRatio Combine(const std::vector<Candidate>& candidates, double spread) {
   return {mean, std::sqrt(Squared(spread) * (1 + std::clamp(nearest, 0.0, 36.0) / 4) + variance)};
 }
 
+// Those that fill the device.
+double HeadsOf(const AttentionTable& table, std::int32_t query_heads, std::int32_t kv_heads) {
+  if (table.by_query_heads) return query_heads;
+  if (table.kind == AttentionKind::kContext) return kv_heads;
+  return ReadingHeads(table.generation, query_heads, kv_heads);
+}
+
 }  // namespace
 
 AttentionRow ParseAttentionRow(const AttentionGrid& grid, std::string_view text,
@@ -212,9 +219,8 @@ void AttentionCorrection::Fill(const AttentionTable& table, const std::vector<At
         Squared(std::log2(static_cast<double>(other) / group) / table.group_scale) +
         ((other == 1) != (group == 1) || (other > kGroupMax) != (group > kGroupMax) ? kOtherClass
                                                                                     : 0);
-    const double heads = table.by_query_heads
-                             ? static_cast<double>(rows[i].query_heads) / query_heads
-                             : static_cast<double>(rows[i].kv_heads) / kv_heads;
+    const double heads = HeadsOf(table, rows[i].query_heads, rows[i].kv_heads) /
+                         HeadsOf(table, query_heads, kv_heads);
     neighbors.push_back({rows[i].log_ratios.data(), std::log2(heads), distance,
                          rows[i].query_heads == query_heads && rows[i].kv_heads == kv_heads});
   }

@@ -110,13 +110,18 @@ double Search(AttentionTable& table, const Fields& fields, const FitSet& set) {
   return best;
 }
 
-// Fits every variant of the discrete choices and keeps the best.
+// Fits every variant of the discrete choices and keeps the best. TensorRT-LLM packs up to 32 heads,
+// FlashAttention 2 none of calls with a window.
 AttentionTable FitFormula(const HardwareSpec& hardware, const AttentionTable& key,
                           const FitSet& set, std::optional<bool> packs_heads) {
   AttentionTable best = key;
   double best_loss = std::numeric_limits<double>::infinity();
   const bool context = key.kind == AttentionKind::kContext;
-  for (int variant = 0; variant < (context ? 2 : 4); ++variant) {
+  std::vector<double> maxima = {0};
+  if (key.library == KernelLibrary::kTrtllm || key.window > 0) {
+    maxima.push_back(key.library == KernelLibrary::kTrtllm ? 32 : 1);
+  }
+  for (std::size_t variant = 0; variant < (context ? 2 : 4 * maxima.size()); ++variant) {
     AttentionTable table = key;
     double loss = 0;
     if (context) {
@@ -127,7 +132,8 @@ AttentionTable FitFormula(const HardwareSpec& hardware, const AttentionTable& ke
     } else {
       table.generation = GenerationKernelOf(hardware, key.library);
       table.generation.splits_single_heads = variant % 2 == 0;
-      table.generation.slots_per_multiprocessor = variant < 2 ? 1 : 2;
+      table.generation.slots_per_multiprocessor = variant / 2 % 2 == 0 ? 1 : 2;
+      table.generation.packed_group_max = maxima[variant / 4];
       loss = Search(table, table.generation.fields(), set);
     }
     if (loss < best_loss) {
@@ -258,11 +264,11 @@ double Quantile(std::vector<double> values, double share) {
 double ChooseScales(Draft& draft) {
   double best = std::numeric_limits<double>::infinity();
   AttentionTable trial = draft.table;
-  for (int choice = 0; choice < 18; ++choice) {
+  for (std::size_t choice = 0; choice < 18; ++choice) {
     constexpr std::array<double, 3> kScales = {0.35, 0.7, 1.4};
     trial.by_query_heads = choice % 2 == 1;
-    trial.group_scale = kScales[static_cast<std::size_t>(choice / 2 % 3)];
-    trial.batch_scale = kScales[static_cast<std::size_t>(choice / 6)];
+    trial.group_scale = kScales[choice / 2 % 3];
+    trial.batch_scale = kScales[choice / 6];
     const HeldOut held = LeaveOut(trial, draft);
     const double loss = Quantile(held.errors, 0.5) + 0.3 * Quantile(held.errors, 0.9);
     if (loss >= best) continue;

@@ -67,6 +67,24 @@ TEST(AttentionModelTest, FewDecodesAreSplitOverTheMultiprocessors) {
               std::pow(std::pow(memory, 4) + std::pow(chain, 4), 0.25), 1e-6);
 }
 
+// 64 query heads of one KV head: 1 block per request if packed, as for 4 heads. Otherwise 64, which
+// read 51.2 kB each: 200 requests are 128 waves of 5.12 us, longer than 655 MB from L2 at 4e6 bytes
+// per microsecond (164 us).
+TEST(AttentionModelTest, GroupsBeyondTheLargestThatIsPackedReadTheirKeysOncePerHead) {
+  AttentionWork work = Decodes(200, 100);
+  const double packed = GenerationMicroseconds(ReadsOnly(), work);
+  work.query_heads = 64;
+  EXPECT_EQ(GenerationMicroseconds(ReadsOnly(), work), packed);
+  GenerationKernel kernel = ReadsOnly();
+  kernel.packed_group_max = 32;
+  const double chain = 128 * 5.12;
+  const double again = 200 * 64 * 51200 / 4e6;
+  EXPECT_NEAR(GenerationMicroseconds(kernel, work),
+              std::pow(std::pow(chain, 4) + std::pow(again, 4), 0.25), 0.01);
+  work.query_heads = 32;
+  EXPECT_EQ(GenerationMicroseconds(kernel, work), packed);
+}
+
 TEST(AttentionModelTest, TheLongestRequestCostsItsKeysAboveTheMeanWhereNothingIsSplit) {
   AttentionWork work = Decodes(90, 1000);
   const double equal = GenerationMicroseconds(ReadsOnly(), work);
