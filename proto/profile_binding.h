@@ -8,6 +8,7 @@
 #include "core/input_error.h"
 #include "proto/collective_profile_binding.h"
 #include "proto/field_binding.h"
+#include "proto/moe_profile_binding.h"
 #include "proto/system_binding.h"
 #include "sim/cost/operations/device_profile.h"
 
@@ -18,10 +19,6 @@ inline constexpr EnumNames<sim::KernelLibrary> kKernelLibraryNames = {
     {"sglang", sim::KernelLibrary::kSglang},
     {"trtllm", sim::KernelLibrary::kTrtllm}};
 
-inline constexpr EnumNames<sim::GemmFormat> kGemmFormatNames = {
-    {"bf16", sim::GemmFormat::kBf16},          {"fp8", sim::GemmFormat::kFp8},
-    {"fp8_block", sim::GemmFormat::kFp8Block}, {"int8", sim::GemmFormat::kInt8},
-    {"int4", sim::GemmFormat::kInt4},          {"fp4", sim::GemmFormat::kFp4}};
 inline constexpr EnumNames<DType> kAttentionFormatNames = {
     {"bf16", DType::kBf16}, {"fp8", DType::kFp8}, {"int8", DType::kInt8}};
 
@@ -63,26 +60,6 @@ template <class Archive>
 void Bind(Archive& fields, sim::GemmProfile& profile) {
   fields.List("fits", profile.fits);
   fields.List("tables", profile.tables);
-}
-
-template <class Archive>
-void Bind(Archive& fields, sim::MoeFit& fit) {
-  sim::MoeCoefficients& c = fit.coefficients;
-  fields.template Enum<sim::GemmFormat>("format", fit.format, kGemmFormatNames);
-  fields.Value("log_sd", fit.log_sd);
-  fields.Value("latency_s", c.latency_s);
-  fields.Value("expert_s", c.expert_s);
-  fields.Value("bandwidth_fraction", c.bandwidth_fraction);
-  fields.Value("flops_fraction", c.flops_fraction);
-  fields.Value("spread", c.spread);
-  fields.Value("padding_rows", c.padding_rows);
-  fields.Value("overlap", c.overlap);
-  fields.Value("activation_passes", c.activation_passes);
-}
-
-template <class Archive>
-void Bind(Archive& fields, sim::MoeProfile& profile) {
-  fields.List("fits", profile.fits);
 }
 
 // The fitted numbers of a kernel as one list.

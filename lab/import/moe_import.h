@@ -16,7 +16,10 @@ struct MoeImport {
 // Reads moe_dtype, num_tokens, hidden_size, inter_size, topk, num_experts, moe_tp_size, moe_ep_size
 // and latency_us of a CSV file, plain or gzip. Only rows whose rank holds all experts count
 // (moe_ep_size 1). Each format is fitted twice: on every second shape, judged on the others, for
-// its deviation, and on all. Throws InputError with file, line and field, or without such rows.
+// its deviation, and on all. With four models or more it gets a table, whose deviations are those
+// of all rows of its shapes and of models left out; where a column `distribution` says "balanced"
+// of some rows, it holds these alone. Throws InputError with file, line and field, or without such
+// rows.
 MoeImport ImportMoe(const HardwareSpec& hardware, const std::string& path);
 
 }  // namespace twin::lab

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sim/cost/operations/moe_table.h"
+
 namespace twin::sim {
 namespace {
 
@@ -13,14 +15,24 @@ constexpr double kLastingExpertsShare = 0.7;
 constexpr double kProjections = 3;
 constexpr double kBf16Bytes = 2;
 
+// Linear between the points, constant beyond.
+double Interpolated(const std::vector<double>& at, const std::vector<double>& values, double x) {
+  if (x <= at.front()) return values.front();
+  if (x >= at.back()) return values.back();
+  const auto high = static_cast<std::size_t>(std::ranges::upper_bound(at, x) - at.begin());
+  const double share = (x - at[high - 1]) / (at[high] - at[high - 1]);
+  return values[high - 1] + share * (values[high] - values[high - 1]);
+}
+
 }  // namespace
 
 double MoeClosedForm(const HardwareSpec& hardware, const MoeCoefficients& c, const MoeShape& shape,
-                     std::int64_t tokens) {
+                     std::int64_t tokens, MoeRouting routing) {
   const double experts = shape.experts;
   const double pairs = static_cast<double>(tokens) * shape.experts_per_token;
   const double random = experts * (1 - std::pow(1 - 1 / experts, pairs * c.spread));
-  const double touched = std::clamp(random, 1.0, std::min(experts, pairs));
+  const double most = std::min(experts, pairs);
+  const double touched = routing == MoeRouting::kEven ? most : std::clamp(random, 1.0, most);
   const GemmShape one{.m = 1, .n = shape.intermediate, .k = shape.hidden, .format = shape.format};
   const double memory_rate = hardware.memory_bandwidth_bytes_per_s * c.bandwidth_fraction;
   const double memory = touched * kProjections * WeightBytes(one) / memory_rate;
@@ -44,6 +56,12 @@ MoeModel::MoeModel(const HardwareSpec& hardware, const MoeShape& shape, const Mo
   if (const auto own = find(shape.format); own != profile.fits.end()) {
     coefficients_ = own->coefficients;
     log_sd_ = own->log_sd;
+    const auto table = std::ranges::find(profile.tables, shape.format, &MoeTable::format);
+    if (table == profile.tables.end()) return;
+    const MoeCurve curve = CurveOf(ParseMoeRows(*table), shape);
+    log_sd_ = std::hypot(table->measured_sd, table->shape_sd * std::sqrt(curve.variance));
+    log_ratios_ = curve.log_ratios;
+    for (const std::uint32_t tokens : table->tokens) log2_tokens_.push_back(std::log2(tokens));
   } else if (const auto bf16 = find(GemmFormat::kBf16); bf16 != profile.fits.end()) {
     coefficients_ = bf16->coefficients;
     log_sd_ = std::max(bf16->log_sd, kUnmeasuredSd);
@@ -51,8 +69,12 @@ MoeModel::MoeModel(const HardwareSpec& hardware, const MoeShape& shape, const Mo
 }
 
 Estimate MoeModel::operator()(std::int64_t tokens) const {
-  return {MoeClosedForm(hardware_, coefficients_, shape_, tokens), log_sd_,
-          kLastingExpertsShare * log_sd_};
+  double seconds = MoeClosedForm(hardware_, coefficients_, shape_, tokens);
+  if (!log_ratios_.empty()) {
+    seconds *=
+        std::exp(Interpolated(log2_tokens_, log_ratios_, std::log2(static_cast<double>(tokens))));
+  }
+  return {seconds, log_sd_, kLastingExpertsShare * log_sd_};
 }
 
 }  // namespace twin::sim

@@ -3,10 +3,12 @@
 // Each token goes to a few experts. The weights of an expert are read if it has any token; with
 // (token, expert) pairs spread at random, E (1 - (1 - 1/E)^pairs) of E experts have one. Real
 // routers concentrate the pairs on fewer experts, which `spread` expresses. Rows of an expert are
-// padded to whole tiles. Gate, up and down projections are assumed.
+// padded to whole tiles. Gate, up and down projections are assumed. Tables of measurements
+// (moe_table.h) correct the closed form.
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "core/hardware_spec.h"
 #include "sim/cost/operations/estimate.h"
@@ -24,9 +26,13 @@ struct MoeShape {
   GemmFormat format = GemmFormat::kBf16;
 };
 
+// How tokens are spread over the experts: at random, or as evenly as possible, as in benchmarks.
+enum class MoeRouting : std::uint8_t { kRandom, kEven };
+
 // Seconds of the closed form. REQUIRES: tokens >= 1.
 double MoeClosedForm(const HardwareSpec& hardware, const MoeCoefficients& coefficients,
-                     const MoeShape& shape, std::int64_t tokens);
+                     const MoeShape& shape, std::int64_t tokens,
+                     MoeRouting routing = MoeRouting::kRandom);
 
 class MoeModel {
  public:
@@ -40,6 +46,9 @@ class MoeModel {
   MoeShape shape_;
   MoeCoefficients coefficients_;
   double log_sd_;
+  // Logarithms of measured over closed-form time by log2(tokens); empty without a table.
+  std::vector<double> log2_tokens_;
+  std::vector<double> log_ratios_;
 };
 
 }  // namespace twin::sim

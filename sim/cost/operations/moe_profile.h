@@ -1,6 +1,8 @@
 // What was measured of a device's mixtures of experts.
 #pragma once
 
+#include <cstdint>
+#include <string>
 #include <vector>
 
 #include "sim/cost/operations/gemm_profile.h"
@@ -30,11 +32,31 @@ struct MoeFit {
   bool operator==(const MoeFit&) const = default;
 };
 
+// Measured times of one format, as logarithms of their ratio to its closed form for the same number
+// of experts with tokens; moe_table.h reads the rows.
+struct MoeTable {
+  GemmFormat format = GemmFormat::kBf16;
+  std::vector<std::uint32_t> tokens;  // ascending
+  // One per model: "HIDDEN INTERMEDIATE EXPERTS EXPERTS_PER_TOKEN", and behind it one curve over
+  // `tokens` each for 1, 2, 4 and 8 ranks that share INTERMEDIATE; empty = not measured.
+  std::vector<std::string> rows;
+  double measured_sd = 0;  // over distributions of tokens over experts
+  // Of shapes that were not measured, over the square root of the kriging variance there.
+  double shape_sd = 0;
+
+  bool operator==(const MoeTable&) const = default;
+};
+
 // Empty: the closed form of MoeModel with its defaults and a wide interval.
 struct MoeProfile {
   std::vector<MoeFit> fits;
+  std::vector<MoeTable> tables;
 
   bool operator==(const MoeProfile&) const = default;
 };
+
+// Throws InputError (usage) "moe tables[1]...: ..." for the first table whose tokens do not ascend,
+// that has a malformed row or none, or whose format has no fit.
+void Validate(const MoeProfile& profile);
 
 }  // namespace twin::sim

@@ -3,6 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <vector>
+
+#include "core/input_error.h"
+#include "sim/cost/operations/moe_table.h"
 #include "tests/unit/sim/test_hardware.h"
 
 namespace twin::sim {
@@ -33,6 +38,14 @@ TEST(MoeModelTest, FewTokensReadTheWeightsOfTheirExpertsAlone) {
               0.01 * kExpertSeconds);
 }
 
+TEST(MoeModelTest, EvenlySpreadTokensReachAsManyExpertsAsTheyCan) {
+  // 16 tokens x 2 experts: 32 of 64, where 64 (1 - (63/64)^32) = 25.3 are expected at random.
+  EXPECT_NEAR(MoeClosedForm(IdealHardware(), Ideal(), kShape, 16, MoeRouting::kEven),
+              32 * kExpertSeconds, 0.01 * kExpertSeconds);
+  EXPECT_NEAR(MoeClosedForm(IdealHardware(), Ideal(), kShape, 16), 25.3 * kExpertSeconds,
+              0.1 * kExpertSeconds);
+}
+
 TEST(MoeModelTest, ConcentratedTokensReadFewerWeights) {
   MoeCoefficients concentrated = Ideal();
   concentrated.spread = 0.5;
@@ -54,6 +67,62 @@ TEST(MoeModelTest, AnUnmeasuredFormatHasAWiderInterval) {
   EXPECT_EQ(MoeModel(IdealHardware(), kShape, profile)(64).log_sd, 0.1);
   EXPECT_GT(MoeModel(IdealHardware(), fp8, profile)(64).log_sd, 0.3);
   EXPECT_GT(MoeModel(IdealHardware(), kShape)(64).log_sd, 0.3);
+}
+
+// Measured on one rank and on two; twice the closed form there, and 1.5 times on one.
+MoeProfile Tabulated() {
+  MoeProfile profile;
+  profile.fits.push_back({.format = GemmFormat::kBf16, .coefficients = Ideal(), .log_sd = 0.3});
+  MoeTable table;
+  table.tokens = {1, 64};
+  table.measured_sd = 0.05;
+  table.shape_sd = 0.2;
+  const std::vector<double> one = {std::log(1.5), std::log(1.5)};
+  const std::vector<double> two = {std::log(2.0), std::log(2.0)};
+  table.rows.push_back(PrintMoeRow(kShape, {one, two, {}, {}}));
+  profile.tables.push_back(table);
+  return profile;
+}
+
+TEST(MoeModelTest, AMeasuredShapeTakesItsMeasuredTime) {
+  const MoeProfile profile = Tabulated();
+  Validate(profile);
+  MoeShape half = kShape;
+  half.intermediate = kShape.intermediate / 2;
+  const auto ratio = [&](const MoeShape& shape, std::int64_t tokens) {
+    return MoeModel(IdealHardware(), shape, profile)(tokens).seconds /
+           MoeClosedForm(IdealHardware(), Ideal(), shape, tokens);
+  };
+  // Steps of the text are up to 4 % wide at this size.
+  EXPECT_NEAR(ratio(kShape, 1), 1.5, 0.03);
+  EXPECT_NEAR(ratio(half, 7), 2, 0.04);
+  EXPECT_NEAR(ratio(half, 1000), 2, 0.04);
+  EXPECT_EQ(MoeModel(IdealHardware(), kShape, profile)(1).log_sd, 0.05);
+}
+
+TEST(MoeModelTest, AnUnmeasuredShapeInheritsFromItsNeighborsWithAWiderInterval) {
+  MoeShape between = kShape;
+  between.intermediate = 724;  // 1024 / sqrt(2)
+  const Estimate estimate = MoeModel(IdealHardware(), between, Tabulated())(64);
+  EXPECT_NEAR(estimate.seconds / MoeClosedForm(IdealHardware(), Ideal(), between, 64),
+              std::sqrt(3.0), 0.06);
+  EXPECT_GT(estimate.log_sd, 0.07);
+  EXPECT_LT(estimate.log_sd, 0.3);
+}
+
+TEST(MoeModelTest, RefusesMalformedTables) {
+  for (const char* row : {"4096 1024 64", "4096 1024 64 2", "4096 1024 64 2 #", "4096 0 64 2 ##",
+                          "4096 1024 64 2 ## ## ## ## ##"}) {
+    MoeProfile profile = Tabulated();
+    profile.tables[0].rows = {row};
+    EXPECT_THROW(Validate(profile), InputError) << row;
+  }
+  MoeProfile descending = Tabulated();
+  descending.tables[0].tokens = {64, 1};
+  EXPECT_THROW(Validate(descending), InputError);
+  MoeProfile unfitted = Tabulated();
+  unfitted.fits.clear();
+  EXPECT_THROW(Validate(unfitted), InputError);
 }
 
 }  // namespace
