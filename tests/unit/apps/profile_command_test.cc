@@ -95,6 +95,26 @@ TEST_F(ProfileCommandTest, MeasuresEverythingInEveryRoundAndFitsAModelThatRuns) 
   EXPECT_EQ(again.exit_code, 0) << again.err;
 }
 
+TEST_F(ProfileCommandTest, MeasuresAndFitsTheExpertsOfAMixture) {
+  Write("config.json", R"({"model_type": "qwen2_moe", "hidden_size": 32, "num_experts": 5,
+    "num_experts_per_tok": 2, "moe_intermediate_size": 24, "shared_expert_intermediate_size": 40,
+    "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 50,
+    "max_position_embeddings": 128, "tie_word_embeddings": true})");
+  const CommandOutcome outcome = Run(Arguments({"--rounds", "1"}));
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const std::map<std::string, int> counts = Counts();
+  for (const char* const name : {"gemm_router", "gemm_expert_up", "gemm_expert_down",
+                                 "gemm_shared_up", "gemm_shared_down", "expert_routing"}) {
+    EXPECT_TRUE(counts.contains(std::string("operation,") + name + ",8")) << name;
+  }
+  EXPECT_FALSE(counts.contains("operation,gemm_up,8"));
+  const CommandOutcome fit = Run({"fit", "p.csv", "--out", "cost.textproto"});
+  ASSERT_EQ(fit.exit_code, 0) << fit.err;
+  Write("e.textproto", kExperiment);
+  const CommandOutcome run = Run({"run", "e.textproto", "--out", "run"});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+}
+
 TEST_F(ProfileCommandTest, GoesOnWhereItWasInterrupted) {
   {
     testing::Command command(scratch_.path(), Arguments({"--rounds", "40"}));
