@@ -1,5 +1,7 @@
 #include "exec/generate_world.h"
 
+#include <fmt/format.h>
+
 #include <string>
 #include <utility>
 
@@ -12,6 +14,18 @@ namespace {
 constexpr Duration kStep{1'000'000};
 // A policy may wait for time to pass, but not for ever.
 constexpr std::int64_t kIdleInstantsMost = 10'000'000;
+
+const char* WhyRejected(RejectReason reason) {
+  switch (reason) {
+    case RejectReason::kTooLongForModel:
+      return "longer than the policy's limit";
+    case RejectReason::kTooLargeForCache:
+      return "larger than the whole KV cache; allow more blocks";
+    case RejectReason::kOverloaded:
+      return "beyond the policy's limit of requests in the system; allow more";
+  }
+  CHECK(false);
+}
 
 }  // namespace
 
@@ -61,11 +75,9 @@ void GenerateWorld::Announce() {
 void GenerateWorld::Launch(const StepPlan& plan) {
   if (!plan.rejected.empty()) {
     const Rejection& rejection = plan.rejected.front();
-    const bool too_long = rejection.reason == RejectReason::kTooLongForModel;
     throw InputError(InputError::Kind::kData,
-                     "prompt number " + std::to_string(Index(rejection.request)),
-                     too_long ? "longer than the policy's limit"
-                              : "larger than the whole KV cache; allow more blocks");
+                     fmt::format("prompt number {}", Index(rejection.request)),
+                     WhyRejected(rejection.reason));
   }
   Count(plan);
   backend_.Launch(plan);

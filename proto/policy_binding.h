@@ -124,6 +124,7 @@ void Bind(Archive& fields, TgiV2Config& config) {
   fields.Value("waiting_served_ratio", config.waiting_served_ratio);
   fields.Value("max_waiting_tokens", config.max_waiting_tokens);
   fields.Value("max_total_tokens", config.max_total_tokens);
+  fields.Value("max_concurrent_requests", config.max_concurrent_requests);
   fields.OptionalNested("order", config.order);
 }
 
@@ -137,6 +138,7 @@ void Bind(Archive& fields, TgiV3Config& config) {
   fields.Value("waiting_served_ratio", config.waiting_served_ratio);
   fields.Value("max_waiting_tokens", config.max_waiting_tokens);
   fields.Value("max_total_tokens", config.max_total_tokens);
+  fields.Value("max_concurrent_requests", config.max_concurrent_requests);
   fields.OptionalNested("order", config.order);
 }
 

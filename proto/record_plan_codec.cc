@@ -156,8 +156,7 @@ const char* DecodeLists(const proto::RecordedPlan& message, StepPlan& plan) {
   DecodeIds(message.padding_rows(), plan.padding_rows);
   for (int i = 0; i < message.rejected_size(); ++i) {
     Rejection rejection{RequestId{message.rejected(i)}, {}};
-    if (!Enumerator(message.rejected_reason(i), RejectReason::kTooLargeForCache,
-                    rejection.reason)) {
+    if (!Enumerator(message.rejected_reason(i), RejectReason::kOverloaded, rejection.reason)) {
       return "a rejection for an unknown reason";
     }
     plan.rejected.push_back(rejection);

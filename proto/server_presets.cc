@@ -51,6 +51,7 @@ struct BoundaryTerms {
 constexpr std::int64_t kGib = std::int64_t{1} << 30;
 // TGI captures graphs for batches of 1, 2, 4, 8, 16 and 32.
 constexpr std::uint32_t kTgiCapturedMax = 32;
+constexpr std::int32_t kTgiConcurrentRequests = 128;
 
 [[noreturn]] void Refuse(const std::string& server) {
   std::string names;
@@ -190,6 +191,7 @@ void FillTgi2(const ModelSpec& model, const proto::Experiment& asked, proto::Exp
   policy.set_max_batch_size(0);
   policy.set_waiting_served_ratio(0.3);
   policy.set_max_waiting_tokens(20);
+  policy.set_max_concurrent_requests(kTgiConcurrentRequests);
   defaults.mutable_system()->mutable_memory()->set_utilization(1.0);
 }
 
@@ -207,6 +209,7 @@ void FillTgi3(const ModelSpec& model, const HardwareSpec& hardware, const Parall
   policy.set_max_batch_total_tokens(0);
   policy.set_prefill_chunking(true);
   policy.set_prefix_caching(true);
+  policy.set_max_concurrent_requests(kTgiConcurrentRequests);
   proto::Memory& memory = *defaults.mutable_system()->mutable_memory();
   memory.set_block_size(1);
   memory.set_utilization(1.0);

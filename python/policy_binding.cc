@@ -127,8 +127,8 @@ void BindStepCalls(nb::class_<PolicyStep>& step) {
            "Moves them back, and the request runs again. Returns False and changes nothing if too "
            "few blocks are free. Calls Policy.swapped_in().")
       .def("reject", &PolicyStep::Reject, nb::arg("request"), nb::arg("reason"),
-           "Rejects a waiting request for good; `reason` is too_large_for_cache or "
-           "too_long_for_model. Calls Policy.remove().")
+           "Rejects a waiting request for good; `reason` is too_large_for_cache, "
+           "too_long_for_model or overloaded. Calls Policy.remove().")
       .def("lookup_prefix", &PolicyStep::LookupPrefix, nb::arg("request"),
            "Number of leading blocks of the request that the prefix cache holds.")
       .def("attach_prefix", &PolicyStep::AttachPrefix, nb::arg("request"), nb::arg("blocks"),

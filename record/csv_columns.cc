@@ -28,7 +28,7 @@ constexpr std::array kRequests = {
                 "completed, rejected or cancelled; waiting, running or swapped where the run ended "
                 "before the request did"},
     TableColumn{"reject_reason", "",
-                "too_long_for_model or too_large_for_cache; empty unless rejected"},
+                "too_long_for_model, too_large_for_cache or overloaded; empty unless rejected"},
 };
 
 constexpr std::array kBoundary = {

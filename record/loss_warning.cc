@@ -12,7 +12,8 @@ namespace twin {
 namespace {
 
 constexpr std::array<std::string_view, kRejectReasonNames.size()> kExplanations = {
-    "longer than the model's or the policy's length limit", "too large for an empty KV cache"};
+    "longer than the model's or the policy's length limit", "too large for an empty KV cache",
+    "sent while the system was full (overloaded)"};
 
 std::int64_t CountOf(const Summary& summary, std::string_view name) {
   return summary.Find(name) == nullptr ? 0 : static_cast<std::int64_t>(summary.Number(name));

@@ -83,6 +83,8 @@ const std::vector<Metric>& RequestCounts() {
        "rejected because they exceed the model's or the policy's length limit", ""},
       {"rejected_too_large_for_cache", "requests",
        "rejected because not even an empty KV cache could hold them", ""},
+      {"rejected_overloaded", "requests",
+       "rejected because the policy's limit of requests in the system was reached", ""},
       {"cancelled", "requests", "requests whose client went away", ""},
       {"unfinished", "requests", "requests that arrived and had not left when the run ended", ""},
       {"cut_outputs", "requests",

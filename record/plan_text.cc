@@ -1,6 +1,9 @@
 #include "record/plan_text.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <vector>
 
@@ -42,8 +45,9 @@ std::string FullText(const WorkItem& item) {
   return Text(item) + " at " + std::to_string(item.start) + (item.emits ? " emits" : "");
 }
 std::string FullText(const Rejection& r) {
-  return Text(r) +
-         (r.reason == RejectReason::kTooLongForModel ? " too long" : " too large for the cache");
+  constexpr std::array<const char*, 3> kReasons = {"too long", "too large for the cache",
+                                                   "overloaded"};
+  return fmt::format("{} {}", Text(r), kReasons[static_cast<std::size_t>(r.reason)]);
 }
 template <class T>
 std::string FullText(const T& element) {

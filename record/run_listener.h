@@ -23,8 +23,8 @@ enum class RequestStatus : std::uint8_t {
 };
 
 // By RejectReason: what CSV files and summaries call it.
-inline constexpr std::array<std::string_view, 2> kRejectReasonNames = {"too_long_for_model",
-                                                                       "too_large_for_cache"};
+inline constexpr std::array<std::string_view, 3> kRejectReasonNames = {
+    "too_long_for_model", "too_large_for_cache", "overloaded"};
 
 // One request. Times are the engine's; a client has a token response_delay later.
 struct RequestLife {

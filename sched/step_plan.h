@@ -58,6 +58,7 @@ struct Preemption {
 enum class RejectReason : std::uint8_t {
   kTooLongForModel,   // longer than the policy's prompt or context limit
   kTooLargeForCache,  // could not be held even by an empty KV cache
+  kOverloaded,        // came when as many requests were in the system as the policy allows
 };
 
 struct Rejection {

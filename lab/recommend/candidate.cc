@@ -176,6 +176,10 @@ std::vector<std::string> CandidateSpace::ChangesOf(const Choice& choice) const {
     longest = model_tokens_[choice.model];
   }
   add(Setting::kMaxModelLen, longest);
+  if (const auto policy = PolicyOf(choice.server); policy == "tgi_v2" || policy == "tgi_v3") {
+    changes.push_back(
+        fmt::format("policy.{}.max_concurrent_requests={}", policy, kTgiConcurrentRequests));
+  }
   return changes;
 }
 

@@ -73,9 +73,7 @@ std::string SglangCommand(const Candidate& candidate) {
   return command + Flag("--mem-fraction-static", choice.gpu_memory_utilization);
 }
 
-// The simulated server refuses nobody.
 std::string TgiCommand(const Candidate& candidate) {
-  constexpr int kConcurrentRequests = 10'000;
   const Choice& choice = candidate.choice;
   std::string command =
       fmt::format("text-generation-launcher --model-id {} --num-shard {}",
@@ -88,7 +86,7 @@ std::string TgiCommand(const Candidate& candidate) {
   const std::int32_t longest = candidate.deployment.context_tokens_max;
   command += fmt::format(" --max-input-tokens {} --max-total-tokens {}", longest - 1, longest);
   command += Flag("--cuda-memory-fraction", choice.gpu_memory_utilization);
-  return command + fmt::format(" --max-concurrent-requests {}", kConcurrentRequests);
+  return command + fmt::format(" --max-concurrent-requests {}", kTgiConcurrentRequests);
 }
 
 // Chunked prefills are switched on by a file, which every release of trtllm-serve reads.

@@ -38,6 +38,9 @@ bool RunsPipelines(std::string_view server);
 // them.
 bool SeparatesPrefill(std::string_view server);
 
+// A recommended TGI refuses nobody: --max-concurrent-requests of its command and of its simulation.
+inline constexpr int kTgiConcurrentRequests = 10'000;
+
 // Removes from `choice` what its server does not have.
 void DropForeignSettings(Choice& choice);
 

@@ -29,6 +29,7 @@ void RequireTgiOptions(std::string_view policy, const TgiRouterOptions& options)
   RequireRatio(field("waiting_served_ratio"), options.waiting_served_ratio);
   RequireAtLeast(field("max_waiting_tokens"), options.max_waiting_tokens, 0);
   RequireAtLeast(field("max_total_tokens"), options.max_total_tokens, 0);
+  RequireAtLeast(field("max_concurrent_requests"), options.max_concurrent_requests, 0);
   if (options.order) options.order->ValidateWithoutPreemption(policy);
 }
 
@@ -51,10 +52,23 @@ PolicyTraits TgiTraits(std::string_view policy, const TgiRouterOptions& options)
 TgiRouter::TgiRouter(const TgiRouterOptions& options, const PolicyTraits& traits)
     : options_(options), traits_(traits), waiting_(options.order.value_or(OrderConfig{})) {}
 
-void TgiRouter::Enqueue(const Sequence& sequence) { waiting_.PushArrival(sequence); }
+void TgiRouter::Enqueue(const Sequence& sequence) {
+  const bool too_long = IsTooLong(sequence);
+  const auto limit = static_cast<std::size_t>(options_.max_concurrent_requests);
+  const std::size_t present =
+      batch_.size() + waiting_.size() - static_cast<std::size_t>(too_long_waiting_);
+  if (limit > 0 && present >= limit && !too_long) {
+    overload_.push_back(sequence.id);
+    return;
+  }
+  too_long_waiting_ += too_long ? 1 : 0;
+  waiting_.PushArrival(sequence);
+}
 
 void TgiRouter::Remove(const Sequence& sequence) {
+  if (std::erase(overload_, sequence.id) > 0) return;
   if (std::erase(batch_, sequence.id) == 0) {
+    too_long_waiting_ -= IsTooLong(sequence) ? 1 : 0;
     waiting_.Erase(sequence);
     return;
   }
@@ -62,6 +76,8 @@ void TgiRouter::Remove(const Sequence& sequence) {
 }
 
 void TgiRouter::Plan(StepBuilder& step) {
+  for (const RequestId id : overload_) step.Reject(id, RejectReason::kOverloaded);
+  overload_.clear();
   SizeOpenPrompts(step);
   joining_.clear();
   const bool interrupts = !batch_.empty();
@@ -125,6 +141,7 @@ void TgiRouter::CollectJoining(StepBuilder& step, const JoinLimits& limits) {
          static_cast<std::int64_t>(joining_.size()) < limits.most) {
     const Sequence& s = step.sequence(waiting_.front());
     if (const auto reason = Refusal(step, s)) {
+      too_long_waiting_ -= IsTooLong(s) ? 1 : 0;
       step.Reject(waiting_.PopFront(), *reason);
       continue;
     }
@@ -183,12 +200,14 @@ bool TgiRouter::Fits(const StepBuilder& step, const Sequence& s, Joining& joinin
   return true;
 }
 
+bool TgiRouter::IsTooLong(const Sequence& s) const {
+  const std::int64_t asked = std::int64_t{s.prompt_tokens} + s.max_output_tokens;
+  return options_.max_total_tokens > 0 && asked > options_.max_total_tokens;
+}
+
 std::optional<RejectReason> TgiRouter::Refusal(const StepBuilder& step, const Sequence& s) const {
   const KvPool& pool = step.pool();
-  const std::int64_t asked = std::int64_t{s.prompt_tokens} + s.max_output_tokens;
-  if (options_.max_total_tokens > 0 && asked > options_.max_total_tokens) {
-    return RejectReason::kTooLongForModel;
-  }
+  if (IsTooLong(s)) return RejectReason::kTooLongForModel;
   const std::int64_t size = pool.block_size();
   const std::int64_t prompt =
       options_.allocates_blocks ? s.prompt_tokens : RoundUp(s.prompt_tokens, size);

@@ -21,6 +21,9 @@
 //   every arrival at the default ratio of 0.3.
 // - The prefill budget is rounded up to a multiple of the block size.
 // - A prompt in progress computes at least one token in every step, beyond the budget if need be.
+// - max_concurrent_requests counts all requests in the system, waiting or running. Who comes beyond
+//   it is refused on arrival (HTTP 429), even if places are free before the next step. Requests
+//   beyond max_total_tokens take no place: the router refuses them by themselves.
 #pragma once
 
 #include <cstddef>
@@ -46,9 +49,10 @@ struct TgiRouterOptions {
   std::int32_t max_batch_total_tokens = 0;  // prompts and outputs; 0 = what the KV cache holds
   std::int32_t max_batch_size = 0;          // requests; 0 = no limit
   double waiting_served_ratio = 0.3;
-  std::int32_t max_waiting_tokens = 20;   // decodes after which any batch may interrupt
-  std::int32_t max_total_tokens = 0;      // prompt + output of one request; 0 = no limit
-  std::optional<OrderConfig> order = {};  // of admission, not TGI's
+  std::int32_t max_waiting_tokens = 20;      // decodes after which any batch may interrupt
+  std::int32_t max_total_tokens = 0;         // prompt + output of one request; 0 = no limit
+  std::int32_t max_concurrent_requests = 0;  // waiting or running; 0 = no limit
+  std::optional<OrderConfig> order = {};     // of admission, not TGI's
 };
 
 // Throws InputError (usage), naming the field of `policy`.
@@ -92,6 +96,7 @@ class TgiRouter : public Policy {
   };
 
   [[nodiscard]] JoinLimits LimitsNow(std::int32_t block_size) const;
+  [[nodiscard]] bool IsTooLong(const Sequence& s) const;
   // Moves what fits from the queue to joining_; nothing if that is fewer than limits.least.
   void CollectJoining(StepBuilder& step, const JoinLimits& limits);
   // False if the memory for the head of the queue is missing.
@@ -109,6 +114,8 @@ class TgiRouter : public Policy {
   TgiRouterOptions options_;
   PolicyTraits traits_;
   OrderedQueue waiting_;
+  std::int32_t too_long_waiting_ = 0;     // of waiting_
+  std::vector<RequestId> overload_;       // arrived while the system was full
   std::vector<RequestId> batch_;          // running, in order of admission
   std::vector<OpenPrompt> open_prompts_;  // of batch_, in its order
   std::vector<Joining> joining_;          // of the present call

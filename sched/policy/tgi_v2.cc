@@ -31,6 +31,7 @@ TgiRouterOptions TgiV2Config::Options() const {
           .waiting_served_ratio = waiting_served_ratio,
           .max_waiting_tokens = max_waiting_tokens,
           .max_total_tokens = max_total_tokens,
+          .max_concurrent_requests = max_concurrent_requests,
           .order = order};
 }
 

@@ -39,6 +39,7 @@ TgiRouterOptions TgiV3Config::Options() const {
           .waiting_served_ratio = waiting_served_ratio,
           .max_waiting_tokens = max_waiting_tokens,
           .max_total_tokens = max_total_tokens,
+          .max_concurrent_requests = max_concurrent_requests,
           .order = order};
 }
 

@@ -28,11 +28,12 @@ struct TgiV3Config {
   bool prefill_chunking = true;
   bool prefix_caching = true;  // only with prefill_chunking
   // Only without prefill_chunking:
-  std::int32_t max_batch_size = 0;        // requests; 0 = no limit
-  double waiting_served_ratio = 0.3;      // waiting per running request that interrupt the batch
-  std::int32_t max_waiting_tokens = 20;   // decodes after which any request interrupts the batch
-  std::int32_t max_total_tokens = 0;      // prompt + output of one request; 0 = the model's context
-  std::optional<OrderConfig> order = {};  // of admission, not TGI's
+  std::int32_t max_batch_size = 0;       // requests; 0 = no limit
+  double waiting_served_ratio = 0.3;     // waiting per running request that interrupt the batch
+  std::int32_t max_waiting_tokens = 20;  // decodes after which any request interrupts the batch
+  std::int32_t max_total_tokens = 0;     // prompt + output of one request; 0 = the model's context
+  std::int32_t max_concurrent_requests = 0;  // waiting or running; more are refused; 0 = no limit
+  std::optional<OrderConfig> order = {};     // of admission, not TGI's
 
   [[nodiscard]] TgiRouterOptions Options() const;
   [[nodiscard]] PolicyTraits Traits() const;

@@ -153,7 +153,7 @@ def test_invariants_hold_as_for_policies_in_cpp(tiny, body, limits, invariant):
     (lambda self, step: step.schedule(self.waiting[0], 1), "is waiting; allowed: running"),
     (lambda self, step: step.preempt(self.waiting[0]), "is waiting; allowed: running"),
     (lambda self, step: step.reject(self.waiting[0], "tired"),
-     "allowed: too_long_for_model, too_large_for_cache"),
+     "allowed: too_long_for_model, too_large_for_cache, overloaded"),
     (lambda self, step: step.schedule_decodes([], 1), "from is 1"),
     (lambda self, step: step.schedule_decodes([self]), "TypeError: schedule_decodes: element 0 is"),
     (lambda self, step: step.admit(None), "TypeError"),

@@ -150,6 +150,7 @@ DrawnPolicy DrawTgiV2(Random& random, std::int32_t tokens) {
   config.waiting_served_ratio = random.UniformReal(0.0, 2.0);
   config.max_waiting_tokens = Draw(random, 0, 20);
   config.max_total_tokens = drawn.context_tokens = DrawContext(random, tokens);
+  if (random.UnitReal() < 0.3) config.max_concurrent_requests = Draw(random, 1, 10);
   drawn.config = config;
   return drawn;
 }
@@ -165,6 +166,7 @@ DrawnPolicy DrawTgiV3(Random& random, std::int32_t tokens, bool chunks, bool cac
   config.waiting_served_ratio = random.UniformReal(0.0, 2.0);
   config.max_waiting_tokens = Draw(random, 0, 20);
   config.max_total_tokens = drawn.context_tokens = DrawContext(random, tokens);
+  if (random.UnitReal() < 0.3) config.max_concurrent_requests = Draw(random, 1, 10);
   drawn.config = config;
   return drawn;
 }

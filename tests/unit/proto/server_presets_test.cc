@@ -135,6 +135,20 @@ TEST(ServerPresetsTest, Tgi2RefusesRequestsBeyond4096TokensUnlessAsked) {
   EXPECT_EQ(asked.max_batch_prefill_tokens, 8241);
 }
 
+// Its own default; without a server nobody is refused.
+TEST(ServerPresetsTest, TgiTakes128RequestsAtATime) {
+  const std::string system = "model: 'llama-3-8b' hardware: 'l4' server: ";
+  const auto limit = [](const ExperimentConfig& config) {
+    const auto* const second = std::get_if<TgiV2Config>(&config.policy);
+    return second != nullptr ? second->max_concurrent_requests
+                             : std::get<TgiV3Config>(config.policy).max_concurrent_requests;
+  };
+  EXPECT_EQ(limit(Parse(system + "'tgi-2.0.4'")), 128);
+  EXPECT_EQ(limit(Parse(system + "'tgi-3.3.7'")), 128);
+  EXPECT_EQ(limit(Parse("model: 'llama-3-8b' hardware: 'l4'", "policy { tgi_v2 {} }")), 0);
+  EXPECT_EQ(limit(Parse("model: 'llama-3-8b' hardware: 'l4'", "policy { tgi_v3 {} }")), 0);
+}
+
 // Of Llama-3-8B, 6.98e9 parameters multiply every token: 121e12 / (2 x 6.98e9) is 8,668 tokens,
 // more than the model's 8,192; of Llama-3-70B, 68.5e9 do.
 TEST(ServerPresetsTest, Tgi3PrefillsWhatTheDevicesComputeInASecond) {

@@ -24,6 +24,15 @@ TEST(LossWarningTest, SaysHowManyRequestsWereRejectedAndWhy) {
             "because the context was full");
 }
 
+TEST(LossWarningTest, NamesRequestsThatAFullSystemRefused) {
+  Summary summary;
+  summary.Set("requests", std::int64_t{200});
+  summary.Set("rejected", std::int64_t{3});
+  summary.Set("rejected_overloaded", std::int64_t{3});
+  EXPECT_EQ(LossWarning(summary),
+            "3 of 200 requests were rejected: 3 sent while the system was full (overloaded)");
+}
+
 TEST(LossWarningTest, IsEmptyIfNothingWasLost) {
   Summary summary;
   EXPECT_EQ(LossWarning(summary), "");

@@ -74,5 +74,20 @@ TEST(TgiV2PolicyTest, RejectsWhatNeverFits) {
       "it6: C:D1 | free=4 | fin=[C] | freeA=8\n");
 }
 
+// D comes while A and C are in the system. C leaves before E comes. B is refused for its length and
+// takes no place.
+TEST(TgiV2PolicyTest, RefusesWhoComesBeyondMaxConcurrentRequests) {
+  TgiV2Config config;
+  config.max_batch_prefill_tokens = 16;
+  config.max_total_tokens = 12;
+  config.max_concurrent_requests = 2;
+  EXPECT_EQ(Decided(config, {.block_size = 4, .blocks = 16},
+                    {{1, 6, 3}, {1, 9, 9}, {1, 5, 2}, {2, 3, 2}, {3, 3, 2}}),
+            "it1: A:P6 C:P5 | rej=[B] | free=12\n"
+            "it2: A:D1 C:D1 | rej=[D] | free=12 | fin=[C] | freeA=14\n"
+            "it3: E:P3 | free=13\n"
+            "it4: A:D1 E:D1 | free=13 | fin=[A,E] | freeA=16\n");
+}
+
 }  // namespace
 }  // namespace twin::testing

@@ -48,5 +48,17 @@ TEST(TgiV3PolicyTest, PromptsEnterTheCacheWhenTheirRequestEnds) {
             "it4: C:P1 | free=17 | fin=[C] | freeA=20\n");
 }
 
+// B waits for memory and takes a place, too.
+TEST(TgiV3PolicyTest, RequestsThatWaitCountAmongTheConcurrentOnes) {
+  TgiV3Config config = WithoutCache(16);
+  config.max_concurrent_requests = 2;
+  EXPECT_EQ(Decided(config, {.block_size = 4, .blocks = 3}, {{1, 4, 3}, {1, 8, 2}, {2, 3, 2}}),
+            "it1: A:P4 | free=1\n"
+            "it2: A:D1 | rej=[C] | free=1\n"
+            "it3: A:D1 | free=1 | fin=[A] | freeA=3\n"
+            "it4: B:P8 | free=0\n"
+            "it5: B:D1 | free=0 | fin=[B] | freeA=3\n");
+}
+
 }  // namespace
 }  // namespace twin::testing
