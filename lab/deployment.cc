@@ -133,6 +133,9 @@ void AddProposer(const std::optional<ModelSpec>& draft, CostCache& cache, Deploy
   if (!speculation || !speculation->rules.on()) return;
   sim::ProposerCost proposer{.drafts = speculation->rules.num_speculative_tokens,
                              .per_step = speculation->propose};
+  if (const auto* v0 = std::get_if<VllmV0Config>(&deployment.config.policy)) {
+    proposer.off_from_running = v0->speculative_disable_by_batch_size;
+  }
   if (draft) {
     const sim::CostConfig& cost = deployment.config.cost;
     if (!std::holds_alternative<sim::RooflineCostConfig>(cost) &&

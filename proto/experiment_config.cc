@@ -163,8 +163,9 @@ void BindSpeculation(const proto::Experiment& message, ExperimentConfig& config)
   if (!speculation.rules.on()) return;
   if (config.own_policy != nullptr || !SetSpeculation(config.policy, speculation.rules)) {
     Refuse("speculation.num_speculative_tokens",
-           fmt::format("policy.{} takes no drafts; allowed: 0, or the policy vllm_v1",
-                       TraitsOf(config).name));
+           fmt::format(
+               "policy.{} takes no drafts; allowed: 0, or the policies vllm_v0, vllm_v1 and trtllm",
+               TraitsOf(config).name));
   }
 }
 

@@ -1,6 +1,8 @@
 // Which member of a policy's config holds which field of its message (field_binding.h).
 #pragma once
 
+#include <type_traits>
+
 #include "proto/field_binding.h"
 #include "proto/order_binding.h"
 #include "sched/policy/registry.h"
@@ -61,6 +63,7 @@ void Bind(Archive& fields, VllmV0Config& config) {
   fields.Value("enable_chunked_prefill", config.enable_chunked_prefill);
   fields.template Enum<QueueOrder>("policy", config.policy, kQueueOrderNames);
   fields.OptionalNested("order", config.order);
+  fields.Value("speculative_disable_by_batch_size", config.speculative_disable_by_batch_size);
 }
 
 template <class Archive>
@@ -116,24 +119,15 @@ void Bind(Archive& fields, SplitFuseConfig& config) {
   fields.OptionalNested("order", config.order);
 }
 
-template <class Archive>
-void Bind(Archive& fields, TgiV2Config& config) {
+template <class Archive, class Config>
+requires(std::is_same_v<Config, TgiV2Config> ||
+         std::is_same_v<Config, TgiV3Config>) void Bind(Archive& fields, Config& config) {
   fields.Value("max_batch_prefill_tokens", config.max_batch_prefill_tokens);
   fields.Value("max_batch_total_tokens", config.max_batch_total_tokens);
-  fields.Value("max_batch_size", config.max_batch_size);
-  fields.Value("waiting_served_ratio", config.waiting_served_ratio);
-  fields.Value("max_waiting_tokens", config.max_waiting_tokens);
-  fields.Value("max_total_tokens", config.max_total_tokens);
-  fields.Value("max_concurrent_requests", config.max_concurrent_requests);
-  fields.OptionalNested("order", config.order);
-}
-
-template <class Archive>
-void Bind(Archive& fields, TgiV3Config& config) {
-  fields.Value("max_batch_prefill_tokens", config.max_batch_prefill_tokens);
-  fields.Value("max_batch_total_tokens", config.max_batch_total_tokens);
-  fields.Value("prefill_chunking", config.prefill_chunking);
-  fields.Value("prefix_caching", config.prefix_caching);
+  if constexpr (requires { config.prefill_chunking; }) {
+    fields.Value("prefill_chunking", config.prefill_chunking);
+    fields.Value("prefix_caching", config.prefix_caching);
+  }
   fields.Value("max_batch_size", config.max_batch_size);
   fields.Value("waiting_served_ratio", config.waiting_served_ratio);
   fields.Value("max_waiting_tokens", config.max_waiting_tokens);

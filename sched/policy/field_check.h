@@ -8,6 +8,8 @@
 #include <string_view>
 
 #include "core/input_error.h"
+#include "sched/policy/speculation.h"
+#include "sched/step_plan.h"
 
 namespace twin {
 
@@ -43,6 +45,13 @@ inline void RequireRatio(std::string_view field, double value) {
 // Refuses NaN, too.
 inline void RequireShare(std::string_view field, double value) {
   RequireField(value >= 0 && value <= 1, field, value, "must be 0 to 1");
+}
+
+// The number of drafts that the policy verifies.
+inline void RequireDrafts(std::string_view policy, const SpeculationRules& rules) {
+  const std::int32_t drafts = rules.num_speculative_tokens;
+  RequireField(drafts >= 0 && drafts <= kDraftsMax, fmt::format("{}.speculation", policy), drafts,
+               fmt::format("must be 0 to {} tokens", kDraftsMax));
 }
 
 // A context limit against what the model can hold.

@@ -1,6 +1,7 @@
 #include "sched/policy/trtllm.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "core/check.h"
 #include "sched/policy/field_check.h"
@@ -20,6 +21,11 @@ void TrtllmConfig::Validate() const {
   RequireAtLeast("trtllm.max_num_tokens", max_num_tokens, 1);
   RequireAtLeast("trtllm.chunk_unit_size", chunk_unit_size, 0);
   RequireAtLeast("trtllm.max_seq_len", max_seq_len, 0);
+  RequireDrafts(kName, speculation);
+  // Otherwise a decode with all its drafts fits into no step.
+  RequireField(max_num_tokens > speculation.num_speculative_tokens, "trtllm.max_num_tokens",
+               max_num_tokens,
+               AtLeastField("1 + num_speculative_tokens", 1 + speculation.num_speculative_tokens));
   if (context_chunking_policy != Chunking::kNone) {
     RequireField(chunk_unit_size <= max_num_tokens, "trtllm.chunk_unit_size", chunk_unit_size,
                  AtMostField("max_num_tokens", max_num_tokens));
@@ -44,6 +50,7 @@ PolicyTraits TrtllmConfig::Traits() const {
   traits.memory_rule = "trtllm";
   traits.context_tokens_max = max_seq_len;
   traits.outputs_end_at_context = true;
+  traits.drafts_max = speculation.num_speculative_tokens;
   return traits;
 }
 
@@ -71,6 +78,7 @@ void TrtllmPolicy::Plan(StepBuilder& step) {
 }
 
 std::optional<DecodeLimits> TrtllmPolicy::DecodeRunLimits() const {
+  if (config_.speculation.on()) return std::nullopt;
   // Whoever waits found too few blocks, and there will not be more: a decode takes only what was
   // counted for it before.
   return DecodeLimits{};
@@ -83,10 +91,27 @@ std::optional<RejectReason> TrtllmPolicy::Refusal(const StepBuilder& step,
       (!chunks && s.known > config_.max_num_tokens)) {
     return RejectReason::kTooLongForModel;
   }
-  if (step.pool().BlocksFor(s.prompt_tokens + s.max_output_tokens) > step.pool().usable()) {
+  if (BlocksAtEnd(step.pool(), s) > step.pool().usable()) {
     return RejectReason::kTooLargeForCache;
   }
   return std::nullopt;
+}
+
+std::int32_t TrtllmPolicy::BlocksAtEnd(const KvPool& pool, const Sequence& s) const {
+  const bool counts_drafts =
+      config_.capacity_scheduler_policy != TrtllmConfig::Capacity::kMaxUtilization;
+  const std::int32_t drafts = counts_drafts ? config_.speculation.num_speculative_tokens : 0;
+  return pool.BlocksFor(s.prompt_tokens + s.max_output_tokens + drafts);
+}
+
+std::int32_t TrtllmPolicy::DraftsOf(const Sequence& s) const {
+  if (s.drafts == 0) return 0;
+  std::int32_t end = std::numeric_limits<std::int32_t>::max();
+  if (config_.max_seq_len > 0) end = config_.max_seq_len;
+  if (config_.capacity_scheduler_policy == TrtllmConfig::Capacity::kMaxUtilization) {
+    end = std::min(end, s.prompt_tokens + s.max_output_tokens);
+  }
+  return std::clamp(end - 1 - s.known, 0, s.drafts);
 }
 
 bool TrtllmPolicy::Activate(StepBuilder& step) {
@@ -96,7 +121,7 @@ bool TrtllmPolicy::Activate(StepBuilder& step) {
       step.Reject(s.id, *reason);
       continue;
     }
-    active_.push_back({s.id, step.pool().BlocksFor(s.prompt_tokens + s.max_output_tokens)});
+    active_.push_back({s.id, BlocksAtEnd(step.pool(), s)});
     return true;
   }
   return false;
@@ -145,7 +170,8 @@ void TrtllmPolicy::FitNextStep(StepBuilder& step) {
       continue;
     }
     const Sequence& s = step.sequence(active_[i].id);
-    const std::int32_t needed = std::max(0, step.pool().BlocksFor(s.known) - s.blocks.held());
+    const std::int32_t slots = s.known + DraftsOf(s);
+    const std::int32_t needed = std::max(0, step.pool().BlocksFor(slots) - s.blocks.held());
     if (needed <= free && fitting_.size() < limit) {
       free -= needed;
       fitting_.push_back(s.id);
@@ -185,8 +211,9 @@ void TrtllmPolicy::SelectBatch(const StepBuilder& step) {
     const Sequence& s = step.sequence(id);
     const std::int32_t remaining = s.known - s.computed;
     if (s.decodes) {
-      if (used == config_.max_num_tokens) break;
-      ++used;
+      const std::int32_t cost = 1 + DraftsOf(s);
+      if (cost > config_.max_num_tokens - used) break;
+      used += cost;
       decodes_.push_back(id);
       continue;
     }
@@ -247,6 +274,15 @@ void TrtllmPolicy::ScheduleBatch(StepBuilder& step) {
     step.Schedule(s, context.tokens);
   }
   // Their blocks are free: the capacity scheduler counted them.
+  if (config_.speculation.on()) {
+    for (const RequestId id : decodes_) {
+      const Sequence& s = step.sequence(id);
+      const std::int32_t drafts = DraftsOf(s);
+      CHECK(step.Grow(s, s.known + drafts));
+      step.Schedule(s, 1 + drafts);
+    }
+    return;
+  }
   const std::size_t decodes = step.ScheduleDecodes(decodes_);
   CHECK(decodes == decodes_.size());
 }

@@ -18,6 +18,9 @@
 // - The first chunk takes the blocks of the whole prompt.
 // - Without chunking, a prompt beyond the rest of the token budget ends the batch; decodes behind
 //   it wait, too.
+// - Drafts (speculation) count in max_num_tokens: a decode whose drafts do not fit ends the batch.
+//   GUARANTEED_NO_EVICT counts slots for them to the end; MAX_UTILIZATION only as far as the output
+//   limit lets them be accepted. Prompts have none: the first are offered with the first token.
 // - Chunks are sized only if the prompts do not fit. A cut prompt is rounded down to
 //   chunk_unit_size, perhaps to nothing; a shorter prompt behind it can start before it.
 #pragma once
@@ -30,6 +33,7 @@
 
 #include "sched/policy/case_name.h"
 #include "sched/policy/policy.h"
+#include "sched/policy/speculation.h"
 #include "sched/policy/waiting_queue.h"
 #include "sched/step_plan.h"
 
@@ -47,6 +51,7 @@ struct TrtllmConfig {
   std::int32_t max_num_tokens = 8192;  // tokens per step, and the longest chunk
   std::int32_t chunk_unit_size = 0;    // cut chunks are multiples; 0 = a block, or all tokens
   std::int32_t max_seq_len = 0;        // prompt + output of one request; 0 = the model's context
+  SpeculationRules speculation = {};
 
   [[nodiscard]] PolicyTraits Traits() const;
   void Validate() const;
@@ -90,6 +95,11 @@ class TrtllmPolicy final : public Policy {
                                                     const Sequence& s) const;
   // True if no step can hold the request's prompt and output any more; it is rejected.
   bool RejectsOutgrown(StepBuilder& step, std::size_t place);
+
+  // Blocks that the request holds at its end.
+  [[nodiscard]] std::int32_t BlocksAtEnd(const KvPool& pool, const Sequence& s) const;
+  // Of those offered, the drafts that the next step of the decode has slots for.
+  [[nodiscard]] std::int32_t DraftsOf(const Sequence& s) const;
 
   // The micro-batch scheduler: fills contexts_ and decodes_.
   void SelectBatch(const StepBuilder& step);

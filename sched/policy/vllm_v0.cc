@@ -15,19 +15,6 @@ bool Before(const Sequence& a, const Sequence& b) {
   return a.priority != b.priority ? a.priority < b.priority : a.id < b.id;
 }
 
-// Tokens with a place in the block table: the latest token of a decode has none yet.
-std::int32_t PlacedTokens(const Sequence& s) { return s.decodes ? s.known - 1 : s.known; }
-
-// Blocks that V0 counts as written by the next append, whether or not they are new ones.
-std::int32_t TouchedBlocks(const Sequence& s, std::int32_t block_size) {
-  if (s.decodes) return 1;
-  return PlacedTokens(s) % block_size == 0 ? 0 : 1;
-}
-
-std::int32_t SwapBlocks(const Sequence& s, std::int32_t block_size) {
-  return PlacedTokens(s) / block_size + TouchedBlocks(s, block_size);
-}
-
 constexpr std::int32_t kDefaultBudget = 2048;
 
 // The token budget in force.
@@ -58,6 +45,10 @@ void VllmV0Config::Validate() const {
   RequireAtLeast("vllm_v0.max_num_seqs", max_num_seqs, 1);
   RequireAtLeast("vllm_v0.max_model_len", max_model_len, 0);
   RequireShare("vllm_v0.watermark", watermark);
+  RequireDrafts(kName, speculation);
+  const std::int32_t off = speculative_disable_by_batch_size;
+  RequireField(off == 0 || off >= 2, "vllm_v0.speculative_disable_by_batch_size", off,
+               "must be 0 or at least 2");
   if (!order) return;
   RequireField(policy == QueueOrder::kFcfs, "vllm_v0.policy", "priority",
                "must be fcfs where vllm_v0.order is set");
@@ -88,6 +79,16 @@ PolicyTraits VllmV0Config::Traits() const {
   traits.step_engine = "v0";
   traits.context_tokens_max = max_model_len;
   traits.tokens_per_step_max = Budget(*this);
+  if (speculation.on()) {
+    // The budget counts one token of each request that verifies drafts.
+    const std::int64_t most =
+        std::int64_t{Budget(*this)} +
+        std::int64_t{max_num_seqs} * std::int64_t{speculation.num_speculative_tokens};
+    traits.tokens_per_step_max = static_cast<std::int32_t>(
+        std::min<std::int64_t>(most, std::numeric_limits<std::int32_t>::max()));
+    traits.sized_for_tokens = Budget(*this);
+    traits.drafts_max = speculation.num_speculative_tokens;
+  }
   traits.sequences_per_step_max = max_num_seqs;
   traits.first_come_first_served = policy == QueueOrder::kFcfs;
   if (order) order->SetTraits(traits);
@@ -108,6 +109,7 @@ VllmV0Policy::VllmV0Policy(const VllmV0Config& config, std::int32_t blocks)
 void VllmV0Policy::Enqueue(const Sequence& sequence) { waiting_.PushArrival(sequence); }
 
 void VllmV0Policy::Remove(const Sequence& sequence) {
+  ForgetSlots(sequence.id);
   if (std::erase(running_, sequence.id) > 0 || swapped_.Erase(sequence.id)) return;
   waiting_.Erase(sequence);
 }
@@ -117,7 +119,8 @@ void VllmV0Policy::StepReturned(const StepPlan& plan) {
 }
 
 std::optional<DecodeLimits> VllmV0Policy::DecodeRunLimits() const {
-  if (config_.enable_chunked_prefill || config_.policy == QueueOrder::kPriority) {
+  if (config_.enable_chunked_prefill || config_.policy == QueueOrder::kPriority ||
+      config_.speculation.on()) {
     return std::nullopt;
   }
   if (!swapped_.empty() || !waiting_.StandsStill()) return std::nullopt;
@@ -154,6 +157,7 @@ void VllmV0Policy::PlanDefault(StepBuilder& step) {
   if (config_.policy == QueueOrder::kPriority) ForcePreemptions(step);
   RunningPass(step);
   if (preempted_.empty() && swapped_out_.empty()) SwappedPass(step);
+  if (config_.speculation.on()) IssueDecodes(step, decodes_);
   IssueDecodes(step, resumed_decodes_);
   RunDecodes(decodes_);
   RunDecodes(resumed_decodes_);
@@ -213,7 +217,7 @@ void VllmV0Policy::RunningPass(StepBuilder& step) {
     if (tokens <= 0) break;
     ++next_;
     if (!MakeRoom(step, id)) continue;
-    CHECK(step.Grow(s, s.known));
+    TakeSlots(step, s);
     if (s.decodes) {
       decodes_.push_back(id);
     } else {
@@ -222,7 +226,7 @@ void VllmV0Policy::RunningPass(StepBuilder& step) {
     tokens_ += tokens;
     if (config_.enable_chunked_prefill) {
       ++sequences_;
-    } else {
+    } else if (!config_.speculation.on()) {
       step.Schedule(s, tokens);
     }
   }
@@ -232,7 +236,7 @@ void VllmV0Policy::RunningPass(StepBuilder& step) {
 // Without chunks, decodes enter the step as they are granted. Each wants a free block, whether it
 // needs one or not.
 bool VllmV0Policy::GrantPlainDecodes(StepBuilder& step) {
-  if (config_.enable_chunked_prefill) return false;
+  if (config_.enable_chunked_prefill || config_.speculation.on()) return false;
   const std::size_t count =
       step.ScheduleDecodes({&visiting_[next_], visiting_.size() - next_}, {.free_blocks_min = 1});
   const auto granted = visiting_.begin() + static_cast<std::ptrdiff_t>(next_);
@@ -244,7 +248,7 @@ bool VllmV0Policy::GrantPlainDecodes(StepBuilder& step) {
 
 // False if `id` itself had to go.
 bool VllmV0Policy::MakeRoom(StepBuilder& step, RequestId id) {
-  const std::int32_t touched = TouchedBlocks(step.sequence(id), step.pool().block_size());
+  const std::int32_t touched = TouchedBlocks(step.sequence(id), step.pool());
   while (touched > step.pool().free()) {
     if (visiting_.size() == next_) {
       // A lone prefill has all the blocks that it needs, and yet vLLM V0 wants one more to be free:
@@ -261,9 +265,8 @@ bool VllmV0Policy::MakeRoom(StepBuilder& step, RequestId id) {
 }
 
 void VllmV0Policy::Preempt(StepBuilder& step, RequestId id) {
-  const bool swap =
-      config_.preemption_mode == VllmV0Config::PreemptionMode::kSwap &&
-      SwapBlocks(step.sequence(id), step.pool().block_size()) <= step.pool().host_free();
+  const bool swap = config_.preemption_mode == VllmV0Config::PreemptionMode::kSwap &&
+                    step.pool().BlocksFor(step.sequence(id).known) <= step.pool().host_free();
   if (swap && step.SwapOut(id)) {
     swapped_out_.push_back(id);
   } else {
@@ -276,8 +279,9 @@ void VllmV0Policy::SwappedPass(StepBuilder& step) {
   while (!swapped_.empty()) {
     const RequestId id = swapped_.front();
     const Sequence& s = step.sequence(id);
-    const std::int32_t blocks = SwapBlocks(s, step.pool().block_size());
+    const std::int32_t blocks = step.pool().BlocksFor(CoveredTokens(s));
     if (blocks > step.pool().usable()) {
+      ForgetSlots(id);
       step.Reject(id, RejectReason::kTooLargeForCache);
       swapped_.PopFront();
       continue;
@@ -292,7 +296,7 @@ void VllmV0Policy::SwappedPass(StepBuilder& step) {
     if (tokens == 0 || !Affordable(tokens)) break;
     swapped_.PopFront();
     CHECK(step.SwapIn(id));
-    CHECK(step.Grow(id, s.known));
+    TakeSlots(step, s);
     if (s.decodes) {
       resumed_decodes_.push_back(id);
     } else {
@@ -310,6 +314,7 @@ void VllmV0Policy::WaitingPass(StepBuilder& step) {
     const std::int32_t blocks = step.pool().BlocksFor(s.known) + watermark_blocks_;
     const bool too_long = tokens > prompt_limit_;
     if (too_long || blocks > step.pool().usable()) {
+      ForgetSlots(id);
       step.Reject(id, too_long ? RejectReason::kTooLongForModel : RejectReason::kTooLargeForCache);
       waiting_.PopFront();
       continue;
@@ -319,10 +324,38 @@ void VllmV0Policy::WaitingPass(StepBuilder& step) {
     waiting_.PopFront();
     waiting_.Admitted(s);
     step.Admit(id);
-    CHECK(step.Grow(id, s.known));
+    TakeSlots(step, s);
     admitted_.push_back({id, tokens});
     Charge(tokens);
   }
+}
+
+// Blocks that V0 counts as written by the next append, whether or not they are new ones: those
+// behind the full ones that its block table has tokens for. Without speculation a decode adds the
+// one token that is not in the table.
+std::int32_t VllmV0Policy::TouchedBlocks(const Sequence& s, const KvPool& pool) const {
+  std::int32_t placed = s.known;
+  if (s.decodes) placed = config_.speculation.on() ? placed_[s.id] : s.known - 1;
+  return pool.BlocksFor(s.known + Lookahead()) - placed / pool.block_size();
+}
+
+void VllmV0Policy::TakeSlots(StepBuilder& step, const Sequence& s) {
+  CHECK(step.Grow(s, CoveredTokens(s)));
+  if (!config_.speculation.on()) return;
+  std::int32_t* placed = placed_.Find(s.id);
+  if (placed == nullptr) placed = &placed_.OpenInAnyOrder(s.id);
+  *placed = s.known;
+}
+
+void VllmV0Policy::ForgetSlots(RequestId id) {
+  if (placed_.contains(id)) placed_.Close(id);
+}
+
+bool VllmV0Policy::VerifiesDrafts() const {
+  const auto limit = static_cast<std::size_t>(config_.speculative_disable_by_batch_size);
+  const std::size_t running = running_.size() + decodes_.size() + prefills_.size() +
+                              resumed_decodes_.size() + resumed_prefills_.size() + admitted_.size();
+  return config_.speculation.on() && (limit == 0 || running < limit);
 }
 
 std::int32_t VllmV0Policy::PrefillTokens(const Sequence& s) const {
@@ -349,7 +382,13 @@ void VllmV0Policy::Run(const Grants& grants) {
 }
 
 void VllmV0Policy::IssueDecodes(StepBuilder& step, const std::vector<RequestId>& ids) const {
-  for (const RequestId id : ids) step.Schedule(id, 1);
+  const bool drafts = VerifiesDrafts();
+  for (const RequestId id : ids) {
+    const Sequence& s = step.sequence(id);
+    // The proposer passes over requests whose drafts could reach the end of the context.
+    const bool has_room = s.known + Lookahead() < config_.max_model_len;
+    step.Schedule(s, drafts && has_room ? 1 + s.drafts : 1);
+  }
 }
 
 void VllmV0Policy::RunDecodes(const std::vector<RequestId>& ids) {

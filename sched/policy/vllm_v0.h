@@ -19,6 +19,11 @@
 //   ends up at the head; swapped ones go to the back of their queue in that order.
 // - Priority: the waiting queue is sorted only in steps that admitted nobody, and the victims of
 //   ForcePreemptions make room for a head that is admitted in a later step.
+// - With speculation every decode wants slots for all drafts behind its tokens (lookahead),
+// whatever
+//   proposes them and however few it gets; the token budget counts one token for it. The blocks
+//   that an append touches are counted from the tokens known at the append before.
+// - A running prompt must leave the same slots free, although it takes none.
 // - Where the swap space is full, a victim is preempted by recompute (vLLM V0 aborts).
 #pragma once
 
@@ -27,10 +32,12 @@
 #include <span>
 #include <vector>
 
+#include "core/id_map.h"
 #include "core/ring_queue.h"
 #include "sched/policy/case_name.h"
 #include "sched/policy/ordered_queue.h"
 #include "sched/policy/policy.h"
+#include "sched/policy/speculation.h"
 #include "sched/policy/starvation_watch.h"
 #include "sched/policy/waiting_queue.h"
 
@@ -50,6 +57,9 @@ struct VllmV0Config {
   bool enable_chunked_prefill = false;
   QueueOrder policy = QueueOrder::kFcfs;
   std::optional<OrderConfig> order = {};  // of admission, not vLLM's; with kFcfs as `policy`
+  // Running requests from which on no drafts are verified; 0 = no such limit.
+  std::int32_t speculative_disable_by_batch_size = 0;
+  SpeculationRules speculation = {};
 
   [[nodiscard]] PolicyTraits Traits() const;
   void Validate() const;
@@ -88,6 +98,17 @@ class VllmV0Policy final : public Policy {
   void Preempt(StepBuilder& step, RequestId id);
   void SwappedPass(StepBuilder& step);
   void WaitingPass(StepBuilder& step);
+  [[nodiscard]] std::int32_t Lookahead() const {
+    return config_.speculation.num_speculative_tokens;
+  }
+  // Tokens for which the sequence has slots when it is scheduled next.
+  [[nodiscard]] std::int32_t CoveredTokens(const Sequence& s) const {
+    return s.known + (s.decodes ? Lookahead() : 0);
+  }
+  [[nodiscard]] std::int32_t TouchedBlocks(const Sequence& s, const KvPool& pool) const;
+  void TakeSlots(StepBuilder& step, const Sequence& s);
+  void ForgetSlots(RequestId id);
+  [[nodiscard]] bool VerifiesDrafts() const;
   [[nodiscard]] std::int32_t PrefillTokens(const Sequence& s) const;
   [[nodiscard]] bool Affordable(std::int32_t tokens) const;
   void Charge(std::int32_t tokens);
@@ -104,6 +125,7 @@ class VllmV0Policy final : public Policy {
   std::vector<RequestId> running_;
   RingQueue<RequestId> swapped_;
   StarvationWatch starvation_;
+  IdMap<std::int32_t> placed_;  // with speculation: tokens known when slots were taken last
   // Of the present call: what the budget has paid for, and who was granted what.
   std::int32_t tokens_ = 0;
   std::int32_t sequences_ = 0;

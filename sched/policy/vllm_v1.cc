@@ -72,10 +72,7 @@ void VllmV1Config::Validate() const {
   RequireAtLeast("vllm_v1.max_num_active_seqs", max_num_active_seqs, 0);
   RequireAtLeast("vllm_v1.max_num_scheduled_tokens", max_num_scheduled_tokens, 0);
   RequireStepsInFlight("vllm_v1.pipeline_parallel_size", pipeline_parallel_size);
-  RequireField(
-      speculation.num_speculative_tokens >= 0 && speculation.num_speculative_tokens <= kDraftsMax,
-      "vllm_v1.speculation", speculation.num_speculative_tokens,
-      fmt::format("must be 0 to {} tokens", kDraftsMax));
+  RequireDrafts(kName, speculation);
   // Its keys of blocks depend on the tokens behind a block.
   RequireField(
       !speculation.on() || speculation.method != SpecMethod::kEagle || !enable_prefix_caching,

@@ -38,7 +38,8 @@ DraftCost::DraftCost(std::shared_ptr<const StepCost> target, ProposerCost propos
 }
 
 Duration DraftCost::ProposerTime(const StepPlan& plan) const {
-  if (plan.work.empty()) return Duration{0};
+  const std::int32_t off = proposer_.off_from_running;
+  if (plan.work.empty() || (off > 0 && plan.running >= off)) return Duration{0};
   Duration time = plan.totals.emitting_items > 0 ? proposer_.per_step : Duration{0};
   if (proposer_.model == nullptr) return time;
   time += TimeOf(*proposer_.model, plan.totals);

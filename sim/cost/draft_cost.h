@@ -14,6 +14,8 @@ struct ProposerCost {
   std::shared_ptr<const StepCost> model = nullptr;
   std::int32_t drafts = 0;  // of a request per step
   Duration per_step{0};     // beyond the draft model's time: n-grams, a head
+  // Running requests, of the plan, from which on nothing is proposed; 0 = no such limit.
+  std::int32_t off_from_running = 0;
 };
 
 // A step of the target model, followed on its last stage by the proposer. Verification is in the

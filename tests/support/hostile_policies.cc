@@ -41,7 +41,8 @@ DrawnPolicy DrawOrca(Random& random, std::int32_t tokens, OrcaConfig::Reservatio
   return drawn;
 }
 
-DrawnPolicy DrawV0(Random& random, std::int32_t tokens, bool chunked, bool swap, bool priority) {
+DrawnPolicy DrawV0(Random& random, std::int32_t tokens, bool chunked, bool swap, bool priority,
+                   bool speculates) {
   DrawnPolicy drawn;
   VllmV0Config config;
   config.max_num_seqs = Draw(random, 1, 8);
@@ -57,6 +58,11 @@ DrawnPolicy DrawV0(Random& random, std::int32_t tokens, bool chunked, bool swap,
   }
   if (priority) config.policy = QueueOrder::kPriority;
   drawn.priorities = priority;
+  if (speculates) {
+    config.speculation.method = SpecMethod{static_cast<std::uint8_t>(Draw(random, 0, 2))};
+    config.speculation.num_speculative_tokens = Draw(random, 1, 6);
+    if (random.UnitReal() < 0.3) config.speculative_disable_by_batch_size = Draw(random, 2, 6);
+  }
   drawn.config = config;
   return drawn;
 }
@@ -257,9 +263,13 @@ std::vector<PolicyMode> MakeModes() {
     for (const bool swap : {false, true}) {
       for (const bool priority : {false, true}) {
         if (chunked && priority) continue;
-        add(std::string("vllm_v0") + (chunked ? "_chunked" : "") + (swap ? "_swap" : "") +
-                (priority ? "_priority" : ""),
-            [=](Random& r, std::int32_t t) { return DrawV0(r, t, chunked, swap, priority); });
+        const std::string name = std::string("vllm_v0") + (chunked ? "_chunked" : "") +
+                                 (swap ? "_swap" : "") + (priority ? "_priority" : "");
+        for (const bool speculates : {false, true}) {
+          add(name + (speculates ? "_speculative" : ""), [=](Random& r, std::int32_t t) {
+            return DrawV0(r, t, chunked, swap, priority, speculates);
+          });
+        }
       }
     }
   }

@@ -58,7 +58,7 @@ DrawnPolicy DrawDistServe(Random& random, std::int32_t tokens, std::int32_t stag
 }
 
 DrawnPolicy DrawTrtllm(Random& random, std::int32_t tokens, TrtllmConfig::Capacity capacity,
-                       TrtllmConfig::Chunking chunking) {
+                       TrtllmConfig::Chunking chunking, bool speculates) {
   DrawnPolicy drawn;
   TrtllmConfig config;
   config.capacity_scheduler_policy = capacity;
@@ -67,6 +67,10 @@ DrawnPolicy DrawTrtllm(Random& random, std::int32_t tokens, TrtllmConfig::Capaci
   config.max_num_tokens = Draw(random, 8, tokens);
   config.chunk_unit_size = Draw(random, 1, 8);
   config.max_seq_len = drawn.context_tokens = DrawContext(random, tokens);
+  if (speculates) {
+    config.speculation = {.method = SpecMethod{static_cast<std::uint8_t>(Draw(random, 0, 2))},
+                          .num_speculative_tokens = Draw(random, 1, 6)};
+  }
   drawn.config = config;
   return drawn;
 }
@@ -84,11 +88,15 @@ void AddTrtllmModes(std::vector<PolicyMode>& modes) {
       {"_equal", Chunking::kEqualProgress}};
   for (const auto& [capacity_name, capacity] : kCapacities) {
     for (const auto& [chunking_name, chunking] : kChunkings) {
-      modes.push_back(
-          {std::string("trtllm_") + capacity_name + chunking_name,
-           [capacity = capacity, chunking = chunking](Random& random, std::int32_t tokens) {
-             return DrawTrtllm(random, tokens, capacity, chunking);
-           }});
+      for (const bool speculates : {false, true}) {
+        if (speculates && chunking == Chunking::kEqualProgress) continue;
+        modes.push_back({std::string("trtllm_") + capacity_name + chunking_name +
+                             (speculates ? "_speculative" : ""),
+                         [capacity = capacity, chunking = chunking, speculates](
+                             Random& random, std::int32_t tokens) {
+                           return DrawTrtllm(random, tokens, capacity, chunking, speculates);
+                         }});
+      }
     }
   }
 }

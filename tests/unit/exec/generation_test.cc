@@ -293,6 +293,30 @@ TEST_F(GenerationTest, DraftsOfSharedAndPreemptedRequestsChangeNoBit) {
   ExpectEqual(tight, plain);
 }
 
+// Blocks for the largest request and little more, so that lookahead slots preempt.
+TEST_F(GenerationTest, DraftsOfOtherPoliciesChangeNoBit) {
+  const Result plain = RunPlainly();
+  using Capacity = TrtllmConfig::Capacity;
+  const PolicyConfig policies[] = {
+      VllmV0Config{},
+      VllmV0Config{.max_num_batched_tokens = 16, .max_num_seqs = 4, .enable_chunked_prefill = true},
+      TrtllmConfig{}, TrtllmConfig{.capacity_scheduler_policy = Capacity::kMaxUtilization}};
+  for (PolicyConfig policy : policies) {
+    SCOPED_TRACE(policy.index());
+    const Result one_by_one =
+        Run({.policy = policy, .keep = KeptLogits::kLast, .block_size = 4, .blocks = 24});
+    ASSERT_TRUE(
+        SetSpeculation(policy, {.method = SpecMethod::kNgram, .num_speculative_tokens = 3}));
+    const Result drafted = Run({.policy = policy,
+                                .keep = KeptLogits::kLast,
+                                .block_size = 4,
+                                .blocks = 24,
+                                .ngram = {.lookup_min = 1, .lookup_max = 3}});
+    ExpectEqual(one_by_one, plain);
+    ExpectEqual(drafted, plain);
+  }
+}
+
 // The model drafts for itself, so that every draft is accepted: outputs of n = 12, ..., 18 tokens
 // take 1 + ceil((n - 1) / 4) steps each, one request at a time: 4 + 4 + 5 + 5 + 5 + 5 + 6.
 TEST_F(GenerationTest, DraftsOfTheModelItselfAreAllAccepted) {
@@ -303,6 +327,13 @@ TEST_F(GenerationTest, DraftsOfTheModelItselfAreAllAccepted) {
   const Result drafted = Run({.policy = policy, .keep = KeptLogits::kLast, .draft_model = &draft});
   ExpectEqual(drafted, plain);
   EXPECT_EQ(drafted.counts.steps, 34);
+  VllmV0Config v0{.max_num_seqs = 1};
+  v0.speculation = policy.speculation;
+  const Result by_v0 = Run({.policy = v0, .keep = KeptLogits::kLast, .draft_model = &draft});
+  ExpectEqual(by_v0, plain);
+  // V0 takes the slots of drafts with the step that verifies them: some drafts end with the block.
+  EXPECT_GE(by_v0.counts.steps, 34);
+  EXPECT_LT(by_v0.counts.steps, plain.counts.steps / 2);
 }
 
 // A draft model in another format mostly agrees. Requests share blocks and lose them.

@@ -137,18 +137,26 @@ TEST(SimulateTest, SpeculatesAsTheExperimentSays) {
 }
 
 TEST(SimulateTest, RecordsOfDraftsReplay) {
-  const ExperimentConfig config = Experiment(
+  ExperimentConfig config = Experiment(
       " speculation { num_speculative_tokens: 3 acceptance_rates: [0.9, 0.5] proposal_rate: 0.8 }");
-  const std::filesystem::path folder = testing::UniqueName("simulate");
-  RunControl control;
-  const RunOutcome outcome = RunSimulation(config, folder, {}, control);
-  const Deployment deployment = Resolve(config);
-  RecordReader reader(folder / "record.pb");
-  const ReplayResult replayed =
-      ReplayDecisions(reader, deployment.config.policy, deployment.engine);
-  EXPECT_FALSE(replayed.difference);
-  EXPECT_EQ(replayed.digest_text, DigestOf(outcome));
-  std::filesystem::remove_all(folder);
+  const PolicyConfig policies[] = {config.policy, VllmV0Config{.max_model_len = 128},
+                                   TrtllmConfig{.max_seq_len = 128}};
+  for (const PolicyConfig& policy : policies) {
+    config.policy = policy;
+    ASSERT_TRUE(SetSpeculation(config.policy, config.speculation->rules));
+    const std::filesystem::path folder = testing::UniqueName("simulate");
+    RunControl control;
+    const RunOutcome outcome = RunSimulation(config, folder, {}, control);
+    EXPECT_EQ(outcome.summary.Number("completed"), 200);
+    EXPECT_GT(outcome.summary.Number("spec_decode_acceptance_length"), 1.5);
+    const Deployment deployment = Resolve(config);
+    RecordReader reader(folder / "record.pb");
+    const ReplayResult replayed =
+        ReplayDecisions(reader, deployment.config.policy, deployment.engine);
+    EXPECT_FALSE(replayed.difference);
+    EXPECT_EQ(replayed.digest_text, DigestOf(outcome));
+    std::filesystem::remove_all(folder);
+  }
 }
 
 TEST(ResolveTest, RefusesDraftsThatNoPolicyVerifies) {

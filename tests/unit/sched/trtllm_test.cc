@@ -98,5 +98,62 @@ TEST(TrtllmPolicyTest, AStaticBatchIsClosedWhileSomeoneDecodes) {
             "it8: D:D1 | free=6 | fin=[D] | freeA=8\n");
 }
 
+TrtllmConfig Speculating(Capacity capacity, std::int32_t tokens) {
+  TrtllmConfig config = Config(capacity, tokens);
+  config.speculation = {.method = SpecMethod::kDraftModel, .num_speculative_tokens = 2};
+  return config;
+}
+
+// The requests of example 11a, by hand. At their ends A holds 5 + 6 + 2 slots and B 4 + 6 + 2: 7
+// blocks.
+TEST(TrtllmPolicyTest, DecodesVerifyTheirDrafts) {
+  EXPECT_EQ(Decided(Speculating(Capacity::kGuaranteedNoEvict, 12), {.block_size = 4, .blocks = 8},
+                    {{.prompt = 5, .output = 6, .accepts = {2, 1}},
+                     {.prompt = 4, .output = 6, .accepts = {0, 1, 2}}}),
+            "it1: A:P5 B:P4 | free=5\n"
+            "it2: A:V3 B:V3 | free=4\n"
+            "it3: A:V3 B:V3 | free=3 | fin=[A] | freeA=6\n"
+            "it4: B:V3 | free=5 | fin=[B] | freeA=8\n");
+}
+
+// By hand: 3 + 4 tokens are two blocks, with two drafts behind them three. B waits, although both
+// would fit without drafts.
+TEST(TrtllmPolicyTest, NoEvictCountsDraftsToTheEnd) {
+  EXPECT_EQ(Decided(Speculating(Capacity::kGuaranteedNoEvict, 12), {.block_size = 4, .blocks = 4},
+                    {{1, 3, 4}, {1, 3, 4}}),
+            "it1: A:P3 | free=3\n"
+            "it2: A:V3 | free=2\n"
+            "it3: A:V3 | free=2\n"
+            "it4: A:V3 | free=2 | fin=[A] | freeA=4\n"
+            "it5: B:P3 | free=3\n"
+            "it6: B:V3 | free=2\n"
+            "it7: B:V3 | free=2\n"
+            "it8: B:V3 | free=2 | fin=[B] | freeA=4\n");
+}
+
+// By hand: B is paused when the drafts need the last block. No draft has a slot behind the output
+// limit, so that both fit in it3, with one draft and none.
+TEST(TrtllmPolicyTest, MaxUtilizationCountsDraftsUpToTheOutputLimit) {
+  EXPECT_EQ(Decided(Speculating(Capacity::kMaxUtilization, 12), {.block_size = 4, .blocks = 3},
+                    {{1, 3, 4}, {1, 3, 4}}),
+            "it1: A:P3 B:P3 | free=1\n"
+            "it2: A:V3 | pre=[B] | free=1\n"
+            "it3: B:P4 A:V2 | free=0\n"
+            "it4: A:D1 | pre=[B] | free=1 | fin=[A] | freeA=3\n"
+            "it5: B:P5 | free=1\n"
+            "it6: B:D1 | free=1 | fin=[B] | freeA=3\n");
+}
+
+// By hand: of 5 tokens A's decode takes 3, and B's does not fit.
+TEST(TrtllmPolicyTest, ADecodeWhoseDraftsDoNotFitEndsTheBatch) {
+  EXPECT_EQ(Decided(Speculating(Capacity::kGuaranteedNoEvict, 5), {.block_size = 4, .blocks = 8},
+                    {{1, 3, 3}, {1, 2, 3}}),
+            "it1: A:P3 B:P2 | free=6\n"
+            "it2: A:V3 | free=5\n"
+            "it3: A:V3 | free=5 | fin=[A] | freeA=7\n"
+            "it4: B:V3 | free=6\n"
+            "it5: B:V3 | free=6 | fin=[B] | freeA=8\n");
+}
+
 }  // namespace
 }  // namespace twin::testing

@@ -117,5 +117,80 @@ TEST(VllmV0PolicyTest, ALonePrefillThatHoldsItsBlocksIsDeniedThemOnlyOnce) {
             "it5: A:P2 | free=0 | fin=[A] | freeA=3\n");
 }
 
+VllmV0Config Speculating(std::int32_t drafts) {
+  VllmV0Config config = SmallConfig();
+  config.speculation = {.method = SpecMethod::kNgram, .num_speculative_tokens = drafts};
+  return config;
+}
+
+// The requests of example 11a, whose numbers are V1's: with room for all slots V0 decides the same.
+TEST(VllmV0PolicyTest, VerifiesDraftsLikeV1WhereMemorySuffices) {
+  EXPECT_EQ(Decided(Speculating(2), {.blocks = 19},
+                    {{.prompt = 5, .output = 6, .accepts = {2, 1}},
+                     {.prompt = 4, .output = 6, .accepts = {0, 1, 2}}}),
+            "it1: A:P5 B:P4 | free=16\n"
+            "it2: A:V3 B:V3 | free=15\n"
+            "it3: A:V3 B:V3 | free=14 | fin=[A] | freeA=17\n"
+            "it4: B:V3 | free=16 | fin=[B] | freeA=19\n");
+}
+
+// The requests of example 11c, by hand. In it3 A's slots touch its second and third block, in it4
+// (8 known tokens and 2 drafts) again: one is free, and A is alone. Both start again in it5.
+TEST(VllmV0PolicyTest, LookaheadSlotsPreempt) {
+  EXPECT_EQ(Decided(Speculating(2), {.blocks = 4}, {{1, 5, 4}, {1, 4, 4}}),
+            "it1: A:P5 B:P4 | free=1\n"
+            "it2: A:V3 B:V3 | free=0\n"
+            "it3: A:V3 | pre=[B] | free=1\n"
+            "it4: | pre=[A] | free=4\n"
+            "it5: A:P8 B:P6 | free=0 | fin=[A] | freeA=2\n"
+            "it6: B:V3 | free=1 | fin=[B] | freeA=4\n");
+}
+
+// By hand. All drafts of it2 are accepted, so that 4 of 10 tokens are new to the block table: the
+// slots up to 13 touch the second to the fourth block. One new block would do; two are free.
+TEST(VllmV0PolicyTest, TokensSinceTheLastAppendCountAsTouched) {
+  EXPECT_EQ(Decided(Speculating(3), {.blocks = 5}, {{.prompt = 5, .output = 8, .accepts = {3}}}),
+            "it1: A:P5 | free=3\n"
+            "it2: A:V4 | free=2\n"
+            "it3: | pre=[A] | free=5\n"
+            "it4: A:P10 | free=2\n"
+            "it5: A:V4 | free=1\n"
+            "it6: | pre=[A] | free=5\n"
+            "it7: A:P12 | free=2 | fin=[A] | freeA=5\n");
+}
+
+// The slots are taken all the same.
+TEST(VllmV0PolicyTest, LargeBatchesVerifyNoDrafts) {
+  VllmV0Config config = Speculating(2);
+  config.speculative_disable_by_batch_size = 2;
+  EXPECT_EQ(Decided(config, {.blocks = 19}, {{1, 4, 3}, {1, 4, 2}}),
+            "it1: A:P4 B:P4 | free=17\n"
+            "it2: A:D1 B:D1 | free=15 | fin=[B] | freeA=17\n"
+            "it3: A:V3 | free=17 | fin=[A] | freeA=19\n");
+}
+
+// With 6 known tokens, 2 drafts and 8 positions.
+TEST(VllmV0PolicyTest, VerifiesNoDraftsThatCouldReachTheEndOfTheContext) {
+  VllmV0Config config = Speculating(2);
+  config.max_model_len = 8;
+  EXPECT_EQ(Decided(config, {.blocks = 4}, {{1, 4, 4}}),
+            "it1: A:P4 | free=3\n"
+            "it2: A:V3 | free=2\n"
+            "it3: A:D1 | free=2\n"
+            "it4: A:D1 | free=1 | fin=[A] | freeA=4\n");
+}
+
+// Of 4 tokens A's decode takes one, whatever it verifies.
+TEST(VllmV0PolicyTest, DraftsAreOutsideTheTokenBudget) {
+  VllmV0Config config = Speculating(2);
+  config.enable_chunked_prefill = true;
+  config.max_num_batched_tokens = 4;
+  EXPECT_EQ(Decided(config, {.blocks = 19}, {{1, 3, 3}, {2, 6, 2}}),
+            "it1: A:P3 | free=18\n"
+            "it2: B:P3 A:V3 | free=15\n"
+            "it3: B:P3 A:V3 | free=15 | fin=[A] | freeA=17\n"
+            "it4: B:V3 | free=16 | fin=[B] | freeA=19\n");
+}
+
 }  // namespace
 }  // namespace twin::testing

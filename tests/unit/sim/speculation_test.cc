@@ -167,6 +167,23 @@ TEST(DraftCostTest, AddsThePassesOfTheDraftModel) {
   EXPECT_EQ(times[1] - alone[1], microseconds(1800 + 2800 + 500));
 }
 
+// As vLLM V0 does with speculative_disable_by_batch_size.
+TEST(DraftCostTest, ProposesNothingWhereTooManyRun) {
+  const auto target = std::make_shared<LinearCost>(
+      LinearCostConfig{.base_s = 10e-3, .per_prefill_token_s = 1e-3}, 1);
+  const auto draft = std::make_shared<LinearCost>(LinearCostConfig{.base_s = 1e-3}, 1);
+  const DraftCost cost(target, {.model = draft, .drafts = 3, .off_from_running = 3});
+  const auto time = [](const StepCost& of, std::int32_t running) {
+    StepPlan plan = TwoVerifications();
+    plan.running = running;
+    Duration device{0};
+    of.DeviceTimes(plan, {&device, 1});
+    return device;
+  };
+  EXPECT_EQ(time(cost, 2) - time(*target, 2), milliseconds(3));
+  EXPECT_EQ(time(cost, 3), time(*target, 3));
+}
+
 // Llama-3.2-1B beside Llama-3-8B: its weights leave less, and each block holds its keys and values,
 // too: 16 tokens x 16 layers x 2 x 8 heads x 64 x 2 bytes = 524,288.
 TEST(SpeculationTest, ADraftModelTakesMemory) {
