@@ -39,7 +39,7 @@ void Replay(const std::filesystem::path& run, CommandContext& context) {
   RequireKnownPolicy(reader.header(), run);
   const ExperimentConfig config =
       ParseExperiment(reader.header().config, file.string() + ": config", run);
-  const lab::ReplayResult decided = lab::ReplayDecisions(reader, config, reader.header().engine);
+  const lab::ReplayResult decided = lab::ReplayDecisions(reader, config, reader.header());
   if (decided.difference) {
     std::cout << "decided differs from recorded after " << decided.equal_plans << " equal plans\n"
               << decided.difference->text() << "\n";

@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <string>
 #include <variant>
+#include <vector>
 
 #include "core/random.h"
 #include "traces/integer_sampler.h"
@@ -100,18 +103,15 @@ void WarnOfBubbles(const Deployment& deployment, std::vector<std::string>& warni
                   stages, traits.name, traits.steps_in_flight_max));
 }
 
-}  // namespace
-
-std::vector<std::string> WarningsOf(const Deployment& deployment) {
+// What is said of each group of replicas.
+void WarnOfReplicas(const Deployment& deployment, std::vector<std::string>& warnings) {
   const ExperimentConfig& config = deployment.config;
   const PolicyTraits& traits = deployment.traits;
-  std::vector<std::string> warnings;
   if (config.workload.prediction.kind != PredictionConfig::Kind::kNone &&
       !traits.reads_predictions) {
     warnings.push_back(fmt::format(
         "workload.prediction has no effect: policy.{} does not read predictions", traits.name));
   }
-  WarnOfShapes(deployment, warnings);
   const std::int32_t positions = config.system.model_spec.max_position;
   if (positions > 0 && traits.context_tokens_max > positions) {
     warnings.push_back(fmt::format(
@@ -123,6 +123,24 @@ std::vector<std::string> WarningsOf(const Deployment& deployment) {
   if (std::holds_alternative<SimulatedWorldConfig>(config.world)) {
     WarnOfSystem(config.system, deployment.capacity, warnings);
     WarnOfBubbles(deployment, warnings);
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> WarningsOf(const Deployment& deployment) {
+  std::vector<std::string> warnings;
+  WarnOfShapes(deployment, warnings);
+  if (deployment.groups.empty()) {
+    WarnOfReplicas(deployment, warnings);
+    return warnings;
+  }
+  for (std::size_t i = 0; i < deployment.groups.size(); ++i) {
+    std::vector<std::string> of_group;
+    WarnOfReplicas(deployment.groups[i], of_group);
+    for (const std::string& warning : of_group) {
+      warnings.push_back(fmt::format("system.replica_groups[{}]: {}", i, warning));
+    }
   }
   return warnings;
 }

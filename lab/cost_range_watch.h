@@ -3,7 +3,10 @@
 
 #include <fmt/format.h>
 
+#include <cstddef>
 #include <cstdint>
+#include <utility>
+#include <vector>
 
 #include "lab/run_control.h"
 #include "record/run_observer.h"
@@ -11,15 +14,15 @@
 
 namespace twin::lab {
 
-// Counts the steps of a run that lie outside. Borrows the cost model.
+// Counts the steps of a run that lie outside. Borrows the cost models, one per replica.
 class CostRangeWatch final : public RunObserver {
  public:
-  explicit CostRangeWatch(const sim::StepCost& cost) : cost_(cost) {}
+  explicit CostRangeWatch(std::vector<const sim::StepCost*> costs) : costs_(std::move(costs)) {}
 
   void OnInstant(const Instant& /*instant*/) override {}
   void OnPlan(TimePoint /*now*/, const StepPlan& plan) override {
     ++steps_;
-    if (!cost_.Covers(plan.totals)) ++outside_;
+    if (!costs_.at(static_cast<std::size_t>(plan.replica))->Covers(plan.totals)) ++outside_;
   }
 
   // One line, if there were any.
@@ -32,7 +35,7 @@ class CostRangeWatch final : public RunObserver {
   }
 
  private:
-  const sim::StepCost& cost_;
+  std::vector<const sim::StepCost*> costs_;
   std::int64_t steps_ = 0;
   std::int64_t outside_ = 0;
 };

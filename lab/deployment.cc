@@ -7,7 +7,9 @@
 #include <utility>
 #include <vector>
 
+#include "core/check.h"
 #include "core/input_error.h"
+#include "lab/deployed_groups.h"
 #include "models/named_model.h"
 #include "sched/route/router.h"
 #include "sim/cost/draft_cost.h"
@@ -56,10 +58,7 @@ void RequireSeparable(const DisaggregatedSystem& system, const PolicyTraits& tra
   }
 }
 
-// A cluster counts blocks of all replicas together.
-void RequirePossibleReplicas(const ExperimentConfig& config, const PolicyTraits& traits,
-                             const sim::KvCapacity& capacity) {
-  const SystemConfig& system = config.system;
+void RequireRoutable(const SystemConfig& system, const PolicyTraits& traits) {
   if (system.replicas > 1 && ReadsPrefixes(system.router.kind) && !traits.caches_prefixes) {
     throw InputError(InputError::Kind::kUsage, "system.router.kind",
                      fmt::format("compares prompts with cached ones, but policy.{} caches none; "
@@ -67,6 +66,10 @@ void RequirePossibleReplicas(const ExperimentConfig& config, const PolicyTraits&
                                  traits.name));
   }
   if (system.disaggregation) RequireSeparable(*system.disaggregation, traits);
+}
+
+// A cluster counts blocks of all replicas together.
+void RequireCountableBlocks(const SystemConfig& system, const sim::KvCapacity& capacity) {
   const std::int32_t most = std::numeric_limits<std::int32_t>::max() / system.replicas;
   if (capacity.usable_blocks <= most) return;
   throw InputError(InputError::Kind::kUsage, "system.replicas",
@@ -152,6 +155,47 @@ void AddProposer(const std::optional<ModelSpec>& draft, CostCache& cache, Deploy
   deployment.cost = std::make_shared<sim::DraftCost>(deployment.cost, std::move(proposer));
 }
 
+// Of equal replicas.
+Deployment ResolveAlike(const ExperimentConfig& config, CostCache& cache) {
+  Deployment deployment;
+  deployment.config = config;
+  ResolveContext(deployment.config.policy, config.system.model_spec.max_position);
+  deployment.traits = TraitsOf(deployment.config);
+  deployment.context_tokens_max = ContextTokensMax(deployment.config);
+  const SystemConfig& system = config.system;
+  const std::optional<ModelSpec> draft = DraftModelOf(config);
+  deployment.capacity =
+      sim::PlanKvCapacity(system.model_spec, system.hardware_spec, system.parallelism,
+                          system.memory, draft ? &*draft : nullptr);
+  RequirePools(system, deployment.traits);
+  RequireHostBlocksForSwaps(deployment.traits, deployment.capacity);
+  RequireOneInstance(deployment.traits);
+  RequireRoutable(system, deployment.traits);
+  RequireCountableBlocks(system, deployment.capacity);
+  deployment.engine = EngineConfigOf(deployment);
+  if (!std::holds_alternative<SimulatedWorldConfig>(config.world)) return deployment;
+  ResolveCost(deployment.traits, system.hardware_spec, cache, deployment.config.cost);
+  ResolveBoundary(deployment.config.cost, deployment.config.system);
+  deployment.cost = cache.Cost(deployment.config.cost, system.model_spec, system.hardware_spec,
+                               system.parallelism, deployment.capacity.block_bytes);
+  AddProposer(draft, cache, deployment);
+  const std::optional<sim::BoundaryConfig>& boundary = deployment.config.system.boundary;
+  deployment.world = {
+      .max_model_length = deployment.context_tokens_max,
+      .named_block_size = deployment.traits.caches_prefixes ? system.memory.block_size : 0,
+      .forgets_stale_tokens = deployment.traits.forgets_stale_tokens,
+      .boundary = sim::HasDelays(boundary) ? boundary : std::nullopt,
+      .client_timeout = std::get<SimulatedWorldConfig>(config.world).client_timeout,
+      .seed = config.seed,
+      .replicas = system.replicas};
+  if (deployment.traits.drafts_max > 0) {
+    deployment.world.acceptance = config.speculation->acceptance;
+    deployment.world.drafts_offered =
+        deployment.traits.assumes_drafts ? 0 : deployment.traits.drafts_max;
+  }
+  return deployment;
+}
+
 }  // namespace
 
 std::int32_t ContextTokensMax(const ExperimentConfig& config) {
@@ -169,45 +213,14 @@ Deployment Resolve(const ExperimentConfig& config) {
 }
 
 Deployment Resolve(const ExperimentConfig& config, CostCache& cache) {
-  Deployment deployment;
-  deployment.config = config;
-  ResolveContext(deployment.config.policy, config.system.model_spec.max_position);
-  deployment.traits = TraitsOf(deployment.config);
-  deployment.context_tokens_max = ContextTokensMax(deployment.config);
   const SystemConfig& system = config.system;
-  const std::optional<ModelSpec> draft = DraftModelOf(config);
-  deployment.capacity =
-      sim::PlanKvCapacity(system.model_spec, system.hardware_spec, system.parallelism,
-                          system.memory, draft ? &*draft : nullptr);
-  RequirePools(system, deployment.traits);
-  RequireHostBlocksForSwaps(deployment.traits, deployment.capacity);
-  RequireOneInstance(deployment.traits);
-  RequirePossibleReplicas(config, deployment.traits, deployment.capacity);
-  deployment.engine = EngineConfigOf(deployment);
-  if (!std::holds_alternative<SimulatedWorldConfig>(config.world)) return deployment;
-  ResolveCost(deployment.traits, system.hardware_spec, cache, deployment.config.cost);
-  ResolveBoundary(deployment.config.cost, deployment.config.system);
-  deployment.cost = cache.Cost(deployment.config.cost, system.model_spec, system.hardware_spec,
-                               system.parallelism, deployment.capacity.block_bytes);
-  AddProposer(draft, cache, deployment);
-  const std::optional<sim::BoundaryConfig>& boundary = deployment.config.system.boundary;
-  deployment.world = {
-      .max_model_length = deployment.context_tokens_max,
-      .named_block_size = deployment.traits.caches_prefixes ? system.memory.block_size : 0,
-      .forgets_stale_tokens = deployment.traits.forgets_stale_tokens,
-      .boundary = sim::HasDelays(boundary) ? boundary : std::nullopt,
-      .client_timeout = std::get<SimulatedWorldConfig>(config.world).client_timeout,
-      .seed = config.seed,
-      .replicas = system.replicas};
+  Deployment deployment =
+      system.groups.empty() ? ResolveAlike(config, cache) : ResolveGroups(config, cache);
+  for (const Deployment& group : deployment.groups) RequireRoutable(system, group.traits);
   if (system.disaggregation) {
     deployment.world.link = system.disaggregation->link;
     deployment.world.kv_token_bytes = static_cast<double>(KvBytesPerToken(system.model_spec));
     deployment.world.kv_layers = system.model_spec.layers;
-  }
-  if (deployment.traits.drafts_max > 0) {
-    deployment.world.acceptance = config.speculation->acceptance;
-    deployment.world.drafts_offered =
-        deployment.traits.assumes_drafts ? 0 : deployment.traits.drafts_max;
   }
   return deployment;
 }
@@ -219,32 +232,37 @@ Deployment WithSeed(const Deployment& deployment, std::uint64_t seed) {
   return seeded;
 }
 
+std::unique_ptr<Policy> MakePolicyOf(const ExperimentConfig& config, std::size_t group,
+                                     const KvPoolConfig& kv) {
+  if (config.own_policy != nullptr) return config.own_policy->make(kv);
+  const std::vector<ReplicaGroup>& groups = config.system.groups;
+  return MakePolicy(groups.empty() ? config.policy : groups.at(group).policy, kv);
+}
+
 std::unique_ptr<Engine> MakeEngine(const Deployment& deployment) {
-  const OwnPolicy* const own = deployment.config.own_policy.get();
-  const KvPoolConfig& kv = deployment.engine.kv;
   return std::make_unique<Engine>(deployment.engine,
-                                  own ? own->make(kv) : MakePolicy(deployment.config.policy, kv));
+                                  MakePolicyOf(deployment.config, 0, deployment.engine.kv));
 }
 
 std::unique_ptr<Cluster> MakeCluster(const Deployment& deployment) {
-  const OwnPolicy* const own = deployment.config.own_policy.get();
-  return MakeCluster(deployment.config, deployment.engine, [&](const KvPoolConfig& kv) {
-    return own ? own->make(kv) : MakePolicy(deployment.config.policy, kv);
-  });
+  return MakeCluster(deployment.config, EnginesOf(deployment));
 }
 
-std::unique_ptr<Cluster> MakeCluster(const ExperimentConfig& config, const EngineConfig& engine,
-                                     const PolicyMaker& make_policy) {
+std::unique_ptr<Cluster> MakeCluster(const ExperimentConfig& config, const EngineGroups& engines) {
   const SystemConfig& system = config.system;
-  std::vector<std::unique_ptr<Engine>> engines;
-  for (std::int32_t i = 0; i < system.replicas; ++i) {
-    EngineConfig replica = engine;
-    replica.replica = i;
-    engines.push_back(std::make_unique<Engine>(replica, make_policy(replica.kv)));
+  std::vector<std::unique_ptr<Engine>> all;
+  for (std::size_t group = 0; group < engines.size(); ++group) {
+    for (std::int32_t i = 0; i < engines[group].replicas; ++i) {
+      EngineConfig engine = engines[group].engine;
+      engine.replica = static_cast<std::int32_t>(all.size());
+      all.push_back(std::make_unique<Engine>(engine, MakePolicyOf(config, group, engine.kv)));
+    }
   }
+  CHECK(all.size() == static_cast<std::size_t>(system.replicas));
+  const std::int32_t block_size = engines.front().engine.kv.block_size;
   const auto pool = [&](const RouterConfig& router, std::int32_t replicas, std::uint64_t seed) {
     return ReplicaPool{.replicas = replicas,
-                       .router = MakeRouter(router, replicas, engine.kv.block_size, seed),
+                       .router = MakeRouter(router, replicas, block_size, seed),
                        .telemetry_delay = DurationFromSeconds(router.telemetry_delay_ms * 1e-3)};
   };
   std::vector<ReplicaPool> pools;
@@ -255,7 +273,7 @@ std::unique_ptr<Cluster> MakeCluster(const ExperimentConfig& config, const Engin
   } else {
     pools.push_back(pool(system.router, system.replicas, config.seed));
   }
-  return std::make_unique<Cluster>(std::move(engines), std::move(pools));
+  return std::make_unique<Cluster>(std::move(all), std::move(pools));
 }
 
 }  // namespace twin::lab

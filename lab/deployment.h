@@ -1,14 +1,16 @@
 // An experiment as something that runs: everything that follows from its configuration.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
+#include <vector>
 
 #include "lab/cost_cache.h"
 #include "proto/experiment_config.h"
 #include "sched/cluster.h"
 #include "sched/engine.h"
+#include "sched/engine_groups.h"
 #include "sched/policy/registry.h"
 #include "sim/cost/step_cost.h"
 #include "sim/memory/kv_capacity.h"
@@ -29,6 +31,9 @@ struct Deployment {
   // Requests that the metrics leave out at the start, if these are more than config.metrics asks
   // for.
   std::uint64_t warmup_requests = 0;
+  // With config.system.groups, each group as a deployment of that many equal replicas, of which
+  // traits, capacity, engine and cost above are those of the first; else empty.
+  std::vector<Deployment> groups;
 };
 
 // The only way from a configuration to a run: simulations, real runs, validations and studies all
@@ -54,10 +59,12 @@ std::unique_ptr<Engine> MakeEngine(const Deployment& deployment);
 // Fresh engines of all replicas behind the router.
 std::unique_ptr<Cluster> MakeCluster(const Deployment& deployment);
 
-// The same with a policy of the caller's for each engine; the experiment says how many there are
-// and what routes.
-using PolicyMaker = std::function<std::unique_ptr<Policy>(const KvPoolConfig&)>;
-std::unique_ptr<Cluster> MakeCluster(const ExperimentConfig& config, const EngineConfig& engine,
-                                     const PolicyMaker& make_policy);
+// The same of an experiment whose engines are known. REQUIRES: one group of engines, or those of
+// config.system.groups.
+std::unique_ptr<Cluster> MakeCluster(const ExperimentConfig& config, const EngineGroups& engines);
+
+// A fresh policy for the replicas of group `group`, or for all if the experiment has no groups.
+std::unique_ptr<Policy> MakePolicyOf(const ExperimentConfig& config, std::size_t group,
+                                     const KvPoolConfig& kv);
 
 }  // namespace twin::lab

@@ -78,12 +78,23 @@ std::vector<VarianceShare> CausesOf(const Draws& values) {
   return causes;
 }
 
+bool HasModelErrors(const ExperimentConfig& config) {
+  const auto has = [](const auto& one) {
+    return std::holds_alternative<sim::ProfileCostConfig>(one.cost);
+  };
+  return has(config) || std::ranges::any_of(config.system.groups, has);
+}
+
 // The experiment as draw number `draw`, counted from 1, sees it.
 ExperimentConfig DrawnConfig(ExperimentConfig config, int draw) {
   config.seed += static_cast<std::uint64_t>(draw) - 1;
-  if (auto* const profile = std::get_if<sim::ProfileCostConfig>(&config.cost)) {
-    profile->draw_seed = static_cast<std::uint64_t>(draw);
-  }
+  const auto draw_cost = [draw](sim::CostConfig& cost) {
+    if (auto* const profile = std::get_if<sim::ProfileCostConfig>(&cost)) {
+      profile->draw_seed = static_cast<std::uint64_t>(draw);
+    }
+  };
+  draw_cost(config.cost);
+  for (ReplicaGroup& group : config.system.groups) draw_cost(group.cost);
   return config;
 }
 
@@ -120,8 +131,7 @@ DrawnComparison CompareDraws(const std::vector<ExperimentConfig>& asked, int dra
       throw InputError(InputError::Kind::kUsage, config.name,
                        "runs in a real world; allowed: simulated runs");
     }
-    comparison.has_model_errors =
-        comparison.has_model_errors || std::holds_alternative<sim::ProfileCostConfig>(config.cost);
+    comparison.has_model_errors = comparison.has_model_errors || HasModelErrors(config);
     experiments.push_back(Resolve(config).config);
   }
   // By metric, then experiment.

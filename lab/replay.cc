@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "lab/deployed_groups.h"
 #include "lab/deployment.h"
 #include "record/plan_digest.h"
 #include "record/recording_world.h"
@@ -33,12 +34,11 @@ ReplayResult ReplayDecisions(RecordSource& record, const PolicyConfig& policy,
 }
 
 ReplayResult ReplayDecisions(RecordSource& record, const ExperimentConfig& config,
-                             const EngineConfig& engine) {
-  const auto make_policy = [&](const KvPoolConfig& kv) {
-    return config.own_policy ? config.own_policy->make(kv) : MakePolicy(config.policy, kv);
-  };
-  if (config.system.replicas == 1) return ReplayDecisions(record, make_policy(engine.kv), engine);
-  return ReplayWith(record, *MakeCluster(config, engine, make_policy));
+                             const RecordHeader& header) {
+  if (config.system.replicas > 1) {
+    return ReplayWith(record, *MakeCluster(config, EnginesOf(config, header)));
+  }
+  return ReplayDecisions(record, MakePolicyOf(config, 0, header.engine.kv), header.engine);
 }
 
 ReplayResult ReplayDecisions(RecordSource& record, std::unique_ptr<Policy> policy,

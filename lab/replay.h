@@ -7,6 +7,7 @@
 #include <string>
 
 #include "proto/experiment_config.h"
+#include "proto/record_file.h"
 #include "record/record_source.h"
 #include "record/replay_world.h"
 #include "sched/engine.h"
@@ -29,7 +30,7 @@ ReplayResult ReplayDecisions(RecordSource& record, const PolicyConfig& policy,
 // The same for a record of the experiment, with its own policy where it has one; with several
 // replicas the router decides again, too.
 ReplayResult ReplayDecisions(RecordSource& record, const ExperimentConfig& config,
-                             const EngineConfig& engine);
+                             const RecordHeader& header);
 
 // The same with a policy that is not in the registry. REQUIRES: a fresh policy.
 ReplayResult ReplayDecisions(RecordSource& record, std::unique_ptr<Policy> policy,

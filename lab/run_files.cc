@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <system_error>
 
+#include "lab/deployed_groups.h"
 #include "lab/version.h"
 
 namespace twin::lab {
@@ -15,7 +16,7 @@ RunFiles::RunFiles(const Deployment& deployment, const std::string& resolved,
   const ExperimentConfig& config = deployment.config;
   const OutputsConfig& outputs = config.outputs;
   const FurtherColumns further = FurtherColumnsOf(config);
-  const std::int32_t kv_blocks = deployment.engine.kv.blocks * config.system.replicas;
+  const std::int32_t kv_blocks = KvBlocksOf(EnginesOf(deployment));
   if (outputs.requests_csv) {
     watchers_.listeners.push_back(&requests_.emplace(Open("requests.csv"), further));
   }
@@ -27,12 +28,14 @@ RunFiles::RunFiles(const Deployment& deployment, const std::string& resolved,
                      .kv_blocks = kv_blocks}));
   }
   if (outputs.record) {
-    const RecordHeader header{.config = resolved,
-                              .seed = config.seed,
-                              .version = fmt::format("{}+{}", kVersion, kCommit),
-                              .policy = std::string(deployment.traits.name),
-                              .delivery = deployment.traits.delivery,
-                              .engine = deployment.engine};
+    const RecordHeader header{
+        .config = resolved,
+        .seed = config.seed,
+        .version = fmt::format("{}+{}", kVersion, kCommit),
+        .policy = std::string(deployment.traits.name),
+        .delivery = deployment.traits.delivery,
+        .engine = deployment.engine,
+        .groups = deployment.groups.empty() ? EngineGroups() : EnginesOf(deployment)};
     record_ = std::make_unique<RecordWriter>(
         directory.File("record.pb"), header,
         outputs.compress_record ? Compression::kGzip : Compression::kNone);

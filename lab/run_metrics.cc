@@ -1,6 +1,9 @@
 #include "lab/run_metrics.h"
 
 #include <algorithm>
+#include <initializer_list>
+
+#include "lab/deployed_groups.h"
 
 namespace twin::lab {
 
@@ -13,18 +16,27 @@ FurtherColumns FurtherColumnsOf(const ExperimentConfig& config) {
   return {.boundary = HasBoundary(config), .replica = config.system.replicas > 1};
 }
 
-MetricsConfig MetricsConfigOf(const ExperimentConfig& config, const EngineConfig& engine) {
+MetricsConfig MetricsConfigOf(const ExperimentConfig& config, const EngineGroups& engines) {
   return {.goal = config.slo,
           .stall_threshold = config.metrics.stall_threshold,
-          .kv_blocks = engine.kv.blocks * config.system.replicas,
+          .kv_blocks = KvBlocksOf(engines),
           .replicas = config.system.replicas,
           .by_tenant = config.metrics.by_tenant,
           .boundary = HasBoundary(config)};
 }
 
-TrackerConfig TrackerConfigOf(const ExperimentConfig& config, const EngineConfig& engine,
+TrackerConfig TrackerConfigOf(const ExperimentConfig& config, const EngineGroups& engines,
                               Delivery delivery) {
-  TrackerConfig tracker{.kv_blocks = engine.kv.blocks, .delivery = delivery, .window = {}};
+  TrackerConfig tracker;
+  tracker.kv_blocks = engines.front().engine.kv.blocks;
+  tracker.delivery = delivery;
+  if (engines.size() > 1) {
+    for (const EngineGroup& group : engines) {
+      tracker.blocks_by_replica.insert(tracker.blocks_by_replica.end(),
+                                       static_cast<std::size_t>(group.replicas),
+                                       group.engine.kv.blocks);
+    }
+  }
   const RunMetricsConfig& metrics = config.metrics;
   if (metrics.head_share + metrics.tail_share > 0) {
     tracker.window = MeasuredWindow::Trimmed(static_cast<std::uint64_t>(config.workload.requests),
@@ -37,7 +49,7 @@ namespace {
 
 TrackerConfig TrackerOf(const Deployment& deployment) {
   TrackerConfig tracker =
-      TrackerConfigOf(deployment.config, deployment.engine, deployment.traits.delivery);
+      TrackerConfigOf(deployment.config, EnginesOf(deployment), deployment.traits.delivery);
   MeasuredWindow& window = tracker.window;
   window.first_request = std::max(window.first_request, deployment.warmup_requests);
   return tracker;
@@ -47,12 +59,23 @@ std::optional<ReplicaMeter> MeterOf(std::int32_t replicas) {
   return replicas > 1 ? std::optional<ReplicaMeter>(replicas) : std::nullopt;
 }
 
+std::optional<GroupMeter> MeterOfGroups(const Deployment& deployment) {
+  if (deployment.groups.empty()) return std::nullopt;
+  std::vector<MeteredGroup> groups;
+  for (const EngineGroup& group : EnginesOf(deployment)) {
+    groups.push_back({group.replicas, group.engine.kv.blocks});
+  }
+  return GroupMeter(groups, deployment.config.slo, HasBoundary(deployment.config));
+}
+
+// `further`: null where a run has no such listener.
 std::vector<RunListener*> ListenersOf(MetricsCollector& metrics, OverloadMeter& overload,
-                                      FairnessMeter* fairness, ReplicaMeter* replicas,
+                                      std::initializer_list<RunListener*> further,
                                       const RunWatchers& watchers) {
   std::vector<RunListener*> listeners = {&metrics, &overload};
-  if (fairness != nullptr) listeners.push_back(fairness);
-  if (replicas != nullptr) listeners.push_back(replicas);
+  for (RunListener* const listener : further) {
+    if (listener != nullptr) listeners.push_back(listener);
+  }
   listeners.insert(listeners.end(), watchers.listeners.begin(), watchers.listeners.end());
   return listeners;
 }
@@ -61,10 +84,13 @@ std::vector<RunListener*> ListenersOf(MetricsCollector& metrics, OverloadMeter& 
 
 RunMetrics::RunMetrics(const Deployment& deployment, const RunWatchers& watchers)
     : by_tenant_(deployment.config.metrics.by_tenant),
-      metrics_(MetricsConfigOf(deployment.config, deployment.engine)),
+      metrics_(MetricsConfigOf(deployment.config, EnginesOf(deployment))),
       replicas_(MeterOf(deployment.config.system.replicas)),
-      listeners_(ListenersOf(metrics_, overload_, by_tenant_ ? &fairness_ : nullptr,
-                             replicas_ ? &*replicas_ : nullptr, watchers)),
+      groups_(MeterOfGroups(deployment)),
+      listeners_(ListenersOf(metrics_, overload_,
+                             {by_tenant_ ? &fairness_ : nullptr, replicas_ ? &*replicas_ : nullptr,
+                              groups_ ? &*groups_ : nullptr},
+                             watchers)),
       tracker_(TrackerOf(deployment), listeners_),
       observers_{&digest_, &tracker_} {
   if (deployment.config.system.disaggregation) {
@@ -79,6 +105,7 @@ Summary RunMetrics::Summarise() {
   overload_.Summarise(summary);
   if (by_tenant_) fairness_.Summarise(summary);
   if (replicas_) replicas_->Summarise(summary);
+  if (groups_) groups_->Summarise(summary);
   if (transfers_) transfers_->Summarise(summary);
   summary.Set("digest", digest_.text());
   return summary;

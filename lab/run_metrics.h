@@ -9,6 +9,7 @@
 #include "lab/deployment.h"
 #include "record/csv_columns.h"
 #include "record/fairness_meter.h"
+#include "record/group_meter.h"
 #include "record/metrics_collector.h"
 #include "record/overload_meter.h"
 #include "record/plan_digest.h"
@@ -27,8 +28,8 @@ bool HasBoundary(const ExperimentConfig& config);
 FurtherColumns FurtherColumnsOf(const ExperimentConfig& config);
 
 // How an experiment measures its runs.
-MetricsConfig MetricsConfigOf(const ExperimentConfig& config, const EngineConfig& engine);
-TrackerConfig TrackerConfigOf(const ExperimentConfig& config, const EngineConfig& engine,
+MetricsConfig MetricsConfigOf(const ExperimentConfig& config, const EngineGroups& engines);
+TrackerConfig TrackerConfigOf(const ExperimentConfig& config, const EngineGroups& engines,
                               Delivery delivery);
 
 // What watches a run beside its metrics. Listeners hear of requests, steps and tokens; observers
@@ -59,6 +60,7 @@ class RunMetrics {
   OverloadMeter overload_;
   FairnessMeter fairness_{FairnessConfig{}};
   std::optional<ReplicaMeter> replicas_;    // only of several replicas
+  std::optional<GroupMeter> groups_;        // only of replicas that differ
   std::optional<TransferMeter> transfers_;  // only between prefill and decode
   PlanDigest digest_;
   std::vector<RunListener*> listeners_;

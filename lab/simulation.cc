@@ -1,11 +1,13 @@
 #include "lab/simulation.h"
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <variant>
 
 #include "lab/config_warnings.h"
 #include "lab/cost_range_watch.h"
+#include "lab/deployed_groups.h"
 #include "lab/output_size.h"
 #include "lab/run_directory.h"
 #include "lab/run_files.h"
@@ -18,14 +20,22 @@
 namespace twin::lab {
 namespace {
 
+// Fitted cost models know what they were measured on.
+bool AnyIsFitted(const ExperimentConfig& config) {
+  const auto is_fitted = [](const auto& one) {
+    return std::holds_alternative<sim::FittedCostConfig>(one.cost);
+  };
+  return is_fitted(config) || std::ranges::any_of(config.system.groups, is_fitted);
+}
+
 // Serves the workload to its end; true if `control` ended it early. `parts` may be null.
 bool ServeSimulated(const Deployment& deployment, RunMetrics& metrics, PartTotals* parts,
                     RunControl& control) {
   const ExperimentConfig& config = deployment.config;
   const std::unique_ptr<ArrivalSource> source = MakeWorkload(config.workload, config.seed);
-  CostRangeWatch range(*deployment.cost);
+  CostRangeWatch range(CostsByReplica(deployment));
   std::vector<RunObserver*> observers(metrics.observers().begin(), metrics.observers().end());
-  if (std::holds_alternative<sim::FittedCostConfig>(config.cost)) observers.push_back(&range);
+  if (AnyIsFitted(config)) observers.push_back(&range);
   sim::SimWorld simulated(*source, *deployment.cost, deployment.world);
   std::optional<PartsWatchingWorld> watched;
   if (parts != nullptr) watched.emplace(simulated, *deployment.cost, *parts);

@@ -76,7 +76,7 @@ def config_text(path):
 
 
 def read_policy(path):
-    found = re.search(r"^policy \{\s*(\w+) \{", config_text(path), re.MULTILINE)
+    found = re.search(r"^ *policy \{\s*(\w+) \{", config_text(path), re.MULTILINE)
     if not found:
         raise PlotError(f"{path / 'config.resolved.textproto'}: names no policy")
     return found.group(1)

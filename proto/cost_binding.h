@@ -98,14 +98,14 @@ void Bind(Archive& fields, sim::FittedCostConfig& config) {
 
 template <class Archive>
 void Bind(Archive& fields, sim::ProfileCostConfig& config) {
-  using Engine = sim::StepEngine;
+  using Preparer = sim::StepEngine;
   fields.Value("profile", config.profile);
-  fields.template Enum<Engine>("engine", config.engine,
-                               {{"from_policy", Engine::kFromPolicy},
-                                {"v1_async", Engine::kV1Async},
-                                {"v1_sync", Engine::kV1Sync},
-                                {"v0", Engine::kV0},
-                                {"tgis", Engine::kTgis}});
+  fields.template Enum<Preparer>("engine", config.engine,
+                                 {{"from_policy", Preparer::kFromPolicy},
+                                  {"v1_async", Preparer::kV1Async},
+                                  {"v1_sync", Preparer::kV1Sync},
+                                  {"v0", Preparer::kV0},
+                                  {"tgis", Preparer::kTgis}});
   fields.Value("captures_graphs", config.captures_graphs);
   fields.Value("captured_size_max", config.captured_size_max);
   fields.Value("draw_seed", config.draw_seed);

@@ -79,6 +79,28 @@ void Bind(Archive& fields, WorldConfig& config) {
   fields.template Choice<RealWorldConfig>("real", config);
 }
 
+// How many replicas a group has, and what they do.
+template <class Archive>
+void BindPlace(Archive& fields, ReplicaGroup& group) {
+  using Role = ReplicaGroup::Role;
+  fields.Value("count", group.count);
+  fields.template Enum<Role>(
+      "role", group.role,
+      {{"both", Role::kBoth}, {"prefill", Role::kPrefill}, {"decode", Role::kDecode}});
+}
+
+template <class Archive>
+void Bind(Archive& fields, ReplicaGroup& group) {
+  BindPlace(fields, group);
+  fields.Value("hardware", group.hardware);
+  fields.Nested("hardware_spec", group.hardware_spec);
+  fields.Value("tensor_parallel", group.parallelism.tensor);
+  fields.Value("pipeline_parallel", group.parallelism.pipeline);
+  fields.Nested("memory", group.memory);
+  fields.Nested("policy", group.policy);
+  fields.Nested("cost", group.cost);
+}
+
 // The specs must hold what `model` and `hardware` name before they are read: the message only
 // replaces fields.
 template <class Archive>
@@ -95,6 +117,7 @@ void Bind(Archive& fields, SystemConfig& config) {
   fields.Value("replicas", config.replicas);
   fields.Nested("router", config.router);
   fields.OptionalNested("disaggregation", config.disaggregation);
+  fields.List("replica_groups", config.groups);
 }
 
 template <class Archive>

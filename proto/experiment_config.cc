@@ -19,6 +19,7 @@
 #include "proto/names.h"
 #include "proto/overlay.h"
 #include "proto/override.h"
+#include "proto/replica_groups.h"
 #include "proto/server_presets.h"
 #include "proto/text_message.h"
 #include "sim/memory/memory_defaults.h"
@@ -189,16 +190,28 @@ void FillFromServer(SystemConfig system, proto::Experiment& message) {
   FillServerDefaults(system.model_spec, system.hardware_spec, system.parallelism, message);
 }
 
-// With `within_model`, refuses a policy that allows longer requests than the model.
-ExperimentConfig Convert(const proto::Experiment& asked, const std::string& source,
-                         bool within_model, std::shared_ptr<const OwnPolicy> own_policy) {
-  CheckRules(asked, source);
+// Runs `read`; what it refuses, it refuses of `source`.
+template <class Read>
+void ReadFrom(const std::string& source, Read read) {
+  try {
+    read();
+  } catch (const InputError& error) {
+    const bool usage = error.exit_code() == static_cast<int>(InputError::Kind::kUsage);
+    throw InputError(usage ? InputError::Kind::kUsage : InputError::Kind::kData, source,
+                     error.what());
+  }
+}
+
+// Of equal replicas. With `within_model`, refuses a policy that allows longer requests than the
+// model.
+ExperimentConfig ConvertAlike(const proto::Experiment& asked, const std::string& source,
+                              bool within_model, std::shared_ptr<const OwnPolicy> own_policy) {
   RequireSections(asked, source);
   proto::Experiment message = asked;
   ExperimentConfig config;
   config.name = fs::path(source).stem().string();
   config.own_policy = std::move(own_policy);
-  try {
+  ReadFrom(source, [&] {
     config.system.model_spec = NamedModel(message.system());
     config.system.hardware_spec = NamedHardware(message.system().hardware());
     if (message.system().has_server()) FillFromServer(config.system, message);
@@ -214,11 +227,25 @@ ExperimentConfig Convert(const proto::Experiment& asked, const std::string& sour
     config.cost_given = asked.cost().kind_case() != proto::Cost::KIND_NOT_SET;
     config.input_files = FilesNamedIn(message);
     ValidateAll(config);
-  } catch (const InputError& error) {
-    const bool usage = error.exit_code() == static_cast<int>(InputError::Kind::kUsage);
-    throw InputError(usage ? InputError::Kind::kUsage : InputError::Kind::kData, source,
-                     error.what());
+  });
+  return config;
+}
+
+ExperimentConfig Convert(const proto::Experiment& asked, const std::string& source,
+                         bool within_model, std::shared_ptr<const OwnPolicy> own_policy) {
+  CheckRules(asked, source);
+  const int groups = asked.system().replica_groups_size();
+  if (groups == 0) return ConvertAlike(asked, source, within_model, std::move(own_policy));
+  std::vector<ExperimentConfig> of_groups;
+  for (int i = 0; i < groups; ++i) {
+    of_groups.push_back(ConvertAlike(MessageOfGroup(asked, i),
+                                     fmt::format("{}: system.replica_groups[{}]", source, i),
+                                     within_model, own_policy));
   }
+  ExperimentConfig config = of_groups.front();
+  if (!asked.has_name()) config.name = fs::path(source).stem().string();
+  config.input_files = FilesNamedIn(asked);
+  ReadFrom(source, [&] { FillGroups(asked, of_groups, config.system); });
   return config;
 }
 
@@ -318,6 +345,7 @@ std::string WriteResolved(const ExperimentConfig& config) {
   if (!config.cost_given && std::holds_alternative<RealWorldConfig>(config.world)) {
     message.clear_cost();
   }
+  if (!config.system.groups.empty()) ClearSharedByGroups(message);
   std::string text = PrintText(message);
   if (config.own_policy == nullptr) return text;
   return fmt::format("# `policy` did not decide: {} did, a policy of the caller.\n{}",

@@ -16,6 +16,7 @@
 #include "core/model_spec.h"
 #include "proto/disaggregated_system.h"
 #include "proto/overlay.h"
+#include "proto/replica_group.h"
 #include "record/request_metrics.h"
 #include "sched/policy/own_policy.h"
 #include "sched/policy/registry.h"
@@ -67,6 +68,7 @@ struct SystemConfig {
   std::int32_t replicas = 1;                    // of all of the above
   RouterConfig router;                          // of those that prefill, where others decode
   std::optional<DisaggregatedSystem> disaggregation;
+  std::vector<ReplicaGroup> groups;  // that differ, else empty; then the above is the first one's
 };
 
 struct RunMetricsConfig {

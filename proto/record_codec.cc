@@ -12,6 +12,39 @@ namespace {
 
 using namespace record_columns;  // NOLINT(google-build-using-namespace): numbers of columns
 
+// The fields that the header and a group of replicas share.
+template <class MessageType>
+void EncodeEngine(const EngineConfig& engine, MessageType& message) {
+  const KvPoolConfig& kv = engine.kv;
+  message.set_block_size(kv.block_size);
+  message.set_blocks(kv.blocks);
+  message.set_host_blocks(kv.host_blocks);
+  message.set_release_order(kv.release_order == ReleaseOrder::kKeylessFront
+                                ? proto::RecordHeader::keyless_front
+                                : proto::RecordHeader::back);
+  message.set_plans_per_instant_max(engine.plans_per_instant_max);
+  message.set_prompt_tokens_max(engine.prompt_tokens_max);
+}
+
+template <class MessageType>
+const char* DecodeEngine(const MessageType& message, EngineConfig& engine) {
+  if (!proto::RecordHeader::ReleaseOrder_IsValid(message.release_order())) {
+    return "an unknown release order";
+  }
+  KvPoolConfig& kv = engine.kv;
+  kv.block_size = message.block_size();
+  kv.blocks = message.blocks();
+  kv.host_blocks = message.host_blocks();
+  kv.release_order = message.release_order() == proto::RecordHeader::keyless_front
+                         ? ReleaseOrder::kKeylessFront
+                         : ReleaseOrder::kBack;
+  engine.plans_per_instant_max = message.plans_per_instant_max();
+  engine.prompt_tokens_max = message.prompt_tokens_max();
+  const bool sizes = kv.block_size >= 1 && kv.blocks >= 0 && kv.host_blocks >= 0 &&
+                     engine.plans_per_instant_max >= 0 && engine.prompt_tokens_max >= 0;
+  return sizes ? nullptr : "a KV cache or limits of impossible size";
+}
+
 void EncodeFinished(const StepFinished& finished, TimePoint now, proto::RecordedFinish& message) {
   message.set_step(Index(finished.step));
   message.set_replica(Unsigned(finished.replica));
@@ -93,15 +126,12 @@ void Encode(const RecordHeader& header, proto::RecordHeader& message) {
   message.set_policy(header.policy);
   message.set_delivery(header.delivery == Delivery::kBatchEnd ? proto::RecordHeader::batch_end
                                                               : proto::RecordHeader::per_step);
-  const KvPoolConfig& kv = header.engine.kv;
-  message.set_block_size(kv.block_size);
-  message.set_blocks(kv.blocks);
-  message.set_host_blocks(kv.host_blocks);
-  message.set_release_order(kv.release_order == ReleaseOrder::kKeylessFront
-                                ? proto::RecordHeader::keyless_front
-                                : proto::RecordHeader::back);
-  message.set_plans_per_instant_max(header.engine.plans_per_instant_max);
-  message.set_prompt_tokens_max(header.engine.prompt_tokens_max);
+  EncodeEngine(header.engine, message);
+  for (const EngineGroup& group : header.groups) {
+    proto::RecordedGroup& recorded = *message.add_groups();
+    recorded.set_replicas(group.replicas);
+    EncodeEngine(group.engine, recorded);
+  }
 }
 
 const char* Decode(const proto::RecordHeader& message, RecordHeader& header) {
@@ -110,24 +140,16 @@ const char* Decode(const proto::RecordHeader& message, RecordHeader& header) {
   header.seed = message.seed();
   header.version = message.version();
   header.policy = message.policy();
-  const bool known = proto::RecordHeader::Delivery_IsValid(message.delivery()) &&
-                     proto::RecordHeader::ReleaseOrder_IsValid(message.release_order());
-  if (!known) return "an unknown delivery or release order";
+  if (!proto::RecordHeader::Delivery_IsValid(message.delivery())) return "an unknown delivery";
   header.delivery = message.delivery() == proto::RecordHeader::batch_end ? Delivery::kBatchEnd
                                                                          : Delivery::kPerStep;
-  KvPoolConfig& kv = header.engine.kv;
-  kv.block_size = message.block_size();
-  kv.blocks = message.blocks();
-  kv.host_blocks = message.host_blocks();
-  kv.release_order = message.release_order() == proto::RecordHeader::keyless_front
-                         ? ReleaseOrder::kKeylessFront
-                         : ReleaseOrder::kBack;
-  header.engine.plans_per_instant_max = message.plans_per_instant_max();
-  header.engine.prompt_tokens_max = message.prompt_tokens_max();
-  const bool sizes = kv.block_size >= 1 && kv.blocks >= 0 && kv.host_blocks >= 0 &&
-                     header.engine.plans_per_instant_max >= 0 &&
-                     header.engine.prompt_tokens_max >= 0;
-  return sizes ? nullptr : "a KV cache or limits of impossible size";
+  for (const proto::RecordedGroup& recorded : message.groups()) {
+    EngineGroup& group = header.groups.emplace_back();
+    group.replicas = recorded.replicas();
+    if (group.replicas < 1) return "a group without replicas";
+    if (const char* wrong = DecodeEngine(recorded, group.engine)) return wrong;
+  }
+  return DecodeEngine(message, header.engine);
 }
 
 void Encode(const Instant& instant, TimePoint previous, proto::RecordedInstant& message) {

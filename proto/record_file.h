@@ -14,6 +14,7 @@
 #include "record/record_source.h"
 #include "record/run_observer.h"
 #include "sched/engine.h"
+#include "sched/engine_groups.h"
 #include "sched/policy/policy.h"
 
 namespace twin {
@@ -25,7 +26,8 @@ struct RecordHeader {
   std::string version;  // of the program that wrote it
   std::string policy;   // PolicyTraits::name
   Delivery delivery = Delivery::kPerStep;
-  EngineConfig engine;
+  EngineConfig engine;  // of every replica, or of the first group
+  EngineGroups groups;  // of replicas that differ; else empty
 };
 
 struct RecordEnd {

@@ -19,6 +19,7 @@
 
 #include "core/input_error.h"
 #include "lab/config_warnings.h"
+#include "lab/deployed_groups.h"
 #include "lab/real/real_run.h"
 #include "lab/replay.h"
 #include "lab/simulation.h"
@@ -65,7 +66,7 @@ void SimulateInMemory(const ExperimentConfig& config, NativeRun& run, ReportingC
     series.emplace(
         SeriesConfig{.interval = config.metrics.series_interval,
                      .points_max = static_cast<std::size_t>(config.metrics.series_points_max),
-                     .kv_blocks = deployment.engine.kv.blocks * config.system.replicas});
+                     .kv_blocks = lab::KvBlocksOf(lab::EnginesOf(deployment))});
     watchers.listeners.push_back(&*series);
   }
   run.config = WriteResolved(deployment.config);
@@ -186,7 +187,7 @@ nb::dict Replay(const std::string& run_dir, std::shared_ptr<const OwnPolicy> own
     const RecordHeader& header = reader.header();
     ExperimentConfig config = ParseExperiment(header.config, file.string() + ": config", path);
     config.own_policy = own_policy;
-    result = lab::ReplayDecisions(reader, config, header.engine);
+    result = lab::ReplayDecisions(reader, config, header);
     if (!result->difference) recorded = reader.end().digest;
   });
   nb::dict replayed;

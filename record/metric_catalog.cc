@@ -37,6 +37,9 @@ constexpr std::array kBoundaryLatencies = {
                     "f - f'"},
 };
 
+constexpr std::string_view kTenant = "tenant_";
+constexpr std::string_view kGroup = "group_";
+
 constexpr std::array kStatistics = {
     Statistic{"mean", "arithmetic mean"},
     Statistic{"median", "the same as p50"},
@@ -221,7 +224,8 @@ const std::vector<Metric>& Use() {
        ""},
       {"max_kv_transfer_ms", "ms", "maximum of the same", ""},
       {"digest", "", "64-bit hash of all plans: equal digests mean equal decisions", ""},
-      {"kv_blocks", "blocks", "usable KV blocks of a replica", ""},
+      {"kv_blocks", "blocks",
+       "usable KV blocks of a replica; with system.replica_groups of one of the first group", ""},
       {"interrupted", "0 or 1", "1: the run was stopped early", ""},
       {"cpu_seconds", "s", "CPU time of the process, user and system", ""},
       {"peak_rss_mib", "MiB", "largest resident memory of the process", ""},
@@ -287,12 +291,11 @@ std::vector<Metric> MakeCatalog() {
   return all;
 }
 
-// KEY of tenant_N_KEY and tenant_others_KEY; any other name as it is.
-std::string_view WithoutTenant(std::string_view name) {
-  constexpr std::string_view kTenant = "tenant_";
+// KEY of PREFIX_N_KEY and PREFIX_others_KEY; any other name as it is.
+std::string_view WithoutNumber(std::string_view prefix, std::string_view name) {
   constexpr std::string_view kOthers = "others_";
-  if (!name.starts_with(kTenant)) return name;
-  std::string_view rest = name.substr(kTenant.size());
+  if (!name.starts_with(prefix)) return name;
+  std::string_view rest = name.substr(prefix.size());
   if (rest.starts_with(kOthers)) return rest.substr(kOthers.size());
   const std::size_t digits = rest.find_first_not_of("0123456789");
   if (digits == 0 || digits == std::string_view::npos || rest[digits] != '_') return name;
@@ -312,9 +315,11 @@ std::optional<Metric> FindMetric(std::string_view name) {
     for (std::size_t i = 0; i < MetricCatalog().size(); ++i) map[MetricCatalog()[i].name] = i;
     return map;
   }();
-  const std::string_view key = WithoutTenant(name);
+  const bool of_group = name.starts_with(kGroup);
+  const std::string_view key = WithoutNumber(of_group ? kGroup : kTenant, name);
   const auto found = positions.find(key);
-  if (found == positions.end() || (key != name && !IsByTenant(key))) return std::nullopt;
+  if (found == positions.end()) return std::nullopt;
+  if (key != name && !(of_group ? IsByGroup(key) : IsByTenant(key))) return std::nullopt;
   Metric metric = MetricCatalog()[found->second];
   metric.name = name;
   return metric;
@@ -333,6 +338,13 @@ bool IsByTenant(std::string_view name) {
     }
   }
   return false;
+}
+
+bool IsByGroup(std::string_view name) {
+  constexpr std::array<std::string_view, 6> kOfReplicas = {
+      "replicas",  "kv_blocks", "steps", "computed_prefill_tokens", "computed_decode_tokens",
+      "busy_share"};
+  return std::ranges::find(kOfReplicas, name) != kOfReplicas.end() || IsByTenant(name);
 }
 
 std::span<const std::string_view> HeadlineMetrics() { return kHeadline; }

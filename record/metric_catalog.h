@@ -17,18 +17,23 @@ struct Metric {
 };
 
 // All keys of a run's summary, each once, in the order of summary.json. Keys of single tenants
-// (tenant_N_KEY and tenant_others_KEY) are left out: they repeat the keys of IsByTenant.
+// (tenant_N_KEY and tenant_others_KEY) and of groups of replicas (group_N_KEY) are left out: they
+// repeat the keys of IsByTenant and IsByGroup.
 //
 // Symbols of formulas, for one request: a = arrival, s = first scheduled, f = first token,
 // c = last token, both at the client, r, f', c' = the same moments at the engine, n = output
 // tokens, t_i = time of output token i.
 const std::vector<Metric>& MetricCatalog();
 
-// The entry of a key, that of KEY for tenant_N_KEY; nullopt for names that no run writes.
+// The entry of a key, that of KEY for tenant_N_KEY and group_N_KEY; nullopt for names that no run
+// writes.
 std::optional<Metric> FindMetric(std::string_view name);
 
 // Whether a key also appears as tenant_N_KEY where metrics.by_tenant is set.
 bool IsByTenant(std::string_view name);
+// Whether a key also appears as group_N_KEY where the system has replica_groups: those of
+// IsByTenant, and what the replicas of a group did.
+bool IsByGroup(std::string_view name);
 
 // Keys that `run` and `compare` print unless told otherwise.
 std::span<const std::string_view> HeadlineMetrics();

@@ -69,7 +69,7 @@ void RequestTracker::OnPlan(TimePoint now, const StepPlan& plan) {
   // A plan of decodes alone schedules nobody for the first time and recomputes nothing.
   const std::int64_t recomputed = plan.totals.prefill_items > 0 ? Schedule(now, plan) : 0;
   replica.in_flight.PushBack({&plan, now, recomputed});
-  Use(replica, config_.kv_blocks - plan.free_blocks);
+  Use(replica, BlocksOf(plan.replica) - plan.free_blocks);
   for (RunListener* listener : listeners_) listener->OnPlanned(now, plan);
 }
 

@@ -1,6 +1,7 @@
 // Turns instants and plans into the lives of requests and steps, for all metrics and tables.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -30,6 +31,7 @@ struct TrackerConfig {
   std::int32_t kv_blocks = 0;  // usable device blocks of a replica, for Load::used_blocks
   Delivery delivery = Delivery::kPerStep;
   MeasuredWindow window;
+  std::vector<std::int32_t> blocks_by_replica;  // in place of kv_blocks; empty: all have as many
 };
 
 // Follows every request from its arrival to its end and notifies the listeners, which it borrows.
@@ -117,6 +119,10 @@ class RequestTracker : public RunObserver {
   void ContinueStreak(TimePoint now, const StepPlan& plan, Streak& streak);
   void EndStreak(Streak& streak);
   void EndStreaks();
+  [[nodiscard]] std::int32_t BlocksOf(std::int32_t replica) const {
+    const std::vector<std::int32_t>& blocks = config_.blocks_by_replica;
+    return blocks.empty() ? config_.kv_blocks : blocks.at(static_cast<std::size_t>(replica));
+  }
   // Of the replica with this index, the first one for an index of -1; added if it is new.
   [[nodiscard]] Replica& ReplicaAt(std::int32_t index);
   void Use(Replica& replica, std::int32_t blocks);

@@ -26,20 +26,34 @@ SimWorld::SimWorld(ArrivalSource& source, const StepCost& cost, const SimWorldOp
                    ? std::make_unique<Clients>(source, options.boundary.value_or(BoundaryConfig{}),
                                                options.client_timeout, options.seed)
                    : nullptr),
-      cost_(cost),
       options_(options),
-      replicas_(static_cast<std::size_t>(options.replicas)),
-      stage_times_(static_cast<std::size_t>(cost.stages())) {
-  for (Replica& replica : replicas_) {
-    replica.stage_free.assign(stage_times_.size(), kTimeZero);
-    replica.devices.resize(cost.remembers() ? stage_times_.size() : 0);
-  }
+      replicas_(static_cast<std::size_t>(options.replicas)) {
+  SetUpReplicas(cost);
   if (options_.link) {
     links_.emplace(*options_.link, options_.kv_token_bytes, options_.kv_layers, options_.replicas);
   }
   if (options_.acceptance) {
     acceptance_.emplace(*options_.acceptance, options_.drafts_offered, options_.seed);
   }
+}
+
+void SimWorld::SetUpReplicas(const StepCost& cost) {
+  if (options_.groups.empty()) {
+    options_.groups.push_back({options_.replicas, &cost, options_.forgets_stale_tokens});
+  }
+  std::size_t next = 0;
+  for (const SimReplicas& group : options_.groups) {
+    const auto stages = static_cast<std::size_t>(group.cost->stages());
+    stage_times_.resize(std::max(stage_times_.size(), stages));
+    for (std::int32_t i = 0; i < group.count; ++i) {
+      Replica& replica = replicas_.at(next++);
+      replica.cost = group.cost;
+      replica.forgets_stale_tokens = group.forgets_stale_tokens;
+      replica.stage_free.assign(stages, kTimeZero);
+      replica.devices.resize(group.cost->remembers() ? stages : 0);
+    }
+  }
+  CHECK(next == replicas_.size());
 }
 
 Instant SimWorld::Advance(TimePoint wake_at) {
@@ -158,35 +172,37 @@ TimePoint SimWorld::After(TimePoint time, Duration duration) {
 
 void SimWorld::Launch(const StepPlan& plan) {
   Replica& replica = ReplicaOf(plan);
+  const StepCost& cost = *replica.cost;
   if (!plan.rejected.empty()) EndStreak(replica.streak);
   for (const Rejection& rejection : plan.rejected) {
     truths_.Close(rejection.request);
     Depart(rejection.request);
   }
-  replica.host_free = After(std::max(replica.host_free, now_), cost_.HostTime(plan));
+  replica.host_free = After(std::max(replica.host_free, now_), cost.HostTime(plan));
   TimePoint ready = replica.host_free;
   TimePoint started = ready;
   stage_spans_.clear();
   if (UsesDevice(plan)) {
     const bool remembers = !replica.devices.empty();
-    if (!remembers) cost_.DeviceTimes(plan, stage_times_);
-    for (std::size_t stage = 0; stage < stage_times_.size(); ++stage) {
+    const std::span stage_times = std::span(stage_times_).first(replica.stage_free.size());
+    if (!remembers) cost.DeviceTimes(plan, stage_times);
+    for (std::size_t stage = 0; stage < stage_times.size(); ++stage) {
       const TimePoint begin = std::max(ready, replica.stage_free[stage]);
       if (stage == 0) started = begin;
       if (remembers) {
-        stage_times_[stage] =
-            cost_.StageTime(plan, static_cast<int>(stage), begin, replica.devices[stage]);
+        stage_times[stage] =
+            cost.StageTime(plan, static_cast<int>(stage), begin, replica.devices[stage]);
       }
-      ready = After(begin, stage_times_[stage]);
-      if (remembers) cost_.Advance(plan, begin, ready, replica.devices[stage]);
+      ready = After(begin, stage_times[stage]);
+      if (remembers) cost.Advance(plan, begin, ready, replica.devices[stage]);
       replica.stage_free[stage] = ready;
       stage_spans_.push_back({begin, ready});
     }
   }
   // Results are delivered in the order of launch, also those of steps that never reach a device.
-  replica.last_delivery = std::max(After(ready, cost_.DeliveryTime(plan)), replica.last_delivery);
+  replica.last_delivery = std::max(After(ready, cost.DeliveryTime(plan)), replica.last_delivery);
   steps_.Push(replica.last_delivery, {&plan, started}, plan.replica);
-  if (options_.forgets_stale_tokens) replica.stale.Launched(plan);
+  if (replica.forgets_stale_tokens) replica.stale.Launched(plan);
   if (!links_ || !links_->layer_wise()) return;
   for (const RequestId id : plan.admitted) truths_[id].prefill_began = started;
 }
@@ -209,7 +225,8 @@ void SimWorld::ReturnSteps() {
   do {
     const RunningStep step = steps_.Pop();
     EmitTokens(*step.plan);
-    if (options_.forgets_stale_tokens) ReplicaOf(*step.plan).stale.Returned();
+    Replica& replica = ReplicaOf(*step.plan);
+    if (replica.forgets_stale_tokens) replica.stale.Returned();
     returned_.push_back({step, outcomes_.size(), filled_.size()});
   } while (steps_.next_time() <= now_);
   // Spans are taken only after the last addition, which may move the vectors.

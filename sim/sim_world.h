@@ -39,35 +39,13 @@
 #include "sched/unchanged_batch.h"
 #include "sched/world.h"
 #include "sim/acceptance.h"
-#include "sim/boundary_config.h"
 #include "sim/clients.h"
 #include "sim/cost/step_cost.h"
 #include "sim/event_queue.h"
 #include "sim/kv_links.h"
+#include "sim/sim_world_options.h"
 
 namespace twin::sim {
-
-struct SimWorldOptions {
-  // Prompt + output tokens that the model can hold. An output ends when it reaches this length; if
-  // the prompt alone reaches it, the output is one token. 0 = no limit.
-  std::int32_t max_model_length = 0;
-  // Tokens per KV block whose content gets a key for prefix caching; 0 = no keys.
-  std::int32_t named_block_size = 0;
-  bool forgets_stale_tokens = false;  // PolicyTraits
-  // What lies between clients and engine; nullopt: requests and tokens take no time.
-  std::optional<BoundaryConfig> boundary = std::nullopt;
-  // Clients cancel a request that has not ended this long after they sent it; nullopt: never.
-  std::optional<Duration> client_timeout = std::nullopt;
-  std::uint64_t seed = 0;  // of the boundary's delays, and of acceptance
-  std::int32_t replicas = 1;
-  // Speculative decoding, where the policy verifies drafts.
-  std::optional<AcceptanceConfig> acceptance = std::nullopt;
-  // Between replicas, where some prefill and others decode.
-  std::optional<LinkConfig> link = std::nullopt;
-  double kv_token_bytes = 0;  // keys and values of a token, of all layers and ranks
-  std::int32_t kv_layers = 1;
-  std::int32_t drafts_offered = 0;  // after each step; 0 if the policy assumes them
-};
 
 // Events of one instant: all transfers and results, then all cancellations, then all arrivals.
 // Memory: proportional to the requests in the system.
@@ -123,6 +101,8 @@ class SimWorld final : public World {
     PeriodicMembers filling;               // by these steps
   };
   struct Replica {
+    const StepCost* cost = nullptr;
+    bool forgets_stale_tokens = false;
     UnchangedBatch batch;
     Streak streak;
     StaleTokens stale;
@@ -146,6 +126,7 @@ class SimWorld final : public World {
   [[nodiscard]] TimePoint NextResult() const {
     return std::min(steps_.next_time(), transfers_.next_time());
   }
+  void SetUpReplicas(const StepCost& cost);
   void ReturnResults();
   Instant WakeUpAt(TimePoint wake_at);
   // Advance() with clients_.
@@ -174,7 +155,6 @@ class SimWorld final : public World {
 
   ArrivalSource& source_;
   std::unique_ptr<Clients> clients_;  // only with a boundary or a time-out; takes from source_
-  const StepCost& cost_;
   SimWorldOptions options_;
   std::optional<Acceptance> acceptance_;
   TimePoint now_ = kTimeZero;
@@ -184,7 +164,7 @@ class SimWorld final : public World {
   EventQueue<RunningStep> steps_;
   std::optional<KvLinks> links_;
   EventQueue<TransferFinished> transfers_;
-  std::vector<Duration> stage_times_;
+  std::vector<Duration> stage_times_;  // of the replica with the most stages
   std::vector<StageSpan> stage_spans_;
   std::vector<Event> events_;
   std::vector<ItemOutcome> outcomes_;

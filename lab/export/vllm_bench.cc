@@ -14,6 +14,7 @@
 
 #include "core/input_error.h"
 #include "files/output_file.h"
+#include "lab/deployed_groups.h"
 #include "lab/run_metrics.h"
 #include "lab/validation/measured_run.h"
 #include "record/request_tracker.h"
@@ -263,7 +264,8 @@ std::string VllmBenchJson(const ExperimentConfig& config, const RecordHeader& he
                           const RecordedRun& events, const Summary& summary, VllmDetail detail) {
   TokenTimes times(header.delivery);
   RunListener* const listeners[] = {&times};
-  RequestTracker tracker(TrackerConfigOf(config, header.engine, header.delivery), listeners);
+  RequestTracker tracker(TrackerConfigOf(config, EnginesOf(config, header), header.delivery),
+                         listeners);
   RunObserver* const observers[] = {&tracker, &times};
   NotifyObservers(events, observers);
   const std::vector<const ServedRequest*> requests = times.Measured();

@@ -70,6 +70,11 @@ void RequireSpeculation(const ExperimentConfig& config) {
 // Replicas are models of the same weights on one CPU.
 void RequireReplicas(const ExperimentConfig& config) {
   const SystemConfig& system = config.system;
+  if (!system.groups.empty()) {
+    Refuse("system.replica_groups",
+           "have no real world, whose replicas share one machine; allowed: world { simulated {} }, "
+           "or system.replicas");
+  }
   if (system.replicas == 1 || (!OnCuda(config) && system.parallelism.devices() == 1)) return;
   Refuse("system.replicas",
          fmt::format("is {} in a real world with {}; allowed: 1, or world.real.device cpu with one "

@@ -106,6 +106,12 @@ CandidateSpace::CandidateSpace(const RecommendConfig& request) : request_(reques
     return request.experiment->With(
         ChangesOf({.model = model, .hardware = hardware, .server = std::string(server)}), {});
   };
+  if (!read(0, 0, kAnyServer).system.groups.empty()) {
+    throw InputError(
+        InputError::Kind::kUsage, "experiment",
+        "has system.replica_groups; allowed: none, as the replicas of a recommendation "
+        "are equal");
+  }
   for (std::size_t i = 0; i < request.hardware.size(); ++i)
     hardware_.push_back(read(0, i, kAnyServer).system.hardware_spec);
   std::vector<std::int32_t> tokens;

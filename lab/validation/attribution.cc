@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/input_error.h"
+#include "lab/deployed_groups.h"
 #include "lab/run_metrics.h"
 #include "record/metrics_collector.h"
 #include "record/request_tracker.h"
@@ -78,10 +79,11 @@ ArrivalRule ArrivalRuleOf(const WorkloadConfig& workload) {
 // The metrics of a run that `tell` passes to observers.
 template <class Tell>
 std::vector<double> Measure(const MeasuredRun& run, Tell tell) {
-  MetricsCollector metrics(MetricsConfigOf(run.config, run.header.engine));
+  MetricsCollector metrics(MetricsConfigOf(run.config, EnginesOf(run.config, run.header)));
   RunListener* const listeners[] = {&metrics};
-  RequestTracker tracker(TrackerConfigOf(run.config, run.header.engine, run.header.delivery),
-                         listeners);
+  RequestTracker tracker(
+      TrackerConfigOf(run.config, EnginesOf(run.config, run.header), run.header.delivery),
+      listeners);
   RunObserver* const observers[] = {&tracker};
   tell(std::span<RunObserver* const>(observers));
   const Summary summary = metrics.Summarise();

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "core/input_error.h"
+#include "lab/deployed_groups.h"
 #include "lab/replay.h"
 #include "lab/run_metrics.h"
 #include "lab/validation/attribution.h"
@@ -21,8 +22,9 @@ namespace {
 std::string ReadCurves(const MeasuredRun& run, const RecordedRun& events, RunCurves& curves) {
   PlanDigest digest;
   RunListener* const listeners[] = {&curves};
-  RequestTracker tracker(TrackerConfigOf(run.config, run.header.engine, run.header.delivery),
-                         listeners);
+  RequestTracker tracker(
+      TrackerConfigOf(run.config, EnginesOf(run.config, run.header), run.header.delivery),
+      listeners);
   RunObserver* const observers[] = {&digest, &tracker};
   NotifyObservers(events, observers);
   return digest.text();
@@ -30,7 +32,7 @@ std::string ReadCurves(const MeasuredRun& run, const RecordedRun& events, RunCur
 
 void CompareDecisions(const MeasuredRun& run, const std::string& digest, Validation& validation) {
   RecordedRunSource source(run.events);
-  const ReplayResult again = ReplayDecisions(source, run.config, run.header.engine);
+  const ReplayResult again = ReplayDecisions(source, run.config, run.header);
   if (again.difference) {
     validation.difference = fmt::format("{}: after {} equal plans\n{}", run.path.string(),
                                         again.equal_plans, again.difference->text());

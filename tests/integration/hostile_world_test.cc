@@ -201,14 +201,13 @@ class PlanRecorder final : public RunObserver {
 
 PlanRecorder PlansOf(const HostileCase& c, bool promises) {
   PlanRecorder recorder;
-  const auto make = [&]() -> std::unique_ptr<Policy> {
-    return std::make_unique<AskedPolicy>(MakePolicy(c.policy.config, c.engine.kv), promises,
-                                         recorder.asked);
+  const auto make = [&](const KvPoolConfig& kv) -> std::unique_ptr<Policy> {
+    return std::make_unique<AskedPolicy>(MakePolicy(c.policy.config, kv), promises, recorder.asked);
   };
   if (c.split) {
     RunHostileCluster(c, make, recorder);
   } else {
-    RunHostileCase(c, make(), recorder);
+    RunHostileCase(c, make(c.engine.kv), recorder);
   }
   return recorder;
 }

@@ -137,6 +137,9 @@ HostileCase DrawHostileCluster(const PolicyMode& mode, std::uint64_t seed) {
   c.router.balance_abs_threshold = static_cast<std::int32_t>(random.UniformInt(0, 4));
   c.router.max_tree_size = random.UniformInt(1, 20);
   c.router.eviction_interval = Duration{random.UniformInt(1, 50)};
+  if (random.UnitReal() < 0.3) {
+    c.world.further_blocks = static_cast<std::int32_t>(random.UniformInt(1, 8));
+  }
   return c;
 }
 
@@ -167,7 +170,8 @@ void RunHostileCluster(const HostileCase& c, const PolicyMaker& make, RunObserve
   for (std::int32_t i = 0; i < c.world.replicas; ++i) {
     EngineConfig config = c.engine;
     config.replica = i;
-    engines.push_back(std::make_unique<Engine>(config, make()));
+    config.kv.blocks = c.world.BlocksOf(i);
+    engines.push_back(std::make_unique<Engine>(config, make(config.kv)));
     audited.push_back(engines.back().get());
   }
   const auto pool = [&](const RouterConfig& router, std::int32_t replicas) {
@@ -183,7 +187,7 @@ void RunHostileCluster(const HostileCase& c, const PolicyMaker& make, RunObserve
 
 void RunHostileCluster(const HostileCase& c, RunObserver& observer) {
   RunHostileCluster(
-      c, [&c] { return MakePolicy(c.policy.config, c.engine.kv); }, observer);
+      c, [&c](const KvPoolConfig& kv) { return MakePolicy(c.policy.config, kv); }, observer);
 }
 
 void RunHostileCase(const HostileCase& c, RunObserver& observer) {

@@ -37,7 +37,7 @@ HostileCase DrawHostileSplit(const PolicyMode& mode, std::uint64_t seed);
 // Throw if anything is wrong with the run.
 void RunHostileCase(const HostileCase& c, std::unique_ptr<Policy> policy, RunObserver& observer);
 void RunHostileCase(const HostileCase& c, RunObserver& observer);
-using PolicyMaker = std::function<std::unique_ptr<Policy>()>;  // of a replica
+using PolicyMaker = std::function<std::unique_ptr<Policy>(const KvPoolConfig&)>;  // of a replica
 void RunHostileCluster(const HostileCase& c, const PolicyMaker& make, RunObserver& observer);
 void RunHostileCluster(const HostileCase& c, RunObserver& observer);
 

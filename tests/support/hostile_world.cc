@@ -42,11 +42,11 @@ StepTotals TotalsOf(const StepPlan& plan) {
 }  // namespace
 
 HostileWorld::HostileWorld(const HostileOptions& options)
-    : options_(options),
-      random_(options.seed, "hostile world"),
-      replicas_(
-          static_cast<std::size_t>(options.replicas),
-          Replica{KvShadow(options.block_size, options.blocks, options.host_blocks), {}, {}}) {
+    : options_(options), random_(options.seed, "hostile world") {
+  for (std::int32_t i = 0; i < options.replicas; ++i) {
+    replicas_.push_back(
+        {KvShadow(options.block_size, options.BlocksOf(i), options.host_blocks), {}, {}});
+  }
   DrawScripts();
 }
 

@@ -30,6 +30,11 @@ struct HostileOptions {
   bool oversized = true;              // prompts that can never fit, or exceed the model's context
   std::int32_t replicas = 1;          // each with a pool of its own
   std::int32_t prefill_replicas = 0;  // of these; the others decode. 0: all do both
+  std::int32_t further_blocks = 0;    // replica i has i times as many more than `blocks`
+
+  [[nodiscard]] std::int32_t BlocksOf(std::int32_t replica) const {
+    return blocks + replica * further_blocks;
+  }
 };
 
 // Several replicas share the clock and the arrivals, and nothing else, but for the keys and values

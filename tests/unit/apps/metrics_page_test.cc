@@ -116,6 +116,7 @@ TEST_F(MetricsPageTest, HasEveryKeyThatRunsWriteAndNoOther) {
         RunSmall("tenants", {"--set", "metrics.by_tenant=true", "--set",
                              "system.boundary.request_s.mean_s=0.003"}),
         RunSmall("replicas", {"--set", "system.replicas=2"}),
+        RunSmall("groups", {"--set", "system.replica_groups=[{count: 2}, {}]"}),
         RunSmall("split", {"--set", "system.disaggregation.prefill_replicas=1"}),
         RunSmall("drafts", {"--set", "speculation.num_speculative_tokens=2"})}) {
     for (const auto& [name, value] : summary.items()) {
@@ -123,6 +124,9 @@ TEST_F(MetricsPageTest, HasEveryKeyThatRunsWriteAndNoOther) {
       written.insert(name);
       if (name.starts_with("tenant_")) {
         EXPECT_TRUE(IsByTenant(name.substr(std::string("tenant_0_").size()))) << name;
+      }
+      if (name.starts_with("group_")) {
+        EXPECT_TRUE(IsByGroup(name.substr(std::string("group_0_").size()))) << name;
       }
     }
   }

@@ -119,7 +119,7 @@ TEST_P(EveryRouterTest, ServesEachRequestOnceAndReplays) {
   EXPECT_EQ(DigestOf(written), DigestOf(in_memory));
   RecordReader reader(out / "record.pb");
   const ExperimentConfig recorded = ParseExperiment(reader.header().config, "record", out);
-  const ReplayResult replayed = ReplayDecisions(reader, recorded, reader.header().engine);
+  const ReplayResult replayed = ReplayDecisions(reader, recorded, reader.header());
   EXPECT_FALSE(replayed.difference) << replayed.difference->text();
   EXPECT_EQ(replayed.digest, reader.end().digest);
   EXPECT_EQ(replayed.digest_text, DigestOf(written));
@@ -137,7 +137,7 @@ TEST(ClusterRunTest, AnotherRouterDoesNotReplayTheRecord) {
   RecordReader reader(out / "record.pb");
   ExperimentConfig recorded = ParseExperiment(reader.header().config, "record", out);
   recorded.system.router.kind = RouterKind::kRandom;
-  EXPECT_TRUE(ReplayDecisions(reader, recorded, reader.header().engine).difference);
+  EXPECT_TRUE(ReplayDecisions(reader, recorded, reader.header()).difference);
   std::filesystem::remove_all(out);
 }
 

@@ -200,7 +200,7 @@ TEST_P(SplitReplayTest, ReplaysToTheSameDigest) {
   EXPECT_GT(written.Number("completed"), 10);
   RecordReader reader(out / "record.pb");
   const ExperimentConfig recorded = ParseExperiment(reader.header().config, "record", out);
-  const ReplayResult replayed = ReplayDecisions(reader, recorded, reader.header().engine);
+  const ReplayResult replayed = ReplayDecisions(reader, recorded, reader.header());
   EXPECT_FALSE(replayed.difference) << replayed.difference->text();
   EXPECT_EQ(replayed.digest, reader.end().digest);
   EXPECT_EQ(replayed.digest_text, DigestOf(written));
@@ -208,7 +208,7 @@ TEST_P(SplitReplayTest, ReplaysToTheSameDigest) {
   RecordReader again(out / "record.pb");
   ExperimentConfig other = recorded;
   other.system.disaggregation->pools.decode_router.kind = RouterKind::kRandom;
-  EXPECT_TRUE(ReplayDecisions(again, other, again.header().engine).difference);
+  EXPECT_TRUE(ReplayDecisions(again, other, again.header()).difference);
   std::filesystem::remove_all(out);
 }
 

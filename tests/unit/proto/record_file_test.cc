@@ -43,6 +43,9 @@ class RecordFileTest : public ::testing::TestWithParam<Compression> {
     header.delivery = Delivery::kBatchEnd;
     header.engine.kv = {16, 1000, 200, ReleaseOrder::kKeylessFront};
     header.engine.plans_per_instant_max = 1;
+    header.groups = {{2, header.engine}, {3, header.engine}};
+    header.groups[1].engine.kv.blocks = 500;
+    header.groups[1].engine.prompt_tokens_max = 64;
     return header;
   }
 
@@ -147,6 +150,14 @@ TEST_P(RecordFileTest, CarriesTheHeaderAndTheDigest) {
   EXPECT_EQ(header.delivery, Delivery::kBatchEnd);
   EXPECT_EQ(header.engine.kv, Header().engine.kv);
   EXPECT_EQ(header.engine.plans_per_instant_max, 1);
+  ASSERT_EQ(header.groups.size(), 2u);
+  for (std::size_t i = 0; i < 2; ++i) {
+    const EngineGroup expected = Header().groups[i];
+    EXPECT_EQ(header.groups[i].replicas, expected.replicas);
+    EXPECT_EQ(header.groups[i].engine.kv, expected.engine.kv);
+    EXPECT_EQ(header.groups[i].engine.plans_per_instant_max, 1);
+    EXPECT_EQ(header.groups[i].engine.prompt_tokens_max, expected.engine.prompt_tokens_max);
+  }
   Instant instant;
   while (reader.NextInstant(instant)) {  // passes over the plans
   }

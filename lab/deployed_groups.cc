@@ -1,0 +1,142 @@
+#include "lab/deployed_groups.h"
+
+#include <fmt/format.h>
+
+#include <limits>
+#include <string>
+#include <utility>
+
+#include "core/input_error.h"
+#include "proto/replica_groups.h"
+
+namespace twin::lab {
+namespace {
+
+std::string GroupField(std::size_t index) {
+  return fmt::format("system.replica_groups[{}]", index);
+}
+
+std::vector<Deployment> ResolveEach(const ExperimentConfig& config, CostCache& cache) {
+  std::vector<Deployment> groups;
+  for (std::size_t i = 0; i < config.system.groups.size(); ++i) {
+    try {
+      groups.push_back(Resolve(ConfigOfGroup(config, i), cache));
+    } catch (const InputError& error) {
+      const bool usage = error.exit_code() == static_cast<int>(InputError::Kind::kUsage);
+      throw InputError(usage ? InputError::Kind::kUsage : InputError::Kind::kData, GroupField(i),
+                       error.what());
+    }
+  }
+  return groups;
+}
+
+std::string YesOrNo(bool value) { return value ? "true" : "false"; }
+
+// What clients and other replicas see of a group, in words, in an order of their own.
+std::vector<std::pair<const char*, std::string>> SharedTraits(const Deployment& group) {
+  const PolicyTraits& traits = group.traits;
+  return {
+      {"the block size", fmt::format("{}", group.engine.kv.block_size)},
+      {"prefix caching", YesOrNo(traits.caches_prefixes)},
+      {"tokens per request", fmt::format("{}", group.context_tokens_max)},
+      {"delivery of tokens at the end of a batch", YesOrNo(traits.delivery == Delivery::kBatchEnd)},
+      {"drafts per step", fmt::format("{}", traits.drafts_max)},
+      {"planning before drafts are known", YesOrNo(traits.assumes_drafts)}};
+}
+
+void RequireAlike(const std::vector<Deployment>& groups) {
+  const auto first = SharedTraits(groups.front());
+  for (std::size_t i = 1; i < groups.size(); ++i) {
+    const auto other = SharedTraits(groups[i]);
+    for (std::size_t trait = 0; trait < first.size(); ++trait) {
+      if (first[trait].second == other[trait].second) continue;
+      throw InputError(InputError::Kind::kUsage, GroupField(i),
+                       fmt::format("{} is {}; allowed: {}, as in replica_groups[0]",
+                                   other[trait].first, other[trait].second, first[trait].second));
+    }
+  }
+}
+
+void RequireCountableGroups(const std::vector<Deployment>& groups) {
+  constexpr std::int64_t kBlocksMax = std::numeric_limits<std::int32_t>::max();
+  std::int64_t blocks = 0;
+  for (const Deployment& group : groups) {
+    blocks += std::int64_t{group.engine.kv.blocks} * group.config.system.replicas;
+  }
+  if (blocks <= kBlocksMax) return;
+  throw InputError(InputError::Kind::kUsage, "system.replica_groups",
+                   fmt::format("have {} KV blocks; allowed: {} blocks in all", blocks, kBlocksMax));
+}
+
+// Enters what the groups resolved: a resolved config resolves to itself.
+void EnterResolved(const std::vector<Deployment>& groups, ExperimentConfig& config) {
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    config.system.groups[i].policy = groups[i].config.policy;
+    config.system.groups[i].cost = groups[i].config.cost;
+  }
+  config.policy = groups.front().config.policy;
+  config.cost = groups.front().config.cost;
+  config.system.boundary = groups.front().config.system.boundary;
+}
+
+}  // namespace
+
+Deployment ResolveGroups(const ExperimentConfig& config, CostCache& cache) {
+  std::vector<Deployment> groups = ResolveEach(config, cache);
+  RequireAlike(groups);
+  RequireCountableGroups(groups);
+  Deployment whole = groups.front();
+  whole.config = config;
+  EnterResolved(groups, whole.config);
+  whole.world.replicas = config.system.replicas;
+  for (const Deployment& group : groups) {
+    whole.world.groups.push_back({.count = group.config.system.replicas,
+                                  .cost = group.cost.get(),
+                                  .forgets_stale_tokens = group.traits.forgets_stale_tokens});
+  }
+  whole.groups = std::move(groups);
+  return whole;
+}
+
+EngineGroups EnginesOf(const Deployment& deployment) {
+  if (deployment.groups.empty()) return {{deployment.config.system.replicas, deployment.engine}};
+  EngineGroups engines;
+  for (const Deployment& group : deployment.groups) {
+    engines.push_back({group.config.system.replicas, group.engine});
+  }
+  return engines;
+}
+
+EngineGroups EnginesOf(const ExperimentConfig& config, const RecordHeader& header) {
+  if (header.groups.empty()) return {{config.system.replicas, header.engine}};
+  const std::vector<ReplicaGroup>& asked = config.system.groups;
+  bool same = asked.size() == header.groups.size();
+  for (std::size_t i = 0; same && i < asked.size(); ++i) {
+    same = asked[i].count == header.groups[i].replicas;
+  }
+  if (same) return header.groups;
+  throw InputError(InputError::Kind::kData, "groups",
+                   "are not those of the recorded config's system.replica_groups; allowed: a "
+                   "record as it was written");
+}
+
+std::int32_t KvBlocksOf(const EngineGroups& engines) {
+  std::int32_t blocks = 0;
+  for (const EngineGroup& group : engines) blocks += group.engine.kv.blocks * group.replicas;
+  return blocks;
+}
+
+std::vector<const sim::StepCost*> CostsByReplica(const Deployment& deployment) {
+  if (deployment.groups.empty()) {
+    return std::vector(static_cast<std::size_t>(deployment.config.system.replicas),
+                       deployment.cost.get());
+  }
+  std::vector<const sim::StepCost*> costs;
+  for (const Deployment& group : deployment.groups) {
+    costs.insert(costs.end(), static_cast<std::size_t>(group.config.system.replicas),
+                 group.cost.get());
+  }
+  return costs;
+}
+
+}  // namespace twin::lab

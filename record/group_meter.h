@@ -1,0 +1,54 @@
+// Groups of replicas that differ, each by itself.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "record/request_metrics.h"
+#include "record/run_listener.h"
+#include "record/summary.h"
+
+namespace twin {
+
+struct MeteredGroup {
+  std::int32_t replicas = 1;
+  std::int32_t kv_blocks = 0;  // usable ones of a replica
+};
+
+// A request is its last replica's: the one that decodes it, where others prefill. Those that were
+// never admitted are nobody's. Requests count if they lie in the measured window, steps always.
+// Memory: constant per group and replica. Cost: constant per step and request.
+class GroupMeter : public RunListener {
+ public:
+  // Groups in the order of their replicas.
+  GroupMeter(const std::vector<MeteredGroup>& groups, const ServiceGoal& goal, bool boundary);
+
+  void OnStepEnded(const EndedStep& step) override;
+  void OnLoad(TimePoint from, TimePoint to, const Load& load) override;
+  void OnEnded(const RequestLife& life) override;
+
+  // Adds the keys of IsByGroup() (metric_catalog.h), group_N_KEY for group N from 0.
+  void Summarise(Summary& summary) const;
+
+ private:
+  struct Group {
+    MeteredGroup of;
+    RequestMetrics requests;
+    std::int64_t steps = 0;
+    std::int64_t prefill_tokens = 0;
+    std::int64_t decode_tokens = 0;
+    Duration busy{0};  // summed over replicas
+  };
+
+  [[nodiscard]] Group& GroupOf(std::int32_t replica) {
+    return groups_[group_of_.at(static_cast<std::size_t>(replica))];
+  }
+
+  std::vector<Group> groups_;
+  std::vector<std::size_t> group_of_;  // by replica
+  std::vector<TimePoint> busy_until_;  // by replica
+  Duration time_{0};
+};
+
+}  // namespace twin
