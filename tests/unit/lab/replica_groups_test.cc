@@ -278,10 +278,11 @@ TEST(ReplicaGroupsTest, RefusesBadGroupsInOneLine) {
   EXPECT_THAT(
       RefusalOf(group + "replica_groups { policy { vllm_v1 { enable_prefix_caching: false } } } "),
       HasSubstr("prefix caching is false; allowed: true"));
-  EXPECT_THAT(RefusalOf("disaggregation {} " + prefill +
-                        "replica_groups { role: decode policy { sarathi { max_model_len: 128 } } "
-                        "} "),
-              HasSubstr("replica_groups[1]: prefix caching is false"));
+  EXPECT_THAT(
+      RefusalOf("disaggregation {} " + prefill +
+                "replica_groups { role: decode policy { sarathi { max_model_len: 128 } } "
+                "} "),
+      HasSubstr("replica_groups[1]: system.disaggregation: policy.sarathi takes in no keys"));
 }
 
 TEST(ReplicaGroupsTest, ARealWorldRefusesThem) {
