@@ -108,7 +108,7 @@ CandidateSpace::CandidateSpace(const RecommendConfig& request) : request_(reques
   };
   if (!read(0, 0, kAnyServer).system.groups.empty()) {
     throw InputError(
-        InputError::Kind::kUsage, "experiment",
+        InputError::Kind::kUsage, "set",
         "has system.replica_groups; allowed: none, as the replicas of a recommendation "
         "are equal");
   }
