@@ -79,7 +79,7 @@ GenerationUnits GenerationUnitsOf(KernelLibrary library) {
     case KernelLibrary::kSglang:
       return {17540, 5317, 0.888, 26.2, 3.94, 5867, 0.944};
     case KernelLibrary::kTrtllm:
-      return {16910, 7769, 0.889, 10.5, 17.7, 5635, 1.06};
+      return {18000, 2628, 0.809, 27.3, 13.9, 10990, 0.9};
   }
   return {21560, 6919, 0.828, 21, 15.6, 5277, 0.89};
 }
@@ -96,8 +96,8 @@ double UnmeasuredGenerationSd(KernelLibrary library) {
       break;
     case KernelLibrary::kSglang:
       return 0.38;
-    case KernelLibrary::kTrtllm:  // two kernels, of which the closed form knows one
-      return 0.65;
+    case KernelLibrary::kTrtllm:
+      return 0.42;
   }
   return 0.28;
 }
@@ -169,6 +169,7 @@ GenerationKernel GenerationKernelOf(const HardwareSpec& hardware, KernelLibrary 
   kernel.splits_single_heads =
       library != KernelLibrary::kVllm || TensorWidth(hardware) > kWideTensorCore;
   kernel.slots_per_multiprocessor = 2;
+  if (library == KernelLibrary::kTrtllm) kernel.packed_group_max = 32;
   return kernel;
 }
 

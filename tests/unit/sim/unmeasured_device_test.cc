@@ -63,5 +63,22 @@ TEST(UnmeasuredDeviceTest, ModelsWithoutProfileUseItWithWideIntervals) {
             UnmeasuredGenerationSd(KernelLibrary::kSglang));
 }
 
+// 64 query heads on one KV head, 64 requests of 4,096 tokens: 1,261 us were measured on the H100.
+TEST(UnmeasuredDeviceTest, TensorRtLlmsLargeGroupsReadTheirKeysOncePerHead) {
+  const AttentionWork work{.requests = 64,
+                           .tokens = 64,
+                           .context_tokens = 64 * 4096,
+                           .pairs = 64 * 4096,
+                           .context_max = 4096,
+                           .query_heads = 64,
+                           .kv_heads = 1,
+                           .head_dim = 128,
+                           .cold = true};
+  const double us =
+      GenerationMicroseconds(GenerationKernelOf(H100(), KernelLibrary::kTrtllm), work);
+  EXPECT_NEAR(us, 1261, 0.4 * 1261);
+  EXPECT_LT(GenerationMicroseconds(GenerationKernelOf(H100(), KernelLibrary::kVllm), work), 200);
+}
+
 }  // namespace
 }  // namespace twin::sim
