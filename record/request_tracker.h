@@ -31,7 +31,7 @@ struct TrackerConfig {
   std::int32_t kv_blocks = 0;  // usable device blocks of a replica, for Load::used_blocks
   Delivery delivery = Delivery::kPerStep;
   MeasuredWindow window;
-  std::vector<std::int32_t> blocks_by_replica;  // in place of kv_blocks; empty: all have as many
+  std::vector<std::int32_t> blocks_by_replica = {};  // in place of kv_blocks, unless empty
 };
 
 // Follows every request from its arrival to its end and notifies the listeners, which it borrows.
