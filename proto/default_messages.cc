@@ -80,6 +80,15 @@ void AddPoliciesAndCosts(Messages& messages) {
   Add<sim::LinearPart, proto::LinearPartCost>(messages);
 }
 
+// Of a group of replicas: its other fields are unset unless given, as the system's then hold.
+void AddReplicaGroup(Messages& messages) {
+  auto message = std::make_unique<proto::ReplicaGroup>();
+  ReplicaGroup group;
+  ToMessage fields(*message);
+  BindPlace(fields, group);
+  messages[proto::ReplicaGroup::descriptor()->full_name()] = std::move(message);
+}
+
 }  // namespace
 
 Messages DefaultMessages() {
@@ -96,6 +105,7 @@ Messages DefaultMessages() {
   Add<RouterConfig, proto::Router>(messages);
   Add<sim::LinkConfig, proto::Link>(messages);
   Add<DisaggregatedSystem, proto::Disaggregation>(messages);
+  AddReplicaGroup(messages);
   Add<SystemConfig, proto::System>(messages);
   Add<ServiceGoal, proto::Slo>(messages);
   Add<RunMetricsConfig, proto::Metrics>(messages);
