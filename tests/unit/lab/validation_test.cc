@@ -65,7 +65,8 @@ class ValidationTest : public ::testing::Test {
                   .version = "",
                   .policy = "vllm_v1",
                   .delivery = Delivery::kPerStep,
-                  .engine = {}};
+                  .engine = {},
+                  .groups = {}};
     run.header.engine.kv = kCache;
     for (const RecordedRun::Moment& moment : run.events.moments()) {
       for (std::size_t i = 0; i < moment.plans.size(); ++i) {
