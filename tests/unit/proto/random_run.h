@@ -92,7 +92,7 @@ class RandomRun {
     if (Number(3) == 0) plan.released.push_back(AnyRequest());
     if (Number(3) == 0) plan.padding_rows.push_back(AnyRequest());
     if (Number(3) == 0) {
-      plan.rejected.push_back({AnyRequest(), static_cast<RejectReason>(Number(3))});
+      plan.rejected.push_back({AnyRequest(), static_cast<RejectReason>(Number(2))});
     }
     if (Number(3) == 0) plan.hits.push_back({AnyRequest(), Number(100)});
     plan.totals.prefill_tokens = Number(10000);
