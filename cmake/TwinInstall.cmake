@@ -38,6 +38,7 @@ foreach(part sched lab)
     endif()
     install(TARGETS ${target} EXPORT twinserve-${part}
       ARCHIVE DESTINATION lib/twinserve COMPONENT development
+      LIBRARY DESTINATION lib/twinserve COMPONENT development
       ${header_arguments}
       INCLUDES DESTINATION ${headers_folder})
   endforeach()

@@ -3,7 +3,7 @@
 # twin_layer(NAME SOURCES ... HEADERS ... DEPENDS layer... EXTERNAL target... LINK_TEST target...
 #            ALONE source...)
 #
-# A static library twin::NAME, plus a link test: the whole archive linked with the declared
+# A library twin::NAME (static, or shared with TWIN_SHARED_LAYERS), plus a link test: the whole archive linked with the declared
 # dependencies alone, so that an undeclared dependency is an undefined symbol. LINK_TEST names what
 # every program has to add. ALONE names sources that TWIN_UNITY must not compile together with others,
 # because both define the same name in their anonymous namespaces.
@@ -11,7 +11,7 @@ function(twin_layer name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;HEADERS;DEPENDS;EXTERNAL;LINK_TEST;ALONE")
   set(target twin_${name})
 
-  add_library(${target} STATIC)
+  add_library(${target} ${TWIN_LAYER_TYPE})
   add_library(twin::${name} ALIAS ${target})
   target_sources(${target}
     PRIVATE ${arg_SOURCES}

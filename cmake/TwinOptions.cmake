@@ -1,3 +1,12 @@
+# The tests are about 200 programs. Linked with static layers under sanitizers they take 14 GB.
+option(TWIN_SHARED_LAYERS "Layers are shared libraries: small test programs, for debug builds" OFF)
+set(TWIN_LAYER_TYPE STATIC)
+if(TWIN_SHARED_LAYERS)
+  set(TWIN_LAYER_TYPE SHARED)
+  set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+  set(CMAKE_INSTALL_RPATH "$ORIGIN")  # installed layers find each other
+endif()
+
 # Flags that every target shares, on one interface target.
 add_library(twin_options INTERFACE)
 target_compile_features(twin_options INTERFACE cxx_std_20)
@@ -5,7 +14,7 @@ target_include_directories(twin_options INTERFACE "$<BUILD_INTERFACE:${PROJECT_S
 # fmt as a static library of our own (fmt_library.cc says why); later versions as headers.
 find_package(fmt REQUIRED)
 if(fmt_VERSION VERSION_LESS 10)
-  add_library(twin_fmt STATIC "${CMAKE_CURRENT_LIST_DIR}/fmt_library.cc")
+  add_library(twin_fmt ${TWIN_LAYER_TYPE} "${CMAKE_CURRENT_LIST_DIR}/fmt_library.cc")
   target_compile_features(twin_fmt PUBLIC cxx_std_20)
   target_link_libraries(twin_options INTERFACE twin_fmt)
 else()
