@@ -143,7 +143,7 @@ void BM_Cluster(benchmark::State& state) {
     Cluster cluster(std::move(engines),
                     MakeRouter({.kind = RouterKind::kLeastRequests}, replicas, kv.block_size, 1),
                     Duration{0});
-    MetricsCollector metrics({.replicas = replicas});
+    MetricsCollector metrics({.goal = {}, .replicas = replicas});
     RunListener* const listeners[] = {&metrics};
     RequestTracker tracker({kv.blocks, Delivery::kPerStep, {}}, listeners);
     PlanDigest digest;
