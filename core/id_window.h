@@ -83,7 +83,12 @@ class IdWindow {
   }
 
  private:
-  struct Slot {
+  // Where a value takes more than a cache line, its first 56 bytes share one with the id.
+  static constexpr std::size_t kLine = 64;
+  static constexpr std::size_t kAlignment = sizeof(T) + sizeof(std::uint64_t) > kLine
+                                                ? kLine
+                                                : alignof(std::uint64_t);
+  struct alignas(std::max(kAlignment, alignof(T))) Slot {
     std::uint64_t id = kDead;
     T value{};
   };

@@ -27,8 +27,9 @@ enum class RemoteKv : std::uint8_t {
   kArrived,    // here, in blocks that the waiting sequence holds
 };
 
-// Written by Engine and StepBuilder; policies only read it.
-struct Sequence {
+// Written by Engine and StepBuilder; policies only read it. What a step that decodes reads and
+// writes, up to the numbers of `blocks`, lies in one cache line.
+struct alignas(64) Sequence {
   RequestId id{};
   std::int32_t prompt_tokens = 0;
   std::int32_t max_output_tokens = 0;
@@ -37,16 +38,16 @@ struct Sequence {
   std::int32_t pending = 0;    // output tokens issued, not yet returned, if all drafts are accepted
   std::int32_t in_flight = 0;  // steps issued, not yet ended, that carry this sequence
   std::int32_t stale_in_flight = 0;  // output tokens issued before a preemption, not yet returned
-  std::int32_t drafts = 0;           // offered to be verified by the next item
   SequenceState state = SequenceState::kWaiting;
   bool decodes = false;  // an emitting item was issued since the latest admission
   bool admitted_once = false;
   bool prefill_only = false;  // its first token ends it here; another replica decodes it
   RemoteKv remote = RemoteKv::kNone;
-  std::int32_t remote_tokens = 0;  // computed at the other replica, if `remote` says so
-  StepId last_step{};              // the latest step that carries it
+  StepId last_step{};  // the latest step that carries it
   BlockTable blocks;
 
+  std::int32_t drafts = 0;         // offered to be verified by the next item
+  std::int32_t remote_tokens = 0;  // computed at the other replica, if `remote` says so
   std::int32_t priority = 0;
   std::uint32_t tenant = 0;
   bool ignore_eos = false;  // only max_output_tokens ends its output

@@ -27,6 +27,7 @@ SimWorld::SimWorld(ArrivalSource& source, const StepCost& cost, const SimWorldOp
                                                options.client_timeout, options.seed)
                    : nullptr),
       options_(options),
+      keeps_backgrounds_(options.named_block_size > 0 || options.link),
       replicas_(static_cast<std::size_t>(options.replicas)) {
   SetUpReplicas(cost);
   if (options_.link) {
@@ -98,7 +99,7 @@ void SimWorld::TakeFromClients() {
     if (truth == nullptr) continue;
     EndStreak(replicas_[static_cast<std::size_t>(truth->streak)].streak);
     events_.emplace_back(RequestCancelled{*id});
-    truths_.Close(*id);
+    CloseTruth(*id);
     Depart(*id);
   }
   // Reactions without delay to what has just left.
@@ -114,6 +115,11 @@ void SimWorld::Depart(RequestId id) {
   } else {
     source_.OnDone(id, now_);
   }
+}
+
+void SimWorld::CloseTruth(RequestId id) {
+  truths_.Close(id);
+  if (keeps_backgrounds_) backgrounds_.Close(id);
 }
 
 void SimWorld::TakeArrivals() {
@@ -143,21 +149,27 @@ void SimWorld::Announce(const TracedRequest& traced, Duration response_delay) {
                   .tenant = traced.tenant,
                   .session = traced.session,
                   .predicted_output_tokens = traced.predicted_output_tokens};
-  if (options_.named_block_size > 0) {
-    truth.open_block = traced.prompt_tokens / options_.named_block_size;
-    truth.block_room = options_.named_block_size - traced.prompt_tokens % options_.named_block_size;
-    truth.chunks.assign(traced.prefix_chunks.begin(), traced.prefix_chunks.end());
-    truth.content = NamedContent::Of(truth.chunks, traced.prefix_chunk_tokens, traced.prompt_tokens,
-                                     traced.output_tokens);
-    if (prompt_keys_used_ == prompt_keys_.size()) prompt_keys_.emplace_back();
-    std::vector<BlockKey>& keys = prompt_keys_[prompt_keys_used_++];
-    keys.clear();
-    for (std::int32_t i = 0; i < truth.open_block; ++i) {
-      keys.push_back(KeyOfBlock(truth.content, id, i, options_.named_block_size));
-    }
-    request.prefix_keys = keys;
-  }
+  if (keeps_backgrounds_) backgrounds_.Open(id);
+  if (options_.named_block_size > 0) request.prefix_keys = NameBlocks(traced, id, truth);
   events_.emplace_back(RequestArrived{request, response_delay});
+}
+
+std::span<const BlockKey> SimWorld::NameBlocks(const TracedRequest& traced, RequestId id,
+                                               Truth& truth) {
+  const std::int32_t size = options_.named_block_size;
+  truth.open_block = traced.prompt_tokens / size;
+  truth.block_room = size - traced.prompt_tokens % size;
+  Background& background = backgrounds_[id];
+  background.chunks.assign(traced.prefix_chunks.begin(), traced.prefix_chunks.end());
+  background.content = NamedContent::Of(background.chunks, traced.prefix_chunk_tokens,
+                                        traced.prompt_tokens, traced.output_tokens);
+  if (prompt_keys_used_ == prompt_keys_.size()) prompt_keys_.emplace_back();
+  std::vector<BlockKey>& keys = prompt_keys_[prompt_keys_used_++];
+  keys.clear();
+  for (std::int32_t i = 0; i < truth.open_block; ++i) {
+    keys.push_back(KeyOfBlock(background.content, id, i, size));
+  }
+  return keys;
 }
 
 TimePoint SimWorld::After(TimePoint time, Duration duration) {
@@ -175,7 +187,7 @@ void SimWorld::Launch(const StepPlan& plan) {
   const StepCost& cost = *replica.cost;
   if (!plan.rejected.empty()) EndStreak(replica.streak);
   for (const Rejection& rejection : plan.rejected) {
-    truths_.Close(rejection.request);
+    CloseTruth(rejection.request);
     Depart(rejection.request);
   }
   replica.host_free = After(std::max(replica.host_free, now_), cost.HostTime(plan));
@@ -204,12 +216,13 @@ void SimWorld::Launch(const StepPlan& plan) {
   steps_.Push(replica.last_delivery, {&plan, started}, plan.replica);
   if (replica.forgets_stale_tokens) replica.stale.Launched(plan);
   if (!links_ || !links_->layer_wise()) return;
-  for (const RequestId id : plan.admitted) truths_[id].prefill_began = started;
+  for (const RequestId id : plan.admitted) backgrounds_[id].prefill_began = started;
 }
 
 void SimWorld::Transfer(const KvTransfer& transfer) {
   CHECK(links_.has_value());
-  const KvLinks::Span span = links_->Send(now_, transfer, truths_[transfer.request].prefill_began);
+  const KvLinks::Span span =
+      links_->Send(now_, transfer, backgrounds_[transfer.request].prefill_began);
   transfers_.Push(span.end, {transfer.request, transfer.from, transfer.to, span.begin});
 }
 
@@ -296,7 +309,7 @@ void SimWorld::EmitVerified(const WorkItem& item, Truth& truth) {
   }
   outcome.finish = truth.ends_at_limit ? FinishReason::kLength : FinishReason::kStop;
   outcomes_.push_back(outcome);
-  truths_.Close(item.request);
+  CloseTruth(item.request);
   Depart(item.request);
 }
 
@@ -360,13 +373,13 @@ void SimWorld::CompleteParts(RequestId id, Truth& truth) {
   }
   if (truth.remaining_tokens > 0) return;
   outcomes_.push_back({id, 1, truth.ends_at_limit ? FinishReason::kLength : FinishReason::kStop});
-  truths_.Close(id);
+  CloseTruth(id);
   Depart(id);
 }
 
 void SimWorld::FillBlock(RequestId id, Truth& truth) {
   const std::int32_t size = options_.named_block_size;
-  filled_.push_back({id, KeyOfBlock(truth.content, id, truth.open_block, size)});
+  filled_.push_back({id, KeyOfBlock(backgrounds_[id].content, id, truth.open_block, size)});
   ++truth.open_block;
 }
 

@@ -85,8 +85,11 @@ class SimWorld final : public World {
     std::int32_t block_room = 0;        // tokens until the open block is full and gets its key
     std::int32_t open_block = 0;        // number of the request's block that is being filled
     bool ends_at_limit = false;
+    std::int32_t streak = 0;  // the replica whose streak it was in last
+  };
+  // What few steps need of it.
+  struct Background {
     TimePoint prefill_began;            // its latest; for transfers that are sent layer by layer
-    std::int32_t streak = 0;            // the replica whose streak it was in last
     std::vector<std::uint64_t> chunks;  // borrowed by `content`
     NamedContent content;
   };
@@ -134,8 +137,12 @@ class SimWorld final : public World {
   void TakeArrivals();
   void TakeFromClients();
   void Announce(const TracedRequest& traced, Duration response_delay);
+  // The keys of the full blocks of its prompt; valid in this instant.
+  std::span<const BlockKey> NameBlocks(const TracedRequest& traced, RequestId id, Truth& truth);
   // The request has ended, was rejected or was cancelled.
   void Depart(RequestId id);
+  // Forgets the request.
+  void CloseTruth(RequestId id);
   void ReturnSteps();
   // Emits one token for each work item that computes all known tokens of its request.
   void EmitTokens(const StepPlan& plan);
@@ -160,6 +167,8 @@ class SimWorld final : public World {
   TimePoint now_ = kTimeZero;
   std::uint32_t next_id_ = 0;
   IdWindow<Truth> truths_;
+  bool keeps_backgrounds_;
+  IdWindow<Background> backgrounds_;  // if so, of the requests in truths_
   std::vector<Replica> replicas_;
   EventQueue<RunningStep> steps_;
   std::optional<KvLinks> links_;

@@ -116,7 +116,7 @@ CacheHit KvPool::Lookup(std::span<const BlockKey> keys, std::int32_t blocks_max)
   const auto limit =
       std::min<std::size_t>(keys.size(), static_cast<std::size_t>(std::max(0, blocks_max)));
   for (std::size_t i = 0; i < limit; ++i) {
-    const BlockId found = keys_.Find(blocks_, keys[i]);
+    const BlockId found = keys_.Find(keys[i]);
     if (found == BlockId::kNone) break;
     ++hit.blocks;
     if (blocks_[Index(found)].references == 0) ++hit.free_blocks;
@@ -127,7 +127,7 @@ CacheHit KvPool::Lookup(std::span<const BlockKey> keys, std::int32_t blocks_max)
 void KvPool::Attach(BlockTable& table, std::span<const BlockKey> keys, std::int32_t blocks) {
   CHECK(table.device.empty());
   for (std::size_t i = 0; i < static_cast<std::size_t>(blocks); ++i) {
-    const BlockId id = keys_.Find(blocks_, keys[i]);
+    const BlockId id = keys_.Find(keys[i]);
     CHECK(id != BlockId::kNone);
     Block& b = At(id);
     if (b.references++ == 0) Unlink(static_cast<std::int32_t>(Index(id)));
@@ -143,11 +143,8 @@ void KvPool::Publish(BlockTable& table, std::span<const BlockKey> keys, std::int
   CHECK(blocks <= table.held());
   for (std::int32_t i = FullBlocks(table.published_tokens); i < blocks; ++i) {
     const auto at = static_cast<std::size_t>(i);
-    Block& b = At(table.device[at]);
-    CHECK(!b.carries_key);
-    b.carries_key = true;
-    b.key = keys[at];
-    if (!IsPrivate(b.key)) keys_.Add(blocks_, table.device[at]);
+    keys_.SetKey(blocks_, table.device[at], keys[at]);
+    if (!IsPrivate(keys[at])) keys_.Add(blocks_, table.device[at]);
   }
   table.published_tokens = std::max(table.published_tokens, blocks * config_.block_size);
 }
