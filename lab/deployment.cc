@@ -10,7 +10,7 @@
 #include "core/check.h"
 #include "core/input_error.h"
 #include "lab/deployed_groups.h"
-#include "models/named_model.h"
+#include "lab/draft_shape.h"
 #include "sched/route/router.h"
 #include "sim/cost/draft_cost.h"
 #include "sim/cost/registry.h"
@@ -122,35 +122,21 @@ void ResolveBoundary(const sim::CostConfig& cost, SystemConfig& system) {
   system.boundary = sim::BoundaryOf(measured, ranks, profile->draw_seed);
 }
 
-std::optional<ModelSpec> DraftModelOf(const ExperimentConfig& config) {
-  if (!config.speculation || config.speculation->draft_model.empty()) return std::nullopt;
-  if (!config.speculation->rules.on()) return std::nullopt;
-  ModelSpec draft = ReadNamedShape(config.speculation->draft_model, false);
-  Validate(draft, {.tensor = config.system.parallelism.tensor});
-  return draft;
-}
-
 // Adds what the proposal of drafts takes to the cost of steps.
 void AddProposer(const std::optional<ModelSpec>& draft, CostCache& cache, Deployment& deployment) {
   const std::optional<SpeculationConfig>& speculation = deployment.config.speculation;
   if (!speculation || !speculation->rules.on()) return;
+  RequireDraftCost(deployment.config);
   sim::ProposerCost proposer{.drafts = speculation->rules.num_speculative_tokens,
                              .per_step = speculation->propose};
   if (const auto* v0 = std::get_if<VllmV0Config>(&deployment.config.policy)) {
     proposer.off_from_running = v0->speculative_disable_by_batch_size;
   }
-  if (draft) {
-    const sim::CostConfig& cost = deployment.config.cost;
-    if (!std::holds_alternative<sim::RooflineCostConfig>(cost) &&
-        !std::holds_alternative<sim::ProfileCostConfig>(cost)) {
-      throw InputError(InputError::Kind::kUsage, "speculation.model",
-                       "has no cost in this cost model; allowed with: roofline, profile; otherwise "
-                       "set speculation.propose_s");
-    }
+  if (draft && HasDraftCost(deployment.config.cost)) {
     const SystemConfig& system = deployment.config.system;
     proposer.model =
-        cache.Cost(cost, *draft, system.hardware_spec, {.tensor = system.parallelism.tensor},
-                   deployment.capacity.block_bytes);
+        cache.Cost(deployment.config.cost, *draft, system.hardware_spec,
+                   {.tensor = system.parallelism.tensor}, deployment.capacity.block_bytes);
   }
   deployment.cost = std::make_shared<sim::DraftCost>(deployment.cost, std::move(proposer));
 }
@@ -163,7 +149,7 @@ Deployment ResolveAlike(const ExperimentConfig& config, CostCache& cache) {
   deployment.traits = TraitsOf(deployment.config);
   deployment.context_tokens_max = ContextTokensMax(deployment.config);
   const SystemConfig& system = config.system;
-  const std::optional<ModelSpec> draft = DraftModelOf(config);
+  const std::optional<ModelSpec> draft = DraftShapeOf(config);
   deployment.capacity =
       sim::PlanKvCapacity(system.model_spec, system.hardware_spec, system.parallelism,
                           system.memory, draft ? &*draft : nullptr);

@@ -172,6 +172,7 @@ std::string ProvenanceJson(const ExperimentConfig& config, const std::string& re
       json["server"] = {{"name", preset.name}, {"filled_in_from", preset.source}};
   }
   if (real) json["weights"] = WeightsJson(real->weights);
+  if (real && real->draft_weights) json["draft_weights"] = WeightsJson(*real->draft_weights);
   return json.dump(2) + "\n";
 }
 

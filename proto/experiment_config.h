@@ -99,7 +99,7 @@ struct SpeculationConfig {
   SpeculationRules rules;
   sim::AcceptanceConfig acceptance;  // of a simulated world, as the next two
   Duration propose{0};               // per step
-  std::string draft_model;           // empty: its time is `propose`, and it takes no memory
+  std::string draft_model;           // empty: takes `propose` and no memory; none in a real world
   // Of a real world: exec::NgramConfig.
   std::int32_t prompt_lookup_min = 5;
   std::int32_t prompt_lookup_max = 5;

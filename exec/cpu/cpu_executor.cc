@@ -16,7 +16,7 @@ CpuExecutor::CpuExecutor(CpuModel& model, const ExecutorConfig& config)
   if (config.draft_model == nullptr) return;
   auto* const draft = dynamic_cast<CpuModel*>(config.draft_model);
   CHECK(draft != nullptr && draft->config().shape.vocab == model.config().shape.vocab);
-  draft_model_.emplace(*draft, config.kv_dtype, config.blocks, config.block_size);
+  draft_model_.emplace(*draft, config);
 }
 
 ComputedStep CpuExecutor::Collect() {
@@ -47,6 +47,7 @@ void CpuExecutor::Swap(const SwapBatch& batch) {
   const KvStorage& from = batch.out ? device_ : host_;
   const KvStorage& to = batch.out ? host_ : device_;
   kernels::CopyBlocks(model_.pool(), from.view(), to.view(), batch.copies);
+  if (draft_model_) draft_model_->Swap(batch);
 }
 
 void CpuExecutor::Learn(const SampledToken& sampled) {

@@ -6,6 +6,12 @@
 
 namespace twin::exec {
 
+void DraftModel::Swap(const SwapBatch& batch) {
+  const KvStorage& from = batch.out ? cache_ : host_;
+  const KvStorage& to = batch.out ? host_ : cache_;
+  kernels::CopyBlocks(model_.pool(), from.view(), to.view(), batch.copies);
+}
+
 void DraftModel::Propose(const StepPlan& plan, std::int32_t drafts_max, OpenRequests& requests) {
   AddStep(plan, drafts_max, requests);
   while (!items_.empty()) {

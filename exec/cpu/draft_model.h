@@ -7,6 +7,7 @@
 
 #include "exec/cpu/cpu_model.h"
 #include "exec/cpu/kv_storage.h"
+#include "exec/executor.h"
 #include "exec/open_requests.h"
 #include "exec/ragged_batch.h"
 #include "sched/step_plan.h"
@@ -22,13 +23,18 @@ namespace twin::exec {
 // hold its keys, too, because it computes whatever the target computes.
 class DraftModel {
  public:
-  // Borrows the model, of one rank. `blocks` of `block_size` tokens, as the target's cache.
-  DraftModel(CpuModel& model, DType kv_dtype, std::int32_t blocks, std::int32_t block_size)
-      : model_(model), cache_(model.CacheShape(kv_dtype, blocks, block_size)) {}
+  // Borrows the model, of one rank. Blocks as those of the target's cache, in its number format.
+  DraftModel(CpuModel& model, const ExecutorConfig& target)
+      : model_(model),
+        cache_(model.CacheShape(target.kv_dtype, target.blocks, target.block_size)),
+        host_(model.CacheShape(target.kv_dtype, target.host_blocks, target.block_size)) {}
+
+  // Copies the blocks that the target copies, before the step that Propose follows.
+  void Swap(const SwapBatch& batch);
 
   // Sets OpenRequest::drafts of the requests that emitted: at most `drafts_max`, fewer where the
   // request's blocks or the model's positions end.
-  // REQUIRES: the tokens of the step are in `requests`; the target computed no swap.
+  // REQUIRES: the tokens of the step are in `requests`.
   void Propose(const StepPlan& plan, std::int32_t drafts_max, OpenRequests& requests);
 
  private:
@@ -50,6 +56,7 @@ class DraftModel {
 
   CpuModel& model_;
   KvStorage cache_;
+  KvStorage host_;  // what is swapped out
   RaggedBatch batch_;
   std::vector<BatchItem> items_;
   std::vector<std::size_t> emitting_;  // items, one for each request in drafting_

@@ -95,7 +95,7 @@ exec::RealWorldOptions WorldOptionsOf(const Deployment& deployment, const exec::
 // What all ranks of a run need to know alike.
 struct Prepared {
   ExperimentConfig config;
-  ServedModel served;
+  ServedModels served;
 };
 
 // The least that any rank finds available, so that all come to the same result.
@@ -108,7 +108,7 @@ std::int64_t MemoryForAll(exec::Communicator& processes) {
 
 Prepared Prepare(const ExperimentConfig& asked, std::int64_t memory_bytes) {
   Prepared prepared{ResolveForThisMachine(asked, memory_bytes), {}};
-  prepared.served = FindServedModel(prepared.config);
+  prepared.served = FindServedModels(prepared.config);
   return prepared;
 }
 
@@ -244,7 +244,7 @@ Summary MoreOf(const LoadedSystem& system, PartTotals& parts, RunControl& contro
 bool FollowReal(const ExperimentConfig& asked, exec::Communicator& processes) {
   const std::optional<Prepared> prepared = PrepareTogether(asked, processes);
   if (!prepared) return false;
-  return FollowServing(prepared->config, prepared->served, processes);
+  return FollowServing(prepared->config, prepared->served.target, processes);
 }
 
 RunOutcome ServeReal(const ExperimentConfig& asked, RunControl& control,
@@ -261,8 +261,10 @@ RunOutcome RunReal(const ExperimentConfig& asked, const std::filesystem::path& o
                    const std::vector<std::string>& command_line, RunControl& control,
                    exec::Communicator* processes) {
   Prepared prepared = PrepareToServe(asked, processes);
+  const std::optional<ServedModel>& draft = prepared.served.draft;
   RealProvenance origin{
-      .weights = prepared.served.weights,
+      .weights = prepared.served.target.weights,
+      .draft_weights = draft ? std::optional(draft->weights) : std::nullopt,
       .on_cuda = std::get<RealWorldConfig>(asked.world).device == ModelDevice::kCuda,
       .load = {}};
   const std::unique_ptr<ArrivalSource> source = MakeWorkload(asked.workload, asked.seed);

@@ -11,6 +11,7 @@
 #include "exec/grid_backend.h"
 #include "exec/model/shape_config.h"
 #include "lab/deployment.h"
+#include "lab/draft_shape.h"
 #include "lab/real/available_memory.h"
 #include "models/named_model.h"
 
@@ -50,11 +51,26 @@ void RequireComputable(const ExperimentConfig& config) {
                 KvFormats(device, model.weight_dtype), device);
 }
 
-// Drafts are computed on one CPU device, from n-grams.
+// A draft model is computed in its own format.
+void RequireDraftModel(const ExperimentConfig& config) {
+  const std::optional<ModelSpec> draft = DraftShapeOf(config);
+  if (!draft) {
+    Refuse("speculation.model",
+           "is missing, which a real world computes; allowed: a model directory with "
+           "model.safetensors or model.safetensors.index.json, or method: ngram");
+  }
+  RequireFormat("speculation.model: its weights", draft->weight_dtype,
+                WeightFormats(ModelDevice::kCpu), ModelDevice::kCpu);
+}
+
+// Drafts are computed on one CPU device, by a draft model or from n-grams.
 void RequireSpeculation(const ExperimentConfig& config) {
   if (!config.speculation || !config.speculation->rules.on()) return;
-  if (config.speculation->rules.method != SpecMethod::kNgram) {
-    Refuse("speculation.method", "has no real world; allowed: ngram");
+  const SpecMethod method = config.speculation->rules.method;
+  if (method == SpecMethod::kEagle) {
+    Refuse("speculation.method",
+           "is eagle, which no real world computes; allowed: ngram, "
+           "draft_model");
   }
   if (OnCuda(config) || config.system.parallelism.devices() > 1) {
     Refuse("speculation.num_speculative_tokens",
@@ -65,6 +81,7 @@ void RequireSpeculation(const ExperimentConfig& config) {
     Refuse("policy.vllm_v1.async_scheduling",
            "plans steps before their drafts are known; allowed with speculation: false");
   }
+  if (method == SpecMethod::kDraftModel) RequireDraftModel(config);
 }
 
 // Replicas are models of the same weights on one CPU.
@@ -85,16 +102,18 @@ void RequireReplicas(const ExperimentConfig& config) {
 }
 
 // The executor's activations are fp32 whatever the weights are.
-std::int64_t ActivationBytes(const SystemConfig& system) {
-  ModelSpec wide = system.model_spec;
-  wide.weight_dtype = DType::kFp32;
-  return sim::ActivationBytes(wide, system.parallelism, 0, system.memory);
+std::int64_t ActivationBytes(ModelSpec model, const SystemConfig& system) {
+  model.weight_dtype = DType::kFp32;
+  return sim::ActivationBytes(model, system.parallelism, 0, system.memory);
 }
 
-sim::KvCapacity CapacityWithin(const SystemConfig& system, std::int64_t memory_bytes) {
+sim::KvCapacity CapacityWithin(const ExperimentConfig& config, std::int64_t memory_bytes) {
+  const SystemConfig& system = config.system;
+  const std::optional<ModelSpec> draft = DraftShapeOf(config);
   HardwareSpec machine = system.hardware_spec;
   machine.memory_bytes = std::max<std::int64_t>(memory_bytes - system.memory.swap_bytes, 0);
-  return sim::PlanKvCapacity(system.model_spec, machine, system.parallelism, system.memory);
+  return sim::PlanKvCapacity(system.model_spec, machine, system.parallelism, system.memory,
+                             draft ? &*draft : nullptr);
 }
 
 void RequireFit(const ExperimentConfig& config, const sim::KvCapacity& capacity,
@@ -114,7 +133,7 @@ void RequireFit(const ExperimentConfig& config, const sim::KvCapacity& capacity,
 void SetBlocks(std::int64_t memory_bytes, ExperimentConfig& config) {
   sim::MemoryConfig& memory = config.system.memory;
   const bool unasked = !memory.blocks_override && !memory.kv_bytes_override && !memory.utilization;
-  sim::KvCapacity capacity = CapacityWithin(config.system, memory_bytes);
+  sim::KvCapacity capacity = CapacityWithin(config, memory_bytes);
   if (unasked) {
     const std::int64_t longest = (capacity.max_model_length + memory.block_size - 1) /
                                  memory.block_size * capacity.block_bytes;
@@ -122,7 +141,7 @@ void SetBlocks(std::int64_t memory_bytes, ExperimentConfig& config) {
     const std::int64_t bytes = std::max(kCacheBytesUnasked, longest + capacity.block_bytes);
     if (capacity.kv_bytes > bytes) {
       memory.kv_bytes_override = bytes;
-      capacity = CapacityWithin(config.system, memory_bytes);
+      capacity = CapacityWithin(config, memory_bytes);
     }
   }
   RequireFit(config, capacity, memory_bytes);
@@ -131,9 +150,11 @@ void SetBlocks(std::int64_t memory_bytes, ExperimentConfig& config) {
 }
 
 // What one of the replicas can use: all share the weights, and divide the rest.
-std::int64_t MemoryOfReplica(const SystemConfig& system, std::int64_t memory_bytes) {
-  const std::int64_t weights =
-      std::min(WeightBytesPerRank(system.model_spec, system.parallelism, 0), memory_bytes);
+std::int64_t MemoryOfReplica(const ExperimentConfig& config, std::int64_t memory_bytes) {
+  const SystemConfig& system = config.system;
+  std::int64_t weights = WeightBytesPerRank(system.model_spec, system.parallelism, 0);
+  if (const auto draft = DraftShapeOf(config)) weights += WeightBytesPerRank(*draft, {}, 0);
+  weights = std::min(weights, memory_bytes);
   return weights + (memory_bytes - weights) / system.replicas;
 }
 
@@ -195,6 +216,26 @@ RankModelOptions RankOptionsOf(const ExperimentConfig& config, const ServedModel
                            .sequences = config.system.memory.max_sequences}};
 }
 
+RankModelOptions DraftOptionsOf(const ExperimentConfig& config, const ServedModel& draft) {
+  RankModelOptions options = RankOptionsOf(config, draft);
+  options.format = draft.config.shape.weight_dtype;
+  options.positions = std::min(options.positions, draft.config.shape.max_position);
+  return options;
+}
+
+ServedModel FindDraftModel(const ExperimentConfig& config, const ServedModel& target) {
+  ServedModel draft = ReadServedModel({.option = "speculation.model",
+                                       .model = config.speculation->draft_model,
+                                       .dummy_weights = RealOf(config).dummy_weights,
+                                       .dummy_option = kDummyOption});
+  const std::int32_t vocab = draft.config.shape.vocab;
+  if (vocab == target.config.shape.vocab) return draft;
+  Refuse("speculation.model",
+         fmt::format("has a vocabulary of {} tokens, but that of system.model has {}; allowed: a "
+                     "draft model of the same vocabulary",
+                     vocab, target.config.shape.vocab));
+}
+
 }  // namespace
 
 ExperimentConfig ResolveForThisMachine(const ExperimentConfig& config, std::int64_t memory_bytes) {
@@ -218,15 +259,21 @@ ExperimentConfig ResolveForThisMachine(const ExperimentConfig& config, std::int6
     if (!BlocksAreMeasured(real)) FixBlocks(real);
     return real;
   }
-  if (!memory.activation_bytes) memory.activation_bytes = ActivationBytes(system);
-  SetBlocks(MemoryOfReplica(system, memory_bytes) / system.parallelism.devices(), real);
+  if (!memory.activation_bytes) {
+    memory.activation_bytes = ActivationBytes(system.model_spec, system);
+    if (const auto draft = DraftShapeOf(real)) {
+      *memory.activation_bytes += ActivationBytes(*draft, system);
+    }
+  }
+  SetBlocks(MemoryOfReplica(real, memory_bytes) / system.parallelism.devices(), real);
   return real;
 }
 
-ServedModel FindServedModel(const ExperimentConfig& config) {
+ServedModels FindServedModels(const ExperimentConfig& config) {
   const SystemConfig& system = config.system;
   const bool dummy = RealOf(config).dummy_weights;
-  ServedModel served;
+  ServedModels models;
+  ServedModel& served = models.target;
   if (NamesModelPath(system.model)) {
     served = ReadServedModel({.option = "system.model",
                               .model = system.model,
@@ -243,19 +290,22 @@ ServedModel FindServedModel(const ExperimentConfig& config) {
     served.config = exec::ConfigOfShape(system.model_spec);
   }
   exec::ValidateGrid(served.config, system.parallelism);
-  return served;
+  if (DraftShapeOf(config)) models.draft = FindDraftModel(config, served);
+  return models;
 }
 
-ServingDevice::ServingDevice(ExperimentConfig& config, const ServedModel& model,
+ServingDevice::ServingDevice(ExperimentConfig& config, const ServedModels& models,
                              exec::Communicator* processes, RunControl& control)
     : world_(processes), speculation_(config.speculation) {
   if (processes == nullptr) {
     followers_ = std::make_unique<exec::ThreadFollowers>(
         config.system.parallelism.devices(), RealOf(config).rank_timeout,
-        [config, model](exec::Communicator& world) { FollowServing(config, model, world); });
+        [config, target = models.target](exec::Communicator& world) {
+          FollowServing(config, target, world);
+        });
     world_ = &followers_->world();
   }
-  rank_ = LoadRankModel(RankOptionsOf(config, model), *world_, control);
+  rank_ = LoadRankModel(RankOptionsOf(config, models.target), *world_, control);
   if (rank_.model == nullptr) {
     // The rank that failed aborts the group, and gives its reason to whoever waits.
     for (;;) world_->Barrier();
@@ -265,6 +315,16 @@ ServingDevice::ServingDevice(ExperimentConfig& config, const ServedModel& model,
     RankModel& replica = further_replicas_.emplace_back();
     replica.pool = std::make_unique<kernels::ThreadPool>(RealOf(config).threads);
     replica.model = rank_.model->WithSameWeights(*replica.pool);
+  }
+  if (models.draft) LoadDraftModels(DraftOptionsOf(config, *models.draft), control);
+}
+
+// The pool of the replica's served model computes its draft model, too: they take turns.
+void ServingDevice::LoadDraftModels(const RankModelOptions& options, RunControl& control) {
+  const RankModel loaded = LoadRankModel(options, *world_, control);
+  draft_models_.push_back(loaded.model->WithSameWeights(*rank_.pool));
+  for (const RankModel& replica : further_replicas_) {
+    draft_models_.push_back(loaded.model->WithSameWeights(*replica.pool));
   }
 }
 
@@ -290,10 +350,12 @@ std::vector<std::unique_ptr<exec::Backend>> ServingDevice::MakeBackends(const En
         *rank_.model, *world_, exec::RankExecutorConfig{.executor = executor}));
     return backends;
   }
-  backends.push_back(rank_.model->MakeExecutor(executor));
-  for (const RankModel& replica : further_replicas_) {
+  const auto add = [&](const RankModel& replica) {
+    if (!draft_models_.empty()) executor.draft_model = draft_models_[backends.size()].get();
     backends.push_back(replica.model->MakeExecutor(executor));
-  }
+  };
+  add(rank_);
+  for (const RankModel& replica : further_replicas_) add(replica);
   return backends;
 }
 

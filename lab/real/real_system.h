@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "exec/backend.h"
@@ -28,27 +29,36 @@ namespace twin::lab {
 //  - KV blocks on CUDA devices stay open: they are measured after the model has been loaded, as the
 //    share system.memory.utilization (default 0.9) of the device;
 //  - swap space: none if the policy does not swap.
+// A draft model takes its share of the memory, and its blocks are as many as the served model's.
 // Ranks and replicas share the machine: threads, memory and blocks in the result are those of one
 // rank of one replica. Replicas, on a CPU only, share the weights.
 // Allocates no memory for the model. Throws InputError (usage): a device that this build lacks, a
-// number format that the device cannot compute, replicas of a grid or on CUDA devices, weights that
-// do not fit, a cache too small for one request; (data): a device that this machine lacks.
+// number format that the device cannot compute, replicas of a grid or on CUDA devices, drafts that
+// are computed nowhere, weights that do not fit, a cache too small for one request; (data): a
+// device that this machine lacks.
 ExperimentConfig ResolveForThisMachine(const ExperimentConfig& config, std::int64_t memory_bytes);
 
-// The model that the experiment serves. Throws InputError: served_model.h, and (usage) where
-// system.model_shape contradicts system.model, or there is neither a model directory nor
-// world.real.dummy_weights.
-ServedModel FindServedModel(const ExperimentConfig& config);
+// What an experiment computes with.
+struct ServedModels {
+  ServedModel target;                // whose tokens are served
+  std::optional<ServedModel> draft;  // speculation.model, of the same vocabulary
+};
 
-// A model that is loaded on its device, or divided over the devices of several ranks. Ranks are
-// threads of this process, or the group `processes`, in which this process is rank 0.
+// The models that the experiment names. Throws InputError: served_model.h, and (usage) where
+// system.model_shape contradicts system.model, where there is neither a model directory nor
+// world.real.dummy_weights, or where the vocabularies differ.
+ServedModels FindServedModels(const ExperimentConfig& config);
+
+// A model that is loaded on its device, or divided over the devices of several ranks, and the draft
+// model beside it. Ranks are threads of this process, or the group `processes`, in which this
+// process is rank 0.
 class ServingDevice {
  public:
   // Loads the model, and fills in the config's KV blocks where they are measured. Reports the
   // loader's warnings to `control`. REQUIRES: a config from ResolveForThisMachine.
   // Throws InputError (data; usage: no room for the cache), std::bad_alloc,
   // kernels::cuda::DeviceError, CommunicationError.
-  ServingDevice(ExperimentConfig& config, const ServedModel& model, exec::Communicator* processes,
+  ServingDevice(ExperimentConfig& config, const ServedModels& models, exec::Communicator* processes,
                 RunControl& control);
 
   [[nodiscard]] const exec::ModelConfig& model_config() const { return rank_.model->config(); }
@@ -63,11 +73,15 @@ class ServingDevice {
                                                                          DType kv_dtype);
 
  private:
+  void LoadDraftModels(const RankModelOptions& options, RunControl& control);
+
   std::unique_ptr<exec::ThreadFollowers> followers_;
   exec::Communicator* world_ = nullptr;
   std::optional<SpeculationConfig> speculation_;
   RankModel rank_;
   std::vector<RankModel> further_replicas_;  // of the same weights
+  // One for each replica, or none. They borrow the pools of the replicas.
+  std::vector<std::unique_ptr<exec::DeviceModel>> draft_models_;
 };
 
 // What the other ranks run meanwhile: executes rank 0's plans until its backend is destroyed.

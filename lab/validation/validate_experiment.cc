@@ -11,6 +11,7 @@
 
 #include "core/input_error.h"
 #include "lab/deployment.h"
+#include "lab/draft_shape.h"
 #include "lab/real/model_device.h"
 #include "lab/real/real_run.h"
 #include "lab/simulation.h"
@@ -200,6 +201,7 @@ void RequireCost(const ExperimentConfig& config, const std::string& experiment) 
 // A fitted model predicts only the device and the threads that it was measured with.
 void RequireFittingCost(const ExperimentConfig& config) {
   const SystemConfig& system = config.system;
+  RequireDraftCost(config);
   sim::MakeStepCost(config.cost, system.model_spec, system.hardware_spec, system.parallelism, 1);
   const auto* fitted = std::get_if<sim::FittedCostConfig>(&config.cost);
   const auto* real = std::get_if<RealWorldConfig>(&config.world);

@@ -72,7 +72,28 @@ void ExpectDraftsToChangeNothing(const std::filesystem::path& directory) {
   }
 }
 
+// Likewise, with drafts of the model itself in bf16, most of which are right.
+void ExpectDraftModelToChangeNothing(const std::filesystem::path& directory) {
+  const ReferenceModel reference = ReadReference(directory);
+  exec::GenerationOptions options = SmallChunks(DType::kFp32, exec::KeptLogits::kLast);
+  const auto plain = GenerateFor(reference, DType::kFp32, options, testing::LoadOnCpu);
+  kernels::ThreadPool pool(2);
+  const exec::ModelConfig config = exec::ReadModelConfig(directory);
+  const auto draft =
+      testing::LoadOnCpu({directory, config, DType::kBf16, config.shape.max_position}, pool);
+  auto& policy = std::get<VllmV1Config>(options.policy);
+  policy.speculation = {.method = SpecMethod::kDraftModel, .num_speculative_tokens = 3};
+  options.draft_model = draft.get();
+  const auto drafted = GenerateFor(reference, DType::kFp32, options, testing::LoadOnCpu);
+  for (std::size_t i = 0; i < plain.size(); ++i) {
+    EXPECT_EQ(drafted[i].output, plain[i].output) << "prompt " << i;
+    EXPECT_EQ(drafted[i].last_logits, plain[i].last_logits) << "prompt " << i;
+  }
+}
+
 TEST(TinyModelTest, DraftsChangeNoToken) { ExpectDraftsToChangeNothing(TinyModel()); }
+
+TEST(TinyModelTest, ADraftModelChangesNoToken) { ExpectDraftModelToChangeNothing(TinyModel()); }
 
 TEST(AttentionModelsTest, GiveTheReferenceLogitsAndTokens) {
   const std::vector<std::filesystem::path> folders = testing::AttentionReferences();
@@ -117,6 +138,7 @@ TEST(ReferenceDraftsTest, ChangeNoToken) {
   for (const std::string& name : testing::ReferenceNames()) {
     SCOPED_TRACE(name);
     ExpectDraftsToChangeNothing(testing::ReferenceModels() / name);
+    ExpectDraftModelToChangeNothing(testing::ReferenceModels() / name);
   }
 }
 

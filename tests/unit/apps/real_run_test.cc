@@ -286,6 +286,30 @@ TEST_F(RealRunTest, ServesAModelDirectory) {
   EXPECT_THAT(other.err, HasSubstr("system.model_shape"));
 }
 
+std::string TinyLlama() { return TWIN_SOURCE_DIR "/tests/golden/models/tiny-llama"; }
+
+// The model drafts for itself. Tokens are compared in real_world_test.cc.
+TEST_F(RealRunTest, ADraftModelServesAndReplays) {
+  std::string text(kRealExperiment);
+  const std::size_t shape = text.find("model_shape {");
+  text.replace(shape, text.find("hardware:") - shape, "model: '" + TinyLlama() + "'\n  ");
+  text += "speculation { method: draft_model num_speculative_tokens: 3 model: '" + TinyLlama() +
+          "' }\n";
+  Write("real.textproto", text);
+  const std::string v1 = "policy.vllm_v1.max_model_len=64";
+  for (const std::string& set :
+       {v1, std::string("policy=vllm_v0 {max_model_len: 64}"),
+        std::string("policy=trtllm {max_seq_len: 64}"), std::string("system.replicas=2")}) {
+    SCOPED_TRACE(set);
+    const json summary = RunReal("run", {"world.real={threads: 1}", v1, set});
+    EXPECT_EQ(summary["completed"].get<int>() + summary["rejected"].get<int>(), 20);
+    EXPECT_GT(summary["spec_decode_draft_tokens"], 0);
+    EXPECT_EQ(summary["spec_decode_acceptance_rate"], 1);
+    ExpectEqualReplay("run");
+  }
+  EXPECT_THAT(ReadText(scratch_.File("run/provenance.json")), HasSubstr("draft_weights"));
+}
+
 TEST_F(RealRunTest, ServesAMixtureOfExperts) {
   const json summary =
       RunReal("mixture", {"system.model_shape.moe={experts: 4 experts_per_token: 2 "
@@ -340,6 +364,29 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"ModelThatDoesNotFit",
                 {"system.model_shape.hidden=1048576", "system.model_shape.intermediate=1048576"},
                 {"system.memory", "needs", "available"}},
+        Refusal{"DraftsWithoutTheirModel",
+                {"speculation={method: draft_model num_speculative_tokens: 2}"},
+                {"speculation.model: is missing", "allowed: a model directory"}},
+        Refusal{
+            "DraftModelWithoutWeights",
+            {"world.real.dummy_weights=false", "system.model='" + TinyLlama() + "'",
+             "system.model_shape={weight_dtype: fp32}", "policy.vllm_v1.max_model_len=64",
+             "speculation={method: draft_model num_speculative_tokens: 2 model: 'gpt2'}"},
+            {"speculation.model: gpt2 is a preset, without weights", "allowed: a model directory"}},
+        Refusal{"DraftModelOfAnotherVocabulary",
+                {"speculation={method: draft_model num_speculative_tokens: 2 model: '" +
+                 TinyLlama() + "'}"},
+                {"speculation.model: has a vocabulary of 19 tokens, but that of system.model has "
+                 "101"}},
+        Refusal{"DraftsOfAGrid",
+                {"system.tensor_parallel=2",
+                 "speculation={method: draft_model "
+                 "num_speculative_tokens: 2 model: '" +
+                     TinyLlama() + "'}"},
+                {"speculation.num_speculative_tokens", "world.real.device cpu with one rank"}},
+        Refusal{"DraftsOfAHead",
+                {"speculation={method: eagle num_speculative_tokens: 2}"},
+                {"speculation.method: is eagle", "allowed: ngram, draft_model"}},
         Refusal{"SwapsWithoutHostBlocks",
                 {"policy=vllm_v0 {max_model_len: 128 preemption_mode: swap}",
                  "system.memory.swap_bytes=0"},

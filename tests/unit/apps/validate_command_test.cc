@@ -99,6 +99,30 @@ TEST_F(ValidateCommandTest, ComparesReplicasWithTheirPrediction) {
   EXPECT_NEAR(sum, error, 1e-9 * std::abs(error) + 1e-9);
 }
 
+// A dummy draft model of another shape; in the prediction a draft is accepted with probability 0.1.
+TEST_F(ValidateCommandTest, ComparesADraftModelWithItsPrediction) {
+  Write("config.json", R"({"model_type": "llama", "hidden_size": 16, "intermediate_size": 24,
+    "num_hidden_layers": 1, "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 101,
+    "max_position_embeddings": 64, "rms_norm_eps": 1e-5, "rope_theta": 500.0,
+    "tie_word_embeddings": false, "eos_token_id": 3})");
+  const std::vector<std::string> speculate = {
+      "--set", "policy=vllm_v1 {max_model_len: 64}", "--set",
+      "speculation={method: draft_model num_speculative_tokens: 2 acceptance_rates: 0.1 model: '" +
+          scratch_.File("config.json") + "'}"};
+  const CommandOutcome outcome = Validate(speculate);
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(Result()["digest_equal"], true);
+  EXPECT_EQ(Result()["completed"], 12);
+  // A cost model that knows no shapes needs the time of a proposal.
+  std::vector<std::string> linear = speculate;
+  linear.insert(linear.end(), {"--set", "cost=linear {base_s: 0.001}"});
+  const CommandOutcome refused = Validate(linear);
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_THAT(refused.err, HasSubstr("speculation.model: has no cost in this cost model"));
+  linear.insert(linear.end(), {"--set", "speculation.propose_s=0.001"});
+  EXPECT_EQ(Validate(linear).exit_code, 0);
+}
+
 TEST_F(ValidateCommandTest, RefusesSeparatePrefillAndDecode) {
   const CommandOutcome outcome = Validate({"--set", "system.disaggregation={prefill_replicas: 1}"});
   EXPECT_EQ(outcome.exit_code, 2);

@@ -31,11 +31,11 @@ namespace twin::exec::testing {
 inline constexpr std::int32_t kVocab = 29;  // of the small model
 inline constexpr std::int32_t kPositions = 100;
 
-inline CpuModel MakeSmallModel(kernels::ThreadPool& pool) {
+inline CpuModel MakeSmallModel(kernels::ThreadPool& pool, DType format = DType::kFp32) {
   const ModelConfig config = ParseModelConfig(kLlamaConfig, "config.json");
   const ModelFolder folder("real_world");
   folder.WriteWeights(RandomTensors(config, "model."));
-  return {config, LoadWeights(folder.path(), config, DType::kFp32, pool).weights, kPositions, pool};
+  return {config, LoadWeights(folder.path(), config, format, pool).weights, kPositions, pool};
 }
 
 // Passes on to another backend, but computes no step while the gate is shut.

@@ -44,12 +44,14 @@ std::vector<TracedRequest> Requests() {
 
 class RealWorldTest : public ::testing::Test {
  protected:
-  CpuExecutor MakeBackend(const KvPoolConfig& kv, std::int32_t drafts_max = 0) {
+  CpuExecutor MakeBackend(const KvPoolConfig& kv, std::int32_t drafts_max = 0,
+                          CpuModel* draft_model = nullptr) {
     return {model_,
             {.block_size = kv.block_size,
              .blocks = kv.blocks,
              .host_blocks = kv.host_blocks,
              .drafts_max = drafts_max,
+             .draft_model = draft_model,
              .ngram = {.lookup_min = 1, .lookup_max = 2}}};
   }
 
@@ -71,6 +73,7 @@ class RealWorldTest : public ::testing::Test {
 
   kernels::ThreadPool pool_{2};
   CpuModel model_ = testing::MakeSmallModel(pool_);
+  CpuModel nearly_equal_model_ = testing::MakeSmallModel(pool_, DType::kBf16);
 };
 
 struct Served {
@@ -109,6 +112,20 @@ const Served kServed[] = {
                   .scheduler_reserve_full_isl = false,
                   .speculation = {.num_speculative_tokens = 3}},
      kTight, true},
+    {"VllmV1DraftModel",
+     VllmV1Config{.max_num_batched_tokens = 64,
+                  .enable_prefix_caching = true,
+                  .scheduler_reserve_full_isl = false,
+                  .speculation = {.method = SpecMethod::kDraftModel, .num_speculative_tokens = 3}},
+     kTight, true},
+    {"VllmV0DraftModel",
+     VllmV0Config{.max_model_len = 100,
+                  .preemption_mode = VllmV0Config::PreemptionMode::kSwap,
+                  .speculation = {.method = SpecMethod::kDraftModel, .num_speculative_tokens = 2}},
+     kTight, true},
+    {"TrtllmDraftModel",
+     TrtllmConfig{.max_num_tokens = 64,
+                  .speculation = {.method = SpecMethod::kDraftModel, .num_speculative_tokens = 4}}},
     {"Sarathi", SarathiConfig{.chunk_size = 10, .max_model_len = 100}},
     {"SarathiPipeline",
      SarathiConfig{.chunk_size = 10, .max_model_len = 100, .pipeline_parallel_size = 2}},
@@ -131,10 +148,23 @@ const Served kServed[] = {
     {"SglangOverlapRetracting", SglangConfig{.init_new_token_ratio = 0.0, .clip_max_new_tokens = 1},
      kTight, true}};
 
+bool DraftsByModel(const PolicyConfig& policy) {
+  return std::visit(
+      [](const auto& config) {
+        if constexpr (requires { config.speculation; }) {
+          return config.speculation.on() && config.speculation.method == SpecMethod::kDraftModel;
+        }
+        return false;
+      },
+      policy);
+}
+
 class EveryPolicyTest : public RealWorldTest, public ::testing::WithParamInterface<Served> {};
 
 TEST_P(EveryPolicyTest, GivesTheTokensOfGenerateAndReplaysToTheSamePlans) {
-  CpuExecutor backend = MakeBackend(GetParam().kv, TraitsOf(GetParam().policy).drafts_max);
+  CpuExecutor backend =
+      MakeBackend(GetParam().kv, TraitsOf(GetParam().policy).drafts_max,
+                  DraftsByModel(GetParam().policy) ? &nearly_equal_model_ : nullptr);
   ListedSource source(Requests());
   RealRun run(source, backend, GetParam().policy, GetParam().kv, {.max_model_length = kPositions});
   run.Serve();
@@ -153,6 +183,37 @@ TEST_P(EveryPolicyTest, GivesTheTokensOfGenerateAndReplaysToTheSamePlans) {
 
 INSTANTIATE_TEST_SUITE_P(RealWorldTest, EveryPolicyTest, ::testing::ValuesIn(kServed),
                          [](const auto& served) { return std::string(served.param.name); });
+
+// The model drafts for itself, so that every draft is accepted, also where the draft model's keys
+// and values were on the host meanwhile.
+TEST_F(RealWorldTest, ADraftModelFollowsSwaps) {
+  CpuModel draft = testing::MakeSmallModel(pool_);
+  VllmV0Config policy{.max_model_len = 100, .preemption_mode = VllmV0Config::PreemptionMode::kSwap};
+  policy.speculation = {.method = SpecMethod::kDraftModel, .num_speculative_tokens = 2};
+  CpuExecutor backend = MakeBackend(kTight, 2, &draft);
+  ListedSource source(Requests());
+  RealRun run(source, backend, policy, kTight, {});
+  std::int64_t verified = 0;
+  std::int64_t accepted = 0;
+  std::int64_t swaps = 0;
+  run.watcher.on_plan = [&](const StepPlan& plan) {
+    verified += plan.totals.draft_tokens;
+    for (const KvOperation& operation : plan.kv) {
+      if (operation.kind == KvOperation::Kind::kSwapIn) ++swaps;
+    }
+  };
+  run.watcher.on_instant = [&](const Instant& instant) {
+    for (const Event& event : instant.events) {
+      const auto* finished = std::get_if<StepFinished>(&event);
+      if (finished == nullptr) continue;
+      for (const ItemOutcome& outcome : finished->outcomes) accepted += outcome.accepted_drafts;
+    }
+  };
+  run.Serve();
+  EXPECT_GT(swaps, 0);
+  EXPECT_GT(verified, 0);
+  EXPECT_EQ(accepted, verified);
+}
 
 TEST_F(RealWorldTest, PartsOfEveryStepAddUpToItsTimes) {
   CpuExecutor backend = MakeBackend(kRoomy);

@@ -78,11 +78,13 @@ TEST_F(ProvenanceTest, RealRunsNameTheirWeights) {
   Write("model/README.md", "no input");
   RealProvenance real;
   real.weights = scratch_.File("model");
+  real.draft_weights = "";
   real.load = MachineLoad{.steal_share = 0.5, .cpus = 2};
   const json provenance = json::parse(ProvenanceJson(config, "", {}, real));
   ASSERT_EQ(provenance["weights"].size(), 2U);
   EXPECT_EQ(provenance["weights"][1]["file"], "model.safetensors");
   EXPECT_EQ(provenance["weights"][1]["bytes"], 7);
+  EXPECT_EQ(provenance["draft_weights"], "dummy");
   EXPECT_EQ(provenance["machine_load"]["disturbed"], true);
 }
 

@@ -8,6 +8,7 @@
 
 #include "core/input_error.h"
 #include "lab/real/available_memory.h"
+#include "models/named_model.h"
 
 namespace twin::lab {
 namespace {
@@ -105,6 +106,26 @@ TEST(ResolveForThisMachineTest, RefusesReplicasOfAGrid) {
   EXPECT_THAT(ErrorOf(config, 10 * kMegabyte),
               HasSubstr("system.replicas: is 2 in a real world with 2 ranks; allowed: 1, or "
                         "world.real.device cpu with one rank"));
+}
+
+// Its share of a block: 16 tokens x layers x (key + value) x heads x dimensions, in the bf16 of the
+// served model's cache. Replicas compute with the same weights.
+TEST(ResolveForThisMachineTest, ADraftModelTakesItsShareOfTheMemory) {
+  const std::string file = TWIN_SOURCE_DIR "/tests/golden/models/tiny-llama/config.json";
+  const ModelSpec draft = ReadNamedShape(file, false);
+  ExperimentConfig config = Experiment("utilization: 1 activation_bytes: 0");
+  SpeculationConfig drafts;
+  drafts.rules = {.method = SpecMethod::kDraftModel, .num_speculative_tokens = 2};
+  drafts.draft_model = file;
+  config.speculation = drafts;
+  const std::int64_t block =
+      kBlockBytes + 16 * std::int64_t{draft.layers} * 2 * draft.kv_heads * draft.head_dim * 2;
+  const std::int64_t weights = kWeightBytes + WeightBytesPerRank(draft, {}, 0);
+  EXPECT_EQ(ResolveForThisMachine(config, 10 * kMegabyte).system.memory.blocks_override,
+            (10 * kMegabyte - weights) / block);
+  config.system.replicas = 2;
+  EXPECT_EQ(ResolveForThisMachine(config, 10 * kMegabyte).system.memory.blocks_override,
+            (10 * kMegabyte - weights) / 2 / block);
 }
 
 TEST(ResolveForThisMachineTest, RefusesWhatDoesNotFitWithTheNumbers) {

@@ -1,0 +1,33 @@
+#include "lab/draft_shape.h"
+
+#include <variant>
+
+#include "core/input_error.h"
+#include "models/named_model.h"
+
+namespace twin::lab {
+
+std::optional<ModelSpec> DraftShapeOf(const ExperimentConfig& config) {
+  if (!config.speculation || config.speculation->draft_model.empty()) return std::nullopt;
+  if (!config.speculation->rules.on()) return std::nullopt;
+  ModelSpec draft = ReadNamedShape(config.speculation->draft_model, false);
+  draft.kv_dtype = config.system.model_spec.kv_dtype;
+  Validate(draft, {.tensor = config.system.parallelism.tensor});
+  return draft;
+}
+
+bool HasDraftCost(const sim::CostConfig& cost) {
+  return std::holds_alternative<sim::RooflineCostConfig>(cost) ||
+         std::holds_alternative<sim::ProfileCostConfig>(cost);
+}
+
+void RequireDraftCost(const ExperimentConfig& config) {
+  if (!config.speculation || !config.speculation->rules.on()) return;
+  if (config.speculation->draft_model.empty() || HasDraftCost(config.cost)) return;
+  if (config.speculation->propose > Duration{0}) return;
+  throw InputError(InputError::Kind::kUsage, "speculation.model",
+                   "has no cost in this cost model; allowed with: roofline, profile; otherwise "
+                   "set speculation.propose_s");
+}
+
+}  // namespace twin::lab
