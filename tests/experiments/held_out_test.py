@@ -1,0 +1,91 @@
+#!/usr/bin/env python3
+"""Checks experiments/fidelity/held_out on small tables whose times follow a formula.
+
+Usage: tests/experiments/held_out_test.py SOURCE_DIR TWINSERVE
+"""
+import csv
+import gzip
+import importlib.machinery
+import importlib.util
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+BINARY = pathlib.Path(sys.argv.pop(2))
+SCRIPT = pathlib.Path(sys.argv.pop(1)) / "experiments/fidelity/held_out"
+sys.dont_write_bytecode = True
+loader = importlib.machinery.SourceFileLoader("held_out", str(SCRIPT))
+held_out = importlib.util.module_from_spec(importlib.util.spec_from_loader("held_out", loader))
+loader.exec_module(held_out)
+
+SIZES = (1024, 2048, 4096, 8192)
+FIT_REPORT = """\
+set                                  use    steps                number    median       p90
+one.steps                            fit    all                    5293    0.98 %    2.94 %   -0.50 %
+two.steps                            judge  decode                 4482    0.85 %    2.45 %   -0.57 %
+two.steps                            judge  mixed, E > .7           108    2.18 %    4.95 %   -1.74 %
+"""
+
+
+def seconds(m, n, k):
+    """An H100 with 75 % of its peak and of its bandwidth."""
+    return 3e-6 + max(2 * m * n * k / 742e12, 2 * (m * n + n * k + m * k) / 2.51e12)
+
+
+def write_gemms(path):
+    with gzip.open(path, "wt", newline="") as file:
+        out = csv.writer(file)
+        out.writerow(["backend", "version", "dtype", "m", "n", "k", "kernel", "latency_us"])
+        for n in SIZES:
+            for k in SIZES:
+                for m in (1, 64, 256, 1024, 4096):
+                    out.writerow(["vllm", "0.24.0", "bfloat16", m, n, k, "x",
+                                  f"{1e6 * seconds(m, n, k):.6g}"])
+
+
+class HeldOutTest(unittest.TestCase):
+    def test_every_pair_is_predicted_without_its_own_measurements(self):
+        with tempfile.TemporaryDirectory() as scratch:
+            data, out = pathlib.Path(scratch) / "data", pathlib.Path(scratch) / "out"
+            data.mkdir()
+            write_gemms(data / "gemm_h100_sxm.csv.gz")
+            subprocess.run([str(SCRIPT), "shapes", str(data), "--gpu", "h100_sxm", "--folds", "2",
+                            "--binary", str(BINARY), "--out", str(out)], check=True)
+            with (out / "held_out.shapes.csv").open(newline="") as file:
+                [row] = csv.DictReader(file)
+            self.assertEqual((row["rows"], row["groups"]), ("80", "16"))
+            self.assertLess(float(row["median_pct"]), 5)
+            kept = set()
+            for fold in (0, 1):
+                with (out / f"gemm_h100_sxm_{fold}/tables/gemm_h100_sxm.csv").open() as file:
+                    pairs = {(r["n"], r["k"]) for r in csv.DictReader(file)}
+                with (out / f"gemm_h100_sxm_{fold}/in.csv").open(newline="") as file:
+                    asked = list(csv.DictReader(file))
+                self.assertFalse(pairs & {(r["n"], r["k"]) for r in asked})
+                self.assertNotIn("latency_us", asked[0])
+                kept |= pairs
+            self.assertEqual(len(kept), 16)
+
+    def test_steps_are_read_from_the_report_of_a_fit(self):
+        self.assertEqual([(row["operation"], row["rows"], row["median_pct"], row["bias_pct"])
+                          for row in held_out.step_errors("m", FIT_REPORT)],
+                         [("decode steps, two.steps", 4482, "0.85", "-0.57")])
+
+    def test_the_simplex_search_finds_a_minimum(self):
+        x, y = held_out.minimise(lambda p: (p[0] - 1) ** 2 + 3 * (p[1] + 2) ** 2, [0, 0], 0.5, 120)
+        self.assertAlmostEqual(x, 1, places=2)
+        self.assertAlmostEqual(y, -2, places=2)
+
+    def test_errors_are_absolute_and_the_bias_is_signed(self):
+        row = held_out.errors_of("shapes", "gpu", "gemm", 1,
+                                 [(0.9, 0.8, 1.1, 1), (0.8, 0.7, 0.95, 1), (1.1, 1, 1.2, 1)])
+        self.assertEqual(row["median_pct"], "10.00")
+        self.assertEqual(row["p90_pct"], "20.00")
+        self.assertEqual(row["bias_pct"], "-10.00")
+        self.assertEqual(row["inside_90_pct"], "66.7")
+
+
+if __name__ == "__main__":
+    unittest.main()
