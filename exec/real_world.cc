@@ -179,7 +179,8 @@ bool RealWorld::TakeToken(const SampledToken& sampled) {
   if (fate != TokenFate::kTaken && fate != TokenFate::kLast) return false;
   tokens_.Append(sampled.request, sampled.token);
   Placement& placement = placements_[sampled.request];
-  if (placement.replica < options_.prefill_replicas) placement.tokens.push_back(sampled.token);
+  const bool may_move = options_.prefill_replicas > 0 && !placement.moved;
+  if (may_move) placement.tokens.push_back(sampled.token);
   if (options_.listener != nullptr) options_.listener->OnToken(sampled.request, sampled.token);
   if (fate == TokenFate::kLast) Depart(sampled.request);
   return true;
@@ -232,6 +233,7 @@ void RealWorld::Announce(const TracedRequest& traced) {
   const bool fits = length_max == 0 || traced.prompt_tokens <= length_max;
   Placement& placement = placements_.Open(id);
   placement.replica = kNowhere;
+  placement.moved = false;
   placement.tokens = tokens_.Open(id, fits ? traced : TracedRequest{});
   ledger_.Open(id, placement.tokens, EndOf(traced, limit), keys);
   if (options_.client_timeout) timeouts_.PushBack({id, arrival + *options_.client_timeout});
@@ -290,10 +292,12 @@ void RealWorld::OpenAt(std::int32_t index, RequestId id) {
   Placement* const placement = placements_.Find(id);
   // It has been cancelled, or is open here.
   if (placement == nullptr || placement->replica == index) return;
-  if (placement->replica != kNowhere) CloseAt(placement->replica, id);
+  placement->moved = placement->replica != kNowhere;
+  if (placement->moved) CloseAt(placement->replica, id);
   placement->replica = index;
+  const bool may_move = options_.prefill_replicas > 0 && !placement->moved;
   std::vector<std::int32_t> tokens =
-      index < options_.prefill_replicas ? placement->tokens : std::exchange(placement->tokens, {});
+      may_move ? placement->tokens : std::exchange(placement->tokens, {});
   ReplicaAt(index).worker.Open(id, std::move(tokens));
 }
 

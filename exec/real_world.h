@@ -45,7 +45,8 @@ struct RealWorldOptions {
   std::uint64_t seed = 0;                     // of the prompts' tokens
   // A client cancels its request if it has not ended after this time.
   std::optional<Duration> client_timeout = std::nullopt;
-  // The first so many replicas compute prompts for the others, which decode; 0 = all do both.
+  // The first so many replicas compute prompts for the others, which decode, but with mixed pools
+  // any replica for any other one; 0 = all do both.
   std::int32_t prefill_replicas = 0;
   RealWorldListener* listener = nullptr;  // borrowed
 };
@@ -126,6 +127,7 @@ class RealWorld final : public World {
   // A request in the system.
   struct Placement {
     std::int32_t replica = kNowhere;  // where it is open
+    bool moved = false;               // from the replica that computed its prompt
     // What the next replica that opens it needs, as long as there may be one: prompt and output.
     std::vector<std::int32_t> tokens;
   };

@@ -47,8 +47,15 @@ void RequireSeparable(const DisaggregatedSystem& system, const PolicyTraits& tra
   if (!traits.receives_kv) {
     const char* why = traits.drafts_max > 0 ? "verifies drafts" : "takes in no keys and values";
     throw InputError(InputError::Kind::kUsage, "system.disaggregation",
-                     fmt::format("policy.{} {}; allowed: vllm_v1 without speculation, distserve",
+                     fmt::format("policy.{} {}; allowed: vllm_v1 without speculation, distserve, "
+                                 "splitwise",
                                  traits.name, why));
+  }
+  if (system.pools.mixed_pool && !traits.mixes_phases) {
+    throw InputError(InputError::Kind::kUsage, "system.disaggregation.mixed_pool",
+                     fmt::format("lets replicas do both phases, but policy.{} keeps them apart; "
+                                 "allowed: splitwise",
+                                 traits.name));
   }
   if (ReadsPrefixes(system.pools.decode_router.kind) && !traits.caches_prefixes) {
     throw InputError(InputError::Kind::kUsage, "system.disaggregation.decode_router.kind",
@@ -66,6 +73,17 @@ void RequireRoutable(const SystemConfig& system, const PolicyTraits& traits) {
                                  traits.name));
   }
   if (system.disaggregation) RequireSeparable(*system.disaggregation, traits);
+}
+
+MixedPools MixedPoolsOf(const SystemConfig& system, const EngineGroups& engines) {
+  const DisaggregationConfig& split = system.disaggregation->pools;
+  std::vector<std::int32_t> blocks;
+  for (const EngineGroup& group : engines) {
+    blocks.insert(blocks.end(), static_cast<std::size_t>(group.replicas), group.engine.kv.blocks);
+  }
+  return {*split.mixed_pool, split.prefill_replicas, std::move(blocks),
+          engines.front().engine.kv.block_size,
+          DurationFromSeconds(system.router.telemetry_delay_ms * 1e-3)};
 }
 
 // A cluster counts blocks of all replicas together.
@@ -251,6 +269,9 @@ std::unique_ptr<Cluster> MakeCluster(const ExperimentConfig& config, const Engin
                        .router = MakeRouter(router, replicas, block_size, seed),
                        .telemetry_delay = DurationFromSeconds(router.telemetry_delay_ms * 1e-3)};
   };
+  if (system.disaggregation && system.disaggregation->pools.mixed_pool) {
+    return std::make_unique<Cluster>(std::move(all), MixedPoolsOf(system, engines));
+  }
   std::vector<ReplicaPool> pools;
   if (system.disaggregation) {
     const DisaggregationConfig& split = system.disaggregation->pools;

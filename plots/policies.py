@@ -26,6 +26,7 @@ POLICIES = {
     "sglang": Policy("SGLang", "Sglang", "#882255", "*"),
     "fastserve": Policy("FastServe", "FastServe", "#44AA99", "p"),
     "distserve": Policy("DistServe", "DistServe", "#332288", "H"),
+    "splitwise": Policy("Splitwise", "Splitwise", "#AA4499", "8"),
     "triton": Policy("Triton", "Triton", "#117733", "d"),
     "lightllm": Policy("LightLLM", "LightLlm", "#999933", "h"),
 }

@@ -104,6 +104,7 @@ Messages DefaultMessages() {
   Add<sim::MemoryConfig, proto::Memory>(messages);
   Add<RouterConfig, proto::Router>(messages);
   Add<sim::LinkConfig, proto::Link>(messages);
+  Add<MixedPoolConfig, proto::MixedPool>(messages);
   Add<DisaggregatedSystem, proto::Disaggregation>(messages);
   AddReplicaGroup(messages);
   Add<SystemConfig, proto::System>(messages);

@@ -65,12 +65,18 @@ void Bind(Archive& fields, sim::LinkConfig& config) {
 }
 
 template <class Archive>
+void Bind(Archive& fields, MixedPoolConfig& config) {
+  fields.Value("prompt_max_pending_batch_tokens", config.prompt_max_pending_batch_tokens);
+}
+
+template <class Archive>
 void Bind(Archive& fields, DisaggregatedSystem& config) {
   DisaggregationConfig& pools = config.pools;
   fields.Value("prefill_replicas", pools.prefill_replicas);
   fields.Value("decode_replicas", pools.decode_replicas);
   fields.Nested("decode_router", pools.decode_router);
   fields.Nested("link", config.link);
+  fields.OptionalNested("mixed_pool", pools.mixed_pool);
 }
 
 template <class Archive>

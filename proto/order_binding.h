@@ -7,6 +7,7 @@
 #include "sched/policy/fastserve.h"
 #include "sched/policy/order_config.h"
 #include "sched/policy/slack_chunking.h"
+#include "sched/policy/splitwise.h"
 
 namespace twin {
 
@@ -56,6 +57,14 @@ void Bind(Archive& fields, DistServeConfig& config) {
   fields.Value("decoding_max_tokens_per_batch", config.decoding_max_tokens_per_batch);
   fields.Value("waiting_block_prop_threshold", config.waiting_block_prop_threshold);
   fields.Value("pipeline_parallel_size", config.pipeline_parallel_size);
+  fields.Value("max_model_len", config.max_model_len);
+}
+
+template <class Archive>
+void Bind(Archive& fields, SplitwiseConfig& config) {
+  fields.Value("max_batch_size", config.max_batch_size);
+  fields.Value("max_batch_tokens", config.max_batch_tokens);
+  fields.Value("max_preemptions", config.max_preemptions);
   fields.Value("max_model_len", config.max_model_len);
 }
 

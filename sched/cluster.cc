@@ -7,6 +7,7 @@
 
 #include "core/check.h"
 #include "sched/invariant.h"
+#include "sched/route/router_config.h"
 
 namespace twin {
 namespace {
@@ -45,11 +46,17 @@ Cluster::Cluster(std::vector<std::unique_ptr<Engine>> engines, std::vector<Repli
   }
 }
 
+Cluster::Cluster(std::vector<std::unique_ptr<Engine>> engines, MixedPools mixed)
+    : Cluster(std::move(engines), MakeRouter(RouterConfig{}, 1, 1, /*seed=*/0), Duration{0}) {
+  mixed_ = std::move(mixed);
+}
+
 void Cluster::Handle(TimePoint now, const Event& event) {
   CHECK(planning_ == 0);
   if (const auto* finished = std::get_if<StepFinished>(&event)) {
     Touch(finished->replica);
-    OnStepFinished(*finished);
+    OnStepFinished(now, *finished);
+    if (mixed_) CountComputed(now, *finished);
     engine(finished->replica).Handle(event);
     if (separates()) SendOn(now, finished->replica);
   } else if (const auto* arrived = std::get_if<RequestArrived>(&event)) {
@@ -61,12 +68,13 @@ void Cluster::Handle(TimePoint now, const Event& event) {
     const std::int32_t replica = placement->replica;
     Touch(replica);
     engine(replica).Handle(event);
-    Leave(cancelled->request);
+    Leave(now, cancelled->request);
   } else if (const auto* transferred = std::get_if<TransferFinished>(&event)) {
     for (const std::int32_t replica : {transferred->from, transferred->to}) {
       Touch(replica);
       engine(replica).Handle(event);
     }
+    if (mixed_) mixed_->OnPromptReleased(now, transferred->request);
   } else {
     TouchDue(now);
     if (!touched_.empty()) return;
@@ -83,14 +91,17 @@ const StepPlan* Cluster::PlanStep(TimePoint now) {
     const std::int32_t replica = touched_[planning_];
     const StepPlan* const plan = engine(replica).PlanStep(now);
     if (plan != nullptr) {
-      for (const Rejection& rejection : plan->rejected) Leave(rejection.request);
+      for (const Rejection& rejection : plan->rejected) Leave(now, rejection.request);
+      for (const RequestId id : plan->admitted) {
+        if (mixed_) mixed_->OnPromptBegun(now, id);
+      }
       return plan;
     }
     if (const TimePoint wake_at = engine(replica).wake_at(); wake_at != kTimeNever) {
       wakes_.push_back({wake_at, replica});
       std::push_heap(wakes_.begin(), wakes_.end(), Later);
     }
-    if (separates()) BeginTransfers(replica);
+    if (separates()) BeginTransfers(now, replica);
     if (PoolOf(replica).reads_loads) Report(now, replica);
     states_[static_cast<std::size_t>(replica)].touched = false;
     ++planning_;
@@ -119,7 +130,8 @@ void Cluster::TouchDue(TimePoint now) {
 
 void Cluster::Route(TimePoint now, const RequestArrived& arrived) {
   const Request& request = arrived.request;
-  const std::int32_t replica = Choose(pools_.front(), now, request);
+  const ReplicaPair pair = mixed_ ? mixed_->Choose(now, request) : ReplicaPair{};
+  const std::int32_t replica = mixed_ ? pair.prefill : Choose(pools_.front(), now, request);
   placements_.Open(request.id) = {
       .replica = replica, .prompt_left = request.prompt_tokens, .answered = false};
   Touch(replica);
@@ -128,10 +140,11 @@ void Cluster::Route(TimePoint now, const RequestArrived& arrived) {
     return;
   }
   Journey& journey = journeys_.Open(request.id);
-  journey = {.request = request, .computed = now, .from = replica, .held = 0};
+  journey = {.request = request, .computed = now, .from = replica, .to = pair.decode, .held = 0};
   journey.request.prefix_keys = {};
   RequestArrived prefill = arrived;
-  prefill.request.prefill_only = request.max_output_tokens > 1;
+  const bool decodes_there = mixed_ && pair.decode == replica;
+  prefill.request.prefill_only = request.max_output_tokens > 1 && !decodes_there;
   engine(replica).Handle(prefill);
 }
 
@@ -147,13 +160,13 @@ std::int32_t Cluster::Choose(Pool& pool, TimePoint now, const Request& request) 
   return replica;
 }
 
-void Cluster::OnStepFinished(const StepFinished& finished) {
+void Cluster::OnStepFinished(TimePoint now, const StepFinished& finished) {
   if (PoolOf(finished.replica).reads_loads) {
     const StepPlan& plan = engine(finished.replica).PlanOf(finished.step);
     if (plan.totals.prefill_items > 0) CountPrompts(plan);
   }
   for (const ItemOutcome& outcome : finished.outcomes) {
-    if (outcome.finish != FinishReason::kNone) Leave(outcome.request);
+    if (outcome.finish != FinishReason::kNone) Leave(now, outcome.request);
   }
 }
 
@@ -175,7 +188,7 @@ void Cluster::CountPrompts(const StepPlan& plan) {
   }
 }
 
-void Cluster::Leave(RequestId id) {
+void Cluster::Leave(TimePoint now, RequestId id) {
   const Placement* const placement = placements_.Find(id);
   // Its end was known before.
   if (placement == nullptr) return;
@@ -183,8 +196,9 @@ void Cluster::Leave(RequestId id) {
   placements_.Close(id);
   if (!separates()) return;
   Journey& journey = journeys_[id];
-  if (journey.held > 0) ReleaseHeld(id, journey);
+  if (journey.held > 0) ReleaseHeld(now, id, journey);
   journeys_.Close(id);
+  if (mixed_) mixed_->OnLeft(now, id);
 }
 
 void Cluster::CountLeft(const Placement& placement) {

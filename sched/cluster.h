@@ -10,7 +10,7 @@
 // first pool, which computes its prompt and emits its first token, and from there to one of the
 // second pool, which pulls the keys and values (kv_transfer.h) and decodes. The first keeps the
 // blocks until they are copied: where the second has no room, it soon has none either, and admits
-// nobody.
+// nobody. With mixed pools both replicas are chosen when a request arrives; one may do both.
 //
 // What routers know of their replicas is counted here, from the events and plans that pass
 // (route/telemetry.h), so that the record of a run is enough to route it again.
@@ -18,6 +18,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "core/id_window.h"
@@ -26,6 +27,7 @@
 #include "sched/engine.h"
 #include "sched/event.h"
 #include "sched/kv_transfer.h"
+#include "sched/route/mixed_pools.h"
 #include "sched/route/router.h"
 #include "sched/route/telemetry.h"
 
@@ -49,6 +51,9 @@ class Cluster {
   // The same with one pool of all engines, or with a pool that prefills, the engines of lower
   // index, and one that decodes.
   Cluster(std::vector<std::unique_ptr<Engine>> engines, std::vector<ReplicaPool> pools);
+  // The same with pools between which replicas move. REQUIRES: PolicyTraits::mixes_phases of all
+  // engines.
+  Cluster(std::vector<std::unique_ptr<Engine>> engines, MixedPools mixed);
 
   // REQUIRES: the order of events in event.h; `now` is the instant's, until PlanStep has returned
   // nullptr.
@@ -86,6 +91,7 @@ class Cluster {
     Request request;        // without its keys
     TimePoint computed;     // its prompt
     std::int32_t from = 0;  // replica that prefills it
+    std::int32_t to = -1;   // that decodes it, where that is chosen on arrival
     std::int32_t held = 0;  // tokens whose blocks are held there, and no transfer has begun
   };
   struct Pool {
@@ -114,16 +120,18 @@ class Cluster {
   [[nodiscard]] Pool& PoolOf(std::int32_t replica) {
     return pools_[pools_.size() > 1 && replica >= pools_.back().first ? 1 : 0];
   }
-  [[nodiscard]] bool separates() const { return pools_.size() > 1; }
+  [[nodiscard]] bool separates() const { return pools_.size() > 1 || mixed_; }
   // Sends the requests on that the replica has prefilled.
   void SendOn(TimePoint now, std::int32_t replica);
   // Begins the transfers for which the replica has taken blocks.
-  void BeginTransfers(std::int32_t replica);
+  void BeginTransfers(TimePoint now, std::int32_t replica);
+  // Tells the mixed pools which prompts the step has computed.
+  void CountComputed(TimePoint now, const StepFinished& finished);
   // The request needs no blocks at the replica that prefilled it.
-  void ReleaseHeld(RequestId id, Journey& journey);
-  void OnStepFinished(const StepFinished& finished);
+  void ReleaseHeld(TimePoint now, RequestId id, Journey& journey);
+  void OnStepFinished(TimePoint now, const StepFinished& finished);
   void CountPrompts(const StepPlan& plan);
-  void Leave(RequestId id);
+  void Leave(TimePoint now, RequestId id);
   // Counts that the request has left the replica.
   void CountLeft(const Placement& placement);
   void Touch(std::int32_t replica);
@@ -134,7 +142,8 @@ class Cluster {
   std::vector<std::unique_ptr<Engine>> engines_;
   std::vector<Pool> pools_;
   IdWindow<Placement> placements_;
-  IdWindow<Journey> journeys_;         // where prefill and decode are separate
+  IdWindow<Journey> journeys_;  // where prefill and decode are separate
+  std::optional<MixedPools> mixed_;
   std::vector<KvTransfer> transfers_;  // of the present instant
   std::size_t next_transfer_ = 0;
   std::vector<State> states_;

@@ -14,7 +14,7 @@ void Cluster::SendOn(TimePoint now, std::int32_t replica) {
     CountLeft(placement);
     Request request = journey.request;
     request.prefix_keys = handover.keys;
-    const std::int32_t to = Choose(pools_.back(), now, request);
+    const std::int32_t to = mixed_ ? journey.to : Choose(pools_.back(), now, request);
     placement = {.replica = to, .prompt_left = request.prompt_tokens, .answered = false};
     journey.computed = now;
     journey.held = handover.tokens;
@@ -24,12 +24,12 @@ void Cluster::SendOn(TimePoint now, std::int32_t replica) {
   handovers.clear();
 }
 
-void Cluster::BeginTransfers(std::int32_t replica) {
+void Cluster::BeginTransfers(TimePoint now, std::int32_t replica) {
   std::vector<Reservation>& reservations = engine(replica).reservations();
   for (const Reservation& reservation : reservations) {
     Journey& journey = journeys_[reservation.request];
     if (reservation.start >= journey.held) {
-      ReleaseHeld(reservation.request, journey);
+      ReleaseHeld(now, reservation.request, journey);
       continue;
     }
     const KvPool& pool = engine(replica).pool();
@@ -49,8 +49,18 @@ void Cluster::BeginTransfers(std::int32_t replica) {
   reservations.clear();
 }
 
-void Cluster::ReleaseHeld(RequestId id, Journey& journey) {
+void Cluster::CountComputed(TimePoint now, const StepFinished& finished) {
+  const StepPlan& plan = engine(finished.replica).PlanOf(finished.step);
+  if (plan.totals.prefill_items == 0) return;
+  for (const WorkItem& item : plan.work) {
+    const bool ends_prompt = item.phase == Phase::kPrefill && item.emits;
+    if (ends_prompt) mixed_->OnPromptComputed(now, item.request);
+  }
+}
+
+void Cluster::ReleaseHeld(TimePoint now, RequestId id, Journey& journey) {
   engine(journey.from).ReleaseHeld(id);
+  if (mixed_) mixed_->OnPromptReleased(now, id);
   journey.held = 0;
   Touch(journey.from);
 }

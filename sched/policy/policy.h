@@ -59,6 +59,7 @@ struct PolicyTraits {
   bool reserves_context = false;  // an admission reserves context_tokens_max, whatever it asks for
   bool receives_kv = false;       // of requests that another replica has prefilled
   bool needs_disaggregation = false;  // its system has no replicas that do both phases
+  bool mixes_phases = false;          // an engine may prefill for others and receive_kv at once
   bool reads_predictions = false;     // of output lengths
   // Speculative decoding: drafts that a sequence verifies in a step at most; 0 = none are made.
   std::int32_t drafts_max = 0;

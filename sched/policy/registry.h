@@ -33,6 +33,7 @@
 #include "sched/policy/sglang.h"
 #include "sched/policy/speculation.h"
 #include "sched/policy/splitfuse.h"
+#include "sched/policy/splitwise.h"
 #include "sched/policy/static_batching.h"
 #include "sched/policy/tgi_v2.h"
 #include "sched/policy/tgi_v3.h"
@@ -71,7 +72,8 @@ using Policies = PolicyRegistry<
     PolicyEntry<LightllmConfig, LightllmPolicy>,
     PolicyEntry<SglangConfig, SglangPolicy>,
     PolicyEntry<FastServeConfig, FastServePolicy>,
-    PolicyEntry<DistServeConfig, DistServePolicy>>;
+    PolicyEntry<DistServeConfig, DistServePolicy>,
+    PolicyEntry<SplitwiseConfig, SplitwisePolicy>>;
 // clang-format on
 
 using PolicyConfig = Policies::Config;

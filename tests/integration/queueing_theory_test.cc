@@ -260,7 +260,8 @@ std::vector<Server> AllPolicies() {
           {"vllm_v1_ahead", Asynchronous()}, {"sarathi", SarathiConfig{}},
           {"splitfuse", SplitFuseConfig{}},  {"tgi_v2", TgiV2Config{}},
           {"tgi_v3", TgiV3Config{}},         {"trtllm", TrtllmConfig{}},
-          {"triton", TritonConfig{}},        {"lightllm", LightllmConfig{}}};
+          {"triton", TritonConfig{}},        {"lightllm", LightllmConfig{}},
+          {"splitwise", SplitwiseConfig{}}};
 }
 
 class LittlesLawTest : public ::testing::TestWithParam<Server> {};

@@ -156,6 +156,12 @@ HostileCase DrawHostileSplit(const PolicyMode& mode, std::uint64_t seed) {
   c.world.replicas = split.replicas();
   c.world.prefill_replicas = split.prefill_replicas;
   c.world.cancels = true;
+  if (TraitsOf(c.policy.config).mixes_phases && random.UnitReal() < 0.5) {
+    const auto tokens = static_cast<std::int32_t>(
+        random.UniformInt(0, std::int64_t{c.world.blocks} * c.world.block_size));
+    split.mixed_pool = {.prompt_max_pending_batch_tokens = tokens};
+    c.world.mixes_phases = true;
+  }
   return c;
 }
 
@@ -178,6 +184,16 @@ void RunHostileCluster(const HostileCase& c, const PolicyMaker& make, RunObserve
     return ReplicaPool{replicas, MakeRouter(router, replicas, c.world.block_size, c.world.seed),
                        Duration{static_cast<std::int64_t>(router.telemetry_delay_ms)}};
   };
+  if (c.split && c.split->mixed_pool) {
+    std::vector<std::int32_t> blocks;
+    for (std::int32_t i = 0; i < c.world.replicas; ++i) blocks.push_back(c.world.BlocksOf(i));
+    MixedPools mixed(*c.split->mixed_pool, c.split->prefill_replicas, std::move(blocks),
+                     c.world.block_size,
+                     Duration{static_cast<std::int64_t>(c.router.telemetry_delay_ms)});
+    Cluster cluster(std::move(engines), std::move(mixed));
+    RunScheduler(c, cluster, audited, observer);
+    return;
+  }
   std::vector<ReplicaPool> pools;
   pools.push_back(pool(c.router, c.split ? c.split->prefill_replicas : c.world.replicas));
   if (c.split) pools.push_back(pool(c.split->decode_router, c.split->decode_replicas));

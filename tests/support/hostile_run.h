@@ -31,7 +31,7 @@ HostileCase DrawHostileCase(const PolicyMode& mode, std::uint64_t seed);
 HostileCase DrawHostileCluster(const PolicyMode& mode, std::uint64_t seed);
 
 // 1 to 3 replicas that prefill and 1 to 3 that decode, with such routers, of a mode whose policy
-// receives keys and values.
+// receives keys and values. Some policies mix the phases: then half of the cases have mixed pools.
 HostileCase DrawHostileSplit(const PolicyMode& mode, std::uint64_t seed);
 
 // Throw if anything is wrong with the run.

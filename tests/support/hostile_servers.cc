@@ -1,4 +1,5 @@
-// Modes of the schedulers of servers: Triton, LightLLM, TensorRT-LLM, SGLang and DistServe.
+// Modes of the schedulers of servers: Triton, LightLLM, TensorRT-LLM, SGLang, DistServe and
+// Splitwise.
 #include "tests/support/hostile_servers.h"
 
 #include <string>
@@ -53,6 +54,17 @@ DrawnPolicy DrawDistServe(Random& random, std::int32_t tokens, std::int32_t stag
   config.pipeline_parallel_size = stages;
   config.max_model_len = drawn.context_tokens = DrawContext(random, tokens);
   drawn.host_blocks = Draw(random, 0, 30);
+  drawn.config = config;
+  return drawn;
+}
+
+DrawnPolicy DrawSplitwise(Random& random, std::int32_t tokens) {
+  DrawnPolicy drawn;
+  SplitwiseConfig config;
+  config.max_batch_size = Draw(random, 1, 8);
+  config.max_batch_tokens = Draw(random, 1, tokens);
+  config.max_preemptions = Draw(random, 0, 6);
+  config.max_model_len = drawn.context_tokens = DrawContext(random, tokens);
   drawn.config = config;
   return drawn;
 }
@@ -167,6 +179,7 @@ void AddServerModes(std::vector<PolicyMode>& modes) {
   add("triton_copies", [](Random& r, std::int32_t t) { return DrawTriton(r, t, true, true); });
   add("lightllm", DrawLightllm);
   add("distserve", [](Random& r, std::int32_t t) { return DrawDistServe(r, t, 1); });
+  add("splitwise", DrawSplitwise);
   add("distserve_pipeline", [](Random& r, std::int32_t t) { return DrawDistServe(r, t, 3); });
   AddTrtllmModes(modes);
   AddSglangModes(modes);

@@ -115,8 +115,9 @@ void HostileWorld::Launch(const StepPlan& plan) {
 }
 
 void HostileWorld::Transfer(const KvTransfer& transfer) {
-  const auto prefill = [&](std::int32_t replica) { return replica < options_.prefill_replicas; };
-  if (!prefill(transfer.from) || prefill(transfer.to)) Fail("a transfer takes the wrong way");
+  const bool decodes = options_.mixes_phases || !prefills(transfer.to);
+  const bool elsewhere = transfer.from != transfer.to;
+  if (!prefills(transfer.from) || !decodes || !elsewhere) Fail("a transfer takes the wrong way");
   if (scripts_.at(Index(transfer.request)).fate != Fate::kLive) Fail("a transfer of a request");
   if (transfer.source.size() != transfer.target.size()) Fail("a transfer of unequal blocks");
   replicas_.at(static_cast<std::size_t>(transfer.from)).shadow.BeginSending(transfer);
@@ -153,7 +154,10 @@ void HostileWorld::CheckRequests(const StepPlan& plan) {
     if (script.fate == Fate::kAhead) Fail("work for a request that has not arrived");
     if (script.fate == Fate::kRejected) Fail("work for a request that was rejected");
     if (script.replica < 0) script.replica = plan.replica;
-    if (script.replica < options_.prefill_replicas && plan.replica >= options_.prefill_replicas) {
+    const bool decodes = options_.mixes_phases || !prefills(plan.replica);
+    const bool moves = script.replica != plan.replica && prefills(script.replica) && decodes;
+    if (moves && !script.moved) {
+      script.moved = true;
       script.replica = plan.replica;
     }
     if (script.replica != plan.replica) Fail("a request is worked on by two replicas");

@@ -30,6 +30,7 @@ struct HostileOptions {
   bool oversized = true;              // prompts that can never fit, or exceed the model's context
   std::int32_t replicas = 1;          // each with a pool of its own
   std::int32_t prefill_replicas = 0;  // of these; the others decode. 0: all do both
+  bool mixes_phases = false;          // any replica may prefill for any other one
   std::int32_t further_blocks = 0;    // replica i has i times as many more than `blocks`
 
   [[nodiscard]] std::int32_t BlocksOf(std::int32_t replica) const {
@@ -63,7 +64,7 @@ class HostileWorld final : public World {
     return static_cast<std::int32_t>(replicas_[static_cast<std::size_t>(replica)].in_flight.size());
   }
   [[nodiscard]] bool prefills(std::int32_t replica) const {
-    return replica < options_.prefill_replicas;
+    return options_.mixes_phases || replica < options_.prefill_replicas;
   }
   // The first error of the engine that the world noticed; empty if none.
   [[nodiscard]] const std::string& fault() const { return fault_; }
@@ -79,6 +80,7 @@ class HostileWorld final : public World {
     bool stops_silently = false;  // its end brings no token
     Fate fate = Fate::kAhead;
     std::int32_t replica = -1;  // that has worked on it
+    bool moved = false;         // from the one that prefilled it
     std::int32_t emitted = 0;
     std::vector<std::uint64_t> content;  // one word per token, up to the context limit
     std::vector<BlockKey> keys;          // of all full blocks of `content`

@@ -51,7 +51,7 @@ TEST_P(EveryPolicyReplaysTest, ToTheSameDigest) {
 INSTANTIATE_TEST_SUITE_P(Policies, EveryPolicyReplaysTest,
                          ::testing::Values("static", "orca", "vllm_v0", "vllm_v1", "sarathi",
                                            "splitfuse", "tgi_v2", "tgi_v3", "trtllm", "triton",
-                                           "lightllm"),
+                                           "lightllm", "splitwise"),
                          [](const auto& test) { return test.param; });
 
 // The record's frames, under a config with a smaller batch: the engine soon decides differently.

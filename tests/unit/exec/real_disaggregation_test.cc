@@ -159,7 +159,10 @@ const Split kSplits[] = {
     {"PairDistServeMoreWaiting", 2, RouterKind::kRoundRobin,
      DistServeConfig{.waiting_block_prop_threshold = 0.8}},
     {"TwoAndTwoDistServe", 4, RouterKind::kLeastKv,
-     DistServeConfig{.context_max_batch_size = 2, .decoding_max_batch_size = 3}}};
+     DistServeConfig{.context_max_batch_size = 2, .decoding_max_batch_size = 3}},
+    {"PairSplitwise", 2, RouterKind::kRoundRobin, SplitwiseConfig{}},
+    {"TwoAndTwoSplitwise", 4, RouterKind::kLeastTokens,
+     SplitwiseConfig{.max_batch_size = 3, .max_batch_tokens = 24}}};
 
 class EverySplitTest : public RealDisaggregationTest,
                        public ::testing::WithParamInterface<Split> {};
@@ -191,6 +194,36 @@ TEST_P(EverySplitTest, GivesTheTokensOfOneReplicaAndReplaysToTheSamePlans) {
 
 INSTANTIATE_TEST_SUITE_P(RealDisaggregationTest, EverySplitTest, ::testing::ValuesIn(kSplits),
                          [](const auto& split) { return std::string(split.param.name); });
+
+// Replicas that prefill and decode, here for themselves and there for others.
+class MixedPoolTest : public RealDisaggregationTest,
+                      public ::testing::WithParamInterface<std::int32_t> {};
+
+TEST_P(MixedPoolTest, GivesTheTokensOfOneReplicaAndReplaysToTheSamePlans) {
+  std::vector<Backend*> backends;
+  for (std::int32_t i = 0; i < GetParam(); ++i) backends.push_back(&executors_[i]);
+  ListedSource source(MoreRequests());
+  ReplicasRun run(source, backends, SplitwiseConfig{.max_batch_tokens = 48},
+                  RouterKind::kRoundRobin, {.prefill_replicas = GetParam() / 2},
+                  MixedPoolConfig{.prompt_max_pending_batch_tokens = 40});
+  run.Serve();
+  run.cluster().CheckDrained();
+  EXPECT_EQ(run.ReplayDifference(), "");
+  const auto expected = Generated(model_, MoreRequests());
+  std::size_t at_one = 0;
+  for (std::uint32_t i = 0; i < expected.size(); ++i) {
+    SCOPED_TRACE(i);
+    const RequestId id{i};
+    EXPECT_EQ(run.outputs[id], expected[i]);
+    at_one += run.places.worked[id].size() == 1 && expected[i].size() > 1 ? 1 : 0;
+  }
+  EXPECT_THAT(source.done, SizeIs(expected.size()));
+  EXPECT_GT(run.places.transfers, 0);
+  EXPECT_GT(at_one, 0u);
+  EXPECT_FALSE(run.world().stopped_early());
+}
+
+INSTANTIATE_TEST_SUITE_P(RealDisaggregationTest, MixedPoolTest, ::testing::Values(2, 4));
 
 TEST_F(RealDisaggregationTest, BlocksCachedAtTheTargetAreNotCopied) {
   std::vector<TracedRequest> requests;

@@ -90,6 +90,7 @@ const Served kServed[] = {
     {"StaticTrimmed", StaticConfig{.padded = false, .max_batch_size = 3, .max_model_len = 100}},
     {"TritonWithAWindow", TritonConfig{.max_batch_size = 3, .max_queue_delay_microseconds = 2000}},
     {"Lightllm", LightllmConfig{.max_waiting_iters = 3, .max_model_len = 100}},
+    {"Splitwise", SplitwiseConfig{.max_batch_tokens = 24, .max_preemptions = 2}},
     {"Orca", OrcaConfig{.max_bs = 3, .max_model_len = 100}},
     {"OrcaTwoWorkers", OrcaConfig{.n_workers = 2, .max_bs = 2, .max_model_len = 100}},
     {"VllmV0", VllmV0Config{}, kTight, true},

@@ -60,15 +60,17 @@ class Places final : public RunObserver {
 };
 
 // Replicas of a model, each with a pool and a cache of its own. Of `prefill_replicas`, the first
-// ones prefill and the others decode.
+// ones prefill and the others decode, or with a mixed pool are at home where they do.
 class ReplicasRun final : public RealWorldListener {
  public:
   ReplicasRun(ArrivalSource& source, std::vector<Backend*> backends, const PolicyConfig& policy,
-              RouterKind router, RealWorldOptions options = {})
+              RouterKind router, RealWorldOptions options = {},
+              std::optional<MixedPoolConfig> mixed_pool = {})
       : policy_(policy),
         router_(router),
         replicas_(static_cast<std::int32_t>(backends.size())),
         prefill_replicas_(options.prefill_replicas),
+        mixed_pool_(mixed_pool),
         cluster_(MakeCluster()) {
     options.max_model_length = kPositions;
     options.vocab = kVocab;
@@ -123,6 +125,12 @@ class ReplicasRun final : public RealWorldListener {
       config.replica = i;
       engines.push_back(std::make_unique<Engine>(config, MakePolicy(policy_, config.kv)));
     }
+    if (mixed_pool_) {
+      const std::vector<std::int32_t> blocks(static_cast<std::size_t>(replicas_), kTight.blocks);
+      return std::make_unique<Cluster>(
+          std::move(engines), MixedPools(*mixed_pool_, prefill_replicas_, blocks, kTight.block_size,
+                                         /*delay=*/Duration{0}));
+    }
     std::vector<ReplicaPool> pools;
     const auto add = [&](std::int32_t replicas) {
       const RouterConfig router{.kind = router_};
@@ -139,6 +147,7 @@ class ReplicasRun final : public RealWorldListener {
   RouterKind router_;
   std::int32_t replicas_;
   std::int32_t prefill_replicas_;
+  std::optional<MixedPoolConfig> mixed_pool_;
   std::unique_ptr<Cluster> cluster_;
   RecordedRun record_;
   PlanDigest digest_;

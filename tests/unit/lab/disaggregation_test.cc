@@ -22,10 +22,11 @@ using ::testing::HasSubstr;
 // One token's keys and values: 2 * 2 layers * 2 heads * 8 * 2 bytes.
 constexpr double kTokenBytes = 128;
 
-// `policy`: distserve { ... }, or fields of vllm_v1.
+// `policy`: distserve { ... }, splitwise { ... }, or fields of vllm_v1.
 ExperimentConfig Experiment(const std::string& system, const std::string& policy = "",
                             const std::string& more = "") {
   const bool swaps = policy.starts_with("distserve");
+  const bool named = swaps || policy.starts_with("splitwise");
   return ParseExperiment(
       more +
           "workload { requests: 200 arrivals { kind: poisson rate: 40 } shape { "
@@ -36,7 +37,7 @@ ExperimentConfig Experiment(const std::string& system, const std::string& policy
           "kv_dtype: bf16 } memory { blocks_override: 40 " +
           (swaps ? "swap_bytes: 1000000 " : "") + "} " + system +
           "} cost { constant { step_s: 0.02 } } policy { " +
-          (swaps ? policy : "vllm_v1 { max_model_len: 128 " + policy + " }") + " }",
+          (named ? policy : "vllm_v1 { max_model_len: 128 " + policy + " }") + " }",
       "test", "/");
 }
 
@@ -112,6 +113,34 @@ TEST(DisaggregationTest, DistServeGivesTheTokensOfOneReplica) {
   EXPECT_GT(split.begun, 150);
   for (const auto& [request, replica] : split.prefilled) EXPECT_LT(replica, 2);
   for (const auto& [request, replica] : split.decoded) EXPECT_GE(replica, 2);
+}
+
+// Some requests stay where they are prefilled, and both pools lend replicas.
+TEST(DisaggregationTest, SplitwiseGivesTheTokensOfOneReplica) {
+  Outcomes one;
+  Outcomes split;
+  Watch(Experiment(""), one);
+  const Summary summary =
+      Watch(Experiment("disaggregation { prefill_replicas: 2 decode_replicas: "
+                       "2 mixed_pool { prompt_max_pending_batch_tokens: 60 } } ",
+                       "splitwise {}"),
+            split);
+  EXPECT_EQ(one.tokens, split.tokens);
+  EXPECT_EQ(one.status, split.status);
+  EXPECT_EQ(summary.Number("kv_transfers"), static_cast<double>(split.begun));
+  EXPECT_EQ(split.begun, split.ended);
+  EXPECT_GT(split.begun, 50);
+  int stayed = 0;
+  int prefilled_by_token_replicas = 0;
+  int decoded_by_prompt_replicas = 0;
+  for (const auto& [request, replica] : split.decoded) {
+    stayed += split.prefilled[request] == replica ? 1 : 0;
+    prefilled_by_token_replicas += split.prefilled[request] >= 2 ? 1 : 0;
+    decoded_by_prompt_replicas += replica < 2 ? 1 : 0;
+  }
+  EXPECT_GT(stayed, 0);
+  EXPECT_GT(prefilled_by_token_replicas, 0);
+  EXPECT_GT(decoded_by_prompt_replicas, 0);
 }
 
 TEST(DisaggregationTest, PoolsDoTheirPhaseAlone) {
@@ -218,7 +247,33 @@ INSTANTIATE_TEST_SUITE_P(Modes, SplitReplayTest,
                                            "policy: priority max_num_batched_tokens: 128",
                                            "distserve {}",
                                            "distserve { pipeline_parallel_size: 2 "
-                                           "waiting_block_prop_threshold: 0.5 }"));
+                                           "waiting_block_prop_threshold: 0.5 }",
+                                           "splitwise { max_batch_tokens: 64 }"));
+
+TEST(DisaggregationTest, MixedPoolsReplayToTheSameDigest) {
+  const std::filesystem::path out =
+      std::filesystem::path(::testing::TempDir()) / testing::UniqueName("mixed");
+  const ExperimentConfig config = Experiment(
+      "router { telemetry_delay_ms: 30 } disaggregation { prefill_replicas: 2 decode_replicas: 2 "
+      "mixed_pool { prompt_max_pending_batch_tokens: 60 } link { bandwidth_gbps: 0.0003 } } ",
+      "splitwise { max_batch_tokens: 64 }", "world { simulated { client_timeout_s: 1 } } ");
+  RunControl control;
+  const Summary written = RunSimulation(config, out, {}, control).summary;
+  EXPECT_GT(written.Number("cancelled"), 0);
+  EXPECT_GT(written.Number("kv_transfers"), 10);
+  RecordReader reader(out / "record.pb");
+  const ExperimentConfig recorded = ParseExperiment(reader.header().config, "record", out);
+  EXPECT_EQ(recorded.system, config.system);
+  const ReplayResult replayed = ReplayDecisions(reader, recorded, reader.header());
+  EXPECT_FALSE(replayed.difference) << replayed.difference->text();
+  EXPECT_EQ(replayed.digest_text, DigestOf(written));
+
+  RecordReader again(out / "record.pb");
+  ExperimentConfig other = recorded;
+  other.system.disaggregation->pools.mixed_pool->prompt_max_pending_batch_tokens = 10;
+  EXPECT_TRUE(ReplayDecisions(again, other, again.header()).difference);
+  std::filesystem::remove_all(out);
+}
 
 std::string RefusalOf(const ExperimentConfig& config) {
   try {
@@ -235,6 +290,14 @@ TEST(DisaggregationTest, RefusesPoliciesThatTakeInNothing) {
   config.policy = OrcaConfig{};
   EXPECT_THAT(RefusalOf(config),
               HasSubstr("system.disaggregation: policy.orca takes in no keys and values"));
+}
+
+TEST(DisaggregationTest, RefusesMixedPoolsOfPoliciesThatKeepPhasesApart) {
+  for (const char* const policy : {"", "distserve {}"}) {
+    EXPECT_THAT(RefusalOf(Experiment("disaggregation { mixed_pool {} } ", policy)),
+                HasSubstr("system.disaggregation.mixed_pool: lets replicas do both phases, but "));
+  }
+  EXPECT_EQ(RefusalOf(Experiment("disaggregation { mixed_pool {} } ", "splitwise {}")), "");
 }
 
 TEST(DisaggregationTest, RefusesDistServeWithoutSeparatePools) {
