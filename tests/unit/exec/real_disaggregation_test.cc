@@ -210,16 +210,16 @@ TEST_P(MixedPoolTest, GivesTheTokensOfOneReplicaAndReplaysToTheSamePlans) {
   run.cluster().CheckDrained();
   EXPECT_EQ(run.ReplayDifference(), "");
   const auto expected = Generated(model_, MoreRequests());
-  std::size_t at_one = 0;
+  int at_one = 0;
   for (std::uint32_t i = 0; i < expected.size(); ++i) {
     SCOPED_TRACE(i);
     const RequestId id{i};
     EXPECT_EQ(run.outputs[id], expected[i]);
-    at_one += run.places.worked[id].size() == 1 && expected[i].size() > 1 ? 1 : 0;
+    if (run.places.worked[id].size() == 1 && expected[i].size() > 1) ++at_one;
   }
   EXPECT_THAT(source.done, SizeIs(expected.size()));
   EXPECT_GT(run.places.transfers, 0);
-  EXPECT_GT(at_one, 0u);
+  EXPECT_GT(at_one, 0);
   EXPECT_FALSE(run.world().stopped_early());
 }
 

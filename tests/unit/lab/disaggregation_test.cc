@@ -115,16 +115,16 @@ TEST(DisaggregationTest, DistServeGivesTheTokensOfOneReplica) {
   for (const auto& [request, replica] : split.decoded) EXPECT_GE(replica, 2);
 }
 
-// Some requests stay where they are prefilled, and both pools lend replicas.
+// Three requests per step are too few for the load, so that memory fills. Some requests stay where
+// they are prefilled, and both pools lend replicas.
 TEST(DisaggregationTest, SplitwiseGivesTheTokensOfOneReplica) {
   Outcomes one;
   Outcomes split;
   Watch(Experiment(""), one);
-  const Summary summary =
-      Watch(Experiment("disaggregation { prefill_replicas: 2 decode_replicas: "
-                       "2 mixed_pool { prompt_max_pending_batch_tokens: 60 } } ",
-                       "splitwise {}"),
-            split);
+  const char* const pools =
+      "disaggregation { prefill_replicas: 2 decode_replicas: 2 "
+      "mixed_pool { prompt_max_pending_batch_tokens: 60 } } ";
+  const Summary summary = Watch(Experiment(pools, "splitwise { max_batch_size: 3 }"), split);
   EXPECT_EQ(one.tokens, split.tokens);
   EXPECT_EQ(one.status, split.status);
   EXPECT_EQ(summary.Number("kv_transfers"), static_cast<double>(split.begun));
@@ -263,7 +263,7 @@ TEST(DisaggregationTest, MixedPoolsReplayToTheSameDigest) {
   EXPECT_GT(written.Number("kv_transfers"), 10);
   RecordReader reader(out / "record.pb");
   const ExperimentConfig recorded = ParseExperiment(reader.header().config, "record", out);
-  EXPECT_EQ(recorded.system, config.system);
+  EXPECT_TRUE(recorded.system.disaggregation == config.system.disaggregation);
   const ReplayResult replayed = ReplayDecisions(reader, recorded, reader.header());
   EXPECT_FALSE(replayed.difference) << replayed.difference->text();
   EXPECT_EQ(replayed.digest_text, DigestOf(written));
