@@ -163,6 +163,8 @@ std::span<const BlockKey> SimWorld::NameBlocks(const TracedRequest& traced, Requ
   background.chunks.assign(traced.prefix_chunks.begin(), traced.prefix_chunks.end());
   background.content = NamedContent::Of(background.chunks, traced.prefix_chunk_tokens,
                                         traced.prompt_tokens, traced.output_tokens);
+  truth.named_tokens = static_cast<std::int32_t>(
+      std::min<std::int64_t>(background.content.tokens, std::numeric_limits<std::int32_t>::max()));
   if (prompt_keys_used_ == prompt_keys_.size()) prompt_keys_.emplace_back();
   std::vector<BlockKey>& keys = prompt_keys_[prompt_keys_used_++];
   keys.clear();
@@ -379,7 +381,10 @@ void SimWorld::CompleteParts(RequestId id, Truth& truth) {
 
 void SimWorld::FillBlock(RequestId id, Truth& truth) {
   const std::int32_t size = options_.named_block_size;
-  filled_.push_back({id, KeyOfBlock(backgrounds_[id].content, id, truth.open_block, size)});
+  // The content behind the named tokens is nobody else's, whatever the chunks say.
+  const bool named = (std::int64_t{truth.open_block} + 1) * size <= truth.named_tokens;
+  const NamedContent content = named ? backgrounds_[id].content : NamedContent{};
+  filled_.push_back({id, KeyOfBlock(content, id, truth.open_block, size)});
   ++truth.open_block;
 }
 

@@ -84,6 +84,7 @@ class SimWorld final : public World {
     std::int32_t remaining_tokens = 0;  // of output
     std::int32_t block_room = 0;        // tokens until the open block is full and gets its key
     std::int32_t open_block = 0;        // number of the request's block that is being filled
+    std::int32_t named_tokens = 0;      // as its content has them
     bool ends_at_limit = false;
     std::int32_t streak = 0;  // the replica whose streak it was in last
   };

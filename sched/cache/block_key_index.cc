@@ -7,28 +7,20 @@
 
 namespace twin {
 
-std::size_t BlockKeyIndex::Probe(BlockKey key) const {
+std::size_t BlockKeyIndex::Probe(std::span<const Block> blocks, BlockKey key) const {
   const std::size_t mask = slots_.size() - 1;
   const std::uint32_t hash = Hash(key);
   std::size_t slot = Home(hash);
   for (; slots_[slot].first != Block::kNil; slot = (slot + 1) & mask) {
     if (slots_[slot].hash != hash) continue;
-    if (keyed_[static_cast<std::size_t>(slots_[slot].first)].key == key) break;
+    if (blocks[static_cast<std::size_t>(slots_[slot].first)].key == key) break;
   }
   return slot;
 }
 
-BlockId BlockKeyIndex::Find(BlockKey key) const {
+BlockId BlockKeyIndex::Find(std::span<const Block> blocks, BlockKey key) const {
   if (slots_.empty()) return BlockId::kNone;
-  return BlockId{slots_[Probe(key)].first};
-}
-
-void BlockKeyIndex::SetKey(std::span<Block> blocks, BlockId id, BlockKey key) {
-  if (keyed_.empty()) keyed_.resize(blocks.size());
-  Block& block = blocks[Index(id)];
-  CHECK(!block.carries_key);
-  block.carries_key = true;
-  keyed_[Index(id)].key = key;
+  return BlockId{slots_[Probe(blocks, key)].first};
 }
 
 void BlockKeyIndex::Add(std::span<Block> blocks, BlockId id) {
@@ -40,23 +32,23 @@ void BlockKeyIndex::Add(std::span<Block> blocks, BlockId id) {
   Block& block = blocks[Index(id)];
   CHECK(block.carries_key && !block.listed);
   block.listed = true;
-  Keyed& keyed = keyed_[Index(id)];
-  keyed.next = Block::kNil;
-  Slot& slot = slots_[Probe(keyed.key)];
-  slot.hash = Hash(keyed.key);
+  block.key_next = Block::kNil;
+  Slot& slot = slots_[Probe(blocks, block.key)];
+  slot.hash = Hash(block.key);
   std::int32_t* link = &slot.first;
-  while (*link != Block::kNil) link = &NextOf(*link);
+  while (*link != Block::kNil) link = &blocks[static_cast<std::size_t>(*link)].key_next;
   *link = static_cast<std::int32_t>(Index(id));
 }
 
 void BlockKeyIndex::Remove(std::span<Block> blocks, BlockId id) {
   Block& block = blocks[Index(id)];
   CHECK(block.listed);
-  const Keyed& keyed = keyed_[Index(id)];
-  const std::size_t slot = Probe(keyed.key);
+  const std::size_t slot = Probe(blocks, block.key);
   std::int32_t* link = &slots_[slot].first;
-  while (*link != static_cast<std::int32_t>(Index(id))) link = &NextOf(*link);
-  *link = keyed.next;
+  while (*link != static_cast<std::int32_t>(Index(id))) {
+    link = &blocks[static_cast<std::size_t>(*link)].key_next;
+  }
+  *link = block.key_next;
   block.listed = false;
   if (slots_[slot].first == Block::kNil) Vacate(slot);
 }

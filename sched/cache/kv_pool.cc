@@ -28,7 +28,11 @@ bool KvPool::Grow(BlockTable& table, std::int32_t tokens) {
   if (missing - own > free()) return false;
   table.reserved_blocks -= own;
   reserved_ -= own;
-  TakeFront(missing, table.device);
+  if (missing == 1) {
+    table.device.push_back(TakeFirst());
+  } else {
+    TakeFront(missing, table.device);
+  }
   table.capacity_tokens += missing * config_.block_size;
   return true;
 }
@@ -116,7 +120,7 @@ CacheHit KvPool::Lookup(std::span<const BlockKey> keys, std::int32_t blocks_max)
   const auto limit =
       std::min<std::size_t>(keys.size(), static_cast<std::size_t>(std::max(0, blocks_max)));
   for (std::size_t i = 0; i < limit; ++i) {
-    const BlockId found = keys_.Find(keys[i]);
+    const BlockId found = keys_.Find(blocks_, keys[i]);
     if (found == BlockId::kNone) break;
     ++hit.blocks;
     if (blocks_[Index(found)].references == 0) ++hit.free_blocks;
@@ -127,7 +131,7 @@ CacheHit KvPool::Lookup(std::span<const BlockKey> keys, std::int32_t blocks_max)
 void KvPool::Attach(BlockTable& table, std::span<const BlockKey> keys, std::int32_t blocks) {
   CHECK(table.device.empty());
   for (std::size_t i = 0; i < static_cast<std::size_t>(blocks); ++i) {
-    const BlockId id = keys_.Find(keys[i]);
+    const BlockId id = keys_.Find(blocks_, keys[i]);
     CHECK(id != BlockId::kNone);
     Block& b = At(id);
     if (b.references++ == 0) Unlink(static_cast<std::int32_t>(Index(id)));
@@ -143,8 +147,11 @@ void KvPool::Publish(BlockTable& table, std::span<const BlockKey> keys, std::int
   CHECK(blocks <= table.held());
   for (std::int32_t i = FullBlocks(table.published_tokens); i < blocks; ++i) {
     const auto at = static_cast<std::size_t>(i);
-    keys_.SetKey(blocks_, table.device[at], keys[at]);
-    if (!IsPrivate(keys[at])) keys_.Add(blocks_, table.device[at]);
+    Block& b = At(table.device[at]);
+    CHECK(!b.carries_key);
+    b.carries_key = true;
+    b.key = keys[at];
+    if (!IsPrivate(b.key)) keys_.Add(blocks_, table.device[at]);
   }
   table.published_tokens = std::max(table.published_tokens, blocks * config_.block_size);
 }
@@ -226,6 +233,18 @@ bool KvPool::Audit(std::span<const BlockTable* const> tables) const {
   }
   return queued == queued_ && queued + used == usable() && cached == cached_ &&
          promised == reserved_ && reserved_ <= queued_ && host == config_.host_blocks;
+}
+
+BlockId KvPool::TakeFirst() {
+  CHECK(queued_ > 0);
+  const BlockId id{head_};
+  Block& b = At(id);
+  head_ = b.next;
+  b.references = 1;
+  if (b.carries_key) ForgetKey(id);
+  --queued_;
+  (head_ == kNil ? tail_ : blocks_[static_cast<std::size_t>(head_)].previous) = kNil;
+  return id;
 }
 
 void KvPool::TakeFront(std::int32_t count, std::vector<BlockId>& taken) {

@@ -149,7 +149,8 @@ class KvPool {
   };
 
   [[nodiscard]] Block& At(BlockId id) { return blocks_[Index(id)]; }
-  // Takes `count` blocks off the front of the free queue. REQUIRES: it has as many.
+  // Takes a block, or `count`, off the front of the free queue. REQUIRES: it has as many.
+  [[nodiscard]] BlockId TakeFirst();
   void TakeFront(std::int32_t count, std::vector<BlockId>& taken);
   void ForgetKey(BlockId id);
   void Reference(Block& b);

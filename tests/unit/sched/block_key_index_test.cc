@@ -14,25 +14,27 @@ namespace {
 BlockId Id(std::int64_t number) { return BlockId{static_cast<std::int32_t>(number)}; }
 
 void List(BlockKeyIndex& index, std::vector<Block>& blocks, BlockId id, BlockKey key) {
-  index.SetKey(blocks, id, key);
+  blocks[Index(id)].carries_key = true;
+  blocks[Index(id)].key = key;
   index.Add(blocks, id);
 }
 
 TEST(BlockKeyIndexTest, FindsNothingBeforeTheFirstAdd) {
-  EXPECT_EQ(BlockKeyIndex().Find(SharedKey(1)), BlockId::kNone);
+  const std::vector<Block> blocks(3);
+  EXPECT_EQ(BlockKeyIndex().Find(blocks, SharedKey(1)), BlockId::kNone);
 }
 
 TEST(BlockKeyIndexTest, OfOneKeyFindsTheBlockThatWasAddedFirst) {
   std::vector<Block> blocks(3);
   BlockKeyIndex index;
   for (const std::int64_t number : {2, 0, 1}) List(index, blocks, Id(number), SharedKey(7));
-  EXPECT_EQ(index.Find(SharedKey(7)), Id(2));
+  EXPECT_EQ(index.Find(blocks, SharedKey(7)), Id(2));
   index.Remove(blocks, Id(0));
-  EXPECT_EQ(index.Find(SharedKey(7)), Id(2));
+  EXPECT_EQ(index.Find(blocks, SharedKey(7)), Id(2));
   index.Remove(blocks, Id(2));
-  EXPECT_EQ(index.Find(SharedKey(7)), Id(1));
+  EXPECT_EQ(index.Find(blocks, SharedKey(7)), Id(1));
   index.Remove(blocks, Id(1));
-  EXPECT_EQ(index.Find(SharedKey(7)), BlockId::kNone);
+  EXPECT_EQ(index.Find(blocks, SharedKey(7)), BlockId::kNone);
 }
 
 TEST(BlockKeyIndexDeathTest, RefusesToListABlockTwice) {
@@ -67,7 +69,7 @@ TEST(BlockKeyIndexTest, AgreesWithAMapOfListsUnderRandomUse) {
     }
     const std::int64_t asked = random.UniformInt(0, kKeys - 1);
     const std::vector<BlockId>& expected = model[asked];
-    ASSERT_EQ(index.Find(SharedKey(static_cast<std::uint64_t>(asked))),
+    ASSERT_EQ(index.Find(blocks, SharedKey(static_cast<std::uint64_t>(asked))),
               expected.empty() ? BlockId::kNone : expected.front());
   }
 }
