@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <span>
 
 #include "core/check.h"
 #include "core/quantile.h"
@@ -23,16 +24,20 @@ constexpr std::size_t kFirstEntries = 64;
 // a short run.
 template <class Entry>
 void SortByValue(std::vector<Entry>& entries) {
-  constexpr int kDigitBits = 11;
-  constexpr std::size_t kDigits = std::size_t{1} << kDigitBits;
+  constexpr int kDigitBitsMax = 11;
+  // Counting few entries takes less time than clearing the counts of many digits.
+  const int digit_bits = entries.size() < 4096 ? 8 : kDigitBitsMax;
+  const std::size_t digits = std::size_t{1} << digit_bits;
   std::uint64_t all = 0;
   for (const Entry& entry : entries) all |= static_cast<std::uint64_t>(entry.first);
   std::vector<Entry> sorted(entries.size());
-  for (int shift = 0; shift < 64 && (all >> shift) != 0; shift += kDigitBits) {
-    const auto digit = [shift](const Entry& entry) {
-      return static_cast<std::size_t>(entry.first >> shift) & (kDigits - 1);
+  for (int shift = 0; shift < 64 && (all >> shift) != 0; shift += digit_bits) {
+    const auto digit = [shift, digits](const Entry& entry) {
+      return static_cast<std::size_t>(entry.first >> shift) & (digits - 1);
     };
-    std::array<std::size_t, kDigits> begin{};
+    std::array<std::size_t, std::size_t{1} << kDigitBitsMax> memory;
+    const std::span begin = std::span(memory).first(digits);
+    std::fill(begin.begin(), begin.end(), std::size_t{0});
     for (const Entry& entry : entries) ++begin[digit(entry)];
     std::exclusive_scan(begin.begin(), begin.end(), begin.begin(), std::size_t{0});
     for (const Entry& entry : entries) sorted[begin[digit(entry)]++] = entry;
@@ -138,7 +143,8 @@ double Sketch::MiddleOf(std::size_t bucket) {
 // Joins equal entries; if that frees less than half of them, switches to buckets.
 void Sketch::MakeRoom() {
   // Sorts in place, without allocation, because this happens in the middle of a run.
-  std::sort(entries_.begin(), entries_.end());
+  std::sort(entries_.begin(), entries_.end(),
+            [](const Entry& a, const Entry& b) { return a.first < b.first; });
   JoinEqual();
   if (entries_.size() > exact_entries_ / 2) UseBuckets();
 }

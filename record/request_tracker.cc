@@ -22,11 +22,7 @@ MeasuredWindow MeasuredWindow::Trimmed(std::uint64_t requests, double head, doub
 RequestTracker::RequestTracker(const TrackerConfig& config, std::span<RunListener* const> listeners)
     : config_(config), listeners_(listeners.begin(), listeners.end()), replicas_(1) {}
 
-RequestTracker::Replica& RequestTracker::ReplicaAt(std::int32_t index) {
-  const auto i = static_cast<std::size_t>(std::max(index, 0));
-  if (i >= replicas_.size()) replicas_.resize(i + 1);
-  return replicas_[i];
-}
+void RequestTracker::AddReplicas(std::size_t count) { replicas_.resize(count); }
 
 void RequestTracker::OnInstant(const Instant& instant) {
   const TimePoint now = instant.now;

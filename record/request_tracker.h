@@ -124,7 +124,13 @@ class RequestTracker : public RunObserver {
     return blocks.empty() ? config_.kv_blocks : blocks.at(static_cast<std::size_t>(replica));
   }
   // Of the replica with this index, the first one for an index of -1; added if it is new.
-  [[nodiscard]] Replica& ReplicaAt(std::int32_t index);
+  [[nodiscard]] Replica& ReplicaAt(std::int32_t index) {
+    const std::size_t i = index < 0 ? 0 : static_cast<std::size_t>(index);
+    if (i >= replicas_.size()) [[unlikely]]
+      AddReplicas(i + 1);
+    return replicas_[i];
+  }
+  void AddReplicas(std::size_t count);
   void Use(Replica& replica, std::int32_t blocks);
   void TakeException(TimePoint now, const ItemOutcome& outcome, Gaps& gaps);
   void Emit(TimePoint now, RequestLife& life, Gaps& gaps);

@@ -59,10 +59,8 @@ bool StepBuilder::GrowSlowly(Sequence& s, std::int32_t tokens) {
   const auto held = static_cast<std::size_t>(s.blocks.held());
   if (!pool_.Grow(s.blocks, tokens)) return false;
   const std::span<const BlockId> taken = std::span(s.blocks.device).subspan(held);
-  const std::size_t first = plan_.kv.size();
-  plan_.kv.resize(first + taken.size());
-  for (std::size_t i = 0; i < taken.size(); ++i) {
-    plan_.kv[first + i] = {KvOperation::Kind::kAllocate, s.id, taken[i], BlockId::kNone};
+  for (const BlockId block : taken) {
+    plan_.kv.push_back({KvOperation::Kind::kAllocate, s.id, block, BlockId::kNone});
   }
   return true;
 }
