@@ -8,11 +8,11 @@ void ProbedBackend::Launch(const StepPlan& plan) {
     samples_.push_back(probe_.Run());
     next_ = now + times_.interval;
   }
-  backend_.Launch(plan);
+  ForwardingBackend::Launch(plan);
 }
 
 ComputedStep ProbedBackend::Collect() {
-  ComputedStep step = backend_.Collect();
+  ComputedStep step = ForwardingBackend::Collect();
   collected_ = LapTimer::Clock::now();
   return step;
 }

@@ -8,7 +8,7 @@
 
 #include <vector>
 
-#include "exec/backend.h"
+#include "exec/forwarding_backend.h"
 #include "exec/lap_timer.h"
 
 namespace twin::exec {
@@ -37,29 +37,19 @@ struct ProbeTimes {
 };
 
 // Runs the probe before a step if it is due, and passes everything on.
-class ProbedBackend final : public Backend {
+class ProbedBackend final : public ForwardingBackend {
  public:
   // Borrows both.
   ProbedBackend(Backend& backend, SpeedProbe& probe, ProbeTimes times = {})
-      : backend_(backend), probe_(probe), times_(times) {}
+      : ForwardingBackend(backend), probe_(probe), times_(times) {}
 
-  void Open(RequestId id, std::span<const std::int32_t> prompt,
-            const kernels::SamplingParameters& sampling) override {
-    backend_.Open(id, prompt, sampling);
-  }
-  void Close(RequestId id) override { backend_.Close(id); }
   void Launch(const StepPlan& plan) override;
   ComputedStep Collect() override;
-  bool Collectable() override { return backend_.Collectable(); }
-  [[nodiscard]] std::chrono::microseconds RestBetweenQuestions() const override {
-    return backend_.RestBetweenQuestions();
-  }
 
   // In the order of their times. REQUIRES: nobody drives the backend any more.
   [[nodiscard]] const std::vector<ProbeSeconds>& samples() const { return samples_; }
 
  private:
-  Backend& backend_;
   SpeedProbe& probe_;
   ProbeTimes times_;
   LapTimer::Clock::time_point next_{};

@@ -14,6 +14,7 @@
 #include "exec/backend_worker.h"
 #include "exec/comm/thread_ranks.h"
 #include "exec/cpu/cpu_model.h"
+#include "exec/forwarding_backend.h"
 #include "exec/generation.h"
 #include "exec/grid_backend.h"
 #include "exec/rank_groups.h"
@@ -262,22 +263,17 @@ TEST(GridTest, StepsInFlightWaitForTheTokensOfEarlierOnes) {
 }
 
 // Counts steps on their way.
-class CountingBackend final : public Backend {
+class CountingBackend final : public ForwardingBackend {
  public:
-  explicit CountingBackend(Backend& backend) : backend_(backend) {}
+  using ForwardingBackend::ForwardingBackend;
 
-  void Open(RequestId id, std::span<const std::int32_t> prompt,
-            const kernels::SamplingParameters& sampling) override {
-    backend_.Open(id, prompt, sampling);
-  }
-  void Close(RequestId id) override { backend_.Close(id); }
   void Launch(const StepPlan& plan) override {
     in_flight_max = std::max(in_flight_max, ++in_flight_);
-    backend_.Launch(plan);
+    ForwardingBackend::Launch(plan);
   }
   ComputedStep Collect() override {
     --in_flight_;
-    const ComputedStep step = backend_.Collect();
+    const ComputedStep step = ForwardingBackend::Collect();
     sums_agree = sums_agree && step.parts.device() == step.finished - step.started;
     communication += step.parts[StepPart::kCommunication];
     return step;
@@ -288,7 +284,6 @@ class CountingBackend final : public Backend {
   Duration communication{0};
 
  private:
-  Backend& backend_;
   std::int32_t in_flight_ = 0;
 };
 

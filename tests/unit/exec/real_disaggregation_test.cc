@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "exec/forwarding_backend.h"
 #include "tests/unit/exec/replicas_run.h"
 
 namespace twin::exec {
@@ -38,26 +39,16 @@ std::vector<TracedRequest> MoreRequests() {
 }
 
 // Passes on to another backend, but copies nothing while it is told to hold.
-class HoldingBackend final : public Backend {
+class HoldingBackend final : public ForwardingBackend {
  public:
-  explicit HoldingBackend(Backend& inner) : inner_(inner) {}
+  using ForwardingBackend::ForwardingBackend;
 
-  void Open(RequestId id, std::span<const std::int32_t> prompt,
-            const kernels::SamplingParameters& sampling) override {
-    inner_.Open(id, prompt, sampling);
-  }
-  void Close(RequestId id) override { inner_.Close(id); }
-  void Launch(const StepPlan& plan) override { inner_.Launch(plan); }
-  ComputedStep Collect() override { return inner_.Collect(); }
-  [[nodiscard]] const kernels::KvCacheView* readable_cache() const override {
-    return inner_.readable_cache();
-  }
   void CopyBlocks(const kernels::KvCacheView& from,
                   std::span<const kernels::BlockCopy> copies) override {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return !holds_; });
     if (on_copy) on_copy();
-    inner_.CopyBlocks(from, copies);
+    ForwardingBackend::CopyBlocks(from, copies);
     ++copies_;
   }
 
@@ -74,7 +65,6 @@ class HoldingBackend final : public Backend {
   std::function<void()> on_copy;  // set before the run; called by the backend's thread
 
  private:
-  Backend& inner_;
   std::mutex mutex_;
   std::condition_variable changed_;
   bool holds_ = false;

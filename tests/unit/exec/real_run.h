@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "exec/cpu/cpu_executor.h"
+#include "exec/forwarding_backend.h"
 #include "exec/real_world.h"
 #include "record/plan_digest.h"
 #include "record/recorded_run.h"
@@ -39,20 +40,14 @@ inline CpuModel MakeSmallModel(kernels::ThreadPool& pool, DType format = DType::
 }
 
 // Passes on to another backend, but computes no step while the gate is shut.
-class GatedBackend final : public Backend {
+class GatedBackend final : public ForwardingBackend {
  public:
-  explicit GatedBackend(Backend& inner) : inner_(inner) {}
+  using ForwardingBackend::ForwardingBackend;
 
-  void Open(RequestId id, std::span<const std::int32_t> prompt,
-            const kernels::SamplingParameters& sampling) override {
-    inner_.Open(id, prompt, sampling);
-  }
-  void Close(RequestId id) override { inner_.Close(id); }
-  void Launch(const StepPlan& plan) override { inner_.Launch(plan); }
   ComputedStep Collect() override {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return open_; });
-    return inner_.Collect();
+    return ForwardingBackend::Collect();
   }
 
   void SetOpen(bool open) {
@@ -64,7 +59,6 @@ class GatedBackend final : public Backend {
   }
 
  private:
-  Backend& inner_;
   std::mutex mutex_;
   std::condition_variable changed_;
   bool open_ = true;

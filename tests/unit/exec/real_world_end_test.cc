@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "exec/cpu/cpu_model.h"
+#include "exec/forwarding_backend.h"
 #include "exec/real_world.h"
 #include "tests/unit/exec/real_run.h"
 
@@ -155,22 +156,16 @@ TEST_F(RealWorldEndTest, StopBehindTheLastAnswerKeepsNothingFromHappening) {
 }
 
 // Computes two steps, then fails.
-class FailingBackend final : public Backend {
+class FailingBackend final : public ForwardingBackend {
  public:
-  explicit FailingBackend(Backend& inner) : inner_(inner) {}
-  void Open(RequestId id, std::span<const std::int32_t> prompt,
-            const kernels::SamplingParameters& sampling) override {
-    inner_.Open(id, prompt, sampling);
-  }
-  void Close(RequestId id) override { inner_.Close(id); }
-  void Launch(const StepPlan& plan) override { inner_.Launch(plan); }
+  using ForwardingBackend::ForwardingBackend;
+
   ComputedStep Collect() override {
     if (++steps_ > 2) throw std::bad_alloc();
-    return inner_.Collect();
+    return ForwardingBackend::Collect();
   }
 
  private:
-  Backend& inner_;
   int steps_ = 0;
 };
 

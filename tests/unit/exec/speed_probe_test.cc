@@ -12,8 +12,15 @@ class CountingBackend final : public Backend {
   void Close(RequestId) override {}
   void Launch(const StepPlan&) override { ++launched; }
   ComputedStep Collect() override { return {}; }
+  [[nodiscard]] const kernels::KvCacheView* readable_cache() const override { return &cache; }
+  void CopyBlocks(const kernels::KvCacheView&,
+                  std::span<const kernels::BlockCopy> copies) override {
+    copied += copies.size();
+  }
 
   int launched = 0;
+  kernels::KvCacheView cache;
+  std::size_t copied = 0;
 };
 
 class CountingProbe final : public SpeedProbe {
@@ -38,6 +45,15 @@ TEST(SpeedProbeTest, RunsBetweenStepsAndNotAgainWithinTheInterval) {
   ASSERT_EQ(probed.samples().size(), 1U);
   EXPECT_EQ(probed.samples()[0].decode, 1e-3);
   EXPECT_EQ(probed.samples()[0].prefill, 2e-3);
+}
+
+TEST(SpeedProbeTest, PassesOnCopiesOfBlocks) {
+  CountingBackend backend;
+  CountingProbe probe;
+  ProbedBackend probed(backend, probe);
+  EXPECT_EQ(probed.readable_cache(), &backend.cache);
+  probed.CopyBlocks(backend.cache, std::vector<kernels::BlockCopy>(3));
+  EXPECT_EQ(backend.copied, 3U);
 }
 
 // Nothing ran before the first of the steps, so only the second and third have a probe.
