@@ -3,7 +3,6 @@
 
 #include <type_traits>
 
-#include "proto/field_binding.h"
 #include "proto/order_binding.h"
 #include "sched/policy/registry.h"
 
@@ -17,6 +16,7 @@ void Bind(Archive& fields, StaticConfig& config) {
   fields.Value("padded", config.padded);
   fields.Value("max_batch_size", config.max_batch_size);
   fields.Value("max_model_len", config.max_model_len);
+  fields.OptionalNested("order", config.order);
 }
 
 template <class Archive>
@@ -29,6 +29,7 @@ void Bind(Archive& fields, TritonConfig& config) {
   fields.Value("default_priority_level", config.default_priority_level);
   fields.Value("padded", config.padded);
   fields.Value("max_model_len", config.max_model_len);
+  fields.OptionalNested("order", config.order);
 }
 
 template <class Archive>
@@ -37,6 +38,7 @@ void Bind(Archive& fields, LightllmConfig& config) {
   fields.Value("batch_max_tokens", config.batch_max_tokens);
   fields.Value("max_waiting_iters", config.max_waiting_iters);
   fields.Value("max_model_len", config.max_model_len);
+  fields.OptionalNested("order", config.order);
 }
 
 template <class Archive>
@@ -152,6 +154,7 @@ void Bind(Archive& fields, TrtllmConfig& config) {
   fields.Value("max_num_tokens", config.max_num_tokens);
   fields.Value("chunk_unit_size", config.chunk_unit_size);
   fields.Value("max_seq_len", config.max_seq_len);
+  fields.OptionalNested("order", config.order);
 }
 
 template <class Archive>
@@ -184,6 +187,7 @@ void Bind(Archive& fields, SglangConfig& config) {
   fields.template Enum<Retraction>(
       "retraction_policy", config.retraction_policy,
       {{"length", Retraction::kLength}, {"priority", Retraction::kPriority}});
+  fields.OptionalNested("order", config.order);
 }
 
 template <class Archive>

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/check.h"
+#include "sched/policy/ordered_queue.h"
 #include "sched/step_builder.h"
 
 namespace twin {
@@ -18,6 +19,16 @@ ClosedBatch::Offered ClosedBatch::Offer(StepBuilder& step, RequestId id, std::in
   if (!taken) return Offered::kNoRoom;
   live_.push_back(id);
   return Offered::kTaken;
+}
+
+bool ClosedBatch::OfferFront(StepBuilder& step, OrderedQueue& waiting, std::int32_t rows_max) {
+  if (waiting.empty()) return false;
+  const Sequence& s = step.sequence(waiting.front());
+  const Offered offered = Offer(step, s.id, rows_max);
+  if (offered == Offered::kNoRoom) return false;
+  waiting.PopFront();
+  if (offered == Offered::kTaken) waiting.Admitted(s);
+  return true;
 }
 
 bool ClosedBatch::Rejects(StepBuilder& step, const Sequence& s) const {

@@ -23,6 +23,7 @@
 
 namespace twin {
 
+class OrderedQueue;
 class StepBuilder;
 
 class ClosedBatch {
@@ -43,6 +44,9 @@ class ClosedBatch {
   // While the batch is formed: takes the waiting request as a further row if there are fewer than
   // `rows_max` and its memory is free, or rejects it. REQUIRES: the next call is Offer or Begin.
   Offered Offer(StepBuilder& step, RequestId id, std::int32_t rows_max);
+  // The same with the front of the queue, which leaves it unless the batch is complete; then, and
+  // where nobody waits, the result is false.
+  bool OfferFront(StepBuilder& step, OrderedQueue& waiting, std::int32_t rows_max);
   // Computes the prompts of all rows.
   void Begin(StepBuilder& step);
 

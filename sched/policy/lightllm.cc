@@ -27,6 +27,7 @@ void LightllmConfig::Validate() const {
   RequireAtLeast("lightllm.batch_max_tokens", batch_max_tokens, 0);
   RequireAtLeast("lightllm.max_waiting_iters", max_waiting_iters, 0);
   RequireAtLeast("lightllm.max_model_len", max_model_len, 0);
+  if (order) order->ValidateWithoutPreemption(kName);
 }
 
 void LightllmConfig::ResolveContext(std::int32_t model_tokens) {
@@ -45,6 +46,7 @@ PolicyTraits LightllmConfig::Traits() const {
   traits.step_engine = "tgis";
   traits.sequences_per_step_max = running_max_req_size;
   traits.preempts = false;
+  if (order) order->SetTraits(traits);
   return traits;
 }
 
@@ -68,28 +70,28 @@ LightllmPolicy::LightllmPolicy(const LightllmConfig& config, const KvPoolConfig&
       cache_tokens_(static_cast<std::int64_t>(kv.blocks) * kv.block_size),
       prompt_tokens_max_(config.batch_max_tokens > 0
                              ? config.batch_max_tokens
-                             : DefaultPromptTokens(cache_tokens_, config.max_model_len)) {}
+                             : DefaultPromptTokens(cache_tokens_, config.max_model_len)),
+      waiting_(config.order.value_or(OrderConfig{})) {}
 
-void LightllmPolicy::Enqueue(const Sequence& sequence) {
-  waiting_.PushArrival(sequence.id, sequence.priority);
-}
+void LightllmPolicy::Enqueue(const Sequence& sequence) { waiting_.PushArrival(sequence); }
 
 void LightllmPolicy::Remove(const Sequence& sequence) {
-  if (std::erase(running_, sequence.id) == 0) waiting_.Erase(sequence.id);
+  if (std::erase(running_, sequence.id) == 0) waiting_.Erase(sequence);
 }
 
 std::optional<DecodeLimits> LightllmPolicy::DecodeRunLimits() const {
   // Somebody who waits is looked at again after some iterations.
-  if (!waiting_.empty()) return std::nullopt;
+  if (!waiting_.empty() || !waiting_.StandsStill()) return std::nullopt;
   return DecodeLimits{};
 }
 
 void LightllmPolicy::Plan(StepBuilder& step) {
   if (!waiting_.empty() && AdmissionIsDue(step) && Prefill(step)) {
     latest_prefill_ = step.plan().id;
-    return;
+  } else {
+    Decode(step);
   }
-  Decode(step);
+  waiting_.Planned(step);
 }
 
 // Each step since the latest prompts was an iteration that decoded.
@@ -110,6 +112,7 @@ bool LightllmPolicy::Prefill(StepBuilder& step) {
     if (prompt_tokens + s.prompt_tokens > prompt_tokens_max_ || !FitsFuture(s)) break;
     prompt_tokens += s.prompt_tokens;
     waiting_.PopFront();
+    waiting_.Admitted(s);
     step.Admit(s.id);
     CHECK(step.Grow(s, s.prompt_tokens));
     step.Schedule(s, s.prompt_tokens);

@@ -1,11 +1,11 @@
 // LightLLM: a request is admitted if the peak of memory to come stays within the cache.
 //
 // Iterations either compute the prompts of new requests or decode all running ones. Requests are
-// admitted in order of arrival when nobody runs, and otherwise after max_waiting_iters decode
-// iterations since the latest prompts. The head is admitted if, with all requests running on to
-// their output limits, the tokens in the cache never reach its size; they are most at the moments
-// at which requests end. That is less strict than the sum of all prompts and limits, because
-// requests end at different times, and still nobody is ever preempted.
+// admitted in order of arrival, or in another one (order_config.h), when nobody runs, and otherwise
+// after max_waiting_iters decode iterations since the latest prompts. The head is admitted if, with
+// all requests running on to their output limits, the tokens in the cache never reach its size;
+// they are most at the moments at which requests end. That is less strict than the sum of all
+// prompts and limits, because requests end at different times, and still nobody is ever preempted.
 //
 // Source: ModelTC/lightllm, router/req_queue; the same rule in the artifacts of S-LoRA and VTC.
 //
@@ -22,8 +22,9 @@
 #include <vector>
 
 #include "sched/policy/case_name.h"
+#include "sched/policy/order_config.h"
+#include "sched/policy/ordered_queue.h"
 #include "sched/policy/policy.h"
-#include "sched/policy/waiting_queue.h"
 
 namespace twin {
 
@@ -35,6 +36,7 @@ struct LightllmConfig {
   std::int32_t batch_max_tokens = 0;
   std::int32_t max_waiting_iters = 10;  // decode iterations between admissions
   std::int32_t max_model_len = 0;       // tokens of one request; 0 = the model's context
+  std::optional<OrderConfig> order = std::nullopt;  // unset: fcfs
 
   [[nodiscard]] PolicyTraits Traits() const;
   void Validate() const;
@@ -79,7 +81,7 @@ class LightllmPolicy final : public Policy {
   std::int64_t block_size_;
   std::int64_t cache_tokens_;
   std::int64_t prompt_tokens_max_;  // of an iteration
-  WaitingQueue waiting_{QueueOrder::kFcfs};
+  OrderedQueue waiting_;
   std::vector<RequestId> running_;    // in order of admission
   std::vector<CacheGrowth> growths_;  // scratch, descending by `left`
   StepId latest_prefill_{0};

@@ -41,6 +41,18 @@ void SglangConfig::Validate() const {
   RequireAtLeast("sglang.in_batch_deprioritize_threshold", in_batch_deprioritize_threshold, 1);
   RequireAtLeast("sglang.priority_scheduling_preemption_threshold",
                  priority_scheduling_preemption_threshold, 0);
+  if (order) ValidateOrder();
+}
+
+void SglangConfig::ValidateOrder() const {
+  order->ValidateWithoutPreemption(kName);
+  RequireField(schedule_policy == Order::kFcfs, "sglang.schedule_policy",
+               schedule_policy == Order::kLpm ? "lpm" : "lof",
+               "must be fcfs with sglang.order, which takes its place");
+  RequireField(!enable_priority_scheduling, "sglang.enable_priority_scheduling", true,
+               "must be false with sglang.order; allowed: order { kind: priority }");
+  RequireField(retraction_policy == Retraction::kLength, "sglang.retraction_policy", "priority",
+               "must be length with sglang.order, which decides who is retracted");
 }
 
 void SglangConfig::ResolveContext(std::int32_t model_tokens) {
@@ -61,6 +73,7 @@ PolicyTraits SglangConfig::Traits() const {
   if (traits.sized_for_tokens == 0) traits.sized_for_tokens = max_prefill_tokens;
   traits.sequences_per_step_max = max_running_requests;
   traits.first_come_first_served = schedule_policy == Order::kFcfs && !enable_priority_scheduling;
+  if (order) order->SetTraits(traits);
   traits.caches_prefixes = radix_cache;
   traits.keeps_prefix_tree = true;
   traits.defers_release = true;
@@ -109,7 +122,7 @@ void SglangPolicy::Remove(const Sequence& s) {
   } else if (std::erase(last_batch_, id) > 0) {
     last_batch_shrank_ = true;
   } else if (std::erase(taken_out_, id) == 0 && s.blocks.held() == 0) {
-    if (std::erase(arrived_, id) == 0) waiting_.Erase(id);
+    if (std::erase(arrived_, id) == 0) waiting_.Erase(s);
   }
   if (s.blocks.held() == 0) {
     requests_.Close(id);
@@ -162,6 +175,7 @@ void SglangPolicy::Plan(StepBuilder& step) {
   CheckpointChunk(step);
   MergeLastBatch();
   if (!PlanPrefill(step) && !running_.empty()) PlanDecode(step);
+  waiting_.Planned(step);
   gauge_ = {"ratio", ratio_.value()};
 }
 
@@ -291,6 +305,12 @@ void SglangPolicy::Retract(StepBuilder& step) {
 
 // The last one goes first.
 void SglangPolicy::SortForRetraction(const StepBuilder& step) {
+  if (waiting_.ordered()) {
+    std::sort(running_.begin(), running_.end(), [&](RequestId a, RequestId b) {
+      return waiting_.Before(step.sequence(a), step.sequence(b));
+    });
+    return;
+  }
   ranks_.clear();
   const bool by_priority = config_.retraction_policy == SglangConfig::Retraction::kPriority;
   for (const RequestId id : running_) {
@@ -332,7 +352,7 @@ void SglangPolicy::Requeue(StepBuilder& step, RequestId id) {
     return;
   }
   requests_[id].queued_at = entries_++;
-  waiting_.Push(id);
+  waiting_.Push(s);
 }
 
 std::int64_t SglangPolicy::Available(const StepBuilder& step) const {

@@ -8,6 +8,9 @@
 // waiting list at its end. At most one prompt is divided into chunks at a time. Blocks of finished
 // requests stay in the tree until their memory is needed, the least recently used first.
 //
+// Another order (order_config.h) takes the place of the orders of SGLang's waiting list: it decides
+// who is offered a batch, retracted requests included, and who is retracted: the last one in it.
+//
 // Source: SGLang 0.5.23, decisions observed. Field names are SGLang's.
 //
 // Easy to get wrong:

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "sched/policy/case_name.h"
+#include "sched/policy/order_config.h"
 #include "sched/policy/policy.h"
 
 namespace twin {
@@ -43,6 +45,7 @@ struct SglangConfig {
   bool priority_preemption = true;
   std::int32_t priority_scheduling_preemption_threshold = 10;
   Retraction retraction_policy = Retraction::kLength;
+  std::optional<OrderConfig> order = std::nullopt;  // unset: schedule_policy
 
   // Larger is more important.
   [[nodiscard]] std::int64_t Importance(std::int32_t priority) const {
@@ -54,6 +57,7 @@ struct SglangConfig {
 
   [[nodiscard]] PolicyTraits Traits() const;
   void Validate() const;
+  void ValidateOrder() const;
   void ResolveContext(std::int32_t model_tokens);
   void ValidateContext(std::int32_t model_tokens) const;
   static std::span<const CaseName> CaseNames();

@@ -22,7 +22,7 @@ bool SglangPolicy::PlanPrefill(StepBuilder& step) {
   OpenPrefill(step);
   if (chunked_) ContinueChunked(step);
   OfferWaiting(step);
-  waiting_.PopFront(prefill_.admitted);
+  waiting_.PopFront(step, prefill_.admitted);
   for (const RequestId id : prefill_.preempted) Requeue(step, id);
   return Issue(step);
 }
@@ -60,7 +60,7 @@ void SglangPolicy::ContinueChunked(StepBuilder& step) {
 
 void SglangPolicy::OfferWaiting(StepBuilder& step) {
   while (prefill_.admitted < waiting_.size()) {
-    const RequestId id = waiting_[prefill_.admitted];
+    const RequestId id = waiting_.At(step, prefill_.admitted);
     if (StateOf(step) == State::kOther) return;
     const auto rows = static_cast<std::size_t>(config_.max_running_requests);
     if (prefill_.batch.size() + running_.size() >= rows) full_ = true;

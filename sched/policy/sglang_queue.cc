@@ -14,33 +14,61 @@ constexpr std::int64_t kRefreshEvery = 32;
 SglangQueue::SglangQueue(const SglangConfig& config, std::int32_t block_size)
     : config_(config),
       shared_keys_(static_cast<std::size_t>(
-          (std::max(config.in_batch_deprioritize_threshold, 1) - 1) / block_size + 1)) {}
+          (std::max(config.in_batch_deprioritize_threshold, 1) - 1) / block_size + 1)),
+      ordered_(config.order.value_or(OrderConfig{})) {}
 
-void SglangQueue::PopFront(std::size_t count) {
+void SglangQueue::Push(const Sequence& s) {
+  if (!ordered()) {
+    list_.push_back(s.id);
+  } else if (s.preemptions > 0) {
+    ordered_.PushPreempted(s);
+  } else {
+    ordered_.PushArrival(s);
+  }
+}
+
+RequestId SglangQueue::At(const StepBuilder& step, std::size_t i) {
+  while (list_.size() - head_ <= i) {
+    list_.push_back(ordered_.PopFront());
+    ordered_.Admitted(step.sequence(list_.back()));
+  }
+  return list_[head_ + i];
+}
+
+void SglangQueue::PopFront(const StepBuilder& step, std::size_t count) {
+  if (ordered()) {
+    for (; list_.size() > count; list_.pop_back()) {
+      const Sequence& s = step.sequence(list_.back());
+      ordered_.NotAdmitted(s);
+      ordered_.PutBack(s);
+    }
+    list_.clear();
+    return;
+  }
   head_ += count;
   if (2 * head_ < list_.size()) return;
   list_.erase(list_.begin(), list_.begin() + static_cast<std::ptrdiff_t>(head_));
   head_ = 0;
 }
 
-bool SglangQueue::Erase(RequestId id) {
+void SglangQueue::Erase(const Sequence& s) {
+  if (ordered()) return ordered_.Erase(s);
   const auto begin = list_.begin() + static_cast<std::ptrdiff_t>(head_);
-  const auto found = std::find(begin, list_.end(), id);
-  if (found == list_.end()) return false;
-  list_.erase(found);
-  return true;
+  const auto found = std::find(begin, list_.end(), s.id);
+  if (found != list_.end()) list_.erase(found);
 }
 
 void SglangQueue::Sort(const StepBuilder& step, SglangRequests& requests, RadixCache& cache) {
   using Order = SglangConfig::Order;
   const bool by_prefix = config_.schedule_policy == Order::kLpm && cache.enabled();
   if (by_prefix && size() <= kMatchedMost) return SortByPrefix(step, requests, cache);
-  if (cache.enabled() && sorts_++ % kRefreshEvery == 0) Refresh(step, requests, cache);
+  if (cache.enabled() && sorts_++ % kRefreshEvery == 0) Refresh(step, cache);
+  if (ordered()) return;
   const bool by_limit = config_.schedule_policy == Order::kLof;
   if (!by_limit && !config_.enable_priority_scheduling) return;
   ranks_.clear();
   for (std::size_t i = 0; i < size(); ++i) {
-    const RequestId id = (*this)[i];
+    const RequestId id = At(step, i);
     const SglangRequest& request = requests[id];
     const std::int64_t priority =
         config_.enable_priority_scheduling ? -config_.Importance(step.sequence(id).priority) : 0;
@@ -62,7 +90,7 @@ void SglangQueue::SortByPrefix(const StepBuilder& step, SglangRequests& requests
   listed_.clear();
   const std::int32_t page = step.pool().block_size();
   for (std::size_t i = 0; i < size(); ++i) {
-    const RequestId id = (*this)[i];
+    const RequestId id = At(step, i);
     const Sequence& s = step.sequence(id);
     const std::int32_t hit = cache.Match(s, s.known).blocks * page;
     requests[id].hit_tokens = std::min(hit, s.known - 1);
@@ -83,11 +111,10 @@ bool SglangQueue::SharedInList(const Sequence& s, std::int32_t hit_tokens) {
   return false;
 }
 
-void SglangQueue::Refresh(const StepBuilder& step, SglangRequests& requests, RadixCache& cache) {
+void SglangQueue::Refresh(const StepBuilder& step, RadixCache& cache) {
   for (std::size_t i = std::min(size(), kMatchedMost); i-- > 0;) {
-    const Sequence& s = step.sequence((*this)[i]);
+    const Sequence& s = step.sequence(At(step, i));
     cache.Match(s, s.known);
-    static_cast<void>(requests);
   }
 }
 

@@ -8,6 +8,7 @@
 #include "core/id_map.h"
 #include "core/ids.h"
 #include "sched/cache/radix_cache.h"
+#include "sched/policy/ordered_queue.h"
 #include "sched/policy/sglang_config.h"
 #include "sched/step_builder.h"
 
@@ -23,21 +24,33 @@ struct SglangRequest {
 };
 using SglangRequests = IdMap<SglangRequest>;
 
-// A list. New and retracted requests join at its end; an order may sort it, which stays.
-// PopFront takes constant time, Erase and Sort time linear in the list (Sort: and in the matches).
-// Allocates while it grows.
+// A list. New and retracted requests join at its end; an order of SGLang's may sort it, which
+// stays. PopFront takes constant time, Erase and Sort time linear in the list (Sort: and in the
+// matches). With an order of order_config.h an OrderedQueue holds the requests; then a call takes
+// logarithmic time for each request that it looks at. Allocates while it grows.
 class SglangQueue {
  public:
   SglangQueue(const SglangConfig& config, std::int32_t block_size);
 
-  [[nodiscard]] bool empty() const { return head_ == list_.size(); }
-  [[nodiscard]] std::size_t size() const { return list_.size() - head_; }
-  [[nodiscard]] RequestId operator[](std::size_t i) const { return list_[head_ + i]; }
+  [[nodiscard]] bool empty() const { return size() == 0; }
+  [[nodiscard]] std::size_t size() const { return list_.size() - head_ + ordered_.size(); }
+  // An order of order_config.h other than that of arrival is set.
+  [[nodiscard]] bool ordered() const { return !ordered_.first_come_first_served(); }
 
-  void Push(RequestId id) { list_.push_back(id); }
-  void PopFront(std::size_t count);
-  // False if the request is not in the list.
-  bool Erase(RequestId id);
+  void Push(const Sequence& s);
+  // The request at place `i`. After the last call for a step PopFront must follow, which takes out
+  // the first `count`. REQUIRES: i < size(); all places before have been looked at since.
+  [[nodiscard]] RequestId At(const StepBuilder& step, std::size_t i);
+  void PopFront(const StepBuilder& step, std::size_t count);
+  // Nothing if the request is not in the list.
+  void Erase(const Sequence& s);
+
+  // As OrderedQueue's.
+  void Planned(const StepBuilder& step) { ordered_.Planned(step); }
+  // REQUIRES: ordered().
+  [[nodiscard]] bool Before(const Sequence& a, const Sequence& b) const {
+    return ordered_.Before(a, b);
+  }
 
   // Puts the list into the order in which requests are offered a batch. Orders that do not look
   // into the tree renew the time of use of waiting prefixes now and then.
@@ -54,11 +67,12 @@ class SglangQueue {
   void SortByRank();
   void SortByPrefix(const StepBuilder& step, SglangRequests& requests, RadixCache& cache);
   [[nodiscard]] bool SharedInList(const Sequence& sequence, std::int32_t hit_tokens);
-  void Refresh(const StepBuilder& step, SglangRequests& requests, RadixCache& cache);
+  void Refresh(const StepBuilder& step, RadixCache& cache);
 
   SglangConfig config_;
   std::size_t shared_keys_;  // blocks that must agree for a prefix to count as shared in the list
-  std::vector<RequestId> list_;
+  OrderedQueue ordered_;     // empty unless ordered()
+  std::vector<RequestId> list_;  // if ordered(): those who were looked at in this step
   std::size_t head_ = 0;
   std::int64_t sorts_ = 0;
   std::vector<Rank> ranks_;

@@ -24,6 +24,7 @@ std::span<const CaseName> StaticConfig::CaseNames() { return kStaticCaseNames; }
 void StaticConfig::Validate() const {
   RequireAtLeast("static.max_batch_size", max_batch_size, 1);
   RequireAtLeast("static.max_model_len", max_model_len, 0);
+  if (order) order->ValidateWithoutPreemption(kName);
 }
 
 void StaticConfig::ResolveContext(std::int32_t model_tokens) {
@@ -42,6 +43,7 @@ PolicyTraits StaticConfig::Traits() const {
   traits.step_engine = "tgis";
   traits.sequences_per_step_max = max_batch_size;
   traits.preempts = false;
+  if (order) order->SetTraits(traits);
   traits.reserves_context = !padded;
   traits.defers_release = padded;
   traits.delivery = padded ? Delivery::kBatchEnd : Delivery::kPerStep;
@@ -49,16 +51,17 @@ PolicyTraits StaticConfig::Traits() const {
 }
 
 StaticPolicy::StaticPolicy(const StaticConfig& config)
-    : config_(config), traits_(config.Traits()), batch_(config.padded, config.max_model_len) {
+    : config_(config),
+      traits_(config.Traits()),
+      waiting_(config.order.value_or(OrderConfig{})),
+      batch_(config.padded, config.max_model_len) {
   if (!config.padded) RequireAtLeast("static.max_model_len", config.max_model_len, 1);
 }
 
-void StaticPolicy::Enqueue(const Sequence& sequence) {
-  waiting_.PushArrival(sequence.id, sequence.priority);
-}
+void StaticPolicy::Enqueue(const Sequence& sequence) { waiting_.PushArrival(sequence); }
 
 void StaticPolicy::Remove(const Sequence& sequence) {
-  if (!batch_.Remove(sequence.id)) waiting_.Erase(sequence.id);
+  if (!batch_.Remove(sequence.id)) waiting_.Erase(sequence);
 }
 
 void StaticPolicy::CollectReleases(std::vector<RequestId>& finished) {
@@ -66,21 +69,19 @@ void StaticPolicy::CollectReleases(std::vector<RequestId>& finished) {
 }
 
 std::optional<DecodeLimits> StaticPolicy::DecodeRunLimits() const {
+  if (!waiting_.StandsStill()) return std::nullopt;
   return DecodeLimits{};  // until the first of the batch ends, whoever waits
 }
 
 void StaticPolicy::Plan(StepBuilder& step) {
   if (batch_.running()) {
     batch_.Decode(step);
-    return;
+  } else {
+    while (batch_.OfferFront(step, waiting_, config_.max_batch_size)) {
+    }
+    batch_.Begin(step);
   }
-  while (!waiting_.empty()) {
-    const ClosedBatch::Offered offered =
-        batch_.Offer(step, waiting_.front(), config_.max_batch_size);
-    if (offered == ClosedBatch::Offered::kNoRoom) break;
-    waiting_.PopFront();
-  }
-  batch_.Begin(step);
+  waiting_.Planned(step);
 }
 
 }  // namespace twin

@@ -1,8 +1,9 @@
 // Static (request-level) batching: a batch enters and leaves together.
 //
-// The baseline. While the queue is not empty and no batch runs, requests are taken from it in order
-// of arrival until max_batch_size rows are found or the next one does not fit into memory; the head
-// of the queue is never skipped. The batch then runs to its end (sched/policy/closed_batch.h).
+// The baseline. While the queue is not empty and no batch runs, requests are taken from it, in
+// order of arrival or in another one (order_config.h), until max_batch_size rows are found or the
+// next one does not fit into memory; the head of the queue is never skipped. The batch then runs to
+// its end (sched/policy/closed_batch.h).
 //
 // Sources: Hugging Face generate() and FasterTransformer (padded); the faster_transformer scheduler
 // of Sarathi-Serve (trimmed).
@@ -15,8 +16,9 @@
 
 #include "sched/policy/case_name.h"
 #include "sched/policy/closed_batch.h"
+#include "sched/policy/order_config.h"
+#include "sched/policy/ordered_queue.h"
 #include "sched/policy/policy.h"
-#include "sched/policy/waiting_queue.h"
 
 namespace twin {
 
@@ -30,6 +32,7 @@ struct StaticConfig {
   // Trimmed: each request reserves this many tokens, and longer prompts are rejected. 0 = the
   // model's context.
   std::int32_t max_model_len = 0;
+  std::optional<OrderConfig> order = std::nullopt;  // unset: fcfs
 
   [[nodiscard]] PolicyTraits Traits() const;
   void Validate() const;
@@ -53,7 +56,7 @@ class StaticPolicy final : public Policy {
  private:
   StaticConfig config_;
   PolicyTraits traits_;
-  WaitingQueue waiting_{QueueOrder::kFcfs};
+  OrderedQueue waiting_;
   ClosedBatch batch_;
 };
 

@@ -45,6 +45,10 @@ void TritonConfig::Validate() const {
                  fmt::format("must be 1 to priority_levels ({})", priority_levels));
   }
   RequireAtLeast("triton.max_model_len", max_model_len, 0);
+  if (!order) return;
+  order->ValidateWithoutPreemption(kName);
+  RequireField(priority_levels == 0, "triton.priority_levels", priority_levels,
+               "must be 0 with triton.order, which takes its place");
 }
 
 void TritonConfig::ResolveContext(std::int32_t model_tokens) {
@@ -67,6 +71,7 @@ PolicyTraits TritonConfig::Traits() const {
   traits.preempts = false;
   traits.reserves_context = !padded;
   traits.first_come_first_served = priority_levels == 0;
+  if (order) order->SetTraits(traits);
   traits.defers_release = padded;
   traits.delivery = padded ? Delivery::kBatchEnd : Delivery::kPerStep;
   return traits;
@@ -77,7 +82,7 @@ TritonPolicy::TritonPolicy(const TritonConfig& config)
       traits_(config.Traits()),
       preferred_(config.preferred_batch_size.begin(), config.preferred_batch_size.end()),
       levels_(static_cast<std::size_t>(std::max(1, config.priority_levels)),
-              WaitingQueue(QueueOrder::kFcfs)),
+              OrderedQueue(config.order.value_or(OrderConfig{}))),
       instances_(static_cast<std::size_t>(config.instance_count),
                  {ClosedBatch(config.padded, config.max_model_len), kNoStep}) {
   if (!config.padded) RequireAtLeast("triton.max_model_len", config.max_model_len, 1);
@@ -85,14 +90,14 @@ TritonPolicy::TritonPolicy(const TritonConfig& config)
   std::sort(preferred_.begin(), preferred_.end());
 }
 
-WaitingQueue& TritonPolicy::LevelOf(std::int32_t priority) {
+OrderedQueue& TritonPolicy::LevelOf(std::int32_t priority) {
   if (config_.priority_levels == 0) return levels_.front();
   const bool known = priority >= 1 && priority <= config_.priority_levels;
   return levels_[static_cast<std::size_t>(known ? priority : config_.default_priority_level) - 1];
 }
 
 void TritonPolicy::Enqueue(const Sequence& sequence) {
-  LevelOf(sequence.priority).PushArrival(sequence.id, sequence.priority);
+  LevelOf(sequence.priority).PushArrival(sequence);
   ++waiting_;
 }
 
@@ -100,7 +105,7 @@ void TritonPolicy::Remove(const Sequence& sequence) {
   for (Instance& instance : instances_) {
     if (instance.batch.Remove(sequence.id)) return;
   }
-  LevelOf(sequence.priority).Erase(sequence.id);
+  LevelOf(sequence.priority).Erase(sequence);
   --waiting_;
 }
 
@@ -118,11 +123,16 @@ void TritonPolicy::CollectReleases(std::vector<RequestId>& finished) {
 }
 
 std::optional<DecodeLimits> TritonPolicy::DecodeRunLimits() const {
-  if (instances_.size() > 1) return std::nullopt;
+  if (instances_.size() > 1 || !levels_.front().StandsStill()) return std::nullopt;
   return DecodeLimits{};  // until the first of the batch ends, whoever waits
 }
 
 void TritonPolicy::Plan(StepBuilder& step) {
+  PlanBatch(step);
+  levels_.front().Planned(step);
+}
+
+void TritonPolicy::PlanBatch(StepBuilder& step) {
   wake_at_ = kTimeNever;
   Instance* idle = nullptr;
   for (Instance& instance : instances_) {
@@ -155,10 +165,11 @@ TritonPolicy::Decision TritonPolicy::Decide(const StepBuilder& step) {
   return {};
 }
 
-TimePoint TritonPolicy::OldestArrival(const StepBuilder& step, std::int32_t requests) const {
+TimePoint TritonPolicy::OldestArrival(const StepBuilder& step, std::int32_t requests) {
+  if (!levels_.front().first_come_first_served()) return OldestInOrder(step, requests);
   TimePoint oldest = kTimeNever;
   std::int64_t ahead = 0;
-  for (const WaitingQueue& level : levels_) {
+  for (const OrderedQueue& level : levels_) {
     if (ahead >= requests) break;
     if (!level.empty()) oldest = std::min(oldest, step.sequence(level.front()).arrival);
     ahead += static_cast<std::int64_t>(level.size());
@@ -166,16 +177,28 @@ TimePoint TritonPolicy::OldestArrival(const StepBuilder& step, std::int32_t requ
   return oldest;
 }
 
+// Takes them out as a batch would, and puts them back.
+TimePoint TritonPolicy::OldestInOrder(const StepBuilder& step, std::int32_t requests) {
+  OrderedQueue& waiting = levels_.front();
+  TimePoint oldest = kTimeNever;
+  first_.clear();
+  while (static_cast<std::int32_t>(first_.size()) < requests) {
+    const Sequence& s = step.sequence(waiting.PopFront());
+    waiting.Admitted(s);
+    first_.push_back(s.id);
+    oldest = std::min(oldest, s.arrival);
+  }
+  for (auto back = first_.rbegin(); back != first_.rend(); ++back) {
+    waiting.NotAdmitted(step.sequence(*back));
+    waiting.PutBack(step.sequence(*back));
+  }
+  return oldest;
+}
+
 void TritonPolicy::Form(StepBuilder& step, Instance& instance, std::int32_t requests) {
-  bool has_room = true;
-  for (WaitingQueue& level : levels_) {
-    while (has_room && !level.empty()) {
-      has_room =
-          instance.batch.Offer(step, level.front(), requests) != ClosedBatch::Offered::kNoRoom;
-      if (!has_room) break;
-      level.PopFront();
-      --waiting_;
-    }
+  for (OrderedQueue& level : levels_) {
+    while (instance.batch.OfferFront(step, level, requests)) --waiting_;
+    if (!level.empty()) break;
   }
   instance.batch.Begin(step);
   if (!step.plan().work.empty()) instance.in_flight = step.plan().id;

@@ -10,6 +10,9 @@
 // Without preferred sizes, max_batch_size is the only one. A batch then runs to its end, as in
 // static batching (sched/policy/closed_batch.h).
 //
+// Another order than that of arrival (order_config.h) takes the place of levels of priority. The
+// window then is that of the oldest among the requests that the order puts first.
+//
 // Source: triton-inference-server/core, dynamic_batch_scheduler.cc.
 //
 // Easy to get wrong:
@@ -29,8 +32,9 @@
 
 #include "sched/policy/case_name.h"
 #include "sched/policy/closed_batch.h"
+#include "sched/policy/order_config.h"
+#include "sched/policy/ordered_queue.h"
 #include "sched/policy/policy.h"
-#include "sched/policy/waiting_queue.h"
 
 namespace twin {
 
@@ -49,7 +53,8 @@ struct TritonConfig {
   // Of the backend: rows are padded to the longest prompt, and finished rows are computed until the
   // last one ends. False: neither, and each row reserves max_model_len tokens.
   bool padded = true;
-  std::int32_t max_model_len = 0;  // 0 = the model's context
+  std::int32_t max_model_len = 0;                   // 0 = the model's context
+  std::optional<OrderConfig> order = std::nullopt;  // unset: by level and arrival
 
   [[nodiscard]] PolicyTraits Traits() const;
   void Validate() const;
@@ -90,19 +95,22 @@ class TritonPolicy final : public Policy {
   };
   static constexpr StepId kNoStep{0};
 
-  [[nodiscard]] WaitingQueue& LevelOf(std::int32_t priority);
+  void PlanBatch(StepBuilder& step);
+  [[nodiscard]] OrderedQueue& LevelOf(std::int32_t priority);
   // What to send to an idle copy; sets wake_at_ where it waits. REQUIRES: requests wait.
   [[nodiscard]] Decision Decide(const StepBuilder& step);
   // The first arrival among the first `requests` of the queue.
-  [[nodiscard]] TimePoint OldestArrival(const StepBuilder& step, std::int32_t requests) const;
+  [[nodiscard]] TimePoint OldestArrival(const StepBuilder& step, std::int32_t requests);
+  [[nodiscard]] TimePoint OldestInOrder(const StepBuilder& step, std::int32_t requests);
   void Form(StepBuilder& step, Instance& instance, std::int32_t requests);
 
   TritonConfig config_;
   PolicyTraits traits_;
   std::vector<std::int32_t> preferred_;  // ascending, not empty
-  std::vector<WaitingQueue> levels_;     // first level first
+  std::vector<OrderedQueue> levels_;     // first level first
   std::vector<Instance> instances_;
   std::int32_t waiting_ = 0;
+  std::vector<RequestId> first_;  // scratch
   TimePoint wake_at_ = kTimeNever;
   Gauge reason_{kBatchReasonGauge, 0};
 };

@@ -22,6 +22,7 @@ void TrtllmConfig::Validate() const {
   RequireAtLeast("trtllm.chunk_unit_size", chunk_unit_size, 0);
   RequireAtLeast("trtllm.max_seq_len", max_seq_len, 0);
   RequireDrafts(kName, speculation);
+  if (order) order->ValidateWithoutPreemption(kName);
   // Otherwise a decode with all its drafts fits into no step.
   RequireField(max_num_tokens > speculation.num_speculative_tokens, "trtllm.max_num_tokens",
                max_num_tokens,
@@ -47,6 +48,7 @@ PolicyTraits TrtllmConfig::Traits() const {
   traits.sequences_per_step_max = max_batch_size;
   traits.preempts = capacity_scheduler_policy == Capacity::kMaxUtilization;
   traits.first_come_first_served = context_chunking_policy == Chunking::kNone;
+  if (order) order->SetTraits(traits);
   traits.memory_rule = "trtllm";
   traits.context_tokens_max = max_seq_len;
   traits.outputs_end_at_context = true;
@@ -55,19 +57,18 @@ PolicyTraits TrtllmConfig::Traits() const {
 }
 
 TrtllmPolicy::TrtllmPolicy(const TrtllmConfig& config)
-    : config_(config), traits_(config.Traits()) {}
+    : config_(config), traits_(config.Traits()), waiting_(config.order.value_or(OrderConfig{})) {}
 
-void TrtllmPolicy::Enqueue(const Sequence& sequence) {
-  waiting_.PushArrival(sequence.id, sequence.priority);
-}
+void TrtllmPolicy::Enqueue(const Sequence& sequence) { waiting_.PushArrival(sequence); }
 
 void TrtllmPolicy::Remove(const Sequence& sequence) {
   const auto is_it = [&](const Active& active) { return active.id == sequence.id; };
-  if (std::erase_if(active_, is_it) == 0) waiting_.Erase(sequence.id);
+  if (std::erase_if(active_, is_it) == 0) waiting_.Erase(sequence);
 }
 
 void TrtllmPolicy::Plan(StepBuilder& step) {
   fitting_.clear();
+  if (!waiting_.first_come_first_served()) ReturnWaiting(step);
   if (config_.capacity_scheduler_policy == TrtllmConfig::Capacity::kMaxUtilization) {
     FitNextStep(step);
   } else {
@@ -75,10 +76,11 @@ void TrtllmPolicy::Plan(StepBuilder& step) {
   }
   SelectBatch(step);
   ScheduleBatch(step);
+  waiting_.Planned(step);
 }
 
 std::optional<DecodeLimits> TrtllmPolicy::DecodeRunLimits() const {
-  if (config_.speculation.on()) return std::nullopt;
+  if (config_.speculation.on() || !waiting_.StandsStill()) return std::nullopt;
   // Whoever waits found too few blocks, and there will not be more: a decode takes only what was
   // counted for it before.
   return DecodeLimits{};
@@ -104,6 +106,10 @@ std::int32_t TrtllmPolicy::BlocksAtEnd(const KvPool& pool, const Sequence& s) co
   return pool.BlocksFor(s.prompt_tokens + s.max_output_tokens + drafts);
 }
 
+std::int32_t TrtllmPolicy::BlocksOfNextStep(const KvPool& pool, const Sequence& s) const {
+  return std::max(0, pool.BlocksFor(s.known + DraftsOf(s)) - s.blocks.held());
+}
+
 std::int32_t TrtllmPolicy::DraftsOf(const Sequence& s) const {
   if (s.drafts == 0) return 0;
   std::int32_t end = std::numeric_limits<std::int32_t>::max();
@@ -121,10 +127,34 @@ bool TrtllmPolicy::Activate(StepBuilder& step) {
       step.Reject(s.id, *reason);
       continue;
     }
+    waiting_.Admitted(s);
     active_.push_back({s.id, BlocksAtEnd(step.pool(), s)});
     return true;
   }
   return false;
+}
+
+void TrtllmPolicy::ReturnWaiting(const StepBuilder& step) {
+  for (auto back = active_.rbegin(); back != active_.rend(); ++back) {
+    const Sequence& s = step.sequence(back->id);
+    if (s.state != SequenceState::kWaiting) continue;
+    waiting_.NotAdmitted(s);
+    waiting_.PutBack(s);
+  }
+  std::erase_if(active_, [&](const Active& active) {
+    return step.sequence(active.id).state == SequenceState::kWaiting;
+  });
+}
+
+void TrtllmPolicy::SortIfShort(const StepBuilder& step) {
+  std::int64_t needed = 0;
+  for (const Active& active : active_) {
+    needed += BlocksOfNextStep(step.pool(), step.sequence(active.id));
+  }
+  if (needed <= step.pool().free()) return;
+  std::sort(active_.begin(), active_.end(), [&](const Active& a, const Active& b) {
+    return waiting_.Before(step.sequence(a.id), step.sequence(b.id));
+  });
 }
 
 bool TrtllmPolicy::RejectsOutgrown(StepBuilder& step, std::size_t place) {
@@ -160,6 +190,7 @@ void TrtllmPolicy::FitToTheEnd(StepBuilder& step) {
 }
 
 void TrtllmPolicy::FitNextStep(StepBuilder& step) {
+  if (!waiting_.first_come_first_served()) SortIfShort(step);
   const auto limit = static_cast<std::size_t>(config_.max_batch_size);
   std::int64_t free = step.pool().free();
   std::optional<std::size_t> end;  // the place of the latest victim: nobody behind it is looked at
@@ -170,8 +201,7 @@ void TrtllmPolicy::FitNextStep(StepBuilder& step) {
       continue;
     }
     const Sequence& s = step.sequence(active_[i].id);
-    const std::int32_t slots = s.known + DraftsOf(s);
-    const std::int32_t needed = std::max(0, step.pool().BlocksFor(slots) - s.blocks.held());
+    const std::int32_t needed = BlocksOfNextStep(step.pool(), s);
     if (needed <= free && fitting_.size() < limit) {
       free -= needed;
       fitting_.push_back(s.id);

@@ -1,8 +1,8 @@
 // TensorRT-LLM: in-flight batching by two schedulers, one for memory and one for the batch.
 //
-// In every step the capacity scheduler walks through the active requests, in order of arrival, and
-// decides which of them may hold KV blocks; the micro-batch scheduler then takes from these as many
-// as max_batch_size and max_num_tokens allow.
+// In every step the capacity scheduler walks through the active requests, in order of arrival or in
+// another one (order_config.h), and decides which of them may hold KV blocks; the micro-batch
+// scheduler then takes from these as many as max_batch_size and max_num_tokens allow.
 // - GUARANTEED_NO_EVICT: a new request is let in if the free blocks suffice for all requests to run
 //   to their output limits. Blocks are taken step by step, but always counted to the end.
 // - MAX_UTILIZATION: a request is let in if its next step fits. When one does not, the last started
@@ -11,6 +11,10 @@
 //
 // Source: capacityScheduler.cpp and microBatchScheduler.cpp of TensorRT-LLM (2025), as in the
 // policy notes, section 8; beam width 1, no block reuse, one micro-batch.
+//
+// Another order than that of arrival decides who is let in, paused requests included, who did not
+// fit, and whom MAX_UTILIZATION pauses: the last one in it. Nobody is paused for a request that is
+// not running.
 //
 // Easy to get wrong:
 // - GUARANTEED_NO_EVICT looks at decodes first, MAX_UTILIZATION at all requests in their order.
@@ -32,9 +36,10 @@
 #include <vector>
 
 #include "sched/policy/case_name.h"
+#include "sched/policy/order_config.h"
+#include "sched/policy/ordered_queue.h"
 #include "sched/policy/policy.h"
 #include "sched/policy/speculation.h"
-#include "sched/policy/waiting_queue.h"
 #include "sched/step_plan.h"
 
 namespace twin {
@@ -52,6 +57,7 @@ struct TrtllmConfig {
   std::int32_t chunk_unit_size = 0;    // cut chunks are multiples; 0 = a block, or all tokens
   std::int32_t max_seq_len = 0;        // prompt + output of one request; 0 = the model's context
   SpeculationRules speculation = {};
+  std::optional<OrderConfig> order = std::nullopt;  // unset: fcfs
 
   [[nodiscard]] PolicyTraits Traits() const;
   void Validate() const;
@@ -83,6 +89,12 @@ class TrtllmPolicy final : public Policy {
     std::int32_t tokens = 0;     // of those, in this step
   };
 
+  // In another order than that of arrival: puts those who are active but not running back into the
+  // queue.
+  void ReturnWaiting(const StepBuilder& step);
+  // If the next steps of all running requests do not fit, puts the last one in the order last.
+  void SortIfShort(const StepBuilder& step);
+
   // The capacity schedulers: fill fitting_.
   void FitToTheEnd(StepBuilder& step);
   void FitNextStep(StepBuilder& step);
@@ -98,6 +110,8 @@ class TrtllmPolicy final : public Policy {
 
   // Blocks that the request holds at its end.
   [[nodiscard]] std::int32_t BlocksAtEnd(const KvPool& pool, const Sequence& s) const;
+  // Blocks that the next step of the request adds.
+  [[nodiscard]] std::int32_t BlocksOfNextStep(const KvPool& pool, const Sequence& s) const;
   // Of those offered, the drafts that the next step of the decode has slots for.
   [[nodiscard]] std::int32_t DraftsOf(const Sequence& s) const;
 
@@ -110,7 +124,7 @@ class TrtllmPolicy final : public Policy {
 
   TrtllmConfig config_;
   PolicyTraits traits_;
-  WaitingQueue waiting_{QueueOrder::kFcfs};
+  OrderedQueue waiting_;
   std::vector<Active> active_;  // started, paused and let in, in order of arrival
   // Of the present call:
   std::vector<RequestId> fitting_;

@@ -39,13 +39,28 @@ constexpr std::string_view kCores[] = {"vllm_v1_033",
                                        "sarathi",
                                        "splitfuse",
                                        "tgi_v2",
-                                       "tgi_v3_prefix"};
+                                       "tgi_v3_prefix",
+                                       "static_padded",
+                                       "static_trimmed",
+                                       "triton_padded",
+                                       "triton_trimmed",
+                                       "lightllm",
+                                       "trtllm_no_evict_in_order",
+                                       "trtllm_max_utilization",
+                                       "trtllm_max_utilization_equal",
+                                       "trtllm_max_utilization_speculative",
+                                       "trtllm_static",
+                                       "sglang_fcfs",
+                                       "sglang_radix_fcfs",
+                                       "sglang_mixed",
+                                       "sglang_overlap_radix"};
 
 DrawnPolicy Ordered(DrawnPolicy drawn, const OrderConfig& order) {
   drawn.priorities = true;
   std::visit(
       [&](auto& config) {
         if constexpr (requires { config.order; }) config.order = order;
+        if constexpr (requires { config.priority_levels; }) config.priority_levels = 0;
       },
       drawn.config);
   return drawn;

@@ -212,11 +212,27 @@ TEST(FairQueueTest, TheServiceOfTwoBackloggedTenantsDiffersByAtMostTheBoundOfThe
   SplitFuseConfig splitfuse;
   splitfuse.max_ragged_batch_size = 16;
   v0.order = splitfuse.order = vtc;
+  StaticConfig padded;
+  StaticConfig trimmed;
+  trimmed.padded = false;
+  trimmed.max_model_len = 41;
+  TritonConfig triton;
+  LightllmConfig lightllm;
+  lightllm.max_waiting_iters = 2;
+  TrtllmConfig no_evict;
+  TrtllmConfig max_utilization;
+  max_utilization.capacity_scheduler_policy = TrtllmConfig::Capacity::kMaxUtilization;
+  SglangConfig sglang;
+  sglang.overlap = false;
+  padded.order = trimmed.order = triton.order = lightllm.order = vtc;
+  no_evict.order = max_utilization.order = sglang.order = vtc;
   v1.order = orca.order = sarathi.order = tgi_v2.order = tgi_v3.order = vtc;
   double largest_by_arrival = 0;
   for (PolicyConfig config :
        {PolicyConfig(v1), PolicyConfig(orca), PolicyConfig(sarathi), PolicyConfig(tgi_v2),
-        PolicyConfig(tgi_v3), PolicyConfig(v0), PolicyConfig(splitfuse)}) {
+        PolicyConfig(tgi_v3), PolicyConfig(v0), PolicyConfig(splitfuse), PolicyConfig(padded),
+        PolicyConfig(trimmed), PolicyConfig(triton), PolicyConfig(lightllm), PolicyConfig(no_evict),
+        PolicyConfig(max_utilization), PolicyConfig(sglang)}) {
     ResolveContext(config, 1000);
     for (std::uint64_t seed = 0; seed < 40; ++seed) {
       EXPECT_LE(LargestDifference(config, seed, kBlocks), kBound)

@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "core/input_error.h"
 #include "tests/support/decided_trace.h"
 
 namespace twin::testing {
@@ -172,48 +171,6 @@ TEST(OrderedQueueTest, AgesOfExtremePrioritiesDoNotOverflow) {
   EXPECT_LT(OrderKey(order, Sequence{}), OrderKey(order, least));
 }
 
-// One request at a time: C with 1 token, then B with 2, then A with 3.
-TEST(OrderedQueueTest, EveryCoreThatTakesAnOrderFollowsIt) {
-  OrcaConfig orca;
-  orca.max_bs = 1;
-  SarathiConfig sarathi;
-  sarathi.max_num_seqs = 1;
-  TgiV2Config tgi_v2;
-  tgi_v2.max_batch_size = 1;
-  TgiV3Config tgi_v3;
-  tgi_v3.max_batch_total_tokens = 32;  // a block, and one for the router itself
-  VllmV0Config v0;
-  v0.max_num_seqs = 1;
-  v0.watermark = 0;
-  SplitFuseConfig splitfuse;
-  splitfuse.max_ragged_sequence_count = 1;
-  v0.order = splitfuse.order = OrderConfig{.kind = Kind::kSjf};
-  orca.order = sarathi.order = tgi_v2.order = tgi_v3.order = OrderConfig{.kind = Kind::kSjf};
-  for (const PolicyConfig& core :
-       {PolicyConfig(Core({.kind = Kind::kSjf})), PolicyConfig(orca), PolicyConfig(sarathi),
-        PolicyConfig(tgi_v2), PolicyConfig(tgi_v3), PolicyConfig(v0)}) {
-    EXPECT_EQ(Decided(core, {.block_size = 16, .blocks = 8},
-                      {Predicted(1, 4, 3, 3), Predicted(1, 4, 2, 2), Predicted(1, 4, 1, 1)}),
-              "it1: C:P4 | free=7 | fin=[C] | freeA=8\n"
-              "it2: B:P4 | free=7\n"
-              "it3: B:D1 | free=7 | fin=[B] | freeA=8\n"
-              "it4: A:P4 | free=7\n"
-              "it5: A:D1 | free=7\n"
-              "it6: A:D1 | free=7 | fin=[A] | freeA=8\n")
-        << TraitsOf(core).name;
-  }
-  // A finished request keeps its blocks until the next pass.
-  EXPECT_EQ(Decided(splitfuse, {.block_size = 16, .blocks = 8},
-                    {Predicted(1, 4, 3, 3), Predicted(1, 4, 2, 2), Predicted(1, 4, 1, 1)}),
-            "it1: C:P4 | free=7 | fin=[C] | freeA=7\n"
-            "it2: B:P4 | rel=[C] | free=7\n"
-            "it3: B:D1 | free=7 | fin=[B] | freeA=7\n"
-            "it4: A:P4 | rel=[B] | free=7\n"
-            "it5: A:D1 | free=7\n"
-            "it6: A:D1 | free=7 | fin=[A] | freeA=7\n"
-            "it7: | rel=[A] | free=8\n");
-}
-
 // Example 9a of the policy notes, of grade MODEL: X has A to D, Y has E and F; requests reserve
 // prompt and output of 15 tokens. Its t0 is it1 and it2, t1 is it3 (Y is lifted to 12, as much as
 // X, and nothing fits), t2 is it4 and it5, ...
@@ -271,15 +228,6 @@ TEST(OrderedQueueTest, TheNextTokenIsDueByTheScheduleOfTheTier) {
   s.tenant = 1;
   s.predicted_output_tokens = 20;
   EXPECT_EQ(NextTokenDue(order, s), TimePoint{Duration{835}}) << "17 tokens of 10 before 1005";
-}
-
-TEST(OrderedQueueTest, AnOrderThatPreemptsNeedsACoreThatDoes) {
-  OrcaConfig orca;
-  orca.order = OrderConfig{.kind = Kind::kSrpt};
-  EXPECT_THROW(orca.Validate(), InputError);
-  VllmV1Config twice = Core({.kind = Kind::kSjf});
-  twice.policy = QueueOrder::kPriority;
-  EXPECT_THROW(twice.Validate(), InputError);
 }
 
 }  // namespace

@@ -66,6 +66,25 @@ TEST(TritonTest, Example1cWithoutADelay) {
   EXPECT_THAT(RunExample1c(0), ElementsAre(Pair(0, "A"), Pair(20, "BCDE"), Pair(40, "FGH")));
 }
 
+// A is sent at 10 ms, when its window ends. At 30 ms three can be sent, and C, D and E, the first
+// in the order, have not waited for the window: the preferred two go. At 50 ms B is one of those
+// left.
+TEST(TritonTest, TheWindowIsThatOfTheOldestAmongTheFirstInTheOrder) {
+  Scene scene = SceneOf({.max_batch_size = 3,
+                         .preferred_batch_size = {2},
+                         .max_queue_delay_microseconds = 10'000,
+                         .order = OrderConfig{.kind = OrderConfig::Kind::kPriority}});
+  std::vector<SceneRequest> requests = Arrivals({0, 12, 25, 26, 27});
+  requests[1].priority = 9;
+  scene.Given({.waiting = requests});
+  EXPECT_EQ(Sent(scene.NextBatch()), "A");
+  EXPECT_EQ(scene.now(), At(10));
+  EXPECT_EQ(Sent(scene.NextBatch()), "CD");
+  EXPECT_EQ(scene.now(), At(30));
+  EXPECT_EQ(Sent(scene.NextBatch()), "EB");
+  EXPECT_EQ(scene.now(), At(50));
+}
+
 TEST(TritonTest, WaitsUntilTheWindowOfTheOldestEnds) {
   Scene scene = SceneOf({.max_batch_size = 4, .max_queue_delay_microseconds = 10'000});
   scene.Given({.waiting = Arrivals({2, 5})});
