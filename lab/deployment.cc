@@ -11,6 +11,7 @@
 #include "core/input_error.h"
 #include "lab/deployed_groups.h"
 #include "lab/draft_shape.h"
+#include "proto/server_presets.h"
 #include "sched/route/router.h"
 #include "sim/cost/draft_cost.h"
 #include "sim/cost/registry.h"
@@ -129,15 +130,32 @@ void ResolveCost(const PolicyTraits& traits, const HardwareSpec& hardware, CostC
       sequences == 0 ? sim::kCapturedSizeMax : std::min(twice, sim::kCapturedSizeMax);
 }
 
-// Fills in the delays between clients and engine that the profile of the device holds. Those that
-// an earlier call filled in are drawn anew with the cost model.
-void ResolveBoundary(const sim::CostConfig& cost, SystemConfig& system) {
-  const auto* const profile = std::get_if<sim::ProfileCostConfig>(&cost);
-  if (profile == nullptr) return;
+// How well the experiment's boundary is known, as the standard deviation of a logarithm: 0 for one
+// of its own, else as the server or the profile of the device says that filled it in.
+double BoundarySpread(const SystemConfig& system, const sim::BoundaryProfile& measured) {
   const std::int32_t ranks = system.parallelism.devices();
-  const sim::BoundaryProfile& measured = profile->device->boundary;
-  if (system.boundary && system.boundary != sim::BoundaryOf(measured, ranks, 0)) return;
-  system.boundary = sim::BoundaryOf(measured, ranks, profile->draw_seed);
+  if (system.server) {
+    const ServerBoundary served = BoundaryOfServer(*system.server, ranks);
+    if (system.boundary == served.config) return served.log_sd;
+  }
+  if (system.boundary != sim::BoundaryOf(measured, ranks)) return 0;
+  return sim::BoundaryLogSd(measured, ranks);
+}
+
+// The boundary of the simulated world. Fills in the delays that the profile of the device holds;
+// those of a draw are not entered into the configuration, which other draws begin with.
+std::optional<sim::BoundaryConfig> ResolveBoundary(const sim::CostConfig& cost,
+                                                   SystemConfig& system) {
+  const auto* const profile = std::get_if<sim::ProfileCostConfig>(&cost);
+  if (profile != nullptr) {
+    const sim::BoundaryProfile& measured = profile->device->boundary;
+    if (!system.boundary) system.boundary = sim::BoundaryOf(measured, system.parallelism.devices());
+    if (sim::HasDelays(system.boundary)) {
+      return sim::DrawnBoundary(*system.boundary, BoundarySpread(system, measured),
+                                profile->draw_seed);
+    }
+  }
+  return sim::HasDelays(system.boundary) ? system.boundary : std::nullopt;
 }
 
 // Adds what the proposal of drafts takes to the cost of steps.
@@ -179,16 +197,16 @@ Deployment ResolveAlike(const ExperimentConfig& config, CostCache& cache) {
   deployment.engine = EngineConfigOf(deployment);
   if (!std::holds_alternative<SimulatedWorldConfig>(config.world)) return deployment;
   ResolveCost(deployment.traits, system.hardware_spec, cache, deployment.config.cost);
-  ResolveBoundary(deployment.config.cost, deployment.config.system);
+  const std::optional<sim::BoundaryConfig> boundary =
+      ResolveBoundary(deployment.config.cost, deployment.config.system);
   deployment.cost = cache.Cost(deployment.config.cost, system.model_spec, system.hardware_spec,
                                system.parallelism, deployment.capacity.block_bytes);
   AddProposer(draft, cache, deployment);
-  const std::optional<sim::BoundaryConfig>& boundary = deployment.config.system.boundary;
   deployment.world = {
       .max_model_length = deployment.context_tokens_max,
       .named_block_size = deployment.traits.caches_prefixes ? system.memory.block_size : 0,
       .forgets_stale_tokens = deployment.traits.forgets_stale_tokens,
-      .boundary = sim::HasDelays(boundary) ? boundary : std::nullopt,
+      .boundary = boundary,
       .client_timeout = std::get<SimulatedWorldConfig>(config.world).client_timeout,
       .seed = config.seed,
       .replicas = system.replicas};

@@ -155,6 +155,7 @@ void Bind(Archive& fields, sim::RecordedModel& recorded) {
   fields.Value("model", recorded.model);
   fields.Value("tensor", recorded.tensor);
   fields.Value("lasting_sd", recorded.lasting_sd);
+  fields.Value("prompt_lasting_sd", recorded.prompt_lasting_sd);
   fields.Value("step_sd", recorded.step_sd);
   fields.Value("rows_max", recorded.rows_max);
   fields.Value("decodes_max", recorded.decodes_max);

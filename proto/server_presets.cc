@@ -42,11 +42,15 @@ struct MissingServer {
 };
 constexpr std::array kMissing = {MissingServer{"triton", "Triton's batchers"}};
 
-// Milliseconds between client and engine, there and back.
-struct BoundaryTerms {
-  double one_rank;
-  double more_ranks;
-};
+// Seconds between client and engine, there and back.
+constexpr double kOlderSeconds = 6.1e-3;
+constexpr double kNewerSeconds = 6.8e-3;
+constexpr double kMoreRanksSeconds = 8.5e-3;
+// Standard deviations of logarithms. Four recorded runs on more ranks have 7.5 to 10.4 ms.
+constexpr double kOneRankSd = 0.1;
+constexpr double kMoreRanksSd = 0.15;
+constexpr double kOtherVersionSd = 0.2;
+constexpr double kOtherServerSd = 0.3;
 
 constexpr std::int64_t kGib = std::int64_t{1} << 30;
 // TGI captures graphs for batches of 1, 2, 4, 8, 16 and 32.
@@ -228,10 +232,7 @@ void FillTrtllm(proto::Experiment& defaults) {
 
 void FillBoundary(std::string_view server, const Parallelism& parallelism,
                   proto::Boundary& boundary) {
-  const bool older = server == "vllm-0.15.1" || server == "vllm-0.19.0";
-  const BoundaryTerms terms = older ? BoundaryTerms{6.1, 8.5} : BoundaryTerms{6.8, 8.5};
-  sim::BoundaryConfig config =
-      sim::BoundaryOf(1e-3 * (parallelism.devices() == 1 ? terms.one_rank : terms.more_ranks));
+  sim::BoundaryConfig config = BoundaryOfServer(server, parallelism.devices()).config;
   ToMessage fields(boundary);
   Bind(fields, config);
 }
@@ -287,6 +288,16 @@ void FillCost(const HardwareSpec& hardware, const Parallelism& parallelism,
 }  // namespace
 
 std::span<const ServerPreset> ServerPresets() { return kPresets; }
+
+ServerBoundary BoundaryOfServer(std::string_view server, std::int32_t ranks) {
+  const bool one = ranks == 1;
+  const bool older = server == "vllm-0.15.1" || server == "vllm-0.19.0";
+  const bool recorded = server == "vllm-0.15.1" || server == "vllm-0.23.0";
+  const double one_rank = older ? kOlderSeconds : kNewerSeconds;
+  double log_sd = server.starts_with("vllm") ? kOtherVersionSd : kOtherServerSd;
+  if (recorded) log_sd = one ? kOneRankSd : kMoreRanksSd;
+  return {sim::BoundaryOf(one ? one_rank : kMoreRanksSeconds), log_sd};
+}
 
 void FillServerDefaults(const ModelSpec& model, const HardwareSpec& hardware,
                         const Parallelism& parallelism, proto::Experiment& message) {

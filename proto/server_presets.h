@@ -1,12 +1,14 @@
 // Servers by name and version: how each starts unasked.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
 
 #include "core/hardware_spec.h"
 #include "core/model_spec.h"
+#include "sim/boundary_config.h"
 
 namespace twin::proto {
 class Experiment;
@@ -21,6 +23,16 @@ struct ServerPreset {
 };
 
 std::span<const ServerPreset> ServerPresets();
+
+// The boundary that a server fills in, and the standard deviation of the logarithm of its delays:
+// small for recorded versions, larger for others.
+struct ServerBoundary {
+  sim::BoundaryConfig config;
+  double log_sd = 0;
+};
+
+// With an engine on `ranks` devices. REQUIRES: the name of one of ServerPresets().
+ServerBoundary BoundaryOfServer(std::string_view server, std::int32_t ranks);
 
 // Sets what `message` leaves open to the values with which system.server starts on this device: the
 // policy and its limits, the share of memory, the boundary, and, with the cost model `profile` or

@@ -206,35 +206,57 @@ void AddErrors(const LoadedSet& loaded, const sim::StepTerms& terms,
   }
 }
 
-// The mean error of a recording's steps, from all recordings of the model: those held out, or the
-// fitted ones if there are none.
+// The squared mean errors of recordings, of steps of one kind.
+struct LastingErrors {
+  std::array<double, 2> squares{};  // fitted, held out
+  std::array<double, 2> counts{};
+
+  void Add(bool held_out, double error) {
+    squares[held_out ? 1 : 0] += error * error;
+    counts[held_out ? 1 : 0] += 1;
+  }
+  [[nodiscard]] bool any() const { return counts[0] + counts[1] > 0; }
+  // Of the fitted recordings or of those held out, whichever differ more.
+  [[nodiscard]] double Sd() const {
+    double sd = kLeastSpread;
+    for (std::size_t i = 0; i < counts.size(); ++i) {
+      if (counts[i] > 0) sd = std::max(sd, std::sqrt(squares[i] / counts[i]));
+    }
+    return sd;
+  }
+};
+
+void WidenRange(const LoadedSet& loaded, sim::RecordedModel& model) {
+  for (const StepRow& row : loaded.rows) {
+    const StepTotals& totals = row.totals;
+    model.rows_max = std::max(model.rows_max, totals.tokens());
+    model.decodes_max = std::max(model.decodes_max, std::int64_t{totals.decode_items});
+    model.context_tokens_max = std::max(
+        model.context_tokens_max, totals.decode_context_tokens + totals.prefill_context_tokens);
+  }
+}
+
+// The mean errors of a model's recordings. Steps with prompts are as far off as decode steps where
+// no recording has enough of them.
 sim::RecordedModel Recorded(const StepSet& one, const std::vector<LoadedSet>& all,
                             const std::vector<StepErrorRow>& errors) {
   sim::RecordedModel model{.model = one.model, .tensor = one.tensor};
-  std::array<double, 2> squares{};  // fitted, held out
-  std::array<double, 2> counts{};
+  LastingErrors decodes;
+  LastingErrors prompts;
   for (const LoadedSet& loaded : all) {
     const StepSet& set = *loaded.set;
     if (set.model != one.model || set.tensor != one.tensor) continue;
     for (const StepErrorRow& row : errors) {
       if (row.set != set.name) continue;
       if (row.kind == "all") model.step_sd = std::max(model.step_sd, row.p90 / kNormal90);
-      if ((row.kind != "decode" && row.kind != "mixed") || row.steps < kStepsOfBias) continue;
-      squares[set.held_out ? 1 : 0] += row.bias * row.bias;
-      counts[set.held_out ? 1 : 0] += 1;
+      if (row.steps < kStepsOfBias) continue;
+      if (row.kind == "decode") decodes.Add(set.held_out, row.bias);
+      if (row.kind == "mixed") prompts.Add(set.held_out, row.bias);
     }
-    if (set.held_out) continue;
-    for (const StepRow& row : loaded.rows) {
-      const StepTotals& totals = row.totals;
-      model.rows_max = std::max(model.rows_max, totals.tokens());
-      model.decodes_max = std::max(model.decodes_max, std::int64_t{totals.decode_items});
-      model.context_tokens_max = std::max(
-          model.context_tokens_max, totals.decode_context_tokens + totals.prefill_context_tokens);
-    }
+    if (!set.held_out) WidenRange(loaded, model);
   }
-  const std::size_t judged = counts[1] > 0 ? 1 : 0;
-  const double mean = counts[judged] > 0 ? squares[judged] / counts[judged] : 0;
-  model.lasting_sd = std::max(kLeastSpread, std::sqrt(mean));
+  model.lasting_sd = decodes.Sd();
+  model.prompt_lasting_sd = prompts.any() ? prompts.Sd() : decodes.Sd();
   return model;
 }
 

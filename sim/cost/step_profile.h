@@ -49,9 +49,10 @@ struct StepTerms {
 struct RecordedModel {
   std::string model;
   std::int32_t tensor = 1;
-  // Standard deviations of logarithms: of the mean error of a recording's steps, and of single
-  // steps.
+  // Standard deviations of logarithms: of the mean error of a recording's decode steps, of that of
+  // its steps with prompts, which is independent, and of single steps.
   double lasting_sd = 0;
+  double prompt_lasting_sd = 0;
   double step_sd = 0;
   // The most rows, decodes and tokens of context of one step.
   std::int64_t rows_max = 0;

@@ -66,6 +66,7 @@ StepModel::StepModel(const StepModelConfig& config, const ModelSpec& model,
       draws_errors_(config.draw_seed != 0),
       errors_(DrawErrors(config.draw_seed).operations),
       recorded_error_(DrawErrors(config.draw_seed).recorded),
+      recorded_prompt_error_(DrawErrors(config.draw_seed).recorded_prompts),
       recorded_(RecordedModelOf(device.steps, model, parallelism)),
       stages_(PrepareStages(model, hardware, parallelism, device, config.operations)) {}
 
@@ -79,11 +80,16 @@ double StepModel::OpenShare(const StepLoad& load) const {
   return 1 - std::exp(-beyond);
 }
 
+double StepModel::RecordedError(const StepLoad& load) const {
+  if (load.chunks.chunks > 0) return recorded_prompt_error_ * recorded_->prompt_lasting_sd;
+  return recorded_error_ * recorded_->lasting_sd;
+}
+
 ByOperation<double> StepModel::SecondsOf(const StageOperations& stage, const StepLoad& load) const {
   if (!draws_errors_) return stage.Seconds(load);
   const ByOperation<Estimate> estimates = stage.Estimates(load);
   const double open = std::sqrt(OpenShare(load));
-  const double common = recorded_ ? recorded_error_ * recorded_->lasting_sd : 0;
+  const double common = recorded_ ? RecordedError(load) : 0;
   ByOperation<double> seconds{};
   for (std::size_t i = 0; i < kOperationClassCount; ++i) {
     const double error = open * errors_[i] * estimates[i].lasting_sd + common;

@@ -42,7 +42,8 @@ struct StepModelConfig {
   bool captures_pieces = true;
   // 0: the median prediction; otherwise one error for each class of operations and each term of
   // `terms` is drawn from this seed. Steps of a recorded model (step_profile.h) get one error
-  // together instead; those of the classes come back as steps exceed what was recorded.
+  // together instead, with prompts another than without; those of the classes come back as steps
+  // exceed what was recorded.
   std::uint64_t draw_seed = 0;
   bool mean_context = false;  // every decode of a batch has the mean context
 };
@@ -111,6 +112,8 @@ class StepModel {
   [[nodiscard]] Shape ShapeOf(const StepTotals& totals) const;
   [[nodiscard]] ByOperation<double> SecondsOf(const StageOperations& stage,
                                               const StepLoad& load) const;
+  // The drawn error of a recorded model's step. REQUIRES: recorded_.
+  [[nodiscard]] double RecordedError(const StepLoad& load) const;
   // The share of the operations' variance that recorded steps leave open; 1 without such steps.
   [[nodiscard]] double OpenShare(const StepLoad& load) const;
   [[nodiscard]] std::int64_t Padded(std::int64_t rows) const;
@@ -130,6 +133,7 @@ class StepModel {
   bool draws_errors_;
   ByOperation<double> errors_;  // standard normal variates
   double recorded_error_;       // likewise
+  double recorded_prompt_error_;
   std::optional<RecordedModel> recorded_;
   std::shared_ptr<const PreparedStages> stages_;
 };

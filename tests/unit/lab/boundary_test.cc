@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -116,16 +117,44 @@ TEST(ProfileBoundaryTest, GivesWayToTheExperiments) {
             1);
 }
 
+// The deployment of draw number `draw`.
+Deployment Drawn(const std::string& system, std::uint64_t draw) {
+  ExperimentConfig config = OnGpu(system);
+  std::get<sim::ProfileCostConfig>(config.cost).draw_seed = draw;
+  return Resolve(config);
+}
+
 TEST(ProfileBoundaryTest, IsDrawnWithTheCostModel) {
-  const auto resolved = [](ExperimentConfig config, std::uint64_t seed) {
-    std::get<sim::ProfileCostConfig>(config.cost).draw_seed = seed;
-    return Resolve(config).config;
-  };
-  const ExperimentConfig fitted = resolved(OnGpu("hardware: 'h100-sxm'"), 0);
-  const double first = DelayOf(resolved(fitted, 1).system.boundary);
-  EXPECT_EQ(DelayOf(resolved(fitted, 1).system.boundary), first);
-  EXPECT_NE(DelayOf(resolved(fitted, 2).system.boundary), first);
+  const std::string system = "hardware: 'h100-sxm'";
+  const double first = DelayOf(Drawn(system, 1).world.boundary);
+  EXPECT_EQ(DelayOf(Drawn(system, 1).world.boundary), first);
+  EXPECT_NE(DelayOf(Drawn(system, 2).world.boundary), first);
   EXPECT_NEAR(first, 6.4e-3, 3 * 0.1 * 6.4e-3);  // three standard deviations
+}
+
+TEST(ProfileBoundaryTest, AServersIsDrawnToo) {
+  const std::string system = "hardware: 'h100-sxm' server: 'vllm-0.23.0'";
+  EXPECT_NEAR(DelayOf(Drawn(system, 0).world.boundary), 6.8e-3, 1e-8);
+  const double first = DelayOf(Drawn(system, 1).world.boundary);
+  EXPECT_GT(std::abs(first - 6.8e-3), 1e-6);
+  EXPECT_NEAR(first, 6.8e-3, 3 * 0.1 * 6.8e-3);
+  EXPECT_NE(Drawn(system, 1).world.boundary->request.cv,
+            Drawn(system, 2).world.boundary->request.cv);
+}
+
+// A draw begins with the resolved configuration of another.
+TEST(ProfileBoundaryTest, ADrawLeavesTheConfigurationAsItWas) {
+  for (const std::string server : {"", "server: 'vllm-0.33.0'"}) {
+    const std::string system = "hardware: 'h100-sxm' " + server;
+    EXPECT_EQ(Drawn(system, 1).config.system.boundary, Drawn(system, 0).config.system.boundary);
+    const Deployment drawn = Drawn(system, 1);
+    EXPECT_EQ(Resolve(drawn.config).world.boundary, drawn.world.boundary);
+  }
+}
+
+TEST(ProfileBoundaryTest, TheExperimentsOwnIsNotDrawn) {
+  const Deployment drawn = Drawn("hardware: 'h100-sxm' boundary { response_s { mean_s: 1 } }", 1);
+  EXPECT_EQ(DelayOf(drawn.world.boundary), 1);
 }
 
 TEST(ClientTimeoutTest, SimulatedClientsGiveUp) {
