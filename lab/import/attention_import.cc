@@ -9,6 +9,7 @@
 
 #include "lab/predict/operation_predictor.h"
 #include "lab/predict/operation_table.h"
+#include "sim/cost/operations/attention_table.h"
 #include "sim/cost/operations/fit_attention.h"
 
 namespace twin::lab {
@@ -73,14 +74,23 @@ std::string_view Name(sim::KernelLibrary library) {
   return "";
 }
 
-std::string Describe(const sim::AttentionFit& fit) {
-  const sim::AttentionTable& table = fit.table;
-  return fmt::format("{} {} {}/{} {} {}: {} rows, {:.1f} / {:.1f} %, {:.1f} / {:.1f} %",
+std::string TableName(const sim::AttentionTable& table) {
+  return fmt::format("{} {} {}/{} {} {}",
                      table.kind == sim::AttentionKind::kContext ? "context" : "generation",
                      Name(table.library), twin::Name(table.compute_dtype),
-                     twin::Name(table.kv_dtype), table.head_dim, table.window, fit.samples,
-                     100 * fit.formula_median, 100 * fit.formula_p90, 100 * fit.held_out_median,
-                     100 * fit.held_out_p90);
+                     twin::Name(table.kv_dtype), table.head_dim, table.window);
+}
+
+std::string Describe(const sim::AttentionFit& fit) {
+  return fmt::format("{}: {} rows, {:.1f} / {:.1f} %, {:.1f} / {:.1f} %", TableName(fit.table),
+                     fit.samples, 100 * fit.formula_median, 100 * fit.formula_p90,
+                     100 * fit.held_out_median, 100 * fit.held_out_p90);
+}
+
+std::size_t CutRatios(const sim::AttentionTable& table) {
+  std::size_t count = 0;
+  for (const std::string& row : table.rows) count += sim::CutRatios(row);
+  return count;
 }
 
 bool IsBf16(const sim::AttentionTable& table) {
@@ -103,6 +113,12 @@ class TableWriter {
 
   void Add(sim::AttentionFit fit, bool is_base) {
     result_.report.push_back(Describe(fit));
+    if (const std::size_t cut = CutRatios(fit.table); cut > 0) {
+      result_.warnings.push_back(
+          fmt::format("{}: measurements cut at a factor of 5.4 from the closed form, the most that "
+                      "a table holds: {}",
+                      TableName(fit.table), cut));
+    }
     if (fit.table.base == 0) fit.table.base = base_position_;
     const auto grid = std::ranges::find(profile_.grids, fit.grid);
     fit.table.grid = static_cast<std::uint32_t>(grid - profile_.grids.begin());

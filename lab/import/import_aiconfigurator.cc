@@ -105,6 +105,9 @@ void ImportAttentionTables(const std::vector<Table>& context, const std::vector<
     auto& [profile, head] = profiles[table.hardware.name];
     const AttentionImport made =
         ImportAttention(table.hardware, kind, table.file.string(), {}, profile.attention);
+    for (const std::string& warning : made.warnings) {
+      control.OnWarning(fmt::format("{}: {}", table.file.string(), warning));
+    }
     head += fmt::format(
         "# Attention of {}, {}\n# {}. Kind, library, formats of products/cache, head size, "
         "window: rows, errors (median / p90) of the\n# closed form, and of heads "

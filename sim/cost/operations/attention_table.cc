@@ -195,6 +195,13 @@ std::string PrintAttentionRow(const AttentionGrid& grid, const AttentionRow& row
   return text;
 }
 
+// The heads of a row are digits and a slash, which stand for ratios in the middle of the scale.
+std::size_t CutRatios(std::string_view row) {
+  const char ends[] = {Letters().front(), Letters().back()};
+  return static_cast<std::size_t>(
+      std::ranges::count_if(row, [&](char c) { return c == ends[0] || c == ends[1]; }));
+}
+
 AttentionCorrection::AttentionCorrection(const AttentionTable& table, const AttentionGrid& grid,
                                          const std::vector<AttentionRow>& rows,
                                          std::int32_t query_heads, std::int32_t kv_heads,

@@ -6,6 +6,7 @@
 // 0.1 sinh(0.08 i), i = -44 ... 44: steps of 0.8 % around 0, up to a factor of 5.4 either way.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -25,6 +26,8 @@ struct AttentionRow {
 AttentionRow ParseAttentionRow(const AttentionGrid& grid, std::string_view text,
                                const std::string& source);
 std::string PrintAttentionRow(const AttentionGrid& grid, const AttentionRow& row);
+// Ratios of a printed row at either end of the scale: what was measured may lie beyond.
+std::size_t CutRatios(std::string_view row);
 
 // Logarithm of measured over formula.
 struct LogRatio {

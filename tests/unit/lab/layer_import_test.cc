@@ -78,6 +78,28 @@ TEST_F(LayerImportTest, MeasuredAttentionIsReproduced) {
                InputError);
 }
 
+// They were cut without a word.
+TEST_F(LayerImportTest, MeasurementsTooFarFromTheClosedFormAreReported) {
+  std::string text =
+      "backend,version,attn_dtype,kv_dtype,num_heads,num_kv_heads,head_dim,window,batch,kv_len,"
+      "latency_us\n";
+  for (const int batch : {1, 8, 64}) {
+    for (const int length : {512, 1024, 2048, 4096}) {
+      const double usual = 10 + batch * length / 4096.0;
+      const double measured = batch == 8 && length == 1024 ? 50 * usual : usual;
+      text +=
+          fmt::format("vllm,1.0,bfloat16,bfloat16,32,8,128,0,{},{},{}\n", batch, length, measured);
+    }
+  }
+  sim::AttentionProfile profile;
+  const AttentionImport import =
+      ImportAttention(HardwarePreset("h100-sxm"), sim::AttentionKind::kGeneration,
+                      Write("generation_attention_cut.csv", text), {}, profile);
+  ASSERT_EQ(import.warnings.size(), 1U);
+  EXPECT_THAT(import.warnings.front(),
+              ::testing::HasSubstr("generation vllm bf16/bf16 128 0: measurements cut"));
+}
+
 TEST_F(LayerImportTest, VersionsOfACollectiveBecomeTheirGeometricMean) {
   const std::string path = Write("comm_x.csv",
                                  "impl,version,op,dtype,num_gpus,bytes,latency_us\n"
