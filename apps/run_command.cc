@@ -1,6 +1,4 @@
 // twinserve run: one experiment in the world that it names.
-#include <cstddef>
-#include <cstdint>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -14,7 +12,6 @@
 #include "exec/comm/agreement.h"
 #include "exec/comm/mpi_ranks.h"
 #include "lab/export/vllm_bench.h"
-#include "lab/large_pages.h"
 #include "lab/real/real_run.h"
 #include "lab/simulation.h"
 #include "proto/experiment_config.h"
@@ -23,10 +20,6 @@
 
 namespace twin::apps {
 namespace {
-
-// The memory of so many simulated replicas is more than a processor has page addresses at hand for.
-constexpr std::int32_t kManyReplicas = 64;
-constexpr std::size_t kReplicaBytes = std::size_t{1} << 20;
 
 struct RunArguments {
   std::string experiment;
@@ -78,9 +71,6 @@ void Run(const RunArguments& arguments, CommandContext& context) {
   TerminalControl control;
   const std::string out = arguments.out.empty() ? "runs/" + config.name : arguments.out;
   const bool real = std::holds_alternative<RealWorldConfig>(config.world);
-  if (!real && config.system.replicas >= kManyReplicas) {
-    lab::UseLargePages(static_cast<std::size_t>(config.system.replicas) * kReplicaBytes);
-  }
   const lab::RunOutcome outcome =
       real ? lab::RunReal(config, out, context.command_line, control,
                           process ? &process->world() : nullptr)
