@@ -29,7 +29,7 @@
 namespace twin::testing {
 namespace {
 
-std::uint64_t seeds = 1000;
+std::uint64_t seeds = 500;
 std::uint64_t first_seed = 1;
 
 // The present case, printed if a CHECK aborts.
@@ -107,7 +107,7 @@ TEST_P(HostileWorldTest, DecidesTheSameTwice) {
 // behind a router decides as an engine alone.
 TEST_P(HostileWorldTest, AClusterLosesNothingAndDecidesTheSameTwice) {
   int failures = 0;
-  for (std::uint64_t seed = first_seed; seed < first_seed + std::min<std::uint64_t>(seeds, 200);
+  for (std::uint64_t seed = first_seed; seed < first_seed + std::min<std::uint64_t>(seeds, 100);
        ++seed) {
     Announce(GetParam().name, seed);
     const HostileCase c = DrawHostileCluster(GetParam(), seed);
@@ -131,7 +131,7 @@ TEST_P(HostileWorldTest, AClusterLosesNothingAndDecidesTheSameTwice) {
 TEST_P(HostileWorldTest, SeparatePrefillAndDecodeLoseNothingAndDecideTheSameTwice) {
   if (!TraitsOf(DrawHostileCase(GetParam(), 1).policy.config).receives_kv) GTEST_SKIP();
   int failures = 0;
-  for (std::uint64_t seed = first_seed; seed < first_seed + std::min<std::uint64_t>(seeds, 200);
+  for (std::uint64_t seed = first_seed; seed < first_seed + std::min<std::uint64_t>(seeds, 100);
        ++seed) {
     Announce(GetParam().name, seed);
     const HostileCase c = DrawHostileSplit(GetParam(), seed);
