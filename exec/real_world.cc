@@ -109,7 +109,8 @@ void RealWorld::ReturnTransfers() {
 void RealWorld::ReturnSteps() {
   while (!returned_.steps.empty()) {
     ReturnedStep step = returned_.steps.PopFront();
-    ReplicaAt(step.replica).returned.PushBack(std::move(step));
+    Replica& replica = ReplicaAt(step.replica);
+    replica.returned.PushBack(std::move(step));
   }
   for (std::size_t i = 0; i < replicas_.size(); ++i) ReturnSteps(static_cast<std::int32_t>(i));
   // Spans are taken only after the last addition, which may move the vectors.

@@ -140,7 +140,7 @@ class RealWorld final : public World {
   void TakeRequests();
   void ReturnTransfers();
   void ReturnSteps();
-  void ReturnSteps(std::int32_t replica);
+  void ReturnSteps(std::int32_t index);
   StepTimes Measure(Replica& replica, const LaunchedStep& launched, const ReturnedStep& returned);
   void TakeTokens(const ReturnedStep& returned);
   // False if the token is dropped.

@@ -14,7 +14,8 @@ void MixedPools::Load::Add(const Load& change, std::int32_t sign) {
 }
 
 MixedPools::MixedPools(const MixedPoolConfig& config, std::int32_t prompt_replicas,
-                       std::vector<std::int32_t> blocks, std::int32_t block_size, Duration delay)
+                       const std::vector<std::int32_t>& blocks, std::int32_t block_size,
+                       Duration delay)
     : config_(config), block_size_(block_size), delay_(delay) {
   for (const std::int32_t of_replica : blocks) {
     const bool prompt = replicas_.size() < static_cast<std::size_t>(prompt_replicas);

@@ -52,7 +52,7 @@ class MixedPools {
   // each replica. What happens at replicas is known here after `delay`, what was sent there at
   // once.
   MixedPools(const MixedPoolConfig& config, std::int32_t prompt_replicas,
-             std::vector<std::int32_t> blocks, std::int32_t block_size, Duration delay);
+             const std::vector<std::int32_t>& blocks, std::int32_t block_size, Duration delay);
 
   // Counts the request in. REQUIRES: ids rise, and `now` never decreases, here and below.
   ReplicaPair Choose(TimePoint now, const Request& request);

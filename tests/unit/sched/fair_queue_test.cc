@@ -31,7 +31,7 @@ void Admit(FairQueue& queue, const Sequence& s) {
   queue.ChargeInput(s);
 }
 
-void Decode(FairQueue& queue, std::vector<std::uint32_t> tenants) {
+void Decode(FairQueue& queue, const std::vector<std::uint32_t>& tenants) {
   for (const std::uint32_t tenant : tenants) queue.ChargeOutput(tenant);
 }
 
