@@ -82,8 +82,7 @@ MixedPools MixedPoolsOf(const SystemConfig& system, const EngineGroups& engines)
   for (const EngineGroup& group : engines) {
     blocks.insert(blocks.end(), static_cast<std::size_t>(group.replicas), group.engine.kv.blocks);
   }
-  return {*split.mixed_pool, split.prefill_replicas, std::move(blocks),
-          engines.front().engine.kv.block_size,
+  return {*split.mixed_pool, split.prefill_replicas, blocks, engines.front().engine.kv.block_size,
           DurationFromSeconds(system.router.telemetry_delay_ms * 1e-3)};
 }
 

@@ -6,10 +6,17 @@
 #include "models/named_model.h"
 
 namespace twin::lab {
+namespace {
+
+bool HasDraftModel(const ExperimentConfig& config) {
+  return config.speculation && config.speculation->rules.on() &&
+         !config.speculation->draft_model.empty();
+}
+
+}  // namespace
 
 std::optional<ModelSpec> DraftShapeOf(const ExperimentConfig& config) {
-  if (!config.speculation || config.speculation->draft_model.empty()) return std::nullopt;
-  if (!config.speculation->rules.on()) return std::nullopt;
+  if (!HasDraftModel(config)) return std::nullopt;
   ModelSpec draft = ReadNamedShape(config.speculation->draft_model, false);
   draft.kv_dtype = config.system.model_spec.kv_dtype;
   Validate(draft, {.tensor = config.system.parallelism.tensor});
@@ -22,8 +29,7 @@ bool HasDraftCost(const sim::CostConfig& cost) {
 }
 
 void RequireDraftCost(const ExperimentConfig& config) {
-  if (!config.speculation || !config.speculation->rules.on()) return;
-  if (config.speculation->draft_model.empty() || HasDraftCost(config.cost)) return;
+  if (!HasDraftModel(config) || HasDraftCost(config.cost)) return;
   if (config.speculation->propose > Duration{0}) return;
   throw InputError(InputError::Kind::kUsage, "speculation.model",
                    "has no cost in this cost model; allowed with: roofline, profile; otherwise "

@@ -235,15 +235,24 @@ bool KvPool::Audit(std::span<const BlockTable* const> tables) const {
          promised == reserved_ && reserved_ <= queued_ && host == config_.host_blocks;
 }
 
-BlockId KvPool::TakeFirst() {
-  CHECK(queued_ > 0);
+BlockId KvPool::DetachHead() {
   const BlockId id{head_};
   Block& b = At(id);
   head_ = b.next;
   b.references = 1;
   if (b.carries_key) ForgetKey(id);
-  --queued_;
+  return id;
+}
+
+void KvPool::EndTaking(std::int32_t count) {
+  queued_ -= count;
   (head_ == kNil ? tail_ : blocks_[static_cast<std::size_t>(head_)].previous) = kNil;
+}
+
+BlockId KvPool::TakeFirst() {
+  CHECK(queued_ > 0);
+  const BlockId id = DetachHead();
+  EndTaking(1);
   return id;
 }
 
@@ -256,15 +265,9 @@ void KvPool::TakeFront(std::int32_t count, std::vector<BlockId>& taken) {
   taken.resize(wanted);
   for (auto block = taken.begin() + static_cast<std::ptrdiff_t>(held); block != taken.end();
        ++block) {
-    const BlockId id{head_};
-    Block& b = At(id);
-    head_ = b.next;
-    b.references = 1;
-    if (b.carries_key) ForgetKey(id);
-    *block = id;
+    *block = DetachHead();
   }
-  queued_ -= count;
-  (head_ == kNil ? tail_ : blocks_[static_cast<std::size_t>(head_)].previous) = kNil;
+  EndTaking(count);
 }
 
 void KvPool::ForgetKey(BlockId id) {

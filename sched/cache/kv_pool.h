@@ -152,6 +152,9 @@ class KvPool {
   // Takes a block, or `count`, off the front of the free queue. REQUIRES: it has as many.
   [[nodiscard]] BlockId TakeFirst();
   void TakeFront(std::int32_t count, std::vector<BlockId>& taken);
+  // The parts of both: gives the first block away, and mends the queue behind `count` of them.
+  [[nodiscard]] BlockId DetachHead();
+  void EndTaking(std::int32_t count);
   void ForgetKey(BlockId id);
   void Reference(Block& b);
   void Unlink(std::int32_t index);

@@ -187,8 +187,7 @@ void RunHostileCluster(const HostileCase& c, const PolicyMaker& make, RunObserve
   if (c.split && c.split->mixed_pool) {
     std::vector<std::int32_t> blocks;
     for (std::int32_t i = 0; i < c.world.replicas; ++i) blocks.push_back(c.world.BlocksOf(i));
-    MixedPools mixed(*c.split->mixed_pool, c.split->prefill_replicas, std::move(blocks),
-                     c.world.block_size,
+    MixedPools mixed(*c.split->mixed_pool, c.split->prefill_replicas, blocks, c.world.block_size,
                      Duration{static_cast<std::int64_t>(c.router.telemetry_delay_ms)});
     Cluster cluster(std::move(engines), std::move(mixed));
     RunScheduler(c, cluster, audited, observer);
