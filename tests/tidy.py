@@ -6,13 +6,14 @@ import tempfile
 
 LAYERS = {  # layer -> layers whose headers it may include
     "core": [], "sched": ["core"], "record": ["core", "sched"], "files": ["core"],
-    "models": ["core"], "traces": ["core", "files"], "kernels": ["core", "files"],
+    "models": ["core"], "text": ["core", "files"], "traces": ["core", "files"], "kernels": ["core", "files"],
     "sim": ["core", "sched"], "exec": ["core", "models", "sched", "kernels"],
     "proto": ["core", "files", "models", "sched", "record", "traces", "sim"],
     "lab": ["core", "files", "models", "sched", "record", "traces", "kernels", "sim", "exec",
             "proto"],
+    "front": ["core", "files", "text", "lab"],
     "apps": ["core", "files", "models", "sched", "record", "traces", "kernels", "sim", "exec",
-             "proto", "lab"],
+             "proto", "lab", "text", "front"],
     "python": ["core", "files", "models", "sched", "record", "traces", "kernels", "sim", "exec",
                "proto", "lab"],
 }

@@ -1,0 +1,183 @@
+// What the protocols of the serving front need of a system that generates text: the interface
+// between the routes (front/) and an engine with its world (lab/serve/).
+//
+// A request crosses it as token ids: tokenizers, chat templates and stop strings belong to the
+// front, as they do in vLLM, and the engine sees what its policy may see.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "core/time.h"
+
+namespace twin::lab {
+
+// How the next token is chosen. Defaults: greedily.
+struct Sampling {
+  double temperature = 0;  // 0 = greedy
+  double top_p = 1;
+  std::int32_t top_k = 0;  // 0 = off
+  double min_p = 0;
+  std::optional<std::uint64_t> seed = std::nullopt;  // unset: drawn by the service
+
+  bool operator==(const Sampling&) const = default;
+};
+
+// A request for one answer, with everything checked that does not depend on the state of the
+// system. A request for `n` answers is n of these.
+struct GenerationRequest {
+  std::vector<std::int32_t> prompt;          // token ids, at least one
+  std::int32_t max_tokens = 1;               // >= 1; prompt + max_tokens <= max_model_length
+  std::int32_t min_tokens = 0;               // neither an end token nor a stop token before it
+  bool ignore_eos = false;                   // the answer has max_tokens tokens
+  std::vector<std::int32_t> stop_token_ids;  // end the answer; the token counts
+  std::int32_t logprobs = -1;                // most likely tokens told with each token; -1 = none
+  Sampling sampling;
+  std::int32_t priority = 0;  // smaller = more important
+  std::uint32_t tenant = 0;
+  std::uint64_t session = 0;     // 0 = none
+  std::uint64_t cache_salt = 0;  // requests share cached prefixes only with those of equal salt
+};
+
+struct TokenLogprob {
+  std::int32_t token = 0;
+  float logprob = 0;
+};
+
+struct GeneratedToken {
+  std::int32_t token = 0;
+  float logprob = 0;                       // if asked for
+  std::vector<TokenLogprob> alternatives;  // if asked for, the most likely one first
+  TimePoint due;                           // when the engine had the token, on the service's clock
+};
+
+// Why an answer ended.
+enum class EndReason : std::uint8_t {
+  kStop,       // the model's end of sequence
+  kStopToken,  // one of stop_token_ids, the last token told
+  kLength,     // max_tokens
+  kCancelled,  // Cancel()
+  kAborted,    // the service ended before the answer did
+};
+
+// The life of a request on the service's clock, and what it took. Times that were not reached are
+// TimePoint::max().
+struct GenerationEnd {
+  EndReason reason = EndReason::kStop;
+  TimePoint arrived;  // at the engine, as recorded
+  TimePoint first_scheduled;
+  TimePoint first_token;
+  TimePoint last_token;
+  std::int32_t generated_tokens = 0;
+  std::int32_t cached_prompt_tokens = 0;  // of the prompt, found in the prefix cache
+  std::int32_t preemptions = 0;
+};
+
+// Receives one answer. All calls come from the service's thread, in order, and must return at
+// once: they copy what they need and let other threads work. OnEnd is the last call, and the
+// service then gives the sink up.
+class GenerationSink {
+ public:
+  virtual ~GenerationSink() = default;
+  virtual void OnToken(const GeneratedToken& token) = 0;
+  virtual void OnEnd(const GenerationEnd& end) = 0;
+};
+
+enum class GenerationId : std::uint32_t {};
+
+// Why a request was not accepted. It is in the record nevertheless, as an arrival that was refused.
+enum class Refusal : std::uint8_t {
+  kQueueFull,  // of waiting requests or of their prompt tokens; try again later
+  kDraining,   // the service ends
+};
+
+// Why a front ends a request before its answer is complete. Both are events of the record, at a
+// boundary of steps.
+enum class CancelReason : std::uint8_t {
+  kClientLeft,
+  kStopString,  // found in the text; the answer counts as completed
+};
+
+// Does not change while the service runs.
+struct ServedModel {
+  std::string name;
+  std::int32_t vocabulary = 0;
+  std::int32_t max_model_length = 0;  // prompt + output tokens
+  std::vector<std::int32_t> end_tokens;
+  std::string model_directory;   // with tokenizer.json and so on; empty if there is none
+  bool samples = false;          // temperature and its fellows choose tokens; else they are ignored
+  bool emulated = false;         // tokens are drawn from a generator
+  bool uses_priorities = false;  // the policy reads GenerationRequest::priority
+  std::string policy;            // its name in experiments, "vllm_v1"
+  std::int32_t replicas = 1;
+  std::int32_t block_size = 0;  // tokens per KV block
+  std::int64_t blocks = 0;      // KV blocks of one replica
+  double speed = 1;             // of an emulated clock: engine seconds per wall second
+  std::string resolved_config;  // the experiment as it runs, in text format
+};
+
+// Counters only grow, gauges are those after the latest step.
+struct ServiceState {
+  TimePoint now;
+  bool ready = false;
+  bool draining = false;
+  std::int64_t running = 0;
+  std::int64_t waiting = 0;
+  std::int64_t waiting_prompt_tokens = 0;
+  double kv_usage = 0;  // used blocks / blocks, 0 to 1
+  std::int64_t steps = 0;
+  std::int64_t step_decode_tokens = 0;   // of the latest step
+  std::int64_t step_prefill_tokens = 0;  // of the latest step
+  std::int64_t prompt_tokens = 0;        // computed or found in the cache, by first tokens
+  std::int64_t generated_tokens = 0;
+  std::int64_t cache_queried_tokens = 0;  // prompt tokens looked up in the prefix cache
+  std::int64_t cache_hit_tokens = 0;
+  std::int64_t preemptions = 0;
+  std::int64_t late_steps = 0;        // emulated steps told more than one step after their time
+  std::int64_t refused_requests = 0;  // by the bound of the queue
+};
+
+// Hears of every step, on the service's thread; must return at once.
+class StepListener {
+ public:
+  virtual ~StepListener() = default;
+  struct Step {
+    TimePoint now;
+    std::int64_t prefill_tokens = 0;
+    std::int64_t decode_tokens = 0;
+    std::int64_t requests = 0;
+    Duration lateness{0};  // of an emulated step: when its results were told - when they were due
+  };
+  virtual void OnStep(const Step& step) = 0;
+};
+
+// A running system. All calls may come from any thread, and none waits for a step.
+class Service {
+ public:
+  virtual ~Service() = default;
+
+  [[nodiscard]] virtual const ServedModel& model() const = 0;
+  // Cheap: copies a snapshot that the service's thread writes after each step.
+  [[nodiscard]] virtual ServiceState state() const = 0;
+  // The service's clock: time since its start, times `speed`.
+  [[nodiscard]] virtual TimePoint now() const = 0;
+
+  virtual std::variant<GenerationId, Refusal> Submit(GenerationRequest request,
+                                                     std::shared_ptr<GenerationSink> sink) = 0;
+  // Has no effect on an answer that has ended. OnEnd follows, unless it was called already.
+  virtual void Cancel(GenerationId id, CancelReason reason) = 0;
+
+  // One listener at most; set before the first Submit(). Borrowed.
+  virtual void SetStepListener(StepListener* listener) = 0;
+
+  // Refuses new requests from now on; those accepted run on.
+  virtual void Drain() = 0;
+  // Bytes of the run's record so far, complete up to the latest flush; empty if none is written.
+  [[nodiscard]] virtual std::string Record() const = 0;
+};
+
+}  // namespace twin::lab
