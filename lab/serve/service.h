@@ -61,6 +61,7 @@ enum class EndReason : std::uint8_t {
   kStopToken,  // one of stop_token_ids, the last token told
   kLength,     // max_tokens
   kCancelled,  // Cancel()
+  kRejected,   // by the policy: it can never be computed, or the policy sheds load
   kAborted,    // the service ended before the answer did
 };
 
@@ -123,7 +124,7 @@ struct ServedModel {
 // Counters only grow, gauges are those after the latest step.
 struct ServiceState {
   TimePoint now;
-  bool ready = false;
+  bool ready = false;  // false again once the service has ended, or failed
   bool draining = false;
   std::int64_t running = 0;
   std::int64_t waiting = 0;
@@ -150,7 +151,8 @@ class StepListener {
     std::int64_t prefill_tokens = 0;
     std::int64_t decode_tokens = 0;
     std::int64_t requests = 0;
-    Duration lateness{0};  // of an emulated step: when its results were told - when they were due
+    // Of an emulated step, on the wall clock: when its results were told - when they were due.
+    Duration lateness{0};
   };
   virtual void OnStep(const Step& step) = 0;
 };
