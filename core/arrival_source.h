@@ -26,6 +26,10 @@ class ArrivalSource {
   // Reports that the request left the system at `now`: finished, cancelled or rejected. Closed-loop
   // sources derive later arrivals from it, never earlier than `now`.
   virtual void OnDone(RequestId id, TimePoint now) = 0;
+
+  // True while other threads may still make requests known: worlds that run by a clock then wait
+  // for them. From any thread.
+  [[nodiscard]] virtual bool open() const { return false; }
 };
 
 }  // namespace twin

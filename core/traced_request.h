@@ -19,6 +19,7 @@ struct TracedRequest {
   std::int32_t priority = 0;                  // smaller = more important
   std::uint32_t tenant = 0;
   std::uint64_t session = 0;  // requests of one conversation share it; 0 = none
+  bool ignore_eos = false;    // the client asked for max_output_tokens, whatever the model emits
   // Identifies the content in chunks of `prefix_chunk_tokens`, from the start of the prompt: equal
   // values mean an equal chunk and equal content before it. The chunks cover the prompt, whose end
   // may cut the last one short, or continue into the output, in whole chunks only. Empty = the

@@ -22,8 +22,9 @@ BackendWorker::~BackendWorker() {
   thread_.join();
 }
 
-void BackendWorker::Open(RequestId id, std::vector<std::int32_t> prompt) {
-  Send(OpenCommand{id, std::move(prompt)});
+void BackendWorker::Open(RequestId id, std::vector<std::int32_t> prompt,
+                         const kernels::SamplingParameters& sampling) {
+  Send(OpenCommand{id, std::move(prompt), sampling});
 }
 
 void BackendWorker::Close(RequestId id) { Send(CloseCommand{id}); }
@@ -65,7 +66,7 @@ void BackendWorker::Work() {
 
 void BackendWorker::Execute(Command& command) {
   if (const auto* open = std::get_if<OpenCommand>(&command)) {
-    backend_.Open(open->id, open->prompt, {});
+    backend_.Open(open->id, open->prompt, open->sampling);
   } else if (const auto* close = std::get_if<CloseCommand>(&command)) {
     backend_.Close(close->id);
   } else if (auto* const transfer = std::get_if<BlockTransfer>(&command)) {

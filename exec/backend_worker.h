@@ -33,8 +33,9 @@ class BackendWorker {
   BackendWorker(const BackendWorker&) = delete;
   BackendWorker& operator=(const BackendWorker&) = delete;
 
-  // As Backend's; the prompt is sampled greedily.
-  void Open(RequestId id, std::vector<std::int32_t> prompt);
+  // As Backend's.
+  void Open(RequestId id, std::vector<std::int32_t> prompt,
+            const kernels::SamplingParameters& sampling = {});
   void Close(RequestId id);
   // Borrows the plan until its step has been delivered.
   void Launch(const StepPlan& plan);
@@ -46,6 +47,7 @@ class BackendWorker {
   struct OpenCommand {
     RequestId id{};
     std::vector<std::int32_t> prompt;
+    kernels::SamplingParameters sampling;
   };
   struct CloseCommand {
     RequestId id{};

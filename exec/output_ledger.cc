@@ -7,9 +7,9 @@
 namespace twin::exec {
 
 void OutputLedger::Open(RequestId id, std::span<const std::int32_t> prompt, const OutputEnd& end,
-                        std::vector<BlockKey>& prompt_keys) {
+                        std::vector<BlockKey>& prompt_keys, std::uint64_t salt) {
   Output& output = outputs_.Open(id);
-  output = {.end = end};
+  output = {.end = end, .content = salt};
   prompt_keys.clear();
   if (named_block_size_ == 0) return;
   for (const std::int32_t token : prompt) {
@@ -46,8 +46,11 @@ TokenFate OutputLedger::Take(const SampledToken& sampled, std::vector<ItemOutcom
     filled.push_back({sampled.request, SharedKey(output->content)});
   }
   const OutputEnd& end = output->end;
-  const bool stops = end.heeds_end_tokens && std::find(end_tokens_.begin(), end_tokens_.end(),
-                                                       sampled.token) != end_tokens_.end();
+  const auto in = [&](const std::vector<std::int32_t>& tokens) {
+    return std::find(tokens.begin(), tokens.end(), sampled.token) != tokens.end();
+  };
+  const bool stops = output->tokens >= end.tokens_min &&
+                     ((end.heeds_end_tokens && in(end_tokens_)) || in(end.stop_tokens));
   if (!stops && output->tokens < end.tokens_max) return TokenFate::kTaken;
   outcomes.push_back({sampled.request, 1, stops ? FinishReason::kStop : end.reason});
   outputs_.Close(sampled.request);

@@ -15,7 +15,9 @@ namespace twin::exec {
 struct OutputEnd {
   std::int32_t tokens_max = 0;                  // behind so many,
   FinishReason reason = FinishReason::kLength;  // for this reason,
-  bool heeds_end_tokens = false;                // or behind an end token, if that comes first
+  bool heeds_end_tokens = false;                // or behind an end token, if that comes first,
+  std::vector<std::int32_t> stop_tokens = {};   // or behind one of these,
+  std::int32_t tokens_min = 0;                  // but not before it has so many
 };
 
 enum class TokenFate : std::uint8_t {
@@ -33,9 +35,10 @@ class OutputLedger {
   OutputLedger(std::vector<std::int32_t> end_tokens, std::int32_t named_block_size)
       : end_tokens_(std::move(end_tokens)), named_block_size_(named_block_size) {}
 
-  // Keys of the prompt's full blocks replace those in `prompt_keys`. REQUIRES: ids rise.
+  // Keys of the prompt's full blocks replace those in `prompt_keys`. Blocks of different salts have
+  // different names. REQUIRES: ids rise.
   void Open(RequestId id, std::span<const std::int32_t> prompt, const OutputEnd& end,
-            std::vector<BlockKey>& prompt_keys);
+            std::vector<BlockKey>& prompt_keys, std::uint64_t salt = 0);
   // It was rejected or cancelled; what is still sampled for it is dropped. REQUIRES: it is open.
   void Close(RequestId id) { outputs_.Close(id); }
 

@@ -15,7 +15,8 @@ RealWorld::RealWorld(ArrivalSource& source, std::span<Backend* const> backends,
     : source_(source),
       options_(options),
       ledger_(options.end_tokens, options.named_block_size),
-      tokens_(options.seed, options.vocab) {
+      tokens_(options.seed, options.vocab),
+      start_(options.start) {
   CHECK(!backends.empty());
   for (Backend* const backend : backends) {
     const auto index = static_cast<std::int32_t>(replicas_.size());
@@ -64,17 +65,19 @@ TimePoint RealWorld::TimeOf(Clock::time_point time) const {
 void RealWorld::TakeRequests() {
   const std::lock_guard lock(requests_mutex_);
   stopping_ = asked_stop_;
-  cancels_.swap(asked_cancels_);
+  cancels_.insert(cancels_.end(), asked_cancels_.begin(), asked_cancels_.end());
   asked_cancels_.clear();
 }
 
-void RealWorld::Cancel(RequestId id) {
+void RealWorld::Cancel(RequestId id, bool answered) {
   {
     const std::lock_guard lock(requests_mutex_);
-    asked_cancels_.push_back(id);
+    asked_cancels_.push_back({id, answered});
   }
   inbox_.Wake();
 }
+
+void RealWorld::Wake() { inbox_.Wake(); }
 
 void RealWorld::Stop() {
   {
@@ -91,7 +94,8 @@ std::optional<RealWorld::Clock::time_point> RealWorld::NextLook(TimePoint wake_a
     if (!timeouts_.empty()) next = std::min(next, timeouts_.front().time);
     next = std::min(next, wake_at);
   }
-  if (next == kTimeNever && in_flight_ == 0) return std::nullopt;
+  const bool may_come = !stopping_ && source_.open();
+  if (next == kTimeNever && in_flight_ == 0 && !may_come) return std::nullopt;
   // Keeps the sum with the clock's start within its range.
   next = std::min(next, now_ + std::chrono::hours(1));
   return *start_ + next.time_since_epoch();
@@ -188,23 +192,24 @@ bool RealWorld::TakeToken(const SampledToken& sampled) {
 }
 
 void RealWorld::CancelSome() {
-  for (const RequestId id : cancels_) {
-    if (ledger_.contains(id)) CancelOpen(id);
-  }
+  std::erase_if(cancels_, [this](const RequestCancelled& cancelled) {
+    if (ledger_.contains(cancelled.request)) CancelOpen(cancelled);
+    return Index(cancelled.request) < next_id_;
+  });
   // Timeouts of requests that have left are dropped.
   while (!timeouts_.empty()) {
     const Timeout& timeout = timeouts_.front();
     const bool open = ledger_.contains(timeout.id);
     if (open && timeout.time > now_) break;
-    if (open) CancelOpen(timeout.id);
+    if (open) CancelOpen({timeout.id});
     timeouts_.PopFront();
   }
 }
 
-void RealWorld::CancelOpen(RequestId id) {
-  events_.emplace_back(RequestCancelled{id});
-  ledger_.Close(id);
-  Depart(id);
+void RealWorld::CancelOpen(const RequestCancelled& cancelled) {
+  events_.emplace_back(cancelled);
+  ledger_.Close(cancelled.request);
+  Depart(cancelled.request);
 }
 
 void RealWorld::TakeArrivals() {
@@ -215,8 +220,25 @@ void RealWorld::TakeArrivals() {
   }
 }
 
-OutputEnd RealWorld::EndOf(const TracedRequest& traced, std::int32_t limit) const {
-  if (!options_.pins_output_lengths) return {.tokens_max = limit, .heeds_end_tokens = true};
+RequestContent RealWorld::ContentOf(const TracedRequest& traced, RequestId id) {
+  if (options_.contents != nullptr) {
+    tokens_.Open(id, TracedRequest{});
+    return options_.contents->Take(id);
+  }
+  // A prompt that will be rejected may have any length; its tokens are not generated.
+  const bool fits =
+      options_.max_model_length == 0 || traced.prompt_tokens <= options_.max_model_length;
+  return {.prompt = tokens_.Open(id, fits ? traced : TracedRequest{})};
+}
+
+OutputEnd RealWorld::EndOf(const TracedRequest& traced, const RequestContent& content,
+                           std::int32_t limit) const {
+  if (!options_.pins_output_lengths) {
+    return {.tokens_max = limit,
+            .heeds_end_tokens = !traced.ignore_eos,
+            .stop_tokens = content.stop_tokens,
+            .tokens_min = content.tokens_min};
+  }
   if (traced.output_tokens >= limit) return {.tokens_max = limit};
   return {.tokens_max = traced.output_tokens, .reason = FinishReason::kStop};
 }
@@ -230,13 +252,13 @@ void RealWorld::Announce(const TracedRequest& traced) {
   const std::int32_t limit = std::min(traced.max_output_tokens, room);
   if (prompt_keys_used_ == prompt_keys_.size()) prompt_keys_.emplace_back();
   std::vector<BlockKey>& keys = prompt_keys_[prompt_keys_used_++];
-  // A prompt that will be rejected may have any length; its tokens are not generated.
-  const bool fits = length_max == 0 || traced.prompt_tokens <= length_max;
+  RequestContent content = ContentOf(traced, id);
+  ledger_.Open(id, content.prompt, EndOf(traced, content, limit), keys, content.cache_salt);
   Placement& placement = placements_.Open(id);
   placement.replica = kNowhere;
   placement.moved = false;
-  placement.tokens = tokens_.Open(id, fits ? traced : TracedRequest{});
-  ledger_.Open(id, placement.tokens, EndOf(traced, limit), keys);
+  placement.tokens = std::move(content.prompt);
+  placement.sampling = content.sampling;
   if (options_.client_timeout) timeouts_.PushBack({id, arrival + *options_.client_timeout});
   events_.emplace_back(RequestArrived{{.id = id,
                                        .arrival = arrival,
@@ -244,6 +266,8 @@ void RealWorld::Announce(const TracedRequest& traced) {
                                        .max_output_tokens = limit,
                                        .priority = traced.priority,
                                        .tenant = traced.tenant,
+                                       .session = traced.session,
+                                       .ignore_eos = traced.ignore_eos,
                                        .predicted_output_tokens = traced.predicted_output_tokens,
                                        .prefix_keys = keys}});
 }
@@ -299,7 +323,7 @@ void RealWorld::OpenAt(std::int32_t index, RequestId id) {
   const bool may_move = options_.prefill_replicas > 0 && !placement->moved;
   std::vector<std::int32_t> tokens =
       may_move ? placement->tokens : std::exchange(placement->tokens, {});
-  ReplicaAt(index).worker.Open(id, std::move(tokens));
+  ReplicaAt(index).worker.Open(id, std::move(tokens), placement->sampling);
 }
 
 // Its backend closes it once no step in flight carries it.

@@ -11,51 +11,21 @@
 #include "core/arrival_source.h"
 #include "core/id_window.h"
 #include "core/ring_queue.h"
-#include "core/step_times.h"
 #include "exec/backend_worker.h"
 #include "exec/output_ledger.h"
+#include "exec/real_world_options.h"
 #include "exec/request_tokens.h"
 #include "exec/step_inbox.h"
 #include "sched/world.h"
 
 namespace twin::exec {
 
-// Receives measured times and tokens, before the engine does and on its thread.
-class RealWorldListener {
- public:
-  virtual ~RealWorldListener() = default;
-
-  // Called, for the steps of a replica, in the order of launching.
-  virtual void OnStep(std::int32_t /*replica*/, StepId /*id*/, const StepTimes& /*times*/) {}
-  // `token` is the next one of the request's output.
-  virtual void OnToken(RequestId /*id*/, std::int32_t /*token*/) {}
-};
-
-struct RealWorldOptions {
-  // Prompt + output tokens that the model can hold. An output ends when it reaches this length; if
-  // the prompt alone reaches it, the output is one token. 0 = no limit. The engine must reject
-  // longer prompts itself: the backend never receives them.
-  std::int32_t max_model_length = 0;
-  // Tokens per KV block whose content gets a key for prefix caching; 0 = no keys.
-  std::int32_t named_block_size = 0;
-  // Outputs have the length that the workload gives, whatever tokens the model emits.
-  bool pins_output_lengths = true;
-  std::vector<std::int32_t> end_tokens = {};  // end an output if lengths are not pinned
-  std::int32_t vocab = 1;                     // prompts consist of random tokens below it
-  std::uint64_t seed = 0;                     // of the prompts' tokens
-  // A client cancels its request if it has not ended after this time.
-  std::optional<Duration> client_timeout = std::nullopt;
-  // The first so many replicas compute prompts for the others, which decode, but with mixed pools
-  // any replica for any other one; 0 = all do both.
-  std::int32_t prefill_replicas = 0;
-  RealWorldListener* listener = nullptr;  // borrowed
-};
-
-// Time zero is the first Advance(). An instant carries everything that has happened by then:
-// finished transfers, then finished steps replica by replica, of each in the order of launching,
-// then cancellations, then arrivals. Request::arrival is the time at which the request was due; the
-// instant that carries it may be later. Thread safety: Advance() and Launch() are called from one
-// thread, Cancel() and Stop() from any. Advance() throws what a backend threw.
+// Time zero is the first Advance(), unless the options name it. An instant carries everything that
+// has happened by then: finished transfers, then finished steps replica by replica, of each in the
+// order of launching, then cancellations, then arrivals. Request::arrival is the time at which the
+// request was due; the instant that carries it may be later. Thread safety: Advance() and Launch()
+// are called from one thread, Cancel(), Wake() and Stop() from any. Advance() throws what a backend
+// threw.
 //
 // Each replica is a backend with a thread of its own, so that replicas compute at the same time.
 // The world learns from the plan that admits a request whose it is, and opens it there. Where
@@ -76,9 +46,11 @@ class RealWorld final : public World {
   void Launch(const StepPlan& plan) override;
   void Transfer(const KvTransfer& transfer) override;
 
-  // Cancels a request, as if its client had closed the connection. Has no effect if the request is
-  // not in the system, or no longer.
-  void Cancel(RequestId id);
+  // Cancels a request, as if its client had closed the connection; one that has not arrived yet,
+  // once it has. Has no effect if it has left. `answered`: RequestCancelled.
+  void Cancel(RequestId id, bool answered = false);
+  // The source has a new request, or has been closed.
+  void Wake();
   // Ends the run: no further arrivals, cancellations, steps or transfers. Advance() still returns
   // those in flight, and then an empty instant.
   void Stop();
@@ -130,6 +102,7 @@ class RealWorld final : public World {
     bool moved = false;               // from the replica that computed its prompt
     // What the next replica that opens it needs, as long as there may be one: prompt and output.
     std::vector<std::int32_t> tokens;
+    kernels::SamplingParameters sampling;
   };
   static constexpr std::int32_t kNowhere = -1;
 
@@ -146,10 +119,13 @@ class RealWorld final : public World {
   // False if the token is dropped.
   bool TakeToken(const SampledToken& sampled);
   void CancelSome();
-  void CancelOpen(RequestId id);
+  void CancelOpen(const RequestCancelled& cancelled);
   void TakeArrivals();
   void Announce(const TracedRequest& traced);
-  [[nodiscard]] OutputEnd EndOf(const TracedRequest& traced, std::int32_t limit) const;
+  // Its prompt is empty if it is too long for the model and the client gave none.
+  RequestContent ContentOf(const TracedRequest& traced, RequestId id);
+  [[nodiscard]] OutputEnd EndOf(const TracedRequest& traced, const RequestContent& content,
+                                std::int32_t limit) const;
   // Opens what is not open at the plan's replica yet.
   void OpenNew(const StepPlan& plan);
   void OpenAt(std::int32_t index, RequestId id);
@@ -183,10 +159,10 @@ class RealWorld final : public World {
   std::vector<ToldStep> told_;
   std::vector<std::vector<BlockKey>> prompt_keys_;  // of its arrivals
   std::size_t prompt_keys_used_ = 0;
-  std::vector<RequestId> cancels_;
+  std::vector<RequestCancelled> cancels_;  // and those of requests that have not arrived
 
   std::mutex requests_mutex_;  // guards the two members below
-  std::vector<RequestId> asked_cancels_;
+  std::vector<RequestCancelled> asked_cancels_;
   bool asked_stop_ = false;
 
   StepInbox inbox_;

@@ -25,7 +25,7 @@ std::string ReasonOf(int error) { return std::generic_category().message(error);
 
 }  // namespace
 
-OutputFile::OutputFile(std::filesystem::path path) : path_(std::move(path)) {
+OutputFile::OutputFile(std::filesystem::path path, Appearance appearance) : path_(std::move(path)) {
   OutputTarget target;
   try {
     target = FindOutputTarget(path_);
@@ -44,8 +44,10 @@ OutputFile::OutputFile(std::filesystem::path path) : path_(std::move(path)) {
     case OutputTarget::Kind::kFile: {
       constexpr int kMode = 0666;  // before the umask
       target_ = target.path;
-      partial_ = fmt::format("{}.partial.{}", target_.string(), getpid());
-      descriptor_ = open(partial_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, kMode);
+      const bool at_once = appearance == Appearance::kAtOnce;
+      if (!at_once) partial_ = fmt::format("{}.partial.{}", target_.string(), getpid());
+      const std::filesystem::path& written = at_once ? target_ : partial_;
+      descriptor_ = open(written.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, kMode);
       break;
     }
   }

@@ -1,4 +1,4 @@
-// An output file that appears under its name only when it is complete.
+// An output file that appears under its name only when it is complete, or grows under it.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +11,18 @@ namespace twin {
 // Writes to PATH.partial.NUMBER beside the target, NUMBER being the process, and renames that file
 // to the target on Commit(). A symbolic link is followed: its target is replaced and the link
 // stays. Devices, FIFOs, sockets and the open files of the process (/dev/stdout) are written
-// directly; what was written to them before a failure stays there.
+// directly; what was written to them before a failure stays there. So are files that others read
+// while they grow, or after a crash (Appearance::kAtOnce).
 //
 // Throws InputError naming the path: (usage) if it cannot be opened for writing, (data) if writing
 // fails.
 class OutputFile {
  public:
-  explicit OutputFile(std::filesystem::path path);
-  // Without Commit(), removes what was written.
+  enum class Appearance : std::uint8_t { kWhenComplete, kAtOnce };
+
+  explicit OutputFile(std::filesystem::path path,
+                      Appearance appearance = Appearance::kWhenComplete);
+  // Without Commit(), removes what was written, unless it was written directly.
   ~OutputFile();
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;

@@ -120,7 +120,7 @@ void WarnOfReplicas(const Deployment& deployment, std::vector<std::string>& warn
         traits.name, traits.context_tokens_max, positions));
   }
   // A real world measures its memory and refuses formats that the device lacks.
-  if (std::holds_alternative<SimulatedWorldConfig>(config.world)) {
+  if (HasCosts(config.world)) {
     WarnOfSystem(config.system, deployment.capacity, warnings);
     WarnOfBubbles(deployment, warnings);
   }

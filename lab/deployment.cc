@@ -194,7 +194,7 @@ Deployment ResolveAlike(const ExperimentConfig& config, CostCache& cache) {
   RequireRoutable(system, deployment.traits);
   RequireCountableBlocks(system, deployment.capacity);
   deployment.engine = EngineConfigOf(deployment);
-  if (!std::holds_alternative<SimulatedWorldConfig>(config.world)) return deployment;
+  if (!HasCosts(config.world)) return deployment;
   ResolveCost(deployment.traits, system.hardware_spec, cache, deployment.config.cost);
   const std::optional<sim::BoundaryConfig> boundary =
       ResolveBoundary(deployment.config.cost, deployment.config.system);
@@ -206,7 +206,8 @@ Deployment ResolveAlike(const ExperimentConfig& config, CostCache& cache) {
       .named_block_size = deployment.traits.caches_prefixes ? system.memory.block_size : 0,
       .forgets_stale_tokens = deployment.traits.forgets_stale_tokens,
       .boundary = boundary,
-      .client_timeout = std::get<SimulatedWorldConfig>(config.world).client_timeout,
+      .client_timeout =
+          std::visit([](const auto& world) { return world.client_timeout; }, config.world),
       .seed = config.seed,
       .replicas = system.replicas};
   if (deployment.traits.drafts_max > 0) {

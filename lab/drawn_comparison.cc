@@ -129,7 +129,7 @@ DrawnComparison CompareDraws(const std::vector<ExperimentConfig>& asked, int dra
   for (const ExperimentConfig& config : asked) {
     if (!std::holds_alternative<SimulatedWorldConfig>(config.world)) {
       throw InputError(InputError::Kind::kUsage, config.name,
-                       "runs in a real world; allowed: simulated runs");
+                       "does not run in a simulated world; allowed: simulated runs");
     }
     comparison.has_model_errors = comparison.has_model_errors || HasModelErrors(config);
     experiments.push_back(Resolve(config).config);

@@ -8,8 +8,7 @@
 namespace twin::lab {
 
 bool HasBoundary(const ExperimentConfig& config) {
-  return sim::HasDelays(config.system.boundary) &&
-         std::holds_alternative<SimulatedWorldConfig>(config.world);
+  return sim::HasDelays(config.system.boundary) && HasCosts(config.world);
 }
 
 FurtherColumns FurtherColumnsOf(const ExperimentConfig& config) {

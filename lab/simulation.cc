@@ -1,8 +1,10 @@
 #include "lab/simulation.h"
 
 #include <algorithm>
+#include <chrono>
 #include <memory>
 #include <optional>
+#include <thread>
 #include <variant>
 
 #include "lab/config_warnings.h"
@@ -11,11 +13,14 @@
 #include "lab/output_size.h"
 #include "lab/run_directory.h"
 #include "lab/run_files.h"
+#include "lab/serve/lateness_meter.h"
 #include "lab/simulated_parts.h"
 #include "lab/watched_world.h"
 #include "record/recording_world.h"
 #include "sched/serve.h"
+#include "sim/emulated_world.h"
 #include "sim/sim_world.h"
+#include "sim/wall_clock.h"
 
 namespace twin::lab {
 namespace {
@@ -28,24 +33,79 @@ bool AnyIsFitted(const ExperimentConfig& config) {
   return is_fitted(config) || std::ranges::any_of(config.system.groups, is_fitted);
 }
 
-// Serves the workload to its end; true if `control` ended it early. `parts` may be null.
-bool ServeSimulated(const Deployment& deployment, RunMetrics& metrics, PartTotals* parts,
-                    RunControl& control) {
+// Stops an emulated world when the caller asks for it, also while the world waits.
+class StopWatch {
+ public:
+  StopWatch(sim::EmulatedWorld& world, const RunControl& control)
+      : thread_([&world, &control](const std::stop_token& done) {
+          while (!done.stop_requested() && !control.StopRequested()) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(20));
+          }
+          if (control.StopRequested()) world.Stop();
+        }) {}
+
+ private:
+  std::jthread thread_;
+};
+
+// The experiment's workload in its world. Time zero of an emulated one is that of construction.
+class WorkloadWorld {
+ public:
+  WorkloadWorld(const Deployment& deployment, const RunControl& control)
+      : source_(MakeWorkload(deployment.config.workload, deployment.config.seed)) {
+    const auto* const config = std::get_if<EmulatedWorldConfig>(&deployment.config.world);
+    if (config == nullptr) {
+      simulated_.emplace(*source_, *deployment.cost, deployment.world);
+      return;
+    }
+    sim::WakeThisThreadOnTime();
+    emulated_.emplace(*source_, *deployment.cost, deployment.world, clock_, config->speed);
+    lateness_.emplace(*emulated_, config->speed);
+    stop_.emplace(*emulated_, control);
+  }
+
+  [[nodiscard]] sim::SimWorld& world() { return emulated_ ? emulated_->simulated() : *simulated_; }
+  [[nodiscard]] bool stopped_early() const { return emulated_ && emulated_->stopped_early(); }
+
+  [[nodiscard]] RunWatchers With(RunWatchers watchers) {
+    if (lateness_) watchers.listeners.push_back(&*lateness_);
+    return watchers;
+  }
+  // What only the summary of an emulated run has.
+  [[nodiscard]] Summary More() const {
+    Summary summary;
+    if (lateness_) lateness_->Summarise(summary);
+    return summary;
+  }
+
+ private:
+  std::unique_ptr<ArrivalSource> source_;
+  sim::SteadyWallClock clock_;
+  std::optional<sim::SimWorld> simulated_;
+  std::optional<sim::EmulatedWorld> emulated_;
+  std::optional<LatenessMeter> lateness_;
+  std::optional<StopWatch> stop_;  // the last member: its thread borrows another one
+};
+
+// Serves the workload to its end; true if the run was ended early. `parts` may be null.
+bool ServeWorkload(const Deployment& deployment, WorkloadWorld& workload, RunMetrics& metrics,
+                   PartTotals* parts, RunControl& control) {
   const ExperimentConfig& config = deployment.config;
-  const std::unique_ptr<ArrivalSource> source = MakeWorkload(config.workload, config.seed);
   CostRangeWatch range(CostsByReplica(deployment));
   std::vector<RunObserver*> observers(metrics.observers().begin(), metrics.observers().end());
   if (AnyIsFitted(config)) observers.push_back(&range);
-  sim::SimWorld simulated(*source, *deployment.cost, deployment.world);
+  sim::SimWorld& simulated = workload.world();
   std::optional<PartsWatchingWorld> watched;
   if (parts != nullptr) watched.emplace(simulated, *deployment.cost, *parts);
   World& timed = watched ? static_cast<World&>(*watched) : simulated;
   RecordingWorld recorded(timed, observers);
   WatchedWorld world(recorded, control, config.name,
                      static_cast<std::uint64_t>(config.workload.requests));
-  const auto serve = [&world](auto& scheduler) {
+  bool early = false;
+  const auto serve = [&](auto& scheduler) {
     Serve(scheduler, world);
-    if (!world.stopped_early()) scheduler.CheckDrained();
+    early = world.stopped_early() || workload.stopped_early();
+    if (!early) scheduler.CheckDrained();
   };
   if (config.system.replicas == 1) {
     serve(*MakeEngine(deployment));
@@ -54,16 +114,17 @@ bool ServeSimulated(const Deployment& deployment, RunMetrics& metrics, PartTotal
   }
   control.OnProgressEnd();
   range.Report(control);
-  return world.stopped_early();
+  return early;
 }
 
 }  // namespace
 
 RunOutcome Simulate(const Deployment& deployment, RunControl& control,
                     const RunWatchers& watchers) {
-  RunMetrics metrics(deployment, watchers);
-  const bool interrupted = ServeSimulated(deployment, metrics, nullptr, control);
-  return SumUp(deployment, metrics, Summary(), interrupted);
+  WorkloadWorld workload(deployment, control);
+  RunMetrics metrics(deployment, workload.With(watchers));
+  const bool interrupted = ServeWorkload(deployment, workload, metrics, nullptr, control);
+  return SumUp(deployment, metrics, workload.More(), interrupted);
 }
 
 RunOutcome RunSimulation(const ExperimentConfig& config, const std::filesystem::path& out,
@@ -80,11 +141,13 @@ RunOutcome RunSimulation(const ExperimentConfig& config, const std::filesystem::
     parts.emplace(directory.File("parts.csv"));
     parts->DrawOn(files.perfetto());
   }
-  RunMetrics metrics(deployment, files.watchers());
-  const bool interrupted = ServeSimulated(deployment, metrics, parts ? &*parts : nullptr, control);
+  WorkloadWorld workload(deployment, control);
+  RunMetrics metrics(deployment, workload.With(files.watchers()));
+  const bool interrupted =
+      ServeWorkload(deployment, workload, metrics, parts ? &*parts : nullptr, control);
   if (parts) parts->Finish();
   files.Finish(metrics.tracker());
-  RunOutcome outcome = SumUp(deployment, metrics, Summary(), interrupted);
+  RunOutcome outcome = SumUp(deployment, metrics, workload.More(), interrupted);
   ReportLosses(outcome, control);
   CompleteDirectory(deployment, resolved, command_line, std::nullopt, outcome, directory);
   return outcome;

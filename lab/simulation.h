@@ -1,4 +1,4 @@
-// One run in the simulated world, with or without a run directory.
+// One run in the simulated or the emulated world, with or without a run directory.
 #pragma once
 
 #include <filesystem>
@@ -15,7 +15,7 @@ namespace twin::lab {
 // Runs the deployment and returns its summary; nothing is written. `watchers` see the run as it
 // happens. `control` may end it early. Uses no global: calls on several threads are independent
 // (but `cpu_seconds` and `peak_rss_mib` are the process's).
-// REQUIRES: a deployment of a simulated world.
+// REQUIRES: a deployment of a simulated or emulated world.
 // Throws InputError (the workload's files are damaged, too few requests), InvariantViolation.
 RunOutcome Simulate(const Deployment& deployment, RunControl& control,
                     const RunWatchers& watchers = {});

@@ -98,6 +98,7 @@ Messages DefaultMessages() {
   Add<SimulatedWorldConfig, proto::SimulatedWorld>(messages);
   Add<sim::BoundaryConfig, proto::Boundary>(messages);
   Add<RealWorldConfig, proto::RealWorld>(messages);
+  Add<EmulatedWorldConfig, proto::EmulatedWorld>(messages);
   Add<HardwareSpec, proto::Hardware>(messages);
   Add<MoeSpec, proto::ModelShape::Moe>(messages);
   Add<ModelSpec, proto::ModelShape>(messages);

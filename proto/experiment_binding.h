@@ -28,6 +28,13 @@ void Bind(Archive& fields, RealWorldConfig& config) {
 }
 
 template <class Archive>
+void Bind(Archive& fields, EmulatedWorldConfig& config) {
+  fields.Value("speed", config.speed);
+  fields.OptionalSeconds("client_timeout_s", config.client_timeout);
+  fields.OptionalNested("output", config.output);
+}
+
+template <class Archive>
 void Bind(Archive& fields, sim::BoundaryConfig& config) {
   fields.Nested("request_s", config.request);
   fields.Nested("response_s", config.response);
@@ -83,6 +90,7 @@ template <class Archive>
 void Bind(Archive& fields, WorldConfig& config) {
   fields.template Choice<SimulatedWorldConfig>("simulated", config);
   fields.template Choice<RealWorldConfig>("real", config);
+  fields.template Choice<EmulatedWorldConfig>("emulated", config);
 }
 
 // How many replicas a group has, and what they do.

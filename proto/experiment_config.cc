@@ -140,9 +140,19 @@ void FillReplicas(SystemConfig& system) {
   system.replicas = replicas;
 }
 
+void ValidateWorkload(const ExperimentConfig& config) {
+  if (const auto* const emulated = std::get_if<EmulatedWorldConfig>(&config.world)) {
+    if (emulated->output) ValidateInteger("world.emulated.output", *emulated->output);
+  }
+  // Clients may bring their own requests; whoever needs the experiment's validates them.
+  const bool may_serve = !std::holds_alternative<SimulatedWorldConfig>(config.world);
+  if (may_serve && config.workload == WorkloadConfig{}) return;
+  Validate(config.workload);
+}
+
 void ValidateAll(const ExperimentConfig& config) {
   ValidateName(config.name);
-  Validate(config.workload);
+  ValidateWorkload(config);
   Validate(config.system.hardware_spec);
   ValidateMetrics(config.metrics, config.workload.requests);
 }

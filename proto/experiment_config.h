@@ -17,6 +17,7 @@
 #include "proto/disaggregated_system.h"
 #include "proto/overlay.h"
 #include "proto/replica_group.h"
+#include "proto/world_config.h"
 #include "record/request_metrics.h"
 #include "sched/policy/own_policy.h"
 #include "sched/policy/registry.h"
@@ -32,29 +33,6 @@ namespace twin {
 namespace proto {
 class Experiment;
 }  // namespace proto
-
-struct SimulatedWorldConfig {
-  // Clients cancel a request after this time.
-  std::optional<Duration> client_timeout = std::nullopt;
-
-  bool operator==(const SimulatedWorldConfig&) const = default;
-};
-
-struct RealWorldConfig {
-  enum class Device : std::uint8_t { kCpu, kCuda };
-  Device device = Device::kCpu;
-  std::int32_t threads = 0;        // 0 = all cores
-  bool pin_output_lengths = true;  // requests end at the trace's length
-  bool dummy_weights = false;      // random ones
-  // Clients cancel a request after this time.
-  std::optional<Duration> client_timeout = std::nullopt;
-  // A rank that waits longer than this for another rank fails the run.
-  Duration rank_timeout{60'000'000'000};
-
-  bool operator==(const RealWorldConfig&) const = default;
-};
-
-using WorldConfig = std::variant<SimulatedWorldConfig, RealWorldConfig>;
 
 struct SystemConfig {
   std::string model;  // preset, or path of what was read; empty: given in full

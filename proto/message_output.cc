@@ -7,8 +7,9 @@ namespace twin {
 
 namespace io = google::protobuf::io;
 
-MessageOutput::MessageOutput(const std::filesystem::path& path, Compression compression)
-    : file_(path), stream_(std::make_unique<io::FileOutputStream>(file_.descriptor())) {
+MessageOutput::MessageOutput(const std::filesystem::path& path, Compression compression,
+                             OutputFile::Appearance appearance)
+    : file_(path, appearance), stream_(std::make_unique<io::FileOutputStream>(file_.descriptor())) {
   if (compression == Compression::kNone) return;
   io::GzipOutputStream::Options options;
   options.compression_level = 3;  // beyond it, time doubles for a few percent
@@ -23,6 +24,11 @@ io::ZeroCopyOutputStream& MessageOutput::stream() {
 }
 
 void MessageOutput::Fail() const { file_.Fail(stream_->GetErrno()); }
+
+void MessageOutput::Flush() {
+  if (gzip_ && !gzip_->Flush()) Fail();
+  if (!stream_->Flush()) Fail();
+}
 
 void MessageOutput::Commit() {
   if (gzip_ && !gzip_->Close()) Fail();

@@ -1,4 +1,4 @@
-// A file of protobuf messages that appears under its name only when it is complete.
+// A file of protobuf messages.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,8 @@ enum class Compression : std::uint8_t { kNone, kGzip };
 // Protobuf's output stream over an OutputFile, whose errors it throws.
 class MessageOutput {
  public:
-  MessageOutput(const std::filesystem::path& path, Compression compression);
+  MessageOutput(const std::filesystem::path& path, Compression compression,
+                OutputFile::Appearance appearance = OutputFile::Appearance::kWhenComplete);
   ~MessageOutput();
   MessageOutput(const MessageOutput&) = delete;
   MessageOutput& operator=(const MessageOutput&) = delete;
@@ -30,6 +31,9 @@ class MessageOutput {
 
   // To be called when the stream refused data: throws InputError (data) with the reason.
   [[noreturn]] void Fail() const;
+
+  // Hands everything written so far to the operating system. Throws as Fail().
+  void Flush();
 
   // As OutputFile::Commit().
   void Commit();

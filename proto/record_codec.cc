@@ -165,12 +165,36 @@ void Encode(const Instant& instant, TimePoint previous, proto::RecordedInstant& 
       EncodeFinished(*finished, instant.now, *message.add_finished());
     } else if (const auto* cancelled = std::get_if<RequestCancelled>(&event)) {
       message.add_cancelled(Index(cancelled->request));
+      if (cancelled->answered) message.add_answered(Index(cancelled->request));
     } else if (const auto* arrived = std::get_if<RequestArrived>(&event)) {
       EncodeArrival(*arrived, instant.now, *message.add_arrived());
     } else {
       message.set_wake_ups(message.wake_ups() + 1);
     }
   }
+}
+
+void Encode(const RefusedRequest& refused, proto::RecordedRefusal& message) {
+  message.set_time(static_cast<std::uint64_t>(Nanoseconds(refused.time)));
+  message.set_prompt_tokens(Unsigned(refused.prompt_tokens));
+  message.set_max_output_tokens(Unsigned(refused.max_output_tokens));
+  message.set_priority(refused.priority);
+  message.set_tenant(refused.tenant);
+  message.set_session(refused.session);
+  message.set_draining(refused.draining);
+}
+
+const char* Decode(const proto::RecordedRefusal& message, RefusedRequest& refused) {
+  const auto ns = static_cast<std::int64_t>(message.time());
+  const bool numbers = ns >= 0 && Signed(message.prompt_tokens(), refused.prompt_tokens) &&
+                       Signed(message.max_output_tokens(), refused.max_output_tokens);
+  if (!numbers) return "a refused request out of range";
+  refused.time = TimePoint{Duration{ns}};
+  refused.priority = message.priority();
+  refused.tenant = message.tenant();
+  refused.session = message.session();
+  refused.draining = message.draining();
+  return nullptr;
 }
 
 const char* InstantDecoder::Planned(const StepPlan& plan) {
@@ -191,10 +215,14 @@ const char* InstantDecoder::Decode(const proto::RecordedInstant& message, Instan
   events_.clear();
   if (const char* wrong = DecodeTransferred(message)) return wrong;
   if (const char* wrong = DecodeFinished(message)) return wrong;
+  auto answered = message.answered().begin();
   for (const std::uint32_t request : message.cancelled()) {
     if (request > latest_request_) return "a cancellation of a request that did not arrive";
-    events_.emplace_back(RequestCancelled{RequestId{request}});
+    const bool whole = answered != message.answered().end() && *answered == request;
+    if (whole) ++answered;
+    events_.emplace_back(RequestCancelled{RequestId{request}, whole});
   }
+  if (answered != message.answered().end()) return "an answer of a request that was not cancelled";
   if (const char* wrong = DecodeArrivals(message)) return wrong;
   if (message.wake_ups() > kWakeUpsMax) return "too many wake-ups";
   for (std::uint32_t i = 0; i < message.wake_ups(); ++i) events_.emplace_back(WakeUp{});

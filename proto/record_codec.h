@@ -19,6 +19,7 @@ class RecordedInstant;
 class RecordedPlan;
 class RecordedTransfer;
 class RecordedTransferFinish;
+class RecordedRefusal;
 }  // namespace twin::proto
 
 namespace twin {
@@ -30,6 +31,7 @@ void Encode(const StepPlan& plan, proto::RecordedPlan& message);
 void Encode(const KvTransfer& transfer, proto::RecordedTransfer& message);
 void Encode(const TransferFinished& finished, TimePoint now,
             proto::RecordedTransferFinish& message);
+void Encode(const RefusedRequest& refused, proto::RecordedRefusal& message);
 
 // The decoders return nullptr, or what is wrong with the message. They check everything that
 // readers of a record rely on: lengths of lists, ranges of numbers and enumerations, and the order
@@ -70,5 +72,6 @@ class InstantDecoder {
 };
 
 const char* Decode(const proto::RecordedPlan& message, StepPlan& plan);
+const char* Decode(const proto::RecordedRefusal& message, RefusedRequest& refused);
 
 }  // namespace twin

@@ -34,7 +34,9 @@ std::uint32_t Checksum(const std::string& bytes) {
 
 class RecordWriter::Frames {
  public:
-  Frames(const std::filesystem::path& path, Compression compression) : file_(path, compression) {}
+  Frames(const std::filesystem::path& path, Compression compression,
+         OutputFile::Appearance appearance)
+      : file_(path, compression, appearance) {}
 
   // The frame to fill, empty.
   proto::Frame& Begin() {
@@ -65,8 +67,8 @@ class RecordWriter::Frames {
 };
 
 RecordWriter::RecordWriter(const std::filesystem::path& path, const RecordHeader& header,
-                           Compression compression)
-    : frames_(std::make_unique<Frames>(path, compression)) {
+                           Compression compression, OutputFile::Appearance appearance)
+    : frames_(std::make_unique<Frames>(path, compression, appearance)) {
   Encode(header, *frames_->Begin().mutable_header());
   frames_->Write();
 }
@@ -92,6 +94,13 @@ void RecordWriter::OnTransfer(TimePoint now, const KvTransfer& transfer) {
   frames_->digest.OnTransfer(now, transfer);
 }
 
+void RecordWriter::OnRefused(const RefusedRequest& refused) {
+  Encode(refused, *frames_->Begin().mutable_refusal());
+  frames_->Write();
+}
+
+void RecordWriter::Flush() { frames_->file().Flush(); }
+
 void RecordWriter::Finish() {
   proto::RecordEnd& end = *frames_->Begin().mutable_end();
   end.set_digest(frames_->digest.value());
@@ -101,9 +110,12 @@ void RecordWriter::Finish() {
   frames_->file().Commit();
 }
 
-class RecordReader::Frames {
+namespace {
+
+// The frames of a file, one after the other.
+class FrameStream {
  public:
-  explicit Frames(const std::filesystem::path& path) : path_(path.string()) {
+  explicit FrameStream(const std::filesystem::path& path) : path_(path.string()) {
     const int descriptor = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
     struct stat status {};
     const bool regular =
@@ -117,7 +129,6 @@ class RecordReader::Frames {
     file_ = std::make_unique<io::FileInputStream>(descriptor);
     file_->SetCloseOnDelete(true);
     if (gzip) gzip_ = std::make_unique<io::GzipInputStream>(file_.get());
-    ReadHeader();
   }
 
   [[noreturn]] void Refuse(const std::string& what) const {
@@ -125,15 +136,68 @@ class RecordReader::Frames {
                      "frame " + std::to_string(frames_) + ": " + what);
   }
 
+  // False if the file ends before the end of the next frame.
+  bool Next(proto::Frame& frame) {
+    io::ZeroCopyInputStream* stream = file_.get();
+    if (gzip_) stream = gzip_.get();
+    io::CodedInputStream coded(stream);
+    ++frames_;
+    std::uint32_t size = 0;
+    std::uint32_t checksum = 0;
+    if (!coded.ReadVarint32(&size) || !coded.ReadLittleEndian32(&checksum)) return false;
+    if (size > kFrameBytesMax) Refuse("is longer than a frame can be");
+    if (!coded.ReadString(&bytes_, static_cast<int>(size))) return false;
+    if (Checksum(bytes_) != checksum) Refuse("its checksum is wrong: the record is damaged");
+    if (!frame.ParseFromString(bytes_)) Refuse("is not a message of a record");
+    return true;
+  }
+
+ private:
+  std::string path_;
+  std::unique_ptr<io::FileInputStream> file_;
+  std::unique_ptr<io::GzipInputStream> gzip_;  // null: not compressed
+  std::uint64_t frames_ = 0;
+  std::string bytes_;
+};
+
+constexpr std::uint64_t kWholeRecord = ~std::uint64_t{0};
+
+// How many instants a record without end surely holds completely; kWholeRecord if it has an end.
+std::uint64_t InstantsThere(const std::filesystem::path& path) {
+  FrameStream frames(path);
+  proto::Frame frame;
+  std::uint64_t instants = 0;
+  while (frames.Next(frame)) {
+    if (frame.has_end()) return kWholeRecord;
+    if (frame.has_instant()) ++instants;
+  }
+  return instants == 0 ? 0 : instants - 1;
+}
+
+}  // namespace
+
+class RecordReader::Frames {
+ public:
+  Frames(const std::filesystem::path& path, WithoutEnd without_end)
+      : frames_(path),
+        instants_max_(without_end == WithoutEnd::kRefuse ? kWholeRecord : InstantsThere(path)) {
+    ReadHeader();
+  }
+
   bool NextInstant(Instant& instant) {
-    while (Peek().has_plan()) DecodePlan();
-    while (Peek().has_transfer()) DecodeTransfer();
-    if (Peek().has_end()) {
+    if (ended_) return false;
+    if (instants_max_ > 0) PassToNext();
+    if (instants_max_ > 0 && Peek().has_end()) {
       CheckEnd();
       return false;
     }
-    if (!Peek().has_instant()) Refuse("is neither an instant, a plan, a transfer nor the end");
-    if (const char* wrong = instants_.Decode(Peek().instant(), instant)) Refuse(wrong);
+    if (counted_.instants == instants_max_) {
+      End();
+      return false;
+    }
+    if (!Peek().has_instant())
+      frames_.Refuse("is neither an instant, a plan, a transfer nor the end");
+    if (const char* wrong = instants_.Decode(Peek().instant(), instant)) frames_.Refuse(wrong);
     ++counted_.instants;
     peeked_ = false;
     return true;
@@ -153,11 +217,13 @@ class RecordReader::Frames {
 
   RecordHeader header;
   std::optional<RecordEnd> end;
+  std::function<void(const RefusedRequest&)> listener;
+  [[nodiscard]] bool complete() const { return instants_max_ == kWholeRecord; }
 
  private:
   void ReadHeader() {
-    if (!Peek().has_header()) Refuse("is not the header of a record");
-    if (const char* wrong = Decode(Peek().header(), header)) Refuse(wrong);
+    if (!Peek().has_header()) frames_.Refuse("is not the header of a record");
+    if (const char* wrong = Decode(Peek().header(), header)) frames_.Refuse(wrong);
     peeked_ = false;
   }
 
@@ -167,55 +233,54 @@ class RecordReader::Frames {
   }
 
   void ReadFrame() {
-    io::ZeroCopyInputStream* stream = file_.get();
-    if (gzip_) stream = gzip_.get();
-    io::CodedInputStream coded(stream);
-    ++frames_;
-    std::uint32_t size = 0;
-    std::uint32_t checksum = 0;
-    if (!coded.ReadVarint32(&size) || !coded.ReadLittleEndian32(&checksum)) {
-      Refuse("the record is truncated: it has no end");
-    }
-    if (size > kFrameBytesMax) Refuse("is longer than a frame can be");
-    if (!coded.ReadString(&bytes_, static_cast<int>(size))) {
-      Refuse("the record is truncated: it has no end");
-    }
-    if (Checksum(bytes_) != checksum) Refuse("its checksum is wrong: the record is damaged");
-    if (!frame_.ParseFromString(bytes_)) Refuse("is not a message of a record");
+    if (!frames_.Next(frame_)) frames_.Refuse("the record is truncated: it has no end");
     peeked_ = true;
   }
 
+  // Passes what is left of the latest instant.
+  void PassToNext() {
+    while (Peek().has_plan()) DecodePlan();
+    while (Peek().has_transfer()) DecodeTransfer();
+    while (Peek().has_refusal()) {
+      RefusedRequest refused;
+      if (const char* wrong = Decode(Peek().refusal(), refused)) frames_.Refuse(wrong);
+      if (listener) listener(refused);
+      peeked_ = false;
+    }
+  }
+
   void DecodePlan() {
-    if (counted_.instants == 0) Refuse("a plan before the first instant");
-    if (const char* wrong = Decode(Peek().plan(), plan_)) Refuse(wrong);
-    if (const char* wrong = instants_.Planned(plan_)) Refuse(wrong);
+    if (counted_.instants == 0) frames_.Refuse("a plan before the first instant");
+    if (const char* wrong = Decode(Peek().plan(), plan_)) frames_.Refuse(wrong);
+    if (const char* wrong = instants_.Planned(plan_)) frames_.Refuse(wrong);
     digest_.OnPlan(kTimeZero, plan_);
     peeked_ = false;
   }
 
   void DecodeTransfer() {
-    if (counted_.instants == 0) Refuse("a transfer before the first instant");
-    if (const char* wrong = instants_.Decode(Peek().transfer(), transfer_)) Refuse(wrong);
+    if (counted_.instants == 0) frames_.Refuse("a transfer before the first instant");
+    if (const char* wrong = instants_.Decode(Peek().transfer(), transfer_)) frames_.Refuse(wrong);
     digest_.OnTransfer(kTimeZero, transfer_);
     peeked_ = false;
   }
 
   void CheckEnd() {
     const proto::RecordEnd& message = Peek().end();
+    End();
+    if (counted_ != RecordEnd{message.digest(), message.instants(), message.plans()}) {
+      frames_.Refuse("the end does not fit: frames are missing");
+    }
+  }
+
+  void End() {
     counted_.digest = digest_.value();
     counted_.plans = digest_.plans();
-    if (counted_ != RecordEnd{message.digest(), message.instants(), message.plans()}) {
-      Refuse("the end does not fit: frames are missing");
-    }
     end = counted_;
     ended_ = true;
   }
 
-  std::string path_;
-  std::unique_ptr<io::FileInputStream> file_;
-  std::unique_ptr<io::GzipInputStream> gzip_;  // null: not compressed
-  std::uint64_t frames_ = 0;
-  std::string bytes_;
+  FrameStream frames_;
+  const std::uint64_t instants_max_;
   proto::Frame frame_;
   bool peeked_ = false;
   bool ended_ = false;
@@ -226,10 +291,16 @@ class RecordReader::Frames {
   RecordEnd counted_;
 };
 
-RecordReader::RecordReader(const std::filesystem::path& path)
-    : frames_(std::make_unique<Frames>(path)) {}
+RecordReader::RecordReader(const std::filesystem::path& path, WithoutEnd without_end)
+    : frames_(std::make_unique<Frames>(path, without_end)) {}
 
 RecordReader::~RecordReader() = default;
+
+void RecordReader::ListenToRefusals(std::function<void(const RefusedRequest&)> listener) {
+  frames_->listener = std::move(listener);
+}
+
+bool RecordReader::complete() const { return frames_->complete(); }
 
 const RecordHeader& RecordReader::header() const { return frames_->header; }
 

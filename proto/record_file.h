@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -38,19 +39,39 @@ struct RecordEnd {
   bool operator==(const RecordEnd&) const = default;
 };
 
-// Streams a run into a file. Memory does not grow with the run.
-// The file exists only once Finish() has returned; throws std::system_error if it cannot be
-// written.
+// A request that a service did not accept.
+struct RefusedRequest {
+  TimePoint time;
+  std::int32_t prompt_tokens = 0;
+  std::int32_t max_output_tokens = 0;
+  std::int32_t priority = 0;
+  std::uint32_t tenant = 0;
+  std::uint64_t session = 0;
+  bool draining = false;  // the service was ending; else it had too many requests
+
+  bool operator==(const RefusedRequest&) const = default;
+};
+
+// Streams a run into a file. Memory does not grow with the run. The file exists only once Finish()
+// has returned, or grows from the start. Throws InputError if it cannot be written.
 class RecordWriter : public RunObserver {
  public:
   RecordWriter(const std::filesystem::path& path, const RecordHeader& header,
-               Compression compression);
+               Compression compression,
+               OutputFile::Appearance appearance = OutputFile::Appearance::kWhenComplete);
   ~RecordWriter() override;
 
   // REQUIRES: events in the order of the alternatives of Event.
   void OnInstant(const Instant& instant) override;
   void OnPlan(TimePoint now, const StepPlan& plan) override;
   void OnTransfer(TimePoint now, const KvTransfer& transfer) override;
+
+  // At any time before Finish().
+  void OnRefused(const RefusedRequest& refused);
+
+  // Hands everything to the operating system, so that it outlives this process. To be called when
+  // everything of an instant has been written.
+  void Flush();
 
   // Ends the record. REQUIRES: called once, after the run.
   void Finish();
@@ -66,8 +87,20 @@ class RecordWriter : public RunObserver {
 // an error, no frame is missing.
 class RecordReader : public RecordSource {
  public:
-  explicit RecordReader(const std::filesystem::path& path);
+  // What to do with a record without end, of a run that was killed or goes on.
+  enum class WithoutEnd : std::uint8_t {
+    kRefuse,
+    // Read the instants of which everything is surely there: all but the latest.
+    kReadWhatIsThere,
+  };
+  explicit RecordReader(const std::filesystem::path& path,
+                        WithoutEnd without_end = WithoutEnd::kRefuse);
   ~RecordReader() override;
+
+  // Called for refused requests as they are passed on the way to the next instant or the end.
+  void ListenToRefusals(std::function<void(const RefusedRequest&)> listener);
+  // False if it has no end.
+  [[nodiscard]] bool complete() const;
 
   [[nodiscard]] const RecordHeader& header() const;
 
@@ -75,7 +108,7 @@ class RecordReader : public RecordSource {
   const StepPlan* NextPlan() override;
   const KvTransfer* NextTransfer() override;
 
-  // Known once NextInstant has returned false. REQUIRES: that.
+  // Known once NextInstant has returned false. REQUIRES: that. Without an end: of what was read.
   [[nodiscard]] const RecordEnd& end() const;
 
  private:

@@ -250,6 +250,14 @@ void AddRealRunMetrics(std::vector<Metric>& metrics) {
                        fmt::format("sum of parts.csv {}_ms / steps", kStepPartNames[i])});
   }
   metrics.push_back(
+      {"late_steps", "steps", "told later than one step after their time; emulated runs only", ""});
+  for (const char* const which : {"median", "p99", "max"}) {
+    metrics.push_back({fmt::format("{}_lateness_us", which), "us",
+                       "from when a step's results were due until they were told, on the wall "
+                       "clock; emulated runs only",
+                       ""});
+  }
+  metrics.push_back(
       {"machine_probes", "-", "timings of fixed work during the run; real runs only", ""});
   metrics.push_back({"machine_decode_probe_us", "us",
                      "mean time of fixed work like that of a decode step; real runs only", ""});

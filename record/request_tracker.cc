@@ -38,7 +38,7 @@ void RequestTracker::OnInstant(const Instant& instant) {
     } else if (const auto* arrived = std::get_if<RequestArrived>(&event)) {
       Arrive(now, *arrived);
     } else if (const auto* cancelled = std::get_if<RequestCancelled>(&event)) {
-      Cancel(now, cancelled->request);
+      Cancel(now, *cancelled);
     }
   }
 }
@@ -96,14 +96,17 @@ void RequestTracker::Arrive(TimePoint now, const RequestArrived& arrived) {
   for (RunListener* listener : listeners_) listener->OnArrived(now, life);
 }
 
-void RequestTracker::Cancel(TimePoint now, RequestId id) {
-  if (!tracks_.contains(id)) return;
-  Track& track = tracks_[id];
-  EndStreak(ReplicaAt(track.life.replica).streak);
+void RequestTracker::Cancel(TimePoint now, const RequestCancelled& cancelled) {
+  Track* const track = tracks_.Find(cancelled.request);
+  if (track == nullptr) return;
+  RequestLife& life = track->life;
+  EndStreak(ReplicaAt(life.replica).streak);
   // What has ended is only waiting for its batch: the engine does not hear of the cancellation.
-  if (track.life.status != RequestStatus::kCompleted) {
-    Leave(now, track, RequestStatus::kCancelled);
-  }
+  if (life.status == RequestStatus::kCompleted) return;
+  const bool answered = cancelled.answered && life.output_tokens > 0;
+  // Tokens of a batch become visible with the end of a request at the latest.
+  if (answered && !life.has_tokens()) life.first_token = life.last_token = now;
+  Leave(now, *track, answered ? RequestStatus::kCompleted : RequestStatus::kCancelled);
 }
 
 // It waits at the replica that it has reached, and holds nothing at the other one any more.

@@ -112,7 +112,7 @@ class RequestTracker : public RunObserver {
   };
 
   void Arrive(TimePoint now, const RequestArrived& arrived);
-  void Cancel(TimePoint now, RequestId id);
+  void Cancel(TimePoint now, const RequestCancelled& cancelled);
   void TakeTransferred(const TransferFinished& finished);
   void FinishStep(TimePoint now, const StepFinished& finished);
   void TakeTokens(TimePoint now, const StepPlan& plan, const StepFinished& finished);

@@ -19,7 +19,7 @@ enum class RequestStatus : std::uint8_t {
   kSwapped,
   kCompleted,
   kRejected,
-  kCancelled,
+  kCancelled,  // and not answered
 };
 
 // By RejectReason: what CSV files and summaries call it.

@@ -59,6 +59,9 @@ struct StepFinished {
 // The client disconnected. The engine keeps the request's blocks while a step with it is in flight.
 struct RequestCancelled {
   RequestId request{};
+  // The client has its whole answer: a stop string was found in the text, which the engine does not
+  // see. For metrics alone: the request counts as completed if it has output.
+  bool answered = false;
 };
 
 // request.arrival is when the client sent the request; the engine learns of it now.

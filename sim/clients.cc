@@ -26,7 +26,7 @@ Clients::Clients(ArrivalSource& source, const BoundaryConfig& boundary,
     : source_(source), sampler_(boundary, seed), timeout_(timeout) {}
 
 TimePoint Clients::next_time() {
-  TimePoint next = std::min(reactions_.next_time(), timeouts_.next_time());
+  TimePoint next = std::min(reactions_.next_time(), leaving_.next_time());
   if (!under_way_.empty()) next = std::min(next, under_way_.front().time);
   if (const TracedRequest* request = source_.Peek()) next = std::min(next, request->arrival);
   return next;
@@ -53,15 +53,19 @@ void Clients::Send(const TracedRequest& request) {
   // An engine cannot hear that a request it does not know is cancelled.
   if (timeout_) {
     const TimePoint gives_up = Later(sent, *timeout_);
-    timeouts_.Push(std::max(Later(gives_up, delays.request), Later(last_reached_, Duration{1})),
-                   id);
+    leaving_.Push(std::max(Later(gives_up, delays.request), Later(last_reached_, Duration{1})),
+                  {id});
   }
   under_way_.PushBack({{request, delays.response}, last_reached_});
 }
 
-std::optional<RequestId> Clients::TakeTimeout(TimePoint now) {
-  if (timeouts_.next_time() > now) return std::nullopt;
-  return timeouts_.Pop();
+void Clients::Leave(const RequestCancelled& cancelled, TimePoint time) {
+  leaving_.Push(time, cancelled);
+}
+
+std::optional<RequestCancelled> Clients::TakeLeft(TimePoint now) {
+  if (leaving_.next_time() > now) return std::nullopt;
+  return leaving_.Pop();
 }
 
 std::optional<Clients::Reached> Clients::TakeReached(TimePoint now) {

@@ -6,7 +6,8 @@
 // the client after its response delay. The source hears of the end after the response delay and
 // the client's reaction time, so that closed loops send their next request from then on. A client
 // with a time-out gives up that long after it sent; the engine learns of it a request delay later,
-// unless the request has ended by then, and only then does the client act on it.
+// unless the request has ended by then, and only then does the client act on it. A client may also
+// leave because somebody else says so.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +17,7 @@
 #include "core/id_window.h"
 #include "core/ring_queue.h"
 #include "core/traced_request.h"
+#include "sched/event.h"
 #include "sim/boundary_config.h"
 #include "sim/event_queue.h"
 
@@ -37,8 +39,10 @@ class Clients {
   // next_time(), and `now` never decreases.
   void AdvanceTo(TimePoint now);
 
-  // A request whose client gave up and whose engine learns of it by `now`; it may have ended.
-  std::optional<RequestId> TakeTimeout(TimePoint now);
+  // The engine learns at `time` that the client has left.
+  void Leave(const RequestCancelled& cancelled, TimePoint time);
+  // A request whose client left and whose engine learns of it by `now`; it may have ended.
+  std::optional<RequestCancelled> TakeLeft(TimePoint now);
 
   struct Reached {
     TracedRequest request;
@@ -66,7 +70,7 @@ class Clients {
   std::uint32_t sent_ = 0;
   IdWindow<Duration> ways_back_;  // of requests in the engine or on the way: response + reaction
   EventQueue<RequestId> reactions_;
-  EventQueue<RequestId> timeouts_;
+  EventQueue<RequestCancelled> leaving_;
 };
 
 }  // namespace twin::sim

@@ -22,7 +22,7 @@ bool UsesDevice(const StepPlan& plan) {
 
 SimWorld::SimWorld(ArrivalSource& source, const StepCost& cost, const SimWorldOptions& options)
     : source_(source),
-      clients_(options.boundary || options.client_timeout
+      clients_(options.boundary || options.client_timeout || options.cancellable || options.pace
                    ? std::make_unique<Clients>(source, options.boundary.value_or(BoundaryConfig{}),
                                                options.client_timeout, options.seed)
                    : nullptr),
@@ -79,36 +79,6 @@ Instant SimWorld::WakeUpAt(TimePoint wake_at) {
   return {now_, events_};
 }
 
-Instant SimWorld::AdvanceWithClients(TimePoint wake_at) {
-  // What happens among clients alone is no instant of the engine's.
-  while (events_.empty()) {
-    const TimePoint next = std::min(NextResult(), clients_->next_time());
-    if (wake_at < next) return WakeUpAt(wake_at);
-    if (next == kTimeNever) return {};
-    now_ = std::max(now_, next);
-    if (NextResult() <= now_) ReturnResults();
-    TakeFromClients();
-  }
-  return {now_, events_};
-}
-
-void SimWorld::TakeFromClients() {
-  clients_->AdvanceTo(now_);
-  while (const std::optional<RequestId> id = clients_->TakeTimeout(now_)) {
-    const Truth* const truth = truths_.Find(*id);
-    if (truth == nullptr) continue;
-    EndStreak(replicas_[static_cast<std::size_t>(truth->streak)].streak);
-    events_.emplace_back(RequestCancelled{*id});
-    CloseTruth(*id);
-    Depart(*id);
-  }
-  // Reactions without delay to what has just left.
-  clients_->AdvanceTo(now_);
-  while (const auto reached = clients_->TakeReached(now_)) {
-    Announce(reached->request, reached->response_delay);
-  }
-}
-
 void SimWorld::Depart(RequestId id) {
   if (clients_ != nullptr) {
     clients_->OnLeft(id, now_);
@@ -148,6 +118,7 @@ void SimWorld::Announce(const TracedRequest& traced, Duration response_delay) {
                   .priority = traced.priority,
                   .tenant = traced.tenant,
                   .session = traced.session,
+                  .ignore_eos = traced.ignore_eos,
                   .predicted_output_tokens = traced.predicted_output_tokens};
   if (keeps_backgrounds_) backgrounds_.Open(id);
   if (options_.named_block_size > 0) request.prefix_keys = NameBlocks(traced, id, truth);

@@ -58,6 +58,10 @@ class SimWorld final : public World {
   void Launch(const StepPlan& plan) override;
   void Transfer(const KvTransfer& transfer) override;
 
+  // Cancels a request that has arrived, if it has not left by `time`. REQUIRES: time > now(),
+  // SimWorldOptions::cancellable or a pace.
+  void Cancel(const RequestCancelled& cancelled, TimePoint time);
+
   [[nodiscard]] TimePoint now() const { return now_; }
   [[nodiscard]] std::uint32_t arrived() const { return next_id_; }
   // When the engine gets the results of the last step that the replica launched.
@@ -162,7 +166,7 @@ class SimWorld final : public World {
   void FillBlock(RequestId id, Truth& truth);
 
   ArrivalSource& source_;
-  std::unique_ptr<Clients> clients_;  // only with a boundary or a time-out; takes from source_
+  std::unique_ptr<Clients> clients_;  // only where they do more than send; takes from source_
   SimWorldOptions options_;
   std::optional<Acceptance> acceptance_;
   TimePoint now_ = kTimeZero;

@@ -10,6 +10,7 @@
 #include "sim/boundary_config.h"
 #include "sim/cost/step_cost.h"
 #include "sim/kv_links.h"
+#include "sim/pace.h"
 
 namespace twin::sim {
 
@@ -43,6 +44,9 @@ struct SimWorldOptions {
   double kv_token_bytes = 0;  // keys and values of a token, of all layers and ranks
   std::int32_t kv_layers = 1;
   std::int32_t drafts_offered = 0;  // after each step; 0 if the policy assumes them
+  // Requests may be cancelled from outside (SimWorld::Cancel).
+  bool cancellable = false;
+  Pace* pace = nullptr;  // holds the world back, which is then cancellable; borrowed
 };
 
 }  // namespace twin::sim

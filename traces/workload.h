@@ -158,6 +158,9 @@ struct WorkloadConfig {
 // Throws InputError (kUsage) that names the field by its path, such as "workload.arrivals.rate".
 void Validate(const WorkloadConfig& config);
 
+// Throws InputError (kUsage) that names what is wrong below `field`, or that it is missing.
+void ValidateInteger(const std::string& field, const IntegerDistribution& d);
+
 // Validates the config and creates its requests. Equal configs and seeds give equal requests; the
 // k-th drawn conversation does not depend on the completion of others. Throws InputError, here or
 // from Peek() if a trace is bad. Memory: constant, plus outstanding requests for sessions, closed

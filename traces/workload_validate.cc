@@ -54,6 +54,8 @@ void ValidateEmpirical(const std::string& field, const IntegerDistribution& d) {
   }
 }
 
+}  // namespace
+
 void ValidateInteger(const std::string& field, const IntegerDistribution& d) {
   using Kind = IntegerDistribution::Kind;
   if (d.kind == Kind::kNone) Refuse(field, "missing; allowed: a distribution");
@@ -71,6 +73,8 @@ void ValidateInteger(const std::string& field, const IntegerDistribution& d) {
   if (d.kind == Kind::kZipf) RequireWithin(field + ".exponent", d.exponent, 0, 100);
   if (d.kind == Kind::kEmpirical) ValidateEmpirical(field, d);
 }
+
+namespace {
 
 void ValidatePause(const std::string& field, const DurationDistribution& d) {
   RequireDuration(field + ".mean_s", d.mean);

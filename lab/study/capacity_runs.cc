@@ -69,7 +69,7 @@ Deployment CapacityRuns::DeploymentAt(double x) {
   const ExperimentConfig config = experiment_.With(changes, {});
   if (!std::holds_alternative<SimulatedWorldConfig>(config.world)) {
     throw InputError(InputError::Kind::kUsage, config.name,
-                     "runs in a real world; allowed: simulated worlds");
+                     "does not run in a simulated world; allowed: simulated worlds");
   }
   return Resolve(config, costs_);
 }

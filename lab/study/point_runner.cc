@@ -49,7 +49,7 @@ Deployment PointRunner::Make(std::size_t point) {
   const ExperimentConfig config = study_.ConfigOf(point);
   if (!std::holds_alternative<SimulatedWorldConfig>(config.world)) {
     throw InputError(InputError::Kind::kUsage, "world",
-                     "is real; allowed in a study: simulated worlds");
+                     "is not simulated; allowed in a study: simulated worlds");
   }
   Deployment deployment = Resolve(config, costs_);
   if (UsesMser()) deployment.config.metrics.head_share = 0;  // the rule decides alone

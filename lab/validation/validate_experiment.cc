@@ -38,7 +38,7 @@ void RequireComparable(const ExperimentConfig& config, const std::string& experi
     throw InputError(InputError::Kind::kUsage, experiment, what);
   };
   const auto* real = std::get_if<RealWorldConfig>(&config.world);
-  if (real == nullptr) refuse("world: is simulated; allowed: world { real {} }");
+  if (real == nullptr) refuse("world: is not real; allowed: world { real {} }");
   if (!real->pin_output_lengths) {
     refuse(
         "world.real.pin_output_lengths: must be true: a simulation cannot know where a model ends");
