@@ -1,0 +1,163 @@
+#include "front/http/http_server.h"
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include <vector>
+
+#include <boost/asio/post.hpp>
+#include <boost/asio/strand.hpp>
+
+#include "core/input_error.h"
+#include "core/printable.h"
+
+namespace twin::front {
+namespace {
+
+using boost::asio::ip::tcp;
+
+// Beyond the limit, so many connections are told why; further ones are closed without a word.
+constexpr std::size_t kRefusedTogether = 64;
+constexpr auto kAcceptPause = std::chrono::milliseconds(100);
+constexpr auto kIdlePoll = std::chrono::milliseconds(5);
+
+void RaiseFileLimit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;
+  limit.rlim_cur = limit.rlim_max;
+  static_cast<void>(setrlimit(RLIMIT_NOFILE, &limit));  // without it, fewer connections fit
+}
+
+tcp::endpoint Resolve(boost::asio::io_context& context, const std::string& host,
+                      std::uint16_t port) {
+  boost::system::error_code error;
+  tcp::resolver resolver(context);
+  const auto found = resolver.resolve(host, std::to_string(port), tcp::resolver::passive, error);
+  if (error || found.empty()) {
+    throw InputError(
+        InputError::Kind::kUsage, "--host",
+        fmt::format("\"{}\" is no address of this machine: {}", Printable(host), error.message()));
+  }
+  return found.begin()->endpoint();
+}
+
+}  // namespace
+
+HttpServer::HttpServer(const std::string& host, std::uint16_t port, const HttpLimits& limits,
+                       Handler handler)
+    : limits_(limits),
+      handler_(std::move(handler)),
+      work_(boost::asio::make_work_guard(context_)),
+      acceptor_(boost::asio::make_strand(context_)),
+      accept_again_(acceptor_.get_executor()) {
+  RaiseFileLimit();
+  const tcp::endpoint endpoint = Resolve(context_, host, port);
+  boost::system::error_code error;
+  acceptor_.open(endpoint.protocol(), error);
+  if (!error) acceptor_.set_option(tcp::acceptor::reuse_address(true), error);
+  if (!error) acceptor_.bind(endpoint, error);
+  if (!error) acceptor_.listen(tcp::acceptor::max_listen_connections, error);
+  if (error) {
+    throw InputError(
+        InputError::Kind::kUsage, "--host, --port",
+        fmt::format("{}:{} cannot be bound: {}", Printable(host), port, error.message()));
+  }
+  port_ = acceptor_.local_endpoint().port();
+  loopback_ = endpoint.address().is_loopback();
+}
+
+HttpServer::~HttpServer() { Stop(); }
+
+void HttpServer::Start() {
+  Accept();
+  thread_ = std::thread([this] { context_.run(); });
+}
+
+void HttpServer::Accept() {
+  acceptor_.async_accept(boost::asio::make_strand(context_),
+                         [this](boost::system::error_code error, tcp::socket socket) {
+                           if (error == boost::asio::error::operation_aborted || draining_) return;
+                           if (!error) {
+                             OnAccepted(std::move(socket));
+                             return Accept();
+                           }
+                           // Out of descriptors, most likely: connections that end give some back.
+                           accept_again_.expires_after(kAcceptPause);
+                           accept_again_.async_wait([this](boost::system::error_code stopped) {
+                             if (!stopped && !draining_) Accept();
+                           });
+                         });
+}
+
+void HttpServer::OnAccepted(tcp::socket socket) {
+  const auto open = static_cast<std::size_t>(counts_.connections.load());
+  ++counts_.accepted;
+  const bool refused = open >= limits_.connections;
+  if (refused) ++counts_.refused_connections;
+  if (open >= limits_.connections + kRefusedTogether) return;
+  ConnectionHost& host = *this;
+  const auto connection = std::make_shared<Connection>(std::move(socket), host);
+  ++counts_.connections;
+  {
+    const std::lock_guard lock(mutex_);
+    connections_.emplace(connection.get(), connection);
+  }
+  boost::asio::post(connection->executor(), [connection, refused] {
+    refused ? connection->Refuse() : connection->Start();
+  });
+}
+
+void HttpServer::OnConnectionEnd(Connection* connection) {
+  const std::lock_guard lock(mutex_);
+  if (connections_.erase(connection) > 0) --counts_.connections;
+}
+
+void HttpServer::OnRefusedRequest(int /*status*/) { ++counts_.refused_requests; }
+
+void HttpServer::Handle(const std::shared_ptr<Exchange>& exchange) {
+  ++counts_.exchanges;
+  // Behind whatever the handler does at the end: an idle server has nothing left to write down.
+  exchange->on_ended_ = [this] { --counts_.exchanges; };
+  handler_(exchange);
+}
+
+void HttpServer::ForEachConnection(void (Connection::*call)()) {
+  std::vector<std::shared_ptr<Connection>> open;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [address, connection] : connections_) {
+      if (auto held = connection.lock()) open.push_back(std::move(held));
+    }
+  }
+  for (const auto& connection : open) {
+    boost::asio::post(connection->executor(), [connection, call] { (connection.get()->*call)(); });
+  }
+}
+
+void HttpServer::Drain() {
+  if (draining_.exchange(true)) return;
+  boost::asio::post(acceptor_.get_executor(), [this] {
+    boost::system::error_code error;
+    acceptor_.close(error);
+    accept_again_.cancel();
+  });
+  ForEachConnection(&Connection::CloseIdle);
+}
+
+bool HttpServer::WaitUntilIdle(std::chrono::milliseconds time) {
+  const auto end = std::chrono::steady_clock::now() + time;
+  while (counts_.exchanges > 0 && std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(kIdlePoll);
+  }
+  return counts_.exchanges == 0;
+}
+
+void HttpServer::Stop() {
+  Drain();
+  if (!thread_.joinable()) return;
+  ForEachConnection(&Connection::Close);
+  work_.reset();
+  thread_.join();
+}
+
+}  // namespace twin::front

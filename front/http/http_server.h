@@ -1,0 +1,87 @@
+// Accepts connections and lends them a thread.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <utility>  // before Asio: Boost 1.74 misses it in C++20
+
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include "front/http/connection.h"
+#include "front/http/http_limits.h"
+
+namespace twin::front {
+
+// What the connections did since the start. Counters only grow.
+struct HttpCounts {
+  std::atomic<std::int64_t> connections = 0;  // open now
+  std::atomic<std::int64_t> accepted = 0;
+  std::atomic<std::int64_t> refused_connections = 0;
+  std::atomic<std::int64_t> refused_requests = 0;  // answered before a route saw them
+  std::atomic<std::int64_t> exchanges = 0;         // in progress now
+};
+
+// One thread serves all connections: a send takes microseconds, and what takes longer (JSON of a
+// long prompt, a tokenizer) belongs on another thread (Exchange::Post brings the result back).
+class HttpServer final : private ConnectionHost {
+ public:
+  using Handler = std::function<void(const std::shared_ptr<Exchange>&)>;
+
+  // Binds and listens; connections wait for Start(). Port 0 takes a free one. Raises the limit of
+  // open files to what the system allows. Throws InputError (usage) if the address cannot be
+  // bound.
+  HttpServer(const std::string& host, std::uint16_t port, const HttpLimits& limits,
+             Handler handler);
+  ~HttpServer() override;
+  HttpServer(const HttpServer&) = delete;
+  HttpServer& operator=(const HttpServer&) = delete;
+
+  [[nodiscard]] std::uint16_t port() const { return port_; }
+  [[nodiscard]] bool loopback() const { return loopback_; }
+  [[nodiscard]] const HttpCounts& counts() const { return counts_; }
+
+  void Start();
+  // Accepts no connection and no further request; those in progress are answered.
+  void Drain();
+  // Waits until no request is in progress, at most so long; whether that came about.
+  bool WaitUntilIdle(std::chrono::milliseconds time);
+  // Closes what is open and ends the thread. Also done by the destructor.
+  void Stop();
+
+ private:
+  [[nodiscard]] const HttpLimits& limits() const override { return limits_; }
+  void Handle(const std::shared_ptr<Exchange>& exchange) override;
+  void OnRefusedRequest(int status) override;
+  [[nodiscard]] bool draining() const override { return draining_; }
+  void OnConnectionEnd(Connection* connection) override;
+
+  void Accept();
+  void OnAccepted(boost::asio::ip::tcp::socket socket);
+  void ForEachConnection(void (Connection::*call)());
+
+  const HttpLimits limits_;
+  const Handler handler_;
+  HttpCounts counts_;
+  boost::asio::io_context context_{1};
+  boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_;
+  boost::asio::ip::tcp::acceptor acceptor_;
+  boost::asio::steady_timer accept_again_;
+  std::uint16_t port_ = 0;
+  bool loopback_ = false;
+  std::atomic<bool> draining_ = false;
+  std::mutex mutex_;  // of connections_
+  std::unordered_map<Connection*, std::weak_ptr<Connection>> connections_;
+  std::thread thread_;
+};
+
+}  // namespace twin::front
