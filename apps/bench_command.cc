@@ -210,7 +210,7 @@ void RequireRoomFor(const BenchArguments& arguments, ModelSpec model, DType dtyp
                    lab::MemoryOf(arguments.model.device));
 }
 
-void BenchDtype(const BenchArguments& arguments, const lab::ServedModel& model, DType dtype,
+void BenchDtype(const BenchArguments& arguments, const lab::ComputedModel& model, DType dtype,
                 lab::RunControl& control, BenchOutput& output) {
   const exec::SyntheticStepsConfig steps_config = StepsConfigOf(arguments, dtype);
   const lab::MeasuredModel measured = lab::LoadMeasuredModel(
@@ -241,7 +241,7 @@ void Bench(const BenchArguments& arguments) {
   for (const DType dtype : dtypes) {
     lab::ParseDTypeOption("--kv-dtype", arguments.kv_dtype, lab::KvFormats(device, dtype));
   }
-  const lab::ServedModel model = lab::ReadMeasuredModel(arguments.model);
+  const lab::ComputedModel model = lab::ReadMeasuredModel(arguments.model);
   PositionsOf(arguments, model.config);
   for (const DType dtype : dtypes) RequireRoomFor(arguments, model.config.shape, dtype);
   TerminalReports control;

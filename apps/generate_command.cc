@@ -175,7 +175,7 @@ std::int32_t ThreadsOfARank(const GenerateArguments& arguments, std::int32_t ran
 // One rank's part, from loading to the end. False: another rank has failed and says why.
 bool GenerateOnRank(const GenerateArguments& arguments, const PolicyConfig& policy,
                     std::int32_t ranks_here, exec::Communicator& world, lab::RunControl& control) {
-  lab::ServedModel model;
+  lab::ComputedModel model;
   Files files;
   struct {
     std::int32_t positions = 0;

@@ -35,7 +35,7 @@ void Replay(const std::filesystem::path& run, CommandContext& context) {
     throw InputError(InputError::Kind::kUsage, run.string(),
                      "has no record.pb; allowed: a run directory made with outputs.record");
   }
-  RecordReader reader(file);
+  RecordReader reader(file, RecordReader::WithoutEnd::kReadWhatIsThere);
   RequireKnownPolicy(reader.header(), run);
   const ExperimentConfig config =
       ParseExperiment(reader.header().config, file.string() + ": config", run);
@@ -45,6 +45,9 @@ void Replay(const std::filesystem::path& run, CommandContext& context) {
               << decided.difference->text() << "\n";
     context.exit_code = 1;
     return;
+  }
+  if (!reader.complete()) {
+    std::cerr << "the record has no end: the run was killed, or goes on\n";
   }
   const bool equal = decided.digest == reader.end().digest;
   std::cout << "recorded " << HexText(reader.end().digest) << "  " << reader.end().plans

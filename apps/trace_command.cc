@@ -15,6 +15,7 @@
 #include "apps/enum_option.h"
 #include "apps/progress.h"
 #include "core/input_error.h"
+#include "lab/serve/served_run.h"
 #include "traces/trace_format.h"
 #include "traces/trace_statistics.h"
 #include "traces/trace_writer.h"
@@ -151,7 +152,22 @@ void RunInfo(const InputFlags& flags, bool as_json) {
   }
 }
 
+// What the clients of a served run asked for, with those that the service refused.
+void ConvertServedRun(const std::string& run, const std::string& out) {
+  const lab::ServedRun served = lab::ReadServedRun(run);
+  if (served.replay.difference) {
+    throw InputError(InputError::Kind::kData, run, served.replay.difference->text());
+  }
+  TraceWriter writer(out, /*has_arrivals=*/true);
+  for (const TracedRequest& request : lab::OfferedRequests(served)) writer.Write(request);
+  writer.Commit();
+}
+
 void RunConvert(const InputFlags& flags, const std::string& out) {
+  if (std::filesystem::is_directory(flags.path)) {
+    ConvertServedRun(flags.path, out);
+    return;
+  }
   std::error_code ignored;
   if (std::filesystem::equivalent(flags.path, out, ignored)) {
     throw InputError(InputError::Kind::kUsage, out, "is the input; allowed: another file");
@@ -187,7 +203,8 @@ void AddTraceCommand(CLI::App& app) {
 
   const auto convert_flags = std::make_shared<InputFlags>();
   const auto out = std::make_shared<std::string>();
-  CLI::App* convert = trace->add_subcommand("convert", "Write a trace as our CSV");
+  CLI::App* convert = trace->add_subcommand(
+      "convert", "Write a trace, or what the clients of a run directory asked for, as our CSV");
   AddInputFlags(*convert, *convert_flags);
   convert->add_option("out", *out, "The file; compressed if it ends in .gz")->required();
   convert->callback([convert_flags, out] { RunConvert(*convert_flags, *out); });

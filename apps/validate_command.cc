@@ -1,6 +1,7 @@
 // twinserve validate: real runs, their replay, their prediction, and why they differ.
 #include <fmt/format.h>
 
+#include <array>
 #include <iostream>
 #include <memory>
 #include <string>
@@ -9,10 +10,14 @@
 #include "apps/commands.h"
 #include "apps/override_options.h"
 #include "apps/terminal_control.h"
+#include "core/input_error.h"
 #include "exec/comm/mpi_ranks.h"
+#include "lab/serve/served_run.h"
 #include "lab/validation/validate_experiment.h"
 #include "lab/validation/validation_report.h"
 #include "proto/experiment_config.h"
+#include "record/metric_catalog.h"
+#include "record/metric_table.h"
 
 namespace twin::apps {
 namespace {
@@ -21,13 +26,50 @@ struct ValidateArguments {
   std::string experiment;
   std::vector<std::string> assignments;
   std::vector<std::string> runs;
+  std::string served;
   std::string out;
   std::string format = "table";
   int repeats = 2;
 };
 
+void PrintServed(const lab::ServedComparison& comparison, const std::string& format) {
+  if (format == "json") {
+    std::cout << lab::ServedComparisonJson(comparison);
+    return;
+  }
+  const std::array<NamedSummary, 2> columns = {NamedSummary{"served", &comparison.served.measured},
+                                               NamedSummary{"simulated", &comparison.simulated}};
+  const std::vector<std::string> names(HeadlineMetrics().begin(), HeadlineMetrics().end());
+  WriteTable(std::cout, columns, names);
+}
+
+void CompareServed(const ValidateArguments& arguments, CommandContext& context) {
+  TerminalControl control;
+  const lab::ServedComparison comparison =
+      lab::CompareServedRun(arguments.served, arguments.assignments, control);
+  const lab::ServedRun& served = comparison.served;
+  if (served.replay.difference) {
+    std::cout << served.replay.difference->text() << "\n";
+    context.exit_code = 1;
+    return;
+  }
+  PrintServed(comparison, arguments.format);
+  control.OnNote(
+      fmt::format("{} requests, {} of which did not complete, and {} refused; digest {}{}",
+                  served.requests.size(), served.departures.size(), served.refused.size(),
+                  served.replay.digest_text, served.complete ? "" : "; the record has no end"));
+}
+
 void Run(const ValidateArguments& arguments, CommandContext& context) {
   if (!exec::RunsAlone("validate")) return;
+  if (!arguments.served.empty()) {
+    CompareServed(arguments, context);
+    return;
+  }
+  if (arguments.experiment.empty()) {
+    throw InputError(InputError::Kind::kUsage, "EXPERIMENT",
+                     "is missing; allowed: without it, --served");
+  }
   TerminalControl control;
   lab::ValidationRequest request{
       .config = ReadExperiment(arguments.experiment, arguments.assignments),
@@ -58,8 +100,8 @@ void AddValidateCommand(CLI::App& app, CommandContext& context) {
   auto arguments = std::make_shared<ValidateArguments>();
   CLI::App* command =
       app.add_subcommand("validate", "Measure, replay and predict an experiment; attribute errors");
-  command->add_option("EXPERIMENT", arguments->experiment, "Experiment with a real world")
-      ->required();
+  CLI::Option* experiment =
+      command->add_option("EXPERIMENT", arguments->experiment, "Experiment with a real world");
   AddOverrideOptions(*command, arguments->assignments);
   command->add_option("--out", arguments->out, "Folder (default: runs/NAME.validation)");
   command
@@ -67,6 +109,10 @@ void AddValidateCommand(CLI::App& app, CommandContext& context) {
                    "Real runs; from two on, their noise is told (default 2)")
       ->check(CLI::Range(1, 100));
   command->add_option("--runs", arguments->runs, "Run directories to compare instead of new runs");
+  command
+      ->add_option("--served", arguments->served,
+                   "Run directory of `twinserve serve`: simulate what its clients did, and compare")
+      ->excludes(experiment);
   command->add_option("--format", arguments->format, "Form of the results on stdout")
       ->check(CLI::IsMember({"table", "json"}));
   command->callback([arguments, &context] { Run(*arguments, context); });

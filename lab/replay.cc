@@ -1,6 +1,7 @@
 #include "lab/replay.h"
 
 #include <utility>
+#include <vector>
 
 #include "lab/deployed_groups.h"
 #include "lab/deployment.h"
@@ -13,10 +14,12 @@ namespace {
 
 // Scheduler: Engine or Cluster, fresh.
 template <class Scheduler>
-ReplayResult ReplayWith(RecordSource& record, Scheduler& scheduler) {
+ReplayResult ReplayWith(RecordSource& record, Scheduler& scheduler,
+                        std::span<RunObserver* const> watchers = {}) {
   ReplayWorld replayed(record);
   PlanDigest digest;
-  RunObserver* const observers[] = {&digest};
+  std::vector<RunObserver*> observers = {&digest};
+  observers.insert(observers.end(), watchers.begin(), watchers.end());
   RecordingWorld world(replayed, observers);
   Serve(scheduler, world);
   return {.digest = digest.value(),
@@ -34,11 +37,12 @@ ReplayResult ReplayDecisions(RecordSource& record, const PolicyConfig& policy,
 }
 
 ReplayResult ReplayDecisions(RecordSource& record, const ExperimentConfig& config,
-                             const RecordHeader& header) {
+                             const RecordHeader& header, std::span<RunObserver* const> observers) {
   if (config.system.replicas > 1) {
-    return ReplayWith(record, *MakeCluster(config, EnginesOf(config, header)));
+    return ReplayWith(record, *MakeCluster(config, EnginesOf(config, header)), observers);
   }
-  return ReplayDecisions(record, MakePolicyOf(config, 0, header.engine.kv), header.engine);
+  Engine engine(header.engine, MakePolicyOf(config, 0, header.engine.kv));
+  return ReplayWith(record, engine, observers);
 }
 
 ReplayResult ReplayDecisions(RecordSource& record, std::unique_ptr<Policy> policy,

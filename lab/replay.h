@@ -4,12 +4,14 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "proto/experiment_config.h"
 #include "proto/record_file.h"
 #include "record/record_source.h"
 #include "record/replay_world.h"
+#include "record/run_observer.h"
 #include "sched/engine.h"
 
 namespace twin::lab {
@@ -28,9 +30,10 @@ ReplayResult ReplayDecisions(RecordSource& record, const PolicyConfig& policy,
                              const EngineConfig& engine);
 
 // The same for a record of the experiment, with its own policy where it has one; with several
-// replicas the router decides again, too.
+// replicas the router decides again, too. `observers` see the replayed run.
 ReplayResult ReplayDecisions(RecordSource& record, const ExperimentConfig& config,
-                             const RecordHeader& header);
+                             const RecordHeader& header,
+                             std::span<RunObserver* const> observers = {});
 
 // The same with a policy that is not in the registry. REQUIRES: a fresh policy.
 ReplayResult ReplayDecisions(RecordSource& record, std::unique_ptr<Policy> policy,

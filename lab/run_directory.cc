@@ -43,8 +43,15 @@ fs::path Replaceable(const fs::path& given) {
 
 }  // namespace
 
-RunDirectory::RunDirectory(const fs::path& path, RunControl* control)
-    : path_(Replaceable(path.lexically_normal())), partial_(path_, control) {}
+RunDirectory::RunDirectory(const fs::path& path, RunControl* control, Appearance appearance)
+    : path_(Replaceable(path.lexically_normal())) {
+  if (appearance == Appearance::kWhenComplete) {
+    partial_.emplace(path_, control);
+    return;
+  }
+  if (fs::exists(path_)) fs::remove_all(fs::canonical(path_));
+  fs::create_directories(path_);
+}
 
 void RunDirectory::WriteText(const std::string& name, const std::string& text) const {
   WriteFile(File(name), text);

@@ -38,7 +38,7 @@ RunFiles::RunFiles(const Deployment& deployment, const std::string& resolved,
         .groups = deployment.groups.empty() ? EngineGroups() : EnginesOf(deployment)};
     record_ = std::make_unique<RecordWriter>(
         directory.File("record.pb"), header,
-        outputs.compress_record ? Compression::kGzip : Compression::kNone);
+        outputs.compress_record ? Compression::kGzip : Compression::kNone, directory.appearance());
     watchers_.observers.push_back(record_.get());
   }
   if (outputs.perfetto && config.system.replicas == 1) {

@@ -31,6 +31,8 @@ class RunFiles {
   // What writes them. Valid while this object lives.
   [[nodiscard]] const RunWatchers& watchers() const { return watchers_; }
 
+  // The writer of record.pb; nullptr if there is none.
+  [[nodiscard]] RecordWriter* record() const { return record_.get(); }
   // The writer of trace.pftrace; nullptr if there is none.
   [[nodiscard]] PerfettoWriter* perfetto() const { return perfetto_.get(); }
 

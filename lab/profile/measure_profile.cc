@@ -185,7 +185,7 @@ class ProfileRun {
 ProfileOutcome MeasureProfile(const ProfileRequest& request, RunControl& control) {
   const ModelDevice device = request.model.device;
   RequireDevice("--device", device, "cpu");
-  ServedModel model = ReadMeasuredModel(request.model);
+  ComputedModel model = ReadMeasuredModel(request.model);
   ModelSpec& shape = model.config.shape;
   shape.weight_dtype = request.weight_dtype;
   shape.kv_dtype = request.kv_dtype;

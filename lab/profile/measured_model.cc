@@ -30,14 +30,14 @@ std::int32_t ThreadsOf(const MeasuredModelOptions& options) {
   return std::max(static_cast<std::int32_t>(std::thread::hardware_concurrency()), 1);
 }
 
-ServedModel ReadMeasuredModel(const MeasuredModelOptions& options) {
+ComputedModel ReadMeasuredModel(const MeasuredModelOptions& options) {
   return ReadServedModel({.option = "--model",
                           .model = options.model,
                           .dummy_weights = options.dummy_weights,
                           .dummy_option = "--dummy-weights"});
 }
 
-MeasuredModel LoadMeasuredModel(const MeasuredModelOptions& options, const ServedModel& model,
+MeasuredModel LoadMeasuredModel(const MeasuredModelOptions& options, const ComputedModel& model,
                                 DType format, std::int32_t positions,
                                 const exec::StepSizes& largest_step, RunControl& control) {
   MeasuredModel measured;

@@ -33,12 +33,12 @@ struct MeasuredModel {
 };
 
 // The model that the options name (real/served_model.h).
-ServedModel ReadMeasuredModel(const MeasuredModelOptions& options);
+ComputedModel ReadMeasuredModel(const MeasuredModelOptions& options);
 
 // Loads the model on the device of the options, with weights packed as `format`.
 // Reports the loader's warnings. Throws InputError (data), std::bad_alloc,
 // kernels::cuda::DeviceError.
-MeasuredModel LoadMeasuredModel(const MeasuredModelOptions& options, const ServedModel& model,
+MeasuredModel LoadMeasuredModel(const MeasuredModelOptions& options, const ComputedModel& model,
                                 DType format, std::int32_t positions,
                                 const exec::StepSizes& largest_step, RunControl& control);
 

@@ -261,7 +261,7 @@ RunOutcome RunReal(const ExperimentConfig& asked, const std::filesystem::path& o
                    const std::vector<std::string>& command_line, RunControl& control,
                    exec::Communicator* processes) {
   Prepared prepared = PrepareToServe(asked, processes);
-  const std::optional<ServedModel>& draft = prepared.served.draft;
+  const std::optional<ComputedModel>& draft = prepared.served.draft;
   RealProvenance origin{
       .weights = prepared.served.target.weights,
       .draft_weights = draft ? std::optional(draft->weights) : std::nullopt,

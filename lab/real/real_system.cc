@@ -203,7 +203,7 @@ void RequireShape(ModelSpec own, const SystemConfig& system) {
          "weight_dtype, kv_dtype, or a model_shape without a model");
 }
 
-RankModelOptions RankOptionsOf(const ExperimentConfig& config, const ServedModel& model) {
+RankModelOptions RankOptionsOf(const ExperimentConfig& config, const ComputedModel& model) {
   return {.config = model.config,
           .weights = model.weights,
           .seed = config.seed,
@@ -216,18 +216,18 @@ RankModelOptions RankOptionsOf(const ExperimentConfig& config, const ServedModel
                            .sequences = config.system.memory.max_sequences}};
 }
 
-RankModelOptions DraftOptionsOf(const ExperimentConfig& config, const ServedModel& draft) {
+RankModelOptions DraftOptionsOf(const ExperimentConfig& config, const ComputedModel& draft) {
   RankModelOptions options = RankOptionsOf(config, draft);
   options.format = draft.config.shape.weight_dtype;
   options.positions = std::min(options.positions, draft.config.shape.max_position);
   return options;
 }
 
-ServedModel FindDraftModel(const ExperimentConfig& config, const ServedModel& target) {
-  ServedModel draft = ReadServedModel({.option = "speculation.model",
-                                       .model = config.speculation->draft_model,
-                                       .dummy_weights = RealOf(config).dummy_weights,
-                                       .dummy_option = kDummyOption});
+ComputedModel FindDraftModel(const ExperimentConfig& config, const ComputedModel& target) {
+  ComputedModel draft = ReadServedModel({.option = "speculation.model",
+                                         .model = config.speculation->draft_model,
+                                         .dummy_weights = RealOf(config).dummy_weights,
+                                         .dummy_option = kDummyOption});
   const std::int32_t vocab = draft.config.shape.vocab;
   if (vocab == target.config.shape.vocab) return draft;
   Refuse("speculation.model",
@@ -273,7 +273,7 @@ ServedModels FindServedModels(const ExperimentConfig& config) {
   const SystemConfig& system = config.system;
   const bool dummy = RealOf(config).dummy_weights;
   ServedModels models;
-  ServedModel& served = models.target;
+  ComputedModel& served = models.target;
   if (NamesModelPath(system.model)) {
     served = ReadServedModel({.option = "system.model",
                               .model = system.model,
@@ -359,7 +359,7 @@ std::vector<std::unique_ptr<exec::Backend>> ServingDevice::MakeBackends(const En
   return backends;
 }
 
-bool FollowServing(const ExperimentConfig& config, const ServedModel& model,
+bool FollowServing(const ExperimentConfig& config, const ComputedModel& model,
                    exec::Communicator& processes) {
   RunControl silent;  // rank 0 reports
   const RankModel rank = LoadRankModel(RankOptionsOf(config, model), processes, silent);

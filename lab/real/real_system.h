@@ -40,8 +40,8 @@ ExperimentConfig ResolveForThisMachine(const ExperimentConfig& config, std::int6
 
 // What an experiment computes with.
 struct ServedModels {
-  ServedModel target;                // whose tokens are served
-  std::optional<ServedModel> draft;  // speculation.model, of the same vocabulary
+  ComputedModel target;                // whose tokens are served
+  std::optional<ComputedModel> draft;  // speculation.model, of the same vocabulary
 };
 
 // The models that the experiment names. Throws InputError: served_model.h, and (usage) where
@@ -86,7 +86,7 @@ class ServingDevice {
 
 // What the other ranks run meanwhile: executes rank 0's plans until its backend is destroyed.
 // Returns false at once if another rank failed, which reports the reason. Throws as ServingDevice.
-bool FollowServing(const ExperimentConfig& config, const ServedModel& model,
+bool FollowServing(const ExperimentConfig& config, const ComputedModel& model,
                    exec::Communicator& processes);
 
 }  // namespace twin::lab

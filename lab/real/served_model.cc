@@ -35,7 +35,7 @@ std::string AllowedWeights(const ModelArgument& argument) {
       argument.dummy_option.empty() ? "" : ", or ", argument.dummy_option);
 }
 
-ServedModel ReadPreset(const ModelArgument& argument) {
+ComputedModel ReadPreset(const ModelArgument& argument) {
   if (argument.dummy_weights) return {exec::ConfigOfShape(ModelPreset(argument.model)), {}};
   Refuse(argument, fmt::format("{} is a preset, without weights; {}", argument.model,
                                AllowedWeights(argument)));
@@ -43,10 +43,10 @@ ServedModel ReadPreset(const ModelArgument& argument) {
 
 }  // namespace
 
-ServedModel ReadServedModel(const ModelArgument& argument) {
+ComputedModel ReadServedModel(const ModelArgument& argument) {
   const fs::path path = argument.model;
   if (!fs::exists(path) && IsPreset(argument.model)) return ReadPreset(argument);
-  ServedModel served{exec::ReadModelConfig(path), {}};
+  ComputedModel served{exec::ReadModelConfig(path), {}};
   if (!fs::is_directory(path) && path.filename() != "config.json") {
     Refuse(argument, fmt::format("{} is not named config.json; allowed: a model directory, or the "
                                  "path of its config.json",

@@ -8,7 +8,7 @@
 
 namespace twin::lab {
 
-struct ServedModel {
+struct ComputedModel {
   ModelConfig config;
   std::filesystem::path weights;  // a model directory; empty: dummy weights
 };
@@ -26,6 +26,6 @@ struct ModelArgument {
 // (exec/model/shape_config.h).
 // Throws InputError: a preset where weights are needed, a config file of another name (usage); a
 // missing or damaged config, a directory that lacks weights, a model that is not computed (data).
-ServedModel ReadServedModel(const ModelArgument& argument);
+ComputedModel ReadServedModel(const ModelArgument& argument);
 
 }  // namespace twin::lab

@@ -50,9 +50,9 @@ struct TokenLogprob {
 
 struct GeneratedToken {
   std::int32_t token = 0;
-  float logprob = 0;                       // if asked for
-  std::vector<TokenLogprob> alternatives;  // if asked for, the most likely one first
-  TimePoint due;                           // when the engine had the token, on the service's clock
+  float logprob = 0;                            // if asked for
+  std::vector<TokenLogprob> alternatives = {};  // if asked for, the most likely one first
+  TimePoint due = {};  // when the engine had the token, on the service's clock
 };
 
 // Why an answer ended.
@@ -69,10 +69,10 @@ enum class EndReason : std::uint8_t {
 // TimePoint::max().
 struct GenerationEnd {
   EndReason reason = EndReason::kStop;
-  TimePoint arrived;  // at the engine, as recorded
-  TimePoint first_scheduled;
-  TimePoint first_token;
-  TimePoint last_token;
+  TimePoint arrived = {};  // at the engine, as recorded
+  TimePoint first_scheduled = kTimeNever;
+  TimePoint first_token = kTimeNever;
+  TimePoint last_token = kTimeNever;
   std::int32_t generated_tokens = 0;
   std::int32_t cached_prompt_tokens = 0;  // of the prompt, found in the prefix cache
   std::int32_t preemptions = 0;
@@ -147,7 +147,7 @@ class StepListener {
  public:
   virtual ~StepListener() = default;
   struct Step {
-    TimePoint now;
+    TimePoint now = {};
     std::int64_t prefill_tokens = 0;
     std::int64_t decode_tokens = 0;
     std::int64_t requests = 0;

@@ -78,7 +78,9 @@ class ScriptedRun {
     Arrive(now, request);
   }
 
-  void Cancel(TimePoint now, RequestId id) { Add(now, RequestCancelled{id}); }
+  void Cancel(TimePoint now, RequestId id, bool answered = false) {
+    Add(now, RequestCancelled{id, answered});
+  }
   void Wake(TimePoint now) { Add(now, WakeUp{}); }
 
   // Numbers the plan, adds up its totals, and launches it at `now`. An instant without an event of

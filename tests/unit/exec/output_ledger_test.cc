@@ -51,6 +51,33 @@ TEST_F(OutputLedgerTest, HeedsEndTokensWhereAskedTo) {
                                      ItemOutcome{kSecond, 1, FinishReason::kStop}));
 }
 
+TEST_F(OutputLedgerTest, StopTokensOfARequestEndItButNotBeforeItsMinimum) {
+  constexpr std::int32_t kStop = 7;
+  Open(kFirst, {1}, {.tokens_max = 9, .stop_tokens = {kStop}});
+  Open(kSecond, {1},
+       {.tokens_max = 9, .heeds_end_tokens = true, .stop_tokens = {kStop}, .tokens_min = 3});
+  EXPECT_EQ(Take(kFirst, kEndToken), TokenFate::kTaken);  // nobody asked it to heed these
+  EXPECT_EQ(Take(kFirst, kStop), TokenFate::kLast);
+  EXPECT_EQ(Take(kSecond, kStop), TokenFate::kTaken);
+  EXPECT_EQ(Take(kSecond, kEndToken), TokenFate::kTaken);
+  EXPECT_EQ(Take(kSecond, kStop), TokenFate::kLast);
+  EXPECT_THAT(outcomes_, ElementsAre(ItemOutcome{kFirst, 1, FinishReason::kStop},
+                                     ItemOutcome{kSecond, 1, FinishReason::kStop}));
+}
+
+TEST_F(OutputLedgerTest, BlocksAreEqualOnlyIfTheirSaltsAre) {
+  const std::vector<std::int32_t> prompt = {1, 2, 3};
+  std::vector<BlockKey> plain;
+  std::vector<BlockKey> salted;
+  std::vector<BlockKey> equal;
+  ledger_.Open(RequestId{0}, prompt, {.tokens_max = 2}, plain);
+  ledger_.Open(RequestId{1}, prompt, {.tokens_max = 2}, salted, 5);
+  ledger_.Open(RequestId{2}, prompt, {.tokens_max = 2}, equal, 5);
+  ASSERT_EQ(plain.size(), 1u);
+  EXPECT_NE(plain, salted);
+  EXPECT_EQ(salted, equal);
+}
+
 // An engine that expected one new token learns that there was none.
 TEST_F(OutputLedgerTest, ARepeatedTokenIsNoNewOne) {
   Open(kFirst, {1}, {.tokens_max = 2});

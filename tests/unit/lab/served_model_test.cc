@@ -47,7 +47,7 @@ class ServedModelTest : public ::testing::Test {
 TEST_F(ServedModelTest, ADirectoryAndItsConfigAreTheSameModel) {
   WriteWeights();
   for (const auto& path : {folder_, folder_ / "config.json", folder_ / ""}) {
-    const ServedModel served = ReadServedModel({.option = "--model", .model = path.string()});
+    const ComputedModel served = ReadServedModel({.option = "--model", .model = path.string()});
     EXPECT_EQ(served.config.shape.hidden, 16);
     EXPECT_EQ(served.config.shape.name, folder_.filename());
     EXPECT_TRUE(std::filesystem::equivalent(served.weights, folder_));
@@ -55,7 +55,7 @@ TEST_F(ServedModelTest, ADirectoryAndItsConfigAreTheSameModel) {
 }
 
 TEST_F(ServedModelTest, APresetStandsInWithDummyWeights) {
-  const ServedModel served = ReadServedModel(
+  const ComputedModel served = ReadServedModel(
       {.option = "--model", .model = "gpt2", .dummy_weights = true, .dummy_option = "--dummy"});
   EXPECT_EQ(served.config.shape, ModelPreset("gpt2"));
   EXPECT_TRUE(served.weights.empty());

@@ -191,5 +191,26 @@ TEST(SimulateTest, TheCallerEndsARunEarly) {
   EXPECT_LT(outcome.summary.Number("completed"), 1'000'000);
 }
 
+// Time passes by the clock, but everything happens at the same times of the engine: the 200
+// requests take about 5 s of these.
+TEST(SimulateTest, AnEmulatedRunDecidesAsASimulatedOne) {
+  RunControl control;
+  const std::string simulated = DigestOf(Simulate(Resolve(Experiment()), control));
+  const RunOutcome emulated =
+      Simulate(Resolve(Experiment("world { emulated { speed: 100 } }")), control);
+  EXPECT_EQ(DigestOf(emulated), simulated);
+  EXPECT_NE(emulated.summary.Find("late_steps"), nullptr);
+  EXPECT_GT(emulated.summary.Number("max_lateness_us"), 0);
+}
+
+TEST(SimulateTest, AnEmulatedRunCanBeEndedWhileItWaits) {
+  Reports control;
+  control.stop = true;
+  // A thousand times slower than time: more than an hour.
+  const RunOutcome outcome =
+      Simulate(Resolve(Experiment("world { emulated { speed: 0.001 } }")), control);
+  EXPECT_TRUE(outcome.interrupted);
+}
+
 }  // namespace
 }  // namespace twin::lab

@@ -24,7 +24,8 @@ class RandomRun {
       keys_.clear();
       if (finishes) events.push_back(Finish());
       if (arrived_ > 0 && random_.UniformInt(0, 9) == 0) {
-        events.push_back(RequestCancelled{AnyRequest()});
+        const RequestId request = AnyRequest();
+        events.push_back(RequestCancelled{request, random_.Next() % 2 == 0});
       }
       for (std::int64_t n = random_.UniformInt(0, 2); n > 0 || arrived_ == 0; --n) {
         events.push_back(Arrive());

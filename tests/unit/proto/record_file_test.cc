@@ -10,6 +10,7 @@
 #include <iterator>
 #include <string>
 #include <system_error>
+#include <vector>
 
 #include "core/input_error.h"
 #include "record/plan_digest.h"
@@ -94,6 +95,7 @@ void ExpectSameEvent(const Event& a, const Event& b) {
     EXPECT_TRUE(std::ranges::equal(finished->filled, other.filled));
   } else if (const auto* cancelled = std::get_if<RequestCancelled>(&a)) {
     EXPECT_EQ(cancelled->request, std::get<RequestCancelled>(b).request);
+    EXPECT_EQ(cancelled->answered, std::get<RequestCancelled>(b).answered);
   } else if (const auto* arrived = std::get_if<RequestArrived>(&a)) {
     const Request& one = arrived->request;
     const Request& other = std::get<RequestArrived>(b).request;
@@ -185,6 +187,81 @@ TEST_P(RecordFileTest, RefusesARecordCutOffAnywhere) {
     const bool whole = GetParam() == Compression::kGzip && size + 10 >= bytes.size();
     EXPECT_TRUE(whole || !ErrorOfReading().empty()) << size;
   }
+}
+
+// What a killed process leaves: whole instants with all their plans, and no others.
+TEST_P(RecordFileTest, ReadsWhatIsThereOfARecordWithoutEnd) {
+  RecordedRun run;
+  WriteRun(run, 12);
+  const std::string bytes = Bytes();
+  std::size_t most = 0;
+  for (std::size_t size = bytes.size() / 4; size < bytes.size(); size += 7) {
+    SetBytes(bytes.substr(0, size));
+    RecordReader reader(path_, RecordReader::WithoutEnd::kReadWhatIsThere);
+    PlanDigest digest;
+    Instant instant;
+    std::size_t instants = 0;
+    while (reader.NextInstant(instant)) {
+      const RecordedRun::Moment& moment = run.moments()[instants++];
+      ASSERT_EQ(instant.now, moment.now);
+      for (const StepPlan& plan : moment.plans) {
+        const StepPlan* const read = reader.NextPlan();
+        ASSERT_NE(read, nullptr) << size;
+        EXPECT_EQ(*read, plan);
+        digest.OnPlan(moment.now, plan);
+      }
+      ASSERT_EQ(reader.NextPlan(), nullptr) << size;
+    }
+    EXPECT_EQ(reader.end().digest, digest.value());
+    EXPECT_EQ(reader.end().instants, instants);
+    EXPECT_TRUE(instants < 12 || reader.complete());
+    most = std::max(most, instants);
+  }
+  EXPECT_GE(most, 10u);
+}
+
+TEST_P(RecordFileTest, GrowsUnderItsNameIfAskedAndOutlivesItsWriter) {
+  RecordedRun run;
+  {
+    RecordWriter writer(path_, Header(), GetParam(), OutputFile::Appearance::kAtOnce);
+    RandomRun(3).TellTo(run, 20);
+    RandomRun(3).TellTo(writer, 20);
+    writer.Flush();
+    RecordReader reader(path_, RecordReader::WithoutEnd::kReadWhatIsThere);
+    Instant instant;
+    while (reader.NextInstant(instant)) {
+    }
+    EXPECT_EQ(reader.end().instants, 19u);
+    EXPECT_FALSE(reader.complete());
+  }
+  EXPECT_TRUE(fs::exists(path_));
+}
+
+TEST_P(RecordFileTest, KeepsRefusedRequestsInTheirPlace) {
+  const RefusedRequest first{.time = TimePoint{Duration{5}},
+                             .prompt_tokens = 7,
+                             .max_output_tokens = 9,
+                             .priority = -2,
+                             .tenant = 3,
+                             .session = 4};
+  const RefusedRequest last{.time = TimePoint{Duration{6}}, .prompt_tokens = 1, .draining = true};
+  {
+    RecordWriter writer(path_, Header(), GetParam());
+    writer.OnRefused(first);
+    RandomRun(3).TellTo(writer, 10);
+    writer.OnRefused(last);
+    writer.Finish();
+  }
+  RecordReader reader(path_);
+  std::vector<RefusedRequest> refused;
+  reader.ListenToRefusals([&](const RefusedRequest& one) { refused.push_back(one); });
+  Instant instant;
+  ASSERT_TRUE(reader.NextInstant(instant));
+  EXPECT_EQ(refused, std::vector<RefusedRequest>{first});
+  while (reader.NextInstant(instant)) {
+  }
+  EXPECT_EQ(refused, (std::vector<RefusedRequest>{first, last}));
+  EXPECT_EQ(reader.end().instants, 10u);
 }
 
 TEST_P(RecordFileTest, SaysThatATruncatedRecordIsTruncated) {

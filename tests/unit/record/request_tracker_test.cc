@@ -211,6 +211,22 @@ TEST_F(RequestTrackerTest, KeepsTheCensusThroughEveryChangeOfState) {
   EXPECT_EQ(listener_.ended[2].status, RequestStatus::kCancelled);
 }
 
+// A stop string was found in the text of the first; the second has no text yet.
+TEST_F(RequestTrackerTest, CountsAnsweredRequestsAsCompletedIfTheyHaveOutput) {
+  script_.Arrive(At(0), R(0), 2);
+  script_.Arrive(At(0), R(1), 2);
+  Step(0, 10, Admitting({Prefill(R(0), 0, 2)}));
+  script_.Cancel(At(15), R(0), /*answered=*/true);
+  script_.Cancel(At(15), R(1), /*answered=*/true);
+  script_.Close();
+  ASSERT_EQ(listener_.ended.size(), 2u);
+  EXPECT_EQ(listener_.ended[0].status, RequestStatus::kCompleted);
+  EXPECT_EQ(listener_.ended[0].output_tokens, 1);
+  EXPECT_EQ(listener_.ended[0].last_token, At(10));
+  EXPECT_EQ(listener_.ended[0].ended, At(15));
+  EXPECT_EQ(listener_.ended[1].status, RequestStatus::kCancelled);
+}
+
 TEST_F(RequestTrackerTest, IgnoresCancellationsOfRequestsThatAreGone) {
   script_.Arrive(At(0), R(0), 2);
   Step(0, 10, Admitting({Prefill(R(0), 0, 2)}), {Last(R(0))});
