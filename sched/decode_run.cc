@@ -27,11 +27,13 @@ void DecodeRun::Open(const StepPlan& plan, const DecodeLimits& limits, std::int3
   growing_.Assign(block_size, first_grows_);
 }
 
-bool DecodeRun::PlanNext(StepBuilder& step, const StepPlan& latest, StepPlan& plan) {
-  if (planned_ >= steps_max_ || !BlocksSuffice(step.pool())) return false;
-  ++planned_;
+bool DecodeRun::PlanNext(Policy& policy, StepBuilder& step, const StepPlan& latest,
+                         StepPlan& plan) {
+  if (planned_ >= steps_max_) return false;
   RepeatWork(latest, plan);
-  plan.free_blocks_before = step.pool().free();
+  plan.free_blocks_before = step.pool().free() + step.pool().cached();
+  if (!policy.ContinueDecodeRun(step) || !BlocksSuffice(step.pool())) return false;
+  ++planned_;
   growing_.ForEachDue(planned_, [&](std::size_t i) {
     CHECK(step.Grow(*members_[i], members_[i]->computed + planned_));
   });

@@ -6,6 +6,7 @@
 
 #include "core/ids.h"
 #include "core/periodic_members.h"
+#include "sched/policy/policy.h"
 #include "sched/sequence.h"
 #include "sched/step_builder.h"
 #include "sched/step_plan.h"
@@ -38,9 +39,10 @@ class DecodeRun {
             SequenceTable& sequences);
 
   // Plans the next step, behind `latest`, into `plan`, where step.plan() is `plan`, which may be
-  // `latest` itself. Returns false and does nothing if a sequence reaches a limit or blocks run
-  // short: then the policy decides. REQUIRES: open().
-  [[nodiscard]] bool PlanNext(StepBuilder& step, const StepPlan& latest, StepPlan& plan);
+  // `latest` itself. Returns false if a sequence reaches a limit, the policy ends the run, or
+  // blocks run short: then the policy decides, and what `plan` holds is void. REQUIRES: open().
+  [[nodiscard]] bool PlanNext(Policy& policy, StepBuilder& step, const StepPlan& latest,
+                              StepPlan& plan);
 
   // A step of the run, or the one before it, has returned as expected.
   void OnReturned() { ++returned_; }

@@ -88,7 +88,7 @@ bool Engine::PlanRun(StepBuilder& builder, StepPlan& plan) {
     if (!limits || pool_.free() < limits->free_blocks_min || in_flight_ > 1) return false;
     run_.Open(latest, *limits, pool_.block_size(), sequences_);
   }
-  return run_.PlanNext(builder, latest, plan);
+  return run_.PlanNext(*policy_, builder, latest, plan);
 }
 
 bool Engine::PlanByPolicy(StepBuilder& builder, StepPlan& plan) {

@@ -114,6 +114,7 @@ void FastServePolicy::Enqueue(const Sequence& sequence) {
 }
 
 void FastServePolicy::Remove(const Sequence& sequence) {
+  SettleRepeats();
   if (std::erase(batch_, sequence.id) == 0) {
     const std::int32_t level = progress_[sequence.id].level;
     queue(level).Erase(sequence.id);
@@ -150,29 +151,57 @@ void FastServePolicy::Plan(StepBuilder& step) {
 
 bool FastServePolicy::RepeatBatch(TimePoint now) {
   if (nonempty_ != 0) return false;
+  if (!repeats_.prepared) PrepareRepeats();
   const Duration step_time = now - planned_at_;
-  for (const RequestId id : batch_) {
-    const Progress& progress = progress_[id];
-    if (progress.served + step_time > quanta_[static_cast<std::size_t>(progress.level)]) {
-      return false;
-    }
-  }
-  for (auto begin = batch_.begin(); begin != batch_.end();) {
-    const std::int32_t level = progress_[*begin].level;
-    auto end = begin;
-    for (; end != batch_.end() && progress_[*end].level == level; ++end) {
-      Progress& progress = progress_[*end];
-      progress.idle_since = now;
-      progress.served += step_time;
-      TakeFirstPlace(progress);
-    }
-    std::reverse(begin, end);
-    begin = end;
+  if (repeats_.served + step_time > repeats_.room) return false;
+  repeats_.served += step_time;
+  repeats_.latest = now;
+  ++repeats_.steps;
+  auto begin = batch_.begin();
+  for (const std::ptrdiff_t end : repeats_.level_ends) {
+    std::reverse(begin, batch_.begin() + end);
+    begin = batch_.begin() + end;
   }
   return true;
 }
 
+void FastServePolicy::PrepareRepeats() {
+  repeats_.prepared = true;
+  repeats_.level_ends.clear();
+  repeats_.room = Duration::max();
+  for (std::size_t i = 0; i < batch_.size(); ++i) {
+    const Progress& progress = progress_[batch_[i]];
+    const Duration quantum = quanta_[static_cast<std::size_t>(progress.level)];
+    repeats_.room = std::min(repeats_.room, quantum - progress.served);
+    const bool last = i + 1 == batch_.size();
+    if (last || progress_[batch_[i + 1]].level != progress.level) {
+      repeats_.level_ends.push_back(static_cast<std::ptrdiff_t>(i) + 1);
+    }
+  }
+}
+
+void FastServePolicy::SettleRepeats() {
+  if (repeats_.steps > 0) {
+    front_places_ += (repeats_.steps - 1) * static_cast<std::int64_t>(batch_.size());
+    std::ptrdiff_t begin = 0;
+    for (const std::ptrdiff_t end : repeats_.level_ends) {
+      // The latest repeat took them in this order before it reversed them.
+      for (std::ptrdiff_t i = end; i-- > begin;) {
+        Progress& progress = progress_[batch_[static_cast<std::size_t>(i)]];
+        progress.served += repeats_.served;
+        progress.idle_since = repeats_.latest;
+        TakeFirstPlace(progress);
+      }
+      begin = end;
+    }
+  }
+  repeats_.prepared = false;
+  repeats_.steps = 0;
+  repeats_.served = Duration{0};
+}
+
 void FastServePolicy::ReturnBatch(TimePoint now) {
+  SettleRepeats();
   for (const RequestId id : batch_) {
     Progress& progress = progress_[id];
     progress.idle_since = now;
@@ -277,6 +306,7 @@ bool FastServePolicy::MakeRoom(StepBuilder& step) {
   while (step.pool().free() < needed && EvictLast(step, true)) nobody_went = false;
   while (step.pool().free() < needed) {
     CHECK(batch_.size() > 1);
+    SettleRepeats();
     const RequestId last = batch_.back();
     batch_.pop_back();
     if (HoldsBlocks(step.sequence(last))) Evict(step, last);

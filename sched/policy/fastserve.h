@@ -25,6 +25,7 @@
 #pragma once
 
 #include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -83,10 +84,23 @@ class FastServePolicy final : public Policy {
     std::int64_t place = 0;  // in the order of all levels
   };
 
+  // Steps of the same batch whose time is not yet in the progress of its requests.
+  struct Repeats {
+    bool prepared = false;                   // the next two members are those of batch_
+    std::vector<std::ptrdiff_t> level_ends;  // in batch_: behind the last request of each level
+    Duration room{0};                        // time that may be charged before one is demoted
+    Duration served{0};                      // charged so far
+    TimePoint latest;
+    std::int64_t steps = 0;
+  };
+
   // Where nobody waits and nobody is demoted, the requests of the latest step are those of the next
   // one, in the order that returning them and taking them again would give. Charges the latest step
   // and returns true; otherwise changes nothing.
   [[nodiscard]] bool RepeatBatch(TimePoint now);
+  void PrepareRepeats();
+  // Writes the repeats into the progress of the batch. Called before anything else changes either.
+  void SettleRepeats();
   // Charges the step that has returned, and puts its requests back.
   void ReturnBatch(TimePoint now);
   void PromoteStarving(TimePoint now);
@@ -132,7 +146,8 @@ class FastServePolicy final : public Policy {
   std::int64_t front_places_ = 0;     // given out so far, of all levels
   std::int64_t back_places_ = 0;
   IdMap<Progress> progress_;
-  std::vector<RequestId> batch_;      // of the latest step
+  std::vector<RequestId> batch_;  // of the latest step
+  Repeats repeats_;
   std::vector<RequestId> resident_;   // with blocks on the device
   std::vector<RequestId> swapped_;    // with blocks on the host
   std::vector<RequestId> set_aside_;  // of the present call

@@ -137,8 +137,13 @@ class Policy {
   // that Plan() would now decode the same requests in the same order, take no block but for their
   // next tokens, and otherwise do nothing, and so again after each such step, while each request
   // stays within the limits. Neither Plan() nor StepReturned() is called for such steps: the state
-  // of the policy after them must be what it is now.
+  // of the policy after them must be what it is now, but for what ContinueDecodeRun() changes.
   [[nodiscard]] virtual std::optional<DecodeLimits> DecodeRunLimits() const { return std::nullopt; }
+
+  // Asked before each of these steps. The policy does what Plan() would do beside the decodes: it
+  // moves its own state on and makes room in its prefix tree. False, before anything has changed:
+  // the promise ends, and Plan() is called.
+  [[nodiscard]] virtual bool ContinueDecodeRun(StepBuilder& /*step*/) { return true; }
 
   // True if the latest call planned nothing because it was not the turn of those who can run. The
   // engine then calls again, where it may plan more than once in an instant.

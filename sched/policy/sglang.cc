@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <tuple>
 
 #include "core/check.h"
 #include "sched/policy/field_check.h"
@@ -101,12 +100,8 @@ SglangPolicy::SglangPolicy(const SglangConfig& config, const KvPoolConfig& kv)
 }
 
 void SglangPolicy::Enqueue(const Sequence& s) {
-  const std::int64_t context = config_.context_length > 0
-                                   ? config_.context_length
-                                   : std::numeric_limits<std::int64_t>::max();
-  const std::int64_t longest = std::min(context, cache_tokens_) - 1;
   const std::int64_t limit =
-      std::min({std::int64_t{s.max_output_tokens}, longest - s.prompt_tokens - 1,
+      std::min({std::int64_t{s.max_output_tokens}, LongestRequest() - s.prompt_tokens,
                 cache_tokens_ - RoundUp(s.prompt_tokens) - page_ - 1});
   SglangRequest& request = requests_.Open(s.id);
   request = {};
@@ -219,115 +214,6 @@ void SglangPolicy::MergeLastBatch() {
   last_batch_shrank_ = running_shrank_ = false;
 }
 
-void SglangPolicy::PlanDecode(StepBuilder& step) {
-  const bool taken_out = TakeOutEnding(step);
-  if (taken_out) full_ = false;
-  if (running_.empty()) return;
-  if (DecodesFit(step, running_)) {
-    ratio_.Decay();
-  } else if (taken_out) {
-    return;
-  } else {
-    Retract(step);
-  }
-  IssueDecodes(step);
-}
-
-// A step in flight is certain to bring the last token of these: they take no further one.
-bool SglangPolicy::TakeOutEnding(const StepBuilder& step) {
-  if (!config_.overlap) return false;
-  const std::size_t before = running_.size();
-  std::erase_if(running_, [&](RequestId id) {
-    const Sequence& s = step.sequence(id);
-    if (s.pending == 0 || Output(s) + 1 < requests_[id].limit) return false;
-    taken_out_.push_back(id);
-    return true;
-  });
-  return running_.size() < before;
-}
-
-bool SglangPolicy::DecodesFit(StepBuilder& step, std::span<const RequestId> ids) {
-  const auto most = static_cast<std::int64_t>(ids.size());
-  if (most <= step.pool().free()) return true;
-  std::int64_t pages = most;
-  if (page_ > 1) {
-    pages = std::count_if(ids.begin(), ids.end(),
-                          [&](RequestId id) { return step.sequence(id).computed % page_ == 0; });
-  }
-  return MakeFree(step, pages * page_);
-}
-
-void SglangPolicy::IssueDecodes(StepBuilder& step) {
-  if (page_ > 1) {
-    static_cast<void>(MakeFree(step, static_cast<std::int64_t>(running_.size()) * page_));
-  }
-  for (std::span<const RequestId> rest = running_; !rest.empty();) {
-    rest = rest.subspan(step.ScheduleDecodes(rest));
-    if (rest.empty()) break;
-    const Sequence& s = step.sequence(rest.front());
-    const std::int32_t target = s.known + s.pending;
-    CHECK(step.Grow(s, target));
-    step.Schedule(s, target - s.computed);
-    rest = rest.subspan(1);
-  }
-}
-
-void SglangPolicy::Retract(StepBuilder& step) {
-  SortForRetraction(step);
-  for (bool fits = false; !fits && running_.size() > 1;) {
-    const RequestId victim = running_.back();
-    running_.pop_back();
-    Release(step, victim, running_.size());
-    Requeue(step, victim);
-    fits = DecodesFit(step, running_);
-  }
-  // What the limits of requests exclude, unless the world lets outputs exceed them.
-  if (!DecodesFit(step, running_) && chunked_) {
-    const RequestId victim = *chunked_;
-    chunked_.reset();
-    Release(step, victim, running_.size());
-    Requeue(step, victim);
-  }
-  if (!DecodesFit(step, running_)) {
-    Abort(step, running_.back());
-    running_.clear();
-  }
-  std::int64_t output = 0;
-  std::int64_t limits = 0;
-  for (const RequestId id : running_) {
-    output += Output(step.sequence(id));
-    limits += requests_[id].limit;
-  }
-  const auto left = static_cast<std::int64_t>(running_.size());
-  ratio_.Retracted(output, limits, config_.retract_decode_steps * left);
-  full_ = false;
-}
-
-// The last one goes first.
-void SglangPolicy::SortForRetraction(const StepBuilder& step) {
-  if (waiting_.ordered()) {
-    std::sort(running_.begin(), running_.end(), [&](RequestId a, RequestId b) {
-      return waiting_.Before(step.sequence(a), step.sequence(b));
-    });
-    return;
-  }
-  ranks_.clear();
-  const bool by_priority = config_.retraction_policy == SglangConfig::Retraction::kPriority;
-  for (const RequestId id : running_) {
-    const Sequence& s = step.sequence(id);
-    ranks_.push_back({.importance = by_priority ? -config_.Importance(s.priority) : 0,
-                      .output = -Output(s),
-                      .prompt = s.prompt_tokens,
-                      .place = ranks_.size(),
-                      .id = id});
-  }
-  std::sort(ranks_.begin(), ranks_.end(), [](const Rank& a, const Rank& b) {
-    return std::tie(a.importance, a.output, a.prompt, a.place) <
-           std::tie(b.importance, b.output, b.prompt, b.place);
-  });
-  for (std::size_t i = 0; i < ranks_.size(); ++i) running_[i] = ranks_[i].id;
-}
-
 // Takes the memory of an admitted request; `left` requests go on running.
 void SglangPolicy::Release(StepBuilder& step, RequestId id, std::size_t left) {
   SglangRequest& request = requests_[id];
@@ -353,6 +239,13 @@ void SglangPolicy::Requeue(StepBuilder& step, RequestId id) {
   }
   requests_[id].queued_at = entries_++;
   waiting_.Push(s);
+}
+
+std::int64_t SglangPolicy::LongestRequest() const {
+  const std::int64_t context = config_.context_length > 0
+                                   ? config_.context_length
+                                   : std::numeric_limits<std::int64_t>::max();
+  return std::min(context, cache_tokens_) - 2;
 }
 
 std::int64_t SglangPolicy::Available(const StepBuilder& step) const {

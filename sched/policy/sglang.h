@@ -51,6 +51,8 @@ class SglangPolicy final : public Policy {
   void CollectReleases(std::vector<RequestId>& finished) override;
   void Idle() override;
   void Plan(StepBuilder& step) override;
+  [[nodiscard]] std::optional<DecodeLimits> DecodeRunLimits() const override;
+  [[nodiscard]] bool ContinueDecodeRun(StepBuilder& step) override;
 
   // "ratio": the share of their output limits that running requests are expected to use.
   [[nodiscard]] std::span<const Gauge> Gauges() const override { return {&gauge_, 1}; }
@@ -109,6 +111,8 @@ class SglangPolicy final : public Policy {
   void Abort(StepBuilder& step, RequestId id);
   void Requeue(StepBuilder& step, RequestId id);
 
+  // Prompt and output tokens of one request, whatever its client asked for.
+  [[nodiscard]] std::int64_t LongestRequest() const;
   [[nodiscard]] std::int64_t Available(const StepBuilder& step) const;
   [[nodiscard]] std::int64_t RoundUp(std::int64_t tokens) const {
     return (tokens + page_ - 1) / page_ * page_;

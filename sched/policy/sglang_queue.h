@@ -47,6 +47,7 @@ class SglangQueue {
 
   // As OrderedQueue's.
   void Planned(const StepBuilder& step) { ordered_.Planned(step); }
+  [[nodiscard]] bool StandsStill() const { return ordered_.StandsStill(); }
   // REQUIRES: ordered().
   [[nodiscard]] bool Before(const Sequence& a, const Sequence& b) const {
     return ordered_.Before(a, b);

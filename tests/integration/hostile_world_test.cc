@@ -176,6 +176,9 @@ class AskedPolicy final : public Policy {
     counts_.promises += limits ? 1 : 0;
     return limits;
   }
+  [[nodiscard]] bool ContinueDecodeRun(StepBuilder& step) override {
+    return inner_->ContinueDecodeRun(step);
+  }
   void UpdateTree(const StepPlan& plan, KvEditor& blocks) override {
     inner_->UpdateTree(plan, blocks);
   }
