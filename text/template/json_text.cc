@@ -217,22 +217,24 @@ std::string ToJson(const Value& value, const JsonStyle& style) {
 
 Value FromJson(const nlohmann::ordered_json& json) { return FromJsonAt(json, 1); }
 
-Value ParseJson(const std::string& text) {
-  // The parser takes any depth, the value behind it does not.
-  int depth = 0;
-  const nlohmann::ordered_json::parser_callback_t limit =
-      [&](int level, nlohmann::json::parse_event_t, nlohmann::ordered_json&) {
-        depth = std::max(depth, level);
-        if (depth > kValueDepthMost) {
-          Fail(fmt::format("JSON nests deeper than {} levels", kValueDepthMost));
-        }
-        return true;
+nlohmann::ordered_json ParseBounded(const std::string& text) {
+  // The parser takes any depth, and what is done with the result does not.
+  bool is_bounded = true;
+  const nlohmann::ordered_json::parser_callback_t check =
+      [&](int depth, nlohmann::json::parse_event_t, nlohmann::ordered_json&) {
+        is_bounded = is_bounded && depth <= kValueDepthMost;
+        return is_bounded;
       };
-  try {
-    return FromJson(nlohmann::ordered_json::parse(text, limit));
-  } catch (const nlohmann::json::exception&) {
-    Fail("from_json: the text is not valid JSON");
+  auto json = nlohmann::ordered_json::parse(text, check, false);
+  return is_bounded ? json : nlohmann::ordered_json(nlohmann::json::value_t::discarded);
+}
+
+Value ParseJson(const std::string& text) {
+  const nlohmann::ordered_json json = ParseBounded(text);
+  if (json.is_discarded()) {
+    Fail(fmt::format("from_json: not valid JSON of at most {} levels", kValueDepthMost));
   }
+  return FromJson(json);
 }
 
 }  // namespace twin::text::jinja

@@ -24,5 +24,7 @@ std::string ToJson(const Value& value, const JsonStyle& style);
 Value FromJson(const nlohmann::ordered_json& json);
 // Python's json.loads().
 Value ParseJson(const std::string& text);
+// Discarded (is_discarded()) for what is no JSON or nests deeper than kValueDepthMost.
+nlohmann::ordered_json ParseBounded(const std::string& text);
 
 }  // namespace twin::text::jinja
