@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/input_error.h"
+#include "lab/serve/served_run.h"
 #include "tests/unit/lab/serving_scene.h"
 
 namespace twin::lab {
@@ -199,6 +200,59 @@ TEST_F(ServingEngineTest, TheRecordOfARunThatGoesOnReplays) {
   EXPECT_FALSE(reader.complete());
   EXPECT_GE(reader.end().plans, 48u);
   EXPECT_FALSE(engine->Record().empty());
+}
+
+// An emulated run and the simulation of what its clients did are the same run: arrivals, shared
+// prefixes, a client that leaves, and a stop string.
+TEST_F(ServingEngineTest, TheSimulationOfAServedRunIsThatRun) {
+  const auto engine = Start(Experiment());
+  const std::vector<std::int32_t> prompt = {1, 2, 3, 4, 5, 6, 7, 8, 9};
+  Answer(*engine, Asked(prompt, 3));
+  Answer(*engine, Asked(prompt, 5));
+  clock_.Allow(engine->now().time_since_epoch() + std::chrono::milliseconds(25));
+  const auto leaves = std::make_shared<Heard>();
+  const GenerationId left = Submit(*engine, Asked({1, 2}, 40), leaves);
+  leaves->AwaitTokens(2);
+  engine->Cancel(left, CancelReason::kClientLeft);
+  leaves->End();
+  clock_.Allow(Duration::max());
+  Answer(*engine, Asked({9}, 1));
+  clock_.Allow(engine->now().time_since_epoch() + std::chrono::milliseconds(25));
+  const auto stops = std::make_shared<Heard>();
+  const GenerationId stopped = Submit(*engine, Asked({3, 4}, 40), stops);
+  stops->AwaitTokens(2);
+  engine->Cancel(stopped, CancelReason::kStopString);
+  stops->End();
+  clock_.Allow(Duration::max());
+  const RunOutcome outcome = engine->Finish();
+
+  const ServedComparison comparison = CompareServedRun(options_.out, {}, control_);
+  const ServedRun& served = comparison.served;
+  EXPECT_EQ(served.replay.digest_text, Digest(outcome));
+  EXPECT_TRUE(served.complete);
+  ASSERT_THAT(served.requests, SizeIs(5));
+  EXPECT_EQ(served.requests[4].output_tokens, 2);  // until the stop string
+  ASSERT_THAT(served.departures, SizeIs(1));
+  EXPECT_EQ(served.departures[0].cancelled.request, RequestId{2});
+  for (const char* const name : {"completed", "cancelled", "total_output_tokens", "mean_ttft_ms",
+                                 "mean_tpot_ms", "prefix_hit_share"}) {
+    // The stop string ends its request a nanosecond behind its last token.
+    EXPECT_NEAR(comparison.simulated.Number(name), served.measured.Number(name), 1e-5) << name;
+  }
+  EXPECT_EQ(served.measured.Number("completed"), 4);
+  EXPECT_GT(served.measured.Number("prefix_hit_share"), 0);
+}
+
+TEST_F(ServingEngineTest, OffersWhatWasRefusedToo) {
+  ServedRun run;
+  run.requests.resize(2);
+  run.requests[0].arrival = TimePoint{Duration{1}};
+  run.requests[1].arrival = TimePoint{Duration{9}};
+  run.refused = {{.time = TimePoint{Duration{4}}, .prompt_tokens = 7, .max_output_tokens = 8}};
+  const std::vector<TracedRequest> offered = OfferedRequests(run);
+  ASSERT_THAT(offered, SizeIs(3));
+  EXPECT_EQ(offered[1].prompt_tokens, 7);
+  EXPECT_EQ(offered[1].output_tokens, 8);
 }
 
 TEST_F(ServingEngineTest, RefusesExperimentsThatItCannotServe) {

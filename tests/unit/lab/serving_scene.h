@@ -28,8 +28,9 @@ namespace fs = std::filesystem;
 inline constexpr auto kLongTime = std::chrono::seconds(120);  // only failures take so long
 
 // An emulated model whose steps take 10 ms; 64 blocks of 4 tokens.
-inline ExperimentConfig Experiment(const std::string& world = "emulated {}",
-                                   const std::string& policy = "vllm_v1 { max_num_seqs: 8 }") {
+inline ExperimentConfig Experiment(
+    const std::string& world = "emulated {}",
+    const std::string& policy = "vllm_v1 { max_num_seqs: 8 enable_prefix_caching: true }") {
   return ParseExperiment("seed: 5 world { " + world + " } policy { " + policy +
                              " } system { hardware: 'cpu-generic' model_shape { layers: 2 hidden: "
                              "32 intermediate: 48 query_heads: 4 kv_heads: 2 head_dim: 8 vocab: "
