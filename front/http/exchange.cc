@@ -79,7 +79,7 @@ void Exchange::End(bool complete, bool timed_out) {
   on_drained = nullptr;
   if (left && closed) closed();
   if (done) done(result_);
-  if (const auto ended = std::exchange(on_ended_, nullptr)) ended();
+  if (const auto ended = std::exchange(on_ended_, nullptr)) ended(result_);
 }
 
 }  // namespace twin::front

@@ -61,6 +61,8 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   // The client left, or took too long to read: nobody reads the answer any more. Not called after
   // Respond() or Finish().
   std::function<void()> on_closed;
+  // What the handler has to say about the exchange in the server's log.
+  std::string log_text;
   // The exchange is over, in whatever way; the last callback of the handler.
   std::function<void(const ExchangeResult&)> on_done;
 
@@ -71,8 +73,8 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   // By the connection: the answer is written, or never will be.
   void End(bool complete, bool timed_out);
 
-  std::function<void()> on_ended_;          // the server's, behind all others
-  std::shared_ptr<Connection> connection_;  // null after the end
+  std::function<void(const ExchangeResult&)> on_ended_;  // the server's, behind all others
+  std::shared_ptr<Connection> connection_;               // null after the end
   HttpRequest request_;
   std::string client_;
   boost::asio::any_io_executor executor_;

@@ -44,9 +44,10 @@ tcp::endpoint Resolve(boost::asio::io_context& context, const std::string& host,
 }  // namespace
 
 HttpServer::HttpServer(const std::string& host, std::uint16_t port, const HttpLimits& limits,
-                       Handler handler)
+                       Handler handler, Observer observer)
     : limits_(limits),
       handler_(std::move(handler)),
+      observer_(std::move(observer)),
       work_(boost::asio::make_work_guard(context_)),
       acceptor_(boost::asio::make_strand(context_)),
       accept_again_(acceptor_.get_executor()) {
@@ -117,7 +118,10 @@ void HttpServer::OnRefusedRequest(int /*status*/) { ++counts_.refused_requests; 
 void HttpServer::Handle(const std::shared_ptr<Exchange>& exchange) {
   ++counts_.exchanges;
   // Behind whatever the handler does at the end: an idle server has nothing left to write down.
-  exchange->on_ended_ = [this] { --counts_.exchanges; };
+  exchange->on_ended_ = [this, exchange = exchange.get()](const ExchangeResult& result) {
+    if (observer_) observer_(*exchange, result);
+    --counts_.exchanges;
+  };
   handler_(exchange);
 }
 

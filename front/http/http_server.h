@@ -36,12 +36,14 @@ struct HttpCounts {
 class HttpServer final : private ConnectionHost {
  public:
   using Handler = std::function<void(const std::shared_ptr<Exchange>&)>;
+  // Hears of each exchange that ended, on its strand.
+  using Observer = std::function<void(const Exchange&, const ExchangeResult&)>;
 
   // Binds and listens; connections wait for Start(). Port 0 takes a free one. Raises the limit of
   // open files to what the system allows. Throws InputError (usage) if the address cannot be
   // bound.
-  HttpServer(const std::string& host, std::uint16_t port, const HttpLimits& limits,
-             Handler handler);
+  HttpServer(const std::string& host, std::uint16_t port, const HttpLimits& limits, Handler handler,
+             Observer observer = nullptr);
   ~HttpServer() override;
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
@@ -71,6 +73,7 @@ class HttpServer final : private ConnectionHost {
 
   const HttpLimits limits_;
   const Handler handler_;
+  const Observer observer_;
   HttpCounts counts_;
   boost::asio::io_context context_{1};
   boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_;

@@ -1,0 +1,124 @@
+#include "front/metrics/service_families.h"
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <utility>
+
+namespace twin::front {
+namespace {
+
+using prometheus::ClientMetric;
+using prometheus::MetricFamily;
+using prometheus::MetricType;
+
+ClientMetric Sample(MetricType type, const prometheus::Labels& labels, double value) {
+  ClientMetric metric;
+  for (const auto& [name, text] : labels) metric.label.push_back({name, text});
+  (type == MetricType::Counter ? metric.counter.value : metric.gauge.value) = value;
+  return metric;
+}
+
+class FamilyList {
+ public:
+  explicit FamilyList(prometheus::Labels labels) : labels_(std::move(labels)) {}
+
+  template <typename Number>
+  void Gauge(const std::string& name, const std::string& help, Number value,
+             const prometheus::Labels& more = {}) {
+    Add(MetricType::Gauge, name, help, static_cast<double>(value), more);
+  }
+  template <typename Number>
+  void Counter(const std::string& name, const std::string& help, Number value) {
+    Add(MetricType::Counter, name + "_total", help, static_cast<double>(value), {});
+  }
+
+  std::vector<MetricFamily> Take() { return std::move(families_); }
+
+ private:
+  void Add(MetricType type, const std::string& name, const std::string& help, double value,
+           const prometheus::Labels& more) {
+    prometheus::Labels labels = labels_;
+    labels.insert(more.begin(), more.end());
+    families_.push_back({name, help, type, {Sample(type, labels, value)}});
+  }
+
+  prometheus::Labels labels_;
+  std::vector<MetricFamily> families_;
+};
+
+double ResidentBytes() {
+  std::ifstream file("/proc/self/statm");
+  double total = 0;
+  double resident = 0;
+  file >> total >> resident;
+  return resident * static_cast<double>(sysconf(_SC_PAGESIZE));
+}
+
+double OpenFiles() {
+  std::error_code error;
+  const std::filesystem::directory_iterator files("/proc/self/fd", error);
+  return error ? 0 : static_cast<double>(std::distance(begin(files), end(files)));
+}
+
+double CpuSeconds() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) * 1e-6;
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+}  // namespace
+
+std::vector<MetricFamily> ServiceFamilies(const lab::ServedModel& model,
+                                          const lab::ServiceState& state,
+                                          const prometheus::Labels& labels) {
+  FamilyList list(labels);
+  list.Gauge("vllm:num_requests_running", "Requests in the running batch.", state.running);
+  list.Gauge("vllm:num_requests_waiting", "Requests waiting to be scheduled.", state.waiting);
+  list.Gauge("vllm:kv_cache_usage_perc", "Used share of the KV blocks, 0 to 1.", state.kv_usage);
+  list.Gauge("vllm:cache_config_info", "The KV cache's configuration, as labels.", 1,
+             {{"block_size", fmt::to_string(model.block_size)},
+              {"num_gpu_blocks", fmt::to_string(model.blocks)}});
+  list.Gauge("vllm:engine_sleep_state", "1 for the state that the engine is in.", 1,
+             {{"sleep_state", "awake"}});
+  list.Counter("vllm:prefix_cache_queries", "Prompt tokens looked up in the prefix cache.",
+               state.cache_queried_tokens);
+  list.Counter("vllm:prefix_cache_hits", "Prompt tokens found in the prefix cache.",
+               state.cache_hit_tokens);
+  list.Counter("vllm:num_preemptions", "Preemptions.", state.preemptions);
+  list.Counter("vllm:prompt_tokens", "Prompt tokens of requests with a first token.",
+               state.prompt_tokens);
+  list.Counter("vllm:generation_tokens", "Generated tokens.", state.generated_tokens);
+  list.Counter("twinserve:steps", "Steps of the engine.", state.steps);
+  list.Counter("twinserve:late_steps", "Emulated steps told more than one step after their time.",
+               state.late_steps);
+  list.Gauge("twinserve:waiting_prompt_tokens", "Prompt tokens of waiting requests.",
+             state.waiting_prompt_tokens);
+  list.Gauge("twinserve:speed", "Seconds of the engine per second of the wall clock.", model.speed);
+  return list.Take();
+}
+
+std::vector<MetricFamily> ProcessFamilies(const HttpCounts& http) {
+  FamilyList list({});
+  list.Gauge("twinserve:http_connections", "Open connections.", http.connections.load());
+  list.Gauge("twinserve:http_exchanges", "Requests in progress.", http.exchanges.load());
+  list.Counter("twinserve:http_accepted", "Connections since the start.", http.accepted.load());
+  list.Counter("twinserve:http_refused_connections", "Connections beyond the limit.",
+               http.refused_connections.load());
+  list.Counter("twinserve:http_refused_requests", "Requests refused before a route saw them.",
+               http.refused_requests.load());
+  list.Gauge("process_resident_memory_bytes", "Resident memory size in bytes.", ResidentBytes());
+  list.Gauge("process_open_fds", "Number of open file descriptors.", OpenFiles());
+  list.Counter("process_cpu_seconds", "Total user and system CPU time spent in seconds.",
+               CpuSeconds());
+  return list.Take();
+}
+
+}  // namespace twin::front

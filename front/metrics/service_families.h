@@ -1,0 +1,22 @@
+// The metrics that are a reading of the service's state.
+#pragma once
+
+#include <prometheus/labels.h>
+#include <prometheus/metric_family.h>
+
+#include <vector>
+
+#include "front/http/http_server.h"
+#include "lab/serve/service.h"
+
+namespace twin::front {
+
+// vLLM's gauges and counters of the engine. `labels` go on each sample.
+std::vector<prometheus::MetricFamily> ServiceFamilies(const lab::ServedModel& model,
+                                                      const lab::ServiceState& state,
+                                                      const prometheus::Labels& labels);
+
+// Of the connections and of this process.
+std::vector<prometheus::MetricFamily> ProcessFamilies(const HttpCounts& http);
+
+}  // namespace twin::front

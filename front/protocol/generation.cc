@@ -1,0 +1,346 @@
+#include "front/protocol/generation.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <utility>
+
+#include "front/json_text.h"
+
+namespace twin::front {
+namespace {
+
+double SecondsBetween(std::chrono::steady_clock::time_point a,
+                      std::chrono::steady_clock::time_point b) {
+  return std::chrono::duration<double>(b - a).count();
+}
+
+// Whole seconds until a place in the queue may be free: at the latest pace, 1 to 60.
+int RetryAfter(const lab::ServiceState& state) {
+  const double seconds = Seconds(state.now.time_since_epoch());
+  const double rate = seconds > 0 ? static_cast<double>(state.prompt_tokens) / seconds : 0;
+  if (rate <= 0) return 1;
+  const double wait = static_cast<double>(state.waiting_prompt_tokens) / rate;
+  return static_cast<int>(std::clamp(std::ceil(wait), 1.0, 60.0));
+}
+
+// ORCA's report of the load, for routers in front of several servers.
+std::string LoadText(std::string_view format, const lab::ServiceState& state) {
+  if (format == "JSON") {
+    return fmt::format(R"(JSON {{"named_metrics":{{"kv_cache_usage_perc":{},)"
+                       R"("num_requests_waiting":{}}}}})",
+                       state.kv_usage, state.waiting);
+  }
+  return fmt::format(
+      "TEXT named_metrics.kv_cache_usage_perc={},named_metrics.num_requests_waiting={}",
+      state.kv_usage, state.waiting);
+}
+
+std::string JoinedWarnings(const std::vector<std::string>& warnings) {
+  return fmt::format("{}", fmt::join(warnings, ","));
+}
+
+}  // namespace
+
+Generation::Generation(const FrontContext& context, std::shared_ptr<Exchange> exchange,
+                       PreparedRequest prepared)
+    : context_(context), exchange_(std::move(exchange)), prepared_(std::move(prepared)) {
+  const ApiRequest& request = prepared_.request;
+  answer_context_.request = &request;
+  answer_context_.prompts = &prepared_.prompts;
+  answer_context_.tokenizer = context.tools.tokenizer;
+  answer_context_.id = (request.form == AnswerForm::kChat ? "chatcmpl-" : "cmpl-") + prepared_.id;
+  answer_context_.model = context.service.model().name;
+  answer_context_.version = context.options.version;
+  answer_context_.created = std::time(nullptr);
+  format_ = request.form == AnswerForm::kGenerate ? NewTgiFormat(answer_context_)
+                                                  : NewOpenAiFormat(answer_context_);
+}
+
+void Generation::Start() {
+  if (!exchange_->open()) return;  // the client left while its prompt was tokenized
+  exchange_->on_done = [self = shared_from_this()](const ExchangeResult& result) {
+    self->OnDone(result);
+  };
+  exchange_->on_closed = [self = shared_from_this()] { self->CancelAll(); };
+  exchange_->on_drained = [self = shared_from_this()] { self->Pump(); };
+  prepared_.times.submit = SecondsBetween(exchange_->request().begun, Clock::now());
+  arrived_ = context_.service.now() -
+             DurationFromSeconds(prepared_.times.submit * context_.service.model().speed);
+  const std::string refused = SubmitAll();
+  if (!refused.empty()) return RefuseAll(refused);
+  std::vector<std::int32_t> max_tokens;
+  for (const TokenizedPrompt& prompt : prepared_.prompts) max_tokens.push_back(prompt.max_tokens);
+  context_.metrics.CountRequest(max_tokens, prepared_.request.answers, prepared_.times);
+}
+
+void Generation::RefuseAll(const std::string& reason) {
+  CancelAll();
+  outcome_ = reason;
+  context_.metrics.CountRejection(reason);
+  const bool draining = reason == "draining";
+  const Dialect dialect = prepared_.request.dialect();
+  const bool as_vllm = dialect == Dialect::kOpenAi && context_.options.overload_status == 503;
+  HttpResponse response = ErrorResponse(
+      ApiError{draining || as_vllm ? ApiErrorKind::kUnavailable : ApiErrorKind::kOverloaded,
+               draining ? "the server is shutting down"
+                        : "the queue of waiting requests is full; try again later",
+               ""},
+      dialect);
+  if (!draining) {
+    response.fields.push_back(
+        {"Retry-After", fmt::to_string(RetryAfter(context_.service.state()))});
+  }
+  exchange_->Respond(response);
+}
+
+lab::GenerationRequest Generation::RequestOf(const TokenizedPrompt& prompt,
+                                             std::int32_t answer) const {
+  lab::GenerationRequest request = prepared_.request.generation;
+  request.prompt = prompt.ids;
+  request.max_tokens = prompt.max_tokens;
+  if (request.sampling.seed) *request.sampling.seed += static_cast<std::uint64_t>(answer);
+  return request;
+}
+
+// "" if the service took all of them, else why not.
+std::string Generation::SubmitAll() {
+  const ApiRequest& request = prepared_.request;
+  const lab::ServedModel& model = context_.service.model();
+  TokenQueue::Last last;
+  last.min_tokens = request.generation.min_tokens;
+  last.tokens = request.generation.stop_token_ids;
+  if (!request.generation.ignore_eos) {
+    last.tokens.insert(last.tokens.end(), model.end_tokens.begin(), model.end_tokens.end());
+  }
+  const std::size_t bytes_max =
+      request.stream ? context_.options.http.waiting_output_bytes : SIZE_MAX;
+  // Tokens may come before all are submitted: the answers must not move any more.
+  for (std::size_t p = 0; p < prepared_.prompts.size(); ++p) {
+    last.max_tokens = prepared_.prompts[p].max_tokens;
+    for (std::int32_t i = 0; i < request.answers; ++i) {
+      const auto index = static_cast<std::int32_t>(answers_.size());
+      auto queue = std::make_shared<TokenQueue>(last, bytes_max,
+                                                [self = shared_from_this()] { self->Wake(); });
+      answers_.push_back(
+          {Choice(index, static_cast<std::int32_t>(p), request, *context_.tools.tokenizer),
+           std::move(queue),
+           {},
+           {},
+           {},
+           false,
+           false});
+    }
+  }
+  for (Answer& answer : answers_) {
+    const auto prompt = static_cast<std::size_t>(answer.choice.prompt());
+    const auto result = context_.service.Submit(
+        RequestOf(prepared_.prompts[prompt], answer.choice.index() % request.answers),
+        answer.queue);
+    if (const auto* refusal = std::get_if<lab::Refusal>(&result)) {
+      // What was submitted before it is all that has an end.
+      const auto submitted = static_cast<std::size_t>(answer.choice.index());
+      while (answers_.size() > submitted) answers_.pop_back();
+      return *refusal == lab::Refusal::kDraining ? "draining" : "queue_full";
+    }
+    answer.id = std::get<lab::GenerationId>(result);
+  }
+  return "";
+}
+
+// On the service's thread.
+void Generation::Wake() {
+  exchange_->Post([self = shared_from_this()] { self->Pump(); });
+}
+
+void Generation::Pump() {
+  const bool stream = prepared_.request.stream && !over_;
+  // Tokens wait in their queues until the client has read what was sent.
+  if (stream && exchange_->unwritten_bytes() > context_.options.http.unwritten_bytes) {
+    lagging_ = true;
+    const bool overflowed = std::ranges::any_of(
+        answers_, [](const Answer& answer) { return answer.queue->overflowed(); });
+    if (overflowed) GiveUp();
+    return;
+  }
+  std::string out;
+  for (std::size_t i = 0; i < answers_.size(); ++i) TakeFrom(i, out);
+  lagging_ = false;
+  if (over_) return;
+  MaybeFinish(out);
+}
+
+// The client reads too slowly for its tokens to be kept.
+void Generation::GiveUp() {
+  outcome_ = "slow_reader";
+  exchange_->Abort();  // cancels through on_closed
+}
+
+void Generation::TakeFrom(std::size_t index, std::string& out) {
+  Answer& answer = answers_[index];
+  TokenQueue::Taken taken = answer.queue->Take();
+  if (taken.overflowed && !over_) GiveUp();
+  if (taken.end) {
+    ++ended_;
+    OnEnded(answer, *taken.end);
+  }
+  if (over_ || !exchange_->open()) return;
+  if (taken.end && !answer.choice.finished() &&
+      (taken.end->reason == lab::EndReason::kAborted ||
+       taken.end->reason == lab::EndReason::kRejected)) {
+    const bool aborted = taken.end->reason == lab::EndReason::kAborted;
+    return FailWith({ApiErrorKind::kUnavailable,
+                     aborted ? "the server ended before the answer did"
+                             : "the scheduling policy rejected the request",
+                     ""});
+  }
+  if (taken.tokens.empty() && !taken.end) return;
+  Deliver(answer, std::move(taken.tokens), taken.end, out);
+}
+
+// One event per output of the engine: tokens of one step stay together, those of several steps
+// apart, unless the client lags behind.
+void Generation::Deliver(Answer& answer, std::vector<lab::GeneratedToken> tokens,
+                         const std::optional<lab::GenerationEnd>& end, std::string& out) {
+  const ApiRequest& request = prepared_.request;
+  const auto interval = static_cast<std::size_t>(request.stream_interval);
+  auto next = tokens.begin();
+  do {
+    auto group = next;
+    while (group != tokens.end() && (lagging_ || group->due == next->due)) ++group;
+    if (lagging_ && group - next > 1) context_.metrics.CountMergedTokens(group - next - 1);
+    NoteTimes(answer, next == tokens.end() ? TimePoint::max() : next->due);
+    answer.waiting.insert(answer.waiting.end(), std::make_move_iterator(next),
+                          std::make_move_iterator(group));
+    next = group;
+    const bool last = next == tokens.end() && end.has_value();
+    if (request.stream && answer.begun && !last && answer.waiting.size() < interval) continue;
+    const bool finished = answer.choice.finished();
+    const Choice::Delta delta =
+        answer.choice.Add(std::exchange(answer.waiting, {}), last ? end : std::nullopt);
+    generated_ += static_cast<std::int64_t>(delta.tokens.size());
+    if (answer.choice.found_stop()) Cancel(answer, lab::CancelReason::kStopString);
+    if (!request.stream || finished) continue;
+    if (!std::exchange(answer.begun, true)) format_->AppendBegin(out, answer.choice);
+    format_->AppendDelta(out, answer.choice, delta);
+    for (const lab::GeneratedToken& token : delta.tokens) unsent_.push_back(token.due);
+  } while (next != tokens.end());
+}
+
+void Generation::SendEvents(const std::string& events) {
+  if (events.empty()) return;
+  if (!exchange_->streaming()) exchange_->StartStream(Head());
+  exchange_->Send(events);
+  context_.metrics.ObserveSent(unsent_);
+  unsent_.clear();
+}
+
+void Generation::NoteTimes(Answer& answer, TimePoint due) {
+  if (due == TimePoint::max()) return;
+  if (answer.last_due) {
+    context_.metrics.ObserveTokenGap(due - *answer.last_due);
+    context_.history.AddTokenGap(Seconds(due - *answer.last_due));
+  } else {
+    context_.metrics.ObserveFirstToken(due - arrived_);
+    context_.history.AddFirstToken(Seconds(due - arrived_));
+  }
+  answer.last_due = due;
+}
+
+void Generation::MaybeFinish(std::string& out) {
+  const bool all = ended_ == answers_.size();
+  if (!prepared_.request.stream) {
+    if (!all) return;
+  } else if (!all) {
+    return SendEvents(out);
+  }
+  over_ = true;
+  outcome_ = answers_.front().choice.finish_reason();
+  std::vector<Choice> choices;
+  choices.reserve(answers_.size());
+  for (Answer& answer : answers_) choices.push_back(std::move(answer.choice));
+  if (prepared_.request.stream) {
+    format_->AppendEnd(out, choices);
+    SendEvents(out);
+    return exchange_->Finish();
+  }
+  HttpResponse response = Head();
+  response.content_type = "application/json";
+  response.body = format_->Whole(choices);
+  AddTimeFields(response);
+  exchange_->Respond(response);
+}
+
+// The client hears of it once, in the way that the answer has begun.
+void Generation::FailWith(const ApiError& error) {
+  CancelAll();
+  over_ = true;
+  outcome_ = "error";
+  if (!exchange_->streaming()) {
+    return exchange_->Respond(ErrorResponse(error, prepared_.request.dialect()));
+  }
+  std::string out;
+  format_->AppendError(out, error);
+  exchange_->Send(out);
+  exchange_->Finish();
+}
+
+void Generation::Cancel(Answer& answer, lab::CancelReason reason) {
+  if (std::exchange(answer.cancelled, true)) return;
+  context_.service.Cancel(answer.id, reason);
+}
+
+void Generation::CancelAll() {
+  if (outcome_.empty()) outcome_ = "client_left";
+  over_ = true;
+  for (Answer& answer : answers_) Cancel(answer, lab::CancelReason::kClientLeft);
+}
+
+HttpResponse Generation::Head() const {
+  HttpResponse head;
+  if (prepared_.request.stream) {
+    head.content_type = "text/event-stream; charset=utf-8";
+    head.fields.push_back({"Cache-Control", "no-cache"});
+    head.fields.push_back({"X-Accel-Buffering", "no"});
+  }
+  head.fields.push_back({"X-Request-Id", prepared_.id});
+  const std::string_view load = exchange_->request().Field("endpoint-load-metrics-format");
+  if (load == "TEXT" || load == "JSON") {
+    head.fields.push_back({"endpoint-load-metrics", LoadText(load, context_.service.state())});
+  }
+  if (!prepared_.request.warnings.empty()) {
+    head.fields.push_back({"X-Twinserve-Warning", JoinedWarnings(prepared_.request.warnings)});
+  }
+  return head;
+}
+
+// TGI's fields of a whole answer, in milliseconds.
+void Generation::AddTimeFields(HttpResponse& response) const {
+  if (prepared_.request.form != AnswerForm::kGenerate) return;
+  const double total_s = SecondsBetween(exchange_->request().begun, Clock::now());
+  const auto add = [&](const char* name, double milliseconds) {
+    response.fields.push_back({name, fmt::format("{:.0f}", milliseconds)});
+  };
+  add("x-total-time", total_s * 1e3);
+  add("x-validation-time", (prepared_.times.parse + prepared_.times.tokenize) * 1e3);
+  add("x-prompt-tokens", static_cast<double>(prepared_.prompts.front().ids.size()));
+}
+
+void Generation::OnEnded(const Answer& answer, const lab::GenerationEnd& end) {
+  const auto prompt = static_cast<std::size_t>(answer.choice.prompt());
+  context_.metrics.ObserveEnd(end, static_cast<std::int64_t>(prepared_.prompts[prompt].ids.size()),
+                              answer.choice.found_stop(), prepared_.times.submit);
+}
+
+void Generation::OnDone(const ExchangeResult& result) {
+  std::size_t prompt_tokens = 0;
+  for (const TokenizedPrompt& prompt : prepared_.prompts) prompt_tokens += prompt.ids.size();
+  exchange_->log_text = fmt::format(
+      "id={} prompt_tokens={} generated_tokens={} end={} parse_ms={:.2f} tokenize_ms={:.2f}",
+      prepared_.id, prompt_tokens, generated_, result.timed_out ? "slow_reader" : outcome_,
+      prepared_.times.parse * 1e3, prepared_.times.tokenize * 1e3);
+}
+
+}  // namespace twin::front

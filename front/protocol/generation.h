@@ -1,0 +1,99 @@
+// The answers to one request, from the service to the client.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "front/front_options.h"
+#include "front/http/exchange.h"
+#include "front/metrics/front_metrics.h"
+#include "front/page/live_history.h"
+#include "front/protocol/answer.h"
+#include "front/protocol/api_request.h"
+#include "front/protocol/prompt_tokens.h"
+#include "front/protocol/token_queue.h"
+#include "lab/serve/service.h"
+
+namespace twin::front {
+
+// What all requests share; outlives them.
+struct FrontContext {
+  lab::Service& service;
+  const TextTools& tools;
+  const FrontOptions& options;
+  FrontMetrics& metrics;
+  LiveHistory& history;
+};
+
+// A request ready for the service.
+struct PreparedRequest {
+  ApiRequest request;
+  std::vector<TokenizedPrompt> prompts;
+  std::string id;  // without the protocol's prefix
+  FrontTimes times;
+};
+
+// Submits a request for each answer, tells the client what comes, and cancels what a client that
+// left no longer wants. Lives until the service has told the end of every answer. Everything runs
+// on the connection's strand.
+class Generation : public std::enable_shared_from_this<Generation> {
+ public:
+  Generation(const FrontContext& context, std::shared_ptr<Exchange> exchange,
+             PreparedRequest prepared);
+
+  // REQUIRES: called once.
+  void Start();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  struct Answer {
+    Choice choice;
+    std::shared_ptr<TokenQueue> queue;
+    lab::GenerationId id{};
+    std::vector<lab::GeneratedToken> waiting;  // for stream_interval
+    std::optional<TimePoint> last_due;         // of the latest token
+    bool begun = false;                        // an event was sent
+    bool cancelled = false;
+  };
+
+  std::string SubmitAll();
+  lab::GenerationRequest RequestOf(const TokenizedPrompt& prompt, std::int32_t answer) const;
+  void Wake();
+  void Pump();
+  void TakeFrom(std::size_t index, std::string& out);
+  void Deliver(Answer& answer, std::vector<lab::GeneratedToken> tokens,
+               const std::optional<lab::GenerationEnd>& end, std::string& out);
+  void NoteTimes(Answer& answer, TimePoint due);
+  void RefuseAll(const std::string& reason);
+  void SendEvents(const std::string& events);
+  void MaybeFinish(std::string& out);
+  void GiveUp();
+  void FailWith(const ApiError& error);
+  void Cancel(Answer& answer, lab::CancelReason reason);
+  void CancelAll();
+  void OnEnded(const Answer& answer, const lab::GenerationEnd& end);
+  void OnDone(const ExchangeResult& result);
+  [[nodiscard]] HttpResponse Head() const;
+  void AddTimeFields(HttpResponse& response) const;
+
+  const FrontContext& context_;
+  std::shared_ptr<Exchange> exchange_;
+  PreparedRequest prepared_;
+  AnswerContext answer_context_;
+  std::unique_ptr<AnswerFormat> format_;
+  std::vector<Answer> answers_;
+  std::int64_t generated_ = 0;     // tokens told to the client
+  std::size_t ended_ = 0;          // answers whose GenerationEnd was taken
+  bool lagging_ = false;           // the client reads more slowly than tokens come
+  bool over_ = false;              // nothing more is told to the client
+  std::string outcome_;            // of the log: "stop", "length", "abort", "left", ...
+  std::vector<TimePoint> unsent_;  // when the tokens of the next Send() were due
+  TimePoint arrived_;              // at the front, on the service's clock
+};
+
+}  // namespace twin::front
