@@ -1,0 +1,112 @@
+#include "text/split_pattern.h"
+
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <fmt/format.h>
+#include <pcre2.h>
+
+#include "core/check.h"
+#include "core/input_error.h"
+#include "text/characters.h"
+
+namespace twin::text {
+
+namespace {
+
+// Far more than the patterns of known models need for a text of 16 MB, and an end for others.
+constexpr std::uint32_t kMatchSteps = 1u << 30;
+constexpr std::uint32_t kMatchHeapKib = 1u << 18;
+constexpr std::size_t kJitStackStart = std::size_t{32} << 10;
+constexpr std::size_t kJitStackMax = std::size_t{16} << 20;
+
+std::string Pcre2Message(int code) {
+  PCRE2_UCHAR text[256] = {};
+  pcre2_get_error_message(code, text, sizeof text);
+  return reinterpret_cast<const char*>(text);
+}
+
+template <auto kFree>
+struct FreedBy {
+  template <typename T>
+  void operator()(T* pointer) const {
+    kFree(pointer);
+  }
+};
+
+using MatchResult = std::unique_ptr<pcre2_match_data, FreedBy<pcre2_match_data_free>>;
+using MatchLimits = std::unique_ptr<pcre2_match_context, FreedBy<pcre2_match_context_free>>;
+using JitStack = std::unique_ptr<pcre2_jit_stack, FreedBy<pcre2_jit_stack_free>>;
+
+MatchLimits NewMatchLimits() {
+  MatchLimits limits(pcre2_match_context_create(nullptr));
+  CHECK(limits != nullptr);
+  pcre2_set_match_limit(limits.get(), kMatchSteps);
+  pcre2_set_depth_limit(limits.get(), kMatchSteps);
+  pcre2_set_heap_limit(limits.get(), kMatchHeapKib);
+  return limits;
+}
+
+}  // namespace
+
+struct SplitPattern::Compiled {
+  std::unique_ptr<pcre2_code, FreedBy<pcre2_code_free>> code;
+};
+
+SplitPattern::SplitPattern(std::string_view pattern, const std::string& where) {
+  const std::string rewritten = PatternForPcre2(pattern, where);
+  int error = 0;
+  PCRE2_SIZE offset = 0;
+  auto compiled = std::make_unique<Compiled>();
+  compiled->code.reset(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(rewritten.data()),
+                                     rewritten.size(), PCRE2_UTF | PCRE2_UCP, &error, &offset,
+                                     nullptr));
+  if (compiled->code == nullptr) {
+    throw InputError(InputError::Kind::kData, where,
+                     fmt::format("the pattern is not valid: {}", Pcre2Message(error)));
+  }
+  std::uint32_t matches_empty = 0;
+  pcre2_pattern_info(compiled->code.get(), PCRE2_INFO_MATCHEMPTY, &matches_empty);
+  if (matches_empty != 0) {
+    throw InputError(InputError::Kind::kData, where,
+                     "the pattern matches the empty text; it must match at least one character");
+  }
+  // Where the processor has no JIT, pcre2_match() interprets the pattern.
+  pcre2_jit_compile(compiled->code.get(), PCRE2_JIT_COMPLETE);
+  compiled_ = std::move(compiled);
+}
+
+SplitPattern::~SplitPattern() = default;
+SplitPattern::SplitPattern(SplitPattern&&) noexcept = default;
+SplitPattern& SplitPattern::operator=(SplitPattern&&) noexcept = default;
+
+void SplitPattern::FindAll(std::string_view text, std::vector<Span>& matches) const {
+  const std::optional<std::string> known = WithKnownCharacters(text, PatternUnicodeVersion());
+  const std::string_view subject = known ? std::string_view(*known) : text;
+  const pcre2_code* code = compiled_->code.get();
+  const MatchResult result(pcre2_match_data_create_from_pattern(code, nullptr));
+  CHECK(result != nullptr);
+  const MatchLimits limits = NewMatchLimits();
+  JitStack stack;
+  std::size_t at = 0;
+  while (at < subject.size()) {
+    const int found =
+        pcre2_match(code, reinterpret_cast<PCRE2_SPTR>(subject.data()), subject.size(), at,
+                    PCRE2_NO_UTF_CHECK, result.get(), limits.get());
+    if (found == PCRE2_ERROR_NOMATCH) return;
+    if (found == PCRE2_ERROR_JIT_STACKLIMIT && stack == nullptr) {
+      stack.reset(pcre2_jit_stack_create(kJitStackStart, kJitStackMax, nullptr));
+      pcre2_jit_stack_assign(limits.get(), nullptr, stack.get());
+      continue;
+    }
+    if (found < 0) {
+      throw InputError(
+          InputError::Kind::kData, "text",
+          fmt::format("cannot be cut into words behind byte {}: {}", at, Pcre2Message(found)));
+    }
+    const PCRE2_SIZE* range = pcre2_get_ovector_pointer(result.get());
+    CHECK(range[0] >= at && range[1] > range[0]);
+    matches.push_back({range[0], range[1]});
+    at = range[1];
+  }
+}
+
+}  // namespace twin::text
