@@ -125,7 +125,7 @@ RunTimes Retiming::Times(const ModelledTimes& variant) const {
   times.started.reserve(measured_.size());
   times.finished.reserve(measured_.size());
   for (std::size_t i = 0; i < run_.moments().size(); ++i) {
-    times.moments.push_back(MomentTime(i, variant, times));
+    AppendMoment(MomentTime(i, variant, times), times);
     PlanSteps(i, variant, times);
   }
   return times;
@@ -134,8 +134,12 @@ RunTimes Retiming::Times(const ModelledTimes& variant) const {
 TimePoint Retiming::MomentTime(std::size_t index, const ModelledTimes& variant,
                                const RunTimes& times) const {
   const RecordedRun::Moment& moment = run_.moments()[index];
-  const TimePoint before = index == 0 ? TimePoint::min() : times.moments[index - 1];
-  TimePoint time = before;
+  // What has no time of its own keeps its distance from the moment before.
+  const auto by_distance = [&] {
+    if (index == 0) return moment.now;
+    return times.moments[index - 1] + (moment.now - run_.moments()[index - 1].now);
+  };
+  TimePoint time = TimePoint::min();
   std::size_t arrival = first_arrival_[index];
   for (const Event& event : moment.events) {
     if (const auto* finished = std::get_if<StepFinished>(&event)) {
@@ -147,13 +151,27 @@ TimePoint Retiming::MomentTime(std::size_t index, const ModelledTimes& variant,
       const Duration late = variant.arrivals ? Duration{0} : moment.now - arrived->request.arrival;
       const Duration way = times.boundary ? ways_[arrival].request : Duration{0};
       time = std::max(time, ArrivalTime(arrivals_[arrival++], times.moments) + way + late);
-    } else {
-      // Cancellations and wake-ups keep their distance from the moment before.
-      const TimePoint was = index == 0 ? kTimeZero : run_.moments()[index - 1].now;
-      time = std::max(time, (index == 0 ? kTimeZero : before) + (moment.now - was));
+    } else if (!std::holds_alternative<RequestCancelled>(event)) {
+      time = std::max(time, by_distance());
     }
   }
-  return time;
+  return time == TimePoint::min() && !moment.events.empty() ? by_distance() : time;
+}
+
+bool Retiming::Yields(std::size_t moment) const {
+  const RecordedRun::Moment& at = run_.moments()[moment];
+  return at.plans.empty() && !at.events.empty() &&
+         std::ranges::all_of(at.events, [](const Event& event) {
+           return std::holds_alternative<RequestCancelled>(event);
+         });
+}
+
+void Retiming::AppendMoment(TimePoint time, RunTimes& times) const {
+  std::size_t first = times.moments.size();
+  while (first > 0 && times.moments[first - 1] > time && Yields(first - 1)) --first;
+  if (first > 0) time = std::max(time, times.moments[first - 1]);
+  for (std::size_t i = first; i < times.moments.size(); ++i) times.moments[i] = time;
+  times.moments.push_back(time);
 }
 
 void Retiming::PlanSteps(std::size_t moment, const ModelledTimes& variant, RunTimes& times) const {

@@ -17,6 +17,10 @@
 //   spent from planning on and may hide behind that step. Adding both in one way counts it twice.
 // - In a closed loop an arrival is the answer to a completion: it has to move with it
 //   (ArrivalRule::kInReturn). In an open loop it must not.
+// - A client that gives up does so at a time of its own, but that it leaves between two given steps
+//   is a recorded decision. So a cancellation keeps its distance from the moment before it where it
+//   can, and holds up no step: else every client that gives up would pull a run whose steps are
+//   faster than measured back to the measured times.
 // - An arrival is told late because the engine was busy. That lateness is measured time too and
 //   has a cause of its own (ModelledTimes::arrivals).
 #pragma once
@@ -101,8 +105,13 @@ class Retiming {
 
   [[nodiscard]] TimePoint ArrivalTime(const Arrival& arrival,
                                       const std::vector<TimePoint>& moments) const;
+  // The time at which the events of a moment can be told; may lie before that of another moment.
   [[nodiscard]] TimePoint MomentTime(std::size_t index, const ModelledTimes& variant,
                                      const RunTimes& times) const;
+  // Appends a moment that can be told at `time`, in order with those before it.
+  void AppendMoment(TimePoint time, RunTimes& times) const;
+  // Whether no step depends on the time of this moment: it tells of cancellations alone.
+  [[nodiscard]] bool Yields(std::size_t moment) const;
   void PlanSteps(std::size_t moment, const ModelledTimes& variant, RunTimes& times) const;
 
   const RecordedRun& run_;

@@ -78,7 +78,7 @@ ArrivalRule ArrivalRuleOf(const WorkloadConfig& workload) {
 
 // The metrics of a run that `tell` passes to observers.
 template <class Tell>
-std::vector<double> Measure(const MeasuredRun& run, Tell tell) {
+Summary Summarise(const MeasuredRun& run, Tell tell) {
   MetricsCollector metrics(MetricsConfigOf(run.config, EnginesOf(run.config, run.header)));
   RunListener* const listeners[] = {&metrics};
   RequestTracker tracker(
@@ -86,7 +86,10 @@ std::vector<double> Measure(const MeasuredRun& run, Tell tell) {
       listeners);
   RunObserver* const observers[] = {&tracker};
   tell(std::span<RunObserver* const>(observers));
-  const Summary summary = metrics.Summarise();
+  return metrics.Summarise();
+}
+
+std::vector<double> ComparedMetrics(const Summary& summary) {
   std::vector<double> values;
   for (const std::string_view name : kComparedMetrics) values.push_back(summary.Number(name));
   return values;
@@ -127,7 +130,15 @@ ModelledSteps ModelSteps(const MeasuredRun& run, const sim::StepCost& cost) {
 }
 
 std::vector<double> MetricsOf(const MeasuredRun& experiment, const RecordedRun& events) {
-  return Measure(experiment, [&](auto observers) { NotifyObservers(events, observers); });
+  return ComparedMetrics(
+      Summarise(experiment, [&](auto observers) { NotifyObservers(events, observers); }));
+}
+
+Endings EndingsOf(const MeasuredRun& experiment, const RecordedRun& events) {
+  const Summary summary =
+      Summarise(experiment, [&](auto observers) { NotifyObservers(events, observers); });
+  return {.completed = std::get<std::int64_t>(*summary.Find("completed")),
+          .cancelled = std::get<std::int64_t>(*summary.Find("cancelled"))};
 }
 
 Attribution Attribute(const MeasuredRun& run, const ModelledSteps& modelled) {
@@ -146,8 +157,9 @@ Attribution Attribute(const MeasuredRun& run, const ModelledSteps& modelled) {
       variant.arrivals = variant.arrivals || causes[i].arrivals;
       variant.boundary = variant.boundary || causes[i].boundary;
     }
-    const std::vector<double> measured = Measure(
-        run, [&](auto observers) { retiming.NotifyObservers(retiming.Times(variant), observers); });
+    const std::vector<double> measured = ComparedMetrics(Summarise(run, [&](auto observers) {
+      retiming.NotifyObservers(retiming.Times(variant), observers);
+    }));
     for (std::size_t m = 0; m < measured.size(); ++m) values[m].push_back(measured[m]);
   }
   Attribution attribution;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,10 +30,21 @@ ModelledSteps ModelSteps(const MeasuredRun& run, const sim::StepCost& cost);
 // The values of kComparedMetrics for a run of the experiment.
 std::vector<double> MetricsOf(const MeasuredRun& experiment, const RecordedRun& events);
 
+// How the requests in the measured window ended.
+struct Endings {
+  std::int64_t completed = 0;
+  std::int64_t cancelled = 0;  // their clients gave up
+
+  bool operator==(const Endings&) const = default;
+};
+
+Endings EndingsOf(const MeasuredRun& experiment, const RecordedRun& events);
+
 // The error of predicted times at a run's recorded decisions, by cause: arrival_jitter (arrivals
 // seen late), host (schedule, build, delivery), each device part that takes time, or `device` if
 // the cost model does not distinguish parts, and `boundary` if the experiment has one (without the
-// reaction of clients in a closed loop, which belongs to the decisions). Vectors are by metric.
+// reaction of clients in a closed loop, which belongs to the decisions). Who gives up is a recorded
+// decision as well. Vectors are by metric.
 struct Attribution {
   std::vector<std::string> causes;
   std::vector<double> measured;

@@ -43,11 +43,6 @@ void RequireComparable(const ExperimentConfig& config, const std::string& experi
     refuse(
         "world.real.pin_output_lengths: must be true: a simulation cannot know where a model ends");
   }
-  if (real->client_timeout) {
-    refuse(
-        "world.real.client_timeout_s: must be absent: who leaves depends on the times that are "
-        "compared");
-  }
   if (config.system.parallelism.pipeline > 1) {
     refuse(
         "system.pipeline_parallel: must be 1: the times of overlapping steps cannot be compared");
@@ -95,7 +90,8 @@ bool MeasureRuns(ExperimentConfig config, int repeats, const ValidationDirectory
 
 // The clients of a real run are in its own process, so that no boundary of a profile is added.
 ExperimentConfig Simulated(ExperimentConfig config) {
-  config.world = SimulatedWorldConfig{};
+  config.world = SimulatedWorldConfig{.client_timeout =
+                                          std::get<RealWorldConfig>(config.world).client_timeout};
   if (!config.system.boundary) config.system.boundary.emplace();
   return config;
 }
@@ -104,7 +100,10 @@ ExperimentConfig Simulated(ExperimentConfig config) {
 // `run`.
 std::string Comparable(ExperimentConfig config, const ExperimentConfig& run) {
   config.name = run.name;
+  const std::optional<Duration> client_timeout =
+      std::get<RealWorldConfig>(config.world).client_timeout;
   config.world = run.world;
+  std::get<RealWorldConfig>(config.world).client_timeout = client_timeout;
   config.system = run.system;
   config.cost = run.cost;
   config.cost_given = run.cost_given;

@@ -29,12 +29,11 @@ struct ValidationOutcome {
 // Measures `repeats` real runs (or reads `runs`), replays each, simulates the experiment with the
 // KV cache that the first run had, compares, and writes the folder `out`. A fitted cost model
 // predicts at the speed that the machine had during the runs, if the speed probe was timed in all
-// of them and in the profile (machine_speed.h). Work that was ended early
-// continues where it stopped when it is called again for the same experiment and build.
-// Throws InputError (usage) where the experiment cannot be compared: no real world, no cost model,
-// lengths that only the model knows, clients that leave, pipelines, a cost model fitted on another
-// machine;
-// and as RunReal and RunSimulation.
+// of them and in the profile (machine_speed.h). Clients that give up do so in the simulation after
+// the same time. Work that was ended early continues where it stopped when it is called again for
+// the same experiment and build. Throws InputError (usage) where the experiment cannot be compared:
+// no real world, no cost model, lengths that only the model knows, pipelines, a cost model fitted
+// on another machine; and as RunReal and RunSimulation.
 ValidationOutcome ValidateExperiment(const ValidationRequest& request, RunControl& control);
 
 }  // namespace twin::lab

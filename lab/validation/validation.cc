@@ -51,6 +51,28 @@ std::optional<double> NoisePercent(const std::vector<double>& values, double mea
   return 100 * (*most - *least) / mean;
 }
 
+// How requests ended where clients give up. Throws InputError (data) if no request completed.
+std::optional<EndingComparison> CompareEndings(std::span<const MeasuredRun* const> runs,
+                                               const RecordedRun& simulated) {
+  const MeasuredRun& first = *runs.front();
+  const auto* real = std::get_if<RealWorldConfig>(&first.config.world);
+  if (real == nullptr || !real->client_timeout) return std::nullopt;
+  const auto require = [&](const Endings& endings, const std::string& where) {
+    if (endings.completed > 0) return;
+    throw InputError(InputError::Kind::kData, where,
+                     "every client gave up; allowed: a world.real.client_timeout_s that some "
+                     "requests keep");
+  };
+  EndingComparison comparison{.client_timeout = *real->client_timeout,
+                              .predicted = EndingsOf(first, simulated),
+                              .measured = {}};
+  for (const MeasuredRun* run : runs) {
+    require(comparison.measured.emplace_back(EndingsOf(*run, run->events)), run->path.string());
+  }
+  require(comparison.predicted, "the simulation of " + first.path.string());
+  return comparison;
+}
+
 double& AmountOf(const std::string& cause, MetricComparison& metric) {
   for (Contribution& part : metric.attribution) {
     if (part.cause == cause) return part.amount;
@@ -97,6 +119,7 @@ Validation Validate(std::span<const MeasuredRun* const> runs, const RecordedRun&
   validation.policy = first.header.policy;
   validation.runs = static_cast<std::int64_t>(runs.size());
   const std::string simulated_digest = ReadCurves(first, simulated, validation.predicted);
+  validation.endings = CompareEndings(runs, simulated);
   StepErrors errors;
   std::vector<AttributedRun> attributions;
   for (const MeasuredRun* run : runs) {

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "core/time.h"
+#include "lab/validation/attribution.h"
 #include "lab/validation/machine_speed.h"
 #include "lab/validation/measured_run.h"
 #include "lab/validation/run_curves.h"
@@ -62,17 +64,25 @@ struct StepPoint {
   std::size_t kind = 0;  // of kStepKinds
 };
 
+// Of runs whose clients give up.
+struct EndingComparison {
+  Duration client_timeout{0};
+  Endings predicted;
+  std::vector<Endings> measured;  // one per real run
+};
+
 constexpr const char* kStepKinds[] = {"prefill", "decode", "mixed"};
 
 struct Validation {
   std::string name;
   std::string policy;
-  std::string digest;        // of the first real run
-  bool digest_equal = true;  // of every real run and its replay
-  std::string difference;    // the first differing plan as text
-  std::int64_t completed = 0;
+  std::string digest;          // of the first real run
+  bool digest_equal = true;    // of every real run and its replay
+  std::string difference;      // the first differing plan as text
+  std::int64_t completed = 0;  // in the first real run
   std::int64_t runs = 0;
-  std::vector<std::string> run_paths;  // of the run directories, relative to validation.json
+  std::optional<EndingComparison> endings;  // nullopt: clients wait as long as it takes
+  std::vector<std::string> run_paths;       // of the run directories, relative to validation.json
   std::vector<MetricComparison> metrics;
   std::vector<StepComparison> steps;
   std::vector<PartComparison> parts;  // empty if the cost model does not distinguish parts
@@ -88,9 +98,10 @@ struct Validation {
 //
 // The attribution of a metric explains the error at the recorded decisions by causes
 // (attribution.h). The rest, which only the free simulation shows, is called `decisions` if the
-// simulation made other plans than the real run, and `unexplained` if it made the same plans. Cost:
-// about 2^7 passes over each run's record. Throws InputError (data) if the files of a run do not
-// belong together.
+// simulation made other plans than the real run, and `unexplained` if it made the same plans. Where
+// clients give up, metrics are of the requests that completed, which need not be the same ones.
+// Cost: about 2^7 passes over each run's record. Throws InputError (data) if the files of a run do
+// not belong together, or if all clients of a run, real or simulated, gave up.
 Validation Validate(std::span<const MeasuredRun* const> runs, const RecordedRun& simulated,
                     const sim::StepCost& cost);
 

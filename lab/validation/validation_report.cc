@@ -84,6 +84,29 @@ void WriteSpeed(std::ostream& out, const Validation& validation) {
   out << '\n';
 }
 
+// "12 of 100, 14 of 100": requests whose clients gave up, by run.
+std::string CancelledText(const std::vector<Endings>& runs) {
+  std::vector<std::string> texts;
+  for (const Endings& run : runs) {
+    texts.push_back(fmt::format("{} of {}", run.cancelled, run.cancelled + run.completed));
+  }
+  return fmt::format("{}", fmt::join(texts, ", "));
+}
+
+void WriteEndings(std::ostream& out, const Validation& validation) {
+  if (!validation.endings) return;
+  const EndingComparison& endings = *validation.endings;
+  out << fmt::format(
+      "clients      give up after {:g} s: measured {}, predicted {}; metrics are of requests that "
+      "completed\n",
+      Seconds(endings.client_timeout), CancelledText(endings.measured),
+      CancelledText({endings.predicted}));
+}
+
+Json EndingsJson(const Endings& endings) {
+  return {{"completed", endings.completed}, {"cancelled", endings.cancelled}};
+}
+
 template <class... Values>
 void Line(std::ostream& out, const char* format, Values... values) {
   char text[256];
@@ -115,6 +138,14 @@ std::string ValidationJson(const Validation& validation) {
   json["real_runs"] = validation.runs;
   json["real_run_paths"] = validation.run_paths;
   json["completed"] = validation.completed;
+  if (validation.endings) {
+    json["endings"] = {{"client_timeout_s", Seconds(validation.endings->client_timeout)},
+                       {"predicted", EndingsJson(validation.endings->predicted)},
+                       {"measured", Json::array()}};
+    for (const Endings& run : validation.endings->measured) {
+      json["endings"]["measured"].push_back(EndingsJson(run));
+    }
+  }
   json["disturbed_runs"] = DisturbedRuns(validation);
   json["machines"] = Json::array();
   for (const std::optional<RunMachine>& machine : validation.machines) {
@@ -146,6 +177,7 @@ void WriteValidationText(std::ostream& out, const Validation& validation) {
       << (validation.digest_equal ? "replay equal, digest " + validation.digest
                                   : "REPLAY DIFFERS\n" + validation.difference)
       << "\n";
+  WriteEndings(out, validation);
   WriteMachines(out, validation);
   WriteSpeed(out, validation);
   out << "\n";

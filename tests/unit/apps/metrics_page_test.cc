@@ -206,6 +206,7 @@ TEST_F(MetricsPageTest, HasTheKeysOfAValidation) {
   validation.difference = "plan 3 differs";
   validation.metrics.push_back({"mean_ttft_ms", 2, 1, 3, {{"host", 1}}, 0.5});
   validation.speed = lab::MachineSpeed{};
+  validation.endings = lab::EndingComparison{};
   validation.steps.push_back({"all", 5, 1, 2, 100, 100});
   validation.parts.push_back({"gemm", 1, 2});
   std::vector<std::string> paths;

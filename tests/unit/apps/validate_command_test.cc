@@ -123,6 +123,27 @@ TEST_F(ValidateCommandTest, ComparesADraftModelWithItsPrediction) {
   EXPECT_EQ(Validate(linear).exit_code, 0);
 }
 
+TEST_F(ValidateCommandTest, ComparesClientsThatGiveUp) {
+  const CommandOutcome outcome = Validate({"--set", "world.real.client_timeout_s=1000"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(Result()["digest_equal"], true);
+  const json patient = {{"completed", 12}, {"cancelled", 0}};
+  EXPECT_EQ(Result()["endings"]["predicted"], patient);
+  EXPECT_EQ(Result()["endings"]["measured"], (json{patient, patient}));
+  // Its runs are of another experiment if clients have more time or wait forever.
+  for (const char* assignment :
+       {"world.real.client_timeout_s=2000", "world.real={threads: 1 dummy_weights: true}"}) {
+    const CommandOutcome other = Run(
+        {"validate", "tiny.textproto", "--out", "w", "--runs", "v/real_1", "--set", assignment});
+    EXPECT_EQ(other.exit_code, 2) << assignment;
+    EXPECT_THAT(other.err, HasSubstr("is a run of another experiment"));
+  }
+  // Nobody gets an answer within a nanosecond.
+  const CommandOutcome hasty = Validate({"--set", "world.real.client_timeout_s=1e-9"});
+  EXPECT_EQ(hasty.exit_code, 1);
+  EXPECT_THAT(hasty.err, HasSubstr("every client gave up"));
+}
+
 TEST_F(ValidateCommandTest, RefusesSeparatePrefillAndDecode) {
   const CommandOutcome outcome = Validate({"--set", "system.disaggregation={prefill_replicas: 1}"});
   EXPECT_EQ(outcome.exit_code, 2);
@@ -189,9 +210,8 @@ TEST_F(ValidateCommandTest, RefusesFoldersThatAreNotItsOwnAndLeavesThemAlone) {
 }
 
 TEST_F(ValidateCommandTest, RefusesWhatCannotBeComparedBeforeItMeasures) {
-  for (const char* assignment :
-       {"world=simulated {}", "world.real.pin_output_lengths=false",
-        "world.real.client_timeout_s=1", "system.pipeline_parallel=2", "cost.fitted.path=none"}) {
+  for (const char* assignment : {"world=simulated {}", "world.real.pin_output_lengths=false",
+                                 "system.pipeline_parallel=2", "cost.fitted.path=none"}) {
     SCOPED_TRACE(assignment);
     const CommandOutcome outcome = Validate({"--set", assignment});
     EXPECT_EQ(outcome.exit_code, 2);

@@ -37,11 +37,12 @@ VllmV1Config Policy() {
 }
 
 // Three requests; steps take 1 ms on the host and `device` on the device.
-void Simulate(Duration device, RecordedRun& events, std::int32_t max_num_seqs = 256) {
+void Simulate(Duration device, RecordedRun& events, std::int32_t max_num_seqs = 256,
+              std::optional<Duration> client_timeout = std::nullopt) {
   testing::ListedSource source({testing::Asked(kTimeZero, 20, 5), testing::Asked(kTimeZero, 30, 9),
                                 testing::Asked(kTimeZero + milliseconds(200), 10, 4)});
   const sim::ConstantCost cost({.host_time = milliseconds(1), .step_time = device}, 1);
-  sim::SimWorld world(source, cost, {});
+  sim::SimWorld world(source, cost, {.client_timeout = client_timeout});
   EngineConfig config;
   config.kv = kCache;
   VllmV1Config policy = Policy();
@@ -55,22 +56,26 @@ void Simulate(Duration device, RecordedRun& events, std::int32_t max_num_seqs = 
 // A run whose steps take 1 ms of schedule, 7 of GEMMs, 2 of attention and 1 of the rest.
 class ValidationTest : public ::testing::Test {
  protected:
-  ValidationTest() {
-    Simulate(milliseconds(10), run.events);
-    run.path = "real";
-    run.config.name = "three";
-    run.config.policy = Policy();
-    run.header = {.config = "",
-                  .seed = 0,
-                  .version = "",
-                  .policy = "vllm_v1",
-                  .delivery = Delivery::kPerStep,
-                  .engine = {},
-                  .groups = {}};
-    run.header.engine.kv = kCache;
-    for (const RecordedRun::Moment& moment : run.events.moments()) {
+  ValidationTest() { Measure(run); }
+
+  // Fills `to`, which must be empty.
+  static void Measure(MeasuredRun& to, std::optional<Duration> client_timeout = std::nullopt) {
+    Simulate(milliseconds(10), to.events, 256, client_timeout);
+    to.path = "real";
+    to.config.name = "three";
+    to.config.policy = Policy();
+    to.config.world = RealWorldConfig{.client_timeout = client_timeout};
+    to.header = {.config = "",
+                 .seed = 0,
+                 .version = "",
+                 .policy = "vllm_v1",
+                 .delivery = Delivery::kPerStep,
+                 .engine = {},
+                 .groups = {}};
+    to.header.engine.kv = kCache;
+    for (const RecordedRun::Moment& moment : to.events.moments()) {
       for (std::size_t i = 0; i < moment.plans.size(); ++i) {
-        StepTimes& times = run.steps.emplace_back();
+        StepTimes& times = to.steps.emplace_back();
         times.planned = moment.now;
         const bool works = !moment.plans[i].work.empty();
         times.parts[StepPart::kSchedule] = milliseconds(1);
@@ -168,6 +173,45 @@ TEST_F(ValidationTest, TheRestIsLaidToDecisionsIfThePlansDiffer) {
   const MetricComparison& metric = Metric(validation, "mean_tpot_ms");
   EXPECT_NE(Share(metric, "decisions"), 0);
   EXPECT_FALSE(Has(metric, "unexplained"));
+}
+
+// Steps of 11 ms: 9 tokens take 99 ms, and one client gives up after 80. Predicted are 6 ms: 54 ms.
+TEST_F(ValidationTest, CountsWhoGivesUpAndComparesThoseWhoStay) {
+  MeasuredRun hurried;
+  Measure(hurried, milliseconds(80));
+  RecordedRun simulated;
+  Simulate(milliseconds(5), simulated, 256, milliseconds(80));
+  const MeasuredRun* const runs[] = {&hurried};
+  const Validation validation = Validate(runs, simulated, GemmCost(milliseconds(2)));
+  EXPECT_TRUE(validation.digest_equal) << validation.difference;
+  EXPECT_EQ(validation.completed, 2);
+  ASSERT_TRUE(validation.endings.has_value());
+  EXPECT_EQ(validation.endings->predicted, (Endings{.completed = 3, .cancelled = 0}));
+  EXPECT_THAT(validation.endings->measured,
+              ::testing::ElementsAre(Endings{.completed = 2, .cancelled = 1}));
+  // Measured: 5 and 4 tokens, 55 and 44 ms. Predicted: 9 tokens as well, 30, 54 and 24 ms.
+  const MetricComparison& latency = Metric(validation, "mean_e2el_ms");
+  EXPECT_NEAR(latency.measured, 49.5, 1e-9);
+  EXPECT_NEAR(latency.predicted, 36, 1e-9);
+  // At the recorded decisions the two take 30 and 24 ms; the third one is of other decisions.
+  EXPECT_NEAR(Share(latency, "gemm"), 27 - 49.5, 1e-9);
+  EXPECT_NEAR(Share(latency, "decisions"), 36 - 27, 1e-9);
+  std::ostringstream text;
+  WriteValidationText(text, validation);
+  EXPECT_THAT(text.str(), HasSubstr("give up after 0.08 s: measured 1 of 3, predicted 0 of 3"));
+  const auto json = nlohmann::json::parse(ValidationJson(validation));
+  EXPECT_EQ(json["endings"]["measured"][0]["cancelled"], 1);
+  EXPECT_EQ(json["endings"]["predicted"]["completed"], 3);
+}
+
+TEST_F(ValidationTest, NeedsARequestThatCompletes) {
+  MeasuredRun hurried;
+  Measure(hurried, milliseconds(80));
+  RecordedRun simulated;
+  Simulate(milliseconds(90), simulated, 256, milliseconds(80));
+  const MeasuredRun* const runs[] = {&hurried};
+  EXPECT_THAT([&] { Validate(runs, simulated, GemmCost(milliseconds(87))); },
+              ::testing::ThrowsMessage<InputError>(HasSubstr("every client gave up")));
 }
 
 TEST_F(ValidationTest, ReportsRunsThatTheMachineDisturbed) {

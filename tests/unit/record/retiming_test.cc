@@ -203,6 +203,63 @@ TEST(RetimingTest, LetsAModelledScheduleHideBehindTheStepBefore) {
             (std::vector<TimePoint>{At(4), At(14)}));
 }
 
+// Two requests arrive at 0, and step 1 takes from 1 to 11. The client of the second one gives up.
+class GivingUp : public ::testing::Test {
+ protected:
+  GivingUp() {
+    Tell(0, {Arrived(0), Arrived(1)});
+    run.OnPlan(At(0), Plan(1));
+    measured.push_back(Step(0, 1, 10, 0, 11, 1));
+  }
+
+  static RequestArrived Arrived(std::uint32_t id) {
+    return {{.id = RequestId{id}, .arrival = At(0), .prompt_tokens = 1, .max_output_tokens = 1}};
+  }
+  static StepPlan Plan(std::uint64_t id) {
+    StepPlan plan;
+    plan.id = StepId{id};
+    return plan;
+  }
+  void Tell(std::int64_t now, const std::vector<Event>& events) {
+    run.OnInstant({At(now), events});
+  }
+  // The moments if every GEMM takes `gemm` ms.
+  [[nodiscard]] std::vector<TimePoint> MomentsOf(std::int64_t gemm) const {
+    const std::vector<StepParts> modelled(measured.size(), Modelled(1, gemm, 0, 0));
+    const Retiming retiming(run, measured, modelled, ArrivalRule::kByClock);
+    EXPECT_EQ(retiming.Times({}).moments.back(), run.moments().back().now);
+    return retiming.Times({.parts = Bit(StepPart::kGemm)}).moments;
+  }
+
+  const Event left = RequestCancelled{RequestId{1}};
+  const Event ended = StepFinished{StepId{1}, At(1), {}, {}};
+  RecordedRun run;
+  std::vector<StepTimes> measured;
+};
+
+TEST_F(GivingUp, HoldsUpNoStep) {
+  Tell(8, {left});
+  Tell(11, {ended});
+  EXPECT_EQ(MomentsOf(10), (std::vector<TimePoint>{At(0), At(8), At(11)}));
+  EXPECT_EQ(MomentsOf(20), (std::vector<TimePoint>{At(0), At(8), At(21)}));
+  EXPECT_EQ(MomentsOf(5), (std::vector<TimePoint>{At(0), At(6), At(6)}));
+}
+
+TEST_F(GivingUp, HoldsUpNoStepThatEndsAtTheSameMoment) {
+  Tell(11, {ended, left});
+  EXPECT_EQ(MomentsOf(5), (std::vector<TimePoint>{At(0), At(6)}));
+}
+
+// Step 2 can begin because the request has left.
+TEST_F(GivingUp, StaysAsFarBehindTheMomentBeforeWhereAStepFollows) {
+  Tell(11, {ended});
+  Tell(15, {left});
+  run.OnPlan(At(15), Plan(2));
+  Tell(26, {StepFinished{StepId{2}, At(16), {}, {}}});
+  measured.push_back(Step(15, 16, 10, 0, 26, 1));
+  EXPECT_EQ(MomentsOf(5), (std::vector<TimePoint>{At(0), At(6), At(10), At(16)}));
+}
+
 // One step of 10 ms for a request that is sent at 0; 3 ms there and 2 ms back.
 TEST(RetimingTest, AModelledBoundaryDelaysTheArrivalAndTheTokens) {
   RecordedRun run;
