@@ -38,6 +38,7 @@ void Bind(Archive& fields, sim::GemmFit& fit) {
   fields.Value("overlap", c.overlap);
   fields.Value("wave_rounding", c.wave_rounding);
   fields.Value("row_rounding", c.row_rounding);
+  fields.Value("whole_waves", c.whole_waves);
   fields.Value("weight_copies", c.weight_copies);
   fields.Value("resident_bytes_per_s", c.resident_bytes_per_s);
   fields.Value("quantize_s", c.quantize_s);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <limits>
 #include <map>
 #include <set>
 #include <utility>
@@ -25,6 +26,8 @@ constexpr std::size_t kManyShapes = 40;
 // Shapes of one model resemble each other more than those of another.
 constexpr double kFewShapesFactor = 2;
 constexpr double kDeviationsAtP90 = 1.645;
+// Values of whole_waves from 0 to 1 that are tried, less one.
+constexpr int kWholeWavesSteps = 50;
 
 double Quantile(std::vector<double> values, double share) {
   if (values.empty()) return 0;
@@ -112,26 +115,68 @@ void FillCurves(const HardwareSpec& hardware, const sim::GemmFit& fit, const Cur
   }
 }
 
-void JudgeTable(sim::GemmTable& table, GemmTableErrors& errors) {
+sim::GemmTable MakeTable(const HardwareSpec& hardware, const sim::GemmFit& fit,
+                         sim::KernelLibrary library, const Curves& curves) {
+  sim::GemmTable table;
+  table.library = library;
+  table.format = fit.format;
+  table.m = CommonM(fit.format, curves);
+  FillCurves(hardware, fit, curves, table);
+  return table;
+}
+
+// Errors of a table's interpolation: of each (n, k), and of each m but the first and last, left out
+// of it.
+struct LeftOut {
   Judged shapes;
   Judged tokens;
+};
+
+LeftOut JudgeLeftOut(const sim::GemmTable& table) {
+  LeftOut errors;
   for (std::size_t i = 0; i < table.n.size(); ++i) {
     for (std::size_t j = 0; j < table.k.size(); ++j) {
       if (table.curves[i * table.k.size() + j].empty()) continue;
       const std::vector<double> own = sim::DecodeGemmCurve(table.curves[i * table.k.size() + j]);
       const sim::GemmCurveRatios left_out = CurveAt(table, table.n[i], table.k[j], true);
       for (std::size_t at = 0; at < own.size(); ++at) {
-        shapes.Add(table.m[at], left_out.log_ratios[at] - own[at], left_out.variance);
+        errors.shapes.Add(table.m[at], left_out.log_ratios[at] - own[at], left_out.variance);
         if (at == 0 || at + 1 == own.size()) continue;
         const sim::GemmRatio ratio = RatioAt(table, own, table.m[at], true);
-        tokens.Add(table.m[at], ratio.log_ratio - own[at], ratio.variance);
+        errors.tokens.Add(table.m[at], ratio.log_ratio - own[at], ratio.variance);
       }
     }
   }
-  table.shape_sd = shapes.Deviations();
-  table.m_sd = tokens.Deviations();
-  errors.left_out_shape = ErrorOf(shapes.logs);
-  errors.left_out_m = ErrorOf(tokens.logs);
+  return errors;
+}
+
+// The exponent that makes the errors of interpolation least. The logarithm of the closed form is
+// linear in it, and so are the errors; two values of it give those of all.
+double FitWholeWaves(const HardwareSpec& hardware, sim::GemmFit fit,
+                     const std::map<sim::KernelLibrary, Curves>& libraries) {
+  std::vector<double> errors[2];
+  for (const int exponent : {0, 1}) {
+    fit.coefficients.whole_waves = exponent;
+    for (const auto& [library, curves] : libraries) {
+      const LeftOut left_out = JudgeLeftOut(MakeTable(hardware, fit, library, curves));
+      for (const Judged* judged : {&left_out.shapes, &left_out.tokens}) {
+        errors[exponent].insert(errors[exponent].end(), judged->logs.begin(), judged->logs.end());
+      }
+    }
+  }
+  double best = 0;
+  double least = std::numeric_limits<double>::infinity();
+  for (int step = 0; step <= kWholeWavesSteps; ++step) {
+    const double exponent = double{1} * step / kWholeWavesSteps;
+    double sum = 0;
+    for (std::size_t i = 0; i < errors[0].size(); ++i) {
+      sum += std::abs(std::lerp(errors[0][i], errors[1][i], exponent));
+    }
+    if (sum >= least) continue;
+    least = sum;
+    best = exponent;
+  }
+  return best;
 }
 
 template <class Values>
@@ -163,6 +208,48 @@ std::string ErrorText(const char* what, const ImportError& error) {
                      100 * error.bias);
 }
 
+// The grids of one format that are dense enough for a table.
+std::map<sim::KernelLibrary, Curves> GridsOf(const std::vector<GemmRow>& rows) {
+  std::map<sim::KernelLibrary, Curves> grids;
+  for (const GemmRow& row : rows) grids[row.library][{row.n, row.k}][row.m] = row.seconds;
+  std::erase_if(grids, [&](const auto& grid) {
+    return CommonM(rows.front().format, grid.second).size() < kLeastM ||
+           grid.second.size() < kLeastShapes;
+  });
+  return grids;
+}
+
+// Appends the closed form and the tables of one format's rows.
+void ImportFormat(const HardwareSpec& hardware, const std::vector<GemmRow>& rows,
+                  GemmImport& result) {
+  std::set<Shape> shapes;
+  for (const GemmRow& row : rows) shapes.insert({row.n, row.k});
+  const bool few = shapes.size() < kManyShapes;
+  const std::map<sim::KernelLibrary, Curves> grids = GridsOf(rows);
+  const sim::GemmFit closed_form =
+      FitGemm(hardware, rows, few || rows.front().format != sim::GemmFormat::kBf16);
+  sim::GemmFit fit = closed_form;
+  if (!few && !grids.empty()) fit.coefficients.whole_waves = FitWholeWaves(hardware, fit, grids);
+  result.profile.fits.push_back(fit);
+  for (const auto& [library, curves] : grids) {
+    sim::GemmTable table = MakeTable(hardware, fit, library, curves);
+    std::vector<GemmRow> of_library;
+    std::ranges::copy_if(rows, std::back_inserter(of_library),
+                         [&](const GemmRow& row) { return row.library == library; });
+    const LeftOut left_out = JudgeLeftOut(table);
+    result.errors.push_back(
+        {.closed_form = ErrorOf(GemmFitErrors(hardware, closed_form.coefficients, of_library)),
+         .left_out_shape = ErrorOf(left_out.shapes.logs),
+         .left_out_m = ErrorOf(left_out.tokens.logs)});
+    table.shape_sd = left_out.shapes.Deviations();
+    table.m_sd = left_out.tokens.Deviations();
+    if (few) {
+      for (double& sd : table.shape_sd) sd *= kFewShapesFactor;
+    }
+    result.profile.tables.push_back(std::move(table));
+  }
+}
+
 }  // namespace
 
 GemmImport ImportGemm(const HardwareSpec& hardware, const GemmRows& rows, RunControl& control) {
@@ -175,31 +262,7 @@ GemmImport ImportGemm(const HardwareSpec& hardware, const GemmRows& rows, RunCon
   std::uint64_t done = 0;
   for (const auto& [format, of_format] : formats) {
     control.OnProgress("GEMM formats fitted", done++, formats.size());
-    std::set<Shape> shapes;
-    for (const GemmRow& row : of_format) shapes.insert({row.n, row.k});
-    const bool few = shapes.size() < kManyShapes;
-    const sim::GemmFit fit = FitGemm(hardware, of_format, few || format != sim::GemmFormat::kBf16);
-    result.profile.fits.push_back(fit);
-    std::map<sim::KernelLibrary, std::vector<GemmRow>> libraries;
-    for (const GemmRow& row : of_format) libraries[row.library].push_back(row);
-    for (const auto& [library, of_library] : libraries) {
-      Curves curves;
-      for (const GemmRow& row : of_library) curves[{row.n, row.k}][row.m] = row.seconds;
-      sim::GemmTable table;
-      table.library = library;
-      table.format = format;
-      table.m = CommonM(format, curves);
-      if (table.m.size() < kLeastM || curves.size() < kLeastShapes) continue;
-      FillCurves(hardware, fit, curves, table);
-      GemmTableErrors errors;
-      errors.closed_form = ErrorOf(GemmFitErrors(hardware, fit.coefficients, of_library));
-      JudgeTable(table, errors);
-      if (few) {
-        for (double& sd : table.shape_sd) sd *= kFewShapesFactor;
-      }
-      result.profile.tables.push_back(std::move(table));
-      result.errors.push_back(errors);
-    }
+    ImportFormat(hardware, of_format, result);
   }
   control.OnProgressEnd();
   return result;

@@ -33,7 +33,9 @@ struct GemmImport {
 
 // Fits the closed form of each format to all libraries together, and tabulates each library and
 // format that was measured on a grid; an (n, k) that lacks an m of the grid is left out. Formats
-// without a grid (fewer than 3 m or 4 (n, k)) have a closed form only.
+// without a grid (fewer than 3 m or 4 (n, k)) have a closed form only. The closed form's
+// `whole_waves` is chosen for the errors of interpolation in all tables of a format together; with
+// fewer than 40 (n, k) it stays 0.
 // Throws InputError (data) without rows.
 GemmImport ImportGemm(const HardwareSpec& hardware, const GemmRows& rows, RunControl& control);
 

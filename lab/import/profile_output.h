@@ -10,6 +10,10 @@
 
 namespace twin::lab {
 
+// The same part in less space: repeated `rows` as one list, and without formats and windows that
+// have their defaults. REQUIRES: `text` ends with a line break, and holds none within values.
+std::string CompactProfileText(std::string_view text);
+
 // Writes `text` as `out`/`device`/FileName(part), with its folder, and reports it as a note.
 void WriteImportedPart(const std::filesystem::path& out, std::string_view device, ProfilePart part,
                        const std::string& text, RunControl& control);

@@ -1,13 +1,17 @@
 #include "sim/cost/operations/fit_attention.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
+#include <cstdlib>
 #include <functional>
 #include <limits>
 #include <map>
 #include <set>
+#include <span>
 #include <utility>
 
 #include "core/check.h"
@@ -301,13 +305,8 @@ bool Keeps(AttentionKind kind, std::uint32_t length) {
 }
 
 // To 4 digits, so that a profile reads the same numbers that were fitted.
-void Round(AttentionTable& table) {
-  const auto round = [](double& number) {
-    const double unit = std::pow(10.0, std::floor(std::log10(number)) - 3);
-    number = std::round(number / unit) * unit;
-  };
-  for (double* number : table.context.fields()) round(*number);
-  for (double* number : table.generation.fields()) round(*number);
+void Round(std::span<double* const> numbers) {
+  for (double* at : numbers) *at = std::strtod(fmt::format("{:.4g}", *at).c_str(), nullptr);
 }
 
 // Keeps representative rows of `rows`, which lie on the draft's grid.
@@ -353,7 +352,8 @@ AttentionFit FitAttention(const HardwareSpec& hardware, const AttentionTable& ke
   CHECK(!samples.empty());
   Draft draft;
   draft.table = FitFormula(hardware, key, Thinned(key, samples), options.packs_heads);
-  Round(draft.table);
+  Round(draft.table.context.fields());
+  Round(draft.table.generation.fields());
   std::set<std::uint32_t> batches;
   std::set<std::uint32_t> lengths;
   std::vector<AttentionMeasurement> tabulated;

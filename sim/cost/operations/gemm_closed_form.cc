@@ -16,6 +16,9 @@ struct Tile {
 
 constexpr Tile kTiles[] = {{256, 256}, {256, 128}, {128, 256}, {128, 128}, {128, 64}, {64, 128},
                            {64, 256},  {64, 64},   {64, 32},   {32, 64},   {16, 64},  {16, 32}};
+// Of which the best says how full the waves of a product are.
+constexpr Tile kCommonTiles[] = {{128, 256}, {256, 128}, {128, 128}, {64, 256},
+                                 {64, 128},  {128, 64},  {64, 64}};
 constexpr double kSplits[] = {1, 2, 4, 8, 16};
 constexpr double kDepth = 64;  // k is padded to whole multiples
 // The tile whose rate is `flops_fraction` of the peak; no tile is much faster.
@@ -141,6 +144,17 @@ Tilings TilingsOf(const HardwareSpec& hardware, const GemmCoefficients& c, const
   return tilings;
 }
 
+// ln of the time that whole waves of whole tiles take, over the time of the same multiplications on
+// an SM without edges.
+double LogOfWholeWaves(double sms, double tile_loss, double m, double n) {
+  double least = std::numeric_limits<double>::infinity();
+  for (const Tile& tile : kCommonTiles) {
+    const double waves = std::ceil(std::ceil(m / tile.m) * std::ceil(n / tile.n) / sms);
+    least = std::min(least, waves * (tile.m * tile.n + tile_loss * (tile.m + tile.n)));
+  }
+  return std::log(least * sms / (m * n));
+}
+
 }  // namespace
 
 double PeakFlops(const HardwareSpec& hardware, GemmFormat format) {
@@ -172,7 +186,13 @@ double GemmClosedForm(const HardwareSpec& hardware, const GemmCoefficients& c,
   const double quantize =
       c.quantize_s + c.quantize_passes * 2 * m * k /
                          (hardware.memory_bandwidth_bytes_per_s * c.bandwidth_fraction);
-  return best + c.latency_s + quantize;
+  const double seconds = best + c.latency_s + quantize;
+  if (c.whole_waves == 0) return seconds;
+  const auto n = static_cast<double>(shape.n);
+  const double sms = hardware.sm_count > 0 ? hardware.sm_count : kUnknownSms;
+  const double compute = 2 * m * n * k / (PeakFlops(hardware, shape.format) * c.flops_fraction);
+  const double share = std::min(1.0, compute / seconds);
+  return seconds * std::exp(c.whole_waves * share * LogOfWholeWaves(sms, c.tile_loss, m, n));
 }
 
 }  // namespace twin::sim

@@ -8,7 +8,8 @@
 // by heuristics or measurement.
 //
 // Parts of a tile count as parts along m, because libraries change the shape of tiles with m: one
-// row beyond a tile costs 0 to 13 %, not a whole tile. Measured tables hold what it costs.
+// row beyond a tile costs 0 to 13 %, not a whole tile. Measured tables hold what it costs. Between
+// measured m, `whole_waves` says how much of a step from one number of waves to the next to expect.
 //
 // Easy to get wrong: measurements repeat one product with a few copies of its weights, so operands
 // that are small compared with L2 come from there. In a model

@@ -111,7 +111,10 @@ GemmCurve GemmModel::Curve(std::int64_t n, std::int64_t k, GemmFormat format) co
   curve.known_ = std::make_shared<GemmCurve::Known>();
   curve.tables_ = tables_;
   curve.table_ = TableOf(format);
-  if (curve.table_ == nullptr) return curve;
+  if (curve.table_ == nullptr) {
+    curve.fit_.coefficients.whole_waves = 0;
+    return curve;
+  }
   const GemmTable& table = curve.table_->measured;
   if (table.library != library_) curve.library_sd_ = kOtherLibrarySd;
   GemmCurveRatios ratios =

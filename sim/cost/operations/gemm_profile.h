@@ -31,6 +31,11 @@ struct GemmCoefficients {
   // 1 = a part of a tile along m takes as long as a whole one. Fitted only to quantized formats and
   // to few (n, k): tables of bf16 interpolate better with 0.
   double row_rounding = 0;
+  // How much times follow whole waves of whole tiles: exponent of the time of whole waves over that
+  // of the work in them, for the best of the common tiles, where compute takes all of the time.
+  // Fitted to the errors of interpolation between measured m and (n, k); without a table it does
+  // not count.
+  double whole_waves = 0;
   double weight_copies = 6;            // of the measurement: more than fit into L2 are read cold
   double resident_bytes_per_s = 21e9;  // per SM: operands that are in L2
   double quantize_s = 0;               // a kernel that quantizes activations

@@ -14,6 +14,7 @@
 #include "lab/import/import_aiconfigurator.h"
 #include "lab/import/import_llmservingsim.h"
 #include "lab/import/moe_import.h"
+#include "lab/import/profile_output.h"
 #include "lab/import/simplex_search.h"
 #include "proto/hardware_file.h"
 #include "proto/profile_file.h"
@@ -67,6 +68,29 @@ TEST(GemmImportTest, TheFitRecoversWhatTheRowsDetermine) {
   EXPECT_LT(fit.log_sd, 0.06);
 }
 
+// The exponent that an import finds in 49 (n, k) of a device that has `exponent`.
+double ImportedWholeWaves(double exponent) {
+  const HardwareSpec hardware = HardwarePreset("l40s");
+  sim::GemmCoefficients c;
+  c.whole_waves = exponent;
+  GemmRows rows;
+  for (const std::int64_t m : {1, 32, 128, 192, 256, 257, 512, 513, 768, 1024, 1025, 2048}) {
+    for (const std::int64_t n : {1024, 1536, 2560, 3584, 5120, 7168, 8192}) {
+      for (const std::int64_t k : {1024, 1536, 2560, 3584, 5120, 7168, 8192}) {
+        rows.rows.push_back(
+            {.m = m, .n = n, .k = k, .seconds = GemmClosedForm(hardware, c, {m, n, k})});
+      }
+    }
+  }
+  RunControl control;
+  return ImportGemm(hardware, rows, control).profile.fits.front().coefficients.whole_waves;
+}
+
+TEST(GemmImportTest, FindsHowMuchTimesFollowWholeWaves) {
+  EXPECT_NEAR(ImportedWholeWaves(0.6), 0.6, 0.15);
+  EXPECT_LE(ImportedWholeWaves(0), 0.1);
+}
+
 TEST(GemmImportTest, TheWrittenFileGivesBackTheMeasuredTimes) {
   const HardwareSpec hardware = HardwarePreset("h100-sxm");
   const GemmRows rows = SyntheticRows(hardware);
@@ -85,6 +109,35 @@ TEST(GemmImportTest, TheWrittenFileGivesBackTheMeasuredTimes) {
     const double seconds = model({.m = row.m, .n = row.n, .k = row.k}).seconds;
     EXPECT_NEAR(seconds, row.seconds, 0.006 * row.seconds) << row.m << " " << row.n;
   }
+}
+
+TEST(ProfileOutputTest, SaysTheSameInLessSpace) {
+  EXPECT_EQ(CompactProfileText("# Head.\n"
+                               "tables {\n"
+                               "  kind: context\n"
+                               "  compute_dtype: bf16\n"
+                               "  kv_dtype: fp8\n"
+                               "  window: 0\n"
+                               "  rows: \"a b\"\n"
+                               "  rows: \"c d\"\n"
+                               "  spread: 0.1\n"
+                               "}\n"
+                               "tables {\n"
+                               "  rows: \"e\"\n"
+                               "}\n"),
+            "# Head.\n"
+            "tables {\n"
+            "  kind: context\n"
+            "  kv_dtype: fp8\n"
+            "rows: [\n"
+            "\"a b\",\n"
+            "\"c d\"]\n"
+            "  spread: 0.1\n"
+            "}\n"
+            "tables {\n"
+            "rows: [\n"
+            "\"e\"]\n"
+            "}\n");
 }
 
 TEST(ImportLlmServingSimTest, LayersBecomeTheirMatrixProducts) {

@@ -78,6 +78,29 @@ TEST(GemmClosedFormTest, WeightsThatFitIntoTheCacheAreReadFromIt) {
   EXPECT_NEAR(GemmClosedForm(hardware, c, {.m = 1, .n = 8192, .k = 8192}), 134.2e-6, 1.4e-6);
 }
 
+TEST(GemmClosedFormTest, WholeWavesCountByTheirExponentWhereComputeDecides) {
+  GemmCoefficients smooth = IdealCoefficients();
+  smooth.wave_rounding = 0;
+  GemmCoefficients half = smooth;
+  half.whole_waves = 0.5;
+  GemmCoefficients whole = smooth;
+  whole.whole_waves = 1;
+  HardwareSpec hardware = IdealHardware();
+  hardware.memory_bandwidth_bytes_per_s = 1e15;
+  const auto ratio = [&](const GemmCoefficients& c, const GemmShape& shape) {
+    return GemmClosedForm(hardware, c, shape) / GemmClosedForm(hardware, smooth, shape);
+  };
+  // 10 x 10 tiles of 128 x 128 fill 100 SMs.
+  EXPECT_NEAR(ratio(whole, {.m = 1280, .n = 1280, .k = 8192}), 1, kPercent);
+  // One row more. Best are 21 x 20 tiles of 64 x 64 in 5 waves: 5 x 100 x 64^2 / (1281 x 1280).
+  constexpr double kFiveWaves = 1.249;
+  EXPECT_NEAR(ratio(whole, {.m = 1281, .n = 1280, .k = 8192}), kFiveWaves, kPercent);
+  EXPECT_NEAR(ratio(half, {.m = 1281, .n = 1280, .k = 8192}), std::sqrt(kFiveWaves), kPercent);
+  // The memory decides.
+  hardware = IdealHardware();
+  EXPECT_NEAR(ratio(whole, {.m = 1, .n = 8192, .k = 8192}), 1, kPercent);
+}
+
 TEST(GemmTableTest, CurvesAreEncodedWithinTheirStep) {
   const std::vector<double> values = {0.5, 0.51, 0.49, -0.3, -0.3, 1.1, 0};
   const std::string text = EncodeGemmCurve(values);
@@ -158,6 +181,20 @@ GemmProfile TwoLevelProfile() {
 
 double RatioToClosedForm(const GemmModel& model, const GemmShape& shape) {
   return model(shape).seconds / GemmClosedForm(IdealHardware(), IdealCoefficients(), shape);
+}
+
+TEST(GemmModelTest, WholeWavesCountOnlyWhereATableHoldsTheRest) {
+  GemmProfile profile = TwoLevelProfile();
+  profile.fits.front().coefficients.whole_waves = 1;
+  GemmCoefficients whole = IdealCoefficients();
+  whole.whole_waves = 1;
+  const GemmModel model(IdealHardware(), profile);
+  const GemmShape measured{.m = 1024, .n = 4096, .k = 4096};
+  EXPECT_NEAR(model(measured).seconds, 1.2 * GemmClosedForm(IdealHardware(), whole, measured),
+              kPercent * model(measured).seconds);
+  // Nobody measured 8-bit weights.
+  const GemmShape other{.m = 1024, .n = 4096, .k = 4096, .format = GemmFormat::kInt8};
+  EXPECT_EQ(model(other).seconds, GemmClosedForm(IdealHardware(), IdealCoefficients(), other));
 }
 
 TEST(GemmModelTest, MeasuredPointsAreReproduced) {
