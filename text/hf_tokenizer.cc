@@ -49,7 +49,8 @@ class HfDetokenizer : public Detokenizer {
   std::string Push(TokenId id) override {
     std::string text;
     if (options_.skip_special_tokens && tokenizer_.IsSpecial(id)) return text;
-    if (const auto spelling = tokenizer_.TokenSpelling(id)) joiner_.Push(*spelling, text);
+    const std::string* spelling = tokenizer_.SpellingOf(id);
+    if (spelling != nullptr) joiner_.Push(*spelling, text);
     return text;
   }
 

@@ -36,11 +36,12 @@ class HfTokenizer : public Tokenizer {
   [[nodiscard]] std::size_t vocabulary() const override { return vocabulary_; }
   [[nodiscard]] std::size_t longest_token() const override { return longest_token_; }
 
+  // nullptr if no token has the id.
+  [[nodiscard]] const std::string* SpellingOf(TokenId id) const;
+
  private:
   class Encoder;
 
-  // nullptr if no token has the id.
-  [[nodiscard]] const std::string* SpellingOf(TokenId id) const;
   [[nodiscard]] Encoding EncodeText(std::string_view text, bool add_special_tokens,
                                     bool with_offsets) const;
   // Takes spaces out of the characters of tokens; `bytes` of `text` are what they stand for.

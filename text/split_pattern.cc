@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 #include <pcre2.h>
 
+#include <optional>
+
 #include "core/check.h"
 #include "core/input_error.h"
 #include "text/characters.h"
@@ -36,14 +38,45 @@ using MatchResult = std::unique_ptr<pcre2_match_data, FreedBy<pcre2_match_data_f
 using MatchLimits = std::unique_ptr<pcre2_match_context, FreedBy<pcre2_match_context_free>>;
 using JitStack = std::unique_ptr<pcre2_jit_stack, FreedBy<pcre2_jit_stack_free>>;
 
-MatchLimits NewMatchLimits() {
-  MatchLimits limits(pcre2_match_context_create(nullptr));
-  CHECK(limits != nullptr);
-  pcre2_set_match_limit(limits.get(), kMatchSteps);
-  pcre2_set_depth_limit(limits.get(), kMatchSteps);
-  pcre2_set_heap_limit(limits.get(), kMatchHeapKib);
-  return limits;
-}
+// What matching needs besides a pattern. One per thread: words are short, and making it anew for
+// each would take longer than to match.
+class Matcher {
+ public:
+  Matcher() : result_(pcre2_match_data_create(1, nullptr)) {
+    CHECK(result_ != nullptr && limits_ != nullptr);
+    pcre2_set_match_limit(limits_.get(), kMatchSteps);
+    pcre2_set_depth_limit(limits_.get(), kMatchSteps);
+    pcre2_set_heap_limit(limits_.get(), kMatchHeapKib);
+  }
+
+  // The first match from byte `at` on; nullopt if there is none.
+  std::optional<Span> Find(const pcre2_code* code, std::string_view text, std::size_t at) {
+    int found = Match(code, text, at);
+    if (found == PCRE2_ERROR_JIT_STACKLIMIT && stack_ == nullptr) {
+      stack_.reset(pcre2_jit_stack_create(kJitStackStart, kJitStackMax, nullptr));
+      pcre2_jit_stack_assign(limits_.get(), nullptr, stack_.get());
+      found = Match(code, text, at);
+    }
+    if (found == PCRE2_ERROR_NOMATCH) return std::nullopt;
+    if (found < 0) {
+      throw InputError(
+          InputError::Kind::kData, "text",
+          fmt::format("cannot be cut into words behind byte {}: {}", at, Pcre2Message(found)));
+    }
+    const PCRE2_SIZE* range = pcre2_get_ovector_pointer(result_.get());
+    return Span{range[0], range[1]};
+  }
+
+ private:
+  int Match(const pcre2_code* code, std::string_view text, std::size_t at) {
+    return pcre2_match(code, reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), at,
+                       PCRE2_NO_UTF_CHECK, result_.get(), limits_.get());
+  }
+
+  MatchResult result_;  // of the whole match alone
+  MatchLimits limits_{pcre2_match_context_create(nullptr)};
+  JitStack stack_;
+};
 
 }  // namespace
 
@@ -81,31 +114,14 @@ SplitPattern& SplitPattern::operator=(SplitPattern&&) noexcept = default;
 void SplitPattern::FindAll(std::string_view text, std::vector<Span>& matches) const {
   const std::optional<std::string> known = WithKnownCharacters(text, PatternUnicodeVersion());
   const std::string_view subject = known ? std::string_view(*known) : text;
-  const pcre2_code* code = compiled_->code.get();
-  const MatchResult result(pcre2_match_data_create_from_pattern(code, nullptr));
-  CHECK(result != nullptr);
-  const MatchLimits limits = NewMatchLimits();
-  JitStack stack;
+  thread_local Matcher matcher;
   std::size_t at = 0;
   while (at < subject.size()) {
-    const int found =
-        pcre2_match(code, reinterpret_cast<PCRE2_SPTR>(subject.data()), subject.size(), at,
-                    PCRE2_NO_UTF_CHECK, result.get(), limits.get());
-    if (found == PCRE2_ERROR_NOMATCH) return;
-    if (found == PCRE2_ERROR_JIT_STACKLIMIT && stack == nullptr) {
-      stack.reset(pcre2_jit_stack_create(kJitStackStart, kJitStackMax, nullptr));
-      pcre2_jit_stack_assign(limits.get(), nullptr, stack.get());
-      continue;
-    }
-    if (found < 0) {
-      throw InputError(
-          InputError::Kind::kData, "text",
-          fmt::format("cannot be cut into words behind byte {}: {}", at, Pcre2Message(found)));
-    }
-    const PCRE2_SIZE* range = pcre2_get_ovector_pointer(result.get());
-    CHECK(range[0] >= at && range[1] > range[0]);
-    matches.push_back({range[0], range[1]});
-    at = range[1];
+    const std::optional<Span> match = matcher.Find(compiled_->code.get(), subject, at);
+    if (!match) return;
+    CHECK(match->begin >= at && match->end > match->begin);
+    matches.push_back(*match);
+    at = match->end;
   }
 }
 
