@@ -199,7 +199,7 @@ bool IsRefusedMethod(ValueKind kind, std::string_view name) {
 
 bool IsKnownMethod(std::string_view name) {
   return FindTextMethod(name) != nullptr || FindDictMethod(name) != nullptr || name == "append" ||
-         name == "pop" || name == "cycle";
+         name == "pop";
 }
 
 }  // namespace twin::text::jinja
