@@ -1,8 +1,11 @@
 // Many clients at once, the wall clock, and real models.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <csignal>
 #include <filesystem>
 #include <memory>
 #include <thread>
@@ -11,6 +14,7 @@
 #include <vector>
 
 #include "core/random.h"
+#include "lab/serve/served_run.h"
 #include "tests/unit/lab/serving_scene.h"
 
 namespace twin::lab {
@@ -72,6 +76,30 @@ TEST_F(ServingLoadTest, SurvivesHostileClientsOfACluster) {
   ServeHostileClients(*engine, 3, 200);
   const RunOutcome outcome = engine->Finish();
   EXPECT_EQ(Replayed(options_.out / "record.pb"), Digest(outcome));
+}
+
+// The process dies in the middle of an answer, without any chance to write.
+TEST_F(ServingLoadTest, AKilledServiceLeavesARecordThatReplays) {
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    const auto engine = Start(Experiment());
+    Answer(*engine, Asked({1, 2, 3}, 30));
+    const auto heard = std::make_shared<Heard>();
+    Submit(*engine, Asked({4, 5, 6}, 100), heard);
+    heard->AwaitTokens(20);
+    ::raise(SIGKILL);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFSIGNALED(status));
+  EXPECT_NE(Replayed(options_.out / "record.pb"), "");
+  const ServedRun run = ReadServedRun(options_.out);
+  EXPECT_FALSE(run.complete);
+  ASSERT_THAT(run.requests, SizeIs(2));
+  EXPECT_EQ(run.requests[0].output_tokens, 30);
+  EXPECT_THAT(run.departures, SizeIs(1));  // the second one's, by the end of the service
+  EXPECT_GE(run.recorded.plans, 48u);
 }
 
 // By the wall clock: no token before its time, however busy the machine is.
