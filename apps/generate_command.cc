@@ -12,6 +12,7 @@
 #include "apps/enum_option.h"
 #include "apps/prompt_file.h"
 #include "apps/terminal_control.h"
+#include "core/hash.h"
 #include "core/input_error.h"
 #include "exec/comm/agreement.h"
 #include "exec/comm/mpi_ranks.h"
@@ -19,6 +20,7 @@
 #include "exec/generation.h"
 #include "exec/grid_backend.h"
 #include "files/output_file.h"
+#include "kernels/sampling.h"
 #include "lab/real/available_memory.h"
 #include "lab/real/rank_model.h"
 #include "lab/real/served_model.h"
@@ -44,16 +46,21 @@ struct GenerateArguments {
   std::int32_t kv_blocks = 0;
   std::int32_t host_blocks = 0;
   std::int32_t threads = 0;
+  kernels::SamplingParameters sampling;
   Parallelism grid;
   double rank_timeout_s = 60;
 };
 
+// A prompt's random numbers depend on its number in the file, not on the prompts beside it.
 std::vector<exec::Generation> GenerationsOf(const std::vector<Prompt>& prompts,
-                                            std::int32_t new_tokens) {
+                                            const GenerateArguments& arguments) {
   std::vector<exec::Generation> generations(prompts.size());
   for (std::size_t i = 0; i < prompts.size(); ++i) {
     generations[i].prompt = prompts[i].token_ids;
-    generations[i].tokens_max = new_tokens;
+    generations[i].tokens_max = arguments.new_tokens;
+    generations[i].sampling = arguments.sampling;
+    generations[i].sampling.seed =
+        MixWords(arguments.sampling.seed, static_cast<std::uint64_t>(prompts[i].number));
   }
   return generations;
 }
@@ -133,7 +140,7 @@ void OpenFiles(const GenerateArguments& arguments, const ModelConfig& config, Fi
   }
   files.prompts = ReadPrompts(arguments.prompts, {.vocab = config.shape.vocab, .tokens_max = room});
   files.out.emplace(arguments.out);
-  files.generations = GenerationsOf(files.prompts, arguments.new_tokens);
+  files.generations = GenerationsOf(files.prompts, arguments);
 }
 
 void GenerateAndWrite(const GenerateArguments& arguments, const PolicyConfig& policy,
@@ -284,6 +291,32 @@ void AddGridOptions(CLI::App& command, GenerateArguments& arguments) {
       ->check(CLI::Range(0.1, 86400.0));
 }
 
+void AddSamplingOptions(CLI::App& command, GenerateArguments& arguments) {
+  kernels::SamplingParameters& sampling = arguments.sampling;
+  command
+      .add_option("--temperature", sampling.temperature,
+                  "Divides the logits before a token is drawn; 0 (default): always the most likely "
+                  "token")
+      ->check(CLI::Range(0.0, 1000.0));
+  command.add_option("--top-k", sampling.top_k, "Draw from the K most likely tokens; 0: from all")
+      ->check(CLI::Range(0, 1 << 30));
+  command
+      .add_option("--top-p", sampling.top_p,
+                  "Draw from the fewest most likely tokens whose probabilities sum to P")
+      ->check(CLI::Range(1e-6, 1.0));
+  command
+      .add_option("--min-p", sampling.min_p,
+                  "Draw from the tokens that have at least the share P of the largest probability")
+      ->check(CLI::Range(0.0, 1.0));
+  command.add_option(
+      "--seed", sampling.seed,
+      "Seed of the draws: equal seeds, prompts and prompt numbers give equal tokens");
+  command
+      .add_option("--logprobs", sampling.logprobs,
+                  "Write the log-probability of each token, and of the N most likely ones")
+      ->check(CLI::Range(0, 1 << 20));
+}
+
 void AddServingOptions(CLI::App& command, GenerateArguments& arguments) {
   command.add_option("--policy", arguments.policy, "Scheduling policy (default: vllm_v1)");
   command.add_option("--policy-params", arguments.policy_params,
@@ -312,7 +345,9 @@ void AddGenerateCommand(CLI::App& app, CommandContext& context) {
   command
       ->add_option("--out", arguments->out,
                    "Output: NDJSON, one {\"prompt\": i, \"greedy\": [...], \"last_logits\": [...], "
-                   "\"all_logits\": [[...]]} per line")
+                   "\"all_logits\": [[...]]} per line; \"sampled\" instead of \"greedy\" where "
+                   "tokens are drawn; \"logprobs\": for each token a list of [token, logarithm], "
+                   "its own first")
       ->required();
   command->add_option("--max-new-tokens", arguments->new_tokens, "New tokens per prompt")
       ->check(CLI::Range(1, 10'000'000));
@@ -322,6 +357,7 @@ void AddGenerateCommand(CLI::App& app, CommandContext& context) {
       "Write the logits after the last prompt token (default), after all prompt tokens, or none");
   command->add_flag("--stop-at-eos", arguments->stops_at_eos,
                     "Stop after the model's end-of-sequence token");
+  AddSamplingOptions(*command, *arguments);
   AddServingOptions(*command, *arguments);
   AddGridOptions(*command, *arguments);
   command->callback([arguments, &context] { Generate(*arguments, context); });

@@ -65,19 +65,39 @@ Prompt ParsePrompt(const std::string& line, const PromptLimits& limits, const st
   return {number->get<std::int64_t>(), ReadTokens(object, limits, where)};
 }
 
-void AppendLogits(const std::vector<float>& logits, std::string& line) {
+void AppendNumber(float number, std::string& line) {
+  if (!std::isfinite(number)) {
+    line += "null";
+    return;
+  }
   std::array<char, 32> digits;
+  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), number);
+  line.append(digits.data(), end.ptr);
+}
+
+// append(element, line) for each one, between brackets and commas.
+template <class List, class Append>
+void AppendList(const List& list, std::string& line, const Append& append) {
   line += '[';
-  for (std::size_t i = 0; i < logits.size(); ++i) {
-    if (i > 0) line += ',';
-    if (!std::isfinite(logits[i])) {
-      line += "null";
-      continue;
-    }
-    const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), logits[i]);
-    line.append(digits.data(), end.ptr);
+  bool first = true;
+  for (const auto& element : list) {
+    if (!first) line += ',';
+    first = false;
+    append(element, line);
   }
   line += ']';
+}
+
+void AppendLogits(const std::vector<float>& logits, std::string& line) {
+  AppendList(logits, line, AppendNumber);
+}
+
+void AppendLogprobs(const std::vector<kernels::TokenLogprob>& logprobs, std::string& line) {
+  AppendList(logprobs, line, [](const kernels::TokenLogprob& each, std::string& to) {
+    to += '[' + std::to_string(each.token) + ',';
+    AppendNumber(each.logprob, to);
+    to += ']';
+  });
 }
 
 }  // namespace
@@ -105,19 +125,21 @@ std::vector<Prompt> ReadPrompts(const std::string& path, const PromptLimits& lim
 
 std::string GenerationLine(std::int64_t number, const exec::Generation& generation,
                            exec::KeptLogits kept) {
-  std::string line = "{\"prompt\":" + std::to_string(number) + ",\"greedy\":";
+  const bool greedy = generation.sampling.temperature == 0;
+  std::string line = "{\"prompt\":" + std::to_string(number);
+  line += greedy ? ",\"greedy\":" : ",\"sampled\":";
   line += json(generation.output).dump();
+  if (!generation.logprobs.empty()) {
+    line += ",\"logprobs\":";
+    AppendList(generation.logprobs, line, AppendLogprobs);
+  }
   if (kept != exec::KeptLogits::kNone) {
     line += ",\"last_logits\":";
     AppendLogits(generation.last_logits, line);
   }
   if (kept == exec::KeptLogits::kAll) {
-    line += ",\"all_logits\":[";
-    for (std::size_t i = 0; i < generation.all_logits.size(); ++i) {
-      if (i > 0) line += ',';
-      AppendLogits(generation.all_logits[i], line);
-    }
-    line += ']';
+    line += ",\"all_logits\":";
+    AppendList(generation.all_logits, line, AppendLogits);
   }
   return line + "}\n";
 }

@@ -23,7 +23,16 @@ struct SampledToken {
   std::int32_t position = 0;
   std::int32_t token = 0;
   bool fresh = true;
+  std::int32_t logprobs = 0;  // entries of the step's logprobs: the token's own, then alternatives
 };
+
+// Removes from the front of `rest`, a step's logprobs, those of the next token of its `sampled`.
+inline std::span<const kernels::TokenLogprob> TakeLogprobs(
+    const SampledToken& token, std::span<const kernels::TokenLogprob>& rest) {
+  const auto own = rest.first(static_cast<std::size_t>(token.logprobs));
+  rest = rest.subspan(own.size());
+  return own;
+}
 
 // A row of logits of a step: they predict the token behind `position`.
 struct LogitRow {
@@ -50,6 +59,8 @@ struct ComputedStep {
   // Where the backend drafts: of emitting items, in the order of the plan's work; valid as
   // `sampled`.
   std::span<const ItemDrafts> drafts = {};
+  // Of the sampled tokens whose requests ask for them, one behind the other; valid as `sampled`.
+  std::span<const kernels::TokenLogprob> logprobs = {};
 };
 
 // Keeps the tokens and the KV cache of open requests. Called from one thread at a time. Any call
@@ -59,7 +70,9 @@ class Backend {
   virtual ~Backend() = default;
 
   // Registers a request, which later plans may contain. The prompt includes the output so far, if
-  // another backend began it. REQUIRES: no request of this id is open; tokens below vocab.
+  // another backend began it. A token is a function of its logits, the request's parameters and its
+  // position (which `sampling` need not have): other requests do not change it.
+  // REQUIRES: no request of this id is open; tokens below vocab.
   virtual void Open(RequestId id, std::span<const std::int32_t> prompt,
                     const kernels::SamplingParameters& sampling) = 0;
   // Forgets it. REQUIRES: no step launched and not collected, and no later one, carries work for

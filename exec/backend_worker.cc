@@ -104,7 +104,8 @@ void BackendWorker::Deliver(const ComputedStep& step) {
                   .started = step.started,
                   .finished = step.finished,
                   .parts = step.parts,
-                  .drafts = {step.drafts.begin(), step.drafts.end()}});
+                  .drafts = {step.drafts.begin(), step.drafts.end()},
+                  .logprobs = {step.logprobs.begin(), step.logprobs.end()}});
 }
 
 }  // namespace twin::exec

@@ -60,7 +60,7 @@ void GenerateWorld::Announce() {
   for (std::size_t i = 0; i < generations_.size(); ++i) {
     const Generation& generation = generations_[i];
     const RequestId id{static_cast<std::uint32_t>(i)};
-    backend_.Open(id, generation.prompt, {});
+    backend_.Open(id, generation.prompt, generation.sampling);
     ledger_.Open(id, generation.prompt,
                  {.tokens_max = generation.tokens_max, .heeds_end_tokens = true}, prompt_keys_[i]);
     events_.emplace_back(
@@ -93,15 +93,19 @@ void GenerateWorld::Return() {
   outcomes_.clear();
   filled_.clear();
   const ItemDrafts* drafts = computed.drafts.data();
+  std::span<const kernels::TokenLogprob> logprobs = computed.logprobs;
   for (std::size_t i = 0; i < computed.sampled.size();) {
     const RequestId request = computed.sampled[i].request;
     const std::size_t outcome = outcomes_.size();
     std::int32_t taken = 0;
     for (; i < computed.sampled.size() && computed.sampled[i].request == request; ++i) {
       const SampledToken& token = computed.sampled[i];
+      const auto own = TakeLogprobs(token, logprobs);
       const TokenFate fate = ledger_.Take(token, outcomes_, filled_);
       if (fate != TokenFate::kTaken && fate != TokenFate::kLast) continue;
-      generations_[Index(request)].output.push_back(token.token);
+      Generation& generation = generations_[Index(request)];
+      generation.output.push_back(token.token);
+      if (!own.empty()) generation.logprobs.emplace_back(own.begin(), own.end());
       ++taken;
     }
     if (computed.drafts.empty()) continue;

@@ -17,9 +17,11 @@ namespace twin::exec {
 struct Generation {
   std::vector<std::int32_t> prompt;
   std::int32_t tokens_max = 0;  // of output
+  kernels::SamplingParameters sampling = {};
   std::vector<std::int32_t> output = {};
-  std::vector<float> last_logits = {};              // behind the last prompt token
-  std::vector<std::vector<float>> all_logits = {};  // behind each prompt token
+  std::vector<std::vector<kernels::TokenLogprob>> logprobs = {};  // by output token, if asked for
+  std::vector<float> last_logits = {};                            // behind the last prompt token
+  std::vector<std::vector<float>> all_logits = {};                // behind each prompt token
 };
 
 enum class KeptLogits : std::uint8_t { kNone, kLast, kAll };

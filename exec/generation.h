@@ -33,8 +33,9 @@ struct GenerationOptions {
 // policies take it as the context length of the model.
 std::int32_t LongestSequence(std::span<const Generation> generations);
 
-// Fills output and logits of each generation, greedily. Outputs do not depend on the policy, its
-// parameters or the number of blocks: a row of the model does not depend on the batch around it.
+// Fills output, log-probabilities and logits of each generation, as its sampling says. Outputs do
+// not depend on the policy, its parameters, the number of blocks or the other generations: neither
+// a row of the model nor the choice of a token depends on the batch around it.
 // With the group of all ranks of the model's grid this is rank 0's call, and the others are in
 // Follow() (grid_backend.h).
 // REQUIRES: prompts of at least one token, tokens_max >= 1, tokens below vocab, sums of both within

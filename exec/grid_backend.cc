@@ -106,7 +106,12 @@ ComputedStep GridBackend::Collect() {
   command_.Put(CommandKind::kCollect);
   TellAll(first_stage_ranks_);
   const StepResult& step = executor_->Collect();
-  return {step.sampled, step.started, step.finished, step.parts, step.rows};
+  return {.sampled = step.sampled,
+          .started = step.started,
+          .finished = step.finished,
+          .parts = step.parts,
+          .logits = step.rows,
+          .logprobs = step.logprobs};
 }
 
 void Follow(DeviceModel& model, Communicator& world) {

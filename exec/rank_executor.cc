@@ -55,6 +55,7 @@ void RankExecutor::Execute(const StepPlan& plan) {
   const ComputedStep step = executor_->Collect();
   StepResult result;
   result.sampled.assign(step.sampled.begin(), step.sampled.end());
+  result.logprobs.assign(step.logprobs.begin(), step.logprobs.end());
   result.started = step.started;
   result.finished = step.finished;
   result.parts = step.parts;
@@ -82,6 +83,7 @@ void RankExecutor::KeepLogits(std::span<const LogitRow> rows, StepResult& result
 void RankExecutor::SendResult(const StepResult& result) {
   outgoing_.Clear();
   outgoing_.PutList(result.sampled);
+  outgoing_.PutList(result.logprobs);
   outgoing_.Put(result.parts);
   outgoing_.Put(static_cast<std::uint64_t>(result.rows.size()));
   for (const LogitRow& row : result.rows) {
@@ -99,6 +101,7 @@ void RankExecutor::ReceiveResult() {
   StepResult& step = steps_[complete_++];
   MessageReader message(incoming_);
   message.TakeList(step.sampled);
+  message.TakeList(step.logprobs);
   const auto far = message.Take<StepParts>();
   step.rows.resize(static_cast<std::size_t>(message.Take<std::uint64_t>()));
   for (LogitRow& row : step.rows) {

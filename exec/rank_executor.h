@@ -23,6 +23,7 @@ struct RankExecutorConfig {
 // The result of a step.
 struct StepResult {
   std::vector<SampledToken> sampled;
+  std::vector<kernels::TokenLogprob> logprobs;  // as ComputedStep's
   std::vector<LogitRow> rows;  // in `logits`, one behind the other; where prompt logits are kept
   std::vector<float> logits;
   LapTimer::Clock::time_point started;   // the first stage began

@@ -166,12 +166,14 @@ StepTimes RealWorld::Measure(Replica& replica, const LaunchedStep& launched,
 
 void RealWorld::TakeTokens(const ReturnedStep& returned) {
   auto drafts = returned.drafts.begin();
+  std::span<const kernels::TokenLogprob> logprobs = returned.logprobs;
   for (std::size_t i = 0; i < returned.sampled.size();) {
     const RequestId request = returned.sampled[i].request;
     const std::size_t outcome = outcomes_.size();
     std::int32_t taken = 0;
     for (; i < returned.sampled.size() && returned.sampled[i].request == request; ++i) {
-      taken += TakeToken(returned.sampled[i]) ? 1 : 0;
+      const auto own = TakeLogprobs(returned.sampled[i], logprobs);
+      taken += TakeToken(returned.sampled[i], own) ? 1 : 0;
     }
     if (returned.drafts.empty()) continue;
     if (taken > 0) OutputLedger::Join(*drafts, taken, outcome, outcomes_);
@@ -179,14 +181,18 @@ void RealWorld::TakeTokens(const ReturnedStep& returned) {
   }
 }
 
-bool RealWorld::TakeToken(const SampledToken& sampled) {
+bool RealWorld::TakeToken(const SampledToken& sampled,
+                          std::span<const kernels::TokenLogprob> logprobs) {
   const TokenFate fate = ledger_.Take(sampled, outcomes_, filled_);
   if (fate != TokenFate::kTaken && fate != TokenFate::kLast) return false;
   tokens_.Append(sampled.request, sampled.token);
   Placement& placement = placements_[sampled.request];
   const bool may_move = options_.prefill_replicas > 0 && !placement.moved;
   if (may_move) placement.tokens.push_back(sampled.token);
-  if (options_.listener != nullptr) options_.listener->OnToken(sampled.request, sampled.token);
+  if (options_.listener != nullptr) {
+    if (!logprobs.empty()) options_.listener->OnLogprobs(sampled.request, logprobs);
+    options_.listener->OnToken(sampled.request, sampled.token);
+  }
   if (fate == TokenFate::kLast) Depart(sampled.request);
   return true;
 }
@@ -228,7 +234,9 @@ RequestContent RealWorld::ContentOf(const TracedRequest& traced, RequestId id) {
   // A prompt that will be rejected may have any length; its tokens are not generated.
   const bool fits =
       options_.max_model_length == 0 || traced.prompt_tokens <= options_.max_model_length;
-  return {.prompt = tokens_.Open(id, fits ? traced : TracedRequest{})};
+  RequestContent content{.prompt = tokens_.Open(id, fits ? traced : TracedRequest{})};
+  if (options_.sampling_of) content.sampling = options_.sampling_of(id);
+  return content;
 }
 
 OutputEnd RealWorld::EndOf(const TracedRequest& traced, const RequestContent& content,

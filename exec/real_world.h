@@ -117,7 +117,7 @@ class RealWorld final : public World {
   StepTimes Measure(Replica& replica, const LaunchedStep& launched, const ReturnedStep& returned);
   void TakeTokens(const ReturnedStep& returned);
   // False if the token is dropped.
-  bool TakeToken(const SampledToken& sampled);
+  bool TakeToken(const SampledToken& sampled, std::span<const kernels::TokenLogprob> logprobs);
   void CancelSome();
   void CancelOpen(const RequestCancelled& cancelled);
   void TakeArrivals();

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "core/ids.h"
@@ -22,6 +24,9 @@ class RealWorldListener {
   virtual void OnStep(std::int32_t /*replica*/, StepId /*id*/, const StepTimes& /*times*/) {}
   // `token` is the next one of the request's output.
   virtual void OnToken(RequestId /*id*/, std::int32_t /*token*/) {}
+  // Before OnToken, where the request asks for log-probabilities: the token's own, then those of
+  // the most likely ones. Valid during the call.
+  virtual void OnLogprobs(RequestId /*id*/, std::span<const kernels::TokenLogprob> /*logprobs*/) {}
 };
 
 // What the client of a request says beside what the scheduler sees.
@@ -52,6 +57,8 @@ struct RealWorldOptions {
   std::vector<std::int32_t> end_tokens = {};  // end an output if lengths are not pinned
   std::int32_t vocab = 1;                     // prompts consist of random tokens below it
   std::uint64_t seed = 0;                     // of the prompts' tokens
+  // How a request's tokens are chosen, asked when it is announced; unset: greedily, all of them.
+  std::function<kernels::SamplingParameters(RequestId)> sampling_of = {};
   // A client cancels its request if it has not ended after this time.
   std::optional<Duration> client_timeout = std::nullopt;
   // The first so many replicas compute prompts for the others, which decode, but with mixed pools

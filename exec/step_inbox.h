@@ -20,6 +20,7 @@ struct ReturnedStep {
   LapTimer::Clock::time_point finished;
   StepParts parts;
   std::vector<ItemDrafts> drafts;
+  std::vector<kernels::TokenLogprob> logprobs;
 };
 
 // A copy of keys and values to replica `to` that has ended.

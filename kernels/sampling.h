@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "kernels/matrix_view.h"
 #include "kernels/thread_pool.h"
@@ -13,27 +14,41 @@ struct SamplingParameters {
   float temperature = 0;       // logits are divided by it; 0: always the most likely token
   std::int32_t top_k = 0;      // keep only the k most likely tokens; 0: all
   float top_p = 1;             // keep the fewest whose probability reaches p; at least one
+  float min_p = 0;             // keep those of at least so much of the largest probability; 0: all
   std::uint64_t seed = 0;      // seed of the request
   std::uint64_t position = 0;  // the token's position in its sequence: counter of random numbers
+  // Not for the choice: the most likely tokens to be told beside the chosen one, with their
+  // log-probabilities; -1: not even that of the chosen one.
+  std::int32_t logprobs = -1;
+};
+
+struct TokenLogprob {
+  std::int32_t token = 0;
+  float logprob = 0;  // natural logarithm of the softmax probability, before temperature and cuts
 };
 
 // The index of the largest logit; the lowest index among equals. A number always beats NaN.
 // REQUIRES: `logits` is not empty.
 std::int32_t Argmax(std::span<const float> logits);
 
-// Natural logarithm of the softmax probability of `token`, summed in double.
-double LogProbability(std::span<const float> logits, std::int32_t token);
+// Appends the log-probability of `token`, then those of the `alternatives` most likely tokens, the
+// most likely one first (the lowest token first among equal logits); all tokens where there are
+// fewer. Sums in double. REQUIRES: 0 <= token < logits.size(); alternatives >= 0.
+void AppendLogprobs(std::span<const float> logits, std::int32_t token, std::int32_t alternatives,
+                    std::vector<TokenLogprob>& out);
 
-// Samples a token. Applies temperature, then top_k, then top_p to the remaining tokens, ranked from
-// the most likely on (the lowest token first among equal logits). Of the tokens kept, it returns
-// the one with the largest GumbelScore of (seed, position, token), which is a sample of their
-// softmax. The result depends only on logits and parameters: it is the same on every processor and
-// device. NaN counts as a logit below all others.
+// Samples a token. Applies temperature, then min_p and top_k, then top_p to the remaining tokens,
+// ranked from the most likely on (the lowest token first among equal logits). Of the tokens kept,
+// it returns the one with the largest GumbelScore of (seed, position, token), which is a sample of
+// their softmax. The result depends only on logits and parameters: it is the same on every
+// processor and device. NaN counts as a logit below all others.
 //
 // Error     probabilities differ from those of exact arithmetic by at most 1e-4 of each and 2^-31
-//           of the total; the cut of top_p, by at most 1e-5 of the total.
-// Cost      temperature alone: one pass, about 1 ns per token; top_k and top_p: a partial sort.
-// REQUIRES  temperature >= 0; top_k >= 0; 0 < top_p <= 1; 1 to 2^23 logits.
+//           of the total; the cut of top_p, by at most 1e-5 of the total; that of min_p, by 1e-5
+//           of the largest probability.
+// Cost      temperature alone: one pass, about 1 ns per token; top_k and top_p: a partial sort;
+//           min_p: one more pass, and it makes the sort smaller.
+// REQUIRES  temperature >= 0; top_k >= 0; 0 < top_p <= 1; 0 <= min_p <= 1; 1 to 2^23 logits.
 std::int32_t SampleToken(std::span<const float> logits, const SamplingParameters& parameters);
 
 // tokens[i] = SampleToken(logits[i], parameters[i]); rows run in parallel.

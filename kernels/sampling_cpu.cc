@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include "core/check.h"
@@ -29,10 +30,13 @@ bool MoreLikely(const Candidate& a, const Candidate& b) {
 // Sorts candidates lazily. The first `sorted_` are in descending order and rank above all others.
 class Ranking {
  public:
-  explicit Ranking(std::span<const float> logits) {
-    candidates_.reserve(logits.size());
+  // Of the logits whose OrderedBits reach `lowest`.
+  explicit Ranking(std::span<const float> logits, std::uint32_t lowest = 0) {
+    if (lowest == 0) candidates_.reserve(logits.size());
     for (std::size_t i = 0; i < logits.size(); ++i) {
-      candidates_.push_back({OrderedBits(logits[i]), logits[i], static_cast<std::int32_t>(i)});
+      const std::uint32_t order = OrderedBits(logits[i]);
+      if (order < lowest) continue;
+      candidates_.push_back({order, logits[i], static_cast<std::int32_t>(i)});
     }
   }
 
@@ -67,6 +71,32 @@ class Ranking {
   std::size_t sorted_ = 0;
 };
 
+struct KeptCandidates {
+  std::vector<float> logits;
+  std::vector<std::int32_t> tokens;
+
+  void Add(const Candidate& candidate) {
+    logits.push_back(candidate.logit);
+    tokens.push_back(candidate.token);
+  }
+};
+
+// The nucleus: the fewest candidates whose weights reach top_p of the total.
+void KeepNucleus(const VectorKernels& kernels, Ranking& ranking, float largest, float sharpness,
+                 float top_p, KeptCandidates& kept) {
+  std::vector<float> all;
+  all.reserve(ranking.size());
+  for (const Candidate& candidate : ranking.candidates()) all.push_back(candidate.logit);
+  const std::uint64_t total =
+      kernels.sum_of_weights(all.data(), static_cast<std::int64_t>(all.size()), largest, sharpness);
+  const std::uint64_t enough = EnoughOf(top_p, total);
+  std::uint64_t reached = 0;
+  for (std::size_t rank = 0; rank < ranking.size() && reached < enough; ++rank) {
+    reached += WeightOf(ranking.At(rank).logit, largest, sharpness);
+    kept.Add(ranking.At(rank));
+  }
+}
+
 }  // namespace
 
 std::int32_t Argmax(std::span<const float> logits) {
@@ -78,56 +108,65 @@ std::int32_t Argmax(std::span<const float> logits) {
   return static_cast<std::int32_t>(best);
 }
 
-double LogProbability(std::span<const float> logits, std::int32_t token) {
-  CHECK(token >= 0 && static_cast<std::size_t>(token) < logits.size());
-  const double largest = *std::max_element(logits.begin(), logits.end());
+void AppendLogprobs(std::span<const float> logits, std::int32_t token, std::int32_t alternatives,
+                    std::vector<TokenLogprob>& out) {
+  CHECK(token >= 0 && static_cast<std::size_t>(token) < logits.size() && alternatives >= 0);
+  const float largest = logits[static_cast<std::size_t>(Argmax(logits))];
+  // The difference of equal infinities would be no number.
+  const auto below = [&](float logit) {
+    return logit == largest ? 0.0 : static_cast<double>(logit) - static_cast<double>(largest);
+  };
   double sum = 0;
-  for (const float logit : logits) sum += std::exp(static_cast<double>(logit) - largest);
-  return static_cast<double>(logits[static_cast<std::size_t>(token)]) - largest - std::log(sum);
+  for (const float logit : logits) {
+    if (!std::isnan(logit)) sum += std::exp(below(logit));
+  }
+  const double log_sum = std::log(sum);
+  const auto append = [&](std::int32_t which) {
+    const float logit = logits[static_cast<std::size_t>(which)];
+    const double logprob =
+        std::isnan(logit) ? -std::numeric_limits<double>::infinity() : below(logit) - log_sum;
+    out.push_back({which, static_cast<float>(logprob)});
+  };
+  append(token);
+  if (alternatives == 0) return;
+  Ranking ranking(logits);
+  ranking.Keep(static_cast<std::size_t>(alternatives));
+  for (std::size_t rank = 0; rank < ranking.size(); ++rank) append(ranking.At(rank).token);
 }
 
 std::int32_t SampleToken(std::span<const float> logits, const SamplingParameters& parameters) {
   CHECK(parameters.temperature >= 0 && parameters.top_k >= 0);
   CHECK(parameters.top_p > 0 && parameters.top_p <= 1);
+  CHECK(parameters.min_p >= 0 && parameters.min_p <= 1);
   CHECK(!logits.empty() && logits.size() <= kTokensMax);
   if (parameters.temperature == 0 || parameters.top_k == 1) return Argmax(logits);
   static const VectorKernels& kernels = KernelsFor(BestInstructionSet());
   const GumbelRow row =
       GumbelRowOf(MixWords(parameters.seed, parameters.position), parameters.temperature);
+  const auto size = static_cast<std::int64_t>(logits.size());
   const auto top_k = static_cast<std::size_t>(parameters.top_k);
-  const bool keeps_all = (top_k == 0 || top_k >= logits.size()) && parameters.top_p == 1;
-  if (keeps_all) {
-    return static_cast<std::int32_t>(kernels.gumbel_choice(
-        row, logits.data(), nullptr, static_cast<std::int64_t>(logits.size())));
+  const bool cuts_k = top_k > 0 && top_k < logits.size();
+  if (!cuts_k && parameters.top_p == 1 && parameters.min_p == 0) {
+    return static_cast<std::int32_t>(kernels.gumbel_choice(row, logits.data(), nullptr, size));
   }
 
-  Ranking ranking(logits);
-  if (top_k > 0) ranking.Keep(top_k);
-  std::vector<float> kept_logits;
-  std::vector<std::int32_t> kept_tokens;
-  const auto keep = [&](const Candidate& candidate) {
-    kept_logits.push_back(candidate.logit);
-    kept_tokens.push_back(candidate.token);
-  };
-  if (parameters.top_p < 1) {
-    const float largest = logits[static_cast<std::size_t>(Argmax(logits))];
-    for (const Candidate& candidate : ranking.candidates()) kept_logits.push_back(candidate.logit);
-    const std::uint64_t total = kernels.sum_of_weights(
-        kept_logits.data(), static_cast<std::int64_t>(kept_logits.size()), largest, row.sharpness);
-    kept_logits.clear();
-    // The nucleus: the fewest candidates whose weights reach top_p of the total.
-    const std::uint64_t enough = EnoughOf(parameters.top_p, total);
-    std::uint64_t reached = 0;
-    for (std::size_t rank = 0; rank < ranking.size() && reached < enough; ++rank) {
-      reached += WeightOf(ranking.At(rank).logit, largest, row.sharpness);
-      keep(ranking.At(rank));
-    }
-  } else {
-    for (const Candidate& candidate : ranking.candidates()) keep(candidate);
+  const float largest = logits[static_cast<std::size_t>(Argmax(logits))];
+  std::uint32_t lowest = 0;
+  if (parameters.min_p > 0 && !std::isnan(largest)) {
+    lowest = OrderedBits(kernels.lowest_of_weight(logits.data(), size, largest, row.sharpness,
+                                                  EnoughOf(parameters.min_p, kLargestWeight)));
   }
-  const std::int64_t best = kernels.gumbel_choice(row, kept_logits.data(), kept_tokens.data(),
-                                                  static_cast<std::int64_t>(kept_tokens.size()));
-  return kept_tokens[static_cast<std::size_t>(best)];
+  Ranking ranking(logits, lowest);
+  if (cuts_k) ranking.Keep(top_k);
+  KeptCandidates kept;
+  if (parameters.top_p < 1) {
+    KeepNucleus(kernels, ranking, largest, row.sharpness, parameters.top_p, kept);
+  } else {
+    for (const Candidate& candidate : ranking.candidates()) kept.Add(candidate);
+  }
+  const std::int64_t best = kernels.gumbel_choice(row, kept.logits.data(), kept.tokens.data(),
+                                                  static_cast<std::int64_t>(kept.tokens.size()));
+  return kept.tokens[static_cast<std::size_t>(best)];
 }
 
 void SampleTokens(ThreadPool& pool, MatrixView<const float> logits,

@@ -97,6 +97,7 @@ Messages DefaultMessages() {
   AddPoliciesAndCosts(messages);
   Add<SimulatedWorldConfig, proto::SimulatedWorld>(messages);
   Add<sim::BoundaryConfig, proto::Boundary>(messages);
+  Add<TokenSamplingConfig, proto::TokenSampling>(messages);
   Add<RealWorldConfig, proto::RealWorld>(messages);
   Add<EmulatedWorldConfig, proto::EmulatedWorld>(messages);
   Add<HardwareSpec, proto::Hardware>(messages);

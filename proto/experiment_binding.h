@@ -7,32 +7,9 @@
 #include "proto/policy_binding.h"
 #include "proto/system_binding.h"
 #include "proto/workload_binding.h"
+#include "proto/world_binding.h"
 
 namespace twin {
-
-template <class Archive>
-void Bind(Archive& fields, SimulatedWorldConfig& config) {
-  fields.OptionalSeconds("client_timeout_s", config.client_timeout);
-}
-
-template <class Archive>
-void Bind(Archive& fields, RealWorldConfig& config) {
-  using Device = RealWorldConfig::Device;
-  fields.template Enum<Device>("device", config.device,
-                               {{"cpu", Device::kCpu}, {"cuda", Device::kCuda}});
-  fields.Value("threads", config.threads);
-  fields.Value("pin_output_lengths", config.pin_output_lengths);
-  fields.Value("dummy_weights", config.dummy_weights);
-  fields.OptionalSeconds("client_timeout_s", config.client_timeout);
-  fields.Seconds("rank_timeout_s", config.rank_timeout);
-}
-
-template <class Archive>
-void Bind(Archive& fields, EmulatedWorldConfig& config) {
-  fields.Value("speed", config.speed);
-  fields.OptionalSeconds("client_timeout_s", config.client_timeout);
-  fields.OptionalNested("output", config.output);
-}
 
 template <class Archive>
 void Bind(Archive& fields, sim::BoundaryConfig& config) {

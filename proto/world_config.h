@@ -17,6 +17,16 @@ struct SimulatedWorldConfig {
   bool operator==(const SimulatedWorldConfig&) const = default;
 };
 
+// How tokens are chosen. Defaults: greedily.
+struct TokenSamplingConfig {
+  double temperature = 0;  // 0 = the most likely token
+  std::int32_t top_k = 0;  // 0 = all
+  double top_p = 1;
+  double min_p = 0;
+
+  bool operator==(const TokenSamplingConfig&) const = default;
+};
+
 struct RealWorldConfig {
   enum class Device : std::uint8_t { kCpu, kCuda };
   Device device = Device::kCpu;
@@ -27,6 +37,7 @@ struct RealWorldConfig {
   std::optional<Duration> client_timeout = std::nullopt;
   // A rank that waits longer than this for another rank fails the run.
   Duration rank_timeout{60'000'000'000};
+  TokenSamplingConfig sampling;
 
   bool operator==(const RealWorldConfig&) const = default;
 };

@@ -22,7 +22,7 @@ CpuExecutor::CpuExecutor(CpuModel& model, const ExecutorConfig& config)
 ComputedStep CpuExecutor::Collect() {
   const std::span<const SampledToken> sampled = Execute(*launched_.PopFront());
   const LapTimer& laps = model_.laps();
-  return {sampled, laps.begin(), laps.end(), laps.parts(), logit_rows_, drafts_};
+  return {sampled, laps.begin(), laps.end(), laps.parts(), logit_rows_, drafts_, logprobs_};
 }
 
 std::span<const SampledToken> CpuExecutor::Execute(const StepPlan& plan) {
@@ -30,6 +30,7 @@ std::span<const SampledToken> CpuExecutor::Execute(const StepPlan& plan) {
   laps.Start();
   for (const SwapBatch& batch : requests_.Follow(plan)) Swap(batch);
   sampled_.clear();
+  logprobs_.clear();
   logit_rows_.clear();
   drafts_.clear();
   if (!plan.work.empty()) BuildBatch(plan);
@@ -148,7 +149,12 @@ void CpuExecutor::Sample(const StepPlan& plan, kernels::MatrixView<const float> 
     const bool fresh = request.tokens.size() == sampling.position;
     const std::int32_t token = kernels::SampleToken(values, sampling);
     if (fresh) request.tokens.push_back(token);
-    sampled_.push_back({work.request, position + 1, token, fresh});
+    const std::size_t told = logprobs_.size();
+    if (sampling.logprobs >= 0) {
+      kernels::AppendLogprobs(values, token, sampling.logprobs, logprobs_);
+    }
+    sampled_.push_back({work.request, position + 1, token, fresh,
+                        static_cast<std::int32_t>(logprobs_.size() - told)});
     const std::int32_t draft = row - known_row;
     follows = draft < work.drafts && work.phase == Phase::kDecode &&
               request.drafts[static_cast<std::size_t>(draft)] == token;

@@ -77,6 +77,7 @@ class CpuExecutor final : public Executor {
   std::vector<std::int32_t> unread_tokens_;  // in place of those that a later stage does not read
   std::vector<LogitRow> logit_rows_;
   std::vector<SampledToken> sampled_;
+  std::vector<kernels::TokenLogprob> logprobs_;
   std::vector<std::int32_t> drafted_tokens_;  // of a step's items with drafts
   std::vector<ItemDrafts> drafts_;
   std::optional<DraftModel> draft_model_;

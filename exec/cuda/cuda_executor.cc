@@ -147,6 +147,8 @@ void CudaExecutor::Launch(const StepPlan& plan) {
   step.launched = Clock::now();
   step.sampled.clear();
   step.sampled_rows.clear();
+  step.asked_logprobs.clear();
+  step.fetches_logits = config_.returns_logits;
   step.kept.clear();
   step.kept_rows.clear();
   step.laps.Clear();
@@ -255,6 +257,8 @@ void CudaExecutor::TakeEmissions(const StepPlan& plan, Step& step) {
     if (fresh) request.tokens.push_back(code);
     step.sampled.push_back({item.request, source.position + 1, code, fresh});
     step.sampled_rows.push_back(row);
+    step.asked_logprobs.push_back(request.sampling.logprobs);
+    if (request.sampling.logprobs >= 0) step.fetches_logits = true;
   }
 }
 
@@ -271,7 +275,7 @@ void CudaExecutor::FetchResults(const StepShape& shape, Step& step) {
                               cudaMemcpyDeviceToHost, stream),
               "a copy of a count");
   }
-  if (!config_.returns_logits) return;
+  if (!step.fetches_logits) return;
   const std::int64_t row_bytes = logits_.stride * static_cast<std::int64_t>(sizeof(float));
   if (step.logits.bytes() < step.logit_count * row_bytes) {
     step.logits = PinnedBuffer(step.logit_count * row_bytes, "pinned memory for logits");

@@ -65,10 +65,12 @@ class CudaExecutor final : public Executor {
     std::uint64_t number = 0;  // counts the launched steps from 0
     StepShape shape;
     Clock::time_point launched;
-    std::vector<SampledToken> sampled;       // carried-token codes until resolved
-    std::vector<std::int32_t> sampled_rows;  // rows of logits, by entry of `sampled`
-    std::vector<LogitRow> kept;              // if logits are returned
-    std::vector<std::int32_t> kept_rows;     // rows of logits, by entry of `kept`
+    std::vector<SampledToken> sampled;         // carried-token codes until resolved
+    std::vector<std::int32_t> sampled_rows;    // rows of logits, by entry of `sampled`
+    std::vector<std::int32_t> asked_logprobs;  // SamplingParameters::logprobs, likewise
+    bool fetches_logits = false;
+    std::vector<LogitRow> kept;           // if logits are returned
+    std::vector<std::int32_t> kept_rows;  // rows of logits, by entry of `kept`
     std::int64_t logit_count = 0;
     bool computes = false;
     bool resolved = false;
@@ -93,6 +95,8 @@ class CudaExecutor final : public Executor {
   void Enqueue(const DeviceBatch& batch, LapEvents& laps);
   void TakeEmissions(const StepPlan& plan, Step& step);
   void FetchResults(const StepShape& shape, Step& step);
+  // The log-probabilities that requests ask for, computed on the host from the logits fetched.
+  void TellLogprobs(Step& step);
   void Await(const Step& step) const;
   // Waits for the step and replaces the carried-token codes by its tokens.
   void Resolve(Step& step);
@@ -131,6 +135,7 @@ class CudaExecutor final : public Executor {
   std::uint64_t collected_ = 0;  // number of collected steps
   Clock::time_point last_end_{};
   std::vector<std::int32_t> told_order_;
+  std::vector<kernels::TokenLogprob> logprobs_;  // of the last collected step
 };
 
 }  // namespace twin::exec::cuda

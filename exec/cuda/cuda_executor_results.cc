@@ -80,7 +80,23 @@ ComputedStep CudaExecutor::Collect() {
   computed.parts =
       PartsOf(step, std::chrono::duration_cast<Duration>(computed.finished - computed.started));
   last_end_ = computed.finished;
+  // Behind the end of the step: what follows is no time of the device.
+  TellLogprobs(step);
+  computed.logprobs = logprobs_;
   return computed;
+}
+
+void CudaExecutor::TellLogprobs(Step& step) {
+  logprobs_.clear();
+  const auto width = static_cast<std::size_t>(model_.config().shape.vocab);
+  const std::int64_t stride = AlignedStride(model_.config().shape.vocab, DType::kFp32);
+  for (std::size_t i = 0; i < step.sampled.size(); ++i) {
+    if (step.asked_logprobs[i] < 0) continue;
+    const std::size_t told = logprobs_.size();
+    const std::span row(step.logits.As<float>() + step.sampled_rows[i] * stride, width);
+    kernels::AppendLogprobs(row, step.sampled[i].token, step.asked_logprobs[i], logprobs_);
+    step.sampled[i].logprobs = static_cast<std::int32_t>(logprobs_.size() - told);
+  }
 }
 
 StepParts CudaExecutor::PartsOf(const Step& step, Duration whole) const {

@@ -159,7 +159,29 @@ __device__ Number CutAt(const Row<kWidth>& row, Number lowest, Number target,
   return (static_cast<Number>(selected.value) << 32) | last.value;
 }
 
-// The lowest rank that top_k and top_p keep.
+// The largest logit: OrderedBits of it; 0: all are NaN.
+template <int kWidth>
+__device__ std::uint32_t LargestOf(const Row<kWidth>& row) {
+  Number largest_rank = 0;
+  row.ForEach([&](float logit, std::uint32_t token) {
+    largest_rank = max(largest_rank, RankOf(OrderedBits(logit), token));
+  });
+  return OrderedOf(BlockMax(largest_rank));
+}
+
+// The first rank of the lowest logit whose weight reaches `share` of the largest one's.
+template <int kWidth>
+__device__ Number CutOfShare(const Row<kWidth>& row, float share, float largest, float sharpness) {
+  const Number enough = EnoughOf(share, kLargestWeight);
+  Number inverted = 0;  // the largest ~OrderedBits among these logits
+  row.ForEach([&](float logit, std::uint32_t) {
+    if (WeightOf(logit, largest, sharpness) < enough) return;
+    inverted = max(inverted, static_cast<Number>(~OrderedBits(logit)));
+  });
+  return static_cast<Number>(~static_cast<std::uint32_t>(BlockMax(inverted))) << 32;
+}
+
+// The lowest rank that min_p, top_k and top_p keep.
 template <int kWidth>
 __device__ Number CutOf(const Row<kWidth>& row, const SamplingParameters& parameters,
                         float sharpness) {
@@ -167,14 +189,14 @@ __device__ Number CutOf(const Row<kWidth>& row, const SamplingParameters& parame
   if (parameters.top_k > 0 && parameters.top_k < row.size) {
     cut = CutAt(row, 0, static_cast<Number>(parameters.top_k), [](float) { return Number{1}; });
   }
-  if (!(parameters.top_p < 1)) return cut;
-  Number largest_rank = 0;
-  row.ForEach([&](float logit, std::uint32_t token) {
-    largest_rank = max(largest_rank, RankOf(OrderedBits(logit), token));
-  });
-  const std::uint32_t ordered = OrderedOf(BlockMax(largest_rank));
-  if (ordered == 0) return cut;  // all logits are NaN
+  if (!(parameters.top_p < 1) && !(parameters.min_p > 0)) return cut;
+  const std::uint32_t ordered = LargestOf(row);
+  if (ordered == 0) return cut;
   const float largest = FloatOfOrdered(ordered);
+  if (parameters.min_p > 0) {
+    cut = max(cut, CutOfShare(row, parameters.min_p, largest, sharpness));
+  }
+  if (!(parameters.top_p < 1)) return cut;
   Number total[1] = {};
   row.ForEach([&](float logit, std::uint32_t token) {
     if (RankOf(OrderedBits(logit), token) < cut) return;

@@ -39,6 +39,16 @@ inline std::int64_t GumbelChoice(const GumbelRow& row, const float* logits,
   return best;
 }
 
+inline float LowestOfWeight(const float* logits, std::int64_t size, float largest, float sharpness,
+                            std::uint64_t enough) {
+  float lowest = largest;
+  for (std::int64_t i = 0; i < size; ++i) {
+    const bool reaches = WeightOf(logits[i], largest, sharpness) >= enough;
+    lowest = reaches && logits[i] < lowest ? logits[i] : lowest;
+  }
+  return lowest;
+}
+
 inline std::uint64_t SumOfWeights(const float* logits, std::int64_t size, float largest,
                                   float sharpness) {
   std::uint64_t sum = 0;

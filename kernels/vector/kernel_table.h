@@ -33,6 +33,7 @@ inline constexpr VectorKernels kTable = {
     .softmax_chunk = SoftmaxOfChunk,
     .gumbel_choice = GumbelChoice,
     .sum_of_weights = SumOfWeights,
+    .lowest_of_weight = LowestOfWeight,
     .multiply_adds = MultiplyAdds,
     .read_through = ReadThrough,
 };

@@ -87,6 +87,11 @@ struct VectorKernels {
   std::uint64_t (*sum_of_weights)(const float* logits, std::int64_t size, float largest,
                                   float sharpness);
 
+  // The lowest logit whose WeightOf is at least `enough` <= kLargestWeight. REQUIRES: `largest` is
+  // the largest logit. The same for every instruction set.
+  float (*lowest_of_weight)(const float* logits, std::int64_t size, float largest, float sharpness,
+                            std::uint64_t enough);
+
   // The loops of ceilings.h. Their results only keep the compiler from removing the work.
   float (*multiply_adds)(std::int64_t rounds, std::int64_t* operations);
   float (*read_through)(const float* p, std::int64_t size);

@@ -4,14 +4,17 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
 #include <thread>
 #include <utility>
 
+#include "core/hash.h"
 #include "exec/comm/agreement.h"
 #include "exec/real_world.h"
+#include "kernels/sampling.h"
 #include "lab/config_warnings.h"
 #include "lab/output_size.h"
 #include "lab/provenance.h"
@@ -75,6 +78,19 @@ class RunWatcher {
   std::jthread thread_;
 };
 
+// Each request has random numbers of its own. Unset where they are not needed.
+std::function<kernels::SamplingParameters(RequestId)> SamplingOf(const TokenSamplingConfig& config,
+                                                                 std::uint64_t seed) {
+  if (config.temperature == 0) return {};
+  return [config, key = MixWords(seed, HashText("sampling"))](RequestId id) {
+    return kernels::SamplingParameters{.temperature = static_cast<float>(config.temperature),
+                                       .top_k = config.top_k,
+                                       .top_p = static_cast<float>(config.top_p),
+                                       .min_p = static_cast<float>(config.min_p),
+                                       .seed = MixWords(key, Index(id))};
+  };
+}
+
 exec::RealWorldOptions WorldOptionsOf(const Deployment& deployment, const exec::ModelConfig& model,
                                       exec::RealWorldListener& listener) {
   const ExperimentConfig& config = deployment.config;
@@ -86,6 +102,7 @@ exec::RealWorldOptions WorldOptionsOf(const Deployment& deployment, const exec::
       .end_tokens = model.end_tokens,
       .vocab = model.shape.vocab,
       .seed = config.seed,
+      .sampling_of = SamplingOf(real.sampling, config.seed),
       .client_timeout = real.client_timeout,
       .prefill_replicas =
           config.system.disaggregation ? config.system.disaggregation->pools.prefill_replicas : 0,

@@ -43,6 +43,7 @@ exec::RequestContent Answers::Take(RequestId id) {
           .sampling = {.temperature = static_cast<float>(request.sampling.temperature),
                        .top_k = request.sampling.top_k,
                        .top_p = static_cast<float>(request.sampling.top_p),
+                       .min_p = static_cast<float>(request.sampling.min_p),
                        .seed = answer.seed}};
 }
 

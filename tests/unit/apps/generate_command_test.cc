@@ -103,6 +103,41 @@ TEST_F(GenerateCommandTest, WritesWhatIsAskedFor) {
   EXPECT_FALSE(Lines()[1].contains("all_logits"));
 }
 
+// Prompt 2 alone is prompt 2 beside another one; with another seed it is not.
+TEST_F(GenerateCommandTest, SamplesByTheSeedAndThePromptsNumber) {
+  const std::vector<std::string> options = {
+      "--logits", "none",    "--temperature", "1.5",    "--top-k", "12",         "--top-p",
+      "0.95",     "--min-p", "0.001",         "--seed", "7",       "--logprobs", "2"};
+  ASSERT_EQ(Generate(kPrompts, options).exit_code, 0);
+  const std::vector<json> both = Lines();
+  ASSERT_EQ(both.size(), 2U);
+  EXPECT_FALSE(both[1].contains("greedy"));
+  ASSERT_EQ(both[1].at("sampled").size(), 24U);
+  ASSERT_EQ(both[1].at("logprobs").size(), 24U);
+  for (std::size_t t = 0; t < 24; ++t) {
+    const json& told = both[1].at("logprobs")[t];
+    ASSERT_EQ(told.size(), 3U);
+    EXPECT_EQ(told[0][0], both[1].at("sampled")[t]);
+    EXPECT_LE(told[0][1], told[1][1]);
+    EXPECT_LE(told[2][1], told[1][1]);
+    EXPECT_LE(told[1][1], 0);
+  }
+  const std::string alone = R"({"prompt": 2, "token_ids": [18]})";
+  ASSERT_EQ(Generate(alone, options).exit_code, 0);
+  EXPECT_EQ(Lines()[0], both[1]);
+  std::vector<std::string> reseeded = options;
+  *(std::find(reseeded.begin(), reseeded.end(), "7")) = "8";
+  ASSERT_EQ(Generate(alone, reseeded).exit_code, 0);
+  EXPECT_NE(Lines()[0].at("sampled"), both[1].at("sampled"));
+}
+
+TEST_F(GenerateCommandTest, RefusesSamplingOutOfRange) {
+  ExpectRefusal(Generate(kPrompts, {"--temperature", "-1"}), 2, "--temperature");
+  ExpectRefusal(Generate(kPrompts, {"--top-p", "0"}), 2, "--top-p");
+  ExpectRefusal(Generate(kPrompts, {"--min-p", "1.5"}), 2, "--min-p");
+  ExpectRefusal(Generate(kPrompts, {"--top-k", "-3"}), 2, "--top-k");
+}
+
 TEST_F(GenerateCommandTest, RefusesBadPromptsNamingTheirLine) {
   const std::string good = "{\"prompt\": 0, \"token_ids\": [1]}\n";
   ExpectRefusal(Generate(good + "{\"prompt\": 1, \"token_ids\": [19]}"), 1,

@@ -9,69 +9,14 @@
 #include <cmath>
 
 #include "core/input_error.h"
-#include "core/random.h"
 #include "exec/cpu/cpu_model.h"
-#include "tests/unit/exec/model_folder.h"
+#include "tests/unit/exec/generation_case.h"
 
 namespace twin::exec {
 namespace {
 
+using testing::GenerationTest;
 using ::testing::HasSubstr;
-
-class GenerationTest : public ::testing::Test {
- protected:
-  static CpuModel MakeModel(kernels::ThreadPool& pool, DType format = DType::kFp32,
-                            const char* text = testing::kLlamaConfig) {
-    const ModelConfig config = ParseModelConfig(text, "config.json");
-    const testing::ModelFolder folder("generation");
-    folder.WriteWeights(testing::RandomTensors(config, "model."));
-    return {config, LoadWeights(folder.path(), config, format, pool).weights, 100, pool};
-  }
-
-  // Prompts of 1 to 40 tokens, the later ones beginning like the first.
-  static std::vector<Generation> Prompts() {
-    Random random(3, "prompts");
-    std::vector<Generation> generations(7);
-    for (std::size_t i = 0; i < generations.size(); ++i) {
-      Generation& generation = generations[i];
-      generation.tokens_max = 12 + static_cast<std::int32_t>(i);
-      if (i >= 4)
-        generation.prompt.assign(generations[0].prompt.begin(), generations[0].prompt.begin() + 16);
-      const std::int64_t more = i == 0 ? 40 : random.UniformInt(1, 20);
-      for (std::int64_t t = 0; t < more; ++t) {
-        generation.prompt.push_back(static_cast<std::int32_t>(random.UniformInt(0, 28)));
-      }
-    }
-    return generations;
-  }
-
-  struct Result {
-    GenerationCounts counts;
-    std::vector<Generation> generations;
-  };
-
-  Result Run(const GenerationOptions& options) { return Run(model_, options); }
-  static Result Run(CpuModel& model, const GenerationOptions& options) {
-    Result result{{}, Prompts()};
-    result.counts = Generate(model, result.generations, options);
-    return result;
-  }
-
-  // One request at a time, whole prompts.
-  Result RunPlainly() {
-    return Run({.policy = VllmV1Config{.max_num_seqs = 1}, .keep = KeptLogits::kLast});
-  }
-
-  static void ExpectEqual(const Result& a, const Result& b) {
-    for (std::size_t i = 0; i < a.generations.size(); ++i) {
-      EXPECT_EQ(a.generations[i].output, b.generations[i].output) << "prompt " << i;
-      EXPECT_EQ(a.generations[i].last_logits, b.generations[i].last_logits) << "prompt " << i;
-    }
-  }
-
-  kernels::ThreadPool pool_{2};
-  CpuModel model_ = MakeModel(pool_);
-};
 
 TEST_F(GenerationTest, FillsEveryOutputToItsLimit) {
   const Result result = RunPlainly();

@@ -210,6 +210,33 @@ TEST(GridTest, PassesThroughFourStages) {
   ExpectClose(grid, one, 1e-30);
 }
 
+TEST(GridTest, StagesSampleAndTellProbabilitiesAsOneRankDoes) {
+  const GridModel model(kFamilies[0]);
+  const auto generate = [&](const Parallelism& grid) {
+    Result result;
+    for (std::size_t i = 0; i < result.generations.size(); ++i) {
+      result.generations[i].sampling = {.temperature = 1.2F, .seed = i, .logprobs = 1};
+    }
+    model.Run(grid, DType::kFp32, [&](CpuModel& share, Communicator& world) {
+      exec::Generate(share, result.generations, {.block_size = 4}, &world);
+    });
+    return result;
+  };
+  const Result one = generate(kOneRank);
+  const Result grid = generate({.pipeline = 3});
+  ExpectEqualTokens(grid, one);
+  for (std::size_t i = 0; i < one.generations.size(); ++i) {
+    const auto& told = grid.generations[i].logprobs;
+    ASSERT_EQ(told.size(), one.generations[i].output.size());
+    for (std::size_t t = 0; t < told.size(); ++t) {
+      ASSERT_EQ(told[t].size(), 2U);
+      EXPECT_EQ(told[t][0].token, grid.generations[i].output[t]);
+      EXPECT_EQ(told[t][0].logprob, one.generations[i].logprobs[t][0].logprob);
+      EXPECT_EQ(told[t][1].token, one.generations[i].logprobs[t][1].token);
+    }
+  }
+}
+
 TEST(GridTest, PackedWeightsStayCloseToThoseOfOneRank) {
   const GridModel model(kFamilies[0]);
   for (const DType format : {DType::kBf16, DType::kInt8}) {
@@ -332,7 +359,7 @@ TEST(GridBackendTest, AWorkerLaunchesWhileStepsAreOnTheirWay) {
       BackendWorker worker(backend, inbox);
       std::vector<StepPlan> plans;
       for (std::uint32_t i = 0; i < 9; ++i) {
-        worker.Open(RequestId{i}, std::vector<std::int32_t>(i % 8 + 1, 3));
+        worker.Open(RequestId{i}, std::vector<std::int32_t>(i % 8 + 1, 3), {});
         plans.push_back(PromptStep(i + 1, i, static_cast<std::int32_t>(i) % 8 + 1));
       }
       for (const StepPlan& plan : plans) worker.Launch(plan);

@@ -116,6 +116,9 @@ class RealRun final : public RealWorldListener {
     steps.push_back(times);
   }
   void OnToken(RequestId id, std::int32_t token) override { outputs[id].push_back(token); }
+  void OnLogprobs(RequestId id, std::span<const kernels::TokenLogprob> logprobs) override {
+    told_logprobs[id].emplace_back(logprobs.begin(), logprobs.end());
+  }
 
   // The first difference of a replay by a fresh engine; empty if it decides the same.
   [[nodiscard]] std::string ReplayDifference() const {
@@ -136,6 +139,7 @@ class RealRun final : public RealWorldListener {
   Watcher watcher;
   std::vector<StepTimes> steps;  // from step 1 on
   std::map<RequestId, std::vector<std::int32_t>> outputs;
+  std::map<RequestId, std::vector<std::vector<kernels::TokenLogprob>>> told_logprobs;
 
  private:
   static EngineConfig ConfigOf(const PolicyConfig& policy, KvPoolConfig kv,

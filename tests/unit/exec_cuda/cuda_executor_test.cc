@@ -113,6 +113,56 @@ TEST_F(CudaExecutorTest, AWrongTokenHasALargerMarginThanATie) {
   }
 }
 
+// Each prompt with its own parameters, all with two alternatives a token.
+std::vector<Generation> SampledPrompts() {
+  std::vector<Generation> generations = Prompts();
+  for (std::size_t i = 0; i < generations.size(); ++i) {
+    generations[i].sampling = {.temperature = 0.5F * static_cast<float>(i),
+                               .top_k = i == 1 ? 12 : 0,
+                               .top_p = i == 2 ? 0.9F : 1.0F,
+                               .min_p = i == 3 ? 0.02F : 0.0F,
+                               .seed = i,
+                               .logprobs = 2};
+  }
+  return generations;
+}
+
+// The device's logits are close to the CPU's, and so are their log-probabilities; on a device whose
+// logits are exact, a sampled token depends on no other request.
+TEST_F(CudaExecutorTest, SamplesAndTellsLogprobsAsTheCpuDoes) {
+  const auto model = Load({});
+  std::vector<Generation> together = SampledPrompts();
+  Generate(*model, together, Options(VllmV1Config{.async_scheduling = true}));
+  std::vector<Generation> alone = SampledPrompts();
+  Generate(*model, alone, Options(VllmV1Config{.max_num_seqs = 1}));
+  const auto exact = LoadOnCpu(DType::kFp32);
+  for (std::size_t i = 0; i < together.size(); ++i) {
+    if (testing::DeviceIsExact()) {
+      EXPECT_EQ(together[i].output, alone[i].output);
+    }
+    ASSERT_EQ(together[i].logprobs.size(), together[i].output.size());
+    // What was sampled, as a prompt of the CPU.
+    std::vector<Generation> again = {{.prompt = together[i].prompt, .tokens_max = 1}};
+    again[0].prompt.insert(again[0].prompt.end(), together[i].output.begin(),
+                           together[i].output.end());
+    GenerationOptions options = Options(VllmV1Config{}, DType::kFp32);
+    options.keep = KeptLogits::kAll;
+    Generate(*exact, again, options);
+    for (std::size_t t = 0; t < together[i].output.size(); ++t) {
+      const auto& told = together[i].logprobs[t];
+      ASSERT_EQ(told.size(), 3U);
+      EXPECT_EQ(told[0].token, together[i].output[t]);
+      const auto& logits = again[0].all_logits[together[i].prompt.size() - 1 + t];
+      for (const kernels::TokenLogprob& each : told) {
+        std::vector<kernels::TokenLogprob> expected;
+        kernels::AppendLogprobs(logits, each.token, 0, expected);
+        EXPECT_NEAR(each.logprob, expected[0].logprob, 0.15);  // bf16 against fp32
+      }
+      EXPECT_GE(told[1].logprob, told[2].logprob);
+    }
+  }
+}
+
 TEST_F(CudaExecutorTest, PoliciesChunksAndSwapsChangeNoToken) {
   const auto model = Load({});
   const auto plain = OutputsOf(*model, Options(VllmV1Config{.max_num_seqs = 1}));

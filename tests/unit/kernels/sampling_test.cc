@@ -2,11 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
 #include <numeric>
 #include <set>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "core/hash.h"
@@ -44,13 +47,37 @@ TEST(SamplingTest, ZeroTemperatureIsTheArgmaxWhateverTheSeed) {
   }
 }
 
-// Probabilities 1/2, 1/4, 1/8, 1/8: logarithms 0, -1, -2, -2 of base 2.
-TEST(SamplingTest, LogProbabilityByHand) {
+std::vector<std::pair<std::int32_t, float>> Logprobs(std::span<const float> logits,
+                                                     std::int32_t token,
+                                                     std::int32_t alternatives) {
+  std::vector<TokenLogprob> told;
+  AppendLogprobs(logits, token, alternatives, told);
+  std::vector<std::pair<std::int32_t, float>> pairs;
+  for (const TokenLogprob& each : told) pairs.emplace_back(each.token, each.logprob);
+  return pairs;
+}
+
+// Probabilities 1/4, 1/2, 1/8, 1/8: logarithms -1, 0, -2, -2 of base 2.
+TEST(SamplingTest, LogprobsByHand) {
   const float ln2 = std::log(2.0F);
   const std::array logits = {5 - ln2, 5.0F, 5 - 2 * ln2, 5 - 2 * ln2};
-  EXPECT_NEAR(LogProbability(logits, 1), std::log(0.5), 1e-6);
-  EXPECT_NEAR(LogProbability(logits, 0), std::log(0.25), 1e-6);
-  EXPECT_NEAR(LogProbability(logits, 3), std::log(0.125), 1e-6);
+  const auto told = Logprobs(logits, 2, 3);
+  ASSERT_EQ(told.size(), 4U);
+  const std::array tokens = {2, 1, 0, 2};  // its own, then the likeliest, of equal ones the lowest
+  const std::array probabilities = {0.125, 0.5, 0.25, 0.125};
+  for (std::size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(told[i].first, tokens[i]);
+    EXPECT_NEAR(told[i].second, std::log(probabilities[i]), 1e-6);
+  }
+  EXPECT_EQ(Logprobs(logits, 0, 0).size(), 1U);
+  EXPECT_EQ(Logprobs(logits, 0, 9).size(), 5U);
+}
+
+TEST(SamplingTest, LogprobsOfInfiniteLogitsAndNan) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  const auto told = Logprobs(std::array{kNan, infinity, 1.0F, infinity}, 0, 3);
+  const std::array expected = {-infinity, -std::log(2.0F), -std::log(2.0F), -infinity};
+  for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(told[i].second, expected[i]) << i;
 }
 
 // Frequencies of 20000 draws lie within four standard deviations, sqrt(p (1 - p) / 20000) < 0.0036.
@@ -85,6 +112,39 @@ TEST(SamplingTest, TopPKeepsTheFewestThatReachIt) {
   const std::vector<int> two = Counts(logits, {.temperature = 1, .top_p = 0.6F}, 3000);
   EXPECT_EQ(two[0] + two[1], 3000);
   EXPECT_NEAR(two[1] / 3000.0, 2.0 / 3, 0.035);
+}
+
+// Probabilities 1/2, 1/4, 1/8, 1/8, shares 1, 1/2, 1/4, 1/4 of the largest.
+TEST(SamplingTest, MinPKeepsTheTokensOfThatShareAndMore) {
+  const float ln2 = std::log(2.0F);
+  const std::vector<float> logits = {7 - ln2, 7, 7 - 2 * ln2, 7 - 2 * ln2, kNan};
+  const auto kept = [&](float min_p) {
+    std::set<std::size_t> tokens;
+    const std::vector<int> counts = Counts(logits, {.temperature = 1, .min_p = min_p}, 1000);
+    for (std::size_t i = 0; i < counts.size(); ++i) {
+      if (counts[i] > 0) tokens.insert(i);
+    }
+    return tokens;
+  };
+  EXPECT_EQ(kept(0.24F), (std::set<std::size_t>{0, 1, 2, 3}));
+  EXPECT_EQ(kept(0.26F), (std::set<std::size_t>{0, 1}));
+  EXPECT_EQ(kept(0.51F), (std::set<std::size_t>{1}));
+  EXPECT_EQ(kept(1), (std::set<std::size_t>{1}));
+  EXPECT_EQ(kept(1e-30F), (std::set<std::size_t>{0, 1, 2, 3}));
+}
+
+// Of 1/2, 1/4, 1/8, 1/8, min_p leaves 1/2 and 1/4, two thirds and one: 0.6 is reached by the first
+// alone, where 0.6 of all four would take two.
+TEST(SamplingTest, TopPCountsWhatMinPAndTopKLeave) {
+  const float ln2 = std::log(2.0F);
+  const std::vector<float> logits = {-ln2, 0, -2 * ln2, -2 * ln2};
+  SamplingParameters parameters{.temperature = 1, .top_p = 0.6F};
+  EXPECT_GT(Counts(logits, parameters, 1000)[0], 0);
+  parameters.min_p = 0.3F;
+  EXPECT_EQ(Counts(logits, parameters, 1000)[1], 1000);
+  parameters.min_p = 0;
+  parameters.top_k = 2;
+  EXPECT_EQ(Counts(logits, parameters, 1000)[1], 1000);
 }
 
 TEST(SamplingTest, ANucleusLargerThanTheFirstSortIsComplete) {
@@ -133,6 +193,64 @@ TEST(SamplingTest, FrequenciesAreThoseOfTheSoftmax) {
   }
 }
 
+// The probabilities of the tokens that the cuts keep, in double, from the definitions alone.
+std::vector<double> ExactProbabilities(const std::vector<float>& logits,
+                                       const SamplingParameters& parameters) {
+  std::vector<std::size_t> ranked(logits.size());
+  std::iota(ranked.begin(), ranked.end(), 0);
+  std::stable_sort(ranked.begin(), ranked.end(),
+                   [&](std::size_t a, std::size_t b) { return logits[a] > logits[b]; });
+  const auto weight = [&](std::size_t token) {
+    return std::exp((double{logits[token]} - double{logits[ranked[0]]}) /
+                    double{parameters.temperature});
+  };
+  std::erase_if(ranked,
+                [&](std::size_t token) { return weight(token) < double{parameters.min_p}; });
+  const auto top_k = static_cast<std::size_t>(parameters.top_k);
+  if (top_k > 0 && top_k < ranked.size()) ranked.resize(top_k);
+  const auto total = [&] {
+    double sum = 0;
+    for (const std::size_t token : ranked) sum += weight(token);
+    return sum;
+  };
+  const double enough = total() * double{parameters.top_p};
+  double reached = 0;
+  std::size_t kept = 0;
+  while (kept < ranked.size() && reached < enough) reached += weight(ranked[kept++]);
+  ranked.resize(kept);
+  std::vector<double> probabilities(logits.size());
+  for (const std::size_t token : ranked) probabilities[token] = weight(token) / total();
+  return probabilities;
+}
+
+// The tokens kept are those of exact arithmetic, drawn with its probabilities. Degrees of freedom:
+// 63 at most, as above.
+TEST(SamplingTest, FrequenciesBehindCutsAreThoseOfExactArithmetic) {
+  const std::vector<float> logits = RandomFloats("logits", 64);
+  const SamplingParameters all[] = {{.temperature = 1, .top_k = 10},
+                                    {.temperature = 0.7F, .top_p = 0.8F},
+                                    {.temperature = 1.5F, .min_p = 0.1F},
+                                    {.temperature = 1, .top_k = 30, .top_p = 0.9F},
+                                    {.temperature = 2, .top_k = 40, .top_p = 0.95F, .min_p = 0.05F},
+                                    {.temperature = 0.5F, .top_p = 0.999F, .min_p = 0.001F}};
+  for (const SamplingParameters& parameters : all) {
+    const std::vector<double> exact = ExactProbabilities(logits, parameters);
+    const std::vector<int> counts = Counts(logits, parameters, 100000);
+    std::vector<int> kept_counts;
+    std::vector<double> kept;
+    for (std::size_t i = 0; i < exact.size(); ++i) {
+      if (exact[i] == 0) {
+        EXPECT_EQ(counts[i], 0) << i;
+        continue;
+      }
+      kept_counts.push_back(counts[i]);
+      kept.push_back(exact[i]);
+    }
+    EXPECT_LT(kept.size(), logits.size());
+    EXPECT_LT(ChiSquare(kept_counts, kept), 130) << parameters.top_k << " " << parameters.top_p;
+  }
+}
+
 // Of 16 equal tokens, the pairs of neighbouring positions, and of neighbouring seeds, are 256
 // equally likely ones: mean 255, standard deviation 22.6.
 TEST(SamplingTest, NeighbouringPositionsAndSeedsAreIndependent) {
@@ -173,6 +291,8 @@ TEST(SamplingTest, NanIsNeverDrawnAndInfinityAlways) {
   EXPECT_GT(counts[3], 400);
   EXPECT_EQ(Counts({1, infinity, 2}, {.temperature = 1, .top_p = 0.9F}, 100)[1], 100);
   EXPECT_EQ(Counts({kNan, kNan}, {.temperature = 1, .top_p = 0.9F}, 100)[0], 100);
+  EXPECT_EQ(Counts({1, infinity, 2}, {.temperature = 1, .min_p = 0.5F}, 100)[1], 100);
+  EXPECT_EQ(Counts({kNan, kNan}, {.temperature = 1, .min_p = 0.5F}, 100)[0], 100);
 }
 
 TEST(SamplingTest, ATinyTemperatureIsGreedy) {
@@ -201,6 +321,15 @@ TEST_P(GumbelSetsTest, EveryInstructionSetChoosesByTheSameBits) {
   std::uint64_t sum = 0;
   for (const float logit : logits) sum += WeightOf(logit, 15, 1.25F);
   EXPECT_EQ(kernels.sum_of_weights(logits.data(), 5003, 15, 1.25F), sum);
+  const float largest = logits[static_cast<std::size_t>(Argmax(logits))];
+  for (const float share : {1.0F, 0.3F, 1e-3F}) {
+    const std::uint64_t enough = EnoughOf(share, kLargestWeight);
+    float lowest = largest;
+    for (const float logit : logits) {
+      if (WeightOf(logit, largest, 1.25F) >= enough) lowest = std::min(lowest, logit);
+    }
+    EXPECT_EQ(kernels.lowest_of_weight(logits.data(), 5003, largest, 1.25F, enough), lowest);
+  }
 }
 
 TEST(GumbelTest, NumbersAreExponentialToTheLastDigits) {

@@ -32,11 +32,12 @@ class CudaSamplingTest : public testing::Test {
       const SamplingParameters& each = parameters[i - 3];
       EXPECT_EQ(got[i], SampleToken(row, each))
           << "row " << i - 3 << " of " << logits.columns() << ": temperature " << each.temperature
-          << " top_k " << each.top_k << " top_p " << each.top_p;
+          << " top_k " << each.top_k << " top_p " << each.top_p << " min_p " << each.min_p;
     }
   }
 
-  // Greedy, and every combination of temperature, top_k and top_p, with seeds of their own.
+  // Greedy, and every combination of temperature, top_k and top_p, every other one with min_p, with
+  // seeds of their own.
   static std::vector<SamplingParameters> Combinations(std::int32_t vocab) {
     std::vector<SamplingParameters> all = {{}};
     for (const float temperature : {0.6F, 1.3F}) {
@@ -45,6 +46,7 @@ class CudaSamplingTest : public testing::Test {
           all.push_back({.temperature = temperature,
                          .top_k = top_k,
                          .top_p = top_p,
+                         .min_p = all.size() % 2 == 0 ? 0 : 0.2F,
                          .seed = all.size() * 7919,
                          .position = all.size() % 5});
         }
@@ -101,8 +103,9 @@ TEST_F(CudaSamplingTest, ALargeVocabularyOfRealSize) {
       {},
       {.temperature = 1, .seed = 1},
       {.temperature = 0.8F, .top_p = 0.9F, .seed = 2},
-      {.temperature = 0.8F, .top_k = 50, .top_p = 0.9F, .seed = 3}};
-  TestRows logits(DType::kFp32, 4, 128256);
+      {.temperature = 0.8F, .top_k = 50, .top_p = 0.9F, .seed = 3},
+      {.temperature = 1.5F, .min_p = 1e-3F, .seed = 4}};
+  TestRows logits(DType::kFp32, 5, 128256);
   logits.Draw(random_, 3);
   ExpectSameTokens(logits, parameters);
 }

@@ -123,13 +123,15 @@ TEST_F(ExperimentConfigTest, AppliesOverridesInOrder) {
 TEST_F(ExperimentConfigTest, ReadsARealWorld) {
   const ExperimentConfig config =
       Read("small.textproto", {"world.real={threads: 3 pin_output_lengths: false dummy_weights: "
-                               "true client_timeout_s: 2 rank_timeout_s: 600}"});
+                               "true client_timeout_s: 2 rank_timeout_s: 600 sampling { "
+                               "temperature: 0.8 top_k: 40 top_p: 0.9 min_p: 0.01 }}"});
   EXPECT_EQ(std::get<RealWorldConfig>(config.world),
             (RealWorldConfig{.threads = 3,
                              .pin_output_lengths = false,
                              .dummy_weights = true,
                              .client_timeout = Duration{2'000'000'000},
-                             .rank_timeout = Duration{600'000'000'000}}));
+                             .rank_timeout = Duration{600'000'000'000},
+                             .sampling = {0.8, 40, 0.9, 0.01}}));
   // Outputs are pinned, weights real and clients patient unless it is said.
   EXPECT_EQ(std::get<RealWorldConfig>(Read("small.textproto", {"world.real={}"}).world),
             RealWorldConfig{});
@@ -137,6 +139,7 @@ TEST_F(ExperimentConfigTest, ReadsARealWorld) {
               HasSubstr("client_timeout_s"));
   EXPECT_THAT(ErrorOf("small.textproto", {"world.real={rank_timeout_s: 0}"}),
               HasSubstr("rank_timeout_s"));
+  EXPECT_THAT(ErrorOf("small.textproto", {"world.real.sampling={top_p: 0}"}), HasSubstr("top_p"));
 }
 
 TEST_F(ExperimentConfigTest, ReplacesFieldsOfAPresetModelAndDevice) {
