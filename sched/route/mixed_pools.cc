@@ -16,7 +16,7 @@ void MixedPools::Load::Add(const Load& change, std::int32_t sign) {
 MixedPools::MixedPools(const MixedPoolConfig& config, std::int32_t prompt_replicas,
                        const std::vector<std::int32_t>& blocks, std::int32_t block_size,
                        Duration delay)
-    : config_(config), block_size_(block_size), delay_(delay) {
+    : config_(config), block_size_(block_size), news_(delay) {
   for (const std::int32_t of_replica : blocks) {
     const bool prompt = replicas_.size() < static_cast<std::size_t>(prompt_replicas);
     const Place home = prompt ? Place::kPrompt : Place::kToken;
@@ -109,14 +109,13 @@ void MixedPools::SendHome() {
 }
 
 void MixedPools::Receive(TimePoint now) {
-  while (!under_way_.empty() && now - under_way_.front().sent >= delay_) {
-    const News news = under_way_.PopFront();
-    replicas_[static_cast<std::size_t>(news.replica)].load.Add(news.left, -1);
-  }
+  news_.Receive(now, [this](const Change& change) {
+    replicas_[static_cast<std::size_t>(change.replica)].load.Add(change.left, -1);
+  });
 }
 
 void MixedPools::Report(TimePoint now, std::int32_t replica, const Load& left) {
-  under_way_.PushBack({now, replica, left});
+  news_.Send(now, {replica, left});
 }
 
 void MixedPools::OnPromptBegun(TimePoint now, RequestId id) {

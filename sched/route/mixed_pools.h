@@ -29,10 +29,10 @@
 
 #include "core/id_window.h"
 #include "core/ids.h"
-#include "core/ring_queue.h"
 #include "core/time.h"
 #include "sched/disaggregation_config.h"
 #include "sched/request.h"
+#include "sched/route/delayed_news.h"
 
 namespace twin {
 
@@ -92,8 +92,7 @@ class MixedPools {
     Load prefill;
     Load decode;
   };
-  struct News {
-    TimePoint sent;
+  struct Change {
     std::int32_t replica = 0;
     Load left;
   };
@@ -114,10 +113,9 @@ class MixedPools {
 
   MixedPoolConfig config_;
   std::int32_t block_size_;
-  Duration delay_;
   std::vector<Replica> replicas_;
   IdWindow<Booking> bookings_;
-  RingQueue<News> under_way_;
+  DelayedNews<Change> news_;
 };
 
 }  // namespace twin

@@ -5,7 +5,7 @@
 namespace twin {
 
 Telemetry::Telemetry(std::int32_t replicas, Duration delay, std::int32_t block_size)
-    : delay_(delay), block_size_(block_size) {
+    : block_size_(block_size), reports_(delay) {
   const auto count = static_cast<std::size_t>(replicas);
   loads_.requests.resize(count);
   loads_.prompt_tokens.resize(count);
@@ -14,14 +14,13 @@ Telemetry::Telemetry(std::int32_t replicas, Duration delay, std::int32_t block_s
 }
 
 void Telemetry::Receive(TimePoint now) {
-  while (!under_way_.empty() && now - under_way_.front().sent >= delay_) {
-    const LoadReport report = under_way_.PopFront().report;
+  reports_.Receive(now, [this](const LoadReport& report) {
     const auto i = static_cast<std::size_t>(report.replica);
     loads_.requests[i] -= report.requests_left;
     loads_.unanswered[i] -= report.answered;
     loads_.prompt_tokens[i] -= report.prompt_tokens_computed;
     loads_.blocks[i] += report.blocks;
-  }
+  });
 }
 
 void Telemetry::Send(TimePoint now, std::int32_t replica, const Request& request) {
@@ -33,11 +32,11 @@ void Telemetry::Send(TimePoint now, std::int32_t replica, const Request& request
   // Until a report tells what it really holds.
   const std::int64_t blocks = (std::int64_t{request.prompt_tokens} + block_size_ - 1) / block_size_;
   loads_.blocks[i] += blocks;
-  under_way_.PushBack({now, {.replica = replica, .blocks = -blocks}});
+  reports_.Send(now, {.replica = replica, .blocks = -blocks});
 }
 
 void Telemetry::Report(TimePoint now, const LoadReport& report) {
-  under_way_.PushBack({now, report});
+  reports_.Send(now, report);
   Receive(now);
 }
 

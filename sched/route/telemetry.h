@@ -7,9 +7,9 @@
 
 #include <cstdint>
 
-#include "core/ring_queue.h"
 #include "core/time.h"
 #include "sched/request.h"
+#include "sched/route/delayed_news.h"
 #include "sched/route/router.h"
 
 namespace twin {
@@ -47,15 +47,9 @@ class Telemetry {
   void Report(TimePoint now, const LoadReport& report);
 
  private:
-  struct UnderWay {
-    TimePoint sent;
-    LoadReport report;
-  };
-
   ReplicaLoads loads_;
-  Duration delay_;
   std::int32_t block_size_;
-  RingQueue<UnderWay> under_way_;
+  DelayedNews<LoadReport> reports_;
 };
 
 }  // namespace twin
