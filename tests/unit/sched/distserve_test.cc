@@ -4,9 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
-#include <map>
 #include <memory>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -14,95 +12,35 @@
 #include "sched/cluster.h"
 #include "sched/policy/registry.h"
 #include "tests/support/decided_trace.h"
+#include "tests/support/driven_cluster.h"
 
 namespace twin::testing {
 namespace {
 
-using Requests = std::vector<std::uint32_t>;
+using Requests = DrivenCluster::Requests;
 
-// One replica that prefills and one that decodes, in blocks of 4 tokens. Requests are numbered in
-// the order of their arrival.
-class Pair {
- public:
-  Pair(const DistServeConfig& config, std::int32_t prefill_blocks, std::int32_t decode_blocks) {
-    std::vector<std::unique_ptr<Engine>> engines;
-    std::vector<ReplicaPool> pools;
-    for (const std::int32_t blocks : {prefill_blocks, decode_blocks}) {
-      EngineConfig replica;
-      replica.kv = {.block_size = 4, .blocks = blocks, .host_blocks = 8};
-      replica.replica = static_cast<std::int32_t>(engines.size());
-      engines.push_back(std::make_unique<Engine>(replica, MakePolicy(config, replica.kv)));
-      pools.push_back({1, MakeRouter({}, 1, 4, 1), Duration{0}});
-    }
-    cluster_ = std::make_unique<Cluster>(std::move(engines), std::move(pools));
+// One replica that prefills and one that decodes, in blocks of 4 tokens.
+DrivenCluster Pair(const DistServeConfig& config, std::int32_t prefill_blocks,
+                   std::int32_t decode_blocks) {
+  std::vector<KvPoolConfig> kv;
+  std::vector<ReplicaPool> pools;
+  for (const std::int32_t blocks : {prefill_blocks, decode_blocks}) {
+    kv.push_back({.block_size = 4, .blocks = blocks, .host_blocks = 8});
+    pools.push_back({1, MakeRouter({}, 1, 4, 1), Duration{0}});
   }
-
-  void Arrive(std::int32_t prompt_tokens, std::int32_t output_tokens = 9) {
-    RequestArrived arrived;
-    arrived.request.id = RequestId{arrivals_++};
-    arrived.request.prompt_tokens = prompt_tokens;
-    arrived.request.max_output_tokens = output_tokens;
-    Handle(arrived);
-  }
-
-  // The step of the replica ends, and with it these requests.
-  void EndStep(std::int32_t replica, const Requests& ended = {}) {
-    const std::uint64_t step = steps_[replica];
-    steps_[replica] = 0;
-    std::vector<ItemOutcome> outcomes;
-    for (const std::uint32_t id : ended) {
-      outcomes.push_back({RequestId{id}, 1, FinishReason::kStop});
-    }
-    Handle(StepFinished{StepId{step}, now_, outcomes, {}, replica});
-  }
-
-  // The keys and values of a request have come.
-  void EndTransfer(std::uint32_t id) { Handle(TransferFinished{RequestId{id}, 0, 1, now_}); }
-
-  // The requests of the replica's step in flight.
-  [[nodiscard]] Requests Batch(std::int32_t replica) {
-    Requests requests;
-    if (steps_[replica] == 0) return requests;
-    for (const WorkItem& item : engine(replica).PlanOf(StepId{steps_[replica]}).work) {
-      requests.push_back(Index(item.request));
-    }
-    return requests;
-  }
-  // Those whose transfers began in the latest instant.
-  [[nodiscard]] const Requests& fetched() const { return fetched_; }
-  [[nodiscard]] std::int32_t FreeBlocks(std::int32_t replica) {
-    return engine(replica).pool().free();
-  }
-  [[nodiscard]] Engine& engine(std::int32_t replica) { return cluster_->engine(replica); }
-
- private:
-  void Handle(const Event& event) {
-    now_ += Duration{1};
-    cluster_->Handle(now_, event);
-    while (const StepPlan* plan = cluster_->PlanStep(now_)) steps_[plan->replica] = Index(plan->id);
-    fetched_.clear();
-    while (const KvTransfer* transfer = cluster_->NextTransfer()) {
-      fetched_.push_back(Index(transfer->request));
-    }
-  }
-
-  std::unique_ptr<Cluster> cluster_;
-  TimePoint now_ = kTimeZero;
-  std::uint32_t arrivals_ = 0;
-  std::map<std::int32_t, std::uint64_t> steps_;  // in flight, by replica
-  Requests fetched_;
-};
+  return DrivenCluster(std::make_unique<Cluster>(EnginesOf(config, kv), std::move(pools)));
+}
 
 // Two requests take 8 and 6 of the 20 blocks where they decode.
 class BackPressureTest : public ::testing::Test {
  protected:
   BackPressureTest() {
-    pair_.Arrive(28);
+    pair_.Arrive(28, 9);
     pair_.EndStep(0);
     EXPECT_EQ(pair_.fetched(), Requests{0});
     pair_.EndTransfer(0);
     EXPECT_EQ(pair_.Batch(1), Requests{0});
-    pair_.Arrive(21);
+    pair_.Arrive(21, 9);
     pair_.EndStep(0);
     EXPECT_EQ(pair_.fetched(), Requests{});  // until the decode step has ended
     pair_.EndStep(1);
@@ -114,17 +52,17 @@ class BackPressureTest : public ::testing::Test {
     EXPECT_EQ(pair_.FreeBlocks(1), 6);
   }
 
-  Pair pair_{DistServeConfig{}, 8, 20};
+  DrivenCluster pair_ = Pair(DistServeConfig{}, 8, 20);
 };
 
 // 10c: r1, r2, r3 and r4 are requests 3 to 6. Request 2 keeps the replica busy until three have
 // come.
 TEST_F(BackPressureTest, Example10cAFullDecodeSideStallsPrefill) {
-  Pair& pair = pair_;
+  DrivenCluster& pair = pair_;
   pair.Arrive(4, 1);
-  pair.Arrive(12);  // 3 blocks
-  pair.Arrive(12);  // 3
-  pair.Arrive(8);   // 2: 8 in all
+  pair.Arrive(12, 9);  // 3 blocks
+  pair.Arrive(12, 9);  // 3
+  pair.Arrive(8, 9);   // 2: 8 in all
   pair.EndStep(0, {2});
   EXPECT_EQ(pair.Batch(0), (Requests{3, 4, 5}));
   EXPECT_EQ(pair.FreeBlocks(0), 0);
@@ -135,7 +73,7 @@ TEST_F(BackPressureTest, Example10cAFullDecodeSideStallsPrefill) {
   EXPECT_EQ(pair.FreeBlocks(1), 3);
   pair.EndTransfer(3);
   EXPECT_EQ(pair.FreeBlocks(0), 3);
-  pair.Arrive(16);  // 4 blocks
+  pair.Arrive(16, 9);  // 4 blocks
   EXPECT_EQ(pair.Batch(0), Requests{});
   // Request 0 leaves 8 blocks. r1 waits when requests are accepted, and joins the batch then.
   pair.EndStep(1, {0});
@@ -151,7 +89,7 @@ TEST_F(BackPressureTest, Example10cAFullDecodeSideStallsPrefill) {
 // 8 + 6 blocks of the batch, 3 that wait and 4 for the 13 tokens of the request that waits make 21
 // of 20.
 TEST_F(BackPressureTest, TheBlocksOfAWaitingRequestCountTwice) {
-  pair_.Arrive(12);
+  pair_.Arrive(12, 9);
   pair_.EndStep(0);
   pair_.EndStep(1);
   EXPECT_EQ(pair_.fetched(), Requests{2});
@@ -162,8 +100,8 @@ TEST_F(BackPressureTest, TheBlocksOfAWaitingRequestCountTwice) {
 
 // 3 of 4 blocks wait, and 3 + 4 are more than 4.
 TEST(DistServePolicyTest, ARequestThatOnlyFitsAloneJoinsWhenNobodyRuns) {
-  Pair pair(DistServeConfig{}, 8, 4);
-  pair.Arrive(12);
+  DrivenCluster pair = Pair(DistServeConfig{}, 8, 4);
+  pair.Arrive(12, 9);
   pair.EndStep(0);
   EXPECT_EQ(pair.fetched(), Requests{0});
   pair.EndTransfer(0);
@@ -174,9 +112,9 @@ TEST(DistServePolicyTest, ARequestThatOnlyFitsAloneJoinsWhenNobodyRuns) {
 TEST(DistServePolicyTest, NobodyIsAcceptedIntoTheBlockThatTheFirstOneNeeds) {
   DistServeConfig config;
   config.waiting_block_prop_threshold = 1;
-  Pair pair(config, 8, 4);
-  pair.Arrive(12);
-  pair.Arrive(4);
+  DrivenCluster pair = Pair(config, 8, 4);
+  pair.Arrive(12, 9);
+  pair.Arrive(4, 9);
   pair.EndStep(0);
   pair.EndStep(0);
   EXPECT_EQ(pair.fetched(), Requests{});
@@ -187,8 +125,8 @@ TEST(DistServePolicyTest, NobodyIsAcceptedIntoTheBlockThatTheFirstOneNeeds) {
 
 // 16 prompt tokens and the first of the output need 5 of 4 blocks.
 TEST(DistServePolicyTest, RejectsWhatTheDecodeSideCanNeverHold) {
-  Pair pair(DistServeConfig{}, 8, 4);
-  pair.Arrive(16);
+  DrivenCluster pair = Pair(DistServeConfig{}, 8, 4);
+  pair.Arrive(16, 9);
   pair.EndStep(0);
   EXPECT_EQ(pair.fetched(), Requests{});
   EXPECT_EQ(pair.FreeBlocks(0), 8);

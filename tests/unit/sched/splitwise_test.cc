@@ -4,20 +4,19 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
-#include <map>
 #include <memory>
-#include <utility>
 #include <vector>
 
 #include "core/input_error.h"
 #include "sched/cluster.h"
 #include "sched/policy/registry.h"
 #include "tests/support/decided_trace.h"
+#include "tests/support/driven_cluster.h"
 
 namespace twin::testing {
 namespace {
 
-using Requests = std::vector<std::uint32_t>;
+using Requests = DrivenCluster::Requests;
 
 SplitwiseConfig Config(std::int32_t max_batch_tokens) {
   SplitwiseConfig config;
@@ -215,87 +214,27 @@ TEST(MixedPoolsTest, NewsTakeTheirTime) {
 }
 
 // Machines behind Splitwise's cluster-level scheduler, in blocks of one token; half of them are at
-// home in the prompt pool. Requests are numbered in the order of their arrival.
-class Machines {
- public:
-  Machines(std::int32_t count, std::int32_t blocks, std::int32_t max_pending) {
-    std::vector<std::unique_ptr<Engine>> engines;
-    for (std::int32_t i = 0; i < count; ++i) {
-      EngineConfig replica;
-      replica.kv = {.block_size = 1, .blocks = blocks};
-      replica.replica = i;
-      engines.push_back(std::make_unique<Engine>(replica, MakePolicy(Config(100), replica.kv)));
-    }
-    const std::vector<std::int32_t> all(static_cast<std::size_t>(count), blocks);
-    cluster_ = std::make_unique<Cluster>(
-        std::move(engines),
-        MixedPools(MixedPoolConfig{max_pending}, count / 2, all, 1, Duration{0}));
-  }
-
-  // Prompts and outputs of requests that arrive together.
-  void Arrive(const std::vector<std::pair<std::int32_t, std::int32_t>>& requests) {
-    std::vector<Event> events;
-    for (const auto& [prompt, output] : requests) {
-      events.emplace_back(RequestArrived{Asking(arrivals_++, prompt, output)});
-    }
-    Handle(events);
-  }
-  // The step of the replica ends, and with it these requests.
-  void EndStep(std::int32_t replica, const Requests& ended = {}) {
-    std::vector<ItemOutcome> outcomes;
-    for (const std::uint32_t id : ended) {
-      outcomes.push_back({RequestId{id}, 1, FinishReason::kStop});
-    }
-    const std::uint64_t step = std::exchange(steps_[replica], 0);
-    Handle({StepFinished{StepId{step}, now_, outcomes, {}, replica}});
-  }
-  void EndTransfer(std::uint32_t id, std::int32_t from, std::int32_t to) {
-    Handle({TransferFinished{RequestId{id}, from, to, now_}});
-  }
-
-  // The requests of the replica's step in flight.
-  [[nodiscard]] Requests Batch(std::int32_t replica) {
-    Requests requests;
-    if (steps_[replica] == 0) return requests;
-    for (const WorkItem& item : engine(replica).PlanOf(StepId{steps_[replica]}).work) {
-      requests.push_back(Index(item.request));
-    }
-    return requests;
-  }
-  // Those whose transfers began in the latest instant.
-  [[nodiscard]] const Requests& fetched() const { return fetched_; }
-  [[nodiscard]] Engine& engine(std::int32_t replica) { return cluster_->engine(replica); }
-  [[nodiscard]] Cluster& cluster() { return *cluster_; }
-
- private:
-  void Handle(const std::vector<Event>& events) {
-    now_ += Duration{1};
-    for (const Event& event : events) cluster_->Handle(now_, event);
-    while (const StepPlan* plan = cluster_->PlanStep(now_)) steps_[plan->replica] = Index(plan->id);
-    fetched_.clear();
-    while (const KvTransfer* transfer = cluster_->NextTransfer()) {
-      fetched_.push_back(Index(transfer->request));
-    }
-  }
-
-  std::unique_ptr<Cluster> cluster_;
-  TimePoint now_ = kTimeZero;
-  std::uint32_t arrivals_ = 0;
-  std::map<std::int32_t, std::uint64_t> steps_;  // in flight, by replica
-  Requests fetched_;
-};
+// home in the prompt pool.
+DrivenCluster Machines(std::int32_t count, std::int32_t blocks, std::int32_t max_pending) {
+  const std::vector<KvPoolConfig> pools(static_cast<std::size_t>(count),
+                                        {.block_size = 1, .blocks = blocks});
+  const std::vector<std::int32_t> all(pools.size(), blocks);
+  return DrivenCluster(std::make_unique<Cluster>(
+      EnginesOf(Config(100), pools),
+      MixedPools(MixedPoolConfig{max_pending}, count / 2, all, 1, Duration{0})));
+}
 
 // Rule 4. The decoding machine takes the blocks of prompt and output before the transfer.
 TEST(SplitwiseClusterTest, Rule4ARequestOfTwoMachinesIsTransferred) {
-  Machines machines(2, 20, 100);
-  machines.Arrive({{8, 4}});
+  DrivenCluster machines = Machines(2, 20, 100);
+  machines.Arrive(8, 4);
   EXPECT_EQ(machines.Batch(0), Requests{0});
   machines.EndStep(0);
   EXPECT_EQ(machines.fetched(), Requests{0});
-  EXPECT_EQ(machines.engine(0).pool().free(), 12);
-  EXPECT_EQ(machines.engine(1).pool().free(), 8);
+  EXPECT_EQ(machines.FreeBlocks(0), 12);
+  EXPECT_EQ(machines.FreeBlocks(1), 8);
   machines.EndTransfer(0, 0, 1);
-  EXPECT_EQ(machines.engine(0).pool().free(), 20);
+  EXPECT_EQ(machines.FreeBlocks(0), 20);
   EXPECT_EQ(machines.Batch(1), Requests{0});
   machines.EndStep(1, {0});
   machines.cluster().CheckDrained();
@@ -303,8 +242,8 @@ TEST(SplitwiseClusterTest, Rule4ARequestOfTwoMachinesIsTransferred) {
 
 // Request 1 finds a long queue at machine 0, does both phases at machine 1, and nothing is copied.
 TEST(SplitwiseClusterTest, Rule4ARequestOfOneMachineIsNotTransferred) {
-  Machines machines(2, 40, 10);
-  machines.Arrive({{8, 4}, {8, 4}});
+  DrivenCluster machines = Machines(2, 40, 10);
+  machines.ArriveTogether({{8, 4}, {8, 4}});
   EXPECT_EQ(machines.Batch(0), Requests{0});
   EXPECT_EQ(machines.Batch(1), Requests{1});
   machines.EndStep(1);
@@ -320,8 +259,8 @@ TEST(SplitwiseClusterTest, Rule4ARequestOfOneMachineIsNotTransferred) {
 // blocks that the other one cannot fetch for want of 12. Machine 0 then computes request 1 again,
 // machine 1 has its blocks back, and fetches request 0.
 TEST(SplitwiseClusterTest, MachinesThatWaitForEachOtherComputeAPromptAgain) {
-  Machines machines(2, 12, 8);
-  machines.Arrive({{8, 4}, {8, 4}});
+  DrivenCluster machines = Machines(2, 12, 8);
+  machines.ArriveTogether({{8, 4}, {8, 4}});
   EXPECT_EQ(machines.Batch(0), Requests{0});
   EXPECT_EQ(machines.Batch(1), Requests{1});
   machines.EndStep(0);
