@@ -115,9 +115,9 @@ class TableWriter {
     result_.report.push_back(Describe(fit));
     if (const std::size_t cut = CutRatios(fit.table); cut > 0) {
       result_.warnings.push_back(
-          fmt::format("{}: measurements cut at a factor of 5.4 from the closed form, the most that "
-                      "a table holds: {}",
-                      TableName(fit.table), cut));
+          fmt::format("{}: measurements cut at a factor of {:.1f} from the closed form, the most "
+                      "that a table holds: {}",
+                      TableName(fit.table), sim::LargestRatio(), cut));
     }
     if (fit.table.base == 0) fit.table.base = base_position_;
     const auto grid = std::ranges::find(profile_.grids, fit.grid);

@@ -202,6 +202,8 @@ std::size_t CutRatios(std::string_view row) {
       std::ranges::count_if(row, [&](char c) { return c == ends[0] || c == ends[1]; }));
 }
 
+double LargestRatio() { return std::exp(ValueOf().back()); }
+
 AttentionCorrection::AttentionCorrection(const AttentionTable& table, const AttentionGrid& grid,
                                          const std::vector<AttentionRow>& rows,
                                          std::int32_t query_heads, std::int32_t kv_heads,

@@ -28,6 +28,8 @@ AttentionRow ParseAttentionRow(const AttentionGrid& grid, std::string_view text,
 std::string PrintAttentionRow(const AttentionGrid& grid, const AttentionRow& row);
 // Ratios of a printed row at either end of the scale: what was measured may lie beyond.
 std::size_t CutRatios(std::string_view row);
+// Measured over formula at the upper end of the scale, and formula over measured at the lower one.
+double LargestRatio();
 
 // Logarithm of measured over formula.
 struct LogRatio {
