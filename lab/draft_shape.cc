@@ -17,7 +17,9 @@ bool HasDraftModel(const ExperimentConfig& config) {
 
 std::optional<ModelSpec> DraftShapeOf(const ExperimentConfig& config) {
   if (!HasDraftModel(config)) return std::nullopt;
-  ModelSpec draft = ReadNamedShape(config.speculation->draft_model, false);
+  const SpeculationConfig& speculation = *config.speculation;
+  ModelSpec draft = speculation.draft_shape ? *speculation.draft_shape
+                                            : ReadNamedShape(speculation.draft_model, false);
   draft.kv_dtype = config.system.model_spec.kv_dtype;
   Validate(draft, {.tensor = config.system.parallelism.tensor});
   return draft;

@@ -10,7 +10,8 @@
 namespace twin::lab {
 
 // Its shape, with weights in its own format and keys and values in that of the served model's;
-// nullopt if there is none. Reads its config.json. Throws InputError: an unknown preset, a shape
+// nullopt if there is none. Reads its config.json, unless SpeculationConfig::draft_shape holds what
+// that says. Throws InputError: an unknown preset, a shape
 // that the tensor parallelism does not divide (usage); hf_config.h (data).
 std::optional<ModelSpec> DraftShapeOf(const ExperimentConfig& config);
 

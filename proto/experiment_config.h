@@ -78,6 +78,8 @@ struct SpeculationConfig {
   sim::AcceptanceConfig acceptance;  // of a simulated world, as the next two
   Duration propose{0};               // per step
   std::string draft_model;           // empty: takes `propose` and no memory; none in a real world
+  // Its shape, where it has been read (lab/draft_shape.h). Not in WriteResolved().
+  std::optional<ModelSpec> draft_shape = std::nullopt;
   // Of a real world: exec::NgramConfig.
   std::int32_t prompt_lookup_min = 5;
   std::int32_t prompt_lookup_max = 5;

@@ -51,8 +51,8 @@ void RequireComputable(const ExperimentConfig& config) {
                 KvFormats(device, model.weight_dtype), device);
 }
 
-// A draft model is computed in its own format.
-void RequireDraftModel(const ExperimentConfig& config) {
+// A draft model is computed in its own format. Its shape is read here, once for all of the run.
+void ReadDraftModel(ExperimentConfig& config) {
   const std::optional<ModelSpec> draft = DraftShapeOf(config);
   if (!draft) {
     Refuse("speculation.model",
@@ -61,10 +61,11 @@ void RequireDraftModel(const ExperimentConfig& config) {
   }
   RequireFormat("speculation.model: its weights", draft->weight_dtype,
                 WeightFormats(ModelDevice::kCpu), ModelDevice::kCpu);
+  config.speculation->draft_shape = draft;
 }
 
 // Drafts are computed on one CPU device, by a draft model or from n-grams.
-void RequireSpeculation(const ExperimentConfig& config) {
+void ResolveSpeculation(ExperimentConfig& config) {
   if (!config.speculation || !config.speculation->rules.on()) return;
   const SpecMethod method = config.speculation->rules.method;
   if (method == SpecMethod::kEagle) {
@@ -81,7 +82,7 @@ void RequireSpeculation(const ExperimentConfig& config) {
     Refuse("policy.vllm_v1.async_scheduling",
            "plans steps before their drafts are known; allowed with speculation: false");
   }
-  if (method == SpecMethod::kDraftModel) RequireDraftModel(config);
+  if (method == SpecMethod::kDraftModel) ReadDraftModel(config);
 }
 
 // Replicas are models of the same weights on one CPU.
@@ -240,9 +241,9 @@ ComputedModel FindDraftModel(const ExperimentConfig& config, const ComputedModel
 
 ExperimentConfig ResolveForThisMachine(const ExperimentConfig& config, std::int64_t memory_bytes) {
   RequireComputable(config);
-  RequireSpeculation(config);
-  RequireReplicas(config);
   ExperimentConfig real = config;
+  ResolveSpeculation(real);
+  RequireReplicas(config);
   SystemConfig& system = real.system;
   auto& world = std::get<RealWorldConfig>(real.world);
   if (world.threads == 0) {
