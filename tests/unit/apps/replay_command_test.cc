@@ -1,11 +1,14 @@
 // twinserve replay: a run decided again, and records that are not what was written.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "proto/record_file.h"
+#include "sched/policy/registry.h"
 #include "tests/unit/apps/experiment_folder.h"
 
 namespace twin::apps {
@@ -37,22 +40,30 @@ TEST_F(ReplayCommandTest, DecidesTheSameFromTheDirectoryAndFromTheRecord) {
 }
 
 class EveryPolicyReplaysTest : public testing::ExperimentFolderTest,
-                               public ::testing::WithParamInterface<std::string> {};
+                               public ::testing::WithParamInterface<std::string_view> {};
+
+// The system that a policy needs, or that it is made for.
+std::string SystemOf(std::string_view policy) {
+  if (policy == "distserve") return "disaggregation { prefill_replicas: 2 decode_replicas: 2 }";
+  if (policy == "splitwise") {
+    return "disaggregation { prefill_replicas: 2 decode_replicas: 2 mixed_pool {} }";
+  }
+  return "";
+}
 
 TEST_P(EveryPolicyReplaysTest, ToTheSameDigest) {
-  Write("small.textproto", std::string("base: 'base.textproto'\npolicy { ") + GetParam() + " {} }");
+  Write("small.textproto", fmt::format("base: 'base.textproto'\npolicy {{ {} {{}} }}\n"
+                                       "system {{ {} memory {{ blocks_override: 600 }} }}",
+                                       GetParam(), SystemOf(GetParam())));
   Write("base.textproto", testing::kSmallExperiment);
-  (void)RunSmall("run", {"--set", "system.memory.blocks_override=600"});
+  (void)RunSmall("run");
   const CommandOutcome outcome = Run({"replay", "run"});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("\nequal\n"));
 }
 
-INSTANTIATE_TEST_SUITE_P(Policies, EveryPolicyReplaysTest,
-                         ::testing::Values("static", "orca", "vllm_v0", "vllm_v1", "sarathi",
-                                           "splitfuse", "tgi_v2", "tgi_v3", "trtllm", "triton",
-                                           "lightllm", "splitwise"),
-                         [](const auto& test) { return test.param; });
+INSTANTIATE_TEST_SUITE_P(Policies, EveryPolicyReplaysTest, ::testing::ValuesIn(PolicyNames()),
+                         [](const auto& test) { return std::string(test.param); });
 
 // The record's frames, under a config with a smaller batch: the engine soon decides differently.
 TEST_F(ReplayCommandTest, ShowsTheFirstPlanThatDiffers) {
