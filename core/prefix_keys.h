@@ -1,6 +1,7 @@
 // Computes the keys of KV blocks from the prefix chunks that a workload gives for a request.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
@@ -23,6 +24,24 @@ struct NamedContent {
     const bool whole = covered <= std::int64_t{prompt_tokens} + output_tokens;
     return {chunks, chunk_tokens, whole ? covered : prompt_tokens};
   }
+};
+
+// The keys of whole blocks among `keys`, of which each block has `per_block`: its last one names
+// the block and all content before it. Borrows the keys.
+class BlockKeys {
+ public:
+  // REQUIRES: per_block >= 1.
+  explicit BlockKeys(std::span<const BlockKey> keys, std::int32_t per_block = 1)
+      : keys_(keys), per_block_(static_cast<std::size_t>(per_block)) {}
+
+  [[nodiscard]] std::size_t size() const { return keys_.size() / per_block_; }
+  [[nodiscard]] bool empty() const { return size() == 0; }
+  // REQUIRES: block < size().
+  BlockKey operator[](std::size_t block) const { return keys_[(block + 1) * per_block_ - 1]; }
+
+ private:
+  std::span<const BlockKey> keys_;
+  std::size_t per_block_;
 };
 
 // The key of block number `block` of a request. Two requests get the same key if the same chunk

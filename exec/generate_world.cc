@@ -34,7 +34,7 @@ GenerateWorld::GenerateWorld(Backend& backend, std::span<Generation> generations
     : backend_(backend),
       generations_(generations),
       options_(std::move(options)),
-      ledger_(options_.end_tokens, options_.names_blocks ? options_.block_size : 0) {}
+      ledger_(options_.end_tokens, options_.named_block_size) {}
 
 Instant GenerateWorld::Advance(TimePoint /*wake_at*/) {
   events_.clear();

@@ -29,9 +29,8 @@ enum class KeptLogits : std::uint8_t { kNone, kLast, kAll };
 struct GenerateWorldOptions {
   KeptLogits keep = KeptLogits::kNone;
   std::vector<std::int32_t> end_tokens;  // an output ends behind any of these
-  bool names_blocks = false;             // tells what is in full blocks (prefix caching)
-  std::int32_t block_size = 16;
-  std::function<void()> on_step = {};  // called behind every step, if set
+  std::int32_t named_block_size = 0;     // as RealWorldOptions'
+  std::function<void()> on_step = {};    // called behind every step, if set
 };
 
 // What a run took.

@@ -84,7 +84,8 @@ GenerationCounts Generate(DeviceModel& model, std::span<Generation> generations,
                       .blocks = options.blocks > 0 ? options.blocks
                                                    : BlocksFor(model, generations, traits, options),
                       .host_blocks = options.host_blocks,
-                      .release_order = traits.release_order};
+                      .release_order = traits.release_order,
+                      .key_tokens = traits.KeyTokens(options.block_size)};
   Engine engine(engine_config, MakePolicy(policy, engine_config.kv));
   const std::unique_ptr<Backend> backend =
       MakeBackend(model,
@@ -98,11 +99,11 @@ GenerationCounts Generate(DeviceModel& model, std::span<Generation> generations,
                    .draft_model = options.draft_model,
                    .ngram = options.ngram},
                   options.keep, world);
-  GenerateWorldOptions world_options{.keep = options.keep,
-                                     .end_tokens = {},
-                                     .names_blocks = traits.caches_prefixes,
-                                     .block_size = options.block_size,
-                                     .on_step = options.on_step};
+  GenerateWorldOptions world_options{
+      .keep = options.keep,
+      .end_tokens = {},
+      .named_block_size = traits.caches_prefixes ? engine_config.kv.tokens_per_key() : 0,
+      .on_step = options.on_step};
   if (options.stops_at_end_tokens) world_options.end_tokens = model.config().end_tokens;
   GenerateWorld generate_world(*backend, generations, std::move(world_options));
   Serve(engine, generate_world);

@@ -31,7 +31,7 @@ enum class TokenFate : std::uint8_t {
 // names mean equal content.
 class OutputLedger {
  public:
-  // `named_block_size`: tokens per block to be named; 0 = blocks are not.
+  // `named_block_size`: tokens that a key stands for; 0 = there are no keys.
   OutputLedger(std::vector<std::int32_t> end_tokens, std::int32_t named_block_size)
       : end_tokens_(std::move(end_tokens)), named_block_size_(named_block_size) {}
 

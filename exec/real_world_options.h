@@ -50,7 +50,7 @@ struct RealWorldOptions {
   // the prompt alone reaches it, the output is one token. 0 = no limit. The engine must reject
   // longer prompts itself: the backend never receives them.
   std::int32_t max_model_length = 0;
-  // Tokens per KV block whose content gets a key for prefix caching; 0 = no keys.
+  // Tokens that a key for prefix caching stands for (KvPoolConfig::key_tokens); 0 = no keys.
   std::int32_t named_block_size = 0;
   // Outputs have the length that the workload gives, whatever tokens the model emits.
   bool pins_output_lengths = true;

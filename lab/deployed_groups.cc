@@ -38,6 +38,7 @@ std::vector<std::pair<const char*, std::string>> SharedTraits(const Deployment& 
   return {
       {"the block size", fmt::format("{}", group.engine.kv.block_size)},
       {"prefix caching", YesOrNo(traits.caches_prefixes)},
+      {"tokens per key of a prefix", fmt::format("{}", group.engine.kv.tokens_per_key())},
       {"tokens per request", fmt::format("{}", group.context_tokens_max)},
       {"delivery of tokens at the end of a batch", YesOrNo(traits.delivery == Delivery::kBatchEnd)},
       {"drafts per step", fmt::format("{}", traits.drafts_max)},

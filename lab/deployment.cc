@@ -102,7 +102,8 @@ EngineConfig EngineConfigOf(const Deployment& deployment) {
   engine.kv = {.block_size = capacity.block_size,
                .blocks = capacity.usable_blocks,
                .host_blocks = capacity.host_blocks,
-               .release_order = deployment.traits.release_order};
+               .release_order = deployment.traits.release_order,
+               .key_tokens = deployment.traits.KeyTokens(capacity.block_size)};
   engine.prompt_tokens_max = deployment.context_tokens_max;
   return engine;
 }
@@ -201,15 +202,14 @@ Deployment ResolveAlike(const ExperimentConfig& config, CostCache& cache) {
   deployment.cost = cache.Cost(deployment.config.cost, system.model_spec, system.hardware_spec,
                                system.parallelism, deployment.capacity.block_bytes);
   AddProposer(draft, cache, deployment);
-  deployment.world = {
-      .max_model_length = deployment.context_tokens_max,
-      .named_block_size = deployment.traits.caches_prefixes ? system.memory.block_size : 0,
-      .forgets_stale_tokens = deployment.traits.forgets_stale_tokens,
-      .boundary = boundary,
-      .client_timeout =
-          std::visit([](const auto& world) { return world.client_timeout; }, config.world),
-      .seed = config.seed,
-      .replicas = system.replicas};
+  deployment.world = {.max_model_length = deployment.context_tokens_max,
+                      .named_block_size = KeyTokensOf(deployment),
+                      .forgets_stale_tokens = deployment.traits.forgets_stale_tokens,
+                      .boundary = boundary,
+                      .client_timeout = std::visit(
+                          [](const auto& world) { return world.client_timeout; }, config.world),
+                      .seed = config.seed,
+                      .replicas = system.replicas};
   if (deployment.traits.drafts_max > 0) {
     deployment.world.acceptance = config.speculation->acceptance;
     deployment.world.drafts_offered =
@@ -219,6 +219,10 @@ Deployment ResolveAlike(const ExperimentConfig& config, CostCache& cache) {
 }
 
 }  // namespace
+
+std::int32_t KeyTokensOf(const Deployment& deployment) {
+  return deployment.traits.caches_prefixes ? deployment.engine.kv.tokens_per_key() : 0;
+}
 
 std::int32_t ContextTokensMax(const ExperimentConfig& config) {
   std::int32_t tokens = config.system.model_spec.max_position;
@@ -281,11 +285,12 @@ std::unique_ptr<Cluster> MakeCluster(const ExperimentConfig& config, const Engin
     }
   }
   CHECK(all.size() == static_cast<std::size_t>(system.replicas));
-  const std::int32_t block_size = engines.front().engine.kv.block_size;
+  const KvPoolConfig& kv = engines.front().engine.kv;
   const auto pool = [&](const RouterConfig& router, std::int32_t replicas, std::uint64_t seed) {
-    return ReplicaPool{.replicas = replicas,
-                       .router = MakeRouter(router, replicas, block_size, seed),
-                       .telemetry_delay = DurationFromSeconds(router.telemetry_delay_ms * 1e-3)};
+    return ReplicaPool{
+        .replicas = replicas,
+        .router = MakeRouter(router, replicas, kv.block_size, seed, kv.keys_per_block()),
+        .telemetry_delay = DurationFromSeconds(router.telemetry_delay_ms * 1e-3)};
   };
   if (system.disaggregation && system.disaggregation->pools.mixed_pool) {
     return std::make_unique<Cluster>(std::move(all), MixedPoolsOf(system, engines));

@@ -52,6 +52,9 @@ Deployment WithSeed(const Deployment& deployment, std::uint64_t seed);
 // policy allow. Known before the KV cache is sized.
 std::int32_t ContextTokensMax(const ExperimentConfig& config);
 
+// Tokens that a key of a prefix stands for in the deployment's world; 0 = the policy reads no keys.
+std::int32_t KeyTokensOf(const Deployment& deployment);
+
 // A fresh engine with its policy, of a deployment with one replica. Pinned to its place, as its
 // parts refer to each other.
 std::unique_ptr<Engine> MakeEngine(const Deployment& deployment);

@@ -22,6 +22,7 @@ void EncodeEngine(const EngineConfig& engine, MessageType& message) {
   message.set_release_order(kv.release_order == ReleaseOrder::kKeylessFront
                                 ? proto::RecordHeader::keyless_front
                                 : proto::RecordHeader::back);
+  message.set_key_tokens(kv.key_tokens);
   message.set_plans_per_instant_max(engine.plans_per_instant_max);
   message.set_prompt_tokens_max(engine.prompt_tokens_max);
 }
@@ -38,10 +39,12 @@ const char* DecodeEngine(const MessageType& message, EngineConfig& engine) {
   kv.release_order = message.release_order() == proto::RecordHeader::keyless_front
                          ? ReleaseOrder::kKeylessFront
                          : ReleaseOrder::kBack;
+  kv.key_tokens = message.key_tokens();
   engine.plans_per_instant_max = message.plans_per_instant_max();
   engine.prompt_tokens_max = message.prompt_tokens_max();
   const bool sizes = kv.block_size >= 1 && kv.blocks >= 0 && kv.host_blocks >= 0 &&
-                     engine.plans_per_instant_max >= 0 && engine.prompt_tokens_max >= 0;
+                     kv.key_tokens >= 0 && engine.plans_per_instant_max >= 0 &&
+                     engine.prompt_tokens_max >= 0 && kv.block_size % kv.tokens_per_key() == 0;
   return sizes ? nullptr : "a KV cache or limits of impossible size";
 }
 

@@ -31,6 +31,7 @@ Engine::Engine(const EngineConfig& config, std::unique_ptr<Policy> policy)
       prompt_tokens_max_(config.prompt_tokens_max),
       replica_(config.replica) {
   CHECK(traits_.steps_in_flight_max >= 1);
+  CHECK(config.kv.keys_per_block() == 1 || traits_.keeps_prefix_tree);
   plans_.resize(static_cast<std::size_t>(traits_.steps_in_flight_max));
   if (traits_.result_queue == ResultQueue::kInstances) taken_.resize(plans_.size());
   for (StepPlan& plan : plans_) plan.replica = config.replica;

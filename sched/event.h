@@ -30,7 +30,8 @@ struct ItemOutcome {
   bool operator==(const ItemOutcome&) const = default;
 };
 
-// A block of generated tokens became full; `key` identifies its content and all content before it.
+// A prefix that ends in generated tokens got its key: as many tokens more as a key stands for
+// (KvPoolConfig::key_tokens) are known. `key` identifies all content up to there.
 struct BlockFilled {
   RequestId request{};
   BlockKey key{};

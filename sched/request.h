@@ -21,8 +21,9 @@ struct Request {
   std::int32_t predicted_output_tokens = -1;  // by the workload's predictor; -1 = no prediction
   // Another replica decodes it: here its first token ends it (Engine::handovers). Set by clusters.
   bool prefill_only = false;
-  // Keys of the full blocks of the prompt, in order; empty if the content is unknown. Borrowed for
-  // the duration of the call.
+  // Keys of the prompt's prefixes: of its full blocks, in order, or of parts of them
+  // (KvPoolConfig::key_tokens); empty if the content is unknown. Borrowed for the duration of the
+  // call.
   std::span<const BlockKey> prefix_keys = {};
 };
 

@@ -54,7 +54,7 @@ struct alignas(64) Sequence {
   std::int32_t predicted_output_tokens = -1;
   std::int32_t preemptions = 0;
   TimePoint arrival;
-  // Keys of the full blocks of known tokens; empty if the content is unknown.
+  // As Request::prefix_keys, of all known tokens.
   std::vector<BlockKey> keys;
 
   // True if the tokens in flight reach the output limit: nothing more may be scheduled.

@@ -25,7 +25,7 @@ struct SimWorldOptions {
   // Prompt + output tokens that the model can hold. An output ends when it reaches this length; if
   // the prompt alone reaches it, the output is one token. 0 = no limit.
   std::int32_t max_model_length = 0;
-  // Tokens per KV block whose content gets a key for prefix caching; 0 = no keys.
+  // Tokens that a key for prefix caching stands for (KvPoolConfig::key_tokens); 0 = no keys.
   std::int32_t named_block_size = 0;
   bool forgets_stale_tokens = false;  // PolicyTraits
   // What lies between clients and engine; nullopt: requests and tokens take no time.

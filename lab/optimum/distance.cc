@@ -63,7 +63,7 @@ class WorkCollector final : public RunListener, public RunObserver {
   }
 
   // Of the requests that completed, in order of arrival.
-  [[nodiscard]] std::vector<RequestWork> Works(std::int32_t block_size) const {
+  [[nodiscard]] std::vector<RequestWork> Works(std::int32_t key_tokens) const {
     std::vector<RequestWork> works;
     for (const RequestLife& life : lives) {
       RequestWork work{.arrival = life.arrival,
@@ -73,7 +73,7 @@ class WorkCollector final : public RunListener, public RunObserver {
         const auto shared = std::count_if(keys->second.begin(), keys->second.end(),
                                           [this](BlockKey key) { return uses_.at(key) > 1; });
         work.shared_tokens =
-            std::min(static_cast<std::int32_t>(shared) * block_size, life.prompt_tokens - 1);
+            std::min(static_cast<std::int32_t>(shared) * key_tokens, life.prompt_tokens - 1);
       }
       works.push_back(work);
     }
@@ -124,7 +124,7 @@ Distance DistanceToOptimum(const Deployment& deployment, RunControl& control) {
   distance.requests = static_cast<std::int64_t>(collector.lives.size());
   distance.left_out = collector.left_out;
   distance.reached = ReachedBy(collector.lives);
-  distance.floor = FloorOf(collector.Works(kv.block_size), floor);
+  distance.floor = FloorOf(collector.Works(kv.tokens_per_key()), floor);
   return distance;
 }
 

@@ -95,18 +95,18 @@ exec::RealWorldOptions WorldOptionsOf(const Deployment& deployment, const exec::
                                       exec::RealWorldListener& listener) {
   const ExperimentConfig& config = deployment.config;
   const auto& real = std::get<RealWorldConfig>(config.world);
-  return {
-      .max_model_length = deployment.context_tokens_max,
-      .named_block_size = deployment.traits.caches_prefixes ? config.system.memory.block_size : 0,
-      .pins_output_lengths = real.pin_output_lengths,
-      .end_tokens = model.end_tokens,
-      .vocab = model.shape.vocab,
-      .seed = config.seed,
-      .sampling_of = SamplingOf(real.sampling, config.seed),
-      .client_timeout = real.client_timeout,
-      .prefill_replicas =
-          config.system.disaggregation ? config.system.disaggregation->pools.prefill_replicas : 0,
-      .listener = &listener};
+  return {.max_model_length = deployment.context_tokens_max,
+          .named_block_size = KeyTokensOf(deployment),
+          .pins_output_lengths = real.pin_output_lengths,
+          .end_tokens = model.end_tokens,
+          .vocab = model.shape.vocab,
+          .seed = config.seed,
+          .sampling_of = SamplingOf(real.sampling, config.seed),
+          .client_timeout = real.client_timeout,
+          .prefill_replicas = config.system.disaggregation
+                                  ? config.system.disaggregation->pools.prefill_replicas
+                                  : 0,
+          .listener = &listener};
 }
 
 // What all ranks of a run need to know alike.

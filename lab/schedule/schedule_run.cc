@@ -77,6 +77,7 @@ EngineConfig EngineConfigOf(const ScheduleCase& c, const PolicyTraits& traits) {
   config.kv.blocks = c.blocks > 0 ? c.blocks : UnboundedBlocks(c);
   config.kv.host_blocks = c.host_blocks;
   config.kv.release_order = traits.release_order;
+  config.kv.key_tokens = traits.KeyTokens(c.block_size);
   return config;
 }
 

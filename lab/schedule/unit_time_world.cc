@@ -191,13 +191,14 @@ void UnitTimeWorld::Emit(const WorkItem& item, std::vector<std::int32_t>& finish
   outcomes_.push_back(outcome);
 }
 
-// Chains the keys of blocks as they become full; without prompt token ids the content is unknown.
+// Chains the keys of prefixes as they become known; without prompt token ids the content is
+// unknown.
 void UnitTimeWorld::AppendToken(RequestId id, std::int64_t token,
                                 std::vector<BlockFilled>& filled) {
   if (case_.requests[Index(id)].tokens.empty()) return;
   RequestState& state = requests_[Index(id)];
   state.open_tokens.push_back(token);
-  if (static_cast<std::int32_t>(state.open_tokens.size()) < case_.block_size) return;
+  if (static_cast<std::int32_t>(state.open_tokens.size()) < pool_.config().tokens_per_key()) return;
   auto key = static_cast<std::uint64_t>(state.last_key);
   for (const std::int64_t t : state.open_tokens)
     key = MixWords(key, static_cast<std::uint64_t>(t) + 1);

@@ -51,7 +51,7 @@ class UnitTimeWorld final : public World {
     bool finished = false;
     bool rejected = false;
     BlockKey last_key{};
-    std::vector<std::int64_t> open_tokens;  // of the block that is not full yet
+    std::vector<std::int64_t> open_tokens;  // behind the latest key
   };
   struct Batch {
     std::int64_t iteration = 0;

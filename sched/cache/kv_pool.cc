@@ -11,6 +11,7 @@ KvPool::KvPool(const KvPoolConfig& config) : config_(config) {
   CHECK(config.block_size >= 1);
   CHECK(config.blocks >= 0);
   CHECK(config.host_blocks >= 0);
+  CHECK(config.key_tokens >= 0 && config.block_size % config.tokens_per_key() == 0);
   const auto size = static_cast<std::uint32_t>(config.block_size);
   if (std::has_single_bit(size)) shift_ = std::countr_zero(size);
   blocks_.resize(static_cast<std::size_t>(config.blocks));

@@ -40,6 +40,13 @@ struct KvPoolConfig {
   std::int32_t blocks = 0;       // device blocks that can ever be handed out
   std::int32_t host_blocks = 0;  // swap space
   ReleaseOrder release_order = ReleaseOrder::kBack;
+  // Tokens that a prefix key stands for: a block has a whole number of keys. 0 = one.
+  std::int32_t key_tokens = 0;
+
+  [[nodiscard]] std::int32_t tokens_per_key() const {
+    return key_tokens > 0 ? key_tokens : block_size;
+  }
+  [[nodiscard]] std::int32_t keys_per_block() const { return block_size / tokens_per_key(); }
 
   bool operator==(const KvPoolConfig&) const = default;
 };

@@ -25,7 +25,10 @@ struct TreeHold {
 class RadixCache {
  public:
   RadixCache(const KvPoolConfig& kv, bool enabled)
-      : block_size_(kv.block_size), enabled_(enabled), tree_(enabled ? kv.blocks : 0) {}
+      : block_size_(kv.block_size),
+        keys_per_block_(kv.keys_per_block()),
+        enabled_(enabled),
+        tree_(enabled ? kv.blocks : 0) {}
 
   [[nodiscard]] bool enabled() const { return enabled_; }
   [[nodiscard]] std::int32_t evictable() const { return tree_.evictable(); }
@@ -48,14 +51,17 @@ class RadixCache {
   bool MakeFree(KvEditor& blocks, std::int64_t free);
 
  private:
-  [[nodiscard]] std::span<const BlockKey> Keys(const Sequence& sequence, std::int32_t tokens) const;
+  // The keys of the full blocks of the sequence's first `tokens` tokens; valid until the next call.
+  std::span<const BlockKey> Keys(const Sequence& sequence, std::int32_t tokens);
   RadixTree::Insertion Insert(KvEditor& blocks, const Sequence& sequence,
                               std::span<const BlockKey> keys);
 
   std::int32_t block_size_;
+  std::int32_t keys_per_block_;
   bool enabled_;
   RadixTree tree_;
   std::vector<BlockId> scratch_;
+  std::vector<BlockKey> keys_;  // of whole blocks, where a block has several
 };
 
 }  // namespace twin

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -54,6 +55,9 @@ struct PolicyTraits {
   bool publishes_at_end = false;        // only the blocks of the prompt, when the request ends
   bool keeps_prefix_tree = false;       // of its own, instead of publishing; with defers_release
   bool forgets_stale_tokens = false;    // a result issued before a preemption brings no token
+  // The policy compares the content of requests by so many leading tokens, not by blocks alone; 0 =
+  // it does not. With keeps_prefix_tree.
+  std::int32_t compared_tokens = 0;
   bool publishes_returned_tokens = false;  // blocks are published again when tokens return
   bool swaps_to_host = false;              // preempts by swapping, which needs host blocks
   bool reserves_context = false;  // an admission reserves context_tokens_max, whatever it asks for
@@ -81,6 +85,10 @@ struct PolicyTraits {
   // Whether full blocks enter the prefix cache while their request runs.
   [[nodiscard]] bool publishes_in_steps() const {
     return caches_prefixes && !publishes_at_end && !keeps_prefix_tree;
+  }
+  // KvPoolConfig::key_tokens, so that keys end where the policy compares.
+  [[nodiscard]] std::int32_t KeyTokens(std::int32_t block_size) const {
+    return compared_tokens > 0 ? std::gcd(block_size, compared_tokens) : 0;
   }
 
   bool operator==(const PolicyTraits&) const = default;

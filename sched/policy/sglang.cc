@@ -75,6 +75,9 @@ PolicyTraits SglangConfig::Traits() const {
   if (order) order->SetTraits(traits);
   traits.caches_prefixes = radix_cache;
   traits.keeps_prefix_tree = true;
+  if (radix_cache && schedule_policy == Order::kLpm && in_batch_check_threshold >= 0) {
+    traits.compared_tokens = in_batch_deprioritize_threshold;
+  }
   traits.defers_release = true;
   traits.forgets_stale_tokens = true;
   if (overlap) {
@@ -93,7 +96,7 @@ SglangPolicy::SglangPolicy(const SglangConfig& config, const KvPoolConfig& kv)
       cache_(kv, config.radix_cache),
       ratio_(config.schedule_conservativeness, config.init_new_token_ratio,
              config.min_new_token_ratio_factor, config.new_token_ratio_decay_steps),
-      waiting_(config, kv.block_size) {
+      waiting_(config, kv.tokens_per_key()) {
   RequireField(config.chunked_prefill_size <= 0 || config.chunked_prefill_size >= kv.block_size,
                "sglang.chunked_prefill_size", config.chunked_prefill_size,
                AtLeastField("system.memory.block_size", kv.block_size));

@@ -11,10 +11,10 @@ constexpr std::int64_t kRefreshEvery = 32;
 
 }  // namespace
 
-SglangQueue::SglangQueue(const SglangConfig& config, std::int32_t block_size)
+SglangQueue::SglangQueue(const SglangConfig& config, std::int32_t key_tokens)
     : config_(config),
       shared_keys_(static_cast<std::size_t>(
-          (std::max(config.in_batch_deprioritize_threshold, 1) - 1) / block_size + 1)),
+          (std::max(config.in_batch_deprioritize_threshold, 1) - 1) / key_tokens + 1)),
       ordered_(config.order.value_or(OrderConfig{})) {}
 
 void SglangQueue::Push(const Sequence& s) {

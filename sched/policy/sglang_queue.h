@@ -30,7 +30,8 @@ using SglangRequests = IdMap<SglangRequest>;
 // logarithmic time for each request that it looks at. Allocates while it grows.
 class SglangQueue {
  public:
-  SglangQueue(const SglangConfig& config, std::int32_t block_size);
+  // `key_tokens`: KvPoolConfig::tokens_per_key().
+  SglangQueue(const SglangConfig& config, std::int32_t key_tokens);
 
   [[nodiscard]] bool empty() const { return size() == 0; }
   [[nodiscard]] std::size_t size() const { return list_.size() - head_ + ordered_.size(); }
@@ -71,8 +72,8 @@ class SglangQueue {
   void Refresh(const StepBuilder& step, RadixCache& cache);
 
   SglangConfig config_;
-  std::size_t shared_keys_;  // blocks that must agree for a prefix to count as shared in the list
-  OrderedQueue ordered_;     // empty unless ordered()
+  std::size_t shared_keys_;      // that must agree for a prefix to count as shared in the list
+  OrderedQueue ordered_;         // empty unless ordered()
   std::vector<RequestId> list_;  // if ordered(): those who were looked at in this step
   std::size_t head_ = 0;
   std::int64_t sorts_ = 0;

@@ -13,7 +13,7 @@ PrefixIndex::PrefixIndex(std::int32_t replicas, std::int64_t size_max, Duration 
       sizes_(static_cast<std::size_t>(replicas)),
       matched_(static_cast<std::size_t>(replicas)) {}
 
-const std::vector<std::int32_t>& PrefixIndex::Match(std::span<const BlockKey> keys) {
+const std::vector<std::int32_t>& PrefixIndex::Match(const BlockKeys& keys) {
   for (const std::int32_t replica : matching_) matched_[static_cast<std::size_t>(replica)] = 0;
   matching_.clear();
   for (std::size_t depth = 0; depth < keys.size() && !IsPrivate(keys[depth]); ++depth) {
@@ -31,7 +31,7 @@ const std::vector<std::int32_t>& PrefixIndex::Match(std::span<const BlockKey> ke
   return matched_;
 }
 
-void PrefixIndex::Insert(std::int32_t replica, std::span<const BlockKey> keys, TimePoint now) {
+void PrefixIndex::Insert(std::int32_t replica, const BlockKeys& keys, TimePoint now) {
   if (now >= next_cut_) {
     for (std::size_t i = 0; i < sizes_.size(); ++i) {
       if (sizes_[i] > size_max_) Cut(static_cast<std::int32_t>(i));

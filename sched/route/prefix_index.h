@@ -2,11 +2,11 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <unordered_map>
 #include <vector>
 
 #include "core/ids.h"
+#include "core/prefix_keys.h"
 #include "core/time.h"
 
 namespace twin {
@@ -26,10 +26,10 @@ class PrefixIndex {
   // How many leading blocks of the prompt each replica was sent before: all zero but for
   // replicas that share a block. Valid until the next call. Keys that no other request can have end
   // a match.
-  [[nodiscard]] const std::vector<std::int32_t>& Match(std::span<const BlockKey> keys);
+  [[nodiscard]] const std::vector<std::int32_t>& Match(const BlockKeys& keys);
 
   // Adds the prompt to the replica's tree, or renews the use of what is there.
-  void Insert(std::int32_t replica, std::span<const BlockKey> keys, TimePoint now);
+  void Insert(std::int32_t replica, const BlockKeys& keys, TimePoint now);
 
   // Nodes of the replica's tree.
   [[nodiscard]] std::int64_t size(std::int32_t replica) const {

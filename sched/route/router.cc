@@ -5,6 +5,7 @@
 
 #include "core/check.h"
 #include "core/hash.h"
+#include "core/prefix_keys.h"
 #include "core/random.h"
 #include "sched/route/prefix_index.h"
 
@@ -108,7 +109,8 @@ class PowerOfTwoRouter final : public Router {
 // moves, and only to the new one.
 class SessionHashRouter final : public Router {
  public:
-  explicit SessionHashRouter(std::int32_t replicas) : replicas_(replicas) {}
+  SessionHashRouter(std::int32_t replicas, std::int32_t keys_per_block)
+      : replicas_(replicas), keys_per_block_(keys_per_block) {}
   std::int32_t Choose(const Request& request, TimePoint /*now*/,
                       const ReplicaLoads& /*loads*/) override {
     std::uint64_t key = MixWords(KeyOf(request), 0x9E3779B97F4A7C15ull);
@@ -124,38 +126,43 @@ class SessionHashRouter final : public Router {
   }
 
  private:
-  static std::uint64_t KeyOf(const Request& request) {
+  [[nodiscard]] std::uint64_t KeyOf(const Request& request) const {
     if (request.session != 0) return request.session;
-    if (!request.prefix_keys.empty()) return static_cast<std::uint64_t>(request.prefix_keys[0]);
-    return Index(request.id);
+    const BlockKeys keys(request.prefix_keys, keys_per_block_);
+    return keys.empty() ? Index(request.id) : static_cast<std::uint64_t>(keys[0]);
   }
 
   std::int32_t replicas_;
+  std::int32_t keys_per_block_;
 };
 
 class PrefixAffinityRouter final : public Router {
  public:
-  PrefixAffinityRouter(const RouterConfig& config, std::int32_t replicas)
-      : config_(config), index_(replicas, config.max_tree_size, config.eviction_interval) {}
+  PrefixAffinityRouter(const RouterConfig& config, std::int32_t replicas,
+                       std::int32_t keys_per_block)
+      : config_(config),
+        keys_per_block_(keys_per_block),
+        index_(replicas, config.max_tree_size, config.eviction_interval) {}
 
   std::int32_t Choose(const Request& request, TimePoint now, const ReplicaLoads& loads) override {
-    const std::int32_t chosen = Select(request, loads);
-    index_.Insert(chosen, request.prefix_keys, now);
+    const BlockKeys keys(request.prefix_keys, keys_per_block_);
+    const std::int32_t chosen = Select(keys, loads);
+    index_.Insert(chosen, keys, now);
     return chosen;
   }
   [[nodiscard]] bool reads_loads() const override { return true; }
   [[nodiscard]] bool reads_prefixes() const override { return true; }
 
  private:
-  std::int32_t Select(const Request& request, const ReplicaLoads& loads) {
+  std::int32_t Select(const BlockKeys& keys, const ReplicaLoads& loads) {
     const auto [least, most] = std::minmax_element(loads.requests.begin(), loads.requests.end());
     const bool imbalanced =
         *most - *least > config_.balance_abs_threshold &&
         static_cast<double>(*most) > config_.balance_rel_threshold * static_cast<double>(*least);
     if (imbalanced) return LeastOf(loads.requests);
-    const std::vector<std::int32_t>& matched = index_.Match(request.prefix_keys);
+    const std::vector<std::int32_t>& matched = index_.Match(keys);
     const auto best = std::max_element(matched.begin(), matched.end());
-    const auto length = static_cast<double>(request.prefix_keys.size());
+    const auto length = static_cast<double>(keys.size());
     if (length > 0 && *best / length > config_.cache_threshold) {
       return static_cast<std::int32_t>(best - matched.begin());
     }
@@ -163,18 +170,22 @@ class PrefixAffinityRouter final : public Router {
   }
 
   RouterConfig config_;
+  std::int32_t keys_per_block_;
   PrefixIndex index_;
 };
 
 class KvOverlapRouter final : public Router {
  public:
-  KvOverlapRouter(const RouterConfig& config, std::int32_t replicas, std::int32_t block_size)
+  KvOverlapRouter(const RouterConfig& config, std::int32_t replicas, std::int32_t block_size,
+                  std::int32_t keys_per_block)
       : weight_(config.overlap_weight),
         block_size_(block_size),
+        keys_per_block_(keys_per_block),
         index_(replicas, config.max_tree_size, config.eviction_interval) {}
 
   std::int32_t Choose(const Request& request, TimePoint now, const ReplicaLoads& loads) override {
-    const std::vector<std::int32_t>& matched = index_.Match(request.prefix_keys);
+    const BlockKeys keys(request.prefix_keys, keys_per_block_);
+    const std::vector<std::int32_t>& matched = index_.Match(keys);
     std::size_t least = 0;
     double least_cost = 0;
     for (std::size_t i = 0; i < matched.size(); ++i) {
@@ -188,7 +199,7 @@ class KvOverlapRouter final : public Router {
       least_cost = cost;
     }
     const auto chosen = static_cast<std::int32_t>(least);
-    index_.Insert(chosen, request.prefix_keys, now);
+    index_.Insert(chosen, keys, now);
     return chosen;
   }
   [[nodiscard]] bool reads_loads() const override { return true; }
@@ -198,14 +209,16 @@ class KvOverlapRouter final : public Router {
  private:
   double weight_;
   std::int32_t block_size_;
+  std::int32_t keys_per_block_;
   PrefixIndex index_;
 };
 
 }  // namespace
 
 std::unique_ptr<Router> MakeRouter(const RouterConfig& config, std::int32_t replicas,
-                                   std::int32_t block_size, std::uint64_t seed) {
-  CHECK(replicas >= 1 && block_size >= 1);
+                                   std::int32_t block_size, std::uint64_t seed,
+                                   std::int32_t keys_per_block) {
+  CHECK(replicas >= 1 && block_size >= 1 && keys_per_block >= 1);
   switch (config.kind) {
     case RouterKind::kRoundRobin:
       return std::make_unique<RoundRobinRouter>(replicas);
@@ -220,11 +233,11 @@ std::unique_ptr<Router> MakeRouter(const RouterConfig& config, std::int32_t repl
     case RouterKind::kPowerOfTwo:
       return std::make_unique<PowerOfTwoRouter>(replicas, seed);
     case RouterKind::kSessionHash:
-      return std::make_unique<SessionHashRouter>(replicas);
+      return std::make_unique<SessionHashRouter>(replicas, keys_per_block);
     case RouterKind::kPrefixAffinity:
-      return std::make_unique<PrefixAffinityRouter>(config, replicas);
+      return std::make_unique<PrefixAffinityRouter>(config, replicas, keys_per_block);
     case RouterKind::kKvOverlap:
-      return std::make_unique<KvOverlapRouter>(config, replicas, block_size);
+      return std::make_unique<KvOverlapRouter>(config, replicas, block_size, keys_per_block);
   }
   CHECK(false);
   return nullptr;

@@ -39,10 +39,12 @@ class Router {
   [[nodiscard]] virtual bool reads_prefixes() const { return false; }
 };
 
-// REQUIRES: replicas >= 1, block_size >= 1 (tokens that a key stands for). `seed` is that of the
-// run; routers draw from a stream of their own.
+// REQUIRES: replicas >= 1, block_size >= 1. `keys_per_block` is that of the replicas' pools
+// (KvPoolConfig); routers compare whole blocks. `seed` is that of the run; routers draw from a
+// stream of their own.
 std::unique_ptr<Router> MakeRouter(const RouterConfig& config, std::int32_t replicas,
-                                   std::int32_t block_size, std::uint64_t seed);
+                                   std::int32_t block_size, std::uint64_t seed,
+                                   std::int32_t keys_per_block = 1);
 
 // Whether routers of this kind read the keys of prompts, which exist if the policy caches prefixes.
 bool ReadsPrefixes(RouterKind kind);

@@ -124,7 +124,7 @@ class DecidedTrace final : public World {
              known < asked.prompt + asked.output) {
         ++outcome.emitted_tokens;
         ++known;
-        if (!asked.content.empty() && known % options_.block_size == 0) {
+        if (!asked.content.empty() && known % engine_.pool().config().tokens_per_key() == 0) {
           filled_.push_back({item.request, KeyOf(item.request, known)});
         }
       }
@@ -172,8 +172,8 @@ class DecidedTrace final : public World {
     const Asked& asked = asked_[next_++];
     std::vector<BlockKey>& keys = keys_.emplace_back();
     if (!asked.content.empty()) {
-      for (std::int32_t end = options_.block_size; end <= asked.prompt;
-           end += options_.block_size) {
+      const std::int32_t step = engine_.pool().config().tokens_per_key();
+      for (std::int32_t end = step; end <= asked.prompt; end += step) {
         keys.push_back(KeyOf(id, end));
       }
     }
@@ -213,8 +213,9 @@ class DecidedTrace final : public World {
 std::string Decided(const PolicyConfig& policy, const TraceOptions& options,
                     std::vector<Asked> asked) {
   EngineConfig config;
-  config.kv = {options.block_size, options.blocks, options.host_blocks,
-               TraitsOf(policy).release_order};
+  const PolicyTraits traits = TraitsOf(policy);
+  config.kv = {options.block_size, options.blocks, options.host_blocks, traits.release_order,
+               traits.KeyTokens(options.block_size)};
   config.plans_per_instant_max = 1;
   Engine engine(config, MakePolicy(policy, config.kv));
   DecidedTrace trace(options, std::move(asked), engine);

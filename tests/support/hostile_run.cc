@@ -114,11 +114,13 @@ HostileCase DrawHostileCase(const PolicyMode& mode, std::uint64_t seed) {
   c.world.host_blocks = c.policy.host_blocks;
   c.world.shares_prefixes = c.policy.shares_prefixes;
   c.world.priorities = c.policy.priorities;
-  c.world.forgets_stale_tokens = TraitsOf(c.policy.config).forgets_stale_tokens;
-  c.world.drafts_max = TraitsOf(c.policy.config).drafts_max;
-  c.world.assumes_drafts = TraitsOf(c.policy.config).assumes_drafts;
-  c.engine.kv = {c.world.block_size, c.world.blocks, c.world.host_blocks,
-                 TraitsOf(c.policy.config).release_order};
+  const PolicyTraits traits = TraitsOf(c.policy.config);
+  c.world.forgets_stale_tokens = traits.forgets_stale_tokens;
+  c.world.drafts_max = traits.drafts_max;
+  c.world.assumes_drafts = traits.assumes_drafts;
+  c.engine.kv = {c.world.block_size, c.world.blocks, c.world.host_blocks, traits.release_order,
+                 traits.KeyTokens(c.world.block_size)};
+  c.world.key_tokens = c.engine.kv.tokens_per_key();
   return c;
 }
 
@@ -181,7 +183,9 @@ void RunHostileCluster(const HostileCase& c, const PolicyMaker& make, RunObserve
     audited.push_back(engines.back().get());
   }
   const auto pool = [&](const RouterConfig& router, std::int32_t replicas) {
-    return ReplicaPool{replicas, MakeRouter(router, replicas, c.world.block_size, c.world.seed),
+    return ReplicaPool{replicas,
+                       MakeRouter(router, replicas, c.world.block_size, c.world.seed,
+                                  c.engine.kv.keys_per_block()),
                        Duration{static_cast<std::int64_t>(router.telemetry_delay_ms)}};
   };
   if (c.split && c.split->mixed_pool) {

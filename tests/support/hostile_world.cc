@@ -257,7 +257,7 @@ void HostileWorld::DrawContent(std::size_t index, Script& script) {
   std::uint64_t key = 0;
   for (std::size_t i = 0; i < length; ++i) {
     key = MixWords(key, script.content[i]);
-    if ((i + 1) % static_cast<std::size_t>(options_.block_size) == 0) {
+    if ((i + 1) % static_cast<std::size_t>(options_.key_tokens) == 0) {
       script.keys.push_back(SharedKey(key));
     }
   }
@@ -316,9 +316,9 @@ FinishReason HostileWorld::EmitToken(Script& script, RequestId id, std::int32_t&
   ++script.emitted;
   ++emitted;
   const std::int32_t known = script.prompt_tokens + script.emitted;
-  if (options_.shares_prefixes && known % options_.block_size == 0) {
+  if (options_.shares_prefixes && known % options_.key_tokens == 0) {
     filled.push_back(
-        {id, script.keys.at(static_cast<std::size_t>(known / options_.block_size - 1))});
+        {id, script.keys.at(static_cast<std::size_t>(known / options_.key_tokens - 1))});
   }
   if (!last && known < options_.context_tokens) return FinishReason::kNone;
   const bool stops = known < options_.context_tokens && script.emitted < script.max_output_tokens;
@@ -345,7 +345,7 @@ void HostileWorld::Announce(RequestId id) {
     request.predicted_output_tokens =
         Index(id) % 4 == 0 ? -1 : (script.output_tokens * 7 + script.prompt_tokens) % 30;
   }
-  const auto full = static_cast<std::size_t>(script.prompt_tokens / options_.block_size);
+  const auto full = static_cast<std::size_t>(script.prompt_tokens / options_.key_tokens);
   if (options_.shares_prefixes) request.prefix_keys = {script.keys.data(), full};
   events_.push_back(RequestArrived{request});
 }

@@ -18,7 +18,8 @@ struct HostileOptions {
   std::uint64_t seed = 0;
   std::int32_t requests_max = 30;
   std::int32_t block_size = 4;
-  std::int32_t blocks = 16;  // the engine's pool: some prompts are larger than it
+  std::int32_t key_tokens = 4;  // of prefixes; a whole number of keys in a block
+  std::int32_t blocks = 16;     // the engine's pool: some prompts are larger than it
   std::int32_t host_blocks = 0;
   std::int32_t context_tokens = 1 << 20;  // of the model: a sequence ends there
   bool shares_prefixes = false;           // prompts repeat parts of earlier requests

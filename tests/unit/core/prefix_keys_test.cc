@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <set>
+#include <span>
 #include <vector>
 
 namespace twin {
@@ -34,6 +35,17 @@ TEST(NamedContentTest, NoChunksNameNothing) {
 TEST(NamedContentTest, CoversMoreTokensThanThirtyTwoBitsCount) {
   const std::vector<std::uint64_t> many(8, 1);
   EXPECT_EQ(NamedContent::Of(many, 1 << 30, 100, 100).tokens, 100);
+}
+
+// Five keys of 2 tokens hold two whole blocks of 4.
+TEST(BlockKeysTest, ABlockHasTheKeyThatEndsWithIt) {
+  const std::array<BlockKey, 5> keys{BlockKey{1}, BlockKey{2}, BlockKey{3}, BlockKey{4},
+                                     BlockKey{5}};
+  const BlockKeys blocks(keys, 2);
+  ASSERT_EQ(blocks.size(), 2u);
+  EXPECT_EQ(blocks[0], BlockKey{2});
+  EXPECT_EQ(blocks[1], BlockKey{4});
+  EXPECT_TRUE(BlockKeys(std::span(keys).first(1), 2).empty());
 }
 
 TEST(KeyOfBlockTest, EqualChunksGiveEqualKeysToDifferentRequests) {

@@ -47,6 +47,7 @@ class RecordFileTest : public ::testing::TestWithParam<Compression> {
     header.groups = {{2, header.engine}, {3, header.engine}};
     header.groups[1].engine.kv.blocks = 500;
     header.groups[1].engine.prompt_tokens_max = 64;
+    header.groups[1].engine.kv.key_tokens = 4;
     return header;
   }
 

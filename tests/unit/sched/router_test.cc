@@ -228,21 +228,37 @@ TEST(KvOverlapTest, AddsBlocksToComputeAndBlocksHeld) {
   EXPECT_EQ(choose(1, {13, 12}), 0);  // 16 each
 }
 
+// Blocks of 4 tokens with two keys each. The prompts share the first block and half of the second.
+TEST(KvOverlapTest, CountsWholeBlocksWhereTheyHaveSeveralKeys) {
+  const std::unique_ptr<Router> router = MakeRouter({.kind = RouterKind::kKvOverlap}, 2, 4, 1, 2);
+  const std::vector<BlockKey> sent = Keys(100, 4);
+  const std::vector<BlockKey> keys = Joined(Keys(100, 3), Keys(200, 1));
+  ReplicaLoads loads;
+  loads.prompt_tokens = {0, 0};
+  loads.blocks = {0, 100};
+  EXPECT_EQ(router->Choose(Asking(0, 8, sent), kTimeZero, loads), 0);
+  loads.blocks = {1, 0};  // (8 - 4) / 4 + 1 = 2; 8 / 4 = 2
+  EXPECT_EQ(router->Choose(Asking(1, 8, keys), kTimeZero, loads), 0);
+  loads.blocks = {2, 0};  // 3; 2
+  const std::vector<BlockKey> others = Joined(Keys(100, 3), Keys(300, 1));
+  EXPECT_EQ(router->Choose(Asking(2, 8, others), kTimeZero, loads), 1);
+}
+
 TEST(PrefixIndexTest, MatchesLeadingBlocksPerReplica) {
   PrefixIndex index(3, 100, Duration{1000});
-  index.Insert(0, Keys(10, 3), kTimeZero);
-  index.Insert(2, Keys(10, 5), kTimeZero);
-  EXPECT_EQ(index.Match(Keys(10, 4)), (std::vector<std::int32_t>{3, 0, 4}));
-  EXPECT_EQ(index.Match(Keys(90, 4)), (std::vector<std::int32_t>{0, 0, 0}));
+  index.Insert(0, BlockKeys(Keys(10, 3)), kTimeZero);
+  index.Insert(2, BlockKeys(Keys(10, 5)), kTimeZero);
+  EXPECT_EQ(index.Match(BlockKeys(Keys(10, 4))), (std::vector<std::int32_t>{3, 0, 4}));
+  EXPECT_EQ(index.Match(BlockKeys(Keys(90, 4))), (std::vector<std::int32_t>{0, 0, 0}));
   EXPECT_EQ(index.sizes(), (std::vector<std::int64_t>{3, 0, 5}));
 }
 
 TEST(PrefixIndexTest, StopsAtContentThatNoOtherRequestHas) {
   PrefixIndex index(1, 100, Duration{1000});
   const std::vector<BlockKey> keys = {BlockKey{1}, PrivateKey(2)};
-  index.Insert(0, keys, kTimeZero);
+  index.Insert(0, BlockKeys(keys), kTimeZero);
   EXPECT_EQ(index.size(0), 1);
-  EXPECT_EQ(index.Match(keys), (std::vector<std::int32_t>{1}));
+  EXPECT_EQ(index.Match(BlockKeys(keys)), (std::vector<std::int32_t>{1}));
 }
 
 // Two prompts that share 2 blocks, 2 + 3 + 1 nodes. The cut to 4 takes the end of the older one.
@@ -250,13 +266,13 @@ TEST(PrefixIndexTest, CutsTheLeastRecentlyUsedLeaves) {
   PrefixIndex index(2, 4, Duration{1000});
   const std::vector<BlockKey> older = Joined(Keys(1, 2), Keys(20, 3));
   const std::vector<BlockKey> newer = Joined(Keys(1, 2), Keys(30, 1));
-  index.Insert(0, older, At(0));
-  index.Insert(0, newer, At(1));
+  index.Insert(0, BlockKeys(older), At(0));
+  index.Insert(0, BlockKeys(newer), At(1));
   EXPECT_EQ(index.size(0), 6);
-  index.Insert(1, Keys(1, 1), At(1000));
+  index.Insert(1, BlockKeys(Keys(1, 1)), At(1000));
   EXPECT_EQ(index.sizes(), (std::vector<std::int64_t>{4, 1}));
-  EXPECT_EQ(index.Match(older), (std::vector<std::int32_t>{3, 1}));
-  EXPECT_EQ(index.Match(newer), (std::vector<std::int32_t>{3, 1}));
+  EXPECT_EQ(index.Match(BlockKeys(older)), (std::vector<std::int32_t>{3, 1}));
+  EXPECT_EQ(index.Match(BlockKeys(newer)), (std::vector<std::int32_t>{3, 1}));
 }
 
 }  // namespace

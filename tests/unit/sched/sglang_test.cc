@@ -79,6 +79,35 @@ TEST(SglangPolicyTest, FinishedRequestsLeaveTheirPrefixesInTheTree) {
             "it2: B:P1 | free=17 | fin=[B] | freeA=20\n");
 }
 
+// The in-batch rule of lpm compares tokens, not pages: here 2, of pages of 4. Of two waiting
+// requests that share so many, the later one waits behind the third; of two that share one, it does
+// not.
+TEST(SglangPolicyTest, WaitingRequestsAreComparedByTokens) {
+  SglangConfig config = Plain();
+  config.radix_cache = true;
+  config.schedule_policy = SglangConfig::Order::kLpm;
+  config.in_batch_deprioritize_threshold = 2;
+  const TraceOptions pages{.block_size = 4, .blocks = 20};
+  EXPECT_EQ(Decided(config, pages,
+                    {{1, 3, 1, 0, {7, 8, 9}}, {1, 3, 1, 0, {7, 8, 5}}, {1, 3, 1, 0, {1, 2, 3}}}),
+            "it1: A:P3 C:P3 B:P3 | free=17 | fin=[A,B,C] | freeA=20\n");
+  EXPECT_EQ(Decided(config, pages,
+                    {{1, 3, 1, 0, {7, 8, 9}}, {1, 3, 1, 0, {7, 9, 8}}, {1, 3, 1, 0, {1, 2, 3}}}),
+            "it1: A:P3 B:P3 C:P3 | free=17 | fin=[A,B,C] | freeA=20\n");
+}
+
+// Pages of 4 and keys of 2 tokens: B finds the page that A has left, and not the half page behind.
+TEST(SglangPolicyTest, TheTreeHoldsWholePagesWhereTheseHaveSeveralKeys) {
+  SglangConfig config = Plain();
+  config.radix_cache = true;
+  config.schedule_policy = SglangConfig::Order::kLpm;
+  config.in_batch_deprioritize_threshold = 2;
+  EXPECT_EQ(Decided(config, {.block_size = 4, .blocks = 20},
+                    {{1, 7, 1, 0, {1, 2, 3, 4, 5, 6, 7}}, {2, 7, 1, 0, {1, 2, 3, 4, 5, 6, 8}}}),
+            "it1: A:P7 | free=18 | fin=[A] | freeA=20\n"
+            "it2: B:P3 | free=18 | fin=[B] | freeA=20\n");
+}
+
 TEST(SglangPolicyTest, ChunksAreAtLeastABlock) {
   SglangConfig config;
   config.chunked_prefill_size = 15;
