@@ -233,7 +233,7 @@ const std::vector<Metric>& Use() {
   return metrics;
 }
 
-// Of real runs, before `interrupted`.
+// Of real, emulated and served runs, before `interrupted`.
 void AddRealRunMetrics(std::vector<Metric>& metrics) {
   constexpr std::array<std::string_view, kMeasuredPartCount> kWhat = {
       "from planning, or the end of the step before, to the device's begin",
@@ -257,6 +257,8 @@ void AddRealRunMetrics(std::vector<Metric>& metrics) {
                        "clock; emulated runs only",
                        ""});
   }
+  metrics.push_back(
+      {"refused", "requests", "requests that a full queue did not accept; served runs only", ""});
   metrics.push_back(
       {"machine_probes", "-", "timings of fixed work during the run; real runs only", ""});
   metrics.push_back({"machine_decode_probe_us", "us",
