@@ -116,6 +116,7 @@ int Main(int argc, char** argv) {
   AddRecommendCommand(app, context);
   AddValidateCommand(app, context);
   AddReplayCommand(app, context);
+  AddServeCommand(app, context);
   AddScheduleCommand(app, context);
   AddGenerateCommand(app, context);
   AddBenchCommand(app, context);

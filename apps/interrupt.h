@@ -15,4 +15,17 @@ class InterruptGuard {
   [[nodiscard]] static bool interrupted();
 };
 
+// During its lifetime, SIGINT and SIGTERM are counted; the third one ends the process. For work
+// that ends in two ways, patiently and at once. At most one at a time, and no InterruptGuard beside
+// it.
+class SignalCount {
+ public:
+  SignalCount();
+  ~SignalCount();
+  SignalCount(const SignalCount&) = delete;
+  SignalCount& operator=(const SignalCount&) = delete;
+
+  [[nodiscard]] static int given();
+};
+
 }  // namespace twin::apps

@@ -13,18 +13,11 @@
 #include "front/protocol/api_error.h"
 #include "front/protocol/json_body.h"
 #include "lab/serve/service.h"
+#include "text/chat_template.h"
 
 namespace twin::front {
 
-// A conversation to be rendered into one prompt by the model's chat template.
-struct ChatPrompt {
-  nlohmann::ordered_json messages;   // a list of objects with role and content
-  nlohmann::ordered_json tools;      // a list, or null
-  nlohmann::ordered_json documents;  // a list, or null
-  nlohmann::ordered_json variables = nlohmann::ordered_json::object();  // further ones
-  bool add_generation_prompt = true;
-  bool continue_final_message = false;
-};
+using text::ChatPrompt;
 
 // The prompts of a request before they are tokenized: of one kind.
 using PromptTexts = std::vector<std::string>;

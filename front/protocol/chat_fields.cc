@@ -9,19 +9,13 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Texts of the parts, joined by line feeds; parts that are no text are refused.
-void JoinParts(FieldReader& reader, const std::string& where, Json& content) {
-  std::string text;
+void CheckParts(FieldReader& reader, const std::string& where, const Json& content) {
   for (const Json& part : content) {
     const bool is_text = part.is_object() && part.value("type", Json("text")) == "text" &&
                          part.contains("text") && part["text"].is_string();
-    if (!is_text) {
-      return reader.Fail(ApiErrorKind::kValue, where, where + ": only parts of text are served");
-    }
-    if (!text.empty()) text += '\n';
-    text += part["text"].get_ref<const std::string&>();
+    if (is_text) continue;
+    return reader.Fail(ApiErrorKind::kValue, where, where + ": only parts of text are served");
   }
-  content = std::move(text);
 }
 
 void CheckMessage(FieldReader& reader, std::size_t index, Json& message) {
@@ -38,7 +32,7 @@ void CheckMessage(FieldReader& reader, std::size_t index, Json& message) {
   if (!message.contains("content")) message["content"] = nullptr;
   Json& content = message["content"];
   if (content.is_array()) {
-    JoinParts(reader, where + ".content", content);
+    CheckParts(reader, where + ".content", content);
   } else if (!content.is_string() && !content.is_null()) {
     reader.Fail(ApiErrorKind::kSchema, where + ".content",
                 where + ".content must be a text or a list of parts");

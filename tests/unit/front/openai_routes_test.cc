@@ -203,7 +203,7 @@ TEST(Chat, RendersMessagesAndFillsTheRestOfTheModelsLength) {
   EXPECT_EQ(answer["choices"][0]["message"]["role"], "assistant");
   const auto& request = served.service.requests[0];
   EXPECT_EQ(std::string(request.prompt.begin(), request.prompt.end()),
-            "<system>be brief<user>a\nb<assistant>");  // and no "<s>": the template writes it
+            "<system>be brief<user>a|b|<assistant>");  // and no "<s>": the template writes it
   EXPECT_EQ(request.max_tokens, 1000 - static_cast<int>(request.prompt.size()));
 }
 

@@ -21,6 +21,8 @@ std::string RenderMessages(const ChatPrompt& chat) {
     }
     text += "<" + message["role"].get<std::string>() + ">";
     if (message["content"].is_string()) text += message["content"].get<std::string>();
+    if (!message["content"].is_array()) continue;
+    for (const auto& part : message["content"]) text += part["text"].get<std::string>() + "|";
   }
   return chat.add_generation_prompt ? text + "<assistant>" : text;
 }

@@ -1,0 +1,102 @@
+#include "apps/serving_text.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <utility>
+#include <variant>
+
+#include "core/input_error.h"
+#include "text/chat_template.h"
+#include "text/named_templates.h"
+#include "text/stand_in_tokenizer.h"
+#include "text/word_tokens.h"
+
+namespace twin::apps {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kTemplateBytesMax = 256 << 10;
+
+// The folder of the tokenizer: the option's, else the model's where it has a tokenizer.json. Empty:
+// there is none.
+fs::path TokenizerFolder(const ExperimentConfig& config, const ServingTextOptions& options) {
+  if (!options.tokenizer.empty()) {
+    const fs::path given = options.tokenizer;
+    return fs::is_directory(given) ? given : given.parent_path();
+  }
+  fs::path model = config.system.model;
+  if (fs::is_regular_file(model)) model = model.parent_path();
+  return fs::is_regular_file(model / "tokenizer.json") ? model : fs::path();
+}
+
+std::string ReadTemplateFile(const std::string& path) {
+  std::ifstream stream(path, std::ios::binary);
+  std::string source{std::istreambuf_iterator<char>(stream), {}};
+  if (!stream || source.empty() || source.size() > kTemplateBytesMax) {
+    throw InputError(
+        InputError::Kind::kData, path,
+        fmt::format("cannot be read as a chat template of 1 to {} bytes", kTemplateBytesMax));
+  }
+  return source;
+}
+
+// The option's file or named template, else the model's own, else chatml's.
+text::ChatTemplate LoadTemplate(const fs::path& folder, const std::string& option,
+                                std::vector<std::string>& notes) {
+  nlohmann::ordered_json tokens =
+      folder.empty() ? nlohmann::ordered_json::object() : text::SpecialTokensOf(folder);
+  if (fs::is_regular_file(option)) {
+    return text::ChatTemplate(ReadTemplateFile(option), option, std::move(tokens));
+  }
+  if (!option.empty()) return text::ChatTemplate::Named(option, std::move(tokens));
+  if (!folder.empty()) {
+    try {
+      return text::ChatTemplate::OfModel(folder);
+    } catch (const InputError& error) {
+      notes.push_back(fmt::format("{}; chats take the template chatml", error.what()));
+    }
+  }
+  return text::ChatTemplate::Named("chatml", std::move(tokens));
+}
+
+}  // namespace
+
+ServingText::ServingText(const ExperimentConfig& config, const ServingTextOptions& options) {
+  const fs::path folder = TokenizerFolder(config, options);
+  const std::int32_t vocabulary = config.system.model_spec.vocab;
+  const bool real = std::holds_alternative<RealWorldConfig>(config.world);
+  if (!folder.empty() || !options.tokenizer.empty()) {
+    const fs::path file = options.tokenizer.empty() ? folder : fs::path(options.tokenizer);
+    tokenizer_ = text::LoadTokenizer(file);
+    if (!real) {
+      drawn_tokens_ = text::WordTokens(*tokenizer_, config.seed);
+      std::erase_if(drawn_tokens_, [&](std::int32_t id) { return id >= vocabulary; });
+    }
+  } else if (real) {
+    throw InputError(InputError::Kind::kUsage, "system.model",
+                     "has no tokenizer.json; name one with --tokenizer");
+  } else {
+    // The last id of the vocabulary ends answers.
+    end_tokens_ = {vocabulary - 1};
+    auto stand_in = std::make_unique<text::StandInTokenizer>(
+        text::StandInOptions{.seed = config.seed,
+                             .vocabulary = vocabulary,
+                             .characters_per_token = options.characters_per_token,
+                             .special = end_tokens_});
+    drawn_tokens_ = stand_in->output_tokens();
+    notes_.push_back(fmt::format("no tokenizer: a stand-in with {:.2f} characters per token",
+                                 stand_in->characters_per_token()));
+    tokenizer_ = std::move(stand_in);
+  }
+  auto chat =
+      std::make_shared<text::ChatTemplate>(LoadTemplate(folder, options.chat_template, notes_));
+  render_chat_ = [chat](const text::ChatPrompt& prompt) { return chat->Render(prompt); };
+}
+
+front::TextTools ServingText::tools() const { return {tokenizer_.get(), render_chat_}; }
+
+}  // namespace twin::apps

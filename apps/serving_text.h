@@ -1,0 +1,44 @@
+// The tokenizer and the chat template of a served model.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "front/protocol/prompt_tokens.h"
+#include "proto/experiment_config.h"
+#include "text/tokenizer.h"
+
+namespace twin::apps {
+
+struct ServingTextOptions {
+  std::string tokenizer;      // tokenizer.json or its folder; empty: the model's
+  std::string chat_template;  // a file; empty: the tokenizer's, else a plain one
+  double characters_per_token = 4;
+};
+
+// Loads the tokenizer that the options or the experiment's model name; an emulated model without
+// one gets a stand-in. Throws InputError (data) for files that cannot be read or are not supported,
+// (usage) for a real model without a tokenizer.
+class ServingText {
+ public:
+  ServingText(const ExperimentConfig& config, const ServingTextOptions& options);
+
+  // Borrows from this object.
+  [[nodiscard]] front::TextTools tools() const;
+  // What an emulated model answers with: tokens whose text has exactly these tokens again.
+  [[nodiscard]] const std::vector<std::int32_t>& drawn_tokens() const { return drawn_tokens_; }
+  [[nodiscard]] const std::vector<std::int32_t>& end_tokens() const { return end_tokens_; }
+  // One line each for the user.
+  [[nodiscard]] const std::vector<std::string>& notes() const { return notes_; }
+
+ private:
+  std::unique_ptr<text::Tokenizer> tokenizer_;
+  front::ChatRenderer render_chat_;
+  std::vector<std::int32_t> drawn_tokens_;
+  std::vector<std::int32_t> end_tokens_;
+  std::vector<std::string> notes_;
+};
+
+}  // namespace twin::apps
