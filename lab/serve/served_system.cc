@@ -62,10 +62,6 @@ ServedModel Describe(const Deployment& deployment) {
   return model;
 }
 
-std::int32_t NamedBlockSize(const Deployment& deployment) {
-  return deployment.traits.caches_prefixes ? deployment.config.system.memory.block_size : 0;
-}
-
 class EmulatedSystem final : public ServedSystem {
  public:
   EmulatedSystem(const ExperimentConfig& config, const ServingOptions& options)
@@ -205,7 +201,7 @@ class RealSystem final : public ServedSystem {
   exec::RealWorldOptions OptionsOf(Answers& answers) {
     const ExperimentConfig& config = deployment_.config;
     return {.max_model_length = deployment_.context_tokens_max,
-            .named_block_size = NamedBlockSize(deployment_),
+            .named_block_size = KeyTokensOf(deployment_),
             .pins_output_lengths = false,
             .end_tokens = device_.model_config().end_tokens,
             .vocab = device_.model_config().shape.vocab,
