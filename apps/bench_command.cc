@@ -257,9 +257,10 @@ void AddBenchCommand(CLI::App& app, CommandContext& /*context*/) {
       "bench", "Speed of the executor: prefill and decode, beside the machine's ceilings");
   AddMeasuredModelOptions(*command, arguments->model);
   command
-      ->add_option("--dtype", arguments->dtypes,
-                   "Weights: fp32, bf16, int8 on a CPU, bf16, fp16, fp8 (of layers, the rest bf16) "
-                   "on CUDA; several by commas; default: the first of them")
+      ->add_option(
+          "--dtype", arguments->dtypes,
+          "Weights: fp32, bf16, int8, int4 on a CPU, bf16, fp16, fp8 (of layers, the rest bf16) "
+          "on CUDA; several by commas; default: the first of them")
       ->delimiter(',');
   command->add_option(
       "--kv-dtype", arguments->kv_dtype,

@@ -261,10 +261,11 @@ void AddModelOptions(CLI::App& command, GenerateArguments& arguments) {
                         {"bf16", DType::kBf16},
                         {"fp16", DType::kFp16},
                         {"int8", DType::kInt8},
+                        {"int4", DType::kInt4},
                         {"fp8", DType::kFp8}},
-                       "Weight format: fp32 (default), bf16 or int8 on a CPU; bf16 (default), "
-                       "fp16 or fp8 (layers only) on CUDA. The KV cache has the same format, "
-                       "bf16 for int8 and fp8");
+                       "Weight format: fp32 (default), bf16, int8 or int4 (layers only) on a CPU; "
+                       "bf16 (default), fp16 or fp8 (layers only) on CUDA. The KV cache has the "
+                       "same format, bf16 for int8, int4 and fp8");
   AddEnumOption<lab::ModelDevice>(
       command, "--device", arguments.device,
       {{"cpu", lab::ModelDevice::kCpu}, {"cuda", lab::ModelDevice::kCuda}},

@@ -7,8 +7,14 @@
 
 namespace twin {
 
-enum class DType : std::uint8_t { kFp32, kBf16, kFp16, kFp8, kInt8 };
+// kInt4: weights alone, in groups of a row with a scale and a zero point each; what is no matrix of
+// a layer stays in 16 bits.
+enum class DType : std::uint8_t { kFp32, kBf16, kFp16, kFp8, kInt8, kInt4 };
 
+// Columns of a row that share a scale and a zero point, as kInt4 is usually stored.
+constexpr std::int64_t kInt4Group = 128;
+
+// REQUIRES: not kInt4, of which two share a byte.
 constexpr std::int64_t ByteSize(DType type) {
   switch (type) {
     case DType::kFp32:
@@ -19,11 +25,26 @@ constexpr std::int64_t ByteSize(DType type) {
     case DType::kFp8:
     case DType::kInt8:
       return 1;
+    case DType::kInt4:
+      break;
   }
   return 0;
 }
 
-// The short name that configs and reports use: fp32, bf16, fp16, fp8, int8.
+// Bytes of a stored weight. With kInt4, a group of kInt4Group shares a scale of 16 bits and a zero
+// point of 4.
+constexpr double BytesPerWeight(DType type) {
+  constexpr double kScaleAndZero = 2.5;
+  if (type == DType::kInt4) return 0.5 + kScaleAndZero / kInt4Group;
+  return static_cast<double>(ByteSize(type));
+}
+
+// The format of embedding and head beside layers of such weights.
+constexpr DType EndsFormat(DType weights) {
+  return weights == DType::kInt4 ? DType::kBf16 : weights;
+}
+
+// The short name that configs and reports use: fp32, bf16, fp16, fp8, int8, int4.
 constexpr std::string_view Name(DType type) {
   switch (type) {
     case DType::kFp32:
@@ -36,6 +57,8 @@ constexpr std::string_view Name(DType type) {
       return "fp8";
     case DType::kInt8:
       return "int8";
+    case DType::kInt4:
+      return "int4";
   }
   return "";
 }
@@ -48,6 +71,7 @@ constexpr std::optional<DType> ParseDType(std::string_view name) {
   if (name == "fp16" || name == "float16") return DType::kFp16;
   if (name == "fp8" || name == "float8_e4m3fn") return DType::kFp8;
   if (name == "int8") return DType::kInt8;
+  if (name == "int4") return DType::kInt4;
   return std::nullopt;
 }
 

@@ -117,6 +117,9 @@ void Validate(const ModelSpec& model) {
                         " exceeds moe.experts " + std::to_string(model.moe.experts));
     }
   }
+  if (model.kv_dtype == DType::kInt4) {
+    Refuse(model, "kv_dtype is int4, a format of weights alone");
+  }
   if (model.sliding_window < 0 || model.windowed_layers < 0 ||
       model.windowed_layers > model.layers) {
     Refuse(model, "sliding_window must be at least 0 and windowed_layers within 0.." +
@@ -181,13 +184,15 @@ std::int64_t WeightBytesPerRank(const ModelSpec& model, const Parallelism& paral
                                 std::int32_t stage) {
   const bool is_first = stage == 0;
   const bool is_last = stage == parallelism.pipeline - 1;
-  std::int64_t count = StageLayers(model, parallelism, stage) *
-                       LayerParameters(model, parallelism, model.moe.experts);
-  if (is_first) count += InputParameters(model, parallelism.tensor);
+  const std::int64_t layers = StageLayers(model, parallelism, stage) *
+                              LayerParameters(model, parallelism, model.moe.experts);
+  std::int64_t ends = is_first ? InputParameters(model, parallelism.tensor) : 0;
   if (is_last) {
-    count += OutputParameters(model, parallelism.tensor, model.tied_embeddings && is_first);
+    ends += OutputParameters(model, parallelism.tensor, model.tied_embeddings && is_first);
   }
-  return count * ByteSize(model.weight_dtype);
+  return static_cast<std::int64_t>(static_cast<double>(layers) *
+                                   BytesPerWeight(model.weight_dtype)) +
+         ends * ByteSize(EndsFormat(model.weight_dtype));
 }
 
 std::int64_t KvBytesPerTokenAndLayer(const ModelSpec& model, const Parallelism& parallelism) {

@@ -23,7 +23,8 @@ struct GemmOptions {
 //           The block sums are added in ascending order to the start value: 0, bias, y or
 //           y + bias. An element therefore depends only on its row of x and its row of w: its bits
 //           are the same for any other rows, any number of threads, and both AVX2 and AVX-512.
-//           bf16 and int8 weights are widened to fp32 first (int8: q * scale rounded to fp32);
+//           bf16, int8 and int4 weights are widened to fp32 first (int8: q * scale rounded to
+//           fp32; int4: exactly). Of int4 in an order of its own, k counts in that order;
 //           activations are not rounded.
 // Pairs     With kAvx512Bf16 and bf16 weights, activations are rounded to bf16, to nearest even.
 //           Columns are processed in pairs, 384 per block, the odd one of a pair first; numbers

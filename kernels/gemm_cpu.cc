@@ -69,7 +69,7 @@ class Pass {
  private:
   // Copies x into tiles with a row stride of kTileStride. A single row of floats is used in place.
   void PackX() {
-    if (x_.rows == 1 && !in_pairs_) {
+    if (x_.rows == 1 && !in_pairs_ && w_.order == nullptr) {
       packed_ = x_.data;
       return;
     }
@@ -89,6 +89,9 @@ class Pass {
         const float* row = x_.Row(tiling_.FirstRow(tile) + r);
         if (in_pairs_) {
           PackPairs(row, block, out + r * kTileStride);
+        } else if (w_.order != nullptr) {
+          const std::int32_t* order = w_.order + block * kDepthBlock;
+          for (std::int64_t k = 0; k < Depth(block); ++k) out[r * kTileStride + k] = row[order[k]];
         } else {
           std::memcpy(out + r * kTileStride, row + block * kDepthBlock,
                       static_cast<std::size_t>(Depth(block)) * sizeof(float));
@@ -134,6 +137,8 @@ class Pass {
     const bool widen = w_.format != DType::kFp32 && !in_pairs_ && tiling_.tiles >= kTilesToWiden;
     if (widen && w_.format == DType::kBf16) {
       kernels_.widen_bf16_panel(Weights<std::uint16_t>(panel, block), Depth(block), widened);
+    } else if (widen && w_.format == DType::kInt4) {
+      kernels_.widen_int4_panel(Int4(panel, block), Depth(block), widened);
     } else if (widen) {
       kernels_.widen_int8_panel(Weights<std::int8_t>(panel, block), Scales(panel, block),
                                 Depth(block), widened);
@@ -148,6 +153,8 @@ class Pass {
         kernels_.bf16_pairs_tile(tile, Pairs(panel, block));
       } else if (w_.format == DType::kBf16) {
         kernels_.bf16_tile(tile, Weights<std::uint16_t>(panel, block));
+      } else if (w_.format == DType::kInt4) {
+        kernels_.int4_tile(tile, Int4(panel, block));
       } else {
         kernels_.int8_tile(tile, Weights<std::int8_t>(panel, block), Scales(panel, block));
       }
@@ -158,7 +165,7 @@ class Pass {
   // prefetches a part of the next block. A single tile prefetches kFetchAhead bytes ahead.
   [[nodiscard]] Tile TileOf(std::int64_t panel, std::int64_t block, std::int64_t tile,
                             const MatrixView<float>& out) const {
-    const std::int64_t bytes_per_k = kPanelColumns * (in_pairs_ ? 4 : ByteSize(w_.format));
+    const std::int64_t bytes_per_k = BytesPerWord();
     const std::byte* weights =
         w_.panels + panel * w_.panel_bytes + block * kDepthBlock * bytes_per_k;
     const std::int64_t step = (bytes_per_k + tiling_.tiles - 1) / tiling_.tiles;
@@ -174,6 +181,12 @@ class Pass {
             .ahead_step = step};
   }
 
+  // Of a panel's weights.
+  [[nodiscard]] std::int64_t BytesPerWord() const {
+    if (in_pairs_) return kPanelColumns * 4;
+    return w_.format == DType::kInt4 ? kPanelColumns / 2 : kPanelColumns * ByteSize(w_.format);
+  }
+
   template <class T>
   [[nodiscard]] const T* Weights(std::int64_t panel, std::int64_t block) const {
     return reinterpret_cast<const T*>(w_.panels + panel * w_.panel_bytes) +
@@ -185,6 +198,16 @@ class Pass {
   [[nodiscard]] const std::uint16_t* Scales(std::int64_t panel, std::int64_t block) const {
     return w_.scales + panel * w_.panel_scales +
            block * (kDepthBlock / WeightView::kGroup) * kPanelColumns;
+  }
+
+  [[nodiscard]] Int4Block Int4(std::int64_t panel, std::int64_t block) const {
+    const std::int64_t first = block * kDepthBlock;
+    return {.weights = reinterpret_cast<const std::uint8_t*>(w_.panels + panel * w_.panel_bytes) +
+                       first / 2 * kPanelColumns,
+            .scales = w_.group_scales + panel * w_.panel_scales,
+            .zeros = w_.group_zeros + panel * w_.panel_scales,
+            .first = first,
+            .group = w_.group};
   }
 
   // The destination of the panel's sums: y, or `edge` for a last panel that is not full.

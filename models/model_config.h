@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "core/activation.h"
 #include "core/model_spec.h"
+#include "models/int4_layout.h"
 #include "models/model_family.h"
 #include "models/rope_config.h"
 
@@ -50,7 +52,8 @@ struct ModelConfig {
 
   // quant_method of quantization_config, as "fp8", "awq", "gptq"; empty = stored as weight_dtype.
   std::string quantization;
-  bool is_nested = false;  // the config was the text_config of a multi-modal model
+  std::optional<Int4Layout> int4;  // where that is awq or gptq of 4 bits in a layout that is read
+  bool is_nested = false;          // the config was the text_config of a multi-modal model
 };
 
 }  // namespace twin

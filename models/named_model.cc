@@ -43,11 +43,12 @@ bool NamesModelPath(std::string_view model) { return model.find('/') != std::str
 ModelSpec ReadNamedShape(const std::string& model, bool has_weight_dtype) {
   if (!NamesModelPath(model)) return ModelPreset(model);
   const ModelConfig config = ReadHfConfig(model);
-  const bool has_cost = config.quantization.empty() || config.quantization == "fp8";
+  const bool has_cost =
+      config.quantization.empty() || config.quantization == "fp8" || config.int4.has_value();
   if (!has_cost && !has_weight_dtype) {
     throw InputError(InputError::Kind::kData, model,
                      fmt::format("quantization_config: weights of method {} are not modelled; "
-                                 "allowed: the nearest of fp32, bf16, fp16, fp8 and int8 in "
+                                 "allowed: the nearest of fp32, bf16, fp16, fp8, int8 and int4 in "
                                  "system.model_shape.weight_dtype",
                                  config.quantization));
   }

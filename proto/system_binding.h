@@ -9,11 +9,9 @@
 
 namespace twin {
 
-inline constexpr EnumNames<DType> kDTypeNames = {{"fp32", DType::kFp32},
-                                                 {"bf16", DType::kBf16},
-                                                 {"fp16", DType::kFp16},
-                                                 {"fp8", DType::kFp8},
-                                                 {"int8", DType::kInt8}};
+inline constexpr EnumNames<DType> kDTypeNames = {{"fp32", DType::kFp32}, {"bf16", DType::kBf16},
+                                                 {"fp16", DType::kFp16}, {"fp8", DType::kFp8},
+                                                 {"int8", DType::kInt8}, {"int4", DType::kInt4}};
 
 template <class Archive>
 void Bind(Archive& fields, HardwareSpec& spec) {

@@ -181,7 +181,7 @@ LoadedDeviceWeights LoadDeviceWeights(const std::filesystem::path& directory,
                                       const GridPlace& place, StreamView stream,
                                       kernels::ThreadPool& pool) {
   const Checkpoint checkpoint(directory);
-  CheckpointSource source(checkpoint);
+  CheckpointSource source(checkpoint, model.int4);
   const TensorPlan plan = PlanStored(model, checkpoint);
   Upload upload(stream, kChunkBytes);
   FromFiles way(source, pool, upload);

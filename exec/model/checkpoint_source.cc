@@ -13,7 +13,8 @@
 namespace twin::exec {
 namespace {
 
-constexpr std::int64_t kChunk = 4096;  // elements that are widened at a time
+constexpr std::int64_t kChunk = 4096;                        // elements that are widened at a time
+constexpr std::int64_t kBandFloats = std::int64_t{1} << 22;  // of rows that are widened together
 
 // Index of the first NaN or infinity in [begin, end), or -1.
 std::int64_t FirstNotFinite(const StoredTensor& tensor, std::int64_t begin, std::int64_t end) {
@@ -91,7 +92,15 @@ const StoredTensor& CheckpointSource::Checked(const std::string& name,
   return *tensor;
 }
 
+std::unique_ptr<StoredInt4> CheckpointSource::Int4(const MatrixRequest& request) const {
+  if (!int4_ || !IsStoredInInt4(checkpoint_, request.name)) return nullptr;
+  return std::make_unique<StoredInt4>(checkpoint_, *int4_,
+                                      StoredInt4::Part{request.name, request.rows, request.columns,
+                                                       request.taken_rows, request.taken_columns});
+}
+
 void CheckpointSource::Require(const MatrixRequest& request) const {
+  if (Int4(request) != nullptr) return;
   (void)Checked(request.name, StoredShape(request));
 }
 
@@ -102,8 +111,33 @@ void CheckpointSource::WarnIfNotFinite(const StoredTensor& tensor, std::int64_t 
                   checkpoint_.path(), tensor.name, first_not_finite));
 }
 
+void CheckpointSource::FillWidened(const MatrixRequest& request, const StoredInt4& stored,
+                                   kernels::ThreadPool& pool, kernels::WeightSink& matrix) {
+  const std::int64_t columns = request.taken_columns.count;
+  const std::int64_t band = std::max<std::int64_t>(1, kBandFloats / columns);
+  std::vector<float> rows;
+  for (std::int64_t first = 0; first < stored.rows(); first += band) {
+    const std::int64_t count = std::min(band, stored.rows() - first);
+    rows.resize(static_cast<std::size_t>(count * columns));
+    pool.ParallelFor(count, 1, [&](std::int64_t begin, std::int64_t end, std::int32_t) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        stored.CopyRow(first + i, rows.data() + i * columns);
+      }
+    });
+    matrix.Fill(pool, request.first_row + first,
+                {.data = reinterpret_cast<const std::byte*>(rows.data()),
+                 .rows = count,
+                 .row_stride = columns});
+  }
+}
+
 void CheckpointSource::Fill(const MatrixRequest& request, kernels::ThreadPool& pool,
                             kernels::WeightSink& matrix) {
+  if (const auto stored = Int4(request)) {
+    WarnIfNotFinite(stored->scales(),
+                    FirstNotFinite(stored->scales(), 0, stored->scales().elements()));
+    return FillWidened(request, *stored, pool, matrix);
+  }
   const StoredTensor& tensor = Checked(request.name, StoredShape(request));
   WarnIfNotFinite(tensor, FirstNotFinite(tensor, request, pool));
   kernels::WeightSource source{.data = tensor.bytes.data(),
@@ -138,6 +172,7 @@ std::vector<std::string> CheckpointSource::Warnings(WeightNaming naming,
   for (const auto& [name, tensor] : checkpoint_.tensors()) {
     if (std::binary_search(names.begin(), names.end(), name) || IsKnownBuffer(naming, name))
       continue;
+    if (int4_ && StandsForWeight(name, names)) continue;
     warnings.push_back(checkpoint_.path() + ": the tensor '" + Printable(name, kMessageBytesMax) +
                        "' is unused: this model has no such part");
   }

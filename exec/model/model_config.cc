@@ -11,9 +11,10 @@ namespace {
 // What is not computed of the config; empty = nothing.
 std::string NotComputed(const ModelConfig& model) {
   using Scaling = RopeConfig::Scaling;
-  if (!model.quantization.empty()) {
+  if (!model.quantization.empty() && !model.int4) {
     return fmt::format(
-        "quantization_config: quantised weights (method {}) are not supported, must be absent",
+        "quantization_config: quantised weights of method {} are not computed as they are stored; "
+        "allowed: none, or 4 bits of method gptq (formats gptq, gptq_v2) or awq (version gemm)",
         model.quantization);
   }
   if (model.is_nested) return "text_config: multi-modal models are not supported";

@@ -2,11 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "exec/model/checkpoint.h"
 #include "exec/model/model_config.h"
+#include "exec/model/stored_int4.h"
 #include "exec/model/tensor_plan.h"
 #include "kernels/thread_pool.h"
 #include "kernels/weight_matrix.h"
@@ -32,6 +35,12 @@ class TensorSource {
   // Throws InputError (data) if the tensor is missing, of another shape, or no floating point: to
   // be asked before memory is taken for it.
   virtual void Require(const MatrixRequest& /*request*/) const {}
+  // The matrix as it is stored in 4 bits; null if it is stored otherwise. Throws as Require.
+  [[nodiscard]] virtual std::unique_ptr<StoredInt4> Int4(const MatrixRequest& /*request*/) const {
+    return nullptr;
+  }
+  // True if some matrices are stored in 4 bits.
+  [[nodiscard]] virtual bool has_int4() const { return false; }
   // These throw the same.
   virtual void Fill(const MatrixRequest& request, kernels::ThreadPool& pool,
                     kernels::WeightSink& matrix) = 0;
@@ -42,10 +51,13 @@ class TensorSource {
 // Tensors of a checkpoint; remembers what was odd about them.
 class CheckpointSource final : public TensorSource {
  public:
-  // Borrows the checkpoint.
-  explicit CheckpointSource(const Checkpoint& checkpoint) : checkpoint_(checkpoint) {}
+  // Borrows the checkpoint. `layout`: of matrices in 4 bits, if some are so.
+  CheckpointSource(const Checkpoint& checkpoint, std::optional<Int4Layout> layout)
+      : checkpoint_(checkpoint), int4_(layout) {}
 
   void Require(const MatrixRequest& request) const override;
+  [[nodiscard]] std::unique_ptr<StoredInt4> Int4(const MatrixRequest& request) const override;
+  [[nodiscard]] bool has_int4() const override { return int4_.has_value(); }
   void Fill(const MatrixRequest& request, kernels::ThreadPool& pool,
             kernels::WeightSink& matrix) override;
   std::vector<float> ReadVector(const std::string& name, std::int64_t width,
@@ -62,7 +74,12 @@ class CheckpointSource final : public TensorSource {
                                             const std::vector<std::int64_t>& shape) const;
   void WarnIfNotFinite(const StoredTensor& tensor, std::int64_t first_not_finite);
 
+  // In fp32, some rows at a time.
+  void FillWidened(const MatrixRequest& request, const StoredInt4& stored,
+                   kernels::ThreadPool& pool, kernels::WeightSink& matrix);
+
   const Checkpoint& checkpoint_;
+  std::optional<Int4Layout> int4_;
   std::vector<std::string> not_finite_;
 };
 

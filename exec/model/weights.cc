@@ -1,5 +1,10 @@
 #include "exec/model/weights.h"
 
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "core/input_error.h"
 #include "exec/model/checkpoint.h"
 #include "exec/model/part_reading.h"
 #include "exec/model/tensor_plan.h"
@@ -16,10 +21,7 @@ class WeightReader {
 
   [[nodiscard]] ModelWeights Read(const TensorPlan& plan) const {
     return {MakeParts<LinearWeights, NormWeights>(
-        plan,
-        [this](const MatrixPlan& matrix, MatrixRole role) {
-          return Linear(matrix, FormatOf(role));
-        },
+        plan, [this](const MatrixPlan& matrix, MatrixRole role) { return Linear(matrix, role); },
         [this](const NormPlan& norm) { return Norm(norm); })};
   }
 
@@ -27,18 +29,57 @@ class WeightReader {
   [[nodiscard]] DType FormatOf(MatrixRole role) const {
     const bool exact = role == MatrixRole::kPositions || role == MatrixRole::kRouter;
     if (exact) return DType::kFp32;
+    // Of 4 bits, as everybody has it: the projections of layers.
+    if (format_ == DType::kInt4) {
+      return role == MatrixRole::kProjection ? DType::kInt4 : DType::kBf16;
+    }
     const bool looked_up_only = role == MatrixRole::kEmbedding && !model_.shape.tied_embeddings;
     return format_ == DType::kInt8 && looked_up_only ? DType::kBf16 : format_;
   }
 
-  [[nodiscard]] LinearWeights Linear(const MatrixPlan& plan, DType format) const {
+  [[nodiscard]] LinearWeights Linear(const MatrixPlan& plan, MatrixRole role) const {
     LinearWeights linear;
     if (plan.parts.empty()) return linear;
     const std::vector<MatrixRequest> requests = RequestsOf(plan, source_);
+    DType format = FormatOf(role);
+    if (format == DType::kInt4 && source_.has_int4()) {
+      if (FillInt4(plan, requests, linear.matrix)) {
+        linear.bias = ReadBias(plan, source_);
+        return linear;
+      }
+      format = DType::kBf16;  // the checkpoint leaves this layer in 16 bits
+    }
     linear.matrix = kernels::WeightMatrix(format, plan.rows(), plan.taken().count);
     for (const MatrixRequest& request : requests) source_.Fill(request, pool_, linear.matrix);
     linear.bias = ReadBias(plan, source_);
     return linear;
+  }
+
+  // False where the checkpoint has them otherwise. Throws InputError (data) where it has some parts
+  // so and some otherwise, or in other orders.
+  [[nodiscard]] bool FillInt4(const MatrixPlan& plan, const std::vector<MatrixRequest>& requests,
+                              kernels::WeightMatrix& matrix) const {
+    std::vector<std::unique_ptr<StoredInt4>> parts;
+    for (const MatrixRequest& request : requests) {
+      if (auto part = source_.Int4(request)) parts.push_back(std::move(part));
+    }
+    if (parts.empty()) return false;
+    const bool alike =
+        parts.size() == requests.size() && std::ranges::all_of(parts, [&](const auto& part) {
+          return part->order() == parts.front()->order();
+        });
+    if (!alike) {
+      throw InputError(InputError::Kind::kData, "tensor '" + requests.front().name + "'",
+                       "is stored in 4 bits in another way than '" + requests.back().name +
+                           "', with which it is one product; both must have the same g_idx");
+    }
+    const StoredInt4& first = *parts.front();
+    matrix =
+        kernels::WeightMatrix::Int4(plan.rows(), plan.taken().count, first.group(), first.order());
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      matrix.FillInt4(pool_, requests[i].first_row, *parts[i]);
+    }
+    return true;
   }
 
   [[nodiscard]] NormWeights Norm(const NormPlan& plan) const {
@@ -77,7 +118,7 @@ std::int64_t ModelWeights::matrix_bytes() const {
 LoadedWeights LoadWeights(const std::filesystem::path& directory, const ModelConfig& model,
                           DType format, kernels::ThreadPool& pool, const GridPlace& place) {
   const Checkpoint checkpoint(directory);
-  CheckpointSource source(checkpoint);
+  CheckpointSource source(checkpoint, model.int4);
   const TensorPlan plan = PlanStored(model, checkpoint);
   LoadedWeights loaded;
   loaded.weights = WeightReader(model, format, source, pool).Read(ShareOf(plan, model, place));

@@ -43,11 +43,13 @@ struct LoadedWeights {
   std::vector<std::string> warnings;  // a line each: tensors not finite, tensors unused
 };
 
-// Reads the weights beside `directory`/config.json and packs them as `format`: kFp32, kBf16 or
-// kInt8 (of int8 models an untied embedding is kept in bf16). Norms, biases, learned positions and
-// routers stay fp32. With a place in a grid: what that rank takes (ShareOf), and reads nothing
-// else. Throws InputError (data): safetensors.h, checkpoint.h, tensor_source.h. Memory beyond the
-// packed weights: none (F64 files: one tensor).
+// Reads the weights beside `directory`/config.json and packs them as `format`: kFp32, kBf16, kInt8
+// (of int8 models an untied embedding is kept in bf16) or kInt4 (projections of layers; embedding
+// and head are kept in bf16). What is stored in 4 bits is taken as it is for kInt4, with the layers
+// that the checkpoint leaves in 16 bits as bf16, and widened for the others. Norms, biases, learned
+// positions and routers stay fp32. With a place in a grid: what that rank takes (ShareOf), and
+// reads nothing else. Throws InputError (data): safetensors.h, checkpoint.h, tensor_source.h.
+// Memory beyond the packed weights: none (F64 files: one tensor).
 LoadedWeights LoadWeights(const std::filesystem::path& directory, const ModelConfig& model,
                           DType format, kernels::ThreadPool& pool, const GridPlace& place = {});
 

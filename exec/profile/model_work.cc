@@ -8,13 +8,6 @@ namespace {
 // Of the rows as stored, without the padding to whole panels.
 std::int64_t Elements(const kernels::WeightView& view) { return view.rows * view.columns; }
 
-std::int64_t Bytes(const kernels::WeightView& view) {
-  const std::int64_t panels =
-      (view.rows + kernels::WeightView::kPanelRows - 1) / kernels::WeightView::kPanelRows;
-  const auto scale_bytes = static_cast<std::int64_t>(sizeof(*view.scales));
-  return panels * (view.panel_bytes + view.panel_scales * scale_bytes);
-}
-
 }  // namespace
 
 double ModelWork::Flops(const StepTotals& totals) const {
@@ -46,23 +39,23 @@ ModelWork WorkOf(const ModelSpec& model, const ModelWeights& weights, DType kv_d
     for (const LinearWeights* linear :
          {&layer.qkv, &layer.output, &layer.up, &layer.down, &layer.router, &layer.shared_gate}) {
       work.layer_weights += Elements(linear->matrix.view());
-      work.layer_bytes += Bytes(linear->matrix.view());
+      work.layer_bytes += linear->matrix.view().Bytes();
     }
     if (layer.experts.empty()) continue;
     for (const LinearWeights* linear : {&layer.experts[0].up, &layer.experts[0].down}) {
       work.expert_weights += Elements(linear->matrix.view());
-      work.expert_bytes += Bytes(linear->matrix.view());
+      work.expert_bytes += linear->matrix.view().Bytes();
     }
   }
   if (!weights.project_in.empty()) {
     work.layer_weights += Elements(weights.project_in.matrix.view());
-    work.layer_bytes += Bytes(weights.project_in.matrix.view());
+    work.layer_bytes += weights.project_in.matrix.view().Bytes();
   }
   work.head_weights = Elements(weights.head().matrix.view());
-  work.head_bytes = Bytes(weights.head().matrix.view());
+  work.head_bytes = weights.head().matrix.view().Bytes();
   if (!weights.project_out.empty()) {
     work.head_weights += Elements(weights.project_out.matrix.view());
-    work.head_bytes += Bytes(weights.project_out.matrix.view());
+    work.head_bytes += weights.project_out.matrix.view().Bytes();
   }
   work.experts = model.moe.experts;
   work.experts_per_token = model.moe.experts_per_token;

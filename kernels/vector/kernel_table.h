@@ -6,6 +6,7 @@
 #include "kernels/vector/ceiling_loops.h"
 #include "kernels/vector/gemm_tiles.h"
 #include "kernels/vector/gumbel_loops.h"
+#include "kernels/vector/int4_tiles.h"
 #include "kernels/vector/row_loops.h"
 #include "kernels/vector/vector_kernels.h"
 
@@ -17,9 +18,11 @@ inline constexpr VectorKernels kTable = {
     .fp32_tile = MultiplyFp32,
     .bf16_tile = MultiplyBf16,
     .int8_tile = MultiplyInt8,
+    .int4_tile = MultiplyInt4,
     .bf16_pairs_tile = nullptr,
     .widen_bf16_panel = WidenBf16Panel,
     .widen_int8_panel = WidenInt8Panel,
+    .widen_int4_panel = WidenInt4Panel,
     .rms_norm = RmsNormRow,
     .layer_norm = LayerNormRow,
     .add = AddRow,

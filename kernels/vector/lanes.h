@@ -28,6 +28,7 @@ using IntLanes = std::int32_t __attribute__((vector_size(TWIN_LANES * 4)));
 using BitLanes = std::uint32_t __attribute__((vector_size(TWIN_LANES * 4)));
 using ShortLanes = std::uint16_t __attribute__((vector_size(TWIN_LANES * 2)));
 using ByteLanes = std::int8_t __attribute__((vector_size(TWIN_LANES)));
+using UnsignedByteLanes = std::uint8_t __attribute__((vector_size(TWIN_LANES)));
 
 // The same vector types for addresses that are aligned only to an array's element.
 using LanesAt = float __attribute__((vector_size(TWIN_LANES * 4), aligned(4), may_alias));
@@ -36,6 +37,8 @@ using BitLanesAt =
 using ShortLanesAt =
     std::uint16_t __attribute__((vector_size(TWIN_LANES * 2), aligned(2), may_alias));
 using ByteLanesAt = std::int8_t __attribute__((vector_size(TWIN_LANES), aligned(1), may_alias));
+using UnsignedByteLanesAt =
+    std::uint8_t __attribute__((vector_size(TWIN_LANES), aligned(1), may_alias));
 
 inline Lanes Load(const float* p) { return *reinterpret_cast<const LanesAt*>(p); }
 inline void Store(float* p, Lanes x) { *reinterpret_cast<LanesAt*>(p) = x; }
@@ -73,6 +76,22 @@ inline Lanes LoadInt8(const std::int8_t* p) {
   const ByteLanes bytes = *reinterpret_cast<const ByteLanesAt*>(p);
   return __builtin_convertvector(__builtin_convertvector(bytes, IntLanes), Lanes);
 #endif
+}
+
+// Bytes from 0 to 255 as integers, and small integers as floats.
+inline BitLanes LoadBytes(const std::uint8_t* p) {
+#if TWIN_LANES == 16
+  return reinterpret_cast<BitLanes>(
+      _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i_u*>(p))));
+#elif TWIN_LANES == 8
+  return reinterpret_cast<BitLanes>(_mm256_cvtepu8_epi32(_mm_loadu_si64(p)));
+#else
+  const UnsignedByteLanes bytes = *reinterpret_cast<const UnsignedByteLanesAt*>(p);
+  return __builtin_convertvector(bytes, BitLanes);
+#endif
+}
+inline Lanes ToFloat(BitLanes x) {
+  return __builtin_convertvector(reinterpret_cast<IntLanes>(x), Lanes);
 }
 
 // Loads the first `count` < kLanes elements at p; the other lanes are zero.

@@ -30,6 +30,15 @@ struct Tile {
   std::int64_t ahead_step;
 };
 
+// Weights of 4 bits of a panel, from a column on (WeightView).
+struct Int4Block {
+  const std::uint8_t* weights;  // from that column on
+  const float* scales;          // [group][32], of the panel
+  const std::uint8_t* zeros;    // likewise
+  std::int64_t first;           // the column, even
+  std::int64_t group;           // columns, even
+};
+
 // One row of an online softmax, restricted to one chunk of scores.
 struct SoftmaxChunk {
   float* scores;            // [width]; replaced by weights, which are zero outside begin..end - 1
@@ -46,6 +55,7 @@ struct VectorKernels {
   void (*fp32_tile)(const Tile& tile, const float* panel);
   void (*bf16_tile)(const Tile& tile, const std::uint16_t* panel);
   void (*int8_tile)(const Tile& tile, const std::int8_t* panel, const std::uint16_t* scales);
+  void (*int4_tile)(const Tile& tile, const Int4Block& block);
   // If not null, replaces bf16_tile: words of x and of the panel are pairs of bf16, and the product
   // of two words is the sum of two products.
   void (*bf16_pairs_tile)(const Tile& tile, const std::uint16_t* panel);
@@ -53,6 +63,7 @@ struct VectorKernels {
   void (*widen_bf16_panel)(const std::uint16_t* panel, std::int64_t depth, float* out);
   void (*widen_int8_panel)(const std::int8_t* panel, const std::uint16_t* scales,
                            std::int64_t depth, float* out);
+  void (*widen_int4_panel)(const Int4Block& block, std::int64_t depth, float* out);
 
   void (*rms_norm)(const float* x, const float* gain, float epsilon, std::int64_t size, float* y);
   void (*layer_norm)(const float* x, const float* gain, const float* bias, float epsilon,

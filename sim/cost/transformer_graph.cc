@@ -17,7 +17,7 @@ class OperationFactory {
  public:
   OperationFactory(const ModelSpec& model, const HardwareSpec& hardware)
       : hardware_(hardware),
-        weight_bytes_(static_cast<double>(ByteSize(model.weight_dtype))),
+        weight_bytes_(BytesPerWeight(model.weight_dtype)),
         activation_bytes_(static_cast<double>(ActivationByteSize(model))),
         gemm_flops_per_s_(PeakFlops(hardware, model.weight_dtype) * hardware.gemm_flops_fraction),
         attention_flops_per_s_(
@@ -212,7 +212,7 @@ class StageBuilder {
 
   void AddEmbedding() {
     const auto row_bytes =
-        static_cast<double>(ByteSize(model_.weight_dtype)) + make_.activation_bytes();
+        static_cast<double>(ByteSize(EndsFormat(model_.weight_dtype))) + make_.activation_bytes();
     Append(make_.Elementwise("embedding", Feature::kTokens,
                              static_cast<double>(model_.hidden) * row_bytes, 0));
     AddAllReduce("embedding_all_reduce", 1);
@@ -324,6 +324,7 @@ double PeakFlops(const HardwareSpec& hardware, DType type) {
       return hardware.peak_fp32_flops;
     case DType::kBf16:
     case DType::kFp16:
+    case DType::kInt4:  // widened to 16 bits in the product
       return wide;
     case DType::kFp8:
       return hardware.peak_fp8_flops > 0 ? hardware.peak_fp8_flops : wide;

@@ -88,7 +88,7 @@ void BM_Gemm(benchmark::State& state) {
 
 void GemmShapes(benchmark::internal::Benchmark* benchmark) {
   benchmark->ArgNames({"format", "tokens", "outputs", "inputs"});
-  for (const DType format : {DType::kFp32, DType::kBf16, DType::kInt8}) {
+  for (const DType format : {DType::kFp32, DType::kBf16, DType::kInt8, DType::kInt4}) {
     for (const std::int64_t tokens : {1, 4, 8, 16, 32, 128, 512}) {
       for (const auto& [outputs, inputs] : std::vector<std::pair<std::int64_t, std::int64_t>>{
                {1280, 768}, {4096, 768}, {768, 2048}, {32000, 768}, {16384, 2048}, {2048, 8192}}) {

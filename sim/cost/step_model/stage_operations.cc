@@ -25,6 +25,8 @@ GemmFormat FormatOf(DType weights) {
       return GemmFormat::kFp8;
     case DType::kInt8:
       return GemmFormat::kInt8;
+    case DType::kInt4:
+      return GemmFormat::kInt4;
     default:
       return GemmFormat::kBf16;
   }
@@ -178,8 +180,8 @@ StageOperations::StageOperations(const ModelSpec& model, const HardwareSpec& har
   }
   layer_products_ = LayerProducts(gemm, model, parallelism, format_);
   if (stage == parallelism.pipeline - 1) {
-    head_product_.emplace(
-        gemm.Curve(RoundedShare(model.vocab, parallelism), model.hidden, format_));
+    head_product_.emplace(gemm.Curve(RoundedShare(model.vocab, parallelism), model.hidden,
+                                     FormatOf(EndsFormat(model.weight_dtype))));
   }
   for (std::size_t i = 0; i < kOperationClassCount; ++i) {
     const auto operation = static_cast<OperationClass>(i);

@@ -33,7 +33,7 @@ StepTerms WithErrors(StepTerms terms, const DrawnErrors& errors) {
 double RidgeRows(const ModelSpec& model, const HardwareSpec& hardware) {
   const double flops = PeakFlops(hardware, model.weight_dtype) * hardware.gemm_flops_fraction;
   const double bytes = hardware.memory_bandwidth_bytes_per_s * hardware.gemm_bandwidth_fraction;
-  const double dense = flops / bytes * static_cast<double>(ByteSize(model.weight_dtype)) / 2;
+  const double dense = flops / bytes * BytesPerWeight(model.weight_dtype) / 2;
   const MoeSpec& moe = model.moe;
   return moe.experts == 0 ? dense : dense * moe.experts / moe.experts_per_token;
 }

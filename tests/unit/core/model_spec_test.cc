@@ -146,7 +146,8 @@ TEST(ModelSpecTest, RefusesImpossibleShapesNamingTheField) {
 }
 
 TEST(DTypeTest, NamesAreReadBack) {
-  for (const DType type : {DType::kFp32, DType::kBf16, DType::kFp16, DType::kFp8, DType::kInt8}) {
+  for (const DType type :
+       {DType::kFp32, DType::kBf16, DType::kFp16, DType::kFp8, DType::kInt8, DType::kInt4}) {
     EXPECT_EQ(ParseDType(Name(type)), type);
   }
   EXPECT_EQ(ParseDType("bfloat16"), DType::kBf16);

@@ -166,7 +166,7 @@ TEST(ModelConfigTest, RefusesInOneLineWhatCanBeSimulatedButNotComputed) {
   gpt2["scale_attn_by_inverse_layer_idx"] = true;
   EXPECT_THAT(Refusal(gpt2.dump()), HasSubstr("scale_attn_by_inverse_layer_idx"));
   EXPECT_THAT(RefusalWith({{"quantization_config", {{"quant_method", "fp8"}}}}),
-              HasSubstr("(method fp8) are not supported"));
+              HasSubstr("of method fp8 are not computed"));
 }
 
 TEST(ModelConfigTest, RefusesUnknownRopeTypes) {

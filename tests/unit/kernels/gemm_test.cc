@@ -10,6 +10,7 @@
 
 #include "kernels/float_formats.h"
 #include "tests/unit/kernels/kernel_cases.h"
+#include "tests/unit/kernels/random_int4.h"
 
 namespace twin::kernels {
 namespace {
@@ -150,14 +151,43 @@ void ExpectSameBits(InstructionSet one, InstructionSet other, const std::vector<
   }
 }
 
+// Groups of 32 to 224 columns, so that they begin within blocks and outlast them; columns as they
+// come, and in an order of their own.
+class Int4GroupsTest : public testing::TestWithParam<std::tuple<InstructionSet, std::int64_t>> {};
+
+TEST_P(Int4GroupsTest, AgreesWithDoublePrecisionInAnyGroupsAndOrder) {
+  constexpr std::int64_t kOutputs = 45;
+  constexpr std::int64_t kInputs = 555;
+  const auto [set, group] = GetParam();
+  ThreadPool pool(2, set);
+  const RandomInt4 source(kOutputs, kInputs, group);
+  for (const bool ordered : {false, true}) {
+    std::vector<std::int32_t> order;
+    for (std::int32_t k = 0; ordered && k < kInputs; ++k) order.push_back(k * 7 % kInputs);
+    WeightMatrix w = WeightMatrix::Int4(kOutputs, kInputs, group, order);
+    w.FillInt4(pool, 0, source);
+    for (const std::int64_t tokens : {1, 5, 30}) {
+      TestMatrix x(tokens, kInputs);
+      x.FillRandom("x");
+      TestMatrix y(tokens, kOutputs);
+      Gemm(pool, x.view, w.view(), {}, y.view);
+      ExpectExact(x, w, {}, {}, y, 2e-5);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Groups, Int4GroupsTest,
+                         testing::Combine(testing::ValuesIn(AllSets()),
+                                          testing::Values(32, 128, 224, 576)));
+
 TEST(GemmSetsTest, Avx2AndAvx512GiveTheSameBits) {
   ExpectSameBits(InstructionSet::kAvx2, InstructionSet::kAvx512,
-                 {DType::kFp32, DType::kBf16, DType::kInt8});
+                 {DType::kFp32, DType::kBf16, DType::kInt8, DType::kInt4});
 }
 
 TEST(GemmSetsTest, PairsOfBf16ChangeNothingForOtherWeights) {
   ExpectSameBits(InstructionSet::kAvx512, InstructionSet::kAvx512Bf16,
-                 {DType::kFp32, DType::kInt8});
+                 {DType::kFp32, DType::kInt8, DType::kInt4});
 }
 
 std::string PathName(const testing::TestParamInfo<std::tuple<InstructionSet, DType>>& path) {
@@ -167,8 +197,8 @@ std::string PathName(const testing::TestParamInfo<std::tuple<InstructionSet, DTy
 
 INSTANTIATE_TEST_SUITE_P(Paths, GemmTest,
                          testing::Combine(testing::ValuesIn(AllSets()),
-                                          testing::Values(DType::kFp32, DType::kBf16,
-                                                          DType::kInt8)),
+                                          testing::Values(DType::kFp32, DType::kBf16, DType::kInt8,
+                                                          DType::kInt4)),
                          PathName);
 
 }  // namespace

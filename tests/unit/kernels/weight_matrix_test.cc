@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -10,6 +11,7 @@
 
 #include "kernels/float_formats.h"
 #include "tests/unit/kernels/kernel_cases.h"
+#include "tests/unit/kernels/random_int4.h"
 
 namespace twin::kernels {
 namespace {
@@ -142,6 +144,68 @@ TEST(WeightMatrixTest, AGroupOfZerosStaysZeroInInt8) {
   const std::vector<float> stored = RowOf(matrix, 0);
   EXPECT_EQ(stored[0], 0);
   EXPECT_NEAR(stored[35], -5, 5.0 / 254);
+}
+
+TEST(WeightMatrixTest, TakesInt4AsItIsStored) {
+  ThreadPool pool(2);
+  // 70 columns in groups of 32, behind 5 rows of another source: the panel is shared.
+  const RandomInt4 upper(5, 70, 32);
+  const RandomInt4 lower(40, 70, 32);
+  WeightMatrix matrix = WeightMatrix::Int4(45, 70, 32, {});
+  matrix.FillInt4(pool, 0, upper);
+  matrix.FillInt4(pool, 5, lower);
+  for (std::int64_t row = 0; row < 45; ++row) {
+    const std::vector<float> stored = RowOf(matrix, row);
+    for (std::int64_t k = 0; k < 70; ++k) {
+      const double exact = row < 5 ? upper.Weight(row, k) : lower.Weight(row - 5, k);
+      ASSERT_EQ(double{stored[static_cast<std::size_t>(k)]}, exact) << row << " " << k;
+    }
+  }
+}
+
+TEST(WeightMatrixTest, AnOrderSaysWhichInputAColumnIs) {
+  ThreadPool pool(1);
+  const RandomInt4 source(3, 40, 32);
+  std::vector<std::int32_t> order;
+  for (std::int32_t k = 0; k < 40; ++k) order.push_back(39 - k);
+  WeightMatrix matrix = WeightMatrix::Int4(3, 40, 32, order);
+  matrix.FillInt4(pool, 0, source);
+  EXPECT_EQ(double{RowOf(matrix, 1)[39]}, source.Weight(1, 0));
+  EXPECT_EQ(double{RowOf(matrix, 2)[4]}, source.Weight(2, 35));
+}
+
+// A group's 16 steps span its smallest to its largest weight, and zero; the scale is rounded up by
+// less than 2^-7. The zero point's rounding moves a weight by half a step, its own by another half.
+TEST(WeightMatrixTest, Int4IsWithinAStepOfItsGroup) {
+  ThreadPool pool(2);
+  constexpr std::int64_t kColumns = 300;
+  const std::vector<float> values = RandomFloats("weights", 40 * kColumns, 3);
+  WeightMatrix matrix(DType::kInt4, 40, kColumns);
+  matrix.Fill(pool, 0, SourceOf(values, kColumns));
+  double squares = 0;
+  for (std::int64_t row = 0; row < 40; ++row) {
+    const std::vector<float> stored = RowOf(matrix, row);
+    for (std::int64_t start = 0; start < kColumns; start += 128) {
+      const auto begin = values.begin() + row * kColumns + start;
+      const auto end = begin + std::min<std::int64_t>(128, kColumns - start);
+      const float span = std::max(0.0F, *std::max_element(begin, end)) -
+                         std::min(0.0F, *std::min_element(begin, end));
+      const float step = span / 15 * (1 + 0x1p-7F);
+      for (auto value = begin; value != end; ++value) {
+        const auto k = static_cast<std::size_t>(start + (value - begin));
+        ASSERT_NEAR(stored[k], *value, step * 1.001F);
+        const double error = double{stored[k] - *value} / double{step};
+        squares += error * error;
+      }
+    }
+  }
+  // Rounding is uniform: 1/12 of a squared step, and a little where the zero point cuts the ends.
+  EXPECT_NEAR(squares / (40.0 * kColumns), 1.0 / 12, 0.01);
+}
+
+// Half a byte a weight; of each group of 128, a scale of 4 bytes and a zero point of one.
+TEST(WeightMatrixTest, TakesHalfAByteAndAGroupsScalePerInt4Weight) {
+  EXPECT_EQ(WeightMatrix(DType::kInt4, 64, 256).bytes(), 64 * 256 / 2 + 64 * 2 * 5);
 }
 
 TEST(WeightMatrixTest, TakesOneByteAndASixteenthPerInt8Weight) {

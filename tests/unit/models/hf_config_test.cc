@@ -263,6 +263,34 @@ TEST(HfConfigTest, ReadsQuantisedWeightsAsWhatTheyAre) {
   EXPECT_EQ(ParseHfConfig(kLlama3, "config.json").quantization, "");
 }
 
+TEST(HfConfigTest, ReadsTheLayoutOfFourBits) {
+  const auto layout = [](const std::string& fields) {
+    return ParseHfConfig(
+        With(std::string(kLlama3), "{", R"({"quantization_config": {)" + fields + "},"),
+        "config.json");
+  };
+  using Kind = Int4Layout::Kind;
+  const ModelConfig gptq = layout(R"("quant_method": "gptq", "bits": 4, "group_size": 64,
+                                     "sym": true, "desc_act": true)");
+  EXPECT_EQ(gptq.int4, (Int4Layout{Kind::kGptq, 64, true, true}));
+  EXPECT_EQ(gptq.shape.weight_dtype, DType::kInt4);
+  EXPECT_EQ(gptq.shape.kv_dtype, DType::kBf16);
+  EXPECT_EQ(layout(R"("quant_method": "gptq", "bits": 4, "group_size": -1,
+                      "checkpoint_format": "gptq_v2")")
+                .int4,
+            (Int4Layout{Kind::kGptq, 0, false, false}));
+  EXPECT_EQ(layout(R"("quant_method": "awq", "bits": 4, "version": "gemm")").int4,
+            (Int4Layout{Kind::kAwq, 128, false, false}));
+  for (const char* const other :
+       {R"("quant_method": "awq", "bits": 4, "version": "gemv")",
+        R"("quant_method": "gptq", "bits": 8)",
+        R"("quant_method": "gptq", "bits": 4, "checkpoint_format": "marlin")",
+        R"("quant_method": "bitsandbytes", "load_in_4bit": true)"}) {
+    EXPECT_EQ(layout(other).int4, std::nullopt) << other;
+    EXPECT_EQ(layout(other).shape.weight_dtype, DType::kBf16) << other;
+  }
+}
+
 struct Bad {
   const char* from;
   const char* to;

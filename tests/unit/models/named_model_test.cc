@@ -42,7 +42,7 @@ TEST(NamedModelTest, PartsOfAWordAreNoPresetsName) {
               HasSubstr("the nearest presets are llama-3.2-1b"));
 }
 
-// AWQ weights used to be simulated as bf16, four times as large, without a word.
+// Such weights used to be simulated as bf16, four times as large, without a word.
 TEST(NamedModelTest, QuantisedWeightsWithoutACostModelAreRefusedUntilAFormatIsGiven) {
   const std::filesystem::path folder =
       std::filesystem::temp_directory_path() / testing::UniqueName("named_model");
@@ -50,7 +50,7 @@ TEST(NamedModelTest, QuantisedWeightsWithoutACostModelAreRefusedUntilAFormatIsGi
   std::ofstream(folder / "config.json") << R"({"model_type": "llama", "hidden_size": 64,
       "intermediate_size": 100, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 9,
       "max_position_embeddings": 256, "torch_dtype": "float16",
-      "quantization_config": {"quant_method": "awq", "bits": 4}})";
+      "quantization_config": {"quant_method": "awq", "bits": 3}})";
   EXPECT_THAT([&] { ReadNamedShape(folder.string(), false); },
               ThrowsMessage<InputError>(AllOf(HasSubstr("weights of method awq are not modelled"),
                                               HasSubstr("system.model_shape.weight_dtype"))));
