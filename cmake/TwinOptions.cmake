@@ -30,8 +30,10 @@ target_compile_options(twin_options INTERFACE
 # Headers take two thirds of the time to compile; this halves a build from nothing.
 option(TWIN_UNITY "Compile eight sources of a layer at a time" OFF)
 if(TWIN_UNITY)
-  # One source's local may then have the name of another's constant.
-  target_compile_options(twin_options INTERFACE "$<BUILD_INTERFACE:$<$<COMPILE_LANGUAGE:CXX>:-Wno-shadow>>")
+  # One source's local may then have the name of another's constant, and the compiler takes a
+  # source's anonymous namespace for a header's.
+  target_compile_options(twin_options INTERFACE
+    "$<BUILD_INTERFACE:$<$<COMPILE_LANGUAGE:CXX>:-Wno-shadow;-Wno-subobject-linkage>>")
 endif()
 
 # twin_compile_fast(TARGET): optimises less, which compiles a third faster. For layers whose code does
