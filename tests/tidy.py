@@ -160,7 +160,9 @@ def check_tree(root):
         for number, line in enumerate(lines, 1):
             if MACHINE_PATH.search(line):
                 complaints.append((number, "a path of one machine"))
-            if BARE_NOTE.search(line) and path.name != "tidy.py":
+            # Encoded curves of profiles hold any three letters.
+            encoded = tuple(parts[:2]) == ("sim", "profiles") and path.suffix == ".textproto"
+            if BARE_NOTE.search(line) and path.name != "tidy.py" and not encoded:
                 complaints.append((number, "a note to do something, without its issue"))
         found += [f"{relative}:{number}: {text}" for number, text in complaints]
     return found + list(repeated_local_names(root))
