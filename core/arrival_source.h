@@ -30,6 +30,10 @@ class ArrivalSource {
   // True while other threads may still make requests known: worlds that run by a clock then wait
   // for them. From any thread.
   [[nodiscard]] virtual bool open() const { return false; }
+
+  // False if OnDone changes nothing: all requests can then be taken before any is done, and OnDone
+  // may be called in any order.
+  [[nodiscard]] virtual bool reacts() const { return true; }
 };
 
 }  // namespace twin

@@ -90,6 +90,7 @@ RunMetrics::RunMetrics(const Deployment& deployment, const RunWatchers& watchers
                              {by_tenant_ ? &fairness_ : nullptr, replicas_ ? &*replicas_ : nullptr,
                               groups_ ? &*groups_ : nullptr},
                              watchers)),
+      watched_(!watchers.listeners.empty() || !watchers.observers.empty()),
       tracker_(TrackerOf(deployment), listeners_),
       observers_{&digest_, &tracker_} {
   if (deployment.config.system.disaggregation) {
@@ -97,6 +98,14 @@ RunMetrics::RunMetrics(const Deployment& deployment, const RunWatchers& watchers
     observers_.push_back(&transfers_.emplace(static_cast<double>(token_bytes)));
   }
   observers_.insert(observers_.end(), watchers.observers.begin(), watchers.observers.end());
+}
+
+ReplicaLog* RunMetrics::FollowReplicas() {
+  if (watched_ || by_tenant_ || transfers_) return nullptr;
+  log_.emplace(digest_, listeners_);
+  RunListener* const listener = &*log_;
+  tracker_.ReplaceListeners({&listener, 1});
+  return &*log_;
 }
 
 Summary RunMetrics::Summarise() {

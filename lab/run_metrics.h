@@ -13,6 +13,7 @@
 #include "record/metrics_collector.h"
 #include "record/overload_meter.h"
 #include "record/plan_digest.h"
+#include "record/replica_log.h"
 #include "record/replica_meter.h"
 #include "record/request_tracker.h"
 #include "record/run_listener.h"
@@ -51,6 +52,11 @@ class RunMetrics {
   [[nodiscard]] std::int64_t arrived() const { return tracker_.arrived(); }
   [[nodiscard]] RequestTracker& tracker() { return tracker_; }
 
+  // Lets the tracker follow replicas one after the other; the log then shows the run to the digest
+  // and the metrics. nullptr if something watches that must see the run in the order of time.
+  // REQUIRES: nothing has happened yet.
+  ReplicaLog* FollowReplicas();
+
   // REQUIRES: called once, after the run.
   Summary Summarise();
 
@@ -64,6 +70,8 @@ class RunMetrics {
   std::optional<TransferMeter> transfers_;  // only between prefill and decode
   PlanDigest digest_;
   std::vector<RunListener*> listeners_;
+  const bool watched_;
+  std::optional<ReplicaLog> log_;
   RequestTracker tracker_;
   std::vector<RunObserver*> observers_;
 };

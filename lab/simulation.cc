@@ -4,8 +4,10 @@
 #include <chrono>
 #include <memory>
 #include <optional>
+#include <span>
 #include <thread>
 #include <variant>
+#include <vector>
 
 #include "lab/config_warnings.h"
 #include "lab/cost_range_watch.h"
@@ -14,6 +16,7 @@
 #include "lab/run_directory.h"
 #include "lab/run_files.h"
 #include "lab/serve/lateness_meter.h"
+#include "lab/serve_ahead.h"
 #include "lab/simulated_parts.h"
 #include "lab/watched_world.h"
 #include "record/recording_world.h"
@@ -87,13 +90,29 @@ class WorkloadWorld {
   std::optional<StopWatch> stop_;  // the last member: its thread borrows another one
 };
 
+// Serves the cluster replica by replica; true if `control` ended the run early.
+bool ServeAhead(Cluster& cluster, sim::SimWorld& world, RunMetrics& metrics, ReplicaLog& log,
+                std::span<RunObserver* const> observers, const ExperimentConfig& config,
+                RunControl& control) {
+  AheadServer server(cluster, world, metrics.tracker(), log, observers);
+  while (server.ServeWindow()) {
+    control.OnProgress(config.name, world.arrived(),
+                       static_cast<std::uint64_t>(config.workload.requests));
+    if (control.StopRequested()) return true;
+  }
+  cluster.CheckDrained();
+  return false;
+}
+
 // Serves the workload to its end; true if the run was ended early. `parts` may be null.
 bool ServeWorkload(const Deployment& deployment, WorkloadWorld& workload, RunMetrics& metrics,
                    PartTotals* parts, RunControl& control) {
   const ExperimentConfig& config = deployment.config;
   CostRangeWatch range(CostsByReplica(deployment));
+  std::vector<RunObserver*> of_cost;
+  if (AnyIsFitted(config)) of_cost.push_back(&range);
   std::vector<RunObserver*> observers(metrics.observers().begin(), metrics.observers().end());
-  if (AnyIsFitted(config)) observers.push_back(&range);
+  observers.insert(observers.end(), of_cost.begin(), of_cost.end());
   sim::SimWorld& simulated = workload.world();
   std::optional<PartsWatchingWorld> watched;
   if (parts != nullptr) watched.emplace(simulated, *deployment.cost, *parts);
@@ -110,7 +129,13 @@ bool ServeWorkload(const Deployment& deployment, WorkloadWorld& workload, RunMet
   if (config.system.replicas == 1) {
     serve(*MakeEngine(deployment));
   } else {
-    serve(*MakeCluster(deployment));
+    const std::unique_ptr<Cluster> cluster = MakeCluster(deployment);
+    const bool separate = parts == nullptr && AheadServer::CanServe(*cluster, simulated);
+    if (ReplicaLog* const log = separate ? metrics.FollowReplicas() : nullptr) {
+      early = ServeAhead(*cluster, simulated, metrics, *log, of_cost, config, control);
+    } else {
+      serve(*cluster);
+    }
   }
   control.OnProgressEnd();
   range.Report(control);

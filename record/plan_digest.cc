@@ -1,5 +1,6 @@
 #include "record/plan_digest.h"
 
+#include <cstddef>
 #include <utility>
 
 namespace twin {
@@ -14,6 +15,14 @@ void PlanDigest::OnPlan(TimePoint /*now*/, const StepPlan& plan) {
   even_ = next;
   odd_ = other;
   ++plans_;
+}
+
+void PlanDigest::OnEncoded(std::span<const std::uint64_t> words, std::uint64_t plans) {
+  for (std::size_t i = 0; i < words.size(); i += 2) {
+    const std::uint64_t mixed = MixWords(words[i], words[i + 1] ^ even_);
+    even_ = std::exchange(odd_, mixed);
+  }
+  plans_ += plans;
 }
 
 void PlanDigest::OnTransfer(TimePoint /*now*/, const KvTransfer& transfer) {

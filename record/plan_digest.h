@@ -19,6 +19,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include "core/hash.h"
@@ -34,6 +35,8 @@ class PlanDigest : public RunObserver {
   void OnInstant(const Instant& /*instant*/) override {}
   void OnPlan(TimePoint now, const StepPlan& plan) override;
   void OnTransfer(TimePoint now, const KvTransfer& transfer) override;
+  // The same as OnPlan for so many plans, of which `words` are the encodings.
+  void OnEncoded(std::span<const std::uint64_t> words, std::uint64_t plans);
 
   [[nodiscard]] std::uint64_t value() const {
     return MixWords(MixWords(even_, odd_), plans_ ^ (kPlanEncodingVersion << 56));

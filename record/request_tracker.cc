@@ -30,7 +30,11 @@ void RequestTracker::OnInstant(const Instant& instant) {
     for (RunListener* listener : listeners_) listener->OnLoad(load_since_, now, load_);
   }
   load_since_ = now;
-  for (const Event& event : instant.events) {
+  TakeEvents(now, instant.events);
+}
+
+void RequestTracker::TakeEvents(TimePoint now, std::span<const Event> events) {
+  for (const Event& event : events) {
     if (const auto* finished = std::get_if<StepFinished>(&event)) {
       FinishStep(now, *finished);
     } else if (const auto* transferred = std::get_if<TransferFinished>(&event)) {

@@ -48,8 +48,16 @@ class RequestTracker : public RunObserver {
  public:
   RequestTracker(const TrackerConfig& config, std::span<RunListener* const> listeners);
 
+  // REQUIRES: nothing has happened yet.
+  void ReplaceListeners(std::span<RunListener* const> listeners) {
+    listeners_.assign(listeners.begin(), listeners.end());
+  }
+
   void OnInstant(const Instant& instant) override;
   void OnPlan(TimePoint now, const StepPlan& plan) override;
+  // OnInstant without OnLoad: for replicas that are followed one after the other. REQUIRES: the
+  // order of the run among the events of a replica, and among arrivals.
+  void TakeEvents(TimePoint now, std::span<const Event> events);
 
   // Requests that have arrived and not left (with kBatchEnd: whose tokens are not visible yet).
   [[nodiscard]] std::int64_t live() const { return static_cast<std::int64_t>(tracks_.size()); }

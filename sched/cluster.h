@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "core/id_window.h"
@@ -74,6 +75,18 @@ class Cluster {
   [[nodiscard]] Engine& engine(std::int32_t replica) {
     return *engines_[static_cast<std::size_t>(replica)];
   }
+
+  // In place of Handle and PlanStep, to let replicas go on one after the other (cluster_ahead.cc):
+  // requests are routed first, and then each replica is told of its own events, and asked for its
+  // plans until nullptr, up to the end of a window of time.
+
+  // How long windows may be: no longer than the news takes to the router. 0: not at all.
+  [[nodiscard]] Duration window_max() const;
+  // The replica of the next request.
+  [[nodiscard]] std::int32_t RouteAhead(TimePoint now, const Request& request);
+  void HandleAhead(TimePoint now, std::int32_t replica, std::span<const Event> events);
+  const StepPlan* PlanAhead(TimePoint now, std::int32_t replica);
+  void EndWindow() { pools_[0].telemetry.EndWindow(); }
 
   // Throws InvariantViolation (I11) unless every engine is drained and every request was routed
   // and has left.

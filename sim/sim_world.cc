@@ -186,7 +186,11 @@ void SimWorld::Launch(const StepPlan& plan) {
   }
   // Results are delivered in the order of launch, also those of steps that never reach a device.
   replica.last_delivery = std::max(After(ready, cost.DeliveryTime(plan)), replica.last_delivery);
-  steps_.Push(replica.last_delivery, {&plan, started}, plan.replica);
+  if (one_by_one_) {
+    replica.launched.PushBack({replica.last_delivery, {&plan, started}});
+  } else {
+    steps_.Push(replica.last_delivery, {&plan, started}, plan.replica);
+  }
   if (replica.forgets_stale_tokens) replica.stale.Launched(plan);
   if (!links_ || !links_->layer_wise()) return;
   for (const RequestId id : plan.admitted) backgrounds_[id].prefill_began = started;

@@ -34,6 +34,7 @@
 #include "core/id_window.h"
 #include "core/periodic_members.h"
 #include "core/prefix_keys.h"
+#include "core/ring_queue.h"
 #include "core/traced_request.h"
 #include "sched/stale_tokens.h"
 #include "sched/unchanged_batch.h"
@@ -44,6 +45,7 @@
 #include "sim/event_queue.h"
 #include "sim/kv_links.h"
 #include "sim/sim_world_options.h"
+#include "sim/truth.h"
 
 namespace twin::sim {
 
@@ -61,6 +63,18 @@ class SimWorld final : public World {
   // Cancels a request that has arrived, if it has not left by `time`. REQUIRES: time > now(),
   // SimWorldOptions::cancellable or a pace.
   void Cancel(const RequestCancelled& cancelled, TimePoint time);
+
+  // In place of Advance: what happens at one replica alone (sim_world_ahead.cc). REQUIRES of all
+  // three: replicas_are_separate(), and none of the other calls that advance the clock.
+  [[nodiscard]] bool replicas_are_separate() const {
+    return clients_ == nullptr && !links_ && !source_.reacts();
+  }
+  // The further arrivals before `until`, each at its request.arrival; valid until the next call.
+  std::span<const Event> ArrivalsBefore(TimePoint until);
+  [[nodiscard]] TimePoint next_arrival();
+  [[nodiscard]] TimePoint next_result(std::int32_t replica) const;
+  // Its next instant, with the results due by then, and with those arrivals.
+  Instant AdvanceReplica(std::int32_t replica, TimePoint now, std::span<const Event> arrivals);
 
   [[nodiscard]] TimePoint now() const { return now_; }
   [[nodiscard]] std::uint32_t arrived() const { return next_id_; }
@@ -83,21 +97,6 @@ class SimWorld final : public World {
   }
 
  private:
-  // What the world knows about a request and the engine must not see.
-  struct Truth {
-    std::int32_t remaining_tokens = 0;  // of output
-    std::int32_t block_room = 0;        // tokens until the open block is full and gets its key
-    std::int32_t open_block = 0;        // number of the request's block that is being filled
-    std::int32_t named_tokens = 0;      // as its content has them
-    bool ends_at_limit = false;
-    std::int32_t streak = 0;  // the replica whose streak it was in last
-  };
-  // What few steps need of it.
-  struct Background {
-    TimePoint prefill_began;            // its latest; for transfers that are sent layer by layer
-    std::vector<std::uint64_t> chunks;  // borrowed by `content`
-    NamedContent content;
-  };
   // Steps that each gave one token to the same requests, which is not yet taken from their truths.
   // No member ended in them.
   struct Streak {
@@ -107,6 +106,14 @@ class SimWorld final : public World {
     std::int32_t first_end = 0;            // the step that gives a member its last token, from 1
     std::vector<std::int32_t> first_full;  // by member: the step that fills its open block, from 1
     PeriodicMembers filling;               // by these steps
+  };
+  struct RunningStep {
+    const StepPlan* plan = nullptr;
+    TimePoint started;
+  };
+  struct Launched {
+    TimePoint delivery;
+    RunningStep step;
   };
   struct Replica {
     const StepCost* cost = nullptr;
@@ -118,10 +125,7 @@ class SimWorld final : public World {
     TimePoint last_delivery = kTimeZero;
     std::vector<TimePoint> stage_free;
     std::vector<DeviceState> devices;  // by stage; empty if the cost model remembers nothing
-  };
-  struct RunningStep {
-    const StepPlan* plan = nullptr;
-    TimePoint started;
+    RingQueue<Launched> launched;      // in place of steps_ where replicas advance one by one
   };
   struct ReturnedStep {
     RunningStep step;
@@ -181,6 +185,8 @@ class SimWorld final : public World {
   std::vector<Duration> stage_times_;  // of the replica with the most stages
   std::vector<StageSpan> stage_spans_;
   std::vector<Event> events_;
+  bool one_by_one_ = false;      // replicas advance
+  std::vector<Event> arrivals_;  // of ArrivalsBefore
   std::vector<ItemOutcome> outcomes_;
   std::vector<BlockFilled> filled_;
   std::vector<ReturnedStep> returned_;              // in this instant

@@ -69,6 +69,7 @@ class GeneratedSource final : public ArrivalSource {
       Schedule({.time = After(now, DrawDuration(think_, conversation.random))});
     }
   }
+  [[nodiscard]] bool reacts() const override { return reacts_; }
 
  private:
   enum class Shown : std::uint8_t { kNothing, kStart, kTurn };

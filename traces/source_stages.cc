@@ -26,6 +26,7 @@ class StreamSource final : public ArrivalSource {
     shown_ = false;
   }
   void OnDone(RequestId, TimePoint) override {}
+  [[nodiscard]] bool reacts() const override { return false; }
 
  private:
   std::unique_ptr<RequestStream> stream_;
@@ -61,6 +62,9 @@ class MergedSource final : public ArrivalSource {
     outstanding_.Close(id);
     sources_[origin.source]->OnDone(origin.id, now);
   }
+  [[nodiscard]] bool reacts() const override {
+    return std::ranges::any_of(sources_, [](const auto& source) { return source->reacts(); });
+  }
 
  private:
   struct Origin {
@@ -93,6 +97,7 @@ class LimitedSource final : public ArrivalSource {
     source_->Take();
   }
   void OnDone(RequestId id, TimePoint now) override { source_->OnDone(id, now); }
+  [[nodiscard]] bool reacts() const override { return source_->reacts(); }
 
  private:
   std::unique_ptr<ArrivalSource> source_;
@@ -167,6 +172,7 @@ class CycledPrompts final : public ArrivalSource {
     source_->Take();
   }
   void OnDone(RequestId id, TimePoint now) override { source_->OnDone(id, now); }
+  [[nodiscard]] bool reacts() const override { return source_->reacts(); }
 
  private:
   static constexpr std::int32_t kChunkTokens = 16;

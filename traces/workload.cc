@@ -52,6 +52,7 @@ class PredictedSource final : public ArrivalSource {
     source_->Take();
   }
   void OnDone(RequestId id, TimePoint now) override { source_->OnDone(id, now); }
+  [[nodiscard]] bool reacts() const override { return source_->reacts(); }
 
  private:
   std::unique_ptr<ArrivalSource> source_;

@@ -1,7 +1,10 @@
 // What replicas report to those who place requests: it arrives after a delay, in the order sent.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <utility>
+#include <vector>
 
 #include "core/ring_queue.h"
 #include "core/time.h"
@@ -21,8 +24,22 @@ class DelayedNews {
   void Receive(TimePoint now, Take take) {
     while (!under_way_.empty() && now - under_way_.front().sent >= delay_) {
       take(under_way_.PopFront().change);
+      if (in_order_ > 0) --in_order_;
     }
   }
+
+  // Where senders report one after the other, each up to the end of a window of time no longer than
+  // the delay, `now` decreases from one to the next. Then call this at the end of each window;
+  // nothing earlier than the end may follow. Changes of one time may come in any order.
+  void EndWindow() {
+    window_.clear();
+    for (std::size_t i = in_order_; i < under_way_.size(); ++i) window_.push_back(under_way_[i]);
+    std::ranges::sort(window_, {}, &News::sent);
+    for (std::size_t i = 0; i < window_.size(); ++i) under_way_[in_order_ + i] = window_[i];
+    in_order_ = under_way_.size();
+  }
+
+  [[nodiscard]] Duration delay() const { return delay_; }
 
  private:
   struct News {
@@ -32,6 +49,8 @@ class DelayedNews {
 
   Duration delay_;
   RingQueue<News> under_way_;
+  std::size_t in_order_ = 0;  // of under_way_, those of earlier windows that are still there
+  std::vector<News> window_;  // scratch of EndWindow
 };
 
 }  // namespace twin

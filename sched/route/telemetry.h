@@ -46,6 +46,10 @@ class Telemetry {
   // The replica's state has changed in the instant `now`, whose requests have been sent.
   void Report(TimePoint now, const LoadReport& report);
 
+  // As in delayed_news.h.
+  void EndWindow() { reports_.EndWindow(); }
+  [[nodiscard]] Duration delay() const { return reports_.delay(); }
+
  private:
   ReplicaLoads loads_;
   std::int32_t block_size_;

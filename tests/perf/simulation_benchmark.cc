@@ -2,6 +2,7 @@
 #include <benchmark/benchmark.h>
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <type_traits>
@@ -10,6 +11,7 @@
 
 #include "core/arrival_source.h"
 #include "core/random.h"
+#include "lab/serve_ahead.h"
 #include "record/metrics_collector.h"
 #include "record/plan_digest.h"
 #include "record/recording_world.h"
@@ -40,6 +42,7 @@ class DrawnRequests final : public ArrivalSource {
     Draw();
   }
   void OnDone(RequestId /*id*/, TimePoint /*now*/) override {}
+  [[nodiscard]] bool reacts() const override { return false; }
 
  private:
   void Draw() {
@@ -120,43 +123,62 @@ BENCHMARK_CAPTURE(Simulate, sarathi, SarathiConfig{})->Unit(benchmark::kMillisec
 BENCHMARK_CAPTURE(Simulate, splitfuse, SplitFuseConfig{})->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(Simulate, sglang, SglangConfig{})->Unit(benchmark::kMillisecond);
 
-// 200 requests for each of range(0) replicas behind a router that reads loads, with digest and
-// metrics, as in `Simulate`: the time of a step is the inverse of steps_per_second.
+// How the replicas of BM_Cluster are served: instant by instant behind a router that knows loads at
+// once, or one after the other behind one that knows none, or hears of them 100 ms later.
+enum Serving : std::int64_t { kInTime, kAhead, kAheadOfNews };
+
+// 200 requests for each of range(0) replicas, with prefix caching, digest and metrics: the time of
+// a step is the inverse of steps_per_second.
 void BM_Cluster(benchmark::State& state) {
   const auto replicas = static_cast<std::int32_t>(state.range(0));
+  const std::int64_t serving = state.range(1);
   const sim::LinearCost cost({.host_s = 1e-3,
                               .base_s = 8e-3,
                               .per_prefill_token_s = 4e-5,
                               .per_decode_context_token_s = 2e-8},
                              1);
   const KvPoolConfig kv{.block_size = 16, .blocks = 4'000};
-  const PolicyConfig policy = VllmV1Config{};
+  const PolicyConfig policy = VllmV1Config{.enable_prefix_caching = true};
+  const RouterKind router =
+      serving == kAhead ? RouterKind::kRoundRobin : RouterKind::kLeastRequests;
+  const Duration delay = std::chrono::milliseconds(serving == kAheadOfNews ? 100 : 0);
   std::uint64_t steps = 0;
   for (auto _ : state) {
     DrawnRequests source(200 * replicas, 14.0 * replicas);
-    sim::SimWorld simulated(source, cost, {.replicas = replicas});
+    sim::SimWorld simulated(source, cost,
+                            {.named_block_size = kv.block_size, .replicas = replicas});
     std::vector<std::unique_ptr<Engine>> engines;
     for (std::int32_t i = 0; i < replicas; ++i) {
       engines.push_back(
           std::make_unique<Engine>(EngineConfig{.kv = kv, .replica = i}, MakePolicy(policy, kv)));
     }
-    Cluster cluster(std::move(engines),
-                    MakeRouter({.kind = RouterKind::kLeastRequests}, replicas, kv.block_size, 1),
-                    Duration{0});
+    Cluster cluster(std::move(engines), MakeRouter({.kind = router}, replicas, kv.block_size, 1),
+                    delay);
     MetricsCollector metrics({.goal = {}, .replicas = replicas});
     RunListener* const listeners[] = {&metrics};
     RequestTracker tracker({kv.blocks, Delivery::kPerStep, {}}, listeners);
     PlanDigest digest;
-    RunObserver* const observers[] = {&digest, &tracker};
-    RecordingWorld world(simulated, observers);
-    Serve(cluster, world);
+    if (serving == kInTime) {
+      RunObserver* const observers[] = {&digest, &tracker};
+      RecordingWorld world(simulated, observers);
+      Serve(cluster, world);
+    } else {
+      ReplicaLog log(digest, listeners);
+      RunListener* const listener = &log;
+      tracker.ReplaceListeners({&listener, 1});
+      lab::AheadServer server(cluster, simulated, tracker, log, {});
+      while (server.ServeWindow()) {
+      }
+    }
     cluster.CheckDrained();
     steps += digest.plans();
   }
   state.counters["steps_per_second"] =
       benchmark::Counter(static_cast<double>(steps), benchmark::Counter::kIsRate);
 }
-BENCHMARK(BM_Cluster)->Arg(1)->Arg(8)->Arg(100)->Arg(1000)->Unit(benchmark::kMillisecond);
+BENCHMARK(BM_Cluster)
+    ->ArgsProduct({{1, 8, 100, 1000}, {kInTime, kAhead, kAheadOfNews}})
+    ->Unit(benchmark::kMillisecond);
 
 // So many users, each of whom sends a request as soon as the one before has its `output` tokens.
 // They stay in step, so that all requests of a batch begin and end together.
