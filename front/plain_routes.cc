@@ -12,7 +12,7 @@
 namespace twin::front {
 namespace {
 
-HttpResponse Json(std::string body) {
+HttpResponse JsonAnswer(std::string body) {
   HttpResponse response;
   response.body = std::move(body);
   return response;
@@ -112,16 +112,17 @@ void ServingFront::Health(const Request& exchange) {
 }
 
 void ServingFront::Version(const Request& exchange) {
-  exchange->Respond(Json(fmt::format(R"({{"version":{}}})", JsonString(options_.version))));
+  exchange->Respond(JsonAnswer(fmt::format(R"({{"version":{}}})", JsonString(options_.version))));
 }
 
 void ServingFront::Load(const Request& exchange) {
   const lab::ServiceState state = service_.state();
-  exchange->Respond(Json(fmt::format(R"({{"server_load":{}}})", state.running + state.waiting)));
+  exchange->Respond(
+      JsonAnswer(fmt::format(R"({{"server_load":{}}})", state.running + state.waiting)));
 }
 
 void ServingFront::Metrics(const Request& exchange) {
-  HttpResponse response = Json(metrics_.Text(server_.counts()));
+  HttpResponse response = JsonAnswer(metrics_.Text(server_.counts()));
   response.content_type = kPrometheusContentType;
   exchange->Respond(response);
 }
@@ -131,7 +132,7 @@ void ServingFront::Models(const Request& exchange) {
   const std::string name = JsonString(model.name);
   const auto created = static_cast<long long>(
       std::chrono::duration_cast<std::chrono::seconds>(started_.time_since_epoch()).count());
-  exchange->Respond(Json(fmt::format(
+  exchange->Respond(JsonAnswer(fmt::format(
       R"({{"object":"list","data":[{{"id":{0},"object":"model","created":{1},)"
       R"("owned_by":"twinserve","root":{0},"parent":null,"max_model_len":{2},)"
       R"("permission":[{{"id":"modelperm-{3}","object":"model_permission","created":{1},)"
@@ -143,7 +144,7 @@ void ServingFront::Models(const Request& exchange) {
 
 void ServingFront::Info(const Request& exchange) {
   const lab::ServedModel& model = service_.model();
-  exchange->Respond(Json(fmt::format(
+  exchange->Respond(JsonAnswer(fmt::format(
       R"({{"model_id":{},"model_sha":null,"model_pipeline_tag":"text-generation",)"
       R"("max_concurrent_requests":{},"max_best_of":1,"max_stop_sequences":{},)"
       R"("max_input_tokens":{},"max_total_tokens":{},"validation_workers":2,)"
@@ -169,7 +170,7 @@ void ServingFront::Page(const Request& exchange) {
 
 void ServingFront::PageState(const Request& exchange) {
   OnWorker(exchange, Dialect::kOpenAi, [this, exchange] {
-    HttpResponse response = Json(history_.JsonText());
+    HttpResponse response = JsonAnswer(history_.JsonText());
     response.fields.push_back({"Cache-Control", "no-store"});
     exchange->Post([exchange, response = std::move(response)] { exchange->Respond(response); });
   });
@@ -189,7 +190,7 @@ void ServingFront::Tokenize(const Request& exchange) {
       if (const auto* error = std::get_if<ApiError>(&answer)) {
         return Fail(exchange, *error, is_tgi ? Dialect::kTgi : Dialect::kOpenAi);
       }
-      exchange->Respond(Json(std::get<std::string>(answer)));
+      exchange->Respond(JsonAnswer(std::get<std::string>(answer)));
     });
   });
 }
@@ -200,7 +201,7 @@ void ServingFront::Detokenize(const Request& exchange) {
       if (const auto* error = std::get_if<ApiError>(&answer)) {
         return Fail(exchange, *error, Dialect::kOpenAi);
       }
-      exchange->Respond(Json(std::get<std::string>(answer)));
+      exchange->Respond(JsonAnswer(std::get<std::string>(answer)));
     });
   });
 }
