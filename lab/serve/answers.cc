@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <utility>
 #include <variant>
 
 #include "core/check.h"
@@ -44,14 +45,26 @@ exec::RequestContent Answers::Take(RequestId id) {
                        .top_k = request.sampling.top_k,
                        .top_p = static_cast<float>(request.sampling.top_p),
                        .min_p = static_cast<float>(request.sampling.min_p),
-                       .seed = answer.seed}};
+                       .seed = answer.seed,
+                       .logprobs = request.logprobs}};
 }
 
-void Answers::OnToken(RequestId id, std::int32_t token) { tokens_.emplace_back(id, token); }
+void Answers::OnLogprobs(RequestId /*id*/, std::span<const kernels::TokenLogprob> logprobs) {
+  next_.logprob = logprobs.front().logprob;
+  for (const kernels::TokenLogprob& other : logprobs.subspan(1)) {
+    next_.alternatives.push_back({other.token, other.logprob});
+  }
+}
+
+void Answers::OnToken(RequestId id, std::int32_t token) {
+  next_.token = token;
+  tokens_.emplace_back(id, std::exchange(next_, {}));
+}
 
 void Answers::OnInstant(const Instant& instant) {
-  for (const auto& [id, token] : tokens_) {
-    if (Answer* const answer = answers_.Find(id)) Tell(instant.now, *answer, token);
+  for (auto& [id, token] : tokens_) {
+    token.due = instant.now;
+    if (Answer* const answer = answers_.Find(id)) Tell(*answer, std::move(token));
   }
   tokens_.clear();
   for (const Event& event : instant.events) {
@@ -95,27 +108,24 @@ void Answers::Emit(TimePoint now, RequestId id, std::int32_t count) {
   // What was issued before an end was known is dropped.
   if (answer == nullptr || answer->finish != FinishReason::kNone) return;
   for (std::int32_t i = 0; i < count; ++i) {
-    Tell(now, *answer, emulated_->TokenAt(answer->emulated, answer->tokens));
+    GeneratedToken token{.token = emulated_->TokenAt(answer->emulated, answer->tokens), .due = now};
+    emulated_->AddLogprobs(answer->emulated, answer->tokens, answer->request.logprobs, token);
+    Tell(*answer, std::move(token));
   }
 }
 
-void Answers::Tell(TimePoint now, Answer& answer, std::int32_t token) {
+void Answers::Tell(Answer& answer, GeneratedToken token) {
   if (answer.tokens == 0) {
     counts_.prompt_tokens += static_cast<std::int64_t>(answer.request.prompt.size());
   }
   ++counts_.generated_tokens;
-  answer.last_token = token;
-  if (delivery_ == Delivery::kBatchEnd) {
-    answer.held.push_back(token);
-    ++answer.tokens;
-    return;
-  }
-  GeneratedToken told{.token = token, .due = now};
-  if (emulated_ != nullptr) {
-    emulated_->AddLogprobs(answer.emulated, answer.tokens, answer.request.logprobs, told);
-  }
   ++answer.tokens;
-  answer.sink->OnToken(told);
+  answer.last_token = token.token;
+  if (delivery_ == Delivery::kBatchEnd) {
+    answer.held.push_back(std::move(token));
+  } else {
+    answer.sink->OnToken(token);
+  }
 }
 
 void Answers::OnPlan(TimePoint /*now*/, const StepPlan& plan) {
@@ -161,8 +171,9 @@ void Answers::OnEnded(const RequestLife& life) {
   Answer* const answer = answers_.Find(life.id);
   if (answer == nullptr) return;
   LeaveQueue(*answer);
-  for (const std::int32_t token : answer->held) {
-    answer->sink->OnToken({.token = token, .due = life.ended});
+  for (GeneratedToken& token : answer->held) {
+    token.due = life.ended;
+    answer->sink->OnToken(token);
   }
   answer->sink->OnEnd({.reason = ReasonOf(*answer, life.status),
                        .arrived = life.arrival,

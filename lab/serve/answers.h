@@ -5,6 +5,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -64,6 +65,7 @@ class Answers final : public RunObserver,
 
   exec::RequestContent Take(RequestId id) override;
   void OnToken(RequestId id, std::int32_t token) override;
+  void OnLogprobs(RequestId id, std::span<const kernels::TokenLogprob> logprobs) override;
   void OnInstant(const Instant& instant) override;
   void OnPlan(TimePoint now, const StepPlan& plan) override;
   void OnEnded(const RequestLife& life) override;
@@ -79,14 +81,14 @@ class Answers final : public RunObserver,
     bool scheduled = false;
     bool cancelled = false;
     FinishReason finish = FinishReason::kNone;
-    std::vector<std::int32_t> held = {};  // until the batch has ended
+    std::vector<GeneratedToken> held = {};  // until the batch has ended
   };
 
   // Moves it from the accepted requests to the open answers.
   Answer& Open(RequestId id);
   void TakeStep(TimePoint now, const StepFinished& finished);
   void Emit(TimePoint now, RequestId id, std::int32_t count);
-  void Tell(TimePoint now, Answer& answer, std::int32_t token);
+  void Tell(Answer& answer, GeneratedToken token);
   void LeaveQueue(Answer& answer);
   [[nodiscard]] EndReason ReasonOf(const Answer& answer, RequestStatus status) const;
 
@@ -94,8 +96,9 @@ class Answers final : public RunObserver,
   const Delivery delivery_;
   const std::vector<std::int32_t> end_tokens_;
   IdWindow<Answer> answers_;
-  std::vector<RingQueue<const StepPlan*>> in_flight_;       // by replica, of an emulated world
-  std::vector<std::pair<RequestId, std::int32_t>> tokens_;  // of a real world's next instant
+  std::vector<RingQueue<const StepPlan*>> in_flight_;         // by replica, of an emulated world
+  std::vector<std::pair<RequestId, GeneratedToken>> tokens_;  // of a real world's next instant
+  GeneratedToken next_;  // of a real world: what is known of it before OnToken
   AnswerCounts counts_;
 
   std::mutex mutex_;  // guards the member below

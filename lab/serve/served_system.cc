@@ -4,6 +4,7 @@
 
 #include <array>
 #include <filesystem>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -132,6 +133,9 @@ class MeasuredSteps final : public exec::RealWorldListener {
     parts_.OnStep(replica, id, times);
   }
   void OnToken(RequestId id, std::int32_t token) override { answers_.OnToken(id, token); }
+  void OnLogprobs(RequestId id, std::span<const kernels::TokenLogprob> logprobs) override {
+    answers_.OnLogprobs(id, logprobs);
+  }
 
  private:
   PartTotals& parts_;

@@ -327,7 +327,7 @@ TEST(GridBackendTest, SeveralMicroBatchesAreOnTheirWay) {
                                      config.kv));
     GridBackend backend(model, world, {.executor = {.block_size = 4, .blocks = 200}});
     CountingBackend counting(backend);
-    GenerateWorld generate(counting, result.generations, {.end_tokens = {}, .block_size = 4});
+    GenerateWorld generate(counting, result.generations, {.end_tokens = {}, .named_block_size = 4});
     Serve(engine, generate);
     engine.CheckDrained();
     EXPECT_EQ(counting.in_flight_max, 3);

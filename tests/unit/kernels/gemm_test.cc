@@ -163,7 +163,8 @@ TEST_P(Int4GroupsTest, AgreesWithDoublePrecisionInAnyGroupsAndOrder) {
   const RandomInt4 source(kOutputs, kInputs, group);
   for (const bool ordered : {false, true}) {
     std::vector<std::int32_t> order;
-    for (std::int32_t k = 0; ordered && k < kInputs; ++k) order.push_back(k * 7 % kInputs);
+    for (std::int32_t k = 0; ordered && k < kInputs; ++k)
+      order.push_back(static_cast<std::int32_t>(k * 7 % kInputs));
     WeightMatrix w = WeightMatrix::Int4(kOutputs, kInputs, group, order);
     w.FillInt4(pool, 0, source);
     for (const std::int64_t tokens : {1, 5, 30}) {

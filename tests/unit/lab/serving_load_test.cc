@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cmath>
 #include <csignal>
 #include <filesystem>
 #include <memory>
@@ -154,6 +155,27 @@ TEST_F(RealServingTest, ServesClientsPromptsOnTheCpu) {
   const RunOutcome outcome = engine->Finish();
   EXPECT_EQ(Replayed(options_.out / "record.pb"), Digest(outcome));
   EXPECT_TRUE(fs::exists(options_.out / "parts.csv"));
+}
+
+// Of all 101 tokens: their probabilities add up to one, and the greedy token is the likeliest.
+TEST_F(RealServingTest, TellsLogprobsWhereTheyAreAskedFor) {
+  const auto engine = Start(Real());
+  GenerationRequest asked = Asked({1, 2, 3}, 4);
+  asked.logprobs = 101;
+  const std::vector<GeneratedToken> told = Answer(*engine, asked)->Told();
+  ASSERT_THAT(told, SizeIs(4));
+  for (const GeneratedToken& token : told) {
+    ASSERT_THAT(token.alternatives, SizeIs(101));
+    double sum = 0;
+    for (const TokenLogprob& one : token.alternatives) sum += std::exp(double{one.logprob});
+    EXPECT_NEAR(sum, 1, 1e-4);
+    EXPECT_EQ(token.alternatives[0].token, token.token);
+    EXPECT_EQ(token.alternatives[0].logprob, token.logprob);
+    EXPECT_LT(token.logprob, 0);
+  }
+  for (const GeneratedToken& token : Answer(*engine, Asked({1, 2, 3}, 4))->Told()) {
+    EXPECT_THAT(token.alternatives, SizeIs(0));
+  }
 }
 
 TEST_F(RealServingTest, SamplesAsAsked) {

@@ -65,8 +65,7 @@ class Heard final : public GenerationSink {
   void OnToken(const GeneratedToken& token) override {
     const std::lock_guard lock(mutex_);
     EXPECT_EQ(ends_, 0) << "a token behind the end";
-    tokens_.push_back(token.token);
-    due_.push_back(token.due);
+    told_.push_back(token);
     changed_.notify_all();
   }
   void OnEnd(const GenerationEnd& end) override {
@@ -84,15 +83,21 @@ class Heard final : public GenerationSink {
   }
   void AwaitTokens(std::size_t count) {
     std::unique_lock lock(mutex_);
-    EXPECT_TRUE(changed_.wait_for(lock, kLongTime, [&] { return tokens_.size() >= count; }));
+    EXPECT_TRUE(changed_.wait_for(lock, kLongTime, [&] { return told_.size() >= count; }));
+  }
+  std::vector<GeneratedToken> Told() {
+    const std::lock_guard lock(mutex_);
+    return told_;
   }
   std::vector<std::int32_t> Tokens() {
-    const std::lock_guard lock(mutex_);
-    return tokens_;
+    std::vector<std::int32_t> tokens;
+    for (const GeneratedToken& told : Told()) tokens.push_back(told.token);
+    return tokens;
   }
   std::vector<TimePoint> Due() {
-    const std::lock_guard lock(mutex_);
-    return due_;
+    std::vector<TimePoint> due;
+    for (const GeneratedToken& told : Told()) due.push_back(told.due);
+    return due;
   }
   int Ends() {
     const std::lock_guard lock(mutex_);
@@ -102,8 +107,7 @@ class Heard final : public GenerationSink {
  private:
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<std::int32_t> tokens_;
-  std::vector<TimePoint> due_;
+  std::vector<GeneratedToken> told_;
   GenerationEnd end_;
   int ends_ = 0;
 };

@@ -64,7 +64,9 @@ class ValidationTest : public ::testing::Test {
     to.path = "real";
     to.config.name = "three";
     to.config.policy = Policy();
-    to.config.world = RealWorldConfig{.client_timeout = client_timeout};
+    RealWorldConfig real;
+    real.client_timeout = client_timeout;
+    to.config.world = real;
     to.header = {.config = "",
                  .seed = 0,
                  .version = "",
