@@ -126,7 +126,8 @@ void ServingFront::Handle(const Request& exchange) {
 // Null after an answer that there is none.
 const ServingFront::Route* ServingFront::FindRoute(const Request& exchange) const {
   const HttpRequest& request = exchange->request();
-  const std::string_view method = request.method == "HEAD" ? "GET" : request.method;
+  std::string_view method = request.method;
+  if (method == "HEAD") method = "GET";
   std::string allowed;
   for (const Route& route : kRoutes) {
     if (route.path != request.path) continue;

@@ -90,7 +90,7 @@ TEST(DrawnComparisonTest, RefusesRealWorlds) {
   config.world = RealWorldConfig{};
   RunControl control;
   EXPECT_THAT([&] { CompareDraws({config}, 10, control); },
-              ThrowsMessage<InputError>(HasSubstr("runs in a real world")));
+              ThrowsMessage<InputError>(HasSubstr("does not run in a simulated world")));
 }
 
 }  // namespace

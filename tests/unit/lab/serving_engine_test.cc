@@ -140,9 +140,9 @@ TEST_F(ServingEngineTest, RefusesWhatDoesNotFitIntoItsQueueAndRecordsIt) {
   EXPECT_EQ(engine->state().waiting, 2);
   EXPECT_EQ(engine->state().waiting_prompt_tokens, 10);
   EXPECT_EQ(engine->state().refused_requests, 2);
-  clock_.Allow(Duration::max());
   engine->Drain();
   EXPECT_EQ(std::get<Refusal>(engine->Submit(Asked({1}, 8), heard)), Refusal::kDraining);
+  clock_.Allow(Duration::max());
   EXPECT_TRUE(engine->AwaitDrained(kLongTime));
   EXPECT_FALSE(engine->state().ready);
   const RunOutcome outcome = engine->Finish();
