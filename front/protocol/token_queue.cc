@@ -36,7 +36,7 @@ void TokenQueue::OnEnd(const lab::GenerationEnd& end) {
     held_.reset();
     waiting_.end = end;
   }
-  wake_();
+  std::exchange(wake_, nullptr)();
 }
 
 bool TokenQueue::overflowed() {

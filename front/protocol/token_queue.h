@@ -42,7 +42,7 @@ class TokenQueue final : public lab::GenerationSink {
  private:
   const Last last_;
   const std::size_t bytes_max_;
-  const std::function<void()> wake_;
+  std::function<void()> wake_;  // empty behind the end: it may own who owns this queue
 
   std::mutex mutex_;  // of what follows
   Taken waiting_;
