@@ -242,8 +242,9 @@ def optimum_macros(file):
     rows = [row for row in read_rows(file)
             if row["workload"] == "quickstart" and "oracle" not in row["policy"]]
     rows.sort(key=lambda row: float(row["mean_e2el_ms_ratio"]))
-    return {"OptimumRows": table_of([[row["policy"], row["mean_ttft_ms_ratio"],
-                                      row["mean_e2el_ms_ratio"]] for row in rows])}
+    return {"OptimumRows": table_of([[row["policy"], three_digits(float(row["mean_ttft_ms_ratio"])),
+                                      three_digits(float(row["mean_e2el_ms_ratio"]))]
+                                     for row in rows])}
 
 
 CLAIMS = {("orca", "ratio_2"): "Orca / FasterTransformer at 2 x the unloaded latency",
@@ -270,10 +271,8 @@ def claim_macros(file):
             "ClaimsInside": str(sum(row["verdict"] == "inside" for row in judged))}
 
 
-def validation_macros(folder):
-    """A real model on the CPU against its prediction."""
-    names = {"mean_tpot_ms": 5, "mean_e2el_ms": 5, "mean_ttft_ms": 10}
-    table, kept, values = [], 0, 0
+def validations(folder):
+    """Pairs of a label and validation.json, of a real model on the CPU."""
     for load in ("full", "moderate"):
         for policy in policies_in(ROOT / "experiments/quickstart"):
             if not (folder / f"{policy}_{load}").is_dir():
@@ -281,14 +280,44 @@ def validation_macros(folder):
             result = read_json(folder / f"{policy}_{load}" / "validation.json")
             if not result["digest_equal"]:
                 raise NumbersError(f"{folder}: a replay of {policy}_{load} decided otherwise")
-            metrics = [result["metrics"][name] for name in names]
-            table.append([f"{POLICIES[policy].label}, {load}",
-                          *(f"{signed(metric['error_percent'])} "
-                            f"({metric['repeat_noise_percent']:.1f})" for metric in metrics)])
-            for metric, limit in zip(metrics, names.values()):
-                values += 1
-                kept += abs(metric["error_percent"]) <= max(limit, metric["repeat_noise_percent"])
-    return {"CpuRows": table_of(table), "CpuValues": str(values), "CpuKept": str(kept)}
+            yield f"{POLICIES[policy].label}, {load}", result
+
+
+def validation_macros(folder):
+    """A real model on the CPU against its prediction."""
+    names = {"mean_tpot_ms": 5, "mean_e2el_ms": 5, "mean_ttft_ms": 10}
+    table, kept, values, noise = [], 0, 0, 0
+    for label, result in validations(folder):
+        metrics = [result["metrics"][name] for name in names]
+        noise = max([noise, *(metric["repeat_noise_percent"] for metric in metrics)])
+        table.append([label, *(f"{signed(metric['error_percent'])} "
+                               f"({metric['repeat_noise_percent']:.1f})" for metric in metrics)])
+        for metric, limit in zip(metrics, names.values()):
+            values += 1
+            kept += abs(metric["error_percent"]) <= max(limit, metric["repeat_noise_percent"])
+    return {"CpuRows": table_of(table), "CpuValues": str(values), "CpuKept": str(kept),
+            "CpuNoise": f"{noise:.0f}"}
+
+
+# Columns of the table of causes.
+CAUSES = [("gemm",), ("attention",), ("other", "sampling", "communication", "device"), ("host",),
+          ("decisions", "unexplained", "arrival_jitter")]
+
+
+def attribution_macros(folder):
+    """Which cause has which share in the error of the mean TPOT, in percent of what was measured."""
+    table = []
+    for label, result in validations(folder):
+        metric = result["metrics"]["mean_tpot_ms"]
+        shares = metric["attribution"]
+        unknown = set(shares) - {cause for causes in CAUSES for cause in causes}
+        if unknown:
+            raise NumbersError(f"{folder}: no column for {', '.join(sorted(unknown))}")
+        of_measured = 100 / metric["measured"]
+        table.append([label, signed(metric["error_percent"]),
+                      *(signed(of_measured * sum(shares.get(cause, 0) for cause in causes))
+                        for causes in CAUSES)])
+    return {"CauseRows": table_of(table)}
 
 
 def commit_of(provenance):
@@ -315,6 +344,7 @@ def main():
                   | optimum_macros(ROOT / "experiments/optimum/expected/optimum.csv")
                   | claim_macros(ROOT / "experiments/claims/expected/claims.csv")
                   | validation_macros(runs / "cpu_validation")
+                  | attribution_macros(runs / "cpu_validation")
                   | provenance_macros(runs / "azure_code/vllm_v1_x1"))
     except NumbersError as error:
         sys.exit(f"numbers: {error}")
