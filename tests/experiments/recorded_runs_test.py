@@ -106,12 +106,16 @@ class ArithmeticTest(unittest.TestCase):
 
     def test_the_split_names_fit_runs(self):
         split = fidelity.read_split()
-        self.assertTrue(all(terms for _, terms in split))
+        self.assertTrue(all(terms and metrics for _, terms, metrics in split))
         run = recorded_runs.RecordedRun("residency_h100_qwen14b", "sweep_rate.agg_2rps.vanilla",
                                         "", "", "", [], "", 1)
-        self.assertEqual(fidelity.part_of(run, split), "fit")
+        self.assertEqual(fidelity.part_of(run, "tpot_mean", split), "fit")
         run.name = "sweep_rate.agg_8rps.vanilla"
-        self.assertEqual(fidelity.part_of(run, split), "judge")
+        self.assertEqual(fidelity.part_of(run, "tpot_mean", split), "judge")
+        # Only the boundary was fitted to this one.
+        run.name = "sweep_rate.agg_2rps.patched"
+        self.assertEqual(fidelity.part_of(run, "ttft_p90", split), "fit")
+        self.assertEqual(fidelity.part_of(run, "tpot_mean", split), "judge")
 
     def test_the_experiment_says_what_was_recorded(self):
         run = recorded_runs.RecordedRun("s", "n", "vllm-0.15.1", "m", "g", [], "max_num_seqs: 7",
