@@ -82,9 +82,9 @@ std::string TableName(const sim::AttentionTable& table) {
 }
 
 std::string Describe(const sim::AttentionFit& fit) {
-  return fmt::format("{}: {} rows, {:.1f} / {:.1f} %, {:.1f} / {:.1f} %", TableName(fit.table),
-                     fit.samples, 100 * fit.formula_median, 100 * fit.formula_p90,
-                     100 * fit.held_out_median, 100 * fit.held_out_p90);
+  return fmt::format("{}: {}, {:.1f}/{:.1f}, {:.1f}/{:.1f}", TableName(fit.table), fit.samples,
+                     100 * fit.formula_median, 100 * fit.formula_p90, 100 * fit.held_out_median,
+                     100 * fit.held_out_p90);
 }
 
 std::size_t CutRatios(const sim::AttentionTable& table) {

@@ -20,7 +20,7 @@ struct AttentionImportOptions {
 
 struct AttentionImport {
   // One line per table: kind, library, formats of the products and of the cache, head_dim, window,
-  // rows, and errors (median / p90) of the closed form and of heads left out.
+  // rows, and errors in % (median/p90) of the closed form and of heads left out.
   std::vector<std::string> report;
   // One line for each table whose ratios to the closed form do not all fit into it.
   std::vector<std::string> warnings;

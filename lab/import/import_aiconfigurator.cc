@@ -110,7 +110,7 @@ void ImportAttentionTables(const std::vector<Table>& context, const std::vector<
     }
     head += fmt::format(
         "# Attention of {}, {}\n# {}. Kind, library, formats of products/cache, head size, "
-        "window: rows, errors (median / p90) of the\n# closed form, and of heads "
+        "window: rows, errors in % (median/p90) of\n# the closed form, and of heads "
         "that the table is made without.\n",
         table.hardware.name, table.source, fmt::join(made.versions, ", "));
     for (const std::string& line : made.report) head += fmt::format("# {}\n", line);

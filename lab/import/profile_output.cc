@@ -11,8 +11,13 @@ namespace twin::lab {
 namespace {
 
 // Fields of a table at the values that a reader takes where they are absent.
-constexpr std::string_view kDefaults[] = {"  compute_dtype: bf16", "  kv_dtype: bf16",
-                                          "  window: 0"};
+constexpr std::string_view kDefaults[] = {"  compute_dtype: bf16",
+                                          "  kv_dtype: bf16",
+                                          "  window: 0",
+                                          "  base: -1",
+                                          "  by_query_heads: false",
+                                          "    splits_single_heads: true",
+                                          "    packed_group_max: 0"};
 constexpr std::string_view kRow = "  rows: ";
 
 }  // namespace

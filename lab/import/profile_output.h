@@ -10,8 +10,8 @@
 
 namespace twin::lab {
 
-// The same part in less space: repeated `rows` as one list, and without formats and windows that
-// have their defaults. REQUIRES: `text` ends with a line break, and holds none within values.
+// The same part in less space: repeated `rows` as one list, and without fields of attention tables
+// that have their defaults. REQUIRES: `text` ends with a line break, and holds none within values.
 std::string CompactProfileText(std::string_view text);
 
 // Writes `text` as `out`/`device`/FileName(part), with its folder, and reports it as a note.
