@@ -49,8 +49,7 @@ TokenFate OutputLedger::Take(const SampledToken& sampled, std::vector<ItemOutcom
   const auto in = [&](const std::vector<std::int32_t>& tokens) {
     return std::find(tokens.begin(), tokens.end(), sampled.token) != tokens.end();
   };
-  const bool stops = output->tokens >= end.tokens_min &&
-                     ((end.heeds_end_tokens && in(end_tokens_)) || in(end.stop_tokens));
+  const bool stops = (end.heeds_end_tokens && in(end_tokens_)) || in(end.stop_tokens);
   if (!stops && output->tokens < end.tokens_max) return TokenFate::kTaken;
   outcomes.push_back({sampled.request, 1, stops ? FinishReason::kStop : end.reason});
   outputs_.Close(sampled.request);

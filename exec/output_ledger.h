@@ -16,8 +16,7 @@ struct OutputEnd {
   std::int32_t tokens_max = 0;                  // behind so many,
   FinishReason reason = FinishReason::kLength;  // for this reason,
   bool heeds_end_tokens = false;                // or behind an end token, if that comes first,
-  std::vector<std::int32_t> stop_tokens = {};   // or behind one of these,
-  std::int32_t tokens_min = 0;                  // but not before it has so many
+  std::vector<std::int32_t> stop_tokens = {};   // or behind one of these
 };
 
 enum class TokenFate : std::uint8_t {

@@ -9,6 +9,23 @@
 #include "core/check.h"
 
 namespace twin::exec {
+namespace {
+
+// No token ends the output before it has tokens_min tokens.
+void MaskEnds(const RealWorldOptions& options, const RequestContent& content,
+              kernels::SamplingParameters& sampling) {
+  std::vector<std::int32_t> ends = options.end_tokens;
+  ends.insert(ends.end(), content.stop_tokens.begin(), content.stop_tokens.end());
+  std::erase_if(ends, [&](std::int32_t token) { return token < 0 || token >= options.vocab; });
+  std::sort(ends.begin(), ends.end());
+  ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
+  CHECK(ends.size() <= kernels::kMaskedTokensMax);
+  std::copy(ends.begin(), ends.end(), sampling.masked);
+  sampling.masked_count = static_cast<std::int32_t>(ends.size());
+  sampling.unmasked_from = content.prompt.size() + static_cast<std::uint64_t>(content.tokens_min);
+}
+
+}  // namespace
 
 RealWorld::RealWorld(ArrivalSource& source, std::span<Backend* const> backends,
                      const RealWorldOptions& options)
@@ -244,8 +261,7 @@ OutputEnd RealWorld::EndOf(const TracedRequest& traced, const RequestContent& co
   if (!options_.pins_output_lengths) {
     return {.tokens_max = limit,
             .heeds_end_tokens = !traced.ignore_eos,
-            .stop_tokens = content.stop_tokens,
-            .tokens_min = content.tokens_min};
+            .stop_tokens = content.stop_tokens};
   }
   if (traced.output_tokens >= limit) return {.tokens_max = limit};
   return {.tokens_max = traced.output_tokens, .reason = FinishReason::kStop};
@@ -265,8 +281,9 @@ void RealWorld::Announce(const TracedRequest& traced) {
   Placement& placement = placements_.Open(id);
   placement.replica = kNowhere;
   placement.moved = false;
-  placement.tokens = std::move(content.prompt);
   placement.sampling = content.sampling;
+  if (content.tokens_min > 0) MaskEnds(options_, content, placement.sampling);
+  placement.tokens = std::move(content.prompt);
   if (options_.client_timeout) timeouts_.PushBack({id, arrival + *options_.client_timeout});
   events_.emplace_back(RequestArrived{{.id = id,
                                        .arrival = arrival,

@@ -33,7 +33,9 @@ class RealWorldListener {
 struct RequestContent {
   std::vector<std::int32_t> prompt;            // TracedRequest::prompt_tokens of them
   std::vector<std::int32_t> stop_tokens = {};  // end the output, as end tokens do
-  std::int32_t tokens_min = 0;                 // of output; no token ends a shorter one
+  // Before the output has so many, none of these nor an end token is chosen. REQUIRES: 0, or there
+  // are at most kernels::kMaskedTokensMax of them.
+  std::int32_t tokens_min = 0;
   std::uint64_t cache_salt = 0;  // requests share cached prefixes only with those of equal salt
   kernels::SamplingParameters sampling = {};
 };

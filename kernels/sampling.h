@@ -10,6 +10,9 @@
 
 namespace twin::kernels {
 
+// The most tokens that a request can mask.
+inline constexpr std::int32_t kMaskedTokensMax = 8;
+
 struct SamplingParameters {
   float temperature = 0;       // logits are divided by it; 0: always the most likely token
   std::int32_t top_k = 0;      // keep only the k most likely tokens; 0: all
@@ -20,6 +23,11 @@ struct SamplingParameters {
   // Not for the choice: the most likely tokens to be told beside the chosen one, with their
   // log-probabilities; -1: not even that of the chosen one.
   std::int32_t logprobs = -1;
+  // Before position `unmasked_from`, none of the first `masked_count` of these is chosen: an output
+  // that must not end yet. Different tokens of the vocabulary.
+  std::int32_t masked_count = 0;
+  std::uint64_t unmasked_from = 0;
+  std::int32_t masked[kMaskedTokensMax] = {};
 };
 
 struct TokenLogprob {
@@ -41,14 +49,16 @@ void AppendLogprobs(std::span<const float> logits, std::int32_t token, std::int3
 // ranked from the most likely on (the lowest token first among equal logits). Of the tokens kept,
 // it returns the one with the largest GumbelScore of (seed, position, token), which is a sample of
 // their softmax. The result depends only on logits and parameters: it is the same on every
-// processor and device. NaN counts as a logit below all others.
+// processor and device. NaN counts as a logit below all others, and masked tokens have NaN.
 //
 // Error     probabilities differ from those of exact arithmetic by at most 1e-4 of each and 2^-31
 //           of the total; the cut of top_p, by at most 1e-5 of the total; that of min_p, by 1e-5
 //           of the largest probability.
 // Cost      temperature alone: one pass, about 1 ns per token; top_k and top_p: a partial sort;
 //           min_p: one more pass, and it makes the sort smaller.
-// REQUIRES  temperature >= 0; top_k >= 0; 0 < top_p <= 1; 0 <= min_p <= 1; 1 to 2^23 logits.
+//           Masked tokens: a copy of the logits.
+// REQUIRES  temperature >= 0; top_k >= 0; 0 < top_p <= 1; 0 <= min_p <= 1; 1 to 2^23 logits;
+//           masked tokens as SamplingParameters says.
 std::int32_t SampleToken(std::span<const float> logits, const SamplingParameters& parameters);
 
 // tokens[i] = SampleToken(logits[i], parameters[i]); rows run in parallel.

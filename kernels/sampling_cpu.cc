@@ -97,6 +97,17 @@ void KeepNucleus(const VectorKernels& kernels, Ranking& ranking, float largest, 
   }
 }
 
+// The logits, but NaN for masked tokens.
+std::vector<float> WithoutMasked(std::span<const float> logits,
+                                 const SamplingParameters& parameters) {
+  std::vector<float> rest(logits.begin(), logits.end());
+  for (const std::int32_t token :
+       std::span(parameters.masked).first(static_cast<std::size_t>(parameters.masked_count))) {
+    rest.at(static_cast<std::size_t>(token)) = std::numeric_limits<float>::quiet_NaN();
+  }
+  return rest;
+}
+
 }  // namespace
 
 std::int32_t Argmax(std::span<const float> logits) {
@@ -139,6 +150,12 @@ std::int32_t SampleToken(std::span<const float> logits, const SamplingParameters
   CHECK(parameters.top_p > 0 && parameters.top_p <= 1);
   CHECK(parameters.min_p >= 0 && parameters.min_p <= 1);
   CHECK(!logits.empty() && logits.size() <= kTokensMax);
+  if (parameters.masked_count > 0 && parameters.position < parameters.unmasked_from) {
+    CHECK(parameters.masked_count <= kMaskedTokensMax);
+    SamplingParameters unmasked = parameters;
+    unmasked.masked_count = 0;
+    return SampleToken(WithoutMasked(logits, parameters), unmasked);
+  }
   if (parameters.temperature == 0 || parameters.top_k == 1) return Argmax(logits);
   static const VectorKernels& kernels = KernelsFor(BestInstructionSet());
   const GumbelRow row =

@@ -26,7 +26,7 @@ Choice::Delta Choice::Add(std::vector<lab::GeneratedToken> tokens,
     for (lab::GeneratedToken& token : tokens) {
       ++generated_;
       last_token_ = token.token;
-      const bool may_stop = generated_ >= request_.generation.min_tokens;
+      const bool may_stop = generated_ > request_.generation.min_tokens;
       // Hidden by skip_special_tokens or not, the end of an answer has no text.
       const bool ends = &token == &tokens.back() && end && end->reason == lab::EndReason::kStop;
       if (!ends) delta.text += stop_.Push(detokenizer_->Push(token.token), may_stop);

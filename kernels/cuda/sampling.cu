@@ -207,13 +207,37 @@ __device__ Number CutOf(const Row<kWidth>& row, const SamplingParameters& parame
                [&](float logit) -> Number { return WeightOf(logit, largest, sharpness); });
 }
 
+struct HiddenLogits {
+  float logits[kMaskedTokensMax];
+};
+
+// Makes the row's masked logits NaN, which no choice takes. In memory, because to ask for each
+// logit would cost registers, which every row would pay for.
+__device__ __forceinline__ void HideMasked(const SamplingParameters& parameters, float* logits) {
+  if (parameters.position >= parameters.unmasked_from) return;
+  if (threadIdx.x < static_cast<unsigned>(parameters.masked_count)) {
+    float& logit = logits[parameters.masked[threadIdx.x]];
+    BlockShared<HiddenLogits>().logits[threadIdx.x] = logit;
+    logit = FloatOfBits(0x7FC00000U);
+  }
+  __syncthreads();
+}
+
+// REQUIRES: all threads have read the row.
+__device__ __forceinline__ void ShowMasked(const SamplingParameters& parameters, float* logits) {
+  if (parameters.position >= parameters.unmasked_from) return;
+  if (threadIdx.x >= static_cast<unsigned>(parameters.masked_count)) return;
+  logits[parameters.masked[threadIdx.x]] = BlockShared<HiddenLogits>().logits[threadIdx.x];
+}
+
 // Block x chooses the token of row x.
 template <int kWidth>
 __global__ void __launch_bounds__(kThreadsMax)
-    SampleKernel(DeviceRows<const float> logits, int vocab, const SamplingParameters* all,
+    SampleKernel(DeviceRows<float> logits, int vocab, const SamplingParameters* all,
                  const std::int32_t* first, std::int32_t* tokens) {
   WaitForEarlierKernels();
   const SamplingParameters parameters = all[blockIdx.x];
+  HideMasked(all[blockIdx.x], logits.Row(blockIdx.x));
   const Row<kWidth> row{logits.Row(blockIdx.x), vocab};
   Number best = 0;
   if (parameters.temperature == 0 || parameters.top_k == 1) {
@@ -230,6 +254,7 @@ __global__ void __launch_bounds__(kThreadsMax)
     });
   }
   best = BlockMax(best);
+  ShowMasked(all[blockIdx.x], logits.Row(blockIdx.x));
   if (threadIdx.x == 0) tokens[*first + static_cast<std::int32_t>(blockIdx.x)] = TokenOf(best);
 }
 
@@ -245,10 +270,10 @@ void SampleTokens(StreamView stream, DeviceMatrix logits, const SamplingParamete
   const LaunchShape shape{dim3(static_cast<unsigned>(logits.rows)),
                           std::clamp(wanted, kThreadsMin, kThreadsMax)};
   if (IsPacked(logits)) {
-    Launch(stream, shape, "SampleTokens", &SampleKernel<kPackWidth<float>>,
-           RowsOf<const float>(logits), vocab, parameters, first, tokens);
+    Launch(stream, shape, "SampleTokens", &SampleKernel<kPackWidth<float>>, RowsOf<float>(logits),
+           vocab, parameters, first, tokens);
   } else {
-    Launch(stream, shape, "SampleTokens", &SampleKernel<1>, RowsOf<const float>(logits), vocab,
+    Launch(stream, shape, "SampleTokens", &SampleKernel<1>, RowsOf<float>(logits), vocab,
            parameters, first, tokens);
   }
 }

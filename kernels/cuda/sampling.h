@@ -10,7 +10,8 @@
 namespace twin::kernels::cuda {
 
 // tokens[*first + i] = SampleToken(logits[i], parameters[i]). For bit-identical logits, the tokens
-// are the same as on the CPU.
+// are the same as on the CPU. While the kernel runs, masked logits are NaN; afterwards they are as
+// before.
 //
 // Shapes    logits: [rows, vocab] fp32; parameters: [rows]; first: one number. All are in device
 //           memory.

@@ -46,7 +46,7 @@ EmulatedAnswer EmulatedModel::Plan(const GenerationRequest& request, std::uint64
     if (!end_.empty()) answer.last = end_.front();
   }
   if (request.stop_token_ids.empty()) return answer;
-  for (std::int32_t i = std::max(request.min_tokens - 1, 0); i < answer.tokens; ++i) {
+  for (std::int32_t i = request.min_tokens; i < answer.tokens; ++i) {
     if (!Contains(request.stop_token_ids, TokenAt(answer, i))) continue;
     return {.seed = answer.seed, .tokens = i + 1, .reason = EndReason::kStopToken};
   }
@@ -56,7 +56,8 @@ EmulatedAnswer EmulatedModel::Plan(const GenerationRequest& request, std::uint64
 std::int32_t EmulatedModel::DrawLength(const GenerationRequest& request, std::uint64_t seed) const {
   if (!lengths_ || request.ignore_eos) return request.max_tokens;
   Random random(seed, "length");
-  return std::min(std::max(lengths_->Draw(random), request.min_tokens), request.max_tokens);
+  // Behind min_tokens, one more ends the answer.
+  return std::min(std::max(lengths_->Draw(random), request.min_tokens + 1), request.max_tokens);
 }
 
 std::int32_t EmulatedModel::Draw(std::uint64_t seed, std::uint64_t position) const {

@@ -51,18 +51,12 @@ TEST_F(OutputLedgerTest, HeedsEndTokensWhereAskedTo) {
                                      ItemOutcome{kSecond, 1, FinishReason::kStop}));
 }
 
-TEST_F(OutputLedgerTest, StopTokensOfARequestEndItButNotBeforeItsMinimum) {
+TEST_F(OutputLedgerTest, StopTokensOfARequestEndIt) {
   constexpr std::int32_t kStop = 7;
   Open(kFirst, {1}, {.tokens_max = 9, .stop_tokens = {kStop}});
-  Open(kSecond, {1},
-       {.tokens_max = 9, .heeds_end_tokens = true, .stop_tokens = {kStop}, .tokens_min = 3});
   EXPECT_EQ(Take(kFirst, kEndToken), TokenFate::kTaken);  // nobody asked it to heed these
   EXPECT_EQ(Take(kFirst, kStop), TokenFate::kLast);
-  EXPECT_EQ(Take(kSecond, kStop), TokenFate::kTaken);
-  EXPECT_EQ(Take(kSecond, kEndToken), TokenFate::kTaken);
-  EXPECT_EQ(Take(kSecond, kStop), TokenFate::kLast);
-  EXPECT_THAT(outcomes_, ElementsAre(ItemOutcome{kFirst, 1, FinishReason::kStop},
-                                     ItemOutcome{kSecond, 1, FinishReason::kStop}));
+  EXPECT_THAT(outcomes_, ElementsAre(ItemOutcome{kFirst, 1, FinishReason::kStop}));
 }
 
 TEST_F(OutputLedgerTest, BlocksAreEqualOnlyIfTheirSaltsAre) {

@@ -3,9 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <map>
 #include <span>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "tests/unit/exec/generation_case.h"
 #include "tests/unit/exec/real_run.h"
@@ -39,12 +43,17 @@ std::vector<Generation> Sampled(std::vector<Generation> generations) {
   return generations;
 }
 
-// Alone and in a batch, in chunks, preempted, from shared blocks, behind drafts.
-TEST_F(GenerationTest, CompanyChangesNoSampledToken) {
-  std::vector<Generation> alone = Sampled(Prompts());
-  for (Generation& generation : alone) {
-    Generate(model_, std::span(&generation, 1), {.policy = VllmV1Config{.max_num_seqs = 1}});
+// One at a time.
+std::vector<Generation> Alone(CpuModel& model, std::vector<Generation> generations) {
+  for (Generation& generation : generations) {
+    Generate(model, std::span(&generation, 1), {.policy = VllmV1Config{.max_num_seqs = 1}});
   }
+  return generations;
+}
+
+// Alone and in a batch, in chunks, preempted, from shared blocks, behind drafts.
+void ExpectNoCompanyMatters(CpuModel& model, const std::vector<Generation>& asked) {
+  const std::vector<Generation> alone = Alone(model, asked);
   VllmV1Config drafts{.max_num_batched_tokens = 16, .max_num_seqs = 4};
   drafts.speculation = {.method = SpecMethod::kNgram, .num_speculative_tokens = 3};
   const GenerationOptions runs[] = {
@@ -54,8 +63,8 @@ TEST_F(GenerationTest, CompanyChangesNoSampledToken) {
       {.policy = VllmV1Config{.max_num_batched_tokens = 16, .async_scheduling = true}},
       {.policy = drafts, .block_size = 3, .ngram = {.lookup_min = 1, .lookup_max = 2}}};
   for (const GenerationOptions& options : runs) {
-    std::vector<Generation> together = Sampled(Prompts());
-    Generate(model_, together, options);
+    std::vector<Generation> together = asked;
+    Generate(model, together, options);
     for (std::size_t i = 0; i < alone.size(); ++i) {
       EXPECT_EQ(together[i].output, alone[i].output) << "prompt " << i;
       ASSERT_EQ(together[i].logprobs.size(), alone[i].logprobs.size());
@@ -64,6 +73,38 @@ TEST_F(GenerationTest, CompanyChangesNoSampledToken) {
       }
     }
   }
+}
+
+TEST_F(GenerationTest, CompanyChangesNoSampledToken) {
+  ExpectNoCompanyMatters(model_, Sampled(Prompts()));
+}
+
+// Each prompt masks what it would begin with: the first two tokens of its output, for six tokens.
+TEST_F(GenerationTest, MaskedTokensDoNotComeBeforeTheirPositionInAnyCompany) {
+  constexpr std::size_t kMasked = 6;
+  const std::vector<Generation> free = Alone(model_, Sampled(Prompts()));
+  std::vector<Generation> asked = Sampled(Prompts());
+  for (std::size_t i = 0; i < asked.size(); ++i) {
+    kernels::SamplingParameters& sampling = asked[i].sampling;
+    sampling.unmasked_from = asked[i].prompt.size() + kMasked;
+    sampling.masked[sampling.masked_count++] = free[i].output[0];
+    if (free[i].output[1] != free[i].output[0]) {
+      sampling.masked[sampling.masked_count++] = free[i].output[1];
+    }
+  }
+  ExpectNoCompanyMatters(model_, asked);
+  bool comes_later = false;
+  for (const Generation& generation : Alone(model_, asked)) {
+    const auto masked = std::span(generation.sampling.masked)
+                            .first(static_cast<std::size_t>(generation.sampling.masked_count));
+    const auto is_masked = [&](std::int32_t token) {
+      return std::find(masked.begin(), masked.end(), token) != masked.end();
+    };
+    const auto begin = generation.output.begin();
+    EXPECT_TRUE(std::none_of(begin, begin + kMasked, is_masked));
+    comes_later |= std::any_of(begin + kMasked, generation.output.end(), is_masked);
+  }
+  EXPECT_TRUE(comes_later);
 }
 
 TEST_F(GenerationTest, SeedsAndTemperaturesMatterToSampledTokensAlone) {
@@ -154,6 +195,61 @@ TEST(SampledRealWorldTest, SamplesAsEachRequestSays) {
       ASSERT_THAT(told[t], SizeIs(3));
       EXPECT_EQ(told[t][0].token, expected[i].output[t]);
       EXPECT_EQ(told[t][0].logprob, expected[i].logprobs[t][0].logprob);
+    }
+  }
+}
+
+// Contents from a list.
+class ListedContents final : public ContentSource {
+ public:
+  explicit ListedContents(std::vector<RequestContent> contents) : contents_(std::move(contents)) {}
+  RequestContent Take(RequestId id) override { return contents_.at(Index(id)); }
+
+ private:
+  std::vector<RequestContent> contents_;
+};
+
+// Two tokens end outputs, as end token and as stop token: those that the greedy outputs begin with.
+// With a minimum of 5, neither is among the first 5.
+TEST(SampledRealWorldTest, NothingEndsAnOutputBeforeItsMinimum) {
+  kernels::ThreadPool pool(2);
+  CpuModel model = testing::MakeSmallModel(pool);
+  constexpr std::int32_t kMinimum = 5;
+  std::vector<Generation> greedy(2);
+  greedy[0] = {.prompt = {1, 2, 3, 4, 5, 6, 7}, .tokens_max = 30};
+  greedy[1] = {.prompt = {9, 8, 7}, .tokens_max = 30};
+  Generate(model, greedy, {});
+  const std::int32_t end = greedy[0].output[0];
+  const std::int32_t stop = greedy[1].output[0];
+  for (const std::int32_t minimum : {0, kMinimum}) {
+    CpuExecutor backend(model, {.block_size = 4, .blocks = 16});
+    std::vector<TracedRequest> requests;
+    std::vector<RequestContent> contents;
+    for (const Generation& generation : greedy) {
+      requests.push_back(Asked(kTimeZero, static_cast<std::int32_t>(generation.prompt.size()), 30));
+      contents.push_back(
+          {.prompt = generation.prompt, .stop_tokens = {stop, end}, .tokens_min = minimum});
+    }
+    ListedSource source(requests);
+    ListedContents listed(contents);
+    testing::RealRun run(source, backend, VllmV1Config{.scheduler_reserve_full_isl = false},
+                         {.block_size = 4, .blocks = 16},
+                         {.max_model_length = testing::kPositions,
+                          .pins_output_lengths = false,
+                          .end_tokens = {end, testing::kVocab + 7},
+                          .contents = &listed});
+    run.Serve();
+    EXPECT_EQ(run.ReplayDifference(), "");
+    for (std::uint32_t i = 0; i < 2; ++i) {
+      const std::vector<std::int32_t>& output = run.outputs[RequestId{i}];
+      const auto is_end = [&](std::int32_t token) { return token == end || token == stop; };
+      if (minimum == 0) {
+        EXPECT_THAT(output, SizeIs(1));
+        continue;
+      }
+      ASSERT_GT(output.size(), static_cast<std::size_t>(kMinimum));
+      EXPECT_TRUE(std::none_of(output.begin(), output.begin() + kMinimum, is_end));
+      EXPECT_TRUE(output.size() == 30 || is_end(output.back()));
     }
   }
 }

@@ -163,6 +163,40 @@ TEST_F(CudaExecutorTest, SamplesAndTellsLogprobsAsTheCpuDoes) {
   }
 }
 
+// A replayed graph and launched kernels mask alike, and the logits told beside a token stay whole.
+TEST_F(CudaExecutorTest, MaskedTokensDoNotComeBeforeTheirPosition) {
+  const auto model = Load({});
+  std::vector<Generation> free = SampledPrompts();
+  Generate(*model, free, Options(VllmV1Config{.max_num_seqs = 1}));
+  std::vector<Generation> masked = SampledPrompts();
+  for (std::size_t i = 0; i < masked.size(); ++i) {
+    masked[i].sampling.masked_count = 1;
+    masked[i].sampling.masked[0] = free[i].output[0];
+    masked[i].sampling.unmasked_from = masked[i].prompt.size() + 3;
+  }
+  std::vector<Generation> alone = masked;
+  Generate(*model, alone, Options(VllmV1Config{.max_num_seqs = 1}));
+  std::vector<Generation> together = masked;
+  Generate(*model, together, Options(VllmV1Config{.async_scheduling = true}));
+  const auto launching = Load({.graphs = false});
+  std::vector<Generation> launched = masked;
+  Generate(*launching, launched, Options(VllmV1Config{.max_num_seqs = 1}));
+  for (std::size_t i = 0; i < masked.size(); ++i) {
+    const std::int32_t hidden = free[i].output[0];
+    for (const auto* run : {&alone, &together, &launched}) {
+      const std::vector<std::int32_t>& output = (*run)[i].output;
+      EXPECT_EQ(std::count(output.begin(), output.begin() + 3, hidden), 0);
+      if (testing::DeviceIsExact()) {
+        EXPECT_EQ(output, alone[i].output);
+      }
+    }
+    // The likeliest tokens are those of all logits.
+    if (i == 0) {
+      EXPECT_EQ(alone[i].logprobs[0][1].token, hidden);
+    }
+  }
+}
+
 TEST_F(CudaExecutorTest, PoliciesChunksAndSwapsChangeNoToken) {
   const auto model = Load({});
   const auto plain = OutputsOf(*model, Options(VllmV1Config{.max_num_seqs = 1}));

@@ -98,6 +98,29 @@ TEST_F(CudaSamplingTest, TakesInfiniteLogitsAndNanAsTheCpuDoes) {
   ExpectSameTokens(logits, parameters);
 }
 
+// Every other row masks the tokens that it would choose first, and every fourth one no longer does.
+TEST_F(CudaSamplingTest, MasksTokensAsTheCpuDoesAndLeavesTheirLogits) {
+  for (const std::int32_t vocab : {9, 5003}) {
+    std::vector<SamplingParameters> parameters = Combinations(vocab);
+    TestRows logits(DType::kFp32, static_cast<std::int64_t>(parameters.size()), vocab, vocab % 4);
+    logits.Draw(random_, 2);
+    for (std::size_t i = 0; i < parameters.size(); i += 2) {
+      SamplingParameters& each = parameters[i];
+      each.unmasked_from = each.position + (i % 4 == 0 ? 1 : 0);
+      each.masked_count = kMaskedTokensMax;
+      for (std::int32_t token = 0; token < kMaskedTokensMax; ++token) {
+        each.masked[token] = vocab - 1 - token;
+        logits.Set(static_cast<std::int64_t>(i), vocab - 1 - token, 50.0F);
+      }
+    }
+    logits.Send();
+    const std::vector<float> before = logits.Values();
+    ExpectSameTokens(logits, parameters);
+    logits.Fetch();
+    EXPECT_EQ(logits.Values(), before);
+  }
+}
+
 TEST_F(CudaSamplingTest, ALargeVocabularyOfRealSize) {
   const std::vector<SamplingParameters> parameters = {
       {},
