@@ -63,6 +63,7 @@ void ServingFront::StartGeneration(const Request& exchange, Parse parse, Dialect
                  draining ? "the server is shutting down" : "the model is being loaded", ""},
                 dialect);
   }
+  metrics_.CountRequest();
   WithBody(exchange, dialect, [=, this](JsonBody body, double parse_s) {
     ParsedRequest parsed = parse(std::move(body), service_.model());
     if (auto* request = std::get_if<ApiRequest>(&parsed)) {
@@ -70,6 +71,7 @@ void ServingFront::StartGeneration(const Request& exchange, Parse parse, Dialect
       if (auto error = TakePriority(priority, service_.model(), *request)) parsed = *error;
     }
     if (auto* error = std::get_if<ApiError>(&parsed)) {
+      metrics_.CountInvalid();
       exchange->Post([=, this, error = std::move(*error)] { Fail(exchange, error, dialect); });
       return;
     }
@@ -84,6 +86,7 @@ void ServingFront::Prepare(const Request& exchange, ApiRequest request, double p
   const auto begin = std::chrono::steady_clock::now();
   auto tokenized = TokenizePrompts(request, tools_, service_.model());
   if (auto* error = std::get_if<ApiError>(&tokenized)) {
+    metrics_.CountInvalid();
     exchange->Post([this, exchange, dialect = request.dialect(), error = std::move(*error)] {
       Fail(exchange, error, dialect);
     });

@@ -227,8 +227,12 @@ void ServingFront::OnDone(const Exchange& exchange, const ExchangeResult& result
   const auto known =
       std::ranges::find_if(kRoutes, [&](const Route& route) { return route.path == request.path; });
   const bool is_known = known != std::end(kRoutes);
-  metrics_.CountHttp(is_known ? known->path : "none", is_known ? request.method : "other",
-                     result.status, seconds);
+  metrics_.CountHttp({.route = is_known ? known->path : "none",
+                      .method = is_known ? request.method : "other",
+                      .status = result.status,
+                      .seconds = seconds,
+                      .request_bytes = request.body.size(),
+                      .response_bytes = result.bytes});
   // Scrapes and probes are no requests of anybody.
   if (request.method == "GET" && result.status == 200) return;
   log_(fmt::format("{} {} {} {:.1f} ms {} B {}{}{}", request.method, Printable(request.path),

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "front/metrics/prometheus_text.h"
@@ -23,6 +23,10 @@ const Buckets kRequestTime = {.3, .5, .8, 1,  1.5, 2,   2.5, 5,   10,   15,  20,
 const Buckets kStepTokens = {1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384};
 const Buckets kAnswers = {1, 2, 5, 10, 20};
 const Buckets kPreemptions = {1, 2, 3, 4, 5, 10, 20};
+// Those of the instrumentation in front of vLLM.
+const Buckets kHttpTime = {.1, .5, 1};
+const Buckets kHttpFineTime = {.01, .025, .05, .075, .1,  .25, .5,  .75, 1,  1.5, 2,
+                               2.5, 3,    3.5, 4,    4.5, 5,   7.5, 10,  30, 60};
 // The front's own part is below what the engine's buckets resolve.
 const Buckets kFrontTime = {1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3,
                             5e-3, 1e-2, 2e-2, 5e-2, .1,   .2,   .5,   1};
@@ -83,6 +87,12 @@ FrontMetrics::FrontMetrics(const lab::Service& service)
                                       LengthBuckets(service.model().max_model_length))),
       max_tokens_(NewHistogram("vllm:request_params_max_tokens", "max_tokens of a request.",
                                LengthBuckets(service.model().max_model_length))),
+      generated_max_(NewHistogram("vllm:request_max_num_generation_tokens",
+                                  "Generated tokens of the longest answer to a prompt.",
+                                  LengthBuckets(service.model().max_model_length))),
+      computed_tokens_(NewHistogram("vllm:request_prefill_kv_computed_tokens",
+                                    "Prompt tokens of a request that were not cached.",
+                                    LengthBuckets(service.model().max_model_length))),
       answers_(NewHistogram("vllm:request_params_n", "n of a request.", kAnswers)),
       preemptions_(
           NewHistogram("vllm:request_num_preemptions", "Preemptions of a request.", kPreemptions)),
@@ -110,7 +120,26 @@ FrontMetrics::FrontMetrics(const lab::Service& service)
       http_seconds_(prometheus::BuildHistogram()
                         .Name("http_request_duration_seconds")
                         .Help("From a request's first byte to its answer's last.")
-                        .Register(registry_)) {}
+                        .Register(registry_)),
+      http_fine_seconds_(prometheus::BuildHistogram()
+                             .Name("http_request_duration_highr_seconds")
+                             .Help("The same in finer buckets, of all routes.")
+                             .Register(registry_)
+                             .Add({}, kHttpFineTime)),
+      http_request_bytes_(prometheus::BuildSummary()
+                              .Name("http_request_size_bytes")
+                              .Help("Bytes of the requests' bodies.")
+                              .Register(registry_)),
+      http_response_bytes_(prometheus::BuildSummary()
+                               .Name("http_response_size_bytes")
+                               .Help("Bytes of the answers.")
+                               .Register(registry_)) {
+  // There from the start, so that a rate over the first request is not lost.
+  for (const char* reason : {"stop", "length", "abort", "error", "repetition"}) {
+    successes_.Add({{"finished_reason", reason}});
+  }
+  if (service.model().tgi) tgi_.emplace(service.model(), registry_);
+}
 
 prometheus::Histogram& FrontMetrics::NewHistogram(const std::string& name, const std::string& help,
                                                   const Buckets& buckets) {
@@ -123,10 +152,15 @@ prometheus::Family<prometheus::Counter>& FrontMetrics::NewCounters(const std::st
   return prometheus::BuildCounter().Name(name).Help(help).Labels(labels_).Register(registry_);
 }
 
-void FrontMetrics::CountRequest(std::span<const std::int32_t> max_tokens, std::int32_t answers,
-                                const FrontTimes& times) {
-  answers_.Observe(answers);
-  for (const std::int32_t tokens : max_tokens) max_tokens_.Observe(tokens);
+void FrontMetrics::CountRequest() {
+  if (tgi_) tgi_->CountRequest();
+}
+
+void FrontMetrics::CountInvalid() {
+  if (tgi_) tgi_->CountFailure("validation");
+}
+
+void FrontMetrics::ObserveFront(const FrontTimes& times) {
   front_receive_.Observe(times.receive);
   front_parse_.Observe(times.parse);
   front_tokenize_.Observe(times.tokenize);
@@ -150,6 +184,7 @@ bool FrontMetrics::CountIgnoredField(const std::string& field) {
 
 void FrontMetrics::CountRejection(const std::string& reason) {
   rejections_.Add({{"reason", reason}}).Increment();
+  if (tgi_ && reason == "queue_full") tgi_->CountFailure("overloaded");
 }
 
 void FrontMetrics::CountMergedTokens(std::int64_t count) {
@@ -174,13 +209,15 @@ void FrontMetrics::ObserveEngine(prometheus::Histogram& histogram, TimePoint fro
   histogram.Observe(Seconds(to - from) + more_s);
 }
 
-void FrontMetrics::ObserveEnd(const lab::GenerationEnd& end, std::int64_t prompt_tokens,
-                              bool stopped, double front_s) {
-  successes_.Add({{"finished_reason", ReasonOf(end, stopped)}}).Increment();
-  prompt_tokens_.Observe(static_cast<double>(prompt_tokens));
+void FrontMetrics::ObserveEnd(const EndedAnswer& ended) {
+  const lab::GenerationEnd& end = ended.end;
+  successes_.Add({{"finished_reason", ReasonOf(end, ended.stopped)}}).Increment();
+  prompt_tokens_.Observe(static_cast<double>(ended.prompt_tokens));
+  computed_tokens_.Observe(static_cast<double>(ended.prompt_tokens - end.cached_prompt_tokens));
   generation_tokens_.Observe(end.generated_tokens);
+  max_tokens_.Observe(ended.max_tokens);
   preemptions_.Observe(end.preemptions);
-  ObserveEngine(e2e_, end.arrived, end.last_token, front_s * service_.model().speed);
+  ObserveEngine(e2e_, end.arrived, end.last_token, ended.front_s * service_.model().speed);
   ObserveEngine(queue_, end.arrived, end.first_scheduled);
   ObserveEngine(prefill_, end.first_scheduled, end.first_token);
   ObserveEngine(decode_, end.first_token, end.last_token);
@@ -188,26 +225,42 @@ void FrontMetrics::ObserveEnd(const lab::GenerationEnd& end, std::int64_t prompt
   if (end.generated_tokens > 1 && end.last_token != TimePoint::max()) {
     time_per_token_.Observe(Seconds(end.last_token - end.first_token) / (end.generated_tokens - 1));
   }
+  if (tgi_) tgi_->ObserveEnd(ended);
 }
 
-void FrontMetrics::CountHttp(std::string_view route, std::string_view method, int status,
-                             double seconds) {
-  const std::string handler(route);
-  const std::string verb(method);
-  http_requests_
-      .Add({{"handler", handler}, {"method", verb}, {"status", fmt::format("{}xx", status / 100)}})
-      .Increment();
-  http_seconds_.Add({{"handler", handler}, {"method", verb}}, kFirstToken).Observe(seconds);
+void FrontMetrics::ObservePrompt(std::int32_t answers, std::int32_t generated_max) {
+  answers_.Observe(answers);
+  generated_max_.Observe(generated_max);
+}
+
+void FrontMetrics::CountHttp(const AnsweredHttp& answered) {
+  const std::string handler(answered.route);
+  const std::string verb(answered.method);
+  const std::string status = fmt::format("{}xx", answered.status / 100);
+  http_requests_.Add({{"handler", handler}, {"method", verb}, {"status", status}}).Increment();
+  http_seconds_.Add({{"handler", handler}, {"method", verb}}, kHttpTime).Observe(answered.seconds);
+  http_fine_seconds_.Observe(answered.seconds);
+  const prometheus::Summary::Quantiles none;
+  http_request_bytes_.Add({{"handler", handler}}, none)
+      .Observe(static_cast<double>(answered.request_bytes));
+  http_response_bytes_.Add({{"handler", handler}}, none)
+      .Observe(static_cast<double>(answered.response_bytes));
 }
 
 void FrontMetrics::OnStep(const Step& step) {
   step_tokens_.Observe(static_cast<double>(step.prefill_tokens + step.decode_tokens));
+  if (tgi_) tgi_->OnStep(step);
 }
 
 std::string FrontMetrics::Text(const HttpCounts& http) const {
   auto families = ServiceFamilies(service_.model(), service_.state(), labels_);
-  for (auto& family : ProcessFamilies(http)) families.push_back(std::move(family));
-  for (auto& family : registry_.Collect()) families.push_back(std::move(family));
+  const auto append = [&](std::vector<prometheus::MetricFamily> more) {
+    families.insert(families.end(), std::make_move_iterator(more.begin()),
+                    std::make_move_iterator(more.end()));
+  };
+  if (tgi_) append(TgiFamilies(service_.model(), service_.state()));
+  append(ProcessFamilies(http));
+  append(registry_.Collect());
   return PrometheusText(families);
 }
 

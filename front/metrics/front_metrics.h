@@ -1,14 +1,16 @@
-// What the front measures: vLLM's metrics as far as they exist here, and the front's own part of
-// the latency.
+// What the front measures: vLLM's metrics as far as they exist here, TGI's for its policies, and
+// the front's own part of the latency.
 #pragma once
 
 #include <prometheus/counter.h>
 #include <prometheus/histogram.h>
 #include <prometheus/registry.h>
+#include <prometheus/summary.h>
 
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -16,6 +18,7 @@
 #include <vector>
 
 #include "front/http/http_server.h"
+#include "front/metrics/tgi_metrics.h"
 #include "lab/serve/service.h"
 
 namespace twin::front {
@@ -30,6 +33,16 @@ struct FrontTimes {
   double submit = 0;    // first byte to the service: all of the above and the waits between
 };
 
+// An HTTP request that was answered, or whose client left.
+struct AnsweredHttp {
+  std::string_view route;
+  std::string_view method;
+  int status = 0;
+  double seconds = 0;  // first byte of the request to the last one of the answer
+  std::size_t request_bytes = 0;
+  std::uint64_t response_bytes = 0;
+};
+
 // Thread-safe. Times of the engine are in its own seconds, which pass `speed` times as fast as the
 // wall clock's.
 class FrontMetrics final : public lab::StepListener {
@@ -37,9 +50,12 @@ class FrontMetrics final : public lab::StepListener {
   // `service` must outlive the metrics.
   explicit FrontMetrics(const lab::Service& service);
 
-  // Of a request that was submitted.
-  void CountRequest(std::span<const std::int32_t> max_tokens, std::int32_t answers,
-                    const FrontTimes& times);
+  // A request for text came, whatever becomes of it.
+  void CountRequest();
+  // It was refused for what it says.
+  void CountInvalid();
+  // It was submitted.
+  void ObserveFront(const FrontTimes& times);
   // Whether it is the first one of that name. Clients choose names, so only the first
   // kFieldNamesMax have a counter of their own.
   bool CountIgnoredField(const std::string& field);
@@ -50,10 +66,10 @@ class FrontMetrics final : public lab::StepListener {
   void ObserveTokenGap(Duration gap);
   // The tokens that were due at these instants have been given to the socket.
   void ObserveSent(std::span<const TimePoint> due);
-  // `front_s`: FrontTimes::submit of the request. `stopped`: by a stop string.
-  void ObserveEnd(const lab::GenerationEnd& end, std::int64_t prompt_tokens, bool stopped,
-                  double front_s);
-  void CountHttp(std::string_view route, std::string_view method, int status, double seconds);
+  void ObserveEnd(const EndedAnswer& ended);
+  // All answers to a prompt have ended; the longest one has so many tokens.
+  void ObservePrompt(std::int32_t answers, std::int32_t generated_max);
+  void CountHttp(const AnsweredHttp& answered);
 
   void OnStep(const Step& step) override;
 
@@ -87,6 +103,8 @@ class FrontMetrics final : public lab::StepListener {
   prometheus::Histogram& prompt_tokens_;
   prometheus::Histogram& generation_tokens_;
   prometheus::Histogram& max_tokens_;
+  prometheus::Histogram& generated_max_;
+  prometheus::Histogram& computed_tokens_;
   prometheus::Histogram& answers_;
   prometheus::Histogram& preemptions_;
   prometheus::Histogram& step_tokens_;
@@ -103,6 +121,10 @@ class FrontMetrics final : public lab::StepListener {
   prometheus::Counter& merged_tokens_;
   prometheus::Family<prometheus::Counter>& http_requests_;
   prometheus::Family<prometheus::Histogram>& http_seconds_;
+  prometheus::Histogram& http_fine_seconds_;
+  prometheus::Family<prometheus::Summary>& http_request_bytes_;
+  prometheus::Family<prometheus::Summary>& http_response_bytes_;
+  std::optional<TgiMetrics> tgi_;  // of TGI's policies
 };
 
 }  // namespace twin::front

@@ -67,6 +67,12 @@ void AppendHistogram(std::string& out, const std::string& name, const ClientMetr
   AppendSample(out, name + "_count", metric, "", count);
 }
 
+// Without quantiles, as Python's clients write them.
+void AppendSummary(std::string& out, const std::string& name, const ClientMetric& metric) {
+  AppendSample(out, name + "_sum", metric, "", NumberText(metric.summary.sample_sum));
+  AppendSample(out, name + "_count", metric, "", fmt::to_string(metric.summary.sample_count));
+}
+
 std::string_view TypeName(MetricType type) {
   switch (type) {
     case MetricType::Counter:
@@ -76,6 +82,7 @@ std::string_view TypeName(MetricType type) {
     case MetricType::Histogram:
       return "histogram";
     case MetricType::Summary:
+      return "summary";
     case MetricType::Untyped:
       break;
   }
@@ -94,6 +101,8 @@ std::string PrometheusText(const std::vector<prometheus::MetricFamily>& families
     for (const ClientMetric& metric : family.metric) {
       if (family.type == MetricType::Histogram) {
         AppendHistogram(out, family.name, metric);
+      } else if (family.type == MetricType::Summary) {
+        AppendSummary(out, family.name, metric);
       } else {
         const double value =
             family.type == MetricType::Counter ? metric.counter.value : metric.gauge.value;

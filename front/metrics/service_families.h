@@ -16,6 +16,10 @@ std::vector<prometheus::MetricFamily> ServiceFamilies(const lab::ServedModel& mo
                                                       const lab::ServiceState& state,
                                                       const prometheus::Labels& labels);
 
+// TGI's gauges, which have no labels. REQUIRES: model.tgi.
+std::vector<prometheus::MetricFamily> TgiFamilies(const lab::ServedModel& model,
+                                                  const lab::ServiceState& state);
+
 // Of the connections and of this process.
 std::vector<prometheus::MetricFamily> ProcessFamilies(const HttpCounts& http);
 

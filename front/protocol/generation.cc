@@ -46,7 +46,10 @@ std::string JoinedWarnings(const std::vector<std::string>& warnings) {
 
 Generation::Generation(const FrontContext& context, std::shared_ptr<Exchange> exchange,
                        PreparedRequest prepared)
-    : context_(context), exchange_(std::move(exchange)), prepared_(std::move(prepared)) {
+    : context_(context),
+      exchange_(std::move(exchange)),
+      prepared_(std::move(prepared)),
+      prompt_ends_(prepared_.prompts.size()) {
   const ApiRequest& request = prepared_.request;
   answer_context_.request = &request;
   answer_context_.prompts = &prepared_.prompts;
@@ -71,9 +74,7 @@ void Generation::Start() {
              DurationFromSeconds(prepared_.times.submit * context_.service.model().speed);
   const std::string refused = SubmitAll();
   if (!refused.empty()) return RefuseAll(refused);
-  std::vector<std::int32_t> max_tokens;
-  for (const TokenizedPrompt& prompt : prepared_.prompts) max_tokens.push_back(prompt.max_tokens);
-  context_.metrics.CountRequest(max_tokens, prepared_.request.answers, prepared_.times);
+  context_.metrics.ObserveFront(prepared_.times);
 }
 
 void Generation::RefuseAll(const std::string& reason) {
@@ -329,9 +330,18 @@ void Generation::AddTimeFields(HttpResponse& response) const {
 }
 
 void Generation::OnEnded(const Answer& answer, const lab::GenerationEnd& end) {
-  const auto prompt = static_cast<std::size_t>(answer.choice.prompt());
-  context_.metrics.ObserveEnd(end, static_cast<std::int64_t>(prepared_.prompts[prompt].ids.size()),
-                              answer.choice.found_stop(), prepared_.times.submit);
+  const auto index = static_cast<std::size_t>(answer.choice.prompt());
+  const TokenizedPrompt& prompt = prepared_.prompts[index];
+  context_.metrics.ObserveEnd({.end = end,
+                               .prompt_tokens = static_cast<std::int64_t>(prompt.ids.size()),
+                               .max_tokens = prompt.max_tokens,
+                               .stopped = answer.choice.found_stop(),
+                               .front_s = prepared_.times.submit,
+                               .validation_s = prepared_.times.parse + prepared_.times.tokenize});
+  PromptEnd& ends = prompt_ends_.at(index);
+  ends.generated_max = std::max(ends.generated_max, end.generated_tokens);
+  if (++ends.answers < prepared_.request.answers) return;
+  context_.metrics.ObservePrompt(prepared_.request.answers, ends.generated_max);
 }
 
 void Generation::OnDone(const ExchangeResult& result) {

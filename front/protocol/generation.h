@@ -61,6 +61,12 @@ class Generation : public std::enable_shared_from_this<Generation> {
     bool cancelled = false;
   };
 
+  // The answers to one prompt that have ended.
+  struct PromptEnd {
+    std::int32_t answers = 0;
+    std::int32_t generated_max = 0;  // tokens of the longest one
+  };
+
   std::string SubmitAll();
   lab::GenerationRequest RequestOf(const TokenizedPrompt& prompt, std::int32_t answer) const;
   void Wake();
@@ -87,13 +93,14 @@ class Generation : public std::enable_shared_from_this<Generation> {
   AnswerContext answer_context_;
   std::unique_ptr<AnswerFormat> format_;
   std::vector<Answer> answers_;
-  std::int64_t generated_ = 0;     // tokens told to the client
-  std::size_t ended_ = 0;          // answers whose GenerationEnd was taken
-  bool lagging_ = false;           // the client reads more slowly than tokens come
-  bool over_ = false;              // nothing more is told to the client
-  std::string outcome_;            // of the log: "stop", "length", "abort", "left", ...
-  std::vector<TimePoint> unsent_;  // when the tokens of the next Send() were due
-  TimePoint arrived_;              // at the front, on the service's clock
+  std::vector<PromptEnd> prompt_ends_;  // by prompt
+  std::int64_t generated_ = 0;          // tokens told to the client
+  std::size_t ended_ = 0;               // answers whose GenerationEnd was taken
+  bool lagging_ = false;                // the client reads more slowly than tokens come
+  bool over_ = false;                   // nothing more is told to the client
+  std::string outcome_;                 // of the log: "stop", "length", "abort", "left", ...
+  std::vector<TimePoint> unsent_;       // when the tokens of the next Send() were due
+  TimePoint arrived_;                   // at the front, on the service's clock
 };
 
 }  // namespace twin::front

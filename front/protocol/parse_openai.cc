@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <set>
 #include <utility>
 
 #include "core/hash.h"
@@ -68,7 +69,20 @@ void ReadStops(FieldReader& reader, ApiRequest& request, const lab::ServedModel&
   }
 }
 
-void ReadLength(FieldReader& reader, ApiRequest& request) {
+// With min_tokens, a real model's sampler keeps the tokens away that would end the answer.
+void RequireFewEnds(FieldReader& reader, const lab::GenerationRequest& generation,
+                    const lab::ServedModel& model) {
+  if (model.emulated || generation.min_tokens == 0) return;
+  std::set<std::int32_t> ends(model.end_tokens.begin(), model.end_tokens.end());
+  ends.insert(generation.stop_token_ids.begin(), generation.stop_token_ids.end());
+  if (ends.size() <= lab::kMinTokensEndsMax) return;
+  reader.Fail(ApiErrorKind::kValue, "min_tokens",
+              fmt::format("with min_tokens, the model's {} end tokens and stop_token_ids may be {} "
+                          "different tokens, not {}",
+                          model.end_tokens.size(), lab::kMinTokensEndsMax, ends.size()));
+}
+
+void ReadLength(FieldReader& reader, ApiRequest& request, const lab::ServedModel& model) {
   lab::GenerationRequest& generation = request.generation;
   generation.min_tokens =
       static_cast<std::int32_t>(reader.Integer("min_tokens", 0, kTokensMax).value_or(0));
@@ -78,6 +92,7 @@ void ReadLength(FieldReader& reader, ApiRequest& request) {
                 fmt::format("min_tokens is {}, more than max_tokens, {}", generation.min_tokens,
                             *request.max_tokens));
   }
+  RequireFewEnds(reader, generation, model);
 }
 
 void ReadDrawing(FieldReader& reader, ApiRequest& request, const lab::ServedModel& model) {
@@ -153,7 +168,7 @@ void ReadCommon(FieldReader& reader, ApiRequest& request, const lab::ServedModel
   ReadModel(reader, model);
   ReadStream(reader, request);
   ReadStops(reader, request, model);
-  ReadLength(reader, request);
+  ReadLength(reader, request, model);
   ReadDrawing(reader, request, model);
   ReadSystem(reader, request, model);
   request.skip_special_tokens = reader.Boolean("skip_special_tokens").value_or(true);

@@ -8,6 +8,13 @@
 #include "core/check.h"
 
 namespace twin::lab {
+namespace {
+
+std::int64_t ReservedTokens(const GenerationRequest& request) {
+  return static_cast<std::int64_t>(request.prompt.size()) + request.max_tokens;
+}
+
+}  // namespace
 
 Answers::Answers(const EmulatedModel* emulated, Delivery delivery,
                  std::vector<std::int32_t> end_tokens)
@@ -37,6 +44,7 @@ Answers::Answer& Answers::Open(RequestId id) {
 exec::RequestContent Answers::Take(RequestId id) {
   const Answer& answer = Open(id);
   const GenerationRequest& request = answer.request;
+  static_assert(kMinTokensEndsMax == kernels::kMaskedTokensMax);
   return {.prompt = request.prompt,
           .stop_tokens = request.stop_token_ids,
           .tokens_min = request.min_tokens,
@@ -117,6 +125,7 @@ void Answers::Emit(TimePoint now, RequestId id, std::int32_t count) {
 void Answers::Tell(Answer& answer, GeneratedToken token) {
   if (answer.tokens == 0) {
     counts_.prompt_tokens += static_cast<std::int64_t>(answer.request.prompt.size());
+    counts_.cached_prompt_tokens += answer.cached_tokens;
   }
   ++counts_.generated_tokens;
   ++answer.tokens;
@@ -136,13 +145,16 @@ void Answers::OnPlan(TimePoint /*now*/, const StepPlan& plan) {
   }
   counts_.preemptions += static_cast<std::int64_t>(plan.preempted.size());
   for (const PrefixHit& hit : plan.hits) {
-    const Answer* const answer = answers_.Find(hit.request);
-    if (answer != nullptr && !answer->scheduled) counts_.cache_hit_tokens += hit.tokens;
+    Answer* const answer = answers_.Find(hit.request);
+    if (answer == nullptr || answer->scheduled) continue;
+    answer->cached_tokens = hit.tokens;
+    counts_.cache_hit_tokens += hit.tokens;
   }
   for (const RequestId id : plan.admitted) {
     Answer* const answer = answers_.Find(id);
     if (answer == nullptr || answer->scheduled) continue;
     counts_.cache_queried_tokens += static_cast<std::int64_t>(answer->request.prompt.size());
+    counts_.reserved_tokens += ReservedTokens(answer->request);
     LeaveQueue(*answer);
   }
 }
@@ -170,6 +182,7 @@ EndReason Answers::ReasonOf(const Answer& answer, RequestStatus status) const {
 void Answers::OnEnded(const RequestLife& life) {
   Answer* const answer = answers_.Find(life.id);
   if (answer == nullptr) return;
+  if (answer->scheduled) counts_.reserved_tokens -= ReservedTokens(answer->request);
   LeaveQueue(*answer);
   for (GeneratedToken& token : answer->held) {
     token.due = life.ended;

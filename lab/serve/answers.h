@@ -29,9 +29,10 @@ struct AcceptedRequest {
   std::uint64_t seed = 0;   // of a real one, if it samples
 };
 
-// Only grow.
+// Only grow, but for reserved_tokens.
 struct AnswerCounts {
-  std::int64_t prompt_tokens = 0;  // by first tokens
+  std::int64_t prompt_tokens = 0;         // by first tokens
+  std::int64_t cached_prompt_tokens = 0;  // of these, found in the prefix cache
   std::int64_t generated_tokens = 0;
   std::int64_t cache_queried_tokens = 0;
   std::int64_t cache_hit_tokens = 0;
@@ -39,6 +40,7 @@ struct AnswerCounts {
   // Accepted requests that are carried by a step for the first time, or end before that.
   std::int64_t left_queue = 0;
   std::int64_t left_queue_prompt_tokens = 0;
+  std::int64_t reserved_tokens = 0;  // prompt + max_tokens of answers that a step has carried
 };
 
 // Add() is called from any thread, everything else by the thread of the world. As an observer it
@@ -76,8 +78,9 @@ class Answers final : public RunObserver,
     std::shared_ptr<GenerationSink> sink;
     EmulatedAnswer emulated;
     std::uint64_t seed = 0;
-    std::int32_t tokens = 0;      // told, or held
-    std::int32_t last_token = 0;  // REQUIRES: tokens > 0
+    std::int32_t tokens = 0;         // told, or held
+    std::int32_t last_token = 0;     // REQUIRES: tokens > 0
+    std::int32_t cached_tokens = 0;  // of its prompt, when it was scheduled first
     bool scheduled = false;
     bool cancelled = false;
     FinishReason finish = FinishReason::kNone;

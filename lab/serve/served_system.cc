@@ -44,6 +44,26 @@ bool OrdersByPriority(const PolicyConfig& policy) {
       policy);
 }
 
+std::optional<TgiBatches> TgiBatchesOf(const Deployment& deployment) {
+  if (deployment.config.own_policy != nullptr) return std::nullopt;
+  return std::visit(
+      [&](const auto& config) -> std::optional<TgiBatches> {
+        if constexpr (requires { config.Options().waiting_served_ratio; }) {
+          const TgiRouterOptions options = config.Options();
+          const KvPoolConfig& kv = deployment.engine.kv;
+          const std::int64_t all = std::int64_t{kv.blocks} * kv.block_size;
+          return TgiBatches{.max_total_tokens = options.max_batch_total_tokens > 0
+                                                    ? options.max_batch_total_tokens
+                                                    : all,
+                            .max_waiting_tokens = options.max_waiting_tokens,
+                            .chunks_prefills = options.chunks_prefills};
+        } else {
+          return std::nullopt;
+        }
+      },
+      deployment.config.policy);
+}
+
 // What both kinds of systems have in common.
 ServedModel Describe(const Deployment& deployment) {
   const ExperimentConfig& config = deployment.config;
@@ -60,6 +80,10 @@ ServedModel Describe(const Deployment& deployment) {
   model.block_size = deployment.engine.kv.block_size;
   model.blocks = deployment.engine.kv.blocks;
   model.resolved_config = WriteResolved(config);
+  if (config.speculation && config.speculation->rules.on()) {
+    model.drafts_max = config.speculation->rules.num_speculative_tokens;
+  }
+  model.tgi = TgiBatchesOf(deployment);
   return model;
 }
 

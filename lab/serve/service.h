@@ -5,6 +5,7 @@
 // front, as they do in vLLM, and the engine sees what its policy may see.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "core/time.h"
+#include "lab/serve/service_state.h"
 
 namespace twin::lab {
 
@@ -27,12 +29,17 @@ struct Sampling {
   bool operator==(const Sampling&) const = default;
 };
 
+// Tokens that may end an answer with min_tokens. An emulated model has no such limit.
+inline constexpr std::size_t kMinTokensEndsMax = 8;
+
 // A request for one answer, with everything checked that does not depend on the state of the
 // system. A request for `n` answers is n of these.
 struct GenerationRequest {
-  std::vector<std::int32_t> prompt;          // token ids, at least one
-  std::int32_t max_tokens = 1;               // >= 1; prompt + max_tokens <= max_model_length
-  std::int32_t min_tokens = 0;               // neither an end token nor a stop token before it
+  std::vector<std::int32_t> prompt;  // token ids, at least one
+  std::int32_t max_tokens = 1;       // >= 1; prompt + max_tokens <= max_model_length
+  // None of these tokens is an end token or a stop token. REQUIRES of a real model: 0, or it has at
+  // most kMinTokensEndsMax of both together.
+  std::int32_t min_tokens = 0;
   bool ignore_eos = false;                   // the answer has max_tokens tokens
   std::vector<std::int32_t> stop_token_ids;  // end the answer; the token counts
   std::int32_t logprobs = -1;                // most likely tokens told with each token; -1 = none
@@ -103,54 +110,20 @@ enum class CancelReason : std::uint8_t {
   kStopString,  // found in the text; the answer counts as completed
 };
 
-// Does not change while the service runs.
-struct ServedModel {
-  std::string name;
-  std::int32_t vocabulary = 0;
-  std::int32_t max_model_length = 0;  // prompt + output tokens
-  std::vector<std::int32_t> end_tokens;
-  std::string model_directory;   // with tokenizer.json and so on; empty if there is none
-  bool samples = false;          // temperature and its fellows choose tokens; else they are ignored
-  bool emulated = false;         // tokens are drawn from a generator
-  bool uses_priorities = false;  // the policy reads GenerationRequest::priority
-  std::string policy;            // its name in experiments, "vllm_v1"
-  std::int32_t replicas = 1;
-  std::int32_t block_size = 0;  // tokens per KV block
-  std::int64_t blocks = 0;      // KV blocks of one replica
-  double speed = 1;             // of an emulated clock: engine seconds per wall second
-  std::string resolved_config;  // the experiment as it runs, in text format
-};
-
-// Counters only grow, gauges are those after the latest step.
-struct ServiceState {
-  TimePoint now;
-  bool ready = false;  // false again once the service has ended, or failed
-  bool draining = false;
-  std::int64_t running = 0;
-  std::int64_t waiting = 0;
-  std::int64_t waiting_prompt_tokens = 0;
-  double kv_usage = 0;  // used blocks / blocks, 0 to 1
-  std::int64_t steps = 0;
-  std::int64_t step_decode_tokens = 0;   // of the latest step
-  std::int64_t step_prefill_tokens = 0;  // of the latest step
-  std::int64_t prompt_tokens = 0;        // computed or found in the cache, by first tokens
-  std::int64_t generated_tokens = 0;
-  std::int64_t cache_queried_tokens = 0;  // prompt tokens looked up in the prefix cache
-  std::int64_t cache_hit_tokens = 0;
-  std::int64_t preemptions = 0;
-  std::int64_t late_steps = 0;        // emulated steps told more than one step after their time
-  std::int64_t refused_requests = 0;  // by the bound of the queue
-};
-
 // Hears of every step, on the service's thread; must return at once.
 class StepListener {
  public:
   virtual ~StepListener() = default;
   struct Step {
     TimePoint now = {};
+    std::int32_t replica = 0;
+    Duration since_planned{0};
+    Duration since_started{0};  // by the device
     std::int64_t prefill_tokens = 0;
     std::int64_t decode_tokens = 0;
     std::int64_t requests = 0;
+    std::int64_t admitted = 0;  // requests that came from the queue with this step
+    std::int64_t running = 0;   // requests in the batch, those included
     // Of an emulated step, on the wall clock: when its results were told - when they were due.
     Duration lateness{0};
   };

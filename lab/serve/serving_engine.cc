@@ -21,6 +21,7 @@
 #include "lab/deployed_groups.h"
 #include "lab/run_files.h"
 #include "lab/serve/answers.h"
+#include "lab/serve/draft_counts.h"
 #include "lab/serve/live_requests.h"
 #include "lab/serve/served_system.h"
 #include "record/recording_world.h"
@@ -191,10 +192,12 @@ void LiveService::BeforeWait() {
   latest_.running = load.running;
   latest_.kv_usage = static_cast<double>(load.used_blocks) / static_cast<double>(kv_blocks_);
   latest_.prompt_tokens = counts.prompt_tokens;
+  latest_.cached_prompt_tokens = counts.cached_prompt_tokens;
   latest_.generated_tokens = counts.generated_tokens;
   latest_.cache_queried_tokens = counts.cache_queried_tokens;
   latest_.cache_hit_tokens = counts.cache_hit_tokens;
   latest_.preemptions = counts.preemptions;
+  latest_.reserved_tokens = counts.reserved_tokens;
   latest_.late_steps = system_->late_steps();
   std::vector<RefusedRequest> refused;
   {
@@ -221,12 +224,18 @@ void LiveService::OnStepEnded(const EndedStep& step) {
   ++latest_.steps;
   latest_.step_prefill_tokens = totals.prefill_tokens;
   latest_.step_decode_tokens = totals.decode_items;
+  if (totals.draft_items > 0) CountDrafts(step, latest_.drafts);
   StepListener* const listener = step_listener_.load();
   if (listener == nullptr) return;
   listener->OnStep({.now = step.finished,
+                    .replica = step.plan.replica,
+                    .since_planned = step.finished - step.planned,
+                    .since_started = step.finished - step.started,
                     .prefill_tokens = totals.prefill_tokens,
                     .decode_tokens = totals.decode_items,
                     .requests = static_cast<std::int64_t>(step.plan.work.size()),
+                    .admitted = static_cast<std::int64_t>(step.plan.admitted.size()),
+                    .running = step.plan.running,
                     .lateness = system_->lateness()});
 }
 

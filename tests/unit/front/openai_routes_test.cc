@@ -120,6 +120,14 @@ TEST(Completions, CountsNoTokenBehindTheStopText) {
   EXPECT_EQ(kept["choices"][0]["text"], "abSTOP");
 }
 
+TEST(Completions, SearchesNoStopTextInTheFirstMinTokens) {
+  ServedFront served;
+  served.service.answer = "aXbXc";
+  const Json answer =
+      served.Post("/v1/completions", R"({"prompt":"x","max_tokens":50,"stop":"X","min_tokens":2})");
+  EXPECT_EQ(answer["choices"][0]["text"], "aXb");
+}
+
 TEST(Completions, PromptsAndAnswersAreNumberedInOrder) {
   ServedFront served;
   const Json answer =

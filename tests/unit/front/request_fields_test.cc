@@ -133,6 +133,19 @@ TEST(RequestFields, SamplersGetWhatTheyWereAskedFor) {
   EXPECT_EQ(sampling(R"(,"temperature":0,"top_k":40)").top_k, 0);
 }
 
+// A real model's sampler keeps at most eight tokens away: its end token and seven stop tokens.
+TEST(RequestFields, MinTokensOfARealModelHaveFewTokensToWaitFor) {
+  lab::ServedModel real = Model();
+  real.emulated = false;
+  real.end_tokens = {1};
+  const std::string eight = R"("min_tokens":2,"stop_token_ids":[2,3,4,5,6,7,8,1,2])";
+  const std::string nine = R"("min_tokens":2,"stop_token_ids":[2,3,4,5,6,7,8,9])";
+  EXPECT_EQ(RefusalOf(eight, real), "");
+  EXPECT_EQ(RefusalOf(nine, real), "min_tokens");
+  EXPECT_EQ(RefusalOf(R"("stop_token_ids":[2,3,4,5,6,7,8,9])", real), "");
+  EXPECT_EQ(RefusalOf(nine, Model()), "");
+}
+
 TEST(RequestFields, LimitsAreThoseOfTheTable) {
   for (const auto& [fields, name] :
        {std::pair{R"("n":129)", "n"}, std::pair{R"("stop":["a","b","c","d","e"])", "stop"},

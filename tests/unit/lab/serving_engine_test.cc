@@ -66,7 +66,7 @@ TEST_F(ServingEngineTest, StopTokensEndAnAnswerThatIsLongEnough) {
   EXPECT_THAT(at_once->Tokens(), ElementsAre(3));
   EXPECT_EQ(at_once->End().reason, EndReason::kStopToken);
   request.min_tokens = 4;
-  EXPECT_THAT(Answer(*engine, request)->Tokens(), SizeIs(4));
+  EXPECT_THAT(Answer(*engine, request)->Tokens(), SizeIs(5));  // four, and the one that ends it
 }
 
 TEST_F(ServingEngineTest, AnswersEndWhereTheExperimentSaysUnlessTheyIgnoreIt) {
