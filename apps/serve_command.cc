@@ -41,7 +41,7 @@ struct ServeArguments {
   std::string admin_key_file;
   std::string tokenizer;
   std::string chat_template;
-  double characters_per_token = 4;
+  std::optional<double> characters_per_token;
   double drain_s = 30;
   int overload_status = 429;
   bool guard_metrics = false;
@@ -116,6 +116,7 @@ void Serve(ServeArguments arguments, CommandContext& context) {
       config, {arguments.tokenizer, arguments.chat_template, arguments.characters_per_token});
   ServeReports reports;
   for (const std::string& note : text.notes()) reports.OnNote(note);
+  for (const std::string& warning : text.warnings()) reports.OnWarning(warning);
   arguments.serving.out = arguments.out.empty() ? "runs/" + config.name : arguments.out;
   arguments.serving.command_line = context.command_line;
   arguments.serving.drawn_tokens = text.drawn_tokens();
@@ -202,15 +203,15 @@ void AddServeCommand(CLI::App& app, CommandContext& context) {
   command->add_flag("--guard-metrics", arguments->guard_metrics,
                     "/metrics and the live page's numbers need the clients' key too");
   command->add_option("--tokenizer", arguments->tokenizer,
-                      "tokenizer.json or its folder (default: the model directory's; an emulated "
-                      "model without one gets a stand-in)");
+                      "tokenizer.json or its folder (default: the model directory's; a model "
+                      "without one can have a stand-in)");
   command->add_option("--chat-template", arguments->chat_template,
                       "File with a chat template, or one of " + text::NamesOfTemplates() +
                           " (default: the model's, else chatml)");
   command
       ->add_option("--characters-per-token", arguments->characters_per_token,
-                   "Of the stand-in tokenizer")
-      ->capture_default_str()
+                   "Of the stand-in tokenizer (default: 4 for an emulated model; a real model "
+                   "without a tokenizer has a stand-in only if this is given)")
       ->check(CLI::Range(2.0, 12.0));
   command->add_flag("--quiet", arguments->quiet, "No line per request");
   AddLimits(*command, *arguments);

@@ -9,6 +9,7 @@
 #include <variant>
 
 #include "core/input_error.h"
+#include "lab/real/real_system.h"
 #include "text/chat_template.h"
 #include "text/named_templates.h"
 #include "text/stand_in_tokenizer.h"
@@ -20,6 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kTemplateBytesMax = 256 << 10;
+constexpr double kCharactersPerToken = 4;  // of an emulated model's stand-in
 
 // The folder of the tokenizer: the option's, else the model's where it has a tokenizer.json. Empty:
 // there is none.
@@ -76,25 +78,44 @@ ServingText::ServingText(const ExperimentConfig& config, const ServingTextOption
       drawn_tokens_ = text::WordTokens(*tokenizer_, config.seed);
       std::erase_if(drawn_tokens_, [&](std::int32_t id) { return id >= vocabulary; });
     }
-  } else if (real) {
+  } else if (real && !options.characters_per_token) {
     throw InputError(InputError::Kind::kUsage, "system.model",
-                     "has no tokenizer.json; name one with --tokenizer");
+                     "has no tokenizer.json; name one with --tokenizer, or ask for a stand-in with "
+                     "--characters-per-token");
   } else {
-    // The last id of the vocabulary ends answers.
-    end_tokens_ = {vocabulary - 1};
-    auto stand_in = std::make_unique<text::StandInTokenizer>(
-        text::StandInOptions{.seed = config.seed,
-                             .vocabulary = vocabulary,
-                             .characters_per_token = options.characters_per_token,
-                             .special = end_tokens_});
-    drawn_tokens_ = stand_in->output_tokens();
-    notes_.push_back(fmt::format("no tokenizer: a stand-in with {:.2f} characters per token",
-                                 stand_in->characters_per_token()));
-    tokenizer_ = std::move(stand_in);
+    UseStandIn(config, options.characters_per_token.value_or(kCharactersPerToken));
   }
   auto chat =
       std::make_shared<text::ChatTemplate>(LoadTemplate(folder, options.chat_template, notes_));
   render_chat_ = [chat](const text::ChatPrompt& prompt) { return chat->Render(prompt); };
+}
+
+void ServingText::UseStandIn(const ExperimentConfig& config, double characters_per_token) {
+  const bool real = std::holds_alternative<RealWorldConfig>(config.world);
+  std::int32_t vocabulary = config.system.model_spec.vocab;
+  if (real) {
+    const ModelConfig model = lab::FindServedModels(config).target.config;
+    vocabulary = model.shape.vocab;
+    end_tokens_ = model.end_tokens;
+    std::erase_if(end_tokens_, [&](std::int32_t id) { return id < 0 || id >= vocabulary; });
+  } else {
+    // The last id of the vocabulary ends answers.
+    end_tokens_ = {vocabulary - 1};
+  }
+  auto stand_in = std::make_unique<text::StandInTokenizer>(
+      text::StandInOptions{.seed = config.seed,
+                           .vocabulary = vocabulary,
+                           .characters_per_token = characters_per_token,
+                           .special = end_tokens_});
+  drawn_tokens_ = stand_in->output_tokens();
+  const std::string what = fmt::format("no tokenizer: a stand-in with {:.2f} characters per token",
+                                       stand_in->characters_per_token());
+  if (real) {
+    warnings_.push_back(what + "; the model reads and writes other text than its own");
+  } else {
+    notes_.push_back(what);
+  }
+  tokenizer_ = std::move(stand_in);
 }
 
 front::TextTools ServingText::tools() const { return {tokenizer_.get(), render_chat_}; }
