@@ -1,6 +1,6 @@
 """twinserve serve with the clients that people have: openai, huggingface_hub, Prometheus' parser.
 
-The clients are optional: `pip install --no-deps -r tools/requirements_serving.txt` into build/venv.
+`tools/setup clients` installs the clients.
 """
 import json
 import os
@@ -56,7 +56,7 @@ def post(port, path, body):
 
 
 def test_the_openai_client_completes_chats_and_streams(server):
-    openai = pytest.importorskip("openai", reason="openai is not installed (requirements_serving.txt)")
+    openai = pytest.importorskip("openai", reason="openai is not installed (tools/setup clients)")
     client = openai.OpenAI(base_url=f"http://127.0.0.1:{server}/v1", api_key="x", max_retries=0)
     model = client.models.list().data[0].id
     whole = client.completions.create(model=model, prompt="a b c", max_tokens=7)
@@ -79,7 +79,7 @@ def test_the_openai_client_completes_chats_and_streams(server):
 
 def test_the_hugging_face_client_generates(server):
     hub = pytest.importorskip("huggingface_hub",
-                              reason="huggingface_hub is not installed (requirements_serving.txt)")
+                              reason="huggingface_hub is not installed (tools/setup clients)")
     client = hub.InferenceClient(f"http://127.0.0.1:{server}")
     text = client.text_generation("hello there", max_new_tokens=5)
     assert isinstance(text, str) and text
@@ -93,7 +93,7 @@ def test_the_hugging_face_client_generates(server):
 
 def test_prometheus_reads_the_metrics(server):
     parser = pytest.importorskip("prometheus_client.parser",
-                                 reason="prometheus-client is not installed (requirements_serving.txt)")
+                                 reason="prometheus-client is not installed (tools/setup clients)")
     post(server, "/v1/completions", {"prompt": "a b", "max_tokens": 6})
     with urllib.request.urlopen(f"http://127.0.0.1:{server}/metrics") as response:
         families = {family.name: family
