@@ -264,8 +264,8 @@ void AddModelOptions(CLI::App& command, GenerateArguments& arguments) {
                         {"int4", DType::kInt4},
                         {"fp8", DType::kFp8}},
                        "Weight format: fp32 (default), bf16, int8 or int4 (layers only) on a CPU; "
-                       "bf16 (default), fp16 or fp8 (layers only) on CUDA. The KV cache has the "
-                       "same format, bf16 for int8, int4 and fp8");
+                       "bf16 (default), fp16, fp8 or int4 (both layers only) on CUDA. The KV cache "
+                       "has the same format, bf16 for int8, int4 and fp8");
   AddEnumOption<lab::ModelDevice>(
       command, "--device", arguments.device,
       {{"cpu", lab::ModelDevice::kCpu}, {"cuda", lab::ModelDevice::kCuda}},

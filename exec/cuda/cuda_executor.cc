@@ -3,10 +3,12 @@
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
+#include <bit>
 #include <numeric>
 
 #include "core/check.h"
 #include "kernels/cuda/elementwise.h"
+#include "kernels/cuda/kernel_overlap.h"
 #include "kernels/cuda/random_fill.h"
 #include "kernels/cuda/sampling.h"
 #include "sched/computed_rows.h"
@@ -155,6 +157,7 @@ void CudaExecutor::Launch(const StepPlan& plan) {
   step.logit_count = 0;
   step.resolved = false;
   step.graph = nullptr;
+  step.kind = nullptr;
   step.detailed = false;
   const std::span<const SwapBatch> swaps = requests_.Follow(plan);
   step.computes = !plan.work.empty() || !swaps.empty();
@@ -207,7 +210,7 @@ void CudaExecutor::Compute(const StepPlan& plan, Step& step) {
 
 void CudaExecutor::ComputeBatch(const DeviceBatch& batch, std::int64_t bucket, Step& step) {
   if (!graphs_.contains(bucket)) {
-    Enqueue(batch, step.laps);
+    LaunchKernels(batch, step);
     return;
   }
   DecodeGraph& graph = graphs_.at(bucket);
@@ -215,6 +218,21 @@ void CudaExecutor::ComputeBatch(const DeviceBatch& batch, std::int64_t bucket, S
   step.detailed = graph.NextIsDetailed();
   (step.detailed ? graph.detailed : graph.plain).Launch(model_.device().compute());
   logits_ = model_.activations().logits(batch.shape.logit_rows);
+}
+
+void CudaExecutor::LaunchKernels(const DeviceBatch& batch, Step& step) {
+  const auto size = [](std::int64_t count) {
+    return std::bit_floor(static_cast<std::uint64_t>(count));
+  };
+  step.kind = &kinds_[{size(batch.shape.rows), size(builder_.pages())}];
+  step.detailed = step.kind->turns.Next(/*possible=*/true);
+  if (step.detailed) {
+    const on::KernelsApart apart;
+    Enqueue(batch, step.laps);
+  } else {
+    LapEvents none(LapEvents::Kind::kNone);
+    Enqueue(batch, none);
+  }
 }
 
 void CudaExecutor::Enqueue(const DeviceBatch& batch, LapEvents& laps) {

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <vector>
@@ -23,13 +24,15 @@ namespace twin::exec::cuda {
 // device memory, so that a step can be launched before the host has the tokens of the previous one.
 //
 // Time: a step starts when it is launched or when the previous step has ended, whichever is later.
-// `build` is the time until the inputs are on the device, plus idle time of the device. If the
-// kernels of a step are launched one by one, every operation is timed with events. With graph
-// replay, every kDetailInterval-th replay is timed in this way. Other replays are timed as a whole,
-// and their time is divided in the proportions of the last detailed replay of the same batch size.
+// `build` is the time until the inputs are on the device, plus idle time of the device. Events
+// between all operations cost time, so that few steps are timed with them: of the replays of a
+// graph one in kDetailInterval, of the steps of a kind whose kernels are launched one by one
+// kLaunchedDetailInterval. Other steps are timed as a whole, and their time is divided in the
+// proportions of the last step of their graph or kind that was timed in detail.
 class CudaExecutor final : public Executor {
  public:
   static constexpr std::size_t kStepsMax = kStepsInFlightMax;
+  static constexpr std::int32_t kLaunchedDetailInterval = 16;
 
   // Borrows the model; no other executor may use it at the same time. Captures graphs for batches
   // up to the model's largest step. Throws DeviceError.
@@ -60,6 +63,12 @@ class CudaExecutor final : public Executor {
  private:
   using Clock = LapTimer::Clock;
 
+  // Steps of about the same size whose kernels are launched one by one.
+  struct LaunchedKind {
+    DetailTurns turns{kLaunchedDetailInterval};
+    StepParts shares;  // parts of the time of the last step that was timed in detail
+  };
+
   // State of a step from its launch until it has been collected.
   struct Step {
     std::uint64_t number = 0;  // counts the launched steps from 0
@@ -79,8 +88,9 @@ class CudaExecutor final : public Executor {
     Event done{Event::Kind::kTimed};
     LapEvents laps{LapEvents::Kind::kInStream};
     DecodeGraph* graph = nullptr;
-    bool detailed = false;  // a detailed replay of the graph
-    PinnedBuffer tokens;    // [1 + logit rows]: number of non-finite logits, then the tokens
+    LaunchedKind* kind = nullptr;  // of a step that is not replayed from a graph
+    bool detailed = false;         // timed operation by operation
+    PinnedBuffer tokens;           // [1 + logit rows]: number of non-finite logits, then the tokens
     PinnedBuffer logits;
   };
 
@@ -91,6 +101,8 @@ class CudaExecutor final : public Executor {
   void Reserve(const StepShape& shape);
   void Compute(const StepPlan& plan, Step& step);
   void ComputeBatch(const DeviceBatch& batch, std::int64_t bucket, Step& step);
+  // Launches the kernels of a batch one by one.
+  void LaunchKernels(const DeviceBatch& batch, Step& step);
   // Enqueues the model and the sampling, for execution or capture.
   void Enqueue(const DeviceBatch& batch, LapEvents& laps);
   void TakeEmissions(const StepPlan& plan, Step& step);
@@ -100,6 +112,8 @@ class CudaExecutor final : public Executor {
   void Await(const Step& step) const;
   // Waits for the step and replaces the carried-token codes by its tokens.
   void Resolve(Step& step);
+  // Sets step.shares. REQUIRES: the step has ended.
+  void ReadShares(Step& step);
   [[nodiscard]] StepParts PartsOf(const Step& step, Duration whole) const;
   // Captures the graphs of all buckets: at construction, and after memory that they read has moved.
   void CaptureAll();
@@ -127,6 +141,7 @@ class CudaExecutor final : public Executor {
   kernels::cuda::DeviceMatrix logits_;  // of the last enqueued step
   std::vector<std::uint32_t> buckets_;  // batch sizes that decodes are padded to, ascending
   DecodeGraphs graphs_;
+  std::map<std::array<std::uint64_t, 2>, LaunchedKind> kinds_;  // by powers of two of rows and pages
   bool graphs_stale_ = true;
   Event idle_{Event::Kind::kOrder};
   Event swapped_{Event::Kind::kOrder};

@@ -30,9 +30,7 @@ void CudaExecutor::Resolve(Step& step) {
   step.resolved = true;
   if (!step.computes) return;
   Await(step);
-  if (step.detailed) step.graph->ReadLaps();
-  step.shares = step.graph != nullptr ? step.graph->shares : step.laps.Parts();
-  step.graph = nullptr;
+  ReadShares(step);
   if (step.logit_count == 0) return;
   const auto* const numbers = step.tokens.As<std::int32_t>();
   if (model_.options().checks_finite && numbers[0] > 0) {
@@ -45,6 +43,18 @@ void CudaExecutor::Resolve(Step& step) {
     if (!sampled.fresh) continue;
     requests_[sampled.request].tokens[static_cast<std::size_t>(sampled.position)] = sampled.token;
   }
+}
+
+void CudaExecutor::ReadShares(Step& step) {
+  step.shares = {};
+  if (step.graph != nullptr) {
+    if (step.detailed) step.graph->ReadLaps();
+    step.shares = step.graph->shares;
+  } else if (step.kind != nullptr) {
+    if (step.detailed) step.kind->shares = step.laps.Parts();
+    step.shares = step.kind->shares;
+  }
+  step.graph = nullptr;
 }
 
 void CudaExecutor::DropGraphs() {

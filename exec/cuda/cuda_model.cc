@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <set>
+#include <span>
 #include <utility>
 
 #include "core/check.h"
@@ -13,6 +14,7 @@
 #include "kernels/cuda/activation.h"
 #include "kernels/cuda/elementwise.h"
 #include "kernels/cuda/embedding.h"
+#include "kernels/cuda/int4_gemm.h"
 #include "kernels/cuda/quantize.h"
 #include "kernels/rope.h"
 
@@ -48,8 +50,22 @@ DeviceBuffer UploadRope(const ModelConfig& config, std::int32_t positions, Strea
   const auto count = static_cast<std::size_t>(table.positions() * 2 * table.pairs());
   DeviceBuffer buffer(static_cast<std::int64_t>(count * sizeof(float)),
                       "device memory for rotary positions");
-  Upload(stream, std::int64_t{1} << 22).Send({table.At(0), count}, buffer.As<float>());
+  Upload(stream, std::int64_t{1} << 22)
+      .Send(std::as_bytes(std::span(table.At(0), count)), buffer.data());
   return buffer;
+}
+
+// Elements of the largest matrix in 4 bits, with its rows aligned; 0 if there is none.
+std::int64_t WidestInt4(const DeviceWeights& weights) {
+  std::int64_t most = 0;
+  for (const DeviceLayer& layer : weights.layers) {
+    for (const DeviceLinear* linear : {&layer.qkv, &layer.output, &layer.up, &layer.down}) {
+      const on::DeviceMatrix& matrix = linear->matrix;
+      if (matrix.dtype != DType::kInt4) continue;
+      most = std::max(most, matrix.rows * AlignedStride(matrix.columns, DType::kBf16));
+    }
+  }
+  return most;
 }
 
 std::unique_ptr<DeviceCommunicator> Connected(Communicator* host) {
@@ -67,7 +83,9 @@ CudaModel::CudaModel(const CudaModelOptions& options, std::unique_ptr<Device> de
       stages_(Connected(options.links.stages)),
       weights_(std::move(weights)),
       rope_(UploadRope(options.config, options.positions, device_->compute())),
-      activations_(WidthsOf(share_, options.links.place, options.format)) {
+      activations_(WidthsOf(share_, options.links.place, options.format)),
+      widened_(WidestInt4(weights_) * ByteSize(activation_format()),
+               "device memory for widened weights") {
   CHECK(options.positions >= 1 && options.positions <= options.config.shape.max_position);
   CHECK(weights_.layers.size() == static_cast<std::size_t>(share_.shape.layers));
 }
@@ -287,8 +305,24 @@ void CudaModel::Multiply(Matrix x, const DeviceLinear& linear, Matrix y, LapEven
   laps.Lap(device_->compute(), StepPart::kGemm);
 }
 
+CudaModel::Matrix CudaModel::Widened(const DeviceLinear& linear) const {
+  const Matrix& matrix = linear.matrix;
+  return {widened_.data(), activation_format(), matrix.rows, matrix.columns,
+          AlignedStride(matrix.columns, activation_format())};
+}
+
+void CudaModel::MultiplyInt4(Matrix x, const DeviceLinear& linear, Matrix y) {
+  const StreamView stream = device_->compute();
+  const on::Int4Matrix weights = linear.int4();
+  if (on::TakesInt4Gemm(x, weights, y)) return on::Int4Gemm(stream, x, weights, y);
+  const Matrix wide = Widened(linear);
+  on::WidenInt4(stream, weights, wide);
+  device_->gemm().Multiply(stream, x, wide, y);
+}
+
 void CudaModel::Multiply(Matrix x, const DeviceLinear& linear, Matrix y) {
   const StreamView stream = device_->compute();
+  if (linear.matrix.dtype == DType::kInt4) return MultiplyInt4(x, linear, y);
   if (linear.matrix.dtype != DType::kFp8) {
     return device_->gemm().Multiply(stream, x, linear.matrix, y);
   }

@@ -29,8 +29,8 @@ struct DeviceBatch {
   bool every_row_has_logits = false;      // row i of the logits is row i of the batch
 };
 
-// Activations have the format of the weights, or bf16 if the weights are fp8. Sums and logits are
-// fp32. Not thread-safe.
+// Activations have the format of the weights, or bf16 if the weights are fp8 or int4. Sums and
+// logits are fp32. Not thread-safe.
 //
 // The ranks of a stage all-reduce the results of attention and MLP in every layer, and the
 // embedding, as CpuModel does. All ranks must capture and replay the same graphs in the same order.
@@ -86,8 +86,9 @@ class CudaModel final : public DeviceModel {
   // CommunicationError.
   void AwaitStep(const Event& moment) const;
 
-  // y = W x on the compute stream. If W is quantized, x is quantized first. REQUIRES: x and y are
-  // activations; the rows of x are reserved.
+  // y = W x on the compute stream. If W is fp8, x is quantized first. If W is int4, it is widened
+  // in the product for up to kInt4TokensMax rows of x, and before it for more. REQUIRES: x and y
+  // are activations; the rows of x are reserved.
   void Multiply(kernels::cuda::DeviceMatrix x, const DeviceLinear& linear,
                 kernels::cuda::DeviceMatrix y);
 
@@ -123,6 +124,9 @@ class CudaModel final : public DeviceModel {
   // REQUIRES: the lap of the preceding operation is recorded.
   void Multiply(Matrix x, const DeviceLinear& linear, Matrix y, LapEvents& laps);
   void Sum(Matrix values, LapEvents& laps);
+  void MultiplyInt4(Matrix x, const DeviceLinear& linear, Matrix y);
+  // Where a matrix of 4 bits is widened to.
+  [[nodiscard]] Matrix Widened(const DeviceLinear& linear) const;
 
   CudaModelOptions options_;
   ModelConfig share_;
@@ -132,6 +136,7 @@ class CudaModel final : public DeviceModel {
   DeviceWeights weights_;
   DeviceBuffer rope_;
   Activations activations_;
+  DeviceBuffer widened_;  // the largest matrix of 4 bits, in the activations' format
 };
 
 }  // namespace twin::exec::cuda

@@ -9,6 +9,7 @@
 #include "exec/cuda/cuda_operations.h"
 #include "kernels/cuda/elementwise.h"
 #include "kernels/cuda/embedding.h"
+#include "kernels/cuda/int4_gemm.h"
 
 namespace twin::exec::cuda {
 
@@ -111,8 +112,12 @@ ModelWork CudaModel::WorkWith(DType kv_dtype) const {
 
 bool CudaModel::TuneProduct(std::int64_t tokens, const DeviceLinear& linear, DType output,
                             double flops_min) {
-  const on::DeviceMatrix weights =
-      linear.matrix.dtype == DType::kFp8 ? linear.padded().values : linear.matrix;
+  on::DeviceMatrix weights = linear.matrix;
+  if (weights.dtype == DType::kFp8) weights = linear.padded().values;
+  if (weights.dtype == DType::kInt4) {
+    if (tokens <= on::kInt4TokensMax) return false;  // not by cuBLASLt
+    weights = Widened(linear);
+  }
   const on::GemmShape shape{.tokens = tokens,
                             .outputs = weights.rows,
                             .inputs = weights.columns,

@@ -3,12 +3,7 @@
 namespace twin::exec::cuda {
 
 bool DecodeGraph::NextIsDetailed() {
-  if (until_detailed > 0) {
-    --until_detailed;
-    return false;
-  }
-  if (laps_in_use) return false;
-  until_detailed = kDetailInterval - 1;
+  if (!turns.Next(!laps_in_use)) return false;
   laps_in_use = true;
   return true;
 }

@@ -20,8 +20,8 @@ struct DecodeGraph {
   Graph detailed;
   LapEvents laps{LapEvents::Kind::kInGraph};  // of `detailed`
   StepParts shares;                           // parts of the time of the last detailed replay
-  std::int32_t until_detailed = 0;            // plain replays before the next detailed one
-  bool laps_in_use = false;                   // a detailed replay has not been read yet
+  DetailTurns turns{kDetailInterval};
+  bool laps_in_use = false;  // a detailed replay has not been read yet
 
   // Chooses and counts the next replay: true for `detailed`. ReadLaps() must follow when it has
   // ended.

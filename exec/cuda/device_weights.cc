@@ -1,15 +1,19 @@
 #include "exec/cuda/device_weights.h"
 
 #include <cuda_runtime_api.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <optional>
+#include <span>
+#include <utility>
 
 #include "core/check.h"
 #include "core/hash.h"
 #include "exec/cuda/upload.h"
 #include "exec/model/checkpoint.h"
 #include "exec/model/part_reading.h"
+#include "exec/model/weights.h"
 #include "kernels/cuda/gemm.h"
 #include "kernels/cuda/quantize.h"
 #include "kernels/cuda/random_fill.h"
@@ -25,7 +29,7 @@ constexpr std::int64_t kChunkBytes = std::int64_t{64} << 20;
 DeviceBuffer UploadFloats(const std::vector<float>& values, Upload& upload) {
   const auto bytes = static_cast<std::int64_t>(values.size() * sizeof(float));
   DeviceBuffer buffer(bytes, "device memory for norms and biases");
-  upload.Send(values, buffer.As<float>());
+  upload.Send(std::as_bytes(std::span(values)), buffer.data());
   return buffer;
 }
 
@@ -36,6 +40,24 @@ DeviceLinear EmptyLinear(const MatrixPlan& plan, DType format) {
   DeviceLinear linear;
   linear.storage = DeviceBuffer(rows * stride * ByteSize(format), "device memory for weights");
   linear.matrix = {linear.storage.data(), format, rows, columns, stride};
+  return linear;
+}
+
+// Copies weights of 4 bits to the device.
+DeviceLinear SendInt4(const kernels::WeightView& weights, kernels::ThreadPool& pool,
+                      Upload& upload) {
+  const kernels::cuda::Int4Rows rows = kernels::cuda::RowsOfInt4(pool, weights);
+  const auto send = [&](std::span<const std::byte> bytes) {
+    DeviceBuffer buffer(static_cast<std::int64_t>(bytes.size()), "device memory for weights");
+    upload.Send(bytes, buffer.data());
+    return buffer;
+  };
+  DeviceLinear linear;
+  linear.storage = send(std::as_bytes(std::span(rows.q)));
+  linear.scale_storage = send(std::as_bytes(std::span(rows.scales)));
+  linear.zero_storage = send(std::as_bytes(std::span(rows.zeros)));
+  linear.group = weights.group;
+  linear.matrix = {linear.storage.data(), DType::kInt4, weights.rows, weights.columns, rows.stride};
   return linear;
 }
 
@@ -99,6 +121,7 @@ DeviceLinear Unquantized::Quantize(const DeviceMatrix& weights) const {
 class MatrixWay {
  public:
   virtual ~MatrixWay() = default;
+  // `matrix` is bf16 or fp16.
   virtual void Fill(const MatrixRequest& request, const DeviceMatrix& matrix) = 0;
 };
 
@@ -139,34 +162,70 @@ class MadeThere final : public MatrixWay {
   StreamView stream_;
 };
 
-DeviceWeights ReadParts(const TensorPlan& plan, const ModelConfig& model, DType format,
-                        TensorSource& source, MatrixWay& way, Upload& upload, StreamView stream) {
-  std::optional<Unquantized> unquantized;
-  if (format == DType::kFp8) unquantized.emplace(plan, stream);
-  const auto linear = [&](const MatrixPlan& matrix, MatrixRole role) {
-    if (matrix.parts.empty()) return DeviceLinear{};
-    const std::vector<MatrixRequest> requests = RequestsOf(matrix, source);
-    const bool quantizes = unquantized && role == MatrixRole::kProjection;
-    DeviceLinear result =
-        quantizes ? DeviceLinear{} : EmptyLinear(matrix, ActivationFormat(format));
-    const DeviceMatrix to = quantizes ? unquantized->Of(matrix) : result.matrix;
-    for (const MatrixRequest& request : requests) way.Fill(request, to);
-    if (quantizes) result = unquantized->Quantize(to);
-    result.bias_storage = UploadFloats(ReadBias(matrix, source), upload);
-    return result;
+class PartReader {
+ public:
+  struct Means {
+    TensorSource& source;
+    MatrixWay& way;
+    Upload& upload;
+    StreamView stream;
+    kernels::ThreadPool& pool;
   };
-  const auto norm = [&](const NormPlan& from) {
-    DeviceNormWeights result;
-    if (from.gain.empty()) return result;
-    result.gain_storage = UploadFloats(ReadGain(from, model, source), upload);
-    if (!from.bias.empty()) {
-      result.bias_storage =
-          UploadFloats(source.ReadVector(from.bias, from.width, VectorKind::kBias), upload);
+  PartReader(const ModelConfig& model, DType format, const Means& means)
+      : model_(model), format_(format), means_(means) {}
+
+  DeviceWeights Read(const TensorPlan& plan) {
+    if (format_ == DType::kFp8) unquantized_.emplace(plan, means_.stream);
+    return MakeParts<DeviceLinear, DeviceNormWeights>(
+        plan,
+        [this](const MatrixPlan& matrix, MatrixRole role) {
+          if (matrix.parts.empty()) return DeviceLinear{};
+          DeviceLinear linear = Weights(matrix, role == MatrixRole::kProjection);
+          linear.bias_storage = UploadFloats(ReadBias(matrix, means_.source), means_.upload);
+          return linear;
+        },
+        [this](const NormPlan& norm) { return Norm(norm); });
+  }
+  // Matrices of 4 bits that were widened because of the order of their inputs.
+  [[nodiscard]] std::int64_t widened() const { return widened_; }
+
+ private:
+  // Without the bias.
+  DeviceLinear Weights(const MatrixPlan& plan, bool projection) {
+    if (projection && format_ == DType::kInt4) {
+      const kernels::WeightMatrix packed = ReadInt4Matrix(plan, means_.source, means_.pool);
+      const bool ordered = packed.view().order != nullptr;
+      if (ordered) ++widened_;
+      if (packed.view().rows > 0 && !ordered) {
+        return SendInt4(packed.view(), means_.pool, means_.upload);
+      }
     }
-    return result;
-  };
-  return MakeParts<DeviceLinear, DeviceNormWeights>(plan, linear, norm);
-}
+    const bool quantizes = projection && unquantized_.has_value();
+    DeviceLinear linear = quantizes ? DeviceLinear{} : EmptyLinear(plan, ActivationFormat(format_));
+    const DeviceMatrix to = quantizes ? unquantized_->Of(plan) : linear.matrix;
+    for (const MatrixRequest& request : RequestsOf(plan, means_.source)) {
+      means_.way.Fill(request, to);
+    }
+    return quantizes ? unquantized_->Quantize(to) : std::move(linear);
+  }
+
+  DeviceNormWeights Norm(const NormPlan& plan) {
+    DeviceNormWeights norm;
+    if (plan.gain.empty()) return norm;
+    norm.gain_storage = UploadFloats(ReadGain(plan, model_, means_.source), means_.upload);
+    if (!plan.bias.empty()) {
+      norm.bias_storage = UploadFloats(
+          means_.source.ReadVector(plan.bias, plan.width, VectorKind::kBias), means_.upload);
+    }
+    return norm;
+  }
+
+  const ModelConfig& model_;
+  DType format_;
+  Means means_;
+  std::optional<Unquantized> unquantized_;
+  std::int64_t widened_ = 0;
+};
 
 }  // namespace
 
@@ -174,6 +233,17 @@ kernels::cuda::ScaledMatrix DeviceLinear::padded() const {
   CHECK(matrix.dtype == DType::kFp8);
   return {DenseDeviceMatrix(matrix.data, matrix.dtype, Fp8Size(matrix.rows), matrix.stride),
           scale_storage.As<float>()};
+}
+
+kernels::cuda::Int4Matrix DeviceLinear::int4() const {
+  CHECK(matrix.dtype == DType::kInt4);
+  return {.q = storage.As<std::uint8_t>(),
+          .scales = scale_storage.As<float>(),
+          .zeros = zero_storage.As<std::uint8_t>(),
+          .rows = matrix.rows,
+          .columns = matrix.columns,
+          .stride = matrix.stride,
+          .group = group};
 }
 
 LoadedDeviceWeights LoadDeviceWeights(const std::filesystem::path& directory,
@@ -186,20 +256,28 @@ LoadedDeviceWeights LoadDeviceWeights(const std::filesystem::path& directory,
   Upload upload(stream, kChunkBytes);
   FromFiles way(source, pool, upload);
   LoadedDeviceWeights loaded;
-  loaded.weights =
-      ReadParts(ShareOf(plan, model, place), model, format, source, way, upload, stream);
+  PartReader reader(model, format, {source, way, upload, stream, pool});
+  loaded.weights = reader.Read(ShareOf(plan, model, place));
   loaded.warnings = source.Warnings(model.naming, NamesOf(plan));
+  if (reader.widened() > 0) {
+    loaded.warnings.push_back(fmt::format(
+        "{}: {} matrices are widened to 16 bits: a CUDA device multiplies by 4 bits where groups "
+        "are of neighbouring inputs (no g_idx, or one in order)",
+        checkpoint.path(), reader.widened()));
+  }
   return loaded;
 }
 
 DeviceWeights MakeDummyDeviceWeights(const ModelConfig& model, DType format, std::uint64_t seed,
-                                     const GridPlace& place, StreamView stream) {
+                                     const GridPlace& place, StreamView stream,
+                                     kernels::ThreadPool& pool) {
   DummySource source(seed);
   const TensorPlan plan = PlanTensors(model, PrefixesOf(model.naming).front());
   Upload upload(stream, std::int64_t{1} << 20);
   MadeThere way(seed, stream);
-  return ReadParts(ShareOf(plan, model, place), WithoutGainOffset(model), format, source, way,
-                   upload, stream);
+  const ModelConfig plain = WithoutGainOffset(model);
+  return PartReader(plain, format, {source, way, upload, stream, pool})
+      .Read(ShareOf(plan, model, place));
 }
 
 }  // namespace twin::exec::cuda

@@ -13,24 +13,33 @@
 #include "exec/model/model_parts.h"
 #include "exec/model/model_share.h"
 #include "kernels/cuda/device_matrix.h"
+#include "kernels/cuda/int4_gemm.h"
 #include "kernels/thread_pool.h"
 
 namespace twin::exec::cuda {
 
 // A linear layer y = W x + b. W is [outputs, inputs], as in the checkpoint, with rows aligned to 16
 // bytes; b is fp32. An fp8 W is the result of QuantizeRows for the weights in bf16; zeros pad both
-// of its dimensions to multiples of kFp8Sizes.
+// of its dimensions to multiples of kFp8Sizes. An int4 W has the numbers that the CPU multiplies
+// by.
 struct DeviceLinear {
   DeviceBuffer storage;
+  // Of kInt4: the shape; int4() has the weights.
   kernels::cuda::DeviceMatrix matrix;
-  DeviceBuffer scale_storage;  // for kFp8 only
+  DeviceBuffer scale_storage;  // for kFp8 and kInt4 only
+  DeviceBuffer zero_storage;   // for kInt4 only
+  std::int64_t group = 0;      // likewise: columns that share a scale and a zero point
   DeviceBuffer bias_storage;
 
   [[nodiscard]] bool empty() const { return matrix.rows == 0; }
   // The matrix with its padding. REQUIRES: the format is kFp8.
   [[nodiscard]] kernels::cuda::ScaledMatrix padded() const;
-  // Size of weights and scales.
-  [[nodiscard]] std::int64_t bytes() const { return storage.bytes() + scale_storage.bytes(); }
+  // REQUIRES: the format is kInt4.
+  [[nodiscard]] kernels::cuda::Int4Matrix int4() const;
+  // Size of weights, scales and zero points.
+  [[nodiscard]] std::int64_t bytes() const {
+    return storage.bytes() + scale_storage.bytes() + zero_storage.bytes();
+  }
   // Null if there is no bias.
   [[nodiscard]] const float* bias() const { return bias_storage.As<float>(); }
 };
@@ -58,25 +67,29 @@ constexpr std::int64_t AlignedStride(std::int64_t columns, DType dtype) {
 // positions, head and the projections next to them), if the weights of the layers have the format
 // `weights`.
 constexpr DType ActivationFormat(DType weights) {
-  return weights == DType::kFp8 ? DType::kBf16 : weights;
+  return weights == DType::kFp8 || weights == DType::kInt4 ? DType::kBf16 : weights;
 }
 
 struct LoadedDeviceWeights {
   DeviceWeights weights;
-  std::vector<std::string> warnings;  // as in LoadedWeights
+  // As in LoadedWeights, and if matrices of 4 bits had to be widened, a line that says why.
+  std::vector<std::string> warnings;
 };
 
-// As LoadWeights. `format` is kBf16, kFp16, or kFp8, which applies to the matrices of the layers
-// only. Converts on the pool and copies through two pinned buffers of 64 MiB. For kFp8, the largest
-// matrix of a layer needs additional device memory in bf16 during loading. Throws InputError
-// (data), DeviceError.
+// As LoadWeights. `format` is kBf16, kFp16, or kFp8 or kInt4, which apply to the matrices of the
+// layers only. Matrices of 4 bits whose inputs are in an order of their own are widened. Converts
+// on the pool and copies through two pinned buffers of 64 MiB. For kFp8, the largest matrix of a
+// layer needs additional device memory in bf16 during loading. Throws InputError (data),
+// DeviceError.
 LoadedDeviceWeights LoadDeviceWeights(const std::filesystem::path& directory,
                                       const ModelConfig& model, DType format,
                                       const GridPlace& place, StreamView stream,
                                       kernels::ThreadPool& pool);
 
-// As MakeDummyWeights, generated on the device: the numbers are the same except for rounding.
+// As MakeDummyWeights, generated on the device: the numbers are the same except for rounding. Those
+// of kInt4 are generated and rounded on the pool, to the same numbers.
 DeviceWeights MakeDummyDeviceWeights(const ModelConfig& model, DType format, std::uint64_t seed,
-                                     const GridPlace& place, StreamView stream);
+                                     const GridPlace& place, StreamView stream,
+                                     kernels::ThreadPool& pool);
 
 }  // namespace twin::exec::cuda

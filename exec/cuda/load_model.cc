@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <iterator>
 
 #include "core/input_error.h"
 #include "exec/cuda/cuda_model.h"
@@ -19,9 +20,10 @@ namespace {
 }
 
 void CheckFormat(DType format) {
-  if (format == DType::kBf16 || format == DType::kFp16 || format == DType::kFp8) return;
+  constexpr DType kFormats[] = {DType::kBf16, DType::kFp16, DType::kFp8, DType::kInt4};
+  if (std::ranges::find(kFormats, format) != std::end(kFormats)) return;
   RefuseFormat(std::string(Name(format)) + ", which the CUDA executor does not compute with",
-               "bf16, fp16, fp8");
+               "bf16, fp16, fp8, int4");
 }
 
 void CheckLayers(const ModelConfig& config) {
@@ -35,7 +37,7 @@ void CheckLayers(const ModelConfig& config) {
 // Checks the support for a format before anything is loaded.
 void CheckFormatOn(DType format, cuda::Device& device) {
   if (format != DType::kFp8) return;
-  constexpr const char* kAllowed = "bf16, fp16";
+  constexpr const char* kAllowed = "bf16, fp16, int4";
   constexpr std::int32_t kHopper = 90;
   if (device.compute_capability() != kHopper) {
     RefuseFormat(
@@ -68,7 +70,7 @@ LoadedCudaModel LoadCudaModel(const CudaModelOptions& options, kernels::ThreadPo
   cuda::LoadedDeviceWeights loaded;
   if (options.weights.empty()) {
     loaded.weights = cuda::MakeDummyDeviceWeights(options.config, options.format, options.seed,
-                                                  options.links.place, device->compute());
+                                                  options.links.place, device->compute(), pool);
   } else {
     loaded = cuda::LoadDeviceWeights(options.weights, options.config, options.format,
                                      options.links.place, device->compute(), pool);

@@ -27,8 +27,8 @@ struct CudaModelOptions {
   ModelConfig config;
   std::filesystem::path weights = {};  // a model directory; empty = dummy weights
   std::uint64_t seed = 0;              // of the dummy weights
-  // kBf16 or kFp16: format of weights and activations. kFp8: format of the layers' weights only;
-  // everything else is bf16, and activations are quantized before each product.
+  // kBf16 or kFp16: format of weights and activations. kFp8 or kInt4: format of the layers' weights
+  // only; everything else is bf16. With kFp8, activations are quantized before each product.
   DType format = DType::kBf16;
   std::int32_t positions = 0;
   RankLinks links = {};

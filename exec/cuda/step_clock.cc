@@ -32,6 +32,15 @@ StepParts LapEvents::Parts() const {
   return parts;
 }
 
+bool DetailTurns::Next(bool possible) {
+  if (others_left_ > 0) {
+    --others_left_;
+    return false;
+  }
+  if (possible) others_left_ = interval_ - 1;
+  return possible;
+}
+
 StepParts DivideBy(const StepParts& shares, Duration total) {
   const Duration sum = shares.device();
   StepParts divided;

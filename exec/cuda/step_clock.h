@@ -48,6 +48,20 @@ class LapEvents {
   std::size_t count_ = 0;
 };
 
+// Says which steps of a kind are timed operation by operation: the first, and then one in
+// `interval`.
+class DetailTurns {
+ public:
+  explicit DetailTurns(std::int32_t interval) : interval_(interval) {}
+
+  // Counts a step. True if it is to be timed; while this is not `possible`, the turn is put off.
+  bool Next(bool possible);
+
+ private:
+  std::int32_t interval_;
+  std::int32_t others_left_ = 0;  // before the next timed step
+};
+
 // Divides `total` in the proportions of `shares`. The parts add up to `total` exactly: the largest
 // part gets the rounding error. If all shares are zero, `total` counts as kOther.
 StepParts DivideBy(const StepParts& shares, Duration total);

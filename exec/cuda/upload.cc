@@ -71,15 +71,14 @@ void Upload::SendRows(kernels::ThreadPool& pool, const kernels::WeightSource& so
   }
 }
 
-void Upload::Send(std::span<const float> values, float* to) {
-  const auto chunk = static_cast<std::size_t>(slots_.front().buffer.bytes()) / sizeof(float);
-  for (std::size_t first = 0; first < values.size(); first += chunk) {
-    const std::span<const float> part =
-        values.subspan(first, std::min(chunk, values.size() - first));
+void Upload::Send(std::span<const std::byte> bytes, std::byte* to) {
+  const auto chunk = static_cast<std::size_t>(slots_.front().buffer.bytes());
+  for (std::size_t first = 0; first < bytes.size(); first += chunk) {
+    const std::span<const std::byte> part =
+        bytes.subspan(first, std::min(chunk, bytes.size() - first));
     Slot& slot = NextSlot();
-    std::memcpy(slot.buffer.data(), part.data(), part.size_bytes());
-    SendSlot(slot, static_cast<std::int64_t>(part.size_bytes()),
-             reinterpret_cast<std::byte*>(to + first));
+    std::memcpy(slot.buffer.data(), part.data(), part.size());
+    SendSlot(slot, static_cast<std::int64_t>(part.size()), to + first);
   }
 }
 

@@ -26,7 +26,8 @@ class Upload {
   // matrix is bf16 or fp16. The source may be destroyed when this returns.
   void SendRows(kernels::ThreadPool& pool, const kernels::WeightSource& source,
                 std::int64_t first_row, const kernels::cuda::DeviceMatrix& matrix);
-  void Send(std::span<const float> values, float* to);
+  // Copies bytes; the source may be destroyed when this returns.
+  void Send(std::span<const std::byte> bytes, std::byte* to);
 
  private:
   struct Slot {

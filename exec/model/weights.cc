@@ -13,6 +13,34 @@
 namespace twin::exec {
 namespace {
 
+// As the source stores it. No rows where it has all parts otherwise. Throws InputError (data) where
+// it has some parts so and some otherwise, or in other orders.
+kernels::WeightMatrix StoredInt4Matrix(const MatrixPlan& plan,
+                                       const std::vector<MatrixRequest>& requests,
+                                       const TensorSource& source, kernels::ThreadPool& pool) {
+  std::vector<std::unique_ptr<StoredInt4>> parts;
+  for (const MatrixRequest& request : requests) {
+    if (auto part = source.Int4(request)) parts.push_back(std::move(part));
+  }
+  if (parts.empty()) return {};
+  const bool alike =
+      parts.size() == requests.size() && std::ranges::all_of(parts, [&](const auto& part) {
+        return part->order() == parts.front()->order();
+      });
+  if (!alike) {
+    throw InputError(InputError::Kind::kData, "tensor '" + requests.front().name + "'",
+                     "is stored in 4 bits in another way than '" + requests.back().name +
+                         "', with which it is one product; both must have the same g_idx");
+  }
+  const StoredInt4& first = *parts.front();
+  kernels::WeightMatrix matrix =
+      kernels::WeightMatrix::Int4(plan.rows(), plan.taken().count, first.group(), first.order());
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    matrix.FillInt4(pool, requests[i].first_row, *parts[i]);
+  }
+  return matrix;
+}
+
 class WeightReader {
  public:
   WeightReader(const ModelConfig& model, DType format, TensorSource& source,
@@ -40,46 +68,18 @@ class WeightReader {
   [[nodiscard]] LinearWeights Linear(const MatrixPlan& plan, MatrixRole role) const {
     LinearWeights linear;
     if (plan.parts.empty()) return linear;
-    const std::vector<MatrixRequest> requests = RequestsOf(plan, source_);
     DType format = FormatOf(role);
-    if (format == DType::kInt4 && source_.has_int4()) {
-      if (FillInt4(plan, requests, linear.matrix)) {
-        linear.bias = ReadBias(plan, source_);
-        return linear;
-      }
-      format = DType::kBf16;  // the checkpoint leaves this layer in 16 bits
+    if (format == DType::kInt4) {
+      linear.matrix = ReadInt4Matrix(plan, source_, pool_);
+      format = DType::kBf16;  // if the checkpoint leaves this layer in 16 bits
     }
-    linear.matrix = kernels::WeightMatrix(format, plan.rows(), plan.taken().count);
-    for (const MatrixRequest& request : requests) source_.Fill(request, pool_, linear.matrix);
+    if (linear.empty()) {
+      const std::vector<MatrixRequest> requests = RequestsOf(plan, source_);
+      linear.matrix = kernels::WeightMatrix(format, plan.rows(), plan.taken().count);
+      for (const MatrixRequest& request : requests) source_.Fill(request, pool_, linear.matrix);
+    }
     linear.bias = ReadBias(plan, source_);
     return linear;
-  }
-
-  // False where the checkpoint has them otherwise. Throws InputError (data) where it has some parts
-  // so and some otherwise, or in other orders.
-  [[nodiscard]] bool FillInt4(const MatrixPlan& plan, const std::vector<MatrixRequest>& requests,
-                              kernels::WeightMatrix& matrix) const {
-    std::vector<std::unique_ptr<StoredInt4>> parts;
-    for (const MatrixRequest& request : requests) {
-      if (auto part = source_.Int4(request)) parts.push_back(std::move(part));
-    }
-    if (parts.empty()) return false;
-    const bool alike =
-        parts.size() == requests.size() && std::ranges::all_of(parts, [&](const auto& part) {
-          return part->order() == parts.front()->order();
-        });
-    if (!alike) {
-      throw InputError(InputError::Kind::kData, "tensor '" + requests.front().name + "'",
-                       "is stored in 4 bits in another way than '" + requests.back().name +
-                           "', with which it is one product; both must have the same g_idx");
-    }
-    const StoredInt4& first = *parts.front();
-    matrix =
-        kernels::WeightMatrix::Int4(plan.rows(), plan.taken().count, first.group(), first.order());
-    for (std::size_t i = 0; i < parts.size(); ++i) {
-      matrix.FillInt4(pool_, requests[i].first_row, *parts[i]);
-    }
-    return true;
   }
 
   [[nodiscard]] NormWeights Norm(const NormPlan& plan) const {
@@ -113,6 +113,15 @@ std::int64_t ModelWeights::matrix_bytes() const {
     }
   }
   return bytes;
+}
+
+kernels::WeightMatrix ReadInt4Matrix(const MatrixPlan& plan, TensorSource& source,
+                                     kernels::ThreadPool& pool) {
+  const std::vector<MatrixRequest> requests = RequestsOf(plan, source);
+  if (source.has_int4()) return StoredInt4Matrix(plan, requests, source, pool);
+  kernels::WeightMatrix matrix(DType::kInt4, plan.rows(), plan.taken().count);
+  for (const MatrixRequest& request : requests) source.Fill(request, pool, matrix);
+  return matrix;
 }
 
 LoadedWeights LoadWeights(const std::filesystem::path& directory, const ModelConfig& model,

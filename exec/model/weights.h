@@ -10,6 +10,8 @@
 #include "exec/model/model_config.h"
 #include "exec/model/model_parts.h"
 #include "exec/model/model_share.h"
+#include "exec/model/tensor_plan.h"
+#include "exec/model/tensor_source.h"
 #include "kernels/thread_pool.h"
 #include "kernels/weight_matrix.h"
 
@@ -42,6 +44,12 @@ struct LoadedWeights {
   ModelWeights weights;
   std::vector<std::string> warnings;  // a line each: tensors not finite, tensors unused
 };
+
+// A matrix of a model in 4 bits: as the source stores it, or if it stores none in 4 bits, rounded
+// to groups of kInt4Group. No rows where the source has others in 4 bits and leaves this one in 16.
+// Throws InputError (data), as LoadWeights.
+kernels::WeightMatrix ReadInt4Matrix(const MatrixPlan& plan, TensorSource& source,
+                                     kernels::ThreadPool& pool);
 
 // Reads the weights beside `directory`/config.json and packs them as `format`: kFp32, kBf16, kInt8
 // (of int8 models an untied embedding is kept in bf16) or kInt4 (projections of layers; embedding

@@ -7,6 +7,7 @@ set(TWIN_CUDA_KERNEL_SOURCES  # device code
   elementwise.cu
   embedding.cu
   gemv.cu
+  int4_gemm.cu
   norm.cu
   quantize.cu
   random_fill.cu
@@ -15,6 +16,7 @@ set(TWIN_CUDA_KERNEL_SOURCES  # device code
 set(TWIN_CUDA_HOST_SOURCES    # compiled by the C++ compiler everywhere
   device_memory.cc
   event.cc
+  int4_rows.cc
   kernel_overlap.cc
   stream.cc
   ${twin_cuda_library_sources})

@@ -12,7 +12,7 @@ namespace twin::lab {
 namespace {
 
 constexpr std::array kCpuWeights = {DType::kFp32, DType::kBf16, DType::kInt8, DType::kInt4};
-constexpr std::array kCudaWeights = {DType::kBf16, DType::kFp16, DType::kFp8};
+constexpr std::array kCudaWeights = {DType::kBf16, DType::kFp16, DType::kFp8, DType::kInt4};
 constexpr std::array kWideFirst = {DType::kFp32, DType::kBf16};
 constexpr std::array kNarrowFirst = {DType::kBf16, DType::kFp32};
 constexpr std::array kHalf = {DType::kFp16};

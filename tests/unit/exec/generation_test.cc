@@ -6,10 +6,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "core/input_error.h"
 #include "exec/cpu/cpu_model.h"
+#include "tests/support/relative_distance.h"
 #include "tests/unit/exec/generation_case.h"
 
 namespace twin::exec {
@@ -195,16 +195,10 @@ TEST(QuantisedGenerationTest, Int8WeightsStayCloseToFp32) {
     Generate(model, generations, {.keep = KeptLogits::kLast});
     logits.push_back(generations[0].last_logits);
   }
-  double gap = 0;
-  double norm = 0;
-  for (std::size_t i = 0; i < logits[0].size(); ++i) {
-    const double difference = static_cast<double>(logits[0][i]) - static_cast<double>(logits[1][i]);
-    gap += difference * difference;
-    norm += static_cast<double>(logits[0][i]) * static_cast<double>(logits[0][i]);
-  }
-  EXPECT_GT(gap, 0);
+  const double distance = twin::testing::RelativeDistance(logits[1], logits[0]);
+  EXPECT_GT(distance, 0);
   // Rounding to 1/254 of the largest of 32 weights, some ten matrices deep.
-  EXPECT_LT(std::sqrt(gap / norm), 0.05);
+  EXPECT_LT(distance, 0.05);
 }
 
 // Prompts of one token are padded, drafts are cut off by the budget and by the context, and most of

@@ -8,12 +8,14 @@
 #include "exec/cuda/cuda_model.h"
 #include "exec/generation.h"
 #include "exec/profile/synthetic_steps.h"
+#include "tests/support/relative_distance.h"
 #include "tests/unit/exec_cuda/device_model.h"
 
 namespace twin::exec::cuda {
 namespace {
 
 using testing::DeviceModelTest;
+using testing::PromptLogits;
 using testing::Prompts;
 
 class CudaFp8ModelTest : public DeviceModelTest {
@@ -42,21 +44,8 @@ TEST_F(CudaFp8ModelTest, LogitsAreWithinSomePercentOfThoseOfBf16) {
   options.keep = KeptLogits::kAll;
   const std::vector<Generation> wide = Generated(*Load({}), options);
   const std::vector<Generation> narrow = Generated(*Load({.dtype = DType::kFp8}), options);
-  double gap = 0;
-  double norm = 0;
-  for (std::size_t i = 0; i < wide.size(); ++i) {
-    // The first logits: behind them the tokens may differ.
-    const std::size_t prompt = wide[i].prompt.size();
-    for (std::size_t position = 0; position < prompt; ++position) {
-      for (std::size_t token = 0; token < wide[i].all_logits[position].size(); ++token) {
-        const double logit = wide[i].all_logits[position][token];
-        const double difference = narrow[i].all_logits[position][token] - logit;
-        gap += difference * difference;
-        norm += logit * logit;
-      }
-    }
-  }
-  const double distance = std::sqrt(gap / norm);
+  // Of the prompts: behind them the tokens may differ.
+  const double distance = twin::testing::RelativeDistance(PromptLogits(narrow), PromptLogits(wide));
   std::printf("relative distance of fp8 from bf16: %.3f\n", distance);
   // Each product is off by 4 percent (cuda_scaled_gemm_test).
   EXPECT_GT(distance, 0.01);

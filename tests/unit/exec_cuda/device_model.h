@@ -34,6 +34,18 @@ inline std::vector<Generation> Prompts() {
   return generations;
 }
 
+// All logits of the prompts, one behind the other. REQUIRES: kept with KeptLogits::kAll.
+inline std::vector<float> PromptLogits(const std::vector<Generation>& generations) {
+  std::vector<float> logits;
+  for (const Generation& generation : generations) {
+    for (std::size_t position = 0; position < generation.prompt.size(); ++position) {
+      const auto& row = generation.all_logits[position];
+      logits.insert(logits.end(), row.begin(), row.end());
+    }
+  }
+  return logits;
+}
+
 // A fresh device; of an emulated one, with emulated libraries.
 void PrepareDevice();
 // Products and attention of a batch give the bits that they give alone: the emulated ones do.

@@ -90,6 +90,37 @@ TEST_F(EmulatedExecutorTest, StepsTakeNoMemoryOfDeviceOrHost) {
   EXPECT_EQ(cuda_emulation::Calls("cudaHostAlloc"), on_host);
 }
 
+// Events between the operations cost time: one step in sixteen of a kind has them.
+TEST_F(EmulatedExecutorTest, FewLaunchedStepsAreTimedOperationByOperation) {
+  const auto model = Load({.graphs = false});
+  const auto executor = model->MakeExecutor({.kv_dtype = DType::kBf16, .blocks = 3});
+  executor->Open(RequestId{0}, std::vector<std::int32_t>{1, 2, 3}, {});
+  std::vector<std::int64_t> events;  // recorded by each step
+  std::vector<StepParts> parts;
+  for (std::int32_t step = 0; step < 35; ++step) {
+    StepPlan plan = PlanOfStep(step);
+    // Tokens 16 and 32 begin a block.
+    if (step > 0 && (2 + step) % 16 == 0) {
+      plan.kv.push_back({KvOperation::Kind::kAllocate, RequestId{0}, BlockId{(2 + step) / 16}});
+    }
+    const std::int64_t before = cuda_emulation::Calls("cudaEventRecordWithFlags");
+    executor->Launch(plan);
+    parts.push_back(executor->Collect().parts);
+    events.push_back(cuda_emulation::Calls("cudaEventRecordWithFlags") - before);
+  }
+  // The prompt, the first decode, and of the decodes with one page and with two every sixteenth.
+  std::vector<std::size_t> detailed;
+  for (std::size_t step = 0; step < events.size(); ++step) {
+    if (events[step] > 10) detailed.push_back(step);
+  }
+  EXPECT_THAT(detailed, ::testing::ElementsAre(0U, 1U, 14U, 30U));
+  // The others know their parts from these.
+  for (const StepParts& each : parts) {
+    EXPECT_GT(each[StepPart::kGemm], Duration{0});
+    EXPECT_GT(each[StepPart::kAttention], Duration{0});
+  }
+}
+
 TEST_F(EmulatedExecutorTest, MemoryThatDoesNotSufficeIsNamed) {
   const auto model = Load({});
   try {

@@ -80,7 +80,7 @@ TEST_F(EmulatedFp8ModelTest, OtherDevicesRefuseItInOneLineThatNamesThem) {
     cuda_emulation::ResetDevice({.compute_capability = capability});
     EXPECT_THAT([&] { Load({.dtype = DType::kFp8}); },
                 ThrowsMessage<InputError>(AllOf(HasSubstr("compute capability 9.0 alone"),
-                                                HasSubstr("allowed: bf16, fp16"))));
+                                                HasSubstr("allowed: bf16, fp16, int4"))));
   }
 }
 

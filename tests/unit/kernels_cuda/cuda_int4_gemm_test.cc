@@ -1,0 +1,144 @@
+// Products with weights of 4 bits on a device, against the CPU's packed product and against double.
+#include <gtest/gtest.h>
+
+#include <optional>
+
+#include "kernels/cuda/int4_gemm.h"
+#include "kernels/gemm.h"
+#include "tests/unit/kernels/random_int4.h"
+#include "tests/unit/kernels_cuda/test_rows.h"
+
+namespace twin::kernels::cuda {
+namespace {
+
+using CudaInt4GemmTest = DeviceFormatsTest;
+INSTANTIATE_TEST_SUITE_P(Formats, CudaInt4GemmTest, testing::Values(DType::kBf16, DType::kFp16),
+                         FormatName);
+
+// Random weights on host and device.
+class TestInt4 {
+ public:
+  TestInt4(std::int64_t outputs, std::int64_t inputs, std::int64_t group)
+      : source(outputs, inputs, group), packed(WeightMatrix::Int4(outputs, inputs, group, {})) {
+    packed.FillInt4(pool_, 0, source);
+    const Int4Rows rows = RowsOfInt4(pool_, packed.view());
+    stride_ = rows.stride;
+    q_.emplace(rows.q);
+    scales_.emplace(rows.scales);
+    zeros_.emplace(rows.zeros);
+  }
+
+  [[nodiscard]] Int4Matrix matrix() const {
+    const WeightView& view = packed.view();
+    return {.q = q_->data(),
+            .scales = scales_->data(),
+            .zeros = zeros_->data(),
+            .rows = view.rows,
+            .columns = view.columns,
+            .stride = stride_,
+            .group = view.group};
+  }
+
+  RandomInt4 source;
+  WeightMatrix packed;
+
+ private:
+  ThreadPool pool_{1};
+  std::int64_t stride_ = 0;
+  std::optional<OnDevice<std::uint8_t>> q_;
+  std::optional<OnDevice<float>> scales_;
+  std::optional<OnDevice<std::uint8_t>> zeros_;
+};
+
+struct Size {
+  std::int64_t outputs = 0;
+  std::int64_t inputs = 0;
+  std::int64_t group = 0;
+};
+
+// Fewer rows than a block takes, a part of a pack, several turns of all threads, a last group that
+// is not whole, one group a row.
+constexpr Size kSizes[] = {{1, 8, 32},    {3, 40, 32},   {33, 128, 128},
+                           {5, 4136, 32}, {9, 360, 128}, {4, 4224, 4224}};
+
+TEST_P(CudaInt4GemmTest, GivesTheCpusPackedProduct) {
+  for (const Size& size : kSizes) {
+    const TestInt4 w(size.outputs, size.inputs, size.group);
+    for (const std::int64_t tokens : {1, 2, 3, 5, 8, 9, 16}) {
+      TestRows x(GetParam(), tokens, size.inputs, 8);
+      TestRows y(DType::kFp32, tokens, size.outputs, 1);
+      x.Draw(random_);
+      ASSERT_TRUE(TakesInt4Gemm(x.matrix(), w.matrix(), y.matrix()));
+      Int4Gemm(stream_.view(), x.matrix(), w.matrix(), y.matrix());
+      HostRows inputs(x);
+      HostRows expected(tokens, size.outputs);
+      Gemm(pool_, inputs.view(), w.packed.view(), {}, expected.view());
+      // Both are within 2e-5 of the sum of |x| |w|; |w| is at most 16 * 4.
+      const double scale = 64 * static_cast<double>(size.inputs);
+      y.Expect([&](auto t, auto n) { return expected.At(t, n); }, 0, 4e-5 * scale);
+    }
+  }
+}
+
+TEST_P(CudaInt4GemmTest, AgreesWithDouble) {
+  for (const Size& size : kSizes) {
+    const TestInt4 w(size.outputs, size.inputs, size.group);
+    TestRows x(GetParam(), 3, size.inputs);
+    TestRows y(GetParam(), 3, size.outputs);
+    x.Draw(random_, 0.01);
+    Int4Gemm(stream_.view(), x.matrix(), w.matrix(), y.matrix());
+    y.Expect(
+        [&](auto t, auto n) {
+          double sum = 0;
+          for (std::int64_t k = 0; k < size.inputs; ++k) {
+            sum += double{x.At(t, k)} * w.source.Weight(n, k);
+          }
+          return sum;
+        },
+        0.51, 1e-5 * static_cast<double>(size.inputs));
+  }
+}
+
+TEST_P(CudaInt4GemmTest, ARowIsTheSameAloneAndWithOthers) {
+  const TestInt4 w(33, 4136, 32);
+  TestRows x(GetParam(), kInt4TokensMax, 4136);
+  TestRows together(DType::kFp32, kInt4TokensMax, 33);
+  x.Draw(random_);
+  Int4Gemm(stream_.view(), x.matrix(), w.matrix(), together.matrix());
+  together.Fetch();
+  for (const std::int64_t count : {1, 2, 4, 7}) {
+    for (std::int64_t t = 0; t + count <= kInt4TokensMax; t += 5) {
+      TestRows some(DType::kFp32, count, 33);
+      Int4Gemm(stream_.view(), x.matrix().Rows(t, count), w.matrix(), some.matrix());
+      some.Fetch();
+      for (std::int64_t n = 0; n < 33; ++n) EXPECT_EQ(some.At(0, n), together.At(t, n));
+    }
+  }
+}
+
+TEST_P(CudaInt4GemmTest, WidensEveryWeightToTheNearest) {
+  for (const Size& size : kSizes) {
+    for (const std::int64_t gap : {0, 1, 8}) {
+      const TestInt4 w(size.outputs, size.inputs, size.group);
+      TestRows wide(GetParam(), size.outputs, size.inputs, gap);
+      WidenInt4(stream_.view(), w.matrix(), wide.matrix());
+      wide.Expect([&](auto n, auto k) { return w.source.Weight(n, k); }, 0.51, 0);
+    }
+  }
+}
+
+TEST_P(CudaInt4GemmTest, RefusesWhatItCannotLoadInPacks) {
+  const auto takes = [&](std::int64_t tokens, std::int64_t inputs, std::int64_t gap) {
+    const TestInt4 w(4, inputs, 32);
+    const TestRows x(GetParam(), tokens, inputs, gap);
+    const TestRows y(GetParam(), tokens, 4);
+    return TakesInt4Gemm(x.matrix(), w.matrix(), y.matrix());
+  };
+  EXPECT_TRUE(takes(kInt4TokensMax, 16, 0));
+  EXPECT_FALSE(takes(kInt4TokensMax + 1, 16, 0));
+  EXPECT_FALSE(takes(1, 12, 4));
+  EXPECT_FALSE(takes(2, 16, 3));
+}
+
+}  // namespace
+}  // namespace twin::kernels::cuda
