@@ -29,6 +29,7 @@ MISSING = [
      "{empty}/none"),
     (["experiments/validate_all", "{empty}"], "_workload.textproto"),
     (["experiments/peers/run", "--binary", "{empty}/none"], "{empty}/none"),
+    (["experiments/quantisation/run", "--binary", "{empty}/none"], "{empty}/none"),
     (["experiments/gpu_check/run", "--binary", "{empty}/none"], "twinserve"),
     (["experiments/run_stale.py", "{empty}/none", "{empty}/out",
       "experiments/quickstart/orca.textproto"], "{empty}/none"),
