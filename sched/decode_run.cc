@@ -7,7 +7,8 @@
 
 namespace twin {
 
-void DecodeRun::Open(const StepPlan& plan, const DecodeLimits& limits, std::int32_t block_size,
+void DecodeRun::Open(const StepPlan& plan, const DecodeLimits& limits,
+                     std::span<const std::int32_t> reversals, std::int32_t block_size,
                      SequenceTable& sequences) {
   CHECK(!open());
   limits_ = limits;
@@ -25,6 +26,26 @@ void DecodeRun::Open(const StepPlan& plan, const DecodeLimits& limits, std::int3
     first_grows_.push_back(s.blocks.capacity_tokens - s.computed + 1);
   }
   growing_.Assign(block_size, first_grows_);
+  reversals_.assign(reversals.begin(), reversals.end());
+  mirrored_.clear();
+  for (const std::int32_t end : reversals_) {
+    const std::size_t begin = mirrored_.size();
+    const auto size = static_cast<std::size_t>(end) - begin;
+    for (std::size_t i = size; i-- > 0;) mirrored_.push_back(begin + i);
+  }
+  CHECK(mirrored_.empty() || mirrored_.size() == members_.size());
+}
+
+template <class Visit>
+void DecodeRun::ForEachGrowing(Visit visit) {
+  if (mirrored_.empty() || planned_ % 2 == 0) {
+    growing_.ForEachDue(planned_, [&](std::size_t i) { visit(*members_[i]); });
+    return;
+  }
+  due_.clear();
+  growing_.ForEachDue(planned_, [&](std::size_t i) { due_.push_back(mirrored_[i]); });
+  std::ranges::sort(due_);
+  for (const std::size_t place : due_) visit(*members_[mirrored_[place]]);
 }
 
 bool DecodeRun::PlanNext(Policy& policy, StepBuilder& step, const StepPlan& latest,
@@ -34,9 +55,7 @@ bool DecodeRun::PlanNext(Policy& policy, StepBuilder& step, const StepPlan& late
   plan.free_blocks_before = step.pool().free() + step.pool().cached();
   if (!policy.ContinueDecodeRun(step) || !BlocksSuffice(step.pool())) return false;
   ++planned_;
-  growing_.ForEachDue(planned_, [&](std::size_t i) {
-    CHECK(step.Grow(*members_[i], members_[i]->computed + planned_));
-  });
+  ForEachGrowing([&](const Sequence& s) { CHECK(step.Grow(s, s.computed + planned_)); });
   if (step.traits().publishes_in_steps()) {
     for (const Sequence* s : with_new_keys_) step.PublishPrefix(*s, s->known + returned_);
   }
@@ -66,6 +85,13 @@ void DecodeRun::RepeatWork(const StepPlan& latest, StepPlan& plan) const {
   // Otherwise it holds a step with the same items, some steps ago.
   const auto steps = static_cast<std::int32_t>(Index(id) - Index(plan.id));
   for (WorkItem& item : plan.work) item.start += steps;
+  if (steps % 2 == 1) {
+    auto begin = plan.work.begin();
+    for (const std::int32_t end : reversals_) {
+      std::reverse(begin, plan.work.begin() + end);
+      begin = plan.work.begin() + end;
+    }
+  }
   plan.id = id;
   plan.kv.clear();
   plan.totals = totals;

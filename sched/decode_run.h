@@ -1,7 +1,9 @@
 // Runs of equal steps: each computes the next token of the same requests.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "core/ids.h"
@@ -33,9 +35,11 @@ class DecodeRun {
 
   [[nodiscard]] bool open() const { return !members_.empty(); }
 
-  // Begins behind `plan`, the latest one. REQUIRES: CanFollow(plan), no run is open, no other step
-  // is in flight, and nothing unexpected has happened since.
-  void Open(const StepPlan& plan, const DecodeLimits& limits, std::int32_t block_size,
+  // Begins behind `plan`, the latest one; `reversals` as Policy::DecodeRunReversals(). REQUIRES:
+  // CanFollow(plan), no run is open, no other step is in flight, and nothing unexpected has
+  // happened since.
+  void Open(const StepPlan& plan, const DecodeLimits& limits,
+            std::span<const std::int32_t> reversals, std::int32_t block_size,
             SequenceTable& sequences);
 
   // Plans the next step, behind `latest`, into `plan`, where step.plan() is `plan`, which may be
@@ -56,8 +60,14 @@ class DecodeRun {
  private:
   [[nodiscard]] bool BlocksSuffice(const KvPool& pool) const;
   void RepeatWork(const StepPlan& latest, StepPlan& plan) const;
+  // Calls visit(member) for those that take a block, in the order of the step.
+  template <class Visit>
+  void ForEachGrowing(Visit visit);
 
-  std::vector<Sequence*> members_;              // in batch order; empty: no run is open
+  std::vector<Sequence*> members_;  // in the order of the step before; empty: no run is open
+  std::vector<std::int32_t> reversals_;
+  std::vector<std::size_t> mirrored_;  // by member: its place in every other step, if they differ
+  std::vector<std::size_t> due_;       // scratch of ForEachGrowing
   std::vector<const Sequence*> with_new_keys_;  // since the latest step
   std::vector<std::int32_t> first_grows_;       // by member: the step that takes a block, from 1
   PeriodicMembers growing_;                     // by these steps

@@ -87,7 +87,7 @@ bool Engine::PlanRun(StepBuilder& builder, StepPlan& plan) {
   if (!run_.open()) {
     const std::optional<DecodeLimits> limits = policy_->DecodeRunLimits();
     if (!limits || pool_.free() < limits->free_blocks_min || in_flight_ > 1) return false;
-    run_.Open(latest, *limits, pool_.block_size(), sequences_);
+    run_.Open(latest, *limits, policy_->DecodeRunReversals(), pool_.block_size(), sequences_);
   }
   return run_.PlanNext(*policy_, builder, latest, plan);
 }

@@ -130,23 +130,36 @@ bool FastServePolicy::InBatch(RequestId id) const {
 }
 
 void FastServePolicy::Plan(StepBuilder& step) {
-  const bool promotes = steps_ > 0 && steps_ % config_.starvation_period == 0;
-  const bool repeats = !promotes && RepeatBatch(step.now());
+  const bool repeats = !promotes() && RepeatBatch(step.now());
   if (!repeats) {
     ReturnBatch(step.now());
-    if (promotes) PromoteStarving(step.now());
+    if (promotes()) PromoteStarving(step.now());
     FormBatch(step);
   }
-  // Each of those who decode takes one block at most.
-  const auto blocks_most = static_cast<std::int32_t>(batch_.size());
-  const bool nobody_went =
-      (repeats && step.pool().free() - blocks_most >= SpareBlocks()) || MakeRoom(step);
+  const bool nobody_went = (repeats && FitsAhead(step)) || MakeRoom(step);
   if (!repeats) AdmitBatch(step);
   ScheduleBatch(step);
   if (nobody_went && config_.proactive_offloading) LoadAhead(step);
   if (batch_.empty()) return;
   planned_at_ = step.now();
   ++steps_;
+}
+
+// What a step has computed is known when the next one begins: only ContinueDecodeRun() can tell
+// whether the batch repeats.
+std::optional<DecodeLimits> FastServePolicy::DecodeRunLimits() const {
+  return repeats_.prepared && nonempty_ == 0 ? std::optional(DecodeLimits{}) : std::nullopt;
+}
+
+bool FastServePolicy::ContinueDecodeRun(StepBuilder& step) {
+  if (promotes() || !FitsAhead(step) || !RepeatBatch(step.now())) return false;
+  planned_at_ = step.now();
+  ++steps_;
+  return true;
+}
+
+bool FastServePolicy::FitsAhead(const StepBuilder& step) const {
+  return step.pool().free() - static_cast<std::int32_t>(batch_.size()) >= SpareBlocks();
 }
 
 bool FastServePolicy::RepeatBatch(TimePoint now) {
@@ -158,7 +171,7 @@ bool FastServePolicy::RepeatBatch(TimePoint now) {
   repeats_.latest = now;
   ++repeats_.steps;
   auto begin = batch_.begin();
-  for (const std::ptrdiff_t end : repeats_.level_ends) {
+  for (const std::int32_t end : repeats_.level_ends) {
     std::reverse(begin, batch_.begin() + end);
     begin = batch_.begin() + end;
   }
@@ -175,7 +188,7 @@ void FastServePolicy::PrepareRepeats() {
     repeats_.room = std::min(repeats_.room, quantum - progress.served);
     const bool last = i + 1 == batch_.size();
     if (last || progress_[batch_[i + 1]].level != progress.level) {
-      repeats_.level_ends.push_back(static_cast<std::ptrdiff_t>(i) + 1);
+      repeats_.level_ends.push_back(static_cast<std::int32_t>(i) + 1);
     }
   }
 }
@@ -183,10 +196,10 @@ void FastServePolicy::PrepareRepeats() {
 void FastServePolicy::SettleRepeats() {
   if (repeats_.steps > 0) {
     front_places_ += (repeats_.steps - 1) * static_cast<std::int64_t>(batch_.size());
-    std::ptrdiff_t begin = 0;
-    for (const std::ptrdiff_t end : repeats_.level_ends) {
+    std::int32_t begin = 0;
+    for (const std::int32_t end : repeats_.level_ends) {
       // The latest repeat took them in this order before it reversed them.
-      for (std::ptrdiff_t i = end; i-- > begin;) {
+      for (std::int32_t i = end; i-- > begin;) {
         Progress& progress = progress_[batch_[static_cast<std::size_t>(i)]];
         progress.served += repeats_.served;
         progress.idle_since = repeats_.latest;

@@ -27,6 +27,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -72,6 +73,11 @@ class FastServePolicy final : public Policy {
   void Enqueue(const Sequence& sequence) override;
   void Remove(const Sequence& sequence) override;
   void Plan(StepBuilder& step) override;
+  [[nodiscard]] std::optional<DecodeLimits> DecodeRunLimits() const override;
+  [[nodiscard]] std::span<const std::int32_t> DecodeRunReversals() const override {
+    return repeats_.level_ends;
+  }
+  [[nodiscard]] bool ContinueDecodeRun(StepBuilder& step) override;
 
  private:
   // Of a level in the order of all requests, above the places within it.
@@ -86,10 +92,10 @@ class FastServePolicy final : public Policy {
 
   // Steps of the same batch whose time is not yet in the progress of its requests.
   struct Repeats {
-    bool prepared = false;                   // the next two members are those of batch_
-    std::vector<std::ptrdiff_t> level_ends;  // in batch_: behind the last request of each level
-    Duration room{0};                        // time that may be charged before one is demoted
-    Duration served{0};                      // charged so far
+    bool prepared = false;                 // the next two members are those of batch_
+    std::vector<std::int32_t> level_ends;  // in batch_: behind the last request of each level
+    Duration room{0};                      // time that may be charged before one is demoted
+    Duration served{0};                    // charged so far
     TimePoint latest;
     std::int64_t steps = 0;
   };
@@ -98,6 +104,11 @@ class FastServePolicy final : public Policy {
   // one, in the order that returning them and taking them again would give. Charges the latest step
   // and returns true; otherwise changes nothing.
   [[nodiscard]] bool RepeatBatch(TimePoint now);
+  // Nobody has to go for the next tokens of the batch, if these are all that it computes.
+  [[nodiscard]] bool FitsAhead(const StepBuilder& step) const;
+  [[nodiscard]] bool promotes() const {
+    return steps_ > 0 && steps_ % config_.starvation_period == 0;
+  }
   void PrepareRepeats();
   // Writes the repeats into the progress of the batch. Called before anything else changes either.
   void SettleRepeats();

@@ -142,11 +142,17 @@ class Policy {
 
   // Asked when the latest plan decoded all running requests and did nothing else, nobody arrived or
   // left since, and its tokens have returned or the policy overlaps its own steps. A value promises
-  // that Plan() would now decode the same requests in the same order, take no block but for their
-  // next tokens, and otherwise do nothing, and so again after each such step, while each request
-  // stays within the limits. Neither Plan() nor StepReturned() is called for such steps: the state
-  // of the policy after them must be what it is now, but for what ContinueDecodeRun() changes.
+  // that Plan() would now decode the same requests in the order of DecodeRunReversals(), take no
+  // block but for their next tokens, and otherwise do nothing, and so again after each such step,
+  // while each request stays within the limits. Neither Plan() nor StepReturned() is called for
+  // such steps: the state of the policy after them must be what it is now, but for what
+  // ContinueDecodeRun() changes.
   [[nodiscard]] virtual std::optional<DecodeLimits> DecodeRunLimits() const { return std::nullopt; }
+
+  // Asked with it. Empty: each step of the run has the order of the step before. Otherwise each
+  // step turns parts of it round: the ends of these parts of the batch, which follow each other
+  // from its beginning to its end. Valid until the next call.
+  [[nodiscard]] virtual std::span<const std::int32_t> DecodeRunReversals() const { return {}; }
 
   // Asked before each of these steps. The policy does what Plan() would do beside the decodes: it
   // moves its own state on and makes room in its prefix tree. False, before anything has changed:

@@ -176,6 +176,9 @@ class AskedPolicy final : public Policy {
     counts_.promises += limits ? 1 : 0;
     return limits;
   }
+  [[nodiscard]] std::span<const std::int32_t> DecodeRunReversals() const override {
+    return inner_->DecodeRunReversals();
+  }
   [[nodiscard]] bool ContinueDecodeRun(StepBuilder& step) override {
     return inner_->ContinueDecodeRun(step);
   }

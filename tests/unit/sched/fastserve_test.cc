@@ -79,6 +79,30 @@ TEST(FastServePolicyTest, WithoutSkipJoinALongPromptGoesFirst) {
             "8-9: A:D1\n");
 }
 
+// Nobody exceeds a quantum of 1,000 units: the batch stays the same, and each step, which puts its
+// requests back one by one, turns it round. Positions 4 to 9 are decoded; each takes a block for 4
+// and for 8.
+TEST(FastServePolicyTest, ABatchThatRepeatsTurnsRoundInEveryStep) {
+  FastServeConfig config = SmallConfig();
+  config.base_quantum = Duration{1000 * kUnit};
+  EXPECT_EQ(Served(config, {At(0, 4, 7), At(0, 4, 7)}),
+            "0-1: A:P4 B:P4\n"
+            "1-2: B:D1 A:D1\n"
+            "2-3: A:D1 B:D1\n"
+            "3-4: B:D1 A:D1\n"
+            "4-5: A:D1 B:D1\n"
+            "5-6: B:D1 A:D1\n"
+            "6-7: A:D1 B:D1\n");
+  EXPECT_EQ(Decided(config, {.blocks = 20}, {{1, 4, 7}, {1, 4, 7}}),
+            "it1: A:P4 B:P4 | free=18\n"
+            "it2: B:D1 A:D1 | free=16\n"
+            "it3: A:D1 B:D1 | free=16\n"
+            "it4: B:D1 A:D1 | free=16\n"
+            "it5: A:D1 B:D1 | free=16\n"
+            "it6: B:D1 A:D1 | free=14\n"
+            "it7: A:D1 B:D1 | free=14 | fin=[A,B] | freeA=20\n");
+}
+
 // One request a step, which takes a nanosecond.
 FastServeConfig OneAtATime() {
   FastServeConfig config = SmallConfig();
