@@ -53,7 +53,7 @@ void ServingFront::GenerateInList(const Request& exchange) {
                   [](ApiRequest& request) { request.in_list = true; });
 }
 
-void ServingFront::StartGeneration(const Request& exchange, Parse parse, Dialect dialect,
+void ServingFront::StartGeneration(const Request& exchange, const Parse& parse, Dialect dialect,
                                    const std::function<void(ApiRequest&)>& adjust) {
   if (!service_.state().ready || service_.state().draining) {
     const bool draining = service_.state().draining;

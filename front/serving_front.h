@@ -88,8 +88,8 @@ class ServingFront final : private lab::StepListener {
   void Tokenize(const Request& exchange);
   void Detokenize(const Request& exchange);
 
-  using Parse = ParsedRequest (*)(JsonBody, const lab::ServedModel&);
-  void StartGeneration(const Request& exchange, Parse parse, Dialect dialect,
+  using Parse = std::function<ParsedRequest(JsonBody, const lab::ServedModel&)>;
+  void StartGeneration(const Request& exchange, const Parse& parse, Dialect dialect,
                        const std::function<void(ApiRequest&)>& adjust);
   void Prepare(const Request& exchange, ApiRequest request, double parse_s);
   [[nodiscard]] std::string RequestId(const HttpRequest& request, const std::string& named);

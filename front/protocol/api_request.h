@@ -72,8 +72,8 @@ using ParsedRequest = std::variant<ApiRequest, ApiError>;
 // /generate_stream and /. docs/serving.md says which fields are served, ignored with a warning, or
 // refused. These functions see all that clients send; they read nothing else.
 ParsedRequest ParseCompletion(JsonBody body, const lab::ServedModel& model);
-ParsedRequest ParseChat(JsonBody body, const lab::ServedModel& model);
-ParsedRequest ParseGenerate(JsonBody body, const lab::ServedModel& model);
+ParsedRequest ParseChat(const JsonBody& body, const lab::ServedModel& model);
+ParsedRequest ParseGenerate(const JsonBody& body, const lab::ServedModel& model);
 
 // Whether a client's name for the model means this one. Clients that do not know the name send
 // none, "tgi" or "dummy".

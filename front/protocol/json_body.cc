@@ -46,7 +46,7 @@ class BodyBuilder {
       body.nested = false;
     } else if (list_depth_ == 1) {
       if (body.id_lists && !body.nested) return Mixed();
-      if (open_.back()->size() > 0) return Mixed();
+      if (!open_.back()->empty()) return Mixed();
       if (!body.id_lists) body.id_lists.emplace();
       body.nested = true;
       body.id_lists->emplace_back();
@@ -102,7 +102,7 @@ class BodyBuilder {
       return RefuseId(fmt::to_string(value));
     }
     if (list_depth_ == 1) {
-      if (body.nested || open_.back()->size() > 0) return Mixed();
+      if (body.nested || !open_.back()->empty()) return Mixed();
       if (!body.id_lists) body.id_lists.emplace(1);
     }
     body.id_lists->back().push_back(static_cast<std::int32_t>(value));

@@ -243,7 +243,7 @@ ParsedRequest ParseCompletion(JsonBody body, const lab::ServedModel& model) {
   return Finish(reader, std::move(request));
 }
 
-ParsedRequest ParseChat(JsonBody body, const lab::ServedModel& model) {
+ParsedRequest ParseChat(const JsonBody& body, const lab::ServedModel& model) {
   FieldReader reader(body.fields);
   ApiRequest request;
   request.form = AnswerForm::kChat;

@@ -63,7 +63,7 @@ void ReadParameters(FieldReader& reader, ApiRequest& request, const lab::ServedM
 
 }  // namespace
 
-ParsedRequest ParseGenerate(JsonBody body, const lab::ServedModel& model) {
+ParsedRequest ParseGenerate(const JsonBody& body, const lab::ServedModel& model) {
   FieldReader reader(body.fields);
   ApiRequest request;
   request.form = AnswerForm::kGenerate;

@@ -144,7 +144,7 @@ class LeavingWorld final : public World {
 };
 
 std::filesystem::path RecordOf(const std::filesystem::path& run) {
-  const std::filesystem::path file = std::filesystem::is_directory(run) ? run / "record.pb" : run;
+  std::filesystem::path file = std::filesystem::is_directory(run) ? run / "record.pb" : run;
   if (std::filesystem::exists(file)) return file;
   throw InputError(InputError::Kind::kUsage, run.string(),
                    "has no record.pb; allowed: a run directory made with outputs.record");

@@ -1,7 +1,10 @@
 // Changes bodies at random and reads them as requests: nothing may crash, hang or grow, and what is
 // accepted keeps the limits of the table. Built with sanitizers, it finds what reading does wrong.
+// TWIN_FUZZ_RUNS sets the number of bodies.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <functional>
 #include <string>
 #include <variant>
 
@@ -11,6 +14,8 @@
 
 namespace twin::front {
 namespace {
+
+using Parse = std::function<ParsedRequest(JsonBody, const lab::ServedModel&)>;
 
 const std::string kBodies[] = {
     R"({"model":"model-a","prompt":"hello","max_tokens":5,"n":2,"stop":["a","b"],"stream":true,)"
@@ -100,13 +105,15 @@ TEST(RequestFuzz, ChangedBodiesAreReadOrRefused) {
     model.emulated = emulated;
     model.samples = !emulated;
     int accepted = 0;
-    for (int i = 0; i < 5000; ++i) {
+    const char* const runs = std::getenv("TWIN_FUZZ_RUNS");
+    for (std::int64_t i = runs == nullptr ? 5000 : std::atoll(runs); i > 0; --i) {
       const std::string text = Mutated(random);
       SCOPED_TRACE(text);
       auto body = ReadJsonBody(text);
       if (std::holds_alternative<ApiError>(body)) continue;
       auto& json = std::get<JsonBody>(body);
-      for (const auto parse : {&ParseCompletion, &ParseChat, &ParseGenerate}) {
+      for (const Parse& parse :
+           {Parse(&ParseCompletion), Parse(&ParseChat), Parse(&ParseGenerate)}) {
         const ParsedRequest parsed = parse(json, model);
         accepted += std::holds_alternative<ApiRequest>(parsed) ? 1 : 0;
         CheckAccepted(parsed);
