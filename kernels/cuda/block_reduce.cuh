@@ -54,4 +54,33 @@ __device__ __forceinline__ float BlockMax(float value) {
   return BlockReduced(value, 0, [](float of_lane) { return WarpMax(of_lane); });
 }
 
+template <int kWarps, int kRows, int kColumns>
+struct WarpSums {
+  float of_warp[kWarps][kRows][kColumns];
+};
+
+// Adds each element of `sums` over the threads of the block, the warps in their order, and calls
+// write(row, column, sum) for it in one thread. REQUIRES: all threads of the block call it; the
+// block has kWarps warps, and at least as many threads as there are elements.
+template <int kWarps, int kRows, int kColumns, class Write>
+__device__ __forceinline__ void WriteBlockSums(const float (&sums)[kRows][kColumns], Write write) {
+  auto& partials = BlockShared<WarpSums<kWarps, kRows, kColumns>>();
+#pragma unroll
+  for (int row = 0; row < kRows; ++row) {
+#pragma unroll
+    for (int column = 0; column < kColumns; ++column) {
+      const float sum = WarpSum(sums[row][column]);
+      if (threadIdx.x % kWarp == 0) partials.of_warp[threadIdx.x / kWarp][row][column] = sum;
+    }
+  }
+  __syncthreads();
+  if (threadIdx.x >= kRows * kColumns) return;
+  const int row = static_cast<int>(threadIdx.x) / kColumns;
+  const int column = static_cast<int>(threadIdx.x) % kColumns;
+  float sum = 0;
+#pragma unroll
+  for (int warp = 0; warp < kWarps; ++warp) sum += partials.of_warp[warp][row][column];
+  write(row, column, sum);
+}
+
 }  // namespace twin::kernels::cuda

@@ -12,11 +12,6 @@ constexpr int kThreads = kWarps * kWarp;
 // prefetches the next packs. With five blocks per multiprocessor, 40 KB or more are in flight.
 constexpr int kOutputs = 4;
 
-template <int kTokens>
-struct Partials {
-  float sums[kWarps][kOutputs][kTokens];
-};
-
 template <class T>
 using Packs = Pack<T, kPackWidth<T>>[kOutputs];
 
@@ -75,23 +70,9 @@ __global__ void __launch_bounds__(kThreads, 5)
     column += kStep;
   }
 
-  auto& partials = BlockShared<Partials<kTokens>>();
-#pragma unroll
-  for (int n = 0; n < kOutputs; ++n) {
-#pragma unroll
-    for (int t = 0; t < kTokens; ++t) {
-      const float sum = WarpSum(sums[n][t]);
-      if (threadIdx.x % kWarp == 0) partials.sums[threadIdx.x / kWarp][n][t] = sum;
-    }
-  }
-  __syncthreads();
-  if (threadIdx.x >= kOutputs * kTokens) return;
-  const int n = static_cast<int>(threadIdx.x) / kTokens;
-  const int t = static_cast<int>(threadIdx.x) % kTokens;
-  float sum = 0;
-#pragma unroll
-  for (int warp = 0; warp < kWarps; ++warp) sum += partials.sums[warp][n][t];
-  if (first + n < outputs) y.Row(t)[first + n] = Rounded<Out>(sum);
+  WriteBlockSums<kWarps>(sums, [&](int n, int t, float sum) {
+    if (first + n < outputs) y.Row(t)[first + n] = Rounded<Out>(sum);
+  });
 }
 
 template <class T, class Out>

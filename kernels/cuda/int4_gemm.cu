@@ -17,11 +17,6 @@ constexpr int kWidth = 8;  // columns of x that are loaded at a time
 
 using Packed = Pack<std::uint8_t, kPackBytes>;
 
-template <int kTokens>
-struct Int4Partials {
-  float sums[kWarps][kOutputs][kTokens];
-};
-
 // (q - zero) * scale of kWidth columns from byte kWidth / 2 * part of a pack on.
 __device__ __forceinline__ void Unpack(const Packed& pack, int part, float zero, float scale,
                                        float (&weights)[kWidth]) {
@@ -123,23 +118,9 @@ __global__ void __launch_bounds__(kThreads)
     for (int n = 0; n < kOutputs; ++n) packs[n] = next[n];
   }
 
-  auto& partials = BlockShared<Int4Partials<kTokens>>();
-#pragma unroll
-  for (int n = 0; n < kOutputs; ++n) {
-#pragma unroll
-    for (int t = 0; t < kTokens; ++t) {
-      const float sum = WarpSum(sums[n][t]);
-      if (threadIdx.x % kWarp == 0) partials.sums[threadIdx.x / kWarp][n][t] = sum;
-    }
-  }
-  __syncthreads();
-  if (threadIdx.x >= kOutputs * kTokens) return;
-  const int n = static_cast<int>(threadIdx.x) / kTokens;
-  const int t = static_cast<int>(threadIdx.x) % kTokens;
-  float sum = 0;
-#pragma unroll
-  for (int warp = 0; warp < kWarps; ++warp) sum += partials.sums[warp][n][t];
-  if (first + n < w.rows && t < tokens) y.Row(t)[first + n] = Rounded<Out>(sum);
+  WriteBlockSums<kWarps>(sums, [&](int n, int t, float sum) {
+    if (first + n < w.rows && t < tokens) y.Row(t)[first + n] = Rounded<Out>(sum);
+  });
 }
 
 template <class T, class Out>
