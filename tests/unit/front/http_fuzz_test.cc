@@ -4,55 +4,25 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
-#include <cstdlib>
 #include <string>
 #include <string_view>
 
 #include "core/random.h"
 #include "front/http/request_reader.h"
+#include "tests/unit/front/mutated_text.h"
 #include "tests/unit/front/served_front.h"
 
 namespace twin::front {
 namespace {
 
 using State = RequestReader::State;
+using testing::FuzzRuns;
+using testing::Mutated;
+using testing::Pick;
+using testing::Upto;
 
-std::int64_t Runs(std::int64_t otherwise) {
-  const char* const runs = std::getenv("TWIN_FUZZ_RUNS");
-  return runs == nullptr ? otherwise : std::atoll(runs);
-}
-
-template <std::size_t kCount>
-const std::string& Pick(const std::string (&choices)[kCount], Random& random) {
-  return choices[random.UniformInt(0, static_cast<std::int64_t>(kCount) - 1)];
-}
-
-std::size_t Upto(std::size_t most, Random& random) {
-  return static_cast<std::size_t>(random.UniformInt(0, static_cast<std::int64_t>(most)));
-}
-
-template <std::size_t kCount>
-std::string Mutated(std::string text, const std::string (&pieces)[kCount], Random& random) {
-  const std::int64_t changes = random.UniformInt(0, 5);
-  for (std::int64_t i = 0; i < changes; ++i) {
-    const std::size_t at = Upto(text.size(), random);
-    const std::size_t length = Upto(8, random);
-    switch (random.UniformInt(0, 3)) {
-      case 0:
-        text.erase(at, length);
-        break;
-      case 1:
-        text.insert(at, Pick(pieces, random));
-        break;
-      case 2:
-        if (at < text.size()) text[at] = static_cast<char>(random.UniformInt(0, 255));
-        break;
-      default:
-        text.insert(at, text.substr(at, 4 * length));
-    }
-  }
-  return text;
-}
+// Some messages stay as they are.
+constexpr int kChangesMin = 0;
 
 const std::string kMessages[] = {
     "GET /v1/models?a=b HTTP/1.1\r\nHost: a\r\nAccept: */*\r\n\r\n",
@@ -125,10 +95,10 @@ TEST(HttpFuzz, ChangedMessagesReadTheSameHoweverTheyAreSplit) {
   Random random(15, "http_fuzz");
   const HttpLimits limits = SmallLimits();
   int accepted = 0;
-  const std::int64_t runs = Runs(20'000);
+  const std::int64_t runs = FuzzRuns(20'000);
   for (std::int64_t i = 0; i < runs; ++i) {
-    const std::string bytes = Mutated(Pick(kMessages, random), kParts, random) +
-                              Mutated(Pick(kMessages, random), kParts, random);
+    const std::string bytes = Mutated(Pick(kMessages, random), kParts, kChangesMin, random) +
+                              Mutated(Pick(kMessages, random), kParts, kChangesMin, random);
     const std::string whole = ReadAll(bytes, limits, nullptr);
     ASSERT_EQ(ReadAll(bytes, limits, &random), whole) << bytes;
     if (whole.find('\n') != std::string::npos) ++accepted;
@@ -183,10 +153,10 @@ TEST(HttpFuzz, ChangedBodiesAreAnsweredOnEveryRoute) {
   RawClient client(served.port());
   Random random(15, "route_fuzz");
   int answered = 0;
-  const std::int64_t runs = Runs(3000);
+  const std::int64_t runs = FuzzRuns(3000);
   for (std::int64_t i = 0; i < runs; ++i) {
     const Route& route = kRoutes[Upto(std::size(kRoutes) - 1, random)];
-    const std::string body = Mutated(route.body, kPieces, random);
+    const std::string body = Mutated(route.body, kPieces, kChangesMin, random);
     SCOPED_TRACE(route.path + " " + body);
     ASSERT_TRUE(client.Send(PostText(route.path, body)));
     std::string answer = client.ReadResponse();

@@ -3,7 +3,7 @@
 // TWIN_FUZZ_RUNS sets the number of bodies.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <variant>
@@ -11,6 +11,7 @@
 #include "core/random.h"
 #include "front/protocol/api_request.h"
 #include "front/protocol/json_body.h"
+#include "tests/unit/front/mutated_text.h"
 
 namespace twin::front {
 namespace {
@@ -50,30 +51,6 @@ const std::string kPieces[] = {"[",
                                "[[",
                                "[1,\"a\"]"};
 
-std::string Mutated(Random& random) {
-  std::string body = kBodies[static_cast<std::size_t>(random.UniformInt(0, 4))];
-  const std::int64_t changes = random.UniformInt(1, 6);
-  for (std::int64_t i = 0; i < changes; ++i) {
-    const auto at =
-        static_cast<std::size_t>(random.UniformInt(0, static_cast<std::int64_t>(body.size())));
-    const auto length = static_cast<std::size_t>(random.UniformInt(0, 8));
-    switch (random.UniformInt(0, 3)) {
-      case 0:
-        body.erase(at, length);
-        break;
-      case 1:
-        body.insert(at, kPieces[static_cast<std::size_t>(random.UniformInt(0, 20))]);
-        break;
-      case 2:
-        if (at < body.size()) body[at] = static_cast<char>(random.UniformInt(0, 255));
-        break;
-      default:
-        body.insert(at, body.substr(at, 3 * length));
-    }
-  }
-  return body;
-}
-
 void CheckAccepted(const ParsedRequest& parsed) {
   if (const auto* error = std::get_if<ApiError>(&parsed)) {
     ASSERT_FALSE(error->message.empty());
@@ -105,13 +82,13 @@ TEST(RequestFuzz, ChangedBodiesAreReadOrRefused) {
     model.emulated = emulated;
     model.samples = !emulated;
     int accepted = 0;
-    const char* const runs = std::getenv("TWIN_FUZZ_RUNS");
-    for (std::int64_t i = runs == nullptr ? 5000 : std::atoll(runs); i > 0; --i) {
-      const std::string text = Mutated(random);
+    for (std::int64_t i = testing::FuzzRuns(5000); i > 0; --i) {
+      const std::string& body = testing::Pick(kBodies, random);
+      const std::string text = testing::Mutated(body, kPieces, /*changes_min=*/1, random);
       SCOPED_TRACE(text);
-      auto body = ReadJsonBody(text);
-      if (std::holds_alternative<ApiError>(body)) continue;
-      auto& json = std::get<JsonBody>(body);
+      auto read = ReadJsonBody(text);
+      if (std::holds_alternative<ApiError>(read)) continue;
+      auto& json = std::get<JsonBody>(read);
       for (const Parse& parse :
            {Parse(&ParseCompletion), Parse(&ParseChat), Parse(&ParseGenerate)}) {
         const ParsedRequest parsed = parse(json, model);
