@@ -6,12 +6,14 @@ set(TWIN_CUDA_KERNEL_SOURCES  # device code
   block_copy.cu
   elementwise.cu
   embedding.cu
+  expert_gemm.cu
   gemv.cu
   int4_gemm.cu
   norm.cu
   quantize.cu
   random_fill.cu
   rope_append.cu
+  routing.cu
   sampling.cu)
 set(TWIN_CUDA_HOST_SOURCES    # compiled by the C++ compiler everywhere
   device_memory.cc

@@ -176,6 +176,7 @@ T atomicAdd(T* place, V value) {
   return std::atomic_ref<T>(*place).fetch_add(static_cast<T>(value));
 }
 
+inline int __popc(unsigned bits) { return std::popcount(bits); }
 inline void cudaGridDependencySynchronize() {}
 inline void cudaTriggerProgrammaticLaunchCompletion() {}
 inline float rsqrtf(float x) { return 1 / std::sqrt(x); }
