@@ -51,9 +51,12 @@ void DecodeRun::ForEachGrowing(Visit visit) {
 bool DecodeRun::PlanNext(Policy& policy, StepBuilder& step, const StepPlan& latest,
                          StepPlan& plan) {
   if (planned_ >= steps_max_) return false;
+  // Asked first: a policy that continues has moved its own state on, and must not plan this step
+  // once more.
+  if (!limits_.makes_room && !BlocksSuffice(step.pool())) return false;
   RepeatWork(latest, plan);
   plan.free_blocks_before = step.pool().free() + step.pool().cached();
-  if (!policy.ContinueDecodeRun(step) || !BlocksSuffice(step.pool())) return false;
+  if (!policy.ContinueDecodeRun(step)) return false;
   ++planned_;
   ForEachGrowing([&](const Sequence& s) { CHECK(step.Grow(s, s.computed + planned_)); });
   if (step.traits().publishes_in_steps()) {

@@ -98,6 +98,8 @@ struct PolicyTraits {
 struct DecodeLimits {
   std::int32_t computed_max = std::numeric_limits<std::int32_t>::max();  // tokens of one sequence
   std::int32_t free_blocks_min = 0;  // free blocks required before each sequence, even if unused
+  // In runs alone: ContinueDecodeRun() frees the blocks that the step takes, or returns false.
+  bool makes_room = false;
 };
 
 // A number that a policy goes by, for display.
@@ -154,9 +156,10 @@ class Policy {
   // from its beginning to its end. Valid until the next call.
   [[nodiscard]] virtual std::span<const std::int32_t> DecodeRunReversals() const { return {}; }
 
-  // Asked before each of these steps. The policy does what Plan() would do beside the decodes: it
-  // moves its own state on and makes room in its prefix tree. False, before anything has changed:
-  // the promise ends, and Plan() is called.
+  // Asked before each of these steps, when its blocks are free or limits.makes_room. The policy
+  // does what Plan() would do beside the decodes: it moves its own state on and makes room in its
+  // prefix tree. False, before anything has changed: the promise ends, and Plan() is called. True:
+  // the step takes place.
   [[nodiscard]] virtual bool ContinueDecodeRun(StepBuilder& /*step*/) { return true; }
 
   // True if the latest call planned nothing because it was not the turn of those who can run. The

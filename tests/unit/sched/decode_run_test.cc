@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "sched/engine.h"
@@ -94,6 +95,54 @@ TEST_F(DecodeRunTest, AnOutputWithoutLimitDoesNotOverflow) {
   Arrive(kA, 3, std::numeric_limits<std::int32_t>::max());
   Step();
   for (std::int32_t k = 2; k <= 6; ++k) EXPECT_EQ(Step().work.front().start, 1 + k);
+}
+
+// vLLM V1 that counts how often it was asked to continue a run.
+class ContinuedPolicy final : public Policy {
+ public:
+  ContinuedPolicy(std::int32_t blocks, int& continued)
+      : inner_(VllmV1Config{.max_model_len = 1000}, blocks), continued_(continued) {}
+  [[nodiscard]] const PolicyTraits& traits() const override { return inner_.traits(); }
+  void Enqueue(const Sequence& sequence) override { inner_.Enqueue(sequence); }
+  void Remove(const Sequence& sequence) override { inner_.Remove(sequence); }
+  void StepReturned(const StepPlan& plan) override { inner_.StepReturned(plan); }
+  void Plan(StepBuilder& step) override { inner_.Plan(step); }
+  [[nodiscard]] std::optional<DecodeLimits> DecodeRunLimits() const override {
+    return inner_.DecodeRunLimits();
+  }
+  [[nodiscard]] bool ContinueDecodeRun(StepBuilder& /*step*/) override {
+    ++continued_;
+    return true;
+  }
+
+ private:
+  VllmV1Policy inner_;
+  int& continued_;
+};
+
+// Two prompts of one token in blocks of 4. The run begins with step 3; step 5 begins a block in
+// both, and one is free.
+TEST(DecodeRunBlocksTest, APolicyIsNotAskedToContinueWhereBlocksRunShort) {
+  int continued = 0;
+  Engine engine({.kv = {.block_size = 4, .blocks = 3}},
+                std::make_unique<ContinuedPolicy>(3, continued));
+  for (const RequestId id : {kA, kB}) {
+    Request request;
+    request.id = id;
+    request.prompt_tokens = 1;
+    request.max_output_tokens = 9;
+    engine.Handle(RequestArrived{request});
+  }
+  std::vector<std::size_t> items;
+  std::vector<int> asked;
+  for (int step = 1; step <= 5; ++step) {
+    const StepPlan plan = *engine.PlanStep(kTimeZero);
+    items.push_back(plan.work.size());
+    engine.Handle(StepFinished{plan.id, kTimeZero, {}, {}});
+    asked.push_back(continued);
+  }
+  EXPECT_EQ(items, (std::vector<std::size_t>{2, 2, 2, 2, 1}));  // B is preempted
+  EXPECT_EQ(asked, (std::vector<int>{0, 0, 1, 2, 2}));
 }
 
 }  // namespace
