@@ -82,6 +82,17 @@ void BatchBuilder::Write(const StepPlan& plan, const OpenRequests& requests,
   }
 }
 
+kernels::cuda::AttentionWork BatchBuilder::attention(const StepMemory& memory, bool graph) const {
+  return {.sequences = shape_.sequences,
+          .decodes = decodes_,
+          .rows = shape_.rows,
+          .host = memory.host.attention(),
+          .device = memory.device.attention(),
+          .host_plan = memory.host.plan,
+          .device_plan = memory.device.plan,
+          .graph = graph};
+}
+
 void BatchBuilder::WriteItem(const WorkItem& item, const OpenRequest& request, const StepArrays& to,
                              Cursor& at) const {
   const std::int32_t end = item.start + item.tokens;

@@ -42,14 +42,9 @@ class BatchBuilder {
 
   // Writes all arrays except first_sampled. Writes pages() entries of page_indices.
   void Write(const StepPlan& plan, const OpenRequests& requests, const StepArrays& to) const;
-  // The batch as input of PagedAttention. The caller sets the host and device arrays.
-  [[nodiscard]] kernels::cuda::AttentionWork attention() const {
-    kernels::cuda::AttentionWork work;
-    work.sequences = shape_.sequences;
-    work.decodes = decodes_;
-    work.rows = shape_.rows;
-    return work;
-  }
+  // The batch as input of PagedAttention, with its arrays and its plan in `memory`.
+  [[nodiscard]] kernels::cuda::AttentionWork attention(const StepMemory& memory = {},
+                                                       bool graph = false) const;
 
  private:
   struct Cursor;

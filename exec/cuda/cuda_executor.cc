@@ -25,9 +25,11 @@ std::size_t Size(std::int64_t bytes) { return static_cast<std::size_t>(bytes); }
 
 // Sufficient for any step of the largest size whose requests share no blocks: to grow later would
 // stall a run.
-std::int64_t RoomForSteps(const StepSizes& largest, std::int64_t blocks) {
-  const StepShape shape{
-      .rows = largest.tokens, .sequences = largest.sequences, .logit_rows = largest.sequences};
+std::int64_t RoomForSteps(const StepSizes& largest, std::int64_t plan_bytes, std::int64_t blocks) {
+  const StepShape shape{.rows = largest.tokens,
+                        .sequences = largest.sequences,
+                        .logit_rows = largest.sequences,
+                        .plan_bytes = plan_bytes};
   return std::max(kArenaBytes, ArenaBytes(shape, blocks));
 }
 
@@ -50,7 +52,6 @@ CudaExecutor::CudaExecutor(CudaModel& model, const ExecutorConfig& config)
              model.CacheShape(config.kv_dtype, config.blocks, config.block_size)},
       host_cache_{host_storage_.data(),
                   model.CacheShape(config.kv_dtype, config.host_blocks, config.block_size)},
-      arena_(RoomForSteps(model.options().largest_step, config.blocks)),
       not_finite_(sizeof(std::int32_t), "device memory for a count") {
   CHECK(config.kv_dtype == model.activation_format());
   const StepSizes& largest = model.options().largest_step;
@@ -61,6 +62,8 @@ CudaExecutor::CudaExecutor(CudaModel& model, const ExecutorConfig& config)
   Reserve({.rows = largest.tokens,
            .sequences = largest.sequences,
            .logit_rows = std::min(largest.tokens, largest.sequences)});
+  arena_.Reserve(model.device().compute(),
+                 RoomForSteps(largest, attention_->PlanBytesMax(), config.blocks));
   CaptureAll();
 }
 
@@ -183,29 +186,31 @@ void CudaExecutor::Compute(const StepPlan& plan, Step& step) {
                     .logits_of_all_rows = config_.logits_of_all_rows,
                     .bucket = bucket,
                     .reads_tokens = model_.links().place.first_stage()});
-  const StepShape& shape = builder_.shape();
-  StepAt(launched_).shape = shape;
-  Reserve(shape);
+  Reserve(builder_.shape());
+  step.shape = PlannedShape();
   bool moved = false;
-  const StepArrays host = arena_.Next(stream, shape, builder_.pages(), moved);
+  const StepMemory memory = arena_.Next(stream, step.shape, builder_.pages(), moved);
   if (moved) DropGraphs();
   // The batch stays padded to its bucket even if the graphs were dropped.
-  builder_.Write(plan, requests_, host);
-  *host.first_sampled =
+  builder_.Write(plan, requests_, memory.host);
+  *memory.host.first_sampled =
       static_cast<std::int32_t>(SampledAt(launched_) - sampled_.As<std::int32_t>());
-  DeviceBatch batch{.shape = shape,
-                    .arrays = arena_.Send(stream),
-                    .sampled = sampled_.As<std::int32_t>(),
-                    .every_row_has_logits = bucket > 0};
-  on::AttentionWork work = builder_.attention();
-  work.host = host.attention();
-  work.device = batch.arrays.attention();
-  work.graph = bucket > 0;
-  attention_->Plan(stream, work);
+  attention_->Plan(builder_.attention(memory, bucket > 0));
+  arena_.Send(stream);
+  const DeviceBatch batch{.shape = step.shape,
+                          .arrays = memory.device,
+                          .sampled = sampled_.As<std::int32_t>(),
+                          .every_row_has_logits = bucket > 0};
   step.built.Record(stream);
   ComputeBatch(batch, bucket, step);
   TakeEmissions(plan, step);
-  FetchResults(shape, step);
+  FetchResults(step.shape, step);
+}
+
+StepShape CudaExecutor::PlannedShape() const {
+  StepShape shape = builder_.shape();
+  shape.plan_bytes = attention_->PlanBytes(builder_.attention());
+  return shape;
 }
 
 void CudaExecutor::ComputeBatch(const DeviceBatch& batch, std::int64_t bucket, Step& step) {

@@ -100,6 +100,8 @@ class CudaExecutor final : public Executor {
   void SwapRuns(const SwapBatch& batch);
   void Reserve(const StepShape& shape);
   void Compute(const StepPlan& plan, Step& step);
+  // The shape of the batch that was arranged last, with room for its attention's plan.
+  [[nodiscard]] StepShape PlannedShape() const;
   void ComputeBatch(const DeviceBatch& batch, std::int64_t bucket, Step& step);
   // Launches the kernels of a batch one by one.
   void LaunchKernels(const DeviceBatch& batch, Step& step);

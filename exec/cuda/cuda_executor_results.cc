@@ -133,22 +133,20 @@ void CudaExecutor::CaptureAll() {
 void CudaExecutor::Capture(std::int64_t bucket) {
   const StreamView stream = model_.device().compute();
   builder_.Arrange({}, requests_, {.block_size = config_.block_size, .bucket = bucket});
+  const StepShape shape = PlannedShape();
   bool moved = false;
-  const StepArrays host = arena_.Next(stream, builder_.shape(), 0, moved);
+  const StepMemory memory = arena_.Next(stream, shape, 0, moved);
   CHECK(!moved);
-  builder_.Write({}, requests_, host);
+  builder_.Write({}, requests_, memory.host);
   // After the ring, because steps in flight may still read its tokens.
-  *host.first_sampled =
+  *memory.host.first_sampled =
       static_cast<std::int32_t>(kStepsMax) * static_cast<std::int32_t>(sampled_rows_);
-  const DeviceBatch batch{.shape = builder_.shape(),
-                          .arrays = arena_.Send(stream),
+  attention_->Plan(builder_.attention(memory, /*graph=*/true));
+  arena_.Send(stream);
+  const DeviceBatch batch{.shape = shape,
+                          .arrays = memory.device,
                           .sampled = sampled_.As<std::int32_t>(),
                           .every_row_has_logits = true};
-  on::AttentionWork work = builder_.attention();
-  work.host = host.attention();
-  work.device = batch.arrays.attention();
-  work.graph = true;
-  attention_->Plan(stream, work);
   // Run once before the capture, so that libraries choose and load their kernels.
   LapEvents none(LapEvents::Kind::kNone);
   Enqueue(batch, none);

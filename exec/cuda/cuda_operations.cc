@@ -37,7 +37,7 @@ void CopyToDevice(const std::vector<T>& values, StreamView stream, DeviceBuffer&
 }  // namespace
 
 CudaOperations::CudaOperations(CudaModel& model, const kernels::KvCacheView& cache)
-    : model_(model), cache_(cache), random_(1, "operations"), arena_(std::int64_t{1} << 20) {}
+    : model_(model), cache_(cache), random_(1, "operations") {}
 
 CudaOperations::~CudaOperations() { AwaitStreamQuietly(model_.device().compute()); }
 
@@ -185,7 +185,7 @@ double CudaOperations::RunAttention(std::span<const StepItem> items) {
   }
   BatchBuilder builder;
   builder.Arrange(plan, requests, {.block_size = block_size});
-  const StepShape& shape = builder.shape();
+  StepShape shape = builder.shape();
   Reserve(shape.rows, 1);
   if (shape.rows > attention_room_.rows || shape.sequences > attention_room_.sequences) {
     attention_room_.rows = std::max(shape.rows, attention_room_.rows);
@@ -193,14 +193,13 @@ double CudaOperations::RunAttention(std::span<const StepItem> items) {
     attention_.reset();
     attention_ = model_.MakeAttention(block_size, attention_room_);
   }
+  shape.plan_bytes = attention_->PlanBytes(builder.attention());
   const StreamView stream = model_.device().compute();
   bool moved = false;
-  const StepArrays host = arena_.Next(stream, shape, builder.pages(), moved);
-  builder.Write(plan, requests, host);
-  on::AttentionWork work = builder.attention();
-  work.host = host.attention();
-  work.device = arena_.Send(stream).attention();
-  attention_->Plan(stream, work);
+  const StepMemory memory = arena_.Next(stream, shape, builder.pages(), moved);
+  builder.Write(plan, requests, memory.host);
+  attention_->Plan(builder.attention(memory));
+  arena_.Send(stream);
   captured_.clear();  // each call uses other blocks
   const Activations& all = model_.activations();
   const on::DeviceMatrix out = all.attended(shape.rows);

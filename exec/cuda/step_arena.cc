@@ -41,6 +41,7 @@ std::int64_t Assign(std::byte* base, const StepShape& shape, std::int64_t pages,
   places.Take(shape.logit_rows, arrays.logit_rows);
   places.Take(1, arrays.first_sampled);
   places.Take(shape.logit_rows, arrays.sampling);
+  places.Take(shape.plan_bytes, arrays.plan);
   places.Take(pages, arrays.page_indices);
   return places.bytes();
 }
@@ -58,37 +59,30 @@ std::int64_t ArenaBytes(const StepShape& shape, std::int64_t pages) {
   return Assign(nullptr, shape, pages, unused);
 }
 
-StepArena::StepArena(std::int64_t bytes) : device_(bytes, "device memory for steps' inputs") {
-  for (Turn& turn : turns_) turn.buffer = PinnedBuffer(bytes, "pinned memory for steps' inputs");
-}
-
-void StepArena::Grow(StreamView stream, std::int64_t bytes) {
+bool StepArena::Reserve(StreamView stream, std::int64_t bytes) {
+  if (bytes <= device_.bytes()) return false;
   AwaitStream(stream, "work on the device");
   const std::int64_t grown = std::max(bytes, 2 * device_.bytes());
   device_ = DeviceBuffer(grown, "device memory for steps' inputs");
   for (Turn& turn : turns_) turn.buffer = PinnedBuffer(grown, "pinned memory for steps' inputs");
+  return true;
 }
 
-StepArrays StepArena::Next(StreamView stream, const StepShape& shape, std::int64_t pages,
+StepMemory StepArena::Next(StreamView stream, const StepShape& shape, std::int64_t pages,
                            bool& moved) {
-  shape_ = shape;
   bytes_ = ArenaBytes(shape, pages);
-  if (bytes_ > device_.bytes()) {
-    Grow(stream, bytes_);
-    moved = true;
-  }
+  if (Reserve(stream, bytes_)) moved = true;
   turn_ = (turn_ + 1) % kTurns;
   turns_[turn_].sent.Await("the copy of the inputs of an earlier step");
-  return ArraysAt(turns_[turn_].buffer.data(), shape);
+  return {ArraysAt(turns_[turn_].buffer.data(), shape), ArraysAt(device_.data(), shape)};
 }
 
-StepArrays StepArena::Send(StreamView stream) {
+void StepArena::Send(StreamView stream) {
   const Turn& turn = turns_[turn_];
   CheckCuda(cudaMemcpyAsync(device_.data(), turn.buffer.data(), static_cast<std::size_t>(bytes_),
                             cudaMemcpyHostToDevice, stream.get()),
             "the copy of a step's inputs");
   turn.sent.Record(stream);
-  return ArraysAt(device_.data(), shape_);
 }
 
 }  // namespace twin::exec::cuda

@@ -1,4 +1,5 @@
-// The small input arrays of a step (token ids, positions, page lists, ...), sent with one copy.
+// The small inputs of a step (token ids, positions, the plan of its attention, page lists, ...),
+// sent with one copy.
 #pragma once
 
 #include <array>
@@ -21,6 +22,7 @@ struct StepShape {
   std::int64_t rows = 0;
   std::int64_t sequences = 0;
   std::int64_t logit_rows = 0;
+  std::int64_t plan_bytes = 0;  // of PagedAttention
 
   bool operator==(const StepShape&) const = default;
 };
@@ -37,6 +39,7 @@ struct StepArrays {
   std::int32_t* logit_rows = nullptr;               // [logit rows]
   std::int32_t* first_sampled = nullptr;            // [1]; index in the ring of this step's tokens
   kernels::SamplingParameters* sampling = nullptr;  // [logit rows]
+  std::byte* plan = nullptr;                        // [plan_bytes]
   std::int32_t* page_indices = nullptr;             // [pages]
 
   [[nodiscard]] kernels::cuda::AttentionArrays attention() const {
@@ -52,21 +55,29 @@ std::int64_t ArenaBytes(const StepShape& shape, std::int64_t pages);
 // Steps that may be launched and not collected.
 constexpr std::size_t kStepsInFlightMax = 8;
 
+// The arrays of one step on both sides.
+struct StepMemory {
+  StepArrays host;
+  StepArrays device;
+};
+
 // One arena on the device and kTurns pinned arenas on the host, which are used in turn, so that the
 // host can build a step while the copy of the previous one is in flight.
 class StepArena {
  public:
   static constexpr std::size_t kTurns = kStepsInFlightMax;
 
-  explicit StepArena(std::int64_t bytes);
+  StepArena() = default;
 
-  // Returns the host arrays for the next step. Waits until the copy of the step kTurns earlier has
-  // finished. If the step needs more space, waits for the stream, reallocates the arenas, and sets
-  // `moved` to true; graphs captured before are then invalid.
-  StepArrays Next(StreamView stream, const StepShape& shape, std::int64_t pages, bool& moved);
-  // Copies the arrays of the last Next() to the device on the stream. Returns the device arrays,
-  // which kernels enqueued later on the stream may read.
-  StepArrays Send(StreamView stream);
+  // Makes room for steps of so many bytes. If it has to grow, it waits for the stream and returns
+  // true; graphs captured before are then invalid. Throws DeviceError.
+  bool Reserve(StreamView stream, std::int64_t bytes);
+  // Returns the arrays of the next step, to be written on the host. Waits until the copy of the
+  // step kTurns earlier has finished. Sets `moved` to true if Reserve() had to grow.
+  StepMemory Next(StreamView stream, const StepShape& shape, std::int64_t pages, bool& moved);
+  // Copies the arrays of the last Next() to the device. Kernels enqueued later on the stream may
+  // read them.
+  void Send(StreamView stream);
 
  private:
   struct Turn {
@@ -74,12 +85,9 @@ class StepArena {
     Event sent{Event::Kind::kOrder};
   };
 
-  void Grow(StreamView stream, std::int64_t bytes);
-
   DeviceBuffer device_;
   std::array<Turn, kTurns> turns_;
   std::size_t turn_ = 0;
-  StepShape shape_;
   std::int64_t bytes_ = 0;  // of the step of the last Next()
 };
 

@@ -3,7 +3,6 @@
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
-#include <array>
 #include <exception>
 #include <utility>
 
@@ -11,20 +10,12 @@
 #include "kernels/cuda/attention_generic.h"
 #include "kernels/cuda/attention_split.h"
 #include "kernels/cuda/device_memory.h"
-#include "kernels/cuda/event.h"
 #include "kernels/cuda/flashinfer/planned_attention.h"
 
 namespace twin::kernels::cuda {
 namespace {
 
-constexpr std::size_t kAlignment = 256;
-constexpr std::size_t kPlansInFlight = 8;
-
-// Range of a kernel's plan in the integer workspace.
-struct Section {
-  std::size_t begin = 0;
-  std::size_t bytes = 0;
-};
+constexpr std::size_t kAlignment = 16;  // of the plan of a part
 
 // The kernels for one window size; null if the generic kernel is used.
 struct WindowKernels {
@@ -32,16 +23,6 @@ struct WindowKernels {
   std::unique_ptr<PlannedAttention> decode;
   std::unique_ptr<PlannedAttention> prefill;
   std::unique_ptr<PlannedAttention> short_prefill;  // kFa2, if `prefill` is kFa3
-  Section decode_plan;
-  Section prefill_plan;
-};
-
-// Pinned staging buffer of a plan.
-struct Staging {
-  explicit Staging(std::size_t bytes) : memory(bytes, "attention plans") {}
-  PinnedBuffer memory;
-  Event sent{Event::Kind::kOrder};
-  bool used = false;
 };
 
 std::string OneLine(std::string text) {
@@ -87,18 +68,21 @@ class PagedAttention::State {
   State(const AttentionShape& shape, const AttentionChoice& choice, std::int64_t rows_max,
         std::int64_t sequences_max);
 
-  void Plan(StreamView stream, const AttentionWork& work);
+  void Plan(const AttentionWork& work);
   void Run(StreamView stream, const AttentionCall& call, std::int64_t window);
+  [[nodiscard]] std::size_t PlanBytes(const AttentionWork& work) const;
+  [[nodiscard]] std::size_t PlanBytesMax() const;
   [[nodiscard]] std::int64_t device_bytes() const {
-    return static_cast<std::int64_t>(float_bytes_ + int_bytes_);
+    return static_cast<std::int64_t>(float_bytes_);
   }
 
  private:
-  void AddWindow(std::int64_t window, const PlanLimits& limits);
-  Section Reserve(std::size_t bytes);
+  void AddWindow(std::int64_t window);
+  // Room for the plan of a part for one window.
+  [[nodiscard]] std::size_t PartBytes(AttentionKernel kernel, std::int64_t sequences,
+                                      std::int64_t rows) const;
   [[nodiscard]] PlannedAttention* Prefill(const WindowKernels& kernels) const;
-  void PlanPart(StreamView stream, PlannedAttention* kernel, const AttentionPart& part,
-                const Section& section, const Staging& staging);
+  void PlanPart(PlannedAttention* kernel, const AttentionPart& part, const PlanMemory& memory);
   void RunPart(StreamView stream, const PlannedAttention* kernel, const AttentionPart& part,
                const AttentionCall& call, std::int64_t window);
 
@@ -107,11 +91,7 @@ class PagedAttention::State {
   PlanLimits limits_;
   std::vector<WindowKernels> windows_;
   std::size_t float_bytes_ = 0;
-  std::size_t int_bytes_ = 0;
   std::unique_ptr<DeviceBuffer> floats_;
-  std::unique_ptr<DeviceBuffer> ints_;
-  std::array<std::unique_ptr<Staging>, kPlansInFlight> staging_;
-  std::size_t turn_ = 0;
   AttentionSplit split_;
 };
 
@@ -120,38 +100,52 @@ PagedAttention::State::State(const AttentionShape& shape, const AttentionChoice&
     : shape_(shape),
       choice_(choice),
       limits_{.rows = rows_max, .sequences = sequences_max, .multiprocessors = Multiprocessors()} {
-  for (const std::int64_t window : DistinctWindows(shape)) AddWindow(window, limits_);
-  if (int_bytes_ == 0) return;
+  for (const std::int64_t window : DistinctWindows(shape)) AddWindow(window);
   floats_ = std::make_unique<DeviceBuffer>(float_bytes_, "the attention workspace");
-  ints_ = std::make_unique<DeviceBuffer>(int_bytes_, "attention plans");
-  for (auto& staging : staging_) staging = std::make_unique<Staging>(int_bytes_);
 }
 
-void PagedAttention::State::AddWindow(std::int64_t window, const PlanLimits& limits) {
+void PagedAttention::State::AddWindow(std::int64_t window) {
   WindowKernels kernels;
   kernels.window = window;
   const auto make = [&](AttentionKernel kernel, std::unique_ptr<PlannedAttention>& place) {
-    if (kernel == AttentionKernel::kGeneric) return std::size_t{0};
+    if (kernel == AttentionKernel::kGeneric) return;
     AsDeviceError("making attention",
                   [&] { place = MakePlannedAttention(kernel, shape_, window); });
-    const PlanSizes sizes = SizesOfPlan(kernel, shape_, limits);
     // All kernels share the float workspace, because they run in stream order.
-    float_bytes_ = std::max(float_bytes_, sizes.float_bytes);
-    return sizes.int_bytes;
+    float_bytes_ = std::max(float_bytes_, SizesOfPlan(kernel, shape_, limits_).float_bytes);
   };
-  kernels.decode_plan = Reserve(make(choice_.decode, kernels.decode));
-  std::size_t prefill_bytes = make(choice_.prefill, kernels.prefill);
-  if (choice_.prefill == AttentionKernel::kFa3) {
-    prefill_bytes = std::max(prefill_bytes, make(AttentionKernel::kFa2, kernels.short_prefill));
-  }
-  kernels.prefill_plan = Reserve(prefill_bytes);
+  make(choice_.decode, kernels.decode);
+  make(choice_.prefill, kernels.prefill);
+  if (choice_.prefill == AttentionKernel::kFa3) make(AttentionKernel::kFa2, kernels.short_prefill);
   windows_.push_back(std::move(kernels));
 }
 
-Section PagedAttention::State::Reserve(std::size_t bytes) {
-  const Section section{.begin = int_bytes_, .bytes = bytes};
-  int_bytes_ += (bytes + kAlignment - 1) / kAlignment * kAlignment;
-  return section;
+std::size_t PagedAttention::State::PartBytes(AttentionKernel kernel, std::int64_t sequences,
+                                             std::int64_t rows) const {
+  if (kernel == AttentionKernel::kGeneric || sequences == 0) return 0;
+  const PlanLimits limits{
+      .rows = rows, .sequences = sequences, .multiprocessors = limits_.multiprocessors};
+  const std::size_t bytes = SizesOfPlan(kernel, shape_, limits).int_bytes;
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+std::size_t PagedAttention::State::PlanBytes(const AttentionWork& work) const {
+  CHECK(work.rows <= limits_.rows && work.sequences <= limits_.sequences);
+  const AttentionKernels kernels = KernelsFor(work, choice_);
+  const std::int64_t prefills = work.sequences - work.decodes;
+  return windows_.size() * (PartBytes(kernels.decode, work.decodes, work.decodes) +
+                            PartBytes(kernels.prefill, prefills, work.rows - work.decodes));
+}
+
+std::size_t PagedAttention::State::PlanBytesMax() const {
+  const auto largest = [&](AttentionKernel kernel) {
+    return PartBytes(kernel, limits_.sequences, limits_.rows);
+  };
+  std::size_t prefills = largest(choice_.prefill);
+  if (choice_.prefill == AttentionKernel::kFa3) {
+    prefills = std::max(prefills, largest(AttentionKernel::kFa2));
+  }
+  return windows_.size() * (largest(choice_.decode) + prefills);
 }
 
 PlannedAttention* PagedAttention::State::Prefill(const WindowKernels& kernels) const {
@@ -160,40 +154,31 @@ PlannedAttention* PagedAttention::State::Prefill(const WindowKernels& kernels) c
   return shorter ? kernels.short_prefill.get() : kernels.prefill.get();
 }
 
-void PagedAttention::State::Plan(StreamView stream, const AttentionWork& work) {
+void PagedAttention::State::Plan(const AttentionWork& work) {
   CHECK(work.rows <= limits_.rows && work.sequences <= limits_.sequences);
   split_ = SplitAttention(work, choice_);
-  if (int_bytes_ == 0) return;
-  Staging& staging = *staging_[turn_];
-  turn_ = (turn_ + 1) % kPlansInFlight;
-  if (staging.used) staging.sent.Await("the copy of the attention plan of an earlier step");
-  // Set even if planning fails half-way: copies from the buffer may still be in flight.
-  staging.used = true;
-  std::exception_ptr failure;
-  try {
-    for (const WindowKernels& kernels : windows_) {
-      PlanPart(stream, kernels.decode.get(), split_.decodes, kernels.decode_plan, staging);
-      PlanPart(stream, Prefill(kernels), split_.prefills, kernels.prefill_plan, staging);
-    }
-  } catch (...) {
-    failure = std::current_exception();
+  std::size_t planned = 0;
+  const auto plan = [&](PlannedAttention* kernel, AttentionKernel kind, const AttentionPart& part) {
+    const std::size_t bytes = PartBytes(kind, part.sequences, part.rows);
+    if (bytes == 0) return;
+    PlanPart(kernel, part,
+             {.floats = floats_->data(),
+              .ints = work.device_plan + planned,
+              .host = work.host_plan + planned,
+              .float_bytes = float_bytes_,
+              .int_bytes = bytes});
+    planned += bytes;
+  };
+  for (const WindowKernels& kernels : windows_) {
+    plan(kernels.decode.get(), split_.decode_kernel, split_.decodes);
+    plan(Prefill(kernels), split_.prefill_kernel, split_.prefills);
   }
-  staging.sent.Record(stream);
-  if (failure != nullptr) std::rethrow_exception(failure);
 }
 
-void PagedAttention::State::PlanPart(StreamView stream, PlannedAttention* kernel,
-                                     const AttentionPart& part, const Section& section,
-                                     const Staging& staging) {
-  if (kernel == nullptr || part.sequences == 0) return;
-  AsDeviceError("planning attention", [&] {
-    kernel->Plan(stream, part,
-                 {.floats = floats_->data(),
-                  .ints = ints_->data() + section.begin,
-                  .pinned = staging.memory.data() + section.begin,
-                  .float_bytes = float_bytes_,
-                  .int_bytes = section.bytes});
-  });
+void PagedAttention::State::PlanPart(PlannedAttention* kernel, const AttentionPart& part,
+                                     const PlanMemory& memory) {
+  CHECK(kernel != nullptr && memory.host != nullptr && memory.ints != nullptr);
+  AsDeviceError("planning attention", [&] { kernel->Plan(part, memory); });
 }
 
 void PagedAttention::State::Run(StreamView stream, const AttentionCall& call, std::int64_t window) {
@@ -224,9 +209,13 @@ PagedAttention::PagedAttention(const AttentionShape& shape, const AttentionChoic
     : state_(std::make_unique<State>(shape, choice, rows_max, sequences_max)) {}
 PagedAttention::~PagedAttention() = default;
 
-void PagedAttention::Plan(StreamView stream, const AttentionWork& work) {
-  state_->Plan(stream, work);
+std::int64_t PagedAttention::PlanBytes(const AttentionWork& work) const {
+  return static_cast<std::int64_t>(state_->PlanBytes(work));
 }
+std::int64_t PagedAttention::PlanBytesMax() const {
+  return static_cast<std::int64_t>(state_->PlanBytesMax());
+}
+void PagedAttention::Plan(const AttentionWork& work) { state_->Plan(work); }
 
 void PagedAttention::Run(StreamView stream, DeviceMatrix q, const KvCacheView& cache,
                          std::int64_t layer, std::int64_t window, DeviceMatrix out) {

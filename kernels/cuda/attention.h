@@ -2,6 +2,7 @@
 // CPU twin: kernels/paged_attention.h.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -43,6 +44,10 @@ struct AttentionWork {
   std::int64_t rows = 0;     // = first_query[sequences]
   AttentionArrays host;      // used for planning; read before Plan returns
   AttentionArrays device;    // read by the kernels, in stream order
+  // PagedAttention::PlanBytes() bytes on the host and on the device, aligned to 16. Plan() writes
+  // to the host's; the caller copies them to the device's before the kernels run.
+  std::byte* host_plan = nullptr;
+  std::byte* device_plan = nullptr;
   // For graph capture and replay: grids and buffers depend on `sequences` alone. REQUIRES: all
   // sequences are decodes.
   bool graph = false;
@@ -68,19 +73,23 @@ std::string WhyNotAttention(AttentionKernel kernel, const AttentionShape& shape,
 // called for each layer. Not for several streams at the same time.
 class PagedAttention {
  public:
-  // `rows_max` and `sequences_max` limit every step (CHECK). Allocates workspaces in device memory
-  // and staging buffers in pinned host memory. Throws DeviceError.
+  // `rows_max` and `sequences_max` limit every step (CHECK). Allocates a workspace in device
+  // memory. Throws DeviceError.
   PagedAttention(const AttentionShape& shape, const AttentionChoice& choice, std::int64_t rows_max,
                  std::int64_t sequences_max);
   ~PagedAttention();
   PagedAttention(const PagedAttention&) = delete;
   PagedAttention& operator=(const PagedAttention&) = delete;
 
-  // Distributes the work over the multiprocessors and copies the plan to the device on the stream.
-  // Call it before a capture or a replay, never during a capture. It may be called for the next
-  // steps before the previous steps have run: there are eight staging buffers, so that the ninth
-  // call waits until the copies of the first have finished.
-  void Plan(StreamView stream, const AttentionWork& work);
+  // Room for the plan of a step with so many sequences, decodes and rows; the arrays of `work` are
+  // not read. Equal numbers give equal room.
+  [[nodiscard]] std::int64_t PlanBytes(const AttentionWork& work) const;
+  // Room for the plan of any step within the limits.
+  [[nodiscard]] std::int64_t PlanBytesMax() const;
+  // Distributes the work over the multiprocessors. Call it before a capture or a replay, never
+  // during a capture. It may be called for the next step before the previous ones have run. Throws
+  // DeviceError.
+  void Plan(const AttentionWork& work);
 
   // out = attention of q over the cache's `layer`, for the work of the last Plan().
   // Shapes: q, out [rows, heads * head_dim]; q may have any row stride, out must be dense.

@@ -16,18 +16,27 @@ AttentionArrays From(const AttentionArrays& arrays, std::int64_t sequence) {
 
 }  // namespace
 
+AttentionKernels KernelsFor(const AttentionWork& work, const AttentionChoice& choice) {
+  const std::int64_t prefills = work.sequences - work.decodes;
+  const std::int64_t queries = work.rows - work.decodes;
+  if (prefills == 0) return {choice.decode, choice.prefill};
+  if (choice.prefill == AttentionKernel::kGeneric) return {};
+  const bool few = queries < choice.fa3_queries_min * prefills;
+  const bool shorter = choice.prefill == AttentionKernel::kFa3 && few;
+  return {choice.decode, shorter ? AttentionKernel::kFa2 : choice.prefill};
+}
+
 AttentionSplit SplitAttention(const AttentionWork& work, const AttentionChoice& choice) {
   CHECK(work.decodes >= 0 && work.decodes <= work.sequences);
   CHECK(work.host.first_query[work.decodes] == work.decodes);
   CHECK(work.host.first_query[work.sequences] == work.rows);
   CHECK(!work.graph || work.decodes == work.sequences);
+  const AttentionKernels kernels = KernelsFor(work, choice);
   AttentionSplit split;
-  split.decode_kernel = choice.decode;
-  split.prefill_kernel = choice.prefill;
+  split.decode_kernel = kernels.decode;
+  split.prefill_kernel = kernels.prefill;
   const std::int64_t prefills = work.sequences - work.decodes;
-  const std::int64_t queries = work.rows - work.decodes;
-  if (prefills > 0 && choice.prefill == AttentionKernel::kGeneric) {
-    split.decode_kernel = AttentionKernel::kGeneric;
+  if (prefills > 0 && kernels.prefill == AttentionKernel::kGeneric) {
     split.prefills = {
         .sequences = work.sequences, .rows = work.rows, .host = work.host, .device = work.device};
     return split;
@@ -39,12 +48,9 @@ AttentionSplit SplitAttention(const AttentionWork& work, const AttentionChoice& 
                    .graph = work.graph};
   split.prefills = {.sequences = prefills,
                     .first_row = work.decodes,
-                    .rows = queries,
+                    .rows = work.rows - work.decodes,
                     .host = From(work.host, work.decodes),
                     .device = From(work.device, work.decodes)};
-  if (choice.prefill == AttentionKernel::kFa3 && queries < choice.fa3_queries_min * prefills) {
-    split.prefill_kernel = AttentionKernel::kFa2;
-  }
   return split;
 }
 

@@ -15,10 +15,19 @@ struct AttentionSplit {
   AttentionKernel prefill_kernel = AttentionKernel::kGeneric;
 };
 
-// Assigns the decodes and the prefills to their kernels of `choice`. Prefills use kFa2 instead of
-// kFa3 if their mean number of queries is below choice.fa3_queries_min. If the prefills use the
-// generic kernel, `prefills` covers the whole step, decodes included, because that kernel looks up
-// a row's sequence starting from the first row of the step.
+struct AttentionKernels {
+  AttentionKernel decode = AttentionKernel::kGeneric;
+  AttentionKernel prefill = AttentionKernel::kGeneric;
+};
+
+// The kernels of `choice` that a step with these numbers of sequences and rows uses. Prefills use
+// kFa2 instead of kFa3 if their mean number of queries is below choice.fa3_queries_min; decodes
+// beside prefills that use the generic kernel use it too.
+AttentionKernels KernelsFor(const AttentionWork& work, const AttentionChoice& choice);
+
+// Assigns the decodes and the prefills to these kernels. If the prefills use the generic kernel,
+// `prefills` covers the whole step, decodes included, because that kernel looks up a row's sequence
+// starting from the first row of the step.
 AttentionSplit SplitAttention(const AttentionWork& work, const AttentionChoice& choice);
 
 }  // namespace twin::kernels::cuda

@@ -55,6 +55,7 @@ struct DeviceCounts {
   std::int64_t bytes_to_host = 0;
   std::int64_t bytes_within_device = 0;
   std::int64_t copies = 0;
+  std::int64_t copies_to_device = 0;  // of these, from the host
   std::int64_t blocked_for_ever = 0;  // calls that would have been, behind HangDevice()
 };
 // Since ResetDevice().

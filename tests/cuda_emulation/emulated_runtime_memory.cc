@@ -96,9 +96,11 @@ void Perform(const Copy& copy, const Route& route) {
   const Lock lock(state.mutex);
   const auto bytes = static_cast<std::int64_t>(copy.width * copy.height);
   ++state.counts.copies;
-  if (route.to == Place::kDevice) {
-    (route.from == Place::kDevice ? state.counts.bytes_within_device
-                                  : state.counts.bytes_to_device) += bytes;
+  if (route.from == Place::kDevice && route.to == Place::kDevice) {
+    state.counts.bytes_within_device += bytes;
+  } else if (route.to == Place::kDevice) {
+    ++state.counts.copies_to_device;
+    state.counts.bytes_to_device += bytes;
   } else if (route.from == Place::kDevice) {
     state.counts.bytes_to_host += bytes;
   }

@@ -243,6 +243,7 @@ TEST_F(EmulatedRuntimeTest, RowsAreCopiedWithTheirPitches) {
   ASSERT_EQ(cudaStreamSynchronize(stream_), cudaSuccess);
   EXPECT_EQ(std::vector<int>(host_, host_ + 6), (std::vector<int>{1, 2, 5, 6, 9, 10}));
   EXPECT_EQ(Counts().bytes_to_device, 24);
+  EXPECT_EQ(Counts().copies_to_device, 1);
   EXPECT_EQ(Counts().bytes_to_host, 24);
 }
 

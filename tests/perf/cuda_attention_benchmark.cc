@@ -9,6 +9,7 @@
 #include <string>
 
 #include "kernels/cuda/attention.h"
+#include "tests/support/sent_plan.h"
 #ifdef TWIN_CUDNN
 #include "kernels/cuda/cudnn_attention.h"
 #endif
@@ -146,10 +147,12 @@ void Measure(benchmark::State& state, const AttentionShape& shape, const Attenti
   Measure(state, shape, step, [&](StreamView stream, const AttentionWork& work) -> RunLayer {
     const auto attention =
         std::make_shared<PagedAttention>(shape, choice, work.rows, work.sequences);
-    attention->Plan(stream, work);
-    return [attention](StreamView on, const DeviceMatrix& q, const KvCacheView& cache,
-                       std::int64_t layer,
-                       const DeviceMatrix& out) { attention->Run(on, q, cache, layer, 0, out); };
+    const auto plan = std::make_shared<SentPlan>();
+    plan->Plan(stream, *attention, work);
+    return [attention, plan](StreamView on, const DeviceMatrix& q, const KvCacheView& cache,
+                             std::int64_t layer, const DeviceMatrix& out) {
+      attention->Run(on, q, cache, layer, 0, out);
+    };
   });
 }
 

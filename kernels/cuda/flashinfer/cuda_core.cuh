@@ -3,6 +3,8 @@
 
 #include "kernels/cuda/flashinfer/own_dispatch.cuh"
 //
+#include "kernels/cuda/flashinfer/planner.cuh"
+//
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
@@ -11,7 +13,6 @@
 
 #include <flashinfer/attention/decode.cuh>
 #include <flashinfer/attention/default_decode_params.cuh>
-#include <flashinfer/attention/scheduler.cuh>
 #include <flashinfer/attention/variants.cuh>
 
 #include "kernels/cuda/flashinfer/paged_arguments.cuh"
@@ -25,11 +26,11 @@ class CudaCore final : public PlannedAttention {
   CudaCore(const AttentionShape& shape, std::int64_t window)
       : shape_(shape), window_left_(WindowLeft(window)) {}
 
-  void Plan(StreamView stream, const AttentionPart& part, const PlanMemory& memory) override {
+  void Plan(const AttentionPart& part, const PlanMemory& memory) override {
     CHECK(part.rows == part.sequences && part.first_row == 0);
     part_ = part;
     memory_ = memory;
-    CheckCuda(PlanGroup(stream), "planning attention");
+    CheckCuda(PlanGroup(), "planning attention");
   }
 
   void Run(StreamView stream, const AttentionCall& call) const override {
@@ -70,18 +71,18 @@ class CudaCore final : public PlannedAttention {
     return flashinfer::GetPtrFromBaseOffset<std::int32_t>(memory_.ints, offset);
   }
 
-  cudaError_t PlanGroup(StreamView stream) {
+  cudaError_t PlanGroup() {
     const std::int64_t group = shape_.heads / shape_.kv_heads;
-    DISPATCH_GQA_GROUP_SIZE(group, kGroup, { return PlanFor<kGroup>(stream); })
+    DISPATCH_GQA_GROUP_SIZE(group, kGroup, { return PlanFor<kGroup>(); })
   }
 
   // The plan asks how many of the group's kernel run at once.
   template <std::size_t kGroup>
-  cudaError_t PlanFor(StreamView stream) {
+  cudaError_t PlanFor() {
     return flashinfer::DecodePlan<kDim, flashinfer::PosEncodingMode::kNone, Variant, Params>(
-        memory_.floats, memory_.float_bytes, memory_.ints, memory_.pinned, memory_.int_bytes, plan_,
+        memory_.floats, memory_.float_bytes, memory_.ints, memory_.host, memory_.int_bytes, plan_,
         Mutable(part_.host.page_begin), Unsigned(part_.sequences), Unsigned(shape_.heads),
-        Unsigned(shape_.block_size), part_.graph, stream.get(),
+        Unsigned(shape_.block_size), part_.graph, kNoStream,
         flashinfer::BatchDecodeWithPagedKVCacheWorkEstimationDispatched<
             kGroup, kDim, flashinfer::PosEncodingMode::kNone, Variant, Params>);
   }

@@ -3,6 +3,8 @@
 
 #include "kernels/cuda/flashinfer/own_dispatch.cuh"
 //
+#include "kernels/cuda/flashinfer/planner.cuh"
+//
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
@@ -11,7 +13,6 @@
 
 #include <flashinfer/attention/default_prefill_params.cuh>
 #include <flashinfer/attention/prefill.cuh>
-#include <flashinfer/attention/scheduler.cuh>
 #include <flashinfer/attention/variants.cuh>
 
 #include "kernels/cuda/flashinfer/paged_arguments.cuh"
@@ -24,19 +25,19 @@ class Fa2 final : public PlannedAttention {
   Fa2(const AttentionShape& shape, std::int64_t window)
       : shape_(shape), window_left_(WindowLeft(window)) {}
 
-  void Plan(StreamView stream, const AttentionPart& part, const PlanMemory& memory) override {
+  void Plan(const AttentionPart& part, const PlanMemory& memory) override {
     part_ = part;
     memory_ = memory;
     // The planner counts rows from 0 by itself: only differences of first_query matter to it. A
     // graph's sequences have one query each, and its sizes must not depend on anything else.
     const int code = flashinfer::PrefillPlan<std::int32_t>(
-        memory.floats, memory.float_bytes, memory.ints, memory.pinned, memory.int_bytes, plan_,
+        memory.floats, memory.float_bytes, memory.ints, memory.host, memory.int_bytes, plan_,
         Mutable(part.host.first_query), Mutable(part.host.page_begin), Unsigned(part.rows),
         Unsigned(part.sequences), Unsigned(shape_.heads), Unsigned(shape_.kv_heads), kDim, kDim,
         Unsigned(shape_.block_size), part.graph, sizeof(Element), window_left_,
         FixedPiece(part, shape_, Multiprocessors()), /*disable_split_kv=*/false,
         /*num_colocated_ctas=*/0,
-        /*uniform_q_len=*/part.graph ? 1 : 0, stream.get());
+        /*uniform_q_len=*/part.graph ? 1 : 0, kNoStream);
     CheckCuda(code, "planning attention");
   }
 

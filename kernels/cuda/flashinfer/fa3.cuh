@@ -6,13 +6,14 @@
 #define FLASHINFER_CUTLASS_UTILS_CUH_
 #include <cutlass/numeric_types.h>
 
+#include "kernels/cuda/flashinfer/planner.cuh"
+//
 #include <memory>
 
 #include <flashinfer/attention/hopper/default_params.cuh>
 #include <flashinfer/attention/hopper/prefill_sm90.cuh>
 #include <flashinfer/attention/hopper/variants.cuh>
 #include <flashinfer/attention/mask.cuh>
-#include <flashinfer/attention/scheduler.cuh>
 
 #include "kernels/cuda/flashinfer/paged_arguments.cuh"
 
@@ -26,16 +27,16 @@ class Fa3 final : public PlannedAttention {
   Fa3(const AttentionShape& shape, std::int64_t window)
       : shape_(shape), window_left_(WindowLeft(window)) {}
 
-  void Plan(StreamView stream, const AttentionPart& part, const PlanMemory& memory) override {
+  void Plan(const AttentionPart& part, const PlanMemory& memory) override {
     CHECK(!part.graph);
     part_ = part;
     memory_ = memory;
     const int code = flashinfer::PrefillSM90Plan<std::int32_t>(
-        nullptr, 0, memory.ints, memory.pinned, memory.int_bytes, plan_,
+        nullptr, 0, memory.ints, memory.host, memory.int_bytes, plan_,
         Mutable(part.host.first_query), Mutable(part.host.page_begin),
         Mutable(part.host.kv_lengths), Unsigned(part.rows), Unsigned(part.sequences),
         Unsigned(shape_.heads), Unsigned(shape_.kv_heads), kDim, kDim, Unsigned(shape_.block_size),
-        /*causal=*/true, /*enable_cuda_graph=*/false, sizeof(Element), stream.get());
+        /*causal=*/true, /*enable_cuda_graph=*/false, sizeof(Element), kNoStream);
     CheckCuda(code, "planning attention");
     // More than 4096 tiles a head would need another kernel.
     CHECK(!plan_.same_schedule_for_all_heads);

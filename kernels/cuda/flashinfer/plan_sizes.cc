@@ -8,7 +8,7 @@
 namespace twin::kernels::cuda {
 namespace {
 
-constexpr std::int64_t kSlack = 4096;       // alignments of the parts
+constexpr std::int64_t kSlack = 256;        // alignments of the parts, 16 bytes each
 constexpr std::int64_t kCtasPerSmMax = 32;  // of any kernel
 constexpr std::int64_t kWordBytes = 4;
 

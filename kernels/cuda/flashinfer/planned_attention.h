@@ -22,11 +22,11 @@ struct AttentionPart {
   bool graph = false;
 };
 
-// Where a plan goes. `ints` and `pinned` are equally large, one on the device, one on the host.
+// Where a plan goes. It is written to `host`; the caller copies `int_bytes` from there to `ints`.
 struct PlanMemory {
   std::byte* floats = nullptr;  // partial results of sequences that are split
-  std::byte* ints = nullptr;
-  std::byte* pinned = nullptr;
+  std::byte* ints = nullptr;    // on the device
+  std::byte* host = nullptr;
   std::size_t float_bytes = 0;
   std::size_t int_bytes = 0;
 };
@@ -44,9 +44,9 @@ class PlannedAttention {
  public:
   virtual ~PlannedAttention() = default;
 
-  // Splits the part's work and sends the split along the stream; `memory` must stay, and its pinned
-  // part untouched until the stream is there. Throws std::exception.
-  virtual void Plan(StreamView stream, const AttentionPart& part, const PlanMemory& memory) = 0;
+  // Splits the part's work and writes the split to `memory`, which must stay until the kernels
+  // have run. Sends nothing to the device. Throws std::exception.
+  virtual void Plan(const AttentionPart& part, const PlanMemory& memory) = 0;
   // Of the part planned last. Throws std::exception.
   virtual void Run(StreamView stream, const AttentionCall& call) const = 0;
 };

@@ -9,6 +9,7 @@
 
 #include "core/random.h"
 #include "kernels/cuda/attention.h"
+#include "tests/support/sent_plan.h"
 #include "tests/unit/kernels_cuda/test_libraries.h"
 
 namespace twin::kernels::cuda {
@@ -37,6 +38,10 @@ class AttentionBatch {
   void Draw(const std::vector<SequenceLengths>& lengths, Random& random);
 
   [[nodiscard]] AttentionWork Work(bool graph = false) const;
+  // Plans the batch and sends the plan; within a graph's replays always to one address.
+  void Plan(StreamView stream, PagedAttention& attention, bool graph = false) {
+    plan_.Plan(stream, attention, Work(graph));
+  }
   [[nodiscard]] DeviceMatrix Q() const;
   [[nodiscard]] DeviceMatrix Out() const;
   [[nodiscard]] KvCacheView Cache() const;
@@ -61,6 +66,7 @@ class AttentionBatch {
   OnDevice<std::uint16_t> q_;
   OnDevice<std::uint16_t> out_;
   OnDevice<std::int32_t> arrays_;
+  SentPlan plan_;
   std::int64_t sequences_max_;
   std::int64_t pages_max_;
 

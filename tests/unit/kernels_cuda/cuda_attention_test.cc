@@ -46,9 +46,9 @@ AttentionShape Shape(const Heads& heads, DType dtype = DType::kBf16,
           .windows = std::move(windows)};
 }
 
-void PlanAndRun(PagedAttention& attention, const AttentionBatch& batch, std::int64_t window,
+void PlanAndRun(PagedAttention& attention, AttentionBatch& batch, std::int64_t window,
                 const TestStream& stream) {
-  attention.Plan(stream.view(), batch.Work());
+  batch.Plan(stream.view(), attention);
   attention.Run(stream.view(), batch.Q(), batch.Cache(), 1, window, batch.Out());
 }
 
@@ -123,7 +123,7 @@ void ExpectReplays(AttentionKernel kernel, const Heads& heads) {
   const TestStream stream;
   Random random(4, "cuda_attention_test");
   batch.Draw({{1, 1}, {1, 1}, {1, 1}, {1, 1}}, random);
-  attention.Plan(stream.view(), batch.Work(/*graph=*/true));
+  batch.Plan(stream.view(), attention, /*graph=*/true);
   const TestGraph graph(stream.view(), [&] {
     attention.Run(stream.view(), batch.Q(), batch.Cache(), 1, 0, batch.Out());
   });
@@ -133,7 +133,7 @@ void ExpectReplays(AttentionKernel kernel, const Heads& heads) {
                                                            {{1, 0}, {1, 0}, {1, 0}, {1, 0}}};
   for (const auto& lengths : steps) {
     batch.Draw(lengths, random);
-    attention.Plan(stream.view(), batch.Work(/*graph=*/true));
+    batch.Plan(stream.view(), attention, /*graph=*/true);
     graph.Launch(stream.view());
     batch.ExpectAttention(0);
   }
@@ -149,7 +149,7 @@ TEST_P(CudaAttentionKernelTest, ReplaysOneGraphForDecodesThatFillTheDevice) {
   ExpectReplays(GetParam(), {64, 64, 64});
 }
 
-// Plans that follow each other without a wait do not overwrite what is still being sent.
+// A plan holds nothing of the plans before it, which the device may not have read yet.
 TEST_P(CudaAttentionKernelTest, PlansAheadOfTheDevice) {
   const AttentionShape shape = Shape({8, 2, 128});
   const AttentionChoice choice = ChoiceWith(GetParam());
@@ -218,7 +218,7 @@ TEST(CudaAttentionDeathTest, AStepLargerThanPromisedIsRefused) {
   const TestStream stream;
   Random random(7, "cuda_attention_test");
   batch.Draw({{5, 5}}, random);
-  EXPECT_DEATH(attention.Plan(stream.view(), batch.Work()), "limits_.rows");
+  EXPECT_DEATH(attention.Plan(batch.Work()), "limits_.rows");
 }
 
 }  // namespace

@@ -48,7 +48,7 @@ class CudnnAttentionTest : public testing::TestWithParam<Heads> {
     batch.ExpectAttention(0);
     // Ours, of the same numbers.
     PagedAttention ours(Shape(), {}, 256, 8);
-    ours.Plan(stream.view(), batch.Work());
+    batch.Plan(stream.view(), ours);
     ours.Run(stream.view(), batch.Q(), batch.Cache(), 1, 0, batch.Out());
     batch.ExpectAttention(0);
   }

@@ -9,10 +9,11 @@
 #include <tuple>
 #include <vector>
 
-#include <flashinfer/attention/scheduler.cuh>
-
-#include "core/random.h"
 #include "kernels/cuda/flashinfer/own_dispatch.cuh"
+//
+#include "kernels/cuda/flashinfer/planner.cuh"
+//
+#include "core/random.h"
 #include "kernels/cuda/flashinfer/planned_attention.h"
 
 namespace twin::kernels::cuda {
@@ -160,19 +161,26 @@ void ExpectRoom(const Split& split, const AttentionShape& shape, const Batch& ba
   EXPECT_LE(floats, sizes.float_bytes);
 }
 
-TEST(FlashInferPlanTest, TheWorkspaceHoldsEveryPlanWithinTheLimits) {
+// Room for a step of these rows and sequences.
+PlanSizes SizesFor(const Batch& batch, const AttentionShape& shape) {
+  return SizesOfPlan(
+      AttentionKernel::kFa2, shape,
+      {.rows = batch.rows(), .sequences = batch.sequences(), .multiprocessors = kMultiprocessors});
+}
+
+TEST(FlashInferPlanTest, TheRoomOfAStepHoldsItsPlan) {
   Random random(3, "flashinfer_plan_test");
   for (const AttentionShape& shape : kShapes) {
-    const PlanLimits limits{.rows = 8192, .sequences = 256, .multiprocessors = kMultiprocessors};
-    const PlanSizes sizes = SizesOfPlan(AttentionKernel::kFa2, shape, limits);
     for (int draw = 0; draw < 200; ++draw) {
-      const std::int64_t sequences = random.UniformInt(1, limits.sequences);
-      const std::int64_t queries_max = random.UniformInt(1, limits.rows / sequences);
+      const std::int64_t sequences = random.UniformInt(1, 256);
+      const std::int64_t queries_max = random.UniformInt(1, 8192 / sequences);
       const Batch batch = DrawBatch(random, sequences, queries_max, shape.block_size);
       const std::int64_t window = draw % 3 == 0 ? 4096 : 0;
-      ExpectRoom(SplitWork(batch, shape, window, false), shape, batch, false, sizes);
+      ExpectRoom(SplitWork(batch, shape, window, false), shape, batch, false,
+                 SizesFor(batch, shape));
       const Batch decodes = DrawBatch(random, sequences, 1, shape.block_size);
-      ExpectRoom(SplitWork(decodes, shape, window, true), shape, decodes, true, sizes);
+      ExpectRoom(SplitWork(decodes, shape, window, true), shape, decodes, true,
+                 SizesFor(decodes, shape));
     }
   }
 }

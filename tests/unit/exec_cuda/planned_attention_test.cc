@@ -1,0 +1,124 @@
+// Steps whose attention needs a plan, as FlashInfer's kernels do: the plan is one of the step's
+// inputs.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <vector>
+
+#include "exec/cuda/cuda_executor.h"
+#include "exec/generation.h"
+#include "tests/cuda_emulation/emulated_device.h"
+#include "tests/unit/exec_cuda/device_model.h"
+
+namespace twin::exec::cuda {
+namespace {
+
+using kernels::cuda::AttentionChoice;
+using kernels::cuda::AttentionKernel;
+using testing::DeviceModelTest;
+using testing::Prompts;
+
+constexpr AttentionChoice kGeneric;
+constexpr AttentionChoice kFa2{.decode = AttentionKernel::kFa2, .prefill = AttentionKernel::kFa2};
+// The prompts of at least four tokens take kFa3, the others kFa2.
+constexpr AttentionChoice kFa3{
+    .decode = AttentionKernel::kCudaCore, .prefill = AttentionKernel::kFa3, .fa3_queries_min = 4};
+
+// The model has a layer with a window of eight tokens and one without.
+class PlannedAttentionTest : public DeviceModelTest {
+ protected:
+  PlannedAttentionTest() { config_.layer_windows = {8, 0}; }
+
+  std::unique_ptr<DeviceModel> LoadWith(const AttentionChoice& choice, bool graphs = true) {
+    LoadedCudaModel loaded = LoadCudaModel({.config = config_,
+                                            .weights = folder_.path(),
+                                            .positions = 100,
+                                            .largest_step = {.tokens = 64, .sequences = 4},
+                                            .graphs = graphs,
+                                            .tunes = false,
+                                            .attention = choice,
+                                            .checks_finite = true},
+                                           pool_);
+    return std::move(loaded.model);
+  }
+
+  std::vector<std::vector<std::int32_t>> OutputsWith(const AttentionChoice& choice,
+                                                     const VllmV1Config& policy,
+                                                     bool graphs = true) {
+    const auto model = LoadWith(choice, graphs);
+    std::vector<Generation> generations = Prompts();
+    Generate(*model, generations, {.policy = policy, .kv_dtype = DType::kBf16, .block_size = 4});
+    std::vector<std::vector<std::int32_t>> outputs;
+    for (const Generation& generation : generations) outputs.push_back(generation.output);
+    return outputs;
+  }
+};
+
+// Request 0 is computed up to `start`; request 1 is at its beginning.
+WorkItem Decode(std::int32_t start) {
+  return {.request = RequestId{0}, .start = start, .tokens = 1, .emits = true};
+}
+
+TEST_F(PlannedAttentionTest, AStepMakesOneCopyToTheDeviceAndTakesNoMemory) {
+  for (const AttentionChoice& choice : {kGeneric, kFa2, kFa3}) {
+    const auto model = LoadWith(choice);
+    const auto executor =
+        model->MakeExecutor({.kv_dtype = DType::kBf16, .blocks = 4, .returns_logits = false});
+    executor->Open(RequestId{0}, std::vector<std::int32_t>{1, 2, 3}, {});
+    executor->Open(RequestId{1}, std::vector<std::int32_t>{4, 5, 6, 7, 8}, {});
+    StepPlan prefill;
+    prefill.kv = {{KvOperation::Kind::kAllocate, RequestId{0}, BlockId{0}},
+                  {KvOperation::Kind::kAllocate, RequestId{1}, BlockId{1}}};
+    prefill.work = {{.request = RequestId{0}, .start = 0, .tokens = 3, .emits = true}};
+    StepPlan mixed;
+    mixed.work = {Decode(3), {.request = RequestId{1}, .start = 0, .tokens = 5, .emits = true}};
+    StepPlan replayed;
+    replayed.work = {Decode(4), {.request = RequestId{1}, .start = 5, .tokens = 1, .emits = true}};
+    const cuda_emulation::DeviceCounts before = cuda_emulation::Counts();
+    const std::int64_t on_host = cuda_emulation::Calls("cudaHostAlloc");
+    std::int64_t copies = before.copies_to_device;
+    for (const StepPlan* plan : {&prefill, &mixed, &replayed}) {
+      executor->Launch(*plan);
+      executor->Collect();
+      EXPECT_EQ(cuda_emulation::Counts().copies_to_device, ++copies);
+    }
+    EXPECT_EQ(cuda_emulation::Counts().graph_launches, before.graph_launches + 1);
+    EXPECT_EQ(cuda_emulation::Counts().allocations, before.allocations);
+    EXPECT_EQ(cuda_emulation::Calls("cudaHostAlloc"), on_host);
+  }
+}
+
+// Steps launched ahead of the device, mixed ones, and replays.
+TEST_F(PlannedAttentionTest, GivesTheTokensOfAttentionWithoutAPlan) {
+  const VllmV1Config ahead{.async_scheduling = true};
+  const VllmV1Config chunks{.max_num_batched_tokens = 7};
+  const auto expected = OutputsWith(kGeneric, ahead);
+  for (const AttentionChoice& choice : {kFa2, kFa3}) {
+    EXPECT_EQ(OutputsWith(choice, ahead), expected);
+    EXPECT_EQ(OutputsWith(choice, ahead, /*graphs=*/false), expected);
+    EXPECT_EQ(OutputsWith(choice, chunks), expected);
+  }
+}
+
+// A step larger than expected moves the inputs, which graphs were captured with.
+TEST_F(PlannedAttentionTest, OfStepsLargerThanExpectedToo) {
+  const auto expected = OutputsWith(kGeneric, {});
+  LoadedCudaModel loaded = LoadCudaModel({.config = config_,
+                                          .weights = folder_.path(),
+                                          .positions = 100,
+                                          .largest_step = {.tokens = 4, .sequences = 1},
+                                          .tunes = false,
+                                          .attention = kFa3,
+                                          .checks_finite = true},
+                                         pool_);
+  std::vector<Generation> generations = Prompts();
+  Generate(*loaded.model, generations,
+           {.policy = VllmV1Config{}, .kv_dtype = DType::kBf16, .block_size = 4});
+  for (std::size_t i = 0; i < generations.size(); ++i) {
+    EXPECT_EQ(generations[i].output, expected[i]);
+  }
+}
+
+}  // namespace
+}  // namespace twin::exec::cuda
