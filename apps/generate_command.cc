@@ -21,6 +21,7 @@
 #include "exec/grid_backend.h"
 #include "files/output_file.h"
 #include "kernels/sampling.h"
+#include "kernels/top_logits.h"
 #include "lab/real/available_memory.h"
 #include "lab/real/rank_model.h"
 #include "lab/real/served_model.h"
@@ -315,7 +316,7 @@ void AddSamplingOptions(CLI::App& command, GenerateArguments& arguments) {
   command
       .add_option("--logprobs", sampling.logprobs,
                   "Write the log-probability of each token, and of the N most likely ones")
-      ->check(CLI::Range(0, 1 << 20));
+      ->check(CLI::Range(0, kernels::kTopLogitsMax));
 }
 
 void AddServingOptions(CLI::App& command, GenerateArguments& arguments) {

@@ -41,7 +41,8 @@ std::int32_t Argmax(std::span<const float> logits);
 
 // Appends the log-probability of `token`, then those of the `alternatives` most likely tokens, the
 // most likely one first (the lowest token first among equal logits); all tokens where there are
-// fewer. Sums in double. REQUIRES: 0 <= token < logits.size(); alternatives >= 0.
+// fewer. Depends only on the logits, on every processor and device. Error: 2e-6.
+// REQUIRES: 0 <= token < logits.size() <= 2^23; alternatives >= 0.
 void AppendLogprobs(std::span<const float> logits, std::int32_t token, std::int32_t alternatives,
                     std::vector<TokenLogprob>& out);
 

@@ -7,6 +7,7 @@
 #include "core/hash.h"
 #include "kernels/gumbel.h"
 #include "kernels/sampling.h"
+#include "kernels/top_logits.h"
 #include "kernels/vector/vector_kernels.h"
 
 namespace twin::kernels {
@@ -71,6 +72,31 @@ class Ranking {
   std::size_t sorted_ = 0;
 };
 
+// Log-probabilities of a row whose weights add up to `weights`.
+class LogprobScale {
+ public:
+  LogprobScale(std::uint64_t weights, float largest)
+      : largest_(largest),
+        log_sum_(std::log(static_cast<double>(weights) / static_cast<double>(kLargestWeight))) {}
+
+  [[nodiscard]] float Of(float logit) const {
+    if (std::isnan(logit)) return -std::numeric_limits<float>::infinity();
+    // The difference of equal infinities would be no number.
+    const double below =
+        logit == largest_ ? 0 : static_cast<double>(logit) - static_cast<double>(largest_);
+    return static_cast<float>(below - log_sum_);
+  }
+
+ private:
+  float largest_;
+  double log_sum_;
+};
+
+const VectorKernels& Kernels() {
+  static const VectorKernels& kernels = KernelsFor(BestInstructionSet());
+  return kernels;
+}
+
 struct KeptCandidates {
   std::vector<float> logits;
   std::vector<std::int32_t> tokens;
@@ -122,27 +148,26 @@ std::int32_t Argmax(std::span<const float> logits) {
 void AppendLogprobs(std::span<const float> logits, std::int32_t token, std::int32_t alternatives,
                     std::vector<TokenLogprob>& out) {
   CHECK(token >= 0 && static_cast<std::size_t>(token) < logits.size() && alternatives >= 0);
+  CHECK(logits.size() <= kTokensMax);
   const float largest = logits[static_cast<std::size_t>(Argmax(logits))];
-  // The difference of equal infinities would be no number.
-  const auto below = [&](float logit) {
-    return logit == largest ? 0.0 : static_cast<double>(logit) - static_cast<double>(largest);
-  };
-  double sum = 0;
-  for (const float logit : logits) {
-    if (!std::isnan(logit)) sum += std::exp(below(logit));
-  }
-  const double log_sum = std::log(sum);
-  const auto append = [&](std::int32_t which) {
-    const float logit = logits[static_cast<std::size_t>(which)];
-    const double logprob =
-        std::isnan(logit) ? -std::numeric_limits<double>::infinity() : below(logit) - log_sum;
-    out.push_back({which, static_cast<float>(logprob)});
-  };
-  append(token);
+  const LogprobScale scale(
+      Kernels().sum_of_weights(logits.data(), static_cast<std::int64_t>(logits.size()), largest, 1),
+      largest);
+  out.push_back({token, scale.Of(logits[static_cast<std::size_t>(token)])});
   if (alternatives == 0) return;
   Ranking ranking(logits);
   ranking.Keep(static_cast<std::size_t>(alternatives));
-  for (std::size_t rank = 0; rank < ranking.size(); ++rank) append(ranking.At(rank).token);
+  for (std::size_t rank = 0; rank < ranking.size(); ++rank) {
+    out.push_back({ranking.At(rank).token, scale.Of(ranking.At(rank).logit)});
+  }
+}
+
+void AppendLogprobs(const TopLogits& logits, std::int32_t token, std::vector<TokenLogprob>& out) {
+  const LogprobScale scale(logits.weights, logits.largest);
+  out.push_back({token, scale.Of(logits.chosen)});
+  for (std::int32_t i = 0; i < logits.count; ++i) {
+    out.push_back({logits.top[i].token, scale.Of(logits.top[i].logit)});
+  }
 }
 
 std::int32_t SampleToken(std::span<const float> logits, const SamplingParameters& parameters) {
@@ -157,7 +182,7 @@ std::int32_t SampleToken(std::span<const float> logits, const SamplingParameters
     return SampleToken(WithoutMasked(logits, parameters), unmasked);
   }
   if (parameters.temperature == 0 || parameters.top_k == 1) return Argmax(logits);
-  static const VectorKernels& kernels = KernelsFor(BestInstructionSet());
+  const VectorKernels& kernels = Kernels();
   const GumbelRow row =
       GumbelRowOf(MixWords(parameters.seed, parameters.position), parameters.temperature);
   const auto size = static_cast<std::int64_t>(logits.size());

@@ -11,6 +11,7 @@
 #include "kernels/cuda/kernel_overlap.h"
 #include "kernels/cuda/random_fill.h"
 #include "kernels/cuda/sampling.h"
+#include "kernels/cuda/top_logits.h"
 #include "sched/computed_rows.h"
 
 namespace twin::exec::cuda {
@@ -20,6 +21,7 @@ namespace on = kernels::cuda;
 
 constexpr std::int64_t kArenaBytes = std::int64_t{1} << 20;
 constexpr auto kTokenBytes = static_cast<std::int64_t>(sizeof(std::int32_t));
+constexpr auto kTopBytes = static_cast<std::int64_t>(sizeof(kernels::TopLogits));
 
 std::size_t Size(std::int64_t bytes) { return static_cast<std::size_t>(bytes); }
 
@@ -105,9 +107,12 @@ void CudaExecutor::Reserve(const StepShape& shape) {
     // One more section, for the tokens that captures sample.
     sampled_ = DeviceBuffer(static_cast<std::int64_t>(kStepsMax + 1) * sampled_rows_ * kTokenBytes,
                             "device memory for sampled tokens");
+    top_logits_ = DeviceBuffer(sampled_rows_ * kTopBytes, "device memory for log-probabilities");
     // Allocated now, because page-locking memory later would stall the steps in flight.
     for (Step& step : steps_) {
       step.tokens = PinnedBuffer((1 + sampled_rows_) * kTokenBytes, "pinned memory for tokens");
+      step.top_logits =
+          PinnedBuffer(sampled_rows_ * kTopBytes, "pinned memory for log-probabilities");
     }
   }
 }
@@ -153,7 +158,7 @@ void CudaExecutor::Launch(const StepPlan& plan) {
   step.sampled.clear();
   step.sampled_rows.clear();
   step.asked_logprobs.clear();
-  step.fetches_logits = config_.returns_logits;
+  step.asks_logprobs = false;
   step.kept.clear();
   step.kept_rows.clear();
   step.laps.Clear();
@@ -204,7 +209,7 @@ void CudaExecutor::Compute(const StepPlan& plan, Step& step) {
   step.built.Record(stream);
   ComputeBatch(batch, bucket, step);
   TakeEmissions(plan, step);
-  FetchResults(step.shape, step);
+  FetchResults(batch, step);
 }
 
 StepShape CudaExecutor::PlannedShape() const {
@@ -281,30 +286,42 @@ void CudaExecutor::TakeEmissions(const StepPlan& plan, Step& step) {
     step.sampled.push_back({item.request, source.position + 1, code, fresh});
     step.sampled_rows.push_back(row);
     step.asked_logprobs.push_back(request.sampling.logprobs);
-    if (request.sampling.logprobs >= 0) step.fetches_logits = true;
+    if (request.sampling.logprobs >= 0) step.asks_logprobs = true;
   }
 }
 
-void CudaExecutor::FetchResults(const StepShape& shape, Step& step) {
-  step.logit_count = logits_.rows == 0 ? 0 : shape.logit_rows;
+void CudaExecutor::FetchResults(const DeviceBatch& batch, Step& step) {
+  step.logit_count = logits_.rows == 0 ? 0 : batch.shape.logit_rows;
   if (step.logit_count == 0) return;
-  const cudaStream_t stream = model_.device().compute().get();
+  const StreamView stream = model_.device().compute();
   CHECK(step.logit_count <= sampled_rows_);
-  CheckCuda(cudaMemcpyAsync(step.tokens.data() + kTokenBytes, SampledAt(launched_),
-                            Size(step.logit_count * kTokenBytes), cudaMemcpyDeviceToHost, stream),
-            "a copy of tokens");
+  CheckCuda(
+      cudaMemcpyAsync(step.tokens.data() + kTokenBytes, SampledAt(launched_),
+                      Size(step.logit_count * kTokenBytes), cudaMemcpyDeviceToHost, stream.get()),
+      "a copy of tokens");
   if (model_.options().checks_finite) {
     CheckCuda(cudaMemcpyAsync(step.tokens.data(), not_finite_.data(), sizeof(std::int32_t),
-                              cudaMemcpyDeviceToHost, stream),
+                              cudaMemcpyDeviceToHost, stream.get()),
               "a copy of a count");
   }
-  if (!step.fetches_logits) return;
-  const std::int64_t row_bytes = logits_.stride * static_cast<std::int64_t>(sizeof(float));
-  if (step.logits.bytes() < step.logit_count * row_bytes) {
-    step.logits = PinnedBuffer(step.logit_count * row_bytes, "pinned memory for logits");
+  if (step.asks_logprobs) {
+    // Not in the graph: most steps are not asked.
+    on::FindTopLogits(stream, logits_, batch.arrays.sampling, batch.arrays.first_sampled,
+                      sampled_.As<std::int32_t>(), top_logits_.As<kernels::TopLogits>());
+    CheckCuda(
+        cudaMemcpyAsync(step.top_logits.data(), top_logits_.data(),
+                        Size(step.logit_count * kTopBytes), cudaMemcpyDeviceToHost, stream.get()),
+        "a copy of log-probabilities");
   }
-  CheckCuda(cudaMemcpyAsync(step.logits.data(), logits_.data, Size(step.logit_count * row_bytes),
-                            cudaMemcpyDeviceToHost, stream),
+  if (config_.returns_logits) FetchLogits(step);
+}
+
+void CudaExecutor::FetchLogits(Step& step) {
+  const std::int64_t bytes =
+      step.logit_count * logits_.stride * static_cast<std::int64_t>(sizeof(float));
+  if (step.logits.bytes() < bytes) step.logits = PinnedBuffer(bytes, "pinned memory for logits");
+  CheckCuda(cudaMemcpyAsync(step.logits.data(), logits_.data, Size(bytes), cudaMemcpyDeviceToHost,
+                            model_.device().compute().get()),
             "a copy of logits");
 }
 

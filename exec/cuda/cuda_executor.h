@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "core/check.h"
 #include "exec/cuda/batch_builder.h"
 #include "exec/cuda/cuda_model.h"
 #include "exec/cuda/decode_graphs.h"
@@ -16,6 +17,7 @@
 #include "exec/executor.h"
 #include "exec/open_requests.h"
 #include "kernels/cuda/attention.h"
+#include "kernels/top_logits.h"
 
 namespace twin::exec::cuda {
 
@@ -42,6 +44,7 @@ class CudaExecutor final : public Executor {
 
   void Open(RequestId id, std::span<const std::int32_t> prompt,
             const kernels::SamplingParameters& sampling) override {
+    CHECK(sampling.logprobs <= kernels::kTopLogitsMax);
     requests_.Open(id, prompt, sampling);
   }
   void Close(RequestId id) override { requests_.Close(id); }
@@ -77,7 +80,7 @@ class CudaExecutor final : public Executor {
     std::vector<SampledToken> sampled;         // carried-token codes until resolved
     std::vector<std::int32_t> sampled_rows;    // rows of logits, by entry of `sampled`
     std::vector<std::int32_t> asked_logprobs;  // SamplingParameters::logprobs, likewise
-    bool fetches_logits = false;
+    bool asks_logprobs = false;
     std::vector<LogitRow> kept;           // if logits are returned
     std::vector<std::int32_t> kept_rows;  // rows of logits, by entry of `kept`
     std::int64_t logit_count = 0;
@@ -91,7 +94,8 @@ class CudaExecutor final : public Executor {
     LaunchedKind* kind = nullptr;  // of a step that is not replayed from a graph
     bool detailed = false;         // timed operation by operation
     PinnedBuffer tokens;           // [1 + logit rows]: number of non-finite logits, then the tokens
-    PinnedBuffer logits;
+    PinnedBuffer top_logits;       // [logit rows]; written if asks_logprobs
+    PinnedBuffer logits;           // of all rows, if logits are returned
   };
 
   [[nodiscard]] Step& StepAt(std::uint64_t number) { return steps_[number % kStepsMax]; }
@@ -108,8 +112,9 @@ class CudaExecutor final : public Executor {
   // Enqueues the model and the sampling, for execution or capture.
   void Enqueue(const DeviceBatch& batch, LapEvents& laps);
   void TakeEmissions(const StepPlan& plan, Step& step);
-  void FetchResults(const StepShape& shape, Step& step);
-  // The log-probabilities that requests ask for, computed on the host from the logits fetched.
+  void FetchResults(const DeviceBatch& batch, Step& step);
+  void FetchLogits(Step& step);
+  // The log-probabilities that requests ask for.
   void TellLogprobs(Step& step);
   void Await(const Step& step) const;
   // Waits for the step and replaces the carried-token codes by its tokens.
@@ -139,6 +144,7 @@ class CudaExecutor final : public Executor {
   StepShape attention_room_;
   DeviceBuffer sampled_;  // ring of tokens: sampled_rows_ for each of kStepsMax steps
   std::int64_t sampled_rows_ = 0;
+  DeviceBuffer top_logits_;  // of the last enqueued step
   DeviceBuffer not_finite_;
   kernels::cuda::DeviceMatrix logits_;  // of the last enqueued step
   std::vector<std::uint32_t> buckets_;  // batch sizes that decodes are padded to, ascending

@@ -98,13 +98,11 @@ ComputedStep CudaExecutor::Collect() {
 
 void CudaExecutor::TellLogprobs(Step& step) {
   logprobs_.clear();
-  const auto width = static_cast<std::size_t>(model_.config().shape.vocab);
-  const std::int64_t stride = AlignedStride(model_.config().shape.vocab, DType::kFp32);
   for (std::size_t i = 0; i < step.sampled.size(); ++i) {
     if (step.asked_logprobs[i] < 0) continue;
     const std::size_t told = logprobs_.size();
-    const std::span row(step.logits.As<float>() + step.sampled_rows[i] * stride, width);
-    kernels::AppendLogprobs(row, step.sampled[i].token, step.asked_logprobs[i], logprobs_);
+    kernels::AppendLogprobs(step.top_logits.As<kernels::TopLogits>()[step.sampled_rows[i]],
+                            step.sampled[i].token, logprobs_);
     step.sampled[i].logprobs = static_cast<std::int32_t>(logprobs_.size() - told);
   }
 }

@@ -1,92 +1,13 @@
 #include "core/hash.h"
-#include "kernels/cuda/block_memory.cuh"
-#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/logit_row.cuh"
 #include "kernels/cuda/sampling.h"
-#include "kernels/cuda/vector_io.cuh"
-#include "kernels/gumbel.h"
 
 namespace twin::kernels::cuda {
 namespace {
 
-constexpr int kThreadsMax = 1024;
-constexpr int kThreadsMin = 128;
-constexpr int kLogitsOfThread = 32;  // that a thread takes before more threads are
-constexpr int kWarpsMax = kThreadsMax / kWarp;
 constexpr int kDigitBits = 3;
 constexpr int kPivots = (1 << kDigitBits) - 1;
-
-using Number = unsigned long long;  // the type of the 64-bit atomics and shuffles
-
-// A candidate's place in the ranking: the larger value first, of equal ones the lower token.
-__device__ __forceinline__ Number RankOf(std::uint32_t ordered, std::uint32_t token) {
-  return (static_cast<Number>(ordered) << 32) | ~token;
-}
-__device__ __forceinline__ std::uint32_t OrderedOf(Number rank) {
-  return static_cast<std::uint32_t>(rank >> 32);
-}
-__device__ __forceinline__ std::int32_t TokenOf(Number rank) {
-  return static_cast<std::int32_t>(~static_cast<std::uint32_t>(rank));
-}
-
-struct ReduceMemory {
-  Number of_warp[kPivots][kWarpsMax];
-  Number result[kPivots];
-};
-
-// Reduces each of the values over the block and returns the results in all threads. The operation
-// must be commutative and have 0 as its neutral element.
-template <int kCount, class Operation>
-__device__ __forceinline__ void BlockReduce(Number (&values)[kCount], const Operation& operation) {
-  auto& memory = BlockShared<ReduceMemory>();
-  const auto over_warp = [&](Number value) {
-#pragma unroll
-    for (int lanes = kWarp / 2; lanes > 0; lanes /= 2) {
-      value = operation(value, __shfl_xor_sync(~0U, value, lanes));
-    }
-    return value;
-  };
-  const unsigned warp = threadIdx.x / kWarp;
-  const unsigned lane = threadIdx.x % kWarp;
-#pragma unroll
-  for (int i = 0; i < kCount; ++i) {
-    const Number value = over_warp(values[i]);
-    if (lane == 0) memory.of_warp[i][warp] = value;
-  }
-  __syncthreads();
-  const unsigned warps = blockDim.x / kWarp;
-  for (unsigned i = warp; i < kCount; i += warps) {
-    const Number value = over_warp(lane < warps ? memory.of_warp[i][lane] : 0);
-    if (lane == 0) memory.result[i] = value;
-  }
-  __syncthreads();
-#pragma unroll
-  for (int i = 0; i < kCount; ++i) values[i] = memory.result[i];
-}
-
-__device__ __forceinline__ Number BlockMax(Number value) {
-  Number values[1] = {value};
-  BlockReduce(values, [](Number a, Number b) { return a > b ? a : b; });
-  return values[0];
-}
-
-// The logits of a row, distributed over the threads of a block in packs of kWidth.
-template <int kWidth>
-struct Row {
-  const float* logits = nullptr;
-  int size = 0;
-
-  // Calls body(logit, token) for each of the thread's logits.
-  template <class Body>
-  __device__ __forceinline__ void ForEach(const Body& body) const {
-    for (int first = static_cast<int>(threadIdx.x) * kWidth; first < size;
-         first += static_cast<int>(blockDim.x) * kWidth) {
-      float values[kWidth];
-      LoadFloats<kWidth>(logits + first, values);
-#pragma unroll
-      for (int i = 0; i < kWidth; ++i) body(values[i], static_cast<std::uint32_t>(first + i));
-    }
-  }
-};
+static_assert(kPivots <= kReducedMax);
 
 struct Selected {
   std::uint32_t value = 0;
@@ -99,7 +20,7 @@ struct Selected {
 // measure(logit, token, value, amount) sets the value and the amount of a candidate. REQUIRES: 1 <=
 // target <= the sum of all amounts.
 template <int kWidth, class Measure>
-__device__ Selected Select(const Row<kWidth>& row, Number target, const Measure& measure) {
+__device__ Selected Select(const LogitRow<kWidth>& row, Number target, const Measure& measure) {
   Selected selected;
   Number reached = 0;  // sum of the amounts of values >= selected.value
   for (int shift = 30; shift >= 0; shift -= kDigitBits) {
@@ -138,7 +59,7 @@ __device__ Selected Select(const Row<kWidth>& row, Number target, const Measure&
 // Among the candidates of rank `lowest` or higher, in descending order: the rank of the candidate
 // at which the sum of the amounts reaches `target`. Its amount_of(logit) is positive.
 template <int kWidth, class Amount>
-__device__ Number CutAt(const Row<kWidth>& row, Number lowest, Number target,
+__device__ Number CutAt(const LogitRow<kWidth>& row, Number lowest, Number target,
                         const Amount& amount_of) {
   const Selected selected = Select(
       row, target, [&](float logit, std::uint32_t token, std::uint32_t& value, Number& amount) {
@@ -161,7 +82,7 @@ __device__ Number CutAt(const Row<kWidth>& row, Number lowest, Number target,
 
 // The largest logit: OrderedBits of it; 0: all are NaN.
 template <int kWidth>
-__device__ std::uint32_t LargestOf(const Row<kWidth>& row) {
+__device__ std::uint32_t LargestOf(const LogitRow<kWidth>& row) {
   Number largest_rank = 0;
   row.ForEach([&](float logit, std::uint32_t token) {
     largest_rank = max(largest_rank, RankOf(OrderedBits(logit), token));
@@ -171,7 +92,8 @@ __device__ std::uint32_t LargestOf(const Row<kWidth>& row) {
 
 // The first rank of the lowest logit whose weight reaches `share` of the largest one's.
 template <int kWidth>
-__device__ Number CutOfShare(const Row<kWidth>& row, float share, float largest, float sharpness) {
+__device__ Number CutOfShare(const LogitRow<kWidth>& row, float share, float largest,
+                             float sharpness) {
   const Number enough = EnoughOf(share, kLargestWeight);
   Number inverted = 0;  // the largest ~OrderedBits among these logits
   row.ForEach([&](float logit, std::uint32_t) {
@@ -183,7 +105,7 @@ __device__ Number CutOfShare(const Row<kWidth>& row, float share, float largest,
 
 // The lowest rank that min_p, top_k and top_p keep.
 template <int kWidth>
-__device__ Number CutOf(const Row<kWidth>& row, const SamplingParameters& parameters,
+__device__ Number CutOf(const LogitRow<kWidth>& row, const SamplingParameters& parameters,
                         float sharpness) {
   Number cut = 0;
   if (parameters.top_k > 0 && parameters.top_k < row.size) {
@@ -232,13 +154,13 @@ __device__ __forceinline__ void ShowMasked(const SamplingParameters& parameters,
 
 // Block x chooses the token of row x.
 template <int kWidth>
-__global__ void __launch_bounds__(kThreadsMax)
+__global__ void __launch_bounds__(kRowThreadsMax)
     SampleKernel(DeviceRows<float> logits, int vocab, const SamplingParameters* all,
                  const std::int32_t* first, std::int32_t* tokens) {
   WaitForEarlierKernels();
   const SamplingParameters parameters = all[blockIdx.x];
   HideMasked(all[blockIdx.x], logits.Row(blockIdx.x));
-  const Row<kWidth> row{logits.Row(blockIdx.x), vocab};
+  const LogitRow<kWidth> row{logits.Row(blockIdx.x), vocab};
   Number best = 0;
   if (parameters.temperature == 0 || parameters.top_k == 1) {
     row.ForEach([&](float logit, std::uint32_t token) {
@@ -266,9 +188,7 @@ void SampleTokens(StreamView stream, DeviceMatrix logits, const SamplingParamete
   CHECK(logits.columns <= (std::int64_t{1} << 23));  // sums of weights fit
   if (logits.rows == 0) return;
   const auto vocab = static_cast<int>(logits.columns);
-  const int wanted = vocab / kLogitsOfThread / kWarp * kWarp;
-  const LaunchShape shape{dim3(static_cast<unsigned>(logits.rows)),
-                          std::clamp(wanted, kThreadsMin, kThreadsMax)};
+  const LaunchShape shape{dim3(static_cast<unsigned>(logits.rows)), ThreadsOfRow(logits.columns)};
   if (IsPacked(logits)) {
     Launch(stream, shape, "SampleTokens", &SampleKernel<kPackWidth<float>>, RowsOf<float>(logits),
            vocab, parameters, first, tokens);

@@ -14,7 +14,8 @@ set(TWIN_CUDA_KERNEL_SOURCES  # device code
   random_fill.cu
   rope_append.cu
   routing.cu
-  sampling.cu)
+  sampling.cu
+  top_logits.cu)
 set(TWIN_CUDA_HOST_SOURCES    # compiled by the C++ compiler everywhere
   device_memory.cc
   event.cc

@@ -163,6 +163,26 @@ TEST_F(CudaExecutorTest, SamplesAndTellsLogprobsAsTheCpuDoes) {
   }
 }
 
+// What is told is the CPU's result for the device's own logits, to the last bit.
+TEST_F(CudaExecutorTest, LogprobsAreThoseOfItsLogits) {
+  const auto model = Load({});
+  std::vector<Generation> generations = SampledPrompts();
+  for (Generation& generation : generations) generation.sampling.logprobs = 20;
+  GenerationOptions options = Options(VllmV1Config{});
+  options.keep = KeptLogits::kLast;
+  Generate(*model, generations, options);
+  for (const Generation& generation : generations) {
+    std::vector<kernels::TokenLogprob> expected;
+    kernels::AppendLogprobs(generation.last_logits, generation.output.front(), 20, expected);
+    const std::vector<kernels::TokenLogprob>& told = generation.logprobs.front();
+    ASSERT_EQ(told.size(), expected.size());
+    for (std::size_t i = 0; i < told.size(); ++i) {
+      EXPECT_EQ(told[i].token, expected[i].token);
+      EXPECT_EQ(told[i].logprob, expected[i].logprob);
+    }
+  }
+}
+
 // A replayed graph and launched kernels mask alike, and the logits told beside a token stay whole.
 TEST_F(CudaExecutorTest, MaskedTokensDoNotComeBeforeTheirPosition) {
   const auto model = Load({});

@@ -78,16 +78,34 @@ TEST_F(EmulatedExecutorTest, StepsTakeNoMemoryOfDeviceOrHost) {
   const auto model = Load({});
   const auto executor =
       model->MakeExecutor({.kv_dtype = DType::kBf16, .blocks = 2, .returns_logits = false});
-  executor->Open(RequestId{0}, std::vector<std::int32_t>{1, 2, 3}, {});
+  executor->Open(RequestId{0}, std::vector<std::int32_t>{1, 2, 3}, {.logprobs = 20});
   const std::int64_t on_device = cuda_emulation::Calls("cudaMalloc");
   const std::int64_t on_host = cuda_emulation::Calls("cudaHostAlloc");
   for (std::int32_t step = 0; step < 12; ++step) {
     const StepPlan plan = PlanOfStep(step);
     executor->Launch(plan);
-    executor->Collect();
+    EXPECT_EQ(executor->Collect().logprobs.size(), 21U);
   }
   EXPECT_EQ(cuda_emulation::Calls("cudaMalloc"), on_device);
   EXPECT_EQ(cuda_emulation::Calls("cudaHostAlloc"), on_host);
+}
+
+// A token, the count of logits that are not finite, and where asked for the likeliest tokens.
+TEST_F(EmulatedExecutorTest, LogitsStayOnTheDevice) {
+  const auto model = Load({});
+  const auto executor =
+      model->MakeExecutor({.kv_dtype = DType::kBf16, .blocks = 2, .returns_logits = false});
+  for (const std::int32_t logprobs : {-1, 0, 20}) {
+    executor->Open(RequestId{0}, std::vector<std::int32_t>{1, 2, 3}, {.logprobs = logprobs});
+    const std::int64_t before = cuda_emulation::Counts().bytes_to_host;
+    StepPlan plan = PlanOfStep(0);
+    executor->Launch(plan);
+    executor->Collect();
+    const std::size_t told = logprobs < 0 ? 0 : sizeof(kernels::TopLogits);
+    EXPECT_EQ(cuda_emulation::Counts().bytes_to_host - before,
+              static_cast<std::int64_t>(2 * sizeof(std::int32_t) + told));
+    executor->Close(RequestId{0});
+  }
 }
 
 // Events between the operations cost time: one step in sixteen of a kind has them.
