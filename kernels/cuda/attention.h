@@ -60,7 +60,11 @@ std::string_view Name(AttentionKernel kernel);
 struct AttentionChoice {
   AttentionKernel decode = AttentionKernel::kGeneric;
   AttentionKernel prefill = AttentionKernel::kGeneric;
-  std::int64_t fa3_queries_min = 64;  // kFa3 is used from this mean number of queries per prefill
+  // kFa3 is used from this mean number of queries per prefill; from the second one where a step has
+  // fewer than `few_prefills`.
+  std::int64_t fa3_queries_min = 64;
+  std::int64_t fa3_queries_min_of_few = 64;
+  std::int64_t few_prefills = 0;
 };
 
 // The preferred kernels of this build for a shape and a compute capability (90 means 9.0).

@@ -12,6 +12,7 @@ constexpr int kHopper = 90;
 constexpr int kAmpere = 80;
 constexpr std::int64_t kGenericHeadDimMax = 512;
 constexpr std::int64_t kTensorCoreGroupMin = 4;  // below, a tile of 16 rows is mostly empty
+constexpr std::int64_t kHopperMultiprocessors = 132;
 
 std::int64_t Group(const AttentionShape& shape) { return shape.heads / shape.kv_heads; }
 
@@ -42,6 +43,9 @@ std::string WhyNotFlashInfer(const AttentionShape& shape, int compute_capability
   if (shape.logit_cap > 0) return "scores are capped";
   return "";
 }
+
+// Queries of a tile of kFa3.
+std::int64_t Fa3Tile(std::int64_t head_dim) { return head_dim == 64 ? 192 : 128; }
 
 std::string HeadDimText(const AttentionShape& shape, const char* served) {
   return "head size " + std::to_string(shape.head_dim) + " (" + served + " are served)";
@@ -108,7 +112,12 @@ AttentionChoice BestAttention(const AttentionShape& shape, int compute_capabilit
       serves(AttentionKernel::kCudaCore)) {
     choice.decode = AttentionKernel::kCudaCore;
   }
-  if (serves(AttentionKernel::kFa3)) choice.prefill = AttentionKernel::kFa3;
+  if (!serves(AttentionKernel::kFa3)) return choice;
+  choice.prefill = AttentionKernel::kFa3;
+  // A block of kFa3 takes one tile of queries of one head, with all of its keys. Fewer tiles than
+  // multiprocessors leave some idle, where kFa2 cuts the keys: then tiles must at least be full.
+  choice.fa3_queries_min_of_few = Fa3Tile(shape.head_dim);
+  choice.few_prefills = (kHopperMultiprocessors + shape.heads - 1) / shape.heads;
   return choice;
 }
 

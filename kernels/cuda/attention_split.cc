@@ -21,8 +21,9 @@ AttentionKernels KernelsFor(const AttentionWork& work, const AttentionChoice& ch
   const std::int64_t queries = work.rows - work.decodes;
   if (prefills == 0) return {choice.decode, choice.prefill};
   if (choice.prefill == AttentionKernel::kGeneric) return {};
-  const bool few = queries < choice.fa3_queries_min * prefills;
-  const bool shorter = choice.prefill == AttentionKernel::kFa3 && few;
+  const std::int64_t queries_min =
+      prefills < choice.few_prefills ? choice.fa3_queries_min_of_few : choice.fa3_queries_min;
+  const bool shorter = choice.prefill == AttentionKernel::kFa3 && queries < queries_min * prefills;
   return {choice.decode, shorter ? AttentionKernel::kFa2 : choice.prefill};
 }
 

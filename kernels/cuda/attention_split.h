@@ -21,7 +21,7 @@ struct AttentionKernels {
 };
 
 // The kernels of `choice` that a step with these numbers of sequences and rows uses. Prefills use
-// kFa2 instead of kFa3 if their mean number of queries is below choice.fa3_queries_min; decodes
+// kFa2 instead of kFa3 if their mean number of queries is below the minimum of `choice`; decodes
 // beside prefills that use the generic kernel use it too.
 AttentionKernels KernelsFor(const AttentionWork& work, const AttentionChoice& choice);
 

@@ -80,7 +80,8 @@ struct PlanSizes {
 };
 // Pages of the pieces that kFa2 is to cut a part's keys into; -1: as many as the device has room
 // for. Decodes of a graph are partly computed and then merged, pieces or not, unless their pieces
-// are fixed: where they alone fill the device they would not be cut, and are spared the merging.
+// are fixed. From half of what the device has room for on, sequences of one length are not cut in
+// two any more; from three quarters on, all are spared the cuts and the merging.
 std::int32_t FixedPiece(const AttentionPart& part, const AttentionShape& shape,
                         std::int64_t multiprocessors);
 

@@ -19,10 +19,10 @@ using kernels::cuda::AttentionKernel;
 using testing::DeviceModelTest;
 using testing::Prompts;
 
-constexpr AttentionChoice kGeneric;
-constexpr AttentionChoice kFa2{.decode = AttentionKernel::kFa2, .prefill = AttentionKernel::kFa2};
+const AttentionChoice kGeneric;
+const AttentionChoice kFa2{.decode = AttentionKernel::kFa2, .prefill = AttentionKernel::kFa2};
 // The prompts of at least four tokens take kFa3, the others kFa2.
-constexpr AttentionChoice kFa3{
+const AttentionChoice kFa3{
     .decode = AttentionKernel::kCudaCore, .prefill = AttentionKernel::kFa3, .fa3_queries_min = 4};
 
 // The model has a layer with a window of eight tokens and one without.
@@ -99,6 +99,19 @@ TEST_F(PlannedAttentionTest, GivesTheTokensOfAttentionWithoutAPlan) {
     EXPECT_EQ(OutputsWith(choice, ahead, /*graphs=*/false), expected);
     EXPECT_EQ(OutputsWith(choice, chunks), expected);
   }
+}
+
+// 32 heads of four prefills are 128 tiles, fewer than the 132 multiprocessors of an H100.
+TEST_F(PlannedAttentionTest, FewPrefillsFillTheTilesOfFa3) {
+  kernels::cuda::AttentionShape shape{
+      .heads = 32, .kv_heads = 8, .head_dim = 128, .block_size = 16, .windows = {0}};
+  const AttentionChoice wide = BestAttention(shape, 90);
+  EXPECT_EQ(wide.prefill, AttentionKernel::kFa3);
+  EXPECT_EQ(wide.few_prefills, 5);
+  EXPECT_EQ(wide.fa3_queries_min_of_few, 128);
+  shape.head_dim = 64;
+  EXPECT_EQ(BestAttention(shape, 90).fa3_queries_min_of_few, 192);
+  EXPECT_EQ(BestAttention(shape, 80).prefill, AttentionKernel::kFa2);
 }
 
 // A step larger than expected moves the inputs, which graphs were captured with.

@@ -45,6 +45,21 @@ TEST(FixedPieceTest, OfAllKeysHasItsTokensIn32Bits) {
   }
 }
 
+// 132 multiprocessors have room for 264 blocks: for 33 sequences of eight key heads.
+TEST(FixedPieceTest, IsOfAllKeysFromThreeQuartersOfTheDeviceOn) {
+  const AttentionShape shape{
+      .heads = 32, .kv_heads = 8, .head_dim = 128, .block_size = 16, .windows = {0}};
+  const auto piece = [&](std::int64_t sequences, bool graph) {
+    AttentionPart decodes;
+    decodes.sequences = sequences;
+    decodes.graph = graph;
+    return FixedPiece(decodes, shape, 132);
+  };
+  EXPECT_EQ(piece(24, true), -1);
+  EXPECT_GT(piece(25, true), 0);
+  EXPECT_EQ(piece(25, false), -1);
+}
+
 constexpr AttentionKernel kGeneric = AttentionKernel::kGeneric;
 constexpr AttentionKernel kFa2 = AttentionKernel::kFa2;
 constexpr AttentionKernel kFa3 = AttentionKernel::kFa3;
@@ -73,6 +88,21 @@ TEST_F(AttentionSplitTest, TakesFa3FromTheMeanQueriesItPaysFor) {
   };
   EXPECT_EQ(kernel(15), kFa3);
   EXPECT_EQ(kernel(16), kFa2);
+}
+
+TEST_F(AttentionSplitTest, FewPrefillsNeedMoreQueriesForFa3) {
+  // Two prefills of 15 queries in the mean.
+  const auto kernel = [&](std::int64_t few_prefills, std::int64_t queries_min) {
+    return SplitAttention(work_, {.decode = kFa2,
+                                  .prefill = kFa3,
+                                  .fa3_queries_min = 10,
+                                  .fa3_queries_min_of_few = queries_min,
+                                  .few_prefills = few_prefills})
+        .prefill_kernel;
+  };
+  EXPECT_EQ(kernel(2, 16), kFa3);
+  EXPECT_EQ(kernel(3, 16), kFa2);
+  EXPECT_EQ(kernel(3, 15), kFa3);
 }
 
 TEST_F(AttentionSplitTest, GivesAllRowsToAGenericPrefill) {

@@ -202,22 +202,24 @@ TEST(FlashInferPlanTest, AGraphsLaunchDependsOnItsSequencesAlone) {
   }
 }
 
-TEST(FlashInferPlanTest, DecodesThatFillTheDeviceAreNeitherCutNorMerged) {
+TEST(FlashInferPlanTest, DecodesThatNearlyFillTheDeviceAreNeitherCutNorMerged) {
   Random random(5, "flashinfer_plan_test");
   for (const AttentionShape& shape : kShapes) {
     const std::int64_t fill = 2 * kMultiprocessors / shape.kv_heads;
-    for (const std::int64_t sequences : {fill - 1, fill, 2 * fill}) {
+    const std::int64_t nearly = (3 * fill + 3) / 4;
+    for (const std::int64_t sequences : {nearly - 1, nearly, fill, 2 * fill}) {
       const Batch batch = DrawBatch(random, sequences, 1, shape.block_size);
       const std::int32_t piece =
           FixedPiece({.sequences = sequences, .graph = true}, shape, kMultiprocessors);
       EXPECT_EQ(FixedPiece({.sequences = sequences}, shape, kMultiprocessors), -1);
-      EXPECT_EQ(piece > 0, sequences >= fill);
+      EXPECT_EQ(piece > 0, sequences >= nearly);
       if (piece < 0) continue;
       const Split whole = SplitWork(batch, shape, 0, true, piece);
       const Split free = SplitWork(batch, shape, 0, true);
       EXPECT_FALSE(whole.split);
       EXPECT_LE(whole.chunk, std::numeric_limits<std::int32_t>::max());  // it is sent in 32 bits
       EXPECT_TRUE(free.split);
+      if (sequences < fill) continue;
       // The same work in the same launch: only the merging is gone.
       EXPECT_EQ(std::tuple(whole.works, whole.padded, whole.tile, whole.requests, whole.chunks),
                 std::tuple(free.works, free.padded, free.tile, free.requests, free.chunks));
