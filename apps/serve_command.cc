@@ -14,6 +14,7 @@
 #include "apps/commands.h"
 #include "apps/interrupt.h"
 #include "apps/override_options.h"
+#include "apps/send_times.h"
 #include "apps/serving_text.h"
 #include "apps/terminal_control.h"
 #include "core/input_error.h"
@@ -37,6 +38,7 @@ struct ServeArguments {
   std::uint16_t port = 8000;
   std::string out;
   std::string ready_file;
+  std::string send_times;
   std::string api_key_file;
   std::string admin_key_file;
   std::string tokenizer;
@@ -111,7 +113,7 @@ front::FrontOptions OptionsOf(const ServeArguments& arguments) {
 
 void Serve(ServeArguments arguments, CommandContext& context) {
   const ExperimentConfig config = ReadExperiment(arguments.experiment, arguments.assignments);
-  const front::FrontOptions options = OptionsOf(arguments);
+  front::FrontOptions options = OptionsOf(arguments);
   const ServingText text(
       config, {arguments.tokenizer, arguments.chat_template, arguments.characters_per_token});
   ServeReports reports;
@@ -123,6 +125,11 @@ void Serve(ServeArguments arguments, CommandContext& context) {
   arguments.serving.end_tokens = text.end_tokens();
   const std::unique_ptr<lab::ServingEngine> engine =
       lab::StartServing(config, arguments.serving, reports);
+  std::optional<SendTimes> send_times;
+  if (!arguments.send_times.empty()) {
+    send_times.emplace(arguments.send_times, *engine);
+    options.on_sent = [&](const front::SentTokens& tokens) { send_times->Write(tokens); };
+  }
   const bool quiet = arguments.quiet;
   std::optional<front::ServingFront> server;
   server.emplace(*engine, text.tools(), options, arguments.host, arguments.port,
@@ -140,6 +147,7 @@ void Serve(ServeArguments arguments, CommandContext& context) {
   engine->Finish();
   server->WaitUntilIdle(std::chrono::seconds(1));
   server.reset();
+  if (send_times) send_times->Finish();
   std::cerr << "wrote " << arguments.serving.out.string() << "\n";
 }
 
@@ -195,6 +203,9 @@ void AddServeCommand(CLI::App& app, CommandContext& context) {
   command->add_option("--out", arguments->out, "Run directory (default: runs/NAME)");
   command->add_option("--ready-file", arguments->ready_file,
                       "Written as {\"port\": N} once requests are accepted");
+  command->add_option(
+      "--send-times", arguments->send_times,
+      "Table (CSV) of when each token of a stream was due, and when the socket had it");
   command->add_option("--api-key-file", arguments->api_key_file,
                       "File with the clients' key (or environment variable TWINSERVE_API_KEY)");
   command->add_option(

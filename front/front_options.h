@@ -1,11 +1,22 @@
 // What an operator of the serving front decides.
 #pragma once
 
+#include <functional>
+#include <span>
 #include <string>
+#include <string_view>
 
+#include "core/time.h"
 #include "front/http/http_limits.h"
 
 namespace twin::front {
+
+// Tokens of a stream that the socket has taken, in the order of the stream.
+struct SentTokens {
+  std::string_view request;        // its id, without the protocol's prefix
+  std::span<const TimePoint> due;  // when the engine had each of them
+  TimePoint sent = {};             // times are the service's
+};
 
 struct FrontOptions {
   HttpLimits http;
@@ -14,6 +25,8 @@ struct FrontOptions {
   bool guard_metrics = false;  // /metrics and the live page need api_key too
   int overload_status = 429;   // of a full queue; 503 as vLLM answers
   std::string version;         // of this program
+  // Hears of all tokens of streams, on the connections' thread; may be empty.
+  std::function<void(const SentTokens&)> on_sent = nullptr;
 };
 
 }  // namespace twin::front

@@ -83,7 +83,7 @@ ServingFront::ServingFront(lab::Service& service, TextTools tools, FrontOptions 
       log_(std::move(log)),
       metrics_(service),
       history_(service),
-      context_{service_, tools_, options_, metrics_, history_},
+      context_{service_, tools_, options_, metrics_, history_, wakes_, memory_},
       id_seed_(std::random_device{}()),
       workers_(kWorkers),
       server_(

@@ -101,6 +101,8 @@ class ServingFront final : private lab::StepListener {
   const Log log_;
   FrontMetrics metrics_;
   LiveHistory history_;
+  WakeList<Generation> wakes_;
+  PumpMemory memory_;
   const FrontContext context_;
   const std::chrono::system_clock::time_point started_ = std::chrono::system_clock::now();
   std::uint64_t id_seed_;

@@ -1,8 +1,11 @@
 #include "front/http/connection.h"
 
+#include <fmt/compile.h>
 #include <fmt/format.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
+
+#include <iterator>
 
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/write.hpp>
@@ -186,7 +189,9 @@ void Connection::Write(std::string_view bytes) { next_ += bytes; }
 
 // An empty chunk ends the body.
 void Connection::WriteChunk(std::string_view bytes) {
-  if (chunked_) next_ += fmt::format("{:x}\r\n", bytes.size());
+  if (chunked_) {
+    fmt::format_to(std::back_inserter(next_), FMT_COMPILE("{:x}\r\n"), bytes.size());
+  }
   next_ += bytes;
   if (chunked_) next_ += "\r\n";
 }

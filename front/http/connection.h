@@ -20,7 +20,7 @@ namespace twin::front {
 
 class Connection;
 
-// What connections share; all calls come from their strands.
+// What connections share; all calls come from the server's thread.
 class ConnectionHost {
  public:
   virtual ~ConnectionHost() = default;
@@ -37,7 +37,8 @@ class ConnectionHost {
 
 // Always keeps one read pending, so that a client that leaves is noticed while its answer is being
 // computed. The end of the client's sending side counts as leaving, also where it only closed one
-// half. At most one write is in flight. Everything runs on the strand of the socket.
+// half. At most one write is in flight. Everything runs on the server's
+// thread.
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
   using Socket = boost::asio::ip::tcp::socket;
@@ -48,9 +49,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void Start();
   // Answers 503 without reading a request.
   void Refuse();
-  // Closes at once; from the strand.
+  // Closes at once.
   void Close();
-  // Closes unless a request is in progress; from the strand.
+  // Closes unless a request is in progress.
   void CloseIdle();
 
   [[nodiscard]] boost::asio::any_io_executor executor() { return socket_.get_executor(); }

@@ -26,7 +26,7 @@ struct ExchangeResult {
   bool timed_out = false;  // the client took nothing for HttpLimits::write_time
 };
 
-// Post() may be called from any thread; everything else only on the connection's strand: in the
+// Post() may be called from any thread; everything else only on the server's thread: in the
 // handler, in a function given to Post(), and in the callbacks. Calls after the end have no effect.
 class Exchange : public std::enable_shared_from_this<Exchange> {
  public:
@@ -36,7 +36,7 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   // The client's address and port.
   [[nodiscard]] const std::string& client() const { return client_; }
 
-  // Runs `work` on the connection's strand, soon.
+  // Runs `work` on the server's thread, soon.
   void Post(std::function<void()> work);
 
   // Answers with a whole response and ends the exchange.

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include <boost/asio/post.hpp>
-#include <boost/asio/strand.hpp>
 
 #include "core/input_error.h"
 #include "core/printable.h"
@@ -49,7 +48,7 @@ HttpServer::HttpServer(const std::string& host, std::uint16_t port, const HttpLi
       handler_(std::move(handler)),
       observer_(std::move(observer)),
       work_(boost::asio::make_work_guard(context_)),
-      acceptor_(boost::asio::make_strand(context_)),
+      acceptor_(context_),
       accept_again_(acceptor_.get_executor()) {
   RaiseFileLimit();
   const tcp::endpoint endpoint = Resolve(context_, host, port);
@@ -75,19 +74,18 @@ void HttpServer::Start() {
 }
 
 void HttpServer::Accept() {
-  acceptor_.async_accept(boost::asio::make_strand(context_),
-                         [this](boost::system::error_code error, tcp::socket socket) {
-                           if (error == boost::asio::error::operation_aborted || draining_) return;
-                           if (!error) {
-                             OnAccepted(std::move(socket));
-                             return Accept();
-                           }
-                           // Out of descriptors, most likely: connections that end give some back.
-                           accept_again_.expires_after(kAcceptPause);
-                           accept_again_.async_wait([this](boost::system::error_code stopped) {
-                             if (!stopped && !draining_) Accept();
-                           });
-                         });
+  acceptor_.async_accept([this](boost::system::error_code error, tcp::socket socket) {
+    if (error == boost::asio::error::operation_aborted || draining_) return;
+    if (!error) {
+      OnAccepted(std::move(socket));
+      return Accept();
+    }
+    // Out of descriptors, most likely: connections that end give some back.
+    accept_again_.expires_after(kAcceptPause);
+    accept_again_.async_wait([this](boost::system::error_code stopped) {
+      if (!stopped && !draining_) Accept();
+    });
+  });
 }
 
 void HttpServer::OnAccepted(tcp::socket socket) {

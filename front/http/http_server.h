@@ -36,7 +36,7 @@ struct HttpCounts {
 class HttpServer final : private ConnectionHost {
  public:
   using Handler = std::function<void(const std::shared_ptr<Exchange>&)>;
-  // Hears of each exchange that ended, on its strand.
+  // Hears of each exchange that ended, on the server's thread.
   using Observer = std::function<void(const Exchange&, const ExchangeResult&)>;
 
   // Binds and listens; connections wait for Start(). Port 0 takes a free one. Raises the limit of

@@ -197,10 +197,9 @@ void FrontMetrics::ObserveFirstToken(Duration since_arrival) {
 
 void FrontMetrics::ObserveTokenGap(Duration gap) { token_gap_.Observe(Seconds(gap)); }
 
-void FrontMetrics::ObserveSent(std::span<const TimePoint> due) {
-  const TimePoint now = service_.now();
+void FrontMetrics::ObserveSent(std::span<const TimePoint> due, TimePoint sent) {
   const double speed = service_.model().speed;
-  for (const TimePoint time : due) front_send_.Observe(Seconds(now - time) / speed);
+  for (const TimePoint time : due) front_send_.Observe(Seconds(sent - time) / speed);
 }
 
 void FrontMetrics::ObserveEngine(prometheus::Histogram& histogram, TimePoint from, TimePoint to,

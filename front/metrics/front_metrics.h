@@ -65,7 +65,7 @@ class FrontMetrics final : public lab::StepListener {
   void ObserveFirstToken(Duration since_arrival);
   void ObserveTokenGap(Duration gap);
   // The tokens that were due at these instants have been given to the socket.
-  void ObserveSent(std::span<const TimePoint> due);
+  void ObserveSent(std::span<const TimePoint> due, TimePoint sent);
   void ObserveEnd(const EndedAnswer& ended);
   // All answers to a prompt have ended; the longest one has so many tokens.
   void ObservePrompt(std::int32_t answers, std::int32_t generated_max);

@@ -27,12 +27,14 @@ class Choice {
 
   // What a batch of tokens added.
   struct Delta {
-    std::string text;                         // may be empty
-    std::vector<lab::GeneratedToken> tokens;  // not empty but for an answer that was cut short
+    std::string text;  // may be empty
+    // Not empty but for an answer that was cut short. Borrowed from who added them.
+    std::span<const lab::GeneratedToken> tokens;
   };
 
   // Adds tokens, and the end where it follows them. Tokens behind a stop string do not count.
-  Delta Add(std::vector<lab::GeneratedToken> tokens, const std::optional<lab::GenerationEnd>& end);
+  Delta Add(std::span<const lab::GeneratedToken> tokens,
+            const std::optional<lab::GenerationEnd>& end);
 
   [[nodiscard]] std::int32_t index() const { return index_; }
   [[nodiscard]] std::int32_t prompt() const { return prompt_; }

@@ -19,11 +19,12 @@ Choice::Choice(std::int32_t index, std::int32_t prompt, const ApiRequest& reques
       detokenizer_(tokenizer.NewDetokenizer({.skip_special_tokens = request.skip_special_tokens})),
       stop_(request.stop, request.keep_stop ? MatchedText::kKeep : MatchedText::kCut) {}
 
-Choice::Delta Choice::Add(std::vector<lab::GeneratedToken> tokens,
+Choice::Delta Choice::Add(std::span<const lab::GeneratedToken> tokens,
                           const std::optional<lab::GenerationEnd>& end) {
   Delta delta;
   if (!finished()) {
-    for (lab::GeneratedToken& token : tokens) {
+    std::size_t counted = 0;
+    for (const lab::GeneratedToken& token : tokens) {
       ++generated_;
       last_token_ = token.token;
       const bool may_stop = generated_ > request_.generation.min_tokens;
@@ -31,12 +32,13 @@ Choice::Delta Choice::Add(std::vector<lab::GeneratedToken> tokens,
       const bool ends = &token == &tokens.back() && end && end->reason == lab::EndReason::kStop;
       if (!ends) delta.text += stop_.Push(detokenizer_->Push(token.token), may_stop);
       if (keeps_tokens_) tokens_.push_back(token);
-      delta.tokens.push_back(std::move(token));
+      ++counted;
       if (!found_stop()) continue;
       finish_reason_ = "stop";
       stop_reason_ = JsonString(stop_.stops()[*stop_.matched()]);
       break;
     }
+    delta.tokens = tokens.first(counted);
     if (end && !finished()) Finish(*end, delta.text);
   }
   if (end) end_ = end;

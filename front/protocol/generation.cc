@@ -153,7 +153,15 @@ std::string Generation::SubmitAll() {
 
 // On the service's thread.
 void Generation::Wake() {
-  exchange_->Post([self = shared_from_this()] { self->Pump(); });
+  if (context_.wakes.Add(shared_from_this())) PumpSoon(context_, exchange_);
+}
+
+// Any exchange leads to the server's thread.
+void Generation::PumpSoon(const FrontContext& context, const std::shared_ptr<Exchange>& exchange) {
+  exchange->Post([&context, exchange] {
+    const bool more = context.wakes.WakeAll([](Generation& generation) { generation.Pump(); });
+    if (more) PumpSoon(context, exchange);
+  });
 }
 
 void Generation::Pump() {
@@ -166,7 +174,8 @@ void Generation::Pump() {
     if (overflowed) GiveUp();
     return;
   }
-  std::string out;
+  std::string& out = context_.memory.events;
+  out.clear();
   for (std::size_t i = 0; i < answers_.size(); ++i) TakeFrom(i, out);
   lagging_ = false;
   if (over_) return;
@@ -181,7 +190,8 @@ void Generation::GiveUp() {
 
 void Generation::TakeFrom(std::size_t index, std::string& out) {
   Answer& answer = answers_[index];
-  TokenQueue::Taken taken = answer.queue->Take();
+  TokenQueue::Taken& taken = context_.memory.taken;
+  answer.queue->Take(taken);
   if (taken.overflowed && !over_) GiveUp();
   if (taken.end) {
     ++ended_;
@@ -198,48 +208,72 @@ void Generation::TakeFrom(std::size_t index, std::string& out) {
                      ""});
   }
   if (taken.tokens.empty() && !taken.end) return;
-  Deliver(answer, std::move(taken.tokens), taken.end, out);
+  Deliver(answer, taken, out);
 }
 
 // One event per output of the engine: tokens of one step stay together, those of several steps
 // apart, unless the client lags behind.
-void Generation::Deliver(Answer& answer, std::vector<lab::GeneratedToken> tokens,
-                         const std::optional<lab::GenerationEnd>& end, std::string& out) {
+void Generation::Deliver(Answer& answer, const TokenQueue::Taken& taken, std::string& out) {
   const ApiRequest& request = prepared_.request;
   const auto interval = static_cast<std::size_t>(request.stream_interval);
-  auto next = tokens.begin();
+  const std::span<const lab::GeneratedToken> tokens = taken.tokens;
+  std::size_t next = 0;
   do {
-    auto group = next;
-    while (group != tokens.end() && (lagging_ || group->due == next->due)) ++group;
-    if (lagging_ && group - next > 1) context_.metrics.CountMergedTokens(group - next - 1);
-    NoteTimes(answer, next == tokens.end() ? TimePoint::max() : next->due);
-    answer.waiting.insert(answer.waiting.end(), std::make_move_iterator(next),
-                          std::make_move_iterator(group));
-    next = group;
-    const bool last = next == tokens.end() && end.has_value();
-    if (request.stream && answer.begun && !last && answer.waiting.size() < interval) continue;
-    const bool finished = answer.choice.finished();
-    const Choice::Delta delta =
-        answer.choice.Add(std::exchange(answer.waiting, {}), last ? end : std::nullopt);
-    generated_ += static_cast<std::int64_t>(delta.tokens.size());
-    if (answer.choice.found_stop()) Cancel(answer, lab::CancelReason::kStopString);
-    if (!request.stream || finished) continue;
-    if (!std::exchange(answer.begun, true)) format_->AppendBegin(out, answer.choice);
-    format_->AppendDelta(out, answer.choice, delta);
-    for (const lab::GeneratedToken& token : delta.tokens) unsent_.push_back(token.due);
-  } while (next != tokens.end());
+    std::size_t end = next;
+    while (end < tokens.size() && (lagging_ || tokens[end].due == tokens[next].due)) ++end;
+    const auto group = tokens.subspan(next, end - next);
+    next = end;
+    if (lagging_ && group.size() > 1) {
+      context_.metrics.CountMergedTokens(static_cast<std::int64_t>(group.size()) - 1);
+    }
+    if (!group.empty()) NoteTimes(answer, group.front().due);
+    const bool last = end == tokens.size() && taken.end.has_value();
+    const std::size_t waiting = answer.waiting.size() + group.size();
+    const bool waits = request.stream && answer.begun && !last && waiting < interval;
+    if (waits || !answer.waiting.empty()) {
+      answer.waiting.insert(answer.waiting.end(), group.begin(), group.end());
+    }
+    if (waits) continue;
+    const auto& told_end = last ? taken.end : std::nullopt;
+    if (answer.waiting.empty()) {
+      Tell(answer, group, told_end, out);
+    } else {
+      Tell(answer, answer.waiting, told_end, out);
+      answer.waiting.clear();
+    }
+  } while (next < tokens.size());
+}
+
+void Generation::Tell(Answer& answer, std::span<const lab::GeneratedToken> tokens,
+                      const std::optional<lab::GenerationEnd>& end, std::string& out) {
+  const bool finished = answer.choice.finished();
+  const Choice::Delta delta = answer.choice.Add(tokens, end);
+  generated_ += static_cast<std::int64_t>(delta.tokens.size());
+  if (answer.choice.found_stop()) Cancel(answer, lab::CancelReason::kStopString);
+  if (!prepared_.request.stream || finished) return;
+  if (!std::exchange(answer.begun, true)) format_->AppendBegin(out, answer.choice);
+  format_->AppendDelta(out, answer.choice, delta);
+  for (const lab::GeneratedToken& token : delta.tokens) unsent_.push_back(token.due);
 }
 
 void Generation::SendEvents(const std::string& events) {
-  if (events.empty()) return;
-  if (!exchange_->streaming()) exchange_->StartStream(Head());
-  exchange_->Send(events);
-  context_.metrics.ObserveSent(unsent_);
+  if (!events.empty()) {
+    if (!exchange_->streaming()) exchange_->StartStream(Head());
+    exchange_->Send(events);
+  }
+  if (exchange_->open() && exchange_->unwritten_bytes() == 0) NoteSent();
+}
+
+// The socket has taken everything.
+void Generation::NoteSent() {
+  if (unsent_.empty()) return;
+  const TimePoint now = context_.service.now();
+  context_.metrics.ObserveSent(unsent_, now);
+  if (context_.options.on_sent) context_.options.on_sent({prepared_.id, unsent_, now});
   unsent_.clear();
 }
 
 void Generation::NoteTimes(Answer& answer, TimePoint due) {
-  if (due == TimePoint::max()) return;
   if (answer.last_due) {
     context_.metrics.ObserveTokenGap(due - *answer.last_due);
     context_.history.AddTokenGap(Seconds(due - *answer.last_due));
@@ -345,6 +379,7 @@ void Generation::OnEnded(const Answer& answer, const lab::GenerationEnd& end) {
 }
 
 void Generation::OnDone(const ExchangeResult& result) {
+  if (result.complete) NoteSent();
   std::size_t prompt_tokens = 0;
   for (const TokenizedPrompt& prompt : prepared_.prompts) prompt_tokens += prompt.ids.size();
   exchange_->log_text = fmt::format(

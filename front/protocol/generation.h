@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -16,9 +17,19 @@
 #include "front/protocol/api_request.h"
 #include "front/protocol/prompt_tokens.h"
 #include "front/protocol/token_queue.h"
+#include "front/protocol/wake_list.h"
 #include "lab/serve/service.h"
 
 namespace twin::front {
+
+class Generation;
+
+// Memory that one Generation after the other uses on the server's thread. Between two of their
+// turns, nothing in it means anything.
+struct PumpMemory {
+  TokenQueue::Taken taken;
+  std::string events;
+};
 
 // What all requests share; outlives them.
 struct FrontContext {
@@ -27,6 +38,8 @@ struct FrontContext {
   const FrontOptions& options;
   FrontMetrics& metrics;
   LiveHistory& history;
+  WakeList<Generation>& wakes;
+  PumpMemory& memory;
 };
 
 // A request ready for the service.
@@ -39,7 +52,7 @@ struct PreparedRequest {
 
 // Submits a request for each answer, tells the client what comes, and cancels what a client that
 // left no longer wants. Lives until the service has told the end of every answer. Everything runs
-// on the connection's strand.
+// on the server's thread.
 class Generation : public std::enable_shared_from_this<Generation> {
  public:
   Generation(const FrontContext& context, std::shared_ptr<Exchange> exchange,
@@ -70,13 +83,16 @@ class Generation : public std::enable_shared_from_this<Generation> {
   std::string SubmitAll();
   lab::GenerationRequest RequestOf(const TokenizedPrompt& prompt, std::int32_t answer) const;
   void Wake();
+  static void PumpSoon(const FrontContext& context, const std::shared_ptr<Exchange>& exchange);
   void Pump();
   void TakeFrom(std::size_t index, std::string& out);
-  void Deliver(Answer& answer, std::vector<lab::GeneratedToken> tokens,
-               const std::optional<lab::GenerationEnd>& end, std::string& out);
+  void Deliver(Answer& answer, const TokenQueue::Taken& taken, std::string& out);
+  void Tell(Answer& answer, std::span<const lab::GeneratedToken> tokens,
+            const std::optional<lab::GenerationEnd>& end, std::string& out);
   void NoteTimes(Answer& answer, TimePoint due);
   void RefuseAll(const std::string& reason);
   void SendEvents(const std::string& events);
+  void NoteSent();
   void MaybeFinish(std::string& out);
   void GiveUp();
   void FailWith(const ApiError& error);
@@ -99,7 +115,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
   bool lagging_ = false;                // the client reads more slowly than tokens come
   bool over_ = false;                   // nothing more is told to the client
   std::string outcome_;                 // of the log: "stop", "length", "abort", "left", ...
-  std::vector<TimePoint> unsent_;       // when the tokens of the next Send() were due
+  std::vector<TimePoint> unsent_;       // when the tokens were due that the socket has not taken
   TimePoint arrived_;                   // at the front, on the service's clock
 };
 

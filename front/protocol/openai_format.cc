@@ -1,8 +1,11 @@
 // vLLM's form of OpenAI's answers: objects "text_completion" and "chat.completion[.chunk]".
+#include <fmt/compile.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <span>
 
 #include "front/json_text.h"
 #include "front/protocol/answer.h"
@@ -29,19 +32,29 @@ class OpenAiFormat final : public AnswerFormat {
 
   void AppendBegin(std::string& out, const Choice& choice) override {
     if (chat_) {
-      Event(out, choice, R"("delta":{"role":"assistant","content":""},"logprobs":null)", "null");
+      BeginEvent(out, choice);
+      out += R"("delta":{"role":"assistant","content":""},"logprobs":null)";
+      EndEvent(out, choice, /*ends=*/false);
     }
     const std::string& prompt = PromptOf(choice).text;
     if (!request_.echo || prompt.empty()) return;
-    Event(out, choice, TextField(prompt) + R"(,"logprobs":null)", "null");
+    BeginEvent(out, choice);
+    AppendTextField(out, prompt);
+    out += R"(,"logprobs":null)";
+    EndEvent(out, choice, /*ends=*/false);
   }
 
   void AppendDelta(std::string& out, const Choice& choice, const Choice::Delta& delta) override {
-    std::string fields = TextField(delta.text);
-    fields += R"(,"logprobs":)" + Logprobs(delta.tokens, OffsetOf(choice));
-    if (request_.return_token_ids) fields += R"(,"token_ids":)" + Ids(delta.tokens);
-    const bool ends = choice.finished();
-    Event(out, choice, fields, ends ? JsonString(choice.finish_reason()) : "null", ends);
+    BeginEvent(out, choice);
+    AppendTextField(out, delta.text);
+    out += R"(,"logprobs":)";
+    if (request_.generation.logprobs < 0) {
+      out += "null";
+    } else {
+      out += Logprobs(delta.tokens, OffsetOf(choice));
+    }
+    if (request_.return_token_ids) out += R"(,"token_ids":)" + Ids(delta.tokens);
+    EndEvent(out, choice, choice.finished());
   }
 
   void AppendEnd(std::string& out, const std::vector<Choice>& choices) override {
@@ -80,18 +93,31 @@ class OpenAiFormat final : public AnswerFormat {
     return JsonString("twinserve-" + context_.version);
   }
 
-  [[nodiscard]] std::string TextField(const std::string& text) const {
-    return chat_ ? R"("delta":{"content":)" + JsonString(text) + "}"
-                 : R"("text":)" + JsonString(text);
+  void AppendTextField(std::string& out, std::string_view text) const {
+    out += chat_ ? R"("delta":{"content":)" : R"("text":)";
+    AppendJsonString(out, text);
+    if (chat_) out += '}';
   }
 
-  void Event(std::string& out, const Choice& choice, const std::string& fields,
-             const std::string& finish_reason, bool ends = false) const {
+  // An event is written in place: there are tens of thousands a second.
+  void BeginEvent(std::string& out, const Choice& choice) const {
     out += "data: ";
     out += head_;
-    out += fmt::format(R"(,"choices":[{{"index":{},{},"finish_reason":{})", choice.index(), fields,
-                       finish_reason);
-    if (!chat_ || ends) out += R"(,"stop_reason":)" + choice.stop_reason();
+    out += R"(,"choices":[{"index":)";
+    fmt::format_to(std::back_inserter(out), FMT_COMPILE("{},"), choice.index());
+  }
+
+  void EndEvent(std::string& out, const Choice& choice, bool ends) const {
+    out += R"(,"finish_reason":)";
+    if (ends) {
+      AppendJsonString(out, choice.finish_reason());
+    } else {
+      out += "null";
+    }
+    if (!chat_ || ends) {
+      out += R"(,"stop_reason":)";
+      out += choice.stop_reason();
+    }
     out += "}]";
     if (ends) out += R"(,"system_fingerprint":)" + Fingerprint();
     if (request_.continuous_usage) {
@@ -124,7 +150,7 @@ class OpenAiFormat final : public AnswerFormat {
     out += '}';
   }
 
-  static std::string Ids(const std::vector<lab::GeneratedToken>& tokens) {
+  static std::string Ids(std::span<const lab::GeneratedToken> tokens) {
     std::string out = "[";
     for (const lab::GeneratedToken& token : tokens) {
       if (out.size() > 1) out += ',';
@@ -146,13 +172,13 @@ class OpenAiFormat final : public AnswerFormat {
     return offsets_[static_cast<std::size_t>(choice.index())];
   }
 
-  [[nodiscard]] std::string Logprobs(const std::vector<lab::GeneratedToken>& tokens,
+  [[nodiscard]] std::string Logprobs(std::span<const lab::GeneratedToken> tokens,
                                      std::size_t& offset) const {
     if (request_.generation.logprobs < 0) return "null";
     return chat_ ? ChatLogprobs(tokens) : CompletionLogprobs(tokens, offset);
   }
 
-  [[nodiscard]] std::string CompletionLogprobs(const std::vector<lab::GeneratedToken>& tokens,
+  [[nodiscard]] std::string CompletionLogprobs(std::span<const lab::GeneratedToken> tokens,
                                                std::size_t& offset) const {
     std::string offsets;
     std::string logprobs;
@@ -193,7 +219,7 @@ class OpenAiFormat final : public AnswerFormat {
                        LogprobText(logprob), bytes);
   }
 
-  [[nodiscard]] std::string ChatLogprobs(const std::vector<lab::GeneratedToken>& tokens) const {
+  [[nodiscard]] std::string ChatLogprobs(std::span<const lab::GeneratedToken> tokens) const {
     std::string out = R"({"content":[)";
     for (const lab::GeneratedToken& token : tokens) {
       if (&token != &tokens.front()) out += ',';

@@ -4,6 +4,11 @@
 #include <utility>
 
 namespace twin::front {
+namespace {
+
+constexpr std::size_t kTokensKept = 16;
+
+}  // namespace
 
 TokenQueue::TokenQueue(Last last, std::size_t bytes_max, std::function<void()> wake)
     : last_(std::move(last)), bytes_max_(bytes_max), wake_(std::move(wake)) {}
@@ -44,12 +49,23 @@ bool TokenQueue::overflowed() {
   return waiting_.overflowed;
 }
 
-TokenQueue::Taken TokenQueue::Take() {
+void TokenQueue::Take(Taken& taken) {
+  taken.Clear();
   const std::lock_guard lock(mutex_);
   bytes_ = 0;
-  Taken taken = std::move(waiting_);
-  waiting_ = {};
-  return taken;
+  std::swap(taken, waiting_);
+}
+
+void TokenQueue::Taken::Clear() {
+  // The memory goes from queue to queue. That of a slow reader must not: all would have as much in
+  // the end.
+  if (tokens.capacity() > kTokensKept) {
+    tokens = {};
+  } else {
+    tokens.clear();
+  }
+  end.reset();
+  overflowed = false;
 }
 
 }  // namespace twin::front

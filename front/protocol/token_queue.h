@@ -19,6 +19,8 @@ class TokenQueue final : public lab::GenerationSink {
     std::vector<lab::GeneratedToken> tokens;
     std::optional<lab::GenerationEnd> end;  // behind the tokens
     bool overflowed = false;                // tokens were dropped: the answer cannot go on
+
+    void Clear();  // keeps the memory of a few tokens
   };
 
   // Which tokens may end an answer, so that the last token and the end are taken together.
@@ -35,8 +37,9 @@ class TokenQueue final : public lab::GenerationSink {
   void OnToken(const lab::GeneratedToken& token) override;
   void OnEnd(const lab::GenerationEnd& end) override;
 
+  // From any thread. Replaces what is in `taken`, whose memory the queue goes on with.
+  void Take(Taken& taken);
   // From any thread.
-  [[nodiscard]] Taken Take();
   [[nodiscard]] bool overflowed();
 
  private:

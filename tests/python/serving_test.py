@@ -2,6 +2,7 @@
 
 `tools/setup clients` installs the clients.
 """
+import csv
 import json
 import os
 import pathlib
@@ -103,6 +104,25 @@ def test_prometheus_reads_the_metrics(server):
     assert samples[("vllm:time_to_first_token_seconds_count", None)] == 1
     assert ("vllm:request_params_n_bucket", "1.0") in samples
     assert families["vllm:kv_cache_usage_perc"].type == "gauge"
+
+
+def test_send_times_say_when_each_token_was_due_and_when_it_was_sent(tmp_path):
+    began = time.monotonic_ns()
+    process, port = start(tmp_path, "--send-times", str(tmp_path / "sends.csv"))
+    body = {"prompt": "a", "max_tokens": 20, "stream": True, "ignore_eos": True}
+    request = urllib.request.Request(
+        f"http://127.0.0.1:{port}/v1/completions", json.dumps(body).encode(),
+        {"Content-Type": "application/json", "X-Request-Id": "one"})
+    with urllib.request.urlopen(request) as response:
+        assert response.read().count(b"data: {") == 20
+    drain(process)
+    ended = time.monotonic_ns()
+    with open(tmp_path / "sends.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["request"] for row in rows] == ["one"] * 20
+    due = [int(row["due_ns"]) for row in rows]
+    assert began < due[0] and due == sorted(set(due))
+    assert all(int(row["due_ns"]) <= int(row["sent_ns"]) < ended for row in rows)
 
 
 def test_a_client_that_resets_its_stream_frees_its_blocks(server):

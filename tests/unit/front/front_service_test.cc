@@ -2,7 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <mutex>
 #include <string>
+#include <vector>
 
 #include "tests/unit/front/served_front.h"
 
@@ -179,6 +182,67 @@ TEST(FrontClients, SlowReadersGetAllOfTheTextInFewerEvents) {
     if (event != "[DONE]") received += Json::parse(event)["choices"][0]["text"].get<std::string>();
   }
   EXPECT_EQ(received, text);
+}
+
+// What --send-times writes.
+class SentLog {
+ public:
+  FrontOptions Options() {
+    FrontOptions options;
+    options.on_sent = [this](const SentTokens& tokens) {
+      const std::lock_guard lock(mutex_);
+      EXPECT_EQ(tokens.request, "r-1");
+      EXPECT_EQ(tokens.sent, TimePoint(std::chrono::seconds(1)));  // the service's clock
+      due_.insert(due_.end(), tokens.due.begin(), tokens.due.end());
+    };
+    return options;
+  }
+  std::vector<TimePoint> due() const {
+    const std::lock_guard lock(mutex_);
+    return due_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<TimePoint> due_;
+};
+
+std::vector<TimePoint> FirstMilliseconds(int count) {
+  std::vector<TimePoint> times;
+  for (int i = 1; i <= count; ++i) times.emplace_back(std::chrono::milliseconds(i));
+  return times;
+}
+
+TEST(FrontSendTimes, TellOfEachTokenOfAStreamAndOfNoWholeAnswer) {
+  SentLog log;
+  ServedFront served(log.Options());
+  const std::string field = "X-Request-Id: r-1\r\n";
+  for (const char* body :
+       {R"({"prompt":"x","max_tokens":3})", R"({"prompt":"x","max_tokens":3,"stream":true})"}) {
+    EXPECT_EQ(StatusOf(served.Ask(PostText("/v1/completions", body, field))), 200);
+  }
+  EXPECT_TRUE(Eventually([&] { return log.due().size() >= 3; }));
+  EXPECT_EQ(log.due(), FirstMilliseconds(3));
+}
+
+TEST(FrontSendTimes, TokensThatWaitForTheirClientCountWhenTheSocketHasThem) {
+  SentLog log;
+  FrontOptions options = log.Options();
+  options.http.unwritten_bytes = 4096;
+  options.http.send_buffer_bytes = 4096;
+  ServedFront served(options);
+  served.service.served.max_model_length = 100'000;
+  served.service.holds = true;
+  RawClient client(served.port(), 4096);
+  client.Send(PostText("/v1/completions", R"({"prompt":"x","max_tokens":9000,"stream":true})",
+                       "X-Request-Id: r-1\r\n"));
+  ASSERT_TRUE(Eventually([&] { return served.service.count() == 1; }));
+  served.service.Give(lab::GenerationId{0}, std::string(9000, 't'));
+  served.service.End(lab::GenerationId{0}, lab::EndReason::kLength);
+  EXPECT_LT(log.due().size(), 9000U);
+  client.ReadUntil("\r\n0\r\n\r\n");
+  EXPECT_TRUE(Eventually([&] { return log.due().size() >= 9000; }));
+  EXPECT_EQ(log.due(), FirstMilliseconds(9000));
 }
 
 TEST(FrontClients, ThatFallTooFarBehindAreCancelled) {

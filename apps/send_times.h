@@ -1,0 +1,39 @@
+// When the tokens of a served run were due, and when their bytes were given to the socket.
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "core/time.h"
+#include "front/front_options.h"
+#include "lab/serve/service.h"
+
+namespace twin::apps {
+
+// Writes a row for each token of a stream: "request,due_ns,sent_ns". Rows of one request are in the
+// order of its tokens. Times are nanoseconds of the machine's steady clock (CLOCK_MONOTONIC), so
+// that a client on the same machine can compare its own with them. Not thread-safe.
+class SendTimes {
+ public:
+  // Reads `service` here only; it must have started. Throws std::system_error if the file cannot be
+  // written.
+  SendTimes(const std::filesystem::path& file, const lab::Service& service);
+
+  void Write(const front::SentTokens& tokens);
+  // Closes the file. Throws std::system_error if a row could not be written. REQUIRES: called once,
+  // behind all rows.
+  void Finish();
+
+ private:
+  [[nodiscard]] std::int64_t OnSteadyClock(TimePoint time) const;
+
+  const double speed_;
+  const std::int64_t start_ns_;  // time zero of the service, on the steady clock
+  const std::string path_;
+  std::ofstream stream_;
+  std::string rows_;  // of one call; here for its memory
+};
+
+}  // namespace twin::apps

@@ -1,0 +1,47 @@
+// Who must look at what the service told, from the service's thread to the server's.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+namespace twin::front {
+
+// A step tells hundreds of answers at once. They share one turn of the server's loop for each time
+// that its thread comes round, instead of one each.
+template <typename Waker>
+class WakeList {
+ public:
+  // From any thread. True: the caller must see to it that the server's thread calls WakeAll().
+  [[nodiscard]] bool Add(std::shared_ptr<Waker> waker) {
+    const std::lock_guard lock(mutex_);
+    waiting_.push_back(std::move(waker));
+    return !std::exchange(called_, true);
+  }
+
+  // On the server's thread: calls `wake` with each of them, in order. True: more were added
+  // meanwhile, and the caller must see to it that WakeAll() is called again. Between two calls the
+  // thread can look after its sockets.
+  template <typename Wake>
+  [[nodiscard]] bool WakeAll(const Wake& wake) {
+    {
+      const std::lock_guard lock(mutex_);
+      awake_.swap(waiting_);
+    }
+    for (const std::shared_ptr<Waker>& waker : awake_) wake(*waker);
+    awake_.clear();
+    const std::lock_guard lock(mutex_);
+    called_ = !waiting_.empty();
+    return called_;
+  }
+
+ private:
+  std::vector<std::shared_ptr<Waker>> awake_;  // of the server's thread; here for its memory
+
+  std::mutex mutex_;  // guards what follows
+  std::vector<std::shared_ptr<Waker>> waiting_;
+  bool called_ = false;  // WakeAll() is on its way
+};
+
+}  // namespace twin::front

@@ -1,0 +1,83 @@
+// Who is woken, how often, and who must call.
+#include "front/protocol/wake_list.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <thread>
+#include <vector>
+
+namespace twin::front {
+namespace {
+
+using testing::ElementsAre;
+
+TEST(WakeListTest, TheFirstWhoAddsMustCallForAll) {
+  WakeList<int> list;
+  EXPECT_TRUE(list.Add(std::make_shared<int>(1)));
+  EXPECT_FALSE(list.Add(std::make_shared<int>(2)));
+  std::vector<int> woken;
+  EXPECT_FALSE(list.WakeAll([&](int waker) { woken.push_back(waker); }));
+  EXPECT_THAT(woken, ElementsAre(1, 2));
+  EXPECT_TRUE(list.Add(std::make_shared<int>(3)));  // the call is over
+}
+
+TEST(WakeListTest, WhoComesDuringACallIsWokenInTheNext) {
+  WakeList<int> list;
+  EXPECT_TRUE(list.Add(std::make_shared<int>(1)));
+  std::vector<int> woken;
+  EXPECT_TRUE(list.WakeAll([&](int waker) {
+    woken.push_back(waker);
+    EXPECT_FALSE(list.Add(std::make_shared<int>(2)));
+  }));
+  EXPECT_THAT(woken, ElementsAre(1));
+  EXPECT_FALSE(list.WakeAll([&](int waker) { woken.push_back(waker); }));
+  EXPECT_THAT(woken, ElementsAre(1, 2));
+}
+
+TEST(WakeListTest, GivesUpWhomItHasWoken) {
+  WakeList<int> list;
+  const auto waker = std::make_shared<int>(1);
+  EXPECT_TRUE(list.Add(waker));
+  EXPECT_FALSE(list.WakeAll([](int) {}));
+  EXPECT_EQ(waker.use_count(), 1);
+}
+
+// Each call that Add() asks for is made by one thread, as the server's loop does.
+TEST(WakeListTest, LosesNobodyBetweenThreads) {
+  constexpr std::int64_t kThreads = 4;
+  constexpr std::int64_t kEach = 2000;
+  WakeList<std::int64_t> list;
+  std::atomic<std::int64_t> calls = 0;
+  std::vector<std::thread> threads;
+  for (std::int64_t i = 0; i < kThreads; ++i) {
+    threads.emplace_back([&, i] {
+      for (std::int64_t j = 0; j < kEach; ++j) {
+        if (list.Add(std::make_shared<std::int64_t>(i * kEach + j))) ++calls;
+      }
+    });
+  }
+  std::vector<int> woken(kThreads * kEach);
+  std::int64_t count = 0;
+  while (count < kThreads * kEach) {
+    if (calls == 0) {
+      std::this_thread::yield();
+      continue;
+    }
+    --calls;
+    const bool more = list.WakeAll([&](std::int64_t waker) {
+      ++woken[static_cast<std::size_t>(waker)];
+      ++count;
+    });
+    if (more) ++calls;
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_THAT(woken, testing::Each(1));
+  EXPECT_EQ(calls, 0);
+}
+
+}  // namespace
+}  // namespace twin::front
