@@ -79,13 +79,13 @@ std::string RawClient::ReadAll(std::chrono::milliseconds time) {
   return std::exchange(buffer_, {});
 }
 
-std::string RawClient::ReadResponse() {
-  std::string response = ReadUntil("\r\n\r\n");
+std::string RawClient::ReadResponse(std::chrono::milliseconds time) {
+  const auto deadline = Clock::now() + time;
+  std::string response = ReadUntil("\r\n\r\n", time);
   const std::size_t field = response.find("Content-Length: ");
   if (field == std::string::npos) return response;
   std::size_t length = 0;
   std::from_chars(response.data() + field + 16, response.data() + response.size(), length);
-  const auto deadline = Clock::now() + std::chrono::seconds(10);
   while (buffer_.size() < length && ReadMore(deadline)) {
   }
   response += buffer_.substr(0, length);

@@ -25,7 +25,7 @@ class RawClient {
   // Reads to the end of the connection.
   std::string ReadAll(std::chrono::milliseconds time = std::chrono::seconds(10));
   // A response with Content-Length: its header and body.
-  std::string ReadResponse();
+  std::string ReadResponse(std::chrono::milliseconds time = std::chrono::seconds(10));
   // The connection was ended or reset by the other side.
   [[nodiscard]] bool ended() const { return ended_; }
 
