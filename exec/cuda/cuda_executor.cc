@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "core/check.h"
+#include "exec/cuda/tune_decodes.h"
 #include "kernels/cuda/elementwise.h"
 #include "kernels/cuda/kernel_overlap.h"
 #include "kernels/cuda/random_fill.h"
@@ -61,6 +62,7 @@ CudaExecutor::CudaExecutor(CudaModel& model, const ExecutorConfig& config)
   CheckCuda(cudaMemsetAsync(device_storage_.data(), 0, Size(device_storage_.bytes()),
                             model.device().compute().get()),
             "cudaMemsetAsync");
+  if (model.options().tunes) TuneDecodes(model, cache_);
   Reserve({.rows = largest.tokens,
            .sequences = largest.sequences,
            .logit_rows = std::min(largest.tokens, largest.sequences)});

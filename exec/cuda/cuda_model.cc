@@ -107,7 +107,8 @@ kernels::cuda::AttentionShape CudaModel::AttentionShapeOf(std::int64_t block_siz
 std::unique_ptr<kernels::cuda::PagedAttention> CudaModel::MakeAttention(
     std::int64_t block_size, const StepShape& room) const {
   const on::AttentionShape shape = AttentionShapeOf(block_size);
-  const on::AttentionChoice best = on::BestAttention(shape, device_->compute_capability());
+  on::AttentionChoice best = on::BestAttention(shape, device_->compute_capability());
+  best.measured = measured_decodes_;
   return std::make_unique<on::PagedAttention>(shape, options_.attention.value_or(best), room.rows,
                                               room.sequences);
 }

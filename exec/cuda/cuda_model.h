@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "exec/cuda/activations.h"
@@ -60,6 +61,11 @@ class CudaModel final : public DeviceModel {
   kernels::cuda::DeviceMatrix Forward(const DeviceBatch& batch, const kernels::KvCacheView& cache,
                                       kernels::cuda::PagedAttention& attention, LapEvents& laps);
 
+  [[nodiscard]] kernels::cuda::AttentionShape AttentionShapeOf(std::int64_t block_size) const;
+  // The decodes of all attention that is made from now on.
+  void UseDecodes(std::vector<kernels::cuda::MeasuredDecodes> measured) {
+    measured_decodes_ = std::move(measured);
+  }
   // Attention over a cache of this model, for steps of at most so many rows and sequences.
   [[nodiscard]] std::unique_ptr<kernels::cuda::PagedAttention> MakeAttention(
       std::int64_t block_size, const StepShape& room) const;
@@ -106,7 +112,6 @@ class CudaModel final : public DeviceModel {
 
   // Returns true if the product was not in the algorithm cache and has been tuned.
   bool TuneProduct(std::int64_t tokens, const DeviceLinear& linear, DType output, double flops_min);
-  [[nodiscard]] kernels::cuda::AttentionShape AttentionShapeOf(std::int64_t block_size) const;
   void Embed(const DeviceBatch& batch, LapEvents& laps);
   void Attend(const DeviceBatch& batch, std::size_t layer, Matrix input,
               const kernels::KvCacheView& cache, kernels::cuda::PagedAttention& attention,
@@ -135,6 +140,7 @@ class CudaModel final : public DeviceModel {
   std::unique_ptr<DeviceCommunicator> stages_;
   DeviceWeights weights_;
   DeviceBuffer rope_;
+  std::vector<kernels::cuda::MeasuredDecodes> measured_decodes_;
   Activations activations_;
   DeviceBuffer widened_;  // the largest matrix of 4 bits, in the activations' format
 };

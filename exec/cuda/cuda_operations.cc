@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "core/check.h"
-#include "exec/cuda/batch_builder.h"
 #include "kernels/cuda/block_copy.h"
 #include "kernels/cuda/embedding.h"
 #include "kernels/cuda/kernel_overlap.h"
@@ -161,19 +160,17 @@ OtherSeconds CudaOperations::RunOther(std::int64_t tokens) {
           .embedding = laps.SecondsOf(Other::kEmbedding)};
 }
 
-double CudaOperations::RunAttention(std::span<const StepItem> items) {
-  // Requests of these sizes, with blocks chosen at random from the whole cache.
+CudaOperations::Requests CudaOperations::RequestsOf(std::span<const StepItem> items) {
   const auto block_size = static_cast<std::int32_t>(cache_.shape.block_size);
   std::vector<std::int32_t> order(static_cast<std::size_t>(cache_.shape.blocks));
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<std::int32_t>(i);
-  OpenRequests requests;
-  StepPlan plan;
+  Requests requests;
   std::size_t taken = 0;
   for (std::size_t i = 0; i < items.size(); ++i) {
     const RequestId id{static_cast<std::uint32_t>(i)};
     const std::int32_t end = items[i].start + items[i].tokens;
-    requests.Open(id, std::vector<std::int32_t>(static_cast<std::size_t>(end)), {});
-    std::vector<BlockId>& blocks = requests[id].blocks;
+    requests.open.Open(id, std::vector<std::int32_t>(static_cast<std::size_t>(end)), {});
+    std::vector<BlockId>& blocks = requests.open[id].blocks;
     while (static_cast<std::int32_t>(blocks.size()) * block_size < end) {
       CHECK(taken < order.size());
       const auto drawn = static_cast<std::size_t>(random_.UniformInt(
@@ -181,24 +178,51 @@ double CudaOperations::RunAttention(std::span<const StepItem> items) {
       std::swap(order[taken], order[drawn]);
       blocks.push_back(BlockId{order[taken++]});
     }
-    plan.work.push_back({.request = id, .start = items[i].start, .tokens = items[i].tokens});
+    requests.plan.work.push_back(
+        {.request = id, .start = items[i].start, .tokens = items[i].tokens});
   }
+  return requests;
+}
+
+double CudaOperations::RunAttention(std::span<const StepItem> items) {
+  const Requests requests = RequestsOf(items);
   BatchBuilder builder;
-  builder.Arrange(plan, requests, {.block_size = block_size});
-  StepShape shape = builder.shape();
-  Reserve(shape.rows, 1);
+  const auto block_size = static_cast<std::int32_t>(cache_.shape.block_size);
+  builder.Arrange(requests.plan, requests.open, {.block_size = block_size});
+  const StepShape& shape = builder.shape();
   if (shape.rows > attention_room_.rows || shape.sequences > attention_room_.sequences) {
     attention_room_.rows = std::max(shape.rows, attention_room_.rows);
     attention_room_.sequences = std::max(shape.sequences, attention_room_.sequences);
     attention_.reset();
     attention_ = model_.MakeAttention(block_size, attention_room_);
   }
-  shape.plan_bytes = attention_->PlanBytes(builder.attention());
+  return RunArranged(builder, requests, *attention_, /*graph=*/false);
+}
+
+double CudaOperations::RunDecodes(const on::DecodeWay& way, std::int64_t decodes,
+                                  std::int64_t length) {
+  const std::vector<StepItem> items(static_cast<std::size_t>(decodes),
+                                    DecodeItem(static_cast<std::int32_t>(length) - 1));
+  const Requests requests = RequestsOf(items);
+  BatchBuilder builder;
+  builder.Arrange(
+      requests.plan, requests.open,
+      {.block_size = static_cast<std::int32_t>(cache_.shape.block_size), .bucket = decodes});
+  on::PagedAttention attention(model_.AttentionShapeOf(cache_.shape.block_size),
+                               {.decode = way.kernel, .measured = {{0, way}}}, decodes, decodes);
+  return RunArranged(builder, requests, attention, /*graph=*/true);
+}
+
+double CudaOperations::RunArranged(const BatchBuilder& builder, const Requests& requests,
+                                   on::PagedAttention& attention, bool graph) {
+  StepShape shape = builder.shape();
+  Reserve(shape.rows, 1);
+  shape.plan_bytes = attention.PlanBytes(builder.attention());
   const StreamView stream = model_.device().compute();
   bool moved = false;
   const StepMemory memory = arena_.Next(stream, shape, builder.pages(), moved);
-  builder.Write(plan, requests, memory.host);
-  attention_->Plan(builder.attention(memory));
+  builder.Write(requests.plan, requests.open, memory.host);
+  attention.Plan(builder.attention(memory, graph));
   arena_.Send(stream);
   captured_.clear();  // each call uses other blocks
   const Activations& all = model_.activations();
@@ -206,8 +230,8 @@ double CudaOperations::RunAttention(std::span<const StepItem> items) {
   const LapEvents& laps = Replay("attention", [&](LapEvents& moments) {
     std::int64_t layer = 0;
     for (const std::int32_t window : model_.share().layer_windows) {
-      attention_->Run(stream, all.qkv(shape.rows).Columns(0, out.columns), cache_, layer++, window,
-                      out);
+      attention.Run(stream, all.qkv(shape.rows).Columns(0, out.columns), cache_, layer++, window,
+                    out);
     }
     moments.Lap(stream, Single::kAll);
   });

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "core/random.h"
+#include "exec/cuda/batch_builder.h"
 #include "exec/cuda/cuda_model.h"
 #include "exec/cuda/step_clock.h"
 #include "exec/profile/operations.h"
@@ -28,10 +29,22 @@ class CudaOperations final : public Operations {
   OtherSeconds RunOther(std::int64_t tokens) override;
   double RunAttention(std::span<const StepItem> items) override;
   double RunBlockCopies(std::int64_t blocks) override;
+  // Attention of `decodes` sequences of `length` tokens through all layers as in a graph, computed
+  // in a way that serves the model. Returns seconds. REQUIRES: the cache has blocks for them.
+  double RunDecodes(const kernels::cuda::DecodeWay& way, std::int64_t decodes, std::int64_t length);
 
  private:
   using Work = std::function<void(LapEvents&)>;
 
+  // Arranges requests of these sizes on blocks chosen at random from the whole cache.
+  struct Requests {
+    OpenRequests open;
+    StepPlan plan;
+  };
+  Requests RequestsOf(std::span<const StepItem> items);
+  // Plans the arranged batch and runs it through all layers.
+  double RunArranged(const BatchBuilder& builder, const Requests& requests,
+                     kernels::cuda::PagedAttention& attention, bool graph);
   // Replays `work` and waits for it. Captures it first unless the kept graph has this `name`.
   const LapEvents& Replay(const std::string& name, const Work& work);
   // Reserves activations for these rows and fills them with random numbers.

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <exception>
+#include <map>
+#include <set>
 #include <utility>
 
 #include "core/check.h"
@@ -20,7 +22,7 @@ constexpr std::size_t kAlignment = 16;  // of the plan of a part
 // The kernels for one window size; null if the generic kernel is used.
 struct WindowKernels {
   std::int64_t window = 0;
-  std::unique_ptr<PlannedAttention> decode;
+  std::map<AttentionKernel, std::unique_ptr<PlannedAttention>> decode;
   std::unique_ptr<PlannedAttention> prefill;
   std::unique_ptr<PlannedAttention> short_prefill;  // kFa2, if `prefill` is kFa3
 };
@@ -42,6 +44,13 @@ void AsDeviceError(const char* what, Body&& body) {
   } catch (const std::exception& error) {
     throw DeviceError(what, OneLine(error.what()));
   }
+}
+
+// Those that decodes may use.
+std::set<AttentionKernel> DecodeKernels(const AttentionChoice& choice) {
+  std::set<AttentionKernel> kernels = {choice.decode};
+  for (const MeasuredDecodes& each : choice.measured) kernels.insert(each.way.kernel);
+  return kernels;
 }
 
 std::vector<std::int64_t> DistinctWindows(const AttentionShape& shape) {
@@ -81,6 +90,7 @@ class PagedAttention::State {
   // Room for the plan of a part for one window.
   [[nodiscard]] std::size_t PartBytes(AttentionKernel kernel, std::int64_t sequences,
                                       std::int64_t rows) const;
+  [[nodiscard]] PlannedAttention* Decode(const WindowKernels& kernels) const;
   [[nodiscard]] PlannedAttention* Prefill(const WindowKernels& kernels) const;
   void PlanPart(PlannedAttention* kernel, const AttentionPart& part, const PlanMemory& memory);
   void RunPart(StreamView stream, const PlannedAttention* kernel, const AttentionPart& part,
@@ -114,7 +124,7 @@ void PagedAttention::State::AddWindow(std::int64_t window) {
     // All kernels share the float workspace, because they run in stream order.
     float_bytes_ = std::max(float_bytes_, SizesOfPlan(kernel, shape_, limits_).float_bytes);
   };
-  make(choice_.decode, kernels.decode);
+  for (const AttentionKernel kernel : DecodeKernels(choice_)) make(kernel, kernels.decode[kernel]);
   make(choice_.prefill, kernels.prefill);
   if (choice_.prefill == AttentionKernel::kFa3) make(AttentionKernel::kFa2, kernels.short_prefill);
   windows_.push_back(std::move(kernels));
@@ -145,7 +155,16 @@ std::size_t PagedAttention::State::PlanBytesMax() const {
   if (choice_.prefill == AttentionKernel::kFa3) {
     prefills = std::max(prefills, largest(AttentionKernel::kFa2));
   }
-  return windows_.size() * (largest(choice_.decode) + prefills);
+  std::size_t decodes = 0;
+  for (const AttentionKernel kernel : DecodeKernels(choice_)) {
+    decodes = std::max(decodes, largest(kernel));
+  }
+  return windows_.size() * (decodes + prefills);
+}
+
+PlannedAttention* PagedAttention::State::Decode(const WindowKernels& kernels) const {
+  const auto found = kernels.decode.find(split_.decode_kernel);
+  return found == kernels.decode.end() ? nullptr : found->second.get();
 }
 
 PlannedAttention* PagedAttention::State::Prefill(const WindowKernels& kernels) const {
@@ -170,7 +189,7 @@ void PagedAttention::State::Plan(const AttentionWork& work) {
     planned += bytes;
   };
   for (const WindowKernels& kernels : windows_) {
-    plan(kernels.decode.get(), split_.decode_kernel, split_.decodes);
+    plan(Decode(kernels), split_.decode_kernel, split_.decodes);
     plan(Prefill(kernels), split_.prefill_kernel, split_.prefills);
   }
 }
@@ -186,8 +205,7 @@ void PagedAttention::State::Run(StreamView stream, const AttentionCall& call, st
       std::find_if(windows_.begin(), windows_.end(),
                    [&](const WindowKernels& each) { return each.window == window; });
   CHECK(kernels != windows_.end());
-  const bool decodes_alone = split_.decode_kernel != AttentionKernel::kGeneric;
-  RunPart(stream, decodes_alone ? kernels->decode.get() : nullptr, split_.decodes, call, window);
+  RunPart(stream, Decode(*kernels), split_.decodes, call, window);
   RunPart(stream, Prefill(*kernels), split_.prefills, call, window);
 }
 

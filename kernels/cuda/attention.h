@@ -2,6 +2,7 @@
 // CPU twin: kernels/paged_attention.h.
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -57,6 +58,23 @@ struct AttentionWork {
 enum class AttentionKernel : std::uint8_t { kGeneric, kFa2, kFa3, kCudaCore };
 std::string_view Name(AttentionKernel kernel);
 
+// A way to compute the attention of decodes. In graphs kFa2 cuts keys into as many pieces as the
+// device has room for and merges the pieces, or leaves the keys whole.
+struct DecodeWay {
+  AttentionKernel kernel = AttentionKernel::kGeneric;
+  bool cut = true;
+
+  auto operator<=>(const DecodeWay&) const = default;
+};
+
+// The fastest way for so many decodes and more.
+struct MeasuredDecodes {
+  std::int64_t decodes_min = 0;
+  DecodeWay way;
+
+  bool operator==(const MeasuredDecodes&) const = default;
+};
+
 struct AttentionChoice {
   AttentionKernel decode = AttentionKernel::kGeneric;
   AttentionKernel prefill = AttentionKernel::kGeneric;
@@ -65,6 +83,8 @@ struct AttentionChoice {
   std::int64_t fa3_queries_min = 64;
   std::int64_t fa3_queries_min_of_few = 64;
   std::int64_t few_prefills = 0;
+  // Ascending. Fewer decodes than the first one's use `decode`, with an estimate of when to cut.
+  std::vector<MeasuredDecodes> measured = {};
 };
 
 // The preferred kernels of this build for a shape and a compute capability (90 means 9.0).

@@ -19,12 +19,19 @@ AttentionArrays From(const AttentionArrays& arrays, std::int64_t sequence) {
 AttentionKernels KernelsFor(const AttentionWork& work, const AttentionChoice& choice) {
   const std::int64_t prefills = work.sequences - work.decodes;
   const std::int64_t queries = work.rows - work.decodes;
-  if (prefills == 0) return {choice.decode, choice.prefill};
+  AttentionKernels kernels{choice.decode, choice.prefill};
+  for (const MeasuredDecodes& each : choice.measured) {
+    if (each.decodes_min > work.decodes) break;
+    kernels.decode = each.way.kernel;
+    kernels.cut = each.way.cut;
+  }
+  if (prefills == 0) return kernels;
   if (choice.prefill == AttentionKernel::kGeneric) return {};
   const std::int64_t queries_min =
       prefills < choice.few_prefills ? choice.fa3_queries_min_of_few : choice.fa3_queries_min;
   const bool shorter = choice.prefill == AttentionKernel::kFa3 && queries < queries_min * prefills;
-  return {choice.decode, shorter ? AttentionKernel::kFa2 : choice.prefill};
+  if (shorter) kernels.prefill = AttentionKernel::kFa2;
+  return kernels;
 }
 
 AttentionSplit SplitAttention(const AttentionWork& work, const AttentionChoice& choice) {
@@ -46,7 +53,8 @@ AttentionSplit SplitAttention(const AttentionWork& work, const AttentionChoice& 
                    .rows = work.decodes,
                    .host = work.host,
                    .device = work.device,
-                   .graph = work.graph};
+                   .graph = work.graph,
+                   .cut = kernels.cut};
   split.prefills = {.sequences = prefills,
                     .first_row = work.decodes,
                     .rows = work.rows - work.decodes,

@@ -1,6 +1,8 @@
 // Splits a step between the attention kernels. Internal to PagedAttention.
 #pragma once
 
+#include <optional>
+
 #include "kernels/cuda/attention.h"
 #include "kernels/cuda/flashinfer/planned_attention.h"
 
@@ -18,6 +20,7 @@ struct AttentionSplit {
 struct AttentionKernels {
   AttentionKernel decode = AttentionKernel::kGeneric;
   AttentionKernel prefill = AttentionKernel::kGeneric;
+  std::optional<bool> cut = {};  // of decodes, as measured
 };
 
 // The kernels of `choice` that a step with these numbers of sequences and rows uses. Prefills use

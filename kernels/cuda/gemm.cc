@@ -97,6 +97,7 @@ class Gemm::State {
   [[nodiscard]] bool Measured(const GemmShape& shape) const {
     return measured_.Find(shape) != nullptr;
   }
+  [[nodiscard]] DecodeTimes& decode_times() { return measured_.decodes(); }
 
  private:
   const Choice& ChoiceFor(const GemmShape& shape);
@@ -232,6 +233,7 @@ double Gemm::Tune(StreamView stream, const GemmShape& shape, int candidates) {
 }
 void Gemm::Save() const { state_->Save(); }
 bool Gemm::Measured(const GemmShape& shape) const { return state_->Measured(shape); }
+DecodeTimes& Gemm::decode_times() { return state_->decode_times(); }
 std::int64_t Gemm::workspace_bytes() const {
   return static_cast<std::int64_t>(kGemmWorkspaceBytes);
 }

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "kernels/cuda/decode_times.h"
 #include "kernels/cuda/device_matrix.h"
 #include "kernels/cuda/stream.h"
 
@@ -63,6 +64,8 @@ class Gemm {
   void Save() const;
   // True if the shape has a measured algorithm, from Tune() or from the file.
   [[nodiscard]] bool Measured(const GemmShape& shape) const;
+  // Measured times of attention, which the same file keeps.
+  [[nodiscard]] DecodeTimes& decode_times();
 
   [[nodiscard]] std::int64_t workspace_bytes() const;
 

@@ -10,14 +10,19 @@
 #include "core/hash.h"
 #include "core/input_error.h"
 #include "files/output_file.h"
+#include "kernels/cuda/flashinfer/planned_attention.h"
 
 namespace twin::kernels::cuda {
 namespace {
 
-constexpr std::string_view kHeading = "# twinserve GEMM algorithms, format 2";
+constexpr std::string_view kHeading = "# twinserve GEMM algorithms, format 3";
+// Without times of attention.
+constexpr std::string_view kProductsHeading = "# twinserve GEMM algorithms, format 2";
 // Algorithms that may add parts of a sum in the format of the result: tuned anew.
 constexpr std::string_view kOldHeading = "# twinserve GEMM algorithms, format 1";
 constexpr std::string_view kAdvice = "; remove the file and tune again";
+constexpr std::string_view kAttention = "attention";  // in place of a format
+constexpr std::string_view kNothing = "-";
 constexpr std::size_t kFields = 10;
 constexpr std::size_t kWordDigits = 16;
 
@@ -86,6 +91,16 @@ std::string Line(const std::string& device, const std::string& library, const Ge
   return Hashed(text.str());
 }
 
+std::string Line(const std::string& device, const std::string& library, const DecodeCase& each,
+                 double microseconds) {
+  std::ostringstream text;
+  text.precision(9);
+  text << device << '\t' << library << '\t' << kAttention << '\t' << each.shape << '\t'
+       << each.decodes << '\t' << each.length << '\t' << NameOf(each.way) << '\t' << kNothing
+       << '\t' << microseconds;
+  return Hashed(text.str());
+}
+
 }  // namespace
 
 GemmAlgorithmFile::GemmAlgorithmFile(std::filesystem::path path, std::string device,
@@ -100,16 +115,18 @@ void GemmAlgorithmFile::Read() {
   std::string line;
   if (!std::getline(file, line)) Refuse(path_.string(), "cannot be read, or is empty");
   if (line == kOldHeading) return;
-  if (line != kHeading) {
+  if (line != kHeading && line != kProductsHeading) {
     Refuse(path_.string() + ":1", "must be '" + std::string(kHeading) + "'");
   }
+  const bool has_attention = line == kHeading;
   for (int number = 2; std::getline(file, line); ++number) {
-    ReadLine(line, path_.string() + ":" + std::to_string(number));
+    ReadLine(line, has_attention, path_.string() + ":" + std::to_string(number));
   }
   if (file.bad()) Refuse(path_.string(), "cannot be read to its end");
 }
 
-void GemmAlgorithmFile::ReadLine(std::string_view line, const std::string& where) {
+void GemmAlgorithmFile::ReadLine(std::string_view line, bool has_attention,
+                                 const std::string& where) {
   const std::size_t hash = line.rfind('\t');
   if (hash == std::string_view::npos || Hashed(std::string(line.substr(0, hash))) != line) {
     Refuse(where, "is damaged: its hash does not fit");
@@ -119,6 +136,7 @@ void GemmAlgorithmFile::ReadLine(std::string_view line, const std::string& where
     Refuse(where, "has " + std::to_string(fields.size()) + " fields, must have " +
                       std::to_string(kFields));
   }
+  if (has_attention && fields[2] == kAttention) return ReadDecodes(line, fields, where);
   GemmShape shape;
   GemmAlgorithm algorithm;
   const bool fits = ParseFormat(fields[2], shape.input_dtype) &&
@@ -132,6 +150,24 @@ void GemmAlgorithmFile::ReadLine(std::string_view line, const std::string& where
     return;
   }
   algorithms_[shape] = algorithm;
+}
+
+void GemmAlgorithmFile::ReadDecodes(std::string_view line,
+                                    const std::vector<std::string_view>& fields,
+                                    const std::string& where) {
+  DecodeCase each{.shape = std::string(fields[3]), .decodes = 0, .length = 0, .way = {}};
+  double microseconds = 0;
+  const std::optional<DecodeWay> way = ParseDecodeWay(fields[6]);
+  const bool fits = way && ParseNumber(fields[4], each.decodes) &&
+                    ParseNumber(fields[5], each.length) && fields[7] == kNothing &&
+                    ParseNumber(fields[8], microseconds);
+  if (!fits) Refuse(where, "is not a time of attention");
+  if (fields[0] != device_ || fields[1] != BuiltWithFlashInfer().version) {
+    other_lines_.emplace_back(line);
+    return;
+  }
+  each.way = *way;
+  decodes_[each] = microseconds;
 }
 
 const GemmAlgorithm* GemmAlgorithmFile::Find(const GemmShape& shape) const {
@@ -149,6 +185,9 @@ std::string GemmAlgorithmFile::Text() const {
   for (const std::string& line : other_lines_) text += line + '\n';
   for (const auto& [shape, algorithm] : algorithms_) {
     text += Line(device_, library_, shape, algorithm) + '\n';
+  }
+  for (const auto& [each, microseconds] : decodes_) {
+    text += Line(device_, BuiltWithFlashInfer().version, each, microseconds) + '\n';
   }
   return text;
 }

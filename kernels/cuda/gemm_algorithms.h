@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "kernels/cuda/decode_times.h"
 #include "kernels/cuda/gemm.h"
 
 namespace twin::kernels::cuda {
@@ -21,9 +22,10 @@ struct GemmAlgorithm {
   bool operator==(const GemmAlgorithm&) const = default;
 };
 
-// A text file: a heading, then one line per shape. Fields are separated by tabs, and the last field
-// is a hash of the line. Lines of other devices and library versions are preserved but not used. A
-// file of an earlier format counts as empty.
+// A text file: a heading, then one line per shape and per time of attention. Fields are separated
+// by tabs, and the last field is a hash of the line. Lines of other devices and library versions
+// are preserved but not used. A file of format 1 counts as empty; one of format 2 has products
+// alone.
 class GemmAlgorithmFile {
  public:
   // Reads the file if it exists. An empty path means no file. `device` is a name and `library` a
@@ -34,6 +36,8 @@ class GemmAlgorithmFile {
   // The algorithm of a shape; null if it has none.
   [[nodiscard]] const GemmAlgorithm* Find(const GemmShape& shape) const;
   void Set(const GemmShape& shape, const GemmAlgorithm& algorithm);
+  // Of the attention of decodes.
+  [[nodiscard]] DecodeTimes& decodes() { return decodes_; }
   // Replaces the file atomically. Does nothing without a path. Throws InputError (data) if the file
   // cannot be written.
   void Save() const;
@@ -42,7 +46,9 @@ class GemmAlgorithmFile {
 
  private:
   void Read();
-  void ReadLine(std::string_view line, const std::string& where);
+  void ReadLine(std::string_view line, bool has_attention, const std::string& where);
+  void ReadDecodes(std::string_view line, const std::vector<std::string_view>& fields,
+                   const std::string& where);
   [[nodiscard]] std::string Text() const;
 
   std::filesystem::path path_;
@@ -50,6 +56,7 @@ class GemmAlgorithmFile {
   std::string library_;
   std::vector<std::string> other_lines_;
   std::map<GemmShape, GemmAlgorithm> algorithms_;
+  DecodeTimes decodes_;
 };
 
 }  // namespace twin::kernels::cuda

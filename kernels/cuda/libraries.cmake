@@ -7,6 +7,7 @@ set(twin_cuda_library_sources
   cublaslt_library.cc
   cublaslt_product.cc
   cuda_library.cc
+  decode_times.cc
   flashinfer/no_flashinfer.cc
   flashinfer/plan_sizes.cc
   gemm.cc

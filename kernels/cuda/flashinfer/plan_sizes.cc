@@ -62,7 +62,7 @@ std::int32_t FixedPiece(const AttentionPart& part, const AttentionShape& shape,
   // FlashInfer counts a piece's tokens in 32 bits.
   constexpr std::int64_t kTokensMax = std::int64_t{1} << 30;
   const std::int64_t works_split = 2 * multiprocessors / shape.kv_heads;
-  if (!part.graph || 4 * part.sequences < 3 * works_split) return -1;
+  if (!part.graph || part.cut.value_or(4 * part.sequences < 3 * works_split)) return -1;
   return static_cast<std::int32_t>(std::max<std::int64_t>(kTokensMax / shape.block_size, 1));
 }
 

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "kernels/cuda/attention.h"
@@ -20,6 +21,7 @@ struct AttentionPart {
   AttentionArrays host;
   AttentionArrays device;
   bool graph = false;
+  std::optional<bool> cut = {};  // of decodes in a graph: DecodeWay::cut
 };
 
 // Where a plan goes. It is written to `host`; the caller copies `int_bytes` from there to `ints`.
@@ -80,8 +82,9 @@ struct PlanSizes {
 };
 // Pages of the pieces that kFa2 is to cut a part's keys into; -1: as many as the device has room
 // for. Decodes of a graph are partly computed and then merged, pieces or not, unless their pieces
-// are fixed. From half of what the device has room for on, sequences of one length are not cut in
-// two any more; from three quarters on, all are spared the cuts and the merging.
+// are fixed. part.cut says whether they are; otherwise an estimate does: from half of what the
+// device has room for on, sequences of one length are not cut in two any more; from three quarters
+// on, all are spared the cuts and the merging.
 std::int32_t FixedPiece(const AttentionPart& part, const AttentionShape& shape,
                         std::int64_t multiprocessors);
 

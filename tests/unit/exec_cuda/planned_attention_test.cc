@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <memory>
 #include <vector>
 
@@ -112,6 +113,40 @@ TEST_F(PlannedAttentionTest, FewPrefillsFillTheTilesOfFa3) {
   shape.head_dim = 64;
   EXPECT_EQ(BestAttention(shape, 90).fa3_queries_min_of_few, 192);
   EXPECT_EQ(BestAttention(shape, 80).prefill, AttentionKernel::kFa2);
+}
+
+// Ways to compute decodes are measured by the first executor, and kept with the products.
+TEST_F(PlannedAttentionTest, DecodesAreMeasuredOnceAndKept) {
+  // Heads of a size that kFa2 and kCudaCore serve.
+  config_.shape.head_dim = 64;
+  config_.rotary_dimensions = 64;
+  config_.shape.max_position = 512;
+  const std::filesystem::path file =
+      std::filesystem::path(::testing::TempDir()) / "planned_attention_algorithms.tsv";
+  std::filesystem::remove(file);
+  const auto load = [&](std::int32_t positions) {
+    return LoadCudaModel({.config = config_,
+                          .seed = 1,
+                          .positions = positions,
+                          .largest_step = {.tokens = 8, .sequences = 2},
+                          .tuned_flops_min = 1e18,
+                          .algorithm_cache = file},
+                         pool_);
+  };
+  const auto times_of = [](DeviceModel& model) {
+    const auto executor = model.MakeExecutor({.kv_dtype = DType::kBf16, .blocks = 40});
+    return dynamic_cast<CudaModel&>(model).device().gemm().decode_times();
+  };
+  EXPECT_TRUE(times_of(*load(128).model).empty());  // the shortest length is 256
+  const kernels::cuda::DecodeTimes measured = times_of(*load(300).model);
+  EXPECT_EQ(measured.size(), 6U);  // two numbers, one length, three ways
+  const kernels::cuda::DecodeTimes kept = times_of(*load(300).model);
+  ASSERT_EQ(kept.size(), measured.size());
+  for (const auto& [each, microseconds] : measured) {
+    EXPECT_EQ(each.length, 256);
+    EXPECT_GT(microseconds, 0);
+    EXPECT_NEAR(kept.at(each), microseconds, 1e-6 * microseconds);  // the file has nine digits
+  }
 }
 
 // A step larger than expected moves the inputs, which graphs were captured with.

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <optional>
+#include <utility>
 #include <vector>
 
 namespace twin::kernels::cuda {
@@ -49,15 +51,19 @@ TEST(FixedPieceTest, OfAllKeysHasItsTokensIn32Bits) {
 TEST(FixedPieceTest, IsOfAllKeysFromThreeQuartersOfTheDeviceOn) {
   const AttentionShape shape{
       .heads = 32, .kv_heads = 8, .head_dim = 128, .block_size = 16, .windows = {0}};
-  const auto piece = [&](std::int64_t sequences, bool graph) {
+  const auto piece = [&](std::int64_t sequences, bool graph, std::optional<bool> cut = {}) {
     AttentionPart decodes;
     decodes.sequences = sequences;
     decodes.graph = graph;
+    decodes.cut = cut;
     return FixedPiece(decodes, shape, 132);
   };
   EXPECT_EQ(piece(24, true), -1);
   EXPECT_GT(piece(25, true), 0);
   EXPECT_EQ(piece(25, false), -1);
+  // What was measured decides first.
+  EXPECT_EQ(piece(25, true, /*cut=*/true), -1);
+  EXPECT_GT(piece(24, true, /*cut=*/false), 0);
 }
 
 constexpr AttentionKernel kGeneric = AttentionKernel::kGeneric;
@@ -88,6 +94,22 @@ TEST_F(AttentionSplitTest, TakesFa3FromTheMeanQueriesItPaysFor) {
   };
   EXPECT_EQ(kernel(15), kFa3);
   EXPECT_EQ(kernel(16), kFa2);
+}
+
+// The step has three decodes.
+TEST_F(AttentionSplitTest, DecodesAreComputedAsMeasuredForTheirNumber) {
+  constexpr AttentionKernel kCudaCore = AttentionKernel::kCudaCore;
+  const auto split = [&](std::vector<MeasuredDecodes> measured) {
+    return SplitAttention(work_,
+                          {.decode = kFa2, .prefill = kFa2, .measured = std::move(measured)});
+  };
+  EXPECT_EQ(split({{1, {kFa2, true}}, {2, {kCudaCore, true}}, {4, {kFa2, true}}}).decode_kernel,
+            kCudaCore);
+  EXPECT_EQ(split({{1, {kCudaCore, true}}, {3, {kFa2, false}}}).decodes.cut, false);
+  EXPECT_EQ(split({{1, {kFa2, true}}, {4, {kFa2, false}}}).decodes.cut, true);
+  // None for so few.
+  EXPECT_EQ(split({{4, {kCudaCore, true}}}).decode_kernel, kFa2);
+  EXPECT_EQ(split({{4, {kCudaCore, true}}}).decodes.cut, std::nullopt);
 }
 
 TEST_F(AttentionSplitTest, FewPrefillsNeedMoreQueriesForFa3) {

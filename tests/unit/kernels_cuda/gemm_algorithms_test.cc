@@ -62,6 +62,35 @@ TEST_F(GemmAlgorithmFileTest, OfTheFirstFormatIsEmptyAndReplaced) {
   EXPECT_THAT(Open().Find(kShape), Pointee(kMeasured));
 }
 
+// Format 2 had the same lines of products, and none of attention.
+TEST_F(GemmAlgorithmFileTest, OfTheSecondFormatKeepsItsProducts) {
+  GemmAlgorithmFile file = Open();
+  file.Set(kShape, kMeasured);
+  file.Save();
+  std::string text = Text();
+  text.replace(text.find("format 3"), 8, "format 2");
+  Write(text);
+  EXPECT_THAT(Open().Find(kShape), Pointee(kMeasured));
+}
+
+TEST_F(GemmAlgorithmFileTest, KeepsTimesOfAttentionBesideTheProducts) {
+  const DecodeTimes times = {
+      {{"bf16:32/8x128:16:0", 8, 1024, {AttentionKernel::kFa2, false}}, 9.5},
+      {{"bf16:32/8x128:16:0", 8, 1024, {AttentionKernel::kCudaCore, true}}, 12.25}};
+  GemmAlgorithmFile file = Open();
+  file.Set(kShape, kMeasured);
+  file.decodes() = times;
+  file.Save();
+  GemmAlgorithmFile again = Open();
+  EXPECT_EQ(again.decodes(), times);
+  EXPECT_THAT(again.Find(kShape), Pointee(kMeasured));
+  // Of another device: not used, and kept.
+  GemmAlgorithmFile other(path_, "NVIDIA H100", "13.1.0");
+  EXPECT_TRUE(other.decodes().empty());
+  other.Save();
+  EXPECT_EQ(Open().decodes(), times);
+}
+
 TEST_F(GemmAlgorithmFileTest, OfNoPathIsEmptyAndSavesNothing) {
   GemmAlgorithmFile file("", "NVIDIA H200", "13.1.0");
   file.Set(kShape, kMeasured);
@@ -90,6 +119,7 @@ TEST_F(GemmAlgorithmFileTest, RefusesEveryDamage) {
   GemmAlgorithmFile file = Open();
   file.Set(kShape, kMeasured);
   file.Set(kLogits, kSkinny);
+  file.decodes() = {{{"bf16:32/8x128:16:0", 8, 1024, {AttentionKernel::kFa2, false}}, 9.5}};
   file.Save();
   const std::string whole = Text();
   for (std::size_t i = 0; i < whole.size(); ++i) {

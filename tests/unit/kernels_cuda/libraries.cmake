@@ -1,6 +1,6 @@
 # Tests of what the device's kernels need of libraries. The device tests run on the emulated device
 # here, and on a real one with the sources of twin_cuda_library_device_tests.
-foreach(test attention_split cuda_library gemm_algorithms)
+foreach(test attention_split cuda_library decode_times gemm_algorithms)
   twin_test(${test}_test.cc DEPENDS cuda_emulation)
 endforeach()
 foreach(test cuda_attention cuda_gemm cuda_scaled_gemm emulated_gemm)
