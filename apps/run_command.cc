@@ -14,6 +14,7 @@
 #include "lab/export/vllm_bench.h"
 #include "lab/real/real_run.h"
 #include "lab/simulation.h"
+#include "lab/study/parallel_runs.h"
 #include "proto/experiment_config.h"
 #include "record/metric_catalog.h"
 #include "record/metric_table.h"
@@ -27,6 +28,7 @@ struct RunArguments {
   std::string out;
   std::string format = "table";
   std::string exported;
+  int jobs = 0;
 };
 
 // Throws InputError (usage) unless mpirun started as many processes as the experiment has ranks.
@@ -36,6 +38,10 @@ ExperimentConfig ReadForRanks(const RunArguments& arguments, std::int32_t launch
   const std::int32_t ranks = real ? config.system.parallelism.devices() : 1;
   if (!arguments.exported.empty() && !config.outputs.record) {
     throw InputError(InputError::Kind::kUsage, "--export", "needs outputs.record: true");
+  }
+  if (arguments.jobs > 0 && real) {
+    throw InputError(InputError::Kind::kUsage, "--jobs",
+                     "the experiment's world is real; allowed: with a simulated world");
   }
   if (launched == 1 || launched == ranks) return config;
   throw InputError(InputError::Kind::kUsage, "mpirun",
@@ -74,7 +80,8 @@ void Run(const RunArguments& arguments, CommandContext& context) {
   const lab::RunOutcome outcome =
       real ? lab::RunReal(config, out, context.command_line, control,
                           process ? &process->world() : nullptr)
-           : lab::RunSimulation(config, out, context.command_line, control);
+           : lab::RunSimulation(config, out, context.command_line, control,
+                                arguments.jobs > 0 ? arguments.jobs : lab::DefaultJobs());
   if (arguments.format == "json") {
     WriteJson(std::cout, outcome.summary);
   } else {
@@ -112,6 +119,11 @@ void AddRunCommand(CLI::App& app, CommandContext& context) {
                    "Also write the results as `vllm bench serve` does, to vllm_bench.json in the "
                    "run directory; vllm-detailed adds the lists per request")
       ->check(CLI::IsMember({"vllm", "vllm-detailed"}));
+  command
+      ->add_option("--jobs", arguments->jobs,
+                   "Threads that simulate the replicas of a cluster; the results do not depend on "
+                   "their number (default: one per core)")
+      ->check(CLI::Range(1, 1024));
   command->callback([arguments, &context] { Run(*arguments, context); });
 }
 

@@ -5,7 +5,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <utility>
 #include <vector>
 
 #include "lab/run_control.h"
@@ -14,30 +13,43 @@
 
 namespace twin::lab {
 
-// Counts the steps of a run that lie outside. Borrows the cost models, one per replica.
+// Counts the steps of a run that lie outside. Borrows the cost models, one per replica. Plans of
+// different replicas may come on several threads at once.
 class CostRangeWatch final : public RunObserver {
  public:
-  explicit CostRangeWatch(std::vector<const sim::StepCost*> costs) : costs_(std::move(costs)) {}
+  explicit CostRangeWatch(const std::vector<const sim::StepCost*>& costs) {
+    for (const sim::StepCost* const cost : costs) replicas_.push_back({.cost = cost});
+  }
 
   void OnInstant(const Instant& /*instant*/) override {}
   void OnPlan(TimePoint /*now*/, const StepPlan& plan) override {
-    ++steps_;
-    if (!costs_.at(static_cast<std::size_t>(plan.replica))->Covers(plan.totals)) ++outside_;
+    Replica& replica = replicas_.at(static_cast<std::size_t>(plan.replica));
+    ++replica.steps;
+    if (!replica.cost->Covers(plan.totals)) ++replica.outside;
   }
 
   // One line, if there were any.
   void Report(RunControl& control) const {
-    if (outside_ == 0) return;
+    std::int64_t steps = 0;
+    std::int64_t outside = 0;
+    for (const Replica& replica : replicas_) {
+      steps += replica.steps;
+      outside += replica.outside;
+    }
+    if (outside == 0) return;
     control.OnWarning(fmt::format(
         "{} of {} steps were larger than any step that cost.fitted was measured on: their times "
         "are extrapolated",
-        outside_, steps_));
+        outside, steps));
   }
 
  private:
-  std::vector<const sim::StepCost*> costs_;
-  std::int64_t steps_ = 0;
-  std::int64_t outside_ = 0;
+  struct alignas(64) Replica {
+    const sim::StepCost* cost = nullptr;
+    std::int64_t steps = 0;
+    std::int64_t outside = 0;
+  };
+  std::vector<Replica> replicas_;
 };
 
 }  // namespace twin::lab

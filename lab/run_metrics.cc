@@ -100,12 +100,9 @@ RunMetrics::RunMetrics(const Deployment& deployment, const RunWatchers& watchers
   observers_.insert(observers_.end(), watchers.observers.begin(), watchers.observers.end());
 }
 
-ReplicaLog* RunMetrics::FollowReplicas() {
+LogPlayer* RunMetrics::ReplicaPlayer() {
   if (watched_ || by_tenant_ || transfers_) return nullptr;
-  log_.emplace(digest_, listeners_);
-  RunListener* const listener = &*log_;
-  tracker_.ReplaceListeners({&listener, 1});
-  return &*log_;
+  return &player_.emplace(digest_, listeners_);
 }
 
 Summary RunMetrics::Summarise() {

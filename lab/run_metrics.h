@@ -10,10 +10,10 @@
 #include "record/csv_columns.h"
 #include "record/fairness_meter.h"
 #include "record/group_meter.h"
+#include "record/log_player.h"
 #include "record/metrics_collector.h"
 #include "record/overload_meter.h"
 #include "record/plan_digest.h"
-#include "record/replica_log.h"
 #include "record/replica_meter.h"
 #include "record/request_tracker.h"
 #include "record/run_listener.h"
@@ -52,10 +52,9 @@ class RunMetrics {
   [[nodiscard]] std::int64_t arrived() const { return tracker_.arrived(); }
   [[nodiscard]] RequestTracker& tracker() { return tracker_; }
 
-  // Lets the tracker follow replicas one after the other; the log then shows the run to the digest
-  // and the metrics. nullptr if something watches that must see the run in the order of time.
-  // REQUIRES: nothing has happened yet.
-  ReplicaLog* FollowReplicas();
+  // What shows replicas to the digest and the metrics that were followed one after the other.
+  // nullptr if something watches that must see the run in the order of time.
+  LogPlayer* ReplicaPlayer();
 
   // REQUIRES: called once, after the run.
   Summary Summarise();
@@ -71,7 +70,7 @@ class RunMetrics {
   PlanDigest digest_;
   std::vector<RunListener*> listeners_;
   const bool watched_;
-  std::optional<ReplicaLog> log_;
+  std::optional<LogPlayer> player_;
   RequestTracker tracker_;
   std::vector<RunObserver*> observers_;
 };

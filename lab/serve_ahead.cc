@@ -1,6 +1,9 @@
 #include "lab/serve_ahead.h"
 
 #include <algorithm>
+#include <array>
+#include <chrono>
+#include <utility>
 #include <variant>
 
 #include "core/check.h"
@@ -10,6 +13,10 @@ namespace {
 
 // Instants of a replica in a window.
 constexpr std::size_t kInstantsWanted = 64;
+// With fewer instants in a window than these, threads would mostly wait for each other.
+constexpr std::size_t kInstantsShared = 128;
+// More than threads, so that they end together, whoever does what else.
+constexpr std::int32_t kShardsMax = 32;
 
 TimePoint ArrivalOf(const Event& event) { return std::get<RequestArrived>(event).request.arrival; }
 
@@ -20,20 +27,38 @@ TimePoint EndOf(TimePoint begin, Duration length) {
 }  // namespace
 
 AheadServer::AheadServer(Cluster& cluster, sim::SimWorld& world, RequestTracker& tracker,
-                         ReplicaLog& log, std::span<RunObserver* const> observers)
+                         LogPlayer& player, std::span<RunObserver* const> observers, int threads)
     : cluster_(cluster),
       world_(world),
       tracker_(tracker),
-      log_(log),
+      player_(player),
       observers_(observers.begin(), observers.end()),
-      arrivals_(static_cast<std::size_t>(cluster.replicas())),
-      goes_on_(arrivals_.size(), kTimeNever) {
+      lanes_(static_cast<std::size_t>(cluster.replicas())),
+      arrivals_log_(player.listeners()),
+      team_(threads) {
   CHECK(CanServe(cluster, world));
+  RunListener* const of_arrivals = &arrivals_log_;
+  tracker_.ReplaceListeners({&of_arrivals, 1});
+  const std::int32_t replicas = cluster.replicas();
+  const std::int32_t shards = std::min(replicas, kShardsMax);
+  for (std::int32_t i = 0; i < shards; ++i) {
+    const std::int32_t first = replicas / shards * i + std::min(i, replicas % shards);
+    const std::int32_t end = first + replicas / shards + (i < replicas % shards ? 1 : 0);
+    Shard& shard =
+        shards_.emplace_back(Shard{first, end, std::make_unique<ReplicaLog>(player.listeners())});
+    const std::array<RunListener*, 1> listeners = {shard.log.get()};
+    for (std::int32_t replica = first; replica < end; ++replica) {
+      Lane& lane = lanes_[static_cast<std::size_t>(replica)];
+      lane.world = world_.WorldOf(replica);
+      lane.tracker = std::make_unique<RequestTracker>(tracker_.ConfigOf(replica), listeners);
+    }
+  }
+  pages_.resize(shards_.size() + 1);
 }
 
 bool AheadServer::ServeWindow() {
   const bool served = ServeWindow(std::min(length_, cluster_.window_max()));
-  const std::size_t wanted = kInstantsWanted * arrivals_.size();
+  const std::size_t wanted = kInstantsWanted * lanes_.size();
   if (instants_ > wanted + wanted / 2) {
     length_ = std::max(length_ / 2, Duration{1});
   } else if (instants_ < wanted / 2 && length_ < std::chrono::hours(1)) {
@@ -43,67 +68,106 @@ bool AheadServer::ServeWindow() {
 }
 
 bool AheadServer::ServeWindow(Duration length) {
-  const TimePoint begin = std::min(world_.next_arrival(), *std::ranges::min_element(goes_on_));
+  const TimePoint begin = NextBegin();
   if (begin == kTimeNever) return false;
   const TimePoint until = EndOf(begin, length);
   RouteArrivals(until);
-  for (std::int32_t i = 0; i < cluster_.replicas(); ++i) {
-    if (goes_on_[static_cast<std::size_t>(i)] < until) ServeReplica(i, until);
+  const auto show = [this] { ShowServed(); };
+  const auto serve = [this, until](std::size_t i) { ServeShard(shards_[i], until); };
+  if (instants_ >= kInstantsShared) {
+    team_.Run(shards_.size(), show, serve);
+  } else {
+    show();
+    for (std::size_t i = 0; i < shards_.size(); ++i) serve(i);
   }
   cluster_.EndWindow();
-  instants_ = log_.Replay();
+  TurnPages();
   return true;
+}
+
+void AheadServer::ShowServed() {
+  player_.Show(pages_);
+  for (LogPage& page : pages_) page.Clear();
+}
+
+TimePoint AheadServer::NextBegin() {
+  TimePoint begin = world_.next_arrival();
+  for (const Lane& lane : lanes_) begin = std::min(begin, lane.goes_on);
+  return begin;
+}
+
+void AheadServer::TurnPages() {
+  arrivals_log_.EndPage();
+  arrivals_log_.Turn(pages_.back());
+  instants_ = pages_.back().places.size();
+  for (std::size_t i = 0; i < shards_.size(); ++i) {
+    shards_[i].log->Turn(pages_[i]);
+    instants_ += pages_[i].places.size();
+  }
 }
 
 void AheadServer::RouteArrivals(TimePoint until) {
   for (const Event& event : world_.ArrivalsBefore(until)) {
     const TimePoint now = ArrivalOf(event);
-    log_.BeginInstant(ReplicaLog::kArrival, now);
+    arrivals_log_.BeginInstant(ReplicaLog::kArrival, now);
     const Load before = tracker_.load();
     tracker_.TakeEvents(now, {&event, 1});
-    log_.BeginPlans();
-    log_.EndInstant(before, tracker_.load());
+    arrivals_log_.BeginPlans();
+    arrivals_log_.EndInstant(before, tracker_.load());
     const Request& request = std::get<RequestArrived>(event).request;
     const auto replica = static_cast<std::size_t>(cluster_.RouteAhead(now, request));
-    arrivals_[replica].push_back(event);
-    goes_on_[replica] = std::min(goes_on_[replica], now);
+    Lane& lane = lanes_[replica];
+    lane.world->TakeOver(request.id, world_);
+    lane.tracker->TakeOver(request.id, tracker_);
+    lane.arrivals.push_back(event);
+    lane.goes_on = std::min(lane.goes_on, now);
   }
 }
 
-void AheadServer::ServeReplica(std::int32_t replica, TimePoint until) {
-  std::vector<Event>& arrivals = arrivals_[static_cast<std::size_t>(replica)];
+void AheadServer::ServeShard(Shard& shard, TimePoint until) {
+  for (std::int32_t i = shard.first; i < shard.end; ++i) {
+    if (lanes_[static_cast<std::size_t>(i)].goes_on < until) ServeReplica(i, until, *shard.log);
+  }
+  shard.log->EndPage();
+}
+
+void AheadServer::ServeReplica(std::int32_t replica, TimePoint until, ReplicaLog& log) {
+  Lane& lane = lanes_[static_cast<std::size_t>(replica)];
+  const std::vector<Event>& arrivals = lane.arrivals;
   const Engine& engine = cluster_.engine(replica);
   std::size_t taken = 0;
   for (;;) {
     const TimePoint arrival = taken < arrivals.size() ? ArrivalOf(arrivals[taken]) : kTimeNever;
-    const TimePoint now = std::min({world_.next_result(replica), arrival, engine.wake_at()});
+    const TimePoint now = std::min({lane.world->next_result(), arrival, engine.wake_at()});
     if (now >= until) {
-      goes_on_[static_cast<std::size_t>(replica)] = now;
+      lane.goes_on = now;
       break;
     }
     const std::size_t first = taken;
     while (taken < arrivals.size() && ArrivalOf(arrivals[taken]) == now) ++taken;
-    ServeInstant(replica, now, std::span(arrivals).subspan(first, taken - first));
+    ServeInstant(replica, now, std::span(arrivals).subspan(first, taken - first), log);
   }
-  arrivals.clear();
+  lane.arrivals.clear();
 }
 
-void AheadServer::ServeInstant(std::int32_t replica, TimePoint now,
-                               std::span<const Event> arrivals) {
-  const Instant instant = world_.AdvanceReplica(replica, now, arrivals);
-  log_.BeginInstant(replica, now);
-  const Load before = tracker_.load();
+void AheadServer::ServeInstant(std::int32_t replica, TimePoint now, std::span<const Event> arrivals,
+                               ReplicaLog& log) {
+  Lane& lane = lanes_[static_cast<std::size_t>(replica)];
+  RequestTracker& tracker = *lane.tracker;
+  const Instant instant = lane.world->AdvanceTo(now, arrivals);
+  log.BeginInstant(replica, now);
+  const Load before = tracker.load();
   // It knows of the arrivals.
-  tracker_.TakeEvents(now, instant.events.first(instant.events.size() - arrivals.size()));
-  log_.BeginPlans();
-  cluster_.HandleAhead(now, replica, instant.events);
+  tracker.TakeEvents(now, instant.events.first(instant.events.size() - arrivals.size()));
+  log.BeginPlans();
+  cluster_.HandleAhead(replica, instant.events);
   while (const StepPlan* const plan = cluster_.PlanAhead(now, replica)) {
-    log_.AddPlan(*plan);
-    tracker_.OnPlan(now, *plan);
+    log.AddPlan(*plan);
+    tracker.OnPlan(now, *plan);
     for (RunObserver* observer : observers_) observer->OnPlan(now, *plan);
-    world_.Launch(*plan);
+    lane.world->Launch(*plan);
   }
-  log_.EndInstant(before, tracker_.load());
+  log.EndInstant(before, tracker.load());
 }
 
 }  // namespace twin::lab

@@ -91,22 +91,22 @@ class WorkloadWorld {
 };
 
 // Serves the cluster replica by replica; true if `control` ended the run early.
-bool ServeAhead(Cluster& cluster, sim::SimWorld& world, RunMetrics& metrics, ReplicaLog& log,
-                std::span<RunObserver* const> observers, const ExperimentConfig& config,
-                RunControl& control) {
-  AheadServer server(cluster, world, metrics.tracker(), log, observers);
-  while (server.ServeWindow()) {
+bool ServeAhead(AheadServer& server, const Cluster& cluster, const sim::SimWorld& world,
+                const ExperimentConfig& config, RunControl& control) {
+  bool early = false;
+  while (!early && server.ServeWindow()) {
     control.OnProgress(config.name, world.arrived(),
                        static_cast<std::uint64_t>(config.workload.requests));
-    if (control.StopRequested()) return true;
+    early = control.StopRequested();
   }
-  cluster.CheckDrained();
-  return false;
+  server.ShowServed();
+  if (!early) cluster.CheckDrained();
+  return early;
 }
 
 // Serves the workload to its end; true if the run was ended early. `parts` may be null.
 bool ServeWorkload(const Deployment& deployment, WorkloadWorld& workload, RunMetrics& metrics,
-                   PartTotals* parts, RunControl& control) {
+                   PartTotals* parts, RunControl& control, int threads) {
   const ExperimentConfig& config = deployment.config;
   CostRangeWatch range(CostsByReplica(deployment));
   std::vector<RunObserver*> of_cost;
@@ -131,8 +131,9 @@ bool ServeWorkload(const Deployment& deployment, WorkloadWorld& workload, RunMet
   } else {
     const std::unique_ptr<Cluster> cluster = MakeCluster(deployment);
     const bool separate = parts == nullptr && AheadServer::CanServe(*cluster, simulated);
-    if (ReplicaLog* const log = separate ? metrics.FollowReplicas() : nullptr) {
-      early = ServeAhead(*cluster, simulated, metrics, *log, of_cost, config, control);
+    if (LogPlayer* const player = separate ? metrics.ReplicaPlayer() : nullptr) {
+      AheadServer server(*cluster, simulated, metrics.tracker(), *player, of_cost, threads);
+      early = ServeAhead(server, *cluster, simulated, config, control);
     } else {
       serve(*cluster);
     }
@@ -144,16 +145,17 @@ bool ServeWorkload(const Deployment& deployment, WorkloadWorld& workload, RunMet
 
 }  // namespace
 
-RunOutcome Simulate(const Deployment& deployment, RunControl& control,
-                    const RunWatchers& watchers) {
+RunOutcome Simulate(const Deployment& deployment, RunControl& control, const RunWatchers& watchers,
+                    int threads) {
   WorkloadWorld workload(deployment, control);
   RunMetrics metrics(deployment, workload.With(watchers));
-  const bool interrupted = ServeWorkload(deployment, workload, metrics, nullptr, control);
+  const bool interrupted = ServeWorkload(deployment, workload, metrics, nullptr, control, threads);
   return SumUp(deployment, metrics, workload.More(), interrupted);
 }
 
 RunOutcome RunSimulation(const ExperimentConfig& config, const std::filesystem::path& out,
-                         const std::vector<std::string>& command_line, RunControl& control) {
+                         const std::vector<std::string>& command_line, RunControl& control,
+                         int threads) {
   const Deployment deployment = Resolve(config);
   const std::string resolved = WriteResolved(deployment.config);
   for (const std::string& warning : WarningsOf(deployment)) control.OnWarning(warning);
@@ -169,7 +171,7 @@ RunOutcome RunSimulation(const ExperimentConfig& config, const std::filesystem::
   WorkloadWorld workload(deployment, control);
   RunMetrics metrics(deployment, workload.With(files.watchers()));
   const bool interrupted =
-      ServeWorkload(deployment, workload, metrics, parts ? &*parts : nullptr, control);
+      ServeWorkload(deployment, workload, metrics, parts ? &*parts : nullptr, control, threads);
   if (parts) parts->Finish();
   files.Finish(metrics.tracker());
   RunOutcome outcome = SumUp(deployment, metrics, workload.More(), interrupted);

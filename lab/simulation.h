@@ -14,11 +14,12 @@ namespace twin::lab {
 
 // Runs the deployment and returns its summary; nothing is written. `watchers` see the run as it
 // happens. `control` may end it early. Uses no global: calls on several threads are independent
-// (but `cpu_seconds` and `peak_rss_mib` are the process's).
+// (but `cpu_seconds` and `peak_rss_mib` are the process's). `threads` serve the replicas where
+// these can be served separately (serve_ahead.h), with the same results.
 // REQUIRES: a deployment of a simulated or emulated world.
 // Throws InputError (the workload's files are damaged, too few requests), InvariantViolation.
 RunOutcome Simulate(const Deployment& deployment, RunControl& control,
-                    const RunWatchers& watchers = {});
+                    const RunWatchers& watchers = {}, int threads = 1);
 
 // Resolves and runs the experiment, and writes the run directory `out`: config.resolved.textproto,
 // provenance.json, summary.json and the files that config.outputs asks for. `command_line` goes
@@ -27,6 +28,7 @@ RunOutcome Simulate(const Deployment& deployment, RunControl& control,
 // covers what had happened by then.
 // Throws as Simulate, and std::system_error; then no directory is left behind.
 RunOutcome RunSimulation(const ExperimentConfig& config, const std::filesystem::path& out,
-                         const std::vector<std::string>& command_line, RunControl& control);
+                         const std::vector<std::string>& command_line, RunControl& control,
+                         int threads = 1);
 
 }  // namespace twin::lab

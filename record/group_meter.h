@@ -35,19 +35,25 @@ class GroupMeter : public RunListener {
   struct Group {
     MeteredGroup of;
     RequestMetrics requests;
+  };
+  // Of a replica. Replicas may end steps at once, on several threads.
+  struct alignas(64) Work {
     std::int64_t steps = 0;
     std::int64_t prefill_tokens = 0;
     std::int64_t decode_tokens = 0;
-    Duration busy{0};  // summed over replicas
+    Duration busy{0};
+    TimePoint busy_until = TimePoint::min();
   };
 
   [[nodiscard]] Group& GroupOf(std::int32_t replica) {
     return groups_[group_of_.at(static_cast<std::size_t>(replica))];
   }
 
+  [[nodiscard]] Work WorkOf(std::size_t group) const;
+
   std::vector<Group> groups_;
   std::vector<std::size_t> group_of_;  // by replica
-  std::vector<TimePoint> busy_until_;  // by replica
+  std::vector<Work> work_;             // by replica
   Duration time_{0};
 };
 

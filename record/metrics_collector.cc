@@ -37,28 +37,51 @@ void MetricsCollector::OnGaps(TimePoint /*now*/, Duration gap, std::int64_t coun
 
 void MetricsCollector::OnStepEnded(const EndedStep& step) {
   const StepTotals& totals = step.plan.totals;
-  ++work_.steps;
+  Work& work = work_.at(static_cast<std::size_t>(step.plan.replica));
+  ++work.steps;
   // The totals count what verifies drafts as prefill.
   const std::int64_t verified = totals.draft_items + totals.draft_tokens;
-  work_.prefill_tokens += totals.prefill_tokens - verified;
-  work_.decode_tokens += totals.decode_items + verified;
-  work_.padding_tokens += totals.padding_tokens;
-  work_.recomputed_tokens += step.recomputed_tokens;
-  work_.sequences += static_cast<std::int64_t>(step.plan.work.size());
+  work.prefill_tokens += totals.prefill_tokens - verified;
+  work.decode_tokens += totals.decode_items + verified;
+  work.padding_tokens += totals.padding_tokens;
+  work.recomputed_tokens += step.recomputed_tokens;
+  work.sequences += static_cast<std::int64_t>(step.plan.work.size());
   for (const Preemption& preemption : step.plan.preempted) {
-    ++(preemption.how == Preemption::How::kSwap ? work_.swaps : work_.recomputes);
+    ++(preemption.how == Preemption::How::kSwap ? work.swaps : work.recomputes);
   }
   if (totals.draft_items > 0) {
-    work_.draft_items += totals.draft_items;
-    work_.draft_tokens += totals.draft_tokens;
+    work.draft_items += totals.draft_items;
+    work.draft_tokens += totals.draft_tokens;
     for (const ItemOutcome& outcome : step.outcomes) {
-      work_.accepted_drafts += outcome.accepted_drafts;
+      work.accepted_drafts += outcome.accepted_drafts;
     }
   }
-  TimePoint& busy_until = busy_until_.at(static_cast<std::size_t>(step.plan.replica));
-  const TimePoint begin = std::max(step.started, busy_until);
-  work_.busy += std::max(step.finished - begin, Duration{0});
-  busy_until = std::max(busy_until, step.finished);
+  const TimePoint begin = std::max(step.started, work.busy_until);
+  work.busy += std::max(step.finished - begin, Duration{0});
+  work.busy_until = std::max(work.busy_until, step.finished);
+}
+
+MetricsCollector::Work& MetricsCollector::Work::operator+=(const Work& other) {
+  steps += other.steps;
+  prefill_tokens += other.prefill_tokens;
+  decode_tokens += other.decode_tokens;
+  padding_tokens += other.padding_tokens;
+  recomputed_tokens += other.recomputed_tokens;
+  sequences += other.sequences;
+  recomputes += other.recomputes;
+  swaps += other.swaps;
+  draft_items += other.draft_items;
+  draft_tokens += other.draft_tokens;
+  accepted_drafts += other.accepted_drafts;
+  busy += other.busy;
+  busy_until = std::max(busy_until, other.busy_until);
+  return *this;
+}
+
+MetricsCollector::Work MetricsCollector::WorkOfAll() const {
+  Work sum;
+  for (const Work& work : work_) sum += work;
+  return sum;
 }
 
 void MetricsCollector::OnLoad(TimePoint from, TimePoint to, const Load& load) {
@@ -122,33 +145,33 @@ RequestMetrics& MetricsCollector::Tenant(std::uint32_t tenant) {
 }
 
 void MetricsCollector::SummariseWork(Summary& summary) const {
-  const std::int64_t computed = work_.prefill_tokens + work_.decode_tokens;
-  const std::int64_t charged = computed + work_.padding_tokens;
-  summary.Set("steps", work_.steps);
-  summary.Set("preemptions", work_.recomputes + work_.swaps);
-  summary.Set("recomputes", work_.recomputes);
-  summary.Set("swaps", work_.swaps);
-  summary.Set("computed_prefill_tokens", work_.prefill_tokens);
-  summary.Set("computed_decode_tokens", work_.decode_tokens);
-  summary.Set("recomputed_tokens", work_.recomputed_tokens);
-  summary.Set("preemption_overhead", Ratio(work_.recomputed_tokens, computed));
-  summary.Set("padding_share", Ratio(work_.padding_tokens, charged));
-  summary.Set("mean_batch_tokens", Ratio(charged, work_.steps));
-  summary.Set("mean_batch_sequences", Ratio(work_.sequences, work_.steps));
-  if (work_.draft_items == 0) return;
-  summary.Set("spec_decode_num_drafts", work_.draft_items);
-  summary.Set("spec_decode_draft_tokens", work_.draft_tokens);
-  summary.Set("spec_decode_accepted_tokens", work_.accepted_drafts);
-  summary.Set("spec_decode_acceptance_rate", Ratio(work_.accepted_drafts, work_.draft_tokens));
-  summary.Set("spec_decode_acceptance_length",
-              1.0 + Ratio(work_.accepted_drafts, work_.draft_items));
+  const Work work = WorkOfAll();
+  const std::int64_t computed = work.prefill_tokens + work.decode_tokens;
+  const std::int64_t charged = computed + work.padding_tokens;
+  summary.Set("steps", work.steps);
+  summary.Set("preemptions", work.recomputes + work.swaps);
+  summary.Set("recomputes", work.recomputes);
+  summary.Set("swaps", work.swaps);
+  summary.Set("computed_prefill_tokens", work.prefill_tokens);
+  summary.Set("computed_decode_tokens", work.decode_tokens);
+  summary.Set("recomputed_tokens", work.recomputed_tokens);
+  summary.Set("preemption_overhead", Ratio(work.recomputed_tokens, computed));
+  summary.Set("padding_share", Ratio(work.padding_tokens, charged));
+  summary.Set("mean_batch_tokens", Ratio(charged, work.steps));
+  summary.Set("mean_batch_sequences", Ratio(work.sequences, work.steps));
+  if (work.draft_items == 0) return;
+  summary.Set("spec_decode_num_drafts", work.draft_items);
+  summary.Set("spec_decode_draft_tokens", work.draft_tokens);
+  summary.Set("spec_decode_accepted_tokens", work.accepted_drafts);
+  summary.Set("spec_decode_acceptance_rate", Ratio(work.accepted_drafts, work.draft_tokens));
+  summary.Set("spec_decode_acceptance_length", 1.0 + Ratio(work.accepted_drafts, work.draft_items));
 }
 
 void MetricsCollector::SummariseUse(Summary& summary) const {
   const double blocks = config_.kv_blocks;
   summary.Set("run_seconds", Seconds(use_.until));
   summary.Set("simulated_seconds", Seconds(use_.until));
-  summary.Set("busy_share", Ratio(Seconds(work_.busy), use_.seconds * config_.replicas));
+  summary.Set("busy_share", Ratio(Seconds(WorkOfAll().busy), use_.seconds * config_.replicas));
   summary.Set("mean_kv_used_share", Ratio(use_.blocks, use_.seconds * blocks));
   summary.Set("max_kv_used_share", Ratio(use_.peak.used_blocks, blocks));
   summary.Set("mean_running", Ratio(use_.running, use_.seconds));

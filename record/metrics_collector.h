@@ -43,7 +43,7 @@ class MetricsCollector : public RunListener {
   explicit MetricsCollector(const MetricsConfig& config)
       : config_(config),
         requests_(config.goal, config.boundary),
-        busy_until_(static_cast<std::size_t>(config.replicas), TimePoint::min()) {}
+        work_(static_cast<std::size_t>(config.replicas)) {}
 
   void OnArrived(TimePoint now, const RequestLife& life) override;
   void OnGaps(TimePoint now, Duration gap, std::int64_t count) override;
@@ -55,8 +55,8 @@ class MetricsCollector : public RunListener {
   [[nodiscard]] Summary Summarise() const;
 
  private:
-  // Sums over steps.
-  struct Work {
+  // Sums over the steps of a replica. Replicas may end steps at once, on several threads.
+  struct alignas(64) Work {
     std::int64_t steps = 0;
     std::int64_t prefill_tokens = 0;
     std::int64_t decode_tokens = 0;
@@ -68,7 +68,10 @@ class MetricsCollector : public RunListener {
     std::int64_t draft_items = 0;
     std::int64_t draft_tokens = 0;
     std::int64_t accepted_drafts = 0;
-    Duration busy{0};  // summed over replicas
+    Duration busy{0};
+    TimePoint busy_until = TimePoint::min();
+
+    Work& operator+=(const Work& other);
   };
   // Integrals over time, in seconds, and peaks.
   struct Use {
@@ -85,14 +88,14 @@ class MetricsCollector : public RunListener {
   void SummariseTenants(Summary& summary) const;
   void SummariseWork(Summary& summary) const;
   void SummariseUse(Summary& summary) const;
+  [[nodiscard]] Work WorkOfAll() const;
 
   MetricsConfig config_;
   RequestMetrics requests_;
   std::map<std::uint32_t, RequestMetrics> tenants_;
   Sketch itl_;
   std::int64_t stalls_ = 0;
-  Work work_;
-  std::vector<TimePoint> busy_until_;  // by replica
+  std::vector<Work> work_;  // by replica
   Use use_;
 };
 

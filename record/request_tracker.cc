@@ -20,7 +20,11 @@ MeasuredWindow MeasuredWindow::Trimmed(std::uint64_t requests, double head, doub
 }
 
 RequestTracker::RequestTracker(const TrackerConfig& config, std::span<RunListener* const> listeners)
-    : config_(config), listeners_(listeners.begin(), listeners.end()), replicas_(1) {}
+    : config_(config),
+      first_replica_(std::max(config.only_replica, 0)),
+      listeners_(listeners.begin(), listeners.end()),
+      tracks_(config.only_replica >= 0 ? IdShare::kFew : IdShare::kAll),
+      replicas_(1) {}
 
 void RequestTracker::AddReplicas(std::size_t count) { replicas_.resize(count); }
 
@@ -31,6 +35,23 @@ void RequestTracker::OnInstant(const Instant& instant) {
   }
   load_since_ = now;
   TakeEvents(now, instant.events);
+}
+
+TrackerConfig RequestTracker::ConfigOf(std::int32_t replica) const {
+  TrackerConfig config = config_;
+  config.kv_blocks = BlocksOf(replica);
+  config.blocks_by_replica.clear();
+  config.only_replica = replica;
+  return config;
+}
+
+void RequestTracker::TakeOver(RequestId id, RequestTracker& from) {
+  const Track& track = from.tracks_[id];
+  CHECK(track.life.status == RequestStatus::kWaiting);
+  tracks_.Open(id) = track;
+  from.tracks_.Close(id);
+  --from.load_.waiting;
+  ++load_.waiting;
 }
 
 void RequestTracker::TakeEvents(TimePoint now, std::span<const Event> events) {
@@ -290,8 +311,7 @@ void RequestTracker::Preempt(const Preemption& preemption) {
 }
 
 std::int32_t RequestTracker::ComputedUntil(const Track& track) const {
-  const RingQueue<StepInFlight>& in_flight =
-      replicas_[static_cast<std::size_t>(track.life.replica)].in_flight;
+  const RingQueue<StepInFlight>& in_flight = replicas_[Place(track.life.replica)].in_flight;
   for (std::size_t i = in_flight.size(); i > 0; --i) {
     for (const WorkItem& item : in_flight[i - 1].plan->work) {
       if (item.request == track.life.id) return item.start + item.tokens - item.drafts;

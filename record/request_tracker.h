@@ -1,12 +1,13 @@
 // Turns instants and plans into the lives of requests and steps, for all metrics and tables.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
 
-#include "core/id_window.h"
+#include "core/id_table.h"
 #include "core/ring_queue.h"
 #include "record/run_listener.h"
 #include "record/run_observer.h"
@@ -32,6 +33,8 @@ struct TrackerConfig {
   Delivery delivery = Delivery::kPerStep;
   MeasuredWindow window;
   std::vector<std::int32_t> blocks_by_replica = {};  // in place of kv_blocks, unless empty
+  // The only replica that is followed, one in many of whose requests are its own; -1: all.
+  std::int32_t only_replica = -1;
 };
 
 // Follows every request from its arrival to its end and notifies the listeners, which it borrows.
@@ -48,16 +51,22 @@ class RequestTracker : public RunObserver {
  public:
   RequestTracker(const TrackerConfig& config, std::span<RunListener* const> listeners);
 
-  // REQUIRES: nothing has happened yet.
+  // The listeners of what happens from now on.
   void ReplaceListeners(std::span<RunListener* const> listeners) {
     listeners_.assign(listeners.begin(), listeners.end());
   }
 
   void OnInstant(const Instant& instant) override;
   void OnPlan(TimePoint now, const StepPlan& plan) override;
-  // OnInstant without OnLoad: for replicas that are followed one after the other. REQUIRES: the
-  // order of the run among the events of a replica, and among arrivals.
+
+  // For replicas that are followed one after the other, or several at once: OnInstant without
+  // OnLoad. One tracker takes all arrivals; one for each replica takes its requests over from
+  // there, each before it takes another event of the request.
   void TakeEvents(TimePoint now, std::span<const Event> events);
+  // REQUIRES: the request has arrived at `from`, and nothing else has happened to it.
+  void TakeOver(RequestId id, RequestTracker& from);
+  // What a tracker of that replica alone needs.
+  [[nodiscard]] TrackerConfig ConfigOf(std::int32_t replica) const;
 
   // Requests that have arrived and not left (with kBatchEnd: whose tokens are not visible yet).
   [[nodiscard]] std::int64_t live() const { return static_cast<std::int64_t>(tracks_.size()); }
@@ -133,10 +142,13 @@ class RequestTracker : public RunObserver {
   }
   // Of the replica with this index, the first one for an index of -1; added if it is new.
   [[nodiscard]] Replica& ReplicaAt(std::int32_t index) {
-    const std::size_t i = index < 0 ? 0 : static_cast<std::size_t>(index);
+    const std::size_t i = Place(index);
     if (i >= replicas_.size()) [[unlikely]]
       AddReplicas(i + 1);
     return replicas_[i];
+  }
+  [[nodiscard]] std::size_t Place(std::int32_t replica) const {
+    return static_cast<std::size_t>(std::max(replica - first_replica_, 0));
   }
   void AddReplicas(std::size_t count);
   void Use(Replica& replica, std::int32_t blocks);
@@ -157,8 +169,9 @@ class RequestTracker : public RunObserver {
   void Deliver(TimePoint now, std::span<const RequestId> members);
 
   TrackerConfig config_;
+  std::int32_t first_replica_;
   std::vector<RunListener*> listeners_;
-  IdWindow<Track> tracks_;
+  IdTable<Track> tracks_;
   std::vector<Replica> replicas_;
   Load load_;
   std::int64_t arrived_ = 0;

@@ -163,7 +163,7 @@ std::int32_t Cluster::Choose(Pool& pool, TimePoint now, const Request& request) 
 void Cluster::OnStepFinished(TimePoint now, const StepFinished& finished) {
   if (PoolOf(finished.replica).reads_loads) {
     const StepPlan& plan = engine(finished.replica).PlanOf(finished.step);
-    if (plan.totals.prefill_items > 0) CountPrompts(plan);
+    if (plan.totals.prefill_items > 0) CountPrompts(plan, placements_);
   }
   for (const ItemOutcome& outcome : finished.outcomes) {
     if (outcome.finish != FinishReason::kNone) Leave(now, outcome.request);
@@ -171,11 +171,11 @@ void Cluster::OnStepFinished(TimePoint now, const StepFinished& finished) {
 }
 
 // What a preemption lost is computed again, and not counted again.
-void Cluster::CountPrompts(const StepPlan& plan) {
+void Cluster::CountPrompts(const StepPlan& plan, IdTable<Placement>& placements) {
   LoadReport& report = states_[static_cast<std::size_t>(plan.replica)].report;
   for (const WorkItem& item : plan.work) {
     if (item.phase != Phase::kPrefill) continue;
-    Placement* const placement = placements_.Find(item.request);
+    Placement* const placement = placements.Find(item.request);
     if (placement == nullptr || placement->answered) continue;
     const std::int32_t computed = std::min(placement->prompt_left, item.tokens);
     placement->prompt_left -= computed;
@@ -215,23 +215,28 @@ void Cluster::Touch(std::int32_t replica) {
   touched_.push_back(replica);
 }
 
-void Cluster::Report(TimePoint now, std::int32_t replica) {
+bool Cluster::CompleteReport(std::int32_t replica) {
   State& state = states_[static_cast<std::size_t>(replica)];
-  Pool& pool_of = PoolOf(replica);
-  if (pool_of.reads_blocks) {
+  if (PoolOf(replica).reads_blocks) {
     const KvPool& pool = engine(replica).pool();
     const std::int32_t blocks = pool.usable() - pool.free() - pool.cached();
     state.report.blocks = blocks - state.blocks;
     state.blocks = blocks;
   }
-  if (state.report.empty()) return;
-  pool_of.telemetry.Report(now, state.report);
-  state.report = LoadReport{.replica = state.report.replica};
+  return !state.report.empty();
+}
+
+void Cluster::Report(TimePoint now, std::int32_t replica) {
+  if (!CompleteReport(replica)) return;
+  LoadReport& report = states_[static_cast<std::size_t>(replica)].report;
+  PoolOf(replica).telemetry.Report(now, report);
+  report = LoadReport{.replica = report.replica};
 }
 
 void Cluster::CheckDrained() const {
   for (const auto& engine : engines_) engine->CheckDrained();
-  if (!placements_.empty()) {
+  const auto drained = [](const Ahead& ahead) { return ahead.placements.empty(); };
+  if (!placements_.empty() || !std::ranges::all_of(ahead_, drained)) {
     ThrowInvariant(11, StepId{0}, "a request was routed to a replica that does not know it");
   }
 }

@@ -20,8 +20,10 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
+#include "core/id_table.h"
 #include "core/id_window.h"
 #include "core/ids.h"
 #include "core/time.h"
@@ -76,17 +78,19 @@ class Cluster {
     return *engines_[static_cast<std::size_t>(replica)];
   }
 
-  // In place of Handle and PlanStep, to let replicas go on one after the other (cluster_ahead.cc):
-  // requests are routed first, and then each replica is told of its own events, and asked for its
-  // plans until nullptr, up to the end of a window of time.
+  // In place of Handle and PlanStep, to let replicas go on one after the other, or several at once
+  // on different threads (cluster_ahead.cc): requests are routed first, and then each replica is
+  // told of its own events, and asked for its plans until nullptr, up to the end of a window of
+  // time. Only HandleAhead and PlanAhead may be called by several threads, those of a replica by
+  // one.
 
   // How long windows may be: no longer than the news takes to the router. 0: not at all.
   [[nodiscard]] Duration window_max() const;
   // The replica of the next request.
   [[nodiscard]] std::int32_t RouteAhead(TimePoint now, const Request& request);
-  void HandleAhead(TimePoint now, std::int32_t replica, std::span<const Event> events);
+  void HandleAhead(std::int32_t replica, std::span<const Event> events);
   const StepPlan* PlanAhead(TimePoint now, std::int32_t replica);
-  void EndWindow() { pools_[0].telemetry.EndWindow(); }
+  void EndWindow();
 
   // Throws InvariantViolation (I11) unless every engine is drained and every request was routed
   // and has left.
@@ -120,6 +124,11 @@ class Cluster {
     std::int32_t blocks = 0;  // as reported last
     LoadReport report;        // of the present instant
   };
+  // A replica of one that goes ahead, whose router reads loads.
+  struct Ahead {
+    IdTable<Placement> placements{IdShare::kFew};           // in place of placements_
+    std::vector<std::pair<TimePoint, LoadReport>> reports;  // of the present window
+  };
 
   struct Wake {
     TimePoint time;
@@ -143,23 +152,27 @@ class Cluster {
   // The request needs no blocks at the replica that prefilled it.
   void ReleaseHeld(TimePoint now, RequestId id, Journey& journey);
   void OnStepFinished(TimePoint now, const StepFinished& finished);
-  void CountPrompts(const StepPlan& plan);
+  void CountPrompts(const StepPlan& plan, IdTable<Placement>& placements);
+  void LeaveAhead(std::int32_t replica, RequestId id);
   void Leave(TimePoint now, RequestId id);
   // Counts that the request has left the replica.
   void CountLeft(const Placement& placement);
   void Touch(std::int32_t replica);
   // Touches the replicas whose engines wanted to plan again by now.
   void TouchDue(TimePoint now);
+  // Adds what the pool holds to the replica's report; false if there is nothing to report.
+  [[nodiscard]] bool CompleteReport(std::int32_t replica);
   void Report(TimePoint now, std::int32_t replica);
 
   std::vector<std::unique_ptr<Engine>> engines_;
   std::vector<Pool> pools_;
-  IdWindow<Placement> placements_;
+  IdTable<Placement> placements_{IdShare::kAll};
   IdWindow<Journey> journeys_;  // where prefill and decode are separate
   std::optional<MixedPools> mixed_;
   std::vector<KvTransfer> transfers_;  // of the present instant
   std::size_t next_transfer_ = 0;
   std::vector<State> states_;
+  std::vector<Ahead> ahead_;  // by replica; empty unless replicas go ahead and loads are read
   std::vector<std::int32_t> touched_;  // replicas of the present instant, in order once planning
   std::size_t planning_ = 0;           // in touched_: those before have planned
   // A heap of times at which engines wanted to plan again. An entry counts while it is its

@@ -1,4 +1,4 @@
-// Clusters whose replicas go on one after the other.
+// Clusters whose replicas go on one after the other, or several at once.
 #include <variant>
 
 #include "sched/cluster.h"
@@ -16,29 +16,59 @@ std::int32_t Cluster::RouteAhead(TimePoint now, const Request& request) {
   pool.received = false;
   const std::int32_t replica = Choose(pool, now, request);
   if (pool.reads_loads) {
-    placements_.Open(request.id) = {
+    if (ahead_.empty()) ahead_.resize(engines_.size());
+    ahead_[static_cast<std::size_t>(replica)].placements.Open(request.id) = {
         .replica = replica, .prompt_left = request.prompt_tokens, .answered = false};
   }
   return replica;
 }
 
-void Cluster::HandleAhead(TimePoint now, std::int32_t replica, std::span<const Event> events) {
+void Cluster::HandleAhead(std::int32_t replica, std::span<const Event> events) {
   for (const Event& event : events) {
     const auto* const finished = std::get_if<StepFinished>(&event);
-    if (finished != nullptr && pools_.front().reads_loads) OnStepFinished(now, *finished);
+    if (finished != nullptr && pools_.front().reads_loads) {
+      const StepPlan& plan = engine(replica).PlanOf(finished->step);
+      if (plan.totals.prefill_items > 0) {
+        CountPrompts(plan, ahead_[static_cast<std::size_t>(replica)].placements);
+      }
+      for (const ItemOutcome& outcome : finished->outcomes) {
+        if (outcome.finish != FinishReason::kNone) LeaveAhead(replica, outcome.request);
+      }
+    }
     engine(replica).Handle(event);
   }
+}
+
+void Cluster::LeaveAhead(std::int32_t replica, RequestId id) {
+  IdTable<Placement>& placements = ahead_[static_cast<std::size_t>(replica)].placements;
+  const Placement* const placement = placements.Find(id);
+  if (placement == nullptr) return;
+  CountLeft(*placement);
+  placements.Close(id);
 }
 
 const StepPlan* Cluster::PlanAhead(TimePoint now, std::int32_t replica) {
   const StepPlan* const plan = engine(replica).PlanStep(now);
   if (!pools_.front().reads_loads) return plan;
-  if (plan == nullptr) {
-    Report(now, replica);
-    return nullptr;
+  if (plan != nullptr) {
+    for (const Rejection& rejection : plan->rejected) LeaveAhead(replica, rejection.request);
+    return plan;
   }
-  for (const Rejection& rejection : plan->rejected) Leave(now, rejection.request);
-  return plan;
+  if (CompleteReport(replica)) {
+    LoadReport& report = states_[static_cast<std::size_t>(replica)].report;
+    ahead_[static_cast<std::size_t>(replica)].reports.emplace_back(now, report);
+    report = LoadReport{.replica = report.replica};
+  }
+  return nullptr;
+}
+
+void Cluster::EndWindow() {
+  Telemetry& telemetry = pools_.front().telemetry;
+  for (Ahead& ahead : ahead_) {
+    for (const auto& [time, report] : ahead.reports) telemetry.ReportAhead(time, report);
+    ahead.reports.clear();
+  }
+  telemetry.EndWindow();
 }
 
 }  // namespace twin

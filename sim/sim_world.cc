@@ -18,6 +18,10 @@ bool UsesDevice(const StepPlan& plan) {
          std::any_of(plan.preempted.begin(), plan.preempted.end(), swapped);
 }
 
+IdShare IdsOf(const SimWorldOptions& options) {
+  return options.only_replica >= 0 ? IdShare::kFew : IdShare::kAll;
+}
+
 }  // namespace
 
 SimWorld::SimWorld(ArrivalSource& source, const StepCost& cost, const SimWorldOptions& options)
@@ -27,7 +31,10 @@ SimWorld::SimWorld(ArrivalSource& source, const StepCost& cost, const SimWorldOp
                                                options.client_timeout, options.seed)
                    : nullptr),
       options_(options),
+      first_replica_(std::max(options.only_replica, 0)),
+      truths_(IdsOf(options)),
       keeps_backgrounds_(options.named_block_size > 0 || options.link),
+      backgrounds_(IdsOf(options)),
       replicas_(static_cast<std::size_t>(options.replicas)) {
   SetUpReplicas(cost);
   if (options_.link) {
@@ -186,11 +193,7 @@ void SimWorld::Launch(const StepPlan& plan) {
   }
   // Results are delivered in the order of launch, also those of steps that never reach a device.
   replica.last_delivery = std::max(After(ready, cost.DeliveryTime(plan)), replica.last_delivery);
-  if (one_by_one_) {
-    replica.launched.PushBack({replica.last_delivery, {&plan, started}});
-  } else {
-    steps_.Push(replica.last_delivery, {&plan, started}, plan.replica);
-  }
+  steps_.Push(replica.last_delivery, {&plan, started}, plan.replica);
   if (replica.forgets_stale_tokens) replica.stale.Launched(plan);
   if (!links_ || !links_->layer_wise()) return;
   for (const RequestId id : plan.admitted) backgrounds_[id].prefill_began = started;

@@ -31,10 +31,9 @@
 #include <vector>
 
 #include "core/arrival_source.h"
-#include "core/id_window.h"
+#include "core/id_table.h"
 #include "core/periodic_members.h"
 #include "core/prefix_keys.h"
-#include "core/ring_queue.h"
 #include "core/traced_request.h"
 #include "sched/stale_tokens.h"
 #include "sched/unchanged_batch.h"
@@ -64,17 +63,23 @@ class SimWorld final : public World {
   // SimWorldOptions::cancellable or a pace.
   void Cancel(const RequestCancelled& cancelled, TimePoint time);
 
-  // In place of Advance: what happens at one replica alone (sim_world_ahead.cc). REQUIRES of all
-  // three: replicas_are_separate(), and none of the other calls that advance the clock.
+  // In place of Advance and Launch, where replicas advance one after the other, or several at once
+  // (sim_world_ahead.cc): this world only announces requests, and each replica has a world of its
+  // own. REQUIRES: replicas_are_separate().
   [[nodiscard]] bool replicas_are_separate() const {
     return clients_ == nullptr && !links_ && !source_.reacts();
   }
+  // Borrows the replica's cost model, and nothing of this world.
+  [[nodiscard]] std::unique_ptr<SimWorld> WorldOf(std::int32_t replica) const;
   // The further arrivals before `until`, each at its request.arrival; valid until the next call.
   std::span<const Event> ArrivalsBefore(TimePoint until);
   [[nodiscard]] TimePoint next_arrival();
-  [[nodiscard]] TimePoint next_result(std::int32_t replica) const;
-  // Its next instant, with the results due by then, and with those arrivals.
-  Instant AdvanceReplica(std::int32_t replica, TimePoint now, std::span<const Event> arrivals);
+
+  // In a world that WorldOf has made. A request that the other world has announced is sent here.
+  void TakeOver(RequestId id, SimWorld& from);
+  [[nodiscard]] TimePoint next_result() const { return NextResult(); }
+  // The next instant, with the results due by `now`, and with those arrivals.
+  Instant AdvanceTo(TimePoint now, std::span<const Event> arrivals);
 
   [[nodiscard]] TimePoint now() const { return now_; }
   [[nodiscard]] std::uint32_t arrived() const { return next_id_; }
@@ -111,10 +116,6 @@ class SimWorld final : public World {
     const StepPlan* plan = nullptr;
     TimePoint started;
   };
-  struct Launched {
-    TimePoint delivery;
-    RunningStep step;
-  };
   struct Replica {
     const StepCost* cost = nullptr;
     bool forgets_stale_tokens = false;
@@ -125,7 +126,6 @@ class SimWorld final : public World {
     TimePoint last_delivery = kTimeZero;
     std::vector<TimePoint> stage_free;
     std::vector<DeviceState> devices;  // by stage; empty if the cost model remembers nothing
-    RingQueue<Launched> launched;      // in place of steps_ where replicas advance one by one
   };
   struct ReturnedStep {
     RunningStep step;
@@ -163,7 +163,7 @@ class SimWorld final : public World {
   void BeginStreak(const StepPlan& plan, Streak& streak);
   void EndStreak(Streak& streak);
   [[nodiscard]] Replica& ReplicaOf(const StepPlan& plan) {
-    return replicas_[static_cast<std::size_t>(plan.replica)];
+    return replicas_[static_cast<std::size_t>(plan.replica - first_replica_)];
   }
   // Reports a filled block, the end of the request, or both.
   void CompleteParts(RequestId id, Truth& truth);
@@ -175,9 +175,10 @@ class SimWorld final : public World {
   std::optional<Acceptance> acceptance_;
   TimePoint now_ = kTimeZero;
   std::uint32_t next_id_ = 0;
-  IdWindow<Truth> truths_;
+  std::int32_t first_replica_;
+  IdTable<Truth> truths_;
   bool keeps_backgrounds_;
-  IdWindow<Background> backgrounds_;  // if so, of the requests in truths_
+  IdTable<Background> backgrounds_;  // if so, of the requests in truths_
   std::vector<Replica> replicas_;
   EventQueue<RunningStep> steps_;
   std::optional<KvLinks> links_;
@@ -185,7 +186,6 @@ class SimWorld final : public World {
   std::vector<Duration> stage_times_;  // of the replica with the most stages
   std::vector<StageSpan> stage_spans_;
   std::vector<Event> events_;
-  bool one_by_one_ = false;      // replicas advance
   std::vector<Event> arrivals_;  // of ArrivalsBefore
   std::vector<ItemOutcome> outcomes_;
   std::vector<BlockFilled> filled_;

@@ -1,14 +1,37 @@
-// Replicas that advance one after the other.
+// Replicas that advance one after the other, or several at once, each in a world of its own.
 #include <cstddef>
+#include <utility>
 
 #include "core/check.h"
 #include "sim/sim_world.h"
 
 namespace twin::sim {
+namespace {
+
+// Of worlds whose requests come from another one. It has no state, so that all of them share it.
+class NoArrivals final : public ArrivalSource {
+ public:
+  const TracedRequest* Peek() override { return nullptr; }
+  void Take() override { CHECK(false); }
+  void OnDone(RequestId /*id*/, TimePoint /*now*/) override {}
+  [[nodiscard]] bool reacts() const override { return false; }
+};
+
+}  // namespace
+
+std::unique_ptr<SimWorld> SimWorld::WorldOf(std::int32_t replica) const {
+  static NoArrivals no_arrivals;
+  CHECK(replicas_are_separate() && options_.only_replica < 0);
+  const Replica& model = replicas_.at(static_cast<std::size_t>(replica));
+  SimWorldOptions options = options_;
+  options.replicas = 1;
+  options.only_replica = replica;
+  options.groups.assign(1, {1, model.cost, model.forgets_stale_tokens});
+  return std::make_unique<SimWorld>(no_arrivals, *model.cost, options);
+}
 
 std::span<const Event> SimWorld::ArrivalsBefore(TimePoint until) {
   CHECK(replicas_are_separate() && steps_.empty());
-  one_by_one_ = true;
   events_.clear();
   prompt_keys_used_ = 0;
   for (const TracedRequest* arrival = source_.Peek();
@@ -25,21 +48,17 @@ TimePoint SimWorld::next_arrival() {
   return arrival == nullptr ? kTimeNever : std::max(arrival->arrival, kTimeZero);
 }
 
-TimePoint SimWorld::next_result(std::int32_t replica) const {
-  const RingQueue<Launched>& launched = replicas_[static_cast<std::size_t>(replica)].launched;
-  return launched.empty() ? kTimeNever : launched.front().delivery;
+void SimWorld::TakeOver(RequestId id, SimWorld& from) {
+  truths_.Open(id) = from.truths_[id];
+  // What a background borrows from itself moves along.
+  if (keeps_backgrounds_) std::swap(backgrounds_.Open(id), from.backgrounds_[id]);
+  from.CloseTruth(id);
 }
 
-Instant SimWorld::AdvanceReplica(std::int32_t replica, TimePoint now,
-                                 std::span<const Event> arrivals) {
+Instant SimWorld::AdvanceTo(TimePoint now, std::span<const Event> arrivals) {
   now_ = now;
   events_.clear();
-  RingQueue<Launched>& launched = replicas_[static_cast<std::size_t>(replica)].launched;
-  while (!launched.empty() && launched.front().delivery <= now) {
-    const Launched due = launched.PopFront();
-    steps_.Push(due.delivery, due.step);
-  }
-  if (!steps_.empty()) ReturnSteps();
+  if (steps_.next_time() <= now) ReturnSteps();
   events_.insert(events_.end(), arrivals.begin(), arrivals.end());
   if (events_.empty()) events_.emplace_back(WakeUp{});
   return {now_, events_};

@@ -34,6 +34,9 @@ struct SimWorldOptions {
   std::optional<Duration> client_timeout = std::nullopt;
   std::uint64_t seed = 0;  // of the boundary's delays, and of acceptance
   std::int32_t replicas = 1;
+  // The index of the world's only replica among those of other worlds, one in many of whose
+  // requests are its own; -1: the world has all replicas, from index 0.
+  std::int32_t only_replica = -1;
   // Replicas that differ, in the order of their indices, `replicas` in all; the cost model of the
   // world and forgets_stale_tokens are then of nobody. Empty: they do not differ.
   std::vector<SimReplicas> groups = {};

@@ -163,12 +163,11 @@ void BM_Cluster(benchmark::State& state) {
       RecordingWorld world(simulated, observers);
       Serve(cluster, world);
     } else {
-      ReplicaLog log(digest, listeners);
-      RunListener* const listener = &log;
-      tracker.ReplaceListeners({&listener, 1});
-      lab::AheadServer server(cluster, simulated, tracker, log, {});
+      LogPlayer player(digest, listeners);
+      lab::AheadServer server(cluster, simulated, tracker, player, {}, 1);
       while (server.ServeWindow()) {
       }
+      server.ShowServed();
     }
     cluster.CheckDrained();
     steps += digest.plans();

@@ -81,6 +81,30 @@ TEST_F(RunCommandTest, TheResolvedConfigRunsAgainToTheSameResults) {
   }
 }
 
+// Whatever serves the replicas: one thread, several, or the loop that also writes files.
+TEST_F(RunCommandTest, TheNumberOfJobsDoesNotChangeTheResults) {
+  std::vector<std::string> cluster = {"--set", "system.replicas=40",
+                                      "--set", "workload.arrivals.rate=800",
+                                      "--set", "workload.requests=2000"};
+  json in_time = RunSmall("files", cluster);
+  for (const char* const file : {"requests_csv", "steps_csv", "series_csv", "record", "perfetto"}) {
+    cluster.insert(cluster.end(), {"--set", std::string("outputs.") + file + "=false"});
+  }
+  cluster.emplace_back("--jobs");
+  const auto forget_process = [](json& summary) {
+    summary.erase("cpu_seconds");
+    summary.erase("peak_rss_mib");
+  };
+  forget_process(in_time);
+  for (const char* const jobs : {"1", "2", "5"}) {
+    std::vector<std::string> arguments = cluster;
+    arguments.emplace_back(jobs);
+    json summary = RunSmall("run", arguments);
+    forget_process(summary);
+    EXPECT_EQ(summary, in_time) << jobs;
+  }
+}
+
 TEST_F(RunCommandTest, AnotherSeedGivesAnotherDigest) {
   EXPECT_NE(RunSmall("a")["digest"], RunSmall("b", {"--set", "seed=4"})["digest"]);
 }
@@ -253,6 +277,10 @@ std::vector<Refusal> Refusals() {
        {small, "--out", "run", "--set", "policy.vllm_v1.max_num_batched_tokens=4"},
        2,
        {"max_num_batched_tokens", "max_num_seqs"}},
+      {"JobsOfARealWorld",
+       {small, "--out", "run", "--jobs", "2", "--unset", "cost", "--set", "world.real={}"},
+       2,
+       {"--jobs", "simulated"}},
       {"UnknownModel",
        {small, "--out", "run", "--set", "system.model=\"llama-9\""},
        2,

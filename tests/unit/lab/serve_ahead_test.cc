@@ -60,21 +60,23 @@ std::string ServedInTime(const Deployment& deployment) {
   return TextOf(metrics.Summarise());
 }
 
-// In windows of drawn lengths, from a twentieth of a step to a hundred steps.
+// In windows of drawn lengths, from a twentieth of a step to a hundred steps, on 1 to 3 threads.
 std::string ServedAhead(const Deployment& deployment, std::uint64_t seed) {
   RunMetrics metrics(deployment, {});
   const auto source = MakeWorkload(deployment.config.workload, deployment.config.seed);
   sim::SimWorld world(*source, *deployment.cost, deployment.world);
   const auto cluster = MakeCluster(deployment);
   EXPECT_TRUE(AheadServer::CanServe(*cluster, world));
-  AheadServer server(*cluster, world, metrics.tracker(), *metrics.FollowReplicas(), {});
   Random random(seed, "windows");
+  const auto threads = static_cast<int>(random.UniformInt(1, 3));
+  AheadServer server(*cluster, world, metrics.tracker(), *metrics.ReplicaPlayer(), {}, threads);
   const auto length = [&] {
     const auto drawn = std::chrono::milliseconds(random.UniformInt(1, 2000));
     return std::min<Duration>(drawn, cluster->window_max());
   };
   while (server.ServeWindow(length())) {
   }
+  server.ShowServed();
   cluster->CheckDrained();
   return TextOf(metrics.Summarise());
 }
@@ -137,6 +139,32 @@ TEST(ServeAheadTest, ServesReplicasThatDiffer) {
                          "replica_groups { count: 2 cost { constant { step_s: 0.03 } } } "
                          "replica_groups { count: 1 policy { sarathi {} } } "));
   EXPECT_EQ(ServedAhead(deployment, 4), ServedInTime(deployment));
+}
+
+// What a simulation of the deployment says, but for what it says of the process.
+std::string Simulated(const Deployment& deployment, int threads) {
+  RunControl control;
+  Summary summary = Simulate(deployment, control, {}, threads).summary;
+  for (const char* const of_process : {"cpu_seconds", "peak_rss_mib"}) {
+    summary.Set(of_process, 0.0);
+  }
+  return TextOf(summary);
+}
+
+// 40 replicas are more than there are pieces of work (lab/serve_ahead.cc), and make enough steps in
+// a window for the threads to share them.
+TEST(ServeAheadTest, GivesTheSameSummaryWithAnyNumberOfThreads) {
+  const std::string workload =
+      "workload { requests: 3000 arrivals { kind: poisson rate: 800 } shape { "
+      "prompt { kind: uniform min: 1 max: 60 } output { kind: uniform min: 1 max: 30 } } } ";
+  for (const std::string router : {"kind: ROUND_ROBIN", "kind: LEAST_KV telemetry_delay_ms: 300"}) {
+    const Deployment deployment =
+        Resolve(Experiment(workload, kPolicy, "replicas: 40 router { " + router + " } "));
+    const std::string expected = Simulated(deployment, 1);
+    for (const int threads : {2, 3, 8}) {
+      EXPECT_EQ(Simulated(deployment, threads), expected) << router << ", " << threads;
+    }
+  }
 }
 
 // Whoever watches a run sees it in time; the digest and the metrics are the same.
