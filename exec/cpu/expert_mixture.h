@@ -1,13 +1,13 @@
 // The mixtures of experts of a model on the CPU.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <vector>
 
 #include "exec/model/model_config.h"
 #include "exec/model/weights.h"
+#include "exec/profile/mixture_part.h"
 #include "kernels/aligned_buffer.h"
 #include "kernels/matrix_view.h"
 #include "kernels/routing.h"
@@ -32,21 +32,6 @@ struct MixtureMatrices {
 
 // Of each layer; empty if MLPs are dense.
 std::vector<MixtureMatrices> MixturesOf(const ModelWeights& weights);
-
-// What the time of a mixture is spent on.
-enum class MixturePart : std::uint8_t {
-  kRouter,  // with the gate of the shared expert
-  kExpertUp,
-  kExpertDown,
-  kSharedUp,
-  kSharedDown,
-  kActivation,
-  kRouting,  // choosing experts, gathering their rows, adding their results
-};
-
-constexpr std::size_t kMixturePartCount = 7;
-
-constexpr bool IsProduct(MixturePart part) { return part < MixturePart::kActivation; }
 
 // Computes mixtures of one shape. Source: Jiang et al., 2024, arXiv:2401.04088 (experts);
 // Qwen2MoeSparseMoeBlock of transformers 4.55.4 (shared expert).

@@ -27,6 +27,7 @@ Activations::Layout Activations::LayoutOf(std::int64_t rows, std::int64_t logit_
   Layout layout;
   const auto take = [&](Place place, DType type, std::int64_t count, std::int64_t columns) {
     layout.first[place] = layout.bytes;
+    layout.rows[place] = count;
     const std::int64_t bytes = count * StrideOf(columns, type) * ByteSize(type);
     layout.bytes += (bytes + kAlignment - 1) / kAlignment * kAlignment;
   };
@@ -42,6 +43,15 @@ Activations::Layout Activations::LayoutOf(std::int64_t rows, std::int64_t logit_
   take(kGathered, DType::kFp32, logit_rows * widths_.ranks, widths_.own_logits);
   take(kQuantized, DType::kFp8, rows, widths_.quantized);
   take(kScales, DType::kFp32, widths_.quantized > 0 ? 1 : 0, rows);
+  const MixtureWidths& mixture = widths_.mixture;
+  if (mixture.experts == 0) return layout;
+  const kernels::cuda::RoutingShape routing = RoutingOf(rows);
+  take(kRouterLogits, DType::kFp32, rows, mixture.experts);
+  take(kRouting, DType::kInt8, 1, kernels::cuda::RoutingBytes(routing));
+  take(kExpertInner, dtype, routing.pairs(), mixture.inner);
+  take(kExpertActivated, dtype, routing.pairs(), mixture.activated);
+  take(kExpertOutputs, dtype, routing.pairs(), widths_.hidden);
+  take(kSharedOutput, dtype, widths_.inner > 0 ? rows : 0, widths_.hidden);
   return layout;
 }
 
@@ -65,7 +75,7 @@ bool Activations::Reserve(std::int64_t rows, std::int64_t logit_rows) {
 
 DeviceMatrix Activations::At(Place place, DType dtype, std::int64_t rows,
                              std::int64_t columns) const {
-  CHECK(rows <= std::max(rows_, logit_rows_));
+  CHECK(rows <= layout_.rows[place]);
   return {buffer_.data() + layout_.first[place], dtype, rows, columns, StrideOf(columns, dtype)};
 }
 
@@ -100,6 +110,28 @@ kernels::cuda::ScaledMatrix Activations::quantized(std::int64_t rows, std::int64
   CHECK(rows <= rows_ && columns <= StrideOf(widths_.quantized, DType::kFp8));
   return {At(kQuantized, DType::kFp8, rows, columns),
           At(kScales, DType::kFp32, 1, rows).As<float>()};
+}
+kernels::cuda::RoutingShape Activations::RoutingOf(std::int64_t rows) const {
+  return {rows, widths_.mixture.experts, widths_.mixture.experts_per_row};
+}
+DeviceMatrix Activations::router_logits(std::int64_t rows) const {
+  return At(kRouterLogits, DType::kFp32, rows, widths_.mixture.experts);
+}
+kernels::cuda::RoutedPairs Activations::routed(std::int64_t rows) const {
+  CHECK(rows <= rows_);
+  return kernels::cuda::RoutedPairsAt(buffer_.data() + layout_.first[kRouting], RoutingOf(rows));
+}
+DeviceMatrix Activations::expert_inner(std::int64_t rows) const {
+  return At(kExpertInner, widths_.dtype, RoutingOf(rows).pairs(), widths_.mixture.inner);
+}
+DeviceMatrix Activations::expert_activated(std::int64_t rows) const {
+  return At(kExpertActivated, widths_.dtype, RoutingOf(rows).pairs(), widths_.mixture.activated);
+}
+DeviceMatrix Activations::expert_outputs(std::int64_t rows) const {
+  return At(kExpertOutputs, widths_.dtype, RoutingOf(rows).pairs(), widths_.hidden);
+}
+DeviceMatrix Activations::shared_output(std::int64_t rows) const {
+  return At(kSharedOutput, widths_.dtype, rows, widths_.hidden);
 }
 float* Activations::gathered_logits() const {
   return At(kGathered, DType::kFp32, logit_rows_, widths_.own_logits).As<float>();

@@ -7,8 +7,17 @@
 #include "core/model_spec.h"
 #include "exec/cuda/device_memory.h"
 #include "kernels/cuda/device_matrix.h"
+#include "kernels/cuda/routing.h"
 
 namespace twin::exec::cuda {
+
+// Of a mixture of experts: how many there are, and the widths of one.
+struct MixtureWidths {
+  std::int32_t experts = 0;  // 0: the model has no mixtures
+  std::int32_t experts_per_row = 0;
+  std::int64_t inner = 0;      // output of the up projection
+  std::int64_t activated = 0;  // input of the down projection
+};
 
 // Widths of the activations in elements, for this rank's share of a model.
 struct ActivationWidths {
@@ -16,13 +25,14 @@ struct ActivationWidths {
   std::int64_t hidden = 0;
   std::int64_t qkv = 0;
   std::int64_t queries = 0;
-  std::int64_t inner = 0;       // output of the up projection
-  std::int64_t activated = 0;   // input of the down projection
+  std::int64_t inner = 0;       // output of the up projection; of a mixture: the shared expert's
+  std::int64_t activated = 0;   // input of the down projection; likewise
   std::int64_t embedding = 0;   // of the embedding, if it is projected; otherwise 0
   std::int64_t logits = 0;      // of all ranks together
   std::int64_t own_logits = 0;  // of one rank, if logits are gathered from ranks; otherwise 0
   std::int64_t ranks = 1;       // number of ranks that logits are gathered from
   std::int64_t quantized = 0;   // widest input of an fp8 matrix; 0 if there is none
+  MixtureWidths mixture = {};
 };
 
 // One device allocation for all activations. Rows are aligned to 16 bytes; the strides of formats
@@ -54,6 +64,14 @@ class Activations {
   // Quantized inputs with `columns` columns, for fp8 products.
   [[nodiscard]] kernels::cuda::ScaledMatrix quantized(std::int64_t rows,
                                                       std::int64_t columns) const;
+  // Of mixtures, for a batch of `rows` rows: the logits of the router in fp32, where the rows are
+  // routed to, what the experts compute by place, and what the shared expert computes.
+  [[nodiscard]] kernels::cuda::DeviceMatrix router_logits(std::int64_t rows) const;
+  [[nodiscard]] kernels::cuda::RoutedPairs routed(std::int64_t rows) const;
+  [[nodiscard]] kernels::cuda::DeviceMatrix expert_inner(std::int64_t rows) const;
+  [[nodiscard]] kernels::cuda::DeviceMatrix expert_activated(std::int64_t rows) const;
+  [[nodiscard]] kernels::cuda::DeviceMatrix expert_outputs(std::int64_t rows) const;
+  [[nodiscard]] kernels::cuda::DeviceMatrix shared_output(std::int64_t rows) const;
   // The gathered logits, dense: [ranks][rows][own_logits].
   [[nodiscard]] float* gathered_logits() const;
 
@@ -71,16 +89,24 @@ class Activations {
     kGathered,
     kQuantized,
     kScales,
+    kRouterLogits,
+    kRouting,
+    kExpertInner,
+    kExpertActivated,
+    kExpertOutputs,
+    kSharedOutput,
     kPlaces
   };
   struct Layout {
     std::int64_t first[kPlaces] = {};
+    std::int64_t rows[kPlaces] = {};
     std::int64_t bytes = 0;
   };
 
   [[nodiscard]] Layout LayoutOf(std::int64_t rows, std::int64_t logit_rows) const;
   [[nodiscard]] kernels::cuda::DeviceMatrix At(Place place, DType dtype, std::int64_t rows,
                                                std::int64_t columns) const;
+  [[nodiscard]] kernels::cuda::RoutingShape RoutingOf(std::int64_t rows) const;
 
   ActivationWidths widths_;
   DeviceBuffer buffer_;

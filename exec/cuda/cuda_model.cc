@@ -1,6 +1,7 @@
 #include "exec/cuda/cuda_model.h"
 
 #include <cuda_runtime_api.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <set>
@@ -14,6 +15,7 @@
 #include "kernels/cuda/activation.h"
 #include "kernels/cuda/elementwise.h"
 #include "kernels/cuda/embedding.h"
+#include "kernels/cuda/expert_gemm.h"
 #include "kernels/cuda/int4_gemm.h"
 #include "kernels/cuda/quantize.h"
 #include "kernels/rope.h"
@@ -23,24 +25,33 @@ namespace {
 
 namespace on = kernels::cuda;
 
+MixtureWidths WidthsOf(const MoeSpec& moe) {
+  return {.experts = moe.experts,
+          .experts_per_row = moe.experts_per_token,
+          .inner = 2 * std::int64_t{moe.expert_intermediate},
+          .activated = moe.expert_intermediate};
+}
+
 ActivationWidths WidthsOf(const ModelConfig& share, const GridPlace& place, DType format) {
   const ModelSpec& shape = share.shape;
+  const std::int64_t mlp =
+      shape.moe.experts > 0 ? shape.moe.shared_intermediate : shape.intermediate;
   const std::int64_t ranks = place.grid.tensor;
   const std::int64_t queries = std::int64_t{shape.query_heads} * shape.head_dim;
   const bool narrow = shape.embedding_width > 0 && shape.embedding_width != shape.hidden;
-  return {.dtype = ActivationFormat(format),
-          .hidden = shape.hidden,
-          .qkv = queries + 2 * std::int64_t{shape.kv_heads} * shape.head_dim,
-          .queries = queries,
-          .inner = (shape.gated_mlp ? 2 : 1) * std::int64_t{shape.intermediate},
-          .activated = shape.intermediate,
-          .embedding = narrow ? shape.embedding_width : 0,
-          .logits = shape.vocab,
-          .own_logits = ranks > 1 ? (shape.vocab + ranks - 1) / ranks : 0,
-          .ranks = ranks,
-          .quantized = format == DType::kFp8 ? std::max({std::int64_t{shape.hidden}, queries,
-                                                         std::int64_t{shape.intermediate}})
-                                             : 0};
+  return {
+      .dtype = ActivationFormat(format),
+      .hidden = shape.hidden,
+      .qkv = queries + 2 * std::int64_t{shape.kv_heads} * shape.head_dim,
+      .queries = queries,
+      .inner = (shape.gated_mlp ? 2 : 1) * mlp,
+      .activated = mlp,
+      .embedding = narrow ? shape.embedding_width : 0,
+      .logits = shape.vocab,
+      .own_logits = ranks > 1 ? (shape.vocab + ranks - 1) / ranks : 0,
+      .ranks = ranks,
+      .quantized = format == DType::kFp8 ? std::max({std::int64_t{shape.hidden}, queries, mlp}) : 0,
+      .mixture = WidthsOf(shape.moe)};
 }
 
 DeviceBuffer UploadRope(const ModelConfig& config, std::int32_t positions, StreamView stream) {
@@ -160,9 +171,22 @@ std::vector<std::string> CudaModel::SlowParts() const {
   const on::AttentionShape shape = AttentionShapeOf(kUsualBlockSize);
   const std::int32_t capability = device_->compute_capability();
   const on::AttentionChoice best = on::BestAttention(shape, capability);
-  if (best.prefill != on::AttentionKernel::kGeneric) return {};
-  return {"attention runs on the kernel for any shape, which is slower: " +
-          on::WhyNotAttention(on::AttentionKernel::kFa2, shape, capability)};
+  std::vector<std::string> parts;
+  if (best.prefill == on::AttentionKernel::kGeneric) {
+    parts.push_back("attention runs on the kernel for any shape, which is slower: " +
+                    on::WhyNotAttention(on::AttentionKernel::kFa2, shape, capability));
+  }
+  const MoeSpec& moe = share_.shape.moe;
+  if (moe.experts > 0) {
+    for (const std::int32_t width : {share_.shape.hidden, moe.expert_intermediate}) {
+      if (width % on::kTensorCoreStep == 0) continue;
+      parts.push_back(fmt::format(
+          "experts are not multiplied on tensor cores, which is slower: their width {} is no "
+          "multiple of {}",
+          width, on::kTensorCoreStep));
+    }
+  }
+  return parts;
 }
 
 bool CudaModel::Reserve(std::int64_t rows, std::int64_t logit_rows) {
@@ -196,10 +220,12 @@ CudaModel::Matrix CudaModel::Forward(const DeviceBatch& batch, const kernels::Kv
   for (std::size_t i = 0; i < weights_.layers.size(); ++i) {
     const DeviceLayer& layer = weights_.layers[i];
     Attend(batch, i, input, cache, attention, laps);
-    input = AddHalf(activations_.attended(rows), layer.output, layer.attention_norm,
-                    layer.attention_post_norm, &layer.mlp_norm, laps);
-    input = AddHalf(ComputeMlp(layer, input, laps), layer.down, layer.mlp_norm, layer.mlp_post_norm,
-                    NormBehind(i, batch), laps);
+    input = ProjectHalf(activations_.attended(rows), layer.output,
+                        {layer.attention_norm, layer.attention_post_norm, &layer.mlp_norm}, laps);
+    const HalfNorms norms{layer.mlp_norm, layer.mlp_post_norm, NormBehind(i, batch)};
+    input = layer.experts.empty()
+                ? ProjectHalf(ComputeMlp(layer, input, laps), layer.down, norms, laps)
+                : AddHalf(ComputeMixture(layer, input, laps), nullptr, norms, laps);
   }
   if (options_.links.place.last_stage()) return Logits(batch, input, laps);
   stages_->Send(device_->compute(), residual.data, bytes, stage + 1);
@@ -270,29 +296,31 @@ CudaModel::Matrix CudaModel::ComputeMlp(const DeviceLayer& layer, Matrix input, 
   return activated;
 }
 
-CudaModel::Matrix CudaModel::AddHalf(Matrix result, const DeviceLinear& projection,
-                                     const DeviceNormWeights& norm,
-                                     const DeviceNormWeights& post_norm,
-                                     const DeviceNormWeights* next, LapEvents& laps) {
-  const StreamView stream = device_->compute();
+CudaModel::Matrix CudaModel::ProjectHalf(Matrix result, const DeviceLinear& projection,
+                                         const HalfNorms& norms, LapEvents& laps) {
   const Matrix delta = activations_.normed(result.rows);
-  const Matrix residual = activations_.residual(result.rows);
-  const float* bias = projection.bias();
   Multiply(result, projection, delta, laps);
+  return AddHalf(delta, projection.bias(), norms, laps);
+}
+
+CudaModel::Matrix CudaModel::AddHalf(Matrix delta, const float* bias, const HalfNorms& norms,
+                                     LapEvents& laps) {
+  const StreamView stream = device_->compute();
+  const Matrix residual = activations_.residual(delta.rows);
   // Add the bias before the sum over ranks (only one rank has it) and before a norm of the sum.
-  if (bias != nullptr && (tensor_ != nullptr || !post_norm.empty())) {
+  if (bias != nullptr && (tensor_ != nullptr || !norms.of_result.empty())) {
     on::AddBias(stream, std::exchange(bias, nullptr), delta);
   }
   Sum(delta, laps);
-  if (!post_norm.empty()) on::Normalize(stream, delta, NormOf(post_norm), delta);
+  if (!norms.of_result.empty()) on::Normalize(stream, delta, NormOf(norms.of_result), delta);
   const on::DeviceSummand summand{.delta = delta, .bias = bias, .scale = share_.residual_scale};
   Matrix output = delta;
   if (share_.norm_placement == NormPlacement::kBehindSum) {
     on::Add(stream, summand, residual);
-    on::Normalize(stream, residual, NormOf(norm), residual);
+    on::Normalize(stream, residual, NormOf(norms.own), residual);
     output = residual;
-  } else if (next != nullptr) {
-    on::AddNormalize(stream, summand, NormOf(*next), residual, delta);
+  } else if (norms.next != nullptr) {
+    on::AddNormalize(stream, summand, NormOf(*norms.next), residual, delta);
   } else {
     on::Add(stream, summand, residual);
     output = residual;

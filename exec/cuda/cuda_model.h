@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -16,6 +17,7 @@
 #include "exec/cuda/step_arena.h"
 #include "exec/cuda/step_clock.h"
 #include "exec/device_model.h"
+#include "exec/profile/mixture_part.h"
 #include "kernels/cuda/attention.h"
 #include "kernels/cuda/norm.h"
 #include "kernels/cuda/rope_append.h"
@@ -92,6 +94,12 @@ class CudaModel final : public DeviceModel {
   // CommunicationError.
   void AwaitStep(const Event& moment) const;
 
+  using MixtureLap = std::function<void(MixturePart)>;
+  // y = the mixture of a layer for the rows of x, on the compute stream; calls lap behind
+  // each part. REQUIRES: x and y have the widths of the residual stream; y may be x.
+  void MixExperts(const DeviceLayer& layer, kernels::cuda::DeviceMatrix x,
+                  kernels::cuda::DeviceMatrix y, const MixtureLap& lap);
+
   // y = W x on the compute stream. If W is fp8, x is quantized first. If W is int4, it is widened
   // in the product for up to kInt4TokensMax rows of x, and before it for more. REQUIRES: x and y
   // are activations; the rows of x are reserved.
@@ -112,16 +120,27 @@ class CudaModel final : public DeviceModel {
 
   // Returns true if the product was not in the algorithm cache and has been tuned.
   bool TuneProduct(std::int64_t tokens, const DeviceLinear& linear, DType output, double flops_min);
+  // The products of a layer, but for those of experts. Likewise.
+  bool TuneLayer(std::int64_t tokens, double flops_min);
   void Embed(const DeviceBatch& batch, LapEvents& laps);
   void Attend(const DeviceBatch& batch, std::size_t layer, Matrix input,
               const kernels::KvCacheView& cache, kernels::cuda::PagedAttention& attention,
               LapEvents& laps);
   Matrix ComputeMlp(const DeviceLayer& layer, Matrix input, LapEvents& laps);
-  // Projects the result of attention or MLP and adds it to the residual stream. Returns the input
-  // of the next half layer, normalised by `next`; `next` is null after the last half.
-  Matrix AddHalf(Matrix result, const DeviceLinear& projection, const DeviceNormWeights& norm,
-                 const DeviceNormWeights& post_norm, const DeviceNormWeights* next,
-                 LapEvents& laps);
+  // The mixture of a layer; `input` may take the place of the result.
+  Matrix ComputeMixture(const DeviceLayer& layer, Matrix input, LapEvents& laps);
+  // The norms around half a layer.
+  struct HalfNorms {
+    const DeviceNormWeights& own;
+    const DeviceNormWeights& of_result;  // empty: there is none
+    const DeviceNormWeights* next;       // of the next half; null after the last one
+  };
+  // Projects the result of attention or MLP and adds it to the residual stream.
+  Matrix ProjectHalf(Matrix result, const DeviceLinear& projection, const HalfNorms& norms,
+                     LapEvents& laps);
+  // Adds what half a layer has computed to the residual stream; overwrites it. Returns the input of
+  // the next half, normalised. `bias` may be null.
+  Matrix AddHalf(Matrix delta, const float* bias, const HalfNorms& norms, LapEvents& laps);
   // The norm that directly follows the second half of `layer`; null if none does.
   const DeviceNormWeights* NormBehind(std::size_t layer, const DeviceBatch& batch) const;
   Matrix Logits(const DeviceBatch& batch, Matrix last, LapEvents& laps);

@@ -2,6 +2,7 @@
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
+#include <array>
 #include <vector>
 
 #include "exec/cuda/cuda_executor.h"
@@ -12,6 +13,15 @@
 #include "kernels/cuda/int4_gemm.h"
 
 namespace twin::exec::cuda {
+namespace {
+
+// The matrices that every token of a batch is multiplied with. A model without a part has an empty
+// one.
+std::array<const DeviceLinear*, 6> ProductsOf(const DeviceLayer& layer) {
+  return {&layer.qkv, &layer.output, &layer.up, &layer.down, &layer.router, &layer.shared_gate};
+}
+
+}  // namespace
 
 namespace on = kernels::cuda;
 
@@ -94,11 +104,18 @@ ModelWork CudaModel::WorkWith(DType kv_dtype) const {
   };
   ModelWork work;
   for (const DeviceLayer& layer : weights_.layers) {
-    for (const DeviceLinear* linear : {&layer.qkv, &layer.output, &layer.up, &layer.down}) {
+    for (const DeviceLinear* linear : ProductsOf(layer)) {
       work.layer_weights += elements(*linear);
       work.layer_bytes += linear->bytes();
     }
+    for (const auto& all : layer.experts) {
+      const std::int64_t experts = share_.shape.moe.experts;
+      work.expert_weights += (elements(all.up) + elements(all.down)) / experts;
+      work.expert_bytes += (all.up.bytes() + all.down.bytes()) / experts;
+    }
   }
+  work.experts = share_.shape.moe.experts;
+  work.experts_per_token = share_.shape.moe.experts_per_token;
   work.layer_weights += elements(weights_.project_in);
   work.layer_bytes += weights_.project_in.storage.bytes();
   work.head_weights = elements(weights_.head()) + elements(weights_.project_out);
@@ -112,6 +129,7 @@ ModelWork CudaModel::WorkWith(DType kv_dtype) const {
 
 bool CudaModel::TuneProduct(std::int64_t tokens, const DeviceLinear& linear, DType output,
                             double flops_min) {
+  if (linear.empty()) return false;
   on::DeviceMatrix weights = linear.matrix;
   if (weights.dtype == DType::kFp8) weights = linear.padded().values;
   if (weights.dtype == DType::kInt4) {
@@ -135,13 +153,19 @@ bool CudaModel::TuneProduct(std::int64_t tokens, const DeviceLinear& linear, DTy
   return true;
 }
 
+bool CudaModel::TuneLayer(std::int64_t tokens, double flops_min) {
+  const DeviceLayer& layer = weights_.layers.front();
+  bool found = TuneProduct(tokens, layer.router, DType::kFp32, flops_min);
+  for (const DeviceLinear* linear : {&layer.qkv, &layer.output, &layer.up, &layer.down}) {
+    found |= TuneProduct(tokens, *linear, activation_format(), flops_min);
+  }
+  return found;
+}
+
 void CudaModel::Tune(std::span<const std::int64_t> rows) {
   bool found = false;
-  const DeviceLayer& layer = weights_.layers.front();
   for (const std::int64_t tokens : rows) {
-    for (const DeviceLinear* linear : {&layer.qkv, &layer.output, &layer.up, &layer.down}) {
-      found |= TuneProduct(tokens, *linear, activation_format(), 0);
-    }
+    found |= TuneLayer(tokens, 0);
     const bool gives_logits = tokens <= options_.largest_step.sequences;
     if (options_.links.place.last_stage() && gives_logits) {
       found |= TuneProduct(tokens, weights_.head(), DType::kFp32, 0);
@@ -158,11 +182,8 @@ void CudaModel::TunePrefills() {
   }
   sizes.push_back(largest);
   bool found = false;
-  const DeviceLayer& layer = weights_.layers.front();
   for (const std::int64_t tokens : sizes) {
-    for (const DeviceLinear* linear : {&layer.qkv, &layer.output, &layer.up, &layer.down}) {
-      found |= TuneProduct(tokens, *linear, activation_format(), options_.tuned_flops_min);
-    }
+    found |= TuneLayer(tokens, options_.tuned_flops_min);
   }
   if (found) device_->gemm().Save();
 }

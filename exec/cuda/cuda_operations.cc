@@ -16,8 +16,10 @@ namespace {
 
 namespace on = kernels::cuda;
 
-enum class Gemm : std::uint8_t { kQkv, kOutput, kUp, kDown };
-enum class Other : std::uint8_t { kNorms, kRope, kActivation, kEmbedding };
+// Labels of moments; a graph with mixtures has those of their parts, too.
+constexpr auto kFirst = static_cast<std::uint8_t>(kMixturePartCount);
+enum class Gemm : std::uint8_t { kQkv = kFirst, kOutput, kUp, kDown };
+enum class Other : std::uint8_t { kNorms = kFirst, kRope, kActivation, kEmbedding };
 enum class Single : std::uint8_t { kAll };
 
 template <class T>
@@ -72,6 +74,7 @@ void CudaOperations::Reserve(std::int64_t rows, std::int64_t logit_rows) {
   for (const on::DeviceMatrix& matrix :
        {all.residual(rows_), all.normed(rows_), all.qkv(rows_), all.attended(rows_),
         all.inner(rows_), all.activated(rows_)}) {
+    if (matrix.columns == 0) continue;
     on::FillWithNormals(
         stream, {.key = key++, .row_step = static_cast<std::uint64_t>(matrix.columns)}, matrix);
   }
@@ -95,6 +98,10 @@ GemmSeconds CudaOperations::RunGemms(std::int64_t tokens) {
       moments.Lap(stream, Gemm::kQkv);
       model_.Multiply(all.attended(tokens), layer.output, all.normed(tokens));
       moments.Lap(stream, Gemm::kOutput);
+      if (!layer.experts.empty()) {
+        Mix(layer, tokens, moments);
+        continue;
+      }
       model_.Multiply(all.residual(tokens), layer.up, all.inner(tokens));
       moments.Lap(stream, Gemm::kUp);
       model_.Multiply(all.activated(tokens), layer.down, all.normed(tokens));
@@ -103,8 +110,17 @@ GemmSeconds CudaOperations::RunGemms(std::int64_t tokens) {
   });
   return {.qkv = laps.SecondsOf(Gemm::kQkv),
           .output = laps.SecondsOf(Gemm::kOutput),
-          .up = laps.SecondsOf(Gemm::kUp),
-          .down = laps.SecondsOf(Gemm::kDown)};
+          .up = laps.SecondsOf(Gemm::kUp) + laps.SecondsOf(MixturePart::kSharedUp),
+          .down = laps.SecondsOf(Gemm::kDown) + laps.SecondsOf(MixturePart::kSharedDown),
+          .router = laps.SecondsOf(MixturePart::kRouter),
+          .expert_up = laps.SecondsOf(MixturePart::kExpertUp),
+          .expert_down = laps.SecondsOf(MixturePart::kExpertDown)};
+}
+
+void CudaOperations::Mix(const DeviceLayer& layer, std::int64_t tokens, LapEvents& moments) {
+  const Activations& all = model_.activations();
+  model_.MixExperts(layer, all.residual(tokens), all.normed(tokens),
+                    [&](MixturePart part) { moments.Lap(model_.device().compute(), part); });
 }
 
 double CudaOperations::RunHead(std::int64_t rows) {
@@ -149,15 +165,21 @@ OtherSeconds CudaOperations::RunOther(std::int64_t tokens) {
       on::RopeAppend(stream, all.qkv(tokens), numbers, slots_.As<std::int32_t>(),
                      model_.RopeOptionsOf(layer), number++, cache_);
       moments.Lap(stream, Other::kRope);
+      if (!layer.experts.empty()) {
+        Mix(layer, tokens, moments);
+        continue;
+      }
       model_.Activate(layer, all.inner(tokens), all.activated(tokens));
       moments.Lap(stream, Other::kActivation);
     }
   });
-  return {.norms = laps.SecondsOf(Other::kNorms),
-          .rope = laps.SecondsOf(Other::kRope),
-          .append = 0,
-          .activation = laps.SecondsOf(Other::kActivation),
-          .embedding = laps.SecondsOf(Other::kEmbedding)};
+  return {
+      .norms = laps.SecondsOf(Other::kNorms),
+      .rope = laps.SecondsOf(Other::kRope),
+      .append = 0,
+      .activation = laps.SecondsOf(Other::kActivation) + laps.SecondsOf(MixturePart::kActivation),
+      .embedding = laps.SecondsOf(Other::kEmbedding),
+      .routing = laps.SecondsOf(MixturePart::kRouting)};
 }
 
 CudaOperations::Requests CudaOperations::RequestsOf(std::span<const StepItem> items) {

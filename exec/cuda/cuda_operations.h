@@ -47,6 +47,8 @@ class CudaOperations final : public Operations {
                      kernels::cuda::PagedAttention& attention, bool graph);
   // Replays `work` and waits for it. Captures it first unless the kept graph has this `name`.
   const LapEvents& Replay(const std::string& name, const Work& work);
+  // The mixture of a layer, of random rows; a moment behind each part.
+  void Mix(const DeviceLayer& layer, std::int64_t tokens, LapEvents& moments);
   // Reserves activations for these rows and fills them with random numbers.
   void Reserve(std::int64_t rows, std::int64_t logit_rows);
   // Fills `to` with `count` numbers 0, 1, ... modulo `modulus`.

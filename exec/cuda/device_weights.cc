@@ -257,7 +257,7 @@ LoadedDeviceWeights LoadDeviceWeights(const std::filesystem::path& directory,
   FromFiles way(source, pool, upload);
   LoadedDeviceWeights loaded;
   PartReader reader(model, format, {source, way, upload, stream, pool});
-  loaded.weights = reader.Read(ShareOf(plan, model, place));
+  loaded.weights = reader.Read(WithStackedExperts(ShareOf(plan, model, place)));
   loaded.warnings = source.Warnings(model.naming, NamesOf(plan));
   if (reader.widened() > 0) {
     loaded.warnings.push_back(fmt::format(
@@ -277,7 +277,7 @@ DeviceWeights MakeDummyDeviceWeights(const ModelConfig& model, DType format, std
   MadeThere way(seed, stream);
   const ModelConfig plain = WithoutGainOffset(model);
   return PartReader(plain, format, {source, way, upload, stream, pool})
-      .Read(ShareOf(plan, model, place));
+      .Read(WithStackedExperts(ShareOf(plan, model, place)));
 }
 
 }  // namespace twin::exec::cuda

@@ -54,6 +54,7 @@ struct DeviceNormWeights {
   [[nodiscard]] const float* bias() const { return bias_storage.As<float>(); }
 };
 
+// A mixture has one entry in `experts`: the matrices of all experts, one below the other.
 using DeviceLayer = LayerParts<DeviceLinear, DeviceNormWeights>;
 using DeviceWeights = ModelParts<DeviceLinear, DeviceNormWeights>;
 

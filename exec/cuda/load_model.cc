@@ -11,6 +11,7 @@
 #include "exec/cuda/device.h"
 #include "exec/cuda/device_weights.h"
 #include "exec/profile/synthetic_steps.h"
+#include "kernels/cuda/routing.h"
 
 namespace twin::exec {
 namespace {
@@ -26,12 +27,20 @@ void CheckFormat(DType format) {
                "bf16, fp16, fp8, int4");
 }
 
-void CheckLayers(const ModelConfig& config) {
-  if (config.shape.moe.experts == 0) return;
+void CheckMixture(const ModelConfig& config, DType format) {
+  const MoeSpec& moe = config.shape.moe;
+  if (moe.experts == 0) return;
+  if (format != cuda::ActivationFormat(format)) {
+    RefuseFormat(std::string(Name(format)) +
+                     ", in which the CUDA executor does not compute mixtures of experts",
+                 "bf16, fp16");
+  }
+  if (moe.experts_per_token <= kernels::cuda::kExpertsPerRowMax) return;
   throw InputError(InputError::Kind::kUsage,
                    config.shape.name.empty() ? "model" : config.shape.name,
-                   "is a mixture of experts, which the CUDA executor does not compute; allowed: a "
-                   "dense model, or the device cpu");
+                   "has " + std::to_string(moe.experts_per_token) +
+                       " experts per token; allowed on a CUDA device: up to " +
+                       std::to_string(kernels::cuda::kExpertsPerRowMax));
 }
 
 // Checks the support for a format before anything is loaded.
@@ -64,7 +73,7 @@ void CheckFormatOn(DType format, cuda::Device& device) {
 
 LoadedCudaModel LoadCudaModel(const CudaModelOptions& options, kernels::ThreadPool& pool) {
   CheckFormat(options.format);
-  CheckLayers(options.config);
+  CheckMixture(options.config, options.format);
   auto device = std::make_unique<cuda::Device>(options.device, options.algorithm_cache);
   CheckFormatOn(options.format, *device);
   cuda::LoadedDeviceWeights loaded;

@@ -201,6 +201,20 @@ TensorPlan PlanTensors(const ModelConfig& model, const std::string& prefix) {
   return Planner(model, prefix).Plan();
 }
 
+TensorPlan WithStackedExperts(TensorPlan plan) {
+  const auto append = [](const MatrixPlan& from, MatrixPlan& to) {
+    to.parts.insert(to.parts.end(), from.parts.begin(), from.parts.end());
+  };
+  for (LayerPlan& layer : plan.layers) {
+    for (std::size_t i = 1; i < layer.experts.size(); ++i) {
+      append(layer.experts[i].up, layer.experts[0].up);
+      append(layer.experts[i].down, layer.experts[0].down);
+    }
+    if (layer.experts.size() > 1) layer.experts.resize(1);
+  }
+  return plan;
+}
+
 std::vector<std::string> NamesOf(const TensorPlan& plan) {
   std::vector<std::string> names;
   const auto add = [&](const std::string& name) {

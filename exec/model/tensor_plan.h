@@ -110,6 +110,10 @@ std::vector<std::string> PrefixesOf(WeightNaming naming);
 // `prefix` stands before every name but the head's.
 TensorPlan PlanTensors(const ModelConfig& model, const std::string& prefix);
 
+// The plan with one expert in each mixture, whose matrices are those of all experts one below the
+// other: for devices that keep a mixture in one piece.
+TensorPlan WithStackedExperts(TensorPlan plan);
+
 // The names of all tensors of a plan, ascending.
 std::vector<std::string> NamesOf(const TensorPlan& plan);
 

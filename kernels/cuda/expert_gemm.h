@@ -25,11 +25,12 @@ enum class ExpertInput : std::uint8_t {
 // Cost      Reads the weights of the experts that have rows: once for up to 4, 16, 32 or 64 rows of
 //           each, more for more rows on average, and the operands again for every 128 outputs. With
 //           more than kSkinnyPlaces on average, on tensor cores, if the rows of all operands are
-//           aligned to 16 bytes and have a multiple of 8 columns.
+//           aligned to 16 bytes and have a multiple of kTensorCoreStep columns.
 void ExpertGemm(StreamView stream, DeviceMatrix x, DeviceMatrix w, const RoutedPairs& routed,
                 ExpertInput input, DeviceMatrix y);
 
 // Places of an expert, on average, up to which products are computed on CUDA cores.
 constexpr std::int64_t kSkinnyPlaces = 2;
+constexpr std::int64_t kTensorCoreStep = 8;
 
 }  // namespace twin::kernels::cuda

@@ -104,6 +104,24 @@ TEST_F(WeightsTest, TakesTheExpertsOfEachFamilyByTheirNames) {
   EXPECT_EQ(RowOf(first.shared_gate, 0), StoredRow(tensors_, mlp + "shared_expert_gate.weight", 0));
 }
 
+TEST_F(WeightsTest, StackedExpertsLieOneBelowTheOther) {
+  model_ = ParseModelConfig(testing::kMixtralConfig, "config.json");
+  const TensorPlan plan = WithStackedExperts(PlanTensors(model_, "model."));
+  ASSERT_EQ(plan.layers[1].experts.size(), 1U);
+  const ExpertPlan& all = plan.layers[1].experts[0];
+  EXPECT_EQ(all.up.rows(), 4 * 2 * 12);
+  EXPECT_EQ(all.down.rows(), 4 * 16);
+  const std::string experts = "model.layers.1.block_sparse_moe.experts.";
+  ASSERT_EQ(all.up.parts.size(), 8U);
+  EXPECT_EQ(all.up.parts[1].weight, experts + "0.w3.weight");
+  EXPECT_EQ(all.up.parts[6].weight, experts + "3.w1.weight");
+  EXPECT_EQ(all.down.parts[3].weight, experts + "3.w2.weight");
+  EXPECT_EQ(NamesOf(plan), NamesOf(PlanTensors(model_, "model.")));
+  const TensorPlan dense = WithStackedExperts(
+      PlanTensors(ParseModelConfig(testing::kLlamaConfig, "config.json"), "model."));
+  EXPECT_TRUE(dense.layers[1].experts.empty());
+}
+
 TEST_F(WeightsTest, RoutersStayInSinglePrecision) {
   model_ = ParseModelConfig(testing::kMixtureConfig, "config.json");
   for (const DType format : {DType::kBf16, DType::kInt8}) {

@@ -23,13 +23,14 @@ constexpr Duration kLong = std::chrono::seconds(60);
 struct GridCase {
   Parallelism grid;
   bool nccl = false;
+  const char* config = testing::kLlamaConfig;
 };
 
 class CudaGridTest : public testing::DeviceModelTest,
                      public ::testing::WithParamInterface<GridCase> {
  protected:
   CudaGridTest() {
-    std::string text = testing::kLlamaConfig;
+    std::string text = GetParam().config;
     const std::string layers = "\"num_hidden_layers\": ";
     text.replace(text.find(layers), layers.size() + 1, layers + "3");
     config_ = ParseModelConfig(text, "config.json");
@@ -95,11 +96,13 @@ TEST_P(CudaGridTest, GivesTheTokensAndLogitsOfOneRank) {
 INSTANTIATE_TEST_SUITE_P(Grids, CudaGridTest,
                          ::testing::Values(GridCase{{2, 1}}, GridCase{{1, 2}}, GridCase{{1, 3}},
                                            GridCase{{2, 2}}, GridCase{{2, 1}, true},
-                                           GridCase{{2, 2}, true}),
+                                           GridCase{{2, 2}, true},
+                                           GridCase{{2, 2}, false, testing::kMixtureConfig}),
                          [](const auto& instance) {
                            const GridCase& c = instance.param;
                            return std::to_string(c.grid.tensor) + "x" +
-                                  std::to_string(c.grid.pipeline) + (c.nccl ? "_nccl" : "_staged");
+                                  std::to_string(c.grid.pipeline) + (c.nccl ? "_nccl" : "_staged") +
+                                  (c.config == testing::kMixtureConfig ? "_mixture" : "");
                          });
 
 }  // namespace

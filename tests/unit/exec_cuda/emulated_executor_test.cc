@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "core/input_error.h"
+#include "exec/cuda/activations.h"
 #include "exec/cuda/cuda_executor.h"
 #include "exec/generation.h"
 #include "kernels/cuda/kernel_overlap.h"
@@ -74,10 +75,9 @@ TEST_F(EmulatedExecutorTest, AStepOnItsWayIsNotCollectableAndNoFailure) {
   EXPECT_EQ(executor->Collect().sampled.size(), 1U);
 }
 
-TEST_F(EmulatedExecutorTest, StepsTakeNoMemoryOfDeviceOrHost) {
-  const auto model = Load({});
+void ExpectStepsToTakeNoMemory(DeviceModel& model) {
   const auto executor =
-      model->MakeExecutor({.kv_dtype = DType::kBf16, .blocks = 2, .returns_logits = false});
+      model.MakeExecutor({.kv_dtype = DType::kBf16, .blocks = 2, .returns_logits = false});
   executor->Open(RequestId{0}, std::vector<std::int32_t>{1, 2, 3}, {.logprobs = 20});
   const std::int64_t on_device = cuda_emulation::Calls("cudaMalloc");
   const std::int64_t on_host = cuda_emulation::Calls("cudaHostAlloc");
@@ -88,6 +88,33 @@ TEST_F(EmulatedExecutorTest, StepsTakeNoMemoryOfDeviceOrHost) {
   }
   EXPECT_EQ(cuda_emulation::Calls("cudaMalloc"), on_device);
   EXPECT_EQ(cuda_emulation::Calls("cudaHostAlloc"), on_host);
+}
+
+TEST_F(EmulatedExecutorTest, StepsTakeNoMemoryOfDeviceOrHost) {
+  ExpectStepsToTakeNoMemory(*Load({}));
+}
+
+TEST_F(EmulatedExecutorTest, StepsOfMixturesTakeNoMemoryOfDeviceOrHost) {
+  config_ = ParseModelConfig(testing::kMixtureConfig, "config.json");
+  folder_.WriteWeights(RandomTensors(config_, "model."));
+  ExpectStepsToTakeNoMemory(*Load({}));
+}
+
+// By hand, in rows of 16 elements where not said otherwise, padded to 256 bytes each: the residual
+// stream, its norm, queries with keys and values (32), attention, the shared expert's inner (48)
+// and activated rows (32), logits of 2 rows (32 of fp32), the router's (8 of fp32), the routing
+// of 6 pairs among 5 experts (4 arrays of 32 bytes and 32), inner (32), activated and output rows
+// of 6 pairs, and the shared expert's output.
+TEST_F(EmulatedExecutorTest, ActivationsOfMixturesHaveARowForEachPair) {
+  const Activations activations(
+      {.hidden = 16,
+       .qkv = 32,
+       .queries = 16,
+       .inner = 40,
+       .activated = 20,
+       .logits = 29,
+       .mixture = {.experts = 5, .experts_per_row = 2, .inner = 24, .activated = 12}});
+  EXPECT_EQ(activations.BytesOf(3, 2), 256 * (1 + 1 + 1 + 1 + 2 + 1 + 1 + 1 + 1 + 2 + 1 + 1 + 1));
 }
 
 // A token, the count of logits that are not finite, and where asked for the likeliest tokens.
@@ -266,16 +293,32 @@ TEST_F(EmulatedExecutorTest, TheCacheThatFitsIsMeasuredBehindALargestStep) {
                                        .blocks = static_cast<std::int32_t>(bytes / block)}));
 }
 
-TEST_F(EmulatedExecutorTest, RefusesMixturesOfExpertsInOneLine) {
+TEST_F(EmulatedExecutorTest, RefusesMixturesOfQuantizedExpertsInOneLine) {
   config_ = ParseModelConfig(testing::kMixtralConfig, "config.json");
-  config_.shape.name = "tiny-mixtral";
+  for (const DType format : {DType::kFp8, DType::kInt4}) {
+    try {
+      (void)Load({.dtype = format});
+      ADD_FAILURE() << "was not refused";
+    } catch (const InputError& error) {
+      EXPECT_EQ(std::string(error.what()),
+                "the weights' format: " + std::string(Name(format)) +
+                    ", in which the CUDA executor does not compute mixtures of experts; allowed: "
+                    "bf16, fp16");
+    }
+  }
+}
+
+TEST_F(EmulatedExecutorTest, RefusesMoreExpertsPerTokenThanItRoutes) {
+  config_ = ParseModelConfig(testing::kMixtralConfig, "config.json");
+  config_.shape.name = "wide-mixtral";
+  config_.shape.moe.experts = 64;
+  config_.shape.moe.experts_per_token = 33;
   try {
     (void)Load({});
     ADD_FAILURE() << "was not refused";
   } catch (const InputError& error) {
     EXPECT_STREQ(error.what(),
-                 "tiny-mixtral: is a mixture of experts, which the CUDA executor does not compute; "
-                 "allowed: a dense model, or the device cpu");
+                 "wide-mixtral: has 33 experts per token; allowed on a CUDA device: up to 32");
   }
 }
 

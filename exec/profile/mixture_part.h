@@ -1,0 +1,23 @@
+// What the time of a mixture of experts is spent on, on any device.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace twin::exec {
+
+enum class MixturePart : std::uint8_t {
+  kRouter,  // with the gate of the shared expert, where it is a product of its own
+  kExpertUp,
+  kExpertDown,
+  kSharedUp,
+  kSharedDown,
+  kActivation,
+  kRouting,  // choosing experts, gathering their rows, adding their results
+};
+
+constexpr std::size_t kMixturePartCount = 7;
+
+constexpr bool IsProduct(MixturePart part) { return part < MixturePart::kActivation; }
+
+}  // namespace twin::exec
