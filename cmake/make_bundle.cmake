@@ -38,8 +38,6 @@ endif()
 set(models "${models}/golden/models")
 file(MAKE_DIRECTORY "${FOLDER}.new/models")
 file(GLOB references "${models}/*/expected.safetensors" "${SOURCE}/tests/golden/models/*/expected.safetensors")
-# Mixtures of experts are not computed.
-list(FILTER references EXCLUDE REGEX "moe/|mixtral/")
 foreach(reference IN LISTS references)
   get_filename_component(model "${reference}" DIRECTORY)
   file(COPY "${model}" DESTINATION "${FOLDER}.new/models"

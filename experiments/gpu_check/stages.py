@@ -120,9 +120,8 @@ def models(check):
     # Most of the time of each is that of its process to start.
     with concurrent.futures.ThreadPoolExecutor(1 if check.quick else 4) as pool:
         for row in pool.map(carry_out, cases):
-            if row:
-                rows.append(row)
-                write_csv(check.out / "models.csv", rows)
+            rows.append(row)
+            write_csv(check.out / "models.csv", rows)
     broken = [f"{row['model']} ({row['dtype']})" for row in rows if not row["passed"]]
     served = sorted({row["attention"] for row in rows})
     facts = {"compared": len(rows), "attention": served,

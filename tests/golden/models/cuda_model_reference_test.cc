@@ -58,32 +58,38 @@ TEST_P(CudaReferenceModelsTest, GiveTheLogitsOfHeadsThatAttentionKernelsTake) {
   }
 }
 
-// In 16 bits, some tokens take other experts than in double precision, so that these models state
-// no tolerance. Most rows of logits must agree: a mistake changes all of them by 0.9 and more.
+// The distances of all rows of logits that the reference has, ascending.
+std::vector<double> LogitDistances(const testing::ReferenceModel& reference, DType dtype) {
+  const std::vector<exec::Generation> generations = testing::GenerateFor(
+      reference, dtype, testing::SmallChunks(dtype, exec::KeptLogits::kAll), LoadOnCuda);
+  std::vector<double> distances;
+  for (std::size_t i = 0; i < generations.size(); ++i) {
+    const testing::ReferencePrompt& expected = reference.prompts[i];
+    distances.push_back(
+        testing::RelativeDistance(generations[i].last_logits, expected.last_logits));
+    for (std::size_t j = 0; j < expected.all_logits.size(); ++j) {
+      distances.push_back(
+          testing::RelativeDistance(generations[i].all_logits[j], expected.all_logits[j]));
+    }
+  }
+  std::sort(distances.begin(), distances.end());
+  return distances;
+}
+
+// Rounding to 16 bits lets a few tokens take other experts, which changes their logits by about a
+// half: mixtures state no tolerance. The logits of most tokens must agree to the rounding of the
+// format. A mistake changes those of all tokens (top 1 for top 2: by 0.98).
 TEST_P(CudaReferenceModelsTest, GiveMostOfTheLogitsOfMixtures) {
+  const double allowed = GetParam() == DType::kFp16 ? 3e-3 : 2e-2;
   std::int32_t compared = 0;
   for (const std::string& name : testing::ReferenceNames()) {
     const testing::ReferenceModel reference =
         testing::ReferenceCut{33, 1}.Of(testing::ReadReference(testing::ReferenceModels() / name));
     if (reference.HasTolerance(GetParam())) continue;
     SCOPED_TRACE(name);
-    const std::vector<exec::Generation> generations =
-        testing::GenerateFor(reference, GetParam(),
-                             testing::SmallChunks(GetParam(), exec::KeptLogits::kAll), LoadOnCuda);
-    std::vector<double> distances;
-    for (std::size_t i = 0; i < generations.size(); ++i) {
-      const testing::ReferencePrompt& expected = reference.prompts[i];
-      distances.push_back(
-          testing::RelativeDistance(generations[i].last_logits, expected.last_logits));
-      for (std::size_t j = 0; j < expected.all_logits.size(); ++j) {
-        distances.push_back(
-            testing::RelativeDistance(generations[i].all_logits[j], expected.all_logits[j]));
-      }
-    }
-    std::sort(distances.begin(), distances.end());
-    for (const double d : distances) std::printf(" %.1e", d);
+    const std::vector<double> distances = LogitDistances(reference, GetParam());
     const double median = distances[distances.size() / 2];
-    EXPECT_LE(median, GetParam() == DType::kFp16 ? 0.01 : 0.05);
+    EXPECT_LE(median, allowed);
     std::printf("%-20s %s: median relative L2 %.1e, worst %.1e\n", name.c_str(),
                 std::string(Name(GetParam())).c_str(), median, distances.back());
     ++compared;

@@ -96,7 +96,7 @@ TEST_F(EmulatedExecutorTest, StepsTakeNoMemoryOfDeviceOrHost) {
 
 TEST_F(EmulatedExecutorTest, StepsOfMixturesTakeNoMemoryOfDeviceOrHost) {
   config_ = ParseModelConfig(testing::kMixtureConfig, "config.json");
-  folder_.WriteWeights(RandomTensors(config_, "model."));
+  folder_.WriteWeights(testing::RandomTensors(config_, "model."));
   ExpectStepsToTakeNoMemory(*Load({}));
 }
 
