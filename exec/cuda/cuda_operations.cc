@@ -74,7 +74,6 @@ void CudaOperations::Reserve(std::int64_t rows, std::int64_t logit_rows) {
   for (const on::DeviceMatrix& matrix :
        {all.residual(rows_), all.normed(rows_), all.qkv(rows_), all.attended(rows_),
         all.inner(rows_), all.activated(rows_)}) {
-    if (matrix.columns == 0) continue;
     on::FillWithNormals(
         stream, {.key = key++, .row_step = static_cast<std::uint64_t>(matrix.columns)}, matrix);
   }

@@ -3,9 +3,12 @@
 #include "tests/perf/device_bench.h"
 //
 #include "kernels/cuda/activation.h"
+#include "kernels/cuda/expert_gemm.h"
 #include "kernels/cuda/gemv.h"
 #include "kernels/cuda/norm.h"
+#include "kernels/cuda/random_fill.h"
 #include "kernels/cuda/rope_append.h"
+#include "kernels/cuda/routing.h"
 #include "kernels/cuda/sampling.h"
 
 namespace twin::kernels::cuda {
@@ -147,6 +150,37 @@ BENCHMARK(BM_SkinnyGemm)
     ->ArgsProduct({{1, 2, 4}, {4096, 6144, 28672, 128256}, {4096}})
     ->Args({1, 4096, 14336})
     ->Args({4, 4096, 14336})
+    ->Apply(Once);
+
+// The up projections of Mixtral 8x7B and Qwen3-30B-A3B, with experts chosen at random. Arguments:
+// rows, experts, experts per row, outputs, inputs.
+void BM_ExpertGemm(benchmark::State& state) {
+  const RoutingShape shape{state.range(0), static_cast<std::int32_t>(state.range(1)),
+                           static_cast<std::int32_t>(state.range(2))};
+  const std::int64_t outputs = state.range(3);
+  const std::int64_t inputs = state.range(4);
+  const BenchStream stream;
+  const DeviceBuffer logits(static_cast<std::size_t>(shape.rows * shape.experts * 4), "logits");
+  const DeviceMatrix chosen =
+      DenseDeviceMatrix(logits.data(), DType::kFp32, shape.rows, shape.experts);
+  FillWithNormals(stream.view(), {.key = 1, .row_step = static_cast<std::uint64_t>(shape.experts)},
+                  chosen);
+  const DeviceBuffer routing(static_cast<std::size_t>(RoutingBytes(shape)), "routing");
+  const RoutedPairs routed = RoutedPairsAt(routing.data(), shape);
+  RouteRows(stream.view(), chosen, true, routed);
+  const Rotated w(shape.experts * outputs * inputs * 2);
+  const Rotated x(shape.rows * inputs * 2);
+  const DeviceBuffer y(static_cast<std::size_t>(shape.pairs() * outputs * 2), "results");
+  MeasureInGraph(state, stream.view(), kCalls, [&](int call) {
+    ExpertGemm(stream.view(), x.Matrix(0, shape.rows, inputs),
+               w.Matrix(call, shape.experts * outputs, inputs), routed, ExpertInput::kRows,
+               DenseDeviceMatrix(y.data(), DType::kBf16, shape.pairs(), outputs));
+  });
+  Rate(state, "flops_per_second", 2.0 * static_cast<double>(shape.pairs() * outputs * inputs));
+}
+BENCHMARK(BM_ExpertGemm)
+    ->ArgsProduct({{1, 16, 256, 2048}, {8}, {2}, {28672}, {4096}})
+    ->ArgsProduct({{1, 32, 256, 4096}, {128}, {8}, {1536}, {2048}})
     ->Apply(Once);
 
 // Arguments: rows, 0 greedy, 1 temperature alone, 2 top_k 50 and top_p 0.9.
