@@ -24,6 +24,9 @@ GenerationOptions Options(const VllmV1Config& policy, DType kv_dtype, KeptLogits
 
 std::vector<Generation> Generated(DeviceModel& model, const GenerationOptions& options) {
   std::vector<Generation> generations = Prompts();
+  if (options.keep == KeptLogits::kAll) {  // those of prompts are compared
+    for (Generation& generation : generations) generation.tokens_max = 1;
+  }
   Generate(model, generations, options);
   return generations;
 }
@@ -68,7 +71,7 @@ TEST_P(CudaMixtureModelTest, GivesTheLogitsOfTheCpu) {
   const std::vector<Generation> on_cpu =
       Generated(*LoadOnCpu(DType::kFp32), Options(VllmV1Config{}, DType::kFp32, KeptLogits::kAll));
   const auto model = Load({.dtype = DType::kFp16, .graphs = false});
-  for (const std::int32_t budget : {64, 3}) {
+  for (const std::int32_t budget : {64, 5}) {
     const std::vector<Generation> on_device =
         Generated(*model, Options({.max_num_batched_tokens = budget, .max_num_seqs = 3},
                                   DType::kFp16, KeptLogits::kAll));
@@ -122,6 +125,19 @@ TEST_F(CudaMixtureTest, DummyWeightsAreThoseOfTheCpu) {
       Distances(Generated(*loaded.model, Options(VllmV1Config{}, DType::kFp16, KeptLogits::kAll)),
                 Generated(on_cpu, Options(VllmV1Config{}, DType::kFp32, KeptLogits::kAll)));
   EXPECT_LT(distances[distances.size() / 2], 5e-3);
+}
+
+TEST_F(CudaMixtureTest, SaysWhichWidthsTensorCoresDoNotTake) {
+  const auto warnings = [&] {
+    return dynamic_cast<CudaModel&>(*Load({.graphs = false})).SlowParts();
+  };
+  const char* const line =
+      "experts are not multiplied on tensor cores, which is slower: their width 12 is no multiple "
+      "of 8";
+  EXPECT_THAT(warnings(), ::testing::Contains(line));
+  config_.shape.moe.expert_intermediate = 16;
+  folder_.WriteWeights(testing::RandomTensors(config_, "model."));
+  EXPECT_THAT(warnings(), ::testing::Not(::testing::Contains(::testing::HasSubstr("experts"))));
 }
 
 TEST_F(CudaMixtureTest, OperationsAndTheMeasuredCacheWork) {
