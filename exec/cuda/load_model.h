@@ -39,7 +39,8 @@ struct CudaModelOptions {
   // Products of prefills are autotuned if they have at least so many operations: smaller ones are
   // bound by their launches.
   double tuned_flops_min = 1e9;
-  // File that keeps the chosen algorithms of matrix products; empty = in memory only.
+  // File that keeps the chosen algorithms of matrix products and the times of attention; empty = in
+  // memory only.
   std::filesystem::path algorithm_cache = {};
   // The kernels of attention; none = the preferred ones of this build and device.
   std::optional<kernels::cuda::AttentionChoice> attention = {};

@@ -27,6 +27,13 @@ function(twin_add_flashinfer target)
     endif()
   endif()
 
+  if(TWIN_TESTS)
+    # Plans travel with the other inputs of a step: planner.cuh leaves out the planners' own copies.
+    list(TRANSFORM objects REPLACE "(.+)" "$<TARGET_OBJECTS:\\1>" OUTPUT_VARIABLE object_files)
+    add_test(NAME flashinfer_copies_nothing
+      COMMAND sh -c "symbols=$(nm \"$@\") && ! echo \"$symbols\" | grep cudaMemcpy" sh ${object_files}
+      COMMAND_EXPAND_LISTS)
+  endif()
   foreach(object IN LISTS objects)
     target_link_libraries(${object} PRIVATE twin_options twin_flashinfer)
     target_compile_definitions(${object} PRIVATE ${definitions})
