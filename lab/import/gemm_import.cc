@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
-#include <limits>
 #include <map>
 #include <set>
 #include <utility>
 
 #include "core/input_error.h"
 #include "lab/import/gemm_fit.h"
+#include "lab/import/gemm_left_out.h"
 #include "proto/profile_file.h"
 #include "sim/cost/operations/gemm_closed_form.h"
 #include "sim/cost/operations/gemm_table.h"
@@ -25,45 +25,8 @@ constexpr std::size_t kLeastShapes = 4;
 constexpr std::size_t kManyShapes = 40;
 // Shapes of one model resemble each other more than those of another.
 constexpr double kFewShapesFactor = 2;
-constexpr double kDeviationsAtP90 = 1.645;
-// Values of whole_waves from 0 to 1 that are tried, less one.
-constexpr int kWholeWavesSteps = 50;
-
-double Quantile(std::vector<double> values, double share) {
-  if (values.empty()) return 0;
-  std::ranges::sort(values);
-  return values[static_cast<std::size_t>(share * static_cast<double>(values.size() - 1))];
-}
-
-ImportError ErrorOf(const std::vector<double>& logs) {
-  std::vector<double> sizes;
-  for (const double log : logs) sizes.push_back(std::abs(std::expm1(log)));
-  return {.rows = static_cast<std::int64_t>(logs.size()),
-          .median = Quantile(sizes, 0.5),
-          .p90 = Quantile(sizes, 0.9),
-          .bias = std::expm1(Quantile(logs, 0.5))};
-}
-
-// Errors by range of m, each also over its kriging deviation.
-struct Judged {
-  std::vector<double> logs;
-  std::vector<double> in_deviations[sim::kGemmRanges];
-
-  void Add(std::int64_t m, double log, double variance) {
-    logs.push_back(log);
-    if (variance > 0) {
-      in_deviations[sim::GemmRangeOf(m)].push_back(std::abs(log) / std::sqrt(variance));
-    }
-  }
-  [[nodiscard]] std::vector<double> Deviations() const {
-    std::vector<double> all;
-    for (const auto& range : in_deviations) {
-      // To three digits, as files hold it.
-      all.push_back(std::round(1e3 * Quantile(range, 0.9) / kDeviationsAtP90) / 1e3);
-    }
-    return all;
-  }
-};
+// The share of additive covariance that is tried; 0.3 to 0.6 are equally good (H200, L40S).
+constexpr double kAdditiveShare = 0.5;
 
 using Shape = std::pair<std::int64_t, std::int64_t>;
 using Curves = std::map<Shape, std::map<std::int64_t, double>>;  // (n, k), m, seconds
@@ -125,58 +88,51 @@ sim::GemmTable MakeTable(const HardwareSpec& hardware, const sim::GemmFit& fit,
   return table;
 }
 
-// Errors of a table's interpolation: of each (n, k), and of each m but the first and last, left out
-// of it.
-struct LeftOut {
-  Judged shapes;
-  Judged tokens;
-};
-
-LeftOut JudgeLeftOut(const sim::GemmTable& table) {
-  LeftOut errors;
-  for (std::size_t i = 0; i < table.n.size(); ++i) {
-    for (std::size_t j = 0; j < table.k.size(); ++j) {
-      if (table.curves[i * table.k.size() + j].empty()) continue;
-      const std::vector<double> own = sim::DecodeGemmCurve(table.curves[i * table.k.size() + j]);
-      const sim::GemmCurveRatios left_out = CurveAt(table, table.n[i], table.k[j], true);
-      for (std::size_t at = 0; at < own.size(); ++at) {
-        errors.shapes.Add(table.m[at], left_out.log_ratios[at] - own[at], left_out.variance);
-        if (at == 0 || at + 1 == own.size()) continue;
-        const sim::GemmRatio ratio = RatioAt(table, own, table.m[at], true);
-        errors.tokens.Add(table.m[at], ratio.log_ratio - own[at], ratio.variance);
-      }
-    }
-  }
-  return errors;
-}
-
 // The exponent that makes the errors of interpolation least. The logarithm of the closed form is
-// linear in it, and so are the errors; two values of it give those of all.
+// linear in it, and so are the errors.
 double FitWholeWaves(const HardwareSpec& hardware, sim::GemmFit fit,
                      const std::map<sim::KernelLibrary, Curves>& libraries) {
   std::vector<double> errors[2];
   for (const int exponent : {0, 1}) {
     fit.coefficients.whole_waves = exponent;
     for (const auto& [library, curves] : libraries) {
-      const LeftOut left_out = JudgeLeftOut(MakeTable(hardware, fit, library, curves));
-      for (const Judged* judged : {&left_out.shapes, &left_out.tokens}) {
+      const GemmLeftOut left_out = JudgeLeftOut(MakeTable(hardware, fit, library, curves), nullptr);
+      for (const GemmJudged* judged : {&left_out.shapes, &left_out.tokens}) {
         errors[exponent].insert(errors[exponent].end(), judged->logs.begin(), judged->logs.end());
       }
     }
   }
-  double best = 0;
-  double least = std::numeric_limits<double>::infinity();
-  for (int step = 0; step <= kWholeWavesSteps; ++step) {
-    const double exponent = double{1} * step / kWholeWavesSteps;
-    double sum = 0;
-    for (std::size_t i = 0; i < errors[0].size(); ++i) {
-      sum += std::abs(std::lerp(errors[0][i], errors[1][i], exponent));
-    }
-    if (sum >= least) continue;
-    least = sum;
-    best = exponent;
+  return BestShare(errors[0], errors[1]);
+}
+
+// Whether (n, k) that were left out are predicted better with an additive covariance.
+void ChooseAdditive(sim::GemmTable& table) {
+  const std::vector<double> without = JudgeLeftOut(table, nullptr).shapes.logs;
+  table.additive_share = kAdditiveShare;
+  const std::vector<double> with = JudgeLeftOut(table, nullptr).shapes.logs;
+  if (!IsGain(without, with)) table.additive_share = 0;
+}
+
+// The densest table of those that have more m than `table`, or null.
+const sim::GemmTable* DenserThan(const sim::GemmTable& table,
+                                 const std::vector<sim::GemmTable>& tables) {
+  const sim::GemmTable* densest = nullptr;
+  for (const sim::GemmTable& other : tables) {
+    const std::size_t least = densest == nullptr ? table.m.size() : densest->m.size();
+    if (other.m.size() > least) densest = &other;
   }
-  return best;
+  return densest;
+}
+
+// How much the densest table says about m that `table` lacks.
+void ChooseTrend(sim::GemmTable& table, const sim::GemmTable* trend) {
+  if (trend == nullptr) return;
+  table.trend_library = trend->library;
+  const std::vector<double> without = JudgeLeftOut(table, nullptr).tokens.logs;
+  table.trend_share = 1;
+  const std::vector<double> with = JudgeLeftOut(table, trend).tokens.logs;
+  table.trend_share = BestShare(without, with);
+  if (table.trend_share == 0) table.trend_library = sim::KernelLibrary::kVllm;
 }
 
 template <class Values>
@@ -194,6 +150,9 @@ std::string TableText(const sim::GemmTable& table) {
   sim::GemmTable& first = head.gemm.tables.emplace_back();
   first.library = table.library;
   first.format = table.format;
+  first.additive_share = table.additive_share;
+  first.trend_share = table.trend_share;
+  first.trend_library = table.trend_library;
   std::string text = WriteProfilePart(head, ProfilePart::kGemm);
   text.resize(text.rfind('}'));
   return fmt::format(
@@ -219,6 +178,29 @@ std::map<sim::KernelLibrary, Curves> GridsOf(const std::vector<GemmRow>& rows) {
   return grids;
 }
 
+// The tables of one format, each with its best interpolation.
+std::vector<sim::GemmTable> MakeTables(const HardwareSpec& hardware, const sim::GemmFit& fit,
+                                       const std::map<sim::KernelLibrary, Curves>& grids,
+                                       bool few) {
+  std::vector<sim::GemmTable> tables;
+  for (const auto& [library, curves] : grids) {
+    tables.push_back(MakeTable(hardware, fit, library, curves));
+  }
+  if (few) return tables;
+  for (sim::GemmTable& table : tables) ChooseAdditive(table);
+  for (sim::GemmTable& table : tables) ChooseTrend(table, DenserThan(table, tables));
+  return tables;
+}
+
+// The spread of a table's predictions, from their errors.
+void SetDeviations(const GemmLeftOut& left_out, bool few, sim::GemmTable& table) {
+  table.shape_sd = left_out.shapes.Deviations();
+  table.m_sd = left_out.tokens.Deviations();
+  if (few) {
+    for (double& sd : table.shape_sd) sd *= kFewShapesFactor;
+  }
+}
+
 // Appends the closed form and the tables of one format's rows.
 void ImportFormat(const HardwareSpec& hardware, const std::vector<GemmRow>& rows,
                   GemmImport& result) {
@@ -231,23 +213,20 @@ void ImportFormat(const HardwareSpec& hardware, const std::vector<GemmRow>& rows
   sim::GemmFit fit = closed_form;
   if (!few && !grids.empty()) fit.coefficients.whole_waves = FitWholeWaves(hardware, fit, grids);
   result.profile.fits.push_back(fit);
-  for (const auto& [library, curves] : grids) {
-    sim::GemmTable table = MakeTable(hardware, fit, library, curves);
+  std::vector<sim::GemmTable> tables = MakeTables(hardware, fit, grids, few);
+  for (sim::GemmTable& table : tables) {
     std::vector<GemmRow> of_library;
     std::ranges::copy_if(rows, std::back_inserter(of_library),
-                         [&](const GemmRow& row) { return row.library == library; });
-    const LeftOut left_out = JudgeLeftOut(table);
-    result.errors.push_back(
-        {.closed_form = ErrorOf(GemmFitErrors(hardware, closed_form.coefficients, of_library)),
-         .left_out_shape = ErrorOf(left_out.shapes.logs),
-         .left_out_m = ErrorOf(left_out.tokens.logs)});
-    table.shape_sd = left_out.shapes.Deviations();
-    table.m_sd = left_out.tokens.Deviations();
-    if (few) {
-      for (double& sd : table.shape_sd) sd *= kFewShapesFactor;
-    }
-    result.profile.tables.push_back(std::move(table));
+                         [&](const GemmRow& row) { return row.library == table.library; });
+    const sim::GemmTable* trend = table.trend_share > 0 ? DenserThan(table, tables) : nullptr;
+    const GemmLeftOut left_out = JudgeLeftOut(table, trend);
+    result.errors.push_back({.closed_form = ImportErrorOf(
+                                 GemmFitErrors(hardware, closed_form.coefficients, of_library)),
+                             .left_out_shape = ImportErrorOf(left_out.shapes.logs),
+                             .left_out_m = ImportErrorOf(left_out.tokens.logs)});
+    SetDeviations(left_out, few, table);
   }
+  std::ranges::move(tables, std::back_inserter(result.profile.tables));
 }
 
 }  // namespace

@@ -1,29 +1,21 @@
 // Makes the gemm.textproto of a device from measured matrix products.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <vector>
 
 #include "core/hardware_spec.h"
+#include "lab/import/gemm_left_out.h"
 #include "lab/import/gemm_rows.h"
 #include "lab/run_control.h"
 #include "sim/cost/operations/gemm_profile.h"
 
 namespace twin::lab {
 
-// Relative errors: of the absolute value, and of the middle prediction.
-struct ImportError {
-  std::int64_t rows = 0;
-  double median = 0;
-  double p90 = 0;
-  double bias = 0;
-};
-
 struct GemmTableErrors {
   ImportError closed_form;     // of all rows
   ImportError left_out_shape;  // each (n, k) interpolated from the others
-  ImportError left_out_m;      // each m interpolated from the others, first and last excluded
+  ImportError left_out_m;      // each m but the first and last; of this library alone
 };
 
 struct GemmImport {

@@ -16,6 +16,9 @@ constexpr std::string_view kDefaults[] = {"  compute_dtype: bf16",
                                           "  window: 0",
                                           "  base: -1",
                                           "  by_query_heads: false",
+                                          "  additive_share: 0",
+                                          "  trend_share: 0",
+                                          "  trend_library: vllm",
                                           "    splits_single_heads: true",
                                           "    packed_group_max: 0"};
 constexpr std::string_view kRow = "  rows: ";

@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "core/check.h"
 #include "sim/cost/operations/gemm_table.h"
 #include "sim/cost/operations/unmeasured_device.h"
 
@@ -40,6 +41,17 @@ bool QuantizesActivations(GemmFormat format) {
          format == GemmFormat::kFp4;
 }
 
+// Tables of the library, of vLLM, and their trends.
+bool IsUsed(const GemmProfile& profile, const GemmTable& table, KernelLibrary library) {
+  const auto is_own = [library](const GemmTable& any) {
+    return any.library == library || any.library == KernelLibrary::kVllm;
+  };
+  return is_own(table) || std::ranges::any_of(profile.tables, [&](const GemmTable& any) {
+           return is_own(any) && any.trend_share > 0 && any.trend_library == table.library &&
+                  any.format == table.format;
+         });
+}
+
 }  // namespace
 
 struct GemmModel::Table {
@@ -68,9 +80,7 @@ GemmModel::GemmModel(const HardwareSpec& hardware, const GemmProfile& profile,
       curves_(std::make_shared<Curves>()) {
   auto tables = std::make_shared<std::deque<Table>>();
   for (const GemmTable& table : profile.tables) {
-    if (table.library == library || table.library == KernelLibrary::kVllm) {
-      tables->emplace_back(table);
-    }
+    if (IsUsed(profile, table, library)) tables->emplace_back(table);
   }
   tables_ = std::move(tables);
 }
@@ -93,14 +103,11 @@ GemmModel::Fit GemmModel::FitOf(GemmFormat format) const {
   return fit;
 }
 
-const GemmModel::Table* GemmModel::TableOf(GemmFormat format) const {
-  const Table* other = nullptr;
-  for (const Table& table : *tables_) {
-    if (table.measured.format != format) continue;
-    if (table.measured.library == library_) return &table;
-    other = &table;
-  }
-  return other;
+const GemmModel::Table* GemmModel::TableOf(GemmFormat format, KernelLibrary library) const {
+  const auto found = std::ranges::find_if(*tables_, [&](const Table& table) {
+    return table.measured.format == format && table.measured.library == library;
+  });
+  return found == tables_->end() ? nullptr : &*found;
 }
 
 GemmCurve GemmModel::Curve(std::int64_t n, std::int64_t k, GemmFormat format) const {
@@ -110,17 +117,26 @@ GemmCurve GemmModel::Curve(std::int64_t n, std::int64_t k, GemmFormat format) co
   curve.fit_ = FitOf(format);
   curve.known_ = std::make_shared<GemmCurve::Known>();
   curve.tables_ = tables_;
-  curve.table_ = TableOf(format);
+  curve.table_ = TableOf(format, library_);
+  if (curve.table_ == nullptr) curve.table_ = TableOf(format, KernelLibrary::kVllm);
   if (curve.table_ == nullptr) {
     curve.fit_.coefficients.whole_waves = 0;
     return curve;
   }
   const GemmTable& table = curve.table_->measured;
   if (table.library != library_) curve.library_sd_ = kOtherLibrarySd;
-  GemmCurveRatios ratios =
-      CurveAt(table, static_cast<std::uint32_t>(n), static_cast<std::uint32_t>(k));
+  const auto at_n = static_cast<std::uint32_t>(n);
+  const auto at_k = static_cast<std::uint32_t>(k);
+  GemmCurveRatios ratios = CurveAt(table, at_n, at_k);
   curve.log_ratios_ = std::move(ratios.log_ratios);
   curve.shape_variance_ = ratios.variance;
+  if (table.trend_share > 0) {
+    curve.trend_ = TableOf(format, table.trend_library);
+    CHECK(curve.trend_ != nullptr);
+    curve.trend_log_ratios_ = CurveAt(curve.trend_->measured, at_n, at_k).log_ratios;
+    curve.log_ratios_ =
+        WithoutTrend(table, curve.log_ratios_, curve.trend_->tokens, curve.trend_log_ratios_);
+  }
   return curve;
 }
 
@@ -153,13 +169,27 @@ Estimate GemmCurve::Compute(std::int64_t m) const {
   const double seconds = GemmClosedForm(hardware_, fit_.coefficients, shape);
   if (table_ == nullptr) return {seconds, fit_.log_sd, fit_.log_sd};
   const GemmTable& table = table_->measured;
-  const GemmRatio ratio = table_->tokens.RatioAt(log_ratios_, m);
+  const GemmRatio ratio = RatioAt(m);
   const std::size_t range = GemmRangeOf(m);
   const double of_shape = table.shape_sd[range] * std::sqrt(shape_variance_);
-  const double of_m = table.m_sd[range] * std::sqrt(ratio.variance);
+  const double of_m = std::sqrt(ratio.variance);
   return {seconds * std::exp(ratio.log_ratio),
           std::hypot(std::hypot(of_shape, of_m), std::hypot(kRepeatSd, library_sd_)),
           std::hypot(kLastingProductShare * of_shape, kOtherVersionSd, library_sd_)};
+}
+
+GemmRatio GemmCurve::RatioAt(std::int64_t m) const {
+  const GemmTable& table = table_->measured;
+  const std::size_t range = GemmRangeOf(m);
+  GemmRatio ratio = table_->tokens.RatioAt(log_ratios_, m);
+  const bool measured = ratio.variance == 0;
+  ratio.variance *= table.m_sd[range] * table.m_sd[range];
+  if (trend_ == nullptr) return ratio;
+  const GemmRatio trend = trend_->tokens.RatioAt(trend_log_ratios_, m);
+  ratio.log_ratio += table.trend_share * trend.log_ratio;
+  const double trend_sd = table.trend_share * trend_->measured.m_sd[range];
+  if (!measured) ratio.variance += trend_sd * trend_sd * trend.variance;
+  return ratio;
 }
 
 Estimate GemmCurve::Cold(std::int64_t m) const {

@@ -15,8 +15,10 @@
 namespace twin::sim {
 
 class GemmCurve;
+struct GemmRatio;
 
-// With a table for the library and format: its measured times, interpolated (gemm_table.h); a
+// With a table for the library and format: its measured times, interpolated (gemm_table.h), between
+// the measured m perhaps along another library's that was measured at more of them; a
 // library without table takes vLLM's. Otherwise the closed form (gemm_closed_form.h) with the
 // coefficients of the profile, or with those of the data sheet (unmeasured_device.h) and a wide
 // interval.
@@ -46,7 +48,8 @@ class GemmModel {
   };
   struct Table;
   [[nodiscard]] Fit FitOf(GemmFormat format) const;
-  [[nodiscard]] const Table* TableOf(GemmFormat format) const;
+  // Null: no such table.
+  [[nodiscard]] const Table* TableOf(GemmFormat format, KernelLibrary library) const;
   [[nodiscard]] const GemmCurve& KnownCurve(const GemmShape& shape) const;
 
   HardwareSpec hardware_;
@@ -69,6 +72,8 @@ class GemmCurve {
   friend class GemmModel;
   struct Known;
   [[nodiscard]] Estimate Compute(std::int64_t m) const;
+  // The table's, with the variance of its logarithm. REQUIRES: table_ != nullptr.
+  [[nodiscard]] GemmRatio RatioAt(std::int64_t m) const;
 
   HardwareSpec hardware_;
   GemmShape shape_;  // of m = 1
@@ -76,8 +81,10 @@ class GemmCurve {
   std::shared_ptr<const std::deque<GemmModel::Table>> tables_;
   const GemmModel::Table* table_ = nullptr;  // one of tables_; null = the closed form alone
   double library_sd_ = 0;                    // of another library's table
-  std::vector<double> log_ratios_;           // at the table's m
+  std::vector<double> log_ratios_;           // at the table's m; without the trend
   double shape_variance_ = 0;
+  const GemmModel::Table* trend_ = nullptr;  // one of tables_; null = none
+  std::vector<double> trend_log_ratios_;     // at the trend's m
   std::shared_ptr<Known> known_;
 };
 

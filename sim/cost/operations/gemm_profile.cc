@@ -49,6 +49,20 @@ void RequireCurves(std::size_t index, const GemmTable& table) {
   if (!any) Refuse(index, "curves", "are all empty; allowed: one or more that are not");
 }
 
+void RequireTrend(const GemmProfile& profile, std::size_t index) {
+  const GemmTable& table = profile.tables[index];
+  if (table.trend_share == 0) return;
+  const bool found = std::ranges::any_of(profile.tables, [&](const GemmTable& other) {
+    return other.library == table.trend_library && other.format == table.format &&
+           other.library != table.library && other.trend_share == 0;
+  });
+  if (!found) {
+    Refuse(index, "trend_library",
+           "names no trend; allowed: the library of another table of this format that has no "
+           "trend itself");
+  }
+}
+
 }  // namespace
 
 void Validate(const GemmProfile& profile) {
@@ -60,6 +74,7 @@ void Validate(const GemmProfile& profile) {
     RequireDeviations(i, "shape_sd", table.shape_sd);
     RequireDeviations(i, "m_sd", table.m_sd);
     RequireCurves(i, table);
+    RequireTrend(profile, i);
     if (std::ranges::find(profile.fits, table.format, &GemmFit::format) == profile.fits.end()) {
       Refuse(i, "format", "has no fit; allowed: a format of fits");
     }

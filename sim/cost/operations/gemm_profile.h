@@ -70,6 +70,13 @@ struct GemmTable {
   // root of the kriging variance there.
   std::vector<double> shape_sd;  // kGemmRanges of each
   std::vector<double> m_sd;
+  // Share of the covariance between (n, k) that is one of n alone plus one of k alone.
+  double additive_share = 0;
+  // Where another library was measured at more m, its table of the format says how times go between
+  // the m of this one: `trend_share` of its log ratios is taken out of the curves before they are
+  // interpolated over m. 0: none. A table that is a trend has none itself.
+  double trend_share = 0;
+  KernelLibrary trend_library = KernelLibrary::kVllm;
 
   bool operator==(const GemmTable&) const = default;
 };
@@ -83,8 +90,8 @@ struct GemmProfile {
 };
 
 // Throws InputError (usage) "tables[1].curves: ..." for the first table whose axes are not
-// ascending, whose curves are not one per (n, k) with one character per m, or whose format has no
-// fit.
+// ascending, whose curves are not one per (n, k) with one character per m, whose format has no fit,
+// or whose trend is not another table of the format without a trend.
 void Validate(const GemmProfile& profile);
 
 }  // namespace twin::sim

@@ -44,12 +44,18 @@ const std::array<double, kSteps>& Steps() {
 // Distances in octaves at which the covariance has fallen to 1/e.
 constexpr double kRangeN = 1;
 constexpr double kRangeK = 3;
+constexpr double kAdditiveRangeN = 2;
+constexpr double kAdditiveRangeK = 4;
 constexpr double kRangeM = 8;
 constexpr KrigingRules kShapeRules{.neighbours = 16, .nugget = 0.03};
 constexpr KrigingRules kTokenRules{.neighbours = 10, .nugget = 0.06};
 
-double ShapeCovariance(double octaves_n, double octaves_k) {
-  return std::exp(-std::hypot(octaves_n / kRangeN, octaves_k / kRangeK));
+double ShapeCovariance(double additive_share, double octaves_n, double octaves_k) {
+  const double joint = std::exp(-std::hypot(octaves_n / kRangeN, octaves_k / kRangeK));
+  if (additive_share == 0) return joint;
+  const double apart = std::exp(-std::abs(octaves_n) / kAdditiveRangeN) +
+                       std::exp(-std::abs(octaves_k) / kAdditiveRangeK);
+  return std::lerp(joint, apart / 2, additive_share);
 }
 
 // Measured m on either side that are considered.
@@ -185,9 +191,12 @@ GemmCurveRatios CurveAt(const GemmTable& table, std::uint32_t n, std::uint32_t k
   const double at_k = std::log2(static_cast<double>(k));
   const KrigingWeights weights = Krige(
       shapes.size(), left_out, kShapeRules,
-      [&](std::size_t i) { return ShapeCovariance(shapes[i].n - at_n, shapes[i].k - at_k); },
+      [&](std::size_t i) {
+        return ShapeCovariance(table.additive_share, shapes[i].n - at_n, shapes[i].k - at_k);
+      },
       [&](std::size_t i, std::size_t j) {
-        return ShapeCovariance(shapes[i].n - shapes[j].n, shapes[i].k - shapes[j].k);
+        return ShapeCovariance(table.additive_share, shapes[i].n - shapes[j].n,
+                               shapes[i].k - shapes[j].k);
       });
   GemmCurveRatios result{std::vector<double>(table.m.size(), 0.0), weights.variance};
   for (std::size_t i = 0; i < weights.count; ++i) {
@@ -217,6 +226,15 @@ GemmRatio GemmTokenWeights::RatioAt(std::span<const double> log_ratios, std::int
 std::size_t GemmTokenWeights::size() const {
   const std::lock_guard lock(mutex_);
   return known_.size();
+}
+
+std::vector<double> WithoutTrend(const GemmTable& table, std::span<const double> log_ratios,
+                                 const GemmTokenWeights& tokens, std::span<const double> trend) {
+  std::vector<double> rest(log_ratios.begin(), log_ratios.end());
+  for (std::size_t i = 0; i < rest.size(); ++i) {
+    rest[i] -= table.trend_share * tokens.RatioAt(trend, table.m[i]).log_ratio;
+  }
+  return rest;
 }
 
 }  // namespace twin::sim

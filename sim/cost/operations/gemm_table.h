@@ -4,7 +4,8 @@
 // form takes out size, tiles and waves; what remains varies slowly enough between neighbouring
 // (n, k) and m to be interpolated by kriging. Along m the covariance depends on m itself and on m
 // rounded up to tiles of 64 and 128 rows. Between (n, k) it falls faster along n, which decides the
-// number of tiles, than along k.
+// number of tiles, than along k; products of equal n, or equal k, may have something in common of
+// their own (`additive_share`).
 #pragma once
 
 #include <cstddef>
@@ -67,6 +68,11 @@ class GemmTokenWeights {
   mutable std::mutex mutex_;
   mutable std::map<std::int64_t, KrigingWeights> known_;
 };
+
+// A curve of `table` without `trend_share` of a curve of its trend: what is left to interpolate.
+// `tokens`: of the trend's table.
+std::vector<double> WithoutTrend(const GemmTable& table, std::span<const double> log_ratios,
+                                 const GemmTokenWeights& tokens, std::span<const double> trend);
 
 // The range of m that GemmTable's standard deviations are given for.
 constexpr std::size_t GemmRangeOf(std::int64_t m) { return m <= 128 ? 0 : m <= 1024 ? 1 : 2; }

@@ -161,6 +161,30 @@ TEST(GemmTokenWeightsTest, MemoryIsBoundedAndValuesBeyondItAreEqual) {
   EXPECT_EQ(weights.size(), GemmTokenWeights::kRememberedMax);
 }
 
+// Log ratios of 0.1 per octave of n and of k on a grid of 3 x 3; its last (n, k) predicted from the
+// others.
+double LastOfAdditiveGrid(double additive_share) {
+  GemmTable table;
+  table.additive_share = additive_share;
+  table.m = {1};
+  table.n = table.k = {1024, 2048, 4096};
+  for (int i = 0; i < 3; ++i) {
+    for (int j = 0; j < 3; ++j) {
+      table.curves.push_back(EncodeGemmCurve(std::vector<double>(1, 0.1 * i + 0.1 * j)));
+    }
+  }
+  return CurveAt(table, 4096, 4096, true).log_ratios[0];
+}
+
+TEST(GemmTableTest, WhatEqualSizesHaveInCommonAddsUp) {
+  const double additive = LastOfAdditiveGrid(1);
+  EXPECT_NEAR(additive, 0.4, 0.03);
+  // A covariance that only falls with the distance stays near the mean of the neighbours.
+  EXPECT_LT(LastOfAdditiveGrid(0), 0.3);
+  EXPECT_LT(LastOfAdditiveGrid(0.5), additive);
+  EXPECT_GT(LastOfAdditiveGrid(0.5), LastOfAdditiveGrid(0));
+}
+
 // Ratios of 1.1 at n = 1024 and 1.2 at n = 4096, for all k and m.
 GemmProfile TwoLevelProfile() {
   GemmProfile profile;
@@ -201,6 +225,49 @@ TEST(GemmModelTest, MeasuredPointsAreReproduced) {
   const GemmModel model(IdealHardware(), TwoLevelProfile());
   EXPECT_NEAR(RatioToClosedForm(model, {.m = 16, .n = 1024, .k = 4096}), 1.1, 0.01);
   EXPECT_NEAR(RatioToClosedForm(model, {.m = 1024, .n = 4096, .k = 1024}), 1.2, 0.01);
+}
+
+// SGLang's times, flat but for a ratio of 1.2 at m = 64 and 128, as the trend of vLLM's, which were
+// not measured there.
+GemmProfile TrendProfile(double share) {
+  GemmProfile profile = TwoLevelProfile();
+  GemmTable trend = profile.tables.front();
+  profile.tables.front().m = {1, 16, 1024};
+  profile.tables.front().curves.assign(4, EncodeGemmCurve(std::vector<double>(3, std::log(1.1))));
+  profile.tables.front().trend_library = KernelLibrary::kSglang;
+  profile.tables.front().trend_share = share;
+  trend.library = KernelLibrary::kSglang;
+  trend.m = {1, 16, 64, 128, 1024};
+  trend.curves.assign(
+      4, EncodeGemmCurve(std::vector<double>({0, 0, std::log(1.2), std::log(1.2), 0})));
+  profile.tables.push_back(trend);
+  return profile;
+}
+
+TEST(GemmModelTest, TimesBetweenMeasuredMFollowTheTrend) {
+  const GemmShape between{.m = 128, .n = 1024, .k = 1024};
+  for (const double share : {0.0, 0.5, 1.0}) {
+    const GemmModel model(IdealHardware(), TrendProfile(share));
+    EXPECT_NEAR(RatioToClosedForm(model, between), 1.1 * std::pow(1.2, share), 0.01) << share;
+    EXPECT_NEAR(RatioToClosedForm(model, {.m = 16, .n = 1024, .k = 1024}), 1.1, 0.01) << share;
+  }
+}
+
+TEST(GemmModelTest, OnlyTheLibraryThatHasATrendFollowsIt) {
+  const GemmModel sglang(IdealHardware(), TrendProfile(1), KernelLibrary::kSglang);
+  EXPECT_NEAR(RatioToClosedForm(sglang, {.m = 128, .n = 1024, .k = 1024}), 1.2, 0.01);
+  // TensorRT-LLM has no table: vLLM's, with its trend.
+  const GemmModel other(IdealHardware(), TrendProfile(1), KernelLibrary::kTrtllm);
+  EXPECT_NEAR(RatioToClosedForm(other, {.m = 128, .n = 1024, .k = 1024}), 1.32, 0.01);
+}
+
+TEST(GemmModelTest, IntervalsAreWiderWhereTheTrendIsUnsureToo) {
+  const GemmModel model(IdealHardware(), TrendProfile(1));
+  const auto log_sd = [&](std::int64_t m) { return model({.m = m, .n = 1024, .k = 1024}).log_sd; };
+  const GemmModel without(IdealHardware(), TrendProfile(0));
+  EXPECT_EQ(log_sd(16), without({.m = 16, .n = 1024, .k = 1024}).log_sd);
+  EXPECT_EQ(log_sd(128), without({.m = 128, .n = 1024, .k = 1024}).log_sd);
+  EXPECT_GT(log_sd(500), without({.m = 500, .n = 1024, .k = 1024}).log_sd);
 }
 
 TEST(GemmModelTest, OtherSizesLieBetweenTheirNeighbours) {
@@ -262,6 +329,15 @@ TEST(GemmProfileTest, TablesThatDoNotFitTogetherAreRefused) {
   profile.tables[0].m = {1, 16, 16, 1024};
   EXPECT_THAT([&] { Validate(profile); },
               ThrowsMessage<InputError>(HasSubstr("tables[0].m: is no")));
+  profile = TrendProfile(0.5);
+  EXPECT_NO_THROW(Validate(profile));
+  profile.tables[1].trend_share = 0.5;
+  EXPECT_THAT([&] { Validate(profile); },
+              ThrowsMessage<InputError>(HasSubstr("tables[0].trend_library: names no trend")));
+  profile = TrendProfile(0.5);
+  profile.tables[0].trend_library = KernelLibrary::kVllm;
+  EXPECT_THAT([&] { Validate(profile); },
+              ThrowsMessage<InputError>(HasSubstr("tables[0].trend_library")));
   profile = TwoLevelProfile();
   profile.fits.clear();
   EXPECT_THAT([&] { Validate(profile); }, ThrowsMessage<InputError>(HasSubstr("has no fit")));
