@@ -34,15 +34,16 @@ def seconds(m, n, k):
     return 3e-6 + max(2 * m * n * k / 742e12, 2 * (m * n + n * k + m * k) / 2.51e12)
 
 
-def write_gemms(path):
+def write_gemms(path, libraries=("vllm",)):
     with gzip.open(path, "wt", newline="") as file:
         out = csv.writer(file)
         out.writerow(["backend", "version", "dtype", "m", "n", "k", "kernel", "latency_us"])
         for n in SIZES:
             for k in SIZES:
                 for m in (1, 64, 256, 1024, 4096):
-                    out.writerow(["vllm", "0.24.0", "bfloat16", m, n, k, "x",
-                                  f"{1e6 * seconds(m, n, k):.6g}"])
+                    for library in libraries:
+                        out.writerow([library, "0.24.0", "bfloat16", m, n, k, "x",
+                                      f"{1e6 * seconds(m, n, k):.6g}"])
 
 
 class HeldOutTest(unittest.TestCase):
@@ -67,6 +68,27 @@ class HeldOutTest(unittest.TestCase):
                 self.assertNotIn("latency_us", asked[0])
                 kept |= pairs
             self.assertEqual(len(kept), 16)
+
+    def test_other_libraries_lose_what_is_held_out_unless_only_vllm_does(self):
+        for what, kept_by_others in (("tokens", False), ("vllm_tokens", True)):
+            with self.subTest(what), tempfile.TemporaryDirectory() as scratch:
+                data, out = pathlib.Path(scratch) / "data", pathlib.Path(scratch) / "out"
+                data.mkdir()
+                write_gemms(data / "gemm_h100_sxm.csv.gz", ("vllm", "sglang"))
+                subprocess.run([str(SCRIPT), what, str(data), "--gpu", "h100_sxm", "--folds", "3",
+                                "--binary", str(BINARY), "--out", str(out)], check=True)
+                with (out / f"held_out.{what}.csv").open(newline="") as file:
+                    [row] = csv.DictReader(file)
+                self.assertEqual((row["rows"], row["groups"]), ("80", "5"))
+                for table in out.glob("*/tables/gemm_h100_sxm.csv"):
+                    with table.open(newline="") as file:
+                        rows = list(csv.DictReader(file))
+                    with (table.parent.parent / "in.csv").open(newline="") as file:
+                        asked = {r["m"] for r in csv.DictReader(file)}
+                    kept = {r["backend"]: {q["m"] for q in rows if q["backend"] == r["backend"]}
+                            for r in rows}
+                    self.assertFalse(kept["vllm"] & asked)
+                    self.assertEqual(asked <= kept["sglang"], kept_by_others)
 
     def test_steps_are_read_from_the_report_of_a_fit(self):
         self.assertEqual([(row["operation"], row["rows"], row["median_pct"], row["bias_pct"])
