@@ -1,5 +1,4 @@
 // CudaModel: mixtures of experts.
-#include <algorithm>
 
 #include "core/check.h"
 #include "exec/cuda/cuda_model.h"
