@@ -7,17 +7,16 @@
 
 namespace twin {
 
-KvPool::KvPool(const KvPoolConfig& config) : config_(config) {
+KvPool::KvPool(const KvPoolConfig& config)
+    : config_(config),
+      blocks_(static_cast<std::size_t>(std::max(0, config.blocks))),
+      queue_(blocks_) {
   CHECK(config.block_size >= 1);
   CHECK(config.blocks >= 0);
   CHECK(config.host_blocks >= 0);
   CHECK(config.key_tokens >= 0 && config.block_size % config.tokens_per_key() == 0);
   const auto size = static_cast<std::uint32_t>(config.block_size);
   if (std::has_single_bit(size)) shift_ = std::countr_zero(size);
-  blocks_.resize(static_cast<std::size_t>(config.blocks));
-  Run all;
-  for (std::int32_t i = 0; i < config.blocks; ++i) Append(all, BlockId{i});
-  JoinBack(all);
   host_free_.reserve(static_cast<std::size_t>(config.host_blocks));
   for (std::int32_t i = config.host_blocks; i-- > 0;) host_free_.push_back(BlockId{i});
 }
@@ -30,7 +29,7 @@ bool KvPool::Grow(BlockTable& table, std::int32_t tokens) {
   table.reserved_blocks -= own;
   reserved_ -= own;
   if (missing == 1) {
-    table.device.push_back(TakeFirst());
+    table.device.push_back(TakeOne());
   } else {
     TakeFront(missing, table.device);
   }
@@ -47,21 +46,27 @@ bool KvPool::Reserve(BlockTable& table, std::int32_t blocks) {
 }
 
 void KvPool::Release(BlockTable& table) {
-  // In visiting order, last block first, then joined to the queue at once.
-  Run keyless;
-  Run others;
+  // Last block first. Keyless blocks go to the front in that order, too: in a second pass, since
+  // what is pushed there comes before what was.
+  bool any_keyless = false;
   const bool all_back = config_.release_order == ReleaseOrder::kBack;
   for (auto block = table.device.rbegin(); block != table.device.rend(); ++block) {
     Block& b = At(*block);
     CHECK(b.references > 0);
     if (--b.references > 0) {
       if (b.kept && b.references == 1) ++cached_;
-      continue;
+    } else if (all_back || b.carries_key) {
+      queue_.PushBack(blocks_, *block);
+    } else {
+      any_keyless = true;
     }
-    Append(all_back || b.carries_key ? others : keyless, *block);
   }
-  JoinBack(others);
-  JoinFront(keyless);
+  if (any_keyless) {
+    for (const BlockId id : table.device) {
+      const Block& b = At(id);
+      if (b.references == 0 && !b.carries_key) queue_.PushFront(blocks_, id);
+    }
+  }
   table.device.clear();
   table.capacity_tokens = 0;
   for (auto block = table.host.rbegin(); block != table.host.rend(); ++block) {
@@ -135,12 +140,12 @@ void KvPool::Attach(BlockTable& table, std::span<const BlockKey> keys, std::int3
     const BlockId id = keys_.Find(blocks_, keys[i]);
     CHECK(id != BlockId::kNone);
     Block& b = At(id);
-    if (b.references++ == 0) Unlink(static_cast<std::int32_t>(Index(id)));
+    if (b.references++ == 0) queue_.Remove(blocks_, id);
     table.device.push_back(id);
   }
   table.capacity_tokens = blocks * config_.block_size;
   table.published_tokens = table.capacity_tokens;
-  CHECK(reserved_ <= queued_);
+  CHECK(reserved_ <= queue_.size());
 }
 
 void KvPool::Publish(BlockTable& table, std::span<const BlockKey> keys, std::int32_t blocks) {
@@ -181,9 +186,7 @@ void KvPool::Discard(BlockId id) {
   b.references = 0;
   --cached_;
   ++discards_;
-  Run run;
-  Append(run, id);
-  JoinBack(run);
+  queue_.PushBack(blocks_, id);
 }
 
 void KvPool::Reference(Block& b) {
@@ -202,11 +205,7 @@ void KvPool::ReplaceByKept(BlockTable& table, std::int32_t position, BlockId kep
   BlockId& place = table.device.at(static_cast<std::size_t>(position));
   Block& b = At(place);
   CHECK(b.references >= 1 && !b.kept);
-  if (--b.references == 0) {
-    Run run;
-    Append(run, place);
-    JoinBack(run);
-  }
+  if (--b.references == 0) queue_.PushBack(blocks_, place);
   Reference(At(kept));
   place = kept;
 }
@@ -227,85 +226,38 @@ bool KvPool::Audit(std::span<const BlockTable* const> tables) const {
     if (blocks_[i].references > 0) ++used;
     if (blocks_[i].references > references[i] && references[i] == 0) ++cached;
   }
-  std::int32_t queued = 0;
-  for (std::int32_t i = head_; i != kNil; i = blocks_[static_cast<std::size_t>(i)].next) {
-    if (blocks_[static_cast<std::size_t>(i)].references != 0) return false;
-    ++queued;
+  const std::vector<BlockId> queued = queue_.Listed();
+  for (const BlockId id : queued) {
+    if (blocks_[Index(id)].references != 0) return false;
   }
-  return queued == queued_ && queued + used == usable() && cached == cached_ &&
-         promised == reserved_ && reserved_ <= queued_ && host == config_.host_blocks;
+  return static_cast<std::int32_t>(queued.size()) == queue_.size() &&
+         queue_.size() + used == usable() && cached == cached_ && promised == reserved_ &&
+         reserved_ <= queue_.size() && host == config_.host_blocks;
 }
 
-BlockId KvPool::DetachHead() {
-  const BlockId id{head_};
+BlockId KvPool::TakeOne() {
+  CHECK(queue_.size() > 0);
+  const BlockId id = queue_.TakeFront(blocks_);
   Block& b = At(id);
-  head_ = b.next;
   b.references = 1;
   if (b.carries_key) ForgetKey(id);
   return id;
 }
 
-void KvPool::EndTaking(std::int32_t count) {
-  queued_ -= count;
-  (head_ == kNil ? tail_ : blocks_[static_cast<std::size_t>(head_)].previous) = kNil;
-}
-
-BlockId KvPool::TakeFirst() {
-  CHECK(queued_ > 0);
-  const BlockId id = DetachHead();
-  EndTaking(1);
-  return id;
-}
-
 void KvPool::TakeFront(std::int32_t count, std::vector<BlockId>& taken) {
-  CHECK(count <= queued_);
+  CHECK(count <= queue_.size());
   const std::size_t held = taken.size();
   const std::size_t wanted = held + static_cast<std::size_t>(count);
   // By powers of two, so that tables soon fit whoever uses them next.
   if (taken.capacity() < wanted) taken.reserve(std::bit_ceil(wanted));
   taken.resize(wanted);
-  for (auto block = taken.begin() + static_cast<std::ptrdiff_t>(held); block != taken.end();
-       ++block) {
-    *block = DetachHead();
-  }
-  EndTaking(count);
+  for (std::size_t i = held; i < wanted; ++i) taken[i] = TakeOne();
 }
 
 void KvPool::ForgetKey(BlockId id) {
   Block& b = At(id);
   if (b.listed) keys_.Remove(blocks_, id);
   b.carries_key = false;
-}
-
-void KvPool::Unlink(std::int32_t index) {
-  Block& b = blocks_[static_cast<std::size_t>(index)];
-  (b.previous == kNil ? head_ : blocks_[static_cast<std::size_t>(b.previous)].next) = b.next;
-  (b.next == kNil ? tail_ : blocks_[static_cast<std::size_t>(b.next)].previous) = b.previous;
-  --queued_;
-}
-
-void KvPool::Append(Run& run, BlockId id) {
-  const auto index = static_cast<std::int32_t>(Index(id));
-  Block& b = At(id);
-  b.previous = run.last;
-  b.next = kNil;
-  (run.last == kNil ? run.first : blocks_[static_cast<std::size_t>(run.last)].next) = index;
-  run.last = index;
-  ++queued_;
-}
-
-void KvPool::JoinBack(const Run& run) {
-  if (run.first == kNil) return;
-  blocks_[static_cast<std::size_t>(run.first)].previous = tail_;
-  (tail_ == kNil ? head_ : blocks_[static_cast<std::size_t>(tail_)].next) = run.first;
-  tail_ = run.last;
-}
-
-void KvPool::JoinFront(const Run& run) {
-  if (run.first == kNil) return;
-  blocks_[static_cast<std::size_t>(run.last)].next = head_;
-  (head_ == kNil ? tail_ : blocks_[static_cast<std::size_t>(head_)].previous) = run.last;
-  head_ = run.first;
 }
 
 }  // namespace twin

@@ -26,6 +26,7 @@
 #include "sched/cache/block.h"
 #include "sched/cache/block_key_index.h"
 #include "sched/cache/block_table.h"
+#include "sched/cache/free_queue.h"
 
 namespace twin {
 
@@ -72,7 +73,7 @@ class KvPool {
   [[nodiscard]] std::int32_t block_size() const { return config_.block_size; }
   [[nodiscard]] std::int32_t usable() const { return config_.blocks; }
   // Blocks neither held nor reserved.
-  [[nodiscard]] std::int32_t free() const { return queued_ - reserved_; }
+  [[nodiscard]] std::int32_t free() const { return queue_.size() - reserved_; }
   [[nodiscard]] std::int32_t reserved() const { return reserved_; }
   // Blocks that a prefix tree keeps and no sequence holds.
   [[nodiscard]] std::int32_t cached() const { return cached_; }
@@ -147,34 +148,17 @@ class KvPool {
   [[nodiscard]] bool Audit(std::span<const BlockTable* const> tables) const;
 
  private:
-  static constexpr std::int32_t kNil = Block::kNil;
-
-  // Linked blocks on their way into the free queue.
-  struct Run {
-    std::int32_t first = kNil;
-    std::int32_t last = kNil;
-  };
-
   [[nodiscard]] Block& At(BlockId id) { return blocks_[Index(id)]; }
   // Takes a block, or `count`, off the front of the free queue. REQUIRES: it has as many.
-  [[nodiscard]] BlockId TakeFirst();
+  [[nodiscard]] BlockId TakeOne();
   void TakeFront(std::int32_t count, std::vector<BlockId>& taken);
-  // The parts of both: gives the first block away, and mends the queue behind `count` of them.
-  [[nodiscard]] BlockId DetachHead();
-  void EndTaking(std::int32_t count);
   void ForgetKey(BlockId id);
   void Reference(Block& b);
-  void Unlink(std::int32_t index);
-  void Append(Run& run, BlockId id);
-  void JoinBack(const Run& run);
-  void JoinFront(const Run& run);
 
   KvPoolConfig config_;
   std::int32_t shift_ = -1;  // log2(block_size), or -1
   std::vector<Block> blocks_;
-  std::int32_t head_ = kNil;
-  std::int32_t tail_ = kNil;
-  std::int32_t queued_ = 0;
+  FreeQueue queue_;
   std::int32_t reserved_ = 0;
   std::int32_t cached_ = 0;
   std::int64_t discards_ = 0;
