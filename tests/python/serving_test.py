@@ -96,10 +96,16 @@ def test_prometheus_reads_the_metrics(server):
     parser = pytest.importorskip("prometheus_client.parser",
                                  reason="prometheus-client is not installed (tools/setup clients)")
     post(server, "/v1/completions", {"prompt": "a b", "max_tokens": 6})
-    with urllib.request.urlopen(f"http://127.0.0.1:{server}/metrics") as response:
-        families = {family.name: family
-                    for family in parser.text_string_to_metric_families(response.read().decode())}
-    samples = {(s.name, s.labels.get("le")): s.value for f in families.values() for s in f.samples}
+    # The engine publishes its counts when it waits for the next step, a moment after the answer.
+    last = time.monotonic() + 10
+    while True:
+        with urllib.request.urlopen(f"http://127.0.0.1:{server}/metrics") as response:
+            text = response.read().decode()
+        families = {family.name: family for family in parser.text_string_to_metric_families(text)}
+        samples = {(s.name, s.labels.get("le")): s.value
+                   for f in families.values() for s in f.samples}
+        if samples[("vllm:generation_tokens_total", None)] >= 6 or time.monotonic() > last:
+            break
     assert samples[("vllm:generation_tokens_total", None)] == 6
     assert samples[("vllm:time_to_first_token_seconds_count", None)] == 1
     assert ("vllm:request_params_n_bucket", "1.0") in samples
