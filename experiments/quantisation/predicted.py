@@ -2,6 +2,7 @@
 import csv
 import json
 import pathlib
+import shutil
 import subprocess
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -31,6 +32,7 @@ def digits(value):
 
 def sweep(binary, out):
     """Rows of the study by device, weights, cache and number of users."""
+    shutil.rmtree(out / "study", ignore_errors=True)  # rows of another build are refused
     call(binary, "sweep", HERE / "study.textproto", "--out", out / "study")
     with open(out / "study/summary.csv", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
