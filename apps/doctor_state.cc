@@ -5,6 +5,8 @@
 #include <cmath>
 #include <iostream>
 
+#include <nlohmann/json.hpp>
+
 namespace twin::apps {
 namespace {
 

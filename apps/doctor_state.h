@@ -1,7 +1,7 @@
 // What `twinserve doctor --measure state` prints.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 
 #include "exec/cuda/state_probe.h"
 

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 
+#include <nlohmann/json.hpp>
+
 #include "core/input_error.h"
 #include "core/printable.h"
 

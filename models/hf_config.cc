@@ -10,10 +10,13 @@
 #include <sstream>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
 #include "core/input_error.h"
 #include "core/printable.h"
 #include "models/config_fields.h"
 #include "models/named_model.h"
+#include "models/stored_weights.h"
 
 namespace twin {
 namespace {
@@ -289,45 +292,6 @@ ModelConfig ReadFamily(const ConfigFields& config) {
   return model;
 }
 
-std::optional<DType> ReadStoredType(const ConfigFields& config) {
-  const char* const field = config.Has("dtype") ? "dtype" : "torch_dtype";
-  const auto name = config.Text(field);
-  if (!name) return std::nullopt;
-  const auto type = ParseDType(*name);
-  if (type != DType::kFp32 && type != DType::kBf16 && type != DType::kFp16) {
-    config.Refuse(
-        fmt::format("{} is '{}', must be float32, bfloat16 or float16", field, Printable(*name)));
-  }
-  return type;
-}
-
-std::string ReadQuantization(const ConfigFields& config) {
-  const auto quantization = config.Object("quantization_config");
-  if (!quantization) return "";
-  return Printable(quantization->Text("quant_method").value_or("unnamed"));
-}
-
-// Nothing where the weights are stored otherwise.
-std::optional<Int4Layout> ReadInt4Layout(const ConfigFields& config) {
-  const auto stored = config.Object("quantization_config");
-  if (!stored) return std::nullopt;
-  const std::string method = stored->Text("quant_method").value_or("");
-  const bool known = method == "gptq" || method == "awq";
-  if (!known || stored->OptionalSize("bits") != 4) return std::nullopt;
-  Int4Layout layout;
-  layout.group = std::max(stored->OptionalSize("group_size", -1).value_or(layout.group), 0);
-  if (method == "awq") {
-    layout.kind = Int4Layout::Kind::kAwq;
-    const std::string version = stored->Text("version").value_or("gemm");
-    return version == "gemm" || version == "GEMM" ? std::optional(layout) : std::nullopt;
-  }
-  const std::string format = stored->Text("checkpoint_format").value_or("gptq");
-  if (format != "gptq" && format != "gptq_v2") return std::nullopt;
-  layout.zero_minus_one = format == "gptq";
-  layout.symmetric = stored->Flag("sym", false);
-  return layout;
-}
-
 json ParseObject(std::string_view text, const std::string& where) {
   json parsed;
   try {
@@ -361,14 +325,7 @@ ModelConfig ParseHfConfig(std::string_view text, const std::string& where) {
   const auto nested = outer.Object("text_config");
   ModelConfig model = ReadFamily(nested ? *nested : outer);
   model.is_nested = nested.has_value();
-  auto stored = nested ? ReadStoredType(*nested) : std::nullopt;
-  if (!stored) stored = ReadStoredType(outer);
-  model.shape.weight_dtype = model.shape.kv_dtype = stored.value_or(DType::kFp32);
-  model.quantization = ReadQuantization(outer);
-  if (model.quantization.empty() && nested) model.quantization = ReadQuantization(*nested);
-  if (model.quantization == "fp8") model.shape.weight_dtype = DType::kFp8;
-  model.int4 = ReadInt4Layout(nested && !outer.Has("quantization_config") ? *nested : outer);
-  if (model.int4) model.shape.weight_dtype = DType::kInt4;
+  ReadStoredWeights(outer, nested, model);
   return model;
 }
 

@@ -5,6 +5,8 @@
 #include <array>
 #include <string_view>
 
+#include <nlohmann/json.hpp>
+
 #include "core/input_error.h"
 #include "core/printable.h"
 #include "text/template/json_text.h"

@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include <nlohmann/json.hpp>
+
 #include "core/input_error.h"
 #include "core/printable.h"
 

@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include <nlohmann/json.hpp>
+
 #include "text/tokenizer_json.h"
 
 namespace twin::text {

@@ -7,6 +7,8 @@
 #include <cmath>
 #include <limits>
 
+#include <nlohmann/json.hpp>
+
 #include "front/json_text.h"
 
 namespace twin::front {

@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
 #include "core/input_error.h"
 #include "core/random.h"
 #include "text/template/failure.h"

@@ -4,6 +4,8 @@
 #include <optional>
 #include <utility>
 
+#include <nlohmann/json.hpp>
+
 #include "text/template/callable.h"
 #include "text/template/evaluation_depth.h"
 #include "text/template/evaluator.h"

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include <nlohmann/json.hpp>
+
 #include "core/check.h"
 #include "text/template/callable.h"
 #include "text/template/evaluation_depth.h"

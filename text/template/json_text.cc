@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <limits>
 
+#include <nlohmann/json.hpp>
+
 #include "text/template/failure.h"
 #include "text/template/python_text.h"
 #include "text/utf8.h"

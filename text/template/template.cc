@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include <nlohmann/json.hpp>
+
 #include "core/input_error.h"
 #include "text/template/evaluator.h"
 #include "text/template/parser.h"

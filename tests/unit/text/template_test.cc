@@ -6,6 +6,8 @@
 #include <ctime>
 #include <string>
 
+#include <nlohmann/json.hpp>
+
 #include "core/input_error.h"
 
 namespace twin::text {
