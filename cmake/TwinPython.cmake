@@ -9,13 +9,6 @@ if(TWIN_PYTHON STREQUAL "OFF")
   return()
 endif()
 
-# The module is a shared object of the same objects as programs. Hidden symbols keep
-# position-independent code as fast as that of programs. AUTO sets this in any case: whether nanobind
-# is found must not change the flags of every object.
-set(CMAKE_POSITION_INDEPENDENT_CODE ON)
-set(CMAKE_CXX_VISIBILITY_PRESET hidden)
-set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
-
 set(twin_venv_python "${PROJECT_SOURCE_DIR}/build/venv/bin/python")
 if(NOT SKBUILD AND NOT Python_EXECUTABLE AND EXISTS "${twin_venv_python}")
   set(Python_EXECUTABLE "${twin_venv_python}")
