@@ -1,5 +1,6 @@
 #include "apps/send_times.h"
 
+#include <fmt/compile.h>
 #include <fmt/format.h>
 
 #include <cerrno>
@@ -34,13 +35,15 @@ std::int64_t SendTimes::OnSteadyClock(TimePoint time) const {
 }
 
 void SendTimes::Write(const front::SentTokens& tokens) {
-  rows_.clear();
+  fmt::memory_buffer rows;
   const std::string request = CsvCell(tokens.request);
   const std::int64_t sent = OnSteadyClock(tokens.sent);
   for (const TimePoint due : tokens.due) {
-    fmt::format_to(std::back_inserter(rows_), "{},{},{}\n", request, OnSteadyClock(due), sent);
+    fmt::format_to(std::back_inserter(rows), FMT_COMPILE("{},{},{}\n"), request, OnSteadyClock(due),
+                   sent);
   }
-  stream_ << rows_;
+  const std::lock_guard lock(mutex_);
+  stream_.write(rows.data(), static_cast<std::streamsize>(rows.size()));
 }
 
 void SendTimes::Finish() {

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <mutex>
 #include <string>
 
 #include "core/time.h"
@@ -14,13 +15,14 @@ namespace twin::apps {
 
 // Writes a row for each token of a stream: "request,due_ns,sent_ns". Rows of one request are in the
 // order of its tokens. Times are nanoseconds of the machine's steady clock (CLOCK_MONOTONIC), so
-// that a client on the same machine can compare its own with them. Not thread-safe.
+// that a client on the same machine can compare its own with them.
 class SendTimes {
  public:
   // Reads `service` here only; it must have started. Throws std::system_error if the file cannot be
   // written.
   SendTimes(const std::filesystem::path& file, const lab::Service& service);
 
+  // From any thread.
   void Write(const front::SentTokens& tokens);
   // Closes the file. Throws std::system_error if a row could not be written. REQUIRES: called once,
   // behind all rows.
@@ -32,8 +34,8 @@ class SendTimes {
   const double speed_;
   const std::int64_t start_ns_;  // time zero of the service, on the steady clock
   const std::string path_;
+  std::mutex mutex_;  // of what follows
   std::ofstream stream_;
-  std::string rows_;  // of one call; here for its memory
 };
 
 }  // namespace twin::apps

@@ -1,6 +1,7 @@
 // twinserve serve: an experiment's system behind the protocols of OpenAI and TGI.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
@@ -30,6 +31,7 @@ namespace {
 
 constexpr auto kPoll = std::chrono::milliseconds(50);
 constexpr std::size_t kKeyBytesMax = 4096;
+constexpr unsigned kThreadsUnlessGiven = 4;  // at most
 
 struct ServeArguments {
   std::string experiment;
@@ -48,6 +50,7 @@ struct ServeArguments {
   int overload_status = 429;
   bool guard_metrics = false;
   bool quiet = false;
+  std::size_t threads = std::clamp(std::thread::hardware_concurrency(), 1U, kThreadsUnlessGiven);
   front::HttpLimits limits;
   lab::ServingOptions serving;
 };
@@ -108,6 +111,7 @@ front::FrontOptions OptionsOf(const ServeArguments& arguments) {
   options.guard_metrics = arguments.guard_metrics;
   options.overload_status = arguments.overload_status;
   options.version = lab::kVersion;
+  options.threads = arguments.threads;
   return options;
 }
 
@@ -224,6 +228,11 @@ void AddServeCommand(CLI::App& app, CommandContext& context) {
                    "Of the stand-in tokenizer (default: 4 for an emulated model; a real model "
                    "without a tokenizer has a stand-in only if this is given)")
       ->check(CLI::Range(2.0, 12.0));
+  command
+      ->add_option("--threads", arguments->threads,
+                   "Threads that read requests and send tokens (default: one per core, at most " +
+                       std::to_string(kThreadsUnlessGiven) + ")")
+      ->check(CLI::Range(1, 64));
   command->add_flag("--quiet", arguments->quiet, "No line per request");
   AddLimits(*command, *arguments);
   command->callback([arguments, &context] { Serve(*arguments, context); });

@@ -1,6 +1,7 @@
 // What an operator of the serving front decides.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <span>
 #include <string>
@@ -25,7 +26,8 @@ struct FrontOptions {
   bool guard_metrics = false;  // /metrics and the live page need api_key too
   int overload_status = 429;   // of a full queue; 503 as vLLM answers
   std::string version;         // of this program
-  // Hears of all tokens of streams, on the connections' thread; may be empty.
+  std::size_t threads = 2;     // of the connections
+  // Hears of all tokens of streams, on each of these threads; may be empty.
   std::function<void(const SentTokens&)> on_sent = nullptr;
 };
 

@@ -155,7 +155,7 @@ void ServingFront::Info(const Request& exchange) {
 }
 
 void ServingFront::Record(const Request& exchange) {
-  // Megabytes: not on the connections' thread.
+  // Megabytes: not on a connection's thread.
   OnWorker(exchange, Dialect::kOpenAi, [this, exchange] {
     HttpResponse response;
     response.content_type = "application/octet-stream";

@@ -83,11 +83,13 @@ ServingFront::ServingFront(lab::Service& service, TextTools tools, FrontOptions 
       log_(std::move(log)),
       metrics_(service),
       history_(service),
-      context_{service_, tools_, options_, metrics_, history_, wakes_, memory_},
+      threads_(options_.threads),
+      context_{service_, tools_, options_, metrics_, history_, threads_},
       id_seed_(std::random_device{}()),
       workers_(kWorkers),
       server_(
-          host, port, options_.http, [this](const Request& exchange) { Handle(exchange); },
+          host, port, options_.http, options_.threads,
+          [this](const Request& exchange) { Handle(exchange); },
           [this](const Exchange& exchange, const ExchangeResult& result) {
             OnDone(exchange, result);
           }) {

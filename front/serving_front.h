@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <string>
@@ -21,11 +22,11 @@
 
 namespace twin::front {
 
-// Three kinds of threads: one of the connections, two that read JSON and tokenize, and the
+// Three kinds of threads: those of the connections, two that read JSON and tokenize, and the
 // service's, which none of the others waits for.
 class ServingFront final : private lab::StepListener {
  public:
-  // Takes a line of the log. Called from the connections' thread.
+  // Takes a line of the log. Called from several threads at once.
   using Log = std::function<void(const std::string&)>;
 
   // Binds; throws InputError (usage) as HttpServer does. `service` and what `tools` borrows must
@@ -101,8 +102,7 @@ class ServingFront final : private lab::StepListener {
   const Log log_;
   FrontMetrics metrics_;
   LiveHistory history_;
-  WakeList<Generation> wakes_;
-  PumpMemory memory_;
+  std::deque<FrontThread> threads_;
   const FrontContext context_;
   const std::chrono::system_clock::time_point started_ = std::chrono::system_clock::now();
   std::uint64_t id_seed_;

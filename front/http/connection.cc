@@ -44,9 +44,10 @@ constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
 
 }  // namespace
 
-Connection::Connection(Socket socket, ConnectionHost& host)
+Connection::Connection(Socket socket, ConnectionHost& host, std::size_t thread)
     : socket_(std::move(socket)),
       host_(host),
+      thread_(thread),
       reader_(host.limits()),
       client_(AddressOf(socket_)),
       read_timer_(socket_.get_executor()),

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -20,7 +21,7 @@ namespace twin::front {
 
 class Connection;
 
-// What connections share; all calls come from the server's thread.
+// What connections share. Each calls from its own thread.
 class ConnectionHost {
  public:
   virtual ~ConnectionHost() = default;
@@ -37,14 +38,14 @@ class ConnectionHost {
 
 // Always keeps one read pending, so that a client that leaves is noticed while its answer is being
 // computed. The end of the client's sending side counts as leaving, also where it only closed one
-// half. At most one write is in flight. Everything runs on the server's
-// thread.
+// half. At most one write is in flight. Everything runs on the connection's thread, which is one of
+// the server's.
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
   using Socket = boost::asio::ip::tcp::socket;
 
-  // `host` must outlive the connection.
-  Connection(Socket socket, ConnectionHost& host);
+  // `host` must outlive the connection. `thread`: which of the server's threads runs it, from 0.
+  Connection(Socket socket, ConnectionHost& host, std::size_t thread);
 
   void Start();
   // Answers 503 without reading a request.
@@ -82,6 +83,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   Socket socket_;
   ConnectionHost& host_;
+  const std::size_t thread_;
   RequestReader reader_;
   std::string client_;
   std::array<char, 8192> input_;

@@ -11,7 +11,8 @@ Exchange::Exchange(std::shared_ptr<Connection> connection, HttpRequest request)
     : connection_(std::move(connection)),
       request_(std::move(request)),
       client_(connection_->client_),
-      executor_(connection_->executor()) {}
+      executor_(connection_->executor()),
+      thread_(connection_->thread_) {}
 
 void Exchange::Post(std::function<void()> work) {
   boost::asio::post(executor_, [self = shared_from_this(), work = std::move(work)] { work(); });

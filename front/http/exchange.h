@@ -26,8 +26,9 @@ struct ExchangeResult {
   bool timed_out = false;  // the client took nothing for HttpLimits::write_time
 };
 
-// Post() may be called from any thread; everything else only on the server's thread: in the
-// handler, in a function given to Post(), and in the callbacks. Calls after the end have no effect.
+// Post() may be called from any thread; everything else only on the thread of the connection: in
+// the handler, in a function given to Post(), and in the callbacks. Calls after the end have no
+// effect.
 class Exchange : public std::enable_shared_from_this<Exchange> {
  public:
   Exchange(std::shared_ptr<Connection> connection, HttpRequest request);
@@ -36,7 +37,10 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   // The client's address and port.
   [[nodiscard]] const std::string& client() const { return client_; }
 
-  // Runs `work` on the server's thread, soon.
+  // Which of the server's threads that is, from 0.
+  [[nodiscard]] std::size_t thread() const { return thread_; }
+
+  // Runs `work` on that thread, soon.
   void Post(std::function<void()> work);
 
   // Answers with a whole response and ends the exchange.
@@ -78,6 +82,7 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   HttpRequest request_;
   std::string client_;
   boost::asio::any_io_executor executor_;
+  std::size_t thread_;
   bool streaming_ = false;
   bool answered_ = false;  // Respond() or Finish() was called
   ExchangeResult result_;

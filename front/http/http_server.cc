@@ -42,16 +42,21 @@ tcp::endpoint Resolve(boost::asio::io_context& context, const std::string& host,
 
 }  // namespace
 
+void HttpServer::Loop::End() {
+  work.reset();
+  thread.join();
+}
+
 HttpServer::HttpServer(const std::string& host, std::uint16_t port, const HttpLimits& limits,
-                       Handler handler, Observer observer)
+                       std::size_t threads, Handler handler, Observer observer)
     : limits_(limits),
       handler_(std::move(handler)),
       observer_(std::move(observer)),
-      work_(boost::asio::make_work_guard(context_)),
-      acceptor_(context_),
+      loops_(threads),
+      acceptor_(loops_.front().context),
       accept_again_(acceptor_.get_executor()) {
   RaiseFileLimit();
-  const tcp::endpoint endpoint = Resolve(context_, host, port);
+  const tcp::endpoint endpoint = Resolve(loops_.front().context, host, port);
   boost::system::error_code error;
   acceptor_.open(endpoint.protocol(), error);
   if (!error) acceptor_.set_option(tcp::acceptor::reuse_address(true), error);
@@ -70,32 +75,36 @@ HttpServer::~HttpServer() { Stop(); }
 
 void HttpServer::Start() {
   Accept();
-  thread_ = std::thread([this] { context_.run(); });
+  for (Loop& loop : loops_) loop.thread = std::thread([&loop] { loop.context.run(); });
 }
 
 void HttpServer::Accept() {
-  acceptor_.async_accept([this](boost::system::error_code error, tcp::socket socket) {
-    if (error == boost::asio::error::operation_aborted || draining_) return;
-    if (!error) {
-      OnAccepted(std::move(socket));
-      return Accept();
-    }
-    // Out of descriptors, most likely: connections that end give some back.
-    accept_again_.expires_after(kAcceptPause);
-    accept_again_.async_wait([this](boost::system::error_code stopped) {
-      if (!stopped && !draining_) Accept();
-    });
-  });
+  const std::size_t thread = next_loop_;
+  next_loop_ = (next_loop_ + 1) % loops_.size();
+  const boost::asio::any_io_executor executor = loops_[thread].context.get_executor();
+  acceptor_.async_accept(executor,
+                         [this, thread](boost::system::error_code error, tcp::socket socket) {
+                           if (error == boost::asio::error::operation_aborted || draining_) return;
+                           if (!error) {
+                             OnAccepted(std::move(socket), thread);
+                             return Accept();
+                           }
+                           // Out of descriptors, most likely: connections that end give some back.
+                           accept_again_.expires_after(kAcceptPause);
+                           accept_again_.async_wait([this](boost::system::error_code stopped) {
+                             if (!stopped && !draining_) Accept();
+                           });
+                         });
 }
 
-void HttpServer::OnAccepted(tcp::socket socket) {
+void HttpServer::OnAccepted(tcp::socket socket, std::size_t thread) {
   const auto open = static_cast<std::size_t>(counts_.connections.load());
   ++counts_.accepted;
   const bool refused = open >= limits_.connections;
   if (refused) ++counts_.refused_connections;
   if (open >= limits_.connections + kRefusedTogether) return;
   ConnectionHost& host = *this;
-  const auto connection = std::make_shared<Connection>(std::move(socket), host);
+  const auto connection = std::make_shared<Connection>(std::move(socket), host, thread);
   ++counts_.connections;
   {
     const std::lock_guard lock(mutex_);
@@ -156,10 +165,10 @@ bool HttpServer::WaitUntilIdle(std::chrono::milliseconds time) {
 
 void HttpServer::Stop() {
   Drain();
-  if (!thread_.joinable()) return;
+  if (!loops_.front().thread.joinable()) return;
   ForEachConnection(&Connection::Close);
-  work_.reset();
-  thread_.join();
+  // The first one still accepts: the others must be there for what it hands to them.
+  for (Loop& loop : loops_) loop.End();
 }
 
 }  // namespace twin::front

@@ -1,9 +1,11 @@
-// Accepts connections and lends them a thread.
+// Accepts connections and spreads them over threads.
 #pragma once
 
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -31,19 +33,20 @@ struct HttpCounts {
   std::atomic<std::int64_t> exchanges = 0;         // in progress now
 };
 
-// One thread serves all connections: a send takes microseconds, and what takes longer (JSON of a
-// long prompt, a tokenizer) belongs on another thread (Exchange::Post brings the result back).
+// Each connection belongs to one of the server's threads from its first byte to its last, so that
+// nothing of it needs a lock. A send takes microseconds; what takes longer (JSON of a long prompt,
+// a tokenizer) belongs on a thread of somebody else (Exchange::Post brings the result back).
 class HttpServer final : private ConnectionHost {
  public:
   using Handler = std::function<void(const std::shared_ptr<Exchange>&)>;
-  // Hears of each exchange that ended, on the server's thread.
+  // Hears of each exchange that ended, on its thread.
   using Observer = std::function<void(const Exchange&, const ExchangeResult&)>;
 
   // Binds and listens; connections wait for Start(). Port 0 takes a free one. Raises the limit of
-  // open files to what the system allows. Throws InputError (usage) if the address cannot be
-  // bound.
-  HttpServer(const std::string& host, std::uint16_t port, const HttpLimits& limits, Handler handler,
-             Observer observer = nullptr);
+  // open files to what the system allows. `threads` >= 1; handler and observer are called from
+  // all of them. Throws InputError (usage) if the address cannot be bound.
+  HttpServer(const std::string& host, std::uint16_t port, const HttpLimits& limits,
+             std::size_t threads, Handler handler, Observer observer = nullptr);
   ~HttpServer() override;
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
@@ -57,10 +60,21 @@ class HttpServer final : private ConnectionHost {
   void Drain();
   // Waits until no request is in progress, at most so long; whether that came about.
   bool WaitUntilIdle(std::chrono::milliseconds time);
-  // Closes what is open and ends the thread. Also done by the destructor.
+  // Closes what is open and ends the threads. Also done by the destructor.
   void Stop();
 
  private:
+  // A thread, and the loop of events that it runs.
+  struct Loop {
+    boost::asio::io_context context{1};
+    boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work{
+        context.get_executor()};
+    std::thread thread;
+
+    // Waits until nothing is left to do.
+    void End();
+  };
+
   [[nodiscard]] const HttpLimits& limits() const override { return limits_; }
   void Handle(const std::shared_ptr<Exchange>& exchange) override;
   void OnRefusedRequest(int status) override;
@@ -68,23 +82,22 @@ class HttpServer final : private ConnectionHost {
   void OnConnectionEnd(Connection* connection) override;
 
   void Accept();
-  void OnAccepted(boost::asio::ip::tcp::socket socket);
+  void OnAccepted(boost::asio::ip::tcp::socket socket, std::size_t thread);
   void ForEachConnection(void (Connection::*call)());
 
   const HttpLimits limits_;
   const Handler handler_;
   const Observer observer_;
   HttpCounts counts_;
-  boost::asio::io_context context_{1};
-  boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_;
-  boost::asio::ip::tcp::acceptor acceptor_;
+  std::deque<Loop> loops_;
+  std::size_t next_loop_ = 0;                // of the next connection
+  boost::asio::ip::tcp::acceptor acceptor_;  // on the first loop
   boost::asio::steady_timer accept_again_;
   std::uint16_t port_ = 0;
   bool loopback_ = false;
   std::atomic<bool> draining_ = false;
   std::mutex mutex_;  // of connections_
   std::unordered_map<Connection*, std::weak_ptr<Connection>> connections_;
-  std::thread thread_;
 };
 
 }  // namespace twin::front

@@ -48,6 +48,7 @@ Generation::Generation(const FrontContext& context, std::shared_ptr<Exchange> ex
                        PreparedRequest prepared)
     : context_(context),
       exchange_(std::move(exchange)),
+      thread_(context.threads.at(exchange_->thread())),
       prepared_(std::move(prepared)),
       prompt_ends_(prepared_.prompts.size()) {
   const ApiRequest& request = prepared_.request;
@@ -153,14 +154,14 @@ std::string Generation::SubmitAll() {
 
 // On the service's thread.
 void Generation::Wake() {
-  if (context_.wakes.Add(shared_from_this())) PumpSoon(context_, exchange_);
+  if (thread_.wakes.Add(shared_from_this())) PumpSoon(thread_, exchange_);
 }
 
-// Any exchange leads to the server's thread.
-void Generation::PumpSoon(const FrontContext& context, const std::shared_ptr<Exchange>& exchange) {
-  exchange->Post([&context, exchange] {
-    const bool more = context.wakes.WakeAll([](Generation& generation) { generation.Pump(); });
-    if (more) PumpSoon(context, exchange);
+// Any exchange of the thread leads to it.
+void Generation::PumpSoon(FrontThread& thread, const std::shared_ptr<Exchange>& exchange) {
+  exchange->Post([&thread, exchange] {
+    const bool more = thread.wakes.WakeAll([](Generation& generation) { generation.Pump(); });
+    if (more) PumpSoon(thread, exchange);
   });
 }
 
@@ -174,7 +175,7 @@ void Generation::Pump() {
     if (overflowed) GiveUp();
     return;
   }
-  std::string& out = context_.memory.events;
+  std::string& out = thread_.memory.events;
   out.clear();
   for (std::size_t i = 0; i < answers_.size(); ++i) TakeFrom(i, out);
   lagging_ = false;
@@ -190,7 +191,7 @@ void Generation::GiveUp() {
 
 void Generation::TakeFrom(std::size_t index, std::string& out) {
   Answer& answer = answers_[index];
-  TokenQueue::Taken& taken = context_.memory.taken;
+  TokenQueue::Taken& taken = thread_.memory.taken;
   answer.queue->Take(taken);
   if (taken.overflowed && !over_) GiveUp();
   if (taken.end) {

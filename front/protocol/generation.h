@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <span>
@@ -24,11 +25,17 @@ namespace twin::front {
 
 class Generation;
 
-// Memory that one Generation after the other uses on the server's thread. Between two of their
-// turns, nothing in it means anything.
+// Memory that one Generation after the other uses on their thread. Between two of their turns,
+// nothing in it means anything.
 struct PumpMemory {
   TokenQueue::Taken taken;
   std::string events;
+};
+
+// What the requests of one of the server's threads share; outlives them.
+struct alignas(64) FrontThread {  // the size of a cache line, which no two threads share
+  WakeList<Generation> wakes;
+  PumpMemory memory;
 };
 
 // What all requests share; outlives them.
@@ -38,8 +45,7 @@ struct FrontContext {
   const FrontOptions& options;
   FrontMetrics& metrics;
   LiveHistory& history;
-  WakeList<Generation>& wakes;
-  PumpMemory& memory;
+  std::deque<FrontThread>& threads;  // by Exchange::thread()
 };
 
 // A request ready for the service.
@@ -52,7 +58,7 @@ struct PreparedRequest {
 
 // Submits a request for each answer, tells the client what comes, and cancels what a client that
 // left no longer wants. Lives until the service has told the end of every answer. Everything runs
-// on the server's thread.
+// on the thread of the exchange.
 class Generation : public std::enable_shared_from_this<Generation> {
  public:
   Generation(const FrontContext& context, std::shared_ptr<Exchange> exchange,
@@ -83,7 +89,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
   std::string SubmitAll();
   lab::GenerationRequest RequestOf(const TokenizedPrompt& prompt, std::int32_t answer) const;
   void Wake();
-  static void PumpSoon(const FrontContext& context, const std::shared_ptr<Exchange>& exchange);
+  static void PumpSoon(FrontThread& thread, const std::shared_ptr<Exchange>& exchange);
   void Pump();
   void TakeFrom(std::size_t index, std::string& out);
   void Deliver(Answer& answer, const TokenQueue::Taken& taken, std::string& out);
@@ -105,6 +111,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
 
   const FrontContext& context_;
   std::shared_ptr<Exchange> exchange_;
+  FrontThread& thread_;
   PreparedRequest prepared_;
   AnswerContext answer_context_;
   std::unique_ptr<AnswerFormat> format_;

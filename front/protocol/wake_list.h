@@ -1,4 +1,4 @@
-// Who must look at what the service told, from the service's thread to the server's.
+// Who must look at what the service told, from the service's thread to one of the server's.
 #pragma once
 
 #include <memory>

@@ -1,6 +1,10 @@
 // Drives a server with many streams at once, cheaply enough to run beside it on few cores: one
 // thread, one receive for whatever has come, no JSON, no allocation per token. Each stream asks
 // again as soon as it has its answer. Writes when each event came.
+//
+// On the machine of the server it takes cores from it, and whoever sends to a thread that sleeps
+// must wake it, which a client on another machine demands of nobody. With --look-us it therefore
+// looks at its sockets now and then; its own times are then late by up to so much.
 #include <arpa/inet.h>
 #include <fmt/format.h>
 #include <netinet/in.h>
@@ -22,6 +26,7 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <thread>
 #include <vector>
 
 #include <CLI/CLI.hpp>
@@ -38,7 +43,8 @@ struct Options {
   std::int64_t prompt_tokens = 200;
   std::int64_t tokens_min = 100;
   std::int64_t tokens_max = 300;
-  double whole_share = 0;  // of the requests, answered whole
+  double whole_share = 0;    // of the requests, answered whole
+  std::int64_t look_us = 0;  // between two looks at the sockets; 0: whenever something comes
   std::uint64_t seed = 0;
   std::string out;
 };
@@ -131,7 +137,9 @@ class Load {
     const std::int64_t begin = NowNs();
     for (Stream& stream : streams_) Ask(stream);
     std::vector<epoll_event> events(streams_.size());
+    const std::chrono::microseconds look(options_.look_us);
     while (done_ < options_.requests) {
+      if (options_.look_us > 0) std::this_thread::sleep_for(look);
       const int count = epoll_wait(epoll_, events.data(), static_cast<int>(events.size()), 60'000);
       if (count == 0) throw std::runtime_error("nothing came for 60 s");
       for (int i = 0; i < count; ++i) {
@@ -258,6 +266,10 @@ int Main(int argc, char** argv) {
       ->check(CLI::Range(1, 100'000));
   app.add_option("--whole-share", options.whole_share, "Share of answers that are not streamed")
       ->check(CLI::Range(0.0, 1.0));
+  app.add_option(
+         "--look-us", options.look_us,
+         "Microseconds between two looks at the sockets (default: whenever something comes)")
+      ->check(CLI::Range(1, 100'000));
   app.add_option("--seed", options.seed, "Of prompts and lengths");
   app.add_option("--out", options.out, "File for the times of events (CSV)");
   CLI11_PARSE(app, argc, argv);

@@ -252,6 +252,7 @@ TEST(FrontClients, ThatFallTooFarBehindAreCancelled) {
   ServedFront served(options);
   served.service.served.max_model_length = 1'000'000;
   served.service.holds = true;
+  served.service.ends_cancelled = false;  // not amid Give(): a service tells tokens in one thread
   RawClient client(served.port(), 4096);
   client.Send(PostText("/v1/completions", R"({"prompt":"x","max_tokens":900000,"stream":true})"));
   ASSERT_TRUE(Eventually([&] { return served.service.count() == 1; }));
@@ -259,6 +260,7 @@ TEST(FrontClients, ThatFallTooFarBehindAreCancelled) {
     served.service.Give(lab::GenerationId{0}, std::string(2000, 't'));
     return served.service.WasCancelled(0, lab::CancelReason::kClientLeft);
   }));
+  served.service.End(lab::GenerationId{0}, lab::EndReason::kCancelled);
 }
 
 TEST(FrontEnd, ServiceThatEndsTellsItsClients) {

@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
+#include <deque>
 #include <future>
 #include <memory>
 #include <string>
@@ -20,18 +22,22 @@ using testing::EndsWith;
 using testing::HasSubstr;
 using testing::StartsWith;
 
+constexpr std::size_t kThreads = 2;
+
 // Answers with the path and body of the request; "/stream" sends three pieces; "/wait" answers not
-// at all; "/endless" sends as fast as it is read.
+// at all; "/endless" sends as fast as it is read; "/thread" tells the number of the thread.
 class EchoServer {
  public:
   explicit EchoServer(const HttpLimits& limits = {})
-      : server("127.0.0.1", 0, limits, [this](const auto& exchange) { Handle(exchange); }) {
+      : server("127.0.0.1", 0, limits, kThreads,
+               [this](const auto& exchange) { Handle(exchange); }) {
     server.Start();
   }
 
   std::atomic<int> closed = 0;
   std::atomic<int> timed_out = 0;
   std::atomic<std::int64_t> produced = 0;
+  std::array<std::atomic<std::thread::id>, kThreads> thread_ids;  // that answered "/thread"
   HttpServer server;
 
  private:
@@ -56,6 +62,10 @@ class EchoServer {
       exchange->StartStream(response);
       exchange->on_drained = [this, exchange] { Produce(exchange); };
       Produce(exchange);
+    } else if (path == "/thread") {
+      thread_ids.at(exchange->thread()) = std::this_thread::get_id();
+      response.body = std::to_string(exchange->thread());
+      exchange->Respond(response);
     } else {
       response.body = path + " " + exchange->request().body;
       exchange->Respond(response);
@@ -87,6 +97,20 @@ TEST(HttpServer, AnswersRequestsOnOneConnectionInTheirOrder) {
   EXPECT_THAT(client.ReadResponse(), EndsWith("/b 2"));
   client.Send(GetText("/c"));
   EXPECT_THAT(client.ReadResponse(), EndsWith("/c "));
+}
+
+TEST(HttpServer, SpreadsConnectionsOverItsThreadsAndKeepsEachOnOne) {
+  EchoServer echo;
+  std::deque<RawClient> clients;
+  for (int i = 0; i < 6; ++i) clients.emplace_back(echo.server.port());
+  for (int round = 0; round < 3; ++round) {
+    for (std::size_t i = 0; i < clients.size(); ++i) {
+      clients[i].Send(GetText("/thread"));
+      EXPECT_THAT(clients[i].ReadResponse(), EndsWith(i % 2 == 0 ? "0" : "1"));
+    }
+  }
+  EXPECT_NE(echo.thread_ids[0].load(), echo.thread_ids[1].load());
+  EXPECT_NE(echo.thread_ids[0].load(), std::thread::id());
 }
 
 TEST(HttpServer, AnswersAThousandPipelinedRequests) {
