@@ -3,8 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cstddef>
 #include <mutex>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/unit/front/served_front.h"
@@ -162,26 +165,46 @@ TEST(FrontClients, LeavingCancelsEveryAnswerOfTheRequest) {
   EXPECT_THAT(served.log(), Contains(HasSubstr("end=client_left")));
 }
 
+// A front with small buffers, and a client that has read nothing yet of its stream, all tokens of
+// which the service has told.
+class SlowReader {
+ public:
+  static constexpr std::size_t kTokens = 9000;  // "t" each
+
+  explicit SlowReader(FrontOptions options) : served_(WithSmallBuffers(std::move(options))) {
+    served_.service.served.max_model_length = 100'000;
+    served_.service.holds = true;
+    client_.emplace(served_.port(), 4096);
+    client_->Send(PostText("/v1/completions", R"({"prompt":"x","max_tokens":9000,"stream":true})",
+                           "X-Request-Id: r-1\r\n"));
+    EXPECT_TRUE(Eventually([&] { return served_.service.count() == 1; }));
+    served_.service.Give(lab::GenerationId{0}, std::string(kTokens, 't'));
+    served_.service.End(lab::GenerationId{0}, lab::EndReason::kLength);
+  }
+
+  std::string ReadAll() { return client_->ReadUntil("\r\n0\r\n\r\n"); }
+
+ private:
+  static FrontOptions WithSmallBuffers(FrontOptions options) {
+    options.http.unwritten_bytes = 4096;
+    options.http.send_buffer_bytes = 4096;
+    return options;
+  }
+
+  ServedFront served_;
+  std::optional<RawClient> client_;
+};
+
 // Tokens wait and join while the client does not read; all of the text arrives.
 TEST(FrontClients, SlowReadersGetAllOfTheTextInFewerEvents) {
-  FrontOptions options;
-  options.http.unwritten_bytes = 4096;
-  options.http.send_buffer_bytes = 4096;
-  ServedFront served(options);
-  served.service.served.max_model_length = 100'000;
-  served.service.holds = true;
-  RawClient client(served.port(), 4096);
-  client.Send(PostText("/v1/completions", R"({"prompt":"x","max_tokens":9000,"stream":true})"));
-  ASSERT_TRUE(Eventually([&] { return served.service.count() == 1; }));
-  const std::string text(9000, 't');
-  served.service.Give(lab::GenerationId{0}, text);
-  served.service.End(lab::GenerationId{0}, lab::EndReason::kLength);
-  const auto events = ServedFront::EventsOf(BodyOfChunks(client.ReadUntil("\r\n0\r\n\r\n")));
+  SlowReader reader({});
+  const auto events = ServedFront::EventsOf(BodyOfChunks(reader.ReadAll()));
   std::string received;
   for (const std::string& event : events) {
     if (event != "[DONE]") received += Json::parse(event)["choices"][0]["text"].get<std::string>();
   }
-  EXPECT_EQ(received, text);
+  EXPECT_EQ(received, std::string(SlowReader::kTokens, 't'));
+  EXPECT_LT(events.size(), SlowReader::kTokens);
 }
 
 // What --send-times writes.
@@ -207,9 +230,9 @@ class SentLog {
   std::vector<TimePoint> due_;
 };
 
-std::vector<TimePoint> FirstMilliseconds(int count) {
+std::vector<TimePoint> FirstMilliseconds(std::size_t count) {
   std::vector<TimePoint> times;
-  for (int i = 1; i <= count; ++i) times.emplace_back(std::chrono::milliseconds(i));
+  for (std::size_t i = 1; i <= count; ++i) times.emplace_back(std::chrono::milliseconds(i));
   return times;
 }
 
@@ -227,22 +250,11 @@ TEST(FrontSendTimes, TellOfEachTokenOfAStreamAndOfNoWholeAnswer) {
 
 TEST(FrontSendTimes, TokensThatWaitForTheirClientCountWhenTheSocketHasThem) {
   SentLog log;
-  FrontOptions options = log.Options();
-  options.http.unwritten_bytes = 4096;
-  options.http.send_buffer_bytes = 4096;
-  ServedFront served(options);
-  served.service.served.max_model_length = 100'000;
-  served.service.holds = true;
-  RawClient client(served.port(), 4096);
-  client.Send(PostText("/v1/completions", R"({"prompt":"x","max_tokens":9000,"stream":true})",
-                       "X-Request-Id: r-1\r\n"));
-  ASSERT_TRUE(Eventually([&] { return served.service.count() == 1; }));
-  served.service.Give(lab::GenerationId{0}, std::string(9000, 't'));
-  served.service.End(lab::GenerationId{0}, lab::EndReason::kLength);
-  EXPECT_LT(log.due().size(), 9000U);
-  client.ReadUntil("\r\n0\r\n\r\n");
-  EXPECT_TRUE(Eventually([&] { return log.due().size() >= 9000; }));
-  EXPECT_EQ(log.due(), FirstMilliseconds(9000));
+  SlowReader reader(log.Options());
+  EXPECT_LT(log.due().size(), SlowReader::kTokens);
+  reader.ReadAll();
+  EXPECT_TRUE(Eventually([&] { return log.due().size() >= SlowReader::kTokens; }));
+  EXPECT_EQ(log.due(), FirstMilliseconds(SlowReader::kTokens));
 }
 
 TEST(FrontClients, ThatFallTooFarBehindAreCancelled) {

@@ -10,6 +10,33 @@
 
 namespace twin::front::testing {
 
+// What parsers of JSON and of requests stumble over.
+inline const std::string kJsonPieces[] = {"[",
+                                          "]",
+                                          "{",
+                                          "}",
+                                          ",",
+                                          ":",
+                                          "\"",
+                                          "null",
+                                          "true",
+                                          "-1",
+                                          "1e308",
+                                          "0.5",
+                                          "1e999",
+                                          "9999999999999999999999",
+                                          "\\ud800",
+                                          "\xFF",
+                                          "\xEF\xBB\xBF",
+                                          "\\u0000",
+                                          "[[",
+                                          "[1,\"a\"]",
+                                          "257,",
+                                          "\"prompt\":",
+                                          "\"messages\":",
+                                          "\"inputs\":7,",
+                                          R"({"type":"text","text":"x"})"};
+
 // TWIN_FUZZ_RUNS, or `otherwise` where it is not set.
 inline std::int64_t FuzzRuns(std::int64_t otherwise) {
   const char* const runs = std::getenv("TWIN_FUZZ_RUNS");

@@ -11,6 +11,7 @@
 
 #include "core/input_error.h"
 #include "tests/unit/text/tokenizer_json_by_hand.h"
+#include "text/byte_alphabet.h"
 
 namespace twin::text {
 namespace {
@@ -49,6 +50,27 @@ TEST(ByteLevel, AWholeWordWinsOverMergesIfTheyAreIgnored) {
   EXPECT_THAT(EncodeWith(file, "ca cab"), ElementsAre('c', 'a', ' ', 'c', 256));
   file["model"]["ignore_merges"] = true;
   EXPECT_THAT(EncodeWith(file, "ca cab"), ElementsAre(260, ' ', 'c', 256));
+}
+
+// Unicode 17 added U+11DE0 to U+11DE9 (Nd) and U+16FF4 to U+16FF6 (Nl); Hugging Face tokenizers
+// 0.23.3 cuts words at them. All begin with the byte F0, which "a" merges with if nothing cuts.
+TEST(Digits, CutsWordsAtTheDigitsOfUnicode17) {
+  json file = ByteLevelJson();
+  const std::string byte(SpellingOfByte(0xF0));
+  file["model"]["vocab"]["a" + byte] = 260;
+  file["model"]["merges"].push_back("a " + byte);
+  file["added_tokens"] = json::array();
+  file["pre_tokenizer"] = {
+      {"type", "Sequence"},
+      {"pretokenizers",
+       {{{"type", "Digits"}, {"individual_digits", true}},
+        {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", false}}}}};
+  for (const char* digit : {"\U00011DE0", "\U00011DE5", "\U00011DE9", "\U00016FF4", "\U00016FF6"}) {
+    EXPECT_EQ(EncodeWith(file, std::string("a") + digit).front(), 'a') << digit;
+  }
+  for (const char* other : {"\U00011DDF", "\U00011DEA", "\U00016FF3", "\U00016FF7"}) {
+    EXPECT_EQ(EncodeWith(file, std::string("a") + other).front(), 260) << other;
+  }
 }
 
 TEST(ByteLevel, OffsetsAreCharactersAndCoverWholeOnes) {
