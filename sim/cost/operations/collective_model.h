@@ -2,16 +2,15 @@
 //
 // With measurements: their curve over the payload, linear between logarithms, at the last rate
 // beyond the largest. Numbers of ranks that were not measured lie between their neighbors, or take
-// the passes of a ring more or less. Without measurements, the fastest of three protocols:
+// as much more or less as the closed form says. Without measurements:
 //
-//   one shot   launch + latency + (ranks - 1) bytes / rate       each rank reads all others
-//   (all-reduce) two shots  launch + 2 (latency + share bytes / rate)         reduce-scatter and
-//   all-gather through
-//                                                                peer memory; share = (ranks - 1) /
-//                                                                ranks
-//   ring       launch + passes ((ranks - 1) latency + share bytes / rate)
-//
-// Peer memory needs NVLink: links at the rate of the host's bus only have the ring.
+//   links at the rate of the host's bus   a ring: launch + passes ((ranks - 1) latency + share
+//   bytes
+//                                         / rate), share = (ranks - 1) / ranks
+//   peer memory (NVLink), all-reduce      the fastest of one shot, in which each rank reads all
+//                                         others, of two shots, which reduce and gather shares, and
+//                                         of a ring; vLLM's kernels have coefficients of their own
+//   peer memory, what else NCCL runs      the faster of a tree for few bytes and a ring for many
 #pragma once
 
 #include <cstdint>
