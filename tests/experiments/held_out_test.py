@@ -90,6 +90,36 @@ class HeldOutTest(unittest.TestCase):
                     self.assertFalse(kept["vllm"] & asked)
                     self.assertEqual(asked <= kept["sglang"], kept_by_others)
 
+    def test_power_limits_narrow_tensor_cores_alone(self):
+        # A30: 165 operations of the peak per 165 W, H100: 989 per 700 W.
+        a30 = {"peak_bf16_flops": 165e12, "peak_fp32_flops": 10.3e12, "sm_count": 56}
+        h100 = {"peak_bf16_flops": 989e12, "peak_fp32_flops": 67e12, "sm_count": 132}
+        limited = held_out.flops_fraction(a30, 165, 0.8, 0.6e12)
+        self.assertAlmostEqual(limited, (0.8 ** -8 + 0.6 ** -8) ** (-1 / 8))
+        self.assertAlmostEqual(held_out.flops_fraction(a30, 1e6, 0.8, 0.6e12), 0.8)
+        self.assertEqual(held_out.flops_fraction(h100, 700, 0.8, 0.6e12), 0.8)
+
+    def test_a_rank_has_its_part_of_each_product_of_the_other_databases(self):
+        with tempfile.TemporaryDirectory() as scratch:
+            data = pathlib.Path(scratch) / "aic"
+            for folder in ("vidur", "llmservingsim"):
+                (pathlib.Path(scratch) / folder).mkdir()
+            products = ("attn_pre_proj", "attn_post_proj", "mlp_up_proj", "mlp_down_proj")
+            names = ["gpu", "tp", "n_embd", "n_head", "n_kv_head", "ffn", "gated", "num_tokens",
+                     *(f"{name}_us" for name in products)]
+            with gzip.open(data.parent / "vidur/dense_ops.csv.gz", "wt") as file:
+                file.write(f"{','.join(names)}\na30,2,4096,32,8,14336,1,256,10,20,,40\n"
+                           "a100,2,4096,32,8,14336,1,256,1,2,3,4\n")
+            self.assertEqual(list(held_out.measured_by_vidur(data, "a30")),
+                             [("256", 3072, 4096, "10"), ("256", 4096, 2048, "20"),
+                              ("256", 4096, 7168, "40")])
+            profile = "llmservingsim/profile_rtx4090_llama-3.1-8b_dense.csv.gz"
+            with gzip.open(data.parent / profile, "wt") as file:
+                file.write("tp,layer,tokens,time_us\n2,gate_up_proj,64,7\n2,down_proj,64,8\n"
+                           "2,layernorm,64,9\n")
+            self.assertEqual(list(held_out.measured_by_llmservingsim(data, "rtx4090")),
+                             [("64", 14336, 4096, "7"), ("64", 4096, 7168, "8")])
+
     def test_steps_are_read_from_the_report_of_a_fit(self):
         self.assertEqual([(row["operation"], row["rows"], row["median_pct"], row["bias_pct"])
                           for row in held_out.step_errors("m", FIT_REPORT)],
