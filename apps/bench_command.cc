@@ -120,7 +120,8 @@ class BenchOutput {
   explicit BenchOutput(const BenchArguments& arguments)
       : json_(arguments.format == "json"),
         device_(arguments.model.device),
-        threads_(lab::ThreadsOf(arguments.model)) {
+        threads_(lab::ThreadsOf(arguments.model)),
+        fp8_fast_accumulation_(arguments.model.fp8_fast_accumulation) {
     if (!json_ || arguments.ceilings) ceilings_ = CeilingsOf(arguments.model);
     if (json_) return;
     std::printf("%s\n\n", ceilings_->heading.c_str());
@@ -162,6 +163,7 @@ class BenchOutput {
                                 {"repeats", m.seconds.count},
                                 {"spread", m.seconds.relative()},
                                 {"dtype", twin::Name(dtype)},
+                                {"fp8_fast_accumulation", fp8_fast_accumulation_},
                                 {"device", lab::Name(device_)},
                                 {"threads", threads_}};
     if (ceilings_) {
@@ -176,6 +178,7 @@ class BenchOutput {
   bool json_;
   lab::ModelDevice device_;
   std::int32_t threads_;
+  bool fp8_fast_accumulation_;
   std::optional<DeviceCeilings> ceilings_;
 };
 
@@ -239,6 +242,7 @@ void Bench(const BenchArguments& arguments) {
     dtypes.push_back(lab::ParseDTypeOption("--dtype", name, lab::WeightFormats(device)));
   }
   for (const DType dtype : dtypes) {
+    lab::RequireAccumulation(arguments.model, dtype);
     lab::ParseDTypeOption("--kv-dtype", arguments.kv_dtype, lab::KvFormats(device, dtype));
   }
   const lab::ComputedModel model = lab::ReadMeasuredModel(arguments.model);

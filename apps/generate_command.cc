@@ -10,6 +10,7 @@
 
 #include "apps/commands.h"
 #include "apps/enum_option.h"
+#include "apps/measured_model_options.h"
 #include "apps/prompt_file.h"
 #include "apps/terminal_control.h"
 #include "core/hash.h"
@@ -39,6 +40,7 @@ struct GenerateArguments {
   std::int32_t new_tokens = 24;
   KeptLogits logits = KeptLogits::kLast;
   std::optional<DType> dtype;  // none: as the device usually computes
+  bool fp8_fast_accumulation = false;
   lab::ModelDevice device = lab::ModelDevice::kCpu;
   std::string policy = "vllm_v1";
   std::string policy_params = "{}";
@@ -203,15 +205,17 @@ bool GenerateOnRank(const GenerateArguments& arguments, const PolicyConfig& poli
   if (!exec::SucceedTogether(world, read)) return false;
   world.Broadcast(std::as_writable_bytes(std::span(&sizes, 1)), 0);
 
-  const lab::RankModel rank = lab::LoadRankModel({.config = model.config,
-                                                  .weights = model.weights,
-                                                  .format = WeightDTypeOf(arguments),
-                                                  .grid = arguments.grid,
-                                                  .positions = sizes.positions,
-                                                  .threads = ThreadsOfARank(arguments, ranks_here),
-                                                  .device = arguments.device,
-                                                  .largest_step = sizes.largest_step},
-                                                 world, control);
+  const lab::RankModel rank =
+      lab::LoadRankModel({.config = model.config,
+                          .weights = model.weights,
+                          .format = WeightDTypeOf(arguments),
+                          .fp8_fast_accumulation = arguments.fp8_fast_accumulation,
+                          .grid = arguments.grid,
+                          .positions = sizes.positions,
+                          .threads = ThreadsOfARank(arguments, ranks_here),
+                          .device = arguments.device,
+                          .largest_step = sizes.largest_step},
+                         world, control);
   if (rank.model == nullptr) return false;
   if (world.rank() == 0) {
     GenerateAndWrite(arguments, policy, *rank.model, world, files, control);
@@ -230,6 +234,9 @@ void Generate(const GenerateArguments& arguments, CommandContext& context) {
   const auto check = [&] {
     lab::RequireFormat("--dtype", WeightDTypeOf(arguments), lab::WeightFormats(arguments.device),
                        arguments.device);
+    if (arguments.fp8_fast_accumulation) {
+      lab::RequireFp8OnCuda("--fp8-fast-accumulation", WeightDTypeOf(arguments), arguments.device);
+    }
     if (launched > 1 && launched != ranks) {
       throw InputError(InputError::Kind::kUsage, "mpirun",
                        "started " + std::to_string(launched) + " ranks; --tensor-parallel " +
@@ -267,6 +274,7 @@ void AddModelOptions(CLI::App& command, GenerateArguments& arguments) {
                        "Weight format: fp32 (default), bf16, int8 or int4 (layers only) on a CPU; "
                        "bf16 (default), fp16, fp8 or int4 (both layers only) on CUDA. The KV cache "
                        "has the same format, bf16 for int8, int4 and fp8");
+  AddAccumulationOption(command, arguments.fp8_fast_accumulation);
   AddEnumOption<lab::ModelDevice>(
       command, "--device", arguments.device,
       {{"cpu", lab::ModelDevice::kCpu}, {"cuda", lab::ModelDevice::kCuda}},

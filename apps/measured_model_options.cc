@@ -4,6 +4,12 @@
 
 namespace twin::apps {
 
+void AddAccumulationOption(CLI::App& command, bool& fp8_fast_accumulation) {
+  command.add_flag("--fp8-fast-accumulation", fp8_fast_accumulation,
+                   "Sum products of fp8 weights in the precision of the tensor cores: faster, less "
+                   "accurate");
+}
+
 void AddMeasuredModelOptions(CLI::App& command, lab::MeasuredModelOptions& options) {
   command.add_option("--model", options.model, "Directory of config.json and safetensors")
       ->required();
@@ -15,6 +21,7 @@ void AddMeasuredModelOptions(CLI::App& command, lab::MeasuredModelOptions& optio
       "Device to compute on (default: cpu)");
   command.add_option("--threads", options.threads, "Threads (default: all cores)")
       ->check(CLI::Range(1, 1024));
+  AddAccumulationOption(command, options.fp8_fast_accumulation);
 }
 
 }  // namespace twin::apps

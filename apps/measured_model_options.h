@@ -1,4 +1,4 @@
-// Command-line options of the model that bench and profile measure.
+// Command-line options of the models that bench, profile and generate compute.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -6,6 +6,8 @@
 #include "lab/profile/measured_model.h"
 
 namespace twin::apps {
+
+void AddAccumulationOption(CLI::App& command, bool& fp8_fast_accumulation);
 
 void AddMeasuredModelOptions(CLI::App& command, lab::MeasuredModelOptions& options);
 

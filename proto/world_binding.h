@@ -31,6 +31,7 @@ void Bind(Archive& fields, RealWorldConfig& config) {
   fields.OptionalSeconds("client_timeout_s", config.client_timeout);
   fields.Seconds("rank_timeout_s", config.rank_timeout);
   fields.Nested("sampling", config.sampling);
+  fields.Value("fp8_fast_accumulation", config.fp8_fast_accumulation);
 }
 
 template <class Archive>

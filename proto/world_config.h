@@ -38,6 +38,8 @@ struct RealWorldConfig {
   // A rank that waits longer than this for another rank fails the run.
   Duration rank_timeout{60'000'000'000};
   TokenSamplingConfig sampling;
+  // Products of fp8 weights on CUDA are summed in the precision of the tensor cores.
+  bool fp8_fast_accumulation = false;
 
   bool operator==(const RealWorldConfig&) const = default;
 };

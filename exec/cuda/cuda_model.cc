@@ -360,7 +360,7 @@ void CudaModel::Multiply(Matrix x, const DeviceLinear& linear, Matrix y) {
   on::QuantizeRows(stream, x, quantized);
   CHECK(y.columns == linear.matrix.rows && y.stride >= weights.values.rows);
   y.columns = weights.values.rows;
-  device_->gemm().MultiplyScaled(stream, quantized, weights, y);
+  device_->gemm().MultiplyScaled(stream, quantized, weights, y, AccumulationOf(options_));
 }
 
 void CudaModel::Sum(Matrix values, LapEvents& laps) {

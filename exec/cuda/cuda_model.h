@@ -24,6 +24,11 @@
 
 namespace twin::exec::cuda {
 
+inline kernels::cuda::Fp8Accumulation AccumulationOf(const CudaModelOptions& options) {
+  using Accumulation = kernels::cuda::Fp8Accumulation;
+  return options.fp8_fast_accumulation ? Accumulation::kFast : Accumulation::kAccurate;
+}
+
 // A batch as input of the kernels.
 struct DeviceBatch {
   StepShape shape;

@@ -131,7 +131,11 @@ bool CudaModel::TuneProduct(std::int64_t tokens, const DeviceLinear& linear, DTy
                             double flops_min) {
   if (linear.empty()) return false;
   on::DeviceMatrix weights = linear.matrix;
-  if (weights.dtype == DType::kFp8) weights = linear.padded().values;
+  on::Fp8Accumulation accumulation{};
+  if (weights.dtype == DType::kFp8) {
+    weights = linear.padded().values;
+    accumulation = AccumulationOf(options_);
+  }
   if (weights.dtype == DType::kInt4) {
     if (tokens <= on::kInt4TokensMax) return false;  // not by cuBLASLt
     weights = Widened(linear);
@@ -140,7 +144,8 @@ bool CudaModel::TuneProduct(std::int64_t tokens, const DeviceLinear& linear, DTy
                             .outputs = weights.rows,
                             .inputs = weights.columns,
                             .input_dtype = weights.dtype,
-                            .output_dtype = output};
+                            .output_dtype = output,
+                            .accumulation = accumulation};
   const double flops = 2 * static_cast<double>(tokens) * static_cast<double>(weights.rows) *
                        static_cast<double>(weights.columns);
   if (flops < flops_min || device_->gemm().Measured(shape)) return false;

@@ -27,6 +27,13 @@ void CheckFormat(DType format) {
                "bf16, fp16, fp8, int4");
 }
 
+void CheckAccumulation(const CudaModelOptions& options) {
+  if (!options.fp8_fast_accumulation || options.format == DType::kFp8) return;
+  throw InputError(InputError::Kind::kUsage, "fp8_fast_accumulation",
+                   "is for weights of fp8, and these are " + std::string(Name(options.format)) +
+                       "; allowed: false");
+}
+
 void CheckMixture(const ModelConfig& config, DType format) {
   const MoeSpec& moe = config.shape.moe;
   if (moe.experts == 0) return;
@@ -44,8 +51,8 @@ void CheckMixture(const ModelConfig& config, DType format) {
 }
 
 // Checks the support for a format before anything is loaded.
-void CheckFormatOn(DType format, cuda::Device& device) {
-  if (format != DType::kFp8) return;
+void CheckFormatOn(const CudaModelOptions& options, cuda::Device& device) {
+  if (options.format != DType::kFp8) return;
   constexpr const char* kAllowed = "bf16, fp16, int4";
   constexpr std::int32_t kHopper = 90;
   if (device.compute_capability() != kHopper) {
@@ -61,7 +68,8 @@ void CheckFormatOn(DType format, cuda::Device& device) {
                            .outputs = kSize,
                            .inputs = kSize,
                            .input_dtype = DType::kFp8,
-                           .output_dtype = cuda::ActivationFormat(DType::kFp8)});
+                           .output_dtype = cuda::ActivationFormat(DType::kFp8),
+                           .accumulation = cuda::AccumulationOf(options)});
   } catch (const kernels::cuda::DeviceError& error) {
     RefuseFormat("fp8, which this cuBLASLt does not multiply (" + std::string(error.what()) +
                      "); this is " + device.description(),
@@ -73,9 +81,10 @@ void CheckFormatOn(DType format, cuda::Device& device) {
 
 LoadedCudaModel LoadCudaModel(const CudaModelOptions& options, kernels::ThreadPool& pool) {
   CheckFormat(options.format);
+  CheckAccumulation(options);
   CheckMixture(options.config, options.format);
   auto device = std::make_unique<cuda::Device>(options.device, options.algorithm_cache);
-  CheckFormatOn(options.format, *device);
+  CheckFormatOn(options, *device);
   cuda::LoadedDeviceWeights loaded;
   if (options.weights.empty()) {
     loaded.weights = cuda::MakeDummyDeviceWeights(options.config, options.format, options.seed,
@@ -117,7 +126,9 @@ std::int64_t MeasureKvBytes(DeviceModel& model, double utilization) {
 }
 
 std::string DescribeDevice(const DeviceModel& model) {
-  return dynamic_cast<const cuda::CudaModel&>(model).device().description();
+  const auto& on_device = dynamic_cast<const cuda::CudaModel&>(model);
+  const bool fast = on_device.options().fp8_fast_accumulation;
+  return on_device.device().description() + (fast ? ", fp8 with fast accumulation" : "");
 }
 
 std::filesystem::path DefaultAlgorithmCache() {

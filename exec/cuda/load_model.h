@@ -30,6 +30,9 @@ struct CudaModelOptions {
   // kBf16 or kFp16: format of weights and activations. kFp8 or kInt4: format of the layers' weights
   // only; everything else is bf16. With kFp8, activations are quantized before each product.
   DType format = DType::kBf16;
+  // Products of fp8 weights are summed in the precision of the tensor cores, which is faster and
+  // less accurate. Only with format kFp8.
+  bool fp8_fast_accumulation = false;
   std::int32_t positions = 0;
   RankLinks links = {};
   std::int32_t device = 0;  // CUDA device ordinal
@@ -54,9 +57,9 @@ struct LoadedCudaModel {
 };
 
 // Loads a model. The pool is used only during loading. Throws InputError (usage) if the device does
-// not exist, if this build has no code for it, or if the device or cuBLASLt does not support
-// products of the format; InputError (data) as LoadWeights; kernels::cuda::DeviceError, also if
-// memory runs out.
+// not exist, if this build has no code for it, if the device or cuBLASLt does not support products
+// of the format, or if fp8_fast_accumulation has another format; InputError (data) as LoadWeights;
+// kernels::cuda::DeviceError, also if memory runs out.
 LoadedCudaModel LoadCudaModel(const CudaModelOptions& options, kernels::ThreadPool& pool);
 
 // Bytes left for the KV cache if the process may use the fraction `utilization` of the device's
@@ -64,7 +67,7 @@ LoadedCudaModel LoadCudaModel(const CudaModelOptions& options, kernels::ThreadPo
 // from LoadCudaModel.
 std::int64_t MeasureKvBytes(DeviceModel& model, double utilization);
 
-// One line on the device and the libraries that the model computes with.
+// One line on the device, the libraries that the model computes with, and a fast accumulation.
 std::string DescribeDevice(const DeviceModel& model);
 
 // Default location of the algorithm cache: ${XDG_CACHE_HOME:-~/.cache}/twinserve; empty if the

@@ -11,6 +11,8 @@ from check import HERE, Failed, Skipped, last_line
 from device_tests import tests
 
 BENCHMARKS = ("cuda_gemm_benchmark", "cuda_attention_benchmark", "cuda_kernel_benchmark")
+# Formats of weights as bench names them, and with what options.
+FORMATS = {"bf16": ("bf16",), "fp8": ("fp8",), "fp8 fast": ("fp8", "--fp8-fast-accumulation")}
 METRICS = ("mean_ttft_ms", "mean_tpot_ms", "mean_e2el_ms", "p99_ttft_ms")
 # Milliseconds of a step of Llama-3-8B in bf16 on an H200: sums of the best engines' kernels.
 BARS_H200 = {("decode", 1, 1024): 4.9, ("decode", 32, 1024): 6.0, ("decode", 32, 4096): 8.8,
@@ -59,10 +61,10 @@ def row_of(entry, dtype, context, prefill):
 
 
 def bench(check, dtype, context, batches, prefill, rows):
-    """Adds steps of one dtype to rows, those that were measured before a failure too."""
+    """Adds steps of one of FORMATS to rows, those that were measured before a failure too."""
     done = check.call([check.programs["twinserve"], "bench", "--model", check.model(),
-                       "--dummy-weights", "--device", "cuda", "--dtype", dtype, "--context", context,
-                       "--batch", batches, "--prefill", prefill, "--decode", 4 if check.quick else 16,
+                       "--dummy-weights", "--device", "cuda", "--dtype", *FORMATS[dtype],
+                       "--context", context, "--batch", batches, "--prefill", prefill, "--decode", 4 if check.quick else 16,
                        "--seconds", 1, "--format", "json"], 120)
     for line in done.stdout.splitlines():
         try:
@@ -86,16 +88,19 @@ def lines_of_steps(rows):
 
 
 def bars(check):
-    """Steps of the sizes that the bars are for, and some in fp8 where the device has it."""
+    """Steps of the sizes that the bars are for, and some in fp8 where the device has it, summed
+    accurately and fast."""
     attention = require_attention(check)
     rows = []
     if check.quick:
         bench(check, "bf16", 16, "1,3", 32, rows)
+        bench(check, "fp8 fast", 16, "1", 32, rows)
     else:
         bench(check, "bf16", 1024, "1,32,256", 2048, rows)
         bench(check, "bf16", 4096, "32", 8192, rows)
         if device(check)["compute_major"] == 9:
-            bench(check, "fp8", 1024, "1,32", 2048, rows)
+            for dtype in ("fp8", "fp8 fast"):
+                bench(check, dtype, 1024, "1,32", 2048, rows)
     top = ceilings(check)
     lines = lines_of_steps(rows)
     if top:

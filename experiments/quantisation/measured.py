@@ -22,7 +22,9 @@ class Place(typing.NamedTuple):
 
 
 CPU = Place("cpu", HERE / "model", ("bf16", "int8", "int4"), 256, (1, 4, 16), 16, 16)
-CUDA = Place("cuda", HERE.parent / "gpu_check/model", ("bf16", "fp8", "int4"), 2048, (1, 16, 64), 32, 64)
+CUDA = Place("cuda", HERE.parent / "gpu_check/model", ("bf16", "fp8", "fp8 fast", "int4"), 2048,
+             (1, 16, 64), 32, 64)
+FAST = "fp8 fast"  # summed in the precision of the tensor cores
 CONTEXT = 128
 LATENCIES = ("mean_ttft_ms", "mean_tpot_ms", "output_throughput")
 
@@ -31,7 +33,8 @@ def bench(binary, place, dtype, patience):
     """Tokens per second by phase, and the largest memory of the program."""
     done = quiet_turn(
         [binary, "bench", "--device", place.device, "--model", place.model, "--dummy-weights",
-         "--dtype", dtype, "--prefill", place.prefill, "--batch",
+         "--dtype", dtype.split()[0], *(["--fp8-fast-accumulation"] if dtype == FAST else []),
+         "--prefill", place.prefill, "--batch",
          ",".join(map(str, place.batches)), "--context", CONTEXT, "--decode", place.decode,
          "--seconds", 4, "--format", "json"], patience)
     found = {"foreign": done.foreign, "bench_peak_mib": done.peak_mib}
@@ -44,10 +47,11 @@ def bench(binary, place, dtype, patience):
 
 def serve(binary, place, dtype, users, out, patience):
     """Latencies and throughput of a closed loop of users."""
-    folder = out / f"{place.device}_{dtype}_{users}"
+    folder = out / f"{place.device}_{dtype.replace(' ', '_')}_{users}"
     done = quiet_turn(
         [binary, "run", HERE / f"{place.device}.textproto", "--out", folder,
-         "--set", f"system.model_shape.weight_dtype={dtype}",
+         "--set", f"system.model_shape.weight_dtype={dtype.split()[0]}",
+         *(["--set", "world.real.fp8_fast_accumulation=true"] if dtype == FAST else []),
          "--set", f"workload.arrivals.users={users}"], patience)
     summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
     found = {f"users_{users}_{key}": summary[key] for key in LATENCIES}

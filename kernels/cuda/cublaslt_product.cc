@@ -97,7 +97,17 @@ CublasLtProduct::CublasLtProduct(const CublasLtContext& context, const GemmShape
       w_(MakeLayout(shape.input_dtype, shape.outputs, shape.inputs, strides.w)),
       x_(MakeLayout(shape.input_dtype, shape.tokens, shape.inputs, strides.x)),
       y_(MakeLayout(shape.output_dtype, shape.tokens, shape.outputs, strides.y)) {
-  if (scaled_ != nullptr) DescribeScaling();
+  CHECK(scaled_ != nullptr || shape.accumulation == Fp8Accumulation::kAccurate);
+  if (scaled_ == nullptr) return;
+  DescribeScaling();
+  DescribeAccumulation(shape.accumulation);
+}
+
+void CublasLtProduct::DescribeAccumulation(Fp8Accumulation accumulation) {
+  const std::int8_t fast = accumulation == Fp8Accumulation::kFast ? 1 : 0;
+  const cublasStatus_t status = context_.functions().desc_set_attribute(
+      scaled_.get(), CUBLASLT_MATMUL_DESC_FAST_ACCUM, &fast, sizeof(fast));
+  context_.library().Check(status, "describing the sums of a product of fp8 matrices");
 }
 
 void CublasLtProduct::DescribeScaling() {

@@ -91,6 +91,7 @@ class CublasLtProduct {
   using Operation =
       std::unique_ptr<cublasLtMatmulDescOpaque_t, decltype(CublasLtFunctions::desc_destroy)>;
   void DescribeScaling();
+  void DescribeAccumulation(Fp8Accumulation accumulation);
   [[nodiscard]] cublasLtMatmulDesc_t operation() const {
     return scaled_ != nullptr ? scaled_.get() : context_.operation();
   }

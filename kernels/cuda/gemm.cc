@@ -28,7 +28,8 @@ struct ProductKey {
 
 struct Hash {
   std::size_t operator()(const GemmShape& shape) const {
-    const auto formats = static_cast<std::uint64_t>(shape.input_dtype) << 8 |
+    const auto formats = static_cast<std::uint64_t>(shape.accumulation) << 15 |
+                         static_cast<std::uint64_t>(shape.input_dtype) << 8 |
                          static_cast<std::uint64_t>(shape.output_dtype);
     return MixWords(MixWords(static_cast<std::uint64_t>(shape.tokens) << 16 | formats,
                              static_cast<std::uint64_t>(shape.outputs)),
@@ -90,7 +91,7 @@ class Gemm::State {
 
   void Multiply(StreamView stream, DeviceMatrix x, DeviceMatrix w, DeviceMatrix y);
   void MultiplyScaled(StreamView stream, const ScaledMatrix& x, const ScaledMatrix& w,
-                      DeviceMatrix y);
+                      DeviceMatrix y, Fp8Accumulation accumulation);
   void Prepare(const GemmShape& shape) { ChoiceFor(shape); }
   double Tune(StreamView stream, const GemmShape& shape, int candidates);
   void Save() const { measured_.Save(); }
@@ -103,7 +104,7 @@ class Gemm::State {
   const Choice& ChoiceFor(const GemmShape& shape);
   // REQUIRES: the shapes and formats of the operands match.
   Plan& PlanFor(StreamView stream, const DeviceMatrix& x, const DeviceMatrix& w,
-                const DeviceMatrix& y);
+                const DeviceMatrix& y, Fp8Accumulation accumulation);
   Plan& MakePlan(StreamView stream, const ProductKey& key);
   // Multiplies by the algorithm of the plan. If cuBLASLt refuses it at run time, by the first other
   // suggestion that it does not refuse, which replaces it.
@@ -118,7 +119,7 @@ class Gemm::State {
 void Gemm::State::Multiply(StreamView stream, DeviceMatrix x, DeviceMatrix w, DeviceMatrix y) {
   CHECK(x.dtype == w.dtype && (y.dtype == x.dtype || y.dtype == DType::kFp32));
   if (x.rows == 0) return;
-  Plan& plan = PlanFor(stream, x, w, y);
+  Plan& plan = PlanFor(stream, x, w, y, Fp8Accumulation::kAccurate);
   if (plan.choice.skinny && TakesSkinnyGemm(x, w, y)) {
     SkinnyGemm(stream, x, w, y);
   } else {
@@ -127,11 +128,11 @@ void Gemm::State::Multiply(StreamView stream, DeviceMatrix x, DeviceMatrix w, De
 }
 
 void Gemm::State::MultiplyScaled(StreamView stream, const ScaledMatrix& x, const ScaledMatrix& w,
-                                 DeviceMatrix y) {
+                                 DeviceMatrix y, Fp8Accumulation accumulation) {
   CHECK(x.values.dtype == DType::kFp8 && w.values.dtype == DType::kFp8);
   CHECK(x.values.columns % kFp8Sizes == 0 && w.values.rows % kFp8Sizes == 0);
   if (x.values.rows == 0) return;
-  Plan& plan = PlanFor(stream, x.values, w.values, y);
+  Plan& plan = PlanFor(stream, x.values, w.values, y, accumulation);
   plan.product.Scale({.x = x.scales, .w = w.scales});
   Run(stream, plan, {x.values.data, w.values.data, y.data});
 }
@@ -163,14 +164,15 @@ void Gemm::State::Run(StreamView stream, Plan& plan, const GemmOperands& operand
 }
 
 Plan& Gemm::State::PlanFor(StreamView stream, const DeviceMatrix& x, const DeviceMatrix& w,
-                           const DeviceMatrix& y) {
+                           const DeviceMatrix& y, Fp8Accumulation accumulation) {
   CHECK(x.columns == w.columns && y.rows == x.rows && y.columns == w.rows);
   CHECK(Aligned(x) && Aligned(w) && Aligned(y));
   const ProductKey key{.shape = {.tokens = x.rows,
                                  .outputs = w.rows,
                                  .inputs = x.columns,
                                  .input_dtype = x.dtype,
-                                 .output_dtype = y.dtype},
+                                 .output_dtype = y.dtype,
+                                 .accumulation = accumulation},
                        .strides = {.x = x.stride, .w = w.stride, .y = y.stride}};
   const auto found = plans_.find(key);
   return found != plans_.end() ? found->second : MakePlan(stream, key);
@@ -224,8 +226,8 @@ void Gemm::Multiply(StreamView stream, DeviceMatrix x, DeviceMatrix w, DeviceMat
   state_->Multiply(stream, x, w, y);
 }
 void Gemm::MultiplyScaled(StreamView stream, const ScaledMatrix& x, const ScaledMatrix& w,
-                          DeviceMatrix y) {
-  state_->MultiplyScaled(stream, x, w, y);
+                          DeviceMatrix y, Fp8Accumulation accumulation) {
+  state_->MultiplyScaled(stream, x, w, y, accumulation);
 }
 void Gemm::Prepare(const GemmShape& shape) { state_->Prepare(shape); }
 double Gemm::Tune(StreamView stream, const GemmShape& shape, int candidates) {

@@ -17,6 +17,10 @@ class CublasLtLibrary;  // cublaslt_library.h
 // Outputs and inputs of fp8 products must be multiples of this.
 constexpr std::int64_t kFp8Sizes = 16;
 
+// How tensor cores sum a product of fp8 matrices. kFast keeps the sum in their own precision, about
+// 14 bits; kAccurate moves it to fp32 at intervals within the sum, which takes time.
+enum class Fp8Accumulation : std::uint8_t { kAccurate, kFast };
+
 // The shape of a product y = x * w^T. With input_dtype kFp8 it is a product of scaled matrices.
 struct GemmShape {
   std::int64_t tokens = 0;
@@ -24,6 +28,7 @@ struct GemmShape {
   std::int64_t inputs = 0;
   DType input_dtype = DType::kBf16;
   DType output_dtype = DType::kBf16;
+  Fp8Accumulation accumulation = Fp8Accumulation::kAccurate;  // kFast: REQUIRES input_dtype kFp8
 
   auto operator<=>(const GemmShape&) const = default;
 };
@@ -47,12 +52,12 @@ class Gemm {
   // are aligned to 16 bytes; during a capture, the shape has been prepared.
   void Multiply(StreamView stream, DeviceMatrix x, DeviceMatrix w, DeviceMatrix y);
 
-  // y[t, n] = x.scales[t] * w.scales[n] * sum_k x.values[t, k] * w.values[n, k], summed in fp32.
-  // As Multiply(), except: x and w are kFp8; y is bf16, fp16 or fp32; n and k are multiples of
-  // kFp8Sizes. Throws DeviceError if cuBLASLt does not support the product: it does only on compute
-  // capability 9.0 and since version 12.9.
+  // y[t, n] = x.scales[t] * w.scales[n] * sum_k x.values[t, k] * w.values[n, k], summed as
+  // `accumulation` says. As Multiply(), except: x and w are kFp8; y is bf16, fp16 or fp32; n and k
+  // are multiples of kFp8Sizes. Throws DeviceError if cuBLASLt does not support the product: it
+  // does only on compute capability 9.0 and since version 12.9.
   void MultiplyScaled(StreamView stream, const ScaledMatrix& x, const ScaledMatrix& w,
-                      DeviceMatrix y);
+                      DeviceMatrix y, Fp8Accumulation accumulation = Fp8Accumulation::kAccurate);
 
   // Chooses the algorithm of a shape now, without measuring. Throws DeviceError if cuBLASLt has no
   // algorithm for it.

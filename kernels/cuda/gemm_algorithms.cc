@@ -76,13 +76,26 @@ bool ParseFormat(std::string_view text, DType& dtype) {
   return parsed.has_value();
 }
 
+// The format of a product's inputs, and how it is summed.
+constexpr std::string_view kFastFp8 = "fp8_fast_accumulation";
+
+std::string_view InputText(const GemmShape& shape) {
+  return shape.accumulation == Fp8Accumulation::kFast ? kFastFp8 : Name(shape.input_dtype);
+}
+
+bool ParseInput(std::string_view text, GemmShape& shape) {
+  if (text != kFastFp8) return ParseFormat(text, shape.input_dtype);
+  shape.input_dtype = DType::kFp8;
+  shape.accumulation = Fp8Accumulation::kFast;
+  return true;
+}
+
 std::string Line(const std::string& device, const std::string& library, const GemmShape& shape,
                  const GemmAlgorithm& algorithm) {
   std::ostringstream text;
   text.precision(9);
-  text << device << '\t' << library << '\t' << Name(shape.input_dtype) << '\t'
-       << Name(shape.output_dtype) << '\t' << shape.tokens << '\t' << shape.outputs << '\t'
-       << shape.inputs << '\t';
+  text << device << '\t' << library << '\t' << InputText(shape) << '\t' << Name(shape.output_dtype)
+       << '\t' << shape.tokens << '\t' << shape.outputs << '\t' << shape.inputs << '\t';
   std::string blob = algorithm.skinny ? "skinny" : "";
   if (!algorithm.skinny) {
     for (const std::uint64_t word : algorithm.blob) AppendHex(word, blob);
@@ -139,8 +152,7 @@ void GemmAlgorithmFile::ReadLine(std::string_view line, bool has_attention,
   if (has_attention && fields[2] == kAttention) return ReadDecodes(line, fields, where);
   GemmShape shape;
   GemmAlgorithm algorithm;
-  const bool fits = ParseFormat(fields[2], shape.input_dtype) &&
-                    ParseFormat(fields[3], shape.output_dtype) &&
+  const bool fits = ParseInput(fields[2], shape) && ParseFormat(fields[3], shape.output_dtype) &&
                     ParseNumber(fields[4], shape.tokens) && ParseNumber(fields[5], shape.outputs) &&
                     ParseNumber(fields[6], shape.inputs) && ParseBlob(fields[7], algorithm) &&
                     ParseNumber(fields[8], algorithm.microseconds);

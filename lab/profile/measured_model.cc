@@ -30,6 +30,11 @@ std::int32_t ThreadsOf(const MeasuredModelOptions& options) {
   return std::max(static_cast<std::int32_t>(std::thread::hardware_concurrency()), 1);
 }
 
+void RequireAccumulation(const MeasuredModelOptions& options, DType format) {
+  if (!options.fp8_fast_accumulation) return;
+  RequireFp8OnCuda("--fp8-fast-accumulation", format, options.device);
+}
+
 ComputedModel ReadMeasuredModel(const MeasuredModelOptions& options) {
   return ReadServedModel({.option = "--model",
                           .model = options.model,
@@ -46,6 +51,7 @@ MeasuredModel LoadMeasuredModel(const MeasuredModelOptions& options, const Compu
                                  .weights = model.weights,
                                  .seed = kDummySeed,
                                  .format = format,
+                                 .fp8_fast_accumulation = options.fp8_fast_accumulation,
                                  .positions = positions,
                                  .threads = ThreadsOf(options),
                                  .device = options.device,

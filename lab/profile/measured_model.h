@@ -18,6 +18,7 @@ struct MeasuredModelOptions {
   bool dummy_weights = false;
   ModelDevice device = ModelDevice::kCpu;
   std::int32_t threads = 0;  // 0: one per core
+  bool fp8_fast_accumulation = false;
 };
 
 std::int32_t ThreadsOf(const MeasuredModelOptions& options);
@@ -32,11 +33,15 @@ struct MeasuredModel {
   [[nodiscard]] exec::DeviceModel& model() const { return *rank.model; }
 };
 
+// Throws InputError (usage) if the options ask for an accumulation that weights of the format do
+// not have on the device.
+void RequireAccumulation(const MeasuredModelOptions& options, DType format);
+
 // The model that the options name (real/served_model.h).
 ComputedModel ReadMeasuredModel(const MeasuredModelOptions& options);
 
-// Loads the model on the device of the options, with weights packed as `format`.
-// Reports the loader's warnings. Throws InputError (data), std::bad_alloc,
+// Loads the model on the device of the options, with weights packed as `format`. Reports the
+// loader's warnings. REQUIRES: RequireAccumulation(). Throws InputError (data), std::bad_alloc,
 // kernels::cuda::DeviceError.
 MeasuredModel LoadMeasuredModel(const MeasuredModelOptions& options, const ComputedModel& model,
                                 DType format, std::int32_t positions,

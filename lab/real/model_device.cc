@@ -54,6 +54,13 @@ void RequireFormat(const std::string& where, DType format, std::span<const DType
                        " does not compute with here; allowed: " + NamesOf(formats));
 }
 
+void RequireFp8OnCuda(const std::string& where, DType weights, ModelDevice device) {
+  if (weights == DType::kFp8 && device == ModelDevice::kCuda) return;
+  throw InputError(InputError::Kind::kUsage, where,
+                   "is for fp8 weights on cuda, and these are " + std::string(twin::Name(weights)) +
+                       " on " + std::string(Name(device)) + "; allowed: leave it out");
+}
+
 void RequireDevice(const std::string& where, ModelDevice device, const std::string& other) {
   if (device == ModelDevice::kCpu) return;
   const exec::CudaStatus cuda = exec::ProbeCuda();

@@ -27,6 +27,10 @@ std::string NamesOf(std::span<const DType> formats);
 void RequireFormat(const std::string& where, DType format, std::span<const DType> formats,
                    ModelDevice device);
 
+// Throws InputError (usage) naming `where`, which asks for the fast accumulation of fp8 products,
+// unless the weights are fp8 and the device is a CUDA device.
+void RequireFp8OnCuda(const std::string& where, DType weights, ModelDevice device);
+
 // Throws InputError unless models can be computed on the device: (usage) naming `where` and the
 // allowed alternative `other` if this build does not support the device; (data) if this machine
 // lacks one.

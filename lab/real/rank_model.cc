@@ -63,6 +63,7 @@ std::vector<std::string> LoadOnCuda(const RankModelOptions& options, std::int32_
                            .weights = options.weights,
                            .seed = options.seed,
                            .format = options.format,
+                           .fp8_fast_accumulation = options.fp8_fast_accumulation,
                            .positions = options.positions,
                            .links = rank.groups->links(),
                            .device = CudaDeviceOf(local_rank),

@@ -23,6 +23,7 @@ struct RankModelOptions {
   std::filesystem::path weights;  // a model directory; empty: dummy weights
   std::uint64_t seed = 0;         // of those
   DType format = DType::kFp32;
+  bool fp8_fast_accumulation = false;  // exec/cuda/load_model.h; CUDA only
   Parallelism grid = {};
   std::int32_t positions = 0;
   std::int32_t threads = 1;  // of each rank

@@ -49,6 +49,9 @@ void RequireComputable(const ExperimentConfig& config) {
   // Any format of a CPU's cache goes with any of its weights.
   RequireFormat("system.model_shape.kv_dtype", model.kv_dtype,
                 KvFormats(device, model.weight_dtype), device);
+  if (RealOf(config).fp8_fast_accumulation) {
+    RequireFp8OnCuda("world.real.fp8_fast_accumulation", model.weight_dtype, device);
+  }
 }
 
 // A draft model is computed in its own format. Its shape is read here, once for all of the run.
@@ -209,6 +212,7 @@ RankModelOptions RankOptionsOf(const ExperimentConfig& config, const ComputedMod
           .weights = model.weights,
           .seed = config.seed,
           .format = config.system.model_spec.weight_dtype,
+          .fp8_fast_accumulation = RealOf(config).fp8_fast_accumulation,
           .grid = config.system.parallelism,
           .positions = ContextTokensMax(config),
           .threads = RealOf(config).threads,

@@ -199,6 +199,24 @@ TEST_F(CudaCommandLineTest, LayersMayHaveWeightsOfFp8) {
   EXPECT_EQ(profile.exit_code, 0) << profile.err;
 }
 
+TEST_F(CudaCommandLineTest, Fp8MayBeSummedFast) {
+  const std::string fp8 = "system.model_shape.weight_dtype=fp8";
+  const std::string fast = "world.real.fp8_fast_accumulation=true";
+  const CommandOutcome outcome = RunCuda("run", {fp8, fast});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(SummaryOf("run")["completed"], 10);
+  ExpectRefusal(RunCuda("wide", {fast}), 2,
+                "world.real.fp8_fast_accumulation: is for fp8 weights on cuda, and these are bf16");
+  const std::vector<std::string> words = {
+      "profile", "--model",  ".",   "--dummy-weights", "--device", "cuda",
+      "--quick", "--rounds", "1",   "--batch-max",     "4",        "--tokens-max",
+      "32",      "--dtype",  "fp8", "--out",           "p.csv",    "--fp8-fast-accumulation"};
+  const CommandOutcome profile = Run(words);
+  ASSERT_EQ(profile.exit_code, 0) << profile.err;
+  // The profile says so, and goes on with nothing else.
+  ExpectRefusal(Run({words.begin(), words.end() - 1}), 2, "fp8 with fast accumulation");
+}
+
 TEST_F(CudaCommandLineTest, WeightsOfFp8AreRefusedWhereNothingMultipliesThem) {
   Set("TWIN_EMULATED_CAPABILITY", "80");
   ExpectRefusal(RunCuda("run", {"system.model_shape.weight_dtype=fp8"}), 2,

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 #include "tests/cuda_emulation/emulated_device.h"
@@ -24,13 +25,23 @@ constexpr std::uint64_t kFp8Sizes = 16;
 constexpr std::size_t kHalvesWorkspace = std::size_t{16} << 20;
 
 std::atomic<int> products = 0;
+std::atomic<int> fast_products = 0;
 std::atomic<int> heuristics = 0;
 std::atomic<unsigned> reduction_mask = 0;
 std::vector<std::uint64_t> failing_algorithms;
 
 // Places in the objects' words.
 namespace operation_word {
-enum : std::size_t { kMagic, kTransposedA, kTransposedB, kModeA, kModeB, kScalesA, kScalesB };
+enum : std::size_t {
+  kMagic,
+  kTransposedA,
+  kTransposedB,
+  kModeA,
+  kModeB,
+  kScalesA,
+  kScalesB,
+  kFast
+};
 }
 namespace layout_word {
 enum : std::size_t { kMagic, kType, kRows, kColumns, kLeading };
@@ -39,7 +50,7 @@ namespace preference_word {
 enum : std::size_t { kMagic, kWorkspace, kAlignment, kReductions };
 }
 namespace algorithm_word {
-enum : std::size_t { kMagic, kNumber, kInputType, kOutputType };
+enum : std::size_t { kMagic, kNumber, kInputType, kOutputType, kFast };
 }
 
 bool OnHopper() {
@@ -94,9 +105,10 @@ cublasStatus_t ReadProduct(cublasLtMatmulDesc_t operation, cublasLtMatrixLayout_
     return CUBLAS_STATUS_INVALID_VALUE;
   }
   const std::uint64_t type = product.a.type;
+  product.fast = operation->data[operation_word::kFast] != 0;
   if (type == CUDA_R_8F_E4M3 && product.b.type == type) return CheckScaled(operation, product);
-  const bool unscaled =
-      operation->data[operation_word::kModeA] == 0 && operation->data[operation_word::kModeB] == 0;
+  const bool unscaled = operation->data[operation_word::kModeA] == 0 &&
+                        operation->data[operation_word::kModeB] == 0 && !product.fast;
   const bool known =
       unscaled && (type == CUDA_R_16BF || type == CUDA_R_16F) && product.b.type == type &&
       (product.d.type == type || product.d.type == CUDA_R_32F) && product.c.type == product.d.type;
@@ -117,7 +129,8 @@ cublasStatus_t CheckAlgorithm(const Product& product, const cublasLtMatmulAlgo_t
     return CUBLAS_STATUS_INVALID_VALUE;
   }
   if (algorithm->data[algorithm_word::kInputType] != product.a.type ||
-      algorithm->data[algorithm_word::kOutputType] != product.d.type) {
+      algorithm->data[algorithm_word::kOutputType] != product.d.type ||
+      algorithm->data[algorithm_word::kFast] != static_cast<std::uint64_t>(product.fast)) {
     return CUBLAS_STATUS_INVALID_VALUE;
   }
   const bool aligned =
@@ -185,37 +198,26 @@ cublasStatus_t Free(Object* object) {
   return CUBLAS_STATUS_SUCCESS;
 }
 
+struct AttributeWord {
+  cublasLtMatmulDescAttributes_t attribute;
+  std::size_t word;
+  std::size_t bytes = sizeof(std::int32_t);
+};
+constexpr AttributeWord kAttributes[] = {
+    {CUBLASLT_MATMUL_DESC_TRANSA, operation_word::kTransposedA},
+    {CUBLASLT_MATMUL_DESC_TRANSB, operation_word::kTransposedB},
+    {CUBLASLT_MATMUL_DESC_FAST_ACCUM, operation_word::kFast, sizeof(std::int8_t)},
+    {CUBLASLT_MATMUL_DESC_A_SCALE_MODE, operation_word::kModeA},
+    {CUBLASLT_MATMUL_DESC_B_SCALE_MODE, operation_word::kModeB},
+    {CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, operation_word::kScalesA, sizeof(void*)},
+    {CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, operation_word::kScalesB, sizeof(void*)}};
+
 cublasStatus_t OperationSet(cublasLtMatmulDesc_t operation,
                             cublasLtMatmulDescAttributes_t attribute, const void* value,
                             std::size_t size) {
-  if (value == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
-  std::uint64_t* word = nullptr;
-  std::size_t expected = sizeof(std::int32_t);
-  switch (attribute) {
-    case CUBLASLT_MATMUL_DESC_TRANSA:
-      word = &operation->data[operation_word::kTransposedA];
-      break;
-    case CUBLASLT_MATMUL_DESC_TRANSB:
-      word = &operation->data[operation_word::kTransposedB];
-      break;
-    case CUBLASLT_MATMUL_DESC_A_SCALE_MODE:
-      word = &operation->data[operation_word::kModeA];
-      break;
-    case CUBLASLT_MATMUL_DESC_B_SCALE_MODE:
-      word = &operation->data[operation_word::kModeB];
-      break;
-    case CUBLASLT_MATMUL_DESC_A_SCALE_POINTER:
-      word = &operation->data[operation_word::kScalesA];
-      expected = sizeof(void*);
-      break;
-    case CUBLASLT_MATMUL_DESC_B_SCALE_POINTER:
-      word = &operation->data[operation_word::kScalesB];
-      expected = sizeof(void*);
-      break;
-    default:
-      return CUBLAS_STATUS_NOT_SUPPORTED;
-  }
-  if (size != expected) return CUBLAS_STATUS_INVALID_VALUE;
+  const auto* const place = std::ranges::find(kAttributes, attribute, &AttributeWord::attribute);
+  if (place == std::end(kAttributes)) return CUBLAS_STATUS_NOT_SUPPORTED;
+  if (value == nullptr || size != place->bytes) return CUBLAS_STATUS_INVALID_VALUE;
   std::uint64_t given = 0;
   std::memcpy(&given, value, size);
   const bool transposes =
@@ -223,7 +225,7 @@ cublasStatus_t OperationSet(cublasLtMatmulDesc_t operation,
   if (transposes && given != CUBLAS_OP_N && given != CUBLAS_OP_T) {
     return CUBLAS_STATUS_NOT_SUPPORTED;
   }
-  *word = given;
+  operation->data[place->word] = given;
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -294,6 +296,7 @@ cublasStatus_t GetHeuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t operat
     result.algo.data[algorithm_word::kNumber] = number;
     result.algo.data[algorithm_word::kInputType] = product.a.type;
     result.algo.data[algorithm_word::kOutputType] = product.d.type;
+    result.algo.data[algorithm_word::kFast] = static_cast<std::uint64_t>(product.fast);
     result.workspaceSize = WorkspaceOf(number);
     result.state = CUBLAS_STATUS_SUCCESS;
   }
@@ -355,6 +358,7 @@ cublasStatus_t Matmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t operation, c
                             .workspace_bytes = WorkspaceOf(number)};
   if (!InDeviceMemory(execution)) return CUBLAS_STATUS_EXECUTION_FAILED;
   ++products;
+  if (product.fast) ++fast_products;
   if (EnqueueOnStream(stream, execution) != cudaSuccess) return CUBLAS_STATUS_EXECUTION_FAILED;
   return CUBLAS_STATUS_SUCCESS;
 }
@@ -381,6 +385,7 @@ kernels::cuda::CublasLtFunctions EmulatedCublasLt() {
 
 CublasLtCalls EmulatedCublasLtCalls() {
   return {.products = products.load(),
+          .fast_products = fast_products.load(),
           .heuristics = heuristics.load(),
           .reduction_mask = reduction_mask.load()};
 }

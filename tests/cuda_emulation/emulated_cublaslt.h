@@ -16,6 +16,8 @@ namespace twin::cuda_emulation {
 // On devices of compute capability 9.0 it knows products of e4m3 matrices too: a transposed, b not,
 // m and k multiples of 16, into bf16, fp16 or fp32, a scale for each row of a and column of b. Both
 // scale pointers must be there when an algorithm is asked for, and be the device's when it runs.
+// With fast accumulation, which these products alone have, a sum keeps 13 bits behind its point. An
+// algorithm that was suggested for one accumulation is refused for the other.
 //
 // It suggests two algorithms: one sums in ascending order of k and needs no workspace, the other
 // sums two halves apart and needs 16 MiB.
@@ -24,6 +26,7 @@ kernels::cuda::CublasLtFunctions EmulatedCublasLt();
 // How often products were started, and algorithms asked for, in this process.
 struct CublasLtCalls {
   int products = 0;
+  int fast_products = 0;  // of these, with fast accumulation
   int heuristics = 0;
   unsigned reduction_mask = 0;  // of the last preference that an algorithm was asked for with
 };

@@ -31,6 +31,7 @@ struct Product {
   Operand b;
   Operand c;
   Operand d;
+  bool fast = false;  // sums keep fewer bits
 };
 
 struct Execution {

@@ -65,12 +65,14 @@ void LlamaShapes(benchmark::internal::Benchmark* benchmark) {
 }
 BENCHMARK(BM_CudaGemm)->Apply(LlamaShapes)->Apply(Once);
 
-// Arguments: tokens, outputs, inputs. Weights of fp8; activations are quantized in each call.
+// Arguments: tokens, outputs, inputs, Fp8Accumulation. Weights of fp8; activations are quantized in
+// each call.
 void BM_CudaFp8Gemm(benchmark::State& state) {
   const GemmShape shape{.tokens = state.range(0),
                         .outputs = state.range(1),
                         .inputs = state.range(2),
-                        .input_dtype = DType::kFp8};
+                        .input_dtype = DType::kFp8,
+                        .accumulation = static_cast<Fp8Accumulation>(state.range(3))};
   const BenchStream stream;
   int major = 0;
   CheckCuda(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0), "asking");
@@ -110,15 +112,19 @@ void BM_CudaFp8Gemm(benchmark::State& state) {
                  activations);
     gemm.MultiplyScaled(stream.view(), activations,
                         scaled(w.data() + call % copies * weight_bytes, w_scales, shape.outputs),
-                        DenseDeviceMatrix(y.data(), DType::kBf16, shape.tokens, shape.outputs));
+                        DenseDeviceMatrix(y.data(), DType::kBf16, shape.tokens, shape.outputs),
+                        shape.accumulation);
   });
   Rate(state, "weight_bytes_per_second", static_cast<double>(weight_bytes));
   Rate(state, "flops_per_second",
        2.0 * static_cast<double>(shape.tokens * shape.outputs * shape.inputs));
 }
 BENCHMARK(BM_CudaFp8Gemm)
-    ->ArgsProduct({{1, 8, 32, 128, 2048}, {6144, 28672}, {4096}})
-    ->ArgsProduct({{1, 8, 32, 128, 2048}, {4096}, {14336}})
+    ->ArgsProduct({{1, 8, 32, 128, 2048}, {6144, 28672}, {4096}, {0}})
+    ->ArgsProduct({{1, 8, 32, 128, 2048}, {4096}, {14336}, {0}})
+    // Few tokens are bound by the weights' bytes.
+    ->ArgsProduct({{128, 2048}, {6144, 28672}, {4096}, {1}})
+    ->ArgsProduct({{128, 2048}, {4096}, {14336}, {1}})
     ->Apply(Once);
 
 }  // namespace

@@ -80,6 +80,8 @@ TEST_F(BenchCommandTest, RefusesInOneLine) {
   for (const Case& c : {
            Case{{"--dtype", "fp32,fp4"}, "--dtype: \"fp4\" is unknown; allowed: fp32, bf16, int8"},
            Case{{"--kv-dtype", "int8"}, "allowed: fp32, bf16"},
+           Case{{"--fp8-fast-accumulation"},
+                "--fp8-fast-accumulation: is for fp8 weights on cuda, and these are fp32 on cpu"},
            Case{{"--prefill", "65", "--decode", "1"},
                 "--prefill: 65 tokens in one sequence; the model allows 64"},
            Case{{"--prefill", "8", "--context", "60", "--decode", "5"}, "--context with --decode"},

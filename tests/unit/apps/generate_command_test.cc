@@ -160,6 +160,8 @@ TEST_F(GenerateCommandTest, RefusesPromptsThatTheModelHasNoPositionsFor) {
 TEST_F(GenerateCommandTest, RefusesWhatItCannotDo) {
   ExpectRefusal(Generate(kPrompts, {"--dtype", "fp16"}), 2, "allowed: fp32, bf16, int8");
   ExpectRefusal(Generate(kPrompts, {"--device", "tpu"}), 2, "--device");
+  ExpectRefusal(Generate(kPrompts, {"--fp8-fast-accumulation"}), 2,
+                "--fp8-fast-accumulation: is for fp8 weights on cuda, and these are fp32 on cpu");
   ExpectRefusal(Generate(kPrompts, {"--dtype", "fp64"}), 2, "--dtype");
   ExpectRefusal(Generate(kPrompts, {"--policy", "vllm_v7"}), 2, "no policy \"vllm_v7\"");
   ExpectRefusal(Generate(kPrompts, {"--policy-params", "{\"max_num_sexs\": 3}"}), 2,

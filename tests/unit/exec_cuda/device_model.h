@@ -53,6 +53,7 @@ bool DeviceIsExact();
 
 struct DeviceLoad {
   DType dtype = DType::kBf16;
+  bool fp8_fast_accumulation = false;
   bool graphs = true;
   StepSizes largest_step = {.tokens = 64, .sequences = 4};
 };
@@ -68,6 +69,7 @@ class DeviceModelTest : public ::testing::Test {
     LoadedCudaModel loaded = LoadCudaModel({.config = config_,
                                             .weights = folder_.path(),
                                             .format = load.dtype,
+                                            .fp8_fast_accumulation = load.fp8_fast_accumulation,
                                             .positions = 100,
                                             .largest_step = load.largest_step,
                                             .graphs = load.graphs,

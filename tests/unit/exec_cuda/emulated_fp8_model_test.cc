@@ -59,6 +59,30 @@ TEST_F(EmulatedFp8ModelTest, BatchesChunksAndGraphsChangeNoToken) {
   EXPECT_EQ(OutputsOf(*launched, Options(VllmV1Config{})), plain);
 }
 
+TEST_F(EmulatedFp8ModelTest, FastAccumulationIsOfEveryProductOfTheLayersAndOfNoOther) {
+  // The matrices of a layer are four, and the head, which has 16 bits, is one.
+  const auto before = cuda_emulation::EmulatedCublasLtCalls();
+  const auto fast = Load({.dtype = DType::kFp8, .fp8_fast_accumulation = true, .graphs = false});
+  const auto tokens = OutputsOf(*fast, Options(VllmV1Config{}));
+  const auto after = cuda_emulation::EmulatedCublasLtCalls();
+  const int layers = 4 * config_.shape.layers;
+  const int fast_products = after.fast_products - before.fast_products;
+  EXPECT_GT(fast_products, 0);
+  EXPECT_EQ(fast_products * (layers + 1), (after.products - before.products) * layers);
+  EXPECT_THAT(exec::DescribeDevice(*fast), HasSubstr("fp8 with fast accumulation"));
+  // Graphs and batches compute the same.
+  const auto captured = Load({.dtype = DType::kFp8, .fp8_fast_accumulation = true});
+  EXPECT_EQ(OutputsOf(*captured, Options(VllmV1Config{.max_num_seqs = 1})), tokens);
+}
+
+TEST_F(EmulatedFp8ModelTest, FastAccumulationIsRefusedWithWeightsOfOtherFormats) {
+  for (const DType format : {DType::kBf16, DType::kInt4}) {
+    EXPECT_THAT([&] { Load({.dtype = format, .fp8_fast_accumulation = true}); },
+                ThrowsMessage<InputError>(AllOf(HasSubstr("fp8_fast_accumulation"),
+                                                HasSubstr(std::string(Name(format))))));
+  }
+}
+
 TEST_F(EmulatedFp8ModelTest, WeightsOfLayersTakeHalfOfTheMemory) {
   const std::int64_t wide = Load({})->WorkWith(DType::kBf16).layer_bytes;
   const ModelWork work = Load({.dtype = DType::kFp8})->WorkWith(DType::kBf16);

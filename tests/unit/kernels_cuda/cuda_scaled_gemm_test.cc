@@ -78,7 +78,11 @@ std::ostream& operator<<(std::ostream& out, const Case& each) {
 }
 
 // Sums on tensor cores keep fewer bits than fp32 does: 13 behind the point of the largest addend.
-void ExpectProduct(const QuantizedRows& x, const QuantizedRows& w, TestRows& y) {
+constexpr double kTensorCoreUlp = 0x1p-13;
+
+// `loss`: what a sum may lose, as a share of the sum of its addends' magnitudes.
+void ExpectProduct(const QuantizedRows& x, const QuantizedRows& w, TestRows& y,
+                   double loss = 2 * kTensorCoreUlp) {
   y.Fetch();
   const double rounding = UlpOf(y.matrix().dtype);
   for (std::int64_t t = 0; t < y.rows(); ++t) {
@@ -89,7 +93,7 @@ void ExpectProduct(const QuantizedRows& x, const QuantizedRows& w, TestRows& y) 
         sum += x.At(t, k) * w.At(n, k);
         magnitude += std::abs(x.At(t, k) * w.At(n, k));
       }
-      ASSERT_NEAR(y.At(t, n), sum, rounding * std::abs(sum) + 0x1p-12 * magnitude)
+      ASSERT_NEAR(y.At(t, n), sum, rounding * std::abs(sum) + loss * magnitude)
           << "row " << t << ", column " << n;
     }
   }
@@ -112,6 +116,18 @@ TEST_P(CudaScaledGemmTest, MatchesSumsInDouble) {
   TestRows y(each.output_dtype, each.tokens, each.outputs, each.y_gap);
   gemm.MultiplyScaled(stream_.view(), x.matrix(), w.matrix(), y.matrix());
   ExpectProduct(x, w, y);
+}
+
+TEST_P(CudaScaledGemmTest, FastAccumulationLosesBitsOnceForEachInstruction) {
+  const Case& each = GetParam();
+  Gemm gemm(TestCublasLt(), "");
+  const QuantizedRows x(random_, each.tokens, each.inputs, each.x_gap);
+  const QuantizedRows w(random_, each.outputs, each.inputs, 0);
+  TestRows y(each.output_dtype, each.tokens, each.outputs, each.y_gap);
+  gemm.MultiplyScaled(stream_.view(), x.matrix(), w.matrix(), y.matrix(), Fp8Accumulation::kFast);
+  constexpr std::int64_t kInstruction = 32;  // of e4m3, inputs that it adds
+  const auto instructions = static_cast<double>(each.inputs / kInstruction + 1);
+  ExpectProduct(x, w, y, (1 + instructions) * kTensorCoreUlp);
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, CudaScaledGemmTest,

@@ -18,7 +18,8 @@ using cuda_emulation::EmulatedCublasLtCalls;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
-constexpr GemmShape kShape{.tokens = 8, .outputs = 64, .inputs = 48};
+// Too many tokens for SkinnyGemm.
+constexpr GemmShape kShape{.tokens = 16, .outputs = 64, .inputs = 48};
 
 std::filesystem::path FreshPath() {
   std::string name = testing::UnitTest::GetInstance()->current_test_info()->name();
@@ -99,7 +100,7 @@ TEST_F(EmulatedGemmTest, ATunedAlgorithmIsKeptInTheFileAndUsedWithoutAskingAgain
   Multiply(gemm, kShape);
   EXPECT_EQ(EmulatedCublasLtCalls().heuristics, before.heuristics);
   GemmShape other = kShape;
-  other.tokens = 9;
+  other.tokens = 17;
   Multiply(gemm, other);
   EXPECT_EQ(EmulatedCublasLtCalls().heuristics, before.heuristics + 1);
 }
@@ -167,7 +168,7 @@ TEST_F(EmulatedGemmTest, AnAlgorithmThatTheLibraryRefusesIsBadData) {
   file.Save();
   Gemm gemm(TestCublasLt(), path);
   EXPECT_THAT([&] { gemm.Prepare(kShape); },
-              ThrowsMessage<InputError>(HasSubstr("refuses the algorithm for 8 x 64 x 48")));
+              ThrowsMessage<InputError>(HasSubstr("refuses the algorithm for 16 x 64 x 48")));
 }
 
 TEST_F(EmulatedGemmTest, ADamagedFileIsRefusedAtOnce) {
@@ -195,6 +196,60 @@ TEST_F(EmulatedGemmTest, AlgorithmsOfFp8ProductsAreTunedAndKeptToo) {
   const auto before = EmulatedCublasLtCalls();
   gemm.Prepare(shape);
   EXPECT_EQ(EmulatedCublasLtCalls().heuristics, before.heuristics);
+}
+
+TEST_F(EmulatedGemmTest, AnAlgorithmOfOneFp8AccumulationNeverServesTheOther) {
+  const std::filesystem::path path = FreshPath();
+  const GemmShape accurate{.tokens = 8, .outputs = 64, .inputs = 48, .input_dtype = DType::kFp8};
+  GemmShape fast = accurate;
+  fast.accumulation = Fp8Accumulation::kFast;
+  for (const auto& [measured, other] : {std::pair(accurate, fast), std::pair(fast, accurate)}) {
+    std::filesystem::remove(path);
+    const TestStream stream;
+    {
+      Gemm gemm(TestCublasLt(), path);
+      gemm.Tune(stream.view(), measured);
+      gemm.Save();
+    }
+    Gemm gemm(TestCublasLt(), path);
+    EXPECT_TRUE(gemm.Measured(measured));
+    EXPECT_FALSE(gemm.Measured(other));
+    const auto before = EmulatedCublasLtCalls();
+    gemm.Prepare(measured);
+    EXPECT_EQ(EmulatedCublasLtCalls().heuristics, before.heuristics);
+    gemm.Prepare(other);
+    EXPECT_EQ(EmulatedCublasLtCalls().heuristics, before.heuristics + 1);
+  }
+}
+
+TEST_F(EmulatedGemmTest, CublasLtIsToldOfFastAccumulationWhereItIsAskedFor) {
+  constexpr std::int64_t kRows = 16;
+  constexpr std::int64_t kInputs = 2048;
+  Gemm gemm(TestCublasLt(), "");
+  const TestStream stream;
+  // Bytes 0x38 and 0x01 are 1 and 2^-9: the sum is 1 and 2047 addends of 2^-18.
+  std::vector<std::uint8_t> bytes(kRows * kInputs, 0x01);
+  for (std::size_t first = 0; first < bytes.size(); first += std::size_t{kInputs}) {
+    bytes[first] = 0x38;
+  }
+  const OnDevice<std::uint8_t> values(bytes);
+  const OnDevice<float> scales(std::vector<float>(kRows, 1.0F));
+  const OnDevice<float> y(kRows * kRows);
+  const ScaledMatrix rows{DenseDeviceMatrix(values.data(), DType::kFp8, kRows, kInputs),
+                          scales.data()};
+  const auto product = [&](Fp8Accumulation accumulation) {
+    gemm.MultiplyScaled(stream.view(), rows, rows,
+                        DenseDeviceMatrix(y.data(), DType::kFp32, kRows, kRows), accumulation);
+    stream.Wait();
+    return y.Get()[0];
+  };
+  const auto before = EmulatedCublasLtCalls();
+  EXPECT_EQ(product(Fp8Accumulation::kAccurate), 1 + 2047 * 0x1p-18F);
+  EXPECT_EQ(EmulatedCublasLtCalls().fast_products, before.fast_products);
+  // The first instruction adds 31 of them to 1, which are lost, being less than 2^-13; each of the
+  // other 63 adds 32.
+  EXPECT_EQ(product(Fp8Accumulation::kFast), 1 + 63 * 0x1p-13F);
+  EXPECT_EQ(EmulatedCublasLtCalls().fast_products, before.fast_products + 1);
 }
 
 TEST_F(EmulatedGemmTest, Fp8ProductsAreADeviceErrorWhereThereAreNone) {

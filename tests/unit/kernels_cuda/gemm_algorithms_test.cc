@@ -35,6 +35,15 @@ class GemmAlgorithmFileTest : public testing::Test {
     return text.str();
   }
   void Write(const std::string& text) const { std::ofstream(path_) << text; }
+  // A file that measured kShape, with another text in place of `from`.
+  void WriteMeasured(const std::string& from, const std::string& to) {
+    GemmAlgorithmFile file = Open();
+    file.Set(kShape, kMeasured);
+    file.Save();
+    std::string text = Text();
+    text.replace(text.find(from), from.size(), to);
+    Write(text);
+  }
   GemmAlgorithmFile Open() const { return {path_, "NVIDIA H200", "13.1.0"}; }
 
   std::filesystem::path path_;
@@ -53,6 +62,22 @@ TEST_F(GemmAlgorithmFileTest, KeepsWhatWasSet) {
   EXPECT_EQ(again.Find(other), nullptr);
 }
 
+TEST_F(GemmAlgorithmFileTest, EachAccumulationOfFp8HasItsOwnAlgorithm) {
+  GemmShape accurate = kShape;
+  accurate.input_dtype = DType::kFp8;
+  GemmShape fast = accurate;
+  fast.accumulation = Fp8Accumulation::kFast;
+  GemmAlgorithmFile file = Open();
+  file.Set(fast, kMeasured);
+  file.Save();
+  EXPECT_EQ(Open().Find(accurate), nullptr);
+  EXPECT_THAT(Open().Find(fast), Pointee(kMeasured));
+  file.Set(accurate, kSkinny);
+  file.Save();
+  EXPECT_THAT(Open().Find(accurate), Pointee(kSkinny));
+  EXPECT_THAT(Open().Find(fast), Pointee(kMeasured));
+}
+
 TEST_F(GemmAlgorithmFileTest, OfTheFirstFormatIsEmptyAndReplaced) {
   Write("# twinserve GEMM algorithms, format 1\nlines whose algorithms are no longer allowed\n");
   GemmAlgorithmFile file = Open();
@@ -64,12 +89,7 @@ TEST_F(GemmAlgorithmFileTest, OfTheFirstFormatIsEmptyAndReplaced) {
 
 // Format 2 had the same lines of products, and none of attention.
 TEST_F(GemmAlgorithmFileTest, OfTheSecondFormatKeepsItsProducts) {
-  GemmAlgorithmFile file = Open();
-  file.Set(kShape, kMeasured);
-  file.Save();
-  std::string text = Text();
-  text.replace(text.find("format 3"), 8, "format 2");
-  Write(text);
+  WriteMeasured("format 3", "format 2");
   EXPECT_THAT(Open().Find(kShape), Pointee(kMeasured));
 }
 
@@ -137,12 +157,7 @@ TEST_F(GemmAlgorithmFileTest, RefusesEveryDamage) {
 }
 
 TEST_F(GemmAlgorithmFileTest, NamesTheLineAndTheWayOut) {
-  GemmAlgorithmFile file = Open();
-  file.Set(kShape, kMeasured);
-  file.Save();
-  std::string text = Text();
-  text.replace(text.find("14336"), 5, "14337");
-  Write(text);
+  WriteMeasured("14336", "14337");
   EXPECT_THAT([&] { Open(); },
               ThrowsMessage<InputError>(path_.string() +
                                         ":2: is damaged: its hash does not fit; remove the file "
