@@ -8,6 +8,9 @@ namespace {
 constexpr int kDigitBits = 3;
 constexpr int kPivots = (1 << kDigitBits) - 1;
 static_assert(kPivots <= kReducedMax);
+// Of values: the distance from the largest one to the first of the pivots that double it.
+constexpr int kNearBits = 19;
+constexpr unsigned kListMax = 1024;
 
 struct Selected {
   std::uint32_t value = 0;
@@ -15,68 +18,137 @@ struct Selected {
   Number at = 0;     // sum of the amounts of this value
 };
 
-// Weighted radix select: the largest value v such that the amounts of all values >= v sum to at
-// least `target`. Determines v digit by digit; each pass sums the amounts above seven pivots.
-// measure(logit, token, value, amount) sets the value and the amount of a candidate. REQUIRES: 1 <=
-// target <= the sum of all amounts.
+// The values that the selected one is among: `low` to `last`, fewer than 2^bits.
+struct ValueRange {
+  std::uint32_t low = 0;
+  std::uint32_t last = 0;
+  int bits = 32;
+  Number above = 0;    // sum of the amounts of values > last
+  Number reached = 0;  // of values >= low; 0: not known
+};
+
+// Candidates within a range, once there are few; in any order, because sums of integers have none.
+struct CandidateList {
+  Number ranks[kListMax];
+  unsigned count;  // above kListMax: there are more
+};
+
+// Sums the amounts above pivots at distances of 2^kNearBits, twice that, ... below the largest
+// value, because what is selected mostly lies near it.
 template <int kWidth, class Measure>
-__device__ Selected Select(const LogitRow<kWidth>& row, Number target, const Measure& measure) {
-  Selected selected;
-  Number reached = 0;  // sum of the amounts of values >= selected.value
-  for (int shift = 30; shift >= 0; shift -= kDigitBits) {
-    // The first digit has only two bits: more than three pivots would wrap around.
-    const int pivots = shift == 30 ? 3 : kPivots;
+__device__ ValueRange NearestRange(const LogitRow<kWidth>& row, std::uint32_t largest,
+                                   Number target, const Measure& measure) {
+  Number sums[kPivots] = {};
+  row.ForEach([&](float logit, std::uint32_t token) {
+    std::uint32_t value = 0;
+    Number amount = 0;
+    measure(logit, token, value, amount);
+    const std::uint32_t distance = (largest - value) >> kNearBits;
+#pragma unroll
+    for (int d = 0; d < kPivots; ++d) {
+      if (distance >> d == 0) sums[d] += amount;
+    }
+  });
+  BlockReduce(sums, [](Number a, Number b) { return a + b; });
+  ValueRange range{.last = largest};
+#pragma unroll
+  for (int d = 0; d < kPivots; ++d) {
+    const std::uint32_t width = 1U << (kNearBits + d);
+    if (range.bits < 32 || largest < width - 1) continue;
+    if (sums[d] < target) {
+      range.above = sums[d];
+      range.last = largest - width;
+    } else {
+      range.low = largest - (width - 1);
+      range.bits = d == 0 ? kNearBits : kNearBits + d - 1;
+      range.reached = sums[d];
+    }
+  }
+  return range;
+}
+
+// Weighted radix select: the largest value v such that the amounts of all values >= v sum to at
+// least `target`. Each pass sums the amounts above seven pivots and thereby determines a digit of
+// v. As soon as few candidates are in question, they are listed, and passes read the list.
+// measure(logit, token, value, amount) sets the value and the amount of a candidate. REQUIRES: 1 <=
+// target <= the sum of all amounts; no value is above `largest`.
+template <int kWidth, class Measure>
+__device__ Selected Select(const LogitRow<kWidth>& row, std::uint32_t largest, Number target,
+                           const Measure& measure) {
+  auto& list = BlockShared<CandidateList>();
+  ValueRange range = NearestRange(row, largest, target, measure);
+  unsigned listed = 0;  // 0: there is no list
+  while (range.bits > 0) {
+    const int shift = max(range.bits - kDigitBits, 0);
+    const bool lists = listed == 0;
     Number sums[kPivots] = {};
-    row.ForEach([&](float logit, std::uint32_t token) {
+    const auto add = [&](float logit, std::uint32_t token) {
       std::uint32_t value = 0;
       Number amount = 0;
       measure(logit, token, value, amount);
-      if (value < selected.value) return;
-      const std::uint32_t digit = (value - selected.value) >> shift;
+      if (amount == 0 || value - range.low > range.last - range.low) return;
+      if (lists && *static_cast<volatile unsigned*>(&list.count) <= kListMax) {
+        const unsigned place = atomicAdd(&list.count, 1U);
+        if (place < kListMax) list.ranks[place] = RankOf(OrderedBits(logit), token);
+      }
+      const std::uint32_t digit = (value - range.low) >> shift;
 #pragma unroll
       for (int d = 0; d < kPivots; ++d) {
         if (digit > static_cast<std::uint32_t>(d)) sums[d] += amount;
       }
-    });
-    BlockReduce(sums, [](Number a, Number b) { return a + b; });
-    int digit = 0;
-#pragma unroll
-    for (int d = 0; d < kPivots; ++d) {
-      if (d >= pivots) continue;
-      if (sums[d] >= target) {
-        digit = d + 1;
-        reached = sums[d];
-      } else if (digit == d) {
-        selected.above = sums[d];
+    };
+    if (lists) {
+      __syncthreads();
+      if (threadIdx.x == 0) list.count = 0;
+      __syncthreads();
+      row.ForEach(add);
+    } else {
+      for (unsigned i = threadIdx.x; i < listed; i += blockDim.x) {
+        add(LogitOf(list.ranks[i]), static_cast<std::uint32_t>(TokenOf(list.ranks[i])));
       }
     }
-    selected.value += static_cast<std::uint32_t>(digit) << shift;
+    BlockReduce(sums, [](Number a, Number b) { return a + b; });
+    if (lists && list.count <= kListMax) listed = list.count;
+    int digit = 0;
+    Number higher = sums[0];
+#pragma unroll
+    for (int d = 0; d < kPivots; ++d) {
+      if (range.above + sums[d] < target) continue;
+      digit = d + 1;
+      range.reached = range.above + sums[d];
+      higher = d + 1 < kPivots ? sums[d + 1] : 0;
+    }
+    range.above += higher;
+    range.low += static_cast<std::uint32_t>(digit) << shift;
+    range.last = min(range.last, range.low + ((1U << shift) - 1));
+    range.bits = shift;
   }
-  selected.at = reached - selected.above;
-  return selected;
+  return {range.low, range.above, range.reached - range.above};
 }
 
 // Among the candidates of rank `lowest` or higher, in descending order: the rank of the candidate
 // at which the sum of the amounts reaches `target`. Its amount_of(logit) is positive.
 template <int kWidth, class Amount>
-__device__ Number CutAt(const LogitRow<kWidth>& row, Number lowest, Number target,
-                        const Amount& amount_of) {
-  const Selected selected = Select(
-      row, target, [&](float logit, std::uint32_t token, std::uint32_t& value, Number& amount) {
-        value = OrderedBits(logit);
-        amount = RankOf(value, token) >= lowest ? amount_of(logit) : 0;
-      });
+__device__ Number CutAt(const LogitRow<kWidth>& row, std::uint32_t largest, Number lowest,
+                        Number target, const Amount& amount_of) {
+  const Selected selected =
+      Select(row, largest, target,
+             [&](float logit, std::uint32_t token, std::uint32_t& value, Number& amount) {
+               value = OrderedBits(logit);
+               amount = RankOf(value, token) >= lowest ? amount_of(logit) : 0;
+             });
   const Number each = amount_of(FloatOfOrdered(selected.value));
   const Number needed = (target - selected.above + each - 1) / each;
   if (needed * each >= selected.at) {  // all candidates of equal value
     const Number first = static_cast<Number>(selected.value) << 32;
     return first > lowest ? first : lowest;
   }
-  const Selected last = Select(
-      row, needed, [&](float logit, std::uint32_t token, std::uint32_t& value, Number& amount) {
-        value = ~token;
-        amount = OrderedBits(logit) == selected.value ? 1 : 0;
-      });
+  const Selected last =
+      Select(row, ~0U, needed,
+             [&](float logit, std::uint32_t token, std::uint32_t& value, Number& amount) {
+               value = ~token;
+               amount = OrderedBits(logit) == selected.value ? 1 : 0;
+             });
   return (static_cast<Number>(selected.value) << 32) | last.value;
 }
 
@@ -84,7 +156,7 @@ __device__ Number CutAt(const LogitRow<kWidth>& row, Number lowest, Number targe
 template <int kWidth>
 __device__ std::uint32_t LargestOf(const LogitRow<kWidth>& row) {
   Number largest_rank = 0;
-  row.ForEach([&](float logit, std::uint32_t token) {
+  row.ForEachAhead([&](float logit, std::uint32_t token) {
     largest_rank = max(largest_rank, RankOf(OrderedBits(logit), token));
   });
   return OrderedOf(BlockMax(largest_rank));
@@ -107,25 +179,28 @@ __device__ Number CutOfShare(const LogitRow<kWidth>& row, float share, float lar
 template <int kWidth>
 __device__ Number CutOf(const LogitRow<kWidth>& row, const SamplingParameters& parameters,
                         float sharpness) {
+  const bool counts = parameters.top_k > 0 && parameters.top_k < row.size;
+  const bool weighs = parameters.top_p < 1;
+  if (!counts && !weighs && !(parameters.min_p > 0)) return 0;
   Number cut = 0;
-  if (parameters.top_k > 0 && parameters.top_k < row.size) {
-    cut = CutAt(row, 0, static_cast<Number>(parameters.top_k), [](float) { return Number{1}; });
-  }
-  if (!(parameters.top_p < 1) && !(parameters.min_p > 0)) return cut;
   const std::uint32_t ordered = LargestOf(row);
+  if (counts) {
+    cut = CutAt(row, ordered, 0, static_cast<Number>(parameters.top_k),
+                [](float) { return Number{1}; });
+  }
   if (ordered == 0) return cut;
   const float largest = FloatOfOrdered(ordered);
   if (parameters.min_p > 0) {
     cut = max(cut, CutOfShare(row, parameters.min_p, largest, sharpness));
   }
-  if (!(parameters.top_p < 1)) return cut;
+  if (!weighs) return cut;
   Number total[1] = {};
   row.ForEach([&](float logit, std::uint32_t token) {
     if (RankOf(OrderedBits(logit), token) < cut) return;
     total[0] += WeightOf(logit, largest, sharpness);
   });
   BlockReduce(total, [](Number a, Number b) { return a + b; });
-  return CutAt(row, cut, EnoughOf(parameters.top_p, total[0]),
+  return CutAt(row, ordered, cut, EnoughOf(parameters.top_p, total[0]),
                [&](float logit) -> Number { return WeightOf(logit, largest, sharpness); });
 }
 
@@ -163,7 +238,7 @@ __global__ void __launch_bounds__(kRowThreadsMax)
   const LogitRow<kWidth> row{logits.Row(blockIdx.x), vocab};
   Number best = 0;
   if (parameters.temperature == 0 || parameters.top_k == 1) {
-    row.ForEach([&](float logit, std::uint32_t token) {
+    row.ForEachAhead([&](float logit, std::uint32_t token) {
       best = max(best, RankOf(OrderedBits(logit), token));
     });
   } else {

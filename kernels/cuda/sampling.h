@@ -15,8 +15,10 @@ namespace twin::kernels::cuda {
 //
 // Shapes    logits: [rows, vocab] fp32; parameters: [rows]; first: one number. All are in device
 //           memory.
-// Cost      One pass over the logits for greedy and temperature sampling; some more for top_k and
-//           top_p, mostly from cache. One block per row.
+// Cost      One pass over the logits for greedy and temperature sampling. One more for top_k, top_p
+//           or min_p, two or three more for top_k, three or four for top_p, one for min_p, mostly
+//           from cache; more where more than 1,024 candidates are equal in their first digits. One
+//           block per row.
 void SampleTokens(StreamView stream, DeviceMatrix logits, const SamplingParameters* parameters,
                   const std::int32_t* first, std::int32_t* tokens);
 

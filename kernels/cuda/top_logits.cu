@@ -5,11 +5,6 @@
 namespace twin::kernels::cuda {
 namespace {
 
-__device__ __forceinline__ float LogitOf(Number rank) {
-  constexpr std::uint32_t kNan = 0x7FC00000U;
-  return OrderedOf(rank) == 0 ? FloatOfBits(kNan) : FloatOfOrdered(OrderedOf(rank));
-}
-
 // The highest rank below `limit` among the thread's own logits; 0: there is none.
 template <int kWidth>
 __device__ Number HighestBelow(const LogitRow<kWidth>& row, Number limit) {

@@ -121,6 +121,24 @@ TEST_F(CudaSamplingTest, MasksTokensAsTheCpuDoesAndLeavesTheirLogits) {
   }
 }
 
+// Thousands of candidates that differ in their last bits alone, and candidates of all magnitudes.
+TEST_F(CudaSamplingTest, CutsAmongLogitsThatAreCloseOrFarApartWhereTheCpuDoes) {
+  constexpr std::int32_t kVocab = 5003;
+  const std::vector<SamplingParameters> parameters = Combinations(kVocab);
+  for (const bool close : {true, false}) {
+    TestRows logits(DType::kFp32, static_cast<std::int64_t>(parameters.size()), kVocab);
+    for (std::int64_t i = 0; i < logits.rows(); ++i) {
+      for (std::int64_t j = 0; j < kVocab; ++j) {
+        const auto drawn = static_cast<int>(random_.UniformInt(-1000, 1000));
+        const float far = std::ldexp(drawn < 0 ? -1.0F : 1.0F, std::abs(drawn) % 250 - 125);
+        logits.Set(i, j, close ? 12.0F + static_cast<float>(drawn) * 0x1p-20F : far);
+      }
+    }
+    logits.Send();
+    ExpectSameTokens(logits, parameters);
+  }
+}
+
 TEST_F(CudaSamplingTest, ALargeVocabularyOfRealSize) {
   const std::vector<SamplingParameters> parameters = {
       {},
