@@ -8,7 +8,7 @@
 
 namespace twin::kernels::cuda {
 
-constexpr std::int64_t kSkinnyRows = 4;
+constexpr std::int64_t kSkinnyRows = 8;
 
 // True if SkinnyGemm supports the operands: 1 to kSkinnyRows rows of x, rows aligned to 16 bytes,
 // and a number of columns that is a multiple of 8.

@@ -45,15 +45,15 @@ TEST_P(CudaSkinnyGemmTest, AgreesWithDouble) {
 }
 
 TEST_P(CudaSkinnyGemmTest, ARowIsTheSameAloneAndWithOthers) {
-  TestRows x(GetParam(), 4, 2056);
+  TestRows x(GetParam(), kSkinnyRows, 2056);
   TestRows w(GetParam(), 33, 2056);
-  TestRows together(DType::kFp32, 4, 33);
+  TestRows together(DType::kFp32, kSkinnyRows, 33);
   x.Draw(random_);
   w.Draw(random_);
   SkinnyGemm(stream_.view(), x.matrix(), w.matrix(), together.matrix());
   together.Fetch();
-  for (std::int64_t t = 0; t < 4; ++t) {
-    for (std::int64_t count = 1; t + count <= 4; ++count) {
+  for (std::int64_t t = 0; t < kSkinnyRows; ++t) {
+    for (std::int64_t count = 1; t + count <= kSkinnyRows; ++count) {
       TestRows some(DType::kFp32, count, 33);
       SkinnyGemm(stream_.view(), x.matrix().Rows(t, count), w.matrix(), some.matrix());
       some.Fetch();
@@ -70,7 +70,8 @@ TEST_P(CudaSkinnyGemmTest, RefusesWhatItCannotLoadInPacks) {
     return TakesSkinnyGemm(x.matrix(), w.matrix(), y.matrix());
   };
   EXPECT_TRUE(takes(1, 16, 0));
-  EXPECT_FALSE(takes(5, 16, 0));
+  EXPECT_TRUE(takes(kSkinnyRows, 16, 0));
+  EXPECT_FALSE(takes(kSkinnyRows + 1, 16, 0));
   EXPECT_FALSE(takes(1, 12, 4));
   EXPECT_FALSE(takes(2, 16, 3));
 }
