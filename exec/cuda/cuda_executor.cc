@@ -26,14 +26,18 @@ constexpr auto kTopBytes = static_cast<std::int64_t>(sizeof(kernels::TopLogits))
 
 std::size_t Size(std::int64_t bytes) { return static_cast<std::size_t>(bytes); }
 
-// Sufficient for any step of the largest size whose requests share no blocks: to grow later would
-// stall a run.
-std::int64_t RoomForSteps(const StepSizes& largest, std::int64_t plan_bytes, std::int64_t blocks) {
+// Sufficient for any step of the largest size: to grow later would stall a run. Requests that share
+// blocks list each of them several times.
+std::int64_t RoomForSteps(const StepSizes& largest, std::int64_t plan_bytes,
+                          std::int64_t blocks_of_request, std::int64_t blocks) {
+  // A step of so many pages would attend to 16 million tokens in blocks of 16.
+  constexpr std::int64_t kSharedPagesMax = std::int64_t{1} << 20;
+  const std::int64_t shared = std::min(largest.sequences * blocks_of_request, kSharedPagesMax);
   const StepShape shape{.rows = largest.tokens,
                         .sequences = largest.sequences,
                         .logit_rows = largest.sequences,
                         .plan_bytes = plan_bytes};
-  return std::max(kArenaBytes, ArenaBytes(shape, blocks));
+  return std::max(kArenaBytes, ArenaBytes(shape, std::max(shared, blocks)));
 }
 
 // The code of a token that is still only on the device: entry `index` of the ring.
@@ -66,9 +70,12 @@ CudaExecutor::CudaExecutor(CudaModel& model, const ExecutorConfig& config)
   Reserve({.rows = largest.tokens,
            .sequences = largest.sequences,
            .logit_rows = std::min(largest.tokens, largest.sequences)});
-  arena_.Reserve(model.device().compute(),
-                 RoomForSteps(largest, attention_->PlanBytesMax(), config.blocks));
+  const std::int64_t block_size = config.block_size;
+  const std::int64_t blocks_of_request = (model.positions() + block_size - 1) / block_size;
+  arena_.Reserve(model.device().compute(), RoomForSteps(largest, attention_->PlanBytesMax(),
+                                                        blocks_of_request, config.blocks));
   CaptureAll();
+  WarmUp();
 }
 
 CudaExecutor::~CudaExecutor() {

@@ -122,6 +122,15 @@ class CudaExecutor final : public Executor {
   // Sets step.shares. REQUIRES: the step has ended.
   void ReadShares(Step& step);
   [[nodiscard]] StepParts PartsOf(const Step& step, Duration whole) const;
+  // Builds a batch and sends its inputs to the device; its tokens go behind the ring, because steps
+  // in flight may still read theirs. REQUIRES: it is within the largest step. `bucket` as in
+  // BatchOptions.
+  DeviceBatch Stage(const StepPlan& plan, const OpenRequests& requests, std::int64_t bucket);
+  // Runs steps that launch all kernels, if CudaModelOptions::warmed_bytes_min says so.
+  void WarmUp();
+  // Enqueues a step of `decodes` sequences of one token and `prefill` further tokens, unless it is
+  // larger than the largest step or than the cache.
+  void WarmUp(std::int64_t decodes, std::int64_t prefill);
   // Captures the graphs of all buckets: at construction, and after memory that they read has moved.
   void CaptureAll();
   void DropGraphs();

@@ -128,23 +128,31 @@ void CudaExecutor::CaptureAll() {
   for (const std::int64_t bucket : buckets) Capture(bucket);
 }
 
-void CudaExecutor::Capture(std::int64_t bucket) {
+DeviceBatch CudaExecutor::Stage(const StepPlan& plan, const OpenRequests& requests,
+                                std::int64_t bucket) {
   const StreamView stream = model_.device().compute();
-  builder_.Arrange({}, requests_, {.block_size = config_.block_size, .bucket = bucket});
+  builder_.Arrange(plan, requests,
+                   {.block_size = config_.block_size,
+                    .bucket = bucket,
+                    .reads_tokens = model_.links().place.first_stage()});
   const StepShape shape = PlannedShape();
   bool moved = false;
-  const StepMemory memory = arena_.Next(stream, shape, 0, moved);
+  const StepMemory memory = arena_.Next(stream, shape, builder_.pages(), moved);
   CHECK(!moved);
-  builder_.Write({}, requests_, memory.host);
-  // After the ring, because steps in flight may still read its tokens.
+  builder_.Write(plan, requests, memory.host);
   *memory.host.first_sampled =
       static_cast<std::int32_t>(kStepsMax) * static_cast<std::int32_t>(sampled_rows_);
-  attention_->Plan(builder_.attention(memory, /*graph=*/true));
+  attention_->Plan(builder_.attention(memory, bucket > 0));
   arena_.Send(stream);
-  const DeviceBatch batch{.shape = shape,
-                          .arrays = memory.device,
-                          .sampled = sampled_.As<std::int32_t>(),
-                          .every_row_has_logits = true};
+  return {.shape = shape,
+          .arrays = memory.device,
+          .sampled = sampled_.As<std::int32_t>(),
+          .every_row_has_logits = bucket > 0};
+}
+
+void CudaExecutor::Capture(std::int64_t bucket) {
+  const StreamView stream = model_.device().compute();
+  const DeviceBatch batch = Stage({}, requests_, bucket);
   // Run once before the capture, so that libraries choose and load their kernels.
   LapEvents none(LapEvents::Kind::kNone);
   Enqueue(batch, none);

@@ -38,7 +38,11 @@ struct CudaModelOptions {
   std::int32_t device = 0;  // CUDA device ordinal
   StepSizes largest_step = {2048, 256};
   bool graphs = true;  // replays decode steps from captured graphs
-  bool tunes = true;   // autotunes matrix products that are not in the algorithm cache
+  // An executor launches all kernels before its first step, because a kernel is loaded when it is
+  // launched first, if the weights have at least so many bytes: for smaller models it takes longer
+  // than it saves.
+  std::int64_t warmed_bytes_min = std::int64_t{64} << 20;
+  bool tunes = true;  // autotunes matrix products that are not in the algorithm cache
   // Products of prefills are autotuned if they have at least so many operations: smaller ones are
   // bound by their launches.
   double tuned_flops_min = 1e9;

@@ -47,7 +47,8 @@ void HangDevice();
 std::string LastKernelFailure();
 
 struct DeviceCounts {
-  std::int64_t kernels = 0;  // carried out, those of graphs too
+  std::int64_t kernels = 0;    // carried out, those of graphs too
+  std::int64_t functions = 0;  // different kernels that were launched or captured
   std::int64_t graph_launches = 0;
   std::int64_t synchronisations = 0;  // of streams, events, the device; blocking copies
   std::int64_t allocations = 0;       // of device memory

@@ -42,6 +42,8 @@ cudaError_t Launch(const cudaLaunchConfig_t& config, const void* function, Opera
          config.dynamicSmemBytes > static_cast<std::size_t>(allowed->second))) {
       return cudaErrorInvalidValue;
     }
+    state.functions.insert(function);
+    state.counts.functions = static_cast<std::int64_t>(state.functions.size());
     const Grid grid{config.gridDim, config.blockDim, config.dynamicSmemBytes};
     return Submit(stream, [grid, run = std::move(kernel)] { Run(grid, run); });
   });

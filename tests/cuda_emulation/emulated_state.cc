@@ -169,6 +169,7 @@ void ResetDevice(const DeviceOptions& options) {
   state.graphs.clear();
   state.executables.clear();
   state.captures.clear();
+  state.functions.clear();
   CurrentDevice() = 0;
   LastError() = cudaSuccess;
 }

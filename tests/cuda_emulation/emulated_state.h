@@ -63,6 +63,7 @@ struct State {
   std::map<CUgraphExec_st*, std::unique_ptr<CUgraphExec_st>> executables;
   std::set<std::shared_ptr<Capture>> captures;
   std::map<const void*, int> shared_bytes_allowed;  // of kernels: cudaFuncSetAttribute
+  std::set<const void*> functions;                  // kernels that were launched
 };
 State& TheState();
 

@@ -56,6 +56,7 @@ struct DeviceLoad {
   bool fp8_fast_accumulation = false;
   bool graphs = true;
   StepSizes largest_step = {.tokens = 64, .sequences = 4};
+  std::int64_t warmed_bytes_min = std::int64_t{1} << 40;  // none
 };
 
 class DeviceModelTest : public ::testing::Test {
@@ -73,6 +74,7 @@ class DeviceModelTest : public ::testing::Test {
                                             .positions = 100,
                                             .largest_step = load.largest_step,
                                             .graphs = load.graphs,
+                                            .warmed_bytes_min = load.warmed_bytes_min,
                                             .tunes = false,
                                             .checks_finite = true},
                                            pool_);

@@ -94,6 +94,53 @@ TEST_F(EmulatedExecutorTest, StepsTakeNoMemoryOfDeviceOrHost) {
   ExpectStepsToTakeNoMemory(*Load({}));
 }
 
+// How many kernels are launched for the first time by a prefill, decodes with log-probabilities, a
+// chunk beside a decode, and its rest beside another one.
+std::int64_t KernelsLoadedBySteps(DeviceModel& model) {
+  const DType format = dynamic_cast<CudaModel&>(model).activation_format();
+  const auto executor =
+      model.MakeExecutor({.kv_dtype = format, .blocks = 8, .returns_logits = false});
+  const std::int64_t loaded = cuda_emulation::Counts().functions;
+  executor->Open(RequestId{0}, std::vector<std::int32_t>{1, 2, 3}, {.logprobs = 2});
+  executor->Open(RequestId{1}, std::vector<std::int32_t>(13, 4), {.temperature = 1});
+  const auto run = [&](const StepPlan& plan) {
+    executor->Launch(plan);
+    executor->Collect();
+  };
+  for (std::int32_t step = 0; step < 3; ++step) run(PlanOfStep(step));
+  StepPlan chunk = PlanOfStep(3);
+  chunk.kv.push_back({KvOperation::Kind::kAllocate, RequestId{1}, BlockId{1}});
+  chunk.work.push_back({.request = RequestId{1}, .start = 0, .tokens = 9});
+  run(chunk);
+  StepPlan rest = PlanOfStep(4);
+  rest.work.push_back({.request = RequestId{1}, .start = 9, .tokens = 4, .emits = true});
+  run(rest);
+  return cuda_emulation::Counts().functions - loaded;
+}
+
+testing::DeviceLoad Warmed(DType format) {
+  return {.dtype = format, .largest_step = {.tokens = 16, .sequences = 2}, .warmed_bytes_min = 0};
+}
+
+TEST_F(EmulatedExecutorTest, NoKernelIsLoadedDuringARun) {
+  for (const DType format : {DType::kBf16, DType::kFp16, DType::kFp8, DType::kInt4}) {
+    cuda_emulation::ResetDevice();
+    EXPECT_EQ(KernelsLoadedBySteps(*Load(Warmed(format))), 0) << Name(format);
+  }
+  cuda_emulation::ResetDevice();
+  testing::DeviceLoad launched = Warmed(DType::kBf16);
+  launched.graphs = false;
+  EXPECT_EQ(KernelsLoadedBySteps(*Load(launched)), 0);
+  cuda_emulation::ResetDevice();
+  EXPECT_GT(KernelsLoadedBySteps(*Load({})), 0);
+}
+
+TEST_F(EmulatedExecutorTest, NoKernelOfMixturesIsLoadedDuringARun) {
+  config_ = ParseModelConfig(testing::kMixtralConfig, "config.json");
+  folder_.WriteWeights(testing::RandomTensors(config_, "model."));
+  EXPECT_EQ(KernelsLoadedBySteps(*Load(Warmed(DType::kBf16))), 0);
+}
+
 TEST_F(EmulatedExecutorTest, StepsOfMixturesTakeNoMemoryOfDeviceOrHost) {
   config_ = ParseModelConfig(testing::kMixtureConfig, "config.json");
   folder_.WriteWeights(testing::RandomTensors(config_, "model."));
