@@ -19,6 +19,7 @@ sys.dont_write_bytecode = True
 loader = importlib.machinery.SourceFileLoader("held_out", str(SCRIPT))
 held_out = importlib.util.module_from_spec(importlib.util.spec_from_loader("held_out", loader))
 loader.exec_module(held_out)
+data_sheets = sys.modules["data_sheets"]  # of its folder
 
 SIZES = (1024, 2048, 4096, 8192)
 FIT_REPORT = """\
@@ -94,10 +95,37 @@ class HeldOutTest(unittest.TestCase):
         # A30: 165 operations of the peak per 165 W, H100: 989 per 700 W.
         a30 = {"peak_bf16_flops": 165e12, "peak_fp32_flops": 10.3e12, "sm_count": 56}
         h100 = {"peak_bf16_flops": 989e12, "peak_fp32_flops": 67e12, "sm_count": 132}
-        limited = held_out.flops_fraction(a30, 165, 0.8, 0.6e12)
+        limited = data_sheets.flops_fraction(a30, 165, 0.8, 0.6e12)
         self.assertAlmostEqual(limited, (0.8 ** -8 + 0.6 ** -8) ** (-1 / 8))
-        self.assertAlmostEqual(held_out.flops_fraction(a30, 1e6, 0.8, 0.6e12), 0.8)
-        self.assertEqual(held_out.flops_fraction(h100, 700, 0.8, 0.6e12), 0.8)
+        self.assertAlmostEqual(data_sheets.flops_fraction(a30, 1e6, 0.8, 0.6e12), 0.8)
+        self.assertEqual(data_sheets.flops_fraction(h100, 700, 0.8, 0.6e12), 0.8)
+
+    def test_closed_forms_of_attention_are_written_in_microseconds_and_bytes(self):
+        # The H100's sheet: 1.983 GHz, 989 TFLOP/s, 132 SMs, 3.35 TB/s, 52,428,800 bytes of L2.
+        sheet = data_sheets.data_sheet("h100_sxm")
+        value = lambda number, unit: data_sheets.attention_value(sheet, number, unit)
+        self.assertAlmostEqual(value(19828, "cycles"), 10, places=3)
+        self.assertAlmostEqual(value(1, "peak"), 1e6 * 65536 * 132 / 989e12)
+        self.assertAlmostEqual(value(0.5, "memory"), 1.675e6)
+        self.assertAlmostEqual(value(2, "l2"), 104857600)
+        self.assertAlmostEqual(value(15, "ns"), 0.015)
+
+    def test_a_profile_of_attention_from_a_sheet_predicts_every_row(self):
+        with tempfile.TemporaryDirectory() as scratch:
+            folder = pathlib.Path(scratch)
+            rows = [{"backend": "vllm", "attn_dtype": "bfloat16", "kv_dtype": "bfloat16",
+                     "num_heads": 32, "num_kv_heads": 8, "head_dim": 128, "window": 0, "batch": 1,
+                     "seq_len": length, "kv_len": length, "latency_us": 1}
+                    for length in (16, 4096)]
+            for op in data_sheets.ATTENTION:
+                data_sheets.write_closed_form(folder, "h100_sxm", op, 700,
+                                              data_sheets.start_of_fit(op))
+                [short, long] = held_out.predicted(BINARY, "h100_sxm", op, rows, folder, folder)
+                # No call is shorter than its launch; its cycles are those of the start.
+                launch = data_sheets.start_of_fit(op)[0] / 1982.8
+                self.assertGreater(short[0], launch)
+                self.assertLess(short[0], 2 * launch)
+                self.assertGreater(long[0], short[0])
 
     def test_a_rank_has_its_part_of_each_product_of_the_other_databases(self):
         with tempfile.TemporaryDirectory() as scratch:
@@ -110,14 +138,14 @@ class HeldOutTest(unittest.TestCase):
             with gzip.open(data.parent / "vidur/dense_ops.csv.gz", "wt") as file:
                 file.write(f"{','.join(names)}\na30,2,4096,32,8,14336,1,256,10,20,,40\n"
                            "a100,2,4096,32,8,14336,1,256,1,2,3,4\n")
-            self.assertEqual(list(held_out.measured_by_vidur(data, "a30")),
+            self.assertEqual(list(data_sheets.measured_by_vidur(data, "a30")),
                              [("256", 3072, 4096, "10"), ("256", 4096, 2048, "20"),
                               ("256", 4096, 7168, "40")])
             profile = "llmservingsim/profile_rtx4090_llama-3.1-8b_dense.csv.gz"
             with gzip.open(data.parent / profile, "wt") as file:
                 file.write("tp,layer,tokens,time_us\n2,gate_up_proj,64,7\n2,down_proj,64,8\n"
                            "2,layernorm,64,9\n")
-            self.assertEqual(list(held_out.measured_by_llmservingsim(data, "rtx4090")),
+            self.assertEqual(list(data_sheets.measured_by_llmservingsim(data, "rtx4090")),
                              [("64", 14336, 4096, "7"), ("64", 4096, 7168, "8")])
 
     def test_steps_are_read_from_the_report_of_a_fit(self):
