@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <limits>
 #include <string>
 #include <utility>
@@ -15,30 +14,17 @@ GroupMeter::GroupMeter(const std::vector<MeteredGroup>& groups, const ServiceGoa
     group_of_.insert(group_of_.end(), static_cast<std::size_t>(group.replicas), groups_.size());
     groups_.push_back({.of = group, .requests = RequestMetrics(goal, boundary)});
   }
-  work_.resize(group_of_.size());
+  replicas_.resize(group_of_.size());
 }
 
 void GroupMeter::OnStepEnded(const EndedStep& step) {
-  const StepTotals& totals = step.plan.totals;
-  Work& work = work_.at(static_cast<std::size_t>(step.plan.replica));
-  ++work.steps;
-  // The totals count what verifies drafts as prefill.
-  const std::int64_t verified = totals.draft_items + totals.draft_tokens;
-  work.prefill_tokens += totals.prefill_tokens - verified;
-  work.decode_tokens += totals.decode_items + verified;
-  const TimePoint begin = std::max(step.started, work.busy_until);
-  work.busy += std::max(step.finished - begin, Duration{0});
-  work.busy_until = std::max(work.busy_until, step.finished);
+  replicas_.at(static_cast<std::size_t>(step.plan.replica)).work.Add(step);
 }
 
-GroupMeter::Work GroupMeter::WorkOf(std::size_t group) const {
-  Work sum;
-  for (std::size_t i = 0; i < work_.size(); ++i) {
-    if (group_of_[i] != group) continue;
-    sum.steps += work_[i].steps;
-    sum.prefill_tokens += work_[i].prefill_tokens;
-    sum.decode_tokens += work_[i].decode_tokens;
-    sum.busy += work_[i].busy;
+StepWork GroupMeter::WorkOf(std::size_t group) const {
+  StepWork sum;
+  for (std::size_t i = 0; i < replicas_.size(); ++i) {
+    if (group_of_[i] == group) sum += replicas_[i].work;
   }
   return sum;
 }
@@ -55,7 +41,7 @@ void GroupMeter::OnEnded(const RequestLife& life) {
 void GroupMeter::Summarise(Summary& summary) const {
   for (std::size_t i = 0; i < groups_.size(); ++i) {
     const Group& group = groups_[i];
-    const Work work = WorkOf(i);
+    const StepWork work = WorkOf(i);
     const std::string prefix = fmt::format("group_{}_", i);
     const auto set = [&](const char* key, SummaryValue value) {
       summary.Set(prefix + key, std::move(value));
@@ -67,7 +53,7 @@ void GroupMeter::Summarise(Summary& summary) const {
     set("computed_prefill_tokens", work.prefill_tokens);
     set("computed_decode_tokens", work.decode_tokens);
     set("busy_share",
-        seconds > 0 ? Seconds(work.busy) / seconds : std::numeric_limits<double>::quiet_NaN());
+        seconds > 0 ? Seconds(work.busy.total) / seconds : std::numeric_limits<double>::quiet_NaN());
     group.requests.SummariseCounts(summary, prefix);
     group.requests.SummariseLatencies(summary, prefix, nullptr);
   }

@@ -7,6 +7,7 @@
 
 #include "record/request_metrics.h"
 #include "record/run_listener.h"
+#include "record/step_work.h"
 #include "record/summary.h"
 
 namespace twin {
@@ -36,24 +37,20 @@ class GroupMeter : public RunListener {
     MeteredGroup of;
     RequestMetrics requests;
   };
-  // Of a replica. Replicas may end steps at once, on several threads.
-  struct alignas(64) Work {
-    std::int64_t steps = 0;
-    std::int64_t prefill_tokens = 0;
-    std::int64_t decode_tokens = 0;
-    Duration busy{0};
-    TimePoint busy_until = TimePoint::min();
+  // Replicas may end steps at once, on several threads.
+  struct alignas(64) Replica {
+    StepWork work;
   };
 
   [[nodiscard]] Group& GroupOf(std::int32_t replica) {
     return groups_[group_of_.at(static_cast<std::size_t>(replica))];
   }
 
-  [[nodiscard]] Work WorkOf(std::size_t group) const;
+  [[nodiscard]] StepWork WorkOf(std::size_t group) const;
 
   std::vector<Group> groups_;
   std::vector<std::size_t> group_of_;  // by replica
-  std::vector<Work> work_;             // by replica
+  std::vector<Replica> replicas_;
   Duration time_{0};
 };
 

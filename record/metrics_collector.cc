@@ -38,11 +38,7 @@ void MetricsCollector::OnGaps(TimePoint /*now*/, Duration gap, std::int64_t coun
 void MetricsCollector::OnStepEnded(const EndedStep& step) {
   const StepTotals& totals = step.plan.totals;
   Work& work = work_.at(static_cast<std::size_t>(step.plan.replica));
-  ++work.steps;
-  // The totals count what verifies drafts as prefill.
-  const std::int64_t verified = totals.draft_items + totals.draft_tokens;
-  work.prefill_tokens += totals.prefill_tokens - verified;
-  work.decode_tokens += totals.decode_items + verified;
+  work.Add(step);
   work.padding_tokens += totals.padding_tokens;
   work.recomputed_tokens += step.recomputed_tokens;
   work.sequences += static_cast<std::int64_t>(step.plan.work.size());
@@ -56,15 +52,10 @@ void MetricsCollector::OnStepEnded(const EndedStep& step) {
       work.accepted_drafts += outcome.accepted_drafts;
     }
   }
-  const TimePoint begin = std::max(step.started, work.busy_until);
-  work.busy += std::max(step.finished - begin, Duration{0});
-  work.busy_until = std::max(work.busy_until, step.finished);
 }
 
 MetricsCollector::Work& MetricsCollector::Work::operator+=(const Work& other) {
-  steps += other.steps;
-  prefill_tokens += other.prefill_tokens;
-  decode_tokens += other.decode_tokens;
+  StepWork::operator+=(other);
   padding_tokens += other.padding_tokens;
   recomputed_tokens += other.recomputed_tokens;
   sequences += other.sequences;
@@ -73,8 +64,6 @@ MetricsCollector::Work& MetricsCollector::Work::operator+=(const Work& other) {
   draft_items += other.draft_items;
   draft_tokens += other.draft_tokens;
   accepted_drafts += other.accepted_drafts;
-  busy += other.busy;
-  busy_until = std::max(busy_until, other.busy_until);
   return *this;
 }
 
@@ -171,7 +160,7 @@ void MetricsCollector::SummariseUse(Summary& summary) const {
   const double blocks = config_.kv_blocks;
   summary.Set("run_seconds", Seconds(use_.until));
   summary.Set("simulated_seconds", Seconds(use_.until));
-  summary.Set("busy_share", Ratio(Seconds(WorkOfAll().busy), use_.seconds * config_.replicas));
+  summary.Set("busy_share", Ratio(Seconds(WorkOfAll().busy.total), use_.seconds * config_.replicas));
   summary.Set("mean_kv_used_share", Ratio(use_.blocks, use_.seconds * blocks));
   summary.Set("max_kv_used_share", Ratio(use_.peak.used_blocks, blocks));
   summary.Set("mean_running", Ratio(use_.running, use_.seconds));

@@ -9,6 +9,7 @@
 #include "core/sketch.h"
 #include "record/request_metrics.h"
 #include "record/run_listener.h"
+#include "record/step_work.h"
 #include "record/summary.h"
 
 namespace twin {
@@ -56,10 +57,7 @@ class MetricsCollector : public RunListener {
 
  private:
   // Sums over the steps of a replica. Replicas may end steps at once, on several threads.
-  struct alignas(64) Work {
-    std::int64_t steps = 0;
-    std::int64_t prefill_tokens = 0;
-    std::int64_t decode_tokens = 0;
+  struct alignas(64) Work : StepWork {
     std::int64_t padding_tokens = 0;
     std::int64_t recomputed_tokens = 0;
     std::int64_t sequences = 0;
@@ -68,8 +66,6 @@ class MetricsCollector : public RunListener {
     std::int64_t draft_items = 0;
     std::int64_t draft_tokens = 0;
     std::int64_t accepted_drafts = 0;
-    Duration busy{0};
-    TimePoint busy_until = TimePoint::min();
 
     Work& operator+=(const Work& other);
   };

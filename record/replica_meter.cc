@@ -15,9 +15,7 @@ double Quotient(double numerator, double denominator) {
 void ReplicaMeter::OnStepEnded(const EndedStep& step) {
   Replica& replica = replicas_.at(static_cast<std::size_t>(step.plan.replica));
   replica.tokens += step.plan.totals.tokens();
-  const TimePoint begin = std::max(step.started, replica.busy_until);
-  replica.busy += std::max(step.finished - begin, Duration{0});
-  replica.busy_until = std::max(replica.busy_until, step.finished);
+  replica.busy.Add(step);
 }
 
 void ReplicaMeter::OnLoad(TimePoint from, TimePoint to, const Load& /*load*/) {
@@ -40,13 +38,14 @@ void ReplicaMeter::Summarise(Summary& summary) const {
                     static_cast<double>(sum));
   };
   const auto [least, most] =
-      std::minmax_element(replicas_.begin(), replicas_.end(),
-                          [](const Replica& a, const Replica& b) { return a.busy < b.busy; });
+      std::minmax_element(replicas_.begin(), replicas_.end(), [](const Replica& a, const Replica& b) {
+        return a.busy.total < b.busy.total;
+      });
   summary.Set("replicas", static_cast<std::int64_t>(replicas_.size()));
   summary.Set("requests_imbalance", imbalance(&Replica::requests));
   summary.Set("tokens_imbalance", imbalance(&Replica::tokens));
-  summary.Set("min_busy_share", Quotient(Seconds(least->busy), Seconds(time_)));
-  summary.Set("max_busy_share", Quotient(Seconds(most->busy), Seconds(time_)));
+  summary.Set("min_busy_share", Quotient(Seconds(least->busy.total), Seconds(time_)));
+  summary.Set("max_busy_share", Quotient(Seconds(most->busy.total), Seconds(time_)));
 }
 
 }  // namespace twin

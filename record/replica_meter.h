@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "record/run_listener.h"
+#include "record/step_work.h"
 #include "record/summary.h"
 
 namespace twin {
@@ -29,8 +30,7 @@ class ReplicaMeter : public RunListener {
   struct Replica {
     std::int64_t requests = 0;  // admitted or rejected there, and ended
     std::int64_t tokens = 0;    // computed or padded
-    Duration busy{0};           // the union of its steps' times
-    TimePoint busy_until = TimePoint::min();
+    BusyTime busy;
   };
 
   std::vector<Replica> replicas_;

@@ -31,8 +31,8 @@ void FreeQueue::Remove(std::span<const Block> blocks, BlockId id) {
 std::vector<BlockId> FreeQueue::Listed() const {
   std::vector<BlockId> listed;
   for (std::uint32_t place = front_; place != back_; ++place) {
-    if (const std::int32_t index = ring_[place & mask_]; index != kGap)
-      listed.push_back(BlockId{index});
+    const std::int32_t index = ring_[place & mask_];
+    if (index != kGap) listed.push_back(BlockId{index});
   }
   return listed;
 }

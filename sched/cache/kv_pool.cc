@@ -28,6 +28,7 @@ bool KvPool::Grow(BlockTable& table, std::int32_t tokens) {
   if (missing - own > free()) return false;
   table.reserved_blocks -= own;
   reserved_ -= own;
+  CHECK(missing <= queue_.size());
   if (missing == 1) {
     table.device.push_back(TakeOne());
   } else {
@@ -236,7 +237,6 @@ bool KvPool::Audit(std::span<const BlockTable* const> tables) const {
 }
 
 BlockId KvPool::TakeOne() {
-  CHECK(queue_.size() > 0);
   const BlockId id = queue_.TakeFront(blocks_);
   Block& b = At(id);
   b.references = 1;
@@ -245,7 +245,6 @@ BlockId KvPool::TakeOne() {
 }
 
 void KvPool::TakeFront(std::int32_t count, std::vector<BlockId>& taken) {
-  CHECK(count <= queue_.size());
   const std::size_t held = taken.size();
   const std::size_t wanted = held + static_cast<std::size_t>(count);
   // By powers of two, so that tables soon fit whoever uses them next.
