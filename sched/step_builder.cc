@@ -208,7 +208,7 @@ void StepBuilder::PreemptByRecompute(RequestId id) {
   CHECK(s.state == SequenceState::kRunning);
   if (!traits_.preempts) ThrowInvariant(7, plan_.id, id, "a reserving policy preempts");
   if (s.last_step == plan_.id) ThrowInvariant(6, plan_.id, id, "it is preempted and in the step");
-  pool_.Suspend(s.blocks);
+  pool_.Suspend(s.blocks, s.keys);
   LogRelease(id);
   s.state = SequenceState::kWaiting;
   s.computed = 0;

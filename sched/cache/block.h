@@ -3,22 +3,16 @@
 
 #include <cstdint>
 
-#include "core/ids.h"
-
 namespace twin {
 
-// KvPool, FreeQueue and BlockKeyIndex each write their own members. They are in one struct because
-// a block taken from the free queue has its key examined, too.
+// Small, because the blocks of a pool are taken and given back in an order of their own: of a
+// thousand replicas each one would otherwise be fetched from memory. Keys lie with the index.
 struct Block {
-  static constexpr std::int32_t kNil = -1;
-
-  std::int32_t references = 0;   // sequences that hold it, and a prefix tree that keeps it
-  std::uint32_t free_place = 0;  // in the ring of the free queue
-  std::int32_t key_next = kNil;  // the next block listed under the same key
-  bool carries_key = false;
-  bool listed = false;  // in the index
-  bool kept = false;    // by a prefix tree
-  BlockKey key{};       // identifies its content, if `carries_key`
+  std::uint32_t references : 29 = 0;  // sequences that hold it, and a prefix tree that keeps it
+  bool carries_key : 1 = false;       // its content is known by a key
+  bool listed : 1 = false;            // in the index, under its key
+  bool kept : 1 = false;              // by a prefix tree
 };
+static_assert(sizeof(Block) == 4);
 
 }  // namespace twin

@@ -3,35 +3,43 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <vector>
 
 #include "core/ids.h"
-#include "sched/cache/block.h"
 
 namespace twin {
 
 // A hash table over the blocks of one pool: linear probing, at most half full, deletion by shifting
 // back; blocks of one key form a list in the order in which they were added. Find takes O(1)
-// expected time, Add and Remove O(blocks of the key). The first Add allocates 16 to 32 bytes per
+// expected time, Add and Remove O(blocks of the key). The first Add allocates 32 to 48 bytes per
 // block of the pool; nothing is allocated after it. Never iterated, so hash values affect no
-// decision. The blocks passed to each call are those of the pool, by id.
+// decision.
 class BlockKeyIndex {
  public:
-  // Returns the block that was added first under the key; kNone if there is none.
-  [[nodiscard]] BlockId Find(std::span<const Block> blocks, BlockKey key) const;
+  // Of the blocks [0, blocks), none of which is listed.
+  explicit BlockKeyIndex(std::size_t blocks) : blocks_(blocks) {}
 
-  // Adds the block under the key that it carries. REQUIRES: it carries one and is not listed.
-  void Add(std::span<Block> blocks, BlockId id);
+  // Returns the block that was added first under the key; kNone if there is none.
+  [[nodiscard]] BlockId Find(BlockKey key) const;
+
+  // Lists the block under the key. REQUIRES: it is not listed.
+  void Add(BlockId id, BlockKey key);
 
   // REQUIRES: the block is listed.
-  void Remove(std::span<Block> blocks, BlockId id);
+  void Remove(BlockId id);
 
  private:
+  static constexpr std::int32_t kNil = -1;
+  static constexpr std::int32_t kNotListed = -2;
+  // A block, if it is listed.
+  struct Entry {
+    BlockKey key{};
+    std::int32_t next = kNotListed;  // the next block under the same key
+  };
   // Keeps the upper half of the key's hash, so that most other keys are told apart without reading
-  // the block.
+  // the entry.
   struct Slot {
-    std::int32_t first = Block::kNil;  // the list's first block
+    std::int32_t first = kNil;  // the list's first block
     std::uint32_t hash = 0;
   };
 
@@ -41,11 +49,13 @@ class BlockKeyIndex {
   }
   [[nodiscard]] std::size_t Home(std::uint32_t hash) const { return hash >> shift_; }
   // The slot of the key's list, or the empty one where it would begin.
-  [[nodiscard]] std::size_t Probe(std::span<const Block> blocks, BlockKey key) const;
+  [[nodiscard]] std::size_t Probe(BlockKey key) const;
   void Vacate(std::size_t slot);
 
+  std::size_t blocks_;
   int shift_ = 31;  // 32 - log2(slots)
   std::vector<Slot> slots_;
+  std::vector<Entry> entries_;  // by block
 };
 
 }  // namespace twin

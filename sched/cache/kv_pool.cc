@@ -10,7 +10,8 @@ namespace twin {
 KvPool::KvPool(const KvPoolConfig& config)
     : config_(config),
       blocks_(static_cast<std::size_t>(std::max(0, config.blocks))),
-      queue_(blocks_) {
+      queue_(blocks_.size()),
+      keys_(blocks_.size()) {
   CHECK(config.block_size >= 1);
   CHECK(config.blocks >= 0);
   CHECK(config.host_blocks >= 0);
@@ -51,21 +52,24 @@ void KvPool::Release(BlockTable& table) {
   // what is pushed there comes before what was.
   bool any_keyless = false;
   const bool all_back = config_.release_order == ReleaseOrder::kBack;
-  for (auto block = table.device.rbegin(); block != table.device.rend(); ++block) {
-    Block& b = At(*block);
-    CHECK(b.references > 0);
-    if (--b.references > 0) {
-      if (b.kept && b.references == 1) ++cached_;
-    } else if (all_back || b.carries_key) {
-      queue_.PushBack(blocks_, *block);
-    } else {
-      any_keyless = true;
+  {  // The appender ends before blocks go to the front.
+    FreeQueue::Appender back(queue_, table.device.size());
+    for (auto block = table.device.rbegin(); block != table.device.rend(); ++block) {
+      Block& b = At(*block);
+      CHECK(b.references > 0);
+      if (--b.references > 0) {
+        if (b.kept && b.references == 1) ++cached_;
+      } else if (all_back || b.carries_key) {
+        back.PushBack(*block, b.listed);
+      } else {
+        any_keyless = true;
+      }
     }
   }
   if (any_keyless) {
     for (const BlockId id : table.device) {
       const Block& b = At(id);
-      if (b.references == 0 && !b.carries_key) queue_.PushFront(blocks_, id);
+      if (b.references == 0 && !b.carries_key) queue_.PushFront(id);
     }
   }
   table.device.clear();
@@ -80,10 +84,11 @@ void KvPool::Release(BlockTable& table) {
   table.published_tokens = 0;
 }
 
-void KvPool::Suspend(BlockTable& table) {
-  for (std::int32_t i = 0; i < FullBlocks(table.published_tokens); ++i) {
-    const BlockId id = table.device[static_cast<std::size_t>(i)];
-    if (!At(id).listed) keys_.Add(blocks_, id);
+void KvPool::Suspend(BlockTable& table, std::span<const BlockKey> keys) {
+  const auto published = static_cast<std::size_t>(FullBlocks(table.published_tokens));
+  CHECK(published <= keys.size());
+  for (std::size_t i = 0; i < published; ++i) {
+    if (!At(table.device[i]).listed) List(table.device[i], keys[i]);
   }
   Release(table);
 }
@@ -127,7 +132,7 @@ CacheHit KvPool::Lookup(std::span<const BlockKey> keys, std::int32_t blocks_max)
   const auto limit =
       std::min<std::size_t>(keys.size(), static_cast<std::size_t>(std::max(0, blocks_max)));
   for (std::size_t i = 0; i < limit; ++i) {
-    const BlockId found = keys_.Find(blocks_, keys[i]);
+    const BlockId found = keys_.Find(keys[i]);
     if (found == BlockId::kNone) break;
     ++hit.blocks;
     if (blocks_[Index(found)].references == 0) ++hit.free_blocks;
@@ -138,10 +143,10 @@ CacheHit KvPool::Lookup(std::span<const BlockKey> keys, std::int32_t blocks_max)
 void KvPool::Attach(BlockTable& table, std::span<const BlockKey> keys, std::int32_t blocks) {
   CHECK(table.device.empty());
   for (std::size_t i = 0; i < static_cast<std::size_t>(blocks); ++i) {
-    const BlockId id = keys_.Find(blocks_, keys[i]);
+    const BlockId id = keys_.Find(keys[i]);
     CHECK(id != BlockId::kNone);
     Block& b = At(id);
-    if (b.references++ == 0) queue_.Remove(blocks_, id);
+    if (b.references++ == 0) queue_.Remove(id);
     table.device.push_back(id);
   }
   table.capacity_tokens = blocks * config_.block_size;
@@ -157,8 +162,7 @@ void KvPool::Publish(BlockTable& table, std::span<const BlockKey> keys, std::int
     Block& b = At(table.device[at]);
     CHECK(!b.carries_key);
     b.carries_key = true;
-    b.key = keys[at];
-    if (!IsPrivate(b.key)) keys_.Add(blocks_, table.device[at]);
+    if (!IsPrivate(keys[at])) List(table.device[at], keys[at]);
   }
   table.published_tokens = std::max(table.published_tokens, blocks * config_.block_size);
 }
@@ -187,7 +191,7 @@ void KvPool::Discard(BlockId id) {
   b.references = 0;
   --cached_;
   ++discards_;
-  queue_.PushBack(blocks_, id);
+  queue_.PushBack(id, b.listed);
 }
 
 void KvPool::Reference(Block& b) {
@@ -206,13 +210,13 @@ void KvPool::ReplaceByKept(BlockTable& table, std::int32_t position, BlockId kep
   BlockId& place = table.device.at(static_cast<std::size_t>(position));
   Block& b = At(place);
   CHECK(b.references >= 1 && !b.kept);
-  if (--b.references == 0) queue_.PushBack(blocks_, place);
+  if (--b.references == 0) queue_.PushBack(place, b.listed);
   Reference(At(kept));
   place = kept;
 }
 
 bool KvPool::Audit(std::span<const BlockTable* const> tables) const {
-  std::vector<std::int32_t> references(blocks_.size());
+  std::vector<std::uint32_t> references(blocks_.size());
   std::int64_t host = host_free();
   std::int64_t promised = 0;
   for (const BlockTable* table : tables) {
@@ -223,7 +227,7 @@ bool KvPool::Audit(std::span<const BlockTable* const> tables) const {
   std::int32_t used = 0;
   std::int32_t cached = 0;
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
-    if (references[i] + (blocks_[i].kept ? 1 : 0) != blocks_[i].references) return false;
+    if (references[i] + (blocks_[i].kept ? 1U : 0U) != blocks_[i].references) return false;
     if (blocks_[i].references > 0) ++used;
     if (blocks_[i].references > references[i] && references[i] == 0) ++cached;
   }
@@ -237,10 +241,9 @@ bool KvPool::Audit(std::span<const BlockTable* const> tables) const {
 }
 
 BlockId KvPool::TakeOne() {
-  const BlockId id = queue_.TakeFront(blocks_);
-  Block& b = At(id);
-  b.references = 1;
-  if (b.carries_key) ForgetKey(id);
+  __builtin_prefetch(&blocks_[queue_.Upcoming()], /*rw=*/1);
+  const BlockId id = queue_.TakeFront();
+  Take(id);
   return id;
 }
 
@@ -250,12 +253,20 @@ void KvPool::TakeFront(std::int32_t count, std::vector<BlockId>& taken) {
   // By powers of two, so that tables soon fit whoever uses them next.
   if (taken.capacity() < wanted) taken.reserve(std::bit_ceil(wanted));
   taken.resize(wanted);
-  for (std::size_t i = held; i < wanted; ++i) taken[i] = TakeOne();
+  const std::span places = std::span(taken).subspan(held);
+  queue_.TakeFront(places);
+  for (const BlockId id : places) Take(id);
+}
+
+void KvPool::List(BlockId id, BlockKey key) {
+  keys_.Add(id, key);
+  At(id).listed = true;
 }
 
 void KvPool::ForgetKey(BlockId id) {
   Block& b = At(id);
-  if (b.listed) keys_.Remove(blocks_, id);
+  if (b.listed) keys_.Remove(id);
+  b.listed = false;
   b.carries_key = false;
 }
 

@@ -108,8 +108,9 @@ class KvPool {
 
   // Frees all device blocks, all host blocks and the reservation.
   void Release(BlockTable& table);
-  // The same for a preempted sequence, which will look its blocks up in the prefix cache again.
-  void Suspend(BlockTable& table);
+  // The same for a preempted sequence, which will look its blocks up in the prefix cache again,
+  // under the keys with which they were published.
+  void Suspend(BlockTable& table, std::span<const BlockKey> keys);
 
   // Moves all device blocks to host blocks, in order; false if too few host blocks are free.
   [[nodiscard]] bool SwapOut(BlockTable& table);
@@ -152,6 +153,13 @@ class KvPool {
   // Takes a block, or `count`, off the front of the free queue. REQUIRES: it has as many.
   [[nodiscard]] BlockId TakeOne();
   void TakeFront(std::int32_t count, std::vector<BlockId>& taken);
+  // The block has left the free queue: its content is lost.
+  void Take(BlockId id) {
+    Block& b = At(id);
+    if (b.listed) keys_.Remove(id);
+    b = {.references = 1};
+  }
+  void List(BlockId id, BlockKey key);
   void ForgetKey(BlockId id);
   void Reference(Block& b);
 

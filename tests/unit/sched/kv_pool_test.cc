@@ -252,7 +252,7 @@ TEST(KvPoolTest, FindsPrivateKeysOnceTheirSequenceIsSuspended) {
   ASSERT_TRUE(pool.Grow(table, 12));
   pool.Publish(table, keys, 3);
   EXPECT_EQ(pool.Lookup(keys, 3).blocks, 1);
-  pool.Suspend(table);
+  pool.Suspend(table, keys);
   EXPECT_EQ(pool.free(), 4);
   EXPECT_EQ(pool.Lookup(keys, 3).blocks, 3);
   EXPECT_EQ(pool.Lookup(keys, 3).free_blocks, 3);
