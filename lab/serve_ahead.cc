@@ -12,7 +12,7 @@ namespace twin::lab {
 namespace {
 
 // Instants of a replica in a window.
-constexpr std::size_t kInstantsWanted = 64;
+constexpr std::size_t kInstantsWanted = 256;
 // With fewer instants in a window than these, threads would mostly wait for each other.
 constexpr std::size_t kInstantsShared = 128;
 // More than threads, so that they end together, whoever does what else.
@@ -71,7 +71,7 @@ bool AheadServer::ServeWindow(Duration length) {
   const TimePoint begin = NextBegin();
   if (begin == kTimeNever) return false;
   const TimePoint until = EndOf(begin, length);
-  RouteArrivals(until);
+  const std::span<const Event> arrivals = RouteArrivals(until);
   const auto show = [this] { ShowServed(); };
   const auto serve = [this, until](std::size_t i) { ServeShard(shards_[i], until); };
   if (instants_ >= kInstantsShared) {
@@ -80,6 +80,7 @@ bool AheadServer::ServeWindow(Duration length) {
     show();
     for (std::size_t i = 0; i < shards_.size(); ++i) serve(i);
   }
+  ForgetArrivals(arrivals);
   cluster_.EndWindow();
   TurnPages();
   return true;
@@ -97,17 +98,17 @@ TimePoint AheadServer::NextBegin() {
 }
 
 void AheadServer::TurnPages() {
-  arrivals_log_.EndPage();
   arrivals_log_.Turn(pages_.back());
-  instants_ = pages_.back().places.size();
+  instants_ = pages_.back().entries.size();
   for (std::size_t i = 0; i < shards_.size(); ++i) {
     shards_[i].log->Turn(pages_[i]);
-    instants_ += pages_[i].places.size();
+    instants_ += pages_[i].entries.size();
   }
 }
 
-void AheadServer::RouteArrivals(TimePoint until) {
-  for (const Event& event : world_.ArrivalsBefore(until)) {
+std::span<const Event> AheadServer::RouteArrivals(TimePoint until) {
+  const std::span<const Event> arrivals = world_.ArrivalsBefore(until);
+  for (const Event& event : arrivals) {
     const TimePoint now = ArrivalOf(event);
     arrivals_log_.BeginInstant(ReplicaLog::kArrival, now);
     const Load before = tracker_.load();
@@ -117,10 +118,17 @@ void AheadServer::RouteArrivals(TimePoint until) {
     const Request& request = std::get<RequestArrived>(event).request;
     const auto replica = static_cast<std::size_t>(cluster_.RouteAhead(now, request));
     Lane& lane = lanes_[replica];
-    lane.world->TakeOver(request.id, world_);
-    lane.tracker->TakeOver(request.id, tracker_);
     lane.arrivals.push_back(event);
     lane.goes_on = std::min(lane.goes_on, now);
+  }
+  return arrivals;
+}
+
+void AheadServer::ForgetArrivals(std::span<const Event> arrivals) {
+  for (const Event& event : arrivals) {
+    const RequestId id = std::get<RequestArrived>(event).request.id;
+    world_.Forget(id);
+    tracker_.Forget(id);
   }
 }
 
@@ -128,7 +136,6 @@ void AheadServer::ServeShard(Shard& shard, TimePoint until) {
   for (std::int32_t i = shard.first; i < shard.end; ++i) {
     if (lanes_[static_cast<std::size_t>(i)].goes_on < until) ServeReplica(i, until, *shard.log);
   }
-  shard.log->EndPage();
 }
 
 void AheadServer::ServeReplica(std::int32_t replica, TimePoint until, ReplicaLog& log) {
@@ -154,6 +161,11 @@ void AheadServer::ServeInstant(std::int32_t replica, TimePoint now, std::span<co
                                ReplicaLog& log) {
   Lane& lane = lanes_[static_cast<std::size_t>(replica)];
   RequestTracker& tracker = *lane.tracker;
+  for (const Event& event : arrivals) {
+    const RequestId id = std::get<RequestArrived>(event).request.id;
+    lane.world->TakeOver(id, world_);
+    tracker.TakeOver(id, tracker_);
+  }
   const Instant instant = lane.world->AdvanceTo(now, arrivals);
   log.BeginInstant(replica, now);
   const Load before = tracker.load();

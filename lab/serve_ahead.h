@@ -72,7 +72,10 @@ class AheadServer {
     std::unique_ptr<ReplicaLog> log;
   };
 
-  void RouteArrivals(TimePoint until);
+  // The requests that arrive before `until` are sent to their replicas' lanes. Their state stays
+  // with world_ and tracker_ until the replicas take it over, when their own is in the caches.
+  std::span<const Event> RouteArrivals(TimePoint until);
+  void ForgetArrivals(std::span<const Event> arrivals);
   void ServeShard(Shard& shard, TimePoint until);
   // Serves the replica up to `until`.
   void ServeReplica(std::int32_t replica, TimePoint until, ReplicaLog& log);

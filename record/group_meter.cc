@@ -52,8 +52,8 @@ void GroupMeter::Summarise(Summary& summary) const {
     set("steps", work.steps);
     set("computed_prefill_tokens", work.prefill_tokens);
     set("computed_decode_tokens", work.decode_tokens);
-    set("busy_share",
-        seconds > 0 ? Seconds(work.busy.total) / seconds : std::numeric_limits<double>::quiet_NaN());
+    set("busy_share", seconds > 0 ? Seconds(work.busy.total) / seconds
+                                  : std::numeric_limits<double>::quiet_NaN());
     group.requests.SummariseCounts(summary, prefix);
     group.requests.SummariseLatencies(summary, prefix, nullptr);
   }

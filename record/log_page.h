@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/time.h"
+#include "record/packed_plans.h"
 #include "record/run_listener.h"
 
 namespace twin {
@@ -20,40 +21,34 @@ struct LogPage {
     Duration gap{0};
     std::int64_t count = 0;
   };
-  struct Entry {
-    std::uint32_t first_word = 0;
-    std::uint32_t words = 0;
+  // An instant of a replica, or an arrival. Those of one replica at one time follow each other in
+  // rounds: a step without duration is delivered at the time of its launch, behind the results and
+  // plans of all replicas. In one cache line, because the player finds each one elsewhere.
+  struct alignas(64) Entry {
+    TimePoint time;
+    // What the events told the listeners first, if `gaps` > 0: nearly always these gaps are all.
+    Duration gap{0};
+    std::uint32_t gaps = 0;
+    std::uint32_t rank = 0;        // 2 * round + 1 for arrivals, which come behind results
+    std::int32_t replica = -1;     // -1: an arrival
+    std::uint32_t first_plan = 0;  // in `plans`
+    std::uint32_t plans = 0;
     std::uint32_t first_call = 0;
     std::uint32_t event_calls = 0;
     std::uint32_t plan_calls = 0;
-    std::uint32_t plans = 0;
     Load change = {};
   };
-  // Sorts entries. Those of one replica at one time follow each other in rounds: a step without
-  // duration is delivered at the time of its launch, behind the results and plans of all replicas.
-  struct Place {
-    TimePoint time;
-    std::uint32_t rank = 0;  // 2 * round + 1 for arrivals, which come behind results
-    std::uint32_t entry = 0;
-    [[nodiscard]] std::uint32_t round() const { return rank / 2; }
-    // Places of one time and round are in the order of their replicas, or of their arrivals.
-    [[nodiscard]] static bool Earlier(const Place& a, const Place& b) {
-      return a.time != b.time ? a.time < b.time : a.rank < b.rank;
-    }
-  };
+  static_assert(sizeof(Entry) == 64);
 
-  std::vector<Place> places;  // of the entries
   std::vector<Entry> entries;
-  std::vector<std::uint64_t> words;  // encodings of plans, of which words_used are used
-  std::size_t words_used = 0;
+  PackedPlans plans;
   std::vector<Call> calls;
   std::vector<RequestLife> lives;
 
   // Empties the page but keeps its memory.
   void Clear() {
-    places.clear();
     entries.clear();
-    words_used = 0;
+    plans.Clear();
     calls.clear();
     lives.clear();
   }

@@ -1,82 +1,106 @@
 #include "record/log_player.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace twin {
 
 void LogPlayer::Show(std::span<const LogPage> pages) {
-  Merge(pages);
+  Order(pages);
   const std::size_t count = places_.size();
   for (std::size_t i = 0; i < count;) {
-    const LogPage::Place& first = places_[i].at;
+    const Place& first = places_[i];
     std::size_t end = i;
-    for (; end < count && places_[end].at.time == first.time &&
-           places_[end].at.round() == first.round();
+    for (;
+         end < count && places_[end].time == first.time && places_[end].rank / 2 == first.rank / 2;
          ++end) {
-      PrefetchAhead(end);
+      PrefetchAhead(pages, end);
     }
-    ShowInstant(std::span(places_).subspan(i, end - i));
+    ShowInstant(pages, std::span(places_).subspan(i, end - i));
     i = end;
   }
 }
 
-// Neighbouring runs, two by two, until there is only one: places of one time and rank keep the
-// order of their pages.
-void LogPlayer::Merge(std::span<const LogPage> pages) {
-  places_.clear();
-  ends_.clear();
-  for (const LogPage& page : pages) {
-    for (const LogPage::Place& place : page.places) places_.push_back({place, &page});
-    ends_.push_back(places_.size());
-  }
-  const auto earlier = [](const Place& a, const Place& b) {
-    return LogPage::Place::Earlier(a.at, b.at);
-  };
-  merged_.resize(places_.size());
-  while (ends_.size() > 1) {
-    std::size_t runs = 0;
-    auto out = merged_.begin();
-    auto begin = places_.begin();
-    for (std::size_t i = 0; i < ends_.size(); i += 2) {
-      const auto middle = places_.begin() + static_cast<std::ptrdiff_t>(ends_[i]);
-      const std::size_t end = i + 1 < ends_.size() ? ends_[i + 1] : ends_[i];
-      const auto last = places_.begin() + static_cast<std::ptrdiff_t>(end);
-      out = std::merge(begin, middle, middle, last, out, earlier);
-      begin = last;
-      ends_[runs++] = end;
+// Entries come evenly over the time of a window, so that equal spans of time hold about as many:
+// sorted into such spans first, in the order of the pages, and then in each span, they cost a
+// constant time each.
+void LogPlayer::Order(std::span<const LogPage> pages) {
+  unordered_.clear();
+  TimePoint first = kTimeNever;
+  TimePoint last = TimePoint::min();
+  for (std::uint32_t page = 0; page < pages.size(); ++page) {
+    for (const LogPage::Entry& entry : pages[page].entries) {
+      unordered_.push_back({entry.time, entry.rank, page, &entry});
+      first = std::min(first, entry.time);
+      last = std::max(last, entry.time);
     }
-    ends_.resize(runs);
-    places_.swap(merged_);
+  }
+  places_.resize(unordered_.size());
+  if (unordered_.empty()) return;
+  const auto since_first = [first](TimePoint time) {
+    return static_cast<std::uint64_t>((time - first).count());
+  };
+  constexpr std::size_t kEntriesPerSpan = 2;
+  int shift = 0;
+  while (since_first(last) >> shift > unordered_.size() / kEntriesPerSpan) ++shift;
+  const auto span_of = [&](const Place& place) { return since_first(place.time) >> shift; };
+  ends_.assign((since_first(last) >> shift) + 2, 0);
+  for (const Place& place : unordered_) ++ends_[span_of(place) + 1];
+  std::partial_sum(ends_.begin(), ends_.end(), ends_.begin());
+  for (const Place& place : unordered_) places_[ends_[span_of(place)]++] = place;
+  std::size_t begin = 0;
+  for (const std::uint32_t end : ends_) {
+    SortSpan(std::span(places_).subspan(begin, end - begin));
+    begin = end;
+  }
+}
+
+void LogPlayer::SortSpan(std::span<Place> places) {
+  constexpr std::size_t kFew = 16;
+  if (places.size() > kFew) {
+    std::stable_sort(places.begin(), places.end(), Place::Earlier);
+    return;
+  }
+  for (std::size_t i = 1; i < places.size(); ++i) {
+    const Place place = places[i];
+    std::size_t at = i;
+    for (; at > 0 && Place::Earlier(place, places[at - 1]); --at) places[at] = places[at - 1];
+    places[at] = place;
   }
 }
 
 // The entries lie in the order of the replicas, so that each one comes from another page of memory.
-void LogPlayer::PrefetchAhead(std::size_t i) const {
+void LogPlayer::PrefetchAhead(std::span<const LogPage> pages, std::size_t i) const {
   constexpr std::size_t kEntriesAhead = 16;
-  constexpr std::size_t kWordsAhead = 8;
-  constexpr std::size_t kWordsPerLine = 8;
+  constexpr std::size_t kPlansAhead = 8;
   if (i + kEntriesAhead >= places_.size()) return;
-  __builtin_prefetch(&places_[i + kEntriesAhead].entry());
-  const LogPage& page = *places_[i + kWordsAhead].page;
-  const LogPage::Entry& next = places_[i + kWordsAhead].entry();
+  __builtin_prefetch(places_[i + kEntriesAhead].entry);
+  const LogPage& page = pages[places_[i + kPlansAhead].page];
+  const LogPage::Entry& next = *places_[i + kPlansAhead].entry;
   if (next.event_calls + next.plan_calls > 0) __builtin_prefetch(&page.calls[next.first_call]);
-  for (std::size_t word = 0; word < next.words; word += kWordsPerLine) {
-    __builtin_prefetch(&page.words[next.first_word + word]);
+  if (next.plans > 0) {
+    plans_.Prefetch(page.plans, next.first_plan, static_cast<std::size_t>(next.replica));
   }
 }
 
-void LogPlayer::ShowInstant(std::span<const Place> places) {
-  const TimePoint now = places.front().at.time;
+void LogPlayer::ShowInstant(std::span<const LogPage> pages, std::span<const Place> places) {
+  const TimePoint now = places.front().time;
   PassTo(now);
   for (const Place& place : places) {
-    const LogPage::Entry& entry = place.entry();
-    Repeat(now, *place.page, entry.first_call, entry.event_calls);
+    const LogPage::Entry& entry = *place.entry;
+    if (entry.gaps > 0) {
+      for (RunListener* listener : listeners_) listener->OnGaps(now, entry.gap, entry.gaps);
+    }
+    Repeat(now, pages[place.page], entry.first_call, entry.event_calls);
   }
   for (const Place& place : places) {
-    const LogPage::Entry& entry = place.entry();
-    digest_.OnEncoded(std::span(place.page->words).subspan(entry.first_word, entry.words),
-                      entry.plans);
-    Repeat(now, *place.page, entry.first_call + entry.event_calls, entry.plan_calls);
+    const LogPage::Entry& entry = *place.entry;
+    const LogPage& page = pages[place.page];
+    std::size_t plan = entry.first_plan;
+    for (std::uint32_t i = 0; i < entry.plans; ++i) {
+      plan = plans_.Show(page.plans, plan, static_cast<std::size_t>(entry.replica), digest_);
+    }
+    Repeat(now, page, entry.first_call + entry.event_calls, entry.plan_calls);
     load_.waiting += entry.change.waiting;
     load_.running += entry.change.running;
     load_.swapped += entry.change.swapped;

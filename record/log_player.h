@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "record/log_page.h"
+#include "record/packed_plans.h"
 #include "record/plan_digest.h"
 #include "record/run_listener.h"
 
@@ -21,31 +22,38 @@ class LogPlayer {
 
   [[nodiscard]] std::span<RunListener* const> listeners() const { return listeners_; }
 
-  // Shows all instants. REQUIRES: the pages have ended (ReplicaLog::EndPage), are in the order of
-  // their replicas, with the arrivals anywhere, and none that is still to come holds anything
-  // earlier than they.
+  // Shows all instants. REQUIRES: the pages are in the order of their replicas, with the arrivals
+  // anywhere, and none that is still to come holds anything earlier than they.
   void Show(std::span<const LogPage> pages);
 
  private:
+  // Where an entry is.
   struct Place {
-    LogPage::Place at;
-    const LogPage* page = nullptr;
-    [[nodiscard]] const LogPage::Entry& entry() const { return page->entries[at.entry]; }
+    TimePoint time;
+    std::uint32_t rank = 0;
+    std::uint32_t page = 0;
+    const LogPage::Entry* entry = nullptr;
+    // Entries of one time and rank are in the order of their replicas, or of their arrivals.
+    [[nodiscard]] static bool Earlier(const Place& a, const Place& b) {
+      return a.time != b.time ? a.time < b.time : a.rank < b.rank;
+    }
   };
 
-  // Fills places_ with those of all pages, in order.
-  void Merge(std::span<const LogPage> pages);
-  void ShowInstant(std::span<const Place> places);
+  // Fills places_ with all entries of the pages, in order.
+  void Order(std::span<const LogPage> pages);
+  static void SortSpan(std::span<Place> places);
+  void ShowInstant(std::span<const LogPage> pages, std::span<const Place> places);
   void PassTo(TimePoint now);
   void Repeat(TimePoint now, const LogPage& page, std::uint32_t first, std::uint32_t count);
-  void PrefetchAhead(std::size_t i) const;
+  void PrefetchAhead(std::span<const LogPage> pages, std::size_t i) const;
 
   PlanDigest& digest_;
   std::vector<RunListener*> listeners_;
   std::vector<Place> places_;
-  std::vector<Place> merged_;      // scratch of Merge
-  std::vector<std::size_t> ends_;  // in places_: of runs in order
-  Load load_;                      // of all replicas, between the instants that were shown
+  std::vector<Place> unordered_;     // scratch of Order
+  std::vector<std::uint32_t> ends_;  // in places_: of spans of time
+  PlanUnpacker plans_;
+  Load load_;  // of all replicas, between the instants that were shown
   TimePoint load_since_ = TimePoint::min();
 };
 

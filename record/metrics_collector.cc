@@ -160,7 +160,8 @@ void MetricsCollector::SummariseUse(Summary& summary) const {
   const double blocks = config_.kv_blocks;
   summary.Set("run_seconds", Seconds(use_.until));
   summary.Set("simulated_seconds", Seconds(use_.until));
-  summary.Set("busy_share", Ratio(Seconds(WorkOfAll().busy.total), use_.seconds * config_.replicas));
+  summary.Set("busy_share",
+              Ratio(Seconds(WorkOfAll().busy.total), use_.seconds * config_.replicas));
   summary.Set("mean_kv_used_share", Ratio(use_.blocks, use_.seconds * blocks));
   summary.Set("max_kv_used_share", Ratio(use_.peak.used_blocks, blocks));
   summary.Set("mean_running", Ratio(use_.running, use_.seconds));

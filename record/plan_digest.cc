@@ -18,10 +18,14 @@ void PlanDigest::OnPlan(TimePoint /*now*/, const StepPlan& plan) {
 }
 
 void PlanDigest::OnEncoded(std::span<const std::uint64_t> words, std::uint64_t plans) {
+  std::uint64_t next = even_;
+  std::uint64_t other = odd_;
   for (std::size_t i = 0; i < words.size(); i += 2) {
-    const std::uint64_t mixed = MixWords(words[i], words[i + 1] ^ even_);
-    even_ = std::exchange(odd_, mixed);
+    const std::uint64_t mixed = MixWords(words[i], words[i + 1] ^ next);
+    next = std::exchange(other, mixed);
   }
+  even_ = next;
+  odd_ = other;
   plans_ += plans;
 }
 

@@ -58,8 +58,13 @@ std::uint32_t Length(const List& list) {
   return static_cast<std::uint32_t>(list.size());
 }
 
-// The second word of a work item.
-inline std::uint64_t SizeWord(const WorkItem& item) {
+// The first word of a work item.
+inline std::uint64_t PlaceWord(const WorkItem& item) {
+  return PackWord(Index(item.request), static_cast<std::uint32_t>(item.start));
+}
+
+// The second word of any work item.
+inline std::uint64_t AnySizeWord(const WorkItem& item) {
   return static_cast<std::uint64_t>(static_cast<std::uint32_t>(item.tokens)) +
          (static_cast<std::uint64_t>(static_cast<std::uint32_t>(item.padded_tokens)) << 31) +
          (static_cast<std::uint64_t>(item.phase) << 62) + (std::uint64_t{item.emits} << 63);
@@ -69,14 +74,26 @@ inline constexpr WorkItem kPlainDecode{
     .request = {}, .start = 0, .tokens = 1, .phase = Phase::kDecode, .emits = true};
 inline constexpr std::uint64_t kPlainDecodeWord = 1 + (std::uint64_t{3} << 62);
 
-// True if SizeWord(item) is kPlainDecodeWord. Nearly all items are such, and this takes less time:
-// the members from `tokens` to `emits` are compared as bytes.
+// True if AnySizeWord(item) is kPlainDecodeWord. Nearly all items are such, and this takes less
+// time: the members from `tokens` to `emits` are compared as bytes.
 inline bool IsPlainDecode(const WorkItem& item) {
   constexpr std::size_t kBegin = offsetof(WorkItem, tokens);
   constexpr std::size_t kSize = offsetof(WorkItem, emits) + sizeof(item.emits) - kBegin;
   static_assert(kSize == 2 * sizeof(std::int32_t) + sizeof(Phase) + sizeof(bool));
   return std::memcmp(reinterpret_cast<const std::byte*>(&item) + kBegin,
                      reinterpret_cast<const std::byte*>(&kPlainDecode) + kBegin, kSize) == 0;
+}
+
+inline std::uint64_t SizeWord(const WorkItem& item) {
+  return IsPlainDecode(item) ? kPlainDecodeWord : AnySizeWord(item);
+}
+
+template <class Sink>
+void EncodeOperations(const StepPlan& plan, Sink& sink) {
+  for (const KvOperation& op : plan.kv) {
+    sink(PackWord(Index(op.request), static_cast<std::uint32_t>(op.kind)),
+         PackWord(static_cast<std::uint32_t>(op.block), static_cast<std::uint32_t>(op.other)));
+  }
 }
 
 template <class Sink>
@@ -112,13 +129,9 @@ void EncodePlan(const StepPlan& plan, Sink&& sink) {
   sink(PackWord(Length(plan.padding_rows), Length(plan.rejected)),
        PackWord(Length(plan.hits), static_cast<std::uint32_t>(plan.totals.draft_items)));
   for (const WorkItem& item : plan.work) {
-    sink(PackWord(Index(item.request), static_cast<std::uint32_t>(item.start)),
-         encoding::IsPlainDecode(item) ? encoding::kPlainDecodeWord : encoding::SizeWord(item));
+    sink(encoding::PlaceWord(item), encoding::SizeWord(item));
   }
-  for (const KvOperation& op : plan.kv) {
-    sink(PackWord(Index(op.request), static_cast<std::uint32_t>(op.kind)),
-         PackWord(static_cast<std::uint32_t>(op.block), static_cast<std::uint32_t>(op.other)));
-  }
+  encoding::EncodeOperations(plan, sink);
   encoding::EncodeRareLists(plan, sink);
 }
 

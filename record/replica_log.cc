@@ -1,51 +1,32 @@
 #include "record/replica_log.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "core/check.h"
-#include "record/plan_encoding.h"
 
 namespace twin {
-namespace {
-
-// Pairs of words in the encoding of the plan, at most.
-std::size_t PairsMax(const StepPlan& plan) {
-  constexpr std::size_t kHeader = 3;
-  return kHeader + 2 * plan.work.size() + plan.kv.size() + plan.preempted.size() +
-         plan.admitted.size() + plan.resumed.size() + plan.released.size() +
-         plan.padding_rows.size() + plan.rejected.size() + plan.hits.size();
-}
-
-}  // namespace
-
 void ReplicaLog::BeginInstant(std::int32_t replica, TimePoint now) {
-  CHECK(page_.words_used <= UINT32_MAX);
+  CHECK(page_.plans.used <= UINT32_MAX);
   std::uint32_t rank = replica == kArrival ? 1 : 0;
-  if (replica != kArrival && replica == replica_ && page_.places.back().time == now) {
-    rank = page_.places.back().rank + 2;
+  if (replica != kArrival && replica == replica_ && page_.entries.back().time == now) {
+    rank = page_.entries.back().rank + 2;
   }
   replica_ = replica;
-  page_.places.push_back({now, rank, static_cast<std::uint32_t>(page_.entries.size())});
-  page_.entries.push_back({.first_word = static_cast<std::uint32_t>(page_.words_used),
+  events_ = true;
+  page_.entries.push_back({.time = now,
+                           .rank = rank,
+                           .replica = replica,
+                           .first_plan = static_cast<std::uint32_t>(page_.plans.used),
                            .first_call = static_cast<std::uint32_t>(page_.calls.size())});
 }
 
 void ReplicaLog::AddPlan(const StepPlan& plan) {
   ++page_.entries.back().plans;
-  const std::size_t most = page_.words_used + 2 * PairsMax(plan);
-  if (most > page_.words.size()) page_.words.resize(2 * most);
-  std::uint64_t* word = page_.words.data() + page_.words_used;
-  EncodePlan(plan, [&word](std::uint64_t first, std::uint64_t second) {
-    *word++ = first;
-    *word++ = second;
-  });
-  page_.words_used = static_cast<std::size_t>(word - page_.words.data());
+  packer_.Add(plan, page_.plans);
 }
 
 void ReplicaLog::EndInstant(const Load& before, const Load& after) {
   LogPage::Entry& entry = page_.entries.back();
-  entry.words = static_cast<std::uint32_t>(page_.words_used) - entry.first_word;
   entry.plan_calls = CallsOfEntry() - entry.event_calls;
   entry.change = {.waiting = after.waiting - before.waiting,
                   .running = after.running - before.running,
@@ -53,17 +34,11 @@ void ReplicaLog::EndInstant(const Load& before, const Load& after) {
                   .used_blocks = after.used_blocks - before.used_blocks};
 }
 
-void ReplicaLog::EndPage() {
-  std::ranges::sort(page_.places, [](const LogPage::Place& a, const LogPage::Place& b) {
-    if (a.time != b.time) return a.time < b.time;
-    return a.rank != b.rank ? a.rank < b.rank : a.entry < b.entry;
-  });
-  replica_ = kArrival;
-}
-
 void ReplicaLog::Turn(LogPage& page) {
   page.Clear();
   std::swap(page_, page);
+  packer_.Restart();
+  replica_ = kArrival;
 }
 
 void ReplicaLog::AddLife(LogPage::Call::Kind kind, const RequestLife& life) {
@@ -78,6 +53,12 @@ void ReplicaLog::OnArrived(TimePoint /*now*/, const RequestLife& life) {
 void ReplicaLog::OnEnded(const RequestLife& life) { AddLife(LogPage::Call::Kind::kEnded, life); }
 
 void ReplicaLog::OnGaps(TimePoint /*now*/, Duration gap, std::int64_t count) {
+  LogPage::Entry& entry = page_.entries.back();
+  if (events_ && entry.gaps == 0 && CallsOfEntry() == 0 && count > 0 && count <= UINT32_MAX) {
+    entry.gap = gap;
+    entry.gaps = static_cast<std::uint32_t>(count);
+    return;
+  }
   page_.calls.push_back({.kind = LogPage::Call::Kind::kGaps, .gap = gap, .count = count});
 }
 

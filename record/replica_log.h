@@ -31,14 +31,16 @@ class ReplicaLog final : public RunListener {
   // to its events until BeginPlans(), then to its plans. REQUIRES: the instants of a replica in the
   // order of time, and on one page no replica comes again once another one began.
   void BeginInstant(std::int32_t replica, TimePoint now);
-  void BeginPlans() { page_.entries.back().event_calls = CallsOfEntry(); }
+  void BeginPlans() {
+    page_.entries.back().event_calls = CallsOfEntry();
+    events_ = false;
+  }
   void AddPlan(const StepPlan& plan);
   // The instant changed the load of its replica from `before` to `after`.
   void EndInstant(const Load& before, const Load& after);
 
-  // Ends the page: sorts its places. REQUIRES: replicas came in the order of their indices.
-  void EndPage();
-  // Goes on with `page`, emptied, and leaves the one that has ended there.
+  // Ends the page and leaves it in `page`, with whose memory the log goes on. REQUIRES: replicas
+  // came in the order of their indices.
   void Turn(LogPage& page);
 
   void OnArrived(TimePoint now, const RequestLife& life) override;
@@ -55,6 +57,8 @@ class ReplicaLog final : public RunListener {
 
   std::vector<RunListener*> listeners_;
   LogPage page_;
+  PlanPacker packer_;
+  bool events_ = false;              // of the latest entry, not its plans
   std::int32_t replica_ = kArrival;  // of the latest entry
 };
 

@@ -37,10 +37,9 @@ void ReplicaMeter::Summarise(Summary& summary) const {
     return Quotient(static_cast<double>(most) * static_cast<double>(replicas_.size()),
                     static_cast<double>(sum));
   };
-  const auto [least, most] =
-      std::minmax_element(replicas_.begin(), replicas_.end(), [](const Replica& a, const Replica& b) {
-        return a.busy.total < b.busy.total;
-      });
+  const auto [least, most] = std::minmax_element(
+      replicas_.begin(), replicas_.end(),
+      [](const Replica& a, const Replica& b) { return a.busy.total < b.busy.total; });
   summary.Set("replicas", static_cast<std::int64_t>(replicas_.size()));
   summary.Set("requests_imbalance", imbalance(&Replica::requests));
   summary.Set("tokens_imbalance", imbalance(&Replica::tokens));

@@ -49,8 +49,6 @@ void RequestTracker::TakeOver(RequestId id, RequestTracker& from) {
   const Track& track = from.tracks_[id];
   CHECK(track.life.status == RequestStatus::kWaiting);
   tracks_.Open(id) = track;
-  from.tracks_.Close(id);
-  --from.load_.waiting;
   ++load_.waiting;
 }
 

@@ -61,10 +61,16 @@ class RequestTracker : public RunObserver {
 
   // For replicas that are followed one after the other, or several at once: OnInstant without
   // OnLoad. One tracker takes all arrivals; one for each replica takes its requests over from
-  // there, each before it takes another event of the request.
+  // there, several at once, each before it takes another event of the request. Then the first one
+  // forgets them.
   void TakeEvents(TimePoint now, std::span<const Event> events);
   // REQUIRES: the request has arrived at `from`, and nothing else has happened to it.
   void TakeOver(RequestId id, RequestTracker& from);
+  // REQUIRES: another tracker has taken it over.
+  void Forget(RequestId id) {
+    tracks_.Close(id);
+    --load_.waiting;
+  }
   // What a tracker of that replica alone needs.
   [[nodiscard]] TrackerConfig ConfigOf(std::int32_t replica) const;
 

@@ -75,7 +75,10 @@ class SimWorld final : public World {
   std::span<const Event> ArrivalsBefore(TimePoint until);
   [[nodiscard]] TimePoint next_arrival();
 
-  // In a world that WorldOf has made. A request that the other world has announced is sent here.
+  // The request goes on in another world, which has taken it over.
+  void Forget(RequestId id) { CloseTruth(id); }
+
+  // In a world that WorldOf has made: gets a request of the other one. Several may at once.
   void TakeOver(RequestId id, SimWorld& from);
   [[nodiscard]] TimePoint next_result() const { return NextResult(); }
   // The next instant, with the results due by `now`, and with those arrivals.

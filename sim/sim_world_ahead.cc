@@ -52,7 +52,6 @@ void SimWorld::TakeOver(RequestId id, SimWorld& from) {
   truths_.Open(id) = from.truths_[id];
   // What a background borrows from itself moves along.
   if (keeps_backgrounds_) std::swap(backgrounds_.Open(id), from.backgrounds_[id]);
-  from.CloseTruth(id);
 }
 
 Instant SimWorld::AdvanceTo(TimePoint now, std::span<const Event> arrivals) {
