@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <span>
 #include <utility>
 
@@ -176,6 +177,9 @@ class PartReader {
 
   DeviceWeights Read(const TensorPlan& plan) {
     if (format_ == DType::kFp8) unquantized_.emplace(plan, means_.stream);
+    for (const LayerPlan& layer : plan.layers) {
+      for (const ExpertPlan& expert : layer.experts) experts_.insert({&expert.up, &expert.down});
+    }
     return MakeParts<DeviceLinear, DeviceNormWeights>(
         plan,
         [this](const MatrixPlan& matrix, MatrixRole role) {
@@ -188,6 +192,8 @@ class PartReader {
   }
   // Matrices of 4 bits that were widened because of the order of their inputs.
   [[nodiscard]] std::int64_t widened() const { return widened_; }
+  // Those that were widened because they are of experts, all of a layer's counting as one.
+  [[nodiscard]] std::int64_t widened_of_experts() const { return widened_of_experts_; }
 
  private:
   // Without the bias.
@@ -197,7 +203,8 @@ class PartReader {
       const bool ordered = packed.view().order != nullptr;
       if (ordered) ++widened_;
       if (packed.view().rows > 0 && !ordered) {
-        return SendInt4(packed.view(), means_.pool, means_.upload);
+        DeviceLinear linear = SendInt4(packed.view(), means_.pool, means_.upload);
+        return experts_.contains(&plan) ? WidenedExperts(plan, linear) : std::move(linear);
       }
     }
     const bool quantizes = projection && unquantized_.has_value();
@@ -207,6 +214,15 @@ class PartReader {
       means_.way.Fill(request, to);
     }
     return quantizes ? unquantized_->Quantize(to) : std::move(linear);
+  }
+
+  // Products of experts are of 16 bits.
+  DeviceLinear WidenedExperts(const MatrixPlan& plan, const DeviceLinear& narrow) {
+    ++widened_of_experts_;
+    DeviceLinear wide = EmptyLinear(plan, ActivationFormat(format_));
+    kernels::cuda::WidenInt4(means_.stream, narrow.int4(), wide.matrix);
+    AwaitStream(means_.stream, "widening weights of 4 bits");  // before `narrow` is given back
+    return wide;
   }
 
   DeviceNormWeights Norm(const NormPlan& plan) {
@@ -224,7 +240,9 @@ class PartReader {
   DType format_;
   Means means_;
   std::optional<Unquantized> unquantized_;
+  std::set<const MatrixPlan*> experts_;
   std::int64_t widened_ = 0;
+  std::int64_t widened_of_experts_ = 0;
 };
 
 }  // namespace
@@ -264,6 +282,12 @@ LoadedDeviceWeights LoadDeviceWeights(const std::filesystem::path& directory,
         "{}: {} matrices are widened to 16 bits: a CUDA device multiplies by 4 bits where groups "
         "are of neighbouring inputs (no g_idx, or one in order)",
         checkpoint.path(), reader.widened()));
+  }
+  if (reader.widened_of_experts() > 0) {
+    loaded.warnings.push_back(
+        fmt::format("{}: the experts are widened to 16 bits: a CUDA device multiplies other "
+                    "matrices alone by 4 bits",
+                    checkpoint.path()));
   }
   return loaded;
 }

@@ -73,15 +73,15 @@ constexpr DType ActivationFormat(DType weights) {
 
 struct LoadedDeviceWeights {
   DeviceWeights weights;
-  // As in LoadedWeights, and if matrices of 4 bits had to be widened, a line that says why.
+  // As in LoadedWeights, and a line for each reason why matrices of 4 bits had to be widened.
   std::vector<std::string> warnings;
 };
 
 // As LoadWeights. `format` is kBf16, kFp16, or kFp8 or kInt4, which apply to the matrices of the
-// layers only. Matrices of 4 bits whose inputs are in an order of their own are widened. Converts
-// on the pool and copies through two pinned buffers of 64 MiB. For kFp8, the largest matrix of a
-// layer needs additional device memory in bf16 during loading. Throws InputError (data),
-// DeviceError.
+// layers only. Matrices of 4 bits of experts, and those whose inputs are in an order of their own,
+// are widened to 16 bits, with the numbers of 4 bits. Converts on the pool and copies through two
+// pinned buffers of 64 MiB. For kFp8, the largest matrix of a layer needs additional device memory
+// in bf16 during loading. Throws InputError (data), DeviceError.
 LoadedDeviceWeights LoadDeviceWeights(const std::filesystem::path& directory,
                                       const ModelConfig& model, DType format,
                                       const GridPlace& place, StreamView stream,

@@ -37,10 +37,10 @@ void CheckAccumulation(const CudaModelOptions& options) {
 void CheckMixture(const ModelConfig& config, DType format) {
   const MoeSpec& moe = config.shape.moe;
   if (moe.experts == 0) return;
-  if (format != cuda::ActivationFormat(format)) {
+  if (format == DType::kFp8) {
     RefuseFormat(std::string(Name(format)) +
                      ", in which the CUDA executor does not compute mixtures of experts",
-                 "bf16, fp16");
+                 "bf16, fp16, int4");
   }
   if (moe.experts_per_token <= kernels::cuda::kExpertsPerRowMax) return;
   throw InputError(InputError::Kind::kUsage,

@@ -81,6 +81,21 @@ TEST_P(CudaMixtureModelTest, GivesTheLogitsOfTheCpu) {
   }
 }
 
+// The numbers that the CPU multiplies by, widened when they are loaded.
+TEST_P(CudaMixtureModelTest, OfFourBitsGivesTheLogitsOfTheCpu) {
+  const auto on_cpu = [&](DType format) {
+    return Generated(*LoadOnCpu(format), Options(VllmV1Config{}, DType::kFp32, KeptLogits::kAll));
+  };
+  const std::vector<Generation> rounded = on_cpu(DType::kInt4);
+  const auto on_device = Generated(*Load({.dtype = DType::kInt4, .graphs = false}),
+                                   Options(VllmV1Config{}, DType::kBf16, KeptLogits::kAll));
+  const std::vector<double> distances = Distances(on_device, rounded);
+  EXPECT_LT(distances[distances.size() / 2], 0.04);  // as of other models, in 16 bits
+  // The rounding of weights is seen: the comparison would fail without it.
+  const std::vector<double> of_rounding = Distances(on_cpu(DType::kFp32), rounded);
+  EXPECT_GT(of_rounding[of_rounding.size() / 2], 0.08);
+}
+
 TEST_P(CudaMixtureModelTest, GraphsAndBatchesGiveTheTokensOfLaunchedKernels) {
   if (!testing::DeviceIsExact()) GTEST_SKIP() << "of a device that rounds alike in every batch";
   const auto tokens = [&](bool graphs, const VllmV1Config& policy) {
