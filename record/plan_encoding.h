@@ -85,7 +85,9 @@ inline bool IsPlainDecode(const WorkItem& item) {
 }
 
 inline std::uint64_t SizeWord(const WorkItem& item) {
-  return IsPlainDecode(item) ? kPlainDecodeWord : AnySizeWord(item);
+  if (IsPlainDecode(item)) [[likely]]
+    return kPlainDecodeWord;
+  return AnySizeWord(item);
 }
 
 template <class Sink>
