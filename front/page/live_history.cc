@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <functional>
 #include <utility>
 
@@ -17,7 +18,7 @@ namespace {
 std::string QuantileText(std::vector<float> values, double quantile) {
   if (values.empty()) return "null";
   const auto last = static_cast<double>(values.size() - 1);
-  const auto nth = values.begin() + static_cast<std::ptrdiff_t>(quantile * last + 0.5);
+  const auto nth = values.begin() + std::llround(quantile * last);
   std::nth_element(values.begin(), nth, values.end());
   return fmt::format("{:.6g}", *nth);
 }
