@@ -7,7 +7,7 @@ namespace twin::apps {
 void AddAccumulationOption(CLI::App& command, bool& fp8_fast_accumulation) {
   command.add_flag("--fp8-fast-accumulation", fp8_fast_accumulation,
                    "Sum products of fp8 weights in the precision of the tensor cores: faster, less "
-                   "accurate");
+                   "accurate. Needs a GPU of compute capability 9.0");
 }
 
 void AddMeasuredModelOptions(CLI::App& command, lab::MeasuredModelOptions& options) {

@@ -16,8 +16,8 @@
 #include "kernels/cuda/elementwise.h"
 #include "kernels/cuda/embedding.h"
 #include "kernels/cuda/expert_gemm.h"
-#include "kernels/cuda/int4_gemm.h"
 #include "kernels/cuda/quantize.h"
+#include "kernels/cuda/widening_gemm.h"
 #include "kernels/rope.h"
 
 namespace twin::exec::cuda {
@@ -32,26 +32,27 @@ MixtureWidths WidthsOf(const MoeSpec& moe) {
           .activated = moe.expert_intermediate};
 }
 
-ActivationWidths WidthsOf(const ModelConfig& share, const GridPlace& place, DType format) {
+// `quantizes`: rows are quantized before products.
+ActivationWidths WidthsOf(const ModelConfig& share, const GridPlace& place, DType format,
+                          bool quantizes) {
   const ModelSpec& shape = share.shape;
   const std::int64_t mlp =
       shape.moe.experts > 0 ? shape.moe.shared_intermediate : shape.intermediate;
   const std::int64_t ranks = place.grid.tensor;
   const std::int64_t queries = std::int64_t{shape.query_heads} * shape.head_dim;
   const bool narrow = shape.embedding_width > 0 && shape.embedding_width != shape.hidden;
-  return {
-      .dtype = ActivationFormat(format),
-      .hidden = shape.hidden,
-      .qkv = queries + 2 * std::int64_t{shape.kv_heads} * shape.head_dim,
-      .queries = queries,
-      .inner = (shape.gated_mlp ? 2 : 1) * mlp,
-      .activated = mlp,
-      .embedding = narrow ? shape.embedding_width : 0,
-      .logits = shape.vocab,
-      .own_logits = ranks > 1 ? (shape.vocab + ranks - 1) / ranks : 0,
-      .ranks = ranks,
-      .quantized = format == DType::kFp8 ? std::max({std::int64_t{shape.hidden}, queries, mlp}) : 0,
-      .mixture = WidthsOf(shape.moe)};
+  return {.dtype = ActivationFormat(format),
+          .hidden = shape.hidden,
+          .qkv = queries + 2 * std::int64_t{shape.kv_heads} * shape.head_dim,
+          .queries = queries,
+          .inner = (shape.gated_mlp ? 2 : 1) * mlp,
+          .activated = mlp,
+          .embedding = narrow ? shape.embedding_width : 0,
+          .logits = shape.vocab,
+          .own_logits = ranks > 1 ? (shape.vocab + ranks - 1) / ranks : 0,
+          .ranks = ranks,
+          .quantized = quantizes ? std::max({std::int64_t{shape.hidden}, queries, mlp}) : 0,
+          .mixture = WidthsOf(shape.moe)};
 }
 
 DeviceBuffer UploadRope(const ModelConfig& config, std::int32_t positions, StreamView stream) {
@@ -64,19 +65,6 @@ DeviceBuffer UploadRope(const ModelConfig& config, std::int32_t positions, Strea
   Upload(stream, std::int64_t{1} << 22)
       .Send(std::as_bytes(std::span(table.At(0), count)), buffer.data());
   return buffer;
-}
-
-// Elements of the largest matrix in 4 bits, with its rows aligned; 0 if there is none.
-std::int64_t WidestInt4(const DeviceWeights& weights) {
-  std::int64_t most = 0;
-  for (const DeviceLayer& layer : weights.layers) {
-    for (const DeviceLinear* linear : {&layer.qkv, &layer.output, &layer.up, &layer.down}) {
-      const on::DeviceMatrix& matrix = linear->matrix;
-      if (matrix.dtype != DType::kInt4) continue;
-      most = std::max(most, matrix.rows * AlignedStride(matrix.columns, DType::kBf16));
-    }
-  }
-  return most;
 }
 
 std::unique_ptr<DeviceCommunicator> Connected(Communicator* host) {
@@ -94,9 +82,9 @@ CudaModel::CudaModel(const CudaModelOptions& options, std::unique_ptr<Device> de
       stages_(Connected(options.links.stages)),
       weights_(std::move(weights)),
       rope_(UploadRope(options.config, options.positions, device_->compute())),
-      activations_(WidthsOf(share_, options.links.place, options.format)),
-      widened_(WidestInt4(weights_) * ByteSize(activation_format()),
-               "device memory for widened weights") {
+      activations_(WidthsOf(share_, options.links.place, options.format,
+                            options.format == DType::kFp8 && device_->multiplies_fp8())),
+      widened_(WidestBytes(), "device memory for widened weights") {
   CHECK(options.positions >= 1 && options.positions <= options.config.shape.max_position);
   CHECK(weights_.layers.size() == static_cast<std::size_t>(share_.shape.layers));
 }
@@ -334,27 +322,49 @@ void CudaModel::Multiply(Matrix x, const DeviceLinear& linear, Matrix y, LapEven
   laps.Lap(device_->compute(), StepPart::kGemm);
 }
 
+bool CudaModel::Widens(const DeviceLinear& linear) const {
+  const DType format = linear.matrix.dtype;
+  return format == DType::kInt4 || (format == DType::kFp8 && !device_->multiplies_fp8());
+}
+
+std::int64_t CudaModel::WidestBytes() const {
+  const DType format = activation_format();
+  std::int64_t most = 0;
+  for (const DeviceLayer& layer : weights_.layers) {
+    for (const DeviceLinear* linear : {&layer.qkv, &layer.output, &layer.up, &layer.down}) {
+      if (!Widens(*linear)) continue;
+      most = std::max(most, linear->matrix.rows * AlignedStride(linear->matrix.columns, format));
+    }
+  }
+  return most * ByteSize(format);
+}
+
 CudaModel::Matrix CudaModel::Widened(const DeviceLinear& linear) const {
   const Matrix& matrix = linear.matrix;
   return {widened_.data(), activation_format(), matrix.rows, matrix.columns,
           AlignedStride(matrix.columns, activation_format())};
 }
 
-void CudaModel::MultiplyInt4(Matrix x, const DeviceLinear& linear, Matrix y) {
+void CudaModel::MultiplyWidened(Matrix x, const DeviceLinear& linear, Matrix y) {
   const StreamView stream = device_->compute();
-  const on::Int4Matrix weights = linear.int4();
-  if (on::TakesInt4Gemm(x, weights, y)) return on::Int4Gemm(stream, x, weights, y);
-  const Matrix wide = Widened(linear);
-  on::WidenInt4(stream, weights, wide);
-  device_->gemm().Multiply(stream, x, wide, y);
+  const auto multiply = [&](const auto& weights) {
+    if (on::TakesWideningGemm(x, weights, y)) return on::WideningGemm(stream, x, weights, y);
+    const Matrix wide = Widened(linear);
+    on::Widen(stream, weights, wide);
+    device_->gemm().Multiply(stream, x, wide, y);
+  };
+  if (linear.matrix.dtype == DType::kInt4) return multiply(linear.int4());
+  multiply(linear.scaled());
 }
 
 void CudaModel::Multiply(Matrix x, const DeviceLinear& linear, Matrix y) {
+  if (Widens(linear)) return MultiplyWidened(x, linear, y);
+  if (linear.matrix.dtype == DType::kFp8) return MultiplyQuantized(x, linear, y);
+  device_->gemm().Multiply(device_->compute(), x, linear.matrix, y);
+}
+
+void CudaModel::MultiplyQuantized(Matrix x, const DeviceLinear& linear, Matrix y) {
   const StreamView stream = device_->compute();
-  if (linear.matrix.dtype == DType::kInt4) return MultiplyInt4(x, linear, y);
-  if (linear.matrix.dtype != DType::kFp8) {
-    return device_->gemm().Multiply(stream, x, linear.matrix, y);
-  }
   const on::ScaledMatrix weights = linear.padded();
   const on::ScaledMatrix quantized = activations_.quantized(x.rows, weights.values.columns);
   on::QuantizeRows(stream, x, quantized);

@@ -105,9 +105,10 @@ class CudaModel final : public DeviceModel {
   void MixExperts(const DeviceLayer& layer, kernels::cuda::DeviceMatrix x,
                   kernels::cuda::DeviceMatrix y, const MixtureLap& lap);
 
-  // y = W x on the compute stream. If W is fp8, x is quantized first. If W is int4, it is widened
-  // in the product for up to kInt4TokensMax rows of x, and before it for more. REQUIRES: x and y
-  // are activations; the rows of x are reserved.
+  // y = W x on the compute stream. If W is int4, or fp8 on a device that does not multiply fp8
+  // matrices, it is widened: in the product for up to kWideningTokensMax rows of x, and before it
+  // for more. If W is fp8 otherwise, x is quantized first. REQUIRES: x and y are activations; the
+  // rows of x are reserved.
   void Multiply(kernels::cuda::DeviceMatrix x, const DeviceLinear& linear,
                 kernels::cuda::DeviceMatrix y);
 
@@ -153,9 +154,15 @@ class CudaModel final : public DeviceModel {
   // REQUIRES: the lap of the preceding operation is recorded.
   void Multiply(Matrix x, const DeviceLinear& linear, Matrix y, LapEvents& laps);
   void Sum(Matrix values, LapEvents& laps);
-  void MultiplyInt4(Matrix x, const DeviceLinear& linear, Matrix y);
-  // Where a matrix of 4 bits is widened to.
+  // True if products with W widen it.
+  [[nodiscard]] bool Widens(const DeviceLinear& linear) const;
+  // Size of the largest matrix that is widened, in the activations' format; 0 if none is.
+  [[nodiscard]] std::int64_t WidestBytes() const;
+  // Where a matrix is widened to.
   [[nodiscard]] Matrix Widened(const DeviceLinear& linear) const;
+  // REQUIRES: Widens(linear).
+  void MultiplyWidened(Matrix x, const DeviceLinear& linear, Matrix y);
+  void MultiplyQuantized(Matrix x, const DeviceLinear& linear, Matrix y);
 
   CudaModelOptions options_;
   ModelConfig share_;
@@ -166,7 +173,7 @@ class CudaModel final : public DeviceModel {
   DeviceBuffer rope_;
   std::vector<kernels::cuda::MeasuredDecodes> measured_decodes_;
   Activations activations_;
-  DeviceBuffer widened_;  // the largest matrix of 4 bits, in the activations' format
+  DeviceBuffer widened_;  // of WidestBytes()
 };
 
 }  // namespace twin::exec::cuda

@@ -10,7 +10,7 @@
 #include "exec/cuda/cuda_operations.h"
 #include "kernels/cuda/elementwise.h"
 #include "kernels/cuda/embedding.h"
-#include "kernels/cuda/int4_gemm.h"
+#include "kernels/cuda/widening_gemm.h"
 
 namespace twin::exec::cuda {
 namespace {
@@ -132,13 +132,12 @@ bool CudaModel::TuneProduct(std::int64_t tokens, const DeviceLinear& linear, DTy
   if (linear.empty()) return false;
   on::DeviceMatrix weights = linear.matrix;
   on::Fp8Accumulation accumulation{};
-  if (weights.dtype == DType::kFp8) {
+  if (Widens(linear)) {
+    if (tokens <= on::kWideningTokensMax) return false;  // not by cuBLASLt
+    weights = Widened(linear);
+  } else if (weights.dtype == DType::kFp8) {
     weights = linear.padded().values;
     accumulation = AccumulationOf(options_);
-  }
-  if (weights.dtype == DType::kInt4) {
-    if (tokens <= on::kInt4TokensMax) return false;  // not by cuBLASLt
-    weights = Widened(linear);
   }
   const on::GemmShape shape{.tokens = tokens,
                             .outputs = weights.rows,

@@ -56,6 +56,12 @@ Device::Device(std::int32_t ordinal, const std::filesystem::path& algorithm_cach
 
 Device::~Device() = default;
 
+bool Device::multiplies_fp8() const {
+  // With a scale for each row, on this one alone.
+  constexpr std::int32_t kHopper = 90;
+  return compute_capability_ == kHopper;
+}
+
 void Device::Use() const { CheckCuda(cudaSetDevice(ordinal_), "cudaSetDevice"); }
 
 }  // namespace twin::exec::cuda

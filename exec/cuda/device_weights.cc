@@ -18,6 +18,7 @@
 #include "kernels/cuda/gemm.h"
 #include "kernels/cuda/quantize.h"
 #include "kernels/cuda/random_fill.h"
+#include "kernels/cuda/widening_gemm.h"
 
 namespace twin::exec::cuda {
 namespace {
@@ -220,7 +221,7 @@ class PartReader {
   DeviceLinear WidenedExperts(const MatrixPlan& plan, const DeviceLinear& narrow) {
     ++widened_of_experts_;
     DeviceLinear wide = EmptyLinear(plan, ActivationFormat(format_));
-    kernels::cuda::WidenInt4(means_.stream, narrow.int4(), wide.matrix);
+    kernels::cuda::Widen(means_.stream, narrow.int4(), wide.matrix);
     AwaitStream(means_.stream, "widening weights of 4 bits");  // before `narrow` is given back
     return wide;
   }
@@ -246,6 +247,11 @@ class PartReader {
 };
 
 }  // namespace
+
+kernels::cuda::ScaledMatrix DeviceLinear::scaled() const {
+  CHECK(matrix.dtype == DType::kFp8);
+  return {matrix, scale_storage.As<float>()};
+}
 
 kernels::cuda::ScaledMatrix DeviceLinear::padded() const {
   CHECK(matrix.dtype == DType::kFp8);

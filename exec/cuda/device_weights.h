@@ -13,7 +13,7 @@
 #include "exec/model/model_parts.h"
 #include "exec/model/model_share.h"
 #include "kernels/cuda/device_matrix.h"
-#include "kernels/cuda/int4_gemm.h"
+#include "kernels/cuda/int4_rows.h"
 #include "kernels/thread_pool.h"
 
 namespace twin::exec::cuda {
@@ -32,7 +32,8 @@ struct DeviceLinear {
   DeviceBuffer bias_storage;
 
   [[nodiscard]] bool empty() const { return matrix.rows == 0; }
-  // The matrix with its padding. REQUIRES: the format is kFp8.
+  // The matrix without and with its padding. REQUIRES: the format is kFp8.
+  [[nodiscard]] kernels::cuda::ScaledMatrix scaled() const;
   [[nodiscard]] kernels::cuda::ScaledMatrix padded() const;
   // REQUIRES: the format is kInt4.
   [[nodiscard]] kernels::cuda::Int4Matrix int4() const;

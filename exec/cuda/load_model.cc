@@ -53,14 +53,12 @@ void CheckMixture(const ModelConfig& config, DType format) {
 // Checks the support for a format before anything is loaded.
 void CheckFormatOn(const CudaModelOptions& options, cuda::Device& device) {
   if (options.format != DType::kFp8) return;
-  constexpr const char* kAllowed = "bf16, fp16, int4";
-  constexpr std::int32_t kHopper = 90;
-  if (device.compute_capability() != kHopper) {
-    RefuseFormat(
-        "fp8, which cuBLASLt multiplies on devices of compute capability 9.0 alone; "
-        "this is " +
-            device.description(),
-        kAllowed);
+  if (!device.multiplies_fp8()) {
+    if (!options.fp8_fast_accumulation) return;
+    throw InputError(InputError::Kind::kUsage, "fp8_fast_accumulation",
+                     "is for devices of compute capability 9.0, which multiply fp8 matrices; this "
+                     "is " +
+                         device.description() + "; allowed: false");
   }
   try {
     constexpr std::int64_t kSize = 1024;
@@ -73,7 +71,7 @@ void CheckFormatOn(const CudaModelOptions& options, cuda::Device& device) {
   } catch (const kernels::cuda::DeviceError& error) {
     RefuseFormat("fp8, which this cuBLASLt does not multiply (" + std::string(error.what()) +
                      "); this is " + device.description(),
-                 kAllowed);
+                 "bf16, fp16, int4");
   }
 }
 

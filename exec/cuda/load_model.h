@@ -28,10 +28,11 @@ struct CudaModelOptions {
   std::filesystem::path weights = {};  // a model directory; empty = dummy weights
   std::uint64_t seed = 0;              // of the dummy weights
   // kBf16 or kFp16: format of weights and activations. kFp8 or kInt4: format of the layers' weights
-  // only; everything else is bf16. With kFp8, activations are quantized before each product.
+  // only; everything else is bf16. With kFp8, activations are quantized before each product on a
+  // device of compute capability 9.0; on 8.x, the weights are widened.
   DType format = DType::kBf16;
   // Products of fp8 weights are summed in the precision of the tensor cores, which is faster and
-  // less accurate. Only with format kFp8.
+  // less accurate. Only with format kFp8, on a device of compute capability 9.0.
   bool fp8_fast_accumulation = false;
   std::int32_t positions = 0;
   RankLinks links = {};
@@ -61,8 +62,8 @@ struct LoadedCudaModel {
 };
 
 // Loads a model. The pool is used only during loading. Throws InputError (usage) if the device does
-// not exist, if this build has no code for it, if the device or cuBLASLt does not support products
-// of the format, or if fp8_fast_accumulation has another format; InputError (data) as LoadWeights;
+// not exist, if this build has no code for it, if cuBLASLt does not support products of the format,
+// or if fp8_fast_accumulation has another format or device; InputError (data) as LoadWeights;
 // kernels::cuda::DeviceError, also if memory runs out.
 LoadedCudaModel LoadCudaModel(const CudaModelOptions& options, kernels::ThreadPool& pool);
 

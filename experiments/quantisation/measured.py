@@ -22,11 +22,16 @@ class Place(typing.NamedTuple):
 
 
 CPU = Place("cpu", HERE / "model", ("bf16", "int8", "int4"), 256, (1, 4, 16), 16, 16)
-CUDA = Place("cuda", HERE.parent / "gpu_check/model", ("bf16", "fp8", "fp8 fast", "int4"), 2048,
-             (1, 16, 64), 32, 64)
 FAST = "fp8 fast"  # summed in the precision of the tensor cores
 CONTEXT = 128
 LATENCIES = ("mean_ttft_ms", "mean_tpot_ms", "output_throughput")
+
+
+def cuda(compute_major):
+    """A GPU. Only those of compute capability 9.0 multiply matrices of fp8."""
+    fast = (FAST,) if compute_major == 9 else ()
+    return Place("cuda", HERE.parent / "gpu_check/model", ("bf16", "fp8", *fast, "int4"), 2048,
+                 (1, 16, 64), 32, 64)
 
 
 def bench(binary, place, dtype, patience):

@@ -1,6 +1,7 @@
 // Weights of 4 bits from the CPU's panels to the rows of a device.
+#include "kernels/cuda/int4_rows.h"
+
 #include "core/check.h"
-#include "kernels/cuda/int4_gemm.h"
 
 namespace twin::kernels::cuda {
 

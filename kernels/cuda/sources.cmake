@@ -8,14 +8,14 @@ set(TWIN_CUDA_KERNEL_SOURCES  # device code
   embedding.cu
   expert_gemm.cu
   gemv.cu
-  int4_gemm.cu
   norm.cu
   quantize.cu
   random_fill.cu
   rope_append.cu
   routing.cu
   sampling.cu
-  top_logits.cu)
+  top_logits.cu
+  widening_gemm.cu)
 set(TWIN_CUDA_HOST_SOURCES    # compiled by the C++ compiler everywhere
   device_memory.cc
   event.cc

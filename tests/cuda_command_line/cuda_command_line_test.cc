@@ -217,10 +217,19 @@ TEST_F(CudaCommandLineTest, Fp8MayBeSummedFast) {
   ExpectRefusal(Run({words.begin(), words.end() - 1}), 2, "fp8 with fast accumulation");
 }
 
-TEST_F(CudaCommandLineTest, WeightsOfFp8AreRefusedWhereNothingMultipliesThem) {
+// Alone, and divided over ranks of one device, whose shares have their own scales.
+TEST_F(CudaCommandLineTest, WeightsOfFp8AreWidenedWhereNothingMultipliesThem) {
   Set("TWIN_EMULATED_CAPABILITY", "80");
-  ExpectRefusal(RunCuda("run", {"system.model_shape.weight_dtype=fp8"}), 2,
-                "compute capability 9.0 alone");
+  const std::string fp8 = "system.model_shape.weight_dtype=fp8";
+  for (const char* ranks : {"1", "2"}) {
+    const std::string out = std::string("run") + ranks;
+    const CommandOutcome outcome =
+        RunCuda(out, {fp8, std::string("system.tensor_parallel=") + ranks});
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+    EXPECT_EQ(SummaryOf(out)["completed"], 10);
+  }
+  ExpectRefusal(RunCuda("fast", {fp8, "world.real.fp8_fast_accumulation=true"}), 2,
+                "fp8_fast_accumulation: is for devices of compute capability 9.0");
 }
 
 TEST_F(CudaCommandLineTest, BenchMeasuresBothPhases) {

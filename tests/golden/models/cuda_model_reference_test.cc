@@ -97,29 +97,38 @@ TEST_P(CudaReferenceModelsTest, GiveMostOfTheLogitsOfMixtures) {
   EXPECT_EQ(compared, 3);
 }
 
-// Weights of layers in fp8. Each product is then off by 4 percent (root mean square: 2.6 percent
-// for each of its factors, whose place in an octave is uniform), and the sums of the halves of all
-// layers add up. A matrix that was padded, scaled or placed wrongly is off by all of it.
-class CudaFp8ReferenceModelsTest : public CudaReferenceModelsTest {};
-
-TEST_P(CudaFp8ReferenceModelsTest, GiveLogitsNearTheReference) {
-  constexpr double kDistanceMax = 0.25;
-  for (const std::string& name : testing::ReferenceNames()) {
-    SCOPED_TRACE(name);
-    const testing::ReferenceModel reference =
-        Cut().Of(testing::ReadReference(testing::ReferenceModels() / name));
-    if (!reference.HasTolerance(GetParam())) continue;  // mixtures
-    const std::vector<exec::Generation> generations = testing::GenerateFor(
-        reference, GetParam(), testing::SmallChunks(DType::kBf16, exec::KeptLogits::kAll),
-        LoadOnCuda);
-    double worst = 0;
-    for (std::size_t i = 0; i < generations.size(); ++i) {
-      worst = std::max(worst, testing::RelativeDistance(generations[i].last_logits,
-                                                        reference.prompts[i].last_logits));
+// Weights of layers in fp8.
+class CudaFp8ReferenceModelsTest : public CudaReferenceModelsTest {
+ protected:
+  static void ExpectLogitsWithin(double distance_max) {
+    for (const std::string& name : testing::ReferenceNames()) {
+      SCOPED_TRACE(name);
+      const testing::ReferenceModel reference =
+          Cut().Of(testing::ReadReference(testing::ReferenceModels() / name));
+      if (!reference.HasTolerance(GetParam())) continue;  // mixtures
+      const std::vector<exec::Generation> generations = testing::GenerateFor(
+          reference, GetParam(), testing::SmallChunks(DType::kBf16, exec::KeptLogits::kAll),
+          LoadOnCuda);
+      double worst = 0;
+      for (std::size_t i = 0; i < generations.size(); ++i) {
+        worst = std::max(worst, testing::RelativeDistance(generations[i].last_logits,
+                                                          reference.prompts[i].last_logits));
+      }
+      EXPECT_LE(worst, distance_max);
+      std::printf("%-20s fp8: worst relative L2 %.1e\n", name.c_str(), worst);
     }
-    EXPECT_LE(worst, kDistanceMax);
-    std::printf("%-20s fp8: worst relative L2 %.1e\n", name.c_str(), worst);
   }
+};
+
+// Each product is then off by 4 percent (root mean square: 2.6 percent for each of its factors,
+// whose place in an octave is uniform), and the sums of the halves of all layers add up. A matrix
+// that was padded, scaled or placed wrongly is off by all of it.
+TEST_P(CudaFp8ReferenceModelsTest, GiveLogitsNearTheReference) { ExpectLogitsWithin(0.25); }
+
+// Where weights are widened, only they are rounded: 2.6 percent instead of 3.7.
+TEST_P(CudaFp8ReferenceModelsTest, GiveNearerLogitsWhereWeightsAreWidened) {
+  cuda_emulation::ResetDevice({.compute_capability = 80});
+  ExpectLogitsWithin(0.25 / 1.41);
 }
 
 INSTANTIATE_TEST_SUITE_P(Weights, CudaFp8ReferenceModelsTest, ::testing::Values(DType::kFp8),

@@ -127,6 +127,8 @@ TEST_F(EmulatedExecutorTest, NoKernelIsLoadedDuringARun) {
     cuda_emulation::ResetDevice();
     EXPECT_EQ(KernelsLoadedBySteps(*Load(Warmed(format))), 0) << Name(format);
   }
+  cuda_emulation::ResetDevice({.compute_capability = 80});
+  EXPECT_EQ(KernelsLoadedBySteps(*Load(Warmed(DType::kFp8))), 0) << "widened";
   cuda_emulation::ResetDevice();
   testing::DeviceLoad launched = Warmed(DType::kBf16);
   launched.graphs = false;

@@ -3,10 +3,11 @@
 
 #include <optional>
 
-#include "kernels/cuda/int4_gemm.h"
+#include "kernels/cuda/widening_gemm.h"
 #include "kernels/gemm.h"
 #include "tests/unit/kernels/random_int4.h"
 #include "tests/unit/kernels_cuda/test_rows.h"
+#include "tests/unit/kernels_cuda/widening_products.h"
 
 namespace twin::kernels::cuda {
 namespace {
@@ -68,8 +69,8 @@ TEST_P(CudaInt4GemmTest, GivesTheCpusPackedProduct) {
       TestRows x(GetParam(), tokens, size.inputs, 8);
       TestRows y(DType::kFp32, tokens, size.outputs, 1);
       x.Draw(random_);
-      ASSERT_TRUE(TakesInt4Gemm(x.matrix(), w.matrix(), y.matrix()));
-      Int4Gemm(stream_.view(), x.matrix(), w.matrix(), y.matrix());
+      ASSERT_TRUE(TakesWideningGemm(x.matrix(), w.matrix(), y.matrix()));
+      WideningGemm(stream_.view(), x.matrix(), w.matrix(), y.matrix());
       HostRows inputs(x);
       HostRows expected(tokens, size.outputs);
       Gemm(pool_, inputs.view(), w.packed.view(), {}, expected.view());
@@ -86,7 +87,7 @@ TEST_P(CudaInt4GemmTest, AgreesWithDouble) {
     TestRows x(GetParam(), 3, size.inputs);
     TestRows y(GetParam(), 3, size.outputs);
     x.Draw(random_, 0.01);
-    Int4Gemm(stream_.view(), x.matrix(), w.matrix(), y.matrix());
+    WideningGemm(stream_.view(), x.matrix(), w.matrix(), y.matrix());
     y.Expect(
         [&](auto t, auto n) {
           double sum = 0;
@@ -101,19 +102,7 @@ TEST_P(CudaInt4GemmTest, AgreesWithDouble) {
 
 TEST_P(CudaInt4GemmTest, ARowIsTheSameAloneAndWithOthers) {
   const TestInt4 w(33, 4136, 32);
-  TestRows x(GetParam(), kInt4TokensMax, 4136);
-  TestRows together(DType::kFp32, kInt4TokensMax, 33);
-  x.Draw(random_);
-  Int4Gemm(stream_.view(), x.matrix(), w.matrix(), together.matrix());
-  together.Fetch();
-  for (const std::int64_t count : {1, 2, 4, 7}) {
-    for (std::int64_t t = 0; t + count <= kInt4TokensMax; t += 5) {
-      TestRows some(DType::kFp32, count, 33);
-      Int4Gemm(stream_.view(), x.matrix().Rows(t, count), w.matrix(), some.matrix());
-      some.Fetch();
-      for (std::int64_t n = 0; n < 33; ++n) EXPECT_EQ(some.At(0, n), together.At(t, n));
-    }
-  }
+  ExpectTheSameRowsAloneAndTogether(w.matrix(), 33, 4136, GetParam(), random_);
 }
 
 TEST_P(CudaInt4GemmTest, WidensEveryWeightToTheNearest) {
@@ -121,23 +110,14 @@ TEST_P(CudaInt4GemmTest, WidensEveryWeightToTheNearest) {
     for (const std::int64_t gap : {0, 1, 8}) {
       const TestInt4 w(size.outputs, size.inputs, size.group);
       TestRows wide(GetParam(), size.outputs, size.inputs, gap);
-      WidenInt4(stream_.view(), w.matrix(), wide.matrix());
+      Widen(stream_.view(), w.matrix(), wide.matrix());
       wide.Expect([&](auto n, auto k) { return w.source.Weight(n, k); }, 0.51, 0);
     }
   }
 }
 
 TEST_P(CudaInt4GemmTest, RefusesWhatItCannotLoadInPacks) {
-  const auto takes = [&](std::int64_t tokens, std::int64_t inputs, std::int64_t gap) {
-    const TestInt4 w(4, inputs, 32);
-    const TestRows x(GetParam(), tokens, inputs, gap);
-    const TestRows y(GetParam(), tokens, 4);
-    return TakesInt4Gemm(x.matrix(), w.matrix(), y.matrix());
-  };
-  EXPECT_TRUE(takes(kInt4TokensMax, 16, 0));
-  EXPECT_FALSE(takes(kInt4TokensMax + 1, 16, 0));
-  EXPECT_FALSE(takes(1, 12, 4));
-  EXPECT_FALSE(takes(2, 16, 3));
+  ExpectPackedInputs(TestInt4(4, 16, 32).matrix(), 4, GetParam());
 }
 
 }  // namespace

@@ -15,18 +15,6 @@ using CudaQuantizeTest = DeviceFormatsTest;
 INSTANTIATE_TEST_SUITE_P(Formats, CudaQuantizeTest, testing::Values(DType::kBf16, DType::kFp16),
                          FormatName);
 
-// The byte of the number of e4m3 next to `value`; of two, the one with the even byte.
-std::uint8_t NearestFp8(float value) {
-  const float size = std::min(std::abs(value), kFp8Max);
-  std::uint8_t nearest = 0;
-  for (std::uint8_t bits = 1; bits < 0x7F; ++bits) {
-    const float gap = std::abs(Fp8ToFloat(bits) - size);
-    const float least = std::abs(Fp8ToFloat(nearest) - size);
-    if (gap < least || (gap == least && bits % 2 == 0)) nearest = bits;
-  }
-  return static_cast<std::uint8_t>(nearest | (std::signbit(value) ? 0x80U : 0U));
-}
-
 // On the device, with bytes that are no zeros wherever nothing is written.
 struct Quantized {
   Quantized(std::int64_t row_count, std::int64_t columns, std::int64_t gap)

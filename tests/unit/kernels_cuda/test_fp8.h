@@ -1,9 +1,12 @@
 // Numbers of 8 bits, for tests.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
+
+#include "kernels/cuda/quantize.h"
 
 namespace twin::kernels::cuda {
 
@@ -16,6 +19,18 @@ inline float Fp8ToFloat(std::uint8_t bits) {
   const float size =
       std::ldexp(static_cast<float>(significand), exponent == 0 ? -9 : exponent - 10);
   return (bits & 0x80) != 0 ? -size : size;
+}
+
+// The byte of the number of e4m3 next to `value`; of two, the one with the even byte.
+inline std::uint8_t NearestFp8(float value) {
+  const float size = std::min(std::abs(value), kFp8Max);
+  std::uint8_t nearest = 0;
+  for (std::uint8_t bits = 1; bits < 0x7F; ++bits) {
+    const float gap = std::abs(Fp8ToFloat(bits) - size);
+    const float least = std::abs(Fp8ToFloat(nearest) - size);
+    if (gap < least || (gap == least && bits % 2 == 0)) nearest = bits;
+  }
+  return static_cast<std::uint8_t>(nearest | (std::signbit(value) ? 0x80U : 0U));
 }
 
 }  // namespace twin::kernels::cuda
