@@ -202,9 +202,9 @@ TEST_F(CudaCommandLineTest, LayersMayHaveWeightsOfFp8) {
 TEST_F(CudaCommandLineTest, Fp8MayBeSummedFast) {
   const std::string fp8 = "system.model_shape.weight_dtype=fp8";
   const std::string fast = "world.real.fp8_fast_accumulation=true";
-  const CommandOutcome outcome = RunCuda("run", {fp8, fast});
+  const CommandOutcome outcome = RunCuda("served", {fp8, fast});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
-  EXPECT_EQ(SummaryOf("run")["completed"], 10);
+  EXPECT_EQ(SummaryOf("served")["completed"], 10);
   ExpectRefusal(RunCuda("wide", {fast}), 2,
                 "world.real.fp8_fast_accumulation: is for fp8 weights on cuda, and these are bf16");
   const std::vector<std::string> words = {
@@ -222,7 +222,7 @@ TEST_F(CudaCommandLineTest, WeightsOfFp8AreWidenedWhereNothingMultipliesThem) {
   Set("TWIN_EMULATED_CAPABILITY", "80");
   const std::string fp8 = "system.model_shape.weight_dtype=fp8";
   for (const char* ranks : {"1", "2"}) {
-    const std::string out = std::string("run") + ranks;
+    const std::string out = std::string("ranks") + ranks;
     const CommandOutcome outcome =
         RunCuda(out, {fp8, std::string("system.tensor_parallel=") + ranks});
     ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
