@@ -15,8 +15,8 @@ namespace twin::exec::cuda {
 namespace {
 
 using testing::DeviceModelTest;
+using testing::Generated;
 using testing::PromptLogits;
-using testing::Prompts;
 
 class CudaFp8ModelTest : public DeviceModelTest {
  protected:
@@ -31,12 +31,6 @@ class CudaFp8ModelTest : public DeviceModelTest {
 
 GenerationOptions Options(const PolicyConfig& policy) {
   return {.policy = policy, .keep = KeptLogits::kLast, .kv_dtype = DType::kBf16, .block_size = 4};
-}
-
-std::vector<Generation> Generated(DeviceModel& model, const GenerationOptions& options) {
-  std::vector<Generation> generations = Prompts();
-  Generate(model, generations, options);
-  return generations;
 }
 
 TEST_F(CudaFp8ModelTest, LogitsAreWithinSomePercentOfThoseOfBf16) {

@@ -14,30 +14,20 @@ namespace {
 
 using testing::ConfigOf;
 using testing::DeviceModelTest;
+using testing::Generated;
 using ::testing::HasSubstr;
 using testing::Int4Folder;
+using testing::kSixteenBits;
+using testing::OptionsOfAllLogits;
 using testing::PromptLogits;
-using testing::Prompts;
 using twin::testing::RelativeDistance;
 using Kind = Int4Layout::Kind;
-
-// Activations in 16 bits are off by up to 4 percent (README.md of the reference models).
-constexpr double kSixteenBits = 0.04;
-
-GenerationOptions Options(const PolicyConfig& policy, DType kv_dtype = DType::kBf16) {
-  return {.policy = policy, .keep = KeptLogits::kAll, .kv_dtype = kv_dtype, .block_size = 4};
-}
-
-std::vector<Generation> Generated(DeviceModel& model, const GenerationOptions& options) {
-  std::vector<Generation> generations = Prompts();
-  Generate(model, generations, options);
-  return generations;
-}
 
 class CudaInt4ModelTest : public DeviceModelTest {
  protected:
   std::vector<float> CpuLogits(DType format) {
-    return PromptLogits(Generated(*LoadOnCpu(format), Options(VllmV1Config{}, DType::kFp32)));
+    return PromptLogits(
+        Generated(*LoadOnCpu(format), OptionsOfAllLogits(VllmV1Config{}, DType::kFp32)));
   }
 };
 
@@ -47,7 +37,7 @@ TEST_F(CudaInt4ModelTest, RoundsOtherCheckpointsToTheWeightsOfTheCpu) {
   const auto model = Load({.dtype = DType::kInt4});
   for (const std::int32_t budget : {64, 7, 1}) {
     const VllmV1Config policy{.max_num_batched_tokens = budget, .max_num_seqs = 1};
-    const auto logits = PromptLogits(Generated(*model, Options(policy)));
+    const auto logits = PromptLogits(Generated(*model, OptionsOfAllLogits(policy)));
     EXPECT_LT(RelativeDistance(logits, on_cpu), kSixteenBits) << budget;
   }
   // The rounding of weights is seen: the test above would fail without it.
@@ -57,7 +47,7 @@ TEST_F(CudaInt4ModelTest, RoundsOtherCheckpointsToTheWeightsOfTheCpu) {
 TEST_F(CudaInt4ModelTest, GraphsAndBatchesGiveTheTokensOfLaunchedKernels) {
   if (!testing::DeviceIsExact()) GTEST_SKIP() << "of a device that rounds alike in every batch";
   const auto tokens = [&](bool graphs, const VllmV1Config& policy) {
-    GenerationOptions options = Options(policy);
+    GenerationOptions options = OptionsOfAllLogits(policy);
     options.keep = KeptLogits::kNone;
     std::vector<std::vector<std::int32_t>> outputs;
     for (const auto& each : Generated(*Load({.dtype = DType::kInt4, .graphs = graphs}), options)) {
@@ -79,10 +69,10 @@ TEST_F(CudaInt4ModelTest, DummyWeightsAreThoseOfTheCpu) {
                                                 .checks_finite = true},
                                                pool_);
   CpuModel on_cpu(config_, MakeDummyWeights(config_, DType::kInt4, 5, pool_), 100, pool_);
-  EXPECT_LT(
-      RelativeDistance(PromptLogits(Generated(*loaded.model, Options(VllmV1Config{}))),
-                       PromptLogits(Generated(on_cpu, Options(VllmV1Config{}, DType::kFp32)))),
-      kSixteenBits);
+  EXPECT_LT(RelativeDistance(
+                PromptLogits(Generated(*loaded.model, OptionsOfAllLogits(VllmV1Config{}))),
+                PromptLogits(Generated(on_cpu, OptionsOfAllLogits(VllmV1Config{}, DType::kFp32)))),
+            kSixteenBits);
 }
 
 TEST_F(CudaInt4ModelTest, OperationsAndTheMeasuredCacheWork) {
@@ -133,10 +123,10 @@ TEST_P(CudaStoredInt4Test, GivesTheLogitsOfTheCpu) {
   }
   CpuModel on_cpu(config_, LoadWeights(folder.path(), config_, DType::kInt4, pool_).weights, 64,
                   pool_);
-  EXPECT_LT(
-      RelativeDistance(PromptLogits(Generated(*loaded.model, Options(VllmV1Config{}))),
-                       PromptLogits(Generated(on_cpu, Options(VllmV1Config{}, DType::kFp32)))),
-      kSixteenBits);
+  EXPECT_LT(RelativeDistance(
+                PromptLogits(Generated(*loaded.model, OptionsOfAllLogits(VllmV1Config{}))),
+                PromptLogits(Generated(on_cpu, OptionsOfAllLogits(VllmV1Config{}, DType::kFp32)))),
+            kSixteenBits);
 }
 
 INSTANTIATE_TEST_SUITE_P(Layouts, CudaStoredInt4Test,

@@ -11,6 +11,7 @@
 #include "exec/cpu/cpu_model.h"
 #include "exec/cuda/load_model.h"
 #include "exec/generate_world.h"
+#include "exec/generation.h"
 #include "exec/model/weights.h"
 #include "tests/unit/exec/model_folder.h"
 
@@ -33,6 +34,20 @@ inline std::vector<Generation> Prompts() {
   }
   return generations;
 }
+
+inline std::vector<Generation> Generated(DeviceModel& model, const GenerationOptions& options) {
+  std::vector<Generation> generations = Prompts();
+  Generate(model, generations, options);
+  return generations;
+}
+
+inline GenerationOptions OptionsOfAllLogits(const PolicyConfig& policy,
+                                            DType kv_dtype = DType::kBf16) {
+  return {.policy = policy, .keep = KeptLogits::kAll, .kv_dtype = kv_dtype, .block_size = 4};
+}
+
+// Activations in 16 bits are off by up to 4 percent (README.md of the reference models).
+constexpr double kSixteenBits = 0.04;
 
 // All logits of the prompts, one behind the other. REQUIRES: kept with KeptLogits::kAll.
 inline std::vector<float> PromptLogits(const std::vector<Generation>& generations) {

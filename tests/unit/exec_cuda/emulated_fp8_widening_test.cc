@@ -21,22 +21,11 @@ namespace twin::exec::cuda {
 namespace {
 
 using testing::DeviceModelTest;
+using testing::Generated;
+using testing::kSixteenBits;
+using testing::OptionsOfAllLogits;
 using testing::PromptLogits;
-using testing::Prompts;
 using twin::testing::RelativeDistance;
-
-// Activations in 16 bits are off by up to 4 percent (README.md of the reference models).
-constexpr double kSixteenBits = 0.04;
-
-GenerationOptions Options(const PolicyConfig& policy, DType kv_dtype = DType::kBf16) {
-  return {.policy = policy, .keep = KeptLogits::kAll, .kv_dtype = kv_dtype, .block_size = 4};
-}
-
-std::vector<Generation> Generated(DeviceModel& model, const GenerationOptions& options) {
-  std::vector<Generation> generations = Prompts();
-  Generate(model, generations, options);
-  return generations;
-}
 
 // Makes a row one of numbers of e4m3 times a power of two, the largest one 448: quantizing it gives
 // these numbers.
@@ -72,12 +61,13 @@ class EmulatedFp8WideningTest : public DeviceModelTest {
   }
 
   std::vector<float> CpuLogits() {
-    return PromptLogits(Generated(*LoadOnCpu(DType::kFp32), Options(VllmV1Config{}, DType::kFp32)));
+    return PromptLogits(
+        Generated(*LoadOnCpu(DType::kFp32), OptionsOfAllLogits(VllmV1Config{}, DType::kFp32)));
   }
   // One prompt at a time, up to 20 rows: weights are widened in the product and before it.
   std::vector<float> LogitsOf(DType format, std::int32_t budget) {
     const VllmV1Config policy{.max_num_batched_tokens = budget, .max_num_seqs = 1};
-    return PromptLogits(Generated(*Load({.dtype = format}), Options(policy)));
+    return PromptLogits(Generated(*Load({.dtype = format}), OptionsOfAllLogits(policy)));
   }
 };
 
@@ -107,7 +97,7 @@ TEST_F(EmulatedFp8WideningTest, OtherWeightsAreRoundedToFp8) {
 
 TEST_F(EmulatedFp8WideningTest, GraphsAndBatchesGiveTheTokensOfLaunchedKernels) {
   const auto tokens = [&](bool graphs, const VllmV1Config& policy) {
-    GenerationOptions options = Options(policy);
+    GenerationOptions options = OptionsOfAllLogits(policy);
     options.keep = KeptLogits::kNone;
     std::vector<std::vector<std::int32_t>> outputs;
     for (const auto& each : Generated(*Load({.dtype = DType::kFp8, .graphs = graphs}), options)) {
@@ -131,7 +121,7 @@ TEST_F(EmulatedFp8WideningTest, MoreThan16RowsAreMultipliedByCublasLt) {
     std::vector<Generation> one(1);
     one[0].prompt.assign(20, 5);
     one[0].tokens_max = 1;
-    GenerationOptions options = Options(VllmV1Config{.max_num_batched_tokens = budget});
+    GenerationOptions options = OptionsOfAllLogits(VllmV1Config{.max_num_batched_tokens = budget});
     options.keep = KeptLogits::kNone;
     Generate(*model, one, options);
     return cuda_emulation::EmulatedCublasLtCalls().products - before;
