@@ -36,6 +36,12 @@ function(twin_layer name)
   endif()
 endfunction()
 
+# Under sanitizers, a test compiles in half of the time without optimisation and without the checks of
+# each pointer, which layers keep. Linked behind twin_options, since the last of two options decides.
+add_library(twin_test_options INTERFACE)
+target_compile_options(twin_test_options INTERFACE
+  $<$<CONFIG:Debug>:-O0;-fno-sanitize=null,alignment,object-size,vptr>)
+
 # twin_test(SOURCE DEPENDS layer... [LABELS ...] [TIMEOUT seconds])
 #
 # One binary per test source; its name is the source's stem. A test of lab or apps has the CUDA of the build,
@@ -61,11 +67,8 @@ function(twin_test source)
   add_executable(${target} ${source})
   target_link_libraries(${target} PRIVATE twin_options ${arg_DEPENDS} GTest::gmock GTest::gtest_main)
   target_compile_definitions(${target} PRIVATE TWIN_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
-  # Under sanitizers, a test compiles in half of the time without optimisation and without the
-  # checks of each pointer, which layers keep.
   if(NOT computes)
-    target_compile_options(${target} PRIVATE
-      $<$<CONFIG:Debug>:-O0;-fno-sanitize=null,alignment,object-size,vptr>)
+    target_link_libraries(${target} PRIVATE twin_test_options)
   endif()
   gtest_discover_tests(${target}
     DISCOVERY_TIMEOUT 60
