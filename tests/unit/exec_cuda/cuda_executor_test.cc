@@ -16,23 +16,10 @@ namespace twin::exec::cuda {
 namespace {
 
 using testing::DeviceModelTest;
+using testing::Options;
+using testing::Outputs;
+using testing::OutputsOf;
 using testing::Prompts;
-
-using Outputs = std::vector<std::vector<std::int32_t>>;
-
-GenerationOptions Options(const PolicyConfig& policy, DType dtype = DType::kBf16) {
-  return {.policy = policy, .kv_dtype = dtype, .block_size = 4};
-}
-
-Outputs OutputsOf(DeviceModel& model, const GenerationOptions& options,
-                  GenerationCounts* counts = nullptr) {
-  std::vector<Generation> generations = Prompts();
-  const GenerationCounts counted = Generate(model, generations, options);
-  if (counts != nullptr) *counts = counted;
-  Outputs outputs;
-  for (const Generation& generation : generations) outputs.push_back(generation.output);
-  return outputs;
-}
 
 // Two tokens whose logits differ by less than this, relative to the root mean square of all logits,
 // may change places: arithmetic in 16 bits is off by up to 4 percent (README.md of the reference

@@ -18,7 +18,9 @@ using testing::Generated;
 using ::testing::HasSubstr;
 using testing::Int4Folder;
 using testing::kSixteenBits;
+using testing::Options;
 using testing::OptionsOfAllLogits;
+using testing::OutputsOf;
 using testing::PromptLogits;
 using twin::testing::RelativeDistance;
 using Kind = Int4Layout::Kind;
@@ -47,13 +49,7 @@ TEST_F(CudaInt4ModelTest, RoundsOtherCheckpointsToTheWeightsOfTheCpu) {
 TEST_F(CudaInt4ModelTest, GraphsAndBatchesGiveTheTokensOfLaunchedKernels) {
   if (!testing::DeviceIsExact()) GTEST_SKIP() << "of a device that rounds alike in every batch";
   const auto tokens = [&](bool graphs, const VllmV1Config& policy) {
-    GenerationOptions options = OptionsOfAllLogits(policy);
-    options.keep = KeptLogits::kNone;
-    std::vector<std::vector<std::int32_t>> outputs;
-    for (const auto& each : Generated(*Load({.dtype = DType::kInt4, .graphs = graphs}), options)) {
-      outputs.push_back(each.output);
-    }
-    return outputs;
+    return OutputsOf(*Load({.dtype = DType::kInt4, .graphs = graphs}), Options(policy));
   };
   const auto plain = tokens(false, {.max_num_batched_tokens = 8, .max_num_seqs = 1});
   EXPECT_EQ(tokens(true, {.max_num_batched_tokens = 8}), plain);

@@ -41,9 +41,28 @@ inline std::vector<Generation> Generated(DeviceModel& model, const GenerationOpt
   return generations;
 }
 
+inline GenerationOptions Options(const PolicyConfig& policy, DType kv_dtype = DType::kBf16) {
+  return {.policy = policy, .kv_dtype = kv_dtype, .block_size = 4};
+}
+
 inline GenerationOptions OptionsOfAllLogits(const PolicyConfig& policy,
                                             DType kv_dtype = DType::kBf16) {
-  return {.policy = policy, .keep = KeptLogits::kAll, .kv_dtype = kv_dtype, .block_size = 4};
+  GenerationOptions options = Options(policy, kv_dtype);
+  options.keep = KeptLogits::kAll;
+  return options;
+}
+
+using Outputs = std::vector<std::vector<std::int32_t>>;
+
+// The tokens behind each of the prompts. `counts` is optional.
+inline Outputs OutputsOf(DeviceModel& model, const GenerationOptions& options,
+                         GenerationCounts* counts = nullptr) {
+  std::vector<Generation> generations = Prompts();
+  const GenerationCounts counted = Generate(model, generations, options);
+  if (counts != nullptr) *counts = counted;
+  Outputs outputs;
+  for (const Generation& generation : generations) outputs.push_back(generation.output);
+  return outputs;
 }
 
 // Activations in 16 bits are off by up to 4 percent (README.md of the reference models).

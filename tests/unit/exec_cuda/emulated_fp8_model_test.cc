@@ -15,23 +15,11 @@ namespace {
 
 using testing::DeviceModelTest;
 using ::testing::HasSubstr;
-using testing::Prompts;
+using testing::Options;
+using testing::OutputsOf;
 using ::testing::ThrowsMessage;
 
 class EmulatedFp8ModelTest : public DeviceModelTest {};
-
-GenerationOptions Options(const PolicyConfig& policy) {
-  return {.policy = policy, .kv_dtype = DType::kBf16, .block_size = 4};
-}
-
-std::vector<std::vector<std::int32_t>> OutputsOf(DeviceModel& model,
-                                                 const GenerationOptions& options) {
-  std::vector<std::vector<std::int32_t>> outputs;
-  std::vector<Generation> generations = Prompts();
-  Generate(model, generations, options);
-  for (const Generation& generation : generations) outputs.push_back(generation.output);
-  return outputs;
-}
 
 std::string LibraryWithoutFp8() {
   SetCublasLtFinder([] {

@@ -23,7 +23,9 @@ namespace {
 using testing::DeviceModelTest;
 using testing::Generated;
 using testing::kSixteenBits;
+using testing::Options;
 using testing::OptionsOfAllLogits;
+using testing::OutputsOf;
 using testing::PromptLogits;
 using twin::testing::RelativeDistance;
 
@@ -97,13 +99,7 @@ TEST_F(EmulatedFp8WideningTest, OtherWeightsAreRoundedToFp8) {
 
 TEST_F(EmulatedFp8WideningTest, GraphsAndBatchesGiveTheTokensOfLaunchedKernels) {
   const auto tokens = [&](bool graphs, const VllmV1Config& policy) {
-    GenerationOptions options = OptionsOfAllLogits(policy);
-    options.keep = KeptLogits::kNone;
-    std::vector<std::vector<std::int32_t>> outputs;
-    for (const auto& each : Generated(*Load({.dtype = DType::kFp8, .graphs = graphs}), options)) {
-      outputs.push_back(each.output);
-    }
-    return outputs;
+    return OutputsOf(*Load({.dtype = DType::kFp8, .graphs = graphs}), Options(policy));
   };
   const auto plain = tokens(false, {.max_num_batched_tokens = 8, .max_num_seqs = 1});
   EXPECT_EQ(cuda_emulation::Counts().graph_launches, 0);
@@ -121,9 +117,7 @@ TEST_F(EmulatedFp8WideningTest, MoreThan16RowsAreMultipliedByCublasLt) {
     std::vector<Generation> one(1);
     one[0].prompt.assign(20, 5);
     one[0].tokens_max = 1;
-    GenerationOptions options = OptionsOfAllLogits(VllmV1Config{.max_num_batched_tokens = budget});
-    options.keep = KeptLogits::kNone;
-    Generate(*model, one, options);
+    Generate(*model, one, Options(VllmV1Config{.max_num_batched_tokens = budget}));
     return cuda_emulation::EmulatedCublasLtCalls().products - before;
   };
   EXPECT_EQ(products(16), 1);

@@ -18,6 +18,9 @@ namespace {
 using kernels::cuda::AttentionChoice;
 using kernels::cuda::AttentionKernel;
 using testing::DeviceModelTest;
+using testing::Options;
+using testing::Outputs;
+using testing::OutputsOf;
 using testing::Prompts;
 
 const AttentionChoice kGeneric;
@@ -44,15 +47,9 @@ class PlannedAttentionTest : public DeviceModelTest {
     return std::move(loaded.model);
   }
 
-  std::vector<std::vector<std::int32_t>> OutputsWith(const AttentionChoice& choice,
-                                                     const VllmV1Config& policy,
-                                                     bool graphs = true) {
-    const auto model = LoadWith(choice, graphs);
-    std::vector<Generation> generations = Prompts();
-    Generate(*model, generations, {.policy = policy, .kv_dtype = DType::kBf16, .block_size = 4});
-    std::vector<std::vector<std::int32_t>> outputs;
-    for (const Generation& generation : generations) outputs.push_back(generation.output);
-    return outputs;
+  Outputs OutputsWith(const AttentionChoice& choice, const VllmV1Config& policy,
+                      bool graphs = true) {
+    return OutputsOf(*LoadWith(choice, graphs), Options(policy));
   }
 };
 
