@@ -137,11 +137,16 @@ class Load {
     const std::int64_t begin = NowNs();
     for (Stream& stream : streams_) Ask(stream);
     std::vector<epoll_event> events(streams_.size());
+    constexpr std::int64_t kPatienceNs = 60'000'000'000;
+    std::int64_t came_ns = begin;
     const std::chrono::microseconds look(options_.look_us);
     while (done_ < options_.requests) {
       if (options_.look_us > 0) std::this_thread::sleep_for(look);
-      const int count = epoll_wait(epoll_, events.data(), static_cast<int>(events.size()), 60'000);
-      if (count == 0) throw std::runtime_error("nothing came for 60 s");
+      const int count =
+          epoll_wait(epoll_, events.data(), static_cast<int>(events.size()),
+                     options_.look_us > 0 ? 0 : static_cast<int>(kPatienceNs / 1'000'000));
+      if (count > 0) came_ns = NowNs();
+      if (NowNs() - came_ns >= kPatienceNs) throw std::runtime_error("nothing came for 60 s");
       for (int i = 0; i < count; ++i) {
         Receive(streams_[events[static_cast<std::size_t>(i)].data.u64]);
       }
