@@ -83,7 +83,6 @@ ServingFront::ServingFront(lab::Service& service, TextTools tools, FrontOptions 
       log_(std::move(log)),
       metrics_(service),
       history_(service),
-      threads_(options_.threads),
       context_{service_, tools_, options_, metrics_, history_, threads_},
       id_seed_(std::random_device{}()),
       workers_(kWorkers),
@@ -93,6 +92,9 @@ ServingFront::ServingFront(lab::Service& service, TextTools tools, FrontOptions 
           [this](const Exchange& exchange, const ExchangeResult& result) {
             OnDone(exchange, result);
           }) {
+  for (std::size_t i = 0; i < options_.threads; ++i) {
+    threads_.emplace_back(metrics_, history_, options_.on_sent);
+  }
   service_.SetStepListener(this);
 }
 

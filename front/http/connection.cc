@@ -40,6 +40,7 @@ std::string AddressOf(const tcp::socket& socket) {
   return error ? "unknown" : fmt::format("{}:{}", peer.address().to_string(), peer.port());
 }
 
+constexpr std::size_t kSpareBytesMax = 64 << 10;
 constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
 
 }  // namespace
@@ -48,6 +49,7 @@ Connection::Connection(Socket socket, ConnectionHost& host, std::size_t thread)
     : socket_(std::move(socket)),
       host_(host),
       thread_(thread),
+      spare_(host.SpareMemory(thread)),
       reader_(host.limits()),
       client_(AddressOf(socket_)),
       read_timer_(socket_.get_executor()),
@@ -186,10 +188,14 @@ void Connection::StartAnswer(const HttpResponse& head, BodyFraming framing) {
   Write(HeaderText(head, framing, keep_alive_));
 }
 
-void Connection::Write(std::string_view bytes) { next_ += bytes; }
+void Connection::Write(std::string_view bytes) {
+  TakeMemory();
+  next_ += bytes;
+}
 
 // An empty chunk ends the body.
 void Connection::WriteChunk(std::string_view bytes) {
+  TakeMemory();
   if (chunked_) {
     fmt::format_to(std::back_inserter(next_), FMT_COMPILE("{:x}\r\n"), bytes.size());
   }
@@ -197,20 +203,26 @@ void Connection::WriteChunk(std::string_view bytes) {
   if (chunked_) next_ += "\r\n";
 }
 
-void Connection::Flush() {
-  if (closed_ || write_pending_) return;
+void Connection::TakeMemory() {
+  if (next_.empty()) next_.swap(spare_);
+}
+
+// Connections with nothing to write keep no memory for it.
+void Connection::GiveMemoryBack() {
   writing_.clear();
   written_ = 0;
+  if (writing_.capacity() <= kSpareBytesMax) spare_.swap(writing_);
+  std::string().swap(writing_);
+}
+
+void Connection::Flush() {
+  if (closed_ || write_pending_) return;
   writing_.swap(next_);
   // Most answers fit into the socket's buffer: no second turn of the event loop for them.
   boost::system::error_code error;
   written_ = socket_.write_some(boost::asio::buffer(writing_), error);
   if (error && error != boost::asio::error::would_block) return Close();
-  if (written_ == writing_.size()) {
-    writing_.clear();
-    written_ = 0;
-    return;
-  }
+  if (written_ == writing_.size()) return GiveMemoryBack();
   write_pending_ = true;
   write_timer_.expires_after(host_.limits().write_time);
   write_timer_.async_wait([self = shared_from_this()](Error failed) {
@@ -230,8 +242,7 @@ void Connection::OnWritten(Error error, std::size_t /*bytes*/) {
   if (closed_) return;
   write_timer_.cancel();
   if (error) return Close();
-  writing_.clear();
-  written_ = 0;
+  GiveMemoryBack();
   if (!next_.empty()) Flush();
   if (!closed_ && !write_pending_) OnAllWritten();
 }
@@ -239,7 +250,10 @@ void Connection::OnWritten(Error error, std::size_t /*bytes*/) {
 void Connection::OnAllWritten() {
   if (!answer_ended_) {
     const std::shared_ptr<Exchange> exchange = exchange_;
-    if (exchange != nullptr && exchange->on_drained) exchange->on_drained();
+    if (exchange == nullptr) return;
+    // A copy: the call may end the exchange, which drops its callbacks.
+    const std::function<void()> drained = exchange->on_drained;
+    if (drained) drained();
     return;
   }
   answer_ended_ = false;

@@ -26,6 +26,9 @@ class ConnectionHost {
  public:
   virtual ~ConnectionHost() = default;
   [[nodiscard]] virtual const HttpLimits& limits() const = 0;
+  // Memory for what is being written, which the connections of one thread lend each other: that of
+  // the latest one is still in the processor's caches.
+  [[nodiscard]] virtual std::string& SpareMemory(std::size_t thread) = 0;
   // Answers a request now or later.
   virtual void Handle(const std::shared_ptr<Exchange>& exchange) = 0;
   // A request that could not be read was answered with this status.
@@ -75,6 +78,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void Write(std::string_view bytes);
   void WriteChunk(std::string_view bytes);
   void Flush();
+  void TakeMemory();
+  void GiveMemoryBack();
   void OnWritten(Error error, std::size_t bytes);
   void OnAllWritten();
   void EndAnswer();
@@ -84,6 +89,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Socket socket_;
   ConnectionHost& host_;
   const std::size_t thread_;
+  std::string& spare_;  // ConnectionHost::SpareMemory
   RequestReader reader_;
   std::string client_;
   std::array<char, 8192> input_;

@@ -69,6 +69,7 @@ class HttpServer final : private ConnectionHost {
     boost::asio::io_context context{1};
     boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work{
         context.get_executor()};
+    std::string spare_memory;  // of its connections
     std::thread thread;
 
     // Waits until nothing is left to do.
@@ -76,6 +77,9 @@ class HttpServer final : private ConnectionHost {
   };
 
   [[nodiscard]] const HttpLimits& limits() const override { return limits_; }
+  [[nodiscard]] std::string& SpareMemory(std::size_t thread) override {
+    return loops_.at(thread).spare_memory;
+  }
   void Handle(const std::shared_ptr<Exchange>& exchange) override;
   void OnRefusedRequest(int status) override;
   [[nodiscard]] bool draining() const override { return draining_; }

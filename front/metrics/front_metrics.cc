@@ -191,11 +191,11 @@ void FrontMetrics::CountMergedTokens(std::int64_t count) {
   merged_tokens_.Increment(static_cast<double>(count));
 }
 
-void FrontMetrics::ObserveFirstToken(Duration since_arrival) {
-  first_token_.Observe(Seconds(since_arrival));
+void FrontMetrics::ObserveOutputs(std::span<const Duration> first_tokens,
+                                  std::span<const Duration> token_gaps) {
+  for (const Duration time : first_tokens) first_token_.Observe(Seconds(time));
+  for (const Duration gap : token_gaps) token_gap_.Observe(Seconds(gap));
 }
-
-void FrontMetrics::ObserveTokenGap(Duration gap) { token_gap_.Observe(Seconds(gap)); }
 
 void FrontMetrics::ObserveSent(std::span<const TimePoint> due, TimePoint sent) {
   const double speed = service_.model().speed;

@@ -62,8 +62,9 @@ class FrontMetrics final : public lab::StepListener {
   void CountRejection(const std::string& reason);
   void CountMergedTokens(std::int64_t count);
 
-  void ObserveFirstToken(Duration since_arrival);
-  void ObserveTokenGap(Duration gap);
+  // Outputs of answers: of first ones the time since the arrival at the front, of others the time
+  // since the output before.
+  void ObserveOutputs(std::span<const Duration> first_tokens, std::span<const Duration> token_gaps);
   // The tokens that were due at these instants have been given to the socket.
   void ObserveSent(std::span<const TimePoint> due, TimePoint sent);
   void ObserveEnd(const EndedAnswer& ended);

@@ -59,14 +59,11 @@ LiveHistory::~LiveHistory() {
   thread_.join();
 }
 
-void LiveHistory::AddFirstToken(double seconds) {
+void LiveHistory::AddOutputs(std::span<const Duration> first_tokens,
+                             std::span<const Duration> token_gaps) {
   const std::lock_guard lock(mutex_);
-  current_.first_token.Add(seconds);
-}
-
-void LiveHistory::AddTokenGap(double seconds) {
-  const std::lock_guard lock(mutex_);
-  current_.token_gap.Add(seconds);
+  for (const Duration time : first_tokens) current_.first_token.Add(Seconds(time));
+  for (const Duration gap : token_gaps) current_.token_gap.Add(Seconds(gap));
 }
 
 void LiveHistory::OnStep(const lab::StepListener::Step& step) {

@@ -5,10 +5,12 @@
 #include <cstdint>
 #include <deque>
 #include <mutex>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "core/time.h"
 #include "lab/serve/service.h"
 
 namespace twin::front {
@@ -27,9 +29,9 @@ class LiveHistory {
   LiveHistory(const LiveHistory&) = delete;
   LiveHistory& operator=(const LiveHistory&) = delete;
 
-  // In seconds of the engine's clock.
-  void AddFirstToken(double seconds);
-  void AddTokenGap(double seconds);
+  // Outputs of answers, in the engine's time: of first ones since the arrival at the front, of
+  // others since the output before.
+  void AddOutputs(std::span<const Duration> first_tokens, std::span<const Duration> token_gaps);
   void OnStep(const lab::StepListener::Step& step);
 
   // Closes the current second, as the thread does.

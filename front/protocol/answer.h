@@ -48,7 +48,7 @@ class Choice {
   // TGI's name of the reason.
   [[nodiscard]] std::string_view tgi_reason() const;
   [[nodiscard]] std::int32_t generated() const { return generated_; }
-  // Everything since the start; tokens only if the request's answer needs them.
+  // Everything since the start, if the request's answer needs it.
   [[nodiscard]] const std::string& text() const { return text_; }
   [[nodiscard]] const std::vector<lab::GeneratedToken>& tokens() const { return tokens_; }
   [[nodiscard]] const std::optional<lab::GenerationEnd>& end() const { return end_; }
@@ -59,6 +59,7 @@ class Choice {
   std::int32_t index_;
   std::int32_t prompt_;
   const ApiRequest& request_;
+  bool keeps_text_;
   bool keeps_tokens_;
   std::unique_ptr<text::Detokenizer> detokenizer_;
   text::StopMatcher stop_;

@@ -14,6 +14,7 @@ Choice::Choice(std::int32_t index, std::int32_t prompt, const ApiRequest& reques
     : index_(index),
       prompt_(prompt),
       request_(request),
+      keeps_text_(!request.stream || request.form == AnswerForm::kGenerate),
       keeps_tokens_(!request.stream && (request.generation.logprobs >= 0 ||
                                         request.return_token_ids || request.details)),
       detokenizer_(tokenizer.NewDetokenizer({.skip_special_tokens = request.skip_special_tokens})),
@@ -42,7 +43,7 @@ Choice::Delta Choice::Add(std::span<const lab::GeneratedToken> tokens,
     if (end && !finished()) Finish(*end, delta.text);
   }
   if (end) end_ = end;
-  text_ += delta.text;
+  if (keeps_text_) text_ += delta.text;
   return delta;
 }
 

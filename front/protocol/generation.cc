@@ -3,11 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
-#include <cstdio>
 #include <utility>
 
-#include "front/json_text.h"
+#include "front/protocol/load_report.h"
 
 namespace twin::front {
 namespace {
@@ -15,27 +13,6 @@ namespace {
 double SecondsBetween(std::chrono::steady_clock::time_point a,
                       std::chrono::steady_clock::time_point b) {
   return std::chrono::duration<double>(b - a).count();
-}
-
-// Whole seconds until a place in the queue may be free: at the latest pace, 1 to 60.
-int RetryAfter(const lab::ServiceState& state) {
-  const double seconds = Seconds(state.now.time_since_epoch());
-  const double rate = seconds > 0 ? static_cast<double>(state.prompt_tokens) / seconds : 0;
-  if (rate <= 0) return 1;
-  const double wait = static_cast<double>(state.waiting_prompt_tokens) / rate;
-  return static_cast<int>(std::clamp(std::ceil(wait), 1.0, 60.0));
-}
-
-// ORCA's report of the load, for routers in front of several servers.
-std::string LoadText(std::string_view format, const lab::ServiceState& state) {
-  if (format == "JSON") {
-    return fmt::format(R"(JSON {{"named_metrics":{{"kv_cache_usage_perc":{},)"
-                       R"("num_requests_waiting":{}}}}})",
-                       state.kv_usage, state.waiting);
-  }
-  return fmt::format(
-      "TEXT named_metrics.kv_cache_usage_perc={},named_metrics.num_requests_waiting={}",
-      state.kv_usage, state.waiting);
 }
 
 std::string JoinedWarnings(const std::vector<std::string>& warnings) {
@@ -69,7 +46,10 @@ void Generation::Start() {
     self->OnDone(result);
   };
   exchange_->on_closed = [self = shared_from_this()] { self->CancelAll(); };
-  exchange_->on_drained = [self = shared_from_this()] { self->Pump(); };
+  exchange_->on_drained = [self = shared_from_this()] {
+    self->Pump();
+    EndTurn(self->thread_);
+  };
   prepared_.times.submit = SecondsBetween(exchange_->request().begun, Clock::now());
   arrived_ = context_.service.now() -
              DurationFromSeconds(prepared_.times.submit * context_.service.model().speed);
@@ -160,9 +140,17 @@ void Generation::Wake() {
 // Any exchange of the thread leads to it.
 void Generation::PumpSoon(FrontThread& thread, const std::shared_ptr<Exchange>& exchange) {
   exchange->Post([&thread, exchange] {
-    const bool more = thread.wakes.WakeAll([](Generation& generation) { generation.Pump(); });
+    const bool more = thread.wakes.WakeAll([](Generation& generation) { generation.Pump(); },
+                                           [&thread] { EndTurn(thread); });
     if (more) PumpSoon(thread, exchange);
   });
+}
+
+// Notes go first: who has seen the end of an answer finds all of it in the metrics.
+void Generation::EndTurn(FrontThread& thread) {
+  thread.notes.Tell();
+  for (const std::shared_ptr<Generation>& generation : thread.complete) generation->Complete();
+  thread.complete.clear();
 }
 
 void Generation::Pump() {
@@ -177,6 +165,7 @@ void Generation::Pump() {
   }
   std::string& out = thread_.memory.events;
   out.clear();
+  thread_.memory.due.clear();
   for (std::size_t i = 0; i < answers_.size(); ++i) TakeFrom(i, out);
   lagging_ = false;
   if (over_) return;
@@ -254,7 +243,7 @@ void Generation::Tell(Answer& answer, std::span<const lab::GeneratedToken> token
   if (!prepared_.request.stream || finished) return;
   if (!std::exchange(answer.begun, true)) format_->AppendBegin(out, answer.choice);
   format_->AppendDelta(out, answer.choice, delta);
-  for (const lab::GeneratedToken& token : delta.tokens) unsent_.push_back(token.due);
+  for (const lab::GeneratedToken& token : delta.tokens) thread_.memory.due.push_back(token.due);
 }
 
 void Generation::SendEvents(const std::string& events) {
@@ -262,49 +251,52 @@ void Generation::SendEvents(const std::string& events) {
     if (!exchange_->streaming()) exchange_->StartStream(Head());
     exchange_->Send(events);
   }
-  if (exchange_->open() && exchange_->unwritten_bytes() == 0) NoteSent();
+  std::vector<TimePoint>& due = thread_.memory.due;
+  const bool taken = exchange_->open() && exchange_->unwritten_bytes() == 0;
+  if (taken && unsent_.empty()) return NoteSent(due);
+  unsent_.insert(unsent_.end(), due.begin(), due.end());
+  if (taken) NoteSent(unsent_);
 }
 
-// The socket has taken everything.
-void Generation::NoteSent() {
-  if (unsent_.empty()) return;
-  const TimePoint now = context_.service.now();
-  context_.metrics.ObserveSent(unsent_, now);
-  if (context_.options.on_sent) context_.options.on_sent({prepared_.id, unsent_, now});
-  unsent_.clear();
+// The socket has taken these tokens.
+void Generation::NoteSent(std::vector<TimePoint>& due) {
+  if (due.empty()) return;
+  thread_.notes.AddSent(prepared_.id, due, context_.service.now());
+  due.clear();
 }
 
 void Generation::NoteTimes(Answer& answer, TimePoint due) {
   if (answer.last_due) {
-    context_.metrics.ObserveTokenGap(due - *answer.last_due);
-    context_.history.AddTokenGap(Seconds(due - *answer.last_due));
+    thread_.notes.AddTokenGap(due - *answer.last_due);
   } else {
-    context_.metrics.ObserveFirstToken(due - arrived_);
-    context_.history.AddFirstToken(Seconds(due - arrived_));
+    thread_.notes.AddFirstToken(due - arrived_);
   }
   answer.last_due = due;
 }
 
 void Generation::MaybeFinish(std::string& out) {
-  const bool all = ended_ == answers_.size();
-  if (!prepared_.request.stream) {
-    if (!all) return;
-  } else if (!all) {
-    return SendEvents(out);
+  if (ended_ == answers_.size()) {
+    over_ = true;
+    outcome_ = answers_.front().choice.finish_reason();
+    thread_.complete.push_back(shared_from_this());
+    if (prepared_.request.stream) format_->AppendEnd(out, TakeChoices());
   }
-  over_ = true;
-  outcome_ = answers_.front().choice.finish_reason();
+  if (prepared_.request.stream) SendEvents(out);
+}
+
+std::vector<Choice> Generation::TakeChoices() {
   std::vector<Choice> choices;
   choices.reserve(answers_.size());
   for (Answer& answer : answers_) choices.push_back(std::move(answer.choice));
-  if (prepared_.request.stream) {
-    format_->AppendEnd(out, choices);
-    SendEvents(out);
-    return exchange_->Finish();
-  }
+  return choices;
+}
+
+// A whole answer, or what follows the last event of a stream. Has no effect if the client has left.
+void Generation::Complete() {
+  if (prepared_.request.stream) return exchange_->Finish();
   HttpResponse response = Head();
   response.content_type = "application/json";
-  response.body = format_->Whole(choices);
+  response.body = format_->Whole(TakeChoices());
   AddTimeFields(response);
   exchange_->Respond(response);
 }
@@ -319,6 +311,7 @@ void Generation::FailWith(const ApiError& error) {
   }
   std::string out;
   format_->AppendError(out, error);
+  thread_.notes.Tell();
   exchange_->Send(out);
   exchange_->Finish();
 }
@@ -380,7 +373,8 @@ void Generation::OnEnded(const Answer& answer, const lab::GenerationEnd& end) {
 }
 
 void Generation::OnDone(const ExchangeResult& result) {
-  if (result.complete) NoteSent();
+  if (result.complete) NoteSent(unsent_);
+  thread_.notes.Tell();
   std::size_t prompt_tokens = 0;
   for (const TokenizedPrompt& prompt : prepared_.prompts) prompt_tokens += prompt.ids.size();
   exchange_->log_text = fmt::format(

@@ -17,6 +17,7 @@
 #include "front/protocol/answer.h"
 #include "front/protocol/api_request.h"
 #include "front/protocol/prompt_tokens.h"
+#include "front/protocol/token_notes.h"
 #include "front/protocol/token_queue.h"
 #include "front/protocol/wake_list.h"
 #include "lab/serve/service.h"
@@ -30,12 +31,20 @@ class Generation;
 struct PumpMemory {
   TokenQueue::Taken taken;
   std::string events;
+  std::vector<TimePoint> due;  // of the tokens in `events`
 };
 
 // What the requests of one of the server's threads share; outlives them.
 struct alignas(64) FrontThread {  // the size of a cache line, which no two threads share
+  FrontThread(FrontMetrics& metrics, LiveHistory& history,
+              const std::function<void(const SentTokens&)>& on_sent)
+      : notes(metrics, history, on_sent) {}
+
   WakeList<Generation> wakes;
   PumpMemory memory;
+  // For the end of a turn, when all streams have their tokens.
+  TokenNotes notes;
+  std::vector<std::shared_ptr<Generation>> complete;
 };
 
 // What all requests share; outlives them.
@@ -90,6 +99,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
   lab::GenerationRequest RequestOf(const TokenizedPrompt& prompt, std::int32_t answer) const;
   void Wake();
   static void PumpSoon(FrontThread& thread, const std::shared_ptr<Exchange>& exchange);
+  static void EndTurn(FrontThread& thread);
   void Pump();
   void TakeFrom(std::size_t index, std::string& out);
   void Deliver(Answer& answer, const TokenQueue::Taken& taken, std::string& out);
@@ -98,8 +108,10 @@ class Generation : public std::enable_shared_from_this<Generation> {
   void NoteTimes(Answer& answer, TimePoint due);
   void RefuseAll(const std::string& reason);
   void SendEvents(const std::string& events);
-  void NoteSent();
+  void NoteSent(std::vector<TimePoint>& due);
   void MaybeFinish(std::string& out);
+  void Complete();
+  [[nodiscard]] std::vector<Choice> TakeChoices();
   void GiveUp();
   void FailWith(const ApiError& error);
   void Cancel(Answer& answer, lab::CancelReason reason);

@@ -20,16 +20,17 @@ class WakeList {
     return !std::exchange(called_, true);
   }
 
-  // On the server's thread: calls `wake` with each of them, in order. True: more were added
-  // meanwhile, and the caller must see to it that WakeAll() is called again. Between two calls the
-  // thread can look after its sockets.
-  template <typename Wake>
-  [[nodiscard]] bool WakeAll(const Wake& wake) {
+  // On the server's thread: calls `wake` with each of them, in order, and then `afterwards`, while
+  // it still holds all of them. True: more were added meanwhile, and the caller must see to it that
+  // WakeAll() is called again. Between two calls the thread can look after its sockets.
+  template <typename Wake, typename Afterwards>
+  [[nodiscard]] bool WakeAll(const Wake& wake, const Afterwards& afterwards) {
     {
       const std::lock_guard lock(mutex_);
       awake_.swap(waiting_);
     }
     for (const std::shared_ptr<Waker>& waker : awake_) wake(*waker);
+    afterwards();
     awake_.clear();
     const std::lock_guard lock(mutex_);
     called_ = !waiting_.empty();

@@ -2,11 +2,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -246,6 +249,33 @@ TEST(FrontSendTimes, TellOfEachTokenOfAStreamAndOfNoWholeAnswer) {
   }
   EXPECT_TRUE(Eventually([&] { return log.due().size() >= 3; }));
   EXPECT_EQ(log.due(), FirstMilliseconds(3));
+}
+
+// The number behind a line's name and labels.
+std::int64_t CountIn(const std::string& page, const std::string& histogram) {
+  const std::size_t line = page.find("\n" + histogram + "_count{");
+  if (line == std::string::npos) return -1;
+  return std::stoll(page.substr(page.find("} ", line) + 2));
+}
+
+// Notes of tokens wait until the tokens have left, but not beyond the end of an answer.
+TEST(FrontMetricsPage, HasAllOutputsOfAnAnswerWhoseEndTheClientHasSeen) {
+  std::atomic<std::size_t> sent = 0;
+  FrontOptions options;
+  options.on_sent = [&](const SentTokens& tokens) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // the client would be faster
+    sent += tokens.due.size();
+  };
+  ServedFront served(options);
+  for (const char* body :
+       {R"({"prompt":"x","max_tokens":3})", R"({"prompt":"x","max_tokens":3,"stream":true})"}) {
+    EXPECT_EQ(StatusOf(served.Ask(PostText("/v1/completions", body))), 200);
+  }
+  EXPECT_EQ(sent, 3u);  // of the stream
+  const std::string page = BodyOf(served.Ask(GetText("/metrics")));
+  EXPECT_EQ(CountIn(page, "vllm:time_to_first_token_seconds"), 2);
+  EXPECT_EQ(CountIn(page, "vllm:inter_token_latency_seconds"), 4);
+  EXPECT_EQ(CountIn(page, "twinserve:front_send_seconds"), 3);
 }
 
 TEST(FrontSendTimes, TokensThatWaitForTheirClientCountWhenTheSocketHasThem) {

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace twin::front {
@@ -15,12 +16,14 @@ namespace {
 
 using testing::ElementsAre;
 
+const auto kNothing = [] {};
+
 TEST(WakeListTest, TheFirstWhoAddsMustCallForAll) {
   WakeList<int> list;
   EXPECT_TRUE(list.Add(std::make_shared<int>(1)));
   EXPECT_FALSE(list.Add(std::make_shared<int>(2)));
   std::vector<int> woken;
-  EXPECT_FALSE(list.WakeAll([&](int waker) { woken.push_back(waker); }));
+  EXPECT_FALSE(list.WakeAll([&](int waker) { woken.push_back(waker); }, kNothing));
   EXPECT_THAT(woken, ElementsAre(1, 2));
   EXPECT_TRUE(list.Add(std::make_shared<int>(3)));  // the call is over
 }
@@ -29,12 +32,14 @@ TEST(WakeListTest, WhoComesDuringACallIsWokenInTheNext) {
   WakeList<int> list;
   EXPECT_TRUE(list.Add(std::make_shared<int>(1)));
   std::vector<int> woken;
-  EXPECT_TRUE(list.WakeAll([&](int waker) {
-    woken.push_back(waker);
-    EXPECT_FALSE(list.Add(std::make_shared<int>(2)));
-  }));
+  EXPECT_TRUE(list.WakeAll(
+      [&](int waker) {
+        woken.push_back(waker);
+        EXPECT_FALSE(list.Add(std::make_shared<int>(2)));
+      },
+      kNothing));
   EXPECT_THAT(woken, ElementsAre(1));
-  EXPECT_FALSE(list.WakeAll([&](int waker) { woken.push_back(waker); }));
+  EXPECT_FALSE(list.WakeAll([&](int waker) { woken.push_back(waker); }, kNothing));
   EXPECT_THAT(woken, ElementsAre(1, 2));
 }
 
@@ -42,8 +47,24 @@ TEST(WakeListTest, GivesUpWhomItHasWoken) {
   WakeList<int> list;
   const auto waker = std::make_shared<int>(1);
   EXPECT_TRUE(list.Add(waker));
-  EXPECT_FALSE(list.WakeAll([](int) {}));
+  EXPECT_FALSE(list.WakeAll([](int) {}, kNothing));
   EXPECT_EQ(waker.use_count(), 1);
+}
+
+TEST(WakeListTest, HoldsAllUntilWhatFollowsTheLastOne) {
+  WakeList<int> list;
+  auto waker = std::make_shared<int>(1);
+  const std::weak_ptr<int> watched = waker;
+  EXPECT_TRUE(list.Add(std::move(waker)));
+  EXPECT_FALSE(list.Add(std::make_shared<int>(2)));
+  std::vector<int> called;
+  EXPECT_FALSE(list.WakeAll([&](int woken) { called.push_back(woken); },
+                            [&] {
+                              EXPECT_FALSE(watched.expired());
+                              called.push_back(0);
+                            }));
+  EXPECT_THAT(called, ElementsAre(1, 2, 0));
+  EXPECT_TRUE(watched.expired());
 }
 
 // Each call that Add() asks for is made by one thread, as the server's loop does.
@@ -68,10 +89,12 @@ TEST(WakeListTest, LosesNobodyBetweenThreads) {
       continue;
     }
     --calls;
-    const bool more = list.WakeAll([&](std::int64_t waker) {
-      ++woken[static_cast<std::size_t>(waker)];
-      ++count;
-    });
+    const bool more = list.WakeAll(
+        [&](std::int64_t waker) {
+          ++woken[static_cast<std::size_t>(waker)];
+          ++count;
+        },
+        kNothing);
     if (more) ++calls;
   }
   for (std::thread& thread : threads) thread.join();
