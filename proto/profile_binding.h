@@ -84,6 +84,8 @@ template <class Archive>
 void Bind(Archive& fields, sim::ContextKernel& kernel) {
   BindFitted(fields, kernel);
   fields.Value("packs_heads", kernel.packs_heads);
+  fields.Value("tile_rows", kernel.tile_rows);
+  fields.Value("slots_per_multiprocessor", kernel.slots_per_multiprocessor);
 }
 
 template <class Archive>

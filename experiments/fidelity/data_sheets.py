@@ -33,14 +33,16 @@ LIMITS = {"flops_fraction": 0.75, "flops_per_joule": 0.7e12}
 WIDE_TENSOR_CORE = 3000  # operations per cycle and SM; no wider one was measured at its limit
 # Of attention (sim/cost/operations/unmeasured_device.cc), vLLM's kernels: start of the fit and what
 # it is in, in the order of attention_kernel.h. Cycles become microseconds.
-CONTEXT = {"launch": (15600, "cycles"), "per_request": (50, "cycles"), "tile": (5200, "cycles"),
-           "key": (0.62, "peak"), "sharpness": (3.9, "number"), "write_rate": (0.4, "memory"),
-           "query_rate": (0.9, "memory"), "l2_rate": (6, "l2_rate"), "l2_bytes": (1.4, "l2")}
+CONTEXT = {"launch": (10500, "cycles"), "per_request": (25, "cycles"), "tile": (9400, "of_tile"),
+           "key": (0.59, "peak"), "sharpness": (0.8, "number"), "write_rate": (0.53, "memory"),
+           "query_rate": (0.74, "memory"), "l2_rate": (5.7, "l2_rate"), "l2_bytes": (1.5, "l2")}
 GENERATION = {"launch": (21600, "cycles"), "per_block": (6900, "cycles"), "rate": (0.83, "memory"),
               "l2_rate": (21, "l2_rate"), "key": (15.6, "ns"), "split": (5300, "cycles"),
               "l2_bytes": (0.89, "l2")}
 ATTENTION = {"context_attention": ("context", CONTEXT),
              "generation_attention": ("generation", GENERATION)}
+# Standard deviations of logarithms, so that 90 % intervals hold 90 % of a chip's measurements.
+SPREADS = {"context": 0.17, "generation": 0.3}
 
 
 def open_table(path):
@@ -93,10 +95,15 @@ def data_sheet(gpu):
     return {name: float(value) for name, value in re.findall(r"^(\w+): ([\d.e+-]+)$", text, re.M)}
 
 
+def has_64_lanes(sheet):
+    """As sim/cost/operations/unmeasured_device.cc."""
+    return sheet["peak_fp32_flops"] / sheet["sm_count"] / 256 < 1e9
+
+
 def clock_hertz(sheet):
     """As sim/cost/operations/unmeasured_device.h."""
     clock = sheet["peak_fp32_flops"] / sheet["sm_count"] / 256
-    return 2 * clock if clock < 1e9 else clock
+    return 2 * clock if has_64_lanes(sheet) else clock
 
 
 def board_watts(data, gpu):
@@ -136,13 +143,15 @@ def tensor_width(sheet):
     return sheet["peak_bf16_flops"] / sheet["sm_count"] / clock_hertz(sheet)
 
 
-def attention_value(sheet, value, unit):
+def attention_value(sheet, value, unit, tile_rows):
     """In the units of attention_kernel.h: microseconds, bytes, bytes per microsecond."""
     cycles = clock_hertz(sheet) * 1e-6
     if unit == "cycles":
         return value / cycles
-    if unit == "peak":  # a key of 128 numbers against 128 queries
-        return 1e6 * 4 * 128 * 128 * sheet["sm_count"] / (value * sheet["peak_bf16_flops"])
+    if unit == "of_tile":  # cycles of one of 128 rows
+        return value * tile_rows / 128 / cycles
+    if unit == "peak":  # a key of 128 numbers against the queries of a tile
+        return 1e6 * 4 * 128 * tile_rows * sheet["sm_count"] / (value * sheet["peak_bf16_flops"])
     if unit == "l2_rate":
         return value * cycles * sheet["sm_count"]
     factors = {"memory": sheet["memory_bandwidth_bytes_per_s"] * 1e-6, "l2": sheet["l2_bytes"],
@@ -153,15 +162,20 @@ def attention_value(sheet, value, unit):
 def write_attention(folder, gpu, op, units):
     sheet = data_sheet(gpu)
     kind, form = ATTENTION[op]
-    wide = str(tensor_width(sheet) > WIDE_TENSOR_CORE).lower()
-    fitted = ", ".join(f"{attention_value(sheet, value, unit):.6g}"
+    wide = tensor_width(sheet) > WIDE_TENSOR_CORE
+    tile_rows = 128 if wide else 64
+    fitted = ", ".join(f"{attention_value(sheet, value, unit, tile_rows):.6g}"
                        for (_, unit), value in zip(form.values(), units, strict=True))
-    chosen = (f"packs_heads: {wide}" if kind == "context" else
-              f"splits_single_heads: {wide} slots_per_multiprocessor: 2")
+    if kind == "context":
+        slots = 2 if has_64_lanes(sheet) and not wide else 1
+        chosen = f"packs_heads: {str(wide).lower()} tile_rows: {tile_rows}"
+    else:
+        slots = 2
+        chosen = f"splits_single_heads: {str(wide).lower()}"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "attention.textproto").write_text(
-        f"tables {{ kind: {kind} library: vllm head_dim: 128 spread: 0.3\n"
-        f"  {kind}_kernel {{ fitted: [{fitted}] {chosen} }} }}\n")
+        f"tables {{ kind: {kind} library: vllm head_dim: 128 spread: {SPREADS[kind]}\n"
+        f"  {kind}_kernel {{ fitted: [{fitted}] {chosen} slots_per_multiprocessor: {slots} }} }}\n")
 
 
 def write_closed_form(folder, gpu, op, watts, units):

@@ -8,7 +8,6 @@
 namespace twin::sim {
 namespace {
 
-constexpr double kRowsPerTile = 128;
 constexpr double kKeyBlock = 128;
 
 double Fourth(double x) { return x * x * x * x; }
@@ -35,15 +34,16 @@ double MeanBelow(double from, double to, double limit) {
   return ((limit * limit - from * from) / 2 + (to - limit) * limit) / (to - from);
 }
 
-Tiles TilesOf(const AttentionWork& work, bool packs_heads) {
+Tiles TilesOf(const AttentionWork& work, const ContextKernel& kernel) {
   const double group = work.query_heads / work.kv_heads;
   const double length = work.tokens / work.requests;
-  const double rows = packs_heads ? length * group : length;
-  const double tokens = std::min(
-      length, packs_heads ? std::max(1.0, kRowsPerTile / group) : kRowsPerTile);  // of a tile
+  const double rows = kernel.packs_heads ? length * group : length;
+  const double whole =  // tokens of a full tile
+      kernel.packs_heads ? std::max(1.0, kernel.tile_rows / group) : kernel.tile_rows;
+  const double tokens = std::min(length, whole);
   Tiles tiles;
-  tiles.count = work.requests * (packs_heads ? work.kv_heads : work.query_heads) *
-                std::ceil(rows / kRowsPerTile - 1e-9);
+  tiles.count = work.requests * (kernel.packs_heads ? work.kv_heads : work.query_heads) *
+                std::ceil(rows / kernel.tile_rows - 1e-9);
   const double window = work.window > 0 ? work.window : std::numeric_limits<double>::infinity();
   const double end = work.context_tokens / work.requests;
   tiles.keys = work.context_max > window ? MeanBelow(end - length, end, window) + tokens / 2
@@ -61,14 +61,14 @@ double CallMicroseconds(const ContextKernel& kernel, std::span<const AttentionWo
   double queries = 0;
   double past = 0;
   for (const AttentionWork& work : works) {
-    const Tiles tiles = TilesOf(work, kernel.packs_heads);
-    const double width = work.head_dim / 128;
-    const auto tile_time = [&](double keys) {
-      return kernel.tile + kernel.key * (keys + kKeyBlock / 2) * width;
+    const Tiles tiles = TilesOf(work, kernel);
+    const auto key_time = [&](double keys) {
+      return kernel.key * (keys + kKeyBlock / 2) * work.head_dim / 128;
     };
     requests += work.requests;
-    all += tiles.count * tile_time(tiles.keys) / kernel.multiprocessors;
-    longest = std::max(longest, tile_time(tiles.longest));
+    all += tiles.count * (kernel.tile / kernel.slots_per_multiprocessor + key_time(tiles.keys)) /
+           kernel.multiprocessors;
+    longest = std::max(longest, kernel.tile + key_time(tiles.longest));
     const double per_head = work.head_dim * work.tokens;
     written += per_head * work.kv_heads * 2 * (2 + work.kv_bytes);
     queries += per_head * work.query_heads * 4;

@@ -1,14 +1,15 @@
 // Closed forms of attention kernels: how long one layer takes on one rank, from a few numbers that
 // have a physical meaning.
 //
-// Prompt chunks: thread blocks compute tiles of 128 query rows; with packed heads a tile holds the
-// query heads that share a KV head. All tiles together fill the multiprocessors, and no step is
-// shorter than its longest tile. The new keys and values are written by a kernel of their own.
+// Prompt chunks: thread blocks compute tiles of 64 or 128 query rows; with packed heads a tile
+// holds the query heads that share a KV head. All tiles together fill the multiprocessors, and no
+// step is shorter than its longest tile. Blocks that share a multiprocessor hide each other's fixed
+// time. The new keys and values are written by a kernel of their own.
 //
-//   t = launch + per_request n + written / write_rate + norm4(norm_p(tiles t_tile / SMs,
-//   t_longest),
+//   t = launch + per_request n + written / write_rate + norm4(norm_p(all, longest),
 //                                                             read / query_rate)
-//   t_tile = tile + key * (keys + 64) * head_dim / 128
+//   all = tiles (tile / slots + key * (keys + 64) * head_dim / 128) / SMs
+//   longest = tile + key * (keys + 64) * head_dim / 128
 //
 // Decodes: one thread block per request and KV head, or several that split its keys if fewer than
 // 0.8 of the slots were filled:
@@ -58,6 +59,8 @@ struct ContextKernel {
   double l2_bytes = 50e6;  // traffic up to about this stays in L2
   // Chosen.
   bool packs_heads = true;
+  double tile_rows = 128;               // `tile` and `key` are times of such a tile
+  double slots_per_multiprocessor = 1;  // thread blocks at a time
   // Of the device.
   double multiprocessors = 132;
 

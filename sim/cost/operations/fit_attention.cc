@@ -7,7 +7,6 @@
 #include <bit>
 #include <cmath>
 #include <cstdlib>
-#include <functional>
 #include <limits>
 #include <map>
 #include <set>
@@ -16,137 +15,12 @@
 
 #include "core/check.h"
 #include "sim/cost/operations/attention_table.h"
-#include "sim/cost/operations/unmeasured_device.h"
+#include "sim/cost/operations/fit_attention_formula.h"
 
 namespace twin::sim {
 namespace {
 
-constexpr std::size_t kFitSamplesMax = 800;
 constexpr double kNoMeasurement = std::numeric_limits<double>::quiet_NaN();
-
-AttentionWork WorkOf(const AttentionTable& key, const AttentionMeasurement& sample) {
-  const double batch = sample.batch;
-  const double length = sample.length;
-  const double past = sample.past;
-  AttentionWork work{.requests = batch,
-                     .tokens = batch * length,
-                     .context_tokens = batch * (past + length),
-                     .pairs = batch * length * (past + (length + 1) / 2),
-                     .context_max = past + length,
-                     .query_heads = static_cast<double>(sample.query_heads),
-                     .kv_heads = static_cast<double>(sample.kv_heads),
-                     .head_dim = static_cast<double>(key.head_dim),
-                     .window = static_cast<double>(key.window),
-                     .kv_bytes = static_cast<double>(ByteSize(key.kv_dtype))};
-  if (key.kind == AttentionKind::kGeneration) work.tokens = batch;
-  return work;
-}
-
-// Of a prompt call; no requests if there are none.
-AttentionWork DecodesOf(const AttentionTable& key, const AttentionMeasurement& sample) {
-  AttentionWork work = WorkOf(key, sample);
-  const double context = sample.decode_context;
-  work.requests = work.tokens = sample.decodes;
-  work.context_tokens = work.pairs = work.requests * context;
-  work.context_max = context;
-  return work;
-}
-
-double Microseconds(const AttentionTable& table, const AttentionWork& work) {
-  return table.kind == AttentionKind::kContext ? ContextMicroseconds(table.context, work)
-                                               : GenerationMicroseconds(table.generation, work);
-}
-
-// Samples for the search, evenly taken from all.
-struct FitSet {
-  std::vector<AttentionWork> work;
-  std::vector<AttentionWork> decodes;
-  std::vector<double> log_us;
-};
-
-FitSet Thinned(const AttentionTable& key, const std::vector<AttentionMeasurement>& samples) {
-  FitSet set;
-  const std::size_t step = samples.size() / kFitSamplesMax + 1;
-  for (std::size_t i = 0; i < samples.size(); i += step) {
-    set.work.push_back(WorkOf(key, samples[i]));
-    set.decodes.push_back(DecodesOf(key, samples[i]));
-    set.log_us.push_back(std::log(samples[i].microseconds));
-  }
-  return set;
-}
-
-double Loss(const AttentionTable& table, const FitSet& set) {
-  double loss = 0;
-  for (std::size_t i = 0; i < set.work.size(); ++i) {
-    const double us = set.decodes[i].requests > 0
-                          ? MixedMicroseconds(table.context, set.work[i], set.decodes[i])
-                          : Microseconds(table, set.work[i]);
-    const double error = std::log(us) - set.log_us[i];
-    // Absolute, rounded below 3 %.
-    loss += std::sqrt(error * error + 0.0009);
-  }
-  return loss / static_cast<double>(set.work.size());
-}
-
-// Multiplies one number after the other by a step up or down while that helps, then halves the
-// step.
-template <class Fields>
-double Search(AttentionTable& table, const Fields& fields, const FitSet& set) {
-  double best = Loss(table, set);
-  for (double step = 0.6; step > 0.01; step /= 2) {
-    for (int round = 0; round < 4; ++round) {
-      const double before = best;
-      for (double* field : fields) {
-        for (const double factor : {std::exp(step), std::exp(-step)}) {
-          const double old = *field;
-          *field = old * factor;
-          const double loss = Loss(table, set);
-          if (loss < best) {
-            best = loss;
-            break;
-          }
-          *field = old;
-        }
-      }
-      if (best > 0.999 * before) break;
-    }
-  }
-  return best;
-}
-
-// Fits every variant of the discrete choices and keeps the best. TensorRT-LLM packs up to 32 heads,
-// FlashAttention 2 none of calls with a window.
-AttentionTable FitFormula(const HardwareSpec& hardware, const AttentionTable& key,
-                          const FitSet& set, std::optional<bool> packs_heads) {
-  AttentionTable best = key;
-  double best_loss = std::numeric_limits<double>::infinity();
-  const bool context = key.kind == AttentionKind::kContext;
-  std::vector<double> maxima = {0};
-  if (key.library == KernelLibrary::kTrtllm || key.window > 0) {
-    maxima.push_back(key.library == KernelLibrary::kTrtllm ? 32 : 1);
-  }
-  for (std::size_t variant = 0; variant < (context ? 2 : 4 * maxima.size()); ++variant) {
-    AttentionTable table = key;
-    double loss = 0;
-    if (context) {
-      table.context = ContextKernelOf(hardware, key.compute_dtype, key.library);
-      table.context.packs_heads = variant == 0;
-      if (packs_heads && table.context.packs_heads != *packs_heads) continue;
-      loss = Search(table, table.context.fields(), set);
-    } else {
-      table.generation = GenerationKernelOf(hardware, key.library);
-      table.generation.splits_single_heads = variant % 2 == 0;
-      table.generation.slots_per_multiprocessor = variant / 2 % 2 == 0 ? 1 : 2;
-      table.generation.packed_group_max = maxima[variant / 4];
-      loss = Search(table, table.generation.fields(), set);
-    }
-    if (loss < best_loss) {
-      best_loss = loss;
-      best = table;
-    }
-  }
-  return best;
-}
 
 std::vector<AttentionRow> RowsOf(const AttentionTable& table, const AttentionGrid& grid,
                                  const std::vector<AttentionMeasurement>& samples) {
@@ -163,7 +37,7 @@ std::vector<AttentionRow> RowsOf(const AttentionTable& table, const AttentionGri
     }
     row.log_ratios[index(grid.batches, sample.batch) * grid.lengths.size() +
                    index(grid.lengths, sample.length)] =
-        std::log(sample.microseconds / Microseconds(table, WorkOf(table, sample)));
+        std::log(sample.microseconds / FormulaMicroseconds(table, sample));
   }
   std::vector<AttentionRow> list;
   for (auto& [heads, row] : rows) list.push_back(std::move(row));
@@ -351,7 +225,7 @@ AttentionFit FitAttention(const HardwareSpec& hardware, const AttentionTable& ke
                           const AttentionFitOptions& options) {
   CHECK(!samples.empty());
   Draft draft;
-  draft.table = FitFormula(hardware, key, Thinned(key, samples), options.packs_heads);
+  draft.table = FitAttentionFormula(hardware, key, samples, options.packs_heads);
   Round(draft.table.context.fields());
   Round(draft.table.generation.fields());
   std::set<std::uint32_t> batches;

@@ -19,29 +19,43 @@ double PeakOf(const HardwareSpec& hardware) {
 // Tensor operations per cycle and SM: 512 to 2,048 where operands come from registers, as on Ampere
 // and Ada, and more where they come from shared memory, for which libraries have other kernels.
 constexpr double kWideTensorCore = 3000;
-constexpr double kNarrowTensorCore = 1500;
 
-double TensorWidth(const HardwareSpec& hardware) {
-  return PeakOf(hardware) / SmsOf(hardware) / ClockHertz(hardware);
+bool HasWideTensorCores(const HardwareSpec& hardware) {
+  return PeakOf(hardware) / SmsOf(hardware) / ClockHertz(hardware) > kWideTensorCore;
 }
 
-bool PacksHeads(KernelLibrary library, double width) {
-  switch (library) {
-    case KernelLibrary::kVllm:
-      return width > kWideTensorCore;
-    case KernelLibrary::kSglang:
-      return true;
-    case KernelLibrary::kTrtllm:
-      return width < kNarrowTensorCore;
-  }
-  return true;
+// Cycles per second if an SM has 128 fp32 lanes.
+double ClockOf128Lanes(const HardwareSpec& hardware) {
+  constexpr double kFlopsPerCycle = 2 * 128;
+  return hardware.peak_fp32_flops / hardware.sm_count / kFlopsPerCycle;
+}
+constexpr double kLeastClock = 1e9;
+
+// The SMs of the A100 and the A30. Their shared memory, 164 kB instead of the 100 kB of others with
+// narrow tensor cores, holds two thread blocks of a prompt kernel.
+bool Has64Lanes(const HardwareSpec& hardware) {
+  return hardware.sm_count > 0 && hardware.peak_fp32_flops > 0 &&
+         ClockOf128Lanes(hardware) < kLeastClock;
+}
+
+// FlashAttention 3 and TensorRT-LLM's kernels for Hopper compute tiles of 128 rows. FlashAttention
+// 2 takes 64 where keys lie in pages, and so do FlashInfer (16 to 128, by length) and
+// TensorRT-LLM's kernels for Ampere. SGLang has FlashAttention 3 on the A100 too.
+double TileRows(const HardwareSpec& hardware, KernelLibrary library) {
+  const bool flash3 = library == KernelLibrary::kSglang && Has64Lanes(hardware);
+  return HasWideTensorCores(hardware) || flash3 ? 128 : 64;
+}
+
+bool PacksHeads(const HardwareSpec& hardware, KernelLibrary library) {
+  return library == KernelLibrary::kSglang ||
+         (library == KernelLibrary::kVllm && HasWideTensorCores(hardware));
 }
 
 // Cycles of an SM, fractions of the data sheet, and nanoseconds.
 struct ContextUnits {
   double launch;
   double per_request;
-  double tile;
+  double tile;  // of 128 rows
   double flops_fraction;
   double sharpness;
   double write_fraction;
@@ -65,11 +79,11 @@ ContextUnits ContextUnitsOf(KernelLibrary library) {
     case KernelLibrary::kVllm:
       break;
     case KernelLibrary::kSglang:
-      return {11530, 30.6, 5655, 0.644, 0.971, 0.674, 0.71, 31.4, 0.947};
+      return {8908, 1, 6873, 0.671, 0.262, 0.715, 0.72, 64, 0.979};
     case KernelLibrary::kTrtllm:
-      return {18600, 34.5, 3774, 0.481, 0.663, 0.726, 0.247, 49.2, 0.721};
+      return {16760, 3.9, 4001, 0.458, 0.0794, 0.686, 0.239, 64, 0.981};
   }
-  return {15620, 49.2, 5181, 0.616, 3.85, 0.383, 0.872, 5.7, 1.38};
+  return {10520, 24.8, 9412, 0.586, 0.804, 0.527, 0.736, 5.73, 1.46};
 }
 
 GenerationUnits GenerationUnitsOf(KernelLibrary library) {
@@ -87,7 +101,15 @@ GenerationUnits GenerationUnitsOf(KernelLibrary library) {
 }  // namespace
 
 double UnmeasuredContextSd(KernelLibrary library) {
-  return library == KernelLibrary::kSglang ? 0.3 : 0.33;
+  switch (library) {
+    case KernelLibrary::kVllm:
+      break;
+    case KernelLibrary::kSglang:
+      return 0.2;
+    case KernelLibrary::kTrtllm:
+      return 0.27;
+  }
+  return 0.17;
 }
 
 double UnmeasuredGenerationSd(KernelLibrary library) {
@@ -103,11 +125,9 @@ double UnmeasuredGenerationSd(KernelLibrary library) {
 }
 
 double ClockHertz(const HardwareSpec& hardware) {
-  constexpr double kFlopsPerCycle = 2 * 128;
-  constexpr double kLeast = 1e9;
   if (hardware.sm_count <= 0) return kUnknownClock;
-  const double clock = hardware.peak_fp32_flops / hardware.sm_count / kFlopsPerCycle;
-  return std::clamp(clock < kLeast ? 2 * clock : clock, kLeast, 4 * kLeast);
+  const double clock = ClockOf128Lanes(hardware);
+  return std::clamp(Has64Lanes(hardware) ? 2 * clock : clock, kLeastClock, 4 * kLeastClock);
 }
 
 GemmCoefficients GemmCoefficientsOf(const HardwareSpec& hardware) {
@@ -137,10 +157,12 @@ ContextKernel ContextKernelOf(const HardwareSpec& hardware, DType compute_dtype,
   kernel.multiprocessors = SmsOf(hardware);
   kernel.launch = units.launch / cycles;
   kernel.per_request = units.per_request / cycles;
-  kernel.tile = units.tile / cycles;
-  // Two products of 128 queries with one key of 128 numbers.
-  constexpr double kFlops = 4.0 * 128 * 128;
-  kernel.key = 1e6 * kFlops * kernel.multiprocessors / (units.flops_fraction * peak);
+  kernel.tile_rows = TileRows(hardware, library);
+  kernel.slots_per_multiprocessor = Has64Lanes(hardware) && !HasWideTensorCores(hardware) ? 2 : 1;
+  kernel.tile = kernel.tile_rows / 128 * units.tile / cycles;
+  // Two products of the tile's queries with one key of 128 numbers.
+  const double flops = 4.0 * 128 * kernel.tile_rows;
+  kernel.key = 1e6 * flops * kernel.multiprocessors / (units.flops_fraction * peak);
   kernel.sharpness = units.sharpness;
   kernel.write_rate = units.write_fraction * bandwidth;
   kernel.query_rate = units.query_fraction * bandwidth;
@@ -148,7 +170,7 @@ ContextKernel ContextKernelOf(const HardwareSpec& hardware, DType compute_dtype,
   if (hardware.l2_bytes > 0) {
     kernel.l2_bytes = units.l2_fraction * static_cast<double>(hardware.l2_bytes);
   }
-  kernel.packs_heads = PacksHeads(library, TensorWidth(hardware));
+  kernel.packs_heads = PacksHeads(hardware, library);
   return kernel;
 }
 
@@ -166,8 +188,7 @@ GenerationKernel GenerationKernelOf(const HardwareSpec& hardware, KernelLibrary 
   if (hardware.l2_bytes > 0) {
     kernel.l2_bytes = units.l2_fraction * static_cast<double>(hardware.l2_bytes);
   }
-  kernel.splits_single_heads =
-      library != KernelLibrary::kVllm || TensorWidth(hardware) > kWideTensorCore;
+  kernel.splits_single_heads = library != KernelLibrary::kVllm || HasWideTensorCores(hardware);
   kernel.slots_per_multiprocessor = 2;
   if (library == KernelLibrary::kTrtllm) kernel.packed_group_max = 32;
   return kernel;

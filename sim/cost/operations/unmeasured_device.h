@@ -3,7 +3,8 @@
 // What separates devices beyond their peaks and bandwidths is mostly the clock: launches, waves of
 // tiles, and what an SM reads from L2 take a number of cycles that changes little from one device
 // to the next. A key that a thread block reads waits for the memory, and takes a time instead.
-// Kernels differ between libraries. All numbers were fitted by least absolute logarithms to several
+// Kernels differ between libraries: tiles of prompts have 64 or 128 rows, and a fixed time that
+// grows with these. All numbers were fitted by least absolute logarithms to several
 // devices together: GEMM to A100, H100, H200, L40S, A30, RTX 4090 and RTX PRO 6000, attention to
 // the first four. The spreads are those of each of them, predicted from the others alone.
 #pragma once

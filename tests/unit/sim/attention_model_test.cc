@@ -147,6 +147,33 @@ TEST(AttentionModelTest, TilesOfPromptsFillTheMultiprocessors) {
             std::pow(std::pow(all, 7) + std::pow(longest, 7), 1.0 / 7));
 }
 
+// Tiles of 64 rows, heads not packed: 128 tokens of 100 requests and 4 query heads are 800 tiles
+// with a mean of 64.5 + 31.5 keys, and 64 more. 8 to a multiprocessor, two at a time.
+TEST(ContextKernelTest, BlocksOfAMultiprocessorHideEachOthersFixedTime) {
+  ContextKernel kernel;
+  kernel.launch = kernel.per_request = 1e-9;
+  kernel.write_rate = kernel.query_rate = kernel.l2_rate = 1e15;
+  kernel.tile = 2;
+  kernel.key = 0.01;
+  kernel.sharpness = 6;
+  kernel.packs_heads = false;
+  kernel.tile_rows = 64;
+  kernel.slots_per_multiprocessor = 2;
+  kernel.multiprocessors = 100;
+  const AttentionWork work{.requests = 100,
+                           .tokens = 12800,
+                           .context_tokens = 12800,
+                           .pairs = 100 * 128 * 129 / 2.0,
+                           .context_max = 128,
+                           .query_heads = 4,
+                           .kv_heads = 1,
+                           .head_dim = 128};
+  const double all = 8 * (2 / 2.0 + 0.01 * (64.5 + 31.5 + 64));
+  const double longest = 2 + 0.01 * (128 + 64);
+  EXPECT_NEAR(ContextMicroseconds(kernel, work),
+              std::pow(std::pow(all, 7) + std::pow(longest, 7), 1.0 / 7), 1e-3);
+}
+
 TEST(ContextKernelTest, DecodesOfAMixedCallAreTilesOfEachQueryHead) {
   ContextKernel kernel;
   kernel.launch = kernel.per_request = 1e-9;
