@@ -244,7 +244,7 @@ void AttentionCorrection::Fill(const AttentionTable& table, const std::vector<At
           const double step = batches_[other] - batches_[b];
           const double distance = neighbor.distance +
                                   Squared((step + neighbor.heads) / kHeadScale) +
-                                  Squared(step / table.batch_scale);
+                                  Squared(neighbor.heads / table.batch_scale);
           candidates.push_back({neighbor.same && other == b ? -kOwnRow : distance, ratio});
         }
       }
