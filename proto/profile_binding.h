@@ -144,7 +144,7 @@ void Bind(Archive& fields, sim::MemoryBoundFit& fit) {
 
 template <class Archive>
 void Bind(Archive& fields, sim::AttentionProfile& profile) {
-  fields.Value("straggler_us_per_key", profile.straggler_us_per_key);
+  fields.OptionalValue("straggler_us_per_key", profile.straggler_us_per_key);
   fields.Value("mixed_factor", profile.mixed_factor);
   fields.List("grids", profile.grids);
   fields.List("tables", profile.tables);

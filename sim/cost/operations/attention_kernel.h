@@ -17,7 +17,9 @@
 //   t = launch + per_block blocks / SMs + norm4(bytes / rate, waves keys / splits * key) + split
 //
 // Query heads that do not share the block of their KV head have blocks of their own, which read the
-// same keys again from L2.
+// same keys again from L2. Where blocks start in the order of the batch and are not split, those of
+// the longest request may start last: each of its keys above the mean adds `straggler`. Kernels
+// that start with the longest request show nothing of it.
 //
 // Chunks and decodes in one call, of a kernel that does not pack heads: each decode is a tile per
 // query head, with one row in use, that takes as long for a key as any other tile.

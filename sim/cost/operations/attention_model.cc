@@ -97,10 +97,11 @@ AttentionModel::AttentionModel(const HardwareSpec& hardware, const AttentionHead
   const Choice context = Nearest(profile, AttentionKind::kContext, heads, library);
   const Choice generation = Nearest(profile, AttentionKind::kGeneration, heads, library);
   const double multiprocessors = context_.multiprocessors;
+  const double straggler = generation_.straggler;
   if (context.table != nullptr) context_ = context.table->context;
   if (generation.table != nullptr) generation_ = generation.table->generation;
   context_.multiprocessors = generation_.multiprocessors = multiprocessors;
-  generation_.straggler = profile.straggler_us_per_key;
+  generation_.straggler = profile.straggler_us_per_key.value_or(straggler);
   context_correction_ = CorrectionOf(profile, context, heads, UnmeasuredContextSd(library));
   generation_correction_ =
       CorrectionOf(profile, generation, heads, UnmeasuredGenerationSd(library));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -58,12 +59,12 @@ struct AttentionTable {
 // Empty: the closed form of AttentionModel with the fractions of the data sheet.
 struct AttentionProfile {
   // Decodes that are not split: time per key of the longest request above the mean, for keys of 512
-  // bytes (both tensors).
-  double straggler_us_per_key = 0.024;
+  // bytes (both tensors). None: that of the kernels that libraries have for such a device.
+  std::optional<double> straggler_us_per_key{};
   // Factor on decodes in one call with prompt chunks.
   double mixed_factor = 1.05;
-  std::vector<AttentionGrid> grids;
-  std::vector<AttentionTable> tables;
+  std::vector<AttentionGrid> grids{};
+  std::vector<AttentionTable> tables{};
   MemoryBoundProfile memory_bound{};
 
   bool operator==(const AttentionProfile&) const = default;

@@ -51,6 +51,13 @@ bool PacksHeads(const HardwareSpec& hardware, KernelLibrary library) {
          (library == KernelLibrary::kVllm && HasWideTensorCores(hardware));
 }
 
+// FlashAttention 3, which vLLM and SGLang call where operands come from shared memory, sorts the
+// requests of a call by length (vllm-project/vllm pull request 23465). Others start thread blocks
+// in the order of the batch.
+bool StartsWithLongest(const HardwareSpec& hardware, KernelLibrary library) {
+  return library != KernelLibrary::kTrtllm && HasWideTensorCores(hardware);
+}
+
 // Cycles of an SM, fractions of the data sheet, and nanoseconds.
 struct ContextUnits {
   double launch;
@@ -190,6 +197,7 @@ GenerationKernel GenerationKernelOf(const HardwareSpec& hardware, KernelLibrary 
   }
   kernel.splits_single_heads = library != KernelLibrary::kVllm || HasWideTensorCores(hardware);
   kernel.slots_per_multiprocessor = 2;
+  if (StartsWithLongest(hardware, library)) kernel.straggler = 0;
   if (library == KernelLibrary::kTrtllm) kernel.packed_group_max = 32;
   return kernel;
 }

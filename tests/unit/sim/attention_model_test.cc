@@ -258,6 +258,48 @@ TEST(AttentionModelTest, HeadsThatWereNotMeasuredInheritFromTheirNeighbors) {
   EXPECT_LT(fitted(work).log_sd, unfitted(work).log_sd);
 }
 
+// 1 and 2 KV heads were measured: calls of at least 128 thread blocks (requests x KV heads) take
+// e^0.3 as long as the closed form, those of fewer e^-0.3. So do those of 16 heads.
+TEST(AttentionModelTest, HeadsFarFromAllMeasuredOnesTakeCallsWithAsManyThreadBlocks) {
+  const AttentionGrid grid{.batches = {1, 2, 4, 8, 16, 32, 64, 128, 256}, .lengths = {1024}};
+  std::vector<AttentionRow> rows;
+  for (const std::int32_t kv_heads : {1, 2}) {
+    AttentionRow row{.query_heads = 4 * kv_heads, .kv_heads = kv_heads};
+    for (const std::uint32_t batch : grid.batches) {
+      row.log_ratios.push_back(batch * static_cast<std::uint32_t>(kv_heads) >= 128 ? 0.3 : -0.3);
+    }
+    rows.push_back(row);
+  }
+  AttentionTable table;
+  table.kind = AttentionKind::kGeneration;
+  table.head_dim = 128;
+  table.batch_scale = 0.35;
+  const AttentionCorrection correction(table, grid, rows, 64, 16);
+  EXPECT_NEAR(correction(8, 1024).mean, 0.3, 0.01);
+  EXPECT_NEAR(correction(4, 1024).mean, -0.3, 0.01);
+}
+
+// 400 requests are not split on 200 slots. The longest has 1,000 keys above the mean, of 512 bytes.
+TEST(AttentionModelTest, OnlyKernelsThatStartInTheOrderOfTheBatchWaitForTheLongestRequest) {
+  const AttentionHeads heads{.query_heads = 4, .kv_heads = 1, .head_dim = 128};
+  const auto added_us = [&](const HardwareSpec& device, KernelLibrary library,
+                            const AttentionProfile& profile = {}) {
+    const AttentionModel model(device, heads, library, profile);
+    const GenerationAttention equal{
+        .requests = 400, .context_tokens = 400e3, .context_tokens_max = 1000};
+    GenerationAttention unequal = equal;
+    unequal.context_tokens_max = 2000;
+    return 1e6 * (model(unequal).seconds - model(equal).seconds);
+  };
+  HardwareSpec wide = Device();
+  wide.peak_bf16_flops *= 3;
+  EXPECT_NEAR(added_us(Device(), KernelLibrary::kVllm), 24, 1e-6);
+  EXPECT_EQ(added_us(wide, KernelLibrary::kVllm), 0);
+  EXPECT_EQ(added_us(wide, KernelLibrary::kSglang), 0);
+  EXPECT_NEAR(added_us(wide, KernelLibrary::kTrtllm), 24, 1e-6);
+  EXPECT_NEAR(added_us(wide, KernelLibrary::kVllm, {.straggler_us_per_key = 0.01}), 10, 1e-6);
+}
+
 TEST(AttentionModelTest, RowsOfATableReadAsTheyWereWritten) {
   const AttentionGrid grid{.batches = {1, 2, 4}, .lengths = {16, 64}};
   AttentionRow row{.query_heads = 8, .kv_heads = 2};
