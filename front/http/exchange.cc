@@ -4,6 +4,7 @@
 
 #include "core/check.h"
 #include "front/http/connection.h"
+#include "front/http/fetch_ahead.h"
 
 namespace twin::front {
 
@@ -47,6 +48,13 @@ void Exchange::Send(std::string_view bytes) {
   const std::shared_ptr<Connection> connection = connection_;
   connection->WriteChunk(bytes);
   connection->Flush();
+}
+
+void Exchange::FetchAheadOfSend(int stage) const {
+  if (stage == 0) return FetchAhead(this, sizeof(*this));
+  if (!open()) return;
+  FetchAhead(&connection_->socket_, 2 * kCacheLineBytes);
+  FetchAhead(&connection_->writing_, 2 * kCacheLineBytes);
 }
 
 void Exchange::Finish() {

@@ -51,6 +51,9 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   void Send(std::string_view bytes);
   void Finish();
 
+  // Fetches what Send() needs into the caches: itself, then what it points to.
+  void FetchAheadOfSend(int stage) const;
+
   // Closes the connection without a word more.
   void Abort();
 

@@ -140,8 +140,9 @@ void Generation::Wake() {
 // Any exchange of the thread leads to it.
 void Generation::PumpSoon(FrontThread& thread, const std::shared_ptr<Exchange>& exchange) {
   exchange->Post([&thread, exchange] {
-    const bool more = thread.wakes.WakeAll([](Generation& generation) { generation.Pump(); },
-                                           [&thread] { EndTurn(thread); });
+    const bool more = thread.wakes.WakeAll(
+        [](const Generation& generation, std::size_t stage) { generation.FetchAheadOf(stage); },
+        [](Generation& generation) { generation.Pump(); }, [&thread] { EndTurn(thread); });
     if (more) PumpSoon(thread, exchange);
   });
 }

@@ -12,6 +12,7 @@
 
 #include "front/front_options.h"
 #include "front/http/exchange.h"
+#include "front/http/fetch_ahead.h"
 #include "front/metrics/front_metrics.h"
 #include "front/page/live_history.h"
 #include "front/protocol/answer.h"
@@ -100,6 +101,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
   void Wake();
   static void PumpSoon(FrontThread& thread, const std::shared_ptr<Exchange>& exchange);
   static void EndTurn(FrontThread& thread);
+  void FetchAheadOf(std::size_t stage) const;
   void Pump();
   void TakeFrom(std::size_t index, std::string& out);
   void Deliver(Answer& answer, const TokenQueue::Taken& taken, std::string& out);
@@ -137,5 +139,19 @@ class Generation : public std::enable_shared_from_this<Generation> {
   std::vector<TimePoint> unsent_;       // when the tokens were due that the socket has not taken
   TimePoint arrived_;                   // at the front, on the service's clock
 };
+
+// Between two tokens of a stream its memory leaves the caches. Each stage follows pointers that the
+// stage before it has fetched.
+inline void Generation::FetchAheadOf(std::size_t stage) const {
+  if (stage == 0) return FetchAhead(this, sizeof(*this));
+  if (answers_.empty()) return;
+  if (stage == 1) {
+    exchange_->FetchAheadOfSend(0);
+    FetchAhead(&answers_.front(), sizeof(Answer));
+    return FetchAhead(format_.get(), kCacheLineBytes);
+  }
+  exchange_->FetchAheadOfSend(1);
+  FetchAhead(answers_.front().queue.get(), sizeof(TokenQueue));
+}
 
 }  // namespace twin::front
