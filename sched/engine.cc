@@ -1,6 +1,7 @@
 #include "sched/engine.h"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "core/check.h"
@@ -302,6 +303,8 @@ void Engine::SetUp(Sequence& s, const Request& request, std::span<const BlockKey
   CHECK(request.prompt_tokens >= 1 && request.max_output_tokens >= 1);
   BlockTable blocks = std::move(s.blocks);
   std::vector<BlockKey> keys = std::move(s.keys);
+  // By powers of two, so that they soon fit whoever uses them next.
+  if (keys.capacity() < prefix_keys.size()) keys.reserve(std::bit_ceil(prefix_keys.size()));
   keys.assign(prefix_keys.begin(), prefix_keys.end());
   s = Sequence{};
   s.blocks = std::move(blocks);

@@ -1,18 +1,18 @@
 // One block of the KV cache, as the pool keeps account of it.
 #pragma once
 
-#include <cstdint>
-
 namespace twin {
 
-// Small, because the blocks of a pool are taken and given back in an order of their own: of a
-// thousand replicas each one would otherwise be fetched from memory. Keys lie with the index.
+// A byte, because the blocks of a pool are taken and given back in an order of their own: of a
+// thousand replicas each account would otherwise be fetched from memory. Keys lie with the index,
+// and the pool counts those who share a block.
 struct Block {
-  std::uint32_t references : 29 = 0;  // sequences that hold it, and a prefix tree that keeps it
-  bool carries_key : 1 = false;       // its content is known by a key
-  bool listed : 1 = false;            // in the index, under its key
-  bool kept : 1 = false;              // by a prefix tree
+  bool held : 1 = false;         // by at least one sequence
+  bool shared : 1 = false;       // by several
+  bool kept : 1 = false;         // by a prefix tree
+  bool carries_key : 1 = false;  // its content is known by a key
+  bool listed : 1 = false;       // in the index, under its key
 };
-static_assert(sizeof(Block) == 4);
+static_assert(sizeof(Block) == 1);
 
 }  // namespace twin

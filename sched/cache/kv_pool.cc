@@ -56,9 +56,14 @@ void KvPool::Release(BlockTable& table) {
     FreeQueue::Appender back(queue_, table.device.size());
     for (auto block = table.device.rbegin(); block != table.device.rend(); ++block) {
       Block& b = At(*block);
-      CHECK(b.references > 0);
-      if (--b.references > 0) {
-        if (b.kept && b.references == 1) ++cached_;
+      CHECK(b.held);
+      if (b.shared) [[unlikely]] {
+        Unshare(*block);
+        continue;
+      }
+      b.held = false;
+      if (b.kept) {
+        ++cached_;
       } else if (all_back || b.carries_key) {
         back.PushBack(*block, b.listed);
       } else {
@@ -69,7 +74,7 @@ void KvPool::Release(BlockTable& table) {
   if (any_keyless) {
     for (const BlockId id : table.device) {
       const Block& b = At(id);
-      if (b.references == 0 && !b.carries_key) queue_.PushFront(id);
+      if (!b.held && !b.kept && !b.carries_key) queue_.PushFront(id);
     }
   }
   table.device.clear();
@@ -122,7 +127,7 @@ bool KvPool::SwapIn(BlockTable& table) {
 
 void KvPool::Share(const BlockTable& table, BlockTable& hold) {
   CHECK(hold.device.empty() && hold.reserved_blocks == 0);
-  for (const BlockId id : table.device) ++At(id).references;
+  for (const BlockId id : table.device) Hold(id);
   hold.device = table.device;
   hold.capacity_tokens = table.capacity_tokens;
 }
@@ -135,7 +140,7 @@ CacheHit KvPool::Lookup(std::span<const BlockKey> keys, std::int32_t blocks_max)
     const BlockId found = keys_.Find(keys[i]);
     if (found == BlockId::kNone) break;
     ++hit.blocks;
-    if (blocks_[Index(found)].references == 0) ++hit.free_blocks;
+    if (!blocks_[Index(found)].held) ++hit.free_blocks;
   }
   return hit;
 }
@@ -145,8 +150,8 @@ void KvPool::Attach(BlockTable& table, std::span<const BlockKey> keys, std::int3
   for (std::size_t i = 0; i < static_cast<std::size_t>(blocks); ++i) {
     const BlockId id = keys_.Find(keys[i]);
     CHECK(id != BlockId::kNone);
-    Block& b = At(id);
-    if (b.references++ == 0) queue_.Remove(id);
+    if (!At(id).held) queue_.Remove(id);
+    Hold(id);
     table.device.push_back(id);
   }
   table.capacity_tokens = blocks * config_.block_size;
@@ -172,36 +177,52 @@ void KvPool::Unpublish(BlockTable& table, std::int32_t blocks) {
        table.published_tokens -= config_.block_size) {
     const auto published = static_cast<std::size_t>(FullBlocks(table.published_tokens));
     const BlockId id = table.device[published - 1];
-    CHECK(At(id).references == 1);
+    CHECK(At(id).held && !At(id).shared);
     ForgetKey(id);
   }
 }
 
+void KvPool::Hold(BlockId id) {
+  Block& b = At(id);
+  if (!b.held) {
+    b.held = true;
+    return;
+  }
+  if (holders_.empty()) holders_.resize(blocks_.size());
+  std::uint32_t& holders = holders_[Index(id)];
+  holders = b.shared ? holders + 1 : 2;
+  b.shared = true;
+}
+
+void KvPool::Unshare(BlockId id) {
+  if (--holders_[Index(id)] == 1) At(id).shared = false;
+}
+
 void KvPool::Keep(BlockId id) {
   Block& b = At(id);
-  CHECK(!b.kept && b.references > 0 && !b.carries_key);
+  CHECK(!b.kept && b.held && !b.carries_key);
   b.kept = true;
-  ++b.references;
 }
 
 void KvPool::Discard(BlockId id) {
   Block& b = At(id);
-  CHECK(b.kept && b.references == 1);
+  CHECK(b.kept && !b.held);
   b.kept = false;
-  b.references = 0;
   --cached_;
   ++discards_;
   queue_.PushBack(id, b.listed);
 }
 
-void KvPool::Reference(Block& b) {
+void KvPool::HoldKept(BlockId id) {
+  const Block& b = At(id);
   CHECK(b.kept);
-  if (b.references++ == 1) --cached_;
+  if (!b.held) --cached_;
+  Hold(id);
 }
 
 void KvPool::AttachKept(BlockTable& table, std::span<const BlockId> blocks) {
   CHECK(table.device.empty());
-  for (const BlockId id : blocks) Reference(At(id));
+  for (const BlockId id : blocks) HoldKept(id);
   table.device.assign(blocks.begin(), blocks.end());
   table.capacity_tokens = table.held() * config_.block_size;
 }
@@ -209,9 +230,14 @@ void KvPool::AttachKept(BlockTable& table, std::span<const BlockId> blocks) {
 void KvPool::ReplaceByKept(BlockTable& table, std::int32_t position, BlockId kept) {
   BlockId& place = table.device.at(static_cast<std::size_t>(position));
   Block& b = At(place);
-  CHECK(b.references >= 1 && !b.kept);
-  if (--b.references == 0) queue_.PushBack(place, b.listed);
-  Reference(At(kept));
+  CHECK(b.held && !b.kept);
+  if (b.shared) {
+    Unshare(place);
+  } else {
+    b.held = false;
+    queue_.PushBack(place, b.listed);
+  }
+  HoldKept(kept);
   place = kept;
 }
 
@@ -227,13 +253,14 @@ bool KvPool::Audit(std::span<const BlockTable* const> tables) const {
   std::int32_t used = 0;
   std::int32_t cached = 0;
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
-    if (references[i] + (blocks_[i].kept ? 1U : 0U) != blocks_[i].references) return false;
-    if (blocks_[i].references > 0) ++used;
-    if (blocks_[i].references > references[i] && references[i] == 0) ++cached;
+    const Block& b = blocks_[i];
+    if (references[i] != (b.shared ? holders_[i] : std::uint32_t{b.held})) return false;
+    if (b.held || b.kept) ++used;
+    if (b.kept && !b.held) ++cached;
   }
   const std::vector<BlockId> queued = queue_.Listed();
   for (const BlockId id : queued) {
-    if (blocks_[Index(id)].references != 0) return false;
+    if (blocks_[Index(id)].held || blocks_[Index(id)].kept) return false;
   }
   return static_cast<std::int32_t>(queued.size()) == queue_.size() &&
          queue_.size() + used == usable() && cached == cached_ && promised == reserved_ &&

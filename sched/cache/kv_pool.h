@@ -157,15 +157,20 @@ class KvPool {
   void Take(BlockId id) {
     Block& b = At(id);
     if (b.listed) keys_.Remove(id);
-    b = {.references = 1};
+    b = {.held = true};
   }
+  // A further sequence holds the block.
+  void Hold(BlockId id);
+  // One of several that hold it lets it go.
+  void Unshare(BlockId id);
   void List(BlockId id, BlockKey key);
   void ForgetKey(BlockId id);
-  void Reference(Block& b);
+  void HoldKept(BlockId id);
 
   KvPoolConfig config_;
   std::int32_t shift_ = -1;  // log2(block_size), or -1
   std::vector<Block> blocks_;
+  std::vector<std::uint32_t> holders_;  // of shared blocks; empty until one is shared
   FreeQueue queue_;
   std::int32_t reserved_ = 0;
   std::int32_t cached_ = 0;
