@@ -86,6 +86,7 @@ RunMetrics::RunMetrics(const Deployment& deployment, const RunWatchers& watchers
       metrics_(MetricsConfigOf(deployment.config, EnginesOf(deployment))),
       replicas_(MeterOf(deployment.config.system.replicas)),
       groups_(MeterOfGroups(deployment)),
+      digest_(deployment.config.system.replicas),
       listeners_(ListenersOf(metrics_, overload_,
                              {by_tenant_ ? &fairness_ : nullptr, replicas_ ? &*replicas_ : nullptr,
                               groups_ ? &*groups_ : nullptr},
@@ -102,7 +103,7 @@ RunMetrics::RunMetrics(const Deployment& deployment, const RunWatchers& watchers
 
 LogPlayer* RunMetrics::ReplicaPlayer() {
   if (watched_ || by_tenant_ || transfers_) return nullptr;
-  return &player_.emplace(digest_, listeners_);
+  return &player_.emplace(listeners_);
 }
 
 Summary RunMetrics::Summarise() {

@@ -52,9 +52,11 @@ class RunMetrics {
   [[nodiscard]] std::int64_t arrived() const { return tracker_.arrived(); }
   [[nodiscard]] RequestTracker& tracker() { return tracker_; }
 
-  // What shows replicas to the digest and the metrics that were followed one after the other.
-  // nullptr if something watches that must see the run in the order of time.
+  // What shows replicas to the metrics that were followed one after the other; nullptr if something
+  // watches that must see the run in the order of time.
   LogPlayer* ReplicaPlayer();
+  // Takes plans of different replicas in any order, also from several threads at once.
+  [[nodiscard]] PlanDigest& digest() { return digest_; }
 
   // REQUIRES: called once, after the run.
   Summary Summarise();

@@ -11,8 +11,8 @@
 namespace twin::lab {
 namespace {
 
-// Instants of a replica in a window.
-constexpr std::size_t kInstantsWanted = 256;
+// Instants of a replica in a window: with more of them the logs outgrow what they save.
+constexpr std::size_t kInstantsWanted = 512;
 // With fewer instants in a window than these, threads would mostly wait for each other.
 constexpr std::size_t kInstantsShared = 128;
 // More than threads, so that they end together, whoever does what else.
@@ -107,7 +107,7 @@ void AheadServer::TurnPages() {
 }
 
 std::span<const Event> AheadServer::RouteArrivals(TimePoint until) {
-  const std::span<const Event> arrivals = world_.ArrivalsBefore(until);
+  const std::span<const Event> arrivals = world_.ArrivalsBefore(until, cluster_.routes_by_prefix());
   for (const Event& event : arrivals) {
     const TimePoint now = ArrivalOf(event);
     arrivals_log_.BeginInstant(ReplicaLog::kArrival, now);
@@ -174,7 +174,6 @@ void AheadServer::ServeInstant(std::int32_t replica, TimePoint now, std::span<co
   log.BeginPlans();
   cluster_.HandleAhead(replica, instant.events);
   while (const StepPlan* const plan = cluster_.PlanAhead(now, replica)) {
-    log.AddPlan(*plan);
     tracker.OnPlan(now, *plan);
     for (RunObserver* observer : observers_) observer->OnPlan(now, *plan);
     lane.world->Launch(*plan);

@@ -7,9 +7,9 @@
 // replica is served to the end of the window. That needs a router that does not look at the
 // replicas, or one that hears of them with a delay; the window is then no longer than the delay.
 //
-// What has to be seen in the order of time, the digest and the metrics, is shown while the next
-// window is served (record/log_player.h). Decisions, digest and summary are those of Serve,
-// whatever the windows and the number of threads.
+// What metrics have to see in the order of time is shown while the next window is served
+// (record/log_player.h). Decisions, digest and summary are those of Serve, whatever the windows and
+// the number of threads.
 #pragma once
 
 #include <cstddef>

@@ -132,6 +132,7 @@ bool ServeWorkload(const Deployment& deployment, WorkloadWorld& workload, RunMet
     const std::unique_ptr<Cluster> cluster = MakeCluster(deployment);
     const bool separate = parts == nullptr && AheadServer::CanServe(*cluster, simulated);
     if (LogPlayer* const player = separate ? metrics.ReplicaPlayer() : nullptr) {
+      of_cost.push_back(&metrics.digest());
       AheadServer server(*cluster, simulated, metrics.tracker(), *player, of_cost, threads);
       early = ServeAhead(server, *cluster, simulated, config, control);
     } else {

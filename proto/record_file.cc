@@ -267,8 +267,13 @@ class RecordReader::Frames {
   void CheckEnd() {
     const proto::RecordEnd& message = Peek().end();
     End();
-    if (counted_ != RecordEnd{message.digest(), message.instants(), message.plans()}) {
+    if (counted_.instants != message.instants() || counted_.plans != message.plans()) {
       frames_.Refuse("the end does not fit: frames are missing");
+    }
+    if (counted_.digest != message.digest()) {
+      frames_.Refuse(
+          "the digest is not that of the plans; older versions had another one for several "
+          "replicas: repeat the run");
     }
   }
 

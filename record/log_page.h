@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "core/time.h"
-#include "record/packed_plans.h"
 #include "record/run_listener.h"
 
 namespace twin {
@@ -17,38 +16,33 @@ struct LogPage {
   struct Call {
     enum class Kind : std::uint8_t { kArrived, kGaps, kEnded };
     Kind kind{};
+    bool by_plans = false;  // not by the events of the instant
     std::uint32_t life = 0;
     Duration gap{0};
     std::int64_t count = 0;
   };
   // An instant of a replica, or an arrival. Those of one replica at one time follow each other in
   // rounds: a step without duration is delivered at the time of its launch, behind the results and
-  // plans of all replicas. In one cache line, because the player finds each one elsewhere.
-  struct alignas(64) Entry {
+  // plans of all replicas. There is one for each step: it has only what nearly every step needs.
+  struct Entry {
     TimePoint time;
     // What the events told the listeners first, if `gaps` > 0: nearly always these gaps are all.
     Duration gap{0};
-    std::uint32_t gaps = 0;
-    std::uint32_t rank = 0;        // 2 * round + 1 for arrivals, which come behind results
-    std::int32_t replica = -1;     // -1: an arrival
-    std::uint32_t first_plan = 0;  // in `plans`
-    std::uint32_t plans = 0;
-    std::uint32_t first_call = 0;
-    std::uint32_t event_calls = 0;
-    std::uint32_t plan_calls = 0;
     Load change = {};
+    std::uint32_t gaps = 0;
+    std::uint32_t rank = 0;  // 2 * round + 1 for arrivals, which come behind results
+    std::uint32_t first_call = 0;
+    std::uint32_t calls = 0;  // those by events first
   };
-  static_assert(sizeof(Entry) == 64);
+  static_assert(sizeof(Entry) == 48);
 
   std::vector<Entry> entries;
-  PackedPlans plans;
   std::vector<Call> calls;
   std::vector<RequestLife> lives;
 
   // Empties the page but keeps its memory.
   void Clear() {
     entries.clear();
-    plans.Clear();
     calls.clear();
     lives.clear();
   }

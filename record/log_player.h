@@ -7,18 +7,16 @@
 #include <vector>
 
 #include "record/log_page.h"
-#include "record/packed_plans.h"
-#include "record/plan_digest.h"
 #include "record/run_listener.h"
 
 namespace twin {
 
-// Gives the digest and the listeners what Serve would have given them, in the same order. Borrows
-// both. Memory: of the pages that are shown together.
+// Gives the listeners, which it borrows, what Serve would have given them, in the same order.
+// Memory: of the pages that are shown together.
 class LogPlayer {
  public:
-  LogPlayer(PlanDigest& digest, std::span<RunListener* const> listeners)
-      : digest_(digest), listeners_(listeners.begin(), listeners.end()) {}
+  explicit LogPlayer(std::span<RunListener* const> listeners)
+      : listeners_(listeners.begin(), listeners.end()) {}
 
   [[nodiscard]] std::span<RunListener* const> listeners() const { return listeners_; }
 
@@ -27,33 +25,35 @@ class LogPlayer {
   void Show(std::span<const LogPage> pages);
 
  private:
-  // Where an entry is.
+  // A copy of an entry: in the order of time, each entry would come from another place.
   struct Place {
-    TimePoint time;
-    std::uint32_t rank = 0;
+    LogPage::Entry entry;
     std::uint32_t page = 0;
-    const LogPage::Entry* entry = nullptr;
     // Entries of one time and rank are in the order of their replicas, or of their arrivals.
     [[nodiscard]] static bool Earlier(const Place& a, const Place& b) {
-      return a.time != b.time ? a.time < b.time : a.rank < b.rank;
+      return a.entry.time != b.entry.time ? a.entry.time < b.entry.time
+                                          : a.entry.rank < b.entry.rank;
     }
   };
 
-  // Fills places_ with all entries of the pages, in order.
-  void Order(std::span<const LogPage> pages);
+  // Copies all entries of the pages to slices_.
+  void Slice(std::span<const LogPage> pages);
+  // Fills places_ with those of a slice, in order.
+  void Order(std::span<const Place> slice);
   static void SortSpan(std::span<Place> places);
+  // Shows places_.
+  void ShowPlaces(std::span<const LogPage> pages);
+  // Shows entries of one time and round.
   void ShowInstant(std::span<const LogPage> pages, std::span<const Place> places);
   void PassTo(TimePoint now);
-  void Repeat(TimePoint now, const LogPage& page, std::uint32_t first, std::uint32_t count);
-  void PrefetchAhead(std::span<const LogPage> pages, std::size_t i) const;
+  // Repeats the calls of the instant that its events caused, or those that its plans caused.
+  void Repeat(const LogPage& page, const LogPage::Entry& entry, bool by_plans);
 
-  PlanDigest& digest_;
   std::vector<RunListener*> listeners_;
+  std::vector<std::vector<Place>> slices_;  // of time: each holds entries that are sorted in caches
   std::vector<Place> places_;
-  std::vector<Place> unordered_;     // scratch of Order
   std::vector<std::uint32_t> ends_;  // in places_: of spans of time
-  PlanUnpacker plans_;
-  Load load_;  // of all replicas, between the instants that were shown
+  Load load_;                        // of all replicas, between the instants that were shown
   TimePoint load_since_ = TimePoint::min();
 };
 

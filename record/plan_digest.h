@@ -9,6 +9,9 @@
 // mixing step of wyhash, Wang Yi). Two lanes take the pairs of words in turn, so that one
 // multiplication overlaps the next.
 //
+// Each replica has two lanes of its own: when one plans in relation to another follows from the
+// events, and is no decision. So replicas can be followed one after the other, or several at once.
+//
 // Easy to get wrong:
 // - Lists need their lengths in the encoding, or two different plans can give the same words.
 // - Enumerations are encoded by value: reordering one changes every digest. A change of the
@@ -18,9 +21,10 @@
 // - The hash is not cryptographic: it detects mistakes, not forgery.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <span>
 #include <string>
+#include <vector>
 
 #include "core/hash.h"
 #include "core/hex.h"
@@ -29,26 +33,42 @@
 
 namespace twin {
 
-// The same value on every machine, compiler and day. Cost: about 1 ns per work item.
+// The same value on every machine, compiler and day. Cost: about 1 ns per work item. Memory:
+// constant per replica.
 class PlanDigest : public RunObserver {
  public:
+  // Several threads may show it plans at once, those of a replica one, if their replicas are among
+  // so many. Others are added when they plan.
+  explicit PlanDigest(std::int32_t replicas = 1) : chains_(static_cast<std::size_t>(replicas)) {}
+
   void OnInstant(const Instant& /*instant*/) override {}
   void OnPlan(TimePoint now, const StepPlan& plan) override;
+  // Counts for the replica that receives it.
   void OnTransfer(TimePoint now, const KvTransfer& transfer) override;
-  // The same as OnPlan for so many plans, of which `words` are the encodings.
-  void OnEncoded(std::span<const std::uint64_t> words, std::uint64_t plans);
 
-  [[nodiscard]] std::uint64_t value() const {
-    return MixWords(MixWords(even_, odd_), plans_ ^ (kPlanEncodingVersion << 56));
-  }
-  [[nodiscard]] std::uint64_t plans() const { return plans_; }
+  // Of the lanes of the first replica and of each other one that did anything, and of plans().
+  [[nodiscard]] std::uint64_t value() const;
+  [[nodiscard]] std::uint64_t plans() const;
   // value() as 16 lower-case hexadecimal digits.
   [[nodiscard]] std::string text() const { return HexText(value()); }
 
  private:
-  std::uint64_t even_ = 0x243F6A8885A308D3ull;  // digits of pi
-  std::uint64_t odd_ = 0x13198A2E03707344ull;
-  std::uint64_t plans_ = 0;
+  struct Chain {
+    std::uint64_t even = 0x243F6A8885A308D3ull;  // digits of pi
+    std::uint64_t odd = 0x13198A2E03707344ull;
+    std::uint64_t plans = 0;
+
+    bool operator==(const Chain&) const = default;
+  };
+
+  [[nodiscard]] Chain& ChainOf(std::int32_t replica) {
+    const auto i = static_cast<std::size_t>(replica);
+    if (i >= chains_.size()) [[unlikely]]
+      chains_.resize(i + 1);
+    return chains_[i];
+  }
+
+  std::vector<Chain> chains_;  // by replica, at least one
 };
 
 }  // namespace twin

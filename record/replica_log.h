@@ -1,10 +1,9 @@
 // Takes down what replicas do, one replica after the other, to be shown in the order of time.
 //
-// Digest and metrics depend on the order of events over all replicas. Who simulates one replica for
-// a while and then the next one, or several at once, lets RequestTrackers follow in that order,
-// with logs as their listeners; a LogPlayer then gives the digest and the listeners what Serve
-// would have given them, in the same order. Only OnPlanned and OnStepEnded pass at once, replica by
-// replica.
+// Metrics depend on the order of events over all replicas. Who simulates one replica for a while
+// and then the next one, or several at once, lets RequestTrackers follow in that order, with logs
+// as their listeners; a LogPlayer then gives the listeners what Serve would have given them, in the
+// same order. Only OnPlanned and OnStepEnded pass at once, replica by replica.
 #pragma once
 
 #include <cstdint>
@@ -31,11 +30,7 @@ class ReplicaLog final : public RunListener {
   // to its events until BeginPlans(), then to its plans. REQUIRES: the instants of a replica in the
   // order of time, and on one page no replica comes again once another one began.
   void BeginInstant(std::int32_t replica, TimePoint now);
-  void BeginPlans() {
-    page_.entries.back().event_calls = CallsOfEntry();
-    events_ = false;
-  }
-  void AddPlan(const StepPlan& plan);
+  void BeginPlans() { plans_ = true; }
   // The instant changed the load of its replica from `before` to `after`.
   void EndInstant(const Load& before, const Load& after);
 
@@ -50,15 +45,12 @@ class ReplicaLog final : public RunListener {
   void OnEnded(const RequestLife& life) override;
 
  private:
-  [[nodiscard]] std::uint32_t CallsOfEntry() const {
-    return static_cast<std::uint32_t>(page_.calls.size()) - page_.entries.back().first_call;
-  }
+  void AddCall(LogPage::Call call);
   void AddLife(LogPage::Call::Kind kind, const RequestLife& life);
 
   std::vector<RunListener*> listeners_;
   LogPage page_;
-  PlanPacker packer_;
-  bool events_ = false;              // of the latest entry, not its plans
+  bool plans_ = false;               // of the latest entry, not its events
   std::int32_t replica_ = kArrival;  // of the latest entry
 };
 

@@ -88,6 +88,8 @@ class Cluster {
   [[nodiscard]] Duration window_max() const;
   // The replica of the next request.
   [[nodiscard]] std::int32_t RouteAhead(TimePoint now, const Request& request);
+  // Whether that depends on the keys of its prompt.
+  [[nodiscard]] bool routes_by_prefix() const { return pools_.front().router->reads_prefixes(); }
   void HandleAhead(std::int32_t replica, std::span<const Event> events);
   const StepPlan* PlanAhead(TimePoint now, std::int32_t replica);
   void EndWindow();

@@ -107,7 +107,7 @@ void SimWorld::TakeArrivals() {
   }
 }
 
-void SimWorld::Announce(const TracedRequest& traced, Duration response_delay) {
+void SimWorld::Announce(const TracedRequest& traced, Duration response_delay, bool prefix_keys) {
   const RequestId id{next_id_++};
   Truth& truth = truths_.Open(id);
   const std::int32_t room = options_.max_model_length > 0
@@ -128,12 +128,14 @@ void SimWorld::Announce(const TracedRequest& traced, Duration response_delay) {
                   .ignore_eos = traced.ignore_eos,
                   .predicted_output_tokens = traced.predicted_output_tokens};
   if (keeps_backgrounds_) backgrounds_.Open(id);
-  if (options_.named_block_size > 0) request.prefix_keys = NameBlocks(traced, id, truth);
+  if (options_.named_block_size > 0) {
+    KeepContent(traced, id, truth);
+    if (prefix_keys) request.prefix_keys = NameBlocks(request);
+  }
   events_.emplace_back(RequestArrived{request, response_delay});
 }
 
-std::span<const BlockKey> SimWorld::NameBlocks(const TracedRequest& traced, RequestId id,
-                                               Truth& truth) {
+void SimWorld::KeepContent(const TracedRequest& traced, RequestId id, Truth& truth) {
   const std::int32_t size = options_.named_block_size;
   truth.open_block = traced.prompt_tokens / size;
   truth.block_room = size - traced.prompt_tokens % size;
@@ -143,11 +145,17 @@ std::span<const BlockKey> SimWorld::NameBlocks(const TracedRequest& traced, Requ
                                         traced.prompt_tokens, traced.output_tokens);
   truth.named_tokens = static_cast<std::int32_t>(
       std::min<std::int64_t>(background.content.tokens, std::numeric_limits<std::int32_t>::max()));
+}
+
+std::span<const BlockKey> SimWorld::NameBlocks(const Request& request) {
+  const std::int32_t size = options_.named_block_size;
+  const std::int32_t blocks = request.prompt_tokens / size;
+  const NamedContent& content = backgrounds_[request.id].content;
   if (prompt_keys_used_ == prompt_keys_.size()) prompt_keys_.emplace_back();
   std::vector<BlockKey>& keys = prompt_keys_[prompt_keys_used_++];
   keys.clear();
-  for (std::int32_t i = 0; i < truth.open_block; ++i) {
-    keys.push_back(KeyOfBlock(background.content, id, i, size));
+  for (std::int32_t i = 0; i < blocks; ++i) {
+    keys.push_back(KeyOfBlock(content, request.id, i, size));
   }
   return keys;
 }

@@ -59,8 +59,8 @@ class SimWorld final : public World {
   void Launch(const StepPlan& plan) override;
   void Transfer(const KvTransfer& transfer) override;
 
-  // Cancels a request that has arrived, if it has not left by `time`. REQUIRES: time > now(),
-  // SimWorldOptions::cancellable or a pace.
+  // Cancels a request that has arrived, if it has not left by then. REQUIRES: time > now(),
+  // cancellable or a pace in the options.
   void Cancel(const RequestCancelled& cancelled, TimePoint time);
 
   // In place of Advance and Launch, where replicas advance one after the other, or several at once
@@ -72,9 +72,9 @@ class SimWorld final : public World {
   // Borrows the replica's cost model, and nothing of this world.
   [[nodiscard]] std::unique_ptr<SimWorld> WorldOf(std::int32_t replica) const;
   // The further arrivals before `until`, each at its request.arrival; valid until the next call.
-  std::span<const Event> ArrivalsBefore(TimePoint until);
+  // Without `prefix_keys`, which AdvanceTo adds, they take less memory.
+  std::span<const Event> ArrivalsBefore(TimePoint until, bool prefix_keys);
   [[nodiscard]] TimePoint next_arrival();
-
   // The request goes on in another world, which has taken it over.
   void Forget(RequestId id) { CloseTruth(id); }
 
@@ -144,16 +144,15 @@ class SimWorld final : public World {
   void SetUpReplicas(const StepCost& cost);
   void ReturnResults();
   Instant WakeUpAt(TimePoint wake_at);
-  // Advance() with clients_.
   Instant AdvanceWithClients(TimePoint wake_at);
   void TakeArrivals();
   void TakeFromClients();
-  void Announce(const TracedRequest& traced, Duration response_delay);
-  // The keys of the full blocks of its prompt; valid in this instant.
-  std::span<const BlockKey> NameBlocks(const TracedRequest& traced, RequestId id, Truth& truth);
+  void Announce(const TracedRequest& traced, Duration response_delay, bool prefix_keys = true);
+  void KeepContent(const TracedRequest& traced, RequestId id, Truth& truth);
+  // The keys of the full blocks of its prompt, by the content kept; valid in this instant.
+  std::span<const BlockKey> NameBlocks(const Request& request);
   // The request has ended, was rejected or was cancelled.
   void Depart(RequestId id);
-  // Forgets the request.
   void CloseTruth(RequestId id);
   void ReturnSteps();
   // Emits one token for each work item that computes all known tokens of its request.

@@ -1,6 +1,7 @@
 // Replicas that advance one after the other, or several at once, each in a world of its own.
 #include <cstddef>
 #include <utility>
+#include <variant>
 
 #include "core/check.h"
 #include "sim/sim_world.h"
@@ -30,13 +31,13 @@ std::unique_ptr<SimWorld> SimWorld::WorldOf(std::int32_t replica) const {
   return std::make_unique<SimWorld>(no_arrivals, *model.cost, options);
 }
 
-std::span<const Event> SimWorld::ArrivalsBefore(TimePoint until) {
+std::span<const Event> SimWorld::ArrivalsBefore(TimePoint until, bool prefix_keys) {
   CHECK(replicas_are_separate() && steps_.empty());
   events_.clear();
   prompt_keys_used_ = 0;
   for (const TracedRequest* arrival = source_.Peek();
        arrival != nullptr && arrival->arrival < until; arrival = source_.Peek()) {
-    Announce(*arrival, Duration{0});
+    Announce(*arrival, Duration{0}, prefix_keys);
     source_.Take();
   }
   arrivals_.swap(events_);
@@ -58,7 +59,11 @@ Instant SimWorld::AdvanceTo(TimePoint now, std::span<const Event> arrivals) {
   now_ = now;
   events_.clear();
   if (steps_.next_time() <= now) ReturnSteps();
-  events_.insert(events_.end(), arrivals.begin(), arrivals.end());
+  prompt_keys_used_ = 0;
+  for (const Event& event : arrivals) {
+    Request& request = std::get<RequestArrived>(events_.emplace_back(event)).request;
+    if (options_.named_block_size > 0) request.prefix_keys = NameBlocks(request);
+  }
   if (events_.empty()) events_.emplace_back(WakeUp{});
   return {now_, events_};
 }

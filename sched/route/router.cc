@@ -124,6 +124,8 @@ class SessionHashRouter final : public Router {
     }
     return static_cast<std::int32_t>(bucket);
   }
+  // Requests without a session.
+  [[nodiscard]] bool reads_prefixes() const override { return true; }
 
  private:
   [[nodiscard]] std::uint64_t KeyOf(const Request& request) const {

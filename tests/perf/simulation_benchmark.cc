@@ -163,8 +163,9 @@ void BM_Cluster(benchmark::State& state) {
       RecordingWorld world(simulated, observers);
       Serve(cluster, world);
     } else {
-      LogPlayer player(digest, listeners);
-      lab::AheadServer server(cluster, simulated, tracker, player, {}, 1);
+      LogPlayer player(listeners);
+      RunObserver* const observers[] = {&digest};
+      lab::AheadServer server(cluster, simulated, tracker, player, observers, 1);
       while (server.ServeWindow()) {
       }
       server.ShowServed();

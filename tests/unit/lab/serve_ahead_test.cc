@@ -69,7 +69,9 @@ std::string ServedAhead(const Deployment& deployment, std::uint64_t seed) {
   EXPECT_TRUE(AheadServer::CanServe(*cluster, world));
   Random random(seed, "windows");
   const auto threads = static_cast<int>(random.UniformInt(1, 3));
-  AheadServer server(*cluster, world, metrics.tracker(), *metrics.ReplicaPlayer(), {}, threads);
+  RunObserver* const observers[] = {&metrics.digest()};
+  AheadServer server(*cluster, world, metrics.tracker(), *metrics.ReplicaPlayer(), observers,
+                     threads);
   const auto length = [&] {
     const auto drawn = std::chrono::milliseconds(random.UniformInt(1, 2000));
     return std::min<Duration>(drawn, cluster->window_max());

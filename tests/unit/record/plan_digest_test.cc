@@ -145,6 +145,46 @@ TEST(PlanDigestTest, DependsOnTheNumberAndOrderOfPlans) {
   EXPECT_EQ(digests.size(), 5u);
 }
 
+StepPlan PlanOf(std::int32_t replica, std::uint64_t id) {
+  StepPlan plan = FullPlan();
+  plan.replica = replica;
+  plan.id = StepId{id};
+  return plan;
+}
+
+// When one plans in relation to another follows from the events.
+TEST(PlanDigestTest, DoesNotDependOnTheOrderOfReplicas) {
+  const std::uint64_t expected = DigestOf({PlanOf(0, 1), PlanOf(0, 2), PlanOf(3, 1)});
+  EXPECT_EQ(DigestOf({PlanOf(0, 1), PlanOf(3, 1), PlanOf(0, 2)}), expected);
+  EXPECT_EQ(DigestOf({PlanOf(3, 1), PlanOf(0, 1), PlanOf(0, 2)}), expected);
+  EXPECT_NE(DigestOf({PlanOf(3, 1), PlanOf(0, 2), PlanOf(0, 1)}), expected);
+  EXPECT_NE(DigestOf({PlanOf(2, 1), PlanOf(0, 1), PlanOf(0, 2)}), expected);
+  EXPECT_NE(DigestOf({PlanOf(0, 1), PlanOf(0, 2)}), expected);
+}
+
+TEST(PlanDigestTest, CountsReplicasOnlyOnceTheyPlan) {
+  PlanDigest known(/*replicas=*/5);
+  known.OnPlan(kTimeZero, PlanOf(1, 1));
+  EXPECT_EQ(known.value(), DigestOf({PlanOf(1, 1)}));
+}
+
+TEST(PlanDigestTest, CoversTransfers) {
+  const BlockId source[] = {BlockId{4}};
+  const BlockId target[] = {BlockId{6}};
+  const KvTransfer transfer{.request = R(1),
+                            .from = 0,
+                            .to = 1,
+                            .start = 0,
+                            .tokens = 9,
+                            .source = source,
+                            .target = target,
+                            .computed = kTimeZero};
+  PlanDigest without;
+  PlanDigest with;
+  with.OnTransfer(kTimeZero, transfer);
+  EXPECT_NE(with.value(), without.value());
+}
+
 TEST(PlanDigestTest, StaysTheSameForever) {
   // Computed with Python's integers from the words above and the definition in plan_digest.h. If it
   // changes, the digests of old records no longer prove anything: count up the encoding's version.
@@ -153,6 +193,9 @@ TEST(PlanDigestTest, StaysTheSameForever) {
   digest.OnPlan(kTimeZero, FullPlan());
   EXPECT_EQ(digest.text(), "de21824ae1bc4765");
   EXPECT_EQ(digest.plans(), 1u);
+  digest.OnPlan(kTimeZero, PlanOf(2, 3));
+  EXPECT_EQ(digest.text(), "ec08fe998207b17a");
+  EXPECT_EQ(digest.plans(), 2u);
 }
 
 }  // namespace
