@@ -35,6 +35,30 @@ GenerationKernel ReadsOnly() {
   return kernel;
 }
 
+// A tile takes 2 us and 0.01 us a key; nothing else costs time.
+ContextKernel TilesOnly(double multiprocessors) {
+  ContextKernel kernel;
+  kernel.launch = kernel.per_request = 1e-9;
+  kernel.write_rate = kernel.query_rate = kernel.l2_rate = 1e15;
+  kernel.tile = 2;
+  kernel.key = 0.01;
+  kernel.sharpness = 6;
+  kernel.multiprocessors = multiprocessors;
+  return kernel;
+}
+
+// `requests` of 128 tokens on 4 query heads and one KV head of 128 numbers.
+AttentionWork Prompts(double requests) {
+  return {.requests = requests,
+          .tokens = requests * 128,
+          .context_tokens = requests * 128,
+          .pairs = requests * 128 * 129 / 2,
+          .context_max = 128,
+          .query_heads = 4,
+          .kv_heads = 1,
+          .head_dim = 128};
+}
+
 // `requests` of `length` tokens on one KV head of 128 numbers: 512 bytes per token.
 AttentionWork Decodes(double requests, double length) {
   return {.requests = requests,
@@ -123,21 +147,8 @@ TEST(AttentionModelTest, OnlyARepeatedCallFindsASmallCacheInL2) {
 // Tiles of 128 rows hold 32 tokens of 4 query heads: 128 tokens of 100 requests are 400 tiles with
 // a mean of 64.5 + 15.5 keys, and 64 more for the last, partial block. Four to a multiprocessor.
 TEST(AttentionModelTest, TilesOfPromptsFillTheMultiprocessors) {
-  ContextKernel kernel;
-  kernel.launch = kernel.per_request = 1e-9;
-  kernel.write_rate = kernel.query_rate = kernel.l2_rate = 1e15;
-  kernel.tile = 2;
-  kernel.key = 0.01;
-  kernel.sharpness = 6;
-  kernel.multiprocessors = 100;
-  AttentionWork work{.requests = 100,
-                     .tokens = 12800,
-                     .context_tokens = 12800,
-                     .pairs = 100 * 128 * 129 / 2.0,
-                     .context_max = 128,
-                     .query_heads = 4,
-                     .kv_heads = 1,
-                     .head_dim = 128};
+  const ContextKernel kernel = TilesOnly(100);
+  AttentionWork work = Prompts(100);
   const double all = 4 * (2 + 0.01 * (64.5 + 15.5 + 64));
   const double longest = 2 + 0.01 * (128 + 64);
   EXPECT_NEAR(ContextMicroseconds(kernel, work),
@@ -150,47 +161,20 @@ TEST(AttentionModelTest, TilesOfPromptsFillTheMultiprocessors) {
 // Tiles of 64 rows, heads not packed: 128 tokens of 100 requests and 4 query heads are 800 tiles
 // with a mean of 64.5 + 31.5 keys, and 64 more. 8 to a multiprocessor, two at a time.
 TEST(ContextKernelTest, BlocksOfAMultiprocessorHideEachOthersFixedTime) {
-  ContextKernel kernel;
-  kernel.launch = kernel.per_request = 1e-9;
-  kernel.write_rate = kernel.query_rate = kernel.l2_rate = 1e15;
-  kernel.tile = 2;
-  kernel.key = 0.01;
-  kernel.sharpness = 6;
+  ContextKernel kernel = TilesOnly(100);
   kernel.packs_heads = false;
   kernel.tile_rows = 64;
   kernel.slots_per_multiprocessor = 2;
-  kernel.multiprocessors = 100;
-  const AttentionWork work{.requests = 100,
-                           .tokens = 12800,
-                           .context_tokens = 12800,
-                           .pairs = 100 * 128 * 129 / 2.0,
-                           .context_max = 128,
-                           .query_heads = 4,
-                           .kv_heads = 1,
-                           .head_dim = 128};
   const double all = 8 * (2 / 2.0 + 0.01 * (64.5 + 31.5 + 64));
   const double longest = 2 + 0.01 * (128 + 64);
-  EXPECT_NEAR(ContextMicroseconds(kernel, work),
+  EXPECT_NEAR(ContextMicroseconds(kernel, Prompts(100)),
               std::pow(std::pow(all, 7) + std::pow(longest, 7), 1.0 / 7), 1e-3);
 }
 
 TEST(ContextKernelTest, DecodesOfAMixedCallAreTilesOfEachQueryHead) {
-  ContextKernel kernel;
-  kernel.launch = kernel.per_request = 1e-9;
-  kernel.tile = 2;
-  kernel.key = 0.01;
-  kernel.sharpness = 6;
-  kernel.write_rate = kernel.query_rate = kernel.l2_rate = 1e12;
+  ContextKernel kernel = TilesOnly(4);
   kernel.packs_heads = false;
-  kernel.multiprocessors = 4;
-  const AttentionWork chunk{.requests = 1,
-                            .tokens = 128,
-                            .context_tokens = 128,
-                            .pairs = 128 * 129 / 2.0,
-                            .context_max = 128,
-                            .query_heads = 4,
-                            .kv_heads = 1,
-                            .head_dim = 128};
+  const AttentionWork chunk = Prompts(1);
   // 100 decodes of 1,000 keys and 4 query heads: 400 tiles of 2 + 0.01 (1000 + 64) on 4 SMs, beside
   // the 4 of the chunk, of 2 + 0.01 (64.5 + 63.5 + 64).
   const double all = (400 * 12.64 + 4 * 3.92) / 4;
