@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -157,6 +158,8 @@ struct Defaults {
   double rope_theta;
   bool tied;
   std::vector<std::int32_t> end_tokens;
+
+  friend void PrintTo(const Defaults& defaults, std::ostream* out) { *out << defaults.model_type; }
 };
 
 class FamilyDefaultsTest : public ::testing::TestWithParam<Defaults> {};
