@@ -181,7 +181,12 @@ class SlowReader {
     client_->Send(PostText("/v1/completions", R"({"prompt":"x","max_tokens":9000,"stream":true})",
                            "X-Request-Id: r-1\r\n"));
     EXPECT_TRUE(Eventually([&] { return served_.service.count() == 1; }));
-    served_.service.Give(lab::GenerationId{0}, std::string(kTokens, 't'));
+    const std::string half(kTokens / 2, 't');
+    served_.service.Give(lab::GenerationId{0}, half);
+    // The server's only thread answers this after it has sent of the first half what the socket
+    // takes. The second half must wait.
+    EXPECT_EQ(StatusOf(served_.Ask(GetText("/health"))), 200);
+    served_.service.Give(lab::GenerationId{0}, half);
     served_.service.End(lab::GenerationId{0}, lab::EndReason::kLength);
   }
 
@@ -189,6 +194,7 @@ class SlowReader {
 
  private:
   static FrontOptions WithSmallBuffers(FrontOptions options) {
+    options.threads = 1;
     options.http.unwritten_bytes = 4096;
     options.http.send_buffer_bytes = 4096;
     return options;
