@@ -11,9 +11,9 @@
 #include "apps/enum_option.h"
 #include "apps/terminal_control.h"
 #include "core/input_error.h"
-#include "core/model_presets.h"
 #include "lab/predict/breakdown.h"
 #include "lab/predict/predict_steps.h"
+#include "models/named_model.h"
 #include "proto/hardware_file.h"
 #include "proto/profile_file.h"
 #include "sim/cost/profile_cost.h"
@@ -33,7 +33,8 @@ struct ServedArguments {
 void AddServedOptions(CLI::App& command, ServedArguments& served) {
   using enum sim::StepEngine;
   command.add_option("--hardware", served.hardware, "Name of a data sheet, or a file");
-  command.add_option("--model", served.model, "Name of a model (doctor --list models)");
+  command.add_option("--model", served.model,
+                     "Name of a model (doctor --list models or huggingface.co), or a file");
   command.add_option("--tensor", served.parallelism.tensor, "Ranks of tensor parallelism")
       ->check(CLI::Range(1, 1024));
   command.add_option("--pipeline", served.parallelism.pipeline, "Pipeline stages")
@@ -56,7 +57,7 @@ std::unique_ptr<sim::StepModel> MakeModel(const ServedArguments& served) {
                      "is required");
   }
   const HardwareSpec hardware = HardwareFromNameOrFile(served.hardware);
-  const ModelSpec model = ModelPreset(served.model);
+  const ModelSpec model = ReadNamedShape(served.model, false);
   Validate(model, served.parallelism);
   sim::ProfileCostConfig cost = served.cost;
   cost.device = std::make_shared<const sim::DeviceProfile>(

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "core/input_error.h"
+#include "core/letter_case.h"
 #include "core/nearest_names.h"
 
 namespace twin {
@@ -140,8 +141,8 @@ void ApplyFamily(Family family, ModelSpec& model) {
 }  // namespace
 
 ModelSpec ModelPreset(std::string_view name) {
-  const auto shape = std::find_if(kShapes.begin(), kShapes.end(),
-                                  [name](const Shape& s) { return s.name == name; });
+  const auto* shape = std::ranges::find_if(
+      kShapes, [name](const Shape& s) { return EqualsIgnoringCase(s.name, name); });
   if (shape == kShapes.end()) {
     throw InputError(
         InputError::Kind::kUsage, "model",

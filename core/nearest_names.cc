@@ -5,10 +5,10 @@
 #include <utility>
 #include <vector>
 
+#include "core/letter_case.h"
+
 namespace twin {
 namespace {
-
-char Lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
 // Levenshtein distance, one row at a time.
 std::size_t Distance(std::string_view a, std::string_view b) {
@@ -18,12 +18,16 @@ std::size_t Distance(std::string_view a, std::string_view b) {
     std::size_t diagonal = row[0];
     row[0] = i + 1;
     for (std::size_t j = 0; j < b.size(); ++j) {
-      const std::size_t replaced = diagonal + (Lower(a[i]) == Lower(b[j]) ? 0 : 1);
+      const std::size_t replaced = diagonal + (LowerCase(a[i]) == LowerCase(b[j]) ? 0 : 1);
       diagonal = row[j + 1];
       row[j + 1] = std::min({replaced, row[j] + 1, row[j + 1] + 1});
     }
   }
   return row.back();
+}
+
+bool BeginsWith(std::string_view whole, std::string_view begin) {
+  return EqualsIgnoringCase(whole.substr(0, begin.size()), begin);
 }
 
 }  // namespace
@@ -33,7 +37,8 @@ std::string NearestNames(std::string_view name, std::span<const std::string_view
   std::vector<std::pair<std::size_t, std::string_view>> ranked;
   ranked.reserve(names.size());
   for (const std::string_view candidate : names) {
-    ranked.emplace_back(Distance(name, candidate), candidate);
+    const bool begins = !name.empty() && BeginsWith(candidate, name);
+    ranked.emplace_back(begins ? 0 : Distance(name, candidate), candidate);
   }
   std::stable_sort(ranked.begin(), ranked.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });

@@ -3,8 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <filesystem>
+#include <span>
 
 #include "core/input_error.h"
+#include "core/letter_case.h"
 #include "core/model_presets.h"
 #include "core/nearest_names.h"
 #include "models/hf_config.h"
@@ -27,13 +31,59 @@ bool ContainsWhole(std::string_view text, std::string_view word) {
   return false;
 }
 
-std::string LowerCaseLastPart(std::string_view path) {
+// The last `count` parts of a path.
+std::string LowerCaseEnd(std::string_view path, int count) {
   while (path.ends_with('/')) path.remove_suffix(1);
-  std::string part(path.substr(path.find_last_of('/') + 1));
-  std::transform(part.begin(), part.end(), part.begin(), [](char c) {
-    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  std::size_t begin = path.size() + 1;
+  while (count-- > 0 && begin > 0) begin = begin < 2 ? 0 : path.find_last_of('/', begin - 2) + 1;
+  std::string end(path.substr(begin));
+  std::ranges::transform(end, end.begin(), LowerCase);
+  return end;
+}
+
+// Repositories on huggingface.co whose config.json has exactly the shape of a preset: of a preset
+// that begins with `preset`, the rest follows `repository` before one of `ends`.
+struct Checkpoints {
+  std::string_view preset;
+  std::string_view repository;  // lower case
+  std::array<std::string_view, 3> ends;
+};
+constexpr std::string_view kNone = "/";  // ends no repository's name
+constexpr std::array kCheckpoints = {
+    Checkpoints{"gpt2", "openai-community/gpt2", {"", kNone, kNone}},
+    Checkpoints{"opt-", "facebook/opt-", {"", kNone, kNone}},
+    Checkpoints{"llama-7b", "huggyllama/llama-7b", {"", kNone, kNone}},
+    Checkpoints{"llama-13b", "huggyllama/llama-13b", {"", kNone, kNone}},
+    Checkpoints{"llama-2-", "meta-llama/llama-2-", {"-hf", "-chat-hf", kNone}},
+    Checkpoints{"codellama-", "codellama/codellama-", {"-hf", "-instruct-hf", kNone}},
+    Checkpoints{"llama-3", "meta-llama/meta-llama-3", {"", "-instruct", kNone}},
+    Checkpoints{"llama-3", "meta-llama/llama-3", {"", "-instruct", kNone}},
+    Checkpoints{"llama-3.1-70b", "meta-llama/llama-3.3-70b-instruct", {"", kNone, kNone}},
+    Checkpoints{"mistral-7b", "mistralai/mistral-7b", {"-v0.1", "-instruct-v0.1", kNone}},
+    Checkpoints{
+        "mistral-nemo-12b", "mistralai/mistral-nemo", {"-base-2407", "-instruct-2407", kNone}},
+    Checkpoints{"mistral-large-2407", "mistralai/mistral-large-instruct-2407", {"", kNone, kNone}},
+    Checkpoints{"mixtral-8x7b", "mistralai/mixtral-8x7b", {"-v0.1", "-instruct-v0.1", kNone}},
+    Checkpoints{"mixtral-8x22b", "mistralai/mixtral-8x22b-v0.1", {"", kNone, kNone}},
+    Checkpoints{"falcon-180b", "tiiuae/falcon-180b", {"", "-chat", kNone}},
+    Checkpoints{"yi-", "01-ai/yi-", {"", "-chat", kNone}},
+    Checkpoints{"qwen2.5-", "qwen/qwen2.5-", {"", kNone, kNone}},
+    Checkpoints{"qwen3-", "qwen/qwen3-", {"", kNone, kNone}},
+};
+
+bool IsCheckpoint(std::string_view name, std::string_view preset, const Checkpoints& known) {
+  if (!preset.starts_with(known.preset)) return false;
+  const std::string stem =
+      std::string(known.repository) + std::string(preset.substr(known.preset.size()));
+  return std::ranges::any_of(known.ends, [&](std::string_view end) {
+    return name.starts_with(stem) && name.substr(stem.size()) == end;
   });
-  return part;
+}
+
+// A hub's name is no path, unless the model lies there.
+bool IsMissing(const std::string& path) {
+  std::error_code unknown;
+  return !std::filesystem::exists(path, unknown);
 }
 
 }  // namespace
@@ -42,6 +92,8 @@ bool NamesModelPath(std::string_view model) { return model.find('/') != std::str
 
 ModelSpec ReadNamedShape(const std::string& model, bool has_weight_dtype) {
   if (!NamesModelPath(model)) return ModelPreset(model);
+  const std::string_view preset = PresetOfCheckpoint(model);
+  if (!preset.empty() && IsMissing(model)) return ModelPreset(preset);
   const ModelConfig config = ReadHfConfig(model);
   const bool has_cost =
       config.quantization.empty() || config.quantization == "fp8" || config.int4.has_value();
@@ -55,8 +107,19 @@ ModelSpec ReadNamedShape(const std::string& model, bool has_weight_dtype) {
   return config.shape;
 }
 
+std::string_view PresetOfCheckpoint(std::string_view path) {
+  const std::string name = LowerCaseEnd(path, 2);
+  for (const std::string_view preset : ModelPresetNames()) {
+    const auto is_checkpoint = [&](const Checkpoints& known) {
+      return IsCheckpoint(name, preset, known);
+    };
+    if (std::ranges::any_of(kCheckpoints, is_checkpoint)) return preset;
+  }
+  return {};
+}
+
 std::string SuggestPreset(std::string_view path) {
-  const std::string name = LowerCaseLastPart(path);
+  const std::string name = LowerCaseEnd(path, 1);
   std::string_view longest;
   for (const std::string_view preset : ModelPresetNames()) {
     if (preset.size() > longest.size() && ContainsWhole(name, preset)) longest = preset;

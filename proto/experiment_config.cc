@@ -90,7 +90,7 @@ ModelSpec NamedModel(const proto::System& system) {
 
 HardwareSpec NamedHardware(const std::string& hardware) {
   if (hardware.empty()) return {};
-  return IsPath(hardware) ? ReadHardwareFile(hardware) : HardwarePreset(hardware);
+  return HardwareFromNameOrFile(hardware);
 }
 
 void RequireSections(const proto::Experiment& message, const std::string& source) {

@@ -1,10 +1,12 @@
 #include "proto/hardware_file.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "core/input_error.h"
+#include "core/letter_case.h"
 #include "core/nearest_names.h"
 #include "proto/hardware.pb.h"
 #include "proto/hardware_texts.h"
@@ -29,6 +31,49 @@ HardwareSpec Parse(std::string_view text, const std::string& source) {
     throw InputError(InputError::Kind::kUsage, source, error.what());
   }
   return spec;
+}
+
+// Lower-case letters and digits, without the maker.
+std::string Spelling(std::string_view name) {
+  std::string plain;
+  for (const char capital : name) {
+    const char c = LowerCase(capital);
+    if ((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9')) plain.push_back(c);
+  }
+  for (const std::string_view word : {"nvidia", "geforce"}) {
+    if (plain.starts_with(word)) plain.erase(0, word.size());
+  }
+  return plain;
+}
+
+// What drivers and public data sets call devices, as Spelling() has it. "H100" alone is not among
+// them: it may be on SXM or PCIe.
+std::string_view PresetOfOtherName(const std::string& spelling) {
+  static constexpr std::pair<std::string_view, std::string_view> kNames[] = {
+      {"a100sxm440gb", "a100-40gb"},
+      {"a10080gbpcie", "a100-80gb-pcie"},
+      {"a100pcie80gb", "a100-80gb-pcie"},
+      {"a100sxm480gb", "a100-80gb-sxm"},
+      {"a100sxm80gb", "a100-80gb-sxm"},
+      {"h100sxm80gb", "h100-sxm"},
+      {"h10080gbhbm3", "h100-sxm"},
+      {"h200", "h200-sxm"},
+      {"h200sxm141gb", "h200-sxm"},
+      {"rtxpro6000", "rtx-pro-6000-server"},
+      {"rtxpro6000blackwellserveredition", "rtx-pro-6000-server"}};
+  const auto* known = std::ranges::find(kNames, spelling, [](const auto& n) { return n.first; });
+  return known == std::end(kNames) ? std::string_view() : known->second;
+}
+
+// The preset that a name means, or the name.
+std::string_view PresetOf(std::string_view name) {
+  if (const std::string_view preset = PresetOfAiconfigurator(name); !preset.empty()) return preset;
+  const std::string spelling = Spelling(name);
+  for (const HardwareText& entry : HardwareTexts()) {
+    if (Spelling(entry.name) == spelling) return entry.name;
+  }
+  const std::string_view preset = PresetOfOtherName(spelling);
+  return preset.empty() ? name : preset;
 }
 
 }  // namespace
@@ -56,8 +101,7 @@ HardwareSpec HardwarePreset(std::string_view name) {
 
 HardwareSpec HardwareFromNameOrFile(const std::string& name_or_path) {
   if (name_or_path.find('/') != std::string::npos) return ReadHardwareFile(name_or_path);
-  const std::string_view preset = PresetOfAiconfigurator(name_or_path);
-  return HardwarePreset(preset.empty() ? name_or_path : preset);
+  return HardwarePreset(PresetOf(name_or_path));
 }
 
 std::string_view PresetOfAiconfigurator(std::string_view system) {

@@ -14,8 +14,9 @@ namespace twin {
 // with the nearest name and all names if `name` is unknown.
 HardwareSpec HardwarePreset(std::string_view name);
 
-// The data sheet of a file if `name_or_path` has a '/', else of a preset, which may be called by
-// its name in aiconfigurator.
+// The data sheet of a file if `name_or_path` has a '/', else of a preset. Capitals, spaces, dashes
+// and "NVIDIA" do not count ("RTX4090"), and names of drivers and of public data sets are known
+// ("NVIDIA H100 80GB HBM3", "h100_sxm"). Throws as HardwarePreset() and ReadHardwareFile().
 HardwareSpec HardwareFromNameOrFile(const std::string& name_or_path);
 
 // The preset that describes a system of aiconfigurator's database, such as "a100_sxm"; empty if

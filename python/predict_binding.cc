@@ -9,9 +9,9 @@
 #include <utility>
 
 #include "core/input_error.h"
-#include "core/model_presets.h"
 #include "lab/predict/predict_operations.h"
 #include "lab/predict/predict_steps.h"
+#include "models/named_model.h"
 #include "proto/hardware_file.h"
 #include "proto/profile_file.h"
 #include "python/reporting_control.h"
@@ -79,7 +79,7 @@ nb::tuple PredictSteps(const std::string& in, const std::string& out,
   ReportingControl control;
   RunInBackground(control, nb::none(), false, [&] {
     const HardwareSpec hardware = HardwareFromNameOrFile(served.hardware);
-    const ModelSpec model = ModelPreset(served.model);
+    const ModelSpec model = ReadNamedShape(served.model, false);
     Validate(model, served.parallelism);
     cost.device = std::make_shared<const sim::DeviceProfile>(ProfileOf(served.profile, hardware));
     const sim::StepModel steps(sim::StepModelConfigOf(cost, hardware), model, hardware,

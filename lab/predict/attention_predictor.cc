@@ -15,8 +15,11 @@ constexpr std::int64_t kTokensMax = std::int64_t{1} << 30;
 
 DType DTypeOf(const OperationTable& row, std::string_view column) {
   static const std::vector<std::pair<std::string_view, DType>> words = {
-      {"bfloat16", DType::kBf16}, {"bf16", DType::kBf16}, {"float16", DType::kBf16},
-      {"fp16", DType::kBf16},     {"fp8", DType::kFp8},   {"int8", DType::kInt8}};
+      {"bfloat16", DType::kBf16}, {"bf16", DType::kBf16},         {"float16", DType::kBf16},
+      {"fp16", DType::kBf16},     {"half", DType::kBf16},         {"auto", DType::kBf16},
+      {"fp8", DType::kFp8},       {"fp8_block", DType::kFp8},     {"fp8_e4m3", DType::kFp8},
+      {"fp8_e5m2", DType::kFp8},  {"float8_e4m3fn", DType::kFp8}, {"float8_e5m2", DType::kFp8},
+      {"int8", DType::kInt8}};
   return row.Word(column, words, DType::kBf16);
 }
 

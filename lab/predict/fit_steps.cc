@@ -8,7 +8,7 @@
 #include <memory>
 #include <span>
 
-#include "core/model_presets.h"
+#include "models/named_model.h"
 #include "sim/cost/normal_equations.h"
 #include "sim/cost/profile_cost.h"
 
@@ -80,9 +80,8 @@ LoadedSet Load(const StepSet& set, const HardwareSpec& hardware, sim::StepEngine
   config.engine = engine;
   sim::StepModelConfig model = sim::StepModelConfigOf(config, hardware);
   model.terms = sim::DocumentedStepTerms(hardware.name, engine);
-  loaded.model =
-      std::make_unique<sim::StepModel>(model, ModelPreset(set.model), hardware,
-                                       Parallelism{.tensor = set.tensor, .pipeline = 1}, device);
+  loaded.model = std::make_unique<sim::StepModel>(
+      model, set.model, hardware, Parallelism{.tensor = set.tensor, .pipeline = 1}, device);
   OperationTable table(set.file.string(), StepTableColumns());
   while (table.Next()) {
     const StepRow row = ReadStepRow(table);
@@ -240,7 +239,7 @@ void WidenRange(const LoadedSet& loaded, sim::RecordedModel& model) {
 // no recording has enough of them.
 sim::RecordedModel Recorded(const StepSet& one, const std::vector<LoadedSet>& all,
                             const std::vector<StepErrorRow>& errors) {
-  sim::RecordedModel model{.model = one.model, .tensor = one.tensor};
+  sim::RecordedModel model{.model = one.model.name, .tensor = one.tensor};
   LastingErrors decodes;
   LastingErrors prompts;
   for (const LoadedSet& loaded : all) {
@@ -266,7 +265,7 @@ std::vector<sim::RecordedModel> RecordedModels(const std::vector<LoadedSet>& all
   for (const LoadedSet& loaded : all) {
     const StepSet& set = *loaded.set;
     const bool known = std::ranges::any_of(models, [&](const sim::RecordedModel& model) {
-      return model.model == set.model && model.tensor == set.tensor;
+      return model.model == set.model.name && model.tensor == set.tensor;
     });
     if (!known && !set.held_out) models.push_back(Recorded(set, all, errors));
   }
@@ -301,7 +300,7 @@ std::vector<StepSet> ReadStepSets(const std::string& list, const std::filesystem
     set.file = data / std::filesystem::path(table.Text("file"));
     set.name = set.file.filename().string();
     set.name.resize(std::min(set.name.size(), set.name.find(".csv")));
-    set.model = table.Text("model");
+    set.model = ReadNamedShape(std::string(table.Text("model")), false);
     set.tensor = static_cast<std::int32_t>(table.Integer("tensor", 1, 1024));
     set.held_out = table.Word<bool>("use", {{"fit", false}, {"judge", true}}, false);
   }

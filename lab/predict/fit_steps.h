@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/hardware_spec.h"
+#include "core/model_spec.h"
 #include "lab/predict/step_table.h"
 #include "lab/run_control.h"
 #include "sim/cost/operations/device_profile.h"
@@ -18,7 +19,7 @@ namespace twin::lab {
 struct StepSet {
   std::string name;  // the file, without folder and extension
   std::filesystem::path file;
-  std::string model;
+  ModelSpec model;
   std::int32_t tensor = 1;
   bool held_out = false;  // judged, not fitted
 };

@@ -60,7 +60,13 @@ std::string_view OperationTable::Text(std::string_view column) const {
 
 std::int64_t OperationTable::Integer(std::string_view column, std::int64_t low,
                                      std::int64_t high) const {
-  return ParseInteger({lines_, column, Text(column)}, low, high);
+  std::string_view text = Text(column);
+  const std::size_t point = text.find('.');
+  if (point > 0 && point < text.size() - 1 &&
+      text.find_first_not_of('0', point + 1) == std::string_view::npos) {
+    text = text.substr(0, point);
+  }
+  return ParseInteger({lines_, column, text}, low, high);
 }
 
 double OperationTable::Positive(std::string_view column, double high) const {

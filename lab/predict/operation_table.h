@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/letter_case.h"
 #include "traces/line_reader.h"
 
 namespace twin::lab {
@@ -31,7 +32,8 @@ class OperationTable {
   // A field of the row. REQUIRES: the column is required or Has() it.
   [[nodiscard]] std::string_view Text(std::string_view column) const;
   [[nodiscard]] bool Has(std::string_view column) const;
-  // Throws InputError if the field is no integer within low..high.
+  // Programs that read tables as numbers write 16 as 16.0. Throws InputError if the field is no
+  // integer within low..high.
   [[nodiscard]] std::int64_t Integer(std::string_view column, std::int64_t low,
                                      std::int64_t high) const;
 
@@ -41,8 +43,8 @@ class OperationTable {
   // Throws InputError that the field must be `allowed`.
   [[noreturn]] void Refuse(std::string_view column, std::string_view allowed) const;
 
-  // The value of the word in the field, or `otherwise` without such a column or with an empty
-  // field. Throws InputError that lists the words.
+  // The value of the word in the field, in capitals or not, or `otherwise` without such a column or
+  // with an empty field. Throws InputError that lists the words.
   template <class E>
   [[nodiscard]] E Word(std::string_view column,
                        const std::vector<std::pair<std::string_view, E>>& words,
@@ -50,7 +52,7 @@ class OperationTable {
     if (!Has(column) || Text(column).empty()) return otherwise;
     std::vector<std::string_view> allowed;
     for (const auto& [word, value] : words) {
-      if (word == Text(column)) return value;
+      if (EqualsIgnoringCase(word, Text(column))) return value;
       allowed.push_back(word);
     }
     RefuseWord(column, allowed);

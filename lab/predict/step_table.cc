@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <charconv>
 
-#include "core/input_error.h"
-
 namespace twin::lab {
 namespace {
 
@@ -25,8 +23,7 @@ std::optional<double> Number(const OperationTable& table, std::string_view colum
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc{} || end != text.data() + text.size() || !(value >= 0 && value < 1e18)) {
-    throw InputError(InputError::Kind::kData, std::string(column),
-                     fmt::format("'{}' is no number; allowed: 0 or more", text));
+    table.Refuse(column, "a number, 0 or more");
   }
   return value;
 }
@@ -47,9 +44,11 @@ StepRow ReadStepRow(const OperationTable& table) {
       std::max(Count(table, "decode_context_tokens"), totals.decode_items);
   totals.prefill_items = Count(table, "prefill_reqs");
   totals.prefill_tokens = std::max(Count(table, "prefill_tokens"), totals.prefill_items);
-  if (totals.prefill_items == 0) totals.prefill_tokens = 0;
+  // A recorder that counts prompts where they end has steps of chunks alone.
+  const std::int64_t ended = totals.prefill_items;
+  if (totals.prefill_tokens > 0) totals.prefill_items = std::max<std::int64_t>(ended, 1);
   if (totals.decode_items == 0) totals.decode_context_tokens = 0;
-  totals.emitting_items = totals.decode_items + totals.prefill_items;
+  totals.emitting_items = totals.decode_items + ended;
   const std::int64_t context = table.Has("prefill_context_tokens")
                                    ? Count(table, "prefill_context_tokens")
                                    : totals.prefill_tokens;

@@ -80,6 +80,21 @@ TEST_F(PredictCommandTest, EveryRowOfATableIsPredicted) {
   EXPECT_EQ(Lines().size(), 4U);
 }
 
+// As torch, vLLM and aiconfigurator call formats, and as programs write numbers.
+TEST_F(PredictCommandTest, FormatsAndIntegersHaveSeveralSpellings) {
+  ASSERT_EQ(Predict("gemm",
+                    "m,n,k,dtype\n64,4096,4096,fp8\n64.0,4096.0,4096.00,FP8_E4M3\n"
+                    "64,4096,4096,float8_e4m3fn\n")
+                .exit_code,
+            0);
+  const double us = LastFields(Lines()[1], 3)[0];
+  EXPECT_EQ(LastFields(Lines()[2], 3)[0], us);
+  EXPECT_EQ(LastFields(Lines()[3], 3)[0], us);
+  ExpectPrediction("gemm", "m,n,k,dtype", "64,4096,4096,int4_awq");
+  ExpectPrediction("generation_attention", "num_heads,num_kv_heads,head_dim,batch,kv_len,kv_dtype",
+                   "32,8,128,16,1000,auto");
+}
+
 TEST_F(PredictCommandTest, AMissingColumnIsNamed) {
   ExpectRefusal("gemm", "m,n\n1,2\n",
                 "in.csv:1: header: column 'k' is missing; allowed: the "
@@ -89,6 +104,8 @@ TEST_F(PredictCommandTest, AMissingColumnIsNamed) {
 TEST_F(PredictCommandTest, ABadValueIsNamedWithItsLineAndField) {
   ExpectRefusal("gemm", "m,n,k\n1,2,3\n1,x,3\n", "in.csv:3: n: found 'x'");
   ExpectRefusal("gemm", "m,n,k\n0,2,3\n", "in.csv:2: m: found '0'");
+  ExpectRefusal("gemm", "m,n,k\n64.5,2,3\n", "in.csv:2: m: found '64.5'");
+  ExpectRefusal("gemm", "m,n,k\n64.,2,3\n", "in.csv:2: m: found '64.'");
   ExpectRefusal("gemm", "m,n,k,dtype\n1,2,3,fp7\n", "in.csv:2: dtype: found 'fp7'; allowed: bf");
   ExpectRefusal("gemm", "m,n,k,backend\n1,2,3,onnx\n", "backend: found 'onnx'; allowed: vllm");
   ExpectRefusal("gemm", "m,n,k\n1,2\n", "in.csv:2: row: has 2 fields; allowed: 3");

@@ -72,6 +72,40 @@ TEST_F(PredictStepsCommandTest, ADecodeStepReadsTheWeights) {
   EXPECT_LT(Predicted()[0][0], 16000);
 }
 
+// Recorders that count prompts where they end have steps of chunks alone, which used to take 0 us.
+TEST_F(PredictStepsCommandTest, TokensWithoutAPromptThatEndsAreAChunk) {
+  ASSERT_EQ(Predict("decode_reqs,decode_context_tokens,prefill_reqs,prefill_tokens\n"
+                    "8,8400,0,2048\n8,8400,1,2048\n")
+                .exit_code,
+            0);
+  EXPECT_NEAR(Predicted()[0][0], Predicted()[1][0], 1e-2 * Predicted()[1][0]);
+}
+
+TEST_F(PredictStepsCommandTest, ABadDutyIsNamedWithFileAndLine) {
+  const CommandOutcome outcome = Predict(
+      "decode_reqs,decode_context_tokens,prefill_reqs,prefill_tokens,duty\n8,8400,0,0,warm\n");
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("in.csv:2: duty: found 'warm'; allowed: a number, 0 or more"));
+}
+
+TEST_F(PredictStepsCommandTest, AModelMayBeACheckpointOrAFile) {
+  Write("in.csv", "decode_reqs,decode_context_tokens,prefill_reqs,prefill_tokens\n8,8400,0,0\n");
+  Write("config.json", R"({"model_type": "qwen3", "hidden_size": 5120, "intermediate_size": 17408,
+      "num_hidden_layers": 40, "num_attention_heads": 40, "num_key_value_heads": 8,
+      "head_dim": 128, "vocab_size": 151936, "max_position_embeddings": 40960,
+      "tie_word_embeddings": false, "torch_dtype": "bfloat16"})");
+  std::vector<double> us;
+  for (const char* model : {"qwen3-14b", "Qwen/Qwen3-14B", "./config.json"}) {
+    const CommandOutcome outcome = Run({"predict", "steps", "--hardware", "H100-SXM", "--model",
+                                        model, "--in", "in.csv", "--out", "out.csv"});
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+    us.push_back(Predicted()[0][0]);
+  }
+  EXPECT_EQ(us[1], us[0]);
+  // Fitted terms are those of the dense models in general, not of Qwen3-14B.
+  EXPECT_NEAR(us[2], us[0], 0.05 * us[0]);
+}
+
 TEST_F(PredictStepsCommandTest, DutyMakesPromptsSlower) {
   ASSERT_EQ(Predict("decode_reqs,decode_context_tokens,prefill_reqs,prefill_tokens,duty\n"
                     "0,0,1,1000,0\n0,0,1,1000,0.5\n0,0,1,1000,1\n")

@@ -20,6 +20,10 @@ struct Published {
   std::int64_t parameters;
 };
 
+TEST(ModelPresetsTest, CapitalsDoNotCount) {
+  EXPECT_EQ(ModelPreset("Llama-3.1-8B"), ModelPreset("llama-3.1-8b"));
+}
+
 class PublishedParametersTest : public ::testing::TestWithParam<Published> {};
 
 TEST_P(PublishedParametersTest, AreMetExactly) {

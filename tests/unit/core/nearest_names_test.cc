@@ -21,6 +21,12 @@ TEST(NearestNamesTest, IgnoresCase) {
   EXPECT_TRUE(NearestNames("LLAMA-3-8B", kNames).starts_with("llama-3-8b, "));
 }
 
+// "H100" used to be answered with b200, at two edits, before h100-sxm, at four.
+TEST(NearestNamesTest, NamesThatBeginAsAskedComeFirst) {
+  constexpr std::array<std::string_view, 4> kDevices = {"b200", "a30", "h100-sxm", "h100-pcie"};
+  EXPECT_EQ(NearestNames("H100", kDevices), "h100-sxm, h100-pcie, b200");
+}
+
 TEST(NearestNamesTest, IsEmptyWithoutNames) { EXPECT_EQ(NearestNames("x", {}), ""); }
 
 }  // namespace

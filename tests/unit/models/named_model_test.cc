@@ -22,10 +22,41 @@ TEST(NamedModelTest, ANameWithoutASlashIsAPreset) {
   EXPECT_THROW(ReadNamedShape("qwen3-15b", false), InputError);
 }
 
-// "Qwen/Qwen3-14B" used to be answered with "cannot be opened" alone.
+// Names as servers and recorded runs give them. An experiment makes them paths.
+TEST(NamedModelTest, ACheckpointOfAPresetsShapeIsThatPreset) {
+  EXPECT_EQ(ReadNamedShape("Qwen/Qwen3-14B", false), ModelPreset("qwen3-14b"));
+  EXPECT_EQ(ReadNamedShape("/experiments/meta-llama/Llama-2-70b-hf", false),
+            ModelPreset("llama-2-70b"));
+  EXPECT_EQ(PresetOfCheckpoint("codellama/CodeLlama-34b-Instruct-hf"), "codellama-34b");
+  EXPECT_EQ(PresetOfCheckpoint("mistralai/Mixtral-8x7B-v0.1"), "mixtral-8x7b");
+  EXPECT_EQ(PresetOfCheckpoint("meta-llama/Meta-Llama-3-8B"), "llama-3-8b");
+  EXPECT_EQ(PresetOfCheckpoint("meta-llama/Llama-3.3-70B-Instruct"), "llama-3.1-70b");
+  EXPECT_EQ(PresetOfCheckpoint("mistralai/Mistral-Nemo-Instruct-2407"), "mistral-nemo-12b");
+  EXPECT_EQ(PresetOfCheckpoint("01-ai/Yi-34B"), "yi-34b");
+}
+
+TEST(NamedModelTest, ACheckpointOfAnotherShapeIsNoPreset) {
+  EXPECT_EQ(PresetOfCheckpoint("mistralai/Mistral-7B-Instruct-v0.2"), "");  // without a window
+  EXPECT_EQ(PresetOfCheckpoint("Qwen/Qwen2.5-7B-Instruct"), "");            // fewer positions
+  EXPECT_EQ(PresetOfCheckpoint("Qwen/Qwen3-14B-AWQ"), "");                  // weights of 4 bits
+  EXPECT_EQ(PresetOfCheckpoint("Qwen3-14B"), "");                           // whose?
+  EXPECT_EQ(PresetOfCheckpoint("nobody/Qwen3-14B"), "");
+  EXPECT_EQ(PresetOfCheckpoint("meta-llama/Llama-3.1-8"), "");
+  EXPECT_EQ(PresetOfCheckpoint(""), "");
+}
+
+TEST(NamedModelTest, ADirectoryOfThatNameGoesBeforeThePreset) {
+  const std::filesystem::path folder =
+      std::filesystem::temp_directory_path() / testing::UniqueName("named_model") / "Qwen";
+  std::filesystem::create_directories(folder / "Qwen3-14B");
+  EXPECT_THROW(ReadNamedShape((folder / "Qwen3-14B").string(), false), InputError);  // is empty
+  std::filesystem::remove_all(folder.parent_path());
+}
+
+// It used to be answered with "cannot be opened" alone.
 TEST(NamedModelTest, AHubNameSuggestsThePresetOfThatModel) {
-  EXPECT_THAT([] { ReadNamedShape("Qwen/Qwen3-14B", false); },
-              ThrowsMessage<InputError>(AllOf(HasSubstr("Qwen/Qwen3-14B: no such file"),
+  EXPECT_THAT([] { ReadNamedShape("Qwen/Qwen3-14B-AWQ", false); },
+              ThrowsMessage<InputError>(AllOf(HasSubstr("Qwen/Qwen3-14B-AWQ: no such file"),
                                               HasSubstr("the nearest preset is qwen3-14b"))));
   EXPECT_EQ(SuggestPreset("meta-llama/Meta-Llama-3.1-8B-Instruct"),
             "the nearest preset is llama-3.1-8b");

@@ -1,4 +1,5 @@
 // Profiles of devices: embedded ones, folders, and files that are refused.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -12,6 +13,9 @@
 
 namespace twin {
 namespace {
+
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
 
 class DeviceProfileTest : public ::testing::Test {
  protected:
@@ -53,6 +57,26 @@ TEST(HardwareFileTest, EverySystemOfAiconfiguratorHasADataSheet) {
     EXPECT_GT(spec.l2_bytes, 0) << system;
   }
   EXPECT_EQ(PresetOfAiconfigurator("h100-sxm"), "");
+}
+
+// Names as drivers, Vidur, LLMServingSim and recorded runs give them.
+TEST(HardwareFileTest, DevicesMayBeCalledAsOthersCallThem) {
+  EXPECT_EQ(HardwareFromNameOrFile("L40S").name, "l40s");
+  EXPECT_EQ(HardwareFromNameOrFile("RTX4090").name, "rtx-4090");
+  EXPECT_EQ(HardwareFromNameOrFile("NVIDIA GeForce RTX 4090").name, "rtx-4090");
+  EXPECT_EQ(HardwareFromNameOrFile("RTXPRO6000").name, "rtx-pro-6000-server");
+  EXPECT_EQ(HardwareFromNameOrFile("NVIDIA H100 80GB HBM3").name, "h100-sxm");
+  EXPECT_EQ(HardwareFromNameOrFile("H100-SXM-80GB").name, "h100-sxm");
+  EXPECT_EQ(HardwareFromNameOrFile("NVIDIA H100 PCIe").name, "h100-pcie");
+  EXPECT_EQ(HardwareFromNameOrFile("A100-SXM4-80GB").name, "a100-80gb-sxm");
+  EXPECT_EQ(HardwareFromNameOrFile("NVIDIA H200").name, "h200-sxm");
+}
+
+TEST(HardwareFileTest, ANameThatFitsTwoDevicesIsRefusedWithBoth) {
+  EXPECT_THAT([] { HardwareFromNameOrFile("H100"); },
+              ThrowsMessage<InputError>(HasSubstr("nearest h100-pcie, h100-sxm")));
+  EXPECT_THAT([] { HardwareFromNameOrFile("L4000"); },
+              ThrowsMessage<InputError>(HasSubstr("no device \"L4000\"")));
 }
 
 TEST_F(DeviceProfileTest, ADeviceWithoutProfileHasAnEmptyOne) {
