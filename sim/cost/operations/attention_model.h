@@ -45,6 +45,16 @@ struct GenerationAttention {
   bool cold = true;
 };
 
+// The correction of the table that fits a call best.
+struct TableCorrection {
+  AttentionCorrection rows = AttentionCorrection(0);
+  double mismatch_sd = 0;   // of a table that was measured with another kernel, or other heads
+  std::int32_t window = 0;  // of the call, if the table has another one; 0 = it has the same
+
+  // Of `requests` calls of `length` keys each.
+  LogRatio operator()(double requests, double length) const;
+};
+
 class AttentionModel {
  public:
   // Reads the tables of `profile` that fit the heads and the library best; takes up to some ms. An
@@ -69,8 +79,8 @@ class AttentionModel {
   ContextKernel context_;
   GenerationKernel generation_;
   double mixed_factor_ = 1;
-  AttentionCorrection context_correction_;
-  AttentionCorrection generation_correction_;
+  TableCorrection context_correction_;
+  TableCorrection generation_correction_;
 };
 
 }  // namespace twin::sim
