@@ -10,6 +10,7 @@
 
 #include "core/hash.h"
 #include "core/hex.h"
+#include "core/letter_case.h"
 #include "core/printable.h"
 
 namespace twin::front {
@@ -32,7 +33,7 @@ std::string_view BearerOf(const HttpRequest& request) {
   constexpr std::string_view kScheme = "Bearer ";
   const std::string_view field = request.Field("authorization");
   if (field.size() < kScheme.size() ||
-      !EqualIgnoringCase(field.substr(0, kScheme.size()), kScheme)) {
+      !EqualsIgnoringCase(field.substr(0, kScheme.size()), kScheme)) {
     return {};
   }
   return field.substr(kScheme.size());
@@ -42,7 +43,7 @@ bool IsJson(std::string_view content_type) {
   const std::string_view type = content_type.substr(0, content_type.find(';'));
   const std::size_t end = type.find_last_not_of(' ');
   return end != std::string_view::npos &&
-         EqualIgnoringCase(type.substr(0, end + 1), "application/json");
+         EqualsIgnoringCase(type.substr(0, end + 1), "application/json");
 }
 
 double SecondsSince(std::chrono::steady_clock::time_point begin) {

@@ -9,6 +9,7 @@
 #include <map>
 #include <optional>
 
+#include "core/letter_case.h"
 #include "proto/default_messages.h"
 #include "proto/experiment.pb.h"
 #include "proto/options.pb.h"
@@ -85,8 +86,7 @@ std::vector<const FieldDescriptor*> FieldsOf(const Descriptor& message) {
 
 std::string Anchor(const Descriptor& message) {
   std::string anchor = message.name();
-  std::transform(anchor.begin(), anchor.end(), anchor.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  std::ranges::transform(anchor, anchor.begin(), LowerCase);
   return anchor;
 }
 

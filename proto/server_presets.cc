@@ -4,12 +4,12 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <cmath>
 #include <cstdint>
 #include <optional>
 
 #include "core/input_error.h"
+#include "core/letter_case.h"
 #include "core/nearest_names.h"
 #include "proto/experiment.pb.h"
 #include "proto/experiment_binding.h"
@@ -77,8 +77,7 @@ constexpr std::int32_t kTgiConcurrentRequests = 128;
 
 bool IsA100(const HardwareSpec& hardware) {
   std::string name = hardware.name;
-  std::transform(name.begin(), name.end(), name.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  std::ranges::transform(name, name.begin(), LowerCase);
   return name.find("a100") != std::string::npos;
 }
 

@@ -2,21 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "front/json_text.h"
 
 namespace twin::front {
-namespace {
-
-char LowerCase(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
-
-}  // namespace
-
-bool EqualIgnoringCase(std::string_view a, std::string_view b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [](char x, char y) { return LowerCase(x) == LowerCase(y); });
-}
 
 std::string_view HttpRequest::Field(std::string_view name) const {
   for (const HttpField& field : fields) {

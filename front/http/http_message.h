@@ -51,7 +51,4 @@ std::string HeaderText(const HttpResponse& response, BodyFraming framing, bool k
 // An error of the HTTP layer in OpenAI's form. REQUIRES: status >= 400.
 HttpResponse ErrorResponse(int status, std::string_view message);
 
-// Whether two texts are equal but for the case of ASCII letters.
-bool EqualIgnoringCase(std::string_view a, std::string_view b);
-
 }  // namespace twin::front

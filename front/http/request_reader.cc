@@ -11,6 +11,7 @@
 #include <boost/beast/http/field.hpp>
 
 #include "core/check.h"
+#include "core/letter_case.h"
 #include "core/printable.h"
 
 namespace twin::front {
@@ -112,7 +113,7 @@ void RequestReader::ReadHeader(std::size_t bytes) {
   request_.keep_alive = message.keep_alive();
   for (const auto& field : message) {
     std::string name(View(field.name_string()));
-    std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::tolower(c); });
+    std::ranges::transform(name, name.begin(), LowerCase);
     request_.fields.push_back({std::move(name), std::string(View(field.value()))});
   }
   TakeTarget(View(message.target()));
@@ -142,7 +143,7 @@ void RequestReader::CheckFields() {
   for (const HttpField& field : request_.fields) {
     if (field.name == "host") ++hosts;
     if (field.name != "expect") continue;
-    if (!EqualIgnoringCase(field.value, "100-continue")) {
+    if (!EqualsIgnoringCase(field.value, "100-continue")) {
       return Fail(417, fmt::format("expectation \"{}\" is not known; allowed: 100-continue",
                                    Printable(field.value)));
     }
@@ -159,7 +160,7 @@ void RequestReader::CheckBodyFields() {
   for (const HttpField& field : request_.fields) {
     if (field.name == "transfer-encoding") {
       ++encodings;
-      if (!EqualIgnoringCase(field.value, "chunked")) {
+      if (!EqualsIgnoringCase(field.value, "chunked")) {
         return Fail(501, fmt::format("Transfer-Encoding \"{}\" is not known; allowed: chunked",
                                      Printable(field.value)));
       }
