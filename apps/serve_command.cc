@@ -13,8 +13,10 @@
 #include <thread>
 
 #include "apps/commands.h"
+#include "apps/enum_option.h"
 #include "apps/interrupt.h"
 #include "apps/override_options.h"
+#include "apps/real_time_priority.h"
 #include "apps/send_times.h"
 #include "apps/serving_text.h"
 #include "apps/terminal_control.h"
@@ -50,6 +52,7 @@ struct ServeArguments {
   int overload_status = 429;
   bool guard_metrics = false;
   bool quiet = false;
+  RealTime real_time = RealTime::kAuto;
   std::size_t threads = std::clamp(std::thread::hardware_concurrency(), 1U, kThreadsUnlessGiven);
   front::HttpLimits limits;
   lab::ServingOptions serving;
@@ -117,6 +120,9 @@ front::FrontOptions OptionsOf(const ServeArguments& arguments) {
 
 void Serve(ServeArguments arguments, CommandContext& context) {
   const ExperimentConfig config = ReadExperiment(arguments.experiment, arguments.assignments);
+  // Before any other thread starts, so that all of them have it.
+  const std::string priority = SetPriority(arguments.real_time, config.world);
+  if (!priority.empty()) std::cerr << priority << "\n";
   front::FrontOptions options = OptionsOf(arguments);
   const ServingText text(
       config, {arguments.tokenizer, arguments.chat_template, arguments.characters_per_token});
@@ -233,6 +239,12 @@ void AddServeCommand(CLI::App& app, CommandContext& context) {
                    "Threads that read requests and send tokens (default: one per core, at most " +
                        std::to_string(kThreadsUnlessGiven) + ")")
       ->check(CLI::Range(1, 64));
+  AddEnumOption<RealTime>(
+      *command, "--real-time", arguments->real_time,
+      {{"auto", RealTime::kAuto}, {"on", RealTime::kOn}, {"off", RealTime::kOff}},
+      "Whether the server of an emulated world goes before all ordinary programs on the machine, "
+      "so that tokens leave in time beside them (SCHED_RR; default: auto, which does so at speed 1 "
+      "where the process may: CAP_SYS_NICE or ulimit -r)");
   command->add_flag("--quiet", arguments->quiet, "No line per request");
   AddLimits(*command, *arguments);
   command->callback([arguments, &context] { Serve(*arguments, context); });
