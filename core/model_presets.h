@@ -9,8 +9,9 @@
 namespace twin {
 
 // The model called `name`: values as in its public config.json, with 16-bit weights and KV cache.
-// Names are lower case with dashes (llama-3-8b); capitals count as lower case. Throws InputError
-// (usage), which suggests the nearest names, if the name is unknown.
+// Names are lower case with dashes (llama-3-8b); capitals and separators do not count. Throws
+// InputError (usage), which suggests the nearest names, if the name is unknown, and with the reason
+// for models that a ModelSpec cannot describe.
 ModelSpec ModelPreset(std::string_view name);
 
 // All known names, grouped by family, in a fixed order.

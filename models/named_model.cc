@@ -55,7 +55,12 @@ constexpr std::array kCheckpoints = {
     Checkpoints{"llama-7b", "huggyllama/llama-7b", {"", kNone, kNone}},
     Checkpoints{"llama-13b", "huggyllama/llama-13b", {"", kNone, kNone}},
     Checkpoints{"llama-2-", "meta-llama/llama-2-", {"-hf", "-chat-hf", kNone}},
-    Checkpoints{"codellama-", "codellama/codellama-", {"-hf", "-instruct-hf", kNone}},
+    Checkpoints{"codellama-7b", "codellama/codellama-7b", {"-hf", "-instruct-hf", kNone}},
+    Checkpoints{"codellama-13b", "codellama/codellama-13b", {"-hf", "-instruct-hf", kNone}},
+    Checkpoints{"codellama-34b", "codellama/codellama-34b", {"-hf", "-instruct-hf", kNone}},
+    Checkpoints{"codellama-70b", "codellama/codellama-70b", {"-hf", kNone, kNone}},
+    Checkpoints{"bloom-176b", "bigscience/bloom", {"", kNone, kNone}},
+    Checkpoints{"internlm-20b", "internlm/internlm-20b", {"", kNone, kNone}},
     Checkpoints{"llama-3", "meta-llama/meta-llama-3", {"", "-instruct", kNone}},
     Checkpoints{"llama-3", "meta-llama/llama-3", {"", "-instruct", kNone}},
     Checkpoints{"llama-3.1-70b", "meta-llama/llama-3.3-70b-instruct", {"", kNone, kNone}},
@@ -67,8 +72,12 @@ constexpr std::array kCheckpoints = {
     Checkpoints{"mixtral-8x22b", "mistralai/mixtral-8x22b-v0.1", {"", kNone, kNone}},
     Checkpoints{"falcon-180b", "tiiuae/falcon-180b", {"", "-chat", kNone}},
     Checkpoints{"yi-", "01-ai/yi-", {"", "-chat", kNone}},
+    Checkpoints{"qwen-72b", "qwen/qwen-72b", {"", "-chat", kNone}},
+    Checkpoints{"qwen2-", "qwen/qwen2-", {"", kNone, kNone}},
+    Checkpoints{"qwen2-7b", "qwen/qwen-2-7b", {"", kNone, kNone}},  // as Vidur calls it
     Checkpoints{"qwen2.5-", "qwen/qwen2.5-", {"", kNone, kNone}},
     Checkpoints{"qwen3-", "qwen/qwen3-", {"", kNone, kNone}},
+    Checkpoints{"qwen3-coder-480b-a35b", "qwen/qwen3-coder-480b-a35b", {"-instruct", kNone, kNone}},
 };
 
 bool IsCheckpoint(std::string_view name, std::string_view preset, const Checkpoints& known) {

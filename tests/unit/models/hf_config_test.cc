@@ -248,7 +248,10 @@ TEST(HfConfigTest, EveryPresetIsWhatItsConfigSays) {
            {"head_dim", preset.head_dim},
            {"max_position_embeddings", preset.max_position},
            {"intermediate_size", moe ? preset.moe.expert_intermediate : preset.intermediate}});
-      if (moe && qwen3) config["moe_intermediate_size"] = preset.moe.expert_intermediate;
+      if (moe && qwen3) {
+        config["moe_intermediate_size"] = preset.moe.expert_intermediate;
+        config["num_experts"] = preset.moe.experts;
+      }
     }
     EXPECT_EQ(Named(ShapeOf(config.dump()), std::string(name).c_str()), preset) << name;
   }

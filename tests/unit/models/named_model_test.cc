@@ -33,6 +33,12 @@ TEST(NamedModelTest, ACheckpointOfAPresetsShapeIsThatPreset) {
   EXPECT_EQ(PresetOfCheckpoint("meta-llama/Llama-3.3-70B-Instruct"), "llama-3.1-70b");
   EXPECT_EQ(PresetOfCheckpoint("mistralai/Mistral-Nemo-Instruct-2407"), "mistral-nemo-12b");
   EXPECT_EQ(PresetOfCheckpoint("01-ai/Yi-34B"), "yi-34b");
+  EXPECT_EQ(PresetOfCheckpoint("codellama/CodeLlama-7b-Instruct-hf"), "codellama-7b");
+  EXPECT_EQ(PresetOfCheckpoint("internlm/internlm-20b"), "internlm-20b");
+  EXPECT_EQ(PresetOfCheckpoint("Qwen/Qwen-2-7B"), "qwen2-7b");
+  EXPECT_EQ(PresetOfCheckpoint("Qwen/Qwen2-7B"), "qwen2-7b");
+  EXPECT_EQ(PresetOfCheckpoint("Qwen/Qwen3-Coder-480B-A35B-Instruct"), "qwen3-coder-480b-a35b");
+  EXPECT_EQ(PresetOfCheckpoint("bigscience/bloom"), "bloom-176b");
 }
 
 TEST(NamedModelTest, ACheckpointOfAnotherShapeIsNoPreset) {
@@ -40,6 +46,7 @@ TEST(NamedModelTest, ACheckpointOfAnotherShapeIsNoPreset) {
   EXPECT_EQ(PresetOfCheckpoint("Qwen/Qwen2.5-7B-Instruct"), "");            // fewer positions
   EXPECT_EQ(PresetOfCheckpoint("Qwen/Qwen3-14B-AWQ"), "");                  // weights of 4 bits
   EXPECT_EQ(PresetOfCheckpoint("Qwen3-14B"), "");                           // whose?
+  EXPECT_EQ(PresetOfCheckpoint("bigscience/bloom-7b1"), "");
   EXPECT_EQ(PresetOfCheckpoint("nobody/Qwen3-14B"), "");
   EXPECT_EQ(PresetOfCheckpoint("meta-llama/Llama-3.1-8"), "");
   EXPECT_EQ(PresetOfCheckpoint(""), "");
