@@ -60,12 +60,16 @@ std::vector<std::string> NamesToShow(const std::vector<std::string>& asked,
   return asked;
 }
 
-// Empty unless all runs have a configuration that this version reads.
+// Empty, with a warning, unless all runs have a configuration that this version reads.
 std::vector<FieldDifference> Differences(const std::vector<std::string>& runs) {
   std::vector<ConfigText> configs;
   for (const std::string& run : runs) {
     const fs::path file = fs::path(run) / "config.resolved.textproto";
-    if (!fs::exists(file)) return {};
+    if (!fs::exists(file)) {
+      std::cerr << fmt::format("warning: the configurations are not compared: {} does not exist\n",
+                               file.string());
+      return {};
+    }
     configs.push_back({file.string(), ReadTextFile(file)});
   }
   try {

@@ -152,7 +152,8 @@ void AddBreakdownCommand(CLI::App& predict) {
   CLI::App* command = predict.add_subcommand(
       "breakdown", "Where the time of a step goes, or of the steps of a run directory");
   AddServedOptions(*command, arguments->served);
-  command->add_option("RUN", arguments->run, "A run directory with parts.csv");
+  CLI::Option* const run =
+      command->add_option("RUN", arguments->run, "A run directory with parts.csv");
   command->add_option("--decodes", arguments->decodes, "Requests that decode")
       ->check(CLI::NonNegativeNumber);
   command->add_option("--decode-context", arguments->decode_context, "Tokens that they attend to")
@@ -162,6 +163,9 @@ void AddBreakdownCommand(CLI::App& predict) {
       ->check(CLI::NonNegativeNumber);
   command->add_option("--duty", arguments->duty, "Heat of the device: 0 rested to 1")
       ->check(CLI::Range(0.0, 1.0));
+  for (CLI::Option* const option : command->get_options()) {
+    if (option != run && option != command->get_help_ptr()) run->excludes(option);
+  }
   command->callback([arguments] { BreakDown(*arguments); });
 }
 

@@ -9,6 +9,7 @@
 
 #include "lab/import/simplex_search.h"
 #include "sim/cost/operations/gemm_closed_form.h"
+#include "sim/cost/operations/unmeasured_device.h"
 
 namespace twin::lab {
 namespace {
@@ -102,6 +103,8 @@ sim::GemmFit FitGemm(const HardwareSpec& hardware, std::span<const GemmRow> rows
   for (double& error : errors) error = std::abs(error);
   std::ranges::sort(errors);
   fit.log_sd = Rounded(errors[(errors.size() - 1) * 9 / 10] / kErrorsAtP90);
+  // As many coefficients meet so few rows whatever they are.
+  if (rows.size() < 2 * free.size()) fit.log_sd = std::max(fit.log_sd, sim::kUnmeasuredGemmSd);
   return fit;
 }
 

@@ -62,7 +62,7 @@ std::vector<Table> TablesOf(const std::filesystem::path& folder, std::string_vie
   for (const std::filesystem::path& file : FilesOf(folder)) {
     const std::string system = SystemOf(file.filename().string(), prefix);
     if (system.empty()) continue;
-    const std::string_view preset = PresetOfAiconfigurator(system);
+    const std::string_view preset = PresetOfDevice(system);
     if (preset.empty()) {
       control.OnWarning(
           fmt::format("{}: skipped, no data sheet of system \"{}\"", file.string(), system));
@@ -80,6 +80,10 @@ void ImportGemmTables(const std::vector<Table>& tables, const std::filesystem::p
                       RunControl& control) {
   for (const Table& table : tables) {
     const GemmRows rows = ReadGemmRows(table.file.string());
+    if (rows.rows.empty()) {
+      throw InputError(InputError::Kind::kData, table.file.string(),
+                       "has no rows; allowed: one or more");
+    }
     const GemmImport import = ImportGemm(table.hardware, rows, control);
     WriteImportedPart(out, table.hardware.name, ProfilePart::kGemm,
                       WriteGemmImport(import, rows,

@@ -42,12 +42,6 @@ struct LayerProfile {
   std::filesystem::path attention;
 };
 
-std::string_view PresetOf(std::string_view device) {
-  if (device == "rtx4090") return "rtx-4090";
-  if (device == "rtxpro6000") return "rtx-pro-6000-server";
-  return {};
-}
-
 std::map<std::string, LayerProfile> ProfilesIn(const std::filesystem::path& folder) {
   std::error_code error;
   std::map<std::string, LayerProfile> profiles;
@@ -218,12 +212,20 @@ void ImportLlmServingSim(const std::filesystem::path& folder, const std::filesys
                      "holds no table; allowed: a folder with profile_DEVICE_MODEL_dense.csv or "
                      ".csv.gz");
   }
+  std::map<std::string_view, std::string> imported;  // names by preset
   for (const auto& [name, profile] : profiles) {
-    const std::string_view preset = PresetOf(profile.device);
+    const std::string_view preset = PresetOfDevice(profile.device);
     if (preset.empty()) {
       control.OnWarning(
           fmt::format("{}: skipped, no data sheet of device \"{}\"", name, profile.device));
       continue;
+    }
+    const auto [other, is_new] = imported.emplace(preset, name);
+    if (!is_new) {
+      throw InputError(InputError::Kind::kData, folder.string(),
+                       fmt::format("{} and {} are both of {}; allowed: one model of a device in a "
+                                   "folder",
+                                   other->second, name, preset));
     }
     const ModelSpec model = ModelPreset(profile.model);
     ImportProducts(profile, model, preset, out, control);
@@ -231,6 +233,10 @@ void ImportLlmServingSim(const std::filesystem::path& folder, const std::filesys
       ImportCalls(profile, model, preset, out, control);
     }
   }
+  if (!imported.empty()) return;
+  throw InputError(InputError::Kind::kData, folder.string(),
+                   "holds no table of a device with a data sheet; allowed: one or more (twinserve "
+                   "doctor --list hardware)");
 }
 
 }  // namespace twin::lab

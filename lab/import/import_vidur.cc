@@ -32,8 +32,7 @@ constexpr double kCurveSpread = 0.1;
 std::string_view VidurPreset(std::string_view device) {
   if (device == "a100" || device == "a100_dgx") return "a100-80gb-sxm";
   if (device == "h100" || device == "h100_dgx") return "h100-sxm";
-  if (device == "a30") return "a30";
-  return {};
+  return PresetOfDevice(device);
 }
 
 // The file, plain or gzip; empty if there is none.
@@ -72,13 +71,16 @@ class ByPreset {
   // `what`: "rows without ...".
   void Skip(const std::string& what) { ++skipped_[what]; }
 
-  // Warns of what was skipped, and calls `write` with each preset and its group.
+  // Warns of what was skipped, calls `write` with each preset and its group, and returns how many
+  // it wrote.
   template <class Write>
-  void ForEach(const std::filesystem::path& file, RunControl& control, Write write) const {
+  int ForEach(const std::filesystem::path& file, RunControl& control, Write write) const {
     for (const auto& [what, count] : skipped_) {
       control.OnWarning(fmt::format("{}: skipped {} {}", file.string(), count, what));
     }
-    for (const auto& [preset, group] : groups_) write(preset, group.rows);
+    int written = 0;
+    for (const auto& [preset, group] : groups_) written += write(preset, group.rows) ? 1 : 0;
+    return written;
   }
 
  private:
@@ -132,20 +134,23 @@ void AddProducts(const OperationTable& table, ByPreset<GemmRows>& devices) {
   add("mlp_down_proj_us", hidden, inner);
 }
 
-void ImportProducts(const std::filesystem::path& file, const std::filesystem::path& out,
-                    RunControl& control) {
+// How many devices got a file; so in the next two.
+int ImportProducts(const std::filesystem::path& file, const std::filesystem::path& out,
+                   RunControl& control) {
   OperationTable table(file.string(), {"gpu", "tp", "n_embd", "n_head", "n_kv_head", "ffn", "gated",
                                        "num_tokens", "attn_pre_proj_us", "attn_post_proj_us",
                                        "mlp_up_proj_us", "mlp_down_proj_us"});
   ByPreset<GemmRows> devices(table, "gpu");
   while (table.Next()) AddProducts(table, devices);
-  devices.ForEach(file, control, [&](std::string_view preset, const GemmRows& rows) {
+  return devices.ForEach(file, control, [&](std::string_view preset, const GemmRows& rows) {
+    if (rows.rows.empty()) return false;
     GemmRows named = rows;
     named.versions = {"vllm of 2024"};
     const GemmImport import = ImportGemm(HardwarePreset(preset), named, control);
     WriteImportedPart(out, preset, ProfilePart::kGemm,
                       WriteGemmImport(import, named, Origin("Matrix products", preset, file)),
                       control);
+    return true;
   });
 }
 
@@ -232,15 +237,15 @@ LayerAttentionImport ImportHeadDims(std::string_view preset, const Calls& calls,
   return all;
 }
 
-void ImportCalls(const std::filesystem::path& file, const std::filesystem::path& out,
-                 RunControl& control) {
+int ImportCalls(const std::filesystem::path& file, const std::filesystem::path& out,
+                RunControl& control) {
   OperationTable table(file.string(),
                        {"gpu", "tp", "n_q_head_total", "n_kv_head_total", "n_embd", "batch_size",
                         "prefill_chunk", "kv_cache_len", "attn_prefill_us", "attn_decode_us"});
   ByPreset<Calls> devices(table, "gpu");
   while (table.Next()) AddCall(table, devices);
-  devices.ForEach(file, control, [&](std::string_view preset, const Calls& calls) {
-    if (calls.empty()) return;  // every row was skipped
+  return devices.ForEach(file, control, [&](std::string_view preset, const Calls& calls) {
+    if (calls.empty()) return false;  // every row was skipped
     LayerAttentionImport import = ImportHeadDims(preset, calls, file, control);
     sim::DeviceProfile device;
     device.attention = std::move(import.profile);
@@ -251,6 +256,7 @@ void ImportCalls(const std::filesystem::path& file, const std::filesystem::path&
                     Origin("Attention", preset, file), fmt::join(import.report, "\n# "),
                     WriteProfilePart(device, ProfilePart::kAttention)),
         control);
+    return true;
   });
 }
 
@@ -292,21 +298,23 @@ void AddTransfer(const OperationTable& table, ByPreset<CollectiveCurves>& system
   if (!is_new) table.Refuse("bytes", "one row for each payload of an operation and its workers");
 }
 
-void ImportNetwork(const std::filesystem::path& file, const std::filesystem::path& out,
-                   RunControl& control) {
+int ImportNetwork(const std::filesystem::path& file, const std::filesystem::path& out,
+                  RunControl& control) {
   OperationTable table(file.string(),
                        {"system", "op", "num_workers", "devices_per_node", "bytes", "latency_us"});
   ByPreset<CollectiveCurves> systems(table, "system");
   while (table.Next()) AddTransfer(table, systems);
-  systems.ForEach(file, control, [&](std::string_view preset, const CollectiveCurves& curves) {
-    if (curves.empty()) return;  // every row was skipped
-    sim::DeviceProfile device;
-    device.collectives = ProfileOf(curves);
-    WriteImportedPart(out, preset, ProfilePart::kCollectives,
-                      fmt::format("# {}\n{}", Origin("Collectives", preset, file),
-                                  WriteProfilePart(device, ProfilePart::kCollectives)),
-                      control);
-  });
+  return systems.ForEach(
+      file, control, [&](std::string_view preset, const CollectiveCurves& curves) {
+        if (curves.empty()) return false;  // every row was skipped
+        sim::DeviceProfile device;
+        device.collectives = ProfileOf(curves);
+        WriteImportedPart(out, preset, ProfilePart::kCollectives,
+                          fmt::format("# {}\n{}", Origin("Collectives", preset, file),
+                                      WriteProfilePart(device, ProfilePart::kCollectives)),
+                          control);
+        return true;
+      });
 }
 
 }  // namespace
@@ -321,9 +329,14 @@ void ImportVidur(const std::filesystem::path& folder, const std::filesystem::pat
                      "holds no table; allowed: a folder with dense_ops.csv, attention.csv or "
                      "network.csv, plain or .gz");
   }
-  if (!network.empty()) ImportNetwork(network, out, control);
-  if (!attention.empty()) ImportCalls(attention, out, control);
-  if (!dense.empty()) ImportProducts(dense, out, control);
+  int written = 0;
+  if (!network.empty()) written += ImportNetwork(network, out, control);
+  if (!attention.empty()) written += ImportCalls(attention, out, control);
+  if (!dense.empty()) written += ImportProducts(dense, out, control);
+  if (written > 0) return;
+  throw InputError(InputError::Kind::kData, folder.string(),
+                   "holds no row of a device with a data sheet; allowed: one or more (twinserve "
+                   "doctor --list hardware)");
 }
 
 }  // namespace twin::lab

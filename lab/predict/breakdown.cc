@@ -39,6 +39,10 @@ std::vector<BreakdownRow> BreakDownStep(const sim::StepModel& model, const StepT
 
 std::vector<BreakdownRow> BreakDownRun(const std::filesystem::path& run) {
   const std::filesystem::path file = run / "parts.csv";
+  if (!std::filesystem::is_directory(run)) {
+    throw InputError(InputError::Kind::kUsage, run.string(),
+                     "is no folder; allowed: a run directory with parts.csv");
+  }
   if (!std::filesystem::exists(file)) {
     throw InputError(InputError::Kind::kUsage, run.string(),
                      "has no parts.csv; allowed: a run with outputs.record on one pipeline stage "

@@ -6,8 +6,11 @@
 #include <array>
 #include <cmath>
 #include <memory>
+#include <optional>
 #include <span>
+#include <utility>
 
+#include "core/input_error.h"
 #include "models/named_model.h"
 #include "sim/cost/normal_equations.h"
 #include "sim/cost/profile_cost.h"
@@ -88,6 +91,12 @@ LoadedSet Load(const StepSet& set, const HardwareSpec& hardware, sim::StepEngine
     if (row.totals.tokens() == 0) continue;
     loaded.rested.push_back(TotalSeconds(*loaded.model, loaded.model->terms(), row.totals, 0, 0));
     loaded.rows.push_back(row);
+  }
+  if (std::ranges::none_of(loaded.rows,
+                           [](const StepRow& row) { return row.measured_s.has_value(); })) {
+    throw InputError(InputError::Kind::kData, set.file.string(),
+                     "has no measured step; allowed: one row or more with iter_us (microseconds) "
+                     "above 0 and, where there is a column clean, 1 in it");
   }
   SetWeights(loaded);
   return loaded;
@@ -235,10 +244,10 @@ void WidenRange(const LoadedSet& loaded, sim::RecordedModel& model) {
   }
 }
 
-// The mean errors of a model's recordings. Steps with prompts are as far off as decode steps where
-// no recording has enough of them.
-sim::RecordedModel Recorded(const StepSet& one, const std::vector<LoadedSet>& all,
-                            const std::vector<StepErrorRow>& errors) {
+// The mean errors of a model's recordings; nothing if none has enough steps. Where that holds of
+// one kind of steps, they are as far off as those of the other.
+std::optional<sim::RecordedModel> Recorded(const StepSet& one, const std::vector<LoadedSet>& all,
+                                           const std::vector<StepErrorRow>& errors) {
   sim::RecordedModel model{.model = one.model.name, .tensor = one.tensor};
   LastingErrors decodes;
   LastingErrors prompts;
@@ -254,7 +263,8 @@ sim::RecordedModel Recorded(const StepSet& one, const std::vector<LoadedSet>& al
     }
     if (!set.held_out) WidenRange(loaded, model);
   }
-  model.lasting_sd = decodes.Sd();
+  if (!decodes.any() && !prompts.any()) return std::nullopt;
+  model.lasting_sd = decodes.any() ? decodes.Sd() : prompts.Sd();
   model.prompt_lasting_sd = prompts.any() ? prompts.Sd() : decodes.Sd();
   return model;
 }
@@ -267,7 +277,8 @@ std::vector<sim::RecordedModel> RecordedModels(const std::vector<LoadedSet>& all
     const bool known = std::ranges::any_of(models, [&](const sim::RecordedModel& model) {
       return model.model == set.model.name && model.tensor == set.tensor;
     });
-    if (!known && !set.held_out) models.push_back(Recorded(set, all, errors));
+    if (known || set.held_out) continue;
+    if (auto model = Recorded(set, all, errors)) models.push_back(*std::move(model));
   }
   return models;
 }
@@ -300,9 +311,20 @@ std::vector<StepSet> ReadStepSets(const std::string& list, const std::filesystem
     set.file = data / std::filesystem::path(table.Text("file"));
     set.name = set.file.filename().string();
     set.name.resize(std::min(set.name.size(), set.name.find(".csv")));
-    set.model = ReadNamedShape(std::string(table.Text("model")), false);
     set.tensor = static_cast<std::int32_t>(table.Integer("tensor", 1, 1024));
     set.held_out = table.Word<bool>("use", {{"fit", false}, {"judge", true}}, false);
+    try {
+      set.model = ReadNamedShape(std::string(table.Text("model")), false);
+      Validate(set.model, Parallelism{.tensor = set.tensor, .pipeline = 1});
+    } catch (const InputError& error) {
+      throw InputError(InputError::Kind::kData, fmt::format("{}: {}", list, set.name),
+                       error.what());
+    }
+  }
+  if (std::ranges::all_of(sets, &StepSet::held_out)) {
+    throw InputError(
+        InputError::Kind::kData, list,
+        "has no table to fit; allowed: one row or more with \"fit\" in the column use");
   }
   return sets;
 }

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <utility>
+#include <vector>
 
 namespace twin::lab {
 namespace {
@@ -65,7 +67,9 @@ StepRow ReadStepRow(const OperationTable& table) {
   row.duty = Number(table, "duty");
   if (row.duty) row.duty = std::min(*row.duty, 1.0);
   if (const auto end = Number(table, "t_us")) row.end_s = *end * 1e-6;
-  const bool clean = !table.Has("clean") || table.Text("clean") != "0";
+  static const std::vector<std::pair<std::string_view, bool>> kWords = {
+      {"1", true}, {"0", false}, {"1.0", true}, {"0.0", false}, {"true", true}, {"false", false}};
+  const bool clean = table.Word("clean", kWords, true);
   if (const auto measured = Number(table, "iter_us"); measured && clean && *measured > 0) {
     row.measured_s = *measured * 1e-6;
   }

@@ -33,6 +33,9 @@ TEST_F(CompareCommandTest, PutsRunsSideBySide) {
   WriteRun("b", R"({"steps": 7, "mean_ttft_ms": null})");
   const CommandOutcome outcome = Run({"compare", "a", "b/"});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(outcome.err,
+            "warning: the configurations are not compared: a/config.resolved.textproto does not "
+            "exist\n");
   EXPECT_EQ(outcome.out,
             "metric        unit      a  b  change\n"
             "mean_ttft_ms  ms      1.5  -       -\n"

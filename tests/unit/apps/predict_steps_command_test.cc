@@ -153,11 +153,11 @@ TEST_F(PredictStepsCommandTest, BreaksAStepDown) {
 // the gap; collectives do not occur, and nothing is fitted to the step that is held out.
 TEST_F(PredictStepsCommandTest, FitFindsTheGapOfRecordedSteps) {
   std::string table = "decode_reqs,decode_context_tokens,prefill_reqs,prefill_tokens\n";
-  for (int n = 1; n <= 64; ++n)
+  for (int n = 1; n <= 128; ++n)
     table += std::to_string(n) + "," + std::to_string(1000 * n) + ",0,0\n";
   ASSERT_EQ(Predict(table).exit_code, 0);
   std::string recorded = "decode_reqs,decode_context_tokens,prefill_reqs,prefill_tokens,iter_us\n";
-  for (int n = 1; n <= 64; ++n) {
+  for (int n = 1; n <= 128; ++n) {
     recorded += std::to_string(n) + "," + std::to_string(1000 * n) + ",0,0," +
                 std::to_string(Predicted()[static_cast<std::size_t>(n - 1)][0] + 1000) + "\n";
   }
@@ -177,8 +177,55 @@ TEST_F(PredictStepsCommandTest, FitFindsTheGapOfRecordedSteps) {
   EXPECT_LT(gap, 2.2e-3);
   // What the steps determine is said with the largest of them.
   EXPECT_THAT(fitted, HasSubstr("model: \"qwen3-14b\""));
-  EXPECT_THAT(fitted, HasSubstr("decodes_max: 64"));
-  EXPECT_THAT(fitted, HasSubstr("context_tokens_max: 64000"));
+  EXPECT_THAT(fitted, HasSubstr("decodes_max: 128"));
+  EXPECT_THAT(fitted, HasSubstr("context_tokens_max: 128000"));
+}
+
+// Terms without a single step to fit were once written as fitted, with the narrowest spread.
+TEST_F(PredictStepsCommandTest, StepsThatCannotBeFittedAreRefusedWithTheirFile) {
+  const auto refusal = [this](const std::string& sets, const std::string& steps) {
+    Write("steps.csv", steps);
+    Write("sets.csv", "file,model,tensor,use\nsteps.csv," + sets + "\n");
+    const CommandOutcome outcome = Run({"fit", "--steps", "sets.csv", "--data", ".", "--hardware",
+                                        "h100-sxm", "--out", "steps.textproto"});
+    EXPECT_NE(outcome.exit_code, 0);
+    return outcome.err;
+  };
+  const std::string header = "decode_reqs,decode_context_tokens,prefill_reqs,prefill_tokens";
+  const std::string times = header + ",iter_us,clean\n";
+  EXPECT_THAT(refusal("qwen3-14b,1,fit", header + ",iter_ms\n8,800,0,0,11\n"),
+              HasSubstr("steps.csv: has no measured step; allowed: one row or more with iter_us"));
+  EXPECT_THAT(refusal("qwen3-14b,1,fit", times + "8,800,0,0,11000,False\n"),
+              HasSubstr("has no measured step"));
+  EXPECT_THAT(refusal("qwen3-14b,1,fit", times + "8,800,0,0,11000,maybe\n"),
+              HasSubstr("steps.csv:2: clean: found 'maybe'"));
+  EXPECT_THAT(refusal("qwen3-14b,1,judge", times + "8,800,0,0,11000,1\n"),
+              HasSubstr("sets.csv: has no table to fit"));
+  EXPECT_THAT(refusal("qwen3-15b,1,fit", times + "8,800,0,0,11000,1\n"),
+              HasSubstr("sets.csv: steps: model: unknown model 'qwen3-15b'"));
+  EXPECT_THAT(refusal("qwen3-14b,3,fit", times + "8,800,0,0,11000,1\n"),
+              HasSubstr("sets.csv: steps: model qwen3-14b: query_heads 40 does not divide"));
+}
+
+// A hundred steps say how far a model's recordings are off on average; one does not.
+TEST_F(PredictStepsCommandTest, AFewStepsMakeNoModelSure) {
+  Write("steps.csv",
+        "decode_reqs,decode_context_tokens,prefill_reqs,prefill_tokens,iter_us\n8,800,0,0,11000\n");
+  Write("sets.csv", "file,model,tensor,use\nsteps.csv,qwen3-14b,1,fit\n");
+  ASSERT_EQ(Run({"fit", "--steps", "sets.csv", "--data", ".", "--hardware", "h100-sxm", "--out",
+                 "steps.textproto"})
+                .exit_code,
+            0);
+  for (const std::string& line : Lines("steps.textproto")) {
+    EXPECT_EQ(line.find("models"), std::string::npos) << line;
+  }
+}
+
+TEST_F(PredictStepsCommandTest, ARunIsBrokenDownWithoutOptionsOfAStep) {
+  const CommandOutcome outcome = Run({"predict", "breakdown", "run", "--decodes", "3"});
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("RUN excludes --decodes"));
+  EXPECT_THAT(Run({"predict", "breakdown", "run"}).err, HasSubstr("run: is no folder"));
 }
 
 }  // namespace

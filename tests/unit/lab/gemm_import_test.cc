@@ -228,6 +228,44 @@ TEST(ImportLlmServingSimTest, LayersBecomeTheirMatrixProducts) {
   }
 }
 
+// The second model's products once took the place of the first one's.
+TEST(ImportLlmServingSimTest, TwoModelsOfADeviceAndUnknownDevicesAreRefused) {
+  const std::filesystem::path folder =
+      std::filesystem::path(::testing::TempDir()) / testing::UniqueName("lss_test");
+  std::filesystem::create_directories(folder);
+  const auto write = [&](const std::string& name) {
+    std::ofstream(folder / name) << "tp,layer,tokens,time_us\n1,qkv_proj,16,20\n";
+  };
+  const auto refusal = [&]() -> std::string {
+    RunControl control;
+    try {
+      ImportLlmServingSim(folder, folder / "out", control);
+    } catch (const InputError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  write("profile_x40_llama-3.1-8b_dense.csv");
+  EXPECT_NE(refusal().find("holds no table of a device with a data sheet"), std::string::npos);
+  write("profile_A40_llama-3.1-8b_dense.csv");
+  EXPECT_EQ(refusal(), "");
+  EXPECT_TRUE(std::filesystem::exists(folder / "out/a40/gemm.textproto"));
+  write("profile_A40_qwen3-8b_dense.csv");
+  EXPECT_NE(refusal().find("are both of a40"), std::string::npos);
+  std::filesystem::remove_all(folder);
+}
+
+// Two rows meet all twelve coefficients, and say nothing about other products.
+TEST(GemmImportTest, FewRowsLeaveTheIntervalWide) {
+  const HardwareSpec hardware = HardwarePreset("h100-sxm");
+  GemmRows rows = SyntheticRows(hardware);
+  rows.rows.resize(2);
+  RunControl control;
+  const sim::GemmProfile profile = ImportGemm(hardware, rows, control).profile;
+  ASSERT_EQ(profile.fits.size(), 1U);
+  EXPECT_GE(profile.fits[0].log_sd, 0.2);
+}
+
 TEST(GemmImportTest, AShapeThatLacksAnMIsLeftOutOfTheTable) {
   const HardwareSpec hardware = HardwarePreset("h100-sxm");
   GemmRows rows = SyntheticRows(hardware);

@@ -19,6 +19,7 @@
 #include "lab/import/memory_bound_fit.h"
 #include "proto/hardware_file.h"
 #include "proto/profile_file.h"
+#include "proto/text_message.h"
 #include "sim/cost/operations/attention_model.h"
 #include "sim/cost/operations/collective_model.h"
 #include "sim/cost/operations/gemm_model.h"
@@ -171,7 +172,7 @@ TEST_F(LayerImportTest, VidursTablesBecomeProfiles) {
     const std::string us = std::to_string(100 + m);
     dense += "a30,x,2,4096,32,8,14336,128256,True," + std::to_string(m) + "," + us + "," + us +
              "," + us + "," + (m == 16 ? "" : us) + "\n";
-    dense += "a40,x,2,4096,32,8,14336,128256,True," + std::to_string(m) + ",1,1,1,1\n";
+    dense += "x40,x,2,4096,32,8,14336,128256,True," + std::to_string(m) + ",1,1,1,1\n";
   }
   Write("dense_ops.csv", dense);
   std::string attention =
@@ -190,7 +191,8 @@ TEST_F(LayerImportTest, VidursTablesBecomeProfiles) {
         "h100_dgx,send_recv,2,2,1048576,12\nh100_dgx,send_recv,2,1,2048,50\n");
   RunControl control;
   ImportVidur(folder_, folder_ / "out", control);
-  EXPECT_FALSE(std::filesystem::exists(folder_ / "out" / "a40"));
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "out" / "h100-sxm"));
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_ / "out"), {}), 2);
   const sim::DeviceProfile a30 = ReadProfileFolder(folder_ / "out" / "a30");
   const HardwareSpec hardware = HardwarePreset("a30");
   // (16 + 2 x 4) heads of 128; 2 x 7,168 columns.
@@ -263,8 +265,8 @@ TEST_F(LayerImportTest, SkippedRowsOfVidursTablesAreCounted) {
                              "a30,1,32,8,2048,1,96,0,30,\n"
                              "a30,1,32,8,4096,1,64,0,,\n"
                              "a30,1,32,8,4096,4,0,0,,9\n"
-                             "a40,1,32,8,4096,4,0,0,,9\n"
-                             "a40,1,32,8,4096,4,0,64,,9\n");
+                             "x40,1,32,8,4096,4,0,0,,9\n"
+                             "x40,1,32,8,4096,4,0,64,,9\n");
   Write("network.csv",
         "system,op,num_workers,devices_per_node,bytes,latency_us\n"
         "h100_dgx,send_recv,2,2,2048,5\nh100_dgx,send_recv,2,1,2048,50\n");
@@ -276,9 +278,29 @@ TEST_F(LayerImportTest, SkippedRowsOfVidursTablesAreCounted) {
                   EndsWith("network.csv: skipped 1 rows of workers on several nodes"),
                   EndsWith("attention.csv: skipped 1 rows without attn_prefill_us"),
                   EndsWith("attention.csv: skipped 1 rows of decodes without context"),
-                  EndsWith("attention.csv: skipped 2 rows of \"a40\", which has no data sheet"),
+                  EndsWith("attention.csv: skipped 2 rows of \"x40\", which has no data sheet"),
                   EndsWith("skipped 2 rows of a30 with heads of 64, which have no prompts or no "
                            "decodes")));
+}
+
+TEST_F(LayerImportTest, DevicesOfVidursTablesMayHaveAnyNameOfADataSheet) {
+  Write("attention.csv", kVidurAttention + VidurCalls("32,8,4096", 20));
+  std::string text = ReadTextFile(folder_ / "attention.csv");
+  for (std::size_t at = 0; (at = text.find("\na30,", at)) != std::string::npos;) {
+    text.replace(at + 1, 3, "NVIDIA A40");
+  }
+  Write("attention.csv", text);
+  RunControl control;
+  ImportVidur(folder_, folder_ / "out", control);
+  EXPECT_EQ(ReadProfileFolder(folder_ / "out" / "a40").attention.tables.size(), 2U);
+}
+
+// It once succeeded and wrote nothing.
+TEST_F(LayerImportTest, TablesOfUnknownDevicesAloneAreRefused) {
+  Write("attention.csv", std::string(kVidurAttention) + "x40,1,32,8,4096,4,0,64,,9\n");
+  RunControl control;
+  EXPECT_THAT([&] { ImportVidur(folder_, folder_ / "out", control); },
+              ThrowsMessage<InputError>(HasSubstr("holds no row of a device with a data sheet")));
 }
 
 // Times of two devices with one data sheet once overwrote each other.
