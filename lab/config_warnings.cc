@@ -5,11 +5,14 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
 #include "core/random.h"
+#include "proto/server_presets.h"
 #include "traces/integer_sampler.h"
 
 namespace twin::lab {
@@ -92,6 +95,20 @@ void WarnOfSystem(const SystemConfig& system, const sim::KvCapacity& capacity,
   }
 }
 
+// Products and attention carry most of a step and of its uncertainty.
+void WarnOfProfile(const sim::CostConfig& cost, std::vector<std::string>& warnings) {
+  const auto* const profile = std::get_if<sim::ProfileCostConfig>(&cost);
+  if (profile == nullptr || profile->device == nullptr) return;
+  std::vector<std::string_view> missing;
+  if (profile->device->gemm.fits.empty()) missing.emplace_back("matrix products");
+  if (profile->device->attention.tables.empty()) missing.emplace_back("attention");
+  if (missing.empty()) return;
+  warnings.push_back(
+      fmt::format("cost.profile: {} of {} were not measured: their times come from its data sheet, "
+                  "with wide intervals (twinserve compare --draws)",
+                  fmt::join(missing, " and "), profile->profile));
+}
+
 // Legal, but stages then wait for each other.
 void WarnOfBubbles(const Deployment& deployment, std::vector<std::string>& warnings) {
   const std::int32_t stages = deployment.config.system.parallelism.pipeline;
@@ -122,14 +139,24 @@ void WarnOfReplicas(const Deployment& deployment, std::vector<std::string>& warn
   // A real world measures its memory and refuses formats that the device lacks.
   if (HasCosts(config.world)) {
     WarnOfSystem(config.system, deployment.capacity, warnings);
+    WarnOfProfile(config.cost, warnings);
     WarnOfBubbles(deployment, warnings);
   }
+}
+
+void WarnOfServer(const SystemConfig& system, std::vector<std::string>& warnings) {
+  if (!system.server || !system.server_asked) return;
+  const std::optional<ListedServer> listed = FindServer(*system.server);
+  if (!listed) return;
+  warnings.push_back(fmt::format("system.server: {} is not listed; {} stands in for it ({})",
+                                 *system.server_asked, *system.server, listed->preset->source));
 }
 
 }  // namespace
 
 std::vector<std::string> WarningsOf(const Deployment& deployment) {
   std::vector<std::string> warnings;
+  WarnOfServer(deployment.config.system, warnings);
   WarnOfShapes(deployment, warnings);
   if (deployment.groups.empty()) {
     WarnOfReplicas(deployment, warnings);

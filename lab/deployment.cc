@@ -135,7 +135,7 @@ void ResolveCost(const PolicyTraits& traits, const HardwareSpec& hardware, CostC
 double BoundarySpread(const SystemConfig& system, const sim::BoundaryProfile& measured) {
   const std::int32_t ranks = system.parallelism.devices();
   if (system.server) {
-    const ServerBoundary served = BoundaryOfServer(*system.server, ranks);
+    const ServerBoundary served = BoundaryOfServer(*system.server, !system.server_asked, ranks);
     if (system.boundary == served.config) return served.log_sd;
   }
   if (system.boundary != sim::BoundaryOf(measured, ranks)) return 0;

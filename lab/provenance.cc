@@ -168,8 +168,9 @@ std::string ProvenanceJson(const ExperimentConfig& config, const std::string& re
         FileJson(input.field, fs::is_directory(path) ? path / "config.json" : path));
   }
   for (const ServerPreset& preset : ServerPresets()) {
-    if (config.system.server == preset.name)
-      json["server"] = {{"name", preset.name}, {"filled_in_from", preset.source}};
+    if (config.system.server != preset.name) continue;
+    json["server"] = {{"name", preset.name}, {"filled_in_from", preset.source}};
+    if (config.system.server_asked) json["server"]["stands_in_for"] = *config.system.server_asked;
   }
   if (real) json["weights"] = WeightsJson(real->weights);
   if (real && real->draft_weights) json["draft_weights"] = WeightsJson(*real->draft_weights);

@@ -105,6 +105,7 @@ void Bind(Archive& fields, SystemConfig& config) {
   fields.Nested("memory", config.memory);
   fields.OptionalNested("boundary", config.boundary);
   fields.OptionalValue("server", config.server);
+  fields.OptionalValue("server_asked", config.server_asked);
   fields.Value("replicas", config.replicas);
   fields.Nested("router", config.router);
   fields.OptionalNested("disaggregation", config.disaggregation);

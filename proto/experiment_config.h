@@ -43,6 +43,7 @@ struct SystemConfig {
   sim::MemoryConfig memory;                     // limits of a step filled in from the policy
   std::optional<sim::BoundaryConfig> boundary;  // of a simulated world
   std::optional<std::string> server;            // whose defaults are filled in
+  std::optional<std::string> server_asked;      // the unlisted version that it stands in for
   std::int32_t replicas = 1;                    // of all of the above
   RouterConfig router;                          // of those that prefill, where others decode
   std::optional<DisaggregatedSystem> disaggregation;

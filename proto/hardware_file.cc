@@ -40,7 +40,7 @@ std::string Spelling(std::string_view name) {
     const char c = LowerCase(capital);
     if ((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9')) plain.push_back(c);
   }
-  for (const std::string_view word : {"nvidia", "geforce"}) {
+  for (const std::string_view word : {"nvidia", "geforce", "tesla"}) {
     if (plain.starts_with(word)) plain.erase(0, word.size());
   }
   return plain;
@@ -57,26 +57,31 @@ std::string_view PresetOfOtherName(const std::string& spelling) {
       {"a100sxm80gb", "a100-80gb-sxm"},
       {"h100sxm80gb", "h100-sxm"},
       {"h10080gbhbm3", "h100-sxm"},
+      {"gh200480gb", "gh200-96gb"},
+      {"gh200144ghbm3e", "gh200-144gb"},
       {"h200", "h200-sxm"},
       {"h200sxm141gb", "h200-sxm"},
+      {"a6000", "rtx-a6000"},
+      {"v100pcie16gb", "v100-16gb-pcie"},
+      {"v100pcie32gb", "v100-32gb-pcie"},
+      {"v100sxm216gb", "v100-16gb-sxm"},
+      {"v100sxm232gb", "v100-32gb-sxm"},
       {"rtxpro6000", "rtx-pro-6000-server"},
       {"rtxpro6000blackwellserveredition", "rtx-pro-6000-server"}};
   const auto* known = std::ranges::find(kNames, spelling, [](const auto& n) { return n.first; });
   return known == std::end(kNames) ? std::string_view() : known->second;
 }
 
-// The preset that a name means, or the name.
-std::string_view PresetOf(std::string_view name) {
+}  // namespace
+
+std::string_view PresetOfDevice(std::string_view name) {
   if (const std::string_view preset = PresetOfAiconfigurator(name); !preset.empty()) return preset;
   const std::string spelling = Spelling(name);
   for (const HardwareText& entry : HardwareTexts()) {
     if (Spelling(entry.name) == spelling) return entry.name;
   }
-  const std::string_view preset = PresetOfOtherName(spelling);
-  return preset.empty() ? name : preset;
+  return PresetOfOtherName(spelling);
 }
-
-}  // namespace
 
 std::span<const std::string_view> HardwarePresetNames() {
   static const std::vector<std::string_view> names = [] {
@@ -101,7 +106,8 @@ HardwareSpec HardwarePreset(std::string_view name) {
 
 HardwareSpec HardwareFromNameOrFile(const std::string& name_or_path) {
   if (name_or_path.find('/') != std::string::npos) return ReadHardwareFile(name_or_path);
-  return HardwarePreset(PresetOf(name_or_path));
+  const std::string_view preset = PresetOfDevice(name_or_path);
+  return HardwarePreset(preset.empty() ? name_or_path : preset);
 }
 
 std::string_view PresetOfAiconfigurator(std::string_view system) {

@@ -19,22 +19,45 @@
 namespace twin {
 namespace {
 
+// vLLM starts V1 since 0.8.0, and with asynchronous scheduling since 0.14.0 (vllm-project/vllm pull
+// request 27614). Before 0.8.4 it starts with 1,024 sequences on every GPU (16158). TGI has chunks
+// and prefix caching since 3.0.
 constexpr std::array kPresets = {
-    ServerPreset{"vllm-0.6.3", "vllm_v0", "defaults of vLLM V0; boundary of 0.23.0"},
-    ServerPreset{"vllm-0.15.1", "vllm_v1", "defaults of 0.15.1; boundary of recorded runs"},
-    ServerPreset{"vllm-0.19.0", "vllm_v1", "defaults, decisions and boundary of 0.15.1"},
-    ServerPreset{"vllm-0.23.0", "vllm_v1",
-                 "defaults of 0.15.1, decisions of 0.33.0; boundary of recorded runs"},
-    ServerPreset{"vllm-0.33.0", "vllm_v1", "defaults of 0.33.0; boundary of 0.23.0"},
-    ServerPreset{"sglang-0.5.23", "sglang",
-                 "defaults of SGLang 0.5.23; estimates: host and boundary of vLLM 0.23.0"},
-    ServerPreset{"tgi-2.0.4", "tgi_v2",
-                 "defaults of TGI 2.0.4; estimates: host of vLLM V0, boundary of vLLM 0.23.0"},
-    ServerPreset{"tgi-3.3.7", "tgi_v3",
-                 "defaults of TGI 3.3.7; estimates: host of vLLM V0, boundary of vLLM 0.23.0"},
-    ServerPreset{"trtllm-1.0.0", "trtllm",
-                 "defaults of TensorRT-LLM 1.0; estimates: host hidden, boundary of vLLM 0.23.0"},
+    ServerPreset{"vllm-0.6.3", "vllm_v0", "defaults of vLLM V0; boundary of 0.23.0", {0, 6, 3}},
+    ServerPreset{"vllm-0.8.5",
+                 "vllm_v1",
+                 "defaults of 0.8.5, decisions of 0.15.1 in turn with the device; boundary of "
+                 "0.15.1",
+                 {0, 8, 0}},
+    ServerPreset{
+        "vllm-0.15.1", "vllm_v1", "defaults of 0.15.1; boundary of recorded runs", {0, 14, 0}},
+    ServerPreset{
+        "vllm-0.19.0", "vllm_v1", "defaults, decisions and boundary of 0.15.1", {0, 19, 0}},
+    ServerPreset{"vllm-0.23.0",
+                 "vllm_v1",
+                 "defaults of 0.15.1, decisions of 0.33.0; boundary of recorded runs",
+                 {0, 23, 0}},
+    ServerPreset{"vllm-0.33.0", "vllm_v1", "defaults of 0.33.0; boundary of 0.23.0", {0, 33, 0}},
+    ServerPreset{"sglang-0.5.23",
+                 "sglang",
+                 "defaults of SGLang 0.5.23; estimates: host and boundary of vLLM 0.23.0",
+                 {0, 5, 23}},
+    ServerPreset{"tgi-2.0.4",
+                 "tgi_v2",
+                 "defaults of TGI 2.0.4; estimates: host of vLLM V0, boundary of vLLM 0.23.0",
+                 {2, 0, 4}},
+    ServerPreset{"tgi-3.3.7",
+                 "tgi_v3",
+                 "defaults of TGI 3.3.7; estimates: host of vLLM V0, boundary of vLLM 0.23.0",
+                 {3, 0, 0}},
+    ServerPreset{"trtllm-1.0.0",
+                 "trtllm",
+                 "defaults of TensorRT-LLM 1.0; estimates: host hidden, boundary of vLLM 0.23.0",
+                 {1, 0, 0}},
 };
+
+// V1 before asynchronous scheduling.
+constexpr std::string_view kV1InTurn = "vllm-0.8.5";
 
 struct MissingServer {
   std::string_view prefix;
@@ -57,22 +80,35 @@ constexpr std::int64_t kGib = std::int64_t{1} << 30;
 constexpr std::uint32_t kTgiCapturedMax = 32;
 constexpr std::int32_t kTgiConcurrentRequests = 128;
 
-[[noreturn]] void Refuse(const std::string& server) {
-  std::string names;
-  std::array<std::string_view, kPresets.size()> all{};
-  for (std::size_t i = 0; i < kPresets.size(); ++i) {
-    all[i] = kPresets[i].name;
-    names += (i == 0 ? "" : ", ") + std::string(all[i]);
-  }
+// "vllm" of "vllm-0.6.3".
+std::string_view FamilyOf(const ServerPreset& preset) {
+  return preset.name.substr(0, preset.name.find('-'));
+}
+
+// Why none of the presets, whose names are `names`, stands for `server`.
+std::string WhyRefused(const std::string& server, std::span<const std::string_view> names) {
+  const std::optional<ServerName> asked = ParseServerName(server);
+  if (!asked)
+    return fmt::format("unknown server '{}'; nearest: {}", server, NearestNames(server, names));
   for (const MissingServer& missing : kMissing) {
-    if (!server.starts_with(missing.prefix)) continue;
-    throw InputError(InputError::Kind::kUsage, "system.server",
-                     fmt::format("\"{}\" is not offered: the policy of {} is missing; allowed: {}",
-                                 server, missing.policy, names));
+    if (!asked->family.starts_with(missing.prefix)) continue;
+    return fmt::format("\"{}\" is not offered: the policy of {} is missing", server,
+                       missing.policy);
   }
+  const auto* const oldest = std::ranges::find(kPresets, asked->family, FamilyOf);
+  if (oldest == kPresets.end()) {
+    return fmt::format("unknown server '{}'; nearest: {}", server, NearestNames(server, names));
+  }
+  if (!asked->version) return fmt::format("\"{}\" names no version", server);
+  return fmt::format("\"{}\" is older than {}, the oldest that is known", server, oldest->name);
+}
+
+[[noreturn]] void Refuse(const std::string& server) {
+  std::array<std::string_view, kPresets.size()> names{};
+  std::ranges::transform(kPresets, names.begin(), &ServerPreset::name);
   throw InputError(
       InputError::Kind::kUsage, "system.server",
-      fmt::format("unknown server '{}'; nearest: {}", server, NearestNames(server, all)));
+      fmt::format("{}; allowed: {}", WhyRefused(server, names), fmt::join(names, ", ")));
 }
 
 bool IsA100(const HardwareSpec& hardware) {
@@ -109,7 +145,7 @@ void FillV1(std::string_view server, const ModelSpec& model, const HardwareSpec&
   FillLimits(model, hardware, newest, asked.policy().vllm_v1(), policy);
   policy.set_enable_chunked_prefill(true);
   policy.set_enable_prefix_caching(true);
-  policy.set_async_scheduling(parallelism.pipeline == 1);
+  policy.set_async_scheduling(server != kV1InTurn && parallelism.pipeline == 1);
   policy.set_pipeline_parallel_size(parallelism.pipeline);
   defaults.mutable_system()->mutable_memory()->set_utilization(newest ? 0.92 : 0.9);
 }
@@ -229,11 +265,23 @@ void FillTrtllm(proto::Experiment& defaults) {
   memory.set_utilization(0.9);
 }
 
-void FillBoundary(std::string_view server, const Parallelism& parallelism,
+void FillBoundary(const ListedServer& server, const Parallelism& parallelism,
                   proto::Boundary& boundary) {
-  sim::BoundaryConfig config = BoundaryOfServer(server, parallelism.devices()).config;
+  const auto [preset, exact] = server;
+  sim::BoundaryConfig config = BoundaryOfServer(preset->name, exact, parallelism.devices()).config;
   ToMessage fields(boundary);
   Bind(fields, config);
+}
+
+// A resolved config that is read again names the preset, and beside it what that stands in for.
+void KeepAsked(const std::string& asked, const ListedServer& found, proto::System& system) {
+  system.set_server(std::string(found.preset->name));
+  if (!found.exact) {
+    system.set_server_asked(asked);
+  } else if (const auto earlier = FindServer(system.server_asked());
+             !earlier || earlier->preset != found.preset) {
+    system.clear_server_asked();
+  }
 }
 
 // How the host prepares steps, and the largest captured graph (0: the cost model's own rule).
@@ -288,10 +336,22 @@ void FillCost(const HardwareSpec& hardware, const Parallelism& parallelism,
 
 std::span<const ServerPreset> ServerPresets() { return kPresets; }
 
-ServerBoundary BoundaryOfServer(std::string_view server, std::int32_t ranks) {
+std::optional<ListedServer> FindServer(std::string_view name) {
+  const std::optional<ServerName> asked = ParseServerName(name);
+  if (!asked || !asked->version) return std::nullopt;
+  std::optional<ListedServer> found;
+  for (const ServerPreset& preset : kPresets) {
+    if (FamilyOf(preset) != asked->family || preset.since > *asked->version) continue;
+    const bool same = ParseServerName(preset.name)->version == asked->version;
+    found = ListedServer{&preset, same && asked->released};
+  }
+  return found;
+}
+
+ServerBoundary BoundaryOfServer(std::string_view server, bool exact, std::int32_t ranks) {
   const bool one = ranks == 1;
-  const bool older = server == "vllm-0.15.1" || server == "vllm-0.19.0";
-  const bool recorded = server == "vllm-0.15.1" || server == "vllm-0.23.0";
+  const bool older = server == kV1InTurn || server == "vllm-0.15.1" || server == "vllm-0.19.0";
+  const bool recorded = exact && (server == "vllm-0.15.1" || server == "vllm-0.23.0");
   const double one_rank = older ? kOlderSeconds : kNewerSeconds;
   double log_sd = server.starts_with("vllm") ? kOtherVersionSd : kOtherServerSd;
   if (recorded) log_sd = one ? kOneRankSd : kMoreRanksSd;
@@ -300,29 +360,29 @@ ServerBoundary BoundaryOfServer(std::string_view server, std::int32_t ranks) {
 
 void FillServerDefaults(const ModelSpec& model, const HardwareSpec& hardware,
                         const Parallelism& parallelism, proto::Experiment& message) {
-  const std::string server = message.system().server();
-  const auto preset =
-      std::find_if(kPresets.begin(), kPresets.end(),
-                   [&server](const ServerPreset& entry) { return entry.name == server; });
-  if (preset == kPresets.end()) Refuse(server);
+  const std::string asked = message.system().server();
+  const std::optional<ListedServer> found = FindServer(asked);
+  if (!found) Refuse(asked);
+  const ServerPreset& preset = *found->preset;
   proto::Experiment defaults;
   defaults.mutable_system()->mutable_memory()->set_block_size(16);
-  if (preset->policy == "vllm_v0") {
+  if (preset.policy == "vllm_v0") {
     FillV0(model, message, defaults);
-  } else if (preset->policy == "sglang") {
+  } else if (preset.policy == "sglang") {
     FillSglang(hardware, parallelism, message, defaults);
-  } else if (preset->policy == "tgi_v2") {
+  } else if (preset.policy == "tgi_v2") {
     FillTgi2(model, message, defaults);
-  } else if (preset->policy == "tgi_v3") {
+  } else if (preset.policy == "tgi_v3") {
     FillTgi3(model, hardware, parallelism, defaults);
-  } else if (preset->policy == "trtllm") {
+  } else if (preset.policy == "trtllm") {
     FillTrtllm(defaults);
   } else {
-    FillV1(server, model, hardware, parallelism, message, defaults);
+    FillV1(preset.name, model, hardware, parallelism, message, defaults);
   }
-  FillBoundary(server, parallelism, *defaults.mutable_system()->mutable_boundary());
+  FillBoundary(*found, parallelism, *defaults.mutable_system()->mutable_boundary());
   Overlay(message, defaults);
   message = std::move(defaults);
+  KeepAsked(asked, *found, *message.mutable_system());
   FillCost(hardware, parallelism, message.policy(), *message.mutable_cost());
   if (message.cost().kind_case() == proto::Cost::KIND_NOT_SET) message.clear_cost();
 }

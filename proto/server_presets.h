@@ -2,12 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 
 #include "core/hardware_spec.h"
 #include "core/model_spec.h"
+#include "proto/server_name.h"
 #include "sim/boundary_config.h"
 
 namespace twin::proto {
@@ -20,9 +22,20 @@ struct ServerPreset {
   std::string_view name;  // of system.server
   std::string_view policy;
   std::string_view source;  // where its defaults come from
+  ServerVersion since{};    // the first version that starts like this one, as far as is known
 };
 
 std::span<const ServerPreset> ServerPresets();
+
+struct ListedServer {
+  const ServerPreset* preset;
+  bool exact;  // the version that was asked for, not one that stands in for it
+};
+
+// The preset that `name` means in any spelling (server_name.h), or that stands in for its version:
+// the newest that starts like it or like one before it. Nothing for a family, version or spelling
+// that none stands for.
+std::optional<ListedServer> FindServer(std::string_view name);
 
 // The boundary that a server fills in, and the standard deviation of the logarithm of its delays:
 // small for recorded versions, larger for others.
@@ -31,17 +44,19 @@ struct ServerBoundary {
   double log_sd = 0;
 };
 
-// With an engine on `ranks` devices. REQUIRES: the name of one of ServerPresets().
-ServerBoundary BoundaryOfServer(std::string_view server, std::int32_t ranks);
+// With an engine on `ranks` devices; `exact` as in ListedServer. REQUIRES: the name of one of
+// ServerPresets().
+ServerBoundary BoundaryOfServer(std::string_view server, bool exact, std::int32_t ranks);
 
 // Sets what `message` leaves open to the values with which system.server starts on this device: the
 // policy and its limits, the share of memory, the boundary, and, with the cost model `profile` or
 // none, the engine and the captured graphs of that model. Fields that are set stay, and so do a
 // policy and a cost model of another kind. Sources: ServerPreset::source; boundaries of vLLM are
 // those of recorded runs of 0.15.1 and 0.23.0, and the nearest of these for other versions. Host
-// and boundary of servers other than vLLM were never measured: theirs are estimates. REQUIRES:
-// system.server is set. Throws InputError (usage) for an unknown server, and for one whose policy
-// is missing, with the reason.
+// and boundary of servers other than vLLM were never measured: theirs are estimates. Sets
+// system.server to the preset's name and, where that stands in for another version,
+// system.server_asked. REQUIRES: system.server is set. Throws InputError (usage) for an unknown
+// server, a version before the first listed one, and a server whose policy is missing.
 void FillServerDefaults(const ModelSpec& model, const HardwareSpec& hardware,
                         const Parallelism& parallelism, proto::Experiment& message);
 

@@ -95,10 +95,8 @@ void Read(const TrtllmConfig& policy, Choice& choice) {
 }  // namespace
 
 std::string_view PolicyOf(std::string_view server) {
-  for (const ServerPreset& preset : ServerPresets()) {
-    if (preset.name == server) return preset.policy;
-  }
-  return {};
+  const std::optional<ListedServer> listed = FindServer(server);
+  return listed ? listed->preset->policy : std::string_view();
 }
 
 std::string_view FieldOf(std::string_view server, Setting setting) {

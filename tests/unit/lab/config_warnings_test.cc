@@ -43,6 +43,27 @@ TEST(ConfigWarningsTest, PredictionsThatNoPolicyReads) {
                           "predictions"));
 }
 
+TEST(ConfigWarningsTest, ADeviceThatIsKnownByItsDataSheetAlone) {
+  std::string text = kExperiment;
+  text += "cost { profile {} }";
+  EXPECT_THAT(WarningsFor(ParseExperiment(text, "e", "/")), IsEmpty());
+  text.replace(text.find("h100-sxm"), 8, "a40");
+  EXPECT_THAT(WarningsFor(ParseExperiment(text, "e", "/")),
+              ElementsAre("cost.profile: matrix products and attention of a40 were not measured: "
+                          "their times come from its data sheet, with wide intervals (twinserve "
+                          "compare --draws)"));
+}
+
+TEST(ConfigWarningsTest, AServerOfAVersionThatIsNotListed) {
+  ExperimentConfig config = Config();
+  config.system.server = "vllm-0.19.0";
+  EXPECT_THAT(WarningsFor(config), IsEmpty());
+  config.system.server_asked = "vLLM 0.20.1";
+  EXPECT_THAT(WarningsFor(config),
+              ElementsAre("system.server: vLLM 0.20.1 is not listed; vllm-0.19.0 stands in for it "
+                          "(defaults, decisions and boundary of 0.15.1)"));
+}
+
 TEST(ConfigWarningsTest, SharedPrefixesLongerThanTheContext) {
   ExperimentConfig config = Config();
   config.workload.shape.shared_prefix = {.prompts = 3, .tokens = 512, .zipf_exponent = 1};

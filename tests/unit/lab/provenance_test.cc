@@ -59,6 +59,10 @@ TEST_F(ProvenanceTest, SaysWhereAServersDefaultsComeFromAndWhatIsEstimated) {
   EXPECT_EQ(provenance["server"]["name"], "tgi-3.3.7");
   EXPECT_EQ(provenance["server"]["filled_in_from"],
             "defaults of TGI 3.3.7; estimates: host of vLLM V0, boundary of vLLM 0.23.0");
+  EXPECT_FALSE(provenance["server"].contains("stands_in_for"));
+  config.system.server_asked = "tgi-3.1.0";
+  EXPECT_EQ(json::parse(ProvenanceJson(config, "", {}, std::nullopt))["server"]["stands_in_for"],
+            "tgi-3.1.0");
 }
 
 TEST_F(ProvenanceTest, AModelFolderStandsForItsConfig) {

@@ -278,6 +278,7 @@ void ExpectComplete(const google::protobuf::Message& message, const std::string&
                                              "System.boundary",
                                              "System.disaggregation",
                                              "System.server",
+                                             "System.server_asked",
                                              "Experiment.speculation",
                                              "SarathiPolicy.slack_chunking"};
   for (int i = 0; i < message.GetDescriptor()->field_count(); ++i) {

@@ -214,8 +214,75 @@ TEST(ServerPresetsTest, TheResolvedConfigShowsAllAndReadsBackEqual) {
 TEST(ServerPresetsTest, AServerWhosePolicyIsMissingIsRefusedByName) {
   EXPECT_THAT([] { Parse("model: 'llama-2-7b' hardware: 'h100-sxm' server: 'triton-2.50'"); },
               ThrowsMessage<InputError>(AllOf(HasSubstr("triton-2.50"), HasSubstr("is missing"))));
-  EXPECT_THAT([] { Parse("model: 'llama-2-7b' hardware: 'h100-sxm' server: 'vllm-0.33.1'"); },
+  EXPECT_THAT([] { Parse("model: 'llama-2-7b' hardware: 'h100-sxm' server: 'vlm-0.33.0'"); },
               ThrowsMessage<InputError>(HasSubstr("nearest: vllm-0.33.0")));
+}
+
+std::string ServerFor(const std::string& asked) {
+  const ExperimentConfig config =
+      Parse("model: 'llama-2-7b' hardware: 'h100-sxm' server: '" + asked + "'");
+  const std::string server = config.system.server.value_or("");
+  return config.system.server_asked ? server + " for " + *config.system.server_asked : server;
+}
+
+TEST(ServerPresetsTest, ASpellingDoesNotCount) {
+  for (const std::string name : {"vllm-0.15.1", "vLLM 0.15.1", "vllm==0.15.1", "vllm-v0.15.1",
+                                 "vllm0.15.1", "vllm/vllm-openai:v0.15.1", "vLLM_0.15.1+cu128"}) {
+    EXPECT_EQ(ServerFor(name), "vllm-0.15.1") << name;
+  }
+  EXPECT_EQ(ServerFor("vllm-0.33"), "vllm-0.33.0");
+  EXPECT_EQ(ServerFor("TensorRT-LLM 1.0.0"), "trtllm-1.0.0");
+  EXPECT_EQ(ServerFor("text-generation-inference:3.3.7"), "tgi-3.3.7");
+  EXPECT_EQ(ServerFor("lmsysorg/sglang:v0.5.23"), "sglang-0.5.23");
+}
+
+TEST(ServerPresetsTest, TheNewestListedVersionThatStartsAlikeStandsInForOthers) {
+  EXPECT_EQ(ServerFor("vllm-0.20.1"), "vllm-0.19.0 for vllm-0.20.1");
+  EXPECT_EQ(ServerFor("vLLM 0.34.0"), "vllm-0.33.0 for vLLM 0.34.0");
+  EXPECT_EQ(ServerFor("vllm-1.0.0"), "vllm-0.33.0 for vllm-1.0.0");
+  EXPECT_EQ(ServerFor("trtllm 1.3.0rc20"), "trtllm-1.0.0 for trtllm 1.3.0rc20");
+  EXPECT_EQ(ServerFor("sglang-0.5.23.post1"), "sglang-0.5.23 for sglang-0.5.23.post1");
+}
+
+// vLLM starts V1 since 0.8.0, ahead of the device since 0.14.0; TGI cuts prompts since 3.0.
+TEST(ServerPresetsTest, AVersionStartsWithTheEngineOfItsTime) {
+  EXPECT_EQ(ServerFor("vllm-0.7.3"), "vllm-0.6.3 for vllm-0.7.3");
+  EXPECT_EQ(ServerFor("vllm-0.8.0"), "vllm-0.8.5 for vllm-0.8.0");
+  EXPECT_EQ(ServerFor("vllm-0.13.0"), "vllm-0.8.5 for vllm-0.13.0");
+  EXPECT_EQ(ServerFor("vllm-0.14.1"), "vllm-0.15.1 for vllm-0.14.1");
+  EXPECT_EQ(ServerFor("tgi-3.0.1"), "tgi-3.3.7 for tgi-3.0.1");
+  const ExperimentConfig config =
+      Parse("model: 'llama-2-7b' hardware: 'h100-sxm' server: 'vllm-0.8.5'");
+  EXPECT_FALSE(std::get<VllmV1Config>(config.policy).async_scheduling);
+  EXPECT_EQ(std::get<sim::ProfileCostConfig>(config.cost).engine, sim::StepEngine::kV1Sync);
+}
+
+TEST(ServerPresetsTest, AResolvedConfigKeepsWhatItsServerStandsInFor) {
+  const ExperimentConfig config =
+      Parse("model: 'llama-2-7b' hardware: 'h100-sxm' server: 'vllm-0.24.0'");
+  const std::string resolved = WriteResolved(config);
+  EXPECT_THAT(resolved, AllOf(HasSubstr("server: \"vllm-0.23.0\""),
+                              HasSubstr("server_asked: \"vllm-0.24.0\"")));
+  EXPECT_EQ(WriteResolved(ParseExperiment(resolved, "resolved", "/")), resolved);
+  EXPECT_EQ(ServerFor("vllm-0.33.0' server_asked: 'vllm-0.24.0"), "vllm-0.33.0");
+}
+
+TEST(ServerPresetsTest, TheDelaysOfAVersionThatNobodyRecordedAreLessCertain) {
+  EXPECT_EQ(BoundaryOfServer("vllm-0.23.0", true, 1).log_sd, 0.1);
+  EXPECT_EQ(BoundaryOfServer("vllm-0.23.0", false, 1).log_sd, 0.2);
+}
+
+TEST(ServerPresetsTest, AVersionBeforeTheFirstListedOneIsRefused) {
+  const auto refusal = [](const std::string& server, const std::string& why) {
+    EXPECT_THAT([&] { ServerFor(server); },
+                ThrowsMessage<InputError>(
+                    AllOf(HasSubstr(why), HasSubstr("allowed: vllm-0.6.3, vllm-0.8.5"))));
+  };
+  refusal("vLLM 0.5.4", "\"vLLM 0.5.4\" is older than vllm-0.6.3, the oldest that is known");
+  refusal("sglang-0.5.14", "\"sglang-0.5.14\" is older than sglang-0.5.23");
+  refusal("vllm", "\"vllm\" names no version");
+  refusal("vllm-0.x", "unknown server 'vllm-0.x'; nearest: vllm-0.");
+  refusal("vllm-0.99999999999", "unknown server");
 }
 
 }  // namespace
