@@ -3,7 +3,9 @@
 Every reader yields RecordedRun objects. Traps of the data sets that are minded: blis16 sends a pool
 of 100 prompts in turn and its out_tokens are not the engine's; a saturated residency client is a
 closed loop of 256 requests; LLMServingSim's times are the engine's; time per output token is
-(end - first token) / (tokens - 1). Standard library only.
+(end - first token) / (tokens - 1). Models and GPUs without an entry below go by the name that the
+data has. Files of single tokens, of load over time and of steps may be missing, and tables may be
+plain or gzip. Other gaps raise DataError with the file. Standard library only.
 """
 import csv
 import dataclasses
@@ -11,7 +13,9 @@ import glob
 import gzip
 import json
 import os
+import re
 import statistics
+import sys
 
 MODELS = {"Qwen/Qwen3-14B": "qwen3-14b", "Qwen/Qwen3-32B": "qwen3-32b",
           "Qwen/Qwen3-30B-A3B": "qwen3-30b-a3b", "meta-llama/Llama-3.1-8B": "llama-3.1-8b",
@@ -23,6 +27,28 @@ GPUS = {"RTXPRO6000": "rtx-pro-6000-server", "RTX4090": "rtx-4090"}
 PROMPT_POOL = 100  # of blis16: lengths repeat with this period
 WARM_UP_S = 60  # of blis16: the first minute has cold caches
 CLIENT_CAP = 256  # of residency: requests in flight at most
+
+
+class DataError(Exception):
+    """One line: the file, and what it lacks."""
+
+
+class Row(dict):
+    """A row of a table, which knows the table's name."""
+
+    def __init__(self, path, fields):
+        super().__init__(fields)
+        self.path = path
+
+    def __missing__(self, column):
+        raise DataError(f"{self.path}: column '{column}' is missing")
+
+    def number(self, column, kind=int):
+        try:
+            return kind(self[column])
+        except (TypeError, ValueError):
+            raise DataError(f"{self.path}: {column}: found '{self[column]}'; allowed: a number"
+                            ) from None
 
 
 @dataclasses.dataclass
@@ -60,22 +86,42 @@ class RecordedRun:
         return f"{self.data_set}/{self.name}"
 
 
+def table_path(stem):
+    """STEM.csv or STEM.csv.gz; None if neither is there."""
+    return next((path for path in (f"{stem}.csv", f"{stem}.csv.gz") if os.path.exists(path)), None)
+
+
 def rows(path):
-    with (gzip.open if path.endswith(".gz") else open)(path, "rt", newline="") as file:
-        return list(csv.DictReader(file))
+    try:
+        with (gzip.open if path.endswith(".gz") else open)(path, "rt", newline="") as file:
+            return [Row(path, fields) for fields in csv.DictReader(file)]
+    except (OSError, EOFError, UnicodeDecodeError, csv.Error) as error:
+        raise DataError(f"{path}: cannot be read: {error}") from None
+
+
+def left_out(name, why):
+    print(f"run: {name}: left out, {why}", file=sys.stderr)
 
 
 def policy_fields(tokens, sequences, length):
+    """Without a length, the model's."""
+    longest = f"max_model_len: {length} " if length else ""
     return (f"max_num_batched_tokens: {tokens} max_num_seqs: {sequences} "
-            f"max_model_len: {length} enable_prefix_caching: true")
+            f"{longest}enable_prefix_caching: true")
+
+
+def server_of(text, usual):
+    """The version in "patched vLLM 0.23.0"; the usual one without any."""
+    found = re.search(r"vllm[ =-]*v?(\d[\w.]*)", text or "", re.IGNORECASE)
+    return f"vllm-{found[1]}" if found else usual
 
 
 def residency_gaps(folder, name):
     """Times between the tokens of each request; chunks 1 to 128 are tokens."""
-    path = f"{folder}/itl/{name}.csv.gz"
+    path = table_path(f"{folder}/itl/{name}")
     gaps, last = [], None
-    for row in rows(path) if os.path.exists(path) else []:
-        chunk, time = int(row["chunk"]), int(row["t_us"]) * 1e-6
+    for row in rows(path) if path else []:
+        chunk, time = row.number("chunk"), row.number("t_us") * 1e-6
         if 2 <= chunk <= 128:
             gaps.append(time - last)
         last = time
@@ -85,20 +131,24 @@ def residency_gaps(folder, name):
 def residency(folder):
     """Qwen3-14B on one H100 behind vLLM 0.23.0."""
     for run in rows(f"{folder}/runs.csv"):
-        path = f"{folder}/requests/{run['run']}.csv.gz"
-        if not os.path.exists(path):
+        path = table_path(f"{folder}/requests/{run['run']}")
+        if not path:
             continue
-        saturated = int(run["max_in_flight"]) >= CLIENT_CAP
+        saturated = run.number("max_in_flight") >= CLIENT_CAP
         clock = "intended_arrival_us" if saturated else "send_us"
         recorded = [row for row in rows(path) if row["status"] in ("", "ok")]
-        recorded.sort(key=lambda row: int(row[clock]))
-        first = int(recorded[0][clock])
-        requests = [Request((int(row[clock]) - first) * 1e-6, int(row["in_tokens"]),
-                            int(row["out_tokens"]),
-                            (int(row["first_us"]) - int(row["send_us"])) * 1e-6,
-                            (int(row["last_us"]) - int(row["send_us"])) * 1e-6)
+        if not recorded:
+            left_out(run["run"], "no request was answered")
+            continue
+        recorded.sort(key=lambda row: row.number(clock))
+        first = recorded[0].number(clock)
+        requests = [Request((row.number(clock) - first) * 1e-6, row.number("in_tokens"),
+                            row.number("out_tokens"),
+                            (row.number("first_us") - row.number("send_us")) * 1e-6,
+                            (row.number("last_us") - row.number("send_us")) * 1e-6)
                     for row in recorded]
-        yield RecordedRun(os.path.basename(folder), run["run"], "vllm-0.23.0", "qwen3-14b",
+        yield RecordedRun(os.path.basename(folder), run["run"],
+                          server_of(run.get("server"), "vllm-0.23.0"), "qwen3-14b",
                           "h100-sxm", requests, policy_fields(8192, 256, 40960), 18038,
                           cap=CLIENT_CAP if saturated else 0, saturated=saturated,
                           gaps=residency_gaps(folder, run["run"]))
@@ -106,46 +156,47 @@ def residency(folder):
 
 def blis16_load(folder, run):
     """Means over the sampled steps of the run behind its warm-up; {} if it has none."""
-    path = f"{folder}/../blis16_steps/steps.csv.gz"
-    if not os.path.exists(path):
+    path = table_path(f"{folder}/../blis16_steps/steps")
+    if not path or "timestamp" not in run:
         return {}
     steps = [row for row in rows(path)
              if row["experiment"] == f"{run['timestamp']}-{run['run']}"
-             and float(row["t_start_us"]) >= WARM_UP_S * 1e6]
+             and row.number("t_start_us", float) >= WARM_UP_S * 1e6]
     if not steps:
         return {}
-    used = [int(row["kv_blocks_used"]) / int(row["kv_blocks_total"]) for row in steps]
-    return {"running_mean": statistics.fmean(int(row["running"]) for row in steps),
-            "waiting_mean": statistics.fmean(int(row["waiting"]) for row in steps),
+    used = [row.number("kv_blocks_used") / row.number("kv_blocks_total") for row in steps]
+    return {"running_mean": statistics.fmean(row.number("running") for row in steps),
+            "waiting_mean": statistics.fmean(row.number("waiting") for row in steps),
             "kv_share_mean": statistics.fmean(used)}
 
 
 def blis16(folder):
     """Five models on H100s behind vLLM 0.15.1, with a pool of prompts."""
     for run in rows(f"{folder}/runs.csv"):
-        path = f"{folder}/requests/{run['run']}.csv.gz"
-        if not os.path.exists(path):
+        path = table_path(f"{folder}/requests/{run['run']}")
+        if not path:
             continue
-        nominal = int(run["system_prompt_len"]) + int(run["question_len"])
+        nominal = run.number("system_prompt_len") + run.number("question_len")
         requests = []
         for row in rows(path):
             failed = row["error"] != "0"
-            requests.append(Request(int(row["arrival_us"]) * 1e-6,
-                                    int(row["in_tokens"]) or nominal, int(run["output_len"]),
-                                    None if failed else int(row["ttft_us"]) * 1e-6,
-                                    None if failed else int(row["e2e_us"]) * 1e-6))
+            requests.append(Request(row.number("arrival_us") * 1e-6,
+                                    row.number("in_tokens") or nominal, run.number("output_len"),
+                                    None if failed else row.number("ttft_us") * 1e-6,
+                                    None if failed else row.number("e2e_us") * 1e-6))
         policy = policy_fields(run["max_num_batched_tokens"], run["max_num_seqs"],
                                run["max_model_len"])
         yield RecordedRun(os.path.basename(folder), run["run"], "vllm-0.15.1",
-                          MODELS[run["model"]], "h100-sxm", requests, policy,
-                          int(run["kv_blocks"]), tensor=int(run["tp"]), pool=PROMPT_POOL,
+                          MODELS.get(run["model"], run["model"]), "h100-sxm", requests, policy,
+                          run.number("kv_blocks"), tensor=run.number("tp"), pool=PROMPT_POOL,
                           skip_s=WARM_UP_S, load=blis16_load(folder, run), load_by="step",
-                          saturated=int(run["n_failed"]) > 0)
+                          saturated=run.number("n_failed") > 0)
 
 
-def lss_load(path):
-    series = rows(path)
-    mean = lambda name: statistics.fmean(float(row[name]) for row in series)
+def lss_load(stem):
+    path = table_path(f"{stem}.timeseries")
+    series = rows(path) if path else []
+    mean = lambda name: statistics.fmean(row.number(name, float) for row in series)
     return {"running_mean": mean("running"), "waiting_mean": mean("waiting"),
             "kv_share_mean": mean("kv_cache_pct") / 100} if series else {}
 
@@ -164,31 +215,50 @@ def lss_blocks(meta):
     return meta.get("kv_cache", {}).get("num_gpu_blocks")
 
 
+def lss_meta(path):
+    """The configuration that the engine had; None without the file."""
+    if not os.path.exists(path):
+        return None
+    try:
+        with open(path, encoding="utf-8") as file:
+            return json.load(file)
+    except ValueError as error:
+        raise DataError(f"{path}: is no JSON: {error}") from None
+
+
+def lss_requests(path, content):
+    requests = []
+    for row in rows(path):
+        queued = row.number("queued_s", float)
+        chunks = content[int(row["req"].split("-")[-1])] if content else ()
+        requests.append(Request(max(0.0, queued), row.number("in_tokens"), row.number("out_tokens"),
+                                row.number("first_token_s", float) - queued,
+                                row.number("last_token_s", float) - queued, chunks))
+    return requests
+
+
 def lss(folder):
     """vLLM 0.19.0 of LLMServingSim's bench; times of the engine."""
-    for path in sorted(glob.glob(f"{folder}/*/*.requests.csv")):
-        stem = path.removesuffix(".requests.csv")
-        with open(f"{stem}.meta.json", encoding="utf-8") as file:
-            meta = json.load(file)
-        kwargs = meta["engine_kwargs"]
-        if meta["model"] not in MODELS or kwargs["data_parallel_size"] > 1:
+    for path in sorted(glob.glob(f"{folder}/*/*.requests.csv*")):
+        stem, gpu = path[:path.rindex(".requests.csv")], path.split("/")[-2]
+        name, meta = os.path.basename(stem), lss_meta(f"{stem}.meta.json")
+        if meta is None:
+            left_out(f"{gpu}/{name}",
+                     f"as {name}.meta.json, which says how it was served, is missing")
+            continue
+        try:
+            kwargs, model = meta["engine_kwargs"], meta["model"]
+            policy = policy_fields(kwargs["max_num_batched_tokens"], kwargs["max_num_seqs"],
+                                   kwargs.get("max_model_len"))
+        except KeyError as error:
+            raise DataError(f"{stem}.meta.json: {error} is missing") from None
+        if kwargs.get("data_parallel_size", 1) > 1:
             continue  # data and expert parallelism cannot be said
-        name, gpu = os.path.basename(stem), path.split("/")[-2]
-        content = lss_content(folder, name)
-        requests = []
-        for row in rows(path):
-            queued = float(row["queued_s"])
-            chunks = content[int(row["req"].split("-")[-1])] if content else ()
-            requests.append(Request(max(0.0, queued), int(row["in_tokens"]),
-                                    int(row["out_tokens"]), float(row["first_token_s"]) - queued,
-                                    float(row["last_token_s"]) - queued, chunks))
-        model = MODELS[meta["model"]]
-        length = kwargs["max_model_len"] or {"qwen3-32b": 40960}.get(model, 131072)
-        policy = policy_fields(kwargs["max_num_batched_tokens"], kwargs["max_num_seqs"], length)
-        yield RecordedRun(os.path.basename(folder), f"{gpu}/{name}", "vllm-0.19.0", model,
-                          GPUS[gpu], requests, policy, lss_blocks(meta),
-                          tensor=kwargs["tensor_parallel_size"], side="engine",
-                          load=lss_load(f"{stem}.timeseries.csv"))
+        yield RecordedRun(os.path.basename(folder), f"{gpu}/{name}", "vllm-0.19.0",
+                          MODELS.get(model, model), GPUS.get(gpu, gpu),
+                          lss_requests(path, lss_content(folder, name)), policy, lss_blocks(meta),
+                          tensor=kwargs.get("tensor_parallel_size", 1), side="engine",
+                          load=lss_load(stem))
 
 
 READERS = {"residency_h100_qwen14b": residency, "blis16_requests": blis16, "lss_vllm_bench": lss}

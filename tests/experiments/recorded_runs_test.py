@@ -94,6 +94,39 @@ class ReadersTest(unittest.TestCase):
         self.assertEqual(run.load["running_mean"], 3)
         self.assertAlmostEqual(run.load["kv_share_mean"], 0.2)
 
+    def test_other_gpus_and_models_go_by_their_names_and_load_may_be_missing(self):
+        folder = self.data / "lss_vllm_bench/A40"
+        write(folder / "Some.requests.csv.gz", LSS)
+        write(folder / "Some.meta.json", json.dumps({**LSS_META, "model": "Qwen/Qwen2-7B"}))
+        run = self.read()["A40/Some"]
+        self.assertEqual((run.gpu, run.model, run.load), ("A40", "Qwen/Qwen2-7B", {}))
+        self.assertNotIn("max_model_len", run.policy)  # the model's own
+
+    def test_a_run_without_configuration_is_left_out(self):
+        write(self.data / "lss_vllm_bench/A40/Some.requests.csv", LSS)
+        self.assertEqual(self.read(), {})
+
+    def test_the_servers_version_is_the_recorded_one(self):
+        folder = self.data / "residency_h100_qwen14b"
+        write(folder / "runs.csv", "run,max_in_flight,server\na,1,patched vLLM 0.20.1\nb,1,\n")
+        write(folder / "requests/a.csv", RESIDENCY)
+        write(folder / "requests/b.csv.gz", RESIDENCY)
+        runs = self.read()
+        self.assertEqual((runs["a"].server, runs["b"].server), ("vllm-0.20.1", "vllm-0.23.0"))
+
+    def test_gaps_are_told_with_their_file(self):
+        folder = self.data / "residency_h100_qwen14b"
+        with self.assertRaisesRegex(recorded_runs.DataError, "runs.csv: cannot be read"):
+            folder.mkdir()
+            self.read()
+        write(folder / "runs.csv", RESIDENCY_RUNS)
+        write(folder / "requests/fast.csv", RESIDENCY.replace("in_tokens", "input"))
+        with self.assertRaisesRegex(recorded_runs.DataError, "fast.csv: column 'in_tokens' is miss"):
+            self.read()
+        write(folder / "requests/fast.csv", RESIDENCY.replace(",40,2", ",many,2"))
+        with self.assertRaisesRegex(recorded_runs.DataError, "in_tokens: found 'many'; allowed: a n"):
+            self.read()
+
 
 class ArithmeticTest(unittest.TestCase):
     # Two requests: TTFT 1 and 3 s; (5 - 1) / 4 and (3 - 3) / 0; from 0 to 13 s.
