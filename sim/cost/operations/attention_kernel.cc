@@ -99,6 +99,10 @@ double ContextMicroseconds(const ContextKernel& kernel, const AttentionWork& wor
   return CallMicroseconds(kernel, std::span(&work, 1));
 }
 
+double ContextTiles(const ContextKernel& kernel, const AttentionWork& work) {
+  return TilesOf(work, kernel).count;
+}
+
 double MixedMicroseconds(const ContextKernel& kernel, const AttentionWork& chunks,
                          const AttentionWork& decodes) {
   const std::array<AttentionWork, 2> work = {chunks, decodes};
@@ -109,6 +113,19 @@ double GenerationBytes(const AttentionWork& work) {
   double keys = work.context_tokens;
   if (work.window > 0) keys = std::min(keys, work.requests * work.window);
   return keys * work.kv_heads * work.head_dim * 2 * work.kv_bytes;
+}
+
+double KeyBytes(const AttentionWork& work) {
+  double keys = work.context_tokens;
+  if (work.window > 0) keys = std::min(keys, work.requests * (work.window - 1) + work.tokens);
+  return keys * work.kv_heads * work.head_dim * 2 * work.kv_bytes;
+}
+
+double VisiblePairs(const AttentionWork& work) {
+  if (work.window <= 0 || work.context_max <= work.window) return work.pairs;
+  const double end = work.context_tokens / work.requests;
+  const double length = work.tokens / work.requests;
+  return std::min(work.pairs, work.tokens * MeanBelow(end - length, end, work.window));
 }
 
 double ReadingHeads(const GenerationKernel& kernel, double query_heads, double kv_heads) {

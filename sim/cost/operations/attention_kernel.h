@@ -95,6 +95,8 @@ struct GenerationKernel {
 
 // REQUIRES: requests, tokens, heads, head_dim > 0.
 [[nodiscard]] double ContextMicroseconds(const ContextKernel& kernel, const AttentionWork& work);
+// Its thread blocks: one per tile.
+[[nodiscard]] double ContextTiles(const ContextKernel& kernel, const AttentionWork& work);
 // The same call with decodes.
 [[nodiscard]] double MixedMicroseconds(const ContextKernel& kernel, const AttentionWork& chunks,
                                        const AttentionWork& decodes);
@@ -107,5 +109,9 @@ struct GenerationKernel {
 
 // Bytes of the cache that decodes read.
 [[nodiscard]] double GenerationBytes(const AttentionWork& work);
+// What prompts and decodes do at the least: bytes of all keys and values that a query sees, and
+// (query, key) combinations within the window.
+[[nodiscard]] double KeyBytes(const AttentionWork& work);
+[[nodiscard]] double VisiblePairs(const AttentionWork& work);
 
 }  // namespace twin::sim

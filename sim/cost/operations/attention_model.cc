@@ -32,6 +32,21 @@ int WindowMismatch(std::int32_t measured, std::int32_t window, bool own_kernel) 
   return measured > window || own_kernel ? 1 : 8;
 }
 
+// Head sizes that one kernel is built for. FlashAttention ends at 256, and libraries have slower
+// ones for heads of up to 512; a latent that all query heads share (multi-head latent attention:
+// 576 numbers) is read once, for keys and values.
+enum class HeadFamily : std::uint8_t { kPlain, kLarge, kLatent };
+HeadFamily FamilyOf(std::int32_t head_dim) {
+  if (head_dim <= 256) return HeadFamily::kPlain;
+  return head_dim <= 512 ? HeadFamily::kLarge : HeadFamily::kLatent;
+}
+// Added where no table of the family is known, and the closed form is that of plain heads.
+constexpr double kOtherFamilySd = 1;
+
+double UnmeasuredSd(double plain, const AttentionHeads& heads) {
+  return FamilyOf(heads.head_dim) == HeadFamily::kPlain ? plain : std::hypot(plain, kOtherFamilySd);
+}
+
 // How much the table's kernel differs from the one that runs; 0 = it is the same.
 int Mismatch(const AttentionTable& table, const AttentionHeads& heads, KernelLibrary library,
              bool own_window_kernel) {
@@ -44,6 +59,16 @@ int Mismatch(const AttentionTable& table, const AttentionHeads& heads, KernelLib
   return score;
 }
 
+// What another window adds to the deviation, as left-out windows show: decodes with one from a
+// table without, and each octave between two.
+double WindowSd(const AttentionTable& table, std::int32_t window) {
+  constexpr double kWithout = 0.06;
+  constexpr double kPerOctave = 0.025;
+  if (window == 0 || table.window == window) return 0;
+  if (table.window == 0) return table.kind == AttentionKind::kGeneration ? kWithout : 0;
+  return kPerOctave * std::abs(std::log2(static_cast<double>(table.window) / window));
+}
+
 struct Choice {
   const AttentionTable* table = nullptr;
   int mismatch = 0;
@@ -53,7 +78,7 @@ Choice Nearest(const AttentionProfile& profile, AttentionKind kind, const Attent
                KernelLibrary library, bool own_window_kernel) {
   Choice best;
   for (const AttentionTable& table : profile.tables) {
-    if (table.kind != kind) continue;
+    if (table.kind != kind || FamilyOf(table.head_dim) != FamilyOf(heads.head_dim)) continue;
     const int mismatch = Mismatch(table, heads, library, own_window_kernel);
     const bool nearer =
         best.table == nullptr || mismatch < best.mismatch ||
@@ -74,21 +99,46 @@ std::vector<AttentionRow> RowsOf(const AttentionProfile& profile, const Attentio
 }
 
 TableCorrection CorrectionOf(const AttentionProfile& profile, const Choice& choice,
-                             const AttentionHeads& heads, double unfitted) {
+                             const AttentionHeads& heads, double multiprocessors, double unfitted) {
   if (choice.table == nullptr) return {.rows = AttentionCorrection(unfitted)};
-  const auto correction = [&](const AttentionTable& table) {
+  const auto correction = [&](const AttentionTable& table, bool kriges) {
     if (table.rows.empty()) return AttentionCorrection(table.spread);
-    return AttentionCorrection(table, profile.grids.at(table.grid), RowsOf(profile, table),
-                               heads.query_heads, heads.kv_heads);
+    const std::vector<AttentionRow> rows = RowsOf(profile, table);
+    AttentionCorrection result(table, profile.grids.at(table.grid), rows, heads.query_heads,
+                               heads.kv_heads);
+    if (kriges) result.KrigePrompts(table, rows, heads.query_heads, heads.kv_heads);
+    return result;
   };
-  const AttentionTable& table = *choice.table;
-  TableCorrection result{.rows = correction(table),
-                         .mismatch_sd = std::min(kMismatch * choice.mismatch, kMismatchMax)};
+  AttentionTable table = *choice.table;
+  table.context.multiprocessors = multiprocessors;
+  TableCorrection result{
+      .rows = correction(table, Kriges(table)),
+      .mismatch_sd =
+          std::min(kMismatch * choice.mismatch + WindowSd(table, heads.window), kMismatchMax)};
   if (table.window != heads.window) result.window = heads.window;
   if (table.base >= 0) {
-    result.rows.AddBase(correction(profile.tables.at(static_cast<std::size_t>(table.base))));
+    const AttentionTable& base = profile.tables.at(static_cast<std::size_t>(table.base));
+    result.rows.AddBase(correction(base, false));
   }
   return result;
+}
+
+// The largest decodes that the very kernel was measured with; nothing if another one was.
+MeasuredDecodes LargestDecodes(const AttentionProfile& profile, const Choice& choice) {
+  MeasuredDecodes largest;
+  if (choice.table == nullptr || choice.mismatch > 0 || choice.table->rows.empty()) return largest;
+  const AttentionGrid& grid = profile.grids.at(choice.table->grid);
+  for (const AttentionRow& row : RowsOf(profile, *choice.table)) {
+    for (std::size_t i = 0; i < row.log_ratios.size(); ++i) {
+      if (std::isnan(row.log_ratios[i])) continue;
+      const double requests = grid.batches[i / grid.lengths.size()];
+      const double length = grid.lengths[i % grid.lengths.size()];
+      largest.requests = std::max(largest.requests, requests);
+      largest.length = std::max(largest.length, length);
+      largest.keys = std::max(largest.keys, requests * length * row.kv_heads);
+    }
+  }
+  return largest;
 }
 
 Estimate Corrected(double microseconds, const LogRatio& ratio) {
@@ -97,6 +147,11 @@ Estimate Corrected(double microseconds, const LogRatio& ratio) {
 }
 
 }  // namespace
+
+bool MeasuredDecodes::Hold(const AttentionWork& work) const {
+  return work.requests <= requests && work.context_tokens <= work.requests * length &&
+         work.context_tokens * work.kv_heads <= keys;
+}
 
 LogRatio TableCorrection::operator()(double requests, double length) const {
   LogRatio ratio = rows(requests, length);
@@ -107,6 +162,7 @@ LogRatio TableCorrection::operator()(double requests, double length) const {
 AttentionModel::AttentionModel(const HardwareSpec& hardware, const AttentionHeads& heads,
                                KernelLibrary library, const AttentionProfile& profile)
     : heads_(heads),
+      limits_(hardware),
       context_(ContextKernelOf(hardware, heads.compute_dtype, library)),
       generation_(GenerationKernelOf(hardware, library)),
       mixed_factor_(profile.mixed_factor) {
@@ -114,15 +170,17 @@ AttentionModel::AttentionModel(const HardwareSpec& hardware, const AttentionHead
   const bool own_window_kernel = library == KernelLibrary::kVllm && !context_.packs_heads;
   const Choice generation =
       Nearest(profile, AttentionKind::kGeneration, heads, library, own_window_kernel);
+  measured_ = LargestDecodes(profile, generation);
   const double multiprocessors = context_.multiprocessors;
   const double straggler = generation_.straggler;
   if (context.table != nullptr) context_ = context.table->context;
   if (generation.table != nullptr) generation_ = generation.table->generation;
   context_.multiprocessors = generation_.multiprocessors = multiprocessors;
   generation_.straggler = profile.straggler_us_per_key.value_or(straggler);
-  context_correction_ = CorrectionOf(profile, context, heads, UnmeasuredContextSd(library));
-  generation_correction_ =
-      CorrectionOf(profile, generation, heads, UnmeasuredGenerationSd(library));
+  context_correction_ = CorrectionOf(profile, context, heads, multiprocessors,
+                                     UnmeasuredSd(UnmeasuredContextSd(library), heads));
+  generation_correction_ = CorrectionOf(profile, generation, heads, multiprocessors,
+                                        UnmeasuredSd(UnmeasuredGenerationSd(library), heads));
 }
 
 AttentionWork AttentionModel::WorkOf(const ContextAttention& work) const {
@@ -160,15 +218,20 @@ Estimate AttentionModel::operator()(const ContextAttention& chunks) const {
   double length = std::max(1.0, 2 * work.pairs / work.tokens - 1);
   const double window = context_correction_.window;
   if (window > 0 && length > window) length = window * (2 - window / length);
-  return Corrected(ContextMicroseconds(context_, work),
-                   context_correction_(work.tokens / length, length));
+  return AtLeast(Corrected(ContextMicroseconds(context_, work),
+                           context_correction_(work.tokens / length, length)),
+                 limits_.Attention(work, heads_.compute_dtype));
 }
 
 Estimate AttentionModel::operator()(const GenerationAttention& decodes) const {
   if (decodes.requests == 0) return {};
-  const AttentionWork work = WorkOf(decodes);
+  AttentionWork work = WorkOf(decodes);
   const double microseconds = GenerationMicroseconds(generation_, work);
-  return Corrected(microseconds, GenerationCorrection(work, microseconds));
+  const Estimate estimate = Corrected(microseconds, GenerationCorrection(work, microseconds));
+  // Some benchmarks let requests share keys, and report less than the memory takes for all of them
+  // (TensorRT-LLM on the A100). What was measured is predicted as it was, but never a step.
+  if (!work.cold && measured_.Hold(work)) work.kv_bytes = 0;
+  return AtLeast(estimate, limits_.Attention(work, heads_.compute_dtype));
 }
 
 // Measurements of small caches were made in L2. What they say about the launch is true of a cold
@@ -213,7 +276,11 @@ Estimate AttentionModel::operator()(const ContextAttention& chunks,
   const double seconds = first.seconds + added.seconds;
   const double sd =
       std::hypot(first.seconds * first.log_sd, added.seconds * added.log_sd) / seconds;
-  return {seconds, std::hypot(sd, kMixed), std::hypot(kLastingAttentionShare * sd, kMixed)};
+  const Estimate both{seconds, std::hypot(sd, kMixed),
+                      std::hypot(kLastingAttentionShare * sd, kMixed)};
+  const DType compute = heads_.compute_dtype;
+  return AtLeast(both, std::max(limits_.Attention(WorkOf(chunks), compute),
+                                limits_.Attention(WorkOf(decodes), compute)));
 }
 
 }  // namespace twin::sim

@@ -13,6 +13,7 @@
 #include "sim/cost/operations/attention_table.h"
 #include "sim/cost/operations/estimate.h"
 #include "sim/cost/operations/kernel_library.h"
+#include "sim/cost/operations/physical_limits.h"
 
 namespace twin::sim {
 
@@ -55,6 +56,15 @@ struct TableCorrection {
   LogRatio operator()(double requests, double length) const;
 };
 
+// The largest decodes of a table, each number by itself.
+struct MeasuredDecodes {
+  double requests = 0;
+  double length = 0;
+  double keys = 0;  // of all requests and KV heads
+
+  [[nodiscard]] bool Hold(const AttentionWork& work) const;
+};
+
 class AttentionModel {
  public:
   // Reads the tables of `profile` that fit the heads and the library best; takes up to some ms. An
@@ -76,6 +86,8 @@ class AttentionModel {
   [[nodiscard]] LogRatio GenerationCorrection(const AttentionWork& work, double microseconds) const;
 
   AttentionHeads heads_;
+  PhysicalLimits limits_;
+  MeasuredDecodes measured_;
   ContextKernel context_;
   GenerationKernel generation_;
   double mixed_factor_ = 1;

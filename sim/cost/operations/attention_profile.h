@@ -44,13 +44,14 @@ struct AttentionTable {
   std::vector<std::string> rows;
 
   // How far, in powers of 2, other groups (query heads per KV head) and other batch sizes with the
-  // same number of heads in all reach.
+  // same number of heads in all reach; not of prompts of other heads (prompt_kriging.h).
   double group_scale = 0.5;
   // Rows are near if requests x query heads are equal, not requests x KV heads: kernels without
   // packed heads.
   bool by_query_heads = false;
   double batch_scale = 0.5;
-  // Standard deviation of the logarithm for heads that were not measured.
+  // Standard deviation of the logarithm for heads that were not measured; of prompts at a usual
+  // distance.
   double spread = 0.05;
 
   bool operator==(const AttentionTable&) const = default;

@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "core/input_error.h"
+#include "sim/cost/operations/prompt_kriging.h"
 
 namespace twin::sim {
 namespace {
@@ -204,6 +205,10 @@ std::size_t CutRatios(std::string_view row) {
 
 double LargestRatio() { return std::exp(ValueOf().back()); }
 
+bool Kriges(const AttentionTable& table) {
+  return table.kind == AttentionKind::kContext && table.base < 0;
+}
+
 AttentionCorrection::AttentionCorrection(const AttentionTable& table, const AttentionGrid& grid,
                                          const std::vector<AttentionRow>& rows,
                                          std::int32_t query_heads, std::int32_t kv_heads,
@@ -255,6 +260,35 @@ void AttentionCorrection::Fill(const AttentionTable& table, const std::vector<At
         cell = l > 0 ? cells_[b * lengths_.size() + l - 1] : LogRatio{0, 2 * table.spread};
       }
     }
+  }
+}
+
+void AttentionCorrection::KrigePrompts(const AttentionTable& table,
+                                       const std::vector<AttentionRow>& rows,
+                                       std::int32_t query_heads, std::int32_t kv_heads,
+                                       int left_out) {
+  const auto call = [&](std::int32_t of_query_heads, std::int32_t of_kv_heads, std::size_t cell) {
+    return PromptCall{.query_heads = of_query_heads,
+                      .kv_heads = of_kv_heads,
+                      .requests = std::exp2(batches_[cell / lengths_.size()]),
+                      .tokens = std::exp2(lengths_[cell % lengths_.size()])};
+  };
+  PromptKriging kriging(table.context);
+  const AttentionRow* own = nullptr;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (static_cast<int>(i) == left_out) continue;
+    const AttentionRow& row = rows[i];
+    if (row.query_heads == query_heads && row.kv_heads == kv_heads) own = &row;
+    for (std::size_t cell = 0; cell < cells_.size(); ++cell) {
+      const double ratio = row.log_ratios[cell];
+      if (!std::isnan(ratio)) kriging.Add(call(row.query_heads, row.kv_heads, cell), ratio);
+    }
+  }
+  if (kriging.empty()) return;
+  for (std::size_t cell = 0; cell < cells_.size(); ++cell) {
+    if (own != nullptr && !std::isnan(own->log_ratios[cell])) continue;
+    const LogRatio kriged = kriging(call(query_heads, kv_heads, cell));
+    cells_[cell] = {kriged.mean, table.spread * kriged.sd};
   }
 }
 

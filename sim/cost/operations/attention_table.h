@@ -37,6 +37,10 @@ struct LogRatio {
   double sd = 0;
 };
 
+// Prompts without a base: what a base leaves is known of two or three pairs of heads only, and was
+// taken from weighted means.
+bool Kriges(const AttentionTable& table);
+
 // The correction of a table for one pair of head counts, interpolated linearly in the logarithms of
 // batch size and length, constant beyond the grid.
 //
@@ -44,7 +48,8 @@ struct LogRatio {
 // exp(-distance^2): a quarter of a power of 2 in the number of heads in all (requests x heads), and
 // the table's scales for the group and the batch size at an equal number of them. Heads that were
 // measured get their own row. The standard deviation grows with the distance and with the
-// disagreement of the neighbours.
+// disagreement of the neighbours. Prompt calls that were not measured may be kriged instead
+// (prompt_kriging.h), from calls of all lengths.
 class AttentionCorrection {
  public:
   // No measurement: 0, with a standard deviation of `sd`.
@@ -56,13 +61,17 @@ class AttentionCorrection {
 
   [[nodiscard]] LogRatio operator()(double batch, double length) const;
 
+  // Replaces what was not measured; nothing if no row is left. Takes some ms. REQUIRES: the
+  // arguments of the constructor; Kriges(table).
+  void KrigePrompts(const AttentionTable& table, const std::vector<AttentionRow>& rows,
+                    std::int32_t query_heads, std::int32_t kv_heads, int left_out = -1);
+
   // Adds the means of `base`, with which this table's rows were made.
   void AddBase(const AttentionCorrection& base);
 
  private:
   void Fill(const AttentionTable& table, const std::vector<AttentionRow>& rows,
             std::int32_t query_heads, std::int32_t kv_heads, int left_out);
-
   double sd_ = 0;
   std::vector<double> batches_;  // logarithms to base 2
   std::vector<double> lengths_;

@@ -6,6 +6,7 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <cstdint>
 #include <cstdlib>
 #include <limits>
 #include <map>
@@ -107,16 +108,20 @@ int Find(const std::vector<AttentionRow>& rows, const AttentionRow& row) {
   return -1;
 }
 
-// Every row predicted from the kept rows without it.
-HeldOut LeaveOut(const AttentionTable& table, const Draft& draft) {
+// Every row predicted from the kept rows without it, by weighted means or as the model does it.
+enum class Rule : std::uint8_t { kMeans, kModel };
+HeldOut LeaveOut(const AttentionTable& table, const Draft& draft, Rule rule = Rule::kModel) {
   HeldOut result;
   const AttentionGrid& grid = draft.grid;
   for (std::size_t i = 0; i < draft.all.size(); ++i) {
     const AttentionRow& row = draft.all[i];
     const int left_out = Find(draft.kept, row);
     if (left_out >= 0 && draft.kept.size() == 1) continue;
-    const AttentionCorrection correction(table, grid, draft.kept, row.query_heads, row.kv_heads,
-                                         left_out);
+    AttentionCorrection correction(table, grid, draft.kept, row.query_heads, row.kv_heads,
+                                   left_out);
+    if (rule == Rule::kModel && Kriges(table)) {
+      correction.KrigePrompts(table, draft.kept, row.query_heads, row.kv_heads, left_out);
+    }
     for (std::size_t b = 0; b < grid.batches.size(); ++b) {
       for (std::size_t l = 0; l < grid.lengths.size(); ++l) {
         double measured = row.log_ratios[b * grid.lengths.size() + l];
@@ -138,7 +143,12 @@ double Quantile(std::vector<double> values, double share) {
   return values[static_cast<std::size_t>(position)];
 }
 
-// The scales with the smallest error of held-out rows; returns that error.
+double LossOf(const HeldOut& held) {
+  return Quantile(held.errors, 0.5) + 0.3 * Quantile(held.errors, 0.9);
+}
+
+// The scales with which weighted means of held-out rows have the smallest error; returns the
+// model's error.
 double ChooseScales(Draft& draft) {
   double best = std::numeric_limits<double>::infinity();
   AttentionTable trial = draft.table;
@@ -147,21 +157,28 @@ double ChooseScales(Draft& draft) {
     trial.by_query_heads = choice % 2 == 1;
     trial.group_scale = kScales[choice / 2 % 3];
     trial.batch_scale = kScales[choice / 6];
-    const HeldOut held = LeaveOut(trial, draft);
-    const double loss = Quantile(held.errors, 0.5) + 0.3 * Quantile(held.errors, 0.9);
+    const double loss = LossOf(LeaveOut(trial, draft, Rule::kMeans));
     if (loss >= best) continue;
     best = loss;
     draft.table = trial;
   }
-  return best;
+  return Kriges(draft.table) ? LossOf(LeaveOut(draft.table, draft)) : best;
 }
 
 // The spread with which 90 % of the held-out rows lie within their 90 % interval.
 double CalibratedSpread(const Draft& draft) {
   constexpr double kInterval = 1.645;
+  constexpr double kLow = 0.002;
+  constexpr double kHigh = 1;
   AttentionTable table = draft.table;
-  double low = 0.002;
-  double high = 1;
+  if (Kriges(table)) {  // standard deviations are proportional to it
+    table.spread = 1;
+    const HeldOut held = LeaveOut(table, draft);
+    if (held.standard.empty()) return 0.1;
+    return std::clamp(Quantile(held.standard, 0.9) / kInterval, kLow, kHigh);
+  }
+  double low = kLow;
+  double high = kHigh;
   for (int i = 0; i < 10; ++i) {
     table.spread = std::sqrt(low * high);
     const HeldOut held = LeaveOut(table, draft);

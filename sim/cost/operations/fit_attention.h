@@ -46,8 +46,8 @@ struct AttentionFitOptions {
 
 // The kernel that `key` names (kind, library, formats, head_dim, window). Fits the closed form by
 // least absolute logarithms (a pattern search from the data sheet's), keeps the pairs of heads that
-// bring all others closest to one of them, and chooses the scales and the spread on pairs left out
-// one at a time. REQUIRES: samples; no two of the same call.
+// bring all others closest to one of them, and chooses the scales and the spread on
+// pairs left out one at a time. REQUIRES: samples; no two of the same call.
 AttentionFit FitAttention(const HardwareSpec& hardware, const AttentionTable& key,
                           const std::vector<AttentionMeasurement>& samples,
                           const AttentionFitOptions& options);

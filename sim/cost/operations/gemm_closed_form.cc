@@ -67,7 +67,7 @@ Traffic TrafficOf(const HardwareSpec& hardware, const GemmCoefficients& c, const
   const auto n = static_cast<double>(shape.n);
   const auto k = static_cast<double>(shape.k);
   const auto l2 = static_cast<double>(hardware.l2_bytes);
-  const double x = XByteSize(shape.format) * m * k;
+  const double x = ActivationBytes(shape);
   const double weights = WeightBytes(shape);
   const double activations = x + 2 * m * n;
   const double memory = hardware.memory_bandwidth_bytes_per_s * c.bandwidth_fraction;
@@ -165,6 +165,10 @@ double PeakFlops(const HardwareSpec& hardware, GemmFormat format) {
   }
   const bool is_fp8 = format == GemmFormat::kFp8 || format == GemmFormat::kFp8Block;
   return is_fp8 && hardware.peak_fp8_flops > 0 ? hardware.peak_fp8_flops : bf16;
+}
+
+double ActivationBytes(const GemmShape& shape) {
+  return XByteSize(shape.format) * static_cast<double>(shape.m) * static_cast<double>(shape.k);
 }
 
 double WeightBytes(const GemmShape& shape) {

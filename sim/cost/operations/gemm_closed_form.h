@@ -38,7 +38,8 @@ double GemmClosedForm(const HardwareSpec& hardware, const GemmCoefficients& coef
 // The dense peak for products of the format; of a wider one if the device has no unit for it.
 double PeakFlops(const HardwareSpec& hardware, GemmFormat format);
 
-// Bytes of the weights.
+// Bytes of W, and of X as the product reads it.
 double WeightBytes(const GemmShape& shape);
+double ActivationBytes(const GemmShape& shape);
 
 }  // namespace twin::sim

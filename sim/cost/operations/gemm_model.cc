@@ -113,6 +113,7 @@ const GemmModel::Table* GemmModel::TableOf(GemmFormat format, KernelLibrary libr
 GemmCurve GemmModel::Curve(std::int64_t n, std::int64_t k, GemmFormat format) const {
   GemmCurve curve;
   curve.hardware_ = hardware_;
+  curve.limits_.emplace(hardware_);
   curve.shape_ = {.m = 1, .n = n, .k = k, .format = format};
   curve.fit_ = FitOf(format);
   curve.known_ = std::make_shared<GemmCurve::Known>();
@@ -163,19 +164,26 @@ Estimate GemmCurve::operator()(std::int64_t m) const {
   return estimate;
 }
 
-Estimate GemmCurve::Compute(std::int64_t m) const {
+GemmShape GemmCurve::ShapeOf(std::int64_t m) const {
   GemmShape shape = shape_;
   shape.m = m;
+  return shape;
+}
+
+Estimate GemmCurve::Compute(std::int64_t m) const {
+  const GemmShape shape = ShapeOf(m);
   const double seconds = GemmClosedForm(hardware_, fit_.coefficients, shape);
-  if (table_ == nullptr) return {seconds, fit_.log_sd, fit_.log_sd};
+  const double least = limits_->Gemm(shape);
+  if (table_ == nullptr) return AtLeast({seconds, fit_.log_sd, fit_.log_sd}, least);
   const GemmTable& table = table_->measured;
   const GemmRatio ratio = RatioAt(m);
   const std::size_t range = GemmRangeOf(m);
   const double of_shape = table.shape_sd[range] * std::sqrt(shape_variance_);
   const double of_m = std::sqrt(ratio.variance);
-  return {seconds * std::exp(ratio.log_ratio),
-          std::hypot(std::hypot(of_shape, of_m), std::hypot(kRepeatSd, library_sd_)),
-          std::hypot(kLastingProductShare * of_shape, kOtherVersionSd, library_sd_)};
+  return AtLeast({seconds * std::exp(ratio.log_ratio),
+                  std::hypot(std::hypot(of_shape, of_m), std::hypot(kRepeatSd, library_sd_)),
+                  std::hypot(kLastingProductShare * of_shape, kOtherVersionSd, library_sd_)},
+                 least);
 }
 
 GemmRatio GemmCurve::RatioAt(std::int64_t m) const {
@@ -193,7 +201,7 @@ GemmRatio GemmCurve::RatioAt(std::int64_t m) const {
 }
 
 Estimate GemmCurve::Cold(std::int64_t m) const {
-  const Estimate estimate = (*this)(m);
+  const Estimate estimate = AtLeast((*this)(m), limits_->Gemm(ShapeOf(m), true));
   const double memory =
       hardware_.memory_bandwidth_bytes_per_s * fit_.coefficients.bandwidth_fraction;
   const double least = WeightBytes(shape_) / memory;

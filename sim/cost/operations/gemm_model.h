@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "core/hardware_spec.h"
@@ -11,6 +12,7 @@
 #include "sim/cost/operations/gemm_closed_form.h"
 #include "sim/cost/operations/gemm_profile.h"
 #include "sim/cost/operations/kernel_library.h"
+#include "sim/cost/operations/physical_limits.h"
 
 namespace twin::sim {
 
@@ -75,7 +77,10 @@ class GemmCurve {
   // The table's, with the variance of its logarithm. REQUIRES: table_ != nullptr.
   [[nodiscard]] GemmRatio RatioAt(std::int64_t m) const;
 
+  [[nodiscard]] GemmShape ShapeOf(std::int64_t m) const;
+
   HardwareSpec hardware_;
+  std::optional<PhysicalLimits> limits_;
   GemmShape shape_;  // of m = 1
   GemmModel::Fit fit_;
   std::shared_ptr<const std::deque<GemmModel::Table>> tables_;

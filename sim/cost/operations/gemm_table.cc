@@ -100,6 +100,29 @@ std::vector<Shape> MeasuredShapes(const GemmTable& table) {
   return shapes;
 }
 
+// Weights of the measured (n, k), by position among the table's curves. `left_out`: of a curve.
+KrigingWeights ShapeWeights(const GemmTable& table, std::uint32_t n, std::uint32_t k,
+                            std::size_t left_out) {
+  const std::vector<Shape> shapes = MeasuredShapes(table);
+  const auto excluded =
+      static_cast<std::size_t>(std::ranges::find(shapes, left_out, &Shape::curve) - shapes.begin());
+  const double at_n = std::log2(static_cast<double>(n));
+  const double at_k = std::log2(static_cast<double>(k));
+  KrigingWeights weights = Krige(
+      shapes.size(), excluded, kShapeRules,
+      [&](std::size_t i) {
+        return ShapeCovariance(table.additive_share, shapes[i].n - at_n, shapes[i].k - at_k);
+      },
+      [&](std::size_t i, std::size_t j) {
+        return ShapeCovariance(table.additive_share, shapes[i].n - shapes[j].n,
+                               shapes[i].k - shapes[j].k);
+      });
+  for (std::size_t i = 0; i < weights.count; ++i) {
+    weights.points[i] = shapes[weights.points[i]].curve;
+  }
+  return weights;
+}
+
 // The index of `value` in an ascending list, or its size.
 std::size_t IndexOf(const std::vector<std::uint32_t>& values, std::int64_t value) {
   const auto found = std::lower_bound(values.begin(), values.end(), value);
@@ -175,6 +198,16 @@ std::vector<double> DecodeGemmCurve(std::string_view text) {
 }
 
 GemmCurveRatios CurveAt(const GemmTable& table, std::uint32_t n, std::uint32_t k, bool excluded) {
+  // Weights that continue a trend beyond the smallest sizes grow without bound (an fp8 product took
+  // eight times as long with n = 8 as with 32).
+  const std::uint32_t inside_n = std::max(n, table.n.front());
+  const std::uint32_t inside_k = std::max(k, table.k.front());
+  if (n != inside_n || k != inside_k) {
+    GemmCurveRatios edge = CurveAt(table, inside_n, inside_k, excluded);
+    edge.variance =
+        std::max(edge.variance, ShapeWeights(table, n, k, table.curves.size()).variance);
+    return edge;
+  }
   const std::size_t in = IndexOf(table.n, n);
   const std::size_t ik = IndexOf(table.k, k);
   const bool on_grid = in < table.n.size() && ik < table.k.size();
@@ -182,26 +215,10 @@ GemmCurveRatios CurveAt(const GemmTable& table, std::uint32_t n, std::uint32_t k
   if (on_grid && !excluded && !table.curves[own].empty()) {
     return {DecodeGemmCurve(table.curves[own]), 0};
   }
-  const std::vector<Shape> shapes = MeasuredShapes(table);
-  std::size_t left_out = shapes.size();
-  for (std::size_t i = 0; i < shapes.size(); ++i) {
-    if (shapes[i].curve == own) left_out = i;
-  }
-  const double at_n = std::log2(static_cast<double>(n));
-  const double at_k = std::log2(static_cast<double>(k));
-  const KrigingWeights weights = Krige(
-      shapes.size(), left_out, kShapeRules,
-      [&](std::size_t i) {
-        return ShapeCovariance(table.additive_share, shapes[i].n - at_n, shapes[i].k - at_k);
-      },
-      [&](std::size_t i, std::size_t j) {
-        return ShapeCovariance(table.additive_share, shapes[i].n - shapes[j].n,
-                               shapes[i].k - shapes[j].k);
-      });
+  const KrigingWeights weights = ShapeWeights(table, n, k, own);
   GemmCurveRatios result{std::vector<double>(table.m.size(), 0.0), weights.variance};
   for (std::size_t i = 0; i < weights.count; ++i) {
-    const std::vector<double> curve =
-        DecodeGemmCurve(table.curves[shapes[weights.points[i]].curve]);
+    const std::vector<double> curve = DecodeGemmCurve(table.curves[weights.points[i]]);
     for (std::size_t j = 0; j < curve.size(); ++j) {
       result.log_ratios[j] += weights.weights[i] * curve[j];
     }

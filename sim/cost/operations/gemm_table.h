@@ -42,7 +42,8 @@ struct GemmCurveRatios {
   double variance = 0;             // of kriging over (n, k); 0 if (n, k) was measured
 };
 
-// `excluded` leaves a measured point out, for judging.
+// `excluded` leaves a measured point out, for judging. Sizes below all measured ones take the
+// ratios of the smallest, with the variance of their distance.
 GemmCurveRatios CurveAt(const GemmTable& table, std::uint32_t n, std::uint32_t k,
                         bool excluded = false);
 GemmRatio RatioAt(const GemmTable& table, std::span<const double> log_ratios, std::int64_t m,

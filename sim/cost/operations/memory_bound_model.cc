@@ -25,7 +25,7 @@ double MemoryBoundBytes(MemoryBoundKernel kernel, const MemoryBoundShape& shape,
 }
 
 MemoryBoundModel::MemoryBoundModel(const HardwareSpec& hardware, const MemoryBoundProfile& profile)
-    : bandwidth_(hardware.memory_bandwidth_bytes_per_s) {
+    : limits_(hardware), bandwidth_(hardware.memory_bandwidth_bytes_per_s) {
   constexpr double kUnfitted = 0.2;
   kernels_.fill({.latency_us = 1e6 * hardware.elementwise_latency_s,
                  .bandwidth_fraction = hardware.elementwise_bandwidth_fraction,
@@ -43,8 +43,8 @@ bool MemoryBoundModel::Measured(MemoryBoundKernel kernel) const {
 Estimate MemoryBoundModel::operator()(MemoryBoundKernel kernel, double bytes) const {
   if (bytes <= 0) return {};
   const MemoryBoundFit& fit = kernels_[static_cast<std::size_t>(kernel)];
-  return {1e-6 * fit.latency_us + bytes / (fit.bandwidth_fraction * bandwidth_), fit.spread,
-          fit.spread};
+  const double seconds = 1e-6 * fit.latency_us + bytes / (fit.bandwidth_fraction * bandwidth_);
+  return AtLeast({seconds, fit.spread, fit.spread}, limits_.Moving(bytes));
 }
 
 }  // namespace twin::sim

@@ -9,6 +9,7 @@
 #include "core/hardware_spec.h"
 #include "sim/cost/operations/estimate.h"
 #include "sim/cost/operations/memory_bound_profile.h"
+#include "sim/cost/operations/physical_limits.h"
 
 namespace twin::sim {
 
@@ -42,6 +43,7 @@ class MemoryBoundModel {
   }
 
  private:
+  PhysicalLimits limits_;
   double bandwidth_ = 0;
   std::array<bool, kMemoryBoundKernels> measured_{};
   std::array<MemoryBoundFit, kMemoryBoundKernels> kernels_;

@@ -24,20 +24,32 @@ double Interpolated(const std::vector<double>& at, const std::vector<double>& va
   return values[high - 1] + share * (values[high] - values[high - 1]);
 }
 
+// Experts that get a token.
+double TouchedExperts(const MoeShape& shape, double pairs, double spread, MoeRouting routing) {
+  const double experts = shape.experts;
+  const double most = std::min(experts, pairs);
+  if (routing == MoeRouting::kEven) return most;
+  return std::clamp(experts * (1 - std::pow(1 - 1 / experts, pairs * spread)), 1.0, most);
+}
+
+double ExpertFlops(const MoeShape& shape) {
+  return 2 * kProjections * static_cast<double>(shape.hidden) * shape.intermediate;
+}
+
+double ExpertBytes(const MoeShape& shape) {
+  const GemmShape one{.m = 1, .n = shape.intermediate, .k = shape.hidden, .format = shape.format};
+  return kProjections * WeightBytes(one);
+}
+
 }  // namespace
 
 double MoeClosedForm(const HardwareSpec& hardware, const MoeCoefficients& c, const MoeShape& shape,
                      std::int64_t tokens, MoeRouting routing) {
-  const double experts = shape.experts;
   const double pairs = static_cast<double>(tokens) * shape.experts_per_token;
-  const double random = experts * (1 - std::pow(1 - 1 / experts, pairs * c.spread));
-  const double most = std::min(experts, pairs);
-  const double touched = routing == MoeRouting::kEven ? most : std::clamp(random, 1.0, most);
-  const GemmShape one{.m = 1, .n = shape.intermediate, .k = shape.hidden, .format = shape.format};
+  const double touched = TouchedExperts(shape, pairs, c.spread, routing);
   const double memory_rate = hardware.memory_bandwidth_bytes_per_s * c.bandwidth_fraction;
-  const double memory = touched * kProjections * WeightBytes(one) / memory_rate;
-  const double flops = 2 * kProjections * static_cast<double>(shape.hidden) * shape.intermediate;
-  const double compute = (pairs + touched * c.padding_rows) * flops /
+  const double memory = touched * ExpertBytes(shape) / memory_rate;
+  const double compute = (pairs + touched * c.padding_rows) * ExpertFlops(shape) /
                          (PeakFlops(hardware, shape.format) * c.flops_fraction);
   const double activations = c.activation_passes * kBf16Bytes * pairs *
                              (2.0 * shape.hidden + kProjections * shape.intermediate) / memory_rate;
@@ -49,7 +61,7 @@ double MoeClosedForm(const HardwareSpec& hardware, const MoeCoefficients& c, con
 }
 
 MoeModel::MoeModel(const HardwareSpec& hardware, const MoeShape& shape, const MoeProfile& profile)
-    : hardware_(hardware), shape_(shape), log_sd_(kUnmeasuredSd) {
+    : hardware_(hardware), limits_(hardware), shape_(shape), log_sd_(kUnmeasuredSd) {
   const auto find = [&](GemmFormat format) {
     return std::ranges::find(profile.fits, format, &MoeFit::format);
   };
@@ -74,7 +86,11 @@ Estimate MoeModel::operator()(std::int64_t tokens) const {
     seconds *=
         std::exp(Interpolated(log2_tokens_, log_ratios_, std::log2(static_cast<double>(tokens))));
   }
-  return {seconds, log_sd_, kLastingExpertsShare * log_sd_};
+  const double pairs = static_cast<double>(tokens) * shape_.experts_per_token;
+  const double touched = TouchedExperts(shape_, pairs, coefficients_.spread, MoeRouting::kRandom);
+  return AtLeast(
+      {seconds, log_sd_, kLastingExpertsShare * log_sd_},
+      limits_.Work(touched * ExpertBytes(shape_), pairs * ExpertFlops(shape_), shape_.format));
 }
 
 }  // namespace twin::sim

@@ -14,6 +14,7 @@
 #include "sim/cost/operations/estimate.h"
 #include "sim/cost/operations/gemm_model.h"
 #include "sim/cost/operations/moe_profile.h"
+#include "sim/cost/operations/physical_limits.h"
 
 namespace twin::sim {
 
@@ -43,6 +44,7 @@ class MoeModel {
 
  private:
   HardwareSpec hardware_;
+  PhysicalLimits limits_;
   MoeShape shape_;
   MoeCoefficients coefficients_;
   double log_sd_;

@@ -70,11 +70,53 @@ TEST(HardwareFileTest, DevicesMayBeCalledAsOthersCallThem) {
   EXPECT_EQ(HardwareFromNameOrFile("NVIDIA H100 PCIe").name, "h100-pcie");
   EXPECT_EQ(HardwareFromNameOrFile("A100-SXM4-80GB").name, "a100-80gb-sxm");
   EXPECT_EQ(HardwareFromNameOrFile("NVIDIA H200").name, "h200-sxm");
+  EXPECT_EQ(HardwareFromNameOrFile("NVIDIA A40").name, "a40");
+  EXPECT_EQ(HardwareFromNameOrFile("Tesla T4").name, "t4");
+  EXPECT_EQ(HardwareFromNameOrFile("Tesla V100-SXM2-32GB").name, "v100-32gb-sxm");
+  EXPECT_EQ(HardwareFromNameOrFile("V100-PCIE-16GB").name, "v100-16gb-pcie");
+  EXPECT_EQ(HardwareFromNameOrFile("NVIDIA RTX A6000").name, "rtx-a6000");
+  EXPECT_EQ(HardwareFromNameOrFile("NVIDIA GH200 480GB").name, "gh200-96gb");
+  EXPECT_EQ(HardwareFromNameOrFile("NVIDIA H100 NVL").name, "h100-nvl");
 }
+
+// Lanes, operations of the tensor cores per cycle, and clocks of the chips: white papers of Volta,
+// Turing, GA102, Ada and Blackwell. GeForce cards and the L40 add up in fp32 at half the rate. A
+// peak that counts sparsity, or a wrong SM count, is off by 2.
+struct Chip {
+  const char* name;
+  int lanes;
+  double boost_ghz;
+  int tensor_operations;
+};
+
+class ChipTest : public ::testing::TestWithParam<Chip> {};
+
+TEST_P(ChipTest, PeaksAreDenseAndFollowFromUnitsAndClock) {
+  const auto [name, lanes, boost_ghz, tensor_operations] = GetParam();
+  const HardwareSpec spec = HardwarePreset(name);
+  const double cycles = 1e9 * boost_ghz * spec.sm_count;
+  EXPECT_NEAR(spec.peak_fp32_flops / (2 * lanes * cycles), 1, 0.01);
+  EXPECT_NEAR(spec.peak_bf16_flops / (tensor_operations * cycles), 1, 0.01);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Sheets, ChipTest,
+    ::testing::Values(Chip{"v100-16gb-sxm", 64, 1.53, 1024}, Chip{"v100-32gb-sxm", 64, 1.53, 1024},
+                      Chip{"v100-16gb-pcie", 64, 1.38, 1024},
+                      Chip{"v100-32gb-pcie", 64, 1.38, 1024}, Chip{"t4", 64, 1.59, 1024},
+                      Chip{"a10", 128, 1.695, 1024}, Chip{"a40", 128, 1.74, 1024},
+                      Chip{"rtx-a6000", 128, 1.8, 1024}, Chip{"rtx-3090", 128, 1.695, 512},
+                      Chip{"l40", 128, 2.49, 512}, Chip{"rtx-4090", 128, 2.52, 512},
+                      Chip{"rtx-5090", 128, 2.407, 512}),
+    [](const auto& test) {
+      std::string name = test.param.name;
+      std::ranges::replace(name, '-', '_');
+      return name;
+    });
 
 TEST(HardwareFileTest, ANameThatFitsTwoDevicesIsRefusedWithBoth) {
   EXPECT_THAT([] { HardwareFromNameOrFile("H100"); },
-              ThrowsMessage<InputError>(HasSubstr("nearest h100-pcie, h100-sxm")));
+              ThrowsMessage<InputError>(HasSubstr("nearest h100-nvl, h100-pcie, h100-sxm")));
   EXPECT_THAT([] { HardwareFromNameOrFile("L4000"); },
               ThrowsMessage<InputError>(HasSubstr("no device \"L4000\"")));
 }

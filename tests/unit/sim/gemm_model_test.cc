@@ -277,6 +277,20 @@ TEST(GemmModelTest, OtherSizesLieBetweenTheirNeighbours) {
   EXPECT_NEAR(RatioToClosedForm(model, {.m = 500, .n = 1024, .k = 1024}), 1.1, 0.01);
 }
 
+// Weights that go on beyond the smallest sizes would go on with the trend as well: 1.1 at n = 1024
+// and 1.2 at 4096 would be less than 1.1 at 32.
+TEST(GemmModelTest, SizesBelowAllMeasuredOnesTakeTheRatioOfTheSmallest) {
+  for (const double additive_share : {0.0, 1.0}) {
+    GemmProfile profile = TwoLevelProfile();
+    profile.tables.front().additive_share = additive_share;
+    const GemmModel model(IdealHardware(), profile);
+    EXPECT_NEAR(RatioToClosedForm(model, {.m = 128, .n = 32, .k = 1024}), 1.1, 0.01);
+    EXPECT_NEAR(RatioToClosedForm(model, {.m = 128, .n = 4096, .k = 32}), 1.2, 0.01);
+    EXPECT_GT(model({.m = 128, .n = 32, .k = 1024}).log_sd,
+              model({.m = 128, .n = 512, .k = 1024}).log_sd);
+  }
+}
+
 TEST(GemmModelTest, IntervalsWidenWithTheDistanceFromMeasurements) {
   const GemmModel model(IdealHardware(), TwoLevelProfile());
   const double at = model({.m = 16, .n = 1024, .k = 1024}).log_sd;
