@@ -51,6 +51,8 @@ void Bind(Archive& fields, sim::GemmTable& table) {
   fields.template Enum<sim::GemmFormat>("format", table.format, kGemmFormatNames);
   fields.Values("shape_sd", table.shape_sd);
   fields.Values("m_sd", table.m_sd);
+  fields.Value("untimed_calls", table.calls.untimed);
+  fields.Value("timed_calls", table.calls.timed);
   fields.Value("additive_share", table.additive_share);
   fields.Value("trend_share", table.trend_share);
   fields.template Enum<sim::KernelLibrary>("trend_library", table.trend_library,

@@ -150,6 +150,7 @@ std::string TableText(const sim::GemmTable& table) {
   sim::GemmTable& first = head.gemm.tables.emplace_back();
   first.library = table.library;
   first.format = table.format;
+  first.calls = table.calls;
   first.additive_share = table.additive_share;
   first.trend_share = table.trend_share;
   first.trend_library = table.trend_library;
@@ -229,6 +230,14 @@ void ImportFormat(const HardwareSpec& hardware, const std::vector<GemmRow>& rows
   std::ranges::move(tables, std::back_inserter(result.profile.tables));
 }
 
+// The calls of each library's measurements; single ones where nothing is said of it.
+void SetCalls(const GemmRows& rows, sim::GemmProfile& profile) {
+  for (sim::GemmTable& table : profile.tables) {
+    const auto found = rows.calls.find(table.library);
+    if (found != rows.calls.end()) table.calls = found->second;
+  }
+}
+
 }  // namespace
 
 GemmImport ImportGemm(const HardwareSpec& hardware, const GemmRows& rows, RunControl& control) {
@@ -243,6 +252,7 @@ GemmImport ImportGemm(const HardwareSpec& hardware, const GemmRows& rows, RunCon
     control.OnProgress("GEMM formats fitted", done++, formats.size());
     ImportFormat(hardware, of_format, result);
   }
+  SetCalls(rows, result.profile);
   control.OnProgressEnd();
   return result;
 }

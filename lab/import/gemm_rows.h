@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,8 @@ struct GemmRow {
 struct GemmRows {
   std::vector<GemmRow> rows;
   std::vector<std::string> versions;  // "vllm 0.24.0", in the order of the file
+  // How each library was measured, which the file does not say; none: single calls.
+  std::map<sim::KernelLibrary, sim::BackToBackCalls> calls = {};
 };
 
 // Reads the columns backend, dtype, m, n, k, latency_us and, if it is there, version of a CSV file,

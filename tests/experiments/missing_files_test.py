@@ -25,6 +25,7 @@ MISSING = [
     (["experiments/claims/run", "--binary", "{empty}/none"], "{empty}/none"),
     (["experiments/fidelity/run", "{empty}", "--binary", "{program}"], "{empty}"),
     (["experiments/fidelity/run", "{empty}", "--binary", "{empty}/none"], "{empty}/none"),
+    (["experiments/fidelity/saturated", "--binary", "{empty}/none"], "{empty}/none"),
     (["experiments/validate_all", "experiments/cpu_validation", "--binary", "{empty}/none"],
      "{empty}/none"),
     (["experiments/validate_all", "{empty}"], "_workload.textproto"),

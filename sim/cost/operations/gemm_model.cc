@@ -208,4 +208,19 @@ Estimate GemmCurve::Cold(std::int64_t m) const {
   return {std::max(estimate.seconds, least), estimate.log_sd, estimate.lasting_sd};
 }
 
+BackToBackCalls GemmCurve::calls() const {
+  return table_ == nullptr ? BackToBackCalls{} : table_->measured.calls;
+}
+
+double GemmCurve::MeasuredCall(std::int64_t m) const {
+  const double seconds = (*this)(m).seconds;
+  if (table_ == nullptr) return seconds;
+  const GemmTable& table = table_->measured;
+  // Where heat counts, times go with the work.
+  const auto share = [](const std::vector<std::uint32_t>& axis, std::int64_t size) {
+    return std::min(1.0, static_cast<double>(axis.back()) / static_cast<double>(size));
+  };
+  return seconds * share(table.m, m) * share(table.n, shape_.n) * share(table.k, shape_.k);
+}
+
 }  // namespace twin::sim

@@ -70,6 +70,12 @@ class GemmCurve {
   [[nodiscard]] Estimate operator()(std::int64_t m) const;
   [[nodiscard]] Estimate Cold(std::int64_t m) const;
 
+  // How the times of the table were taken; single calls without a table.
+  [[nodiscard]] BackToBackCalls calls() const;
+  // Seconds of the measured calls that the time of m rests on. Sizes beyond all measured ones take
+  // their share of the largest call.
+  [[nodiscard]] double MeasuredCall(std::int64_t m) const;
+
  private:
   friend class GemmModel;
   struct Known;

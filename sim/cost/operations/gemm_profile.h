@@ -56,11 +56,21 @@ struct GemmFit {
 // Of m (tokens): up to 128, up to 1,024, more.
 inline constexpr std::size_t kGemmRanges = 3;
 
+// How a benchmark takes a time: calls back to back, of which the last ones are timed. Such calls
+// warm the device up (device_state.h). No timed ones: it lets the device rest.
+struct BackToBackCalls {
+  std::uint32_t untimed = 0;
+  std::uint32_t timed = 0;
+
+  bool operator==(const BackToBackCalls&) const = default;
+};
+
 // Measured times of one library and format on a grid, as logarithms of their ratio to the closed
 // form of the format; gemm_table.h decodes and interpolates them.
 struct GemmTable {
   KernelLibrary library = KernelLibrary::kVllm;
   GemmFormat format = GemmFormat::kBf16;
+  BackToBackCalls calls;         // of each measurement
   std::vector<std::uint32_t> m;  // all three ascending
   std::vector<std::uint32_t> n;
   std::vector<std::uint32_t> k;

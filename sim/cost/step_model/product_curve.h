@@ -21,6 +21,10 @@ class ProductCurve {
   // REQUIRES: rows >= 1.
   [[nodiscard]] Estimate operator()(std::int64_t rows) const;
 
+  // As in GemmCurve.
+  [[nodiscard]] BackToBackCalls calls() const { return curve_.calls(); }
+  [[nodiscard]] double MeasuredCall(std::int64_t rows) const { return curve_.MeasuredCall(rows); }
+
  private:
   // Of `rows` rows, remembered at `place`.
   [[nodiscard]] Estimate At(std::int64_t place, std::int64_t rows) const;

@@ -172,7 +172,8 @@ StageOperations::StageOperations(const ModelSpec& model, const HardwareSpec& har
       experts_(ExpertsOf(model, hardware, parallelism, format_, expert_parallel_, device.moe)),
       attention_(hardware, HeadsOf(model, parallelism, 0), choices.library, device.attention),
       collective_(hardware, choices.library, device.collectives),
-      memory_bound_(hardware, device.attention.memory_bound) {
+      memory_bound_(hardware, device.attention.memory_bound),
+      measured_calls_(kRememberedRows) {
   const GemmModel gemm(hardware, device.gemm, choices.library);
   if (model.sliding_window > 0 && model.windowed_layers > 0) {
     windowed_attention_.emplace(hardware, HeadsOf(model, parallelism, model.sliding_window),
@@ -191,6 +192,24 @@ StageOperations::StageOperations(const ModelSpec& model, const HardwareSpec& har
     const std::size_t size = none ? 0 : logits ? kRememberedLogits : kRememberedRows;
     remembered_.emplace_back(size);
   }
+}
+
+double StageOperations::MeasuredHeat(std::int64_t rows, const HeatMemory& memory) const {
+  const BackToBackCalls calls = layer_products_.front().calls();
+  if (calls.timed == 0) return 0;
+  const double call = measured_calls_.At(rows, [&](std::int64_t n) { return MeasuredCall(n); });
+  return memory.Mean(memory.After(0, 1, calls.untimed * call), 1, calls.timed * call);
+}
+
+double StageOperations::MeasuredCall(std::int64_t rows) const {
+  double seconds = 0;
+  double weighted = 0;
+  for (const ProductCurve& product : layer_products_) {
+    const double one = product(rows).seconds;
+    seconds += one;
+    weighted += one * product.MeasuredCall(rows);
+  }
+  return weighted / seconds;
 }
 
 StageOperations::RowsModel StageOperations::ModelOf(OperationClass operation) const {

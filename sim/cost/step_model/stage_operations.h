@@ -17,6 +17,7 @@
 #include "core/hardware_spec.h"
 #include "core/model_spec.h"
 #include "core/step_parts.h"
+#include "sim/cost/device_state.h"
 #include "sim/cost/operations/attention_model.h"
 #include "sim/cost/operations/collective_model.h"
 #include "sim/cost/operations/device_profile.h"
@@ -75,11 +76,15 @@ class StageOperations {
                   const Parallelism& parallelism, std::int32_t stage, const DeviceProfile& device,
                   const OperationChoices& choices);
 
-  // Seconds of each class on a rested device: the median prediction.
+  // Seconds of each class in isolation, as measured: the median prediction.
   [[nodiscard]] ByOperation<double> Seconds(const StepLoad& load) const;
 
   // The same with the spread of the models.
   [[nodiscard]] ByOperation<Estimate> Estimates(const StepLoad& load) const;
+
+  // Mean heat of the device while the products of the layers were measured (device_state.h): their
+  // times are those of a device that is as warm. 0 where the benchmark let it rest.
+  [[nodiscard]] double MeasuredHeat(std::int64_t rows, const HeatMemory& memory) const;
 
   [[nodiscard]] std::int32_t layers() const { return layers_; }
 
@@ -94,6 +99,8 @@ class StageOperations {
   // Of an operation that depends on a number of rows alone; null if the stage does not have it.
   [[nodiscard]] RowsModel ModelOf(OperationClass operation) const;
   [[nodiscard]] Estimate LayerGemms(std::int64_t rows) const;
+  // Seconds of a call: mean of the layers' products, weighted by their times.
+  [[nodiscard]] double MeasuredCall(std::int64_t rows) const;
   [[nodiscard]] Estimate Experts(std::int64_t rows) const;
   [[nodiscard]] Estimate Small(std::int64_t rows) const;
   [[nodiscard]] Estimate Collectives(std::int64_t rows) const;
@@ -118,6 +125,7 @@ class StageOperations {
   CollectiveModel collective_;
   MemoryBoundModel memory_bound_;
   std::vector<EstimateTable> remembered_;  // by class; attention has none
+  TokenTable measured_calls_;
 };
 
 }  // namespace twin::sim

@@ -163,11 +163,16 @@ StageTimes StepModel::Combine(const StepTerms& terms, const Shape& shape,
   times.operations = seconds;
   const double u = shape.compute_share;
   const double in_place = 1 + u * (terms.compute_in_place.value - 1);
+  const HeatMemory memory_of(terms.heat_tau_s.value);
+  const double warmed = u * terms.heat_factor.value;
   double compute = 0;
   double memory = 0;
   for (std::size_t i = 0; i < kOperationClassCount; ++i) {
     const auto operation = static_cast<OperationClass>(i);
     double& one = times.operations[i];
+    if (operation == OperationClass::kGemm && warmed > 0) {
+      one /= 1 + warmed * stage.MeasuredHeat(shape.load.rows, memory_of);
+    }
     if (IsCompute(operation)) {
       one *= in_place;
       compute += one;
@@ -181,7 +186,6 @@ StageTimes StepModel::Combine(const StepTerms& terms, const Shape& shape,
   const double added = compute * (kd + u * (terms.heat_factor.value - kd)) + memory * kd;
   if (added == 0 || (heat == 0 && u == 0)) return times;
   const double rested = times.gap + compute + memory;
-  const HeatMemory memory_of(terms.heat_tau_s.value);
   double mean = heat;
   for (int pass = 0; pass < 3; ++pass) mean = memory_of.Mean(heat, u, rested + added * mean);
   times.clocks = added * mean;

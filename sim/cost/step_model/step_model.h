@@ -6,6 +6,9 @@
 //   warm     gap + f C (1 + k(u) Em) + M (1 + kd Em)
 //   k(u)     kd + u (k - kd)
 //
+// C is that of a rested device. Benchmarks whose calls follow each other warm the device up, by Et
+// while a product was measured, so the product's measured time is divided by 1 + u k Et.
+//
 // `u` says how compute-bound the step is: 0 up to half as many rows as the ridge of a product has
 // (where its compute time equals its weight read), 1 from the ridge on. E is the device's heat
 // (device_state.h), Em its mean over the step while it moves towards u; as the mean depends on the

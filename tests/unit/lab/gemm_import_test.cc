@@ -147,10 +147,12 @@ TEST(GemmImportTest, TheLibraryThatWasMeasuredAtMoreMIsTheTrendOfTheOthers) {
 
 TEST(GemmImportTest, TheWrittenFileGivesBackTheMeasuredTimes) {
   const HardwareSpec hardware = HardwarePreset("h100-sxm");
-  const GemmRows rows = SyntheticRows(hardware);
+  GemmRows rows = SyntheticRows(hardware);
+  rows.calls = {{sim::KernelLibrary::kVllm, {.untimed = 3, .timed = 6}}};
   RunControl control;
   const GemmImport import = ImportGemm(hardware, rows, control);
   ASSERT_EQ(import.profile.tables.size(), 1U);
+  EXPECT_EQ(import.profile.tables[0].calls, (sim::BackToBackCalls{.untimed = 3, .timed = 6}));
   const std::filesystem::path folder =
       std::filesystem::path(::testing::TempDir()) / testing::UniqueName("gemm_import_test");
   std::filesystem::create_directories(folder);

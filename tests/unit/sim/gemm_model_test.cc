@@ -270,6 +270,21 @@ TEST(GemmModelTest, IntervalsAreWiderWhereTheTrendIsUnsureToo) {
   EXPECT_GT(log_sd(500), without({.m = 500, .n = 1024, .k = 1024}).log_sd);
 }
 
+// 8,192 columns rest on a call of 4,096, which takes half of the time, and a quarter with twice the
+// rows that were measured.
+TEST(GemmModelTest, TimesBeyondTheTableRestOnItsLargestCalls) {
+  GemmProfile profile = TwoLevelProfile();
+  profile.tables.front().calls = {.untimed = 3, .timed = 6};
+  const GemmModel model(IdealHardware(), profile);
+  const GemmCurve inside = model.Curve(2048, 2048);
+  EXPECT_EQ(inside.calls(), (BackToBackCalls{.untimed = 3, .timed = 6}));
+  EXPECT_EQ(inside.MeasuredCall(500), inside(500).seconds);
+  const GemmCurve beyond = model.Curve(8192, 2048);
+  EXPECT_DOUBLE_EQ(beyond.MeasuredCall(1024), beyond(1024).seconds / 2);
+  EXPECT_DOUBLE_EQ(beyond.MeasuredCall(2048), beyond(2048).seconds / 4);
+  EXPECT_EQ(GemmModel(IdealHardware()).Curve(2048, 2048).calls(), BackToBackCalls{});
+}
+
 TEST(GemmModelTest, OtherSizesLieBetweenTheirNeighbours) {
   const GemmModel model(IdealHardware(), TwoLevelProfile());
   EXPECT_NEAR(RatioToClosedForm(model, {.m = 16, .n = 2048, .k = 2048}), std::sqrt(1.1 * 1.2),
