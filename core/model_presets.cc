@@ -173,8 +173,9 @@ void ApplyFamily(Family family, ModelSpec& model) {
 
 [[noreturn]] void RefuseModel(std::string_view name) {
   const std::string nearest = "nearest: " + NearestNames(name, kNames);
+  const std::string_view bare = name.substr(name.rfind('/') + 1);  // without an organisation
   for (const NotDescribed& model : kNotDescribed) {
-    if (!EqualsIgnoringSeparators(name.substr(0, model.name.size()), model.name)) continue;
+    if (!EqualsIgnoringSeparators(bare.substr(0, model.name.size()), model.name)) continue;
     throw InputError(InputError::Kind::kUsage, "model",
                      "'" + std::string(name) + "' has no preset, as " + std::string(model.why) +
                          ", which a model's shape cannot say; " + nearest);

@@ -68,7 +68,16 @@ std::vector<Table> TablesOf(const std::filesystem::path& folder, std::string_vie
           fmt::format("{}: skipped, no data sheet of system \"{}\"", file.string(), system));
       continue;
     }
-    tables.push_back({file, HardwarePreset(preset),
+    const HardwareSpec hardware = HardwarePreset(preset);
+    // The second one's profile would take the place of the first one's.
+    const auto same = std::ranges::find_if(
+        tables, [&](const Table& table) { return table.hardware.name == hardware.name; });
+    if (same != tables.end()) {
+      throw InputError(InputError::Kind::kUsage, file.string(),
+                       fmt::format("and {} are both of {}; allowed: one table of a kind and device",
+                                   same->file.filename().string(), hardware.name));
+    }
+    tables.push_back({file, hardware,
                       fmt::format("from NVIDIA aiconfigurator (Apache-2.0), {}; written by "
                                   "\"twinserve import aiconfigurator\".",
                                   file.filename().string())});

@@ -40,6 +40,10 @@ TEST(ModelPresetsTest, AModelThatNoShapeDescribesIsRefusedWithTheReason) {
                   AllOf(HasSubstr("'gpt-oss-120b' has no preset, as its experts alone have weights "
                                   "of 4 bits"),
                         HasSubstr("nearest: "))));
+  // As huggingface.co calls it; no letter case and no organisation hides the reason.
+  EXPECT_THAT([] { ModelPreset("openai/GPT-OSS-20b"); },
+              ThrowsMessage<InputError>(HasSubstr("'openai/GPT-OSS-20b' has no preset, as its "
+                                                  "experts alone have weights of 4 bits")));
   EXPECT_THAT([] { ModelPreset("Llama4-Scout"); },
               ThrowsMessage<InputError>(HasSubstr("attend within chunks of 8,192 tokens")));
 }

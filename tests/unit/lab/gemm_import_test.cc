@@ -1,6 +1,7 @@
 // Profiles of matrix products from measured tables: recovered coefficients, tables, files.
 #include "lab/import/gemm_import.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -313,23 +314,60 @@ TEST(MoeImportTest, OnlyRanksThatHoldAllExpertsCount) {
   EXPECT_EQ(import.profile.tables[0].tokens.size(), 7U);
 }
 
-TEST(ImportAiconfiguratorTest, AFolderWithoutTablesIsRefused) {
-  const std::filesystem::path folder =
-      std::filesystem::path(::testing::TempDir()) / testing::UniqueName("import_test");
-  std::filesystem::create_directories(folder);
-  RunControl control;
-  EXPECT_THROW(ImportAiconfigurator(folder, folder / "out", control), InputError);
-  std::ofstream(folder / "gemm_h100_sxm.csv") << "backend,dtype,m,n,k,latency_us\n"
-                                                 "vllm,bfloat16,1,32,32,0\n";
-  try {
-    ImportAiconfigurator(folder, folder / "out", control);
-    FAIL();
-  } catch (const InputError& error) {
-    EXPECT_NE(std::string(error.what()).find("gemm_h100_sxm.csv:2: latency_us: found '0'"),
-              std::string::npos)
-        << error.what();
+// Products of one device, of 3 m and 4 (n, k).
+void WriteProducts(const std::filesystem::path& file, const std::string& backend) {
+  std::ofstream out(file);
+  out << "backend,version,dtype,m,n,k,latency_us\n";
+  for (const int m : {16, 256, 1024}) {
+    for (const int n : {1024, 2048}) {
+      for (const int k : {1024, 2048}) {
+        out << backend << ",1.0,bfloat16," << m << "," << n << "," << k << "," << 10 + m * n / 1e5
+            << "\n";
+      }
+    }
   }
-  std::filesystem::remove_all(folder);
+}
+
+class ImportAiconfiguratorTest : public ::testing::Test {
+ protected:
+  void SetUp() override { std::filesystem::create_directories(folder_); }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  void Import() {
+    RunControl control;
+    ImportAiconfigurator(folder_, folder_ / "out", control);
+  }
+
+  std::filesystem::path folder_ =
+      std::filesystem::path(::testing::TempDir()) / testing::UniqueName("aiconfigurator_test");
+};
+
+TEST_F(ImportAiconfiguratorTest, TablesSayHowTheirCallsFollowedEachOther) {
+  const auto calls = [&](const std::string& backend) {
+    WriteProducts(folder_ / "gemm_h100_sxm.csv", backend);
+    Import();
+    return ReadProfileFolder(folder_ / "out/h100-sxm").gemm.tables.at(0).calls;
+  };
+  EXPECT_EQ(calls("vllm"), (sim::BackToBackCalls{.untimed = 3, .timed = 6}));
+  EXPECT_EQ(calls("sglang"), (sim::BackToBackCalls{.untimed = 3, .timed = 6}));
+  EXPECT_EQ(calls("trtllm"), sim::BackToBackCalls{});
+}
+
+TEST_F(ImportAiconfiguratorTest, TwoTablesOfOneDeviceAreRefused) {
+  WriteProducts(folder_ / "gemm_h100_sxm.csv", "vllm");
+  WriteProducts(folder_ / "gemm_H100-SXM.csv", "vllm");
+  EXPECT_THAT([&] { Import(); }, ::testing::ThrowsMessage<InputError>(::testing::HasSubstr(
+                                     "are both of h100-sxm; allowed: one table of a kind and "
+                                     "device")));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "out"));
+}
+
+TEST_F(ImportAiconfiguratorTest, AFolderWithoutTablesIsRefused) {
+  EXPECT_THROW(Import(), InputError);
+  std::ofstream(folder_ / "gemm_h100_sxm.csv") << "backend,dtype,m,n,k,latency_us\n"
+                                                  "vllm,bfloat16,1,32,32,0\n";
+  EXPECT_THAT([&] { Import(); }, ::testing::ThrowsMessage<InputError>(::testing::HasSubstr(
+                                     "gemm_h100_sxm.csv:2: latency_us: found '0'")));
 }
 
 }  // namespace
