@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <string>
 #include <vector>
 
 #include "core/input_error.h"
@@ -11,6 +12,7 @@
 #include "proto/moe_profile_binding.h"
 #include "proto/system_binding.h"
 #include "sim/cost/operations/device_profile.h"
+#include "sim/cost/operations/gemm_table.h"
 
 namespace twin {
 
@@ -60,7 +62,9 @@ void Bind(Archive& fields, sim::GemmTable& table) {
   fields.Values("m", table.m);
   fields.Values("n", table.n);
   fields.Values("k", table.k);
-  fields.Values("curves", table.curves);
+  std::vector<std::string> curves = sim::JoinGemmCurves(table);
+  fields.Values("curves", curves);
+  table.curves = sim::SplitGemmCurves(curves);
 }
 
 template <class Archive>

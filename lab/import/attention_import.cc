@@ -97,9 +97,11 @@ bool IsBf16(const sim::AttentionTable& table) {
   return table.compute_dtype == DType::kBf16 && table.kv_dtype == DType::kBf16;
 }
 
+// Of query and KV heads.
+constexpr std::size_t kManyPairs = 20;
+
 // Whether others may be based on it.
 bool IsBase(const sim::AttentionTable& table, std::size_t pairs) {
-  constexpr std::size_t kManyPairs = 20;
   return IsBf16(table) && table.window == 0 && pairs >= kManyPairs;
 }
 
@@ -152,6 +154,7 @@ struct Task {
   sim::AttentionTable key;
   std::vector<sim::AttentionMeasurement> samples;
   bool is_base = false;
+  bool many_heads = false;
 };
 
 std::vector<Task> TasksOf(const Measurements& all, sim::AttentionKind kind) {
@@ -168,8 +171,21 @@ std::vector<Task> TasksOf(const Measurements& all, sim::AttentionKind kind) {
       pairs.emplace(query_heads, kv_heads);
     }
     task.is_base = IsBase(task.key, pairs.size());
+    task.many_heads = pairs.size() >= kManyPairs;
   }
   return tasks;
+}
+
+// The table of `profile` for the same kernel, without a base; null: none.
+const sim::AttentionTable* KeptTable(const sim::AttentionProfile* profile,
+                                     const sim::AttentionTable& key) {
+  if (profile == nullptr) return nullptr;
+  const auto found = std::ranges::find_if(profile->tables, [&](const sim::AttentionTable& table) {
+    return table.base < 0 && table.kind == key.kind && table.library == key.library &&
+           table.compute_dtype == key.compute_dtype && table.kv_dtype == key.kv_dtype &&
+           table.head_dim == key.head_dim && table.window == key.window;
+  });
+  return found == profile->tables.end() ? nullptr : &*found;
 }
 
 }  // namespace
@@ -184,6 +200,11 @@ AttentionImport ImportAttention(const HardwareSpec& hardware, sim::AttentionKind
   TableWriter tables(profile, result);
   for (const Task& task : tasks) {
     if (!task.is_base) continue;
+    if (const sim::AttentionTable* kept = KeptTable(options.kept, task.key)) {
+      tables.Add(sim::JudgeAttention(*kept, options.kept->grids.at(kept->grid), task.samples),
+                 true);
+      continue;
+    }
     const bool main = IsMain(task.key);
     // A database with few tables has room for all of their heads.
     const std::size_t main_rows =
@@ -197,7 +218,9 @@ AttentionImport ImportAttention(const HardwareSpec& hardware, sim::AttentionKind
     if (task.is_base) continue;
     const bool fp8_products = task.key.compute_dtype == DType::kFp8;
     tables.Add(sim::FitAttention(hardware, task.key, task.samples,
-                                 {.rows_max = options.other_rows - (fp8_products ? 1 : 0),
+                                 {.rows_max = fp8_products      ? options.fp8_products_rows
+                                              : task.many_heads ? options.many_heads_rows
+                                                                : options.other_rows,
                                   .thins_lengths = true,
                                   .base = tables.BaseFor(task.key)}),
                false);

@@ -14,8 +14,13 @@ namespace twin::lab {
 struct AttentionImportOptions {
   std::size_t main_rows = 20;  // bf16, head size 128, no window
   std::size_t base_rows = 8;   // other head sizes with many heads; with fewer lengths, as the next
-  // All others, on top of a table of the first two kinds; one less for fp8 products.
+  // All others, on top of a table of the first two kinds: with many heads, unless products are fp8;
+  // with few; with fp8 products.
+  std::size_t many_heads_rows = 7;
   std::size_t other_rows = 3;
+  std::size_t fp8_products_rows = 2;
+  // Its tables of the first two kinds are kept as they are. Null: none. Borrowed.
+  const sim::AttentionProfile* kept = nullptr;
 };
 
 struct AttentionImport {

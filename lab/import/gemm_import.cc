@@ -160,7 +160,7 @@ std::string TableText(const sim::GemmTable& table) {
       "{}  shape_sd: [{}]\n  m_sd: [{}]\n  m: [{}]\n  n: [{}]\n  k: [{}]\n  curves: [\n{}]\n}}\n",
       text, ListText(table.shape_sd, "{:.3g}", ", "), ListText(table.m_sd, "{:.3g}", ", "),
       ListText(table.m, "{}", ", "), ListText(table.n, "{}", ", "), ListText(table.k, "{}", ", "),
-      ListText(table.curves, "\"{}\"", ",\n"));
+      ListText(sim::JoinGemmCurves(table), "\"{}\"", ",\n"));
 }
 
 std::string ErrorText(const char* what, const ImportError& error) {

@@ -21,6 +21,9 @@ constexpr std::string_view kDefaults[] = {"  compute_dtype: bf16",
                                           "  additive_share: 0",
                                           "  trend_share: 0",
                                           "  trend_library: vllm",
+                                          "    packs_heads: true",
+                                          "    tile_rows: 128",
+                                          "    slots_per_multiprocessor: 1",
                                           "    splits_single_heads: true",
                                           "    packed_group_max: 0"};
 constexpr std::string_view kRow = "  rows: ";

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <set>
@@ -235,6 +236,26 @@ Draft WithBase(const Draft& draft, const AttentionFit& base, std::size_t rows_ma
   return result;
 }
 
+// The fit of a finished draft, with its errors.
+AttentionFit Judged(const Draft& draft, std::size_t samples) {
+  AttentionFit fit;
+  fit.samples = samples;
+  std::vector<double> formula;
+  for (const AttentionRow& row : draft.all) {
+    for (const double ratio : row.log_ratios) {
+      if (!std::isnan(ratio)) formula.push_back(std::abs(std::expm1(-ratio)));
+    }
+  }
+  fit.formula_median = Quantile(formula, 0.5);
+  fit.formula_p90 = Quantile(formula, 0.9);
+  const HeldOut held = LeaveOut(draft.table, draft);
+  fit.held_out_median = Quantile(held.errors, 0.5);
+  fit.held_out_p90 = Quantile(held.errors, 0.9);
+  fit.table = draft.table;
+  fit.grid = draft.grid;
+  return fit;
+}
+
 }  // namespace
 
 AttentionFit FitAttention(const HardwareSpec& hardware, const AttentionTable& key,
@@ -268,23 +289,23 @@ AttentionFit FitAttention(const HardwareSpec& hardware, const AttentionTable& ke
   for (const AttentionRow& row : draft.kept) {
     draft.table.rows.push_back(PrintAttentionRow(draft.grid, row));
   }
+  return Judged(draft, samples.size());
+}
 
-  AttentionFit fit;
-  fit.samples = samples.size();
-  std::vector<double> formula;
-  for (const AttentionRow& row : draft.all) {
-    for (const double ratio : row.log_ratios) {
-      if (!std::isnan(ratio)) formula.push_back(std::abs(std::expm1(-ratio)));
-    }
-  }
-  fit.formula_median = Quantile(formula, 0.5);
-  fit.formula_p90 = Quantile(formula, 0.9);
-  const HeldOut held = LeaveOut(draft.table, draft);
-  fit.held_out_median = Quantile(held.errors, 0.5);
-  fit.held_out_p90 = Quantile(held.errors, 0.9);
-  fit.table = draft.table;
-  fit.grid = draft.grid;
-  return fit;
+AttentionFit JudgeAttention(const AttentionTable& table, const AttentionGrid& grid,
+                            const std::vector<AttentionMeasurement>& samples) {
+  Draft draft;
+  draft.table = table;
+  draft.grid = grid;
+  std::vector<AttentionMeasurement> tabulated;
+  std::ranges::copy_if(samples, std::back_inserter(tabulated), [&](const auto& sample) {
+    return sample.past == 0 && sample.decodes == 0 &&
+           std::ranges::binary_search(grid.batches, sample.batch) &&
+           std::ranges::binary_search(grid.lengths, sample.length);
+  });
+  draft.all = RowsOf(table, grid, tabulated);
+  draft.kept = ParsedRows({.table = table, .grid = grid});
+  return Judged(draft, samples.size());
 }
 
 }  // namespace twin::sim

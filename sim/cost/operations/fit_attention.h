@@ -52,4 +52,8 @@ AttentionFit FitAttention(const HardwareSpec& hardware, const AttentionTable& ke
                           const std::vector<AttentionMeasurement>& samples,
                           const AttentionFitOptions& options);
 
+// The errors of a table without base that exists, on the samples that its grid holds.
+AttentionFit JudgeAttention(const AttentionTable& table, const AttentionGrid& grid,
+                            const std::vector<AttentionMeasurement>& samples);
+
 }  // namespace twin::sim

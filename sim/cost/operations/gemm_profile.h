@@ -74,7 +74,8 @@ struct GemmTable {
   std::vector<std::uint32_t> m;  // all three ascending
   std::vector<std::uint32_t> n;
   std::vector<std::uint32_t> k;
-  // One curve over m for each (n, k), n-major; empty where nothing was measured.
+  // One curve over m for each (n, k), n-major; empty where nothing was measured. A profile writes
+  // those of one n as one text (JoinGemmCurves).
   std::vector<std::string> curves;
   // Per range of m: standard deviation at an (n, k) or an m that was not measured, over the square
   // root of the kriging variance there.

@@ -197,6 +197,31 @@ std::vector<double> DecodeGemmCurve(std::string_view text) {
   return values;
 }
 
+std::vector<std::string> JoinGemmCurves(const GemmTable& table) {
+  std::vector<std::string> texts;
+  for (std::size_t i = 0; i < table.curves.size(); ++i) {
+    if (i % std::max<std::size_t>(1, table.k.size()) == 0) {
+      texts.push_back(table.curves[i]);
+    } else {
+      texts.back().append(" ").append(table.curves[i]);
+    }
+  }
+  return texts;
+}
+
+std::vector<std::string> SplitGemmCurves(std::span<const std::string> texts) {
+  std::vector<std::string> curves;
+  for (const std::string_view text : texts) {
+    std::size_t at = 0;
+    for (std::size_t end = text.find(' '); end != text.npos; end = text.find(' ', at)) {
+      curves.emplace_back(text.substr(at, end - at));
+      at = end + 1;
+    }
+    curves.emplace_back(text.substr(at));
+  }
+  return curves;
+}
+
 GemmCurveRatios CurveAt(const GemmTable& table, std::uint32_t n, std::uint32_t k, bool excluded) {
   // Weights that continue a trend beyond the smallest sizes grow without bound (an fp8 product took
   // eight times as long with n = 8 as with 32).

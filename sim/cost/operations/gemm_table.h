@@ -30,6 +30,11 @@ std::string EncodeGemmCurve(std::span<const double> log_ratios);
 std::vector<double> DecodeGemmCurve(std::string_view text);
 bool IsGemmCurve(std::string_view text);
 
+// The curves of a table as a profile holds them: those of one n in one text, separated by spaces.
+std::vector<std::string> JoinGemmCurves(const GemmTable& table);
+// Texts of any number of curves each.
+std::vector<std::string> SplitGemmCurves(std::span<const std::string> texts);
+
 // An interpolated value of a curve.
 struct GemmRatio {
   double log_ratio = 0;

@@ -184,7 +184,7 @@ TEST(ProfileOutputTest, SaysTheSameInLessSpace) {
                                "tables {\n"
                                "  generation_kernel {\n"
                                "    splits_single_heads: true\n"
-                               "    slots_per_multiprocessor: 1\n"
+                               "    slots_per_multiprocessor: 2\n"
                                "    packed_group_max: 0\n"
                                "  }\n"
                                "  rows: \"e\"\n"
@@ -200,7 +200,7 @@ TEST(ProfileOutputTest, SaysTheSameInLessSpace) {
             "}\n"
             "tables {\n"
             "  generation_kernel {\n"
-            "    slots_per_multiprocessor: 1\n"
+            "    slots_per_multiprocessor: 2\n"
             "  }\n"
             "rows: [\n"
             "\"e\"]\n"
@@ -335,7 +335,7 @@ class ImportAiconfiguratorTest : public ::testing::Test {
 
   void Import() {
     RunControl control;
-    ImportAiconfigurator(folder_, folder_ / "out", control);
+    ImportAiconfigurator(folder_, folder_ / "out", {}, control);
   }
 
   std::filesystem::path folder_ =

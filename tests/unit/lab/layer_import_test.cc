@@ -79,6 +79,43 @@ TEST_F(LayerImportTest, MeasuredAttentionIsReproduced) {
                InputError);
 }
 
+// Decodes of 20 pairs of heads with caches of both formats: the table of bf16 holds 20 rows, that
+// of fp8 rests on it. A table that is kept changes neither its kernel nor its rows.
+TEST_F(LayerImportTest, TablesThatOthersRestOnCanBeKept) {
+  std::string text =
+      "backend,version,attn_dtype,kv_dtype,num_heads,num_kv_heads,head_dim,window,batch,kv_len,"
+      "latency_us\n";
+  for (const char* cache : {"bfloat16", "fp8"}) {
+    for (int heads = 1; heads <= 20; ++heads) {
+      for (const int batch : {1, 8}) {
+        for (const int length : {512, 2048}) {
+          text += fmt::format("vllm,1.0,bfloat16,{},{},1,128,0,{},{},{}\n", cache, heads, batch,
+                              length, 10 + heads + batch * length / 4096.0);
+        }
+      }
+    }
+  }
+  const std::string file = Write("generation_attention_x.csv", text);
+  const HardwareSpec hardware = HardwarePreset("h100-sxm");
+  sim::AttentionProfile first;
+  AttentionImportOptions options;
+  ImportAttention(hardware, sim::AttentionKind::kGeneration, file, options, first);
+  ASSERT_EQ(first.tables.size(), 2U);
+  EXPECT_EQ(first.tables[0].rows.size(), 20U);
+
+  sim::AttentionProfile kept = first;
+  kept.tables[0].spread = 0.5;
+  kept.tables[0].rows.resize(12);
+  options.kept = &kept;
+  sim::AttentionProfile second;
+  const AttentionImport import =
+      ImportAttention(hardware, sim::AttentionKind::kGeneration, file, options, second);
+  ASSERT_EQ(second.tables.size(), 2U);
+  EXPECT_EQ(second.tables[0], kept.tables[0]);
+  EXPECT_EQ(second.tables[1].kv_dtype, DType::kFp8);
+  EXPECT_THAT(import.report.front(), HasSubstr("generation vllm bf16/bf16 128 0: 80, "));
+}
+
 // They were cut without a word.
 TEST_F(LayerImportTest, MeasurementsTooFarFromTheClosedFormAreReported) {
   std::string text =

@@ -176,6 +176,19 @@ double LastOfAdditiveGrid(double additive_share) {
   return CurveAt(table, 4096, 4096, true).log_ratios[0];
 }
 
+// Those of one n in one text; a text of one curve is read as well, and so is a curve of nothing.
+TEST(GemmTableTest, AProfileHoldsTheCurvesOfOneNInOneText) {
+  GemmTable table;
+  table.n = {32, 64};
+  table.k = {32, 64, 128};
+  table.curves = {"PQ", "", "RS", "", "", "TU"};
+  const std::vector<std::string> texts = JoinGemmCurves(table);
+  EXPECT_EQ(texts, (std::vector<std::string>{"PQ  RS", "  TU"}));
+  EXPECT_EQ(SplitGemmCurves(texts), table.curves);
+  EXPECT_EQ(SplitGemmCurves(table.curves), table.curves);
+  EXPECT_TRUE(SplitGemmCurves({}).empty());
+}
+
 TEST(GemmTableTest, WhatEqualSizesHaveInCommonAddsUp) {
   const double additive = LastOfAdditiveGrid(1);
   EXPECT_NEAR(additive, 0.4, 0.03);
