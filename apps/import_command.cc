@@ -14,7 +14,6 @@ namespace {
 struct ImportArguments {
   std::string folder;
   std::string out;
-  std::string kept;  // aiconfigurator's alone
 };
 
 void AddAiconfiguratorCommand(CLI::App& import) {
@@ -24,14 +23,9 @@ void AddAiconfiguratorCommand(CLI::App& import) {
   command->add_option("DIR", arguments->folder, "The folder of the tables")->required();
   command->add_option("--out", arguments->out, "The folder that gets one folder per device")
       ->required();
-  command
-      ->add_option("--keep-attention", arguments->kept,
-                   "A folder of profiles, one folder per device: their attention tables of bf16 "
-                   "without a window are kept, and others are made on top of them")
-      ->check(CLI::ExistingDirectory);
   command->callback([arguments] {
     TerminalControl control;
-    lab::ImportAiconfigurator(arguments->folder, arguments->out, arguments->kept, control);
+    lab::ImportAiconfigurator(arguments->folder, arguments->out, control);
   });
 }
 

@@ -42,6 +42,18 @@ add_library(twin_test_options INTERFACE)
 target_compile_options(twin_test_options INTERFACE
   $<$<CONFIG:Debug>:-O0;-fno-sanitize=null,alignment,object-size,vptr>)
 
+# With TWIN_UNITY, headers that most tests include are parsed once: a quarter of a test's compile time.
+# Presets without it find the includes that a test lacks.
+if(TWIN_TESTS AND TWIN_UNITY)
+  add_executable(twin_test_headers "${CMAKE_CURRENT_LIST_DIR}/link_test_main.cc")
+  target_link_libraries(twin_test_headers PRIVATE twin_options GTest::gmock twin_test_options)
+  target_precompile_headers(twin_test_headers PRIVATE
+    <fmt/format.h> <gmock/gmock.h> <gtest/gtest.h>
+    <algorithm> <array> <chrono> <cmath> <cstdint> <deque> <filesystem> <fstream> <functional> <limits> <map>
+    <memory> <mutex> <numeric> <optional> <random> <set> <span> <sstream> <string> <string_view> <thread>
+    <tuple> <utility> <variant> <vector>)
+endif()
+
 # twin_test(SOURCE DEPENDS layer... [LABELS ...] [TIMEOUT seconds])
 #
 # One binary per test source; its name is the source's stem. A test of lab or apps has the CUDA of the build,
@@ -69,6 +81,9 @@ function(twin_test source)
   target_compile_definitions(${target} PRIVATE TWIN_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
   if(NOT computes)
     target_link_libraries(${target} PRIVATE twin_test_options)
+    if(TARGET twin_test_headers)
+      target_precompile_headers(${target} REUSE_FROM twin_test_headers)
+    endif()
   endif()
   gtest_discover_tests(${target}
     DISCOVERY_TIMEOUT 60

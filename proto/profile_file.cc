@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <mutex>
 #include <utility>
@@ -15,10 +16,13 @@
 #include "proto/profile_binding.h"
 #include "proto/profile_texts.h"
 #include "proto/text_message.h"
+#include "traces/byte_source.h"
 
 namespace twin {
 
 namespace {
+
+constexpr std::size_t kTextBytesMax = std::size_t{16} << 20;  // as of plain ones, in ReadTextFile
 
 // Parts that no rule of their own restricts.
 template <class Part>
@@ -47,8 +51,27 @@ std::string PrintPart(const Part& part) {
   return PrintText(message);
 }
 
-void Parse(std::string_view text, const std::string& source, ProfilePart part,
+// Of a plain or compressed file.
+std::string TextOf(std::string bytes, const std::string& source) {
+  std::string text;
+  try {
+    const auto stream = Decompress(MemoryBytes(std::move(bytes)));
+    std::array<char, 1 << 16> buffer{};
+    while (const std::size_t count = stream->Read(buffer)) {
+      text.append(buffer.data(), count);
+      if (text.size() > kTextBytesMax) {
+        throw InputError(InputError::Kind::kUsage, source, "holds more than 16 MiB of text");
+      }
+    }
+  } catch (const ByteSourceError& error) {
+    throw InputError(InputError::Kind::kUsage, source, error.what());
+  }
+  return text;
+}
+
+void Parse(std::string bytes, const std::string& source, ProfilePart part,
            sim::DeviceProfile& profile) {
+  const std::string text = TextOf(std::move(bytes), source);
   switch (part) {
     case ProfilePart::kGemm:
       return ParsePart<proto::GemmProfile>(text, source, profile.gemm);
@@ -88,6 +111,16 @@ void CopyPart(ProfilePart part, const sim::DeviceProfile& from, sim::DeviceProfi
   }
 }
 
+// The file of a part, plain or compressed; empty if there is none.
+std::filesystem::path FileOf(const std::filesystem::path& folder, ProfilePart part) {
+  const std::filesystem::path plain = folder / FileName(part);
+  const std::filesystem::path compressed = folder / (std::string(FileName(part)) + ".gz");
+  if (!std::filesystem::exists(compressed)) return std::filesystem::exists(plain) ? plain : "";
+  if (!std::filesystem::exists(plain)) return compressed;
+  throw InputError(InputError::Kind::kUsage, compressed.string(),
+                   fmt::format("lies beside {}; allowed: one of the two", plain.string()));
+}
+
 // Parses each part of each embedded profile once. Lock `mutex` around every use.
 struct EmbeddedProfiles {
   std::mutex mutex;
@@ -96,7 +129,8 @@ struct EmbeddedProfiles {
     sim::DeviceProfile& profile = devices_[entry.device];
     bool& known = parsed_[{entry.device, part}];
     if (known) return profile;
-    Parse(entry.text, fmt::format("sim/profiles/{}/{}", entry.device, entry.file), part, profile);
+    Parse(std::string(entry.bytes), fmt::format("sim/profiles/{}/{}", entry.device, entry.file),
+          part, profile);
     known = true;
     return profile;
   }
@@ -135,7 +169,8 @@ sim::DeviceProfile ProfilePreset(std::string_view hardware,
   for (const ProfileText& entry : ProfileTexts()) {
     if (entry.device != hardware) continue;
     for (const ProfilePart part : parts) {
-      if (entry.file == FileName(part)) CopyPart(part, embedded.Parsed(entry, part), profile);
+      if (entry.file.starts_with(FileName(part)))
+        CopyPart(part, embedded.Parsed(entry, part), profile);
     }
   }
   return profile;
@@ -156,8 +191,8 @@ sim::DeviceProfile ReadProfileFolder(const std::filesystem::path& folder,
   sim::DeviceProfile profile;
   bool any = false;
   for (const ProfilePart part : kAllProfileParts) {
-    const std::filesystem::path file = folder / FileName(part);
-    if (!std::filesystem::exists(file)) continue;
+    const std::filesystem::path file = FileOf(folder, part);
+    if (file.empty()) continue;
     any = true;
     if (std::ranges::find(parts, part) == parts.end()) continue;
     Parse(ReadTextFile(file), file.string(), part, profile);

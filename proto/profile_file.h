@@ -1,8 +1,8 @@
 // Profiles of devices, by the name of the device or from a folder.
 //
 // A profile is a folder with up to six files, gemm.textproto, moe.textproto, attention.textproto,
-// collectives.textproto, steps.textproto and boundary.textproto. A missing file leaves its part of
-// the profile empty.
+// collectives.textproto, steps.textproto and boundary.textproto, plain or gzip (.textproto.gz). A
+// missing file leaves its part of the profile empty.
 // The folders of sim/profiles/ are embedded at build time.
 #pragma once
 
@@ -33,15 +33,16 @@ sim::DeviceProfile ProfilePreset(std::string_view hardware,
 // The names of all devices with an embedded profile, sorted.
 std::span<const std::string_view> ProfilePresetNames();
 
-// Reads a folder. Throws InputError(kUsage) if it is none or has none of the six files, and with
-// file, position and field if a file is not a message of its kind.
+// Reads a folder. Throws InputError(kUsage) if it is none or has none of the six files, if it has
+// one both plain and compressed, and with file, position and field if a file is not a message of
+// its kind.
 sim::DeviceProfile ReadProfileFolder(const std::filesystem::path& folder,
                                      std::initializer_list<ProfilePart> parts = kAllProfileParts);
 
 // The content of one file of such a folder, without comments; reading it gives an equal part.
 std::string WriteProfilePart(const sim::DeviceProfile& profile, ProfilePart part);
 
-// The name of the file of a part, such as "gemm.textproto".
+// The name of the file of a part, such as "gemm.textproto"; compressed, ".gz" follows.
 std::string_view FileName(ProfilePart part);
 
 }  // namespace twin

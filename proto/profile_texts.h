@@ -9,7 +9,7 @@ namespace twin {
 struct ProfileText {
   std::string_view device;  // the folder
   std::string_view file;    // with its extension
-  std::string_view text;
+  std::string_view bytes;   // text, or gzip of it
 };
 
 // Sorted by device.

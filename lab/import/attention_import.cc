@@ -18,7 +18,6 @@ namespace {
 constexpr std::int64_t kImportedHeadsMax = 4096;
 constexpr std::int64_t kImportedTokensMax = std::int64_t{1} << 30;
 constexpr double kMicrosecondsMax = 1e12;
-constexpr std::size_t kFewTables = 6;
 
 DType FormatOf(const OperationTable& row, std::string_view column) {
   static const std::vector<std::pair<std::string_view, DType>> words = {
@@ -154,7 +153,6 @@ struct Task {
   sim::AttentionTable key;
   std::vector<sim::AttentionMeasurement> samples;
   bool is_base = false;
-  bool many_heads = false;
 };
 
 std::vector<Task> TasksOf(const Measurements& all, sim::AttentionKind kind) {
@@ -171,28 +169,14 @@ std::vector<Task> TasksOf(const Measurements& all, sim::AttentionKind kind) {
       pairs.emplace(query_heads, kv_heads);
     }
     task.is_base = IsBase(task.key, pairs.size());
-    task.many_heads = pairs.size() >= kManyPairs;
   }
   return tasks;
-}
-
-// The table of `profile` for the same kernel, without a base; null: none.
-const sim::AttentionTable* KeptTable(const sim::AttentionProfile* profile,
-                                     const sim::AttentionTable& key) {
-  if (profile == nullptr) return nullptr;
-  const auto found = std::ranges::find_if(profile->tables, [&](const sim::AttentionTable& table) {
-    return table.base < 0 && table.kind == key.kind && table.library == key.library &&
-           table.compute_dtype == key.compute_dtype && table.kv_dtype == key.kv_dtype &&
-           table.head_dim == key.head_dim && table.window == key.window;
-  });
-  return found == profile->tables.end() ? nullptr : &*found;
 }
 
 }  // namespace
 
 AttentionImport ImportAttention(const HardwareSpec& hardware, sim::AttentionKind kind,
-                                const std::string& path, const AttentionImportOptions& options,
-                                sim::AttentionProfile& profile) {
+                                const std::string& path, sim::AttentionProfile& profile) {
   const Measurements all = Read(kind, path);
   AttentionImport result;
   result.versions = all.versions;
@@ -200,29 +184,14 @@ AttentionImport ImportAttention(const HardwareSpec& hardware, sim::AttentionKind
   TableWriter tables(profile, result);
   for (const Task& task : tasks) {
     if (!task.is_base) continue;
-    if (const sim::AttentionTable* kept = KeptTable(options.kept, task.key)) {
-      tables.Add(sim::JudgeAttention(*kept, options.kept->grids.at(kept->grid), task.samples),
-                 true);
-      continue;
-    }
-    const bool main = IsMain(task.key);
-    // A database with few tables has room for all of their heads.
-    const std::size_t main_rows =
-        tasks.size() <= kFewTables ? task.samples.size() : options.main_rows;
-    tables.Add(sim::FitAttention(
-                   hardware, task.key, task.samples,
-                   {.rows_max = main ? main_rows : options.base_rows, .thins_lengths = !main}),
-               true);
+    tables.Add(
+        sim::FitAttention(hardware, task.key, task.samples, {.thins_lengths = !IsMain(task.key)}),
+        true);
   }
   for (const Task& task : tasks) {
     if (task.is_base) continue;
-    const bool fp8_products = task.key.compute_dtype == DType::kFp8;
     tables.Add(sim::FitAttention(hardware, task.key, task.samples,
-                                 {.rows_max = fp8_products      ? options.fp8_products_rows
-                                              : task.many_heads ? options.many_heads_rows
-                                                                : options.other_rows,
-                                  .thins_lengths = true,
-                                  .base = tables.BaseFor(task.key)}),
+                                 {.thins_lengths = true, .base = tables.BaseFor(task.key)}),
                false);
   }
   return result;

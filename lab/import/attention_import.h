@@ -1,7 +1,6 @@
 // Attention tables of a profile from measurements that others published.
 #pragma once
 
-#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -9,19 +8,6 @@
 #include "sim/cost/operations/attention_profile.h"
 
 namespace twin::lab {
-
-// Pairs of heads to keep per table.
-struct AttentionImportOptions {
-  std::size_t main_rows = 20;  // bf16, head size 128, no window
-  std::size_t base_rows = 8;   // other head sizes with many heads; with fewer lengths, as the next
-  // All others, on top of a table of the first two kinds: with many heads, unless products are fp8;
-  // with few; with fp8 products.
-  std::size_t many_heads_rows = 7;
-  std::size_t other_rows = 3;
-  std::size_t fp8_products_rows = 2;
-  // Its tables of the first two kinds are kept as they are. Null: none. Borrowed.
-  const sim::AttentionProfile* kept = nullptr;
-};
 
 struct AttentionImport {
   // One line per table: kind, library, formats of the products and of the cache, head_dim, window,
@@ -37,7 +23,6 @@ struct AttentionImport {
 // kv_dtype, num_heads, num_kv_heads, head_dim, window, batch, seq_len or kv_len, latency_us. Throws
 // InputError with file, line and field. Takes seconds.
 AttentionImport ImportAttention(const HardwareSpec& hardware, sim::AttentionKind kind,
-                                const std::string& path, const AttentionImportOptions& options,
-                                sim::AttentionProfile& profile);
+                                const std::string& path, sim::AttentionProfile& profile);
 
 }  // namespace twin::lab

@@ -115,22 +115,14 @@ void ImportMoeTables(const std::vector<Table>& tables, const std::filesystem::pa
   }
 }
 
-// Of the device's profile in `folder`; empty where it has none.
-sim::AttentionProfile AttentionOf(const std::filesystem::path& folder, const std::string& device) {
-  if (folder.empty() || !std::filesystem::exists(folder / device)) return {};
-  return ReadProfileFolder(folder / device).attention;
-}
-
 // Both kinds of one system go into one file.
 void ImportAttentionTables(const std::vector<Table>& context, const std::vector<Table>& generation,
-                           const std::filesystem::path& out, const std::filesystem::path& kept,
-                           RunControl& control) {
+                           const std::filesystem::path& out, RunControl& control) {
   std::map<std::string, std::pair<sim::DeviceProfile, std::string>> profiles;
   const auto import = [&](const Table& table, sim::AttentionKind kind) {
     auto& [profile, head] = profiles[table.hardware.name];
-    const sim::AttentionProfile bases = AttentionOf(kept, table.hardware.name);
-    const AttentionImport made = ImportAttention(table.hardware, kind, table.file.string(),
-                                                 {.kept = &bases}, profile.attention);
+    const AttentionImport made =
+        ImportAttention(table.hardware, kind, table.file.string(), profile.attention);
     for (const std::string& warning : made.warnings) {
       control.OnWarning(fmt::format("{}: {}", table.file.string(), warning));
     }
@@ -166,7 +158,7 @@ void ImportCollectiveTables(const std::vector<Table>& tables, const std::filesys
 }  // namespace
 
 void ImportAiconfigurator(const std::filesystem::path& folder, const std::filesystem::path& out,
-                          const std::filesystem::path& kept, RunControl& control) {
+                          RunControl& control) {
   const std::vector<Table> gemm = TablesOf(folder, kGemm, control);
   const std::vector<Table> moe = TablesOf(folder, kMoe, control);
   const std::vector<Table> context = TablesOf(folder, kContextAttention, control);
@@ -180,7 +172,7 @@ void ImportAiconfigurator(const std::filesystem::path& folder, const std::filesy
         "comm_SYSTEM.csv, plain or .gz");
   }
   ImportCollectiveTables(collectives, out, control);
-  ImportAttentionTables(context, generation, out, kept, control);
+  ImportAttentionTables(context, generation, out, control);
   ImportMoeTables(moe, out, control);
   ImportGemmTables(gemm, out, control);
 }

@@ -14,11 +14,9 @@ namespace twin::lab {
 //   comm_SYSTEM                                  becomes `out`/PRESET/collectives.textproto
 // for each SYSTEM that has a data sheet (PresetOfAiconfigurator in proto/hardware_file.h); others
 // are skipped with a warning. sim/profiles/ ships the results. Minutes of CPU time for a large
-// database. `kept`, if not empty, is a folder like `out`: attention tables that others rest on (of
-// bf16, many heads and no window) are taken from `kept`/PRESET where it has them, and all others
-// made on top of them. Throws InputError with file, line and field, or if `folder` holds no such
-// table, or two of a kind and device.
+// database. Throws InputError with file, line and field, or if `folder` holds no such table, or two
+// of a kind and device.
 void ImportAiconfigurator(const std::filesystem::path& folder, const std::filesystem::path& out,
-                          const std::filesystem::path& kept, RunControl& control);
+                          RunControl& control);
 
 }  // namespace twin::lab

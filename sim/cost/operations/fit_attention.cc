@@ -46,51 +46,12 @@ std::vector<AttentionRow> RowsOf(const AttentionTable& table, const AttentionGri
   return list;
 }
 
-// Mean difference of two rows where both were measured; large for different classes.
-double Distance(const AttentionRow& a, const AttentionRow& b) {
-  double sum = 0;
-  int count = 0;
-  for (std::size_t i = 0; i < a.log_ratios.size(); ++i) {
-    const double difference = std::abs(a.log_ratios[i] - b.log_ratios[i]);
-    if (std::isnan(difference)) continue;
-    sum += difference;
-    ++count;
-  }
-  return count == 0 ? 1 : sum / count;
-}
-
-// Positions of up to `count` rows, each chosen to bring all rows closest to a chosen one.
-std::vector<std::size_t> Representatives(const std::vector<AttentionRow>& rows, std::size_t count) {
-  std::vector<double> nearest(rows.size(), 1);
-  std::set<std::size_t> chosen;
-  while (chosen.size() < std::min(count, rows.size())) {
-    std::size_t best = 0;
-    double best_sum = std::numeric_limits<double>::infinity();
-    for (std::size_t candidate = 0; candidate < rows.size(); ++candidate) {
-      if (chosen.contains(candidate)) continue;
-      double sum = 0;
-      for (std::size_t i = 0; i < rows.size(); ++i) {
-        sum += std::min(nearest[i], Distance(rows[i], rows[candidate]));
-      }
-      if (sum < best_sum) {
-        best_sum = sum;
-        best = candidate;
-      }
-    }
-    chosen.insert(best);
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-      nearest[i] = std::min(nearest[i], Distance(rows[i], rows[best]));
-    }
-  }
-  return {chosen.begin(), chosen.end()};
-}
-
 // A table in the making.
 struct Draft {
   AttentionTable table;
   AttentionGrid grid;
   std::vector<AttentionRow> all;   // measured over formula
-  std::vector<AttentionRow> kept;  // of which the base is taken away
+  std::vector<AttentionRow> kept;  // the same, of which the base is taken away
   // What the base says of each of `all`, without a row of the same heads; empty without a base.
   std::vector<AttentionCorrection> bases;
 };
@@ -193,18 +154,12 @@ double CalibratedSpread(const Draft& draft) {
 bool Keeps(AttentionKind kind, std::uint32_t length) {
   const bool power = std::has_single_bit(length);
   const bool alternate = std::countr_zero(length) % 2 == 1;
-  return power && (kind == AttentionKind::kContext || length >= 128 || alternate);
+  return power && (kind == AttentionKind::kContext || length >= 64 || alternate);
 }
 
 // To 4 digits, so that a profile reads the same numbers that were fitted.
 void Round(std::span<double* const> numbers) {
   for (double* at : numbers) *at = std::strtod(fmt::format("{:.4g}", *at).c_str(), nullptr);
-}
-
-// Keeps representative rows of `rows`, which lie on the draft's grid.
-void Keep(Draft& draft, const std::vector<AttentionRow>& rows, std::size_t rows_max) {
-  draft.kept.clear();
-  for (const std::size_t i : Representatives(rows, rows_max)) draft.kept.push_back(rows[i]);
 }
 
 std::vector<AttentionRow> ParsedRows(const AttentionFit& fit) {
@@ -216,13 +171,12 @@ std::vector<AttentionRow> ParsedRows(const AttentionFit& fit) {
 }
 
 // The same draft on top of a base.
-Draft WithBase(const Draft& draft, const AttentionFit& base, std::size_t rows_max) {
+Draft WithBase(const Draft& draft, const AttentionFit& base) {
   const std::vector<AttentionRow> base_rows = ParsedRows(base);
   Draft result = draft;
   result.table.base = 0;
-  std::vector<AttentionRow> left = draft.all;
   const std::size_t lengths = draft.grid.lengths.size();
-  for (AttentionRow& row : left) {
+  for (AttentionRow& row : result.kept) {
     const AttentionCorrection of_row(base.table, base.grid, base_rows, row.query_heads,
                                      row.kv_heads);
     for (std::size_t i = 0; i < row.log_ratios.size(); ++i) {
@@ -232,7 +186,6 @@ Draft WithBase(const Draft& draft, const AttentionFit& base, std::size_t rows_ma
     result.bases.emplace_back(base.table, base.grid, base_rows, row.query_heads, row.kv_heads,
                               Find(base_rows, row));
   }
-  Keep(result, left, rows_max);
   return result;
 }
 
@@ -279,32 +232,16 @@ AttentionFit FitAttention(const HardwareSpec& hardware, const AttentionTable& ke
   draft.grid.batches.assign(batches.begin(), batches.end());
   draft.grid.lengths.assign(lengths.begin(), lengths.end());
   draft.all = RowsOf(draft.table, draft.grid, tabulated);
-  Keep(draft, draft.all, options.rows_max);
+  draft.kept = draft.all;
   const double loss = ChooseScales(draft);
   if (options.base != nullptr) {
-    Draft based = WithBase(draft, *options.base, options.rows_max);
+    Draft based = WithBase(draft, *options.base);
     if (ChooseScales(based) < loss) draft = based;
   }
   draft.table.spread = std::round(1e4 * CalibratedSpread(draft)) / 1e4;
   for (const AttentionRow& row : draft.kept) {
     draft.table.rows.push_back(PrintAttentionRow(draft.grid, row));
   }
-  return Judged(draft, samples.size());
-}
-
-AttentionFit JudgeAttention(const AttentionTable& table, const AttentionGrid& grid,
-                            const std::vector<AttentionMeasurement>& samples) {
-  Draft draft;
-  draft.table = table;
-  draft.grid = grid;
-  std::vector<AttentionMeasurement> tabulated;
-  std::ranges::copy_if(samples, std::back_inserter(tabulated), [&](const auto& sample) {
-    return sample.past == 0 && sample.decodes == 0 &&
-           std::ranges::binary_search(grid.batches, sample.batch) &&
-           std::ranges::binary_search(grid.lengths, sample.length);
-  });
-  draft.all = RowsOf(table, grid, tabulated);
-  draft.kept = ParsedRows({.table = table, .grid = grid});
   return Judged(draft, samples.size());
 }
 

@@ -35,8 +35,7 @@ struct AttentionFit {
 };
 
 struct AttentionFitOptions {
-  std::size_t rows_max = 100;  // pairs of heads to keep
-  bool thins_lengths = false;  // keep powers of 2, of decodes every other one below 128
+  bool thins_lengths = false;  // keep powers of 2, of decodes every other one below 64
   // Of a prompt kernel: whether a tile holds all query heads of a KV head; not set = what fits
   // best.
   std::optional<bool> packs_heads{};
@@ -45,15 +44,10 @@ struct AttentionFitOptions {
 };
 
 // The kernel that `key` names (kind, library, formats, head_dim, window). Fits the closed form by
-// least absolute logarithms (a pattern search from the data sheet's), keeps the pairs of heads that
-// bring all others closest to one of them, and chooses the scales and the spread on
-// pairs left out one at a time. REQUIRES: samples; no two of the same call.
+// least absolute logarithms (a pattern search from the data sheet's), and chooses the scales and
+// the spread on pairs of heads left out one at a time. REQUIRES: samples; no two of the same call.
 AttentionFit FitAttention(const HardwareSpec& hardware, const AttentionTable& key,
                           const std::vector<AttentionMeasurement>& samples,
                           const AttentionFitOptions& options);
-
-// The errors of a table without base that exists, on the samples that its grid holds.
-AttentionFit JudgeAttention(const AttentionTable& table, const AttentionGrid& grid,
-                            const std::vector<AttentionMeasurement>& samples);
 
 }  // namespace twin::sim

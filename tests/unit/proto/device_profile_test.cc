@@ -9,6 +9,7 @@
 #include "core/input_error.h"
 #include "proto/hardware_file.h"
 #include "proto/profile_file.h"
+#include "tests/support/gzip.h"
 #include "tests/support/unique_name.h"
 
 namespace twin {
@@ -137,6 +138,28 @@ TEST_F(DeviceProfileTest, AFolderWithoutAnyPartIsRefused) {
 TEST_F(DeviceProfileTest, AnUnknownFieldIsRefusedWithFileAndLine) {
   Write("gemm.textproto", "\nno_such_field: 1\n");
   EXPECT_NE(Refusal().find("gemm.textproto:2"), std::string::npos) << Refusal();
+}
+
+TEST_F(DeviceProfileTest, ACompressedFileReadsAsAPlainOne) {
+  sim::DeviceProfile profile;
+  profile.gemm.fits.push_back({.log_sd = 0.25});
+  const std::string text = WriteProfilePart(profile, ProfilePart::kGemm);
+  Write("gemm.textproto", text);
+  const sim::DeviceProfile plain = ReadProfileFolder(folder_);
+  std::filesystem::remove(folder_ / "gemm.textproto");
+  Write("gemm.textproto.gz", testing::Gzip(text));
+  EXPECT_EQ(ReadProfileFolder(folder_), plain);
+}
+
+TEST_F(DeviceProfileTest, DamagedAndDoubleFilesAreRefused) {
+  const std::string compressed = testing::Gzip("no_such_field: 1\n");
+  Write("gemm.textproto.gz", compressed);
+  EXPECT_NE(Refusal().find("gemm.textproto.gz:1"), std::string::npos) << Refusal();
+  Write("gemm.textproto.gz", compressed.substr(0, compressed.size() - 1));
+  EXPECT_NE(Refusal().find("gemm.textproto.gz: the gzip data end early"), std::string::npos)
+      << Refusal();
+  Write("gemm.textproto", "");
+  EXPECT_NE(Refusal().find("gemm.textproto.gz: lies beside"), std::string::npos) << Refusal();
 }
 
 TEST_F(DeviceProfileTest, OnlyThePartsThatAreAskedForAreParsed) {

@@ -2,12 +2,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <zlib.h>
 
 #include <string>
 #include <vector>
 
 #include "core/input_error.h"
+#include "tests/support/gzip.h"
 #include "tests/unit/traces/trace_samples.h"
 #include "traces/trace_format.h"
 
@@ -16,6 +16,7 @@ namespace {
 
 using std::chrono::milliseconds;
 using ::testing::AllOf;
+using testing::Gzip;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -26,20 +27,6 @@ TracedRequest Plain(Duration arrival, std::int32_t prompt, std::int32_t output) 
   request.output_tokens = output;
   request.max_output_tokens = output;
   return request;
-}
-
-std::string Gzip(const std::string& text) {
-  z_stream stream{};
-  EXPECT_EQ(deflateInit2(&stream, 6, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY), Z_OK);
-  std::string packed(text.size() + 1000, '\0');
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
-  stream.avail_in = static_cast<uInt>(text.size());
-  stream.next_out = reinterpret_cast<Bytef*>(packed.data());
-  stream.avail_out = static_cast<uInt>(packed.size());
-  EXPECT_EQ(deflate(&stream, Z_FINISH), Z_STREAM_END);
-  packed.resize(stream.total_out);
-  deflateEnd(&stream);
-  return packed;
 }
 
 std::string ErrorOf(const std::string& text, std::string_view format = "",
