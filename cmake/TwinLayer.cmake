@@ -36,17 +36,11 @@ function(twin_layer name)
   endif()
 endfunction()
 
-# Under sanitizers, a test compiles in half of the time without optimisation and without the checks of
-# each pointer, which layers keep. Linked behind twin_options, since the last of two options decides.
-add_library(twin_test_options INTERFACE)
-target_compile_options(twin_test_options INTERFACE
-  $<$<CONFIG:Debug>:-O0;-fno-sanitize=null,alignment,object-size,vptr>)
-
 # With TWIN_UNITY, headers that most tests include are parsed once: a quarter of a test's compile time.
 # Presets without it find the includes that a test lacks.
 if(TWIN_TESTS AND TWIN_UNITY)
   add_executable(twin_test_headers "${CMAKE_CURRENT_LIST_DIR}/link_test_main.cc")
-  target_link_libraries(twin_test_headers PRIVATE twin_options GTest::gmock twin_test_options)
+  target_link_libraries(twin_test_headers PRIVATE twin_options GTest::gmock twin_light_options)
   target_precompile_headers(twin_test_headers PRIVATE
     <fmt/format.h> <gmock/gmock.h> <gtest/gtest.h>
     <algorithm> <array> <chrono> <cmath> <cstdint> <deque> <filesystem> <fstream> <functional> <limits> <map>
@@ -80,7 +74,7 @@ function(twin_test source)
   target_link_libraries(${target} PRIVATE twin_options ${arg_DEPENDS} GTest::gmock GTest::gtest_main)
   target_compile_definitions(${target} PRIVATE TWIN_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
   if(NOT computes)
-    target_link_libraries(${target} PRIVATE twin_test_options)
+    twin_compile_light(${target})
     if(TARGET twin_test_headers)
       target_precompile_headers(${target} REUSE_FROM twin_test_headers)
     endif()
