@@ -169,8 +169,8 @@ sim::DeviceProfile ProfilePreset(std::string_view hardware,
   for (const ProfileText& entry : ProfileTexts()) {
     if (entry.device != hardware) continue;
     for (const ProfilePart part : parts) {
-      if (entry.file.starts_with(FileName(part)))
-        CopyPart(part, embedded.Parsed(entry, part), profile);
+      if (!entry.file.starts_with(FileName(part))) continue;
+      CopyPart(part, embedded.Parsed(entry, part), profile);
     }
   }
   return profile;

@@ -47,6 +47,21 @@ def write_gemms(path, libraries=("vllm",)):
                                       f"{1e6 * seconds(m, n, k):.6g}"])
 
 
+def write_prompts(path):
+    """16 us, and 1 us for heads x length^2 = 1e6, of five pairs of heads, two libraries and caches of
+    both formats."""
+    with gzip.open(path, "wt", newline="") as file:
+        out = csv.writer(file)
+        out.writerow(["backend", "version", "kernel", "attn_dtype", "kv_dtype", "num_heads",
+                      "num_kv_heads", "head_dim", "window", "batch", "seq_len", "latency_us"])
+        for library in ("vllm", "sglang"):
+            for cache in ("bfloat16", "fp8"):
+                for heads in (4, 8, 16, 32, 64):
+                    for length in (256, 1024, 4096):
+                        out.writerow([library, "0.24.0", "x", "bfloat16", cache, heads, 4, 128, 0, 2,
+                                      length, 16 + heads * length * length / 1e6])
+
+
 class HeldOutTest(unittest.TestCase):
     def test_every_pair_is_predicted_without_its_own_measurements(self):
         with tempfile.TemporaryDirectory() as scratch:
@@ -90,6 +105,39 @@ class HeldOutTest(unittest.TestCase):
                             for r in rows}
                     self.assertFalse(kept["vllm"] & asked)
                     self.assertEqual(asked <= kept["sglang"], kept_by_others)
+
+    def test_heads_are_held_out_of_every_library_and_format(self):
+        with tempfile.TemporaryDirectory() as scratch:
+            data, out = pathlib.Path(scratch) / "data", pathlib.Path(scratch) / "out"
+            data.mkdir()
+            write_prompts(data / "context_attention_h100_sxm.csv.gz")
+            subprocess.run([str(SCRIPT), "all_heads", str(data), "--gpu", "h100_sxm", "--folds", "2",
+                            "--binary", str(BINARY), "--out", str(out)], check=True,
+                           stderr=subprocess.DEVNULL)
+            with (out / "held_out.all_heads.csv").open(newline="") as file:
+                [row] = csv.DictReader(file)
+            self.assertEqual((row["rows"], row["groups"]), ("60", "5"))
+            asked = []
+            for table in out.glob("*/tables/context_attention_h100_sxm.csv"):
+                with table.open(newline="") as file:
+                    kept = {r["num_heads"] for r in csv.DictReader(file)}
+                with (table.parent.parent / "in.csv").open(newline="") as file:
+                    rows = list(csv.DictReader(file))
+                self.assertFalse(kept & {r["num_heads"] for r in rows})
+                asked += [(r["backend"], r["kv_dtype"], r["num_heads"], r["seq_len"]) for r in rows]
+            self.assertEqual(len(set(asked)), 60)
+
+    def test_nothing_held_out_judges_the_shipped_profile(self):
+        with tempfile.TemporaryDirectory() as scratch:
+            data, out = pathlib.Path(scratch) / "data", pathlib.Path(scratch) / "out"
+            data.mkdir()
+            write_prompts(data / "context_attention_a100_sxm.csv.gz")
+            subprocess.run([str(SCRIPT), "nothing", str(data), "--gpu", "a100_sxm", "--binary",
+                            str(BINARY), "--out", str(out)], check=True, stderr=subprocess.DEVNULL)
+            with (out / "held_out.nothing.csv").open(newline="") as file:
+                [row] = csv.DictReader(file)
+            self.assertEqual((row["operation"], row["rows"]), ("context_attention", "60"))
+            self.assertFalse(list(out.glob("*/tables")))
 
     def test_power_limits_narrow_tensor_cores_alone(self):
         # A30: 165 operations of the peak per 165 W, H100: 989 per 700 W.

@@ -37,8 +37,7 @@ struct LogRatio {
   double sd = 0;
 };
 
-// Prompts without a base: what a base leaves is known of two or three pairs of heads only, and was
-// taken from weighted means.
+// Prompts without a base: kriging what a base leaves gains nothing over weighted means.
 bool Kriges(const AttentionTable& table);
 
 // The correction of a table for one pair of head counts, interpolated linearly in the logarithms of
