@@ -142,7 +142,7 @@ TEST_F(DeviceProfileTest, AnUnknownFieldIsRefusedWithFileAndLine) {
 
 TEST_F(DeviceProfileTest, ACompressedFileReadsAsAPlainOne) {
   sim::DeviceProfile profile;
-  profile.gemm.fits.push_back({.log_sd = 0.25});
+  profile.gemm.fits.emplace_back().log_sd = 0.25;
   const std::string text = WriteProfilePart(profile, ProfilePart::kGemm);
   Write("gemm.textproto", text);
   const sim::DeviceProfile plain = ReadProfileFolder(folder_);
