@@ -335,7 +335,7 @@ class ImportAiconfiguratorTest : public ::testing::Test {
 
   void Import() {
     RunControl control;
-    ImportAiconfigurator(folder_, folder_ / "out", {}, control);
+    ImportAiconfigurator(folder_, folder_ / "out", control);
   }
 
   std::filesystem::path folder_ =
