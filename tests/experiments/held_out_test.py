@@ -62,16 +62,21 @@ def write_prompts(path):
                                       length, 16 + heads * length * length / 1e6])
 
 
+def held_out_table(what, data, out, gpu, *options):
+    """Runs the script and returns the rows of its table."""
+    subprocess.run([str(SCRIPT), what, str(data), "--gpu", gpu, *options, "--binary", str(BINARY),
+                    "--out", str(out)], check=True)
+    with (out / f"held_out.{what}.csv").open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
 class HeldOutTest(unittest.TestCase):
     def test_every_pair_is_predicted_without_its_own_measurements(self):
         with tempfile.TemporaryDirectory() as scratch:
             data, out = pathlib.Path(scratch) / "data", pathlib.Path(scratch) / "out"
             data.mkdir()
             write_gemms(data / "gemm_h100_sxm.csv.gz")
-            subprocess.run([str(SCRIPT), "shapes", str(data), "--gpu", "h100_sxm", "--folds", "2",
-                            "--binary", str(BINARY), "--out", str(out)], check=True)
-            with (out / "held_out.shapes.csv").open(newline="") as file:
-                [row] = csv.DictReader(file)
+            [row] = held_out_table("shapes", data, out, "h100_sxm", "--folds", "2")
             self.assertEqual((row["rows"], row["groups"]), ("80", "16"))
             self.assertLess(float(row["median_pct"]), 5)
             kept = set()
@@ -91,10 +96,7 @@ class HeldOutTest(unittest.TestCase):
                 data, out = pathlib.Path(scratch) / "data", pathlib.Path(scratch) / "out"
                 data.mkdir()
                 write_gemms(data / "gemm_h100_sxm.csv.gz", ("vllm", "sglang"))
-                subprocess.run([str(SCRIPT), what, str(data), "--gpu", "h100_sxm", "--folds", "3",
-                                "--binary", str(BINARY), "--out", str(out)], check=True)
-                with (out / f"held_out.{what}.csv").open(newline="") as file:
-                    [row] = csv.DictReader(file)
+                [row] = held_out_table(what, data, out, "h100_sxm", "--folds", "3")
                 self.assertEqual((row["rows"], row["groups"]), ("80", "5"))
                 for table in out.glob("*/tables/gemm_h100_sxm.csv"):
                     with table.open(newline="") as file:
@@ -111,11 +113,7 @@ class HeldOutTest(unittest.TestCase):
             data, out = pathlib.Path(scratch) / "data", pathlib.Path(scratch) / "out"
             data.mkdir()
             write_prompts(data / "context_attention_h100_sxm.csv.gz")
-            subprocess.run([str(SCRIPT), "all_heads", str(data), "--gpu", "h100_sxm", "--folds", "2",
-                            "--binary", str(BINARY), "--out", str(out)], check=True,
-                           stderr=subprocess.DEVNULL)
-            with (out / "held_out.all_heads.csv").open(newline="") as file:
-                [row] = csv.DictReader(file)
+            [row] = held_out_table("all_heads", data, out, "h100_sxm", "--folds", "2")
             self.assertEqual((row["rows"], row["groups"]), ("60", "5"))
             asked = []
             for table in out.glob("*/tables/context_attention_h100_sxm.csv"):
@@ -132,10 +130,7 @@ class HeldOutTest(unittest.TestCase):
             data, out = pathlib.Path(scratch) / "data", pathlib.Path(scratch) / "out"
             data.mkdir()
             write_prompts(data / "context_attention_a100_sxm.csv.gz")
-            subprocess.run([str(SCRIPT), "nothing", str(data), "--gpu", "a100_sxm", "--binary",
-                            str(BINARY), "--out", str(out)], check=True, stderr=subprocess.DEVNULL)
-            with (out / "held_out.nothing.csv").open(newline="") as file:
-                [row] = csv.DictReader(file)
+            [row] = held_out_table("nothing", data, out, "a100_sxm")
             self.assertEqual((row["operation"], row["rows"]), ("context_attention", "60"))
             self.assertFalse(list(out.glob("*/tables")))
 
