@@ -16,6 +16,11 @@
 
 namespace twin {
 
+inline constexpr EnumNames<sim::GemmBetweenShapes> kGemmBetweenShapesNames = {
+    {"near", sim::GemmBetweenShapes::kNear},
+    {"additive", sim::GemmBetweenShapes::kAdditive},
+    {"pooled", sim::GemmBetweenShapes::kPooled}};
+
 inline constexpr EnumNames<sim::KernelLibrary> kKernelLibraryNames = {
     {"vllm", sim::KernelLibrary::kVllm},
     {"sglang", sim::KernelLibrary::kSglang},
@@ -55,7 +60,8 @@ void Bind(Archive& fields, sim::GemmTable& table) {
   fields.Values("m_sd", table.m_sd);
   fields.Value("untimed_calls", table.calls.untimed);
   fields.Value("timed_calls", table.calls.timed);
-  fields.Value("additive_share", table.additive_share);
+  fields.template Enum<sim::GemmBetweenShapes>("between_shapes", table.between_shapes,
+                                               kGemmBetweenShapesNames);
   fields.Value("trend_share", table.trend_share);
   fields.template Enum<sim::KernelLibrary>("trend_library", table.trend_library,
                                            kKernelLibraryNames);

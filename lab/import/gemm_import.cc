@@ -25,8 +25,6 @@ constexpr std::size_t kLeastShapes = 4;
 constexpr std::size_t kManyShapes = 40;
 // Shapes of one model resemble each other more than those of another.
 constexpr double kFewShapesFactor = 2;
-// The share of additive covariance that is tried; 0.3 to 0.6 are equally good (H200, L40S).
-constexpr double kAdditiveShare = 0.5;
 
 using Shape = std::pair<std::int64_t, std::int64_t>;
 using Curves = std::map<Shape, std::map<std::int64_t, double>>;  // (n, k), m, seconds
@@ -96,7 +94,7 @@ double FitWholeWaves(const HardwareSpec& hardware, sim::GemmFit fit,
   for (const int exponent : {0, 1}) {
     fit.coefficients.whole_waves = exponent;
     for (const auto& [library, curves] : libraries) {
-      const GemmLeftOut left_out = JudgeLeftOut(MakeTable(hardware, fit, library, curves), nullptr);
+      const GemmLeftOut left_out = JudgeLeftOut(MakeTable(hardware, fit, library, curves));
       for (const GemmJudged* judged : {&left_out.shapes, &left_out.tokens}) {
         errors[exponent].insert(errors[exponent].end(), judged->logs.begin(), judged->logs.end());
       }
@@ -105,12 +103,24 @@ double FitWholeWaves(const HardwareSpec& hardware, sim::GemmFit fit,
   return BestShare(errors[0], errors[1]);
 }
 
-// Whether (n, k) that were left out are predicted better with an additive covariance.
-void ChooseAdditive(sim::GemmTable& table) {
-  const std::vector<double> without = JudgeLeftOut(table, nullptr).shapes.logs;
-  table.additive_share = kAdditiveShare;
-  const std::vector<double> with = JudgeLeftOut(table, nullptr).shapes.logs;
-  if (!IsGain(without, with)) table.additive_share = 0;
+std::vector<const sim::GemmTable*> PointersTo(const std::vector<sim::GemmTable>& tables) {
+  std::vector<const sim::GemmTable*> pointers;
+  for (const sim::GemmTable& table : tables) pointers.push_back(&table);
+  return pointers;
+}
+
+// The interpolation that predicts (n, k) best that were left out.
+void ChooseBetweenShapes(sim::GemmTable& table, const std::vector<sim::GemmTable>& tables) {
+  sim::GemmBetweenShapes best = table.between_shapes;
+  std::vector<double> least = JudgeLeftOut(table).shapes.logs;
+  for (const auto other : {sim::GemmBetweenShapes::kAdditive, sim::GemmBetweenShapes::kPooled}) {
+    table.between_shapes = other;
+    std::vector<double> logs = JudgeLeftOut(table, {.pool = PointersTo(tables)}).shapes.logs;
+    if (!IsGain(least, logs)) continue;
+    best = other;
+    least = std::move(logs);
+  }
+  table.between_shapes = best;
 }
 
 // The densest table of those that have more m than `table`, or null.
@@ -128,9 +138,9 @@ const sim::GemmTable* DenserThan(const sim::GemmTable& table,
 void ChooseTrend(sim::GemmTable& table, const sim::GemmTable* trend) {
   if (trend == nullptr) return;
   table.trend_library = trend->library;
-  const std::vector<double> without = JudgeLeftOut(table, nullptr).tokens.logs;
+  const std::vector<double> without = JudgeLeftOut(table).tokens.logs;
   table.trend_share = 1;
-  const std::vector<double> with = JudgeLeftOut(table, trend).tokens.logs;
+  const std::vector<double> with = JudgeLeftOut(table, {.trend = trend}).tokens.logs;
   table.trend_share = BestShare(without, with);
   if (table.trend_share == 0) table.trend_library = sim::KernelLibrary::kVllm;
 }
@@ -151,7 +161,7 @@ std::string TableText(const sim::GemmTable& table) {
   first.library = table.library;
   first.format = table.format;
   first.calls = table.calls;
-  first.additive_share = table.additive_share;
+  first.between_shapes = table.between_shapes;
   first.trend_share = table.trend_share;
   first.trend_library = table.trend_library;
   std::string text = WriteProfilePart(head, ProfilePart::kGemm);
@@ -188,7 +198,7 @@ std::vector<sim::GemmTable> MakeTables(const HardwareSpec& hardware, const sim::
     tables.push_back(MakeTable(hardware, fit, library, curves));
   }
   if (few) return tables;
-  for (sim::GemmTable& table : tables) ChooseAdditive(table);
+  for (sim::GemmTable& table : tables) ChooseBetweenShapes(table, tables);
   for (sim::GemmTable& table : tables) ChooseTrend(table, DenserThan(table, tables));
   return tables;
 }
@@ -219,8 +229,9 @@ void ImportFormat(const HardwareSpec& hardware, const std::vector<GemmRow>& rows
     std::vector<GemmRow> of_library;
     std::ranges::copy_if(rows, std::back_inserter(of_library),
                          [&](const GemmRow& row) { return row.library == table.library; });
+    const std::vector<const sim::GemmTable*> pool = PointersTo(tables);
     const sim::GemmTable* trend = table.trend_share > 0 ? DenserThan(table, tables) : nullptr;
-    const GemmLeftOut left_out = JudgeLeftOut(table, trend);
+    const GemmLeftOut left_out = JudgeLeftOut(table, {.pool = pool, .trend = trend});
     result.errors.push_back({.closed_form = ImportErrorOf(
                                  GemmFitErrors(hardware, closed_form.coefficients, of_library)),
                              .left_out_shape = ImportErrorOf(left_out.shapes.logs),

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <optional>
 
 #include "core/check.h"
+#include "sim/cost/operations/gemm_shapes.h"
 #include "sim/cost/operations/gemm_table.h"
 
 namespace twin::lab {
@@ -77,21 +79,26 @@ std::vector<double> GemmJudged::Deviations() const {
   return all;
 }
 
-GemmLeftOut JudgeLeftOut(const sim::GemmTable& table, const sim::GemmTable* trend) {
+GemmLeftOut JudgeLeftOut(const sim::GemmTable& table, const GemmOthers& others) {
   GemmLeftOut errors;
+  const sim::GemmShapes shapes(table, others.pool);
+  std::optional<sim::GemmShapes> of_trend;
   std::unique_ptr<const sim::GemmTokenWeights> tokens;
-  if (trend != nullptr) tokens = std::make_unique<sim::GemmTokenWeights>(trend->m);
+  if (others.trend != nullptr) {
+    of_trend.emplace(*others.trend, others.pool);
+    tokens = std::make_unique<sim::GemmTokenWeights>(others.trend->m);
+  }
   for (std::size_t i = 0; i < table.n.size(); ++i) {
     for (std::size_t j = 0; j < table.k.size(); ++j) {
       if (table.curves[i * table.k.size() + j].empty()) continue;
       const std::vector<double> own = sim::DecodeGemmCurve(table.curves[i * table.k.size() + j]);
-      const sim::GemmCurveRatios left_out = CurveAt(table, table.n[i], table.k[j], true);
+      const sim::GemmCurveRatios left_out = shapes.CurveAt(table.n[i], table.k[j], true);
       for (std::size_t at = 0; at < own.size(); ++at) {
         errors.shapes.Add(table.m[at], left_out.log_ratios[at] - own[at], left_out.variance);
       }
-      std::vector<double> of_trend;
-      if (trend != nullptr) of_trend = CurveAt(*trend, table.n[i], table.k[j]).log_ratios;
-      JudgeTokens(table, own, tokens.get(), of_trend, errors.tokens);
+      std::vector<double> trend;
+      if (of_trend) trend = of_trend->CurveAt(table.n[i], table.k[j]).log_ratios;
+      JudgeTokens(table, own, tokens.get(), trend, errors.tokens);
     }
   }
   return errors;

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "sim/cost/operations/gemm_profile.h"
@@ -37,9 +38,13 @@ struct GemmLeftOut {
   GemmJudged tokens;
 };
 
-// `trend`: the table that table.trend_library names, whole; it counts for the errors of m alone.
-// Null: none.
-GemmLeftOut JudgeLeftOut(const sim::GemmTable& table, const sim::GemmTable* trend);
+// Tables of other libraries that a table may take into account, whole.
+struct GemmOthers {
+  std::span<const sim::GemmTable* const> pool = {};  // counts for the errors of (n, k) alone
+  const sim::GemmTable* trend = nullptr;             // for those of m alone; null: none
+};
+
+GemmLeftOut JudgeLeftOut(const sim::GemmTable& table, const GemmOthers& others = {});
 
 // Whether the mean absolute error of `with` is less by 1 % or more. Each change of an interpolation
 // has to pass it: one that gains less on isolated products has cost as much on recorded steps.

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "core/check.h"
+#include "sim/cost/operations/gemm_shapes.h"
 #include "sim/cost/operations/gemm_table.h"
 #include "sim/cost/operations/unmeasured_device.h"
 
@@ -41,14 +42,18 @@ bool QuantizesActivations(GemmFormat format) {
          format == GemmFormat::kFp4;
 }
 
-// Tables of the library, of vLLM, and their trends.
+// Tables of the library, of vLLM, and what those two take into account of other libraries.
 bool IsUsed(const GemmProfile& profile, const GemmTable& table, KernelLibrary library) {
   const auto is_own = [library](const GemmTable& any) {
     return any.library == library || any.library == KernelLibrary::kVllm;
   };
+  const auto takes_into_account = [&](const GemmTable& any) {
+    const bool is_trend = any.trend_share > 0 && any.trend_library == table.library;
+    return any.format == table.format &&
+           (any.between_shapes == GemmBetweenShapes::kPooled || is_trend);
+  };
   return is_own(table) || std::ranges::any_of(profile.tables, [&](const GemmTable& any) {
-           return is_own(any) && any.trend_share > 0 && any.trend_library == table.library &&
-                  any.format == table.format;
+           return is_own(any) && takes_into_account(any);
          });
 }
 
@@ -110,6 +115,14 @@ const GemmModel::Table* GemmModel::TableOf(GemmFormat format, KernelLibrary libr
   return found == tables_->end() ? nullptr : &*found;
 }
 
+GemmShapes GemmModel::ShapesOf(const GemmTable& table) const {
+  std::vector<const GemmTable*> pool;
+  for (const Table& other : *tables_) {
+    if (other.measured.format == table.format) pool.push_back(&other.measured);
+  }
+  return GemmShapes(table, pool);
+}
+
 GemmCurve GemmModel::Curve(std::int64_t n, std::int64_t k, GemmFormat format) const {
   GemmCurve curve;
   curve.hardware_ = hardware_;
@@ -128,13 +141,13 @@ GemmCurve GemmModel::Curve(std::int64_t n, std::int64_t k, GemmFormat format) co
   if (table.library != library_) curve.library_sd_ = kOtherLibrarySd;
   const auto at_n = static_cast<std::uint32_t>(n);
   const auto at_k = static_cast<std::uint32_t>(k);
-  GemmCurveRatios ratios = CurveAt(table, at_n, at_k);
+  GemmCurveRatios ratios = ShapesOf(table).CurveAt(at_n, at_k);
   curve.log_ratios_ = std::move(ratios.log_ratios);
   curve.shape_variance_ = ratios.variance;
   if (table.trend_share > 0) {
     curve.trend_ = TableOf(format, table.trend_library);
     CHECK(curve.trend_ != nullptr);
-    curve.trend_log_ratios_ = CurveAt(curve.trend_->measured, at_n, at_k).log_ratios;
+    curve.trend_log_ratios_ = ShapesOf(curve.trend_->measured).CurveAt(at_n, at_k).log_ratios;
     curve.log_ratios_ =
         WithoutTrend(table, curve.log_ratios_, curve.trend_->tokens, curve.trend_log_ratios_);
   }

@@ -17,14 +17,15 @@
 namespace twin::sim {
 
 class GemmCurve;
+class GemmShapes;
 struct GemmRatio;
 
-// With a table for the library and format: its measured times, interpolated (gemm_table.h), between
-// the measured m perhaps along another library's that was measured at more of them; a
-// library without table takes vLLM's. Otherwise the closed form (gemm_closed_form.h) with the
-// coefficients of the profile, or with those of the data sheet (unmeasured_device.h) and a wide
-// interval.
-// Copies share the tables and the curves.
+// With a table for the library and format: its measured times, interpolated between (n, k)
+// (gemm_shapes.h), perhaps with the other libraries' tables in mind, and along m (gemm_table.h),
+// perhaps along a library's that was measured at more m. A library without table takes vLLM's.
+// Otherwise the closed form (gemm_closed_form.h) with the coefficients of the profile, or with
+// those of the data sheet (unmeasured_device.h) and a wide interval. Copies share the tables and
+// the curves.
 class GemmModel {
  public:
   explicit GemmModel(const HardwareSpec& hardware, const GemmProfile& profile = {},
@@ -53,6 +54,8 @@ class GemmModel {
   // Null: no such table.
   [[nodiscard]] const Table* TableOf(GemmFormat format, KernelLibrary library) const;
   [[nodiscard]] const GemmCurve& KnownCurve(const GemmShape& shape) const;
+  // A table of tables_ with the others of its format.
+  [[nodiscard]] GemmShapes ShapesOf(const GemmTable& table) const;
 
   HardwareSpec hardware_;
   KernelLibrary library_;

@@ -65,8 +65,15 @@ struct BackToBackCalls {
   bool operator==(const BackToBackCalls&) const = default;
 };
 
+// How curves of (n, k) that were not measured are interpolated (gemm_shapes.h).
+enum class GemmBetweenShapes : std::uint8_t {
+  kNear,      // errors of the closed form resemble each other the more, the nearer (n, k) are
+  kAdditive,  // products of equal n, or of equal k, err alike as well
+  kPooled     // as kAdditive, and the format's other tables are taken into account
+};
+
 // Measured times of one library and format on a grid, as logarithms of their ratio to the closed
-// form of the format; gemm_table.h decodes and interpolates them.
+// form of the format. gemm_shapes.h interpolates them between (n, k), gemm_table.h along m.
 struct GemmTable {
   KernelLibrary library = KernelLibrary::kVllm;
   GemmFormat format = GemmFormat::kBf16;
@@ -81,8 +88,7 @@ struct GemmTable {
   // root of the kriging variance there.
   std::vector<double> shape_sd;  // kGemmRanges of each
   std::vector<double> m_sd;
-  // Share of the covariance between (n, k) that is one of n alone plus one of k alone.
-  double additive_share = 0;
+  GemmBetweenShapes between_shapes = GemmBetweenShapes::kNear;
   // Where another library was measured at more m, its table of the format says how times go between
   // the m of this one: `trend_share` of its log ratios is taken out of the curves before they are
   // interpolated over m. 0: none. A table that is a trend has none itself.

@@ -41,22 +41,9 @@ const std::array<double, kSteps>& Steps() {
   return steps;
 }
 
-// Distances in octaves at which the covariance has fallen to 1/e.
-constexpr double kRangeN = 1;
-constexpr double kRangeK = 3;
-constexpr double kAdditiveRangeN = 2;
-constexpr double kAdditiveRangeK = 4;
+// Octaves at which the covariance along m has fallen to 1/e.
 constexpr double kRangeM = 8;
-constexpr KrigingRules kShapeRules{.neighbours = 16, .nugget = 0.03};
 constexpr KrigingRules kTokenRules{.neighbours = 10, .nugget = 0.06};
-
-double ShapeCovariance(double additive_share, double octaves_n, double octaves_k) {
-  const double joint = std::exp(-std::hypot(octaves_n / kRangeN, octaves_k / kRangeK));
-  if (additive_share == 0) return joint;
-  const double apart = std::exp(-std::abs(octaves_n) / kAdditiveRangeN) +
-                       std::exp(-std::abs(octaves_k) / kAdditiveRangeK);
-  return std::lerp(joint, apart / 2, additive_share);
-}
 
 // Measured m on either side that are considered.
 constexpr std::size_t kTokenWindow = 12;
@@ -79,48 +66,6 @@ double TokenCovariance(const TokenPlaces& a, const TokenPlaces& b) {
     sum += kTokenShares[i] * std::exp(-std::abs(a[i] - b[i]) / kRangeM);
   }
   return sum;
-}
-
-struct Shape {
-  std::size_t curve;
-  double n;  // log2
-  double k;
-};
-
-std::vector<Shape> MeasuredShapes(const GemmTable& table) {
-  std::vector<Shape> shapes;
-  for (std::size_t i = 0; i < table.n.size(); ++i) {
-    for (std::size_t j = 0; j < table.k.size(); ++j) {
-      const std::size_t curve = i * table.k.size() + j;
-      if (table.curves[curve].empty()) continue;
-      shapes.push_back({curve, std::log2(static_cast<double>(table.n[i])),
-                        std::log2(static_cast<double>(table.k[j]))});
-    }
-  }
-  return shapes;
-}
-
-// Weights of the measured (n, k), by position among the table's curves. `left_out`: of a curve.
-KrigingWeights ShapeWeights(const GemmTable& table, std::uint32_t n, std::uint32_t k,
-                            std::size_t left_out) {
-  const std::vector<Shape> shapes = MeasuredShapes(table);
-  const auto excluded =
-      static_cast<std::size_t>(std::ranges::find(shapes, left_out, &Shape::curve) - shapes.begin());
-  const double at_n = std::log2(static_cast<double>(n));
-  const double at_k = std::log2(static_cast<double>(k));
-  KrigingWeights weights = Krige(
-      shapes.size(), excluded, kShapeRules,
-      [&](std::size_t i) {
-        return ShapeCovariance(table.additive_share, shapes[i].n - at_n, shapes[i].k - at_k);
-      },
-      [&](std::size_t i, std::size_t j) {
-        return ShapeCovariance(table.additive_share, shapes[i].n - shapes[j].n,
-                               shapes[i].k - shapes[j].k);
-      });
-  for (std::size_t i = 0; i < weights.count; ++i) {
-    weights.points[i] = shapes[weights.points[i]].curve;
-  }
-  return weights;
 }
 
 // The index of `value` in an ascending list, or its size.
@@ -220,35 +165,6 @@ std::vector<std::string> SplitGemmCurves(std::span<const std::string> texts) {
     curves.emplace_back(text.substr(at));
   }
   return curves;
-}
-
-GemmCurveRatios CurveAt(const GemmTable& table, std::uint32_t n, std::uint32_t k, bool excluded) {
-  // Weights that continue a trend beyond the smallest sizes grow without bound (an fp8 product took
-  // eight times as long with n = 8 as with 32).
-  const std::uint32_t inside_n = std::max(n, table.n.front());
-  const std::uint32_t inside_k = std::max(k, table.k.front());
-  if (n != inside_n || k != inside_k) {
-    GemmCurveRatios edge = CurveAt(table, inside_n, inside_k, excluded);
-    edge.variance =
-        std::max(edge.variance, ShapeWeights(table, n, k, table.curves.size()).variance);
-    return edge;
-  }
-  const std::size_t in = IndexOf(table.n, n);
-  const std::size_t ik = IndexOf(table.k, k);
-  const bool on_grid = in < table.n.size() && ik < table.k.size();
-  const std::size_t own = on_grid ? in * table.k.size() + ik : table.curves.size();
-  if (on_grid && !excluded && !table.curves[own].empty()) {
-    return {DecodeGemmCurve(table.curves[own]), 0};
-  }
-  const KrigingWeights weights = ShapeWeights(table, n, k, own);
-  GemmCurveRatios result{std::vector<double>(table.m.size(), 0.0), weights.variance};
-  for (std::size_t i = 0; i < weights.count; ++i) {
-    const std::vector<double> curve = DecodeGemmCurve(table.curves[weights.points[i]]);
-    for (std::size_t j = 0; j < curve.size(); ++j) {
-      result.log_ratios[j] += weights.weights[i] * curve[j];
-    }
-  }
-  return result;
 }
 
 GemmRatio RatioAt(const GemmTable& table, std::span<const double> log_ratios, std::int64_t m,

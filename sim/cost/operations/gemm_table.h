@@ -1,11 +1,9 @@
-// Reads tables of measured matrix products: encoded curves, and interpolation between them.
+// Reads tables of measured matrix products: encoded curves, and interpolation along them.
 //
 // A curve holds, for each measured m, the logarithm of measured over closed-form time. The closed
 // form takes out size, tiles and waves; what remains varies slowly enough between neighbouring
-// (n, k) and m to be interpolated by kriging. Along m the covariance depends on m itself and on m
-// rounded up to tiles of 64 and 128 rows. Between (n, k) it falls faster along n, which decides the
-// number of tiles, than along k; products of equal n, or equal k, may have something in common of
-// their own (`additive_share`).
+// (n, k) (gemm_shapes.h) and m to be interpolated by kriging. Along m the covariance depends on m
+// itself and on m rounded up to tiles of 64 and 128 rows.
 #pragma once
 
 #include <cstddef>
@@ -41,16 +39,7 @@ struct GemmRatio {
   double variance = 0;  // of kriging; 0 at a measured point
 };
 
-// A curve over m for one (n, k).
-struct GemmCurveRatios {
-  std::vector<double> log_ratios;  // at the table's m
-  double variance = 0;             // of kriging over (n, k); 0 if (n, k) was measured
-};
-
-// `excluded` leaves a measured point out, for judging. Sizes below all measured ones take the
-// ratios of the smallest, with the variance of their distance.
-GemmCurveRatios CurveAt(const GemmTable& table, std::uint32_t n, std::uint32_t k,
-                        bool excluded = false);
+// `excluded` leaves a measured point out, for judging.
 GemmRatio RatioAt(const GemmTable& table, std::span<const double> log_ratios, std::int64_t m,
                   bool excluded = false);
 

@@ -13,7 +13,7 @@
 
 namespace twin::sim {
 
-inline constexpr std::size_t kKrigingPointsMax = 16;
+inline constexpr std::size_t kKrigingPointsMax = 24;
 
 struct KrigingWeights {
   std::size_t count = 0;
@@ -23,7 +23,7 @@ struct KrigingWeights {
 };
 
 struct KrigingRules {
-  std::size_t neighbours = kKrigingPointsMax;  // that count: those of the largest covariance
+  std::size_t neighbours = 16;  // that count: those of the largest covariance
   double nugget = 0;
 };
 

@@ -10,7 +10,7 @@
 namespace twin::sim {
 namespace {
 
-constexpr KrigingRules kPromptRules{.neighbours = kKrigingPointsMax, .nugget = 0.01};
+constexpr KrigingRules kPromptRules{.neighbours = 16, .nugget = 0.01};
 // In the median over the calls of measured heads, each predicted without a fifth of all heads.
 constexpr double kUsualVariance = 0.02;
 
@@ -68,7 +68,7 @@ LogRatio PromptKriging::operator()(const PromptCall& call) const {
   for (std::size_t i = 0; i < points_.size(); ++i) {
     nearest.emplace_back(SquaredDistance(target, points_[i].place), i);
   }
-  const std::size_t count = std::min(kKrigingPointsMax, nearest.size());
+  const std::size_t count = std::min(kPromptRules.neighbours, nearest.size());
   std::ranges::nth_element(nearest, nearest.begin() + static_cast<std::ptrdiff_t>(count - 1));
   const KrigingWeights weights = Krige(
       count, count, kPromptRules, [&](std::size_t i) { return CallCovariance(nearest[i].first); },

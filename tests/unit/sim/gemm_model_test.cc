@@ -161,21 +161,6 @@ TEST(GemmTokenWeightsTest, MemoryIsBoundedAndValuesBeyondItAreEqual) {
   EXPECT_EQ(weights.size(), GemmTokenWeights::kRememberedMax);
 }
 
-// Log ratios of 0.1 per octave of n and of k on a grid of 3 x 3; its last (n, k) predicted from the
-// others.
-double LastOfAdditiveGrid(double additive_share) {
-  GemmTable table;
-  table.additive_share = additive_share;
-  table.m = {1};
-  table.n = table.k = {1024, 2048, 4096};
-  for (int i = 0; i < 3; ++i) {
-    for (int j = 0; j < 3; ++j) {
-      table.curves.push_back(EncodeGemmCurve(std::vector<double>(1, 0.1 * i + 0.1 * j)));
-    }
-  }
-  return CurveAt(table, 4096, 4096, true).log_ratios[0];
-}
-
 // Those of one n in one text; a text of one curve is read as well, and so is a curve of nothing.
 TEST(GemmTableTest, AProfileHoldsTheCurvesOfOneNInOneText) {
   GemmTable table;
@@ -187,15 +172,6 @@ TEST(GemmTableTest, AProfileHoldsTheCurvesOfOneNInOneText) {
   EXPECT_EQ(SplitGemmCurves(texts), table.curves);
   EXPECT_EQ(SplitGemmCurves(table.curves), table.curves);
   EXPECT_TRUE(SplitGemmCurves({}).empty());
-}
-
-TEST(GemmTableTest, WhatEqualSizesHaveInCommonAddsUp) {
-  const double additive = LastOfAdditiveGrid(1);
-  EXPECT_NEAR(additive, 0.4, 0.03);
-  // A covariance that only falls with the distance stays near the mean of the neighbours.
-  EXPECT_LT(LastOfAdditiveGrid(0), 0.3);
-  EXPECT_LT(LastOfAdditiveGrid(0.5), additive);
-  EXPECT_GT(LastOfAdditiveGrid(0.5), LastOfAdditiveGrid(0));
 }
 
 // Ratios of 1.1 at n = 1024 and 1.2 at n = 4096, for all k and m.
@@ -308,9 +284,9 @@ TEST(GemmModelTest, OtherSizesLieBetweenTheirNeighbours) {
 // Weights that go on beyond the smallest sizes would go on with the trend as well: 1.1 at n = 1024
 // and 1.2 at 4096 would be less than 1.1 at 32.
 TEST(GemmModelTest, SizesBelowAllMeasuredOnesTakeTheRatioOfTheSmallest) {
-  for (const double additive_share : {0.0, 1.0}) {
+  for (const auto between : {GemmBetweenShapes::kNear, GemmBetweenShapes::kPooled}) {
     GemmProfile profile = TwoLevelProfile();
-    profile.tables.front().additive_share = additive_share;
+    profile.tables.front().between_shapes = between;
     const GemmModel model(IdealHardware(), profile);
     EXPECT_NEAR(RatioToClosedForm(model, {.m = 128, .n = 32, .k = 1024}), 1.1, 0.01);
     EXPECT_NEAR(RatioToClosedForm(model, {.m = 128, .n = 4096, .k = 32}), 1.2, 0.01);
