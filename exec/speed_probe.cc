@@ -4,7 +4,7 @@ namespace twin::exec {
 
 void ProbedBackend::Launch(const StepPlan& plan) {
   const auto now = LapTimer::Clock::now();
-  if (now >= next_ && now - collected_ <= times_.pause) {
+  if (now >= next_ && collected_ && now - *collected_ <= times_.pause) {
     samples_.push_back(probe_.Run());
     next_ = now + times_.interval;
   }

@@ -6,6 +6,8 @@
 // differ, without a look at any step of the run.
 #pragma once
 
+#include <chrono>
+#include <optional>
 #include <vector>
 
 #include "exec/forwarding_backend.h"
@@ -53,7 +55,7 @@ class ProbedBackend final : public ForwardingBackend {
   SpeedProbe& probe_;
   ProbeTimes times_;
   LapTimer::Clock::time_point next_{};
-  LapTimer::Clock::time_point collected_{};
+  std::optional<LapTimer::Clock::time_point> collected_;  // the latest step; none so far
   std::vector<ProbeSeconds> samples_;
 };
 
