@@ -38,14 +38,18 @@ endfunction()
 
 # With TWIN_UNITY, headers that most tests include are parsed once: a quarter of a test's compile time.
 # Presets without it find the includes that a test lacks.
-if(TWIN_TESTS AND TWIN_UNITY)
-  add_executable(twin_test_headers "${CMAKE_CURRENT_LIST_DIR}/link_test_main.cc")
-  target_link_libraries(twin_test_headers PRIVATE twin_options GTest::gmock twin_light_options)
-  target_precompile_headers(twin_test_headers PRIVATE
+function(twin_test_headers target)
+  add_executable(${target} "${PROJECT_SOURCE_DIR}/cmake/link_test_main.cc")
+  target_link_libraries(${target} PRIVATE twin_options GTest::gmock ${ARGN})
+  target_precompile_headers(${target} PRIVATE
     <fmt/format.h> <gmock/gmock.h> <gtest/gtest.h>
     <algorithm> <array> <chrono> <cmath> <cstdint> <deque> <filesystem> <fstream> <functional> <limits> <map>
     <memory> <mutex> <numeric> <optional> <random> <set> <span> <sstream> <string> <string_view> <thread>
     <tuple> <utility> <variant> <vector>)
+endfunction()
+if(TWIN_TESTS AND TWIN_UNITY)
+  twin_test_headers(twin_light_test_headers twin_light_options)
+  twin_test_headers(twin_computing_test_headers)
 endif()
 
 # twin_test(SOURCE DEPENDS layer... [LABELS ...] [TIMEOUT seconds])
@@ -61,10 +65,10 @@ function(twin_test source)
     set(arg_TIMEOUT 300)
   endif()
   get_filename_component(target "${source}" NAME_WE)
-  # References to numerical code are computed in the tests themselves.
-  set(computes OFF)
-  if("kernels" IN_LIST arg_DEPENDS OR "exec" IN_LIST arg_DEPENDS OR "cuda_emulation" IN_LIST arg_DEPENDS)
-    set(computes ON)
+  # References to kernels are computed in the tests themselves.
+  set(headers twin_light_test_headers)
+  if("kernels" IN_LIST arg_DEPENDS OR "cuda_emulation" IN_LIST arg_DEPENDS)
+    set(headers twin_computing_test_headers)
   endif()
   if(("apps" IN_LIST arg_DEPENDS OR "lab" IN_LIST arg_DEPENDS) AND NOT "cuda_emulation" IN_LIST arg_DEPENDS)
     list(APPEND arg_DEPENDS lab cuda)  # in the order of linking: lab uses cuda
@@ -73,11 +77,11 @@ function(twin_test source)
   add_executable(${target} ${source})
   target_link_libraries(${target} PRIVATE twin_options ${arg_DEPENDS} GTest::gmock GTest::gtest_main)
   target_compile_definitions(${target} PRIVATE TWIN_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
-  if(NOT computes)
+  if(headers STREQUAL twin_light_test_headers)
     twin_compile_light(${target})
-    if(TARGET twin_test_headers)
-      target_precompile_headers(${target} REUSE_FROM twin_test_headers)
-    endif()
+  endif()
+  if(TARGET ${headers})
+    target_precompile_headers(${target} REUSE_FROM ${headers})
   endif()
   gtest_discover_tests(${target}
     DISCOVERY_TIMEOUT 60

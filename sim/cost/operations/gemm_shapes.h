@@ -8,8 +8,8 @@
 //   pooled    Libraries call kernels of one vendor, and each library's times have noise of their
 //             own. So the median of all libraries' curves is interpolated as in `additive`, and
 //             what the table's own curves differ from it is added, interpolated with a third of its
-//             variance taken for noise (co-kriging: Kennedy and O'Hagan, Biometrika 87, 2000,
-//             equation 1 with a factor of 1).
+//             variance taken for noise (co-kriging, as the autoregressive model of Kennedy and
+//             O'Hagan, Biometrika 87, 2000, with a factor of 1).
 //
 // Beyond the largest n and k, `near` is used in any case: there the others gain nothing.
 #pragma once

@@ -7,8 +7,13 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <initializer_list>
+#include <map>
+#include <random>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "core/input_error.h"
 #include "lab/import/gemm_fit.h"
@@ -144,6 +149,62 @@ TEST(GemmImportTest, TheLibraryThatWasMeasuredAtMoreMIsTheTrendOfTheOthers) {
   const double measured = 1.2 * sim::GemmClosedForm(hardware, {}, {128, 2560, 2560});
   EXPECT_NEAR(seconds(128, vllm.trend_share), measured, 0.04 * measured);
   EXPECT_LT(seconds(128, 0), 0.95 * measured);
+}
+
+// 49 (n, k) whose times are those of the closed form times exp(error(library, row)).
+GemmRows RowsWithErrors(const HardwareSpec& hardware,
+                        std::initializer_list<sim::KernelLibrary> libraries,
+                        const std::function<double(const GemmRow&)>& error) {
+  GemmRows rows;
+  for (const sim::KernelLibrary library : libraries) {
+    for (const std::int64_t n : {1024, 1536, 2560, 3584, 5120, 7168, 8192}) {
+      for (const std::int64_t k : {1024, 1536, 2560, 3584, 5120, 7168, 8192}) {
+        for (const std::int64_t m : {1, 64, 1024, 4096}) {
+          GemmRow row{.library = library, .m = m, .n = n, .k = k};
+          row.seconds = sim::GemmClosedForm(hardware, {}, {m, n, k}) * std::exp(error(row));
+          rows.rows.push_back(row);
+        }
+      }
+    }
+  }
+  return rows;
+}
+
+std::vector<sim::GemmBetweenShapes> ChosenBetweenShapes(const HardwareSpec& hardware,
+                                                        const GemmRows& rows) {
+  RunControl control;
+  std::vector<sim::GemmBetweenShapes> chosen;
+  for (const sim::GemmTable& table : ImportGemm(hardware, rows, control).profile.tables) {
+    chosen.push_back(table.between_shapes);
+  }
+  return chosen;
+}
+
+TEST(GemmImportTest, LibrariesWithNoiseOfTheirOwnArePooled) {
+  const HardwareSpec hardware = HardwarePreset("h100-sxm");
+  std::mt19937 random(1);
+  std::normal_distribution<double> noise(0, 0.1);
+  const GemmRows rows = RowsWithErrors(
+      hardware,
+      {sim::KernelLibrary::kVllm, sim::KernelLibrary::kSglang, sim::KernelLibrary::kTrtllm},
+      [&](const GemmRow&) { return noise(random); });
+  EXPECT_THAT(
+      ChosenBetweenShapes(hardware, rows),
+      ::testing::ElementsAre(sim::GemmBetweenShapes::kPooled, sim::GemmBetweenShapes::kPooled,
+                             sim::GemmBetweenShapes::kPooled));
+}
+
+// A library alone has nothing to be pooled with.
+TEST(GemmImportTest, ProductsThatErrByTheirNAndByTheirKAreAdditive) {
+  const HardwareSpec hardware = HardwarePreset("h100-sxm");
+  const std::map<std::int64_t, double> of_size = {{1024, 0.1},   {1536, -0.1}, {2560, 0.05},
+                                                  {3584, -0.05}, {5120, 0.1},  {7168, -0.1},
+                                                  {8192, 0.05}};
+  const GemmRows rows =
+      RowsWithErrors(hardware, {sim::KernelLibrary::kVllm},
+                     [&](const GemmRow& row) { return of_size.at(row.n) - of_size.at(row.k); });
+  EXPECT_THAT(ChosenBetweenShapes(hardware, rows),
+              ::testing::ElementsAre(sim::GemmBetweenShapes::kAdditive));
 }
 
 TEST(GemmImportTest, TheWrittenFileGivesBackTheMeasuredTimes) {
