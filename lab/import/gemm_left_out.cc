@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "core/check.h"
-#include "sim/cost/operations/gemm_shapes.h"
+#include "sim/cost/operations/gemm_kriging.h"
 #include "sim/cost/operations/gemm_table.h"
 
 namespace twin::lab {
@@ -81,8 +81,8 @@ std::vector<double> GemmJudged::Deviations() const {
 
 GemmLeftOut JudgeLeftOut(const sim::GemmTable& table, const GemmOthers& others) {
   GemmLeftOut errors;
-  const sim::GemmShapes shapes(table, others.pool);
-  std::optional<sim::GemmShapes> of_trend;
+  const sim::GemmKriging kriging(table, others.pool);
+  std::optional<sim::GemmKriging> of_trend;
   std::unique_ptr<const sim::GemmTokenWeights> tokens;
   if (others.trend != nullptr) {
     of_trend.emplace(*others.trend, others.pool);
@@ -92,7 +92,7 @@ GemmLeftOut JudgeLeftOut(const sim::GemmTable& table, const GemmOthers& others) 
     for (std::size_t j = 0; j < table.k.size(); ++j) {
       if (table.curves[i * table.k.size() + j].empty()) continue;
       const std::vector<double> own = sim::DecodeGemmCurve(table.curves[i * table.k.size() + j]);
-      const sim::GemmCurveRatios left_out = shapes.CurveAt(table.n[i], table.k[j], true);
+      const sim::GemmCurveRatios left_out = kriging.CurveAt(table.n[i], table.k[j], true);
       for (std::size_t at = 0; at < own.size(); ++at) {
         errors.shapes.Add(table.m[at], left_out.log_ratios[at] - own[at], left_out.variance);
       }

@@ -51,7 +51,7 @@ struct Draft {
   AttentionTable table;
   AttentionGrid grid;
   std::vector<AttentionRow> all;   // measured over formula
-  std::vector<AttentionRow> kept;  // the same, of which the base is taken away
+  std::vector<AttentionRow> rows;  // the same in their order, less what the base says
   // What the base says of each of `all`, without a row of the same heads; empty without a base.
   std::vector<AttentionCorrection> bases;
 };
@@ -70,19 +70,19 @@ int Find(const std::vector<AttentionRow>& rows, const AttentionRow& row) {
   return -1;
 }
 
-// Every row predicted from the kept rows without it, by weighted means or as the model does it.
+// Every row predicted from the others, by weighted means or as the model does it.
 enum class Rule : std::uint8_t { kMeans, kModel };
 HeldOut LeaveOut(const AttentionTable& table, const Draft& draft, Rule rule = Rule::kModel) {
   HeldOut result;
+  if (draft.rows.size() == 1) return result;
   const AttentionGrid& grid = draft.grid;
   for (std::size_t i = 0; i < draft.all.size(); ++i) {
     const AttentionRow& row = draft.all[i];
-    const int left_out = Find(draft.kept, row);
-    if (left_out >= 0 && draft.kept.size() == 1) continue;
-    AttentionCorrection correction(table, grid, draft.kept, row.query_heads, row.kv_heads,
+    const int left_out = static_cast<int>(i);
+    AttentionCorrection correction(table, grid, draft.rows, row.query_heads, row.kv_heads,
                                    left_out);
     if (rule == Rule::kModel && Kriges(table)) {
-      correction.KrigePrompts(table, draft.kept, row.query_heads, row.kv_heads, left_out);
+      correction.KrigePrompts(table, draft.rows, row.query_heads, row.kv_heads, left_out);
     }
     for (std::size_t b = 0; b < grid.batches.size(); ++b) {
       for (std::size_t l = 0; l < grid.lengths.size(); ++l) {
@@ -176,7 +176,7 @@ Draft WithBase(const Draft& draft, const AttentionFit& base) {
   Draft result = draft;
   result.table.base = 0;
   const std::size_t lengths = draft.grid.lengths.size();
-  for (AttentionRow& row : result.kept) {
+  for (AttentionRow& row : result.rows) {
     const AttentionCorrection of_row(base.table, base.grid, base_rows, row.query_heads,
                                      row.kv_heads);
     for (std::size_t i = 0; i < row.log_ratios.size(); ++i) {
@@ -232,14 +232,14 @@ AttentionFit FitAttention(const HardwareSpec& hardware, const AttentionTable& ke
   draft.grid.batches.assign(batches.begin(), batches.end());
   draft.grid.lengths.assign(lengths.begin(), lengths.end());
   draft.all = RowsOf(draft.table, draft.grid, tabulated);
-  draft.kept = draft.all;
+  draft.rows = draft.all;
   const double loss = ChooseScales(draft);
   if (options.base != nullptr) {
     Draft based = WithBase(draft, *options.base);
     if (ChooseScales(based) < loss) draft = based;
   }
   draft.table.spread = std::round(1e4 * CalibratedSpread(draft)) / 1e4;
-  for (const AttentionRow& row : draft.kept) {
+  for (const AttentionRow& row : draft.rows) {
     draft.table.rows.push_back(PrintAttentionRow(draft.grid, row));
   }
   return Judged(draft, samples.size());

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "core/check.h"
-#include "sim/cost/operations/gemm_shapes.h"
+#include "sim/cost/operations/gemm_kriging.h"
 #include "sim/cost/operations/gemm_table.h"
 #include "sim/cost/operations/unmeasured_device.h"
 
@@ -115,12 +115,12 @@ const GemmModel::Table* GemmModel::TableOf(GemmFormat format, KernelLibrary libr
   return found == tables_->end() ? nullptr : &*found;
 }
 
-GemmShapes GemmModel::ShapesOf(const GemmTable& table) const {
+GemmKriging GemmModel::KrigingOf(const GemmTable& table) const {
   std::vector<const GemmTable*> pool;
   for (const Table& other : *tables_) {
     if (other.measured.format == table.format) pool.push_back(&other.measured);
   }
-  return GemmShapes(table, pool);
+  return GemmKriging(table, pool);
 }
 
 GemmCurve GemmModel::Curve(std::int64_t n, std::int64_t k, GemmFormat format) const {
@@ -141,13 +141,13 @@ GemmCurve GemmModel::Curve(std::int64_t n, std::int64_t k, GemmFormat format) co
   if (table.library != library_) curve.library_sd_ = kOtherLibrarySd;
   const auto at_n = static_cast<std::uint32_t>(n);
   const auto at_k = static_cast<std::uint32_t>(k);
-  GemmCurveRatios ratios = ShapesOf(table).CurveAt(at_n, at_k);
+  GemmCurveRatios ratios = KrigingOf(table).CurveAt(at_n, at_k);
   curve.log_ratios_ = std::move(ratios.log_ratios);
   curve.shape_variance_ = ratios.variance;
   if (table.trend_share > 0) {
     curve.trend_ = TableOf(format, table.trend_library);
     CHECK(curve.trend_ != nullptr);
-    curve.trend_log_ratios_ = ShapesOf(curve.trend_->measured).CurveAt(at_n, at_k).log_ratios;
+    curve.trend_log_ratios_ = KrigingOf(curve.trend_->measured).CurveAt(at_n, at_k).log_ratios;
     curve.log_ratios_ =
         WithoutTrend(table, curve.log_ratios_, curve.trend_->tokens, curve.trend_log_ratios_);
   }

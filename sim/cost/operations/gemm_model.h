@@ -17,11 +17,11 @@
 namespace twin::sim {
 
 class GemmCurve;
-class GemmShapes;
+class GemmKriging;
 struct GemmRatio;
 
 // With a table for the library and format: its measured times, interpolated between (n, k)
-// (gemm_shapes.h), perhaps with the other libraries' tables in mind, and along m (gemm_table.h),
+// (gemm_kriging.h), perhaps with the other libraries' tables in mind, and along m (gemm_table.h),
 // perhaps along a library's that was measured at more m. A library without table takes vLLM's.
 // Otherwise the closed form (gemm_closed_form.h) with the coefficients of the profile, or with
 // those of the data sheet (unmeasured_device.h) and a wide interval. Copies share the tables and
@@ -55,7 +55,7 @@ class GemmModel {
   [[nodiscard]] const Table* TableOf(GemmFormat format, KernelLibrary library) const;
   [[nodiscard]] const GemmCurve& KnownCurve(const GemmShape& shape) const;
   // A table of tables_ with the others of its format.
-  [[nodiscard]] GemmShapes ShapesOf(const GemmTable& table) const;
+  [[nodiscard]] GemmKriging KrigingOf(const GemmTable& table) const;
 
   HardwareSpec hardware_;
   KernelLibrary library_;

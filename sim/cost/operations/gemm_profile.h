@@ -65,7 +65,7 @@ struct BackToBackCalls {
   bool operator==(const BackToBackCalls&) const = default;
 };
 
-// How curves of (n, k) that were not measured are interpolated (gemm_shapes.h).
+// How curves of (n, k) that were not measured are interpolated (gemm_kriging.h).
 enum class GemmBetweenShapes : std::uint8_t {
   kNear,      // errors of the closed form resemble each other the more, the nearer (n, k) are
   kAdditive,  // products of equal n, or of equal k, err alike as well
@@ -73,7 +73,7 @@ enum class GemmBetweenShapes : std::uint8_t {
 };
 
 // Measured times of one library and format on a grid, as logarithms of their ratio to the closed
-// form of the format. gemm_shapes.h interpolates them between (n, k), gemm_table.h along m.
+// form of the format. gemm_kriging.h interpolates them between (n, k), gemm_table.h along m.
 struct GemmTable {
   KernelLibrary library = KernelLibrary::kVllm;
   GemmFormat format = GemmFormat::kBf16;

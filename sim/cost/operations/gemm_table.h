@@ -2,7 +2,7 @@
 //
 // A curve holds, for each measured m, the logarithm of measured over closed-form time. The closed
 // form takes out size, tiles and waves; what remains varies slowly enough between neighbouring
-// (n, k) (gemm_shapes.h) and m to be interpolated by kriging. Along m the covariance depends on m
+// (n, k) (gemm_kriging.h) and m to be interpolated by kriging. Along m the covariance depends on m
 // itself and on m rounded up to tiles of 64 and 128 rows.
 #pragma once
 

@@ -1,5 +1,5 @@
 // Curves of products between measured (n, k).
-#include "sim/cost/operations/gemm_shapes.h"
+#include "sim/cost/operations/gemm_kriging.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -40,35 +40,35 @@ GemmTable Flat(double log_ratio, std::vector<std::uint32_t> m = {1}) {
 
 // The middle of a grid of 3 x 3, from the others.
 double MiddleWithout(const GemmTable& table, std::vector<const GemmTable*> pool = {}) {
-  return GemmShapes(table, pool).CurveAt(2048, 2048, true).log_ratios[0];
+  return GemmKriging(table, pool).CurveAt(2048, 2048, true).log_ratios[0];
 }
 
-TEST(GemmShapesTest, MeasuredProductsKeepTheirCurves) {
+TEST(GemmKrigingTest, MeasuredProductsKeepTheirCurves) {
   GemmTable table = Flat(0.1);
   const GemmTable other = Flat(0.4);
   table.between_shapes = GemmBetweenShapes::kPooled;
   const GemmTable* pool[] = {&table, &other};
-  const GemmCurveRatios curve = GemmShapes(table, pool).CurveAt(2048, 1024);
+  const GemmCurveRatios curve = GemmKriging(table, pool).CurveAt(2048, 1024);
   EXPECT_THAT(curve.log_ratios, Each(DoubleNear(0.1, kCodingError)));
   EXPECT_EQ(curve.variance, 0);
 }
 
 // 0.1 per octave of n and of k: a covariance that only falls with the distance stays near the mean
 // of the neighbours of the last product, 0.4.
-TEST(GemmShapesTest, WhatEqualSizesHaveInCommonAddsUp) {
+TEST(GemmKrigingTest, WhatEqualSizesHaveInCommonAddsUp) {
   GemmTable table = Grid(3, [](std::size_t i, std::size_t j) {
     return 0.1 * static_cast<double>(i) + 0.1 * static_cast<double>(j);
   });
-  const double near = GemmShapes(table).CurveAt(4096, 4096, true).log_ratios[0];
+  const double near = GemmKriging(table).CurveAt(4096, 4096, true).log_ratios[0];
   table.between_shapes = GemmBetweenShapes::kAdditive;
-  const double additive = GemmShapes(table).CurveAt(4096, 4096, true).log_ratios[0];
+  const double additive = GemmKriging(table).CurveAt(4096, 4096, true).log_ratios[0];
   EXPECT_LT(near, 0.3);
   EXPECT_GT(additive, near + 0.03);
   EXPECT_LT(additive, 0.4 + kCodingError);
 }
 
 // One of eight neighbours of this library is 0.3 too slow, which no other library shows.
-TEST(GemmShapesTest, AnOutlierOfOneLibraryCountsLess) {
+TEST(GemmKrigingTest, AnOutlierOfOneLibraryCountsLess) {
   const auto outlier = [](std::size_t i, std::size_t j) { return i == 1 && j == 0 ? 0.3 : 0.0; };
   GemmTable table = Grid(3, outlier);
   const GemmTable second = Flat(0);
@@ -83,7 +83,7 @@ TEST(GemmShapesTest, AnOutlierOfOneLibraryCountsLess) {
 }
 
 // What all of its products have in common stays a library's own.
-TEST(GemmShapesTest, ALibraryThatIsSlowerThanOthersStaysSo) {
+TEST(GemmKrigingTest, ALibraryThatIsSlowerThanOthersStaysSo) {
   GemmTable table = Flat(0.3);
   const GemmTable second = Flat(0);
   const GemmTable third = Flat(0);
@@ -93,7 +93,7 @@ TEST(GemmShapesTest, ALibraryThatIsSlowerThanOthersStaysSo) {
 
 // Kernels that all libraries call show in all of them: the median of the others is as close as if
 // this table had no noise.
-TEST(GemmShapesTest, OtherLibrariesCountWhereTheyMeasuredEveryM) {
+TEST(GemmKrigingTest, OtherLibrariesCountWhereTheyMeasuredEveryM) {
   GemmTable table = Flat(0, {16, 64});
   table.between_shapes = GemmBetweenShapes::kPooled;
   const auto slope = [](std::size_t i, std::size_t) { return 0.2 * static_cast<double>(i); };
@@ -104,25 +104,25 @@ TEST(GemmShapesTest, OtherLibrariesCountWhereTheyMeasuredEveryM) {
   EXPECT_NE(MiddleWithout(table, {&more}), MiddleWithout(table));
 }
 
-TEST(GemmShapesTest, BeyondTheLargestSizesLibrariesAreNotPooled) {
+TEST(GemmKrigingTest, BeyondTheLargestSizesLibrariesAreNotPooled) {
   GemmTable table = Grid(3, [](std::size_t i, std::size_t j) {
     return 0.1 * static_cast<double>(i) + 0.05 * static_cast<double>(j);
   });
   const GemmTable other = Flat(0.5);
-  const GemmCurveRatios alone = GemmShapes(table).CurveAt(8192, 2048);
+  const GemmCurveRatios alone = GemmKriging(table).CurveAt(8192, 2048);
   table.between_shapes = GemmBetweenShapes::kPooled;
   const GemmTable* pool[] = {&other};
-  EXPECT_EQ(GemmShapes(table, pool).CurveAt(8192, 2048).log_ratios, alone.log_ratios);
-  EXPECT_NE(GemmShapes(table, pool).CurveAt(3000, 2048).log_ratios,
-            GemmShapes(table).CurveAt(3000, 2048).log_ratios);
+  EXPECT_EQ(GemmKriging(table, pool).CurveAt(8192, 2048).log_ratios, alone.log_ratios);
+  EXPECT_NE(GemmKriging(table, pool).CurveAt(3000, 2048).log_ratios,
+            GemmKriging(table).CurveAt(3000, 2048).log_ratios);
 }
 
-TEST(GemmShapesTest, VarianceGrowsWithTheDistance) {
+TEST(GemmKrigingTest, VarianceGrowsWithTheDistance) {
   const GemmTable table = Flat(0.1);
-  const GemmShapes shapes(table);
-  const double near = shapes.CurveAt(1100, 1024).variance;
-  const double between = shapes.CurveAt(1450, 1024).variance;
-  const double beyond = shapes.CurveAt(16384, 1024).variance;
+  const GemmKriging kriging(table);
+  const double near = kriging.CurveAt(1100, 1024).variance;
+  const double between = kriging.CurveAt(1450, 1024).variance;
+  const double beyond = kriging.CurveAt(16384, 1024).variance;
   EXPECT_LT(0, near);
   EXPECT_LT(near, between);
   EXPECT_LT(between, beyond);

@@ -1,4 +1,4 @@
-#include "sim/cost/operations/gemm_shapes.h"
+#include "sim/cost/operations/gemm_kriging.h"
 
 #include <algorithm>
 #include <cmath>
@@ -59,7 +59,7 @@ void AddWeighted(double weight, const std::vector<double>& curve, std::vector<do
 
 }  // namespace
 
-GemmShapes::GemmShapes(const GemmTable& table, std::span<const GemmTable* const> pool)
+GemmKriging::GemmKriging(const GemmTable& table, std::span<const GemmTable* const> pool)
     : table_(table) {
   for (std::size_t i = 0; i < table.n.size(); ++i) {
     for (std::size_t j = 0; j < table.k.size(); ++j) {
@@ -75,7 +75,7 @@ GemmShapes::GemmShapes(const GemmTable& table, std::span<const GemmTable* const>
   }
 }
 
-GemmCurveRatios GemmShapes::CurveAt(std::uint32_t n, std::uint32_t k, bool excluded) const {
+GemmCurveRatios GemmKriging::CurveAt(std::uint32_t n, std::uint32_t k, bool excluded) const {
   const std::optional<std::size_t> row = IndexOf(table_.n, n);
   const std::optional<std::size_t> column = IndexOf(table_.k, k);
   const auto own = std::ranges::find_if(
@@ -94,8 +94,8 @@ GemmCurveRatios GemmShapes::CurveAt(std::uint32_t n, std::uint32_t k, bool exclu
   return {Interpolated(n, k, left_out), Variance(n, k, left_out)};
 }
 
-std::vector<double> GemmShapes::Interpolated(std::uint32_t n, std::uint32_t k,
-                                             std::size_t excluded) const {
+std::vector<double> GemmKriging::Interpolated(std::uint32_t n, std::uint32_t k,
+                                              std::size_t excluded) const {
   std::vector<double> log_ratios(table_.m.size(), 0.0);
   const bool is_beyond = n > table_.n.back() || k > table_.k.back();
   if (table_.between_shapes == GemmBetweenShapes::kNear || is_beyond) {
@@ -116,14 +116,14 @@ std::vector<double> GemmShapes::Interpolated(std::uint32_t n, std::uint32_t k,
   return log_ratios;
 }
 
-double GemmShapes::Variance(std::uint32_t n, std::uint32_t k, std::size_t excluded) const {
+double GemmKriging::Variance(std::uint32_t n, std::uint32_t k, std::size_t excluded) const {
   return table_.between_shapes == GemmBetweenShapes::kNear
              ? Weights(n, k, excluded, 0, kNearRules).variance
              : Weights(n, k, excluded, kAdditiveShare, kAdditiveRules).variance;
 }
 
-KrigingWeights GemmShapes::Weights(std::uint32_t n, std::uint32_t k, std::size_t excluded,
-                                   double additive_share, const KrigingRules& rules) const {
+KrigingWeights GemmKriging::Weights(std::uint32_t n, std::uint32_t k, std::size_t excluded,
+                                    double additive_share, const KrigingRules& rules) const {
   const double octaves_n = std::log2(static_cast<double>(n));
   const double octaves_k = std::log2(static_cast<double>(k));
   return Krige(
@@ -138,11 +138,11 @@ KrigingWeights GemmShapes::Weights(std::uint32_t n, std::uint32_t k, std::size_t
       });
 }
 
-std::vector<double> GemmShapes::OwnCurve(const Shape& shape) const {
+std::vector<double> GemmKriging::OwnCurve(const Shape& shape) const {
   return DecodeGemmCurve(table_.curves[shape.row * table_.k.size() + shape.column]);
 }
 
-std::vector<double> GemmShapes::PooledCurve(const Shape& shape) const {
+std::vector<double> GemmKriging::PooledCurve(const Shape& shape) const {
   std::vector<double> own = OwnCurve(shape);
   std::vector<std::vector<double>> values;
   for (const double value : own) values.push_back({value});

@@ -30,11 +30,11 @@ struct GemmCurveRatios {
   double variance = 0;             // of kriging over (n, k); 0 if (n, k) was measured
 };
 
-class GemmShapes {
+class GemmKriging {
  public:
   // `pool`: tables of the same format, for `pooled`. Those that lack one of the m of `table` do not
   // count, nor does `table` itself. All tables outlive this.
-  explicit GemmShapes(const GemmTable& table, std::span<const GemmTable* const> pool = {});
+  explicit GemmKriging(const GemmTable& table, std::span<const GemmTable* const> pool = {});
 
   // `excluded` leaves a measured (n, k) out, for judging. Sizes below all measured ones take the
   // ratios of the smallest, with the variance of their distance.
