@@ -28,13 +28,6 @@ double Covariance(double additive_share, double octaves_n, double octaves_k) {
   return std::lerp(joint, apart / 2, additive_share);
 }
 
-// The index of `value` in an ascending list.
-std::optional<std::size_t> IndexOf(const std::vector<std::uint32_t>& values, std::uint32_t value) {
-  const auto found = std::ranges::lower_bound(values, value);
-  if (found == values.end() || *found != value) return std::nullopt;
-  return static_cast<std::size_t>(found - values.begin());
-}
-
 // Where `values` lie in an ascending list; none if one of them is not there.
 std::optional<std::vector<std::size_t>> IndicesOf(const std::vector<std::uint32_t>& list,
                                                   const std::vector<std::uint32_t>& values) {
@@ -91,29 +84,32 @@ GemmCurveRatios GemmKriging::CurveAt(std::uint32_t n, std::uint32_t k, bool excl
     edge.variance = std::max(edge.variance, Variance(n, k, left_out));
     return edge;
   }
-  return {Interpolated(n, k, left_out), Variance(n, k, left_out)};
+  return Interpolated(n, k, left_out);
 }
 
-std::vector<double> GemmKriging::Interpolated(std::uint32_t n, std::uint32_t k,
-                                              std::size_t excluded) const {
-  std::vector<double> log_ratios(table_.m.size(), 0.0);
+GemmCurveRatios GemmKriging::Interpolated(std::uint32_t n, std::uint32_t k,
+                                          std::size_t excluded) const {
+  GemmCurveRatios result{std::vector<double>(table_.m.size(), 0.0), 0};
+  const bool is_near = table_.between_shapes == GemmBetweenShapes::kNear;
   const bool is_beyond = n > table_.n.back() || k > table_.k.back();
-  if (table_.between_shapes == GemmBetweenShapes::kNear || is_beyond) {
-    const KrigingWeights weights = Weights(n, k, excluded, 0, kNearRules);
+  const KrigingWeights weights = is_near || is_beyond
+                                     ? Weights(n, k, excluded, 0, kNearRules)
+                                     : Weights(n, k, excluded, kAdditiveShare, kAdditiveRules);
+  result.variance = is_beyond ? Variance(n, k, excluded) : weights.variance;
+  if (others_.empty() || is_beyond) {
     for (std::size_t i = 0; i < weights.count; ++i) {
-      AddWeighted(weights.weights[i], OwnCurve(shapes_[weights.points[i]]), log_ratios);
+      AddWeighted(weights.weights[i], OwnCurve(shapes_[weights.points[i]]), result.log_ratios);
     }
-    return log_ratios;
+    return result;
   }
-  const KrigingWeights pooled = Weights(n, k, excluded, kAdditiveShare, kAdditiveRules);
   const KrigingWeights difference = Weights(n, k, excluded, kAdditiveShare, kDifferenceRules);
-  for (std::size_t i = 0; i < pooled.count; ++i) {
-    CHECK(pooled.points[i] == difference.points[i]);
-    const Shape& shape = shapes_[pooled.points[i]];
-    AddWeighted(pooled.weights[i] - difference.weights[i], PooledCurve(shape), log_ratios);
-    AddWeighted(difference.weights[i], OwnCurve(shape), log_ratios);
+  for (std::size_t i = 0; i < weights.count; ++i) {
+    CHECK(weights.points[i] == difference.points[i]);
+    const Shape& shape = shapes_[weights.points[i]];
+    AddWeighted(weights.weights[i] - difference.weights[i], PooledCurve(shape), result.log_ratios);
+    AddWeighted(difference.weights[i], OwnCurve(shape), result.log_ratios);
   }
-  return log_ratios;
+  return result;
 }
 
 double GemmKriging::Variance(std::uint32_t n, std::uint32_t k, std::size_t excluded) const {

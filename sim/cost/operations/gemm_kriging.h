@@ -56,8 +56,8 @@ class GemmKriging {
   };
 
   // Of shapes_, `excluded` is left out; its size = none.
-  [[nodiscard]] std::vector<double> Interpolated(std::uint32_t n, std::uint32_t k,
-                                                 std::size_t excluded) const;
+  [[nodiscard]] GemmCurveRatios Interpolated(std::uint32_t n, std::uint32_t k,
+                                             std::size_t excluded) const;
   // In units of the covariance that between_shapes says, which the table's deviations are given
   // for.
   [[nodiscard]] double Variance(std::uint32_t n, std::uint32_t k, std::size_t excluded) const;
@@ -70,7 +70,7 @@ class GemmKriging {
 
   const GemmTable& table_;
   std::vector<Shape> shapes_;
-  std::vector<Other> others_;
+  std::vector<Other> others_;  // empty unless the table pools them
 };
 
 }  // namespace twin::sim

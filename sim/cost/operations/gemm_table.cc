@@ -68,20 +68,13 @@ double TokenCovariance(const TokenPlaces& a, const TokenPlaces& b) {
   return sum;
 }
 
-// The index of `value` in an ascending list, or its size.
-std::size_t IndexOf(const std::vector<std::uint32_t>& values, std::int64_t value) {
-  const auto found = std::lower_bound(values.begin(), values.end(), value);
-  return found != values.end() && *found == value ? static_cast<std::size_t>(found - values.begin())
-                                                  : values.size();
-}
-
 // Weights of the measured m, by position on the axis.
 KrigingWeights TokenWeights(const std::vector<std::uint32_t>& axis, std::int64_t m, bool excluded) {
-  const std::size_t own = IndexOf(axis, m);
-  if (own < axis.size() && !excluded) {
+  const std::optional<std::size_t> own = IndexOf(axis, m);
+  if (own && !excluded) {
     KrigingWeights exact;
     exact.count = 1;
-    exact.points[0] = own;
+    exact.points[0] = *own;
     exact.weights[0] = 1;
     return exact;
   }
@@ -92,7 +85,7 @@ KrigingWeights TokenWeights(const std::vector<std::uint32_t>& axis, std::int64_t
   std::vector<TokenPlaces> places;
   for (std::size_t i = first; i < last; ++i) places.push_back(PlacesOf(axis[i]));
   KrigingWeights weights = Krige(
-      places.size(), own - first, kTokenRules,
+      places.size(), own.value_or(last) - first, kTokenRules,
       [&](std::size_t i) { return TokenCovariance(places[i], target); },
       [&](std::size_t i, std::size_t j) { return TokenCovariance(places[i], places[j]); });
   for (std::size_t i = 0; i < weights.count; ++i) weights.points[i] += first;
@@ -140,6 +133,12 @@ std::vector<double> DecodeGemmCurve(std::string_view text) {
     values.push_back(at);
   }
   return values;
+}
+
+std::optional<std::size_t> IndexOf(const std::vector<std::uint32_t>& axis, std::int64_t value) {
+  const auto found = std::ranges::lower_bound(axis, value);
+  if (found == axis.end() || *found != value) return std::nullopt;
+  return static_cast<std::size_t>(found - axis.begin());
 }
 
 std::vector<std::string> JoinGemmCurves(const GemmTable& table) {

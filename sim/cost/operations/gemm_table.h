@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -68,6 +69,9 @@ class GemmTokenWeights {
 // `tokens`: of the trend's table.
 std::vector<double> WithoutTrend(const GemmTable& table, std::span<const double> log_ratios,
                                  const GemmTokenWeights& tokens, std::span<const double> trend);
+
+// The position of `value` on an axis of a table; none if nothing was measured there.
+std::optional<std::size_t> IndexOf(const std::vector<std::uint32_t>& axis, std::int64_t value);
 
 // The range of m that GemmTable's standard deviations are given for.
 constexpr std::size_t GemmRangeOf(std::int64_t m) { return m <= 128 ? 0 : m <= 1024 ? 1 : 2; }

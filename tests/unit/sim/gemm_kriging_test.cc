@@ -91,8 +91,7 @@ TEST(GemmKrigingTest, ALibraryThatIsSlowerThanOthersStaysSo) {
   EXPECT_NEAR(MiddleWithout(table, {&second, &third}), 0.3, kCodingError);
 }
 
-// Kernels that all libraries call show in all of them: the median of the others is as close as if
-// this table had no noise.
+// A table that lacks one of the m of this one is no part of the pool.
 TEST(GemmKrigingTest, OtherLibrariesCountWhereTheyMeasuredEveryM) {
   GemmTable table = Flat(0, {16, 64});
   table.between_shapes = GemmBetweenShapes::kPooled;
