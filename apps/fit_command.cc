@@ -68,7 +68,7 @@ void AddFitCommand(CLI::App& app, CommandContext& /*context*/) {
   command->add_option("PROFILE", arguments->profile, "What profile wrote");
   command->add_option("--steps", arguments->steps.sets,
                       "A CSV list of tables of recorded steps (columns as of predict steps, and "
-                      "iter_us): file, model, tensor, use (fit or judge)");
+                      "iter_us): file, model, tensor, use (fit; ratios: not for the terms; judge)");
   command->add_option("--data", arguments->steps.data, "Folder of the tables of --steps");
   command->add_option("--hardware", arguments->steps.hardware, "Device of the steps");
   command->add_option("--device-profile", arguments->steps.profile,

@@ -14,6 +14,10 @@
 namespace twin::apps {
 namespace {
 
+const char* NameOf(lab::StepUse use) {
+  return lab::kStepUseNames[static_cast<std::size_t>(use)].data();
+}
+
 void PrintTerms(const std::vector<lab::FittedTerm>& terms) {
   std::printf("%-20s %12s %12s %8s %11s  %s\n", "term", "documented", "fitted", "+-", "identified",
               "trades off with");
@@ -29,19 +33,22 @@ void PrintErrors(const std::vector<lab::StepErrorRow>& errors) {
               "p90", "bias");
   for (const lab::StepErrorRow& row : errors) {
     std::printf("%-36s %-6s %-18s %8lld %7.2f %% %7.2f %% %+7.2f %%\n", row.set.c_str(),
-                row.held_out ? "judge" : "fit", row.kind.c_str(), static_cast<long long>(row.steps),
+                NameOf(row.use), row.kind.c_str(), static_cast<long long>(row.steps),
                 100 * row.median, 100 * row.p90, 100 * row.bias);
   }
 }
 
 // What the file was fitted to, as comments.
 std::string Provenance(const lab::StepFit& fit) {
-  std::string text = "# Fitted by `twinserve fit --steps`: median / p90 of the errors of steps.\n";
+  std::string text =
+      "# Fitted by `twinserve fit --steps`: use of each recording (fit: terms, and ratios of its "
+      "model;\n"
+      "# ratios: those alone; judge: neither), median / p90 of the errors of its steps.\n";
   for (const lab::StepErrorRow& row : fit.errors) {
     if (row.kind != "all") continue;
-    text += fmt::format("#   {} ({}): {} steps, {:.2f} / {:.2f} %, bias {:+.2f} %\n", row.set,
-                        row.held_out ? "held out" : "fitted", row.steps, 100 * row.median,
-                        100 * row.p90, 100 * row.bias);
+    text +=
+        fmt::format("#   {} ({}): {} steps, {:.2f} / {:.2f} %, bias {:+.2f} %\n", row.set,
+                    NameOf(row.use), row.steps, 100 * row.median, 100 * row.p90, 100 * row.bias);
   }
   return text;
 }

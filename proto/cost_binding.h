@@ -110,6 +110,7 @@ void Bind(Archive& fields, sim::ProfileCostConfig& config) {
   fields.Value("captured_size_max", config.captured_size_max);
   fields.Value("draw_seed", config.draw_seed);
   fields.Value("mean_context", config.mean_context);
+  fields.Value("recorded_ratios", config.recorded_ratios);
   fields.Value("expert_parallel", config.expert_parallel);
   fields.OptionalValue("heat_factor", config.heat_factor);
   fields.OptionalValue("heat_tau_s", config.heat_tau_s);

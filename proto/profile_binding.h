@@ -170,9 +170,19 @@ void Bind(Archive& fields, sim::StepTerm& term) {
 }
 
 template <class Archive>
+void Bind(Archive& fields, sim::RecordedRatios& ratios) {
+  fields.Values("rows", ratios.rows);
+  fields.Values("log_ratios", ratios.log_ratios);
+}
+
+template <class Archive>
 void Bind(Archive& fields, sim::RecordedModel& recorded) {
   fields.Value("model", recorded.model);
   fields.Value("tensor", recorded.tensor);
+  fields.template Enum<DType>("weight_dtype", recorded.weight_dtype, kDTypeNames);
+  fields.template Enum<DType>("kv_dtype", recorded.kv_dtype, kDTypeNames);
+  fields.Nested("decode_ratios", recorded.decode_ratios);
+  fields.Nested("prompt_ratios", recorded.prompt_ratios);
   fields.Value("lasting_sd", recorded.lasting_sd);
   fields.Value("prompt_lasting_sd", recorded.prompt_lasting_sd);
   fields.Value("step_sd", recorded.step_sd);

@@ -28,6 +28,10 @@ constexpr std::size_t kTextBytesMax = std::size_t{16} << 20;  // as of plain one
 template <class Part>
 void Validate(const Part& /*part*/) {}
 
+void Validate(const sim::StepProfile& steps) {
+  for (const sim::RecordedModel& recorded : steps.models) Validate(recorded);
+}
+
 template <class Message, class Part>
 void ParsePart(std::string_view text, const std::string& source, Part& part) {
   Message message;

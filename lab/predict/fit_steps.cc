@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "core/input_error.h"
+#include "lab/predict/recorded_models.h"
 #include "models/named_model.h"
 #include "sim/cost/normal_equations.h"
 #include "sim/cost/profile_cost.h"
@@ -25,6 +26,7 @@ constexpr int kPasses = 12;
 constexpr double kLeastSpread = 0.005;
 constexpr double kNormal90 = 1.645;         // of a standard normal variable, 90 % lie within
 constexpr std::int64_t kStepsOfBias = 100;  // fewer say little about the mean error of a kind
+constexpr std::size_t kStepsOfModel = 100;  // fewer say little about a model
 
 // The terms that steps of given composition and begin depend on.
 constexpr std::array<std::string_view, 8> kFittedTerms = {
@@ -75,16 +77,21 @@ double TotalSeconds(const sim::StepModel& model, const sim::StepTerms& terms,
   return seconds;
 }
 
-LoadedSet Load(const StepSet& set, const HardwareSpec& hardware, sim::StepEngine engine,
-               const sim::DeviceProfile& device) {
-  LoadedSet loaded;
-  loaded.set = &set;
+std::unique_ptr<sim::StepModel> ModelOf(const StepSet& set, const HardwareSpec& hardware,
+                                        sim::StepEngine engine, const sim::DeviceProfile& device) {
   sim::ProfileCostConfig config;
   config.engine = engine;
   sim::StepModelConfig model = sim::StepModelConfigOf(config, hardware);
   model.terms = sim::DocumentedStepTerms(hardware.name, engine);
-  loaded.model = std::make_unique<sim::StepModel>(
-      model, set.model, hardware, Parallelism{.tensor = set.tensor, .pipeline = 1}, device);
+  return std::make_unique<sim::StepModel>(model, set.model, hardware,
+                                          Parallelism{.tensor = set.tensor, .pipeline = 1}, device);
+}
+
+LoadedSet Load(const StepSet& set, const HardwareSpec& hardware, sim::StepEngine engine,
+               const sim::DeviceProfile& device) {
+  LoadedSet loaded;
+  loaded.set = &set;
+  loaded.model = ModelOf(set, hardware, engine, device);
   OperationTable table(set.file.string(), StepTableColumns());
   while (table.Next()) {
     const StepRow row = ReadStepRow(table);
@@ -171,7 +178,7 @@ std::vector<Term> TermsToFit(const sim::StepTerms& start, const std::vector<Step
 StepErrorRow ErrorsOf(const LoadedSet& loaded, std::string kind, std::vector<double> errors) {
   StepErrorRow row;
   row.set = loaded.set->name;
-  row.held_out = loaded.set->held_out;
+  row.use = loaded.set->use;
   row.kind = std::move(kind);
   row.steps = static_cast<std::int64_t>(errors.size());
   if (errors.empty()) return row;
@@ -214,73 +221,73 @@ void AddErrors(const LoadedSet& loaded, const sim::StepTerms& terms,
   }
 }
 
-// The squared mean errors of recordings, of steps of one kind.
-struct LastingErrors {
-  std::array<double, 2> squares{};  // fitted, held out
-  std::array<double, 2> counts{};
-
-  void Add(bool held_out, double error) {
-    squares[held_out ? 1 : 0] += error * error;
-    counts[held_out ? 1 : 0] += 1;
-  }
-  [[nodiscard]] bool any() const { return counts[0] + counts[1] > 0; }
-  // Of the fitted recordings or of those held out, whichever differ more.
-  [[nodiscard]] double Sd() const {
-    double sd = kLeastSpread;
-    for (std::size_t i = 0; i < counts.size(); ++i) {
-      if (counts[i] > 0) sd = std::max(sd, std::sqrt(squares[i] / counts[i]));
-    }
-    return sd;
-  }
-};
-
-void WidenRange(const LoadedSet& loaded, sim::RecordedModel& model) {
-  for (const StepRow& row : loaded.rows) {
-    const StepTotals& totals = row.totals;
-    model.rows_max = std::max(model.rows_max, totals.tokens());
-    model.decodes_max = std::max(model.decodes_max, std::int64_t{totals.decode_items});
-    model.context_tokens_max = std::max(
-        model.context_tokens_max, totals.decode_context_tokens + totals.prefill_context_tokens);
-  }
+bool SameModel(const StepSet& a, const StepSet& b) {
+  return a.model == b.model && a.tensor == b.tensor;
 }
 
-// The mean errors of a model's recordings; nothing if none has enough steps. Where that holds of
-// one kind of steps, they are as far off as those of the other.
-std::optional<sim::RecordedModel> Recorded(const StepSet& one, const std::vector<LoadedSet>& all,
-                                           const std::vector<StepErrorRow>& errors) {
-  sim::RecordedModel model{.model = one.model.name, .tensor = one.tensor};
+// The fitted steps of the model of `one`.
+std::vector<RecordedStep> StepsOf(const StepSet& one, const std::vector<LoadedSet>& all,
+                                  const sim::StepTerms& terms) {
+  std::vector<RecordedStep> steps;
+  for (std::size_t recording = 0; recording < all.size(); ++recording) {
+    const LoadedSet& loaded = all[recording];
+    if (loaded.set->use == StepUse::kJudge || !SameModel(*loaded.set, one)) continue;
+    const std::vector<Predicted> predicted = PredictAll(loaded, terms);
+    for (std::size_t i = 0; i < loaded.rows.size(); ++i) {
+      const StepRow& row = loaded.rows[i];
+      if (!row.measured_s) continue;
+      steps.push_back({.recording = recording,
+                       .totals = row.totals,
+                       .rows = loaded.model->Rows(row.totals),
+                       .log_ratio = std::log(*row.measured_s / predicted[i].seconds)});
+    }
+  }
+  return steps;
+}
+
+// What the fitted recordings of each model leave over; nothing of a model with few steps.
+std::vector<sim::RecordedModel> RecordedModels(const std::vector<LoadedSet>& all,
+                                               const sim::StepTerms& terms) {
+  std::vector<sim::RecordedModel> models;
+  for (const LoadedSet& loaded : all) {
+    const StepSet& set = *loaded.set;
+    const Parallelism parallelism{.tensor = set.tensor, .pipeline = 1};
+    const bool known = std::ranges::any_of(
+        models, [&](const sim::RecordedModel& model) { return model.Is(set.model, parallelism); });
+    if (known || set.use == StepUse::kJudge) continue;
+    const std::vector<RecordedStep> steps = StepsOf(set, all, terms);
+    if (steps.size() < kStepsOfModel) continue;
+    sim::RecordedModel& model = models.emplace_back();
+    model.model = set.model.name;
+    model.tensor = set.tensor;
+    model.weight_dtype = set.model.weight_dtype;
+    model.kv_dtype = set.model.kv_dtype;
+    SetRecordedSteps(steps, model);
+  }
+  return models;
+}
+
+// How far the recordings of a model are off. Where no recording has enough steps of one kind, they
+// are as far off as those of the other; where neither has, as the single steps are.
+void SetSpreads(const std::vector<LoadedSet>& all, const std::vector<StepErrorRow>& errors,
+                sim::RecordedModel& model) {
   LastingErrors decodes;
   LastingErrors prompts;
   for (const LoadedSet& loaded : all) {
     const StepSet& set = *loaded.set;
-    if (set.model != one.model || set.tensor != one.tensor) continue;
+    if (!model.Is(set.model, Parallelism{.tensor = set.tensor, .pipeline = 1})) continue;
+    const bool judged = set.use == StepUse::kJudge;
     for (const StepErrorRow& row : errors) {
       if (row.set != set.name) continue;
       if (row.kind == "all") model.step_sd = std::max(model.step_sd, row.p90 / kNormal90);
       if (row.steps < kStepsOfBias) continue;
-      if (row.kind == "decode") decodes.Add(set.held_out, row.bias);
-      if (row.kind == "mixed") prompts.Add(set.held_out, row.bias);
+      if (row.kind == "decode") decodes.Add(judged, row.bias);
+      if (row.kind == "mixed") prompts.Add(judged, row.bias);
     }
-    if (!set.held_out) WidenRange(loaded, model);
   }
-  if (!decodes.any() && !prompts.any()) return std::nullopt;
-  model.lasting_sd = decodes.any() ? decodes.Sd() : prompts.Sd();
-  model.prompt_lasting_sd = prompts.any() ? prompts.Sd() : decodes.Sd();
-  return model;
-}
-
-std::vector<sim::RecordedModel> RecordedModels(const std::vector<LoadedSet>& all,
-                                               const std::vector<StepErrorRow>& errors) {
-  std::vector<sim::RecordedModel> models;
-  for (const LoadedSet& loaded : all) {
-    const StepSet& set = *loaded.set;
-    const bool known = std::ranges::any_of(models, [&](const sim::RecordedModel& model) {
-      return model.model == set.model.name && model.tensor == set.tensor;
-    });
-    if (known || set.held_out) continue;
-    if (auto model = Recorded(set, all, errors)) models.push_back(*std::move(model));
-  }
-  return models;
+  const double other = decodes.any() ? decodes.Sd() : prompts.any() ? prompts.Sd() : model.step_sd;
+  model.lasting_sd = other;
+  model.prompt_lasting_sd = prompts.any() ? prompts.Sd() : other;
 }
 
 FittedTerm Described(std::size_t index, const std::vector<Term>& terms, double at,
@@ -312,7 +319,11 @@ std::vector<StepSet> ReadStepSets(const std::string& list, const std::filesystem
     set.name = set.file.filename().string();
     set.name.resize(std::min(set.name.size(), set.name.find(".csv")));
     set.tensor = static_cast<std::int32_t>(table.Integer("tensor", 1, 1024));
-    set.held_out = table.Word<bool>("use", {{"fit", false}, {"judge", true}}, false);
+    set.use = table.Word<StepUse>("use",
+                                  {{kStepUseNames[0], StepUse::kFit},
+                                   {kStepUseNames[1], StepUse::kRatios},
+                                   {kStepUseNames[2], StepUse::kJudge}},
+                                  StepUse::kFit);
     try {
       set.model = ReadNamedShape(std::string(table.Text("model")), false);
       Validate(set.model, Parallelism{.tensor = set.tensor, .pipeline = 1});
@@ -321,7 +332,7 @@ std::vector<StepSet> ReadStepSets(const std::string& list, const std::filesystem
                        error.what());
     }
   }
-  if (std::ranges::all_of(sets, &StepSet::held_out)) {
+  if (std::ranges::find(sets, StepUse::kFit, &StepSet::use) == sets.end()) {
     throw InputError(
         InputError::Kind::kData, list,
         "has no table to fit; allowed: one row or more with \"fit\" in the column use");
@@ -342,7 +353,7 @@ StepFit FitSteps(const std::vector<StepSet>& sets, const HardwareSpec& hardware,
   for (int pass = 0; pass < kPasses; ++pass) {
     sim::NormalEquations equations(terms.size());
     for (const LoadedSet& set : loaded) {
-      if (!set.set->held_out) AddSet(set, start, terms, at, equations);
+      if (set.set->use == StepUse::kFit) AddSet(set, start, terms, at, equations);
     }
     step = equations.Solve(at);
     for (std::size_t j = 0; j < at.size(); ++j) at[j] += std::clamp(step.change[j], -1.0, 1.0);
@@ -354,8 +365,14 @@ StepFit FitSteps(const std::vector<StepSet>& sets, const HardwareSpec& hardware,
     fit.terms.push_back(Described(j, terms, at[j], step));
     fit.profile.*terms[j].field.fitted = fit.terms.back().fitted;
   }
-  for (const LoadedSet& set : loaded) AddErrors(set, TermsAt(start, terms, at), fit.errors);
-  fit.profile.models = RecordedModels(loaded, fit.errors);
+  const sim::StepTerms fitted = TermsAt(start, terms, at);
+  operations.steps.models = RecordedModels(loaded, fitted);
+  for (LoadedSet& set : loaded) {
+    set.model = ModelOf(*set.set, hardware, engine, operations);
+    AddErrors(set, fitted, fit.errors);
+  }
+  fit.profile.models = std::move(operations.steps.models);
+  for (sim::RecordedModel& model : fit.profile.models) SetSpreads(loaded, fit.errors, model);
   return fit;
 }
 

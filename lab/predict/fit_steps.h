@@ -1,9 +1,11 @@
 // Fits the terms of the step model to recorded steps.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/hardware_spec.h"
@@ -15,17 +17,25 @@
 
 namespace twin::lab {
 
+// What a table of steps is for.
+enum class StepUse : std::uint8_t {
+  kFit,     // the terms, and then the ratios of its model (recorded_model.h)
+  kRatios,  // the ratios of its model alone
+  kJudge,   // its errors
+};
+constexpr std::array<std::string_view, 3> kStepUseNames = {"fit", "ratios", "judge"};
+
 // A table of steps (step_table.h) with iter_us, of one model on devices of one kind.
 struct StepSet {
   std::string name;  // the file, without folder and extension
   std::filesystem::path file;
   ModelSpec model;
   std::int32_t tensor = 1;
-  bool held_out = false;  // judged, not fitted
+  StepUse use = StepUse::kFit;
 };
 
 // Reads a list of sets: a CSV file with columns file (relative to `data`), model, tensor, and use
-// (fit or judge). Throws InputError with file, line and field.
+// (kStepUseNames). Throws InputError with file, line and field.
 std::vector<StepSet> ReadStepSets(const std::string& list, const std::filesystem::path& data);
 
 struct FittedTerm {
@@ -41,7 +51,7 @@ struct FittedTerm {
 // Errors of steps of one kind in one set: relative, predicted / measured - 1.
 struct StepErrorRow {
   std::string set;
-  bool held_out = false;
+  StepUse use = StepUse::kFit;
   std::string kind;
   std::int64_t steps = 0;
   double median = 0;  // of the absolute error

@@ -25,6 +25,9 @@ struct ProfileCostConfig {
   bool expert_parallel = false;
   // For ablations: attention knows the mean context of a batch, not its longest.
   bool mean_context = false;
+  // For ablations: false leaves out what recorded steps of the model add to the terms of all
+  // models.
+  bool recorded_ratios = true;
   // Terms that replace those of the profile, in seconds where they are times.
   std::optional<double> heat_factor;
   std::optional<double> heat_tau_s;

@@ -64,6 +64,7 @@ StepModelConfig StepModelConfigOf(const ProfileCostConfig& config, const Hardwar
   made.terms = StepTermsOf(config, hardware);
   made.draw_seed = config.draw_seed;
   made.mean_context = config.mean_context;
+  made.recorded_ratios = config.recorded_ratios;
   made.operations.expert_parallel = config.expert_parallel;
   // vLLM V0 captures decodes alone, and batches of up to 256; TGIS captures nothing.
   made.captures_pieces = config.engine != StepEngine::kV0;

@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "sim/cost/recorded_model.h"
+
 namespace twin::sim {
 
 // A global term and how well it is known: the standard deviation of its logarithm.
@@ -42,24 +44,6 @@ struct StepTerms {
   StepTerm host_per_item_s{5e-6, 0.5};
 
   bool operator==(const StepTerms&) const = default;
-};
-
-// What recorded steps of one model leave open. They determine its steps better than its operations
-// do, up to the largest of them.
-struct RecordedModel {
-  std::string model;
-  std::int32_t tensor = 1;
-  // Standard deviations of logarithms: of the mean error of a recording's decode steps, of that of
-  // its steps with prompts, which is independent, and of single steps.
-  double lasting_sd = 0;
-  double prompt_lasting_sd = 0;
-  double step_sd = 0;
-  // The most rows, decodes and tokens of context of one step.
-  std::int64_t rows_max = 0;
-  std::int64_t decodes_max = 0;
-  std::int64_t context_tokens_max = 0;
-
-  bool operator==(const RecordedModel&) const = default;
 };
 
 // Terms that were fitted to recorded steps of a device under vLLM V1 with asynchronous scheduling;

@@ -38,18 +38,14 @@ double RidgeRows(const ModelSpec& model, const HardwareSpec& hardware) {
   return moe.experts == 0 ? dense : dense * moe.experts / moe.experts_per_token;
 }
 
-std::optional<RecordedModel> RecordedModelOf(const StepProfile& profile, const ModelSpec& model,
+std::optional<RecordedModel> RecordedModelOf(const StepModelConfig& config,
+                                             const StepProfile& profile, const ModelSpec& model,
                                              const Parallelism& parallelism) {
-  if (parallelism.pipeline > 1) return std::nullopt;
+  if (config.operations.library != KernelLibrary::kVllm) return std::nullopt;
   for (const RecordedModel& recorded : profile.models) {
-    if (recorded.model == model.name && recorded.tensor == parallelism.tensor) return recorded;
+    if (recorded.Is(model, parallelism)) return recorded;
   }
   return std::nullopt;
-}
-
-// How far a quantity exceeds what was recorded, in octaves.
-double OctavesBeyond(double value, std::int64_t recorded) {
-  return std::log2(std::max(1.0, value / static_cast<double>(std::max<std::int64_t>(1, recorded))));
 }
 
 }  // namespace
@@ -63,21 +59,25 @@ StepModel::StepModel(const StepModelConfig& config, const ModelSpec& model,
       ridge_rows_(RidgeRows(model, hardware)),
       captures_pieces_(config.captures_pieces),
       mean_context_(config.mean_context),
+      recorded_ratios_(config.recorded_ratios),
       draws_errors_(config.draw_seed != 0),
       errors_(DrawErrors(config.draw_seed).operations),
       recorded_error_(DrawErrors(config.draw_seed).recorded),
       recorded_prompt_error_(DrawErrors(config.draw_seed).recorded_prompts),
-      recorded_(RecordedModelOf(device.steps, model, parallelism)),
+      recorded_(RecordedModelOf(config, device.steps, model, parallelism)),
       stages_(PrepareStages(model, hardware, parallelism, device, config.operations)) {}
 
 double StepModel::OpenShare(const StepLoad& load) const {
   if (!recorded_) return 1;
-  const double context = load.decodes.context_tokens + load.chunks.context_tokens;
-  const double beyond =
-      std::max({OctavesBeyond(static_cast<double>(load.rows), recorded_->rows_max),
-                OctavesBeyond(load.decodes.requests, recorded_->decodes_max),
-                OctavesBeyond(context, recorded_->context_tokens_max)});
-  return 1 - std::exp(-beyond);
+  return recorded_->OpenShare(static_cast<double>(load.rows), load.decodes.requests,
+                              load.decodes.context_tokens + load.chunks.context_tokens);
+}
+
+double StepModel::RecordedRatio(const StepLoad& load) const {
+  if (!recorded_ || !recorded_ratios_) return 1;
+  const RecordedRatios& ratios =
+      load.chunks.chunks > 0 ? recorded_->prompt_ratios : recorded_->decode_ratios;
+  return std::exp((1 - OpenShare(load)) * ratios.At(static_cast<double>(load.rows)));
 }
 
 double StepModel::RecordedError(const StepLoad& load) const {
@@ -86,14 +86,19 @@ double StepModel::RecordedError(const StepLoad& load) const {
 }
 
 ByOperation<double> StepModel::SecondsOf(const StageOperations& stage, const StepLoad& load) const {
-  if (!draws_errors_) return stage.Seconds(load);
+  const double ratio = RecordedRatio(load);
+  if (!draws_errors_) {
+    ByOperation<double> seconds = stage.Seconds(load);
+    for (double& one : seconds) one *= ratio;
+    return seconds;
+  }
   const ByOperation<Estimate> estimates = stage.Estimates(load);
   const double open = std::sqrt(OpenShare(load));
   const double common = recorded_ ? RecordedError(load) : 0;
   ByOperation<double> seconds{};
   for (std::size_t i = 0; i < kOperationClassCount; ++i) {
     const double error = open * errors_[i] * estimates[i].lasting_sd + common;
-    seconds[i] = estimates[i].seconds * std::exp(error);
+    seconds[i] = ratio * estimates[i].seconds * std::exp(error);
   }
   return seconds;
 }
@@ -139,6 +144,8 @@ StepModel::Shape StepModel::ShapeOf(const StepTotals& totals) const {
 double StepModel::ComputeShare(const StepTotals& totals) const {
   return ShapeOf(totals).compute_share;
 }
+
+std::int64_t StepModel::Rows(const StepTotals& totals) const { return ShapeOf(totals).load.rows; }
 
 bool StepModel::ReplaysGraph(const StepTotals& totals) const { return ShapeOf(totals).graph; }
 
@@ -219,12 +226,15 @@ ByOperation<double> StepModel::Spread(const StepTotals& totals) const {
 StepInterval StepModel::Interval(const StepTotals& totals, double heat, double last_step) const {
   const Shape shape = ShapeOf(totals);
   const double open = std::sqrt(OpenShare(shape.load));
+  const double ratio = RecordedRatio(shape.load);
   StepInterval interval;
   double variance = 0;
   for (const StageOperations& stage : *stages_) {
     const ByOperation<Estimate> estimates = stage.Estimates(shape.load);
     ByOperation<double> seconds{};
-    for (std::size_t i = 0; i < kOperationClassCount; ++i) seconds[i] = estimates[i].seconds;
+    for (std::size_t i = 0; i < kOperationClassCount; ++i) {
+      seconds[i] = ratio * estimates[i].seconds;
+    }
     const double median =
         Combine(terms_, shape, stage, SecondsOf(stage, shape.load), heat, last_step).total();
     interval.seconds += median;

@@ -49,6 +49,8 @@ struct StepModelConfig {
   // exceed what was recorded.
   std::uint64_t draw_seed = 0;
   bool mean_context = false;  // every decode of a batch has the mean context
+  // Steps of recorded models take as much longer or shorter as recordings did (recorded_model.h).
+  bool recorded_ratios = true;
 };
 
 // Times of one stage in seconds.
@@ -101,6 +103,9 @@ class StepModel {
   // u.
   [[nodiscard]] double ComputeShare(const StepTotals& totals) const;
 
+  // Of per-token operations, padding included.
+  [[nodiscard]] std::int64_t Rows(const StepTotals& totals) const;
+
   // The step is padded to a captured size and replayed whole.
   [[nodiscard]] bool ReplaysGraph(const StepTotals& totals) const;
 
@@ -115,6 +120,8 @@ class StepModel {
   [[nodiscard]] Shape ShapeOf(const StepTotals& totals) const;
   [[nodiscard]] ByOperation<double> SecondsOf(const StageOperations& stage,
                                               const StepLoad& load) const;
+  // Recorded over predicted times of the operations; fades as steps exceed what was recorded.
+  [[nodiscard]] double RecordedRatio(const StepLoad& load) const;
   // The drawn error of a recorded model's step. REQUIRES: recorded_.
   [[nodiscard]] double RecordedError(const StepLoad& load) const;
   // The share of the operations' variance that recorded steps leave open; 1 without such steps.
@@ -133,6 +140,7 @@ class StepModel {
   double ridge_rows_;
   bool captures_pieces_;
   bool mean_context_;
+  bool recorded_ratios_;
   bool draws_errors_;
   ByOperation<double> errors_;  // standard normal variates
   double recorded_error_;       // likewise

@@ -220,56 +220,6 @@ TEST(ProfileCostTest, DrawnErrorsSpreadAroundTheMedian) {
   EXPECT_EQ(Cost(config).model().Times(Chunk(2000, 4).totals, 0, 0, 0).total(), first);
 }
 
-// Steps with prompts were recorded apart from those of decodes alone, and their errors differ.
-TEST(ProfileCostTest, RecordedStepsWithPromptsHaveAnErrorOfTheirOwn) {
-  DeviceProfile device;
-  device.steps.models.push_back({.model = "llama-3-8b",
-                                 .lasting_sd = 0,
-                                 .prompt_lasting_sd = 0.01,
-                                 .rows_max = 4096,
-                                 .decodes_max = 64,
-                                 .context_tokens_max = 64'000});
-  StepModelConfig config;
-  const auto gemm_of = [&](std::uint64_t seed, const StepTotals& totals) {
-    config.draw_seed = seed;
-    const StepModel steps(config, ModelPreset("llama-3-8b"), IdealHardware(), {}, device);
-    return At(steps.Times(totals, 0, 0, 0), OperationClass::kGemm);
-  };
-  EXPECT_EQ(gemm_of(1, Decodes(8).totals), gemm_of(0, Decodes(8).totals));
-  const double error =
-      std::log(gemm_of(1, Chunk(500, 4).totals) / gemm_of(0, Chunk(500, 4).totals));
-  EXPECT_GT(std::abs(error), 1e-6);
-  EXPECT_LT(std::abs(error), 4 * 0.01);
-}
-
-// Recorded steps know what the errors of a model's operations add up to, until steps get larger.
-TEST(ProfileCostTest, RecordedStepsOfAModelLeaveItOneSmallError) {
-  DeviceProfile device;
-  device.steps.models.push_back({.model = "llama-3-8b",
-                                 .lasting_sd = 0.01,
-                                 .rows_max = 64,
-                                 .decodes_max = 64,
-                                 .context_tokens_max = 64'000});
-  const auto drawn = [&](const char* model, std::int64_t items, OperationClass operation) {
-    StepModelConfig config;
-    const auto seconds = [&](std::uint64_t seed) {
-      config.draw_seed = seed;
-      const StepModel steps(config, ModelPreset(model), IdealHardware(), {}, device);
-      return At(steps.Times(Decodes(items).totals, 0, 0, 0), operation);
-    };
-    return std::log(seconds(1) / seconds(0));
-  };
-  constexpr auto kGemm = OperationClass::kGemm;
-  constexpr auto kAttention = OperationClass::kDecodeAttention;
-  const double recorded = drawn("llama-3-8b", 64, kGemm);
-  EXPECT_LT(std::abs(recorded), 4 * 0.01);
-  EXPECT_NEAR(drawn("llama-3-8b", 8, kAttention), recorded, 1e-12);
-  const double other = drawn("qwen3-8b", 128, kAttention);
-  // An octave beyond, 1 - 1/e of the variance.
-  EXPECT_NEAR(drawn("llama-3-8b", 128, kAttention) - recorded,
-              std::sqrt(1 - std::exp(-1.0)) * other, 1e-9);
-}
-
 TEST(ProfileCostTest, AGpuWithoutRecordedStepsTakesTheTermsOfAnother) {
   const StepTerms fitted = StepTermsFor("l40s", StepEngine::kV1Async, {});
   EXPECT_EQ(fitted.compute_in_place, (StepTerm{0.915, 0.05}));

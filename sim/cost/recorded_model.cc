@@ -1,0 +1,60 @@
+#include "sim/cost/recorded_model.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <functional>
+#include <string_view>
+
+#include "core/input_error.h"
+
+namespace twin::sim {
+namespace {
+
+// How far a quantity exceeds what was recorded, in octaves.
+double OctavesBeyond(double value, std::int64_t recorded) {
+  return std::log2(std::max(1.0, value / static_cast<double>(std::max<std::int64_t>(1, recorded))));
+}
+
+void CheckRatios(std::string_view field, const RecordedRatios& ratios) {
+  const auto require = [field](bool holds, const char* what) {
+    if (!holds) throw InputError(InputError::Kind::kUsage, std::string(field), what);
+  };
+  require(ratios.rows.size() == ratios.log_ratios.size(),
+          "rows and log_ratios must be equally many");
+  if (ratios.rows.empty()) return;
+  require(ratios.rows.front() >= 1 &&
+              std::ranges::adjacent_find(ratios.rows, std::greater_equal<>{}) == ratios.rows.end(),
+          "rows must be 1 or more and ascend");
+}
+
+}  // namespace
+
+double RecordedRatios::At(double step_rows) const {
+  if (rows.empty()) return 0;
+  if (step_rows <= rows.front()) return log_ratios.front();
+  if (step_rows >= rows.back()) return log_ratios.back();
+  const auto high = static_cast<std::size_t>(std::upper_bound(rows.begin(), rows.end(), step_rows) -
+                                             rows.begin());
+  const double share = std::log(step_rows / rows[high - 1]) / std::log(rows[high] / rows[high - 1]);
+  return log_ratios[high - 1] + share * (log_ratios[high] - log_ratios[high - 1]);
+}
+
+bool RecordedModel::Is(const ModelSpec& spec, const Parallelism& parallelism) const {
+  return parallelism.pipeline == 1 && model == spec.name && tensor == parallelism.tensor &&
+         weight_dtype == spec.weight_dtype && kv_dtype == spec.kv_dtype;
+}
+
+double RecordedModel::OpenShare(double rows, double decodes, double context_tokens) const {
+  const double beyond =
+      std::max({OctavesBeyond(rows, rows_max), OctavesBeyond(decodes, decodes_max),
+                OctavesBeyond(context_tokens, context_tokens_max)});
+  return 1 - std::exp(-beyond);
+}
+
+void Validate(const RecordedModel& recorded) {
+  CheckRatios("decode_ratios", recorded.decode_ratios);
+  CheckRatios("prompt_ratios", recorded.prompt_ratios);
+}
+
+}  // namespace twin::sim

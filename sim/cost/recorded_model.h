@@ -1,0 +1,60 @@
+// What recorded steps of one model say about its steps beyond the terms of all models
+// (step_profile.h): how far recordings are off the prediction, and how sure that is.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/dtype.h"
+#include "core/model_spec.h"
+
+namespace twin::sim {
+
+// Recorded over predicted times of steps by their rows, padding included: medians, as logarithms.
+// Between the rows that have one they are linear over log2(rows), beyond them constant.
+struct RecordedRatios {
+  std::vector<double> rows;  // at least 1, ascending
+  std::vector<double> log_ratios;
+
+  // The logarithm; 0 without ratios. REQUIRES: rows >= 1.
+  [[nodiscard]] double At(double step_rows) const;
+
+  bool operator==(const RecordedRatios&) const = default;
+};
+
+// Recorded steps determine a model's steps better than its operations do, up to the largest of
+// them.
+struct RecordedModel {
+  std::string model;
+  std::int32_t tensor = 1;
+  DType weight_dtype = DType::kBf16;
+  DType kv_dtype = DType::kBf16;
+  // Of steps without prompts, and of those with prompts.
+  RecordedRatios decode_ratios;
+  RecordedRatios prompt_ratios;
+  // Standard deviations of logarithms: of the mean error of a recording's decode steps, of that of
+  // its steps with prompts, which is independent, and of single steps.
+  double lasting_sd = 0;
+  double prompt_lasting_sd = 0;
+  double step_sd = 0;
+  // The most rows, decodes and tokens of context of one step.
+  std::int64_t rows_max = 0;
+  std::int64_t decodes_max = 0;
+  std::int64_t context_tokens_max = 0;
+
+  // The steps of this model, in its formats and on as many ranks, were recorded.
+  [[nodiscard]] bool Is(const ModelSpec& spec, const Parallelism& parallelism) const;
+
+  // What recordings leave open of the variance of a step's operations: 0 up to the largest recorded
+  // step, 1 - 1/e an octave beyond, and so on.
+  [[nodiscard]] double OpenShare(double rows, double decodes, double context_tokens) const;
+
+  bool operator==(const RecordedModel&) const = default;
+};
+
+// Throws InputError (usage) "decode_ratios: ..." for ratios whose rows do not match or ascend.
+void Validate(const RecordedModel& recorded);
+
+}  // namespace twin::sim
