@@ -14,15 +14,16 @@ struct Field {
   double value;
 };
 
-void Refuse(const HardwareSpec& hardware, const Field& field, const char* allowed) {
-  throw InputError(InputError::Kind::kUsage, "hardware " + hardware.name,
-                   fmt::format("{} is {}, must be {}", field.name, field.value, allowed));
+void AddWrong(const Field& field, const char* allowed, std::string& wrong) {
+  wrong += fmt::format("{}{} is {}, must be {}", wrong.empty() ? "" : "; ", field.name, field.value,
+                       allowed);
 }
 
 }  // namespace
 
 // Conditions are written so that NaN fails them.
 void Validate(const HardwareSpec& h) {
+  std::string wrong;
   for (const Field& field : {
            Field{"memory_bytes", static_cast<double>(h.memory_bytes)},
            Field{"memory_bandwidth_bytes_per_s", h.memory_bandwidth_bytes_per_s},
@@ -32,7 +33,7 @@ void Validate(const HardwareSpec& h) {
            Field{"inter_node_bandwidth_bytes_per_s", h.inter_node_bandwidth_bytes_per_s},
            Field{"pcie_bandwidth_bytes_per_s", h.pcie_bandwidth_bytes_per_s},
        }) {
-    if (!(field.value > 0)) Refuse(h, field, "positive");
+    if (!(field.value > 0)) AddWrong(field, "positive", wrong);
   }
   for (const Field& field : {
            Field{"gemm_flops_fraction", h.gemm_flops_fraction},
@@ -43,7 +44,7 @@ void Validate(const HardwareSpec& h) {
            Field{"link_bandwidth_fraction", h.link_bandwidth_fraction},
            Field{"pcie_bandwidth_fraction", h.pcie_bandwidth_fraction},
        }) {
-    if (!(field.value > 0 && field.value <= 1)) Refuse(h, field, "within (0, 1]");
+    if (!(field.value > 0 && field.value <= 1)) AddWrong(field, "within (0, 1]", wrong);
   }
   for (const Field& field : {
            Field{"sm_count", static_cast<double>(h.sm_count)},
@@ -61,8 +62,9 @@ void Validate(const HardwareSpec& h) {
            Field{"attention_per_request_s", h.attention_per_request_s},
            Field{"elementwise_latency_s", h.elementwise_latency_s},
        }) {
-    if (!(field.value >= 0)) Refuse(h, field, "0 or more");
+    if (!(field.value >= 0)) AddWrong(field, "0 or more", wrong);
   }
+  if (!wrong.empty()) throw InputError(InputError::Kind::kUsage, "hardware " + h.name, wrong);
 }
 
 }  // namespace twin

@@ -8,7 +8,7 @@
 namespace twin {
 
 // Units are decimal (1e9 bytes = 1 GB) except where a field counts bytes exactly. Memory size,
-// bandwidths, fractions and the fp32 peak must be given; `Validate` names one that is missing.
+// bandwidths and the fp32 peak must be given; `Validate` names all that are missing.
 struct HardwareSpec {
   std::string name;
 
@@ -41,26 +41,27 @@ struct HardwareSpec {
   double pcie_latency_s = 0;  // one batch of copies
   std::int64_t host_memory_bytes = 0;
 
-  // Fractions of the peaks above that large, well-shaped operations achieve, within (0, 1].
-  double gemm_flops_fraction = 0;
-  double gemm_bandwidth_fraction = 0;
-  double attention_flops_fraction = 0;  // prefill attention, causal pairs counted once
-  double attention_bandwidth_fraction = 0;
-  double elementwise_bandwidth_fraction = 0;
-  double link_bandwidth_fraction = 0;
-  double pcie_bandwidth_fraction = 0;
+  // Fractions of the peaks above that large, well-shaped operations achieve, within (0, 1]. The
+  // defaults are what measured GPUs achieve on average; no vendor states them.
+  double gemm_flops_fraction = 0.8;
+  double gemm_bandwidth_fraction = 0.78;
+  double attention_flops_fraction = 0.47;  // prefill attention, causal pairs counted once
+  double attention_bandwidth_fraction = 0.89;
+  double elementwise_bandwidth_fraction = 0.75;
+  double link_bandwidth_fraction = 0.65;
+  double pcie_bandwidth_fraction = 0.8;
 
   // Minimum time of an operation of any size: launch, ramp and drain.
-  double gemm_latency_s = 0;
-  double attention_latency_s = 0;
-  double attention_per_request_s = 0;  // decode attention: further time per request
-  double elementwise_latency_s = 0;
+  double gemm_latency_s = 3e-6;
+  double attention_latency_s = 10e-6;
+  double attention_per_request_s = 0.05e-6;  // decode attention: further time per request
+  double elementwise_latency_s = 3e-6;
 
   bool operator==(const HardwareSpec&) const = default;
 };
 
-// Throws InputError (usage) naming the device and field if a capacity, bandwidth, or the fp32 peak
-// is not positive, a fraction is outside (0, 1], or another number is negative.
+// Throws InputError (usage) naming the device and all wrong fields if a capacity, bandwidth, or the
+// fp32 peak is not positive, a fraction is outside (0, 1], or another number is negative.
 void Validate(const HardwareSpec& hardware);
 
 }  // namespace twin

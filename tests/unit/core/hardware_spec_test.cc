@@ -48,6 +48,23 @@ TEST(HardwareSpecTest, RefusesAMissingBandwidthNamingIt) {
                                               HasSubstr("memory_bandwidth_bytes_per_s is 0"))));
 }
 
+// What no vendor states has defaults.
+TEST(HardwareSpecTest, NeedsTheNumbersOfADataSheetAloneAndNamesAllThatAreMissing) {
+  HardwareSpec spec;
+  spec.name = "new";
+  spec.memory_bytes = 1;
+  spec.pcie_bandwidth_bytes_per_s = 1;
+  EXPECT_THAT([&] { Validate(spec); },
+              ThrowsMessage<InputError>(
+                  HasSubstr("hardware new: memory_bandwidth_bytes_per_s is 0, must be positive; "
+                            "peak_fp32_flops is 0, must be positive; link_bandwidth_bytes_per_s is "
+                            "0, must be positive; inter_node_bandwidth_bytes_per_s is 0, must be "
+                            "positive")));
+  spec.memory_bandwidth_bytes_per_s = spec.peak_fp32_flops = 1;
+  spec.link_bandwidth_bytes_per_s = spec.inter_node_bandwidth_bytes_per_s = 1;
+  EXPECT_NO_THROW(Validate(spec));
+}
+
 TEST(HardwareSpecTest, RefusesAFractionOutsideZeroToOne) {
   HardwareSpec spec = Sound();
   spec.gemm_flops_fraction = 1.01;

@@ -23,7 +23,11 @@ inline HardwareSpec IdealHardware() {
           .attention_bandwidth_fraction = 1,
           .elementwise_bandwidth_fraction = 1,
           .link_bandwidth_fraction = 1,
-          .pcie_bandwidth_fraction = 1};
+          .pcie_bandwidth_fraction = 1,
+          .gemm_latency_s = 0,
+          .attention_latency_s = 0,
+          .attention_per_request_s = 0,
+          .elementwise_latency_s = 0};
 }
 
 }  // namespace twin::sim
