@@ -9,7 +9,8 @@ namespace twin {
 inline constexpr EnumNames<sim::GemmFormat> kGemmFormatNames = {
     {"bf16", sim::GemmFormat::kBf16},          {"fp8", sim::GemmFormat::kFp8},
     {"fp8_block", sim::GemmFormat::kFp8Block}, {"int8", sim::GemmFormat::kInt8},
-    {"int4", sim::GemmFormat::kInt4},          {"fp4", sim::GemmFormat::kFp4}};
+    {"int4", sim::GemmFormat::kInt4},          {"fp4", sim::GemmFormat::kFp4},
+    {"fp32", sim::GemmFormat::kFp32}};
 
 template <class Archive>
 void Bind(Archive& fields, sim::MoeFit& fit) {

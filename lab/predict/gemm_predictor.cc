@@ -9,13 +9,14 @@ namespace twin::lab {
 sim::GemmFormat GemmFormatOf(const OperationTable& row, std::string_view column) {
   using enum sim::GemmFormat;
   static const std::vector<std::pair<std::string_view, sim::GemmFormat>> words = {
-      {"bfloat16", kBf16},      {"bf16", kBf16},         {"float16", kBf16},
-      {"fp16", kBf16},          {"half", kBf16},         {"fp8", kFp8},
-      {"fp8_static", kFp8},     {"fp8_ootb", kFp8},      {"fp8_e4m3", kFp8},
-      {"fp8_e5m2", kFp8},       {"float8_e4m3fn", kFp8}, {"float8_e5m2", kFp8},
-      {"int8", kInt8},          {"int8_wo", kInt8},      {"sq", kInt8},
-      {"int4", kInt4},          {"int4_wo", kInt4},      {"int4_awq", kInt4},
-      {"fp8_block", kFp8Block}, {"nvfp4", kFp4}};
+      {"bfloat16", kBf16},  {"bf16", kBf16},         {"float16", kBf16},
+      {"fp16", kBf16},      {"half", kBf16},         {"fp8", kFp8},
+      {"fp8_static", kFp8}, {"fp8_ootb", kFp8},      {"fp8_e4m3", kFp8},
+      {"fp8_e5m2", kFp8},   {"float8_e4m3fn", kFp8}, {"float8_e5m2", kFp8},
+      {"fp32", kFp32},      {"float32", kFp32},      {"int8", kInt8},
+      {"int8_wo", kInt8},   {"sq", kInt8},           {"int4", kInt4},
+      {"int4_wo", kInt4},   {"int4_awq", kInt4},     {"fp8_block", kFp8Block},
+      {"nvfp4", kFp4}};
   return row.Word(column, words, kBf16);
 }
 

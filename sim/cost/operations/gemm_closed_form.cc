@@ -37,6 +37,7 @@ struct Traffic {
 
 double XByteSize(GemmFormat format) {
   if (format == GemmFormat::kFp4) return 0.5;
+  if (format == GemmFormat::kFp32) return 4;
   return format == GemmFormat::kFp8 || format == GemmFormat::kFp8Block ? 1 : 2;
 }
 
@@ -51,6 +52,8 @@ double WeightByteSize(GemmFormat format) {
     case GemmFormat::kInt4:
     case GemmFormat::kFp4:
       return 0.5;
+    case GemmFormat::kFp32:
+      return 4;
   }
   return 2;
 }
@@ -104,6 +107,13 @@ struct Tilings {
   std::size_t likely = 0;  // the fastest, or nearly so
 };
 
+// CUDA cores, which compute fp32, need no more rows than there are; tensor cores take whole tiles.
+double ComputedRows(GemmFormat format, double m, const Tile& tile) {
+  constexpr double kRows = 8;
+  if (format != GemmFormat::kFp32) return tile.m;
+  return std::min(tile.m, std::ceil(m / kRows) * kRows);
+}
+
 Tilings TilingsOf(const HardwareSpec& hardware, const GemmCoefficients& c, const GemmShape& shape) {
   const auto m = static_cast<double>(shape.m);
   const auto n = static_cast<double>(shape.n);
@@ -119,6 +129,7 @@ Tilings TilingsOf(const HardwareSpec& hardware, const GemmCoefficients& c, const
   for (const Tile& tile : kTiles) {
     const double parts = m / tile.m;
     const double rows = std::max(1.0, parts + c.row_rounding * (std::ceil(parts) - parts));
+    const double tile_rows = ComputedRows(shape.format, m, tile);
     const double columns = std::ceil(n / tile.n);
     const double speed =
         std::min(kFastestTile, reference / (1 + c.tile_loss * (1 / tile.m + 1 / tile.n)));
@@ -130,7 +141,7 @@ Tilings TilingsOf(const HardwareSpec& hardware, const GemmCoefficients& c, const
       const double waves = tiles / sms;
       const double rounded = std::max(1.0, waves + c.wave_rounding * (std::ceil(waves) - waves));
       const double compute =
-          rounded * (2 * tile.m * tile.n * depth / (flops_per_sm * speed) + c.wave_s);
+          rounded * (2 * tile_rows * tile.n * depth / (flops_per_sm * speed) + c.wave_s);
       const double memory = traffic.seconds / std::min(1.0, tiles / (sms * c.saturating_tiles));
       const double reduction = split > 1 ? c.split_s + 4 * m * n * split / l2 : 0;
       const double longest = std::max({compute, memory, again});
@@ -160,6 +171,7 @@ double LogOfWholeWaves(double sms, double tile_loss, double m, double n) {
 double PeakFlops(const HardwareSpec& hardware, GemmFormat format) {
   const double bf16 =
       hardware.peak_bf16_flops > 0 ? hardware.peak_bf16_flops : hardware.peak_fp32_flops;
+  if (format == GemmFormat::kFp32 && hardware.peak_fp32_flops > 0) return hardware.peak_fp32_flops;
   if (format == GemmFormat::kFp4 && hardware.peak_fp8_flops > 0) {
     return 2 * hardware.peak_fp8_flops;
   }

@@ -8,6 +8,8 @@ namespace twin::sim {
 PhysicalLimits::PhysicalLimits(const HardwareSpec& hardware)
     : bandwidth_(hardware.memory_bandwidth_bytes_per_s),
       l2_bytes_(static_cast<double>(hardware.l2_bytes)),
+      peak_fp32_(hardware.peak_fp32_flops > 0 ? hardware.peak_fp32_flops
+                                              : hardware.peak_bf16_flops),
       peak_bf16_(std::max(hardware.peak_bf16_flops, hardware.peak_fp32_flops)),
       peak_fp8_(std::max(peak_bf16_, hardware.peak_fp8_flops)),
       peak_fp4_(std::max(peak_bf16_, 2 * hardware.peak_fp8_flops)),
@@ -25,6 +27,8 @@ double PhysicalLimits::Peak(GemmFormat format) const {
       return peak_int8_;
     case GemmFormat::kFp4:
       return peak_fp4_;
+    case GemmFormat::kFp32:
+      return peak_fp32_;
   }
   return peak_bf16_;
 }

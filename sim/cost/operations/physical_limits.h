@@ -39,6 +39,7 @@ class PhysicalLimits {
 
   double bandwidth_;
   double l2_bytes_;
+  double peak_fp32_;  // without TF32, as PyTorch multiplies unless asked otherwise
   double peak_bf16_;
   double peak_fp8_;
   double peak_fp4_;

@@ -21,6 +21,8 @@ constexpr bool OnLogits(OperationClass operation) {
 
 GemmFormat FormatOf(DType weights) {
   switch (weights) {
+    case DType::kFp32:
+      return GemmFormat::kFp32;
     case DType::kFp8:
       return GemmFormat::kFp8;
     case DType::kInt8:

@@ -68,6 +68,18 @@ TEST(GemmClosedFormTest, SmallProductsTakeTheTimeToReadTheWeights) {
               seconds / 4, 2 * kPercent * seconds / 4);
 }
 
+// fp32 is computed by CUDA cores, 0.1 PFLOP/s here, and takes 4 bytes.
+TEST(GemmClosedFormTest, Fp32ProductsReadTwiceTheBytesAndRunAtTheFp32Peak) {
+  const auto seconds = [](std::int64_t m, GemmFormat format) {
+    return GemmClosedForm(IdealHardware(), IdealCoefficients(),
+                          {.m = m, .n = 8192, .k = 8192, .format = format});
+  };
+  const double bytes = seconds(1, GemmFormat::kBf16);
+  EXPECT_NEAR(seconds(1, GemmFormat::kFp32), 2 * bytes, 2 * kPercent * bytes);
+  const double compute = seconds(8192, GemmFormat::kBf16);
+  EXPECT_NEAR(seconds(8192, GemmFormat::kFp32), 10 * compute, 10 * kPercent * compute);
+}
+
 TEST(GemmClosedFormTest, WeightsThatFitIntoTheCacheAreReadFromIt) {
   HardwareSpec hardware = IdealHardware();
   hardware.l2_bytes = 1'000'000'000;
