@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <vector>
 
 #include "sim/cost/operations/unmeasured_device.h"
 
@@ -133,9 +134,7 @@ MeasuredDecodes LargestDecodes(const AttentionProfile& profile, const Choice& ch
       if (std::isnan(row.log_ratios[i])) continue;
       const double requests = grid.batches[i / grid.lengths.size()];
       const double length = grid.lengths[i % grid.lengths.size()];
-      largest.requests = std::max(largest.requests, requests);
-      largest.length = std::max(largest.length, length);
-      largest.keys = std::max(largest.keys, requests * length * row.kv_heads);
+      largest.Add({requests, length, requests * length * row.kv_heads});
     }
   }
   return largest;
@@ -148,9 +147,20 @@ Estimate Corrected(double microseconds, const LogRatio& ratio) {
 
 }  // namespace
 
+void MeasuredDecodes::Add(const Call& call) {
+  const auto within = [](const Call& a, const Call& b) {
+    return a.requests <= b.requests && a.length <= b.length && a.keys <= b.keys;
+  };
+  if (std::ranges::any_of(largest, [&](const Call& other) { return within(call, other); })) return;
+  std::erase_if(largest, [&](const Call& other) { return within(other, call); });
+  largest.push_back(call);
+}
+
 bool MeasuredDecodes::Hold(const AttentionWork& work) const {
-  return work.requests <= requests && work.context_tokens <= work.requests * length &&
-         work.context_tokens * work.kv_heads <= keys;
+  return std::ranges::any_of(largest, [&](const Call& call) {
+    return work.requests <= call.requests && work.context_tokens <= work.requests * call.length &&
+           work.context_tokens * work.kv_heads <= call.keys;
+  });
 }
 
 LogRatio TableCorrection::operator()(double requests, double length) const {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "core/dtype.h"
 #include "core/hardware_spec.h"
@@ -56,12 +57,17 @@ struct TableCorrection {
   LogRatio operator()(double requests, double length) const;
 };
 
-// The largest decodes of a table, each number by itself.
+// The measured decodes of a table of which no other one is larger in every respect.
 struct MeasuredDecodes {
-  double requests = 0;
-  double length = 0;
-  double keys = 0;  // of all requests and KV heads
+  struct Call {
+    double requests = 0;
+    double length = 0;
+    double keys = 0;  // of all requests and KV heads
+  };
+  std::vector<Call> largest;
 
+  void Add(const Call& call);
+  // One of them is at least as large in every respect.
   [[nodiscard]] bool Hold(const AttentionWork& work) const;
 };
 
