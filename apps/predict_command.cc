@@ -15,6 +15,20 @@
 namespace twin::apps {
 namespace {
 
+// Words for formats are those of gemm_predictor.cc and attention_predictor.cc.
+constexpr const char* kOperationColumns =
+    "Columns of the table (others are copied):\n"
+    "  gemm                  m, n, k; optional dtype (bf16, fp16, fp32, fp8, fp8_block, int8,\n"
+    "                        int8_wo, int4, int4_wo, nvfp4, ...; bf16 without it)\n"
+    "  context_attention     num_heads, num_kv_heads, head_dim, batch, seq_len\n"
+    "  generation_attention  num_heads, num_kv_heads, head_dim, batch, kv_len\n"
+    "                        optional for both: attn_dtype, kv_dtype (bf16, fp16, fp8, int8, "
+    "...),\n"
+    "                        window (keys that a query sees; 0 = all)\n"
+    "  all kinds             optional backend (vllm, sglang, trtllm; vllm without it)\n"
+    "aiconfigurator's own names of these columns are understood, too: gemm_dtype, framework,\n"
+    "num_key_value_heads, batch_size, isl (seq_len), kv_cache_dtype, window_size.";
+
 struct OperationArguments {
   std::string hardware;
   std::string profile;
@@ -54,9 +68,13 @@ void AddOperationsCommand(CLI::App& predict) {
                                     "The kind of all operations of the table")
       ->required();
   command->add_option("--in", arguments->files.in, "The table: CSV, plain or gzip")->required();
-  command->add_option("--out", arguments->files.out, "The table with predictions")->required();
+  command
+      ->add_option("--out", arguments->files.out,
+                   "The table with predictions; compressed if it ends in .gz")
+      ->required();
   command->add_option("--profile", arguments->profile,
                       "A folder that replaces the built-in profile of the device");
+  command->footer(kOperationColumns);
   command->callback([arguments] { PredictOperations(*arguments); });
 }
 

@@ -60,6 +60,7 @@ std::unique_ptr<sim::StepModel> MakeModel(const ServedArguments& served) {
   const ModelSpec model = ReadNamedShape(served.model, false);
   Validate(model, served.parallelism);
   sim::ProfileCostConfig cost = served.cost;
+  Validate(cost, model, served.parallelism);
   cost.device = std::make_shared<const sim::DeviceProfile>(
       served.profile.empty() ? ProfilePreset(hardware.name) : ReadProfileFolder(served.profile));
   return std::make_unique<sim::StepModel>(sim::StepModelConfigOf(cost, hardware), model, hardware,
@@ -88,12 +89,18 @@ void AddStepsCommand(CLI::App& predict) {
   command
       ->add_option("--in", arguments->files.in,
                    "CSV, plain or gzip: decode_reqs, decode_context_tokens, prefill_reqs, "
-                   "prefill_tokens; optional duty (heat of the device, 0 to 1) or t_us (end of "
+                   "prefill_tokens; optional prefill_context_tokens (keys that the prompts' chunks "
+                   "read, themselves included), duty (heat of the device, 0 to 1) or t_us (end of "
                    "the step: rows are one run)")
       ->required();
-  command->add_option("--out", arguments->files.out, "The table with predictions")->required();
+  command
+      ->add_option("--out", arguments->files.out,
+                   "The table with predictions; compressed if it ends in .gz")
+      ->required();
   command->callback([arguments] { PredictSteps(*arguments); });
 }
+
+constexpr std::int64_t kCountMax = std::int64_t{1} << 40;
 
 struct BreakdownArguments {
   ServedArguments served;
@@ -155,12 +162,13 @@ void AddBreakdownCommand(CLI::App& predict) {
   CLI::Option* const run =
       command->add_option("RUN", arguments->run, "A run directory with parts.csv");
   command->add_option("--decodes", arguments->decodes, "Requests that decode")
-      ->check(CLI::NonNegativeNumber);
+      ->check(CLI::Range(std::int64_t{0}, kCountMax));
   command->add_option("--decode-context", arguments->decode_context, "Tokens that they attend to")
-      ->check(CLI::NonNegativeNumber);
-  command->add_option("--prompts", arguments->prompts, "Prompts")->check(CLI::NonNegativeNumber);
+      ->check(CLI::Range(std::int64_t{0}, kCountMax));
+  command->add_option("--prompts", arguments->prompts, "Prompts")
+      ->check(CLI::Range(std::int64_t{0}, kCountMax));
   command->add_option("--prompt-tokens", arguments->prompt_tokens, "Tokens of all prompts")
-      ->check(CLI::NonNegativeNumber);
+      ->check(CLI::Range(std::int64_t{0}, kCountMax));
   command->add_option("--duty", arguments->duty, "Heat of the device: 0 rested to 1")
       ->check(CLI::Range(0.0, 1.0));
   for (CLI::Option* const option : command->get_options()) {

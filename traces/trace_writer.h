@@ -1,12 +1,10 @@
 // Writes requests in the CSV format of twinserve.
 #pragma once
 
-#include <cstdint>
-#include <memory>
 #include <string>
 
 #include "core/traced_request.h"
-#include "files/output_file.h"
+#include "traces/compressible_file.h"
 
 namespace twin {
 
@@ -15,28 +13,20 @@ namespace twin {
 // arrival_ns is omitted. The file is compressed if the path ends in ".gz".
 class TraceWriter {
  public:
-  // The file appears when it is complete (files/output_file.h). Throws InputError (usage) if it
+  // The file appears with Commit() (traces/compressible_file.h). Throws InputError (usage) if it
   // cannot be created.
   TraceWriter(const std::string& path, bool has_arrivals);
-  // Removes the file unless Commit() was called.
-  ~TraceWriter();
-  TraceWriter(const TraceWriter&) = delete;
-  TraceWriter& operator=(const TraceWriter&) = delete;
 
   // Throws InputError (data) if the file cannot be written; so does Commit().
   void Write(const TracedRequest& request);
 
   // Flushes the file and gives it its final name, replacing an existing file. Call it once, last.
-  void Commit();
+  void Commit() { file_.Commit(); }
 
  private:
-  class Output;
-  void Flush();
-
-  OutputFile file_;
+  CompressibleFile file_;
   bool has_arrivals_;
-  std::string buffer_;
-  std::unique_ptr<Output> output_;  // null after Commit()
+  std::string row_;
 };
 
 }  // namespace twin

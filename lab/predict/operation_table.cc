@@ -10,18 +10,34 @@
 
 namespace twin::lab {
 
+const std::vector<std::string_view>& PredictedColumns() {
+  static const std::vector<std::string_view> columns = {"predicted_us", "predicted_low_us",
+                                                        "predicted_high_us"};
+  return columns;
+}
+
 OperationTable::OperationTable(const std::string& path,
-                               const std::vector<std::string_view>& required)
+                               const std::vector<std::string_view>& required,
+                               const std::vector<std::string_view>& added,
+                               const std::vector<Synonym>& synonyms)
     : lines_(path) {
   const std::string needed = fmt::format("the columns {}, and others", fmt::join(required, ", "));
   std::string_view line;
   if (!lines_.Next(line)) {
     lines_.Refuse(fmt::format("header: the file is empty; allowed: {}", needed));
   }
-  header_ = line;
+  const std::string text(line);
   std::vector<std::string_view> names;
-  SplitCsvLine(header_, names);
+  SplitCsvLine(text, names);
+  for (const std::string_view name : names) {
+    kept_.push_back(std::ranges::find(added, name) == added.end());
+  }
+  header_ = Kept(names);
   columns_.assign(names.begin(), names.end());
+  for (std::string& name : columns_) {
+    const auto known = std::ranges::find(synonyms, std::string_view(name), &Synonym::first);
+    if (known != synonyms.end() && !Has(known->second)) name = known->second;
+  }
   for (const std::string_view name : required) {
     if (!Find(name)) {
       lines_.Refuse(fmt::format("header: column '{}' is missing; allowed: {}", name, needed));
@@ -41,7 +57,18 @@ bool OperationTable::Next() {
     lines_.Refuse(fmt::format("row: has {} fields; allowed: {}, as the header", fields_.size(),
                               columns_.size()));
   }
+  kept_line_ = Kept(fields_);
   return true;
+}
+
+std::string OperationTable::Kept(const std::vector<std::string_view>& fields) const {
+  std::string kept;
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    if (!kept_[i]) continue;
+    kept += fields[i];
+    kept += ',';
+  }
+  return kept;
 }
 
 std::optional<std::size_t> OperationTable::Find(std::string_view column) const {

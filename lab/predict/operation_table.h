@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/letter_case.h"
@@ -14,20 +15,30 @@
 
 namespace twin::lab {
 
+// The columns that predictions add: median and 90 % interval, in microseconds.
+const std::vector<std::string_view>& PredictedColumns();
+
 // Reads row by row. Every error names file, line and field.
 class OperationTable {
  public:
-  // Throws InputError (data) if the file cannot be read, is empty, or lacks a column of `required`
-  // or names one twice.
-  OperationTable(const std::string& path, const std::vector<std::string_view>& required);
+  // A column's name in other programs, and the one it goes by here.
+  using Synonym = std::pair<std::string_view, std::string_view>;
+
+  // `added`: columns that the copy gets; the table's own of these names are left out of it. Throws
+  // InputError (data) if the file cannot be read, is empty, or lacks a column of `required` or
+  // names one twice.
+  OperationTable(const std::string& path, const std::vector<std::string_view>& required,
+                 const std::vector<std::string_view>& added = {},
+                 const std::vector<Synonym>& synonyms = {});
 
   // Steps to the next row; false at the end. Throws InputError if the row has more or fewer fields
   // than the header.
   bool Next();
 
+  // The header and the row as they stand in the file, without the columns that the copy gets, and
+  // with a comma behind them. Valid until the next call of Next().
   [[nodiscard]] const std::string& header() const { return header_; }
-  // The row as it stands in the file. Valid until the next call of Next().
-  [[nodiscard]] std::string_view line() const { return line_; }
+  [[nodiscard]] const std::string& line() const { return kept_line_; }
 
   // A field of the row. REQUIRES: the column is required or Has() it.
   [[nodiscard]] std::string_view Text(std::string_view column) const;
@@ -63,9 +74,14 @@ class OperationTable {
   [[noreturn]] void RefuseWord(std::string_view column,
                                const std::vector<std::string_view>& allowed) const;
 
+  // The fields that the copy keeps, with a comma behind each.
+  [[nodiscard]] std::string Kept(const std::vector<std::string_view>& fields) const;
+
   LineReader lines_;
-  std::string header_;
   std::vector<std::string> columns_;
+  std::vector<bool> kept_;  // by column
+  std::string header_;
+  std::string kept_line_;
   std::string_view line_;
   std::vector<std::string_view> fields_;
 };

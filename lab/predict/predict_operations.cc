@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "core/check.h"
-#include "files/output_file.h"
 #include "lab/predict/attention_predictor.h"
 #include "lab/predict/gemm_predictor.h"
 #include "lab/predict/operation_table.h"
+#include "traces/compressible_file.h"
 
 namespace twin::lab {
 namespace {
@@ -34,6 +34,22 @@ std::vector<std::string_view> RequiredColumns(OperationKind kind) {
   return {};
 }
 
+// aiconfigurator's own names of columns.
+std::vector<OperationTable::Synonym> UpstreamNames(OperationKind kind) {
+  std::vector<OperationTable::Synonym> names = {{"framework", "backend"}};
+  if (kind == OperationKind::kGemm) {
+    names.emplace_back("gemm_dtype", "dtype");
+    return names;
+  }
+  names.insert(names.end(), {{"num_key_value_heads", "num_kv_heads"},
+                             {"batch_size", "batch"},
+                             {"window_size", "window"},
+                             {"kv_cache_dtype", "kv_dtype"},
+                             {"dtype", "attn_dtype"}});
+  if (kind == OperationKind::kContextAttention) names.emplace_back("isl", "seq_len");
+  return names;
+}
+
 std::unique_ptr<OperationPredictor> MakePredictor(OperationKind kind, const HardwareSpec& hardware,
                                                   const sim::DeviceProfile& profile) {
   switch (kind) {
@@ -53,10 +69,10 @@ std::unique_ptr<OperationPredictor> MakePredictor(OperationKind kind, const Hard
 std::uint64_t PredictOperations(const HardwareSpec& hardware, const sim::DeviceProfile& profile,
                                 OperationKind kind, const OperationTableFiles& files,
                                 RunControl& control) {
-  OperationTable table(files.in, RequiredColumns(kind));
+  OperationTable table(files.in, RequiredColumns(kind), PredictedColumns(), UpstreamNames(kind));
   const std::unique_ptr<OperationPredictor> predictor = MakePredictor(kind, hardware, profile);
-  OutputFile out(files.out);
-  out.Write(fmt::format("{},predicted_us,predicted_low_us,predicted_high_us\n", table.header()));
+  CompressibleFile out(files.out);
+  out.Write(fmt::format("{}{}\n", table.header(), fmt::join(PredictedColumns(), ",")));
   std::uint64_t rows = 0;
   std::string text;
   while (table.Next()) {
@@ -64,7 +80,7 @@ std::uint64_t PredictOperations(const HardwareSpec& hardware, const sim::DeviceP
     const double us = kUsPerSecond * estimate.seconds;
     const double factor = std::exp(kInterval * estimate.log_sd);
     text.clear();
-    fmt::format_to(std::back_inserter(text), "{},{:.6g},{:.6g},{:.6g}\n", table.line(), us,
+    fmt::format_to(std::back_inserter(text), "{}{:.6g},{:.6g},{:.6g}\n", table.line(), us,
                    us / factor, us * factor);
     out.Write(text);
     if (++rows % kRowsPerReport == 0) control.OnProgress("operations", rows, 0);

@@ -14,8 +14,8 @@ namespace twin::lab {
 enum class OperationKind : std::uint8_t { kGemm, kContextAttention, kGenerationAttention };
 
 struct OperationTableFiles {
-  std::string in;  // CSV, plain or gzip
-  std::filesystem::path out;
+  std::string in;             // CSV, plain or gzip
+  std::filesystem::path out;  // compressed if it ends in .gz
 };
 
 // Writes the table `files.in` with three more columns: predicted_us, predicted_low_us and
@@ -23,8 +23,10 @@ struct OperationTableFiles {
 //
 // Columns: m, n, k (GEMM); num_heads, num_kv_heads, head_dim, batch, seq_len (context attention:
 // prompts without past context) or kv_len (generation attention: tokens attended to, the new one
-// included). Optional: backend, dtype (GEMM), attn_dtype, kv_dtype and window (attention). Others
-// are copied. Throws InputError with file, line and field.
+// included). Optional: backend, dtype (GEMM), attn_dtype, kv_dtype and window (attention). Columns
+// may have aiconfigurator's own names: framework, gemm_dtype, num_key_value_heads, batch_size, isl,
+// kv_cache_dtype, window_size. Others are copied, earlier predictions are replaced. Throws
+// InputError with file, line and field.
 std::uint64_t PredictOperations(const HardwareSpec& hardware, const sim::DeviceProfile& profile,
                                 OperationKind kind, const OperationTableFiles& files,
                                 RunControl& control);

@@ -4,8 +4,8 @@
 
 #include <iterator>
 
-#include "files/output_file.h"
 #include "lab/predict/step_table.h"
+#include "traces/compressible_file.h"
 
 namespace twin::lab {
 namespace {
@@ -16,9 +16,9 @@ constexpr std::uint64_t kStepsPerReport = 4096;
 
 std::uint64_t PredictSteps(const sim::StepModel& model, const OperationTableFiles& files,
                            RunControl& control) {
-  OperationTable table(files.in, StepTableColumns());
-  OutputFile out(files.out);
-  out.Write(fmt::format("{},predicted_us,predicted_low_us,predicted_high_us\n", table.header()));
+  OperationTable table(files.in, StepTableColumns(), PredictedColumns());
+  CompressibleFile out(files.out);
+  out.Write(fmt::format("{}{}\n", table.header(), fmt::join(PredictedColumns(), ",")));
   StepTimeline timeline;
   std::uint64_t rows = 0;
   std::string text;
@@ -35,7 +35,7 @@ std::uint64_t PredictSteps(const sim::StepModel& model, const OperationTableFile
       timeline.Advance(row, model.memory(), model.ComputeShare(row.totals), rested);
     }
     text.clear();
-    fmt::format_to(std::back_inserter(text), "{},{:.6g},{:.6g},{:.6g}\n", table.line(),
+    fmt::format_to(std::back_inserter(text), "{}{:.6g},{:.6g},{:.6g}\n", table.line(),
                    1e6 * step.seconds, 1e6 * step.low, 1e6 * step.high);
     out.Write(text);
     if (++rows % kStepsPerReport == 0) control.OnProgress("steps", rows, 0);

@@ -65,7 +65,7 @@ StepRow ReadStepRow(const OperationTable& table) {
         static_cast<std::int64_t>(tokens * (before + (tokens / items + 1) / 2));
   }
   row.duty = Number(table, "duty");
-  if (row.duty) row.duty = std::min(*row.duty, 1.0);
+  if (row.duty && *row.duty > 1) table.Refuse("duty", "a number from 0 to 1");
   if (const auto end = Number(table, "t_us")) row.end_s = *end * 1e-6;
   static const std::vector<std::pair<std::string_view, bool>> kWords = {
       {"1", true}, {"0", false}, {"1.0", true}, {"0.0", false}, {"true", true}, {"false", false}};

@@ -95,6 +95,46 @@ TEST_F(PredictCommandTest, FormatsAndIntegersHaveSeveralSpellings) {
                    "32,8,128,16,1000,auto");
 }
 
+// Tables as aiconfigurator writes them.
+TEST_F(PredictCommandTest, UpstreamNamesOfColumnsAreUnderstood) {
+  const auto median = [&](const std::string& op, const std::string& table) {
+    EXPECT_EQ(Predict(op, table).exit_code, 0);
+    return LastFields(Lines()[1], 3)[0];
+  };
+  EXPECT_EQ(median("gemm", "framework,gemm_dtype,m,n,k\nTRTLLM,fp8,64,4096,4096\n"),
+            median("gemm", "backend,dtype,m,n,k\ntrtllm,fp8,64,4096,4096\n"));
+  EXPECT_EQ(median("context_attention",
+                   "batch_size,isl,num_heads,num_key_value_heads,head_dim,kv_cache_dtype,"
+                   "window_size\n4,2048,32,8,128,fp8,128\n"),
+            median("context_attention",
+                   "batch,seq_len,num_heads,num_kv_heads,head_dim,kv_dtype,window\n"
+                   "4,2048,32,8,128,fp8,128\n"));
+}
+
+// A table that was predicted before gets new predictions in place of the old ones.
+TEST_F(PredictCommandTest, EarlierPredictionsAreReplaced) {
+  ASSERT_EQ(Predict("gemm", "predicted_us,m,n,k,predicted_low_us\n1,64,4096,4096,2\n").exit_code,
+            0);
+  EXPECT_EQ(Lines()[0], "m,n,k,predicted_us,predicted_low_us,predicted_high_us");
+  EXPECT_EQ(Lines()[1].rfind("64,4096,4096,", 0), 0U) << Lines()[1];
+}
+
+TEST_F(PredictCommandTest, ATableThatEndsInGzIsCompressed) {
+  Write("in.csv", "m,n,k\n64,4096,4096\n");
+  ASSERT_EQ(Run({"predict", "ops", "--hardware", "h100-sxm", "--op", "gemm", "--in", "in.csv",
+                 "--out", "out.csv.gz"})
+                .exit_code,
+            0);
+  ASSERT_EQ(Run({"predict", "ops", "--hardware", "h100-sxm", "--op", "gemm", "--in", "out.csv.gz",
+                 "--out", "out.csv"})
+                .exit_code,
+            0);
+  EXPECT_EQ(Lines().size(), 2U);
+  std::ifstream in(scratch_.path() / "out.csv.gz", std::ios::binary);
+  EXPECT_EQ(in.get(), 0x1f);
+  EXPECT_EQ(in.get(), 0x8b);
+}
+
 TEST_F(PredictCommandTest, AMissingColumnIsNamed) {
   ExpectRefusal("gemm", "m,n\n1,2\n",
                 "in.csv:1: header: column 'k' is missing; allowed: the "

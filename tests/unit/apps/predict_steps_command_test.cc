@@ -183,6 +183,14 @@ TEST_F(PredictStepsCommandTest, FitFindsTheGapOfRecordedSteps) {
   EXPECT_THAT(fitted, HasSubstr("context_tokens_max: 128000"));
 }
 
+TEST_F(PredictStepsCommandTest, HeatIsFromZeroToOne) {
+  const std::string header = "decode_reqs,decode_context_tokens,prefill_reqs,prefill_tokens,duty\n";
+  EXPECT_EQ(Predict(header + "8,8400,0,0,1\n").exit_code, 0);
+  const CommandOutcome outcome = Predict(header + "8,8400,0,0,1.5\n");
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("in.csv:2: duty: found '1.5'; allowed: a number from 0 to 1"));
+}
+
 // Recorded steps of Qwen3-8B take 5 % longer than predicted. Its table is for ratios: no term
 // moves, and its steps take as much longer. 40 steps of each size count beside 5 without any error:
 // 40 / 45 ln 1.05 = 0.0434.

@@ -1,0 +1,37 @@
+// An output file of text that is compressed if its name ends in ".gz".
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "files/output_file.h"
+
+namespace twin {
+
+// The file appears when it is complete (files/output_file.h, whose errors these are).
+class CompressibleFile {
+ public:
+  explicit CompressibleFile(const std::filesystem::path& path);
+  // Removes what was written unless Commit() was called.
+  ~CompressibleFile();
+  CompressibleFile(const CompressibleFile&) = delete;
+  CompressibleFile& operator=(const CompressibleFile&) = delete;
+
+  // Buffered.
+  void Write(std::string_view text);
+
+  // Gives the file its final name, replacing an existing file. REQUIRES: called once, last.
+  void Commit();
+
+ private:
+  class Stream;
+  void Flush();
+
+  OutputFile file_;
+  std::string buffer_;
+  std::unique_ptr<Stream> stream_;  // null after Commit()
+};
+
+}  // namespace twin
