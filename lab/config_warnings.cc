@@ -103,10 +103,10 @@ void WarnOfProfile(const sim::CostConfig& cost, std::vector<std::string>& warnin
   if (profile->device->gemm.fits.empty()) missing.emplace_back("matrix products");
   if (profile->device->attention.tables.empty()) missing.emplace_back("attention");
   if (missing.empty()) return;
-  warnings.push_back(
-      fmt::format("cost.profile: {} of {} were not measured: their times come from its data sheet, "
-                  "with wide intervals (twinserve compare --draws)",
-                  fmt::join(missing, " and "), profile->profile));
+  warnings.push_back(fmt::format(
+      "cost.profile: {} has no measurements of {}: their times come from the data sheet, "
+      "with wide intervals (twinserve compare --draws)",
+      profile->profile, fmt::join(missing, " and ")));
 }
 
 // Legal, but stages then wait for each other.

@@ -3,14 +3,20 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <limits>
+#include <span>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "core/check.h"
 #include "core/input_error.h"
+#include "core/nearest_names.h"
 #include "lab/deployed_groups.h"
 #include "lab/draft_shape.h"
+#include "proto/hardware_file.h"
 #include "proto/server_presets.h"
 #include "sched/route/router.h"
 #include "sim/cost/draft_cost.h"
@@ -114,6 +120,19 @@ sim::StepEngine EngineOf(const PolicyTraits& traits) {
   return traits.overlaps_own_steps ? sim::StepEngine::kV1Async : sim::StepEngine::kV1Sync;
 }
 
+// Throws InputError for a profile that is no folder, no data sheet and not the experiment's device.
+void RequireProfile(const std::string& name, const HardwareSpec& hardware) {
+  if (name == hardware.name || std::filesystem::is_directory(name)) return;
+  const std::span<const std::string_view> devices = HardwarePresetNames();
+  if (std::ranges::find(devices, name) != devices.end()) return;
+  throw InputError(InputError::Kind::kUsage, "cost.profile.profile",
+                   name.find('/') != std::string::npos
+                       ? fmt::format("'{}' is no folder", name)
+                       : fmt::format("no device '{}'; nearest {}; allowed: a device that twinserve "
+                                     "doctor --list hardware names, or a folder (with a '/')",
+                                     name, NearestNames(name, devices)));
+}
+
 // Fills in what the cost model takes from the policy and from the profile of the device.
 void ResolveCost(const PolicyTraits& traits, const HardwareSpec& hardware, CostCache& cache,
                  sim::CostConfig& cost) {
@@ -121,7 +140,10 @@ void ResolveCost(const PolicyTraits& traits, const HardwareSpec& hardware, CostC
   if (profile == nullptr) return;
   if (profile->profile.empty()) profile->profile = hardware.name;
   // A resolved config that is resolved again, as in draws, brings it along.
-  if (profile->device == nullptr) profile->device = cache.Profile(profile->profile);
+  if (profile->device == nullptr) {
+    RequireProfile(profile->profile, hardware);
+    profile->device = cache.Profile(profile->profile);
+  }
   if (profile->engine == sim::StepEngine::kFromPolicy) profile->engine = EngineOf(traits);
   if (profile->captured_size_max > 0) return;
   const std::int32_t sequences = traits.sequences_per_step_max;

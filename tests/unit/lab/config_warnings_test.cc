@@ -49,8 +49,8 @@ TEST(ConfigWarningsTest, ADeviceThatIsKnownByItsDataSheetAlone) {
   EXPECT_THAT(WarningsFor(ParseExperiment(text, "e", "/")), IsEmpty());
   text.replace(text.find("h100-sxm"), 8, "a40");
   EXPECT_THAT(WarningsFor(ParseExperiment(text, "e", "/")),
-              ElementsAre("cost.profile: matrix products and attention of a40 were not measured: "
-                          "their times come from its data sheet, with wide intervals (twinserve "
+              ElementsAre("cost.profile: a40 has no measurements of matrix products and attention: "
+                          "their times come from the data sheet, with wide intervals (twinserve "
                           "compare --draws)"));
 }
 

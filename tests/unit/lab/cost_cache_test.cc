@@ -1,7 +1,11 @@
 // Cost models are made once for deployments of equal systems.
 #include "lab/cost_cache.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <string>
+#include <variant>
 
 #include "core/input_error.h"
 #include "lab/deployment.h"
@@ -9,6 +13,9 @@
 
 namespace twin::lab {
 namespace {
+
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
 
 ExperimentConfig Config(const std::string& more, int tensor_parallel = 1) {
   const std::string text =
@@ -34,6 +41,31 @@ TEST(CostCacheTest, AProfileIsReadOnce) {
   const Deployment first = Resolve(Config("cost { profile {} }"), cache);
   EXPECT_EQ(Resolve(Config("cost { profile {} } seed: 2"), cache).cost, first.cost);
   EXPECT_NE(Resolve(Config("cost { profile { draw_seed: 1 } }"), cache).cost, first.cost);
+}
+
+// Any other profile than the one that was meant would be the data sheet's, without a word.
+TEST(CostCacheTest, AProfileThatIsNoDeviceAndNoFolderIsRefused) {
+  const auto with = [](const std::string& profile) {
+    return Resolve(Config("cost { profile { profile: '" + profile + "' } }"));
+  };
+  EXPECT_NO_THROW(with("h200-sxm"));
+  EXPECT_NO_THROW(with("a40"));  // known by its data sheet alone
+  EXPECT_THAT([&] { with("h100-sxmm"); },
+              ThrowsMessage<InputError>(
+                  HasSubstr("cost.profile.profile: no device 'h100-sxmm'; nearest h100-sxm")));
+  EXPECT_THAT(
+      [&] { with("/no/such/folder"); },
+      ThrowsMessage<InputError>(HasSubstr("cost.profile.profile: '/no/such/folder' is no folder")));
+}
+
+// Like every path of an experiment file.
+TEST(CostCacheTest, AProfilesPathStartsAtTheFolderOfTheExperiment) {
+  const ExperimentConfig config = ParseExperiment(
+      "system { model: 'llama-3-8b' hardware: 'h100-sxm' } policy { vllm_v1 {} } "
+      "workload { requests: 10 arrivals { kind: poisson rate: 1 } preset: conversation } "
+      "cost { profile { profile: './mine' } }",
+      "test", "/studies");
+  EXPECT_EQ(std::get<sim::ProfileCostConfig>(config.cost).profile, "/studies/mine");
 }
 
 TEST(CostCacheTest, ForgetsTheModelsThatWereMadeLongAgo) {
