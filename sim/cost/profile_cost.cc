@@ -15,10 +15,11 @@ namespace {
 constexpr std::string_view kProfileName = "cost.profile";
 
 // Checks before the members are built from it.
-const ModelSpec& Checked(const ModelSpec& model, const HardwareSpec& hardware,
-                         const Parallelism& parallelism) {
+const ModelSpec& Checked(const ProfileCostConfig& config, const ModelSpec& model,
+                         const HardwareSpec& hardware, const Parallelism& parallelism) {
   Validate(hardware);
   Validate(model, parallelism);
+  Validate(config, model, parallelism);
   return model;
 }
 
@@ -59,6 +60,19 @@ StepTerms StepTermsOf(const ProfileCostConfig& config, const HardwareSpec& hardw
   return terms;
 }
 
+void Validate(const ProfileCostConfig& config, const ModelSpec& model,
+              const Parallelism& parallelism) {
+  if (!config.expert_parallel) return;
+  const std::int32_t experts = model.moe.experts;
+  if (experts >= parallelism.tensor) return;
+  throw InputError(
+      InputError::Kind::kUsage, fmt::format("{}.expert_parallel", kProfileName),
+      experts == 0
+          ? fmt::format("{} has no experts; allowed: mixtures of experts", model.name)
+          : fmt::format("{} has {} experts for {} ranks; allowed: at most a rank for each expert",
+                        model.name, experts, parallelism.tensor));
+}
+
 StepModelConfig StepModelConfigOf(const ProfileCostConfig& config, const HardwareSpec& hardware) {
   StepModelConfig made;
   made.terms = StepTermsOf(config, hardware);
@@ -80,8 +94,8 @@ StepModelConfig StepModelConfigOf(const ProfileCostConfig& config, const Hardwar
 ProfileCost::ProfileCost(const ProfileCostConfig& config, const ModelSpec& model,
                          const HardwareSpec& hardware, const Parallelism& parallelism,
                          std::int64_t kv_block_bytes)
-    : model_(StepModelConfigOf(config, hardware), Checked(model, hardware, parallelism), hardware,
-             parallelism, DeviceOf(config)),
+    : model_(StepModelConfigOf(config, hardware), Checked(config, model, hardware, parallelism),
+             hardware, parallelism, DeviceOf(config)),
       swap_(hardware.pcie_latency_s,
             static_cast<double>(kv_block_bytes) /
                 (hardware.pcie_bandwidth_bytes_per_s * hardware.pcie_bandwidth_fraction)) {}

@@ -51,6 +51,10 @@ class ProfileCost final : public StepCost {
   SwapCost swap_;
 };
 
+// Throws InputError (usage) if the ranks cannot hold whole experts as the config asks.
+void Validate(const ProfileCostConfig& config, const ModelSpec& model,
+              const Parallelism& parallelism);
+
 // The terms of the config's profile with the config's own laid over them. Throws InputError (usage)
 // if a term is negative or not finite, or tau is 0.
 StepTerms StepTermsOf(const ProfileCostConfig& config, const HardwareSpec& hardware);

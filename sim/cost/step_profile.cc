@@ -54,6 +54,7 @@ void SetEngine(StepEngine engine, StepTerms& terms) {
       terms.host_per_item_s = {550e-6, 0.25};
       terms.hidden_gap_s = {0, 0};
       terms.layer_launch_s = {150e-6, 0.5};
+      terms.graph_gap_s = terms.eager_gap_s;  // it captures no graphs
       break;
   }
 }

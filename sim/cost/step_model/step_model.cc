@@ -159,7 +159,9 @@ double StepModel::Gap(const StepTerms& terms, const Shape& shape, const StageOpe
   }
   const double launch =
       terms.layer_launch_s.value * stage.layers() * (shape.pieces ? kPiecesLaunch : 1.0);
-  const double gap = shape.pieces ? terms.graph_gap_s.value : terms.eager_gap_s.value;
+  double gap = shape.pieces ? terms.graph_gap_s.value : terms.eager_gap_s.value;
+  // What a graph would not hide, single launches of its kernels do not hide either.
+  if (shape.load.chunks.chunks == 0) gap = std::max(gap, terms.graph_gap_s.value);
   return std::max(gap, launch - operations);
 }
 

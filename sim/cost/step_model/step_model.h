@@ -16,7 +16,8 @@
 //
 // gap: steps of captured sizes replay a graph and show graph_gap_s. hidden_gap_s of it, and of what
 // their operations wait for the host, hides behind a step before that took more than twice as long.
-// Others show eager_gap_s, and take at least the time in which the host launches their layers.
+// Others show eager_gap_s, decodes alone at least graph_gap_s, and take at least the time in which
+// the host launches their layers.
 #pragma once
 
 #include <array>
