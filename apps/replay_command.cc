@@ -5,13 +5,16 @@
 #include <filesystem>
 #include <iostream>
 #include <memory>
+#include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "apps/commands.h"
 #include "core/hex.h"
 #include "core/input_error.h"
 #include "lab/replay.h"
+#include "lab/run_directory.h"
 #include "proto/experiment_config.h"
 #include "proto/record_file.h"
 #include "sched/policy/registry.h"
@@ -27,6 +30,15 @@ void RequireKnownPolicy(const RecordHeader& header, const std::filesystem::path&
                    fmt::format("was decided by the policy {}, which is not built in; allowed: "
                                "twinserve.replay(run, policy=...) in Python",
                                header.policy));
+}
+
+// The digest that a run's summary says; empty without a summary, which killed runs do not have.
+std::string DigestOfSummary(const std::filesystem::path& run) {
+  if (!std::filesystem::exists(run / "summary.json")) return "";
+  const Summary summary = lab::ReadSummary(run);
+  const SummaryValue* const digest = summary.Find("digest");
+  const auto* const text = digest == nullptr ? nullptr : std::get_if<std::string>(digest);
+  return text == nullptr ? "" : *text;
 }
 
 void Replay(const std::filesystem::path& run, CommandContext& context) {
@@ -45,6 +57,14 @@ void Replay(const std::filesystem::path& run, CommandContext& context) {
               << decided.difference->text() << "\n";
     context.exit_code = 1;
     return;
+  }
+  const std::string summary = DigestOfSummary(run);
+  if (!summary.empty() && summary != HexText(reader.end().digest)) {
+    throw InputError(
+        InputError::Kind::kData, file.string(),
+        fmt::format("holds {} plans with the digest {}, but summary.json says {}: one of "
+                    "them was cut or changed after the run",
+                    reader.end().plans, HexText(reader.end().digest), summary));
   }
   if (!reader.complete()) {
     std::cerr << "the record has no end: the run was killed, or goes on\n";

@@ -94,9 +94,21 @@ TEST_F(ReplayCommandTest, RefusesARecordWithoutItsHeader) {
   }
 }
 
-// What a killed run has left.
+// A run that ended says in its summary what its record holds.
+TEST_F(ReplayCommandTest, RefusesARecordThatWasCutAfterTheRun) {
+  (void)RunSmall("run");
+  const std::string record = ReadText(scratch_.File("run/record.pb"));
+  Write("run/record.pb", record.substr(0, record.size() / 2));
+  const CommandOutcome outcome = Run({"replay", "run"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("run/record.pb: holds "));
+  EXPECT_THAT(outcome.err, HasSubstr("but summary.json says "));
+}
+
+// What a killed run has left: no summary.
 TEST_F(ReplayCommandTest, ReplaysARecordWithoutAnEndAsFarAsItGoes) {
   (void)RunSmall("run");
+  std::filesystem::remove(scratch_.path() / "run/summary.json");
   const std::string record = ReadText(scratch_.File("run/record.pb"));
   ASSERT_GT(record.size(), 1000u);
   for (const std::size_t length : {record.size() / 3, record.size() - 1}) {
