@@ -15,6 +15,7 @@ namespace {
 
 constexpr std::int64_t kCollectiveRanksMax = 1 << 16;
 constexpr std::int64_t kBytesMax = std::int64_t{1} << 50;
+constexpr double kSpike = 1.3;
 constexpr double kCollectiveUsMax = 1e12;
 constexpr double kSpreadMin = 0.05;
 
@@ -60,6 +61,23 @@ double FourDigits(double microseconds) {
   return std::round(microseconds / unit) * unit;
 }
 
+// A message takes no longer than larger ones, but for the noise of single measurements: times of
+// more than kSpike times both neighbors' are drawn from these. REQUIRES: bytes ascend.
+void RemoveSpikes(sim::CollectiveCurve& curve) {
+  const std::vector<double> measured = curve.microseconds;
+  const std::size_t last = measured.size() - 1;
+  for (std::size_t i = 0; i < last; ++i) {
+    const std::size_t below = i == 0 ? 1 : i - 1;
+    const double highest = std::max(measured[below], measured[i + 1]);
+    if (measured[i] <= kSpike * highest) continue;
+    const double share = std::log(curve.bytes[i] / curve.bytes[below]) /
+                         std::log(curve.bytes[i + 1] / curve.bytes[below]);
+    const double between =
+        i == 0 ? measured[1] : measured[below] * std::pow(measured[i + 1] / measured[below], share);
+    curve.microseconds[i] = FourDigits(between);
+  }
+}
+
 sim::CollectiveCurve CurveOf(const std::map<std::int64_t, Times>& times) {
   sim::CollectiveCurve curve;
   double variance = 0;
@@ -69,6 +87,7 @@ sim::CollectiveCurve CurveOf(const std::map<std::int64_t, Times>& times) {
     variance += logs.variance();
   }
   const double spread = std::sqrt(variance / static_cast<double>(times.size()));
+  if (curve.bytes.size() > 2) RemoveSpikes(curve);
   curve.spread = std::round(1e3 * std::max(kSpreadMin, spread)) / 1e3;
   return curve;
 }

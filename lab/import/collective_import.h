@@ -16,7 +16,9 @@ struct CollectiveImport {
 // Reads a file of aiconfigurator's, comm_SYSTEM.csv, plain or gzip, with the columns impl, version,
 // op, num_gpus, bytes, latency_us. All versions and number formats of one implementation become one
 // curve, their geometric mean; its spread is their disagreement, at least 5 %. Implementations
-// without a captured graph (*_eager) are left out. Throws InputError with file, line and field.
+// without a captured graph (*_eager) are left out, and times of more than 1.3 times both neighbors'
+// replaced by what lies between these: noise, as no message takes longer than a larger one. Throws
+// InputError with file, line and field.
 CollectiveImport ImportCollectives(const std::string& path);
 
 }  // namespace twin::lab

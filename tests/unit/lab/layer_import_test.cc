@@ -144,6 +144,20 @@ TEST_F(LayerImportTest, VersionsOfACollectiveBecomeTheirGeometricMean) {
   EXPECT_NEAR(import.profile.curves[0].spread, 0.405 / std::sqrt(2), 0.002);
 }
 
+// A message takes no longer than larger ones: 8, 32 and 9 us are 8, 8.49 and 9. The largest has no
+// larger one beside it, and 11 is no spike between 9 and 40.
+TEST_F(LayerImportTest, SpikesOfACollectiveAreDrawnFromTheirNeighbors) {
+  const std::string path = Write("comm_x.csv",
+                                 "impl,version,op,dtype,num_gpus,bytes,latency_us\n"
+                                 "nccl,1.0,all_reduce,half,2,1024,8\n"
+                                 "nccl,1.0,all_reduce,half,2,2048,32\n"
+                                 "nccl,1.0,all_reduce,half,2,4096,9\n"
+                                 "nccl,1.0,all_reduce,half,2,8192,11\n"
+                                 "nccl,1.0,all_reduce,half,2,16384,40\n");
+  EXPECT_THAT(ImportCollectives(path).profile.curves.at(0).microseconds,
+              ::testing::ElementsAre(8, ::testing::DoubleNear(8.485, 1e-9), 9, 11, 40));
+}
+
 // Chunks take 20 us and 0.1 per token; decodes alone are quick, but in a call with a chunk each
 // takes as long as a tile of the chunk.
 TEST_F(LayerImportTest, MixedCallsSayWhatDecodesCostBesideAChunk) {
