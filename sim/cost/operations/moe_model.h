@@ -1,10 +1,11 @@
 // How long the experts of a mixture take: all products of all experts of one rank, fused.
 //
 // Each token goes to a few experts. The weights of an expert are read if it has any token; with
-// (token, expert) pairs spread at random, E (1 - (1 - 1/E)^pairs) of E experts have one. Real
-// routers concentrate the pairs on fewer experts, which `spread` expresses. Rows of an expert are
-// padded to whole tiles. Gate, up and down projections are assumed. Tables of measurements
-// (moe_table.h) correct the closed form.
+// (token, expert) pairs spread at random, E (1 - (1 - 1/E)^pairs) of E experts have one, and a
+// fitted `spread` multiplies the pairs. Trained routers prefer some experts: their shares are
+// log-logistic, ((E - i + 1/2) / (i - 1/2))^0.42 for the i-th of E, so that fewer have a token, and
+// those with most have further tiles. Rows of an expert are padded to whole tiles. Gate, up and
+// down projections are assumed. Tables of measurements (moe_table.h) correct the closed form.
 #pragma once
 
 #include <cstdint>
@@ -27,8 +28,9 @@ struct MoeShape {
   GemmFormat format = GemmFormat::kBf16;
 };
 
-// How tokens are spread over the experts: at random, or as evenly as possible, as in benchmarks.
-enum class MoeRouting : std::uint8_t { kRandom, kEven };
+// How tokens are spread over the experts: at random; as evenly as possible, as in benchmarks; or
+// as trained routers spread them.
+enum class MoeRouting : std::uint8_t { kRandom, kEven, kTrained };
 
 // Seconds of the closed form. REQUIRES: tokens >= 1.
 double MoeClosedForm(const HardwareSpec& hardware, const MoeCoefficients& coefficients,
@@ -39,7 +41,7 @@ class MoeModel {
  public:
   MoeModel(const HardwareSpec& hardware, const MoeShape& shape, const MoeProfile& profile = {});
 
-  // REQUIRES: tokens >= 1.
+  // With a trained router. REQUIRES: tokens >= 1.
   [[nodiscard]] Estimate operator()(std::int64_t tokens) const;
 
  private:

@@ -46,6 +46,38 @@ TEST(MoeModelTest, EvenlySpreadTokensReachAsManyExpertsAsTheyCan) {
               0.1 * kExpertSeconds);
 }
 
+// Two experts have shares of 3^0.42 to 3^-0.42, 0.7156 and 0.2844. Two tokens reach
+// 2 - 0.2844^2 - 0.7156^2 = 1.407 of them, where 1.5 are expected at random.
+TEST(MoeModelTest, TrainedRoutersReachFewerExperts) {
+  MoeShape two = kShape;
+  two.experts = 2;
+  two.experts_per_token = 1;
+  EXPECT_NEAR(MoeClosedForm(IdealHardware(), Ideal(), two, 2, MoeRouting::kTrained),
+              1.407 * kExpertSeconds, 0.001 * kExpertSeconds);
+  EXPECT_NEAR(MoeClosedForm(IdealHardware(), Ideal(), two, 2), 1.5 * kExpertSeconds,
+              0.001 * kExpertSeconds);
+}
+
+// A token takes no expert twice: of two experts, it has both.
+TEST(MoeModelTest, ATokenReachesAsManyExpertsAsItTakes) {
+  MoeShape two = kShape;
+  two.experts = 2;
+  EXPECT_NEAR(MoeClosedForm(IdealHardware(), Ideal(), two, 1, MoeRouting::kTrained),
+              2 * kExpertSeconds, 0.001 * kExpertSeconds);
+}
+
+// Both of two experts have tokens. Where a mean expert has 8 rows, further tiles of the preferred
+// one take 2.4 % more, with 6 none.
+TEST(MoeModelTest, PreferredExpertsHaveFurtherTiles) {
+  MoeProfile profile;
+  profile.fits.push_back({.format = GemmFormat::kBf16, .coefficients = Ideal(), .log_sd = 0.1});
+  MoeShape two = kShape;
+  two.experts = 2;
+  const MoeModel model(IdealHardware(), two, profile);
+  EXPECT_NEAR(model(6).seconds, 2 * kExpertSeconds, 1e-3 * kExpertSeconds);
+  EXPECT_NEAR(model(8).seconds, 1.024 * 2 * kExpertSeconds, 1e-3 * kExpertSeconds);
+}
+
 TEST(MoeModelTest, ConcentratedTokensReadFewerWeights) {
   MoeCoefficients concentrated = Ideal();
   concentrated.spread = 0.5;
@@ -91,12 +123,12 @@ TEST(MoeModelTest, AMeasuredShapeTakesItsMeasuredTime) {
   half.intermediate = kShape.intermediate / 2;
   const auto ratio = [&](const MoeShape& shape, std::int64_t tokens) {
     return MoeModel(IdealHardware(), shape, profile)(tokens).seconds /
-           MoeClosedForm(IdealHardware(), Ideal(), shape, tokens);
+           MoeClosedForm(IdealHardware(), Ideal(), shape, tokens, MoeRouting::kTrained);
   };
   // Steps of the text are up to 4 % wide at this size.
   EXPECT_NEAR(ratio(kShape, 1), 1.5, 0.03);
   EXPECT_NEAR(ratio(half, 7), 2, 0.04);
-  EXPECT_NEAR(ratio(half, 1000), 2, 0.04);
+  EXPECT_NEAR(ratio(half, 1000), 1.024 * 2, 0.04);  // further tiles
   EXPECT_EQ(MoeModel(IdealHardware(), kShape, profile)(1).log_sd, 0.05);
 }
 
@@ -104,8 +136,9 @@ TEST(MoeModelTest, AnUnmeasuredShapeInheritsFromItsNeighborsWithAWiderInterval) 
   MoeShape between = kShape;
   between.intermediate = 724;  // 1024 / sqrt(2)
   const Estimate estimate = MoeModel(IdealHardware(), between, Tabulated())(64);
-  EXPECT_NEAR(estimate.seconds / MoeClosedForm(IdealHardware(), Ideal(), between, 64),
-              std::sqrt(3.0), 0.06);
+  EXPECT_NEAR(
+      estimate.seconds / MoeClosedForm(IdealHardware(), Ideal(), between, 64, MoeRouting::kTrained),
+      std::sqrt(3.0), 0.06);
   EXPECT_GT(estimate.log_sd, 0.07);
   EXPECT_LT(estimate.log_sd, 0.3);
 }
