@@ -17,8 +17,8 @@ namespace {
 
 constexpr std::size_t kBufferBytes = 1 << 16;
 
-[[noreturn]] void RefuseToOpen(const std::filesystem::path& path, const std::string& reason) {
-  throw InputError(InputError::Kind::kUsage, path.string(), "cannot be written: " + reason);
+[[noreturn]] void Refuse(const std::filesystem::path& path, const std::string& reason) {
+  throw InputError(InputError::Kind::kData, path.string(), "cannot be written: " + reason);
 }
 
 std::string ReasonOf(int error) { return std::generic_category().message(error); }
@@ -30,11 +30,11 @@ OutputFile::OutputFile(std::filesystem::path path, Appearance appearance) : path
   try {
     target = FindOutputTarget(path_);
   } catch (const std::system_error& error) {
-    RefuseToOpen(path_, error.code().message());
+    Refuse(path_, error.code().message());
   }
   switch (target.kind) {
     case OutputTarget::Kind::kDirectory:
-      RefuseToOpen(path_, ReasonOf(EISDIR));
+      Refuse(path_, ReasonOf(EISDIR));
     case OutputTarget::Kind::kDescriptor:
       descriptor_ = fcntl(target.descriptor, F_DUPFD_CLOEXEC, 0);
       break;
@@ -51,7 +51,7 @@ OutputFile::OutputFile(std::filesystem::path path, Appearance appearance) : path
       break;
     }
   }
-  if (descriptor_ < 0) RefuseToOpen(path_, ReasonOf(errno));
+  if (descriptor_ < 0) Refuse(path_, ReasonOf(errno));
 }
 
 OutputFile::~OutputFile() {
@@ -89,6 +89,22 @@ void OutputFile::Commit() {
   std::filesystem::rename(partial_, target_, error);
   if (error) Fail(error.value());
   partial_.clear();
+}
+
+void MakeOutputFolder(const std::filesystem::path& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (error) Refuse(path, error.message());
+}
+
+void RequireOutputFolder(const std::filesystem::path& path) {
+  std::error_code ignored;
+  std::filesystem::path nearest = std::filesystem::absolute(path);
+  while (nearest.has_relative_path() && !std::filesystem::exists(nearest, ignored)) {
+    nearest = nearest.parent_path();
+  }
+  if (!std::filesystem::is_directory(nearest, ignored)) Refuse(path, ReasonOf(ENOTDIR));
+  if (access(nearest.c_str(), W_OK | X_OK) != 0) Refuse(path, ReasonOf(errno));
 }
 
 void WriteFile(const std::filesystem::path& path, std::string_view text) {

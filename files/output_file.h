@@ -14,8 +14,7 @@ namespace twin {
 // directly; what was written to them before a failure stays there. So are files that others read
 // while they grow, or after a crash (Appearance::kAtOnce).
 //
-// Throws InputError naming the path: (usage) if it cannot be opened for writing, (data) if writing
-// fails.
+// Throws InputError (data) naming the path if it cannot be opened for writing, or if writing fails.
 class OutputFile {
  public:
   enum class Appearance : std::uint8_t { kWhenComplete, kAtOnce };
@@ -33,6 +32,9 @@ class OutputFile {
   // For writers with buffers of their own, in place of Write(). Owned by this object.
   [[nodiscard]] int descriptor() const { return descriptor_; }
 
+  // Writes what Write() still buffers, so that Commit() only closes and renames.
+  void Flush();
+
   // Throws InputError (data): `error` is an errno, or 0 if the reason is unknown.
   [[noreturn]] void Fail(int error) const;
 
@@ -40,14 +42,19 @@ class OutputFile {
   void Commit();
 
  private:
-  void Flush();
-
   std::filesystem::path path_;     // as given
   std::filesystem::path target_;   // what Commit() renames to
   std::filesystem::path partial_;  // empty: written directly
   int descriptor_ = -1;
   std::string buffer_;
 };
+
+// Makes the folder and those above it where they are missing. Throws InputError (data).
+void MakeOutputFolder(const std::filesystem::path& path);
+
+// Throws as MakeOutputFolder() would, as far as that is known beforehand, and changes nothing: for
+// work that takes long before it writes.
+void RequireOutputFolder(const std::filesystem::path& path);
 
 // Writes a whole file through OutputFile.
 void WriteFile(const std::filesystem::path& path, std::string_view text);

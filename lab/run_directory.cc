@@ -50,7 +50,7 @@ RunDirectory::RunDirectory(const fs::path& path, RunControl* control, Appearance
     return;
   }
   if (fs::exists(path_)) fs::remove_all(fs::canonical(path_));
-  fs::create_directories(path_);
+  MakeOutputFolder(path_);
 }
 
 void RunDirectory::WriteText(const std::string& name, const std::string& text) const {

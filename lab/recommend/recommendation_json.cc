@@ -120,7 +120,7 @@ std::string RecommendationJson(const Recommendation& answer, const RecommendConf
 
 void WriteRecommendation(const Recommendation& answer, const RecommendConfig& request,
                          const std::filesystem::path& out) {
-  std::filesystem::create_directories(out / "configurations");
+  MakeOutputFolder(out / "configurations");
   WriteFile(out / "recommendation.json", RecommendationJson(answer, request));
   for (const RecommendedConfiguration& one : answer.configurations) {
     WriteFile(out / "configurations" / fmt::format("{}.textproto", one.rank),

@@ -45,7 +45,7 @@ ValidationDirectory::ValidationDirectory(fs::path path) : path_(std::move(path))
 }
 
 void ValidationDirectory::BeginMeasuring(const std::string& key) const {
-  fs::create_directories(path_);
+  MakeOutputFolder(path_);
   const bool resumes = FileText(path_ / kMarker) == key && !fs::exists(path_ / kJson);
   if (!resumes) {
     BeginComparing();
@@ -59,7 +59,7 @@ void ValidationDirectory::BeginMeasuring(const std::string& key) const {
 }
 
 void ValidationDirectory::BeginComparing() const {
-  fs::create_directories(path_);
+  MakeOutputFolder(path_);
   for (const fs::path& file : {path_ / kJson, path_ / kText, Page()}) fs::remove(file);
   fs::remove_all(Simulated());
   if (!fs::exists(path_ / kMarker)) MarkAs("");

@@ -33,6 +33,8 @@ class ExitCodeTest : public testing::ExperimentFolderTest,
     Write("bad.textproto", "worlds {}\n");
     Write("bad.csv", "what,is,this\n1,2,3\n");
     Write("bad.ndjson", "no json\n");
+    Write("gemm_h100_sxm.csv", "backend,dtype,m,n,k,latency_us\nvllm,bfloat16,1,64,64,9\n");
+    Write("good.csv", "send_us,in_tokens,out_tokens\n0,1,1\n");
     Write("good.ndjson", "{\"prompt\": 0, \"token_ids\": [1, 2]}\n");
     std::filesystem::create_directory(scratch_.path() / "empty");
     std::filesystem::create_directory(scratch_.path() / "mine");
@@ -83,15 +85,6 @@ INSTANTIATE_TEST_SUITE_P(
                  "--policy", "vllm_v3"},
                 2,
                 "vllm_v3"},
-        BadCall{"generate_out",
-                {"generate", "--model", TinyModel(), "--prompts", "good.ndjson", "--out", "no/g"},
-                2,
-                "no/g: cannot be written: No such file"},
-        BadCall{"trace_out",
-                {"trace", "generate", "no/t.csv", "--requests", "1", "--prompt", "fixed:1",
-                 "--output", "fixed:1"},
-                2,
-                "no/t.csv: cannot be written: No such file"},
         BadCall{"trace_lengths",
                 {"trace", "generate", "t.csv", "--requests", "1", "--prompt", "fixed:0.5"},
                 2,
@@ -129,7 +122,29 @@ INSTANTIATE_TEST_SUITE_P(
             "generate_full_disk",
             {"generate", "--model", TinyModel(), "--prompts", "good.ndjson", "--out", "/dev/full"},
             1,
-            "/dev/full: cannot be written: No space left on device"}),
+            "/dev/full: cannot be written: No space left on device"},
+        BadCall{"generate_out",
+                {"generate", "--model", TinyModel(), "--prompts", "good.ndjson", "--out", "no/g"},
+                1,
+                "no/g: cannot be written: No such file"},
+        BadCall{"trace_generate_out",
+                {"trace", "generate", "no/t.csv", "--requests", "1", "--prompt", "fixed:1",
+                 "--output", "fixed:1"},
+                1,
+                "no/t.csv: cannot be written: No such file"},
+        BadCall{"trace_convert_out",
+                {"trace", "convert", "good.csv", "no/t.csv"},
+                1,
+                "no/t.csv: cannot be written: No such file"},
+        BadCall{"predict_out",
+                {"predict", "ops", "--hardware", "h100-sxm", "--op", "gemm", "--in",
+                 "gemm_h100_sxm.csv", "--out", "no/m.csv"},
+                1,
+                "no/m.csv: cannot be written: No such file"},
+        BadCall{"fit_out",
+                {"fit", "none.csv", "--out", "bad.csv/f"},
+                1,
+                "bad.csv/f: cannot be written: Not a directory"}),
     [](const auto& call) { return call.param.name; });
 
 class StdoutTest : public testing::ExperimentFolderTest {};

@@ -191,7 +191,7 @@ TEST_F(GenerateCommandTest, RefusesFilesThatAreNotThere) {
       "q.ndjson: cannot be read");
   ExpectRefusal(Run({"generate", "--model", TinyModel(), "--prompts", "p.ndjson", "--out",
                      "nowhere/g.ndjson"}),
-                2, "nowhere/g.ndjson: cannot be written");
+                1, "nowhere/g.ndjson: cannot be written");
 }
 
 // Hours of work, stopped by a signal once the output file has been opened.

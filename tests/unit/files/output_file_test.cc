@@ -96,7 +96,7 @@ TEST_F(OutputFileTest, RefusesLinksInACircle) {
   fs::create_symlink("b", folder_ / "a");
   fs::create_symlink("a", folder_ / "b");
   const InputError error = ErrorOf(folder_ / "a");
-  EXPECT_EQ(error.exit_code(), 2);
+  EXPECT_EQ(error.exit_code(), 1);
   EXPECT_THAT(error.what(), HasSubstr("a: cannot be written: Too many levels of symbolic links"));
 }
 
@@ -133,7 +133,7 @@ TEST_F(OutputFileTest, WritesBehindWhatAnOpenFileOfTheProcessHas) {
 
 TEST_F(OutputFileTest, SaysWhyAPathCannotBeOpened) {
   const InputError missing = ErrorOf(folder_ / "missing" / "a");
-  EXPECT_EQ(missing.exit_code(), 2);
+  EXPECT_EQ(missing.exit_code(), 1);
   EXPECT_THAT(missing.what(), HasSubstr("missing/a: cannot be written: No such file"));
   EXPECT_THAT(ErrorOf(folder_).what(), HasSubstr("cannot be written: Is a directory"));
 }
@@ -146,6 +146,28 @@ TEST_F(OutputFileTest, AFullDeviceIsAnErrorOfData) {
     EXPECT_EQ(error.exit_code(), 1);
     EXPECT_STREQ(error.what(), "/dev/full: cannot be written: No space left on device");
   }
+}
+
+TEST_F(OutputFileTest, AFolderIsMadeWithThoseAboveItOrRefusedInOneLine) {
+  MakeOutputFolder(folder_ / "a/b");
+  EXPECT_TRUE(fs::is_directory(folder_ / "a/b"));
+  MakeOutputFolder(folder_ / "a/b");
+  WriteFile(folder_ / "file", "");
+  for (const auto& make : {MakeOutputFolder, RequireOutputFolder}) {
+    try {
+      make(folder_ / "file/b/c");
+      FAIL();
+    } catch (const InputError& error) {
+      EXPECT_EQ(error.exit_code(), 1);
+      EXPECT_EQ(std::string(error.what()),
+                (folder_ / "file/b/c").string() + ": cannot be written: Not a directory");
+    }
+  }
+}
+
+TEST_F(OutputFileTest, AskingForAFolderMakesNone) {
+  RequireOutputFolder(folder_ / "a/b");
+  EXPECT_TRUE(Files().empty());
 }
 
 TEST(OutputTargetTest, KnowsTheNamesOfTheStandardStreams) {
