@@ -26,6 +26,7 @@
 #include "lab/real/available_memory.h"
 #include "lab/real/rank_model.h"
 #include "lab/real/served_model.h"
+#include "lab/stop_check.h"
 #include "proto/policy_params.h"
 
 namespace twin::apps {
@@ -121,11 +122,6 @@ exec::StepSizes LargestStep(PolicyConfig policy, const std::vector<exec::Generat
           .sequences = within(requests, traits.sequences_per_step_max)};
 }
 
-// Ctrl-C: outputs are written when all prompts are done, so that nothing is left behind.
-std::runtime_error Interrupted() {
-  return std::runtime_error("interrupted: no output was written");
-}
-
 // What rank 0 alone reads and writes.
 struct Files {
   std::vector<Prompt> prompts;
@@ -158,7 +154,7 @@ void GenerateAndWrite(const GenerateArguments& arguments, const PolicyConfig& po
                                         .blocks = arguments.kv_blocks,
                                         .host_blocks = arguments.host_blocks,
                                         .on_step = [&] {
-                                          if (control.StopRequested()) throw Interrupted();
+                                          lab::EndIfStopped(control);
                                           control.OnProgress("steps", ++steps, 0);
                                         }};
   const exec::GenerationCounts counts = exec::Generate(model, files.generations, options, &world);

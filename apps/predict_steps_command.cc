@@ -73,7 +73,7 @@ struct StepsArguments {
 };
 
 void PredictSteps(const StepsArguments& arguments) {
-  TerminalReports control;
+  TerminalControl control;
   const std::unique_ptr<sim::StepModel> model = MakeModel(arguments.served);
   const std::uint64_t rows = lab::PredictSteps(*model, arguments.files, control);
   control.OnNote(fmt::format("wrote {} rows to {}", rows, arguments.files.out.string()));

@@ -9,6 +9,7 @@
 
 #include "lab/predict/operation_predictor.h"
 #include "lab/predict/operation_table.h"
+#include "lab/stop_check.h"
 #include "sim/cost/operations/attention_table.h"
 #include "sim/cost/operations/fit_attention.h"
 
@@ -34,13 +35,14 @@ struct Measurements {
   std::vector<std::string> versions;
 };
 
-Measurements Read(sim::AttentionKind kind, const std::string& path) {
+Measurements Read(sim::AttentionKind kind, const std::string& path, const RunControl& control) {
   const std::string_view length = kind == sim::AttentionKind::kContext ? "seq_len" : "kv_len";
   OperationTable table(path, {"backend", "version", "attn_dtype", "kv_dtype", "num_heads",
                               "num_kv_heads", "head_dim", "window", "batch", length, "latency_us"});
   Measurements all;
   std::set<std::string> versions;
   while (table.Next()) {
+    EndIfStopped(control);
     const auto number = [&](std::string_view column, std::int64_t low, std::int64_t high) {
       return static_cast<std::int32_t>(table.Integer(column, low, high));
     };
@@ -176,23 +178,26 @@ std::vector<Task> TasksOf(const Measurements& all, sim::AttentionKind kind) {
 }  // namespace
 
 AttentionImport ImportAttention(const HardwareSpec& hardware, sim::AttentionKind kind,
-                                const std::string& path, sim::AttentionProfile& profile) {
-  const Measurements all = Read(kind, path);
+                                const std::string& path, sim::AttentionProfile& profile,
+                                const RunControl& control) {
+  const Measurements all = Read(kind, path, control);
   AttentionImport result;
   result.versions = all.versions;
   const std::vector<Task> tasks = TasksOf(all, kind);
   TableWriter tables(profile, result);
+  const auto poll = [&control] { EndIfStopped(control); };
   for (const Task& task : tasks) {
     if (!task.is_base) continue;
-    tables.Add(
-        sim::FitAttention(hardware, task.key, task.samples, {.thins_lengths = !IsMain(task.key)}),
-        true);
+    tables.Add(sim::FitAttention(hardware, task.key, task.samples,
+                                 {.thins_lengths = !IsMain(task.key), .poll = poll}),
+               true);
   }
   for (const Task& task : tasks) {
     if (task.is_base) continue;
-    tables.Add(sim::FitAttention(hardware, task.key, task.samples,
-                                 {.thins_lengths = true, .base = tables.BaseFor(task.key)}),
-               false);
+    tables.Add(
+        sim::FitAttention(hardware, task.key, task.samples,
+                          {.thins_lengths = true, .base = tables.BaseFor(task.key), .poll = poll}),
+        false);
   }
   return result;
 }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/hardware_spec.h"
+#include "lab/run_control.h"
 #include "sim/cost/operations/attention_profile.h"
 
 namespace twin::lab {
@@ -21,8 +22,9 @@ struct AttentionImport {
 // Adds the tables of a file to `profile`. Reads a file of aiconfigurator's, context_attention_*.csv
 // or generation_attention_*.csv, plain or gzip, with the columns backend, version, attn_dtype,
 // kv_dtype, num_heads, num_kv_heads, head_dim, window, batch, seq_len or kv_len, latency_us. Throws
-// InputError with file, line and field. Takes seconds.
+// InputError with file, line and field, and ends early as EndIfStopped() does. Takes seconds.
 AttentionImport ImportAttention(const HardwareSpec& hardware, sim::AttentionKind kind,
-                                const std::string& path, sim::AttentionProfile& profile);
+                                const std::string& path, sim::AttentionProfile& profile,
+                                const RunControl& control);
 
 }  // namespace twin::lab

@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "lab/predict/operation_table.h"
+#include "lab/stop_check.h"
 
 namespace twin::lab {
 namespace {
@@ -94,13 +95,14 @@ sim::CollectiveCurve CurveOf(const std::map<std::int64_t, Times>& times) {
 
 }  // namespace
 
-CollectiveImport ImportCollectives(const std::string& path) {
+CollectiveImport ImportCollectives(const std::string& path, const RunControl& control) {
   OperationTable table(path, {"impl", "version", "op", "num_gpus", "bytes", "latency_us"});
   using Key = std::tuple<sim::Collective, sim::CollectiveImplementation, std::int32_t>;
   std::map<Key, std::map<std::int64_t, Times>> curves;
   CollectiveImport result;
   std::set<std::string> versions;
   while (table.Next()) {
+    EndIfStopped(control);
     const Implementation implementation = ImplementationOf(table);
     if (!implementation.captured) continue;
     const auto ranks = static_cast<std::int32_t>(table.Integer("num_gpus", 2, kCollectiveRanksMax));

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "lab/run_control.h"
 #include "sim/cost/operations/collective_profile.h"
 
 namespace twin::lab {
@@ -18,7 +19,7 @@ struct CollectiveImport {
 // curve, their geometric mean; its spread is their disagreement, at least 5 %. Implementations
 // without a captured graph (*_eager) are left out, and times of more than 1.3 times both neighbors'
 // replaced by what lies between these: noise, as no message takes longer than a larger one. Throws
-// InputError with file, line and field.
-CollectiveImport ImportCollectives(const std::string& path);
+// InputError with file, line and field, and ends early as EndIfStopped() does.
+CollectiveImport ImportCollectives(const std::string& path, const RunControl& control);
 
 }  // namespace twin::lab

@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "lab/import/simplex_search.h"
+#include "lab/stop_check.h"
 #include "sim/cost/operations/gemm_closed_form.h"
 #include "sim/cost/operations/unmeasured_device.h"
 
@@ -60,7 +61,7 @@ std::vector<double> GemmFitErrors(const HardwareSpec& hardware, const C& coeffic
 }
 
 sim::GemmFit FitGemm(const HardwareSpec& hardware, std::span<const GemmRow> rows,
-                     bool fits_rounding) {
+                     const RunControl& control, bool fits_rounding) {
   sim::GemmFit fit;
   fit.format = rows.front().format;
   C start;
@@ -85,6 +86,7 @@ sim::GemmFit FitGemm(const HardwareSpec& hardware, std::span<const GemmRow> rows
     return coefficients;
   };
   const auto loss = [&](const std::vector<double>& values) {
+    EndIfStopped(control);
     double sum = 0;
     for (const double error : GemmFitErrors(hardware, coefficients_of(values), sample)) {
       sum += std::min(std::abs(error), kErrorMax);

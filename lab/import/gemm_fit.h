@@ -6,6 +6,7 @@
 
 #include "core/hardware_spec.h"
 #include "lab/import/gemm_rows.h"
+#include "lab/run_control.h"
 #include "sim/cost/operations/gemm_profile.h"
 
 namespace twin::lab {
@@ -13,9 +14,10 @@ namespace twin::lab {
 // Least absolute logarithms of predicted over measured time, each cut at 0.5, over `rows` of one
 // format; many rows are thinned out evenly. Coefficients that the rows do not determine stay near
 // their defaults. `log_sd` comes from the 90th percentile of the errors of all rows.
-// `row_rounding` is fitted too if `fits_rounding`. REQUIRES: rows is not empty.
+// `row_rounding` is fitted too if `fits_rounding`. Ends early as EndIfStopped() does. REQUIRES:
+// rows is not empty.
 sim::GemmFit FitGemm(const HardwareSpec& hardware, std::span<const GemmRow> rows,
-                     bool fits_rounding = false);
+                     const RunControl& control, bool fits_rounding = false);
 
 // ln(predicted / measured) of each row.
 std::vector<double> GemmFitErrors(const HardwareSpec& hardware,

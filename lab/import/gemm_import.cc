@@ -89,12 +89,13 @@ sim::GemmTable MakeTable(const HardwareSpec& hardware, const sim::GemmFit& fit,
 // The exponent that makes the errors of interpolation least. The logarithm of the closed form is
 // linear in it, and so are the errors.
 double FitWholeWaves(const HardwareSpec& hardware, sim::GemmFit fit,
-                     const std::map<sim::KernelLibrary, Curves>& libraries) {
+                     const std::map<sim::KernelLibrary, Curves>& libraries,
+                     const RunControl& control) {
   std::vector<double> errors[2];
   for (const int exponent : {0, 1}) {
     fit.coefficients.whole_waves = exponent;
     for (const auto& [library, curves] : libraries) {
-      const GemmLeftOut left_out = JudgeLeftOut(MakeTable(hardware, fit, library, curves));
+      const GemmLeftOut left_out = JudgeLeftOut(MakeTable(hardware, fit, library, curves), control);
       for (const GemmJudged* judged : {&left_out.shapes, &left_out.tokens}) {
         errors[exponent].insert(errors[exponent].end(), judged->logs.begin(), judged->logs.end());
       }
@@ -110,12 +111,14 @@ std::vector<const sim::GemmTable*> PointersTo(const std::vector<sim::GemmTable>&
 }
 
 // The interpolation that predicts (n, k) best that were left out.
-void ChooseBetweenShapes(sim::GemmTable& table, const std::vector<sim::GemmTable>& tables) {
+void ChooseBetweenShapes(sim::GemmTable& table, const std::vector<sim::GemmTable>& tables,
+                         const RunControl& control) {
   sim::GemmBetweenShapes best = table.between_shapes;
-  std::vector<double> least = JudgeLeftOut(table).shapes.logs;
+  std::vector<double> least = JudgeLeftOut(table, control).shapes.logs;
   for (const auto other : {sim::GemmBetweenShapes::kAdditive, sim::GemmBetweenShapes::kPooled}) {
     table.between_shapes = other;
-    std::vector<double> logs = JudgeLeftOut(table, {.pool = PointersTo(tables)}).shapes.logs;
+    std::vector<double> logs =
+        JudgeLeftOut(table, control, {.pool = PointersTo(tables)}).shapes.logs;
     if (!IsGain(least, logs)) continue;
     best = other;
     least = std::move(logs);
@@ -135,12 +138,12 @@ const sim::GemmTable* DenserThan(const sim::GemmTable& table,
 }
 
 // How much the densest table says about m that `table` lacks.
-void ChooseTrend(sim::GemmTable& table, const sim::GemmTable* trend) {
+void ChooseTrend(sim::GemmTable& table, const sim::GemmTable* trend, const RunControl& control) {
   if (trend == nullptr) return;
   table.trend_library = trend->library;
-  const std::vector<double> without = JudgeLeftOut(table).tokens.logs;
+  const std::vector<double> without = JudgeLeftOut(table, control).tokens.logs;
   table.trend_share = 1;
-  const std::vector<double> with = JudgeLeftOut(table, {.trend = trend}).tokens.logs;
+  const std::vector<double> with = JudgeLeftOut(table, control, {.trend = trend}).tokens.logs;
   table.trend_share = BestShare(without, with);
   if (table.trend_share == 0) table.trend_library = sim::KernelLibrary::kVllm;
 }
@@ -191,15 +194,15 @@ std::map<sim::KernelLibrary, Curves> GridsOf(const std::vector<GemmRow>& rows) {
 
 // The tables of one format, each with its best interpolation.
 std::vector<sim::GemmTable> MakeTables(const HardwareSpec& hardware, const sim::GemmFit& fit,
-                                       const std::map<sim::KernelLibrary, Curves>& grids,
-                                       bool few) {
+                                       const std::map<sim::KernelLibrary, Curves>& grids, bool few,
+                                       const RunControl& control) {
   std::vector<sim::GemmTable> tables;
   for (const auto& [library, curves] : grids) {
     tables.push_back(MakeTable(hardware, fit, library, curves));
   }
   if (few) return tables;
-  for (sim::GemmTable& table : tables) ChooseBetweenShapes(table, tables);
-  for (sim::GemmTable& table : tables) ChooseTrend(table, DenserThan(table, tables));
+  for (sim::GemmTable& table : tables) ChooseBetweenShapes(table, tables, control);
+  for (sim::GemmTable& table : tables) ChooseTrend(table, DenserThan(table, tables), control);
   return tables;
 }
 
@@ -214,24 +217,26 @@ void SetDeviations(const GemmLeftOut& left_out, bool few, sim::GemmTable& table)
 
 // Appends the closed form and the tables of one format's rows.
 void ImportFormat(const HardwareSpec& hardware, const std::vector<GemmRow>& rows,
-                  GemmImport& result) {
+                  const RunControl& control, GemmImport& result) {
   std::set<Shape> shapes;
   for (const GemmRow& row : rows) shapes.insert({row.n, row.k});
   const bool few = shapes.size() < kManyShapes;
   const std::map<sim::KernelLibrary, Curves> grids = GridsOf(rows);
   const sim::GemmFit closed_form =
-      FitGemm(hardware, rows, few || rows.front().format != sim::GemmFormat::kBf16);
+      FitGemm(hardware, rows, control, few || rows.front().format != sim::GemmFormat::kBf16);
   sim::GemmFit fit = closed_form;
-  if (!few && !grids.empty()) fit.coefficients.whole_waves = FitWholeWaves(hardware, fit, grids);
+  if (!few && !grids.empty()) {
+    fit.coefficients.whole_waves = FitWholeWaves(hardware, fit, grids, control);
+  }
   result.profile.fits.push_back(fit);
-  std::vector<sim::GemmTable> tables = MakeTables(hardware, fit, grids, few);
+  std::vector<sim::GemmTable> tables = MakeTables(hardware, fit, grids, few, control);
   for (sim::GemmTable& table : tables) {
     std::vector<GemmRow> of_library;
     std::ranges::copy_if(rows, std::back_inserter(of_library),
                          [&](const GemmRow& row) { return row.library == table.library; });
     const std::vector<const sim::GemmTable*> pool = PointersTo(tables);
     const sim::GemmTable* trend = table.trend_share > 0 ? DenserThan(table, tables) : nullptr;
-    const GemmLeftOut left_out = JudgeLeftOut(table, {.pool = pool, .trend = trend});
+    const GemmLeftOut left_out = JudgeLeftOut(table, control, {.pool = pool, .trend = trend});
     result.errors.push_back({.closed_form = ImportErrorOf(
                                  GemmFitErrors(hardware, closed_form.coefficients, of_library)),
                              .left_out_shape = ImportErrorOf(left_out.shapes.logs),
@@ -261,7 +266,7 @@ GemmImport ImportGemm(const HardwareSpec& hardware, const GemmRows& rows, RunCon
   std::uint64_t done = 0;
   for (const auto& [format, of_format] : formats) {
     control.OnProgress("GEMM formats fitted", done++, formats.size());
-    ImportFormat(hardware, of_format, result);
+    ImportFormat(hardware, of_format, control, result);
   }
   SetCalls(rows, result.profile);
   control.OnProgressEnd();

@@ -28,7 +28,7 @@ struct GemmImport {
 // without a grid (fewer than 3 m or 4 (n, k)) have a closed form only. The closed form's
 // `whole_waves` is chosen for the errors of interpolation in all tables of a format together; with
 // fewer than 40 (n, k) it stays 0.
-// Throws InputError (data) without rows.
+// Throws InputError (data) without rows, and ends early as EndIfStopped() does.
 GemmImport ImportGemm(const HardwareSpec& hardware, const GemmRows& rows, RunControl& control);
 
 // The content of the file; `origin` is the first line of its comment.

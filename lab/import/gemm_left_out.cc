@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "core/check.h"
+#include "lab/stop_check.h"
 #include "sim/cost/operations/gemm_kriging.h"
 #include "sim/cost/operations/gemm_table.h"
 
@@ -79,7 +80,8 @@ std::vector<double> GemmJudged::Deviations() const {
   return all;
 }
 
-GemmLeftOut JudgeLeftOut(const sim::GemmTable& table, const GemmOthers& others) {
+GemmLeftOut JudgeLeftOut(const sim::GemmTable& table, const RunControl& control,
+                         const GemmOthers& others) {
   GemmLeftOut errors;
   const sim::GemmKriging kriging(table, others.pool);
   std::optional<sim::GemmKriging> of_trend;
@@ -91,6 +93,7 @@ GemmLeftOut JudgeLeftOut(const sim::GemmTable& table, const GemmOthers& others) 
   for (std::size_t i = 0; i < table.n.size(); ++i) {
     for (std::size_t j = 0; j < table.k.size(); ++j) {
       if (table.curves[i * table.k.size() + j].empty()) continue;
+      EndIfStopped(control);
       const std::vector<double> own = sim::DecodeGemmCurve(table.curves[i * table.k.size() + j]);
       const sim::GemmCurveRatios left_out = kriging.CurveAt(table.n[i], table.k[j], true);
       for (std::size_t at = 0; at < own.size(); ++at) {

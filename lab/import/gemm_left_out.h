@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "lab/run_control.h"
 #include "sim/cost/operations/gemm_profile.h"
 
 namespace twin::lab {
@@ -44,7 +45,9 @@ struct GemmOthers {
   const sim::GemmTable* trend = nullptr;             // for those of m alone; null: none
 };
 
-GemmLeftOut JudgeLeftOut(const sim::GemmTable& table, const GemmOthers& others = {});
+// Ends early as EndIfStopped() does.
+GemmLeftOut JudgeLeftOut(const sim::GemmTable& table, const RunControl& control,
+                         const GemmOthers& others = {});
 
 // Whether the mean absolute error of `with` is less by 1 % or more. Each change of an interpolation
 // has to pass it: one that gains less on isolated products has cost as much on recorded steps.

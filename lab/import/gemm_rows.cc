@@ -7,6 +7,7 @@
 #include "lab/predict/gemm_predictor.h"
 #include "lab/predict/operation_predictor.h"
 #include "lab/predict/operation_table.h"
+#include "lab/stop_check.h"
 
 namespace twin::lab {
 namespace {
@@ -16,10 +17,11 @@ constexpr double kUsMax = 1e9;
 
 }  // namespace
 
-GemmRows ReadGemmRows(const std::string& path) {
+GemmRows ReadGemmRows(const std::string& path, const RunControl& control) {
   OperationTable table(path, {"backend", "dtype", "m", "n", "k", "latency_us"});
   GemmRows result;
   while (table.Next()) {
+    EndIfStopped(control);
     result.rows.push_back(
         {.library = LibraryOf(table),
          .format = GemmFormatOf(table),

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "lab/run_control.h"
 #include "sim/cost/operations/gemm_profile.h"
 
 namespace twin::lab {
@@ -27,7 +28,8 @@ struct GemmRows {
 };
 
 // Reads the columns backend, dtype, m, n, k, latency_us and, if it is there, version of a CSV file,
-// plain or gzip. Throws InputError with file, line and field.
-GemmRows ReadGemmRows(const std::string& path);
+// plain or gzip. Throws InputError with file, line and field, and ends early as EndIfStopped()
+// does.
+GemmRows ReadGemmRows(const std::string& path, const RunControl& control);
 
 }  // namespace twin::lab

@@ -89,40 +89,37 @@ std::vector<Table> TablesOf(const std::filesystem::path& folder, std::string_vie
 // own, whose times per product do not rise with the length of a call.
 constexpr sim::BackToBackCalls kCalls{.untimed = 3, .timed = 6};
 
-void ImportGemmTables(const std::vector<Table>& tables, const std::filesystem::path& out,
-                      RunControl& control) {
+void ImportGemmTables(const std::vector<Table>& tables, ProfileOutput& out, RunControl& control) {
   for (const Table& table : tables) {
-    GemmRows rows = ReadGemmRows(table.file.string());
+    GemmRows rows = ReadGemmRows(table.file.string(), control);
     rows.calls = {{sim::KernelLibrary::kVllm, kCalls}, {sim::KernelLibrary::kSglang, kCalls}};
     if (rows.rows.empty()) {
       throw InputError(InputError::Kind::kData, table.file.string(),
                        "has no rows; allowed: one or more");
     }
     const GemmImport import = ImportGemm(table.hardware, rows, control);
-    WriteImportedPart(out, table.hardware.name, ProfilePart::kGemm,
-                      WriteGemmImport(import, rows,
-                                      fmt::format("Matrix products of {}, {}", table.hardware.name,
-                                                  table.source)),
-                      control);
+    out.Add(table.hardware.name, ProfilePart::kGemm,
+            WriteGemmImport(
+                import, rows,
+                fmt::format("Matrix products of {}, {}", table.hardware.name, table.source)));
   }
 }
 
-void ImportMoeTables(const std::vector<Table>& tables, const std::filesystem::path& out,
-                     RunControl& control) {
+void ImportMoeTables(const std::vector<Table>& tables, ProfileOutput& out, RunControl& control) {
   for (const Table& table : tables) {
-    WriteImportedPart(out, table.hardware.name, ProfilePart::kMoe,
-                      ImportMoe(table.hardware, table.file.string()).text, control);
+    out.Add(table.hardware.name, ProfilePart::kMoe,
+            ImportMoe(table.hardware, table.file.string(), control).text);
   }
 }
 
 // Both kinds of one system go into one file.
 void ImportAttentionTables(const std::vector<Table>& context, const std::vector<Table>& generation,
-                           const std::filesystem::path& out, RunControl& control) {
+                           ProfileOutput& out, RunControl& control) {
   std::map<std::string, std::pair<sim::DeviceProfile, std::string>> profiles;
   const auto import = [&](const Table& table, sim::AttentionKind kind) {
     auto& [profile, head] = profiles[table.hardware.name];
     const AttentionImport made =
-        ImportAttention(table.hardware, kind, table.file.string(), profile.attention);
+        ImportAttention(table.hardware, kind, table.file.string(), profile.attention, control);
     for (const std::string& warning : made.warnings) {
       control.OnWarning(fmt::format("{}: {}", table.file.string(), warning));
     }
@@ -136,22 +133,21 @@ void ImportAttentionTables(const std::vector<Table>& context, const std::vector<
   for (const Table& table : context) import(table, sim::AttentionKind::kContext);
   for (const Table& table : generation) import(table, sim::AttentionKind::kGeneration);
   for (const auto& [name, made] : profiles) {
-    WriteImportedPart(out, name, ProfilePart::kAttention,
-                      made.second + WriteProfilePart(made.first, ProfilePart::kAttention), control);
+    out.Add(name, ProfilePart::kAttention,
+            made.second + WriteProfilePart(made.first, ProfilePart::kAttention));
   }
 }
 
-void ImportCollectiveTables(const std::vector<Table>& tables, const std::filesystem::path& out,
+void ImportCollectiveTables(const std::vector<Table>& tables, ProfileOutput& out,
                             RunControl& control) {
   for (const Table& table : tables) {
-    const CollectiveImport import = ImportCollectives(table.file.string());
+    const CollectiveImport import = ImportCollectives(table.file.string(), control);
     sim::DeviceProfile profile;
     profile.collectives = import.profile;
-    WriteImportedPart(out, table.hardware.name, ProfilePart::kCollectives,
-                      fmt::format("# Collectives of {}, {}\n# {}.\n{}", table.hardware.name,
-                                  table.source, fmt::join(import.versions, ", "),
-                                  WriteProfilePart(profile, ProfilePart::kCollectives)),
-                      control);
+    out.Add(table.hardware.name, ProfilePart::kCollectives,
+            fmt::format("# Collectives of {}, {}\n# {}.\n{}", table.hardware.name, table.source,
+                        fmt::join(import.versions, ", "),
+                        WriteProfilePart(profile, ProfilePart::kCollectives)));
   }
 }
 
@@ -171,10 +167,12 @@ void ImportAiconfigurator(const std::filesystem::path& folder, const std::filesy
         "moe_vllm_SYSTEM.csv, context_attention_SYSTEM.csv, generation_attention_SYSTEM.csv, "
         "comm_SYSTEM.csv, plain or .gz");
   }
-  ImportCollectiveTables(collectives, out, control);
-  ImportAttentionTables(context, generation, out, control);
-  ImportMoeTables(moe, out, control);
-  ImportGemmTables(gemm, out, control);
+  ProfileOutput output(out);
+  ImportCollectiveTables(collectives, output, control);
+  ImportAttentionTables(context, generation, output, control);
+  ImportMoeTables(moe, output, control);
+  ImportGemmTables(gemm, output, control);
+  output.Commit(control);
 }
 
 }  // namespace twin::lab

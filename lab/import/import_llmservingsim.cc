@@ -18,6 +18,7 @@
 #include "lab/import/memory_bound_fit.h"
 #include "lab/import/profile_output.h"
 #include "lab/predict/operation_table.h"
+#include "lab/stop_check.h"
 #include "proto/hardware_file.h"
 #include "proto/profile_file.h"
 #include "sim/cost/operations/memory_bound_model.h"
@@ -82,9 +83,10 @@ std::pair<std::int64_t, std::int64_t> ShapeOf(const ModelSpec& model, std::strin
 }
 
 void AddRows(const std::filesystem::path& file, std::string_view tokens, const ModelSpec& model,
-             GemmRows& rows) {
+             const RunControl& control, GemmRows& rows) {
   OperationTable table(file.string(), {"tp", "layer", tokens, "time_us"});
   while (table.Next()) {
+    EndIfStopped(control);
     const std::int64_t ranks = table.Integer("tp", 1, kRanksMax);
     const auto [n, k] = ShapeOf(model, table.Text("layer"), ranks);
     if (n == 0) continue;
@@ -105,20 +107,20 @@ std::string OriginOf(std::string_view what, std::string_view preset,
 }
 
 void ImportProducts(const LayerProfile& profile, const ModelSpec& model, std::string_view preset,
-                    const std::filesystem::path& out, RunControl& control) {
+                    ProfileOutput& out, RunControl& control) {
   GemmRows rows;
   rows.versions = {std::string(kVersion)};
-  AddRows(profile.dense, "tokens", model, rows);
+  AddRows(profile.dense, "tokens", model, control, rows);
   if (std::filesystem::exists(profile.per_sequence)) {
-    AddRows(profile.per_sequence, "sequences", model, rows);
+    AddRows(profile.per_sequence, "sequences", model, control, rows);
   }
   const GemmImport import = ImportGemm(HardwarePreset(preset), rows, control);
-  WriteImportedPart(
-      out, preset, ProfilePart::kGemm,
-      WriteGemmImport(import, rows, OriginOf("Matrix products", preset, profile.dense)), control);
+  out.Add(preset, ProfilePart::kGemm,
+          WriteGemmImport(import, rows, OriginOf("Matrix products", preset, profile.dense)));
 }
 
-std::vector<LayerCall> ReadCalls(const std::filesystem::path& path, const ModelSpec& model) {
+std::vector<LayerCall> ReadCalls(const std::filesystem::path& path, const ModelSpec& model,
+                                 const RunControl& control) {
   OperationTable table(path.string(),
                        {"tp", "prefill_chunk", "kv_prefill", "n_decode", "kv_decode", "time_us"});
   const auto count = [&](std::string_view column) {
@@ -126,6 +128,7 @@ std::vector<LayerCall> ReadCalls(const std::filesystem::path& path, const ModelS
   };
   std::vector<LayerCall> calls;
   while (table.Next()) {
+    EndIfStopped(control);
     const auto ranks = static_cast<std::int32_t>(table.Integer("tp", 1, kRanksMax));
     calls.push_back({.query_heads = model.query_heads / ranks,
                      .kv_heads = std::max(1, model.kv_heads / ranks),
@@ -152,9 +155,10 @@ constexpr SmallKernel kSmallKernels[] = {{"embedding", sim::MemoryBoundKernel::k
 using SmallRows = std::map<sim::MemoryBoundKernel, std::vector<MemoryBoundRow>>;
 
 void AddSmallRows(const std::filesystem::path& file, std::string_view tokens,
-                  const ModelSpec& model, SmallRows& rows) {
+                  const ModelSpec& model, const RunControl& control, SmallRows& rows) {
   OperationTable table(file.string(), {"tp", "layer", tokens, "time_us"});
   while (table.Next()) {
+    EndIfStopped(control);
     const auto ranks = static_cast<double>(table.Integer("tp", 1, kRanksMax));
     const sim::MemoryBoundShape shape{.hidden = static_cast<double>(model.hidden),
                                       .query_heads = model.query_heads / ranks,
@@ -173,11 +177,11 @@ void AddSmallRows(const std::filesystem::path& file, std::string_view tokens,
 
 // The kernels of profile_DEVICE_MODEL_dense and _per_sequence that multiply no weights.
 sim::MemoryBoundProfile SmallKernelsOf(const LayerProfile& profile, const ModelSpec& model,
-                                       const HardwareSpec& hardware) {
+                                       const HardwareSpec& hardware, const RunControl& control) {
   SmallRows rows;
-  AddSmallRows(profile.dense, "tokens", model, rows);
+  AddSmallRows(profile.dense, "tokens", model, control, rows);
   if (std::filesystem::exists(profile.per_sequence)) {
-    AddSmallRows(profile.per_sequence, "sequences", model, rows);
+    AddSmallRows(profile.per_sequence, "sequences", model, control, rows);
   }
   sim::MemoryBoundProfile result;
   for (const auto& [kernel, of_kernel] : rows) {
@@ -187,19 +191,19 @@ sim::MemoryBoundProfile SmallKernelsOf(const LayerProfile& profile, const ModelS
 }
 
 void ImportCalls(const LayerProfile& profile, const ModelSpec& model, std::string_view preset,
-                 const std::filesystem::path& out, RunControl& control) {
-  LayerAttentionImport import =
-      ImportLayerAttention(HardwarePreset(preset), model.head_dim,
-                           ReadCalls(profile.attention, model), profile.attention.string());
+                 ProfileOutput& out, RunControl& control) {
+  LayerAttentionImport import = ImportLayerAttention(HardwarePreset(preset), model.head_dim,
+                                                     ReadCalls(profile.attention, model, control),
+                                                     profile.attention.string(), control);
   std::string text = fmt::format(
       "# {}\n# {}. Rows, errors (median / p90) of the closed form, and of heads that the table is\n"
       "# made without:\n# {}\n",
       OriginOf("Attention", preset, profile.attention), kVersion, fmt::join(import.report, "\n# "));
   sim::DeviceProfile device;
   device.attention = std::move(import.profile);
-  device.attention.memory_bound = SmallKernelsOf(profile, model, HardwarePreset(preset));
+  device.attention.memory_bound = SmallKernelsOf(profile, model, HardwarePreset(preset), control);
   text += WriteProfilePart(device, ProfilePart::kAttention);
-  WriteImportedPart(out, preset, ProfilePart::kAttention, text, control);
+  out.Add(preset, ProfilePart::kAttention, text);
 }
 
 }  // namespace
@@ -212,6 +216,7 @@ void ImportLlmServingSim(const std::filesystem::path& folder, const std::filesys
                      "holds no table; allowed: a folder with profile_DEVICE_MODEL_dense.csv or "
                      ".csv.gz");
   }
+  ProfileOutput output(out);
   std::map<std::string_view, std::string> imported;  // names by preset
   for (const auto& [name, profile] : profiles) {
     const std::string_view preset = PresetOfDevice(profile.device);
@@ -228,12 +233,15 @@ void ImportLlmServingSim(const std::filesystem::path& folder, const std::filesys
                                    other->second, name, preset));
     }
     const ModelSpec model = ModelPreset(profile.model);
-    ImportProducts(profile, model, preset, out, control);
+    ImportProducts(profile, model, preset, output, control);
     if (std::filesystem::exists(profile.attention)) {
-      ImportCalls(profile, model, preset, out, control);
+      ImportCalls(profile, model, preset, output, control);
     }
   }
-  if (!imported.empty()) return;
+  if (!output.empty()) {
+    output.Commit(control);
+    return;
+  }
   throw InputError(InputError::Kind::kData, folder.string(),
                    "holds no table of a device with a data sheet; allowed: one or more (twinserve "
                    "doctor --list hardware)");

@@ -16,6 +16,7 @@
 #include "lab/import/layer_attention_import.h"
 #include "lab/import/profile_output.h"
 #include "lab/predict/operation_table.h"
+#include "lab/stop_check.h"
 #include "proto/hardware_file.h"
 #include "proto/profile_file.h"
 
@@ -71,16 +72,13 @@ class ByPreset {
   // `what`: "rows without ...".
   void Skip(const std::string& what) { ++skipped_[what]; }
 
-  // Warns of what was skipped, calls `write` with each preset and its group, and returns how many
-  // it wrote.
+  // Warns of what was skipped, and calls `write` with each preset and its group.
   template <class Write>
-  int ForEach(const std::filesystem::path& file, RunControl& control, Write write) const {
+  void ForEach(const std::filesystem::path& file, RunControl& control, Write write) const {
     for (const auto& [what, count] : skipped_) {
       control.OnWarning(fmt::format("{}: skipped {} {}", file.string(), count, what));
     }
-    int written = 0;
-    for (const auto& [preset, group] : groups_) written += write(preset, group.rows) ? 1 : 0;
-    return written;
+    for (const auto& [preset, group] : groups_) write(preset, group.rows);
   }
 
  private:
@@ -134,23 +132,22 @@ void AddProducts(const OperationTable& table, ByPreset<GemmRows>& devices) {
   add("mlp_down_proj_us", hidden, inner);
 }
 
-// How many devices got a file; so in the next two.
-int ImportProducts(const std::filesystem::path& file, const std::filesystem::path& out,
-                   RunControl& control) {
+void ImportProducts(const std::filesystem::path& file, ProfileOutput& out, RunControl& control) {
   OperationTable table(file.string(), {"gpu", "tp", "n_embd", "n_head", "n_kv_head", "ffn", "gated",
                                        "num_tokens", "attn_pre_proj_us", "attn_post_proj_us",
                                        "mlp_up_proj_us", "mlp_down_proj_us"});
   ByPreset<GemmRows> devices(table, "gpu");
-  while (table.Next()) AddProducts(table, devices);
-  return devices.ForEach(file, control, [&](std::string_view preset, const GemmRows& rows) {
-    if (rows.rows.empty()) return false;
+  while (table.Next()) {
+    EndIfStopped(control);
+    AddProducts(table, devices);
+  }
+  devices.ForEach(file, control, [&](std::string_view preset, const GemmRows& rows) {
+    if (rows.rows.empty()) return;
     GemmRows named = rows;
     named.versions = {"vllm of 2024"};
     const GemmImport import = ImportGemm(HardwarePreset(preset), named, control);
-    WriteImportedPart(out, preset, ProfilePart::kGemm,
-                      WriteGemmImport(import, named, Origin("Matrix products", preset, file)),
-                      control);
-    return true;
+    out.Add(preset, ProfilePart::kGemm,
+            WriteGemmImport(import, named, Origin("Matrix products", preset, file)));
   });
 }
 
@@ -221,7 +218,7 @@ LayerAttentionImport ImportHeadDims(std::string_view preset, const Calls& calls,
       continue;
     }
     LayerAttentionImport one =
-        ImportLayerAttention(HardwarePreset(preset), head_dim, rows, file.string());
+        ImportLayerAttention(HardwarePreset(preset), head_dim, rows, file.string(), control);
     if (calls.size() == 1) return one;
     Append(one.profile, all.profile);
     for (const std::string& line : one.report) {
@@ -237,26 +234,25 @@ LayerAttentionImport ImportHeadDims(std::string_view preset, const Calls& calls,
   return all;
 }
 
-int ImportCalls(const std::filesystem::path& file, const std::filesystem::path& out,
-                RunControl& control) {
+void ImportCalls(const std::filesystem::path& file, ProfileOutput& out, RunControl& control) {
   OperationTable table(file.string(),
                        {"gpu", "tp", "n_q_head_total", "n_kv_head_total", "n_embd", "batch_size",
                         "prefill_chunk", "kv_cache_len", "attn_prefill_us", "attn_decode_us"});
   ByPreset<Calls> devices(table, "gpu");
-  while (table.Next()) AddCall(table, devices);
-  return devices.ForEach(file, control, [&](std::string_view preset, const Calls& calls) {
-    if (calls.empty()) return false;  // every row was skipped
+  while (table.Next()) {
+    EndIfStopped(control);
+    AddCall(table, devices);
+  }
+  devices.ForEach(file, control, [&](std::string_view preset, const Calls& calls) {
+    if (calls.empty()) return;  // every row was skipped
     LayerAttentionImport import = ImportHeadDims(preset, calls, file, control);
     sim::DeviceProfile device;
     device.attention = std::move(import.profile);
-    WriteImportedPart(
-        out, preset, ProfilePart::kAttention,
-        fmt::format("# {}\n# Rows, errors (median / p90) of the closed form, and of heads that "
-                    "the table is made without:\n# {}\n{}",
-                    Origin("Attention", preset, file), fmt::join(import.report, "\n# "),
-                    WriteProfilePart(device, ProfilePart::kAttention)),
-        control);
-    return true;
+    out.Add(preset, ProfilePart::kAttention,
+            fmt::format("# {}\n# Rows, errors (median / p90) of the closed form, and of heads that "
+                        "the table is made without:\n# {}\n{}",
+                        Origin("Attention", preset, file), fmt::join(import.report, "\n# "),
+                        WriteProfilePart(device, ProfilePart::kAttention)));
   });
 }
 
@@ -298,23 +294,22 @@ void AddTransfer(const OperationTable& table, ByPreset<CollectiveCurves>& system
   if (!is_new) table.Refuse("bytes", "one row for each payload of an operation and its workers");
 }
 
-int ImportNetwork(const std::filesystem::path& file, const std::filesystem::path& out,
-                  RunControl& control) {
+void ImportNetwork(const std::filesystem::path& file, ProfileOutput& out, RunControl& control) {
   OperationTable table(file.string(),
                        {"system", "op", "num_workers", "devices_per_node", "bytes", "latency_us"});
   ByPreset<CollectiveCurves> systems(table, "system");
-  while (table.Next()) AddTransfer(table, systems);
-  return systems.ForEach(
-      file, control, [&](std::string_view preset, const CollectiveCurves& curves) {
-        if (curves.empty()) return false;  // every row was skipped
-        sim::DeviceProfile device;
-        device.collectives = ProfileOf(curves);
-        WriteImportedPart(out, preset, ProfilePart::kCollectives,
-                          fmt::format("# {}\n{}", Origin("Collectives", preset, file),
-                                      WriteProfilePart(device, ProfilePart::kCollectives)),
-                          control);
-        return true;
-      });
+  while (table.Next()) {
+    EndIfStopped(control);
+    AddTransfer(table, systems);
+  }
+  systems.ForEach(file, control, [&](std::string_view preset, const CollectiveCurves& curves) {
+    if (curves.empty()) return;  // every row was skipped
+    sim::DeviceProfile device;
+    device.collectives = ProfileOf(curves);
+    out.Add(preset, ProfilePart::kCollectives,
+            fmt::format("# {}\n{}", Origin("Collectives", preset, file),
+                        WriteProfilePart(device, ProfilePart::kCollectives)));
+  });
 }
 
 }  // namespace
@@ -329,11 +324,14 @@ void ImportVidur(const std::filesystem::path& folder, const std::filesystem::pat
                      "holds no table; allowed: a folder with dense_ops.csv, attention.csv or "
                      "network.csv, plain or .gz");
   }
-  int written = 0;
-  if (!network.empty()) written += ImportNetwork(network, out, control);
-  if (!attention.empty()) written += ImportCalls(attention, out, control);
-  if (!dense.empty()) written += ImportProducts(dense, out, control);
-  if (written > 0) return;
+  ProfileOutput output(out);
+  if (!network.empty()) ImportNetwork(network, output, control);
+  if (!attention.empty()) ImportCalls(attention, output, control);
+  if (!dense.empty()) ImportProducts(dense, output, control);
+  if (!output.empty()) {
+    output.Commit(control);
+    return;
+  }
   throw InputError(InputError::Kind::kData, folder.string(),
                    "holds no row of a device with a data sheet; allowed: one or more (twinserve "
                    "doctor --list hardware)");

@@ -19,8 +19,10 @@ namespace twin::lab {
 // a100_dgx, h100_dgx. Attention gets tables for each head dimension (n_embd / n_q_head_total).
 // Skipped, with a warning that counts them: other devices, empty times, workers on several nodes,
 // decodes without context, and of several head dimensions those without prompts or without decodes.
+// All files appear at the end, or none.
 // Throws InputError with file, line and field, also for two devices of one preset in one table and
-// for a repeated payload, or if `folder` holds none of the tables.
+// for a repeated payload, or if `folder` holds none of the tables, and ends early as EndIfStopped()
+// does.
 void ImportVidur(const std::filesystem::path& folder, const std::filesystem::path& out,
                  RunControl& control);
 

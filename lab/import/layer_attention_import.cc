@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "core/input_error.h"
+#include "lab/stop_check.h"
 #include "sim/cost/operations/attention_model.h"
 #include "sim/cost/operations/fit_attention.h"
 
@@ -49,11 +50,14 @@ std::vector<sim::AttentionMeasurement> SamplesOf(sim::AttentionKind kind,
 
 void AddTable(const HardwareSpec& hardware, std::int32_t head_dim, sim::AttentionKind kind,
               const std::vector<sim::AttentionMeasurement>& samples,
-              std::optional<bool> packs_heads, LayerAttentionImport& result) {
+              std::optional<bool> packs_heads, const RunControl& control,
+              LayerAttentionImport& result) {
   sim::AttentionTable key;
   key.kind = kind;
   key.head_dim = head_dim;
-  sim::AttentionFit fit = sim::FitAttention(hardware, key, samples, {.packs_heads = packs_heads});
+  sim::AttentionFit fit = sim::FitAttention(
+      hardware, key, samples,
+      {.packs_heads = packs_heads, .poll = [&control] { EndIfStopped(control); }});
   fit.table.grid = static_cast<std::uint32_t>(result.profile.grids.size());
   result.report.push_back(
       fmt::format("{}: {} rows, {:.1f} / {:.1f} %, {:.1f} / {:.1f} %",
@@ -141,7 +145,7 @@ std::string MixedReport(const std::vector<Mixed>& mixed, double factor) {
 
 LayerAttentionImport ImportLayerAttention(const HardwareSpec& hardware, std::int32_t head_dim,
                                           const std::vector<LayerCall>& calls,
-                                          const std::string& source) {
+                                          const std::string& source, const RunControl& control) {
   for (const LayerCall& call : calls) {
     if (call.kv_heads > 0 && call.query_heads > 0 && call.query_heads % call.kv_heads == 0)
       continue;
@@ -163,8 +167,8 @@ LayerAttentionImport ImportLayerAttention(const HardwareSpec& hardware, std::int
     const bool with_decodes = packs_heads == false;
     AddTable(hardware, head_dim, sim::AttentionKind::kContext,
              with_decodes ? SamplesOf(sim::AttentionKind::kContext, calls, true) : context,
-             packs_heads, made);
-    AddTable(hardware, head_dim, sim::AttentionKind::kGeneration, generation, {}, made);
+             packs_heads, control, made);
+    AddTable(hardware, head_dim, sim::AttentionKind::kGeneration, generation, {}, control, made);
     const std::vector<Mixed> mixed = MixedOf(hardware, head_dim, calls, made.profile);
     if (mixed.empty()) return made;
     made.profile.mixed_factor = BestFactor(mixed);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/hardware_spec.h"
+#include "lab/run_control.h"
 #include "sim/cost/operations/attention_profile.h"
 
 namespace twin::lab {
@@ -32,9 +33,9 @@ struct LayerAttentionImport {
 // the closed form. Calls of both kinds say whether the kernel packs heads, shape the closed form if
 // it does not, and give the factor on decodes in them: all by least mean absolute logarithm. Throws
 // InputError(`source`) without calls of chunks alone or of decodes alone, or if query heads are no
-// multiple of KV heads.
+// multiple of KV heads, and ends early as EndIfStopped() does.
 LayerAttentionImport ImportLayerAttention(const HardwareSpec& hardware, std::int32_t head_dim,
                                           const std::vector<LayerCall>& calls,
-                                          const std::string& source);
+                                          const std::string& source, const RunControl& control);
 
 }  // namespace twin::lab

@@ -18,6 +18,7 @@
 #include "lab/import/simplex_search.h"
 #include "lab/predict/gemm_predictor.h"
 #include "lab/predict/operation_table.h"
+#include "lab/stop_check.h"
 #include "proto/profile_file.h"
 #include "sim/cost/operations/moe_model.h"
 #include "sim/cost/operations/moe_table.h"
@@ -52,7 +53,7 @@ constexpr MoeCoefficient kMoeCoefficients[] = {
     {&M::flops_fraction, 0.15, 1}, {&M::spread, 0.3, 1.5},       {&M::padding_rows, 0, 128},
     {&M::overlap, 1, 8},           {&M::activation_passes, 0, 6}};
 
-std::vector<MoeRow> ReadMoeRows(const std::string& path) {
+std::vector<MoeRow> ReadMoeRows(const std::string& path, const RunControl& control) {
   OperationTable table(path, {"moe_dtype", "num_tokens", "hidden_size", "inter_size", "topk",
                               "num_experts", "moe_tp_size", "moe_ep_size", "latency_us"});
   const auto size = [&](const char* column) {
@@ -60,6 +61,7 @@ std::vector<MoeRow> ReadMoeRows(const std::string& path) {
   };
   std::vector<MoeRow> rows;
   while (table.Next()) {
+    EndIfStopped(control);
     if (table.Integer("moe_ep_size", 1, kGemmSizeMax) != 1) continue;
     MoeRow row;
     row.model = {.hidden = size("hidden_size"),
@@ -88,7 +90,7 @@ std::vector<double> Errors(const HardwareSpec& hardware, const M& coefficients,
   return errors;
 }
 
-M FitMoe(const HardwareSpec& hardware, const std::vector<MoeRow>& rows) {
+M FitMoe(const HardwareSpec& hardware, const std::vector<MoeRow>& rows, const RunControl& control) {
   std::vector<MoeRow> sample;
   const std::size_t count = std::min(kMoeFitRows, rows.size());
   for (std::size_t i = 0; i < count; ++i) sample.push_back(rows[i * rows.size() / count]);
@@ -104,6 +106,7 @@ M FitMoe(const HardwareSpec& hardware, const std::vector<MoeRow>& rows) {
   };
   std::vector<double> best =
       SearchMinimum(ranges, kMoeEvaluations, [&](const std::vector<double>& values) {
+        EndIfStopped(control);
         double sum = 0;
         for (const double error : Errors(hardware, coefficients_of(values), sample)) {
           sum += std::min(std::abs(error), kMoeErrorMax);
@@ -205,11 +208,12 @@ double SdOf(const std::vector<double>& errors) {
 }
 
 MoeTableFit TabulateMoe(const HardwareSpec& hardware, const sim::MoeFit& fit,
-                        const std::vector<MoeRow>& rows) {
+                        const std::vector<MoeRow>& rows, const RunControl& control) {
   MoeTableFit result{MoeTableOf(hardware, fit, rows), {}, {}, {}};
   if (result.table.rows.size() < kMoeModelsMin) return result;
   sim::MoeTable& table = result.table;
   for (const MoeRow& row : rows) {
+    EndIfStopped(control);
     const bool measured = row.ranks <= 1 << (sim::kMoeRankCounts - 1);
     const double error = ErrorOf(hardware, {{fit}, {table}}, row);
     (measured ? result.measured : result.other_ranks).push_back(error);
@@ -222,6 +226,7 @@ MoeTableFit TabulateMoe(const HardwareSpec& hardware, const sim::MoeFit& fit,
     const std::vector<sim::MoeMeasurement> curves = ParseMoeRows(others);
     for (const MoeRow& row : rows) {
       if (!table.rows[left_out].starts_with(PrintMoeRow(row.model, {}) + ' ')) continue;
+      EndIfStopped(control);
       result.left_out.push_back(ErrorOf(hardware, {{fit}, {others}}, row));
       standard.push_back(result.left_out.back() / std::sqrt(CurveOf(curves, row.shape).variance));
     }
@@ -232,9 +237,10 @@ MoeTableFit TabulateMoe(const HardwareSpec& hardware, const sim::MoeFit& fit,
 
 }  // namespace
 
-MoeImport ImportMoe(const HardwareSpec& hardware, const std::string& path) {
+MoeImport ImportMoe(const HardwareSpec& hardware, const std::string& path,
+                    const RunControl& control) {
   std::map<sim::GemmFormat, std::vector<MoeRow>> formats;
-  for (const MoeRow& row : ReadMoeRows(path)) formats[row.shape.format].push_back(row);
+  for (const MoeRow& row : ReadMoeRows(path, control)) formats[row.shape.format].push_back(row);
   if (formats.empty()) {
     throw InputError(InputError::Kind::kData, path,
                      "no row with moe_ep_size 1; allowed: one or more");
@@ -255,15 +261,16 @@ MoeImport ImportMoe(const HardwareSpec& hardware, const std::string& path) {
     }
     sim::MoeFit fit;
     fit.format = format;
-    fit.coefficients = FitMoe(hardware, rows);
+    fit.coefficients = FitMoe(hardware, rows, control);
     const std::vector<double> in_sample = Errors(hardware, fit.coefficients, rows);
     const std::vector<double> held =
-        held_out.empty() ? in_sample : Errors(hardware, FitMoe(hardware, fitted), held_out);
+        held_out.empty() ? in_sample
+                         : Errors(hardware, FitMoe(hardware, fitted, control), held_out);
     fit.log_sd = SdOf(held);
     result.profile.fits.push_back(fit);
     result.text += fmt::format("# {} rows, closed form {}; shapes held out {}", rows.size(),
                                SizesText(in_sample), SizesText(held));
-    const MoeTableFit tabulated = TabulateMoe(hardware, fit, rows);
+    const MoeTableFit tabulated = TabulateMoe(hardware, fit, rows, control);
     if (!tabulated.measured.empty()) {
       result.profile.tables.push_back(tabulated.table);
       result.text += fmt::format("; table {}, models left out {}", SizesText(tabulated.measured),

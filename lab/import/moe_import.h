@@ -4,6 +4,7 @@
 #include <string>
 
 #include "core/hardware_spec.h"
+#include "lab/run_control.h"
 #include "sim/cost/operations/moe_profile.h"
 
 namespace twin::lab {
@@ -19,7 +20,8 @@ struct MoeImport {
 // its deviation, and on all. With four models or more it gets a table, whose deviations are those
 // of all rows of its shapes and of models left out; where a column `distribution` says "balanced"
 // of some rows, it holds these alone. Throws InputError with file, line and field, or without such
-// rows.
-MoeImport ImportMoe(const HardwareSpec& hardware, const std::string& path);
+// rows, and ends early as EndIfStopped() does.
+MoeImport ImportMoe(const HardwareSpec& hardware, const std::string& path,
+                    const RunControl& control);
 
 }  // namespace twin::lab

@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <iterator>
+#include <list>
+#include <utility>
 
 #include "files/output_file.h"
+#include "lab/stop_check.h"
 
 namespace twin::lab {
 namespace {
@@ -51,12 +54,26 @@ std::string CompactProfileText(std::string_view text) {
   return compact;
 }
 
-void WriteImportedPart(const std::filesystem::path& out, std::string_view device, ProfilePart part,
-                       const std::string& text, RunControl& control) {
-  const std::filesystem::path target = out / device / FileName(part);
-  std::filesystem::create_directories(target.parent_path());
-  WriteFile(target, CompactProfileText(text));
-  control.OnNote(fmt::format("wrote {}", target.string()));
+ProfileOutput::ProfileOutput(std::filesystem::path out) : out_(std::move(out)) {
+  RequireOutputFolder(out_);
+}
+
+void ProfileOutput::Add(std::string_view device, ProfilePart part, const std::string& text) {
+  files_.push_back({out_ / device / FileName(part), CompactProfileText(text)});
+}
+
+void ProfileOutput::Commit(RunControl& control) const {
+  EndIfStopped(control);
+  std::list<OutputFile> written;
+  for (const File& file : files_) {
+    MakeOutputFolder(file.path.parent_path());
+    written.emplace_back(file.path).Write(file.text);
+    written.back().Flush();
+  }
+  for (OutputFile& file : written) file.Commit();
+  for (const File& file : files_) {
+    control.OnNote(fmt::format("wrote {}", file.path.string()));
+  }
 }
 
 }  // namespace twin::lab

@@ -11,6 +11,7 @@
 #include "lab/predict/attention_predictor.h"
 #include "lab/predict/gemm_predictor.h"
 #include "lab/predict/operation_table.h"
+#include "lab/stop_check.h"
 #include "traces/compressible_file.h"
 
 namespace twin::lab {
@@ -76,6 +77,7 @@ std::uint64_t PredictOperations(const HardwareSpec& hardware, const sim::DeviceP
   std::uint64_t rows = 0;
   std::string text;
   while (table.Next()) {
+    EndIfStopped(control);
     const sim::Estimate estimate = predictor->Predict(table);
     const double us = kUsPerSecond * estimate.seconds;
     const double factor = std::exp(kInterval * estimate.log_sd);

@@ -26,7 +26,7 @@ struct OperationTableFiles {
 // included). Optional: backend, dtype (GEMM), attn_dtype, kv_dtype and window (attention). Columns
 // may have aiconfigurator's own names: framework, gemm_dtype, num_key_value_heads, batch_size, isl,
 // kv_cache_dtype, window_size. Others are copied, earlier predictions are replaced. Throws
-// InputError with file, line and field.
+// InputError with file, line and field, and ends early as EndIfStopped() does.
 std::uint64_t PredictOperations(const HardwareSpec& hardware, const sim::DeviceProfile& profile,
                                 OperationKind kind, const OperationTableFiles& files,
                                 RunControl& control);

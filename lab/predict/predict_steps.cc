@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "lab/predict/step_table.h"
+#include "lab/stop_check.h"
 #include "traces/compressible_file.h"
 
 namespace twin::lab {
@@ -23,6 +24,7 @@ std::uint64_t PredictSteps(const sim::StepModel& model, const OperationTableFile
   std::uint64_t rows = 0;
   std::string text;
   while (table.Next()) {
+    EndIfStopped(control);
     const StepRow row = ReadStepRow(table);
     sim::StepInterval step;
     if (row.totals.tokens() > 0) {

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
+#include <functional>
 #include <iterator>
 #include <limits>
 #include <map>
@@ -54,6 +55,7 @@ struct Draft {
   std::vector<AttentionRow> rows;  // the same in their order, less what the base says
   // What the base says of each of `all`, without a row of the same heads; empty without a base.
   std::vector<AttentionCorrection> bases;
+  std::function<void()> poll;  // of the options
 };
 
 struct HeldOut {
@@ -77,6 +79,7 @@ HeldOut LeaveOut(const AttentionTable& table, const Draft& draft, Rule rule = Ru
   if (draft.rows.size() == 1) return result;
   const AttentionGrid& grid = draft.grid;
   for (std::size_t i = 0; i < draft.all.size(); ++i) {
+    if (draft.poll) draft.poll();
     const AttentionRow& row = draft.all[i];
     const int left_out = static_cast<int>(i);
     AttentionCorrection correction(table, grid, draft.rows, row.query_heads, row.kv_heads,
@@ -216,7 +219,8 @@ AttentionFit FitAttention(const HardwareSpec& hardware, const AttentionTable& ke
                           const AttentionFitOptions& options) {
   CHECK(!samples.empty());
   Draft draft;
-  draft.table = FitAttentionFormula(hardware, key, samples, options.packs_heads);
+  draft.poll = options.poll;
+  draft.table = FitAttentionFormula(hardware, key, samples, options);
   Round(draft.table.context.fields());
   Round(draft.table.generation.fields());
   std::set<std::uint32_t> batches;

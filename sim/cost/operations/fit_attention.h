@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -41,6 +42,8 @@ struct AttentionFitOptions {
   std::optional<bool> packs_heads{};
   // A table that may serve as base, if that brings heads left out closer. Borrowed.
   const AttentionFit* base = nullptr;
+  // Called often, if set; what it throws ends the fit.
+  std::function<void()> poll = {};
 };
 
 // The kernel that `key` names (kind, library, formats, head_dim, window). Fits the closed form by

@@ -156,12 +156,13 @@ double FormulaMicroseconds(const AttentionTable& table, const AttentionMeasureme
 
 AttentionTable FitAttentionFormula(const HardwareSpec& hardware, const AttentionTable& key,
                                    const std::vector<AttentionMeasurement>& samples,
-                                   std::optional<bool> packs_heads) {
+                                   const AttentionFitOptions& options) {
   CHECK(!samples.empty());
   const FitSet set = Thinned(key, samples);
   AttentionTable best = key;
   double best_loss = std::numeric_limits<double>::infinity();
-  for (AttentionTable& table : Variants(hardware, key, packs_heads)) {
+  for (AttentionTable& table : Variants(hardware, key, options.packs_heads)) {
+    if (options.poll) options.poll();
     const double loss = key.kind == AttentionKind::kContext
                             ? Search(table, table.context.fields(), set)
                             : Search(table, table.generation.fields(), set);

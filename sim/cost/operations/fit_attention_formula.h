@@ -1,7 +1,6 @@
 // Fits the closed form of an attention kernel (attention_kernel.h) to measurements.
 #pragma once
 
-#include <optional>
 #include <vector>
 
 #include "core/hardware_spec.h"
@@ -18,10 +17,10 @@ namespace twin::sim {
 // `key` with the closed form of its kind: every combination of the discrete choices (heads packed
 // and rows of a tile; splits, slots and packed groups) is fitted by least absolute logarithms, from
 // the data sheet's numbers on, and the best one is kept. `packs_heads` fixes that choice for
-// prompts. REQUIRES: samples.
+// prompts; `poll` is called for each combination. REQUIRES: samples.
 [[nodiscard]] AttentionTable FitAttentionFormula(const HardwareSpec& hardware,
                                                  const AttentionTable& key,
                                                  const std::vector<AttentionMeasurement>& samples,
-                                                 std::optional<bool> packs_heads);
+                                                 const AttentionFitOptions& options);
 
 }  // namespace twin::sim

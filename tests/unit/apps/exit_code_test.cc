@@ -144,7 +144,11 @@ INSTANTIATE_TEST_SUITE_P(
         BadCall{"fit_out",
                 {"fit", "none.csv", "--out", "bad.csv/f"},
                 1,
-                "bad.csv/f: cannot be written: Not a directory"}),
+                "bad.csv/f: cannot be written: Not a directory"},
+        BadCall{"import_out",
+                {"import", "aiconfigurator", ".", "--out", "bad.csv/o"},
+                1,
+                "twinserve: bad.csv/o: cannot be written: Not a directory"}),
     [](const auto& call) { return call.param.name; });
 
 class StdoutTest : public testing::ExperimentFolderTest {};

@@ -1,14 +1,19 @@
-// Ctrl-C during a run: it ends early, with what it has.
+// Ctrl-C during a run: it ends early, with what it has. During work on tables: nothing is left.
 #include "apps/interrupt.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <set>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "tests/unit/apps/experiment_folder.h"
 
@@ -68,6 +73,67 @@ TEST_F(InterruptedRunTest, SigtermEndsItLikewise) {
   EXPECT_EQ(RunInterrupted(SIGTERM).exit_code, 1);
   EXPECT_EQ(SummaryOf("run")["interrupted"], 1);
 }
+
+struct TableCommand {
+  std::string name;
+  std::vector<std::string> arguments;
+  std::string table;  // that the command reads
+  std::string rows;   // its beginning
+};
+
+std::ostream& operator<<(std::ostream& out, const TableCommand& command) {
+  return out << command.name;
+}
+
+class InterruptedTableTest : public testing::ExperimentFolderTest,
+                             public ::testing::WithParamInterface<TableCommand> {
+ protected:
+  // The end of a pipe that the command reads as its table, once it has opened it.
+  [[nodiscard]] int OpenTable() const {
+    for (int i = 0; i < 3000; ++i) {
+      const int table = open(scratch_.File(GetParam().table).c_str(), O_WRONLY | O_NONBLOCK);
+      if (table >= 0) return table;
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    return -1;
+  }
+};
+
+// They went on to the end of the table and succeeded.
+TEST_P(InterruptedTableTest, EndsBetweenTwoRowsAndLeavesNothing) {
+  ASSERT_EQ(mkfifo(scratch_.File(GetParam().table).c_str(), 0600), 0);
+  const std::set<std::string> before = Files();
+  testing::Command command(scratch_.path(), GetParam().arguments);
+  const int table = OpenTable();
+  ASSERT_GE(table, 0);
+  command.Signal(SIGINT);
+  const std::string& rows = GetParam().rows;
+  EXPECT_EQ(write(table, rows.data(), rows.size()), static_cast<ssize_t>(rows.size()));
+  close(table);
+  const CommandOutcome outcome = command.Wait();
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_EQ(outcome.err, "twinserve: interrupted: no output was written\n");
+  EXPECT_EQ(Files(), before);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Commands, InterruptedTableTest,
+    ::testing::Values(
+        TableCommand{"import",
+                     {"import", "aiconfigurator", ".", "--out", "out"},
+                     "gemm_h100_sxm.csv",
+                     "backend,dtype,m,n,k,latency_us\nvllm,bfloat16,1,64,64,9\n"},
+        TableCommand{"predict_ops",
+                     {"predict", "ops", "--hardware", "h100-sxm", "--op", "gemm", "--in", "in.csv",
+                      "--out", "out"},
+                     "in.csv",
+                     "m,n,k\n1,64,64\n"},
+        TableCommand{"predict_steps",
+                     {"predict", "steps", "--hardware", "h100-sxm", "--model", "llama-3-8b", "--in",
+                      "in.csv", "--out", "out"},
+                     "in.csv",
+                     "decode_reqs,decode_context_tokens,prefill_reqs,prefill_tokens\n1,64,0,0\n"}),
+    [](const auto& command) { return command.param.name; });
 
 TEST(InterruptGuardTest, EachGuardStartsWithoutASignal) {
   {

@@ -64,7 +64,7 @@ TEST(SimplexSearchTest, FindsTheMinimumOfAValley) {
 TEST(GemmImportTest, TheFitRecoversWhatTheRowsDetermine) {
   const HardwareSpec hardware = HardwarePreset("h100-sxm");
   const GemmRows rows = SyntheticRows(hardware);
-  const sim::GemmFit fit = FitGemm(hardware, rows.rows);
+  const sim::GemmFit fit = FitGemm(hardware, rows.rows, RunControl());
   EXPECT_NEAR(fit.coefficients.flops_fraction, 0.6, 0.04);
   EXPECT_NEAR(fit.coefficients.latency_s, 4e-6, 0.5e-6);
   EXPECT_LT(fit.log_sd, 0.06);
@@ -246,7 +246,7 @@ TEST(MoeImportTest, OnlyRanksThatHoldAllExpertsCount) {
     }
   }
   out.close();
-  const MoeImport import = ImportMoe(hardware, file.string());
+  const MoeImport import = ImportMoe(hardware, file.string(), RunControl());
   std::filesystem::remove(file);
   ASSERT_EQ(import.profile.fits.size(), 1U);
   const sim::MoeModel model(

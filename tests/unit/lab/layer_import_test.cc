@@ -63,7 +63,7 @@ TEST_F(LayerImportTest, MeasuredAttentionIsReproduced) {
   sim::AttentionProfile profile;
   const AttentionImport import =
       ImportAttention(hardware, sim::AttentionKind::kGeneration,
-                      Write("generation_attention_x.csv", text), profile);
+                      Write("generation_attention_x.csv", text), profile, RunControl());
   EXPECT_EQ(import.versions, std::vector<std::string>{"vllm 1.0"});
   ASSERT_EQ(profile.tables.size(), 1U);
   const sim::AttentionModel model(hardware, {.query_heads = 32, .kv_heads = 8, .head_dim = 128},
@@ -75,7 +75,7 @@ TEST_F(LayerImportTest, MeasuredAttentionIsReproduced) {
         "backend,version,attn_dtype,kv_dtype,num_heads,num_kv_heads,head_dim,window,batch,kv_len,"
         "latency_us\nvllm,1.0,bfloat16,bfloat16,30,8,128,0,1,512,9\n");
   EXPECT_THROW(ImportAttention(hardware, sim::AttentionKind::kGeneration,
-                               (folder_ / "bad.csv").string(), profile),
+                               (folder_ / "bad.csv").string(), profile, RunControl()),
                InputError);
 }
 
@@ -99,7 +99,7 @@ TEST_F(LayerImportTest, EveryMeasuredPairOfHeadsIsKept) {
   const HardwareSpec hardware = HardwarePreset("h100-sxm");
   sim::AttentionProfile profile;
   const AttentionImport import =
-      ImportAttention(hardware, sim::AttentionKind::kGeneration, file, profile);
+      ImportAttention(hardware, sim::AttentionKind::kGeneration, file, profile, RunControl());
   EXPECT_THAT(import.report.front(), HasSubstr("generation vllm bf16/bf16 128 0: 80, "));
   ASSERT_EQ(profile.tables.size(), 2U);
   for (const sim::AttentionTable& table : profile.tables) {
@@ -123,7 +123,7 @@ TEST_F(LayerImportTest, MeasurementsTooFarFromTheClosedFormAreReported) {
   sim::AttentionProfile profile;
   const AttentionImport import =
       ImportAttention(HardwarePreset("h100-sxm"), sim::AttentionKind::kGeneration,
-                      Write("generation_attention_cut.csv", text), profile);
+                      Write("generation_attention_cut.csv", text), profile, RunControl());
   ASSERT_EQ(import.warnings.size(), 1U);
   EXPECT_THAT(import.warnings.front(),
               ::testing::HasSubstr("generation vllm bf16/bf16 128 0: measurements cut"));
@@ -136,7 +136,7 @@ TEST_F(LayerImportTest, VersionsOfACollectiveBecomeTheirGeometricMean) {
                                  "nccl,2.0,all_reduce,half,2,1024,18\n"
                                  "nccl,1.0,all_reduce,half,2,4096,20\n"
                                  "vllm_eager,1.0,all_reduce,half,2,1024,99\n");
-  const CollectiveImport import = ImportCollectives(path);
+  const CollectiveImport import = ImportCollectives(path, RunControl());
   EXPECT_EQ(import.versions, (std::vector<std::string>{"nccl 1.0", "nccl 2.0"}));
   ASSERT_EQ(import.profile.curves.size(), 1U);
   EXPECT_THAT(import.profile.curves[0].microseconds, ::testing::ElementsAre(12, 20));
@@ -154,7 +154,7 @@ TEST_F(LayerImportTest, SpikesOfACollectiveAreDrawnFromTheirNeighbors) {
                                  "nccl,1.0,all_reduce,half,2,4096,9\n"
                                  "nccl,1.0,all_reduce,half,2,8192,11\n"
                                  "nccl,1.0,all_reduce,half,2,16384,40\n");
-  EXPECT_THAT(ImportCollectives(path).profile.curves.at(0).microseconds,
+  EXPECT_THAT(ImportCollectives(path, RunControl()).profile.curves.at(0).microseconds,
               ::testing::ElementsAre(8, ::testing::DoubleNear(8.485, 1e-9), 9, 11, 40));
 }
 
@@ -198,11 +198,12 @@ TEST_F(LayerImportTest, MixedCallsSayWhatDecodesCostBesideAChunk) {
                        .microseconds = 8 + context * 0.01});
     }
   }
-  const LayerAttentionImport import = ImportLayerAttention(hardware, 128, calls, "here");
+  const LayerAttentionImport import =
+      ImportLayerAttention(hardware, 128, calls, "here", RunControl());
   ASSERT_EQ(import.profile.tables.size(), 2U);
   EXPECT_FALSE(import.profile.tables[0].context.packs_heads);
   EXPECT_NEAR(import.profile.mixed_factor, 1, 0.25);
-  EXPECT_THAT([&] { ImportLayerAttention(hardware, 128, {calls.front()}, "here"); },
+  EXPECT_THAT([&] { ImportLayerAttention(hardware, 128, {calls.front()}, "here", RunControl()); },
               ThrowsMessage<InputError>(HasSubstr("lacks calls")));
 }
 
