@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -206,6 +207,17 @@ void ImportCalls(const LayerProfile& profile, const ModelSpec& model, std::strin
   out.Add(preset, ProfilePart::kAttention, text);
 }
 
+// The shape of the profile's model; nothing, with a warning, of models without a preset.
+std::optional<ModelSpec> ModelOf(const LayerProfile& profile, RunControl& control) {
+  try {
+    return ModelPreset(profile.model);
+  } catch (const InputError& error) {
+    control.OnWarning(
+        fmt::format("{}: skipped, {}", profile.dense.filename().string(), error.what()));
+    return std::nullopt;
+  }
+}
+
 }  // namespace
 
 void ImportLlmServingSim(const std::filesystem::path& folder, const std::filesystem::path& out,
@@ -225,6 +237,8 @@ void ImportLlmServingSim(const std::filesystem::path& folder, const std::filesys
           fmt::format("{}: skipped, no data sheet of device \"{}\"", name, profile.device));
       continue;
     }
+    const std::optional<ModelSpec> model = ModelOf(profile, control);
+    if (!model) continue;
     const auto [other, is_new] = imported.emplace(preset, name);
     if (!is_new) {
       throw InputError(InputError::Kind::kData, folder.string(),
@@ -232,10 +246,9 @@ void ImportLlmServingSim(const std::filesystem::path& folder, const std::filesys
                                    "folder",
                                    other->second, name, preset));
     }
-    const ModelSpec model = ModelPreset(profile.model);
-    ImportProducts(profile, model, preset, output, control);
+    ImportProducts(profile, *model, preset, output, control);
     if (std::filesystem::exists(profile.attention)) {
-      ImportCalls(profile, model, preset, output, control);
+      ImportCalls(profile, *model, preset, output, control);
     }
   }
   if (!output.empty()) {
@@ -243,8 +256,8 @@ void ImportLlmServingSim(const std::filesystem::path& folder, const std::filesys
     return;
   }
   throw InputError(InputError::Kind::kData, folder.string(),
-                   "holds no table of a device with a data sheet; allowed: one or more (twinserve "
-                   "doctor --list hardware)");
+                   "holds no table of a device with a data sheet and a known model; allowed: one "
+                   "or more (twinserve doctor --list hardware, --list models)");
 }
 
 }  // namespace twin::lab

@@ -13,7 +13,7 @@ namespace twin::lab {
 // for the devices rtx4090 and rtxpro6000. profile_DEVICE_MODEL_attention.csv[.gz]
 // (layer_attention_import.h), if it is there, becomes `out`/PRESET/attention.textproto, with norms,
 // rotary positions, activation, embedding and sampling from the first two. Other files are skipped,
-// other devices with a warning. All files appear at the end, or none.
+// other devices and models with a warning. All files appear at the end, or none.
 // Throws InputError with file, line and field, or if `folder` holds no such table, and ends early
 // as EndIfStopped() does.
 void ImportLlmServingSim(const std::filesystem::path& folder, const std::filesystem::path& out,

@@ -1,4 +1,4 @@
-// What an import leaves behind if it fails or is stopped.
+// What an import leaves behind if it fails or is stopped, and which tables it leaves out.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,6 +13,7 @@
 #include "lab/import/attention_import.h"
 #include "lab/import/gemm_import.h"
 #include "lab/import/import_aiconfigurator.h"
+#include "lab/import/import_llmservingsim.h"
 #include "lab/import/import_vidur.h"
 #include "lab/import/layer_attention_import.h"
 #include "lab/import/moe_import.h"
@@ -26,6 +27,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 using ::testing::ThrowsMessage;
@@ -36,7 +38,10 @@ class StoppingControl final : public RunControl {
   explicit StoppingControl(int stop_at = std::numeric_limits<int>::max()) : stop_at_(stop_at) {}
 
   [[nodiscard]] bool StopRequested() const override { return ++asked_ >= stop_at_; }
+  void OnWarning(const std::string& text) override { warnings.push_back(text); }
   [[nodiscard]] int asked() const { return asked_; }
+
+  std::vector<std::string> warnings;
 
  private:
   int stop_at_;
@@ -184,6 +189,29 @@ TEST_F(ImportEndTest, AFolderThatCannotBeMadeIsRefusedBeforeTheWork) {
       ThrowsMessage<InputError>(AllOf(StartsWith((folder_ / "file/out").string()),
                                       HasSubstr("out: cannot be written: Not a directory"))));
   EXPECT_EQ(control.asked(), 0);
+}
+
+// "unknown model 'nomodel'" ended the import, without the name of the file.
+TEST_F(ImportEndTest, TablesOfUnknownModelsAreLeftOutWithAWarning) {
+  const std::string table = "tp,layer,tokens,time_us\n1,qkv_proj,16,20\n";
+  Write("profile_A40_llama-3.1-8b_dense.csv", table);
+  Write("profile_A40_nomodel_dense.csv", table);
+  Write("profile_L40S_nomodel_dense.csv", table);
+  StoppingControl control;
+  ImportLlmServingSim(folder_, out_, control);
+  EXPECT_THAT(control.warnings,
+              ElementsAre(StartsWith("profile_A40_nomodel_dense.csv: skipped, model: unknown model "
+                                     "'nomodel'; nearest: "),
+                          StartsWith("profile_L40S_nomodel_dense.csv: skipped, ")));
+  EXPECT_TRUE(fs::exists(out_ / "a40/gemm.textproto"));
+  EXPECT_FALSE(fs::exists(out_ / "l40s"));
+}
+
+TEST_F(ImportEndTest, TablesOfUnknownModelsAloneAreRefused) {
+  Write("profile_A40_nomodel_dense.csv", "tp,layer,tokens,time_us\n1,qkv_proj,16,20\n");
+  RunControl control;
+  EXPECT_THAT([&] { ImportLlmServingSim(folder_, out_, control); },
+              ThrowsMessage<InputError>(HasSubstr("and a known model; allowed: one or more")));
 }
 
 }  // namespace
