@@ -5,6 +5,9 @@
 namespace twin {
 namespace {
 
+// Stands for a column that the layout does not know.
+constexpr CsvColumn kIgnored{"", ColumnMeaning::kUnused};
+
 const CsvColumn* FindColumn(const CsvLayout& layout, std::string_view name) {
   const auto found = std::find_if(layout.columns.begin(), layout.columns.end(),
                                   [&](const CsvColumn& column) { return column.name == name; });
@@ -21,7 +24,7 @@ bool HasTwice(const std::vector<std::string_view>& names, std::string_view name)
 }
 
 bool Fits(const CsvLayout& layout, const std::vector<std::string_view>& names) {
-  if (KnownColumns(layout, names) != names.size()) return false;
+  if (!layout.ignores_others && KnownColumns(layout, names) != names.size()) return false;
   for (const std::string_view name : names) {
     if (HasTwice(names, name)) return false;
   }
@@ -36,6 +39,7 @@ std::string ColumnList(const CsvLayout& layout) {
     if (!list.empty()) list += ", ";
     list += column.required ? std::string(column.name) : "[" + std::string(column.name) + "]";
   }
+  if (layout.ignores_others) list += ", and others";
   return list;
 }
 
@@ -47,7 +51,9 @@ std::string ColumnList(const CsvLayout& layout) {
       });
   const std::string allowed = "the columns " + ColumnList(nearest) + " ([] = optional)";
   for (const std::string_view name : names) {
-    if (FindColumn(nearest, name) == nullptr) lines.RefuseField("header", name, allowed);
+    if (!nearest.ignores_others && FindColumn(nearest, name) == nullptr) {
+      lines.RefuseField("header", name, allowed);
+    }
     if (HasTwice(names, name)) lines.RefuseField("header", name, "each column once");
   }
   for (const CsvColumn& column : nearest.columns) {
@@ -76,6 +82,11 @@ bool CsvHeader::Has(ColumnMeaning meaning) const {
                      [&](const CsvColumn* column) { return column->meaning == meaning; });
 }
 
+std::string CsvHeader::NameOf(std::size_t column) const {
+  const std::string_view name = columns[column]->name;
+  return name.empty() ? "column " + std::to_string(column + 1) : std::string(name);
+}
+
 const CsvLayout* MatchCsvHeader(std::span<const CsvLayout> layouts, std::string_view header) {
   std::vector<std::string_view> names;
   SplitCsvLine(header, names);
@@ -101,7 +112,8 @@ CsvHeader ReadCsvHeader(LineReader& lines, std::span<const CsvLayout> layouts) {
   header.layout = MatchCsvHeader(layouts, line);
   if (header.layout == nullptr) RefuseHeader(lines, layouts, names);
   for (const std::string_view name : names) {
-    header.columns.push_back(FindColumn(*header.layout, name));
+    const CsvColumn* const known = FindColumn(*header.layout, name);
+    header.columns.push_back(known == nullptr ? &kIgnored : known);
   }
   return header;
 }

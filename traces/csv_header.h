@@ -19,6 +19,8 @@ struct CsvHeader {
   std::vector<const CsvColumn*> columns;
 
   [[nodiscard]] bool Has(ColumnMeaning meaning) const;
+  // Its number where the layout does not know the column.
+  [[nodiscard]] std::string NameOf(std::size_t column) const;
 };
 
 // Reads the header line. Throws InputError if no layout matches.

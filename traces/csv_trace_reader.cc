@@ -84,9 +84,8 @@ class CsvTraceReader final : public TraceReader {
     if (!lines_->Next(line)) return false;
     SplitCsvLine(line, parts_);
     if (parts_.size() < header_.columns.size()) {
-      lines_->Refuse(std::string(header_.columns[parts_.size()]->name) + ": found '" +
-                     Printable(line) + "' with " + std::to_string(parts_.size()) +
-                     " columns, this one is missing; allowed: " +
+      lines_->Refuse(header_.NameOf(parts_.size()) + ": found '" + Printable(line) + "' with " +
+                     std::to_string(parts_.size()) + " columns, this one is missing; allowed: " +
                      std::to_string(header_.columns.size()) + " columns");
     }
     if (parts_.size() > header_.columns.size()) {

@@ -46,10 +46,12 @@ struct CsvLayout {
   bool zero_output_is_failure = false;
   // True: rows come in any order and time zero is the earliest row's; the file is read whole.
   bool sorts = false;
+  // True: files may have more columns, which are ignored.
+  bool ignores_others = false;
 };
 
 // The layout that matches this header line, or nullptr. A header matches if it has all required
-// columns of the layout, no duplicate, and no unknown column.
+// columns of the layout, no duplicate, and no unknown column, unless the layout ignores those.
 const CsvLayout* MatchCsvHeader(std::span<const CsvLayout> layouts, std::string_view header);
 
 // The largest number of the header's columns that any one layout knows.

@@ -75,6 +75,47 @@ TEST(RequestLogTest, ReadsTimesOfEnginesAndUsers) {
               ElementsAre(Sent(milliseconds(0), 85, 3), Sent(milliseconds(10), 19, 2)));
 }
 
+// Only the sets of columns of known programs were accepted.
+TEST(RequestLogTest, OneTimeAndTheLengthsAreEnough) {
+  for (const char* time : {"send_us", "arrival_us"}) {
+    EXPECT_THAT(ParseText(std::string(time) + ",in_tokens,out_tokens\n7,5,6\n9,7,8\n"),
+                ElementsAre(Sent({}, 5, 6), Sent(microseconds(2), 7, 8)))
+        << time;
+  }
+  EXPECT_THAT(ParseText("arrival_s,in_tokens,out_tokens\n1.5,5,6\n2,7,8\n"),
+              ElementsAre(Sent({}, 5, 6), Sent(milliseconds(500), 7, 8)));
+  EXPECT_THAT(ParseText("out_tokens,start_ms,in_tokens\n6,3,5\n8,4,7\n"),
+              ElementsAre(Sent({}, 5, 6), Sent(milliseconds(1), 7, 8)));
+  EXPECT_THAT(
+      ParseText("intended_arrival_us,in_tokens,out_tokens\n7,5,6\n9,7,8\n", "request_log_intended"),
+      ElementsAre(Sent({}, 5, 6), Sent(microseconds(2), 7, 8)));
+}
+
+TEST(RequestLogTest, OtherColumnsAreIgnoredAndFailedRowsSkippedByStatusOrError) {
+  EXPECT_THAT(ParseText("id,send_us,in_tokens,ttft_us,out_tokens,status,error,user,tenant\n"
+                        "a,0,5,x,6,200,,u,t\nb,1,,,,408,,u,t\nc,2,5,x,6,ok,1,u,t\n"
+                        "d,3,7,y,8,0,0,u,s\n"),
+              ElementsAre(Sent({}, 5, 6), Sent(microseconds(3), 7, 8, 1)));
+  EXPECT_THAT(ErrorOf("send_us,in_tokens,out_tokens,user\n1,2,3\n"),
+              HasSubstr("trace:2: column 4: found '1,2,3' with 3 columns"));
+}
+
+TEST(RequestLogTest, AMissingColumnIsNamed) {
+  EXPECT_THAT(ErrorOf("send_us,in_tokens,user\n1,2,3\n"),
+              HasSubstr("header: column 'out_tokens' is missing; allowed: the columns send_us, "
+                        "in_tokens, out_tokens, [tenant], [status], [error], and others"));
+  // The intended times are no times of sending.
+  EXPECT_THAT(ErrorOf("intended_arrival_us,in_tokens,out_tokens\n1,2,3\n"),
+              HasSubstr("header: column 'send_us' is missing"));
+  EXPECT_THAT(ErrorOf("send_us,in_tokens,out_tokens,out_tokens\n1,2,3,4\n"),
+              HasSubstr("each column once"));
+}
+
+TEST(RequestLogTest, RowsOfOtherFormatsAreStillRefusedWithMoreColumns) {
+  EXPECT_THAT(ErrorOf("arrival_s,prompt_tokens,output_tokens,user\n1,2,3,4\n"),
+              HasSubstr("header: found 'user'"));
+}
+
 TEST(ClientExportTest, ReadsTheListsOfVllmBench) {
   EXPECT_THAT(Sample("vllm_bench.json"),
               ElementsAre(Sent(milliseconds(0), 48, 16), Sent(milliseconds(250), 100, 10)));
