@@ -53,7 +53,7 @@ void AddInputFlags(CLI::App& command, InputFlags& flags) {
                              {"refuse", FailedRows::kRefuse},
                              {"one_token", FailedRows::kOneToken},
                              {"one-token", FailedRows::kOneToken}},
-                            "What to do with rows without output (BurstGPT)");
+                            "What to do with rows of failed requests");
 }
 
 std::unique_ptr<TraceReader> Open(const InputFlags& flags) {
@@ -71,7 +71,7 @@ std::unique_ptr<TraceReader> Open(const InputFlags& flags) {
 }
 
 void WarnOfMissingNewline(const TraceReader& reader) {
-  if (!reader.lines().ended_without_newline()) return;
+  if (!reader.may_be_cut()) return;
   std::fprintf(stderr, "warning: %s:%lld: the last line has no end; it may have been cut\n",
                reader.lines().name().c_str(), static_cast<long long>(reader.lines().line_number()));
 }
@@ -185,6 +185,8 @@ void RunConvert(const InputFlags& flags, const std::string& out) {
   }
   WarnOfMissingNewline(*reader);
   writer.Commit();
+  const std::string skipped = SkippedText(reader->counts());
+  if (!skipped.empty()) std::fprintf(stderr, "%s: %s\n", flags.path.c_str(), skipped.c_str());
 }
 
 }  // namespace

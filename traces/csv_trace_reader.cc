@@ -216,14 +216,16 @@ class CsvTraceReader final : public TraceReader {
     }
   }
 
-  bool ParseOutput(const Field& field, std::int32_t& output_tokens) const {
+  bool ParseOutput(const Field& field, std::int32_t& output_tokens) {
     if (field.text != "0" || !header_.layout->zero_output_is_failure ||
         options_.failed_rows == FailedRows::kRefuse) {
       output_tokens = ParseTokens(field);
       return true;
     }
     output_tokens = 1;
-    return options_.failed_rows == FailedRows::kOneToken;
+    if (options_.failed_rows == FailedRows::kOneToken) return true;
+    ++counts_.without_output;
+    return false;
   }
 
   Duration SinceFirst(const Field& field, Duration since_epoch) {
@@ -285,6 +287,9 @@ class CsvTraceReader final : public TraceReader {
   }
 
   [[noreturn]] void RefuseNothing() const {
+    if (counts_.skipped_failures > 0) {
+      lines_->Refuse(SkippedText(counts_) + "; allowed: at least one that succeeded");
+    }
     if (counts_.filtered > 0) {
       lines_->Refuse("filter: none of " + std::to_string(counts_.filtered) +
                      " rows passes; allowed: values that occur");

@@ -32,6 +32,7 @@ class JsonListReader final : public TraceReader {
   [[nodiscard]] bool has_arrivals() const override { return list_.has_arrivals; }
   [[nodiscard]] const TraceReadCounts& counts() const override { return counts_; }
   [[nodiscard]] const LineReader& lines() const override { return *lines_; }
+  [[nodiscard]] bool may_be_cut() const override { return false; }  // documents are whole
 
  private:
   std::unique_ptr<LineReader> lines_;
@@ -79,7 +80,10 @@ std::unique_ptr<TraceReader> OpenJsonList(
     lines->Refuse(fmt::format("{} requests failed; allowed: none", list.failures));
   }
   if (list.requests.empty()) {
-    lines->Refuse("no request in the file; allowed: at least one that succeeded");
+    const std::string found = list.failures > 0
+                                  ? fmt::format("all {} requests failed", list.failures)
+                                  : "no request in the file";
+    lines->Refuse(found + "; allowed: at least one that succeeded");
   }
   return SortByArrival(std::make_unique<JsonListReader>(std::move(lines), std::move(list)));
 }

@@ -52,6 +52,7 @@ class JsonlTraceReader final : public TraceReader {
   [[nodiscard]] bool has_arrivals() const override { return true; }
   [[nodiscard]] const TraceReadCounts& counts() const override { return counts_; }
   [[nodiscard]] const LineReader& lines() const override { return *lines_; }
+  [[nodiscard]] bool may_be_cut() const override { return false; }  // objects are whole
 
  private:
   Json ParseLine(std::string_view line) const {

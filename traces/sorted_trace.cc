@@ -30,6 +30,7 @@ class SortedTrace final : public TraceReader {
   [[nodiscard]] bool has_arrivals() const override { return reader_->has_arrivals(); }
   [[nodiscard]] const TraceReadCounts& counts() const override { return reader_->counts(); }
   [[nodiscard]] const LineReader& lines() const override { return reader_->lines(); }
+  [[nodiscard]] bool may_be_cut() const override { return reader_->may_be_cut(); }
 
  private:
   std::unique_ptr<TraceReader> reader_;

@@ -32,9 +32,15 @@ struct TraceReadOptions {
 
 struct TraceReadCounts {
   std::int64_t requests = 0;
-  std::int64_t skipped_failures = 0;  // rows without output
+  std::int64_t skipped_failures = 0;  // rows of failed requests
+  std::int64_t without_output = 0;    // those of them that only lack an output
   std::int64_t filtered = 0;          // rows that a filter removed
+
+  [[nodiscard]] std::int64_t rows() const { return requests + skipped_failures + filtered; }
 };
+
+// "3 of 5 rows skipped: 1 failed, 2 without output"; empty if none was.
+std::string SkippedText(const TraceReadCounts& counts);
 
 // Reads one file as a stream; memory does not grow with the file. Errors are InputErrors that name
 // file, line and field.
@@ -44,6 +50,8 @@ class TraceReader : public RequestStream {
   [[nodiscard]] virtual bool has_arrivals() const = 0;
   [[nodiscard]] virtual const TraceReadCounts& counts() const = 0;
   [[nodiscard]] virtual const LineReader& lines() const = 0;
+  // True if the file may have been cut within its last number. REQUIRES: Next() was false.
+  [[nodiscard]] virtual bool may_be_cut() const { return lines().ended_without_newline(); }
 };
 
 }  // namespace twin

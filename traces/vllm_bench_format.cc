@@ -53,6 +53,11 @@ JsonList ReadResults(const Json& document, const LineReader& lines) {
   return list;
 }
 
+// The first line of an indented document. No other format is one object of several lines.
+bool BeginsObject(std::string_view line) {
+  return line.starts_with("{") && line.find_first_not_of(" \t", 1) == std::string_view::npos;
+}
+
 std::size_t KnownBenchKeys(std::string_view line) {
   std::size_t known = 0;
   for (const std::string_view key : {"\"input_lens\"", "\"output_lens\"", "\"start_times\""}) {
@@ -66,7 +71,9 @@ std::size_t KnownBenchKeys(std::string_view line) {
 const TraceFormat& VllmBenchFormat() {
   static const TraceFormat format{
       "vllm_bench", "JSON of `vllm bench serve --save-detailed`",
-      [](std::string_view line) { return line.starts_with("{") && KnownBenchKeys(line) >= 2; },
+      [](std::string_view line) {
+        return BeginsObject(line) || (line.starts_with("{") && KnownBenchKeys(line) >= 2);
+      },
       KnownBenchKeys,
       [](std::unique_ptr<LineReader> lines, const TraceReadOptions& options) {
         return OpenJsonList(std::move(lines), options, /*one_per_line=*/false, ReadResults);

@@ -116,6 +116,25 @@ TEST(RequestLogTest, RowsOfOtherFormatsAreStillRefusedWithMoreColumns) {
               HasSubstr("header: found 'user'"));
 }
 
+TEST(RequestLogTest, SkippedRowsAreCountedByCause) {
+  const auto reader =
+      OpenText("send_us,in_tokens,out_tokens,status\n0,5,6,ok\n1,5,0,ok\n2,,,408\n3,,,500\n");
+  EXPECT_EQ(ReadAll(*reader).size(), 1u);
+  EXPECT_EQ(SkippedText(reader->counts()), "3 of 4 rows skipped: 2 failed, 1 without output");
+  EXPECT_EQ(SkippedText({.requests = 2, .filtered = 1}),
+            "1 of 3 rows skipped: 1 removed by a filter");
+  EXPECT_EQ(SkippedText({.requests = 2}), "");
+}
+
+// "no request in the file; allowed: at least one row behind the header"
+TEST(RequestLogTest, AFileOfFailuresAloneSaysWhyNothingIsLeft) {
+  EXPECT_THAT(ErrorOf("send_us,in_tokens,out_tokens,status\n1,5,0,ok\n2,,,408\n"),
+              HasSubstr("trace:3: 2 of 2 rows skipped: 1 failed, 1 without output; allowed: at "
+                        "least one that succeeded"));
+  EXPECT_THAT(ErrorOf(R"({"input_lens": [5], "output_lens": [0]})"),
+              HasSubstr("all 1 requests failed; allowed: at least one that succeeded"));
+}
+
 TEST(ClientExportTest, ReadsTheListsOfVllmBench) {
   EXPECT_THAT(Sample("vllm_bench.json"),
               ElementsAre(Sent(milliseconds(0), 48, 16), Sent(milliseconds(250), 100, 10)));
@@ -125,6 +144,29 @@ TEST(ClientExportTest, OlderVllmBenchFilesHoldLengthsOnly) {
   const auto reader = OpenText(R"({"input_lens": [5, 6], "output_lens": [7, 8]})");
   EXPECT_FALSE(reader->has_arrivals());
   EXPECT_THAT(ReadAll(*reader), ElementsAre(Sent({}, 5, 7), Sent({}, 6, 8)));
+}
+
+// "header: found '{'"
+TEST(ClientExportTest, AnIndentedVllmBenchFileIsRecognised) {
+  EXPECT_THAT(ParseText("{\n  \"date\": \"20261125\",\n  \"input_lens\": [\n    5\n  ],\n"
+                        "  \"output_lens\": [\n    7\n  ]\n}"),
+              ElementsAre(Sent({}, 5, 7)));
+  EXPECT_THAT(ErrorOf("{\n  \"date\": 1\n}\n"), HasSubstr("allowed: a file of `vllm bench serve"));
+}
+
+// json.dump() writes no line end.
+TEST(ClientExportTest, ADocumentWithoutALineEndIsWhole) {
+  for (const std::string text :
+       {R"({"input_lens": [5, 6], "output_lens": [7, 8]})",
+        R"([{"start_time": 1, "info": {"input_tokens": 5, "output_tokens": 6}}])",
+        R"({"timestamp": 0, "input_length": 5, "output_length": 6, "hash_ids": [1]})"}) {
+    const auto reader = OpenText(text);
+    EXPECT_FALSE(ReadAll(*reader).empty());
+    EXPECT_FALSE(reader->may_be_cut()) << text;
+  }
+  const auto log = OpenText("send_us,in_tokens,out_tokens\n1,2,3");
+  EXPECT_EQ(ReadAll(*log).size(), 1u);
+  EXPECT_TRUE(log->may_be_cut());
 }
 
 TEST(ClientExportTest, ReadsThePerRequestReportOfInferencePerf) {
