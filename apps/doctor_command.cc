@@ -219,7 +219,8 @@ void PrintJson(const exec::DeviceProbe& probe, const Ceilings& ceilings) {
 
 void Doctor(const DoctorArguments& arguments) {
   if (arguments.list != DoctorList::kNone) {
-    PrintList(arguments.list, std::cout);
+    const bool as_json = arguments.format == "json";
+    (as_json ? PrintListJson : PrintList)(arguments.list, std::cout);
     return;
   }
   lab::RequireDevice("--device", arguments.device, "cpu");
@@ -246,7 +247,8 @@ void AddDoctorCommand(CLI::App& app, CommandContext& /*context*/) {
       *command, "--device", arguments->device,
       {{"cpu", lab::ModelDevice::kCpu}, {"cuda", lab::ModelDevice::kCuda}},
       "Fail unless models can run on this device; --measure measures it (default: cpu)");
-  command->add_option("--format", arguments->format, "Output format (default: table)")
+  command
+      ->add_option("--format", arguments->format, "Output format, also of --list (default: table)")
       ->check(CLI::IsMember({"table", "json"}));
   // Without a value CLI11 reads an empty one.
   AddEnumOption<Measure>(

@@ -5,6 +5,9 @@
 #include <string>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
+#include "core/input_error.h"
 #include "core/model_presets.h"
 #include "proto/configuration_page.h"
 #include "proto/hardware_file.h"
@@ -13,6 +16,8 @@
 
 namespace twin::apps {
 namespace {
+
+using nlohmann::ordered_json;
 
 using Row = std::vector<std::string>;
 
@@ -70,7 +75,81 @@ void PrintChoices(const std::vector<ConfigurationChoice>& choices, const char* u
   out << use;
 }
 
+ordered_json ModelsJson() {
+  ordered_json list = ordered_json::array();
+  for (const std::string_view name : ModelPresetNames()) {
+    const ModelSpec model = ModelPreset(name);
+    list.push_back({{"model", name},
+                    {"parameters", TotalParameters(model)},
+                    {"active_parameters", ActiveParameters(model)},
+                    {"layers", model.layers},
+                    {"hidden", model.hidden},
+                    {"query_heads", model.query_heads},
+                    {"kv_heads", model.kv_heads},
+                    {"max_position", model.max_position},
+                    {"weight_bytes", WeightBytesPerRank(model, {}, 0)},
+                    {"kv_bytes_per_token", KvBytesPerToken(model)}});
+  }
+  return list;
+}
+
+ordered_json HardwareJson() {
+  ordered_json list = ordered_json::array();
+  for (const std::string_view name : HardwarePresetNames()) {
+    const HardwareSpec spec = HardwarePreset(name);
+    list.push_back({{"hardware", name},
+                    {"memory_bytes", spec.memory_bytes},
+                    {"memory_bandwidth_bytes_per_s", spec.memory_bandwidth_bytes_per_s},
+                    {"peak_bf16_flops", spec.peak_bf16_flops},
+                    {"peak_fp8_flops", spec.peak_fp8_flops},
+                    {"peak_int8_flops", spec.peak_int8_flops},
+                    {"link_bandwidth_bytes_per_s", spec.link_bandwidth_bytes_per_s},
+                    {"devices_per_node", spec.devices_per_node}});
+  }
+  return list;
+}
+
+ordered_json ServersJson() {
+  ordered_json list = ordered_json::array();
+  for (const ServerPreset& server : ServerPresets()) {
+    list.push_back({{"server", server.name}, {"policy", server.policy}, {"source", server.source}});
+  }
+  return list;
+}
+
+ordered_json ChoicesJson(const std::vector<ConfigurationChoice>& choices) {
+  ordered_json list = ordered_json::array();
+  for (const ConfigurationChoice& choice : choices) {
+    list.push_back({{"name", choice.name},
+                    {"description", choice.description},
+                    {"defaults", choice.defaults}});
+  }
+  return list;
+}
+
+ordered_json ListJson(DoctorList list) {
+  switch (list) {
+    case DoctorList::kModels:
+      return ModelsJson();
+    case DoctorList::kHardware:
+      return HardwareJson();
+    case DoctorList::kServers:
+      return ServersJson();
+    case DoctorList::kPolicies:
+      return ChoicesJson(PolicyChoices());
+    case DoctorList::kCostModels:
+      return ChoicesJson(CostChoices());
+    case DoctorList::kNone:
+    case DoctorList::kConfiguration:
+      break;
+  }
+  throw InputError(InputError::Kind::kUsage, "--format",
+                   "json of --list configuration, which is a page; allowed: table");
+}
+
 }  // namespace
+
+void PrintListJson(DoctorList list, std::ostream& out) { out << ListJson(list).dump(2) << "\n"; }
 
 void PrintList(DoctorList list, std::ostream& out) {
   switch (list) {

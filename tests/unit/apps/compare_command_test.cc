@@ -170,6 +170,26 @@ TEST_F(DoctorCommandTest, TellsItAsJson) {
   }
 }
 
+// --format was ignored.
+TEST_F(DoctorCommandTest, ListsAsJsonToo) {
+  const auto first_of = [&](const char* list, const char* key, const std::string& name) {
+    for (const json& one : json::parse(Run({"doctor", "--list", list, "--format", "json"}).out)) {
+      if (one[key] == name) return one;
+    }
+    return json();
+  };
+  EXPECT_EQ(first_of("models", "model", "llama-3-8b")["layers"], 32);
+  EXPECT_EQ(first_of("hardware", "hardware", "h100-sxm")["memory_bandwidth_bytes_per_s"], 3.35e12);
+  EXPECT_EQ(first_of("servers", "server", "vllm-0.8.5")["policy"], "vllm_v1");
+  EXPECT_THAT(first_of("policies", "name", "sarathi")["defaults"].dump(),
+              HasSubstr("\"chunk_size: 512\""));
+  EXPECT_THAT(first_of("cost-models", "name", "roofline")["description"].dump(),
+              HasSubstr("Each operation"));
+  const CommandOutcome page = Run({"doctor", "--list", "configuration", "--format", "json"});
+  EXPECT_EQ(page.exit_code, 2);
+  EXPECT_THAT(page.err, HasSubstr("--format: json of --list configuration, which is a page"));
+}
+
 using CommandLineTest = testing::ExperimentFolderTest;
 
 TEST_F(CommandLineTest, UsageErrorsEndWithTwoAndHelpWithZero) {
