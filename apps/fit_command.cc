@@ -17,8 +17,9 @@ namespace twin::apps {
 namespace {
 
 void PrintError(const char* name, const sim::PartError& error) {
-  std::printf("%-14s %6.1f %% %7.1f %% %7.1f %% %+7.1f %% %7.1f %%\n", name, 100 * error.share,
-              100 * error.median, 100 * error.p90, 100 * error.bias, 100 * error.noise);
+  const std::string noise = error.noise ? fmt::format("{:.1f} %", 100 * *error.noise) : "unknown";
+  std::printf("%-14s %6.1f %% %7.1f %% %7.1f %% %+7.1f %% %9s\n", name, 100 * error.share,
+              100 * error.median, 100 * error.p90, 100 * error.bias, noise.c_str());
 }
 
 void PrintReport(const sim::FitReport& report) {

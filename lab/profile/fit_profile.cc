@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -46,6 +47,11 @@ bool IsHeldOut(const std::string& name) {
          std::strtol(name.c_str() + kMix.size(), nullptr, 10) % kHeldOut == kHeldOut - 1;
 }
 
+std::optional<double> NoiseOf(const std::vector<double>& seconds) {
+  if (seconds.size() < 2) return std::nullopt;
+  return exec::SpreadOf(seconds).relative();
+}
+
 sim::StepSample StepOf(const Rounds& rounds) {
   const auto part_of = [&](std::size_t i) {
     return Of(rounds, [i](const ProfileRow& row) { return row.parts_us[i]; });
@@ -56,10 +62,9 @@ sim::StepSample StepOf(const Rounds& rounds) {
     const std::vector<double> seconds = part_of(i);
     step.seconds[i] =
         std::accumulate(seconds.begin(), seconds.end(), 0.0) / static_cast<double>(seconds.size());
-    step.noise[i] = exec::SpreadOf(seconds).relative();
+    step.noise[i] = NoiseOf(seconds);
   }
-  step.total_noise =
-      exec::SpreadOf(Of(rounds, [](const ProfileRow& row) { return row.median_us; })).relative();
+  step.total_noise = NoiseOf(Of(rounds, [](const ProfileRow& row) { return row.median_us; }));
   return step;
 }
 

@@ -21,6 +21,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -41,9 +42,10 @@ struct AttentionSample {
 struct StepSample {
   StepTotals totals;
   std::array<double, kStepPartCount> seconds{};  // by part; mean of the repeats
-  std::array<double, kStepPartCount> noise{};    // by part; relative spread of the repeats
-  double total_noise = 0;                        // the same for the sum of the device parts
-  bool held_out = false;                         // used for the report, not for the fit
+  // By part, the relative spread of the repeats; nothing of a single measurement.
+  std::array<std::optional<double>, kStepPartCount> noise{};
+  std::optional<double> total_noise = {};  // the same for the sum of the device parts
+  bool held_out = false;                   // used for the report, not for the fit
 };
 
 // Host times of steps with this number of requests and tokens.
@@ -67,12 +69,12 @@ struct FitInput {
 
 // Relative errors of predictions of the held-out steps, (predicted - measured) / measured.
 struct PartError {
-  std::int64_t steps = 0;  // with a measured time above 0
-  double median = 0;       // of the absolute errors
-  double p90 = 0;          // of the absolute errors
-  double bias = 0;         // error of the sum over all steps
-  double noise = 0;        // median relative spread of the repeats
-  double share = 0;        // of the part in the device time
+  std::int64_t steps = 0;       // with a measured time above 0
+  double median = 0;            // of the absolute errors
+  double p90 = 0;               // of the absolute errors
+  double bias = 0;              // error of the sum over all steps
+  std::optional<double> noise;  // median relative spread of the repeats; of single ones unknown
+  double share = 0;             // of the part in the device time
 };
 
 struct FitReport {

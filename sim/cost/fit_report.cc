@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <vector>
 
 #include "core/quantile.h"
@@ -20,10 +21,10 @@ struct Comparison {
   double measured = 0;
   double predicted = 0;
 
-  void Add(double measured_s, double predicted_s, double relative_noise) {
+  void Add(double measured_s, double predicted_s, std::optional<double> relative_noise) {
     if (!(measured_s > 0)) return;
     errors.push_back(std::abs(predicted_s - measured_s) / measured_s);
-    noise.push_back(relative_noise);
+    if (relative_noise) noise.push_back(*relative_noise);
     measured += measured_s;
     predicted += predicted_s;
   }
@@ -33,7 +34,7 @@ struct Comparison {
             .median = QuantileOrZero(errors, 0.5),
             .p90 = QuantileOrZero(errors, 0.9),
             .bias = measured > 0 ? predicted / measured - 1 : 0,
-            .noise = QuantileOrZero(noise, 0.5),
+            .noise = noise.empty() ? std::nullopt : std::optional(Quantile(noise, 0.5)),
             .share = all_measured > 0 ? measured / all_measured : 0};
   }
 };

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <optional>
 
 #include "core/input_error.h"
 #include "core/model_presets.h"
@@ -199,6 +200,22 @@ TEST(FitCostTest, JudgesOnHeldOutStepsAlone) {
   EXPECT_NEAR(gemm.median, 1 - 1 / 1.1, 1e-5);
   EXPECT_NEAR(result.report.total.bias, 1 / 1.1 - 1, 1e-5);
   EXPECT_GT(gemm.share, 0.5);
+}
+
+// "0.0 %" of steps that were measured once.
+TEST(FitCostTest, TheNoiseOfSingleMeasurementsIsUnknown) {
+  FitInput input = Measurements();
+  const auto gemm = static_cast<std::size_t>(StepPart::kGemm);
+  FitReport report = FitCost(input, ModelPreset("gpt2")).report;
+  EXPECT_EQ(report.parts[gemm].noise, std::nullopt);
+  EXPECT_EQ(report.total.noise, std::nullopt);
+  for (StepSample& step : input.steps) {
+    step.noise[gemm] = 0.02;
+    step.total_noise = 0.01;
+  }
+  report = FitCost(input, ModelPreset("gpt2")).report;
+  EXPECT_EQ(report.parts[gemm].noise, 0.02);
+  EXPECT_EQ(report.total.noise, 0.01);
 }
 
 TEST(FitCostTest, APhaseThatNoStepShowsTakesTheFactorOfTheOther) {
