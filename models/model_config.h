@@ -52,6 +52,7 @@ struct ModelConfig {
 
   // quant_method of quantization_config, as "fp8", "awq", "gptq"; empty = stored as weight_dtype.
   std::string quantization;
+  std::optional<std::int32_t> quantization_bits;  // of awq and gptq
   std::optional<Int4Layout> int4;  // where that is awq or gptq of 4 bits in a layout that is read
   bool is_nested = false;          // the config was the text_config of a multi-modal model
 };

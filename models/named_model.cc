@@ -12,6 +12,7 @@
 #include "core/model_presets.h"
 #include "core/nearest_names.h"
 #include "models/hf_config.h"
+#include "models/stored_weights.h"
 
 namespace twin {
 namespace {
@@ -108,10 +109,11 @@ ModelSpec ReadNamedShape(const std::string& model, bool has_weight_dtype) {
       config.quantization.empty() || config.quantization == "fp8" || config.int4.has_value();
   if (!has_cost && !has_weight_dtype) {
     throw InputError(InputError::Kind::kData, model,
-                     fmt::format("quantization_config: weights of method {} are not modelled; "
-                                 "allowed: the nearest of fp32, bf16, fp16, fp8, int8 and int4 in "
-                                 "system.model_shape.weight_dtype",
-                                 config.quantization));
+                     fmt::format("quantization_config: weights of {} are not modelled; allowed: "
+                                 "method fp8, 4 bits of method gptq (formats gptq, gptq_v2) or awq "
+                                 "(version gemm), or the nearest of fp32, bf16, fp16, fp8, int8 "
+                                 "and int4 in system.model_shape.weight_dtype",
+                                 QuantizationText(config)));
   }
   return config.shape;
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <string>
+#include <string_view>
 
 #include "core/printable.h"
 
@@ -28,13 +29,20 @@ std::string ReadQuantization(const ConfigFields& config) {
   return Printable(quantization->Text("quant_method").value_or("unnamed"));
 }
 
+// The methods whose weights of 4 bits are read.
+bool HasInt4Layouts(std::string_view method) { return method == "gptq" || method == "awq"; }
+
+std::optional<std::int32_t> ReadBits(const ConfigFields& config) {
+  const auto stored = config.Object("quantization_config");
+  if (!stored || !HasInt4Layouts(stored->Text("quant_method").value_or(""))) return std::nullopt;
+  return stored->OptionalSize("bits");
+}
+
 // Nothing where the weights are stored otherwise.
 std::optional<Int4Layout> ReadInt4Layout(const ConfigFields& config) {
+  if (ReadBits(config) != 4) return std::nullopt;
   const auto stored = config.Object("quantization_config");
-  if (!stored) return std::nullopt;
   const std::string method = stored->Text("quant_method").value_or("");
-  const bool known = method == "gptq" || method == "awq";
-  if (!known || stored->OptionalSize("bits") != 4) return std::nullopt;
   Int4Layout layout;
   layout.group = std::max(stored->OptionalSize("group_size", -1).value_or(layout.group), 0);
   if (method == "awq") {
@@ -59,8 +67,16 @@ void ReadStoredWeights(const ConfigFields& outer, const std::optional<ConfigFiel
   model.quantization = ReadQuantization(outer);
   if (model.quantization.empty() && nested) model.quantization = ReadQuantization(*nested);
   if (model.quantization == "fp8") model.shape.weight_dtype = DType::kFp8;
-  model.int4 = ReadInt4Layout(nested && !outer.Has("quantization_config") ? *nested : outer);
+  const ConfigFields& quantized = nested && !outer.Has("quantization_config") ? *nested : outer;
+  model.quantization_bits = ReadBits(quantized);
+  model.int4 = ReadInt4Layout(quantized);
   if (model.int4) model.shape.weight_dtype = DType::kInt4;
+}
+
+std::string QuantizationText(const ModelConfig& model) {
+  std::string text = "method " + model.quantization;
+  if (model.quantization_bits) text += fmt::format(" with {} bits", *model.quantization_bits);
+  return text;
 }
 
 }  // namespace twin

@@ -4,6 +4,7 @@
 
 #include "core/input_error.h"
 #include "models/hf_config.h"
+#include "models/stored_weights.h"
 
 namespace twin::exec {
 namespace {
@@ -13,9 +14,9 @@ std::string NotComputed(const ModelConfig& model) {
   using Scaling = RopeConfig::Scaling;
   if (!model.quantization.empty() && !model.int4) {
     return fmt::format(
-        "quantization_config: quantised weights of method {} are not computed as they are stored; "
+        "quantization_config: quantised weights of {} are not computed as they are stored; "
         "allowed: none, or 4 bits of method gptq (formats gptq, gptq_v2) or awq (version gemm)",
-        model.quantization);
+        QuantizationText(model));
   }
   if (model.is_nested) return "text_config: multi-modal models are not supported";
   if (model.rope.scaling == Scaling::kDynamic || model.rope.scaling == Scaling::kLongRope) {

@@ -90,8 +90,10 @@ TEST(NamedModelTest, QuantisedWeightsWithoutACostModelAreRefusedUntilAFormatIsGi
       "max_position_embeddings": 256, "torch_dtype": "float16",
       "quantization_config": {"quant_method": "awq", "bits": 3}})";
   EXPECT_THAT([&] { ReadNamedShape(folder.string(), false); },
-              ThrowsMessage<InputError>(AllOf(HasSubstr("weights of method awq are not modelled"),
-                                              HasSubstr("system.model_shape.weight_dtype"))));
+              ThrowsMessage<InputError>(
+                  AllOf(HasSubstr("weights of method awq with 3 bits are not modelled; "
+                                  "allowed: method fp8, 4 bits of method gptq"),
+                        HasSubstr("system.model_shape.weight_dtype"))));
   EXPECT_EQ(ReadNamedShape(folder.string(), true).weight_dtype, DType::kFp16);
   std::filesystem::remove_all(folder);
 }
