@@ -98,13 +98,16 @@ void MakeOutputFolder(const std::filesystem::path& path) {
 }
 
 void RequireOutputFolder(const std::filesystem::path& path) {
-  std::error_code ignored;
+  std::error_code error;
   std::filesystem::path nearest = std::filesystem::absolute(path);
-  while (nearest.has_relative_path() && !std::filesystem::exists(nearest, ignored)) {
+  while (nearest.has_relative_path() && !std::filesystem::exists(nearest, error)) {
     nearest = nearest.parent_path();
   }
-  if (!std::filesystem::is_directory(nearest, ignored)) Refuse(path, ReasonOf(ENOTDIR));
-  if (access(nearest.c_str(), W_OK | X_OK) != 0) Refuse(path, ReasonOf(errno));
+  // Permissions do not say it: /proc has them.
+  const std::filesystem::path trial = nearest / fmt::format("twinserve.partial.{}", getpid());
+  std::filesystem::create_directory(trial, error);
+  if (error) Refuse(path, error.message());
+  std::filesystem::remove(trial, error);
 }
 
 void WriteFile(const std::filesystem::path& path, std::string_view text) {

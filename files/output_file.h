@@ -52,8 +52,8 @@ class OutputFile {
 // Makes the folder and those above it where they are missing. Throws InputError (data).
 void MakeOutputFolder(const std::filesystem::path& path);
 
-// Throws as MakeOutputFolder() would, as far as that is known beforehand, and changes nothing: for
-// work that takes long before it writes.
+// Throws as MakeOutputFolder() would, and leaves nothing: for work that takes long before it
+// writes. Tries to make a folder in the nearest one that exists.
 void RequireOutputFolder(const std::filesystem::path& path);
 
 // Writes a whole file through OutputFile.

@@ -167,7 +167,9 @@ TEST_F(OutputFileTest, AFolderIsMadeWithThoseAboveItOrRefusedInOneLine) {
 
 TEST_F(OutputFileTest, AskingForAFolderMakesNone) {
   RequireOutputFolder(folder_ / "a/b");
+  RequireOutputFolder(folder_);
   EXPECT_TRUE(Files().empty());
+  EXPECT_THROW(RequireOutputFolder("/proc/a"), InputError);  // whose permissions allow it
 }
 
 TEST(OutputTargetTest, KnowsTheNamesOfTheStandardStreams) {
