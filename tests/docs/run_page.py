@@ -1,6 +1,6 @@
-"""Runs every command of docs/tutorial.md, in order, in one shell in a scratch folder.
+"""Runs every command of a page of docs/, in order, in one shell in a scratch folder.
 
-Usage: run_tutorial.py SOURCE_ROOT BINARY [PYTHON]
+Usage: run_page.py SOURCE_ROOT PAGE BINARY [PYTHON]
 
 Blocks that begin with ```sh are run and must succeed. ```sh not-tested is what builds the program
 (tests/fresh_machine runs it), ```sh plots needs PYTHON, the interpreter of build/venv.
@@ -19,22 +19,22 @@ def commands(page, with_plots):
     found = list(BLOCK.finditer(page))
     marks = {match["mark"] for match in found}
     if not found or not marks <= {None, "not-tested", "plots"}:
-        sys.exit(f"run_tutorial: unexpected marks of blocks: {marks}")
+        sys.exit(f"run_page: unexpected marks of blocks: {marks}")
     if page.count("```") != 2 * len(found):
-        sys.exit("run_tutorial: a block is neither sh, sh plots nor sh not-tested")
+        sys.exit("run_page: a block is neither sh, sh plots nor sh not-tested")
     wanted = [None, "plots"] if with_plots else [None]
     return [match["text"] for match in found if match["mark"] in wanted]
 
 
 def main():
-    if len(sys.argv) not in (3, 4):
+    if len(sys.argv) not in (4, 5):
         sys.exit(__doc__)
-    root, binary = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
-    python = pathlib.Path(sys.argv[3]) if len(sys.argv) == 4 else None
-    blocks = commands((root / "docs/tutorial.md").read_text(encoding="utf-8"), python is not None)
+    root, page, binary = pathlib.Path(sys.argv[1]).resolve(), sys.argv[2], pathlib.Path(sys.argv[3]).resolve()
+    python = pathlib.Path(sys.argv[4]) if len(sys.argv) == 5 else None
+    blocks = commands((root / "docs" / page).read_text(encoding="utf-8"), python is not None)
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        for shared in ("experiments", "plots", "traces"):
+        for shared in ("experiments", "plots", "sim", "traces"):
             (folder / shared).symlink_to(root / shared)
         (folder / "build/release/apps").mkdir(parents=True)
         (folder / "build/release/apps/twinserve").symlink_to(binary)
