@@ -41,8 +41,9 @@ struct HardwareSpec {
   double pcie_latency_s = 0;  // one batch of copies
   std::int64_t host_memory_bytes = 0;
 
-  // Fractions of the peaks above that large, well-shaped operations achieve, within (0, 1]. The
-  // defaults are what measured GPUs achieve on average; no vendor states them.
+  // Fractions of the peaks above that large, well-shaped operations achieve, within (0, 1]. No
+  // vendor states them; the defaults are rounded from the sheets of H100, L40S and A40
+  // (sim/hardware).
   double gemm_flops_fraction = 0.8;
   double gemm_bandwidth_fraction = 0.78;
   double attention_flops_fraction = 0.47;  // prefill attention, causal pairs counted once

@@ -103,11 +103,11 @@ void RequireOutputFolder(const std::filesystem::path& path) {
   while (nearest.has_relative_path() && !std::filesystem::exists(nearest, error)) {
     nearest = nearest.parent_path();
   }
-  // Permissions do not say it: /proc has them.
+  // Permissions alone do not tell: /proc grants them, and no folder can be made there.
   const std::filesystem::path trial = nearest / fmt::format("twinserve.partial.{}", getpid());
-  std::filesystem::create_directory(trial, error);
+  const bool made = std::filesystem::create_directory(trial, error);
   if (error) Refuse(path, error.message());
-  std::filesystem::remove(trial, error);
+  if (made) std::filesystem::remove(trial, error);
 }
 
 void WriteFile(const std::filesystem::path& path, std::string_view text) {

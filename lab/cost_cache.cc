@@ -1,7 +1,5 @@
 #include "lab/cost_cache.h"
 
-#include <filesystem>
-
 #include "proto/profile_file.h"
 
 namespace twin::lab {
@@ -11,7 +9,7 @@ std::shared_ptr<const sim::DeviceProfile> CostCache::Profile(const std::string& 
   std::shared_ptr<const sim::DeviceProfile>& profile = profiles_[name];
   if (profile == nullptr) {
     profile = std::make_shared<const sim::DeviceProfile>(
-        std::filesystem::is_directory(name) ? ReadProfileFolder(name) : ProfilePreset(name));
+        name.find('/') != std::string::npos ? ReadProfileFolder(name) : ProfilePreset(name));
   }
   return profile;
 }

@@ -23,7 +23,7 @@ class CostCache {
  public:
   static constexpr std::size_t kModels = 16;
 
-  // The profile of a device: a folder, or the name of a preset. Throws InputError.
+  // The profile of a device: a folder (with a '/'), or the name of a preset. Throws InputError.
   std::shared_ptr<const sim::DeviceProfile> Profile(const std::string& name);
 
   // As sim::MakeStepCost.

@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -122,11 +123,14 @@ sim::StepEngine EngineOf(const PolicyTraits& traits) {
 
 // Throws InputError for a profile that is no folder, no data sheet and not the experiment's device.
 void RequireProfile(const std::string& name, const HardwareSpec& hardware) {
-  if (name == hardware.name || std::filesystem::is_directory(name)) return;
+  const bool is_path = name.find('/') != std::string::npos;
+  std::error_code error;
+  if (is_path && std::filesystem::is_directory(name, error)) return;
+  if (name == hardware.name) return;
   const std::span<const std::string_view> devices = HardwarePresetNames();
   if (std::ranges::find(devices, name) != devices.end()) return;
   throw InputError(InputError::Kind::kUsage, "cost.profile.profile",
-                   name.find('/') != std::string::npos
+                   is_path
                        ? fmt::format("'{}' is no folder", name)
                        : fmt::format("no device '{}'; nearest {}; allowed: a device that twinserve "
                                      "doctor --list hardware names, or a folder (with a '/')",

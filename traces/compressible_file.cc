@@ -1,5 +1,6 @@
 #include "traces/compressible_file.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -40,10 +41,11 @@ class CompressibleFile::Stream {
   gzFile file_;
 };
 
-CompressibleFile::CompressibleFile(const std::filesystem::path& path)
-    : file_(path),
-      stream_(std::make_unique<Stream>(dup(file_.descriptor()), path.extension() == ".gz")) {
-  CHECK(stream_->is_open());
+CompressibleFile::CompressibleFile(const std::filesystem::path& path) : file_(path) {
+  const int descriptor = fcntl(file_.descriptor(), F_DUPFD_CLOEXEC, 0);
+  if (descriptor < 0) file_.Fail(errno);
+  stream_ = std::make_unique<Stream>(descriptor, path.extension() == ".gz");
+  if (!stream_->is_open()) file_.Fail(errno);
 }
 
 CompressibleFile::~CompressibleFile() = default;

@@ -1,14 +1,17 @@
 #include "traces/csv_trace_reader.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <map>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "core/input_error.h"
+#include "core/letter_case.h"
 #include "core/printable.h"
 #include "traces/arrival_order.h"
 #include "traces/csv_header.h"
@@ -18,6 +21,15 @@
 
 namespace twin {
 namespace {
+
+// In a column of states or of errors.
+bool Succeeded(std::string_view status) {
+  static constexpr std::array<std::string_view, 7> kSuccess = {"0",  "200",     "false",    "none",
+                                                               "ok", "success", "completed"};
+  return status.empty() || std::ranges::any_of(kSuccess, [status](std::string_view word) {
+           return EqualsIgnoringCase(word, status);
+         });
+}
 
 bool EqualText(std::string_view a, std::string_view b) {
   if (a == b) return true;
@@ -107,11 +119,10 @@ class CsvTraceReader final : public TraceReader {
   bool Failed() const {
     for (std::size_t i = 0; i < header_.columns.size(); ++i) {
       const std::string_view status = parts_[i];
-      const bool failed = header_.columns[i]->meaning == ColumnMeaning::kStatus &&
-                          !status.empty() && status != "0" && status != "ok" && status != "200";
-      if (!failed) continue;
+      if (header_.columns[i]->meaning != ColumnMeaning::kStatus || Succeeded(status)) continue;
       if (options_.failed_rows == FailedRows::kRefuse) {
-        lines_->RefuseField(header_.columns[i]->name, status, "empty, 0, ok or 200");
+        lines_->RefuseField(header_.columns[i]->name, status,
+                            "empty or one of 0, 200, false, none, ok, success, completed");
       }
       return true;
     }

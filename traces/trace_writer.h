@@ -13,7 +13,7 @@ namespace twin {
 // arrival_ns is omitted. The file is compressed if the path ends in ".gz".
 class TraceWriter {
  public:
-  // The file appears with Commit() (traces/compressible_file.h). Throws InputError (usage) if it
+  // The file appears with Commit() (traces/compressible_file.h). Throws InputError (data) if it
   // cannot be created.
   TraceWriter(const std::string& path, bool has_arrivals);
 

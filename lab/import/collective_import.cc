@@ -16,6 +16,7 @@ namespace {
 
 constexpr std::int64_t kCollectiveRanksMax = 1 << 16;
 constexpr std::int64_t kBytesMax = std::int64_t{1} << 50;
+// Neighboring payloads of one protocol differ by less; where protocols change, times rise for good.
 constexpr double kSpike = 1.3;
 constexpr double kCollectiveUsMax = 1e12;
 constexpr double kSpreadMin = 0.05;
@@ -63,7 +64,8 @@ double FourDigits(double microseconds) {
 }
 
 // A message takes no longer than larger ones, but for the noise of single measurements: times of
-// more than kSpike times both neighbors' are drawn from these. REQUIRES: bytes ascend.
+// more than kSpike times both neighbors' are drawn from these
+// (the smallest payload has one neighbor, whose time it takes). REQUIRES: bytes ascend.
 void RemoveSpikes(sim::CollectiveCurve& curve) {
   const std::vector<double> measured = curve.microseconds;
   const std::size_t last = measured.size() - 1;

@@ -137,7 +137,8 @@ struct MoeTableFit {
 };
 
 double ErrorOf(const HardwareSpec& hardware, const sim::MoeProfile& profile, const MoeRow& row) {
-  return std::log(sim::MoeModel(hardware, row.shape, profile)(row.tokens).seconds / row.seconds);
+  const sim::MoeModel model(hardware, row.shape, profile);
+  return std::log(model.At(row.tokens, sim::MoeRouting::kRandom).seconds / row.seconds);
 }
 
 // Means by tokens; linear between those that were measured.

@@ -49,6 +49,7 @@ struct LoadedSet {
 // A step of given terms.
 struct Predicted {
   double seconds = 0;
+  double gap = 0;  // of them
   double heat = 0;
 };
 
@@ -68,13 +69,15 @@ void SetWeights(LoadedSet& loaded) {
   }
 }
 
-double TotalSeconds(const sim::StepModel& model, const sim::StepTerms& terms,
-                    const StepTotals& totals, double heat, double last_step) {
-  double seconds = 0;
+Predicted Predict(const sim::StepModel& model, const sim::StepTerms& terms,
+                  const StepTotals& totals, double heat, double last_step) {
+  Predicted step{.heat = heat};
   for (int stage = 0; stage < model.stages(); ++stage) {
-    seconds += model.TimesWith(terms, totals, stage, heat, last_step).total();
+    const sim::StageTimes times = model.TimesWith(terms, totals, stage, heat, last_step);
+    step.seconds += times.total();
+    step.gap += times.gap;
   }
-  return seconds;
+  return step;
 }
 
 std::unique_ptr<sim::StepModel> ModelOf(const StepSet& set, const HardwareSpec& hardware,
@@ -96,7 +99,8 @@ LoadedSet Load(const StepSet& set, const HardwareSpec& hardware, sim::StepEngine
   while (table.Next()) {
     const StepRow row = ReadStepRow(table);
     if (row.totals.tokens() == 0) continue;
-    loaded.rested.push_back(TotalSeconds(*loaded.model, loaded.model->terms(), row.totals, 0, 0));
+    loaded.rested.push_back(
+        Predict(*loaded.model, loaded.model->terms(), row.totals, 0, 0).seconds);
     loaded.rows.push_back(row);
   }
   if (std::ranges::none_of(loaded.rows,
@@ -118,11 +122,9 @@ std::vector<Predicted> PredictAll(const LoadedSet& loaded, const sim::StepTerms&
   for (std::size_t i = 0; i < loaded.rows.size(); ++i) {
     const StepRow& row = loaded.rows[i];
     const StepTimeline::Begin begin = timeline.BeginOf(row, memory, loaded.rested[i]);
-    Predicted& step = all.emplace_back();
-    step.heat = begin.heat;
-    if (row.measured_s) {
-      step.seconds = TotalSeconds(*loaded.model, terms, row.totals, begin.heat, begin.last_step);
-    }
+    all.push_back(row.measured_s
+                      ? Predict(*loaded.model, terms, row.totals, begin.heat, begin.last_step)
+                      : Predicted{.heat = begin.heat});
     timeline.Advance(row, memory, loaded.model->ComputeShare(row.totals), loaded.rested[i]);
   }
   return all;
@@ -236,10 +238,13 @@ std::vector<RecordedStep> StepsOf(const StepSet& one, const std::vector<LoadedSe
     for (std::size_t i = 0; i < loaded.rows.size(); ++i) {
       const StepRow& row = loaded.rows[i];
       if (!row.measured_s) continue;
-      steps.push_back({.recording = recording,
-                       .totals = row.totals,
-                       .rows = loaded.model->Rows(row.totals),
-                       .log_ratio = std::log(*row.measured_s / predicted[i].seconds)});
+      // Outliers of a clock may be shorter than the gap alone.
+      const double measured = *row.measured_s - predicted[i].gap;
+      if (measured <= 0) continue;
+      steps.push_back(
+          {.recording = recording,
+           .load = loaded.model->LoadOf(row.totals),
+           .log_ratio = std::log(measured / (predicted[i].seconds - predicted[i].gap))});
     }
   }
   return steps;
@@ -331,6 +336,11 @@ std::vector<StepSet> ReadStepSets(const std::string& list, const std::filesystem
       throw InputError(InputError::Kind::kData, fmt::format("{}: {}", list, set.name),
                        error.what());
     }
+  }
+  for (const StepSet& set : sets) {
+    if (std::ranges::count(sets, set.name, &StepSet::name) == 1) continue;
+    throw InputError(InputError::Kind::kData, list,
+                     fmt::format("names two tables {}; allowed: names that differ", set.name));
   }
   if (std::ranges::find(sets, StepUse::kFit, &StepSet::use) == sets.end()) {
     throw InputError(

@@ -57,7 +57,6 @@ bool OperationTable::Next() {
     lines_.Refuse(fmt::format("row: has {} fields; allowed: {}, as the header", fields_.size(),
                               columns_.size()));
   }
-  kept_line_ = Kept(fields_);
   return true;
 }
 

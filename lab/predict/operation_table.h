@@ -38,7 +38,7 @@ class OperationTable {
   // The header and the row as they stand in the file, without the columns that the copy gets, and
   // with a comma behind them. Valid until the next call of Next().
   [[nodiscard]] const std::string& header() const { return header_; }
-  [[nodiscard]] const std::string& line() const { return kept_line_; }
+  [[nodiscard]] std::string line() const { return Kept(fields_); }
 
   // A field of the row. REQUIRES: the column is required or Has() it.
   [[nodiscard]] std::string_view Text(std::string_view column) const;
@@ -81,7 +81,6 @@ class OperationTable {
   std::vector<std::string> columns_;
   std::vector<bool> kept_;  // by column
   std::string header_;
-  std::string kept_line_;
   std::string_view line_;
   std::vector<std::string_view> fields_;
 };

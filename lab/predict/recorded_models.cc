@@ -59,8 +59,8 @@ double LogRatio(const RowsBin& bin) {
 sim::RecordedRatios RatiosOf(std::span<const RecordedStep> steps, bool with_prompts) {
   std::map<double, RowsBin> bins;
   for (const RecordedStep& step : steps) {
-    if ((step.totals.prefill_items > 0) != with_prompts) continue;
-    const auto rows = static_cast<double>(step.rows);
+    if ((step.load.chunks.chunks > 0) != with_prompts) continue;
+    const auto rows = static_cast<double>(step.load.rows);
     RowsBin& bin = bins[BinOf(rows)];
     bin.log2_rows += std::log2(rows);
     ++bin.count;
@@ -74,11 +74,13 @@ sim::RecordedRatios RatiosOf(std::span<const RecordedStep> steps, bool with_prom
   return ratios;
 }
 
-void WidenRange(const StepTotals& totals, sim::RecordedModel& model) {
-  model.rows_max = std::max(model.rows_max, totals.tokens());
-  model.decodes_max = std::max(model.decodes_max, std::int64_t{totals.decode_items});
-  model.context_tokens_max = std::max(model.context_tokens_max,
-                                      totals.decode_context_tokens + totals.prefill_context_tokens);
+void WidenRange(const sim::StepLoad& load, sim::RecordedModel& model) {
+  const auto widen = [](double value, std::int64_t& most) {
+    most = std::max(most, static_cast<std::int64_t>(value));
+  };
+  widen(static_cast<double>(load.rows), model.rows_max);
+  widen(load.decodes.requests, model.decodes_max);
+  widen(load.decodes.context_tokens + load.chunks.context_tokens, model.context_tokens_max);
 }
 
 }  // namespace
@@ -86,7 +88,7 @@ void WidenRange(const StepTotals& totals, sim::RecordedModel& model) {
 void SetRecordedSteps(std::span<const RecordedStep> steps, sim::RecordedModel& model) {
   model.decode_ratios = RatiosOf(steps, false);
   model.prompt_ratios = RatiosOf(steps, true);
-  for (const RecordedStep& step : steps) WidenRange(step.totals, model);
+  for (const RecordedStep& step : steps) WidenRange(step.load, model);
 }
 
 void LastingErrors::Add(bool held_out, double error) {

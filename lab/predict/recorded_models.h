@@ -6,24 +6,23 @@
 #include <cstdint>
 #include <span>
 
-#include "sched/step_plan.h"
 #include "sim/cost/recorded_model.h"
+#include "sim/cost/step_model/stage_operations.h"
 
 namespace twin::lab {
 
 // A measured step of one of a model's recordings.
 struct RecordedStep {
   std::size_t recording = 0;
-  StepTotals totals;
-  std::int64_t rows = 0;  // padding included
-  double log_ratio = 0;   // measured over predicted
+  sim::StepLoad load;
+  double log_ratio = 0;  // measured over predicted time of its operations
 };
 
 // Sets the ratios and the range of `model` to what `steps` say. At each number of rows, from 64 on
 // in quarters of an octave, it takes the mean of the recordings' medians. A recording counts there
 // as at most 400 steps, and 5 steps without any error are added. Ratios of less than 0.75 %, by
 // which recordings of one model and load differ, count as none, those of 1.5 % and more as they
-// are.
+// are, and those between in proportion.
 void SetRecordedSteps(std::span<const RecordedStep> steps, sim::RecordedModel& model);
 
 // The squared mean errors of recordings, of steps of one kind.

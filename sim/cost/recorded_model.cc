@@ -1,5 +1,7 @@
 #include "sim/cost/recorded_model.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -16,9 +18,14 @@ double OctavesBeyond(double value, std::int64_t recorded) {
   return std::log2(std::max(1.0, value / static_cast<double>(std::max<std::int64_t>(1, recorded))));
 }
 
-void CheckRatios(std::string_view field, const RecordedRatios& ratios) {
-  const auto require = [field](bool holds, const char* what) {
-    if (!holds) throw InputError(InputError::Kind::kUsage, std::string(field), what);
+void Require(bool holds, const RecordedModel& recorded, std::string_view what) {
+  if (!holds) throw InputError(InputError::Kind::kUsage, recorded.model, std::string(what));
+}
+
+void CheckRatios(const RecordedModel& recorded, std::string_view field,
+                 const RecordedRatios& ratios) {
+  const auto require = [&](bool holds, std::string_view what) {
+    Require(holds, recorded, fmt::format("{}: {}", field, what));
   };
   require(ratios.rows.size() == ratios.log_ratios.size(),
           "rows and log_ratios must be equally many");
@@ -26,6 +33,9 @@ void CheckRatios(std::string_view field, const RecordedRatios& ratios) {
   require(ratios.rows.front() >= 1 &&
               std::ranges::adjacent_find(ratios.rows, std::greater_equal<>{}) == ratios.rows.end(),
           "rows must be 1 or more and ascend");
+  require(std::ranges::all_of(ratios.log_ratios,
+                              [](double log_ratio) { return std::abs(log_ratio) <= 1; }),
+          "log_ratios must be from -1 to 1");
 }
 
 }  // namespace
@@ -53,8 +63,11 @@ double RecordedModel::OpenShare(double rows, double decodes, double context_toke
 }
 
 void Validate(const RecordedModel& recorded) {
-  CheckRatios("decode_ratios", recorded.decode_ratios);
-  CheckRatios("prompt_ratios", recorded.prompt_ratios);
+  Require(recorded.tensor >= 1, recorded, "tensor must be 1 or more");
+  Require(recorded.lasting_sd >= 0 && recorded.prompt_lasting_sd >= 0 && recorded.step_sd >= 0,
+          recorded, "standard deviations must be 0 or more");
+  CheckRatios(recorded, "decode_ratios", recorded.decode_ratios);
+  CheckRatios(recorded, "prompt_ratios", recorded.prompt_ratios);
 }
 
 }  // namespace twin::sim

@@ -12,8 +12,9 @@
 
 namespace twin::sim {
 
-// Recorded over predicted times of steps by their rows, padding included: medians, as logarithms.
-// Between the rows that have one they are linear over log2(rows), beyond them constant.
+// Recorded over predicted times of the operations of steps, which are their times without the gap
+// between them, by rows with padding: medians, as logarithms. Between the rows that have one they
+// are linear over log2(rows), beyond them constant.
 struct RecordedRatios {
   std::vector<double> rows;  // at least 1, ascending
   std::vector<double> log_ratios;
@@ -54,7 +55,8 @@ struct RecordedModel {
   bool operator==(const RecordedModel&) const = default;
 };
 
-// Throws InputError (usage) "decode_ratios: ..." for ratios whose rows do not match or ascend.
+// Throws InputError (usage) "NAME: decode_ratios: ..." for ratios whose rows do not match or
+// ascend, or that exceed a factor of e, and for negative deviations and less than one rank.
 void Validate(const RecordedModel& recorded);
 
 }  // namespace twin::sim

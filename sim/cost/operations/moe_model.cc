@@ -18,7 +18,7 @@ constexpr double kProjections = 3;
 // Read off recorded decode steps of Mixtral 8x7B on two H100s, beside 16 to 44 requests
 // (blis16_requests/mixtral-8x7b-v0-1-tp2-roleplay): how unequal the shares of experts are, and what
 // further tiles of the preferred ones add where an expert has kTilesFull rows on average or more;
-// nothing with kTilesNone. Of 128 experts, 0.55, 0.75 and 0.90 of those that 1, 2 and 4 pairs per
+// nothing with kTilesNone. Of 128 experts, 0.55, 0.75 and 0.89 of those that 1, 2 and 4 pairs per
 // expert could reach have one; benchmarks with power laws of exponent 1.01 take 0.60, 0.79 and 0.88
 // of the time with even shares (H100, H200).
 constexpr double kInequality = 0.42;
@@ -121,15 +121,17 @@ MoeModel::MoeModel(const HardwareSpec& hardware, const MoeShape& shape, const Mo
   }
 }
 
-Estimate MoeModel::operator()(std::int64_t tokens) const {
-  double seconds = MoeClosedForm(hardware_, coefficients_, shape_, tokens, MoeRouting::kTrained);
+Estimate MoeModel::At(std::int64_t tokens, MoeRouting routing) const {
+  double seconds = MoeClosedForm(hardware_, coefficients_, shape_, tokens, routing);
   if (!log_ratios_.empty()) {
     seconds *=
         std::exp(Interpolated(log2_tokens_, log_ratios_, std::log2(static_cast<double>(tokens))));
   }
   const double pairs = static_cast<double>(tokens) * shape_.experts_per_token;
-  seconds *= 1 + kImbalance * ShareOfTiles(pairs / shape_.experts);
-  const double touched = TouchedExperts(shape_, pairs, coefficients_.spread, MoeRouting::kTrained);
+  if (routing == MoeRouting::kTrained) {
+    seconds *= 1 + kImbalance * ShareOfTiles(pairs / shape_.experts);
+  }
+  const double touched = TouchedExperts(shape_, pairs, coefficients_.spread, routing);
   return AtLeast(
       {seconds, log_sd_, kLastingExpertsShare * log_sd_},
       limits_.Work(touched * ExpertBytes(shape_), pairs * ExpertFlops(shape_), shape_.format));

@@ -15,7 +15,9 @@ struct MoeCoefficients {
   double expert_s = 0.1e-6;  // per expert that has tokens
   double bandwidth_fraction = 0.9;
   double flops_fraction = 0.65;  // of the peak
-  double spread = 1;             // of tokens over experts: 1 = at random, less = concentrated
+  // Of tokens over experts in benchmarks that spread them at random: 1 = evenly likely, less =
+  // concentrated. Trained routers have shares of their own (moe_model.h).
+  double spread = 1;
   double padding_rows = 8;       // per expert that has tokens
   double overlap = 1.5;          // of compute and memory: exponent of the norm that adds them
   double activation_passes = 2;  // of their traffic

@@ -41,7 +41,9 @@ double RidgeRows(const ModelSpec& model, const HardwareSpec& hardware) {
 std::optional<RecordedModel> RecordedModelOf(const StepModelConfig& config,
                                              const StepProfile& profile, const ModelSpec& model,
                                              const Parallelism& parallelism) {
-  if (config.operations.library != KernelLibrary::kVllm) return std::nullopt;
+  if (config.operations.library != KernelLibrary::kVllm || !config.recorded_engine) {
+    return std::nullopt;
+  }
   for (const RecordedModel& recorded : profile.models) {
     if (recorded.Is(model, parallelism)) return recorded;
   }
@@ -145,7 +147,7 @@ double StepModel::ComputeShare(const StepTotals& totals) const {
   return ShapeOf(totals).compute_share;
 }
 
-std::int64_t StepModel::Rows(const StepTotals& totals) const { return ShapeOf(totals).load.rows; }
+StepLoad StepModel::LoadOf(const StepTotals& totals) const { return ShapeOf(totals).load; }
 
 bool StepModel::ReplaysGraph(const StepTotals& totals) const { return ShapeOf(totals).graph; }
 
@@ -160,7 +162,7 @@ double StepModel::Gap(const StepTerms& terms, const Shape& shape, const StageOpe
   const double launch =
       terms.layer_launch_s.value * stage.layers() * (shape.pieces ? kPiecesLaunch : 1.0);
   double gap = shape.pieces ? terms.graph_gap_s.value : terms.eager_gap_s.value;
-  // What a graph would not hide, single launches of its kernels do not hide either.
+  // Decodes without a graph wait for the host at least as long as with one.
   if (shape.load.chunks.chunks == 0) gap = std::max(gap, terms.graph_gap_s.value);
   return std::max(gap, launch - operations);
 }

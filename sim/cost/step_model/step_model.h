@@ -52,6 +52,8 @@ struct StepModelConfig {
   bool mean_context = false;  // every decode of a batch has the mean context
   // Steps of recorded models take as much longer or shorter as recordings did (recorded_model.h).
   bool recorded_ratios = true;
+  // The engine is the one whose steps were recorded: V1 with asynchronous scheduling.
+  bool recorded_engine = true;
 };
 
 // Times of one stage in seconds.
@@ -104,8 +106,8 @@ class StepModel {
   // u.
   [[nodiscard]] double ComputeShare(const StepTotals& totals) const;
 
-  // Of per-token operations, padding included.
-  [[nodiscard]] std::int64_t Rows(const StepTotals& totals) const;
+  // What the operations of a step compute, padding included.
+  [[nodiscard]] StepLoad LoadOf(const StepTotals& totals) const;
 
   // The step is padded to a captured size and replayed whole.
   [[nodiscard]] bool ReplaysGraph(const StepTotals& totals) const;
@@ -121,7 +123,7 @@ class StepModel {
   [[nodiscard]] Shape ShapeOf(const StepTotals& totals) const;
   [[nodiscard]] ByOperation<double> SecondsOf(const StageOperations& stage,
                                               const StepLoad& load) const;
-  // Recorded over predicted times of the operations; fades as steps exceed what was recorded.
+  // What recordings multiply the operations' times by; fades as steps exceed what was recorded.
   [[nodiscard]] double RecordedRatio(const StepLoad& load) const;
   // The drawn error of a recorded model's step. REQUIRES: recorded_.
   [[nodiscard]] double RecordedError(const StepLoad& load) const;

@@ -101,8 +101,11 @@ TEST_F(ReplayCommandTest, RefusesARecordThatWasCutAfterTheRun) {
   Write("run/record.pb", record.substr(0, record.size() / 2));
   const CommandOutcome outcome = Run({"replay", "run"});
   EXPECT_EQ(outcome.exit_code, 1);
-  EXPECT_THAT(outcome.err, HasSubstr("run/record.pb: holds "));
-  EXPECT_THAT(outcome.err, HasSubstr("but summary.json says "));
+  EXPECT_THAT(outcome.out, HasSubstr("summary  "));
+  EXPECT_THAT(outcome.err, HasSubstr("was cut or changed after the run"));
+  EXPECT_EQ(Run({"replay", "run/record.pb"}).exit_code, 1);
+  Write("run/summary.json", "{}");
+  ExpectRefused(Run({"replay", "run"}), "run/summary.json");
 }
 
 // What a killed run has left: no summary.

@@ -4,7 +4,9 @@
 
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <string>
+#include <string_view>
 
 #include "core/input_error.h"
 #include "proto/hardware_file.h"
@@ -45,6 +47,22 @@ TEST_F(DeviceProfileTest, EveryEmbeddedProfileBelongsToADataSheetAndCanBeRead) {
   for (const std::string_view name : ProfilePresetNames()) {
     EXPECT_EQ(HardwarePreset(name).name, name);
     EXPECT_NO_THROW(ProfilePreset(name)) << name;
+  }
+}
+
+// Defaults are for sheets of users: a shipped one that leaves a number out would take it silently.
+TEST(HardwareFileTest, EveryShippedDataSheetStatesWhatKernelsAchieve) {
+  for (const std::string_view name : HardwarePresetNames()) {
+    std::ifstream in(std::string(TWIN_SOURCE_DIR) + "/sim/hardware/" + std::string(name) +
+                     ".textproto");
+    const std::string text{std::istreambuf_iterator<char>(in), {}};
+    for (const char* field :
+         {"gemm_flops_fraction", "gemm_bandwidth_fraction", "attention_flops_fraction",
+          "attention_bandwidth_fraction", "elementwise_bandwidth_fraction",
+          "link_bandwidth_fraction", "pcie_bandwidth_fraction", "gemm_latency_s",
+          "attention_latency_s", "attention_per_request_s", "elementwise_latency_s"}) {
+      EXPECT_THAT(text, HasSubstr(std::string("\n") + field + ": ")) << name;
+    }
   }
 }
 

@@ -201,7 +201,6 @@ TEST(ProfileCostTest, DeviceTimesAreThoseOfRestedDevices) {
   EXPECT_GT(times[1], times[0]);  // the LM head
 }
 
-// Log-normal errors around the median: different seeds differ, one seed repeats itself.
 // An engine that waits for each step shows what its graphs would, and more.
 TEST(ProfileCostTest, DecodesWithoutGraphsTakeNoLessThanWithThem) {
   ProfileCostConfig config = Config();
@@ -221,6 +220,7 @@ TEST(ProfileCostTest, WholeExpertsNeedARankEachAtTheMost) {
   EXPECT_THROW(Validate(config, ModelPreset("llama-3-8b"), {.tensor = 2}), InputError);
 }
 
+// Log-normal errors around the median: different seeds differ, one seed repeats itself.
 TEST(ProfileCostTest, DrawnErrorsSpreadAroundTheMedian) {
   const double median = Cost().model().Times(Chunk(2000, 4).totals, 0, 0, 0).total();
   ProfileCostConfig config = Config();

@@ -108,14 +108,27 @@ TEST(RecordedModelTest, RatiosHoldForTheirModelItsFormatsAndRanksAlone) {
   EXPECT_FALSE(recorded.Is(model, {}));
 }
 
-// The kernels of another library were not recorded.
-TEST(RecordedModelTest, RatiosHoldForTheKernelsOfTheirLibraryAlone) {
+// The kernels of another library, or another engine's steps, were not recorded.
+TEST(RecordedModelTest, RatiosHoldForTheirLibraryAndEngineAlone) {
   RecordedModel recorded = Recorded();
+  recorded.decode_ratios = {.rows = {16}, .log_ratios = {0.5}};
+  const double with = Seconds(Decodes(16), recorded, WithoutGaps());
   StepModelConfig sglang = WithoutGaps();
   sglang.operations.library = KernelLibrary::kSglang;
-  const double seconds = Seconds(Decodes(16), recorded, sglang);
-  recorded.decode_ratios = {.rows = {16}, .log_ratios = {0.5}};
-  EXPECT_EQ(Seconds(Decodes(16), recorded, sglang), seconds);
+  EXPECT_LT(Seconds(Decodes(16), recorded, sglang), 0.7 * with);
+  StepModelConfig v0 = WithoutGaps();
+  v0.recorded_engine = false;
+  EXPECT_LT(Seconds(Decodes(16), recorded, v0), 0.7 * with);
+}
+
+// A ratio is one of the operations: the gap before them stays.
+TEST(RecordedModelTest, GapsHaveNoRatio) {
+  RecordedModel recorded = Recorded();
+  StepModelConfig config = WithoutGaps();
+  const double operations = Seconds(Decodes(16), recorded, config);
+  config.terms.graph_gap_s = {operations / 4, 0};
+  recorded.decode_ratios = {.rows = {16}, .log_ratios = {std::log(2.0)}};
+  EXPECT_NEAR(Seconds(Decodes(16), recorded, config), 2.25 * operations, 1e-12);
 }
 
 TEST(RecordedModelTest, RatiosThatDoNotMatchAreRefused) {
@@ -126,6 +139,11 @@ TEST(RecordedModelTest, RatiosThatDoNotMatchAreRefused) {
   EXPECT_THROW(Validate(recorded), InputError);
   recorded.prompt_ratios = {.rows = {8, 16}, .log_ratios = {0.1, 0.1}};
   EXPECT_NO_THROW(Validate(recorded));
+  recorded.prompt_ratios.log_ratios[1] = 1.1;  // three times
+  EXPECT_THROW(Validate(recorded), InputError);
+  recorded = Recorded();
+  recorded.step_sd = -0.1;
+  EXPECT_THROW(Validate(recorded), InputError);
 }
 
 // Steps with prompts were recorded apart from those of decodes alone, and their errors differ.
