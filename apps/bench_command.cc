@@ -20,6 +20,7 @@
 #include "exec/profile/spread.h"
 #include "exec/profile/synthetic_steps.h"
 #include "kernels/instruction_set.h"
+#include "lab/profile/kernel_times.h"
 #include "lab/profile/measured_model.h"
 #include "lab/real/available_memory.h"
 #include "lab/real/model_device.h"
@@ -38,6 +39,7 @@ struct BenchArguments {
   std::int32_t block_size = 16;
   double seconds_max = 20;
   bool ceilings = false;
+  std::string kernel_times;  // a file; empty: not measured
   std::string format = "table";
 };
 
@@ -47,7 +49,10 @@ struct Measurement {
   std::int64_t tokens = 0;  // of one repeat
   double flops = 0;         // likewise
   double bytes = 0;
-  exec::Spread seconds;
+  std::int32_t steps = 1;  // likewise
+  exec::Spread seconds;    // from the launch of steps until their results are on the host
+  // On the device alone, by events; of a CPU the same without the assembly of inputs.
+  exec::Spread device_seconds;
 };
 
 exec::RepeatRule RuleOf(const BenchArguments& arguments) {
@@ -57,28 +62,48 @@ exec::RepeatRule RuleOf(const BenchArguments& arguments) {
           .relative_error = 0.01};
 }
 
+// Repeats of some steps.
+struct StepTimes {
+  exec::Spread seconds;
+  exec::Spread device_seconds;
+};
+
+template <class Run>
+StepTimes RepeatSteps(const BenchArguments& arguments, const Run& run) {
+  std::vector<double> on_device;
+  const std::vector<double> seconds = Repeat(RuleOf(arguments), [&] {
+    const StepParts parts = run();
+    on_device.push_back(Seconds(parts.device() - parts[StepPart::kBuild]));
+    return Seconds(parts.device());
+  });
+  return {exec::SpreadOf(seconds), exec::SpreadOf(on_device)};
+}
+
 Measurement MeasurePrefill(const BenchArguments& arguments, const exec::ModelWork& work,
                            exec::SyntheticSteps& steps) {
   const std::vector<exec::StepItem> items = {exec::ChunkItem(0, arguments.prefill, true)};
   steps.Run(items);  // warms up
-  const std::vector<double> seconds =
-      Repeat(RuleOf(arguments), [&] { return Seconds(steps.Run(items).device()); });
+  const StepTimes times = RepeatSteps(arguments, [&] { return steps.Run(items); });
   const StepTotals totals = exec::TotalsOf(items);
   return {.phase = "prefill",
           .batch = 1,
           .tokens = totals.tokens(),
           .flops = work.Flops(totals),
           .bytes = work.Bytes(totals),
-          .seconds = exec::SpreadOf(seconds)};
+          .seconds = times.seconds,
+          .device_seconds = times.device_seconds};
 }
 
 Measurement MeasureDecode(const BenchArguments& arguments, std::int32_t batch,
                           const exec::ModelWork& work, exec::SyntheticSteps& steps) {
   steps.RunDecodes(batch, arguments.context, std::min(arguments.decode, 4));  // warms up
-  const std::vector<double> seconds = Repeat(RuleOf(arguments), [&] {
-    return Seconds(steps.RunDecodes(batch, arguments.context, arguments.decode).device());
-  });
-  Measurement result{.phase = "decode", .batch = batch, .seconds = exec::SpreadOf(seconds)};
+  const StepTimes times = RepeatSteps(
+      arguments, [&] { return steps.RunDecodes(batch, arguments.context, arguments.decode); });
+  Measurement result{.phase = "decode",
+                     .batch = batch,
+                     .steps = arguments.decode,
+                     .seconds = times.seconds,
+                     .device_seconds = times.device_seconds};
   std::vector<exec::StepItem> items(static_cast<std::size_t>(batch),
                                     exec::DecodeItem(arguments.context));
   for (std::int32_t step = 0; step < arguments.decode; ++step) {
@@ -125,8 +150,9 @@ class BenchOutput {
     if (!json_ || arguments.ceilings) ceilings_ = CeilingsOf(arguments.model);
     if (json_) return;
     std::printf("%s\n\n", ceilings_->heading.c_str());
-    std::printf("%-5s %-8s %6s %7s %12s %10s %8s %8s %8s %8s %7s\n", "dtype", "phase", "batch",
-                "tokens", "tokens/s", "GFLOP/s", "of peak", "GB/s", "of read", "repeats", "spread");
+    std::printf("%-5s %-8s %6s %7s %9s %9s %12s %10s %8s %8s %8s %8s %7s\n", "dtype", "phase",
+                "batch", "tokens", "step ms", "device ms", "tokens/s", "GFLOP/s", "of peak", "GB/s",
+                "of read", "repeats", "spread");
   }
 
   void Write(DType dtype, const Measurement& m) {
@@ -135,12 +161,13 @@ class BenchOutput {
       return;
     }
     const double seconds = m.seconds.median;
-    std::printf("%-5s %-8s %6d %7lld %12.1f %10.1f %7.0f%% %8.1f %7.0f%% %8lld %6.1f%%\n",
-                std::string(twin::Name(dtype)).c_str(), m.phase.c_str(), m.batch,
-                static_cast<long long>(m.tokens), static_cast<double>(m.tokens) / seconds,
-                m.flops / seconds * 1e-9, 100 * FlopsShare(m), m.bytes / seconds * 1e-9,
-                100 * ReadShare(m), static_cast<long long>(m.seconds.count),
-                100 * m.seconds.relative());
+    std::printf(
+        "%-5s %-8s %6d %7lld %9.3f %9.3f %12.1f %10.1f %7.0f%% %8.1f %7.0f%% %8lld %6.1f%%\n",
+        std::string(twin::Name(dtype)).c_str(), m.phase.c_str(), m.batch,
+        static_cast<long long>(m.tokens), 1e3 * seconds / m.steps,
+        1e3 * m.device_seconds.median / m.steps, static_cast<double>(m.tokens) / seconds,
+        m.flops / seconds * 1e-9, 100 * FlopsShare(m), m.bytes / seconds * 1e-9, 100 * ReadShare(m),
+        static_cast<long long>(m.seconds.count), 100 * m.seconds.relative());
     std::fflush(stdout);
   }
 
@@ -160,6 +187,8 @@ class BenchOutput {
                                 {"tokens_per_s", static_cast<double>(m.tokens) / seconds},
                                 {"gflops", m.flops / seconds * 1e-9},
                                 {"gb_per_s", m.bytes / seconds * 1e-9},
+                                {"step_ms", 1e3 * seconds / m.steps},
+                                {"device_ms", 1e3 * m.device_seconds.median / m.steps},
                                 {"repeats", m.seconds.count},
                                 {"spread", m.seconds.relative()},
                                 {"dtype", twin::Name(dtype)},
@@ -213,21 +242,44 @@ void RequireRoomFor(const BenchArguments& arguments, ModelSpec model, DType dtyp
                    lab::MemoryOf(arguments.model.device));
 }
 
+void TraceKernels(const BenchArguments& arguments, exec::SyntheticSteps& steps,
+                  lab::KernelTimesFile& file) {
+  if (arguments.prefill > 0) {
+    const std::vector<exec::StepItem> items = {exec::ChunkItem(0, arguments.prefill, true)};
+    file.Add({"prefill", 1, arguments.prefill}, [&] { steps.Run(items); });
+  }
+  if (arguments.decode == 0) return;
+  for (const std::int32_t batch : arguments.batches) {
+    file.Add({"decode", batch, arguments.context},
+             [&] { steps.RunDecodes(batch, arguments.context, 1); });
+  }
+}
+
 void BenchDtype(const BenchArguments& arguments, const lab::ComputedModel& model, DType dtype,
                 lab::RunControl& control, BenchOutput& output) {
+  std::optional<lab::KernelTimesFile> kernel_times;
+  if (!arguments.kernel_times.empty()) kernel_times.emplace(arguments.kernel_times);
   const exec::SyntheticStepsConfig steps_config = StepsConfigOf(arguments, dtype);
   const lab::MeasuredModel measured = lab::LoadMeasuredModel(
       arguments.model, model, dtype, PositionsOf(arguments, model.config),
       {.tokens = std::max(arguments.prefill, steps_config.items), .sequences = steps_config.items},
-      control);
+      control, {arguments.batches.begin(), arguments.batches.end()});
   const exec::ModelWork work = measured.model().WorkWith(steps_config.kv_dtype);
 
   exec::SyntheticSteps steps(measured.model(), steps_config);
+  if (kernel_times) return TraceKernels(arguments, steps, *kernel_times);
   if (arguments.prefill > 0) output.Write(dtype, MeasurePrefill(arguments, work, steps));
   if (arguments.decode == 0) return;
   for (const std::int32_t batch : arguments.batches) {
     output.Write(dtype, MeasureDecode(arguments, batch, work, steps));
   }
+}
+
+void RequireTraceable(const BenchArguments& arguments) {
+  if (arguments.kernel_times.empty()) return;
+  if (arguments.model.device == lab::ModelDevice::kCuda && arguments.dtypes.size() == 1) return;
+  throw InputError(InputError::Kind::kUsage, "--kernel-times",
+                   "is for --device cuda and one --dtype");
 }
 
 void Bench(const BenchArguments& arguments) {
@@ -237,6 +289,7 @@ void Bench(const BenchArguments& arguments) {
   if (arguments.prefill + arguments.decode == 0) {
     throw InputError(InputError::Kind::kUsage, "--prefill", "and --decode are both 0");
   }
+  RequireTraceable(arguments);
   std::vector<DType> dtypes;
   for (const std::string& name : arguments.dtypes) {
     dtypes.push_back(lab::ParseDTypeOption("--dtype", name, lab::WeightFormats(device)));
@@ -286,6 +339,9 @@ void AddBenchCommand(CLI::App& app, CommandContext& /*context*/) {
       ->check(CLI::Range(0.01, 3600.0));
   command->add_flag("--ceilings", arguments->ceilings,
                     "Measure the machine's ceilings for JSON too; tables always show them");
+  command->add_option("--kernel-times", arguments->kernel_times,
+                      "Write the time of each kernel of a step, and the gap before it, to this CSV "
+                      "file, and measure nothing else. Needs --device cuda and CUPTI");
   command->add_option("--format", arguments->format, "json: a line for each measurement")
       ->check(CLI::IsMember({"table", "json"}));
   command->callback([arguments] { Bench(*arguments); });

@@ -42,6 +42,7 @@ struct GenerateArguments {
   KeptLogits logits = KeptLogits::kLast;
   std::optional<DType> dtype;  // none: as the device usually computes
   bool fp8_fast_accumulation = false;
+  std::optional<kernels::cuda::AttentionKernel> attention_kernel;
   lab::ModelDevice device = lab::ModelDevice::kCpu;
   std::string policy = "vllm_v1";
   std::string policy_params = "{}";
@@ -210,7 +211,8 @@ bool GenerateOnRank(const GenerateArguments& arguments, const PolicyConfig& poli
                           .positions = sizes.positions,
                           .threads = ThreadsOfARank(arguments, ranks_here),
                           .device = arguments.device,
-                          .largest_step = sizes.largest_step},
+                          .largest_step = sizes.largest_step,
+                          .attention_kernel = arguments.attention_kernel},
                          world, control);
   if (rank.model == nullptr) return false;
   if (world.rank() == 0) {
@@ -271,6 +273,7 @@ void AddModelOptions(CLI::App& command, GenerateArguments& arguments) {
                        "bf16 (default), fp16, fp8 or int4 (both layers only) on CUDA. The KV cache "
                        "has the same format, bf16 for int8, int4 and fp8");
   AddAccumulationOption(command, arguments.fp8_fast_accumulation);
+  AddAttentionOption(command, arguments.attention_kernel);
   AddEnumOption<lab::ModelDevice>(
       command, "--device", arguments.device,
       {{"cpu", lab::ModelDevice::kCpu}, {"cuda", lab::ModelDevice::kCuda}},

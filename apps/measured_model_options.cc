@@ -10,6 +10,21 @@ void AddAccumulationOption(CLI::App& command, bool& fp8_fast_accumulation) {
                    "accurate. Needs a GPU of compute capability 9.0");
 }
 
+void AddAttentionOption(CLI::App& command,
+                        std::optional<kernels::cuda::AttentionKernel>& attention) {
+  using Kernel = kernels::cuda::AttentionKernel;
+  AddEnumOption<std::optional<Kernel>>(
+      command, "--attention", attention,
+      {{"auto", std::nullopt},
+       {"fa3", Kernel::kFa3},
+       {"fa2", Kernel::kFa2},
+       {"cuda_core", Kernel::kCudaCore},
+       {"generic", Kernel::kGeneric}},
+      "Attention on CUDA: auto (default), the fastest kernels; fa3, the same, refused without "
+      "FlashAttention 3; fa2, without FlashAttention 3; cuda_core, decodes on CUDA cores; generic, "
+      "twinserve's own kernel");
+}
+
 void AddMeasuredModelOptions(CLI::App& command, lab::MeasuredModelOptions& options) {
   command.add_option("--model", options.model, "Directory of config.json and safetensors")
       ->required();
@@ -22,6 +37,7 @@ void AddMeasuredModelOptions(CLI::App& command, lab::MeasuredModelOptions& optio
   command.add_option("--threads", options.threads, "Threads (default: all cores)")
       ->check(CLI::Range(1, 1024));
   AddAccumulationOption(command, options.fp8_fast_accumulation);
+  AddAttentionOption(command, options.attention_kernel);
 }
 
 }  // namespace twin::apps

@@ -1,6 +1,8 @@
 // Command-line options of the models that bench, profile and generate compute.
 #pragma once
 
+#include <optional>
+
 #include <CLI/CLI.hpp>
 
 #include "lab/profile/measured_model.h"
@@ -8,6 +10,9 @@
 namespace twin::apps {
 
 void AddAccumulationOption(CLI::App& command, bool& fp8_fast_accumulation);
+
+void AddAttentionOption(CLI::App& command,
+                        std::optional<kernels::cuda::AttentionKernel>& attention);
 
 void AddMeasuredModelOptions(CLI::App& command, lab::MeasuredModelOptions& options);
 

@@ -1,7 +1,8 @@
 # A folder that runs on another x86-64 Linux machine: nothing of ours, nor a compiler's libraries,
 # need be installed there. CUDA libraries are looked for at run time (twinserve doctor).
 #
-# The target `bundle` makes it: ${PROJECT_BINARY_DIR}/twinserve-bundle.
+# The target `bundle` makes it, ${PROJECT_BINARY_DIR}/twinserve-bundle, and its archive beside it,
+# twinserve-bundle.txz.
 if(NOT TWIN_BUNDLE)
   return()
 endif()
@@ -10,12 +11,10 @@ if(NOT TWIN_HAS_CUDA)
 endif()
 
 # The bundle's own libraries, where a program cannot have them inside.
-find_package(benchmark REQUIRED)
 find_package(TBB REQUIRED)
 find_package(muparser CONFIG REQUIRED)
 set(bundle_libraries
-  "$<TARGET_SONAME_FILE:benchmark::benchmark>" "$<TARGET_SONAME_FILE:TBB::tbb>"
-  "$<TARGET_SONAME_FILE:muparser::muparser>")
+  "$<TARGET_SONAME_FILE:TBB::tbb>" "$<TARGET_SONAME_FILE:muparser::muparser>")
 foreach(name libstdc++.so.6 libgcc_s.so.1 libgomp.so.1)
   execute_process(COMMAND "${CMAKE_CXX_COMPILER}" "-print-file-name=${name}"
     OUTPUT_VARIABLE path OUTPUT_STRIP_TRAILING_WHITESPACE)
@@ -28,15 +27,12 @@ find_package(Python3 REQUIRED COMPONENTS Interpreter)
 add_library(twin_older_glibc OBJECT "${CMAKE_CURRENT_LIST_DIR}/older_glibc.cc")
 target_compile_features(twin_older_glibc PRIVATE cxx_std_20)
 
-set(bundle_benchmarks cuda_attention_benchmark cuda_gemm_benchmark cuda_kernel_benchmark)
-set(bundle_programs twinserve cuda_device_test ${bundle_benchmarks})
+set(bundle_programs twinserve cuda_device_test)
 target_link_options(cuda_device_test PRIVATE -static-libstdc++ -static-libgcc)
-foreach(program IN ITEMS twinserve ${bundle_benchmarks})
-  set_target_properties(${program} PROPERTIES
-    BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "$ORIGIN/../lib")
-  # A path that holds for the libraries' own libraries too.
-  target_link_options(${program} PRIVATE -Wl,--disable-new-dtags)
-endforeach()
+set_target_properties(twinserve PROPERTIES
+  BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "$ORIGIN/../lib")
+# A path that holds for the libraries' own libraries too.
+target_link_options(twinserve PRIVATE -Wl,--disable-new-dtags)
 
 set(bundle_files "")
 foreach(program IN LISTS bundle_programs)
@@ -48,6 +44,7 @@ endforeach()
 add_custom_target(bundle
   COMMAND "${CMAKE_COMMAND}"
     "-DSOURCE=${PROJECT_SOURCE_DIR}" "-DFOLDER=${PROJECT_BINARY_DIR}/twinserve-bundle"
+    "-DARCHIVE=${PROJECT_BINARY_DIR}/twinserve-bundle.txz"
     "-DPROGRAMS=${bundle_files}" "-DLIBRARIES=${bundle_libraries}" "-DSTRIP=${CMAKE_STRIP}"
     "-DPYTHON=${Python3_EXECUTABLE}" "-DOLDER_GLIBC=${CMAKE_CURRENT_LIST_DIR}/older_glibc.py"
     -P "${CMAKE_CURRENT_LIST_DIR}/make_bundle.cmake"

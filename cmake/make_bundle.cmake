@@ -1,5 +1,5 @@
 # Fills the folder FOLDER: the PROGRAMS, stripped, the LIBRARIES they need beside glibc's, and what
-# experiments/gpu_check reads. SOURCE is the project's root.
+# experiments/gpu_check reads; and packs it into ARCHIVE. SOURCE is the project's root.
 file(REMOVE_RECURSE "${FOLDER}.new")
 file(MAKE_DIRECTORY "${FOLDER}.new/bin" "${FOLDER}.new/lib")
 
@@ -30,14 +30,8 @@ execute_process(COMMAND git -C "${SOURCE}" describe --always --dirty --abbrev=12
   OUTPUT_VARIABLE commit OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
 file(WRITE "${FOLDER}.new/COMMIT" "${commit}\n")
 
-# Reference models: all of them where the data set lies beside the source tree, else the tiny one.
-set(models "$ENV{TWIN_SHARED}")
-if(models STREQUAL "")
-  set(models "${SOURCE}/../shared")
-endif()
-set(models "${models}/golden/models")
 file(MAKE_DIRECTORY "${FOLDER}.new/models")
-file(GLOB references "${models}/*/expected.safetensors" "${SOURCE}/tests/golden/models/*/expected.safetensors")
+file(GLOB references "${SOURCE}/tests/golden/models/*/expected.safetensors")
 foreach(reference IN LISTS references)
   get_filename_component(model "${reference}" DIRECTORY)
   file(COPY "${model}" DESTINATION "${FOLDER}.new/models"
@@ -47,3 +41,5 @@ endforeach()
 # Whole or not at all.
 file(REMOVE_RECURSE "${FOLDER}")
 file(RENAME "${FOLDER}.new" "${FOLDER}")
+execute_process(COMMAND "${PYTHON}" "${CMAKE_CURRENT_LIST_DIR}/pack_bundle.py" "${FOLDER}" "${ARCHIVE}"
+  COMMAND_ERROR_IS_FATAL ANY)

@@ -32,6 +32,13 @@ void Bind(Archive& fields, RealWorldConfig& config) {
   fields.Seconds("rank_timeout_s", config.rank_timeout);
   fields.Nested("sampling", config.sampling);
   fields.Value("fp8_fast_accumulation", config.fp8_fast_accumulation);
+  using Attention = RealWorldConfig::Attention;
+  fields.template Enum<Attention>("attention", config.attention,
+                                  {{"auto", Attention::kAuto},
+                                   {"fa3", Attention::kFa3},
+                                   {"fa2", Attention::kFa2},
+                                   {"cuda_core", Attention::kCudaCore},
+                                   {"generic", Attention::kGeneric}});
 }
 
 template <class Archive>

@@ -40,6 +40,9 @@ struct RealWorldConfig {
   TokenSamplingConfig sampling;
   // Products of fp8 weights on CUDA are summed in the precision of the tensor cores.
   bool fp8_fast_accumulation = false;
+  // The kernel of attention on CUDA that is asked for (kernels/cuda/attention.h).
+  enum class Attention : std::uint8_t { kAuto, kFa3, kFa2, kCudaCore, kGeneric };
+  Attention attention = Attention::kAuto;
 
   bool operator==(const RealWorldConfig&) const = default;
 };

@@ -124,7 +124,6 @@ void CudaExecutor::CaptureAll() {
   if (buckets_.empty()) return;
   // The largest bucket first, so that no memory has to grow after a capture.
   const std::vector<std::int64_t> buckets(buckets_.rbegin(), buckets_.rend());
-  if (model_.options().tunes) model_.Tune(buckets);
   for (const std::int64_t bucket : buckets) Capture(bucket);
 }
 

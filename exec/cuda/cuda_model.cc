@@ -67,6 +67,16 @@ DeviceBuffer UploadRope(const ModelConfig& config, std::int32_t positions, Strea
   return buffer;
 }
 
+// The largest step has room for the padding of the largest bucket.
+CudaModelOptions WithPaddedDecodes(CudaModelOptions options) {
+  StepSizes& largest = options.largest_step;
+  if (!options.graphs || largest.sequences > largest.tokens) return options;
+  const std::int64_t bucket = DecodeBucketOf(largest.sequences);
+  largest.sequences = std::max(largest.sequences, bucket);
+  largest.tokens = std::max(largest.tokens, bucket);
+  return options;
+}
+
 std::unique_ptr<DeviceCommunicator> Connected(Communicator* host) {
   return host == nullptr ? nullptr : ConnectDevices(*host);
 }
@@ -75,7 +85,7 @@ std::unique_ptr<DeviceCommunicator> Connected(Communicator* host) {
 
 CudaModel::CudaModel(const CudaModelOptions& options, std::unique_ptr<Device> device,
                      DeviceWeights weights)
-    : options_(options),
+    : options_(WithPaddedDecodes(options)),
       share_(ShareOf(options.config, options.links.place)),
       device_(std::move(device)),
       tensor_(Connected(options.links.tensor)),
@@ -106,10 +116,22 @@ kernels::cuda::AttentionShape CudaModel::AttentionShapeOf(std::int64_t block_siz
 std::unique_ptr<kernels::cuda::PagedAttention> CudaModel::MakeAttention(
     std::int64_t block_size, const StepShape& room) const {
   const on::AttentionShape shape = AttentionShapeOf(block_size);
-  on::AttentionChoice best = on::BestAttention(shape, device_->compute_capability());
-  best.measured = measured_decodes_;
-  return std::make_unique<on::PagedAttention>(shape, options_.attention.value_or(best), room.rows,
-                                              room.sequences);
+  on::AttentionChoice choice = ChoiceOf(shape);
+  if (!decodes_are_fixed()) choice.measured = measured_decodes_;
+  return std::make_unique<on::PagedAttention>(shape, choice, room.rows, room.sequences);
+}
+
+on::AttentionChoice CudaModel::ChoiceOf(const on::AttentionShape& shape) const {
+  const std::int32_t capability = device_->compute_capability();
+  if (options_.attention) return *options_.attention;
+  return options_.attention_kernel
+             ? on::AttentionWith(*options_.attention_kernel, shape, capability)
+             : on::BestAttention(shape, capability);
+}
+
+bool CudaModel::decodes_are_fixed() const {
+  return options_.attention.has_value() ||
+         (options_.attention_kernel && on::FixesDecodes(*options_.attention_kernel));
 }
 
 kernels::cuda::RopeAppendOptions CudaModel::RopeOptionsOf(const DeviceLayer& layer) const {
@@ -140,9 +162,16 @@ std::vector<std::uint32_t> CudaModel::decode_buckets() const {
   const StepSizes& largest = options_.largest_step;
   const std::int64_t most = std::min(largest.sequences, largest.tokens);
   for (const std::int64_t bucket : DecodeBuckets(most)) {
-    if (bucket <= most) captured.push_back(static_cast<std::uint32_t>(bucket));
+    if (bucket <= most && Wanted(bucket)) captured.push_back(static_cast<std::uint32_t>(bucket));
   }
   return captured;
+}
+
+bool CudaModel::Wanted(std::int64_t bucket) const {
+  const std::vector<std::int64_t>& batches = options_.decode_batches;
+  return batches.empty() || std::ranges::any_of(batches, [&](std::int64_t batch) {
+           return DecodeBucketOf(batch) == bucket;
+         });
 }
 
 void CudaModel::AwaitStep(const Event& moment) const {
@@ -158,11 +187,11 @@ std::vector<std::string> CudaModel::SlowParts() const {
   constexpr std::int64_t kUsualBlockSize = 16;
   const on::AttentionShape shape = AttentionShapeOf(kUsualBlockSize);
   const std::int32_t capability = device_->compute_capability();
-  const on::AttentionChoice best = on::BestAttention(shape, capability);
   std::vector<std::string> parts;
-  if (best.prefill == on::AttentionKernel::kGeneric) {
+  if (ChoiceOf(shape).prefill == on::AttentionKernel::kGeneric) {
+    const std::string why = on::WhyNotAttention(on::AttentionKernel::kFa2, shape, capability);
     parts.push_back("attention runs on the kernel for any shape, which is slower: " +
-                    on::WhyNotAttention(on::AttentionKernel::kFa2, shape, capability));
+                    (why.empty() ? "attention \"generic\" is asked for" : why));
   }
   const MoeSpec& moe = share_.shape.moe;
   if (moe.experts > 0) {

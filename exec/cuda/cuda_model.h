@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -76,6 +77,8 @@ class CudaModel final : public DeviceModel {
   // Attention over a cache of this model, for steps of at most so many rows and sequences.
   [[nodiscard]] std::unique_ptr<kernels::cuda::PagedAttention> MakeAttention(
       std::int64_t block_size, const StepShape& room) const;
+  // True if the options say how decodes are computed, so that no ways are measured.
+  [[nodiscard]] bool decodes_are_fixed() const;
   // What lies between a layer's first product and its attention.
   [[nodiscard]] kernels::cuda::RopeAppendOptions RopeOptionsOf(const DeviceLayer& layer) const;
   // What lies between the products of a layer's second half.
@@ -115,19 +118,29 @@ class CudaModel final : public DeviceModel {
   // Reasons why this build or device computes the model more slowly than possible, one line each.
   [[nodiscard]] std::vector<std::string> SlowParts() const;
 
-  // Autotunes the matrix products of these batch sizes that are not in the algorithm cache. A
-  // product whose operands do not fit into the memory that is left is not tuned.
-  void Tune(std::span<const std::int64_t> rows);
-  // The same for steps of 512 to 8,192 tokens and of the largest size, without logits.
-  void TunePrefills();
+  // Autotunes the matrix products that are not in the algorithm cache: of decode_buckets(), with
+  // logits, and of steps of 512 to 8,192 tokens and of the largest size, without. Saves the cache
+  // behind each size. A product whose operands do not fit into the memory that is left is not
+  // tuned. Returns one line for each product whose tuning failed otherwise: the first suggestion of
+  // cuBLASLt computes it. Throws kernels::cuda::HungDevice.
+  std::vector<std::string> TuneProducts();
 
  private:
   using Matrix = kernels::cuda::DeviceMatrix;
 
-  // Returns true if the product was not in the algorithm cache and has been tuned.
-  bool TuneProduct(std::int64_t tokens, const DeviceLinear& linear, DType output, double flops_min);
-  // The products of a layer, but for those of experts. Likewise.
-  bool TuneLayer(std::int64_t tokens, double flops_min);
+  // The shape that cuBLASLt multiplies for so many tokens; none if another kernel does.
+  [[nodiscard]] std::optional<kernels::cuda::GemmShape> ProductShape(std::int64_t tokens,
+                                                                     const DeviceLinear& linear,
+                                                                     DType output) const;
+  // The products of a step of so many tokens, but for those of experts.
+  [[nodiscard]] std::vector<kernels::cuda::GemmShape> ProductShapes(std::int64_t tokens,
+                                                                    bool logits) const;
+  // Appends to `failures`. Returns true if the product has been tuned.
+  bool TuneProduct(const kernels::cuda::GemmShape& shape, std::vector<std::string>& failures);
+  [[nodiscard]] kernels::cuda::AttentionChoice ChoiceOf(
+      const kernels::cuda::AttentionShape& shape) const;
+  // True if decodes of the bucket are captured.
+  [[nodiscard]] bool Wanted(std::int64_t bucket) const;
   void Embed(const DeviceBatch& batch, LapEvents& laps);
   void Attend(const DeviceBatch& batch, std::size_t layer, Matrix input,
               const kernels::KvCacheView& cache, kernels::cuda::PagedAttention& attention,

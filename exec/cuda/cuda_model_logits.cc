@@ -1,8 +1,11 @@
 // CudaModel: logits from the output of the last layer, and its executors, operations and tuning.
 #include <cuda_runtime_api.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "exec/cuda/cuda_executor.h"
@@ -127,69 +130,82 @@ ModelWork CudaModel::WorkWith(DType kv_dtype) const {
   return work;
 }
 
-bool CudaModel::TuneProduct(std::int64_t tokens, const DeviceLinear& linear, DType output,
-                            double flops_min) {
-  if (linear.empty()) return false;
+std::optional<on::GemmShape> CudaModel::ProductShape(std::int64_t tokens,
+                                                     const DeviceLinear& linear,
+                                                     DType output) const {
+  if (linear.empty()) return std::nullopt;
   on::DeviceMatrix weights = linear.matrix;
   on::Fp8Accumulation accumulation{};
   if (Widens(linear)) {
-    if (tokens <= on::kWideningTokensMax) return false;  // not by cuBLASLt
+    if (tokens <= on::kWideningTokensMax) return std::nullopt;
     weights = Widened(linear);
   } else if (weights.dtype == DType::kFp8) {
     weights = linear.padded().values;
     accumulation = AccumulationOf(options_);
   }
-  const on::GemmShape shape{.tokens = tokens,
-                            .outputs = weights.rows,
-                            .inputs = weights.columns,
-                            .input_dtype = weights.dtype,
-                            .output_dtype = output,
-                            .accumulation = accumulation};
-  const double flops = 2 * static_cast<double>(tokens) * static_cast<double>(weights.rows) *
-                       static_cast<double>(weights.columns);
-  if (flops < flops_min || device_->gemm().Measured(shape)) return false;
+  return on::GemmShape{.tokens = tokens,
+                       .outputs = weights.rows,
+                       .inputs = weights.columns,
+                       .input_dtype = weights.dtype,
+                       .output_dtype = output,
+                       .accumulation = accumulation};
+}
+
+std::vector<on::GemmShape> CudaModel::ProductShapes(std::int64_t tokens, bool logits) const {
+  const DeviceLayer& layer = weights_.layers.front();
+  std::vector<on::GemmShape> shapes;
+  const auto add = [&](const DeviceLinear& linear, DType output) {
+    if (const auto shape = ProductShape(tokens, linear, output)) shapes.push_back(*shape);
+  };
+  add(layer.router, DType::kFp32);
+  for (const DeviceLinear* linear : {&layer.qkv, &layer.output, &layer.up, &layer.down}) {
+    add(*linear, activation_format());
+  }
+  if (logits && options_.links.place.last_stage()) add(weights_.head(), DType::kFp32);
+  return shapes;
+}
+
+bool CudaModel::TuneProduct(const on::GemmShape& shape, std::vector<std::string>& failures) {
   try {
     device_->gemm().Tune(device_->compute(), shape);
+    return true;
+  } catch (const on::HungDevice&) {
+    throw;
   } catch (const on::DeviceError& error) {
-    if (!error.out_of_memory()) throw;
+    if (!error.out_of_memory()) {
+      failures.push_back(
+          fmt::format("the product of {} x {} weights and {} tokens is not tuned: {}",
+                      shape.outputs, shape.inputs, shape.tokens, error.what()));
+    }
     return false;
   }
-  return true;
 }
 
-bool CudaModel::TuneLayer(std::int64_t tokens, double flops_min) {
-  const DeviceLayer& layer = weights_.layers.front();
-  bool found = TuneProduct(tokens, layer.router, DType::kFp32, flops_min);
-  for (const DeviceLinear* linear : {&layer.qkv, &layer.output, &layer.up, &layer.down}) {
-    found |= TuneProduct(tokens, *linear, activation_format(), flops_min);
-  }
-  return found;
-}
-
-void CudaModel::Tune(std::span<const std::int64_t> rows) {
-  bool found = false;
-  for (const std::int64_t tokens : rows) {
-    found |= TuneLayer(tokens, 0);
-    const bool gives_logits = tokens <= options_.largest_step.sequences;
-    if (options_.links.place.last_stage() && gives_logits) {
-      found |= TuneProduct(tokens, weights_.head(), DType::kFp32, 0);
-    }
-  }
-  if (found) device_->gemm().Save();
-}
-
-void CudaModel::TunePrefills() {
+std::vector<std::string> CudaModel::TuneProducts() {
+  struct Size {
+    std::int64_t tokens;
+    bool decodes;
+  };
+  std::vector<Size> sizes;
+  for (const std::uint32_t bucket : decode_buckets()) sizes.push_back({bucket, true});
   const std::int64_t largest = options_.largest_step.tokens;
-  std::vector<std::int64_t> sizes;
   for (std::int64_t tokens = 512; tokens <= 8192 && tokens < largest; tokens *= 2) {
-    sizes.push_back(tokens);
+    sizes.push_back({tokens, false});
   }
-  sizes.push_back(largest);
-  bool found = false;
-  for (const std::int64_t tokens : sizes) {
-    found |= TuneLayer(tokens, options_.tuned_flops_min);
+  sizes.push_back({largest, false});
+  std::vector<std::string> failures;
+  for (const Size& size : sizes) {
+    bool tuned = false;
+    for (const on::GemmShape& shape : ProductShapes(size.tokens, size.decodes)) {
+      const double flops = 2 * static_cast<double>(shape.tokens) *
+                           static_cast<double>(shape.outputs) * static_cast<double>(shape.inputs);
+      const bool small = !size.decodes && flops < options_.tuned_flops_min;
+      if (small || device_->gemm().Measured(shape)) continue;
+      if (TuneProduct(shape, failures)) tuned = true;
+    }
+    if (tuned) device_->gemm().Save();
   }
-  if (found) device_->gemm().Save();
+  return failures;
 }
 
 }  // namespace twin::exec::cuda

@@ -10,6 +10,7 @@
 #include "kernels/cuda/embedding.h"
 #include "kernels/cuda/kernel_overlap.h"
 #include "kernels/cuda/random_fill.h"
+#include "sched/computed_rows.h"
 
 namespace twin::exec::cuda {
 namespace {
@@ -209,7 +210,9 @@ double CudaOperations::RunAttention(std::span<const StepItem> items) {
   const Requests requests = RequestsOf(items);
   BatchBuilder builder;
   const auto block_size = static_cast<std::int32_t>(cache_.shape.block_size);
-  builder.Arrange(requests.plan, requests.open, {.block_size = block_size});
+  // Decodes alone are planned as serving replays them: padded to their bucket, for a graph.
+  const std::int64_t bucket = ComputedRowsOf(requests.plan, model_.decode_buckets()).bucket;
+  builder.Arrange(requests.plan, requests.open, {.block_size = block_size, .bucket = bucket});
   const StepShape& shape = builder.shape();
   if (shape.rows > attention_room_.rows || shape.sequences > attention_room_.sequences) {
     attention_room_.rows = std::max(shape.rows, attention_room_.rows);
@@ -217,7 +220,7 @@ double CudaOperations::RunAttention(std::span<const StepItem> items) {
     attention_.reset();
     attention_ = model_.MakeAttention(block_size, attention_room_);
   }
-  return RunArranged(builder, requests, *attention_, /*graph=*/false);
+  return RunArranged(builder, requests, *attention_, /*graph=*/bucket > 0);
 }
 
 double CudaOperations::RunDecodes(const on::DecodeWay& way, std::int64_t decodes,

@@ -75,6 +75,18 @@ void CheckFormatOn(const CudaModelOptions& options, cuda::Device& device) {
   }
 }
 
+void CheckAttention(const CudaModelOptions& options, const cuda::CudaModel& model) {
+  if (!options.attention_kernel) return;
+  constexpr std::int64_t kUsualBlockSize = 16;
+  const std::string why = kernels::cuda::WhyNotAttention(*options.attention_kernel,
+                                                         model.AttentionShapeOf(kUsualBlockSize),
+                                                         model.device().compute_capability());
+  if (why.empty()) return;
+  throw InputError(InputError::Kind::kUsage, "attention",
+                   "\"" + std::string(kernels::cuda::Name(*options.attention_kernel)) +
+                       "\" cannot be used: " + why + "; allowed: auto, generic");
+}
+
 }  // namespace
 
 LoadedCudaModel LoadCudaModel(const CudaModelOptions& options, kernels::ThreadPool& pool) {
@@ -95,8 +107,13 @@ LoadedCudaModel LoadCudaModel(const CudaModelOptions& options, kernels::ThreadPo
   result.warnings = std::move(loaded.warnings);
   auto model =
       std::make_unique<cuda::CudaModel>(options, std::move(device), std::move(loaded.weights));
+  CheckAttention(options, *model);
   // Before a cache takes the memory that the operands need.
-  if (options.tunes) model->TunePrefills();
+  if (options.tunes) {
+    for (std::string& failure : model->TuneProducts()) {
+      result.warnings.push_back(std::move(failure));
+    }
+  }
   for (const std::string& warning : model->SlowParts()) result.warnings.push_back(warning);
   result.model = std::move(model);
   return result;

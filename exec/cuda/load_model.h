@@ -50,8 +50,14 @@ struct CudaModelOptions {
   // File that keeps the chosen algorithms of matrix products and the times of attention; empty = in
   // memory only.
   std::filesystem::path algorithm_cache = {};
-  // The kernels of attention; none = the preferred ones of this build and device.
+  // The kernel of attention that is asked for (kernels::cuda::AttentionWith); none = the preferred
+  // ones of this build and device.
+  std::optional<kernels::cuda::AttentionKernel> attention_kernel = {};
+  // The kernels of attention in detail, for tests; before attention_kernel.
   std::optional<kernels::cuda::AttentionChoice> attention = {};
+  // Decode steps of these numbers of requests alone are captured and tuned, each in its bucket;
+  // empty = all up to largest_step.sequences.
+  std::vector<std::int64_t> decode_batches = {};
   bool checks_finite = false;  // a step with non-finite logits throws DeviceError
 };
 
@@ -63,8 +69,9 @@ struct LoadedCudaModel {
 
 // Loads a model. The pool is used only during loading. Throws InputError (usage) if the device does
 // not exist, if this build has no code for it, if cuBLASLt does not support products of the format,
-// or if fp8_fast_accumulation has another format or device; InputError (data) as LoadWeights;
-// kernels::cuda::DeviceError, also if memory runs out.
+// if fp8_fast_accumulation has another format or device, or if attention_kernel does not support
+// the model on this device; InputError (data) as LoadWeights; kernels::cuda::DeviceError, also if
+// memory runs out.
 LoadedCudaModel LoadCudaModel(const CudaModelOptions& options, kernels::ThreadPool& pool);
 
 // Bytes left for the KV cache if the process may use the fraction `utilization` of the device's

@@ -39,7 +39,7 @@ void TuneDecodes(CudaModel& model, const kernels::KvCacheView& cache) {
                           .decodes = NumbersOfDecodes(model),
                           .lengths = {},
                           .ways = on::DecodeWaysOf(shape, model.device().compute_capability())};
-  if (model.options().attention || tuning.ways.size() < 2) return;
+  if (model.decodes_are_fixed() || tuning.ways.size() < 2) return;
   for (const std::int64_t length : kLengths) {
     if (length <= model.positions()) tuning.lengths.push_back(length);
   }

@@ -1,28 +1,19 @@
-"""The device tests, in shards with a limit each, and some of them under compute-sanitizer."""
+"""The device tests, in shards with a limit each; one of them under compute-sanitizer."""
 import re
 import shutil
 
 from check import TIMED_OUT, Failed, Skipped
 
-EXECUTOR = "*Executor*:*Model*:*Grid*:*Nccl*:AttentionKernels*"
+ATTENTION = "*fa2*:*fa3*:*cuda_core*"
+EXECUTOR = "*Executor*:*Model*:*Mixture*:*StoredInt4*:*Grid*:*Nccl*:*AttentionKernelsTest*"
 # Name, filter, seconds. The kernels that are the likeliest to hang come last.
-SHARDS = (("own kernels", "*-*fa2*:*fa3*:*cuda_core*:" + EXECUTOR, 60),
-          ("fa2", "*fa2*", 60),
-          ("cuda_core", "*cuda_core*", 60),
-          ("executor", EXECUTOR + "-*fa2*:*fa3*:*cuda_core*", 60),
-          ("fa3", "*fa3*", 60))
-MEMCHECK_SECONDS = 90
-# What is tested of attention under memcheck: every kernel, with and without windows and graphs.
-MEMCHECK = "|".join((r"CudaAttentionTest\..*/fa2_8_2_128_bf16",
-                     r"CudaAttentionTest\..*/fa2_2_2_64_bf16",
-                     r"CudaAttentionTest\..*/cuda_core_4_2_64_bf16",
-                     r"CudaAttentionTest\..*/cuda_core_3_1_128_bf16",
-                     r"CudaAttentionTest\..*/fa3_8_2_128_bf16",
-                     r"CudaAttentionTest\..*/fa3_2_2_64_bf16",
-                     r"ReplaysOneGraphForChangingDecodes/(fa2|cuda_core)",
-                     r"PlansAheadOfTheDevice/fa3"))
-# A death test runs the program again.
-NOT_IN_MEMCHECK = "DeathTest|FindsBlocksFarBehind"
+SHARDS = (("executor", f"{EXECUTOR}-{ATTENTION}", 30),
+          ("own kernels", f"*-{ATTENTION}:{EXECUTOR}", 25),
+          ("fa2", "*fa2*", 20),
+          ("cuda_core", "*cuda_core*", 20),
+          ("fa3", "*fa3*", 20))
+MENDED_SECONDS = 30
+SANITIZER_SECONDS_MIN = 10
 
 
 def outcome(name, done):
@@ -40,32 +31,6 @@ def outcome(name, done):
     return result
 
 
-def listed_tests(check, program):
-    names, suite = [], ""
-    for line in check.call([program, "--gtest_list_tests"], 30).stdout.splitlines():
-        word = line.split("#")[0].strip()
-        if line.startswith(" "):
-            names.append(suite + word)
-        else:
-            suite = word
-    return names
-
-
-def memcheck_filter(names):
-    """Chosen cases of attention, and the first test of every other suite."""
-    chosen, suites = [], set()
-    for name in names:
-        if re.search(NOT_IN_MEMCHECK, name):
-            continue
-        suite = name.split(".")[0]
-        if re.search(MEMCHECK, name):
-            chosen.append(name)
-        elif suite not in suites and not re.search("fa2|fa3|cuda_core", name):
-            chosen.append(name)
-        suites.add(suite)
-    return ":".join(chosen)
-
-
 def sanitizer():
     for name in ("compute-sanitizer", "/usr/local/cuda/bin/compute-sanitizer"):
         if shutil.which(name):
@@ -73,26 +38,26 @@ def sanitizer():
     return None
 
 
-def memcheck(check, program):
-    """The result under the sanitizer, and what it said. A tool that does not know the device is no
-    failure of the program."""
+def memcheck(check, chosen):
+    """What the sanitizer says of some tests in one line, and all of it. A tool that does not know
+    the device is no failure of the program."""
     tool = sanitizer()
     if tool is None:
-        return {"skipped": "no compute-sanitizer here"}, ""
-    chosen = memcheck_filter(listed_tests(check, program))
-    done = check.call([tool, "--tool", "memcheck", "--error-exitcode", "9", program,
-                       f"--gtest_filter={chosen}"], MEMCHECK_SECONDS)
-    text = f"\n--- memcheck of {chosen}\n{done.stdout}{done.stderr}"
+        return "no compute-sanitizer here", ""
+    done = check.call([tool, "--tool", "memcheck", "--error-exitcode", "9",
+                       check.programs["device_test"], f"--gtest_filter={chosen}"],
+                      check.stage_left())
+    text = f"--- memcheck of {chosen}\n{done.stdout}{done.stderr}"
     refusal = re.search(r".*(device not supported|not supported on this device|unable to find|"
-                        r"version mismatch).*", done.stdout + done.stderr, re.I)
+                        r"version mismatch).*", text, re.I)
     if refusal and done.returncode != 0:
-        return {"skipped": refusal.group(0).strip("= \t")}, text
-    errors = re.findall(r"^========= Invalid|^========= .*error \d+", text, re.M)
-    return {"exit_code": done.returncode, "passed": outcome("memcheck", done)["passed"],
-            "errors": len(errors)}, text
+        return refusal.group(0).strip("= \t"), text
+    errors = re.findall(r"^========= (Invalid.*|.*error \d+.*)", text, re.M)
+    found = f"{len(errors)} errors, the first: {errors[0]}" if errors else "no error"
+    return found + (" when its time was over" if done.returncode == TIMED_OUT else ""), text
 
 
-def lines_of(results, checked):
+def lines_of(results, not_reached):
     lines = []
     for shard in results:
         line = (f"{shard['shard']}: {shard['passed']} passed, {len(shard['failed'])} failed, "
@@ -100,39 +65,73 @@ def lines_of(results, checked):
         if "ended_in" in shard:
             line += f", exit code {shard['exit_code']} in {shard['ended_in']}"
         lines.append(line)
-        lines += [f"  failed {name}" for name in shard["failed"][:8]]
+        lines += [f"  failed {name}" for name in shard["failed"][:5]]
         reasons = {}
         for name, reason in shard["skipped"].items():
             reasons.setdefault(reason, []).append(name)
         lines += [f"  skipped {len(names)}, as {names[0]}: {reason}"
-                  for reason, names in reasons.items()]
-    lines.append("memcheck: " + (f"skipped: {checked['skipped']}" if "skipped" in checked else
-                                 f"exit code {checked['exit_code']}, {checked['passed']} passed, "
-                                 f"{checked['errors']} errors"))
-    return lines
+                  for reason, names in list(reasons.items())[:2]]
+    return lines + [f"{name}: not reached" for name in not_reached]
+
+
+def run_shards(check, shards):
+    """Results of the shards that the time of the stage suffices for; writes tests.txt as they come."""
+    results, not_reached = [], []
+    for name, chosen, seconds in shards:
+        if check.stopping or check.stage_left() < 3:
+            not_reached.append(name)
+            continue
+        done = check.call([check.programs["device_test"], f"--gtest_filter={chosen}"], seconds)
+        results.append(outcome(name, done))
+        with (check.out / "tests.txt").open("a") as file:
+            file.write(f"--- {name}: {chosen}\n{done.stdout}{done.stderr}")
+    return {"shards": results, "not_reached": not_reached, "lines": lines_of(results, not_reached)}
+
+
+def require_program(check):
+    if check.programs["device_test"] is None:
+        raise (Skipped if check.quick else Failed)("no cuda_device_test is built")
+
+
+def broken_shards(facts):
+    return [shard["shard"] for shard in facts["shards"] if shard["exit_code"] != 0]
 
 
 def tests(check):
     """The stage."""
-    program = check.programs["device_test"]
-    if program is None:
-        raise (Skipped if check.quick else Failed)("no cuda_device_test is built")
-    results, texts = [], []
-    for name, chosen, seconds in SHARDS:
-        done = check.call([program, f"--gtest_filter={chosen}"], seconds)
-        results.append(outcome(name, done))
-        texts.append(f"--- {name}: {chosen}\n{done.stdout}{done.stderr}")
-        (check.out / "tests.txt").write_text("".join(texts))
-    checked, text = memcheck(check, program)
-    (check.out / "tests.txt").write_text("".join(texts) + text)
-    facts = {"shards": results, "memcheck": checked, "lines": lines_of(results, checked)}
-    broken = [shard["shard"] for shard in results if shard["exit_code"] != 0]
-    if broken:
-        raise Failed("device tests failed: " + ", ".join(broken), facts)
-    if not all(shard["passed"] for shard in results):
+    require_program(check)
+    facts = run_shards(check, SHARDS)
+    if broken_shards(facts):
+        raise Failed("device tests failed: " + ", ".join(broken_shards(facts)), facts)
+    if not all(shard["passed"] for shard in facts["shards"]):
         raise Failed("a shard has no test that passed", facts)
-    if checked.get("exit_code") == TIMED_OUT and checked["errors"] == 0:
-        facts["memcheck"]["skipped"] = "took too long; no error up to then"
-    elif checked.get("exit_code", 0) != 0:
-        raise Failed("the sanitizer found something, or a test failed under it", facts)
     return facts
+
+
+def shards_to_mend(check):
+    """What failed in the first quarter, or was not reached."""
+    if check.chosen_tests:
+        return [("chosen", check.chosen_tests, MENDED_SECONDS)]
+    earlier = ((check.previous or {}).get("stages", {})).get("tests", {})
+    failed = [name for shard in earlier.get("shards", [])
+              for name in {*shard["failed"], shard.get("ended_in", "its start")} - {"its start"}]
+    shards = [("failed before", ":".join(sorted(failed)), MENDED_SECONDS)] if failed else []
+    return shards + [shard for shard in SHARDS if shard[0] in earlier.get("not_reached", [])]
+
+
+def mended(check):
+    """The stage: once more what failed, under the sanitizer if it fails again."""
+    require_program(check)
+    shards = shards_to_mend(check)
+    if not shards:
+        raise Skipped("no test failed or was left out before")
+    facts = run_shards(check, shards)
+    if not broken_shards(facts):
+        return facts
+    names = [name for shard in facts["shards"] for name in shard["failed"]]
+    if names and check.stage_left() > SANITIZER_SECONDS_MIN:
+        told, text = memcheck(check, names[0])
+        facts["lines"].append(f"memcheck of {names[0]}: {told}")
+        with (check.out / "tests.txt").open("a") as file:
+            file.write(text)
+    raise Failed("device tests failed: " + ", ".join(broken_shards(facts)), facts)

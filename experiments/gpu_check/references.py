@@ -6,6 +6,8 @@ import struct
 
 from check import Failed, last_line
 
+MODEL_SECONDS = 15
+
 
 def read_tensors(file):
     """Name -> list of numbers, of a safetensors file of I32 and F32."""
@@ -53,34 +55,28 @@ def first_wrong_token(got, prompt, margin):
     return -1
 
 
-def row(folder, dtype, wrong="", passed=0, worst="", tolerance="", attention="unknown"):
+def row(check, folder, wrong="", passed=0, worst="", tolerance="", attention="unknown"):
     """A row of models.csv."""
-    return {"model": folder.name, "dtype": dtype, "passed": passed, "attention": attention,
-            "worst_relative_l2": worst, "tolerance": tolerance, "wrong": wrong}
+    return {"model": folder.name, "passed": passed, "attention": attention,
+            "overlap": int(check.overlap), "worst_relative_l2": worst, "tolerance": tolerance,
+            "wrong": wrong}
 
 
-def attention_of(done, check, folder, dtype):
-    """Which attention served: `generate` warns where it is the kernel for any shape. Raises Failed
-    where it should not have been."""
+def attention_of(done, check, folder):
+    """Which choice of attention served: `generate` warns where it is the kernel for any shape. Raises
+    Failed where it should not have been."""
     generic = "attention runs on the kernel for any shape" in done.stderr
-    if generic and folder.name.startswith("attention-") and dtype == "bf16" and not check.quick:
+    expected = check.quick or check.attention == "generic"
+    if generic and folder.name.startswith("attention-") and not expected:
         raise Failed("attention was served by the kernel for any shape")
-    return "generic" if generic else "flashinfer"
+    return "generic" if generic else check.attention
 
 
-# Mixtures name no tolerance of 16 bits, because rounding lets a few tokens take other experts. Half of
-# their prompts must agree to the rounding of the format.
-MIXTURE_DISTANCES = {"bf16": 2e-2, "fp16": 3e-3}
-
-
-def judge(facts, prompts, results, dtype):
+def judge(facts, prompts, results):
     """Distance of the logits, its limit, and the wrong tokens."""
     distances = [relative_distance(result["last_logits"], prompt["logits"])
                  for result, prompt in zip(results, prompts)]
-    # The reference names no tolerance of fp16, which rounds finer than bf16.
     tolerance = facts["tolerance"]["bf16"]
-    if tolerance is None:
-        return sorted(distances)[(len(distances) - 1) // 2], MIXTURE_DISTANCES[dtype], []
     wrong = []
     for result, prompt in zip(results, prompts):
         step = first_wrong_token(result["greedy"], prompt, tolerance["margin"])
@@ -89,27 +85,27 @@ def judge(facts, prompts, results, dtype):
     return max(distances), tolerance["rel_l2"], wrong
 
 
-def compare(check, folder, dtype):
-    """A row of models.csv."""
+def compare(check, folder):
+    """A row of models.csv, computed in bf16."""
     facts, prompts = read_expected(folder)
-    asked = check.scratch / f"{folder.name}.{dtype}.prompts"
-    given = check.scratch / f"{folder.name}.{dtype}.tokens"
+    asked = check.scratch / f"{folder.name}.prompts"
+    given = check.scratch / f"{folder.name}.tokens"
     asked.write_text("".join(json.dumps({"prompt": i, "token_ids": prompt["tokens"]}) + "\n"
                              for i, prompt in enumerate(prompts)))
     steps = facts.get("generation", {"block_size": 5, "max_num_batched_tokens": 13,
                                      "max_num_seqs": 3})
     policy = {name: value for name, value in steps.items() if name != "block_size"}
     done = check.call([check.programs["twinserve"], "generate", "--model", folder, "--prompts",
-                       asked, "--out", given, "--device", "cuda", "--dtype", dtype,
+                       asked, "--out", given, "--device", "cuda", "--dtype", "bf16",
                        "--max-new-tokens", max(len(prompt["greedy"]) for prompt in prompts),
-                       "--block-size", steps["block_size"], "--policy-params", json.dumps(policy)],
-                      60)
+                       "--block-size", steps["block_size"], "--policy-params", json.dumps(policy),
+                       *check.attention_words()], 60 if check.quick else MODEL_SECONDS)
     if done.returncode != 0:
         raise Failed(f"generate ended with {done.returncode}: {last_line(done.stderr)}")
-    attention = attention_of(done, check, folder, dtype)
+    attention = attention_of(done, check, folder)
     results = [json.loads(line) for line in given.read_text().splitlines()]
     if len(results) != len(prompts):
         raise Failed(f"generate answered {len(results)} of {len(prompts)} prompts")
-    worst, limit, wrong = judge(facts, prompts, results, dtype)
-    return row(folder, dtype, " ".join(wrong), int(worst <= limit and not wrong), f"{worst:.3g}",
-               limit, attention)
+    worst, limit, wrong = judge(facts, prompts, results)
+    return row(check, folder, "wrong tokens " + " ".join(wrong) if wrong else "",
+               int(worst <= limit and not wrong), f"{worst:.3g}", limit, attention)

@@ -89,6 +89,15 @@ struct AttentionChoice {
 
 // The preferred kernels of this build for a shape and a compute capability (90 means 9.0).
 AttentionChoice BestAttention(const AttentionShape& shape, int compute_capability);
+// The kernels where one is asked for, to work around another: kFa3 as preferred; kFa2 as preferred
+// without kFa3; kCudaCore for decodes beside kFa2 for prefills; kGeneric for both. REQUIRES: the
+// asked kernel supports the shape (WhyNotAttention).
+AttentionChoice AttentionWith(AttentionKernel asked, const AttentionShape& shape,
+                              int compute_capability);
+// True if decodes are computed by the asked kernel alone, so that no ways of decodes are compared.
+constexpr bool FixesDecodes(AttentionKernel asked) {
+  return asked == AttentionKernel::kCudaCore || asked == AttentionKernel::kGeneric;
+}
 // The reason why a kernel does not support a shape; empty if it does.
 std::string WhyNotAttention(AttentionKernel kernel, const AttentionShape& shape,
                             int compute_capability);

@@ -121,4 +121,15 @@ AttentionChoice BestAttention(const AttentionShape& shape, int compute_capabilit
   return choice;
 }
 
+AttentionChoice AttentionWith(AttentionKernel asked, const AttentionShape& shape,
+                              int compute_capability) {
+  AttentionChoice choice;
+  if (asked == AttentionKernel::kGeneric) return choice;
+  choice = BestAttention(shape, compute_capability);
+  if (asked == AttentionKernel::kFa3) return choice;
+  choice.prefill = AttentionKernel::kFa2;
+  if (asked == AttentionKernel::kCudaCore) choice.decode = asked;
+  return choice;
+}
+
 }  // namespace twin::kernels::cuda

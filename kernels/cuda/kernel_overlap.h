@@ -4,7 +4,8 @@
 namespace twin::kernels::cuda {
 
 // True if the calling thread's current device supports programmatic dependent launches, that is,
-// from compute capability 9.0 on. Queries the driver once per device. Throws DeviceError.
+// from compute capability 9.0 on. The environment's TWIN_KERNEL_OVERLAP=0 makes it false, to work
+// around a driver. Queries the driver once per device. Throws DeviceError.
 bool KernelsOverlap();
 
 // Makes KernelsOverlap() false on the calling thread during its lifetime. Used when events between

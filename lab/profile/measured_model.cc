@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <thread>
+#include <utility>
 
 #include "core/check.h"
 #include "core/input_error.h"
@@ -44,7 +45,8 @@ ComputedModel ReadMeasuredModel(const MeasuredModelOptions& options) {
 
 MeasuredModel LoadMeasuredModel(const MeasuredModelOptions& options, const ComputedModel& model,
                                 DType format, std::int32_t positions,
-                                const exec::StepSizes& largest_step, RunControl& control) {
+                                const exec::StepSizes& largest_step, RunControl& control,
+                                std::vector<std::int64_t> decode_batches) {
   MeasuredModel measured;
   measured.group = exec::MakeThreadGroup(1);
   measured.rank = LoadRankModel({.config = model.config,
@@ -55,7 +57,9 @@ MeasuredModel LoadMeasuredModel(const MeasuredModelOptions& options, const Compu
                                  .positions = positions,
                                  .threads = ThreadsOf(options),
                                  .device = options.device,
-                                 .largest_step = largest_step},
+                                 .largest_step = largest_step,
+                                 .attention_kernel = options.attention_kernel,
+                                 .decode_batches = std::move(decode_batches)},
                                 *measured.group.front(), control);
   const bool cpu = options.device == ModelDevice::kCpu;
   measured.machine =

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,7 @@ struct MeasuredModelOptions {
   ModelDevice device = ModelDevice::kCpu;
   std::int32_t threads = 0;  // 0: one per core
   bool fp8_fast_accumulation = false;
+  std::optional<kernels::cuda::AttentionKernel> attention_kernel = {};  // on CUDA
 };
 
 std::int32_t ThreadsOf(const MeasuredModelOptions& options);
@@ -42,10 +44,11 @@ ComputedModel ReadMeasuredModel(const MeasuredModelOptions& options);
 
 // Loads the model on the device of the options, with weights packed as `format`. Reports the
 // loader's warnings. REQUIRES: RequireAccumulation(). Throws InputError (data), std::bad_alloc,
-// kernels::cuda::DeviceError.
+// kernels::cuda::DeviceError. `decode_batches` as in exec::CudaModelOptions.
 MeasuredModel LoadMeasuredModel(const MeasuredModelOptions& options, const ComputedModel& model,
                                 DType format, std::int32_t positions,
-                                const exec::StepSizes& largest_step, RunControl& control);
+                                const exec::StepSizes& largest_step, RunControl& control,
+                                std::vector<std::int64_t> decode_batches = {});
 
 // Parses a name of `allowed`, or takes the first one if it is empty. Throws InputError (usage)
 // naming the option.

@@ -68,7 +68,9 @@ std::vector<std::string> LoadOnCuda(const RankModelOptions& options, std::int32_
                            .links = rank.groups->links(),
                            .device = CudaDeviceOf(local_rank),
                            .largest_step = options.largest_step,
-                           .algorithm_cache = exec::DefaultAlgorithmCache()},
+                           .algorithm_cache = exec::DefaultAlgorithmCache(),
+                           .attention_kernel = options.attention_kernel,
+                           .decode_batches = options.decode_batches},
                           *rank.pool);
   rank.model = std::move(loaded.model);
   return std::move(loaded.warnings);

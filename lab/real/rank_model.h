@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,9 @@ struct RankModelOptions {
   std::int32_t threads = 1;  // of each rank
   ModelDevice device = ModelDevice::kCpu;
   exec::StepSizes largest_step = {};  // CUDA only
+  // CudaModelOptions of the same names.
+  std::optional<kernels::cuda::AttentionKernel> attention_kernel = {};
+  std::vector<std::int64_t> decode_batches = {};
 };
 
 // Owns everything that its model borrows.

@@ -207,6 +207,24 @@ void RequireShape(ModelSpec own, const SystemConfig& system) {
          "weight_dtype, kv_dtype, or a model_shape without a model");
 }
 
+std::optional<kernels::cuda::AttentionKernel> KernelOf(RealWorldConfig::Attention attention) {
+  using Attention = RealWorldConfig::Attention;
+  using Kernel = kernels::cuda::AttentionKernel;
+  switch (attention) {
+    case Attention::kAuto:
+      return std::nullopt;
+    case Attention::kFa3:
+      return Kernel::kFa3;
+    case Attention::kFa2:
+      return Kernel::kFa2;
+    case Attention::kCudaCore:
+      return Kernel::kCudaCore;
+    case Attention::kGeneric:
+      return Kernel::kGeneric;
+  }
+  return std::nullopt;
+}
+
 RankModelOptions RankOptionsOf(const ExperimentConfig& config, const ComputedModel& model) {
   return {.config = model.config,
           .weights = model.weights,
@@ -218,7 +236,8 @@ RankModelOptions RankOptionsOf(const ExperimentConfig& config, const ComputedMod
           .threads = RealOf(config).threads,
           .device = RealOf(config).device,
           .largest_step = {.tokens = config.system.memory.max_step_tokens,
-                           .sequences = config.system.memory.max_sequences}};
+                           .sequences = config.system.memory.max_sequences},
+          .attention_kernel = KernelOf(RealOf(config).attention)};
 }
 
 RankModelOptions DraftOptionsOf(const ExperimentConfig& config, const ComputedModel& draft) {

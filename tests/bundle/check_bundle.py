@@ -3,7 +3,8 @@
 
 Usage: tests/bundle/check_bundle.py build/bundle/twinserve-bundle
 
-Its size; that its programs need glibc's libraries alone, and of no newer glibc than 2.34, or what
+Its size; that the archive beside it holds the same, and with the tracked files of the source tree is
+small enough for a rented machine; that its programs need glibc's libraries alone, and of no newer glibc than 2.34, or what
 lies in its lib/; and that in a root with nothing but it and a glibc without versions after 2.34 it
 says, in one line, that there is no GPU. The last needs the right to change the root (root, or user
 namespaces), and a machine without a CUDA device; otherwise it is left out with a note.
@@ -15,15 +16,18 @@ import shutil
 import struct
 import subprocess
 import sys
+import tarfile
 import tempfile
 
 sys.dont_write_bytecode = True
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "cmake"))
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(SOURCE / "cmake"))
 
 import older_glibc  # noqa: E402  (needs the path)
 
 SHT_VERDEF = 0x6FFFFFFD
 MEGABYTES_MAX = 56
+TRAVEL_MEBIBYTES_MAX = 60  # of a tree and what is carried beside it; the machine takes 64
 GLIBC_MAX = (2, 34)
 GLIBC = {"libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1",
          "ld-linux-x86-64.so.2"}
@@ -48,6 +52,31 @@ def output_of(*command):
 def check_size(folder):
     size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
     expect(size < MEGABYTES_MAX * 1e6, f"{size * 1e-6:.1f} MB, at most {MEGABYTES_MAX}")
+
+
+def check_travel(archive):
+    """The archive beside the tracked files."""
+    names = subprocess.run(["git", "-C", SOURCE, "ls-files", "-z"], capture_output=True, check=True)
+    files = [SOURCE / os.fsdecode(name) for name in names.stdout.split(b"\0") if name]
+    tree = sum(file.lstat().st_size for file in files if file.is_symlink() or file.is_file())
+    size = (tree + archive.stat().st_size) / (1 << 20)
+    expect(size < TRAVEL_MEBIBYTES_MAX, f"tracked files and archive: {tree / (1 << 20):.1f} + "
+           f"{archive.stat().st_size / (1 << 20):.1f} MiB, at most {TRAVEL_MEBIBYTES_MAX}")
+
+
+def check_archive(folder, archive):
+    """Same files, same bytes, same right to be executed."""
+    found = {}
+    with tarfile.open(archive) as packed:
+        for member in packed:
+            if member.isfile():
+                found[member.name] = (packed.extractfile(member).read(), member.mode & 0o100)
+    wanted = {f"{folder.name}/{file.relative_to(folder)}": (file.read_bytes(),
+                                                           file.stat().st_mode & 0o100)
+              for file in folder.rglob("*") if file.is_file()}
+    differ = [name for name in sorted(found.keys() | wanted.keys())
+              if found.get(name) != wanted.get(name)]
+    expect(not differ, f"{archive.name} holds what the folder holds ({', '.join(differ) or 'all'})")
 
 
 def check_needs(folder, file):
@@ -153,6 +182,9 @@ def main():
         sys.exit(f"usage: {sys.argv[0]} FOLDER")
     folder = pathlib.Path(sys.argv[1]).resolve()
     check_size(folder)
+    archive = folder.with_name(f"{folder.name}.txz")
+    check_travel(archive)
+    check_archive(folder, archive)
     for file in sorted([*(folder / "bin").iterdir(), *(folder / "lib").iterdir()]):
         check_needs(folder, file)
     expect((folder / "models" / "tiny-llama" / "expected.json").exists(), "has reference models")

@@ -3,7 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
 #include <memory>
+#include <sstream>
+#include <vector>
 
 #include "core/input_error.h"
 #include "exec/cuda/activations.h"
@@ -11,6 +15,7 @@
 #include "exec/generation.h"
 #include "kernels/cuda/kernel_overlap.h"
 #include "kernels/cuda/stream.h"
+#include "tests/cuda_emulation/emulated_cublaslt.h"
 #include "tests/cuda_emulation/emulated_device.h"
 #include "tests/unit/exec_cuda/device_model.h"
 
@@ -296,7 +301,7 @@ TEST_F(EmulatedExecutorTest, AsManyStepsAsMayBeInFlightAreLaunchedWithoutAWait) 
   kernels::cuda::SetDevicePatience(kernels::cuda::kDevicePatience);
 }
 
-TEST_F(EmulatedExecutorTest, ProductsOfPrefillsAreTunedBeforeACacheTakesTheMemory) {
+TEST_F(EmulatedExecutorTest, ProductsAreTunedBeforeACacheTakesTheMemory) {
   const LoadedCudaModel loaded = LoadCudaModel({.config = config_,
                                                 .seed = 1,
                                                 .positions = 100,
@@ -312,20 +317,53 @@ TEST_F(EmulatedExecutorTest, ProductsOfPrefillsAreTunedBeforeACacheTakesTheMemor
   EXPECT_TRUE(measured(512));
   EXPECT_TRUE(measured(600));
   EXPECT_FALSE(measured(1024));
-  EXPECT_FALSE(measured(4));  // a decode's: when graphs are captured
+  EXPECT_TRUE(measured(4));  // a decode's
+  EXPECT_FALSE(measured(3));
 }
 
 TEST_F(EmulatedExecutorTest, ProductsThatCannotBeTunedForLackOfMemoryAreNot) {
   const auto model = Load({});
   auto& on_device = dynamic_cast<CudaModel&>(*model);
   cuda_emulation::FailCall("cudaMalloc", 1, cudaErrorMemoryAllocation);
-  const std::vector<std::int64_t> rows = {3};
-  EXPECT_NO_THROW(on_device.Tune(rows));
+  EXPECT_THAT(on_device.TuneProducts(), ::testing::IsEmpty());
   const DeviceLayer& layer = on_device.weights().layers.front();
   EXPECT_FALSE(on_device.device().gemm().Measured(
-      {.tokens = 3, .outputs = layer.qkv.matrix.rows, .inputs = layer.qkv.matrix.columns}));
+      {.tokens = 1, .outputs = layer.qkv.matrix.rows, .inputs = layer.qkv.matrix.columns}));
   EXPECT_TRUE(on_device.device().gemm().Measured(
-      {.tokens = 3, .outputs = layer.up.matrix.rows, .inputs = layer.up.matrix.columns}));
+      {.tokens = 1, .outputs = layer.up.matrix.rows, .inputs = layer.up.matrix.columns}));
+}
+
+TEST_F(EmulatedExecutorTest, AProductThatFailsWhileItIsTunedIsReportedAndTheOthersAreKept) {
+  const std::filesystem::path cache = folder_.path() / "gemm_algorithms.tsv";
+  // What cuBLASLt suggests fails; one token is multiplied by a kernel of our own.
+  cuda_emulation::FailCublasLtAlgorithms({0, 1});
+  const LoadedCudaModel loaded = LoadCudaModel({.config = config_,
+                                                .positions = 100,
+                                                .largest_step = {.tokens = 64, .sequences = 1},
+                                                .tuned_flops_min = 0,
+                                                .algorithm_cache = cache},
+                                               pool_);
+  cuda_emulation::FailCublasLtAlgorithms({});
+  EXPECT_THAT(loaded.warnings, ::testing::Contains(HasSubstr("and 64 tokens is not tuned: ")));
+  std::ostringstream kept;
+  kept << std::ifstream(cache).rdbuf();
+  EXPECT_THAT(kept.str(), HasSubstr("\tskinny\t"));
+}
+
+// Buckets reach over the number of sequences, and the largest step has room for their padding.
+TEST_F(EmulatedExecutorTest, EveryNumberOfDecodesHasABucket) {
+  const auto buckets = [&](StepSizes largest) {
+    return Load({.largest_step = largest})->decode_buckets();
+  };
+  EXPECT_THAT(buckets({.tokens = 64, .sequences = 3}), ::testing::ElementsAre(1, 2, 4));
+  EXPECT_THAT(buckets({.tokens = 64, .sequences = 9}), ::testing::ElementsAre(1, 2, 4, 8, 16));
+  EXPECT_THAT(buckets({.tokens = 9, .sequences = 9}), ::testing::ElementsAre(1, 2, 4, 8, 16));
+  const auto model = Load({.largest_step = {.tokens = 64, .sequences = 3}});
+  std::vector<Generation> three = Prompts();
+  three.resize(3);
+  const auto before = cuda_emulation::Counts().graph_launches;
+  Generate(*model, three, Options({}));
+  EXPECT_GT(cuda_emulation::Counts().graph_launches, before);
 }
 
 TEST_F(EmulatedExecutorTest, TheCacheThatFitsIsMeasuredBehindALargestStep) {

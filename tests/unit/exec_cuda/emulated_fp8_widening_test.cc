@@ -124,7 +124,7 @@ TEST_F(EmulatedFp8WideningTest, MoreThan16RowsAreMultipliedByCublasLt) {
   EXPECT_EQ(products(64), 4 * config_.shape.layers + 1);
 }
 
-TEST_F(EmulatedFp8WideningTest, OperationsTuningAndTheMeasuredCacheWork) {
+TEST_F(EmulatedFp8WideningTest, OperationsAndTheMeasuredCacheWork) {
   const auto model = Load({.dtype = DType::kFp8});
   SyntheticSteps steps(*model,
                        {.kv_dtype = DType::kBf16, .block_size = 4, .tokens = 200, .items = 4});
@@ -133,16 +133,23 @@ TEST_F(EmulatedFp8WideningTest, OperationsTuningAndTheMeasuredCacheWork) {
     EXPECT_GE(operations->RunGemms(tokens).sum(), 0);
   }
   EXPECT_GT(MeasureKvBytes(*model, 0.5), 0);
+}
 
-  auto& on_device = dynamic_cast<CudaModel&>(*model);
-  const std::vector<std::int64_t> sizes = {16, 40};
-  on_device.Tune(sizes);
-  const DeviceLinear& qkv = on_device.weights().layers.front().qkv;
+TEST_F(EmulatedFp8WideningTest, ProductsAreTunedWhereCublasLtComputesThem) {
+  const LoadedCudaModel loaded = LoadCudaModel({.config = config_,
+                                                .seed = 1,
+                                                .format = DType::kFp8,
+                                                .positions = 100,
+                                                .largest_step = {.tokens = 40, .sequences = 16},
+                                                .tuned_flops_min = 0},
+                                               pool_);
+  auto& model = dynamic_cast<CudaModel&>(*loaded.model);
+  const DeviceLinear& qkv = model.weights().layers.front().qkv;
   const auto measured = [&](std::int64_t tokens) {
-    return on_device.device().gemm().Measured(
+    return model.device().gemm().Measured(
         {.tokens = tokens, .outputs = qkv.matrix.rows, .inputs = qkv.matrix.columns});
   };
-  EXPECT_FALSE(measured(16));  // not by cuBLASLt
+  EXPECT_FALSE(measured(16));  // widened in the product
   EXPECT_TRUE(measured(40));
 }
 

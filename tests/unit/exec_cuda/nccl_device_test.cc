@@ -22,6 +22,8 @@ TEST(NcclDeviceTest, AGroupOfOneRankComputesUnderCaptureToo) {
     const DeviceBuffer own(static_cast<std::int64_t>(bytes), "test values");
     const DeviceBuffer all(static_cast<std::int64_t>(bytes), "test values");
     CheckCuda(cudaMemcpy(own.data(), values.data(), bytes, cudaMemcpyHostToDevice), "cudaMemcpy");
+    // A copy from pageable memory may still be on its way, and the stream would not wait for it.
+    CheckCuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
     const Graph graph = Graph::Capture(stream.view(), [&] {
       group.AllReduceSum(stream.view(), own.data(), 4, DType::kFp32);
       group.AllGather(stream.view(), own.data(), all.data(), static_cast<std::int64_t>(bytes));
