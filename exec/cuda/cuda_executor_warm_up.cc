@@ -10,8 +10,8 @@
 namespace twin::exec::cuda {
 namespace {
 
-// Kernels differ by the power of two of the number of tokens at most, and from here on no more:
-// larger products were loaded when they were tuned.
+// Our own kernels differ by the power of two of the number of tokens at most, and from here on no
+// more. Products differ by PrefillSizes().
 constexpr std::int64_t kTokensOfAllKernels = 512;
 // Rows of an expert from which on products of experts are computed alike.
 constexpr std::int64_t kRowsOfExpert = 64;
@@ -34,6 +34,9 @@ void CudaExecutor::WarmUp() {
   const std::int64_t sequences = std::min(largest.sequences, tokens);
   for (std::int64_t size = 1; size < tokens; size *= 2) WarmUp(0, size);
   WarmUp(0, tokens);
+  for (const std::int64_t size : PrefillSizes(largest)) {
+    if (size > tokens) WarmUp(0, size);
+  }
   // Beside decodes, prefills have attention of their own.
   WarmUp(std::min(tokens / 2, sequences - 1), tokens / 2);
   if (buckets_.empty()) {

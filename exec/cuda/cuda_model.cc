@@ -83,6 +83,18 @@ std::unique_ptr<DeviceCommunicator> Connected(Communicator* host) {
 
 }  // namespace
 
+std::vector<std::int64_t> PrefillSizes(const StepSizes& largest_step) {
+  const std::int64_t largest = largest_step.tokens;
+  std::vector<std::int64_t> sizes;
+  for (std::int64_t tokens = 64; tokens <= 8192 && tokens < largest; tokens *= 2) {
+    sizes.push_back(tokens);
+    const std::int64_t between = tokens + tokens / 2;
+    if (between <= 8192 && between < largest) sizes.push_back(between);
+  }
+  sizes.push_back(largest);
+  return sizes;
+}
+
 CudaModel::CudaModel(const CudaModelOptions& options, std::unique_ptr<Device> device,
                      DeviceWeights weights)
     : options_(WithPaddedDecodes(options)),

@@ -25,6 +25,11 @@
 
 namespace twin::exec::cuda {
 
+// The numbers of tokens whose products are tuned and loaded in advance for prefills, ascending: 64,
+// 96, 128, 192 and so on up to 8,192, and the largest step. Steps of other sizes compute with the
+// algorithms of the next larger one.
+std::vector<std::int64_t> PrefillSizes(const StepSizes& largest_step);
+
 inline kernels::cuda::Fp8Accumulation AccumulationOf(const CudaModelOptions& options) {
   using Accumulation = kernels::cuda::Fp8Accumulation;
   return options.fp8_fast_accumulation ? Accumulation::kFast : Accumulation::kAccurate;
@@ -119,7 +124,7 @@ class CudaModel final : public DeviceModel {
   [[nodiscard]] std::vector<std::string> SlowParts() const;
 
   // Autotunes the matrix products that are not in the algorithm cache: of decode_buckets(), with
-  // logits, and of steps of 512 to 8,192 tokens and of the largest size, without. Saves the cache
+  // logits, and of PrefillSizes(), without. Saves the cache
   // behind each size. A product whose operands do not fit into the memory that is left is not
   // tuned. Returns one line for each product whose tuning failed otherwise: the first suggestion of
   // cuBLASLt computes it. Throws kernels::cuda::HungDevice.

@@ -188,11 +188,9 @@ std::vector<std::string> CudaModel::TuneProducts() {
   };
   std::vector<Size> sizes;
   for (const std::uint32_t bucket : decode_buckets()) sizes.push_back({bucket, true});
-  const std::int64_t largest = options_.largest_step.tokens;
-  for (std::int64_t tokens = 512; tokens <= 8192 && tokens < largest; tokens *= 2) {
+  for (const std::int64_t tokens : PrefillSizes(options_.largest_step)) {
     sizes.push_back({tokens, false});
   }
-  sizes.push_back({largest, false});
   std::vector<std::string> failures;
   for (const Size& size : sizes) {
     bool tuned = false;

@@ -223,10 +223,12 @@ double CudaOperations::RunAttention(std::span<const StepItem> items) {
   return RunArranged(builder, requests, *attention_, /*graph=*/bucket > 0);
 }
 
-double CudaOperations::RunDecodes(const on::DecodeWay& way, std::int64_t decodes,
-                                  std::int64_t length) {
-  const std::vector<StepItem> items(static_cast<std::size_t>(decodes),
-                                    DecodeItem(static_cast<std::int32_t>(length) - 1));
+double CudaOperations::RunDecodes(const on::DecodeWay& way, std::span<const std::int64_t> lengths) {
+  const auto decodes = static_cast<std::int64_t>(lengths.size());
+  std::vector<StepItem> items;
+  for (const std::int64_t length : lengths) {
+    items.push_back(DecodeItem(static_cast<std::int32_t>(length) - 1));
+  }
   const Requests requests = RequestsOf(items);
   BatchBuilder builder;
   builder.Arrange(

@@ -29,9 +29,10 @@ class CudaOperations final : public Operations {
   OtherSeconds RunOther(std::int64_t tokens) override;
   double RunAttention(std::span<const StepItem> items) override;
   double RunBlockCopies(std::int64_t blocks) override;
-  // Attention of `decodes` sequences of `length` tokens through all layers as in a graph, computed
-  // in a way that serves the model. Returns seconds. REQUIRES: the cache has blocks for them.
-  double RunDecodes(const kernels::cuda::DecodeWay& way, std::int64_t decodes, std::int64_t length);
+  // Attention of sequences of these lengths, one query each, through all layers as in a graph,
+  // computed in a way that serves the model. Returns seconds. REQUIRES: the cache has blocks for
+  // them.
+  double RunDecodes(const kernels::cuda::DecodeWay& way, std::span<const std::int64_t> lengths);
 
  private:
   using Work = std::function<void(LapEvents&)>;

@@ -30,7 +30,8 @@ namespace {
 
 using kernels::cuda::DeviceError;
 
-constexpr std::size_t kBufferBytes = std::size_t{8} << 20;
+// CUPTI takes a buffer between the first two kernels of a step; a large one would delay the second.
+constexpr std::size_t kBufferBytes = std::size_t{256} << 10;
 constexpr std::size_t kBufferAlignment = 8;  // that CUPTI asks for
 
 struct CuptiFunctions {

@@ -26,9 +26,12 @@ std::vector<std::int64_t> NumbersOfDecodes(const CudaModel& model) {
   return numbers;
 }
 
-bool Fits(const on::DecodeCase& each, const kernels::KvCacheShape& cache) {
-  const std::int64_t pages = (each.length + cache.block_size - 1) / cache.block_size;
-  return each.decodes * pages <= cache.blocks;
+bool Fits(const std::vector<std::int64_t>& lengths, const kernels::KvCacheShape& cache) {
+  std::int64_t pages = 0;
+  for (const std::int64_t length : lengths) {
+    pages += (length + cache.block_size - 1) / cache.block_size;
+  }
+  return pages <= cache.blocks;
 }
 
 }  // namespace
@@ -46,11 +49,12 @@ void TuneDecodes(CudaModel& model, const kernels::KvCacheView& cache) {
   on::DecodeTimes& times = model.device().gemm().decode_times();
   CudaOperations operations(model, cache);
   const auto timer = [&](const on::DecodeCase& each) -> std::optional<double> {
-    if (!Fits(each, cache.shape)) return std::nullopt;
+    const std::vector<std::int64_t> lengths = on::LengthsOf(each, model.positions());
+    if (!Fits(lengths, cache.shape)) return std::nullopt;
     double seconds = std::numeric_limits<double>::max();
     try {
       for (int turn = 0; turn < kTurns; ++turn) {
-        seconds = std::min(seconds, operations.RunDecodes(each.way, each.decodes, each.length));
+        seconds = std::min(seconds, operations.RunDecodes(each.way, lengths));
       }
     } catch (const on::DeviceError& error) {
       if (!error.out_of_memory()) throw;

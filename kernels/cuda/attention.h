@@ -58,11 +58,14 @@ struct AttentionWork {
 enum class AttentionKernel : std::uint8_t { kGeneric, kFa2, kFa3, kCudaCore };
 std::string_view Name(AttentionKernel kernel);
 
-// A way to compute the attention of decodes. In graphs kFa2 cuts keys into as many pieces as the
-// device has room for and merges the pieces, or leaves the keys whole.
+// A way to compute the attention of decodes. In graphs kFa2 cuts the keys into pieces and merges
+// their results, or leaves the keys of each sequence whole.
 struct DecodeWay {
   AttentionKernel kernel = AttentionKernel::kGeneric;
-  bool cut = true;
+  // The most pieces, in multiples of what the device computes at once: 0 = keys are whole; 1 suits
+  // few sequences; more, with as many pieces again as there are sequences, suit sequences of
+  // unequal lengths, of which the longest would otherwise be computed alone at the end.
+  std::int32_t waves = 1;
 
   auto operator<=>(const DecodeWay&) const = default;
 };

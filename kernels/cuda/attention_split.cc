@@ -23,7 +23,7 @@ AttentionKernels KernelsFor(const AttentionWork& work, const AttentionChoice& ch
   for (const MeasuredDecodes& each : choice.measured) {
     if (each.decodes_min > work.decodes) break;
     kernels.decode = each.way.kernel;
-    kernels.cut = each.way.cut;
+    kernels.waves = each.way.waves;
   }
   if (prefills == 0) return kernels;
   if (choice.prefill == AttentionKernel::kGeneric) return {};
@@ -54,7 +54,7 @@ AttentionSplit SplitAttention(const AttentionWork& work, const AttentionChoice& 
                    .host = work.host,
                    .device = work.device,
                    .graph = work.graph,
-                   .cut = kernels.cut};
+                   .waves = kernels.waves};
   split.prefills = {.sequences = prefills,
                     .first_row = work.decodes,
                     .rows = work.rows - work.decodes,

@@ -20,7 +20,7 @@ struct AttentionSplit {
 struct AttentionKernels {
   AttentionKernel decode = AttentionKernel::kGeneric;
   AttentionKernel prefill = AttentionKernel::kGeneric;
-  std::optional<bool> cut = {};  // of decodes, as measured
+  std::optional<std::int32_t> waves = {};  // of decodes, as measured (DecodeWay)
 };
 
 // The kernels of `choice` that a step with these numbers of sequences and rows uses. Prefills use

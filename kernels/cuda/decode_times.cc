@@ -1,15 +1,21 @@
 #include "kernels/cuda/decode_times.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
+#include <numeric>
+#include <random>
 #include <sstream>
+
+#include "kernels/cuda/flashinfer/planned_attention.h"
 
 namespace twin::kernels::cuda {
 namespace {
 
-constexpr DecodeWay kWays[] = {{AttentionKernel::kFa2, true},
-                               {AttentionKernel::kFa2, false},
-                               {AttentionKernel::kCudaCore, true}};
+constexpr DecodeWay kWays[] = {{AttentionKernel::kFa2, 1},
+                               {AttentionKernel::kFa2, kWavesMax},
+                               {AttentionKernel::kFa2, 0},
+                               {AttentionKernel::kCudaCore, 1}};
 
 DecodeCase CaseOf(const DecodeTuning& tuning, std::int64_t decodes, std::int64_t length,
                   const DecodeWay& way) {
@@ -31,7 +37,9 @@ std::vector<double> TimesOf(const DecodeTuning& tuning, std::int64_t decodes, st
 }  // namespace
 
 std::string NameOf(const DecodeWay& way) {
-  return std::string(Name(way.kernel)) + (way.cut ? "" : " whole");
+  const std::string kernel(Name(way.kernel));
+  if (way.waves == 0) return kernel + " whole";
+  return way.waves == 1 ? kernel : kernel + " fine";
 }
 
 std::optional<DecodeWay> ParseDecodeWay(std::string_view name) {
@@ -54,7 +62,29 @@ std::string ShapeText(const AttentionShape& shape) {
   text << twin::Name(shape.dtype) << ':' << shape.heads << '/' << shape.kv_heads << 'x'
        << shape.head_dim << ':' << shape.block_size;
   for (const std::int64_t window : shape.windows) text << ':' << window;
+  text << ":ragged";  // earlier times were those of equal lengths
   return text.str();
+}
+
+std::vector<std::int64_t> LengthsOf(const DecodeCase& each, std::int64_t longest) {
+  // Quantiles of a log-logistic distribution, close to the log-normal one with sigma 0.8 that
+  // lengths of conversations have; in an order that is not sorted.
+  constexpr double kShape = 0.47;
+  const auto count = static_cast<std::size_t>(each.decodes);
+  std::vector<double> quantiles(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    const double share = (static_cast<double>(i) + 0.5) / static_cast<double>(count);
+    quantiles[i] = std::pow(share / (1 - share), kShape);
+  }
+  const double mean =
+      std::accumulate(quantiles.begin(), quantiles.end(), 0.0) / static_cast<double>(count);
+  std::vector<std::int64_t> lengths(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    const double length = static_cast<double>(each.length) * quantiles[i] / mean;
+    lengths[i] = std::clamp(static_cast<std::int64_t>(length), std::int64_t{1}, longest);
+  }
+  std::shuffle(lengths.begin(), lengths.end(), std::mt19937(1));
+  return lengths;
 }
 
 bool MeasureDecodes(const DecodeTuning& tuning, const DecodeTimer& timer, DecodeTimes& times) {

@@ -15,14 +15,15 @@
 
 namespace twin::kernels::cuda {
 
-// "fa2", "fa2 whole" (keys in one piece) or "cuda_core".
+// "fa2", "fa2 fine" (keys in more pieces than the device computes at once), "fa2 whole" (keys in
+// one piece) or "cuda_core".
 std::string NameOf(const DecodeWay& way);
 std::optional<DecodeWay> ParseDecodeWay(std::string_view name);
 
 // All ways in which a shape's decodes can be computed on a device.
 std::vector<DecodeWay> DecodeWaysOf(const AttentionShape& shape, int compute_capability);
 
-// So many sequences of `length` tokens. `shape` is ShapeText().
+// So many sequences of `length` tokens in the mean (LengthsOf). `shape` is ShapeText().
 struct DecodeCase {
   std::string shape;
   std::int64_t decodes = 0;
@@ -32,8 +33,12 @@ struct DecodeCase {
   auto operator<=>(const DecodeCase&) const = default;
 };
 
-// A shape in one word, such as "bf16:32/8x128:16:0".
+// A shape in one word, such as "bf16:32/8x128:16:0:ragged".
 std::string ShapeText(const AttentionShape& shape);
+
+// The length of each sequence of a case, as unequal as those of conversations, and at most
+// `longest`: with equal lengths, whole keys would seem faster than they are in serving.
+std::vector<std::int64_t> LengthsOf(const DecodeCase& each, std::int64_t longest);
 
 // Microseconds by case.
 using DecodeTimes = std::map<DecodeCase, double>;

@@ -35,8 +35,9 @@ struct GemmShape {
 
 // Matrix products. Each shape uses the algorithm that was the fastest in a measurement on this
 // device; a file keeps these choices by device and library version. A shape without a measurement
-// uses the first suggestion of cuBLASLt that works. Not thread-safe, and not for several streams at
-// the same time, because they would share the workspace.
+// uses the algorithm of the next larger number of tokens, or where that has none, or more than
+// twice as many, the first suggestion of cuBLASLt that works. Not thread-safe, and not for several
+// streams at the same time, because they would share the workspace.
 class Gemm {
  public:
   // Borrows the library. Allocates a workspace of 32 MiB on the device. `cache` is the path of the

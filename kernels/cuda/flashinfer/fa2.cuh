@@ -36,7 +36,7 @@ class Fa2 final : public PlannedAttention {
         Unsigned(part.sequences), Unsigned(shape_.heads), Unsigned(shape_.kv_heads), kDim, kDim,
         Unsigned(shape_.block_size), part.graph, sizeof(Element), window_left_,
         FixedPiece(part, shape_, Multiprocessors()), /*disable_split_kv=*/false,
-        /*num_colocated_ctas=*/0,
+        /*num_colocated_ctas=*/-FurtherBlocks(part),
         /*uniform_q_len=*/part.graph ? 1 : 0, kNoStream);
     CheckCuda(code, "planning attention");
   }
@@ -64,6 +64,14 @@ class Fa2 final : public PlannedAttention {
   using Params = flashinfer::BatchPrefillPagedParams<Element, Element, Element, std::int32_t>;
   using Variant = flashinfer::DefaultAttention</*mask=*/false, kWindow, /*cap=*/false,
                                                /*alibi=*/false>;
+
+  // Blocks that the planner may fill beside those that the device runs at once.
+  [[nodiscard]] std::int64_t FurtherBlocks(const AttentionPart& part) const {
+    if (!part.graph) return 0;
+    const std::int64_t pieces =
+        PiecesMax(part.sequences, part.waves.value_or(1), shape_, Multiprocessors());
+    return pieces * shape_.kv_heads - 2 * Multiprocessors();
+  }
 
   static std::uint32_t Unsigned(std::int64_t value) { return static_cast<std::uint32_t>(value); }
   std::int32_t* Ints(std::int64_t offset) const {

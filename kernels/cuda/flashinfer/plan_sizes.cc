@@ -20,20 +20,20 @@ std::int64_t PartialBytes(const AttentionShape& shape, std::int64_t rows) {
 }
 
 // Tiles of 16, 64 or 128 (row, head of a group) pairs, the sequences cut into pieces where there
-// are fewer of them than two blocks per multiprocessor; with graphs always.
+// are fewer of them than PiecesMax(); with graphs always.
 PlanSizes Fa2Sizes(const AttentionShape& shape, const PlanLimits& limits) {
   constexpr std::int64_t kTileMin = 16;
   constexpr std::int64_t kTileMax = 128;
   const std::int64_t group = shape.heads / shape.kv_heads;
-  const std::int64_t works_split = 2 * limits.multiprocessors / shape.kv_heads;
+  const std::int64_t works_split = PiecesMax(0, 1, shape, limits.multiprocessors);
+  const std::int64_t pieces = PiecesMax(limits.sequences, kWavesMax, shape, limits.multiprocessors);
   const std::int64_t tiles = CeilDiv(limits.rows * group, kTileMin) + limits.sequences;
-  const std::int64_t works = std::max(works_split, tiles);
+  const std::int64_t works = std::max(pieces, tiles);
   const std::int64_t ints = works * (3 * kWordBytes + 1) + kWordBytes * (limits.sequences + 4) +
                             kWordBytes * (limits.rows + 1);
   // A graph's decodes: one query each, so tiles hold one group.
   const std::int64_t graph_tile = group <= 16 ? 16 : group <= 64 ? 64 : 128;
-  const std::int64_t graph_works =
-      std::max(works_split, limits.sequences * CeilDiv(group, graph_tile));
+  const std::int64_t graph_works = std::max(pieces, limits.sequences * CeilDiv(group, graph_tile));
   const std::int64_t partial_rows =
       std::max(CeilDiv(works_split * kTileMax, group), CeilDiv(graph_works * graph_tile, group));
   return {.float_bytes = static_cast<std::size_t>(PartialBytes(shape, partial_rows)),
@@ -62,7 +62,8 @@ std::int32_t FixedPiece(const AttentionPart& part, const AttentionShape& shape,
   // FlashInfer counts a piece's tokens in 32 bits.
   constexpr std::int64_t kTokensMax = std::int64_t{1} << 30;
   const std::int64_t works_split = 2 * multiprocessors / shape.kv_heads;
-  if (!part.graph || part.cut.value_or(4 * part.sequences < 3 * works_split)) return -1;
+  const bool few = 4 * part.sequences < 3 * works_split;
+  if (!part.graph || part.waves.value_or(few ? 1 : 0) > 0) return -1;
   return static_cast<std::int32_t>(std::max<std::int64_t>(kTokensMax / shape.block_size, 1));
 }
 

@@ -21,7 +21,7 @@ struct AttentionPart {
   AttentionArrays host;
   AttentionArrays device;
   bool graph = false;
-  std::optional<bool> cut = {};  // of decodes in a graph: DecodeWay::cut
+  std::optional<std::int32_t> waves = {};  // of decodes in a graph: DecodeWay::waves
 };
 
 // Where a plan goes. It is written to `host`; the caller copies `int_bytes` from there to `ints`.
@@ -80,13 +80,22 @@ struct PlanSizes {
   std::size_t float_bytes = 0;
   std::size_t int_bytes = 0;
 };
-// Pages of the pieces that kFa2 is to cut a part's keys into; -1: as many as the device has room
-// for. Decodes of a graph are partly computed and then merged, pieces or not, unless their pieces
-// are fixed. part.cut says whether they are; otherwise an estimate does: from half of what the
-// device has room for on, sequences of one length are not cut in two any more; from three quarters
-// on, all are spared the cuts and the merging.
+// Pages of the pieces that kFa2 is to cut a part's keys into; -1: as PiecesMax() allows. Decodes of
+// a graph are partly computed and then merged, pieces or not, unless their pieces are fixed.
+// part.waves says whether they are; otherwise an estimate does: from half of what the device has
+// room for on, sequences of one length are not cut in two any more; from three quarters on, all are
+// spared the cuts and the merging.
 std::int32_t FixedPiece(const AttentionPart& part, const AttentionShape& shape,
                         std::int64_t multiprocessors);
+
+// The largest number of waves of a DecodeWay.
+constexpr std::int32_t kWavesMax = 4;
+// The most pieces that kFa2 may cut the keys of `sequences` decodes of a graph into.
+constexpr std::int64_t PiecesMax(std::int64_t sequences, std::int32_t waves,
+                                 const AttentionShape& shape, std::int64_t multiprocessors) {
+  const std::int64_t at_once = 2 * multiprocessors / shape.kv_heads;
+  return waves <= 1 ? at_once : waves * at_once + sequences;
+}
 
 PlanSizes SizesOfPlan(AttentionKernel kernel, const AttentionShape& shape,
                       const PlanLimits& limits);

@@ -51,19 +51,20 @@ TEST(FixedPieceTest, OfAllKeysHasItsTokensIn32Bits) {
 TEST(FixedPieceTest, IsOfAllKeysFromThreeQuartersOfTheDeviceOn) {
   const AttentionShape shape{
       .heads = 32, .kv_heads = 8, .head_dim = 128, .block_size = 16, .windows = {0}};
-  const auto piece = [&](std::int64_t sequences, bool graph, std::optional<bool> cut = {}) {
+  const auto piece = [&](std::int64_t sequences, bool graph,
+                         std::optional<std::int32_t> waves = {}) {
     AttentionPart decodes;
     decodes.sequences = sequences;
     decodes.graph = graph;
-    decodes.cut = cut;
+    decodes.waves = waves;
     return FixedPiece(decodes, shape, 132);
   };
   EXPECT_EQ(piece(24, true), -1);
   EXPECT_GT(piece(25, true), 0);
   EXPECT_EQ(piece(25, false), -1);
   // What was measured decides first.
-  EXPECT_EQ(piece(25, true, /*cut=*/true), -1);
-  EXPECT_GT(piece(24, true, /*cut=*/false), 0);
+  EXPECT_EQ(piece(25, true, /*waves=*/1), -1);
+  EXPECT_GT(piece(24, true, /*waves=*/0), 0);
 }
 
 constexpr AttentionKernel kGeneric = AttentionKernel::kGeneric;
@@ -103,13 +104,12 @@ TEST_F(AttentionSplitTest, DecodesAreComputedAsMeasuredForTheirNumber) {
     return SplitAttention(work_,
                           {.decode = kFa2, .prefill = kFa2, .measured = std::move(measured)});
   };
-  EXPECT_EQ(split({{1, {kFa2, true}}, {2, {kCudaCore, true}}, {4, {kFa2, true}}}).decode_kernel,
-            kCudaCore);
-  EXPECT_EQ(split({{1, {kCudaCore, true}}, {3, {kFa2, false}}}).decodes.cut, false);
-  EXPECT_EQ(split({{1, {kFa2, true}}, {4, {kFa2, false}}}).decodes.cut, true);
+  EXPECT_EQ(split({{1, {kFa2, 1}}, {2, {kCudaCore, 1}}, {4, {kFa2, 1}}}).decode_kernel, kCudaCore);
+  EXPECT_EQ(split({{1, {kCudaCore, 1}}, {3, {kFa2, 0}}}).decodes.waves, 0);
+  EXPECT_EQ(split({{1, {kFa2, 4}}, {4, {kFa2, 0}}}).decodes.waves, 4);
   // None for so few.
-  EXPECT_EQ(split({{4, {kCudaCore, true}}}).decode_kernel, kFa2);
-  EXPECT_EQ(split({{4, {kCudaCore, true}}}).decodes.cut, std::nullopt);
+  EXPECT_EQ(split({{4, {kCudaCore, 1}}}).decode_kernel, kFa2);
+  EXPECT_EQ(split({{4, {kCudaCore, 1}}}).decodes.waves, std::nullopt);
 }
 
 TEST_F(AttentionSplitTest, FewPrefillsNeedMoreQueriesForFa3) {

@@ -4,21 +4,29 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
 namespace twin::kernels::cuda {
 namespace {
 
 using testing::ElementsAre;
 
-constexpr DecodeWay kCut{AttentionKernel::kFa2, true};
-constexpr DecodeWay kWhole{AttentionKernel::kFa2, false};
-constexpr DecodeWay kCore{AttentionKernel::kCudaCore, true};
+constexpr DecodeWay kCut{AttentionKernel::kFa2, 1};
+constexpr DecodeWay kFine{AttentionKernel::kFa2, 4};
+constexpr DecodeWay kWhole{AttentionKernel::kFa2, 0};
+constexpr DecodeWay kCore{AttentionKernel::kCudaCore, 1};
 
 DecodeTuning Tuning() {
   return {.shape = "shape", .decodes = {1, 8}, .lengths = {100, 1000}, .ways = {kCut, kWhole}};
 }
 
 TEST(DecodeTimesTest, WaysHaveNames) {
-  for (const DecodeWay& way : {kCut, kWhole, kCore}) EXPECT_EQ(ParseDecodeWay(NameOf(way)), way);
+  for (const DecodeWay& way : {kCut, kFine, kWhole, kCore}) {
+    EXPECT_EQ(ParseDecodeWay(NameOf(way)), way);
+  }
+  EXPECT_EQ(NameOf(kFine), "fa2 fine");
   EXPECT_EQ(NameOf(kWhole), "fa2 whole");
   EXPECT_EQ(ParseDecodeWay("fa3"), std::nullopt);
 }
@@ -27,7 +35,23 @@ TEST(DecodeTimesTest, AShapesTextTellsAllThatTimesDependOn) {
   EXPECT_EQ(
       ShapeText(
           {.heads = 32, .kv_heads = 8, .head_dim = 128, .block_size = 16, .windows = {0, 4096}}),
-      "bf16:32/8x128:16:0:4096");
+      "bf16:32/8x128:16:0:4096:ragged");
+}
+
+// Of 16, the longest is at (31 / 1)^0.47 = 5.0 times the middle, and 3.5 to 4 times the mean.
+TEST(DecodeTimesTest, LengthsAreUnequalAroundTheirMean) {
+  const auto lengths = [](std::int64_t decodes, std::int64_t longest) {
+    return LengthsOf({.shape = "", .decodes = decodes, .length = 1000, .way = kCut}, longest);
+  };
+  EXPECT_THAT(lengths(1, 5000), ElementsAre(1000));
+  const std::vector<std::int64_t> many = lengths(16, 8000);
+  EXPECT_NEAR(std::accumulate(many.begin(), many.end(), 0.0) / 16, 1000, 1);
+  EXPECT_GT(*std::ranges::max_element(many), 3500);
+  EXPECT_LT(*std::ranges::max_element(many), 4000);
+  EXPECT_LT(*std::ranges::min_element(many), 200);
+  EXPECT_FALSE(std::ranges::is_sorted(many));
+  const std::vector<std::int64_t> limited = lengths(16, 3000);
+  EXPECT_EQ(*std::ranges::max_element(limited), 3000);
 }
 
 // One sequence: cut is faster at 1000 tokens by more than it is slower at 100; of eight, never.

@@ -105,6 +105,25 @@ TEST_F(EmulatedGemmTest, ATunedAlgorithmIsKeptInTheFileAndUsedWithoutAskingAgain
   EXPECT_EQ(EmulatedCublasLtCalls().heuristics, before.heuristics + 1);
 }
 
+// The heuristic would take time in the middle of a run, and so would kernels that are not loaded.
+TEST_F(EmulatedGemmTest, ASizeThatIsNotMeasuredTakesTheAlgorithmOfTheNextLargerOne) {
+  Gemm gemm(TestCublasLt(), "");
+  const TestStream stream;
+  GemmShape shape = kShape;
+  shape.tokens = 64;
+  gemm.Tune(stream.view(), shape);
+  const auto heuristics = [&](std::int64_t tokens) {
+    shape.tokens = tokens;
+    const auto before = EmulatedCublasLtCalls();
+    Multiply(gemm, shape);
+    return EmulatedCublasLtCalls().heuristics - before.heuristics;
+  };
+  EXPECT_EQ(heuristics(63), 0);
+  EXPECT_EQ(heuristics(32), 0);
+  EXPECT_EQ(heuristics(31), 1);  // less than half
+  EXPECT_EQ(heuristics(65), 1);  // none is larger
+}
+
 TEST_F(EmulatedGemmTest, TuningMeasuresEverySuggestionAndFreesItsOperands) {
   Gemm gemm(TestCublasLt(), "");
   const TestStream stream;

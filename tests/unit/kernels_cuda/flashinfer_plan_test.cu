@@ -47,13 +47,13 @@ struct Batch {
 };
 
 Split SplitWork(Batch batch, const AttentionShape& shape, std::int64_t window, bool graph,
-                std::int32_t piece = -1) {
+                std::int32_t piece = -1, std::int32_t waves = 1) {
   const auto unsigned_of = [](std::int64_t value) { return static_cast<std::uint32_t>(value); };
   const auto result = flashinfer::PrefillSplitQOKVIndptr<std::int32_t>(
       batch.first_query.data(), batch.page_begin.data(), unsigned_of(batch.rows()),
       unsigned_of(batch.sequences()), unsigned_of(shape.heads), unsigned_of(shape.kv_heads),
       unsigned_of(shape.head_dim), unsigned_of(shape.block_size),
-      unsigned_of(2 * kMultiprocessors / shape.kv_heads), graph,
+      unsigned_of(PiecesMax(batch.sequences(), waves, shape, kMultiprocessors)), graph,
       window > 0 ? static_cast<std::int32_t>(window - 1) : -1, piece, false, graph ? 1 : 0,
       unsigned_of(shape.head_dim), 2);
   return {std::get<0>(result), std::get<1>(result), std::get<2>(result), std::get<3>(result),
@@ -181,6 +181,8 @@ TEST(FlashInferPlanTest, TheRoomOfAStepHoldsItsPlan) {
       const Batch decodes = DrawBatch(random, sequences, 1, shape.block_size);
       ExpectRoom(SplitWork(decodes, shape, window, true), shape, decodes, true,
                  SizesFor(decodes, shape));
+      ExpectRoom(SplitWork(decodes, shape, window, true, -1, kWavesMax), shape, decodes, true,
+                 SizesFor(decodes, shape));
     }
   }
 }
@@ -188,18 +190,38 @@ TEST(FlashInferPlanTest, TheRoomOfAStepHoldsItsPlan) {
 TEST(FlashInferPlanTest, AGraphsLaunchDependsOnItsSequencesAlone) {
   Random random(4, "flashinfer_plan_test");
   for (const AttentionShape& shape : kShapes) {
-    for (const std::int64_t sequences : {1, 8, 256}) {
-      const Split first =
-          SplitWork(DrawBatch(random, sequences, 1, shape.block_size), shape, 0, true);
-      for (int draw = 0; draw < 20; ++draw) {
-        const Split other =
-            SplitWork(DrawBatch(random, sequences, 1, shape.block_size), shape, 0, true);
-        EXPECT_EQ(std::tuple(other.padded, other.tile, other.split),
-                  std::tuple(first.padded, first.tile, first.split));
-        EXPECT_LE(other.works, other.padded);
+    for (const std::int32_t waves : {1, kWavesMax}) {
+      for (const std::int64_t sequences : {1, 8, 256}) {
+        const auto draw = [&] {
+          return SplitWork(DrawBatch(random, sequences, 1, shape.block_size), shape, 0, true, -1,
+                           waves);
+        };
+        const Split first = draw();
+        for (int again = 0; again < 20; ++again) {
+          const Split other = draw();
+          EXPECT_EQ(std::tuple(other.padded, other.tile, other.split),
+                    std::tuple(first.padded, first.tile, first.split));
+          EXPECT_LE(other.works, other.padded);
+        }
       }
     }
   }
+}
+
+// 24 sequences of 500 tokens and one of 8,000, as 33 pieces and as 157: by hand, 20,000 / 157 = 127
+// tokens at least a piece.
+TEST(FlashInferPlanTest, MoreWavesCutALongSequenceFinely) {
+  const AttentionShape& shape = kShapes.front();
+  Batch batch{{0}, {0}};
+  for (int s = 0; s < 25; ++s) {
+    batch.first_query.push_back(s + 1);
+    batch.page_begin.push_back(batch.page_begin.back() + (s == 0 ? 500 : 32));
+  }
+  EXPECT_GE(SplitWork(batch, shape, 0, true).chunk, 500);
+  const Split fine = SplitWork(batch, shape, 0, true, -1, kWavesMax);
+  EXPECT_GE(fine.chunk, 127);
+  EXPECT_LE(fine.chunk, 256);
+  EXPECT_LE(fine.works, 4U * 33 + 25);
 }
 
 TEST(FlashInferPlanTest, DecodesThatNearlyFillTheDeviceAreNeitherCutNorMerged) {
