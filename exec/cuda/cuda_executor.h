@@ -128,9 +128,9 @@ class CudaExecutor final : public Executor {
   DeviceBatch Stage(const StepPlan& plan, const OpenRequests& requests, std::int64_t bucket);
   // Runs steps that launch all kernels, if CudaModelOptions::warmed_bytes_min says so.
   void WarmUp();
-  // Enqueues a step of `decodes` sequences of one token and `prefill` further tokens, unless it is
-  // larger than the largest step or than the cache.
-  void WarmUp(std::int64_t decodes, std::int64_t prefill);
+  // Enqueues a step of `decodes` sequences of one token and `prefill` further tokens, all behind
+  // `start` tokens, unless it is larger than the largest step or than the cache.
+  void WarmUp(std::int64_t decodes, std::int64_t prefill, std::int64_t start = 0);
   // Captures the graphs of all buckets: at construction, and after memory that they read has moved.
   void CaptureAll();
   void DropGraphs();

@@ -39,15 +39,18 @@ void CudaExecutor::WarmUp() {
   }
   // Beside decodes, prefills have attention of their own.
   WarmUp(std::min(tokens / 2, sequences - 1), tokens / 2);
+  // Prefills that do not begin at position 0 read keys from the cache.
+  WarmUp(0, tokens / 2, std::min<std::int64_t>(tokens, model_.positions()) / 2);
   if (buckets_.empty()) {
     for (std::int64_t size = 2; size <= sequences; size *= 2) WarmUp(size, 0);
   }
   AwaitStream(model_.device().compute(), "steps in advance");
 }
 
-void CudaExecutor::WarmUp(std::int64_t decodes, std::int64_t prefill) {
+void CudaExecutor::WarmUp(std::int64_t decodes, std::int64_t prefill, std::int64_t start) {
   std::vector<std::int64_t> lengths(static_cast<std::size_t>(decodes), 1);
-  for (const std::int64_t longest = model_.positions(); prefill > 0; prefill -= lengths.back()) {
+  const std::int64_t longest = model_.positions() - start;
+  for (; prefill > 0; prefill -= lengths.back()) {
     lengths.push_back(std::min(prefill, longest));
   }
   OpenRequests requests;
@@ -55,12 +58,14 @@ void CudaExecutor::WarmUp(std::int64_t decodes, std::int64_t prefill) {
   std::int64_t blocks = 0;
   for (const std::int64_t length : lengths) {
     const RequestId id{static_cast<std::uint32_t>(plan.work.size())};
-    requests.Open(id, std::vector<std::int32_t>(static_cast<std::size_t>(length)), {});
-    for (std::int64_t covered = 0; covered < length; covered += config_.block_size) {
+    requests.Open(id, std::vector<std::int32_t>(static_cast<std::size_t>(start + length)), {});
+    for (std::int64_t covered = 0; covered < start + length; covered += config_.block_size) {
       requests[id].blocks.push_back(BlockId{static_cast<std::int32_t>(blocks++)});
     }
-    plan.work.push_back(
-        {.request = id, .tokens = static_cast<std::int32_t>(length), .emits = true});
+    plan.work.push_back({.request = id,
+                         .start = static_cast<std::int32_t>(start),
+                         .tokens = static_cast<std::int32_t>(length),
+                         .emits = true});
   }
   const StepSizes& largest = model_.options().largest_step;
   const auto count = static_cast<std::int64_t>(lengths.size());

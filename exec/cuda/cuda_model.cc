@@ -306,12 +306,12 @@ void CudaModel::Attend(const DeviceBatch& batch, std::size_t layer, Matrix input
   const Matrix qkv = activations_.qkv(rows);
   Multiply(input, weights.qkv, qkv, laps);
   const auto cache_layer = static_cast<std::int64_t>(layer);
-  on::RopeAppend(stream, qkv, batch.arrays.positions, batch.arrays.slots, RopeOptionsOf(weights),
-                 cache_layer, cache);
+  on::RopeAppendOptions rope = RopeOptionsOf(weights);
+  rope.keeps_keys = attention.ReadsKeysOfRows();
+  on::RopeAppend(stream, qkv, batch.arrays.positions, batch.arrays.slots, rope, cache_layer, cache);
   laps.Lap(stream, StepPart::kOther);
   const Matrix attended = activations_.attended(rows);
-  attention.Run(stream, qkv.Columns(0, attended.columns), cache, cache_layer,
-                share_.layer_windows[layer], attended);
+  attention.Run(stream, qkv, cache, cache_layer, share_.layer_windows[layer], attended);
   laps.Lap(stream, StepPart::kAttention);
 }
 

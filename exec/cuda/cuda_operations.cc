@@ -256,8 +256,7 @@ double CudaOperations::RunArranged(const BatchBuilder& builder, const Requests& 
   const LapEvents& laps = Replay("attention", [&](LapEvents& moments) {
     std::int64_t layer = 0;
     for (const std::int32_t window : model_.share().layer_windows) {
-      attention.Run(stream, all.qkv(shape.rows).Columns(0, out.columns), cache_, layer++, window,
-                    out);
+      attention.Run(stream, all.qkv(shape.rows), cache_, layer++, window, out);
     }
     moments.Lap(stream, Single::kAll);
   });

@@ -79,6 +79,8 @@ class PagedAttention::State {
 
   void Plan(const AttentionWork& work);
   void Run(StreamView stream, const AttentionCall& call, std::int64_t window);
+  [[nodiscard]] bool ReadsKeysOfRows() const { return split_.prefills.fresh; }
+  [[nodiscard]] const AttentionShape& shape() const { return shape_; }
   [[nodiscard]] std::size_t PlanBytes(const AttentionWork& work) const;
   [[nodiscard]] std::size_t PlanBytesMax() const;
   [[nodiscard]] std::int64_t device_bytes() const {
@@ -235,9 +237,22 @@ std::int64_t PagedAttention::PlanBytesMax() const {
 }
 void PagedAttention::Plan(const AttentionWork& work) { state_->Plan(work); }
 
-void PagedAttention::Run(StreamView stream, DeviceMatrix q, const KvCacheView& cache,
+bool PagedAttention::ReadsKeysOfRows() const { return state_->ReadsKeysOfRows(); }
+
+void PagedAttention::Run(StreamView stream, DeviceMatrix qkv, const KvCacheView& cache,
                          std::int64_t layer, std::int64_t window, DeviceMatrix out) {
-  state_->Run(stream, {.q = q, .cache = cache, .layer = layer, .out = out}, window);
+  const AttentionShape& shape = state_->shape();
+  const std::int64_t queries = shape.heads * shape.head_dim;
+  const std::int64_t keys = shape.kv_heads * shape.head_dim;
+  CHECK(qkv.columns == queries + 2 * keys);
+  state_->Run(stream,
+              {.q = qkv.Columns(0, queries),
+               .k = qkv.Columns(queries, keys),
+               .v = qkv.Columns(queries + keys, keys),
+               .cache = cache,
+               .layer = layer,
+               .out = out},
+              window);
 }
 
 std::int64_t PagedAttention::device_bytes() const { return state_->device_bytes(); }

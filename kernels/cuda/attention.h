@@ -88,6 +88,9 @@ struct AttentionChoice {
   std::int64_t few_prefills = 0;
   // Ascending. Fewer decodes than the first one's use `decode`, with an estimate of when to cut.
   std::vector<MeasuredDecodes> measured = {};
+  // Where all prefills of a step begin at position 0, kFa3 reads their keys and values from the
+  // step's rows, as whole tiles, instead of gathering them from the cache.
+  bool fa3_reads_rows = true;
 };
 
 // The preferred kernels of this build for a shape and a compute capability (90 means 9.0).
@@ -127,12 +130,17 @@ class PagedAttention {
   // DeviceError.
   void Plan(const AttentionWork& work);
 
-  // out = attention of q over the cache's `layer`, for the work of the last Plan().
-  // Shapes: q, out [rows, heads * head_dim]; q may have any row stride, out must be dense.
-  // REQUIRES: `window` is one of AttentionShape::windows. Error: relative to the largest |v| that
-  // the query attends to, 1e-2 (bf16) or 2e-3 (fp16); the reference computes in double precision
-  // from the stored keys and values.
-  void Run(StreamView stream, DeviceMatrix q, const KvCacheView& cache, std::int64_t layer,
+  // True if Run() reads keys and values from qkv, for the work of the last Plan().
+  [[nodiscard]] bool ReadsKeysOfRows() const;
+
+  // out = attention of the queries over the cache's `layer`, for the work of the last Plan().
+  // Shapes: qkv [rows, (heads + 2 * kv_heads) * head_dim], of queries, keys and values, with any
+  // row stride (FlashInfer's kernels: a multiple of 16 bytes); out [rows, heads * head_dim], dense.
+  // REQUIRES: `window` is one of AttentionShape::windows. If ReadsKeysOfRows(), the keys and values
+  // in qkv are those in the cache, and finite in all rows of prefills. Error: relative to the
+  // largest |v| that the query attends to, 1e-2 (bf16) or 2e-3 (fp16); the reference computes in
+  // double precision from the stored keys and values.
+  void Run(StreamView stream, DeviceMatrix qkv, const KvCacheView& cache, std::int64_t layer,
            std::int64_t window, DeviceMatrix out);
 
   [[nodiscard]] std::int64_t device_bytes() const;

@@ -14,6 +14,15 @@ AttentionArrays From(const AttentionArrays& arrays, std::int64_t sequence) {
   return later;
 }
 
+// True if every sequence begins at position 0: its keys are those of its own rows.
+bool BeginAtZero(const AttentionPart& part) {
+  for (std::int64_t i = 0; i < part.sequences; ++i) {
+    const std::int32_t queries = part.host.first_query[i + 1] - part.host.first_query[i];
+    if (part.host.kv_lengths[i] != queries) return false;
+  }
+  return part.sequences > 0;
+}
+
 }  // namespace
 
 AttentionKernels KernelsFor(const AttentionWork& work, const AttentionChoice& choice) {
@@ -60,6 +69,8 @@ AttentionSplit SplitAttention(const AttentionWork& work, const AttentionChoice& 
                     .rows = work.rows - work.decodes,
                     .host = From(work.host, work.decodes),
                     .device = From(work.device, work.decodes)};
+  split.prefills.fresh = kernels.prefill == AttentionKernel::kFa3 && choice.fa3_reads_rows &&
+                         BeginAtZero(split.prefills);
   return split;
 }
 

@@ -30,7 +30,8 @@ AttentionKernels KernelsFor(const AttentionWork& work, const AttentionChoice& ch
 
 // Assigns the decodes and the prefills to these kernels. If the prefills use the generic kernel,
 // `prefills` covers the whole step, decodes included, because that kernel looks up a row's sequence
-// starting from the first row of the step.
+// starting from the first row of the step. Prefills by kFa3 are `fresh` if they all begin at
+// position 0 and `choice` allows it.
 AttentionSplit SplitAttention(const AttentionWork& work, const AttentionChoice& choice);
 
 }  // namespace twin::kernels::cuda

@@ -70,9 +70,10 @@ class Head {
     return sum;
   }
 
-  // Writes this lane's elements to their destination. `turn`: cosines, then sines; or null.
-  __device__ __forceinline__ void Write(float factor, const float* gain, const float* turn,
-                                        T* to) const {
+  // Writes this lane's elements to `to`, and if `keeps` also to where they were read. `turn`:
+  // cosines, then sines; or null.
+  __device__ __forceinline__ void Write(float factor, const float* gain, const float* turn, T* to,
+                                        bool keeps) const {
     const std::int64_t half = arguments_.half;
     for (std::int64_t i = lane_ * kWidth; i < half; i += arguments_.lanes * kWidth) {
       float low[kWidth];
@@ -82,19 +83,30 @@ class Head {
       if (turn != nullptr) Turn(turn + i, turn + half + i, low, high);
       StoreRounded<kWidth>(low, to + i);
       StoreRounded<kWidth>(high, to + i + half);
+      if (keeps) {
+        StoreRounded<kWidth>(low, from_ + i);
+        StoreRounded<kWidth>(high, from_ + i + half);
+      }
     }
     for (std::int64_t i = 2 * half + lane_ * kWidth; i < arguments_.head_dim;
          i += arguments_.lanes * kWidth) {
       float values[kWidth];
       Read(i, factor, gain, values);
       StoreRounded<kWidth>(values, to + i);
+      if (keeps) StoreRounded<kWidth>(values, from_ + i);
     }
   }
 
-  // Destination of the keys and values of a slot; null for padding tokens.
-  __device__ __forceinline__ T* Place(std::int32_t slot) const {
+  // True if keys or values are wanted in qkv as well, and are not there as they are.
+  [[nodiscard]] __device__ __forceinline__ bool Keeps() const {
+    return arguments_.options.keeps_keys && !IsQuery() && (!IsValue() || bias_ != nullptr);
+  }
+
+  // Destination of queries, and of the keys and values of a slot. Padding tokens have no slot: null
+  // if nothing of them is wanted.
+  [[nodiscard]] __device__ __forceinline__ T* Place(std::int32_t slot) const {
     if (IsQuery()) return from_;
-    if (slot < 0) return nullptr;
+    if (slot < 0) return Keeps() ? from_ : nullptr;
     const std::int64_t kv_head = head_ - arguments_.options.heads -
                                  (IsValue() ? arguments_.options.kv_heads : std::int64_t{0});
     const std::int64_t block = slot / static_cast<std::int32_t>(arguments_.block_size);
@@ -166,7 +178,7 @@ __global__ void __launch_bounds__(kThreads) RopeAppendKernel(Arguments<T> argume
     if (options.rope_table != nullptr && !mine.IsValue()) {
       turn = options.rope_table + arguments.positions[token] * 2 * options.pairs;
     }
-    mine.Write(factor, mine.Gain(), turn, place);
+    mine.Write(factor, mine.Gain(), turn, place, mine.Keeps());
   }
 }
 

@@ -21,17 +21,20 @@ struct RopeAppendOptions {
   float epsilon = 0;                  // of the head norms
   const float* rope_table = nullptr;  // of RopeTable: [positions][pairs cosines, pairs sines]
   std::int64_t pairs = 0;
+  bool keeps_keys = false;  // keys and values in qkv are updated in place too
 };
 
 // Adds the bias, normalises query and key heads, rotates them by their position, and writes keys
 // and values to `layer` of the cache. Queries are updated in place; the keys and values in qkv are
-// unspecified afterwards.
+// unspecified afterwards, unless `keeps_keys`: then they are equal to those written to the cache.
 //
 // Shapes    qkv: [tokens, (heads + 2 * kv_heads) * head_dim], bf16 or fp16, the format of the
-//           cache; positions, slots: [tokens]. Tokens with a negative slot are not written.
+//           cache; positions, slots: [tokens]. Tokens with a negative slot are not written to
+//           the cache.
 // REQUIRES  head_dim is even and at most 512; 2 * pairs <= head_dim.
 // Error     Computes in fp32 and rounds once.
-// Cost      Reads qkv, writes queries and cache slots: 2 * tokens * width elements.
+// Cost      Reads qkv, writes queries and cache slots: 2 * tokens * width elements. With
+//           `keeps_keys` also writes keys, and values if they have a bias.
 void RopeAppend(StreamView stream, DeviceMatrix qkv, const std::int32_t* positions,
                 const std::int32_t* slots, const RopeAppendOptions& options, std::int64_t layer,
                 const KvCacheView& cache);

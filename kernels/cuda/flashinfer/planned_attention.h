@@ -18,6 +18,9 @@ struct AttentionPart {
   std::int64_t sequences = 0;
   std::int64_t first_row = 0;  // host.first_query[0]
   std::int64_t rows = 0;       // of these sequences
+  // Of prefills by kFa3: all begin at position 0, and keys and values are read from the step's rows
+  // instead of the cache.
+  bool fresh = false;
   AttentionArrays host;
   AttentionArrays device;
   bool graph = false;
@@ -33,9 +36,11 @@ struct PlanMemory {
   std::size_t int_bytes = 0;
 };
 
-// q and out are those of the whole step.
+// q, k, v and out are those of the whole step; k and v are read for a part that is `fresh`, alone.
 struct AttentionCall {
   DeviceMatrix q;
+  DeviceMatrix k;
+  DeviceMatrix v;
   KvCacheView cache;
   std::int64_t layer = 0;
   DeviceMatrix out;

@@ -38,6 +38,7 @@ AttentionBatch::AttentionBatch(const AttentionCase& each, std::int64_t sequences
     : case_(each),
       cache_shape_(CacheShape(each, pages_max)),
       row_width_((each.shape.heads + 2 * each.shape.kv_heads) * each.shape.head_dim),
+      rows_max_(rows_max),
       cache_(Size(cache_shape_.Bytes()), "a test's cache"),
       q_(Size(rows_max * row_width_)),
       out_(Size(rows_max * each.shape.heads * each.shape.head_dim)),
@@ -89,9 +90,12 @@ void AttentionBatch::DrawTokens(const std::vector<SequenceLengths>& lengths, Ran
   const auto number = [&](double size) {
     return Narrow(static_cast<float>(random.UniformReal(-size, size)), dtype);
   };
-  q_values_.resize(Size(first_query_.back() * row_width_));
-  for (std::uint16_t& value : q_values_) value = number(2);
-  q_.Set(q_values_);
+  q_values_.assign(Size(rows_max_ * row_width_), 0xFFFF);
+  for (std::int64_t row = 0; row < first_query_.back(); ++row) {
+    for (std::int64_t i = 0; i < Out().columns; ++i) {
+      q_values_[Size(row * row_width_ + i)] = number(2);
+    }
+  }
   // What no sequence holds is NaN: whoever reads it shows.
   pages_.clear();
   for (std::size_t s = 0; s < lengths.size(); ++s) {
@@ -105,10 +109,37 @@ void AttentionBatch::DrawTokens(const std::vector<SequenceLengths>& lengths, Ran
       pages_.push_back(std::move(page));
     }
   }
+  SendRows();
   CheckCuda(cudaMemset(out_.data(), 0xFF,
                        Size(first_query_.back() * case_.shape.heads * case_.shape.head_dim) * 2),
             "cudaMemset");
   AwaitDevice();
+}
+
+void AttentionBatch::SendRows() {
+  const AttentionShape& shape = case_.shape;
+  const auto first = lengths_.begin() + Decodes();
+  const bool fresh = std::all_of(first, lengths_.end(), [](const SequenceLengths& each) {
+    return each.queries == each.context;
+  });
+  for (std::size_t s = Size(Decodes()); fresh && s < lengths_.size(); ++s) {
+    for (std::int64_t head = 0; head < 2 * shape.kv_heads; ++head) {
+      for (std::int64_t position = 0; position < lengths_[s].context; ++position) {
+        const std::uint16_t* const from =
+            KeyOrValue(s, position, head / shape.kv_heads, head % shape.kv_heads);
+        const std::size_t to =
+            Size((first_query_[s] + position) * row_width_ + (shape.heads + head) * shape.head_dim);
+        std::copy_n(from, shape.head_dim, q_values_.begin() + static_cast<std::ptrdiff_t>(to));
+      }
+    }
+  }
+  q_.Set(q_values_);
+}
+
+std::int64_t AttentionBatch::Decodes() const {
+  return std::find_if(lengths_.begin(), lengths_.end(),
+                      [](const SequenceLengths& each) { return each.queries != 1; }) -
+         lengths_.begin();
 }
 
 // [first_query][kv_lengths][page_begin][last_page_tokens][page_indices], each with its room.
@@ -128,9 +159,7 @@ void AttentionBatch::SendArrays() {
 AttentionWork AttentionBatch::Work(bool graph) const {
   AttentionWork work;
   work.sequences = static_cast<std::int64_t>(lengths_.size());
-  work.decodes = std::find_if(lengths_.begin(), lengths_.end(),
-                              [](const SequenceLengths& each) { return each.queries != 1; }) -
-                 lengths_.begin();
+  work.decodes = Decodes();
   work.rows = first_query_.back();
   work.graph = graph;
   work.host = {.first_query = first_query_.data(),
@@ -147,9 +176,8 @@ AttentionWork AttentionBatch::Work(bool graph) const {
   return work;
 }
 
-DeviceMatrix AttentionBatch::Q() const {
-  return {reinterpret_cast<std::byte*>(q_.data()), case_.shape.dtype, first_query_.back(),
-          case_.shape.heads * case_.shape.head_dim, row_width_};
+DeviceMatrix AttentionBatch::Qkv() const {
+  return DenseDeviceMatrix(q_.data(), case_.shape.dtype, first_query_.back(), row_width_);
 }
 
 DeviceMatrix AttentionBatch::Out() const {
@@ -159,13 +187,13 @@ DeviceMatrix AttentionBatch::Out() const {
 
 KvCacheView AttentionBatch::Cache() const { return {cache_.data(), cache_shape_}; }
 
-float AttentionBatch::KeyOrValue(std::size_t sequence, std::int64_t position, std::int64_t values,
-                                 std::int64_t kv_head, std::int64_t i) const {
+const std::uint16_t* AttentionBatch::KeyOrValue(std::size_t sequence, std::int64_t position,
+                                                std::int64_t values, std::int64_t kv_head) const {
   const AttentionShape& shape = case_.shape;
   const std::int64_t page = page_begin_[sequence] + position / shape.block_size;
   const std::int64_t tile = values * shape.kv_heads + kv_head;
   const std::int64_t row = tile * shape.block_size + position % shape.block_size;
-  return Widen(pages_[Size(page)][Size(row * shape.head_dim + i)], shape.dtype);
+  return pages_[Size(page)].data() + row * shape.head_dim;
 }
 
 std::vector<double> AttentionBatch::Expected(std::size_t sequence, std::int64_t row,
@@ -177,10 +205,10 @@ std::vector<double> AttentionBatch::Expected(std::size_t sequence, std::int64_t 
   std::vector<double> scores;
   for (std::int64_t p = begin; p < end; ++p) {
     double score = 0;
+    const std::uint16_t* const key = KeyOrValue(sequence, p, 0, kv_head);
     for (std::int64_t i = 0; i < shape.head_dim; ++i) {
       const std::size_t place = Size(row * row_width_ + head * shape.head_dim + i);
-      score += double{Widen(q_values_[place], shape.dtype)} *
-               double{KeyOrValue(sequence, p, 0, kv_head, i)};
+      score += double{Widen(q_values_[place], shape.dtype)} * double{Widen(key[i], shape.dtype)};
     }
     score *= double{shape.scale};
     if (shape.logit_cap > 0) {
@@ -195,8 +223,9 @@ std::vector<double> AttentionBatch::Expected(std::size_t sequence, std::int64_t 
   for (std::int64_t p = begin; p < end; ++p) {
     const double weight = std::exp(scores[Size(p - begin)] - highest);
     total += weight;
+    const std::uint16_t* const value = KeyOrValue(sequence, p, 1, kv_head);
     for (std::int64_t i = 0; i < shape.head_dim; ++i) {
-      sum[Size(i)] += weight * double{KeyOrValue(sequence, p, 1, kv_head, i)};
+      sum[Size(i)] += weight * double{Widen(value[i], shape.dtype)};
     }
   }
   for (double& value : sum) value /= total;

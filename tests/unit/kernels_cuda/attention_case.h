@@ -34,7 +34,9 @@ class AttentionBatch {
   AttentionBatch(const AttentionCase& each, std::int64_t sequences_max, std::int64_t rows_max,
                  std::int64_t pages_max);
 
-  // Draws a new batch: queries, keys and values, pages. Waits for the device.
+  // Draws a new batch: queries, keys and values, pages. Waits for the device. The rows of sequences
+  // with several queries hold their keys and values if all of these begin at position 0. What else
+  // lies behind the queries is NaN, and so are the rows behind the batch.
   void Draw(const std::vector<SequenceLengths>& lengths, Random& random);
 
   [[nodiscard]] AttentionWork Work(bool graph = false) const;
@@ -42,7 +44,8 @@ class AttentionBatch {
   void Plan(StreamView stream, PagedAttention& attention, bool graph = false) {
     plan_.Plan(stream, attention, Work(graph));
   }
-  [[nodiscard]] DeviceMatrix Q() const;
+  [[nodiscard]] DeviceMatrix Q() const { return Qkv().Columns(0, Out().columns); }
+  [[nodiscard]] DeviceMatrix Qkv() const;
   [[nodiscard]] DeviceMatrix Out() const;
   [[nodiscard]] KvCacheView Cache() const;
 
@@ -53,15 +56,19 @@ class AttentionBatch {
  private:
   void DrawPages(const std::vector<SequenceLengths>& lengths, Random& random);
   void DrawTokens(const std::vector<SequenceLengths>& lengths, Random& random);
+  void SendRows();
+  [[nodiscard]] std::int64_t Decodes() const;
   void SendArrays();
-  [[nodiscard]] float KeyOrValue(std::size_t sequence, std::int64_t position, std::int64_t values,
-                                 std::int64_t kv_head, std::int64_t i) const;
+  // Bits of the keys (`values` = 0) or values of a position.
+  [[nodiscard]] const std::uint16_t* KeyOrValue(std::size_t sequence, std::int64_t position,
+                                                std::int64_t values, std::int64_t kv_head) const;
   [[nodiscard]] std::vector<double> Expected(std::size_t sequence, std::int64_t row,
                                              std::int64_t head, std::int64_t window) const;
 
   AttentionCase case_;
   KvCacheShape cache_shape_;
   std::int64_t row_width_ = 0;  // of queries, with keys and values behind them as in a model
+  std::int64_t rows_max_ = 0;
   DeviceBuffer cache_;
   OnDevice<std::uint16_t> q_;
   OnDevice<std::uint16_t> out_;

@@ -127,6 +127,30 @@ TEST_F(AttentionSplitTest, FewPrefillsNeedMoreQueriesForFa3) {
   EXPECT_EQ(kernel(3, 15), kFa3);
 }
 
+// The prefills have 10 and 20 queries, and 10 and 40 keys.
+TEST_F(AttentionSplitTest, PrefillsByFa3AreFreshIfAllBeginAtZero) {
+  AttentionChoice choice{.decode = kFa2, .prefill = kFa3, .fa3_queries_min = 10};
+  EXPECT_FALSE(SplitAttention(work_, choice).prefills.fresh);
+  kv_lengths_.back() = 20;
+  EXPECT_TRUE(SplitAttention(work_, choice).prefills.fresh);
+  EXPECT_FALSE(SplitAttention(work_, choice).decodes.fresh);
+  choice.fa3_reads_rows = false;
+  EXPECT_FALSE(SplitAttention(work_, choice).prefills.fresh);
+  choice = {.decode = kFa2, .prefill = kFa3, .fa3_queries_min = 16};  // kFa2 takes them
+  EXPECT_FALSE(SplitAttention(work_, choice).prefills.fresh);
+  EXPECT_FALSE(SplitAttention(work_, {.decode = kFa2, .prefill = kFa2}).prefills.fresh);
+  EXPECT_FALSE(SplitAttention(work_, {}).prefills.fresh);
+}
+
+TEST_F(AttentionSplitTest, DecodesAloneAreNotFresh) {
+  work_.sequences = 3;
+  work_.rows = 3;
+  kv_lengths_ = {1, 1, 1};
+  const AttentionSplit split = SplitAttention(work_, {.decode = kFa2, .prefill = kFa3});
+  EXPECT_FALSE(split.decodes.fresh);
+  EXPECT_FALSE(split.prefills.fresh);
+}
+
 TEST_F(AttentionSplitTest, GivesAllRowsToAGenericPrefill) {
   const AttentionSplit split = SplitAttention(work_, {.decode = kFa2, .prefill = kGeneric});
   EXPECT_EQ(split.decodes.sequences, 0);

@@ -49,7 +49,7 @@ AttentionShape Shape(const Heads& heads, DType dtype = DType::kBf16,
 void PlanAndRun(PagedAttention& attention, AttentionBatch& batch, std::int64_t window,
                 const TestStream& stream) {
   batch.Plan(stream.view(), attention);
-  attention.Run(stream.view(), batch.Q(), batch.Cache(), 1, window, batch.Out());
+  attention.Run(stream.view(), batch.Qkv(), batch.Cache(), 1, window, batch.Out());
 }
 
 void ExpectRight(AttentionKernel kernel, const AttentionShape& shape,
@@ -70,6 +70,10 @@ void ExpectRight(AttentionKernel kernel, const AttentionShape& shape,
 
 const std::vector<SequenceLengths> kDecodes = {{1, 1}, {1, 17}, {1, 300}, {1, 0}, {1, 64}};
 const std::vector<SequenceLengths> kPrefills = {{5, 5}, {37, 100}, {70, 70}, {2, 33}};
+// More than a tile of queries or keys of kFa3, less, and a whole one.
+const std::vector<SequenceLengths> kFresh = {{19, 19}, {200, 200}, {2, 2}, {128, 128}, {5, 5}};
+const std::vector<SequenceLengths> kFreshBehindDecodes = {{1, 40}, {1, 0},     {1, 161},
+                                                          {7, 7},  {300, 300}, {33, 33}};
 const std::vector<SequenceLengths> kMixed = {{1, 40}, {1, 161}, {1, 3}, {19, 19}, {33, 90}};
 
 class CudaAttentionTest : public testing::TestWithParam<std::tuple<AttentionKernel, Heads, DType>> {
@@ -84,6 +88,9 @@ TEST_P(CudaAttentionTest, OfDecodes) { ExpectRight(Kernel(), ShapeOf(), kDecodes
 TEST_P(CudaAttentionTest, OfPrefills) { ExpectRight(Kernel(), ShapeOf(), kPrefills); }
 TEST_P(CudaAttentionTest, OfDecodesAndPrefillsTogether) {
   ExpectRight(Kernel(), ShapeOf(), kMixed);
+}
+TEST_P(CudaAttentionTest, OfDecodesAndFreshPrefillsTogether) {
+  ExpectRight(Kernel(), ShapeOf(), kFreshBehindDecodes);
 }
 TEST_P(CudaAttentionTest, InWindowsAndWithout) {
   ExpectRight(Kernel(), ShapeOf({1, 24, 0}), kMixed);
@@ -113,6 +120,48 @@ TEST_P(CudaAttentionKernelTest, TakesBlocksOfAnySize) {
   ExpectRight(GetParam(), Shape({4, 1, 64}, DType::kBf16, {0}, 5), kMixed);
 }
 
+TEST_P(CudaAttentionKernelTest, OfFreshPrefillsInWindowsAndWithout) {
+  for (const std::int64_t head_dim : {64, 128}) {
+    ExpectRight(GetParam(), Shape({4, 2, head_dim}), kFresh);
+    ExpectRight(GetParam(), Shape({4, 2, head_dim}, DType::kBf16, {1, 24, 150, 0}),
+                kFreshBehindDecodes);
+  }
+}
+
+// What comes of rows and what comes of pages is told apart: the others hold NaN.
+TEST_P(CudaAttentionKernelTest, TakesRowsAndPagesInTurn) {
+  const AttentionShape shape = Shape({8, 2, 128});
+  const AttentionChoice choice = ChoiceWith(GetParam());
+  if (const std::string why = WhyNot(choice, shape); !why.empty()) GTEST_SKIP() << why;
+  PagedAttention attention(shape, choice, kRowsMax, kSequencesMax);
+  AttentionBatch batch({.shape = shape}, kSequencesMax, kRowsMax, kPagesMax);
+  const TestStream stream;
+  Random random(8, "cuda_attention_test");
+  for (const auto& lengths : {kFresh, kPrefills, kDecodes, kFreshBehindDecodes}) {
+    batch.Draw(lengths, random);
+    PlanAndRun(attention, batch, 0, stream);
+    const bool fresh =
+        lengths.back().queries > 1 && lengths.back().queries == lengths.back().context;
+    EXPECT_EQ(attention.ReadsKeysOfRows(), fresh && choice.prefill == AttentionKernel::kFa3);
+    batch.ExpectAttention(0);
+  }
+}
+
+TEST_P(CudaAttentionKernelTest, OfFreshPrefillsMayTakePages) {
+  const AttentionShape shape = Shape({8, 2, 128});
+  AttentionChoice choice = ChoiceWith(GetParam());
+  choice.fa3_reads_rows = false;
+  if (const std::string why = WhyNot(choice, shape); !why.empty()) GTEST_SKIP() << why;
+  PagedAttention attention(shape, choice, kRowsMax, kSequencesMax);
+  AttentionBatch batch({.shape = shape}, kSequencesMax, kRowsMax, kPagesMax);
+  const TestStream stream;
+  Random random(9, "cuda_attention_test");
+  batch.Draw(kFresh, random);
+  PlanAndRun(attention, batch, 0, stream);
+  EXPECT_FALSE(attention.ReadsKeysOfRows());
+  batch.ExpectAttention(0);
+}
+
 // Sequences change, padding with them, and with every replay the plan; the launches do not.
 void ExpectReplays(AttentionKernel kernel, const Heads& heads) {
   const AttentionShape shape = Shape(heads);
@@ -125,7 +174,7 @@ void ExpectReplays(AttentionKernel kernel, const Heads& heads) {
   batch.Draw({{1, 1}, {1, 1}, {1, 1}, {1, 1}}, random);
   batch.Plan(stream.view(), attention, /*graph=*/true);
   const TestGraph graph(stream.view(), [&] {
-    attention.Run(stream.view(), batch.Q(), batch.Cache(), 1, 0, batch.Out());
+    attention.Run(stream.view(), batch.Qkv(), batch.Cache(), 1, 0, batch.Out());
   });
   const std::vector<std::vector<SequenceLengths>> steps = {{{1, 3}, {1, 700}, {1, 16}, {1, 17}},
                                                            {{1, 1200}, {1, 0}, {1, 0}, {1, 0}},

@@ -29,6 +29,7 @@ struct Case {
   bool bias = false;
   bool norms = false;
   std::int64_t gap = 0;
+  bool keeps_keys = false;
 };
 
 class CudaRopeAppendTest : public DeviceFormatsTest {
@@ -95,13 +96,14 @@ void CudaRopeAppendTest::Check(const Case& each) {
                                   .key_gain = each.norms ? device_key_gain.data() : nullptr,
                                   .epsilon = kEpsilon,
                                   .rope_table = device_table ? device_table->data() : nullptr,
-                                  .pairs = each.pairs};
+                                  .pairs = each.pairs,
+                                  .keeps_keys = each.keeps_keys};
   RopeAppend(stream_.view(), qkv.matrix(), positions.data(), slots.data(), options, kLayer,
              {reinterpret_cast<std::byte*>(cache.data()), shape});
   ExpectCache(each, expected, cache.Get());
   qkv.Fetch();
   for (std::int64_t t = 0; t < tokens; ++t) {
-    for (std::int64_t j = 0; j < queries.columns; ++j) {
+    for (std::int64_t j = 0; j < (each.keeps_keys ? width : queries.columns); ++j) {
       ASSERT_NEAR(qkv.At(t, j), expected.At(t, j),
                   0.51 * UlpOf(GetParam()) * std::abs(expected.At(t, j)) + 3e-5);
     }
@@ -149,6 +151,21 @@ TEST_P(CudaRopeAppendTest, TurnsAPartOfEachHeadOrNone) {
     Check({.head_dim = 64, .pairs = pairs, .bias = true, .norms = true});
   }
   Check({.head_dim = 20, .pairs = 0});
+}
+
+// Padding too, which is not in the cache.
+TEST_P(CudaRopeAppendTest, KeepsKeysAndValuesOnRequest) {
+  for (const std::int64_t head_dim : {20, 64, 128, 256}) {
+    for (const bool bias : {false, true}) {
+      Check({.head_dim = head_dim,
+             .pairs = head_dim / 2,
+             .bias = bias,
+             .norms = !bias,
+             .keeps_keys = true});
+    }
+  }
+  Check({.head_dim = 64, .pairs = 0, .keeps_keys = true});
+  Check({.head_dim = 64, .pairs = 10, .bias = true, .norms = true, .gap = 3, .keeps_keys = true});
 }
 
 TEST_P(CudaRopeAppendTest, RowsMayLieApart) {

@@ -49,7 +49,7 @@ class CudnnAttentionTest : public testing::TestWithParam<Heads> {
     // Ours, of the same numbers.
     PagedAttention ours(Shape(), {}, 256, 8);
     batch.Plan(stream.view(), ours);
-    ours.Run(stream.view(), batch.Q(), batch.Cache(), 1, 0, batch.Out());
+    ours.Run(stream.view(), batch.Qkv(), batch.Cache(), 1, 0, batch.Out());
     batch.ExpectAttention(0);
   }
 };
