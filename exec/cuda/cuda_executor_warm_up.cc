@@ -11,7 +11,7 @@ namespace twin::exec::cuda {
 namespace {
 
 // Our own kernels differ by the power of two of the number of tokens at most, and from here on no
-// more. Products differ by PrefillSizes().
+// more. Products are loaded by CudaModel::LoadProducts().
 constexpr std::int64_t kTokensOfAllKernels = 512;
 // Rows of an expert from which on products of experts are computed alike.
 constexpr std::int64_t kRowsOfExpert = 64;
@@ -34,9 +34,7 @@ void CudaExecutor::WarmUp() {
   const std::int64_t sequences = std::min(largest.sequences, tokens);
   for (std::int64_t size = 1; size < tokens; size *= 2) WarmUp(0, size);
   WarmUp(0, tokens);
-  for (const std::int64_t size : PrefillSizes(largest)) {
-    if (size > tokens) WarmUp(0, size);
-  }
+  model_.LoadProducts();
   // Beside decodes, prefills have attention of their own.
   WarmUp(std::min(tokens / 2, sequences - 1), tokens / 2);
   // Prefills that do not begin at position 0 read keys from the cache.

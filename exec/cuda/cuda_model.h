@@ -25,9 +25,8 @@
 
 namespace twin::exec::cuda {
 
-// The numbers of tokens whose products are tuned and loaded in advance for prefills, ascending: 64,
-// 96, 128, 192 and so on up to 8,192, and the largest step. Steps of other sizes compute with the
-// algorithms of the next larger one.
+// The numbers of tokens whose products are tuned for prefills, ascending: 64, 96, 128, 192 and so
+// on up to 8,192, and the largest step.
 std::vector<std::int64_t> PrefillSizes(const StepSizes& largest_step);
 
 inline kernels::cuda::Fp8Accumulation AccumulationOf(const CudaModelOptions& options) {
@@ -129,6 +128,10 @@ class CudaModel final : public DeviceModel {
   // tuned. Returns one line for each product whose tuning failed otherwise: the first suggestion of
   // cuBLASLt computes it. Throws kernels::cuda::HungDevice.
   std::vector<std::string> TuneProducts();
+  // Computes the products of a layer for each kernels::cuda::RoundedTokens() of steps up to the
+  // largest, so that no step chooses an algorithm or loads its kernel. REQUIRES: activations of the
+  // largest step are reserved.
+  void LoadProducts();
 
  private:
   using Matrix = kernels::cuda::DeviceMatrix;

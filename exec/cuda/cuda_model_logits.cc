@@ -181,6 +181,18 @@ bool CudaModel::TuneProduct(const on::GemmShape& shape, std::vector<std::string>
   }
 }
 
+void CudaModel::LoadProducts() {
+  const DeviceLayer& layer = weights_.layers.front();
+  const std::int64_t largest = options_.largest_step.tokens;
+  for (std::int64_t tokens = 1; tokens <= largest; tokens = on::RoundedTokens(tokens + 1)) {
+    Multiply(activations_.normed(tokens), layer.qkv, activations_.qkv(tokens));
+    Multiply(activations_.attended(tokens), layer.output, activations_.normed(tokens));
+    if (layer.up.empty()) continue;
+    Multiply(activations_.residual(tokens), layer.up, activations_.inner(tokens));
+    Multiply(activations_.activated(tokens), layer.down, activations_.normed(tokens));
+  }
+}
+
 std::vector<std::string> CudaModel::TuneProducts() {
   struct Size {
     std::int64_t tokens;

@@ -84,6 +84,15 @@ bool Capturing(StreamView stream) {
 
 }  // namespace
 
+std::int64_t RoundedTokens(std::int64_t tokens) {
+  const std::int64_t step = tokens <= 8      ? 1
+                            : tokens <= 256  ? 8
+                            : tokens <= 1024 ? 32
+                            : tokens <= 4096 ? 64
+                                             : 128;
+  return (tokens + step - 1) / step * step;
+}
+
 class Gemm::State {
  public:
   State(const CublasLtLibrary& library, const std::filesystem::path& cache)
@@ -102,11 +111,8 @@ class Gemm::State {
 
  private:
   const Choice& ChoiceFor(const GemmShape& shape);
-  // The algorithm of the nearest measured number of tokens. The heuristic would take 0.5 ms a
-  // shape, and its kernel milliseconds more if it is not loaded yet, in the middle of a run. False
-  // if there is none that the product accepts.
-  bool TakeFromNearest(const GemmShape& shape, const CublasLtProduct& product,
-                       Choice& choice) const;
+  // Of the shape itself: as measured, or the first suggestion.
+  [[nodiscard]] Choice ChoiceOf(const GemmShape& shape) const;
   // REQUIRES: the shapes and formats of the operands match.
   Plan& PlanFor(StreamView stream, const DeviceMatrix& x, const DeviceMatrix& w,
                 const DeviceMatrix& y, Fp8Accumulation accumulation);
@@ -195,33 +201,29 @@ Plan& Gemm::State::MakePlan(StreamView stream, const ProductKey& key) {
 const Choice& Gemm::State::ChoiceFor(const GemmShape& shape) {
   const auto found = choices_.find(shape);
   if (found != choices_.end()) return found->second;
-  const CublasLtProduct product(context_, shape, AlignedStrides(shape));
-  const GemmAlgorithm* const measured = measured_.Find(shape);
-  Choice choice;
-  if (measured == nullptr && TakeFromNearest(shape, product, choice)) {
-    return choices_.emplace(shape, choice).first->second;
-  }
-  if (measured != nullptr && !measured->skinny) {
-    choice.algorithm = std::bit_cast<cublasLtMatmulAlgo_t>(measured->blob);
-    if (!product.Accepts(choice.algorithm)) {
-      throw InputError(InputError::Kind::kData, measured_.path().string(),
-                       "cuBLASLt refuses the algorithm for " + std::to_string(shape.tokens) +
-                           " x " + std::to_string(shape.outputs) + " x " +
-                           std::to_string(shape.inputs) + "; remove the file and tune again");
-    }
-  } else {
-    choice.skinny = measured != nullptr;
-    choice.algorithm = product.Suggestions(1).front();
+  GemmShape rounded = shape;
+  rounded.tokens = RoundedTokens(shape.tokens);
+  Choice choice =
+      rounded == shape || measured_.Find(shape) != nullptr ? ChoiceOf(shape) : ChoiceFor(rounded);
+  if (rounded != shape) {
+    const CublasLtProduct product(context_, shape, AlignedStrides(shape));
+    if (!product.Accepts(choice.algorithm)) choice.algorithm = product.Suggestions(1).front();
   }
   return choices_.emplace(shape, choice).first->second;
 }
 
-bool Gemm::State::TakeFromNearest(const GemmShape& shape, const CublasLtProduct& product,
-                                  Choice& choice) const {
-  const GemmAlgorithm* const nearest = measured_.FindNearest(shape);
-  if (nearest == nullptr || nearest->skinny) return false;
-  choice.algorithm = std::bit_cast<cublasLtMatmulAlgo_t>(nearest->blob);
-  return product.Accepts(choice.algorithm);
+Choice Gemm::State::ChoiceOf(const GemmShape& shape) const {
+  const CublasLtProduct product(context_, shape, AlignedStrides(shape));
+  const GemmAlgorithm* const measured = measured_.Find(shape);
+  if (measured == nullptr || measured->skinny) {
+    return {.skinny = measured != nullptr, .algorithm = product.Suggestions(1).front()};
+  }
+  const Choice choice{.algorithm = std::bit_cast<cublasLtMatmulAlgo_t>(measured->blob)};
+  if (product.Accepts(choice.algorithm)) return choice;
+  throw InputError(InputError::Kind::kData, measured_.path().string(),
+                   "cuBLASLt refuses the algorithm for " + std::to_string(shape.tokens) + " x " +
+                       std::to_string(shape.outputs) + " x " + std::to_string(shape.inputs) +
+                       "; remove the file and tune again");
 }
 
 double Gemm::State::Tune(StreamView stream, const GemmShape& shape, int candidates) {

@@ -33,11 +33,16 @@ struct GemmShape {
   auto operator<=>(const GemmShape&) const = default;
 };
 
+// The number of tokens that a product of `tokens` tokens takes its algorithm from: the next
+// multiple of 8 from 8 on, of 32 from 256, of 64 from 1,024 and of 128 from 4,096. A run meets
+// every number of tokens, and the heuristic of cuBLASLt takes half a millisecond a shape.
+std::int64_t RoundedTokens(std::int64_t tokens);
+
 // Matrix products. Each shape uses the algorithm that was the fastest in a measurement on this
 // device; a file keeps these choices by device and library version. A shape without a measurement
-// uses the algorithm of the next larger number of tokens, or where that has none, or more than
-// twice as many, the first suggestion of cuBLASLt that works. Not thread-safe, and not for several
-// streams at the same time, because they would share the workspace.
+// uses the algorithm of its RoundedTokens(), as measured or, without a measurement, as cuBLASLt
+// suggests first. Not thread-safe, and not for several streams at the same time, because they would
+// share the workspace.
 class Gemm {
  public:
   // Borrows the library. Allocates a workspace of 32 MiB on the device. `cache` is the path of the

@@ -187,20 +187,6 @@ const GemmAlgorithm* GemmAlgorithmFile::Find(const GemmShape& shape) const {
   return found != algorithms_.end() ? &found->second : nullptr;
 }
 
-const GemmAlgorithm* GemmAlgorithmFile::FindNearest(const GemmShape& shape) const {
-  constexpr std::int64_t kFactorMax = 2;
-  const GemmAlgorithm* nearest = nullptr;
-  std::int64_t tokens = kFactorMax * shape.tokens + 1;
-  for (const auto& [other, algorithm] : algorithms_) {
-    GemmShape same = other;
-    same.tokens = shape.tokens;
-    if (same != shape || other.tokens < shape.tokens || other.tokens >= tokens) continue;
-    nearest = &algorithm;
-    tokens = other.tokens;
-  }
-  return nearest;
-}
-
 void GemmAlgorithmFile::Set(const GemmShape& shape, const GemmAlgorithm& algorithm) {
   algorithms_[shape] = algorithm;
 }

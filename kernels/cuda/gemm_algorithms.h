@@ -35,9 +35,6 @@ class GemmAlgorithmFile {
 
   // The algorithm of a shape; null if it has none.
   [[nodiscard]] const GemmAlgorithm* Find(const GemmShape& shape) const;
-  // Of the smallest measured number of tokens from the shape's to twice as many, all else equal;
-  // null if there is none.
-  [[nodiscard]] const GemmAlgorithm* FindNearest(const GemmShape& shape) const;
   void Set(const GemmShape& shape, const GemmAlgorithm& algorithm);
   // Of the attention of decodes.
   [[nodiscard]] DecodeTimes& decodes() { return decodes_; }

@@ -105,8 +105,16 @@ TEST_F(EmulatedGemmTest, ATunedAlgorithmIsKeptInTheFileAndUsedWithoutAskingAgain
   EXPECT_EQ(EmulatedCublasLtCalls().heuristics, before.heuristics + 1);
 }
 
+TEST(RoundedTokensTest, StepsGrowWithTheNumber) {
+  EXPECT_EQ(RoundedTokens(7), 7);
+  EXPECT_EQ(RoundedTokens(9), 16);
+  EXPECT_EQ(RoundedTokens(257), 288);
+  EXPECT_EQ(RoundedTokens(1025), 1088);
+  EXPECT_EQ(RoundedTokens(4097), 4224);
+}
+
 // The heuristic would take time in the middle of a run, and so would kernels that are not loaded.
-TEST_F(EmulatedGemmTest, ASizeThatIsNotMeasuredTakesTheAlgorithmOfTheNextLargerOne) {
+TEST_F(EmulatedGemmTest, ASizeTakesTheAlgorithmOfItsRoundedSize) {
   Gemm gemm(TestCublasLt(), "");
   const TestStream stream;
   GemmShape shape = kShape;
@@ -119,9 +127,9 @@ TEST_F(EmulatedGemmTest, ASizeThatIsNotMeasuredTakesTheAlgorithmOfTheNextLargerO
     return EmulatedCublasLtCalls().heuristics - before.heuristics;
   };
   EXPECT_EQ(heuristics(63), 0);
-  EXPECT_EQ(heuristics(32), 0);
-  EXPECT_EQ(heuristics(31), 1);  // less than half
-  EXPECT_EQ(heuristics(65), 1);  // none is larger
+  EXPECT_EQ(heuristics(57), 0);
+  EXPECT_EQ(heuristics(56), 1);  // of a size of its own
+  EXPECT_EQ(heuristics(53), 0);
 }
 
 TEST_F(EmulatedGemmTest, TuningMeasuresEverySuggestionAndFreesItsOperands) {
