@@ -13,6 +13,7 @@ namespace twin::kernels::cuda {
 namespace {
 
 constexpr DecodeWay kWays[] = {{AttentionKernel::kFa2, 1},
+                               {AttentionKernel::kFa2, 2},
                                {AttentionKernel::kFa2, kWavesMax},
                                {AttentionKernel::kFa2, 0},
                                {AttentionKernel::kCudaCore, 1}};
@@ -39,7 +40,7 @@ std::vector<double> TimesOf(const DecodeTuning& tuning, std::int64_t decodes, st
 std::string NameOf(const DecodeWay& way) {
   const std::string kernel(Name(way.kernel));
   if (way.waves == 0) return kernel + " whole";
-  return way.waves == 1 ? kernel : kernel + " fine";
+  return way.waves == 1 ? kernel : kernel + " " + std::to_string(way.waves) + " waves";
 }
 
 std::optional<DecodeWay> ParseDecodeWay(std::string_view name) {

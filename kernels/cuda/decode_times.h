@@ -15,8 +15,7 @@
 
 namespace twin::kernels::cuda {
 
-// "fa2", "fa2 fine" (keys in more pieces than the device computes at once), "fa2 whole" (keys in
-// one piece) or "cuda_core".
+// "fa2", "fa2 4 waves" (DecodeWay::waves), "fa2 whole" (keys in one piece) or "cuda_core".
 std::string NameOf(const DecodeWay& way);
 std::optional<DecodeWay> ParseDecodeWay(std::string_view name);
 

@@ -26,7 +26,7 @@ TEST(DecodeTimesTest, WaysHaveNames) {
   for (const DecodeWay& way : {kCut, kFine, kWhole, kCore}) {
     EXPECT_EQ(ParseDecodeWay(NameOf(way)), way);
   }
-  EXPECT_EQ(NameOf(kFine), "fa2 fine");
+  EXPECT_EQ(NameOf(kFine), "fa2 4 waves");
   EXPECT_EQ(NameOf(kWhole), "fa2 whole");
   EXPECT_EQ(ParseDecodeWay("fa3"), std::nullopt);
 }
