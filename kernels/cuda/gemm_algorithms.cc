@@ -170,11 +170,11 @@ void GemmAlgorithmFile::ReadDecodes(std::string_view line,
   DecodeCase each{.shape = std::string(fields[3]), .decodes = 0, .length = 0, .way = {}};
   double microseconds = 0;
   const std::optional<DecodeWay> way = ParseDecodeWay(fields[6]);
-  const bool fits = way && ParseNumber(fields[4], each.decodes) &&
-                    ParseNumber(fields[5], each.length) && fields[7] == kNothing &&
-                    ParseNumber(fields[8], microseconds);
+  const bool fits = ParseNumber(fields[4], each.decodes) && ParseNumber(fields[5], each.length) &&
+                    fields[7] == kNothing && ParseNumber(fields[8], microseconds);
   if (!fits) Refuse(where, "is not a time of attention");
-  if (fields[0] != device_ || fields[1] != BuiltWithFlashInfer().version) {
+  // A way without a name here is one of another version of this program.
+  if (!way || fields[0] != device_ || fields[1] != BuiltWithFlashInfer().version) {
     other_lines_.emplace_back(line);
     return;
   }
