@@ -3,8 +3,10 @@
 
 ptx_report.py keep COMMAND...        runs a compiler; what ptxas says goes to OBJECT.ptxas
 ptx_report.py show FOLDER            a table of all kernels whose reports lie below the folder
-ptx_report.py check FOLDER BUDGETS   fails on a spill, on more registers than a kernel's budget, and
-                                     on a kernel without one (BUDGETS: kernel,arch,registers)
+ptx_report.py check FOLDER BUDGETS   fails on more registers or spilled bytes than a kernel's budget,
+                                     on a kernel without one, and where ptxas reports a loss of
+                                     performance. BUDGETS: kernel,arch,registers,spilled_bytes;
+                                     architectures that were not compiled are not checked
 ptx_report.py budgets FOLDER         prints budgets as they are now
 """
 import csv
@@ -14,10 +16,12 @@ import subprocess
 import sys
 
 ENTRY = re.compile(r"Compiling entry function '(\S+)' for '(\S+)'")
-SPILLS = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
+SPILLS = re.compile(r"(\d+) bytes spill stores, \d+ bytes spill loads")
 USED = re.compile(r"Used (\d+) registers")
-OURS = "4twin7kernels4cuda"  # libraries keep budgets of their own
 SHARED = re.compile(r"(\d+) bytes smem")
+# For example if the matrix instructions of FA3 must wait for each other.
+LOSS = re.compile(r"ptxas info.*potential performance loss.*", re.IGNORECASE)
+SCOPES = re.compile(r"twin::kernels::cuda::|\(anonymous namespace\)::|\bflashinfer::")
 
 
 def keep(command):
@@ -32,23 +36,29 @@ def keep(command):
     return done.returncode
 
 
+def reports(folder):
+    """The lines of all reports below the folder, file by file."""
+    for report in sorted(pathlib.Path(folder).rglob("*.ptxas")):
+        yield report.read_text(encoding="utf-8").splitlines()
+
+
 def demangled(names):
     listed = subprocess.run(["c++filt", "-p"], input="\n".join(names), text=True,
                             capture_output=True, check=True).stdout.splitlines()
-    return [re.sub(r"twin::kernels::cuda::|\(anonymous namespace\)::", "", name)
+    return [SCOPES.sub("", name.removeprefix("void "))
             .replace("__nv_bfloat16", "bf16").replace("__half", "fp16") for name in listed]
 
 
 def kernels(folder):
-    """(name, arch, registers, spilled bytes, shared bytes) of each of twinserve's kernels."""
+    """(name, arch, registers, spilled bytes, shared bytes) of each kernel."""
     rows = []
-    for report in sorted(pathlib.Path(folder).rglob("*.ptxas")):
+    for lines in reports(folder):
         entry, spilled = None, 0
-        for line in report.read_text(encoding="utf-8").splitlines():
+        for line in lines:
             if found := ENTRY.search(line):
-                entry, spilled = found.groups() if OURS in found[1] else None, 0
+                entry, spilled = found.groups(), 0
             elif found := SPILLS.search(line):
-                spilled = int(found[2]) + int(found[3])
+                spilled = int(found[1])
             elif (found := USED.search(line)) and entry:
                 shared = SHARED.search(line)
                 rows.append((*entry, int(found[1]), spilled, int(shared[1]) if shared else 0))
@@ -57,27 +67,30 @@ def kernels(folder):
     return sorted((name, *row[1:]) for name, row in zip(names, rows))
 
 
-def most_registers(rows):
-    """(kernel, arch) -> the largest number of registers of its instances."""
+def most_used(rows):
+    """(kernel, arch) -> the largest numbers of registers and of spilled bytes of its instances."""
     most = {}
-    for name, arch, registers, _, _ in rows:
+    for name, arch, registers, spilled, _ in rows:
         key = (name.split("<")[0], arch)
-        most[key] = max(most.get(key, 0), registers)
+        before = most.get(key, (0, 0))
+        most[key] = (max(before[0], registers), max(before[1], spilled))
     return most
 
 
 def check(rows, budgets):
     """All violations of the budgets."""
     with open(budgets, encoding="utf-8", newline="") as file:
-        allowed = {(row["kernel"], row["arch"]): int(row["registers"]) for row in csv.DictReader(file)}
-    found = [f"{name} ({arch}): {spilled} bytes of spills"
-             for name, arch, _, spilled, _ in rows if spilled]
-    for (kernel, arch), registers in most_registers(rows).items():
+        allowed = {(row["kernel"], row["arch"]): (int(row["registers"]), int(row["spilled_bytes"]))
+                   for row in csv.DictReader(file)}
+    found = []
+    for (kernel, arch), used in most_used(rows).items():
         if (kernel, arch) not in allowed:
-            found.append(f"{kernel} ({arch}): no budget; it takes {registers} registers")
-        elif registers > allowed[kernel, arch]:
-            found.append(f"{kernel} ({arch}): {registers} registers, "
-                         f"the budget is {allowed[kernel, arch]}")
+            found.append(f"{kernel} ({arch}): no budget; it takes {used[0]} registers "
+                         f"and spills {used[1]} bytes")
+            continue
+        for what, taken, budget in zip(("registers", "spilled bytes"), used, allowed[kernel, arch]):
+            if taken > budget:
+                found.append(f"{kernel} ({arch}): {taken} {what}, the budget is {budget}")
     return found or ([] if rows else ["no report: nothing was compiled"])
 
 
@@ -94,11 +107,12 @@ def main(arguments):
             print(f"{arch:8}{registers:10}{spilled:8}{shared:8}  {name}")
         return 0
     if mode == "budgets":
-        print("kernel,arch,registers")
-        for (kernel, arch), registers in sorted(most_registers(rows).items()):
-            print(f"{kernel},{arch},{registers}")
+        print("kernel,arch,registers,spilled_bytes")
+        for (kernel, arch), (registers, spilled) in sorted(most_used(rows).items()):
+            print(f"{kernel},{arch},{registers},{spilled}")
         return 0
-    complaints = check(rows, rest[1])
+    losses = {line for lines in reports(rest[0]) for line in lines if LOSS.match(line)}
+    complaints = check(rows, rest[1]) + sorted(losses)
     print("\n".join(complaints))
     return 1 if complaints else 0
 

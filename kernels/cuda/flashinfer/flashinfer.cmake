@@ -35,6 +35,7 @@ function(twin_add_flashinfer target)
       COMMAND_EXPAND_LISTS)
   endif()
   foreach(object IN LISTS objects)
+    twin_keep_ptxas_report(${object})
     target_link_libraries(${object} PRIVATE twin_options twin_flashinfer)
     target_compile_definitions(${object} PRIVATE ${definitions})
     # CMake 3.25 does not know that nvcc understands C++20.
