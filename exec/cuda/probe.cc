@@ -31,21 +31,9 @@ CudaLibraryStatus ProbeNcclFile() {
   return status;
 }
 
-CudaLibraryStatus ProbeCudnn() {
-  const CudaLibrary library("libcudnn.so.9");
-  CudaLibraryStatus status = Found("cuDNN", "nothing yet", library);
-  auto* const get_version = library.Find<std::size_t()>("cudnnGetVersion");
-  if (get_version == nullptr) return status;
-  const std::size_t code = get_version();
-  status.found.version = kernels::cuda::PackedVersionText(static_cast<std::int64_t>(code));
-  return status;
-}
-
 }  // namespace
 
-std::vector<CudaLibraryStatus> ProbeCudaLibraries() {
-  return {ProbeCublasLt(), ProbeNcclFile(), ProbeCudnn()};
-}
+std::vector<CudaLibraryStatus> ProbeCudaLibraries() { return {ProbeCublasLt(), ProbeNcclFile()}; }
 
 std::vector<std::string> CudaAttentionKernels() {
   using kernels::cuda::AttentionKernel;

@@ -17,8 +17,8 @@ struct CudaLibraryStatus {
   LibraryStatus found;  // version, or why it cannot be used
 };
 
-// The status of cuBLASLt, NCCL and cuDNN; empty in a build without CUDA. Opens the libraries, which
-// stay open.
+// The status of cuBLASLt and NCCL; empty in a build without CUDA. Opens the libraries, which stay
+// open.
 std::vector<CudaLibraryStatus> ProbeCudaLibraries();
 
 // The attention kernels of this build, such as "fa2 (FlashInfer)"; empty without CUDA.

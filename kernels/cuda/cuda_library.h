@@ -1,4 +1,4 @@
-// Finds and opens the shared libraries of CUDA (cuBLASLt, cuDNN, NCCL) at run time.
+// Finds and opens the shared libraries of CUDA (cuBLASLt, NCCL) at run time.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace twin::kernels::cuda {
 // /usr/local, and of the nvidia packages of every Python in $PATH.
 std::vector<std::filesystem::path> CudaLibraryFolders();
 
-// "13.1.0" for 130100: the version encoding of cuBLASLt, cuDNN 9, and NCCL since 2.9.
+// "13.1.0" for 130100: the version encoding of cuBLASLt, and of NCCL since 2.9.
 inline std::string PackedVersionText(std::int64_t version) {
   return std::to_string(version / 10'000) + "." + std::to_string(version / 100 % 100) + "." +
          std::to_string(version % 100);

@@ -3,16 +3,12 @@
 #include "tests/perf/device_bench.h"
 //
 #include <cmath>
-#include <functional>
 #include <memory>
 #include <numeric>
 #include <string>
 
 #include "kernels/cuda/attention.h"
 #include "tests/support/sent_plan.h"
-#ifdef TWIN_CUDNN
-#include "kernels/cuda/cudnn_attention.h"
-#endif
 
 namespace twin::kernels::cuda {
 namespace {
@@ -112,13 +108,8 @@ class Step {
   AttentionArrays device_;
 };
 
-// Of one layer.
-using RunLayer = std::function<void(StreamView, const DeviceMatrix& q, const KvCacheView& cache,
-                                    std::int64_t layer, const DeviceMatrix& out)>;
-
-// `plan` makes what computes the work, planned.
-void Measure(benchmark::State& state, const AttentionShape& shape, const Step& step,
-             const std::function<RunLayer(StreamView, const AttentionWork&)>& plan) {
+void Measure(benchmark::State& state, const AttentionShape& shape, const AttentionChoice& choice,
+             const Step& step) {
   std::size_t free = 0;
   std::size_t total = 0;
   CheckCuda(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
@@ -134,25 +125,13 @@ void Measure(benchmark::State& state, const AttentionShape& shape, const Step& s
   FillWithNumbers(cache);
   FillWithNumbers(q);
   const AttentionWork work = step.Work();
-  const RunLayer run = plan(stream.view(), work);
+  PagedAttention attention(shape, choice, work.rows, work.sequences);
+  SentPlan plan;
+  plan.Plan(stream.view(), attention, work);
   MeasureInGraph(state, stream.view(), kCalls, [&](int call) {
-    run(stream.view(), DenseDeviceMatrix(q.data(), DType::kBf16, work.rows, width),
-        {cache.data(), step.cache_shape()}, call % step.cache_shape().layers,
-        DenseDeviceMatrix(out.data(), DType::kBf16, work.rows, width));
-  });
-}
-
-void Measure(benchmark::State& state, const AttentionShape& shape, const AttentionChoice& choice,
-             const Step& step) {
-  Measure(state, shape, step, [&](StreamView stream, const AttentionWork& work) -> RunLayer {
-    const auto attention =
-        std::make_shared<PagedAttention>(shape, choice, work.rows, work.sequences);
-    const auto plan = std::make_shared<SentPlan>();
-    plan->Plan(stream, *attention, work);
-    return [attention, plan](StreamView on, const DeviceMatrix& q, const KvCacheView& cache,
-                             std::int64_t layer, const DeviceMatrix& out) {
-      attention->Run(on, q, cache, layer, 0, out);
-    };
+    attention.Run(stream.view(), DenseDeviceMatrix(q.data(), DType::kBf16, work.rows, width),
+                  {cache.data(), step.cache_shape()}, call % step.cache_shape().layers, 0,
+                  DenseDeviceMatrix(out.data(), DType::kBf16, work.rows, width));
   });
 }
 
@@ -230,47 +209,6 @@ void PrefillGrid(benchmark::internal::Benchmark* benchmark) {
   }
 }
 BENCHMARK(BM_CudaPrefillAttention)->Apply(PrefillGrid)->Apply(Once);
-
-#ifdef TWIN_CUDNN
-void MeasureCudnn(benchmark::State& state, std::int64_t sequences, std::int64_t queries,
-                  std::int64_t context) {
-  const AttentionShape shape = Shape(8);
-  if (const std::string why = WhyNotCudnn(shape); !why.empty()) {
-    state.SkipWithError(why.c_str());
-    return;
-  }
-  const Step step(sequences, queries, context, shape.kv_heads);
-  Measure(state, shape, step, [&](StreamView stream, const AttentionWork& work) -> RunLayer {
-    const auto attention = std::make_shared<CudnnAttention>(
-        shape, step.cache_shape(),
-        CudnnAttentionSizes{.sequences = sequences, .queries_max = queries, .context_max = context},
-        kHeads * kHeadDim);
-    attention->Plan(stream, work);
-    return [attention](StreamView on, const DeviceMatrix& q, const KvCacheView& cache,
-                       std::int64_t layer,
-                       const DeviceMatrix& out) { attention->Run(on, q, cache, layer, out); };
-  });
-}
-
-// Arguments: sequences, tokens of each.
-void BM_CudnnDecodeAttention(benchmark::State& state) {
-  MeasureCudnn(state, state.range(0), 1, state.range(1));
-  Rate(state, "kv_bytes_per_second",
-       2.0 * static_cast<double>(state.range(0) * state.range(1) * 8 * kHeadDim * 2));
-}
-BENCHMARK(BM_CudnnDecodeAttention)->ArgsProduct({{1, 8, 32, 128}, {1024, 4096}})->Apply(Once);
-
-// Arguments: new tokens, tokens before them.
-void BM_CudnnPrefillAttention(benchmark::State& state) {
-  const std::int64_t queries = state.range(0);
-  const std::int64_t before = state.range(1);
-  MeasureCudnn(state, 1, queries, queries + before);
-  const double keys = static_cast<double>(queries) *
-                      (static_cast<double>(before) + static_cast<double>(queries + 1) / 2);
-  Rate(state, "flops_per_second", 4.0 * static_cast<double>(kHeads * kHeadDim) * keys);
-}
-BENCHMARK(BM_CudnnPrefillAttention)->ArgsProduct({{512, 2048, 8192}, {0, 2048}})->Apply(Once);
-#endif
 
 }  // namespace
 }  // namespace twin::kernels::cuda
