@@ -44,7 +44,8 @@ void Launch(StreamView stream, const LaunchShape& shape, const char* what,
 // Waits until the earlier kernels of the stream have finished and their writes are visible; then
 // allows the next kernel to start. Does nothing below compute capability 9.0.
 __device__ __forceinline__ void WaitForEarlierKernels() {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+#if !defined(__CUDACC__) || (defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900)
+  // Also on the emulated device, which starts kernels early as a real one does.
   cudaGridDependencySynchronize();
   cudaTriggerProgrammaticLaunchCompletion();
 #endif

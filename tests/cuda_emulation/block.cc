@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "core/check.h"
 
@@ -28,6 +29,9 @@ std::string Text(const CodePlace& place) {
   return std::string(place.file) + ":" + std::to_string(place.line);
 }
 
+// In the blocks that start early: each thread keeps a stack.
+constexpr std::uint64_t kEarlyThreads = 1024;
+
 // A pattern that is a NaN in every float format and -1 as an integer.
 void Poison(std::byte* memory, std::size_t bytes) { std::memset(memory, 0xFF, bytes); }
 
@@ -47,44 +51,35 @@ Block& Block::Current() {
   return *CurrentPlace().thread->block;
 }
 
-Block::Block(const Grid& grid, const std::function<void()>& kernel)
-    : grid_(grid),
-      kernel_(kernel),
-      threads_(std::size_t{grid.threads.x} * grid.threads.y * grid.threads.z),
+Block::Block(const Kernel& kernel)
+    : kernel_(kernel),
+      threads_(std::size_t{kernel.grid.threads.x} * kernel.grid.threads.y * kernel.grid.threads.z),
       warps_((threads_.size() + kWarpSize - 1) / kWarpSize),
-      dynamic_(new std::byte[std::max<std::size_t>(grid.shared_bytes, 1)]) {}
+      dynamic_(new std::byte[std::max<std::size_t>(kernel.grid.shared_bytes, 1)]) {}
 
-std::string Block::RunGrid(const Grid& grid, const std::function<void()>& kernel) {
-  Block block(grid, kernel);
-  bool descending = false;  // threads start in either order, so that a missing barrier shows
-  for (unsigned z = 0; z < grid.blocks.z; ++z) {
-    for (unsigned y = 0; y < grid.blocks.y; ++y) {
-      for (unsigned x = 0; x < grid.blocks.x; ++x) {
-        std::string failure = block.Run({x, y, z}, descending);
-        if (!failure.empty()) return failure;
-        descending = !descending;
-      }
-    }
-  }
-  return "";
-}
-
-std::string Block::Run(uint3 index, bool descending) {
-  Poison(dynamic_.get(), grid_.shared_bytes);
+void Block::Start(uint3 index, bool descending, bool early) {
+  Poison(dynamic_.get(), kernel_.grid.shared_bytes);
   for (Variable& variable : variables_) Poison(variable.memory.get(), variable.bytes);
   for (Warp& warp : warps_) warp = {};
   waiting_.clear();
   ended_ = 0;
-  CurrentPlace().grid = &grid_;
-  CurrentPlace().block_index = index;
+  index_ = index;
+  early_ = early;
+  CurrentPlace() = {nullptr, index_, &kernel_.grid};
   const auto count = static_cast<unsigned>(threads_.size());
   for (unsigned i = 0; i < count && failure_.empty(); ++i) Begin(descending ? count - 1 - i : i);
-  while (failure_.empty() && !ready_.empty()) {
-    const unsigned next = ready_.front();
-    ready_.pop_front();
-    GoOn(next);
-  }
-  if (failure_.empty() && ended_ < count) {
+  RunReady();
+  CurrentPlace() = {};
+}
+
+std::string Block::Finish() {
+  CurrentPlace() = {nullptr, index_, &kernel_.grid};
+  early_ = false;
+  ready_.insert(ready_.end(), held_.begin(), held_.end());
+  held_.clear();
+  RunReady();
+  CurrentPlace() = {};
+  if (failure_.empty() && ended_ < threads_.size()) {
     failure_ = waiting_.empty() ? "threads wait for lanes of their warp that never come"
                                 : "threads wait at " + Text(barrier_) + " for ones that never come";
   }
@@ -95,13 +90,20 @@ std::string Block::Run(uint3 index, bool descending) {
     thread.fiber = nullptr;
   }
   ready_.clear();
-  CurrentPlace() = {};
   return failure_;
+}
+
+void Block::RunReady() {
+  while (failure_.empty() && !ready_.empty()) {
+    const unsigned next = ready_.front();
+    ready_.pop_front();
+    GoOn(next);
+  }
 }
 
 void Block::Begin(unsigned number) {
   DeviceThread& thread = threads_[number];
-  const dim3& size = grid_.threads;
+  const dim3& size = kernel_.grid.threads;
   thread = {.index = {number % size.x, number / size.x % size.y, number / size.x / size.y},
             .number = number,
             .block = this,
@@ -110,7 +112,7 @@ void Block::Begin(unsigned number) {
   thread.fiber->Start(
       [](void* argument) {
         auto* self = static_cast<DeviceThread*>(argument);
-        self->block->kernel_();
+        self->block->kernel_.body();
         self->done = true;
       },
       &thread);
@@ -137,6 +139,9 @@ void Block::End(const DeviceThread& thread) {
   const unsigned lane = 1U << (thread.number % kWarpSize);
   Warp& warp = warps_[thread.number / kWarpSize];
   warp.ended |= lane;
+  if (early_ && failure_.empty()) {
+    failure_ = "a thread ends without a wait for the kernels in front of its own";
+  }
   if (!waiting_.empty() && failure_.empty()) {
     failure_ = "a thread ends while others wait at the barrier of " + Text(barrier_);
   }
@@ -155,6 +160,12 @@ void Block::Wait() { Self().fiber->Suspend(); }
 void Block::Fail(const char* what, CodePlace place) {
   if (failure_.empty()) failure_ = std::string(what) + " at " + Text(place);
   for (;;) Wait();
+}
+
+void Block::AwaitEarlierKernels() {
+  if (!early_) return;
+  held_.push_back(Self().number);
+  Wait();
 }
 
 void Block::Barrier(CodePlace place) {
@@ -216,6 +227,50 @@ std::byte* Block::Shared(const void* key, std::size_t bytes) {
   variables_.push_back({key, bytes, std::unique_ptr<std::byte[]>(new std::byte[bytes])});
   Poison(variables_.back().memory.get(), bytes);
   return variables_.back().memory.get();
+}
+
+GridRun::GridRun(std::shared_ptr<const Kernel> kernel)
+    : kernel_(std::move(kernel)),
+      blocks_(std::uint64_t{kernel_->grid.blocks.x} * kernel_->grid.blocks.y *
+              kernel_->grid.blocks.z) {}
+
+uint3 GridRun::IndexOf(std::uint64_t number) const {
+  const dim3& size = kernel_->grid.blocks;
+  return {static_cast<unsigned>(number % size.x), static_cast<unsigned>(number / size.x % size.y),
+          static_cast<unsigned>(number / size.x / size.y)};
+}
+
+namespace {
+
+// Threads start in either order, so that a missing barrier shows.
+bool Descending(std::uint64_t block) { return block % 2 == 1; }
+
+}  // namespace
+
+void GridRun::StartEarly() {
+  const dim3& size = kernel_->grid.threads;
+  const std::uint64_t threads = std::uint64_t{size.x} * size.y * size.z;
+  const std::uint64_t most = std::clamp<std::uint64_t>(kEarlyThreads / threads, 1, kEarlyBlocks);
+  for (std::uint64_t i = 0; i < std::min(blocks_, most); ++i) {
+    early_.push_back(std::make_unique<Block>(*kernel_));
+    early_.back()->Start(IndexOf(i), Descending(i), /*early=*/true);
+  }
+}
+
+std::string GridRun::Finish() {
+  std::string failure;
+  for (const std::unique_ptr<Block>& block : early_) {
+    // All of them: a suspended thread keeps its stack.
+    std::string of_block = block->Finish();
+    if (failure.empty()) failure = std::move(of_block);
+  }
+  if (early_.size() == blocks_) return failure;
+  Block block(*kernel_);
+  for (std::uint64_t i = early_.size(); i < blocks_ && failure.empty(); ++i) {
+    block.Start(IndexOf(i), Descending(i), /*early=*/false);
+    failure = block.Finish();
+  }
+  return failure;
 }
 
 }  // namespace twin::cuda_emulation

@@ -18,6 +18,12 @@
 namespace twin::cuda_emulation {
 
 constexpr unsigned kWarpSize = 32;
+// At most so many blocks of a kernel start early: a few suffice to show an early access.
+#if defined(__SANITIZE_THREAD__)
+constexpr unsigned kEarlyBlocks = 1;  // it knows 8,000 stacks at most, and is slow with many
+#else
+constexpr unsigned kEarlyBlocks = 8;
+#endif
 
 // A line of device code that calls something collective.
 struct CodePlace {
@@ -31,6 +37,11 @@ struct Grid {
   dim3 blocks;
   dim3 threads;
   std::size_t shared_bytes = 0;  // dynamic ones
+};
+
+struct Kernel {
+  Grid grid;
+  std::function<void()> body;  // of one thread
 };
 
 class Block;
@@ -52,15 +63,22 @@ struct DevicePlace {
 };
 DevicePlace& CurrentPlace();
 
-// Runs the blocks of a grid one after the other. What CUDA leaves undefined is refused: a barrier
-// or a warp's exchange that not all of its threads reach, or that they reach in different lines.
+// What CUDA leaves undefined is refused: a barrier or a warp's exchange that not all threads reach,
+// or that they reach in different lines. Start() and Finish() of a block are called on one thread.
 class Block {
  public:
-  // Empty if every thread of every block ended; else what went wrong, one line.
-  static std::string RunGrid(const Grid& grid, const std::function<void()>& kernel);
+  // REQUIRES: `kernel` outlives the block.
+  explicit Block(const Kernel& kernel);
+  // Starts the threads of the block of that index. An `early` block runs in front of an earlier
+  // kernel's end: its threads stop at AwaitEarlierKernels().
+  void Start(uint3 index, bool descending, bool early);
+  // Runs the rest. Empty if every thread ended; else what went wrong, one line.
+  std::string Finish();
   // The block that runs on the calling thread. REQUIRES: called from device code.
   static Block& Current();
 
+  // Waits until the kernels in front of this one have ended.
+  void AwaitEarlierKernels();
   // Waits for all threads of the block.
   void Barrier(CodePlace place);
   // Gives `value` and waits for all lanes of `mask`; returns what each lane of the warp gave.
@@ -90,8 +108,7 @@ class Block {
     std::unique_ptr<std::byte[]> memory;
   };
 
-  Block(const Grid& grid, const std::function<void()>& kernel);
-  std::string Run(uint3 index, bool descending);
+  void RunReady();
   void Begin(unsigned thread);
   void GoOn(unsigned thread);
   void AfterLeaving(DeviceThread& thread);
@@ -100,17 +117,38 @@ class Block {
   [[noreturn]] void Fail(const char* what, CodePlace place);
   DeviceThread& Self();
 
-  const Grid& grid_;
-  const std::function<void()>& kernel_;
+  const Kernel& kernel_;
+  uint3 index_{};
+  bool early_ = false;
   std::vector<DeviceThread> threads_;
   std::vector<Warp> warps_;
   std::vector<Variable> variables_;
   std::unique_ptr<std::byte[]> dynamic_;
   std::vector<unsigned> waiting_;  // at the barrier
   CodePlace barrier_;
+  std::vector<unsigned> held_;  // at AwaitEarlierKernels()
   std::deque<unsigned> ready_;
   unsigned ended_ = 0;
   std::string failure_;
+};
+
+// A run of a kernel: its blocks one after the other.
+class GridRun {
+ public:
+  explicit GridRun(std::shared_ptr<const Kernel> kernel);
+  // Runs the first blocks up to their wait for earlier kernels, as a device may while the kernel in
+  // front of this one still runs.
+  void StartEarly();
+  // Runs the rest. Empty if every thread of every block ended; else what went wrong, one line.
+  // REQUIRES: called on the thread that called StartEarly().
+  std::string Finish();
+
+ private:
+  [[nodiscard]] uint3 IndexOf(std::uint64_t number) const;
+
+  std::shared_ptr<const Kernel> kernel_;
+  std::uint64_t blocks_;
+  std::vector<std::unique_ptr<Block>> early_;  // the first ones
 };
 
 }  // namespace twin::cuda_emulation

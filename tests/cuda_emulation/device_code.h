@@ -177,7 +177,9 @@ T atomicAdd(T* place, V value) {
 }
 
 inline int __popc(unsigned bits) { return std::popcount(bits); }
-inline void cudaGridDependencySynchronize() {}
+inline void cudaGridDependencySynchronize() {
+  ::twin::cuda_emulation::Block::Current().AwaitEarlierKernels();
+}
 inline void cudaTriggerProgrammaticLaunchCompletion() {}
 inline float rsqrtf(float x) { return 1 / std::sqrt(x); }
 

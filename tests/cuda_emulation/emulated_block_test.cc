@@ -2,9 +2,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "kernels/cuda/block_memory.cuh"
+#include "kernels/cuda/launch.cuh"
 #include "tests/cuda_emulation/emulated_device.h"
 
 namespace twin::cuda_emulation {
@@ -203,6 +206,149 @@ TEST_F(EmulatedBlockTest, ArgumentsAreTakenByValueAtTheLaunch) {
   place = numbers_ + 1;
   ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
   EXPECT_THAT(Numbers(2), testing::ElementsAre(32, 0));
+}
+
+constexpr int kWritten = 7;
+
+__global__ void Writes(int* out) {
+  kernels::cuda::WaitForEarlierKernels();
+  out[blockIdx.x * blockDim.x + threadIdx.x] = kWritten;
+}
+
+enum class Order { kWaitsFirst, kReadsFirst, kWritesFirst, kNeverWaits };
+
+// Copies `in` to `out`, and puts 1 into `mark`.
+template <Order kOrder>
+__global__ void Copies(const int* in, int* out, int* mark) {
+  const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+  int value = 0;
+  if (kOrder == Order::kReadsFirst) value = in[i];
+  if (kOrder == Order::kWritesFirst) mark[i] = 1;
+  if (kOrder != Order::kNeverWaits) kernels::cuda::WaitForEarlierKernels();
+  if (kOrder != Order::kReadsFirst) value = in[i];
+  __syncthreads();
+  out[i] = value;
+  if (kOrder != Order::kWritesFirst) mark[i] = 1;
+}
+
+// Kernels that overlap, 32 blocks of 64 threads, one behind the other on one stream.
+class EmulatedOverlapTest : public EmulatedBlockTest {
+ protected:
+  static constexpr std::size_t kThreads = 2048;
+
+  void SetUp() override {
+    EmulatedBlockTest::SetUp();
+    ASSERT_EQ(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), cudaSuccess);
+    ASSERT_EQ(cudaMalloc(&out_, kThreads * sizeof(int)), cudaSuccess);
+    ASSERT_EQ(cudaMalloc(&mark_, kThreads * sizeof(int)), cudaSuccess);
+  }
+
+  template <Order kOrder>
+  void EnqueueCopies() {
+    kernels::cuda::Launch(kernels::cuda::StreamView(stream_), kShape, "Copies", &Copies<kOrder>,
+                          static_cast<const int*>(numbers_), out_, mark_);
+  }
+  void EnqueueWrites() {
+    kernels::cuda::Launch(kernels::cuda::StreamView(stream_), kShape, "Writes", &Writes, numbers_);
+  }
+  // How many threads copied what Writes() wrote.
+  [[nodiscard]] std::int64_t Copied() const {
+    std::vector<int> host(kThreads);
+    EXPECT_EQ(cudaStreamSynchronize(stream_), cudaSuccess);
+    EXPECT_EQ(cudaMemcpy(host.data(), out_, kThreads * sizeof(int), cudaMemcpyDeviceToHost),
+              cudaSuccess);
+    return std::count(host.begin(), host.end(), kWritten);
+  }
+
+  static constexpr std::int64_t kAll = kThreads;
+  static constexpr std::int64_t kEarly = kEarlyBlocks * 64;  // threads that start early
+  inline static const kernels::cuda::LaunchShape kShape{.blocks = dim3(32), .threads = 64};
+  cudaStream_t stream_ = nullptr;
+  int* out_ = nullptr;
+  int* mark_ = nullptr;
+};
+
+TEST_F(EmulatedOverlapTest, AKernelThatWaitsFirstSeesWhatTheOneInFrontWrote) {
+  EnqueueWrites();
+  EnqueueCopies<Order::kWaitsFirst>();
+  EXPECT_EQ(Copied(), kAll);
+  EXPECT_EQ(Counts().kernels, 2);
+  EXPECT_EQ(Counts().kernels_started_early, 1);
+}
+
+TEST_F(EmulatedOverlapTest, AKernelThatReadsBeforeItWaitsSeesWhatWasThereBefore) {
+  EnqueueWrites();
+  EnqueueCopies<Order::kReadsFirst>();
+  EXPECT_EQ(Copied(), kAll - kEarly);
+}
+
+TEST_F(EmulatedOverlapTest, AKernelThatWritesBeforeItWaitsIsSeenByTheOneInFront) {
+  std::vector<int> marks(kThreads);
+  EnqueueWrites();
+  ASSERT_EQ(EnqueueOnStream(stream_, [&] { marks.assign(mark_, mark_ + kThreads); }), cudaSuccess);
+  EnqueueCopies<Order::kWritesFirst>();
+  EXPECT_EQ(Copied(), kAll);
+  EXPECT_EQ(std::count(marks.begin(), marks.end(), 1), kEarly);
+}
+
+TEST_F(EmulatedOverlapTest, AKernelThatNeverWaitsFails) {
+  EnqueueWrites();
+  EnqueueCopies<Order::kNeverWaits>();
+  EXPECT_EQ(cudaStreamSynchronize(stream_), cudaErrorLaunchFailure);
+  EXPECT_THAT(LastKernelFailure(), HasSubstr("ends without a wait"));
+}
+
+TEST_F(EmulatedOverlapTest, KernelsApartAndKernelsBehindCopiesDoNotStartEarly) {
+  {
+    const kernels::cuda::KernelsApart apart;
+    EnqueueWrites();
+    EnqueueCopies<Order::kReadsFirst>();
+  }
+  EXPECT_EQ(Copied(), kAll);
+  ASSERT_EQ(cudaMemsetAsync(out_, 0, kThreads * sizeof(int), stream_), cudaSuccess);
+  EnqueueCopies<Order::kReadsFirst>();
+  EXPECT_EQ(Copied(), kAll);
+  EXPECT_EQ(Counts().kernels_started_early, 0);
+}
+
+TEST_F(EmulatedOverlapTest, KernelsOfAGraphStartEarlyInEachReplay) {
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t executable = nullptr;
+  ASSERT_EQ(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), cudaSuccess);
+  EnqueueWrites();
+  EnqueueCopies<Order::kReadsFirst>();
+  ASSERT_EQ(cudaStreamEndCapture(stream_, &graph), cudaSuccess);
+  ASSERT_EQ(cudaGraphInstantiate(&executable, graph, 0), cudaSuccess);
+  for (int replay = 1; replay <= 2; ++replay) {
+    ASSERT_EQ(cudaMemsetAsync(numbers_, 0, kThreads * sizeof(int), stream_), cudaSuccess);
+    ASSERT_EQ(cudaGraphLaunch(executable, stream_), cudaSuccess);
+    EXPECT_EQ(Copied(), kAll - kEarly);
+    EXPECT_EQ(Counts().kernels_started_early, replay);
+  }
+}
+
+// Both run in the order of the waits between the streams, and none of them overlaps.
+TEST_F(EmulatedOverlapTest, CapturedKernelsOfDifferentStreamsDoNotOverlap) {
+  cudaStream_t other = nullptr;
+  cudaEvent_t event = nullptr;
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t executable = nullptr;
+  ASSERT_EQ(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking), cudaSuccess);
+  ASSERT_EQ(cudaEventCreate(&event), cudaSuccess);
+  ASSERT_EQ(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), cudaSuccess);
+  EnqueueWrites();
+  ASSERT_EQ(cudaEventRecord(event, stream_), cudaSuccess);
+  ASSERT_EQ(cudaStreamWaitEvent(other, event, 0), cudaSuccess);
+  std::swap(stream_, other);
+  EnqueueCopies<Order::kReadsFirst>();
+  ASSERT_EQ(cudaEventRecord(event, stream_), cudaSuccess);
+  std::swap(stream_, other);
+  ASSERT_EQ(cudaStreamWaitEvent(stream_, event, 0), cudaSuccess);
+  ASSERT_EQ(cudaStreamEndCapture(stream_, &graph), cudaSuccess);
+  ASSERT_EQ(cudaGraphInstantiate(&executable, graph, 0), cudaSuccess);
+  ASSERT_EQ(cudaGraphLaunch(executable, stream_), cudaSuccess);
+  EXPECT_EQ(Copied(), kAll);
+  EXPECT_EQ(Counts().kernels_started_early, 0);
 }
 
 }  // namespace

@@ -10,7 +10,10 @@
 // a capture is invalidated by what would break it; after a failed kernel every call fails.
 // Stricter: copies of pageable memory are refused under capture; what a block leaves undefined
 // (block.h) is a failed kernel. Not there: other devices' memory, memory pools, textures, the
-// driver API. Kernels of one device run one after the other, as do all parts of a graph.
+// driver API. Kernels of one device run one after the other, as do all parts of a graph; but the
+// first blocks of a kernel with programmatic stream serialization run up to their wait
+// (cudaGridDependencySynchronize) before the kernel in front of it runs, if one thread carries out
+// both: so what is read or written before the wait shows.
 #pragma once
 
 #include <driver_types.h>
@@ -47,8 +50,9 @@ void HangDevice();
 std::string LastKernelFailure();
 
 struct DeviceCounts {
-  std::int64_t kernels = 0;    // carried out, those of graphs too
-  std::int64_t functions = 0;  // different kernels that were launched or captured
+  std::int64_t kernels = 0;                // carried out, those of graphs too
+  std::int64_t kernels_started_early = 0;  // of these, before the kernel in front had ended
+  std::int64_t functions = 0;              // different kernels that were launched or captured
   std::int64_t graph_launches = 0;
   std::int64_t synchronisations = 0;  // of streams, events, the device; blocking copies
   std::int64_t allocations = 0;       // of device memory
@@ -67,8 +71,8 @@ std::int64_t Calls(std::string_view function);
 std::size_t DeviceBytesInUse();
 std::int64_t LiveAllocations();
 
-// Runs `operation` in the order of a stream, under capture as a part of the graph: for emulated
-// libraries.
+// Runs `operation` in the order of a stream, under capture as a part of the graph: for the kernels
+// of emulated libraries.
 cudaError_t EnqueueOnStream(cudaStream_t stream, std::function<void()> operation);
 // True if the bytes are within one allocation of device memory.
 bool IsDeviceMemory(const void* memory, std::size_t bytes);

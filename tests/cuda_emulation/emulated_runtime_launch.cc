@@ -1,4 +1,6 @@
 // Kernels of the emulated runtime.
+#include <algorithm>
+#include <memory>
 #include <utility>
 
 #include "tests/cuda_emulation/emulated_state.h"
@@ -18,8 +20,8 @@ bool Fits(const dim3& blocks, const dim3& threads) {
          blocks.z <= kBlocksMost;
 }
 
-void Run(const Grid& grid, const Operation& kernel) {
-  const std::string failure = Block::RunGrid(grid, kernel);
+void Finish(GridRun& run) {
+  const std::string failure = run.Finish();
   State& state = TheState();
   const Lock lock(state.mutex);
   ++state.counts.kernels;
@@ -28,9 +30,35 @@ void Run(const Grid& grid, const Operation& kernel) {
   state.broken = cudaErrorLaunchFailure;
 }
 
+// True if the kernel may start before the kernel in front of it has ended.
+bool Overlaps(const cudaLaunchConfig_t& config) {
+  return std::any_of(config.attrs, config.attrs + config.numAttrs, [](const auto& attribute) {
+    return attribute.id == cudaLaunchAttributeProgrammaticStreamSerialization &&
+           attribute.val.programmaticStreamSerializationAllowed != 0;
+  });
+}
+
+Operation RunOf(std::shared_ptr<const Kernel> kernel, bool overlaps) {
+  Operation operation([kernel] {
+    GridRun run(kernel);
+    Finish(run);
+  });
+  operation.is_kernel = true;
+  if (!overlaps) return operation;
+  operation.start = [kernel = std::move(kernel)] {
+    auto run = std::make_shared<GridRun>(kernel);
+    run->StartEarly();
+    const Lock lock(TheState().mutex);
+    ++TheState().counts.kernels_started_early;
+    return [run] { Finish(*run); };
+  };
+  return operation;
+}
+
 }  // namespace
 
-cudaError_t Launch(const cudaLaunchConfig_t& config, const void* function, Operation kernel) {
+cudaError_t Launch(const cudaLaunchConfig_t& config, const void* function,
+                   std::function<void()> kernel) {
   return Call("cudaLaunchKernelEx", [&](Lock&) {
     State& state = TheState();
     const StreamPointer stream = FindStream(config.stream);
@@ -45,7 +73,8 @@ cudaError_t Launch(const cudaLaunchConfig_t& config, const void* function, Opera
     state.functions.insert(function);
     state.counts.functions = static_cast<std::int64_t>(state.functions.size());
     const Grid grid{config.gridDim, config.blockDim, config.dynamicSmemBytes};
-    return Submit(stream, [grid, run = std::move(kernel)] { Run(grid, run); });
+    return Submit(
+        stream, RunOf(std::make_shared<Kernel>(Kernel{grid, std::move(kernel)}), Overlaps(config)));
   });
 }
 

@@ -70,6 +70,7 @@ cudaError_t WaitInCapture(const StreamPointer& stream, const Event& event) {
     return cudaErrorStreamCaptureMerge;
   }
   stream->capture = event.capture;
+  stream->capture->last = nullptr;
   auto& seen = stream->capture->seen[stream.get()];
   for (const auto& [other, count] : event.seen) seen[other] = std::max(seen[other], count);
   return cudaSuccess;

@@ -230,7 +230,10 @@ cudaError_t EnqueueOnStream(cudaStream_t handle, std::function<void()> operation
   State& state = TheState();
   const Lock lock(state.mutex);
   const StreamPointer stream = FindStream(handle);
-  return stream == nullptr ? cudaErrorInvalidResourceHandle : Submit(stream, std::move(operation));
+  if (stream == nullptr) return cudaErrorInvalidResourceHandle;
+  Operation of_library(std::move(operation));
+  of_library.is_kernel = true;
+  return Submit(stream, std::move(of_library));
 }
 
 bool IsDeviceMemory(const void* memory, std::size_t bytes) {

@@ -94,6 +94,7 @@ cudaError_t Outcome();
 const Allocation* FindAllocation(const void* memory, std::size_t bytes);
 
 // Launches a kernel; `kernel` runs one thread of it. `function` names it.
-cudaError_t Launch(const cudaLaunchConfig_t& config, const void* function, Operation kernel);
+cudaError_t Launch(const cudaLaunchConfig_t& config, const void* function,
+                   std::function<void()> kernel);
 
 }  // namespace twin::cuda_emulation

@@ -17,6 +17,7 @@ std::uint64_t Stream::enqueued() const {
 
 void Stream::DrainTo(std::uint64_t number) {
   std::unique_lock lock(mutex_);
+  std::function<void()> rest;  // of the next operation, if it has started early
   while (completed_ < number) {
     if (busy_) {
       done_.wait(lock);
@@ -24,9 +25,15 @@ void Stream::DrainTo(std::uint64_t number) {
     }
     const Operation operation = std::move(waiting_.front());
     waiting_.pop_front();
+    const std::function<void()> run = rest ? std::exchange(rest, nullptr) : operation.run;
+    // Only what this call carries out next: threads of a kernel stay on the thread that started
+    // them.
+    std::function<std::function<void()>()> start_next;
+    if (operation.is_kernel && completed_ + 1 < number) start_next = waiting_.front().start;
     busy_ = true;
     lock.unlock();
-    operation();
+    if (start_next) rest = start_next();
+    run();
     lock.lock();
     busy_ = false;
     ++completed_;
@@ -35,6 +42,9 @@ void Stream::DrainTo(std::uint64_t number) {
 }
 
 void Capture::Add(Stream* stream, GraphPart part) {
+  // Kernels overlap with the one in front of them in their own stream alone.
+  if (stream != last) part.operation.start = nullptr;
+  last = stream;
   parts.push_back(std::move(part));
   seen[stream][stream] = ++given[stream];
 }

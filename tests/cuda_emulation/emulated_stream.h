@@ -12,11 +12,23 @@
 #include <memory>
 #include <mutex>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace twin::cuda_emulation {
 
-using Operation = std::function<void()>;
+// What a stream carries out.
+struct Operation {
+  template <class Run>
+  Operation(Run body) : run(std::move(body)) {}  // NOLINT(google-explicit-constructor)
+
+  std::function<void()> run;
+  // Of a kernel that may start before the kernel in front of it has ended (programmatic stream
+  // serialization): runs its first part and returns the rest.
+  std::function<std::function<void()>()> start;
+  bool is_kernel = false;  // ours, or a library's
+};
+
 struct Capture;
 
 // Operations in the order in which they were given; carried out by whoever waits. Thread-safe.
@@ -82,6 +94,7 @@ struct Capture {
   std::thread::id thread;
   bool invalid = false;
   std::vector<GraphPart> parts;
+  Stream* last = nullptr;  // gave the last part and has waited for nothing since
   // Of each stream: how many parts it gave, and how many of each stream come before its next one.
   std::map<Stream*, std::uint64_t> given;
   std::map<Stream*, std::map<Stream*, std::uint64_t>> seen;
