@@ -54,9 +54,11 @@ struct DeviceCounts {
   std::int64_t kernels_started_early = 0;  // of these, before the kernel in front had ended
   std::int64_t functions = 0;              // different kernels that were launched or captured
   std::int64_t graph_launches = 0;
-  std::int64_t synchronisations = 0;  // of streams, events, the device; blocking copies
-  std::int64_t allocations = 0;       // of device memory
-  std::int64_t bytes_to_device = 0;   // of copies carried out
+  std::int64_t nodes_of_last_graph = 0;    // of the graph that was launched last
+  std::int64_t kernels_of_last_graph = 0;  // of these, kernels, ours and libraries'
+  std::int64_t synchronisations = 0;       // of streams, events, the device; blocking copies
+  std::int64_t allocations = 0;            // of device memory
+  std::int64_t bytes_to_device = 0;        // of copies carried out
   std::int64_t bytes_to_host = 0;
   std::int64_t bytes_within_device = 0;
   std::int64_t copies = 0;

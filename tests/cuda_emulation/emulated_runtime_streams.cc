@@ -128,12 +128,16 @@ cudaError_t EndCapture(const StreamPointer& stream, cudaGraph_t* graph) {
 
 cudaError_t LaunchGraph(const CUgraphExec_st& executable, const StreamPointer& stream) {
   if (stream->capture != nullptr) return cudaErrorStreamCaptureUnsupported;
+  DeviceCounts& counts = TheState().counts;
+  counts.nodes_of_last_graph = counts.kernels_of_last_graph = 0;
   for (const GraphPart& part : executable.parts) {
+    ++counts.nodes_of_last_graph;
+    if (part.operation.is_kernel) ++counts.kernels_of_last_graph;
     const cudaError_t error =
         part.event != nullptr ? Record(part.event, stream) : Submit(stream, part.operation);
     if (error != cudaSuccess) return error;
   }
-  ++TheState().counts.graph_launches;
+  ++counts.graph_launches;
   return cudaSuccess;
 }
 
