@@ -46,9 +46,9 @@ int LookInto(dl_phdr_info* info, std::size_t /*size*/, void* data) {
 
 extern "C" {
 
-// The function hypot of these programs. Hidden: exported, it would take the place of the first one
-// too, and call itself. Named otherwise here, because headers declare hypot with another visibility.
-__attribute__((visibility("hidden"))) double twin_hypot(double x, double y) __asm__("hypot");
+// The function hypot of these programs. It is hidden: exported, it would take the place of the
+// first one too, and call itself. Its name here differs, because headers declare hypot as visible.
+[[gnu::visibility("hidden")]] double twin_hypot(double x, double y) __asm__("hypot");
 double twin_hypot(double x, double y) { return twin_first_hypot(x, y); }
 
 // Of std::random_device: bytes from the system.

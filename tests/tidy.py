@@ -23,7 +23,7 @@ IMPURE = re.compile(
     r"|#include.*cuda|\bgetenv\b|\b(steady|system|high_resolution)_clock\b|\bs?rand\(|\btime\(nullptr")
 CODE = {".h", ".cc", ".cu", ".cuh"}
 TEXT = CODE | {".txt", ".cmake", ".md", ".py", ".json", ".proto", ".textproto", ".sh"}
-LINE_MAX, FUNCTION_MAX, HEADER_MAX, SOURCE_MAX = 100, 70, 200, 400
+LINE_MAX, FUNCTION_MAX, HEADER_MAX, SOURCE_MAX = 100, 70, 300, 600
 MACHINE_PATH = re.compile(r"(?<![\w.}])/(work|tmp|home|root|mnt|scratch)/\w")
 BARE_NOTE = re.compile(r"\b(TODO(?!\(#\d+\))|FIXME|XXX)\b")
 VAGUE_TYPE = re.compile(r"\b(?:class|struct)\s+(\w*(?:Manager|Helper|Utils?|Data|Info))\b")

@@ -1,7 +1,5 @@
 #include "traces/trace_format.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <utility>
 
@@ -103,19 +101,6 @@ const std::vector<const TraceFormat*>& TraceFormats() {
       &IntendedRequestLogFormat(),
   };
   return formats;
-}
-
-std::string SkippedText(const TraceReadCounts& counts) {
-  std::string causes;
-  const auto add = [&](std::int64_t rows, std::string_view cause) {
-    if (rows > 0) causes += fmt::format("{}{} {}", causes.empty() ? "" : ", ", rows, cause);
-  };
-  add(counts.skipped_failures - counts.without_output, "failed");
-  add(counts.without_output, "without output");
-  add(counts.filtered, "removed by a filter");
-  if (causes.empty()) return "";
-  return fmt::format("{} of {} rows skipped: {}", counts.rows() - counts.requests, counts.rows(),
-                     causes);
 }
 
 std::unique_ptr<TraceReader> OpenTrace(const std::string& path, std::string_view format_name,

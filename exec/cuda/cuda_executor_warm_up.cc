@@ -34,6 +34,8 @@ void CudaExecutor::WarmUp() {
   const std::int64_t sequences = std::min(largest.sequences, tokens);
   for (std::int64_t size = 1; size < tokens; size *= 2) WarmUp(0, size);
   WarmUp(0, tokens);
+  for (std::int64_t size = 2 * tokens; size < largest.tokens; size *= 2) WarmUp(0, size);
+  WarmUp(0, largest.tokens);
   model_.LoadProducts();
   // Beside decodes, prefills have attention of their own.
   WarmUp(std::min(tokens / 2, sequences - 1), tokens / 2);

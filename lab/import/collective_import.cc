@@ -64,8 +64,8 @@ double FourDigits(double microseconds) {
 }
 
 // A message takes no longer than larger ones, but for the noise of single measurements: times of
-// more than kSpike times both neighbors' are drawn from these
-// (the smallest payload has one neighbor, whose time it takes). REQUIRES: bytes ascend.
+// more than kSpike times both neighbors' are drawn from these; the smallest payload takes the time
+// of its one neighbor. REQUIRES: bytes ascend.
 void RemoveSpikes(sim::CollectiveCurve& curve) {
   const std::vector<double> measured = curve.microseconds;
   const std::size_t last = measured.size() - 1;

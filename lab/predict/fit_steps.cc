@@ -80,14 +80,19 @@ Predicted Predict(const sim::StepModel& model, const sim::StepTerms& terms,
   return step;
 }
 
+Parallelism ParallelismOf(const StepSet& set) { return {.tensor = set.tensor, .pipeline = 1}; }
+
+bool Holds(const sim::RecordedModel& model, const StepSet& set) {
+  return model.Is(set.model, ParallelismOf(set));
+}
+
 std::unique_ptr<sim::StepModel> ModelOf(const StepSet& set, const HardwareSpec& hardware,
                                         sim::StepEngine engine, const sim::DeviceProfile& device) {
   sim::ProfileCostConfig config;
   config.engine = engine;
   sim::StepModelConfig model = sim::StepModelConfigOf(config, hardware);
   model.terms = sim::DocumentedStepTerms(hardware.name, engine);
-  return std::make_unique<sim::StepModel>(model, set.model, hardware,
-                                          Parallelism{.tensor = set.tensor, .pipeline = 1}, device);
+  return std::make_unique<sim::StepModel>(model, set.model, hardware, ParallelismOf(set), device);
 }
 
 LoadedSet Load(const StepSet& set, const HardwareSpec& hardware, sim::StepEngine engine,
@@ -223,17 +228,13 @@ void AddErrors(const LoadedSet& loaded, const sim::StepTerms& terms,
   }
 }
 
-bool SameModel(const StepSet& a, const StepSet& b) {
-  return a.model == b.model && a.tensor == b.tensor;
-}
-
-// The fitted steps of the model of `one`.
-std::vector<RecordedStep> StepsOf(const StepSet& one, const std::vector<LoadedSet>& all,
-                                  const sim::StepTerms& terms) {
+// The fitted steps of a model.
+std::vector<RecordedStep> StepsOf(const sim::RecordedModel& model,
+                                  const std::vector<LoadedSet>& all, const sim::StepTerms& terms) {
   std::vector<RecordedStep> steps;
   for (std::size_t recording = 0; recording < all.size(); ++recording) {
     const LoadedSet& loaded = all[recording];
-    if (loaded.set->use == StepUse::kJudge || !SameModel(*loaded.set, one)) continue;
+    if (loaded.set->use == StepUse::kJudge || !Holds(model, *loaded.set)) continue;
     const std::vector<Predicted> predicted = PredictAll(loaded, terms);
     for (std::size_t i = 0; i < loaded.rows.size(); ++i) {
       const StepRow& row = loaded.rows[i];
@@ -256,18 +257,18 @@ std::vector<sim::RecordedModel> RecordedModels(const std::vector<LoadedSet>& all
   std::vector<sim::RecordedModel> models;
   for (const LoadedSet& loaded : all) {
     const StepSet& set = *loaded.set;
-    const Parallelism parallelism{.tensor = set.tensor, .pipeline = 1};
     const bool known = std::ranges::any_of(
-        models, [&](const sim::RecordedModel& model) { return model.Is(set.model, parallelism); });
+        models, [&](const sim::RecordedModel& model) { return Holds(model, set); });
     if (known || set.use == StepUse::kJudge) continue;
-    const std::vector<RecordedStep> steps = StepsOf(set, all, terms);
-    if (steps.size() < kStepsOfModel) continue;
-    sim::RecordedModel& model = models.emplace_back();
+    sim::RecordedModel model;
     model.model = set.model.name;
     model.tensor = set.tensor;
     model.weight_dtype = set.model.weight_dtype;
     model.kv_dtype = set.model.kv_dtype;
+    const std::vector<RecordedStep> steps = StepsOf(model, all, terms);
+    if (steps.size() < kStepsOfModel) continue;
     SetRecordedSteps(steps, model);
+    models.push_back(std::move(model));
   }
   return models;
 }
@@ -280,7 +281,7 @@ void SetSpreads(const std::vector<LoadedSet>& all, const std::vector<StepErrorRo
   LastingErrors prompts;
   for (const LoadedSet& loaded : all) {
     const StepSet& set = *loaded.set;
-    if (!model.Is(set.model, Parallelism{.tensor = set.tensor, .pipeline = 1})) continue;
+    if (!Holds(model, set)) continue;
     const bool judged = set.use == StepUse::kJudge;
     for (const StepErrorRow& row : errors) {
       if (row.set != set.name) continue;
@@ -331,7 +332,7 @@ std::vector<StepSet> ReadStepSets(const std::string& list, const std::filesystem
                                   StepUse::kFit);
     try {
       set.model = ReadNamedShape(std::string(table.Text("model")), false);
-      Validate(set.model, Parallelism{.tensor = set.tensor, .pipeline = 1});
+      Validate(set.model, ParallelismOf(set));
     } catch (const InputError& error) {
       throw InputError(InputError::Kind::kData, fmt::format("{}: {}", list, set.name),
                        error.what());

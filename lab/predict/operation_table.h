@@ -36,7 +36,7 @@ class OperationTable {
   bool Next();
 
   // The header and the row as they stand in the file, without the columns that the copy gets, and
-  // with a comma behind them. Valid until the next call of Next().
+  // with a comma behind each field.
   [[nodiscard]] const std::string& header() const { return header_; }
   [[nodiscard]] std::string line() const { return Kept(fields_); }
 

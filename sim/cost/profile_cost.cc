@@ -79,8 +79,7 @@ StepModelConfig StepModelConfigOf(const ProfileCostConfig& config, const Hardwar
   made.draw_seed = config.draw_seed;
   made.mean_context = config.mean_context;
   made.recorded_ratios = config.recorded_ratios;
-  made.recorded_engine =
-      config.engine == StepEngine::kFromPolicy || config.engine == StepEngine::kV1Async;
+  made.recorded_engine = IsRecordedEngine(config.engine);
   made.operations.expert_parallel = config.expert_parallel;
   // vLLM V0 captures decodes alone, and batches of up to 256; TGIS captures nothing.
   made.captures_pieces = config.engine != StepEngine::kV0;

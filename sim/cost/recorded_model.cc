@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstddef>
 #include <functional>
 #include <string_view>
 
 #include "core/input_error.h"
+#include "sim/cost/grid_position.h"
 
 namespace twin::sim {
 namespace {
@@ -42,12 +42,12 @@ void CheckRatios(const RecordedModel& recorded, std::string_view field,
 
 double RecordedRatios::At(double step_rows) const {
   if (rows.empty()) return 0;
-  if (step_rows <= rows.front()) return log_ratios.front();
-  if (step_rows >= rows.back()) return log_ratios.back();
-  const auto high = static_cast<std::size_t>(std::upper_bound(rows.begin(), rows.end(), step_rows) -
-                                             rows.begin());
-  const double share = std::log(step_rows / rows[high - 1]) / std::log(rows[high] / rows[high - 1]);
-  return log_ratios[high - 1] + share * (log_ratios[high] - log_ratios[high - 1]);
+  GridPosition position = Locate(rows, step_rows);
+  if (position.low != position.high) {
+    const double low = rows[position.low];
+    position.share = std::log(step_rows / low) / std::log(rows[position.high] / low);
+  }
+  return position.In(log_ratios);
 }
 
 bool RecordedModel::Is(const ModelSpec& spec, const Parallelism& parallelism) const {

@@ -88,7 +88,7 @@ StepTerms StepTermsFor(std::string_view hardware, StepEngine engine, const StepP
   StepTerms terms = DocumentedStepTerms(hardware, engine);
   const bool is_gpu = terms.heat_factor.value > 0;
   const StepProfile elsewhere = is_gpu ? FittedElsewhere() : StepProfile{};
-  const bool same_host = engine == StepEngine::kV1Async || engine == StepEngine::kFromPolicy;
+  const bool same_host = IsRecordedEngine(engine);
   for (const StepTermField& field : kStepTermFields) {
     const std::optional<StepTerm>& own = fitted.*field.fitted;
     const std::optional<StepTerm>& term = own ? own : elsewhere.*field.fitted;

@@ -95,6 +95,11 @@ enum class StepEngine : std::uint8_t {
   kTgis,        // no chunks, static shapes, a slow host
 };
 
+// Its steps are like those that were recorded: V1 with asynchronous scheduling.
+constexpr bool IsRecordedEngine(StepEngine engine) {
+  return engine == StepEngine::kV1Async || engine == StepEngine::kFromPolicy;
+}
+
 // The documented terms of a device (name of its hardware preset) and an engine: what a fit starts
 // from.
 StepTerms DocumentedStepTerms(std::string_view hardware, StepEngine engine);

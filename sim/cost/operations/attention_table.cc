@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "core/input_error.h"
+#include "sim/cost/grid_position.h"
 #include "sim/cost/operations/prompt_kriging.h"
 
 namespace twin::sim {
@@ -91,20 +92,6 @@ std::vector<double> Logarithms(const std::vector<std::uint32_t>& values) {
   std::vector<double> logs;
   for (const std::uint32_t value : values) logs.push_back(std::log2(value));
   return logs;
-}
-
-struct Position {
-  std::size_t low = 0;
-  std::size_t high = 0;
-  double share = 0;  // of `high`
-};
-
-Position Locate(const std::vector<double>& grid, double value) {
-  if (value <= grid.front()) return {0, 0, 0};
-  if (value >= grid.back()) return {grid.size() - 1, grid.size() - 1, 0};
-  const auto high =
-      static_cast<std::size_t>(std::upper_bound(grid.begin(), grid.end(), value) - grid.begin());
-  return {high - 1, high, (value - grid[high - 1]) / (grid[high] - grid[high - 1])};
 }
 
 // A measured row seen from the heads that are asked for.
@@ -294,8 +281,8 @@ void AttentionCorrection::KrigePrompts(const AttentionTable& table,
 
 LogRatio AttentionCorrection::operator()(double batch, double length) const {
   if (cells_.empty()) return {0, sd_};
-  const Position b = Locate(batches_, std::log2(batch));
-  const Position l = Locate(lengths_, std::log2(length));
+  const GridPosition b = Locate(batches_, std::log2(batch));
+  const GridPosition l = Locate(lengths_, std::log2(length));
   const auto cell = [&](std::size_t i, std::size_t j) -> const LogRatio& {
     return cells_[i * lengths_.size() + j];
   };

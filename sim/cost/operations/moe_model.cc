@@ -5,6 +5,7 @@
 #include <numeric>
 #include <vector>
 
+#include "sim/cost/grid_position.h"
 #include "sim/cost/operations/moe_table.h"
 
 namespace twin::sim {
@@ -27,15 +28,6 @@ constexpr double kTilesNone = 6;
 constexpr double kTilesFull = 8;
 constexpr double kBf16Bytes = 2;
 
-// Linear between the points, constant beyond.
-double Interpolated(const std::vector<double>& at, const std::vector<double>& values, double x) {
-  if (x <= at.front()) return values.front();
-  if (x >= at.back()) return values.back();
-  const auto high = static_cast<std::size_t>(std::ranges::upper_bound(at, x) - at.begin());
-  const double share = (x - at[high - 1]) / (at[high] - at[high - 1]);
-  return values[high - 1] + share * (values[high] - values[high - 1]);
-}
-
 // The probabilities that a token goes to each expert, which add up to the experts of a token.
 std::vector<double> TrainedShares(const MoeShape& shape) {
   std::vector<double> shares;
@@ -54,15 +46,16 @@ std::vector<double> TrainedShares(const MoeShape& shape) {
   return shares;
 }
 
-// Experts that get a token.
-double TouchedExperts(const MoeShape& shape, double pairs, double spread, MoeRouting routing) {
+// Experts that get a token. `shares`: those of a trained router.
+double TouchedExperts(const MoeShape& shape, double pairs, double spread, MoeRouting routing,
+                      const std::vector<double>& shares) {
   const double experts = shape.experts;
   const double most = std::min(experts, pairs);
   if (routing == MoeRouting::kEven) return most;
   if (routing == MoeRouting::kTrained) {
     const double tokens = pairs / shape.experts_per_token;
     double touched = 0;
-    for (const double share : TrainedShares(shape)) touched += 1 - std::pow(1 - share, tokens);
+    for (const double share : shares) touched += 1 - std::pow(1 - share, tokens);
     return std::clamp(touched, 1.0, most);
   }
   return std::clamp(experts * (1 - std::pow(1 - 1 / experts, pairs * spread)), 1.0, most);
@@ -82,12 +75,9 @@ double ExpertBytes(const MoeShape& shape) {
   return kProjections * WeightBytes(one);
 }
 
-}  // namespace
-
-double MoeClosedForm(const HardwareSpec& hardware, const MoeCoefficients& c, const MoeShape& shape,
-                     std::int64_t tokens, MoeRouting routing) {
-  const double pairs = static_cast<double>(tokens) * shape.experts_per_token;
-  const double touched = TouchedExperts(shape, pairs, c.spread, routing);
+// The closed form for `pairs` of tokens and experts, of which `touched` experts have one.
+double SecondsOf(const HardwareSpec& hardware, const MoeCoefficients& c, const MoeShape& shape,
+                 double pairs, double touched) {
   const double memory_rate = hardware.memory_bandwidth_bytes_per_s * c.bandwidth_fraction;
   const double memory = touched * ExpertBytes(shape) / memory_rate;
   const double compute = (pairs + touched * c.padding_rows) * ExpertFlops(shape) /
@@ -101,8 +91,21 @@ double MoeClosedForm(const HardwareSpec& hardware, const MoeCoefficients& c, con
   return c.latency_s + c.expert_s * touched + products + activations;
 }
 
+}  // namespace
+
+double MoeClosedForm(const HardwareSpec& hardware, const MoeCoefficients& c, const MoeShape& shape,
+                     std::int64_t tokens, MoeRouting routing) {
+  const double pairs = static_cast<double>(tokens) * shape.experts_per_token;
+  return SecondsOf(hardware, c, shape, pairs,
+                   TouchedExperts(shape, pairs, c.spread, routing, TrainedShares(shape)));
+}
+
 MoeModel::MoeModel(const HardwareSpec& hardware, const MoeShape& shape, const MoeProfile& profile)
-    : hardware_(hardware), limits_(hardware), shape_(shape), log_sd_(kUnmeasuredSd) {
+    : hardware_(hardware),
+      limits_(hardware),
+      shape_(shape),
+      trained_shares_(TrainedShares(shape)),
+      log_sd_(kUnmeasuredSd) {
   const auto find = [&](GemmFormat format) {
     return std::ranges::find(profile.fits, format, &MoeFit::format);
   };
@@ -122,16 +125,17 @@ MoeModel::MoeModel(const HardwareSpec& hardware, const MoeShape& shape, const Mo
 }
 
 Estimate MoeModel::At(std::int64_t tokens, MoeRouting routing) const {
-  double seconds = MoeClosedForm(hardware_, coefficients_, shape_, tokens, routing);
-  if (!log_ratios_.empty()) {
-    seconds *=
-        std::exp(Interpolated(log2_tokens_, log_ratios_, std::log2(static_cast<double>(tokens))));
-  }
   const double pairs = static_cast<double>(tokens) * shape_.experts_per_token;
+  const double touched =
+      TouchedExperts(shape_, pairs, coefficients_.spread, routing, trained_shares_);
+  double seconds = SecondsOf(hardware_, coefficients_, shape_, pairs, touched);
+  if (!log_ratios_.empty()) {
+    const double at = std::log2(static_cast<double>(tokens));
+    seconds *= std::exp(Locate(log2_tokens_, at).In(log_ratios_));
+  }
   if (routing == MoeRouting::kTrained) {
     seconds *= 1 + kImbalance * ShareOfTiles(pairs / shape_.experts);
   }
-  const double touched = TouchedExperts(shape_, pairs, coefficients_.spread, routing);
   return AtLeast(
       {seconds, log_sd_, kLastingExpertsShare * log_sd_},
       limits_.Work(touched * ExpertBytes(shape_), pairs * ExpertFlops(shape_), shape_.format));

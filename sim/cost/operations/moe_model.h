@@ -53,6 +53,7 @@ class MoeModel {
   HardwareSpec hardware_;
   PhysicalLimits limits_;
   MoeShape shape_;
+  std::vector<double> trained_shares_;  // the probability that a token goes to each expert
   MoeCoefficients coefficients_;
   double log_sd_;
   // Logarithms of measured over closed-form time by log2(tokens); empty without a table.

@@ -45,7 +45,10 @@ std::optional<RecordedModel> RecordedModelOf(const StepModelConfig& config,
     return std::nullopt;
   }
   for (const RecordedModel& recorded : profile.models) {
-    if (recorded.Is(model, parallelism)) return recorded;
+    if (!recorded.Is(model, parallelism)) continue;
+    RecordedModel found = recorded;
+    if (!config.recorded_ratios) found.decode_ratios = found.prompt_ratios = {};
+    return found;
   }
   return std::nullopt;
 }
@@ -61,7 +64,6 @@ StepModel::StepModel(const StepModelConfig& config, const ModelSpec& model,
       ridge_rows_(RidgeRows(model, hardware)),
       captures_pieces_(config.captures_pieces),
       mean_context_(config.mean_context),
-      recorded_ratios_(config.recorded_ratios),
       draws_errors_(config.draw_seed != 0),
       errors_(DrawErrors(config.draw_seed).operations),
       recorded_error_(DrawErrors(config.draw_seed).recorded),
@@ -76,7 +78,7 @@ double StepModel::OpenShare(const StepLoad& load) const {
 }
 
 double StepModel::RecordedRatio(const StepLoad& load) const {
-  if (!recorded_ || !recorded_ratios_) return 1;
+  if (!recorded_) return 1;
   const RecordedRatios& ratios =
       load.chunks.chunks > 0 ? recorded_->prompt_ratios : recorded_->decode_ratios;
   return std::exp((1 - OpenShare(load)) * ratios.At(static_cast<double>(load.rows)));

@@ -143,7 +143,6 @@ class StepModel {
   double ridge_rows_;
   bool captures_pieces_;
   bool mean_context_;
-  bool recorded_ratios_;
   bool draws_errors_;
   ByOperation<double> errors_;  // standard normal variates
   double recorded_error_;       // likewise
