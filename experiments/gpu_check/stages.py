@@ -10,6 +10,18 @@ from devices import RUNS, bar_of, hardware_of
 from smoke import smoke
 
 METRICS = ("mean_ttft_ms", "mean_tpot_ms", "mean_e2el_ms")
+# Policy -> its parameters, and the number of runs.
+CONTEXT = "max_model_len: 4608"
+POLICIES = {
+    "vllm_v1": (f"max_num_batched_tokens: 4096 max_num_seqs: 64 {CONTEXT} async_scheduling: true", 3),
+    "sglang": ("max_running_requests: 64 chunked_prefill_size: 4096", 1),
+    "vllm_v0": (f"max_num_batched_tokens: 4608 max_num_seqs: 64 {CONTEXT}", 1),
+    "sarathi": (f"chunk_size: 512 max_num_seqs: 64 {CONTEXT}", 1),
+    "splitfuse": ("max_ragged_batch_size: 768", 1),
+    "trtllm": ("max_batch_size: 64 max_num_tokens: 4608", 1),
+    "orca": (f"max_bs: 64 {CONTEXT}", 1),
+    "static": (f"max_batch_size: 32 {CONTEXT}", 1),
+}
 # Seconds of `twinserve bench` behind which a measurement of the ceilings still fits.
 CEILINGS_SECONDS_MIN = 8
 
@@ -163,6 +175,49 @@ def serve(check):
     return facts
 
 
+def row_of_policy(policy, told):
+    """A row of policies.csv."""
+    row = {"policy": policy, "replay": "equal" if told["digest_equal"] else "DIFFERS"}
+    for metric in METRICS:
+        value = told["metrics"][metric]
+        row[metric] = value["measured"]
+        row[f"{metric}_predicted"] = value["predicted"]
+        row[f"{metric}_error_percent"] = value["error_percent"]
+    steps = told["steps"]["all"]
+    return {**row, "steps_bias_percent": steps["bias_percent"],
+            "steps_median_error_percent": steps["median_error_percent"]}
+
+
+def line_of_policy(row):
+    return (f"{row['policy']}: replay {row['replay']}, TTFT {number(row['mean_ttft_ms'])} ms "
+            f"({number(row['mean_ttft_ms_error_percent'])} %), TPOT {number(row['mean_tpot_ms'])} ms "
+            f"({number(row['mean_tpot_ms_error_percent'])} %), end to end "
+            f"{number(row['mean_e2el_ms'])} ms ({number(row['mean_e2el_ms_error_percent'])} %)")
+
+
+def policies(check):
+    """The workload of `run` under every policy of POLICIES: measured, replayed, predicted."""
+    rows, failed = [], []
+    for policy, (text, repeats) in list(POLICIES.items())[:1 if check.quick else None]:
+        limits = ["--set", f"policy={{{policy} {{{text}}}}}"]
+        try:
+            told = json.loads(check.twinserve(
+                ["validate", HERE / "vllm_v1.textproto", "--repeats", repeats, "--format", "json",
+                 "--out", check.out / "policies" / policy, *limits, *settings_of_run(check, 20)],
+                75))
+        except Failed as error:
+            failed.append(f"{policy}: {error}")
+            continue
+        rows.append(row_of_policy(policy, told))
+        write_csv(check.out / "policies.csv", rows)
+        if not told["digest_equal"]:
+            failed.append(f"{policy}: replay decided otherwise")
+    facts = {"policies": rows, "lines": [line_of_policy(row) for row in rows]}
+    if failed:
+        raise Failed("; ".join(failed), facts)
+    return facts
+
+
 def line_of_nodes(phase, rows):
     """The time of a step's kernels, the gaps between them, and the longest kernels."""
     if not rows:
@@ -242,7 +297,7 @@ def peers(check):
             "lines": [f"{key}: {', '.join(values)}" for key, values in groups.items()]}
 
 
-STAGES = {"smoke": smoke, "bars": bars, "run": serve, "tests": tests, "mended": mended,
+STAGES = {"smoke": smoke, "bars": bars, "run": serve, "policies": policies, "tests": tests, "mended": mended,
           "nodes": nodes, "profile": profile, "state": state, "peers": peers}
 # Quarter -> its seconds, and its stages with their budgets and minimums, in the order of what a
 # lost rest would cost. Without a quarter: everything once.
@@ -252,7 +307,8 @@ QUARTERS = {
     1: (395, FIRST),
     2: (235, {"smoke": (45, 8), "mended": (40, 5), "profile": (105, 60), "run": (45, 30),
               "peers": (30, 15)}),
-    None: (700, {**FIRST, "mended": (40, 5), "profile": (105, 60), "peers": (60, 15)}),
+    None: (900, {**FIRST, "policies": (250, 30), "mended": (40, 5), "profile": (105, 60),
+                 "peers": (60, 15)}),
 }
 # With --quick: an emulated device takes longer, and tiny models load at once.
 QUICK_BUDGETS, QUICK_MINIMUMS = 4, 0.1

@@ -270,6 +270,17 @@ class GpuCheckTest(unittest.TestCase):
         with tarfile.open(self.folder / "a.tar.xz") as packed:
             self.assertEqual(packed.getnames(), ["a/small"])
 
+    def test_a_policy_is_told_with_its_errors(self):
+        metrics = {name: {"measured": 10.0, "predicted": 9.0, "error_percent": -10.0}
+                   for name in stages.METRICS}
+        told = {"digest_equal": True, "metrics": metrics,
+                "steps": {"all": {"bias_percent": -1.5, "median_error_percent": 3.0}}}
+        row = stages.row_of_policy("orca", told)
+        self.assertEqual((row["replay"], row["mean_tpot_ms"], row["mean_tpot_ms_predicted"]),
+                         ("equal", 10.0, 9.0))
+        self.assertEqual(stages.line_of_policy(row), "orca: replay equal, TTFT 10.00 ms (-10.00 %), "
+                         "TPOT 10.00 ms (-10.00 %), end to end 10.00 ms (-10.00 %)")
+
     def test_nodes_are_summed_by_name(self):
         step = {"batch": "1", "length": "16"}
         rows = [{**step, "name": "gemm", "us": "10", "gap_us": "1"},
