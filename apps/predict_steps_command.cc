@@ -41,10 +41,13 @@ void AddServedOptions(CLI::App& command, ServedArguments& served) {
       ->check(CLI::Range(1, 1024));
   command.add_option("--profile", served.profile,
                      "A folder that replaces the built-in profile of the device");
-  AddEnumOption<sim::StepEngine>(
-      command, "--engine", served.cost.engine,
-      {{"v1_async", kV1Async}, {"v1_sync", kV1Sync}, {"v0", kV0}, {"tgis", kTgis}},
-      "How the host prepares steps (default: v1_async)");
+  AddEnumOption<sim::StepEngine>(command, "--engine", served.cost.engine,
+                                 {{"v1_async", kV1Async},
+                                  {"v1_sync", kV1Sync},
+                                  {"v0", kV0},
+                                  {"tgis", kTgis},
+                                  {"twinserve", kTwinserve}},
+                                 "How the host prepares steps (default: v1_async)");
   command.add_option("--captured-size-max", served.cost.captured_size_max,
                      "Largest captured graph (default: 512)");
   command.add_flag("--expert-parallel", served.cost.expert_parallel,

@@ -105,7 +105,8 @@ void Bind(Archive& fields, sim::ProfileCostConfig& config) {
                                   {"v1_async", Preparer::kV1Async},
                                   {"v1_sync", Preparer::kV1Sync},
                                   {"v0", Preparer::kV0},
-                                  {"tgis", Preparer::kTgis}});
+                                  {"tgis", Preparer::kTgis},
+                                  {"twinserve", Preparer::kTwinserve}});
   fields.Value("captures_graphs", config.captures_graphs);
   fields.Value("captured_size_max", config.captured_size_max);
   fields.Value("draw_seed", config.draw_seed);

@@ -69,9 +69,12 @@ nb::tuple PredictSteps(const std::string& in, const std::string& out,
                        const ServedModelOptions& served) {
   using enum sim::StepEngine;
   sim::ProfileCostConfig cost;
-  cost.engine = ValueOfWord<sim::StepEngine>(
-      "engine", served.engine,
-      {{"v1_async", kV1Async}, {"v1_sync", kV1Sync}, {"v0", kV0}, {"tgis", kTgis}});
+  cost.engine = ValueOfWord<sim::StepEngine>("engine", served.engine,
+                                             {{"v1_async", kV1Async},
+                                              {"v1_sync", kV1Sync},
+                                              {"v0", kV0},
+                                              {"tgis", kTgis},
+                                              {"twinserve", kTwinserve}});
   if (served.parallelism.tensor < 1 || served.parallelism.pipeline < 1) {
     throw InputError(InputError::Kind::kUsage,
                      served.parallelism.tensor < 1 ? "tensor" : "pipeline", "must be at least 1");

@@ -96,6 +96,14 @@ ExperimentConfig Simulated(ExperimentConfig config) {
   return config;
 }
 
+// The real world's engine is this program: a profile predicts the host of its executor, not that of
+// the policy's own system.
+void PredictOwnExecutor(sim::CostConfig& cost) {
+  auto* const profile = std::get_if<sim::ProfileCostConfig>(&cost);
+  if (profile == nullptr || profile->engine != sim::StepEngine::kFromPolicy) return;
+  profile->engine = sim::StepEngine::kTwinserve;
+}
+
 // The experiment with every field that a run resolves or that does not affect its events taken from
 // `run`.
 std::string Comparable(ExperimentConfig config, const ExperimentConfig& run) {
@@ -250,6 +258,7 @@ ValidationOutcome ValidateExperiment(const ValidationRequest& request, RunContro
   }
   ExperimentConfig config = Simulated(runs.front()->config);
   config.cost = asked.cost;
+  PredictOwnExecutor(config.cost);
   config.input_files = asked.input_files;
   const std::optional<MachineSpeed> speed = AdoptSpeed(runs, config, control);
   if (RunSimulation(config, directory.Simulated(), request.command_line, control).interrupted) {

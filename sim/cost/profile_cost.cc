@@ -81,8 +81,10 @@ StepModelConfig StepModelConfigOf(const ProfileCostConfig& config, const Hardwar
   made.recorded_ratios = config.recorded_ratios;
   made.recorded_engine = IsRecordedEngine(config.engine);
   made.operations.expert_parallel = config.expert_parallel;
-  // vLLM V0 captures decodes alone, and batches of up to 256; TGIS captures nothing.
-  made.captures_pieces = config.engine != StepEngine::kV0;
+  // vLLM V0 and this program capture decodes alone, V0 in batches of up to 256; TGIS captures
+  // nothing.
+  made.captures_pieces =
+      config.engine != StepEngine::kV0 && config.engine != StepEngine::kTwinserve;
   if (config.captures_graphs && config.engine != StepEngine::kTgis) {
     const std::uint32_t asked = config.captured_size_max;
     std::uint32_t largest = asked == 0 ? kCapturedSizeMax : asked;

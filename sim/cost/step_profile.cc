@@ -34,6 +34,11 @@ constexpr StepTerm kUnknownHeat{0.1, 1.0};
 //
 // TGIS: recorded decode steps of Llama 7B (A100, H100) and 13B (H100) at 1 to 57 requests: 8.1 ms
 // alone and 0.6 ms more for each request on the H100, of which the device takes 5.3 and 0.05.
+//
+// twinserve: 160 requests on an H200 under orca, vllm_v0 and sarathi, which plan one step at a
+// time: 0.06 ms to schedule, 0.09 to build, 0.06 to deliver (experiments/gpu_check). The gaps
+// between kernels are those of `bench --kernel-times`: 0.5 ms of a step with prompts, none of a
+// graph's.
 void SetEngine(StepEngine engine, StepTerms& terms) {
   switch (engine) {
     case StepEngine::kFromPolicy:
@@ -55,6 +60,14 @@ void SetEngine(StepEngine engine, StepTerms& terms) {
       terms.hidden_gap_s = {0, 0};
       terms.layer_launch_s = {150e-6, 0.5};
       terms.graph_gap_s = terms.eager_gap_s;  // it captures no graphs
+      break;
+    case StepEngine::kTwinserve:
+      terms.host_s = {0.19e-3, 0.3};
+      terms.host_per_item_s = {1e-6, 0.5};
+      terms.hidden_gap_s = {0, 0};
+      terms.graph_gap_s = {0.02e-3, 1.0};
+      terms.eager_gap_s = {0.5e-3, 0.3};
+      terms.layer_launch_s = {30e-6, 0.3};
       break;
   }
 }

@@ -93,6 +93,7 @@ enum class StepEngine : std::uint8_t {
   kV1Sync,      // graphs and a lean host, one step at a time
   kV0,          // a slow host; prompts apart from decodes
   kTgis,        // no chunks, static shapes, a slow host
+  kTwinserve,   // the executor of this program on a GPU (exec/cuda)
 };
 
 // Its steps are like those that were recorded: V1 with asynchronous scheduling.

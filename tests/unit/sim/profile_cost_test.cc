@@ -328,12 +328,15 @@ TEST(ProfileCostTest, LayersWithAWindowReadNoMoreThanIt) {
   EXPECT_NEAR(seconds(9000), (near + far) / 2, 1e-9);
 }
 
-// vLLM V0 launches prompts kernel by kernel, V1 replays what lies between the attention layers.
+// vLLM V0 and twinserve launch prompts kernel by kernel, V1 replays what lies between the attention
+// layers.
 TEST(ProfileCostTest, OnlyV1ReplaysPiecesOfStepsWithPrompts) {
   ProfileCostConfig config = Config();
   config.engine = StepEngine::kV1Sync;
   EXPECT_DOUBLE_EQ(Cost(config).model().Times(Chunk(200, 0).totals, 0, 0, 0).gap, 1e-3);
   config.engine = StepEngine::kV0;
+  EXPECT_DOUBLE_EQ(Cost(config).model().Times(Chunk(200, 0).totals, 0, 0, 0).gap, 0.5e-3);
+  config.engine = StepEngine::kTwinserve;
   EXPECT_DOUBLE_EQ(Cost(config).model().Times(Chunk(200, 0).totals, 0, 0, 0).gap, 0.5e-3);
 }
 
