@@ -295,7 +295,7 @@ void Bench(const BenchArguments& arguments) {
     dtypes.push_back(lab::ParseDTypeOption("--dtype", name, lab::WeightFormats(device)));
   }
   for (const DType dtype : dtypes) {
-    lab::RequireAccumulation(arguments.model, dtype);
+    lab::RequireDeviceOptions(arguments.model, dtype);
     lab::ParseDTypeOption("--kv-dtype", arguments.kv_dtype, lab::KvFormats(device, dtype));
   }
   const lab::ComputedModel model = lab::ReadMeasuredModel(arguments.model);

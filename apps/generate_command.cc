@@ -235,6 +235,7 @@ void Generate(const GenerateArguments& arguments, CommandContext& context) {
     if (arguments.fp8_fast_accumulation) {
       lab::RequireFp8OnCuda("--fp8-fast-accumulation", WeightDTypeOf(arguments), arguments.device);
     }
+    if (arguments.attention_kernel) lab::RequireCudaFor("--attention", arguments.device);
     if (launched > 1 && launched != ranks) {
       throw InputError(InputError::Kind::kUsage, "mpirun",
                        "started " + std::to_string(launched) + " ranks; --tensor-parallel " +

@@ -28,7 +28,7 @@ void RunProfile(const ProfileArguments& arguments, CommandContext& context) {
   lab::RequireDevice("--device", device, "cpu");
   request.weight_dtype =
       lab::ParseDTypeOption("--dtype", arguments.dtype, lab::WeightFormats(device));
-  lab::RequireAccumulation(request.model, request.weight_dtype);
+  lab::RequireDeviceOptions(request.model, request.weight_dtype);
   request.kv_dtype = lab::ParseDTypeOption("--kv-dtype", arguments.kv_dtype,
                                            lab::KvFormats(device, request.weight_dtype));
   const lab::ProfileOutcome outcome = lab::MeasureProfile(request, control);

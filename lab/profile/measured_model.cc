@@ -31,9 +31,11 @@ std::int32_t ThreadsOf(const MeasuredModelOptions& options) {
   return std::max(static_cast<std::int32_t>(std::thread::hardware_concurrency()), 1);
 }
 
-void RequireAccumulation(const MeasuredModelOptions& options, DType format) {
-  if (!options.fp8_fast_accumulation) return;
-  RequireFp8OnCuda("--fp8-fast-accumulation", format, options.device);
+void RequireDeviceOptions(const MeasuredModelOptions& options, DType format) {
+  if (options.fp8_fast_accumulation) {
+    RequireFp8OnCuda("--fp8-fast-accumulation", format, options.device);
+  }
+  if (options.attention_kernel) RequireCudaFor("--attention", options.device);
 }
 
 ComputedModel ReadMeasuredModel(const MeasuredModelOptions& options) {

@@ -36,14 +36,14 @@ struct MeasuredModel {
 };
 
 // Throws InputError (usage) if the options ask for an accumulation that weights of the format do
-// not have on the device.
-void RequireAccumulation(const MeasuredModelOptions& options, DType format);
+// not have on the device, or for a kernel of attention on a CPU.
+void RequireDeviceOptions(const MeasuredModelOptions& options, DType format);
 
 // The model that the options name (real/served_model.h).
 ComputedModel ReadMeasuredModel(const MeasuredModelOptions& options);
 
 // Loads the model on the device of the options, with weights packed as `format`. Reports the
-// loader's warnings. REQUIRES: RequireAccumulation(). Throws InputError (data), std::bad_alloc,
+// loader's warnings. REQUIRES: RequireDeviceOptions(). Throws InputError (data), std::bad_alloc,
 // kernels::cuda::DeviceError. `decode_batches` as in exec::CudaModelOptions.
 MeasuredModel LoadMeasuredModel(const MeasuredModelOptions& options, const ComputedModel& model,
                                 DType format, std::int32_t positions,

@@ -61,6 +61,13 @@ void RequireFp8OnCuda(const std::string& where, DType weights, ModelDevice devic
                        " on " + std::string(Name(device)) + "; allowed: leave it out");
 }
 
+void RequireCudaFor(const std::string& where, ModelDevice device) {
+  if (device == ModelDevice::kCuda) return;
+  throw InputError(
+      InputError::Kind::kUsage, where,
+      "is for device cuda, and this is " + std::string(Name(device)) + "; allowed: leave it out");
+}
+
 void RequireDevice(const std::string& where, ModelDevice device, const std::string& other) {
   if (device == ModelDevice::kCpu) return;
   const exec::CudaStatus cuda = exec::ProbeCuda();

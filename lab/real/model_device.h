@@ -31,6 +31,9 @@ void RequireFormat(const std::string& where, DType format, std::span<const DType
 // unless the weights are fp8 and the device is a CUDA device.
 void RequireFp8OnCuda(const std::string& where, DType weights, ModelDevice device);
 
+// Throws InputError (usage) naming `where`, an option that only CUDA devices have, on another one.
+void RequireCudaFor(const std::string& where, ModelDevice device);
+
 // Throws InputError unless models can be computed on the device: (usage) naming `where` and the
 // allowed alternative `other` if this build does not support the device; (data) if this machine
 // lacks one.

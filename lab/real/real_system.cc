@@ -52,6 +52,9 @@ void RequireComputable(const ExperimentConfig& config) {
   if (RealOf(config).fp8_fast_accumulation) {
     RequireFp8OnCuda("world.real.fp8_fast_accumulation", model.weight_dtype, device);
   }
+  if (RealOf(config).attention != RealWorldConfig::Attention::kAuto) {
+    RequireCudaFor("world.real.attention", device);
+  }
 }
 
 // A draft model is computed in its own format. Its shape is read here, once for all of the run.

@@ -244,8 +244,28 @@ TEST_F(CudaCommandLineTest, BenchMeasuresBothPhases) {
     EXPECT_EQ(measured.at("device"), "cuda");
     EXPECT_EQ(measured.at("dtype"), "bf16");
     EXPECT_GT(measured.at("tokens_per_s").get<double>(), 0);
+    EXPECT_GT(measured.at("device_ms").get<double>(), 0);
+    EXPECT_GE(measured.at("step_ms").get<double>(), measured.at("device_ms").get<double>());
   }
   EXPECT_EQ(count, 3);
+}
+
+// The emulated device has the kernel for any shape alone.
+TEST_F(CudaCommandLineTest, AKernelOfAttentionCanBeAskedFor) {
+  const auto bench = [&](const char* device, const char* attention) {
+    return Run({"bench", "--model", ".", "--dummy-weights", "--device", device, "--prefill", "4",
+                "--decode", "0", "--attention", attention});
+  };
+  EXPECT_THAT(bench("cuda", "generic").err, HasSubstr("attention \"generic\" is asked for"));
+  ExpectRefusal(bench("cuda", "fa2"), 2, "attention: \"fa2\" cannot be used: this build has no");
+  ExpectRefusal(bench("cpu", "fa2"), 2, "--attention: is for device cuda, and this is cpu");
+  ExpectRefusal(RunCuda("fa3", {"world.real.attention=fa3"}), 2,
+                "attention: \"fa3\" cannot be used: this build has no");
+}
+
+TEST_F(CudaCommandLineTest, TimesOfKernelsAreForOneFormatOnCuda) {
+  ExpectRefusal(Run({"bench", "--model", ".", "--dummy-weights", "--kernel-times", "k.csv"}), 2,
+                "--kernel-times: is for --device cuda and one --dtype");
 }
 
 TEST_F(CudaCommandLineTest, ProfilesFitAndFitsPredict) {

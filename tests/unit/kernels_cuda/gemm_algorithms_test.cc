@@ -95,8 +95,8 @@ TEST_F(GemmAlgorithmFileTest, OfTheSecondFormatKeepsItsProducts) {
 
 TEST_F(GemmAlgorithmFileTest, KeepsTimesOfAttentionBesideTheProducts) {
   const DecodeTimes times = {
-      {{"bf16:32/8x128:16:0", 8, 1024, {AttentionKernel::kFa2, false}}, 9.5},
-      {{"bf16:32/8x128:16:0", 8, 1024, {AttentionKernel::kCudaCore, true}}, 12.25}};
+      {{"bf16:32/8x128:16:0", 8, 1024, {AttentionKernel::kFa2, 0}}, 9.5},
+      {{"bf16:32/8x128:16:0", 8, 1024, {AttentionKernel::kCudaCore, 1}}, 12.25}};
   GemmAlgorithmFile file = Open();
   file.Set(kShape, kMeasured);
   file.decodes() = times;
@@ -109,6 +109,17 @@ TEST_F(GemmAlgorithmFileTest, KeepsTimesOfAttentionBesideTheProducts) {
   EXPECT_TRUE(other.decodes().empty());
   other.Save();
   EXPECT_EQ(Open().decodes(), times);
+}
+
+// No version of this program has a way of three waves.
+TEST_F(GemmAlgorithmFileTest, KeepsWaysOfOtherVersionsAndDoesNotUseThem) {
+  GemmAlgorithmFile other = Open();
+  other.decodes() = {{{"bf16:32/8x128:16:0", 8, 1024, {AttentionKernel::kFa2, 3}}, 9.5}};
+  other.Save();
+  GemmAlgorithmFile file = Open();
+  EXPECT_TRUE(file.decodes().empty());
+  file.Save();
+  EXPECT_THAT(Text(), HasSubstr("\tfa2 3 waves\t"));
 }
 
 TEST_F(GemmAlgorithmFileTest, OfNoPathIsEmptyAndSavesNothing) {
@@ -139,7 +150,7 @@ TEST_F(GemmAlgorithmFileTest, RefusesEveryDamage) {
   GemmAlgorithmFile file = Open();
   file.Set(kShape, kMeasured);
   file.Set(kLogits, kSkinny);
-  file.decodes() = {{{"bf16:32/8x128:16:0", 8, 1024, {AttentionKernel::kFa2, false}}, 9.5}};
+  file.decodes() = {{{"bf16:32/8x128:16:0", 8, 1024, {AttentionKernel::kFa2, 0}}, 9.5}};
   file.Save();
   const std::string whole = Text();
   for (std::size_t i = 0; i < whole.size(); ++i) {
