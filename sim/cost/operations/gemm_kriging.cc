@@ -5,7 +5,6 @@
 #include <optional>
 
 #include "core/check.h"
-#include "core/quantile.h"
 #include "sim/cost/operations/gemm_table.h"
 
 namespace twin::sim {
@@ -39,6 +38,12 @@ std::optional<std::vector<std::size_t>> IndicesOf(const std::vector<std::uint32_
     indices.push_back(*index);
   }
   return indices;
+}
+
+double Median(std::vector<double> values) {
+  std::ranges::sort(values);
+  const std::size_t middle = values.size() / 2;
+  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
 }
 
 void AddWeighted(double weight, const std::vector<double>& curve, std::vector<double>& sum) {
@@ -147,7 +152,7 @@ std::vector<double> GemmKriging::PooledCurve(const Shape& shape) const {
     const std::vector<double> decoded = DecodeGemmCurve(curve);
     for (std::size_t i = 0; i < own.size(); ++i) values[i].push_back(decoded[other.m[i]]);
   }
-  for (std::size_t i = 0; i < own.size(); ++i) own[i] = Quantile(std::move(values[i]), 0.5);
+  for (std::size_t i = 0; i < own.size(); ++i) own[i] = Median(std::move(values[i]));
   return own;
 }
 

@@ -19,7 +19,7 @@ using testing::DeviceModelTest;
 class DecodeNodesTest : public DeviceModelTest {
  protected:
   void MakeModel(std::int64_t layers) {
-    config_.shape.layers = static_cast<std::int32_t>(layers);
+    config_ = testing::WithLayers(testing::kLlamaConfig, layers);
     folder_.WriteWeights(testing::RandomTensors(config_, "model."));
   }
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -92,6 +93,13 @@ struct DeviceLoad {
   StepSizes largest_step = {.tokens = 64, .sequences = 4};
   std::int64_t warmed_bytes_min = std::int64_t{1} << 40;  // none
 };
+
+// A configuration of model_folder.h with another number of layers.
+inline ModelConfig WithLayers(std::string config, std::int64_t layers) {
+  const std::string field = "\"num_hidden_layers\": ";
+  config.replace(config.find(field), field.size() + 1, field + std::to_string(layers));
+  return ParseModelConfig(config, "config.json");
+}
 
 class DeviceModelTest : public ::testing::Test {
  protected:

@@ -28,12 +28,7 @@ inline std::string NameOf(const ::testing::TestParamInfo<GridCase>& instance) {
 
 class GridTest : public DeviceModelTest, public ::testing::WithParamInterface<GridCase> {
  protected:
-  GridTest() {
-    std::string text = GetParam().config;
-    const std::string layers = "\"num_hidden_layers\": ";
-    text.replace(text.find(layers), layers.size() + 1, layers + "3");
-    config_ = ParseModelConfig(text, "config.json");
-  }
+  GridTest() { config_ = WithLayers(GetParam().config, 3); }
 
   std::vector<Generation> GenerateOn(const Parallelism& grid, bool own_devices) {
     constexpr Duration kLong = std::chrono::seconds(60);
