@@ -111,7 +111,7 @@ class Gemm::State {
 
  private:
   const Choice& ChoiceFor(const GemmShape& shape);
-  // Of the shape itself: as measured, or the first suggestion.
+  // The choice for the shape itself: as measured, or the first suggestion.
   [[nodiscard]] Choice ChoiceOf(const GemmShape& shape) const;
   // REQUIRES: the shapes and formats of the operands match.
   Plan& PlanFor(StreamView stream, const DeviceMatrix& x, const DeviceMatrix& w,
@@ -203,12 +203,12 @@ const Choice& Gemm::State::ChoiceFor(const GemmShape& shape) {
   if (found != choices_.end()) return found->second;
   GemmShape rounded = shape;
   rounded.tokens = RoundedTokens(shape.tokens);
-  Choice choice =
-      rounded == shape || measured_.Find(shape) != nullptr ? ChoiceOf(shape) : ChoiceFor(rounded);
-  if (rounded != shape) {
-    const CublasLtProduct product(context_, shape, AlignedStrides(shape));
-    if (!product.Accepts(choice.algorithm)) choice.algorithm = product.Suggestions(1).front();
+  if (rounded == shape || measured_.Find(shape) != nullptr) {
+    return choices_.emplace(shape, ChoiceOf(shape)).first->second;
   }
+  Choice choice = ChoiceFor(rounded);
+  const CublasLtProduct product(context_, shape, AlignedStrides(shape));
+  if (!product.Accepts(choice.algorithm)) choice.algorithm = product.Suggestions(1).front();
   return choices_.emplace(shape, choice).first->second;
 }
 

@@ -63,8 +63,8 @@ struct DevicePlace {
 };
 DevicePlace& CurrentPlace();
 
-// What CUDA leaves undefined is refused: a barrier or a warp's exchange that not all threads reach,
-// or that they reach in different lines. Start() and Finish() of a block are called on one thread.
+// Undefined behavior is refused: a barrier or a warp's exchange that not all threads reach, or that
+// they reach in different lines. Start() and Finish() of a block are called on one thread.
 class Block {
  public:
   // REQUIRES: `kernel` outlives the block.

@@ -17,13 +17,13 @@
 
 namespace twin::cuda_emulation {
 
-// What a stream carries out.
+// A piece of work that a stream carries out.
 struct Operation {
   template <class Run>
   Operation(Run body) : run(std::move(body)) {}  // NOLINT(google-explicit-constructor)
 
   std::function<void()> run;
-  // Of a kernel that may start before the kernel in front of it has ended (programmatic stream
+  // Set for a kernel that may start before the kernel in front of it has ended (programmatic stream
   // serialization): runs its first part and returns the rest.
   std::function<std::function<void()>()> start;
   bool is_kernel = false;  // ours, or a library's

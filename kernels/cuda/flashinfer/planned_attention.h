@@ -18,8 +18,8 @@ struct AttentionPart {
   std::int64_t sequences = 0;
   std::int64_t first_row = 0;  // host.first_query[0]
   std::int64_t rows = 0;       // of these sequences
-  // Of prefills by kFa3: all begin at position 0, and keys and values are read from the step's rows
-  // instead of the cache.
+  // True for prefills by kFa3 that all begin at position 0: kFa3 reads their keys and values from
+  // the step's rows instead of the cache.
   bool fresh = false;
   AttentionArrays host;
   AttentionArrays device;
