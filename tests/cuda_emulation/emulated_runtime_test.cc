@@ -248,13 +248,17 @@ TEST_F(EmulatedRuntimeTest, RowsAreCopiedWithTheirPitches) {
 }
 
 TEST_F(EmulatedRuntimeTest, APlannedCallFailsOnceAndDoesNothing) {
-  FailCall("cudaMemsetAsync", 2, cudaErrorIllegalAddress);
+  FailCall("cudaMemsetAsync", 2, cudaErrorInvalidValue);
   EXPECT_EQ(cudaMemsetAsync(device_, 0, 4, stream_), cudaSuccess);
-  EXPECT_EQ(cudaMemsetAsync(device_, 1, 4, stream_), cudaErrorIllegalAddress);
+  EXPECT_EQ(cudaMemsetAsync(device_, 1, 4, stream_), cudaErrorInvalidValue);
   EXPECT_EQ(cudaMemsetAsync(device_ + 1, 0, 4, stream_), cudaSuccess);
   ASSERT_EQ(cudaStreamSynchronize(stream_), cudaSuccess);
   EXPECT_EQ(OnDevice(), 0);
   EXPECT_EQ(Calls("cudaMemsetAsync"), 3);
+  // An error that ends the context lasts.
+  FailCall("cudaMemsetAsync", 1, cudaErrorIllegalAddress);
+  EXPECT_EQ(cudaMemsetAsync(device_, 1, 4, stream_), cudaErrorIllegalAddress);
+  EXPECT_EQ(cudaStreamSynchronize(stream_), cudaErrorIllegalAddress);
   EXPECT_STREQ(cudaGetErrorString(cudaErrorIllegalAddress),
                "an illegal memory access was encountered");
 }

@@ -18,10 +18,16 @@ const std::set<std::string_view> kBlocking = {"cudaDeviceSynchronize",
                                               "cudaFreeHost",
                                               "cudaMemcpy"};
 
+// Errors behind which, as CUDA's reference says of them, every later call of the process fails.
+bool EndsTheContext(cudaError_t error) {
+  return error == cudaErrorIllegalAddress || error == cudaErrorLaunchFailure;
+}
+
 }  // namespace
 
 State& TheState() {
-  static State state;
+  // Never destroyed: a device behind an error keeps its memory, and sanitizers still reach it.
+  static State& state = *new State;
   return state;
 }
 
@@ -49,6 +55,7 @@ cudaError_t Call(const char* function, const std::function<cudaError_t(Lock&)>& 
   if (planned != state.failures.end() && --planned->second.calls_left == 0) {
     error = planned->second.error;
     state.failures.erase(planned);
+    if (EndsTheContext(error)) state.broken = error;
   }
   if (error == cudaSuccess) error = body(lock);
   if (error != cudaSuccess && error != cudaErrorNotReady) LastError() = error;

@@ -103,12 +103,13 @@ TEST_F(ServingEngineTest, SharesPrefixesOfEqualTokensAndSalt) {
 }
 
 TEST_F(ServingEngineTest, ClientsThatLeaveAndStopStringsEndRequests) {
+  clock_.Allow(Duration{0});  // until both have come
   const auto engine = Start(Experiment());
-  clock_.Allow(std::chrono::milliseconds(55));
   const auto leaves = std::make_shared<Heard>();
   const auto stops = std::make_shared<Heard>();
   const GenerationId left = Submit(*engine, Asked({1}, 100), leaves);
   const GenerationId stopped = Submit(*engine, Asked({2}, 100), stops);
+  clock_.Allow(std::chrono::milliseconds(55));
   leaves->AwaitTokens(2);
   stops->AwaitTokens(2);
   engine->Cancel(left, CancelReason::kClientLeft);
