@@ -66,6 +66,7 @@ Json CapacityJson(const lab::Capacity& capacity, double confidence) {
             {"requests", capacity.requests},
             {"settled", SettledJson(capacity)},
             {"monotone", capacity.monotone},
+            {"saturated", capacity.saturated},
             {"by_seed", Json()},
             {"probes", Json::array()}};
   if (!capacity.roots.empty()) {
@@ -151,6 +152,13 @@ void WarnOf(const lab::Capacity& capacity, const lab::CapacityQuestion& question
         "warning: {}: {} of {} seeds alone hold everywhere or nowhere in --between, so that the "
         "values of the seeds have no interval\n",
         capacity.experiment, capacity.censored, capacity.roots.size());
+  }
+  if (capacity.saturated) {
+    std::cerr << fmt::format(
+        "warning: {}: the server is saturated at the largest value that holds: more arrives than "
+        "it "
+        "serves, and the bounds do not tell; bound a latency or slo_attainment too\n",
+        capacity.experiment);
   }
   if (!capacity.monotone) {
     std::cerr << fmt::format(

@@ -16,6 +16,7 @@
 #include "lab/simulation.h"
 #include "lab/study/parallel_runs.h"
 #include "proto/experiment_config.h"
+#include "record/loss_warning.h"
 #include "record/metric_catalog.h"
 #include "record/metric_table.h"
 
@@ -88,6 +89,8 @@ void Run(const RunArguments& arguments, CommandContext& context) {
     const NamedSummary column{config.name, &outcome.summary};
     const std::vector<std::string> names(HeadlineMetrics().begin(), HeadlineMetrics().end());
     WriteTable(std::cout, {&column, 1}, names);
+    const std::string note = FewRequestsNote(outcome.summary);
+    if (!note.empty()) std::cout << note << '\n';
   }
   if (!arguments.exported.empty()) {
     lab::ExportVllmBench(

@@ -126,6 +126,17 @@ double Sketch::Quantile(double q) const {
   return InterpolatedQuantile(count_, q, [this](std::int64_t rank) { return ValueAt(rank); });
 }
 
+std::int64_t Sketch::CountAtLeast(double value) const {
+  std::int64_t count = 0;
+  for (const auto& [entry, weight] : entries_) {
+    if (static_cast<double>(entry) >= value) count += weight;
+  }
+  for (std::size_t i = buckets_.size(); i > 0 && MiddleOf(i - 1) >= value; --i) {
+    count += buckets_[i - 1];
+  }
+  return count;
+}
+
 std::size_t Sketch::BucketOf(std::int64_t value) {
   const auto bits = static_cast<std::uint64_t>(value);
   const int shift = std::max(0, static_cast<int>(std::bit_width(bits)) - kBits);

@@ -54,6 +54,8 @@ class Sketch {
   [[nodiscard]] double deviation() const;  // population standard deviation, as numpy's std
   [[nodiscard]] double minimum() const;
   [[nodiscard]] double maximum() const;
+  // How many values are at least this, to the precision of the buckets.
+  [[nodiscard]] std::int64_t CountAtLeast(double value) const;
   // REQUIRES: 0 <= q <= 1. Cost: passes over the buckets or, while exact, over the entries, which
   // are sorted first if necessary.
   [[nodiscard]] double Quantile(double q) const;

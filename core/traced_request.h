@@ -20,6 +20,8 @@ struct TracedRequest {
   std::uint32_t tenant = 0;
   std::uint64_t session = 0;  // requests of one conversation share it; 0 = none
   bool ignore_eos = false;    // the client asked for max_output_tokens, whatever the model emits
+  // How long its client held it back before `arrival`, for its own limit of requests in flight.
+  Duration client_wait{0};
   // Identifies the content in chunks of `prefix_chunk_tokens`, from the start of the prompt: equal
   // values mean an equal chunk and equal content before it. The chunks cover the prompt, whose end
   // may cut the last one short, or continue into the output, in whole chunks only. Empty = the

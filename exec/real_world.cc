@@ -294,7 +294,9 @@ void RealWorld::Announce(const TracedRequest& traced) {
                                        .session = traced.session,
                                        .ignore_eos = traced.ignore_eos,
                                        .predicted_output_tokens = traced.predicted_output_tokens,
-                                       .prefix_keys = keys}});
+                                       .prefix_keys = keys},
+                                      Duration{0},
+                                      traced.client_wait});
 }
 
 void RealWorld::Launch(const StepPlan& plan) {

@@ -121,6 +121,16 @@ EngineGroups EnginesOf(const ExperimentConfig& config, const RecordHeader& heade
                    "record as it was written");
 }
 
+std::int64_t DevicesOf(const Deployment& deployment) {
+  if (deployment.groups.empty()) {
+    const SystemConfig& system = deployment.config.system;
+    return std::int64_t{system.replicas} * system.parallelism.devices();
+  }
+  std::int64_t devices = 0;
+  for (const Deployment& group : deployment.groups) devices += DevicesOf(group);
+  return devices;
+}
+
 std::int32_t KvBlocksOf(const EngineGroups& engines) {
   std::int32_t blocks = 0;
   for (const EngineGroup& group : engines) blocks += group.engine.kv.blocks * group.replicas;

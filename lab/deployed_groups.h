@@ -22,6 +22,9 @@ EngineGroups EnginesOf(const Deployment& deployment);
 // Those of a recorded run of the experiment.
 EngineGroups EnginesOf(const ExperimentConfig& config, const RecordHeader& header);
 
+// Devices of all replicas, groups and pools.
+std::int64_t DevicesOf(const Deployment& deployment);
+
 // Usable KV blocks of all replicas.
 std::int32_t KvBlocksOf(const EngineGroups& engines);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <initializer_list>
+#include <limits>
 
 #include "lab/deployed_groups.h"
 
@@ -15,13 +16,16 @@ FurtherColumns FurtherColumnsOf(const ExperimentConfig& config) {
   return {.boundary = HasBoundary(config), .replica = config.system.replicas > 1};
 }
 
-MetricsConfig MetricsConfigOf(const ExperimentConfig& config, const EngineGroups& engines) {
+MetricsConfig MetricsConfigOf(const ExperimentConfig& config, const EngineGroups& engines,
+                              Delivery delivery) {
   return {.goal = config.slo,
           .stall_threshold = config.metrics.stall_threshold,
           .kv_blocks = KvBlocksOf(engines),
           .replicas = config.system.replicas,
           .by_tenant = config.metrics.by_tenant,
-          .boundary = HasBoundary(config)};
+          .boundary = HasBoundary(config),
+          .client_waits = config.workload.max_in_flight > 0,
+          .streamed = delivery == Delivery::kPerStep};
 }
 
 TrackerConfig TrackerConfigOf(const ExperimentConfig& config, const EngineGroups& engines,
@@ -54,6 +58,20 @@ TrackerConfig TrackerOf(const Deployment& deployment) {
   return tracker;
 }
 
+MetricsConfig MetricsOf(const Deployment& deployment) {
+  return MetricsConfigOf(deployment.config, EnginesOf(deployment), deployment.traits.delivery);
+}
+
+void SummariseDevices(std::int64_t devices, Summary& summary) {
+  const double output = summary.Number("output_throughput") / static_cast<double>(devices);
+  summary.Set("devices", devices);
+  summary.Set("request_throughput_per_device",
+              summary.Number("request_throughput") / static_cast<double>(devices));
+  summary.Set("output_throughput_per_device", output);
+  summary.Set("device_hours_per_million_output_tokens",
+              output > 0 ? 1e6 / (3600 * output) : std::numeric_limits<double>::quiet_NaN());
+}
+
 std::optional<ReplicaMeter> MeterOf(std::int32_t replicas) {
   return replicas > 1 ? std::optional<ReplicaMeter>(replicas) : std::nullopt;
 }
@@ -64,7 +82,7 @@ std::optional<GroupMeter> MeterOfGroups(const Deployment& deployment) {
   for (const EngineGroup& group : EnginesOf(deployment)) {
     groups.push_back({group.replicas, group.engine.kv.blocks});
   }
-  return GroupMeter(groups, deployment.config.slo, HasBoundary(deployment.config));
+  return GroupMeter(groups, MetricsOf(deployment).OfRequests());
 }
 
 // `further`: null where a run has no such listener.
@@ -83,7 +101,8 @@ std::vector<RunListener*> ListenersOf(MetricsCollector& metrics, OverloadMeter& 
 
 RunMetrics::RunMetrics(const Deployment& deployment, const RunWatchers& watchers)
     : by_tenant_(deployment.config.metrics.by_tenant),
-      metrics_(MetricsConfigOf(deployment.config, EnginesOf(deployment))),
+      devices_(DevicesOf(deployment)),
+      metrics_(MetricsOf(deployment)),
       replicas_(MeterOf(deployment.config.system.replicas)),
       groups_(MeterOfGroups(deployment)),
       digest_(deployment.config.system.replicas),
@@ -109,6 +128,7 @@ LogPlayer* RunMetrics::ReplicaPlayer() {
 Summary RunMetrics::Summarise() {
   Summary summary = metrics_.Summarise();
   overload_.Summarise(summary);
+  SummariseDevices(devices_, summary);
   if (by_tenant_) fairness_.Summarise(summary);
   if (replicas_) replicas_->Summarise(summary);
   if (groups_) groups_->Summarise(summary);

@@ -29,7 +29,8 @@ bool HasBoundary(const ExperimentConfig& config);
 FurtherColumns FurtherColumnsOf(const ExperimentConfig& config);
 
 // How an experiment measures its runs.
-MetricsConfig MetricsConfigOf(const ExperimentConfig& config, const EngineGroups& engines);
+MetricsConfig MetricsConfigOf(const ExperimentConfig& config, const EngineGroups& engines,
+                              Delivery delivery);
 TrackerConfig TrackerConfigOf(const ExperimentConfig& config, const EngineGroups& engines,
                               Delivery delivery);
 
@@ -63,6 +64,7 @@ class RunMetrics {
 
  private:
   const bool by_tenant_;
+  const std::int64_t devices_;
   MetricsCollector metrics_;
   OverloadMeter overload_;
   FairnessMeter fairness_{FairnessConfig{}};

@@ -40,10 +40,10 @@ RunOutcome SumUp(const Deployment& deployment, RunMetrics& metrics, const Summar
 }
 
 void ReportLosses(const RunOutcome& outcome, RunControl& control) {
-  const std::string warning = LossWarning(outcome.summary);
-  if (!warning.empty()) control.OnWarning(warning);
-  const std::string overload = OverloadWarning(outcome.summary);
-  if (!overload.empty()) control.OnWarning(overload);
+  for (const std::string& warning : {LossWarning(outcome.summary), OverloadWarning(outcome.summary),
+                                     BurstWarning(outcome.summary)}) {
+    if (!warning.empty()) control.OnWarning(warning);
+  }
 }
 
 void CompleteDirectory(const Deployment& deployment, const std::string& resolved,

@@ -121,10 +121,8 @@ def read_run_directories(paths):
     settings = (["policy"] if len(set(policies)) > 1 or not differing else []) + differing
     rows = []
     for path, policy, config in zip(paths, policies, configs):
-        devices = (int(config.get("system.tensor_parallel", 1))
-                   * int(config.get("system.pipeline_parallel", 1)))
         rows.append({**{name: config.get(name, "") for name in differing}, "policy": policy,
-                     "devices": devices, **read_summary(path)})
+                     **read_summary(path)})
     table = pd.DataFrame(rows)
     for name in differing:
         numbers = pd.to_numeric(table[name], errors="coerce")

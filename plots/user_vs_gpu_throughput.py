@@ -1,6 +1,6 @@
 """Tokens per second that a user sees against output tokens per second and GPU: the two ends of the
 trade-off between interactivity and cost. A user's tokens per second are 1 / mean TPOT; GPUs are
-those of the configuration (tensor_parallel x pipeline_parallel), or --gpus. A line joins the loads
+those of all replicas, or --gpus. A line joins the loads
 of one configuration; the stepped line is the frontier."""
 import style
 from environment import np
@@ -17,13 +17,10 @@ def gpus(points, asked):
     """GPUs of each point."""
     if asked is not None:
         return np.full(len(points.table), asked)
-    if "devices" in points.table:  # of run directories
-        return points.numbers("devices").to_numpy()
-    count = np.ones(len(points.table))
-    for name in ("system.tensor_parallel", "system.pipeline_parallel"):
-        if name in points.table:
-            count *= points.numbers(name).to_numpy()
-    return count
+    if "devices" not in points.table:
+        raise PlotError(f"{points.source}: has no column devices: made by an earlier version; "
+                        "give --gpus")
+    return points.numbers("devices").to_numpy()
 
 
 def draw(points, arguments):

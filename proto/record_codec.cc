@@ -90,6 +90,7 @@ void EncodeArrival(const RequestArrived& arrived, TimePoint now, proto::Recorded
     message.add_prefix_keys(static_cast<std::uint64_t>(key));
   }
   message.set_response_delay(static_cast<std::uint64_t>(arrived.response_delay.count()));
+  message.set_client_wait(static_cast<std::uint64_t>(arrived.client_wait.count()));
 }
 
 // The time `before` nanoseconds before `now`; false if it lies outside of the clock.
@@ -299,13 +300,15 @@ const char* InstantDecoder::DecodeArrivals(const proto::RecordedInstant& message
     if (const char* wrong = DecodeArrival(arrival, now_, request)) return wrong;
     if (arrival.request() <= latest_request_) return "a request out of order";
     const auto response = static_cast<std::int64_t>(arrival.response_delay());
-    constexpr std::int64_t kResponseMax = std::int64_t{1} << 61;  // 73 years
-    if (response < 0 || response > kResponseMax) return "a response delay out of range";
+    const auto wait = static_cast<std::int64_t>(arrival.client_wait());
+    constexpr std::int64_t kDelayMax = std::int64_t{1} << 61;  // 73 years
+    if (response < 0 || response > kDelayMax) return "a response delay out of range";
+    if (wait < 0 || wait > kDelayMax) return "a wait of a client out of range";
     latest_request_ = arrival.request();
     prefix_keys_[i].clear();
     for (const std::uint64_t key : arrival.prefix_keys()) prefix_keys_[i].push_back(BlockKey{key});
     request.prefix_keys = prefix_keys_[i];
-    events_.emplace_back(RequestArrived{request, Duration{response}});
+    events_.emplace_back(RequestArrived{request, Duration{response}, Duration{wait}});
   }
   return nullptr;
 }

@@ -20,10 +20,12 @@ constexpr std::array kRequests = {
     TableColumn{"preemptions", "preemptions", "how often it lost its memory while running"},
     TableColumn{"queue_ms", "ms", "s - a"},
     TableColumn{"ttft_ms", "ms", "f - a"},
-    TableColumn{"tpot_ms", "ms",
-                "(c - f) / (n - 1), rounded to 1 ns; completed requests with n > 1"},
+    TableColumn{
+        "tpot_ms", "ms",
+        "(c - f) / (n - 1), rounded to 1 ns; completed requests with n > 1 whose tokens are "
+        "streamed"},
     TableColumn{"e2el_ms", "ms", "c - a; completed requests only"},
-    TableColumn{"max_itl_ms", "ms", "longest gap between two of its tokens; n > 1"},
+    TableColumn{"max_itl_ms", "ms", "longest gap between two of its tokens; n > 1, streamed"},
     TableColumn{"status", "",
                 "completed, rejected or cancelled; waiting, running or swapped where the run ended "
                 "before the request did"},

@@ -8,11 +8,11 @@
 
 namespace twin {
 
-GroupMeter::GroupMeter(const std::vector<MeteredGroup>& groups, const ServiceGoal& goal,
-                       bool boundary) {
+GroupMeter::GroupMeter(const std::vector<MeteredGroup>& groups,
+                       const RequestMetrics::Config& config) {
   for (const MeteredGroup& group : groups) {
     group_of_.insert(group_of_.end(), static_cast<std::size_t>(group.replicas), groups_.size());
-    groups_.push_back({.of = group, .requests = RequestMetrics(goal, boundary)});
+    groups_.push_back({.of = group, .requests = RequestMetrics(config)});
   }
   replicas_.resize(group_of_.size());
 }
@@ -29,16 +29,26 @@ StepWork GroupMeter::WorkOf(std::size_t group) const {
   return sum;
 }
 
-void GroupMeter::OnLoad(TimePoint from, TimePoint to, const Load& /*load*/) { time_ += to - from; }
+void GroupMeter::OnArrived(TimePoint now, const RequestLife& life) {
+  until_ = now;
+  window_.Arrive(life);
+}
+
+void GroupMeter::OnLoad(TimePoint from, TimePoint to, const Load& /*load*/) {
+  time_ += to - from;
+  until_ = to;
+}
 
 void GroupMeter::OnEnded(const RequestLife& life) {
-  if (!life.measured || life.replica < 0) return;
+  window_.End(life);
+  if (life.replica < 0) return;
   RequestMetrics& requests = GroupOf(life.replica).requests;
-  requests.Arrive(life);
-  requests.End(life);
+  if (life.measured) requests.Arrive(life);
+  requests.End(life, window_);
 }
 
 void GroupMeter::Summarise(Summary& summary) const {
+  const RateWindow window = window_.Until(until_);
   for (std::size_t i = 0; i < groups_.size(); ++i) {
     const Group& group = groups_[i];
     const StepWork work = WorkOf(i);
@@ -54,7 +64,7 @@ void GroupMeter::Summarise(Summary& summary) const {
     set("computed_decode_tokens", work.decode_tokens);
     set("busy_share", seconds > 0 ? Seconds(work.busy.total) / seconds
                                   : std::numeric_limits<double>::quiet_NaN());
-    group.requests.SummariseCounts(summary, prefix);
+    group.requests.SummariseCounts(summary, prefix, window);
     group.requests.SummariseLatencies(summary, prefix, nullptr);
   }
 }

@@ -19,12 +19,14 @@ struct MeteredGroup {
 
 // A request is its last replica's: the one that decodes it, where others prefill. Those that were
 // never admitted are nobody's. Requests count if they lie in the measured window, steps always.
+// Rates are over the run's RateWindow.
 // Memory: constant per group and replica. Cost: constant per step and request.
 class GroupMeter : public RunListener {
  public:
   // Groups in the order of their replicas.
-  GroupMeter(const std::vector<MeteredGroup>& groups, const ServiceGoal& goal, bool boundary);
+  GroupMeter(const std::vector<MeteredGroup>& groups, const RequestMetrics::Config& config);
 
+  void OnArrived(TimePoint now, const RequestLife& life) override;
   void OnStepEnded(const EndedStep& step) override;
   void OnLoad(TimePoint from, TimePoint to, const Load& load) override;
   void OnEnded(const RequestLife& life) override;
@@ -51,7 +53,9 @@ class GroupMeter : public RunListener {
   std::vector<Group> groups_;
   std::vector<std::size_t> group_of_;  // by replica
   std::vector<Replica> replicas_;
+  RateWindow window_;
   Duration time_{0};
+  TimePoint until_ = kTimeZero;
 };
 
 }  // namespace twin

@@ -25,8 +25,9 @@ constexpr std::array kLatencies = {
                     "max_i (t_i - t_(i-1))"},
 };
 
-// Where the system has a boundary between clients and engine.
-constexpr std::array kBoundaryLatencies = {
+// Where the system has a boundary between clients and engine, and where clients wait for a limit of
+// their own.
+constexpr std::array kFurtherLatencies = {
     LatencyQuantity{"engine_ttft", "time to first token at the engine; with system.boundary only",
                     "f' - r"},
     LatencyQuantity{"engine_e2el", "end-to-end latency at the engine; with system.boundary only",
@@ -35,25 +36,35 @@ constexpr std::array kBoundaryLatencies = {
                     "r - a"},
     LatencyQuantity{"response_delay", "from the engine to the client; with system.boundary only",
                     "f - f'"},
+    LatencyQuantity{"client_queue_time",
+                    "time for which a client held a request back before it sent it, at a; with "
+                    "workload.max_in_flight only",
+                    "w"},
+    LatencyQuantity{"e2el_including_client_queue",
+                    "end-to-end latency from when the client wanted to send; with "
+                    "workload.max_in_flight only",
+                    "w + c - a"},
 };
 
 constexpr std::string_view kTenant = "tenant_";
 constexpr std::string_view kGroup = "group_";
 
 constexpr std::array kStatistics = {
-    Statistic{"mean", "arithmetic mean"},
-    Statistic{"median", "the same as p50"},
-    Statistic{"std", "standard deviation of the population"},
-    Statistic{"min", "minimum"},
-    Statistic{"p50", "quantile 0.5"},
-    Statistic{"p90", "quantile 0.9"},
-    Statistic{"p95", "quantile 0.95"},
-    Statistic{"p99", "quantile 0.99"},
-    Statistic{"max", "maximum"},
+    Statistic{"mean", "arithmetic mean", 0.01},
+    Statistic{"median", "the same as p50", 0.5},
+    Statistic{"std", "standard deviation of the population", 0.01},
+    Statistic{"min", "minimum", 0.01},
+    Statistic{"p50", "quantile 0.5", 0.5},
+    Statistic{"p90", "quantile 0.9", 0.1},
+    Statistic{"p95", "quantile 0.95", 0.05},
+    Statistic{"p99", "quantile 0.99", 0.01},
+    Statistic{"max", "maximum", 0},
 };
 
-constexpr std::array<std::string_view, 23> kHeadline = {"completed",
+constexpr std::array<std::string_view, 25> kHeadline = {"completed",
                                                         "rejected",
+                                                        "cancelled",
+                                                        "unanswered_share",
                                                         "mean_ttft_ms",
                                                         "p50_ttft_ms",
                                                         "p99_ttft_ms",
@@ -90,20 +101,29 @@ const std::vector<Metric>& RequestCounts() {
        "rejected because the policy's limit of requests in the system was reached", ""},
       {"cancelled", "requests", "requests whose client went away", ""},
       {"unfinished", "requests", "requests that arrived and had not left when the run ended", ""},
+      {"unanswered_share", "share",
+       "share of the requests that got no answer: rejected, cancelled or unfinished; latencies are "
+       "those of the others",
+       "(rejected + cancelled + unfinished) / (requests + unfinished)"},
       {"cut_outputs", "requests",
        "completed requests whose output ended below its limit because the context was full", ""},
-      {"duration_seconds", "s", "time in which the completed requests were served",
-       "last c - first a"},
+      {"duration_seconds", "s",
+       "from the first arrival of a counted request until the last of them has left, answered or "
+       "not",
+       "last end - first a"},
       {"total_input_tokens", "tokens", "prompt tokens of the completed requests", ""},
       {"total_output_tokens", "tokens", "output tokens of the completed requests", "sum of n"},
-      {"request_throughput", "requests/s", "completed requests per second",
-       "completed / duration_seconds"},
-      {"output_throughput", "tokens/s", "output tokens per second",
-       "total_output_tokens / duration_seconds"},
-      {"total_token_throughput", "tokens/s", "prompt and output tokens per second",
-       "(total_input_tokens + total_output_tokens) / duration_seconds"},
+      {"request_throughput", "requests/s",
+       "requests completed per second of duration_seconds, those that head_share and tail_share "
+       "leave out too",
+       "completions in that time / duration_seconds"},
+      {"output_throughput", "tokens/s", "output tokens of these completions per second",
+       "their n / duration_seconds"},
+      {"total_token_throughput", "tokens/s",
+       "prompt and output tokens of these completions per second",
+       "their (prompt tokens + n) / duration_seconds"},
       {"request_goodput", "requests/s",
-       "completed requests that keep every bound of `slo`, per second; with `slo` only",
+       "those of these completions that keep every bound of `slo`, per second; with `slo` only",
        "good / duration_seconds"},
       {"slo_attainment", "share",
        "share of requests that keep every bound of `slo` (inclusive); rejected and cancelled "
@@ -125,6 +145,10 @@ const std::vector<Metric>& NormalizedLatencies() {
        "(c - a) / n"},
       {"p99_normalized_ms_per_token", "ms/token", "normalized latency, quantile 0.99",
        "(c - a) / n"},
+      {"burst_share_of_ttft_tail", "share",
+       "share of the requests that arrived together at first, as users of a closed loop do, among "
+       "those with a TTFT of p99_ttft_ms or more; undefined without others",
+       ""},
   };
   return metrics;
 }
@@ -186,8 +210,16 @@ const std::vector<Metric>& Use() {
        "requests completed per second in the second half of that time", ""},
       {"saturated", "",
        "whether more arrived than the system can serve, so that latencies grow with the length of "
-       "the run: yes, no or undecided",
+       "the run or clients are turned away or leave while they wait: yes, no or undecided",
        ""},
+      {"devices", "devices", "devices of all replicas, groups and pools", ""},
+      {"request_throughput_per_device", "requests/s", "request_throughput of one device",
+       "request_throughput / devices"},
+      {"output_throughput_per_device", "tokens/s", "output_throughput of one device",
+       "output_throughput / devices"},
+      {"device_hours_per_million_output_tokens", "h",
+       "time of devices that a million output tokens take",
+       "1e6 / (3600 * output_throughput_per_device)"},
       {"tenants", "tenants", "tenants that sent requests; with metrics.by_tenant only", ""},
       {"tenants_compared", "tenants",
        "tenants that max_service_difference covers: the first 32 to arrive; with "
@@ -289,7 +321,7 @@ std::vector<Metric> MakeCatalog() {
       {"latencies_at", "",
        "client: latencies include the way to the engine and back; with system.boundary only", ""}};
   all.insert(all.end(), RequestCounts().begin(), RequestCounts().end());
-  for (const auto latencies : {LatencyQuantities(), BoundaryLatencies()}) {
+  for (const auto latencies : {LatencyQuantities(), FurtherLatencies()}) {
     for (const LatencyQuantity& latency : latencies) AddLatency(latency, all);
   }
   all.insert(all.end(), NormalizedLatencies().begin(), NormalizedLatencies().end());
@@ -319,6 +351,21 @@ const std::vector<Metric>& MetricCatalog() {
   return catalog;
 }
 
+std::optional<double> UnansweredMax(std::string_view name) {
+  const std::string_view key = WithoutNumber(name.starts_with(kGroup) ? kGroup : kTenant, name);
+  for (const Statistic& statistic : kStatistics) {
+    if (!key.starts_with(statistic.name)) continue;
+    const std::string_view rest = key.substr(statistic.name.size());
+    if (rest == "_normalized_ms_per_token") return statistic.unanswered_max;
+    for (const auto latencies : {LatencyQuantities(), FurtherLatencies()}) {
+      for (const LatencyQuantity& latency : latencies) {
+        if (rest == fmt::format("_{}_ms", latency.name)) return statistic.unanswered_max;
+      }
+    }
+  }
+  return std::nullopt;
+}
+
 std::optional<Metric> FindMetric(std::string_view name) {
   static const auto positions = [] {
     std::map<std::string_view, std::size_t> map;
@@ -339,7 +386,7 @@ bool IsByTenant(std::string_view name) {
   const auto is = [name](const Metric& metric) { return metric.name == name; };
   if (std::any_of(RequestCounts().begin(), RequestCounts().end(), is)) return true;
   if (std::any_of(NormalizedLatencies().begin(), NormalizedLatencies().end(), is)) return true;
-  for (const auto latencies : {LatencyQuantities(), BoundaryLatencies()}) {
+  for (const auto latencies : {LatencyQuantities(), FurtherLatencies()}) {
     for (const LatencyQuantity& latency : latencies) {
       if (latency.name == "itl") continue;  // gaps are pooled over all tenants
       for (const Statistic& statistic : kStatistics) {
@@ -361,7 +408,7 @@ std::span<const std::string_view> HeadlineMetrics() { return kHeadline; }
 
 std::span<const LatencyQuantity> LatencyQuantities() { return kLatencies; }
 
-std::span<const LatencyQuantity> BoundaryLatencies() { return kBoundaryLatencies; }
+std::span<const LatencyQuantity> FurtherLatencies() { return kFurtherLatencies; }
 
 std::span<const Statistic> Statistics() { return kStatistics; }
 

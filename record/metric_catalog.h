@@ -22,7 +22,7 @@ struct Metric {
 //
 // Symbols of formulas, for one request: a = arrival, s = first scheduled, f = first token,
 // c = last token, both at the client, r, f', c' = the same moments at the engine, n = output
-// tokens, t_i = time of output token i.
+// tokens, t_i = time of output token i, w = how long its client held it back before a.
 const std::vector<Metric>& MetricCatalog();
 
 // The entry of a key, that of KEY for tenant_N_KEY and group_N_KEY; nullopt for names that no run
@@ -45,13 +45,20 @@ struct LatencyQuantity {
   std::string_view formula;
 };
 std::span<const LatencyQuantity> LatencyQuantities();
-// Those of runs whose system has a boundary.
-std::span<const LatencyQuantity> BoundaryLatencies();
+// Those of runs with a boundary or with clients that wait for a limit of their own.
+std::span<const LatencyQuantity> FurtherLatencies();
 
 struct Statistic {
   std::string_view name;
   std::string_view what;
+  // A bound on the statistic promises something to the clients: to this share of them at most it
+  // may fail to answer. A p99 promises an answer to 99 %; a mean is taken like a p99.
+  double unanswered_max;
 };
 std::span<const Statistic> Statistics();
+
+// Whether the metric of this name is a latency's, and then the share of the clients that may be
+// left without an answer where it is bounded from above (Statistic::unanswered_max).
+std::optional<double> UnansweredMax(std::string_view name);
 
 }  // namespace twin

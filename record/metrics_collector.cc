@@ -25,6 +25,7 @@ double Ratio(std::int64_t numerator, std::int64_t denominator) {
 
 void MetricsCollector::OnArrived(TimePoint now, const RequestLife& life) {
   use_.until = now;
+  window_.Arrive(life);
   if (!life.measured) return;
   requests_.Arrive(life);
   if (config_.by_tenant) Tenant(life.tenant).Arrive(life);
@@ -88,24 +89,29 @@ void MetricsCollector::OnLoad(TimePoint from, TimePoint to, const Load& load) {
 }
 
 void MetricsCollector::OnEnded(const RequestLife& life) {
-  if (!life.measured) return;
-  requests_.End(life);
-  if (config_.by_tenant) Tenant(life.tenant).End(life);
+  window_.End(life);
+  requests_.End(life, window_);
+  if (config_.by_tenant) Tenant(life.tenant).End(life, window_);
 }
 
 Summary MetricsCollector::Summarise() const {
   Summary summary;
+  const RateWindow window = window_.Until(use_.until);
   if (config_.boundary) summary.Set("latencies_at", "client");
-  requests_.SummariseCounts(summary, "");
+  requests_.SummariseCounts(summary, "", window);
   requests_.SummariseLatencies(summary, "", &itl_);
-  summary.Set("stalls", stalls_);
+  if (config_.streamed) {
+    summary.Set("stalls", stalls_);
+  } else {
+    summary.Set("stalls", std::numeric_limits<double>::quiet_NaN());
+  }
   SummariseWork(summary);
   SummariseUse(summary);
-  SummariseTenants(summary);
+  SummariseTenants(summary, window);
   return summary;
 }
 
-void MetricsCollector::SummariseTenants(Summary& summary) const {
+void MetricsCollector::SummariseTenants(Summary& summary, const RateWindow& window) const {
   std::vector<std::pair<std::int64_t, std::uint32_t>> largest;  // -requests, tenant
   for (const auto& [tenant, metrics] : tenants_) largest.emplace_back(-metrics.arrived(), tenant);
   const auto named = static_cast<std::ptrdiff_t>(std::min(largest.size(), kTenantsNamed));
@@ -114,23 +120,23 @@ void MetricsCollector::SummariseTenants(Summary& summary) const {
   for (std::ptrdiff_t i = 0; i < named; ++i) {
     names.insert(largest[static_cast<std::size_t>(i)].second);
   }
-  const auto summarise = [&summary](const std::string& prefix, const RequestMetrics& metrics) {
-    metrics.SummariseCounts(summary, prefix);
+  const auto summarise = [&](const std::string& prefix, const RequestMetrics& metrics) {
+    metrics.SummariseCounts(summary, prefix, window);
     metrics.SummariseLatencies(summary, prefix, nullptr);
   };
-  RequestMetrics others(config_.goal, config_.boundary);
+  RequestMetrics others(config_.OfRequests());
   for (const auto& [tenant, metrics] : tenants_) {
     if (names.contains(tenant)) {
       summarise(fmt::format("tenant_{}_", tenant), metrics);
     } else {
-      others.Merge(metrics);
+      others.Merge(metrics, window);
     }
   }
   if (tenants_.size() > names.size()) summarise("tenant_others_", others);
 }
 
 RequestMetrics& MetricsCollector::Tenant(std::uint32_t tenant) {
-  return tenants_.try_emplace(tenant, config_.goal, config_.boundary).first->second;
+  return tenants_.try_emplace(tenant, config_.OfRequests()).first->second;
 }
 
 void MetricsCollector::SummariseWork(Summary& summary) const {

@@ -19,8 +19,14 @@ struct MetricsConfig {
   Duration stall_threshold = Duration{100'000'000};  // a longer ITL is a stall
   std::int32_t kv_blocks = 0;                        // usable device blocks, of all replicas
   std::int32_t replicas = 1;
-  bool by_tenant = false;  // also summarise by tenant
-  bool boundary = false;   // also summarise the engine's side
+  bool by_tenant = false;     // also summarise by tenant
+  bool boundary = false;      // also summarise the engine's side
+  bool client_waits = false;  // clients have a limit of requests in flight, for which they wait
+  bool streamed = true;       // clients get tokens one by one; false: answers in one piece
+
+  [[nodiscard]] RequestMetrics::Config OfRequests() const {
+    return {goal, boundary, client_waits, streamed};
+  }
 };
 
 // A summary names so many tenants at most: those with the most requests, the smaller number first
@@ -35,7 +41,7 @@ inline constexpr std::size_t kTenantsNamed = 20;
 //   busy                 the union of all steps' times, as a share of the run; with several
 //                        replicas the mean over them
 //   KV share             blocks held or reserved / usable blocks
-//   stalls               gaps between tokens longer than the threshold
+//   stalls               gaps between tokens longer than the threshold; undefined unless streamed
 //
 // Memory: constant per tenant. All keys: metric_catalog.h; definitions of request metrics:
 // request_metrics.h.
@@ -43,7 +49,7 @@ class MetricsCollector : public RunListener {
  public:
   explicit MetricsCollector(const MetricsConfig& config)
       : config_(config),
-        requests_(config.goal, config.boundary),
+        requests_(config.OfRequests()),
         work_(static_cast<std::size_t>(config.replicas)) {}
 
   void OnArrived(TimePoint now, const RequestLife& life) override;
@@ -81,7 +87,7 @@ class MetricsCollector : public RunListener {
   };
 
   RequestMetrics& Tenant(std::uint32_t tenant);
-  void SummariseTenants(Summary& summary) const;
+  void SummariseTenants(Summary& summary, const RateWindow& window) const;
   void SummariseWork(Summary& summary) const;
   void SummariseUse(Summary& summary) const;
   [[nodiscard]] Work WorkOfAll() const;
@@ -89,6 +95,7 @@ class MetricsCollector : public RunListener {
   MetricsConfig config_;
   RequestMetrics requests_;
   std::map<std::uint32_t, RequestMetrics> tenants_;
+  RateWindow window_;
   Sketch itl_;
   std::int64_t stalls_ = 0;
   std::vector<Work> work_;  // by replica

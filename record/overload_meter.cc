@@ -13,7 +13,8 @@ namespace {
 
 constexpr double kSureZ = 3;
 constexpr double kDoubtfulZ = 1;
-constexpr double kSlopeMin = 0.01;  // of the arrival rate
+constexpr double kSlopeMin = 0.01;      // of the arrival rate
+constexpr double kTurnedAwayMax = 0.1;  // of the arrivals
 constexpr std::int64_t kArrivalsMin = 20;
 constexpr std::size_t kWindows = 50;
 constexpr std::size_t kWindowsMin = 10;
@@ -23,6 +24,15 @@ struct Trend {
   double slope = 0;      // per value
   double deviation = 0;  // of an increment
 };
+
+bool IsTurnedAwayByLoad(const RequestLife& life) {
+  if (life.status == RequestStatus::kRejected) {
+    return life.reject_reason == RejectReason::kOverloaded;
+  }
+  if (life.status != RequestStatus::kCancelled) return false;
+  const TimePoint waited_until = std::min(life.scheduled, life.ended);  // kTimeNever is the latest
+  return 2 * (waited_until - life.arrival) >= life.ended - life.arrival;
+}
 
 Trend FitTrend(std::span<const double> values) {
   const auto n = static_cast<double>(values.size());
@@ -90,6 +100,7 @@ void OverloadMeter::OnEnded(const RequestLife& life) {
   ++end.departures;
   if (life.status == RequestStatus::kCompleted) ++end.completions;
   if (life.status == RequestStatus::kCancelled) ++cancelled_;
+  if (IsTurnedAwayByLoad(life)) ++turned_away_;
   if (life.status == RequestStatus::kRejected) return;  // at once: it says nothing on times
   Bin& arrival = BinOf(life.arrival);
   ++arrival.ended_arrivals;
@@ -133,15 +144,17 @@ double OverloadMeter::FilledAt() const {
   return begin + std::clamp(2 * early, kFillShare * length, length / 2);
 }
 
-// More than a share that chance alone would explain (three standard deviations of a count).
-bool OverloadMeter::ClientsGaveUp() const {
-  const double allowed = kSlopeMin * static_cast<double>(arrived_);
-  return static_cast<double>(cancelled_) > allowed + kSureZ * std::sqrt(allowed);
+// By three standard deviations of a count.
+bool OverloadMeter::Exceeds(std::int64_t count, double share) const {
+  const double allowed = share * static_cast<double>(arrived_);
+  return static_cast<double>(count) > allowed + kSureZ * std::sqrt(allowed);
 }
 
 Overload OverloadMeter::verdict() const {
+  if (arrived_ >= kArrivalsMin && Exceeds(turned_away_, kTurnedAwayMax)) return Overload::kYes;
   const Overload by_backlog = VerdictOfBacklog();
-  return by_backlog == Overload::kNo && ClientsGaveUp() ? Overload::kUndecided : by_backlog;
+  const bool left_early = Exceeds(cancelled_, kSlopeMin) || Exceeds(turned_away_, kSlopeMin);
+  return by_backlog == Overload::kNo && left_early ? Overload::kUndecided : by_backlog;
 }
 
 Overload OverloadMeter::VerdictOfBacklog() const {
@@ -176,8 +189,8 @@ std::string OverloadWarning(const Summary& summary) {
   const SummaryValue* const saturated = summary.Find("saturated");
   if (saturated == nullptr || *saturated != SummaryValue("yes")) return "";
   return fmt::format(
-      "offered rate exceeds capacity: latencies grow with the length of the run ({:.4g} requests/s "
-      "arrive, {:.4g} are completed)",
+      "offered rate exceeds capacity: latencies grow with the length of the run, or clients leave "
+      "without an answer ({:.4g} requests/s arrive, {:.4g} are completed)",
       summary.Number("offered_rate"), summary.Number("completed_rate"));
 }
 

@@ -29,9 +29,11 @@ Overload TrendOf(std::span<const double> backlog, double spacing_s, double rate)
 // arrivals, or twice the time that requests of that tenth took, at most half of the time. With
 // fewer than 20 arrivals or 10 windows in the rest, the answer is undecided.
 //
-// Requests that were rejected or cancelled left, but were not completed. Clients that give up keep
-// the backlog of an overloaded system short: where a significant share of the arrivals above 1 % is
-// cancelled, the answer is undecided rather than no.
+// Clients that give up, and a full system that turns them away, keep the backlog of an overloaded
+// system short. Turned away by load are those that are rejected as `overloaded`, and those that are
+// cancelled after they have waited for at least half of their time. If significantly more than 10 %
+// of the arrivals are, the answer is yes; if significantly more than 1 % are, or are cancelled for
+// any reason, it is undecided rather than no.
 // Memory: constant. Cost: constant per request.
 class OverloadMeter : public RunListener {
  public:
@@ -65,13 +67,15 @@ class OverloadMeter : public RunListener {
   // Up to a time in seconds, a part of a bin in proportion.
   [[nodiscard]] double CompletionsUntil(double seconds) const;
   [[nodiscard]] double FilledAt() const;
-  [[nodiscard]] bool ClientsGaveUp() const;
+  // Whether a count of arrivals exceeds a share of them by more than chance explains.
+  [[nodiscard]] bool Exceeds(std::int64_t count, double share) const;
   [[nodiscard]] Overload VerdictOfBacklog() const;
 
   std::vector<Bin> bins_;
   Duration width_{1'000'000};  // of a bin; doubled when a run gets longer
   std::int64_t arrived_ = 0;
   std::int64_t cancelled_ = 0;
+  std::int64_t turned_away_ = 0;  // by load
   TimePoint first_arrival_ = kTimeNever;
   TimePoint last_arrival_ = kTimeZero;
 };

@@ -6,6 +6,7 @@
 #include <limits>
 #include <numeric>
 #include <string>
+#include <utility>
 
 namespace twin {
 namespace {
@@ -49,12 +50,52 @@ bool ServiceGoal::Keeps(const RequestLife& life) const {
          life.ended - life.first_token <= *tpot * (life.output_tokens - 1);
 }
 
-void RequestMetrics::Arrive(const RequestLife& life) {
-  ++arrived_;
-  first_arrival_ = std::min(first_arrival_, life.arrival);
+void RateWindow::Arrive(const RequestLife& life) {
+  if (!life.measured) return;
+  begin_ = std::min(begin_, life.arrival);
+  ++open_;
 }
 
-void RequestMetrics::End(const RequestLife& life) {
+void RateWindow::End(const RequestLife& life) {
+  if (!life.measured) return;
+  end_ = std::max(end_, life.left());
+  --open_;
+}
+
+RateWindow RateWindow::Until(TimePoint now) const {
+  RateWindow whole = *this;
+  if (open_ > 0) whole.end_ = std::max(end_, now);
+  return whole;
+}
+
+RequestMetrics::Answers& RequestMetrics::Answers::operator+=(const Answers& other) {
+  completed += other.completed;
+  good += other.good;
+  input_tokens += other.input_tokens;
+  output_tokens += other.output_tokens;
+  return *this;
+}
+
+void RequestMetrics::Arrive(const RequestLife& /*life*/) { ++arrived_; }
+
+void RequestMetrics::End(const RequestLife& life, const RateWindow& window) {
+  if (life.measured) EndMeasured(life, window);
+  if (life.status != RequestStatus::kCompleted || !window.HasBegunBefore(life)) return;
+  const Answers answer{
+      .completed = 1,
+      .good = config_.goal.Keeps(life) ? 1 : 0,
+      .input_tokens = life.prompt_tokens,
+      .output_tokens = life.output_tokens,
+  };
+  if (life.measured) measured_ += answer;
+  if (window.end() > window_end_) {
+    in_window_ += std::exchange(behind_window_, {});
+    window_end_ = window.end();
+  }
+  (life.last_received() <= window.end() ? in_window_ : behind_window_) += answer;
+}
+
+void RequestMetrics::EndMeasured(const RequestLife& life, const RateWindow& window) {
   if (life.status == RequestStatus::kRejected) {
     ++rejected_[static_cast<std::size_t>(life.reject_reason)];
     return;
@@ -63,22 +104,23 @@ void RequestMetrics::End(const RequestLife& life) {
     ++cancelled_;
     return;
   }
-  ++completed_;
   cut_outputs_ += life.output_cut ? 1 : 0;
-  last_completion_ = std::max(last_completion_, life.last_received());
-  input_tokens_ += life.prompt_tokens;
-  output_tokens_ += life.output_tokens;
   cached_tokens_ += life.cached_tokens;
-  if (goal_.any() && goal_.Keeps(life)) ++good_;
   const Duration latency = life.last_received() - life.arrival;
   e2el_.Insert(latency.count());
-  const TimePoint queued = boundary_ ? life.reached : life.arrival;
+  const TimePoint queued = config_.boundary ? life.reached : life.arrival;
   if (life.scheduled != kTimeNever) queue_.Insert((life.scheduled - queued).count());
-  if (boundary_) EndAtEngine(life);
+  if (config_.boundary) EndAtEngine(life);
+  if (config_.client_waits) {
+    client_queue_time_.Insert(life.client_wait.count());
+    e2el_including_client_queue_.Insert((life.client_wait + latency).count());
+  }
   if (!life.has_tokens()) return;
-  ttft_.Insert((life.first_received() - life.arrival).count());
+  const Duration ttft = life.first_received() - life.arrival;
+  ttft_.Insert(ttft.count());
+  if (life.arrival == window.begin()) burst_ttft_.Insert(ttft.count());
   normalized_.Insert(Share(latency, life.output_tokens));
-  if (life.output_tokens < 2) return;
+  if (!life.has_gaps()) return;
   tpot_.Insert(Share(life.ended - life.first_token, life.output_tokens - 1));
   longest_itl_.Insert(life.longest_gap.count());
 }
@@ -90,20 +132,23 @@ void RequestMetrics::EndAtEngine(const RequestLife& life) {
   if (life.has_tokens()) engine_ttft_.Insert((life.first_token - life.reached).count());
 }
 
-void RequestMetrics::Merge(const RequestMetrics& other) {
+RequestMetrics::Answers RequestMetrics::InWindow(const RateWindow& window) const {
+  Answers all = in_window_;
+  if (window.end() > window_end_) all += behind_window_;
+  return all;
+}
+
+void RequestMetrics::Merge(const RequestMetrics& other, const RateWindow& window) {
   arrived_ += other.arrived_;
-  completed_ += other.completed_;
+  measured_ += other.measured_;
+  in_window_ += other.InWindow(window);
   for (std::size_t i = 0; i < rejected_.size(); ++i) rejected_[i] += other.rejected_[i];
   cancelled_ += other.cancelled_;
   cut_outputs_ += other.cut_outputs_;
-  good_ += other.good_;
-  input_tokens_ += other.input_tokens_;
-  output_tokens_ += other.output_tokens_;
   cached_tokens_ += other.cached_tokens_;
-  first_arrival_ = std::min(first_arrival_, other.first_arrival_);
-  last_completion_ = std::max(last_completion_, other.last_completion_);
   queue_.Merge(other.queue_);
   ttft_.Merge(other.ttft_);
+  burst_ttft_.Merge(other.burst_ttft_);
   tpot_.Merge(other.tpot_);
   e2el_.Merge(other.e2el_);
   normalized_.Merge(other.normalized_);
@@ -112,40 +157,54 @@ void RequestMetrics::Merge(const RequestMetrics& other) {
   engine_e2el_.Merge(other.engine_e2el_);
   request_delay_.Merge(other.request_delay_);
   response_delay_.Merge(other.response_delay_);
+  client_queue_time_.Merge(other.client_queue_time_);
+  e2el_including_client_queue_.Merge(other.e2el_including_client_queue_);
 }
 
-double RequestMetrics::duration_seconds() const {
-  return completed_ == 0 ? 0 : Seconds(last_completion_ - first_arrival_);
+// Undefined unless several requests arrived together at first, and others after them.
+double RequestMetrics::BurstShareOfTail() const {
+  const bool several = burst_ttft_.count() > 1 && burst_ttft_.count() < ttft_.count();
+  if (!several) return std::numeric_limits<double>::quiet_NaN();
+  const double tail = ttft_.Quantile(0.99);
+  return Ratio(burst_ttft_.CountAtLeast(tail), static_cast<double>(ttft_.CountAtLeast(tail)));
 }
 
-void RequestMetrics::SummariseCounts(Summary& summary, std::string_view prefix) const {
+bool RequestMetrics::JudgesGoal() const { return config_.streamed || !config_.goal.tpot; }
+
+void RequestMetrics::SummariseCounts(Summary& summary, std::string_view prefix,
+                                     const RateWindow& window) const {
   const auto set = [&](std::string_view name, SummaryValue value) {
     summary.Set(std::string(prefix).append(name), std::move(value));
   };
   const std::int64_t rejected =
       std::accumulate(rejected_.begin(), rejected_.end(), std::int64_t{0});
-  const std::int64_t ended = completed_ + rejected + cancelled_;
-  const double duration = duration_seconds();
+  const std::int64_t ended = measured_.completed + rejected + cancelled_;
+  const double duration = window.seconds();
+  const Answers rates = InWindow(window);
   set("requests", ended);
-  set("completed", completed_);
+  set("completed", measured_.completed);
   set("rejected", rejected);
   for (std::size_t i = 0; i < rejected_.size(); ++i) {
     set(fmt::format("rejected_{}", kRejectReasonNames[i]), rejected_[i]);
   }
   set("cancelled", cancelled_);
   set("unfinished", arrived_ - ended);
+  set("unanswered_share", Ratio(arrived_ - measured_.completed, static_cast<double>(arrived_)));
   set("cut_outputs", cut_outputs_);
   set("duration_seconds", duration);
-  set("total_input_tokens", input_tokens_);
-  set("total_output_tokens", output_tokens_);
-  set("request_throughput", Ratio(completed_, duration));
-  set("output_throughput", Ratio(output_tokens_, duration));
-  set("total_token_throughput", Ratio(input_tokens_ + output_tokens_, duration));
-  if (goal_.any()) {
-    set("request_goodput", Ratio(good_, duration));
-    set("slo_attainment", Ratio(good_, static_cast<double>(ended)));
+  set("total_input_tokens", measured_.input_tokens);
+  set("total_output_tokens", measured_.output_tokens);
+  set("request_throughput", Ratio(rates.completed, duration));
+  set("output_throughput", Ratio(rates.output_tokens, duration));
+  set("total_token_throughput", Ratio(rates.input_tokens + rates.output_tokens, duration));
+  if (config_.goal.any()) {
+    const auto judged = [this](double value) {
+      return JudgesGoal() ? value : std::numeric_limits<double>::quiet_NaN();
+    };
+    set("request_goodput", judged(Ratio(rates.good, duration)));
+    set("slo_attainment", judged(Ratio(measured_.good, static_cast<double>(ended))));
   }
-  set("prefix_hit_share", Ratio(cached_tokens_, static_cast<double>(input_tokens_)));
+  set("prefix_hit_share", Ratio(cached_tokens_, static_cast<double>(measured_.input_tokens)));
 }
 
 void RequestMetrics::SummariseLatencies(Summary& summary, std::string_view prefix,
@@ -156,11 +215,15 @@ void RequestMetrics::SummariseLatencies(Summary& summary, std::string_view prefi
   SummariseSketch(summary, prefix, "e2el", e2el_);
   SummariseSketch(summary, prefix, "queue", queue_);
   SummariseSketch(summary, prefix, "longest_itl", longest_itl_);
-  if (boundary_) {
+  if (config_.boundary) {
     SummariseSketch(summary, prefix, "engine_ttft", engine_ttft_);
     SummariseSketch(summary, prefix, "engine_e2el", engine_e2el_);
     SummariseSketch(summary, prefix, "request_delay", request_delay_);
     SummariseSketch(summary, prefix, "response_delay", response_delay_);
+  }
+  if (config_.client_waits) {
+    SummariseSketch(summary, prefix, "client_queue_time", client_queue_time_);
+    SummariseSketch(summary, prefix, "e2el_including_client_queue", e2el_including_client_queue_);
   }
   const auto set = [&](std::string_view statistic, double nanoseconds) {
     summary.Set(fmt::format("{}{}_normalized_ms_per_token", prefix, statistic), nanoseconds * 1e-6);
@@ -168,6 +231,7 @@ void RequestMetrics::SummariseLatencies(Summary& summary, std::string_view prefi
   set("mean", normalized_.mean());
   set("p50", normalized_.Quantile(0.5));
   set("p99", normalized_.Quantile(0.99));
+  summary.Set(std::string(prefix).append("burst_share_of_ttft_tail"), BurstShareOfTail());
 }
 
 }  // namespace twin

@@ -106,6 +106,8 @@ void RequestTracker::Arrive(TimePoint now, const RequestArrived& arrived) {
   life.arrival = request.arrival;
   life.reached = now;
   life.response_delay = arrived.response_delay;
+  life.client_wait = arrived.client_wait;
+  life.streamed = config_.delivery == Delivery::kPerStep;
   life.prompt_tokens = request.prompt_tokens;
   life.priority = request.priority;
   life.tenant = request.tenant;
@@ -385,11 +387,6 @@ void RequestTracker::Deliver(TimePoint now, std::span<const RequestId> members) 
     if (life.status != RequestStatus::kCompleted) continue;
     life.ended = now;
     if (life.output_tokens > 0) life.first_token = life.last_token = now;
-    if (life.output_tokens > 1 && life.measured) {
-      for (RunListener* listener : listeners_) {
-        listener->OnGaps(now, Duration{0}, life.output_tokens - 1);
-      }
-    }
     for (RunListener* listener : listeners_) listener->OnEnded(life);
     tracks_.Close(id);
   }

@@ -41,7 +41,7 @@ struct TrackerConfig {
 //
 // A token becomes visible at the instant that carries its StepFinished. With Delivery::kBatchEnd
 // the tokens of all requests that one plan admitted first become visible together, when the last of
-// them ends; the requests complete at that time.
+// them ends; the requests complete at that time. No gap between tokens is then reported.
 // Freed blocks are counted from their replica's next plan on, or when its last request leaves.
 // While steps decode the same requests, their tokens are counted once for all of them: such a step
 // takes constant time.

@@ -40,7 +40,7 @@ template <class Line>
 void AddRequestCells(Line& line, const RequestLife& life, const FurtherColumns& further) {
   const bool boundary = further.boundary;
   const bool completed = life.status == RequestStatus::kCompleted;
-  const bool paced = life.output_tokens > 1 && life.has_tokens();
+  const bool paced = life.has_gaps();
   line.Count(Index(life.id)).Count(life.tenant).Count(life.priority).Seconds(life.arrival);
   AddTime(line, life.scheduled);
   AddTime(line, life.has_tokens() ? life.first_received() : kTimeNever);

@@ -37,6 +37,7 @@ struct RequestLife {
   Duration longest_gap{0};             // between two tokens
   TimePoint first_token = kTimeNever;  // kTimeNever: none
   TimePoint arrival;                   // when the client sent it
+  Duration client_wait{0};             // how long the client held it back before that
   TimePoint reached;                   // when the engine was told of it
   Duration response_delay{0};          // from the engine to the client
   TimePoint scheduled = kTimeNever;    // when first part of a plan; kTimeNever: never
@@ -48,12 +49,20 @@ struct RequestLife {
   std::uint32_t tenant = 0;
   std::int32_t max_output_tokens = 0;
   RejectReason reject_reason{};  // if it was rejected
+  bool streamed = true;          // its client gets tokens one by one; false: one piece
   bool output_cut = false;       // ended below max_output_tokens: its context was full
 
   [[nodiscard]] bool has_tokens() const { return first_token != kTimeNever; }
+  // Whether its client can measure a time between tokens.
+  [[nodiscard]] bool has_gaps() const { return streamed && has_tokens() && output_tokens > 1; }
   // At the client. REQUIRES: has_tokens(), and that the request completed.
   [[nodiscard]] TimePoint first_received() const { return first_token + response_delay; }
   [[nodiscard]] TimePoint last_received() const { return ended + response_delay; }
+  // When its client was done with it: had the answer or the refusal, or went away.
+  // REQUIRES: the request has ended.
+  [[nodiscard]] TimePoint left() const {
+    return status == RequestStatus::kCancelled ? ended : last_received();
+  }
 };
 
 // A step that has ended. Steps overlap where several are in flight; they end in order.

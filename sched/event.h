@@ -68,8 +68,10 @@ struct RequestCancelled {
 // request.arrival is when the client sent the request; the engine learns of it now.
 struct RequestArrived {
   Request request;
-  // From a token's instant until its client has it: of the world's boundary, not for decisions.
+  // Of the client's side, not for decisions: from a token's instant until its client has it, and
+  // how long the client held the request back before it sent it.
   Duration response_delay{0};
+  Duration client_wait{0};
 };
 
 // The engine asked to plan again at this time, or a world looks up for reasons of its own.

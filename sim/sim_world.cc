@@ -132,7 +132,7 @@ void SimWorld::Announce(const TracedRequest& traced, Duration response_delay, bo
     KeepContent(traced, id, truth);
     if (prefix_keys) request.prefix_keys = NameBlocks(request);
   }
-  events_.emplace_back(RequestArrived{request, response_delay});
+  events_.emplace_back(RequestArrived{request, response_delay, traced.client_wait});
 }
 
 void SimWorld::KeepContent(const TracedRequest& traced, RequestId id, Truth& truth) {

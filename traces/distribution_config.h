@@ -45,7 +45,8 @@ struct ArrivalConfig {
     kWeibull,     // renewal with Weibull gaps: rate, cv
     kConstant,    // one every 1/rate
     kRamp,        // Poisson; the rate changes linearly from rate to rate_to within ramp
-    kClosedLoop,  // each of `users` sends, waits for completion, pauses for `think`, and repeats
+    kClosedLoop,  // each of `users` sends, waits for completion, pauses for `think`, and repeats;
+                  // they start evenly spread over `ramp`
     kAllAtOnce,   // at time zero
   };
   Kind kind = Kind::kNone;

@@ -26,7 +26,9 @@ class GeneratedSource final : public ArrivalSource {
       next_start_ = process_->Next();
       return;
     }
-    for (std::int32_t user = 0; user < arrivals.users; ++user) Schedule({.time = kTimeZero});
+    for (std::int64_t user = 0; user < arrivals.users; ++user) {
+      Schedule({.time = kTimeZero + Spread(arrivals.ramp, user, arrivals.users)});
+    }
   }
 
   const TracedRequest* Peek() override {
@@ -85,6 +87,12 @@ class GeneratedSource final : public ArrivalSource {
       return std::pair(a.time, a.order) > std::pair(b.time, b.order);
     }
   };
+
+  // When user k of n starts, evenly spread over a ramp.
+  static Duration Spread(Duration ramp, std::int64_t user, std::int64_t users) {
+    __extension__ using Wide = __int128;
+    return Duration{static_cast<std::int64_t>(Wide{ramp.count()} * user / users)};
+  }
 
   static TimePoint After(TimePoint now, Duration pause) {
     return std::min(now, TimePoint{kArrivalMax}) + pause;

@@ -119,6 +119,7 @@ class CappedSource final : public ArrivalSource {
     if (next == nullptr) return nullptr;
     request_ = *next;
     request_.arrival = std::max(request_.arrival, freed_);
+    request_.client_wait = request_.arrival - next->arrival;
     shown_ = true;
     return &request_;
   }

@@ -1,6 +1,7 @@
 #include "traces/trace_stream.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "core/hash.h"
@@ -40,10 +41,11 @@ class CutTrace final : public RequestStream {
       if (!reader_->has_arrivals()) return true;
       const Duration arrival = request.arrival.time_since_epoch();
       if (arrival < config_.start) continue;
-      if (config_.duration > Duration::zero() && arrival - config_.start >= config_.duration) {
+      if (!origin_) origin_ = config_.start > Duration::zero() ? config_.start : arrival;
+      if (config_.duration > Duration::zero() && arrival - *origin_ >= config_.duration) {
         return false;
       }
-      request.arrival = offset_ + Scaled(arrival - config_.start);
+      request.arrival = offset_ + Scaled(arrival - *origin_);
       CheckArrival(request.arrival);
       if (emitted_of_pass_ == 0) first_ = request.arrival;
       last_ = request.arrival;
@@ -86,6 +88,7 @@ class CutTrace final : public RequestStream {
   std::int32_t pass_ = 1;
   std::int64_t emitted_ = 0;
   std::int64_t emitted_of_pass_ = 0;
+  std::optional<Duration> origin_;  // of the trace's clock: where the run begins
   TimePoint offset_ = kTimeZero;
   TimePoint first_ = kTimeZero;
   TimePoint last_ = kTimeZero;

@@ -98,7 +98,8 @@ void RefuseUnusedArrivals(const std::string& field, const ArrivalConfig& arrival
       {".rate_to", arrivals.rate_to != unset.rate_to, kind == Kind::kRamp, "ramp"},
       {".cv", arrivals.cv != unset.cv, kind == Kind::kGamma || kind == Kind::kWeibull,
        "gamma, weibull"},
-      {".ramp_s", arrivals.ramp != unset.ramp, kind == Kind::kRamp, "ramp"},
+      {".ramp_s", arrivals.ramp != unset.ramp, kind == Kind::kRamp || kind == Kind::kClosedLoop,
+       "ramp, closed_loop"},
       {".users", arrivals.users != unset.users, kind == Kind::kClosedLoop, "closed_loop"},
       {".think", arrivals.think != unset.think, kind == Kind::kClosedLoop, "closed_loop"}};
   for (const auto& row : rows) {
@@ -119,6 +120,7 @@ void ValidateArrivals(const std::string& field, const ArrivalConfig& arrivals) {
       return;
     case Kind::kClosedLoop:
       RequireWithin(field + ".users", arrivals.users, 1, 10'000'000);
+      RequireDuration(field + ".ramp_s", arrivals.ramp);
       return ValidatePause(field + ".think", arrivals.think);
     case Kind::kRamp:
       RequireWithin(field + ".rate", arrivals.rate, 0, 1e9);

@@ -93,6 +93,13 @@ double NumberOrZero(const Summary& summary, const std::string& name) {
   return std::isfinite(value) ? value : 0;
 }
 
+// null: no client could measure it, or no request completed.
+Json NumberOrNull(const Summary& summary, const std::string& name) {
+  if (summary.Find(name) == nullptr) return {};
+  const double value = summary.Number(name);
+  return std::isfinite(value) ? Json(value) : Json();
+}
+
 std::int64_t CountOf(const Summary& summary, const std::string& name) {
   return static_cast<std::int64_t>(NumberOrZero(summary, name));
 }
@@ -187,9 +194,7 @@ void AddTotals(Json& json, const Summary& summary, std::span<const ServedRequest
   json["total_input_tokens"] = CountOf(summary, "total_input_tokens");
   json["total_output_tokens"] = CountOf(summary, "total_output_tokens");
   json["request_throughput"] = NumberOrZero(summary, "request_throughput");
-  json["request_goodput"] = summary.Find("request_goodput") == nullptr
-                                ? Json()
-                                : Json(NumberOrZero(summary, "request_goodput"));
+  json["request_goodput"] = NumberOrNull(summary, "request_goodput");
   json["output_throughput"] = NumberOrZero(summary, "output_throughput");
   json["total_token_throughput"] = NumberOrZero(summary, "total_token_throughput");
   json["rtfx"] = 0.0;
@@ -198,13 +203,15 @@ void AddTotals(Json& json, const Summary& summary, std::span<const ServedRequest
   for (const char* latency : {"ttft", "tpot", "itl", "e2el"}) {
     for (const char* statistic : kStatistics) {
       const std::string name = fmt::format("{}_{}_ms", statistic, latency);
-      json[name] = NumberOrZero(summary, name);
+      json[name] = NumberOrNull(summary, name);
     }
   }
   for (const char* statistic : kStatistics) {
-    json[fmt::format("{}_client_queue_time_ms", statistic)] = 0.0;
-    json[fmt::format("{}_e2el_including_client_queue_ms", statistic)] =
-        NumberOrZero(summary, fmt::format("{}_e2el_ms", statistic));
+    const std::string wait = fmt::format("{}_client_queue_time_ms", statistic);
+    const std::string whole = fmt::format("{}_e2el_including_client_queue_ms", statistic);
+    const bool waits = summary.Find(wait) != nullptr;
+    json[wait] = waits ? NumberOrNull(summary, wait) : Json(0.0);
+    json[whole] = NumberOrNull(summary, waits ? whole : fmt::format("{}_e2el_ms", statistic));
   }
 }
 
@@ -222,14 +229,18 @@ std::string ErrorOf(const RequestLife& life) {
   }
 }
 
-void AddLists(Json& json, std::span<const ServedRequest* const> requests, VllmDetail detail) {
+// `streamed`: answers come token by token, so that clients can measure the time between tokens.
+void AddLists(Json& json, std::span<const ServedRequest* const> requests, VllmDetail detail,
+              bool streamed) {
   std::vector<double> latencies;
+  std::vector<double> waits;
   for (const ServedRequest* request : requests) {
     const RequestLife& life = request->life;
     latencies.push_back(Completed(*request) ? Seconds(life.last_received() - life.arrival) : 0);
+    waits.push_back(Seconds(life.client_wait));
   }
   json["latencies"] = latencies;
-  json["queue_times"] = std::vector<double>(requests.size(), 0);
+  json["queue_times"] = waits;
   if (detail == VllmDetail::kTotals) return;
   for (const char* name : {"input_lens", "output_lens", "ttfts", "itls", "start_times",
                            "server_queue_times", "server_ttfts", "generated_texts", "errors"}) {
@@ -242,7 +253,7 @@ void AddLists(Json& json, std::span<const ServedRequest* const> requests, VllmDe
         completed && life.has_tokens() ? Seconds(life.first_received() - life.arrival) : 0;
     const bool scheduled = life.scheduled != kTimeNever;
     std::vector<double> gaps;
-    for (std::size_t i = 1; completed && i < request->tokens.size(); ++i) {
+    for (std::size_t i = 1; completed && streamed && i < request->tokens.size(); ++i) {
       gaps.push_back(Seconds(request->tokens[i] - request->tokens[i - 1]));
     }
     const double queue = scheduled ? Seconds(life.scheduled - life.arrival) : 0;
@@ -272,7 +283,7 @@ std::string VllmBenchJson(const ExperimentConfig& config, const RecordHeader& he
   Json json;
   AddIdentityAndLoad(json, config, header, requests);
   AddTotals(json, summary, requests);
-  AddLists(json, requests, detail);
+  AddLists(json, requests, detail, header.delivery == Delivery::kPerStep);
   return json.dump() + "\n";
 }
 

@@ -138,7 +138,8 @@ double Evaluator::MetricOf(const Summary& summary, const std::string& key,
 double Evaluator::Room(const Summary& summary, const Candidate& candidate) const {
   double least = std::numeric_limits<double>::infinity();
   for (const MetricBound& bound : bounds_) {
-    const double slack = bound.Slack(MetricOf(summary, bound.metric, candidate));
+    double slack = bound.Slack(MetricOf(summary, bound.metric, candidate));
+    if (std::isnan(JudgedValue(summary, bound))) slack = std::numeric_limits<double>::quiet_NaN();
     const double scale = bound.limit == 0 ? 1 : std::abs(bound.limit);
     least = std::min(least,
                      std::isnan(slack) ? -std::numeric_limits<double>::infinity() : slack / scale);

@@ -4,6 +4,8 @@
 
 #include <charconv>
 #include <cmath>
+#include <limits>
+#include <optional>
 
 #include "core/input_error.h"
 #include "core/nearest_names.h"
@@ -55,6 +57,14 @@ MetricBound ParseBound(std::string_view text) {
 
 std::string MetricBound::text() const {
   return fmt::format("{}{}{}", metric, kind == Kind::kAtMost ? "<=" : ">=", ShortestText(limit));
+}
+
+double JudgedValue(const Summary& summary, const MetricBound& bound) {
+  const double value = summary.Number(bound.metric);
+  const std::optional<double> unanswered_max = UnansweredMax(bound.metric);
+  if (!unanswered_max || bound.kind == MetricBound::Kind::kAtLeast) return value;
+  const double unanswered = summary.Number("unanswered_share");
+  return unanswered > *unanswered_max ? std::numeric_limits<double>::quiet_NaN() : value;
 }
 
 std::vector<MetricBound> ParseBounds(std::string_view text) {

@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "record/summary.h"
+
 namespace twin::lab {
 
 struct MetricBound {
@@ -23,6 +25,12 @@ struct MetricBound {
   // As it was written, without spaces.
   [[nodiscard]] std::string text() const;
 };
+
+// The value that the bound judges: that of the metric, or NaN where the run breaks the bound by
+// itself, because more clients than the metric allows got no answer (UnansweredMax): the latencies
+// are then those of the few that did.
+// REQUIRES: the run has the metric.
+double JudgedValue(const Summary& summary, const MetricBound& bound);
 
 // One bound or several joined by &&; each a metric, <= or >= (< and > are taken as these), and a
 // number. Throws InputError (usage) with what is wrong and what is allowed, also for a metric that

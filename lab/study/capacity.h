@@ -71,7 +71,10 @@ struct Capacity {
   std::int64_t requests = 0;  // per run, in the end: the fewest that arrived at the value
   // Yes: the last doubling moved the value by less than the tolerance, or the bounds hold nowhere.
   Settled settled = Settled::kNo;
-  bool monotone = true;               // no value above a rejected one was accepted
+  bool monotone = true;  // no value above a rejected one was accepted
+  // Whether most runs at the largest value that holds are saturated: then the bounds hold only
+  // because they say nothing of the queue, or because the runs end before it is long.
+  bool saturated = false;
   std::int64_t runs = 0;              // in all
   std::vector<CapacityProbe> probes;  // in the order in which they were made
   std::vector<double> roots;          // by seed; an end of the range for censored ones

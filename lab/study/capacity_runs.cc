@@ -46,6 +46,18 @@ CapacityRuns::CapacityRuns(const ExperimentTemplate& experiment, const CapacityQ
   requests_ = own_requests_;
 }
 
+bool CapacityRuns::IsSaturated(double x) const {
+  std::size_t runs_at = 0;
+  std::size_t saturated = 0;
+  for (const auto& runs : made_) {
+    const auto run = runs.find(x);
+    if (run == runs.end()) continue;
+    ++runs_at;
+    if (run->second.saturated) ++saturated;
+  }
+  return 2 * saturated > runs_at;
+}
+
 double CapacityRuns::Rounded(double x) const { return std::stod(ValueText(x, whole_)); }
 
 void CapacityRuns::SetRequests(std::int64_t requests) {
@@ -80,14 +92,23 @@ CapacityRun CapacityRuns::Measure(const Deployment& deployment, std::size_t seed
   const RunOutcome outcome = Simulate(WithSeed(deployment, deployment.config.seed + seed), control,
                                       {.listeners = {&arrivals}, .observers = {}});
   if (outcome.interrupted) throw SearchStopped{};
-  CapacityRun run{.values = {}, .arrived = arrivals.count()};
+  CapacityRun run{.values = {}, .arrived = arrivals.count(), .saturated = false};
+  run.saturated = *outcome.summary.Find("saturated") == SummaryValue("yes");
   for (const MetricBound& bound : question_.bounds) {
     if (outcome.summary.Find(bound.metric) == nullptr) {
       throw InputError(InputError::Kind::kUsage, bound.metric,
                        "the runs have no such metric; request_goodput and slo_attainment need slo, "
                        "metrics of tenants metrics.by_tenant");
     }
-    run.values.push_back(outcome.summary.Number(bound.metric));
+    const double value = outcome.summary.Number(bound.metric);
+    if (std::isnan(value) && deployment.traits.delivery == Delivery::kBatchEnd &&
+        outcome.summary.Number("completed") > 0) {
+      throw InputError(InputError::Kind::kUsage, bound.metric,
+                       fmt::format("is undefined with policy {}, whose answers come in one piece: "
+                                   "no client can measure a time between tokens",
+                                   deployment.traits.name));
+    }
+    run.values.push_back(JudgedValue(outcome.summary, bound));
   }
   return run;
 }

@@ -18,6 +18,7 @@ struct SearchStopped {};
 struct CapacityRun {
   std::vector<double> values;  // of the bounded metrics, by bound; NaN: the metric has no value
   std::int64_t arrived = 0;    // requests
+  bool saturated = false;      // the run's own verdict is yes
 };
 
 // Thread safety: calls for different seeds may happen at the same time.
@@ -36,6 +37,9 @@ class CapacityRuns {
   // The fewest that arrived in a run of this length at x: less than requests() if a trace or a
   // duration ended before. REQUIRES: a run was made there.
   [[nodiscard]] std::int64_t FewestArrived(double x) const;
+
+  // Whether most of the runs of this length at x are saturated.
+  [[nodiscard]] bool IsSaturated(double x) const;
 
   // The value that a run is made with: rounded for fields of whole numbers, and to 12 digits.
   [[nodiscard]] double Rounded(double x) const;

@@ -42,7 +42,11 @@ class CapacitySearch {
   [[nodiscard]] const Capacity& found() const { return found_; }
   Capacity& found() { return found_; }
   // Sums up runs; to be called at the end, also of a search that was stopped.
-  void CountRuns() { found_.runs = runs_.runs(); }
+  void CountRuns() {
+    found_.runs = runs_.runs();
+    const bool everywhere = found_.verdict == Capacity::Verdict::kHoldsEverywhere;
+    found_.saturated = runs_.IsSaturated(everywhere ? To() : found_.low);
+  }
 
  private:
   // Room of each bound at x: the mean over the first `seeds` seeds, relative to the limit.

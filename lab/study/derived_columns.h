@@ -11,7 +11,7 @@
 
 namespace twin::lab {
 
-// Expressions (muParser) over the numbers of a row: keys of summaries, devices and the like
+// Expressions (muParser) over the numbers of a row: keys of summaries, warmup_requests
 // (StudyMetrics()), axes by path, and derived columns that are listed before. Not thread-safe.
 class DerivedColumns {
  public:

@@ -44,7 +44,7 @@ void SortMetricColumns(std::vector<std::string>& names) {
 }
 
 std::span<const std::string_view> StudyMetrics() {
-  static constexpr std::string_view kNames[] = {"devices", "warmup_requests", "warmup_rule"};
+  static constexpr std::string_view kNames[] = {"warmup_requests", "warmup_rule"};
   return kNames;
 }
 

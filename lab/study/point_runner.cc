@@ -114,7 +114,6 @@ bool PointRunner::RunRow(const Deployment& deployment, const Warmup& warmup, Stu
       left_out = RequestsOfShare(metrics.head_share, deployment.config.workload.requests);
       rule = "head_share";
     }
-    row.summary.Set("devices", std::int64_t{deployment.config.system.parallelism.devices()});
     row.summary.Set("warmup_requests", left_out);
     row.summary.Set("warmup_rule", rule);
   } catch (const std::exception& error) {

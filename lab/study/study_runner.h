@@ -20,7 +20,7 @@ struct StudyRow {
   StudyRowId id;
   std::uint64_t seed = 0;
   // Of the run, without what the process used (cpu_seconds, peak_rss_mib) and `interrupted`, and
-  // with three more entries: devices, warmup_requests (left out by the metrics) and warmup_rule
+  // with two more entries: warmup_requests (left out by the metrics) and warmup_rule
   // (none, head_share, mser5, or mser5_too_short: the rule finds no steady state, so nothing is
   // left out). With mser5, points that differ in their base alone leave out the same number, the
   // largest. Empty if the run failed.

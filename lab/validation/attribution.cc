@@ -79,7 +79,8 @@ ArrivalRule ArrivalRuleOf(const WorkloadConfig& workload) {
 // The metrics of a run that `tell` passes to observers.
 template <class Tell>
 Summary Summarise(const MeasuredRun& run, Tell tell) {
-  MetricsCollector metrics(MetricsConfigOf(run.config, EnginesOf(run.config, run.header)));
+  MetricsCollector metrics(
+      MetricsConfigOf(run.config, EnginesOf(run.config, run.header), run.header.delivery));
   RunListener* const listeners[] = {&metrics};
   RequestTracker tracker(
       TrackerConfigOf(run.config, EnginesOf(run.config, run.header), run.header.delivery),

@@ -11,7 +11,7 @@ void RunCurves::OnEnded(const RequestLife& life) {
   if (life.status != RequestStatus::kCompleted || !life.measured) return;
   ttft_ms_.push_back(Milliseconds(life.first_received() - life.arrival));
   e2el_ms_.push_back(Milliseconds(life.last_received() - life.arrival));
-  if (life.output_tokens < 2) return;
+  if (!life.has_gaps()) return;
   tpot_ms_.push_back(Milliseconds(life.ended - life.first_token) / (life.output_tokens - 1));
 }
 

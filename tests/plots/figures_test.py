@@ -178,7 +178,8 @@ def test_pareto_frontier_is_stepped_and_only_of_steady_points(tmp_path):
 
 
 def test_users_and_gpus_share_the_tokens(tmp_path):
-    runs = [write_run(tmp_path / str(rate), rate=rate, summary={"output_throughput": 100 * rate})
+    runs = [write_run(tmp_path / str(rate), rate=rate,
+                      summary={"output_throughput": 100 * rate, "devices": 2})
             for rate in (1.0, 2.0)]
     axes = draw("user_vs_gpu_throughput", *runs).axes[0]
     line = next(line for line in axes.get_lines() if line.get_label() == "_points"

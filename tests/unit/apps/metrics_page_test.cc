@@ -59,7 +59,7 @@ std::string SummaryRows() {
   std::string rows;
   std::set<std::string> done;
   std::vector<LatencyQuantity> latencies(LatencyQuantities().begin(), LatencyQuantities().end());
-  latencies.insert(latencies.end(), BoundaryLatencies().begin(), BoundaryLatencies().end());
+  latencies.insert(latencies.end(), FurtherLatencies().begin(), FurtherLatencies().end());
   for (const LatencyQuantity& latency : latencies) {
     std::string names;
     for (const Statistic& statistic : Statistics()) {
@@ -113,8 +113,9 @@ TEST_F(MetricsPageTest, HasEveryKeyThatRunsWriteAndNoOther) {
   std::set<std::string> written;
   for (const json& summary :
        {RunSmall("plain", {"--set", "slo.ttft_s=1"}),
-        RunSmall("tenants", {"--set", "metrics.by_tenant=true", "--set",
-                             "system.boundary.request_s.mean_s=0.003"}),
+        RunSmall("tenants",
+                 {"--set", "metrics.by_tenant=true", "--set",
+                  "system.boundary.request_s.mean_s=0.003", "--set", "workload.max_in_flight=4"}),
         RunSmall("replicas", {"--set", "system.replicas=2"}),
         RunSmall("groups", {"--set", "system.replica_groups=[{count: 2}, {}]"}),
         RunSmall("split", {"--set", "system.disaggregation.prefill_replicas=1"}),

@@ -297,5 +297,50 @@ TEST(BoundsTest, MistakesSayWhatIsAllowed) {
   EXPECT_THAT(error_of("p99_ttft_ms<=1 &&"), HasSubstr("compares nothing"));
 }
 
+// Clients leave after 100 ms. Above the server's 100 requests/s, those who stay are answered within
+// that time at any rate: a percentile of the few keeps no promise to the many.
+TEST_F(CapacityTest, APercentileOfTheFewIsNoPromise) {
+  Write("impatient.textproto",
+        std::string(kServer) + "world { simulated { client_timeout_s: 0.1 } }");
+  CapacityQuestion question = MeanWait();
+  question.bounds = ParseBounds("p99_ttft_ms<=100");
+  question.from = 10;
+  question.to = 1000;
+  question.replications = 10;
+  const Capacity found = Find(question, {"impatient.textproto"}).capacities[0];
+  EXPECT_EQ(found.verdict, Capacity::Verdict::kFound);
+  EXPECT_LT(found.value, 105);
+}
+
+TEST_F(CapacityTest, AMetricThatNoClientCouldMeasureIsNotJudged) {
+  std::string text = kServer;
+  text.replace(text.find("orca { max_bs: 1 max_model_len: 64 }"), 36,
+               "static { max_batch_size: 8 max_model_len: 64 }");
+  text.replace(text.find("60 }"), 4, "600 }");
+  Write("static.textproto", text);
+  CapacityQuestion question = MeanWait();
+  question.bounds = ParseBounds("p99_tpot_ms<=5");
+  try {
+    (void)Find(question, {"static.textproto"});
+    FAIL() << "judged";
+  } catch (const InputError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("p99_tpot_ms: is undefined with policy static"));
+  }
+}
+
+TEST_F(CapacityTest, SaysThatTheServerIsSaturatedWhereTheBoundDoesNotTell) {
+  CapacityQuestion question = MeanWait();
+  question.bounds = ParseBounds("request_throughput>=1");
+  question.from = 150;
+  question.to = 300;
+  question.replications = 10;
+  const Capacity found = Find(question).capacities[0];
+  EXPECT_EQ(found.verdict, Capacity::Verdict::kHoldsEverywhere);
+  EXPECT_TRUE(found.saturated);
+  question.from = 10;
+  question.to = 50;
+  EXPECT_FALSE(Find(question).capacities[0].saturated);
+}
+
 }  // namespace
 }  // namespace twin::lab

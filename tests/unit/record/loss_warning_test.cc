@@ -1,5 +1,6 @@
 #include "record/loss_warning.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -31,6 +32,38 @@ TEST(LossWarningTest, NamesRequestsThatAFullSystemRefused) {
   summary.Set("rejected_overloaded", std::int64_t{3});
   EXPECT_EQ(LossWarning(summary),
             "3 of 200 requests were rejected: 3 sent while the system was full (overloaded)");
+}
+
+// 45 of 4,000 clients waited long enough: the percentiles are theirs alone.
+TEST(LossWarningTest, SaysWhoseLatenciesAreToldWhereManyClientsHaveNone) {
+  Summary summary;
+  summary.Set("requests", std::int64_t{4000});
+  summary.Set("completed", std::int64_t{45});
+  summary.Set("cancelled", std::int64_t{3955});
+  summary.Set("unanswered_share", 3955 / 4000.0);
+  EXPECT_EQ(LossWarning(summary),
+            "3955 of 4000 requests got no answer (0 rejected, 3955 cancelled, 0 unfinished): "
+            "latencies are those of the others");
+  summary.Set("unanswered_share", 0.009);
+  EXPECT_EQ(LossWarning(summary), "");
+}
+
+TEST(BurstWarningTest, NamesATailThatIsTheStartOfTheRun) {
+  Summary summary;
+  EXPECT_EQ(BurstWarning(summary), "");
+  summary.Set("burst_share_of_ttft_tail", 0.5);
+  EXPECT_EQ(BurstWarning(summary), "");
+  summary.Set("burst_share_of_ttft_tail", 0.83);
+  EXPECT_THAT(BurstWarning(summary), ::testing::StartsWith("83 % of the slowest 1 % of the TTFTs"));
+}
+
+TEST(FewRequestsNoteTest, SaysThatAP99OfFewRequestsIsTheirMaximum) {
+  Summary summary;
+  summary.Set("completed", std::int64_t{99});
+  EXPECT_EQ(FewRequestsNote(summary),
+            "p99: of 99 completed requests; a p99 of fewer than 100 is close to the maximum");
+  summary.Set("completed", std::int64_t{100});
+  EXPECT_EQ(FewRequestsNote(summary), "");
 }
 
 TEST(LossWarningTest, IsEmptyIfNothingWasLost) {

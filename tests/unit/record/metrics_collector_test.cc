@@ -142,6 +142,87 @@ TEST_F(MetricsCollectorTest, ExcludesRequestsOutsideTheMeasuredWindowAndTheirGap
   EXPECT_EQ(run.Number("steps"), 8);
 }
 
+// Request 1 alone is measured: from its arrival at 20 ms until it has its answer at 260 ms, the
+// server also completed request 0, with 4 tokens.
+TEST_F(MetricsCollectorTest, RatesCountWhateverCompletesInTheTimeOfTheMeasuredRequests) {
+  TrackerConfig tracking;
+  tracking.window.first_request = 1;
+  tracking.window.last_request = 1;
+  Run run(Config(), tracking);
+  TellGoldenExample(run.script);
+  EXPECT_EQ(run.Number("completed"), 1);
+  EXPECT_DOUBLE_EQ(run.Number("request_throughput"), 2 / 0.24);
+  EXPECT_DOUBLE_EQ(run.Number("output_throughput"), (4 + 2) / 0.24);
+  EXPECT_DOUBLE_EQ(run.Number("total_token_throughput"), (6 + 4 + 10 + 2) / 0.24);
+}
+
+// One request is answered after 50 ms; the other one's client gives up after 200 ms.
+TEST_F(MetricsCollectorTest, RequestsWithoutAnAnswerTakeTimeToo) {
+  Run run(Config());
+  run.script.Arrive(At(0), R(0), 4);
+  run.script.Arrive(At(0), R(1), 4);
+  run.script.Finish(At(50), run.script.Launch(At(0), {Prefill(R(0), 0, 4)}), {Last(R(0))});
+  run.script.Cancel(At(200), R(1));
+  EXPECT_DOUBLE_EQ(run.Number("duration_seconds"), 0.2);
+  EXPECT_DOUBLE_EQ(run.Number("request_throughput"), 5);
+  EXPECT_DOUBLE_EQ(run.Number("unanswered_share"), 0.5);
+}
+
+// 150 requests: two arrive together at first and wait for 50 ms, which is longer than the 10 ms of
+// all others. The p99 of 150 values lies at rank 147.51, so that the two are all of the tail.
+TEST_F(MetricsCollectorTest, TellsHowMuchOfTheTailIsTheBurstAtTheStart) {
+  Run run(Config());
+  run.script.Arrive(At(0), R(0), 4);
+  run.script.Arrive(At(0), R(1), 4);
+  const StepId first = run.script.Launch(At(0), {Prefill(R(0), 0, 4), Prefill(R(1), 0, 4)});
+  run.script.Finish(At(50), first, {Last(R(0)), Last(R(1))});
+  for (std::uint32_t i = 2; i < 150; ++i) {
+    const double now = 50.0 + 10 * i;
+    run.script.Arrive(At(now), R(i), 4);
+    run.script.Finish(At(now + 10), run.script.Launch(At(now), {Prefill(R(i), 0, 4)}),
+                      {Last(R(i))});
+  }
+  EXPECT_DOUBLE_EQ(run.Number("burst_share_of_ttft_tail"), 1);
+}
+
+// Nothing is answered in the 100 ms of the run, and one request still waits at its end: 0 requests
+// per second, which is not undefined.
+TEST_F(MetricsCollectorTest, ARunWithoutAnAnswerHasARateOfZero) {
+  MetricsConfig config = Config();
+  config.goal.ttft = Duration{1};
+  Run run(config);
+  run.script.Arrive(At(0), R(0), 4);
+  run.script.Arrive(At(0), R(1), 4);
+  run.script.Cancel(At(40), R(1));
+  run.script.Arrive(At(100), R(2), 4);
+  EXPECT_EQ(run.Number("request_throughput"), 0);
+  EXPECT_EQ(run.Number("request_goodput"), 0);
+  EXPECT_EQ(run.Number("unanswered_share"), 1);
+  EXPECT_EQ(run.Number("unfinished"), 2);
+  EXPECT_DOUBLE_EQ(run.Number("duration_seconds"), 0.1);
+}
+
+// Clients of static batching get an answer in one piece: they cannot measure a time between tokens.
+TEST_F(MetricsCollectorTest, TimesBetweenTokensAreUndefinedWithoutStreaming) {
+  MetricsConfig config = Config();
+  config.streamed = false;
+  config.goal.tpot = Duration{50'000'000};
+  TrackerConfig tracking;
+  tracking.delivery = Delivery::kBatchEnd;
+  Run run(config, tracking);
+  run.script.Arrive(At(0), R(0), 4);
+  StepPlan plan;
+  plan.work = {Prefill(R(0), 0, 4)};
+  plan.admitted = {R(0)};
+  run.script.Finish(At(10), run.script.Launch(At(0), plan));
+  run.script.Finish(At(20), run.script.Launch(At(10), {Decode(R(0), 4)}), {Last(R(0))});
+  EXPECT_DOUBLE_EQ(run.Number("mean_ttft_ms"), 20);
+  for (const char* metric : {"mean_tpot_ms", "p99_itl_ms", "max_longest_itl_ms", "stalls",
+                             "request_goodput", "slo_attainment"}) {
+    EXPECT_TRUE(std::isnan(run.Number(metric))) << metric;
+  }
+}
+
 TEST_F(MetricsCollectorTest, ExcludesArrivalsOutsideTheMeasuredTimes) {
   TrackerConfig tracking;
   tracking.window.first_arrival = At(20);

@@ -93,7 +93,8 @@ TEST(OverloadMeterTest, RatesAreThoseOfTheTimeUpToTheLastArrival) {
   server.meter.Summarise(summary);
   EXPECT_THAT(OverloadWarning(summary),
               ::testing::StartsWith("offered rate exceeds capacity: latencies grow with the length "
-                                    "of the run (2 requests/s arrive, "));
+                                    "of the run, or clients leave without an answer (2 requests/s "
+                                    "arrive, "));
 }
 
 // Requests that take 30 s each and wait for nothing, for 60 s: the system fills for half of it.
@@ -113,14 +114,17 @@ TEST(OverloadMeterTest, ASystemThatFillsIsNotOverloaded) {
 }
 
 // 10 requests arrive per second for 60 s and leave a second later; every third one was rejected or
-// cancelled.
-OverloadMeter WithEveryThird(RequestStatus status) {
+// cancelled. All wait for `waited_s` before they are first scheduled.
+OverloadMeter WithEveryThird(RequestStatus status, double waited_s = 0,
+                             RejectReason reason = RejectReason::kTooLongForModel) {
   OverloadMeter meter;
   std::vector<RequestLife> lives;
   for (int i = 0; i < 600; ++i) {
     RequestLife life;
     life.arrival = At(0.1 * i);
     life.ended = At(0.1 * i + 1);
+    life.scheduled = At(0.1 * i + waited_s);
+    life.reject_reason = reason;
     life.status = i % 3 == 0 ? status : RequestStatus::kCompleted;
     if (i >= 10) meter.OnEnded(lives[static_cast<std::size_t>(i - 10)]);
     meter.OnArrived(life.arrival, life);
@@ -139,6 +143,15 @@ TEST(OverloadMeterTest, RejectedAndCancelledRequestsAreNotCompleted) {
 TEST(OverloadMeterTest, ABacklogThatClientsKeepShortDecidesNothing) {
   EXPECT_EQ(WithEveryThird(RequestStatus::kRejected).verdict(), Overload::kNo);
   EXPECT_EQ(WithEveryThird(RequestStatus::kCancelled).verdict(), Overload::kUndecided);
+}
+
+// A third of the clients leave after they have waited for most of their time, or are turned away
+// because the system is full.
+TEST(OverloadMeterTest, ASystemThatTurnsClientsAwayIsSaturated) {
+  EXPECT_EQ(WithEveryThird(RequestStatus::kCancelled, 0.6).verdict(), Overload::kYes);
+  EXPECT_EQ(WithEveryThird(RequestStatus::kCancelled, 0.4).verdict(), Overload::kUndecided);
+  EXPECT_EQ(WithEveryThird(RequestStatus::kRejected, 0, RejectReason::kOverloaded).verdict(),
+            Overload::kYes);
 }
 
 TEST(OverloadMeterTest, FewRequestsDecideNothing) {

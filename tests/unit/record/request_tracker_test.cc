@@ -257,8 +257,7 @@ TEST_F(BatchEndTest, MakesTokensVisibleWhenTheLastOfTheBatchEnds) {
   EXPECT_EQ(listener_.ended[0].output_tokens, 4);
   EXPECT_EQ(listener_.ended[1].output_tokens, 2);
   EXPECT_EQ(listener_.ended[2].first_token, At(50));
-  const std::vector<std::pair<double, std::int64_t>> gaps = {{0, 3}, {0, 1}};
-  EXPECT_EQ(listener_.gaps, gaps);
+  EXPECT_TRUE(listener_.gaps.empty());  // an answer in one piece has no time between its tokens
   EXPECT_EQ(tracker_.live(), 0);
 }
 

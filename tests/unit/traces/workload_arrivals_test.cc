@@ -178,6 +178,20 @@ TEST(ClosedLoopTest, NeverExceedsItsUsersAndKeepsThemBusy) {
                              [](const auto& a, const auto& b) { return a.arrival < b.arrival; }));
 }
 
+// Four users over 8 s start 2 s apart.
+TEST(ClosedLoopTest, UsersStartSpreadOverTheRamp) {
+  auto config =
+      Drawn(4, {.kind = ArrivalConfig::Kind::kClosedLoop, .ramp = seconds(8), .users = 4});
+  std::vector<TimePoint> arrivals;
+  const auto source = MakeWorkload(config, 1);
+  while (const TracedRequest* next = source->Peek()) {
+    arrivals.push_back(next->arrival);
+    source->Take();
+  }
+  EXPECT_EQ(arrivals, (std::vector<TimePoint>{kTimeZero, kTimeZero + seconds(2),
+                                              kTimeZero + seconds(4), kTimeZero + seconds(6)}));
+}
+
 TEST(ClosedLoopTest, UsersThinkBetweenRequests) {
   auto config = Drawn(
       3, {.kind = ArrivalConfig::Kind::kClosedLoop, .users = 1, .think = {.mean = seconds(2)}});

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <fstream>
 #include <functional>
 #include <map>
 #include <set>
@@ -197,6 +198,26 @@ TEST(TraceWorkloadTest, CutsScalesAndRepeats) {
   EXPECT_EQ(arrivals_ms(), (std::vector<std::int64_t>{100}));
   config.trace->start = seconds(50);
   EXPECT_THROW(arrivals_ms(), InputError);
+}
+
+// The clock of a trace may begin anywhere, as that of the epoch: the run begins with its first
+// request.
+TEST(TraceWorkloadTest, ARunBeginsWithTheFirstRequestOfItsTrace) {
+  const ScratchDirectory scratch("trace_clock");
+  const auto arrivals_ns = [&scratch](const std::string& whole_seconds) {
+    std::ofstream(scratch.File("t.csv")) << "arrival_s,prompt_tokens,output_tokens\n"
+                                         << whole_seconds << "0.250000001,4,4\n"
+                                         << whole_seconds << "1.750000004,4,4\n";
+    WorkloadConfig config;
+    config.trace = TraceConfig{.path = scratch.File("t.csv")};
+    std::vector<std::int64_t> times;
+    for (const TracedRequest& request : DrawAll(config, 1)) {
+      times.push_back(Nanoseconds(request.arrival));
+    }
+    return times;
+  };
+  EXPECT_EQ(arrivals_ns(""), (std::vector<std::int64_t>{0, 1'500'000'003}));
+  EXPECT_EQ(arrivals_ns("176403240"), arrivals_ns(""));  // 1764032400.25 s: November 2025
 }
 
 TEST(TraceWorkloadTest, RepeatsShareNoContent) {
