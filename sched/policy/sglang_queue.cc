@@ -62,10 +62,13 @@ void SglangQueue::Sort(const StepBuilder& step, SglangRequests& requests, RadixC
   using Order = SglangConfig::Order;
   const bool by_prefix = config_.schedule_policy == Order::kLpm && cache.enabled();
   if (by_prefix && size() <= kMatchedMost) return SortByPrefix(step, requests, cache);
-  if (cache.enabled() && sorts_++ % kRefreshEvery == 0) Refresh(step, cache);
-  if (ordered()) return;
   const bool by_limit = config_.schedule_policy == Order::kLof;
-  if (!by_limit && !config_.enable_priority_scheduling) return;
+  if (by_limit || config_.enable_priority_scheduling) SortByLimit(step, requests, by_limit);
+  if (cache.enabled() && sorts_++ % kRefreshEvery == 0) Refresh(step, cache);
+}
+
+void SglangQueue::SortByLimit(const StepBuilder& step, const SglangRequests& requests,
+                              bool by_limit) {
   ranks_.clear();
   for (std::size_t i = 0; i < size(); ++i) {
     const RequestId id = At(step, i);

@@ -55,7 +55,7 @@ class SglangQueue {
   }
 
   // Puts the list into the order in which requests are offered a batch. Orders that do not look
-  // into the tree renew the time of use of waiting prefixes now and then.
+  // into the tree then renew, now and then, the time of use of the first waiting prefixes.
   void Sort(const StepBuilder& step, SglangRequests& requests, RadixCache& cache);
 
  private:
@@ -66,6 +66,8 @@ class SglangQueue {
     RequestId id{};
   };
 
+  // By priority where that is configured, then by limit or by entry.
+  void SortByLimit(const StepBuilder& step, const SglangRequests& requests, bool by_limit);
   void SortByRank();
   void SortByPrefix(const StepBuilder& step, SglangRequests& requests, RadixCache& cache);
   [[nodiscard]] bool SharedInList(const Sequence& sequence, std::int32_t hit_tokens);

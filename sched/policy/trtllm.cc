@@ -68,6 +68,7 @@ void TrtllmPolicy::Remove(const Sequence& sequence) {
 
 void TrtllmPolicy::Plan(StepBuilder& step) {
   fitting_.clear();
+  blocks_of_waiting_ = 0;
   if (!waiting_.first_come_first_served()) ReturnWaiting(step);
   if (config_.capacity_scheduler_policy == TrtllmConfig::Capacity::kMaxUtilization) {
     FitNextStep(step);
@@ -81,9 +82,10 @@ void TrtllmPolicy::Plan(StepBuilder& step) {
 
 std::optional<DecodeLimits> TrtllmPolicy::DecodeRunLimits() const {
   if (config_.speculation.on() || !waiting_.StandsStill()) return std::nullopt;
-  // Whoever waits found too few blocks, and there will not be more: a decode takes only what was
-  // counted for it before.
-  return DecodeLimits{};
+  // Whoever waits and did not fit found too few blocks, and there will not be more: a decode takes
+  // only what was counted for it before. Whoever fits and has no tokens yet must fit again, or
+  // MAX_UTILIZATION pauses a request behind it.
+  return DecodeLimits{.free_blocks_min = blocks_of_waiting_};
 }
 
 std::optional<RejectReason> TrtllmPolicy::Refusal(const StepBuilder& step,
@@ -204,6 +206,7 @@ void TrtllmPolicy::FitNextStep(StepBuilder& step) {
     const std::int32_t needed = BlocksOfNextStep(step.pool(), s);
     if (needed <= free && fitting_.size() < limit) {
       free -= needed;
+      if (s.state == SequenceState::kWaiting) blocks_of_waiting_ += needed;
       fitting_.push_back(s.id);
       ++i;
       continue;

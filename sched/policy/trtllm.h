@@ -128,6 +128,7 @@ class TrtllmPolicy final : public Policy {
   std::vector<Active> active_;  // started, paused and let in, in order of arrival
   // Of the present call:
   std::vector<RequestId> fitting_;
+  std::int32_t blocks_of_waiting_ = 0;  // MAX_UTILIZATION: of fitting_, those that hold none yet
   std::vector<Context> contexts_;
   std::vector<RequestId> decodes_;
 };

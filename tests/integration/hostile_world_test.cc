@@ -205,10 +205,10 @@ class PlanRecorder final : public RunObserver {
   AskedCounts asked;
 };
 
-PlanRecorder PlansOf(const HostileCase& c, bool promises) {
+PlanRecorder PlansOf(const HostileCase& c, const PolicyMaker& make_policy, bool promises) {
   PlanRecorder recorder;
   const auto make = [&](const KvPoolConfig& kv) -> std::unique_ptr<Policy> {
-    return std::make_unique<AskedPolicy>(MakePolicy(c.policy.config, kv), promises, recorder.asked);
+    return std::make_unique<AskedPolicy>(make_policy(kv), promises, recorder.asked);
   };
   if (c.split) {
     RunHostileCluster(c, make, recorder);
@@ -220,8 +220,9 @@ PlanRecorder PlansOf(const HostileCase& c, bool promises) {
 
 // The number of steps that were repeated without asking the policy, whose plans must be equal.
 std::int64_t CompareRuns(const HostileCase& c, AskedCounts& asked) {
-  const PlanRecorder with = PlansOf(c, true);
-  const PlanRecorder without = PlansOf(c, false);
+  const auto make = [&c](const KvPoolConfig& kv) { return MakePolicy(c.policy.config, kv); };
+  const PlanRecorder with = PlansOf(c, make, true);
+  const PlanRecorder without = PlansOf(c, make, false);
   EXPECT_EQ(with.plans.size(), without.plans.size()) << "seed " << c.world.seed;
   for (std::size_t i = 0; i < std::min(with.plans.size(), without.plans.size()); ++i) {
     if (with.plans[i] == without.plans[i]) continue;
@@ -270,6 +271,56 @@ TEST_P(HostileWorldTest, RunsOfDecodesInASeparatePoolPlanWhatThePolicyWould) {
 
 INSTANTIATE_TEST_SUITE_P(Policies, HostileWorldTest, ::testing::ValuesIn(PolicyModes()),
                          [](const auto& mode) { return mode.param.name; });
+
+// Lets newcomers wait for 20 s while others are served, and promises runs of decodes as if time did
+// not matter.
+class TimelessPolicy final : public Policy {
+ public:
+  explicit TimelessPolicy(std::unique_ptr<Policy> inner) : inner_(std::move(inner)) {}
+
+  [[nodiscard]] const PolicyTraits& traits() const override { return inner_->traits(); }
+  void Enqueue(const Sequence& s) override { held_.push_back(s.id); }
+  void Remove(const Sequence& s) override {
+    if (std::erase(held_, s.id) > 0) return;
+    inner_->Remove(s);
+    --served_;
+  }
+  void Plan(StepBuilder& step) override {
+    do {
+      while (!held_.empty() && (served_ == 0 || step.now() - step.sequence(held_.front()).arrival >=
+                                                    std::chrono::seconds(20))) {
+        inner_->Enqueue(step.sequence(held_.front()));
+        held_.pop_front();
+        ++served_;
+      }
+      const std::size_t rejected = step.plan().rejected.size();
+      inner_->Plan(step);
+      served_ -= step.plan().rejected.size() - rejected;
+    } while (served_ == 0 && !held_.empty());
+  }
+  [[nodiscard]] std::optional<DecodeLimits> DecodeRunLimits() const override {
+    return inner_->DecodeRunLimits();
+  }
+
+ private:
+  std::unique_ptr<Policy> inner_;
+  std::deque<RequestId> held_;  // in order of arrival
+  std::size_t served_ = 0;
+};
+
+TEST(HostileDefaultsTest, FindAPromiseThatIgnoresADefaultOfSeconds) {
+  const PolicyMode mode = DefaultMode(OrcaConfig{});
+  const auto make = [](const KvPoolConfig& /*kv*/) {
+    return std::make_unique<TimelessPolicy>(std::make_unique<OrcaPolicy>(OrcaConfig{}));
+  };
+  bool found = false;
+  for (std::uint64_t seed = 1; seed <= 200 && !found; ++seed) {
+    Announce(mode.name, seed);
+    const HostileCase c = DrawHostileCase(mode, seed);
+    found = PlansOf(c, make, true).plans != PlansOf(c, make, false).plans;
+  }
+  EXPECT_TRUE(found);
+}
 
 // The work of all plans, without the memory behind it.
 class WorkRecorder final : public RunObserver {

@@ -235,12 +235,7 @@ void AddDefaultModes(std::vector<PolicyMode>& modes) {
   for (const PolicyConfig& config : DefaultPolicyConfigs()) {
     const std::string_view policy = TraitsOf(config).name;
     if (HasMode(modes, policy)) continue;
-    modes.push_back({std::string(policy), [config](Random& random, std::int32_t tokens) {
-                       DrawnPolicy drawn{.config = config};
-                       drawn.context_tokens = DrawContext(random, tokens);
-                       ResolveContext(drawn.config, drawn.context_tokens);
-                       return drawn;
-                     }});
+    modes.push_back(DefaultMode(config));
   }
 }
 
@@ -301,6 +296,18 @@ std::vector<PolicyMode> MakeModes() {
 }
 
 }  // namespace
+
+PolicyMode DefaultMode(const PolicyConfig& config) {
+  return {std::string(TraitsOf(config).name), [config](Random& random, std::int32_t tokens) {
+            DrawnPolicy drawn{.config = config};
+            drawn.context_tokens = DrawContext(random, tokens);
+            ResolveContext(drawn.config, drawn.context_tokens);
+            for (std::int64_t zeros = random.UniformInt(2, 10); zeros > 2; --zeros) {
+              drawn.tick *= drawn.tick == Duration{1} ? 1000 : 10;
+            }
+            return drawn;
+          }};
+}
 
 const std::vector<PolicyMode>& PolicyModes() {
   static const std::vector<PolicyMode> modes = MakeModes();

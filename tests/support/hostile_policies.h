@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/random.h"
+#include "core/time.h"
 #include "sched/policy/registry.h"
 
 namespace twin::testing {
@@ -20,6 +21,7 @@ struct DrawnPolicy {
   std::int32_t host_blocks = 0;
   bool shares_prefixes = false;
   bool priorities = false;
+  Duration tick{1};  // of the world: the scale of the policy's times
 };
 
 struct PolicyMode {
@@ -31,6 +33,10 @@ struct PolicyMode {
 inline void PrintTo(const PolicyMode& mode, std::ostream* out) { *out << mode.name; }
 
 const std::vector<PolicyMode>& PolicyModes();
+
+// The config as it is, in worlds whose ticks are 1 ns or 1 us to 10 s, so that a time limit of any
+// length is reached in some of them.
+PolicyMode DefaultMode(const PolicyConfig& config);
 
 // From `low` to the larger of the two.
 inline std::int32_t Draw(Random& random, std::int64_t low, std::int64_t high) {

@@ -109,6 +109,7 @@ HostileCase DrawHostileCase(const PolicyMode& mode, std::uint64_t seed) {
   c.world.blocks = static_cast<std::int32_t>(random.UniformInt(2, 24));
   if (c.world.block_size == 1) c.world.blocks += 20;
   c.policy = mode.draw(random, c.world.blocks * c.world.block_size);
+  c.world.tick = c.policy.tick;
   c.world.requests_max = random.UnitReal() < 0.3 ? 4 : 25;
   c.world.context_tokens = c.policy.context_tokens;
   c.world.host_blocks = c.policy.host_blocks;
@@ -138,7 +139,7 @@ HostileCase DrawHostileCluster(const PolicyMode& mode, std::uint64_t seed) {
       random.UnitReal() < 0.5 ? 0 : static_cast<double>(random.UniformInt(1, 20));
   c.router.balance_abs_threshold = static_cast<std::int32_t>(random.UniformInt(0, 4));
   c.router.max_tree_size = random.UniformInt(1, 20);
-  c.router.eviction_interval = Duration{random.UniformInt(1, 50)};
+  c.router.eviction_interval = c.world.tick * random.UniformInt(1, 50);
   if (random.UnitReal() < 0.3) {
     c.world.further_blocks = static_cast<std::int32_t>(random.UniformInt(1, 8));
   }
@@ -186,13 +187,13 @@ void RunHostileCluster(const HostileCase& c, const PolicyMaker& make, RunObserve
     return ReplicaPool{replicas,
                        MakeRouter(router, replicas, c.world.block_size, c.world.seed,
                                   c.engine.kv.keys_per_block()),
-                       Duration{static_cast<std::int64_t>(router.telemetry_delay_ms)}};
+                       c.world.tick * static_cast<std::int64_t>(router.telemetry_delay_ms)};
   };
   if (c.split && c.split->mixed_pool) {
     std::vector<std::int32_t> blocks;
     for (std::int32_t i = 0; i < c.world.replicas; ++i) blocks.push_back(c.world.BlocksOf(i));
     MixedPools mixed(*c.split->mixed_pool, c.split->prefill_replicas, blocks, c.world.block_size,
-                     Duration{static_cast<std::int64_t>(c.router.telemetry_delay_ms)});
+                     c.world.tick * static_cast<std::int64_t>(c.router.telemetry_delay_ms));
     Cluster cluster(std::move(engines), std::move(mixed));
     RunScheduler(c, cluster, audited, observer);
     return;

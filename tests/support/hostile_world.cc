@@ -9,8 +9,6 @@
 namespace twin::testing {
 namespace {
 
-TimePoint Later(TimePoint t, std::int64_t ticks) { return t + Duration{ticks}; }
-
 // The totals of a plan, summed up from its work.
 StepTotals TotalsOf(const StepPlan& plan) {
   StepTotals totals;

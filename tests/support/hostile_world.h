@@ -16,6 +16,7 @@ namespace twin::testing {
 
 struct HostileOptions {
   std::uint64_t seed = 0;
+  Duration tick{1};  // all times are multiples, but for those that the policy waits for
   std::int32_t requests_max = 30;
   std::int32_t block_size = 4;
   std::int32_t key_tokens = 4;  // of prefixes; a whole number of keys in a block
@@ -105,6 +106,9 @@ class HostileWorld final : public World {
     StaleTokens stale;
   };
 
+  [[nodiscard]] TimePoint Later(TimePoint t, std::int64_t ticks) const {
+    return t + options_.tick * ticks;
+  }
   void DrawScripts();
   [[nodiscard]] Script DrawScript(std::size_t index, TimePoint arrival);
   void DrawContent(std::size_t index, Script& script);
