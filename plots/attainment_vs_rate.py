@@ -3,7 +3,7 @@ slo, one line per configuration. Where a line falls below the target, the load i
 vertical line marks it."""
 import style
 from environment import np, plt
-from lines import draw_line, legend_handles, lines_of, metric_label, scale_x
+from lines import draw_line, legend_handles, lines_of, metric_label, note_undefined, scale_x
 from points import load_column, load_options, read_points
 
 
@@ -35,6 +35,7 @@ def draw(points, arguments):
                       linestyle=line.look.dash, label="_capacity")
     axes.set_ylim(0, 104)
     scale_x(axes, lines)
+    note_undefined(axes, lines)
     axes.set_xlabel(metric_label(x))
     axes.set_ylabel(metric_label("slo_attainment"))
     style.legend_above(figure, legend_handles(lines))

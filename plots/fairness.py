@@ -40,7 +40,9 @@ def draw_rates(axes, run, services, times):
         axes.plot(middles, np.diff(services[tenant]) / np.diff(times), color=look.colour,
                   linestyle=look.dash, marker=look.marker, markevery=WINDOWS // 8,
                   label=f"tenant {tenant}", linewidth=1)
-    axes.set_title(run.label, fontweight="bold")
+    left_out = len(services) - len(chosen)
+    axes.set_title(f"{run.label} ({len(chosen)} of {len(services)} tenants)" if left_out
+                   else run.label, fontweight="bold")
     axes.set_ylim(bottom=0)
     axes.yaxis.set_major_formatter(style.count_text)
     axes.set_ylabel("service per second")
@@ -64,7 +66,7 @@ def draw(runs, arguments):
         values = np.array(list(found.values()))
         gap.plot(times, values.max(axis=0) - values.min(axis=0), color=run.look.colour,
                  linestyle=run.look.dash, marker=run.look.marker, markevery=WINDOWS // 8,
-                 label=run.label if len(runs) > 1 else "largest difference")
+                 label=style.entry(run.label) if len(runs) > 1 else "largest difference")
     gap.set_title("most minus least service")
     gap.set_ylim(bottom=0)
     gap.yaxis.set_major_formatter(style.count_text)

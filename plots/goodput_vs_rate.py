@@ -2,7 +2,7 @@
 line per configuration. On the diagonal every request does."""
 import style
 from environment import plt
-from lines import draw_line, legend_handles, lines_of, metric_label
+from lines import draw_line, legend_handles, lines_of, metric_label, note_undefined
 from points import load_column, load_options, read_points
 from run_data import PlotError
 
@@ -13,7 +13,8 @@ def draw(points, arguments):
     x = load_column(points, arguments.x or "offered_rate")
     figure, axes = plt.subplots(figsize=(arguments.width or style.COLUMN_WIDTH, 3.4))
     lines = lines_of(points, x, "request_goodput", arguments)
-    top = 1.06 * max(line.table["x"].max() for line in lines)
+    top = 1.06 * points.numbers(x).max() or 1
+    note_undefined(axes, lines)
     axes.plot([0, top], [0, top], color="#999999", linewidth=0.7, linestyle=(0, (4, 3)),
               label="_diagonal")
     axes.annotate("goodput = offered load", (top / 2, top / 2), xytext=(-5, 5),

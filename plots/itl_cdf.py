@@ -34,11 +34,9 @@ def thinned(values, shares, most=4000):
 def draw_run(axes, tail, run, gaps, threshold):
     gaps = gaps[gaps > 0]  # tokens that arrive together
     count = len(gaps)
-    if count == 0:
-        return
     stalls = np.mean(gaps > threshold)
     look = {"color": run.look.colour, "linestyle": run.look.dash, "label":
-            f"{run.label} ({100 * stalls:.2g} % stalls)"}
+            style.entry(f"{run.label} ({100 * stalls:.2g} % stalls)")}
     values, shares = thinned(gaps, np.arange(1, count + 1) / count)
     axes.step(values, shares, where="post", **look)
     values, above = thinned(gaps, 1 - np.arange(count) / count)
@@ -53,7 +51,10 @@ def draw(runs, arguments):
     thresholds = [stall_threshold(run) for run in runs]
     figure, (axes, tail) = style.panels(2, arguments.width or style.TEXT_WIDTH, 1.9)
     for run, values, threshold in zip(runs, gaps, thresholds):
-        draw_run(axes, tail, run, values, threshold)
+        if (values > 0).any():
+            draw_run(axes, tail, run, values, threshold)
+    style.note(axes, [(f"{run.label}: undefined", run.look.colour)
+                      for run, values in zip(runs, gaps) if not (values > 0).any()])
     for panel in (axes, tail):
         panel.set_xscale("log")
         panel.set_xlim(limits(positive.min(), positive.max()))
@@ -68,6 +69,7 @@ def draw(runs, arguments):
     axes.set_ylim(0, 1.02)
     axes.set_ylabel("share of gaps")
     tail.set_yscale("log")
+    style.plain_numbers(tail.yaxis)
     tail.set_ylabel("share of longer gaps")
     style.legend_above(figure, style.labelled([axes]))
     return figure

@@ -10,39 +10,40 @@ def draw_curve(axes, run, values):
     values = np.sort(values)
     shares = np.arange(1, len(values) + 1) / len(values)
     axes.step(np.concatenate(([values[0]], values)), np.concatenate(([0], shares)), where="post",
-              color=run.colour, linestyle=run.look.dash, label=run.label)
+              color=run.colour, linestyle=run.look.dash, label=style.entry(run.label))
 
 
 def limits(low, high):
-    """The limits of the time axis: at least one decade, because only powers of ten have labels."""
+    """The limits of the time axis, with no value at an end: at least one decade, because only powers
+    of ten have labels."""
     if high > 10 * low:
         return low / 1.3, high * 1.3
-    return 10 ** np.floor(np.log10(low)), 10 ** np.ceil(np.log10(1.01 * high))
+    return 10 ** np.floor(np.log10(low / 1.01)), 10 ** np.ceil(np.log10(1.01 * high))
 
 
 def draw_panel(axes, runs, tables, column, title):
-    seconds = [tables[run.path][column].dropna().to_numpy() / 1000 for run in runs]
+    seconds = [tables[run.path][column].dropna().to_numpy(float) / 1000 for run in runs]
     positive = np.concatenate([values[values > 0] for values in seconds])
     axes.set_xlabel(title)
     axes.set_ylim(0, 1.02)
     if positive.size == 0:
-        style.write_empty_panel(axes, "no values")
+        style.write_empty_panel(axes, "undefined" if all(values.size == 0 for values in seconds)
+                                else "always 0")
         axes.set_xticks([])
         return
     axes.set_xscale("log")
     axes.set_xlim(limits(positive.min(), positive.max()))
     axes.xaxis.set_major_formatter(style.seconds_text)
     axes.xaxis.set_minor_formatter("")
-    always_zero = []
+    notes = []
     for run, values in zip(runs, seconds):
         if values.size > 0:
             draw_curve(axes, run, values)
-            if values.max() == 0:
-                always_zero.append(run)
-    # Answers that are delivered whole; a logarithmic axis has no place for them.
-    for row, run in enumerate(always_zero):
-        axes.text(0.97, 0.04 + 0.09 * row, f"{run.label}: always 0", transform=axes.transAxes,
-                  ha="right", color=run.colour, fontsize=7)
+        if values.size == 0:
+            notes.append((f"{run.label}: undefined", run.colour))
+        elif values.max() == 0:  # a logarithmic axis has no place for it
+            notes.append((f"{run.label}: always 0", run.colour))
+    style.note(axes, notes)
 
 
 def draw(runs, arguments):

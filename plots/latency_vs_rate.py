@@ -2,7 +2,7 @@
 run directories. Bands are 95 % intervals over seeds. Points at which more arrives than the system
 can serve are hollow."""
 import style
-from lines import draw_panel, factor_of, legend_handles
+from lines import draw_panels, factor_of, legend_handles
 from points import load_column, load_options, read_points
 from run_data import PlotError
 
@@ -22,8 +22,8 @@ def draw(points, arguments):
     metrics = arguments.metrics.split(",")
     figure, panels = style.panels(len(metrics), arguments.width or style.TEXT_WIDTH, 1.9)
     bounds = dict(map(parse_bound, arguments.slo or []))
+    lines = draw_panels(panels, points, x, metrics, arguments)
     for axes, metric in zip(panels, metrics):
-        lines = draw_panel(axes, points, x, metric, arguments)
         if metric in bounds:
             axes.axhline(bounds[metric] * factor_of(metric), color="#888888", linewidth=0.8,
                          linestyle=(0, (4, 3)), label="_slo")

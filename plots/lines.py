@@ -7,8 +7,9 @@ import re
 from environment import np, plt
 from points import line_columns
 from policies import POLICIES, policy_named
+from style import (COLOURS, DASHES, MARKERS, Look, entry, looks_for, note, one_line, plain_numbers,
+                   relabel, seconds_text, write_empty_panel)
 from run_data import PlotError
-from style import COLOURS, DASHES, MARKERS, Look, looks_for, relabel, seconds_text
 
 SATURATED = "saturated"
 LATENCIES = {"ttft": "TTFT", "tpot": "TPOT", "itl": "ITL", "e2el": "end-to-end",
@@ -35,6 +36,7 @@ class Line:
     label: str
     look: Look
     table: object  # the points by increasing x; columns x, y, low, high, hollow
+    undefined: int = 0  # points without a value
 
 
 def metric_label(name):
@@ -44,8 +46,8 @@ def metric_label(name):
         return f"{found[1]} {LATENCIES[found[2]]} (ms)"
     if "." in name:
         last = name.rsplit(".", 1)[-1]
-        return "rate (requests/s)" if last == "rate" else last
-    return NAMES.get(name, name.replace("_", " "))
+        return "rate (requests/s)" if last == "rate" else one_line(last)
+    return NAMES.get(name, one_line(name.replace("_", " ")))
 
 
 def factor_of(name):
@@ -64,8 +66,16 @@ def value_text(column, value):
     return text if column == "study" else f"{column.rsplit('.', 1)[-1]} = {text}"
 
 
-def group_label(columns, values):
-    return ", ".join(value_text(column, value) for column, value in zip(columns, values))
+def group_labels(columns, keys):
+    """A label for each group, no two alike: where short texts of a setting's values are equal, such
+    as those of two messages of one policy, the label has the whole values."""
+    texts = []
+    for at, column in enumerate(columns):
+        short = {key[at]: value_text(column, key[at]) for key in keys}
+        same = [text for text in short.values() if list(short.values()).count(text) > 1]
+        texts.append({value: f"{column.rsplit('.', 1)[-1]} = {value!s}" if text in same else text
+                      for value, text in short.items()})
+    return [one_line(", ".join(text[value] for text, value in zip(texts, key))) for key in keys]
 
 
 def group_looks(keys, columns, colour):
@@ -98,7 +108,7 @@ def column_of(points, name, end=""):
 def lines_of(points, x, y, arguments, joined=True):
     """The lines of metric `y` against `x`. joined: a line has at most one point per value of x."""
     columns = line_columns(points, x, arguments.line)
-    points.numbers(x), points.numbers(y)  # they exist
+    points.numbers(x), points.need(y)
     table = points.table.copy()
     table["x_"], factor = column_of(points, x) * factor_of(x), factor_of(y)
     for target, end in (("y_", ""), ("low_", "_low"), ("high_", "_high")):
@@ -107,17 +117,18 @@ def lines_of(points, x, y, arguments, joined=True):
     groups = (list(table.groupby(columns, sort=False, dropna=False)) if columns
               else [(("all points",), table)])
     looks = group_looks([key for key, _ in groups], columns, getattr(arguments, "colour", None))
-    names = ([group_label(columns, key) for key, _ in groups] if columns
-             else [""])
+    names = group_labels(columns, [key for key, _ in groups]) if columns else [""]
     labels = relabel(names, arguments.labels)
     lines = []
     for (_, group), label, look in zip(groups, labels, looks):
+        count = len(group)
         group = group.dropna(subset=["x_", "y_"]).sort_values("x_")
         if joined and group["x_"].duplicated().any():
             raise PlotError(f"{points.source}: several points have the same {x} on the line "
                             f"'{label}'; tell them apart with --line or choose with --where")
         names = {"x_": "x", "y_": "y", "low_": "low", "high_": "high", "hollow_": "hollow"}
-        lines.append(Line(label, look, group[list(names)].rename(columns=names)))
+        lines.append(Line(label, look, group[list(names)].rename(columns=names),
+                          count - len(group)))
     return lines
 
 
@@ -136,22 +147,41 @@ def draw_line(axes, line):
     axes.plot(x, np.where(near, y, np.nan), color=look.colour, linestyle=look.dash, linewidth=0.6,
               alpha=0.7)
     axes.plot(x, steady, color=look.colour, linestyle=look.dash, marker=look.marker,
-              label=line.label or "_nolegend_")
+              label=entry(line.label) if line.label else "_nolegend_")
     if hollow.any():
         axes.plot(x[hollow], y[hollow], color=look.colour, linestyle="none", marker=look.marker,
                   markerfacecolor="white", markeredgewidth=0.9, label="_nolegend_")
 
 
-def draw_panel(axes, points, x, y, arguments):
-    """A panel with all lines of metric `y` against `x`, axes and labels included; the lines."""
-    lines = lines_of(points, x, y, arguments)
-    for line in lines:
-        draw_line(axes, line)
-    scale_x(axes, lines)
-    axes.set_xlabel(metric_label(x))
-    axes.set_ylabel(metric_label(y))
-    scale_y(axes, lines)
-    return lines
+def note_undefined(axes, lines):
+    """Names the lines that lack points because the metric is undefined there."""
+    if all(line.table.empty for line in lines):
+        write_empty_panel(axes, "undefined")
+        return
+    note(axes, [(f"{line.label or 'all points'}: " + (
+        "undefined" if line.table.empty
+        else f"{line.undefined} of {line.undefined + len(line.table)} points undefined"),
+        line.look.colour) for line in lines if line.undefined])
+
+
+def draw_panels(panels, points, x, metrics, arguments):
+    """A panel for each metric with all lines against `x`, axes and labels included; the lines of
+    all panels. Latencies share a kind of scale."""
+    by_panel = []
+    for axes, metric in zip(panels, metrics):
+        lines = lines_of(points, x, metric, arguments)
+        for line in lines:
+            draw_line(axes, line)
+        scale_x(axes, lines)
+        axes.set_xlabel(metric_label(x))
+        axes.set_ylabel(metric_label(metric))
+        note_undefined(axes, lines)
+        by_panel.append(lines)
+    latencies = [metric.endswith("_ms") for metric in metrics]
+    wide = any(is_wide(lines) for lines, latency in zip(by_panel, latencies) if latency)
+    for axes, lines, latency in zip(panels, by_panel, latencies):
+        scale_y(axes, lines, wide if latency else is_wide(lines))
+    return [line for lines in by_panel for line in lines]
 
 
 def legend_handles(lines, joined=True):
@@ -165,31 +195,40 @@ def legend_handles(lines, joined=True):
     return handles
 
 
-def write_times(axis, text, set_text):
-    """Labels of a logarithmic axis of milliseconds: 20 ms, 3 s; the axis label needs no unit."""
-    if not text.endswith(" (ms)"):
-        return
-    set_text(text.removesuffix(" (ms)"))
-    axis.set_major_formatter(lambda value, _: seconds_text(value / 1000))
-    axis.set_minor_formatter("")
+def write_log_axis(axis, text, set_text):
+    """Labels of a logarithmic axis: of milliseconds 20 ms, 3 s; the axis label needs no unit."""
+    plain_numbers(axis)
+    if text.endswith(" (ms)"):
+        set_text(text.removesuffix(" (ms)"))
+        axis.set_major_formatter(lambda value, _: seconds_text(value / 1000))
 
 
-def scale_y(axes, lines, decades=2):
-    """A logarithmic axis for values over more than two decades; else from 0. Call it after the axis
-    has its label."""
-    values = np.concatenate([line.table["y"].to_numpy() for line in lines])
-    positive = values[values > 0]
-    if positive.size and positive.min() == values.min() and \
-            positive.max() > 10**decades * positive.min():
+def values_of(lines, name):
+    return np.concatenate([line.table[name].to_numpy(float) for line in lines])
+
+
+def is_wide(lines, decades=2):
+    """Whether the values are positive and over more than two decades."""
+    values = values_of(lines, "y")
+    return values.size > 0 and values.min() > 0 and values.max() > 10**decades * values.min()
+
+
+def scale_y(axes, lines, logarithmic):
+    """A logarithmic axis, where the values allow one, or one from 0. Call it after the axis has its
+    label."""
+    values = values_of(lines, "y")
+    if logarithmic and values.size and values.min() > 0:
         axes.set_yscale("log")
-        write_times(axes.yaxis, axes.get_ylabel(), axes.set_ylabel)
+        write_log_axis(axes.yaxis, axes.get_ylabel(), axes.set_ylabel)
     else:
         axes.set_ylim(bottom=0)
 
 
 def scale_x(axes, lines):
     """From 0, or logarithmic if the values grow by factors (512, 1024, 2048, ...)."""
-    values = np.unique(np.concatenate([line.table["x"].to_numpy() for line in lines]))
+    values = np.unique(values_of(lines, "x"))
+    if values.size == 0:
+        return
     ratios = values[1:] / values[:-1] if (values > 0).all() and len(values) > 3 else np.ones(1)
     if ratios.min() > 1.3 and ratios.max() / ratios.min() < 1.6:
         axes.set_xscale("log", base=2 if (np.log2(values) % 1 == 0).all() else 10)

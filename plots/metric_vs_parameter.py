@@ -2,7 +2,7 @@
 intervals over seeds."""
 import style
 from environment import pd
-from lines import draw_panel, legend_handles
+from lines import draw_panels, legend_handles
 from points import read_points, selection_options
 from run_data import PlotError
 
@@ -21,8 +21,7 @@ def draw(points, arguments):
     metrics = arguments.y.split(",")
     width = arguments.width or (style.COLUMN_WIDTH if len(metrics) == 1 else style.TEXT_WIDTH)
     figure, panels = style.panels(len(metrics), width, 1.9)
-    for axes, metric in zip(panels, metrics):
-        lines = draw_panel(axes, points, x, metric, arguments)
+    lines = draw_panels(panels, points, x, metrics, arguments)
     style.legend_above(figure, legend_handles(lines))
     return figure
 

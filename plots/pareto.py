@@ -1,7 +1,7 @@
 """What the Pareto figures share: points of two metrics, and the stepped frontier of the best."""
 import style
 from environment import np, pd, plt
-from lines import legend_handles, lines_of, metric_label, write_times
+from lines import legend_handles, lines_of, metric_label, note_undefined, write_log_axis
 from points import LOAD_FIELDS, configurations
 
 
@@ -45,7 +45,7 @@ def draw_scatter(axes, line, joined):
         axes.plot(line.table["x"], line.table["y"], color=line.look.colour,
                   linestyle=line.look.dash, linewidth=0.9, label="_joined")
     axes.plot(line.table["x"][~hollow], line.table["y"][~hollow], **common,
-              label=line.label or "_points")
+              label=style.entry(line.label) if line.label else "_points")
     if hollow.any():
         axes.plot(line.table["x"][hollow], line.table["y"][hollow], **common,
                   markerfacecolor="white", markeredgewidth=0.9, label="_saturated")
@@ -56,7 +56,8 @@ def write_values(axes, lines, values):
     for line in lines:
         for index, point in line.table.iterrows():
             value = values[index]
-            axes.annotate(f"{value:g}" if isinstance(value, (int, float)) else str(value),
+            axes.annotate(f"{value:g}" if isinstance(value, (int, float))
+                          else style.one_line(value),
                           (point["x"], point["y"]), xytext=(3, 3), textcoords="offset points",
                           fontsize=6, color=line.look.colour)
 
@@ -67,7 +68,7 @@ def scale(axes, table):
                                          ("y", axes.yaxis, axes.set_yscale, axes.set_ylim)):
         if table[name].min() > 0 and table[name].max() > 100 * table[name].min():
             set_scale("log")
-            write_times(axis, axis.get_label_text(), axis.set_label_text)
+            write_log_axis(axis, axis.get_label_text(), axis.set_label_text)
         else:
             limit(0)
 
@@ -85,6 +86,7 @@ def draw_pareto(points, arguments, x, y, signs, by_load):
         draw_scatter(axes, line, joined=not by_load)
     table = pd.concat([line.table for line in lines])
     scale(axes, table)
+    note_undefined(axes, lines)
     parts = [table]
     if by_load and loads:
         keys = points.table.loc[table.index, loads]

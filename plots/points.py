@@ -9,7 +9,8 @@ import math
 import pathlib
 
 from environment import np, pd
-from run_data import (PlotError, config_fields, config_text, read_policy, read_summary, read_table)
+from run_data import (PlotError, config_fields, config_text, read_policy, read_summary, read_table,
+                      shortest_names)
 
 LOAD_FIELDS = {"rate", "rate_scale", "users", "max_in_flight"}  # last names of their paths
 # Of a resolved configuration: what no figure compares.
@@ -54,6 +55,8 @@ def summarised(rows, settings):
     """The table of points of rows, one per run."""
     if "error" in rows:
         rows = rows[rows["error"].isna()]
+    undefined = [name for name in rows if rows[name].isna().all()]  # null in every run
+    rows = rows.astype(dict.fromkeys(undefined, float))
     metrics = [name for name in rows.select_dtypes("number").columns
                if name not in {*settings, "point", "replication", "seed"}]
     points = []
@@ -155,8 +158,9 @@ def read_points(paths, arguments):
 def merged(studies, paths):
     if len(studies) == 1:
         return studies[0]
-    for study, path in zip(studies, paths):
-        study.table.insert(0, "study", (path if path.is_dir() else path.parent).resolve().name)
+    names = shortest_names([path if path.is_dir() else path.parent for path in paths])
+    for study, name in zip(studies, names):
+        study.table.insert(0, "study", name)
     settings = dict.fromkeys(["study", *(name for study in studies for name in study.settings)])
     return Points(pd.concat([study.table for study in studies], ignore_index=True),
                   list(settings), "the studies")

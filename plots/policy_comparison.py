@@ -1,6 +1,7 @@
-"""The headline metrics of each run as bars, one panel per metric."""
+"""The headline metrics of each run as bars, one panel per metric; times over more than a decade and a
+half are points on logarithmic axes."""
 import style
-from environment import np, plt
+from environment import plt
 
 # Name in summary.json, title, factor, kind of axis: times may need a logarithmic one.
 PANELS = [
@@ -13,12 +14,12 @@ PANELS = [
     ("mean_kv_used_share", "mean KV use (%)", 100, "amount"),
     ("preemptions", "preemptions", 1, "amount"),
 ]
-LOG_FROM = 30  # ratio of the longest to the shortest bar
+LOG_FROM = 30  # ratio of the longest to the shortest time of a panel
 
 
 def bar_text(value):
     if value is None:
-        return "-"
+        return "undefined"
     if value == 0 or value >= 1000:
         return f"{value:.0f}"
     if value < 0.001:
@@ -26,23 +27,39 @@ def bar_text(value):
     return f"{value:.3g}"
 
 
-def draw_panel(axes, runs, values, title, kind):
-    rows = np.arange(len(runs))
-    lengths = np.array([0.0 if value is None else value for value in values])
-    positive = lengths[lengths > 0]
-    if kind == "time" and positive.size > 0 and positive.max() > LOG_FROM * positive.min():
-        axes.set_xscale("log")
-        title += ", log"
-        left = positive.min() / 4
-        axes.set_xlim(left, positive.max() * (positive.max() / left) ** 0.35)
-    else:
-        axes.set_xlim(0, 1.35 * lengths.max() if lengths.max() > 0 else 1)
-    axes.barh(rows, lengths, height=0.7, color=[run.colour for run in runs])
-    start = axes.get_xlim()[0]
-    for row, value, length in zip(rows, values, lengths):
-        axes.annotate(bar_text(value), (max(length, start), row), xytext=(3, 0),
+def is_wide(values):
+    positive = [value for value in values if value]
+    return bool(positive) and max(positive) > LOG_FROM * min(positive)
+
+
+def draw_points(axes, runs, values):
+    """Bars would begin nowhere on a logarithmic axis. Times of 0 are at its left end."""
+    positive = [value for value in values if value]
+    left = min(positive) / 4 if positive else 1
+    right = max(positive) if positive else 1
+    axes.set_xscale("log")
+    axes.set_xlim(left, right * (right / left) ** 0.35)
+    ends = [max(value, left) if value is not None else left for value in values]
+    for row, (run, value, end) in enumerate(zip(runs, values, ends)):
+        axes.axhline(row, color=style.plt.rcParams["grid.color"], linewidth=0.5)
+        if value is not None:
+            axes.plot(end, row, color=run.colour, marker=run.look.marker, clip_on=False)
+    return ends
+
+
+def draw_bars(axes, runs, values):
+    lengths = [value or 0 for value in values]
+    axes.set_xlim(0, 1.35 * max(lengths) if max(lengths) > 0 else 1)
+    axes.barh(range(len(runs)), lengths, height=0.7, color=[run.colour for run in runs])
+    return lengths
+
+
+def draw_panel(axes, runs, values, title, logarithmic):
+    ends = (draw_points if logarithmic else draw_bars)(axes, runs, values)
+    for row, (value, end) in enumerate(zip(values, ends)):
+        axes.annotate(bar_text(value), (end, row), xytext=(5 if logarithmic else 3, 0),
                       textcoords="offset points", va="center", fontsize=7)
-    axes.set_title(title, loc="left")
+    axes.set_title(f"{title}, log" if logarithmic else title, loc="left")
     axes.set_xticks([])
     axes.minorticks_off()
     axes.grid(False)
@@ -54,10 +71,12 @@ def draw(runs, arguments):
     figure, grid = plt.subplots(2, 4, sharey=True,
                                 figsize=(arguments.width or style.TEXT_WIDTH,
                                          1.0 + 0.42 * len(runs)))
-    for axes, (name, title, factor, kind) in zip(grid.flat, PANELS):
-        numbers = [run.number(name) for run in runs]
-        values = [None if number is None else factor * number for number in numbers]
-        draw_panel(axes, runs, values, title, kind)
+    values = {name: [None if run.number(name) is None else factor * run.number(name)
+                     for run in runs] for name, _, factor, _ in PANELS}
+    # One kind of scale for all times: panels are compared with each other.
+    wide = any(is_wide(values[name]) for name, _, _, kind in PANELS if kind == "time")
+    for axes, (name, title, _, kind) in zip(grid.flat, PANELS):
+        draw_panel(axes, runs, values[name], title, wide and kind == "time")
     for axes in grid[:, 0]:
         axes.set_yticks(range(len(runs)), [run.label for run in runs])
     grid[0, 0].set_ylim(len(runs) - 0.4, -0.6)

@@ -82,7 +82,7 @@ def draw(validations, arguments):
     for panels, validation in zip(rows, validations):
         for axes, (column, _) in zip(panels, PANELS):
             draw_curves(axes, validation, column)
-        panels[0].set_ylabel(f"{validation.name}\nshare of requests")
+        panels[0].set_ylabel(f"{style.one_line(validation.name)}\nshare of requests")
         draw_causes(panels[3], validation, colours)
     for axes, (_, title) in zip(rows[-1], PANELS):
         axes.set_xlabel(title)

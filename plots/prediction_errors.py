@@ -15,6 +15,7 @@ COMPARED = {"ttft_mean": "#0072B2", "e2e_mean": "#D55E00", "ttft_p99": "#56B4E9"
 DATA_SETS = {"residency_h100_qwen14b": ("H100, Qwen3-14B", "#0072B2", "o"),
              "blis16_requests": ("H100, 7B to 70B", "#D55E00", "s"),
              "lss_vllm_bench": ("RTX", "#009E73", "D")}
+OTHER_SETS = [("#CC79A7", "^"), ("#E69F00", "v"), ("#000000", "x")]  # of data sets without a look
 GOAL_PERCENT = 4  # of means; drawn as a band
 
 
@@ -32,11 +33,16 @@ def read(paths, _arguments):
 
 
 def draw_errors(axes, errors):
-    shown = [metric for metric in METRICS if metric in set(errors["metric"])]
-    sets = [name for name in DATA_SETS if name in set(errors["data_set"])]
+    found = set(errors["metric"])
+    shown = [name for name in METRICS if name in found] + sorted(found - set(METRICS))
+    found = set(errors["data_set"])
+    others = sorted(found - set(DATA_SETS))
+    looks = DATA_SETS | {name: (name, *OTHER_SETS[i % len(OTHER_SETS)])
+                         for i, name in enumerate(others)}
+    sets = [name for name in looks if name in found]
     axes.axvspan(-GOAL_PERCENT, GOAL_PERCENT, color="#EEEEEE", linewidth=0, zorder=0)
     for offset, name in enumerate(sets):
-        label, colour, marker = DATA_SETS[name]
+        label, colour, marker = looks[name]
         for part, face in (("judge", colour), ("fit", "none")):
             chosen = errors[(errors["data_set"] == name) & (errors["part"] == part)
                             & errors["metric"].isin(shown)]
@@ -48,7 +54,7 @@ def draw_errors(axes, errors):
                          facecolors=face, linewidths=0.6,
                          label=label if part == "judge" else f"{label} (fit)")
     axes.axvline(0, color="#888888", linewidth=0.6)
-    axes.set_yticks(range(len(shown)), [METRICS[metric] for metric in shown])
+    axes.set_yticks(range(len(shown)), [METRICS.get(metric, metric) for metric in shown])
     axes.invert_yaxis()
     axes.set_xlabel("prediction error, %")
 

@@ -21,10 +21,11 @@ def draw(runs, arguments):
     tables = [table[table["prompt_tokens"] > 0] for table in tables]
     if all(table.empty for table in tables):
         raise PlotError("no run has a request that was scheduled")
-    longest = 0
+    longest, missing = 0, []
     figure, (time, share) = style.panels(2, arguments.width or style.TEXT_WIDTH, 1.9)
     for run, table in zip(runs, tables):
         if table.empty:
+            missing.append((f"{run.label}: no request was scheduled", run.look.colour))
             continue
         look = {"color": run.look.colour, "linestyle": run.look.dash}
         end = table["scheduled_s"].max() or 1
@@ -32,10 +33,12 @@ def draw(runs, arguments):
         edges = np.linspace(0, end, WINDOWS + 1)
         mean = 100 * table["cached_tokens"].sum() / table["prompt_tokens"].sum()
         time.plot((edges[1:] + edges[:-1]) / 2, windows(table, edges), marker=run.look.marker,
-                  markevery=max(1, WINDOWS // 8), label=f"{run.label} ({mean:.0f} %)", **look)
+                  markevery=max(1, WINDOWS // 8), label=style.entry(f"{run.label} ({mean:.0f} %)"),
+                  **look)
         shares = np.sort(100 * table["cached_tokens"] / table["prompt_tokens"])
         share.step(np.append(shares, 100), np.append(np.arange(1, len(shares) + 1), len(shares))
                    / len(shares), where="post", **look)
+    style.note(time, missing)
     time.set_xlim(0, longest)
     time.set_ylim(0, 102)
     time.set_xlabel("time (s)")

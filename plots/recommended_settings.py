@@ -1,12 +1,10 @@
 """What a setting does to each system: the objective of a recommendation against the setting, a line
 for each server, a panel for each answer (twinserve recommend --exhaustive --format json). A point is
 the best configuration with this value of the setting."""
-import json
-
 import style
 from environment import np
 from policies import POLICIES
-from run_data import PlotError
+from run_data import PlotError, read_json
 
 POLICY_OF = {"vllm": "vllm_v1", "sglang": "sglang", "tgi-2": "tgi_v2", "tgi-3": "tgi_v3",
              "trtllm": "trtllm"}
@@ -22,7 +20,7 @@ def policy_of(server):
 def read_answers(paths, _arguments):
     answers = []
     for path in paths:
-        answer = json.loads(path.read_text())
+        answer = read_json(path)
         if not answer.get("configurations"):
             raise PlotError(f"{path}: holds no configurations of a recommendation")
         title = path.name.removesuffix(".json").removesuffix(".exhaustive")
@@ -81,7 +79,7 @@ def draw(answers, arguments):
         best = best_by_value(answer, arguments.setting)
         for number, (server, points) in enumerate(sorted(best.items(), reverse=True)):
             draw_server(axes, server, points, style.DASHES[number % len(style.DASHES)], ticks)
-        axes.set_title(title)
+        axes.set_title(style.one_line(title))
         axes.set_xlabel(NAMES.get(arguments.setting, arguments.setting.replace("_", " ")))
         axes.set_ylabel(f"{answer['objective']} ({answer['unit']})"
                         if answer["unit"] != answer["objective"] else answer["unit"])

@@ -76,7 +76,11 @@ def config_text(path):
 
 
 def read_policy(path):
-    found = re.search(r"^ *policy \{\s*(\w+) \{", config_text(path), re.MULTILINE)
+    """The policy's name in the configuration, or that of a policy of the caller's own."""
+    text = config_text(path)
+    own = re.match(r"# `policy` did not decide: (.*) did, a policy of the caller\.$", text,
+                   re.MULTILINE)
+    found = own or re.search(r"^ *policy \{\s*(\w+) \{", text, re.MULTILINE)
     if not found:
         raise PlotError(f"{path / 'config.resolved.textproto'}: names no policy")
     return found.group(1)
@@ -97,10 +101,20 @@ def config_fields(text):
     return fields
 
 
+def shortest_names(paths):
+    """The last parts of each path: as many as tell the paths apart."""
+    parts = [path.resolve().parts for path in paths]
+    length = 1
+    while (length < max(map(len, parts))
+           and len({part[-length:] for part in parts}) < len(set(parts))):
+        length += 1
+    return ["/".join(part[-length:]) for part in parts]
+
+
 def read_runs(paths):
     """The runs in the order of the paths. Runs of the same policy are labelled by their folders."""
     policies = [read_policy(path) for path in paths]
+    names = shortest_names(paths)
     return [Run(path, policy, read_summary(path),
-                policy_named(policy).label if policies.count(policy) == 1
-                else path.resolve().name)
-            for path, policy in zip(paths, policies)]
+                policy_named(policy).label if policies.count(policy) == 1 else name)
+            for path, policy, name in zip(paths, policies, names)]

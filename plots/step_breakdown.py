@@ -16,9 +16,10 @@ KINDS = {"prefill": (True, False), "mixed": (True, True), "decode": (False, True
 def breakdown(run):
     """(kind, number of steps, mean ms by part) of the kinds of step that the run has."""
     steps = run.table("steps.csv", ["step", "prefill_tokens", "decode_tokens"])
-    parts = run.table("parts.csv").merge(steps, on="step")
-    if parts.empty:
-        raise PlotError(f"{run.path}: has no step")
+    parts = run.table("parts.csv")
+    if steps.empty or parts.empty:  # columns without a row have no type to merge on
+        return []
+    parts = parts.merge(steps, on="step")
     found = []
     for kind, (prefill, decode) in KINDS.items():
         chosen = parts[((parts["prefill_tokens"] > 0) == prefill)
@@ -30,7 +31,9 @@ def breakdown(run):
 
 
 def draw(runs, arguments):
-    rows = [(run, *found) for run in runs for found in breakdown(run)]
+    rows = [(run, *found) for run in runs for found in breakdown(run) or [("no step", 0, {})]]
+    if all(count == 0 for _, _, count, _ in rows):
+        raise PlotError("no run has a step with tokens")
     shown = [name for name in PARTS if any(means.get(name, 0) > 0 for *_, means in rows)]
     figure, axes = plt.subplots(figsize=(arguments.width or style.TEXT_WIDTH,
                                          0.8 + 0.25 * len(rows)))

@@ -1,5 +1,6 @@
 """The common style of all figures, and the command line of the scripts that draw them."""
 import argparse
+import csv
 import dataclasses
 import pathlib
 import sys
@@ -12,6 +13,7 @@ from run_data import PlotError, read_runs
 COLUMN_WIDTH = 3.35  # inches; one column of a two-column paper
 TEXT_WIDTH = 7.0
 LEGEND_ROW = 0.155  # inches
+SHOWN = "\u200b"  # before labels that the library would hide because they begin with "_"
 WIDTHS = {"1": COLUMN_WIDTH, "2": TEXT_WIDTH}
 
 FORMATS = ("pdf", "png", "svg")
@@ -62,6 +64,7 @@ def use_style():
         "figure.dpi": 200,
         "figure.constrained_layout.use": True,
         "pdf.fonttype": 42,
+        "text.parse_math": False,  # names hold dollars
         "svg.hashsalt": "twinserve",
     })
 
@@ -79,6 +82,29 @@ def count_text(value, _position=None):
     return f"{value:g}"
 
 
+def plain_numbers(axis):
+    """Labels of a logarithmic axis as text: those of the library are formulas."""
+    axis.set_major_formatter(count_text)
+    axis.set_minor_formatter("")
+
+
+def one_line(text):
+    """A name as the figure writes it: line breaks and other control characters are blanks."""
+    return "".join(letter if letter.isprintable() else " " for letter in str(text))
+
+
+def entry(label):
+    """The label of an artist that is to appear in the legend, whatever its first letter."""
+    return SHOWN + label if label.startswith("_") else label
+
+
+def note(axes, texts):
+    """Lines of small text in the lower right corner: what a panel cannot draw."""
+    for row, (text, colour) in enumerate(texts):
+        axes.text(0.97, 0.04 + 0.09 * row, text, transform=axes.transAxes, ha="right",
+                  color=colour, fontsize=7)
+
+
 def write_empty_panel(axes, what):
     axes.text(0.5, 0.5, what, transform=axes.transAxes, ha="center", va="center", color="#666666")
 
@@ -89,12 +115,15 @@ def legend_above(figure, handles):
         return
     # Width of an entry: a line sample with margins, and letters of about half the font size.
     letter = 0.55 * plt.rcParams["legend.fontsize"] / 72
-    widest = 0.5 + letter * max(len(label) for label in handles)
+    labels = [one_line(label.removeprefix(SHOWN)) for label in handles]
+    widest = 0.5 + letter * max(map(len, labels))
     columns = min(len(handles), max(1, int(figure.get_figwidth() / widest)))
     rows = -(-len(handles) // columns)
     figure.set_figheight(figure.get_figheight() + LEGEND_ROW * (rows - 1))  # the panels keep theirs
-    figure.legend(handles.values(), handles.keys(), loc="outside upper center", handlelength=2.4,
-                  ncols=columns)
+    legend = figure.legend(handles.values(), map(str, range(len(handles))), handlelength=2.4,
+                           loc="outside upper center", ncols=columns)
+    for text, label in zip(legend.get_texts(), labels):
+        text.set_text(label)
 
 
 def panels(count, width, height, **more):
@@ -123,7 +152,9 @@ def relabel(names, labels):
         return names
     if len(labels) != len(names):
         raise PlotError(f"--labels: {len(labels)} labels for {len(names)} series "
-                        f"({', '.join(names)})")
+                        f"({', '.join(names)}); a label with a comma is written in quotes")
+    if len(set(labels)) < len(labels):
+        raise PlotError("--labels: two labels are equal; allowed: one for each series")
     return labels
 
 
@@ -132,8 +163,16 @@ def styled_runs(paths, arguments):
     runs = read_runs(paths)
     looks = looks_for([run.policy for run in runs])
     labels = relabel([run.label for run in runs], arguments.labels)
-    return [dataclasses.replace(run, look=look, label=label)
+    return [dataclasses.replace(run, look=look, label=one_line(label))
             for run, look, label in zip(runs, looks, labels)]
+
+
+def parse_list(text):
+    """Words separated by commas; one in quotes may hold a comma."""
+    try:
+        return next(csv.reader([one_line(text)], strict=True, skipinitialspace=True), [])
+    except csv.Error as error:
+        raise argparse.ArgumentTypeError(f"'{text}': {error}") from None
 
 
 def parse_formats(text):
@@ -166,8 +205,9 @@ def make_parser(description, inputs, options):
     parser.add_argument("--width", type=parse_width, metavar="1|2|INCHES",
                         help="one column of a two-column paper (3.35 in), two columns (7 in), or a "
                              "number of inches")
-    parser.add_argument("--labels", type=lambda text: text.split(","), metavar="LABEL,...",
-                        help="names of the series in the order of the legend")
+    parser.add_argument("--labels", type=parse_list, metavar="LABEL,...",
+                        help="names of the series in the order of the legend; one with a comma is "
+                             "written in quotes")
     if options:
         options(parser)
     return parser

@@ -24,7 +24,7 @@ def gpus(points, asked):
 
 
 def draw(points, arguments):
-    points.table[USER] = 1000 / points.numbers("mean_tpot_ms")
+    points.table[USER] = (1000 / points.numbers("mean_tpot_ms")).replace(np.inf, np.nan)
     points.table[GPU] = points.numbers("output_throughput") / gpus(points, arguments.gpus)
     if points.table[[USER, GPU]].dropna().empty:
         raise PlotError(f"{points.source}: no point has both a TPOT and output tokens")

@@ -1,11 +1,9 @@
 """Largest rates of several experiments side by side, a panel for each comparison (twinserve capacity
 --format json); whiskers are 95 % intervals over seeds. Bars of the usual advice are hatched."""
-import json
-
 import style
 from environment import np
 from policies import POLICIES
-from run_data import PlotError
+from run_data import PlotError, read_json
 
 KINDS = {  # label, policy, whether the advice is followed
     "tgi2_advice": ("TGI 2, advice", "tgi_v2", True),
@@ -22,7 +20,7 @@ TITLES = {"16gb": "16 GB (weights in fp8)", "l4": "L4 (24 GB)", "a100_40gb": "A1
 def read_comparisons(paths, _arguments):
     comparisons = []
     for path in paths:
-        document = json.loads(path.read_text())
+        document = read_json(path)
         if "capacities" not in document:
             raise PlotError(f"{path}: holds no capacities; twinserve capacity --format json does")
         comparisons.append((TITLES.get(path.parent.name, path.parent.name), document["capacities"]))
@@ -36,6 +34,10 @@ def draw_comparison(axes, capacities):
         label, policy, hatched = KINDS.get(kind, (kind, "", False))
         labels.append(label)
         value = one["by_seed"]
+        if value.get("mean") is None:
+            axes.annotate("undefined", (0, row), xytext=(4, 0), va="center",
+                          textcoords="offset points", fontsize=6.5)
+            continue
         error = np.array([[value["mean"] - value["low"]], [value["high"] - value["mean"]]])
         axes.barh(row, value["mean"], xerr=np.maximum(error, 0), height=0.7,
                   color=POLICIES[policy].colour if policy in POLICIES else "#666666",
@@ -46,7 +48,7 @@ def draw_comparison(axes, capacities):
     axes.set_yticks(range(len(labels)), labels)
     axes.invert_yaxis()
     axes.grid(axis="y", visible=False)
-    axes.set_xlim(0, 1.25 * max(one["by_seed"]["high"] for one in capacities))
+    axes.set_xlim(0, 1.25 * max(one["by_seed"].get("high") or 0 for one in capacities) or 1)
     axes.set_xlabel("largest rate (requests/s)")
 
 
