@@ -76,6 +76,11 @@ void WarnOfMissingNewline(const TraceReader& reader) {
                reader.lines().name().c_str(), static_cast<long long>(reader.lines().line_number()));
 }
 
+void ShowNote(const std::string& path, const TraceReader& reader) {
+  const std::string note = NoteOf(reader.counts());
+  if (!note.empty()) std::fprintf(stderr, "%s: %s\n", path.c_str(), note.c_str());
+}
+
 Json ToJson(const Percentiles& p, double unit) {
   return {{"mean", p.mean / unit},
           {"p50", p.p50 / unit},
@@ -144,6 +149,7 @@ void RunInfo(const InputFlags& flags, bool as_json) {
     }
   }
   WarnOfMissingNewline(*reader);
+  ShowNote(flags.path, *reader);
   const Json json = Describe(statistics, *reader);
   if (as_json) {
     std::cout << json.dump(2) << '\n';
@@ -185,8 +191,7 @@ void RunConvert(const InputFlags& flags, const std::string& out) {
   }
   WarnOfMissingNewline(*reader);
   writer.Commit();
-  const std::string skipped = SkippedText(reader->counts());
-  if (!skipped.empty()) std::fprintf(stderr, "%s: %s\n", flags.path.c_str(), skipped.c_str());
+  ShowNote(flags.path, *reader);
 }
 
 }  // namespace

@@ -23,10 +23,10 @@ JsonList ReadRecords(const Json& document, const LineReader& lines) {
   for (const Json& entry : document) {
     const JsonRequestFields fields(entry, lines);
     if (Is(fields.Find("metadata.benchmark_phase"), "warmup")) continue;
-    const Json* error = fields.Find("error");
-    if ((error != nullptr && !error->is_null()) ||
-        Is(fields.Find("metadata.was_cancelled"), true)) {
-      ++list.failures;
+    const bool failed =
+        fields.NamesError("error") || Is(fields.Find("metadata.was_cancelled"), true);
+    if (failed || fields.IsZero(kOutput)) {
+      list.Skip(failed);
       continue;
     }
     TracedRequest request;

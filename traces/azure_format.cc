@@ -7,6 +7,7 @@ namespace {
 
 constexpr CsvColumn kAzureOriginal[] = {
     {"TIMESTAMP", ColumnMeaning::kTimestamp},
+    {"NumImages", ColumnMeaning::kUnused, false},  // of 2025's multimodal trace
     {"ContextTokens", ColumnMeaning::kPromptTokens},
     {"GeneratedTokens", ColumnMeaning::kOutputTokens},
 };

@@ -6,12 +6,10 @@
 #include <string_view>
 #include <vector>
 
+#include "traces/csv_reader.h"
 #include "traces/csv_trace_reader.h"
 
 namespace twin {
-
-// Splits a line at commas into `parts`, which refer to `line`.
-void SplitCsvLine(std::string_view line, std::vector<std::string_view>& parts);
 
 // One entry per column of the file, in the file's order.
 struct CsvHeader {
@@ -23,7 +21,9 @@ struct CsvHeader {
   [[nodiscard]] std::string NameOf(std::size_t column) const;
 };
 
-// Reads the header line. Throws InputError if no layout matches.
-CsvHeader ReadCsvHeader(LineReader& lines, std::span<const CsvLayout> layouts);
+// Reads the header, the first record of `file`, whose errors name a line of `lines`. Throws
+// InputError if no layout matches.
+CsvHeader ReadCsvHeader(CsvReader& file, const LineReader& lines,
+                        std::span<const CsvLayout> layouts);
 
 }  // namespace twin

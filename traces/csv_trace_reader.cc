@@ -1,8 +1,8 @@
 #include "traces/csv_trace_reader.h"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
+#include <exception>
 #include <map>
 #include <set>
 #include <string>
@@ -11,25 +11,17 @@
 #include <vector>
 
 #include "core/input_error.h"
-#include "core/letter_case.h"
 #include "core/printable.h"
 #include "traces/arrival_order.h"
 #include "traces/csv_header.h"
+#include "traces/csv_reader.h"
 #include "traces/field.h"
 #include "traces/prefix_rules.h"
 #include "traces/sorted_trace.h"
+#include "traces/words.h"
 
 namespace twin {
 namespace {
-
-// In a column of states or of errors.
-bool Succeeded(std::string_view status) {
-  static constexpr std::array<std::string_view, 7> kSuccess = {"0",  "200",     "false",    "none",
-                                                               "ok", "success", "completed"};
-  return status.empty() || std::ranges::any_of(kSuccess, [status](std::string_view word) {
-           return EqualsIgnoringCase(word, status);
-         });
-}
 
 bool EqualText(std::string_view a, std::string_view b) {
   if (a == b) return true;
@@ -46,7 +38,11 @@ class CsvTraceReader final : public TraceReader {
  public:
   CsvTraceReader(std::unique_ptr<LineReader> lines, std::span<const CsvLayout> layouts,
                  const TraceReadOptions& options)
-      : lines_(std::move(lines)), header_(ReadCsvHeader(*lines_, layouts)), options_(options) {
+      : lines_(std::move(lines)),
+        file_(*lines_),
+        header_(ReadCsvHeader(file_, *lines_, layouts)),
+        has_status_(header_.Has(ColumnMeaning::kStatus)),
+        options_(options) {
     for (const auto arrival :
          {ColumnMeaning::kArrivalSeconds, ColumnMeaning::kArrivalMs, ColumnMeaning::kArrivalUs,
           ColumnMeaning::kArrivalNs, ColumnMeaning::kTimestamp}) {
@@ -61,13 +57,19 @@ class CsvTraceReader final : public TraceReader {
         ++counts_.filtered;
         continue;
       }
-      if (!Parse(request)) {
+      const Outcome outcome = ReadOutcome();
+      if (outcome == Outcome::kNothing) {
+        Defer();
+        continue;
+      }
+      if (outcome == Outcome::kFailure || !Parse(request)) {
         ++counts_.skipped_failures;
         continue;
       }
       ++counts_.requests;
       return true;
     }
+    if (NextDeferred(request)) return true;
     if (counts_.requests == 0) RefuseNothing();
     return false;
   }
@@ -92,17 +94,17 @@ class CsvTraceReader final : public TraceReader {
   }
 
   bool ReadRow() {
-    std::string_view line;
-    if (!lines_->Next(line)) return false;
-    SplitCsvLine(line, parts_);
-    if (parts_.size() < header_.columns.size()) {
-      lines_->Refuse(header_.NameOf(parts_.size()) + ": found '" + Printable(line) + "' with " +
-                     std::to_string(parts_.size()) + " columns, this one is missing; allowed: " +
+    if (!file_.Next()) return false;
+    const std::vector<std::string_view>& cells = file_.cells();
+    if (cells.size() < header_.columns.size()) {
+      lines_->Refuse(header_.NameOf(cells.size()) + ": found '" + Printable(file_.text()) +
+                     "' with " + std::to_string(cells.size()) +
+                     " columns, this one is missing; allowed: " +
                      std::to_string(header_.columns.size()) + " columns");
     }
-    if (parts_.size() > header_.columns.size()) {
+    if (cells.size() > header_.columns.size()) {
       lines_->RefuseField(
-          "column " + std::to_string(header_.columns.size() + 1), parts_[header_.columns.size()],
+          "column " + std::to_string(header_.columns.size() + 1), cells[header_.columns.size()],
           "nothing behind the header's " + std::to_string(header_.columns.size()) + " columns");
     }
     return true;
@@ -110,28 +112,78 @@ class CsvTraceReader final : public TraceReader {
 
   bool Passes() const {
     for (std::size_t i = 0; i < filter_columns_.size(); ++i) {
-      if (!EqualText(parts_[filter_columns_[i]], options_.filters[i].value)) return false;
+      if (!EqualText(file_.cells()[filter_columns_[i]], options_.filters[i].value)) return false;
     }
     return true;
   }
 
-  // A failed request may lack its lengths. True if the row is to be skipped.
-  bool Failed() const {
+  // What the row's states and errors say; kNothing if there are columns of states and all are empty
+  // in this row. Such a row is a failed request where other rows of the file have a state.
+  Outcome ReadOutcome() {
+    Outcome outcome = has_status_ ? Outcome::kNothing : Outcome::kSuccess;
     for (std::size_t i = 0; i < header_.columns.size(); ++i) {
-      const std::string_view status = parts_[i];
-      if (header_.columns[i]->meaning != ColumnMeaning::kStatus || Succeeded(status)) continue;
-      if (options_.failed_rows == FailedRows::kRefuse) {
-        lines_->RefuseField(header_.columns[i]->name, status,
-                            "empty or one of 0, 200, false, none, ok, success, completed");
+      const Field field{*lines_, header_.columns[i]->name, file_.cells()[i]};
+      const Outcome said = OutcomeOfField(field, header_.columns[i]->meaning);
+      if (said == Outcome::kUnknown) RefuseStatus(field);
+      if (said == Outcome::kNothing) continue;
+      if (header_.columns[i]->meaning == ColumnMeaning::kStatus) has_states_ = true;
+      if (said == Outcome::kFailure && options_.failed_rows == FailedRows::kRefuse) {
+        RefuseStatus(field);
       }
-      return true;
+      if (outcome != Outcome::kFailure) outcome = said;
     }
-    return false;
+    return outcome;
+  }
+
+  static Outcome OutcomeOfField(const Field& field, ColumnMeaning meaning) {
+    if (meaning == ColumnMeaning::kStatus) return OutcomeOf(field.text);
+    const bool error = meaning == ColumnMeaning::kError && NamesError(field.text);
+    return error ? Outcome::kFailure : Outcome::kNothing;
+  }
+
+  [[noreturn]] static void RefuseStatus(const Field& field) {
+    field.lines.RefuseField(field.name, field.text, kStatusesAllowed);
+  }
+
+  // Keeps a row without a state until the end of the file tells whether other rows have one. It may
+  // lack its lengths only if it turns out to be a failed request.
+  void Defer() {
+    if (unstated_ == 0) first_unstated_line_ = lines_->line_number();
+    ++unstated_;
+    try {
+      TracedRequest request;
+      if (Parse(request)) {
+        deferred_.push_back(std::move(request));
+      } else {
+        --unstated_;
+        ++counts_.skipped_failures;
+      }
+    } catch (const InputError&) {
+      if (!deferred_error_) deferred_error_ = std::current_exception();
+    }
+  }
+
+  // The next of the deferred rows, if no row of the file has a state. REQUIRES: at its end.
+  bool NextDeferred(TracedRequest& request) {
+    if (has_states_) {
+      if (unstated_ > 0 && options_.failed_rows == FailedRows::kRefuse) {
+        throw InputError(InputError::Kind::kData,
+                         lines_->name() + ":" + std::to_string(first_unstated_line_),
+                         "status: is empty where other rows have one; allowed: " +
+                             std::string(kStatusesAllowed));
+      }
+      counts_.skipped_failures += std::exchange(unstated_, 0);
+      return false;
+    }
+    if (deferred_error_) std::rethrow_exception(deferred_error_);
+    if (next_deferred_ == deferred_.size()) return false;
+    request = std::move(deferred_[next_deferred_++]);
+    ++counts_.requests;
+    return true;
   }
 
   // Returns false for a failed request that is to be skipped.
   bool Parse(TracedRequest& request) {
-    if (Failed()) return false;
     request.arrival = kTimeZero;
     request.max_output_tokens = 0;
     request.predicted_output_tokens = -1;
@@ -143,7 +195,7 @@ class CsvTraceReader final : public TraceReader {
     bool kept = true;
     for (std::size_t i = 0; i < header_.columns.size(); ++i) {
       const CsvColumn& column = *header_.columns[i];
-      kept &= Assign({*lines_, column.name, parts_[i]}, column.meaning, request);
+      kept &= Assign({*lines_, column.name, file_.cells()[i]}, column.meaning, request);
     }
     if (!kept) return false;
     if (request.max_output_tokens == 0) request.max_output_tokens = request.output_tokens;
@@ -174,13 +226,16 @@ class CsvTraceReader final : public TraceReader {
       case ColumnMeaning::kOutputTokens:
         return ParseOutput(field, request.output_tokens);
       case ColumnMeaning::kTenantName:
-        request.tenant =
-            tenants_.try_emplace(std::string(field.text), tenants_.size()).first->second;
+        request.tenant = TenantNamed(MeansNothing(field.text) ? "" : field.text);
         return true;
       default:
-        if (!field.text.empty()) AssignOptional(field, meaning, request);
+        if (!MeansNothing(field.text)) AssignOptional(field, meaning, request);
         return true;
     }
+  }
+
+  std::uint32_t TenantNamed(std::string_view name) {
+    return tenants_.try_emplace(std::string(name), tenants_.size()).first->second;
   }
 
   static Duration ParseWhole(const Field& field, std::int64_t unit_ns) {
@@ -228,8 +283,9 @@ class CsvTraceReader final : public TraceReader {
   }
 
   bool ParseOutput(const Field& field, std::int32_t& output_tokens) {
-    if (field.text != "0" || !header_.layout->zero_output_is_failure ||
-        options_.failed_rows == FailedRows::kRefuse) {
+    const bool may_fail =
+        header_.layout->zero_output_is_failure && options_.failed_rows != FailedRows::kRefuse;
+    if (!may_fail || !IsZeroOrNothing(field)) {
       output_tokens = ParseTokens(field);
       return true;
     }
@@ -237,6 +293,10 @@ class CsvTraceReader final : public TraceReader {
     if (options_.failed_rows == FailedRows::kOneToken) return true;
     ++counts_.without_output;
     return false;
+  }
+
+  static bool IsZeroOrNothing(const Field& field) {
+    return MeansNothing(field.text) || field.text == "0" || field.text == "0.0";
   }
 
   Duration SinceFirst(const Field& field, Duration since_epoch) {
@@ -263,7 +323,7 @@ class CsvTraceReader final : public TraceReader {
     for (std::size_t i = 0; i < header_.columns.size(); ++i) {
       if (header_.columns[i]->meaning != ColumnMeaning::kGroup) continue;
       name += (name.empty() ? "" : ",") + std::string(header_.columns[i]->name) + "=" +
-              Printable(parts_[i]);
+              Printable(file_.cells()[i]);
     }
     return name;
   }
@@ -309,15 +369,22 @@ class CsvTraceReader final : public TraceReader {
   }
 
   std::unique_ptr<LineReader> lines_;
+  CsvReader file_;
   CsvHeader header_;
+  bool has_status_;
   TraceReadOptions options_;
   std::vector<std::size_t> filter_columns_;
-  std::vector<std::string_view> parts_;
   ArrivalOrder order_;
   std::map<std::string, std::uint32_t> tenants_;  // numbers of kTenantName
   std::string last_group_;
   Duration origin_{};
   TraceReadCounts counts_;
+  bool has_states_ = false;  // of a row so far
+  std::int64_t unstated_ = 0;
+  std::int64_t first_unstated_line_ = 0;
+  std::vector<TracedRequest> deferred_;  // rows without a state, while no row has one
+  std::size_t next_deferred_ = 0;
+  std::exception_ptr deferred_error_;
   bool has_origin_ = false;
   bool has_arrivals_ = false;
 };

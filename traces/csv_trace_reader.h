@@ -23,7 +23,9 @@ enum class ColumnMeaning : std::uint8_t {
   kPriority,           // empty = 0
   kTenant,             // empty = 0
   kTenantName,         // text; tenants are numbered in the order in which they appear
-  kStatus,             // other than empty, 0, ok and 200: a failed request
+  kStatus,             // words.h: success or a failed request; empty counts as failed where
+                       // other rows have one
+  kError,              // words.h: a failed request where it names an error
   kSession,            // empty = 0
   kPrefixChunkTokens,  // empty = 0
   kPrefixChunks,       // separated by ;

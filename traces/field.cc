@@ -5,6 +5,7 @@
 #include <cmath>
 #include <string>
 #include <system_error>
+#include <type_traits>
 
 namespace twin {
 namespace {
@@ -13,6 +14,26 @@ template <class T>
 bool ParseWhole(std::string_view text, T& value) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   return error == std::errc() && end == text.data() + text.size();
+}
+
+// An integer as data frames write it, too: 10.0, 1e+05.
+template <class T>
+bool ParseWholeNumber(std::string_view text, T& value) {
+  if (ParseWhole(text, value)) return true;
+  const std::size_t point = text.find('.');
+  if (point > 0 && point + 1 < text.size() &&
+      text.find_first_not_of('0', point + 1) == std::string_view::npos) {
+    return ParseWhole(text.substr(0, point), value);
+  }
+  constexpr double kExact = 9007199254740992;  // 2^53: beyond it, a double may be another integer
+  double real = 0;
+  if (text.find_first_of("eE") == std::string_view::npos || !ParseWhole(text, real) ||
+      !(std::abs(real) <= kExact) || real != std::floor(real) ||
+      (real < 0 && std::is_unsigned_v<T>)) {
+    return false;
+  }
+  value = static_cast<T>(real);
+  return true;
 }
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
@@ -70,7 +91,7 @@ bool TakeZone(std::string_view& text, std::chrono::minutes& offset) {
 
 std::int64_t ParseInteger(const Field& field, std::int64_t low, std::int64_t high) {
   std::int64_t value = 0;
-  if (!ParseWhole(field.text, value) || value < low || value > high) {
+  if (!ParseWholeNumber(field.text, value) || value < low || value > high) {
     field.lines.RefuseField(
         field.name, field.text,
         "an integer from " + std::to_string(low) + " to " + std::to_string(high));
@@ -84,7 +105,7 @@ std::int32_t ParseTokens(const Field& field) {
 
 std::uint64_t ParseUnsigned(const Field& field) {
   std::uint64_t value = 0;
-  if (!ParseWhole(field.text, value)) {
+  if (!ParseWholeNumber(field.text, value)) {
     field.lines.RefuseField(field.name, field.text, "an integer from 0 to 18446744073709551615");
   }
   return value;

@@ -22,13 +22,14 @@ struct Field {
   std::string_view text;
 };
 
-// A decimal integer in low..high. All functions below throw InputError.
+// A decimal integer in low..high; programs that know numbers alone write 16 as 16.0, and 100000 as
+// 1e+05. All functions below throw InputError.
 std::int64_t ParseInteger(const Field& field, std::int64_t low, std::int64_t high);
 
 // A length: 1..kTokensMax.
 std::int32_t ParseTokens(const Field& field);
 
-// An unsigned 64-bit integer in decimal.
+// An unsigned 64-bit integer, written as above.
 std::uint64_t ParseUnsigned(const Field& field);
 
 // A finite number in low..high.

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/check.h"
-#include "traces/csv_header.h"
+#include "traces/csv_reader.h"
 #include "traces/field.h"
 
 namespace twin {
@@ -15,16 +15,15 @@ namespace {
 // "probability,tokens": probabilities increase strictly, tokens never decrease.
 QuantileDistribution ReadQuantiles(const std::string& path) {
   LineReader lines(path);
-  std::string_view line;
-  if (!lines.Next(line) || line != "probability,tokens") {
-    lines.RefuseField("header", line, "probability,tokens");
+  CsvReader file(lines);
+  const std::vector<std::string_view>& parts = file.cells();
+  if (!file.Next() || parts != std::vector<std::string_view>{"probability", "tokens"}) {
+    lines.RefuseField("header", file.text(), "probability,tokens");
   }
   std::vector<double> probabilities;
   std::vector<double> values;
-  std::vector<std::string_view> parts;
-  while (lines.Next(line)) {
-    SplitCsvLine(line, parts);
-    if (parts.size() != 2) lines.RefuseField("line", line, "two columns");
+  while (file.Next()) {
+    if (parts.size() != 2) lines.RefuseField("line", file.text(), "two columns");
     const double p = ParseReal({lines, "probability", parts[0]}, 0, 1);
     const double tokens = ParseReal({lines, "tokens", parts[1]}, 0, kTokensMax);
     if (!probabilities.empty() && p <= probabilities.back()) {

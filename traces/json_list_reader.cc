@@ -2,13 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
 #include <cstddef>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include <nlohmann/json.hpp>
 
-#include "traces/field.h"
 #include "traces/sorted_trace.h"
 
 namespace twin {
@@ -21,6 +21,7 @@ class JsonListReader final : public TraceReader {
   JsonListReader(std::unique_ptr<LineReader> lines, JsonList list)
       : lines_(std::move(lines)), list_(std::move(list)) {
     counts_.skipped_failures = list_.failures;
+    counts_.without_output = list_.without_output;
   }
 
   bool Next(TracedRequest& request) override {
@@ -41,30 +42,17 @@ class JsonListReader final : public TraceReader {
   std::size_t next_ = 0;
 };
 
-Json Parse(std::string_view text, const LineReader& lines) {
-  Json document = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (document.is_discarded()) {
-    lines.RefuseField("document", text.substr(0, 40), "JSON, whole and with finite numbers");
-  }
-  return document;
-}
-
 Json ReadDocument(LineReader& lines, bool one_per_line) {
+  constexpr std::string_view kAllowed = "JSON, whole";
   std::string_view line;
   if (one_per_line) {
     Json list = Json::array();
-    while (lines.Next(line)) list.push_back(Parse(line, lines));
+    while (lines.Next(line)) list.push_back(ParseJson(line, lines, kAllowed));
     return list;
   }
   std::string text;
   while (lines.Next(line)) text.append(line).push_back('\n');
-  return Parse(text, lines);
-}
-
-std::string Shown(const Json* value) {
-  return value == nullptr
-             ? "nothing"
-             : value->dump(-1, ' ', true, Json::error_handler_t::replace).substr(0, 60);
+  return ParseJson(text, lines, kAllowed);
 }
 
 }  // namespace
@@ -86,41 +74,6 @@ std::unique_ptr<TraceReader> OpenJsonList(
     lines->Refuse(found + "; allowed: at least one that succeeded");
   }
   return SortByArrival(std::make_unique<JsonListReader>(std::move(lines), std::move(list)));
-}
-
-const Json* JsonRequestFields::Find(std::string_view path) const {
-  const Json* value = &request_;
-  while (true) {
-    const std::size_t end = path.find('.');
-    const auto member = value->is_object() ? value->find(path.substr(0, end)) : value->end();
-    if (member == value->end()) return nullptr;
-    value = &*member;
-    if (end == std::string_view::npos) return value;
-    path.remove_prefix(end + 1);
-  }
-}
-
-std::int32_t JsonRequestFields::Tokens(std::string_view path) const {
-  const Json* value = Find(path);
-  const double tokens = value != nullptr && value->is_number() ? value->get<double>() : 0;
-  if (!(tokens >= 1 && tokens <= kTokensMax) || tokens != std::floor(tokens)) {
-    lines_.RefuseField(path, Shown(value), fmt::format("an integer from 1 to {}", kTokensMax));
-  }
-  return static_cast<std::int32_t>(tokens);
-}
-
-TimePoint JsonRequestFields::Time(std::string_view path, double unit_seconds) const {
-  const Json* value = Find(path);
-  const double seconds =
-      value != nullptr && value->is_number() ? value->get<double>() * unit_seconds : -1;
-  if (!(seconds >= 0 && seconds <= Seconds(kArrivalMax))) {
-    lines_.RefuseField(path, Shown(value),
-                       fmt::format("a number from 0 to {}", Seconds(kArrivalMax) / unit_seconds));
-  }
-  if (value->is_number_integer() && unit_seconds == 1e-9) {
-    return TimePoint{Duration{value->get<std::int64_t>()}};
-  }
-  return TimePoint{DurationFromSeconds(seconds)};
 }
 
 }  // namespace twin

@@ -1,14 +1,14 @@
 // Reads exports that are one JSON document, or JSON lines with nested members.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
-#include <string>
-#include <string_view>
 #include <vector>
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "traces/json_fields.h"
 #include "traces/trace_reader.h"
 
 namespace twin {
@@ -19,6 +19,13 @@ struct JsonList {
   std::vector<TracedRequest> requests;
   bool has_arrivals = true;
   std::int64_t failures = 0;
+  std::int64_t without_output = 0;  // those of them that only lack an output
+
+  // A failed request, or one without output.
+  void Skip(bool failed) {
+    ++failures;
+    if (!failed) ++without_output;
+  }
 };
 
 // Reads all of `lines` as one document, or as an array of one document a line if `one_per_line`,
@@ -27,23 +34,5 @@ struct JsonList {
 std::unique_ptr<TraceReader> OpenJsonList(
     std::unique_ptr<LineReader> lines, const TraceReadOptions& options, bool one_per_line,
     const std::function<JsonList(const nlohmann::json&, const LineReader&)>& read);
-
-// Members of a request. Throws InputError that names the path ("info.input_tokens") and request.
-class JsonRequestFields {
- public:
-  // Borrows both.
-  JsonRequestFields(const nlohmann::json& request, const LineReader& lines)
-      : request_(request), lines_(lines) {}
-
-  // Path of names separated by dots; nullptr if a member is missing.
-  [[nodiscard]] const nlohmann::json* Find(std::string_view path) const;
-  [[nodiscard]] std::int32_t Tokens(std::string_view path) const;
-  // A number of `unit_seconds` each, of any clock that starts at or after 1970.
-  [[nodiscard]] TimePoint Time(std::string_view path, double unit_seconds) const;
-
- private:
-  const nlohmann::json& request_;
-  const LineReader& lines_;
-};
 
 }  // namespace twin

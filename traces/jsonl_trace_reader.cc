@@ -1,17 +1,18 @@
 #include "traces/jsonl_trace_reader.h"
 
-#include <fmt/format.h>
-
-#include <cmath>
+#include <algorithm>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
-#include "core/input_error.h"
+#include "core/hash.h"
 #include "traces/arrival_order.h"
 #include "traces/field.h"
+#include "traces/json_fields.h"
 #include "traces/prefix_rules.h"
+#include "traces/sorted_trace.h"
 
 namespace twin {
 namespace {
@@ -29,22 +30,10 @@ class JsonlTraceReader final : public TraceReader {
   }
 
   bool Next(TracedRequest& request) override {
-    std::string_view line;
-    if (!lines_->Next(line)) {
-      if (counts_.requests == 0)
-        lines_->Refuse("no request in the file; allowed: at least one line");
-      return false;
+    while (next_ == requests_.size()) {
+      if (!ReadLine()) return false;
     }
-    const Json object = ParseLine(line);
-    request.arrival = ReadArrival(object);
-    request.prompt_tokens = ReadTokens(object, layout_.prompt_key);
-    request.output_tokens = ReadTokens(object, layout_.output_key);
-    request.max_output_tokens = request.output_tokens;
-    request.predicted_output_tokens = -1;
-    request.priority = 0;
-    request.tenant = 0;
-    request.session = 0;
-    ReadChunks(object, request);
+    request = requests_[next_++];
     ++counts_.requests;
     return true;
   }
@@ -55,100 +44,171 @@ class JsonlTraceReader final : public TraceReader {
   [[nodiscard]] bool may_be_cut() const override { return false; }  // objects are whole
 
  private:
-  Json ParseLine(std::string_view line) const {
-    try {
-      Json object = Json::parse(line);
-      if (!object.is_object()) lines_->RefuseField("line", line, "a JSON object");
-      return object;
-    } catch (const Json::parse_error& error) {
-      lines_->RefuseField("byte " + std::to_string(error.byte), line, "one JSON object a line");
-    } catch (const Json::exception&) {
-      lines_->RefuseField("line", line, "a JSON object with numbers in the range of double");
+  // Replaces requests_ by those of the next line; false at the end.
+  bool ReadLine() {
+    std::string_view line;
+    next_ = 0;
+    if (!lines_->Next(line)) {
+      if (counts_.requests == 0) {
+        lines_->Refuse("no request in the file; allowed: at least one line");
+      }
+      return false;
     }
+    const Json object = ParseJson(line, *lines_, "one JSON object a line");
+    if (!object.is_object()) lines_->RefuseField("line", line, "a JSON object");
+    const JsonRequestFields fields(object, *lines_);
+    const TimePoint arrival = ReadArrival(fields);
+    if (!layout_.refused_key.empty() && object.contains(layout_.refused_key)) {
+      lines_->Refuse(std::string(layout_.refused_key) +
+                     ": a workflow whose requests wait for several others; allowed: single "
+                     "requests, and sessions, which are chains of requests");
+    }
+    const Json* turns = layout_.turns_key.empty() ? nullptr : fields.Find(layout_.turns_key);
+    if (turns != nullptr) {
+      ReadSession(*turns, arrival);
+    } else {
+      requests_.resize(1);
+      ReadRequest(fields, requests_.front());
+      requests_.front().arrival = arrival;
+    }
+    return true;
   }
 
-  const Json& Member(const Json& object, std::string_view key) const {
-    const auto member = object.find(key);
-    if (member == object.end()) {
-      lines_->Refuse(std::string(key) + ": missing; allowed: a number");
+  TimePoint ReadArrival(const JsonRequestFields& fields) {
+    const TimePoint arrival = fields.Time(layout_.arrival_key, layout_.arrival_unit_seconds);
+    if (!layout_.sorts && !order_.Accepts(arrival)) {
+      order_.Refuse({*lines_, layout_.arrival_key, fields.Shown(layout_.arrival_key)});
     }
-    return *member;
-  }
-
-  static std::string Shown(const Json& value) {
-    return value.dump(-1, ' ', true, Json::error_handler_t::replace);
-  }
-
-  TimePoint ReadArrival(const Json& object) {
-    const Json& value = Member(object, layout_.arrival_key);
-    const double seconds_max = Seconds(kArrivalMax);
-    const double seconds =
-        value.is_number() ? value.get<double>() * layout_.arrival_unit_seconds : -1;
-    const std::string shown = Shown(value);
-    if (!(seconds >= 0 && seconds <= seconds_max)) {
-      lines_->RefuseField(
-          layout_.arrival_key, shown,
-          fmt::format("a number from 0 to {}", seconds_max / layout_.arrival_unit_seconds));
-    }
-    const TimePoint arrival{DurationFromSeconds(seconds)};
-    if (!order_.Accepts(arrival)) order_.Refuse({*lines_, layout_.arrival_key, shown});
     return arrival;
   }
 
-  std::int32_t ReadTokens(const Json& object, std::string_view key) const {
-    const Json& value = Member(object, key);
-    if (!value.is_number_unsigned() || value.get<std::uint64_t>() < 1 ||
-        value.get<std::uint64_t>() > static_cast<std::uint64_t>(kTokensMax)) {
-      lines_->RefuseField(key, Shown(value), "an integer from 1 to " + std::to_string(kTokensMax));
+  void ReadSession(const Json& turns, TimePoint arrival) {
+    if (!turns.is_array()) lines_->RefuseField(layout_.turns_key, turns.dump(), "an array");
+    requests_.resize(turns.size());
+    ++sessions_;
+    for (std::size_t i = 0; i < turns.size(); ++i) {
+      const JsonRequestFields fields(turns[i], *lines_);
+      ReadRequest(fields, requests_[i]);
+      requests_[i].session = sessions_;
+      requests_[i].arrival = arrival;
+      if (fields.Find(layout_.pause_ns_key) != nullptr) {
+        arrival += fields.Time(layout_.pause_ns_key, 1e-9).time_since_epoch();
+      }
+      if (i > 0) ++counts_.unwaited;
     }
-    return value.get<std::int32_t>();
+    if (arrival.time_since_epoch() > kArrivalMax) {
+      lines_->Refuse(std::string(layout_.pause_ns_key) + ": pauses pass 126 years in all");
+    }
   }
 
-  void ReadChunks(const Json& object, TracedRequest& request) const {
-    request.prefix_chunks.clear();
-    request.prefix_chunk_tokens = 0;
-    const auto chunks = object.find(layout_.chunks_key);
-    if (chunks == object.end()) return;
-    if (!chunks->is_array()) {
-      lines_->RefuseField(layout_.chunks_key, Shown(*chunks), "an array of integers from 0");
+  void ReadRequest(const JsonRequestFields& fields, TracedRequest& request) const {
+    request = TracedRequest{};
+    request.prompt_tokens = fields.Tokens(layout_.prompt_key);
+    request.output_tokens = fields.Tokens(layout_.output_key);
+    request.max_output_tokens = request.output_tokens;
+    if (layout_.chunks_key.empty()) {
+      NameChunks(fields, request);
+    } else {
+      ReadIds(fields, layout_.chunks_key, request.prefix_chunks);
+      CheckPrefixChunks(*lines_, layout_.chunks_key, WithChunkSize(request), request.prompt_tokens);
     }
-    for (const Json& chunk : *chunks) {
-      if (!chunk.is_number_unsigned()) {
-        lines_->RefuseField(layout_.chunks_key, Shown(chunk), "an integer from 0");
-      }
-      request.prefix_chunks.push_back(chunk.get<std::uint64_t>());
+    WithChunkSize(request);
+  }
+
+  TracedRequest& WithChunkSize(TracedRequest& request) const {
+    request.prefix_chunk_tokens = request.prefix_chunks.empty() ? 0 : layout_.prefix_chunk_tokens;
+    return request;
+  }
+
+  // The content of the prompt and, where it is known too, of the output behind it.
+  void NameChunks(const JsonRequestFields& fields, TracedRequest& request) const {
+    std::vector<std::uint64_t> tokens;
+    ReadIds(fields, layout_.prompt_ids_key, tokens);
+    const auto prompt_tokens = static_cast<std::size_t>(request.prompt_tokens);
+    const bool whole = tokens.size() >= prompt_tokens;
+    if (whole) {
+      tokens.resize(prompt_tokens);
+      ReadIds(fields, layout_.output_ids_key, tokens);
     }
-    if (!request.prefix_chunks.empty()) request.prefix_chunk_tokens = layout_.prefix_chunk_tokens;
-    CheckPrefixChunks(*lines_, layout_.chunks_key, request, request.prompt_tokens);
+    const auto end = std::min<std::size_t>(
+        tokens.size(), prompt_tokens + static_cast<std::size_t>(request.output_tokens));
+    const auto chunk_tokens = static_cast<std::size_t>(layout_.prefix_chunk_tokens);
+    std::uint64_t content = 0;  // of all tokens so far
+    for (std::size_t i = 0; i < end; ++i) {
+      content = MixWords(content, tokens[i] + 1);
+      if ((i + 1) % chunk_tokens == 0) request.prefix_chunks.push_back(content);
+    }
+  }
+
+  // Appends the array's integers, if there is one.
+  void ReadIds(const JsonRequestFields& fields, std::string_view key,
+               std::vector<std::uint64_t>& ids) const {
+    const Json* array = fields.Find(key);
+    if (array == nullptr) return;
+    if (!array->is_array()) {
+      lines_->RefuseField(key, fields.Shown(key), "an array of integers from 0");
+    }
+    for (const Json& id : *array) {
+      if (!id.is_number_unsigned()) lines_->RefuseField(key, id.dump(), "an integer from 0");
+      ids.push_back(id.get<std::uint64_t>());
+    }
   }
 
   std::unique_ptr<LineReader> lines_;
   const JsonlLayout& layout_;
+  std::vector<TracedRequest> requests_;  // of the last line
+  std::size_t next_ = 0;
+  std::uint64_t sessions_ = 0;
   ArrivalOrder order_;
   TraceReadCounts counts_;
 };
 
-}  // namespace
-
-bool MatchJsonl(const JsonlLayout& layout, std::string_view line) {
-  const Json object = Json::parse(line, nullptr, /*allow_exceptions=*/false);
-  return object.is_object() && object.contains(layout.arrival_key) &&
-         object.contains(layout.prompt_key) && object.contains(layout.output_key);
+bool Matches(const JsonlLayout& layout, const Json& object) {
+  if (!object.is_object() || !object.contains(layout.arrival_key)) return false;
+  if (!layout.mark_key.empty() && !object.contains(layout.mark_key)) return false;
+  if (!layout.turns_key.empty() && object.contains(layout.turns_key)) return true;
+  if (!layout.refused_key.empty() && object.contains(layout.refused_key)) return true;
+  return object.contains(layout.prompt_key) && object.contains(layout.output_key);
 }
 
-std::size_t KnownJsonlKeys(const JsonlLayout& layout, std::string_view line) {
-  std::size_t known = 0;
-  for (const std::string_view key :
-       {layout.arrival_key, layout.prompt_key, layout.output_key, layout.chunks_key}) {
-    if (line.find("\"" + std::string(key) + "\"") != std::string_view::npos) ++known;
+}  // namespace
+
+const JsonlLayout* MatchJsonl(std::span<const JsonlLayout> layouts, std::string_view line) {
+  if (!line.starts_with('{')) return nullptr;
+  const Json object = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+  const auto found = std::ranges::find_if(
+      layouts, [&](const JsonlLayout& layout) { return Matches(layout, object); });
+  return found == layouts.end() ? nullptr : &*found;
+}
+
+std::size_t KnownJsonlKeys(std::span<const JsonlLayout> layouts, std::string_view line) {
+  std::size_t best = 0;
+  for (const JsonlLayout& layout : layouts) {
+    std::size_t known = 0;
+    for (const std::string_view key :
+         {layout.arrival_key, layout.prompt_key, layout.output_key, layout.chunks_key,
+          layout.prompt_ids_key, layout.turns_key, layout.mark_key}) {
+      if (key.empty()) continue;
+      if (line.find("\"" + std::string(key) + "\"") != std::string_view::npos) ++known;
+    }
+    best = std::max(best, known);
   }
-  return known;
+  return best;
 }
 
 std::unique_ptr<TraceReader> OpenJsonlTrace(std::unique_ptr<LineReader> lines,
-                                            const JsonlLayout& layout,
+                                            std::span<const JsonlLayout> layouts,
                                             const TraceReadOptions& options) {
-  return std::make_unique<JsonlTraceReader>(std::move(lines), layout, options);
+  std::string_view first;
+  const JsonlLayout* layout = nullptr;
+  if (lines->Next(first)) {
+    layout = MatchJsonl(layouts, first);
+    lines->Unread();
+  }
+  if (layout == nullptr) layout = &layouts.front();
+  auto reader = std::make_unique<JsonlTraceReader>(std::move(lines), *layout, options);
+  if (layout->sorts) return SortByArrival(std::move(reader), /*from_zero=*/false);
+  return reader;
 }
 
 }  // namespace twin

@@ -5,6 +5,7 @@
 #include "core/check.h"
 #include "core/input_error.h"
 #include "core/printable.h"
+#include "traces/file_kind.h"
 
 namespace twin {
 namespace {
@@ -72,8 +73,17 @@ bool LineReader::FillBuffer() {
                      error.what());
   }
   buffer_.resize(old_size + size);
+  if (bytes_read_ == 0) RefuseForeignKind();
   bytes_read_ += static_cast<std::int64_t>(size);
   return size > 0;
+}
+
+void LineReader::RefuseForeignKind() const {
+  const std::string_view kind = ForeignKind(buffer_);
+  if (kind.empty()) return;
+  throw InputError(InputError::Kind::kData, name_ + ":1",
+                   "encoding: found " + std::string(kind) +
+                       "; allowed: text in UTF-8 (CSV or JSON), plain or gzip");
 }
 
 void LineReader::RefuseField(std::string_view field, std::string_view found,

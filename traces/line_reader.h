@@ -16,7 +16,8 @@ class LineReader {
  public:
   static constexpr std::size_t kLineBytesMax = std::size_t{16} << 20;
 
-  // Opens a file, which may be gzip. Throws InputError.
+  // Opens a file, which may be gzip. Throws InputError; Next() does for a file of another kind
+  // (Parquet, UTF-16, ...) and names it.
   explicit LineReader(const std::string& path);
   // Reads from `bytes`; errors call them `name`.
   LineReader(std::string name, std::unique_ptr<ByteSource> bytes);
@@ -43,6 +44,7 @@ class LineReader {
 
  private:
   bool FillBuffer();
+  void RefuseForeignKind() const;
 
   std::string name_;
   std::unique_ptr<ByteSource> bytes_;

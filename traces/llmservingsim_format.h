@@ -1,4 +1,5 @@
-// LLMServingSim workloads, token ids replaced by chained 16-token block ids (MIT).
+// LLMServingSim workloads (casys-kaist/LLMServingSim, MIT): requests and sessions with token ids,
+// as its generators write them, or copies with chained 16-token block ids instead.
 #pragma once
 
 #include "traces/trace_format.h"

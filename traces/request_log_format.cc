@@ -12,13 +12,14 @@ namespace {
 // Columns of a log whose times are in the column `arrival`. Logs hold more, which differs: first
 // and last tokens (inference-sim, `blis observe`), latencies (inference-perf), times of vLLM's
 // engine (LLMServingSim), gaps between tokens (IBM LLM pilot).
-constexpr std::array<CsvColumn, 6> ColumnsBy(std::string_view arrival, ColumnMeaning meaning) {
+constexpr std::array<CsvColumn, 7> ColumnsBy(std::string_view arrival, ColumnMeaning meaning) {
   return {{{arrival, meaning},
            {"in_tokens", ColumnMeaning::kPromptTokens},
            {"out_tokens", ColumnMeaning::kOutputTokens},
            {"tenant", ColumnMeaning::kTenantName, false},
            {"status", ColumnMeaning::kStatus, false},
-           {"error", ColumnMeaning::kStatus, false}}};
+           {"error", ColumnMeaning::kError, false},
+           {"success", ColumnMeaning::kStatus, false}}};
 }
 constexpr auto kBySendUs = ColumnsBy("send_us", ColumnMeaning::kArrivalUs);
 constexpr auto kByArrivalUs = ColumnsBy("arrival_us", ColumnMeaning::kArrivalUs);

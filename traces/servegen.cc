@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <map>
 #include <string>
 #include <utility>
@@ -9,7 +10,7 @@
 
 #include "core/hash.h"
 #include "core/input_error.h"
-#include "traces/csv_header.h"
+#include "traces/csv_reader.h"
 #include "traces/field.h"
 #include "traces/servegen_lengths.h"
 
@@ -17,6 +18,9 @@ namespace twin {
 namespace {
 
 constexpr Duration kWindow = std::chrono::seconds(600);
+
+constexpr std::string_view kColumns[] = {"client", "window_start_s", "rate_rps", "iat_cv",
+                                         "dist",   "shape",          "scale_s"};
 
 // One client's requests in one window.
 struct ClientWindow {
@@ -44,12 +48,12 @@ class ServeGenRequests final : public ServeGenStream {
         rules_(rules),
         seed_(seed),
         lines_(config.arrivals_path),
+        file_(lines_),
         lengths_(config.lengths_path),
         length_random_(seed, "servegen lengths") {
-    std::string_view line;
-    lines_.Next(line);
-    if (line != "client,window_start_s,rate_rps,iat_cv,dist,shape,scale_s") {
-      lines_.RefuseField("header", line,
+    file_.Next();
+    if (!std::ranges::equal(file_.cells(), kColumns)) {
+      lines_.RefuseField("header", file_.text(),
                          "client,window_start_s,rate_rps,iat_cv,dist,shape,scale_s");
     }
     has_row_ = ReadRow();
@@ -87,26 +91,27 @@ class ServeGenRequests final : public ServeGenStream {
 
   // Parses the next row of a chosen client into row_; false at the end.
   bool ReadRow() {
-    std::string_view line;
-    while (lines_.Next(line)) {
-      SplitCsvLine(line, parts_);
-      if (parts_.size() != 7) lines_.RefuseField("line", line, "7 columns");
+    const std::vector<std::string_view>& parts = file_.cells();
+    while (file_.Next()) {
+      if (parts.size() != std::size(kColumns)) {
+        lines_.RefuseField("line", file_.text(), "7 columns");
+      }
       const auto client =
-          static_cast<std::uint32_t>(ParseInteger({lines_, "client", parts_[0]}, 0, UINT32_MAX));
-      const Duration start = ParseSeconds({lines_, "window_start_s", parts_[1]});
-      const bool first = lines_.line_number() == 2;
+          static_cast<std::uint32_t>(ParseInteger({lines_, "client", parts[0]}, 0, UINT32_MAX));
+      const Duration start = ParseSeconds({lines_, "window_start_s", parts[1]});
+      const bool first = rows_++ == 0;
       if (!first && start != row_.start && start < row_.start + kWindow) {
-        lines_.RefuseField("window_start_s", parts_[1],
+        lines_.RefuseField("window_start_s", parts[1],
                            "the line before's, or at least 600 s later");
       }
       row_ = {.client = client, .start = start};
-      row_.rate = ParseReal({lines_, "rate_rps", parts_[2]}, 0, 1e5);
-      row_.weibull = parts_[4] == "Weibull";
-      if (!row_.weibull && parts_[4] != "Gamma") {
-        lines_.RefuseField("dist", parts_[4], "Gamma or Weibull");
+      row_.rate = ParseReal({lines_, "rate_rps", parts[2]}, 0, 1e5);
+      row_.weibull = parts[4] == "Weibull";
+      if (!row_.weibull && parts[4] != "Gamma") {
+        lines_.RefuseField("dist", parts[4], "Gamma or Weibull");
       }
-      row_.shape = ParseReal({lines_, "shape", parts_[5]}, 1e-4, 1e6);
-      ParseReal({lines_, "scale_s", parts_[6]}, 0, 1e12);
+      row_.shape = ParseReal({lines_, "shape", parts[5]}, 1e-4, 1e6);
+      ParseReal({lines_, "scale_s", parts[6]}, 0, 1e12);
       if (config_.clients.empty() || std::find(config_.clients.begin(), config_.clients.end(),
                                                client) != config_.clients.end()) {
         return true;
@@ -213,10 +218,11 @@ class ServeGenRequests final : public ServeGenStream {
   RequestRules rules_;
   std::uint64_t seed_;
   LineReader lines_;
+  CsvReader file_;
   ServeGenLengths lengths_;
   Random length_random_;
-  std::vector<std::string_view> parts_;
   ClientWindow row_;
+  std::int64_t rows_ = 0;
   bool has_row_ = false;
   Duration window_start_{};
   std::vector<ClientWindow> pending_;  // a heap by ClientWindow::Later

@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <iterator>
+#include <string>
 #include <string_view>
 
 #include "core/check.h"
 #include "core/input_error.h"
-#include "traces/csv_header.h"
+#include "traces/csv_reader.h"
 #include "traces/field.h"
 
 namespace twin {
@@ -55,20 +57,20 @@ std::optional<ServeGenLengths::Field> ServeGenLengths::FieldNamed(std::string_vi
 
 ServeGenLengths::ServeGenLengths(const std::string& path) {
   LineReader lines(path);
-  std::string_view line;
-  lines.Next(line);
-  const std::string header(line);
-  std::vector<std::string_view> names;
-  SplitCsvLine(header, names);
-  if (!header.starts_with("client,window_start_s,field,q")) {
-    lines.RefuseField("header", header, "client,window_start_s,field,q0,...,q100");
+  CsvReader file(lines);
+  file.Next();
+  const std::vector<std::string> header(file.cells().begin(), file.cells().end());
+  const std::vector<std::string_view> names(header.begin(), header.end());
+  constexpr std::string_view kFirst[] = {"client", "window_start_s", "field"};
+  if (names.size() <= std::size(kFirst) ||
+      !std::equal(std::begin(kFirst), std::end(kFirst), names.begin())) {
+    lines.RefuseField("header", file.text(), "client,window_start_s,field,q0,...,q100");
   }
   const std::vector<double> probabilities = ReadProbabilities(lines, names);
-  std::vector<std::string_view> parts;
-  while (lines.Next(line)) {
-    SplitCsvLine(line, parts);
+  const std::vector<std::string_view>& parts = file.cells();
+  while (file.Next()) {
     if (parts.size() != names.size()) {
-      lines.RefuseField("line", line, std::to_string(names.size()) + " columns");
+      lines.RefuseField("line", file.text(), std::to_string(names.size()) + " columns");
     }
     const auto client =
         static_cast<std::uint32_t>(ParseInteger({lines, "client", parts[0]}, 0, UINT32_MAX));

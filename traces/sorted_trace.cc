@@ -10,15 +10,15 @@ namespace {
 
 class SortedTrace final : public TraceReader {
  public:
-  explicit SortedTrace(std::unique_ptr<TraceReader> reader) : reader_(std::move(reader)) {
+  SortedTrace(std::unique_ptr<TraceReader> reader, bool from_zero) : reader_(std::move(reader)) {
     TracedRequest request;
     while (reader_->Next(request)) requests_.push_back(request);
     if (!reader_->has_arrivals()) return;
     std::stable_sort(
         requests_.begin(), requests_.end(),
         [](const TracedRequest& a, const TracedRequest& b) { return a.arrival < b.arrival; });
-    const Duration first =
-        requests_.empty() ? Duration{0} : requests_.front().arrival.time_since_epoch();
+    if (requests_.empty() || !from_zero) return;
+    const Duration first = requests_.front().arrival.time_since_epoch();
     for (TracedRequest& sorted : requests_) sorted.arrival -= first;
   }
 
@@ -40,8 +40,8 @@ class SortedTrace final : public TraceReader {
 
 }  // namespace
 
-std::unique_ptr<TraceReader> SortByArrival(std::unique_ptr<TraceReader> reader) {
-  return std::make_unique<SortedTrace>(std::move(reader));
+std::unique_ptr<TraceReader> SortByArrival(std::unique_ptr<TraceReader> reader, bool from_zero) {
+  return std::make_unique<SortedTrace>(std::move(reader), from_zero);
 }
 
 }  // namespace twin

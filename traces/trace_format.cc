@@ -12,6 +12,7 @@
 #include "traces/inference_perf_format.h"
 #include "traces/llmservingsim_format.h"
 #include "traces/mooncake_format.h"
+#include "traces/qwen_bailian_format.h"
 #include "traces/request_log_format.h"
 #include "traces/sharegpt_format.h"
 #include "traces/twin_format.h"
@@ -75,30 +76,24 @@ TraceFormat CsvFormat(std::string name, std::string description,
           }};
 }
 
-TraceFormat JsonlFormat(std::string name, std::string description, const JsonlLayout& layout) {
+TraceFormat JsonlFormat(std::string name, std::string description,
+                        std::span<const JsonlLayout> layouts) {
   return {std::move(name), std::move(description),
-          [&layout](std::string_view line) { return MatchJsonl(layout, line); },
-          [&layout](std::string_view line) { return KnownJsonlKeys(layout, line); },
-          [&layout](std::unique_ptr<LineReader> lines, const TraceReadOptions& options) {
-            return OpenJsonlTrace(std::move(lines), layout, options);
+          [layouts](std::string_view line) { return MatchJsonl(layouts, line) != nullptr; },
+          [layouts](std::string_view line) { return KnownJsonlKeys(layouts, line); },
+          [layouts](std::unique_ptr<LineReader> lines, const TraceReadOptions& options) {
+            return OpenJsonlTrace(std::move(lines), layouts, options);
           }};
 }
 
 const std::vector<const TraceFormat*>& TraceFormats() {
   static const std::vector<const TraceFormat*> formats{
       &AzureFormat(),
-      &MooncakeFormat(),
-      &LlmServingSimFormat(),
-      &BurstGptFormat(),
-      &ApexPlusFormat(),
-      &VidurFormat(),
-      &ShareGptFormat(),
-      &TwinFormat(),
-      &RequestLogFormat(),
-      &VllmBenchFormat(),
-      &AiPerfFormat(),
-      &InferencePerfFormat(),
-      &IntendedRequestLogFormat(),
+      &QwenBailianFormat(),  // its lines have all keys of Mooncake's
+      &MooncakeFormat(),    &LlmServingSimFormat(), &BurstGptFormat(),
+      &ApexPlusFormat(),    &VidurFormat(),         &ShareGptFormat(),
+      &TwinFormat(),        &RequestLogFormat(),    &VllmBenchFormat(),
+      &AiPerfFormat(),      &InferencePerfFormat(), &IntendedRequestLogFormat(),
   };
   return formats;
 }

@@ -29,7 +29,8 @@ struct TraceFormat {
 // Formats described by layouts. The layouts must outlive the format.
 TraceFormat CsvFormat(std::string name, std::string description,
                       std::span<const CsvLayout> layouts);
-TraceFormat JsonlFormat(std::string name, std::string description, const JsonlLayout& layout);
+TraceFormat JsonlFormat(std::string name, std::string description,
+                        std::span<const JsonlLayout> layouts);
 
 // All formats. The first one that recognises a file is used.
 const std::vector<const TraceFormat*>& TraceFormats();

@@ -19,4 +19,14 @@ std::string SkippedText(const TraceReadCounts& counts) {
                      causes);
 }
 
+std::string NoteOf(const TraceReadCounts& counts) {
+  std::string note = SkippedText(counts);
+  if (counts.unwaited == 0) return note;
+  if (!note.empty()) note += "; ";
+  return note + fmt::format(
+                    "{} of {} requests follow the answer of another one, and arrive as if that "
+                    "took no time",
+                    counts.unwaited, counts.requests);
+}
+
 }  // namespace twin

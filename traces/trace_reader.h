@@ -35,12 +35,19 @@ struct TraceReadCounts {
   std::int64_t skipped_failures = 0;  // rows of failed requests
   std::int64_t without_output = 0;    // those of them that only lack an output
   std::int64_t filtered = 0;          // rows that a filter removed
+  // Requests that the tool sends after the answer of another one. No trace waits for answers: they
+  // arrive when they would if that took no time.
+  std::int64_t unwaited = 0;
 
   [[nodiscard]] std::int64_t rows() const { return requests + skipped_failures + filtered; }
 };
 
 // "3 of 5 rows skipped: 1 failed, 2 without output"; empty if none was.
 std::string SkippedText(const TraceReadCounts& counts);
+
+// What a reader of the trace's numbers has to know: skipped rows and requests that do not wait;
+// empty if there is nothing.
+std::string NoteOf(const TraceReadCounts& counts);
 
 // Reads one file as a stream; memory does not grow with the file. Errors are InputErrors that name
 // file, line and field.

@@ -22,14 +22,6 @@ Json RowOf(const Json& document, std::size_t i) {
   return row;
 }
 
-bool Failed(const Json& row) {
-  const auto error = row.find("errors");
-  const bool says_so =
-      error != row.end() && error->is_string() && !error->get<std::string>().empty();
-  const auto output = row.find("output_lens");
-  return says_so || (output != row.end() && *output == 0);
-}
-
 JsonList ReadResults(const Json& document, const LineReader& lines) {
   const auto inputs = document.is_object() ? document.find("input_lens") : document.end();
   if (inputs == document.end() || !inputs->is_array()) {
@@ -39,11 +31,12 @@ JsonList ReadResults(const Json& document, const LineReader& lines) {
   list.has_arrivals = document.contains("start_times");
   for (std::size_t i = 0; i < inputs->size(); ++i) {
     const Json row = RowOf(document, i);
-    if (Failed(row)) {
-      ++list.failures;
+    const JsonRequestFields fields(row, lines);
+    const bool failed = fields.NamesError("errors");
+    if (failed || fields.IsZero("output_lens")) {
+      list.Skip(failed);
       continue;
     }
-    const JsonRequestFields fields(row, lines);
     TracedRequest request;
     request.prompt_tokens = fields.Tokens("input_lens");
     request.output_tokens = request.max_output_tokens = fields.Tokens("output_lens");

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "core/check.h"
-#include "traces/csv_header.h"
+#include "record/metric_table.h"
 #include "traces/field.h"
 
 namespace twin::lab {
@@ -20,15 +20,14 @@ OperationTable::OperationTable(const std::string& path,
                                const std::vector<std::string_view>& required,
                                const std::vector<std::string_view>& added,
                                const std::vector<Synonym>& synonyms)
-    : lines_(path) {
+    : lines_(path), file_(lines_) {
   const std::string needed = fmt::format("the columns {}, and others", fmt::join(required, ", "));
-  std::string_view line;
-  if (!lines_.Next(line)) {
+  if (!file_.Next()) {
     lines_.Refuse(fmt::format("header: the file is empty; allowed: {}", needed));
   }
-  const std::string text(line);
-  std::vector<std::string_view> names;
-  SplitCsvLine(text, names);
+  const std::vector<std::string_view>& names = file_.cells();
+  const std::string_view repeated = RepeatedName(names);
+  if (!repeated.empty()) lines_.RefuseField("header", repeated, "each column once");
   for (const std::string_view name : names) {
     kept_.push_back(std::ranges::find(added, name) == added.end());
   }
@@ -43,19 +42,13 @@ OperationTable::OperationTable(const std::string& path,
       lines_.Refuse(fmt::format("header: column '{}' is missing; allowed: {}", name, needed));
     }
   }
-  for (const std::string_view name : names) {
-    if (std::ranges::count(names, name) > 1) {
-      lines_.RefuseField("header", name, "each column once");
-    }
-  }
 }
 
 bool OperationTable::Next() {
-  if (!lines_.Next(line_)) return false;
-  SplitCsvLine(line_, fields_);
-  if (fields_.size() != columns_.size()) {
-    lines_.Refuse(fmt::format("row: has {} fields; allowed: {}, as the header", fields_.size(),
-                              columns_.size()));
+  if (!file_.Next()) return false;
+  if (file_.cells().size() != columns_.size()) {
+    lines_.Refuse(fmt::format("row: has {} fields; allowed: {}, as the header",
+                              file_.cells().size(), columns_.size()));
   }
   return true;
 }
@@ -64,7 +57,7 @@ std::string OperationTable::Kept(const std::vector<std::string_view>& fields) co
   std::string kept;
   for (std::size_t i = 0; i < fields.size(); ++i) {
     if (!kept_[i]) continue;
-    kept += fields[i];
+    kept += CsvCell(fields[i]);
     kept += ',';
   }
   return kept;
@@ -81,18 +74,12 @@ bool OperationTable::Has(std::string_view column) const { return Find(column).ha
 std::string_view OperationTable::Text(std::string_view column) const {
   const std::optional<std::size_t> index = Find(column);
   CHECK(index);
-  return fields_[*index];
+  return file_.cells()[*index];
 }
 
 std::int64_t OperationTable::Integer(std::string_view column, std::int64_t low,
                                      std::int64_t high) const {
-  std::string_view text = Text(column);
-  const std::size_t point = text.find('.');
-  if (point > 0 && point < text.size() - 1 &&
-      text.find_first_not_of('0', point + 1) == std::string_view::npos) {
-    text = text.substr(0, point);
-  }
-  return ParseInteger({lines_, column, text}, low, high);
+  return ParseInteger({lines_, column, Text(column)}, low, high);
 }
 
 double OperationTable::Positive(std::string_view column, double high) const {

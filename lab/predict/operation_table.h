@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/letter_case.h"
+#include "traces/csv_reader.h"
 #include "traces/line_reader.h"
 
 namespace twin::lab {
@@ -35,16 +36,14 @@ class OperationTable {
   // than the header.
   bool Next();
 
-  // The header and the row as they stand in the file, without the columns that the copy gets, and
-  // with a comma behind each field.
+  // The header and the row without the columns that the copy gets, with a comma behind each field.
   [[nodiscard]] const std::string& header() const { return header_; }
-  [[nodiscard]] std::string line() const { return Kept(fields_); }
+  [[nodiscard]] std::string line() const { return Kept(file_.cells()); }
 
   // A field of the row. REQUIRES: the column is required or Has() it.
   [[nodiscard]] std::string_view Text(std::string_view column) const;
   [[nodiscard]] bool Has(std::string_view column) const;
-  // Programs that read tables as numbers write 16 as 16.0. Throws InputError if the field is no
-  // integer within low..high.
+  // Throws InputError if the field is no integer within low..high.
   [[nodiscard]] std::int64_t Integer(std::string_view column, std::int64_t low,
                                      std::int64_t high) const;
 
@@ -78,11 +77,10 @@ class OperationTable {
   [[nodiscard]] std::string Kept(const std::vector<std::string_view>& fields) const;
 
   LineReader lines_;
+  CsvReader file_;
   std::vector<std::string> columns_;
   std::vector<bool> kept_;  // by column
   std::string header_;
-  std::string_view line_;
-  std::vector<std::string_view> fields_;
 };
 
 }  // namespace twin::lab

@@ -14,7 +14,7 @@
 
 #include "core/input_error.h"
 #include "record/csv_columns.h"
-#include "traces/csv_header.h"
+#include "traces/csv_reader.h"
 
 namespace twin::lab {
 namespace {
@@ -26,7 +26,7 @@ class Row {
  public:
   Row(const std::string& file, std::size_t line, std::string_view text, std::size_t cells)
       : where_(fmt::format("{} line {}", file, line)) {
-    SplitCsvLine(text, cells_);
+    split_.Split(text);
     if (cells_.size() != cells) {
       throw InputError(InputError::Kind::kData, where_,
                        fmt::format("has {} cells; allowed: {}", cells_.size(), cells));
@@ -65,7 +65,8 @@ class Row {
 
  private:
   std::string where_;
-  std::vector<std::string_view> cells_;
+  CsvCells split_;
+  const std::vector<std::string_view>& cells_ = split_.cells();
 };
 
 // Which columns a file has.

@@ -103,7 +103,8 @@ TEST(RequestLogTest, OtherColumnsAreIgnoredAndFailedRowsSkippedByStatusOrError) 
 TEST(RequestLogTest, AMissingColumnIsNamed) {
   EXPECT_THAT(ErrorOf("send_us,in_tokens,user\n1,2,3\n"),
               HasSubstr("header: column 'out_tokens' is missing; allowed: the columns send_us, "
-                        "in_tokens, out_tokens, [tenant], [status], [error], and others"));
+                        "in_tokens, out_tokens, [tenant], [status], [error], "
+                        "[success], and others"));
   // The intended times are no times of sending.
   EXPECT_THAT(ErrorOf("intended_arrival_us,in_tokens,out_tokens\n1,2,3\n"),
               HasSubstr("header: column 'send_us' is missing"));
@@ -133,6 +134,50 @@ TEST(RequestLogTest, AFileOfFailuresAloneSaysWhyNothingIsLeft) {
                         "least one that succeeded"));
   EXPECT_THAT(ErrorOf(R"({"input_lens": [5], "output_lens": [0]})"),
               HasSubstr("all 1 requests failed; allowed: at least one that succeeded"));
+}
+
+// S7. pandas writes a column of whole numbers as 200.0 as soon as one is missing.
+TEST(RequestLogTest, AnEmptyStateIsNoSuccessWhereOtherRowsHaveOne) {
+  const std::string text =
+      "in_tokens,out_tokens,arrival_s,status\n10,5,0,200.0\n20,6,1.5,200.0\n30,0,2,\n40,7,3,\n";
+  const auto reader = OpenText(text);
+  EXPECT_THAT(ReadAll(*reader), ElementsAre(Sent({}, 10, 5), Sent(milliseconds(1500), 20, 6)));
+  EXPECT_EQ(SkippedText(reader->counts()), "2 of 4 rows skipped: 1 failed, 1 without output");
+  EXPECT_THAT(ErrorOf(text, {.filters = {}, .failed_rows = FailedRows::kRefuse}),
+              HasSubstr("trace:4: status: is empty where other rows have one"));
+  // The state of a later row counts, and the row without one may lack its lengths.
+  EXPECT_THAT(ParseText("in_tokens,out_tokens,arrival_s,status\n40,7,0,\n,,1,NaN\n10,5,2,ok\n"),
+              ElementsAre(Sent({}, 10, 5)));
+}
+
+TEST(RequestLogTest, RowsOfAFileWithoutStatesSucceeded) {
+  EXPECT_THAT(ParseText("in_tokens,out_tokens,arrival_s,status,tenant\n40,7,3,,b\n10,5,2,nan,a\n"),
+              ElementsAre(Sent({}, 10, 5, 1), Sent(milliseconds(1000), 40, 7, 0)));
+  EXPECT_THAT(ErrorOf("in_tokens,out_tokens,arrival_s,status\n10,5,0,\n,5,1,\n"),
+              HasSubstr("trace:3: in_tokens: found ''"));
+}
+
+TEST(RequestLogTest, WordsForNoErrorKeepTheRow) {
+  for (const char* word : {"nan", "NaN", "null", "[]", "\"\"", "\"\"\"\"\"\"", "None", "False", "0",
+                           "0.0", "{}", "<NA>", "N/A"}) {
+    EXPECT_EQ(ParseText(std::string("in_tokens,out_tokens,arrival_s,error\n10,5,0,") + word + "\n")
+                  .size(),
+              1u)
+        << word;
+  }
+  EXPECT_THAT(ErrorOf("in_tokens,out_tokens,arrival_s,error\n10,5,0,connection reset\n"),
+              HasSubstr("1 of 1 rows skipped: 1 failed"));
+}
+
+TEST(RequestLogTest, AnUnknownStateIsRefusedAndNotTakenForFailure) {
+  EXPECT_THAT(ErrorOf("in_tokens,out_tokens,arrival_s,status\n10,5,0,ok\n10,5,0,blue\n"),
+              HasSubstr("trace:3: status: found 'blue'; allowed: a code (0 and 200 to 299 are "
+                        "success) or a word such as ok"));
+}
+
+TEST(RequestLogTest, TheColumnSuccessIsAState) {
+  EXPECT_THAT(ParseText("in_tokens,out_tokens,arrival_s,success\n10,5,0,True\n20,5,1,False\n"),
+              ElementsAre(Sent({}, 10, 5)));
 }
 
 TEST(ClientExportTest, ReadsTheListsOfVllmBench) {
@@ -181,8 +226,40 @@ TEST(ClientExportTest, ReadsTheRecordsOfAiPerfWithoutItsWarmUp) {
 
 TEST(ClientExportTest, NamesTheMemberThatIsMissing) {
   EXPECT_THAT(ErrorOf(R"([{"start_time": 1, "info": {"input_tokens": 5}}])"),
-              HasSubstr("info.output_tokens: found 'nothing'; allowed: an integer from 1"));
+              HasSubstr("info.output_tokens: missing, or null; allowed: an integer from 1"));
   EXPECT_THAT(ErrorOf("[{"), HasSubstr("allowed: JSON, whole"));
+}
+
+// The keys of 2026 (request_metrics, response_metrics), with the server's count where it has one.
+TEST(ClientExportTest, ReadsTheReportOfCurrentInferencePerf) {
+  EXPECT_THAT(
+      ParseText(R"([{"start_time": 7, "info": {"request_metrics": {"text": {"input_tokens": 5}},
+                     "response_metrics": {"output_tokens": 6, "server_usage": null},
+                     "input_tokens": 5}, "error": null},
+                    {"start_time": 8, "info": {"request_metrics": {"text": {"input_tokens": 7}},
+                     "response_metrics": {"output_tokens": 6,
+                                          "server_usage": {"completion_tokens": 8}}}}])"),
+      ElementsAre(Sent({}, 5, 6), Sent(milliseconds(1000), 7, 8)));
+}
+
+TEST(ClientExportTest, OtherArraysAreNotTakenForInferencePerf) {
+  EXPECT_THAT(ErrorOf(R"([{"id": "x", "conversations": [{"from": "human", "value": "hi"}]}])"),
+              HasSubstr("ShareGPT's conversations; allowed: counts of tokens"));
+  EXPECT_THAT(ErrorOf(R"([{"prompt": 5}])"),
+              HasSubstr("allowed: a list of requests with start_time and info"));
+}
+
+// json.dump() of Python writes NaN and Infinity.
+TEST(ClientExportTest, ReadsOverNumbersThatJsonDoesNotHave) {
+  EXPECT_THAT(ParseText("{\"note\": \"NaN \\\" Infinity\", \"request_rate\": Infinity, \"x\": "
+                        "[NaN, -Infinity], \"input_lens\": [5], \"output_lens\": [7]}"),
+              ElementsAre(Sent({}, 5, 7)));
+}
+
+TEST(ClientExportTest, NoErrorHasManySpellings) {
+  EXPECT_THAT(ParseText(R"({"input_lens": [1, 2, 3, 4], "output_lens": [5, 6, 7, 8],
+                            "errors": ["", null, "None", "refused"]})"),
+              ElementsAre(Sent({}, 1, 5), Sent({}, 2, 6), Sent({}, 3, 7)));
 }
 
 TEST(PromptPoolTest, RequestsOfOnePromptShareItAsFarAsTheShorterReaches) {

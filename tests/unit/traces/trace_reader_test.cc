@@ -86,6 +86,72 @@ TEST(LlmServingSimTraceTest, ReadsSixteenTokenBlocks) {
   EXPECT_EQ(requests[0], first);
 }
 
+// S8: the keys of every data set of that repository.
+TEST(LlmServingSimTraceTest, ReadsTheLinesOfItsGenerators) {
+  EXPECT_EQ(
+      ParseText(
+          R"({"input_toks":10,"output_toks":70,"arrival_time_ns":46926808,"input_tok_ids":[1,2,3]}
+{"input_toks":22,"output_toks":104,"arrival_time_ns":347938952,"input_tok_ids":[1,2,3]}
+)"),
+      (std::vector{Plain(Duration{46'926'808}, 10, 70), Plain(Duration{347'938'952}, 22, 104)}));
+}
+
+// Prompts of 40 tokens that are equal for the first 32 share two chunks of 16. The second prompt
+// with its 8 output tokens fills a third.
+TEST(LlmServingSimTraceTest, PrefixesFollowFromTokenIds) {
+  const auto line = [](int time, int last, bool output) {
+    std::string ids;
+    for (int i = 0; i < 40; ++i) ids += std::to_string(i < 39 ? i : last) + (i < 39 ? "," : "");
+    return "{\"input_toks\":40,\"output_toks\":8,\"arrival_time_ns\":" + std::to_string(time) +
+           ",\"input_tok_ids\":[" + ids + "]" +
+           (output ? ",\"output_tok_ids\":[1,2,3,4,5,6,7,8]" : "") + "}\n";
+  };
+  const auto requests = ParseText(line(0, 39, false) + line(1, 99, true));
+  ASSERT_EQ(requests.size(), 2u);
+  EXPECT_EQ(requests[0].prefix_chunk_tokens, 16);
+  ASSERT_EQ(requests[0].prefix_chunks.size(), 2u);
+  ASSERT_EQ(requests[1].prefix_chunks.size(), 3u);
+  EXPECT_EQ(requests[0].prefix_chunks[0], requests[1].prefix_chunks[0]);
+  EXPECT_EQ(requests[0].prefix_chunks[1], requests[1].prefix_chunks[1]);
+  EXPECT_NE(requests[0].prefix_chunks[0], requests[0].prefix_chunks[1]);
+}
+
+// A session's second request follows the answer of the first and a tool of 2 s.
+TEST(LlmServingSimTraceTest, SessionsAreRequestsOfOneClient) {
+  const auto reader = OpenText(R"({"session_id":"a","arrival_time_ns":5000000000,"sub_requests":[)"
+                               R"({"input_toks":10,"output_toks":2,"tool_duration_ns":2000000000},)"
+                               R"({"input_toks":20,"output_toks":3}]}
+{"input_toks":30,"output_toks":4,"arrival_time_ns":6000000000}
+)");
+  TracedRequest first = Plain(std::chrono::seconds(5), 10, 2);
+  TracedRequest second = Plain(std::chrono::seconds(7), 20, 3);
+  first.session = second.session = 1;
+  EXPECT_EQ(ReadAll(*reader), (std::vector{first, Plain(std::chrono::seconds(6), 30, 4), second}));
+  EXPECT_EQ(NoteOf(reader->counts()),
+            "1 of 3 requests follow the answer of another one, and arrive as if that took no time");
+  EXPECT_THAT(ErrorOf(R"({"workflow_id":"w","arrival_time_ns":0,"nodes":[]})"),
+              HasSubstr("trace:1: nodes: a workflow"));
+}
+
+// Mooncake's keys, but seconds: 61.114 was read as 0.061 s where a line has no hash_ids.
+TEST(QwenBailianTraceTest, TimesAreSecondsAndChunksSixteenTokens) {
+  const auto requests =
+      ParseText(R"({"chat_id":1,"parent_chat_id":-1,"timestamp":0.5,"input_length":20,)"
+                R"("output_length":3,"type":"text","turn":1,"hash_ids":[7,8]}
+{"chat_id":2,"parent_chat_id":1,"timestamp":61.114,"input_length":521,"output_length":132}
+)");
+  TracedRequest first = Plain(milliseconds(500), 20, 3);
+  first.prefix_chunks = {7, 8};
+  first.prefix_chunk_tokens = 16;
+  EXPECT_EQ(requests, (std::vector{first, Plain(milliseconds(61'114), 521, 132)}));
+}
+
+TEST(AzureTraceTest, ReadsTheMultimodalTraceOf2025) {
+  EXPECT_EQ(ParseText("TIMESTAMP,NumImages,ContextTokens,GeneratedTokens\n"
+                      "2024-10-10 00:00:00.009930,2,2162,5\n"),
+            std::vector{Plain(Duration{0}, 2162, 5)});
+}
+
 TEST(VidurTraceTest, ReadsArrivalsAndLengths) {
   const auto reader = OpenText(ReadText(SamplePath("vidur.csv")));
   EXPECT_TRUE(reader->has_arrivals());

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "tests/unit/traces/trace_samples.h"
-#include "traces/csv_header.h"
+#include "traces/csv_reader.h"
 #include "traces/trace_format.h"
 #include "traces/workload.h"
 
@@ -153,13 +153,12 @@ TEST_F(SharedTraceTest, LengthsAlone) {
 // rounding of each client's fraction.
 TEST_F(SharedTraceTest, ServeGenMeetsTheRatesOfAWindow) {
   LineReader lines((directory_ / "servegen_m_small_arrivals.csv.gz").string());
-  std::string_view line;
-  std::vector<std::string_view> parts;
+  CsvReader file(lines);
+  const std::vector<std::string_view>& parts = file.cells();
   double expected = 0;
   int clients = 0;
-  lines.Next(line);
-  while (lines.Next(line)) {
-    SplitCsvLine(line, parts);
+  file.Next();
+  while (file.Next()) {
     if (parts[1] != "0") break;
     expected += 600 * std::stod(std::string(parts[2]));
     ++clients;

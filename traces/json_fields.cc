@@ -1,0 +1,122 @@
+#include "traces/json_fields.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstddef>
+
+#include <nlohmann/json.hpp>
+
+#include "traces/field.h"
+#include "traces/words.h"
+
+namespace twin {
+namespace {
+
+using Json = nlohmann::json;
+
+// JSON has no NaN and Infinity; Python writes them.
+std::string WithNulls(std::string_view text) {
+  constexpr std::string_view kWords[] = {"NaN", "-Infinity", "Infinity"};
+  std::string result;
+  bool quoted = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (quoted && text[i] == '\\') {
+      result += text[i++];
+      if (i == text.size()) break;
+    } else if (text[i] == '"') {
+      quoted = !quoted;
+    }
+    std::string_view word;
+    for (const std::string_view known : kWords) {
+      if (!quoted && text.substr(i).starts_with(known)) word = known;
+    }
+    if (word.empty()) {
+      result += text[i];
+    } else {
+      result += "null";
+      i += word.size() - 1;
+    }
+  }
+  return result;
+}
+
+std::string ShownValue(const Json& value) {
+  constexpr std::size_t kShown = 60;
+  return value.dump(-1, ' ', true, Json::error_handler_t::replace).substr(0, kShown);
+}
+
+}  // namespace
+
+Json ParseJson(std::string_view text, const LineReader& lines, std::string_view allowed) {
+  try {
+    return Json::parse(text);
+  } catch (const Json::parse_error& error) {
+    Json document = Json::parse(WithNulls(text), nullptr, /*allow_exceptions=*/false);
+    if (!document.is_discarded()) return document;
+    const bool encoding = std::string_view(error.what()).find("UTF-8") != std::string_view::npos;
+    lines.RefuseField("byte " + std::to_string(error.byte), text,
+                      encoding ? "text in UTF-8" : allowed);
+  } catch (const Json::exception&) {
+    lines.RefuseField("line", text, "numbers in the range of double");
+  }
+}
+
+const Json* JsonRequestFields::Find(std::string_view path) const {
+  const Json* value = &request_;
+  while (true) {
+    const std::size_t end = path.find('.');
+    const auto member = value->is_object() ? value->find(path.substr(0, end)) : value->end();
+    if (member == value->end() || member->is_null()) return nullptr;
+    value = &*member;
+    if (end == std::string_view::npos) return value;
+    path.remove_prefix(end + 1);
+  }
+}
+
+std::string JsonRequestFields::Shown(std::string_view path) const {
+  const Json* value = Find(path);
+  return value == nullptr ? "nothing" : ShownValue(*value);
+}
+
+void JsonRequestFields::Refuse(std::string_view path, const std::string& allowed) const {
+  if (Find(path) == nullptr) {
+    lines_.Refuse(std::string(path) + ": missing, or null; allowed: " + allowed);
+  }
+  lines_.RefuseField(path, Shown(path), allowed);
+}
+
+std::int32_t JsonRequestFields::Tokens(std::string_view path) const {
+  const Json* value = Find(path);
+  const double tokens = value != nullptr && value->is_number() ? value->get<double>() : 0;
+  if (!(tokens >= 1 && tokens <= kTokensMax) || tokens != std::floor(tokens)) {
+    Refuse(path, fmt::format("an integer from 1 to {}", kTokensMax));
+  }
+  return static_cast<std::int32_t>(tokens);
+}
+
+TimePoint JsonRequestFields::Time(std::string_view path, double unit_seconds) const {
+  const Json* value = Find(path);
+  const double seconds =
+      value != nullptr && value->is_number() ? value->get<double>() * unit_seconds : -1;
+  if (!(seconds >= 0 && seconds <= Seconds(kArrivalMax))) {
+    Refuse(path, fmt::format("a number from 0 to {}", Seconds(kArrivalMax) / unit_seconds));
+  }
+  if (value->is_number_integer() && unit_seconds == 1e-9) {
+    return TimePoint{Duration{value->get<std::int64_t>()}};
+  }
+  return TimePoint{DurationFromSeconds(seconds)};
+}
+
+bool JsonRequestFields::NamesError(std::string_view path) const {
+  const Json* value = Find(path);
+  if (value == nullptr) return false;
+  return twin::NamesError(value->is_string() ? value->get<std::string>() : ShownValue(*value));
+}
+
+bool JsonRequestFields::IsZero(std::string_view path) const {
+  const Json* value = Find(path);
+  return value != nullptr && *value == 0;
+}
+
+}  // namespace twin

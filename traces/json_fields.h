@@ -1,0 +1,44 @@
+// Parses JSON of traces and the members of a request in it. Every error names file, line and path.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "core/time.h"
+#include "traces/line_reader.h"
+
+namespace twin {
+
+// Parses one document. NaN and Infinity, which Python writes, become null. Throws InputError.
+nlohmann::json ParseJson(std::string_view text, const LineReader& lines, std::string_view allowed);
+
+// Members of a request. A path is names separated by dots ("info.input_tokens"). All functions but
+// Find() and Shown() throw InputError that names the path.
+class JsonRequestFields {
+ public:
+  // Borrows both.
+  JsonRequestFields(const nlohmann::json& request, const LineReader& lines)
+      : request_(request), lines_(lines) {}
+
+  // nullptr if a member is missing or null.
+  [[nodiscard]] const nlohmann::json* Find(std::string_view path) const;
+  [[nodiscard]] std::string Shown(std::string_view path) const;
+  [[nodiscard]] std::int32_t Tokens(std::string_view path) const;
+  // A number of `unit_seconds` each, of any clock that starts at or after 1970.
+  [[nodiscard]] TimePoint Time(std::string_view path, double unit_seconds) const;
+  // True if the member names an error (words.h).
+  [[nodiscard]] bool NamesError(std::string_view path) const;
+  // True if the member is 0: a request without output is a failed one.
+  [[nodiscard]] bool IsZero(std::string_view path) const;
+
+ private:
+  [[noreturn]] void Refuse(std::string_view path, const std::string& allowed) const;
+
+  const nlohmann::json& request_;
+  const LineReader& lines_;
+};
+
+}  // namespace twin

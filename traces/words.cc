@@ -1,0 +1,162 @@
+#include "traces/words.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "core/letter_case.h"
+
+namespace twin {
+namespace {
+
+// Small letters without blanks and quotes around them; _ and - between letters are blanks, and a
+// path of names ("Status.COMPLETED") is its last one.
+constexpr std::string_view kNothing[] = {
+    "",       "-",      "--",      ".",       "?",       "[]",          "{}",
+    "()",     "na",     "n/a",     "#n/a",    "#na",     "#n/a n/a",    "<na>",
+    "nan",    "-nan",   "+nan",    "1.#ind",  "-1.#ind", "1.#qnan",     "-1.#qnan",
+    "none",   "null",   "nil",     "nat",     "#null!",  "#value!",     "undefined",
+    "\\n",    "(null)", "(none)",  "(empty)", "unset",   "missing",     "nothing",
+    "<none>", "<null>", "<empty>", "<unset>", "<nat>",   "character(0)"};
+constexpr std::string_view kYes[] = {"true", "t", "yes", "y", ".true."};
+constexpr std::string_view kNo[] = {"false", "f", "no", "n", ".false."};
+constexpr std::string_view kSuccess[] = {
+    "ok",       "okay",         "success",          "successful", "succeeded",
+    "succeed",  "successfully", "complete",         "completed",  "done",
+    "finished", "pass",         "passed",           "stop",       "finished length capped",
+    "length",   "eos",          "finished stopped", "no error",   "no errors",
+};
+constexpr std::string_view kFailure[] = {"fail",
+                                         "failed",
+                                         "failure",
+                                         "error",
+                                         "errored",
+                                         "err",
+                                         "exception",
+                                         "timeout",
+                                         "time out",
+                                         "timed out",
+                                         "timedout",
+                                         "cancel",
+                                         "cancelled",
+                                         "canceled",
+                                         "abort",
+                                         "aborted",
+                                         "reject",
+                                         "rejected",
+                                         "refused",
+                                         "drop",
+                                         "dropped",
+                                         "killed",
+                                         "oom",
+                                         "crash",
+                                         "crashed",
+                                         "incomplete",
+                                         "unfinished",
+                                         "interrupted",
+                                         "disconnect",
+                                         "disconnected",
+                                         "unavailable",
+                                         "expired",
+                                         "lost",
+                                         "invalid",
+                                         "bad request",
+                                         "too many requests",
+                                         "rate limited",
+                                         "throttled",
+                                         "overloaded",
+                                         "preempted",
+                                         "evicted",
+                                         "skipped",
+                                         "server error",
+                                         "internal server error",
+                                         "out of memory",
+                                         "finished aborted",
+                                         "finished ignored",
+                                         "finished error",
+                                         "not finished",
+                                         "pending",
+                                         "running",
+                                         "waiting",
+                                         "queued",
+                                         "connection error"};
+
+bool IsAny(std::string_view word, std::span<const std::string_view> words) {
+  return std::ranges::find(words, word) != words.end();
+}
+
+std::string_view Trimmed(std::string_view text) {
+  constexpr std::string_view kAround = " \t\r\n\"'";
+  const std::size_t begin = text.find_first_not_of(kAround);
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(kAround) - begin + 1);
+}
+
+std::string Lower(std::string_view text) {
+  std::string lower(text);
+  std::ranges::transform(lower, lower.begin(), LowerCase);
+  return lower;
+}
+
+std::optional<double> NumberOf(std::string_view text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+Outcome OutcomeOfCode(double code) {
+  if (code == 0 || (code >= 200 && code <= 299 && code == std::floor(code))) {
+    return Outcome::kSuccess;
+  }
+  return code == std::floor(code) && std::abs(code) < 1e6 ? Outcome::kFailure : Outcome::kUnknown;
+}
+
+// The code in "200 OK", "HTTP 200" and "HTTP/1.1 200 OK".
+std::optional<double> CodeOf(std::string_view word) {
+  if (word.starts_with("http")) {
+    const std::size_t blank = word.find(' ');
+    if (blank == std::string_view::npos) return std::nullopt;
+    word.remove_prefix(blank + 1);
+  }
+  if (const std::optional<double> number = NumberOf(word)) return number;
+  constexpr std::size_t kDigits = 3;
+  if (word.size() <= kDigits || word[kDigits] != ' ') return std::nullopt;
+  return NumberOf(word.substr(0, kDigits));
+}
+
+}  // namespace
+
+bool MeansNothing(std::string_view text) {
+  const std::string_view word = Trimmed(text);
+  constexpr std::size_t kLongest = 12;
+  const bool number = !word.empty() && word.front() >= '0' && word.front() <= '9';
+  if (number && word.find('#') == std::string_view::npos) return false;  // most fields
+  return word.empty() || (word.size() <= kLongest && IsAny(Lower(word), kNothing));
+}
+
+Outcome OutcomeOf(std::string_view status) {
+  if (MeansNothing(status)) return Outcome::kNothing;
+  std::string word = Lower(Trimmed(status));
+  if (const std::optional<double> code = CodeOf(word)) return OutcomeOfCode(*code);
+  if (IsAny(word, kYes)) return Outcome::kSuccess;
+  if (IsAny(word, kNo)) return Outcome::kFailure;
+  word.erase(0, word.rfind('.') + 1);
+  std::ranges::replace(word, '_', ' ');
+  std::ranges::replace(word, '-', ' ');
+  if (IsAny(word, kSuccess)) return Outcome::kSuccess;
+  return IsAny(word, kFailure) ? Outcome::kFailure : Outcome::kUnknown;
+}
+
+bool NamesError(std::string_view error) {
+  const std::string word = Lower(Trimmed(error));
+  if (IsAny(word, kYes)) return true;
+  if (IsAny(word, kNo)) return false;
+  const Outcome outcome = OutcomeOf(error);
+  return outcome == Outcome::kFailure || outcome == Outcome::kUnknown;
+}
+
+}  // namespace twin
