@@ -332,11 +332,7 @@ ModelConfig ParseHfConfig(std::string_view text, const std::string& where) {
 ModelConfig ReadHfConfig(const fs::path& path) {
   std::error_code unknown;
   if (!fs::exists(path, unknown)) {
-    throw InputError(
-        InputError::Kind::kData, path.string(),
-        fmt::format("no such file or directory; allowed: a model directory, the path of its "
-                    "config.json, or the name of a preset; {}",
-                    SuggestPreset(path.string())));
+    throw InputError(InputError::Kind::kData, path.string(), NoSuchModel(path.string()));
   }
   const fs::path file = fs::is_directory(path) ? path / "config.json" : path;
   const auto text = ReadText(file);

@@ -6,6 +6,7 @@
 #include <array>
 #include <filesystem>
 #include <span>
+#include <vector>
 
 #include "core/input_error.h"
 #include "core/letter_case.h"
@@ -33,13 +34,51 @@ bool ContainsWhole(std::string_view text, std::string_view word) {
 }
 
 // The last `count` parts of a path.
-std::string LowerCaseEnd(std::string_view path, int count) {
+std::string_view EndOf(std::string_view path, int count) {
   while (path.ends_with('/')) path.remove_suffix(1);
   std::size_t begin = path.size() + 1;
   while (count-- > 0 && begin > 0) begin = begin < 2 ? 0 : path.find_last_of('/', begin - 2) + 1;
-  std::string end(path.substr(begin));
+  return path.substr(begin);
+}
+
+std::string LowerCaseEnd(std::string_view path, int count) {
+  std::string end(EndOf(path, count));
   std::ranges::transform(end, end.begin(), LowerCase);
   return end;
+}
+
+// "llama" of "llama-3.1-8b", "gpt" of "gpt2".
+std::string_view FamilyOf(std::string_view preset) {
+  const auto* const end =
+      std::ranges::find_if_not(preset, [](char c) { return c >= 'a' && c <= 'z'; });
+  return preset.substr(0, static_cast<std::size_t>(end - preset.begin()));
+}
+
+// Whether a word of `name` is the preset's family, and a version or size follows: "deepseek-r1" and
+// "gpt-oss-120b" are related to none, "deepseek-r1-distill-qwen-7b" to qwen's.
+bool IsRelated(std::string_view name, std::string_view preset) {
+  const std::string_view family = FamilyOf(preset);
+  for (std::size_t at = 0; at < name.size(); ++at) {
+    const bool begins = at == 0 || !IsWordCharacter(name[at - 1]);
+    if (!begins || FamilyOf(name.substr(at)) != family) continue;
+    std::string_view rest = name.substr(at + family.size());
+    if (rest.starts_with('-')) rest.remove_prefix(1);
+    if (!rest.empty() && rest.front() >= '0' && rest.front() <= '9') return true;
+  }
+  return false;
+}
+
+// "; the nearest preset is ..."; empty if none is related.
+std::string NearestPresets(std::string_view name) {
+  std::string_view longest;
+  std::vector<std::string_view> related;
+  for (const std::string_view preset : ModelPresetNames()) {
+    if (preset.size() > longest.size() && ContainsWhole(name, preset)) longest = preset;
+    if (IsRelated(name, preset)) related.push_back(preset);
+  }
+  if (!longest.empty()) return fmt::format("; the nearest preset is {}", longest);
+  if (related.empty()) return "";
+  return fmt::format("; the nearest presets are {}", NearestNames(name, related));
 }
 
 // Repositories on huggingface.co whose config.json has exactly the shape of a preset: of a preset
@@ -90,6 +129,12 @@ bool IsCheckpoint(std::string_view name, std::string_view preset, const Checkpoi
   });
 }
 
+ModelConfig OfPreset(std::string_view preset) {
+  ModelConfig model;
+  model.shape = ModelPreset(preset);
+  return model;
+}
+
 // A hub's name is no path, unless the model lies there.
 bool IsMissing(const std::string& path) {
   std::error_code unknown;
@@ -100,11 +145,11 @@ bool IsMissing(const std::string& path) {
 
 bool NamesModelPath(std::string_view model) { return model.find('/') != std::string_view::npos; }
 
-ModelSpec ReadNamedShape(const std::string& model, bool has_weight_dtype) {
-  if (!NamesModelPath(model)) return ModelPreset(model);
+ModelConfig ReadNamedModel(const std::string& model, bool has_weight_dtype) {
+  if (!NamesModelPath(model)) return OfPreset(model);
   const std::string_view preset = PresetOfCheckpoint(model);
-  if (!preset.empty() && IsMissing(model)) return ModelPreset(preset);
-  const ModelConfig config = ReadHfConfig(model);
+  if (!preset.empty() && IsMissing(model)) return OfPreset(preset);
+  ModelConfig config = ReadHfConfig(model);
   const bool has_cost =
       config.quantization.empty() || config.quantization == "fp8" || config.int4.has_value();
   if (!has_cost && !has_weight_dtype) {
@@ -115,7 +160,11 @@ ModelSpec ReadNamedShape(const std::string& model, bool has_weight_dtype) {
                                  "and int4 in system.model_shape.weight_dtype",
                                  QuantizationText(config)));
   }
-  return config.shape;
+  return config;
+}
+
+ModelSpec ReadNamedShape(const std::string& model, bool has_weight_dtype) {
+  return ReadNamedModel(model, has_weight_dtype).shape;
 }
 
 std::string_view PresetOfCheckpoint(std::string_view path) {
@@ -129,14 +178,13 @@ std::string_view PresetOfCheckpoint(std::string_view path) {
   return {};
 }
 
-std::string SuggestPreset(std::string_view path) {
-  const std::string name = LowerCaseEnd(path, 1);
-  std::string_view longest;
-  for (const std::string_view preset : ModelPresetNames()) {
-    if (preset.size() > longest.size() && ContainsWhole(name, preset)) longest = preset;
-  }
-  if (!longest.empty()) return fmt::format("the nearest preset is {}", longest);
-  return fmt::format("the nearest presets are {}", NearestNames(name, ModelPresetNames()));
+std::string NoSuchModel(std::string_view path) {
+  const std::string_view name = EndOf(path, 1);
+  return fmt::format(
+      "no such file or directory, and no preset is called {}; allowed: the name of a preset, the "
+      "path of a config.json, or its directory; of a model on huggingface.co: hf download {} "
+      "config.json --local-dir {}{}",
+      name, EndOf(path, 2), name, NearestPresets(LowerCaseEnd(path, 1)));
 }
 
 }  // namespace twin

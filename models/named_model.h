@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "core/model_spec.h"
+#include "models/model_config.h"
 
 namespace twin {
 
@@ -16,15 +17,16 @@ bool NamesModelPath(std::string_view model);
 // for all others, such as repositories with quantised weights.
 std::string_view PresetOfCheckpoint(std::string_view path);
 
-// The shape of the model that a simulation names: a preset, a file, or, where there is no such
-// file, the preset of that checkpoint. Weights in a format that has no cost model (int4,
-// AWQ, GPTQ, ...) are refused unless `has_weight_dtype`: the caller then sets weight_dtype.
+// The model that a simulation names; of a preset, the shape alone: a preset, a file, or, where
+// there is no such file, the preset of that checkpoint. Weights in a format that has no cost model
+// (int4, AWQ, GPTQ, ...) are refused unless `has_weight_dtype`: the caller then sets weight_dtype.
 // Throws InputError: an unknown preset (usage); hf_config.h (data).
+ModelConfig ReadNamedModel(const std::string& model, bool has_weight_dtype);
 ModelSpec ReadNamedShape(const std::string& model, bool has_weight_dtype);
 
-// What to say of a path that does not exist: "the nearest preset is qwen3-14b" for
-// "Qwen/Qwen3-14B-AWQ", otherwise the three presets with the nearest names.
-// Only the last part of `path` counts.
-std::string SuggestPreset(std::string_view path);
+// What to say of a path that does not exist: that no preset has this name, how to download the
+// config.json of a model on huggingface.co, and "the nearest preset is qwen3-14b" for
+// "Qwen/Qwen3-14B-AWQ", or up to three presets of the same family, if there are any.
+std::string NoSuchModel(std::string_view path);
 
 }  // namespace twin

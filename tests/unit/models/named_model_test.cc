@@ -14,7 +14,9 @@ namespace twin {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::ThrowsMessage;
 
 TEST(NamedModelTest, ANameWithoutASlashIsAPreset) {
@@ -61,23 +63,36 @@ TEST(NamedModelTest, ADirectoryOfThatNameGoesBeforeThePreset) {
 }
 
 // It used to be answered with "cannot be opened" alone.
-TEST(NamedModelTest, AHubNameSuggestsThePresetOfThatModel) {
+TEST(NamedModelTest, AHubNameIsToldHowToGetItsConfigAndThePresetOfThatModel) {
   EXPECT_THAT([] { ReadNamedShape("Qwen/Qwen3-14B-AWQ", false); },
-              ThrowsMessage<InputError>(AllOf(HasSubstr("Qwen/Qwen3-14B-AWQ: no such file"),
-                                              HasSubstr("the nearest preset is qwen3-14b"))));
-  EXPECT_EQ(SuggestPreset("meta-llama/Meta-Llama-3.1-8B-Instruct"),
-            "the nearest preset is llama-3.1-8b");
-  EXPECT_EQ(SuggestPreset("codellama/CodeLlama-34b-Instruct-hf/"),
-            "the nearest preset is codellama-34b");
-  EXPECT_EQ(SuggestPreset("Qwen/Qwen3-30B-A3B-AWQ"), "the nearest preset is qwen3-30b-a3b");
-  EXPECT_EQ(SuggestPreset("openai-community/gpt2-xl"), "the nearest preset is gpt2-xl");
+              ThrowsMessage<InputError>(
+                  AllOf(HasSubstr("Qwen/Qwen3-14B-AWQ: no such file or directory, and no preset is "
+                                  "called Qwen3-14B-AWQ; allowed: the name of a preset"),
+                        HasSubstr("hf download Qwen/Qwen3-14B-AWQ config.json --local-dir "
+                                  "Qwen3-14B-AWQ; the nearest preset is qwen3-14b"))));
+  EXPECT_THAT(NoSuchModel("meta-llama/Meta-Llama-3.1-8B-Instruct"),
+              EndsWith("; the nearest preset is llama-3.1-8b"));
+  EXPECT_THAT(NoSuchModel("codellama/CodeLlama-34b-Instruct-hf/"),
+              EndsWith("; the nearest preset is codellama-34b"));
+  EXPECT_THAT(NoSuchModel("Qwen/Qwen3-30B-A3B-AWQ"),
+              EndsWith("; the nearest preset is qwen3-30b-a3b"));
+  EXPECT_THAT(NoSuchModel("openai-community/gpt2-xl"), EndsWith("; the nearest preset is gpt2-xl"));
 }
 
 TEST(NamedModelTest, PartsOfAWordAreNoPresetsName) {
-  // Neither distilgpt2 nor llama-3.2-11b has the shape of the preset that its name holds.
-  EXPECT_THAT(SuggestPreset("distilbert/distilgpt2"), HasSubstr("the nearest presets are"));
-  EXPECT_THAT(SuggestPreset("meta-llama/Llama-3.2-11B-Vision"),
+  // llama-3.2-11b does not have the shape of the preset that its name holds.
+  EXPECT_THAT(NoSuchModel("meta-llama/Llama-3.2-11B-Vision"),
               HasSubstr("the nearest presets are llama-3.2-1b"));
+}
+
+// Names at a distance of a few letters are no relatives.
+TEST(NamedModelTest, NoPresetIsOfferedThatIsOfAnotherFamily) {
+  for (const char* name : {"deepseek-ai/DeepSeek-R1", "zai-org/GLM-4.6", "openai/gpt-oss-120b",
+                           "distilbert/distilgpt2", "tiiuae/whisper"}) {
+    EXPECT_THAT(NoSuchModel(name), Not(HasSubstr("nearest"))) << name;
+  }
+  EXPECT_THAT(NoSuchModel("deepseek-ai/DeepSeek-R1-Distill-Qwen-7B"),
+              HasSubstr("the nearest presets are qwen"));
 }
 
 // Such weights used to be simulated as bf16, four times as large, without a word.
