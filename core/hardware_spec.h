@@ -12,7 +12,8 @@ namespace twin {
 struct HardwareSpec {
   std::string name;
 
-  // Capacity that the driver reports (cudaMemGetInfo's total).
+  // Capacity that the driver reports: nvidia-smi's total, or less. A comment in each shipped sheet
+  // says who measured it.
   std::int64_t memory_bytes = 0;
   double memory_bandwidth_bytes_per_s = 0;
   // Streaming multiprocessors, cores of a CPU; 0 = unknown.

@@ -5,8 +5,10 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <regex>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/input_error.h"
 #include "proto/hardware_file.h"
@@ -17,6 +19,7 @@
 namespace twin {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
@@ -50,12 +53,16 @@ TEST_F(DeviceProfileTest, EveryEmbeddedProfileBelongsToADataSheetAndCanBeRead) {
   }
 }
 
+std::string ShippedSheet(std::string_view name) {
+  std::ifstream in(std::string(TWIN_SOURCE_DIR) + "/sim/hardware/" + std::string(name) +
+                   ".textproto");
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
 // Defaults are for sheets of users: a shipped one that leaves a number out would take it silently.
 TEST(HardwareFileTest, EveryShippedDataSheetStatesWhatKernelsAchieve) {
   for (const std::string_view name : HardwarePresetNames()) {
-    std::ifstream in(std::string(TWIN_SOURCE_DIR) + "/sim/hardware/" + std::string(name) +
-                     ".textproto");
-    const std::string text{std::istreambuf_iterator<char>(in), {}};
+    const std::string text = ShippedSheet(name);
     for (const char* field :
          {"gemm_flops_fraction", "gemm_bandwidth_fraction", "attention_flops_fraction",
           "attention_bandwidth_fraction", "elementwise_bandwidth_fraction",
@@ -64,6 +71,34 @@ TEST(HardwareFileTest, EveryShippedDataSheetStatesWhatKernelsAchieve) {
       EXPECT_THAT(text, HasSubstr(std::string("\n") + field + ": ")) << name;
     }
   }
+}
+
+// The name on the box is more than the driver reports: 24 GB of an L4 are 23,034 MiB.
+TEST(HardwareFileTest, EveryShippedMemoryIsWhatADriverReportedOrSaysThatNobodyMeasuredIt) {
+  const std::regex measured("\n# Memory: ([0-9,]+) MiB by [^\n(]+ \\([^\n]+\\)\\.\nmemory_bytes: ");
+  const std::regex assumed("\n# Memory: not measured: [^\n]+\\.\nmemory_bytes: ");
+  std::vector<std::string_view> unmeasured;
+  for (const std::string_view name : HardwarePresetNames()) {
+    const std::string text = ShippedSheet(name);
+    std::smatch found;
+    if (!std::regex_search(text, found, measured)) {
+      EXPECT_TRUE(std::regex_search(text, assumed)) << name;
+      unmeasured.push_back(name);
+      continue;
+    }
+    std::string mebibytes = found[1];
+    std::erase(mebibytes, ',');
+    EXPECT_EQ(HardwarePreset(name).memory_bytes, std::stoll(mebibytes) << 20) << name;
+  }
+  EXPECT_THAT(unmeasured, ElementsAre("cpu-generic"));
+}
+
+// nvidia-smi's totals: github.com/modal-labs/modal-client/pull/2797.
+TEST(HardwareFileTest, AnL4HasNeither24GbNor24GibOfMemory) {
+  EXPECT_EQ(HardwarePreset("l4").memory_bytes, 24'152'899'584);
+  EXPECT_EQ(HardwarePreset("a10").memory_bytes, 24'146'608'128);
+  EXPECT_EQ(HardwarePreset("h100-sxm").memory_bytes, 85'520'809'984);
+  EXPECT_EQ(HardwarePreset("l40s").memory_bytes, 48'305'799'168);
 }
 
 TEST(HardwareFileTest, EverySystemOfAiconfiguratorHasADataSheet) {
