@@ -39,9 +39,12 @@ constexpr double BytesPerWeight(DType type) {
   return static_cast<double>(ByteSize(type));
 }
 
-// The format of embedding and head beside layers of such weights.
+// The format of embedding and head beside layers of such weights: quantisation leaves both in 16
+// bits (vLLM's fp8, int8, GPTQ and AWQ methods quantise linear layers alone).
 constexpr DType EndsFormat(DType weights) {
-  return weights == DType::kInt4 ? DType::kBf16 : weights;
+  const bool quantised =
+      weights == DType::kFp8 || weights == DType::kInt8 || weights == DType::kInt4;
+  return quantised ? DType::kBf16 : weights;
 }
 
 // The short name that configs and reports use: fp32, bf16, fp16, fp8, int8, int4.

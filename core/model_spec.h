@@ -96,9 +96,10 @@ std::int32_t StageLayers(const ModelSpec& model, const Parallelism& parallelism,
 // KV heads of one rank: its share, or one replicated head if there are more ranks than heads.
 std::int32_t KvHeadsPerRank(const ModelSpec& model, const Parallelism& parallelism);
 
-// Weight bytes of one rank of `stage`. Projections are sharded by heads and by MLP width, embedding
-// and head by rows (rounded up). Norms, biases of reduced outputs, routers and learned positions
-// are replicated. A tied embedding is stored twice if the first and last stage differ.
+// Weight bytes of one rank of `stage`; embedding, head and final norm in EndsFormat(). Projections
+// are sharded by heads and by MLP width, embedding and head by rows (rounded up). Norms, biases of
+// reduced outputs, routers and learned positions are replicated. A tied embedding is stored twice
+// if the first and last stage differ.
 std::int64_t WeightBytesPerRank(const ModelSpec& model, const Parallelism& parallelism,
                                 std::int32_t stage);
 

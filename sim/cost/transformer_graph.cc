@@ -17,9 +17,8 @@ class OperationFactory {
  public:
   OperationFactory(const ModelSpec& model, const HardwareSpec& hardware)
       : hardware_(hardware),
-        weight_bytes_(BytesPerWeight(model.weight_dtype)),
+        weights_(model.weight_dtype),
         activation_bytes_(static_cast<double>(ActivationByteSize(model))),
-        gemm_flops_per_s_(PeakFlops(hardware, model.weight_dtype) * hardware.gemm_flops_fraction),
         attention_flops_per_s_(
             PeakFlops(hardware, model.weight_dtype == DType::kFp32 ? DType::kFp32 : DType::kBf16) *
             hardware.attention_flops_fraction) {}
@@ -31,19 +30,21 @@ class OperationFactory {
     std::int64_t n;
     Feature compute_rows = Feature::kGemmRows;
     Feature moved_rows = Feature::kTokens;
+    std::optional<DType> weights = std::nullopt;  // absent: those of the layers
   };
 
   [[nodiscard]] Operation Gemm(std::string name, const GemmShape& shape) const {
     const auto k = static_cast<double>(shape.k);
     const auto n = static_cast<double>(shape.n);
+    const DType weights = shape.weights.value_or(weights_);
     Operation gemm;
     gemm.name = std::move(name);
     gemm.part = StepPart::kGemm;
     gemm.gate = shape.moved_rows;
     gemm.flops = {shape.compute_rows, 2 * k * n};
-    gemm.constant_bytes = k * n * weight_bytes_;
+    gemm.constant_bytes = k * n * BytesPerWeight(weights);
     gemm.bytes[0] = {shape.moved_rows, (k + n) * activation_bytes_};
-    gemm.flops_per_s = gemm_flops_per_s_;
+    gemm.flops_per_s = PeakFlops(hardware_, weights) * hardware_.gemm_flops_fraction;
     gemm.bytes_per_s = hardware_.memory_bandwidth_bytes_per_s * hardware_.gemm_bandwidth_fraction;
     gemm.constant_latency_s = hardware_.gemm_latency_s;
     return gemm;
@@ -55,7 +56,8 @@ class OperationFactory {
     Operation gemm = Gemm(std::move(name), {.k = k, .n = n, .compute_rows = Feature::kExpertRows});
     gemm.constant_bytes = 0;
     gemm.bytes[0].coefficient *= static_cast<double>(experts_per_token);
-    gemm.bytes[1] = {Feature::kTouchedExperts, static_cast<double>(k * n) * weight_bytes_};
+    gemm.bytes[1] = {Feature::kTouchedExperts,
+                     static_cast<double>(k * n) * BytesPerWeight(weights_)};
     return gemm;
   }
 
@@ -131,9 +133,8 @@ class OperationFactory {
   }
 
   const HardwareSpec& hardware_;
-  double weight_bytes_;
+  DType weights_;
   double activation_bytes_;
-  double gemm_flops_per_s_;
   double attention_flops_per_s_;
 };
 
@@ -287,7 +288,8 @@ class StageBuilder {
     Append(make_.Gemm("lm_head", {.k = model_.hidden,
                                   .n = share,
                                   .compute_rows = Feature::kEmittingItems,
-                                  .moved_rows = Feature::kEmittingItems}));
+                                  .moved_rows = Feature::kEmittingItems,
+                                  .weights = EndsFormat(model_.weight_dtype)}));
     if (parallelism_.tensor > 1) {
       const double bytes = (ranks - 1) / ranks * vocab * make_.activation_bytes();
       Append(make_.Transfer("logits_all_gather", Feature::kEmittingItems, bytes, ranks - 1,

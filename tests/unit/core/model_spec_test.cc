@@ -68,6 +68,20 @@ TEST(ModelSpecTest, OneRankHoldsAllParameters) {
   }
 }
 
+// Llama-3-8B: 7.505 GB of layers at a byte each, and 2 x 128256 x 4096 weights and a norm in 16
+// bits: 9.081 GB.
+TEST(ModelSpecTest, EmbeddingAndHeadStayIn16BitsBesideQuantisedLayers) {
+  ModelSpec model = ModelPreset("llama-3-8b");
+  for (const DType format : {DType::kFp8, DType::kInt8}) {
+    model.weight_dtype = format;
+    const std::int64_t ends = 2 * 128'256LL * 4096 + 4096;
+    const std::int64_t layers = 32 * 218'112'000LL;
+    EXPECT_EQ(WeightBytesPerRank(model, {}, 0), layers + 2 * ends);
+  }
+  model.weight_dtype = DType::kFp32;
+  EXPECT_EQ(WeightBytesPerRank(model, {}, 0), 4 * TotalParameters(model));
+}
+
 TEST(ModelSpecTest, TensorParallelismSharesAllButTheNorms) {
   // Llama-3-8B: 65 norms of 4096 are on every rank, all else is halved.
   const ModelSpec model = ModelPreset("llama-3-8b");

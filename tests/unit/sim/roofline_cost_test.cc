@@ -275,6 +275,16 @@ TEST(RooflineCostTest, EightBitWeightsUseTheirUnitWhereThereIsOne) {
   EXPECT_LT(StageSeconds(Make(model, {}, hopper), Prefill(4096))[0], wide);
 }
 
+// 128256 x 4096 weights of 2 bytes and one row in and out of 2 bytes, at 1 TB/s.
+TEST(RooflineCostTest, TheHeadIsReadIn16BitsWhateverTheFormatOfTheLayers) {
+  ModelSpec model = ModelPreset("llama-3-8b");
+  for (const DType format : {DType::kBf16, DType::kFp8, DType::kInt8, DType::kInt4}) {
+    model.weight_dtype = format;
+    auto costs = ByName(Make(model).Breakdown(Decode(1, 100), 0));
+    EXPECT_NEAR(costs["lm_head"].seconds, 2e-12 * (128'256.0 * 4096 + 128'256 + 4096), 1e-9);
+  }
+}
+
 TEST(RooflineCostTest, RefusesWhatCannotBeComputed) {
   HardwareSpec hardware = IdealHardware();
   hardware.memory_bandwidth_bytes_per_s = 0;
