@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "core/input_error.h"
@@ -308,6 +309,32 @@ TEST(ProfileCostTest, WholeExpertsAreUnevenForFewRowsAndEvenForMany) {
   };
   EXPECT_GT(seconds(true, 1), 1.4 * seconds(false, 1));
   EXPECT_NEAR(seconds(true, 8192) / seconds(false, 8192), 1.0, 0.05);
+}
+
+// The table `fp8` of vLLM belongs to a kernel that servers of fp8 checkpoints do not run. Without
+// block-wise measurements there is nothing better.
+TEST(ProfileCostTest, ExpertsInFp8TakeTheTimeOfTheBlockWiseKernel) {
+  ModelSpec model = ModelPreset("qwen3-235b-a22b");
+  const auto seconds = [&](DType format, std::vector<MoeFit> fits) {
+    model.weight_dtype = format;
+    DeviceProfile device;
+    device.moe.fits = std::move(fits);
+    const StageOperations stage(model, IdealHardware(), {.tensor = 4}, 0, device, {});
+    StepLoad load;
+    load.rows = 64;
+    load.logits = 64;
+    return stage.Seconds(load)[static_cast<std::size_t>(OperationClass::kExperts)];
+  };
+  MoeFit other;
+  other.format = GemmFormat::kFp8;
+  other.coefficients.bandwidth_fraction = 0.1;
+  MoeFit blocks;
+  blocks.format = GemmFormat::kFp8Block;
+  const MoeFit wide;
+  const double expected = seconds(DType::kFp8, {blocks});
+  EXPECT_EQ(seconds(DType::kFp8, {wide, other, blocks}), expected);
+  EXPECT_GT(seconds(DType::kFp8, {wide, other}), 2 * expected);
+  EXPECT_LT(expected, seconds(DType::kBf16, {wide, other, blocks}));
 }
 
 // Half of the layers see 1000 keys.
