@@ -217,9 +217,12 @@ std::optional<MemoryRule> MemoryRuleNamed(std::string_view name) {
   return std::nullopt;
 }
 
+std::int64_t KvCapacity::blocks_per_request() const {
+  return (std::int64_t{max_model_length} + block_size - 1) / block_size;
+}
+
 double KvCapacity::max_concurrency() const {
-  const std::int64_t per_request = (max_model_length + block_size - 1) / block_size;
-  return static_cast<double>(blocks) / static_cast<double>(per_request);
+  return static_cast<double>(blocks) / static_cast<double>(blocks_per_request());
 }
 
 std::int64_t ActivationBytes(const ModelSpec& model, const Parallelism& parallelism,
@@ -255,10 +258,12 @@ KvCapacity PlanKvCapacity(const ModelSpec& model, const HardwareSpec& hardware,
     if (c.blocks < least.blocks) least = c;
   }
   least.host_blocks = host_blocks;
-  if (ChecksLongestRequest(config.rule) && least.max_concurrency() < 1) {
-    Refuse(
-        fmt::format("{}: a request of max_model_length {} tokens does not fit into {} blocks: {}",
-                    model.name, least.max_model_length, least.blocks, Calculation(least)));
+  if (ChecksLongestRequest(config.rule) && least.usable_blocks < least.blocks_per_request()) {
+    const char* const null_block =
+        least.usable_blocks < least.blocks ? ", one of which is vLLM's null block" : "";
+    Refuse(fmt::format(
+        "{}: a request of max_model_length {} tokens does not fit into {} blocks{}: {}", model.name,
+        least.max_model_length, least.blocks, null_block, Calculation(least)));
   }
   return least;
 }

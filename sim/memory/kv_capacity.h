@@ -96,7 +96,9 @@ struct KvCapacity {
   bool overridden = false;            // blocks or bytes were given, not calculated
 
   [[nodiscard]] std::int64_t tokens() const { return std::int64_t{blocks} * block_size; }
-  // Requests of max_model_length tokens that fit at the same time, as vLLM prints it.
+  [[nodiscard]] std::int64_t blocks_per_request() const;  // of max_model_length tokens
+  // Requests of max_model_length tokens that fit at the same time, as vLLM prints it: it counts the
+  // null block.
   [[nodiscard]] double max_concurrency() const;
   bool operator==(const KvCapacity&) const = default;
 };

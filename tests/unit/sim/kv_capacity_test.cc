@@ -151,6 +151,22 @@ TEST(KvCapacityTest, VllmRefusesALongestRequestThatCannotFit) {
   EXPECT_EQ(Plan(config).blocks, 511);
 }
 
+// Block 0 of vLLM V1 holds no request: of 10 blocks of 16, 9 serve 144 tokens.
+TEST(KvCapacityTest, TheNullBlockHoldsNoRequestAtStartUp) {
+  MemoryConfig config = Example(MemoryRule::kVllmV1);
+  config.blocks_override = 10;
+  config.max_model_length = 160;
+  EXPECT_THAT([&] { Plan(config); },
+              ThrowsMessage<InputError>(HasSubstr(
+                  "160 tokens does not fit into 10 blocks, one of which is vLLM's null block")));
+  config.max_model_length = 144;
+  EXPECT_EQ(Plan(config).usable_blocks, 9);
+  config = Example(MemoryRule::kVllmV0);  // without a null block
+  config.blocks_override = 10;
+  config.max_model_length = 160;
+  EXPECT_EQ(Plan(config).usable_blocks, 10);
+}
+
 TEST(KvCapacityTest, RefusesSettingsOutOfRange) {
   MemoryConfig config = Example(MemoryRule::kVllmV1);
   config.utilization = 1.5;
