@@ -65,9 +65,22 @@ Scaling ScalingNamed(const std::string& type, const ConfigFields& fields,
 void ReadScaling(const ConfigFields& fields, const std::string& type, const ModelFamily& family,
                  std::int32_t max_position, RopeConfig& rope) {
   rope.scaling = ScalingNamed(type, fields, family);
+  rope.names_original = fields.Has("original_max_position_embeddings");
   if (rope.scaling == Scaling::kLinear) rope.factor = fields.Positive("factor");
+  if (rope.scaling == Scaling::kDynamic || rope.scaling == Scaling::kLongRope) {
+    rope.factor = fields.OptionalPositive("factor").value_or(1);
+  }
   if (rope.scaling == Scaling::kLlama3) ReadLlama3(fields, rope);
   if (rope.scaling == Scaling::kYarn) ReadYarn(fields, max_position, rope);
+}
+
+// transformers keep LongRoPE's original positions beside the scaling, and take those of Phi-3 where
+// they are absent.
+double OriginalOfLongRope(const ConfigFields& config, const ConfigFields& scaling) {
+  constexpr std::int32_t kPhi3Positions = 4096;
+  const char* const field = "original_max_position_embeddings";
+  const auto beside = config.OptionalSize(field);
+  return beside ? *beside : scaling.OptionalSize(field).value_or(kPhi3Positions);
 }
 
 std::optional<std::string> TypeOf(const ConfigFields& fields) {
@@ -84,12 +97,15 @@ RopeConfig ReadRopeConfig(const ConfigFields& config, const ModelFamily& family,
   auto theta = parameters ? parameters->OptionalPositive("rope_theta") : std::nullopt;
   if (!theta) theta = config.OptionalPositive("rope_theta");
   rope.theta = theta.value_or(family.rope_theta);
-  if (parameters) {
-    ReadScaling(*parameters, TypeOf(*parameters).value_or("default"), family, max_position, rope);
-  } else if (const auto scaling = config.Object("rope_scaling")) {
-    const auto type = TypeOf(*scaling);
-    if (!type) scaling->Refuse(fmt::format("rope_type is missing, must be {}", kTypes));
-    ReadScaling(*scaling, *type, family, max_position, rope);
+  const auto scaling = parameters ? parameters : config.Object("rope_scaling");
+  if (!scaling) return rope;
+  const auto type = TypeOf(*scaling);
+  if (!type && !parameters) {
+    scaling->Refuse(fmt::format("rope_type is missing, must be {}", kTypes));
+  }
+  ReadScaling(*scaling, type.value_or("default"), family, max_position, rope);
+  if (rope.scaling == Scaling::kLongRope) {
+    rope.original_positions = OriginalOfLongRope(config, *scaling);
   }
   return rope;
 }

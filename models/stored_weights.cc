@@ -29,6 +29,23 @@ std::string ReadQuantization(const ConfigFields& config) {
   return Printable(quantization->Text("quant_method").value_or("unnamed"));
 }
 
+// The format of keys and values that a checkpoint has scales for: servers then store them so,
+// whatever the format of the weights.
+std::optional<DType> ReadKvFormat(const ConfigFields& config) {
+  const auto quantization = config.Object("quantization_config");
+  const auto scheme = quantization ? quantization->Object("kv_cache_scheme") : std::nullopt;
+  if (!scheme) return std::nullopt;
+  const std::string type = scheme->Text("type").value_or("float");
+  const bool known = scheme->Size("num_bits") == 8 && (type == "float" || type == "int");
+  if (!known) {
+    scheme->Refuse(
+        fmt::format("kv_cache_scheme of {} bits of type '{}' is not modelled, must be 8 "
+                    "bits of type float or int",
+                    scheme->Size("num_bits"), Printable(type)));
+  }
+  return type == "float" ? DType::kFp8 : DType::kInt8;
+}
+
 // The methods whose weights of 4 bits are read.
 bool HasInt4Layouts(std::string_view method) { return method == "gptq" || method == "awq"; }
 
@@ -68,6 +85,7 @@ void ReadStoredWeights(const ConfigFields& outer, const std::optional<ConfigFiel
   if (model.quantization.empty() && nested) model.quantization = ReadQuantization(*nested);
   if (model.quantization == "fp8") model.shape.weight_dtype = DType::kFp8;
   const ConfigFields& quantized = nested && !outer.Has("quantization_config") ? *nested : outer;
+  model.shape.kv_dtype = ReadKvFormat(quantized).value_or(model.shape.kv_dtype);
   model.quantization_bits = ReadBits(quantized);
   model.int4 = ReadInt4Layout(quantized);
   if (model.int4) model.shape.weight_dtype = DType::kInt4;

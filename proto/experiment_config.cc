@@ -11,6 +11,7 @@
 #include "core/model_presets.h"
 #include "core/nearest_names.h"
 #include "models/named_model.h"
+#include "models/served_positions.h"
 #include "proto/content_hash.h"
 #include "proto/cost_file.h"
 #include "proto/experiment.pb.h"
@@ -83,9 +84,28 @@ proto::Experiment LoadLaidOver(const fs::path& path, std::vector<fs::path> chain
   return LayOver(std::move(message), file.parent_path(), std::move(chain), files);
 }
 
-ModelSpec NamedModel(const proto::System& system) {
+// The servers of system.server compute models that are stored in 32 bits in 16, unless told
+// otherwise (vLLM and SGLang: --dtype auto).
+void CastTo16Bits(ModelSpec& shape) {
+  if (shape.weight_dtype == DType::kFp32) shape.weight_dtype = DType::kBf16;
+  if (shape.kv_dtype == DType::kFp32) shape.kv_dtype = DType::kBf16;
+}
+
+// The model as the system of `message` reads it. Where that starts with fewer positions than it
+// allows, sets max_model_len to these.
+ModelSpec NamedModel(proto::Experiment& message) {
+  const proto::System& system = message.system();
   if (system.model().empty()) return {};
-  return ReadNamedShape(system.model(), system.model_shape().has_weight_dtype());
+  ModelConfig model = ReadNamedModel(system.model(), system.model_shape().has_weight_dtype());
+  const ServedPositions positions = PositionsOf(model, PositionRuleOf(message));
+  model.shape.max_position = positions.most;
+  if (system.has_server()) CastTo16Bits(model.shape);
+  const bool given =
+      message.policy().vllm_v1().max_model_len() > 0 || system.model_shape().has_max_position();
+  if (positions.at_start < positions.most && !given) {
+    message.mutable_policy()->mutable_vllm_v1()->set_max_model_len(positions.at_start);
+  }
+  return model.shape;
 }
 
 HardwareSpec NamedHardware(const std::string& hardware) {
@@ -222,7 +242,7 @@ ExperimentConfig ConvertAlike(const proto::Experiment& asked, const std::string&
   config.name = fs::path(source).stem().string();
   config.own_policy = std::move(own_policy);
   ReadFrom(source, [&] {
-    config.system.model_spec = NamedModel(message.system());
+    config.system.model_spec = NamedModel(message);
     config.system.hardware_spec = NamedHardware(message.system().hardware());
     if (message.system().has_server()) FillFromServer(config.system, message);
     BindPolicy(message, config);

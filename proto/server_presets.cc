@@ -358,6 +358,26 @@ ServerBoundary BoundaryOfServer(std::string_view server, bool exact, std::int32_
   return {sim::BoundaryOf(one ? one_rank : kMoreRanksSeconds), log_sd};
 }
 
+PositionRule PositionRuleOf(const proto::Experiment& message) {
+  const proto::System& system = message.system();
+  const std::string& server = system.has_server_asked() ? system.server_asked() : system.server();
+  const auto* const kind = message.policy().GetReflection()->GetOneofFieldDescriptor(
+      message.policy(), proto::Policy::descriptor()->FindOneofByName("kind"));
+  std::string policy = kind == nullptr ? "" : std::string(kind->name());
+  if (const auto listed = FindServer(server); listed && policy.empty()) {
+    policy = listed->preset->policy;
+  }
+  if (policy == "sglang") return PositionRule::kSglang;
+  if (policy == "trtllm") return PositionRule::kTrtLlm;
+  if (policy == "tgi_v2" || policy == "tgi_v3") return PositionRule::kTgi;
+  if (policy != "vllm_v1") return PositionRule::kVllmBefore0111;
+  constexpr ServerVersion kStartsShort = {0, 11, 1};
+  const std::optional<ServerName> name = ParseServerName(server);
+  const bool earlier =
+      name && name->family == "vllm" && name->version && *name->version < kStartsShort;
+  return earlier ? PositionRule::kVllmBefore0111 : PositionRule::kVllm;
+}
+
 void FillServerDefaults(const ModelSpec& model, const HardwareSpec& hardware,
                         const Parallelism& parallelism, proto::Experiment& message) {
   const std::string asked = message.system().server();

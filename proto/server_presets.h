@@ -9,6 +9,7 @@
 
 #include "core/hardware_spec.h"
 #include "core/model_spec.h"
+#include "models/served_positions.h"
 #include "proto/server_name.h"
 #include "sim/boundary_config.h"
 
@@ -47,6 +48,10 @@ struct ServerBoundary {
 // With an engine on `ranks` devices; `exact` as in ListedServer. REQUIRES: the name of one of
 // ServerPresets().
 ServerBoundary BoundaryOfServer(std::string_view server, bool exact, std::int32_t ranks);
+
+// How the system of `message` derives positions from config.json: by its policy, else by that of
+// its server, and by the server's version. Systems whose code nobody read take vLLM's rule.
+PositionRule PositionRuleOf(const proto::Experiment& message);
 
 // Sets what `message` leaves open to the values with which system.server starts on this device: the
 // policy and its limits, the share of memory, the boundary, and, with the cost model `profile` or

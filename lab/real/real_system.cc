@@ -306,7 +306,10 @@ ServedModels FindServedModels(const ExperimentConfig& config) {
                               .model = system.model,
                               .dummy_weights = dummy,
                               .dummy_option = kDummyOption});
-    RequireShape(served.config.shape, system);
+    // Rotary positions have no weights: a model has as many as its server lets it have.
+    ModelSpec& shape = served.config.shape;
+    if (shape.learned_positions == 0) shape.max_position = system.model_spec.max_position;
+    RequireShape(shape, system);
   } else {
     if (!dummy) {
       Refuse("system.model", fmt::format("is a shape without weights; allowed: a model directory "

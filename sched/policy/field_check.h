@@ -58,7 +58,9 @@ inline void RequireDrafts(std::string_view policy, const SpeculationRules& rules
 inline void RequireWithinModel(std::string_view field, std::int32_t tokens,
                                std::int32_t model_tokens) {
   RequireField(tokens <= model_tokens, field, tokens,
-               fmt::format("must be at most {}, the positions of the model", model_tokens));
+               fmt::format("must be at most {}, the positions of the model "
+                           "(system.model_shape.max_position lengthens them)",
+                           model_tokens));
 }
 
 }  // namespace twin

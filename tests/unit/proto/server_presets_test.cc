@@ -3,11 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
 #include <string>
 #include <variant>
 
 #include "core/input_error.h"
 #include "proto/experiment_config.h"
+#include "tests/support/unique_name.h"
 
 namespace twin {
 namespace {
@@ -17,12 +20,15 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
+std::string TextOf(const std::string& system, const std::string& more) {
+  return "seed: 1 workload { requests: 3 arrivals { kind: all_at_once } shape { prompt { kind: "
+         "fixed "
+         "value: 8 } output { kind: fixed value: 2 } } } system { " +
+         system + " } " + more;
+}
+
 ExperimentConfig Parse(const std::string& system, const std::string& more = "") {
-  return ParseExperiment(
-      "seed: 1 workload { requests: 3 arrivals { kind: all_at_once } shape { prompt { kind: fixed "
-      "value: 8 } output { kind: fixed value: 2 } } } system { " +
-          system + " } " + more,
-      "test", "/");
+  return ParseExperiment(TextOf(system, more), "test", "/");
 }
 
 // Section 4 of vLLM 0.33.0's observed defaults: a device of 80 GiB that is no A100.
@@ -115,6 +121,102 @@ TEST(ServerPresetsTest, SglangKeepsMemoryForActivationsAndGraphs) {
       Parse("model: 'llama-3.1-8b' hardware: 'h100-sxm' server: 'sglang-0.5.23'",
             "policy { sglang { chunked_prefill_size: 16384 } }");
   EXPECT_EQ(chunks.system.memory.utilization, 0.685);
+}
+
+// A config.json of Qwen3-8B, or what `fields` make of it.
+class CheckpointOfServerTest : public ::testing::Test {
+ protected:
+  CheckpointOfServerTest() { std::filesystem::create_directories(folder_); }
+  ~CheckpointOfServerTest() override { std::filesystem::remove_all(folder_); }
+
+  void Write(const std::string& positions, const std::string& fields) const {
+    std::ofstream(folder_ / "config.json")
+        << R"({"model_type": "qwen3", "hidden_size": 4096, "intermediate_size": 12288,
+        "num_hidden_layers": 36, "num_attention_heads": 32, "num_key_value_heads": 8,
+        "head_dim": 128, "vocab_size": 151936, "max_position_embeddings": )"
+        << positions << ", " << fields << "}";
+  }
+  [[nodiscard]] ExperimentConfig Served(const std::string& server,
+                                        const std::string& more = "") const {
+    return Parse("model: '" + folder_.string() + "' hardware: 'h100-sxm' " +
+                     (server.empty() ? "" : "server: '" + server + "'"),
+                 more);
+  }
+
+  std::filesystem::path folder_ =
+      std::filesystem::path(::testing::TempDir()) / testing::UniqueName("server_checkpoint");
+};
+
+constexpr const char* kYarn =
+    R"("torch_dtype": "bfloat16", "rope_scaling": {"rope_type": "yarn", "factor": 4.0,
+    "original_max_position_embeddings": 32768})";
+
+TEST_F(CheckpointOfServerTest, YarnLengthensTheContextWithVllmAndNotWithOthers) {
+  Write("40960", kYarn);
+  for (const std::string server : {"vLLM 0.33.0", "vllm-0.8.5"}) {
+    EXPECT_EQ(std::get<VllmV1Config>(Served(server).policy).max_model_len, 131'072) << server;
+  }
+  EXPECT_EQ(Served("vllm-0.6.3").system.model_spec.max_position, 131'072);
+  EXPECT_EQ(std::get<SglangConfig>(Served("sglang-0.5.23").policy).context_length, 40'960);
+  EXPECT_EQ(std::get<TrtllmConfig>(Served("trtllm-1.0.0").policy).max_seq_len, 40'960);
+  EXPECT_EQ(std::get<TgiV3Config>(Served("tgi-3.3.7").policy).max_total_tokens, 40'960);
+  // Without a server, the policy tells whose rules these are.
+  EXPECT_EQ(Served("", "policy { vllm_v1 {} }").system.model_spec.max_position, 131'072);
+  EXPECT_EQ(Served("", "policy { sglang {} }").system.model_spec.max_position, 40'960);
+}
+
+TEST_F(CheckpointOfServerTest, VllmStartsWithTheOriginalPositionsOfLongRopeSince0_11_1) {
+  Write("131072",
+        R"("torch_dtype": "bfloat16", "original_max_position_embeddings": 4096,
+        "rope_scaling": {"type": "longrope"})");
+  const auto length = [&](const std::string& server, const std::string& more = "") {
+    return std::get<VllmV1Config>(Served(server, more).policy).max_model_len;
+  };
+  EXPECT_EQ(length("vLLM 0.33.0"), 4096);
+  EXPECT_EQ(length("vLLM 0.12.0"), 4096);
+  EXPECT_EQ(length("vLLM 0.10.0"), 131'072);
+  EXPECT_EQ(length("vLLM 0.33.0", "policy { vllm_v1 { max_model_len: 100000 } }"), 100'000);
+  EXPECT_EQ(std::get<SglangConfig>(Served("sglang-0.5.23").policy).context_length, 131'072);
+}
+
+TEST_F(CheckpointOfServerTest, ALongerLimitThanThePositionsIsRefusedWithTheWayOut) {
+  Write("40960", R"("torch_dtype": "bfloat16")");
+  const std::string longer = "policy { vllm_v1 { max_model_len: 50000 } }";
+  const std::string system =
+      "model: '" + folder_.string() + "' hardware: 'h100-sxm' server: 'vLLM 0.33.0' ";
+  const auto asked = ExperimentTemplate::FromText(TextOf(system, longer), "test");
+  EXPECT_THAT([&] { (void)asked.With({}, "/"); },
+              ThrowsMessage<InputError>(
+                  AllOf(HasSubstr("max_model_len: is 50000"), HasSubstr("at most 40960"),
+                        HasSubstr("system.model_shape.max_position lengthens them"))));
+  const ExperimentConfig lengthened = Parse(system + "model_shape { max_position: 60000 }", longer);
+  EXPECT_EQ(std::get<VllmV1Config>(lengthened.policy).max_model_len, 50'000);
+}
+
+TEST_F(CheckpointOfServerTest, WeightsOf32BitsAreServedIn16) {
+  Write("40960", R"("torch_dtype": "float32")");
+  const ModelSpec served = Served("vLLM 0.33.0").system.model_spec;
+  EXPECT_EQ(served.weight_dtype, DType::kBf16);
+  EXPECT_EQ(served.kv_dtype, DType::kBf16);
+  EXPECT_EQ(Served("", "policy { vllm_v1 {} }").system.model_spec.weight_dtype, DType::kFp32);
+  const ModelSpec asked = Parse("model: '" + folder_.string() +
+                                "' hardware: 'h100-sxm' server: 'vLLM 0.33.0' "
+                                "model_shape { weight_dtype: fp32 }")
+                              .system.model_spec;
+  EXPECT_EQ(asked.weight_dtype, DType::kFp32);
+}
+
+// A checkpoint of llm-compressor: its weights have no cost model, its cache has.
+TEST_F(CheckpointOfServerTest, AKvCacheSchemeHoldsBesideAnotherFormatOfTheWeights) {
+  Write("40960", R"("torch_dtype": "bfloat16", "quantization_config": {
+        "quant_method": "compressed-tensors",
+        "kv_cache_scheme": {"num_bits": 8, "type": "float", "dynamic": false}})");
+  const ModelSpec model = Parse("model: '" + folder_.string() +
+                                "' hardware: 'h100-sxm' server: 'vLLM 0.33.0' "
+                                "model_shape { weight_dtype: fp8 }")
+                              .system.model_spec;
+  EXPECT_EQ(model.weight_dtype, DType::kFp8);
+  EXPECT_EQ(model.kv_dtype, DType::kFp8);
 }
 
 TEST(ServerPresetsTest, Tgi2RefusesRequestsBeyond4096TokensUnlessAsked) {
