@@ -12,8 +12,9 @@ namespace twin {
 namespace {
 
 constexpr std::array<std::string_view, kRejectReasonNames.size()> kExplanations = {
-    "longer than the model's or the policy's length limit", "too large for an empty KV cache",
-    "sent while the system was full (overloaded)"};
+    "longer than the model's or the policy's length limit (system.model_shape.max_position and the "
+    "policy's max_model_len or its counterpart set it)",
+    "too large for an empty KV cache", "sent while the system was full (overloaded)"};
 
 constexpr double kUnansweredTold = 0.01;
 constexpr std::int64_t kRequestsOfP99 = 100;

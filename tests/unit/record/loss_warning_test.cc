@@ -17,11 +17,14 @@ TEST(LossWarningTest, SaysHowManyRequestsWereRejectedAndWhy) {
   summary.Set("rejected_too_large_for_cache", std::int64_t{2});
   EXPECT_EQ(LossWarning(summary),
             "7 of 200 requests were rejected: 5 longer than the model's or the policy's length "
-            "limit, 2 too large for an empty KV cache");
+            "limit (system.model_shape.max_position and the policy's max_model_len or its "
+            "counterpart set it), 2 too large for an empty KV cache");
   summary.Set("cut_outputs", std::int64_t{3});
   EXPECT_EQ(LossWarning(summary),
             "7 of 200 requests were rejected: 5 longer than the model's or the policy's length "
-            "limit, 2 too large for an empty KV cache; 3 of 193 outputs ended below their limit "
+            "limit (system.model_shape.max_position and the policy's max_model_len or its "
+            "counterpart set it), 2 too large for an empty KV cache; 3 of 193 outputs ended below "
+            "their limit "
             "because the context was full");
 }
 
