@@ -98,6 +98,19 @@ class WeightReader {
   kernels::ThreadPool& pool_;
 };
 
+// Such a checkpoint is not what its config says: who wrote it forgot one of the two.
+void RequireInt4(const Checkpoint& checkpoint) {
+  const auto& tensors = checkpoint.tensors();
+  const bool any = std::any_of(tensors.begin(), tensors.end(), [](const auto& tensor) {
+    return tensor.first.ends_with(".qweight");
+  });
+  if (any) return;
+  throw InputError(InputError::Kind::kData, checkpoint.path(),
+                   "holds no weights of 4 bits (*.qweight), which quantization_config of "
+                   "config.json promises; allowed: such tensors, or a config.json without "
+                   "quantization_config");
+}
+
 }  // namespace
 
 std::int64_t ModelWeights::matrix_bytes() const {
@@ -127,6 +140,7 @@ kernels::WeightMatrix ReadInt4Matrix(const MatrixPlan& plan, TensorSource& sourc
 LoadedWeights LoadWeights(const std::filesystem::path& directory, const ModelConfig& model,
                           DType format, kernels::ThreadPool& pool, const GridPlace& place) {
   const Checkpoint checkpoint(directory);
+  if (model.int4) RequireInt4(checkpoint);
   CheckpointSource source(checkpoint, model.int4);
   const TensorPlan plan = PlanStored(model, checkpoint);
   LoadedWeights loaded;

@@ -129,6 +129,15 @@ TEST_F(DamagedInt4Test, AMissingTensorIsNamed) {
   EXPECT_THAT(Refusal(), HasSubstr("'model.layers.0.mlp.down_proj.qzeros' is missing"));
 }
 
+// Such a checkpoint used to run as if its config said nothing.
+TEST_F(DamagedInt4Test, PlainTensorsUnderAConfigOf4BitsAreRefused) {
+  const testing::ModelFolder plain("plain_int4");
+  plain.WriteWeights(testing::RandomTensors(model_, "model."));
+  EXPECT_THAT([&] { (void)LoadWeights(plain.path(), model_, DType::kInt4, pool_); },
+              ::testing::ThrowsMessage<InputError>(AllOf(HasSubstr("holds no weights of 4 bits"),
+                                                         HasSubstr("quantization_config"))));
+}
+
 TEST_F(DamagedInt4Test, AWrongShapeIsToldWithTheRightOne) {
   folder_.Find(std::string(kLayer) + ".scales").shape = {64, 3};
   EXPECT_THAT(Refusal(), AllOf(HasSubstr("has shape [64, 3]"), HasSubstr("is [3, 64]")));
