@@ -43,7 +43,7 @@ void GroupMeter::OnEnded(const RequestLife& life) {
   window_.End(life);
   if (life.replica < 0) return;
   RequestMetrics& requests = GroupOf(life.replica).requests;
-  if (life.measured) requests.Arrive(life);
+  if (life.measured) requests.Arrive();
   requests.End(life, window_);
 }
 

@@ -186,7 +186,7 @@ const std::vector<Metric>& Work() {
   return metrics;
 }
 
-// Of time, memory and replicas, and what a summary ends with.
+// Of time and memory.
 const std::vector<Metric>& Use() {
   static const std::vector<Metric> metrics = {
       {"run_seconds", "s", "the run's clock at its last event; 0 is the start of the run", ""},
@@ -212,6 +212,13 @@ const std::vector<Metric>& Use() {
        "whether more arrived than the system can serve, so that latencies grow with the length of "
        "the run or clients are turned away or leave while they wait: yes, no or undecided",
        ""},
+  };
+  return metrics;
+}
+
+// Of devices, tenants and replicas, and what a summary ends with.
+const std::vector<Metric>& OfSystem() {
+  static const std::vector<Metric> metrics = {
       {"devices", "devices", "devices of all replicas, groups and pools", ""},
       {"request_throughput_per_device", "requests/s", "request_throughput of one device",
        "request_throughput / devices"},
@@ -326,7 +333,8 @@ std::vector<Metric> MakeCatalog() {
   }
   all.insert(all.end(), NormalizedLatencies().begin(), NormalizedLatencies().end());
   all.insert(all.end(), Work().begin(), Work().end());
-  for (const Metric& metric : Use()) {
+  all.insert(all.end(), Use().begin(), Use().end());
+  for (const Metric& metric : OfSystem()) {
     if (metric.name == "interrupted") AddRealRunMetrics(all);
     all.push_back(metric);
   }

@@ -27,8 +27,8 @@ void MetricsCollector::OnArrived(TimePoint now, const RequestLife& life) {
   use_.until = now;
   window_.Arrive(life);
   if (!life.measured) return;
-  requests_.Arrive(life);
-  if (config_.by_tenant) Tenant(life.tenant).Arrive(life);
+  requests_.Arrive();
+  if (config_.by_tenant) Tenant(life.tenant).Arrive();
 }
 
 void MetricsCollector::OnGaps(TimePoint /*now*/, Duration gap, std::int64_t count) {

@@ -76,11 +76,9 @@ RequestMetrics::Answers& RequestMetrics::Answers::operator+=(const Answers& othe
   return *this;
 }
 
-void RequestMetrics::Arrive(const RequestLife& /*life*/) { ++arrived_; }
-
 void RequestMetrics::End(const RequestLife& life, const RateWindow& window) {
   if (life.measured) EndMeasured(life, window);
-  if (life.status != RequestStatus::kCompleted || !window.HasBegunBefore(life)) return;
+  if (life.status != RequestStatus::kCompleted || !window.BeginsBeforeEndOf(life)) return;
   const Answers answer{
       .completed = 1,
       .good = config_.goal.Keeps(life) ? 1 : 0,

@@ -39,8 +39,8 @@ class RateWindow {
   [[nodiscard]] double seconds() const { return end_ > begin_ ? Seconds(end_ - begin_) : 0; }
   [[nodiscard]] TimePoint begin() const { return begin_; }
   [[nodiscard]] TimePoint end() const { return end_; }
-  // Whether the request, which completed, did so behind the begin.
-  [[nodiscard]] bool HasBegunBefore(const RequestLife& life) const {
+  // Whether the request completed behind the begin. REQUIRES: it completed.
+  [[nodiscard]] bool BeginsBeforeEndOf(const RequestLife& life) const {
     return life.measured || life.last_received() > begin_;
   }
 
@@ -79,8 +79,8 @@ class RequestMetrics {
 
   explicit RequestMetrics(const Config& config) : config_(config) {}
 
-  // REQUIRES: the request is measured.
-  void Arrive(const RequestLife& life);
+  // A measured request arrived.
+  void Arrive() { ++arrived_; }
   // Of measured requests, everything; of others, only what they add to rates. `window`: of the run,
   // which has taken this end already. REQUIRES: the request has ended.
   void End(const RequestLife& life, const RateWindow& window);
