@@ -1,6 +1,7 @@
 // twinserve schedule: what a policy decides, step by step, in unit time.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <fstream>
 #include <iostream>
 #include <map>
@@ -42,6 +43,25 @@ void Compare(const lab::ScheduleCase& c, const PolicyConfig& policy, Tally& tall
   }
 }
 
+// Decides the case on a line of a file, and counts it or prints the decisions. Throws InputError.
+void TakeLine(const std::string& line, const std::string& where, bool check,
+              std::map<std::string, Tally>& tallies) {
+  const lab::ScheduleCase c = lab::ParseScheduleCase(line, where);
+  const PolicyConfig policy = ReadPolicyParams(c.policy, c.params.dump(), where);
+  if (!check) {
+    const nlohmann::ordered_json result{{"case", c.name},
+                                        {c.decisions(), lab::DecideCase(c, policy)}};
+    std::cout << result.dump() << "\n";
+    return;
+  }
+  if (c.steps.is_null()) {
+    throw InputError(InputError::Kind::kData, where,
+                     fmt::format("field '{}' is missing", c.decisions()));
+  }
+  Compare(c, policy, tallies[c.variant]);
+}
+
+// A case that is refused is told in a line of its own, and the next one is decided.
 void Schedule(const ScheduleArguments& arguments, CommandContext& context) {
   std::map<std::string, Tally> tallies;
   Progress progress("cases", 0);
@@ -51,18 +71,11 @@ void Schedule(const ScheduleArguments& arguments, CommandContext& context) {
     if (!in) throw InputError(InputError::Kind::kData, file, "cannot be read");
     std::int64_t number = 0;
     for (std::string line; std::getline(in, line);) {
-      const std::string where = file + ":" + std::to_string(++number);
-      const lab::ScheduleCase c = lab::ParseScheduleCase(line, where);
-      const PolicyConfig policy = ReadPolicyParams(c.policy, c.params.dump(), where);
-      if (arguments.check) {
-        if (c.steps.is_null())
-          throw InputError(InputError::Kind::kData, where,
-                           fmt::format("field '{}' is missing", c.decisions()));
-        Compare(c, policy, tallies[c.variant]);
-      } else {
-        nlohmann::ordered_json result{{"case", c.name},
-                                      {c.decisions(), lab::DecideCase(c, policy)}};
-        std::cout << result.dump() << "\n";
+      try {
+        TakeLine(line, file + ":" + std::to_string(++number), arguments.check, tallies);
+      } catch (const InputError& error) {
+        std::cerr << "twinserve: " << error.what() << "\n";
+        context.exit_code = std::max(context.exit_code, error.exit_code());
       }
       progress.Show(++done);
     }
@@ -92,7 +105,9 @@ void AddScheduleCommand(CLI::App& app, CommandContext& context) {
       ->add_option(
           "--cases,CASES", arguments->files,
           "Case files: NDJSON, one case per line; prints one line {\"case\", \"steps\"} per case "
-          "(\"batches\" where a batch takes a given time)")
+          "(\"batches\" where a batch takes a given time). A case that is refused is told, and the "
+          "next "
+          "one is decided; the exit code is then 1")
       ->required();
   command->add_flag(
       "--check", arguments->check,

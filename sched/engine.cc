@@ -103,7 +103,10 @@ bool Engine::PlanByPolicy(StepBuilder& builder, StepPlan& plan) {
   too_long_.clear();
   policy_->Plan(builder);
   const bool asks_once = plans_per_instant_max_ > 0;
-  if (plan.empty() && policy_->TurnWasEmpty() && !asks_once) policy_->Plan(builder);
+  for (std::int32_t turns = asks_once ? 0 : traits_.steps_in_flight_max;
+       turns > 0 && plan.empty() && policy_->TurnWasEmpty(); --turns) {
+    policy_->Plan(builder);
+  }
   if (!plan.empty()) return true;
   releases_.swap(plan.kv);
   wake_at_ = policy_->WakeAt();
@@ -275,8 +278,9 @@ void Engine::OnCancelled(const RequestCancelled& cancelled) {
     if (sequences_.contains(cancelled.request)) CloseIfDone(s);
     return;
   }
-  // A step in flight still writes into its blocks.
-  if (s.in_flight == 0) ReleaseBlocks(s);
+  // A step in flight still writes into its blocks. Later steps run behind it; copies of keys and
+  // values do not.
+  if (s.in_flight == 0 || (traits_.frees_in_flight && !receives_)) ReleaseBlocks(s);
   CloseIfDone(s);
 }
 

@@ -15,7 +15,8 @@
 //   while this one runs.
 // - Blocks released by a finish are free at once, but the executor learns of it with the next plan.
 // - A cancelled or preempted request can still be in a step in flight. Its blocks stay until that
-//   step returns if it was cancelled; tokens that return after a preemption are kept.
+//   step returns if it was cancelled, unless the policy frees_in_flight; tokens that return after a
+//   preemption are kept.
 // - Steps that only decode come in runs in which the policy is not asked and the counters of the
 //   sequences stand still (decode_run.h).
 // - Drafts count as computed and as pending until the step that verifies them returns, which takes
@@ -149,6 +150,7 @@ class Engine {
   DecodeRun run_;
   // The latest plan can be followed by a run, and nothing unexpected has happened since.
   bool run_can_begin_ = false;
+  bool receives_ = false;  // copies of keys and values come into the pool
   StepId next_step_{1};
   StepId oldest_in_flight_{1};
   std::int32_t in_flight_ = 0;

@@ -21,6 +21,7 @@ void Engine::HandOver(Sequence& s) {
 
 void Engine::Receive(const Request& request, const Handover& handover) {
   CHECK(traits_.receives_kv);
+  receives_ = true;
   EndRun();
   // They come from several replicas, in any order.
   Sequence& s = sequences_.OpenInAnyOrder(request.id);

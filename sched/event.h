@@ -57,7 +57,8 @@ struct StepFinished {
   std::int32_t replica = 0;               // whose step it is
 };
 
-// The client disconnected. The engine keeps the request's blocks while a step with it is in flight.
+// The client disconnected. The engine keeps the request's blocks while a step with it is in flight,
+// unless PolicyTraits::frees_in_flight.
 struct RequestCancelled {
   RequestId request{};
   // The client has its whole answer: a stop string was found in the text, which the engine does not

@@ -1,9 +1,12 @@
 #include "lab/schedule/schedule_case.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <initializer_list>
 #include <limits>
+#include <string_view>
 
 #include "core/input_error.h"
 #include "sched/step_plan.h"
@@ -52,6 +55,15 @@ const json& Member(const json& object, const char* field, json::value_t type,
   return *found;
 }
 
+// Refuses what would have no effect.
+void RequireKnown(const json& object, std::initializer_list<std::string_view> known,
+                  const std::string& where) {
+  for (const auto& [field, value] : object.items()) {
+    if (std::find(known.begin(), known.end(), field) != known.end()) continue;
+    Refuse(where, fmt::format("field '{}' is unknown; allowed: {}", field, fmt::join(known, ", ")));
+  }
+}
+
 std::vector<std::int32_t> Script(const json& request, const char* field, const std::string& where) {
   std::vector<std::int32_t> drafts;
   const auto found = request.find(field);
@@ -68,6 +80,7 @@ std::vector<std::int32_t> Script(const json& request, const char* field, const s
 
 // In a case with a batch time: the request is an arrival, and a batch is all that it needs.
 ScheduleRequest ParseTimedRequest(const json& object, const std::string& where) {
+  RequireKnown(object, {"id", "arrival_us", "priority"}, where);
   ScheduleRequest request;
   request.arrival_us = Whole(object, "arrival_us", {}, where);
   request.prompt_tokens = request.output_tokens = request.max_output_tokens = 1;
@@ -83,6 +96,10 @@ ScheduleRequest ParseRequest(const json& object, std::size_t index, bool timed,
     Refuse(where, "field 'id' must number the requests from 0 in order of arrival");
   }
   if (timed) return ParseTimedRequest(object, where);
+  RequireKnown(object,
+               {"id", "step", "prompt", "output", "max_new", "priority", "tenant", "predicted",
+                "ignore_eos", "accept", "propose", "tokens", "cancel"},
+               where);
   ScheduleRequest request;
   request.step = Whole(object, "step", {.least = 1}, where);
   request.prompt_tokens = Whole(object, "prompt", {1, kTokensMost}, where);
@@ -96,6 +113,9 @@ ScheduleRequest ParseRequest(const json& object, std::size_t index, bool timed,
   if (const auto flag = object.find("ignore_eos"); flag != object.end()) {
     if (!flag->is_boolean()) Refuse(where, "field 'ignore_eos' must be true or false");
     request.ignore_eos = flag->get<bool>();
+  }
+  if (object.contains("cancel")) {
+    request.cancel = Whole(object, "cancel", {.least = request.step}, where);
   }
   request.accept = Script(object, "accept", where);
   request.propose = Script(object, "propose", where);
@@ -113,6 +133,7 @@ ScheduleRequest ParseRequest(const json& object, std::size_t index, bool timed,
 }
 
 void ParseMemory(const json& kv, const std::string& where, ScheduleCase& c) {
+  RequireKnown(kv, {"block_size", "blocks", "cpu_blocks"}, where + ": kv");
   c.block_size = Whole(kv, "block_size", {1, kTokensMost}, where);
   c.blocks = Whole(kv, "blocks", {0, kBlocksMost}, where);
   c.host_blocks = Whole(kv, "cpu_blocks", {0, kBlocksMost}, where, 0);
@@ -178,6 +199,10 @@ void CheckStep(const json& step, const char* time, const std::string& where) {
 ScheduleCase ParseScheduleCase(const std::string& line, const std::string& where) {
   const json object = json::parse(line, nullptr, /*allow_exceptions=*/false);
   if (!object.is_object()) Refuse(where, "not a JSON object on one line");
+  RequireKnown(object,
+               {"case", "policy", "variant", "grade", "params", "kv", "requests", "tags", "example",
+                "truncated", "steps", "batches"},
+               where);
   ScheduleCase c;
   c.name = Member(object, "case", json::value_t::string, where).get<std::string>();
   c.policy = Member(object, "policy", json::value_t::string, where).get<std::string>();

@@ -18,6 +18,8 @@ struct ScheduleRequest {
   std::int32_t step =
       1;  // the request is in the waiting queue before this iteration's scheduler call
   std::int64_t arrival_us = 0;  // instead of `step`, in a case with a batch time
+  // The client leaves before the scheduler call of this iteration, behind its arrivals; 0 = never.
+  std::int32_t cancel = 0;
   std::int32_t prompt_tokens = 0;
   std::int32_t output_tokens = 0;
   std::int32_t max_output_tokens = 0;

@@ -121,11 +121,15 @@ std::vector<nlohmann::ordered_json> DecideCase(const ScheduleCase& schedule_case
   // The loop of Serve.
   for (Instant instant = world.Advance(kTimeNever); !instant.events.empty();
        instant = world.Advance(engine.wake_at())) {
-    for (const Event& event : instant.events) engine.Handle(event);
+    for (const Event& event : instant.events) {
+      if (std::holds_alternative<RequestCancelled>(event)) world.OnHandled();
+      engine.Handle(event);
+    }
     world.OnHandled();
     while (const StepPlan* plan = engine.PlanStep(instant.now)) world.Launch(*plan);
     world.OnPlanned(engine.policy());
   }
+  world.OnHandled();
   if (!schedule_case.truncated) engine.CheckDrained();
   std::vector<nlohmann::ordered_json> steps = world.steps();
   while (!steps.empty() && steps.back().at("it") > options.iterations_max) steps.pop_back();

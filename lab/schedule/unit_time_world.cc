@@ -33,7 +33,14 @@ UnitTimeWorld::UnitTimeWorld(const ScheduleCase& schedule_case, const KvPool& po
     : case_(schedule_case),
       pool_(pool),
       options_(options),
-      requests_(schedule_case.requests.size()) {}
+      requests_(schedule_case.requests.size()) {
+  for (std::size_t i = 0; i < case_.requests.size(); ++i) {
+    if (case_.requests[i].cancel > 0) departures_.push_back(RequestId{static_cast<uint32_t>(i)});
+  }
+  std::stable_sort(departures_.begin(), departures_.end(), [this](RequestId a, RequestId b) {
+    return case_.requests[Index(a)].cancel < case_.requests[Index(b)].cancel;
+  });
+}
 
 Instant UnitTimeWorld::Advance(TimePoint /*wake_at*/) {
   events_.clear();
@@ -48,18 +55,16 @@ Instant UnitTimeWorld::Advance(TimePoint /*wake_at*/) {
   }
   // One instant more, so that the results of the last iteration are handled.
   if (iteration_ > options_.iterations_max + 1) return {};
-  while (next_arrival_ < case_.requests.size() &&
-         case_.requests[next_arrival_].step <= iteration_) {
-    Announce(static_cast<std::int32_t>(next_arrival_++));
-  }
+  TakeCancellations();
+  TakeArrivals();
   // Behind the last finish an asynchronous loop calls the scheduler once more and then takes in
   // what is still out, an iteration each; the files leave these out where no request follows.
   const bool asynchronous =
-      options_.queue == ResultQueue::kAsync || options_.queue == ResultQueue::kAsyncEager;
+      options_.queue == ResultQueue::kAsync || options_.queue == ResultQueue::kBatchQueue;
   const bool more_follow = next_arrival_ < case_.requests.size();
   const bool overlaps = options_.queue == ResultQueue::kOverlap;
   drains_ = !overlaps && unfinished_ == 0 && !finished_since_call_;
-  called_ = unfinished_ > 0 || (overlaps && !batches_.empty()) ||
+  called_ = unfinished_ > 0 || !cancelled_.empty() || (overlaps && !batches_.empty()) ||
             (asynchronous && more_follow && (finished_since_call_ || !batches_.empty()));
   finished_since_call_ = false;
   // With nobody left to schedule, batches still out return without a scheduler call.
@@ -70,6 +75,32 @@ Instant UnitTimeWorld::Advance(TimePoint /*wake_at*/) {
   launched_ = nullptr;
   if (events_.empty()) events_.emplace_back(WakeUp{});
   return {TimePoint{Duration{iteration_}}, events_};
+}
+
+// Behind the arrivals of the iteration: who leaves as it arrives was there, and the engine need not
+// hear of it.
+void UnitTimeWorld::TakeCancellations() {
+  cancelled_.clear();
+  for (; next_departure_ < departures_.size(); ++next_departure_) {
+    const RequestId id = departures_[next_departure_];
+    const ScheduleRequest& request = case_.requests[Index(id)];
+    if (request.cancel > iteration_) return;
+    RequestState& state = requests_[Index(id)];
+    if (state.finished || state.rejected) continue;
+    state.finished = finished_since_call_ = true;
+    cancelled_.push_back(id);
+    if (request.step == iteration_) continue;
+    --unfinished_;
+    events_.emplace_back(RequestCancelled{id});
+  }
+}
+
+void UnitTimeWorld::TakeArrivals() {
+  while (next_arrival_ < case_.requests.size() &&
+         case_.requests[next_arrival_].step <= iteration_) {
+    const std::size_t index = next_arrival_++;
+    if (!requests_[index].finished) Announce(static_cast<std::int32_t>(index));
+  }
 }
 
 void UnitTimeWorld::Launch(const StepPlan& plan) {
@@ -86,6 +117,7 @@ void UnitTimeWorld::Launch(const StepPlan& plan) {
 void UnitTimeWorld::EndIteration() {
   ordered_json step;
   step["it"] = iteration_;
+  step["cancelled"] = Numbers(cancelled_);
   if (launched_ != nullptr) {
     Describe(*launched_, step);
   } else {
@@ -115,7 +147,7 @@ bool UnitTimeWorld::ResultsAreDue() const {
       return queued > 1 || batches_.back().plan == nullptr;
     case ResultQueue::kOverlap:
       return queued > (launched_ != nullptr ? 1 : 0);
-    case ResultQueue::kAsyncEager:
+    case ResultQueue::kBatchQueue:
       return queued >= options_.depth || (batches_.back().plan == nullptr && unfinished_ == 0);
   }
   return true;

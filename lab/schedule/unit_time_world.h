@@ -36,7 +36,8 @@ class UnitTimeWorld final : public World {
 
   Instant Advance(TimePoint wake_at) override;
   void Launch(const StepPlan& plan) override;
-  // The engine has handled the events of the instant and has not planned yet.
+  // The engine has handled the results of the instant, or all of its events, and has not planned
+  // yet.
   void OnHandled();
   // It has planned, or has nothing to do.
   void OnPlanned(const Policy& policy);
@@ -48,7 +49,7 @@ class UnitTimeWorld final : public World {
   struct RequestState {
     std::int32_t emitted = 0;
     std::int32_t items = 0;  // that emitted, for the script of speculation
-    bool finished = false;
+    bool finished = false;   // or cancelled
     bool rejected = false;
     BlockKey last_key{};
     std::vector<std::int64_t> open_tokens;  // behind the latest key
@@ -64,6 +65,8 @@ class UnitTimeWorld final : public World {
   void Emit(const WorkItem& item, std::vector<std::int32_t>& finished,
             nlohmann::ordered_json& step);
   void AppendToken(RequestId id, std::int64_t token, std::vector<BlockFilled>& filled);
+  void TakeArrivals();
+  void TakeCancellations();
   void Announce(std::int32_t index);
   [[nodiscard]] std::vector<BlockKey> PromptKeys(std::int32_t index);
   void Describe(const StepPlan& plan, nlohmann::ordered_json& step) const;
@@ -85,8 +88,11 @@ class UnitTimeWorld final : public World {
   std::vector<Gauge> gauges_;
   bool free_after_open_ = false;  // the latest record still lacks free_after
   std::size_t next_arrival_ = 0;
-  std::int32_t unfinished_ = 0;  // arrived, neither finished nor rejected
-  bool finished_since_call_ = false;
+  std::vector<RequestId> departures_;  // requests that are to be cancelled, in order
+  std::size_t next_departure_ = 0;
+  std::vector<RequestId> cancelled_;  // before the call of this iteration
+  std::int32_t unfinished_ = 0;       // arrived, and not finished, rejected or cancelled
+  bool finished_since_call_ = false;  // or cancelled
   bool drains_ = false;  // nobody is left to schedule: this iteration only takes results in
   std::vector<Event> events_;
   std::vector<ItemOutcome> outcomes_;

@@ -32,8 +32,8 @@ enum class ResultQueue : std::uint8_t {
   kPipeline,    // the oldest of steps_in_flight_max steps returns once so many are out; a call that
                 // plans nothing takes a place too
   kAsync,       // the next step is planned before the latest one returns (vLLM up to 0.15)
-  kAsyncEager,  // the same, also behind a call that planned nothing, while requests are unfinished
-                // (vLLM 0.33)
+  kBatchQueue,  // as kPipeline, but behind a call that planned nothing while no request is
+                // unfinished the oldest one returns at once (vLLM 0.33)
   kOverlap,     // the next step is planned before the latest one returns; a call that plans nothing
                 // returns nothing (SGLang)
   kInstances,  // steps_in_flight_max copies of the model run a step each, which return in any order
@@ -51,10 +51,12 @@ struct PolicyTraits {
   bool preempts = true;                 // I7: false for policies that reserve to completion
   bool first_come_first_served = true;  // I8: first admissions happen in order of arrival
   bool defers_release = false;          // finished sequences keep their blocks until Release()
-  bool caches_prefixes = false;         // looks up and publishes block keys
-  bool publishes_at_end = false;        // only the blocks of the prompt, when the request ends
-  bool keeps_prefix_tree = false;       // of its own, instead of publishing; with defers_release
-  bool forgets_stale_tokens = false;    // a result issued before a preemption brings no token
+  // Cancelled sequences do not keep their blocks for a step in flight: later steps run behind it.
+  bool frees_in_flight = false;
+  bool caches_prefixes = false;       // looks up and publishes block keys
+  bool publishes_at_end = false;      // only the blocks of the prompt, when the request ends
+  bool keeps_prefix_tree = false;     // of its own, instead of publishing; with defers_release
+  bool forgets_stale_tokens = false;  // a result issued before a preemption brings no token
   // The policy compares the content of requests by so many leading tokens, not by blocks alone; 0 =
   // it does not. With keeps_prefix_tree.
   std::int32_t compared_tokens = 0;
@@ -146,8 +148,9 @@ class Policy {
   // left since, and its tokens have returned or the policy overlaps its own steps. A value promises
   // that Plan() would now decode the same requests in the order of DecodeRunReversals(), take no
   // block but for their next tokens, and otherwise do nothing, and so again after each such step,
-  // while each request stays within the limits. Neither Plan() nor StepReturned() is called for
-  // such steps: the state of the policy after them must be what it is now, but for what
+  // while each request stays within the limits, however much time passes: whose choice depends on
+  // time promises nothing while that can come to matter. Neither Plan() nor StepReturned() is
+  // called for such steps: the state of the policy after them must be what it is now, but for what
   // ContinueDecodeRun() changes.
   [[nodiscard]] virtual std::optional<DecodeLimits> DecodeRunLimits() const { return std::nullopt; }
 
@@ -163,7 +166,8 @@ class Policy {
   [[nodiscard]] virtual bool ContinueDecodeRun(StepBuilder& /*step*/) { return true; }
 
   // True if the latest call planned nothing because it was not the turn of those who can run. The
-  // engine then calls again, where it may plan more than once in an instant.
+  // engine then calls again, up to steps_in_flight_max times, where it may plan more than once in
+  // an instant.
   [[nodiscard]] virtual bool TurnWasEmpty() const { return false; }
 
   // Asked after Plan() planned nothing: when it must be called again even if nothing happens,

@@ -24,6 +24,7 @@ VllmV1Rules RulesOf(const VllmV1Config& config) {
           .publishes_returned_tokens =
               config.enable_prefix_caching && (config.async_scheduling || config.speculation.on()),
           .waits_for_returning_tokens = true,
+          .staggers_pipeline = config.async_scheduling,
           .lookahead_at_admission = true,
           .pads_lone_tokens = true,
           .counts_draft_slots = true};
@@ -131,12 +132,13 @@ PolicyTraits VllmV1Config::Traits() const {
   traits.tokens_per_step_max = std::min(max_num_batched_tokens, config.max_num_scheduled_tokens);
   traits.sequences_per_step_max = config.max_num_active_seqs;
   traits.steps_in_flight_max = async_scheduling ? 2 : pipeline_parallel_size;
+  if (RulesOf(*this).staggers_pipeline) traits.steps_in_flight_max = pipeline_parallel_size + 1;
   traits.overlaps_own_steps = traits.steps_in_flight_max > 1;
-  if (async_scheduling) {
-    traits.result_queue = latest ? ResultQueue::kAsyncEager : ResultQueue::kAsync;
-  } else if (pipeline_parallel_size > 1) {
-    traits.result_queue = ResultQueue::kPipeline;
+  if (traits.steps_in_flight_max > 1) {
+    const auto earlier = async_scheduling ? ResultQueue::kAsync : ResultQueue::kPipeline;
+    traits.result_queue = latest ? ResultQueue::kBatchQueue : earlier;
   }
+  traits.frees_in_flight = true;
   OrderOf(*this).SetTraits(traits);
   traits.receives_kv = !speculation.on();
   traits.caches_prefixes = enable_prefix_caching;
@@ -155,11 +157,16 @@ VllmV1Policy::VllmV1Policy(const VllmV1Config& config, std::int32_t blocks)
       watermark_blocks_(static_cast<std::int32_t>(
           std::floor(config_.watermark * (static_cast<double>(blocks) + 1)))),
       waiting_(OrderOf(config)),
-      latest_prefill_step_(-config_.prefill_schedule_interval) {}
+      latest_prefill_step_(-config_.prefill_schedule_interval),
+      turn_interval_(rules_.staggers_pipeline ? config_.pipeline_parallel_size : 1) {}
 
-void VllmV1Policy::Enqueue(const Sequence& sequence) { waiting_.PushArrival(sequence); }
+void VllmV1Policy::Enqueue(const Sequence& sequence) {
+  waiting_.PushArrival(sequence);
+  if (takes_turns()) turns_.due.OpenInAnyOrder(sequence.id) = 0;
+}
 
 void VllmV1Policy::Remove(const Sequence& sequence) {
+  if (takes_turns()) turns_.due.Close(sequence.id);
   const auto found = std::find(running_.begin(), running_.end(), sequence.id);
   if (found != running_.end()) {
     running_.erase(found);
@@ -173,7 +180,7 @@ std::optional<DecodeLimits> VllmV1Policy::DecodeRunLimits() const {
                       static_cast<std::int32_t>(running_.size()) < config_.max_num_active_seqs;
   // The cadence of prefills counts steps.
   if (admits || config_.prefill_schedule_interval > 1 || config_.speculation.on() ||
-      !waiting_.StandsStill()) {
+      takes_turns() || !waiting_.StandsStill()) {
     return std::nullopt;
   }
   // A pipeline without asynchronous scheduling cannot build upon tokens in flight.
@@ -181,7 +188,33 @@ std::optional<DecodeLimits> VllmV1Policy::DecodeRunLimits() const {
   return DecodeLimits{.computed_max = config_.max_model_len - 1};
 }
 
+void VllmV1Policy::StepReturned(const StepPlan& /*plan*/) {
+  if (takes_turns()) turns_.in_flight.PopFront();
+}
+
+bool VllmV1Policy::HasPlace() const {
+  return turns_.in_flight.empty() ||
+         turns_.calls + 1 - turns_.in_flight.front() < traits_.steps_in_flight_max;
+}
+
 void VllmV1Policy::Plan(StepBuilder& step) {
+  if (!takes_turns()) return PlanCall(step);
+  turn_was_empty_ = false;
+  if (!HasPlace()) return;
+  ++turns_.calls;
+  turns_.passed_over = false;
+  PlanCall(step);
+  for (const WorkItem& item : step.plan().work) {
+    if (item.emits) turns_.due[item.request] = turns_.calls + turn_interval_;
+  }
+  if (!step.plan().empty()) {
+    turns_.in_flight.PushBack(turns_.calls);
+  } else {
+    turn_was_empty_ = turns_.passed_over && HasPlace();
+  }
+}
+
+void VllmV1Policy::PlanCall(StepBuilder& step) {
   Call call{.budget = traits_.tokens_per_step_max,
             .input = config_.max_num_batched_tokens,
             .threshold = Threshold(),
@@ -247,8 +280,8 @@ void VllmV1Policy::Issue(StepBuilder& step, Call& call, const Sequence& s, std::
 
 void VllmV1Policy::RunningPass(StepBuilder& step, Call& call) {
   // A pipeline without asynchronous scheduling cannot build upon tokens in flight.
-  const bool decodes_at_once =
-      (config_.async_scheduling || !traits_.overlaps_own_steps) && !config_.speculation.on();
+  const bool decodes_at_once = (config_.async_scheduling || !traits_.overlaps_own_steps) &&
+                               !config_.speculation.on() && !takes_turns();
   for (std::size_t i = 0; i < running_.size() && !call.exhausted(draft_slots_);) {
     if (decodes_at_once) {
       const std::size_t affordable =
@@ -260,6 +293,11 @@ void VllmV1Policy::RunningPass(StepBuilder& step, Call& call) {
       if (decodes > 0) continue;
     }
     const RequestId id = running_[i];
+    if (takes_turns() && turns_.calls < turns_.due[id]) {
+      turns_.passed_over = true;
+      ++i;
+      continue;
+    }
     const Sequence& s = step.sequence(id);
     const bool mid_prefill = !s.decodes;
     const std::int32_t tokens =
@@ -336,6 +374,7 @@ void VllmV1Policy::WaitingPass(StepBuilder& step, Call& call) {
       running_.push_back(id);
       waiting_.Admitted(step.sequence(id));
     }
+    if (outcome == Admission::kRejected && takes_turns()) turns_.due.Close(id);
     if (outcome == Admission::kSetAside) set_aside_.push_back(id);
     if (outcome == Admission::kAwaited) awaited_.push_back(id);
   }
@@ -348,7 +387,7 @@ void VllmV1Policy::WaitingPass(StepBuilder& step, Call& call) {
 VllmV1Policy::Admission VllmV1Policy::TryAdmit(StepBuilder& step, Call& call, RequestId id) {
   const Sequence& s = step.sequence(id);
   const KvPool& pool = step.pool();
-  if (rules_.waits_for_returning_tokens && s.stale_in_flight > 0) return Admission::kSetAside;
+  if (rules_.waits_for_returning_tokens && s.in_flight > 0) return Admission::kSetAside;
   const std::int32_t whole = pool.BlocksFor(std::min(s.known, config_.max_model_len));
   const bool too_long = s.prompt_tokens >= config_.max_model_len ||
                         (!config_.enable_chunked_prefill && s.known > traits_.tokens_per_step_max);

@@ -18,7 +18,11 @@
 //   blocks that this very step computes.
 // - Asynchronous scheduling plans the next step before the tokens of this one are back: a request
 //   is not scheduled again once the tokens in flight are certain to end it, and 0.33.0 sets a
-//   victim aside until they have returned.
+//   victim aside until all that it has in flight, chunks of its prompt included, has returned.
+// - 0.33.0 with P pipeline stages has P batches in flight, and P + 1 with asynchronous scheduling.
+//   Then a request that was given a token in one call is passed over in the next P - 1, so that
+//   the batches in flight take turns; its count survives a preemption, and an admission ignores it.
+//   Calls that plan nothing count, and take a place in the queue of batches.
 // - Under an order that preempts, a step takes the places of as many running requests as the head
 //   of the queue needs, and admits it in the same step.
 // - With speculation a running request wants its offered drafts, too. They count in the budget,
@@ -35,6 +39,8 @@
 #include <span>
 #include <vector>
 
+#include "core/id_map.h"
+#include "core/ring_queue.h"
 #include "sched/policy/case_name.h"
 #include "sched/policy/ordered_queue.h"
 #include "sched/policy/policy.h"
@@ -63,7 +69,7 @@ struct VllmV1Config {
   std::int32_t prefill_schedule_interval = 1;  // steps between prefills; 1 = every step
   std::int32_t max_num_active_seqs = 0;        // 0 = max_num_seqs
   std::int32_t max_num_scheduled_tokens = 0;   // 0 = max_num_batched_tokens
-  std::int32_t pipeline_parallel_size = 1;     // steps in flight without async_scheduling
+  std::int32_t pipeline_parallel_size = 1;     // steps in flight, and one more if asynchronous
   std::optional<OrderConfig> order = {};       // not vLLM's; with kFcfs as `policy`
   SpeculationRules speculation = {};
 
@@ -84,6 +90,8 @@ struct VllmV1Rules {
   bool any_earlier_victim_shifts = false;  // priority: also a victim that was not scheduled
   bool publishes_returned_tokens = false;
   bool waits_for_returning_tokens = false;  // a victim is set aside until its results are back
+  // Asynchronous: pipeline_parallel_size + 1 batches in flight, between which requests take turns.
+  bool staggers_pipeline = false;
   // Speculation: slots for the drafts also where nothing is computed yet; an admitted request that
   // has one token to compute is padded to the length of those that verify drafts.
   bool lookahead_at_admission = false;
@@ -99,10 +107,20 @@ class VllmV1Policy final : public Policy {
   [[nodiscard]] const PolicyTraits& traits() const override { return traits_; }
   void Enqueue(const Sequence& sequence) override;
   void Remove(const Sequence& sequence) override;
+  void StepReturned(const StepPlan& plan) override;
   void Plan(StepBuilder& step) override;
   [[nodiscard]] std::optional<DecodeLimits> DecodeRunLimits() const override;
+  [[nodiscard]] bool TurnWasEmpty() const override { return turn_was_empty_; }
 
  private:
+  // Of a pipeline whose requests take turns.
+  struct Turns {
+    std::int64_t calls = 0;
+    IdMap<std::int64_t> due;            // the first call that may serve it as a running request
+    RingQueue<std::int64_t> in_flight;  // the calls whose batches have not returned
+    bool passed_over = false;           // somebody, in the present call
+  };
+
   // One scheduler call.
   struct Call {
     std::int32_t budget = 0;  // tokens that may still be scheduled
@@ -117,6 +135,11 @@ class VllmV1Policy final : public Policy {
     [[nodiscard]] bool exhausted(std::int32_t slots) const { return budget <= 0 || input <= slots; }
   };
 
+  void PlanCall(StepBuilder& step);
+  // Whether the next call finds a place in the queue of batches, where those of calls that planned
+  // nothing take one, too.
+  [[nodiscard]] bool HasPlace() const;
+  [[nodiscard]] bool takes_turns() const { return turn_interval_ > 1; }
   void RunningPass(StepBuilder& step, Call& call);
   void WaitingPass(StepBuilder& step, Call& call);
   enum class Admission : std::uint8_t { kAdmitted, kSetAside, kAwaited, kRejected, kStop };
@@ -151,6 +174,9 @@ class VllmV1Policy final : public Policy {
   std::int64_t steps_with_work_ = 0;
   std::int64_t latest_prefill_step_;
   bool saturated_ = false;
+  std::int32_t turn_interval_;  // calls between two that serve a request with a token each
+  Turns turns_;                 // if takes_turns()
+  bool turn_was_empty_ = false;
 };
 
 }  // namespace twin

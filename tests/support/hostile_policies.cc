@@ -220,6 +220,10 @@ void AddV1Modes(std::vector<PolicyMode>& modes) {
       {.priority = true, .async = true, .prefix = true, .cadence = true, .speculates = true});
   add("033_speculative_pipeline", {.prefix = true, .stages = 2, .speculates = true});
   add("033_pipeline", {.stages = 2});
+  add("033_pipeline_async", {.async = true, .stages = 2});
+  add("033_pipeline_async_priority_prefix",
+      {.priority = true, .async = true, .prefix = true, .threshold = true, .stages = 4});
+  add("033_speculative_pipeline_async", {.async = true, .stages = 3, .speculates = true});
   add("033_pipeline_priority_prefix", {.priority = true, .prefix = true, .stages = 2});
 }
 

@@ -90,6 +90,28 @@ TEST_F(ScheduleCommandTest, WritesDecisionsInTheFormOfTheCases) {
   EXPECT_EQ(checked.exit_code, 0) << checked.out;
 }
 
+// Blocks of 4, chunks of at most 8 tokens. Request 0 leaves before call 2, in which request 1 gets
+// its blocks; request 2 leaves as it comes, and the call behind it has no work.
+TEST_F(ScheduleCommandTest, ARequestLeavesBeforeTheCallOfItsCancellation) {
+  Write("cases.ndjson",
+        R"({"case":"c","policy":"vllm_v1_033","params":{"max_num_batched_tokens":8,)"
+        R"("max_num_seqs":4,"max_model_len":64},"kv":{"block_size":4,"blocks":2},)"
+        R"("requests":[{"id":0,"step":1,"prompt":7,"output":9,"max_new":9,"cancel":2},)"
+        R"({"id":1,"step":1,"prompt":8,"output":1,"max_new":1},)"
+        R"({"id":2,"step":4,"prompt":8,"output":1,"max_new":1,"cancel":4}]})"
+        "\n");
+  const CommandOutcome outcome = Run({"schedule", "--cases", "cases.ndjson"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const json steps = json::parse(outcome.out)["steps"];
+  ASSERT_EQ(steps.size(), 3u) << outcome.out;
+  EXPECT_EQ(steps[0]["work"], json::parse(R"([[0,"P",7]])"));
+  EXPECT_EQ(steps[1]["cancelled"], json({0}));
+  EXPECT_EQ(steps[1]["work"], json::parse(R"([[1,"P",8]])"));
+  EXPECT_EQ(steps[2]["it"], 4);
+  EXPECT_EQ(steps[2]["cancelled"], json({2}));
+  EXPECT_THAT(steps[2]["work"], IsEmpty());
+}
+
 struct BadLine {
   std::string name;
   std::string from;
@@ -102,13 +124,14 @@ void PrintTo(const BadLine& line, std::ostream* out) { *out << line.name; }
 class ScheduleRefusalTest : public ScheduleCommandTest,
                             public ::testing::WithParamInterface<BadLine> {};
 
+// The other case of the file is decided.
 TEST_P(ScheduleRefusalTest, IsOneLineThatNamesLineAndField) {
   const std::string bad = Changed(kChunkedCase, GetParam().from, GetParam().to);
-  const CommandOutcome outcome = Check(std::string(kPaddedCase) + "\n" + bad + "\n");
+  const CommandOutcome outcome = Check(bad + "\n" + kPaddedCase + "\n");
   EXPECT_GE(outcome.exit_code, 1);
-  EXPECT_THAT(outcome.out, IsEmpty());
+  EXPECT_EQ(outcome.out, "static_padded: 1/1 matched\n");
   EXPECT_TRUE(outcome.wrote_one_line()) << outcome.err;
-  EXPECT_THAT(outcome.err, HasSubstr("cases.ndjson:2"));
+  EXPECT_THAT(outcome.err, HasSubstr("cases.ndjson:1"));
   EXPECT_THAT(outcome.err, HasSubstr(GetParam().says));
 }
 
@@ -116,11 +139,17 @@ INSTANTIATE_TEST_SUITE_P(
     Lines, ScheduleRefusalTest,
     ::testing::Values(
         BadLine{"CutShort", R"("example":"4a",)", R"("example":)", "not a JSON object"},
-        BadLine{"NoName", R"("case":)", R"("kase":)", "'case'"},
-        BadLine{"NoPool", R"("kv":)", R"("vk":)", "'kv'"},
-        BadLine{"NoSteps", R"("steps":)", R"("stops":)", "'steps'"},
+        BadLine{"NoName", R"("case":)", R"("kase":)", "'kase' is unknown"},
+        BadLine{"NoPool", R"("kv":)", R"("vk":)", "'vk' is unknown"},
+        BadLine{"NoSteps", R"("steps":)", R"("stops":)", "'stops' is unknown"},
         BadLine{"UnknownPolicy", R"("policy":"vllm_v1")", R"("policy":"vllm_v2")", "vllm_v2"},
         BadLine{"UnknownParameter", "max_num_seqs", "max_num_sets", "max_num_sets"},
+        BadLine{"UnknownFieldOfARequest", R"("prompt":6,)", R"("prompt":6,"lora":1,)",
+                "requests[0]: field 'lora' is unknown"},
+        BadLine{"UnknownFieldOfThePool", R"("blocks":8)", R"("blocks":8,"groups":2)",
+                "kv: field 'groups' is unknown"},
+        BadLine{"LeavesBeforeItComes", R"({"id":0,"step":1)", R"({"id":0,"step":1,"cancel":0)",
+                "'cancel' is 0"},
         BadLine{"NegativePrompt", R"("prompt":6)", R"("prompt":-6)", "'prompt' is -6"},
         BadLine{"FractionOfATurn", R"("prompt":6)", R"("prompt":6.5)", "'prompt' is 6.5"},
         BadLine{"OutputAboveItsLimit", R"("output":3,"max_new":3)", R"("output":3,"max_new":2)",

@@ -94,7 +94,8 @@ bool AsksForManySteps(const std::string& line) {
 
 enum class Fate { kDecided, kRefused };
 
-// What main() would print is one line: it says where, and holds no control character.
+// What is printed of a case that is refused is one line: it says where, and holds no control
+// character.
 Fate FateOf(const std::string& line, const std::string& file, bool check) {
   // A new file each time: file systems write a shortened one to the disk at once.
   std::filesystem::remove(file);
@@ -103,23 +104,25 @@ Fate FateOf(const std::string& line, const std::string& file, bool check) {
   CommandContext context;
   AddScheduleCommand(app, context);
   std::ostringstream out;
+  std::ostringstream err;
   std::streambuf* const stdout_buffer = std::cout.rdbuf(out.rdbuf());
-  Fate fate = Fate::kDecided;
-  std::string message;
+  std::streambuf* const stderr_buffer = std::cerr.rdbuf(err.rdbuf());
   try {
     app.parse("schedule --cases " + file + (check ? " --check" : ""));
-  } catch (const InputError& error) {
-    fate = Fate::kRefused;
-    message = error.what();
-    EXPECT_EQ(message.find(file), 0u) << message << "\n" << line;
   } catch (const std::exception& error) {
     ADD_FAILURE() << error.what() << "\n" << line;
   }
   std::cout.rdbuf(stdout_buffer);
-  EXPECT_TRUE(std::none_of(message.begin(), message.end(), [](char c) { return c >= 0 && c < 32; }))
-      << message << "\n"
-      << line;
-  return fate;
+  std::cerr.rdbuf(stderr_buffer);
+  std::istringstream messages(err.str());
+  for (std::string message; std::getline(messages, message);) {
+    EXPECT_EQ(message.find("twinserve: " + file), 0u) << message << "\n" << line;
+    EXPECT_TRUE(
+        std::none_of(message.begin(), message.end(), [](char c) { return c >= 0 && c < 32; }))
+        << message << "\n"
+        << line;
+  }
+  return err.str().empty() ? Fate::kDecided : Fate::kRefused;
 }
 
 // Variants of the recorded decisions (tests/golden/cases/), so that every policy is among them.

@@ -114,6 +114,20 @@ TEST_F(EngineTest, ACancelledRequestLeavesAtOnceAndItsMemoryBehindTheStepInFligh
   EXPECT_EQ(policy_->removed.size(), 1u);
 }
 
+TEST_F(EngineTest, WhereBlocksAreFreedInFlightThoseOfACancelledRequestComeBackAtOnce) {
+  PolicyTraits traits = Traits();
+  traits.frees_in_flight = true;
+  Start(traits);
+  Arrive(kA);
+  Arrive(kB);
+  PlanRun(kA, 6);
+  engine_->Handle(RequestCancelled{kA});
+  EXPECT_EQ(engine_->pool().free(), 6);
+  Finish(1);
+  EXPECT_EQ(engine_->pool().free(), 6);
+  EXPECT_FALSE(engine_->sequences().contains(kA));
+}
+
 // With a step always in flight there is never a moment at which nothing of the request runs.
 TEST_F(EngineTest, CancelsARequestThatAlwaysHasAStepInFlight) {
   PolicyTraits traits = Traits();

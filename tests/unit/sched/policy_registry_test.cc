@@ -28,10 +28,12 @@ TEST(PolicyRegistryTest, ResultsReturnAsTheOriginalSystemsProcessThem) {
   constexpr auto k0151 = VllmV1Release::k0_15_1;
   EXPECT_EQ(TraitsOf(VllmV1Config{}).result_queue, ResultQueue::kSynchronous);
   EXPECT_EQ(TraitsOf(VllmV1Config{.async_scheduling = true}).result_queue,
-            ResultQueue::kAsyncEager);
+            ResultQueue::kBatchQueue);
   EXPECT_EQ(TraitsOf(VllmV1Config{.release = k0151, .async_scheduling = true}).result_queue,
             ResultQueue::kAsync);
   EXPECT_EQ(TraitsOf(VllmV1Config{.pipeline_parallel_size = 2}).result_queue,
+            ResultQueue::kBatchQueue);
+  EXPECT_EQ(TraitsOf(VllmV1Config{.release = k0151, .pipeline_parallel_size = 2}).result_queue,
             ResultQueue::kPipeline);
   EXPECT_EQ(TraitsOf(SglangConfig{}).result_queue, ResultQueue::kOverlap);
   EXPECT_EQ(TraitsOf(OrcaConfig{.n_workers = 4}).result_queue, ResultQueue::kPipeline);
