@@ -288,7 +288,7 @@ void RealWorld::Announce(const TracedRequest& traced) {
   events_.emplace_back(RequestArrived{{.id = id,
                                        .arrival = arrival,
                                        .prompt_tokens = traced.prompt_tokens,
-                                       .max_output_tokens = limit,
+                                       .max_output_tokens = traced.max_output_tokens,
                                        .priority = traced.priority,
                                        .tenant = traced.tenant,
                                        .session = traced.session,

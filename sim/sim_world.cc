@@ -121,7 +121,7 @@ void SimWorld::Announce(const TracedRequest& traced, Duration response_delay, bo
   Request request{.id = id,
                   .arrival = std::max(traced.arrival, TimePoint{}),
                   .prompt_tokens = traced.prompt_tokens,
-                  .max_output_tokens = limit,
+                  .max_output_tokens = traced.max_output_tokens,
                   .priority = traced.priority,
                   .tenant = traced.tenant,
                   .session = traced.session,

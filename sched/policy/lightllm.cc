@@ -4,6 +4,7 @@
 
 #include "core/check.h"
 #include "sched/policy/field_check.h"
+#include "sched/policy/length_limit.h"
 #include "sched/step_builder.h"
 
 namespace twin {
@@ -17,6 +18,12 @@ std::int64_t DefaultPromptTokens(std::int64_t cache_tokens, std::int64_t context
 }
 
 bool HasMoreLeft(const CacheGrowth& a, const CacheGrowth& b) { return a.left > b.left; }
+
+// Of a request that is not running: all that it can become.
+CacheGrowth WholeGrowth(const Sequence& s, std::int32_t context) {
+  const std::int32_t first = s.prompt_tokens + 1;
+  return {first, std::max(LengthLimit(s, context) - first, 0)};
+}
 
 }  // namespace
 
@@ -125,13 +132,13 @@ void LightllmPolicy::ReadGrowths(const StepBuilder& step) {
   growths_.clear();
   for (const RequestId id : running_) {
     const Sequence& s = step.sequence(id);
-    growths_.push_back({s.known, s.prompt_tokens + s.max_output_tokens - s.known - 1});
+    growths_.push_back({s.known, std::max(LengthLimit(s, config_.max_model_len) - s.known - 1, 0)});
   }
   std::sort(growths_.begin(), growths_.end(), HasMoreLeft);
 }
 
 bool LightllmPolicy::FitsFuture(const Sequence& s) {
-  const CacheGrowth growth{s.prompt_tokens + 1, s.max_output_tokens - 1};
+  const CacheGrowth growth = WholeGrowth(s, config_.max_model_len);
   const auto place = growths_.insert(
       std::upper_bound(growths_.begin(), growths_.end(), growth, HasMoreLeft), growth);
   if (FuturePeakTokens(growths_, block_size_ - 1) < cache_tokens_) return true;
@@ -144,7 +151,7 @@ bool LightllmPolicy::RejectsHead(StepBuilder& step) {
   const Sequence& s = step.sequence(waiting_.front());
   const bool too_long = s.prompt_tokens > prompt_tokens_max_ ||
                         (config_.max_model_len > 0 && s.prompt_tokens > config_.max_model_len);
-  const CacheGrowth alone[] = {{s.prompt_tokens + 1, s.max_output_tokens - 1}};
+  const CacheGrowth alone[] = {WholeGrowth(s, config_.max_model_len)};
   if (!too_long && FuturePeakTokens(alone, block_size_ - 1) < cache_tokens_) return false;
   step.Reject(s.id, too_long ? RejectReason::kTooLongForModel : RejectReason::kTooLargeForCache);
   waiting_.PopFront();

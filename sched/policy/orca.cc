@@ -4,6 +4,7 @@
 
 #include "core/check.h"
 #include "sched/policy/field_check.h"
+#include "sched/policy/length_limit.h"
 #include "sched/step_builder.h"
 
 namespace twin {
@@ -101,7 +102,7 @@ bool OrcaPolicy::SelectHead(StepBuilder& step) {
   const bool by_model = config_.reservation == OrcaConfig::Reservation::kModel;
   const bool too_long = by_model && s.prompt_tokens > config_.max_model_len;
   const std::int32_t blocks = step.pool().BlocksFor(
-      by_model ? config_.max_model_len : s.prompt_tokens + s.max_output_tokens);
+      by_model ? config_.max_model_len : LengthLimit(s, config_.max_model_len));
   if (too_long || blocks > step.pool().usable()) {
     step.Reject(id, too_long ? RejectReason::kTooLongForModel : RejectReason::kTooLargeForCache);
     waiting_.PopFront();

@@ -180,7 +180,8 @@ void SglangPolicy::Plan(StepBuilder& step) {
 void SglangPolicy::TakeArrivals(StepBuilder& step) {
   for (const RequestId id : arrived_) {
     const Sequence& s = step.sequence(id);
-    const bool too_long = config_.context_length > 0 && s.prompt_tokens >= config_.context_length;
+    const std::int64_t asked = std::int64_t{s.prompt_tokens} + s.max_output_tokens;
+    const bool too_long = config_.context_length > 0 && asked > config_.context_length;
     if (too_long || s.prompt_tokens + page_ >= cache_tokens_) {
       step.Reject(id, too_long ? RejectReason::kTooLongForModel : RejectReason::kTooLargeForCache);
       requests_.Close(id);

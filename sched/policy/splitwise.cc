@@ -4,6 +4,7 @@
 
 #include "core/check.h"
 #include "sched/policy/field_check.h"
+#include "sched/policy/length_limit.h"
 #include "sched/step_builder.h"
 
 namespace twin {
@@ -231,9 +232,7 @@ void SplitwisePolicy::FinishSelection(StepBuilder& step) {
 }
 
 std::int32_t SplitwisePolicy::ReservedTokens(const Sequence& s) const {
-  const std::int64_t most = std::int64_t{s.prompt_tokens} + s.max_output_tokens;
-  const std::int64_t context = config_.max_model_len > 0 ? config_.max_model_len : most;
-  return static_cast<std::int32_t>(std::max<std::int64_t>(s.known, std::min(most, context)));
+  return LengthLimit(s, config_.max_model_len);
 }
 
 bool SplitwisePolicy::HasRoomFor(std::int32_t tokens) const {

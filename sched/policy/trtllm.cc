@@ -5,6 +5,7 @@
 
 #include "core/check.h"
 #include "sched/policy/field_check.h"
+#include "sched/policy/length_limit.h"
 #include "sched/step_builder.h"
 
 namespace twin {
@@ -105,7 +106,7 @@ std::int32_t TrtllmPolicy::BlocksAtEnd(const KvPool& pool, const Sequence& s) co
   const bool counts_drafts =
       config_.capacity_scheduler_policy != TrtllmConfig::Capacity::kMaxUtilization;
   const std::int32_t drafts = counts_drafts ? config_.speculation.num_speculative_tokens : 0;
-  return pool.BlocksFor(s.prompt_tokens + s.max_output_tokens + drafts);
+  return pool.BlocksFor(LengthLimit(s, config_.max_seq_len) + drafts);
 }
 
 std::int32_t TrtllmPolicy::BlocksOfNextStep(const KvPool& pool, const Sequence& s) const {

@@ -107,13 +107,12 @@ TEST_F(TruthTest, AnOutputAsLongAsItsLimitEndsByLength) {
 // 16 - 10 tokens of room.
 TEST_F(TruthTest, AnOutputEndsWhereTheModelEnds) {
   Start({Limited(10, 20, 30)}, {.max_model_length = 16});
-  EXPECT_EQ(arrived_[0].max_output_tokens, 6);
   EXPECT_EQ(Serve(10), std::pair(6, FinishReason::kLength));
 }
 
-TEST_F(TruthTest, ALimitBeyondTheModelIsCutAndTheOutputStillStops) {
+TEST_F(TruthTest, ALimitBeyondTheModelIsToldAsTheClientSentIt) {
   Start({Limited(10, 4, 30)}, {.max_model_length = 16});
-  EXPECT_EQ(arrived_[0].max_output_tokens, 6);
+  EXPECT_EQ(arrived_[0].max_output_tokens, 30);
   EXPECT_EQ(Serve(10), std::pair(4, FinishReason::kStop));
 }
 
@@ -121,7 +120,6 @@ TEST_F(TruthTest, ALimitBeyondTheModelIsCutAndTheOutputStillStops) {
 TEST_F(TruthTest, APromptThatFillsTheModelGetsOneToken) {
   Start({Limited(16, 20, 30)}, {.max_model_length = 16});
   EXPECT_EQ(arrived_[0].prompt_tokens, 16);
-  EXPECT_EQ(arrived_[0].max_output_tokens, 1);
   EXPECT_EQ(Serve(16), std::pair(1, FinishReason::kLength));
 }
 
@@ -207,6 +205,56 @@ TEST(SimWorldServingTest, PromptsTooLongForTheModelAreRejected) {
   EXPECT_EQ(run.Life(0).status, RequestStatus::kRejected);
   EXPECT_EQ(run.Life(1).status, RequestStatus::kCompleted);
   EXPECT_EQ(run.Life(1).output_tokens, 1);
+}
+
+// Three requests with a prompt of 10 tokens in a context of 16: 6 output tokens fit.
+TEST(SimWorldServingTest, AnOutputThatTheContextEndsIsCut) {
+  ListedSource source({Limited(10, 20, 30), Limited(10, 6, 6), Limited(10, 4, 30)});
+  const ConstantCost cost({}, 1);
+  const SimulatedRun run(source, cost, CachingPrefixes(16), {.block_size = 4, .blocks = 100},
+                         {.max_model_length = 16});
+  EXPECT_EQ(run.Life(0).output_tokens, 6);
+  EXPECT_EQ(run.Life(0).max_output_tokens, 30);
+  EXPECT_TRUE(run.Life(0).output_cut);
+  EXPECT_FALSE(run.Life(1).output_cut);
+  EXPECT_FALSE(run.Life(2).output_cut);
+}
+
+// Text Generation Inference and SGLang refuse prompt + limit beyond the context, whatever the
+// output would be.
+TEST(SimWorldServingTest, ServersThatCheckTheLimitRefuseIt) {
+  TgiV3Config tgi;
+  tgi.max_total_tokens = 16;
+  SglangConfig sglang;
+  sglang.context_length = 16;
+  for (const PolicyConfig& policy : {PolicyConfig(tgi), PolicyConfig(sglang)}) {
+    ListedSource source({Limited(10, 4, 7), Limited(10, 4, 6)});
+    const ConstantCost cost({}, 1);
+    const SimulatedRun run(source, cost, policy, {.block_size = 4, .blocks = 100},
+                           {.max_model_length = 16});
+    EXPECT_EQ(run.Life(0).status, RequestStatus::kRejected);
+    EXPECT_EQ(run.Life(1).status, RequestStatus::kCompleted);
+  }
+}
+
+// A limit far beyond the context takes no more memory than the context: 4 blocks of 4 suffice.
+TEST(SimWorldServingTest, PoliciesThatReserveTheLimitReserveNoMoreThanTheContext) {
+  OrcaConfig orca;
+  orca.max_model_len = 16;
+  TrtllmConfig trtllm;
+  trtllm.max_seq_len = 16;
+  FastServeConfig fastserve;
+  fastserve.max_model_len = 16;
+  fastserve.proactive_offloading = false;
+  for (const PolicyConfig& policy :
+       {PolicyConfig(orca), PolicyConfig(trtllm), PolicyConfig(fastserve)}) {
+    ListedSource source({Limited(10, 20, 1000)});
+    const ConstantCost cost({}, 1);
+    const SimulatedRun run(source, cost, policy, {.block_size = 4, .blocks = 4},
+                           {.max_model_length = 16});
+    EXPECT_EQ(run.Life(0).status, RequestStatus::kCompleted);
+    EXPECT_EQ(run.Life(0).output_tokens, 6);
+  }
 }
 
 // Three policies that allow a prompt of exactly the model's length, two of which reserve for no
