@@ -18,6 +18,7 @@
 #include "lab/serve/lateness_meter.h"
 #include "lab/serve_ahead.h"
 #include "lab/simulated_parts.h"
+#include "lab/trace_notes.h"
 #include "lab/watched_world.h"
 #include "record/recording_world.h"
 #include "sched/serve.h"
@@ -55,7 +56,7 @@ class StopWatch {
 class WorkloadWorld {
  public:
   WorkloadWorld(const Deployment& deployment, const RunControl& control)
-      : source_(MakeWorkload(deployment.config.workload, deployment.config.seed)) {
+      : source_(MakeWorkload(deployment.config.workload, deployment.config.seed, &trace_)) {
     const auto* const config = std::get_if<EmulatedWorldConfig>(&deployment.config.world);
     if (config == nullptr) {
       simulated_.emplace(*source_, *deployment.cost, deployment.world);
@@ -70,6 +71,8 @@ class WorkloadWorld {
   [[nodiscard]] sim::SimWorld& world() { return emulated_ ? emulated_->simulated() : *simulated_; }
   [[nodiscard]] bool stopped_early() const { return emulated_ && emulated_->stopped_early(); }
 
+  [[nodiscard]] const TraceReport& trace() const { return trace_; }
+
   [[nodiscard]] RunWatchers With(RunWatchers watchers) {
     if (lateness_) watchers.listeners.push_back(&*lateness_);
     return watchers;
@@ -82,6 +85,7 @@ class WorkloadWorld {
   }
 
  private:
+  TraceReport trace_;
   std::unique_ptr<ArrivalSource> source_;
   sim::SteadyWallClock clock_;
   std::optional<sim::SimWorld> simulated_;
@@ -177,6 +181,9 @@ RunOutcome RunSimulation(const ExperimentConfig& config, const std::filesystem::
   files.Finish(metrics.tracker());
   RunOutcome outcome = SumUp(deployment, metrics, workload.More(), interrupted);
   ReportLosses(outcome, control);
+  if (!interrupted) {
+    ReportTrace(deployment.config.workload, workload.trace(), metrics.arrived(), control);
+  }
   CompleteDirectory(deployment, resolved, command_line, std::nullopt, outcome, directory);
   return outcome;
 }

@@ -15,8 +15,8 @@ namespace {
 class CutTrace final : public RequestStream {
  public:
   CutTrace(const TraceConfig& config, std::unique_ptr<TraceReader> reader,
-           const RequestRules& rules)
-      : config_(config), reader_(std::move(reader)), rules_(rules) {}
+           const RequestRules& rules, TraceReport* report)
+      : config_(config), reader_(std::move(reader)), rules_(rules), report_(report) {}
 
   bool Next(TracedRequest& request) override {
     while (!NextOfPass(request)) {
@@ -36,8 +36,17 @@ class CutTrace final : public RequestStream {
   }
 
  private:
+  bool ReadNext(TracedRequest& request) {
+    const bool found = reader_->Next(request);
+    if (pass_ == 1 && report_ != nullptr) {
+      report_->counts = reader_->counts();
+      report_->may_be_cut = !found && reader_->may_be_cut();
+    }
+    return found;
+  }
+
   bool NextOfPass(TracedRequest& request) {
-    while (reader_->Next(request)) {
+    while (ReadNext(request)) {
       if (!reader_->has_arrivals()) return true;
       const Duration arrival = request.arrival.time_since_epoch();
       if (arrival < config_.start) continue;
@@ -85,6 +94,7 @@ class CutTrace final : public RequestStream {
   TraceConfig config_;
   std::unique_ptr<TraceReader> reader_;
   RequestRules rules_;
+  TraceReport* report_;
   std::int32_t pass_ = 1;
   std::int64_t emitted_ = 0;
   std::int64_t emitted_of_pass_ = 0;
@@ -96,10 +106,11 @@ class CutTrace final : public RequestStream {
 
 }  // namespace
 
-TraceStream OpenTraceStream(const TraceConfig& config, const RequestRules& rules) {
+TraceStream OpenTraceStream(const TraceConfig& config, const RequestRules& rules,
+                            TraceReport* report) {
   std::unique_ptr<TraceReader> reader = OpenTrace(config.path, config.format, config.read);
   const bool has_arrivals = reader->has_arrivals();
-  return {std::make_unique<CutTrace>(config, std::move(reader), rules), has_arrivals};
+  return {std::make_unique<CutTrace>(config, std::move(reader), rules, report), has_arrivals};
 }
 
 }  // namespace twin

@@ -5,7 +5,7 @@
 
 #include "traces/request_rules.h"
 #include "traces/request_stream.h"
-#include "traces/workload.h"
+#include "traces/trace_report.h"
 
 namespace twin {
 
@@ -14,7 +14,9 @@ struct TraceStream {
   bool has_arrivals = false;
 };
 
-// Opens the file. Throws InputError; so does Next() of the result.
-TraceStream OpenTraceStream(const TraceConfig& config, const RequestRules& rules);
+// Opens the file. `report` may be null, and must outlive the result. Throws InputError; so does
+// Next() of the result.
+TraceStream OpenTraceStream(const TraceConfig& config, const RequestRules& rules,
+                            TraceReport* report);
 
 }  // namespace twin

@@ -10,6 +10,7 @@
 #include "traces/request_rules.h"
 #include "traces/servegen.h"
 #include "traces/source_stages.h"
+#include "traces/trace_report.h"
 #include "traces/trace_stream.h"
 
 namespace twin {
@@ -112,13 +113,13 @@ std::unique_ptr<ArrivalSource> MakeDrawn(const WorkloadConfig& config, const Req
 }
 
 std::unique_ptr<ArrivalSource> MakeTraced(const WorkloadConfig& config, const RequestRules& rules,
-                                          std::uint64_t seed) {
+                                          std::uint64_t seed, TraceReport* report) {
   const bool replaces_arrivals = config.arrivals.kind != ArrivalConfig::Kind::kNone;
   std::unique_ptr<RequestStream> stream;
   if (config.servegen) {
     stream = OpenServeGen(*config.servegen, rules, seed);
   } else {
-    TraceStream trace = OpenTraceStream(*config.trace, rules);
+    TraceStream trace = OpenTraceStream(*config.trace, rules, report);
     if (!trace.has_arrivals && !replaces_arrivals) {
       throw InputError(
           InputError::Kind::kUsage, "workload.arrivals",
@@ -139,11 +140,12 @@ std::unique_ptr<ArrivalSource> MakeTraced(const WorkloadConfig& config, const Re
 
 }  // namespace
 
-std::unique_ptr<ArrivalSource> MakeWorkload(const WorkloadConfig& config, std::uint64_t seed) {
+std::unique_ptr<ArrivalSource> MakeWorkload(const WorkloadConfig& config, std::uint64_t seed,
+                                            TraceReport* report) {
   Validate(config);
   const RequestRules rules(config.max_output, config.prediction, seed);
   std::unique_ptr<ArrivalSource> source = config.trace || config.servegen
-                                              ? MakeTraced(config, rules, seed)
+                                              ? MakeTraced(config, rules, seed, report)
                                               : MakeDrawn(config, rules, seed);
   if (config.requests > 0 || config.duration > Duration::zero()) {
     source = LimitArrivals(std::move(source), config.requests, config.duration);
@@ -151,6 +153,10 @@ std::unique_ptr<ArrivalSource> MakeWorkload(const WorkloadConfig& config, std::u
   if (config.prompt_pool > 0) source = CyclePrompts(std::move(source), config.prompt_pool);
   if (config.max_in_flight > 0) source = CapInFlight(std::move(source), config.max_in_flight);
   return source;
+}
+
+std::unique_ptr<ArrivalSource> MakeWorkload(const WorkloadConfig& config, std::uint64_t seed) {
+  return MakeWorkload(config, seed, nullptr);
 }
 
 }  // namespace twin

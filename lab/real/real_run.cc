@@ -25,6 +25,7 @@
 #include "lab/real/real_system.h"
 #include "lab/run_directory.h"
 #include "lab/run_files.h"
+#include "lab/trace_notes.h"
 #include "record/recording_world.h"
 #include "sched/serve.h"
 
@@ -284,7 +285,8 @@ RunOutcome RunReal(const ExperimentConfig& asked, const std::filesystem::path& o
       .draft_weights = draft ? std::optional(draft->weights) : std::nullopt,
       .on_cuda = std::get<RealWorldConfig>(asked.world).device == ModelDevice::kCuda,
       .load = {}};
-  const std::unique_ptr<ArrivalSource> source = MakeWorkload(asked.workload, asked.seed);
+  TraceReport trace;
+  const std::unique_ptr<ArrivalSource> source = MakeWorkload(asked.workload, asked.seed, &trace);
   if (const auto note = LargeOutputNote(asked)) control.OnNote(*note);
   RunDirectory directory(out, &control);
   LoadedSystem system(std::move(prepared), control, processes);
@@ -305,6 +307,7 @@ RunOutcome RunReal(const ExperimentConfig& asked, const std::filesystem::path& o
   RunOutcome outcome = SumUp(deployment, metrics, MoreOf(system, *parts, control), interrupted);
   origin.load = system.load();
   ReportLosses(outcome, control);
+  if (!interrupted) ReportTrace(asked.workload, trace, metrics.arrived(), control);
   CompleteDirectory(deployment, resolved, command_line, origin, outcome, directory);
   return outcome;
 }
