@@ -69,7 +69,6 @@ def draw(runs, arguments):
     axes.set_ylim(0, 1.02)
     axes.set_ylabel("share of gaps")
     tail.set_yscale("log")
-    style.plain_numbers(tail.yaxis)
     tail.set_ylabel("share of longer gaps")
     style.legend_above(figure, style.labelled([axes]))
     return figure

@@ -7,9 +7,9 @@ import re
 from environment import np, plt
 from points import line_columns
 from policies import POLICIES, policy_named
-from style import (COLOURS, DASHES, MARKERS, Look, entry, looks_for, note, one_line, plain_numbers,
-                   relabel, seconds_text, write_empty_panel)
 from run_data import PlotError
+from style import (COLOURS, DASHES, MARKERS, Look, entry, looks_for, note, one_line, relabel,
+                   seconds_text, write_empty_panel)
 
 SATURATED = "saturated"
 LATENCIES = {"ttft": "TTFT", "tpot": "TPOT", "itl": "ITL", "e2el": "end-to-end",
@@ -197,7 +197,6 @@ def legend_handles(lines, joined=True):
 
 def write_log_axis(axis, text, set_text):
     """Labels of a logarithmic axis: of milliseconds 20 ms, 3 s; the axis label needs no unit."""
-    plain_numbers(axis)
     if text.endswith(" (ms)"):
         set_text(text.removesuffix(" (ms)"))
         axis.set_major_formatter(lambda value, _: seconds_text(value / 1000))

@@ -6,7 +6,7 @@ import pathlib
 import sys
 import typing
 
-from environment import plt
+from environment import matplotlib, plt
 from policies import POLICIES, policy_named
 from run_data import PlotError, read_runs
 
@@ -44,6 +44,7 @@ def looks_for(names):
 
 
 def use_style():
+    matplotlib.scale.register_scale(PlainLogScale)
     plt.rcParams.update({
         "font.size": 8,
         "axes.titlesize": 8,
@@ -69,6 +70,15 @@ def use_style():
     })
 
 
+class PlainLogScale(matplotlib.scale.LogScale):
+    """The scale "log" with labels that are text: those of the library are formulas."""
+
+    def set_default_locators_and_formatters(self, axis):
+        super().set_default_locators_and_formatters(axis)
+        axis.set_major_formatter(count_text)
+        axis.set_minor_formatter("")
+
+
 def seconds_text(value, _position=None):
     """A time on a logarithmic axis: 20 ms, 3 s, 1000 s."""
     return f"{1000 * value:g} ms" if value < 0.999 else f"{value:g} s"
@@ -80,12 +90,6 @@ def count_text(value, _position=None):
         if abs(value) >= unit:
             return f"{value / unit:g}{sign}"
     return f"{value:g}"
-
-
-def plain_numbers(axis):
-    """Labels of a logarithmic axis as text: those of the library are formulas."""
-    axis.set_major_formatter(count_text)
-    axis.set_minor_formatter("")
 
 
 def one_line(text):

@@ -46,6 +46,17 @@ def test_names_are_drawn_as_they_are_in_every_format(tmp_path):
     assert "mathdefault" not in drawn
 
 
+# The library's labels are formulas: "$\\mathdefault{10^{2}}$".
+def test_logarithmic_axes_have_numbers(tmp_path):
+    rows = [{RATE: rate, "steps": steps} for rate, steps in ((1, 1), (2, 20_000))]
+    axes, = draw("metric_vs_parameter", write_summary_csv(tmp_path / "s", rows), "--y",
+                 "steps").axes
+    assert axes.get_yscale() == "log"
+    shown = [text.get_text() for text in axes.get_yticklabels()]
+    assert {"1", "100", "10k"} <= set(shown)
+    assert not any("$" in text for text in shown)
+
+
 def test_a_line_break_in_a_label_is_a_blank(tmp_path):
     runs = [write_run(tmp_path / name, requests=TWO_TENANTS) for name in "ab"]
     figure = draw_runs("latency_cdf", *runs, "--labels", "one\ntwo,c")
