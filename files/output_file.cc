@@ -2,15 +2,20 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <optional>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "core/check.h"
 #include "core/input_error.h"
 #include "files/output_target.h"
+#include "files/process_number.h"
 
 namespace twin {
 namespace {
@@ -22,6 +27,43 @@ constexpr std::size_t kBufferBytes = 1 << 16;
 }
 
 std::string ReasonOf(int error) { return std::generic_category().message(error); }
+
+constexpr int kFlags = O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW;
+constexpr int kMode = 0666;  // before the umask
+
+// Removes TARGET.partial.NUMBER where no process NUMBER exists and nobody holds the lock that
+// OpenPartial() takes: other machines and containers have processes of their own.
+void RemoveLeftovers(const std::filesystem::path& target) {
+  namespace fs = std::filesystem;
+  const fs::path folder = target.has_parent_path() ? target.parent_path() : fs::path(".");
+  const std::string stem = target.filename().string() + ".partial.";
+  std::error_code error;
+  std::vector<fs::path> left;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    const std::optional<int> number = NumberBehind(stem, entry->path().filename().string());
+    if (number && !ProcessExists(*number)) left.push_back(entry->path());
+  }
+  for (const fs::path& leftover : left) {
+    const int file = open(leftover.c_str(), O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (file < 0) continue;
+    struct stat status {};
+    const bool is_file = fstat(file, &status) == 0 && S_ISREG(status.st_mode);
+    if (is_file && flock(file, LOCK_EX | LOCK_NB) == 0) fs::remove(leftover, error);
+    close(file);
+  }
+}
+
+// Makes TARGET.partial.NUMBER, NUMBER being the process or the next free one: nobody else's file or
+// link of that name is written to. -1 with errno where it cannot.
+int OpenPartial(const std::filesystem::path& target, std::filesystem::path& partial) {
+  for (int number = getpid();; ++number) {
+    partial = fmt::format("{}.partial.{}", target.string(), number);
+    const int file = open(partial.c_str(), kFlags | O_EXCL, kMode);
+    if (file >= 0) static_cast<void>(flock(file, LOCK_EX | LOCK_NB));  // not on every file system
+    if (file >= 0 || errno != EEXIST) return file;
+  }
+}
 
 }  // namespace
 
@@ -42,12 +84,16 @@ OutputFile::OutputFile(std::filesystem::path path, Appearance appearance) : path
       descriptor_ = open(target.path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY);
       break;
     case OutputTarget::Kind::kFile: {
-      constexpr int kMode = 0666;  // before the umask
       target_ = target.path;
-      const bool at_once = appearance == Appearance::kAtOnce;
-      if (!at_once) partial_ = fmt::format("{}.partial.{}", target_.string(), getpid());
-      const std::filesystem::path& written = at_once ? target_ : partial_;
-      descriptor_ = open(written.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, kMode);
+      if (appearance == Appearance::kAtOnce) {
+        descriptor_ = open(target_.c_str(), kFlags | O_TRUNC, kMode);
+        // For others to tell a file that grows from one whose writer was killed.
+        if (descriptor_ >= 0) static_cast<void>(flock(descriptor_, LOCK_EX | LOCK_NB));
+        break;
+      }
+      RemoveLeftovers(target_);
+      descriptor_ = OpenPartial(target_, partial_);
+      if (descriptor_ < 0) partial_.clear();
       break;
     }
   }

@@ -8,11 +8,12 @@
 
 namespace twin {
 
-// Writes to PATH.partial.NUMBER beside the target, NUMBER being the process, and renames that file
-// to the target on Commit(). A symbolic link is followed: its target is replaced and the link
-// stays. Devices, FIFOs, sockets and the open files of the process (/dev/stdout) are written
-// directly; what was written to them before a failure stays there. So are files that others read
-// while they grow, or after a crash (Appearance::kAtOnce).
+// Writes to PATH.partial.NUMBER beside the target, NUMBER being the process or the next free
+// number, and renames that file to the target on Commit(). Such files of processes that were killed
+// are removed first. A symbolic link is followed: its target is replaced and the link stays.
+// Devices, FIFOs, sockets and the open files of the process (/dev/stdout) are written directly;
+// what was written to them before a failure stays there. So are files that others read while they
+// grow, or after a crash (Appearance::kAtOnce).
 //
 // Throws InputError (data) naming the path if it cannot be opened for writing, or if writing fails.
 class OutputFile {

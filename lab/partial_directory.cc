@@ -6,8 +6,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <charconv>
-#include <csignal>
 #include <cstdio>
 #include <optional>
 #include <string>
@@ -17,6 +15,7 @@
 
 #include "core/input_error.h"
 #include "files/output_target.h"
+#include "files/process_number.h"
 
 namespace twin::lab {
 namespace {
@@ -28,19 +27,6 @@ constexpr const char* kPartialMarker = ".twinserve-partial";
 fs::path Beside(const fs::path& path, std::string_view word, int number) {
   return fmt::format("{}.{}.{}", path.string(), word, number);
 }
-
-// The NUMBER in NAME.partial.NUMBER.
-std::optional<int> NumberOf(const std::string& file, const std::string& name) {
-  const std::string stem = name + ".partial.";
-  if (!file.starts_with(stem)) return std::nullopt;
-  int number = 0;
-  const char* const end = file.data() + file.size();
-  const auto [parsed, error] = std::from_chars(file.data() + stem.size(), end, number);
-  if (error != std::errc{} || parsed != end || number < 1) return std::nullopt;
-  return number;
-}
-
-bool ProcessExists(int number) { return kill(number, 0) == 0 || errno != ESRCH; }
 
 // An open marker whose lock is held; -1 if there is none, or another process has it.
 int LockPartialMarker(const fs::path& folder, int flags) {
@@ -59,7 +45,7 @@ void RemoveLeftovers(const fs::path& target, RunControl* control) {
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
        entry.increment(error)) {
     const std::optional<int> number =
-        NumberOf(entry->path().filename().string(), target.filename().string());
+        NumberBehind(target.filename().string() + ".partial.", entry->path().filename().string());
     if (number && !ProcessExists(*number)) left.push_back(entry->path());
   }
   for (const fs::path& leftover : left) {

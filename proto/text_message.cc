@@ -7,13 +7,13 @@
 #include <google/protobuf/message.h>
 #include <google/protobuf/text_format.h>
 
-#include <fstream>
 #include <optional>
 #include <vector>
 
 #include "core/check.h"
 #include "core/input_error.h"
 #include "core/printable.h"
+#include "files/input_file.h"
 #include "proto/names.h"
 
 namespace twin {
@@ -25,7 +25,7 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::io::ArrayInputStream;
 using google::protobuf::io::Tokenizer;
 
-constexpr std::uintmax_t kConfigBytesMax = 16u << 20;
+constexpr std::size_t kConfigBytesMax = 16u << 20;
 constexpr int kNestingMax = 32;
 
 struct Complaint {
@@ -187,20 +187,7 @@ std::string PrintText(const google::protobuf::Message& message) {
 }
 
 std::string ReadTextFile(const std::filesystem::path& path) {
-  const auto refuse = [&path](const std::string& what) {
-    throw InputError(InputError::Kind::kUsage, path.string(), what);
-  };
-  std::error_code error;
-  const auto status = std::filesystem::status(path, error);
-  if (!std::filesystem::exists(status)) refuse("does not exist");
-  if (!std::filesystem::is_regular_file(status)) refuse("is no regular file");
-  const std::uintmax_t size = std::filesystem::file_size(path, error);
-  if (error || size > kConfigBytesMax) refuse("cannot be read, or is larger than 16 MiB");
-  std::string text(static_cast<std::size_t>(size), '\0');
-  std::ifstream file(path, std::ios::binary);
-  file.read(text.data(), static_cast<std::streamsize>(size));
-  if (!file) refuse("cannot be read");
-  return text;
+  return ReadFile(path, kConfigBytesMax, InputError::Kind::kUsage);
 }
 
 }  // namespace twin

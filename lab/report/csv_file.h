@@ -18,14 +18,21 @@ class CsvFile {
   [[nodiscard]] const std::vector<std::string>& header() const { return header_; }
   [[nodiscard]] std::size_t rows() const { return rows_; }
   [[nodiscard]] bool Has(std::string_view column) const;
-  // Cells of a column; empty if the file has no such column.
+  // Cells of a column. Throws InputError (data) if the file has no such column.
   [[nodiscard]] std::vector<std::string> Texts(std::string_view column) const;
-  // NaN for cells that are no numbers; empty if the file has no such column.
+  // NaN for empty cells. Throws InputError (data) if the file has no such column, or a cell is
+  // neither empty nor a finite number.
   [[nodiscard]] std::vector<double> Numbers(std::string_view column) const;
+  // The same, and refuses empty cells and numbers below 0: for what every row has, such as the time
+  // of its arrival.
+  [[nodiscard]] std::vector<double> Times(std::string_view column) const;
 
  private:
   [[nodiscard]] std::size_t Place(std::string_view column) const;
+  [[noreturn]] void RefuseCell(std::size_t row, std::string_view column, std::string_view cell,
+                               std::string_view allowed) const;
 
+  std::filesystem::path path_;
   std::vector<std::string> header_;
   std::vector<std::string> cells_;  // row by row
   std::size_t rows_ = 0;

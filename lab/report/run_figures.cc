@@ -61,9 +61,14 @@ FigureLine GapQuantiles(const ReportedRun& run) {
   return line;
 }
 
+// In which of `windows` equal parts of 0 to `end` a time lies. REQUIRES: 0 <= time <= end.
+std::size_t WindowOf(double time, double end, std::size_t windows) {
+  return std::min(static_cast<std::size_t>(time / end * static_cast<double>(windows)), windows - 1);
+}
+
 // The median latency of the requests that arrived in each window.
 FigureLine MedianOverTime(const ReportedRun& run, const char* column) {
-  const std::vector<double> arrivals = run.requests->Numbers("arrival_s");
+  const std::vector<double> arrivals = run.requests->Times("arrival_s");
   const std::vector<double> values = run.requests->Numbers(column);
   FigureLine line{.name = run.name, .x = {}, .y = {}, .low = {}, .high = {}, .hollow = {}};
   if (values.empty()) return line;
@@ -71,8 +76,7 @@ FigureLine MedianOverTime(const ReportedRun& run, const char* column) {
   std::vector<std::vector<double>> windows(kWindows);
   for (std::size_t i = 0; i < values.size(); ++i) {
     if (!std::isfinite(values[i])) continue;
-    const auto at = static_cast<std::size_t>(arrivals[i] / end * kWindows);
-    windows[std::min(at, kWindows - 1)].push_back(values[i]);
+    windows[WindowOf(arrivals[i], end, kWindows)].push_back(values[i]);
   }
   for (std::size_t i = 0; i < kWindows; ++i) {
     line.x.push_back(end * (static_cast<double>(i) + 0.5) / kWindows);
@@ -106,7 +110,7 @@ void AddDistributions(Page& page, const std::vector<ReportedRun>& runs) {
 
 FigureLine SeriesLine(const ReportedRun& run, const char* column, double factor) {
   FigureLine line{.name = run.name,
-                  .x = run.series->Numbers("time_s"),
+                  .x = run.series->Times("time_s"),
                   .y = run.series->Numbers(column),
                   .low = {},
                   .high = {},
@@ -116,18 +120,17 @@ FigureLine SeriesLine(const ReportedRun& run, const char* column, double factor)
 }
 
 void AddBatches(Page& page, const ReportedRun& run, bool several) {
-  const std::vector<double> ends = run.steps->Numbers("finished_s");
-  const std::vector<double> decode = run.steps->Numbers("decode_tokens");
-  const std::vector<double> prefill = run.steps->Numbers("prefill_tokens");
-  if (ends.empty() || decode.empty() || prefill.empty()) return;
+  const std::vector<double> ends = run.steps->Times("finished_s");
+  const std::vector<double> decode = run.steps->Times("decode_tokens");
+  const std::vector<double> prefill = run.steps->Times("prefill_tokens");
+  if (ends.empty()) return;
   const double end = std::max(LastFinite(ends), 1e-9);
   std::array<std::vector<double>, 2> sums;
   std::vector<double> counts(kBatchWindows);
   std::vector<double> times(kBatchWindows);
   for (std::vector<double>& sum : sums) sum.resize(kBatchWindows);
   for (std::size_t i = 0; i < ends.size(); ++i) {
-    const std::size_t at =
-        std::min(static_cast<std::size_t>(ends[i] / end * kBatchWindows), kBatchWindows - 1);
+    const std::size_t at = WindowOf(ends[i], end, kBatchWindows);
     sums[0][at] += decode[i];
     sums[1][at] += prefill[i];
     ++counts[at];
@@ -170,8 +173,7 @@ void AddParts(Page& page, const std::vector<ReportedRun>& runs) {
     std::vector<double> means;
     for (const ReportedRun& run : runs) {
       if (!run.parts || run.parts->rows() == 0) continue;
-      const std::vector<double> times = run.parts->Numbers(part.column);
-      means.push_back(times.empty() ? 0 : MeanOf(times));
+      means.push_back(run.parts->Has(part.column) ? MeanOf(run.parts->Numbers(part.column)) : 0);
     }
     if (*std::ranges::max_element(means) > 0)
       figure.AddBars(part.title, names, means, PaletteColour(part.colour));
@@ -191,7 +193,7 @@ void AddLatencyFigures(Page& page, const std::vector<ReportedRun>& runs) {
       if (!runs[i].requests) continue;
       if (runs.size() == 1) {
         figure.AddPoints({"a request",
-                          runs[i].requests->Numbers("arrival_s"),
+                          runs[i].requests->Times("arrival_s"),
                           runs[i].requests->Numbers(latency.column),
                           {},
                           {},

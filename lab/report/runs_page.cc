@@ -28,10 +28,10 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 4> kMeans = 
 
 // The values of completed requests in the order of arrival.
 std::vector<double> ByArrival(const CsvFile& requests, std::string_view column) {
-  const std::vector<double> arrivals = requests.Numbers("arrival_s");
+  const std::vector<double> arrivals = requests.Times("arrival_s");
   const std::vector<double> values = requests.Numbers(column);
   const std::vector<double> ends = requests.Numbers("e2el_ms");
-  std::vector<std::size_t> order(std::min(values.size(), std::min(arrivals.size(), ends.size())));
+  std::vector<std::size_t> order(arrivals.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::ranges::stable_sort(order, {}, [&](std::size_t i) { return arrivals[i]; });
   std::vector<double> sorted;

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstddef>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "core/input_error.h"
@@ -12,6 +13,7 @@
 #include "lab/report/page.h"
 #include "lab/report/report.h"
 #include "lab/run_directory.h"
+#include "lab/study/csv_row.h"
 #include "record/metric_catalog.h"
 
 namespace twin::lab {
@@ -56,9 +58,10 @@ std::string LastName(const std::string& path) { return path.substr(path.rfind('.
 // How many different numbers a column has; 0 if a cell is none.
 std::size_t DifferentNumbers(const CsvFile& csv, const std::string& column) {
   std::set<double> values;
-  for (const double value : csv.Numbers(column)) {
-    if (!std::isfinite(value)) return 0;
-    values.insert(value);
+  for (const std::string& text : csv.Texts(column)) {
+    const std::optional<double> value = NumberOfCell<double>(text);
+    if (!value || !std::isfinite(*value)) return 0;
+    values.insert(*value);
   }
   return values.size();
 }
@@ -109,14 +112,22 @@ StudyTable ReadStudyTable(const fs::path& study) {
   return table;
 }
 
+// Cells, or numbers, of a column that the study may lack: empty then.
+std::vector<std::string> TextsIfAny(const CsvFile& csv, std::string_view column) {
+  return csv.Has(column) ? csv.Texts(column) : std::vector<std::string>();
+}
+std::vector<double> NumbersIfAny(const CsvFile& csv, const std::string& column) {
+  return csv.Has(column) ? csv.Numbers(column) : std::vector<double>();
+}
+
 // The line's points in the order of x.
 FigureLine LineOf(const StudyTable& table, std::size_t line, const StudyFigure& shown) {
   const std::string metric(shown.metric);
   const std::vector<double> x = table.csv.Numbers(table.x);
   const std::vector<double> y = table.csv.Numbers(metric);
-  const std::vector<double> low = table.csv.Numbers(metric + "_low");
-  const std::vector<double> high = table.csv.Numbers(metric + "_high");
-  const std::vector<std::string> saturated = table.csv.Texts("saturated");
+  const std::vector<double> low = NumbersIfAny(table.csv, metric + "_low");
+  const std::vector<double> high = NumbersIfAny(table.csv, metric + "_high");
+  const std::vector<std::string> saturated = TextsIfAny(table.csv, "saturated");
   std::vector<std::size_t> points;
   for (std::size_t i = 0; i < y.size(); ++i) {
     if (table.line_of[i] == line && std::isfinite(y[i])) points.push_back(i);
@@ -195,8 +206,8 @@ PageTable PointTable(const StudyTable& table) {
     const std::string metric(name);
     if (!table.csv.Has(metric)) continue;
     const std::vector<double> values = table.csv.Numbers(metric);
-    const std::vector<double> low = table.csv.Numbers(metric + "_low");
-    const std::vector<double> high = table.csv.Numbers(metric + "_high");
+    const std::vector<double> low = NumbersIfAny(table.csv, metric + "_low");
+    const std::vector<double> high = NumbersIfAny(table.csv, metric + "_high");
     rows[0].push_back(metric);
     for (std::size_t i = 1; i < rows.size(); ++i) {
       rows[i].push_back(PointCell(values, low, high, i - 1));
@@ -207,9 +218,9 @@ PageTable PointTable(const StudyTable& table) {
 
 void AddVerdict(Page& page, const StudyTable& table) {
   std::map<std::string, std::size_t> verdicts;
-  for (const std::string& verdict : table.csv.Texts("saturated")) ++verdicts[verdict];
+  for (const std::string& verdict : TextsIfAny(table.csv, "saturated")) ++verdicts[verdict];
   double errors = 0;
-  for (const double count : table.csv.Numbers("errors")) errors += count;
+  for (const double count : NumbersIfAny(table.csv, "errors")) errors += count;
   page.Paragraph(
       fmt::format("{} points, {} of them with saturated runs.", table.csv.rows(), verdicts["yes"]));
   if (verdicts["yes"] > 0) {

@@ -78,11 +78,13 @@ class LiveService final : public ServingEngine, private RunListener {
   void Drain() override;
   [[nodiscard]] std::string Record() const override;
 
+  void Commence() override;
   bool AwaitDrained(std::chrono::milliseconds patience) override;
   RunOutcome Finish() override;
 
  private:
   void Run(World& world);
+  void Stop();
   void BeforeWait();
   void OnStepEnded(const EndedStep& step) override;
   // REQUIRES: mutex_ is held.
@@ -105,6 +107,7 @@ class LiveService final : public ServingEngine, private RunListener {
   ServiceState latest_;                       // of the world's thread
   std::exception_ptr failure_;
   bool interrupted_ = false;  // answers were aborted
+  bool commenced_ = false;    // Commence() was called
   bool finished_ = false;     // Finish() was called
 
   mutable std::mutex mutex_;  // guards what follows
@@ -148,7 +151,11 @@ LiveService::LiveService(std::unique_ptr<ServedSystem> system, const ServingOpti
 LiveService::~LiveService() {
   if (finished_) return;
   try {
-    (void)Finish();
+    if (commenced_) {
+      (void)Finish();
+    } else {
+      Stop();
+    }
   } catch (...) {  // the caller did not ask
   }
 }
@@ -327,17 +334,26 @@ std::string LiveService::Record() const {
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
+void LiveService::Commence() {
+  commenced_ = true;
+  if (written_) written_->directory.Commit();
+}
+
 bool LiveService::AwaitDrained(std::chrono::milliseconds patience) {
   std::unique_lock lock(mutex_);
   return ended_changed_.wait_for(lock, patience, [this] { return ended_; });
 }
 
-RunOutcome LiveService::Finish() {
-  CHECK(!finished_);
-  finished_ = true;
+void LiveService::Stop() {
   Drain();
   system_->Stop();
   thread_.join();
+}
+
+RunOutcome LiveService::Finish() {
+  CHECK(!finished_);
+  finished_ = true;
+  Stop();
   if (failure_) std::rethrow_exception(failure_);
   return Complete();
 }

@@ -44,14 +44,20 @@ struct ServingOptions {
 // The calls of Service come from any threads, the others from one.
 class ServingEngine : public Service {
  public:
-  // Waits until every accepted request has ended, after Drain(); false if that takes longer than
-  // `patience`.
+  // The service can be reached: its run directory takes the place of an earlier one. Without this
+  // call, the earlier one comes back if the service goes without Finish(). Throws
+  // std::system_error.
+  virtual void Commence() = 0;
+
+  // Waits until every accepted request has ended, after Drain(), or until something has ended the
+  // service early (a disk that is full); false if that takes longer than `patience`.
   virtual bool AwaitDrained(std::chrono::milliseconds patience) = 0;
 
   // Ends the service: answers that have not ended do so with EndReason::kAborted. Completes the run
   // directory, if there is one. Throws what ended the service early (InvariantViolation, device
-  // errors), and std::system_error. REQUIRES: called once; the destructor calls it otherwise, and
-  // drops what it throws.
+  // errors, InputError of a file that cannot be written), and std::system_error. REQUIRES: called
+  // once; the destructor of a service that has commenced calls it otherwise, and drops what it
+  // throws.
   virtual RunOutcome Finish() = 0;
 };
 

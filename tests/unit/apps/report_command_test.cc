@@ -5,10 +5,12 @@
 
 #include <filesystem>
 #include <regex>
+#include <sstream>
 #include <string>
 #include <vector>
 
 #include "lab/report/plotly.h"
+#include "lab/study/csv_row.h"
 #include "tests/unit/apps/experiment_folder.h"
 
 namespace twin::apps {
@@ -214,6 +216,95 @@ TEST_F(ReportCommandTest, ADamagedTableIsNamed) {
   EXPECT_EQ(outcome.exit_code, 1);
   EXPECT_TRUE(outcome.wrote_one_line()) << outcome.err;
   EXPECT_THAT(outcome.err, HasSubstr("requests.csv:2: has 3 cells; allowed: 2, as the header"));
+}
+
+// A table of a run without its column `left_out`; "": with all. In the first row, the cell of
+// `changed` is `cell`.
+std::string Altered(const std::string& table, const std::string& left_out,
+                    const std::string& changed, const std::string& cell) {
+  std::istringstream lines(table);
+  std::vector<std::string> header;
+  std::string altered;
+  std::size_t row = 0;
+  for (std::string line; std::getline(lines, line); ++row) {
+    std::vector<std::string> cells;
+    lab::SplitCsvRow(line, cells);
+    if (row == 0) header = cells;
+    std::vector<std::string> kept;
+    for (std::size_t i = 0; i < cells.size(); ++i) {
+      if (header[i] == left_out) continue;
+      kept.push_back(row == 1 && header[i] == changed ? cell : cells[i]);
+    }
+    altered += lab::CsvRow(kept);
+  }
+  return altered;
+}
+
+// Whatever was cut from a table or written into it: a page, or one line that names the file.
+TEST_F(ReportCommandTest, ATableWithoutAColumnOrWithAnOddCellIsShownOrNamed) {
+  (void)RunSmall("run");
+  for (const char* file : {"requests.csv", "steps.csv", "series.csv"}) {
+    const std::string path = fmt::format("run/{}", file);
+    const std::string table = ReadText(scratch_.File(path));
+    std::vector<std::string> header;
+    lab::SplitCsvRow(table.substr(0, table.find('\n')), header);
+    for (const std::string& column : header) {
+      std::vector<std::string> tables{Altered(table, column, "", "")};
+      for (const char* cell : {"", "nan", "inf", "-1", "1e308", "-1e308", "text", "\xff"}) {
+        tables.push_back(Altered(table, "", column, cell));
+      }
+      for (const std::string& altered : tables) {
+        Write(path, altered);
+        const CommandOutcome outcome = Run({"report", "run", "--out", "page.html"});
+        if (outcome.exit_code == 0) continue;
+        EXPECT_EQ(outcome.exit_code, 1) << column;
+        EXPECT_TRUE(outcome.wrote_one_line()) << outcome.err;
+        EXPECT_THAT(outcome.err, HasSubstr(path));
+      }
+    }
+    Write(path, table);
+  }
+}
+
+TEST_F(ReportCommandTest, ATableWithoutTimesOfArrivalIsNamed) {
+  (void)RunSmall("run");
+  const std::string table = ReadText(scratch_.File("run/requests.csv"));
+  Write("run/requests.csv", Altered(table, "arrival_s", "", ""));
+  EXPECT_THAT(Run({"report", "run"}).err, HasSubstr("requests.csv: has no column arrival_s"));
+  Write("run/requests.csv", Altered(table, "", "arrival_s", "-1"));
+  EXPECT_THAT(
+      Run({"report", "run"}).err,
+      HasSubstr("requests.csv:2: arrival_s: found \"-1\"; allowed: a number of at least 0"));
+}
+
+TEST_F(ReportCommandTest, ASummaryWhoseNumberIsATextIsNamed) {
+  json summary = RunSmall("run");
+  for (const auto& [name, value] : summary.items()) {
+    for (const json& odd : {json("text"), json(true), json::array(), json::object()}) {
+      json altered = summary;
+      altered[name] = odd;
+      Write("run/summary.json", altered.dump());
+      const CommandOutcome outcome = Run({"report", "run", "--out", "page.html"});
+      if (value.is_string() && odd.is_string()) continue;
+      EXPECT_EQ(outcome.exit_code, 1) << name;
+      EXPECT_THAT(outcome.err, HasSubstr(fmt::format("summary.json: {} is ", name)));
+    }
+  }
+}
+
+TEST_F(ReportCommandTest, AFileThatNeverEndsIsRefused) {
+  (void)RunSmall("run");
+  for (const char* file : {"requests.csv", "summary.json", "config.resolved.textproto"}) {
+    const std::filesystem::path path = scratch_.File(fmt::format("run/{}", file));
+    const std::string text = ReadText(path);
+    std::filesystem::remove(path);
+    std::filesystem::create_symlink("/dev/zero", path);
+    const CommandOutcome outcome = Run({"report", "run"});
+    EXPECT_NE(outcome.exit_code, 0);
+    EXPECT_THAT(outcome.err, HasSubstr(fmt::format("{}: is no regular file", file)));
+    std::filesystem::remove(path);
+    Write(fmt::format("run/{}", file), text);
+  }
 }
 
 }  // namespace

@@ -2,8 +2,10 @@
 #include "files/output_file.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -176,6 +178,52 @@ TEST(OutputTargetTest, KnowsTheNamesOfTheStandardStreams) {
   EXPECT_EQ(FindOutputTarget("/dev/stdout").descriptor, 1);
   EXPECT_EQ(FindOutputTarget("/dev/stderr").descriptor, 2);
   EXPECT_EQ(FindOutputTarget("/dev/fd/7").descriptor, 7);
+}
+
+// A number that no process has: Linux gives out at most 2^22.
+constexpr const char* kNobody = "2000000000";
+
+TEST_F(OutputFileTest, NeverWritesThroughAFileOrLinkOfThePartialFilesName) {
+  const fs::path mine = folder_ / fmt::format("a.partial.{}", getpid());
+  std::ofstream(folder_ / "precious") << "kept";
+  fs::create_symlink("precious", mine);
+  {
+    OutputFile file(folder_ / "a");
+    file.Write("new");
+    file.Commit();
+  }
+  EXPECT_EQ(TextOf(folder_ / "a"), "new");
+  EXPECT_EQ(TextOf(folder_ / "precious"), "kept");
+  EXPECT_TRUE(fs::is_symlink(mine));
+  fs::remove(mine);
+  std::ofstream(mine) << "of a process of this number in another container";
+  WriteFile(folder_ / "a", "newer");
+  EXPECT_EQ(TextOf(folder_ / "a"), "newer");
+  EXPECT_EQ(TextOf(mine), "of a process of this number in another container");
+}
+
+TEST_F(OutputFileTest, RemovesWhatKilledProcessesLeft) {
+  std::ofstream(folder_ / fmt::format("a.partial.{}", kNobody)) << "left";
+  std::ofstream(folder_ / "a.partial.1") << "of a process that runs";
+  std::ofstream(folder_ / "a.partial.notes") << "of a user";
+  std::ofstream(folder_ / fmt::format("b.partial.{}", kNobody)) << "of another file";
+  fs::create_directory(folder_ / "a.partial.2000000001");
+  std::ofstream(folder_ / "a.partial.2000000002") << "locked";
+  const int lock = open((folder_ / "a.partial.2000000002").c_str(), O_RDONLY | O_CLOEXEC);
+  ASSERT_EQ(flock(lock, LOCK_EX | LOCK_NB), 0);
+  WriteFile(folder_ / "a", "new");
+  EXPECT_THAT(Files(),
+              UnorderedElementsAre("a", "a.partial.1", "a.partial.notes", "a.partial.2000000001",
+                                   "a.partial.2000000002", fmt::format("b.partial.{}", kNobody)));
+  close(lock);
+}
+
+TEST_F(OutputFileTest, TheLockOfAFileInProgressKeepsIt) {
+  OutputFile file(folder_ / "a");
+  const fs::path partial = folder_ / *Files().begin();
+  const int other = open(partial.c_str(), O_RDONLY | O_CLOEXEC);
+  EXPECT_NE(flock(other, LOCK_EX | LOCK_NB), 0);
+  close(other);
 }
 
 }  // namespace
