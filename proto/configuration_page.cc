@@ -39,7 +39,9 @@ written in.
 On the command line, `--set PATH=VALUE` changes a field, `--set PATH+=VALUE` appends to a list, and
 `--unset PATH` clears a field. PATH joins field names with dots; `name[i]` is an element of a list.
 
-A default of - means that the field is unset unless given.
+A default of - means that the field is unset unless given. A field that is set although what it
+needs does not hold has no effect, and is warned of. `a=x|y` means one of these values, `!a` unset,
+false or 0, and `/a` a field of the experiment.
 
 [1]: https://protobuf.dev/reference/protobuf/textformat-spec/
 )";
@@ -132,6 +134,17 @@ std::string AllowedOf(const FieldDescriptor& field) {
   return from ? fmt::format("{} or more", rule.min()) : "";
 }
 
+// The meaning of a field, and the other fields with which it is read.
+std::string WithNeeds(std::string meaning, const FieldDescriptor& field) {
+  std::string needs;
+  for (const std::string& need : field.options().GetExtension(proto::rule).needs()) {
+    needs += fmt::format("{}`{}`", needs.empty() ? "" : " and ", need);
+  }
+  if (needs.empty()) return meaning;
+  if (meaning.empty()) return fmt::format("Needs {}.", needs);
+  return fmt::format("{}{} {}.", meaning, meaning.ends_with('.') ? " Needs" : "; needs", needs);
+}
+
 std::string Cell(std::string text) {
   for (std::size_t at = text.find('|'); at != std::string::npos; at = text.find('|', at + 2)) {
     text.replace(at, 1, "\\|");
@@ -171,7 +184,7 @@ class PageWriter {
       const std::optional<std::string> value = defaults_.Of(*field);
       page_ += fmt::format("| `{}` | {} | {} | {} | {} |\n", field->name(), TypeOf(*field),
                            value ? fmt::format("`{}`", *value) : "-", AllowedOf(*field),
-                           Cell(comments_.Of(*field)));
+                           Cell(WithNeeds(comments_.Of(*field), *field)));
     }
     for (const FieldDescriptor* field : fields) {
       if (field->enum_type() != nullptr) WriteValues(*field);

@@ -1,6 +1,7 @@
 #include "proto/experiment_config.h"
 
 #include <fmt/format.h>
+#include <google/protobuf/descriptor.h>
 
 #include <algorithm>
 #include <fstream>
@@ -16,6 +17,7 @@
 #include "proto/cost_file.h"
 #include "proto/experiment.pb.h"
 #include "proto/experiment_binding.h"
+#include "proto/field_needs.h"
 #include "proto/hardware_file.h"
 #include "proto/names.h"
 #include "proto/overlay.h"
@@ -53,17 +55,45 @@ bool IsAtOrBelow(const std::string& field, const std::string& path) {
 
 bool IsPath(const std::string& name) { return name.find('/') != std::string::npos; }
 
+// Runs `read`; what it refuses, it refuses of `source`.
+template <class Read>
+void ReadFrom(const std::string& source, Read read) {
+  try {
+    read();
+  } catch (const InputError& error) {
+    const bool usage = error.exit_code() == static_cast<int>(InputError::Kind::kUsage);
+    throw InputError(usage ? InputError::Kind::kUsage : InputError::Kind::kData, source,
+                     error.what());
+  }
+}
+
+// `base` and what goes with it are of files alone.
+void RequireNoBase(const proto::Experiment& message, const std::string& source) {
+  if (message.has_base()) Refuse(source, "base: can only stand in a file");
+  if (message.unset_size() > 0) {
+    Refuse(source, "unset: says what does not hold of a base; allowed: in a file with a base");
+  }
+}
+
 proto::Experiment LoadLaidOver(const fs::path& path, std::vector<fs::path> chain,
                                std::vector<InputFile>& files);
 
-// The message, whose relative paths start at `folder`, laid over its bases.
-proto::Experiment LayOver(proto::Experiment message, const fs::path& folder,
-                          std::vector<fs::path> chain, std::vector<InputFile>& files) {
+// The message, whose relative paths start at `folder`, laid over its bases. Errors name `source`.
+proto::Experiment LayOver(proto::Experiment message, const std::string& source,
+                          const fs::path& folder, std::vector<fs::path> chain,
+                          std::vector<InputFile>& files) {
   ResolveFiles(folder, message);
-  if (!message.has_base()) return message;
+  if (!message.has_base()) {
+    RequireNoBase(message, source);
+    return message;
+  }
   proto::Experiment base = LoadLaidOver(message.base(), std::move(chain), files);
-  message.clear_base();
-  Overlay(message, base);
+  ReadFrom(source, [&] {
+    for (const std::string& path : message.unset()) ApplyOverride("!" + path, base);
+    message.clear_base();
+    message.clear_unset();
+    Overlay(message, base, "unset with its path, which drops what the base says of it");
+  });
   return base;
 }
 
@@ -81,7 +111,7 @@ proto::Experiment LoadLaidOver(const fs::path& path, std::vector<fs::path> chain
   ParseText(ReadTextFile(path), {path.string()}, message);
   files.push_back({chain.empty() ? "experiment" : "base", file.string()});
   chain.push_back(file);
-  return LayOver(std::move(message), file.parent_path(), std::move(chain), files);
+  return LayOver(std::move(message), path.string(), file.parent_path(), std::move(chain), files);
 }
 
 // The servers of system.server compute models that are stored in 32 bits in 16, unless told
@@ -220,18 +250,6 @@ void FillFromServer(SystemConfig system, proto::Experiment& message) {
   FillServerDefaults(system.model_spec, system.hardware_spec, system.parallelism, message);
 }
 
-// Runs `read`; what it refuses, it refuses of `source`.
-template <class Read>
-void ReadFrom(const std::string& source, Read read) {
-  try {
-    read();
-  } catch (const InputError& error) {
-    const bool usage = error.exit_code() == static_cast<int>(InputError::Kind::kUsage);
-    throw InputError(usage ? InputError::Kind::kUsage : InputError::Kind::kData, source,
-                     error.what());
-  }
-}
-
 // Of equal replicas. With `within_model`, refuses a policy that allows longer requests than the
 // model.
 ExperimentConfig ConvertAlike(const proto::Experiment& asked, const std::string& source,
@@ -279,6 +297,56 @@ ExperimentConfig Convert(const proto::Experiment& asked, const std::string& sour
   return config;
 }
 
+// A resolved experiment says 0 of a kind of arrivals without a rate, and then its kind.
+void RequireRate(const proto::Experiment& message, const std::string& source) {
+  const proto::Arrivals& arrivals = message.workload().arrivals();
+  if (!arrivals.has_rate() || arrivals.rate() > 0 || arrivals.has_kind()) return;
+  Refuse(source, "workload.arrivals.rate: is 0; allowed: above 0, with a kind of arrivals");
+}
+
+proto::Experiment Resolved(const ExperimentConfig& config) {
+  proto::Experiment message;
+  message.set_schema_version(kSchemaVersion);
+  ExperimentConfig copy = config;
+  ToMessage fields(message);
+  Bind(fields, copy);
+  if (!config.cost_given && std::holds_alternative<RealWorldConfig>(config.world)) {
+    message.clear_cost();
+  }
+  if (!config.system.groups.empty()) ClearSharedByGroups(message);
+  return message;
+}
+
+// Whether the experiment is valid and resolves to an equal one.
+bool ResolvesTo(const proto::Experiment& asked, std::shared_ptr<const OwnPolicy> own_policy,
+                const proto::Experiment& resolved) {
+  try {
+    const ExperimentConfig config = Convert(asked, "experiment", true, std::move(own_policy));
+    return PrintText(Resolved(config)) == PrintText(resolved);
+  } catch (const InputError&) {
+    return false;
+  }
+}
+
+// `set`: the numbers that are changed, each in a device of its own.
+void AddChanged(const proto::Hardware& set, const std::string& where, const HardwareSpec& device,
+                std::vector<ChangedHardware>& changed) {
+  proto::Hardware message;
+  HardwareSpec copy = device;
+  ToMessage all(message);
+  Bind(all, copy);
+  std::vector<const google::protobuf::FieldDescriptor*> fields;
+  set.GetReflection()->ListFields(set, &fields);
+  for (const google::protobuf::FieldDescriptor* field : fields) {
+    proto::Hardware other = message;
+    if (!HalveNumber(*field, other)) continue;
+    HardwareSpec spec = device;
+    FromMessage from(other);
+    Bind(from, spec);
+    changed.push_back({where + field->name(), spec});
+  }
+}
+
 }  // namespace
 
 ExperimentTemplate::ExperimentTemplate(const fs::path& path)
@@ -290,7 +358,7 @@ ExperimentTemplate ExperimentTemplate::FromText(std::string_view text, const std
   experiment.source_ = source;
   proto::Experiment message;
   ParseText(text, {source}, message);
-  message = LayOver(std::move(message), fs::current_path(), {}, experiment.files_);
+  message = LayOver(std::move(message), source, fs::current_path(), {}, experiment.files_);
   experiment.message_ = std::make_shared<const proto::Experiment>(std::move(message));
   return experiment;
 }
@@ -301,16 +369,18 @@ void ExperimentTemplate::Change(std::span<const std::string> changes, const fs::
     ApplyOverride(change, *message);
     ResolveFiles(folder, *message);
   }
-  if (message->has_base()) Refuse("--set base", "a base can only stand in a file");
+  RequireNoBase(*message, "--set");
   message_ = std::move(message);
 }
 
 ExperimentConfig ExperimentTemplate::With(std::span<const std::string> changes,
                                           const fs::path& folder) const {
-  proto::Experiment message = *message_;
-  for (const std::string& change : changes) ApplyOverride(change, message);
-  if (!changes.empty()) ResolveFiles(folder, message);
-  ExperimentConfig config = Convert(message, source_, true, own_policy_);
+  auto message = std::make_shared<proto::Experiment>(*message_);
+  for (const std::string& change : changes) ApplyOverride(change, *message);
+  if (!changes.empty()) ResolveFiles(folder, *message);
+  RequireRate(*message, source_);
+  ExperimentConfig config = Convert(*message, source_, true, own_policy_);
+  config.asked = std::move(message);
   config.input_files.insert(config.input_files.begin(), files_.begin(), files_.end());
   return config;
 }
@@ -318,7 +388,7 @@ ExperimentConfig ExperimentTemplate::With(std::span<const std::string> changes,
 void ExperimentTemplate::CheckChange(std::string_view change) const {
   proto::Experiment message = *message_;
   ApplyOverride(change, message);
-  if (message.has_base()) Refuse("base", "a base can only stand in a file");
+  RequireNoBase(message, "--set");
 }
 
 std::uint64_t ExperimentTemplate::seed() const { return message_->seed(); }
@@ -357,7 +427,7 @@ ExperimentConfig ParseExperiment(std::string_view text, const std::string& sourc
                                  const fs::path& folder) {
   proto::Experiment message;
   ParseText(text, {source}, message);
-  if (message.has_base()) Refuse(source, "base: can only stand in a file");
+  RequireNoBase(message, source);
   ResolveFiles(folder, message);
   return Convert(message, source, false, nullptr);
 }
@@ -366,17 +436,45 @@ bool TakesIntegers(std::string_view path) {
   return FieldTakesIntegers(path, *proto::Experiment::descriptor());
 }
 
-std::string WriteResolved(const ExperimentConfig& config) {
-  proto::Experiment message;
-  message.set_schema_version(kSchemaVersion);
-  ExperimentConfig copy = config;
-  ToMessage fields(message);
-  Bind(fields, copy);
-  if (!config.cost_given && std::holds_alternative<RealWorldConfig>(config.world)) {
-    message.clear_cost();
+std::vector<std::string> SettingsWithoutEffect(const ExperimentConfig& config) {
+  if (config.asked == nullptr) return {};
+  // Not `config`: a run fills in what it measured.
+  proto::Experiment asked = *config.asked;
+  asked.set_name(config.name);
+  const proto::Experiment resolved =
+      Resolved(Convert(asked, "experiment", true, config.own_policy));
+  std::vector<std::string> lines;
+  for (const UnmetNeed& unmet : UnmetNeeds(asked, resolved)) {
+    proto::Experiment without = asked;
+    ApplyOverride("!" + unmet.field, without);
+    if (!ResolvesTo(without, config.own_policy, resolved)) {
+      lines.push_back(fmt::format("{} has no effect: it needs {}", unmet.field, unmet.need));
+    }
   }
-  if (!config.system.groups.empty()) ClearSharedByGroups(message);
-  std::string text = PrintText(message);
+  return lines;
+}
+
+std::optional<bool> Asks(const ExperimentConfig& config, std::string_view path) {
+  if (config.asked == nullptr) return std::nullopt;
+  return IsSet(path, *config.asked);
+}
+
+std::vector<ChangedHardware> WithEachNumberChanged(const ExperimentConfig& config) {
+  if (config.asked == nullptr || !config.system.groups.empty()) return {};
+  const proto::System& system = config.asked->system();
+  std::vector<ChangedHardware> changed;
+  if (IsPath(system.hardware())) {
+    proto::Hardware sheet;
+    ParseText(ReadTextFile(system.hardware()), {system.hardware()}, sheet);
+    AddChanged(sheet, system.hardware() + ": ", config.system.hardware_spec, changed);
+  }
+  AddChanged(system.hardware_spec(), "system.hardware_spec.", config.system.hardware_spec, changed);
+  return changed;
+}
+
+std::string WriteResolved(const ExperimentConfig& config) {
+  const proto::Experiment message = Resolved(config);
+  const std::string text = PrintText(message);
   if (config.own_policy == nullptr) return text;
   return fmt::format("# `policy` did not decide: {} did, a policy of the caller.\n{}",
                      config.own_policy->name, text);

@@ -105,6 +105,9 @@ struct ExperimentConfig {
   std::optional<SpeculationConfig> speculation;  // also within `policy`
   // The experiment file, its bases, and the files that its fields name. Not in WriteResolved().
   std::vector<InputFile> input_files;
+  // What the file and its changes set, without defaults. Null in a config that was not read by an
+  // ExperimentTemplate. Not in WriteResolved().
+  std::shared_ptr<const proto::Experiment> asked = nullptr;
 };
 
 // An experiment file, read once, from which configs with different changes are made. Copies share
@@ -174,6 +177,24 @@ ExperimentConfig ParseExperiment(std::string_view text, const std::string& sourc
 // The experiment in text format with all defaults; reading it gives an equal config.
 // A real world without a cost model is written without one.
 std::string WriteResolved(const ExperimentConfig& config);
+
+// The fields that `asked` sets although nothing reads them with these other fields, each as one
+// line with its path and what it needs. A field that is set to what holds anyway is none of them.
+// Reads the experiment once more, and again for each line; that takes about a millisecond each.
+std::vector<std::string> SettingsWithoutEffect(const ExperimentConfig& config);
+
+// Whether the file or its changes set the field, as --set names it; nullopt if that is not known.
+std::optional<bool> Asks(const ExperimentConfig& config, std::string_view path);
+
+// A number of the device that the experiment sets, in hardware_spec or in a data sheet of its own,
+// and the device with half of it, or more than nothing.
+struct ChangedHardware {
+  std::string field;  // "system.hardware_spec.sm_count", or "PATH: sm_count"
+  HardwareSpec spec;
+};
+
+// One for each such number. Throws InputError if the data sheet cannot be read any more.
+std::vector<ChangedHardware> WithEachNumberChanged(const ExperimentConfig& config);
 
 // The traits of the policy that decides.
 PolicyTraits TraitsOf(const ExperimentConfig& config);

@@ -3,6 +3,8 @@
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/descriptor.pb.h>
 
+#include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "core/nearest_names.h"
@@ -46,11 +48,52 @@ std::string Advice(std::string_view wrong, const std::vector<std::string>& names
   return "; nearest \"" + nearest.substr(0, nearest.find(',')) + "\"; allowed: " + Join(names);
 }
 
+// Paths to fields called `name`, from a message on.
+class PathsTo {
+ public:
+  PathsTo(std::string_view name, const Descriptor& preferred)
+      : name_(name), preferred_(preferred) {}
+
+  // The schema is a tree but for messages that occur at several places.
+  void Collect(const Descriptor& type, const std::string& path, bool below) {
+    below = below || &type == &preferred_;
+    for (int i = 0; i < type.field_count(); ++i) {
+      const FieldDescriptor& field = *type.field(i);
+      if (field.options().deprecated()) continue;
+      const std::string here = path + (path.empty() ? "" : ".") + field.name();
+      if (field.name() == name_) (below ? near_ : far_).push_back(here);
+      if (field.message_type()) {
+        Collect(*field.message_type(), here + (field.is_repeated() ? "[0]" : ""), below);
+      }
+    }
+  }
+
+  // Those of the preferred message if there are any; the shortest ones first.
+  [[nodiscard]] std::vector<std::string> Best(std::size_t count_max) && {
+    std::vector<std::string>& paths = near_.empty() ? far_ : near_;
+    std::ranges::stable_sort(paths, {},
+                             [](const std::string& path) { return std::ranges::count(path, '.'); });
+    if (paths.size() > count_max) paths.resize(count_max);
+    return std::move(paths);
+  }
+
+ private:
+  std::string_view name_;
+  const Descriptor& preferred_;
+  std::vector<std::string> near_;
+  std::vector<std::string> far_;
+};
+
 }  // namespace
 
-std::string DescribeUnknownField(std::string_view wrong, const Descriptor& type) {
-  return "no field \"" + Printable(wrong) + "\" in " + type.name() +
-         Advice(wrong, FieldNames(type));
+std::string DescribeUnknownField(std::string_view wrong, const Descriptor& type,
+                                 const Descriptor& root) {
+  const std::string what = "no field \"" + Printable(wrong) + "\" in " + type.name();
+  PathsTo paths(wrong, type);
+  paths.Collect(root, "", false);
+  const std::vector<std::string> elsewhere = std::move(paths).Best(3);
+  if (elsewhere.empty()) return what + Advice(wrong, FieldNames(type));
+  return what + "; there is " + Join(elsewhere) + "; allowed here: " + Join(FieldNames(type));
 }
 
 std::string DescribeUnknownValue(std::string_view wrong, const FieldDescriptor& field) {

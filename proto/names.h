@@ -11,8 +11,10 @@ class FieldDescriptor;
 
 namespace twin {
 
-// "no field "x" in y; nearest "z"; allowed: a, b, c".
-std::string DescribeUnknownField(std::string_view wrong, const google::protobuf::Descriptor& type);
+// "no field "x" in y; nearest "z"; allowed: a, b, c". If messages of `root` hold a field of that
+// name elsewhere, its path in place of the nearest name; those below `type` come first.
+std::string DescribeUnknownField(std::string_view wrong, const google::protobuf::Descriptor& type,
+                                 const google::protobuf::Descriptor& root);
 
 // "no value "x"; nearest "y"; allowed: a, b, c". REQUIRES: an enum field.
 std::string DescribeUnknownValue(std::string_view wrong,

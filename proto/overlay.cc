@@ -153,6 +153,38 @@ std::string FaultOf(const SetValue& value) {
   return "";
 }
 
+std::string PathOf(const std::string& path, const FieldDescriptor& field) {
+  return path.empty() ? field.name() : fmt::format("{}.{}", path, field.name());
+}
+
+void RequireSameMember(const Message& lower, const FieldDescriptor& field, const std::string& path,
+                       std::string_view way_out) {
+  const FieldDescriptor* const set = OtherMember(lower, field);
+  if (set == nullptr) return;
+  throw InputError(InputError::Kind::kUsage, path,
+                   fmt::format("is laid over {}, not over {}; allowed: fields of {}, or {}",
+                               set->name(), field.name(), set->name(), way_out));
+}
+
+void Merge(const Message& upper, Message& lower, const std::string& path,
+           std::string_view way_out) {
+  for (const FieldDescriptor* field : SetFields(upper)) {
+    RequireSameMember(lower, *field, path, way_out);
+    if (field->message_type() && !field->is_repeated()) {
+      Merge(Child(upper, *field, 0), MutableChild(lower, *field, 0), PathOf(path, *field), way_out);
+      continue;
+    }
+    lower.GetReflection()->ClearField(&lower, field);
+    // A message in which only this field is set carries any scalar or list across.
+    const std::unique_ptr<Message> only(upper.New());
+    only->CopyFrom(upper);
+    for (const FieldDescriptor* other : SetFields(upper)) {
+      if (other != field) only->GetReflection()->ClearField(only.get(), other);
+    }
+    lower.MergeFrom(*only);
+  }
+}
+
 }  // namespace
 
 std::vector<InputFile> FilesNamedIn(const Message& message) {
@@ -166,22 +198,17 @@ std::vector<InputFile> FilesNamedIn(const Message& message) {
   return files;
 }
 
-void Overlay(const Message& upper, Message& lower) {
+const FieldDescriptor* OtherMember(const Message& message, const FieldDescriptor& field) {
+  const google::protobuf::OneofDescriptor* const oneof = field.real_containing_oneof();
+  if (oneof == nullptr) return nullptr;
+  const FieldDescriptor* const set =
+      message.GetReflection()->GetOneofFieldDescriptor(message, oneof);
+  return set == &field ? nullptr : set;
+}
+
+void Overlay(const Message& upper, Message& lower, std::string_view way_out) {
   CHECK(upper.GetDescriptor() == lower.GetDescriptor());
-  for (const FieldDescriptor* field : SetFields(upper)) {
-    if (field->message_type() && !field->is_repeated()) {
-      Overlay(Child(upper, *field, 0), MutableChild(lower, *field, 0));
-      continue;
-    }
-    lower.GetReflection()->ClearField(&lower, field);
-    // A message in which only this field is set carries any scalar or list across.
-    const std::unique_ptr<Message> only(upper.New());
-    only->CopyFrom(upper);
-    for (const FieldDescriptor* other : SetFields(upper)) {
-      if (other != field) only->GetReflection()->ClearField(only.get(), other);
-    }
-    lower.MergeFrom(*only);
-  }
+  Merge(upper, lower, "", way_out);
 }
 
 void ResolveFiles(const std::filesystem::path& folder, Message& message) {
@@ -206,6 +233,25 @@ void ResolveFiles(const std::filesystem::path& folder, Message& message) {
       }
     }
   }
+}
+
+bool HalveNumber(const FieldDescriptor& field, Message& message) {
+  const std::optional<double> number =
+      field.is_repeated() ? std::nullopt : Number(message, field, 0);
+  if (!number) return false;
+  const Reflection& reflection = *message.GetReflection();
+  const bool is_real = field.cpp_type() == FieldDescriptor::CPPTYPE_DOUBLE;
+  const double half = *number / 2;
+  if (is_real) {
+    reflection.SetDouble(&message, &field, half > 0 ? half : 1e-6);
+  } else if (field.cpp_type() == FieldDescriptor::CPPTYPE_INT64) {
+    reflection.SetInt64(&message, &field, half >= 1 ? static_cast<std::int64_t>(half) : 2);
+  } else if (field.cpp_type() == FieldDescriptor::CPPTYPE_INT32) {
+    reflection.SetInt32(&message, &field, half >= 1 ? static_cast<std::int32_t>(half) : 2);
+  } else {
+    return false;
+  }
+  return true;
 }
 
 void CheckRules(const Message& message, const std::string& source) {

@@ -3,17 +3,27 @@
 
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace google::protobuf {
+class FieldDescriptor;
 class Message;
 }  // namespace google::protobuf
 
 namespace twin {
 
+// The member of the field's oneof that is set in `message`; null if it is the field itself, if none
+// is set, and of fields outside oneofs.
+const google::protobuf::FieldDescriptor* OtherMember(
+    const google::protobuf::Message& message, const google::protobuf::FieldDescriptor& field);
+
 // Copies every field that is set in `upper` to `lower`. Messages are merged field by field; lists
-// and scalars are replaced, and so is another member of a oneof. REQUIRES: both have one type.
-void Overlay(const google::protobuf::Message& upper, google::protobuf::Message& lower);
+// and scalars are replaced. Throws InputError (usage) "field.path: what is wrong, what is allowed"
+// if `upper` has another member of a oneof than `lower`: merging would drop all that the latter
+// says. `way_out` is allowed instead of its fields. REQUIRES: both have one type.
+void Overlay(const google::protobuf::Message& upper, google::protobuf::Message& lower,
+             std::string_view way_out);
 
 // Makes relative paths absolute and normal, starting at `folder`: those in `file` fields, and in
 // `name_or_file` fields if the value has a '/'.
@@ -28,6 +38,10 @@ struct InputFile {
 // The files that the `file` fields name, and the `name_or_file` fields whose value has a '/', in
 // the order of the fields.
 std::vector<InputFile> FilesNamedIn(const google::protobuf::Message& message);
+
+// Makes a number half as large, and a zero more than nothing. False for fields of other types.
+bool HalveNumber(const google::protobuf::FieldDescriptor& field,
+                 google::protobuf::Message& message);
 
 // Throws InputError(kUsage) "source: field.path: what is wrong, what is allowed" for the first
 // field that breaks its rule, is not finite, has an enum number without a name, or contains control

@@ -13,6 +13,7 @@
 #include "core/input_error.h"
 #include "core/printable.h"
 #include "proto/names.h"
+#include "proto/overlay.h"
 #include "proto/text_message.h"
 
 namespace twin {
@@ -35,6 +36,7 @@ struct Assignment {
   bool clears = false;   // --unset
   bool appends = false;  // +=
   std::string value;
+  const Descriptor* root = nullptr;  // of the message that is changed
 };
 
 [[noreturn]] void Refuse(const Assignment& assignment, const std::string& what) {
@@ -99,17 +101,38 @@ Assignment Split(std::string_view text) {
 const FieldDescriptor& FindField(const Assignment& assignment, const Descriptor& type,
                                  const std::string& name) {
   const FieldDescriptor* field = type.FindFieldByName(name);
-  if (!field) Refuse(assignment, DescribeUnknownField(name, type));
+  if (!field) Refuse(assignment, DescribeUnknownField(name, type, *assignment.root));
   return *field;
 }
 
-// The message that `segment` names inside `parent`.
-Message& Enter(const Assignment& assignment, Message& parent, const Segment& segment) {
+// A path leads through the members of oneofs that are set: a field of another member would drop all
+// that the file says of the set one. `depth`: of the member in the path.
+void RequireChosen(const Assignment& assignment, const Message& parent,
+                   const FieldDescriptor& field, std::size_t depth) {
+  const FieldDescriptor* const set = OtherMember(parent, field);
+  if (set == nullptr) return;
+  std::string path;
+  for (std::size_t i = 0; i < depth; ++i) {
+    const Segment& segment = assignment.path[i];
+    path += path.empty() ? "" : ".";
+    path += segment.index ? fmt::format("{}[{}]", segment.name, *segment.index) : segment.name;
+  }
+  const std::string inside = path.empty() ? "" : path + ".";
+  Refuse(assignment,
+         fmt::format("{} is {}, not {}; allowed: {}{}, or --set '{}={{ ... }}', which replaces {}",
+                     path.empty() ? parent.GetDescriptor()->name() : path, set->name(),
+                     field.name(), inside, set->name(), inside + field.name(), set->name()));
+}
+
+// The message that segment `depth` of the path names inside `parent`.
+Message& Enter(const Assignment& assignment, Message& parent, std::size_t depth) {
+  const Segment& segment = assignment.path[depth];
   const FieldDescriptor& field = FindField(assignment, *parent.GetDescriptor(), segment.name);
   const Reflection& reflection = *parent.GetReflection();
   if (!field.message_type()) {
     Refuse(assignment, segment.name + " has no fields; it takes " + DescribeAllowed(field));
   }
+  RequireChosen(assignment, parent, field, depth);
   if (!field.is_repeated()) {
     if (segment.index) Refuse(assignment, segment.name + " is no list: it has no elements");
     return *reflection.MutableMessage(&parent, &field);
@@ -249,17 +272,24 @@ void Clear(const Assignment& assignment, Message& parent) {
 }  // namespace
 
 void ApplyOverride(std::string_view change, Message& message) {
-  const Assignment assignment = Split(change);
+  Assignment assignment = Split(change);
+  assignment.root = message.GetDescriptor();
   if (assignment.clears && !IsSet(assignment, message)) return;
   Message* parent = &message;
   for (std::size_t i = 0; i + 1 < assignment.path.size(); ++i) {
-    parent = &Enter(assignment, *parent, assignment.path[i]);
+    parent = &Enter(assignment, *parent, i);
   }
   if (assignment.clears) {
     Clear(assignment, *parent);
   } else {
     Assign(assignment, *parent);
   }
+}
+
+bool IsSet(std::string_view path, const Message& message) {
+  Assignment assignment = Split(fmt::format("!{}", path));
+  assignment.root = message.GetDescriptor();
+  return IsSet(assignment, message);
 }
 
 bool FieldTakesIntegers(std::string_view path, const Descriptor& root) {

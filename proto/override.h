@@ -14,7 +14,9 @@ namespace twin {
 // PATH.
 //
 // PATH    field names separated by dots; an element of a repeated field is `name[i]`, from 0.
-//         Assignments create messages along the path; naming a member of a oneof selects it.
+//         Assignments create messages along the path. A member of a oneof (policy.orca) with a
+//         value replaces the member that is set; a path into a member while another is set is
+//         refused.
 // VALUE   what follows the field's name in text format. Strings need no quotes. A message
 //         is `{ fields }`, `fields` without braces, or the bare name of one of its message fields
 //         (`policy=orca` is `policy { orca {} }`).
@@ -26,6 +28,9 @@ namespace twin {
 //
 // Throws InputError(kUsage), naming the option, what is wrong and what is allowed.
 void ApplyOverride(std::string_view change, google::protobuf::Message& message);
+
+// Whether the field that PATH names is set. REQUIRES: PATH names a field.
+bool IsSet(std::string_view path, const google::protobuf::Message& message);
 
 // Whether PATH names a field, or an element of one, of whole numbers.
 bool FieldTakesIntegers(std::string_view path, const google::protobuf::Descriptor& root);

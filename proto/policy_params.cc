@@ -77,7 +77,8 @@ Message& Choose(std::string_view policy, proto::Policy& message) {
 void SetParam(const std::string& name, const json& value, const std::string& where,
               Message& message) {
   const FieldDescriptor* field = message.GetDescriptor()->FindFieldByName(name);
-  if (!field) Refuse(where, DescribeUnknownField(name, *message.GetDescriptor()));
+  if (!field)
+    Refuse(where, DescribeUnknownField(name, *message.GetDescriptor(), *message.GetDescriptor()));
   const bool known_word =
       !field->enum_type() ||
       (value.is_string() && field->enum_type()->FindValueByName(value.get<std::string>()));
@@ -89,7 +90,7 @@ void SetParam(const std::string& name, const json& value, const std::string& whe
   if (!known_word || !status.ok()) {
     Refuse(where, fmt::format("{} takes {}, is {}", name, DescribeAllowed(*field), value.dump()));
   }
-  Overlay(*parsed, message);
+  Overlay(*parsed, message, "none");
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <string>
+#include <string_view>
 
 #include "core/input_error.h"
 #include "proto/experiment.pb.h"
@@ -26,6 +27,18 @@ const char* Name(Role role) {
   return role == Role::kPrefill ? "prefill" : "decode";
 }
 
+// Hardware and memory have no members of oneofs.
+constexpr std::string_view kWayOut = "none";
+
+// A group is free to choose another policy or cost, which then takes nothing from the experiment's.
+template <class Choice>
+void LayOverChoice(const Choice& group, Choice& shared) {
+  if (group.kind_case() != Choice::KIND_NOT_SET && group.kind_case() != shared.kind_case()) {
+    shared.Clear();
+  }
+  Overlay(group, shared, kWayOut);
+}
+
 void LayOver(const proto::ReplicaGroup& group, proto::Experiment& message) {
   proto::System& system = *message.mutable_system();
   if (group.has_hardware()) {
@@ -34,10 +47,11 @@ void LayOver(const proto::ReplicaGroup& group, proto::Experiment& message) {
   }
   if (group.has_tensor_parallel()) system.set_tensor_parallel(group.tensor_parallel());
   if (group.has_pipeline_parallel()) system.set_pipeline_parallel(group.pipeline_parallel());
-  if (group.has_hardware_spec()) Overlay(group.hardware_spec(), *system.mutable_hardware_spec());
-  if (group.has_memory()) Overlay(group.memory(), *system.mutable_memory());
-  if (group.has_policy()) Overlay(group.policy(), *message.mutable_policy());
-  if (group.has_cost()) Overlay(group.cost(), *message.mutable_cost());
+  if (group.has_hardware_spec())
+    Overlay(group.hardware_spec(), *system.mutable_hardware_spec(), kWayOut);
+  if (group.has_memory()) Overlay(group.memory(), *system.mutable_memory(), kWayOut);
+  if (group.has_policy()) LayOverChoice(group.policy(), *message.mutable_policy());
+  if (group.has_cost()) LayOverChoice(group.cost(), *message.mutable_cost());
 }
 
 std::string RoleField(std::size_t index) {

@@ -400,7 +400,12 @@ void FillServerDefaults(const ModelSpec& model, const HardwareSpec& hardware,
     FillV1(preset.name, model, hardware, parallelism, message, defaults);
   }
   FillBoundary(*found, parallelism, *defaults.mutable_system()->mutable_boundary());
-  Overlay(message, defaults);
+  // Another policy than the server's takes nothing from it; lab/config_warnings.cc says so.
+  if (message.policy().kind_case() != proto::Policy::KIND_NOT_SET &&
+      message.policy().kind_case() != defaults.policy().kind_case()) {
+    defaults.clear_policy();
+  }
+  Overlay(message, defaults, "another server");
   message = std::move(defaults);
   KeepAsked(asked, *found, *message.mutable_system());
   FillCost(hardware, parallelism, message.policy(), *message.mutable_cost());

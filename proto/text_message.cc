@@ -125,9 +125,9 @@ bool StartsWith(const std::string& text, std::string_view prefix) {
 }
 
 // The parser's words, completed by what the schema allows at that place.
-std::string Explain(const std::string& what, const Place& place) {
+std::string Explain(const std::string& what, const Place& place, const Descriptor& root) {
   if (what.find("has no field named") != std::string::npos && place.message) {
-    return DescribeUnknownField(LastQuoted(what), *place.message);
+    return DescribeUnknownField(LastQuoted(what), *place.message, root);
   }
   if (!place.field) return Printable(what, kMessageBytesMax);
   if (StartsWith(what, "Unknown enumeration value") && place.field->enum_type()) {
@@ -161,7 +161,7 @@ int OriginalColumn(const Complaint& complaint, const std::vector<TextPosition>& 
       fmt::format(":{}:{}", complaint.line + 1, OriginalColumn(complaint, source.inserted) + 1);
   const bool in_field = !place.path.empty() && complaint.what.find("no field") == std::string::npos;
   throw InputError(InputError::Kind::kUsage, source.name + (source.has_lines ? position : ""),
-                   (in_field ? place.path + ": " : "") + Explain(complaint.what, place));
+                   (in_field ? place.path + ": " : "") + Explain(complaint.what, place, root));
 }
 
 }  // namespace

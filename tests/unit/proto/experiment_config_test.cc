@@ -94,7 +94,7 @@ TEST_F(ExperimentConfigTest, TakesMemoryLimitsFromThePolicyUnlessTheyAreGiven) {
   EXPECT_EQ(memory.max_sequences, 64);
   EXPECT_EQ(memory.max_step_tokens, VllmV1Config{}.max_num_batched_tokens);
   EXPECT_EQ(memory.max_model_length, 8192);  // the positions of llama-3-8b
-  const sim::MemoryConfig given = Read("small.textproto", {"policy.vllm_v0.max_model_len=2048",
+  const sim::MemoryConfig given = Read("small.textproto", {"policy=vllm_v0 {max_model_len: 2048}",
                                                            "system.memory.max_sequences=9"})
                                       .system.memory;
   EXPECT_EQ(given.rule, sim::MemoryRule::kVllmV0);
@@ -166,7 +166,7 @@ TEST_F(ExperimentConfigTest, ResolvesPathsFromTheFolderOfTheFileThatHasThem) {
 
 TEST_F(ExperimentConfigTest, LaysAFileOverItsBase) {
   Write("deeper/upper.textproto",
-        "base: \"../small.textproto\" seed: 8 policy { orca { max_bs: 4 } }\n"
+        "base: \"../small.textproto\" unset: \"policy\" seed: 8 policy { orca { max_bs: 4 } }\n"
         "workload { arrivals { rate: 5 } }");
   const ExperimentConfig config = Read("deeper/upper.textproto");
   EXPECT_EQ(config.seed, 8u);
@@ -175,6 +175,30 @@ TEST_F(ExperimentConfigTest, LaysAFileOverItsBase) {
   EXPECT_EQ(config.workload.arrivals.rate, 5);
   EXPECT_EQ(config.workload.arrivals.kind, ArrivalConfig::Kind::kPoisson);
   EXPECT_EQ(config.name, "upper");
+}
+
+TEST_F(ExperimentConfigTest, RefusesAnotherPolicyThanThatOfTheBaseUnlessTheFileDropsIt) {
+  Write("sarathi.textproto", "base: \"small.textproto\" policy { sarathi { chunk_size: 512 } }");
+  EXPECT_THAT(ErrorOf("sarathi.textproto"),
+              AllOf(HasSubstr("sarathi.textproto: policy: is laid over vllm_v1, not over sarathi"),
+                    HasSubstr("unset")));
+  Write("sarathi.textproto",
+        "base: \"small.textproto\" unset: \"policy\" policy { sarathi { chunk_size: 512 } }");
+  EXPECT_EQ(std::get<SarathiConfig>(Read("sarathi.textproto").policy).chunk_size, 512);
+}
+
+TEST_F(ExperimentConfigTest, DropsFieldsOfItsBase) {
+  Write("upper.textproto",
+        "base: \"small.textproto\" unset: \"seed\" unset: \"workload.requests\"");
+  EXPECT_THAT(ErrorOf("upper.textproto"), HasSubstr("workload.requests: found 0"));
+  Write("upper.textproto", "base: \"small.textproto\" unset: \"sede\"");
+  EXPECT_THAT(ErrorOf("upper.textproto"), HasSubstr("no field \"sede\""));
+  EXPECT_THAT(ErrorOf("small.textproto", {"unset+=seed"}), HasSubstr("in a file with a base"));
+}
+
+TEST_F(ExperimentConfigTest, RefusesARateOfNothing) {
+  EXPECT_THAT(ErrorOf("small.textproto", {"workload.arrivals={rate: 0}"}),
+              HasSubstr("workload.arrivals.rate: is 0; allowed: above 0"));
 }
 
 TEST_F(ExperimentConfigTest, RefusesACircleOfBases) {
@@ -226,7 +250,7 @@ TEST_F(ExperimentConfigTest, BoundsWhatWouldOverwhelmARun) {
             Duration{1});
   EXPECT_THAT(ErrorOf("small.textproto", {"metrics.series_points_max=2147483646"}),
               HasSubstr("metrics.series_points_max: must be at most 1000000"));
-  EXPECT_THAT(ErrorOf("small.textproto", {"policy.sarathi.chunk_schedule_stages=2000000000"}),
+  EXPECT_THAT(ErrorOf("small.textproto", {"policy.sarathi={chunk_schedule_stages: 2000000000}"}),
               HasSubstr("policy.sarathi.chunk_schedule_stages: must be at most 1024"));
   EXPECT_THAT(ErrorOf("small.textproto", {"system.memory.blocks_override=2147483647"}),
               HasSubstr("system.memory.blocks_override: must be at most 100000000"));

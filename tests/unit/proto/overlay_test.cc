@@ -14,6 +14,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
+constexpr const char* kWayOut = "a new file";
+
 proto::Policy Parsed(const std::string& text) {
   proto::Policy policy;
   ParseText(text, {"test"}, policy);
@@ -22,16 +24,22 @@ proto::Policy Parsed(const std::string& text) {
 
 TEST(OverlayTest, KeepsTheFieldsThatTheUpperLeavesOpen) {
   proto::Policy lower = Parsed("vllm_v0 { max_num_seqs: 8 max_model_len: 64 }");
-  Overlay(Parsed("vllm_v0 { max_num_seqs: 16 watermark: 0 }"), lower);
+  Overlay(Parsed("vllm_v0 { max_num_seqs: 16 watermark: 0 }"), lower, kWayOut);
   EXPECT_EQ(lower.vllm_v0().max_num_seqs(), 16);
   EXPECT_EQ(lower.vllm_v0().max_model_len(), 64);
   EXPECT_TRUE(lower.vllm_v0().has_watermark());
 }
 
-TEST(OverlayTest, AnotherMemberOfAOneofReplacesTheOld) {
+TEST(OverlayTest, RefusesAnotherMemberOfAOneof) {
   proto::Policy lower = Parsed("vllm_v0 { max_num_seqs: 8 }");
-  Overlay(Parsed("orca { max_bs: 2 }"), lower);
-  EXPECT_EQ(PrintText(lower), PrintText(Parsed("orca { max_bs: 2 }")));
+  try {
+    Overlay(Parsed("orca { max_bs: 2 }"), lower, kWayOut);
+    FAIL();
+  } catch (const InputError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("is laid over vllm_v0, not over orca; allowed: fields of "
+                                        "vllm_v0, or a new file"));
+  }
+  EXPECT_EQ(PrintText(lower), PrintText(Parsed("vllm_v0 { max_num_seqs: 8 }")));
 }
 
 std::string RuleError(const std::string& text) {

@@ -1,12 +1,15 @@
 #include "proto/override.h"
 
 #include <gmock/gmock.h>
+#include <google/protobuf/descriptor.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <string>
 
 #include "core/input_error.h"
 #include "proto/cost.pb.h"
+#include "proto/experiment.pb.h"
 #include "proto/policy.pb.h"
 
 namespace twin {
@@ -17,15 +20,19 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-std::string ErrorOf(const std::string& assignment) {
-  proto::Policy policy;
+std::string ErrorOf(const std::string& assignment, google::protobuf::Message& message) {
   try {
-    ApplyOverride(assignment, policy);
+    ApplyOverride(assignment, message);
   } catch (const InputError& error) {
     EXPECT_EQ(error.exit_code(), 2);
     return error.what();
   }
   return "";
+}
+
+std::string ErrorOf(const std::string& assignment) {
+  proto::Policy policy;
+  return ErrorOf(assignment, policy);
 }
 
 TEST(OverrideTest, SetsANestedScalar) {
@@ -40,11 +47,73 @@ TEST(OverrideTest, SetsANestedScalar) {
   EXPECT_TRUE(policy.vllm_v0().enable_chunked_prefill());
 }
 
-TEST(OverrideTest, NamingAMemberOfAOneofSelectsIt) {
+TEST(OverrideTest, AMemberOfAOneofReplacesTheOtherAsAWhole) {
   proto::Policy policy;
   policy.mutable_orca()->set_max_bs(3);
-  ApplyOverride("vllm_v1.max_num_seqs=64", policy);
+  ApplyOverride("vllm_v1={max_num_seqs: 64}", policy);
   EXPECT_EQ(policy.kind_case(), proto::Policy::kVllmV1);
+  EXPECT_EQ(policy.vllm_v1().max_num_seqs(), 64);
+}
+
+TEST(OverrideTest, APathLeadsIntoAMemberOfAOneofOfWhichNothingIsSet) {
+  proto::Experiment experiment;
+  ApplyOverride("policy.vllm_v1.max_num_seqs=64", experiment);
+  EXPECT_EQ(experiment.policy().vllm_v1().max_num_seqs(), 64);
+}
+
+TEST(OverrideTest, NamesTheMemberThatIsSetAndTheWayToReplaceIt) {
+  proto::Experiment experiment;
+  experiment.mutable_policy()->mutable_sarathi()->set_chunk_size(512);
+  const std::string change = "policy.vllm_v1.max_num_batched_tokens=512";
+  EXPECT_EQ(ErrorOf(change, experiment),
+            "--set " + change +
+                ": policy is sarathi, not vllm_v1; allowed: policy.sarathi, or --set "
+                "'policy.vllm_v1={ ... }', which replaces sarathi");
+  EXPECT_EQ(experiment.policy().sarathi().chunk_size(), 512);
+  experiment.mutable_system()->add_replica_groups()->mutable_cost()->mutable_constant();
+  EXPECT_THAT(ErrorOf("system.replica_groups[0].cost.linear.base_s=1", experiment),
+              HasSubstr("system.replica_groups[0].cost is constant, not linear"));
+}
+
+// Every oneof of an experiment, from the path of its message on.
+void ForEachOneof(const google::protobuf::Descriptor& type, const std::string& path,
+                  const std::function<void(const std::string&,
+                                           const google::protobuf::OneofDescriptor&)>& visit) {
+  for (int i = 0; i < type.real_oneof_decl_count(); ++i) visit(path, *type.oneof_decl(i));
+  for (int i = 0; i < type.field_count(); ++i) {
+    const google::protobuf::FieldDescriptor& field = *type.field(i);
+    if (field.message_type() == nullptr || field.is_repeated()) continue;
+    ForEachOneof(*field.message_type(), path + (path.empty() ? "" : ".") + field.name(), visit);
+  }
+}
+
+TEST(OverrideTest, RefusesAPathIntoEveryMemberOfAOneofBesideTheOneThatIsSet) {
+  int refused = 0;
+  ForEachOneof(*proto::Experiment::descriptor(), "",
+               [&](const std::string& path, const google::protobuf::OneofDescriptor& oneof) {
+                 const std::string set = oneof.field(0)->name();
+                 for (int i = 1; i < oneof.field_count(); ++i) {
+                   const google::protobuf::FieldDescriptor& member = *oneof.field(i);
+                   proto::Experiment experiment;
+                   ApplyOverride(path + "." + set + "={}", experiment);
+                   const std::string into =
+                       path + "." + member.name() + "." + member.message_type()->field(0)->name();
+                   EXPECT_THAT(ErrorOf(into + "=1", experiment), HasSubstr(path + " is " + set))
+                       << into;
+                   ++refused;
+                 }
+               });
+  // Two further worlds, 14 policies and 4 cost models.
+  EXPECT_EQ(refused, 2 + 14 + 4);
+}
+
+TEST(OverrideTest, OffersAFieldOfThatNameFromElsewhere) {
+  proto::Experiment experiment;
+  EXPECT_THAT(ErrorOf("system.weight_dtype=fp8", experiment),
+              StartsWith("--set system.weight_dtype=fp8: no field \"weight_dtype\" in System; "
+                         "there is system.model_shape.weight_dtype"));
+  EXPECT_THAT(ErrorOf("system.rate=3", experiment), HasSubstr("there is workload.arrivals.rate"));
+  EXPECT_THAT(ErrorOf("workload.rate=3", experiment), HasSubstr("there is workload.arrivals.rate"));
 }
 
 TEST(OverrideTest, UnsetTakesAFieldBack) {
