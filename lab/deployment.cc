@@ -244,6 +244,19 @@ Deployment ResolveAlike(const ExperimentConfig& config, CostCache& cache) {
   return deployment;
 }
 
+// Gives the seed to all that draws.
+void Seed(std::uint64_t seed, Deployment& deployment) {
+  deployment.config.seed = seed;
+  deployment.world.seed = seed;
+  if (deployment.cost != nullptr) deployment.cost = sim::CostOfSeed(deployment.cost, seed);
+  if (deployment.groups.empty()) return;
+  for (std::size_t i = 0; i < deployment.groups.size(); ++i) {
+    Seed(seed, deployment.groups[i]);
+    deployment.world.groups[i].cost = deployment.groups[i].cost.get();
+  }
+  deployment.cost = deployment.groups.front().cost;
+}
+
 }  // namespace
 
 std::int32_t KeyTokensOf(const Deployment& deployment) {
@@ -274,13 +287,13 @@ Deployment Resolve(const ExperimentConfig& config, CostCache& cache) {
     deployment.world.kv_token_bytes = static_cast<double>(KvBytesPerToken(system.model_spec));
     deployment.world.kv_layers = system.model_spec.layers;
   }
+  Seed(config.seed, deployment);
   return deployment;
 }
 
 Deployment WithSeed(const Deployment& deployment, std::uint64_t seed) {
   Deployment seeded = deployment;
-  seeded.config.seed = seed;
-  seeded.world.seed = seed;
+  Seed(seed, seeded);
   return seeded;
 }
 

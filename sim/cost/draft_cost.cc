@@ -37,6 +37,14 @@ DraftCost::DraftCost(std::shared_ptr<const StepCost> target, ProposerCost propos
   CHECK(proposer_.model == nullptr || proposer_.model->stages() == 1);
 }
 
+std::shared_ptr<const StepCost> DraftCost::Seeded(std::uint64_t seed) const {
+  ProposerCost proposer = proposer_;
+  if (proposer.model != nullptr) proposer.model = CostOfSeed(proposer.model, seed);
+  std::shared_ptr<const StepCost> target = CostOfSeed(target_, seed);
+  if (target == target_ && proposer.model == proposer_.model) return nullptr;
+  return std::make_shared<DraftCost>(std::move(target), std::move(proposer));
+}
+
 Duration DraftCost::ProposerTime(const StepPlan& plan) const {
   const std::int32_t off = proposer_.off_from_running;
   if (plan.work.empty() || (off > 0 && plan.running >= off)) return Duration{0};

@@ -52,6 +52,7 @@ class DraftCost final : public StepCost {
   [[nodiscard]] bool Covers(const StepTotals& totals) const override {
     return target_->Covers(totals);
   }
+  [[nodiscard]] std::shared_ptr<const StepCost> Seeded(std::uint64_t seed) const override;
 
  private:
   [[nodiscard]] Duration ProposerTime(const StepPlan& plan) const;

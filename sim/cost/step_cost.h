@@ -1,6 +1,8 @@
 // The interface of cost models: how long a step takes in a simulated world.
 #pragma once
 
+#include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -79,6 +81,19 @@ class StepCost {
 
   // False if the model was fitted on measurements and the step is larger than all of them.
   [[nodiscard]] virtual bool Covers(const StepTotals& /*totals*/) const { return true; }
+
+  // The same model for a run with this seed; null if it draws no random numbers, and serves all
+  // runs. A model that draws takes them from this seed alone: it is made before the runs are known.
+  [[nodiscard]] virtual std::shared_ptr<const StepCost> Seeded(std::uint64_t /*seed*/) const {
+    return nullptr;
+  }
 };
+
+// The model for a run with this seed.
+inline std::shared_ptr<const StepCost> CostOfSeed(const std::shared_ptr<const StepCost>& cost,
+                                                  std::uint64_t seed) {
+  std::shared_ptr<const StepCost> seeded = cost->Seeded(seed);
+  return seeded != nullptr ? seeded : cost;
+}
 
 }  // namespace twin::sim
