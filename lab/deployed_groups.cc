@@ -137,17 +137,4 @@ std::int32_t KvBlocksOf(const EngineGroups& engines) {
   return blocks;
 }
 
-std::vector<const sim::StepCost*> CostsByReplica(const Deployment& deployment) {
-  if (deployment.groups.empty()) {
-    return std::vector(static_cast<std::size_t>(deployment.config.system.replicas),
-                       deployment.cost.get());
-  }
-  std::vector<const sim::StepCost*> costs;
-  for (const Deployment& group : deployment.groups) {
-    costs.insert(costs.end(), static_cast<std::size_t>(group.config.system.replicas),
-                 group.cost.get());
-  }
-  return costs;
-}
-
 }  // namespace twin::lab

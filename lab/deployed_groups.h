@@ -28,7 +28,4 @@ std::int64_t DevicesOf(const Deployment& deployment);
 // Usable KV blocks of all replicas.
 std::int32_t KvBlocksOf(const EngineGroups& engines);
 
-// The cost model of each replica, borrowed from the deployment.
-std::vector<const sim::StepCost*> CostsByReplica(const Deployment& deployment);
-
 }  // namespace twin::lab

@@ -112,6 +112,7 @@ EngineConfig EngineConfigOf(const Deployment& deployment) {
                .release_order = deployment.traits.release_order,
                .key_tokens = deployment.traits.KeyTokens(capacity.block_size)};
   engine.prompt_tokens_max = deployment.context_tokens_max;
+  engine.checks_rejections = deployment.config.own_policy != nullptr;
   return engine;
 }
 

@@ -29,14 +29,6 @@
 namespace twin::lab {
 namespace {
 
-// Fitted cost models know what they were measured on.
-bool AnyIsFitted(const ExperimentConfig& config) {
-  const auto is_fitted = [](const auto& one) {
-    return std::holds_alternative<sim::FittedCostConfig>(one.cost);
-  };
-  return is_fitted(config) || std::ranges::any_of(config.system.groups, is_fitted);
-}
-
 // Stops an emulated world when the caller asks for it, also while the world waits.
 class StopWatch {
  public:
@@ -112,9 +104,9 @@ bool ServeAhead(AheadServer& server, const Cluster& cluster, const sim::SimWorld
 bool ServeWorkload(const Deployment& deployment, WorkloadWorld& workload, RunMetrics& metrics,
                    PartTotals* parts, RunControl& control, int threads) {
   const ExperimentConfig& config = deployment.config;
-  CostRangeWatch range(CostsByReplica(deployment));
+  CostRangeWatch range(deployment);
   std::vector<RunObserver*> of_cost;
-  if (AnyIsFitted(config)) of_cost.push_back(&range);
+  if (range.needed()) of_cost.push_back(&range);
   std::vector<RunObserver*> observers(metrics.observers().begin(), metrics.observers().end());
   observers.insert(observers.end(), of_cost.begin(), of_cost.end());
   sim::SimWorld& simulated = workload.world();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 #include <utility>
 
 #include "core/check.h"
@@ -22,12 +23,23 @@ bool HoldsMemory(const Sequence& s) {
   return s.blocks.held() > 0 || s.blocks.reserved_blocks > 0 || !s.blocks.host.empty();
 }
 
+// The least of the limits of the model and of the policy.
+std::int32_t ServableTokens(const EngineConfig& config, const PolicyTraits& traits) {
+  if (!config.checks_rejections) return StepBuilder::kTokensUnchecked;
+  std::int32_t tokens = std::numeric_limits<std::int32_t>::max();
+  for (const std::int32_t limit : {config.prompt_tokens_max, traits.context_tokens_max}) {
+    if (limit > 0) tokens = std::min(tokens, limit);
+  }
+  return tokens;
+}
+
 }  // namespace
 
 Engine::Engine(const EngineConfig& config, std::unique_ptr<Policy> policy)
     : pool_(config.kv),
       policy_(std::move(policy)),
       traits_(policy_->traits()),
+      servable_tokens_(ServableTokens(config, traits_)),
       plans_per_instant_max_(config.plans_per_instant_max),
       prompt_tokens_max_(config.prompt_tokens_max),
       replica_(config.replica) {
@@ -63,7 +75,8 @@ const StepPlan* Engine::PlanStep(TimePoint now) {
   ++plans_this_instant_;
 
   StepPlan& plan = taken_.empty() ? Slot(next_step_) : FreeSlot();
-  StepBuilder builder(now, traits_, sequences_, pool_, census_, plan, reservations_);
+  StepBuilder builder(now, traits_, sequences_, pool_, census_, plan, reservations_,
+                      servable_tokens_);
   if (!PlanRun(builder, plan) && !PlanByPolicy(builder, plan)) return nullptr;
   plan.free_blocks = pool_.free() + pool_.cached();
   plan.free_host_blocks = pool_.host_free();
@@ -320,7 +333,7 @@ void Engine::SetUp(Sequence& s, const Request& request, std::span<const BlockKey
   s.priority = request.priority;
   s.tenant = request.tenant;
   s.ignore_eos = request.ignore_eos;
-  s.predicted_output_tokens = request.predicted_output_tokens;
+  if (traits_.reads_predictions) s.predicted_output_tokens = request.predicted_output_tokens;
   s.arrival = request.arrival;
 }
 

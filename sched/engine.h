@@ -52,6 +52,8 @@ struct EngineConfig {
   // Longer prompts are rejected without being shown to the policy; 0 = no limit.
   std::int32_t prompt_tokens_max = 0;
   std::int32_t replica = 0;  // its index in a cluster (cluster.h); plans carry it
+  // Checks the reasons of rejections (invariant 15): of a policy from outside the registry.
+  bool checks_rejections = false;
 };
 
 // Owns the sequences, the KV block pool and the policy. Not thread-safe. After warm-up no call
@@ -107,7 +109,7 @@ class Engine {
   void OnArrived(const RequestArrived& arrived);
   void OnTransferFinished(const TransferFinished& finished);
   // Sets up a waiting sequence.
-  static void SetUp(Sequence& sequence, const Request& request, std::span<const BlockKey> keys);
+  void SetUp(Sequence& sequence, const Request& request, std::span<const BlockKey> keys);
   void HandOver(Sequence& sequence);
   void EndSequence(Sequence& sequence);
   // Applies a returned item that is more than one further token of a running sequence.
@@ -134,6 +136,7 @@ class Engine {
   KvPool pool_;
   std::unique_ptr<Policy> policy_;
   PolicyTraits traits_;
+  std::int32_t servable_tokens_;  // of a StepBuilder
   std::int32_t plans_per_instant_max_;
   std::int32_t prompt_tokens_max_;
   std::int32_t replica_;

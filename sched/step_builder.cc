@@ -267,10 +267,28 @@ bool StepBuilder::SwapIn(RequestId id) {
   return true;
 }
 
+// INV-15
+void StepBuilder::CheckReason(const Sequence& s, RejectReason reason) const {
+  const std::int64_t tokens = std::int64_t{s.prompt_tokens} + s.max_output_tokens;
+  const std::int64_t cache_tokens = std::int64_t{pool_.usable()} * pool_.block_size();
+  const std::int32_t step_tokens = traits_.tokens_per_step_max;
+  const bool too_long =
+      tokens > servable_tokens_ || (step_tokens > 0 && s.prompt_tokens > step_tokens);
+  if (reason == RejectReason::kTooLongForModel && !too_long) {
+    ThrowInvariant(15, plan_.id, s.id,
+                   "the policy rejects it as too long for the model, which it is not");
+  }
+  if (reason == RejectReason::kTooLargeForCache && tokens <= cache_tokens) {
+    ThrowInvariant(15, plan_.id, s.id,
+                   "the policy rejects it as too large for the KV cache, which can hold it");
+  }
+}
+
 void StepBuilder::Reject(RequestId id, RejectReason reason) {
   Sequence& s = sequences_[id];
   CHECK(s.state == SequenceState::kWaiting || s.state == SequenceState::kSwapped);
   CHECK(s.blocks.held() == 0 && s.blocks.reserved_blocks == 0);
+  if (servable_tokens_ != kTokensUnchecked) CheckReason(s, reason);
   if (s.state == SequenceState::kSwapped) {
     pool_.Release(s.blocks);
     LogRelease(id);

@@ -32,15 +32,21 @@ struct Census {
 // duration of one Policy::Plan call.
 class StepBuilder {
  public:
+  // `servable_tokens`: requests of at most so many tokens, output limit included, are not too long
+  // for the model, and Reject() checks what it is told (I15); kTokensUnchecked: it does not.
+  static constexpr std::int32_t kTokensUnchecked = -1;
+
   StepBuilder(TimePoint now, const PolicyTraits& traits, SequenceTable& sequences, KvPool& pool,
-              Census& census, StepPlan& plan, std::vector<Reservation>& reservations)
+              Census& census, StepPlan& plan, std::vector<Reservation>& reservations,
+              std::int32_t servable_tokens = kTokensUnchecked)
       : now_(now),
         traits_(traits),
         sequences_(sequences),
         pool_(pool),
         census_(census),
         plan_(plan),
-        reservations_(reservations) {}
+        reservations_(reservations),
+        servable_tokens_(servable_tokens) {}
 
   [[nodiscard]] TimePoint now() const { return now_; }
   [[nodiscard]] const PolicyTraits& traits() const { return traits_; }
@@ -99,7 +105,8 @@ class StepBuilder {
   // blocks are free.
   [[nodiscard]] bool SwapIn(RequestId id);
 
-  // Rejects a request that can never be served. REQUIRES: it is waiting or swapped out.
+  // Rejects a request that can never be served, or one too many. REQUIRES: it is waiting or swapped
+  // out.
   void Reject(RequestId id, RejectReason reason);
 
   // Frees the blocks of a finished sequence. Only with traits().defers_release.
@@ -133,6 +140,7 @@ class StepBuilder {
   static Sequence& Mutable(const Sequence& s) { return const_cast<Sequence&>(s); }
   [[nodiscard]] bool GrowSlowly(Sequence& s, std::int32_t tokens);
   [[noreturn]] void RefuseItem(const Sequence& s, std::int32_t tokens) const;
+  void CheckReason(const Sequence& s, RejectReason reason) const;
   template <bool kOverlaps>
   std::size_t FillDecodes(std::span<const RequestId> ids, const DecodeLimits& limits,
                           std::span<WorkItem> items);
@@ -150,6 +158,7 @@ class StepBuilder {
   Census& census_;
   StepPlan& plan_;
   std::vector<Reservation>& reservations_;
+  std::int32_t servable_tokens_;
 };
 
 }  // namespace twin

@@ -66,7 +66,7 @@ struct PolicyTraits {
   bool receives_kv = false;       // of requests that another replica has prefilled
   bool needs_disaggregation = false;  // its system has no replicas that do both phases
   bool mixes_phases = false;          // an engine may prefill for others and receive_kv at once
-  bool reads_predictions = false;     // of output lengths
+  bool reads_predictions = false;     // of output lengths; else it sees none
   // Speculative decoding: drafts that a sequence verifies in a step at most; 0 = none are made.
   std::int32_t drafts_max = 0;
   // The next step is planned before the drafts are known: it assumes drafts_max for each sequence

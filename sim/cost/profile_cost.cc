@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <string_view>
 
 #include "core/check.h"
@@ -35,6 +36,24 @@ void LayOver(std::string_view field, const std::optional<double>& given, StepTer
                      fmt::format("is {}; allowed: 0 or more", *given));
   }
   term.value = *given;
+}
+
+// Without a table nothing is extrapolated: a closed form holds for any size.
+constexpr std::int64_t kNoTable = std::numeric_limits<std::int64_t>::max();
+
+std::int64_t MeasuredRows(const GemmProfile& profile) {
+  std::int64_t rows = 0;
+  for (const GemmTable& table : profile.tables) rows = std::max<std::int64_t>(rows, table.m.back());
+  return rows > 0 ? rows : kNoTable;
+}
+
+std::int64_t MeasuredLength(const AttentionProfile& profile, AttentionKind kind) {
+  std::int64_t tokens = 0;
+  for (const AttentionTable& table : profile.tables) {
+    if (table.kind != kind) continue;
+    tokens = std::max<std::int64_t>(tokens, profile.grids.at(table.grid).lengths.back());
+  }
+  return tokens > 0 ? tokens : kNoTable;
 }
 
 }  // namespace
@@ -101,7 +120,10 @@ ProfileCost::ProfileCost(const ProfileCostConfig& config, const ModelSpec& model
              hardware, parallelism, DeviceOf(config)),
       swap_(hardware.pcie_latency_s,
             static_cast<double>(kv_block_bytes) /
-                (hardware.pcie_bandwidth_bytes_per_s * hardware.pcie_bandwidth_fraction)) {}
+                (hardware.pcie_bandwidth_bytes_per_s * hardware.pcie_bandwidth_fraction)),
+      rows_max_(MeasuredRows(DeviceOf(config).gemm)),
+      prefill_context_max_(MeasuredLength(DeviceOf(config).attention, AttentionKind::kContext)),
+      decode_context_max_(MeasuredLength(DeviceOf(config).attention, AttentionKind::kGeneration)) {}
 
 Duration ProfileCost::HostTime(const StepPlan& plan) const {
   const StepTerms& terms = model_.terms();

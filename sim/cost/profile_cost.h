@@ -41,6 +41,13 @@ class ProfileCost final : public StepCost {
   [[nodiscard]] std::optional<StepParts> Parts(const StepPlan& plan, TimePoint begin,
                                                const DeviceState& state) const override;
 
+  // Products of so many rows and attention over contexts of such lengths were measured, of any
+  // shape.
+  [[nodiscard]] bool Covers(const StepTotals& totals) const override {
+    return totals.tokens() <= rows_max_ && totals.prefill_context_max <= prefill_context_max_ &&
+           totals.decode_context_max <= decode_context_max_;
+  }
+
   [[nodiscard]] const StepModel& model() const { return model_; }
 
  private:
@@ -49,6 +56,9 @@ class ProfileCost final : public StepCost {
 
   StepModel model_;
   SwapCost swap_;
+  std::int64_t rows_max_;
+  std::int64_t prefill_context_max_;
+  std::int64_t decode_context_max_;
 };
 
 // Throws InputError (usage) if the ranks cannot hold whole experts as the config asks.

@@ -208,6 +208,10 @@ KvCapacity PlanStage(const ModelSpec& model, const HardwareSpec& hardware,
 
 }  // namespace
 
+bool LeavesRoomForActivations(MemoryRule rule) {
+  return rule != MemoryRule::kVidur && rule != MemoryRule::kMii && rule != MemoryRule::kSglang;
+}
+
 std::string_view Name(MemoryRule rule) { return kRules[static_cast<std::size_t>(rule)].name; }
 
 std::optional<MemoryRule> MemoryRuleNamed(std::string_view name) {

@@ -45,6 +45,9 @@ enum class MemoryRule : std::uint8_t {
 
 std::string_view Name(MemoryRule rule);
 
+// Whether the rule keeps memory free for the activations of the largest step.
+bool LeavesRoomForActivations(MemoryRule rule);
+
 // nullopt if no rule has that name.
 std::optional<MemoryRule> MemoryRuleNamed(std::string_view name);
 

@@ -55,12 +55,14 @@ class ScriptedEngineTest : public ::testing::Test {
  protected:
   ScriptedEngineTest() { Start(Traits()); }
 
-  void Start(const PolicyTraits& traits, std::int32_t plans_per_instant_max = 0) {
+  void Start(const PolicyTraits& traits, std::int32_t plans_per_instant_max = 0,
+             bool checks_rejections = false) {
     auto policy = std::make_unique<ScriptedPolicy>(traits);
     policy_ = policy.get();
     EngineConfig config;
     config.kv = {.block_size = 4, .blocks = 6, .host_blocks = 2};
     config.plans_per_instant_max = plans_per_instant_max;
+    config.checks_rejections = checks_rejections;
     engine_ = std::make_unique<Engine>(config, std::move(policy));
   }
 

@@ -32,6 +32,23 @@ TEST_F(EngineTest, EmitsWhenAChunkReachesAllKnownTokensAndChangesPhaseThen) {
   EXPECT_EQ(third->totals.decode_context_tokens, 7);
 }
 
+TEST_F(EngineTest, ShowsPredictionsToPoliciesThatSayTheyReadThem) {
+  Request request;
+  request.id = kA;
+  request.prompt_tokens = 6;
+  request.max_output_tokens = 9;
+  request.predicted_output_tokens = 3;
+  engine_->Handle(RequestArrived{request});
+  (void)PlanRun(kA, 6);
+  EXPECT_EQ(Of(kA).predicted_output_tokens, -1);
+  PolicyTraits traits = Traits();
+  traits.reads_predictions = true;
+  Start(traits);
+  engine_->Handle(RequestArrived{request});
+  (void)PlanRun(kA, 6);
+  EXPECT_EQ(Of(kA).predicted_output_tokens, 3);
+}
+
 TEST_F(EngineTest, SumsUpPrefillWorkAsTheCostModelsReadIt) {
   Arrive(kA);
   PlanRun(kA, 4);

@@ -164,5 +164,25 @@ TEST_F(InvariantTest, I13PaddingIsNoLongerThanDrafts) {
   });
 }
 
+// The cache has 6 blocks of 4 tokens, which hold 6 + 9 tokens, and a request may have 15.
+TEST_F(InvariantTest, I15APolicyFromOutsideRejectsForTrueReasons) {
+  PolicyTraits traits = Traits();
+  traits.context_tokens_max = 15;
+  for (const RejectReason reason :
+       {RejectReason::kTooLongForModel, RejectReason::kTooLargeForCache}) {
+    Start(traits, 0, true);
+    Arrive(kA);
+    ExpectBreach(15, "step 1, request 0", [reason](StepBuilder& step) { step.Reject(kA, reason); });
+    Start(traits, 0, true);
+    Arrive(kA, 16);  // with its 9 tokens of output 7 blocks
+    EXPECT_EQ(Plan([reason](StepBuilder& step) { step.Reject(kA, reason); })->rejected.size(), 1U);
+  }
+  Start(traits, 0, true);
+  Arrive(kA);
+  EXPECT_EQ(
+      Plan([](StepBuilder& step) { step.Reject(kA, RejectReason::kOverloaded); })->rejected.size(),
+      1U);
+}
+
 }  // namespace
 }  // namespace twin::testing
