@@ -5,14 +5,19 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
+#include "core/input_error.h"
 #include "core/random.h"
+#include "proto/profile_file.h"
 #include "proto/server_presets.h"
+#include "sim/cost/registry.h"
 #include "traces/integer_sampler.h"
 
 namespace twin::lab {
@@ -120,6 +125,116 @@ void WarnOfBubbles(const Deployment& deployment, std::vector<std::string>& warni
                   stages, traits.name, traits.steps_in_flight_max));
 }
 
+// Where a file leaves policy and cost to defaults, these are not what a server on that device does.
+// An experiment whose text is not known, such as a recorded one, has no defaults.
+void WarnOfDefaults(const ExperimentConfig& config, std::vector<std::string>& warnings) {
+  const auto open = [&](std::string_view path) { return Asks(config, path) == false; };
+  const auto* const roofline = std::get_if<sim::RooflineCostConfig>(&config.cost);
+  const std::string& device = config.system.hardware_spec.name;
+  if (roofline != nullptr && *roofline == sim::RooflineCostConfig{} && config.asked != nullptr &&
+      std::ranges::find(ProfilePresetNames(), device) != ProfilePresetNames().end()) {
+    warnings.push_back(fmt::format(
+        "cost is a roofline of the data sheet, without host times, although {} was measured: "
+        "cost {{ profile {{}} }} takes the measurements",
+        device));
+  }
+  const auto* const v1 = std::get_if<VllmV1Config>(&config.policy);
+  if (v1 == nullptr || v1->async_scheduling || config.system.parallelism.pipeline > 1) return;
+  if (std::holds_alternative<sim::ProfileCostConfig>(config.cost) && config.own_policy == nullptr &&
+      open("policy.vllm_v1.async_scheduling") && open("system.server")) {
+    warnings.push_back(
+        "policy.vllm_v1.async_scheduling is false by default, but vLLM plans steps ahead: steps "
+        "wait for the host; system.server takes what a release does");
+  }
+}
+
+// Whoever sorts by a limit that equals the length knows the length.
+void WarnOfLimits(const Deployment& deployment, std::vector<std::string>& warnings) {
+  const ExperimentConfig& config = deployment.config;
+  const bool from_trace = config.workload.trace.has_value();
+  if (config.workload.max_output.kind != MaxOutputRule::Kind::kEqual) return;
+  if (config.own_policy != nullptr) {
+    warnings.push_back(fmt::format(
+        "workload.max_output is equal: the output limit that {} sees is the true output length{}; "
+        "max_output {{ kind: fixed value: ... }} hides it",
+        deployment.traits.name, from_trace ? " where the trace says no limit" : ""));
+    return;
+  }
+  const bool predicts = config.workload.prediction.kind != PredictionConfig::Kind::kNone;
+  if (deployment.traits.reads_predictions && !predicts && !from_trace) {
+    warnings.push_back(fmt::format(
+        "policy.{} reads predicted outputs, of which there are none: it takes the output limit, "
+        "which is the true output length with workload.max_output equal",
+        deployment.traits.name));
+  }
+}
+
+// The KV cache, and steps that hold all that a step can.
+struct DeviceTrial {
+  sim::KvCapacity capacity;
+  std::vector<Duration> times;
+
+  bool operator==(const DeviceTrial&) const = default;
+};
+
+void AddTimes(const sim::StepCost& cost, const StepPlan& plan, std::vector<Duration>& times) {
+  times.push_back(cost.HostTime(plan));
+  std::vector<Duration> stages(static_cast<std::size_t>(cost.stages()));
+  cost.DeviceTimes(plan, stages);
+  times.insert(times.end(), stages.begin(), stages.end());
+}
+
+DeviceTrial TrialOf(const Deployment& deployment, const HardwareSpec& hardware) {
+  const ExperimentConfig& config = deployment.config;
+  const SystemConfig& system = config.system;
+  DeviceTrial trial{.capacity = sim::PlanKvCapacity(system.model_spec, hardware, system.parallelism,
+                                                    system.memory, nullptr),
+                    .times = {}};
+  const std::unique_ptr<sim::StepCost> cost = sim::MakeStepCost(
+      config.cost, system.model_spec, hardware, system.parallelism, trial.capacity.block_bytes);
+  for (const std::int64_t size : {1, 48, 3000}) {
+    StepPlan plan;
+    plan.totals = {.prefill_tokens = size,
+                   .prefill_items = 1,
+                   .prefill_context_tokens = size,
+                   .prefill_attention_pairs = size * (size + 1) / 2,
+                   .prefill_context_max = size,
+                   .decode_items = size,
+                   .decode_context_tokens = 700 * size,
+                   .decode_context_max = 900,
+                   .emitting_items = size};
+    plan.kv.push_back({.kind = KvOperation::Kind::kSwapOut});
+    plan.preempted.push_back({.how = Preemption::How::kSwap});
+    AddTimes(*cost, plan, trial.times);
+    // Without prompts.
+    plan.totals.prefill_tokens = plan.totals.prefill_items = plan.totals.prefill_context_max = 0;
+    plan.totals.prefill_context_tokens = plan.totals.prefill_attention_pairs = 0;
+    AddTimes(*cost, plan, trial.times);
+  }
+  return trial;
+}
+
+// Numbers of the device that the experiment sets although neither steps nor memory depend on them:
+// what was measured takes their place, or nothing of their kind occurs.
+void WarnOfHardware(const Deployment& deployment, std::vector<std::string>& warnings) {
+  if (!HasCosts(deployment.config.world)) return;
+  const std::vector<ChangedHardware> changed = WithEachNumberChanged(deployment.config);
+  if (changed.empty()) return;
+  const DeviceTrial asked = TrialOf(deployment, deployment.config.system.hardware_spec);
+  std::vector<std::string> unread;
+  for (const ChangedHardware& other : changed) {
+    try {
+      if (TrialOf(deployment, other.spec) == asked) unread.push_back(other.field);
+    } catch (const InputError&) {
+      // A number that cannot be halved is read.
+    }
+  }
+  if (unread.empty()) return;
+  warnings.push_back(fmt::format("{} {} no effect: no step and no memory depends on {} here",
+                                 fmt::join(unread, ", "), unread.size() == 1 ? "has" : "have",
+                                 unread.size() == 1 ? "it" : "them"));
+}
+
 // What is said of each group of replicas.
 void WarnOfReplicas(const Deployment& deployment, std::vector<std::string>& warnings) {
   const ExperimentConfig& config = deployment.config;
@@ -141,13 +256,24 @@ void WarnOfReplicas(const Deployment& deployment, std::vector<std::string>& warn
     WarnOfSystem(config.system, deployment.capacity, warnings);
     WarnOfProfile(config.cost, warnings);
     WarnOfBubbles(deployment, warnings);
+    WarnOfDefaults(config, warnings);
+    WarnOfLimits(deployment, warnings);
   }
 }
 
-void WarnOfServer(const SystemConfig& system, std::vector<std::string>& warnings) {
-  if (!system.server || !system.server_asked) return;
+void WarnOfServer(const Deployment& deployment, std::vector<std::string>& warnings) {
+  const SystemConfig& system = deployment.config.system;
+  if (!system.server) return;
   const std::optional<ListedServer> listed = FindServer(*system.server);
   if (!listed) return;
+  const std::string_view policy = deployment.traits.name;
+  if (deployment.config.own_policy == nullptr && policy != listed->preset->policy) {
+    warnings.push_back(fmt::format(
+        "system.server: {} decides by policy.{}, but the experiment has policy.{}: memory and "
+        "boundary are the server's, decisions are not",
+        *system.server, listed->preset->policy, policy));
+  }
+  if (!system.server_asked) return;
   warnings.push_back(fmt::format("system.server: {} is not listed; {} stands in for it ({})",
                                  *system.server_asked, *system.server, listed->preset->source));
 }
@@ -156,10 +282,14 @@ void WarnOfServer(const SystemConfig& system, std::vector<std::string>& warnings
 
 std::vector<std::string> WarningsOf(const Deployment& deployment) {
   std::vector<std::string> warnings;
-  WarnOfServer(deployment.config.system, warnings);
+  for (std::string& line : SettingsWithoutEffect(deployment.config)) {
+    warnings.push_back(std::move(line));
+  }
+  WarnOfServer(deployment, warnings);
   WarnOfShapes(deployment, warnings);
   if (deployment.groups.empty()) {
     WarnOfReplicas(deployment, warnings);
+    WarnOfHardware(deployment, warnings);
     return warnings;
   }
   for (std::size_t i = 0; i < deployment.groups.size(); ++i) {

@@ -4,6 +4,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "lab/output_size.h"
 
 namespace twin::lab {
@@ -14,6 +19,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
+using ::testing::StartsWith;
 
 constexpr const char* kExperiment = R"(
 workload {
@@ -62,6 +68,80 @@ TEST(ConfigWarningsTest, AServerOfAVersionThatIsNotListed) {
   EXPECT_THAT(WarningsFor(config),
               ElementsAre("system.server: vLLM 0.20.1 is not listed; vllm-0.19.0 stands in for it "
                           "(defaults, decisions and boundary of 0.15.1)"));
+}
+
+// As a user's file, of which it is known what it leaves open.
+std::vector<std::string> WarningsOfText(const std::string& text,
+                                        std::shared_ptr<const OwnPolicy> own = nullptr) {
+  ExperimentTemplate experiment = ExperimentTemplate::FromText(text, "e");
+  experiment.ReplacePolicy(std::move(own));
+  return WarningsFor(experiment.With({}, "/"));
+}
+
+std::string With(const std::string& from, const std::string& to, std::string text = kExperiment) {
+  return text.replace(text.find(from), from.size(), to);
+}
+
+TEST(ConfigWarningsTest, ARooflineOfADeviceThatWasMeasured) {
+  const auto roofline = HasSubstr("although h100-sxm was measured: cost { profile {} }");
+  EXPECT_THAT(WarningsOfText(kExperiment), ElementsAre(roofline));
+  EXPECT_THAT(WarningsOfText(std::string(kExperiment) + "cost { roofline { host_s: 1e-3 } }"),
+              IsEmpty());
+  EXPECT_THAT(WarningsOfText(With("h100-sxm", "a40")), IsEmpty());
+}
+
+TEST(ConfigWarningsTest, AVllmThatWaitsForItsHostByDefault) {
+  const std::string profile = "cost { profile {} }";
+  EXPECT_THAT(WarningsOfText(kExperiment + profile),
+              ElementsAre(HasSubstr("policy.vllm_v1.async_scheduling is false by default")));
+  EXPECT_THAT(WarningsOfText(With("max_model_len: 512", "async_scheduling: false") + profile),
+              IsEmpty());
+  EXPECT_THAT(WarningsOfText(With("system {", "system { server: 'vLLM 0.33.0'") + profile),
+              IsEmpty());
+}
+
+TEST(ConfigWarningsTest, AServerBesideThePolicyOfAnotherSystem) {
+  EXPECT_THAT(
+      WarningsOfText(With("policy { vllm_v1 { max_model_len: 512 } }\nsystem {",
+                          "policy { sarathi {} }\nsystem { server: 'vLLM 0.33.0'") +
+                     "cost { constant { step_s: 0.01 } }"),
+      ElementsAre("system.server: vllm-0.33.0 decides by policy.vllm_v1, but the experiment has "
+                  "policy.sarathi: memory and boundary are the server's, decisions are not"));
+}
+
+TEST(ConfigWarningsTest, AnOutputLimitThatTellsAPolicyTheLength) {
+  const std::string constant = "cost { constant { step_s: 0.01 } }";
+  const std::string sjf =
+      With("max_model_len: 512", "max_model_len: 512 order { kind: sjf }") + constant;
+  EXPECT_THAT(WarningsOfText(sjf), ElementsAre(HasSubstr("which is the true output length")));
+  EXPECT_THAT(WarningsOfText(
+                  With("requests: 100", "requests: 100 max_output { kind: fixed value: 64 }", sjf)),
+              IsEmpty());
+  EXPECT_THAT(
+      WarningsOfText(With("requests: 100", "requests: 100 prediction { kind: oracle }", sjf)),
+      IsEmpty());
+  auto own = std::make_shared<OwnPolicy>();
+  own->name = "Mine";
+  own->traits = VllmV1Config{}.Traits();
+  own->traits.name = own->name;
+  EXPECT_THAT(WarningsOfText(kExperiment + constant, own),
+              ElementsAre(HasSubstr("the output limit that Mine sees is the true output length")));
+}
+
+TEST(ConfigWarningsTest, NumbersOfTheDeviceThatNothingReads) {
+  const std::string sheet =
+      With("hardware: \"h100-sxm\"",
+           "hardware: \"h100-sxm\" hardware_spec { gemm_latency_s: 1e-5 "
+           "attention_flops_fraction: 0.5 link_latency_s: 1e-5 memory_bytes: 80000000000 }");
+  const std::string links = "system.hardware_spec.link_latency_s has no effect";
+  EXPECT_THAT(WarningsOfText(sheet + "cost { constant { step_s: 0.01 } }"),
+              ElementsAre(StartsWith(
+                  "system.hardware_spec.link_latency_s, system.hardware_spec."
+                  "attention_flops_fraction, system.hardware_spec.gemm_latency_s have no effect")));
+  EXPECT_THAT(WarningsOfText(sheet + "cost { roofline { host_s: 1e-3 } }"),
+              ElementsAre(StartsWith(links)));
+  EXPECT_THAT(WarningsOfText(sheet + "cost { profile { engine: v1_sync } }"),
+              ::testing::Contains(HasSubstr("gemm_latency_s")));
 }
 
 TEST(ConfigWarningsTest, SharedPrefixesLongerThanTheContext) {
