@@ -177,8 +177,8 @@ TEST_F(StudyTest, TheHashCoversTheFolderOfAProfile) {
   std::filesystem::create_directories(scratch_.File("profile"));
   const std::string name(FileName(ProfilePart::kGemm));
   Write("profile/" + name, "# one\n");
-  const std::string text =
-      "base: \"vllm.textproto\" set: \"cost.profile.profile=" + scratch_.File("profile") + "\"";
+  const std::string text = "base: \"vllm.textproto\" set: \"cost=profile { profile: '" +
+                           scratch_.File("profile") + "' }\"";
   const std::string hash = Make(text).hash();
   Write("profile/" + name, "# two\n");
   EXPECT_NE(Make(text).hash(), hash);
