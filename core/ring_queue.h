@@ -50,14 +50,21 @@ class RingQueue {
     return std::move(slots_[Position(size_)]);
   }
 
-  // Removes element i and keeps the order of the others. Cost: linear in the elements behind it.
+  // Removes element i and keeps the order of the others. Cost: linear in the elements before it, or
+  // in those behind it if these are fewer.
   void EraseAt(std::size_t i) {
     CHECK(i < size_);
-    for (; i + 1 < size_; ++i) (*this)[i] = std::move((*this)[i + 1]);
+    if (i < size_ / 2) {
+      for (; i > 0; --i) (*this)[i] = std::move((*this)[i - 1]);
+      head_ = (head_ + 1) & (slots_.size() - 1);
+    } else {
+      for (; i + 1 < size_; ++i) (*this)[i] = std::move((*this)[i + 1]);
+    }
     --size_;
   }
 
-  // Removes the first element equal to `value`. Returns false if there is none.
+  // Removes the first element equal to `value`. Returns false if there is none. Cost: linear in the
+  // elements before it.
   bool Erase(const T& value) {
     for (std::size_t i = 0; i < size_; ++i) {
       if ((*this)[i] == value) {

@@ -77,6 +77,36 @@ TEST(RingQueueTest, AgreesWithADequeUnderRandomUse) {
   }
 }
 
+struct Counted {
+  static inline std::int64_t moves = 0;
+  int value = 0;
+
+  Counted() = default;
+  explicit Counted(int v) : value(v) {}
+  Counted(const Counted&) = default;
+  Counted(Counted&&) = default;
+  Counted& operator=(const Counted&) = default;
+  Counted& operator=(Counted&& other) noexcept {
+    value = other.value;
+    ++moves;
+    return *this;
+  }
+  ~Counted() = default;
+  bool operator==(const Counted& other) const { return value == other.value; }
+};
+
+// Clients that came together give up in the order in which they came: each is at the front, or
+// behind the few that are left there. Moving what lies behind would take 50 million moves.
+TEST(RingQueueTest, ElementsThatLeaveNearTheFrontMoveNobodyBehindThem) {
+  RingQueue<Counted> queue;
+  for (int i = 0; i < 10'000; ++i) queue.PushBack(Counted(i));
+  Counted::moves = 0;
+  for (int i = 2; i < 10'000; ++i) EXPECT_TRUE(queue.Erase(Counted(i)));
+  EXPECT_LE(Counted::moves, 2 * 10'000);
+  EXPECT_EQ(queue.size(), 2u);
+  EXPECT_EQ(queue[1].value, 1);
+}
+
 TEST(RingQueueDeathTest, RefusesToPopFromNothing) {
   RingQueue<int> queue;
   EXPECT_DEATH(queue.PopFront(), "check failed: size_ > 0");
