@@ -105,10 +105,10 @@ TEST_F(ScheduleCommandTest, ARequestLeavesBeforeTheCallOfItsCancellation) {
   const json steps = json::parse(outcome.out)["steps"];
   ASSERT_EQ(steps.size(), 3u) << outcome.out;
   EXPECT_EQ(steps[0]["work"], json::parse(R"([[0,"P",7]])"));
-  EXPECT_EQ(steps[1]["cancelled"], json({0}));
+  EXPECT_EQ(steps[1]["cancelled"], json::array({0}));
   EXPECT_EQ(steps[1]["work"], json::parse(R"([[1,"P",8]])"));
   EXPECT_EQ(steps[2]["it"], 4);
-  EXPECT_EQ(steps[2]["cancelled"], json({2}));
+  EXPECT_EQ(steps[2]["cancelled"], json::array({2}));
   EXPECT_THAT(steps[2]["work"], IsEmpty());
 }
 
