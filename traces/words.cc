@@ -133,7 +133,8 @@ std::optional<double> CodeOf(std::string_view word) {
 bool MeansNothing(std::string_view text) {
   const std::string_view word = Trimmed(text);
   constexpr std::size_t kLongest = 12;
-  const bool number = !word.empty() && word.front() >= '0' && word.front() <= '9';
+  const std::size_t digit = word.starts_with('-') ? 1 : 0;
+  const bool number = digit < word.size() && word[digit] >= '0' && word[digit] <= '9';
   if (number && word.find('#') == std::string_view::npos) return false;  // most fields
   return word.empty() || (word.size() <= kLongest && IsAny(Lower(word), kNothing));
 }

@@ -152,8 +152,8 @@ INSTANTIATE_TEST_SUITE_P(Samples, TraceFuzzTest,
                                            "twin.csv", "request_log.csv",
                                            "request_log_streamed.csv", "request_log_latencies.csv",
                                            "request_log_engine.csv", "request_log_users.csv",
-                                           "vllm_bench.json", "inference_perf.json",
-                                           "aiperf.jsonl"),
+                                           "vllm_bench.json", "inference_perf.json", "aiperf.jsonl",
+                                           "qwen_bailian.jsonl", "llmservingsim_tokens.jsonl"),
                          [](const auto& test) {
                            std::string name = test.param;
                            for (char& c : name) c = c == '.' ? '_' : c;

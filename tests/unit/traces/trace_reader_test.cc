@@ -135,15 +135,11 @@ TEST(LlmServingSimTraceTest, SessionsAreRequestsOfOneClient) {
 
 // Mooncake's keys, but seconds: 61.114 was read as 0.061 s where a line has no hash_ids.
 TEST(QwenBailianTraceTest, TimesAreSecondsAndChunksSixteenTokens) {
-  const auto requests =
-      ParseText(R"({"chat_id":1,"parent_chat_id":-1,"timestamp":0.5,"input_length":20,)"
-                R"("output_length":3,"type":"text","turn":1,"hash_ids":[7,8]}
-{"chat_id":2,"parent_chat_id":1,"timestamp":61.114,"input_length":521,"output_length":132}
-)");
-  TracedRequest first = Plain(milliseconds(500), 20, 3);
+  const auto requests = ParseText(ReadText(SamplePath("qwen_bailian.jsonl")));
+  TracedRequest first = Plain(milliseconds(500), 20, 132);
   first.prefix_chunks = {7, 8};
   first.prefix_chunk_tokens = 16;
-  EXPECT_EQ(requests, (std::vector{first, Plain(milliseconds(61'114), 521, 132)}));
+  EXPECT_EQ(requests, (std::vector{first, Plain(milliseconds(61'114), 521, 3)}));
 }
 
 TEST(AzureTraceTest, ReadsTheMultimodalTraceOf2025) {
@@ -258,6 +254,8 @@ TEST(RecognitionTest, TellsTheFormatsApartByTheirFirstLine) {
       {"azure_2024.csv", "azure"},
       {"mooncake.jsonl", "mooncake"},
       {"llmservingsim.jsonl", "llmservingsim"},
+      {"llmservingsim_tokens.jsonl", "llmservingsim"},
+      {"qwen_bailian.jsonl", "qwen_bailian"},
       {"vidur.csv", "vidur"},
       {"vidur_lengths.csv", "vidur"},
       {"burstgpt.csv", "burstgpt"},
