@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <iostream>
+#include <new>
 #include <span>
 #include <string>
 #include <string_view>
@@ -147,11 +149,16 @@ int Main(int argc, char** argv) {
 }  // namespace
 
 int RunCommandLine(int argc, char** argv) {
+  // A file that may not grow is then told like a disk that is full, with its name.
+  std::signal(SIGXFSZ, SIG_IGN);
   try {
     return Main(argc, argv);
   } catch (const InputError& error) {
     std::cerr << "twinserve: " << error.what() << "\n";
     return error.exit_code();
+  } catch (const std::bad_alloc&) {
+    std::cerr << "twinserve: out of memory\n";
+    return kFailure;
   } catch (const std::exception& error) {
     std::cerr << "twinserve: " << error.what() << "\n";
     return kFailure;

@@ -11,10 +11,12 @@
 #include <vector>
 
 #include "apps/commands.h"
+#include "apps/terminal_control.h"
 #include "core/hex.h"
 #include "core/input_error.h"
 #include "lab/replay.h"
 #include "lab/run_directory.h"
+#include "lab/serve/finish_run.h"
 #include "proto/experiment_config.h"
 #include "proto/record_file.h"
 #include "sched/policy/registry.h"
@@ -78,14 +80,27 @@ void Replay(const std::filesystem::path& run, CommandContext& context) {
   context.exit_code = 1;
 }
 
+void Finish(const std::filesystem::path& run, const CommandContext& context) {
+  TerminalReports reports;
+  (void)lab::FinishRun(run, context.command_line, reports);
+  std::cerr << "wrote " << (run / "summary.json").string() << "\n";
+}
+
 }  // namespace
 
 void AddReplayCommand(CLI::App& app, CommandContext& context) {
   auto run = std::make_shared<std::string>();
+  auto finish = std::make_shared<bool>(false);
   CLI::App* command = app.add_subcommand(
       "replay", "Run the scheduler again on a recorded run and check that every plan is identical");
   command->add_option("RUN_DIR", *run, "Run directory with a record.pb")->required();
-  command->callback([run, &context] { Replay(*run, context); });
+  command->add_flag("--finish", *finish,
+                    "Complete the run directory of a service that was killed: write summary.json, "
+                    "the tables and the end of the record");
+  command->callback([run, finish, &context] {
+    if (*finish) Finish(*run, context);
+    Replay(*run, context);
+  });
 }
 
 }  // namespace twin::apps

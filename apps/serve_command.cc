@@ -86,14 +86,12 @@ void WarnOfAddress(const front::ServingFront& server, const ServeArguments& argu
       arguments.host);
 }
 
-void WriteReadyFile(const std::string& file, std::uint16_t port) {
-  if (!file.empty()) WriteFile(file, fmt::format("{{\"port\": {}}}\n", port));
-}
-
-// Until the signal has been given and the requests have ended, or a second signal.
+// Until the signal has been given and the requests have ended, or a second signal. Ends early where
+// the service did: Finish() of the engine says why.
 void ServeUntilSignal(front::ServingFront& server, lab::ServingEngine& engine, double drain_s) {
-  while (SignalCount::given() < 1) std::this_thread::sleep_for(kPoll);
-  std::cerr << "draining: no new requests; a second signal ends at once\n";
+  bool ended = false;
+  while (!ended && SignalCount::given() < 1) ended = engine.AwaitDrained(kPoll);
+  if (!ended) std::cerr << "draining: no new requests; a second signal ends at once\n";
   engine.Drain();
   const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(drain_s);
   while (std::chrono::steady_clock::now() < end && SignalCount::given() < 2) {
@@ -140,6 +138,8 @@ void Serve(ServeArguments arguments, CommandContext& context) {
     send_times.emplace(arguments.send_times, *engine);
     options.on_sent = [&](const front::SentTokens& tokens) { send_times->Write(tokens); };
   }
+  std::optional<OutputFile> ready;
+  if (!arguments.ready_file.empty()) ready.emplace(arguments.ready_file);
   const bool quiet = arguments.quiet;
   std::optional<front::ServingFront> server;
   server.emplace(*engine, text.tools(), options, arguments.host, arguments.port,
@@ -149,9 +149,13 @@ void Serve(ServeArguments arguments, CommandContext& context) {
   WarnOfAddress(*server, arguments, options.api_key);
   const SignalCount signals;
   server->Start();
+  engine->Commence();
   std::cerr << fmt::format("serving {} ({}) at http://{}:{}\n", engine->model().name,
                            engine->model().policy, arguments.host, server->port());
-  WriteReadyFile(arguments.ready_file, server->port());
+  if (ready) {
+    ready->Write(fmt::format("{{\"port\": {}}}\n", server->port()));
+    ready->Commit();
+  }
   ServeUntilSignal(*server, *engine, arguments.drain_s);
   // Answers that have not ended end now, and their clients hear of it before the front goes.
   engine->Finish();

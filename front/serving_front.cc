@@ -3,20 +3,22 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <new>
 #include <random>
 #include <utility>
-
-#include <boost/asio/post.hpp>
 
 #include "core/hash.h"
 #include "core/hex.h"
 #include "core/letter_case.h"
 #include "core/printable.h"
+#include "front/http/scarce_memory.h"
 
 namespace twin::front {
 namespace {
 
-constexpr std::size_t kWorkers = 2;
+constexpr std::size_t kWorkers = 2;  // of each kind
+// Takes a tokenizer about a tenth of a second.
+constexpr std::size_t kShortBodyBytesMax = 256 << 10;
 constexpr std::size_t kIdBytesMax = 128;
 
 // Takes as long for a wrong key as for the right one.
@@ -87,6 +89,7 @@ ServingFront::ServingFront(lab::Service& service, TextTools tools, FrontOptions 
       context_{service_, tools_, options_, metrics_, history_, threads_},
       id_seed_(std::random_device{}()),
       workers_(kWorkers),
+      long_workers_(kWorkers),
       server_(
           host, port, options_.http, options_.threads,
           [this](const Request& exchange) { Handle(exchange); },
@@ -105,7 +108,8 @@ void ServingFront::Drain() { server_.Drain(); }
 
 void ServingFront::Stop() {
   server_.Stop();
-  workers_.join();
+  workers_.Join();
+  long_workers_.Join();
 }
 
 void ServingFront::OnStep(const Step& step) {
@@ -184,19 +188,39 @@ void ServingFront::Fail(const Request& exchange, const ApiError& error, Dialect 
 }
 
 void ServingFront::OnWorker(const Request& exchange, Dialect dialect, std::function<void()> work) {
-  boost::asio::post(workers_, [this, exchange, dialect, work = std::move(work)] {
-    std::string message;
+  const bool is_short = exchange->request().body.size() <= kShortBodyBytesMax;
+  WorkerPool& workers = is_short ? workers_ : long_workers_;
+  workers.Post([this, exchange, dialect, work = std::move(work)] {
+    if (exchange->left()) return;
     try {
-      return work();
-    } catch (const std::exception& error) {
-      message = error.what();
+      Work(exchange, dialect, work);
+    } catch (const std::bad_alloc&) {
+      AbortFor(exchange);
     }
-    log_(fmt::format("internal error: {}", Printable(message, kMessageBytesMax)));
-    exchange->Post([this, exchange, dialect] {
-      Fail(exchange, {ApiErrorKind::kInternal, "internal error; the server's log says more", ""},
-           dialect);
-    });
   });
+}
+
+// What `work` throws becomes a 500; but for memory, which an answer would need too.
+void ServingFront::Work(const Request& exchange, Dialect dialect,
+                        const std::function<void()>& work) {
+  std::string message;
+  try {
+    return work();
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const std::exception& error) {
+    message = error.what();
+  }
+  log_(fmt::format("internal error: {}", Printable(message, kMessageBytesMax)));
+  exchange->Post([this, exchange, dialect] {
+    Fail(exchange, {ApiErrorKind::kInternal, "internal error; the server's log says more", ""},
+         dialect);
+  });
+}
+
+// There is no memory for an answer: the connection ends as soon as there is some for that.
+void ServingFront::AbortFor(const Request& exchange) noexcept {
+  DoWhenThereIsMemory([&] { exchange->Post([exchange] { exchange->Abort(); }); });
 }
 
 void ServingFront::WithBody(const Request& exchange, Dialect dialect, BodyWork work) {

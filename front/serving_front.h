@@ -8,9 +8,6 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <utility>  // before Asio: Boost 1.74 misses it in C++20
-
-#include <boost/asio/thread_pool.hpp>
 
 #include "front/front_options.h"
 #include "front/http/http_server.h"
@@ -18,12 +15,13 @@
 #include "front/page/live_history.h"
 #include "front/protocol/generation.h"
 #include "front/protocol/prompt_tokens.h"
+#include "front/worker_pool.h"
 #include "lab/serve/service.h"
 
 namespace twin::front {
 
-// Three kinds of threads: those of the connections, two that read JSON and tokenize, and the
-// service's, which none of the others waits for.
+// Three kinds of threads: those of the connections, those that read JSON and tokenize (two for
+// short bodies, two for long ones), and the service's, which none of the others waits for.
 class ServingFront final : private lab::StepListener {
  public:
   // Takes a line of the log. Called from several threads at once.
@@ -66,6 +64,8 @@ class ServingFront final : private lab::StepListener {
   [[nodiscard]] bool NamesThisHost(const HttpRequest& request) const;
   // Runs `work` on a worker; what it throws becomes a 500.
   void OnWorker(const Request& exchange, Dialect dialect, std::function<void()> work);
+  void Work(const Request& exchange, Dialect dialect, const std::function<void()>& work);
+  static void AbortFor(const Request& exchange) noexcept;
   // The same for a body in JSON.
   using BodyWork = std::function<void(JsonBody body, double parse_s)>;
   void WithBody(const Request& exchange, Dialect dialect, BodyWork work);
@@ -107,7 +107,8 @@ class ServingFront final : private lab::StepListener {
   const std::chrono::system_clock::time_point started_ = std::chrono::system_clock::now();
   std::uint64_t id_seed_;
   std::atomic<std::uint64_t> ids_ = 0;
-  boost::asio::thread_pool workers_;
+  WorkerPool workers_;       // for short work
+  WorkerPool long_workers_;  // for bodies above kShortBodyBytesMax: others do not wait for them
   HttpServer server_;
 };
 

@@ -79,14 +79,14 @@ void Connection::AnswerAndClose(const HttpResponse& response) {
   EndAnswer();
 }
 
-void Connection::Close() {
+void Connection::Close() noexcept {
   if (closed_) return;
   closed_ = true;
   boost::system::error_code error;
   socket_.shutdown(tcp::socket::shutdown_both, error);
   socket_.close(error);
-  read_timer_.cancel();
-  write_timer_.cancel();
+  read_timer_.cancel(error);
+  write_timer_.cancel(error);
   FinishExchange(false, false);
   host_.OnConnectionEnd(this);
 }
@@ -98,9 +98,10 @@ void Connection::CloseIdle() {
 // Reading
 
 void Connection::Read() {
-  socket_.async_read_some(
-      boost::asio::buffer(input_),
-      [self = shared_from_this()](Error error, std::size_t bytes) { self->OnRead(error, bytes); });
+  socket_.async_read_some(boost::asio::buffer(input_),
+                          [self = shared_from_this()](Error error, std::size_t bytes) {
+                            self->Do([&] { self->OnRead(error, bytes); });
+                          });
 }
 
 void Connection::OnRead(Error error, std::size_t bytes) {
@@ -163,7 +164,7 @@ void Connection::SetReadTimer(std::chrono::milliseconds time) {
   }
   read_timer_.expires_after(time);
   read_timer_.async_wait([self = shared_from_this()](Error error) {
-    if (!error && !self->closed_) self->OnReadTimeout();
+    if (!error && !self->closed_) self->Do([&] { self->OnReadTimeout(); });
   });
 }
 
@@ -228,12 +229,12 @@ void Connection::Flush() {
   write_timer_.async_wait([self = shared_from_this()](Error failed) {
     if (failed || self->closed_ || !self->write_pending_) return;
     if (self->write_timer_.expiry() > Clock::now()) return;
-    self->FinishExchange(false, true);
+    self->Do([&] { self->FinishExchange(false, true); });
     self->Close();
   });
   boost::asio::async_write(socket_, boost::asio::buffer(writing_) + written_,
                            [self = shared_from_this()](Error failed, std::size_t bytes) {
-                             self->OnWritten(failed, bytes);
+                             self->Do([&] { self->OnWritten(failed, bytes); });
                            });
 }
 
@@ -263,7 +264,8 @@ void Connection::OnAllWritten() {
   // The next request may have been read already. Not from here: a client could otherwise deepen
   // the stack by a level with each request that it pipelines.
   boost::asio::post(socket_.get_executor(), [self = shared_from_this()] {
-    if (!self->closed_ && self->exchange_ == nullptr && !self->lingering_) self->AdvanceReader();
+    if (self->closed_ || self->exchange_ != nullptr || self->lingering_) return;
+    self->Do([&] { self->AdvanceReader(); });
   });
 }
 

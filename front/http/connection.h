@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <new>
 #include <string>
 #include <string_view>
 #include <utility>  // before Asio: Boost 1.74 misses it in C++20
@@ -54,9 +55,20 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // Answers 503 without reading a request.
   void Refuse();
   // Closes at once.
-  void Close();
+  void Close() noexcept;
   // Closes unless a request is in progress.
   void CloseIdle();
+
+  // Does a part of the connection's work, on its thread. Memory that is missing there ends this
+  // connection, not the server.
+  template <class Work>
+  void Do(const Work& work) noexcept {
+    try {
+      work();
+    } catch (const std::bad_alloc&) {
+      Close();
+    }
+  }
 
   [[nodiscard]] boost::asio::any_io_executor executor() { return socket_.get_executor(); }
 

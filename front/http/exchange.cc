@@ -1,3 +1,5 @@
+#include <new>
+#include <type_traits>
 #include <utility>
 
 #include <boost/asio/post.hpp>
@@ -7,6 +9,19 @@
 #include "front/http/fetch_ahead.h"
 
 namespace twin::front {
+namespace {
+
+// Each hears of the end, even if there was no memory for what another one does then.
+template <class... Arguments>
+void Tell(const std::function<void(Arguments...)>& callback,
+          const std::type_identity_t<Arguments>&... arguments) {
+  try {
+    callback(arguments...);
+  } catch (const std::bad_alloc&) {
+  }
+}
+
+}  // namespace
 
 Exchange::Exchange(std::shared_ptr<Connection> connection, HttpRequest request)
     : connection_(std::move(connection)),
@@ -16,7 +31,14 @@ Exchange::Exchange(std::shared_ptr<Connection> connection, HttpRequest request)
       thread_(connection_->thread_) {}
 
 void Exchange::Post(std::function<void()> work) {
-  boost::asio::post(executor_, [self = shared_from_this(), work = std::move(work)] { work(); });
+  boost::asio::post(executor_, [self = shared_from_this(), work = std::move(work)] {
+    // Held: the work may end the exchange.
+    if (const std::shared_ptr<Connection> connection = self->connection_) {
+      connection->Do(work);
+    } else {
+      work();
+    }
+  });
 }
 
 void Exchange::Respond(const HttpResponse& response) {
@@ -86,9 +108,11 @@ void Exchange::End(bool complete, bool timed_out) {
   const auto closed = std::exchange(on_closed, nullptr);
   const auto done = std::exchange(on_done, nullptr);
   on_drained = nullptr;
-  if (left && closed) closed();
-  if (done) done(result_);
-  if (const auto ended = std::exchange(on_ended_, nullptr)) ended(result_);
+  left_ = left;
+  const auto ended = std::exchange(on_ended_, nullptr);
+  if (left && closed) Tell(closed);
+  if (done) Tell(done, result_);
+  if (ended) Tell(ended, result_);
 }
 
 }  // namespace twin::front

@@ -1,6 +1,7 @@
 // One request on a connection and the way to answer it: whole, or as a stream.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -26,9 +27,9 @@ struct ExchangeResult {
   bool timed_out = false;  // the client took nothing for HttpLimits::write_time
 };
 
-// Post() may be called from any thread; everything else only on the thread of the connection: in
-// the handler, in a function given to Post(), and in the callbacks. Calls after the end have no
-// effect.
+// Post() and left() may be called from any thread; everything else only on the thread of the
+// connection: in the handler, in a function given to Post(), and in the callbacks. Calls after the
+// end have no effect.
 class Exchange : public std::enable_shared_from_this<Exchange> {
  public:
   Exchange(std::shared_ptr<Connection> connection, HttpRequest request);
@@ -59,6 +60,8 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
 
   // Still waiting for the answer or its rest.
   [[nodiscard]] bool open() const { return connection_ != nullptr; }
+  // The client went before its answer was complete: work for it is in vain.
+  [[nodiscard]] bool left() const { return left_; }
   [[nodiscard]] bool streaming() const { return streaming_; }
   // Bytes of the stream that the socket has not taken.
   [[nodiscard]] std::size_t unwritten_bytes() const;
@@ -89,6 +92,7 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   bool streaming_ = false;
   bool answered_ = false;  // Respond() or Finish() was called
   ExchangeResult result_;
+  std::atomic<bool> left_ = false;
 };
 
 }  // namespace twin::front

@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 #include <sys/resource.h>
 
+#include <new>
 #include <vector>
 
 #include <boost/asio/post.hpp>
 
 #include "core/input_error.h"
 #include "core/printable.h"
+#include "front/http/scarce_memory.h"
 
 namespace twin::front {
 namespace {
@@ -27,8 +29,26 @@ void RaiseFileLimit() {
   static_cast<void>(setrlimit(RLIMIT_NOFILE, &limit));  // without it, fewer connections fit
 }
 
+// Takes one off at its end, also where something was thrown.
+class Counted {
+ public:
+  explicit Counted(std::atomic<std::int64_t>& count) : count_(count) {}
+  ~Counted() { --count_; }
+  Counted(const Counted&) = delete;
+  Counted& operator=(const Counted&) = delete;
+
+ private:
+  std::atomic<std::int64_t>& count_;
+};
+
 tcp::endpoint Resolve(boost::asio::io_context& context, const std::string& host,
                       std::uint16_t port) {
+  // To the resolver, no name is every address of the machine.
+  if (host.empty()) {
+    throw InputError(InputError::Kind::kUsage, "--host",
+                     "is empty; allowed: an address or a name of this machine; 0.0.0.0 or :: for "
+                     "all of them");
+  }
   boost::system::error_code error;
   tcp::resolver resolver(context);
   const auto found = resolver.resolve(host, std::to_string(port), tcp::resolver::passive, error);
@@ -44,7 +64,19 @@ tcp::endpoint Resolve(boost::asio::io_context& context, const std::string& host,
 
 void HttpServer::Loop::End() {
   work.reset();
-  thread.join();
+  if (thread.joinable()) thread.join();  // not where the system refused it
+}
+
+void HttpServer::Loop::Run() {
+  // Connections deal with what fails in them. What is left are closures of the server itself for
+  // which there was no memory.
+  for (bool ended = false; !ended;) {
+    try {
+      context.run();
+      ended = true;
+    } catch (const std::bad_alloc&) {
+    }
+  }
 }
 
 HttpServer::HttpServer(const std::string& host, std::uint16_t port, const HttpLimits& limits,
@@ -75,26 +107,44 @@ HttpServer::~HttpServer() { Stop(); }
 
 void HttpServer::Start() {
   Accept();
-  for (Loop& loop : loops_) loop.thread = std::thread([&loop] { loop.context.run(); });
+  for (Loop& loop : loops_) loop.thread = std::thread([&loop] { loop.Run(); });
 }
 
 void HttpServer::Accept() {
   const std::size_t thread = next_loop_;
   next_loop_ = (next_loop_ + 1) % loops_.size();
   const boost::asio::any_io_executor executor = loops_[thread].context.get_executor();
-  acceptor_.async_accept(executor,
-                         [this, thread](boost::system::error_code error, tcp::socket socket) {
-                           if (error == boost::asio::error::operation_aborted || draining_) return;
-                           if (!error) {
-                             OnAccepted(std::move(socket), thread);
-                             return Accept();
-                           }
-                           // Out of descriptors, most likely: connections that end give some back.
-                           accept_again_.expires_after(kAcceptPause);
-                           accept_again_.async_wait([this](boost::system::error_code stopped) {
-                             if (!stopped && !draining_) Accept();
+  DoWhenThereIsMemory([&] {
+    acceptor_.async_accept(executor,
+                           [this, thread](boost::system::error_code error, tcp::socket socket) {
+                             if (error == boost::asio::error::operation_aborted || draining_)
+                               return;
+                             if (!error && TakeConnection(std::move(socket), thread))
+                               return Accept();
+                             AcceptLater();
                            });
-                         });
+  });
+}
+
+// Out of descriptors or memory: connections that end give some back.
+void HttpServer::AcceptLater() {
+  DoWhenThereIsMemory([&] {
+    accept_again_.expires_after(kAcceptPause);
+    accept_again_.async_wait([this](boost::system::error_code stopped) {
+      if (!stopped && !draining_) Accept();
+    });
+  });
+}
+
+// False if there is no memory for it.
+bool HttpServer::TakeConnection(tcp::socket socket, std::size_t thread) {
+  try {
+    OnAccepted(std::move(socket), thread);
+    return true;
+  } catch (const std::bad_alloc&) {
+    ++counts_.refused_connections;
+    return false;
+  }
 }
 
 void HttpServer::OnAccepted(tcp::socket socket, std::size_t thread) {
@@ -105,14 +155,19 @@ void HttpServer::OnAccepted(tcp::socket socket, std::size_t thread) {
   if (open >= limits_.connections + kRefusedTogether) return;
   ConnectionHost& host = *this;
   const auto connection = std::make_shared<Connection>(std::move(socket), host, thread);
-  ++counts_.connections;
   {
     const std::lock_guard lock(mutex_);
     connections_.emplace(connection.get(), connection);
+    ++counts_.connections;
   }
-  boost::asio::post(connection->executor(), [connection, refused] {
-    refused ? connection->Refuse() : connection->Start();
-  });
+  try {
+    boost::asio::post(connection->executor(), [connection, refused] {
+      connection->Do([&] { refused ? connection->Refuse() : connection->Start(); });
+    });
+  } catch (...) {
+    OnConnectionEnd(connection.get());
+    throw;
+  }
 }
 
 void HttpServer::OnConnectionEnd(Connection* connection) {
@@ -126,8 +181,8 @@ void HttpServer::Handle(const std::shared_ptr<Exchange>& exchange) {
   ++counts_.exchanges;
   // Behind whatever the handler does at the end: an idle server has nothing left to write down.
   exchange->on_ended_ = [this, exchange = exchange.get()](const ExchangeResult& result) {
+    const Counted counted(counts_.exchanges);
     if (observer_) observer_(*exchange, result);
-    --counts_.exchanges;
   };
   handler_(exchange);
 }
@@ -141,7 +196,8 @@ void HttpServer::ForEachConnection(void (Connection::*call)()) {
     }
   }
   for (const auto& connection : open) {
-    boost::asio::post(connection->executor(), [connection, call] { (connection.get()->*call)(); });
+    boost::asio::post(connection->executor(),
+                      [connection, call] { connection->Do([&] { (connection.get()->*call)(); }); });
   }
 }
 
@@ -165,7 +221,6 @@ bool HttpServer::WaitUntilIdle(std::chrono::milliseconds time) {
 
 void HttpServer::Stop() {
   Drain();
-  if (!loops_.front().thread.joinable()) return;
   ForEachConnection(&Connection::Close);
   // The first one still accepts: the others must be there for what it hands to them.
   for (Loop& loop : loops_) loop.End();

@@ -72,6 +72,7 @@ class HttpServer final : private ConnectionHost {
     std::string spare_memory;  // of its connections
     std::thread thread;
 
+    void Run();
     // Waits until nothing is left to do.
     void End();
   };
@@ -86,6 +87,8 @@ class HttpServer final : private ConnectionHost {
   void OnConnectionEnd(Connection* connection) override;
 
   void Accept();
+  void AcceptLater();
+  [[nodiscard]] bool TakeConnection(boost::asio::ip::tcp::socket socket, std::size_t thread);
   void OnAccepted(boost::asio::ip::tcp::socket socket, std::size_t thread);
   void ForEachConnection(void (Connection::*call)());
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "front/protocol/load_report.h"
@@ -140,18 +141,37 @@ void Generation::Wake() {
 // Any exchange of the thread leads to it.
 void Generation::PumpSoon(FrontThread& thread, const std::shared_ptr<Exchange>& exchange) {
   exchange->Post([&thread, exchange] {
-    const bool more = thread.wakes.WakeAll(
+    while (thread.wakes.WakeAll(
         [](const Generation& generation, std::size_t stage) { generation.FetchAheadOf(stage); },
-        [](Generation& generation) { generation.Pump(); }, [&thread] { EndTurn(thread); });
-    if (more) PumpSoon(thread, exchange);
+        [](Generation& generation) { generation.OrAbort(&Generation::Pump); },
+        [&thread] { EndTurn(thread); })) {
+      try {
+        return PumpSoon(thread, exchange);
+      } catch (const std::bad_alloc&) {  // at once, then
+      }
+    }
   });
 }
 
 // Notes go first: who has seen the end of an answer finds all of it in the metrics.
 void Generation::EndTurn(FrontThread& thread) {
-  thread.notes.Tell();
-  for (const std::shared_ptr<Generation>& generation : thread.complete) generation->Complete();
+  try {
+    thread.notes.Tell();
+  } catch (const std::bad_alloc&) {  // the metrics do without them
+  }
+  for (const std::shared_ptr<Generation>& generation : thread.complete) {
+    generation->OrAbort(&Generation::Complete);
+  }
   thread.complete.clear();
+}
+
+// Memory that is missing ends this answer, not those behind it.
+void Generation::OrAbort(void (Generation::*work)()) {
+  try {
+    (this->*work)();
+  } catch (const std::bad_alloc&) {
+    exchange_->Abort();
+  }
 }
 
 void Generation::Pump() {

@@ -102,6 +102,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
   static void PumpSoon(FrontThread& thread, const std::shared_ptr<Exchange>& exchange);
   static void EndTurn(FrontThread& thread);
   void FetchAheadOf(std::size_t stage) const;
+  void OrAbort(void (Generation::*work)());
   void Pump();
   void TakeFrom(std::size_t index, std::string& out);
   void Deliver(Answer& answer, const TokenQueue::Taken& taken, std::string& out);

@@ -152,7 +152,7 @@ class BodyBuilder {
       return Fail(ApiErrorKind::kJson,
                   fmt::format("the body is nested deeper than {}, the limit", kJsonDepthMax));
     }
-    if (InIds() && list_depth_ == 1 && value.is_object()) return Mixed();
+    if (InIds() && value.is_object()) return Mixed();
     Json* placed = Place(std::move(value));
     if (placed == nullptr) return false;
     open_.push_back(placed);

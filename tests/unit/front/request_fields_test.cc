@@ -97,6 +97,21 @@ TEST(JsonBody, RefusesListsThatMixIdsAndOtherThings) {
   }
 }
 
+// Of every kind of JSON value, in a list of ids and in a list of such lists, in every place.
+TEST(JsonBody, AListOfIdsHoldsNothingButIds) {
+  for (const char* other :
+       {"{}", R"({"a":1})", R"({"a":[1]})", R"("a")", "null", "true", "1.5", "-1", "[]", "[1]"}) {
+    for (const char* around : {"[1,~]", "[1,~,2]", "[[1,~]]", "[[~,1]]", "[[1],[1,~]]", "[[],[~]]",
+                               "[[1],[2],[~]]", "[[~]]"}) {
+      std::string list = around;
+      list.replace(list.find('~'), 1, other);
+      for (const char* field : {"prompt", "tokens"}) {
+        EXPECT_NE(ErrorOf("{\"" + std::string(field) + "\":" + list + "}"), "") << field << list;
+      }
+    }
+  }
+}
+
 // What only chooses other tokens has no effect on a generator of tokens; a real model without the
 // feature would answer something else than was asked for.
 TEST(RequestFields, SamplingIsIgnoredByEmulatedAndRefusedByGreedyModels) {
