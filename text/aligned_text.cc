@@ -1,12 +1,16 @@
 #include "text/aligned_text.h"
 
+#include <fmt/format.h>
+
 #include "core/check.h"
+#include "core/input_error.h"
 #include "text/utf8.h"
 
 namespace twin::text {
 
 AlignedText::AlignedText(std::string_view original, Span part, bool tracked)
     : text_(original.substr(part.begin, part.end - part.begin)),
+      bytes_max_(BytesMaxOf(text_.size())),
       tracked_(tracked),
       begin_(part.begin) {
   if (!tracked) return;
@@ -26,6 +30,7 @@ Span AlignedText::OriginOf(Span part) const {
 AlignedText AlignedText::Slice(Span part) const {
   AlignedText slice(tracked_, part.begin == 0 ? begin_ : begin_ + part.begin);
   slice.text_ = text_.substr(part.begin, part.end - part.begin);
+  slice.bytes_max_ = bytes_max_;
   if (tracked_ && part.begin < part.end) {
     slice.begin_ = origins_[part.begin].begin;
     slice.origins_.assign(origins_.begin() + static_cast<std::ptrdiff_t>(part.begin),
@@ -34,7 +39,15 @@ AlignedText AlignedText::Slice(Span part) const {
   return slice;
 }
 
+void TextRewrite::RequireRoom(std::size_t bytes) const {
+  if (bytes <= result_.bytes_max_ - result_.text_.size()) return;
+  throw InputError(InputError::Kind::kData, "text",
+                   fmt::format("becomes longer than {} bytes by the replacements of its tokenizer",
+                               result_.bytes_max_));
+}
+
 void TextRewrite::Append(std::string_view text, Span origin) {
+  RequireRoom(text.size());
   result_.text_ += text;
   if (result_.tracked_) {
     result_.origins_.insert(result_.origins_.end(), text.size(), origin);
@@ -42,6 +55,7 @@ void TextRewrite::Append(std::string_view text, Span origin) {
 }
 
 void TextRewrite::Keep(Span part) {
+  RequireRoom(part.end - part.begin);
   result_.text_.append(source_.text_, part.begin, part.end - part.begin);
   if (!result_.tracked_) return;
   const auto begin = source_.origins_.begin();

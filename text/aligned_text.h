@@ -30,17 +30,25 @@ class AlignedText {
   friend class TextRewrite;
   AlignedText(bool tracked, std::size_t begin) : tracked_(tracked), begin_(begin) {}
 
+  // What steps may make of a part with so many bytes.
+  static std::size_t BytesMaxOf(std::size_t bytes) { return 16 * bytes + 64; }
+
   std::string text_;
+  std::size_t bytes_max_ = BytesMaxOf(0);
   bool tracked_;
   std::size_t begin_;          // of the part, in the original; untracked, exact for 0 only
   std::vector<Span> origins_;  // of each byte, if tracked
 };
 
-// Builds the successor of a text, from left to right.
+// Builds the successor of a text, from left to right. Throws InputError (data) where that is more
+// than 16 times as long as the part of the original text, and 64 bytes: no tokenizer needs that,
+// and a few replacements in a row can ask for any length.
 class TextRewrite {
  public:
   explicit TextRewrite(const AlignedText& source)
-      : source_(source), result_(source.tracked_, source.begin_) {}
+      : source_(source), result_(source.tracked_, source.begin_) {
+    result_.bytes_max_ = source.bytes_max_;
+  }
 
   // Bytes `part` of the source.
   void Keep(Span part);
@@ -54,6 +62,7 @@ class TextRewrite {
 
  private:
   void Append(std::string_view text, Span origin);
+  void RequireRoom(std::size_t bytes) const;
 
   const AlignedText& source_;
   AlignedText result_;

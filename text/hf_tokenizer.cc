@@ -9,6 +9,7 @@
 #include "core/input_error.h"
 #include "text/byte_alphabet.h"
 #include "text/characters.h"
+#include "text/split_pattern.h"
 #include "text/tokenizer_json.h"
 #include "text/utf8.h"
 
@@ -76,6 +77,7 @@ class HfTokenizer::Encoder {
 
   // Offsets are in bytes of the text.
   Encoding Run() {
+    const MatchTime limit(text_.size());
     for (const TextPart& part : tokenizer_.added_.raw().Cut(text_)) {
       if (part.token) {
         Add(*part.token, part.span);

@@ -11,6 +11,12 @@
 
 namespace twin::text {
 
+namespace {
+
+constexpr std::size_t kPathBytesMax = 1024;  // of names in it; known files have less than 100
+
+}  // namespace
+
 std::string Shown(const nlohmann::json& value) {
   if (value.is_object()) return "an object";
   if (value.is_array()) return fmt::format("a list of {}", value.size());
@@ -19,6 +25,11 @@ std::string Shown(const nlohmann::json& value) {
 
 JsonPart::JsonPart(const nlohmann::json& object, std::string file, std::string path)
     : object_(&object), file_(std::move(file)), path_(std::move(path)) {
+  // Parts are read by functions that call themselves.
+  if (path_.size() > kPathBytesMax) {
+    throw InputError(InputError::Kind::kData, file_,
+                     fmt::format("{}... nests deeper than is allowed", path_.substr(0, 40)));
+  }
   if (!object.is_object()) Refuse(fmt::format("is {}; must be an object", Shown(object)));
 }
 
@@ -76,6 +87,10 @@ std::int64_t JsonPart::Integer(std::string_view field, std::int64_t highest) con
                     value.get<std::uint64_t>() <= static_cast<std::uint64_t>(highest);
   if (!fits) RefuseField(field, fmt::format("must be an integer from 0 to {}", highest));
   return value.get<std::int64_t>();
+}
+
+void JsonPart::RequireFew(std::size_t steps) const {
+  if (steps > kStepsMax) Refuse(fmt::format("is one step too many; allowed are {}", kStepsMax));
 }
 
 JsonPart JsonPart::Object(std::string_view field) const {

@@ -13,7 +13,7 @@ namespace twin::text {
 // refusal is an InputError (data): file, field, what it is, what it must be.
 class JsonPart {
  public:
-  // Refuses values that are not objects.
+  // Refuses values that are not objects, and what nests some dozens of levels deep.
   JsonPart(const nlohmann::json& object, std::string file, std::string path);
 
   [[noreturn]] void Refuse(std::string_view what) const;
@@ -33,6 +33,9 @@ class JsonPart {
   // The objects of a list.
   [[nodiscard]] std::vector<JsonPart> Objects(std::string_view field) const;
 
+  // Refuses this part as a step of a text's way beyond the 64 that are allowed; `steps` with it.
+  void RequireFew(std::size_t steps) const;
+
   // Refuses `field` unless it is absent, null, false, 0, "" or empty: a feature that is not
   // supported must be off.
   void RequireOff(std::string_view field) const;
@@ -42,6 +45,8 @@ class JsonPart {
   [[nodiscard]] std::string Where(std::string_view field) const;
 
  private:
+  static constexpr std::size_t kStepsMax = 64;
+
   [[nodiscard]] std::string PathOf(std::string_view field) const;
   const nlohmann::json& Required(std::string_view field) const;
 

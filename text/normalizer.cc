@@ -73,6 +73,7 @@ void Normalizer::Read(const JsonPart& part) {
   } else {
     part.RefuseField("type", "allowed are NFC, Prepend, Replace, Sequence");
   }
+  part.RequireFew(steps_.size());
 }
 
 AlignedText Normalizer::Apply(AlignedText text) const {

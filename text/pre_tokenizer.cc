@@ -40,6 +40,7 @@ void PreTokenizer::Read(const JsonPart& part) {
   } else {
     part.RefuseField("type", "allowed are ByteLevel, Digits, Metaspace, Sequence, Split");
   }
+  part.RequireFew(steps_.size());
 }
 
 void PreTokenizer::ReadSplit(const JsonPart& part) {

@@ -4,6 +4,9 @@
 #include <fmt/format.h>
 #include <pcre2.h>
 
+#include <algorithm>
+#include <cstdint>
+#include <ctime>
 #include <optional>
 
 #include "core/check.h"
@@ -14,8 +17,9 @@ namespace twin::text {
 
 namespace {
 
-// Far more than the patterns of known models need for a text of 16 MB, and an end for others.
-constexpr std::uint32_t kMatchSteps = 1u << 30;
+// A match of known patterns takes some steps for each of its bytes; others come to an end.
+constexpr std::uint32_t kMatchStepsLeast = 1u << 24;
+constexpr std::size_t kMatchStepsPerByte = 16;
 constexpr std::uint32_t kMatchHeapKib = 1u << 18;
 constexpr std::size_t kJitStackStart = std::size_t{32} << 10;
 constexpr std::size_t kJitStackMax = std::size_t{16} << 20;
@@ -38,19 +42,50 @@ using MatchResult = std::unique_ptr<pcre2_match_data, FreedBy<pcre2_match_data_f
 using MatchLimits = std::unique_ptr<pcre2_match_context, FreedBy<pcre2_match_context_free>>;
 using JitStack = std::unique_ptr<pcre2_jit_stack, FreedBy<pcre2_jit_stack_free>>;
 
+constexpr std::int64_t kMatchNs = 5'000'000'000;
+constexpr std::int64_t kMatchNsPerByte = 5'000;
+constexpr int kMatchesPerLook = 64;  // at the clock
+
+thread_local std::int64_t match_end_ns = INT64_MAX;
+thread_local int matches_unseen = 0;
+
+// Of the processor: a thread that waits for one spends none.
+std::int64_t ThreadNanoseconds() {
+  timespec now{};
+  CHECK(clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now) == 0);
+  return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+}
+
+void SpendTime() {
+  if (++matches_unseen < kMatchesPerLook) return;
+  matches_unseen = 0;
+  if (match_end_ns == INT64_MAX || ThreadNanoseconds() < match_end_ns) return;
+  throw InputError(InputError::Kind::kData, "text",
+                   "takes the patterns of its tokenizer too long to cut into words");
+}
+
 // What matching needs besides a pattern. One per thread: words are short, and making it anew for
 // each would take longer than to match.
 class Matcher {
  public:
   Matcher() : result_(pcre2_match_data_create(1, nullptr)) {
     CHECK(result_ != nullptr && limits_ != nullptr);
-    pcre2_set_match_limit(limits_.get(), kMatchSteps);
-    pcre2_set_depth_limit(limits_.get(), kMatchSteps);
     pcre2_set_heap_limit(limits_.get(), kMatchHeapKib);
+  }
+
+  // Before the first Find() in a text of so many bytes.
+  void Begin(std::size_t text_bytes) {
+    const std::size_t steps = kMatchStepsLeast + kMatchStepsPerByte * text_bytes;
+    const auto limit = static_cast<std::uint32_t>(std::min<std::size_t>(steps, UINT32_MAX));
+    if (limit == limit_) return;
+    limit_ = limit;
+    pcre2_set_match_limit(limits_.get(), limit);
+    pcre2_set_depth_limit(limits_.get(), limit);
   }
 
   // The first match from byte `at` on; nullopt if there is none.
   std::optional<Span> Find(const pcre2_code* code, std::string_view text, std::size_t at) {
+    SpendTime();
     int found = Match(code, text, at);
     if (found == PCRE2_ERROR_JIT_STACKLIMIT && stack_ == nullptr) {
       stack_.reset(pcre2_jit_stack_create(kJitStackStart, kJitStackMax, nullptr));
@@ -73,12 +108,20 @@ class Matcher {
                        PCRE2_NO_UTF_CHECK, result_.get(), limits_.get());
   }
 
+  std::uint32_t limit_ = 0;
   MatchResult result_;  // of the whole match alone
   MatchLimits limits_{pcre2_match_context_create(nullptr)};
   JitStack stack_;
 };
 
 }  // namespace
+
+MatchTime::MatchTime(std::size_t text_bytes) {
+  match_end_ns =
+      ThreadNanoseconds() + kMatchNs + static_cast<std::int64_t>(text_bytes) * kMatchNsPerByte;
+}
+
+MatchTime::~MatchTime() { match_end_ns = INT64_MAX; }
 
 struct SplitPattern::Compiled {
   std::unique_ptr<pcre2_code, FreedBy<pcre2_code_free>> code;
@@ -115,6 +158,7 @@ void SplitPattern::FindAll(std::string_view text, std::vector<Span>& matches) co
   const std::optional<std::string> known = WithKnownCharacters(text, PatternUnicodeVersion());
   const std::string_view subject = known ? std::string_view(*known) : text;
   thread_local Matcher matcher;
+  matcher.Begin(subject.size());
   std::size_t at = 0;
   while (at < subject.size()) {
     const std::optional<Span> match = matcher.Find(compiled_->code.get(), subject, at);

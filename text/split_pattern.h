@@ -15,6 +15,17 @@
 
 namespace twin::text {
 
+// Bounds the processor time that this thread takes during its lifetime to match: 5 seconds, and 5
+// us for each byte of a text, which is some ten times what known patterns take. Beyond it FindAll()
+// throws. At most one per thread.
+class MatchTime {
+ public:
+  explicit MatchTime(std::size_t text_bytes);
+  ~MatchTime();
+  MatchTime(const MatchTime&) = delete;
+  MatchTime& operator=(const MatchTime&) = delete;
+};
+
 // Immutable and thread-safe.
 class SplitPattern {
  public:
@@ -26,7 +37,8 @@ class SplitPattern {
   SplitPattern& operator=(SplitPattern&&) noexcept;
 
   // Appends all matches, from left to right, in bytes of `text`. REQUIRES: `text` is valid UTF-8.
-  // Throws InputError (data) if a match needs more memory or steps than allowed.
+  // Throws InputError (data) if a match needs more memory or steps than allowed, or all of them
+  // more than MatchTime.
   void FindAll(std::string_view text, std::vector<Span>& matches) const;
 
  private:

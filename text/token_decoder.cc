@@ -1,5 +1,9 @@
 #include "text/token_decoder.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+
 #include "text/byte_alphabet.h"
 
 namespace twin::text {
@@ -7,6 +11,7 @@ namespace twin::text {
 namespace {
 
 constexpr std::int64_t kStripMax = 1024;
+constexpr double kGrowthMax = 64;
 
 std::string Replaced(std::string text, std::string_view pattern, std::string_view content) {
   std::size_t at = text.find(pattern);
@@ -66,6 +71,15 @@ void TokenDecoder::ReadReplace(const JsonPart& part) {
   std::string from = pattern.Text("String");
   if (from.empty()) pattern.RefuseField("String", "must not be empty");
   replacements_.emplace_back(std::move(from), part.Text("content"));
+  part.RequireFew(replacements_.size());
+  // Of a token that is nothing but the pattern, again and again.
+  const auto& [pattern_text, content] = replacements_.back();
+  growth_ *=
+      std::max(1.0, static_cast<double>(content.size()) / static_cast<double>(pattern_text.size()));
+  if (growth_ > kGrowthMax) {
+    part.Refuse(
+        fmt::format("makes tokens more than {} times as long, with those before it", kGrowthMax));
+  }
 }
 
 void TokenDecoder::ReadStrip(const JsonPart& part) {

@@ -41,6 +41,7 @@ class TokenDecoder {
   void ReadMetaspace(const JsonPart& part);
 
   std::vector<std::pair<std::string, std::string>> replacements_;
+  double growth_ = 1;  // how many times as long they can make a token
   // The character that is a space, and nothing at the begin of a text.
   std::string metaspace_;
   bool drops_first_metaspace_ = false;

@@ -219,16 +219,23 @@ std::string ToJson(const Value& value, const JsonStyle& style) {
 
 Value FromJson(const nlohmann::ordered_json& json) { return FromJsonAt(json, 1); }
 
+// The parser takes any depth, and what is done with the result does not. Its own callback would
+// look through all values of a list before each one that ends.
 nlohmann::ordered_json ParseBounded(const std::string& text) {
-  // The parser takes any depth, and what is done with the result does not.
-  bool is_bounded = true;
-  const nlohmann::ordered_json::parser_callback_t check =
-      [&](int depth, nlohmann::json::parse_event_t, nlohmann::ordered_json&) {
-        is_bounded = is_bounded && depth <= kValueDepthMost;
-        return is_bounded;
-      };
-  auto json = nlohmann::ordered_json::parse(text, check, false);
-  return is_bounded ? json : nlohmann::ordered_json(nlohmann::json::value_t::discarded);
+  int depth = 0;
+  bool in_text = false;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    const char c = text[at];
+    if (c == '"') in_text = !in_text;
+    if (in_text && c == '\\') ++at;
+    if (in_text) continue;
+    if (c == '[' || c == '{') ++depth;
+    if (c == ']' || c == '}') --depth;
+    if (depth > kValueDepthMost) {
+      return nlohmann::ordered_json(nlohmann::ordered_json::value_t::discarded);
+    }
+  }
+  return nlohmann::ordered_json::parse(text, nullptr, false);
 }
 
 Value ParseJson(const std::string& text) {

@@ -82,8 +82,10 @@ std::string Template::Render(const nlohmann::ordered_json& variables,
   try {
     return evaluator.Run();
   } catch (const jinja::Failure& failure) {
+    // Clients of a server read this: no folders of its machine.
+    const std::string shown = name_.substr(name_.rfind('/') + 1);
     throw InputError(InputError::Kind::kData,
-                     failure.raised() ? "" : fmt::format("{}:{}", name_, evaluator.line()),
+                     failure.raised() ? "" : fmt::format("{}:{}", shown, evaluator.line()),
                      failure.what());
   }
 }

@@ -31,7 +31,8 @@ class Template {
   ~Template();
 
   // `variables`: an object. Throws InputError (data): the message alone for the template's own
-  // raise_exception(message), else one that names the line. Can be called from several threads.
+  // raise_exception(message), else one that names the line, and a file without its folder. Can be
+  // called from several threads.
   [[nodiscard]] std::string Render(const nlohmann::ordered_json& variables,
                                    const jinja::LocalClock& clock) const;
 

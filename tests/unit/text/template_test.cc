@@ -93,6 +93,19 @@ TEST(TemplateTest, NamesTheLineOfAFailure) {
       ThrowsMessage<InputError>(Eq("t.jinja:2: 'dict object' has no attribute 'y'")));
 }
 
+// Clients of a server read what fails while a template runs.
+TEST(TemplateTest, AFailureShowsNoFolderOfTheTemplate) {
+  const nlohmann::ordered_json none = nlohmann::ordered_json::object();
+  for (const auto& [name, shown] :
+       {std::pair("/srv/secret/chat_template.jinja", "chat_template.jinja:1: "),
+        std::pair("models/x/tokenizer_config.json:chat_template[tool_use]",
+                  "tokenizer_config.json:chat_template[tool_use]:1: ")}) {
+    const Template made("{{ 1 + 'a' }}", name);
+    EXPECT_THAT([&] { (void)made.Render(none, {}); },
+                ThrowsMessage<InputError>(::testing::StartsWith(shown)));
+  }
+}
+
 TEST(TemplateTest, NeverChangesWhatItIsGiven) {
   EXPECT_THAT([] { Render("{{ x.append(1) }}", R"({"x": []})"); },
               ThrowsMessage<InputError>(HasSubstr("templates must not change values")));

@@ -3,8 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <ctime>
 #include <functional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "core/input_error.h"
 #include "tests/unit/text/tokenizer_json_by_hand.h"
@@ -149,6 +152,70 @@ TEST(SplitPatternRefusal, NamesWhatIsNotSupportedAndWhere) {
   EXPECT_EQ(PatternRefusal(R"([\u1C80-\u1C8F])"),
             "p: the pattern has ']' at byte 14: the class names characters that are newer than "
             "Unicode 14");
+}
+
+json Replacement(const std::string& pattern, const std::string& content) {
+  return {{"type", "Replace"}, {"pattern", {{"String", pattern}}}, {"content", content}};
+}
+
+// Thirty doublings make 4 GiB of 4 bytes; 16 times 4 bytes and 64 are allowed.
+TEST(TokenizerBounds, ReplacementsMakeATextOnlySoLong) {
+  json file = ByteLevelJson();
+  const json doubling = Replacement("a", "aa");
+  file["normalizer"] = {{"type", "Sequence"}, {"normalizers", std::vector<json>(30, doubling)}};
+  const auto tokenizer = TokenizerOf(file);
+  EXPECT_EQ(Refusal([&] { (void)tokenizer->Encode("aaaa", false); }),
+            "text: becomes longer than 128 bytes by the replacements of its tokenizer");
+  file["normalizer"] = Replacement("a", std::string(1 << 20, 'b'));
+  const auto one = TokenizerOf(file);
+  EXPECT_EQ(Refusal([&] { (void)one->Encode(std::string(1 << 16, 'a'), false); }),
+            "text: becomes longer than 1048640 bytes by the replacements of its tokenizer");
+}
+
+TEST(TokenizerBounds, ReplacementsMakeATokenOnlySoLong) {
+  json file = SentencePieceJson();
+  file["decoder"] = {{"type", "Sequence"},
+                     {"decoders", std::vector<json>(7, Replacement("a", "aa"))}};
+  EXPECT_EQ(RefusalOf(file),
+            "test.json: decoder.decoders[6] makes tokens more than 64 times as long, with those "
+            "before it");
+}
+
+TEST(TokenizerBounds, StepsAreFewAndNestLittle) {
+  const json digits = {{"type", "Digits"}, {"individual_digits", true}};
+  EXPECT_EQ(RefusalWith("/pre_tokenizer",
+                        {{"type", "Sequence"}, {"pretokenizers", std::vector<json>(65, digits)}}),
+            "test.json: pre_tokenizer.pretokenizers[64] is one step too many; allowed are 64");
+  EXPECT_EQ(
+      RefusalWith("/normalizer", {{"type", "Sequence"},
+                                  {"normalizers", std::vector<json>(65, json{{"type", "NFC"}})}}),
+      "test.json: normalizer.normalizers[64] is one step too many; allowed are 64");
+  for (const auto& [field, list] :
+       {std::pair("normalizer", "normalizers"), std::pair("pre_tokenizer", "pretokenizers"),
+        std::pair("post_processor", "processors"), std::pair("decoder", "decoders")}) {
+    json nested = {{"type", "Sequence"}, {list, json::array()}};
+    for (int depth = 0; depth < 200; ++depth) {
+      json outer = {{"type", "Sequence"}, {list, json::array()}};
+      outer[list].push_back(std::move(nested));
+      nested = std::move(outer);
+    }
+    EXPECT_THAT(RefusalWith(std::string("/") + field, nested),
+                ::testing::HasSubstr("nests deeper than is allowed"));
+  }
+}
+
+// Looks through the rest of the text at each of its bytes: 2e10 steps in 200,000 bytes.
+TEST(TokenizerBounds, PatternsThatTakeTheSquareOfATextAreEnded) {
+  std::vector<Span> matches;
+  const std::string text(200'000, 'x');
+  const std::clock_t begin = std::clock();
+  const MatchTime limit(0);
+  const SplitPattern square("x*y|x", "p");
+  EXPECT_EQ(Refusal([&] {
+              for (int i = 0; i < 100; ++i) square.FindAll(text, matches);
+            }),
+            "text: takes the patterns of its tokenizer too long to cut into words");
+  EXPECT_LT(std::clock() - begin, 30 * CLOCKS_PER_SEC);
 }
 
 }  // namespace
