@@ -45,7 +45,7 @@ std::optional<TimePoint> ArrivalProcess::Next() {
   if (config_.kind == ArrivalConfig::Kind::kRamp) return NextOfRamp();
   const double gap = DrawGapSeconds();
   const Duration left = kArrivalMax - last_.time_since_epoch();
-  if (gap >= Seconds(left)) return std::nullopt;
+  if (gap >= Seconds(left)) return kTimeNever;
   return last_ += DurationFromSeconds(gap);
 }
 
@@ -80,7 +80,7 @@ std::optional<TimePoint> ArrivalProcess::NextOfRamp() {
     if (config_.rate_to == 0) return std::nullopt;
     seconds = length + (ramp_mass_ - mass_of_ramp) / config_.rate_to;
   }
-  if (seconds >= Seconds(kArrivalMax)) return std::nullopt;
+  if (seconds >= Seconds(kArrivalMax)) return kTimeNever;
   return last_ = std::max(last_, TimePoint{DurationFromSeconds(seconds)});
 }
 

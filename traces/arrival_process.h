@@ -14,7 +14,7 @@ class ArrivalProcess {
   // REQUIRES: a valid config of a kind other than kNone and kClosedLoop.
   ArrivalProcess(const ArrivalConfig& config, const Random& random);
 
-  // The next arrival. Empty if the rate has reached zero (a ramp to 0) or the arrival would exceed
+  // The next arrival. Empty if the rate has reached zero (a ramp to 0); kTimeNever beyond
   // kArrivalMax.
   std::optional<TimePoint> Next();
 

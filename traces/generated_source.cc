@@ -95,7 +95,7 @@ class GeneratedSource final : public ArrivalSource {
   }
 
   static TimePoint After(TimePoint now, Duration pause) {
-    return std::min(now, TimePoint{kArrivalMax}) + pause;
+    return now > TimePoint{kArrivalMax} ? kTimeNever : now + pause;
   }
 
   void Schedule(Event event) {

@@ -1,11 +1,14 @@
 #include "traces/source_stages.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "core/check.h"
 #include "core/hash.h"
 #include "core/id_window.h"
+#include "core/input_error.h"
+#include "traces/field.h"
 
 namespace twin {
 namespace {
@@ -81,15 +84,22 @@ class MergedSource final : public ArrivalSource {
 class LimitedSource final : public ArrivalSource {
  public:
   LimitedSource(std::unique_ptr<ArrivalSource> source, std::int64_t requests, Duration duration)
-      : source_(std::move(source)), left_(requests), end_(duration) {
+      : source_(std::move(source)), left_(requests) {
     if (requests == 0) left_ = INT64_MAX;
-    if (duration == Duration::zero()) end_ = kTimeNever;
+    if (duration != Duration::zero()) end_ = TimePoint{duration};
   }
 
   const TracedRequest* Peek() override {
     if (left_ == 0) return nullptr;
     const TracedRequest* next = source_->Peek();
-    return next != nullptr && next->arrival < end_ ? next : nullptr;
+    if (next == nullptr || (end_ && next->arrival >= *end_)) return nullptr;
+    if (next->arrival > TimePoint{kArrivalMax}) {
+      throw InputError(
+          InputError::Kind::kUsage, "workload",
+          "arrivals pass 126 years; allowed: a higher rate, fewer requests, steps that "
+          "take less time, or a duration");
+    }
+    return next;
   }
   void Take() override {
     CHECK(left_ > 0);
@@ -102,7 +112,7 @@ class LimitedSource final : public ArrivalSource {
  private:
   std::unique_ptr<ArrivalSource> source_;
   std::int64_t left_;
-  TimePoint end_;
+  std::optional<TimePoint> end_;
 };
 
 class CappedSource final : public ArrivalSource {

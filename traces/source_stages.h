@@ -16,7 +16,8 @@ std::unique_ptr<ArrivalSource> StreamArrivals(std::unique_ptr<RequestStream> str
 // All requests of the sources in order of arrival; at equal times, in order of `sources`.
 std::unique_ptr<ArrivalSource> MergeArrivals(std::vector<std::unique_ptr<ArrivalSource>> sources);
 
-// The first `requests` requests that arrive before `duration`; 0 = no limit.
+// The first `requests` requests that arrive before `duration`; 0 = no limit. Its Peek() throws
+// InputError (usage) for one that arrives beyond 126 years.
 std::unique_ptr<ArrivalSource> LimitArrivals(std::unique_ptr<ArrivalSource> source,
                                              std::int64_t requests, Duration duration);
 

@@ -147,7 +147,8 @@ std::unique_ptr<ArrivalSource> MakeWorkload(const WorkloadConfig& config, std::u
   std::unique_ptr<ArrivalSource> source = config.trace || config.servegen
                                               ? MakeTraced(config, rules, seed, report)
                                               : MakeDrawn(config, rules, seed);
-  if (config.requests > 0 || config.duration > Duration::zero()) {
+  const bool drawn = config.arrivals.kind != ArrivalConfig::Kind::kNone;
+  if (drawn || config.requests > 0 || config.duration > Duration::zero()) {
     source = LimitArrivals(std::move(source), config.requests, config.duration);
   }
   if (config.prompt_pool > 0) source = CyclePrompts(std::move(source), config.prompt_pool);

@@ -29,39 +29,62 @@ std::string Shown(const Json& value) {
   return Printable(value.dump(-1, ' ', true, Json::error_handler_t::replace));
 }
 
-// Watches the parser: a JSON object silently keeps one of two equal keys, and deep nesting is no
-// header.
-class HeaderWatch {
+// Builds the header from the parser's events and watches them: a JSON object silently keeps one of
+// two equal keys, and deep nesting is no header. The library's own callback would look through all
+// keys before each object that ends.
+class HeaderBuilder : public nlohmann::detail::json_sax_dom_parser<Json> {
  public:
-  explicit HeaderWatch(const std::string& where) : where_(where) {}
+  using Base = nlohmann::detail::json_sax_dom_parser<Json>;
 
-  bool operator()(int depth, Json::parse_event_t event, Json& parsed) {
-    constexpr int kDepthMost = 3;  // header, tensor, list
-    if (depth > kDepthMost) Refuse(where_, "the header nests deeper than a safetensors header may");
-    if (event == Json::parse_event_t::object_start && depth < 2) keys_[depth].clear();
-    if (event != Json::parse_event_t::key) return true;
-    const auto& key = parsed.get_ref<const std::string&>();
-    if (depth == 1) tensor_ = key;
-    if (depth <= 2 && !keys_[depth - 1].insert(key).second) {
-      if (depth == 1) RefuseTensor(where_, key, "the name is in the header twice");
+  HeaderBuilder(Json& header, const std::string& where) : Base(header), where_(where) {}
+
+  bool start_object(std::size_t size) {
+    Open();
+    if (depth_ <= kKeyDepths) keys_[depth_ - 1].clear();
+    return Base::start_object(size);
+  }
+  bool end_object() {
+    --depth_;
+    return Base::end_object();
+  }
+  bool start_array(std::size_t size) {
+    Open();
+    return Base::start_array(size);
+  }
+  bool end_array() {
+    --depth_;
+    return Base::end_array();
+  }
+  bool key(std::string& key) {
+    if (depth_ == 1) tensor_ = key;
+    if (depth_ <= kKeyDepths && !keys_[depth_ - 1].insert(key).second) {
+      if (depth_ == 1) RefuseTensor(where_, key, "the name is in the header twice");
       RefuseTensor(where_, tensor_, "the field '" + Printable(key) + "' is there twice");
     }
-    return true;
+    return Base::key(key);
   }
 
  private:
+  static constexpr int kKeyDepths = 2;  // header and tensor
+  static constexpr int kDepthMost = 3;  // header, tensor, list
+
+  void Open() {
+    if (++depth_ > kDepthMost) {
+      Refuse(where_, "the header nests deeper than a safetensors header may");
+    }
+  }
+
   const std::string& where_;
   std::string tensor_;
-  std::set<std::string> keys_[2];
+  std::set<std::string> keys_[kKeyDepths];
+  int depth_ = 0;
 };
 
 Json ParseObject(std::string_view text, const std::string& where) {
-  HeaderWatch watch(where);
   Json header;
+  HeaderBuilder builder(header, where);
   try {
-    header = Json::parse(text, [&watch](int depth, Json::parse_event_t event, Json& parsed) {
-      return watch(depth, event, parsed);
-    });
+    Json::sax_parse(text, &builder);
   } catch (const Json::exception& error) {
     const auto* parse_error = dynamic_cast<const Json::parse_error*>(&error);
     const std::string place =

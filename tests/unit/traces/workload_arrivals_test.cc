@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/input_error.h"
 #include "tests/unit/traces/drawn_workload.h"
 #include "tests/unit/traces/trace_samples.h"
 #include "traces/arrival_process.h"
@@ -67,6 +68,37 @@ TEST(ArrivalsTest, WeibullHasItsRateAndCv) {
 TEST(ArrivalsTest, WeibullShapeIsFoundFromTheCv) {
   EXPECT_NEAR(WeibullShapeOfCv(1), 1, 1e-9);
   EXPECT_NEAR(WeibullShapeOfCv(std::sqrt(5.0)), 0.5, 1e-9);
+}
+
+// One arrival in 1e9 s, 31.7 years: the fourth one would come at 4e9 s, the 126 years that sums
+// with other times leave room for.
+TEST(ArrivalsTest, ArrivalsBeyond126YearsAreRefusedAndNotLeftOut) {
+  const ArrivalConfig rare = {.kind = ArrivalConfig::Kind::kConstant, .rate = 1e-9};
+  EXPECT_EQ(DrawAll(Drawn(3, rare), 1).size(), 3u);
+  EXPECT_THROW(DrawAll(Drawn(4, rare), 1), InputError);
+  EXPECT_THROW(DrawAll(Drawn(5, Poisson(1e-11)), 1), InputError);
+  ArrivalConfig ramp = {.kind = ArrivalConfig::Kind::kRamp, .rate = 1, .rate_to = 1e-11};
+  ramp.ramp = seconds(10);
+  EXPECT_THROW(DrawAll(Drawn(50, ramp), 1), InputError);
+  // Whoever asks for a time gets what arrives in it.
+  WorkloadConfig config = Drawn(5, rare);
+  config.duration = seconds(2'500'000'000);
+  EXPECT_EQ(DrawAll(config, 1).size(), 2u);
+  config.requests = 0;
+  config.duration = seconds(10);
+  EXPECT_EQ(DrawAll(config, 1).size(), 0u);
+}
+
+// Answers take 1 s, and a user thinks for 1e9 s: the fifth question comes at 4e9 + 4 s.
+TEST(ArrivalsTest, QuestionsOfUsersBeyond126YearsAreRefusedAndNotAskedAtOnce) {
+  ArrivalConfig users = {.kind = ArrivalConfig::Kind::kClosedLoop, .users = 1};
+  users.think = {.kind = DurationDistribution::Kind::kConstant, .mean = seconds(1'000'000'000)};
+  const auto serve = [&](std::int64_t requests) {
+    const auto source = MakeWorkload(Drawn(requests, users), 1);
+    return Serve(*source, [](std::size_t) { return seconds(1); }).requests;
+  };
+  EXPECT_EQ(serve(4).back().arrival, TimePoint{seconds(3'000'000'003)});
+  EXPECT_THROW(serve(5), InputError);
 }
 
 TEST(ArrivalsTest, ConstantArrivesEveryPeriod) {
