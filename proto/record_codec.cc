@@ -5,6 +5,7 @@
 #include "core/check.h"
 #include "proto/record.pb.h"
 #include "proto/record_columns.h"
+#include "sched/cache/kv_limits.h"
 
 namespace twin {
 
@@ -42,9 +43,10 @@ const char* DecodeEngine(const MessageType& message, EngineConfig& engine) {
   kv.key_tokens = message.key_tokens();
   engine.plans_per_instant_max = message.plans_per_instant_max();
   engine.prompt_tokens_max = message.prompt_tokens_max();
-  const bool sizes = kv.block_size >= 1 && kv.blocks >= 0 && kv.host_blocks >= 0 &&
-                     kv.key_tokens >= 0 && engine.plans_per_instant_max >= 0 &&
-                     engine.prompt_tokens_max >= 0 && kv.block_size % kv.tokens_per_key() == 0;
+  const bool sizes = kv.block_size >= 1 && kv.blocks >= 0 && kv.blocks <= kKvBlocksMax &&
+                     kv.host_blocks >= 0 && kv.host_blocks <= kKvBlocksMax && kv.key_tokens >= 0 &&
+                     engine.plans_per_instant_max >= 0 && engine.prompt_tokens_max >= 0 &&
+                     kv.block_size % kv.tokens_per_key() == 0;
   return sizes ? nullptr : "a KV cache or limits of impossible size";
 }
 

@@ -9,6 +9,7 @@
 
 #include "core/check.h"
 #include "core/input_error.h"
+#include "sched/cache/kv_limits.h"
 
 namespace twin::sim {
 namespace {
@@ -18,7 +19,6 @@ constexpr double kMiiReserveBytes = 1e9;
 // TGI_WIGGLE_ROOM: share of the measured free memory that TGI dares to use.
 constexpr double kTgiWiggleRoom = 0.9;
 // More than any machine has. A pool takes some tens of bytes per block.
-constexpr std::int32_t kBlocksMost = 100'000'000;
 
 struct Rule {
   MemoryRule rule;
@@ -64,9 +64,9 @@ void ValidateConfig(const MemoryConfig& config) {
     Refuse(fmt::format("utilization is {}; allowed: above 0, at most 1", *config.utilization));
   }
   if (config.blocks_override &&
-      (*config.blocks_override < 1 || *config.blocks_override > kBlocksMost)) {
+      (*config.blocks_override < 1 || *config.blocks_override > kKvBlocksMax)) {
     Refuse(fmt::format("blocks_override is {}; allowed: 1 to {}", *config.blocks_override,
-                       kBlocksMost));
+                       kKvBlocksMax));
   }
   if (config.blocks_override && config.kv_bytes_override) {
     Refuse("kv_bytes_override has no effect beside blocks_override; allowed: one of the two");
@@ -154,8 +154,8 @@ std::string Calculation(const KvCapacity& c) {
 }
 
 void RequireFewEnough(const ModelSpec& model, std::int64_t blocks, const char* where) {
-  if (blocks <= kBlocksMost) return;
-  Refuse(fmt::format("{}: {} blocks{}, must be up to {}", model.name, blocks, where, kBlocksMost));
+  if (blocks <= kKvBlocksMax) return;
+  Refuse(fmt::format("{}: {} blocks{}, must be up to {}", model.name, blocks, where, kKvBlocksMax));
 }
 
 std::int32_t CountBlocks(const ModelSpec& model, const MemoryConfig& config, const KvCapacity& c) {
