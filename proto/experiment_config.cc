@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <google/protobuf/descriptor.h>
+#include <google/protobuf/text_format.h>
 
 #include <algorithm>
 #include <fstream>
@@ -328,17 +329,31 @@ bool ResolvesTo(const proto::Experiment& asked, std::shared_ptr<const OwnPolicy>
   }
 }
 
-// `set`: the numbers that are changed, each in a device of its own.
-void AddChanged(const proto::Hardware& set, const std::string& where, const HardwareSpec& device,
-                std::vector<ChangedHardware>& changed) {
+proto::Hardware MessageOf(HardwareSpec device) {
   proto::Hardware message;
-  HardwareSpec copy = device;
-  ToMessage all(message);
-  Bind(all, copy);
+  ToMessage fields(message);
+  Bind(fields, device);
+  return message;
+}
+
+std::string NumberText(const proto::Hardware& message,
+                       const google::protobuf::FieldDescriptor& field) {
+  std::string text;
+  google::protobuf::TextFormat::PrintFieldValueToString(message, &field, -1, &text);
+  return text;
+}
+
+// `set`: the numbers that are changed, each in a device of its own. Those that `named`, the device
+// that the experiment names, has anyway are left out.
+void AddChanged(const proto::Hardware& set, const std::string& where, const HardwareSpec& named,
+                const HardwareSpec& device, std::vector<ChangedHardware>& changed) {
+  const proto::Hardware message = MessageOf(device);
+  const proto::Hardware anyway = MessageOf(named);
   std::vector<const google::protobuf::FieldDescriptor*> fields;
   set.GetReflection()->ListFields(set, &fields);
   for (const google::protobuf::FieldDescriptor* field : fields) {
     proto::Hardware other = message;
+    if (NumberText(set, *field) == NumberText(anyway, *field)) continue;
     if (!HalveNumber(*field, other)) continue;
     HardwareSpec spec = device;
     FromMessage from(other);
@@ -463,12 +478,15 @@ std::vector<ChangedHardware> WithEachNumberChanged(const ExperimentConfig& confi
   if (config.asked == nullptr || !config.system.groups.empty()) return {};
   const proto::System& system = config.asked->system();
   std::vector<ChangedHardware> changed;
-  if (IsPath(system.hardware())) {
+  const HardwareSpec& device = config.system.hardware_spec;
+  // A cost model that reads no sheet at all says nothing against the sheet.
+  if (IsPath(system.hardware()) && std::holds_alternative<sim::ProfileCostConfig>(config.cost)) {
     proto::Hardware sheet;
     ParseText(ReadTextFile(system.hardware()), {system.hardware()}, sheet);
-    AddChanged(sheet, system.hardware() + ": ", config.system.hardware_spec, changed);
+    AddChanged(sheet, system.hardware() + ": ", {}, device, changed);
   }
-  AddChanged(system.hardware_spec(), "system.hardware_spec.", config.system.hardware_spec, changed);
+  AddChanged(system.hardware_spec(), "system.hardware_spec.", NamedHardware(system.hardware()),
+             device, changed);
   return changed;
 }
 

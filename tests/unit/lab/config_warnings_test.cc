@@ -144,6 +144,13 @@ TEST(ConfigWarningsTest, NumbersOfTheDeviceThatNothingReads) {
               ::testing::Contains(HasSubstr("gemm_latency_s")));
 }
 
+// It sets every number of the device to what the data sheet says.
+TEST(ConfigWarningsTest, AResolvedExperimentHasNone) {
+  const std::string text = std::string(kExperiment) + "cost { constant { step_s: 0.01 } }";
+  EXPECT_THAT(WarningsOfText(WriteResolved(ExperimentTemplate::FromText(text, "e").With({}, "/"))),
+              IsEmpty());
+}
+
 TEST(ConfigWarningsTest, SharedPrefixesLongerThanTheContext) {
   ExperimentConfig config = Config();
   config.workload.shape.shared_prefix = {.prompts = 3, .tokens = 512, .zipf_exponent = 1};
