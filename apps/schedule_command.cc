@@ -106,8 +106,7 @@ void AddScheduleCommand(CLI::App& app, CommandContext& context) {
           "--cases,CASES", arguments->files,
           "Case files: NDJSON, one case per line; prints one line {\"case\", \"steps\"} per case "
           "(\"batches\" where a batch takes a given time). A case that is refused is told, and the "
-          "next "
-          "one is decided; the exit code is then 1")
+          "next one is decided")
       ->required();
   command->add_flag(
       "--check", arguments->check,
