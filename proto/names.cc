@@ -54,8 +54,10 @@ class PathsTo {
   PathsTo(std::string_view name, const Descriptor& preferred)
       : name_(name), preferred_(preferred) {}
 
-  // The schema is a tree but for messages that occur at several places.
+  // A message inside a message of its own type is left out.
   void Collect(const Descriptor& type, const std::string& path, bool below) {
+    if (std::ranges::count(open_, &type) > 0) return;
+    open_.push_back(&type);
     below = below || &type == &preferred_;
     for (int i = 0; i < type.field_count(); ++i) {
       const FieldDescriptor& field = *type.field(i);
@@ -66,6 +68,7 @@ class PathsTo {
         Collect(*field.message_type(), here + (field.is_repeated() ? "[0]" : ""), below);
       }
     }
+    open_.pop_back();
   }
 
   // Those of the preferred message if there are any; the shortest ones first.
@@ -80,6 +83,7 @@ class PathsTo {
  private:
   std::string_view name_;
   const Descriptor& preferred_;
+  std::vector<const Descriptor*> open_;  // from the first message to the one that is searched
   std::vector<std::string> near_;
   std::vector<std::string> far_;
 };

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "core/input_error.h"
+#include "core/printable.h"
 #include "sched/step_plan.h"
 
 namespace twin::lab {
@@ -60,7 +61,8 @@ void RequireKnown(const json& object, std::initializer_list<std::string_view> kn
                   const std::string& where) {
   for (const auto& [field, value] : object.items()) {
     if (std::find(known.begin(), known.end(), field) != known.end()) continue;
-    Refuse(where, fmt::format("field '{}' is unknown; allowed: {}", field, fmt::join(known, ", ")));
+    Refuse(where, fmt::format("field '{}' is unknown; allowed: {}", Printable(field),
+                              fmt::join(known, ", ")));
   }
 }
 

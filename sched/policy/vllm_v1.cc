@@ -132,7 +132,10 @@ PolicyTraits VllmV1Config::Traits() const {
   traits.tokens_per_step_max = std::min(max_num_batched_tokens, config.max_num_scheduled_tokens);
   traits.sequences_per_step_max = config.max_num_active_seqs;
   traits.steps_in_flight_max = async_scheduling ? 2 : pipeline_parallel_size;
-  if (RulesOf(*this).staggers_pipeline) traits.steps_in_flight_max = pipeline_parallel_size + 1;
+  if (RulesOf(*this).staggers_pipeline) {
+    traits.steps_in_flight_max =
+        std::min(pipeline_parallel_size, std::numeric_limits<std::int32_t>::max() - 1) + 1;
+  }
   traits.overlaps_own_steps = traits.steps_in_flight_max > 1;
   if (traits.steps_in_flight_max > 1) {
     const auto earlier = async_scheduling ? ResultQueue::kAsync : ResultQueue::kPipeline;

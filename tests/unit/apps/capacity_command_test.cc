@@ -48,7 +48,8 @@ TEST_F(CapacityCommandTest, PrintsTheValueWithItsUncertaintyAndProbes) {
 
 TEST_F(CapacityCommandTest, ComparesPolicies) {
   Write("other.textproto",
-        "base: \"small.textproto\"\nname: \"other\"\npolicy { orca { max_bs: 2 max_model_len: 512 "
+        "base: \"small.textproto\"\nunset: \"policy\"\nname: \"other\"\npolicy { orca { max_bs: 2 "
+        "max_model_len: 512 "
         "} }");
   const CommandOutcome outcome =
       Run({"capacity", "small.textproto", "other.textproto", "--vary", "workload.arrivals.rate",
