@@ -52,9 +52,10 @@ std::string SystemOf(std::string_view policy) {
 }
 
 TEST_P(EveryPolicyReplaysTest, ToTheSameDigest) {
-  Write("small.textproto", fmt::format("base: 'base.textproto'\npolicy {{ {} {{}} }}\n"
-                                       "system {{ {} memory {{ blocks_override: 600 }} }}",
-                                       GetParam(), SystemOf(GetParam())));
+  Write("small.textproto",
+        fmt::format("base: 'base.textproto'\nunset: 'policy'\npolicy {{ {} {{}} }}\n"
+                    "system {{ {} memory {{ blocks_override: 600 }} }}",
+                    GetParam(), SystemOf(GetParam())));
   Write("base.textproto", testing::kSmallExperiment);
   (void)RunSmall("run");
   const CommandOutcome outcome = Run({"replay", "run"});

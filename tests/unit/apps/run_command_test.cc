@@ -156,7 +156,7 @@ TEST_F(RunCommandTest, WarnsOfStagesThatThePolicyCannotFill) {
   EXPECT_THAT(idle.err, StartsWith("warning: system.pipeline_parallel is 2, but policy.vllm_v1"));
   std::vector<std::string> filled = two_stages;
   filled.insert(filled.end(), {"--set", "policy.vllm_v1.pipeline_parallel_size=2"});
-  EXPECT_EQ(Run(filled).err, "wrote run\n");
+  EXPECT_EQ(Run(filled).err, "run: replaces the run that is there\nwrote run\n");
 }
 
 // The policy's own limit binds though the memory is planned for longer requests.
@@ -239,7 +239,8 @@ TEST_P(RunRefusalTest, IsOneLineThatNamesThePlaceAndLeavesNothing) {
   Write("negative.csv", "arrival_ns,prompt_tokens,output_tokens\n0,7,3\n1000000,8,-9\n");
   Write("trace.textproto",
         "schema_version: 1 name: 'trace' workload { trace { path: 'negative.csv' } }"
-        " policy { orca {} } system { model: 'llama-3-8b' hardware: 'h100-sxm' }");
+        " policy { orca {} } system { model: 'llama-3-8b' hardware: 'h100-sxm' }"
+        " cost { constant { step_s: 0.01 } }");
   Write("file", "no folder");
   const auto before = Files();
   std::vector<std::string> arguments = {"run"};
