@@ -67,9 +67,7 @@ void RequireKindOf(const fs::path& file, const std::string& name,
 
 RunDirectory::RunDirectory(const fs::path& path, RunControl* control, Appearance appearance)
     : path_(Replaceable(path.lexically_normal())), appearance_(appearance) {
-  if (control != nullptr && fs::exists(path_ / kRunSummaryFile)) {
-    control->OnNote(fmt::format("{}: replaces the run that is there", path_.string()));
-  }
+  if (fs::exists(path_ / kRunSummaryFile)) replacing_ = control;
   if (appearance == Appearance::kWhenComplete) {
     partial_.emplace(path_, control);
     return;
@@ -91,6 +89,9 @@ RunDirectory::~RunDirectory() {
 
 void RunDirectory::Commit() {
   if (std::exchange(committed_, true)) return;
+  if (replacing_ != nullptr) {
+    replacing_->OnNote(fmt::format("{}: replaces the run that is there", path_.string()));
+  }
   if (partial_) partial_->Commit();
   if (!old_.empty()) fs::remove_all(old_);
 }

@@ -23,8 +23,9 @@ class RunDirectory {
  public:
   using Appearance = OutputFile::Appearance;
 
-  // Notes on `control`, if given, that an earlier run is replaced, and the removal of what killed
-  // runs left behind. Throws std::system_error if the folder cannot be made.
+  // Notes on `control`, if given and borrowed until Commit(), when an earlier run is replaced, and
+  // the removal of what killed runs left behind. Throws std::system_error if the folder cannot be
+  // made.
   explicit RunDirectory(const std::filesystem::path& path, RunControl* control = nullptr,
                         Appearance appearance = Appearance::kWhenComplete);
 
@@ -55,7 +56,8 @@ class RunDirectory {
   std::filesystem::path path_;
   std::optional<PartialDirectory> partial_;
   Appearance appearance_ = Appearance::kWhenComplete;
-  std::filesystem::path old_;  // what was at path_; empty: nothing
+  std::filesystem::path old_;        // what was at path_; empty: nothing
+  RunControl* replacing_ = nullptr;  // to be told that an earlier run is replaced
   bool committed_ = false;
 };
 
