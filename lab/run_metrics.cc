@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <initializer_list>
-#include <limits>
 
 #include "lab/deployed_groups.h"
+#include "record/ratio.h"
 
 namespace twin::lab {
 
@@ -63,13 +63,12 @@ MetricsConfig MetricsOf(const Deployment& deployment) {
 }
 
 void SummariseDevices(std::int64_t devices, Summary& summary) {
-  const double output = summary.Number("output_throughput") / static_cast<double>(devices);
+  const double output = Ratio(summary.Number("output_throughput"), devices);
   summary.Set("devices", devices);
   summary.Set("request_throughput_per_device",
-              summary.Number("request_throughput") / static_cast<double>(devices));
+              Ratio(summary.Number("request_throughput"), devices));
   summary.Set("output_throughput_per_device", output);
-  summary.Set("device_hours_per_million_output_tokens",
-              output > 0 ? 1e6 / (3600 * output) : std::numeric_limits<double>::quiet_NaN());
+  summary.Set("device_hours_per_million_output_tokens", Ratio(1e6, 3600 * output));
 }
 
 std::optional<ReplicaMeter> MeterOf(std::int32_t replicas) {

@@ -2,9 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <limits>
 #include <string>
 #include <utility>
+
+#include "record/ratio.h"
 
 namespace twin {
 
@@ -62,8 +63,7 @@ void GroupMeter::Summarise(Summary& summary) const {
     set("steps", work.steps);
     set("computed_prefill_tokens", work.prefill_tokens);
     set("computed_decode_tokens", work.decode_tokens);
-    set("busy_share", seconds > 0 ? Seconds(work.busy.total) / seconds
-                                  : std::numeric_limits<double>::quiet_NaN());
+    set("busy_share", Ratio(Seconds(work.busy.total), seconds));
     group.requests.SummariseCounts(summary, prefix, window);
     group.requests.SummariseLatencies(summary, prefix, nullptr);
   }

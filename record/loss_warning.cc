@@ -70,9 +70,8 @@ std::string BurstWarning(const Summary& summary) {
   if (share == nullptr || !(summary.Number("burst_share_of_ttft_tail") > 0.5)) return "";
   return fmt::format(
       "{:.0f} % of the slowest 1 % of the TTFTs are of requests that arrived together at the "
-      "start; "
-      "workload.arrivals.ramp_s spreads the first requests of a closed loop, metrics.head_share "
-      "leaves them out",
+      "start; workload.arrivals.ramp_s spreads the first requests of a closed loop, "
+      "metrics.head_share leaves them out",
       100 * summary.Number("burst_share_of_ttft_tail"));
 }
 

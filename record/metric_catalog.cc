@@ -315,9 +315,13 @@ void AddRealRunMetrics(std::vector<Metric>& metrics) {
        "machine_steal_share > 0.01 or machine_other_load > 0.05 * CPUs of the machine"});
 }
 
+std::string LatencyKey(const LatencyQuantity& latency, const Statistic& statistic) {
+  return fmt::format("{}_{}_ms", statistic.name, latency.name);
+}
+
 void AddLatency(const LatencyQuantity& latency, std::vector<Metric>& metrics) {
   for (const Statistic& statistic : kStatistics) {
-    metrics.push_back({fmt::format("{}_{}_ms", statistic.name, latency.name), "ms",
+    metrics.push_back({LatencyKey(latency, statistic), "ms",
                        fmt::format("{}: {}", latency.what, statistic.what),
                        std::string(latency.formula)});
   }
@@ -341,6 +345,23 @@ std::vector<Metric> MakeCatalog() {
   return all;
 }
 
+struct LatencyStatistic {
+  const LatencyQuantity* latency = nullptr;
+  const Statistic* statistic = nullptr;
+};
+
+// What the key STATISTIC_LATENCY_ms stands for; nothing for other keys.
+std::optional<LatencyStatistic> FindLatency(std::string_view key) {
+  for (const auto latencies : {LatencyQuantities(), FurtherLatencies()}) {
+    for (const LatencyQuantity& latency : latencies) {
+      for (const Statistic& statistic : kStatistics) {
+        if (key == LatencyKey(latency, statistic)) return LatencyStatistic{&latency, &statistic};
+      }
+    }
+  }
+  return std::nullopt;
+}
+
 // KEY of PREFIX_N_KEY and PREFIX_others_KEY; any other name as it is.
 std::string_view WithoutNumber(std::string_view prefix, std::string_view name) {
   constexpr std::string_view kOthers = "others_";
@@ -361,14 +382,10 @@ const std::vector<Metric>& MetricCatalog() {
 
 std::optional<double> UnansweredMax(std::string_view name) {
   const std::string_view key = WithoutNumber(name.starts_with(kGroup) ? kGroup : kTenant, name);
+  if (const auto latency = FindLatency(key)) return latency->statistic->unanswered_max;
   for (const Statistic& statistic : kStatistics) {
-    if (!key.starts_with(statistic.name)) continue;
-    const std::string_view rest = key.substr(statistic.name.size());
-    if (rest == "_normalized_ms_per_token") return statistic.unanswered_max;
-    for (const auto latencies : {LatencyQuantities(), FurtherLatencies()}) {
-      for (const LatencyQuantity& latency : latencies) {
-        if (rest == fmt::format("_{}_ms", latency.name)) return statistic.unanswered_max;
-      }
+    if (key == fmt::format("{}_normalized_ms_per_token", statistic.name)) {
+      return statistic.unanswered_max;
     }
   }
   return std::nullopt;
@@ -394,15 +411,8 @@ bool IsByTenant(std::string_view name) {
   const auto is = [name](const Metric& metric) { return metric.name == name; };
   if (std::any_of(RequestCounts().begin(), RequestCounts().end(), is)) return true;
   if (std::any_of(NormalizedLatencies().begin(), NormalizedLatencies().end(), is)) return true;
-  for (const auto latencies : {LatencyQuantities(), FurtherLatencies()}) {
-    for (const LatencyQuantity& latency : latencies) {
-      if (latency.name == "itl") continue;  // gaps are pooled over all tenants
-      for (const Statistic& statistic : kStatistics) {
-        if (name == fmt::format("{}_{}_ms", statistic.name, latency.name)) return true;
-      }
-    }
-  }
-  return false;
+  const std::optional<LatencyStatistic> latency = FindLatency(name);
+  return latency && latency->latency->name != "itl";  // gaps are pooled over all tenants
 }
 
 bool IsByGroup(std::string_view name) {

@@ -10,18 +10,9 @@
 #include <utility>
 #include <vector>
 
+#include "record/ratio.h"
+
 namespace twin {
-namespace {
-
-double Ratio(double numerator, double denominator) {
-  return denominator > 0 ? numerator / denominator : std::numeric_limits<double>::quiet_NaN();
-}
-
-double Ratio(std::int64_t numerator, std::int64_t denominator) {
-  return Ratio(static_cast<double>(numerator), static_cast<double>(denominator));
-}
-
-}  // namespace
 
 void MetricsCollector::OnArrived(TimePoint now, const RequestLife& life) {
   use_.until = now;

@@ -1,17 +1,10 @@
 #include "record/replica_meter.h"
 
 #include <algorithm>
-#include <limits>
+
+#include "record/ratio.h"
 
 namespace twin {
-namespace {
-
-double Quotient(double numerator, double denominator) {
-  return denominator > 0 ? numerator / denominator : std::numeric_limits<double>::quiet_NaN();
-}
-
-}  // namespace
-
 void ReplicaMeter::OnStepEnded(const EndedStep& step) {
   Replica& replica = replicas_.at(static_cast<std::size_t>(step.plan.replica));
   replica.tokens += step.plan.totals.tokens();
@@ -34,8 +27,7 @@ void ReplicaMeter::Summarise(Summary& summary) const {
       sum += replica.*member;
       most = std::max(most, replica.*member);
     }
-    return Quotient(static_cast<double>(most) * static_cast<double>(replicas_.size()),
-                    static_cast<double>(sum));
+    return Ratio(static_cast<double>(most) * static_cast<double>(replicas_.size()), sum);
   };
   const auto [least, most] = std::minmax_element(
       replicas_.begin(), replicas_.end(),
@@ -43,8 +35,8 @@ void ReplicaMeter::Summarise(Summary& summary) const {
   summary.Set("replicas", static_cast<std::int64_t>(replicas_.size()));
   summary.Set("requests_imbalance", imbalance(&Replica::requests));
   summary.Set("tokens_imbalance", imbalance(&Replica::tokens));
-  summary.Set("min_busy_share", Quotient(Seconds(least->busy.total), Seconds(time_)));
-  summary.Set("max_busy_share", Quotient(Seconds(most->busy.total), Seconds(time_)));
+  summary.Set("min_busy_share", Ratio(Seconds(least->busy.total), Seconds(time_)));
+  summary.Set("max_busy_share", Ratio(Seconds(most->busy.total), Seconds(time_)));
 }
 
 }  // namespace twin

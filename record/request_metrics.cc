@@ -8,16 +8,10 @@
 #include <string>
 #include <utility>
 
+#include "record/ratio.h"
+
 namespace twin {
 namespace {
-
-double Ratio(double numerator, double denominator) {
-  return denominator > 0 ? numerator / denominator : std::numeric_limits<double>::quiet_NaN();
-}
-
-double Ratio(std::int64_t numerator, double denominator) {
-  return Ratio(static_cast<double>(numerator), denominator);
-}
 
 // Rounded to the nearest nanosecond. REQUIRES: nothing is negative.
 std::int64_t Share(Duration duration, std::int64_t parts) {
@@ -164,7 +158,7 @@ double RequestMetrics::BurstShareOfTail() const {
   const bool several = burst_ttft_.count() > 1 && burst_ttft_.count() < ttft_.count();
   if (!several) return std::numeric_limits<double>::quiet_NaN();
   const double tail = ttft_.Quantile(0.99);
-  return Ratio(burst_ttft_.CountAtLeast(tail), static_cast<double>(ttft_.CountAtLeast(tail)));
+  return Ratio(burst_ttft_.CountAtLeast(tail), ttft_.CountAtLeast(tail));
 }
 
 bool RequestMetrics::JudgesGoal() const { return config_.streamed || !config_.goal.tpot; }
@@ -187,7 +181,7 @@ void RequestMetrics::SummariseCounts(Summary& summary, std::string_view prefix,
   }
   set("cancelled", cancelled_);
   set("unfinished", arrived_ - ended);
-  set("unanswered_share", Ratio(arrived_ - measured_.completed, static_cast<double>(arrived_)));
+  set("unanswered_share", Ratio(arrived_ - measured_.completed, arrived_));
   set("cut_outputs", cut_outputs_);
   set("duration_seconds", duration);
   set("total_input_tokens", measured_.input_tokens);
@@ -200,9 +194,9 @@ void RequestMetrics::SummariseCounts(Summary& summary, std::string_view prefix,
       return JudgesGoal() ? value : std::numeric_limits<double>::quiet_NaN();
     };
     set("request_goodput", judged(Ratio(rates.good, duration)));
-    set("slo_attainment", judged(Ratio(measured_.good, static_cast<double>(ended))));
+    set("slo_attainment", judged(Ratio(measured_.good, ended)));
   }
-  set("prefix_hit_share", Ratio(cached_tokens_, static_cast<double>(measured_.input_tokens)));
+  set("prefix_hit_share", Ratio(cached_tokens_, measured_.input_tokens));
 }
 
 void RequestMetrics::SummariseLatencies(Summary& summary, std::string_view prefix,

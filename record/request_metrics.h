@@ -116,8 +116,9 @@ class RequestMetrics {
   std::int64_t arrived_ = 0;
   Answers measured_;
   Answers in_window_;
-  Answers behind_window_;  // since its end at that time, which a later end may include
-  TimePoint window_end_ = TimePoint::min();                         // of in_window_
+  // Completions behind the end of the window so far, window_end_; a later end takes them in.
+  Answers behind_window_;
+  TimePoint window_end_ = TimePoint::min();
   std::array<std::int64_t, kRejectReasonNames.size()> rejected_{};  // by reason
   std::int64_t cancelled_ = 0;
   std::int64_t cut_outputs_ = 0;
