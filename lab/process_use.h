@@ -1,6 +1,8 @@
 // What this process has used of the machine.
 #pragma once
 
+#include <string_view>
+
 namespace twin::lab {
 
 struct ProcessUse {
@@ -8,5 +10,10 @@ struct ProcessUse {
   double peak_rss_mib = 0;  // largest resident memory
 };
 ProcessUse UseOfThisProcess();
+
+// Whether this entry of a summary holds one of the above.
+constexpr bool NamesProcessUse(std::string_view entry) {
+  return entry == "cpu_seconds" || entry == "peak_rss_mib";
+}
 
 }  // namespace twin::lab

@@ -8,6 +8,7 @@
 #include "files/input_file.h"
 #include "files/output_file.h"
 #include "lab/deployment.h"
+#include "lab/process_use.h"
 #include "lab/replay.h"
 #include "lab/run_files.h"
 #include "lab/run_metrics.h"
@@ -58,9 +59,7 @@ void CutToWholeRows(const fs::path& table) {
 Summary WithoutProcess(const Summary& all) {
   Summary summary;
   for (const SummaryEntry& entry : all.entries()) {
-    if (entry.name != "cpu_seconds" && entry.name != "peak_rss_mib") {
-      summary.Set(entry.name, entry.value);
-    }
+    if (!NamesProcessUse(entry.name)) summary.Set(entry.name, entry.value);
   }
   return summary;
 }

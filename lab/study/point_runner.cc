@@ -8,6 +8,7 @@
 
 #include "core/input_error.h"
 #include "core/printable.h"
+#include "lab/process_use.h"
 #include "lab/simulation.h"
 #include "lab/study/warmup.h"
 
@@ -15,9 +16,7 @@ namespace twin::lab {
 namespace {
 
 // Of the process, or the same in every row.
-bool IsOfProcess(std::string_view name) {
-  return name == "cpu_seconds" || name == "peak_rss_mib" || name == "interrupted";
-}
+bool IsOfProcess(std::string_view name) { return NamesProcessUse(name) || name == "interrupted"; }
 
 std::int64_t RequestsOfShare(double share, std::int64_t requests) {
   return static_cast<std::int64_t>(share * static_cast<double>(requests));
