@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "core/check.h"
+#include "proto/names.h"
 #include "proto/options.pb.h"
 
 namespace twin {
@@ -121,10 +122,8 @@ bool Holds(const Condition& condition, const Context& context) {
 }
 
 std::string Described(const Condition& condition, const std::string& path) {
-  const std::string field =
-      condition.path.starts_with('/')
-          ? std::string(condition.path.substr(1))
-          : fmt::format("{}{}{}", path, path.empty() ? "" : ".", condition.path);
+  const std::string field = condition.path.starts_with('/') ? std::string(condition.path.substr(1))
+                                                            : FieldPath(path, condition.path);
   if (condition.sign == "!") return fmt::format("no {}", field);
   std::string values(condition.values);
   for (std::size_t at = values.find('|'); at != std::string::npos; at = values.find('|')) {
@@ -159,7 +158,7 @@ class Search {
     std::vector<const FieldDescriptor*> fields;
     asked.GetReflection()->ListFields(asked, &fields);
     for (const FieldDescriptor* field : fields) {
-      const std::string here = fmt::format("{}{}{}", path, path.empty() ? "" : ".", field->name());
+      const std::string here = FieldPath(path, field->name());
       std::string need = UnmetOf(*field, {root_, resolved, path});
       if (!need.empty()) {
         found_.push_back({here, std::move(need)});

@@ -62,7 +62,7 @@ class PathsTo {
     for (int i = 0; i < type.field_count(); ++i) {
       const FieldDescriptor& field = *type.field(i);
       if (field.options().deprecated()) continue;
-      const std::string here = path + (path.empty() ? "" : ".") + field.name();
+      const std::string here = FieldPath(path, field.name());
       if (field.name() == name_) (below ? near_ : far_).push_back(here);
       if (field.message_type()) {
         Collect(*field.message_type(), here + (field.is_repeated() ? "[0]" : ""), below);
@@ -89,6 +89,12 @@ class PathsTo {
 };
 
 }  // namespace
+
+std::string FieldPath(std::string_view path, std::string_view name) {
+  std::string joined(path);
+  if (!joined.empty()) joined += '.';
+  return joined.append(name);
+}
 
 std::string DescribeUnknownField(std::string_view wrong, const Descriptor& type,
                                  const Descriptor& root) {

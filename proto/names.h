@@ -1,4 +1,5 @@
-// Error texts for wrong names in a config: the nearest valid name, and all valid ones.
+// Names of fields in a config: their paths, and error texts for wrong ones with the nearest valid
+// name and all valid ones.
 #pragma once
 
 #include <string>
@@ -10,6 +11,9 @@ class FieldDescriptor;
 }  // namespace google::protobuf
 
 namespace twin {
+
+// "system.memory" of "system" and "memory"; the name alone where the path is empty.
+std::string FieldPath(std::string_view path, std::string_view name);
 
 // "no field "x" in y; nearest "z"; allowed: a, b, c". If messages of `root` hold a field of that
 // name elsewhere, its path in place of the nearest name; those below `type` come first.

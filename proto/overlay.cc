@@ -122,8 +122,8 @@ void ForEachValue(const Message& message, const std::string& path,
                   const std::function<void(const SetValue&)>& visit) {
   for (const FieldDescriptor* field : SetFields(message)) {
     for (int i = 0; i < Count(message, *field); ++i) {
-      const std::string here = fmt::format("{}{}{}{}", path, path.empty() ? "" : ".", field->name(),
-                                           field->is_repeated() ? fmt::format("[{}]", i) : "");
+      std::string here = FieldPath(path, field->name());
+      if (field->is_repeated()) here += fmt::format("[{}]", i);
       if (field->message_type()) {
         ForEachValue(Child(message, *field, i), here, visit);
       } else {
@@ -153,10 +153,6 @@ std::string FaultOf(const SetValue& value) {
   return "";
 }
 
-std::string PathOf(const std::string& path, const FieldDescriptor& field) {
-  return path.empty() ? field.name() : fmt::format("{}.{}", path, field.name());
-}
-
 void RequireSameMember(const Message& lower, const FieldDescriptor& field, const std::string& path,
                        std::string_view way_out) {
   const FieldDescriptor* const set = OtherMember(lower, field);
@@ -171,7 +167,8 @@ void Merge(const Message& upper, Message& lower, const std::string& path,
   for (const FieldDescriptor* field : SetFields(upper)) {
     RequireSameMember(lower, *field, path, way_out);
     if (field->message_type() && !field->is_repeated()) {
-      Merge(Child(upper, *field, 0), MutableChild(lower, *field, 0), PathOf(path, *field), way_out);
+      Merge(Child(upper, *field, 0), MutableChild(lower, *field, 0), FieldPath(path, field->name()),
+            way_out);
       continue;
     }
     lower.GetReflection()->ClearField(&lower, field);

@@ -114,14 +114,14 @@ void RequireChosen(const Assignment& assignment, const Message& parent,
   std::string path;
   for (std::size_t i = 0; i < depth; ++i) {
     const Segment& segment = assignment.path[i];
-    path += path.empty() ? "" : ".";
-    path += segment.index ? fmt::format("{}[{}]", segment.name, *segment.index) : segment.name;
+    path = FieldPath(path, segment.name);
+    if (segment.index) path += fmt::format("[{}]", *segment.index);
   }
-  const std::string inside = path.empty() ? "" : path + ".";
-  Refuse(assignment,
-         fmt::format("{} is {}, not {}; allowed: {}{}, or --set '{}={{ ... }}', which replaces {}",
-                     path.empty() ? parent.GetDescriptor()->name() : path, set->name(),
-                     field.name(), inside, set->name(), inside + field.name(), set->name()));
+  Refuse(
+      assignment,
+      fmt::format("{} is {}, not {}; allowed: {}, or --set '{}={{ ... }}', which replaces {}",
+                  path.empty() ? parent.GetDescriptor()->name() : path, set->name(), field.name(),
+                  FieldPath(path, set->name()), FieldPath(path, field.name()), set->name()));
 }
 
 // The message that segment `depth` of the path names inside `parent`.

@@ -96,7 +96,7 @@ class PlaceFinder {
   [[nodiscard]] Place Here() const {
     Place place{levels_.back().message, levels_.back().field, "", latest_};
     for (const Level& level : levels_) {
-      if (level.field) place.path += (place.path.empty() ? "" : ".") + level.field->name();
+      if (level.field) place.path = FieldPath(place.path, level.field->name());
     }
     return place;
   }
