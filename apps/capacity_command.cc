@@ -156,8 +156,7 @@ void WarnOf(const lab::Capacity& capacity, const lab::CapacityQuestion& question
   if (capacity.saturated) {
     std::cerr << fmt::format(
         "warning: {}: the server is saturated at the largest value that holds: more arrives than "
-        "it "
-        "serves, and the bounds do not tell; bound a latency or slo_attainment too\n",
+        "it serves, and the bounds do not tell; bound a latency or slo_attainment too\n",
         capacity.experiment);
   }
   if (!capacity.monotone) {

@@ -200,7 +200,7 @@ void ServingFront::OnWorker(const Request& exchange, Dialect dialect, std::funct
   });
 }
 
-// What `work` throws becomes a 500; but for memory, which an answer would need too.
+// Answers 500 where `work` throws. Passes std::bad_alloc on: an answer would need memory, too.
 void ServingFront::Work(const Request& exchange, Dialect dialect,
                         const std::function<void()>& work) {
   std::string message;

@@ -39,7 +39,7 @@ class RunDirectory {
   [[nodiscard]] std::filesystem::path File(const std::string& name) const {
     return (partial_ ? partial_->path() : path_) / name;
   }
-  // Of its files.
+  // When the run's files appear at path().
   [[nodiscard]] Appearance appearance() const { return appearance_; }
 
   void WriteText(const std::string& name, const std::string& text) const;

@@ -24,7 +24,7 @@ std::string_view PresetOfCheckpoint(std::string_view path);
 ModelConfig ReadNamedModel(const std::string& model, bool has_weight_dtype);
 ModelSpec ReadNamedShape(const std::string& model, bool has_weight_dtype);
 
-// What to say of a path that does not exist: that no preset has this name, how to download the
+// The words for a path that does not exist: that no preset has this name, how to download the
 // config.json of a model on huggingface.co, and "the nearest preset is qwen3-14b" for
 // "Qwen/Qwen3-14B-AWQ", or up to three presets of the same family, if there are any.
 std::string NoSuchModel(std::string_view path);

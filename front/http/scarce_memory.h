@@ -1,4 +1,4 @@
-// What must happen although there is no memory for it now.
+// Work that must be done although there is no memory for it now.
 #pragma once
 
 #include <chrono>

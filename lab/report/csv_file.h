@@ -23,8 +23,8 @@ class CsvFile {
   // NaN for empty cells. Throws InputError (data) if the file has no such column, or a cell is
   // neither empty nor a finite number.
   [[nodiscard]] std::vector<double> Numbers(std::string_view column) const;
-  // The same, and refuses empty cells and numbers below 0: for what every row has, such as the time
-  // of its arrival.
+  // Numbers() of a column that each row has, such as the time of its arrival: also refuses empty
+  // cells and numbers below 0.
   [[nodiscard]] std::vector<double> Times(std::string_view column) const;
 
  private:
