@@ -150,9 +150,10 @@ void RunGenerate(const GenerateFlags& flags) {
     std::uint32_t id = 0;
     while (const TracedRequest* request = source->Peek()) {
       const TimePoint arrival = request->arrival;
+      const std::int32_t answer_tokens = request->output_tokens;
       writer.Write(*request);
       source->Take();
-      source->OnDone(RequestId{id++}, arrival);
+      source->OnDone(RequestId{id++}, arrival, answer_tokens);
       progress.Show(id);
     }
   }

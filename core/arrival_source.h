@@ -2,6 +2,8 @@
 // loop of users.
 #pragma once
 
+#include <cstdint>
+
 #include "core/ids.h"
 #include "core/time.h"
 #include "core/traced_request.h"
@@ -23,9 +25,10 @@ class ArrivalSource {
   // Removes the request that Peek() returns. REQUIRES: Peek() != nullptr.
   virtual void Take() = 0;
 
-  // Reports that the request left the system at `now`: finished, cancelled or rejected. Closed-loop
-  // sources derive later arrivals from it, never earlier than `now`.
-  virtual void OnDone(RequestId id, TimePoint now) = 0;
+  // Reports that the request left the system at `now`. `answer_tokens`: the length of its finished
+  // answer; 0 = it was rejected, or its client gave up. Closed loops and conversations derive later
+  // requests from it, never earlier than `now`.
+  virtual void OnDone(RequestId id, TimePoint now, std::int32_t answer_tokens) = 0;
 
   // True while other threads may still make requests known: worlds that run by a clock then wait
   // for them. From any thread.

@@ -204,13 +204,14 @@ bool RealWorld::TakeToken(const SampledToken& sampled,
   if (fate != TokenFate::kTaken && fate != TokenFate::kLast) return false;
   tokens_.Append(sampled.request, sampled.token);
   Placement& placement = placements_[sampled.request];
+  ++placement.output_tokens;
   const bool may_move = options_.prefill_replicas > 0 && !placement.moved;
   if (may_move) placement.tokens.push_back(sampled.token);
   if (options_.listener != nullptr) {
     if (!logprobs.empty()) options_.listener->OnLogprobs(sampled.request, logprobs);
     options_.listener->OnToken(sampled.request, sampled.token);
   }
-  if (fate == TokenFate::kLast) Depart(sampled.request);
+  if (fate == TokenFate::kLast) Depart(sampled.request, placement.output_tokens);
   return true;
 }
 
@@ -232,7 +233,8 @@ void RealWorld::CancelSome() {
 void RealWorld::CancelOpen(const RequestCancelled& cancelled) {
   events_.emplace_back(cancelled);
   ledger_.Close(cancelled.request);
-  Depart(cancelled.request);
+  Depart(cancelled.request,
+         cancelled.answered ? placements_[cancelled.request].output_tokens : 0);
 }
 
 void RealWorld::TakeArrivals() {
@@ -310,7 +312,7 @@ void RealWorld::Launch(const StepPlan& plan) {
   }
   for (const Rejection& rejection : plan.rejected) {
     ledger_.Close(rejection.request);
-    Depart(rejection.request);
+    Depart(rejection.request, 0);
   }
 }
 
@@ -359,12 +361,12 @@ void RealWorld::CloseAt(std::int32_t index, RequestId id) {
   replica.departing.PushBack({id, replica.last_launched});
 }
 
-void RealWorld::Depart(RequestId id) {
+void RealWorld::Depart(RequestId id, std::int32_t answer_tokens) {
   const std::int32_t index = placements_[id].replica;
   if (index != kNowhere) CloseAt(index, id);
   placements_.Close(id);
   tokens_.Close(id);
-  source_.OnDone(id, now_);
+  source_.OnDone(id, now_, answer_tokens);
 }
 
 void RealWorld::CloseDeparted() {

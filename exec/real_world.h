@@ -100,6 +100,7 @@ class RealWorld final : public World {
   struct Placement {
     std::int32_t replica = kNowhere;  // where it is open
     bool moved = false;               // from the replica that computed its prompt
+    std::int32_t output_tokens = 0;   // so far
     // What the next replica that opens it needs, as long as there may be one: prompt and output.
     std::vector<std::int32_t> tokens;
     kernels::SamplingParameters sampling;
@@ -131,7 +132,8 @@ class RealWorld final : public World {
   void OpenAt(std::int32_t index, RequestId id);
   void CloseAt(std::int32_t index, RequestId id);
   // Removes the request from the system.
-  void Depart(RequestId id);
+  // `answer_tokens`: ArrivalSource::OnDone.
+  void Depart(RequestId id, std::int32_t answer_tokens);
   void CloseDeparted();
   // The latest time to wait for a result before looking for arrivals, timeouts and `wake_at`;
   // nullopt if nothing more will happen.

@@ -35,7 +35,8 @@ TimePoint Clients::next_time() {
 void Clients::AdvanceTo(TimePoint now) {
   while (reactions_.next_time() <= now) {
     const TimePoint time = reactions_.next_time();
-    source_.OnDone(reactions_.Pop(), time);
+    const Reaction reaction = reactions_.Pop();
+    source_.OnDone(reaction.request, time, reaction.answer_tokens);
   }
   for (const TracedRequest* request = source_.Peek(); request != nullptr && request->arrival <= now;
        request = source_.Peek()) {
@@ -73,9 +74,9 @@ std::optional<Clients::Reached> Clients::TakeReached(TimePoint now) {
   return std::move(under_way_.PopFront().reached);
 }
 
-void Clients::OnLeft(RequestId id, TimePoint now) {
+void Clients::OnLeft(RequestId id, TimePoint now, std::int32_t answer_tokens) {
   CHECK(ways_back_.contains(id));
-  reactions_.Push(Later(now, ways_back_[id]), id);
+  reactions_.Push(Later(now, ways_back_[id]), {id, answer_tokens});
   ways_back_.Close(id);
 }
 

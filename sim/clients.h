@@ -51,13 +51,18 @@ class Clients {
   // The next request that has reached the engine by `now`, in the order of sending.
   std::optional<Reached> TakeReached(TimePoint now);
 
-  // The request left the engine: it ended, was rejected or was cancelled.
-  void OnLeft(RequestId id, TimePoint now);
+  // The request left the engine. `answer_tokens`: ArrivalSource::OnDone.
+  void OnLeft(RequestId id, TimePoint now, std::int32_t answer_tokens);
 
  private:
   struct UnderWay {
     Reached reached;
     TimePoint time;
+  };
+
+  struct Reaction {
+    RequestId request{};
+    std::int32_t answer_tokens = 0;
   };
 
   void Send(const TracedRequest& request);
@@ -69,7 +74,7 @@ class Clients {
   TimePoint last_reached_ = TimePoint::min();
   std::uint32_t sent_ = 0;
   IdWindow<Duration> ways_back_;  // of requests in the engine or on the way: response + reaction
-  EventQueue<RequestId> reactions_;
+  EventQueue<Reaction> reactions_;
   EventQueue<RequestCancelled> leaving_;
 };
 

@@ -86,11 +86,12 @@ Instant SimWorld::WakeUpAt(TimePoint wake_at) {
   return {now_, events_};
 }
 
-void SimWorld::Depart(RequestId id) {
+void SimWorld::Depart(RequestId id, std::int32_t answer_tokens) {
+  CloseTruth(id);
   if (clients_ != nullptr) {
-    clients_->OnLeft(id, now_);
+    clients_->OnLeft(id, now_, answer_tokens);
   } else {
-    source_.OnDone(id, now_);
+    source_.OnDone(id, now_, answer_tokens);
   }
 }
 
@@ -114,7 +115,8 @@ void SimWorld::Announce(const TracedRequest& traced, Duration response_delay, bo
                                 ? std::max(1, options_.max_model_length - traced.prompt_tokens)
                                 : traced.max_output_tokens;
   const std::int32_t limit = std::min(traced.max_output_tokens, room);
-  truth.remaining_tokens = std::min(traced.output_tokens, limit);
+  truth.answer_tokens = std::min(traced.output_tokens, limit);
+  truth.remaining_tokens = truth.answer_tokens;
   truth.ends_at_limit = truth.remaining_tokens == limit;
   truth.block_room = std::numeric_limits<std::int32_t>::max();
   truth.streak = 0;
@@ -174,10 +176,7 @@ void SimWorld::Launch(const StepPlan& plan) {
   Replica& replica = ReplicaOf(plan);
   const StepCost& cost = *replica.cost;
   if (!plan.rejected.empty()) EndStreak(replica.streak);
-  for (const Rejection& rejection : plan.rejected) {
-    CloseTruth(rejection.request);
-    Depart(rejection.request);
-  }
+  for (const Rejection& rejection : plan.rejected) Depart(rejection.request, 0);
   replica.host_free = After(std::max(replica.host_free, now_), cost.HostTime(plan));
   TimePoint ready = replica.host_free;
   TimePoint started = ready;
@@ -297,8 +296,7 @@ void SimWorld::EmitVerified(const WorkItem& item, Truth& truth) {
   }
   outcome.finish = truth.ends_at_limit ? FinishReason::kLength : FinishReason::kStop;
   outcomes_.push_back(outcome);
-  CloseTruth(item.request);
-  Depart(item.request);
+  Depart(item.request, truth.answer_tokens);
 }
 
 bool SimWorld::ContinueStreak(const StepPlan& plan, Streak& streak) {
@@ -361,8 +359,7 @@ void SimWorld::CompleteParts(RequestId id, Truth& truth) {
   }
   if (truth.remaining_tokens > 0) return;
   outcomes_.push_back({id, 1, truth.ends_at_limit ? FinishReason::kLength : FinishReason::kStop});
-  CloseTruth(id);
-  Depart(id);
+  Depart(id, truth.answer_tokens);
 }
 
 void SimWorld::FillBlock(RequestId id, Truth& truth) {

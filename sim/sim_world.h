@@ -151,8 +151,8 @@ class SimWorld final : public World {
   void KeepContent(const TracedRequest& traced, RequestId id, Truth& truth);
   // The keys of the full blocks of its prompt, by the content kept; valid in this instant.
   std::span<const BlockKey> NameBlocks(const Request& request);
-  // The request has ended, was rejected or was cancelled.
-  void Depart(RequestId id);
+  // The request has left; `answer_tokens`: ArrivalSource::OnDone.
+  void Depart(RequestId id, std::int32_t answer_tokens);
   void CloseTruth(RequestId id);
   void ReturnSteps();
   // Emits one token for each work item that computes all known tokens of its request.

@@ -14,7 +14,7 @@ class NoArrivals final : public ArrivalSource {
  public:
   const TracedRequest* Peek() override { return nullptr; }
   void Take() override { CHECK(false); }
-  void OnDone(RequestId /*id*/, TimePoint /*now*/) override {}
+  void OnDone(RequestId /*id*/, TimePoint /*now*/, std::int32_t /*answer_tokens*/) override {}
   [[nodiscard]] bool reacts() const override { return false; }
 };
 

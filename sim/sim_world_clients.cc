@@ -38,8 +38,7 @@ void SimWorld::TakeFromClients() {
     if (truth == nullptr) continue;
     EndStreak(replicas_[static_cast<std::size_t>(truth->streak)].streak);
     events_.emplace_back(*left);
-    CloseTruth(left->request);
-    Depart(left->request);
+    Depart(left->request, left->answered ? truth->answer_tokens - truth->remaining_tokens : 0);
   }
   // Reactions without delay to what has just left.
   clients_->AdvanceTo(now_);

@@ -11,6 +11,7 @@ namespace twin::sim {
 
 // One per live request.
 struct Truth {
+  std::int32_t answer_tokens = 0;     // its whole output
   std::int32_t remaining_tokens = 0;  // of output
   std::int32_t block_room = 0;        // tokens until the open block is full and gets its key
   std::int32_t open_block = 0;        // number of the request's block that is being filled

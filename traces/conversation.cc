@@ -135,7 +135,7 @@ bool ShapeSampler::AssignTurn(Conversation& conversation, TracedRequest& request
   request.session = conversation.session;
   NameContent(conversation, request);
   --conversation.turns_left;
-  conversation.context_tokens = request.prompt_tokens + request.output_tokens;
+  conversation.context_tokens = request.prompt_tokens;
   return true;
 }
 

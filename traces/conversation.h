@@ -26,7 +26,8 @@ struct Conversation {
   std::uint32_t tenant = 0;   // within the class
   std::uint32_t class_index = 0;
   std::int32_t turns_left = 0;
-  std::int32_t context_tokens = 0;  // prompts and outputs of the turns before
+  // Prompts of the turns before, and the answers that were given.
+  std::int32_t context_tokens = 0;
 };
 
 // Produces conversations and their turns.

@@ -59,12 +59,13 @@ class GeneratedSource final : public ArrivalSource {
     ++taken_;
   }
 
-  void OnDone(RequestId id, TimePoint now) override {
+  void OnDone(RequestId id, TimePoint now, std::int32_t answer_tokens) override {
     if (!reacts_) return;
     Conversation conversation = outstanding_[id];
     outstanding_.Close(id);
     shown_ = Shown::kNothing;
-    if (conversation.turns_left > 0) {
+    conversation.context_tokens += answer_tokens;
+    if (conversation.turns_left > 0 && answer_tokens > 0) {
       const TimePoint next = After(now, conversations_->DrawThink(conversation));
       Schedule({.time = next, .conversation = conversation});
     } else if (closed_) {

@@ -28,7 +28,7 @@ class StreamSource final : public ArrivalSource {
     CHECK(Peek() != nullptr);
     shown_ = false;
   }
-  void OnDone(RequestId, TimePoint) override {}
+  void OnDone(RequestId /*id*/, TimePoint /*now*/, std::int32_t /*answer_tokens*/) override {}
   [[nodiscard]] bool reacts() const override { return false; }
 
  private:
@@ -60,10 +60,10 @@ class MergedSource final : public ArrivalSource {
     sources_[first_source_]->Take();
   }
 
-  void OnDone(RequestId id, TimePoint now) override {
+  void OnDone(RequestId id, TimePoint now, std::int32_t answer_tokens) override {
     const Origin origin = outstanding_[id];
     outstanding_.Close(id);
-    sources_[origin.source]->OnDone(origin.id, now);
+    sources_[origin.source]->OnDone(origin.id, now, answer_tokens);
   }
   [[nodiscard]] bool reacts() const override {
     return std::ranges::any_of(sources_, [](const auto& source) { return source->reacts(); });
@@ -106,7 +106,9 @@ class LimitedSource final : public ArrivalSource {
     --left_;
     source_->Take();
   }
-  void OnDone(RequestId id, TimePoint now) override { source_->OnDone(id, now); }
+  void OnDone(RequestId id, TimePoint now, std::int32_t answer_tokens) override {
+    source_->OnDone(id, now, answer_tokens);
+  }
   [[nodiscard]] bool reacts() const override { return source_->reacts(); }
 
  private:
@@ -139,12 +141,12 @@ class CappedSource final : public ArrivalSource {
     shown_ = false;
     ++in_flight_;
   }
-  void OnDone(RequestId id, TimePoint now) override {
+  void OnDone(RequestId id, TimePoint now, std::int32_t answer_tokens) override {
     CHECK(in_flight_ > 0);
     // Only a request that waited for a place is delayed.
     if (in_flight_ == in_flight_max_) freed_ = std::max(freed_, now);
     --in_flight_;
-    source_->OnDone(id, now);
+    source_->OnDone(id, now, answer_tokens);
     shown_ = false;
   }
 
@@ -182,7 +184,9 @@ class CycledPrompts final : public ArrivalSource {
     ++taken_;
     source_->Take();
   }
-  void OnDone(RequestId id, TimePoint now) override { source_->OnDone(id, now); }
+  void OnDone(RequestId id, TimePoint now, std::int32_t answer_tokens) override {
+    source_->OnDone(id, now, answer_tokens);
+  }
   [[nodiscard]] bool reacts() const override { return source_->reacts(); }
 
  private:

@@ -52,7 +52,9 @@ class PredictedSource final : public ArrivalSource {
     rules_.ApplyPrediction(request_);
     source_->Take();
   }
-  void OnDone(RequestId id, TimePoint now) override { source_->OnDone(id, now); }
+  void OnDone(RequestId id, TimePoint now, std::int32_t answer_tokens) override {
+    source_->OnDone(id, now, answer_tokens);
+  }
   [[nodiscard]] bool reacts() const override { return source_->reacts(); }
 
  private:

@@ -35,7 +35,7 @@ class BurstSource final : public ArrivalSource {
   }
   const TracedRequest* Peek() override { return left_ > 0 ? &request_ : nullptr; }
   void Take() override { --left_; }
-  void OnDone(RequestId, TimePoint) override {}
+  void OnDone(RequestId /*id*/, TimePoint /*now*/, std::int32_t /*answer_tokens*/) override {}
 
  private:
   std::int32_t left_;

@@ -35,7 +35,7 @@ class LiveRequests final : public ArrivalSource {
     return &*front_;
   }
   void Take() override { front_.reset(); }
-  void OnDone(RequestId /*id*/, TimePoint /*now*/) override {}
+  void OnDone(RequestId /*id*/, TimePoint /*now*/, std::int32_t /*answer_tokens*/) override {}
   [[nodiscard]] bool open() const override {
     const std::lock_guard lock(mutex_);
     return !closed_;

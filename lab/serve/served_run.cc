@@ -109,7 +109,7 @@ class RecordedArrivals final : public ArrivalSource {
     return taken_ < requests_.size() ? &requests_[taken_] : nullptr;
   }
   void Take() override { ++taken_; }
-  void OnDone(RequestId /*id*/, TimePoint /*now*/) override {}
+  void OnDone(RequestId /*id*/, TimePoint /*now*/, std::int32_t /*answer_tokens*/) override {}
 
  private:
   std::vector<TracedRequest> requests_;

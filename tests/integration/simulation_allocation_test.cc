@@ -55,7 +55,7 @@ class ConstantCrowd final : public ArrivalSource {
     ++taken_;
     Draw();
   }
-  void OnDone(RequestId /*id*/, TimePoint now) override {
+  void OnDone(RequestId /*id*/, TimePoint now, std::int32_t /*answer_tokens*/) override {
     --outstanding_;
     next_.arrival = now;
   }

@@ -41,7 +41,7 @@ class DrawnRequests final : public ArrivalSource {
     --left_;
     Draw();
   }
-  void OnDone(RequestId /*id*/, TimePoint /*now*/) override {}
+  void OnDone(RequestId /*id*/, TimePoint /*now*/, std::int32_t /*answer_tokens*/) override {}
   [[nodiscard]] bool reacts() const override { return false; }
 
  private:
@@ -194,7 +194,7 @@ class Batch final : public ArrivalSource {
     --left_;
     DrawPrompt();
   }
-  void OnDone(RequestId /*id*/, TimePoint now) override {
+  void OnDone(RequestId /*id*/, TimePoint now, std::int32_t /*answer_tokens*/) override {
     ++left_;
     next_.arrival = now;
   }

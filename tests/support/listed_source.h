@@ -18,9 +18,13 @@ class ListedSource final : public ArrivalSource {
     return taken_ < requests_.size() ? &requests_[taken_] : nullptr;
   }
   void Take() override { ++taken_; }
-  void OnDone(RequestId id, TimePoint now) override { done.emplace_back(id, now); }
+  void OnDone(RequestId id, TimePoint now, std::int32_t answer_tokens) override {
+    done.emplace_back(id, now);
+    answers.push_back(answer_tokens);
+  }
 
   std::vector<std::pair<RequestId, TimePoint>> done;
+  std::vector<std::int32_t> answers;  // their tokens, in the order of `done`
 
  private:
   std::vector<TracedRequest> requests_;

@@ -279,8 +279,9 @@ class OneAtATime final : public ArrivalSource {
     ready_ = false;
     ++taken;
   }
-  void OnDone(RequestId id, TimePoint now) override {
+  void OnDone(RequestId id, TimePoint now, std::int32_t answer_tokens) override {
     EXPECT_EQ(Index(id) + 1, taken);
+    EXPECT_EQ(answer_tokens, 3);
     if (taken == 5) return;
     next_.arrival = now + std::chrono::microseconds(50);
     ready_ = true;
@@ -370,7 +371,7 @@ TEST_F(RealWorldTest, AConversationFindsItsLastAnswerInThePrefixCache) {
     explicit Turns(std::vector<TracedRequest> turns) : turns_(std::move(turns)) {}
     const TracedRequest* Peek() override { return taken_ == done_ ? Turn() : nullptr; }
     void Take() override { ++taken_; }
-    void OnDone(RequestId /*id*/, TimePoint /*now*/) override { ++done_; }
+    void OnDone(RequestId /*id*/, TimePoint /*now*/, std::int32_t /*answer_tokens*/) override { ++done_; }
 
    private:
     const TracedRequest* Turn() { return taken_ < turns_.size() ? &turns_[taken_] : nullptr; }

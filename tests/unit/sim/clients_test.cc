@@ -67,6 +67,7 @@ TEST(BoundaryTest, RequestsReachTheEngineLaterAndTokensTheClient) {
   EXPECT_EQ(life.first_received(), At(20));
   EXPECT_EQ(life.last_received(), At(30));
   EXPECT_THAT(source.done, ElementsAre(Pair(R(0), At(31))));
+  EXPECT_THAT(source.answers, ElementsAre(2));
 }
 
 TEST(BoundaryTest, ZeroDelaysGiveTheRunWithoutABoundary) {
@@ -89,7 +90,7 @@ class AnsweringSource final : public ArrivalSource {
     known_ = false;
     ++taken_;
   }
-  void OnDone(RequestId /*id*/, TimePoint now) override {
+  void OnDone(RequestId /*id*/, TimePoint now, std::int32_t /*answer_tokens*/) override {
     if (taken_ == 2) return;
     request_.arrival = now;
     known_ = true;
@@ -119,6 +120,7 @@ TEST(ClientTimeoutTest, TheRequestIsCancelledARequestDelayAfterTheClientGaveUp) 
                                            Pair(27, "C"), Pair(33, "S")));
   EXPECT_EQ(run.Life(0).status, RequestStatus::kCancelled);
   EXPECT_THAT(source.done, ElementsAre(Pair(R(0), At(30))));
+  EXPECT_THAT(source.answers, ElementsAre(0));
 }
 
 TEST(ClientTimeoutTest, NeedsNoBoundaryAndSparesRequestsThatEndInTime) {

@@ -65,7 +65,7 @@ class OpenSource final : public ArrivalSource {
  public:
   const TracedRequest* Peek() override { return queue_.empty() ? nullptr : &queue_.front(); }
   void Take() override { queue_.pop_front(); }
-  void OnDone(RequestId, TimePoint) override {}
+  void OnDone(RequestId /*id*/, TimePoint /*now*/, std::int32_t /*answer_tokens*/) override {}
   [[nodiscard]] bool open() const override { return open_; }
 
   void Push(TracedRequest request) { queue_.push_back(std::move(request)); }

@@ -69,6 +69,7 @@ class TruthTest : public ::testing::Test {
       ++tokens;
       CHECK(tokens < 1000);
     }
+    EXPECT_THAT(source_->answers, ElementsAre(tokens));
     return {tokens, finished_.outcomes[0].finish};
   }
 

@@ -35,7 +35,10 @@ struct Served {
   std::vector<TimePoint> done;
   std::size_t in_flight_max = 0;
 };
-inline Served Serve(ArrivalSource& source, const std::function<Duration(std::size_t)>& service) {
+using AnswerTokens = std::function<std::int32_t(const TracedRequest&)>;
+inline std::int32_t WholeAnswer(const TracedRequest& request) { return request.output_tokens; }
+inline Served Serve(ArrivalSource& source, const std::function<Duration(std::size_t)>& service,
+                    const AnswerTokens& answer_tokens = WholeAnswer) {
   using Done = std::pair<TimePoint, std::uint32_t>;
   std::priority_queue<Done, std::vector<Done>, std::greater<>> running;
   Served served;
@@ -51,7 +54,7 @@ inline Served Serve(ArrivalSource& source, const std::function<Duration(std::siz
     } else if (!running.empty()) {
       const auto [now, id] = running.top();
       running.pop();
-      source.OnDone(RequestId{id}, now);
+      source.OnDone(RequestId{id}, now, answer_tokens(served.requests[id]));
     } else {
       return served;
     }

@@ -1,9 +1,11 @@
 // When drawn requests arrive: processes, closed loops, conversations, a cap on those in flight.
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <map>
 #include <utility>
 #include <vector>
@@ -18,6 +20,7 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
+using ::testing::ElementsAre;
 
 struct Gaps {
   double mean = 0;
@@ -186,6 +189,33 @@ TEST(SessionsTest, WhatIsSaidDoesNotDependOnWhenOthersAreDone) {
       EXPECT_EQ(fast.at(key), prompt);
     }
   }
+}
+
+// One conversation after the other, each of three turns of 100 + 10 tokens.
+class AnsweredSessionsTest : public ::testing::Test {
+ protected:
+  static std::vector<std::int32_t> Prompts(const AnswerTokens& answer_tokens) {
+    WorkloadConfig config = Drawn(6, {.kind = ArrivalConfig::Kind::kClosedLoop, .users = 1});
+    config.shape.sessions.turns = Fixed(3);
+    const Served served = Serve(
+        *MakeWorkload(config, 3), [](std::size_t) { return seconds(1); }, answer_tokens);
+    std::vector<std::int32_t> prompts;
+    for (const TracedRequest& request : served.requests) prompts.push_back(request.prompt_tokens);
+    return prompts;
+  }
+};
+
+TEST_F(AnsweredSessionsTest, ATurnRepeatsTheAnswersThatWereGiven) {
+  EXPECT_THAT(Prompts(WholeAnswer), ElementsAre(100, 210, 320, 100, 210, 320));
+  EXPECT_THAT(Prompts([](const TracedRequest&) { return 4; }),
+              ElementsAre(100, 204, 308, 100, 204, 308));
+}
+
+TEST_F(AnsweredSessionsTest, ATurnWithoutAnAnswerIsTheLast) {
+  EXPECT_THAT(Prompts([](const TracedRequest& request) {
+                return request.prompt_tokens == 100 ? 10 : 0;
+              }),
+              ElementsAre(100, 210, 100, 210, 100, 210));
 }
 
 TEST(SessionsTest, EndBeforeTheContextIsFull) {
