@@ -56,8 +56,10 @@ std::vector<std::string> NamesToShow(const std::vector<std::string>& asked,
                                      std::span<const NamedSummary> runs) {
   if (asked.empty()) return {HeadlineMetrics().begin(), HeadlineMetrics().end()};
   if (asked.size() == 1 && asked[0] == "all") return MetricNames(runs);
-  RequireKnown(asked, runs);
-  return asked;
+  std::vector<std::string> keys;
+  for (const std::string& name : asked) keys.push_back(MetricKey(name));
+  RequireKnown(keys, runs);
+  return keys;
 }
 
 // Empty, with a warning, unless all runs have a configuration that this version reads.
@@ -80,15 +82,25 @@ std::vector<FieldDifference> Differences(const std::vector<std::string>& runs) {
   }
 }
 
+// The paths of a few fields, and the number of the others.
+std::string FieldsText(const std::vector<FieldDifference>& differences) {
+  constexpr std::size_t kNamed = 4;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(kNamed, differences.size()); ++i) {
+    text += fmt::format("{}{}", i > 0 ? ", " : "", differences[i].path);
+  }
+  if (differences.size() > kNamed) text += fmt::format(" and {} more", differences.size() - kNamed);
+  return text;
+}
+
 void PrintTable(std::span<const NamedSummary> runs, const std::vector<std::string>& names,
                 const std::vector<FieldDifference>& differences) {
   WriteTable(std::cout, runs, names);
   if (differences.empty()) return;
   std::cout << '\n';
   if (runs.size() > 2) {  // too wide to read
-    std::cout << fmt::format(
-        "configurations differ in {} fields; --format csv or json lists them\n",
-        differences.size());
+    std::cout << fmt::format("configurations differ in {}; --format csv or json lists them\n",
+                             FieldsText(differences));
     return;
   }
   std::vector<std::vector<std::string>> rows{{"config"}};

@@ -490,12 +490,25 @@ std::vector<ChangedHardware> WithEachNumberChanged(const ExperimentConfig& confi
   return changed;
 }
 
+namespace {
+
+// The first line of the resolved configuration of an own policy.
+constexpr std::string_view kBeforeOwnPolicy = "# `policy` did not decide: ";
+constexpr std::string_view kBehindOwnPolicy = " did, a policy of the caller.\n";
+
+}  // namespace
+
 std::string WriteResolved(const ExperimentConfig& config) {
   const proto::Experiment message = Resolved(config);
   const std::string text = PrintText(message);
   if (config.own_policy == nullptr) return text;
-  return fmt::format("# `policy` did not decide: {} did, a policy of the caller.\n{}",
-                     config.own_policy->name, text);
+  return fmt::format("{}{}{}{}", kBeforeOwnPolicy, config.own_policy->name, kBehindOwnPolicy, text);
+}
+
+std::string OwnPolicyOf(std::string_view resolved) {
+  const std::size_t end = resolved.find(kBehindOwnPolicy);
+  if (!resolved.starts_with(kBeforeOwnPolicy) || end == std::string_view::npos) return "";
+  return std::string(resolved.substr(0, end).substr(kBeforeOwnPolicy.size()));
 }
 
 PolicyTraits TraitsOf(const ExperimentConfig& config) {

@@ -177,6 +177,8 @@ ExperimentConfig ParseExperiment(std::string_view text, const std::string& sourc
 // The experiment in text format with all defaults; reading it gives an equal config.
 // A real world without a cost model is written without one.
 std::string WriteResolved(const ExperimentConfig& config);
+// The name of the own policy that decided, from a text of WriteResolved; empty: `policy` did.
+std::string OwnPolicyOf(std::string_view resolved);
 
 // The fields that `asked` sets although nothing reads them with these other fields, each as one
 // line with its path and what it needs. A field that is set to what holds anyway is none of them.

@@ -17,7 +17,9 @@ constexpr std::array kLatencies = {
     LatencyQuantity{"ttft", "time to first token of a completed request", "f - a"},
     LatencyQuantity{"tpot", "time per output token after the first; requests with n >= 2",
                     "(c - f) / (n - 1)"},
-    LatencyQuantity{"itl", "inter-token latency, pooled over all tokens of all requests",
+    LatencyQuantity{"itl",
+                    "inter-token latency, also called time between tokens (tbt); pooled over all "
+                    "tokens of all requests",
                     "t_i - t_(i-1), i >= 2"},
     LatencyQuantity{"e2el", "end-to-end latency of a completed request", "c - a"},
     LatencyQuantity{"queue", "queueing delay of a completed request", "s - a"},
@@ -378,6 +380,15 @@ std::string_view WithoutNumber(std::string_view prefix, std::string_view name) {
 const std::vector<Metric>& MetricCatalog() {
   static const std::vector<Metric> catalog = MakeCatalog();
   return catalog;
+}
+
+std::string MetricKey(std::string_view name) {
+  constexpr std::string_view kOther = "_tbt_";
+  const std::size_t at = name.find(kOther);
+  if (at == std::string_view::npos) return std::string(name);
+  std::string key(name);
+  key.replace(at, kOther.size(), "_itl_");
+  return FindMetric(key) ? key : std::string(name);
 }
 
 std::optional<double> UnansweredMax(std::string_view name) {

@@ -25,6 +25,10 @@ struct Metric {
 // tokens, t_i = time of output token i, w = how long its client held it back before a.
 const std::vector<Metric>& MetricCatalog();
 
+// A metric by the key it has here: other programs call itl tbt, time between tokens
+// (p99_tbt_ms is p99_itl_ms). Any other name stays as it is.
+std::string MetricKey(std::string_view name);
+
 // The entry of a key, that of KEY for tenant_N_KEY and group_N_KEY; nullopt for names that no run
 // writes.
 std::optional<Metric> FindMetric(std::string_view name);

@@ -9,6 +9,7 @@
 #include "lab/report/run_figures.h"
 #include "lab/study/statistics.h"
 #include "proto/config_difference.h"
+#include "proto/experiment_config.h"
 #include "record/metric_catalog.h"
 #include "record/metric_table.h"
 
@@ -127,26 +128,51 @@ std::string ChoiceOf(const std::string& config, const std::string& field) {
   return config.substr(begin, config.find_first_of(" {:", begin) - begin);
 }
 
+// An own policy by its name alone: the configuration does not have its fields.
+std::string PolicyText(const std::string& config,
+                       const std::vector<std::pair<std::string, std::string>>& fields) {
+  if (const std::string own = OwnPolicyOf(config); !own.empty()) return own;
+  const std::string policy = ChoiceOf(config, "policy");
+  return fmt::format("{}: {}", policy, FieldsBelow(fields, "policy." + policy + "."));
+}
+
+// Replicas and what chooses among them; empty for a single one.
+std::string ReplicasText(const std::map<std::string, std::string>& by_name) {
+  std::string text;
+  const std::string prefill = FieldOr(by_name, "system.disaggregation.prefill_replicas");
+  const std::string replicas = FieldOr(by_name, "system.replicas");
+  if (const std::string counts = FieldOr(by_name, "system.replica_groups.count"); !counts.empty()) {
+    text = fmt::format("groups of {} replicas", counts);
+  } else if (!prefill.empty()) {
+    text = fmt::format("{} + {} (prefill + decode)", prefill,
+                       FieldOr(by_name, "system.disaggregation.decode_replicas"));
+  } else if (!replicas.empty() && replicas != "1") {
+    text = replicas;
+  }
+  const std::string router = FieldOr(by_name, "system.router.kind");
+  if (!text.empty() && !router.empty()) text += ", router " + router;
+  return text;
+}
+
 PageTable ShortConfig(const std::vector<ReportedRun>& runs) {
-  PageTable table{{""},      {"policy"}, {"model"}, {"devices"}, {"server"},
-                  {"costs"}, {"load"},   {"SLO"},   {"seed"}};
+  PageTable table{{""},       {"policy"}, {"model"}, {"devices"}, {"replicas"},
+                  {"server"}, {"costs"},  {"load"},  {"SLO"},     {"seed"}};
   for (const ReportedRun& run : runs) {
     const auto fields = ConfigFields(run.config);
     const std::map<std::string, std::string> by_name(fields.begin(), fields.end());
-    const std::string policy = ChoiceOf(run.config, "policy");
     const std::string parts = fmt::format("{} x {}", FieldOr(by_name, "system.tensor_parallel"),
                                           FieldOr(by_name, "system.pipeline_parallel"));
     table[0].push_back(run.name);
-    table[1].push_back(
-        fmt::format("{}: {}", policy, FieldsBelow(fields, "policy." + policy + ".")));
+    table[1].push_back(PolicyText(run.config, fields));
     table[2].push_back(FieldOr(by_name, "system.model"));
     table[3].push_back(fmt::format("{}, tensor x pipeline parallel {}",
                                    FieldOr(by_name, "system.hardware"), parts));
-    table[4].push_back(FieldOr(by_name, "system.server"));
-    table[5].push_back(ChoiceOf(run.config, "cost"));
-    table[6].push_back(LoadText(fields, by_name));
-    table[7].push_back(FieldsBelow(fields, "slo."));
-    table[8].push_back(FieldOr(by_name, "seed"));
+    table[4].push_back(ReplicasText(by_name));
+    table[5].push_back(FieldOr(by_name, "system.server"));
+    table[6].push_back(ChoiceOf(run.config, "cost"));
+    table[7].push_back(LoadText(fields, by_name));
+    table[8].push_back(FieldsBelow(fields, "slo."));
+    table[9].push_back(FieldOr(by_name, "seed"));
   }
   std::erase_if(table, [&](const std::vector<std::string>& row) {
     return &row != &table[0] && std::all_of(row.begin() + 1, row.end(),

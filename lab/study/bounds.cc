@@ -33,7 +33,7 @@ MetricBound ParseBound(std::string_view text) {
   if (at == std::string_view::npos)
     RefuseBound(text, "compares nothing; allowed: METRIC<=NUMBER or METRIC>=NUMBER, joined by &&");
   MetricBound bound;
-  bound.metric = Stripped(text.substr(0, at));
+  bound.metric = MetricKey(Stripped(text.substr(0, at)));
   bound.kind = text[at] == '<' ? MetricBound::Kind::kAtMost : MetricBound::Kind::kAtLeast;
   std::string_view number = text.substr(at + 1);
   if (number.starts_with('=')) number.remove_prefix(1);

@@ -103,6 +103,13 @@ TEST_F(CompareCommandTest, NamesTheFieldsInWhichConfigurationsDiffer) {
   EXPECT_THAT(Run({"compare", "a", "a"}).out, Not(HasSubstr("config")));
 }
 
+TEST_F(CompareCommandTest, NamesAFewFieldsInWhichSeveralConfigurationsDiffer) {
+  (void)RunSmall("a");
+  (void)RunSmall("b", {"--set", "seed=2"});
+  (void)RunSmall("c", {"--set", "seed=3"});
+  EXPECT_THAT(Run({"compare", "a", "b", "c"}).out, HasSubstr("configurations differ in seed; "));
+}
+
 TEST_F(CompareCommandTest, WritesJsonAndCsv) {
   const json summary = RunSmall("a");
   const json other = RunSmall("b", {"--set", "policy.vllm_v1.max_num_seqs=8"});

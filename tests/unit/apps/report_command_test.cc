@@ -91,6 +91,13 @@ TEST_F(ReportCommandTest, ShowsTheNumbersOfTheSummary) {
   EXPECT_THAT(page, HasSubstr("aturated: "));
 }
 
+TEST_F(ReportCommandTest, NamesReplicasAndTheirRouter) {
+  (void)RunSmall("one");
+  EXPECT_THAT(PageOf({"one"}), Not(HasSubstr("<td>replicas</td>")));
+  (void)RunSmall("three", {"--set", "system.replicas=3", "--set", "system.router.kind=LEAST_KV"});
+  EXPECT_THAT(PageOf({"three"}), HasSubstr("<td>3, router LEAST_KV</td>"));
+}
+
 TEST_F(ReportCommandTest, NeedsNoNetwork) {
   (void)RunSmall("run");
   const std::string page = PageOf({"run"});

@@ -66,6 +66,8 @@ TEST(OwnPolicyTest, DecidesInPlaceOfTheExperimentsPolicy) {
   // Its limits size the KV cache, too.
   EXPECT_EQ(own.system.memory, registered.system.memory);
   EXPECT_THAT(WriteResolved(own), StartsWith("# `policy` did not decide: Mine did"));
+  EXPECT_EQ(OwnPolicyOf(WriteResolved(own)), "Mine");
+  EXPECT_EQ(OwnPolicyOf(WriteResolved(registered)), "");
 }
 
 TEST(OwnPolicyTest, ItsRecordReplaysWithIt) {

@@ -82,6 +82,8 @@ TEST(MetricCatalogTest, KnowsEachKeyOnceAndTenantsKeysByTheirEnd) {
   for (const std::string_view name : HeadlineMetrics()) EXPECT_TRUE(FindMetric(name)) << name;
   EXPECT_EQ(FindMetric("tenant_17_mean_ttft_ms")->unit, "ms");
   EXPECT_EQ(FindMetric("tenant_others_completed")->name, "tenant_others_completed");
+  EXPECT_EQ(MetricKey("p99_tbt_ms"), "p99_itl_ms");
+  EXPECT_EQ(MetricKey("mean_tbt"), "mean_tbt");
   for (const char* unknown : {"tenant_x_completed", "tenant_3_steps", "tenant_", "mean_tft_ms"}) {
     EXPECT_FALSE(FindMetric(unknown)) << unknown;
   }
