@@ -391,13 +391,15 @@ std::string MetricKey(std::string_view name) {
   return FindMetric(key) ? key : std::string(name);
 }
 
-std::optional<double> UnansweredMax(std::string_view name) {
+std::optional<UnansweredLimit> FindUnansweredLimit(std::string_view name) {
   const std::string_view key = WithoutNumber(name.starts_with(kGroup) ? kGroup : kTenant, name);
-  if (const auto latency = FindLatency(key)) return latency->statistic->unanswered_max;
+  const auto limit = [&](const Statistic& statistic) {
+    const std::string_view prefix = name.substr(0, name.size() - key.size());
+    return UnansweredLimit{fmt::format("{}unanswered_share", prefix), statistic.unanswered_max};
+  };
+  if (const auto latency = FindLatency(key)) return limit(*latency->statistic);
   for (const Statistic& statistic : kStatistics) {
-    if (key == fmt::format("{}_normalized_ms_per_token", statistic.name)) {
-      return statistic.unanswered_max;
-    }
+    if (key == fmt::format("{}_normalized_ms_per_token", statistic.name)) return limit(statistic);
   }
   return std::nullopt;
 }

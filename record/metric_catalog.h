@@ -61,8 +61,12 @@ struct Statistic {
 };
 std::span<const Statistic> Statistics();
 
-// Whether the metric of this name is a latency's, and then the share of the clients that may be
-// left without an answer where it is bounded from above (Statistic::unanswered_max).
-std::optional<double> UnansweredMax(std::string_view name);
+// What a bound from above on a latency asks of the clients that it concerns.
+struct UnansweredLimit {
+  std::string share;  // the key of the share that got no answer: of all, a tenant, or a group
+  double max = 0;     // Statistic::unanswered_max
+};
+// Nothing for metrics that are no latency.
+std::optional<UnansweredLimit> FindUnansweredLimit(std::string_view name);
 
 }  // namespace twin

@@ -27,9 +27,8 @@ struct MetricBound {
 };
 
 // The value that the bound judges: that of the metric, or NaN where the run breaks the bound by
-// itself, because more clients than the metric allows got no answer (UnansweredMax): the latencies
-// are then those of the few that did.
-// REQUIRES: the run has the metric.
+// itself, because more clients than the metric allows got no answer (FindUnansweredLimit): the
+// latencies are then those of the few that did. REQUIRES: the run has the metric.
 double JudgedValue(const Summary& summary, const MetricBound& bound);
 
 // One bound or several joined by &&; each a metric, <= or >= (< and > are taken as these), and a
