@@ -35,6 +35,7 @@ SimWorld::SimWorld(ArrivalSource& source, const StepCost& cost, const SimWorldOp
       truths_(IdsOf(options)),
       keeps_backgrounds_(options.named_block_size > 0 || options.link),
       backgrounds_(IdsOf(options)),
+      tokens_at_(IdsOf(options)),
       replicas_(static_cast<std::size_t>(options.replicas)) {
   SetUpReplicas(cost);
   if (options_.link) {
@@ -98,6 +99,7 @@ void SimWorld::Depart(RequestId id, std::int32_t answer_tokens) {
 void SimWorld::CloseTruth(RequestId id) {
   truths_.Close(id);
   if (keeps_backgrounds_) backgrounds_.Close(id);
+  if (keeps_token_times()) tokens_at_.Close(id);
 }
 
 void SimWorld::TakeArrivals() {
@@ -130,6 +132,7 @@ void SimWorld::Announce(const TracedRequest& traced, Duration response_delay, bo
                   .ignore_eos = traced.ignore_eos,
                   .predicted_output_tokens = traced.predicted_output_tokens};
   if (keeps_backgrounds_) backgrounds_.Open(id);
+  if (keeps_token_times()) tokens_at_.Open(id) = kTimeZero;
   if (options_.named_block_size > 0) {
     KeepContent(traced, id, truth);
     if (prefix_keys) request.prefix_keys = NameBlocks(request);
@@ -179,6 +182,7 @@ void SimWorld::Launch(const StepPlan& plan) {
   for (const Rejection& rejection : plan.rejected) Depart(rejection.request, 0);
   replica.host_free = After(std::max(replica.host_free, now_), cost.HostTime(plan));
   TimePoint ready = replica.host_free;
+  if (keeps_token_times()) ready = std::max(ready, InputTokensAt(plan));
   TimePoint started = ready;
   stage_spans_.clear();
   if (UsesDevice(plan)) {
@@ -198,12 +202,30 @@ void SimWorld::Launch(const StepPlan& plan) {
       stage_spans_.push_back({begin, ready});
     }
   }
+  if (keeps_token_times()) SetTokenTimes(plan, ready);
   // Results are delivered in the order of launch, also those of steps that never reach a device.
   replica.last_delivery = std::max(After(ready, cost.DeliveryTime(plan)), replica.last_delivery);
   steps_.Push(replica.last_delivery, {&plan, started}, plan.replica);
   if (replica.forgets_stale_tokens) replica.stale.Launched(plan);
   if (!links_ || !links_->layer_wise()) return;
   for (const RequestId id : plan.admitted) backgrounds_[id].prefill_began = started;
+}
+
+TimePoint SimWorld::InputTokensAt(const StepPlan& plan) {
+  TimePoint latest = kTimeZero;
+  for (const WorkItem& item : plan.work) {
+    // A request that has ended may still be in a step that was planned ahead.
+    const TimePoint* const at = tokens_at_.Find(item.request);
+    if (item.phase == Phase::kDecode && at != nullptr) latest = std::max(latest, *at);
+  }
+  return latest;
+}
+
+void SimWorld::SetTokenTimes(const StepPlan& plan, TimePoint end) {
+  for (const WorkItem& item : plan.work) {
+    TimePoint* const at = tokens_at_.Find(item.request);
+    if (item.emits && at != nullptr) *at = end;
+  }
 }
 
 void SimWorld::Transfer(const KvTransfer& transfer) {

@@ -171,6 +171,12 @@ class SimWorld final : public World {
   void CompleteParts(RequestId id, Truth& truth);
   void FillBlock(RequestId id, Truth& truth);
 
+  // With several pipeline stages a step may be launched before the last stage has sampled the tokens
+  // that it decodes: its first stage waits for them.
+  [[nodiscard]] bool keeps_token_times() const { return stage_times_.size() > 1; }
+  [[nodiscard]] TimePoint InputTokensAt(const StepPlan& plan);
+  void SetTokenTimes(const StepPlan& plan, TimePoint end);
+
   ArrivalSource& source_;
   std::unique_ptr<Clients> clients_;  // only where they do more than send; takes from source_
   SimWorldOptions options_;
@@ -181,6 +187,7 @@ class SimWorld final : public World {
   IdTable<Truth> truths_;
   bool keeps_backgrounds_;
   IdTable<Background> backgrounds_;  // if so, of the requests in truths_
+  IdTable<TimePoint> tokens_at_;     // of the same: when the last stage samples the latest token
   std::vector<Replica> replicas_;
   EventQueue<RunningStep> steps_;
   std::optional<KvLinks> links_;

@@ -51,6 +51,7 @@ TimePoint SimWorld::next_arrival() {
 
 void SimWorld::TakeOver(RequestId id, SimWorld& from) {
   truths_.Open(id) = from.truths_[id];
+  if (keeps_token_times()) tokens_at_.Open(id) = from.tokens_at_[id];
   // What a background borrows from itself moves along.
   if (keeps_backgrounds_) std::swap(backgrounds_.Open(id), from.backgrounds_[id]);
 }

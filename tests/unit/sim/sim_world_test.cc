@@ -247,6 +247,18 @@ TEST(SimWorldTest, APipelineWaitsForTheTokensOfARequest) {
   EXPECT_EQ(run.Life(0).ended, At(30));
 }
 
+// The same planned ahead: a step whose input the last stage has not sampled yet waits for it.
+TEST(SimWorldTest, AStepPlannedAheadInAPipelineWaitsForTheTokensOfARequest) {
+  ListedSource source({Asked(At(0), 4, 3)});
+  const ConstantCost cost({.host_time = {}, .step_time = milliseconds(10)}, 2);
+  VllmV1Config config = ChunksOf(64);
+  config.pipeline_parallel_size = 2;
+  config.release = VllmV1Release::k0_33_0;
+  config.async_scheduling = true;
+  const SimulatedRun run(source, cost, config, kRoomyCache);
+  EXPECT_EQ(run.Life(0).ended, At(30));
+}
+
 // Nobody else fits into the batch, so the second request can start only behind the first one's end.
 TEST(SimWorldTest, ResultsComeBeforeArrivalsOfTheSameTime) {
   ListedSource source({Asked(At(0), 4, 1), Asked(At(10), 4, 1)});
