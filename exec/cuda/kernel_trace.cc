@@ -88,7 +88,6 @@ void CUPTIAPI TakeBuffer(CUcontext /*context*/, std::uint32_t /*stream*/, std::u
     if (record->kind != CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL) continue;
     const auto& kernel = *reinterpret_cast<const CUpti_ActivityKernel10*>(record);
     collected.kernels.push_back({.name = kernel.name != nullptr ? kernel.name : "",
-                                 .graph_node = kernel.graphNodeId,
                                  .begin_ns = static_cast<std::int64_t>(kernel.start),
                                  .end_ns = static_cast<std::int64_t>(kernel.end)});
   }

@@ -9,9 +9,8 @@
 namespace twin::exec {
 
 struct KernelRun {
-  std::string name;              // demangled
-  std::uint64_t graph_node = 0;  // 0: launched, not replayed from a graph
-  std::int64_t begin_ns = 0;     // on CUPTI's clock
+  std::string name;           // demangled
+  std::int64_t begin_ns = 0;  // on CUPTI's clock
   std::int64_t end_ns = 0;
 };
 

@@ -9,7 +9,7 @@ namespace {
 using Repeat = std::vector<exec::KernelRun>;
 
 exec::KernelRun Kernel(const char* name, std::int64_t begin_ns, std::int64_t end_ns) {
-  return {.name = name, .graph_node = 0, .begin_ns = begin_ns, .end_ns = end_ns};
+  return {.name = name, .begin_ns = begin_ns, .end_ns = end_ns};
 }
 
 TEST(KernelTimesTest, AreMediansKernelByKernel) {
