@@ -196,7 +196,6 @@ void CudaModel::AwaitStep(const Event& moment) const {
 }
 
 std::vector<std::string> CudaModel::SlowParts() const {
-  constexpr std::int64_t kUsualBlockSize = 16;
   const on::AttentionShape shape = AttentionShapeOf(kUsualBlockSize);
   const std::int32_t capability = device_->compute_capability();
   std::vector<std::string> parts;

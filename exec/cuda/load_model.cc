@@ -77,10 +77,9 @@ void CheckFormatOn(const CudaModelOptions& options, cuda::Device& device) {
 
 void CheckAttention(const CudaModelOptions& options, const cuda::CudaModel& model) {
   if (!options.attention_kernel) return;
-  constexpr std::int64_t kUsualBlockSize = 16;
-  const std::string why = kernels::cuda::WhyNotAttention(*options.attention_kernel,
-                                                         model.AttentionShapeOf(kUsualBlockSize),
-                                                         model.device().compute_capability());
+  const std::string why = kernels::cuda::WhyNotAttention(
+      *options.attention_kernel, model.AttentionShapeOf(cuda::CudaModel::kUsualBlockSize),
+      model.device().compute_capability());
   if (why.empty()) return;
   throw InputError(InputError::Kind::kUsage, "attention",
                    "\"" + std::string(kernels::cuda::Name(*options.attention_kernel)) +
