@@ -16,6 +16,7 @@
 #include "models/named_model.h"
 #include "proto/hardware_file.h"
 #include "proto/profile_file.h"
+#include "proto/step_engine_names.h"
 #include "sim/cost/profile_cost.h"
 
 namespace twin::apps {
@@ -31,7 +32,6 @@ struct ServedArguments {
 };
 
 void AddServedOptions(CLI::App& command, ServedArguments& served) {
-  using enum sim::StepEngine;
   command.add_option("--hardware", served.hardware, "Name of a data sheet, or a file");
   command.add_option("--model", served.model,
                      "Name of a model (doctor --list models or huggingface.co), or a file");
@@ -42,11 +42,7 @@ void AddServedOptions(CLI::App& command, ServedArguments& served) {
   command.add_option("--profile", served.profile,
                      "A folder that replaces the built-in profile of the device");
   AddEnumOption<sim::StepEngine>(command, "--engine", served.cost.engine,
-                                 {{"v1_async", kV1Async},
-                                  {"v1_sync", kV1Sync},
-                                  {"v0", kV0},
-                                  {"tgis", kTgis},
-                                  {"twinserve", kTwinserve}},
+                                 StepEnginesWithoutPolicy(),
                                  "How the host prepares steps (default: v1_async)");
   command.add_option("--captured-size-max", served.cost.captured_size_max,
                      "Largest captured graph (default: 512)");

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "proto/field_binding.h"
+#include "proto/step_engine_names.h"
 #include "proto/system_binding.h"
 #include "sim/cost/registry.h"
 
@@ -98,15 +99,8 @@ void Bind(Archive& fields, sim::FittedCostConfig& config) {
 
 template <class Archive>
 void Bind(Archive& fields, sim::ProfileCostConfig& config) {
-  using Preparer = sim::StepEngine;
   fields.Value("profile", config.profile);
-  fields.template Enum<Preparer>("engine", config.engine,
-                                 {{"from_policy", Preparer::kFromPolicy},
-                                  {"v1_async", Preparer::kV1Async},
-                                  {"v1_sync", Preparer::kV1Sync},
-                                  {"v0", Preparer::kV0},
-                                  {"tgis", Preparer::kTgis},
-                                  {"twinserve", Preparer::kTwinserve}});
+  fields.template Enum<sim::StepEngine>("engine", config.engine, kStepEngineNames);
   fields.Value("captures_graphs", config.captures_graphs);
   fields.Value("captured_size_max", config.captured_size_max);
   fields.Value("draw_seed", config.draw_seed);

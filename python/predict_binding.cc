@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "core/input_error.h"
 #include "lab/predict/predict_operations.h"
@@ -14,6 +15,7 @@
 #include "models/named_model.h"
 #include "proto/hardware_file.h"
 #include "proto/profile_file.h"
+#include "proto/step_engine_names.h"
 #include "python/reporting_control.h"
 #include "sim/cost/profile_cost.h"
 
@@ -22,9 +24,9 @@ namespace {
 
 namespace nb = nanobind;
 
-template <class E, std::size_t kCount>
+template <class E>
 E ValueOfWord(const char* what, const std::string& name,
-              const std::pair<const char*, E> (&words)[kCount]) {
+              const std::vector<std::pair<std::string, E>>& words) {
   std::string allowed;
   for (const auto& [word, value] : words) {
     if (name == word) return value;
@@ -67,14 +69,8 @@ struct ServedModelOptions {
 // Returns the reports.
 nb::tuple PredictSteps(const std::string& in, const std::string& out,
                        const ServedModelOptions& served) {
-  using enum sim::StepEngine;
   sim::ProfileCostConfig cost;
-  cost.engine = ValueOfWord<sim::StepEngine>("engine", served.engine,
-                                             {{"v1_async", kV1Async},
-                                              {"v1_sync", kV1Sync},
-                                              {"v0", kV0},
-                                              {"tgis", kTgis},
-                                              {"twinserve", kTwinserve}});
+  cost.engine = ValueOfWord<sim::StepEngine>("engine", served.engine, StepEnginesWithoutPolicy());
   if (served.parallelism.tensor < 1 || served.parallelism.pipeline < 1) {
     throw InputError(InputError::Kind::kUsage,
                      served.parallelism.tensor < 1 ? "tensor" : "pipeline", "must be at least 1");
