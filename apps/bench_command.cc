@@ -316,13 +316,13 @@ void AddBenchCommand(CLI::App& app, CommandContext& /*context*/) {
   command
       ->add_option(
           "--dtype", arguments->dtypes,
-          "Weights: fp32, bf16, int8, int4 on a CPU, bf16, fp16, fp8, int4 on CUDA (fp8, int4: of "
+          "Weights: fp32, bf16, int8, int4 on a CPU, bf16, fp8, int4 on CUDA (fp8, int4: of "
           "layers, the rest bf16); several by commas; default: the first of them")
       ->delimiter(',');
   command->add_option(
       "--kv-dtype", arguments->kv_dtype,
       "KV cache: on a CPU fp32 or bf16, default fp32 for fp32 weights, bf16 otherwise; "
-      "on CUDA as the weights, bf16 for fp8 and int4");
+      "on CUDA bf16");
   command->add_option("--prefill", arguments->prefill, "Tokens of the prompt; 0: no prefill")
       ->check(CLI::Range(0, 1'000'000));
   command->add_option("--decode", arguments->decode, "Decode steps of a repeat; 0: no decode")

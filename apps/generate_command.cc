@@ -271,7 +271,7 @@ void AddModelOptions(CLI::App& command, GenerateArguments& arguments) {
                         {"int4", DType::kInt4},
                         {"fp8", DType::kFp8}},
                        "Weight format: fp32 (default), bf16, int8 or int4 (layers only) on a CPU; "
-                       "bf16 (default), fp16, fp8 or int4 (both layers only) on CUDA. The KV cache "
+                       "bf16 (default), fp8 or int4 (both layers only) on CUDA. The KV cache "
                        "has the same format, bf16 for int8, int4 and fp8");
   AddAccumulationOption(command, arguments.fp8_fast_accumulation);
   AddAttentionOption(command, arguments.attention_kernel);

@@ -49,12 +49,11 @@ void AddProfileCommand(CLI::App& app, CommandContext& context) {
   AddMeasuredModelOptions(*command, arguments->request.model);
   command->add_option(
       "--dtype", arguments->dtype,
-      "Weights: on a CPU fp32 (default), bf16, int8 or int4; on CUDA bf16 (default), fp16, fp8 or "
-      "int4");
+      "Weights: on a CPU fp32 (default), bf16, int8 or int4; on CUDA bf16 (default), fp8 or int4");
   command->add_option(
       "--kv-dtype", arguments->kv_dtype,
       "KV cache: on a CPU fp32 or bf16, default fp32 for fp32 weights, bf16 otherwise; "
-      "on CUDA as the weights, bf16 for fp8 and int4");
+      "on CUDA bf16");
   command
       ->add_option("--out", arguments->request.out,
                    "The profile, a CSV file; one that is there is continued")

@@ -13,6 +13,8 @@ using kernels::cuda::DeviceMatrix;
 
 namespace {
 
+constexpr DType kFormat = kActivationFormat;
+
 // Rows of 16-bit formats have room for the padded columns that fp8 products write.
 std::int64_t StrideOf(std::int64_t columns, DType dtype) {
   static_assert(AlignedStride(1, DType::kFp8) == kernels::cuda::kFp8Sizes);
@@ -23,7 +25,6 @@ std::int64_t StrideOf(std::int64_t columns, DType dtype) {
 
 Activations::Layout Activations::LayoutOf(std::int64_t rows, std::int64_t logit_rows) const {
   constexpr std::int64_t kAlignment = 256;
-  const DType dtype = widths_.dtype;
   Layout layout;
   const auto take = [&](Place place, DType type, std::int64_t count, std::int64_t columns) {
     layout.first[place] = layout.bytes;
@@ -31,13 +32,13 @@ Activations::Layout Activations::LayoutOf(std::int64_t rows, std::int64_t logit_
     const std::int64_t bytes = count * StrideOf(columns, type) * ByteSize(type);
     layout.bytes += (bytes + kAlignment - 1) / kAlignment * kAlignment;
   };
-  take(kResidual, dtype, rows, widths_.hidden);
-  take(kNormed, dtype, rows, widths_.hidden);
-  take(kQkv, dtype, rows, widths_.qkv);
-  take(kAttended, dtype, rows, widths_.queries);
-  take(kInner, dtype, rows, widths_.inner);
-  take(kActivated, dtype, rows, widths_.activated);
-  take(kNarrow, dtype, rows, widths_.embedding);
+  take(kResidual, kFormat, rows, widths_.hidden);
+  take(kNormed, kFormat, rows, widths_.hidden);
+  take(kQkv, kFormat, rows, widths_.qkv);
+  take(kAttended, kFormat, rows, widths_.queries);
+  take(kInner, kFormat, rows, widths_.inner);
+  take(kActivated, kFormat, rows, widths_.activated);
+  take(kNarrow, kFormat, rows, widths_.embedding);
   take(kLogits, DType::kFp32, logit_rows, widths_.logits);
   take(kOwnLogits, DType::kFp32, logit_rows, widths_.own_logits);
   take(kGathered, DType::kFp32, logit_rows * widths_.ranks, widths_.own_logits);
@@ -48,10 +49,10 @@ Activations::Layout Activations::LayoutOf(std::int64_t rows, std::int64_t logit_
   const kernels::cuda::RoutingShape routing = RoutingOf(rows);
   take(kRouterLogits, DType::kFp32, rows, mixture.experts);
   take(kRouting, DType::kInt8, 1, kernels::cuda::RoutingBytes(routing));
-  take(kExpertInner, dtype, routing.pairs(), mixture.inner);
-  take(kExpertActivated, dtype, routing.pairs(), mixture.activated);
-  take(kExpertOutputs, dtype, routing.pairs(), widths_.hidden);
-  take(kSharedOutput, dtype, widths_.inner > 0 ? rows : 0, widths_.hidden);
+  take(kExpertInner, kFormat, routing.pairs(), mixture.inner);
+  take(kExpertActivated, kFormat, routing.pairs(), mixture.activated);
+  take(kExpertOutputs, kFormat, routing.pairs(), widths_.hidden);
+  take(kSharedOutput, kFormat, widths_.inner > 0 ? rows : 0, widths_.hidden);
   return layout;
 }
 
@@ -80,25 +81,25 @@ DeviceMatrix Activations::At(Place place, DType dtype, std::int64_t rows,
 }
 
 DeviceMatrix Activations::residual(std::int64_t rows) const {
-  return At(kResidual, widths_.dtype, rows, widths_.hidden);
+  return At(kResidual, kFormat, rows, widths_.hidden);
 }
 DeviceMatrix Activations::normed(std::int64_t rows) const {
-  return At(kNormed, widths_.dtype, rows, widths_.hidden);
+  return At(kNormed, kFormat, rows, widths_.hidden);
 }
 DeviceMatrix Activations::qkv(std::int64_t rows) const {
-  return At(kQkv, widths_.dtype, rows, widths_.qkv);
+  return At(kQkv, kFormat, rows, widths_.qkv);
 }
 DeviceMatrix Activations::attended(std::int64_t rows) const {
-  return At(kAttended, widths_.dtype, rows, widths_.queries);
+  return At(kAttended, kFormat, rows, widths_.queries);
 }
 DeviceMatrix Activations::inner(std::int64_t rows) const {
-  return At(kInner, widths_.dtype, rows, widths_.inner);
+  return At(kInner, kFormat, rows, widths_.inner);
 }
 DeviceMatrix Activations::activated(std::int64_t rows) const {
-  return At(kActivated, widths_.dtype, rows, widths_.activated);
+  return At(kActivated, kFormat, rows, widths_.activated);
 }
 DeviceMatrix Activations::narrow(std::int64_t rows) const {
-  return At(kNarrow, widths_.dtype, rows, widths_.embedding);
+  return At(kNarrow, kFormat, rows, widths_.embedding);
 }
 DeviceMatrix Activations::logits(std::int64_t rows) const {
   return At(kLogits, DType::kFp32, rows, widths_.logits);
@@ -122,16 +123,16 @@ kernels::cuda::RoutedPairs Activations::routed(std::int64_t rows) const {
   return kernels::cuda::RoutedPairsAt(buffer_.data() + layout_.first[kRouting], RoutingOf(rows));
 }
 DeviceMatrix Activations::expert_inner(std::int64_t rows) const {
-  return At(kExpertInner, widths_.dtype, RoutingOf(rows).pairs(), widths_.mixture.inner);
+  return At(kExpertInner, kFormat, RoutingOf(rows).pairs(), widths_.mixture.inner);
 }
 DeviceMatrix Activations::expert_activated(std::int64_t rows) const {
-  return At(kExpertActivated, widths_.dtype, RoutingOf(rows).pairs(), widths_.mixture.activated);
+  return At(kExpertActivated, kFormat, RoutingOf(rows).pairs(), widths_.mixture.activated);
 }
 DeviceMatrix Activations::expert_outputs(std::int64_t rows) const {
-  return At(kExpertOutputs, widths_.dtype, RoutingOf(rows).pairs(), widths_.hidden);
+  return At(kExpertOutputs, kFormat, RoutingOf(rows).pairs(), widths_.hidden);
 }
 DeviceMatrix Activations::shared_output(std::int64_t rows) const {
-  return At(kSharedOutput, widths_.dtype, rows, widths_.hidden);
+  return At(kSharedOutput, kFormat, rows, widths_.hidden);
 }
 float* Activations::gathered_logits() const {
   return At(kGathered, DType::kFp32, logit_rows_, widths_.own_logits).As<float>();

@@ -21,7 +21,6 @@ struct MixtureWidths {
 
 // Widths of the activations in elements, for this rank's share of a model.
 struct ActivationWidths {
-  DType dtype = DType::kBf16;  // of all except logits and quantized rows
   std::int64_t hidden = 0;
   std::int64_t qkv = 0;
   std::int64_t queries = 0;

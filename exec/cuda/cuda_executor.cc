@@ -60,7 +60,7 @@ CudaExecutor::CudaExecutor(CudaModel& model, const ExecutorConfig& config)
       host_cache_{host_storage_.data(),
                   model.CacheShape(config.kv_dtype, config.host_blocks, config.block_size)},
       not_finite_(sizeof(std::int32_t), "device memory for a count") {
-  CHECK(config.kv_dtype == model.activation_format());
+  CHECK(config.kv_dtype == kActivationFormat);
   const StepSizes& largest = model.options().largest_step;
   // Kernels may read blocks that were never written, as padding; they must be finite.
   CheckCuda(cudaMemsetAsync(device_storage_.data(), 0, Size(device_storage_.bytes()),

@@ -33,16 +33,14 @@ MixtureWidths WidthsOf(const MoeSpec& moe) {
 }
 
 // `quantizes`: rows are quantized before products.
-ActivationWidths WidthsOf(const ModelConfig& share, const GridPlace& place, DType format,
-                          bool quantizes) {
+ActivationWidths WidthsOf(const ModelConfig& share, const GridPlace& place, bool quantizes) {
   const ModelSpec& shape = share.shape;
   const std::int64_t mlp =
       shape.moe.experts > 0 ? shape.moe.shared_intermediate : shape.intermediate;
   const std::int64_t ranks = place.grid.tensor;
   const std::int64_t queries = std::int64_t{shape.query_heads} * shape.head_dim;
   const bool narrow = shape.embedding_width > 0 && shape.embedding_width != shape.hidden;
-  return {.dtype = ActivationFormat(format),
-          .hidden = shape.hidden,
+  return {.hidden = shape.hidden,
           .qkv = queries + 2 * std::int64_t{shape.kv_heads} * shape.head_dim,
           .queries = queries,
           .inner = (shape.gated_mlp ? 2 : 1) * mlp,
@@ -104,7 +102,7 @@ CudaModel::CudaModel(const CudaModelOptions& options, std::unique_ptr<Device> de
       stages_(Connected(options.links.stages)),
       weights_(std::move(weights)),
       rope_(UploadRope(options.config, options.positions, device_->compute())),
-      activations_(WidthsOf(share_, options.links.place, options.format,
+      activations_(WidthsOf(share_, options.links.place,
                             options.format == DType::kFp8 && device_->multiplies_fp8())),
       widened_(WidestBytes(), "device memory for widened weights") {
   CHECK(options.positions >= 1 && options.positions <= options.config.shape.max_position);
@@ -119,7 +117,7 @@ kernels::cuda::AttentionShape CudaModel::AttentionShapeOf(std::int64_t block_siz
           .kv_heads = share_.shape.kv_heads,
           .head_dim = share_.shape.head_dim,
           .block_size = block_size,
-          .dtype = activation_format(),
+          .dtype = kActivationFormat,
           .scale = share_.attention_scale,
           .logit_cap = share_.attention_cap,
           .windows = {windows.begin(), windows.end()}};
@@ -368,21 +366,21 @@ bool CudaModel::Widens(const DeviceLinear& linear) const {
 }
 
 std::int64_t CudaModel::WidestBytes() const {
-  const DType format = activation_format();
   std::int64_t most = 0;
   for (const DeviceLayer& layer : weights_.layers) {
     for (const DeviceLinear* linear : {&layer.qkv, &layer.output, &layer.up, &layer.down}) {
       if (!Widens(*linear)) continue;
-      most = std::max(most, linear->matrix.rows * AlignedStride(linear->matrix.columns, format));
+      most = std::max(
+          most, linear->matrix.rows * AlignedStride(linear->matrix.columns, kActivationFormat));
     }
   }
-  return most * ByteSize(format);
+  return most * ByteSize(kActivationFormat);
 }
 
 CudaModel::Matrix CudaModel::Widened(const DeviceLinear& linear) const {
   const Matrix& matrix = linear.matrix;
-  return {widened_.data(), activation_format(), matrix.rows, matrix.columns,
-          AlignedStride(matrix.columns, activation_format())};
+  return {widened_.data(), kActivationFormat, matrix.rows, matrix.columns,
+          AlignedStride(matrix.columns, kActivationFormat)};
 }
 
 void CudaModel::MultiplyWidened(Matrix x, const DeviceLinear& linear, Matrix y) {

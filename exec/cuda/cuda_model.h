@@ -92,8 +92,6 @@ class CudaModel final : public DeviceModel {
                 kernels::cuda::DeviceMatrix activated) const;
 
   [[nodiscard]] const CudaModelOptions& options() const { return options_; }
-  // The KV cache's too.
-  [[nodiscard]] DType activation_format() const { return ActivationFormat(options_.format); }
   [[nodiscard]] const DeviceWeights& weights() const { return weights_; }
   [[nodiscard]] Device& device() const { return *device_; }
   [[nodiscard]] Activations& activations() { return activations_; }

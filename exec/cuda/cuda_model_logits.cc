@@ -159,7 +159,7 @@ std::vector<on::GemmShape> CudaModel::ProductShapes(std::int64_t tokens, bool lo
   };
   add(layer.router, DType::kFp32);
   for (const DeviceLinear* linear : {&layer.qkv, &layer.output, &layer.up, &layer.down}) {
-    add(*linear, activation_format());
+    add(*linear, kActivationFormat);
   }
   if (logits && options_.links.place.last_stage()) add(weights_.head(), DType::kFp32);
   return shapes;

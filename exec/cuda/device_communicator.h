@@ -21,7 +21,7 @@ class DeviceCommunicator {
   [[nodiscard]] virtual std::int32_t rank() const = 0;
   [[nodiscard]] virtual std::int32_t size() const = 0;
 
-  // values[i] = sum of values[i] over all ranks; bf16, fp16 or fp32. Bit-identical on all ranks.
+  // values[i] = sum of values[i] over all ranks; bf16 or fp32. Bit-identical on all ranks.
   virtual void AllReduceSum(StreamView stream, void* values, std::int64_t count, DType dtype) = 0;
   // `all` = the concatenation of `own` over the ranks in ascending order, `bytes` each.
   virtual void AllGather(StreamView stream, const void* own, void* all, std::int64_t bytes) = 0;

@@ -35,13 +35,20 @@ DeviceBuffer UploadFloats(const std::vector<float>& values, Upload& upload) {
   return buffer;
 }
 
-DeviceLinear EmptyLinear(const MatrixPlan& plan, DType format) {
+// A matrix that is rounded when it is loaded. Vectors become fp32.
+bool IsFp16Matrix(const Checkpoint& checkpoint, const std::string& name) {
+  const StoredTensor* const tensor = checkpoint.Find(name);
+  return tensor != nullptr && tensor->type == StoredType::kF16 && tensor->shape.size() > 1;
+}
+
+DeviceLinear EmptyLinear(const MatrixPlan& plan) {
   const std::int64_t rows = plan.rows();
   const std::int64_t columns = plan.taken().count;
-  const std::int64_t stride = AlignedStride(columns, format);
+  const std::int64_t stride = AlignedStride(columns, kActivationFormat);
   DeviceLinear linear;
-  linear.storage = DeviceBuffer(rows * stride * ByteSize(format), "device memory for weights");
-  linear.matrix = {linear.storage.data(), format, rows, columns, stride};
+  linear.storage =
+      DeviceBuffer(rows * stride * ByteSize(kActivationFormat), "device memory for weights");
+  linear.matrix = {linear.storage.data(), kActivationFormat, rows, columns, stride};
   return linear;
 }
 
@@ -78,7 +85,8 @@ class Unquantized {
         most = std::max(most, matrix->rows() * StrideOf(*matrix));
       }
     }
-    storage_ = DeviceBuffer(most * ByteSize(kFormat), "device memory for weights to be quantized");
+    storage_ = DeviceBuffer(most * ByteSize(kActivationFormat),
+                            "device memory for weights to be quantized");
   }
   // Waits for the kernels that read the buffer.
   ~Unquantized() { AwaitStreamQuietly(stream_); }
@@ -86,14 +94,13 @@ class Unquantized {
   Unquantized& operator=(const Unquantized&) = delete;
 
   [[nodiscard]] DeviceMatrix Of(const MatrixPlan& plan) const {
-    return {storage_.data(), kFormat, plan.rows(), plan.taken().count, StrideOf(plan)};
+    return {storage_.data(), kActivationFormat, plan.rows(), plan.taken().count, StrideOf(plan)};
   }
   [[nodiscard]] DeviceLinear Quantize(const DeviceMatrix& weights) const;
 
  private:
-  static constexpr DType kFormat = ActivationFormat(DType::kFp8);
   static std::int64_t StrideOf(const MatrixPlan& plan) {
-    return AlignedStride(plan.taken().count, kFormat);
+    return AlignedStride(plan.taken().count, kActivationFormat);
   }
 
   StreamView stream_;
@@ -123,7 +130,7 @@ DeviceLinear Unquantized::Quantize(const DeviceMatrix& weights) const {
 class MatrixWay {
  public:
   virtual ~MatrixWay() = default;
-  // `matrix` is bf16 or fp16.
+  // `matrix` is bf16.
   virtual void Fill(const MatrixRequest& request, const DeviceMatrix& matrix) = 0;
 };
 
@@ -209,7 +216,7 @@ class PartReader {
       }
     }
     const bool quantizes = projection && unquantized_.has_value();
-    DeviceLinear linear = quantizes ? DeviceLinear{} : EmptyLinear(plan, ActivationFormat(format_));
+    DeviceLinear linear = quantizes ? DeviceLinear{} : EmptyLinear(plan);
     const DeviceMatrix to = quantizes ? unquantized_->Of(plan) : linear.matrix;
     for (const MatrixRequest& request : RequestsOf(plan, means_.source)) {
       means_.way.Fill(request, to);
@@ -220,7 +227,7 @@ class PartReader {
   // Products of experts are of 16 bits.
   DeviceLinear WidenedExperts(const MatrixPlan& plan, const DeviceLinear& narrow) {
     ++widened_of_experts_;
-    DeviceLinear wide = EmptyLinear(plan, ActivationFormat(format_));
+    DeviceLinear wide = EmptyLinear(plan);
     kernels::cuda::Widen(means_.stream, narrow.int4(), wide.matrix);
     AwaitStream(means_.stream, "widening weights of 4 bits");  // before `narrow` is given back
     return wide;
@@ -282,7 +289,15 @@ LoadedDeviceWeights LoadDeviceWeights(const std::filesystem::path& directory,
   LoadedDeviceWeights loaded;
   PartReader reader(model, format, {source, way, upload, stream, pool});
   loaded.weights = reader.Read(WithStackedExperts(ShareOf(plan, model, place)));
-  loaded.warnings = source.Warnings(model.naming, NamesOf(plan));
+  const std::vector<std::string> names = NamesOf(plan);
+  loaded.warnings = source.Warnings(model.naming, names);
+  if (std::ranges::any_of(names,
+                          [&](const auto& name) { return IsFp16Matrix(checkpoint, name); })) {
+    loaded.warnings.push_back(fmt::format(
+        "{}: matrices of fp16 are rounded to bf16, which has 8 significant bits instead "
+        "of 11: a CUDA device computes in bf16",
+        checkpoint.path()));
+  }
   if (reader.widened() > 0) {
     loaded.warnings.push_back(fmt::format(
         "{}: {} matrices are widened to 16 bits: a CUDA device multiplies by 4 bits where groups "

@@ -66,19 +66,17 @@ constexpr std::int64_t AlignedStride(std::int64_t columns, DType dtype) {
 }
 
 // Format of the activations, the KV cache, and the matrices outside the layers (embedding,
-// positions, head and the projections next to them), if the weights of the layers have the format
-// `weights`.
-constexpr DType ActivationFormat(DType weights) {
-  return weights == DType::kFp8 || weights == DType::kInt4 ? DType::kBf16 : weights;
-}
+// positions, head and the projections next to them).
+constexpr DType kActivationFormat = DType::kBf16;
 
 struct LoadedDeviceWeights {
   DeviceWeights weights;
-  // As in LoadedWeights, and a line for each reason why matrices of 4 bits had to be widened.
+  // As in LoadedWeights, a line if matrices of fp16 were rounded to bf16, and one for each reason
+  // why matrices of 4 bits had to be widened.
   std::vector<std::string> warnings;
 };
 
-// As LoadWeights. `format` is kBf16, kFp16, or kFp8 or kInt4, which apply to the matrices of the
+// As LoadWeights. `format` is kBf16, or kFp8 or kInt4, which apply to the matrices of the
 // layers only. Matrices of 4 bits of experts, and those whose inputs are in an order of their own,
 // are widened to 16 bits, with the numbers of 4 bits. Converts on the pool and copies through two
 // pinned buffers of 64 MiB. For kFp8, the largest matrix of a layer needs additional device memory

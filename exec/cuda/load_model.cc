@@ -21,10 +21,10 @@ namespace {
 }
 
 void CheckFormat(DType format) {
-  constexpr DType kFormats[] = {DType::kBf16, DType::kFp16, DType::kFp8, DType::kInt4};
+  constexpr DType kFormats[] = {DType::kBf16, DType::kFp8, DType::kInt4};
   if (std::ranges::find(kFormats, format) != std::end(kFormats)) return;
   RefuseFormat(std::string(Name(format)) + ", which the CUDA executor does not compute with",
-               "bf16, fp16, fp8, int4");
+               "bf16, fp8, int4");
 }
 
 void CheckAccumulation(const CudaModelOptions& options) {
@@ -40,7 +40,7 @@ void CheckMixture(const ModelConfig& config, DType format) {
   if (format == DType::kFp8) {
     RefuseFormat(std::string(Name(format)) +
                      ", in which the CUDA executor does not compute mixtures of experts",
-                 "bf16, fp16, int4");
+                 "bf16, int4");
   }
   if (moe.experts_per_token <= kernels::cuda::kExpertsPerRowMax) return;
   throw InputError(InputError::Kind::kUsage,
@@ -66,12 +66,12 @@ void CheckFormatOn(const CudaModelOptions& options, cuda::Device& device) {
                            .outputs = kSize,
                            .inputs = kSize,
                            .input_dtype = DType::kFp8,
-                           .output_dtype = cuda::ActivationFormat(DType::kFp8),
+                           .output_dtype = cuda::kActivationFormat,
                            .accumulation = cuda::AccumulationOf(options)});
   } catch (const kernels::cuda::DeviceError& error) {
     RefuseFormat("fp8, which this cuBLASLt does not multiply (" + std::string(error.what()) +
                      "); this is " + device.description(),
-                 "bf16, fp16, int4");
+                 "bf16, int4");
   }
 }
 
@@ -121,7 +121,7 @@ LoadedCudaModel LoadCudaModel(const CudaModelOptions& options, kernels::ThreadPo
 std::int64_t MeasureKvBytes(DeviceModel& model, double utilization) {
   auto& on_device = dynamic_cast<cuda::CudaModel&>(model);
   const StepSizes& largest = on_device.options().largest_step;
-  SyntheticSteps steps(model, {.kv_dtype = on_device.activation_format(),
+  SyntheticSteps steps(model, {.kv_dtype = cuda::kActivationFormat,
                                .tokens = largest.tokens,
                                .items = static_cast<std::int32_t>(largest.sequences)});
   const auto longest =

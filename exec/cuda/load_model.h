@@ -27,8 +27,8 @@ struct CudaModelOptions {
   ModelConfig config;
   std::filesystem::path weights = {};  // a model directory; empty = dummy weights
   std::uint64_t seed = 0;              // of the dummy weights
-  // kBf16 or kFp16: format of weights and activations. kFp8 or kInt4: format of the layers' weights
-  // only; everything else is bf16. With kFp8, activations are quantized before each product on a
+  // kBf16: format of weights and activations. kFp8 or kInt4: format of the layers' weights only;
+  // everything else is bf16. With kFp8, activations are quantized before each product on a
   // device of compute capability 9.0; on 8.x, the weights are widened.
   DType format = DType::kBf16;
   // Products of fp8 weights are summed in the precision of the tensor cores, which is faster and

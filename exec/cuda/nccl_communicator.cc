@@ -15,14 +15,12 @@ ncclDataType_t DataType(DType dtype) {
   switch (dtype) {
     case DType::kBf16:
       return ncclBfloat16;
-    case DType::kFp16:
-      return ncclFloat16;
     case DType::kFp32:
       return ncclFloat32;
     default:
       break;
   }
-  CHECK(false && "sums are of bf16, fp16 and fp32");
+  CHECK(false && "sums are of bf16 and fp32");
   return ncclFloat32;
 }
 

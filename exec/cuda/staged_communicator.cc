@@ -14,14 +14,6 @@ namespace {
 
 std::size_t Size(std::int64_t bytes) { return static_cast<std::size_t>(bytes); }
 
-float Widened(std::uint16_t bits, DType dtype) {
-  return dtype == DType::kBf16 ? kernels::Bf16ToFloat(bits) : kernels::Fp16ToFloat(bits);
-}
-
-std::uint16_t Narrowed(float value, DType dtype) {
-  return dtype == DType::kBf16 ? kernels::FloatToBf16(value) : kernels::FloatToFp16(value);
-}
-
 }  // namespace
 
 void StagedCommunicator::Reserve(std::int64_t bytes) {
@@ -46,7 +38,7 @@ void StagedCommunicator::Put(StreamView stream, const std::byte* from, void* val
 
 void StagedCommunicator::AllReduceSum(StreamView stream, void* values, std::int64_t count,
                                       DType dtype) {
-  CHECK(dtype == DType::kFp32 || ByteSize(dtype) == 2);
+  CHECK(dtype == DType::kFp32 || dtype == DType::kBf16);
   const std::int64_t bytes = count * ByteSize(dtype);
   Fetch(stream, values, bytes);
   if (dtype == DType::kFp32) {
@@ -54,9 +46,9 @@ void StagedCommunicator::AllReduceSum(StreamView stream, void* values, std::int6
   } else {
     std::vector<float> wide(Size(count));
     auto* const narrow = staged_.As<std::uint16_t>();
-    for (std::size_t i = 0; i < wide.size(); ++i) wide[i] = Widened(narrow[i], dtype);
+    for (std::size_t i = 0; i < wide.size(); ++i) wide[i] = kernels::Bf16ToFloat(narrow[i]);
     host_.AllReduceSum(wide);
-    for (std::size_t i = 0; i < wide.size(); ++i) narrow[i] = Narrowed(wide[i], dtype);
+    for (std::size_t i = 0; i < wide.size(); ++i) narrow[i] = kernels::FloatToBf16(wide[i]);
   }
   Put(stream, staged_.data(), values, bytes);
 }

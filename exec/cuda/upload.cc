@@ -11,20 +11,16 @@
 namespace twin::exec::cuda {
 namespace {
 
-// Converts one row to the format of the device.
+// Converts one row to bf16.
 void ConvertRow(const kernels::WeightSource& source, std::int64_t row, std::int64_t columns,
-                DType format, float* values, std::uint16_t* out) {
-  if (source.dtype == format && source.column_stride == 1) {
-    const std::byte* const from = source.data + row * source.row_stride * ByteSize(format);
-    std::memcpy(out, from, static_cast<std::size_t>(columns * ByteSize(format)));
+                float* values, std::uint16_t* out) {
+  if (source.dtype == DType::kBf16 && source.column_stride == 1) {
+    const std::byte* const from = source.data + row * source.row_stride * ByteSize(DType::kBf16);
+    std::memcpy(out, from, static_cast<std::size_t>(columns * ByteSize(DType::kBf16)));
     return;
   }
   source.CopyRow(row, columns, values);
-  if (format == DType::kBf16) {
-    for (std::int64_t i = 0; i < columns; ++i) out[i] = kernels::FloatToBf16(values[i]);
-  } else {
-    for (std::int64_t i = 0; i < columns; ++i) out[i] = kernels::FloatToFp16(values[i]);
-  }
+  for (std::int64_t i = 0; i < columns; ++i) out[i] = kernels::FloatToBf16(values[i]);
 }
 
 }  // namespace
@@ -51,7 +47,7 @@ void Upload::SendSlot(Slot& slot, std::int64_t bytes, std::byte* to) {
 
 void Upload::SendRows(kernels::ThreadPool& pool, const kernels::WeightSource& source,
                       std::int64_t first_row, const kernels::cuda::DeviceMatrix& matrix) {
-  CHECK(ByteSize(matrix.dtype) == 2 && first_row + source.rows <= matrix.rows);
+  CHECK(matrix.dtype == DType::kBf16 && first_row + source.rows <= matrix.rows);
   const std::int64_t row_bytes = matrix.stride * ByteSize(matrix.dtype);
   const std::int64_t chunk = slots_.front().buffer.bytes() / row_bytes;
   CHECK(chunk > 0);
@@ -63,7 +59,7 @@ void Upload::SendRows(kernels::ThreadPool& pool, const kernels::WeightSource& so
       float* const values = pool.scratch(thread).Reserve<float>(matrix.columns);
       for (std::int64_t i = begin; i < end; ++i) {
         std::uint16_t* const row = out + i * matrix.stride;
-        ConvertRow(source, first + i, matrix.columns, matrix.dtype, values, row);
+        ConvertRow(source, first + i, matrix.columns, values, row);
         std::fill(row + matrix.columns, row + matrix.stride, std::uint16_t{0});
       }
     });

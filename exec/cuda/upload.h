@@ -23,7 +23,7 @@ class Upload {
   Upload& operator=(const Upload&) = delete;
 
   // Writes the rows of `source` to `matrix`, starting at `first_row`, rounded to nearest even. The
-  // matrix is bf16 or fp16. The source may be destroyed when this returns.
+  // matrix is bf16. The source may be destroyed when this returns.
   void SendRows(kernels::ThreadPool& pool, const kernels::WeightSource& source,
                 std::int64_t first_row, const kernels::cuda::DeviceMatrix& matrix);
   // Copies bytes; the source may be destroyed when this returns.

@@ -12,10 +12,9 @@ namespace twin::lab {
 namespace {
 
 constexpr std::array kCpuWeights = {DType::kFp32, DType::kBf16, DType::kInt8, DType::kInt4};
-constexpr std::array kCudaWeights = {DType::kBf16, DType::kFp16, DType::kFp8, DType::kInt4};
+constexpr std::array kCudaWeights = {DType::kBf16, DType::kFp8, DType::kInt4};
 constexpr std::array kWideFirst = {DType::kFp32, DType::kBf16};
 constexpr std::array kNarrowFirst = {DType::kBf16, DType::kFp32};
-constexpr std::array kHalf = {DType::kFp16};
 constexpr std::array kBf16 = {DType::kBf16};
 
 }  // namespace
@@ -28,10 +27,7 @@ std::span<const DType> WeightFormats(ModelDevice device) {
 }
 
 std::span<const DType> KvFormats(ModelDevice device, DType weights) {
-  if (device == ModelDevice::kCuda) {
-    if (weights == DType::kFp16) return kHalf;
-    return kBf16;
-  }
+  if (device == ModelDevice::kCuda) return kBf16;
   if (weights == DType::kFp32) return kWideFirst;
   return kNarrowFirst;
 }

@@ -332,14 +332,21 @@ TEST_F(CudaCommandLineTest, DoctorMeasuresHowSpeedDependsOnTheLoad) {
 }
 
 TEST_F(CudaCommandLineTest, RefusesWhatNoDeviceComputesWith) {
-  ExpectRefusal(RunCuda("run", {"system.model_shape.weight_dtype=fp32"}), 2, "allowed: bf16, fp16");
+  const std::string no_fp16 =
+      "is fp16, which a CUDA device does not compute with here; allowed: bf16, fp8, int4";
+  ExpectRefusal(RunCuda("run", {"system.model_shape.weight_dtype=fp16"}), 2, no_fp16);
   ExpectRefusal(RunCuda("run", {"system.model_shape.kv_dtype=fp16"}), 2, "allowed: bf16");
   ExpectRefusal(RunCuda("run", {"policy=vllm_v0 {max_model_len: 128 preemption_mode: swap}",
                                 "system.memory.swap_bytes=1000000000000000"}),
                 2, "system.memory.swap_bytes");
+  Write("p.ndjson", R"({"prompt": [1, 2]})"
+                    "\n");
+  ExpectRefusal(Run({"generate", "--model", ".", "--prompts", "p.ndjson", "--out", "g.ndjson",
+                     "--device", "cuda", "--dtype", "fp16"}),
+                2, no_fp16);
   ExpectRefusal(Run({"bench", "--model", ".", "--dummy-weights", "--device", "cuda", "--dtype",
                      "int8", "--format", "json"}),
-                2, "allowed: bf16, fp16");
+                2, "allowed: bf16, fp8, int4");
 }
 
 TEST_F(CudaCommandLineTest, SaysInOneLineThatThereIsNoSuchDevice) {

@@ -82,7 +82,7 @@ float Load(const std::byte* data, std::size_t index, ncclDataType_t type) {
   }
   std::uint16_t bits = 0;
   std::memcpy(&bits, data + index * sizeof(bits), sizeof(bits));
-  return type == ncclBfloat16 ? kernels::Bf16ToFloat(bits) : kernels::Fp16ToFloat(bits);
+  return kernels::Bf16ToFloat(bits);
 }
 
 void Store(float value, std::byte* data, std::size_t index, ncclDataType_t type) {
@@ -90,8 +90,7 @@ void Store(float value, std::byte* data, std::size_t index, ncclDataType_t type)
     std::memcpy(data + index * sizeof(value), &value, sizeof(value));
     return;
   }
-  const std::uint16_t bits =
-      type == ncclBfloat16 ? kernels::FloatToBf16(value) : kernels::FloatToFp16(value);
+  const std::uint16_t bits = kernels::FloatToBf16(value);
   std::memcpy(data + index * sizeof(bits), &bits, sizeof(bits));
 }
 
@@ -296,7 +295,7 @@ ncclResult_t Collective(Kind kind, const void* own, void* all, std::size_t count
 
 ncclResult_t AllReduce(const void* own, void* all, std::size_t count, ncclDataType_t type,
                        ncclRedOp_t operation, ncclComm_t comm, cudaStream_t stream) {
-  const bool known = type == ncclFloat32 || type == ncclBfloat16 || type == ncclFloat16;
+  const bool known = type == ncclFloat32 || type == ncclBfloat16;
   if (operation != ncclSum || !known) return ncclInvalidArgument;
   return Collective(Kind::kSum, own, all, count, type, comm, stream);
 }

@@ -3,9 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <list>
 #include <memory>
+#include <span>
 #include <sstream>
 #include <vector>
 
@@ -13,10 +18,13 @@
 #include "exec/cuda/activations.h"
 #include "exec/cuda/cuda_executor.h"
 #include "exec/generation.h"
+#include "exec/model/safetensors_writer.h"
 #include "kernels/cuda/kernel_overlap.h"
 #include "kernels/cuda/stream.h"
+#include "kernels/float_formats.h"
 #include "tests/cuda_emulation/emulated_cublaslt.h"
 #include "tests/cuda_emulation/emulated_device.h"
+#include "tests/support/relative_distance.h"
 #include "tests/unit/exec_cuda/device_model.h"
 
 namespace twin::exec::cuda {
@@ -102,9 +110,8 @@ TEST_F(EmulatedExecutorTest, StepsTakeNoMemoryOfDeviceOrHost) {
 // How many kernels are launched for the first time by a prefill, decodes with log-probabilities, a
 // chunk beside a decode, and its rest beside another one.
 std::int64_t KernelsLoadedBySteps(DeviceModel& model) {
-  const DType format = dynamic_cast<CudaModel&>(model).activation_format();
   const auto executor =
-      model.MakeExecutor({.kv_dtype = format, .blocks = 8, .returns_logits = false});
+      model.MakeExecutor({.kv_dtype = DType::kBf16, .blocks = 8, .returns_logits = false});
   const std::int64_t loaded = cuda_emulation::Counts().functions;
   executor->Open(RequestId{0}, std::vector<std::int32_t>{1, 2, 3}, {.logprobs = 2});
   executor->Open(RequestId{1}, std::vector<std::int32_t>(13, 4), {.temperature = 1});
@@ -128,7 +135,7 @@ testing::DeviceLoad Warmed(DType format) {
 }
 
 TEST_F(EmulatedExecutorTest, NoKernelIsLoadedDuringARun) {
-  for (const DType format : {DType::kBf16, DType::kFp16, DType::kFp8, DType::kInt4}) {
+  for (const DType format : {DType::kBf16, DType::kFp8, DType::kInt4}) {
     cuda_emulation::ResetDevice();
     EXPECT_EQ(KernelsLoadedBySteps(*Load(Warmed(format))), 0) << Name(format);
   }
@@ -380,6 +387,47 @@ TEST_F(EmulatedExecutorTest, TheCacheThatFitsIsMeasuredBehindALargestStep) {
                                        .blocks = static_cast<std::int32_t>(bytes / block)}));
 }
 
+TEST_F(EmulatedExecutorTest, RefusesFp16InOneLine) {
+  try {
+    (void)Load({.dtype = DType::kFp16});
+    ADD_FAILURE() << "was not refused";
+  } catch (const InputError& error) {
+    EXPECT_STREQ(error.what(),
+                 "the weights' format: fp16, which the CUDA executor does not compute with; "
+                 "allowed: bf16, fp8, int4");
+  }
+}
+
+TEST_F(EmulatedExecutorTest, MatricesOfFp16AreRoundedWithAWarning) {
+  const testing::TensorSet tensors = testing::RandomTensors(config_, "model.");
+  std::vector<StoredTensor> stored = tensors.Stored();
+  std::list<std::vector<std::uint16_t>> narrow;
+  for (StoredTensor& tensor : stored) {
+    if (tensor.shape.size() < 2) continue;
+    std::vector<float> values(static_cast<std::size_t>(tensor.elements()));
+    Widen(tensor, 0, values);
+    std::ranges::transform(values, std::back_inserter(narrow.emplace_back()), kernels::FloatToFp16);
+    tensor.type = StoredType::kF16;
+    tensor.bytes = std::as_bytes(std::span(narrow.back()));
+  }
+  WriteSafetensors(folder_.path() / "model.safetensors", stored);
+  const LoadedCudaModel loaded = LoadCudaModel({.config = config_,
+                                                .weights = folder_.path(),
+                                                .positions = 100,
+                                                .largest_step = {.tokens = 64, .sequences = 4},
+                                                .tunes = false},
+                                               pool_);
+  EXPECT_THAT(loaded.warnings,
+              ::testing::Contains(HasSubstr("matrices of fp16 are rounded to bf16")));
+  const auto logits = [](DeviceModel& model, DType kv_dtype) {
+    return testing::PromptLogits(
+        testing::Generated(model, testing::OptionsOfAllLogits(VllmV1Config{}, kv_dtype)));
+  };
+  EXPECT_LT(twin::testing::RelativeDistance(logits(*loaded.model, DType::kBf16),
+                                            logits(*LoadOnCpu(DType::kFp32), DType::kFp32)),
+            testing::kSixteenBits);
+}
+
 TEST_F(EmulatedExecutorTest, RefusesMixturesOfFp8InOneLine) {
   config_ = ParseModelConfig(testing::kMixtralConfig, "config.json");
   try {
@@ -389,7 +437,7 @@ TEST_F(EmulatedExecutorTest, RefusesMixturesOfFp8InOneLine) {
     EXPECT_STREQ(
         error.what(),
         "the weights' format: fp8, in which the CUDA executor does not compute mixtures of "
-        "experts; allowed: bf16, fp16, int4");
+        "experts; allowed: bf16, int4");
   }
 }
 

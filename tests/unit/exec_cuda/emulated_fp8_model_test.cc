@@ -92,7 +92,7 @@ TEST_F(EmulatedFp8ModelTest, LibrariesThatHaveNoSuchProductsAreNamedInOneLine) {
   const std::string what = LibraryWithoutFp8();
   EXPECT_THAT([&] { Load({.dtype = DType::kFp8}); },
               ThrowsMessage<InputError>(AllOf(HasSubstr(what), HasSubstr("cuBLASLt 13.1.0"),
-                                              HasSubstr("allowed: bf16, fp16"))));
+                                              HasSubstr("allowed: bf16, int4"))));
   EXPECT_NO_THROW(Load({}));
 }
 
