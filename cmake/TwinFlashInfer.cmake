@@ -3,7 +3,6 @@
 set(TWIN_FLASHINFER_VERSION 0.7.2.post1)
 set(TWIN_FLASHINFER "AUTO" CACHE STRING "FlashInfer: AUTO (where found), ON (required) or OFF")
 set_property(CACHE TWIN_FLASHINFER PROPERTY STRINGS AUTO ON OFF)
-option(TWIN_FLASHINFER_FP16 "FlashInfer's kernels for fp16 as well: twice the time to compile" OFF)
 
 if(DEFINED ENV{XDG_CACHE_HOME})
   set(twin_cache_folder "$ENV{XDG_CACHE_HOME}")

@@ -46,7 +46,7 @@ def demangled(names):
     listed = subprocess.run(["c++filt", "-p"], input="\n".join(names), text=True,
                             capture_output=True, check=True).stdout.splitlines()
     return [SCOPES.sub("", name.removeprefix("void "))
-            .replace("__nv_bfloat16", "bf16").replace("__half", "fp16") for name in listed]
+            .replace("__nv_bfloat16", "bf16") for name in listed]
 
 
 def kernels(folder):

@@ -34,15 +34,15 @@ __device__ __forceinline__ void AddBiasTo(const float* bias, float (&values)[kWi
 }
 
 // With kGated, a row of x holds the gate and, `columns` elements further, the up part.
-template <class T, int kWidth, Activation kActivation, bool kGated>
+template <int kWidth, Activation kActivation, bool kGated>
 __global__ void __launch_bounds__(kThreads)
-    ActivateKernel(DeviceRows<const T> x, const float* bias, DeviceRows<T> y, std::int64_t rows,
-                   std::int64_t columns) {
+    ActivateKernel(DeviceRows<const Bf16> x, const float* bias, DeviceRows<Bf16> y,
+                   std::int64_t rows, std::int64_t columns) {
   WaitForEarlierKernels();
   const std::int64_t column = (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) * kWidth;
   if (column >= columns) return;
   for (std::int64_t row = blockIdx.y; row < rows; row += gridDim.y) {
-    const T* place = x.Row(row) + column;
+    const Bf16* place = x.Row(row) + column;
     float values[kWidth];
     LoadFloats<kWidth>(place, values);
     float factors[kWidth];
@@ -60,18 +60,18 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-template <Activation kActivation, bool kGated, class T>
+template <Activation kActivation, bool kGated>
 void LaunchActivate(StreamView stream, const DeviceMatrix& x, const float* bias,
                     const DeviceMatrix& y, bool packed) {
   const char* what = kGated ? "ActivateGated" : "Activate";
-  constexpr int kWidth = kPackWidth<T>;
+  constexpr int kWidth = kPackWidth<Bf16>;
   if (packed) {
     Launch(stream, RowGrid(y.rows, y.columns / kWidth, kThreads), what,
-           &ActivateKernel<T, kWidth, kActivation, kGated>, RowsOf<const T>(x), bias, RowsOf<T>(y),
-           y.rows, y.columns);
+           &ActivateKernel<kWidth, kActivation, kGated>, RowsOf<const Bf16>(x), bias,
+           RowsOf<Bf16>(y), y.rows, y.columns);
   } else {
     Launch(stream, RowGrid(y.rows, y.columns, kThreads), what,
-           &ActivateKernel<T, 1, kActivation, kGated>, RowsOf<const T>(x), bias, RowsOf<T>(y),
+           &ActivateKernel<1, kActivation, kGated>, RowsOf<const Bf16>(x), bias, RowsOf<Bf16>(y),
            y.rows, y.columns);
   }
 }
@@ -82,18 +82,17 @@ void Dispatch(StreamView stream, Activation activation, const DeviceMatrix& x, c
   CHECK(x.dtype == y.dtype && x.rows == y.rows);
   if (y.rows == 0 || y.columns == 0) return;
   const bool packed = IsPacked(x) && IsPacked(y) && IsPacked(bias);
-  WithElement16(y.dtype, [&]<class T>(T) {
-    switch (activation) {
-      case Activation::kSilu:
-        return LaunchActivate<Activation::kSilu, kGated, T>(stream, x, bias, y, packed);
-      case Activation::kGelu:
-        return LaunchActivate<Activation::kGelu, kGated, T>(stream, x, bias, y, packed);
-      case Activation::kGeluTanh:
-        return LaunchActivate<Activation::kGeluTanh, kGated, T>(stream, x, bias, y, packed);
-      case Activation::kRelu:
-        return LaunchActivate<Activation::kRelu, kGated, T>(stream, x, bias, y, packed);
-    }
-  });
+  CHECK(y.dtype == DType::kBf16);
+  switch (activation) {
+    case Activation::kSilu:
+      return LaunchActivate<Activation::kSilu, kGated>(stream, x, bias, y, packed);
+    case Activation::kGelu:
+      return LaunchActivate<Activation::kGelu, kGated>(stream, x, bias, y, packed);
+    case Activation::kGeluTanh:
+      return LaunchActivate<Activation::kGeluTanh, kGated>(stream, x, bias, y, packed);
+    case Activation::kRelu:
+      return LaunchActivate<Activation::kRelu, kGated>(stream, x, bias, y, packed);
+  }
 }
 
 }  // namespace

@@ -7,7 +7,7 @@
 
 namespace twin::kernels::cuda {
 
-// y = activation(x + bias). Shapes: x, y [tokens, width], bf16 or fp16; bias fp32 [width] or null.
+// y = activation(x + bias). Shapes: x, y [tokens, width], bf16; bias fp32 [width] or null.
 // Aliasing: y may be x. Error: computed in fp32 and rounded once to the format.
 void Activate(StreamView stream, Activation activation, DeviceMatrix x, const float* bias,
               DeviceMatrix y);

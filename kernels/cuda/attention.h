@@ -21,7 +21,7 @@ struct AttentionShape {
   std::int64_t kv_heads = 0;
   std::int64_t head_dim = 0;
   std::int64_t block_size = 0;
-  DType dtype = DType::kBf16;         // queries, cache and output: bf16 or fp16
+  DType dtype = DType::kBf16;         // queries, cache and output: bf16
   float scale = 1;                    // factor of the scores
   float logit_cap = 0;                // as in AttentionOptions
   std::vector<std::int64_t> windows;  // distinct window sizes of the layers; 0 = no window
@@ -138,7 +138,7 @@ class PagedAttention {
   // row stride (FlashInfer's kernels: a multiple of 16 bytes); out [rows, heads * head_dim], dense.
   // REQUIRES: `window` is one of AttentionShape::windows. If ReadsKeysOfRows(), the keys and values
   // in qkv are those in the cache, and finite in all rows of prefills. Error: relative to the
-  // largest |v| that the query attends to, 1e-2 (bf16) or 2e-3 (fp16); the reference computes in
+  // largest |v| that the query attends to, 1e-2; the reference computes in
   // double precision from the stored keys and values.
   void Run(StreamView stream, DeviceMatrix qkv, const KvCacheView& cache, std::int64_t layer,
            std::int64_t window, DeviceMatrix out);

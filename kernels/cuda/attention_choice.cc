@@ -34,12 +34,8 @@ std::string WhyNotGeneric(const AttentionShape& shape) {
 
 // Requirements of all FlashInfer kernels.
 std::string WhyNotFlashInfer(const AttentionShape& shape, int compute_capability) {
-  const FlashInferBuild build = BuiltWithFlashInfer();
-  if (!build.fa2) return "this build has no FlashInfer";
+  if (!BuiltWithFlashInfer().fa2) return "this build has no FlashInfer";
   if (compute_capability < kAmpere) return "needs compute capability 8.0";
-  if (shape.dtype == DType::kFp16 && !build.fp16) {
-    return "fp16 was not built (TWIN_FLASHINFER_FP16)";
-  }
   if (shape.logit_cap > 0) return "scores are capped";
   return "";
 }
@@ -69,8 +65,8 @@ std::string_view Name(AttentionKernel kernel) {
 
 std::string WhyNotAttention(AttentionKernel kernel, const AttentionShape& shape,
                             int compute_capability) {
-  if (shape.dtype != DType::kBf16 && shape.dtype != DType::kFp16) {
-    return "format " + std::string(twin::Name(shape.dtype)) + " (bf16 and fp16 are served)";
+  if (shape.dtype != DType::kBf16) {
+    return "format " + std::string(twin::Name(shape.dtype)) + " (bf16 is served)";
   }
   if (shape.kv_heads <= 0 || shape.heads % shape.kv_heads != 0) {
     return std::to_string(shape.heads) + " heads are no multiple of " +

@@ -13,10 +13,9 @@ constexpr int kThreads = kWarps * kWarp;
 constexpr float kLog2E = 1.4426950408889634F;
 constexpr std::int64_t kHeadDimMax = 512;
 
-template <class T>
 struct Arguments {
-  DeviceRows<const T> q;
-  DeviceRows<T> out;
+  DeviceRows<const Bf16> q;
+  DeviceRows<Bf16> out;
   AttentionArrays batch;
   std::int64_t sequences = 0;
   int head_dim = 0;
@@ -25,7 +24,7 @@ struct Arguments {
   int window = 0;
   float scale = 1;  // of the scores, without base 2
   float cap = 0;
-  const T* keys = nullptr;  // of the layer, in block 0
+  const Bf16* keys = nullptr;  // of the layer, in block 0
   std::int64_t values_offset = 0;
   std::int64_t block_stride = 0;
 };
@@ -37,8 +36,7 @@ struct Sight {
   int end = 0;
 };
 
-template <class T>
-__device__ __forceinline__ Sight SightOf(const Arguments<T>& arguments, std::int64_t row) {
+__device__ __forceinline__ Sight SightOf(const Arguments& arguments, std::int64_t row) {
   const AttentionArrays& batch = arguments.batch;
   if (row >= batch.first_query[arguments.sequences]) return {};
   std::int64_t low = 0;  // the last sequence that starts at the row or before it
@@ -65,10 +63,10 @@ struct Memory {
 };
 
 // The state of one warp: online softmax over the positions assigned to it.
-template <class T, int kWidth, int kPairs, int kQueries>
+template <int kWidth, int kPairs, int kQueries>
 class Warp {
  public:
-  __device__ __forceinline__ Warp(const Arguments<T>& arguments, const Sight& sight,
+  __device__ __forceinline__ Warp(const Arguments& arguments, const Sight& sight,
                                   std::int64_t kv_head, const Memory<kPairs, kQueries>& memory)
       : arguments_(arguments), sight_(sight), memory_(memory), lane_(threadIdx.x % kWarp) {
     head_offset_ = kv_head * arguments.block_size * arguments.head_dim;
@@ -83,8 +81,8 @@ class Warp {
   __device__ __forceinline__ void Attend(int first) {
     const int position = min(first + lane_, sight_.end - 1);
     const std::int64_t block = sight_.pages[position / arguments_.block_size];
-    const T* key = arguments_.keys + block * arguments_.block_stride + head_offset_ +
-                   position % arguments_.block_size * arguments_.head_dim;
+    const Bf16* key = arguments_.keys + block * arguments_.block_stride + head_offset_ +
+                      position % arguments_.block_size * arguments_.head_dim;
     float weights[kQueries];
     Scores(key, weights);
     Normalise(first + lane_ < sight_.end, weights);
@@ -114,7 +112,7 @@ class Warp {
   }
 
   // One position per lane, so that no sums across lanes are needed.
-  __device__ __forceinline__ void Scores(const T* key, float (&scores)[kQueries]) const {
+  __device__ __forceinline__ void Scores(const Bf16* key, float (&scores)[kQueries]) const {
 #pragma unroll
     for (int j = 0; j < kQueries; ++j) scores[j] = 0;
     for (int d = 0; d < arguments_.head_dim; d += kWidth) {
@@ -154,12 +152,12 @@ class Warp {
   }
 
   // Each lane takes some elements of all positions, so that a warp reads whole rows of values.
-  __device__ __forceinline__ void AddValues(const T* value, int count,
+  __device__ __forceinline__ void AddValues(const Bf16* value, int count,
                                             const float (&weights)[kQueries]) {
     const auto address = reinterpret_cast<unsigned long long>(value);
 #pragma unroll 4
     for (int p = 0; p < count; ++p) {
-      const auto* row = reinterpret_cast<const T*>(__shfl_sync(~0U, address, p));
+      const auto* row = reinterpret_cast<const Bf16*>(__shfl_sync(~0U, address, p));
       float weight[kQueries];
 #pragma unroll
       for (int j = 0; j < kQueries; ++j) weight[j] = __shfl_sync(~0U, weights[j], p);
@@ -177,7 +175,7 @@ class Warp {
     }
   }
 
-  const Arguments<T>& arguments_;
+  const Arguments& arguments_;
   const Sight& sight_;
   const Memory<kPairs, kQueries>& memory_;
   int lane_;
@@ -188,9 +186,10 @@ class Warp {
 };
 
 // Merges the warps' states and writes the rows of the heads first..first + count - 1.
-template <class T, int kPairs, int kQueries>
-__device__ __forceinline__ void Merge(const Arguments<T>& arguments,
-                                      const Memory<kPairs, kQueries>& memory, T* out, int count) {
+template <int kPairs, int kQueries>
+__device__ __forceinline__ void Merge(const Arguments& arguments,
+                                      const Memory<kPairs, kQueries>& memory, Bf16* out,
+                                      int count) {
   for (int i = static_cast<int>(threadIdx.x); i < count * arguments.head_dim; i += kThreads) {
     const int j = i / arguments.head_dim;
     const int d = i % arguments.head_dim;
@@ -205,14 +204,14 @@ __device__ __forceinline__ void Merge(const Arguments<T>& arguments,
       sum += factor * memory.sums[warp][j][d];
       weight += factor * memory.weights[warp][j];
     }
-    out[i] = Rounded<T>(sum / weight);
+    out[i] = Rounded<Bf16>(sum / weight);
   }
 }
 
 // Grid: (row, kv head, group of kQueries query heads).
-template <class T, int kWidth, int kPairs, int kQueries>
+template <int kWidth, int kPairs, int kQueries>
 __global__ void __launch_bounds__(kThreads, kPairs* kQueries > 8 ? 1 : 2)
-    AttentionKernel(Arguments<T> arguments) {
+    AttentionKernel(Arguments arguments) {
   WaitForEarlierKernels();
   const std::int64_t row = blockIdx.x;
   const std::int64_t kv_head = blockIdx.y;
@@ -220,40 +219,41 @@ __global__ void __launch_bounds__(kThreads, kPairs* kQueries > 8 ? 1 : 2)
   const int count = min(kQueries, arguments.group - first);
   const int elements = count * arguments.head_dim;
   const std::int64_t column = (kv_head * arguments.group + first) * arguments.head_dim;
-  T* out = arguments.out.Row(row) + column;
+  Bf16* out = arguments.out.Row(row) + column;
   const Sight sight = SightOf(arguments, row);
   if (sight.begin >= sight.end) {
-    for (int i = static_cast<int>(threadIdx.x); i < elements; i += kThreads) out[i] = Rounded<T>(0);
+    for (int i = static_cast<int>(threadIdx.x); i < elements; i += kThreads)
+      out[i] = Rounded<Bf16>(0);
     return;
   }
   auto& memory = BlockShared<Memory<kPairs, kQueries>>();
-  const T* queries = arguments.q.Row(row) + column;
+  const Bf16* queries = arguments.q.Row(row) + column;
   for (int i = static_cast<int>(threadIdx.x); i < kQueries * arguments.head_dim; i += kThreads) {
     memory.queries[i / arguments.head_dim][i % arguments.head_dim] =
         i < elements ? ToFloat(queries[i]) : 0;
   }
   __syncthreads();
-  Warp<T, kWidth, kPairs, kQueries> mine(arguments, sight, kv_head, memory);
+  Warp<kWidth, kPairs, kQueries> mine(arguments, sight, kv_head, memory);
   const auto warp = static_cast<int>(threadIdx.x / kWarp);
   for (int chunk = sight.begin + warp * kWarp; chunk < sight.end; chunk += kThreads) {
     mine.Attend(chunk);
   }
   mine.Publish(memory);
   __syncthreads();
-  Merge<T>(arguments, memory, out, count);
+  Merge(arguments, memory, out, count);
 }
 
-template <class T, int kPairs, int kQueries>
-void LaunchAttention(StreamView stream, const Arguments<T>& arguments, std::int64_t rows,
+template <int kPairs, int kQueries>
+void LaunchAttention(StreamView stream, const Arguments& arguments, std::int64_t rows,
                      std::int64_t kv_heads, bool packed) {
   const auto tiles = static_cast<unsigned>((arguments.group + kQueries - 1) / kQueries);
   const LaunchShape shape{dim3(static_cast<unsigned>(rows), static_cast<unsigned>(kv_heads), tiles),
                           kThreads};
   if (packed) {
-    Launch(stream, shape, "GenericAttention", &AttentionKernel<T, kPackWidth<T>, kPairs, kQueries>,
+    Launch(stream, shape, "GenericAttention", &AttentionKernel<kPackWidth<Bf16>, kPairs, kQueries>,
            arguments);
   } else {
-    Launch(stream, shape, "GenericAttention", &AttentionKernel<T, 2, kPairs, kQueries>, arguments);
+    Launch(stream, shape, "GenericAttention", &AttentionKernel<2, kPairs, kQueries>, arguments);
   }
 }
 
@@ -271,38 +271,37 @@ void GenericAttention(StreamView stream, DeviceMatrix q, const AttentionArrays& 
   CHECK(q.columns == shape.heads * shape.head_dim && out.columns == q.columns);
   CHECK(layer >= 0 && layer < kv.layers && q.stride % 2 == 0);
   if (rows == 0 || sequences == 0) return;
-  WithElement16(kv.dtype, [&]<class T>(T) {
-    const std::int64_t tile = kv.kv_heads * kv.block_size * kv.head_dim;
-    const Arguments<T> arguments{
-        .q = RowsOf<const T>(q),
-        .out = RowsOf<T>(out),
-        .batch = device,
-        .sequences = sequences,
-        .head_dim = static_cast<int>(kv.head_dim),
-        .group = static_cast<int>(shape.heads / kv.kv_heads),
-        .block_size = static_cast<int>(kv.block_size),
-        .window = static_cast<int>(window),
-        .scale = shape.scale,
-        .cap = shape.logit_cap,
-        .keys = reinterpret_cast<const T*>(cache.data) + layer * 2 * tile,
-        .values_offset = tile,
-        .block_stride = kv.BlockBytes() / static_cast<std::int64_t>(sizeof(T))};
-    const bool packed = kv.head_dim % kPackWidth<T> == 0 && IsPacked(cache.data) &&
-                        kv.BlockBytes() % kPackBytes == 0;
-    const auto launch = [&]<int kPairs, int kQueries>() {
-      LaunchAttention<T, kPairs, kQueries>(stream, arguments, rows, kv.kv_heads, packed);
-    };
-    const bool alone = arguments.group == 1;
-    if (kv.head_dim <= 64) {
-      alone ? launch.template operator()<1, 1>() : launch.template operator()<1, 8>();
-    } else if (kv.head_dim <= 128) {
-      alone ? launch.template operator()<2, 1>() : launch.template operator()<2, 8>();
-    } else if (kv.head_dim <= 256) {
-      alone ? launch.template operator()<4, 1>() : launch.template operator()<4, 4>();
-    } else {
-      alone ? launch.template operator()<8, 1>() : launch.template operator()<8, 2>();
-    }
-  });
+  CHECK(kv.dtype == DType::kBf16);
+  const std::int64_t tile = kv.kv_heads * kv.block_size * kv.head_dim;
+  const Arguments arguments{
+      .q = RowsOf<const Bf16>(q),
+      .out = RowsOf<Bf16>(out),
+      .batch = device,
+      .sequences = sequences,
+      .head_dim = static_cast<int>(kv.head_dim),
+      .group = static_cast<int>(shape.heads / kv.kv_heads),
+      .block_size = static_cast<int>(kv.block_size),
+      .window = static_cast<int>(window),
+      .scale = shape.scale,
+      .cap = shape.logit_cap,
+      .keys = reinterpret_cast<const Bf16*>(cache.data) + layer * 2 * tile,
+      .values_offset = tile,
+      .block_stride = kv.BlockBytes() / static_cast<std::int64_t>(sizeof(Bf16))};
+  const bool packed = kv.head_dim % kPackWidth<Bf16> == 0 && IsPacked(cache.data) &&
+                      kv.BlockBytes() % kPackBytes == 0;
+  const auto launch = [&]<int kPairs, int kQueries>() {
+    LaunchAttention<kPairs, kQueries>(stream, arguments, rows, kv.kv_heads, packed);
+  };
+  const bool alone = arguments.group == 1;
+  if (kv.head_dim <= 64) {
+    alone ? launch.template operator()<1, 1>() : launch.template operator()<1, 8>();
+  } else if (kv.head_dim <= 128) {
+    alone ? launch.template operator()<2, 1>() : launch.template operator()<2, 8>();
+  } else if (kv.head_dim <= 256) {
+    alone ? launch.template operator()<4, 1>() : launch.template operator()<4, 4>();
+  } else {
+    alone ? launch.template operator()<8, 1>() : launch.template operator()<8, 2>();
+  }
 }
 
 }  // namespace twin::kernels::cuda

@@ -13,8 +13,6 @@ cudaDataType_t DataType(DType dtype) {
   switch (dtype) {
     case DType::kBf16:
       return CUDA_R_16BF;
-    case DType::kFp16:
-      return CUDA_R_16F;
     case DType::kFp32:
       return CUDA_R_32F;
     case DType::kFp8:
@@ -22,7 +20,7 @@ cudaDataType_t DataType(DType dtype) {
     default:
       break;
   }
-  CHECK(false && "cuBLASLt products are of fp8, bf16, fp16 and fp32");
+  CHECK(false && "cuBLASLt products are of fp8, bf16 and fp32");
   return CUDA_R_32F;
 }
 

@@ -6,7 +6,7 @@
 
 namespace twin::kernels::cuda {
 
-// y[t, d] += bias[d], summed in fp32. y is bf16, fp16 or fp32; bias is fp32.
+// y[t, d] += bias[d], summed in fp32. y is bf16 or fp32; bias is fp32.
 void AddBias(StreamView stream, const float* bias, DeviceMatrix y);
 
 // y = scale * y; then, if cap > 0, y = cap * tanh(y / cap). y is fp32.

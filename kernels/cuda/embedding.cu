@@ -7,10 +7,10 @@ namespace {
 
 constexpr int kThreads = 256;
 
-template <class T, int kWidth>
+template <int kWidth>
 __global__ void __launch_bounds__(kThreads)
-    EmbedKernel(DeviceRows<const T> table, std::int64_t table_rows, EmbeddingLookup lookup,
-                DeviceRows<T> y, std::int64_t rows, std::int64_t columns) {
+    EmbedKernel(DeviceRows<const Bf16> table, std::int64_t table_rows, EmbeddingLookup lookup,
+                DeviceRows<Bf16> y, std::int64_t rows, std::int64_t columns) {
   WaitForEarlierKernels();
   const std::int64_t column = (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) * kWidth;
   if (column >= columns) return;
@@ -28,10 +28,10 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-template <class Table, class T, int kWidth>
+template <class Table, int kWidth>
 __global__ void __launch_bounds__(kThreads)
     AddPositionKernel(DeviceRows<const Table> table, const std::int32_t* positions,
-                      std::int32_t offset, DeviceRows<T> y, std::int64_t rows,
+                      std::int32_t offset, DeviceRows<Bf16> y, std::int64_t rows,
                       std::int64_t columns) {
   WaitForEarlierKernels();
   const std::int64_t column = (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) * kWidth;
@@ -39,9 +39,9 @@ __global__ void __launch_bounds__(kThreads)
   for (std::int64_t t = blockIdx.y; t < rows; t += gridDim.y) {
     float added[kWidth];
     LoadFloats<kWidth>(table.Row(positions[t] + std::int64_t{offset}) + column, added);
-    T* place = y.Row(t) + column;
+    Bf16* place = y.Row(t) + column;
     float values[kWidth];
-    LoadFloats<kWidth>(static_cast<const T*>(place), values);
+    LoadFloats<kWidth>(static_cast<const Bf16*>(place), values);
 #pragma unroll
     for (int i = 0; i < kWidth; ++i) values[i] += added[i];
     StoreRounded<kWidth>(values, place);
@@ -75,18 +75,18 @@ void Gather(StreamView stream, const DeviceMatrix& x, const std::int32_t* rows,
 
 bool IsEmpty(const DeviceMatrix& matrix) { return matrix.rows == 0 || matrix.columns == 0; }
 
-template <class Table, class T>
+template <class Table>
 void AddPositions(StreamView stream, const DeviceMatrix& table, const std::int32_t* positions,
                   std::int32_t offset, const DeviceMatrix& y) {
-  constexpr int kWidth = kPackWidth<T>;
+  constexpr int kWidth = kPackWidth<Bf16>;
   if (IsPacked(table) && IsPacked(y)) {
     Launch(stream, RowGrid(y.rows, y.columns / kWidth, kThreads), "AddPositionRows",
-           &AddPositionKernel<Table, T, kWidth>, RowsOf<const Table>(table), positions, offset,
-           RowsOf<T>(y), y.rows, y.columns);
+           &AddPositionKernel<Table, kWidth>, RowsOf<const Table>(table), positions, offset,
+           RowsOf<Bf16>(y), y.rows, y.columns);
   } else {
     Launch(stream, RowGrid(y.rows, y.columns, kThreads), "AddPositionRows",
-           &AddPositionKernel<Table, T, 1>, RowsOf<const Table>(table), positions, offset,
-           RowsOf<T>(y), y.rows, y.columns);
+           &AddPositionKernel<Table, 1>, RowsOf<const Table>(table), positions, offset,
+           RowsOf<Bf16>(y), y.rows, y.columns);
   }
 }
 
@@ -96,17 +96,16 @@ void EmbedTokens(StreamView stream, DeviceMatrix table, const EmbeddingLookup& l
                  DeviceMatrix y) {
   CHECK(table.dtype == y.dtype && table.columns == y.columns);
   if (IsEmpty(y)) return;
-  WithElement16(y.dtype, [&]<class T>(T) {
-    constexpr int kWidth = kPackWidth<T>;
-    if (IsPacked(table) && IsPacked(y)) {
-      Launch(stream, RowGrid(y.rows, y.columns / kWidth, kThreads), "EmbedTokens",
-             &EmbedKernel<T, kWidth>, RowsOf<const T>(table), table.rows, lookup, RowsOf<T>(y),
-             y.rows, y.columns);
-    } else {
-      Launch(stream, RowGrid(y.rows, y.columns, kThreads), "EmbedTokens", &EmbedKernel<T, 1>,
-             RowsOf<const T>(table), table.rows, lookup, RowsOf<T>(y), y.rows, y.columns);
-    }
-  });
+  CHECK(y.dtype == DType::kBf16);
+  constexpr int kWidth = kPackWidth<Bf16>;
+  if (IsPacked(table) && IsPacked(y)) {
+    Launch(stream, RowGrid(y.rows, y.columns / kWidth, kThreads), "EmbedTokens",
+           &EmbedKernel<kWidth>, RowsOf<const Bf16>(table), table.rows, lookup, RowsOf<Bf16>(y),
+           y.rows, y.columns);
+  } else {
+    Launch(stream, RowGrid(y.rows, y.columns, kThreads), "EmbedTokens", &EmbedKernel<1>,
+           RowsOf<const Bf16>(table), table.rows, lookup, RowsOf<Bf16>(y), y.rows, y.columns);
+  }
 }
 
 void AddPositionRows(StreamView stream, DeviceMatrix table, const std::int32_t* positions,
@@ -114,13 +113,12 @@ void AddPositionRows(StreamView stream, DeviceMatrix table, const std::int32_t* 
   CHECK(table.columns == y.columns);
   CHECK(table.dtype == y.dtype || table.dtype == DType::kFp32);
   if (IsEmpty(y)) return;
-  WithElement16(y.dtype, [&]<class T>(T) {
-    if (table.dtype == DType::kFp32) {
-      AddPositions<float, T>(stream, table, positions, offset, y);
-    } else {
-      AddPositions<T, T>(stream, table, positions, offset, y);
-    }
-  });
+  CHECK(y.dtype == DType::kBf16);
+  if (table.dtype == DType::kFp32) {
+    AddPositions<float>(stream, table, positions, offset, y);
+  } else {
+    AddPositions<Bf16>(stream, table, positions, offset, y);
+  }
 }
 
 void GatherRows(StreamView stream, DeviceMatrix x, const std::int32_t* rows, DeviceMatrix y) {

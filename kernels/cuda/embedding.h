@@ -18,7 +18,7 @@ struct EmbeddingLookup {
 };
 
 // y[t] = scale * table[token - first_token]. Shapes: table [tokens of the table, hidden],
-// y [tokens, hidden], both bf16 or both fp16. Exact if scale is 1, otherwise rounded once.
+// y [tokens, hidden], both bf16. Exact if scale is 1, otherwise rounded once.
 void EmbedTokens(StreamView stream, DeviceMatrix table, const EmbeddingLookup& lookup,
                  DeviceMatrix y);
 

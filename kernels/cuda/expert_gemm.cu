@@ -7,21 +7,20 @@
 namespace twin::kernels::cuda {
 namespace {
 
-template <class T>
 struct ExpertOperands {
-  DeviceRows<const T> x;
-  DeviceRows<const T> w;
-  DeviceRows<T> y;
+  DeviceRows<const Bf16> x;
+  DeviceRows<const Bf16> w;
+  DeviceRows<Bf16> y;
   const std::int32_t* first = nullptr;  // RoutedPairs::first
   const std::int32_t* rows = nullptr;   // RoutedPairs::rows; null: x has a row for each place
   std::int32_t experts = 0;
   std::int64_t outputs = 0;
   std::int64_t inputs = 0;
 
-  __device__ __forceinline__ const T* InputOf(std::int32_t place) const {
+  __device__ __forceinline__ const Bf16* InputOf(std::int32_t place) const {
     return x.Row(rows == nullptr ? place : rows[place]);
   }
-  __device__ __forceinline__ const T* WeightsOf(std::int32_t expert, std::int64_t output) const {
+  __device__ __forceinline__ const Bf16* WeightsOf(std::int32_t expert, std::int64_t output) const {
     return w.Row(expert * outputs + min(output, outputs - 1));
   }
 };
@@ -70,24 +69,24 @@ std::int64_t TilesMost(const RoutingShape& shape, std::int64_t size) {
   return std::min(pairs, pairs / size + std::min<std::int64_t>(shape.experts, pairs));
 }
 
-template <class T, int kTokens>
+template <int kTokens>
 struct PlaceRows {
-  const T* rows[kTokens];
+  const Bf16* rows[kTokens];
 
-  __device__ __forceinline__ const T* Row(int t) const { return rows[t]; }
+  __device__ __forceinline__ const Bf16* Row(int t) const { return rows[t]; }
 };
 
-template <class T, int kTokens, int kWidth>
-__global__ void __launch_bounds__(kSkinnyThreads, 5) ExpertSkinnyKernel(ExpertOperands<T> of) {
+template <int kTokens, int kWidth>
+__global__ void __launch_bounds__(kSkinnyThreads, 5) ExpertSkinnyKernel(ExpertOperands of) {
   WaitForEarlierKernels();
   const PlaceTile tile =
       TileAt(of.first, of.experts, kTokens, static_cast<std::int32_t>(blockIdx.x));
   if (tile.count == 0) return;
   const std::int64_t first = std::int64_t{blockIdx.y} * kSkinnyOutputs;
-  const T* weights[kSkinnyOutputs];
+  const Bf16* weights[kSkinnyOutputs];
 #pragma unroll
   for (int n = 0; n < kSkinnyOutputs; ++n) weights[n] = of.WeightsOf(tile.expert, first + n);
-  PlaceRows<T, kTokens> x;
+  PlaceRows<kTokens> x;
 #pragma unroll
   for (int t = 0; t < kTokens; ++t) x.rows[t] = of.InputOf(tile.first + min(t, tile.count - 1));
 
@@ -96,7 +95,7 @@ __global__ void __launch_bounds__(kSkinnyThreads, 5) ExpertSkinnyKernel(ExpertOp
       weights, of.inputs, [&] { return x; }, sums);
   WriteBlockSums<kSkinnyWarps>(sums, [&](int n, int t, float sum) {
     if (first + n < of.outputs && t < tile.count) {
-      of.y.Row(tile.first + t)[first + n] = Rounded<T>(sum);
+      of.y.Row(tile.first + t)[first + n] = Rounded<Bf16>(sum);
     }
   });
 }
@@ -119,10 +118,10 @@ struct TileStages {
 
 // The operands of one block: kRows rows of x above kTileOutputs rows of w, kDepth inputs at a time.
 // A thread copies the same chunk of several rows.
-template <class T, int kRows>
+template <int kRows>
 class TileLoader {
  public:
-  __device__ __forceinline__ TileLoader(const ExpertOperands<T>& of, const PlaceTile& tile,
+  __device__ __forceinline__ TileLoader(const ExpertOperands& of, const PlaceTile& tile,
                                         std::int64_t first_output)
       : column_(static_cast<int>(threadIdx.x) % kChunks * kChunk),
         row_(static_cast<int>(threadIdx.x) / kChunks),
@@ -135,7 +134,7 @@ class TileLoader {
     }
   }
 
-  __device__ __forceinline__ void Start(T* stage, std::int64_t first_input) const {
+  __device__ __forceinline__ void Start(Bf16* stage, std::int64_t first_input) const {
     const std::int64_t column = first_input + column_;
 #pragma unroll
     for (int i = 0; i < kCopies; ++i) {
@@ -154,7 +153,7 @@ class TileLoader {
   int column_;
   int row_;
   std::int64_t inputs_;
-  const T* rows_[kCopies];
+  const Bf16* rows_[kCopies];
 };
 
 constexpr int kTileRows = 16;    // of x in one product of tensor cores
@@ -162,15 +161,15 @@ constexpr int kTileColumns = 8;  // of y
 constexpr int kTileInputs = 16;
 
 // Adds the products of one stage. A warp computes all rows of kWarpOutputs outputs.
-template <class T, int kRows>
+template <int kRows>
 __device__ __forceinline__ void MultiplyStage(
-    const T* stage, float (&sums)[kRows / kTileRows][kWarpOutputs / kTileColumns][4]) {
+    const Bf16* stage, float (&sums)[kRows / kTileRows][kWarpOutputs / kTileColumns][4]) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
-  const T* const x = stage + lane % 16 * kTileStride + lane / 16 * 8;
-  const T* const w = stage +
-                     (kRows + warp * kWarpOutputs + lane / 16 * 8 + lane % 8) * kTileStride +
-                     lane / 8 % 2 * 8;
+  const Bf16* const x = stage + lane % 16 * kTileStride + lane / 16 * 8;
+  const Bf16* const w = stage +
+                        (kRows + warp * kWarpOutputs + lane / 16 * 8 + lane % 8) * kTileStride +
+                        lane / 8 % 2 * 8;
 #pragma unroll
   for (int k = 0; k < kDepth; k += kTileInputs) {
     unsigned weights[kWarpOutputs / 16][4];  // low and high inputs of 8 outputs, then of the next 8
@@ -183,16 +182,15 @@ __device__ __forceinline__ void MultiplyStage(
       LoadMatrices(x + m * kTileRows * kTileStride + k, inputs);
 #pragma unroll
       for (int n = 0; n < kWarpOutputs / kTileColumns; ++n) {
-        MultiplyTiles<T>(inputs, weights[n / 2][n % 2 * 2], weights[n / 2][n % 2 * 2 + 1],
-                         sums[m][n]);
+        MultiplyTiles(inputs, weights[n / 2][n % 2 * 2], weights[n / 2][n % 2 * 2 + 1], sums[m][n]);
       }
     }
   }
 }
 
-template <class T, int kRows>
+template <int kRows>
 __device__ __forceinline__ void WriteTile(
-    const ExpertOperands<T>& of, const PlaceTile& tile, std::int64_t first_output,
+    const ExpertOperands& of, const PlaceTile& tile, std::int64_t first_output,
     const float (&sums)[kRows / kTileRows][kWarpOutputs / kTileColumns][4]) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
@@ -202,7 +200,7 @@ __device__ __forceinline__ void WriteTile(
     for (int half = 0; half < 2; ++half) {
       const int row = m * kTileRows + half * 8 + lane / 4;
       if (row >= tile.count) continue;
-      T* const to = of.y.Row(tile.first + row);
+      Bf16* const to = of.y.Row(tile.first + row);
 #pragma unroll
       for (int n = 0; n < kWarpOutputs / kTileColumns; ++n) {
         const std::int64_t output =
@@ -217,16 +215,16 @@ __device__ __forceinline__ void WriteTile(
 
 // kRows places of one expert with kTileOutputs of its outputs, on tensor cores. The copies of the
 // next stages are on their way while one is multiplied.
-template <class T, int kRows>
-__global__ void __launch_bounds__(kTileThreads, 3) ExpertTileKernel(ExpertOperands<T> of) {
+template <int kRows>
+__global__ void __launch_bounds__(kTileThreads, 3) ExpertTileKernel(ExpertOperands of) {
   constexpr int kStages = TileStages<kRows>::kCount;
   constexpr int kElements = TileStages<kRows>::kElements;
   WaitForEarlierKernels();
   const PlaceTile tile = TileAt(of.first, of.experts, kRows, static_cast<std::int32_t>(blockIdx.x));
   if (tile.count == 0) return;
-  T* const memory = DynamicShared<T>();
+  Bf16* const memory = DynamicShared<Bf16>();
   const std::int64_t first_output = std::int64_t{blockIdx.y} * kTileOutputs;
-  const TileLoader<T, kRows> loader(of, tile, first_output);
+  const TileLoader<kRows> loader(of, tile, first_output);
 #pragma unroll
   for (int stage = 0; stage < kStages - 1; ++stage) {
     loader.Start(memory + stage * kElements, std::int64_t{stage} * kDepth);
@@ -243,10 +241,10 @@ __global__ void __launch_bounds__(kTileThreads, 3) ExpertTileKernel(ExpertOperan
       loader.Start(memory + next % kStages * kElements, std::int64_t{next} * kDepth);
     }
     EndCopyGroup();
-    MultiplyStage<T, kRows>(memory + step % kStages * kElements, sums);
+    MultiplyStage<kRows>(memory + step % kStages * kElements, sums);
   }
   AwaitCopies<0>();
-  WriteTile<T, kRows>(of, tile, first_output, sums);
+  WriteTile<kRows>(of, tile, first_output, sums);
 }
 
 LaunchShape TileGrid(const RoutingShape& shape, std::int64_t size, std::int64_t outputs,
@@ -258,23 +256,23 @@ LaunchShape TileGrid(const RoutingShape& shape, std::int64_t size, std::int64_t 
           threads};
 }
 
-template <class T, int kWidth>
-void LaunchSkinny(StreamView stream, const RoutingShape& shape, const ExpertOperands<T>& of) {
+template <int kWidth>
+void LaunchSkinny(StreamView stream, const RoutingShape& shape, const ExpertOperands& of) {
   const auto launch = [&](std::int64_t tokens, auto kernel) {
     Launch(stream, TileGrid(shape, tokens, of.outputs, kSkinnyOutputs, kSkinnyThreads),
            "ExpertGemm", kernel, of);
   };
   // An expert has at most as many places as there are rows.
-  if (shape.rows == 1) return launch(1, &ExpertSkinnyKernel<T, 1, kWidth>);
-  if (shape.rows == 2) return launch(2, &ExpertSkinnyKernel<T, 2, kWidth>);
-  launch(4, &ExpertSkinnyKernel<T, 4, kWidth>);
+  if (shape.rows == 1) return launch(1, &ExpertSkinnyKernel<1, kWidth>);
+  if (shape.rows == 2) return launch(2, &ExpertSkinnyKernel<2, kWidth>);
+  launch(4, &ExpertSkinnyKernel<4, kWidth>);
 }
 
-template <class T, int kRows>
-void LaunchTiles(StreamView stream, const RoutingShape& shape, const ExpertOperands<T>& of) {
+template <int kRows>
+void LaunchTiles(StreamView stream, const RoutingShape& shape, const ExpertOperands& of) {
   LaunchShape grid = TileGrid(shape, kRows, of.outputs, kTileOutputs, kTileThreads);
   grid.shared_bytes = std::size_t{TileStages<kRows>::kCount} * TileStages<kRows>::kBytes;
-  Launch(stream, grid, "ExpertGemm", &ExpertTileKernel<T, kRows>, of);
+  Launch(stream, grid, "ExpertGemm", &ExpertTileKernel<kRows>, of);
 }
 
 }  // namespace
@@ -289,21 +287,20 @@ void ExpertGemm(StreamView stream, DeviceMatrix x, DeviceMatrix w, const RoutedP
   if (y.rows == 0 || y.columns == 0) return;
   const bool packed = IsPacked(x) && IsPacked(w) && IsPacked(y);
   const std::int64_t average = (shape.pairs() + shape.experts - 1) / shape.experts;
-  WithElement16(y.dtype, [&]<class T>(T) {
-    const ExpertOperands<T> of{.x = RowsOf<const T>(x),
-                               .w = RowsOf<const T>(w),
-                               .y = RowsOf<T>(y),
-                               .first = routed.first,
-                               .rows = by_row ? routed.rows : nullptr,
-                               .experts = shape.experts,
-                               .outputs = y.columns,
-                               .inputs = x.columns};
-    if (!packed) return LaunchSkinny<T, 1>(stream, shape, of);
-    if (average <= kSkinnyPlaces) return LaunchSkinny<T, kPackWidth<T>>(stream, shape, of);
-    if (average <= 16) return LaunchTiles<T, 16>(stream, shape, of);
-    if (average <= 32) return LaunchTiles<T, 32>(stream, shape, of);
-    LaunchTiles<T, 64>(stream, shape, of);
-  });
+  CHECK(y.dtype == DType::kBf16);
+  const ExpertOperands of{.x = RowsOf<const Bf16>(x),
+                          .w = RowsOf<const Bf16>(w),
+                          .y = RowsOf<Bf16>(y),
+                          .first = routed.first,
+                          .rows = by_row ? routed.rows : nullptr,
+                          .experts = shape.experts,
+                          .outputs = y.columns,
+                          .inputs = x.columns};
+  if (!packed) return LaunchSkinny<1>(stream, shape, of);
+  if (average <= kSkinnyPlaces) return LaunchSkinny<kPackWidth<Bf16>>(stream, shape, of);
+  if (average <= 16) return LaunchTiles<16>(stream, shape, of);
+  if (average <= 32) return LaunchTiles<32>(stream, shape, of);
+  LaunchTiles<64>(stream, shape, of);
 }
 
 }  // namespace twin::kernels::cuda

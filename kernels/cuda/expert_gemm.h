@@ -20,7 +20,7 @@ enum class ExpertInput : std::uint8_t {
 // that the call can be captured into a graph and replayed for another choice of experts.
 //
 // Shapes    x: [rows or pairs, k]; w: [experts * outputs, k], the experts one below the other; y:
-//           [pairs, outputs]; all bf16 or all fp16.
+//           [pairs, outputs]; all bf16.
 // Order     Accumulates in fp32. The order of the sum over k depends on the shapes alone.
 // Cost      Reads the weights of the experts that have rows: once for up to 4, 16, 32 or 64 rows of
 //           each, more for more rows on average, and the operands again for every 128 outputs. With

@@ -53,13 +53,13 @@ class Gemm {
   Gemm(const Gemm&) = delete;
   Gemm& operator=(const Gemm&) = delete;
 
-  // y[t, n] = sum_k x[t, k] * w[n, k]. Shapes: x [tokens, k] and w [n, k], both bf16 or both fp16;
-  // y [tokens, n], in the same format or fp32. tokens may be 0. REQUIRES: pointers and row strides
+  // y[t, n] = sum_k x[t, k] * w[n, k]. Shapes: x [tokens, k] and w [n, k], both bf16;
+  // y [tokens, n], bf16 or fp32. tokens may be 0. REQUIRES: pointers and row strides
   // are aligned to 16 bytes; during a capture, the shape has been prepared.
   void Multiply(StreamView stream, DeviceMatrix x, DeviceMatrix w, DeviceMatrix y);
 
   // y[t, n] = x.scales[t] * w.scales[n] * sum_k x.values[t, k] * w.values[n, k], summed as
-  // `accumulation` says. As Multiply(), except: x and w are kFp8; y is bf16, fp16 or fp32; n and k
+  // `accumulation` says. As Multiply(), except: x and w are kFp8; y is bf16 or fp32; n and k
   // are multiples of kFp8Sizes. Throws DeviceError if cuBLASLt does not support the product: it
   // does only on compute capability 9.0 and since version 12.9.
   void MultiplyScaled(StreamView stream, const ScaledMatrix& x, const ScaledMatrix& w,

@@ -16,32 +16,32 @@ constexpr int BlocksOf(int tokens) { return tokens <= 2 ? 8 : tokens <= 4 ? 5 : 
 constexpr int kTokensMax = static_cast<int>(kSkinnyRows);
 
 // The rows of x; those behind the last one are the last one again.
-template <class T, int kTokens>
+template <int kTokens>
 struct SkinnyInputs {
-  DeviceRows<const T> x;
+  DeviceRows<const Bf16> x;
   std::int64_t last = 0;
 
-  __device__ __forceinline__ const T* Row(std::int64_t i) const {
+  __device__ __forceinline__ const Bf16* Row(std::int64_t i) const {
     return x.Row(kTokens == kTokensMax ? min(i, last) : i);
   }
 };
 
-template <class T, class Out, int kTokens>
+template <class Out, int kTokens>
 __global__ void __launch_bounds__(kSkinnyThreads, BlocksOf(kTokens))
-    SkinnyGemmKernel(DeviceRows<const T> x, std::int64_t tokens, DeviceRows<const T> w,
+    SkinnyGemmKernel(DeviceRows<const Bf16> x, std::int64_t tokens, DeviceRows<const Bf16> w,
                      DeviceRows<Out> y, std::int64_t outputs, std::int64_t inputs) {
   constexpr int kOutputs = OutputsOf(kTokens);
   const std::int64_t first = std::int64_t{blockIdx.x} * kOutputs;
-  const T* rows[kOutputs];
+  const Bf16* rows[kOutputs];
 #pragma unroll
   for (int n = 0; n < kOutputs; ++n) rows[n] = w.Row(min(first + n, outputs - 1));
 
   float sums[kOutputs][kTokens] = {};
   const auto begin = [&] {
     WaitForEarlierKernels();  // behind the first loads of weights: no kernel writes these
-    return SkinnyInputs<T, kTokens>{x, tokens - 1};
+    return SkinnyInputs<kTokens>{x, tokens - 1};
   };
-  AccumulateSkinny<kPackWidth<T>>(rows, inputs, begin, sums);
+  AccumulateSkinny<kPackWidth<Bf16>>(rows, inputs, begin, sums);
 
   WriteBlockSums<kSkinnyWarps>(sums, [&](int n, int t, float sum) {
     if (first + n < outputs && (kTokens < kTokensMax || t < tokens))
@@ -49,15 +49,15 @@ __global__ void __launch_bounds__(kSkinnyThreads, BlocksOf(kTokens))
   });
 }
 
-template <class T, class Out>
+template <class Out>
 void Multiply(StreamView stream, const DeviceMatrix& x, const DeviceMatrix& w,
               const DeviceMatrix& y) {
   const auto launch = [&]<int kTokens>(std::integral_constant<int, kTokens>) {
     constexpr int kOutputs = OutputsOf(kTokens);
     const LaunchShape shape{dim3(static_cast<unsigned>((w.rows + kOutputs - 1) / kOutputs)),
                             kSkinnyThreads};
-    Launch(stream, shape, "SkinnyGemm", &SkinnyGemmKernel<T, Out, kTokens>, RowsOf<const T>(x),
-           x.rows, RowsOf<const T>(w), RowsOf<Out>(y), w.rows, w.columns);
+    Launch(stream, shape, "SkinnyGemm", &SkinnyGemmKernel<Out, kTokens>, RowsOf<const Bf16>(x),
+           x.rows, RowsOf<const Bf16>(w), RowsOf<Out>(y), w.rows, w.columns);
   };
   switch (x.rows) {
     case 1:
@@ -76,7 +76,7 @@ void Multiply(StreamView stream, const DeviceMatrix& x, const DeviceMatrix& w,
 }  // namespace
 
 bool TakesSkinnyGemm(const DeviceMatrix& x, const DeviceMatrix& w, const DeviceMatrix& y) {
-  const bool formats = x.dtype == w.dtype && ByteSize(x.dtype) == 2 &&
+  const bool formats = x.dtype == DType::kBf16 && w.dtype == x.dtype &&
                        (y.dtype == x.dtype || y.dtype == DType::kFp32);
   return formats && x.rows >= 1 && x.rows <= kSkinnyRows && IsPacked(x) && IsPacked(w) &&
          w.rows >= 1;
@@ -85,13 +85,11 @@ bool TakesSkinnyGemm(const DeviceMatrix& x, const DeviceMatrix& w, const DeviceM
 void SkinnyGemm(StreamView stream, DeviceMatrix x, DeviceMatrix w, DeviceMatrix y) {
   CHECK(TakesSkinnyGemm(x, w, y));
   CHECK(x.columns == w.columns && y.columns == w.rows && y.rows == x.rows);
-  WithElement16(x.dtype, [&]<class T>(T) {
-    if (y.dtype == DType::kFp32) {
-      Multiply<T, float>(stream, x, w, y);
-    } else {
-      Multiply<T, T>(stream, x, w, y);
-    }
-  });
+  if (y.dtype == DType::kFp32) {
+    Multiply<float>(stream, x, w, y);
+  } else {
+    Multiply<Bf16>(stream, x, w, y);
+  }
 }
 
 }  // namespace twin::kernels::cuda

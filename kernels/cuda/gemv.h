@@ -16,7 +16,7 @@ bool TakesSkinnyGemm(const DeviceMatrix& x, const DeviceMatrix& w, const DeviceM
 
 // y[t, n] = sum_k x[t, k] * w[n, k].
 //
-// Shapes    x: [tokens, k], w: [n, k], both bf16 or both fp16; y: [tokens, n], in the same format
+// Shapes    x: [tokens, k], w: [n, k], both bf16; y: [tokens, n], bf16
 //           or fp32.
 // Order     Accumulates in fp32. The order of the sum over k is fixed and independent of the number
 //           of tokens: a row has the same bits alone and in a batch.

@@ -15,30 +15,30 @@ constexpr std::int64_t kThreadsWanted = 256;
 // With four packs per thread, the registers do not suffice for kThreadsMax threads.
 constexpr int ThreadsMax(int kept) { return kept > 2 ? kThreadsMax / 2 : kThreadsMax; }
 
-template <class T>
 struct Summand {
-  DeviceRows<const T> delta;
+  DeviceRows<const Bf16> delta;
   const float* bias = nullptr;
   float scale = 1;
 };
 
 // The operands of a residual addition, as loaded from memory.
-template <class T, int kWidth>
+template <int kWidth>
 struct Terms {
-  Pack<T, kWidth> delta;
-  Pack<T, kWidth> residual;
+  Pack<Bf16, kWidth> delta;
+  Pack<Bf16, kWidth> residual;
 };
 
-template <class T, int kWidth>
-__device__ __forceinline__ Terms<T, kWidth> LoadTerms(const Summand<T>& summand, std::int64_t row,
-                                                      std::int64_t column, const T* place) {
+template <int kWidth>
+__device__ __forceinline__ Terms<kWidth> LoadTerms(const Summand& summand, std::int64_t row,
+                                                   std::int64_t column, const Bf16* place) {
   return {Load<kWidth>(summand.delta.Row(row) + column), Load<kWidth>(place)};
 }
 
 // Computes and stores residual + scale * (delta + bias). `values` gets the rounded result.
-template <class T, int kWidth>
-__device__ __forceinline__ void AddTerms(const Summand<T>& summand, const Terms<T, kWidth>& terms,
-                                         std::int64_t column, T* place, float (&values)[kWidth]) {
+template <int kWidth>
+__device__ __forceinline__ void AddTerms(const Summand& summand, const Terms<kWidth>& terms,
+                                         std::int64_t column, Bf16* place,
+                                         float (&values)[kWidth]) {
 #pragma unroll
   for (int i = 0; i < kWidth; ++i) values[i] = ToFloat(terms.delta.values[i]);
   if (summand.bias != nullptr) {
@@ -50,12 +50,11 @@ __device__ __forceinline__ void AddTerms(const Summand<T>& summand, const Terms<
 #pragma unroll
   for (int i = 0; i < kWidth; ++i) {
     const float residual = ToFloat(terms.residual.values[i]);
-    values[i] = ToFloat(Rounded<T>(residual + summand.scale * values[i]));
+    values[i] = ToFloat(Rounded<Bf16>(residual + summand.scale * values[i]));
   }
   StoreRounded<kWidth>(values, place);
 }
 
-template <class T>
 struct NormArguments {
   NormKind kind{};
   const float* gain = nullptr;
@@ -63,17 +62,17 @@ struct NormArguments {
   float epsilon = 0;
   std::int64_t packs = 0;  // of a row
   std::int64_t columns = 0;
-  DeviceRows<T> x;  // with kAdds: the residual
-  Summand<T> summand;
-  DeviceRows<T> y;
+  DeviceRows<Bf16> x;  // with kAdds: the residual
+  Summand summand;
+  DeviceRows<Bf16> y;
 };
 
 // The packs of a row that belong to one thread. kKept of them stay in registers; with kKept = 0,
 // each pass reads them from memory again.
-template <class T, int kWidth, int kKept, bool kAdds>
+template <int kWidth, int kKept, bool kAdds>
 class RowOfThread {
  public:
-  __device__ __forceinline__ RowOfThread(const NormArguments<T>& arguments, std::int64_t row)
+  __device__ __forceinline__ RowOfThread(const NormArguments& arguments, std::int64_t row)
       : arguments_(arguments), row_(row) {
     if constexpr (kAdds) {
       AddAll();
@@ -106,20 +105,20 @@ class RowOfThread {
   __device__ __forceinline__ std::int64_t Number(int k) const {
     return threadIdx.x + std::int64_t{k} * blockDim.x;
   }
-  __device__ __forceinline__ T* Place(std::int64_t pack) const {
+  __device__ __forceinline__ Bf16* Place(std::int64_t pack) const {
     return arguments_.x.Row(row_) + pack * kWidth;
   }
   __device__ __forceinline__ void Read(std::int64_t pack, float (&values)[kWidth]) const {
-    LoadFloats<kWidth>(static_cast<const T*>(Place(pack)), values);
+    LoadFloats<kWidth>(static_cast<const Bf16*>(Place(pack)), values);
   }
-  __device__ __forceinline__ Terms<T, kWidth> TermsOf(std::int64_t pack) const {
-    return LoadTerms<T, kWidth>(arguments_.summand, row_, pack * kWidth, Place(pack));
+  __device__ __forceinline__ Terms<kWidth> TermsOf(std::int64_t pack) const {
+    return LoadTerms<kWidth>(arguments_.summand, row_, pack * kWidth, Place(pack));
   }
 
   __device__ __forceinline__ void AddAll() {
     if constexpr (kKept > 0) {
       // Load all packs before the first store: the compiler does not move loads ahead of stores.
-      Terms<T, kWidth> terms[kKept];
+      Terms<kWidth> terms[kKept];
 #pragma unroll
       for (int k = 0; k < kKept; ++k) {
         if (Number(k) < arguments_.packs) terms[k] = TermsOf(Number(k));
@@ -135,25 +134,25 @@ class RowOfThread {
       }
     }
   }
-  __device__ __forceinline__ void Add(std::int64_t pack, const Terms<T, kWidth>& terms,
+  __device__ __forceinline__ void Add(std::int64_t pack, const Terms<kWidth>& terms,
                                       float (&values)[kWidth]) const {
-    AddTerms<T, kWidth>(arguments_.summand, terms, pack * kWidth, Place(pack), values);
+    AddTerms<kWidth>(arguments_.summand, terms, pack * kWidth, Place(pack), values);
   }
 
-  const NormArguments<T>& arguments_;
+  const NormArguments& arguments_;
   std::int64_t row_;
   float kept_[kKept > 0 ? kKept : 1][kWidth];
 };
 
-template <class T, int kWidth, int kKept, bool kAdds>
-__global__ void __launch_bounds__(ThreadsMax(kKept)) NormKernel(NormArguments<T> arguments) {
+template <int kWidth, int kKept, bool kAdds>
+__global__ void __launch_bounds__(ThreadsMax(kKept)) NormKernel(NormArguments arguments) {
   if (blockIdx.x == 0) {
     FetchToCache(arguments.gain, arguments.columns);
     FetchToCache(arguments.bias, arguments.columns);
   }
   WaitForEarlierKernels();
   const std::int64_t row = blockIdx.x;
-  RowOfThread<T, kWidth, kKept, kAdds> mine(arguments, row);
+  RowOfThread<kWidth, kKept, kAdds> mine(arguments, row);
   const auto columns = static_cast<float>(arguments.columns);
   float mean = 0;
   if (arguments.kind == NormKind::kLayerNorm) {
@@ -186,23 +185,22 @@ __global__ void __launch_bounds__(ThreadsMax(kKept)) NormKernel(NormArguments<T>
   });
 }
 
-template <class T, int kWidth>
+template <int kWidth>
 __global__ void __launch_bounds__(kAddThreads)
-    AddKernel(Summand<T> summand, DeviceRows<T> residual, std::int64_t rows, std::int64_t columns) {
+    AddKernel(Summand summand, DeviceRows<Bf16> residual, std::int64_t rows, std::int64_t columns) {
   WaitForEarlierKernels();
   const std::int64_t column = (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) * kWidth;
   if (column >= columns) return;
   for (std::int64_t row = blockIdx.y; row < rows; row += gridDim.y) {
     float values[kWidth];
-    T* place = residual.Row(row) + column;
-    AddTerms<T, kWidth>(summand, LoadTerms<T, kWidth>(summand, row, column, place), column, place,
-                        values);
+    Bf16* place = residual.Row(row) + column;
+    AddTerms<kWidth>(summand, LoadTerms<kWidth>(summand, row, column, place), column, place,
+                     values);
   }
 }
 
-template <class T>
-Summand<T> SummandOf(const DeviceSummand& summand) {
-  return {RowsOf<const T>(summand.delta), summand.bias, summand.scale};
+Summand SummandOf(const DeviceSummand& summand) {
+  return {RowsOf<const Bf16>(summand.delta), summand.bias, summand.scale};
 }
 
 bool TakesPacks(const DeviceSummand& summand) {
@@ -213,8 +211,8 @@ bool SameShape(const DeviceMatrix& a, const DeviceMatrix& b) {
   return a.dtype == b.dtype && a.rows == b.rows && a.columns == b.columns;
 }
 
-template <class T, int kWidth, bool kAdds>
-void LaunchNorm(StreamView stream, NormArguments<T> arguments, std::int64_t rows) {
+template <int kWidth, bool kAdds>
+void LaunchNorm(StreamView stream, NormArguments arguments, std::int64_t rows) {
   arguments.packs = arguments.columns / kWidth;
   const std::int64_t packs = arguments.packs;
   // One pack per thread up to 256 threads, then up to four packs per thread, then more threads.
@@ -223,15 +221,15 @@ void LaunchNorm(StreamView stream, NormArguments<T> arguments, std::int64_t rows
   const LaunchShape shape{dim3(static_cast<unsigned>(rows)), static_cast<int>(threads)};
   const char* what = kAdds ? "AddNormalize" : "Normalize";
   if constexpr (kWidth == 1) {
-    Launch(stream, shape, what, &NormKernel<T, 1, 0, kAdds>, arguments);
+    Launch(stream, shape, what, &NormKernel<1, 0, kAdds>, arguments);
   } else if (packs <= threads) {
-    Launch(stream, shape, what, &NormKernel<T, kWidth, 1, kAdds>, arguments);
+    Launch(stream, shape, what, &NormKernel<kWidth, 1, kAdds>, arguments);
   } else if (packs <= 2 * threads) {
-    Launch(stream, shape, what, &NormKernel<T, kWidth, 2, kAdds>, arguments);
+    Launch(stream, shape, what, &NormKernel<kWidth, 2, kAdds>, arguments);
   } else if (packs <= 4 * threads && threads <= ThreadsMax(4)) {
-    Launch(stream, shape, what, &NormKernel<T, kWidth, 4, kAdds>, arguments);
+    Launch(stream, shape, what, &NormKernel<kWidth, 4, kAdds>, arguments);
   } else {
-    Launch(stream, shape, what, &NormKernel<T, kWidth, 0, kAdds>, arguments);
+    Launch(stream, shape, what, &NormKernel<kWidth, 0, kAdds>, arguments);
   }
 }
 
@@ -241,22 +239,21 @@ void Norm(StreamView stream, const DeviceSummand& summand, const DeviceNorm& nor
   CHECK(SameShape(x, y) && norm.gain != nullptr);
   CHECK(norm.bias == nullptr || norm.kind == NormKind::kLayerNorm);
   if (x.rows == 0 || x.columns == 0) return;
-  WithElement16(x.dtype, [&]<class T>(T) {
-    const NormArguments<T> arguments{.kind = norm.kind,
-                                     .gain = norm.gain,
-                                     .bias = norm.bias,
-                                     .epsilon = norm.epsilon,
-                                     .columns = x.columns,
-                                     .x = RowsOf<T>(x),
-                                     .summand = SummandOf<T>(summand),
-                                     .y = RowsOf<T>(y)};
-    if (IsPacked(x) && IsPacked(y) && (!kAdds || TakesPacks(summand)) && IsPacked(norm.gain) &&
-        IsPacked(norm.bias)) {
-      LaunchNorm<T, kPackWidth<T>, kAdds>(stream, arguments, x.rows);
-    } else {
-      LaunchNorm<T, 1, kAdds>(stream, arguments, x.rows);
-    }
-  });
+  CHECK(x.dtype == DType::kBf16);
+  const NormArguments arguments{.kind = norm.kind,
+                                .gain = norm.gain,
+                                .bias = norm.bias,
+                                .epsilon = norm.epsilon,
+                                .columns = x.columns,
+                                .x = RowsOf<Bf16>(x),
+                                .summand = SummandOf(summand),
+                                .y = RowsOf<Bf16>(y)};
+  if (IsPacked(x) && IsPacked(y) && (!kAdds || TakesPacks(summand)) && IsPacked(norm.gain) &&
+      IsPacked(norm.bias)) {
+    LaunchNorm<kPackWidth<Bf16>, kAdds>(stream, arguments, x.rows);
+  } else {
+    LaunchNorm<1, kAdds>(stream, arguments, x.rows);
+  }
 }
 
 }  // namespace
@@ -274,18 +271,17 @@ void AddNormalize(StreamView stream, const DeviceSummand& summand, const DeviceN
 void Add(StreamView stream, const DeviceSummand& summand, DeviceMatrix residual) {
   CHECK(SameShape(summand.delta, residual));
   if (residual.rows == 0 || residual.columns == 0) return;
-  WithElement16(residual.dtype, [&]<class T>(T) {
-    constexpr int kWidth = kPackWidth<T>;
-    const std::int64_t rows = residual.rows;
-    const std::int64_t columns = residual.columns;
-    if (IsPacked(residual) && TakesPacks(summand)) {
-      Launch(stream, RowGrid(rows, columns / kWidth, kAddThreads), "Add", &AddKernel<T, kWidth>,
-             SummandOf<T>(summand), RowsOf<T>(residual), rows, columns);
-    } else {
-      Launch(stream, RowGrid(rows, columns, kAddThreads), "Add", &AddKernel<T, 1>,
-             SummandOf<T>(summand), RowsOf<T>(residual), rows, columns);
-    }
-  });
+  CHECK(residual.dtype == DType::kBf16);
+  constexpr int kWidth = kPackWidth<Bf16>;
+  const std::int64_t rows = residual.rows;
+  const std::int64_t columns = residual.columns;
+  if (IsPacked(residual) && TakesPacks(summand)) {
+    Launch(stream, RowGrid(rows, columns / kWidth, kAddThreads), "Add", &AddKernel<kWidth>,
+           SummandOf(summand), RowsOf<Bf16>(residual), rows, columns);
+  } else {
+    Launch(stream, RowGrid(rows, columns, kAddThreads), "Add", &AddKernel<1>, SummandOf(summand),
+           RowsOf<Bf16>(residual), rows, columns);
+  }
 }
 
 }  // namespace twin::kernels::cuda

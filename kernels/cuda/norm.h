@@ -26,7 +26,7 @@ struct DeviceSummand {
 
 // y = norm(x), as RmsNorm and LayerNorm of kernels/norm.h.
 //
-// Shapes    x, y: [tokens, hidden], both bf16 or both fp16.
+// Shapes    x, y: [tokens, hidden], both bf16.
 // Aliasing  y may be x.
 // Error     Computes in fp32 and rounds once to the format. LayerNorm computes its variance from
 //           the centred values.

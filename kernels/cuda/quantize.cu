@@ -14,9 +14,8 @@ constexpr int kThreadsMax = 1024;
 
 using Fp8 = __nv_fp8_storage_t;
 
-template <class T>
 struct QuantizeArguments {
-  DeviceRows<const T> x;
+  DeviceRows<const Bf16> x;
   DeviceRows<Fp8> y;
   float* scales = nullptr;
   std::int64_t columns = 0;  // of x
@@ -33,11 +32,11 @@ __device__ __forceinline__ void StoreFp8(const float (&values)[kWidth], float fa
   *reinterpret_cast<Pack<Fp8, kWidth>*>(place) = pack;
 }
 
-template <class T, int kWidth>
-__global__ void __launch_bounds__(kThreadsMax) QuantizeKernel(QuantizeArguments<T> arguments) {
+template <int kWidth>
+__global__ void __launch_bounds__(kThreadsMax) QuantizeKernel(QuantizeArguments arguments) {
   WaitForEarlierKernels();
   const std::int64_t row = blockIdx.x;
-  const T* const from = arguments.x.Row(row);
+  const Bf16* const from = arguments.x.Row(row);
   Fp8* const to = arguments.y.Row(row);
   const std::int64_t first = std::int64_t{threadIdx.x} * kWidth;
   const std::int64_t step = std::int64_t{blockDim.x} * kWidth;
@@ -69,23 +68,22 @@ void QuantizeRows(StreamView stream, DeviceMatrix x, ScaledMatrix y) {
   CHECK(to.dtype == DType::kFp8 && to.rows == x.rows && to.columns >= x.columns);
   if (x.rows == 0) return;
   CHECK(y.scales != nullptr);
-  WithElement16(x.dtype, [&]<class T>(T) {
-    constexpr int kWidth = kPackWidth<T>;
-    const QuantizeArguments<T> arguments{.x = RowsOf<const T>(x),
-                                         .y = RowsOf<Fp8>(to),
-                                         .scales = y.scales,
-                                         .columns = x.columns,
-                                         .width = to.columns};
-    // Rows of x and y consist of whole packs, so that no pack contains both elements and padding.
-    const bool packed = IsPacked(x) && IsPacked(to);
-    LaunchShape shape = RowGrid(1, packed ? to.columns / kWidth : to.columns, kThreadsMax);
-    shape.blocks = dim3(static_cast<unsigned>(x.rows));
-    if (packed) {
-      Launch(stream, shape, "QuantizeRows", &QuantizeKernel<T, kWidth>, arguments);
-    } else {
-      Launch(stream, shape, "QuantizeRows", &QuantizeKernel<T, 1>, arguments);
-    }
-  });
+  CHECK(x.dtype == DType::kBf16);
+  constexpr int kWidth = kPackWidth<Bf16>;
+  const QuantizeArguments arguments{.x = RowsOf<const Bf16>(x),
+                                    .y = RowsOf<Fp8>(to),
+                                    .scales = y.scales,
+                                    .columns = x.columns,
+                                    .width = to.columns};
+  // Rows of x and y consist of whole packs, so that no pack contains both elements and padding.
+  const bool packed = IsPacked(x) && IsPacked(to);
+  LaunchShape shape = RowGrid(1, packed ? to.columns / kWidth : to.columns, kThreadsMax);
+  shape.blocks = dim3(static_cast<unsigned>(x.rows));
+  if (packed) {
+    Launch(stream, shape, "QuantizeRows", &QuantizeKernel<kWidth>, arguments);
+  } else {
+    Launch(stream, shape, "QuantizeRows", &QuantizeKernel<1>, arguments);
+  }
 }
 
 }  // namespace twin::kernels::cuda

@@ -20,7 +20,7 @@ struct RandomNumbers {
 
 // Fills y with normally distributed numbers of mean 0 and standard deviation numbers.deviation.
 // Number n of key k equals that of DummySource (Box-Muller on MixWords(k, n / 2)) within
-// 4e-6 * deviation before rounding to the format of y (bf16, fp16 or fp32).
+// 4e-6 * deviation before rounding to the format of y (bf16 or fp32).
 void FillWithNormals(StreamView stream, const RandomNumbers& numbers, DeviceMatrix y);
 
 }  // namespace twin::kernels::cuda

@@ -10,9 +10,8 @@ namespace {
 constexpr int kThreads = 128;
 constexpr std::int64_t kHeadDimMax = 512;
 
-template <class T>
 struct Arguments {
-  DeviceRows<T> qkv;
+  DeviceRows<Bf16> qkv;
   const std::int32_t* positions = nullptr;
   const std::int32_t* slots = nullptr;
   RopeAppendOptions options;
@@ -21,18 +20,18 @@ struct Arguments {
   std::int64_t half = 0;  // elements i and i + half are rotated together; the rest are not
   int lanes = 0;          // lanes per head; a power of two
   // The cache: elements from the start of a block of the layer, and strides in elements.
-  T* keys = nullptr;
+  Bf16* keys = nullptr;
   std::int64_t values_offset = 0;
   std::int64_t block_stride = 0;
   std::int64_t block_size = 0;
 };
 
 // One head of one token, processed by `lanes` lanes.
-template <class T, int kWidth>
+template <int kWidth>
 class Head {
  public:
-  __device__ __forceinline__ Head(const Arguments<T>& arguments, std::int64_t token,
-                                  std::int64_t head, int lane)
+  __device__ __forceinline__ Head(const Arguments& arguments, std::int64_t token, std::int64_t head,
+                                  int lane)
       : arguments_(arguments), head_(head), lane_(lane) {
     const std::int64_t first = head * arguments.head_dim;
     from_ = arguments.qkv.Row(token) + first;
@@ -72,8 +71,8 @@ class Head {
 
   // Writes this lane's elements to `to`, and if `keeps` also to where they were read. `turn`:
   // cosines, then sines; or null.
-  __device__ __forceinline__ void Write(float factor, const float* gain, const float* turn, T* to,
-                                        bool keeps) const {
+  __device__ __forceinline__ void Write(float factor, const float* gain, const float* turn,
+                                        Bf16* to, bool keeps) const {
     const std::int64_t half = arguments_.half;
     for (std::int64_t i = lane_ * kWidth; i < half; i += arguments_.lanes * kWidth) {
       float low[kWidth];
@@ -104,7 +103,7 @@ class Head {
 
   // Destination of queries, and of the keys and values of a slot. Padding tokens have no slot: null
   // if nothing of them is wanted.
-  [[nodiscard]] __device__ __forceinline__ T* Place(std::int32_t slot) const {
+  [[nodiscard]] __device__ __forceinline__ Bf16* Place(std::int32_t slot) const {
     if (IsQuery()) return from_;
     if (slot < 0) return Keeps() ? from_ : nullptr;
     const std::int64_t kv_head = head_ - arguments_.options.heads -
@@ -119,7 +118,7 @@ class Head {
  private:
   __device__ __forceinline__ void Read(std::int64_t i, float factor, const float* gain,
                                        float (&values)[kWidth]) const {
-    LoadFloats<kWidth>(static_cast<const T*>(from_ + i), values);
+    LoadFloats<kWidth>(static_cast<const Bf16*>(from_ + i), values);
     if (bias_ != nullptr) {
       float bias[kWidth];
       LoadFloats<kWidth>(bias_ + i, bias);
@@ -148,15 +147,15 @@ class Head {
     }
   }
 
-  const Arguments<T>& arguments_;
+  const Arguments& arguments_;
   std::int64_t head_;
   std::int64_t lane_;
-  T* from_;
+  Bf16* from_;
   const float* bias_;
 };
 
-template <class T, int kWidth>
-__global__ void __launch_bounds__(kThreads) RopeAppendKernel(Arguments<T> arguments) {
+template <int kWidth>
+__global__ void __launch_bounds__(kThreads) RopeAppendKernel(Arguments arguments) {
   WaitForEarlierKernels();
   const RopeAppendOptions& options = arguments.options;
   const int lanes = arguments.lanes;
@@ -165,14 +164,14 @@ __global__ void __launch_bounds__(kThreads) RopeAppendKernel(Arguments<T> argume
   const bool exists = head < options.heads + 2 * options.kv_heads;
   const bool any_gain = options.query_gain != nullptr || options.key_gain != nullptr;
   for (std::int64_t token = blockIdx.y; token < arguments.tokens; token += gridDim.y) {
-    const Head<T, kWidth> mine(arguments, token, exists ? head : 0, lane);
+    const Head<kWidth> mine(arguments, token, exists ? head : 0, lane);
     float factor = 1;
     if (any_gain) {  // uniform across the warp, which synchronises here
       float sum = exists ? mine.SquareSum() : 0;
       for (int other = lanes / 2; other > 0; other /= 2) sum += __shfl_xor_sync(~0U, sum, other);
       factor = rsqrtf(sum / static_cast<float>(arguments.head_dim) + options.epsilon);
     }
-    T* place = exists ? mine.Place(arguments.slots[token]) : nullptr;
+    Bf16* place = exists ? mine.Place(arguments.slots[token]) : nullptr;
     if (place == nullptr) continue;
     const float* turn = nullptr;
     if (options.rope_table != nullptr && !mine.IsValue()) {
@@ -207,30 +206,29 @@ void RopeAppend(StreamView stream, DeviceMatrix qkv, const std::int32_t* positio
   if (qkv.rows == 0 || qkv.columns == 0) return;
   const std::int64_t half = options.rope_table != nullptr ? options.pairs : shape.head_dim / 2;
   const bool packed = TakesPacks(qkv, options, cache, half);
-  WithElement16(qkv.dtype, [&]<class T>(T) {
-    constexpr int kWidth = kPackWidth<T>;
-    const std::int64_t tile = shape.kv_heads * shape.block_size * shape.head_dim;
-    const Arguments<T> arguments{
-        .qkv = RowsOf<T>(qkv),
-        .positions = positions,
-        .slots = slots,
-        .options = options,
-        .tokens = qkv.rows,
-        .head_dim = shape.head_dim,
-        .half = half,
-        .lanes = packed ? static_cast<int>(half / kWidth) : kWarp,
-        .keys = reinterpret_cast<T*>(cache.data) + layer * 2 * tile,
-        .values_offset = tile,
-        .block_stride = shape.BlockBytes() / static_cast<std::int64_t>(sizeof(T)),
-        .block_size = shape.block_size};
-    LaunchShape launch = RowGrid(qkv.rows, all_heads * arguments.lanes, kThreads);
-    launch.threads = kThreads;
-    if (packed) {
-      Launch(stream, launch, "RopeAppend", &RopeAppendKernel<T, kWidth>, arguments);
-    } else {
-      Launch(stream, launch, "RopeAppend", &RopeAppendKernel<T, 1>, arguments);
-    }
-  });
+  CHECK(qkv.dtype == DType::kBf16);
+  constexpr int kWidth = kPackWidth<Bf16>;
+  const std::int64_t tile = shape.kv_heads * shape.block_size * shape.head_dim;
+  const Arguments arguments{
+      .qkv = RowsOf<Bf16>(qkv),
+      .positions = positions,
+      .slots = slots,
+      .options = options,
+      .tokens = qkv.rows,
+      .head_dim = shape.head_dim,
+      .half = half,
+      .lanes = packed ? static_cast<int>(half / kWidth) : kWarp,
+      .keys = reinterpret_cast<Bf16*>(cache.data) + layer * 2 * tile,
+      .values_offset = tile,
+      .block_stride = shape.BlockBytes() / static_cast<std::int64_t>(sizeof(Bf16)),
+      .block_size = shape.block_size};
+  LaunchShape launch = RowGrid(qkv.rows, all_heads * arguments.lanes, kThreads);
+  launch.threads = kThreads;
+  if (packed) {
+    Launch(stream, launch, "RopeAppend", &RopeAppendKernel<kWidth>, arguments);
+  } else {
+    Launch(stream, launch, "RopeAppend", &RopeAppendKernel<1>, arguments);
+  }
 }
 
 }  // namespace twin::kernels::cuda

@@ -28,9 +28,8 @@ struct RopeAppendOptions {
 // and values to `layer` of the cache. Queries are updated in place; the keys and values in qkv are
 // unspecified afterwards, unless `keeps_keys`: then they are equal to those written to the cache.
 //
-// Shapes    qkv: [tokens, (heads + 2 * kv_heads) * head_dim], bf16 or fp16, the format of the
-//           cache; positions, slots: [tokens]. Tokens with a negative slot are not written to
-//           the cache.
+// Shapes    qkv: [tokens, (heads + 2 * kv_heads) * head_dim], bf16, as the cache;
+//           positions, slots: [tokens]. Tokens with a negative slot are not written to the cache.
 // REQUIRES  head_dim is even and at most 512; 2 * pairs <= head_dim.
 // Error     Computes in fp32 and rounds once.
 // Cost      Reads qkv, writes queries and cache slots: 2 * tokens * width elements. With

@@ -143,16 +143,16 @@ __global__ void __launch_bounds__(kSortThreads) SortPairsKernel(RoutedPairs rout
   }
 }
 
-template <class T>
 struct SharedRows {
-  DeviceRows<const T> x;
-  const T* gate = nullptr;  // null: there is no shared expert
-  DeviceRows<const T> output;
+  DeviceRows<const Bf16> x;
+  const Bf16* gate = nullptr;  // null: there is no shared expert
+  DeviceRows<const Bf16> output;
 };
 
 // The part of this thread in gate . x.
-template <int kWidth, class T>
-__device__ __forceinline__ float PartOfProduct(const T* gate, const T* x, std::int64_t columns) {
+template <int kWidth>
+__device__ __forceinline__ float PartOfProduct(const Bf16* gate, const Bf16* x,
+                                               std::int64_t columns) {
   float sum = 0;
   for (std::int64_t column = std::int64_t{threadIdx.x} * kWidth; column < columns;
        column += std::int64_t{blockDim.x} * kWidth) {
@@ -166,8 +166,8 @@ __device__ __forceinline__ float PartOfProduct(const T* gate, const T* x, std::i
   return sum;
 }
 
-template <int kWidth, class T>
-__device__ __forceinline__ void AddScaled(float factor, const T* from, float (&sums)[kWidth]) {
+template <int kWidth>
+__device__ __forceinline__ void AddScaled(float factor, const Bf16* from, float (&sums)[kWidth]) {
   float values[kWidth];
   LoadFloats<kWidth>(from, values);
 #pragma unroll
@@ -175,10 +175,10 @@ __device__ __forceinline__ void AddScaled(float factor, const T* from, float (&s
 }
 
 // One block for each row. All of x is read before any of y is written.
-template <class T, int kWidth>
+template <int kWidth>
 __global__ void __launch_bounds__(kSumThreads)
-    SumExpertsKernel(DeviceRows<const T> outputs, RoutedPairs routed, SharedRows<T> shared,
-                     DeviceRows<T> y, std::int64_t columns) {
+    SumExpertsKernel(DeviceRows<const Bf16> outputs, RoutedPairs routed, SharedRows shared,
+                     DeviceRows<Bf16> y, std::int64_t columns) {
   WaitForEarlierKernels();
   const std::int64_t row = blockIdx.x;
   const std::int64_t pair = row * routed.shape.experts_per_row;
@@ -191,7 +191,7 @@ __global__ void __launch_bounds__(kSumThreads)
        column += std::int64_t{blockDim.x} * kWidth) {
     float sums[kWidth] = {};
     for (int i = 0; i < routed.shape.experts_per_row; ++i) {
-      const T* const from = outputs.Row(routed.places[pair + i]) + column;
+      const Bf16* const from = outputs.Row(routed.places[pair + i]) + column;
       AddScaled<kWidth>(routed.weights[pair + i], from, sums);
     }
     if (shared.gate != nullptr) AddScaled<kWidth>(gate, shared.output.Row(row) + column, sums);
@@ -199,16 +199,17 @@ __global__ void __launch_bounds__(kSumThreads)
   }
 }
 
-template <class T, int kWidth>
+template <int kWidth>
 void LaunchSum(StreamView stream, const DeviceMatrix& outputs, const RoutedPairs& routed,
                const SharedExpert& shared, const DeviceMatrix& y) {
   const LaunchShape packs = RowGrid(1, y.columns / kWidth, kSumThreads);
-  SharedRows<T> always;
+  SharedRows always;
   if (shared.output.rows > 0) {
-    always = {RowsOf<const T>(shared.x), shared.gate.As<const T>(), RowsOf<const T>(shared.output)};
+    always = {RowsOf<const Bf16>(shared.x), shared.gate.As<const Bf16>(),
+              RowsOf<const Bf16>(shared.output)};
   }
   Launch(stream, {dim3(static_cast<unsigned>(y.rows)), packs.threads}, "SumExperts",
-         &SumExpertsKernel<T, kWidth>, RowsOf<const T>(outputs), routed, always, RowsOf<T>(y),
+         &SumExpertsKernel<kWidth>, RowsOf<const Bf16>(outputs), routed, always, RowsOf<Bf16>(y),
          y.columns);
 }
 
@@ -269,10 +270,9 @@ void SumExperts(StreamView stream, DeviceMatrix outputs, const RoutedPairs& rout
   const bool packed =
       IsPacked(outputs) && IsPacked(y) &&
       (!has_shared || (IsPacked(shared.x) && IsPacked(shared.gate) && IsPacked(shared.output)));
-  WithElement16(y.dtype, [&]<class T>(T) {
-    const auto launch = packed ? &LaunchSum<T, kPackWidth<T>> : &LaunchSum<T, 1>;
-    launch(stream, outputs, routed, shared, y);
-  });
+  CHECK(y.dtype == DType::kBf16);
+  const auto launch = packed ? &LaunchSum<kPackWidth<Bf16>> : &LaunchSum<1>;
+  launch(stream, outputs, routed, shared, y);
 }
 
 }  // namespace twin::kernels::cuda

@@ -59,7 +59,7 @@ struct SharedExpert {
 // y[t] = sum over the pairs i of row t of weights[i] * outputs[places[i]]
 //        + sigmoid(shared.gate . shared.x[t]) * shared.output[t]
 //
-// Shapes    outputs: [pairs, columns], by place; y: [rows, columns]; all bf16 or all fp16.
+// Shapes    outputs: [pairs, columns], by place; y: [rows, columns]; all bf16.
 // Order     In fp32, in the ascending order of the experts, the shared one last; rounded once.
 // Aliasing  y may be shared.x.
 void SumExperts(StreamView stream, DeviceMatrix outputs, const RoutedPairs& routed,

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cuda_bf16.h>
-#include <cuda_fp16.h>
 
 #include <cstdint>
 
@@ -11,9 +10,11 @@
 
 namespace twin::kernels::cuda {
 
+// An element of activations, of the cache, and of weights that are not quantized.
+using Bf16 = __nv_bfloat16;
+
 __device__ __forceinline__ float ToFloat(float value) { return value; }
-__device__ __forceinline__ float ToFloat(__nv_bfloat16 value) { return __bfloat162float(value); }
-__device__ __forceinline__ float ToFloat(__half value) { return __half2float(value); }
+__device__ __forceinline__ float ToFloat(Bf16 value) { return __bfloat162float(value); }
 
 // Rounds to nearest, ties to even.
 template <class T>
@@ -23,12 +24,8 @@ __device__ __forceinline__ float Rounded<float>(float value) {
   return value;
 }
 template <>
-__device__ __forceinline__ __nv_bfloat16 Rounded<__nv_bfloat16>(float value) {
+__device__ __forceinline__ Bf16 Rounded<Bf16>(float value) {
   return __float2bfloat16_rn(value);
-}
-template <>
-__device__ __forceinline__ __half Rounded<__half>(float value) {
-  return __float2half_rn(value);
 }
 
 // kWidth elements that are loaded and stored with one instruction.
@@ -97,24 +94,14 @@ inline bool IsPacked(const DeviceMatrix& matrix) {
          matrix.columns * bytes % kPackBytes == 0;
 }
 
-// Calls body(T{}) with the element type of a 16-bit format.
-template <class Body>
-void WithElement16(DType dtype, const Body& body) {
-  CHECK(dtype == DType::kBf16 || dtype == DType::kFp16);
-  if (dtype == DType::kBf16) {
-    body(__nv_bfloat16{});
-  } else {
-    body(__half{});
-  }
-}
-
-// As WithElement16, for fp32 as well.
+// Calls body(T{}) with the element type of kBf16 or kFp32.
 template <class Body>
 void WithElement(DType dtype, const Body& body) {
+  CHECK(dtype == DType::kBf16 || dtype == DType::kFp32);
   if (dtype == DType::kFp32) {
     body(float{});
   } else {
-    WithElement16(dtype, body);
+    body(Bf16{});
   }
 }
 

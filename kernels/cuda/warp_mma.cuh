@@ -2,11 +2,7 @@
 // lanes of a warp take part.
 #pragma once
 
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-
 #include <cstdint>
-#include <type_traits>
 
 namespace twin::kernels::cuda {
 
@@ -21,27 +17,17 @@ __device__ __forceinline__ void LoadMatrices(const void* row, unsigned (&registe
                : "memory");
 }
 
-// c += a * b: a is 16 x 16, b is 16 x 8, c is 16 x 8. a consists of the matrices (rows 0-7, columns
-// 0-7), (8-15, 0-7), (0-7, 8-15), (8-15, 8-15), and b, transposed, of its rows 0-7 and 8-15, as
-// LoadMatrices() loads them. Lane l has the elements 2 * (l % 4) and the next one of the rows l / 4
-// and l / 4 + 8 of c.
-template <class T>
+// c += a * b: a is 16 x 16, b is 16 x 8, both bf16; c is 16 x 8. a consists of the matrices (rows
+// 0-7, columns 0-7), (8-15, 0-7), (0-7, 8-15), (8-15, 8-15), and b, transposed, of its rows 0-7 and
+// 8-15, as LoadMatrices() loads them. Lane l has the elements 2 * (l % 4) and the next one of the
+// rows l / 4 and l / 4 + 8 of c.
 __device__ __forceinline__ void MultiplyTiles(const unsigned (&a)[4], unsigned b_low,
                                               unsigned b_high, float (&c)[4]) {
-  if constexpr (std::is_same_v<T, __nv_bfloat16>) {
-    asm volatile(
-        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, "
-        "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b_low), "r"(b_high));
-  } else {
-    static_assert(std::is_same_v<T, __half>);
-    asm volatile(
-        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, "
-        "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b_low), "r"(b_high));
-  }
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, "
+      "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b_low), "r"(b_high));
 }
 
 // Starts a copy of 16 bytes from global to shared memory; zeros where `exists` is false.

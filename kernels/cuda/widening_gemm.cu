@@ -117,10 +117,10 @@ __device__ __forceinline__ void LoadPacks(const BlockRows<Weights>& block, std::
 }
 
 // The products of a pack's columns, from `column` on.
-template <class Weights, class T, int kTokens>
+template <class Weights, int kTokens>
 __device__ __forceinline__ void AccumulatePack(const Packed (&packs)[kOutputs],
                                                const typename Weights::Group (&groups)[kOutputs],
-                                               DeviceRows<const T> x, std::int64_t tokens,
+                                               DeviceRows<const Bf16> x, std::int64_t tokens,
                                                std::int64_t column, std::int64_t columns,
                                                float (&sums)[kOutputs][kTokens]) {
 #pragma unroll
@@ -152,9 +152,10 @@ __device__ __forceinline__ void AccumulatePack(const Packed (&packs)[kOutputs],
 
 // The threads of a block take the packs of the rows in turn; their sums are added in a fixed order.
 // `tokens` may be less than kTokens.
-template <class Weights, class T, class Out, int kTokens>
+template <class Weights, class Out, int kTokens>
 __global__ void __launch_bounds__(kThreads)
-    WideningGemmKernel(DeviceRows<const T> x, Weights w, DeviceRows<Out> y, std::int64_t tokens) {
+    WideningGemmKernel(DeviceRows<const Bf16> x, Weights w, DeviceRows<Out> y,
+                       std::int64_t tokens) {
   constexpr std::int64_t kStep = kThreads * Weights::kPack;
   const std::int64_t first = std::int64_t{blockIdx.x} * kOutputs;
   const BlockRows<Weights> block = RowsOfBlock(w, first);
@@ -170,7 +171,7 @@ __global__ void __launch_bounds__(kThreads)
     typename Weights::Group groups[kOutputs];
 #pragma unroll
     for (int n = 0; n < kOutputs; ++n) groups[n] = w.GroupAt(block.rows[n], column);
-    AccumulatePack<Weights, T, kTokens>(packs, groups, x, tokens, column, w.columns, sums);
+    AccumulatePack<Weights, kTokens>(packs, groups, x, tokens, column, w.columns, sums);
 #pragma unroll
     for (int n = 0; n < kOutputs; ++n) packs[n] = next[n];
   }
@@ -181,38 +182,36 @@ __global__ void __launch_bounds__(kThreads)
   });
 }
 
-template <class T, class Out, class Weights>
+template <class Out, class Weights>
 void MultiplyRows(StreamView stream, const DeviceMatrix& x, const Weights& w,
                   const DeviceMatrix& y) {
   const LaunchShape shape{dim3(static_cast<unsigned>((w.rows + kOutputs - 1) / kOutputs)),
                           kThreads};
   const auto launch = [&](auto kernel) {
-    Launch(stream, shape, "WideningGemm", kernel, RowsOf<const T>(x), w, RowsOf<Out>(y), x.rows);
+    Launch(stream, shape, "WideningGemm", kernel, RowsOf<const Bf16>(x), w, RowsOf<Out>(y), x.rows);
   };
-  if (x.rows == 1) return launch(&WideningGemmKernel<Weights, T, Out, 1>);
-  if (x.rows == 2) return launch(&WideningGemmKernel<Weights, T, Out, 2>);
-  if (x.rows <= 4) return launch(&WideningGemmKernel<Weights, T, Out, 4>);
-  launch(&WideningGemmKernel<Weights, T, Out, static_cast<int>(kWideningTokens)>);
+  if (x.rows == 1) return launch(&WideningGemmKernel<Weights, Out, 1>);
+  if (x.rows == 2) return launch(&WideningGemmKernel<Weights, Out, 2>);
+  if (x.rows <= 4) return launch(&WideningGemmKernel<Weights, Out, 4>);
+  launch(&WideningGemmKernel<Weights, Out, static_cast<int>(kWideningTokens)>);
 }
 
 template <class Weights>
 void Multiply(StreamView stream, const DeviceMatrix& x, const Weights& w, const DeviceMatrix& y) {
   CHECK(x.columns == w.columns && y.columns == w.rows && y.rows == x.rows);
   CHECK(w.stride % Weights::kPack == 0);
-  WithElement16(x.dtype, [&]<class T>(T) {
-    for (std::int64_t first = 0; first < x.rows; first += kWideningTokens) {
-      const std::int64_t count = std::min(kWideningTokens, x.rows - first);
-      if (y.dtype == DType::kFp32) {
-        MultiplyRows<T, float>(stream, x.Rows(first, count), w, y.Rows(first, count));
-      } else {
-        MultiplyRows<T, T>(stream, x.Rows(first, count), w, y.Rows(first, count));
-      }
+  for (std::int64_t first = 0; first < x.rows; first += kWideningTokens) {
+    const std::int64_t count = std::min(kWideningTokens, x.rows - first);
+    if (y.dtype == DType::kFp32) {
+      MultiplyRows<float>(stream, x.Rows(first, count), w, y.Rows(first, count));
+    } else {
+      MultiplyRows<Bf16>(stream, x.Rows(first, count), w, y.Rows(first, count));
     }
-  });
+  }
 }
 
-template <class Weights, class T, int kColumns>
-__global__ void WidenKernel(Weights w, DeviceRows<T> to) {
+template <class Weights, int kColumns>
+__global__ void WidenKernel(Weights w, DeviceRows<Bf16> to) {
   WaitForEarlierKernels();
   const std::int64_t column =
       (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) * std::int64_t{kColumns};
@@ -232,15 +231,14 @@ __global__ void WidenKernel(Weights w, DeviceRows<T> to) {
 template <class Weights>
 void WidenRows(StreamView stream, const Weights& w, const DeviceMatrix& to) {
   CHECK(to.rows == w.rows && to.columns == w.columns);
-  WithElement16(to.dtype, [&]<class T>(T) {
-    if (IsPacked(to)) {
-      Launch(stream, RowGrid(w.rows, w.columns / kPackWidth<T>), "Widen",
-             &WidenKernel<Weights, T, kPackWidth<T>>, w, RowsOf<T>(to));
-    } else {
-      Launch(stream, RowGrid(w.rows, w.columns), "Widen", &WidenKernel<Weights, T, 1>, w,
-             RowsOf<T>(to));
-    }
-  });
+  CHECK(to.dtype == DType::kBf16);
+  if (IsPacked(to)) {
+    Launch(stream, RowGrid(w.rows, w.columns / kPackWidth<Bf16>), "Widen",
+           &WidenKernel<Weights, kPackWidth<Bf16>>, w, RowsOf<Bf16>(to));
+  } else {
+    Launch(stream, RowGrid(w.rows, w.columns), "Widen", &WidenKernel<Weights, 1>, w,
+           RowsOf<Bf16>(to));
+  }
 }
 
 Int4Weights WeightsOf(const Int4Matrix& w) { return {w, w.groups()}; }
@@ -255,7 +253,7 @@ Fp8Weights WeightsOf(const ScaledMatrix& w) {
 }
 
 bool Takes(const DeviceMatrix& x, std::int64_t outputs, const DeviceMatrix& y) {
-  const bool formats = ByteSize(x.dtype) == 2 && (y.dtype == x.dtype || y.dtype == DType::kFp32);
+  const bool formats = x.dtype == DType::kBf16 && (y.dtype == x.dtype || y.dtype == DType::kFp32);
   return formats && x.rows >= 1 && x.rows <= kWideningTokensMax && IsPacked(x) && outputs >= 1;
 }
 

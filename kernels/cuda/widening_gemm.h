@@ -24,8 +24,8 @@ bool TakesWideningGemm(const DeviceMatrix& x, const ScaledMatrix& w, const Devic
 
 // y[t, n] = sum_k x[t, k] * w[n, k].
 //
-// Shapes    x: [tokens, k], bf16 or fp16; y: [tokens, n], in the same format or fp32. The values of
-//           an fp8 w are aligned to 16 bytes, and its stride is a multiple of kFp8Pack.
+// Shapes    x: [tokens, k], bf16; y: [tokens, n], bf16 or fp32. The values of an fp8 w are aligned
+//           to 16 bytes, and its stride is a multiple of kFp8Pack.
 // Order     Accumulates in fp32; an fp8 row's scale is applied to the sum. The order of the sum
 //           over k is fixed and independent of the number of tokens: a row has the same bits alone
 //           and in a batch.
@@ -34,8 +34,8 @@ void WideningGemm(StreamView stream, DeviceMatrix x, const Int4Matrix& w, Device
 void WideningGemm(StreamView stream, DeviceMatrix x, const ScaledMatrix& w, DeviceMatrix y);
 
 // to[n, k] = w[n, k], rounded to nearest even; the product of an fp8 number with its scale is
-// rounded to fp32 before. `to` is bf16 or fp16, of the same shape. Cost: reads w, writes 2 bytes
-// per weight.
+// rounded to fp32 before. `to` is bf16, of the same shape. Cost: reads w, writes 2 bytes per
+// weight.
 void Widen(StreamView stream, const Int4Matrix& w, DeviceMatrix to);
 void Widen(StreamView stream, const ScaledMatrix& w, DeviceMatrix to);
 

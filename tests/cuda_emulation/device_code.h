@@ -15,7 +15,6 @@
 #undef blockDim
 #undef gridDim
 #include <cuda_bf16.h>
-#include <cuda_fp16.h>
 
 #include <algorithm>
 #include <atomic>

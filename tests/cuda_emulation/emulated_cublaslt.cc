@@ -70,9 +70,8 @@ cublasStatus_t CheckScaled(cublasLtMatmulDesc_t operation, const Product& produc
   const bool known = OnHopper() && product.a.transposed && !product.b.transposed &&
                      words[operation_word::kModeA] == CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F &&
                      words[operation_word::kModeB] == CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F &&
-                     (type == CUDA_R_16BF || type == CUDA_R_16F || type == CUDA_R_32F) &&
-                     product.c.type == type && product.d.rows % kFp8Sizes == 0 &&
-                     product.a.ColumnsSeen() % kFp8Sizes == 0;
+                     (type == CUDA_R_16BF || type == CUDA_R_32F) && product.c.type == type &&
+                     product.d.rows % kFp8Sizes == 0 && product.a.ColumnsSeen() % kFp8Sizes == 0;
   if (!known) return CUBLAS_STATUS_NOT_SUPPORTED;
   const bool scaled = words[operation_word::kScalesA] != 0 && words[operation_word::kScalesB] != 0;
   return scaled ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
@@ -109,9 +108,9 @@ cublasStatus_t ReadProduct(cublasLtMatmulDesc_t operation, cublasLtMatrixLayout_
   if (type == CUDA_R_8F_E4M3 && product.b.type == type) return CheckScaled(operation, product);
   const bool unscaled = operation->data[operation_word::kModeA] == 0 &&
                         operation->data[operation_word::kModeB] == 0 && !product.fast;
-  const bool known =
-      unscaled && (type == CUDA_R_16BF || type == CUDA_R_16F) && product.b.type == type &&
-      (product.d.type == type || product.d.type == CUDA_R_32F) && product.c.type == product.d.type;
+  const bool known = unscaled && type == CUDA_R_16BF && product.b.type == type &&
+                     (product.d.type == type || product.d.type == CUDA_R_32F) &&
+                     product.c.type == product.d.type;
   return known ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
 }
 

@@ -8,13 +8,13 @@
 
 namespace twin::cuda_emulation {
 
-// The table of a library of version 13.1.0. It knows products of bf16 or fp16 matrices, with fp32
-// sums, into that format or fp32, column-major, transposed or not; and it demands what cuBLASLt
+// The table of a library of version 13.1.0. It knows products of bf16 matrices, with fp32 sums,
+// into bf16 or fp32, column-major, transposed or not; and it demands what cuBLASLt
 // demands: that sizes and formats fit, that leading dimensions cover the rows, that pointers,
 // leading dimensions and workspace are aligned as the algorithm needs them.
 //
 // On devices of compute capability 9.0 it knows products of e4m3 matrices too: a transposed, b not,
-// m and k multiples of 16, into bf16, fp16 or fp32, a scale for each row of a and column of b. Both
+// m and k multiples of 16, into bf16 or fp32, a scale for each row of a and column of b. Both
 // scale pointers must be there when an algorithm is asked for, and be the device's when it runs.
 // With fast accumulation, which these products alone have, a sum keeps 13 bits behind its point. An
 // algorithm that was suggested for one accumulation is refused for the other.

@@ -129,9 +129,7 @@ class EmulatedPlannedAttention final : public PlannedAttention {
 
 }  // namespace
 
-FlashInferBuild BuiltWithFlashInfer() {
-  return {.fa2 = true, .fa3 = true, .fp16 = true, .version = "emulated"};
-}
+FlashInferBuild BuiltWithFlashInfer() { return {.fa2 = true, .fa3 = true, .version = "emulated"}; }
 
 std::unique_ptr<PlannedAttention> MakePlannedAttention(AttentionKernel kernel,
                                                        const AttentionShape& shape,

@@ -1,6 +1,5 @@
 #include "tests/cuda_emulation/emulated_product.h"
 
-#include <cuda_fp16.h>
 #include <library_types.h>
 
 #include <bit>
@@ -16,7 +15,6 @@ namespace {
 
 using kernels::Bf16ToFloat;
 using kernels::FloatToBf16;
-using kernels::Fp16ToFloat;
 
 // e4m3: a sign, four bits of exponent, three of fraction; no infinity, one NaN of each sign.
 float Fp8ToFloat(std::uint8_t bits) {
@@ -31,16 +29,14 @@ float Fp8ToFloat(std::uint8_t bits) {
 float Load(const void* data, std::uint64_t index, std::uint64_t type) {
   if (type == CUDA_R_8F_E4M3) return Fp8ToFloat(static_cast<const std::uint8_t*>(data)[index]);
   if (type == CUDA_R_32F) return static_cast<const float*>(data)[index];
-  const std::uint16_t bits = static_cast<const std::uint16_t*>(data)[index];
-  return type == CUDA_R_16BF ? Bf16ToFloat(bits) : Fp16ToFloat(bits);
+  return Bf16ToFloat(static_cast<const std::uint16_t*>(data)[index]);
 }
 
 void Store(float value, void* data, std::uint64_t index, std::uint64_t type) {
   if (type == CUDA_R_32F) {
     static_cast<float*>(data)[index] = value;
   } else {
-    static_cast<std::uint16_t*>(data)[index] =
-        type == CUDA_R_16BF ? FloatToBf16(value) : __half_as_ushort(__float2half_rn(value));
+    static_cast<std::uint16_t*>(data)[index] = FloatToBf16(value);
   }
 }
 

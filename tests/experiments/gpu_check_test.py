@@ -62,15 +62,15 @@ else:
 
 GTEST = """\
 [==========] Running 4 tests from 1 test suite.
-[ RUN      ] Shapes/CudaAttentionTest.OfDecodes/fa2_2_2_64_bf16
-[       OK ] Shapes/CudaAttentionTest.OfDecodes/fa2_2_2_64_bf16 (3 ms)
-[ RUN      ] Shapes/CudaAttentionTest.OfDecodes/fa2_2_2_64_fp16
+[ RUN      ] Shapes/CudaAttentionTest.OfDecodes/fa2_2_2_64
+[       OK ] Shapes/CudaAttentionTest.OfDecodes/fa2_2_2_64 (3 ms)
+[ RUN      ] Shapes/CudaAttentionTest.OfDecodes/fa2_4_2_96
 attention_case.cc:9: Skipped
-fa2: fp16 was not built (TWIN_FLASHINFER_FP16)
+fa2: head size 96 (64, 128 and 256 are served)
 
-[  SKIPPED ] Shapes/CudaAttentionTest.OfDecodes/fa2_2_2_64_fp16 (0 ms)
-[ RUN      ] Shapes/CudaAttentionTest.InWindows/fa2_2_2_64_bf16
-[  FAILED  ] Shapes/CudaAttentionTest.InWindows/fa2_2_2_64_bf16, where GetParam() = 3 (5 ms)
+[  SKIPPED ] Shapes/CudaAttentionTest.OfDecodes/fa2_4_2_96 (0 ms)
+[ RUN      ] Shapes/CudaAttentionTest.InWindows/fa2_2_2_64
+[  FAILED  ] Shapes/CudaAttentionTest.InWindows/fa2_2_2_64, where GetParam() = 3 (5 ms)
 """
 
 
@@ -293,10 +293,10 @@ class GpuCheckTest(unittest.TestCase):
         program = script(self.folder, "tests", f"cat <<'END'\n{GTEST}END\nexit 1\n")
         result = device_tests.outcome("fa2", self.check.call([program], 20))
         self.assertEqual(result["passed"], 1)
-        self.assertEqual(result["failed"], ["Shapes/CudaAttentionTest.InWindows/fa2_2_2_64_bf16"])
+        self.assertEqual(result["failed"], ["Shapes/CudaAttentionTest.InWindows/fa2_2_2_64"])
         self.assertEqual(result["skipped"], {
-            "Shapes/CudaAttentionTest.OfDecodes/fa2_2_2_64_fp16":
-                "fa2: fp16 was not built (TWIN_FLASHINFER_FP16)"})
+            "Shapes/CudaAttentionTest.OfDecodes/fa2_4_2_96":
+                "fa2: head size 96 (64, 128 and 256 are served)"})
         self.assertNotIn("ended_in", result)
 
     def test_a_crash_is_reported_with_its_test(self):

@@ -6,7 +6,6 @@
 #include "kernels/cuda/flashinfer/planner.cuh"
 //
 #include <cuda_bf16.h>
-#include <cuda_fp16.h>
 
 #include <memory>
 #include <type_traits>
@@ -20,7 +19,7 @@
 namespace twin::kernels::cuda {
 
 // Reads all keys and values even where a window hides them.
-template <class Element, std::uint32_t kDim, bool kWindow>
+template <std::uint32_t kDim, bool kWindow>
 class CudaCore final : public PlannedAttention {
  public:
   CudaCore(const AttentionShape& shape, std::int64_t window)
@@ -62,6 +61,7 @@ class CudaCore final : public PlannedAttention {
   }
 
  private:
+  using Element = __nv_bfloat16;
   using Params = flashinfer::BatchDecodeParams<Element, Element, Element, std::int32_t>;
   using Variant = flashinfer::DefaultAttention</*mask=*/false, kWindow, /*cap=*/false,
                                                /*alibi=*/false>;
@@ -94,19 +94,11 @@ class CudaCore final : public PlannedAttention {
   flashinfer::DecodePlanInfo plan_;
 };
 
-template <class Element, std::uint32_t kDim>
-std::unique_ptr<PlannedAttention> MakeCudaCoreOf(const AttentionShape& shape, std::int64_t window) {
-  if (window > 0) return std::make_unique<CudaCore<Element, kDim, true>>(shape, window);
-  return std::make_unique<CudaCore<Element, kDim, false>>(shape, window);
-}
-
 template <std::uint32_t kDim>
 std::unique_ptr<PlannedAttention> MakeCudaCore(const AttentionShape& shape, std::int64_t window) {
-#ifdef TWIN_FLASHINFER_FP16
-  if (shape.dtype == DType::kFp16) return MakeCudaCoreOf<__half, kDim>(shape, window);
-#endif
   CHECK(shape.dtype == DType::kBf16);
-  return MakeCudaCoreOf<__nv_bfloat16, kDim>(shape, window);
+  if (window > 0) return std::make_unique<CudaCore<kDim, true>>(shape, window);
+  return std::make_unique<CudaCore<kDim, false>>(shape, window);
 }
 
 }  // namespace twin::kernels::cuda

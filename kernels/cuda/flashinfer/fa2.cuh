@@ -6,7 +6,6 @@
 #include "kernels/cuda/flashinfer/planner.cuh"
 //
 #include <cuda_bf16.h>
-#include <cuda_fp16.h>
 
 #include <memory>
 #include <type_traits>
@@ -19,7 +18,7 @@
 
 namespace twin::kernels::cuda {
 
-template <class Element, std::uint32_t kDim, bool kWindow>
+template <std::uint32_t kDim, bool kWindow>
 class Fa2 final : public PlannedAttention {
  public:
   Fa2(const AttentionShape& shape, std::int64_t window)
@@ -61,6 +60,7 @@ class Fa2 final : public PlannedAttention {
   }
 
  private:
+  using Element = __nv_bfloat16;
   using Params = flashinfer::BatchPrefillPagedParams<Element, Element, Element, std::int32_t>;
   using Variant = flashinfer::DefaultAttention</*mask=*/false, kWindow, /*cap=*/false,
                                                /*alibi=*/false>;
@@ -126,19 +126,11 @@ class Fa2 final : public PlannedAttention {
   flashinfer::PrefillPlanInfo plan_;
 };
 
-template <class Element, std::uint32_t kDim>
-std::unique_ptr<PlannedAttention> MakeFa2Of(const AttentionShape& shape, std::int64_t window) {
-  if (window > 0) return std::make_unique<Fa2<Element, kDim, true>>(shape, window);
-  return std::make_unique<Fa2<Element, kDim, false>>(shape, window);
-}
-
 template <std::uint32_t kDim>
 std::unique_ptr<PlannedAttention> MakeFa2(const AttentionShape& shape, std::int64_t window) {
-#ifdef TWIN_FLASHINFER_FP16
-  if (shape.dtype == DType::kFp16) return MakeFa2Of<__half, kDim>(shape, window);
-#endif
   CHECK(shape.dtype == DType::kBf16);
-  return MakeFa2Of<__nv_bfloat16, kDim>(shape, window);
+  if (window > 0) return std::make_unique<Fa2<kDim, true>>(shape, window);
+  return std::make_unique<Fa2<kDim, false>>(shape, window);
 }
 
 }  // namespace twin::kernels::cuda

@@ -21,7 +21,7 @@ namespace twin::kernels::cuda {
 
 // Query heads of a group are not packed into one tile, nor is a long context cut into pieces: for
 // many queries a sequence.
-template <class Element, std::uint32_t kDim, bool kWindow>
+template <std::uint32_t kDim, bool kWindow>
 class Fa3 final : public PlannedAttention {
  public:
   Fa3(const AttentionShape& shape, std::int64_t window)
@@ -51,6 +51,7 @@ class Fa3 final : public PlannedAttention {
   }
 
  private:
+  using Element = cutlass::bfloat16_t;
   using PagedParams = flashinfer::BatchPrefillPagedParams<Element, Element, Element, std::int32_t>;
   using RowParams = flashinfer::BatchPrefillRaggedParams<Element, Element, Element, std::int32_t>;
   using Variant = flashinfer::DefaultAttention</*cap=*/false>;
@@ -84,8 +85,8 @@ class Fa3 final : public PlannedAttention {
     CheckForTma(call.k);
     CheckForTma(call.v);
     auto params = MakeParams<RowParams>(call);
-    params.k_ptr = call.k.template As<Element>();
-    params.v_ptr = call.v.template As<Element>();
+    params.k_ptr = call.k.As<Element>();
+    params.v_ptr = call.v.As<Element>();
     params.k_stride_n = call.k.stride;
     params.v_stride_n = call.v.stride;
     params.k_stride_h = params.v_stride_h = kDim;
@@ -105,8 +106,8 @@ class Fa3 final : public PlannedAttention {
   template <class Params>
   Params MakeParams(const AttentionCall& call) const {
     Params params{};
-    params.q_ptr = call.q.template As<Element>();
-    params.o_ptr = call.out.template As<Element>();
+    params.q_ptr = call.q.As<Element>();
+    params.o_ptr = call.out.As<Element>();
     params.q_stride_n = call.q.stride;
     params.o_stride_n = call.out.stride;
     params.q_stride_h = params.o_stride_h = kDim;
@@ -135,19 +136,11 @@ class Fa3 final : public PlannedAttention {
   flashinfer::PrefillPlanSM90Info plan_;
 };
 
-template <class Element, std::uint32_t kDim>
-std::unique_ptr<PlannedAttention> MakeFa3Of(const AttentionShape& shape, std::int64_t window) {
-  if (window > 0) return std::make_unique<Fa3<Element, kDim, true>>(shape, window);
-  return std::make_unique<Fa3<Element, kDim, false>>(shape, window);
-}
-
 template <std::uint32_t kDim>
 std::unique_ptr<PlannedAttention> MakeFa3(const AttentionShape& shape, std::int64_t window) {
-#ifdef TWIN_FLASHINFER_FP16
-  if (shape.dtype == DType::kFp16) return MakeFa3Of<cutlass::half_t, kDim>(shape, window);
-#endif
   CHECK(shape.dtype == DType::kBf16);
-  return MakeFa3Of<cutlass::bfloat16_t, kDim>(shape, window);
+  if (window > 0) return std::make_unique<Fa3<kDim, true>>(shape, window);
+  return std::make_unique<Fa3<kDim, false>>(shape, window);
 }
 
 }  // namespace twin::kernels::cuda

@@ -7,9 +7,6 @@ function(twin_add_flashinfer target)
   add_library(twin_flashinfer_kernels OBJECT ${sources})
   set(objects twin_flashinfer_kernels)
   set(definitions TWIN_FLASHINFER_VERSION="${TWIN_FLASHINFER_VERSION}")
-  if(TWIN_FLASHINFER_FP16)
-    list(APPEND definitions TWIN_FLASHINFER_FP16)
-  endif()
 
   # FA3 is for one architecture alone.
   set(architectures "${CMAKE_CUDA_ARCHITECTURES}")

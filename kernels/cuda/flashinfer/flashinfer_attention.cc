@@ -31,9 +31,6 @@ FlashInferBuild BuiltWithFlashInfer() {
 #ifdef TWIN_FLASHINFER_FA3
   build.fa3 = true;
 #endif
-#ifdef TWIN_FLASHINFER_FP16
-  build.fp16 = true;
-#endif
   return build;
 }
 

@@ -62,7 +62,6 @@ class PlannedAttention {
 struct FlashInferBuild {
   bool fa2 = false;  // and the CUDA-core kernel
   bool fa3 = false;
-  bool fp16 = false;
   std::string version;  // of FlashInfer; empty if it is not there
 };
 FlashInferBuild BuiltWithFlashInfer();

@@ -12,14 +12,6 @@
 namespace twin::kernels::cuda {
 namespace {
 
-std::uint16_t Narrow(float value, DType dtype) {
-  return dtype == DType::kBf16 ? FloatToBf16(value) : FloatToFp16(value);
-}
-
-float Widen(std::uint16_t bits, DType dtype) {
-  return dtype == DType::kBf16 ? Bf16ToFloat(bits) : Fp16ToFloat(bits);
-}
-
 KvCacheShape CacheShape(const AttentionCase& each, std::int64_t pages_max) {
   return {.dtype = each.shape.dtype,
           .blocks = std::max(each.blocks, pages_max + 7),
@@ -86,9 +78,8 @@ void AttentionBatch::DrawPages(const std::vector<SequenceLengths>& lengths, Rand
 }
 
 void AttentionBatch::DrawTokens(const std::vector<SequenceLengths>& lengths, Random& random) {
-  const DType dtype = case_.shape.dtype;
   const auto number = [&](double size) {
-    return Narrow(static_cast<float>(random.UniformReal(-size, size)), dtype);
+    return FloatToBf16(static_cast<float>(random.UniformReal(-size, size)));
   };
   q_values_.assign(Size(rows_max_ * row_width_), 0xFFFF);
   for (std::int64_t row = 0; row < first_query_.back(); ++row) {
@@ -208,7 +199,7 @@ std::vector<double> AttentionBatch::Expected(std::size_t sequence, std::int64_t 
     const std::uint16_t* const key = KeyOrValue(sequence, p, 0, kv_head);
     for (std::int64_t i = 0; i < shape.head_dim; ++i) {
       const std::size_t place = Size(row * row_width_ + head * shape.head_dim + i);
-      score += double{Widen(q_values_[place], shape.dtype)} * double{Widen(key[i], shape.dtype)};
+      score += double{Bf16ToFloat(q_values_[place])} * double{Bf16ToFloat(key[i])};
     }
     score *= double{shape.scale};
     if (shape.logit_cap > 0) {
@@ -225,7 +216,7 @@ std::vector<double> AttentionBatch::Expected(std::size_t sequence, std::int64_t 
     total += weight;
     const std::uint16_t* const value = KeyOrValue(sequence, p, 1, kv_head);
     for (std::int64_t i = 0; i < shape.head_dim; ++i) {
-      sum[Size(i)] += weight * double{Widen(value[i], shape.dtype)};
+      sum[Size(i)] += weight * double{Bf16ToFloat(value[i])};
     }
   }
   for (double& value : sum) value /= total;
@@ -234,7 +225,7 @@ std::vector<double> AttentionBatch::Expected(std::size_t sequence, std::int64_t 
 
 void AttentionBatch::ExpectAttention(std::int64_t window) const {
   const AttentionShape& shape = case_.shape;
-  const double tolerance = shape.dtype == DType::kBf16 ? 1e-2 : 2e-3;
+  constexpr double kTolerance = 1e-2;
   const std::vector<std::uint16_t> found = out_.Get();
   for (std::size_t s = 0; s < lengths_.size(); ++s) {
     const bool padding = page_begin_[s] == page_begin_[s + 1];
@@ -244,8 +235,8 @@ void AttentionBatch::ExpectAttention(std::int64_t window) const {
             padding ? std::vector<double>(Size(shape.head_dim), 0) : Expected(s, row, head, window);
         for (std::int64_t i = 0; i < shape.head_dim; ++i) {
           const std::size_t place = Size((row * shape.heads + head) * shape.head_dim + i);
-          ASSERT_NEAR(double{Widen(found[place], shape.dtype)}, expected[Size(i)],
-                      padding ? 0 : tolerance)
+          ASSERT_NEAR(double{Bf16ToFloat(found[place])}, expected[Size(i)],
+                      padding ? 0 : kTolerance)
               << "sequence " << s << ", row " << row << ", head " << head << ", place " << i;
         }
       }

@@ -50,7 +50,7 @@ class AttentionBatch {
   [[nodiscard]] KvCacheView Cache() const;
 
   // Compares all rows with attention in double; rows of sequences without pages must be zero.
-  // Relative to the largest value, which is 1: 1e-2 for bf16, 2e-3 for fp16.
+  // Relative to the largest value, which is 1: 1e-2.
   void ExpectAttention(std::int64_t window) const;
 
  private:

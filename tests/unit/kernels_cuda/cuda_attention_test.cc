@@ -35,13 +35,12 @@ struct Heads {
   std::int64_t head_dim = 0;
 };
 
-AttentionShape Shape(const Heads& heads, DType dtype = DType::kBf16,
-                     std::vector<std::int64_t> windows = {0}, std::int64_t block_size = 16) {
+AttentionShape Shape(const Heads& heads, std::vector<std::int64_t> windows = {0},
+                     std::int64_t block_size = 16) {
   return {.heads = heads.heads,
           .kv_heads = heads.kv_heads,
           .head_dim = heads.head_dim,
           .block_size = block_size,
-          .dtype = dtype,
           .scale = 1 / std::sqrt(static_cast<float>(heads.head_dim)),
           .windows = std::move(windows)};
 }
@@ -76,11 +75,11 @@ const std::vector<SequenceLengths> kFreshBehindDecodes = {{1, 40}, {1, 0},     {
                                                           {7, 7},  {300, 300}, {33, 33}};
 const std::vector<SequenceLengths> kMixed = {{1, 40}, {1, 161}, {1, 3}, {19, 19}, {33, 90}};
 
-class CudaAttentionTest : public testing::TestWithParam<std::tuple<AttentionKernel, Heads, DType>> {
+class CudaAttentionTest : public testing::TestWithParam<std::tuple<AttentionKernel, Heads>> {
  protected:
   [[nodiscard]] static AttentionKernel Kernel() { return std::get<0>(GetParam()); }
   [[nodiscard]] static AttentionShape ShapeOf(std::vector<std::int64_t> windows = {0}) {
-    return Shape(std::get<1>(GetParam()), std::get<2>(GetParam()), std::move(windows));
+    return Shape(std::get<1>(GetParam()), std::move(windows));
   }
 };
 
@@ -96,12 +95,10 @@ TEST_P(CudaAttentionTest, InWindowsAndWithout) {
   ExpectRight(Kernel(), ShapeOf({1, 24, 0}), kMixed);
 }
 
-std::string ParameterName(
-    const testing::TestParamInfo<std::tuple<AttentionKernel, Heads, DType>>& info) {
-  const auto& [kernel, heads, dtype] = info.param;
+std::string ParameterName(const testing::TestParamInfo<std::tuple<AttentionKernel, Heads>>& info) {
+  const auto& [kernel, heads] = info.param;
   std::ostringstream name;
-  name << Name(kernel) << "_" << heads.heads << "_" << heads.kv_heads << "_" << heads.head_dim
-       << "_" << twin::Name(dtype);
+  name << Name(kernel) << "_" << heads.heads << "_" << heads.kv_heads << "_" << heads.head_dim;
   return name.str();
 }
 
@@ -110,21 +107,19 @@ INSTANTIATE_TEST_SUITE_P(Shapes, CudaAttentionTest,
                                           testing::Values(Heads{2, 2, 64}, Heads{4, 2, 64},
                                                           Heads{3, 1, 128}, Heads{8, 2, 128},
                                                           Heads{5, 1, 128}, Heads{14, 2, 64},
-                                                          Heads{8, 1, 128}, Heads{4, 1, 256}),
-                                          testing::Values(DType::kBf16, DType::kFp16)),
+                                                          Heads{8, 1, 128}, Heads{4, 1, 256})),
                          ParameterName);
 
 class CudaAttentionKernelTest : public testing::TestWithParam<AttentionKernel> {};
 
 TEST_P(CudaAttentionKernelTest, TakesBlocksOfAnySize) {
-  ExpectRight(GetParam(), Shape({4, 1, 64}, DType::kBf16, {0}, 5), kMixed);
+  ExpectRight(GetParam(), Shape({4, 1, 64}, {0}, 5), kMixed);
 }
 
 TEST_P(CudaAttentionKernelTest, OfFreshPrefillsInWindowsAndWithout) {
   for (const std::int64_t head_dim : {64, 128}) {
     ExpectRight(GetParam(), Shape({4, 2, head_dim}), kFresh);
-    ExpectRight(GetParam(), Shape({4, 2, head_dim}, DType::kBf16, {1, 24, 150, 0}),
-                kFreshBehindDecodes);
+    ExpectRight(GetParam(), Shape({4, 2, head_dim}, {1, 24, 150, 0}), kFreshBehindDecodes);
   }
 }
 

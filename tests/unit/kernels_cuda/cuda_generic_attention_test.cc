@@ -16,7 +16,6 @@ struct Variant {
   std::int64_t block_size = 16;
   std::int64_t window = 0;
   float cap = 0;
-  DType dtype = DType::kBf16;
 };
 
 // Decodes, chunks with and without context, more positions than all warps take at once, and a
@@ -26,7 +25,6 @@ void ExpectAttention(const Variant& each) {
                              .kv_heads = each.kv_heads,
                              .head_dim = each.head_dim,
                              .block_size = each.block_size,
-                             .dtype = each.dtype,
                              .scale = 1 / std::sqrt(static_cast<float>(each.head_dim)),
                              .logit_cap = each.cap,
                              .windows = {each.window}};
@@ -57,17 +55,13 @@ TEST(CudaGenericAttentionTest, EveryGroup) {
   }
 }
 
-TEST(CudaGenericAttentionTest, EveryBlockSizeWindowCapAndFormat) {
+TEST(CudaGenericAttentionTest, EveryBlockSizeWindowAndCap) {
   for (const std::int64_t block_size : {1, 3, 16, 64}) {
     for (const std::int64_t window : {0, 1, 31, 100}) {
       SCOPED_TRACE(window);
       ExpectAttention({.group = 2, .head_dim = 32, .block_size = block_size, .window = window});
-      ExpectAttention({.group = 2,
-                       .head_dim = 20,
-                       .block_size = block_size,
-                       .window = window,
-                       .cap = 2,
-                       .dtype = DType::kFp16});
+      ExpectAttention(
+          {.group = 2, .head_dim = 20, .block_size = block_size, .window = window, .cap = 2});
     }
   }
 }

@@ -12,9 +12,7 @@
 namespace twin::kernels::cuda {
 namespace {
 
-using CudaInt4GemmTest = DeviceFormatsTest;
-INSTANTIATE_TEST_SUITE_P(Formats, CudaInt4GemmTest, testing::Values(DType::kBf16, DType::kFp16),
-                         FormatName);
+using CudaInt4GemmTest = DeviceRowsTest;
 
 // Random weights on host and device.
 class TestInt4 {
@@ -62,11 +60,11 @@ struct Size {
 constexpr Size kSizes[] = {{1, 8, 32},    {3, 40, 32},   {33, 128, 128},
                            {5, 4136, 32}, {9, 360, 128}, {4, 4224, 4224}};
 
-TEST_P(CudaInt4GemmTest, GivesTheCpusPackedProduct) {
+TEST_F(CudaInt4GemmTest, GivesTheCpusPackedProduct) {
   for (const Size& size : kSizes) {
     const TestInt4 w(size.outputs, size.inputs, size.group);
     for (const std::int64_t tokens : {1, 2, 3, 5, 8, 9, 16}) {
-      TestRows x(GetParam(), tokens, size.inputs, 8);
+      TestRows x(DType::kBf16, tokens, size.inputs, 8);
       TestRows y(DType::kFp32, tokens, size.outputs, 1);
       x.Draw(random_);
       ASSERT_TRUE(TakesWideningGemm(x.matrix(), w.matrix(), y.matrix()));
@@ -81,11 +79,11 @@ TEST_P(CudaInt4GemmTest, GivesTheCpusPackedProduct) {
   }
 }
 
-TEST_P(CudaInt4GemmTest, AgreesWithDouble) {
+TEST_F(CudaInt4GemmTest, AgreesWithDouble) {
   for (const Size& size : kSizes) {
     const TestInt4 w(size.outputs, size.inputs, size.group);
-    TestRows x(GetParam(), 3, size.inputs);
-    TestRows y(GetParam(), 3, size.outputs);
+    TestRows x(DType::kBf16, 3, size.inputs);
+    TestRows y(DType::kBf16, 3, size.outputs);
     x.Draw(random_, 0.01);
     WideningGemm(stream_.view(), x.matrix(), w.matrix(), y.matrix());
     y.Expect(
@@ -100,24 +98,24 @@ TEST_P(CudaInt4GemmTest, AgreesWithDouble) {
   }
 }
 
-TEST_P(CudaInt4GemmTest, ARowIsTheSameAloneAndWithOthers) {
+TEST_F(CudaInt4GemmTest, ARowIsTheSameAloneAndWithOthers) {
   const TestInt4 w(33, 4136, 32);
-  ExpectTheSameRowsAloneAndTogether(w.matrix(), 33, 4136, GetParam(), random_);
+  ExpectTheSameRowsAloneAndTogether(w.matrix(), 33, 4136, DType::kBf16, random_);
 }
 
-TEST_P(CudaInt4GemmTest, WidensEveryWeightToTheNearest) {
+TEST_F(CudaInt4GemmTest, WidensEveryWeightToTheNearest) {
   for (const Size& size : kSizes) {
     for (const std::int64_t gap : {0, 1, 8}) {
       const TestInt4 w(size.outputs, size.inputs, size.group);
-      TestRows wide(GetParam(), size.outputs, size.inputs, gap);
+      TestRows wide(DType::kBf16, size.outputs, size.inputs, gap);
       Widen(stream_.view(), w.matrix(), wide.matrix());
       wide.Expect([&](auto n, auto k) { return w.source.Weight(n, k); }, 0.51, 0);
     }
   }
 }
 
-TEST_P(CudaInt4GemmTest, RefusesWhatItCannotLoadInPacks) {
-  ExpectPackedInputs(TestInt4(4, 16, 32).matrix(), 4, GetParam());
+TEST_F(CudaInt4GemmTest, RefusesWhatItCannotLoadInPacks) {
+  ExpectPackedInputs(TestInt4(4, 16, 32).matrix(), 4, DType::kBf16);
 }
 
 }  // namespace

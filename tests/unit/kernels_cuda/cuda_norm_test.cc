@@ -8,9 +8,7 @@
 namespace twin::kernels::cuda {
 namespace {
 
-using CudaNormTest = DeviceFormatsTest;
-INSTANTIATE_TEST_SUITE_P(Formats, CudaNormTest, testing::Values(DType::kBf16, DType::kFp16),
-                         FormatName);
+using CudaNormTest = DeviceRowsTest;
 
 constexpr float kEpsilon = 1e-5F;
 
@@ -51,11 +49,11 @@ struct Weights {
   OnDevice<float> device_bias;
 };
 
-TEST_P(CudaNormTest, AgreesWithTheCpu) {
+TEST_F(CudaNormTest, AgreesWithTheCpu) {
   for (const NormKind kind : {NormKind::kRmsNorm, NormKind::kLayerNorm}) {
     for (const Size& size : kSizes) {
-      TestRows x(GetParam(), size.rows, size.hidden, size.gap);
-      TestRows y(GetParam(), size.rows, size.hidden, size.gap);
+      TestRows x(DType::kBf16, size.rows, size.hidden, size.gap);
+      TestRows y(DType::kBf16, size.rows, size.hidden, size.gap);
       x.Draw(random_, 3, kind == NormKind::kLayerNorm ? 10 : 0);
       const Weights weights(random_, size.hidden);
       Normalize(stream_.view(), x.matrix(), weights.Norm(kind), y.matrix());
@@ -69,12 +67,12 @@ TEST_P(CudaNormTest, AgreesWithTheCpu) {
   }
 }
 
-TEST_P(CudaNormTest, AddsWhatIsScaledAndNormalisesTheRoundedSum) {
+TEST_F(CudaNormTest, AddsWhatIsScaledAndNormalisesTheRoundedSum) {
   for (const NormKind kind : {NormKind::kRmsNorm, NormKind::kLayerNorm}) {
     for (const bool has_bias : {false, true}) {
       for (const Size& size : kSizes) {
-        TestRows residual(GetParam(), size.rows, size.hidden, size.gap);
-        TestRows delta(GetParam(), size.rows, size.hidden);
+        TestRows residual(DType::kBf16, size.rows, size.hidden, size.gap);
+        TestRows delta(DType::kBf16, size.rows, size.hidden);
         residual.Draw(random_);
         delta.Draw(random_);
         const Weights weights(random_, size.hidden);
@@ -99,10 +97,10 @@ TEST_P(CudaNormTest, AddsWhatIsScaledAndNormalisesTheRoundedSum) {
   }
 }
 
-TEST_P(CudaNormTest, AddIsTheSumAlone) {
+TEST_F(CudaNormTest, AddIsTheSumAlone) {
   for (const Size& size : kSizes) {
-    TestRows residual(GetParam(), size.rows, size.hidden, size.gap);
-    TestRows delta(GetParam(), size.rows, size.hidden, 8);
+    TestRows residual(DType::kBf16, size.rows, size.hidden, size.gap);
+    TestRows delta(DType::kBf16, size.rows, size.hidden, 8);
     residual.Draw(random_);
     delta.Draw(random_);
     const std::vector<float> bias = RandomNumbersOf(random_, size.hidden);
@@ -117,9 +115,9 @@ TEST_P(CudaNormTest, AddIsTheSumAlone) {
   }
 }
 
-TEST_P(CudaNormTest, NoRowsAreNoWork) {
+TEST_F(CudaNormTest, NoRowsAreNoWork) {
   const Weights weights(random_, 8);
-  const DeviceMatrix none = DenseDeviceMatrix(nullptr, GetParam(), 0, 8);
+  const DeviceMatrix none = DenseDeviceMatrix(nullptr, DType::kBf16, 0, 8);
   Normalize(stream_.view(), none, weights.Norm(NormKind::kRmsNorm), none);
   Add(stream_.view(), {none, nullptr, 1}, none);
   stream_.Wait();

@@ -11,9 +11,7 @@
 namespace twin::kernels::cuda {
 namespace {
 
-using CudaQuantizeTest = DeviceFormatsTest;
-INSTANTIATE_TEST_SUITE_P(Formats, CudaQuantizeTest, testing::Values(DType::kBf16, DType::kFp16),
-                         FormatName);
+using CudaQuantizeTest = DeviceRowsTest;
 
 // On the device, with bytes that are no zeros wherever nothing is written.
 struct Quantized {
@@ -67,9 +65,9 @@ constexpr Size kSizes[] = {{3, 64, 0, 0},   {2, 40, 8, 16},   {5, 7, 9, 0},
                            {2, 33, 0, 15},  {4, 1, 15, 3},    {1, 8192, 0, 0},
                            {2, 9000, 8, 0}, {1, 17000, 8, 0}, {2, 2051, 13, 0}};
 
-TEST_P(CudaQuantizeTest, RowsAreTheNearestNumbersOfTheirScale) {
+TEST_F(CudaQuantizeTest, RowsAreTheNearestNumbersOfTheirScale) {
   for (const Size& size : kSizes) {
-    TestRows x(GetParam(), size.rows, size.columns, 8);
+    TestRows x(DType::kBf16, size.rows, size.columns, 8);
     x.Draw(random_, 3);
     const Quantized y(size.rows, size.columns + size.padding, size.gap);
     QuantizeRows(stream_.view(), x.matrix(), y.matrix());
@@ -78,8 +76,8 @@ TEST_P(CudaQuantizeTest, RowsAreTheNearestNumbersOfTheirScale) {
 }
 
 // Halfway between two numbers, below the smallest one, the largest itself.
-TEST_P(CudaQuantizeTest, TiesGoToTheEvenNumber) {
-  TestRows x(GetParam(), 1, 16);
+TEST_F(CudaQuantizeTest, TiesGoToTheEvenNumber) {
+  TestRows x(DType::kBf16, 1, 16);
   const float values[] = {448,     -448,          17,      19,       -17,          27,
                           29,      432,           0x1p-9F, 0x1p-10F, 3 * 0x1p-10F, -0x1p-9F,
                           0x1p-6F, 15 * 0x1p-10F, 0,       -0.0F};
@@ -101,8 +99,8 @@ TEST_P(CudaQuantizeTest, TiesGoToTheEvenNumber) {
   EXPECT_EQ(bytes[10], 0x02);
 }
 
-TEST_P(CudaQuantizeTest, ARowOfZerosHasASmallScale) {
-  TestRows x(GetParam(), 2, 24);
+TEST_F(CudaQuantizeTest, ARowOfZerosHasASmallScale) {
+  TestRows x(DType::kBf16, 2, 24);
   for (std::int64_t k = 0; k < 24; ++k) {
     x.Set(0, k, 0);
     x.Set(1, k, 1);
@@ -114,9 +112,9 @@ TEST_P(CudaQuantizeTest, ARowOfZerosHasASmallScale) {
   ExpectQuantized(x, y);
 }
 
-TEST_P(CudaQuantizeTest, NumbersThatAreNotFiniteShow) {
+TEST_F(CudaQuantizeTest, NumbersThatAreNotFiniteShow) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
-  TestRows x(GetParam(), 2, 16);
+  TestRows x(DType::kBf16, 2, 16);
   for (std::int64_t k = 0; k < 16; ++k) {
     x.Set(0, k, k == 3 ? std::numeric_limits<float>::quiet_NaN() : 2);
     x.Set(1, k, k == 3 ? kInfinity : 2);

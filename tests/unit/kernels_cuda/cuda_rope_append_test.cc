@@ -32,7 +32,7 @@ struct Case {
   bool keeps_keys = false;
 };
 
-class CudaRopeAppendTest : public DeviceFormatsTest {
+class CudaRopeAppendTest : public DeviceRowsTest {
  protected:
   // Tokens: slots that differ, in no order, and padding.
   const std::vector<std::int32_t> positions_ = {0, 49, 7, 3, 11};
@@ -40,19 +40,12 @@ class CudaRopeAppendTest : public DeviceFormatsTest {
 
   void Check(const Case& each);
   void ExpectCache(const Case& each, HostRows& expected, const std::vector<std::uint16_t>& cache);
-
-  [[nodiscard]] float Widen(std::uint16_t bits) const {
-    return GetParam() == DType::kBf16 ? Bf16ToFloat(bits) : Fp16ToFloat(bits);
-  }
 };
-
-INSTANTIATE_TEST_SUITE_P(Formats, CudaRopeAppendTest, testing::Values(DType::kBf16, DType::kFp16),
-                         FormatName);
 
 void CudaRopeAppendTest::Check(const Case& each) {
   const auto tokens = static_cast<std::int64_t>(positions_.size());
   const std::int64_t width = (kHeads + 2 * kKvHeads) * each.head_dim;
-  TestRows qkv(GetParam(), tokens, width, each.gap);
+  TestRows qkv(DType::kBf16, tokens, width, each.gap);
   qkv.Draw(random_, 2);
   const std::vector<float> bias = RandomNumbersOf(random_, width);
   const std::vector<float> query_gain = RandomNumbersOf(random_, each.head_dim);
@@ -72,7 +65,7 @@ void CudaRopeAppendTest::Check(const Case& each) {
   if (each.pairs > 0) ApplyRope(pool_, table, positions_, each.head_dim, queries);
   if (each.pairs > 0) ApplyRope(pool_, table, positions_, each.head_dim, keys);
 
-  const KvCacheShape shape{.dtype = GetParam(),
+  const KvCacheShape shape{.dtype = DType::kBf16,
                            .blocks = kBlocks,
                            .layers = kLayers,
                            .kv_heads = kKvHeads,
@@ -105,7 +98,7 @@ void CudaRopeAppendTest::Check(const Case& each) {
   for (std::int64_t t = 0; t < tokens; ++t) {
     for (std::int64_t j = 0; j < (each.keeps_keys ? width : queries.columns); ++j) {
       ASSERT_NEAR(qkv.At(t, j), expected.At(t, j),
-                  0.51 * UlpOf(GetParam()) * std::abs(expected.At(t, j)) + 3e-5);
+                  0.51 * UlpOf(DType::kBf16) * std::abs(expected.At(t, j)) + 3e-5);
     }
   }
 }
@@ -128,7 +121,8 @@ void CudaRopeAppendTest::ExpectCache(const Case& each, HostRows& expected,
           }
           const double wanted =
               expected.At(token, (kHeads + tile % (2 * kKvHeads)) * each.head_dim + d);
-          ASSERT_NEAR(Widen(cache[at]), wanted, 0.51 * UlpOf(GetParam()) * std::abs(wanted) + 3e-5)
+          ASSERT_NEAR(Bf16ToFloat(cache[at]), wanted,
+                      0.51 * UlpOf(DType::kBf16) * std::abs(wanted) + 3e-5)
               << "slot " << slot << " tile " << tile << " element " << d;
         }
       }
@@ -136,7 +130,7 @@ void CudaRopeAppendTest::ExpectCache(const Case& each, HostRows& expected,
   }
 }
 
-TEST_P(CudaRopeAppendTest, DoesWhatTheCpuDoesInFourPasses) {
+TEST_F(CudaRopeAppendTest, DoesWhatTheCpuDoesInFourPasses) {
   for (const std::int64_t head_dim : {8, 12, 16, 20, 64, 128, 256, 512}) {
     for (const bool bias : {false, true}) {
       for (const bool norms : {false, true}) {
@@ -146,7 +140,7 @@ TEST_P(CudaRopeAppendTest, DoesWhatTheCpuDoesInFourPasses) {
   }
 }
 
-TEST_P(CudaRopeAppendTest, TurnsAPartOfEachHeadOrNone) {
+TEST_F(CudaRopeAppendTest, TurnsAPartOfEachHeadOrNone) {
   for (const std::int64_t pairs : {0, 1, 4, 10, 16}) {
     Check({.head_dim = 64, .pairs = pairs, .bias = true, .norms = true});
   }
@@ -154,7 +148,7 @@ TEST_P(CudaRopeAppendTest, TurnsAPartOfEachHeadOrNone) {
 }
 
 // Padding too, which is not in the cache.
-TEST_P(CudaRopeAppendTest, KeepsKeysAndValuesOnRequest) {
+TEST_F(CudaRopeAppendTest, KeepsKeysAndValuesOnRequest) {
   for (const std::int64_t head_dim : {20, 64, 128, 256}) {
     for (const bool bias : {false, true}) {
       Check({.head_dim = head_dim,
@@ -168,7 +162,7 @@ TEST_P(CudaRopeAppendTest, KeepsKeysAndValuesOnRequest) {
   Check({.head_dim = 64, .pairs = 10, .bias = true, .norms = true, .gap = 3, .keeps_keys = true});
 }
 
-TEST_P(CudaRopeAppendTest, RowsMayLieApart) {
+TEST_F(CudaRopeAppendTest, RowsMayLieApart) {
   Check({.head_dim = 64, .pairs = 32, .gap = 64});
   Check({.head_dim = 64, .pairs = 32, .gap = 3});  // not 16-byte aligned
 }

@@ -133,12 +133,10 @@ TEST_F(CudaRoutingTest, ACapturedGraphRoutesOtherLogits) {
   }
 }
 
-using CudaSumExpertsTest = DeviceFormatsTest;
-INSTANTIATE_TEST_SUITE_P(Formats, CudaSumExpertsTest, testing::Values(DType::kBf16, DType::kFp16),
-                         FormatName);
+using CudaSumExpertsTest = DeviceRowsTest;
 
 // Row 0 has the places 1 and 2, row 1 the places 0 and 3.
-TEST_P(CudaSumExpertsTest, AddsWhatItsExpertsComputeOfARow) {
+TEST_F(CudaSumExpertsTest, AddsWhatItsExpertsComputeOfARow) {
   for (const std::int64_t gap : {0, 1}) {
     const TestPairs pairs({2, 4, 2});
     pairs.Set({.experts = {1, 2, 0, 2},
@@ -146,8 +144,8 @@ TEST_P(CudaSumExpertsTest, AddsWhatItsExpertsComputeOfARow) {
                .places = {1, 2, 0, 3},
                .rows = {1, 0, 0, 1},
                .first = {0, 1, 2, 4, 4}});
-    TestRows outputs(GetParam(), 4, 24, gap);
-    TestRows y(GetParam(), 2, 24, gap);
+    TestRows outputs(DType::kBf16, 4, 24, gap);
+    TestRows y(DType::kBf16, 2, 24, gap);
     outputs.Draw(random_);
     SumExperts(stream_.view(), outputs.matrix(), pairs.routed(), {}, y.matrix());
     y.Expect(
@@ -159,7 +157,7 @@ TEST_P(CudaSumExpertsTest, AddsWhatItsExpertsComputeOfARow) {
   }
 }
 
-TEST_P(CudaSumExpertsTest, TheSharedExpertIsWeightedByTheSigmoidOfItsGate) {
+TEST_F(CudaSumExpertsTest, TheSharedExpertIsWeightedByTheSigmoidOfItsGate) {
   struct Size {
     std::int64_t columns = 0;
     std::int64_t gap = 0;
@@ -171,10 +169,10 @@ TEST_P(CudaSumExpertsTest, TheSharedExpertIsWeightedByTheSigmoidOfItsGate) {
     logits.Draw(random_);
     RouteRows(stream_.view(), logits.matrix(), true, pairs.routed());
     const HostPairs routed = pairs.Fetch();
-    TestRows outputs(GetParam(), 6, size.columns, size.gap);
-    TestRows x(GetParam(), 3, size.columns, size.gap);
-    TestRows gate(GetParam(), 1, size.columns, size.gap);
-    TestRows shared(GetParam(), 3, size.columns, size.gap);
+    TestRows outputs(DType::kBf16, 6, size.columns, size.gap);
+    TestRows x(DType::kBf16, 3, size.columns, size.gap);
+    TestRows gate(DType::kBf16, 1, size.columns, size.gap);
+    TestRows shared(DType::kBf16, 3, size.columns, size.gap);
     for (TestRows* rows : {&outputs, &x, &shared}) rows->Draw(random_);
     gate.Draw(random_, 1 / std::sqrt(static_cast<double>(size.columns)));
     const std::vector<float> inputs = x.Values();

@@ -15,9 +15,7 @@
 namespace twin::kernels::cuda {
 namespace {
 
-using CudaRowsTest = DeviceFormatsTest;
-INSTANTIATE_TEST_SUITE_P(Formats, CudaRowsTest, testing::Values(DType::kBf16, DType::kFp16),
-                         FormatName);
+using CudaRowsTest = DeviceRowsTest;
 
 struct Size {
   std::int64_t rows = 0;
@@ -29,12 +27,12 @@ struct Size {
 constexpr Size kSizes[] = {{1, 8, 0}, {3, 7, 0},    {5, 64, 8},   {2, 64, 3},
                            {1, 1, 0}, {2, 4104, 0}, {1, 1023, 0}, {65540, 1, 0}};
 
-TEST_P(CudaRowsTest, ActivationsAgreeWithTheCpus) {
+TEST_F(CudaRowsTest, ActivationsAgreeWithTheCpus) {
   for (const Activation activation :
        {Activation::kSilu, Activation::kGelu, Activation::kGeluTanh, Activation::kRelu}) {
     for (const Size& size : kSizes) {
       for (const bool has_bias : {false, true}) {
-        TestRows x(GetParam(), size.rows, size.columns, size.gap);
+        TestRows x(DType::kBf16, size.rows, size.columns, size.gap);
         x.Draw(random_, 4);
         const auto bias = RandomNumbersOf(random_, size.columns);
         const OnDevice<float> device_bias(bias);
@@ -44,7 +42,7 @@ TEST_P(CudaRowsTest, ActivationsAgreeWithTheCpus) {
               bias[static_cast<std::size_t>(i % size.columns)];
         }
         kernels::Activate(pool_, activation, expected.view());
-        TestRows y(GetParam(), size.rows, size.columns);
+        TestRows y(DType::kBf16, size.rows, size.columns);
         const float* added = has_bias ? device_bias.data() : nullptr;
         Activate(stream_.view(), activation, x.matrix(), added, y.matrix());
         Activate(stream_.view(), activation, x.matrix(), added, x.matrix());  // in place
@@ -56,11 +54,11 @@ TEST_P(CudaRowsTest, ActivationsAgreeWithTheCpus) {
   }
 }
 
-TEST_P(CudaRowsTest, GatesMultiplyWhatLiesBesideThem) {
+TEST_F(CudaRowsTest, GatesMultiplyWhatLiesBesideThem) {
   for (const Activation activation : {Activation::kSilu, Activation::kGeluTanh}) {
     for (const Size& size : {Size{1, 8, 0}, Size{3, 7, 1}, Size{4, 2056, 16}, Size{2, 12, 0}}) {
       for (const bool has_bias : {false, true}) {
-        TestRows x(GetParam(), size.rows, 2 * size.columns, size.gap);
+        TestRows x(DType::kBf16, size.rows, 2 * size.columns, size.gap);
         x.Draw(random_, 2);
         const auto bias = RandomNumbersOf(random_, 2 * size.columns);
         const OnDevice<float> device_bias(bias);
@@ -71,7 +69,7 @@ TEST_P(CudaRowsTest, GatesMultiplyWhatLiesBesideThem) {
         HostRows expected(size.rows, size.columns);
         kernels::ActivateGated(pool_, activation, sums.view().Columns(0, size.columns),
                                sums.view().Columns(size.columns, size.columns), expected.view());
-        TestRows y(GetParam(), size.rows, size.columns, size.gap);
+        TestRows y(DType::kBf16, size.rows, size.columns, size.gap);
         ActivateGated(stream_.view(), activation, x.matrix(),
                       has_bias ? device_bias.data() : nullptr, y.matrix());
         y.Expect([&](auto i, auto j) { return expected.At(i, j); }, 0.51, 1e-4);
@@ -80,16 +78,16 @@ TEST_P(CudaRowsTest, GatesMultiplyWhatLiesBesideThem) {
   }
 }
 
-TEST_P(CudaRowsTest, TokensAreLookedUpHereOrCarriedOverOrNotInTheTable) {
+TEST_F(CudaRowsTest, TokensAreLookedUpHereOrCarriedOverOrNotInTheTable) {
   for (const std::int64_t hidden : {8, 7, 2056}) {
-    TestRows table(GetParam(), 10, hidden, 8);
+    TestRows table(DType::kBf16, 10, hidden, 8);
     table.Draw(random_);
     // The table's rows are tokens 100..109.
     const OnDevice<std::int32_t> ids(std::vector<std::int32_t>{100, 109, 99, 110, -1, -3, 104});
     const OnDevice<std::int32_t> carried(std::vector<std::int32_t>{102, 0, 108});
     const std::vector<std::int64_t> rows = {0, 9, -1, -1, 2, 8, 4};
     for (const float scale : {1.0F, 3.3F}) {
-      TestRows y(GetParam(), 7, hidden, 3);
+      TestRows y(DType::kBf16, 7, hidden, 3);
       EmbedTokens(stream_.view(), table.matrix(), {ids.data(), carried.data(), 100, scale},
                   y.matrix());
       y.Expect(
@@ -102,13 +100,13 @@ TEST_P(CudaRowsTest, TokensAreLookedUpHereOrCarriedOverOrNotInTheTable) {
   }
 }
 
-TEST_P(CudaRowsTest, PositionRowsAreAdded) {
+TEST_F(CudaRowsTest, PositionRowsAreAdded) {
   const std::vector<std::int32_t> positions = {0, 5, 5, 2};
   const OnDevice<std::int32_t> device_positions(positions);
-  for (const DType table_format : {GetParam(), DType::kFp32}) {
+  for (const DType table_format : {DType::kBf16, DType::kFp32}) {
     for (const std::int64_t hidden : {16, 9}) {
       TestRows table(table_format, 8, hidden);
-      TestRows y(GetParam(), 4, hidden, 8);
+      TestRows y(DType::kBf16, 4, hidden, 8);
       table.Draw(random_);
       y.Draw(random_);
       const HostRows before(y);
@@ -122,10 +120,10 @@ TEST_P(CudaRowsTest, PositionRowsAreAdded) {
   }
 }
 
-TEST_P(CudaRowsTest, RowsAreGatheredInAnyFormat) {
+TEST_F(CudaRowsTest, RowsAreGatheredInAnyFormat) {
   const std::vector<std::int32_t> rows = {3, 3, 0};
   const OnDevice<std::int32_t> device_rows(rows);
-  for (const DType format : {GetParam(), DType::kFp32}) {
+  for (const DType format : {DType::kBf16, DType::kFp32}) {
     for (const Size& size : {Size{4, 16, 0}, Size{4, 9, 0}, Size{4, 16, 1}, Size{4, 4096, 8}}) {
       TestRows x(format, size.rows, size.columns, size.gap);
       TestRows y(format, 3, size.columns, size.gap);
@@ -142,8 +140,8 @@ TEST_P(CudaRowsTest, RowsAreGatheredInAnyFormat) {
   EXPECT_EQ(gathered.Get(), (std::vector<std::uint8_t>{10, 11, 12, 10, 11, 12, 1, 2, 3}));
 }
 
-TEST_P(CudaRowsTest, ABiasIsAddedToEachRow) {
-  for (const DType format : {GetParam(), DType::kFp32}) {
+TEST_F(CudaRowsTest, ABiasIsAddedToEachRow) {
+  for (const DType format : {DType::kBf16, DType::kFp32}) {
     for (const Size& size : kSizes) {
       TestRows y(format, size.rows, size.columns, size.gap);
       y.Draw(random_);
@@ -157,7 +155,7 @@ TEST_P(CudaRowsTest, ABiasIsAddedToEachRow) {
   }
 }
 
-TEST_P(CudaRowsTest, LogitsAreScaledThenCapped) {
+TEST_F(CudaRowsTest, LogitsAreScaledThenCapped) {
   for (const float cap : {0.0F, 30.0F}) {
     for (const Size& size : {Size{3, 64, 0}, Size{2, 7, 1}, Size{1, 5000, 0}}) {
       TestRows y(DType::kFp32, size.rows, size.columns, size.gap);
@@ -174,9 +172,9 @@ TEST_P(CudaRowsTest, LogitsAreScaledThenCapped) {
   }
 }
 
-TEST_P(CudaRowsTest, WhatIsNotFiniteIsCounted) {
+TEST_F(CudaRowsTest, WhatIsNotFiniteIsCounted) {
   const float infinity = std::numeric_limits<float>::infinity();
-  for (const DType format : {GetParam(), DType::kFp32}) {
+  for (const DType format : {DType::kBf16, DType::kFp32}) {
     for (const Size& size : kSizes) {
       if (size.rows > 1000) continue;  // others show it
       TestRows x(format, size.rows, size.columns, size.gap);
@@ -197,9 +195,9 @@ TEST_P(CudaRowsTest, WhatIsNotFiniteIsCounted) {
   }
 }
 
-TEST_P(CudaRowsTest, BlocksAreCopiedWholeWithinACacheAndBetweenTwo) {
+TEST_F(CudaRowsTest, BlocksAreCopiedWholeWithinACacheAndBetweenTwo) {
   for (const std::int64_t head_dim : {8, 6, 130}) {
-    KvCacheShape shape{.dtype = GetParam(),
+    KvCacheShape shape{.dtype = DType::kBf16,
                        .blocks = 6,
                        .layers = 3,
                        .kv_heads = 1,

@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <string>
 #include <vector>
 
 #include "core/random.h"
@@ -19,7 +18,7 @@ namespace twin::kernels::cuda {
 // The relative distance from a number to the next ones of a format, at most.
 float UlpOf(DType dtype);
 
-// A matrix of bf16, fp16 or fp32 whose rows lie apart, first all NaN: what is not written shows,
+// A matrix of bf16 or fp32 whose rows lie apart, first all NaN: what is not written shows,
 // and so does what is written between rows.
 class TestRows {
  public:
@@ -76,15 +75,11 @@ struct HostRows {
 
 std::vector<float> RandomNumbersOf(Random& random, std::int64_t count, double deviation = 1);
 
-class DeviceFormatsTest : public testing::TestWithParam<DType> {
+class DeviceRowsTest : public testing::Test {
  protected:
   Random random_{5, "device tests"};
   TestStream stream_;
   ThreadPool pool_{1};
 };
-
-inline std::string FormatName(const testing::TestParamInfo<DType>& info) {
-  return std::string(Name(info.param));
-}
 
 }  // namespace twin::kernels::cuda

@@ -43,10 +43,9 @@ constexpr std::size_t kCopyBytes = 16;
 inline unsigned Lane() { return CurrentPlace().thread->number % kWarpSize; }
 
 // The two elements of a register.
-template <class T>
-std::array<float, 2> Elements(unsigned bits) {
+inline std::array<float, 2> Elements(unsigned bits) {
   const auto element = [](unsigned number) {
-    return static_cast<float>(std::bit_cast<T>(static_cast<std::uint16_t>(number)));
+    return static_cast<float>(std::bit_cast<__nv_bfloat16>(static_cast<std::uint16_t>(number)));
   };
   return {element(bits), element(bits >> 16U)};
 }
@@ -65,8 +64,7 @@ inline void LoadMatrices(const void* row, unsigned (&registers)[4]) {
   }
 }
 
-template <class T>
-void MultiplyTiles(const unsigned (&a)[4], unsigned b_low, unsigned b_high, float (&c)[4]) {
+inline void MultiplyTiles(const unsigned (&a)[4], unsigned b_low, unsigned b_high, float (&c)[4]) {
   const auto both = [](unsigned low, unsigned high) {
     return std::uint64_t{low} | std::uint64_t{high} << 32U;
   };
@@ -83,8 +81,8 @@ void MultiplyTiles(const unsigned (&a)[4], unsigned b_low, unsigned b_high, floa
     for (unsigned k = 0; k < 16; ++k) {
       const unsigned half = k / 8 * 32;  // of what a lane gave
       const unsigned pair = k % 8 / 2;
-      const auto x = emulated::Elements<T>(static_cast<unsigned>(rows[row * 4 + pair] >> half));
-      const auto w = emulated::Elements<T>(static_cast<unsigned>(b[column * 4 + pair] >> half));
+      const auto x = emulated::Elements(static_cast<unsigned>(rows[row * 4 + pair] >> half));
+      const auto w = emulated::Elements(static_cast<unsigned>(b[column * 4 + pair] >> half));
       c[i] += x[k % 2] * w[k % 2];
     }
   }
