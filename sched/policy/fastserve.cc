@@ -82,8 +82,15 @@ std::int32_t FastServePolicy::FirstLevel(std::int32_t prompt_tokens) const {
 }
 
 void FastServePolicy::PushFront(RequestId id) {
-  TakeFirstPlace(progress_[id]);
+  Progress& progress = progress_[id];
+  TakeFirstPlace(progress);
+  NotePlace(id, progress);
   Return(id);
+}
+
+void FastServePolicy::NotePlace(RequestId id, const Progress& progress) {
+  if (progress.memory == Memory::kDevice) on_device_.Push(id, -progress.place);
+  if (progress.memory == Memory::kHost) on_host_.Push(id, progress.place);
 }
 
 void FastServePolicy::PushBack(RequestId id) {
@@ -115,18 +122,17 @@ void FastServePolicy::Enqueue(const Sequence& sequence) {
 
 void FastServePolicy::Remove(const Sequence& sequence) {
   SettleRepeats();
-  if (std::erase(batch_, sequence.id) == 0) {
-    const std::int32_t level = progress_[sequence.id].level;
-    queue(level).Erase(sequence.id);
-    if (queue(level).empty()) nonempty_ &= ~LevelBit(level);
+  const Progress& progress = progress_[sequence.id];
+  if (progress.in_batch) {
+    std::erase(batch_, sequence.id);
+  } else if (progress.set_aside) {
+    set_aside_.Erase(sequence.id);
+    long_set_aside_.erase(progress.place);
+  } else {
+    queue(progress.level).Erase(sequence.id);
+    if (queue(progress.level).empty()) nonempty_ &= ~LevelBit(progress.level);
   }
-  std::erase(resident_, sequence.id);
-  std::erase(swapped_, sequence.id);
   progress_.Close(sequence.id);
-}
-
-bool FastServePolicy::InBatch(RequestId id) const {
-  return std::find(batch_.begin(), batch_.end(), id) != batch_.end();
 }
 
 void FastServePolicy::Plan(StepBuilder& step) {
@@ -148,7 +154,7 @@ void FastServePolicy::Plan(StepBuilder& step) {
 // What a step has computed is known when the next one begins: only ContinueDecodeRun() can tell
 // whether the batch repeats.
 std::optional<DecodeLimits> FastServePolicy::DecodeRunLimits() const {
-  return repeats_.prepared && nonempty_ == 0 ? std::optional(DecodeLimits{}) : std::nullopt;
+  return repeats_.prepared && nobody_waits() ? std::optional(DecodeLimits{}) : std::nullopt;
 }
 
 bool FastServePolicy::ContinueDecodeRun(StepBuilder& step) {
@@ -163,7 +169,7 @@ bool FastServePolicy::FitsAhead(const StepBuilder& step) const {
 }
 
 bool FastServePolicy::RepeatBatch(TimePoint now) {
-  if (nonempty_ != 0) return false;
+  if (!nobody_waits()) return false;
   if (!repeats_.prepared) PrepareRepeats();
   const Duration step_time = now - planned_at_;
   if (repeats_.served + step_time > repeats_.room) return false;
@@ -223,21 +229,40 @@ void FastServePolicy::ReturnBatch(TimePoint now) {
       progress.level = std::min(progress.level + 1, config_.num_queues - 1);
       progress.served = Duration{0};
     }
+    progress.in_batch = false;
     PushFront(id);
   }
   batch_.clear();
+  DropFormerPlaces();
+}
+
+void FastServePolicy::DropFormerPlaces() {
+  on_device_.DropOutdated([this](RequestId id, std::int64_t key) { return IsOnDevice(id, key); });
+  on_host_.DropOutdated([this](RequestId id, std::int64_t key) { return IsOnHost(id, key); });
+}
+
+bool FastServePolicy::IsOnDevice(RequestId id, std::int64_t key) const {
+  if (!progress_.contains(id)) return false;
+  const Progress& progress = progress_[id];
+  return progress.memory == Memory::kDevice && !progress.in_batch && progress.place == -key;
+}
+
+bool FastServePolicy::IsOnHost(RequestId id, std::int64_t key) const {
+  if (!progress_.contains(id)) return false;
+  const Progress& progress = progress_[id];
+  return progress.memory == Memory::kHost && progress.place == key;
 }
 
 void FastServePolicy::PromoteStarving(TimePoint now) {
-  set_aside_.clear();
-  while (nonempty_ != 0) set_aside_.push_back(PopFront());
+  waited_.clear();
+  while (!nobody_waits()) waited_.push_back(FirstIsSetAside() ? PopSetAside() : PopFront());
   const auto starves = [&](RequestId id) {
     return now - progress_[id].idle_since >= config_.starvation_threshold;
   };
-  for (auto id = set_aside_.rbegin(); id != set_aside_.rend(); ++id) {
+  for (auto id = waited_.rbegin(); id != waited_.rend(); ++id) {
     if (!starves(*id)) Return(*id);
   }
-  for (const RequestId id : set_aside_) {
+  for (const RequestId id : waited_) {
     if (!starves(id)) continue;
     Progress& progress = progress_[id];
     progress.level = 0;
@@ -264,33 +289,63 @@ void FastServePolicy::FormBatch(StepBuilder& step) {
   const KvPool& pool = step.pool();
   const bool few_host_blocks = pool.host_free() * std::int64_t{10} < pool.config().host_blocks;
   std::int64_t prompt_tokens = 0;
-  set_aside_.clear();
-  while (nonempty_ != 0 && static_cast<std::int32_t>(batch_.size()) < config_.max_batch_size) {
-    const RequestId id = first_queue().front();
+  while (static_cast<std::int32_t>(batch_.size()) < config_.max_batch_size) {
+    if (few_host_blocks ? nonempty_ == 0 : nobody_waits()) break;
+    const bool set_aside = !few_host_blocks && FirstIsSetAside();
+    const RequestId id = set_aside ? set_aside_.front() : first_queue().front();
+    if (few_host_blocks && LongOneIsBefore(id)) break;
     const Sequence& s = step.sequence(id);
     const bool is_new = s.state == SequenceState::kWaiting;
-    if (is_new && !s.admitted_once && RejectIfNever(step, id)) {
+    if (is_new && !set_aside && !s.admitted_once && RejectIfNever(step, id)) {
       PopFront();
       continue;
     }
     const std::int32_t tokens = s.decodes ? 0 : s.known - s.computed;
     if (!batch_.empty() && prompt_tokens + tokens > config_.max_tokens_per_batch) break;
-    PopFront();
+    set_aside ? PopSetAside() : PopFront();
+    ++requests_popped_;
     if (is_new && few_host_blocks) {
-      set_aside_.push_back(id);
+      SetAside(id, tokens > config_.max_tokens_per_batch);
       continue;
     }
+    // Whoever is set aside is compared with an empty step.
+    CHECK(!few_host_blocks || tokens == 0);
     prompt_tokens += tokens;
-    batch_.push_back(id);
+    JoinBatch(id);
   }
-  ReturnSetAside();
+  // With nobody else there, a new request runs however full the host is.
+  if (batch_.empty() && !set_aside_.empty()) JoinBatch(PopSetAside());
 }
 
-// With nobody else there, a new request runs however full the host is.
-void FastServePolicy::ReturnSetAside() {
-  const std::size_t taken = batch_.empty() && !set_aside_.empty() ? 1 : 0;
-  if (taken == 1) batch_.push_back(set_aside_.front());
-  for (std::size_t i = set_aside_.size(); i > taken; --i) Return(set_aside_[i - 1]);
+void FastServePolicy::JoinBatch(RequestId id) {
+  progress_[id].in_batch = true;
+  batch_.push_back(id);
+}
+
+void FastServePolicy::SetAside(RequestId id, bool is_long) {
+  Progress& progress = progress_[id];
+  progress.set_aside = true;
+  set_aside_.PushArrival(id, progress.place);
+  if (is_long) long_set_aside_.insert(progress.place);
+}
+
+RequestId FastServePolicy::PopSetAside() {
+  const RequestId id = set_aside_.PopFront();
+  Progress& progress = progress_[id];
+  progress.set_aside = false;
+  long_set_aside_.erase(progress.place);
+  return id;
+}
+
+bool FastServePolicy::FirstIsSetAside() const {
+  if (set_aside_.empty()) return false;
+  return nonempty_ == 0 || set_aside_.front_priority() < progress_[first_queue().front()].place;
+}
+
+bool FastServePolicy::LongOneIsBefore(RequestId id) const {
+  if (batch_.empty() || long_set_aside_.empty()) return false;
+  const auto next = long_set_aside_.upper_bound(progress_[batch_.front()].place);
+  return next != long_set_aside_.end() && *next < progress_[id].place;
 }
 
 std::int32_t FastServePolicy::BlocksNeeded(const StepBuilder& step, RequestId id) {
@@ -322,6 +377,7 @@ bool FastServePolicy::MakeRoom(StepBuilder& step) {
     SettleRepeats();
     const RequestId last = batch_.back();
     batch_.pop_back();
+    progress_[last].in_batch = false;
     if (HoldsBlocks(step.sequence(last))) Evict(step, last);
     PushFront(last);
     needed = BlocksOfBatch(step);
@@ -331,24 +387,23 @@ bool FastServePolicy::MakeRoom(StepBuilder& step) {
 }
 
 bool FastServePolicy::EvictLast(StepBuilder& step, bool recompute) {
-  const RequestId* last = nullptr;
-  for (const RequestId& id : resident_) {
-    if (InBatch(id)) continue;
-    if (last == nullptr || progress_[*last].place < progress_[id].place) last = &id;
-  }
-  if (last == nullptr) return false;
+  const std::optional<RequestId> last =
+      on_device_.First([this](RequestId id, std::int64_t key) { return IsOnDevice(id, key); });
+  if (!last) return false;
   if (!recompute && step.sequence(*last).blocks.held() > step.pool().host_free()) return false;
   Evict(step, *last);
   return true;
 }
 
 void FastServePolicy::Evict(StepBuilder& step, RequestId id) {
+  Progress& progress = progress_[id];
   if (step.SwapOut(id)) {
-    swapped_.push_back(id);
+    progress.memory = Memory::kHost;
   } else {
     step.PreemptByRecompute(id);
+    progress.memory = Memory::kNone;
   }
-  std::erase(resident_, id);
+  NotePlace(id, progress);
 }
 
 void FastServePolicy::AdmitBatch(StepBuilder& step) {
@@ -357,11 +412,10 @@ void FastServePolicy::AdmitBatch(StepBuilder& step) {
     if (s.state == SequenceState::kRunning) continue;
     if (s.state == SequenceState::kSwapped) {
       CHECK(step.SwapIn(id));
-      std::erase(swapped_, id);
     } else {
       step.Admit(id);
     }
-    resident_.push_back(id);
+    progress_[id].memory = Memory::kDevice;
   }
 }
 
@@ -378,17 +432,15 @@ void FastServePolicy::ScheduleBatch(StepBuilder& step) const {
 
 // The first of those who are on the host, while the blocks to spare remain.
 void FastServePolicy::LoadAhead(StepBuilder& step) {
-  std::sort(swapped_.begin(), swapped_.end(),
-            [this](RequestId a, RequestId b) { return progress_[a].place < progress_[b].place; });
-  std::size_t loaded = 0;
-  while (loaded < swapped_.size() && loaded < static_cast<std::size_t>(config_.max_batch_size)) {
-    const RequestId id = swapped_[loaded];
-    if (step.pool().free() - BlocksNeeded(step, id) < SpareBlocks()) break;
-    CHECK(step.SwapIn(id));
-    resident_.push_back(id);
-    ++loaded;
+  for (std::int32_t loaded = 0; loaded < config_.max_batch_size; ++loaded) {
+    const std::optional<RequestId> first =
+        on_host_.First([this](RequestId id, std::int64_t key) { return IsOnHost(id, key); });
+    if (!first || step.pool().free() - BlocksNeeded(step, *first) < SpareBlocks()) break;
+    CHECK(step.SwapIn(*first));
+    Progress& progress = progress_[*first];
+    progress.memory = Memory::kDevice;
+    NotePlace(*first, progress);
   }
-  swapped_.erase(swapped_.begin(), swapped_.begin() + static_cast<std::ptrdiff_t>(loaded));
 }
 
 }  // namespace twin

@@ -28,12 +28,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <span>
 #include <vector>
 
 #include "core/id_map.h"
 #include "core/time.h"
 #include "sched/policy/case_name.h"
+#include "sched/policy/place_heap.h"
 #include "sched/policy/policy.h"
 #include "sched/policy/waiting_queue.h"
 
@@ -79,12 +81,21 @@ class FastServePolicy final : public Policy {
   }
   [[nodiscard]] bool ContinueDecodeRun(StepBuilder& step) override;
 
+  // How many requests it has taken out of a queue to form batches so far: their cost, for tests.
+  [[nodiscard]] std::int64_t requests_popped() const { return requests_popped_; }
+
  private:
   // Of a level in the order of all requests, above the places within it.
   static constexpr std::int64_t kLevelStride = std::int64_t{1} << 52;
 
+  // Where the blocks of a request are.
+  enum class Memory : std::uint8_t { kNone, kDevice, kHost };
+
   struct Progress {
     std::int32_t level = 0;
+    Memory memory = Memory::kNone;
+    bool in_batch = false;   // of the latest step
+    bool set_aside = false;  // in set_aside_
     Duration served{0};      // in the present level
     TimePoint idle_since;    // when it last computed; at first, its arrival
     std::int64_t place = 0;  // in the order of all levels
@@ -116,7 +127,16 @@ class FastServePolicy final : public Policy {
   void ReturnBatch(TimePoint now);
   void PromoteStarving(TimePoint now);
   void FormBatch(StepBuilder& step);
-  void ReturnSetAside();
+  void JoinBatch(RequestId id);
+  // Requests without blocks wait here while few blocks of the host are free, so that no step looks
+  // at all of them: nobody takes one of them then, but where nobody else is there.
+  void SetAside(RequestId id, bool is_long);
+  RequestId PopSetAside();
+  // Of all requests that wait, the first one is set aside. REQUIRES: somebody waits.
+  [[nodiscard]] bool FirstIsSetAside() const;
+  // Between the first request of the batch and this one, a request is set aside whose prompt does
+  // not fit beside the batch: nobody overtakes it.
+  [[nodiscard]] bool LongOneIsBefore(RequestId id) const;
   [[nodiscard]] bool RejectIfNever(StepBuilder& step, RequestId id);
   // Takes memory from requests at the end of the queues, then from the end of the batch. True if
   // nobody had to go.
@@ -138,6 +158,12 @@ class FastServePolicy final : public Policy {
   void PushBack(RequestId id);
   // Puts a popped request back to its place. REQUIRES: of a level, the last one first.
   void Return(RequestId id);
+  // Enters a request that is in no batch, under its new place, into the heap of its memory.
+  void NotePlace(RequestId id, const Progress& progress);
+  void DropFormerPlaces();
+  // Whether an entry of on_device_ or of on_host_ holds.
+  [[nodiscard]] bool IsOnDevice(RequestId id, std::int64_t key) const;
+  [[nodiscard]] bool IsOnHost(RequestId id, std::int64_t key) const;
   void TakeFirstPlace(Progress& progress) {
     progress.place = progress.level * kLevelStride - ++front_places_;
   }
@@ -146,24 +172,32 @@ class FastServePolicy final : public Policy {
   }
   // The first level with a request. REQUIRES: there is one.
   [[nodiscard]] WaitingQueue& first_queue() { return queue(std::countr_zero(nonempty_)); }
+  [[nodiscard]] const WaitingQueue& first_queue() const {
+    return queues_[static_cast<std::size_t>(std::countr_zero(nonempty_))];
+  }
   RequestId PopFront();
-  [[nodiscard]] bool InBatch(RequestId id) const;
+  // Nobody is outside the batch.
+  [[nodiscard]] bool nobody_waits() const { return nonempty_ == 0 && set_aside_.empty(); }
 
   FastServeConfig config_;
   PolicyTraits traits_;
   std::vector<Duration> quanta_;      // by level
-  std::vector<WaitingQueue> queues_;  // by level; all requests but those of batch_
+  std::vector<WaitingQueue> queues_;  // by level; all requests but those of batch_ and set_aside_
   std::uint64_t nonempty_ = 0;        // a bit for each level
-  std::int64_t front_places_ = 0;     // given out so far, of all levels
+  WaitingQueue set_aside_{QueueOrder::kPriority};  // by place
+  std::set<std::int64_t> long_set_aside_;          // places of those with too long a prompt
+  std::int64_t front_places_ = 0;                  // given out so far, of all levels
   std::int64_t back_places_ = 0;
   IdMap<Progress> progress_;
   std::vector<RequestId> batch_;  // of the latest step
   Repeats repeats_;
-  std::vector<RequestId> resident_;   // with blocks on the device
-  std::vector<RequestId> swapped_;    // with blocks on the host
-  std::vector<RequestId> set_aside_;  // of the present call
-  TimePoint planned_at_;              // the latest step
+  // Of requests outside the batch; entries may be out of date.
+  PlaceHeap on_device_;            // by falling place
+  PlaceHeap on_host_;              // by place
+  std::vector<RequestId> waited_;  // of the present call
+  TimePoint planned_at_;           // the latest step
   std::int64_t steps_ = 0;
+  std::int64_t requests_popped_ = 0;
 };
 
 }  // namespace twin
