@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "sched/engine.h"
 #include "sched/testing/scene.h"
 #include "tests/support/decided_trace.h"
 
@@ -167,6 +168,49 @@ TEST(FastServePolicyTest, SwapsAheadOfNeed) {
             "it9: A:D1 | free=5\n"
             "it10: A:D1 | free=5\n"
             "it11: A:D1 | free=5 | fin=[A] | freeA=8\n");
+}
+
+// From it3 on A fills the host, so C and D, who are new, wait for B and for A, although their queue
+// comes first. With A back in it7 the host is free, and they are served in the order of arrival.
+TEST(FastServePolicyTest, WhereTheHostIsFullNewRequestsWaitAndKeepTheirOrder) {
+  EXPECT_EQ(Decided(OneAtATime(), {.blocks = 4, .host_blocks = 3},
+                    {{1, 8, 4}, {3, 8, 4}, {5, 4, 1}, {5, 4, 1}}),
+            "it1: A:P8 | free=2\n"
+            "it2: A:D1 | free=1\n"
+            "it3: B:P8 | out=[A] | free=2\n"
+            "it4: B:D1 | free=1\n"
+            "it5: B:D1 | free=1\n"
+            "it6: B:D1 | free=1 | fin=[B] | freeA=4\n"
+            "it7: A:D1 | in=[A] | free=1\n"
+            "it8: C:P4 | free=0 | fin=[C] | freeA=1\n"
+            "it9: D:P4 | free=0 | fin=[D] | freeA=1\n"
+            "it10: A:D1 | free=1 | fin=[A] | freeA=4\n");
+}
+
+// All wait for the first time, and the host is full: a step used to look at each of them. Now a
+// request is taken out of its queue once, and again where its batch is formed.
+TEST(FastServePolicyTest, StepsDoNotLookAtAllWhoWaitWhileTheHostIsFull) {
+  constexpr std::uint32_t kRequests = 5'000;
+  constexpr std::int64_t kSteps = 200;
+  FastServeConfig config = SmallConfig();
+  config.base_quantum = Duration{1};
+  auto owned = std::make_unique<FastServePolicy>(config);
+  const FastServePolicy& policy = *owned;
+  Engine engine({.kv = {.block_size = 4, .blocks = 8, .host_blocks = 3}}, std::move(owned));
+  for (std::uint32_t i = 0; i < kRequests; ++i) {
+    engine.Handle(RequestArrived{
+        {.id = RequestId{i}, .arrival = kTimeZero, .prompt_tokens = 8, .max_output_tokens = 20}});
+  }
+  TimePoint now = kTimeZero;
+  for (std::int64_t i = 0; i < kSteps; ++i) {
+    const StepPlan* const plan = engine.PlanStep(now);
+    ASSERT_NE(plan, nullptr);
+    const StepId id = plan->id;
+    now += Duration{4};
+    engine.Handle(StepFinished{id, now, {}, {}});
+  }
+  EXPECT_GE(policy.requests_popped(), kRequests);
+  EXPECT_LE(policy.requests_popped(), kRequests + 2 * kSteps * config.max_batch_size);
 }
 
 TEST(FastServePolicyTest, RejectsWhatNeverFits) {
