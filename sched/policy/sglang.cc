@@ -120,7 +120,7 @@ void SglangPolicy::Remove(const Sequence& s) {
   } else if (std::erase(last_batch_, id) > 0) {
     last_batch_shrank_ = true;
   } else if (std::erase(taken_out_, id) == 0 && s.blocks.held() == 0) {
-    if (std::erase(arrived_, id) == 0) waiting_.Erase(s);
+    if (std::erase(arrived_, id) == 0) waiting_.Erase(s, requests_[id]);
   }
   if (s.blocks.held() == 0) {
     requests_.Close(id);
@@ -241,8 +241,9 @@ void SglangPolicy::Requeue(StepBuilder& step, RequestId id) {
     requests_.Close(id);
     return;
   }
-  requests_[id].queued_at = entries_++;
-  waiting_.Push(s);
+  SglangRequest& request = requests_[id];
+  request.queued_at = entries_++;
+  waiting_.Push(s, request);
 }
 
 std::int64_t SglangPolicy::LongestRequest() const {

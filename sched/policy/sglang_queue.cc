@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <tuple>
+#include <utility>
+
+#include "core/check.h"
 
 namespace twin {
 namespace {
@@ -15,11 +18,27 @@ SglangQueue::SglangQueue(const SglangConfig& config, std::int32_t key_tokens)
     : config_(config),
       shared_keys_(static_cast<std::size_t>(
           (std::max(config.in_batch_deprioritize_threshold, 1) - 1) / key_tokens + 1)),
-      ordered_(config.order.value_or(OrderConfig{})) {}
+      ordered_(config.order.value_or(OrderConfig{})) {
+  using Order = SglangConfig::Order;
+  const bool by_prefix = config.schedule_policy == Order::kLpm && config.radix_cache;
+  const bool ranks = config.schedule_policy == Order::kLof || config.enable_priority_scheduling;
+  ranks_once_ = ranks && !by_prefix && !ordered();
+}
 
-void SglangQueue::Push(const Sequence& s) {
-  if (!ordered()) {
-    list_.push_back(s.id);
+SglangQueue::Ranked SglangQueue::RankOf(const Sequence& s, const SglangRequest& request) const {
+  return {.importance = config_.enable_priority_scheduling ? config_.Importance(s.priority) : 0,
+          .limit = config_.schedule_policy == SglangConfig::Order::kLof ? request.limit : 0,
+          .queued_at = request.queued_at,
+          .id = s.id};
+}
+
+void SglangQueue::Push(const Sequence& s, const SglangRequest& request) {
+  if (ranks_once_) {
+    CHECK(list_.empty());
+    ranked_.insert(RankOf(s, request));
+  } else if (!ordered()) {
+    list_.PushBack(s.id);
+    sorted_by_priority_ = false;
   } else if (s.preemptions > 0) {
     ordered_.PushPreempted(s);
   } else {
@@ -28,54 +47,58 @@ void SglangQueue::Push(const Sequence& s) {
 }
 
 RequestId SglangQueue::At(const StepBuilder& step, std::size_t i) {
-  while (list_.size() - head_ <= i) {
-    list_.push_back(ordered_.PopFront());
-    ordered_.Admitted(step.sequence(list_.back()));
+  if (ranks_once_ && list_.empty()) next_ = ranked_.begin();
+  while (list_.size() <= i) {
+    if (ranks_once_) {
+      list_.PushBack(next_++->id);
+    } else {
+      list_.PushBack(ordered_.PopFront());
+      ordered_.Admitted(step.sequence(list_.back()));
+    }
   }
-  return list_[head_ + i];
+  return list_[i];
 }
 
 void SglangQueue::PopFront(const StepBuilder& step, std::size_t count) {
   if (ordered()) {
-    for (; list_.size() > count; list_.pop_back()) {
-      const Sequence& s = step.sequence(list_.back());
+    while (list_.size() > count) {
+      const Sequence& s = step.sequence(list_.PopBack());
       ordered_.NotAdmitted(s);
       ordered_.PutBack(s);
     }
-    list_.clear();
-    return;
+    list_.Clear();
+  } else if (ranks_once_) {
+    for (; count > 0; --count) ranked_.erase(ranked_.begin());
+    list_.Clear();
+  } else {
+    for (; count > 0; --count) list_.PopFront();
   }
-  head_ += count;
-  if (2 * head_ < list_.size()) return;
-  list_.erase(list_.begin(), list_.begin() + static_cast<std::ptrdiff_t>(head_));
-  head_ = 0;
 }
 
-void SglangQueue::Erase(const Sequence& s) {
+void SglangQueue::Erase(const Sequence& s, const SglangRequest& request) {
   if (ordered()) return ordered_.Erase(s);
-  const auto begin = list_.begin() + static_cast<std::ptrdiff_t>(head_);
-  const auto found = std::find(begin, list_.end(), s.id);
-  if (found != list_.end()) list_.erase(found);
+  if (ranks_once_) {
+    CHECK(list_.empty());
+    ranked_.erase(RankOf(s, request));
+  } else {
+    list_.Erase(s.id);
+  }
 }
 
 void SglangQueue::Sort(const StepBuilder& step, SglangRequests& requests, RadixCache& cache) {
-  using Order = SglangConfig::Order;
-  const bool by_prefix = config_.schedule_policy == Order::kLpm && cache.enabled();
+  const bool by_prefix = config_.schedule_policy == SglangConfig::Order::kLpm && cache.enabled();
   if (by_prefix && size() <= kMatchedMost) return SortByPrefix(step, requests, cache);
-  const bool by_limit = config_.schedule_policy == Order::kLof;
-  if (by_limit || config_.enable_priority_scheduling) SortByLimit(step, requests, by_limit);
+  if (by_prefix && config_.enable_priority_scheduling) SortByPriority(step, requests);
   if (cache.enabled() && sorts_++ % kRefreshEvery == 0) Refresh(step, cache);
 }
 
-void SglangQueue::SortByLimit(const StepBuilder& step, const SglangRequests& requests,
-                              bool by_limit) {
+void SglangQueue::SortByPriority(const StepBuilder& step, const SglangRequests& requests) {
+  if (std::exchange(sorted_by_priority_, true)) return;
   ranks_.clear();
   for (std::size_t i = 0; i < size(); ++i) {
     const RequestId id = At(step, i);
-    const SglangRequest& request = requests[id];
-    const std::int64_t priority =
-        config_.enable_priority_scheduling ? -config_.Importance(step.sequence(id).priority) : 0;
-    ranks_.push_back({priority, by_limit ? -request.limit : request.queued_at, i, id});
+    const std::int64_t importance = config_.Importance(step.sequence(id).priority);
+    ranks_.push_back({-importance, requests[id].queued_at, i, id});
   }
   SortByRank();
 }
@@ -84,11 +107,12 @@ void SglangQueue::SortByRank() {
   std::sort(ranks_.begin(), ranks_.end(), [](const Rank& a, const Rank& b) {
     return std::tie(a.first, a.second, a.place) < std::tie(b.first, b.second, b.place);
   });
-  for (std::size_t i = 0; i < ranks_.size(); ++i) list_[head_ + i] = ranks_[i].id;
+  for (std::size_t i = 0; i < ranks_.size(); ++i) list_[i] = ranks_[i].id;
 }
 
 void SglangQueue::SortByPrefix(const StepBuilder& step, SglangRequests& requests,
                                RadixCache& cache) {
+  sorted_by_priority_ = false;
   ranks_.clear();
   listed_.clear();
   const std::int32_t page = step.pool().block_size();

@@ -4,7 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
+
 #include "core/input_error.h"
+#include "sched/engine.h"
 #include "tests/support/decided_trace.h"
 
 namespace twin::testing {
@@ -106,6 +109,41 @@ TEST(SglangPolicyTest, TheTreeHoldsWholePagesWhereTheseHaveSeveralKeys) {
                     {{1, 7, 1, 0, {1, 2, 3, 4, 5, 6, 7}}, {2, 7, 1, 0, {1, 2, 3, 4, 5, 6, 8}}}),
             "it1: A:P7 | free=18 | fin=[A] | freeA=20\n"
             "it2: B:P3 | free=18 | fin=[B] | freeA=20\n");
+}
+
+// The largest limit first, the earliest arrival among equal ones. Each step used to sort all who
+// wait, and each cancellation to search them: quadratic in their number.
+TEST(SglangPolicyTest, LargestLimitsGoFirstHoweverManyWait) {
+  constexpr std::uint32_t kRequests = 100'000;
+  constexpr std::int32_t kLimits = 100;
+  SglangConfig config = Plain();
+  config.schedule_policy = SglangConfig::Order::kLof;
+  config.prefill_max_requests = 1;
+  const KvPoolConfig kv{.block_size = 1, .blocks = 1'000};
+  Engine engine({.kv = kv}, MakePolicy(config, kv));
+  for (std::uint32_t i = 0; i < kRequests; ++i) {
+    engine.Handle(
+        RequestArrived{{.id = RequestId{i},
+                        .arrival = kTimeZero,
+                        .prompt_tokens = 4,
+                        .max_output_tokens = 1 + static_cast<std::int32_t>(i % kLimits)}});
+  }
+  for (std::uint32_t i = 0; i < kRequests / 2; ++i) {
+    const StepPlan* const plan = engine.PlanStep(kTimeZero);
+    ASSERT_NE(plan, nullptr);
+    ASSERT_EQ(plan->work.size(), 1u);
+    const RequestId served = plan->work.front().request;
+    const std::uint32_t of_each_limit = kRequests / kLimits;
+    const std::uint32_t limit = kLimits - 1 - i / of_each_limit;
+    ASSERT_EQ(Index(served), limit + kLimits * (i % of_each_limit));
+    const ItemOutcome ends[] = {{served, 1, FinishReason::kStop}};
+    engine.Handle(StepFinished{plan->id, kTimeZero, ends, {}});
+  }
+  for (std::uint32_t i = kRequests; i-- > 0;) {
+    if (i % kLimits < kLimits / 2) engine.Handle(RequestCancelled{RequestId{i}});
+  }
+  EXPECT_EQ(engine.PlanStep(kTimeZero), nullptr);
+  engine.CheckDrained();
 }
 
 TEST(SglangPolicyTest, ChunksAreAtLeastABlock) {
