@@ -159,6 +159,12 @@ int RunCommandLine(int argc, char** argv) {
   } catch (const std::bad_alloc&) {
     std::cerr << "twinserve: out of memory\n";
     return kFailure;
+  } catch (const std::system_error& error) {
+    std::cerr << "twinserve: " << error.what();
+    const bool no_thread = error.code() == std::errc::resource_unavailable_try_again;
+    if (no_thread) std::cerr << ": no further thread is allowed (ulimit -u, ulimit -v)";
+    std::cerr << "\n";
+    return kFailure;
   } catch (const std::exception& error) {
     std::cerr << "twinserve: " << error.what() << "\n";
     return kFailure;

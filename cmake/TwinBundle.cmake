@@ -10,11 +10,9 @@ if(NOT TWIN_HAS_CUDA)
   message(FATAL_ERROR "A bundle needs a CUDA compiler: it is for machines with a GPU")
 endif()
 
-# The bundle's own libraries, where a program cannot have them inside.
-find_package(TBB REQUIRED)
+# The bundle's own library, where a program cannot have it inside.
 find_package(muparser CONFIG REQUIRED)
-set(bundle_libraries
-  "$<TARGET_SONAME_FILE:TBB::tbb>" "$<TARGET_SONAME_FILE:muparser::muparser>")
+set(bundle_libraries "$<TARGET_SONAME_FILE:muparser::muparser>")
 foreach(name libstdc++.so.6 libgcc_s.so.1 libgomp.so.1)
   execute_process(COMMAND "${CMAKE_CXX_COMPILER}" "-print-file-name=${name}"
     OUTPUT_VARIABLE path OUTPUT_STRIP_TRAILING_WHITESPACE)

@@ -29,6 +29,22 @@ void RaiseFileLimit() {
   static_cast<void>(setrlimit(RLIMIT_NOFILE, &limit));  // without it, fewer connections fit
 }
 
+// The loops, with the descriptors that their sockets wait on: a loop without any would ask for them
+// when it gets its first connection, on the thread of another loop.
+template <class Loops>
+Loops& WithDescriptors(Loops& loops) {
+  RaiseFileLimit();
+  try {
+    for (auto& loop : loops) const tcp::socket opens_them(loop.context);
+  } catch (const boost::system::system_error& error) {
+    throw InputError(InputError::Kind::kUsage, "--threads",
+                     fmt::format("{} threads do not get the files that they wait on: {}; allowed: "
+                                 "fewer threads, or a higher limit (ulimit -n)",
+                                 loops.size(), error.code().message()));
+  }
+  return loops;
+}
+
 // Takes one off at its end, also where something was thrown.
 class Counted {
  public:
@@ -85,9 +101,8 @@ HttpServer::HttpServer(const std::string& host, std::uint16_t port, const HttpLi
       handler_(std::move(handler)),
       observer_(std::move(observer)),
       loops_(threads),
-      acceptor_(loops_.front().context),
+      acceptor_(WithDescriptors(loops_).front().context),
       accept_again_(acceptor_.get_executor()) {
-  RaiseFileLimit();
   const tcp::endpoint endpoint = Resolve(loops_.front().context, host, port);
   boost::system::error_code error;
   acceptor_.open(endpoint.protocol(), error);

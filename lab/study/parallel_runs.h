@@ -11,8 +11,8 @@ namespace twin::lab {
 // The threads that `jobs` 0 stands for: one per core that this process may use.
 int DefaultJobs();
 
-// Calls run(i, inner) for i = 0, 1, ..., count - 1 on up to `jobs` threads of oneTBB (0:
-// DefaultJobs()) in rising order of their begin, and done(i) on the calling thread once run(i) has
+// Calls run(i, inner) for i = 0, 1, ..., count - 1 on up to `jobs` threads (0: DefaultJobs()) in
+// rising order of their begin, and done(i) on the calling thread once run(i) has
 // returned, in any order. The calling thread runs nothing else. What run(i) wrote is visible to
 // done(i).
 //
@@ -23,10 +23,8 @@ int DefaultJobs();
 // new begins and `inner` asks the running pieces to end; done() hears of those too. An exception of
 // run() or done() has the same effect and is thrown again after the running pieces have ended.
 //
-// The number of threads is that of an arena of its own. oneTBB's max_allowed_parallelism holds for
-// the whole process and is the least of all global_control objects that live: it is only ever
-// raised here, for more jobs than cores, so that other users of oneTBB keep their threads. A lower
-// limit that somebody else has set stays in force.
+// Where the system refuses some of the threads, the others do the work, and a warning says so. If
+// it refuses all, throws std::system_error.
 void RunInParallel(std::size_t count, int jobs, RunControl& control,
                    const std::function<void(std::size_t, RunControl& inner)>& run,
                    const std::function<void(std::size_t)>& done);

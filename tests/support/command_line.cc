@@ -1,6 +1,7 @@
 #include "tests/support/command_line.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -32,7 +33,8 @@ std::string TakeText(const fs::path& file) {
 
 }  // namespace
 
-Command::Command(const fs::path& folder, const std::vector<std::string>& arguments)
+Command::Command(const fs::path& folder, const std::vector<std::string>& arguments,
+                 std::uint64_t open_files_max)
     : out_(NewFile()), err_(NewFile()) {
   std::vector<std::string> words = arguments;
   words.insert(words.begin(), TWINSERVE);
@@ -47,7 +49,9 @@ Command::Command(const fs::path& folder, const std::vector<std::string>& argumen
   const int err = open(err_.c_str(), O_WRONLY | O_TRUNC);
   const bool ready = out >= 0 && err >= 0 && dup2(out, STDOUT_FILENO) >= 0 &&
                      dup2(err, STDERR_FILENO) >= 0 && chdir(folder.c_str()) == 0;
-  if (ready) execv(argv[0], argv.data());
+  const rlimit files{.rlim_cur = open_files_max, .rlim_max = open_files_max};
+  const bool limited = open_files_max == 0 || setrlimit(RLIMIT_NOFILE, &files) == 0;
+  if (ready && limited) execv(argv[0], argv.data());
   _exit(127);
 }
 

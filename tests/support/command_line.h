@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -23,8 +24,10 @@ struct CommandOutcome {
 // folder for such, which are removed.
 class Command {
  public:
-  // Starts it. REQUIRES: the test is compiled with TWINSERVE, the program's path.
-  Command(const std::filesystem::path& folder, const std::vector<std::string>& arguments);
+  // Starts it; `open_files_max`, unless 0, is the limit of its open files. REQUIRES: the test is
+  // compiled with TWINSERVE, the program's path.
+  Command(const std::filesystem::path& folder, const std::vector<std::string>& arguments,
+          std::uint64_t open_files_max = 0);
   ~Command();
   Command(const Command&) = delete;
   Command& operator=(const Command&) = delete;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <filesystem>
@@ -21,6 +22,8 @@ namespace fs = std::filesystem;
 using testing::Command;
 using testing::CommandOutcome;
 using ::testing::HasSubstr;
+
+constexpr auto kPoll = std::chrono::milliseconds(20);
 
 class ServeCommandTest : public testing::ExperimentFolderTest {
  protected:
@@ -129,6 +132,37 @@ TEST_F(ServeCommandTest, AServerWhoseRecordCannotBeWrittenEndsWithOneLine) {
   EXPECT_EQ(outcome.exit_code, 1);
   const std::size_t last = outcome.err.rfind('\n', outcome.err.size() - 2) + 1;
   EXPECT_THAT(outcome.err.substr(last), HasSubstr("cannot be written: File too large"));
+}
+
+// With one file less than the threads need, the server began, and ended by a signal of its own when
+// its first thread wanted to hand a connection to the second one.
+TEST_F(ServeCommandTest, UnderAnyLimitOfOpenFilesItServesOrEndsWithOneLine) {
+  const auto ready = scratch_.File("ready.json");
+  bool served = false;
+  for (std::uint64_t files = 6; files < 40 && !served; ++files) {
+    std::vector<std::string> arguments = Arguments(Ready());
+    arguments.insert(arguments.end(), {"--threads", "2"});
+    Command server(scratch_.path(), arguments, files);
+    std::atomic<bool> ended = false;
+    std::thread stop([&] {
+      while (!ended && !fs::exists(ready)) std::this_thread::sleep_for(kPoll);
+      // As long as a thread would need for its first connection.
+      for (int i = 0; i < 20 && !ended; ++i) std::this_thread::sleep_for(kPoll);
+      if (!ended) server.Signal(SIGTERM);
+    });
+    const CommandOutcome outcome = server.Wait();
+    ended = true;
+    stop.join();
+    served = fs::exists(ready);
+    if (served) {
+      EXPECT_EQ(outcome.exit_code, 0) << files << ": " << outcome.err;
+    } else {
+      // 127: the program's libraries could not be opened.
+      EXPECT_THAT(outcome.exit_code, ::testing::AnyOf(1, 2, 127)) << files << ": " << outcome.err;
+    }
+    fs::remove(ready);
+  }
+  EXPECT_TRUE(served);
 }
 
 TEST_F(ServeCommandTest, ARunThatWasKilledIsFinishedFromItsRecord) {
