@@ -6,11 +6,13 @@
 #include <filesystem>
 #include <fstream>
 #include <set>
+#include <system_error>
 
 #include <nlohmann/json.hpp>
 
 #include "core/input_error.h"
 #include "core/printable.h"
+#include "files/input_file.h"
 
 namespace twin::apps {
 namespace {
@@ -103,8 +105,10 @@ void AppendLogprobs(const std::vector<kernels::TokenLogprob>& logprobs, std::str
 }  // namespace
 
 std::vector<Prompt> ReadPrompts(const std::string& path, const PromptLimits& limits) {
+  std::error_code unknown;
+  if (std::filesystem::exists(path, unknown)) RequireRegularFile(path);
   std::ifstream in(path);
-  if (!in || std::filesystem::is_directory(path)) Refuse(path, "cannot be read");
+  if (!in) Refuse(path, "cannot be read");
   std::vector<Prompt> prompts;
   std::set<std::int64_t> numbers;
   std::int64_t number = 0;

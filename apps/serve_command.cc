@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
@@ -66,8 +67,11 @@ std::string ReadKey(const std::string& file, const char* option, const char* var
     return value == nullptr ? "" : value;
   }
   std::ifstream stream(file);
-  std::string key;
-  if (!std::getline(stream, key) || key.empty() || key.size() > kKeyBytesMax) {
+  // A device may never end its line.
+  std::array<char, kKeyBytesMax + 2> line{};
+  stream.getline(line.data(), line.size());
+  const std::string key = line.data();
+  if (!stream || key.empty() || key.size() > kKeyBytesMax) {
     throw InputError(
         InputError::Kind::kUsage, option,
         fmt::format("{} has no key in its first line; allowed: 1 to {} bytes", file, kKeyBytesMax));

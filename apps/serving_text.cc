@@ -3,12 +3,11 @@
 #include <fmt/format.h>
 
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <utility>
 #include <variant>
 
 #include "core/input_error.h"
+#include "files/input_file.h"
 #include "lab/real/real_system.h"
 #include "text/chat_template.h"
 #include "text/named_templates.h"
@@ -36,13 +35,8 @@ fs::path TokenizerFolder(const ExperimentConfig& config, const ServingTextOption
 }
 
 std::string ReadTemplateFile(const std::string& path) {
-  std::ifstream stream(path, std::ios::binary);
-  std::string source{std::istreambuf_iterator<char>(stream), {}};
-  if (!stream || source.empty() || source.size() > kTemplateBytesMax) {
-    throw InputError(
-        InputError::Kind::kData, path,
-        fmt::format("cannot be read as a chat template of 1 to {} bytes", kTemplateBytesMax));
-  }
+  std::string source = ReadFile(path, kTemplateBytesMax);
+  if (source.empty()) throw InputError(InputError::Kind::kData, path, "is empty, no chat template");
   return source;
 }
 

@@ -132,8 +132,9 @@ Json LoadJson(const MachineLoad& load) {
 }  // namespace
 
 FileHash HashOfFile(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
   std::error_code error;
+  if (!fs::is_regular_file(path, error)) return {};  // opening a FIFO waits for its writer
+  std::ifstream in(path, std::ios::binary);
   const std::uintmax_t bytes = fs::file_size(path, error);
   if (!in || error) return {};
   if (bytes <= kWholeBytesMax) return {HexText(HashBytes(in, bytes, 0)), true};

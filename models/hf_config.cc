@@ -4,16 +4,15 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <limits>
-#include <optional>
-#include <sstream>
+#include <system_error>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 
 #include "core/input_error.h"
 #include "core/printable.h"
+#include "files/input_file.h"
 #include "models/config_fields.h"
 #include "models/named_model.h"
 #include "models/stored_weights.h"
@@ -25,6 +24,7 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 constexpr std::int32_t kLayersMost = 4096;
+constexpr std::size_t kConfigBytesMax = 16 << 20;
 
 Activation ReadActivation(const ConfigFields& config, const ModelFamily& family) {
   const char* const field = family.activation_field;
@@ -308,14 +308,6 @@ json ParseObject(std::string_view text, const std::string& where) {
   return parsed;
 }
 
-std::optional<std::string> ReadText(const fs::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  if (!in) return std::nullopt;
-  std::stringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
-
 }  // namespace
 
 ModelConfig ParseHfConfig(std::string_view text, const std::string& where) {
@@ -335,13 +327,15 @@ ModelConfig ReadHfConfig(const fs::path& path) {
     throw InputError(InputError::Kind::kData, path.string(), NoSuchModel(path.string()));
   }
   const fs::path file = fs::is_directory(path) ? path / "config.json" : path;
-  const auto text = ReadText(file);
-  if (!text) throw InputError(InputError::Kind::kData, file.string(), "not found or not readable");
-  ModelConfig model = ParseHfConfig(*text, file.string());
+  if (!fs::exists(file, unknown)) {
+    throw InputError(InputError::Kind::kData, file.string(), "not found or not readable");
+  }
+  ModelConfig model = ParseHfConfig(ReadFile(file, kConfigBytesMax), file.string());
   // Generation goes by generation_config.json where that names end-of-sequence tokens.
   const fs::path generation_file = file.parent_path() / "generation_config.json";
-  if (const auto generation = ReadText(generation_file)) {
-    const json parsed = ParseObject(*generation, generation_file.string());
+  if (fs::exists(generation_file, unknown)) {
+    const std::string generation = ReadFile(generation_file, kConfigBytesMax);
+    const json parsed = ParseObject(generation, generation_file.string());
     const ConfigFields fields(parsed, generation_file.string());
     if (fields.Has("eos_token_id")) model.end_tokens = fields.TokenIds("eos_token_id");
   }

@@ -27,6 +27,12 @@ constexpr std::size_t kChunkBytes = 1 << 16;
 
 // Continues `hash` with the content of the file at `path`.
 std::uint64_t HashBytes(const InputFile& file, const fs::path& path, std::uint64_t hash) {
+  std::error_code unknown;
+  const bool there = fs::exists(path, unknown);
+  if (there && !fs::is_directory(path) && !fs::is_regular_file(path)) {
+    throw InputError(InputError::Kind::kUsage, file.field,
+                     fmt::format("{} is no regular file", path.string()));
+  }
   errno = 0;
   std::ifstream in(path, std::ios::binary);
   if (!in || fs::is_directory(path)) RefuseFile(file, path);

@@ -116,13 +116,16 @@ namespace {
 class FrameStream {
  public:
   explicit FrameStream(const std::filesystem::path& path) : path_(path.string()) {
-    const int descriptor = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
+    // A FIFO without a writer would hold up the call.
+    const int descriptor = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     struct stat status {};
     const bool regular =
         descriptor >= 0 && ::fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode);
     if (!regular) {
       if (descriptor >= 0) ::close(descriptor);
-      throw InputError(InputError::Kind::kData, path_, "cannot be read");
+      throw InputError(
+          InputError::Kind::kData, path_,
+          descriptor >= 0 ? "cannot be read: it is no regular file" : "cannot be read");
     }
     unsigned char magic[2] = {0, 0};
     const bool gzip = ::pread(descriptor, magic, 2, 0) == 2 && magic[0] == 0x1f && magic[1] == 0x8b;

@@ -6,8 +6,8 @@ import tempfile
 
 LAYERS = {  # layer -> layers whose headers it may include
     "core": [], "sched": ["core"], "record": ["core", "sched"], "files": ["core"],
-    "models": ["core"], "text": ["core", "files"], "traces": ["core", "files"], "kernels": ["core", "files"],
-    "sim": ["core", "sched"], "exec": ["core", "models", "sched", "kernels"],
+    "models": ["core", "files"], "text": ["core", "files"], "traces": ["core", "files"], "kernels": ["core", "files"],
+    "sim": ["core", "sched"], "exec": ["core", "files", "models", "sched", "kernels"],
     "proto": ["core", "files", "models", "sched", "record", "traces", "sim"],
     "lab": ["core", "files", "models", "sched", "record", "traces", "kernels", "sim", "exec",
             "proto"],

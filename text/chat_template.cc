@@ -4,11 +4,10 @@
 
 #include <array>
 #include <ctime>
-#include <fstream>
-#include <iterator>
 
 #include "core/input_error.h"
 #include "core/printable.h"
+#include "files/input_file.h"
 #include "text/chat_messages.h"
 #include "text/named_templates.h"
 
@@ -20,6 +19,7 @@ using nlohmann::ordered_json;
 
 constexpr const char* kConfigFile = "tokenizer_config.json";
 constexpr const char* kTemplateFile = "chat_template.jinja";
+constexpr std::size_t kFileBytesMax = 64 << 20;
 
 std::tm SystemLocalTime() {
   const std::time_t now = std::time(nullptr);
@@ -33,10 +33,7 @@ std::tm SystemLocalTime() {
 }
 
 std::string ReadText(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(file), {}};
-  if (!file.is_open() || file.bad()) RefuseModel(path.string(), "cannot be read");
-  return text;
+  return ReadFile(path, kFileBytesMax, InputError::Kind::kUsage);
 }
 
 // {} if there is no such file.

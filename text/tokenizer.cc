@@ -2,8 +2,10 @@
 
 #include <array>
 #include <fstream>
+#include <system_error>
 
 #include "core/input_error.h"
+#include "files/input_file.h"
 #include "text/hf_tokenizer.h"
 #include "text/tokenizer_json.h"
 
@@ -19,6 +21,8 @@ std::string Detokenized(Detokenizer& detokenizer, std::span<const TokenId> ids) 
 }
 
 std::string ReadTokenizerFile(const std::filesystem::path& path) {
+  std::error_code unknown;
+  if (std::filesystem::exists(path, unknown)) RequireRegularFile(path);
   std::ifstream file(path, std::ios::binary);
   std::string text;
   std::array<char, 1 << 16> part;

@@ -1,12 +1,10 @@
 #include "exec/model/checkpoint.h"
 
-#include <fstream>
-#include <sstream>
-
 #include <nlohmann/json.hpp>
 
 #include "core/input_error.h"
 #include "core/printable.h"
+#include "files/input_file.h"
 
 namespace twin::exec {
 namespace {
@@ -16,6 +14,7 @@ using Json = nlohmann::json;
 
 constexpr const char* kSingle = "model.safetensors";
 constexpr const char* kIndex = "model.safetensors.index.json";
+constexpr std::size_t kIndexBytesMax = 256 << 20;  // those of the largest models have 10 MB
 
 [[noreturn]] void Refuse(const std::string& where, const std::string& what) {
   throw InputError(InputError::Kind::kData, where, what);
@@ -23,11 +22,7 @@ constexpr const char* kIndex = "model.safetensors.index.json";
 
 // Tensor name -> file name.
 std::map<std::string, std::string> ReadWeightMap(const fs::path& index) {
-  std::ifstream in(index, std::ios::binary);
-  std::stringstream text;
-  text << in.rdbuf();
-  if (!in) Refuse(index.string(), "cannot be read");
-  const Json json = Json::parse(text.str(), nullptr, false);
+  const Json json = Json::parse(ReadFile(index, kIndexBytesMax), nullptr, false);
   if (json.is_discarded()) Refuse(index.string(), "is not JSON");
   const auto found = json.is_object() ? json.find("weight_map") : json.end();
   if (!json.is_object() || found == json.end() || !found->is_object()) {

@@ -33,7 +33,8 @@ constexpr std::uint64_t kHeaderBytesMost = 100'000'000;  // as the format's own 
 class Descriptor {
  public:
   explicit Descriptor(const std::string& path)
-      : value_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+      // A FIFO without a writer would hold up the call.
+      : value_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
     if (value_ < 0) RefuseErrno(path, "cannot be opened");
   }
   ~Descriptor() { ::close(value_); }

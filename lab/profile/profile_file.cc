@@ -16,6 +16,7 @@
 
 #include "core/input_error.h"
 #include "core/printable.h"
+#include "files/input_file.h"
 #include "proto/model_shape_text.h"
 
 namespace twin::lab {
@@ -321,6 +322,9 @@ ProfileRow ReadRow(std::string_view line, const Place& place) {
 std::string ProfileRow::key() const { return kind + "," + name + "," + std::to_string(size); }
 
 Profile ReadProfile(const std::filesystem::path& path, UnfinishedRow unfinished) {
+  std::error_code unknown;
+  const bool there = std::filesystem::exists(path, unknown);
+  if (there && !std::filesystem::is_directory(path)) RequireRegularFile(path);
   std::ifstream in(path, std::ios::binary);
   if (!in || std::filesystem::is_directory(path)) {
     throw InputError(InputError::Kind::kData, path.string(), "cannot be read");
