@@ -2,11 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <limits>
 #include <string>
+#include <system_error>
 #include <utility>
 
 #include "core/input_error.h"
+#include "lab/real/available_memory.h"
 #include "proto/replica_groups.h"
 
 namespace twin::lab {
@@ -99,6 +102,47 @@ Deployment ResolveGroups(const ExperimentConfig& config, CostCache& cache) {
   return whole;
 }
 
+namespace {
+
+// What this process can allocate; as much as there can be where the system does not say.
+std::int64_t ReportedMemory() {
+  try {
+    return AvailableMemory();
+  } catch (const std::system_error&) {
+    return std::numeric_limits<std::int64_t>::max();
+  }
+}
+
+// Refuses a header that was changed before its engines take the memory of the machine.
+void RequireRoomForBlocks(const EngineGroups& engines) {
+  constexpr std::int64_t kBlocksMax = std::numeric_limits<std::int32_t>::max();
+  constexpr std::int64_t kAlwaysFit = 10'000'000;
+  constexpr std::int64_t kBytesPerBlock = 16;  // of its account, at least
+  std::int64_t blocks = 0;
+  std::int64_t host_blocks = 0;
+  for (const EngineGroup& group : engines) {
+    blocks += std::int64_t{group.engine.kv.blocks} * group.replicas;
+    host_blocks += std::int64_t{group.engine.kv.host_blocks} * group.replicas;
+    if (blocks > kBlocksMax || host_blocks > kBlocksMax) {
+      throw InputError(InputError::Kind::kData, "header",
+                       fmt::format("the KV caches of all replicas have {} blocks or more; allowed: "
+                                   "{} blocks in all",
+                                   std::max(blocks, host_blocks), kBlocksMax));
+    }
+  }
+  const std::int64_t bytes = (blocks + host_blocks) * kBytesPerBlock;
+  if (blocks + host_blocks <= kAlwaysFit) return;
+  const std::int64_t available = ReportedMemory();
+  if (bytes <= available) return;
+  throw InputError(InputError::Kind::kData, "header",
+                   fmt::format("the account of {} KV blocks of all replicas takes {} or more; this "
+                               "machine has {} left",
+                               blocks + host_blocks, Gigabytes(static_cast<double>(bytes)),
+                               Gigabytes(static_cast<double>(available))));
+}
+
+}  // namespace
+
 EngineGroups EnginesOf(const Deployment& deployment) {
   if (deployment.groups.empty()) return {{deployment.config.system.replicas, deployment.engine}};
   EngineGroups engines;
@@ -109,13 +153,20 @@ EngineGroups EnginesOf(const Deployment& deployment) {
 }
 
 EngineGroups EnginesOf(const ExperimentConfig& config, const RecordHeader& header) {
-  if (header.groups.empty()) return {{config.system.replicas, header.engine}};
+  if (header.groups.empty()) {
+    EngineGroups alike = {{config.system.replicas, header.engine}};
+    RequireRoomForBlocks(alike);
+    return alike;
+  }
   const std::vector<ReplicaGroup>& asked = config.system.groups;
   bool same = asked.size() == header.groups.size();
   for (std::size_t i = 0; same && i < asked.size(); ++i) {
     same = asked[i].count == header.groups[i].replicas;
   }
-  if (same) return header.groups;
+  if (same) {
+    RequireRoomForBlocks(header.groups);
+    return header.groups;
+  }
   throw InputError(InputError::Kind::kData, "groups",
                    "are not those of the recorded config's system.replica_groups; allowed: a "
                    "record as it was written");

@@ -38,8 +38,9 @@ ReplayResult ReplayDecisions(RecordSource& record, const PolicyConfig& policy,
 
 ReplayResult ReplayDecisions(RecordSource& record, const ExperimentConfig& config,
                              const RecordHeader& header, std::span<RunObserver* const> observers) {
+  const EngineGroups engines = EnginesOf(config, header);
   if (config.system.replicas > 1) {
-    return ReplayWith(record, *MakeCluster(config, EnginesOf(config, header)), observers);
+    return ReplayWith(record, *MakeCluster(config, engines), observers);
   }
   Engine engine(header.engine, MakePolicyOf(config, 0, header.engine.kv));
   return ReplayWith(record, engine, observers);

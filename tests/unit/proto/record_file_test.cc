@@ -2,12 +2,15 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <limits>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -295,6 +298,26 @@ TEST_P(RecordFileTest, RefusesWhatIsNoRecord) {
   EXPECT_NE(ErrorOfReading(), "");
   fs::remove(path_);
   EXPECT_THAT(ErrorOfReading(), HasSubstr("cannot be read"));
+}
+
+// A FIFO without a writer held up the call for ever.
+TEST_P(RecordFileTest, RefusesWhatIsNoRegularFile) {
+  ASSERT_EQ(::mkfifo(path_.c_str(), 0600), 0);
+  EXPECT_THAT(ErrorOfReading(), HasSubstr("record.pb: cannot be read: it is no regular file"));
+}
+
+// The bookkeeping of 2^31 blocks takes gigabytes.
+TEST_P(RecordFileTest, RefusesACacheThatNoConfigurationCanHave) {
+  for (const auto wrong : {&KvPoolConfig::blocks, &KvPoolConfig::host_blocks}) {
+    RecordHeader header = Header();
+    header.engine.kv.*wrong = std::numeric_limits<std::int32_t>::max();
+    RecordWriter(path_, header, GetParam()).Finish();
+    EXPECT_THAT(ErrorOfReading(), HasSubstr("a KV cache or limits of impossible size"));
+    header = Header();
+    header.groups[1].engine.kv.*wrong = std::numeric_limits<std::int32_t>::max();
+    RecordWriter(path_, header, GetParam()).Finish();
+    EXPECT_THAT(ErrorOfReading(), HasSubstr("a KV cache or limits of impossible size"));
+  }
 }
 
 TEST_P(RecordFileTest, SaysWhereItCannotWrite) {
