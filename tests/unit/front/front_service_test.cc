@@ -6,13 +6,16 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "tests/support/byte_tokenizer.h"
 #include "tests/unit/front/served_front.h"
 
 namespace twin::front {
@@ -378,6 +381,53 @@ TEST(FrontPage, LoadsNothingFromElsewhere) {
   const Json state = Json::parse(BodyOf(served.Ask(GetText("/live.json"))));
   EXPECT_EQ(state["policy"], "vllm_v1");
   EXPECT_EQ(state["config"], "name: \"test\"\n");
+}
+
+// Holds up whoever tokenizes a long text until it is opened.
+class GatedTokenizer final : public ByteTokenizer {
+ public:
+  static constexpr std::size_t kLong = 100'000;
+
+  std::vector<text::TokenId> Encode(std::string_view text, bool add_special_tokens) const override {
+    if (text.size() >= kLong) {
+      ++begun_;
+      while (!open_) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    return ByteTokenizer::Encode(text, add_special_tokens);
+  }
+  void Open() { open_ = true; }
+  [[nodiscard]] int begun() const { return begun_; }
+
+ private:
+  mutable std::atomic<int> begun_ = 0;
+  std::atomic<bool> open_ = false;
+};
+
+// Six bodies of 16 MB, whose clients had left, held up completions for 17 s.
+TEST(FrontClients, LongTextsOfThoseWhoLeftHoldUpNobody) {
+  constexpr int kTexts = 8;
+  GatedTokenizer tokenizer;
+  ServedFront served({}, &tokenizer);
+  const std::string text(400'000, 'x');
+  const std::string request = PostText("/tokenize", R"({"prompt":")" + text + R"("})");
+  {
+    std::vector<std::unique_ptr<RawClient>> clients;
+    for (int i = 0; i < kTexts; ++i) {
+      clients.push_back(std::make_unique<RawClient>(served.port()));
+      EXPECT_TRUE(clients.back()->Send(request));
+    }
+    EXPECT_TRUE(Eventually([&] { return tokenizer.begun() >= 1; }));
+    for (const auto& client : clients) client->Reset();
+  }
+  EXPECT_EQ(StatusOf(served.Ask(PostText("/v1/completions", R"({"prompt":"a","max_tokens":1})"))),
+            200);
+  EXPECT_EQ(StatusOf(served.Ask(PostText("/tokenize", R"({"prompt":"a"})"))), 200);
+  const int begun = tokenizer.begun();
+  EXPECT_LT(begun, kTexts);
+  EXPECT_TRUE(Eventually([&] { return served.log().size() >= kTexts; }));
+  tokenizer.Open();
+  EXPECT_EQ(StatusOf(served.Ask(PostText("/tokenize", R"({"prompt":")" + text + R"("})"))), 200);
+  EXPECT_EQ(tokenizer.begun(), begun + 1);
 }
 
 }  // namespace

@@ -36,9 +36,11 @@ struct ServedFront::Parts {
   std::optional<ServingFront> front;
 };
 
-ServedFront::ServedFront(FrontOptions options) : parts_(std::make_unique<Parts>()) {
+ServedFront::ServedFront(FrontOptions options, const text::Tokenizer* tokenizer)
+    : parts_(std::make_unique<Parts>()) {
   options.version = "1.0";
-  parts_->front.emplace(service, TextTools{&parts_->tokenizer, &RenderMessages}, std::move(options),
+  if (tokenizer == nullptr) tokenizer = &parts_->tokenizer;
+  parts_->front.emplace(service, TextTools{tokenizer, &RenderMessages}, std::move(options),
                         "127.0.0.1", std::uint16_t{0}, [this](const std::string& line) {
                           const std::lock_guard lock(parts_->mutex);
                           parts_->log.push_back(line);

@@ -12,6 +12,7 @@
 #include "front/front_options.h"
 #include "tests/support/raw_client.h"
 #include "tests/support/scripted_service.h"
+#include "text/tokenizer.h"
 
 namespace twin::front {
 
@@ -21,7 +22,8 @@ class ServedFront {
  public:
   using Json = nlohmann::ordered_json;
 
-  explicit ServedFront(FrontOptions options = {});
+  // `tokenizer` takes the place of a ByteTokenizer, and must outlive the front.
+  explicit ServedFront(FrontOptions options = {}, const text::Tokenizer* tokenizer = nullptr);
   ~ServedFront();
 
   // One exchange on a connection of its own.
