@@ -1,11 +1,14 @@
 """Stands in for packages that an original scheduler imports and does not need to decide.
 
-install(names) makes `import NAME` succeed for packages that are not installed. What is read from
+install(names) makes `import NAME` succeed for packages that are not installed, and for parts of an
+original that only compute. importlib.metadata finds a version of each. What is read from
 such a module is an Absent: a value that can be called, subclassed, compared and annotated with, so
 that class bodies and decorators of modules which only share an import run through.
 """
+import dis
 import importlib.abc
 import importlib.machinery
+import importlib.metadata
 import sys
 import types
 
@@ -16,8 +19,18 @@ def any_value():
     return core_schema.any_schema()
 
 
+VERSION = "999"  # of every absent package: newer than what anyone asks for
+
 # Values that a module checks at import, by the name under which they are read.
 VALUES = {"triton.runtime.driver.active.get_current_target().backend": "cpu"}
+
+
+def unpacked_by(frame):
+    """How many values the present instruction of `frame` unpacks: 2 for `a, b = value`, else 0."""
+    for instruction in dis.get_instructions(frame.f_code):
+        if instruction.offset == frame.f_lasti:
+            return instruction.arg if instruction.opname == "UNPACK_SEQUENCE" else 0
+    return 0
 
 
 class AbsentBase:
@@ -94,7 +107,7 @@ class Absent:
         return 0.0
 
     def __iter__(self):
-        return iter(())
+        return iter(Absent(f"{self._name}[]") for _ in range(unpacked_by(sys._getframe(1))))
 
     def __hash__(self):
         return hash(self._name)
@@ -117,17 +130,37 @@ class AbsentModule(types.ModuleType):
     def __getattr__(self, attribute):
         if attribute.startswith("__") and attribute != "__version__":
             raise AttributeError(attribute)
-        value = "999" if attribute == "__version__" else Absent(f"{self.__name__}.{attribute}")
+        value = VERSION if attribute == "__version__" else Absent(f"{self.__name__}.{attribute}")
         setattr(self, attribute, value)
         return value
 
 
+class AbsentDistribution(importlib.metadata.Distribution):
+    """What importlib.metadata finds of an absent package: its name and a late version."""
+
+    def __init__(self, name):
+        self.own = f"Metadata-Version: 2.1\nName: {name}\nVersion: {VERSION}\n"
+
+    def read_text(self, filename):
+        return self.own if filename == "METADATA" else None
+
+    def locate_file(self, path):
+        return path
+
+
 class AbsentFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Finds the modules `names` and all below them."""
+
     def __init__(self, names):
         self.names = set(names)
 
+    def find_distributions(self, context=None):
+        name = getattr(context, "name", None)
+        return [AbsentDistribution(name)] if name and name.replace("-", "_") in self.names else []
+
     def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] in self.names:
+        parts = name.split(".")
+        if any(".".join(parts[:count + 1]) in self.names for count in range(len(parts))):
             return importlib.machinery.ModuleSpec(name, self, is_package=True)
         return None
 
@@ -139,5 +172,7 @@ class AbsentFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 def install(names):
-    """Stands in for the packages `names`. An installed package of that name comes first."""
-    sys.meta_path.append(AbsentFinder(names))
+    """Stands in for the packages `names`, of which an installed one comes first, and for parts of
+    packages (with a dot), which come before those installed."""
+    sys.meta_path.append(AbsentFinder(name for name in names if "." not in name))
+    sys.meta_path.insert(0, AbsentFinder(name for name in names if "." in name))

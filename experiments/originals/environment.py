@@ -22,6 +22,9 @@ COMMON = ["pydantic==2.14.3", "pydantic-core==2.50.4", "typing-extensions==4.16.
           "annotated-types==0.8.0", "typing-inspection==0.4.5", "numpy==2.4.6", "msgspec==0.22.0",
           "regex==2026.11.15", "cloudpickle==3.1.2", "cachetools==8.0.1", "packaging==26.3"]
 
+TORCH_NEEDS = ["filelock==4.2.11", "fsspec==2026.9.0", "jinja2==3.1.6", "networkx==3.6.1",
+               "sympy==1.14.0"]
+
 
 class InstallError(Exception):
     """One line for the user."""
@@ -44,6 +47,23 @@ def pip(python, name, *arguments):
                            "2", "--timeout", "30", *arguments], capture_output=True, text=True)
     if done.returncode:
         raise InstallError(pip_error(name, done.stdout + done.stderr))
+
+
+def replaceable(text, system, absent):
+    """What the traceback `text` of a failed import shows to be in the way and not needed: a module
+    that is not installed, else the part of the original, outside those that decide, in which the
+    import failed. None if there is none that is not in `absent` yet."""
+    lines = text.strip().splitlines()
+    missing = re.search(r"No module named '([\w.]+)'", lines[-1] if lines else "")
+    if missing:
+        first, _, rest = missing[1].partition(".")
+        name = missing[1] if first == system.package and rest else first
+    else:
+        parts = re.findall(rf'^  File ".*?/packages/{system.package}/(\w+)/', text, re.MULTILINE)
+        if not parts or parts[-1] in system.decides:
+            return None
+        name = f"{system.package}.{parts[-1]}"
+    return None if name in [*absent, system.package] else name
 
 
 class Environment:
@@ -71,14 +91,11 @@ class Environment:
         own = f"{self.system.package}=={self.version}"
         self.unpack(own, self.system.extensions)
         pins = [self.pin(pattern) for pattern in self.system.pinned]
-        for name in self.system.unpacked:
-            self.unpack(self.pin(name), r".*")
         self.say("installing " + ", ".join(entry.split("=")[0] for entry in COMMON + pins))
         pip(self.python, "the scheduler's dependencies", "install", "-q", *COMMON, *pins,
             *self.system.needs)
-        torch = self.packages / "torch/lib"
-        if torch.is_dir():
-            cuda_stubs.build(torch, self.folder / "stubs")
+        if self.system.torch:
+            self.install_torch()
         absent = self.find_absent()
         self.note.write_text(json.dumps({"absent": absent}) + "\n")
         return absent
@@ -125,7 +142,8 @@ class Environment:
             stderr=(self.folder / "worker.log").open("w"), text=True, env=self.variables())
 
     def find_absent(self):
-        """The packages that the scheduler imports and that are replaced by empty modules."""
+        """The packages that the scheduler imports and that are replaced by empty modules. Where
+        these do not suffice, PyTorch is installed."""
         absent = list(self.system.absent)
         while True:
             self.say(f"importing the scheduler; {len(absent)} packages replaced")
@@ -133,13 +151,24 @@ class Environment:
             process.communicate("")
             if process.returncode == 0:
                 return absent
-            text = (self.folder / "worker.log").read_text().strip().splitlines()
-            missing = re.search(r"No module named '([^'.]+)", text[-1] if text else "")
-            if not missing or missing[1] in [*absent, self.system.package]:
-                raise InstallError(f"{self.system.name} {self.version} cannot be imported: "
-                                   f"{text[-1] if text else 'no message'} "
+            text = (self.folder / "worker.log").read_text()
+            last = (text.strip().splitlines() or ["no message"])[-1]
+            replaced = replaceable(text, self.system, absent)
+            if replaced:
+                absent.append(replaced)
+            elif "torch" in absent:
+                self.say(f"modules without content do not suffice ({last[:120]})")
+                self.install_torch()
+                absent = [name for name in absent if name != "torch" and "." not in name]
+            else:
+                raise InstallError(f"{self.system.name} {self.version} cannot be imported: {last} "
                                    f"(all of it: {self.folder / 'worker.log'})")
-            absent.append(missing[1])
+
+    def install_torch(self):
+        """PyTorch in the version that the original asks for, without the libraries of CUDA."""
+        self.unpack(self.pin("torch"), r".*")
+        pip(self.python, "PyTorch's dependencies", "install", "-q", *TORCH_NEEDS)
+        cuda_stubs.build(self.packages / "torch/lib", self.folder / "stubs")
 
     def remove(self):
         shutil.rmtree(self.folder, ignore_errors=True)
