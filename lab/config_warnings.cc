@@ -273,9 +273,20 @@ void WarnOfServer(const Deployment& deployment, std::vector<std::string>& warnin
         "boundary are the server's, decisions are not",
         *system.server, listed->preset->policy, policy));
   }
+  const std::string& asked = system.server_asked ? *system.server_asked : *system.server;
+  std::string decisions;
+  if (const std::optional<ServerDecisions> rules = DecisionsOfServer(asked)) {
+    decisions = rules->compared
+                    ? fmt::format("decisions are those of {}, which it shares", rules->release)
+                    : fmt::format("decisions are those of another release, {}", rules->release);
+    if (!system.server_asked && !rules->compared) {
+      warnings.push_back(fmt::format("system.server: {}: {}", asked, decisions));
+    }
+  }
   if (!system.server_asked) return;
-  warnings.push_back(fmt::format("system.server: {} is not listed; {} stands in for it ({})",
-                                 *system.server_asked, *system.server, listed->preset->source));
+  warnings.push_back(fmt::format("system.server: {} is not listed; {} stands in for it ({}{}{})",
+                                 asked, *system.server, listed->preset->source,
+                                 decisions.empty() ? "" : "; ", decisions));
 }
 
 }  // namespace

@@ -70,9 +70,14 @@ void Bind(Archive& fields, VllmV0Config& config) {
 
 template <class Archive>
 void Bind(Archive& fields, VllmV1Config& config) {
-  fields.template Enum<VllmV1Release>(
-      "release", config.release,
-      {{"v0_15_1", VllmV1Release::k0_15_1}, {"v0_33_0", VllmV1Release::k0_33_0}});
+  fields.template Enum<VllmV1Release>("release", config.release,
+                                      {{"v0_15_1", VllmV1Release::k0_15_1},
+                                       {"v0_19_0", VllmV1Release::k0_19_0},
+                                       {"v0_23_0", VllmV1Release::k0_23_0},
+                                       {"v0_24_0", VllmV1Release::k0_24_0},
+                                       {"v0_28_0", VllmV1Release::k0_28_0},
+                                       {"v0_31_0", VllmV1Release::k0_31_0},
+                                       {"v0_33_0", VllmV1Release::k0_33_0}});
   fields.Value("max_num_batched_tokens", config.max_num_batched_tokens);
   fields.Value("max_num_seqs", config.max_num_seqs);
   fields.Value("max_model_len", config.max_model_len);

@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 
 #include "core/input_error.h"
@@ -31,12 +32,9 @@ constexpr std::array kPresets = {
                  {0, 8, 0}},
     ServerPreset{
         "vllm-0.15.1", "vllm_v1", "defaults of 0.15.1; boundary of recorded runs", {0, 14, 0}},
+    ServerPreset{"vllm-0.19.0", "vllm_v1", "defaults and boundary of 0.15.1", {0, 19, 0}},
     ServerPreset{
-        "vllm-0.19.0", "vllm_v1", "defaults, decisions and boundary of 0.15.1", {0, 19, 0}},
-    ServerPreset{"vllm-0.23.0",
-                 "vllm_v1",
-                 "defaults of 0.15.1, decisions of 0.33.0; boundary of recorded runs",
-                 {0, 23, 0}},
+        "vllm-0.23.0", "vllm_v1", "defaults of 0.15.1; boundary of recorded runs", {0, 23, 0}},
     ServerPreset{"vllm-0.33.0", "vllm_v1", "defaults of 0.33.0; boundary of 0.23.0", {0, 33, 0}},
     ServerPreset{"sglang-0.5.23",
                  "sglang",
@@ -55,6 +53,31 @@ constexpr std::array kPresets = {
                  "defaults of TensorRT-LLM 1.0; estimates: host hidden, boundary of vLLM 0.23.0",
                  {1, 0, 0}},
 };
+
+// Which releases of vLLM V1 decide alike: from `since` on, until the next row. Each minor release
+// from the second row on was executed (experiments/originals/README.md).
+struct VllmDecisions {
+  ServerVersion since;
+  std::string_view release;
+  proto::VllmV1Policy::Release rules;
+};
+constexpr ServerVersion kFirstCompared = {0, 15, 1};
+constexpr ServerVersion kFirstAfterCompared = {0, 34, 0};
+constexpr std::array kVllmDecisions = {
+    VllmDecisions{{0, 0, 0}, "0.15.1", proto::VllmV1Policy::v0_15_1},
+    VllmDecisions{kFirstCompared, "0.15.1", proto::VllmV1Policy::v0_15_1},
+    VllmDecisions{{0, 19, 0}, "0.19.0", proto::VllmV1Policy::v0_19_0},
+    VllmDecisions{{0, 23, 0}, "0.23.0", proto::VllmV1Policy::v0_23_0},
+    VllmDecisions{{0, 24, 0}, "0.24.0", proto::VllmV1Policy::v0_24_0},
+    VllmDecisions{{0, 28, 0}, "0.28.0", proto::VllmV1Policy::v0_28_0},
+    VllmDecisions{{0, 31, 0}, "0.31.0", proto::VllmV1Policy::v0_31_0},
+    VllmDecisions{{0, 33, 0}, "0.33.0", proto::VllmV1Policy::v0_33_0}};
+
+const VllmDecisions& DecisionsOf(const ServerVersion& version) {
+  const auto* const next =
+      std::ranges::upper_bound(kVllmDecisions, version, {}, &VllmDecisions::since);
+  return *std::prev(next);
+}
 
 // V1 before asynchronous scheduling.
 constexpr std::string_view kV1InTurn = "vllm-0.8.5";
@@ -135,13 +158,12 @@ void FillLimits(const ModelSpec& model, const HardwareSpec& hardware, bool newes
   policy.set_max_num_seqs(static_cast<std::int32_t>(std::min(sequences, budget)));
 }
 
-void FillV1(std::string_view server, const ModelSpec& model, const HardwareSpec& hardware,
-            const Parallelism& parallelism, const proto::Experiment& asked,
-            proto::Experiment& defaults) {
+void FillV1(std::string_view server, const ServerVersion& version, const ModelSpec& model,
+            const HardwareSpec& hardware, const Parallelism& parallelism,
+            const proto::Experiment& asked, proto::Experiment& defaults) {
   const bool newest = server == "vllm-0.33.0";
   proto::VllmV1Policy& policy = *defaults.mutable_policy()->mutable_vllm_v1();
-  policy.set_release(newest || server == "vllm-0.23.0" ? proto::VllmV1Policy::v0_33_0
-                                                       : proto::VllmV1Policy::v0_15_1);
+  policy.set_release(DecisionsOf(version).rules);
   FillLimits(model, hardware, newest, asked.policy().vllm_v1(), policy);
   policy.set_enable_chunked_prefill(true);
   policy.set_enable_prefix_caching(true);
@@ -348,6 +370,14 @@ std::optional<ListedServer> FindServer(std::string_view name) {
   return found;
 }
 
+std::optional<ServerDecisions> DecisionsOfServer(std::string_view name) {
+  const std::optional<ListedServer> found = FindServer(name);
+  if (!found || found->preset->policy != "vllm_v1") return std::nullopt;
+  const ServerVersion version = *ParseServerName(name)->version;
+  return ServerDecisions{DecisionsOf(version).release,
+                         version >= kFirstCompared && version < kFirstAfterCompared};
+}
+
 ServerBoundary BoundaryOfServer(std::string_view server, bool exact, std::int32_t ranks) {
   const bool one = ranks == 1;
   const bool older = server == kV1InTurn || server == "vllm-0.15.1" || server == "vllm-0.19.0";
@@ -397,7 +427,8 @@ void FillServerDefaults(const ModelSpec& model, const HardwareSpec& hardware,
   } else if (preset.policy == "trtllm") {
     FillTrtllm(defaults);
   } else {
-    FillV1(preset.name, model, hardware, parallelism, message, defaults);
+    FillV1(preset.name, *ParseServerName(asked)->version, model, hardware, parallelism, message,
+           defaults);
   }
   FillBoundary(*found, parallelism, *defaults.mutable_system()->mutable_boundary());
   // Another policy than the server's takes nothing from it; lab/config_warnings.cc says so.

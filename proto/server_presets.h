@@ -38,6 +38,17 @@ struct ListedServer {
 // that none stands for.
 std::optional<ListedServer> FindServer(std::string_view name);
 
+// The release of vLLM V1 by whose rules a server decides here, and whether its own decisions were
+// compared with them; else they may be those of another release.
+struct ServerDecisions {
+  std::string_view release;
+  bool compared = false;
+};
+
+// Of `name` in any spelling. Nothing for servers that FindServer does not know, and for those of
+// other policies, whose presets say in `source` what they reproduce.
+std::optional<ServerDecisions> DecisionsOfServer(std::string_view name);
+
 // The boundary that a server fills in, and the standard deviation of the logarithm of its delays:
 // small for recorded versions, larger for others.
 struct ServerBoundary {

@@ -14,31 +14,33 @@ namespace twin {
 namespace {
 
 VllmV1Rules RulesOf(const VllmV1Config& config) {
-  if (config.release == VllmV1Release::k0_15_1) {
-    return {.publishes_returned_tokens = config.enable_prefix_caching && config.async_scheduling};
-  }
-  return {.whole_sequence_gate = config.scheduler_reserve_full_isl,
-          .lone_request_lifts_threshold = true,
-          .self_preemption_goes_on = true,
-          .any_earlier_victim_shifts = true,
+  using enum VllmV1Release;
+  const auto since = [&](VllmV1Release first) { return config.release >= first; };
+  const bool publishes_drafts = since(k0_23_0) && config.speculation.on();
+  return {.whole_sequence_gate = since(k0_19_0) && config.scheduler_reserve_full_isl,
+          .lone_request_lifts_threshold = since(k0_31_0),
+          .self_preemption_goes_on = since(k0_33_0),
+          .any_earlier_victim_shifts = since(k0_28_0),
           .publishes_returned_tokens =
-              config.enable_prefix_caching && (config.async_scheduling || config.speculation.on()),
-          .waits_for_returning_tokens = true,
-          .staggers_pipeline = config.async_scheduling,
-          .lookahead_at_admission = true,
-          .pads_lone_tokens = true,
-          .counts_draft_slots = true};
+              config.enable_prefix_caching && (config.async_scheduling || publishes_drafts),
+          .waits_for_returning_tokens = since(k0_28_0),
+          .staggers_pipeline = since(k0_23_0) && config.async_scheduling,
+          .lookahead_at_admission = since(k0_23_0),
+          .pads_lone_tokens = since(k0_28_0),
+          .pads_cached_prompts = since(k0_31_0),
+          .counts_draft_slots = since(k0_28_0)};
 }
 
-// The limits in force. Parameters that 0.15.1 does not have are set to where they change nothing.
+// The limits in force. Parameters that a release does not have are set to where they change
+// nothing. Before 0.33.0 the interval between prefills applies to data-parallel engines alone.
 VllmV1Config Effective(VllmV1Config config) {
-  if (config.release == VllmV1Release::k0_15_1) {
+  if (config.release < VllmV1Release::k0_33_0) config.prefill_schedule_interval = 1;
+  if (config.release < VllmV1Release::k0_31_0) {
     config.long_prefill_token_threshold_adaptive = false;
-    config.watermark = 0.0;
-    config.prefill_schedule_interval = 1;
     config.max_num_active_seqs = 0;
-    config.max_num_scheduled_tokens = 0;
   }
+  if (config.release < VllmV1Release::k0_24_0) config.watermark = 0.0;
+  if (config.release < VllmV1Release::k0_19_0) config.max_num_scheduled_tokens = 0;
   if (config.max_model_len == 0) {
     config.max_model_len = std::numeric_limits<std::int32_t>::max();
   }
@@ -121,14 +123,14 @@ void VllmV1Config::ValidateStartUp() const {
 
 PolicyTraits VllmV1Config::Traits() const {
   const VllmV1Config config = Effective(*this);
-  const bool latest = release == VllmV1Release::k0_33_0;
+  const bool fronts_keyless = release >= VllmV1Release::k0_24_0;
   PolicyTraits traits;
   traits.name = kName;
   traits.memory_rule = "vllm_v1";
   traits.context_tokens_max = max_model_len;
   traits.outputs_end_at_context = true;
   traits.sized_for_tokens = max_num_batched_tokens;
-  traits.release_order = latest ? ReleaseOrder::kKeylessFront : ReleaseOrder::kBack;
+  traits.release_order = fronts_keyless ? ReleaseOrder::kKeylessFront : ReleaseOrder::kBack;
   traits.tokens_per_step_max = std::min(max_num_batched_tokens, config.max_num_scheduled_tokens);
   traits.sequences_per_step_max = config.max_num_active_seqs;
   traits.steps_in_flight_max = async_scheduling ? 2 : pipeline_parallel_size;
@@ -139,7 +141,8 @@ PolicyTraits VllmV1Config::Traits() const {
   traits.overlaps_own_steps = traits.steps_in_flight_max > 1;
   if (traits.steps_in_flight_max > 1) {
     const auto earlier = async_scheduling ? ResultQueue::kAsync : ResultQueue::kPipeline;
-    traits.result_queue = latest ? ResultQueue::kBatchQueue : earlier;
+    const bool queues = release >= VllmV1Release::k0_23_0;
+    traits.result_queue = queues ? ResultQueue::kBatchQueue : earlier;
   }
   traits.frees_in_flight = true;
   OrderOf(*this).SetTraits(traits);
@@ -269,7 +272,8 @@ std::int32_t VllmV1Policy::Covered(std::int32_t tokens) const {
 }
 
 std::int32_t VllmV1Policy::Padding(const Call& call, const Sequence& s, std::int32_t base) const {
-  if (!call.pads || base + 1 != s.known || (base == 0 && !call.decodes)) return 0;
+  const bool beside_decodes = call.decodes || (base > 0 && rules_.pads_cached_prompts);
+  if (!call.pads || base + 1 != s.known || !beside_decodes) return 0;
   const std::int32_t drafts = config_.speculation.num_speculative_tokens;
   return base + 1 + drafts + 1 <= config_.max_model_len ? drafts : 0;
 }

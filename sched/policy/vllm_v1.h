@@ -48,7 +48,16 @@
 
 namespace twin {
 
-enum class VllmV1Release : std::uint8_t { k0_15_1, k0_33_0 };
+// In order. Those between decide as the one before them (proto/server_presets.cc).
+enum class VllmV1Release : std::uint8_t {
+  k0_15_1,
+  k0_19_0,  // the gate of whole sequences
+  k0_23_0,  // P + 1 batches in flight with asynchronous scheduling, slots for drafts at admission
+  k0_24_0,  // keyless blocks return to the front of the free queue, watermark
+  k0_28_0,  // victims wait for their results, rows of drafters, padding beside decodes
+  k0_31_0,  // a lone request has no threshold, padding of cached prompts
+  k0_33_0   // priority: the running pass goes on behind its own victim, cadence of prefills
+};
 
 struct VllmV1Config {
   static constexpr const char* kName = "vllm_v1";
@@ -62,7 +71,7 @@ struct VllmV1Config {
   std::int32_t long_prefill_token_threshold = 0;  // largest chunk of one request; 0 = no limit
   bool enable_prefix_caching = false;
   bool async_scheduling = false;  // the next step is planned while one runs
-  // Release 0.33.0 only; ignored by 0.15.1.
+  // Ignored by releases that lack them.
   bool scheduler_reserve_full_isl = true;  // admit only if the whole sequence would fit now
   bool long_prefill_token_threshold_adaptive = false;
   double watermark = 0.0;                      // share of blocks kept free while something runs
@@ -96,6 +105,7 @@ struct VllmV1Rules {
   // has one token to compute is padded to the length of those that verify drafts.
   bool lookahead_at_admission = false;
   bool pads_lone_tokens = false;
+  bool pads_cached_prompts = false;  // also where no running request is in the step
   bool counts_draft_slots = false;
 };
 

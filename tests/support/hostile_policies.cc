@@ -191,6 +191,11 @@ void AddV1Modes(std::vector<PolicyMode>& modes) {
   add("0151_async", {.release = k0151, .async = true});
   add("0151_async_priority_prefix",
       {.release = k0151, .priority = true, .async = true, .prefix = true});
+  add("0190_async_prefix", {.release = VllmV1Release::k0_19_0, .async = true, .prefix = true});
+  add("0240_async_priority_prefix",
+      {.release = VllmV1Release::k0_24_0, .priority = true, .async = true, .prefix = true});
+  add("0280_speculative", {.release = VllmV1Release::k0_28_0, .speculates = true});
+  add("0310_threshold", {.release = VllmV1Release::k0_31_0, .threshold = true});
   add("033", {});
   add("033_priority", {.priority = true});
   add("033_priority_prefix", {.priority = true, .prefix = true});

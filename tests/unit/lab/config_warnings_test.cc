@@ -67,7 +67,20 @@ TEST(ConfigWarningsTest, AServerOfAVersionThatIsNotListed) {
   config.system.server_asked = "vLLM 0.20.1";
   EXPECT_THAT(WarningsFor(config),
               ElementsAre("system.server: vLLM 0.20.1 is not listed; vllm-0.19.0 stands in for it "
-                          "(defaults, decisions and boundary of 0.15.1)"));
+                          "(defaults and boundary of 0.15.1; decisions are those of 0.19.0, which "
+                          "it shares)"));
+}
+
+TEST(ConfigWarningsTest, AServerWhoseDecisionsWereNotCompared) {
+  ExperimentConfig config = Config();
+  config.system.server = "vllm-0.8.5";
+  EXPECT_THAT(
+      WarningsFor(config),
+      ElementsAre("system.server: vllm-0.8.5: decisions are those of another release, 0.15.1"));
+  config.system.server = "vllm-0.33.0";
+  config.system.server_asked = "vLLM 0.34.0";
+  EXPECT_THAT(WarningsFor(config),
+              ElementsAre(HasSubstr("decisions are those of another release, 0.33.0)")));
 }
 
 // As a user's file, of which it is known what it leaves open.

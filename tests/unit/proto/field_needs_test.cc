@@ -60,9 +60,11 @@ TEST(SettingsWithoutEffectTest, AFieldOfAnotherKindIsNamedWithWhatItNeeds) {
 TEST(SettingsWithoutEffectTest, ParametersThatARuleOfThePolicyDoesNotRead) {
   EXPECT_THAT(Unread({"policy={ vllm_v1 { release: v0_15_1 watermark: 0.1 "
                       "max_num_active_seqs: 4 } }"}),
-              ElementsAre(NoEffect("policy.vllm_v1.watermark", "policy.vllm_v1.release: v0_33_0"),
+              ElementsAre(NoEffect("policy.vllm_v1.watermark",
+                                   "policy.vllm_v1.release other than v0_15_1 or v0_19_0 or "
+                                   "v0_23_0"),
                           NoEffect("policy.vllm_v1.max_num_active_seqs",
-                                   "policy.vllm_v1.release: v0_33_0")));
+                                   "policy.vllm_v1.release: v0_31_0 or v0_33_0")));
   EXPECT_THAT(Unread({"policy={ static { padded: true max_model_len: 99 } }"}),
               ElementsAre(NoEffect("policy.static.max_model_len", "no policy.static.padded")));
   EXPECT_THAT(Unread({"policy={ sglang { schedule_policy: lpm radix_cache: false } }"}),

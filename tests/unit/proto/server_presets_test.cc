@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <utility>
 #include <variant>
 
 #include "core/input_error.h"
@@ -357,6 +358,35 @@ TEST(ServerPresetsTest, AVersionStartsWithTheEngineOfItsTime) {
       Parse("model: 'llama-2-7b' hardware: 'h100-sxm' server: 'vllm-0.8.5'");
   EXPECT_FALSE(std::get<VllmV1Config>(config.policy).async_scheduling);
   EXPECT_EQ(std::get<sim::ProfileCostConfig>(config.cost).engine, sim::StepEngine::kV1Sync);
+}
+
+// Matches of cases per release: experiments/originals/README.md.
+TEST(ServerPresetsTest, AReleaseOfVllmDecidesByTheRulesThatItSharesWithOthers) {
+  constexpr std::pair<const char*, VllmV1Release> kRules[] = {
+      {"vllm-0.8.5", VllmV1Release::k0_15_1},  {"vllm-0.15.1", VllmV1Release::k0_15_1},
+      {"vLLM 0.18.1", VllmV1Release::k0_15_1}, {"vllm-0.19.0", VllmV1Release::k0_19_0},
+      {"vLLM 0.22.1", VllmV1Release::k0_19_0}, {"vllm-0.23.0", VllmV1Release::k0_23_0},
+      {"vllm-0.24.0", VllmV1Release::k0_24_0}, {"vLLM 0.27.1", VllmV1Release::k0_24_0},
+      {"vLLM 0.28.0", VllmV1Release::k0_28_0}, {"vLLM 0.30.0", VllmV1Release::k0_28_0},
+      {"vLLM 0.31.0", VllmV1Release::k0_31_0}, {"vLLM 0.32.0", VllmV1Release::k0_31_0},
+      {"vllm-0.33.0", VllmV1Release::k0_33_0}, {"vLLM 0.34.0", VllmV1Release::k0_33_0}};
+  for (const auto& [server, rules] : kRules) {
+    const ExperimentConfig config =
+        Parse(std::string("model: 'llama-2-7b' hardware: 'h100-sxm' server: '") + server + "'");
+    EXPECT_EQ(std::get<VllmV1Config>(config.policy).release, rules) << server;
+  }
+}
+
+TEST(ServerPresetsTest, TellsWhetherTheDecisionsOfAReleaseWereCompared) {
+  for (const char* const server : {"vllm-0.15.1", "vLLM 0.26.0", "vllm-0.33.0"}) {
+    EXPECT_TRUE(DecisionsOfServer(server)->compared) << server;
+  }
+  EXPECT_EQ(DecisionsOfServer("vllm-0.8.5")->release, "0.15.1");
+  EXPECT_FALSE(DecisionsOfServer("vllm-0.8.5")->compared);
+  EXPECT_EQ(DecisionsOfServer("vllm==0.34.0")->release, "0.33.0");
+  EXPECT_FALSE(DecisionsOfServer("vllm==0.34.0")->compared);
+  EXPECT_FALSE(DecisionsOfServer("vllm-0.6.3"));
+  EXPECT_FALSE(DecisionsOfServer("sglang-0.5.23"));
 }
 
 TEST(ServerPresetsTest, AResolvedConfigKeepsWhatItsServerStandsInFor) {

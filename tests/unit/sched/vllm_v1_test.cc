@@ -2,6 +2,7 @@
 // (vLLM 0.15.1).
 #include "sched/policy/vllm_v1.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -182,6 +183,29 @@ TEST(VllmV1PolicyTest, Release033AdmitsOnlyWhatWouldFitWhole) {
             "it2: A:D1 | free=2 | fin=[A] | freeA=4\n"
             "it3: B:P8 | free=2\n"
             "it4: B:P4 | free=1 | fin=[B] | freeA=4\n");
+}
+
+TEST(VllmV1PolicyTest, TheGateOfWholeSequencesIsThatOfRelease019) {
+  VllmV1Config config = SmallConfig(8);
+  config.release = VllmV1Release::k0_19_0;
+  const std::string gated = Decided(config, {.blocks = 4}, {{1, 6, 2}, {1, 12, 1}});
+  EXPECT_THAT(gated, ::testing::StartsWith("it1: A:P6 | free=2\nit2: A:D1 | free=2 | fin=[A]"));
+  config.release = VllmV1Release::k0_15_1;
+  EXPECT_THAT(Decided(config, {.blocks = 4}, {{1, 6, 2}, {1, 12, 1}}),
+              ::testing::StartsWith("it1: A:P6 B:P2 | free=1\n"));
+}
+
+// By hand: the threshold of 4 cuts a prompt of 8 in two, until 0.31.0 lifts it for a lone request.
+TEST(VllmV1PolicyTest, ALoneRequestHasNoThresholdSinceRelease031) {
+  VllmV1Config config = SmallConfig(8);
+  config.long_prefill_token_threshold = 4;
+  config.release = VllmV1Release::k0_28_0;
+  EXPECT_EQ(Decided(config, {.blocks = 4}, {{1, 8, 1}}),
+            "it1: A:P4 | free=3\n"
+            "it2: A:P4 | free=2 | fin=[A] | freeA=4\n");
+  config.release = VllmV1Release::k0_31_0;
+  EXPECT_EQ(Decided(config, {.blocks = 4}, {{1, 8, 1}}),
+            "it1: A:P8 | free=2 | fin=[A] | freeA=4\n");
 }
 
 }  // namespace
