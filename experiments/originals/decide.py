@@ -3,8 +3,10 @@
 Usage: decide.py SYSTEM PACKAGES ABSENT    (run by the Python of the original's environment)
 
 The first line out names the parameters that the release has. Then, for each line that comes in,
-{"steps": [...]}, with "truncated" after 400 iterations, or {"error": text}.
+{"steps": [...]}, with "truncated" after 400 iterations, or {"error": text}. For the line
+"settings", the release's classes of settings with their fields and defaults.
 """
+import dataclasses
 import importlib
 import json
 import logging
@@ -38,6 +40,23 @@ def decide(original, line):
         signal.alarm(0)
 
 
+def default_of(field):
+    """The default of a dataclass's field, as text."""
+    default = field.default
+    factory = getattr(default, "default_factory", None) or field.default_factory
+    default = getattr(default, "default", default)  # of a pydantic field
+    if factory not in (None, dataclasses.MISSING):
+        return f"made by {getattr(factory, '__name__', factory)}"
+    return "required" if default is dataclasses.MISSING or "Undefined" in repr(default) \
+        else repr(default)
+
+
+def settings(original):
+    return {kind.__name__: {name: default_of(field)
+                            for name, field in kind.__dataclass_fields__.items()}
+            for kind in original.settings()}
+
+
 def main():
     system, packages, absent_names = sys.argv[1:4]
     out = os.fdopen(os.dup(1), "w")
@@ -51,6 +70,9 @@ def main():
     original = importlib.import_module(system)
     print(json.dumps(original.fields()), file=out, flush=True)
     for line in sys.stdin:
+        if line == '"settings"\n':
+            print(json.dumps(settings(original)), file=out, flush=True)
+            continue
         print(json.dumps(decide(original, line), separators=(",", ":")), file=out, flush=True)
 
 

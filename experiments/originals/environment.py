@@ -66,6 +66,15 @@ def replaceable(text, system, absent):
     return None if name in [*absent, system.package] else name
 
 
+def available(package):
+    """What pip tells of a package's releases."""
+    done = subprocess.run([sys.executable, "-m", "pip", "--disable-pip-version-check", "index",
+                           "versions", package], capture_output=True, text=True)
+    if done.returncode:
+        raise InstallError(pip_error(package, done.stdout + done.stderr))
+    return done.stdout
+
+
 class Environment:
     """Under `folder`: env/ (a virtual environment), packages/ (the original), installed.json."""
 

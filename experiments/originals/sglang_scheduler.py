@@ -355,3 +355,9 @@ def fields():
     """The installed release has all parameters of a case."""
     from sglang.srt.managers import scheduler  # noqa: F401 (what is to be there)
     return []
+
+
+def settings():
+    """The class of what a server may be started with."""
+    from sglang.srt.server_args import ServerArgs
+    return [ServerArgs]

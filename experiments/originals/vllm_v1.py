@@ -302,3 +302,10 @@ def fields():
     from vllm.v1.core.sched import async_scheduler, scheduler  # noqa: F401 (what is to be there)
     drafts = ["num_speculative_tokens"] if hasattr(config.VllmConfig, "num_lookahead_tokens") else []
     return sorted(config.SchedulerConfig.__dataclass_fields__) + drafts
+
+
+def settings():
+    """The classes whose fields and defaults decide, or say what may be set."""
+    import vllm.config as config
+    return [config.SchedulerConfig, config.CacheConfig, config.ParallelConfig,
+            config.SpeculativeConfig]

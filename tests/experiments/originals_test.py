@@ -7,10 +7,12 @@ Usage: tests/experiments/originals_test.py SOURCE_DIR [TWINSERVE]
 import contextlib
 import copy
 import importlib.machinery
+import importlib.metadata
 import importlib.util
 import io
 import json
 import pathlib
+import re
 import sys
 import tempfile
 import types
@@ -24,6 +26,7 @@ import absent  # noqa: E402 (its folder comes first)
 import differences  # noqa: E402
 import draw  # noqa: E402
 import environment  # noqa: E402
+import releases  # noqa: E402
 
 loader = importlib.machinery.SourceFileLoader("originals", str(SOURCE / "experiments/originals/run"))
 originals = importlib.util.module_from_spec(
@@ -232,7 +235,111 @@ class RunTest(unittest.TestCase):
             self.assertIn("error:", text.getvalue().splitlines()[-1])
 
 
+def decided(name, requests, steps, **params):
+    return {"case": name, "params": params, "requests": [{}] * requests, "steps": steps}
+
+
+class ReleasesTest(unittest.TestCase):
+    def test_the_newest_release_is_the_first_that_pip_names(self):
+        text = "WARNING: experimental\nvllm (0.34.0)\nAvailable versions: 0.34.0, 0.33.0, 0.9.2\n"
+        self.assertEqual(releases.newest(text), "0.34.0")
+        self.assertIsNone(releases.newest("ERROR: none"))
+        self.assertEqual(sorted(["0.10.1", "0.9.2", "0.33.0"], key=releases.order),
+                         ["0.9.2", "0.10.1", "0.33.0"])
+
+    def test_new_gone_and_changed_settings_are_named_with_their_defaults(self):
+        before = {"CacheConfig": {"block_size": "16", "swap_space": "4"}}
+        after = {"CacheConfig": {"block_size": "32"}, "SchedulerConfig": {"watermark": "0.0"}}
+        self.assertEqual(list(releases.changed_settings(before, after)),
+                         ["CacheConfig.block_size: 16 -> 32", "CacheConfig.swap_space: gone, was 4",
+                          "SchedulerConfig.watermark: new, 0.0"])
+        self.assertEqual(list(releases.changed_settings(after, after)), [])
+
+    def test_a_recorded_case_is_asked_with_what_a_release_has(self):
+        case = {"case": "a", "requests": [{"id": 0}], "steps": [1],
+                "params": {"max_num_seqs": 2, "watermark": 0.0, "pipeline_parallel_size": 1,
+                           "scheduler_reserve_full_isl": True}}
+        asked = releases.asked_of(case, {"watermark"})
+        self.assertEqual(asked["params"], {"max_num_seqs": 2, "watermark": 0.0,
+                                           "scheduler_reserve_full_isl": False})
+        self.assertNotIn("steps", asked)
+        self.assertEqual(releases.asked_of(case, ALL_FIELDS)["params"],
+                         {"max_num_seqs": 2, "watermark": 0.0, "scheduler_reserve_full_isl": True})
+        for changed in ({"watermark": 0.1}, {"pipeline_parallel_size": 2},
+                        {"num_speculative_tokens": 3}):
+            other = case | {"params": case["params"] | changed}
+            self.assertIsNone(releases.asked_of(other, set()))
+        cancelled = case | {"requests": [{"id": 0, "cancel": 2}]}
+        self.assertIsNone(releases.asked_of(cancelled, ALL_FIELDS))
+
+    def test_the_smallest_case_has_the_fewest_requests_and_then_steps(self):
+        cases = [decided("a", 3, [1, 2]), decided("b", 2, [1, 2, 3]), decided("c", 2, [1])]
+        self.assertEqual(releases.smallest(cases)["case"], "c")
+        self.assertIsNone(releases.smallest([]))
+
+    def test_the_best_rules_are_named_with_the_smallest_case_that_they_miss(self):
+        same, other = [step(1, [[0, "P", 3]])], [step(1, [[0, "P", 2]])]
+        found = [releases.Matches("v0_15_1"), releases.Matches("v0_33_0")]
+        for kind, name, requests, ours in (("recorded", "a", 5, (same, same)),
+                                           ("random", "b", 4, (other, other)),
+                                           ("random", "c", 3, (other, other)),
+                                           ("random", "d", 2, (other, same)),
+                                           ("random", "e", 9, ("refused", other))):
+            for matches, steps in zip(found, ours):
+                matches.add(kind, decided(name, requests, same), steps)
+        self.assertEqual(releases.best(found).variant, "v0_33_0")
+        text = "\n".join(releases.report(found, ["recorded", "random"]))
+        self.assertIn("v0_15_1            1 / 1            0 / 4", text)
+        self.assertIn("v0_33_0            1 / 1            1 / 4", text)
+        self.assertIn("that the rules v0_33_0 decide otherwise: c, 3 requests\n"
+                      "  original  it1: 0:P3 | free=4 | freeA=4", text)
+        rows = list(releases.table({"0.34.0": found}, ["recorded", "random"],
+                                   ["v0_15_1", "v0_33_0"]))
+        self.assertEqual(rows[-1], "| 0.34.0 | 1 + 4 | 1 | **2** |")
+
+    def test_rules_that_decide_all_cases_have_no_smallest_one(self):
+        matches = releases.Matches("v0_33_0")
+        matches.add("random", decided("a", 1, [step(1, [])]), [step(1, [])])
+        self.assertEqual(list(releases.report([matches], ["random"]))[-1],
+                         "all cases are decided by the rules v0_33_0")
+
+    def test_the_variants_are_the_releases_of_the_policy(self):
+        text = (SOURCE / "proto/policy.proto").read_text()
+        body = text[text.index("enum Release"):]
+        names = set(re.findall(r"(v\d+_\d+_\d+) =", body[:body.index("}")]))
+        self.assertEqual(names, set(originals.SYSTEMS["vllm"].variants))
+
+
 class EnvironmentTest(unittest.TestCase):
+    def test_a_failed_import_tells_what_is_replaced(self):
+        system = types.SimpleNamespace(package="vllm", decides=["v1"])
+        file = '  File "/b/vllm-1/packages/vllm/{}", line 3, in <module>\n'
+        missing = "ModuleNotFoundError: No module named '{}'"
+        self.assertEqual(environment.replaceable(missing.format("tqdm.auto"), system, []), "tqdm")
+        self.assertIsNone(environment.replaceable(missing.format("tqdm"), system, ["tqdm"]))
+        self.assertEqual(environment.replaceable(missing.format("vllm._C"), system, []), "vllm._C")
+        text = file.format("v1/core/x.py") + file.format("ir/op.py") + "ValueError: no values"
+        self.assertEqual(environment.replaceable(text, system, []), "vllm.ir")
+        self.assertIsNone(environment.replaceable(text, system, ["vllm.ir"]))
+        text = file.format("ir/op.py") + file.format("v1/core/x.py") + "ValueError: no values"
+        self.assertIsNone(environment.replaceable(text, system, []))
+
+    def test_an_absent_package_has_a_version_and_unpacks_to_what_is_asked_for(self):
+        absent.install(["versioned_package"])
+        self.assertEqual(importlib.metadata.version("versioned-package"), absent.VERSION)
+        from versioned_package import schema
+        first, second = schema().split("->")
+        self.assertIsInstance(first, absent.Absent)
+        self.assertIsInstance(second, absent.Absent)
+        self.assertEqual(list(schema()), [])
+
+    def test_a_part_of_a_package_is_replaced_although_it_is_installed(self):
+        absent.install(["email.no_such_part"])
+        from email import message
+        from email.no_such_part.deeper import anything
+        self.assertIsInstance(anything, absent.Absent)
+        self.assertTrue(hasattr(message, "Message"))
+
     def test_a_failed_pip_is_explained_in_one_line(self):
         unknown = "ERROR: Could not find a version that satisfies the requirement vllm==99 " \
                   "(from versions: 0.1, 0.2, 0.3)"
