@@ -233,8 +233,7 @@ void RealWorld::CancelSome() {
 void RealWorld::CancelOpen(const RequestCancelled& cancelled) {
   events_.emplace_back(cancelled);
   ledger_.Close(cancelled.request);
-  Depart(cancelled.request,
-         cancelled.answered ? placements_[cancelled.request].output_tokens : 0);
+  Depart(cancelled.request, cancelled.answered ? placements_[cancelled.request].output_tokens : 0);
 }
 
 void RealWorld::TakeArrivals() {

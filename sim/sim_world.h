@@ -171,8 +171,8 @@ class SimWorld final : public World {
   void CompleteParts(RequestId id, Truth& truth);
   void FillBlock(RequestId id, Truth& truth);
 
-  // With several pipeline stages a step may be launched before the last stage has sampled the tokens
-  // that it decodes: its first stage waits for them.
+  // With several pipeline stages a step may be launched before the last stage has sampled the
+  // tokens that it decodes: its first stage waits for them.
   [[nodiscard]] bool keeps_token_times() const { return stage_times_.size() > 1; }
   [[nodiscard]] TimePoint InputTokensAt(const StepPlan& plan);
   void SetTokenTimes(const StepPlan& plan, TimePoint end);

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cmath>
 #include <functional>
+#include <new>
 #include <utility>
 
 #include "core/hash.h"
@@ -45,7 +46,10 @@ LiveHistory::LiveHistory(const lab::Service& service) : service_(service) {
         std::unique_lock lock(mutex_);
         if (end_.wait_until(lock, next, [this] { return ended_; })) return;
       }
-      CloseSecond();
+      try {
+        CloseSecond();
+      } catch (const std::bad_alloc&) {  // the page misses a second
+      }
     }
   });
 }

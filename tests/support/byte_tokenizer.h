@@ -11,7 +11,7 @@
 
 namespace twin {
 
-class ByteTokenizer final : public text::Tokenizer {
+class ByteTokenizer : public text::Tokenizer {
  public:
   static constexpr text::TokenId kBegin = 256;  // special, in front of texts
   static constexpr text::TokenId kEnd = 257;    // special, ends answers

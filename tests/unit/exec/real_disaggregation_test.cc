@@ -80,7 +80,9 @@ class OneByOneSource final : public ArrivalSource {
     return taken_ == done_ && taken_ < requests_.size() ? &requests_[taken_] : nullptr;
   }
   void Take() override { ++taken_; }
-  void OnDone(RequestId /*id*/, TimePoint /*now*/, std::int32_t /*answer_tokens*/) override { ++done_; }
+  void OnDone(RequestId /*id*/, TimePoint /*now*/, std::int32_t /*answer_tokens*/) override {
+    ++done_;
+  }
 
  private:
   std::vector<TracedRequest> requests_;

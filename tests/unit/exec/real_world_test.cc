@@ -371,7 +371,9 @@ TEST_F(RealWorldTest, AConversationFindsItsLastAnswerInThePrefixCache) {
     explicit Turns(std::vector<TracedRequest> turns) : turns_(std::move(turns)) {}
     const TracedRequest* Peek() override { return taken_ == done_ ? Turn() : nullptr; }
     void Take() override { ++taken_; }
-    void OnDone(RequestId /*id*/, TimePoint /*now*/, std::int32_t /*answer_tokens*/) override { ++done_; }
+    void OnDone(RequestId /*id*/, TimePoint /*now*/, std::int32_t /*answer_tokens*/) override {
+      ++done_;
+    }
 
    private:
     const TracedRequest* Turn() { return taken_ < turns_.size() ? &turns_[taken_] : nullptr; }

@@ -212,10 +212,9 @@ TEST_F(AnsweredSessionsTest, ATurnRepeatsTheAnswersThatWereGiven) {
 }
 
 TEST_F(AnsweredSessionsTest, ATurnWithoutAnAnswerIsTheLast) {
-  EXPECT_THAT(Prompts([](const TracedRequest& request) {
-                return request.prompt_tokens == 100 ? 10 : 0;
-              }),
-              ElementsAre(100, 210, 100, 210, 100, 210));
+  EXPECT_THAT(
+      Prompts([](const TracedRequest& request) { return request.prompt_tokens == 100 ? 10 : 0; }),
+      ElementsAre(100, 210, 100, 210, 100, 210));
 }
 
 TEST(SessionsTest, EndBeforeTheContextIsFull) {

@@ -1,8 +1,9 @@
 // What configurations resolve to and what is refused, compared with a snapshot: a change of the
 // code that should change none of it is seen here.
 //
-// TWIN_UPDATE_SNAPSHOTS=1 writes the snapshots anew, which a new field or word needs. TWIN_SNAPSHOT_TEXTS=FOLDER also writes the
-// whole texts, of which the snapshots hold hashes, so that two builds can be compared.
+// TWIN_UPDATE_SNAPSHOTS=1 writes the snapshots anew, which a new field or word needs.
+// TWIN_SNAPSHOT_TEXTS=FOLDER also writes the whole texts, of which the snapshots hold hashes, so
+// that two builds can be compared.
 #include <fmt/format.h>
 #include <google/protobuf/descriptor.h>
 #include <gtest/gtest.h>
@@ -130,12 +131,10 @@ TEST(ConfigurationSnapshotTest, EveryServerOnEveryDeviceWithAProfile) {
 TEST(ConfigurationSnapshotTest, EveryList) {
   using apps::DoctorList;
   Snapshot snapshot;
-  const std::map<std::string, DoctorList> lists = {{"models", DoctorList::kModels},
-                                                   {"hardware", DoctorList::kHardware},
-                                                   {"servers", DoctorList::kServers},
-                                                   {"policies", DoctorList::kPolicies},
-                                                   {"cost-models", DoctorList::kCostModels},
-                                                   {"configuration", DoctorList::kConfiguration}};
+  const std::map<std::string, DoctorList> lists = {
+      {"models", DoctorList::kModels},          {"hardware", DoctorList::kHardware},
+      {"servers", DoctorList::kServers},        {"policies", DoctorList::kPolicies},
+      {"cost-models", DoctorList::kCostModels}, {"configuration", DoctorList::kConfiguration}};
   for (const auto& [name, list] : lists) {
     std::ostringstream text;
     apps::PrintList(list, text);
@@ -152,15 +151,22 @@ TEST(ConfigurationSnapshotTest, EveryList) {
 std::vector<std::string> Values(const FieldDescriptor& field) {
   switch (field.cpp_type()) {
     case FieldDescriptor::CPPTYPE_INT32:
-    case FieldDescriptor::CPPTYPE_INT64: return {"-1", "0", "2147483647"};
+    case FieldDescriptor::CPPTYPE_INT64:
+      return {"-1", "0", "2147483647"};
     case FieldDescriptor::CPPTYPE_UINT32:
-    case FieldDescriptor::CPPTYPE_UINT64: return {"0", "4294967295"};
+    case FieldDescriptor::CPPTYPE_UINT64:
+      return {"0", "4294967295"};
     case FieldDescriptor::CPPTYPE_DOUBLE:
-    case FieldDescriptor::CPPTYPE_FLOAT: return {"-1", "0", "2", "1e300"};
-    case FieldDescriptor::CPPTYPE_ENUM: return {"no_such_word"};
-    case FieldDescriptor::CPPTYPE_BOOL: return {"2"};
-    case FieldDescriptor::CPPTYPE_STRING: return {"", "no such thing"};
-    case FieldDescriptor::CPPTYPE_MESSAGE: return {};
+    case FieldDescriptor::CPPTYPE_FLOAT:
+      return {"-1", "0", "2", "1e300"};
+    case FieldDescriptor::CPPTYPE_ENUM:
+      return {"no_such_word"};
+    case FieldDescriptor::CPPTYPE_BOOL:
+      return {"2"};
+    case FieldDescriptor::CPPTYPE_STRING:
+      return {"", "no such thing"};
+    case FieldDescriptor::CPPTYPE_MESSAGE:
+      return {};
   }
   return {};
 }
