@@ -16,7 +16,7 @@ namespace {
 VllmV1Rules RulesOf(const VllmV1Config& config) {
   using enum VllmV1Release;
   const auto since = [&](VllmV1Release first) { return config.release >= first; };
-  const bool publishes_drafts = since(k0_23_0) && config.speculation.on();
+  const bool publishes_drafts = since(k0_33_0) && config.speculation.on();
   return {.whole_sequence_gate = since(k0_19_0) && config.scheduler_reserve_full_isl,
           .lone_request_lifts_threshold = since(k0_31_0),
           .self_preemption_goes_on = since(k0_33_0),
