@@ -15,6 +15,8 @@ LOADS = {"x0.5": "Half", "x1": "Full", "x2": "Double", "burst": "Burst"}
 # Runs with other step sizes than the policies' own.
 STEPS = {"x1_step1024": "StepOneK", "x1_step2048": "StepTwoK", "x1_step2048_sync": "StepTwoKSync",
          "x1_step4096": "StepFourK", "x1_step8192": "StepEightK"}
+# A metric without a value, such as the TPOT of answers that arrive whole.
+UNDEFINED = "--"
 METRICS = {"mean_ttft_ms": "TtftMean", "p50_ttft_ms": "TtftMedian", "p99_ttft_ms": "TtftTail",
            "mean_tpot_ms": "TpotMean", "p99_tpot_ms": "TpotTail", "p99_itl_ms": "ItlTail",
            "p99_e2el_ms": "EndToEndTail"}
@@ -56,6 +58,8 @@ def three_digits(value):
 
 def milliseconds(value):
     """A time in the unit that reads best, with it."""
+    if value is None:
+        return UNDEFINED
     if value == 0:
         return "0"
     if value < 999.5:
@@ -64,12 +68,15 @@ def milliseconds(value):
 
 
 def percent(share):
+    if share is None:
+        return UNDEFINED
     return f"{100 * share:.1f}\\,\\%"
 
 
 def macros_of_run(prefix, summary):
     macros = {prefix + word: milliseconds(summary[name]) for name, word in METRICS.items()}
-    macros[prefix + "Goodput"] = rounded(summary["request_goodput"])
+    goodput = summary["request_goodput"]
+    macros[prefix + "Goodput"] = UNDEFINED if goodput is None else rounded(goodput)
     macros[prefix + "Attainment"] = percent(summary["slo_attainment"])
     macros[prefix + "KvMean"] = percent(summary["mean_kv_used_share"])
     macros[prefix + "KvMax"] = percent(summary["max_kv_used_share"])
@@ -92,13 +99,17 @@ def quickstart_macros(folder):
     return macros
 
 
+def number_in(row, name):
+    return float(row[name]) if row[name] else None
+
+
 def policy_cells(row):
     """Of the table of policies at the trace's own rate."""
     return [POLICIES[row["policy"]].label,
-            *(milliseconds(float(row[name])) for name in
+            *(milliseconds(number_in(row, name)) for name in
               ("p50_ttft_ms", "p99_ttft_ms", "p99_tpot_ms", "p99_e2el_ms")),
             thousands(row["backlog_tokens_per_s"]), row["max_running"],
-            percent(float(row["max_kv_used_share"])), percent(float(row["slo_attainment"]))]
+            percent(float(row["max_kv_used_share"])), percent(number_in(row, "slo_attainment"))]
 
 
 def step_cells(row):
