@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "lab/simulation.h"
+#include "tests/unit/lab/reports.h"
 #include "tests/unit/traces/trace_samples.h"
 
 namespace twin::lab {
@@ -16,13 +17,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-
-class CollectingControl final : public RunControl {
- public:
-  void OnWarning(const std::string& text) override { warnings.push_back(text); }
-
-  std::vector<std::string> warnings;
-};
 
 // Prompts of 7,000 tokens that come at once; the first is computed alone.
 std::vector<std::string> WarningsOf(int requests, const std::string& policy) {
@@ -34,7 +28,7 @@ system { model: "llama-3-8b" hardware: "h100-sxm" }
 cost { profile {} }
 policy { )" + policy + " }";
   const ScratchDirectory folder("cost_range_watch");
-  CollectingControl control;
+  Reports control;
   (void)RunSimulation(ParseExperiment(text, "e", "/"), folder.File("run"), {}, control);
   return control.warnings;
 }

@@ -24,6 +24,7 @@
 #include "sim/cost/operations/collective_model.h"
 #include "sim/cost/operations/gemm_model.h"
 #include "tests/support/unique_name.h"
+#include "tests/unit/lab/reports.h"
 
 namespace twin::lab {
 namespace {
@@ -296,12 +297,6 @@ TEST_F(LayerImportTest, EveryHeadDimensionOfVidursTablesHasItsOwn) {
   }
 }
 
-class HeardControl : public RunControl {
- public:
-  void OnWarning(const std::string& text) override { warnings.push_back(text); }
-  std::vector<std::string> warnings;
-};
-
 TEST_F(LayerImportTest, SkippedRowsOfVidursTablesAreCounted) {
   Write("attention.csv", kVidurAttention + VidurCalls("32,8,4096", 20) +
                              "a30,1,32,8,2048,1,64,0,30,\n"
@@ -313,7 +308,7 @@ TEST_F(LayerImportTest, SkippedRowsOfVidursTablesAreCounted) {
   Write("network.csv",
         "system,op,num_workers,devices_per_node,bytes,latency_us\n"
         "h100_dgx,send_recv,2,2,2048,5\nh100_dgx,send_recv,2,1,2048,50\n");
-  HeardControl control;
+  Reports control;
   ImportVidur(folder_, folder_ / "out", control);
   using ::testing::EndsWith;
   EXPECT_THAT(control.warnings,

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "lab/study/distinct_reports.h"
+#include "tests/unit/lab/reports.h"
 
 namespace twin::lab {
 namespace {
@@ -32,14 +33,6 @@ class RefusedThreads {
   ~RefusedThreads() { threads_left = std::numeric_limits<int>::max(); }
   RefusedThreads(const RefusedThreads&) = delete;
   RefusedThreads& operator=(const RefusedThreads&) = delete;
-};
-
-class Reports final : public RunControl {
- public:
-  void OnWarning(const std::string& text) override { warnings.push_back(text); }
-  void OnNote(const std::string& text) override { notes.push_back(text); }
-  std::vector<std::string> warnings;
-  std::vector<std::string> notes;
 };
 
 TEST(ParallelRunsTest, WarningsAndNotesOfRunsReachTheCallersThread) {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "tests/support/unique_name.h"
+#include "tests/unit/lab/reports.h"
 
 namespace twin::lab {
 namespace {
@@ -23,12 +24,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::UnorderedElementsAre;
-
-class Notes final : public RunControl {
- public:
-  void OnNote(const std::string& text) override { texts.push_back(text); }
-  std::vector<std::string> texts;
-};
 
 // The number of a process that has ended.
 int DeadProcess() {
@@ -91,11 +86,11 @@ TEST_F(PartialDirectoryTest, RemovesWhatAKilledRunLeftAndSaysSo) {
   const std::string left = "run.partial." + std::to_string(DeadProcess());
   Write(left + "/.twinserve-partial");
   Write(left + "/steps.csv", "half a row");
-  Notes notes;
-  const PartialDirectory made(folder_ / "run", &notes);
+  Reports heard;
+  const PartialDirectory made(folder_ / "run", &heard);
   EXPECT_FALSE(fs::exists(folder_ / left));
-  ASSERT_EQ(notes.texts.size(), 1U);
-  EXPECT_THAT(notes.texts[0], HasSubstr(left + ", left behind by a run that was killed"));
+  ASSERT_EQ(heard.notes.size(), 1U);
+  EXPECT_THAT(heard.notes[0], HasSubstr(left + ", left behind by a run that was killed"));
 }
 
 TEST_F(PartialDirectoryTest, LeavesFoldersOfOthersAlone) {
@@ -108,10 +103,10 @@ TEST_F(PartialDirectoryTest, LeavesFoldersOfOthersAlone) {
   const int lock = open((folder_ / elsewhere / ".twinserve-partial").c_str(), O_RDWR);
   ASSERT_EQ(flock(lock, LOCK_EX), 0);
   const auto before = Files();
-  Notes notes;
-  { const PartialDirectory made(folder_ / "run", &notes); }
+  Reports heard;
+  { const PartialDirectory made(folder_ / "run", &heard); }
   EXPECT_EQ(Files(), before);
-  EXPECT_THAT(notes.texts, IsEmpty());
+  EXPECT_THAT(heard.notes, IsEmpty());
   close(lock);
 }
 

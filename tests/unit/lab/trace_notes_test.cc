@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/unit/lab/reports.h"
 #include "tests/unit/traces/trace_samples.h"
 
 namespace twin::lab {
@@ -18,17 +19,8 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-class CollectingControl final : public RunControl {
- public:
-  void OnWarning(const std::string& text) override { warnings.push_back(text); }
-  void OnNote(const std::string& text) override { notes.push_back(text); }
-
-  std::vector<std::string> warnings;
-  std::vector<std::string> notes;
-};
-
 // Reads the workload to its end.
-CollectingControl SaidOf(const std::string& text, std::int64_t requests, std::int32_t repeat = 1) {
+Reports SaidOf(const std::string& text, std::int64_t requests, std::int32_t repeat = 1) {
   const ScratchDirectory folder("trace_notes");
   std::ofstream(folder.File("trace.csv")) << text;
   WorkloadConfig config;
@@ -38,7 +30,7 @@ CollectingControl SaidOf(const std::string& text, std::int64_t requests, std::in
   const std::unique_ptr<ArrivalSource> source = MakeWorkload(config, 1, &report);
   std::int64_t arrived = 0;
   for (; source->Peek() != nullptr; source->Take()) ++arrived;
-  CollectingControl control;
+  Reports control;
   ReportTrace(config, report, arrived, control);
   return control;
 }
