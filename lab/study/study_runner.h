@@ -40,7 +40,7 @@ struct StudyRunOptions {
 // The run directory of a row.
 std::filesystem::path RunFolderOf(const std::filesystem::path& runs_folder, const StudyRowId& row);
 
-// Runs the rows (indices of Study::RowAt) on up to `jobs` threads of oneTBB and hands each finished
+// Runs the rows (indices of Study::RowAt) on up to `jobs` threads and hands each finished
 // one to `on_row`, in the order in which they finish. Rows depend neither on that order nor on the
 // number of threads. A run that fails is a row with its error. What runs warn of and note is passed
 // on to `control`, each text once (distinct_reports.h).
