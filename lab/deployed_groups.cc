@@ -96,7 +96,8 @@ Deployment ResolveGroups(const ExperimentConfig& config, CostCache& cache) {
   for (const Deployment& group : groups) {
     whole.world.groups.push_back({.count = group.config.system.replicas,
                                   .cost = group.cost.get(),
-                                  .forgets_stale_tokens = group.traits.forgets_stale_tokens});
+                                  .forgets_stale_tokens = group.traits.forgets_stale_tokens,
+                                  .overlaps_own_steps = group.traits.overlaps_own_steps});
   }
   whole.groups = std::move(groups);
   return whole;

@@ -232,6 +232,7 @@ Deployment ResolveAlike(const ExperimentConfig& config, CostCache& cache) {
   deployment.world = {.max_model_length = deployment.context_tokens_max,
                       .named_block_size = KeyTokensOf(deployment),
                       .forgets_stale_tokens = deployment.traits.forgets_stale_tokens,
+                      .overlaps_own_steps = deployment.traits.overlaps_own_steps,
                       .boundary = boundary,
                       .client_timeout = std::visit(
                           [](const auto& world) { return world.client_timeout; }, config.world),

@@ -48,16 +48,19 @@ SimWorld::SimWorld(ArrivalSource& source, const StepCost& cost, const SimWorldOp
 
 void SimWorld::SetUpReplicas(const StepCost& cost) {
   if (options_.groups.empty()) {
-    options_.groups.push_back({options_.replicas, &cost, options_.forgets_stale_tokens});
+    options_.groups.push_back(
+        {options_.replicas, &cost, options_.forgets_stale_tokens, options_.overlaps_own_steps});
   }
   std::size_t next = 0;
   for (const SimReplicas& group : options_.groups) {
     const auto stages = static_cast<std::size_t>(group.cost->stages());
     stage_times_.resize(std::max(stage_times_.size(), stages));
+    keeps_token_times_ |= stages > 1 && group.overlaps_own_steps;
     for (std::int32_t i = 0; i < group.count; ++i) {
       Replica& replica = replicas_.at(next++);
       replica.cost = group.cost;
       replica.forgets_stale_tokens = group.forgets_stale_tokens;
+      replica.overlaps_own_steps = group.overlaps_own_steps;
       replica.stage_free.assign(stages, kTimeZero);
       replica.devices.resize(group.cost->remembers() ? stages : 0);
     }
@@ -99,7 +102,7 @@ void SimWorld::Depart(RequestId id, std::int32_t answer_tokens) {
 void SimWorld::CloseTruth(RequestId id) {
   truths_.Close(id);
   if (keeps_backgrounds_) backgrounds_.Close(id);
-  if (keeps_token_times()) tokens_at_.Close(id);
+  if (keeps_token_times_) tokens_at_.Close(id);
 }
 
 void SimWorld::TakeArrivals() {
@@ -132,7 +135,7 @@ void SimWorld::Announce(const TracedRequest& traced, Duration response_delay, bo
                   .ignore_eos = traced.ignore_eos,
                   .predicted_output_tokens = traced.predicted_output_tokens};
   if (keeps_backgrounds_) backgrounds_.Open(id);
-  if (keeps_token_times()) tokens_at_.Open(id) = kTimeZero;
+  if (keeps_token_times_) tokens_at_.Open(id) = kTimeZero;
   if (options_.named_block_size > 0) {
     KeepContent(traced, id, truth);
     if (prefix_keys) request.prefix_keys = NameBlocks(request);
@@ -182,7 +185,7 @@ void SimWorld::Launch(const StepPlan& plan) {
   for (const Rejection& rejection : plan.rejected) Depart(rejection.request, 0);
   replica.host_free = After(std::max(replica.host_free, now_), cost.HostTime(plan));
   TimePoint ready = replica.host_free;
-  if (keeps_token_times()) ready = std::max(ready, InputTokensAt(plan));
+  if (keeps_token_times_) ready = std::max(ready, InputTokensAt(plan));
   TimePoint started = ready;
   stage_spans_.clear();
   if (UsesDevice(plan)) {
@@ -202,7 +205,7 @@ void SimWorld::Launch(const StepPlan& plan) {
       stage_spans_.push_back({begin, ready});
     }
   }
-  if (keeps_token_times()) SetTokenTimes(plan, ready);
+  if (keeps_token_times_) SetTokenTimes(plan, ready);
   // Results are delivered in the order of launch, also those of steps that never reach a device.
   replica.last_delivery = std::max(After(ready, cost.DeliveryTime(plan)), replica.last_delivery);
   steps_.Push(replica.last_delivery, {&plan, started}, plan.replica);

@@ -122,6 +122,7 @@ class SimWorld final : public World {
   struct Replica {
     const StepCost* cost = nullptr;
     bool forgets_stale_tokens = false;
+    bool overlaps_own_steps = false;
     UnchangedBatch batch;
     Streak streak;
     StaleTokens stale;
@@ -171,9 +172,8 @@ class SimWorld final : public World {
   void CompleteParts(RequestId id, Truth& truth);
   void FillBlock(RequestId id, Truth& truth);
 
-  // With several pipeline stages a step may be launched before the last stage has sampled the
-  // tokens that it decodes: its first stage waits for them.
-  [[nodiscard]] bool keeps_token_times() const { return stage_times_.size() > 1; }
+  // With several pipeline stages, a policy that overlaps its own steps launches a step before the
+  // last stage has sampled the tokens that it decodes: its first stage waits for them.
   [[nodiscard]] TimePoint InputTokensAt(const StepPlan& plan);
   void SetTokenTimes(const StepPlan& plan, TimePoint end);
 
@@ -187,7 +187,9 @@ class SimWorld final : public World {
   IdTable<Truth> truths_;
   bool keeps_backgrounds_;
   IdTable<Background> backgrounds_;  // if so, of the requests in truths_
-  IdTable<TimePoint> tokens_at_;     // of the same: when the last stage samples the latest token
+  bool keeps_token_times_ = false;
+  IdTable<TimePoint>
+      tokens_at_;  // if so, of the same: when the last stage samples the latest token
   std::vector<Replica> replicas_;
   EventQueue<RunningStep> steps_;
   std::optional<KvLinks> links_;

@@ -27,7 +27,7 @@ std::unique_ptr<SimWorld> SimWorld::WorldOf(std::int32_t replica) const {
   SimWorldOptions options = options_;
   options.replicas = 1;
   options.only_replica = replica;
-  options.groups.assign(1, {1, model.cost, model.forgets_stale_tokens});
+  options.groups.assign(1, {1, model.cost, model.forgets_stale_tokens, model.overlaps_own_steps});
   return std::make_unique<SimWorld>(no_arrivals, *model.cost, options);
 }
 
@@ -51,7 +51,7 @@ TimePoint SimWorld::next_arrival() {
 
 void SimWorld::TakeOver(RequestId id, SimWorld& from) {
   truths_.Open(id) = from.truths_[id];
-  if (keeps_token_times()) tokens_at_.Open(id) = from.tokens_at_[id];
+  if (keeps_token_times_) tokens_at_.Open(id) = from.tokens_at_[id];
   // What a background borrows from itself moves along.
   if (keeps_backgrounds_) std::swap(backgrounds_.Open(id), from.backgrounds_[id]);
 }

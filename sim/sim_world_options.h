@@ -18,7 +18,8 @@ namespace twin::sim {
 struct SimReplicas {
   std::int32_t count = 1;
   const StepCost* cost = nullptr;     // borrowed
-  bool forgets_stale_tokens = false;  // PolicyTraits
+  bool forgets_stale_tokens = false;  // PolicyTraits, as the next
+  bool overlaps_own_steps = false;
 };
 
 struct SimWorldOptions {
@@ -27,7 +28,8 @@ struct SimWorldOptions {
   std::int32_t max_model_length = 0;
   // Tokens that a key for prefix caching stands for (KvPoolConfig::key_tokens); 0 = no keys.
   std::int32_t named_block_size = 0;
-  bool forgets_stale_tokens = false;  // PolicyTraits
+  bool forgets_stale_tokens = false;  // PolicyTraits, as the next
+  bool overlaps_own_steps = false;
   // What lies between clients and engine; nullopt: requests and tokens take no time.
   std::optional<BoundaryConfig> boundary = std::nullopt;
   // Clients cancel a request that has not ended this long after they sent it; nullopt: never.
@@ -38,7 +40,7 @@ struct SimWorldOptions {
   // requests are its own; -1: the world has all replicas, from index 0.
   std::int32_t only_replica = -1;
   // Replicas that differ, in the order of their indices, `replicas` in all; the cost model of the
-  // world and forgets_stale_tokens are then of nobody. Empty: they do not differ.
+  // world and its traits of the policy are then of nobody. Empty: they do not differ.
   std::vector<SimReplicas> groups = {};
   // Speculative decoding, where the policy verifies drafts.
   std::optional<AcceptanceConfig> acceptance = std::nullopt;

@@ -255,7 +255,7 @@ TEST(SimWorldTest, AStepPlannedAheadInAPipelineWaitsForTheTokensOfARequest) {
   config.pipeline_parallel_size = 2;
   config.release = VllmV1Release::k0_33_0;
   config.async_scheduling = true;
-  const SimulatedRun run(source, cost, config, kRoomyCache);
+  const SimulatedRun run(source, cost, config, kRoomyCache, {.overlaps_own_steps = true});
   EXPECT_EQ(run.Life(0).ended, At(30));
 }
 
