@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <fstream>
 #include <set>
-#include <system_error>
 
 #include <nlohmann/json.hpp>
 
@@ -105,8 +104,7 @@ void AppendLogprobs(const std::vector<kernels::TokenLogprob>& logprobs, std::str
 }  // namespace
 
 std::vector<Prompt> ReadPrompts(const std::string& path, const PromptLimits& limits) {
-  std::error_code unknown;
-  if (std::filesystem::exists(path, unknown)) RequireRegularFile(path);
+  RequireRegularFileIfThere(path);
   std::ifstream in(path);
   if (!in) Refuse(path, "cannot be read");
   std::vector<Prompt> prompts;

@@ -2,12 +2,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <map>
 #include <memory>
-#include <system_error>
 
 #include "apps/commands.h"
 #include "apps/progress.h"
@@ -70,8 +68,7 @@ void Schedule(const ScheduleArguments& arguments, CommandContext& context) {
   Progress progress("cases", 0);
   std::uint64_t done = 0;
   for (const std::string& file : arguments.files) {
-    std::error_code unknown;
-    if (std::filesystem::exists(file, unknown)) RequireRegularFile(file);
+    RequireRegularFileIfThere(file);
     std::ifstream in(file);
     if (!in) throw InputError(InputError::Kind::kData, file, "cannot be read");
     std::int64_t number = 0;

@@ -24,6 +24,11 @@ void RequireRegularFile(const fs::path& path, InputError::Kind kind) {
   if (!fs::is_regular_file(status)) throw InputError(kind, path.string(), "is no regular file");
 }
 
+void RequireRegularFileIfThere(const fs::path& path, InputError::Kind kind) {
+  std::error_code unknown;
+  if (fs::exists(path, unknown)) RequireRegularFile(path, kind);
+}
+
 std::string ReadFile(const fs::path& path, std::size_t bytes_max, InputError::Kind kind) {
   RequireRegularFile(path, kind);
   std::ifstream file(path, std::ios::binary);

@@ -14,6 +14,10 @@ namespace twin {
 void RequireRegularFile(const std::filesystem::path& path,
                         InputError::Kind kind = InputError::Kind::kData);
 
+// The same for a reader that tells itself of a missing file: nothing is required of one.
+void RequireRegularFileIfThere(const std::filesystem::path& path,
+                               InputError::Kind kind = InputError::Kind::kData);
+
 // The content of a regular file. Throws InputError (`kind`) if it is none, cannot be read, or has
 // more than `bytes_max` bytes.
 std::string ReadFile(const std::filesystem::path& path, std::size_t bytes_max,

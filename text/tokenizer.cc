@@ -2,7 +2,6 @@
 
 #include <array>
 #include <fstream>
-#include <system_error>
 
 #include "core/input_error.h"
 #include "files/input_file.h"
@@ -21,8 +20,7 @@ std::string Detokenized(Detokenizer& detokenizer, std::span<const TokenId> ids) 
 }
 
 std::string ReadTokenizerFile(const std::filesystem::path& path) {
-  std::error_code unknown;
-  if (std::filesystem::exists(path, unknown)) RequireRegularFile(path);
+  RequireRegularFileIfThere(path);
   std::ifstream file(path, std::ios::binary);
   std::string text;
   std::array<char, 1 << 16> part;

@@ -322,11 +322,10 @@ ProfileRow ReadRow(std::string_view line, const Place& place) {
 std::string ProfileRow::key() const { return kind + "," + name + "," + std::to_string(size); }
 
 Profile ReadProfile(const std::filesystem::path& path, UnfinishedRow unfinished) {
-  std::error_code unknown;
-  const bool there = std::filesystem::exists(path, unknown);
-  if (there && !std::filesystem::is_directory(path)) RequireRegularFile(path);
+  const bool is_folder = std::filesystem::is_directory(path);
+  if (!is_folder) RequireRegularFileIfThere(path);
   std::ifstream in(path, std::ios::binary);
-  if (!in || std::filesystem::is_directory(path)) {
+  if (!in || is_folder) {
     throw InputError(InputError::Kind::kData, path.string(), "cannot be read");
   }
   Place place(path.string(), 0);
