@@ -289,8 +289,8 @@ void FillTrtllm(proto::Experiment& defaults) {
 
 void FillBoundary(const ListedServer& server, const Parallelism& parallelism,
                   proto::Boundary& boundary) {
-  const auto [preset, exact] = server;
-  sim::BoundaryConfig config = BoundaryOfServer(preset->name, exact, parallelism.devices()).config;
+  sim::BoundaryConfig config =
+      BoundaryOfServer(server.preset->name, server.exact, parallelism.devices()).config;
   ToMessage fields(boundary);
   Bind(fields, config);
 }
@@ -365,7 +365,7 @@ std::optional<ListedServer> FindServer(std::string_view name) {
   for (const ServerPreset& preset : kPresets) {
     if (FamilyOf(preset) != asked->family || preset.since > *asked->version) continue;
     const bool same = ParseServerName(preset.name)->version == asked->version;
-    found = ListedServer{&preset, same && asked->released};
+    found = ListedServer{&preset, same && asked->released, *asked->version};
   }
   return found;
 }
@@ -373,7 +373,7 @@ std::optional<ListedServer> FindServer(std::string_view name) {
 std::optional<ServerDecisions> DecisionsOfServer(std::string_view name) {
   const std::optional<ListedServer> found = FindServer(name);
   if (!found || found->preset->policy != "vllm_v1") return std::nullopt;
-  const ServerVersion version = *ParseServerName(name)->version;
+  const ServerVersion& version = found->version;
   return ServerDecisions{DecisionsOf(version).release,
                          version >= kFirstCompared && version < kFirstAfterCompared};
 }
@@ -427,8 +427,7 @@ void FillServerDefaults(const ModelSpec& model, const HardwareSpec& hardware,
   } else if (preset.policy == "trtllm") {
     FillTrtllm(defaults);
   } else {
-    FillV1(preset.name, *ParseServerName(asked)->version, model, hardware, parallelism, message,
-           defaults);
+    FillV1(preset.name, found->version, model, hardware, parallelism, message, defaults);
   }
   FillBoundary(*found, parallelism, *defaults.mutable_system()->mutable_boundary());
   // Another policy than the server's takes nothing from it; lab/config_warnings.cc says so.

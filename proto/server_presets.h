@@ -30,7 +30,8 @@ std::span<const ServerPreset> ServerPresets();
 
 struct ListedServer {
   const ServerPreset* preset;
-  bool exact;  // the version that was asked for, not one that stands in for it
+  bool exact;             // the version that was asked for, not one that stands in for it
+  ServerVersion version;  // that was asked for
 };
 
 // The preset that `name` means in any spelling (server_name.h), or that stands in for its version:
@@ -45,7 +46,7 @@ struct ServerDecisions {
   bool compared = false;
 };
 
-// Of `name` in any spelling. Nothing for servers that FindServer does not know, and for those of
+// `name` may have any spelling. Nothing for servers that FindServer does not know, and for those of
 // other policies, whose presets say in `source` what they reproduce.
 std::optional<ServerDecisions> DecisionsOfServer(std::string_view name);
 

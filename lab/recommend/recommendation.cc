@@ -136,10 +136,10 @@ void RecommendSearch::Describe() {
   answer_.not_considered = {"routers between independent replicas, and speculative decoding"};
   for (const std::string& server : space_.ServersOf()) {
     if (const std::optional<ListedServer> listed = FindServer(server)) {
-      const auto& [preset, exact] = *listed;
+      const ServerPreset& preset = *listed->preset;
       const std::string name =
-          exact ? server : fmt::format("{}, for which {} stands in", server, preset->name);
-      answer_.assumptions.push_back(fmt::format("{}: {}", name, preset->source));
+          listed->exact ? server : fmt::format("{}, for which {} stands in", server, preset.name);
+      answer_.assumptions.push_back(fmt::format("{}: {}", name, preset.source));
     }
     for (std::string& missing : space_.MissingSettingsOf(server))
       answer_.not_considered.push_back(std::move(missing));
