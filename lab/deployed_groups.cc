@@ -105,7 +105,7 @@ Deployment ResolveGroups(const ExperimentConfig& config, CostCache& cache) {
 
 namespace {
 
-// What this process can allocate; as much as there can be where the system does not say.
+// The memory that this process can allocate; without a limit where the system does not say.
 std::int64_t ReportedMemory() {
   try {
     return AvailableMemory();
@@ -131,8 +131,8 @@ void RequireRoomForBlocks(const EngineGroups& engines) {
                                    std::max(blocks, host_blocks), kBlocksMax));
     }
   }
-  const std::int64_t bytes = (blocks + host_blocks) * kBytesPerBlock;
   if (blocks + host_blocks <= kAlwaysFit) return;
+  const std::int64_t bytes = (blocks + host_blocks) * kBytesPerBlock;
   const std::int64_t available = ReportedMemory();
   if (bytes <= available) return;
   throw InputError(InputError::Kind::kData, "header",
@@ -154,23 +154,17 @@ EngineGroups EnginesOf(const Deployment& deployment) {
 }
 
 EngineGroups EnginesOf(const ExperimentConfig& config, const RecordHeader& header) {
-  if (header.groups.empty()) {
-    EngineGroups alike = {{config.system.replicas, header.engine}};
-    RequireRoomForBlocks(alike);
-    return alike;
+  EngineGroups engines = header.groups;
+  if (engines.empty()) {
+    engines = {{config.system.replicas, header.engine}};
+  } else if (!std::ranges::equal(config.system.groups, engines, {}, &ReplicaGroup::count,
+                                 &EngineGroup::replicas)) {
+    throw InputError(InputError::Kind::kData, "groups",
+                     "are not those of the recorded config's system.replica_groups; allowed: a "
+                     "record as it was written");
   }
-  const std::vector<ReplicaGroup>& asked = config.system.groups;
-  bool same = asked.size() == header.groups.size();
-  for (std::size_t i = 0; same && i < asked.size(); ++i) {
-    same = asked[i].count == header.groups[i].replicas;
-  }
-  if (same) {
-    RequireRoomForBlocks(header.groups);
-    return header.groups;
-  }
-  throw InputError(InputError::Kind::kData, "groups",
-                   "are not those of the recorded config's system.replica_groups; allowed: a "
-                   "record as it was written");
+  RequireRoomForBlocks(engines);
+  return engines;
 }
 
 std::int64_t DevicesOf(const Deployment& deployment) {

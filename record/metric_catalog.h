@@ -61,7 +61,7 @@ struct Statistic {
 };
 std::span<const Statistic> Statistics();
 
-// What a bound from above on a latency asks of the clients that it concerns.
+// The share of clients without an answer that a bound from above on a latency tolerates.
 struct UnansweredLimit {
   std::string share;  // the key of the share that got no answer: of all, a tenant, or a group
   double max = 0;     // Statistic::unanswered_max

@@ -73,7 +73,7 @@ class CudaModel final : public DeviceModel {
   kernels::cuda::DeviceMatrix Forward(const DeviceBatch& batch, const kernels::KvCacheView& cache,
                                       kernels::cuda::PagedAttention& attention, LapEvents& laps);
 
-  // What is said of attention before there is a cache is said of blocks of this size.
+  // The block size for which attention is described before there is a cache.
   static constexpr std::int64_t kUsualBlockSize = 16;
   [[nodiscard]] kernels::cuda::AttentionShape AttentionShapeOf(std::int64_t block_size) const;
   // The decodes of all attention that is made from now on.

@@ -55,7 +55,7 @@ class WorkQueue final : public RunControl {
     EndThread();
   }
 
-  // What finished since the last call, and what was reported; waits up to 0.1 s for a piece. False
+  // Takes finished pieces and reports since the last call; waits up to 0.1 s for a piece. False
   // once all threads are done and nothing is left. Throws what a piece has thrown.
   bool Collect(std::vector<std::size_t>& finished, std::vector<Report>& reports) {
     std::unique_lock lock(mutex_);

@@ -12,9 +12,8 @@ namespace twin::lab {
 int DefaultJobs();
 
 // Calls run(i, inner) for i = 0, 1, ..., count - 1 on up to `jobs` threads (0: DefaultJobs()) in
-// rising order of their begin, and done(i) on the calling thread once run(i) has
-// returned, in any order. The calling thread runs nothing else. What run(i) wrote is visible to
-// done(i).
+// rising order of their begin, and done(i) on the calling thread once run(i) has returned, in any
+// order. The calling thread runs nothing else. What run(i) wrote is visible to done(i).
 //
 // Warnings and notes that a piece reports to `inner` reach `control` on the calling thread, before
 // done() hears of the piece; its progress is not passed on.

@@ -40,10 +40,10 @@ struct StudyRunOptions {
 // The run directory of a row.
 std::filesystem::path RunFolderOf(const std::filesystem::path& runs_folder, const StudyRowId& row);
 
-// Runs the rows (indices of Study::RowAt) on up to `jobs` threads and hands each finished
-// one to `on_row`, in the order in which they finish. Rows depend neither on that order nor on the
-// number of threads. A run that fails is a row with its error. What runs warn of and note is passed
-// on to `control`, each text once (distinct_reports.h).
+// Runs the rows (indices of Study::RowAt) on up to `jobs` threads and hands each finished one to
+// `on_row`, in the order in which they finish. Rows depend neither on that order nor on the number
+// of threads. A run that fails is a row with its error. Warnings and notes of runs are passed on to
+// `control`, each text once (distinct_reports.h).
 // `on_row` and `control` are called on the calling thread only, which runs no rows itself; a
 // request to stop drops the rows that are running and returns. An exception of `on_row` ends the
 // study.
