@@ -109,6 +109,7 @@ HttpServer::HttpServer(const std::string& host, std::uint16_t port, const HttpLi
   if (!error) acceptor_.set_option(tcp::acceptor::reuse_address(true), error);
   if (!error) acceptor_.bind(endpoint, error);
   if (!error) acceptor_.listen(tcp::acceptor::max_listen_connections, error);
+  if (!error) acceptor_.non_blocking(true, error);
   if (error) {
     throw InputError(
         InputError::Kind::kUsage, "--host, --port",
@@ -121,48 +122,51 @@ HttpServer::HttpServer(const std::string& host, std::uint16_t port, const HttpLi
 HttpServer::~HttpServer() { Stop(); }
 
 void HttpServer::Start() {
-  Accept();
+  WaitForConnection();
   for (Loop& loop : loops_) loop.thread = std::thread([&loop] { loop.Run(); });
 }
 
-void HttpServer::Accept() {
-  const std::size_t thread = next_loop_;
-  next_loop_ = (next_loop_ + 1) % loops_.size();
-  const boost::asio::any_io_executor executor = loops_[thread].context.get_executor();
+// Waits for a connection and accepts it itself: async_accept would end for good where there is no
+// memory for the socket that it opens.
+void HttpServer::WaitForConnection() {
   DoWhenThereIsMemory([&] {
-    acceptor_.async_accept(executor,
-                           [this, thread](boost::system::error_code error, tcp::socket socket) {
-                             if (error == boost::asio::error::operation_aborted || draining_)
-                               return;
-                             if (!error && TakeConnection(std::move(socket), thread))
-                               return Accept();
-                             AcceptLater();
-                           });
-  });
-}
-
-// Out of descriptors or memory: connections that end give some back.
-void HttpServer::AcceptLater() {
-  DoWhenThereIsMemory([&] {
-    accept_again_.expires_after(kAcceptPause);
-    accept_again_.async_wait([this](boost::system::error_code stopped) {
-      if (!stopped && !draining_) Accept();
+    acceptor_.async_wait(tcp::acceptor::wait_read, [this](boost::system::error_code error) {
+      if (error == boost::asio::error::operation_aborted || draining_) return;
+      if (error) return WaitAfterFailure();
+      try {
+        AcceptOne();
+      } catch (const std::bad_alloc&) {
+        ++counts_.refused_connections;
+        return WaitAfterFailure();
+      }
     });
   });
 }
 
-// False if there is no memory for it.
-bool HttpServer::TakeConnection(tcp::socket socket, std::size_t thread) {
-  try {
-    OnAccepted(std::move(socket), thread);
-    return true;
-  } catch (const std::bad_alloc&) {
-    ++counts_.refused_connections;
-    return false;
-  }
+// Out of descriptors or memory: connections that end give some back.
+void HttpServer::WaitAfterFailure() {
+  DoWhenThereIsMemory([&] {
+    accept_again_.expires_after(kAcceptPause);
+    accept_again_.async_wait([this](boost::system::error_code stopped) {
+      if (!stopped && !draining_) WaitForConnection();
+    });
+  });
 }
 
-void HttpServer::OnAccepted(tcp::socket socket, std::size_t thread) {
+void HttpServer::AcceptOne() {
+  const std::size_t thread = next_loop_;
+  next_loop_ = (next_loop_ + 1) % loops_.size();
+  boost::system::error_code error;
+  tcp::socket socket = acceptor_.accept(loops_[thread].context, error);
+  // The client may have left since: it is no failure.
+  const bool none_waits =
+      error == boost::asio::error::would_block || error == boost::asio::error::connection_aborted;
+  if (error && !none_waits) return WaitAfterFailure();
+  if (!error) AddConnection(std::move(socket), thread);
+  WaitForConnection();
+}
+
+void HttpServer::AddConnection(tcp::socket socket, std::size_t thread) {
   const auto open = static_cast<std::size_t>(counts_.connections.load());
   ++counts_.accepted;
   const bool refused = open >= limits_.connections;

@@ -86,10 +86,10 @@ class HttpServer final : private ConnectionHost {
   [[nodiscard]] bool draining() const override { return draining_; }
   void OnConnectionEnd(Connection* connection) override;
 
-  void Accept();
-  void AcceptLater();
-  [[nodiscard]] bool TakeConnection(boost::asio::ip::tcp::socket socket, std::size_t thread);
-  void OnAccepted(boost::asio::ip::tcp::socket socket, std::size_t thread);
+  void WaitForConnection();
+  void WaitAfterFailure();
+  void AcceptOne();
+  void AddConnection(boost::asio::ip::tcp::socket socket, std::size_t thread);
   void ForEachConnection(void (Connection::*call)());
 
   const HttpLimits limits_;
