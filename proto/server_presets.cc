@@ -60,12 +60,14 @@ struct VllmDecisions {
   ServerVersion since;
   std::string_view release;
   proto::VllmV1Policy::Release rules;
+  bool reserves_full_prompt = true;  // scheduler_reserve_full_isl
 };
 constexpr ServerVersion kFirstCompared = {0, 15, 1};
 constexpr ServerVersion kFirstAfterCompared = {0, 34, 0};
 constexpr std::array kVllmDecisions = {
     VllmDecisions{{0, 0, 0}, "0.15.1", proto::VllmV1Policy::v0_15_1},
     VllmDecisions{kFirstCompared, "0.15.1", proto::VllmV1Policy::v0_15_1},
+    VllmDecisions{{0, 17, 0}, "0.17.0", proto::VllmV1Policy::v0_19_0, false},
     VllmDecisions{{0, 19, 0}, "0.19.0", proto::VllmV1Policy::v0_19_0},
     VllmDecisions{{0, 23, 0}, "0.23.0", proto::VllmV1Policy::v0_23_0},
     VllmDecisions{{0, 24, 0}, "0.24.0", proto::VllmV1Policy::v0_24_0},
@@ -163,7 +165,9 @@ void FillV1(std::string_view server, const ServerVersion& version, const ModelSp
             const proto::Experiment& asked, proto::Experiment& defaults) {
   const bool newest = server == "vllm-0.33.0";
   proto::VllmV1Policy& policy = *defaults.mutable_policy()->mutable_vllm_v1();
-  policy.set_release(DecisionsOf(version).rules);
+  const VllmDecisions& decisions = DecisionsOf(version);
+  policy.set_release(decisions.rules);
+  if (!decisions.reserves_full_prompt) policy.set_scheduler_reserve_full_isl(false);
   FillLimits(model, hardware, newest, asked.policy().vllm_v1(), policy);
   policy.set_enable_chunked_prefill(true);
   policy.set_enable_prefix_caching(true);

@@ -364,7 +364,7 @@ TEST(ServerPresetsTest, AVersionStartsWithTheEngineOfItsTime) {
 TEST(ServerPresetsTest, AReleaseOfVllmDecidesByTheRulesThatItSharesWithOthers) {
   constexpr std::pair<const char*, VllmV1Release> kRules[] = {
       {"vllm-0.8.5", VllmV1Release::k0_15_1},  {"vllm-0.15.1", VllmV1Release::k0_15_1},
-      {"vLLM 0.18.1", VllmV1Release::k0_15_1}, {"vllm-0.19.0", VllmV1Release::k0_19_0},
+      {"vLLM 0.18.1", VllmV1Release::k0_19_0}, {"vllm-0.19.0", VllmV1Release::k0_19_0},
       {"vLLM 0.22.1", VllmV1Release::k0_19_0}, {"vllm-0.23.0", VllmV1Release::k0_23_0},
       {"vllm-0.24.0", VllmV1Release::k0_24_0}, {"vLLM 0.27.1", VllmV1Release::k0_24_0},
       {"vLLM 0.28.0", VllmV1Release::k0_28_0}, {"vLLM 0.30.0", VllmV1Release::k0_28_0},
@@ -375,6 +375,17 @@ TEST(ServerPresetsTest, AReleaseOfVllmDecidesByTheRulesThatItSharesWithOthers) {
         Parse(std::string("model: 'llama-2-7b' hardware: 'h100-sxm' server: '") + server + "'");
     EXPECT_EQ(std::get<VllmV1Config>(config.policy).release, rules) << server;
   }
+}
+
+TEST(ServerPresetsTest, AdmissionReservesTheFullPromptSince0_19) {
+  const auto reserves = [](const std::string& server) {
+    const ExperimentConfig config =
+        Parse("model: 'llama-2-7b' hardware: 'h100-sxm' server: '" + server + "'");
+    return std::get<VllmV1Config>(config.policy).scheduler_reserve_full_isl;
+  };
+  EXPECT_FALSE(reserves("vLLM 0.17.1"));
+  EXPECT_FALSE(reserves("vLLM 0.18.1"));
+  EXPECT_TRUE(reserves("vllm-0.19.0"));
 }
 
 TEST(ServerPresetsTest, TellsWhetherTheDecisionsOfAReleaseWereCompared) {
