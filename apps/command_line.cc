@@ -18,11 +18,10 @@
 #include <CLI/CLI.hpp>
 
 #include "apps/commands.h"
-#include "apps/trace_command.h"
 #include "core/input_error.h"
 #include "core/nearest_names.h"
 #include "core/printable.h"
-#include "lab/version.h"
+#include "run/version.h"
 
 namespace twin::apps {
 namespace {
@@ -105,8 +104,8 @@ void RequireWrittenStdout() {
 
 int Main(int argc, char** argv) {
   CLI::App app{"twinserve: LLM serving, simulated and executed by the same scheduler"};
-  app.set_version_flag("--version", fmt::format("twinserve {} ({}{})", lab::kVersion, lab::kCommit,
-                                                lab::kDirty ? ", changed" : ""));
+  app.set_version_flag("--version", fmt::format("twinserve {} ({}{})", run::kVersion, run::kCommit,
+                                                run::kDirty ? ", changed" : ""));
   app.footer(kExitCodes);
   app.require_subcommand(1);
   CommandContext context;
@@ -128,7 +127,7 @@ int Main(int argc, char** argv) {
   AddPredictCommand(app, context);
   AddCompareCommand(app, context);
   AddReportCommand(app, context);
-  AddTraceCommand(app);
+  AddTraceCommand(app, context);
   AddDoctorCommand(app, context);
   RequireKnownNames(app, context.command_line);
   try {

@@ -25,14 +25,14 @@ void AddAttentionOption(CLI::App& command,
       "twinserve's own kernel");
 }
 
-void AddMeasuredModelOptions(CLI::App& command, lab::MeasuredModelOptions& options) {
+void AddMeasuredModelOptions(CLI::App& command, run::MeasuredModelOptions& options) {
   command.add_option("--model", options.model, "Directory of config.json and safetensors")
       ->required();
   command.add_flag("--dummy-weights", options.dummy_weights,
                    "Use random weights; only config.json is read");
-  AddEnumOption<lab::ModelDevice>(
+  AddEnumOption<run::ModelDevice>(
       command, "--device", options.device,
-      {{"cpu", lab::ModelDevice::kCpu}, {"cuda", lab::ModelDevice::kCuda}},
+      {{"cpu", run::ModelDevice::kCpu}, {"cuda", run::ModelDevice::kCuda}},
       "Device to compute on (default: cpu)");
   command.add_option("--threads", options.threads, "Threads (default: all cores)")
       ->check(CLI::Range(1, 1024));

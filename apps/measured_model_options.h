@@ -5,7 +5,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "lab/profile/measured_model.h"
+#include "run/real/measured_model.h"
 
 namespace twin::apps {
 
@@ -14,6 +14,6 @@ void AddAccumulationOption(CLI::App& command, bool& fp8_fast_accumulation);
 void AddAttentionOption(CLI::App& command,
                         std::optional<kernels::cuda::AttentionKernel>& attention);
 
-void AddMeasuredModelOptions(CLI::App& command, lab::MeasuredModelOptions& options);
+void AddMeasuredModelOptions(CLI::App& command, run::MeasuredModelOptions& options);
 
 }  // namespace twin::apps

@@ -14,7 +14,7 @@ struct OverrideOptions {
 };
 
 // Appends the changes to `changes` in the order of the command line, in the form of
-// proto/override.h. `changes` must outlive the parsing.
+// config/override.h. `changes` must outlive the parsing.
 OverrideOptions AddOverrideOptions(CLI::App& command, std::vector<std::string>& changes);
 
 }  // namespace twin::apps

@@ -7,13 +7,13 @@
 
 #include "apps/interrupt.h"
 #include "apps/progress.h"
-#include "lab/run_control.h"
+#include "run/run_control.h"
 
 namespace twin::apps {
 
 // Shows one progress line at a time; warnings and notes are separate lines. Never asks to stop, so
 // Ctrl-C ends the process: for work that has nothing to keep.
-class TerminalReports : public lab::RunControl {
+class TerminalReports : public run::RunControl {
  public:
   void OnProgress(std::string_view what, std::uint64_t done, std::uint64_t total) final;
   void OnProgressEnd() final { line_.reset(); }

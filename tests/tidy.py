@@ -4,20 +4,26 @@ import re
 import sys
 import tempfile
 
-LAYERS = {  # layer -> layers whose headers it may include
-    "core": [], "sched": ["core"], "record": ["core", "sched"], "files": ["core"],
-    "models": ["core", "files"], "text": ["core", "files"], "traces": ["core", "files"], "kernels": ["core", "files"],
-    "sim": ["core", "sched"], "exec": ["core", "files", "models", "sched", "kernels"],
-    "proto": ["core", "files", "models", "sched", "record", "traces", "sim"],
-    "lab": ["core", "files", "models", "sched", "record", "traces", "kernels", "sim", "exec",
-            "proto"],
-    "front": ["core", "files", "text", "lab"],
-    "apps": ["core", "files", "models", "sched", "record", "traces", "kernels", "sim", "exec",
-             "proto", "lab", "text", "front"],
-    "python": ["core", "files", "models", "sched", "record", "traces", "kernels", "sim", "exec",
-               "proto", "lab"],
+SIMULATION = ["core", "core/files", "sched", "run/record", "traces", "sim", "config", "config/models", "run"]
+EXECUTION = ["kernels", "exec", "run/real"]
+LAYERS = {  # folder -> folders whose headers it may include; a folder without an entry belongs to its parent
+    "core": [], "core/files": ["core"], "sched": ["core"], "run/record": ["core", "sched"],
+    "config/models": ["core", "core/files"], "traces": ["core", "core/files"], "kernels": ["core", "core/files"],
+    "sim": ["core", "sched"], "exec": ["core", "core/files", "config/models", "sched", "kernels"],
+    "config": [layer for layer in SIMULATION if layer not in ("run", "config")],
+    "run": SIMULATION, "run/real": SIMULATION + EXECUTION,
+    "apps": SIMULATION + EXECUTION,
+    "apps/serve/text": ["core", "core/files"],
+    "apps/serve/service": SIMULATION + EXECUTION,
+    "apps/serve": SIMULATION + EXECUTION + ["apps", "apps/serve/text", "apps/serve/service"],
+    "apps/python": SIMULATION + EXECUTION + ["apps/study", "apps/recommend", "apps/predict"],
+    # One verb never includes another.
+    **{f"apps/{verb}": SIMULATION + ["apps"]
+       for verb in ("bounds", "predict", "recommend", "report", "schedule", "study", "trace")},
+    **{f"apps/{verb}": SIMULATION + EXECUTION + ["apps"]
+       for verb in ("doctor", "generate", "profile", "run", "validate")},
 }
-PURE = ("core", "sched", "record")
+PURE = ("core", "sched", "run/record")
 IMPURE = re.compile(
     r"#include\s*<(random|thread|mutex|atomic|fstream|filesystem|future|condition_variable|ctime)>"
     r"|#include.*cuda|\bgetenv\b|\b(steady|system|high_resolution)_clock\b|\bs?rand\(|\btime\(nullptr")
@@ -29,6 +35,12 @@ BARE_NOTE = re.compile(r"\b(TODO(?!\(#\d+\))|FIXME|XXX)\b")
 VAGUE_TYPE = re.compile(r"\b(?:class|struct)\s+(\w*(?:Manager|Helper|Utils?|Data|Info))\b")
 VAGUE_FILES = {"util", "utils", "helper", "helpers", "misc", "common"}
 NO_FUNCTION = re.compile(r"^\s*(namespace|class|struct|enum|union|extern\s)\b")
+
+
+def layer_of(path):
+    """The layer of a file, given relative to the root; its top folder if it has none."""
+    folders = [folder.as_posix() for folder in pathlib.PurePosixPath(path).parents]
+    return next((folder for folder in folders if folder in LAYERS), (["."] + folders)[-2])
 
 
 def without_text(line):
@@ -74,14 +86,14 @@ def check_code(path, layer, lines):
     for number, line in enumerate(lines, 1):
         if len(line) > LINE_MAX:
             yield number, f"line has {len(line)} columns, allowed are {LINE_MAX}"
-        included = re.match(r'#include "([^/"]+)/', line)
-        target = included.group(1) if included else None
+        included = re.match(r'#include "([^"]+/[^"]+)"', line)
+        target = layer_of(included.group(1)) if included else None
         if layer in LAYERS and target in [*LAYERS, "tests"] and target not in [layer, *LAYERS[layer]]:
             yield number, f"{layer} must not include {target}"
         if layer in PURE and IMPURE.search(without_text(line) if "#inc" not in line else line):
             yield number, f"{layer} is pure: no clock, thread, lock, file, environment, CUDA"
-        if "proto" not in path.parts and re.search(r'#include.*\.pb\.h"', line):
-            yield number, "generated protobuf headers stay in proto"
+        if "config" not in path.parts and re.search(r'#include.*\.pb\.h"', line):
+            yield number, "generated protobuf headers stay in config"
         vague = VAGUE_TYPE.search(without_text(line))
         if vague:
             yield number, f"type name '{vague.group(1)}' says nothing"
@@ -128,6 +140,8 @@ def repeated_local_names(root):
         owner, aliases = {}, {}
         for path in sorted((root / layer).rglob("*.cc")):
             inner = str(path.relative_to(root / layer))
+            if layer_of(path.relative_to(root).as_posix()) != layer:
+                continue
             if inner in alone or "cuda" in path.parts or "no_cuda" in path.parts:
                 continue
             for statement in local_statements(path.read_text(encoding="utf-8")):
@@ -154,7 +168,7 @@ def check_tree(root):
         if path.suffix not in TEXT and path.name != "CMakeLists.txt":
             continue
         lines = path.read_text(encoding="utf-8").splitlines()
-        complaints = list(check_code(path, parts[0], lines)) if path.suffix in CODE else []
+        complaints = list(check_code(path, layer_of(relative.as_posix()), lines)) if path.suffix in CODE else []
         if path.stem in VAGUE_FILES:
             complaints.append((1, f"file name '{path.name}' says nothing"))
         for number, line in enumerate(lines, 1):
@@ -175,8 +189,10 @@ def self_test():
         "core/a.h": (head + '#include "sched/engine.h"\n', "core must not include sched"),
         "sim/a.cc": ('#include "tests/support/a.h"\n', "sim must not include tests"),
         "sched/a.cc": ("#include <mutex>\n", "sched is pure"),
-        "record/a.cc": ("auto t = std::chrono::steady_clock::now();\n", "record is pure"),
-        "apps/a.cc": ('#include "proto/record.pb.h"\n', "stay in proto"),
+        "run/record/a.cc": ("auto t = std::chrono::steady_clock::now();\n", "record is pure"),
+        "apps/study/a.cc": ('#include "apps/report/page.h"\n', "apps/study must not include apps/report"),
+        "run/a.cc": ('#include "run/real/a.h"\n', "run must not include run/real"),
+        "apps/a.cc": ('#include "config/record.pb.h"\n', "stay in config"),
         "core/b.h": ("#pragma once\n", "purpose"),
         "core/c.h": ("// What it is for.\n", "lacks #pragma once"),
         "core/d.cc": ("// " + "x" * 98 + "\n", "columns"),
@@ -196,7 +212,7 @@ def self_test():
     with tempfile.TemporaryDirectory() as folder:
         for name, (text, _) in planted.items():
             path = pathlib.Path(folder, name)
-            path.parent.mkdir(exist_ok=True)
+            path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
         found = check_tree(pathlib.Path(folder))
     expected = [name for name, (_, complaint) in planted.items() if complaint]

@@ -1,4 +1,4 @@
-"""Writes text/unicode_changes_table.inc: code points whose general category has changed between
+"""Writes apps/serve/text/unicode_changes_table.inc: code points whose general category has changed between
 Unicode 14.0 and 16.0.
 
 Usage: make_unicode_changes.py OUTPUT, with Python 3.11 (whose unicodedata is that of Unicode 14.0) and pip.

@@ -6,11 +6,11 @@
 #include <string>
 #include <string_view>
 
-#include "files/output_file.h"
+#include "core/files/output_file.h"
 
 namespace twin {
 
-// The file appears when it is complete (files/output_file.h, whose errors these are).
+// The file appears when it is complete (core/files/output_file.h, whose errors these are).
 class CompressibleFile {
  public:
   explicit CompressibleFile(const std::filesystem::path& path);

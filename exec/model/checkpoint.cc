@@ -2,9 +2,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "core/files/input_file.h"
 #include "core/input_error.h"
 #include "core/printable.h"
-#include "files/input_file.h"
 
 namespace twin::exec {
 namespace {

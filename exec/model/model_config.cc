@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
+#include "config/models/hf_config.h"
+#include "config/models/stored_weights.h"
 #include "core/input_error.h"
-#include "models/hf_config.h"
-#include "models/stored_weights.h"
 
 namespace twin::exec {
 namespace {

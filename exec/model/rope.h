@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "models/rope_config.h"
+#include "config/models/rope_config.h"
 
 namespace twin::exec {
 

@@ -17,10 +17,10 @@
 #include <string>
 #include <vector>
 
+#include "config/models/int4_layout.h"
 #include "exec/model/checkpoint.h"
 #include "exec/model/tensor_plan.h"
 #include "kernels/weight_matrix.h"
-#include "models/int4_layout.h"
 
 namespace twin::exec {
 

@@ -7,9 +7,9 @@
 #include <system_error>
 #include <utility>
 
+#include "core/files/output_file.h"
 #include "core/hash.h"
 #include "core/input_error.h"
-#include "files/output_file.h"
 #include "kernels/cuda/flashinfer/planned_attention.h"
 
 namespace twin::kernels::cuda {

@@ -21,7 +21,7 @@ import tempfile
 
 sys.dont_write_bytecode = True
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(SOURCE / "cmake"))
+sys.path.insert(0, str(SOURCE / "tools/cmake"))
 
 import older_glibc  # noqa: E402  (needs the path)
 

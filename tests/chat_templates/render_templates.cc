@@ -11,8 +11,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "apps/serve/text/template/template.h"
 #include "core/input_error.h"
-#include "text/template/template.h"
 
 namespace {
 

@@ -8,7 +8,7 @@
 #include <set>
 #include <sstream>
 
-#include "lab/profile/profile_file.h"
+#include "apps/profile/profile_file.h"
 #include "tests/golden/models/reference_model.h"
 #include "tests/unit/apps/experiment_folder.h"
 
@@ -273,7 +273,7 @@ TEST_F(CudaCommandLineTest, ProfilesFitAndFitsPredict) {
       Run({"profile", "--model", ".", "--dummy-weights", "--device", "cuda", "--quick", "--rounds",
            "1", "--batch-max", "8", "--tokens-max", "64", "--out", "p.csv"});
   ASSERT_EQ(profile.exit_code, 0) << profile.err;
-  const lab::ProfileHeader header = lab::ReadProfile(scratch_.File("p.csv")).header;
+  const run::ProfileHeader header = run::ReadProfile(scratch_.File("p.csv")).header;
   EXPECT_THAT(header.machine, HasSubstr("Emulated GPU"));
   EXPECT_THAT(header.machine, HasSubstr("cuBLASLt"));
   EXPECT_EQ(header.instruction_set, "sm_90");

@@ -304,7 +304,7 @@ class ReleasesTest(unittest.TestCase):
                          "all cases are decided by the rules v0_33_0")
 
     def test_the_variants_are_the_releases_of_the_policy(self):
-        text = (SOURCE / "proto/policy.proto").read_text()
+        text = (SOURCE / "config/policy.proto").read_text()
         body = text[text.index("enum Release"):]
         names = set(re.findall(r"(v\d+_\d+_\d+) =", body[:body.index("}")]))
         self.assertEqual(names, set(originals.SYSTEMS["vllm"].variants))

@@ -12,10 +12,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include "apps/serve/text/template/failure.h"
+#include "apps/serve/text/template/template.h"
 #include "core/input_error.h"
 #include "core/random.h"
-#include "text/template/failure.h"
-#include "text/template/template.h"
 
 namespace twin::text {
 namespace {

@@ -12,9 +12,9 @@
 #include <string>
 #include <vector>
 
+#include "config/policy_binding.h"
 #include "core/input_error.h"
 #include "core/random.h"
-#include "proto/policy_binding.h"
 #include "sched/engine.h"
 #include "sched/invariant.h"
 

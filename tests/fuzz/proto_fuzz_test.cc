@@ -11,11 +11,11 @@
 #include <string>
 #include <vector>
 
+#include "config/experiment_config.h"
+#include "config/record_file.h"
 #include "core/input_error.h"
 #include "core/random.h"
-#include "proto/experiment_config.h"
-#include "proto/record_file.h"
-#include "tests/unit/proto/random_run.h"
+#include "tests/unit/config/random_run.h"
 
 namespace twin {
 namespace {

@@ -5,9 +5,9 @@
 #include <cmath>
 #include <string>
 
-#include "lab/simulation.h"
+#include "run/simulation.h"
 
-namespace twin::lab {
+namespace twin::run {
 namespace {
 
 // Eight requests at a time, 50 steps of 10 ms each: 16 requests/s and 800 output tokens/s.
@@ -74,4 +74,4 @@ TEST(ConstantServerTest, ClientsThatLeaveTakeTheirTime) {
 }
 
 }  // namespace
-}  // namespace twin::lab
+}  // namespace twin::run

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <memory>
 
-#include "examples/my_policy/shortest_prompt_first.h"
-#include "record/plan_digest.h"
+#include "docs/examples/my_policy/shortest_prompt_first.h"
+#include "run/record/plan_digest.h"
 #include "tests/support/hostile_run.h"
 
 namespace twin::testing {

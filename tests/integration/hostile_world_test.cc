@@ -18,9 +18,9 @@
 #include <utility>
 #include <vector>
 
-#include "record/plan_digest.h"
-#include "record/plan_text.h"
-#include "record/recording_world.h"
+#include "run/record/plan_digest.h"
+#include "run/record/plan_text.h"
+#include "run/record/recording_world.h"
 #include "sched/engine.h"
 #include "sched/serve.h"
 #include "tests/support/hostile_policies.h"

@@ -12,18 +12,18 @@
 #include <thread>
 #include <vector>
 
-#include "front/serving_front.h"
+#include "apps/serve/serving_front.h"
+#include "apps/serve/text/stand_in_tokenizer.h"
 #include "tests/support/hostile_clients.h"
 #include "tests/support/raw_client.h"
-#include "tests/unit/lab/serving_scene.h"
-#include "text/stand_in_tokenizer.h"
+#include "tests/unit/serve/serving_scene.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 // Of the sanitizers' run-time library, whose header GCC does not bring.
 extern "C" std::size_t __sanitizer_get_current_allocated_bytes();
 #endif
 
-namespace twin::lab {
+namespace twin::run {
 namespace {
 
 // Of this process, by malloc and new.
@@ -41,7 +41,7 @@ std::int64_t Setting(const char* name, std::int64_t otherwise) {
   return text == nullptr ? otherwise : std::atoll(text);
 }
 
-std::string RenderMessages(const front::ChatPrompt& chat) {
+std::string RenderMessages(const serve::ChatPrompt& chat) {
   std::string text;
   for (const auto& message : chat.messages) text += message["content"].get<std::string>();
   return text;
@@ -71,13 +71,13 @@ class ServedLoadTest : public ServingScene {
 
   text::StandInTokenizer tokenizer_{
       {.seed = 1, .vocabulary = 2000, .characters_per_token = 4, .special = {1999}}};
-  front::FrontOptions front_options_;
+  serve::FrontOptions front_options_;
   ClientCounts counts_;
 };
 
 TEST_F(ServedLoadTest, SurvivesClientsOfEveryKindAndDrains) {
   const auto engine = Start(Served());
-  front::ServingFront server(*engine, {&tokenizer_, &RenderMessages}, front_options_, "127.0.0.1",
+  serve::ServingFront server(*engine, {&tokenizer_, &RenderMessages}, front_options_, "127.0.0.1",
                              0, [](const std::string&) {});
   server.Start();
   std::atomic<bool> draining = false;
@@ -142,7 +142,7 @@ TEST_F(ServedLoadTest, MemoryDoesNotGrowWithTheNumberOfRequests) {
   constexpr int kMeasured = 450;
   constexpr std::int64_t kBytesMax = 32 * kClients * kMeasured;
   const auto engine = Start(Served());
-  front::ServingFront server(*engine, {&tokenizer_, &RenderMessages}, front_options_, "127.0.0.1",
+  serve::ServingFront server(*engine, {&tokenizer_, &RenderMessages}, front_options_, "127.0.0.1",
                              0, [](const std::string&) {});
   server.Start();
   std::deque<RawClient> clients;
@@ -160,4 +160,4 @@ TEST_F(ServedLoadTest, MemoryDoesNotGrowWithTheNumberOfRequests) {
 }
 
 }  // namespace
-}  // namespace twin::lab
+}  // namespace twin::run

@@ -13,8 +13,8 @@
 
 #include "core/random.h"
 #include "core/ring_queue.h"
-#include "record/recording_world.h"
-#include "record/request_tracker.h"
+#include "run/record/recording_world.h"
+#include "run/record/request_tracker.h"
 #include "sched/engine.h"
 #include "sched/policy/registry.h"
 #include "sched/serve.h"

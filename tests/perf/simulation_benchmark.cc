@@ -11,11 +11,11 @@
 
 #include "core/arrival_source.h"
 #include "core/random.h"
-#include "lab/serve_ahead.h"
-#include "record/metrics_collector.h"
-#include "record/plan_digest.h"
-#include "record/recording_world.h"
-#include "record/request_tracker.h"
+#include "run/record/metrics_collector.h"
+#include "run/record/plan_digest.h"
+#include "run/record/recording_world.h"
+#include "run/record/request_tracker.h"
+#include "run/serve_ahead.h"
 #include "sched/cache/kv_pool.h"
 #include "sched/cluster.h"
 #include "sched/engine.h"
@@ -165,7 +165,7 @@ void BM_Cluster(benchmark::State& state) {
     } else {
       LogPlayer player(listeners);
       RunObserver* const observers[] = {&digest};
-      lab::AheadServer server(cluster, simulated, tracker, player, observers, 1);
+      run::AheadServer server(cluster, simulated, tracker, player, observers, 1);
       while (server.ServeWindow()) {
       }
       server.ShowServed();

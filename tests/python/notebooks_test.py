@@ -9,7 +9,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.filterwarnings("ignore::twinserve.RunWarning")
-@pytest.mark.parametrize("path", sorted((ROOT / "python/notebooks").glob("*.ipynb")),
+@pytest.mark.parametrize("path", sorted((ROOT / "apps/python/notebooks").glob("*.ipynb")),
                          ids=lambda path: path.stem)
 def test_a_notebook_runs(path, monkeypatch, capsys):
     monkeypatch.chdir(ROOT)

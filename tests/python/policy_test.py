@@ -6,7 +6,7 @@ import pytest
 import twinserve
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "python/examples"))
+sys.path.insert(0, str(ROOT / "apps/python/examples"))
 from shortest_prompt_first import ShortestPromptFirst  # noqa: E402
 
 TINY_MODEL = ROOT / "tests/golden/models/tiny-llama"

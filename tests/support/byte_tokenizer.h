@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "text/tokenizer.h"
-#include "text/utf8.h"
+#include "apps/serve/text/tokenizer.h"
+#include "apps/serve/text/utf8.h"
 
 namespace twin {
 

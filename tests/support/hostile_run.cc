@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "record/plan_digest.h"
-#include "record/recording_world.h"
+#include "run/record/plan_digest.h"
+#include "run/record/recording_world.h"
 #include "sched/cluster.h"
 #include "sched/serve.h"
 

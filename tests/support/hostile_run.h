@@ -7,7 +7,7 @@
 #include <memory>
 #include <optional>
 
-#include "record/run_observer.h"
+#include "run/record/run_observer.h"
 #include "sched/disaggregation_config.h"
 #include "sched/engine.h"
 #include "sched/route/router.h"

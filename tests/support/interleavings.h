@@ -8,7 +8,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "record/run_observer.h"
+#include "run/record/run_observer.h"
 #include "sched/engine.h"
 #include "sched/stale_tokens.h"
 #include "tests/support/hostile_policies.h"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/check.h"
-#include "record/run_observer.h"
+#include "run/record/run_observer.h"
 
 namespace twin::testing {
 

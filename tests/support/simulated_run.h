@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "core/check.h"
-#include "record/recording_world.h"
-#include "record/request_tracker.h"
+#include "run/record/recording_world.h"
+#include "run/record/request_tracker.h"
 #include "sched/engine.h"
 #include "sched/policy/registry.h"
 #include "sched/serve.h"

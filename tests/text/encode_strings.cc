@@ -21,8 +21,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "apps/serve/text/tokenizer.h"
 #include "core/input_error.h"
-#include "text/tokenizer.h"
 
 namespace twin::text {
 namespace {

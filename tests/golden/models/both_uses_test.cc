@@ -7,10 +7,10 @@
 #include <filesystem>
 #include <vector>
 
+#include "config/models/named_model.h"
 #include "core/model_spec.h"
 #include "exec/model/checkpoint.h"
 #include "exec/model/model_config.h"
-#include "models/named_model.h"
 #include "tests/golden/models/reference_model.h"
 
 namespace twin {

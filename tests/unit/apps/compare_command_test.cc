@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "record/metric_catalog.h"
+#include "run/record/metric_catalog.h"
 #include "tests/unit/apps/experiment_folder.h"
 
 namespace twin::apps {

@@ -10,7 +10,7 @@
 #include <limits>
 #include <thread>
 
-#include "apps/prompt_file.h"
+#include "apps/generate/prompt_file.h"
 #include "core/input_error.h"
 #include "core/random.h"
 #include "tests/golden/models/reference_model.h"

@@ -9,11 +9,11 @@
 #include <string>
 #include <vector>
 
+#include "apps/profile/profile_file.h"
+#include "apps/validate/validation_report.h"
 #include "core/step_parts.h"
-#include "lab/profile/profile_file.h"
-#include "lab/validation/validation_report.h"
-#include "record/csv_columns.h"
-#include "record/metric_catalog.h"
+#include "run/record/csv_columns.h"
+#include "run/record/metric_catalog.h"
 #include "tests/unit/apps/experiment_folder.h"
 
 namespace twin::apps {
@@ -176,10 +176,10 @@ TEST_F(MetricsPageTest, ThePartsOfAStepAreTheColumnsOfItsParts) {
 }
 
 TEST_F(MetricsPageTest, HasTheColumnsOfAProfile) {
-  lab::ProfileHeader header;
+  run::ProfileHeader header;
   header.machine = "m";
   const std::string file = scratch_.File("profile.csv");
-  const lab::ProfileWriter writer(file, header, true);
+  const run::ProfileWriter writer(file, header, true);
   std::istringstream lines(ReadText(file));
   std::string columns;
   while (std::getline(lines, columns) && columns.starts_with("#")) {
@@ -204,15 +204,15 @@ void AddPaths(const json& value, const std::string& path, std::vector<std::strin
 }
 
 TEST_F(MetricsPageTest, HasTheKeysOfAValidation) {
-  lab::Validation validation;
+  run::Validation validation;
   validation.difference = "plan 3 differs";
   validation.metrics.push_back({"mean_ttft_ms", 2, 1, 3, {{"host", 1}}, 0.5});
-  validation.speed = lab::MachineSpeed{};
-  validation.endings = lab::EndingComparison{};
+  validation.speed = run::MachineSpeed{};
+  validation.endings = run::EndingComparison{};
   validation.steps.push_back({"all", 5, 1, 2, 100, 100});
   validation.parts.push_back({"gemm", 1, 2});
   std::vector<std::string> paths;
-  AddPaths(json::parse(lab::ValidationJson(validation)), "", paths);
+  AddPaths(json::parse(run::ValidationJson(validation)), "", paths);
   EXPECT_THAT(NamesIn(Section("validation.json")), ::testing::UnorderedElementsAreArray(paths));
 }
 

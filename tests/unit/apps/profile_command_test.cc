@@ -8,7 +8,7 @@
 #include <map>
 #include <thread>
 
-#include "lab/profile/profile_file.h"
+#include "apps/profile/profile_file.h"
 #include "tests/unit/apps/experiment_folder.h"
 
 namespace twin::apps {
@@ -44,15 +44,15 @@ class ProfileCommandTest : public testing::ExperimentFolderTest {
     arguments.insert(arguments.end(), more.begin(), more.end());
     return arguments;
   }
-  [[nodiscard]] lab::Profile Read() const { return lab::ReadProfile(scratch_.File("p.csv")); }
-  void Replace(const lab::Profile& profile) const {
-    lab::ProfileWriter(scratch_.File("p.csv"), profile.header, true).Add(profile.rows);
+  [[nodiscard]] run::Profile Read() const { return run::ReadProfile(scratch_.File("p.csv")); }
+  void Replace(const run::Profile& profile) const {
+    run::ProfileWriter(scratch_.File("p.csv"), profile.header, true).Add(profile.rows);
   }
 
   // How often each thing was measured.
   [[nodiscard]] std::map<std::string, int> Counts() const {
     std::map<std::string, int> counts;
-    for (const lab::ProfileRow& row : Read().rows) ++counts[row.key()];
+    for (const run::ProfileRow& row : Read().rows) ++counts[row.key()];
     return counts;
   }
 };
@@ -68,7 +68,7 @@ TEST_F(ProfileCommandTest, MeasuresEverythingInEveryRoundAndFitsAModelThatRuns) 
   EXPECT_GE(kinds["step"], 60);
   EXPECT_GE(kinds["operation"], 60);
   EXPECT_GE(kinds["host"], 3);
-  for (const lab::ProfileRow& row : Read().rows) {
+  for (const run::ProfileRow& row : Read().rows) {
     EXPECT_GT(row.median_us, 0) << row.key();
     EXPECT_LE(row.p10_us, row.p90_us) << row.key();
     EXPECT_LE(row.totals.tokens(), Read().header.limits.tokens_max) << row.key();
@@ -143,7 +143,7 @@ TEST_F(ProfileCommandTest, GoesOnWhereItWasInterrupted) {
 
 TEST_F(ProfileCommandTest, MeasuresOnlyWhatIsMissing) {
   ASSERT_EQ(Run(Arguments({"--rounds", "1"})).exit_code, 0);
-  const lab::Profile whole = Read();
+  const run::Profile whole = Read();
   Replace({whole.header, {whole.rows.begin(), whole.rows.end() - 20}});
   // Killed in the middle of a row.
   std::ofstream(scratch_.File("p.csv"), std::ios::binary | std::ios::app) << "operation,gemm_h";
@@ -169,7 +169,7 @@ TEST_F(ProfileCommandTest, AFileThatWasBegunKeepsItsLimits) {
   expect_refusal({"--context-max", "100"},
                  "--context-max: asks for 100, but p.csv was begun with 128; allowed: the same");
   EXPECT_EQ(Run(Arguments({"--rounds", "1", "--context-max", "4096"})).exit_code, 0);
-  lab::Profile other = Read();
+  run::Profile other = Read();
   other.header.limits.batch_max = 16;
   other.header.limits.tokens_max = 64;
   Replace(other);
@@ -184,7 +184,7 @@ TEST_F(ProfileCommandTest, AFileThatWasBegunKeepsItsLimits) {
 
 TEST_F(ProfileCommandTest, FitRefusesHolesAndSaysWhatLacksRounds) {
   ASSERT_EQ(Run(Arguments({"--rounds", "1"})).exit_code, 0);
-  lab::Profile profile = Read();
+  run::Profile profile = Read();
   profile.header.rounds = 2;
   Replace(profile);
   const CommandOutcome few = Run({"fit", "p.csv", "--out", "c.textproto"});
@@ -193,9 +193,9 @@ TEST_F(ProfileCommandTest, FitRefusesHolesAndSaysWhatLacksRounds) {
   EXPECT_THAT(few.err, HasSubstr("warning: p.csv: " + all + " of " + all +
                                  " measurements have fewer than 2 rounds"));
   for (const char* key : {"operation,gemm_up,4", "step,mix 7,0", "host,decode,4"}) {
-    lab::Profile holed = profile;
+    run::Profile holed = profile;
     EXPECT_EQ(
-        std::erase_if(holed.rows, [&](const lab::ProfileRow& row) { return row.key() == key; }),
+        std::erase_if(holed.rows, [&](const run::ProfileRow& row) { return row.key() == key; }),
         1U);
     Replace(holed);
     const CommandOutcome outcome = Run({"fit", "p.csv", "--out", "d.textproto"});

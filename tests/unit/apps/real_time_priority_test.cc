@@ -1,4 +1,4 @@
-#include "apps/real_time_priority.h"
+#include "apps/serve/real_time_priority.h"
 
 #include <gtest/gtest.h>
 #include <sched.h>

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "lab/report/plotly.h"
-#include "lab/study/csv_row.h"
+#include "apps/report/plotly.h"
+#include "apps/study/csv_row.h"
 #include "tests/unit/apps/experiment_folder.h"
 
 namespace twin::apps {
@@ -25,7 +25,7 @@ using ::testing::Not;
 class ReportCommandTest : public testing::ExperimentFolderTest {
  protected:
   void SetUp() override {
-    if (lab::PlotlyScript().empty()) GTEST_SKIP() << "tools/fetch_plotly has not been run";
+    if (run::PlotlyScript().empty()) GTEST_SKIP() << "tools/fetch_plotly has not been run";
   }
 
   // The page that `arguments` write, without the library in it.
@@ -35,9 +35,9 @@ class ReportCommandTest : public testing::ExperimentFolderTest {
     const CommandOutcome outcome = Run(arguments);
     EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
     std::string page = ReadText(scratch_.File("page.html"));
-    const std::size_t at = page.find(lab::PlotlyScript());
+    const std::size_t at = page.find(run::PlotlyScript());
     EXPECT_NE(at, std::string::npos) << "the library is not in the page";
-    if (at != std::string::npos) page.erase(at, lab::PlotlyScript().size());
+    if (at != std::string::npos) page.erase(at, run::PlotlyScript().size());
     return page;
   }
 
@@ -236,14 +236,14 @@ std::string Altered(const std::string& table, const std::string& left_out,
   std::size_t row = 0;
   for (std::string line; std::getline(lines, line); ++row) {
     std::vector<std::string> cells;
-    lab::SplitCsvRow(line, cells);
+    run::SplitCsvRow(line, cells);
     if (row == 0) header = cells;
     std::vector<std::string> kept;
     for (std::size_t i = 0; i < cells.size(); ++i) {
       if (header[i] == left_out) continue;
       kept.push_back(row == 1 && header[i] == changed ? cell : cells[i]);
     }
-    altered += lab::CsvRow(kept);
+    altered += run::CsvRow(kept);
   }
   return altered;
 }
@@ -255,7 +255,7 @@ TEST_F(ReportCommandTest, ATableWithoutAColumnOrWithAnOddCellIsShownOrNamed) {
     const std::string path = fmt::format("run/{}", file);
     const std::string table = ReadText(scratch_.File(path));
     std::vector<std::string> header;
-    lab::SplitCsvRow(table.substr(0, table.find('\n')), header);
+    run::SplitCsvRow(table.substr(0, table.find('\n')), header);
     // Each column has one of the odd cells: a report takes half a second.
     constexpr std::array kOdd = {"", "nan", "inf", "-1", "1e308", "-1e308", "text", "\xff"};
     for (std::size_t i = 0; i < header.size(); ++i) {

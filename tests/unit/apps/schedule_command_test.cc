@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "apps/schedule/schedule_case.h"
+#include "apps/schedule/schedule_run.h"
 #include "core/input_error.h"
-#include "lab/schedule/schedule_case.h"
-#include "lab/schedule/schedule_run.h"
 #include "tests/unit/apps/experiment_folder.h"
 #include "tests/unit/apps/schedule_lines.h"
 

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "apps/commands.h"
+#include "apps/schedule/schedule_case.h"
 #include "core/input_error.h"
 #include "core/random.h"
-#include "lab/schedule/schedule_case.h"
 #include "tests/unit/traces/trace_samples.h"
 
 namespace twin::apps {
@@ -84,7 +84,7 @@ std::string Mutated(std::string text, Random& random) {
 bool AsksForManySteps(const std::string& line) {
   try {
     std::int64_t tokens = 0;
-    for (const lab::ScheduleRequest& r : lab::ParseScheduleCase(line, "").requests)
+    for (const run::ScheduleRequest& r : run::ParseScheduleCase(line, "").requests)
       tokens += r.output_tokens;
     return tokens > 2'000;
   } catch (const InputError&) {

@@ -1,5 +1,5 @@
 // The file of `serve --send-times`.
-#include "apps/send_times.h"
+#include "apps/serve/send_times.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // Which tokenizer a served model gets.
-#include "apps/serving_text.h"
+#include "apps/serve/serving_text.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -7,7 +7,7 @@
 #include <sstream>
 #include <thread>
 
-#include "lab/study/csv_row.h"
+#include "apps/study/csv_row.h"
 #include "tests/unit/apps/experiment_folder.h"
 
 namespace twin::apps {
@@ -39,7 +39,7 @@ class SweepCommandTest : public testing::ExperimentFolderTest {
     std::istringstream lines(Text(name));
     Rows rows;
     for (std::string line; std::getline(lines, line);) {
-      lab::SplitCsvRow(line, rows.emplace_back());
+      run::SplitCsvRow(line, rows.emplace_back());
     }
     return rows;
   }

@@ -1,5 +1,3 @@
-#include "apps/trace_command.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,6 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "apps/commands.h"
 #include "core/input_error.h"
 #include "tests/unit/traces/trace_samples.h"
 
@@ -17,7 +16,8 @@ namespace {
 
 std::string RunLine(const std::string& arguments) {
   CLI::App app;
-  AddTraceCommand(app);
+  CommandContext context;
+  AddTraceCommand(app, context);
   ::testing::internal::CaptureStdout();
   try {
     app.parse(arguments);

@@ -1,5 +1,5 @@
 // Output files: complete or absent, through links, and never in place of a device.
-#include "files/output_file.h"
+#include "core/files/output_file.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -14,8 +14,8 @@
 #include <sstream>
 #include <thread>
 
+#include "core/files/output_target.h"
 #include "core/input_error.h"
-#include "files/output_target.h"
 #include "tests/support/unique_name.h"
 
 namespace twin {

@@ -1,4 +1,4 @@
-#include "models/hf_config.h"
+#include "config/models/hf_config.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "models/named_model.h"
+#include "config/models/named_model.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

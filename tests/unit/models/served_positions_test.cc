@@ -1,6 +1,6 @@
 // A rope type, with every server: positions derived by hand from the servers' code, which
 // served_positions.h names.
-#include "models/served_positions.h"
+#include "config/models/served_positions.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <ostream>
 #include <string>
 
-#include "models/hf_config.h"
+#include "config/models/hf_config.h"
 
 namespace twin {
 namespace {

@@ -1,5 +1,5 @@
 // Work on a thread of its own never outlives its owner, and never ends the process.
-#include "python/background_work.h"
+#include "apps/python/background_work.h"
 
 #include <gtest/gtest.h>
 

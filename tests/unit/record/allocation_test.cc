@@ -8,11 +8,11 @@
 #include <span>
 #include <utility>
 
-#include "record/fairness_meter.h"
-#include "record/metrics_collector.h"
-#include "record/plan_digest.h"
-#include "record/request_tracker.h"
-#include "record/series.h"
+#include "run/record/fairness_meter.h"
+#include "run/record/metrics_collector.h"
+#include "run/record/plan_digest.h"
+#include "run/record/request_tracker.h"
+#include "run/record/series.h"
 #include "tests/support/scripted_run.h"
 
 namespace {

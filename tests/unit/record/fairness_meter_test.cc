@@ -1,4 +1,4 @@
-#include "record/fairness_meter.h"
+#include "run/record/fairness_meter.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "record/request_tracker.h"
+#include "run/record/request_tracker.h"
 #include "tests/support/scripted_run.h"
 
 namespace twin {

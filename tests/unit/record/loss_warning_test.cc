@@ -1,4 +1,4 @@
-#include "record/loss_warning.h"
+#include "run/record/loss_warning.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

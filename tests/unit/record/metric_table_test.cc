@@ -1,4 +1,4 @@
-#include "record/metric_table.h"
+#include "run/record/metric_table.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "record/metric_catalog.h"
+#include "run/record/metric_catalog.h"
 
 namespace twin {
 namespace {

@@ -1,4 +1,4 @@
-#include "record/metrics_collector.h"
+#include "run/record/metrics_collector.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <string>
 #include <variant>
 
-#include "record/request_tracker.h"
+#include "run/record/request_tracker.h"
 #include "tests/support/scripted_run.h"
 
 namespace twin {

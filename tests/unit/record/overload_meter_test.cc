@@ -1,5 +1,5 @@
 // Overload: what counts as growth of the backlog, and what does not.
-#include "record/overload_meter.h"
+#include "run/record/overload_meter.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

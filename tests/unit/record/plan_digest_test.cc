@@ -1,4 +1,4 @@
-#include "record/plan_digest.h"
+#include "run/record/plan_digest.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "record/plan_text.h"
+#include "run/record/plan_text.h"
 
 #include <gtest/gtest.h>
 

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "record/metrics_collector.h"
-#include "record/request_tracker.h"
+#include "run/record/metrics_collector.h"
+#include "run/record/request_tracker.h"
 
 namespace twin {
 namespace {

@@ -1,4 +1,4 @@
-#include "record/recording_world.h"
+#include "run/record/recording_world.h"
 
 #include <gtest/gtest.h>
 
@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "record/recorded_run.h"
-#include "record/replay_world.h"
+#include "run/record/recorded_run.h"
+#include "run/record/replay_world.h"
 #include "tests/support/scripted_run.h"
 
 namespace twin {

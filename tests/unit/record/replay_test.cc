@@ -8,12 +8,12 @@
 #include <vector>
 
 #include "core/random.h"
-#include "record/metrics_collector.h"
-#include "record/plan_digest.h"
-#include "record/recorded_run.h"
-#include "record/recording_world.h"
-#include "record/replay_world.h"
-#include "record/request_tracker.h"
+#include "run/record/metrics_collector.h"
+#include "run/record/plan_digest.h"
+#include "run/record/recorded_run.h"
+#include "run/record/recording_world.h"
+#include "run/record/replay_world.h"
+#include "run/record/request_tracker.h"
 #include "sched/engine.h"
 #include "sched/policy/vllm_v1.h"
 #include "sched/serve.h"

@@ -1,4 +1,4 @@
-#include "record/request_tracker.h"
+#include "run/record/request_tracker.h"
 
 #include <gtest/gtest.h>
 

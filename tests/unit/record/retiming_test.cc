@@ -1,4 +1,4 @@
-#include "record/retiming.h"
+#include "run/record/retiming.h"
 
 #include <gtest/gtest.h>
 

@@ -8,12 +8,12 @@
 #include <utility>
 #include <vector>
 
-#include "record/number_text.h"
-#include "record/part_rows.h"
-#include "record/request_rows.h"
-#include "record/request_tracker.h"
-#include "record/series.h"
-#include "record/step_rows.h"
+#include "run/record/number_text.h"
+#include "run/record/part_rows.h"
+#include "run/record/request_rows.h"
+#include "run/record/request_tracker.h"
+#include "run/record/series.h"
+#include "run/record/step_rows.h"
 #include "tests/support/scripted_run.h"
 #include "tests/unit/record/random_run.h"
 

@@ -1,4 +1,4 @@
-#include "record/shapley.h"
+#include "run/record/shapley.h"
 
 #include <gmock/gmock.h>
 

@@ -1,4 +1,4 @@
-#include "record/summary.h"
+#include "run/record/summary.h"
 
 #include <gtest/gtest.h>
 

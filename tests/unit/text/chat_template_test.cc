@@ -1,4 +1,4 @@
-#include "text/chat_template.h"
+#include "apps/serve/text/chat_template.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

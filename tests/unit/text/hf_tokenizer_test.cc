@@ -1,7 +1,7 @@
 // Small vocabularies in the shapes of model families. What they must give was made by Hugging Face
 // tokenizers 0.23.3 (tests/text/make_samples.py).
 
-#include "text/hf_tokenizer.h"
+#include "apps/serve/text/hf_tokenizer.h"
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "text/tokenizer.h"
+#include "apps/serve/text/tokenizer.h"
 
 namespace twin::text {
 namespace {

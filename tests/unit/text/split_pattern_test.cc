@@ -1,4 +1,4 @@
-#include "text/split_pattern.h"
+#include "apps/serve/text/split_pattern.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "text/characters.h"
+#include "apps/serve/text/characters.h"
 
 namespace twin::text {
 namespace {

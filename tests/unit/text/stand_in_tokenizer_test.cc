@@ -1,4 +1,4 @@
-#include "text/stand_in_tokenizer.h"
+#include "apps/serve/text/stand_in_tokenizer.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "apps/serve/text/word_tokens.h"
 #include "core/input_error.h"
 #include "core/random.h"
 #include "tests/unit/text/tokenizer_json_by_hand.h"
-#include "text/word_tokens.h"
 
 namespace twin::text {
 namespace {

@@ -1,4 +1,4 @@
-#include "text/stop_matcher.h"
+#include "apps/serve/text/stop_matcher.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "text/template/template.h"
+#include "apps/serve/text/template/template.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -10,9 +10,9 @@
 #include <iterator>
 #include <string>
 
+#include "apps/serve/text/tokenizer.h"
 #include "core/input_error.h"
 #include "core/random.h"
-#include "text/tokenizer.h"
 
 namespace twin::text {
 namespace {

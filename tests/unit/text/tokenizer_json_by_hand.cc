@@ -1,6 +1,6 @@
 #include "tests/unit/text/tokenizer_json_by_hand.h"
 
-#include "text/byte_alphabet.h"
+#include "apps/serve/text/byte_alphabet.h"
 
 namespace twin::text {
 

@@ -6,12 +6,13 @@
 
 #include <nlohmann/json.hpp>
 
-#include "text/tokenizer.h"
+#include "apps/serve/text/tokenizer.h"
 
 namespace twin::text {
 
-// A byte-level vocabulary of a few letters: ids 0 to 255 are the bytes as in text/byte_alphabet.h,
-// then "ab" = 256, "bc" = 257, "abc" = 258, "Ġab" = 259; merges in the order a b, b c, ab c, Ġ ab.
+// A byte-level vocabulary of a few letters: ids 0 to 255 are the bytes as in
+// apps/serve/text/byte_alphabet.h, then "ab" = 256, "bc" = 257, "abc" = 258, "Ġab" = 259; merges in
+// the order a b, b c, ab c, Ġ ab.
 nlohmann::json ByteLevelJson();
 
 // SentencePiece's rules: <unk> 0, <s> 1, </s> 2, bytes <0x00> to <0xFF> from 3, then "▁" = 259,

@@ -9,10 +9,10 @@
 #include <utility>
 #include <vector>
 
+#include "apps/serve/text/split_pattern.h"
+#include "apps/serve/text/tokenizer.h"
 #include "core/input_error.h"
 #include "tests/unit/text/tokenizer_json_by_hand.h"
-#include "text/split_pattern.h"
-#include "text/tokenizer.h"
 
 namespace twin::text {
 namespace {

@@ -1,6 +1,6 @@
 // The rules of encoding and decoding, on vocabularies small enough to follow by hand.
 
-#include "text/tokenizer.h"
+#include "apps/serve/text/tokenizer.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,9 +9,9 @@
 #include <thread>
 #include <vector>
 
+#include "apps/serve/text/byte_alphabet.h"
 #include "core/input_error.h"
 #include "tests/unit/text/tokenizer_json_by_hand.h"
-#include "text/byte_alphabet.h"
 
 namespace twin::text {
 namespace {

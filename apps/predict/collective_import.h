@@ -1,0 +1,25 @@
+// Curves of collectives of a profile from measurements that others published.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "run/run_control.h"
+#include "sim/cost/operations/collective_profile.h"
+
+namespace twin::run {
+
+struct CollectiveImport {
+  sim::CollectiveProfile profile;
+  std::vector<std::string> versions;  // "nccl 2.29.2", in the order of the file
+};
+
+// Reads a file of aiconfigurator's, comm_SYSTEM.csv, plain or gzip, with the columns impl, version,
+// op, num_gpus, bytes, latency_us. All versions and number formats of one implementation become one
+// curve, their geometric mean; its spread is their disagreement, at least 5 %. Implementations
+// without a captured graph (*_eager) are left out, and times of more than 1.3 times both neighbors'
+// replaced by what lies between these: noise, as no message takes longer than a larger one. Throws
+// InputError with file, line and field, and ends early as EndIfStopped() does.
+CollectiveImport ImportCollectives(const std::string& path, const RunControl& control);
+
+}  // namespace twin::run

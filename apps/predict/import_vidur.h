@@ -1,0 +1,29 @@
+// Makes profiles of devices from the profiling tables of Vidur.
+#pragma once
+
+#include <filesystem>
+
+#include "run/run_control.h"
+
+namespace twin::run {
+
+// `folder` holds one or more of these tables, plain or gzip:
+//   dense_ops.csv   gpu, tp, n_embd, n_head, n_kv_head, ffn, gated, num_tokens, attn_pre_proj_us,
+//                   attn_post_proj_us, mlp_up_proj_us, mlp_down_proj_us:
+//                   `out`/PRESET/gemm.textproto
+//   attention.csv   gpu, tp, n_q_head_total, n_kv_head_total, n_embd, batch_size, prefill_chunk,
+//                   kv_cache_len, attn_prefill_us, attn_decode_us: `out`/PRESET/attention.textproto
+//   network.csv     system, op (all_reduce, send_recv), num_workers, devices_per_node, bytes,
+//                   latency_us: `out`/PRESET/collectives.textproto, of workers in one node
+// Times are of kernels alone. PRESET is that of the device a100, h100, a30, or of the system
+// a100_dgx, h100_dgx. Attention gets tables for each head dimension (n_embd / n_q_head_total).
+// Skipped, with a warning that counts them: other devices, empty times, workers on several nodes,
+// decodes without context, and of several head dimensions those without prompts or without decodes.
+// All files appear at the end, or none.
+// Throws InputError with file, line and field, also for two devices of one preset in one table and
+// for a repeated payload, or if `folder` holds none of the tables, and ends early as EndIfStopped()
+// does.
+void ImportVidur(const std::filesystem::path& folder, const std::filesystem::path& out,
+                 RunControl& control);
+
+}  // namespace twin::run

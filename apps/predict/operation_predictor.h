@@ -1,0 +1,34 @@
+// Turns rows of an operation table into questions to the operation models, one file per model.
+#pragma once
+
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "apps/predict/operation_table.h"
+#include "core/hardware_spec.h"
+#include "sim/cost/operations/device_profile.h"
+#include "sim/cost/operations/estimate.h"
+#include "sim/cost/operations/kernel_library.h"
+
+namespace twin::run {
+
+// One kind of operation. Implementations keep the models of the formats and libraries that occurred
+// before, so that a row costs a few lookups.
+class OperationPredictor {
+ public:
+  virtual ~OperationPredictor() = default;
+  // Throws InputError with file, line and field.
+  virtual sim::Estimate Predict(const OperationTable& row) = 0;
+};
+
+// The library that the column `backend` names; vLLM without it.
+inline sim::KernelLibrary LibraryOf(const OperationTable& row) {
+  static const std::vector<std::pair<std::string_view, sim::KernelLibrary>> words = {
+      {"vllm", sim::KernelLibrary::kVllm},
+      {"sglang", sim::KernelLibrary::kSglang},
+      {"trtllm", sim::KernelLibrary::kTrtllm}};
+  return row.Word("backend", words, sim::KernelLibrary::kVllm);
+}
+
+}  // namespace twin::run

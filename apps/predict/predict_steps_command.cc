@@ -1,0 +1,186 @@
+#include "apps/predict/predict_steps_command.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "apps/enum_option.h"
+#include "apps/predict/breakdown.h"
+#include "apps/predict/predict_steps.h"
+#include "apps/terminal_control.h"
+#include "config/hardware_file.h"
+#include "config/models/named_model.h"
+#include "config/profile_file.h"
+#include "config/step_engine_names.h"
+#include "core/input_error.h"
+#include "sim/cost/profile_cost.h"
+
+namespace twin::apps {
+namespace {
+
+// A model on devices, as an engine runs it.
+struct ServedArguments {
+  std::string hardware;
+  std::string model;
+  std::string profile;
+  Parallelism parallelism;
+  sim::ProfileCostConfig cost;
+};
+
+void AddServedOptions(CLI::App& command, ServedArguments& served) {
+  command.add_option("--hardware", served.hardware, "Name of a data sheet, or a file");
+  command.add_option("--model", served.model,
+                     "Name of a model (doctor --list models or huggingface.co), or a file");
+  command.add_option("--tensor", served.parallelism.tensor, "Ranks of tensor parallelism")
+      ->check(CLI::Range(1, 1024));
+  command.add_option("--pipeline", served.parallelism.pipeline, "Pipeline stages")
+      ->check(CLI::Range(1, 1024));
+  command.add_option("--profile", served.profile,
+                     "A folder that replaces the built-in profile of the device");
+  AddEnumOption<sim::StepEngine>(command, "--engine", served.cost.engine,
+                                 StepEnginesWithoutPolicy(),
+                                 "How the host prepares steps (default: v1_async)");
+  command.add_option("--captured-size-max", served.cost.captured_size_max,
+                     "Largest captured graph (default: 512)");
+  command.add_flag("--expert-parallel", served.cost.expert_parallel,
+                   "Ranks hold whole experts of a mixture");
+}
+
+std::unique_ptr<sim::StepModel> MakeModel(const ServedArguments& served) {
+  if (served.hardware.empty() || served.model.empty()) {
+    throw InputError(InputError::Kind::kUsage, served.hardware.empty() ? "--hardware" : "--model",
+                     "is required");
+  }
+  const HardwareSpec hardware = HardwareFromNameOrFile(served.hardware);
+  const ModelSpec model = ReadNamedShape(served.model, false);
+  Validate(model, served.parallelism);
+  sim::ProfileCostConfig cost = served.cost;
+  Validate(cost, model, served.parallelism);
+  cost.device = std::make_shared<const sim::DeviceProfile>(
+      served.profile.empty() ? ProfilePreset(hardware.name) : ReadProfileFolder(served.profile));
+  return std::make_unique<sim::StepModel>(sim::StepModelConfigOf(cost, hardware), model, hardware,
+                                          served.parallelism, *cost.device);
+}
+
+struct StepsArguments {
+  ServedArguments served;
+  run::OperationTableFiles files;
+};
+
+void PredictSteps(const StepsArguments& arguments) {
+  TerminalControl control;
+  const std::unique_ptr<sim::StepModel> model = MakeModel(arguments.served);
+  const std::uint64_t rows = run::PredictSteps(*model, arguments.files, control);
+  control.OnNote(fmt::format("wrote {} rows to {}", rows, arguments.files.out.string()));
+}
+
+void AddStepsCommand(CLI::App& predict) {
+  auto arguments = std::make_shared<StepsArguments>();
+  CLI::App* command = predict.add_subcommand(
+      "steps",
+      "Predict a table of steps: adds predicted_us, predicted_low_us, predicted_high_us (a 90 % "
+      "interval)");
+  AddServedOptions(*command, arguments->served);
+  command
+      ->add_option("--in", arguments->files.in,
+                   "CSV, plain or gzip: decode_reqs, decode_context_tokens, prefill_reqs, "
+                   "prefill_tokens; optional prefill_context_tokens (keys that the prompts' chunks "
+                   "read, themselves included), duty (heat of the device, 0 to 1) or t_us (end of "
+                   "the step: rows are one run)")
+      ->required();
+  command
+      ->add_option("--out", arguments->files.out,
+                   "The table with predictions; compressed if it ends in .gz")
+      ->required();
+  command->callback([arguments] { PredictSteps(*arguments); });
+}
+
+constexpr std::int64_t kCountMax = std::int64_t{1} << 40;
+
+struct BreakdownArguments {
+  ServedArguments served;
+  std::string run;
+  std::int64_t decodes = 0;
+  std::int64_t decode_context = 0;
+  std::int64_t prompts = 0;
+  std::int64_t prompt_tokens = 0;
+  double duty = 0;
+};
+
+StepTotals TotalsOf(const BreakdownArguments& a) {
+  StepTotals totals;
+  totals.prefill_tokens = a.prompt_tokens;
+  totals.prefill_items = a.prompts;
+  totals.prefill_context_tokens = a.prompt_tokens;
+  totals.decode_items = a.decodes;
+  totals.decode_context_tokens = a.decode_context;
+  totals.emitting_items = a.decodes + a.prompts;
+  if (a.prompts > 0) {
+    totals.prefill_attention_pairs = a.prompt_tokens * (a.prompt_tokens / a.prompts + 1) / 2;
+  }
+  if (totals.tokens() == 0 || a.prompt_tokens < a.prompts || a.decode_context < a.decodes ||
+      (a.prompts == 0) != (a.prompt_tokens == 0)) {
+    throw InputError(InputError::Kind::kUsage, "--decodes",
+                     "describes no step; allowed: --decodes with --decode-context (tokens that "
+                     "they attend to), --prompts with --prompt-tokens, or both");
+  }
+  return totals;
+}
+
+void PrintBreakdown(const std::vector<run::BreakdownRow>& rows) {
+  double sum = 0;
+  for (const run::BreakdownRow& row : rows) sum += row.seconds;
+  std::printf("%-18s %12s %8s %8s\n", "operation", "ms", "share", "spread");
+  for (const run::BreakdownRow& row : rows) {
+    std::printf("%-18s %12.4f %6.1f %% %s\n", row.name.c_str(), 1e3 * row.seconds,
+                100 * row.seconds / sum,
+                row.log_sd > 0 ? fmt::format("{:5.1f} %", 100 * row.log_sd).c_str() : "");
+  }
+  std::printf("%-18s %12.4f\n", "total", 1e3 * sum);
+}
+
+void BreakDown(const BreakdownArguments& arguments) {
+  if (!arguments.run.empty()) {
+    PrintBreakdown(run::BreakDownRun(arguments.run));
+    return;
+  }
+  const StepTotals totals = TotalsOf(arguments);
+  const std::unique_ptr<sim::StepModel> model = MakeModel(arguments.served);
+  PrintBreakdown(run::BreakDownStep(*model, totals, arguments.duty));
+}
+
+void AddBreakdownCommand(CLI::App& predict) {
+  auto arguments = std::make_shared<BreakdownArguments>();
+  CLI::App* command = predict.add_subcommand(
+      "breakdown", "Where the time of a step goes, or of the steps of a run directory");
+  AddServedOptions(*command, arguments->served);
+  CLI::Option* const run =
+      command->add_option("RUN", arguments->run, "A run directory with parts.csv");
+  command->add_option("--decodes", arguments->decodes, "Requests that decode")
+      ->check(CLI::Range(std::int64_t{0}, kCountMax));
+  command->add_option("--decode-context", arguments->decode_context, "Tokens that they attend to")
+      ->check(CLI::Range(std::int64_t{0}, kCountMax));
+  command->add_option("--prompts", arguments->prompts, "Prompts")
+      ->check(CLI::Range(std::int64_t{0}, kCountMax));
+  command->add_option("--prompt-tokens", arguments->prompt_tokens, "Tokens of all prompts")
+      ->check(CLI::Range(std::int64_t{0}, kCountMax));
+  command->add_option("--duty", arguments->duty, "Heat of the device: 0 rested to 1")
+      ->check(CLI::Range(0.0, 1.0));
+  for (CLI::Option* const option : command->get_options()) {
+    if (option != run && option != command->get_help_ptr()) run->excludes(option);
+  }
+  command->callback([arguments] { BreakDown(*arguments); });
+}
+
+}  // namespace
+
+void AddPredictStepsCommands(CLI::App& predict) {
+  AddStepsCommand(predict);
+  AddBreakdownCommand(predict);
+}
+
+}  // namespace twin::apps

@@ -1,0 +1,79 @@
+// twinserve profile: how long operations, whole steps and the host take on this machine.
+#include <fmt/format.h>
+
+#include <memory>
+#include <string>
+
+#include "apps/commands.h"
+#include "apps/measured_model_options.h"
+#include "apps/profile/measure_profile.h"
+#include "apps/terminal_control.h"
+#include "exec/comm/mpi_ranks.h"
+#include "run/real/model_device.h"
+
+namespace twin::apps {
+namespace {
+
+struct ProfileArguments {
+  run::ProfileRequest request;
+  std::string dtype;  // empty: the usual one of the device
+  std::string kv_dtype;
+};
+
+void RunProfile(const ProfileArguments& arguments, CommandContext& context) {
+  if (!exec::RunsAlone("profile")) return;
+  TerminalControl control;
+  run::ProfileRequest request = arguments.request;
+  const run::ModelDevice device = request.model.device;
+  run::RequireDevice("--device", device, "cpu");
+  request.weight_dtype =
+      run::ParseDTypeOption("--dtype", arguments.dtype, run::WeightFormats(device));
+  run::RequireDeviceOptions(request.model, request.weight_dtype);
+  request.kv_dtype = run::ParseDTypeOption("--kv-dtype", arguments.kv_dtype,
+                                           run::KvFormats(device, request.weight_dtype));
+  const run::ProfileOutcome outcome = run::MeasureProfile(request, control);
+  control.OnNote(fmt::format("wrote {}: {} {}measurements, steps of up to {} tokens",
+                             request.out.string(), outcome.measured,
+                             outcome.continued ? "more " : "", outcome.tokens_max));
+  if (!outcome.interrupted) return;
+  control.OnNote("interrupted: the same command continues from here");
+  context.exit_code = 1;
+}
+
+}  // namespace
+
+void AddProfileCommand(CLI::App& app, CommandContext& context) {
+  auto arguments = std::make_shared<ProfileArguments>();
+  CLI::App* command = app.add_subcommand(
+      "profile", "Measure operations, whole steps and the host on this machine, for fit");
+  AddMeasuredModelOptions(*command, arguments->request.model);
+  command->add_option(
+      "--dtype", arguments->dtype,
+      "Weights: on a CPU fp32 (default), bf16, int8 or int4; on CUDA bf16 (default), fp8 or int4");
+  command->add_option(
+      "--kv-dtype", arguments->kv_dtype,
+      "KV cache: on a CPU fp32 or bf16, default fp32 for fp32 weights, bf16 otherwise; "
+      "on CUDA bf16");
+  command
+      ->add_option("--out", arguments->request.out,
+                   "The profile, a CSV file; one that is there is continued")
+      ->required();
+  command->add_flag("--quick", arguments->request.quick, "A coarse grid, in a minute or so");
+  command->add_option("--tokens-max", arguments->request.tokens_max, "Largest step")
+      ->check(CLI::Range(32, 1 << 20));
+  command->add_option("--context-max", arguments->request.context_max, "Longest sequence")
+      ->check(CLI::Range(64, 1 << 20));
+  command->add_option("--batch-max", arguments->request.batch_max, "Most requests of a step")
+      ->check(CLI::Range(4, 4096));
+  command->add_option("--block-size", arguments->request.block_size, "Tokens per KV block")
+      ->check(CLI::Range(1, 4096));
+  command->add_option("--rounds", arguments->request.rounds, "Times that everything is measured")
+      ->check(CLI::Range(1, 1000));
+  command
+      ->add_option("--until-round", arguments->request.until_round,
+                   "Stop after this round; without it, the same command continues")
+      ->check(CLI::Range(1, 1000));
+  command->callback([arguments, &context] { RunProfile(*arguments, context); });
+}
+
+}  // namespace twin::apps

@@ -1,0 +1,152 @@
+#include <nanobind/stl/string.h>
+
+#include "apps/python/policy_step.h"
+#include "apps/python/python_policy.h"
+
+namespace twin::python {
+namespace {
+
+namespace nb = nanobind;
+using Request = PolicyRequest;
+
+void BindRequest(nb::module_& module) {
+  nb::class_<Request>(
+      module, "Request",
+      "A request as a policy sees it.\n\n"
+      "What the client asked for can be read at any time. Its progress (known, "
+      "computed, left, state, ...) can be read in Policy.plan() only. The length of "
+      "its output is unknown until it has ended.")
+      .def_prop_ro(
+          "id", [](const Request& r) { return Index(r.id); },
+          "Number of the request, in order of arrival.")
+      .def_ro("prompt_tokens", &Request::prompt_tokens, "Length of the prompt, tokens.")
+      .def_ro("max_output_tokens", &Request::max_output_tokens,
+              "Limit of the output that the client set, tokens.")
+      .def_ro("priority", &Request::priority, "Smaller is more important.")
+      .def_ro("tenant", &Request::tenant, "Tenant of the workload.")
+      .def_ro("predicted_output_tokens", &Request::predicted_output_tokens,
+              "The workload's prediction of the output, tokens; -1 without one.")
+      .def_ro("arrival_s", &Request::arrival_s, "Time of arrival, seconds since the start.")
+      .def_prop_ro(
+          "known", [](const Request& r) { return r.sequence().known; },
+          "Tokens of the prompt and of the output so far.")
+      .def_prop_ro(
+          "computed", [](const Request& r) { return r.sequence().computed; },
+          "Tokens whose keys and values are in the cache after this step's work so far.")
+      .def_prop_ro(
+          "pending", [](const Request& r) { return r.sequence().pending; },
+          "Output tokens of steps that have not ended.")
+      .def_prop_ro(
+          "left",
+          [](const Request& r) {
+            const Sequence& s = r.sequence();
+            return s.known + s.pending - s.computed;
+          },
+          "Tokens left to compute: the prompt of a new request, 1 for a decode.")
+      .def_prop_ro(
+          "decodes", [](const Request& r) { return r.sequence().decodes; },
+          "True once it has emitted a token since its latest admission.")
+      .def_prop_ro(
+          "state", [](const Request& r) { return StateName(r.sequence().state); },
+          "waiting, running, swapped or finished.")
+      .def_prop_ro(
+          "preemptions", [](const Request& r) { return r.sequence().preemptions; },
+          "How often it lost its memory while running.")
+      .def_prop_ro(
+          "blocks", [](const Request& r) { return r.sequence().blocks.held(); },
+          "KV blocks that it holds.")
+      .def("__repr__", [](const Request& r) {
+        return "<twinserve.Request " + std::to_string(Index(r.id)) + ": prompt of " +
+               std::to_string(r.prompt_tokens) + " tokens>";
+      });
+}
+
+void BindStepQueries(nb::class_<PolicyStep>& step) {
+  step.def_prop_ro(
+          "number",
+          [](const PolicyStep& s) {
+            return static_cast<std::uint64_t>(Index(s.builder().plan().id));
+          },
+          "Number of the step, from 1.")
+      .def_prop_ro(
+          "now_s", [](const PolicyStep& s) { return Seconds(s.builder().now()); },
+          "Time of planning, seconds since the start.")
+      .def_prop_ro("tokens_left", &PolicyStep::tokens_left,
+                   "What tokens_per_step_max leaves to this step, tokens.")
+      .def_prop_ro("sequences_left", &PolicyStep::sequences_left,
+                   "What sequences_per_step_max leaves to this step, requests.")
+      .def_prop_ro(
+          "free_blocks", [](const PolicyStep& s) { return s.builder().pool().free(); },
+          "KV blocks neither held nor reserved.")
+      .def_prop_ro(
+          "blocks", [](const PolicyStep& s) { return s.builder().pool().usable(); },
+          "All KV blocks.")
+      .def_prop_ro(
+          "block_size", [](const PolicyStep& s) { return s.builder().pool().block_size(); },
+          "Tokens of a KV block.")
+      .def_prop_ro(
+          "free_host_blocks", [](const PolicyStep& s) { return s.builder().pool().host_free(); },
+          "Free blocks of the swap space.")
+      .def(
+          "blocks_for",
+          [](const PolicyStep& s, std::int32_t tokens) {
+            return s.builder().pool().BlocksFor(std::max(tokens, 0));
+          },
+          nb::arg("tokens"), "KV blocks that hold `tokens` tokens.");
+}
+
+void BindStepCalls(nb::class_<PolicyStep>& step) {
+  step.def("admit", &PolicyStep::Admit, nb::arg("request"),
+           "Lets a waiting request run, without blocks: call grow() or reserve() next. Calls "
+           "Policy.admitted().")
+      .def(
+          "grow", &PolicyStep::Grow, nb::arg("request"), nb::arg("tokens"),
+          "Takes blocks until the request holds enough for `tokens` tokens in total. Returns False "
+          "and changes nothing if too few blocks are free.")
+      .def("reserve", &PolicyStep::Reserve, nb::arg("request"), nb::arg("blocks"),
+           "Reserves further blocks for the request; False if too few are free.")
+      .def("schedule", &PolicyStep::Schedule, nb::arg("request"), nb::arg("tokens"),
+           nb::arg("padded_tokens") = 0,
+           "Adds the next `tokens` tokens of a running request to the step; its blocks must cover "
+           "them. `padded_tokens`: row length in a padded batch, 0 without padding.")
+      .def("schedule_decodes", &PolicyStep::ScheduleDecodes, nb::arg("requests"),
+           nb::arg("from_index") = 0,
+           "Adds one token of each request of the list from `from_index` on, up to the first that "
+           "is no plain decode, finds no block, or is beyond the limits of the step. Returns how "
+           "many. Equal to grow() and schedule() for each, but much faster.")
+      .def("unschedule", &PolicyStep::Unschedule, nb::arg("request"),
+           "Takes a request out of this step.")
+      .def("preempt", &PolicyStep::Preempt, nb::arg("request"),
+           "Frees all blocks of a running request, whose tokens will be computed again. Calls "
+           "Policy.preempted().")
+      .def(
+          "swap_out", &PolicyStep::SwapOut, nb::arg("request"),
+          "Moves all blocks of a running request to the host. Returns False and changes nothing if "
+          "too few host blocks are free. Calls Policy.swapped_out().")
+      .def("swap_in", &PolicyStep::SwapIn, nb::arg("request"),
+           "Moves them back, and the request runs again. Returns False and changes nothing if too "
+           "few blocks are free. Calls Policy.swapped_in().")
+      .def("reject", &PolicyStep::Reject, nb::arg("request"), nb::arg("reason"),
+           "Rejects a waiting request for good; `reason` is too_large_for_cache, "
+           "too_long_for_model or overloaded. Calls Policy.remove().")
+      .def("lookup_prefix", &PolicyStep::LookupPrefix, nb::arg("request"),
+           "Number of leading blocks of the request that the prefix cache holds.")
+      .def("attach_prefix", &PolicyStep::AttachPrefix, nb::arg("request"), nb::arg("blocks"),
+           "Attaches that many cached blocks to a request that was just admitted; 0 is recorded as "
+           "a miss.")
+      .def("publish_prefix", &PolicyStep::PublishPrefix, nb::arg("request"), nb::arg("tokens"),
+           "Enters the full blocks of the first `tokens` tokens into the prefix cache.");
+}
+
+}  // namespace
+
+void BindPolicy(nb::module_& module) {
+  BindRequest(module);
+  nb::class_<PolicyStep> step(module, "Step",
+                              "The step that Policy.plan() decides. Each call takes effect at once "
+                              "and is checked against the engine's invariants.");
+  BindStepQueries(step);
+  BindStepCalls(step);
+}
+
+}  // namespace twin::python

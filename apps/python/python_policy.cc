@@ -1,0 +1,212 @@
+#include "apps/python/python_policy.h"
+
+#include <fmt/format.h>
+#include <nanobind/stl/string.h>
+
+#include <exception>
+#include <utility>
+
+#include "apps/python/policy_step.h"
+
+namespace twin::python {
+namespace {
+
+namespace nb = nanobind;
+
+// str(object) in UTF-8, also if the object has no such text.
+std::string TextOf(nb::handle object) {
+  const nb::object text = nb::steal(PyObject_Str(object.ptr()));
+  const nb::object bytes =
+      text.is_valid()
+          ? nb::steal(PyUnicode_AsEncodedString(text.ptr(), "utf-8", "backslashreplace"))
+          : nb::object();
+  if (!bytes.is_valid()) {
+    PyErr_Clear();
+    return "(no text)";
+  }
+  return {PyBytes_AsString(bytes.ptr()), static_cast<std::size_t>(PyBytes_Size(bytes.ptr()))};
+}
+
+std::string TypeNameOf(nb::handle object) { return TextOf(object.type().attr("__name__")); }
+
+[[noreturn]] void RaisePolicyError(const nb::object& error, const std::string& text) {
+  PyErr_SetString(error.ptr(), text.c_str());
+  throw nb::python_error();
+}
+
+// The attributes of a policy. Each raises PolicyError, with the attribute, if it has another type.
+class Attributes {
+ public:
+  Attributes(const nb::object& policy, const nb::object& error) : policy_(policy), error_(error) {}
+
+  [[nodiscard]] std::int32_t Limit(const char* name) const {
+    const nb::object value = policy_.attr(name);
+    std::int32_t limit = 0;
+    if (!nb::try_cast(value, limit) || limit < 0) {
+      Refuse(name, value, "an integer from 0; 0 = no limit");
+    }
+    return limit;
+  }
+
+  [[nodiscard]] bool Flag(const char* name) const {
+    const nb::object value = policy_.attr(name);
+    bool flag = false;
+    if (!nb::try_cast(value, flag)) Refuse(name, value, "True or False");
+    return flag;
+  }
+
+ private:
+  [[noreturn]] void Refuse(const char* name, const nb::object& value, const char* allowed) const {
+    RaisePolicyError(error_, fmt::format("policy {}: {} is {}; allowed: {}", TypeNameOf(policy_),
+                                         name, TextOf(value), allowed));
+  }
+
+  const nb::object& policy_;
+  const nb::object& error_;
+};
+
+// A reference that any thread may drop.
+std::shared_ptr<const nb::object> SharedObject(nb::object object) {
+  return {new nb::object(std::move(object)), [](const nb::object* held) {
+            const nb::gil_scoped_acquire lock;
+            delete held;
+          }};
+}
+
+}  // namespace
+
+const Sequence& PolicyRequest::sequence() const {
+  if (has_left) {
+    throw nb::value_error(fmt::format("request {} has left the engine", Index(id)).c_str());
+  }
+  if (scope->step == nullptr) {
+    throw nb::value_error("the progress of a request can be read in plan() only");
+  }
+  return scope->step->sequence(id);
+}
+
+// Runs `call`, which calls `method`, with the interpreter lock.
+template <class Call>
+auto PythonPolicy::Guard(const char* method, Call call) const {
+  const nb::gil_scoped_acquire lock;
+  try {
+    return call();
+  } catch (nb::python_error& raised) {
+    const std::string type = TextOf(raised.type().attr("__name__"));
+    const std::string text = TextOf(raised.value());
+    nb::raise_from(raised, error_, "policy %s: %s() failed in step %llu: %s: %s",
+                   std::string(scope_->traits.name).c_str(), method,
+                   static_cast<unsigned long long>(step_number_), type.c_str(), text.c_str());
+  } catch (const std::exception& failed) {
+    RaisePolicyError(error_, fmt::format("policy {}: {}() failed in step {}: {}",
+                                         scope_->traits.name, method, step_number_, failed.what()));
+  }
+}
+
+PythonPolicy::PythonPolicy(nb::object policy, nb::object error, PolicyTraits traits,
+                           const KvPoolConfig& kv)
+    : scope_(std::make_shared<PlanScope>(PlanScope{traits, policy, nullptr})),
+      policy_(std::move(policy)),
+      error_(std::move(error)) {
+  Guard("begin", [&] { policy_.attr("begin")(kv.block_size, kv.blocks); });
+  step_ = nb::cast(PolicyStep(scope_));
+  plan_ = policy_.attr("plan");
+  const nb::object base = nb::module_::import_("twinserve").attr("Policy");
+  const char* const name = "step_returned";
+  step_returned_ = policy_.type().attr(name).is(base.attr(name)) ? nb::none() : policy_.attr(name);
+}
+
+PythonPolicy::~PythonPolicy() {
+  const nb::gil_scoped_acquire lock;
+  requests_ = {};
+  step_returned_.reset();
+  plan_.reset();
+  step_.reset();
+  error_.reset();
+  policy_.reset();
+}
+
+void PythonPolicy::Enqueue(const Sequence& sequence) {
+  Guard("enqueue", [&] {
+    PolicyRequest request;
+    request.scope = scope_;
+    request.id = sequence.id;
+    request.prompt_tokens = sequence.prompt_tokens;
+    request.max_output_tokens = sequence.max_output_tokens;
+    request.priority = sequence.priority;
+    request.tenant = sequence.tenant;
+    request.predicted_output_tokens = sequence.predicted_output_tokens;
+    request.arrival_s = Seconds(sequence.arrival);
+    nb::object& object = requests_.Open(sequence.id);
+    object = nb::cast(std::move(request));
+    policy_.attr("enqueue")(object);
+  });
+}
+
+void PythonPolicy::Remove(const Sequence& sequence) {
+  Guard("remove", [&] {
+    nb::object& object = requests_[sequence.id];
+    nb::inst_ptr<PolicyRequest>(object)->has_left = true;
+    policy_.attr("remove")(object);
+    object.reset();
+    requests_.Close(sequence.id);
+  });
+}
+
+void PythonPolicy::StepReturned(const StepPlan& plan) {
+  if (step_returned_.is_none()) return;
+  Guard("step_returned", [&] { step_returned_(Index(plan.id)); });
+}
+
+void PythonPolicy::Plan(StepBuilder& step) {
+  step_number_ = Index(step.plan().id);
+  scope_->step = &step;
+  struct ResetStep {
+    PlanScope& scope;
+    ~ResetStep() { scope.step = nullptr; }
+  } const reset{*scope_};
+  Guard("plan", [&] { plan_(step_); });
+  for (const Rejection& rejection : step.plan().rejected) {
+    if (requests_.contains(rejection.request)) requests_.Close(rejection.request);
+  }
+}
+
+TimePoint PythonPolicy::WakeAt() const {
+  return Guard("wake_at", [&] {
+    const nb::object answer = policy_.attr("wake_at")();
+    if (answer.is_none()) return kTimeNever;
+    double seconds = 0;
+    if (!nb::try_cast(answer, seconds)) {
+      const std::string what =
+          fmt::format("it returned {}; allowed: None, or seconds since the start", TextOf(answer));
+      throw nb::type_error(what.c_str());
+    }
+    return kTimeZero + DurationFromSeconds(seconds);
+  });
+}
+
+std::shared_ptr<const OwnPolicy> OwnPolicyOf(nb::object policy, nb::object error) {
+  auto result = std::make_shared<OwnPolicy>();
+  result->name = TypeNameOf(policy);
+  const Attributes attributes(policy, error);
+  PolicyTraits& traits = result->traits;
+  traits.name = result->name;
+  traits.tokens_per_step_max = attributes.Limit("tokens_per_step_max");
+  traits.sequences_per_step_max = attributes.Limit("sequences_per_step_max");
+  traits.context_tokens_max = attributes.Limit("context_tokens_max");
+  traits.preempts = attributes.Flag("preempts");
+  traits.first_come_first_served = attributes.Flag("first_come_first_served");
+  traits.caches_prefixes = attributes.Flag("caches_prefixes");
+  traits.swaps_to_host = attributes.Flag("swaps_to_host");
+  traits.reads_predictions = attributes.Flag("reads_predictions");
+  if (traits.swaps_to_host) traits.memory_rule = "vllm_v0";  // the rule that has swap space
+  result->make = [shared = SharedObject(std::move(policy)),
+                  shared_error = SharedObject(std::move(error)),
+                  traits](const KvPoolConfig& kv) -> std::unique_ptr<Policy> {
+    const nb::gil_scoped_acquire lock;
+    return std::make_unique<PythonPolicy>(*shared, *shared_error, traits, kv);
+  };
+  return result;
+}
+
+}  // namespace twin::python

@@ -1,0 +1,82 @@
+// The configurations that a request leaves open.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "apps/recommend/choice.h"
+#include "config/recommend_config.h"
+#include "core/dtype.h"
+#include "core/model_spec.h"
+#include "run/cost_cache.h"
+#include "run/deployment.h"
+
+namespace twin::run {
+
+// A setting by the name of OpenSettings, with what it is.
+using Parameter = std::pair<std::string, std::variant<std::int64_t, double, std::string>>;
+
+// A configuration that can run: one of its independent parts.
+struct Candidate {
+  Choice choice;  // every setting set, as resolved
+  Deployment deployment;
+  std::string checkpoint;     // what the server's command line calls the model
+  double price_per_hour = 0;  // of all devices that it uses
+};
+
+// A configuration that cannot, or does not keep the bounds.
+struct RejectedChoice {
+  Choice choice;
+  std::string reason;
+};
+
+// With the names of the request; unset settings are left out.
+std::vector<Parameter> ParametersOf(const RecommendConfig& request, const Choice& choice);
+
+class CandidateSpace {
+ public:
+  // Borrows the request. Throws InputError (usage) for a model, a data sheet or a server that does
+  // not exist, for a workload or a change that is not valid, and for a setting that the request
+  // names and none of its servers has.
+  explicit CandidateSpace(const RecommendConfig& request);
+
+  // All combinations of the open settings. The first value of a setting is the server's own.
+  [[nodiscard]] std::vector<Choice> Grid() const;
+
+  // Throws InputError if the choice cannot run: weights that do not fit, heads that do not divide.
+  [[nodiscard]] Candidate Make(const Choice& choice, CostCache& costs) const;
+
+  // Those of the grid that can run, each once: settings that come out equal are one candidate.
+  [[nodiscard]] std::vector<Candidate> All(CostCache& costs,
+                                           std::vector<RejectedChoice>& rejected) const;
+
+  [[nodiscard]] const RecommendConfig& request() const { return request_; }
+  [[nodiscard]] std::vector<std::string> ServersOf() const;
+  [[nodiscard]] std::vector<DType> DtypesOf(std::size_t model, std::size_t hardware) const;
+  // What the request allows and the devices hold. Stages are tried only with servers whose stages
+  // are simulated, unless the request names them; separate prefill only with servers that have it.
+  [[nodiscard]] std::vector<Layout> LayoutsOf(std::size_t hardware,
+                                              const std::string& server) const;
+  // What the request leaves open or names and the server does not have, in sentences.
+  [[nodiscard]] std::vector<std::string> MissingSettingsOf(const std::string& server) const;
+
+ private:
+  void RequireKnownSettings() const;
+  // Layouts of so many replicas, by the share of them that prefills.
+  void AddSplits(const Layout& whole, const std::string& server,
+                 std::vector<Layout>& layouts) const;
+  void AddGridOf(const Choice& base, std::vector<Choice>& grid) const;
+  [[nodiscard]] std::vector<std::string> ChangesOf(const Choice& choice) const;
+
+  const RecommendConfig& request_;
+  std::vector<HardwareSpec> hardware_;
+  std::vector<DType> model_dtypes_;
+  std::vector<std::int32_t> model_tokens_;  // prompt and output that each model allows
+};
+
+}  // namespace twin::run

@@ -1,0 +1,198 @@
+// twinserve recommend: what to set for given models, devices, load and bounds.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <iostream>
+#include <iterator>
+#include <map>
+#include <memory>
+
+#include "apps/commands.h"
+#include "apps/recommend/recommendation.h"
+#include "apps/recommend/recommendation_json.h"
+#include "apps/terminal_control.h"
+#include "config/recommend_config.h"
+#include "run/record/metric_table.h"
+#include "run/record/number_text.h"
+
+namespace twin::apps {
+namespace {
+
+struct RecommendArguments {
+  std::string request;
+  std::string format = "table";
+  std::string out;
+  run::RecommendOptions options;
+};
+
+constexpr std::size_t kRowsMax = 15;
+
+std::string Rounded(double value) { return std::isfinite(value) ? RoundedText(value, 4) : "-"; }
+
+std::string WithInterval(const run::Interval& interval) {
+  return fmt::format("{} [{}, {}]", Rounded(interval.value), Rounded(interval.low),
+                     Rounded(interval.high));
+}
+
+std::string CellText(const run::Parameter& parameter) {
+  return std::visit(
+      [](const auto& value) -> std::string {
+        if constexpr (std::is_same_v<std::decay_t<decltype(value)>, double>) {
+          return RoundedText(value, 4);
+        } else {
+          return fmt::format("{}", value);
+        }
+      },
+      parameter.second);
+}
+
+// Cells by configuration of every setting that any of them has, in the order of ParametersOf; "-"
+// where a configuration's server does not have it.
+std::vector<std::pair<std::string, std::vector<std::string>>> ColumnsOf(
+    const run::Recommendation& answer, const RecommendConfig& request) {
+  std::vector<std::pair<std::string, std::vector<std::string>>> columns;
+  const std::size_t count = answer.configurations.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    const run::Choice& choice = answer.configurations[i].candidate.choice;
+    for (const run::Parameter& parameter : run::ParametersOf(request, choice)) {
+      auto column =
+          std::ranges::find(columns, parameter.first, [](const auto& c) { return c.first; });
+      if (column == columns.end()) {
+        columns.emplace_back(parameter.first, std::vector<std::string>(count, "-"));
+        column = std::prev(columns.end());
+      }
+      column->second[i] = CellText(parameter);
+    }
+  }
+  return columns;
+}
+
+// The settings in which the configurations differ have a column each.
+void PrintConfigurations(const run::Recommendation& answer, const RecommendConfig& request) {
+  const auto& all = answer.configurations;
+  auto columns = ColumnsOf(answer, request);
+  std::erase_if(columns, [](const auto& column) {
+    const auto& [name, cells] = column;
+    const bool equal = std::ranges::count(cells, cells[0]) == std::ssize(cells);
+    if (equal) std::cout << fmt::format("{}: {}\n", name, cells[0]);
+    return equal;
+  });
+  std::vector<std::vector<std::string>> rows{{"rank", "tied"}};
+  for (const auto& [name, cells] : columns) rows[0].push_back(name);
+  rows[0].push_back(answer.objective == answer.value_unit
+                        ? answer.objective
+                        : fmt::format("{} ({})", answer.objective, answer.value_unit));
+  for (const run::BoundMargin& margin : all[0].margins) rows[0].push_back(margin.bound);
+  for (std::size_t i = 0; i < std::min(all.size(), kRowsMax); ++i) {
+    std::vector<std::string> row = {std::to_string(all[i].rank), all[i].tied ? "yes" : "no"};
+    for (const auto& [name, cells] : columns) row.push_back(cells[i]);
+    row.push_back(WithInterval(all[i].value));
+    for (const run::BoundMargin& margin : all[i].margins)
+      row.push_back(Rounded(margin.metric.value));
+    rows.push_back(std::move(row));
+  }
+  std::cout << '\n';
+  WriteAligned(std::cout, rows, 2 + columns.size());
+  if (all.size() > kRowsMax)
+    std::cout << fmt::format("... and {} more (--format json)\n", all.size() - kRowsMax);
+}
+
+// Reasons that differ in numbers alone count as one: those of one layout and format.
+void PrintRejected(const run::Recommendation& answer, const RecommendConfig& request) {
+  std::map<std::string, std::pair<std::size_t, std::string>> groups;
+  for (const run::RejectedChoice& one : answer.rejected) {
+    const run::Choice& choice = one.choice;
+    const std::string group =
+        fmt::format("{} on {} x {}, {}, tensor_parallel {}, pipeline_parallel {}{}",
+                    request.models[choice.model].name, choice.layout.devices(),
+                    request.hardware[choice.hardware].name, choice.server,
+                    choice.layout.parallelism.tensor, choice.layout.parallelism.pipeline,
+                    choice.weight_dtype ? fmt::format(", {}", Name(*choice.weight_dtype)) : "");
+    auto& [count, reason] = groups[group];
+    if (count++ == 0) reason = one.reason;
+  }
+  for (const auto& [group, found] : groups)
+    std::cout << fmt::format("rejected ({}): {}: {}\n", found.first, group, found.second);
+}
+
+// How often the command runs.
+std::string TimesText(const run::Layout& layout) {
+  if (layout.prefill_replicas > 0) {
+    return fmt::format(
+        "{} to prefill and {} to decode, behind a proxy that sends a request to both: ",
+        layout.prefill_replicas, layout.replicas - layout.prefill_replicas);
+  }
+  return layout.replicas > 1 ? fmt::format("{} times: ", layout.replicas) : "";
+}
+
+void PrintAnswer(const run::Recommendation& answer, const RecommendConfig& request) {
+  if (!answer.configurations.empty()) {
+    const run::RecommendedConfiguration& first = answer.configurations[0];
+    PrintConfigurations(answer, request);
+    std::cout << fmt::format("\nat {} {}; {}\n\n", Rounded(answer.load), answer.load_unit,
+                             answer.first_again
+                                 ? fmt::format("the first again, on other seeds: {} {}",
+                                               WithInterval(*answer.first_again), answer.value_unit)
+                                 : "");
+    std::cout << fmt::format("{}{}\n\n", TimesText(first.candidate.choice.layout), first.command);
+    for (const run::SettingSensitivity& setting : answer.sensitivity)
+      std::cout << fmt::format("{}\n", setting.sentence);
+    std::cout << "\nleast TTFT and TPOT at the load (Pareto): rank";
+    for (const run::ParetoConfiguration& point : answer.pareto)
+      std::cout << fmt::format(" {} ({} ms, {} ms)", point.rank, Rounded(point.mean_ttft_ms),
+                               Rounded(point.mean_tpot_ms));
+    std::cout << "\n";
+  }
+  PrintRejected(answer, request);
+  for (const std::string& text : answer.assumptions) std::cout << "assumed: " << text << "\n";
+  for (const std::string& text : answer.not_considered)
+    std::cout << "not considered: " << text << "\n";
+}
+
+void AnswerRequest(const RecommendArguments& arguments, CommandContext& context) {
+  const RecommendConfig request = ReadRecommendation(arguments.request);
+  TerminalControl control;
+  const run::Recommendation answer = run::Recommend(request, arguments.options, control);
+  if (answer.interrupted) {
+    std::cerr << "interrupted: nothing can be recommended yet\n";
+    context.exit_code = 1;
+    return;
+  }
+  if (!arguments.out.empty()) {
+    run::WriteRecommendation(answer, request, arguments.out);
+    std::cerr << fmt::format("wrote {}\n", arguments.out);
+  }
+  if (arguments.format == "json") {
+    std::cout << run::RecommendationJson(answer, request);
+  } else {
+    PrintAnswer(answer, request);
+  }
+  if (answer.configurations.empty()) {
+    std::cerr << "no configuration is left; the reasons are listed above\n";
+    context.exit_code = 1;
+  }
+}
+
+}  // namespace
+
+void AddRecommendCommand(CLI::App& app, CommandContext& context) {
+  auto arguments = std::make_shared<RecommendArguments>();
+  CLI::App* command = app.add_subcommand(
+      "recommend", "Find what to set on a server for given models, devices, load and bounds");
+  command
+      ->add_option("REQUEST", arguments->request,
+                   "Request file (.textproto): docs/parameters.md, docs/configuration.md")
+      ->required();
+  command->add_option("--out", arguments->out,
+                      "Folder for recommendation.json and an experiment per configuration");
+  command->add_option("--jobs", arguments->options.jobs, "Runs at a time (default: one per core)")
+      ->check(CLI::Range(1, 1024));
+  command->add_flag("--exhaustive", arguments->options.exhaustive,
+                    "Run every configuration at full length, to check the search");
+  command->add_option("--format", arguments->format, "What to print (default: table)")
+      ->check(CLI::IsMember({"table", "json"}));
+  command->callback([arguments, &context] { AnswerRequest(*arguments, context); });
+}
+
+}  // namespace twin::apps

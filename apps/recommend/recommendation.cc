@@ -1,0 +1,381 @@
+#include "apps/recommend/recommendation.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <numeric>
+#include <span>
+#include <utility>
+
+#include "apps/recommend/evaluator.h"
+#include "apps/recommend/halving.h"
+#include "apps/recommend/sensitivity.h"
+#include "apps/recommend/server_command.h"
+#include "config/server_presets.h"
+#include "core/input_error.h"
+#include "run/many/capacity_runs.h"
+#include "run/many/distinct_reports.h"
+#include "run/record/number_text.h"
+
+namespace twin::run {
+namespace {
+
+using Objective = RecommendConfig::Objective;
+
+// A burst of fewer requests hardly waits, whatever the rate.
+constexpr std::int64_t kRungRequestsMin = 100;
+
+std::string NameOf(Objective objective) {
+  switch (objective) {
+    case Objective::kGoodput:
+      return "goodput";
+    case Objective::kCost:
+      return "cost";
+    case Objective::kLatency:
+      return "latency";
+    case Objective::kUsers:
+      return "users";
+  }
+  return {};
+}
+
+std::vector<double> ValuesOf(const std::vector<Evaluation>& seeds) {
+  std::vector<double> values;
+  for (const Evaluation& one : seeds) values.push_back(one.value);
+  return values;
+}
+
+double MeanLimit(const std::vector<Evaluation>& seeds) {
+  double sum = 0;
+  for (const Evaluation& one : seeds) sum += one.limit;
+  return sum / static_cast<double>(seeds.size());
+}
+
+std::vector<double> MetricValues(const std::vector<Evaluation>& seeds, std::size_t key) {
+  std::vector<double> values;
+  for (const Evaluation& one : seeds) values.push_back(one.metrics[key]);
+  return values;
+}
+
+// One answer.
+class RecommendSearch {
+ public:
+  RecommendSearch(const RecommendConfig& request, const RecommendOptions& options,
+                  RunControl& control)
+      : request_(request),
+        options_(options),
+        space_(request),
+        evaluator_(space_, options.jobs, control) {}
+
+  Recommendation Run() {
+    Describe();
+    try {
+      Search();
+    } catch (const SearchStopped&) {
+      answer_.interrupted = true;
+    }
+    answer_.runs = evaluator_.runs();
+    return std::move(answer_);
+  }
+
+ private:
+  void Describe();
+  void Search();
+  void RejectHopeless();
+  void Halve(const RunLength& full);
+  [[nodiscard]] std::vector<std::size_t> KeptOf(const Evaluations& results,
+                                                const HalvingRule& rule) const;
+  void AddFront(const Evaluations& results);
+  // Drops those that break a bound at the load, where the objective needs it kept. `surely`: also
+  // the interval of the mean lies beyond the bound.
+  void RejectBroken(Evaluations& results, bool surely);
+  [[nodiscard]] std::string BrokenBound(const std::vector<Evaluation>& seeds, bool surely) const;
+  void RunFull(const RunLength& full);
+  void Add(const RankedConfiguration& ranked, const Evaluations& results, const RunLength& full);
+  void RunFirstAgain(const RunLength& full);
+  void VarySettings(const RunLength& full);
+  void FindFront();
+  [[nodiscard]] std::vector<const Candidate*> Alive() const;
+  [[nodiscard]] std::vector<double> Starts() const;
+  [[nodiscard]] Scores ScoresOf(const Evaluations& results) const;
+  [[nodiscard]] std::size_t replications() const { return request_.replications; }
+
+  const RecommendConfig& request_;
+  const RecommendOptions& options_;
+  CandidateSpace space_;
+  Evaluator evaluator_;
+  CostCache costs_;
+  std::vector<Candidate> candidates_;
+  std::vector<std::size_t> alive_;    // of candidates_
+  std::vector<double> limits_;        // the latest largest loads, by candidates_; 0: not known
+  std::vector<std::size_t> front_;    // of candidates_: worth a full run for the Pareto front
+  std::vector<double> first_values_;  // of the first configuration, by seed
+  double first_limit_ = 0;
+  Recommendation answer_;
+};
+
+void RecommendSearch::Describe() {
+  answer_.objective = NameOf(request_.objective);
+  answer_.value_unit = evaluator_.ValueUnit();
+  answer_.lower_is_better = evaluator_.LowerIsBetter();
+  answer_.load_unit = evaluator_.axis().unit();
+  answer_.load = evaluator_.axis().own;
+  answer_.assumptions = {
+      "steps take as long as the cost model of the device says (docs/configuration.md, "
+      "ProfileCost), with the kernels of vLLM for every server",
+      "replicas that do not share work are independent engines, each with an equal share of the "
+      "load; no router between them is simulated",
+      "weights in fp8 or int8 change what a model answers; the quality of answers is not judged"};
+  if (!evaluator_.axis().whole() && answer_.load_unit != "requests/s") {
+    answer_.assumptions.emplace_back(
+        "a trace is one sample: seeds do not vary it, so that intervals do not say how another day "
+        "would differ");
+  }
+  answer_.not_considered = {"routers between independent replicas, and speculative decoding"};
+  for (const std::string& server : space_.ServersOf()) {
+    if (const std::optional<ListedServer> listed = FindServer(server)) {
+      const ServerPreset& preset = *listed->preset;
+      const std::string name =
+          listed->exact ? server : fmt::format("{}, for which {} stands in", server, preset.name);
+      answer_.assumptions.push_back(fmt::format("{}: {}", name, preset.source));
+    }
+    for (std::string& missing : space_.MissingSettingsOf(server))
+      answer_.not_considered.push_back(std::move(missing));
+  }
+}
+
+void RecommendSearch::Search() {
+  candidates_ = space_.All(costs_, answer_.rejected);
+  answer_.candidates = candidates_.size() + answer_.rejected.size();
+  if (candidates_.empty()) return;
+  limits_.assign(candidates_.size(), 0.0);
+  const RunLength full = evaluator_.FullLength(candidates_);
+  answer_.warmup_requests = full.warmup;
+  answer_.load = evaluator_.AskedLoad();
+  if (answer_.load_unit == "times the trace") answer_.load_unit = "requests/s";
+  RejectHopeless();
+  Halve(full);
+  RunFull(full);
+  if (answer_.configurations.empty()) return;
+  RunFirstAgain(full);
+  VarySettings(full);
+  FindFront();
+}
+
+std::vector<const Candidate*> RecommendSearch::Alive() const {
+  std::vector<const Candidate*> alive;
+  for (const std::size_t index : alive_) alive.push_back(&candidates_[index]);
+  return alive;
+}
+
+Scores RecommendSearch::ScoresOf(const Evaluations& results) const {
+  Scores scores;
+  for (const std::vector<Evaluation>& one : results) {
+    scores.push_back(ValuesOf(one));
+    for (double& score : scores.back()) {
+      if (std::isnan(score)) {
+        throw InputError(
+            InputError::Kind::kUsage, request_.source,
+            fmt::format("latency_metric: {} has no value in these runs", request_.latency_metric));
+      }
+      if (answer_.lower_is_better) score = -score;
+    }
+  }
+  return scores;
+}
+
+void RecommendSearch::RejectHopeless() {
+  const std::vector<std::string> reasons = evaluator_.FindHopeless(candidates_);
+  for (std::size_t i = 0; i < candidates_.size(); ++i) {
+    if (reasons[i].empty()) {
+      alive_.push_back(i);
+    } else {
+      answer_.rejected.push_back({candidates_[i].choice, reasons[i]});
+    }
+  }
+}
+
+std::string RecommendSearch::BrokenBound(const std::vector<Evaluation>& seeds, bool surely) const {
+  const std::vector<MetricBound>& bounds = evaluator_.bounds();
+  for (std::size_t b = 0; b < bounds.size(); ++b) {
+    const Interval metric = MeanInterval(MetricValues(seeds, b), kRecommendLevel);
+    const bool at_most = bounds[b].kind == MetricBound::Kind::kAtMost;
+    const double best = surely ? (at_most ? metric.low : metric.high) : metric.value;
+    if (bounds[b].Holds(best)) continue;
+    return fmt::format("{} does not hold at the load: {}", bounds[b].text(),
+                       std::isnan(metric.value) ? "no value" : RoundedText(metric.value, 4));
+  }
+  return {};
+}
+
+void RecommendSearch::RejectBroken(Evaluations& results, bool surely) {
+  if (request_.objective != Objective::kCost && request_.objective != Objective::kLatency) return;
+  std::vector<std::size_t> alive;
+  Evaluations kept;
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    const std::string reason = BrokenBound(results[i], surely);
+    if (reason.empty()) {
+      alive.push_back(alive_[i]);
+      kept.push_back(std::move(results[i]));
+    } else {
+      answer_.rejected.push_back({candidates_[alive_[i]].choice, reason});
+    }
+  }
+  alive_ = std::move(alive);
+  results = std::move(kept);
+}
+
+void RecommendSearch::AddFront(const Evaluations& results) {
+  const std::size_t ttft = evaluator_.KeyIndex("mean_ttft_ms");
+  const std::size_t tpot = evaluator_.KeyIndex("mean_tpot_ms");
+  std::vector<std::vector<double>> points;
+  for (const std::vector<Evaluation>& one : results)
+    points.push_back({-MeanOf(MetricValues(one, ttft)), -MeanOf(MetricValues(one, tpot))});
+  for (const std::size_t i : ParetoFront(points)) front_.push_back(alive_[i]);
+}
+
+// All of them in an exhaustive search: its full runs begin where those of a search with halving do.
+std::vector<std::size_t> RecommendSearch::KeptOf(const Evaluations& results,
+                                                 const HalvingRule& rule) const {
+  if (!options_.exhaustive) return Survivors(ScoresOf(results), rule);
+  std::vector<std::size_t> all(results.size());
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  return all;
+}
+
+void RecommendSearch::Halve(const RunLength& full) {
+  const HalvingRule rule{.level = kRecommendLevel, .tolerance = request_.tolerance};
+  for (const int part : {4, 2}) {
+    if (alive_.size() <= rule.keep_min) break;
+    const std::int64_t requests =
+        std::max(full.requests / part, std::min(full.requests, kRungRequestsMin));
+    const RunLength length{.requests = requests,
+                           .warmup = std::min(full.warmup, requests / 4),
+                           .tolerance = full.tolerance * part};
+    Evaluations results = evaluator_.Evaluate(Alive(), 0, kRungSeeds, length, Starts());
+    answer_.rungs.push_back({length.requests, kRungSeeds, alive_.size(), 0});
+    for (std::size_t i = 0; i < results.size(); ++i) limits_[alive_[i]] = MeanLimit(results[i]);
+    RejectBroken(results, true);
+    if (front_.empty()) AddFront(results);
+    std::vector<std::size_t> alive;
+    for (const std::size_t i : KeptOf(results, rule)) alive.push_back(alive_[i]);
+    alive_ = std::move(alive);
+    answer_.rungs.back().kept = alive_.size();
+  }
+  for (const std::size_t index : front_) {
+    if (std::ranges::find(alive_, index) == alive_.end()) alive_.push_back(index);
+  }
+}
+
+// Where the largest loads are expected, by alive_; empty before the first runs.
+std::vector<double> RecommendSearch::Starts() const {
+  std::vector<double> starts;
+  for (const std::size_t index : alive_) {
+    if (limits_[index] > 0) starts.push_back(limits_[index]);
+  }
+  return starts;
+}
+
+void RecommendSearch::RunFull(const RunLength& full) {
+  Evaluations results = evaluator_.Evaluate(Alive(), kRungSeeds, replications(), full, Starts());
+  answer_.rungs.push_back({full.requests, replications(), alive_.size(), alive_.size()});
+  RejectBroken(results, false);
+  const std::vector<RankedConfiguration> ranked =
+      RankConfigurations(ScoresOf(results), kRecommendLevel, request_.tolerance);
+  for (const RankedConfiguration& one : ranked) Add(one, results, full);
+  if (ranked.empty()) return;
+  first_values_ = ValuesOf(results[ranked[0].index]);
+  first_limit_ = MeanLimit(results[ranked[0].index]);
+}
+
+void RecommendSearch::Add(const RankedConfiguration& ranked, const Evaluations& results,
+                          const RunLength& full) {
+  const std::vector<Evaluation>& seeds = results[ranked.index];
+  RecommendedConfiguration configuration;
+  configuration.rank = answer_.configurations.size() + 1;
+  configuration.tied = ranked.tied;
+  configuration.candidate = candidates_[alive_[ranked.index]];
+  configuration.value = MeanInterval(ValuesOf(seeds), kRecommendLevel);
+  const std::vector<std::string>& keys = evaluator_.MetricKeys();
+  for (std::size_t k = 0; k < keys.size(); ++k) {
+    const bool again = std::ranges::any_of(
+        configuration.metrics, [&](const auto& metric) { return metric.first == keys[k]; });
+    if (!again)
+      configuration.metrics.emplace_back(keys[k],
+                                         MeanInterval(MetricValues(seeds, k), kRecommendLevel));
+  }
+  for (std::size_t b = 0; b < evaluator_.bounds().size(); ++b) {
+    const MetricBound& bound = evaluator_.bounds()[b];
+    const Interval metric = MeanInterval(MetricValues(seeds, b), kRecommendLevel);
+    const double scale = bound.limit == 0 ? 1 : std::abs(bound.limit);
+    configuration.margins.push_back({bound.text(), metric, bound.Slack(metric.value) / scale});
+  }
+  configuration.command = ServerCommand(configuration.candidate);
+  configuration.experiment = evaluator_.ExperimentOf(configuration.candidate, full);
+  answer_.configurations.push_back(std::move(configuration));
+}
+
+void RecommendSearch::RunFirstAgain(const RunLength& full) {
+  const Candidate* const first = &answer_.configurations[0].candidate;
+  const Evaluations results =
+      evaluator_.Evaluate(std::span(&first, 1), kRungSeeds + replications(), replications(), full,
+                          std::span(&first_limit_, 1));
+  answer_.first_again = MeanInterval(ValuesOf(results[0]), kRecommendLevel);
+}
+
+void RecommendSearch::VarySettings(const RunLength& full) {
+  const std::vector<SettingVariants> settings =
+      VariantsOf(space_, answer_.configurations[0].candidate.choice);
+  std::vector<std::string> reasons;  // by setting, then variant; empty: it runs
+  const std::vector<Candidate> made = MakeVariants(
+      space_, settings, answer_.configurations[0].candidate, evaluator_, costs_, reasons);
+  std::vector<const Candidate*> variants;
+  for (const Candidate& candidate : made) variants.push_back(&candidate);
+  const std::vector<double> starts(made.size(), first_limit_);
+  const Evaluations results =
+      evaluator_.Evaluate(variants, kRungSeeds, replications(), full, starts);
+  const std::string objective =
+      request_.objective == Objective::kLatency ? request_.latency_metric : answer_.objective;
+  auto reason = reasons.begin();
+  auto result = results.begin();
+  for (const SettingVariants& setting : settings) {
+    const auto first_reason = reason;
+    std::vector<std::vector<double>> values;
+    for (; values.size() < setting.choices.size(); ++reason)
+      values.push_back(reason->empty() ? ValuesOf(*result++) : std::vector<double>{});
+    answer_.sensitivity.push_back(
+        SensitivityOf(setting, values, first_values_, objective, request_.tolerance));
+    for (std::size_t i = 0; i < values.size(); ++i)
+      answer_.sensitivity.back().effects[i].reason = first_reason[static_cast<std::ptrdiff_t>(i)];
+  }
+}
+
+void RecommendSearch::FindFront() {
+  std::vector<std::vector<double>> points;
+  for (const RecommendedConfiguration& one : answer_.configurations) {
+    const auto mean = [&one](const char* key) {
+      return std::ranges::find_if(one.metrics, [key](const auto& m) { return m.first == key; })
+          ->second.value;
+    };
+    points.push_back({-mean("mean_ttft_ms"), -mean("mean_tpot_ms")});
+  }
+  for (const std::size_t i : ParetoFront(points)) {
+    answer_.pareto.push_back({answer_.configurations[i].rank, -points[i][0], -points[i][1],
+                              answer_.configurations[i].value.value});
+  }
+}
+
+}  // namespace
+
+Recommendation Recommend(const RecommendConfig& request, const RecommendOptions& options,
+                         RunControl& control) {
+  DistinctReports reports(control);
+  Recommendation answer = RecommendSearch(request, options, reports).Run();
+  reports.OnProgressEnd();
+  reports.Finish();
+  return answer;
+}
+
+}  // namespace twin::run

@@ -1,0 +1,112 @@
+// What to set for given models, devices, load and bounds.
+//
+// Idea: the configurations that a request leaves open are many, but most of them are clearly worse.
+// Successive halving runs all of them for a short time and drops those that are behind, then runs
+// the rest longer, and so on; all runs share their seeds, so that differences are paired
+// (halving.h). What is left runs at full length on fresh seeds, which rank it; the first is run
+// once more on further seeds, because the best of many is best partly by luck. Around the first,
+// every setting is then varied alone.
+//
+// A configuration's score is the largest load at which the bounds hold, for each seed by itself:
+// one seed's runs at two loads have the same arrivals, compressed, so that few runs find the load.
+//
+// Easy to get wrong: short runs have not filled the KV cache and flatter overloaded configurations.
+// The first rung therefore is five times as long as filling the largest cache takes, and the
+// metrics leave the filling out.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "apps/recommend/candidate.h"
+#include "config/recommend_config.h"
+#include "run/many/statistics.h"
+#include "run/run_control.h"
+
+namespace twin::run {
+
+constexpr double kRecommendLevel = 0.95;  // of all intervals
+constexpr std::size_t kRungSeeds = 5;
+
+struct BoundMargin {
+  std::string bound;
+  Interval metric;    // at the load of the request
+  double margin = 0;  // room as a share of the limit; negative: broken
+};
+
+struct RecommendedConfiguration {
+  std::size_t rank = 0;  // from 1
+  bool tied = false;     // with the first
+  Candidate candidate;
+  Interval value;                                         // of the objective
+  std::vector<std::pair<std::string, Interval>> metrics;  // at the load of the request
+  std::vector<BoundMargin> margins;
+  std::string command;          // of one engine
+  ExperimentConfig experiment;  // of one engine, at its share of the load
+};
+
+// One other value of one setting of the first configuration.
+struct SettingEffect {
+  std::string value = {};
+  Interval change = {};     // relative change of the objective = {}; NaN if it does not run
+  std::string reason = {};  // why it does not
+};
+
+struct SettingSensitivity {
+  std::string path = {};   // the setting
+  std::string value = {};  // of the first configuration
+  // Percent of the objective for a percent of the setting, of numbers, over the range that ran.
+  std::optional<Interval> elasticity = {};
+  std::vector<SettingEffect> effects = {};
+  std::string sentence = {};
+};
+
+struct ParetoConfiguration {
+  std::size_t rank = 0;
+  double mean_ttft_ms = 0;  // at the load of the request
+  double mean_tpot_ms = 0;
+  double value = 0;
+};
+
+struct RecommendRung {
+  std::int64_t requests = 0;  // per run
+  std::size_t seeds = 0;
+  std::size_t configurations = 0;
+  std::size_t kept = 0;
+};
+
+struct Recommendation {
+  std::string objective;
+  std::string value_unit;
+  bool lower_is_better = false;
+  std::string load_unit;
+  double load = 0;  // that is asked for
+  std::size_t candidates = 0;
+  std::vector<RecommendedConfiguration> configurations;  // by rank
+  std::optional<Interval> first_again;  // the first configuration's value on further seeds
+  std::vector<SettingSensitivity> sensitivity;
+  // Of those above: none has lower mean TTFT and TPOT at the load.
+  std::vector<ParetoConfiguration> pareto;
+  std::vector<RejectedChoice> rejected;
+  std::vector<std::string> assumptions;
+  std::vector<std::string> not_considered;
+  std::vector<RecommendRung> rungs;  // the last one are the full runs
+  std::int64_t warmup_requests = 0;
+  std::int64_t runs = 0;
+  bool interrupted = false;  // then nothing above is known
+};
+
+struct RecommendOptions {
+  int jobs = 0;             // runs at a time; 0: one per core
+  bool exhaustive = false;  // every configuration at full length, to check the search
+};
+
+// Throws InputError for a request that cannot be answered.
+Recommendation Recommend(const RecommendConfig& request, const RecommendOptions& options,
+                         RunControl& control);
+
+}  // namespace twin::run

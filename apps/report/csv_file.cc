@@ -1,0 +1,86 @@
+#include "apps/report/csv_file.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <limits>
+#include <optional>
+
+#include "apps/study/csv_row.h"
+#include "core/files/input_file.h"
+#include "core/input_error.h"
+#include "core/printable.h"
+
+namespace twin::run {
+
+CsvFile::CsvFile(const std::filesystem::path& path) : path_(path) {
+  RequireRegularFile(path);
+  std::ifstream in(path, std::ios::binary);
+  std::string line;
+  if (!std::getline(in, line)) {
+    throw InputError(InputError::Kind::kData, path.string(), "is empty or cannot be read");
+  }
+  SplitCsvRow(line, header_);
+  std::vector<std::string> cells;
+  while (std::getline(in, line)) {
+    SplitCsvRow(line, cells);
+    if (cells.size() != header_.size()) {
+      throw InputError(
+          InputError::Kind::kData, fmt::format("{}:{}", path.string(), rows_ + 2),
+          fmt::format("has {} cells; allowed: {}, as the header", cells.size(), header_.size()));
+    }
+    cells_.insert(cells_.end(), cells.begin(), cells.end());
+    ++rows_;
+  }
+}
+
+std::size_t CsvFile::Place(std::string_view column) const {
+  return static_cast<std::size_t>(std::ranges::find(header_, column) - header_.begin());
+}
+
+bool CsvFile::Has(std::string_view column) const { return Place(column) < header_.size(); }
+
+std::vector<std::string> CsvFile::Texts(std::string_view column) const {
+  const std::size_t place = Place(column);
+  if (place == header_.size()) {
+    throw InputError(InputError::Kind::kData, path_.string(),
+                     fmt::format("has no column {}; it was cut or changed after the run", column));
+  }
+  std::vector<std::string> texts;
+  for (std::size_t row = 0; row < rows_; ++row) {
+    texts.push_back(cells_[row * header_.size() + place]);
+  }
+  return texts;
+}
+
+std::vector<double> CsvFile::Numbers(std::string_view column) const {
+  std::vector<double> numbers;
+  for (const std::string& text : Texts(column)) {
+    const std::optional<double> number = NumberOfCell<double>(text);
+    if (!text.empty() && !(number && std::isfinite(*number))) {
+      RefuseCell(numbers.size(), column, text, "a number, or an empty cell");
+    }
+    numbers.push_back(number.value_or(std::numeric_limits<double>::quiet_NaN()));
+  }
+  return numbers;
+}
+
+std::vector<double> CsvFile::Times(std::string_view column) const {
+  std::vector<double> times = Numbers(column);
+  const auto bad = std::ranges::find_if(times, [](double time) { return !(time >= 0); });
+  if (bad != times.end()) {
+    const auto row = static_cast<std::size_t>(bad - times.begin());
+    RefuseCell(row, column, Texts(column)[row], "a number of at least 0");
+  }
+  return times;
+}
+
+void CsvFile::RefuseCell(std::size_t row, std::string_view column, std::string_view cell,
+                         std::string_view allowed) const {
+  throw InputError(InputError::Kind::kData, fmt::format("{}:{}", path_.string(), row + 2),
+                   fmt::format("{}: found \"{}\"; allowed: {}", column, Printable(cell), allowed));
+}
+
+}  // namespace twin::run

@@ -1,0 +1,73 @@
+// Interactive figures of a page: traces and layout as Plotly takes them
+// (https://plotly.com/javascript/reference).
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+namespace twin::run {
+
+struct FigureAxis {
+  std::string title;
+  bool logarithmic = false;
+  bool from_zero = false;
+  std::string suffix;  // behind each number, such as " %"
+};
+
+// Points of a line; x ascends. Points that are not finite are gaps.
+struct FigureLine {
+  std::string name;  // empty: not in the legend
+  std::vector<double> x;
+  std::vector<double> y;
+  // The ends of a band around the line; empty: none. NaN where a point has no interval.
+  std::vector<double> low;
+  std::vector<double> high;
+  std::vector<bool> hollow;  // by point; empty: all are filled
+};
+
+// Lines get a colour, a dash and a marker each; no two of the first 280 look alike.
+class Figure {
+ public:
+  Figure(std::string title, const FigureAxis& x, const FigureAxis& y);
+
+  // With markers and the band. `look`: lines of equal numbers look alike in all figures.
+  void AddLine(const FigureLine& line, std::size_t look);
+  // Constant until the next point, without markers. At most 2,000 points are drawn.
+  void AddSteps(const FigureLine& line, std::size_t look);
+  // Points alone, at most 3,000 of them.
+  void AddPoints(const FigureLine& line, std::size_t look);
+  // Areas on top of each other, in the order of the calls. REQUIRES: equal x.
+  void AddArea(const FigureLine& line, std::string_view colour);
+  // Horizontal bars that are stacked, in the order of the calls; from the top.
+  void AddBars(const std::string& name, std::span<const std::string> labels,
+               std::span<const double> values, std::string_view colour);
+  // A grey line across the figure.
+  void AddBound(double y, const std::string& text);
+
+  // A sentence below the figure.
+  void Note(std::string text) { note_ = std::move(text); }
+
+  [[nodiscard]] const std::string& title() const { return title_; }
+  [[nodiscard]] const std::string& note() const { return note_; }
+  [[nodiscard]] bool empty() const { return traces_.empty(); }
+  // {"data": [...], "layout": {...}}. Numbers have at most six significant digits.
+  [[nodiscard]] nlohmann::ordered_json ToJson() const;
+
+ private:
+  void Add(const FigureLine& line, const char* mode, const nlohmann::ordered_json& more);
+
+  std::string title_;
+  std::string note_;
+  nlohmann::ordered_json traces_ = nlohmann::ordered_json::array();
+  nlohmann::ordered_json layout_;
+};
+
+// A colour of the palette of figures (Okabe and Ito's), the same in plots/style.py.
+std::string_view PaletteColour(std::size_t look);
+
+}  // namespace twin::run

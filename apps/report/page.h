@@ -1,0 +1,48 @@
+// A self-contained HTML page with interactive figures: readable without network, in any browser of
+// the last years.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "apps/report/figure.h"
+
+namespace twin::run {
+
+// Rows of cells as text; the first row is the header. Cells that are numbers are aligned to the
+// right.
+using PageTable = std::vector<std::vector<std::string>>;
+
+// Four significant digits, and all digits before the point.
+std::string NumberText(double value);
+
+class Page {
+ public:
+  explicit Page(std::string title);
+
+  // In the order of the calls. Texts are escaped.
+  void Heading(std::string_view text);
+  void Paragraph(std::string_view text);
+  // A box; `kind`: good, bad or unsure gives its colour.
+  void Verdict(std::string_view kind, std::string_view text);
+  void Table(const PageTable& rows);
+  // Text as it is, shown when the reader opens it.
+  void Details(std::string_view summary, std::string_view text);
+  // Figures without a trace are left out. Figures in a row share lines of the page where it is wide
+  // enough.
+  void Add(const Figure& figure);
+
+  // The page, with Plotly's script in it. Throws InputError (usage) if the program has none.
+  [[nodiscard]] std::string Html() const;
+
+ private:
+  void EndFigures();
+
+  std::string title_;
+  std::string body_;
+  bool in_figures_ = false;
+  nlohmann::ordered_json figures_ = nlohmann::ordered_json::array();
+};
+
+}  // namespace twin::run

@@ -1,0 +1,7 @@
+#include "apps/report/plotly.h"
+
+namespace twin::run {
+
+std::string_view PlotlyScript() { return {}; }
+
+}  // namespace twin::run

@@ -1,0 +1,44 @@
+// What the page of a run or of several runs shows of them.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "apps/report/csv_file.h"
+#include "apps/report/page.h"
+#include "run/record/summary.h"
+
+namespace twin::run {
+
+// A run directory as it was read; tables that it does not have are empty.
+struct ReportedRun {
+  std::string name;
+  std::filesystem::path path;
+  Summary summary;
+  std::string config;  // config.resolved.textproto; empty: none
+  std::optional<CsvFile> requests;
+  std::optional<CsvFile> steps;
+  std::optional<CsvFile> series;
+  std::optional<CsvFile> parts;
+};
+
+// Throws InputError: `path` is no run directory (usage), a file of it is damaged (data).
+ReportedRun ReadReportedRun(const std::filesystem::path& path);
+
+// The fields of a resolved configuration by path, in order; elements of lists are joined by commas.
+std::vector<std::pair<std::string, std::string>> ConfigFields(const std::string& text);
+
+// Whether latencies are properties of the system: "good", "bad" or "unsure", and a sentence.
+std::pair<std::string, std::string> SaturationVerdict(const Summary& summary);
+
+// Each adds the figures that the runs have the files for: distributions of latencies, latencies
+// over the time of arrival, requests and KV cache over time, composition of batches, parts of
+// steps.
+void AddLatencyFigures(Page& page, const std::vector<ReportedRun>& runs);
+void AddLoadFigures(Page& page, const std::vector<ReportedRun>& runs);
+void AddStepFigures(Page& page, const std::vector<ReportedRun>& runs);
+
+}  // namespace twin::run

@@ -1,0 +1,262 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "apps/report/csv_file.h"
+#include "apps/report/page.h"
+#include "apps/report/report.h"
+#include "apps/study/csv_row.h"
+#include "core/input_error.h"
+#include "run/record/metric_catalog.h"
+#include "run/run_directory.h"
+
+namespace twin::run {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kLinesMax = 40;
+constexpr std::size_t kTableRowsMax = 2000;
+
+struct StudyFigure {
+  std::string_view metric;
+  std::string_view title;
+  double factor;
+};
+constexpr std::array kFigures = {
+    StudyFigure{"slo_attainment", "SLO attainment (% of requests)", 100},
+    StudyFigure{"request_goodput", "Goodput (requests/s)", 1},
+    StudyFigure{"p99_ttft_ms", "p99 TTFT (ms)", 1},
+    StudyFigure{"mean_ttft_ms", "Mean TTFT (ms)", 1},
+    StudyFigure{"p99_tpot_ms", "p99 TPOT (ms)", 1},
+    StudyFigure{"mean_tpot_ms", "Mean TPOT (ms)", 1},
+    StudyFigure{"p99_itl_ms", "p99 ITL (ms)", 1},
+    StudyFigure{"p99_e2el_ms", "p99 end-to-end latency (ms)", 1},
+    StudyFigure{"request_throughput", "Throughput (requests/s)", 1},
+    StudyFigure{"output_throughput", "Output tokens/s", 1},
+    StudyFigure{"mean_kv_used_share", "Mean KV cache use (%)", 100},
+    StudyFigure{"prefix_hit_share", "Prefix-cache hit rate (%)", 100},
+    StudyFigure{"preemptions", "Preemptions", 1}};
+
+// summary.csv, and how its points are drawn.
+struct StudyTable {
+  CsvFile csv;
+  std::vector<std::string> settings;  // columns that the study varies
+  std::string x;                      // the one to the right; empty: none has two numbers
+  std::vector<std::string> lines;     // names, in the order of the points
+  std::vector<std::size_t> line_of;   // by point
+};
+
+std::string LastName(const std::string& path) { return path.substr(path.rfind('.') + 1); }
+
+// How many different numbers a column has; 0 if a cell is none.
+std::size_t DifferentNumbers(const CsvFile& csv, const std::string& column) {
+  std::set<double> values;
+  for (const std::string& text : csv.Texts(column)) {
+    const std::optional<double> value = NumberOfCell<double>(text);
+    if (!value || !std::isfinite(*value)) return 0;
+    values.insert(*value);
+  }
+  return values.size();
+}
+
+// The rate if the study varies it, else the setting with the most numbers.
+std::string AxisOf(const CsvFile& csv, const std::vector<std::string>& settings) {
+  std::string best;
+  std::size_t most = 1;
+  for (const std::string& setting : settings) {
+    const std::size_t count = DifferentNumbers(csv, setting);
+    if (count > 1 && LastName(setting) == "rate") return setting;
+    if (count > most) {
+      most = count;
+      best = setting;
+    }
+  }
+  return best;
+}
+
+StudyTable ReadStudyTable(const fs::path& study) {
+  StudyTable table{CsvFile(study / "summary.csv"), {}, {}, {}, {}};
+  const std::vector<std::string>& header = table.csv.header();
+  const auto n = std::ranges::find(header, "n");
+  if (header.front() != "point" || n == header.end()) {
+    throw InputError(InputError::Kind::kData, (study / "summary.csv").string(),
+                     "is no summary.csv of a study: it has no columns point and n");
+  }
+  if (table.csv.rows() == 0) {
+    throw InputError(InputError::Kind::kUsage, study.string(), "has no point to show");
+  }
+  table.settings.assign(header.begin() + 1, n);
+  table.x = AxisOf(table.csv, table.settings);
+  std::vector<std::string> names(table.csv.rows());
+  for (const std::string& setting : table.settings) {
+    if (setting == table.x) continue;
+    const std::vector<std::string> cells = table.csv.Texts(setting);
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      names[i] += fmt::format("{}{}", names[i].empty() ? "" : ", ",
+                              setting == "base" ? fs::path(cells[i]).stem().string()
+                                                : LastName(setting) + " = " + cells[i]);
+    }
+  }
+  for (const std::string& name : names) {
+    const auto found = std::ranges::find(table.lines, name);
+    table.line_of.push_back(static_cast<std::size_t>(found - table.lines.begin()));
+    if (found == table.lines.end()) table.lines.push_back(name);
+  }
+  return table;
+}
+
+// Cells, or numbers, of a column that the study may lack: empty then.
+std::vector<std::string> TextsIfAny(const CsvFile& csv, std::string_view column) {
+  return csv.Has(column) ? csv.Texts(column) : std::vector<std::string>();
+}
+std::vector<double> NumbersIfAny(const CsvFile& csv, const std::string& column) {
+  return csv.Has(column) ? csv.Numbers(column) : std::vector<double>();
+}
+
+// The line's points in the order of x.
+FigureLine LineOf(const StudyTable& table, std::size_t line, const StudyFigure& shown) {
+  const std::string metric(shown.metric);
+  const std::vector<double> x = table.csv.Numbers(table.x);
+  const std::vector<double> y = table.csv.Numbers(metric);
+  const std::vector<double> low = NumbersIfAny(table.csv, metric + "_low");
+  const std::vector<double> high = NumbersIfAny(table.csv, metric + "_high");
+  const std::vector<std::string> saturated = TextsIfAny(table.csv, "saturated");
+  std::vector<std::size_t> points;
+  for (std::size_t i = 0; i < y.size(); ++i) {
+    if (table.line_of[i] == line && std::isfinite(y[i])) points.push_back(i);
+  }
+  std::ranges::stable_sort(points, {}, [&](std::size_t i) { return x[i]; });
+  FigureLine drawn;
+  drawn.name = table.lines[line];
+  for (const std::size_t i : points) {
+    drawn.x.push_back(x[i]);
+    drawn.y.push_back(shown.factor * y[i]);
+    if (!low.empty() && !high.empty()) {
+      drawn.low.push_back(shown.factor * low[i]);
+      drawn.high.push_back(shown.factor * high[i]);
+    }
+    drawn.hollow.push_back(!saturated.empty() && saturated[i] == "yes");
+  }
+  return drawn;
+}
+
+bool IsTime(const StudyFigure& shown) { return shown.metric.ends_with("_ms"); }
+
+// Over more than two decades, and positive.
+bool NeedsLogarithm(const std::vector<double>& values) {
+  const auto [least, most] = std::ranges::minmax_element(values);
+  return !values.empty() && *least > 0 && *most > 100 * *least;
+}
+
+void AddAxisFigures(Page& page, const StudyTable& table) {
+  const std::string x_title = LastName(table.x) == "rate" ? "rate (requests/s)" : LastName(table.x);
+  const std::vector<double> places = table.csv.Numbers(table.x);
+  const auto [least, most] = std::ranges::minmax_element(places);
+  // Values far from 0, or that grow by factors, would be crowded otherwise.
+  const bool logarithmic = NeedsLogarithm(places);
+  const FigureAxis x_axis{x_title, logarithmic, *least < *most / 2, ""};
+  for (const StudyFigure& shown : kFigures) {
+    if (!table.csv.Has(shown.metric)) continue;
+    std::vector<double> all;
+    std::vector<FigureLine> lines;
+    for (std::size_t i = 0; i < std::min(table.lines.size(), kLinesMax); ++i) {
+      lines.push_back(LineOf(table, i, shown));
+      all.insert(all.end(), lines.back().y.begin(), lines.back().y.end());
+    }
+    if (std::ranges::all_of(all, [](double value) { return value == 0; })) continue;
+    Figure figure(std::string(shown.title), x_axis,
+                  {std::string(shown.title), IsTime(shown) && NeedsLogarithm(all), true, ""});
+    for (std::size_t i = 0; i < lines.size(); ++i) {
+      if (!lines[i].x.empty()) figure.AddLine(lines[i], i);
+    }
+    if (shown.metric == "slo_attainment") figure.AddBound(90, "90 %");
+    page.Add(figure);
+  }
+}
+
+std::string PointCell(const std::vector<double>& values, const std::vector<double>& low,
+                      const std::vector<double>& high, std::size_t i) {
+  if (!std::isfinite(values[i])) return "";
+  if (low.empty() || high.empty() || !std::isfinite(low[i]) || low[i] == high[i]) {
+    return NumberText(values[i]);
+  }
+  return fmt::format("{} [{}, {}]", NumberText(values[i]), NumberText(low[i]), NumberText(high[i]));
+}
+
+PageTable PointTable(const StudyTable& table) {
+  PageTable rows(std::min(table.csv.rows(), kTableRowsMax) + 1);
+  const auto add_texts = [&](const std::string& column) {
+    const std::vector<std::string> cells = table.csv.Texts(column);
+    rows[0].push_back(column);
+    for (std::size_t i = 1; i < rows.size(); ++i) rows[i].push_back(cells[i - 1]);
+  };
+  add_texts("point");
+  for (const std::string& setting : table.settings) add_texts(setting);
+  for (const char* column : {"n", "errors", "saturated"}) {
+    if (table.csv.Has(column)) add_texts(column);
+  }
+  for (const std::string_view name : HeadlineMetrics()) {
+    const std::string metric(name);
+    if (!table.csv.Has(metric)) continue;
+    const std::vector<double> values = table.csv.Numbers(metric);
+    const std::vector<double> low = NumbersIfAny(table.csv, metric + "_low");
+    const std::vector<double> high = NumbersIfAny(table.csv, metric + "_high");
+    rows[0].push_back(metric);
+    for (std::size_t i = 1; i < rows.size(); ++i) {
+      rows[i].push_back(PointCell(values, low, high, i - 1));
+    }
+  }
+  return rows;
+}
+
+void AddVerdict(Page& page, const StudyTable& table) {
+  std::map<std::string, std::size_t> verdicts;
+  for (const std::string& verdict : TextsIfAny(table.csv, "saturated")) ++verdicts[verdict];
+  double errors = 0;
+  for (const double count : NumbersIfAny(table.csv, "errors")) errors += count;
+  page.Paragraph(
+      fmt::format("{} points, {} of them with saturated runs.", table.csv.rows(), verdicts["yes"]));
+  if (verdicts["yes"] > 0) {
+    page.Verdict("unsure",
+                 "Hollow points are saturated: the offered rate exceeds the capacity, so their "
+                 "latencies grow with the length of the run.");
+  }
+  if (errors > 0) {
+    page.Verdict("bad", fmt::format("{:.0f} runs failed; the column error of results.csv says why.",
+                                    errors));
+  }
+}
+
+}  // namespace
+
+bool IsStudy(const fs::path& path) { return fs::exists(path / "summary.csv"); }
+
+std::string StudyPage(const fs::path& study) {
+  const StudyTable table = ReadStudyTable(study);
+  Page page(RunName(study));
+  AddVerdict(page, table);
+  if (!table.x.empty()) {
+    page.Heading(fmt::format("Against {}", table.x));
+    if (table.lines.size() > kLinesMax) {
+      page.Paragraph(fmt::format("The first {} of {} combinations of the other settings are drawn.",
+                                 kLinesMax, table.lines.size()));
+    }
+    AddAxisFigures(page, table);
+    page.Paragraph("Bands: 95 % intervals of the mean over seeds.");
+  }
+  page.Heading("Points");
+  if (table.csv.rows() > kTableRowsMax) {
+    page.Paragraph(fmt::format("The first {} of {} points.", kTableRowsMax, table.csv.rows()));
+  }
+  page.Table(PointTable(table));
+  return page.Html();
+}
+
+}  // namespace twin::run

@@ -1,0 +1,231 @@
+// twinserve compare: several runs side by side, metrics and configurations.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include <nlohmann/json.hpp>
+
+#include "apps/commands.h"
+#include "apps/run/drawn_report.h"
+#include "apps/terminal_control.h"
+#include "config/config_difference.h"
+#include "config/experiment_config.h"
+#include "config/text_message.h"
+#include "core/input_error.h"
+#include "core/nearest_names.h"
+#include "run/drawn_comparison.h"
+#include "run/export/perfetto_trace.h"
+#include "run/record/metric_catalog.h"
+#include "run/record/metric_table.h"
+#include "run/record/summary.h"
+#include "run/run_directory.h"
+
+namespace twin::apps {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+struct CompareArguments {
+  std::vector<std::string> runs;
+  std::vector<std::string> metrics;
+  std::string format = "table";
+  std::string perfetto;
+  int draws = 0;
+};
+
+// Throws if no run has a metric that was asked for by name.
+void RequireKnown(const std::vector<std::string>& metrics, std::span<const NamedSummary> runs) {
+  std::vector<std::string> known = MetricNames(runs);
+  std::sort(known.begin(), known.end());
+  for (const std::string& metric : metrics) {
+    if (std::binary_search(known.begin(), known.end(), metric)) continue;
+    const std::vector<std::string_view> names(known.begin(), known.end());
+    throw InputError(InputError::Kind::kUsage, "--metrics " + metric,
+                     "no run has it; nearest: " + NearestNames(metric, names));
+  }
+}
+
+std::vector<std::string> NamesToShow(const std::vector<std::string>& asked,
+                                     std::span<const NamedSummary> runs) {
+  if (asked.empty()) return {HeadlineMetrics().begin(), HeadlineMetrics().end()};
+  if (asked.size() == 1 && asked[0] == "all") return MetricNames(runs);
+  std::vector<std::string> keys;
+  for (const std::string& name : asked) keys.push_back(MetricKey(name));
+  RequireKnown(keys, runs);
+  return keys;
+}
+
+// Empty, with a warning, unless all runs have a configuration that this version reads.
+std::vector<FieldDifference> Differences(const std::vector<std::string>& runs) {
+  std::vector<ConfigText> configs;
+  for (const std::string& run : runs) {
+    const fs::path file = fs::path(run) / "config.resolved.textproto";
+    if (!fs::exists(file)) {
+      std::cerr << fmt::format("warning: the configurations are not compared: {} does not exist\n",
+                               file.string());
+      return {};
+    }
+    configs.push_back({file.string(), ReadTextFile(file)});
+  }
+  try {
+    return ConfigDifferences(configs);
+  } catch (const InputError& error) {
+    std::cerr << fmt::format("warning: the configurations are not compared: {}\n", error.what());
+    return {};
+  }
+}
+
+// The paths of a few fields, and the number of the others.
+std::string FieldsText(const std::vector<FieldDifference>& differences) {
+  constexpr std::size_t kNamed = 4;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(kNamed, differences.size()); ++i) {
+    text += fmt::format("{}{}", i > 0 ? ", " : "", differences[i].path);
+  }
+  if (differences.size() > kNamed) text += fmt::format(" and {} more", differences.size() - kNamed);
+  return text;
+}
+
+void PrintTable(std::span<const NamedSummary> runs, const std::vector<std::string>& names,
+                const std::vector<FieldDifference>& differences) {
+  WriteTable(std::cout, runs, names);
+  if (differences.empty()) return;
+  std::cout << '\n';
+  if (runs.size() > 2) {  // too wide to read
+    std::cout << fmt::format("configurations differ in {}; --format csv or json lists them\n",
+                             FieldsText(differences));
+    return;
+  }
+  std::vector<std::vector<std::string>> rows{{"config"}};
+  for (const NamedSummary& run : runs) rows[0].push_back(run.name);
+  for (const FieldDifference& field : differences) {
+    rows.push_back({field.path});
+    rows.back().insert(rows.back().end(), field.values.begin(), field.values.end());
+  }
+  WriteAligned(std::cout, rows, 1);
+}
+
+void PrintCsv(std::span<const NamedSummary> runs, const std::vector<std::string>& names,
+              const std::vector<FieldDifference>& differences) {
+  WriteCsv(std::cout, runs, names);
+  for (const FieldDifference& field : differences) {
+    std::cout << CsvCell("config." + field.path) << ',';
+    for (std::size_t i = 0; i < field.values.size(); ++i) {
+      const std::string& value = field.values[i];
+      std::cout << ',' << (value == "-" ? "" : CsvCell(value)) << (i > 0 ? "," : "");
+    }
+    std::cout << '\n';
+  }
+}
+
+Json ToJson(const SummaryValue* value) {
+  if (value == nullptr) return nullptr;
+  return std::visit([](const auto& v) { return Json(v); }, *value);
+}
+
+// Simulates the runs' experiments again and again, each time with other errors.
+std::optional<run::DrawnComparison> Draw(const CompareArguments& arguments) {
+  if (arguments.draws == 0) return std::nullopt;
+  if (arguments.runs.size() > 2) {
+    throw InputError(InputError::Kind::kUsage, "--draws",
+                     fmt::format("compares {} runs; allowed: one or two", arguments.runs.size()));
+  }
+  std::vector<ExperimentConfig> experiments;
+  for (const std::string& run : arguments.runs) {
+    const fs::path file = fs::path(run) / "config.resolved.textproto";
+    experiments.push_back(ParseExperiment(ReadTextFile(file), file.string(), run));
+  }
+  TerminalControl control;
+  return run::CompareDraws(experiments, arguments.draws, control);
+}
+
+void PrintJson(const std::vector<std::string>& paths, std::span<const NamedSummary> runs,
+               const std::vector<std::string>& names,
+               const std::vector<FieldDifference>& differences,
+               const std::optional<run::DrawnComparison>& draws) {
+  Json json{{"runs", Json::array()}, {"metrics", Json::array()}, {"config", Json::array()}};
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    json["runs"].push_back({{"name", runs[i].name}, {"path", paths[i]}});
+  }
+  for (const MetricRow& row : MetricRows(runs, names)) {
+    Json values = Json::array();
+    Json changes = Json::array();
+    for (const SummaryValue* value : row.values) values.push_back(ToJson(value));
+    for (const auto& change : row.change_percent)
+      changes.push_back(change ? Json(*change) : Json());
+    json["metrics"].push_back(
+        {{"name", row.name}, {"unit", row.unit}, {"values", values}, {"change_percent", changes}});
+  }
+  for (const FieldDifference& field : differences) {
+    Json values = Json::array();
+    for (const std::string& value : field.values) {
+      values.push_back(value == "-" ? Json() : Json(value));
+    }
+    json["config"].push_back({{"field", field.path}, {"values", values}});
+  }
+  if (draws) json["uncertainty"] = DrawsJson(*draws);
+  std::cout << json.dump(2) << '\n';
+}
+
+void Compare(const CompareArguments& arguments) {
+  std::vector<Summary> summaries;
+  for (const std::string& run : arguments.runs) summaries.push_back(run::ReadSummary(run));
+  std::vector<NamedSummary> runs;
+  for (std::size_t i = 0; i < summaries.size(); ++i) {
+    runs.push_back({run::RunName(arguments.runs[i]), &summaries[i]});
+  }
+  const std::vector<std::string> names = NamesToShow(arguments.metrics, runs);
+  if (!arguments.perfetto.empty()) {
+    const std::vector<fs::path> directories(arguments.runs.begin(), arguments.runs.end());
+    run::WritePerfettoTrace(arguments.perfetto, directories);
+    std::cerr << fmt::format("wrote {}\n", arguments.perfetto);
+  }
+  const std::vector<FieldDifference> differences = Differences(arguments.runs);
+  const std::optional<run::DrawnComparison> draws = Draw(arguments);
+  if (arguments.format == "json") {
+    PrintJson(arguments.runs, runs, names, differences, draws);
+  } else if (arguments.format == "csv") {
+    PrintCsv(runs, names, differences);
+  } else {
+    PrintTable(runs, names, differences);
+    if (!draws) return;
+    std::vector<std::string> titles;
+    for (const NamedSummary& run : runs) titles.push_back(run.name);
+    PrintDraws(std::cout, titles, *draws);
+  }
+}
+
+}  // namespace
+
+void AddCompareCommand(CLI::App& app, CommandContext& /*context*/) {
+  auto arguments = std::make_shared<CompareArguments>();
+  CLI::App* command = app.add_subcommand(
+      "compare",
+      "Print metrics of several runs side by side, the change against the first run, and "
+      "the fields in which their configurations differ");
+  command->add_option("RUN_DIR", arguments->runs, "Run directories")->required();
+  command
+      ->add_option("--metrics", arguments->metrics,
+                   "Keys of summary.json to print, separated by commas, or all")
+      ->delimiter(',');
+  command->add_option("--format", arguments->format, "Output format (default: table)")
+      ->check(CLI::IsMember({"table", "csv", "json"}));
+  command->add_option("--perfetto", arguments->perfetto,
+                      "Also write one Perfetto trace with all runs, a process each, to this file");
+  command
+      ->add_option(
+          "--draws", arguments->draws,
+          "Simulate one or two of the runs' experiments so many times with other seeds and "
+          "other errors of the cost model: intervals, and which is better (table, json)")
+      ->check(CLI::Range(run::kDrawsMin, 100'000));
+  command->callback([arguments] { Compare(*arguments); });
+}
+
+}  // namespace twin::apps

@@ -1,0 +1,20 @@
+// Prints a comparison under uncertainty (run/drawn_comparison.h).
+#pragma once
+
+#include <iosfwd>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "run/drawn_comparison.h"
+
+namespace twin::apps {
+
+// `names`: of the experiments, one or two.
+void PrintDraws(std::ostream& out, const std::vector<std::string>& names,
+                const run::DrawnComparison& comparison);
+
+nlohmann::ordered_json DrawsJson(const run::DrawnComparison& comparison);
+
+}  // namespace twin::apps

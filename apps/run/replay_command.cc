@@ -1,0 +1,106 @@
+// twinserve replay: runs the scheduler again on recorded events and compares its plans.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "apps/commands.h"
+#include "apps/terminal_control.h"
+#include "config/experiment_config.h"
+#include "config/record_file.h"
+#include "core/hex.h"
+#include "core/input_error.h"
+#include "run/finish_run.h"
+#include "run/replay.h"
+#include "run/run_directory.h"
+#include "sched/policy/registry.h"
+
+namespace twin::apps {
+namespace {
+
+// A policy that the caller of the library wrote is not part of the program.
+void RequireKnownPolicy(const RecordHeader& header, const std::filesystem::path& run) {
+  const std::vector<std::string_view> names = PolicyNames();
+  if (std::find(names.begin(), names.end(), header.policy) != names.end()) return;
+  throw InputError(InputError::Kind::kUsage, run.string(),
+                   fmt::format("was decided by the policy {}, which is not built in; allowed: "
+                               "twinserve.replay(run, policy=...) in Python",
+                               header.policy));
+}
+
+// The digest that the summary beside a record says; empty without a summary, which killed runs do
+// not have.
+std::string DigestOfSummary(const std::filesystem::path& run) {
+  if (!std::filesystem::exists(run / "summary.json")) return "";
+  const Summary summary = run::ReadSummary(run);
+  const SummaryValue* const digest = summary.Find("digest");
+  if (digest != nullptr && std::holds_alternative<std::string>(*digest)) {
+    return std::get<std::string>(*digest);
+  }
+  throw InputError(InputError::Kind::kData, (run / "summary.json").string(),
+                   "has no digest; allowed: the summary that the run wrote, or none");
+}
+
+void Replay(const std::filesystem::path& run, CommandContext& context) {
+  const std::filesystem::path file = std::filesystem::is_directory(run) ? run / "record.pb" : run;
+  if (!std::filesystem::exists(file)) {
+    throw InputError(InputError::Kind::kUsage, run.string(),
+                     "has no record.pb; allowed: a run directory made with outputs.record");
+  }
+  RecordReader reader(file, RecordReader::WithoutEnd::kReadWhatIsThere);
+  RequireKnownPolicy(reader.header(), run);
+  const ExperimentConfig config =
+      ParseExperiment(reader.header().config, file.string() + ": config", run);
+  const run::ReplayResult decided = run::ReplayDecisions(reader, config, reader.header());
+  if (decided.difference) {
+    std::cout << "decided differs from recorded after " << decided.equal_plans << " equal plans\n"
+              << decided.difference->text() << "\n";
+    context.exit_code = 1;
+    return;
+  }
+  const std::string summary = DigestOfSummary(file.parent_path());
+  if (!reader.complete()) {
+    std::cerr << "the record has no end: the run was killed, or goes on\n";
+  }
+  const bool equal = decided.digest == reader.end().digest;
+  std::cout << "recorded " << HexText(reader.end().digest) << "  " << reader.end().plans
+            << " plans\n"
+            << "decided  " << decided.digest_text << "  " << decided.plans << " plans\n"
+            << (equal ? "equal\n" : "different\n");
+  if (!equal) context.exit_code = 1;
+  if (summary.empty() || summary == HexText(reader.end().digest)) return;
+  std::cout << "summary  " << summary << "\n";
+  std::cerr << "the record or the summary beside it was cut or changed after the run\n";
+  context.exit_code = 1;
+}
+
+void Finish(const std::filesystem::path& run, const CommandContext& context) {
+  TerminalReports reports;
+  (void)run::FinishRun(run, context.command_line, reports);
+  std::cerr << "wrote " << (run / "summary.json").string() << "\n";
+}
+
+}  // namespace
+
+void AddReplayCommand(CLI::App& app, CommandContext& context) {
+  auto run = std::make_shared<std::string>();
+  auto finish = std::make_shared<bool>(false);
+  CLI::App* command = app.add_subcommand(
+      "replay", "Run the scheduler again on a recorded run and check that every plan is identical");
+  command->add_option("RUN_DIR", *run, "Run directory with a record.pb")->required();
+  command->add_flag("--finish", *finish,
+                    "Complete the run directory of a service that was killed: write summary.json, "
+                    "the tables and the end of the record");
+  command->callback([run, finish, &context] {
+    if (*finish) Finish(*run, context);
+    Replay(*run, context);
+  });
+}
+
+}  // namespace twin::apps

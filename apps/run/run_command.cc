@@ -1,0 +1,133 @@
+// twinserve run: one experiment in the world that it names.
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <sstream>
+
+#include "apps/commands.h"
+#include "apps/interrupt.h"
+#include "apps/override_options.h"
+#include "apps/terminal_control.h"
+#include "config/experiment_config.h"
+#include "core/input_error.h"
+#include "exec/comm/agreement.h"
+#include "exec/comm/mpi_ranks.h"
+#include "run/export/vllm_bench.h"
+#include "run/many/parallel_runs.h"
+#include "run/real/real_run.h"
+#include "run/record/loss_warning.h"
+#include "run/record/metric_catalog.h"
+#include "run/record/metric_table.h"
+#include "run/simulation.h"
+
+namespace twin::apps {
+namespace {
+
+struct RunArguments {
+  std::string experiment;
+  std::vector<std::string> assignments;
+  std::string out;
+  std::string format = "table";
+  std::string exported;
+  int jobs = 0;
+};
+
+// Throws InputError (usage) unless mpirun started as many processes as the experiment has ranks.
+ExperimentConfig ReadForRanks(const RunArguments& arguments, std::int32_t launched) {
+  ExperimentConfig config = ReadExperiment(arguments.experiment, arguments.assignments);
+  const bool real = std::holds_alternative<RealWorldConfig>(config.world);
+  const std::int32_t ranks = real ? config.system.parallelism.devices() : 1;
+  if (!arguments.exported.empty() && !config.outputs.record) {
+    throw InputError(InputError::Kind::kUsage, "--export", "needs outputs.record: true");
+  }
+  if (arguments.jobs > 0 && real) {
+    throw InputError(InputError::Kind::kUsage, "--jobs",
+                     "the experiment's world is real; allowed: with a simulated world");
+  }
+  if (launched == 1 || launched == ranks) return config;
+  throw InputError(InputError::Kind::kUsage, "mpirun",
+                   "started " + std::to_string(launched) + " ranks; " +
+                       (real ? "system.tensor_parallel times system.pipeline_parallel is "
+                             : "a simulated world has ") +
+                       std::to_string(ranks));
+}
+
+void Run(const RunArguments& arguments, CommandContext& context) {
+  const std::int32_t launched = exec::LaunchedRanks();
+  std::optional<exec::MpiRanks> process;
+  ExperimentConfig config;
+  const auto read = [&] { config = ReadForRanks(arguments, launched); };
+  if (launched == 1) {
+    read();
+  } else {
+    process.emplace();
+    exec::Communicator& world = process->world();
+    if (!exec::SucceedTogether(world, read)) {
+      context.exit_code = 1;
+      return;
+    }
+    process->SetTimeout(std::get<RealWorldConfig>(config.world).rank_timeout);
+    if (world.rank() > 0) {
+      // A signal that all processes get is rank 0's to answer: it still needs this one to end the
+      // run.
+      const InterruptGuard guard;
+      if (!run::FollowReal(config, world)) context.exit_code = 1;
+      return;
+    }
+  }
+  TerminalControl control;
+  const std::string out = arguments.out.empty() ? "runs/" + config.name : arguments.out;
+  const bool real = std::holds_alternative<RealWorldConfig>(config.world);
+  const run::RunOutcome outcome =
+      real ? run::RunReal(config, out, context.command_line, control,
+                          process ? &process->world() : nullptr)
+           : run::RunSimulation(config, out, context.command_line, control,
+                                arguments.jobs > 0 ? arguments.jobs : run::DefaultJobs());
+  if (arguments.format == "json") {
+    WriteJson(std::cout, outcome.summary);
+  } else {
+    const NamedSummary column{config.name, &outcome.summary};
+    const std::vector<std::string> names(HeadlineMetrics().begin(), HeadlineMetrics().end());
+    WriteTable(std::cout, {&column, 1}, names);
+    const std::string note = FewRequestsNote(outcome.summary);
+    if (!note.empty()) std::cout << note << '\n';
+  }
+  if (!arguments.exported.empty()) {
+    run::ExportVllmBench(
+        out, outcome.summary,
+        arguments.exported == "vllm" ? run::VllmDetail::kTotals : run::VllmDetail::kPerRequest);
+  }
+  std::cerr << "wrote " << out << "\n";
+  if (outcome.interrupted) {
+    std::cerr << "interrupted: the results cover what had happened until then\n";
+    context.exit_code = 1;
+  }
+}
+
+}  // namespace
+
+void AddRunCommand(CLI::App& app, CommandContext& context) {
+  auto arguments = std::make_shared<RunArguments>();
+  CLI::App* command = app.add_subcommand("run", "Run one experiment in the world that it names");
+  command->add_option("EXPERIMENT", arguments->experiment, "Experiment file (.textproto)")
+      ->required();
+  AddOverrideOptions(*command, arguments->assignments);
+  command->add_option("--out", arguments->out, "Run directory (default: runs/NAME)");
+  command
+      ->add_option("--format", arguments->format,
+                   "What to print: a table of the main metrics, or summary.json")
+      ->check(CLI::IsMember({"table", "json"}));
+  command
+      ->add_option("--export", arguments->exported,
+                   "Also write the results as `vllm bench serve` does, to vllm_bench.json in the "
+                   "run directory; vllm-detailed adds the lists per request")
+      ->check(CLI::IsMember({"vllm", "vllm-detailed"}));
+  command
+      ->add_option("--jobs", arguments->jobs,
+                   "Threads that simulate the replicas of a cluster; the results do not depend on "
+                   "their number (default: one per core)")
+      ->check(CLI::Range(1, 1024));
+  command->callback([arguments, &context] { Run(*arguments, context); });
+}
+
+}  // namespace twin::apps

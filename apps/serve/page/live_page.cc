@@ -1,0 +1,30 @@
+#include "apps/serve/page/live_page.h"
+
+#include "apps/serve/page/files.h"  // written by page/embed.cmake
+#include "core/check.h"
+
+namespace twin::serve {
+
+HttpResponse PageFile(std::string_view path) {
+  HttpResponse response;
+  if (path == "/") {
+    response.content_type = "text/html; charset=utf-8";
+    response.body = kLiveHtml;
+  } else if (path == "/live.js") {
+    response.content_type = "text/javascript; charset=utf-8";
+    response.body = kLiveJs;
+  } else {
+    CHECK(path == "/live.css");
+    response.content_type = "text/css; charset=utf-8";
+    response.body = kLiveCss;
+  }
+  response.fields.push_back(
+      {"Content-Security-Policy",
+       "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+       "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"});
+  response.fields.push_back({"Referrer-Policy", "no-referrer"});
+  response.fields.push_back({"Cache-Control", "no-cache"});
+  return response;
+}
+
+}  // namespace twin::serve

@@ -1,0 +1,14 @@
+// The files of the live page, as they are compiled into the program.
+#pragma once
+
+#include <string_view>
+
+#include "apps/serve/http/http_message.h"
+
+namespace twin::serve {
+
+// The response to GET of "/", "/live.js" or "/live.css". The page loads nothing from elsewhere, and
+// its Content-Security-Policy lets it load nothing from elsewhere. REQUIRES: one of those paths.
+HttpResponse PageFile(std::string_view path);
+
+}  // namespace twin::serve

@@ -1,0 +1,86 @@
+// A request for text as the routes understand it, independent of the protocol it came in.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "apps/serve/protocol/api_error.h"
+#include "apps/serve/protocol/json_body.h"
+#include "apps/serve/service/service.h"
+#include "apps/serve/text/chat_template.h"
+
+namespace twin::serve {
+
+using text::ChatPrompt;
+
+// The prompts of a request before they are tokenized: of one kind.
+using PromptTexts = std::vector<std::string>;
+using PromptIds = std::vector<std::vector<std::int32_t>>;
+using Prompts = std::variant<PromptTexts, PromptIds, ChatPrompt>;
+
+enum class AnswerForm : std::uint8_t { kCompletion, kChat, kGenerate };
+
+struct ApiRequest {
+  AnswerForm form = AnswerForm::kCompletion;
+  Prompts prompts;
+  bool add_special_tokens = true;
+  std::optional<std::int32_t> truncate_to;  // tokens of a prompt that are kept; -1 = what fits
+  bool truncate_left = true;                // the last ones are kept
+
+  std::int32_t answers = 1;                // per prompt
+  std::optional<std::int32_t> max_tokens;  // unset: what fits
+  std::vector<std::string> stop;
+  bool keep_stop = false;        // the stop string stays in the text
+  bool show_held_bytes = false;  // an incomplete character at the end shows as U+FFFD
+  bool skip_special_tokens = true;
+  bool echo = false;  // the prompt's text first
+  // What goes to the service with each prompt; prompt and max_tokens are filled in later.
+  run::GenerationRequest generation;
+
+  bool stream = false;
+  bool include_usage = false;
+  bool continuous_usage = false;
+  std::int32_t stream_interval = 1;  // tokens per event, but for the first and the last
+  bool return_token_ids = false;
+  bool tokens_as_ids = false;  // logprobs name tokens "token_id:N"
+  bool details = false;        // TGI's
+  bool in_list = false;        // TGI's POST /: a whole answer is wrapped in a list
+
+  std::string request_id;             // as the client names it; may be empty
+  std::vector<std::string> warnings;  // fields without effect
+
+  [[nodiscard]] Dialect dialect() const {
+    return form == AnswerForm::kGenerate ? Dialect::kTgi : Dialect::kOpenAi;
+  }
+};
+
+inline constexpr std::size_t kPromptsMax = 1024;
+inline constexpr std::int32_t kAnswersMax = 128;
+inline constexpr std::size_t kStopsMax = 4;
+inline constexpr std::size_t kStopBytesMax = 1024;
+inline constexpr std::size_t kMessagesMax = 4096;
+
+using ParsedRequest = std::variant<ApiRequest, ApiError>;
+
+// The bodies of POST /v1/completions, /v1/chat/completions, and of TGI's /generate,
+// /generate_stream and /. docs/serving.md says which fields are served, ignored with a warning, or
+// refused. These functions see all that clients send; they read nothing else.
+ParsedRequest ParseCompletion(JsonBody body, const run::ServedModel& model);
+ParsedRequest ParseChat(const JsonBody& body, const run::ServedModel& model);
+ParsedRequest ParseGenerate(const JsonBody& body, const run::ServedModel& model);
+
+// Whether a client's name for the model means this one. Clients that do not know the name send
+// none, "tgi" or "dummy".
+bool NamesModel(const std::string& name, const run::ServedModel& model);
+
+// The parts of messages and templates that /v1/chat/completions and /tokenize share.
+class FieldReader;
+ChatPrompt ReadChatPrompt(FieldReader& reader);
+
+}  // namespace twin::serve

@@ -1,0 +1,71 @@
+// A model's chat template: messages of a conversation to the text of its prompt.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include <nlohmann/json.hpp>
+
+#include "apps/serve/text/template/template.h"
+
+namespace twin::text {
+
+// What a chat request says about its prompt, in the fields of OpenAI's and vLLM's routes.
+struct ChatPrompt {
+  // Objects with `role` and `content`: a text, null, or a list of parts of type text.
+  nlohmann::ordered_json messages;
+  nlohmann::ordered_json tools = nullptr;      // a list, or null
+  nlohmann::ordered_json documents = nullptr;  // a list, or null
+  // chat_template_kwargs: variables for the template.
+  nlohmann::ordered_json variables = nlohmann::ordered_json::object();
+  bool add_generation_prompt = true;
+  // The prompt ends within the last message, which the model continues.
+  bool continue_final_message = false;
+};
+
+// Immutable: Render() can be called from several threads. Differences to vLLM 0.33 and transformers
+// 5.23: none are known for text, but that a template outside the subset of text/template is
+// refused.
+class ChatTemplate {
+ public:
+  // From a model's directory: chat_template.jinja, else the field chat_template of
+  // tokenizer_config.json: a template, or a list of named ones, of which requests with tools take
+  // "tool_use" and all others "default". Special tokens come from tokenizer_config.json. Throws
+  // InputError (usage) if there is no template, or one outside the subset.
+  static ChatTemplate OfModel(const std::filesystem::path& directory);
+
+  // One of NamesOfTemplates(), with the special tokens of a model, which may be {}: an object such
+  // as {"bos_token": "<s>"}.
+  static ChatTemplate Named(std::string_view name, nlohmann::ordered_json special_tokens);
+
+  // From the template's text; `where` stands in messages.
+  ChatTemplate(std::string source, std::string where, nlohmann::ordered_json special_tokens);
+
+  // Replaces the system's local time, which strftime_now() prints.
+  void SetClock(jinja::LocalClock clock) { clock_ = std::move(clock); }
+
+  // Throws InputError (data); its message is the text of an answer with status 400.
+  [[nodiscard]] std::string Render(const ChatPrompt& prompt) const;
+
+ private:
+  struct Variant {
+    Template parsed;
+    std::string source;
+  };
+
+  ChatTemplate() = default;
+  [[nodiscard]] nlohmann::ordered_json Variables(const ChatPrompt& prompt) const;
+
+  std::optional<Variant> default_;
+  std::optional<Variant> tool_use_;
+  nlohmann::ordered_json special_tokens_;
+  jinja::LocalClock clock_;
+};
+
+// The special tokens that tokenizer_config.json of a model's directory names, by their fields
+// (bos_token, eos_token, ...); {} if there is no such file.
+nlohmann::ordered_json SpecialTokensOf(const std::filesystem::path& directory);
+
+}  // namespace twin::text

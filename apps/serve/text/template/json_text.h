@@ -1,0 +1,30 @@
+// JSON to values and back.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "apps/serve/text/template/value.h"
+
+namespace twin::text::jinja {
+
+// Python's json.dumps().
+struct JsonStyle {
+  bool ascii_only = false;
+  bool sorted_keys = false;
+  std::optional<std::string> indent = std::nullopt;  // one level; lines are broken
+  std::optional<std::string> item_separator = std::nullopt;
+  std::string key_separator = ": ";
+};
+std::string ToJson(const Value& value, const JsonStyle& style);
+
+// Fails for what nests deeper than kValueDepthMost and for integers beyond 64 bits with sign.
+Value FromJson(const nlohmann::ordered_json& json);
+// Python's json.loads().
+Value ParseJson(const std::string& text);
+// Discarded (is_discarded()) for what is no JSON or nests deeper than kValueDepthMost.
+nlohmann::ordered_json ParseBounded(const std::string& text);
+
+}  // namespace twin::text::jinja

@@ -1,0 +1,74 @@
+// The decoders of a tokenizer.json: from tokens back to text.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "apps/serve/text/json_part.h"
+#include "apps/serve/text/utf8.h"
+
+namespace twin::text {
+
+// What a decoder does, in the one order that is supported: each token by itself, then bytes to
+// characters, then the joined text. Immutable and thread-safe.
+class TokenDecoder {
+ public:
+  // Throws InputError (data) for kinds, settings and orders that are not supported.
+  explicit TokenDecoder(const JsonPart& part);
+
+  // The text of a token by itself: bytes of characters in byte-level vocabularies. `first`: it is
+  // the first token of a text.
+  [[nodiscard]] std::string Piece(std::string_view spelling, bool first) const;
+
+  enum class Bytes { kNone, kByteLevel, kFallback };
+  // How bytes become characters: not at all; all pieces are bytes; tokens "<0xHH>" are bytes.
+  [[nodiscard]] Bytes bytes() const { return bytes_; }
+
+  // Removes up to `count` leading `character` of the joined text; nothing if it is empty.
+  struct LeadingStrip {
+    std::string character;
+    std::size_t count = 0;
+  };
+  [[nodiscard]] const LeadingStrip& leading_strip() const { return strip_; }
+
+ private:
+  void Read(const JsonPart& part);
+  void ReadReplace(const JsonPart& part);
+  void ReadStrip(const JsonPart& part);
+  void ReadMetaspace(const JsonPart& part);
+
+  std::vector<std::pair<std::string, std::string>> replacements_;
+  double growth_ = 1;  // how many times as long they can make a token
+  // The character that is a space, and nothing at the begin of a text.
+  std::string metaspace_;
+  bool drops_first_metaspace_ = false;
+  Bytes bytes_ = Bytes::kNone;
+  bool fused_ = false;
+  LeadingStrip strip_;
+};
+
+// Joins pieces of one text as they come; see Detokenizer.
+class PieceJoiner {
+ public:
+  // Borrows `decoder`. `strips`: the pieces begin a text.
+  PieceJoiner(const TokenDecoder& decoder, bool strips);
+
+  // Appends to `text` what is certain after one more token.
+  void Push(std::string_view spelling, std::string& text);
+  void Finish(std::string& text);
+
+ private:
+  void EndBytes(std::string& text);
+  void Append(std::string_view piece, std::string& text);
+
+  const TokenDecoder& decoder_;
+  bool first_;
+  std::size_t strips_left_;
+  LossyUtf8Decoder utf8_;
+  std::string fallback_bytes_;  // of a run of "<0xHH>" that has not ended
+};
+
+}  // namespace twin::text

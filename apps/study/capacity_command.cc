@@ -1,0 +1,241 @@
+// twinserve capacity: the largest load, or value of any setting, at which bounds hold.
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cmath>
+#include <iostream>
+#include <memory>
+
+#include <nlohmann/json.hpp>
+
+#include "apps/commands.h"
+#include "apps/override_options.h"
+#include "apps/terminal_control.h"
+#include "core/input_error.h"
+#include "run/many/capacity.h"
+#include "run/record/metric_table.h"
+#include "run/record/number_text.h"
+
+namespace twin::apps {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct CapacityArguments {
+  std::vector<std::string> experiments;
+  std::vector<std::string> assignments;
+  std::string between;
+  std::string until;
+  std::string format = "table";
+  run::CapacityQuestion question;
+};
+
+double ParseEnd(const std::string& text, const std::string& whole) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error == std::errc{} && end == text.data() + text.size() && std::isfinite(value))
+    return value;
+  throw InputError(InputError::Kind::kUsage, "--between " + whole,
+                   "is no pair of numbers; allowed: LOW,HIGH");
+}
+
+void ParseBetween(const std::string& text, run::CapacityQuestion& question) {
+  const std::size_t comma = text.find(',');
+  if (comma == std::string::npos) (void)ParseEnd("", text);
+  question.from = ParseEnd(text.substr(0, comma), text);
+  question.to = ParseEnd(text.substr(comma + 1), text);
+}
+
+// True, false, or null where it could not be tested.
+Json SettledJson(const run::Capacity& capacity) {
+  if (capacity.settled == run::Capacity::Settled::kNotTestable) return {};
+  return capacity.settled == run::Capacity::Settled::kYes;
+}
+
+Json NumberJson(double value) { return std::isfinite(value) ? Json(value) : Json(); }
+
+Json CapacityJson(const run::Capacity& capacity, double confidence) {
+  Json json{{"experiment", capacity.experiment},
+            {"value", NumberJson(capacity.value)},
+            {"low", NumberJson(capacity.low)},
+            {"high", NumberJson(capacity.high)},
+            {"confidence", confidence},
+            {"verdict", run::NameOf(capacity.verdict)},
+            {"limiting", capacity.limiting.empty() ? Json() : Json(capacity.limiting)},
+            {"runs", capacity.runs},
+            {"requests", capacity.requests},
+            {"settled", SettledJson(capacity)},
+            {"monotone", capacity.monotone},
+            {"saturated", capacity.saturated},
+            {"by_seed", Json()},
+            {"probes", Json::array()}};
+  if (!capacity.roots.empty()) {
+    json["by_seed"] = {{"mean", NumberJson(capacity.by_seed.value)},
+                       {"low", NumberJson(capacity.by_seed.low)},
+                       {"high", NumberJson(capacity.by_seed.high)},
+                       {"censored", capacity.censored},
+                       {"values", capacity.roots}};
+  }
+  for (const run::CapacityProbe& probe : capacity.probes) {
+    json["probes"].push_back({{"x", probe.x},
+                              {"requests", probe.requests},
+                              {"n", probe.n},
+                              {"metric", probe.metric},
+                              {"mean", NumberJson(probe.interval.value)},
+                              {"low", NumberJson(probe.interval.low)},
+                              {"high", NumberJson(probe.interval.high)},
+                              {"verdict", run::NameOf(probe.verdict)}});
+  }
+  return json;
+}
+
+// One experiment: its object. Several: an object with both lists.
+void PrintJson(const run::CapacityAnswer& answer, const run::CapacityQuestion& question) {
+  if (answer.capacities.size() == 1) {
+    std::cout << CapacityJson(answer.capacities[0], question.confidence).dump(2) << '\n';
+    return;
+  }
+  Json json{{"path", question.path}, {"capacities", Json::array()}, {"comparisons", Json::array()}};
+  for (const run::Capacity& capacity : answer.capacities)
+    json["capacities"].push_back(CapacityJson(capacity, question.confidence));
+  for (const run::CapacityComparison& comparison : answer.comparisons) {
+    const run::PairedComparison& paired = comparison.paired;
+    json["comparisons"].push_back({{"first", answer.capacities[comparison.first].experiment},
+                                   {"second", answer.capacities[comparison.second].experiment},
+                                   {"ratio", NumberJson(paired.ratio.value)},
+                                   {"ratio_low", NumberJson(paired.ratio.low)},
+                                   {"ratio_high", NumberJson(paired.ratio.high)},
+                                   {"difference", NumberJson(paired.difference.value)},
+                                   {"difference_low", NumberJson(paired.difference.low)},
+                                   {"difference_high", NumberJson(paired.difference.high)},
+                                   {"correlation", NumberJson(paired.correlation)}});
+  }
+  std::cout << json.dump(2) << '\n';
+}
+
+std::string Shown(double value) { return std::isfinite(value) ? RoundedText(value, 4) : "-"; }
+
+void PrintCapacities(const run::CapacityAnswer& answer) {
+  std::vector<std::vector<std::string>> rows{
+      {"experiment", "verdict", "limiting", "value", "low", "high", "requests", "runs"}};
+  for (const run::Capacity& capacity : answer.capacities) {
+    rows.push_back({capacity.experiment, run::NameOf(capacity.verdict),
+                    capacity.limiting.empty() ? "-" : capacity.limiting, Shown(capacity.value),
+                    Shown(capacity.low), Shown(capacity.high), std::to_string(capacity.requests),
+                    std::to_string(capacity.runs)});
+  }
+  WriteAligned(std::cout, rows, 3);
+  for (const run::CapacityComparison& comparison : answer.comparisons) {
+    const run::Interval& ratio = comparison.paired.ratio;
+    std::cout << fmt::format("{} over {}: {}x [{}, {}], correlation of the seeds {}\n",
+                             answer.capacities[comparison.first].experiment,
+                             answer.capacities[comparison.second].experiment, Shown(ratio.value),
+                             Shown(ratio.low), Shown(ratio.high),
+                             Shown(comparison.paired.correlation));
+  }
+}
+
+void WarnOf(const run::Capacity& capacity, const run::CapacityQuestion& question) {
+  if (capacity.settled == run::Capacity::Settled::kNo) {
+    std::cerr << fmt::format(
+        "warning: {}: the value still depends on the length of the runs ({} requests)\n",
+        capacity.experiment, capacity.requests);
+  }
+  if (capacity.settled == run::Capacity::Settled::kNotTestable) {
+    std::cerr << fmt::format(
+        "warning: {}: the workload has no longer runs ({} requests), so that nothing says whether "
+        "the value depends on their length\n",
+        capacity.experiment, capacity.requests);
+  }
+  if (capacity.censored > 0) {
+    std::cerr << fmt::format(
+        "warning: {}: {} of {} seeds alone hold everywhere or nowhere in --between, so that the "
+        "values of the seeds have no interval\n",
+        capacity.experiment, capacity.censored, capacity.roots.size());
+  }
+  if (capacity.saturated) {
+    std::cerr << fmt::format(
+        "warning: {}: the server is saturated at the largest value that holds: more arrives than "
+        "it serves, and the bounds do not tell; bound a latency or slo_attainment too\n",
+        capacity.experiment);
+  }
+  if (!capacity.monotone) {
+    std::cerr << fmt::format(
+        "warning: {}: the bounds hold above a value at which they do not: there may be more than "
+        "one limit\n",
+        capacity.experiment);
+  }
+  if (capacity.verdict == run::Capacity::Verdict::kHoldsNowhere) {
+    std::cerr << fmt::format("warning: {}: the bounds do not hold at {} either\n",
+                             capacity.experiment, Shown(question.from));
+  }
+}
+
+void FindCapacity(CapacityArguments& arguments, CommandContext& context) {
+  run::CapacityQuestion& question = arguments.question;
+  ParseBetween(arguments.between, question);
+  question.bounds = run::ParseBounds(arguments.until);
+  std::vector<ExperimentTemplate> experiments;
+  for (const std::string& path : arguments.experiments)
+    experiments.emplace_back(path).Change(arguments.assignments, std::filesystem::current_path());
+  TerminalControl control;
+  const run::CapacityAnswer answer =
+      run::FindCapacities(experiments, arguments.experiments, question, control);
+  if (answer.interrupted) {
+    std::cerr << "interrupted: the capacity is not known\n";
+    context.exit_code = 1;
+    return;
+  }
+  if (arguments.format == "json") {
+    PrintJson(answer, question);
+  } else {
+    PrintCapacities(answer);
+  }
+  for (const run::Capacity& capacity : answer.capacities) WarnOf(capacity, question);
+}
+
+}  // namespace
+
+void AddCapacityCommand(CLI::App& app, CommandContext& context) {
+  auto arguments = std::make_shared<CapacityArguments>();
+  CLI::App* command = app.add_subcommand(
+      "capacity", "Find the largest value of a setting, such as the rate, at which bounds hold");
+  command
+      ->add_option("EXPERIMENT", arguments->experiments,
+                   "Experiment files; several are compared on the same seeds")
+      ->required();
+  AddOverrideOptions(*command, arguments->assignments);
+  command
+      ->add_option("--vary", arguments->question.path,
+                   "Field to vary, as in --set: workload.arrivals.rate")
+      ->required();
+  command->add_option("--between", arguments->between, "LOW,HIGH: where to look")->required();
+  command
+      ->add_option("--until", arguments->until,
+                   "Bounds on metrics, joined by &&: 'p99_ttft_ms<=1000 && p99_tpot_ms<=100'")
+      ->required();
+  command
+      ->add_option("--replications", arguments->question.replications,
+                   "Seeds per value (default: 20; the test of low and high needs 10)")
+      ->check(CLI::Range(2, 100'000));
+  command
+      ->add_option("--confidence", arguments->question.confidence,
+                   "Of the interval and the test (default: 0.95)")
+      ->check(CLI::Range(0.5, 0.9999));
+  command
+      ->add_option("--tolerance", arguments->question.tolerance,
+                   "Relative precision of the value, and the effect of longer runs that is ignored "
+                   "(default: 0.01)")
+      ->check(CLI::Range(1e-6, 0.5));
+  command
+      ->add_option("--doublings", arguments->question.doublings_max,
+                   "How often the runs are doubled at most (default: 5)")
+      ->check(CLI::Range(0, 20));
+  command->add_option("--jobs", arguments->question.jobs, "Runs at a time (default: one per core)")
+      ->check(CLI::Range(1, 1024));
+  command->add_option("--format", arguments->format, "What to print (default: table)")
+      ->check(CLI::IsMember({"table", "json"}));
+  command->callback([arguments, &context] { FindCapacity(*arguments, context); });
+}
+
+}  // namespace twin::apps

@@ -1,0 +1,61 @@
+#include "apps/study/metric_columns.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "run/record/metric_catalog.h"
+
+namespace twin::run {
+namespace {
+
+// Group, tenant, place in the catalogue, name.
+using ColumnRank = std::tuple<int, std::uint32_t, std::size_t, std::string>;
+
+ColumnRank RankOf(const std::string& name, const std::map<std::string, std::size_t>& catalog) {
+  constexpr std::string_view kTenant = "tenant_";
+  if (const auto found = catalog.find(name); found != catalog.end())
+    return {0, 0, found->second, name};
+  if (name.starts_with(kTenant)) {
+    const std::size_t end = name.find('_', kTenant.size());
+    if (end != std::string::npos) {
+      std::uint32_t tenant = std::numeric_limits<std::uint32_t>::max();  // tenant_others
+      std::from_chars(name.data() + kTenant.size(), name.data() + end, tenant);
+      const auto found = catalog.find(name.substr(end + 1));
+      if (found != catalog.end()) return {1, tenant, found->second, name};
+    }
+  }
+  return {2, 0, 0, name};
+}
+
+}  // namespace
+
+void SortMetricColumns(std::vector<std::string>& names) {
+  std::map<std::string, std::size_t> catalog;
+  for (const Metric& metric : MetricCatalog()) catalog.emplace(metric.name, catalog.size());
+  std::vector<ColumnRank> ranks;
+  for (const std::string& name : names) ranks.push_back(RankOf(name, catalog));
+  std::sort(ranks.begin(), ranks.end());
+  for (std::size_t i = 0; i < names.size(); ++i) names[i] = std::get<3>(ranks[i]);
+}
+
+std::span<const std::string_view> StudyMetrics() {
+  static constexpr std::string_view kNames[] = {"warmup_requests", "warmup_rule"};
+  return kNames;
+}
+
+bool IsRowMetric(std::string_view name) {
+  return FindMetric(name).has_value() || std::ranges::count(StudyMetrics(), name) > 0;
+}
+
+bool IsTextMetric(std::string_view name) {
+  if (name == "warmup_rule") return true;
+  const std::optional<Metric> metric = FindMetric(name);
+  return metric && metric->unit.empty();
+}
+
+}  // namespace twin::run

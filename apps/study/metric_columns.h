@@ -1,0 +1,24 @@
+// The order of the columns of a study's tables.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace twin::run {
+
+// Sorts keys of summaries: those of the metric catalogue in its order, then those of tenants by
+// tenant, then all others by name.
+void SortMetricColumns(std::vector<std::string>& names);
+
+// What rows of a study have beside the keys of summary.json (study_runner.h).
+std::span<const std::string_view> StudyMetrics();
+
+// Whether a name is a key of a summary or one of StudyMetrics().
+bool IsRowMetric(std::string_view name);
+
+// Whether the values of a key are texts, such as digest.
+bool IsTextMetric(std::string_view name);
+
+}  // namespace twin::run

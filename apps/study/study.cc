@@ -1,0 +1,211 @@
+#include "apps/study/study.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "apps/study/derived_columns.h"
+#include "apps/study/study_sample.h"
+#include "core/check.h"
+#include "core/hash.h"
+#include "core/hex.h"
+#include "core/input_error.h"
+#include "run/record/number_text.h"
+
+namespace twin::run {
+namespace {
+
+constexpr int kRangeDigits = 12;
+constexpr std::size_t kRowsMax = 100'000'000;
+
+[[noreturn]] void RefuseStudy(const std::string& where, const std::string& what) {
+  throw InputError(InputError::Kind::kUsage, where, what);
+}
+
+// Between `from` and `to`, which `share` 0 and 1 give exactly.
+double Between(const AxisConfig& range, double share) {
+  if (share <= 0) return *range.from;
+  if (share >= 1) return *range.to;
+  if (range.log) return *range.from * std::pow(*range.to / *range.from, share);
+  return *range.from + share * (*range.to - *range.from);
+}
+
+// A file as the axis names it, from where the study lies.
+std::string Located(const StudyConfig& study, const std::string& file) {
+  return (study.folder / file).lexically_normal().string();
+}
+
+}  // namespace
+
+std::string Study::Track::Value(double number) const {
+  return integers ? std::to_string(std::llround(number)) : RoundedText(number, kRangeDigits);
+}
+
+std::string Study::Track::At(double unit) const {
+  if (range) return Value(Between(*range, unit));
+  const auto size = static_cast<double>(values.size());
+  return values[std::min(static_cast<std::size_t>(unit * size), values.size() - 1)];
+}
+
+Study::Study(StudyConfig config, std::span<const std::string> overrides)
+    : config_(std::move(config)), changes_(config_.set) {
+  changes_.insert(changes_.end(), overrides.begin(), overrides.end());
+  for (const std::string& base : config_.bases) {
+    ExperimentTemplate& experiment = bases_.emplace_back(Located(config_, base));
+    experiment.Change(config_.set, config_.folder);
+    experiment.Change(overrides, std::filesystem::current_path());
+  }
+  first_seed_ = config_.seed.value_or(bases_.front().seed());
+  if (bases_.size() > 1) columns_.emplace_back("base");
+  for (std::size_t i = 0; i < config_.axes.size(); ++i) {
+    AddAxis(config_.axes[i], fmt::format("{}: axis[{}]", config_.source, i));
+  }
+  CountPoints();
+  DerivedColumns::Check(config_);
+  SetHash();
+}
+
+void Study::AddAxis(const AxisConfig& axis, const std::string& where) {
+  Axis made;
+  made.tracks.push_back(MakeTrack(axis, where));
+  for (std::size_t i = 0; i < axis.coupled.size(); ++i) {
+    made.tracks.push_back(MakeTrack(axis.coupled[i], fmt::format("{}.coupled[{}]", where, i)));
+  }
+  for (const Track& track : made.tracks) {
+    const Track& first = made.tracks.front();
+    if (track.range.has_value() == first.range.has_value() &&
+        track.values.size() != first.values.size()) {
+      RefuseStudy(where,
+                  fmt::format("{} has {} values and {} has {}; allowed: equal numbers", first.path,
+                              first.values.size(), track.path, track.values.size()));
+    }
+    if (std::ranges::find(columns_, track.path) != columns_.end())
+      RefuseStudy(where, fmt::format("{} is on two axes", track.path));
+    columns_.push_back(track.path);
+  }
+  made.size = made.tracks.front().values.size();
+  axes_.push_back(std::move(made));
+}
+
+Study::Track Study::MakeTrack(const AxisConfig& axis, const std::string& where) const {
+  if (axis.path == "seed")
+    RefuseStudy(where, "seed: is the study's own; allowed: its fields seed and replications");
+  if (axis.path == "name") RefuseStudy(where, "name: changes nothing; allowed: other fields");
+  Track track{.path = axis.path,
+              .values = axis.values,
+              .range = std::nullopt,
+              .integers = TakesIntegers(axis.path)};
+  if (!axis.files.empty()) track.values = axis.files;
+  if (axis.from && config_.sampling.kind != SamplingConfig::Kind::kGrid) {
+    track.range = axis;
+  } else if (axis.from) {
+    for (std::uint32_t i = 0; i < axis.steps; ++i) {
+      const double share = axis.steps == 1 ? 0 : static_cast<double>(i) / (axis.steps - 1);
+      std::string value = track.Value(Between(axis, share));
+      if (track.values.empty() || track.values.back() != value)
+        track.values.push_back(std::move(value));
+    }
+  }
+  const auto check = [&](const std::string& value) {
+    for (const ExperimentTemplate& base : bases_) {
+      try {
+        base.CheckChange(fmt::format("{}={}", track.path, value));
+      } catch (const InputError& error) {
+        RefuseStudy(where, error.what());
+      }
+    }
+  };
+  for (const std::string& value : track.values) check(value);
+  if (track.range) check(track.At(0));
+  return track;
+}
+
+void Study::CountPoints() {
+  if (config_.sampling.kind == SamplingConfig::Kind::kGrid) {
+    for (const Axis& axis : axes_) {
+      combinations_ =
+          axis.size > kRowsMax / combinations_ ? kRowsMax + 1 : combinations_ * axis.size;
+      if (combinations_ > kRowsMax) break;
+    }
+  } else {
+    combinations_ = config_.sampling.points;
+    sample_ = config_.sampling.kind == SamplingConfig::Kind::kSobol
+                  ? SobolSequence(axes_.size(), combinations_)
+                  : LatinHypercube(axes_.size(), combinations_, config_.sampling.seed);
+  }
+  points_ = combinations_ * bases_.size();
+  if (points_ > kRowsMax / config_.replications) {
+    RefuseStudy(config_.source, fmt::format("has more than {} runs; allowed: fewer values, or a "
+                                            "sample (sampling)",
+                                            kRowsMax));
+  }
+  for (const std::uint32_t point : config_.runs) {
+    if (point >= points_) {
+      RefuseStudy(config_.source,
+                  fmt::format("runs: has point {}; allowed: 0 to {}", point, points_ - 1));
+    }
+  }
+}
+
+void Study::SetHash() {
+  StudyConfig shown = config_;
+  // Neither which runs keep directories nor what is computed from the results changes a run.
+  shown.runs.clear();
+  shown.derived.clear();
+  shown.set = changes_;
+  std::uint64_t hash = HashText(WriteStudy(shown));
+  std::vector<std::string> varied;
+  for (const Axis& axis : axes_) {
+    for (const Track& track : axis.tracks) {
+      varied.push_back(track.path);
+      if (track.integers) continue;
+      for (const std::string& value : track.values)
+        hash = MixWords(hash, bases_.front().HashOfFilesIn(track.path, value, config_.folder));
+    }
+  }
+  for (const ExperimentTemplate& base : bases_) hash = MixWords(hash, base.Hash(varied));
+  hash_ = HexText(hash);
+}
+
+std::vector<std::string> Study::AxisValues(std::size_t point) const {
+  std::size_t combination = point % combinations_;
+  std::vector<std::vector<std::string>> by_axis(axes_.size());
+  for (std::size_t a = axes_.size(); a-- > 0;) {
+    const Axis& axis = axes_[a];
+    for (const Track& track : axis.tracks) {
+      by_axis[a].push_back(sample_.empty() ? track.values[combination % axis.size]
+                                           : track.At(sample_[a][combination]));
+    }
+    if (sample_.empty()) combination /= axis.size;
+  }
+  std::vector<std::string> values;
+  for (const std::vector<std::string>& of_axis : by_axis)
+    values.insert(values.end(), of_axis.begin(), of_axis.end());
+  return values;
+}
+
+std::vector<std::string> Study::ValuesOf(std::size_t point) const {
+  CHECK(point < points_);
+  std::vector<std::string> values = AxisValues(point);
+  if (bases_.size() > 1) values.insert(values.begin(), config_.bases[BaseOf(point)]);
+  return values;
+}
+
+ExperimentConfig Study::ConfigOf(std::size_t point) const {
+  CHECK(point < points_);
+  std::vector<std::string> changes = AxisValues(point);
+  const std::size_t first = columns_.size() - changes.size();
+  for (std::size_t i = 0; i < changes.size(); ++i) {
+    changes[i] = fmt::format("{}={}", columns_[first + i], changes[i]);
+  }
+  changes.push_back(fmt::format("seed={}", first_seed_));
+  return bases_[BaseOf(point)].With(changes, config_.folder);
+}
+
+bool Study::KeepsRuns(std::size_t point) const {
+  return std::ranges::find(config_.runs, point) != config_.runs.end();
+}
+
+}  // namespace twin::run

@@ -1,0 +1,178 @@
+#include "apps/study/study_directory.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cerrno>
+#include <fstream>
+#include <optional>
+#include <system_error>
+
+#include "apps/study/study_differences.h"
+#include "apps/study/study_document.h"
+#include "apps/study/study_summary.h"
+#include "core/files/output_file.h"
+#include "core/input_error.h"
+
+namespace twin::run {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kErrorsShown = 3;
+constexpr std::string_view kStudyFile = "study.json";
+constexpr std::string_view kResultsFile = "results.csv";
+constexpr std::string_view kParquetFile = "results.parquet";  // made of the former by Python
+constexpr std::string_view kSummaryFile = "summary.csv";
+constexpr std::string_view kDifferencesFile = "differences.csv";
+
+[[noreturn]] void RefuseFolder(const fs::path& folder, const std::string& what) {
+  throw InputError(InputError::Kind::kUsage, folder.string(), what);
+}
+
+// Whether a killed process left the file: NAME.partial.NUMBER of one that is written here
+// (output_file.h).
+bool IsLeftover(const fs::path& path) {
+  constexpr std::string_view kPartial = ".partial.";
+  const std::string name = path.filename().string();
+  return std::ranges::any_of(
+      std::initializer_list<std::string_view>{kStudyFile, kResultsFile, kSummaryFile,
+                                              kDifferencesFile},
+      [&](std::string_view file) {
+        const std::string stem = fmt::format("{}{}", file, kPartial);
+        return name.size() > stem.size() && name.starts_with(stem) &&
+               std::all_of(name.begin() + static_cast<std::ptrdiff_t>(stem.size()), name.end(),
+                           [](unsigned char c) { return std::isdigit(c) != 0; });
+      });
+}
+
+// The folder is new or empty, or holds this study. Returns the other builds that made its rows.
+std::vector<StudyBuild> RequireOwnFolder(const Study& study, const fs::path& out,
+                                         bool accept_other_build) {
+  const std::optional<StudyDocument> document = ReadStudyDocument(out / kStudyFile);
+  if (!document) {
+    for (const auto& entry : fs::directory_iterator(out)) {
+      if (!IsLeftover(entry.path()))
+        RefuseFolder(out, "already exists and is not a study's folder; choose another --out");
+    }
+    return {};
+  }
+  if (document->hash != study.hash()) {
+    RefuseFolder(out,
+                 fmt::format("holds another study (hash {}, this one has {}): its fields, its "
+                             "experiments or their files differ; choose another --out",
+                             document->hash.empty() ? "unreadable" : document->hash, study.hash()));
+  }
+  if (document->build != ThisBuild() && !accept_other_build) {
+    RefuseFolder(
+        out, fmt::format("holds rows of another build ({}; this one is {}), which may give other "
+                         "results; allowed: --accept-other-build, or another --out",
+                         document->build.text(), ThisBuild().text()));
+  }
+  return document->OthersThan(ThisBuild());
+}
+
+// REQUIRES: the folder is locked, so that no other process is writing them.
+void RemoveLeftovers(const fs::path& out) {
+  std::vector<fs::path> left;
+  for (const auto& entry : fs::directory_iterator(out)) {
+    if (entry.is_regular_file() && IsLeftover(entry.path())) left.push_back(entry.path());
+  }
+  for (const fs::path& path : left) fs::remove(path);
+}
+
+// A row whose run directory is wanted needs that as well.
+bool IsDone(const Study& study, const ResultsFile& results, const fs::path& runs, std::size_t row) {
+  if (!results.Has(row)) return false;
+  const StudyRowId id = study.RowAt(row);
+  return !study.KeepsRuns(id.point) || fs::is_directory(RunFolderOf(runs, id));
+}
+
+}  // namespace
+
+// One process at a time: the lock ends with it.
+class StudyDirectory::FolderLock {
+ public:
+  explicit FolderLock(const fs::path& folder)
+      : descriptor_(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+    if (descriptor_ < 0) throw std::system_error(errno, std::generic_category(), folder.string());
+    if (flock(descriptor_, LOCK_EX | LOCK_NB) == 0) return;
+    const int error = errno;
+    close(descriptor_);
+    if (error != EWOULDBLOCK) {
+      throw std::system_error(error, std::generic_category(),
+                              fmt::format("{}: cannot be locked", folder.string()));
+    }
+    RefuseFolder(folder,
+                 "another process is running this study; wait for it, or choose another "
+                 "--out");
+  }
+  ~FolderLock() { close(descriptor_); }
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+
+ private:
+  int descriptor_;
+};
+
+StudyDirectory::StudyDirectory(const Study& study, const fs::path& out, bool accept_other_build)
+    : study_(study), out_(out), runs_(out / "runs") {
+  std::error_code error;
+  fs::create_directories(out, error);
+  if (!fs::is_directory(out)) RefuseFolder(out, "is no folder, and none can be made there");
+  lock_ = std::make_unique<FolderLock>(out);
+  const std::vector<StudyBuild> others = RequireOwnFolder(study, out, accept_other_build);
+  RemoveLeftovers(out);
+  WriteFile(out / kStudyFile, StudyJson(study, others));
+  results_ = std::make_unique<ResultsFile>(out / kResultsFile, study);
+  timing_ = std::make_unique<TimingFile>(out / "timing.csv");
+  for (std::size_t row = 0; row < study.rows(); ++row) {
+    if (!IsDone(study, *results_, runs_, row)) missing_.push_back(row);
+  }
+}
+
+StudyDirectory::~StudyDirectory() = default;
+
+void StudyDirectory::Append(const StudyRow& row, RunControl& control) {
+  ++made_;
+  results_->Append(row);
+  timing_->Append(row);
+  if (row.error.empty() || results_->failed() > kErrorsShown) return;
+  control.OnWarning(fmt::format("point {}: {}", row.id.point, row.error));
+}
+
+SweepOutcome StudyDirectory::Finish() {
+  results_->Finish();
+  fs::remove(out_ / kParquetFile);
+  WriteStudySummary(out_ / kResultsFile, study_, out_ / kSummaryFile);
+  if (study_.config().bases.size() > 1)
+    WriteStudyDifferences(out_ / kResultsFile, study_, out_ / kDifferencesFile);
+  const std::size_t before = study_.rows() - missing_.size();
+  return {.rows = study_.rows(),
+          .done_before = before,
+          .done = before + made_,
+          .failed = results_->failed(),
+          .interrupted = made_ < missing_.size()};
+}
+
+SweepOutcome RunSweep(const Study& study, const fs::path& out, const SweepOptions& options,
+                      RunControl& control) {
+  StudyDirectory directory(study, out, options.accept_other_build);
+  const std::vector<std::size_t>& missing = directory.missing();
+  if (missing.size() < study.rows()) {
+    control.OnNote(fmt::format("{} of {} runs are there from before", study.rows() - missing.size(),
+                               study.rows()));
+  }
+  RunStudy(study, missing,
+           {.jobs = options.jobs,
+            .runs_folder = directory.runs_folder(),
+            .command_line = options.command_line},
+           control, [&](const StudyRow& row) { directory.Append(row, control); });
+  return directory.Finish();
+}
+
+}  // namespace twin::run

@@ -1,0 +1,153 @@
+#include "apps/study/study_summary.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "apps/study/csv_row.h"
+#include "apps/study/metric_columns.h"
+#include "core/files/output_file.h"
+#include "run/many/statistics.h"
+#include "run/record/number_text.h"
+
+namespace twin::run {
+namespace {
+
+std::string NumberCell(double value) { return std::isfinite(value) ? ShortestText(value) : ""; }
+
+// The rows of one point, and what to make of them.
+class PointSummary {
+ public:
+  PointSummary(const std::vector<std::string>& header, std::size_t lead) : lead_(lead) {
+    for (std::size_t i = lead + 2; i + 1 < header.size(); ++i) {
+      if (header[i] == "saturated") saturated_column_ = i;
+      if (!IsTextMetric(header[i])) metrics_.emplace_back(i, header[i]);
+    }
+    values_.resize(metrics_.size());
+    has_own_n_.resize(metrics_.size());
+  }
+
+  [[nodiscard]] std::string Header(const std::vector<std::string>& header) const {
+    std::vector<std::string> cells(header.begin(),
+                                   header.begin() + static_cast<std::ptrdiff_t>(lead_));
+    cells.insert(cells.end(), {"n", "errors", "saturated"});
+    for (std::size_t i = 0; i < metrics_.size(); ++i) {
+      const std::string& name = metrics_[i].second;
+      cells.insert(cells.end(), {name, name + "_low", name + "_high"});
+      if (has_own_n_[i]) cells.push_back(name + "_n");
+    }
+    return CsvRow(cells);
+  }
+
+  [[nodiscard]] bool Continues(const std::vector<std::string>& cells) const {
+    return !first_.empty() && first_.front() == cells.front();
+  }
+
+  void Add(const std::vector<std::string>& cells) {
+    if (first_.empty()) first_.assign(cells.begin(), cells.begin() + static_cast<long>(lead_));
+    if (!cells.back().empty()) {
+      ++errors_;
+      return;
+    }
+    ++n_;
+    if (saturated_column_) {
+      const std::string& verdict = cells[*saturated_column_];
+      if (saturated_.empty()) saturated_ = verdict;
+      if (saturated_ != verdict) saturated_ = "undecided";
+    }
+    for (std::size_t i = 0; i < metrics_.size(); ++i) {
+      const auto value = NumberOfCell<double>(cells[metrics_[i].first]);
+      if (value) values_[i].push_back(*value);
+    }
+  }
+
+  // Notes which metrics have fewer values than the point has runs, and starts the next point. For a
+  // first pass: these metrics get a column of their own for n.
+  void CountValues() {
+    for (std::size_t i = 0; i < metrics_.size(); ++i) {
+      if (!values_[i].empty() && values_[i].size() != n_) has_own_n_[i] = true;
+      values_[i].clear();
+    }
+    first_.clear();
+    saturated_.clear();
+    n_ = 0;
+    errors_ = 0;
+  }
+
+  // The point's row; empty if there is none. Starts the next point.
+  std::string Take() {
+    if (first_.empty()) return "";
+    std::vector<std::string> cells = std::exchange(first_, {});
+    cells.insert(cells.end(),
+                 {std::to_string(std::exchange(n_, 0)), std::to_string(std::exchange(errors_, 0)),
+                  std::exchange(saturated_, "")});
+    for (std::size_t i = 0; i < metrics_.size(); ++i) {
+      std::vector<double>& values = values_[i];
+      if (values.empty()) {
+        cells.insert(cells.end(), {"", "", ""});
+      } else {
+        const Interval mean = MeanInterval(values, kStudyLevel);
+        cells.insert(cells.end(),
+                     {NumberCell(mean.value), NumberCell(mean.low), NumberCell(mean.high)});
+      }
+      if (has_own_n_[i]) cells.push_back(std::to_string(values.size()));
+      values.clear();
+    }
+    return CsvRow(cells);
+  }
+
+ private:
+  const std::size_t lead_;  // columns up to the axes
+  std::optional<std::size_t> saturated_column_;
+  std::vector<std::pair<std::size_t, std::string>> metrics_;  // column, name
+  std::vector<std::string> first_;
+  std::vector<std::vector<double>> values_;  // by metric
+  std::vector<bool> has_own_n_;              // likewise
+  std::string saturated_;
+  std::size_t n_ = 0;
+  std::size_t errors_ = 0;
+};
+
+// Calls take(cells) for each row of the file after its header, which it returns.
+std::vector<std::string> ReadRows(
+    const std::filesystem::path& results,
+    const std::function<void(const std::vector<std::string>&)>& take) {
+  std::ifstream in(results, std::ios::binary);
+  std::string line;
+  std::vector<std::string> header;
+  std::vector<std::string> cells;
+  if (std::getline(in, line)) SplitCsvRow(line, header);
+  while (take && std::getline(in, line)) {
+    SplitCsvRow(line, cells);
+    take(cells);
+  }
+  return header;
+}
+
+}  // namespace
+
+void WriteStudySummary(const std::filesystem::path& results, const Study& study,
+                       const std::filesystem::path& out) {
+  const std::vector<std::string> header = ReadRows(results, nullptr);
+  PointSummary point(header, 1 + study.columns().size());
+  ReadRows(results, [&](const std::vector<std::string>& cells) {
+    if (!point.Continues(cells)) point.CountValues();
+    point.Add(cells);
+  });
+  point.CountValues();
+  OutputFile file(out);
+  file.Write(point.Header(header));
+  ReadRows(results, [&](const std::vector<std::string>& cells) {
+    if (!point.Continues(cells)) file.Write(point.Take());
+    point.Add(cells);
+  });
+  file.Write(point.Take());
+  file.Commit();
+}
+
+}  // namespace twin::run

@@ -1,0 +1,92 @@
+// twinserve sweep: all points of a study.
+#include <fmt/format.h>
+
+#include <iostream>
+#include <memory>
+
+#include "apps/commands.h"
+#include "apps/override_options.h"
+#include "apps/study/csv_row.h"
+#include "apps/study/study.h"
+#include "apps/study/study_directory.h"
+#include "apps/terminal_control.h"
+#include "config/study_config.h"
+#include "core/input_error.h"
+
+namespace twin::apps {
+namespace {
+
+struct SweepArguments {
+  std::string study;
+  std::vector<std::string> assignments;
+  std::string out;
+  int jobs = 0;
+  bool dry_run = false;
+  bool accept_other_build = false;
+};
+
+void PrintPoints(const run::Study& study) {
+  std::vector<std::string> cells = {"point"};
+  cells.insert(cells.end(), study.columns().begin(), study.columns().end());
+  std::cout << run::CsvRow(cells);
+  for (std::size_t point = 0; point < study.points(); ++point) {
+    cells = study.ValuesOf(point);
+    cells.insert(cells.begin(), std::to_string(point));
+    std::cout << run::CsvRow(cells);
+  }
+  std::cerr << fmt::format("{} points, {} runs each: {} runs\n", study.points(),
+                           study.config().replications, study.rows());
+}
+
+void Sweep(const SweepArguments& arguments, CommandContext& context) {
+  const run::Study study(ReadStudy(arguments.study), arguments.assignments);
+  if (arguments.dry_run) {
+    PrintPoints(study);
+    return;
+  }
+  if (arguments.out.empty()) {
+    throw InputError(InputError::Kind::kUsage, "--out",
+                     "is missing; allowed: a folder for the results, or --dry-run");
+  }
+  TerminalControl control;
+  const run::SweepOutcome outcome =
+      run::RunSweep(study, arguments.out,
+                    {.jobs = arguments.jobs,
+                     .command_line = context.command_line,
+                     .accept_other_build = arguments.accept_other_build},
+                    control);
+  std::cerr << fmt::format("wrote {}: {} points, {}{} runs\n", arguments.out, study.points(),
+                           outcome.interrupted ? fmt::format("{} of ", outcome.done) : "",
+                           outcome.rows);
+  if (outcome.failed > 0) {
+    std::cerr << fmt::format("{} runs failed; the column error of results.csv says why\n",
+                             outcome.failed);
+    context.exit_code = 1;
+  }
+  if (outcome.interrupted) {
+    std::cerr << "interrupted: the same command continues\n";
+    context.exit_code = 1;
+  }
+}
+
+}  // namespace
+
+void AddSweepCommand(CLI::App& app, CommandContext& context) {
+  auto arguments = std::make_shared<SweepArguments>();
+  CLI::App* command =
+      app.add_subcommand("sweep", "Simulate all points of a study, several at a time");
+  command->add_option("STUDY", arguments->study, "Study file (.textproto): docs/studies.md")
+      ->required();
+  AddOverrideOptions(*command, arguments->assignments);
+  command->add_option("--out", arguments->out,
+                      "Folder for results.csv, summary.csv, timing.csv and study.json; a folder "
+                      "with a part of the same study is continued");
+  command->add_option("--jobs", arguments->jobs, "Runs at a time (default: one per core)")
+      ->check(CLI::Range(1, 1024));
+  command->add_flag("--accept-other-build", arguments->accept_other_build,
+                    "Continue a folder of the same study that another build of twinserve began");
+  command->add_flag("--dry-run", arguments->dry_run, "Only print the points, as CSV");
+  command->callback([arguments, &context] { Sweep(*arguments, context); });
+}
+
+}  // namespace twin::apps

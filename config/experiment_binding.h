@@ -1,0 +1,173 @@
+// Which member of an experiment's config holds which field of its message (field_binding.h).
+#pragma once
+
+#include "config/cost_binding.h"
+#include "config/experiment_config.h"
+#include "config/field_binding.h"
+#include "config/policy_binding.h"
+#include "config/system_binding.h"
+#include "config/workload_binding.h"
+#include "config/world_binding.h"
+
+namespace twin {
+
+template <class Archive>
+void Bind(Archive& fields, sim::BoundaryConfig& config) {
+  fields.Nested("request_s", config.request);
+  fields.Nested("response_s", config.response);
+  fields.Nested("client_reaction_s", config.client_reaction);
+}
+
+template <class Archive>
+void Bind(Archive& fields, RouterConfig& config) {
+  using Kind = RouterKind;
+  fields.template Enum<Kind>("kind", config.kind,
+                             {{"ROUND_ROBIN", Kind::kRoundRobin},
+                              {"RANDOM", Kind::kRandom},
+                              {"LEAST_REQUESTS", Kind::kLeastRequests},
+                              {"LEAST_TOKENS", Kind::kLeastTokens},
+                              {"LEAST_KV", Kind::kLeastKv},
+                              {"POWER_OF_TWO", Kind::kPowerOfTwo},
+                              {"SESSION_HASH", Kind::kSessionHash},
+                              {"PREFIX_AFFINITY", Kind::kPrefixAffinity},
+                              {"KV_OVERLAP", Kind::kKvOverlap}});
+  fields.Value("telemetry_delay_ms", config.telemetry_delay_ms);
+  fields.Value("cache_threshold", config.cache_threshold);
+  fields.Value("balance_abs_threshold", config.balance_abs_threshold);
+  fields.Value("balance_rel_threshold", config.balance_rel_threshold);
+  fields.Value("max_tree_size", config.max_tree_size);
+  fields.Seconds("eviction_interval_s", config.eviction_interval);
+  fields.Value("overlap_weight", config.overlap_weight);
+}
+
+template <class Archive>
+void Bind(Archive& fields, sim::LinkConfig& config) {
+  fields.Value("latency_us", config.latency_us);
+  fields.Value("bandwidth_gbps", config.bandwidth_gbps);
+  fields.Value("layer_wise", config.layer_wise);
+  fields.Value("layer_wise_min_tokens", config.layer_wise_min_tokens);
+}
+
+template <class Archive>
+void Bind(Archive& fields, MixedPoolConfig& config) {
+  fields.Value("prompt_max_pending_batch_tokens", config.prompt_max_pending_batch_tokens);
+}
+
+template <class Archive>
+void Bind(Archive& fields, DisaggregatedSystem& config) {
+  DisaggregationConfig& pools = config.pools;
+  fields.Value("prefill_replicas", pools.prefill_replicas);
+  fields.Value("decode_replicas", pools.decode_replicas);
+  fields.Nested("decode_router", pools.decode_router);
+  fields.Nested("link", config.link);
+  fields.OptionalNested("mixed_pool", pools.mixed_pool);
+}
+
+template <class Archive>
+void Bind(Archive& fields, WorldConfig& config) {
+  fields.template Choice<SimulatedWorldConfig>("simulated", config);
+  fields.template Choice<RealWorldConfig>("real", config);
+  fields.template Choice<EmulatedWorldConfig>("emulated", config);
+}
+
+// How many replicas a group has, and what they do.
+template <class Archive>
+void BindPlace(Archive& fields, ReplicaGroup& group) {
+  using Role = ReplicaGroup::Role;
+  fields.Value("count", group.count);
+  fields.template Enum<Role>(
+      "role", group.role,
+      {{"both", Role::kBoth}, {"prefill", Role::kPrefill}, {"decode", Role::kDecode}});
+}
+
+template <class Archive>
+void Bind(Archive& fields, ReplicaGroup& group) {
+  BindPlace(fields, group);
+  fields.Value("hardware", group.hardware);
+  fields.Nested("hardware_spec", group.hardware_spec);
+  fields.Value("tensor_parallel", group.parallelism.tensor);
+  fields.Value("pipeline_parallel", group.parallelism.pipeline);
+  fields.Nested("memory", group.memory);
+  fields.Nested("policy", group.policy);
+  fields.Nested("cost", group.cost);
+}
+
+// The specs must hold what `model` and `hardware` name before they are read: the message only
+// replaces fields.
+template <class Archive>
+void Bind(Archive& fields, SystemConfig& config) {
+  fields.Value("model", config.model);
+  fields.Nested("model_shape", config.model_spec);
+  fields.Value("hardware", config.hardware);
+  fields.Nested("hardware_spec", config.hardware_spec);
+  fields.Value("tensor_parallel", config.parallelism.tensor);
+  fields.Value("pipeline_parallel", config.parallelism.pipeline);
+  fields.Nested("memory", config.memory);
+  fields.OptionalNested("boundary", config.boundary);
+  fields.OptionalValue("server", config.server);
+  fields.OptionalValue("server_asked", config.server_asked);
+  fields.Value("replicas", config.replicas);
+  fields.Nested("router", config.router);
+  fields.OptionalNested("disaggregation", config.disaggregation);
+  fields.List("replica_groups", config.groups);
+}
+
+template <class Archive>
+void Bind(Archive& fields, ServiceGoal& config) {
+  fields.OptionalSeconds("ttft_s", config.ttft);
+  fields.OptionalSeconds("tpot_s", config.tpot);
+  fields.OptionalSeconds("e2el_s", config.e2el);
+}
+
+template <class Archive>
+void Bind(Archive& fields, RunMetricsConfig& config) {
+  fields.Value("head_share", config.head_share);
+  fields.Value("tail_share", config.tail_share);
+  fields.Seconds("stall_threshold_s", config.stall_threshold);
+  fields.Value("by_tenant", config.by_tenant);
+  fields.Seconds("series_interval_s", config.series_interval);
+  fields.Value("series_points_max", config.series_points_max);
+}
+
+template <class Archive>
+void Bind(Archive& fields, OutputsConfig& config) {
+  fields.Value("requests_csv", config.requests_csv);
+  fields.Value("steps_csv", config.steps_csv);
+  fields.Value("series_csv", config.series_csv);
+  fields.Value("record", config.record);
+  fields.Value("compress_record", config.compress_record);
+  fields.Value("perfetto", config.perfetto);
+}
+
+template <class Archive>
+void Bind(Archive& fields, SpeculationConfig& config) {
+  fields.template Enum<SpecMethod>("method", config.rules.method,
+                                   {{"ngram", SpecMethod::kNgram},
+                                    {"eagle", SpecMethod::kEagle},
+                                    {"draft_model", SpecMethod::kDraftModel}});
+  fields.Value("num_speculative_tokens", config.rules.num_speculative_tokens);
+  fields.Values("acceptance_rates", config.acceptance.rates);
+  fields.Value("proposal_rate", config.acceptance.proposal_rate);
+  fields.Seconds("propose_s", config.propose);
+  fields.Value("model", config.draft_model);
+  fields.Value("prompt_lookup_min", config.prompt_lookup_min);
+  fields.Value("prompt_lookup_max", config.prompt_lookup_max);
+}
+
+// All but schema_version and base, which are the file's.
+template <class Archive>
+void Bind(Archive& fields, ExperimentConfig& config) {
+  fields.Value("name", config.name);
+  fields.Value("seed", config.seed);
+  fields.Nested("world", config.world);
+  fields.Nested("workload", config.workload);
+  fields.Nested("policy", config.policy);
+  fields.Nested("system", config.system);
+  fields.Nested("cost", config.cost);
+  fields.Nested("slo", config.slo);
+  fields.Nested("metrics", config.metrics);
+  fields.Nested("outputs", config.outputs);
+  fields.OptionalNested("speculation", config.speculation);
+}
+
+}  // namespace twin

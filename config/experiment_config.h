@@ -1,0 +1,204 @@
+// An experiment: the configs of all layers, read from one text file.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "config/disaggregated_system.h"
+#include "config/overlay.h"
+#include "config/replica_group.h"
+#include "config/world_config.h"
+#include "core/hardware_spec.h"
+#include "core/model_spec.h"
+#include "run/record/request_metrics.h"
+#include "sched/policy/own_policy.h"
+#include "sched/policy/registry.h"
+#include "sched/route/router_config.h"
+#include "sim/acceptance.h"
+#include "sim/boundary_config.h"
+#include "sim/cost/registry.h"
+#include "sim/memory/kv_capacity.h"
+#include "traces/workload.h"
+
+namespace twin {
+
+namespace proto {
+class Experiment;
+}  // namespace proto
+
+struct SystemConfig {
+  std::string model;  // preset, or path of what was read; empty: given in full
+  ModelSpec model_spec;
+  std::string hardware;  // likewise
+  HardwareSpec hardware_spec;
+  Parallelism parallelism;
+  sim::MemoryConfig memory;                     // limits of a step filled in from the policy
+  std::optional<sim::BoundaryConfig> boundary;  // of a simulated world
+  std::optional<std::string> server;            // whose defaults are filled in
+  std::optional<std::string> server_asked;      // the unlisted version that it stands in for
+  std::int32_t replicas = 1;                    // of all of the above
+  RouterConfig router;                          // of those that prefill, where others decode
+  std::optional<DisaggregatedSystem> disaggregation;
+  std::vector<ReplicaGroup> groups;  // that differ, else empty; then the above is the first one's
+};
+
+struct RunMetricsConfig {
+  // Shares of the requests that the metrics leave out at the start (warm-up) and at the end.
+  double head_share = 0;
+  double tail_share = 0;
+  Duration stall_threshold{100'000'000};
+  bool by_tenant = false;
+  Duration series_interval{1'000'000'000};
+  std::int32_t series_points_max = 2048;
+
+  bool operator==(const RunMetricsConfig&) const = default;
+};
+
+struct OutputsConfig {
+  bool requests_csv = true;
+  bool steps_csv = true;
+  bool series_csv = true;
+  bool record = true;
+  bool compress_record = false;
+  bool perfetto = true;
+
+  bool operator==(const OutputsConfig&) const = default;
+};
+
+// Speculative decoding.
+struct SpeculationConfig {
+  SpeculationRules rules;
+  sim::AcceptanceConfig acceptance;  // of a simulated world, as the next two
+  Duration propose{0};               // per step
+  std::string draft_model;           // empty: takes `propose` and no memory; none in a real world
+  // Its shape, where it has been read (run/draft_shape.h). Not in WriteResolved().
+  std::optional<ModelSpec> draft_shape = std::nullopt;
+  // Of a real world: exec::NgramConfig.
+  std::int32_t prompt_lookup_min = 5;
+  std::int32_t prompt_lookup_max = 5;
+
+  bool operator==(const SpeculationConfig&) const = default;
+};
+
+struct ExperimentConfig {
+  std::string name;  // default: the name of the file without its extension
+  std::uint64_t seed = 0;
+  WorldConfig world;
+  WorkloadConfig workload;
+  PolicyConfig policy;
+  // Decides in place of `policy`, if not null. WriteResolved() writes its name as a comment.
+  std::shared_ptr<const OwnPolicy> own_policy;
+  SystemConfig system;
+  sim::CostConfig cost = sim::RooflineCostConfig{};
+  bool cost_given = false;  // false: `cost` is the default, which nobody asked for
+  ServiceGoal slo;
+  RunMetricsConfig metrics;
+  OutputsConfig outputs;
+  std::optional<SpeculationConfig> speculation;  // also within `policy`
+  // The experiment file, its bases, and the files that its fields name. Not in WriteResolved().
+  std::vector<InputFile> input_files;
+  // What the file and its changes set, without defaults. Null in a config that was not read by an
+  // ExperimentTemplate. Not in WriteResolved().
+  std::shared_ptr<const proto::Experiment> asked = nullptr;
+};
+
+// An experiment file, read once, from which configs with different changes are made. Copies share
+// the content; several threads may call the const functions.
+class ExperimentTemplate {
+ public:
+  // Reads the file and its bases. Throws as ReadExperiment.
+  explicit ExperimentTemplate(const std::filesystem::path& path);
+  // The same from a text; errors name `source`, and relative paths start at the current folder.
+  static ExperimentTemplate FromText(std::string_view text, const std::string& source);
+
+  // Lets a policy of the caller decide in place of the one that the file names.
+  void ReplacePolicy(std::shared_ptr<const OwnPolicy> policy) { own_policy_ = std::move(policy); }
+
+  // Applies changes (override.h), whose relative paths start at `folder`. Throws as ReadExperiment.
+  void Change(std::span<const std::string> changes, const std::filesystem::path& folder);
+
+  // The config after further changes.
+  [[nodiscard]] ExperimentConfig With(std::span<const std::string> changes,
+                                      const std::filesystem::path& folder) const;
+
+  // Whether a change names a field and gives it a value of its type; its range is not checked.
+  // Throws InputError (usage) if not.
+  void CheckChange(std::string_view change) const;
+
+  // As the file and its changes say; 0 if they do not.
+  [[nodiscard]] std::uint64_t seed() const;
+
+  // A 64-bit hash of the laid-over fields and the whole content of the files that they name. Equal
+  // on machines on which the files lie elsewhere. `varied`: fields that changes will replace, whose
+  // files are left out. Throws InputError (usage) if a file cannot be read.
+  [[nodiscard]] std::uint64_t Hash(std::span<const std::string> varied = {}) const;
+
+  // The same of the files that the field `path` names once it has the value; 0 if it names none.
+  // Relative paths start at `folder`.
+  [[nodiscard]] std::uint64_t HashOfFilesIn(const std::string& path, const std::string& value,
+                                            const std::filesystem::path& folder) const;
+
+ private:
+  ExperimentTemplate() = default;
+
+  std::string source_;
+  std::vector<InputFile> files_;
+  std::shared_ptr<const proto::Experiment> message_;
+  std::shared_ptr<const OwnPolicy> own_policy_;
+};
+
+// Whether the field of an experiment that `path` names, as in --set, takes whole numbers; false for
+// a path that names none.
+bool TakesIntegers(std::string_view path);
+
+// Reads the file, lays it over its `base` (and that over its own), applies the changes of the
+// command line (override.h) in order, fills in what the policy, the model and the hardware say,
+// and validates. Relative paths start at the folder of the file that they are written in; those
+// of the command line at the current folder.
+// Throws InputError: one line with the file and line or the field's path, what is wrong, what is
+// allowed.
+ExperimentConfig ReadExperiment(const std::filesystem::path& path,
+                                std::span<const std::string> overrides);
+
+// From a text such as that of WriteResolved; errors name `source`.
+// Accepts a policy that allows longer requests than the model has positions, which ReadExperiment
+// refuses: records of older versions contain such configs and must stay replayable.
+ExperimentConfig ParseExperiment(std::string_view text, const std::string& source,
+                                 const std::filesystem::path& folder);
+
+// The experiment in text format with all defaults; reading it gives an equal config.
+// A real world without a cost model is written without one.
+std::string WriteResolved(const ExperimentConfig& config);
+// The name of the own policy that decided, from a text of WriteResolved; empty: `policy` did.
+std::string OwnPolicyOf(std::string_view resolved);
+
+// The fields that `asked` sets although nothing reads them with these other fields, each as one
+// line with its path and what it needs. A field that is set to what holds anyway is none of them.
+// Reads the experiment once more, and again for each line; that takes about a millisecond each.
+std::vector<std::string> SettingsWithoutEffect(const ExperimentConfig& config);
+
+// Whether the file or its changes set the field, as --set names it; nullopt if that is not known.
+std::optional<bool> Asks(const ExperimentConfig& config, std::string_view path);
+
+// A number of the device that the experiment sets, in hardware_spec or in a data sheet of its own,
+// and the device with half of it, or more than nothing.
+struct ChangedHardware {
+  std::string field;  // "system.hardware_spec.sm_count", or "PATH: sm_count"
+  HardwareSpec spec;
+};
+
+// One for each such number. Throws InputError if the data sheet cannot be read any more.
+std::vector<ChangedHardware> WithEachNumberChanged(const ExperimentConfig& config);
+
+// The traits of the policy that decides.
+PolicyTraits TraitsOf(const ExperimentConfig& config);
+
+}  // namespace twin

@@ -1,0 +1,169 @@
+#include "config/field_binding.h"
+
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/message.h>
+
+namespace twin {
+
+namespace {
+
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+
+const FieldDescriptor& Field(const Message& message, const char* name) {
+  const FieldDescriptor* field = message.GetDescriptor()->FindFieldByName(name);
+  CHECK(field != nullptr);
+  return *field;
+}
+
+}  // namespace
+
+bool FromMessage::Has(const char* field) const {
+  return message_.GetReflection()->HasField(message_, &Field(message_, field));
+}
+
+void FromMessage::Value(const char* field, bool& value) const {
+  if (Has(field)) value = message_.GetReflection()->GetBool(message_, &Field(message_, field));
+}
+
+void FromMessage::Value(const char* field, std::int32_t& value) const {
+  if (Has(field)) value = message_.GetReflection()->GetInt32(message_, &Field(message_, field));
+}
+
+void FromMessage::Value(const char* field, std::uint32_t& value) const {
+  if (Has(field)) value = message_.GetReflection()->GetUInt32(message_, &Field(message_, field));
+}
+
+void FromMessage::Value(const char* field, std::int64_t& value) const {
+  if (Has(field)) value = message_.GetReflection()->GetInt64(message_, &Field(message_, field));
+}
+
+void FromMessage::Value(const char* field, std::uint64_t& value) const {
+  if (Has(field)) value = message_.GetReflection()->GetUInt64(message_, &Field(message_, field));
+}
+
+void FromMessage::Value(const char* field, double& value) const {
+  if (Has(field)) value = message_.GetReflection()->GetDouble(message_, &Field(message_, field));
+}
+
+void FromMessage::Value(const char* field, std::string& value) const {
+  if (Has(field)) value = message_.GetReflection()->GetString(message_, &Field(message_, field));
+}
+
+void FromMessage::Seconds(const char* field, Duration& value) const {
+  if (!Has(field)) return;
+  double seconds = 0;
+  Value(field, seconds);
+  value = DurationFromSeconds(seconds);
+}
+
+void FromMessage::Values(const char* field, std::vector<double>& values) const {
+  const int size = Size(field);
+  if (size > 0) values.clear();
+  for (int i = 0; i < size; ++i) {
+    const FieldDescriptor& descriptor = Field(message_, field);
+    values.push_back(message_.GetReflection()->GetRepeatedDouble(message_, &descriptor, i));
+  }
+}
+
+void FromMessage::Values(const char* field, std::vector<std::string>& values) const {
+  const int size = Size(field);
+  if (size > 0) values.clear();
+  for (int i = 0; i < size; ++i) {
+    const FieldDescriptor& descriptor = Field(message_, field);
+    values.push_back(message_.GetReflection()->GetRepeatedString(message_, &descriptor, i));
+  }
+}
+
+void FromMessage::Values(const char* field, std::vector<std::uint32_t>& values) const {
+  const int size = Size(field);
+  if (size > 0) values.clear();
+  for (int i = 0; i < size; ++i) {
+    const FieldDescriptor& descriptor = Field(message_, field);
+    values.push_back(message_.GetReflection()->GetRepeatedUInt32(message_, &descriptor, i));
+  }
+}
+
+std::string FromMessage::EnumWord(const char* field) const {
+  return message_.GetReflection()->GetEnum(message_, &Field(message_, field))->name();
+}
+
+const Message& FromMessage::Child(const char* field) const {
+  return message_.GetReflection()->GetMessage(message_, &Field(message_, field));
+}
+
+int FromMessage::Size(const char* field) const {
+  return message_.GetReflection()->FieldSize(message_, &Field(message_, field));
+}
+
+const Message& FromMessage::Element(const char* field, int i) const {
+  return message_.GetReflection()->GetRepeatedMessage(message_, &Field(message_, field), i);
+}
+
+void ToMessage::Value(const char* field, bool value) {
+  message_.GetReflection()->SetBool(&message_, &Field(message_, field), value);
+}
+
+void ToMessage::Value(const char* field, std::int32_t value) {
+  message_.GetReflection()->SetInt32(&message_, &Field(message_, field), value);
+}
+
+void ToMessage::Value(const char* field, std::uint32_t value) {
+  message_.GetReflection()->SetUInt32(&message_, &Field(message_, field), value);
+}
+
+void ToMessage::Value(const char* field, std::int64_t value) {
+  message_.GetReflection()->SetInt64(&message_, &Field(message_, field), value);
+}
+
+void ToMessage::Value(const char* field, std::uint64_t value) {
+  message_.GetReflection()->SetUInt64(&message_, &Field(message_, field), value);
+}
+
+void ToMessage::Value(const char* field, double value) {
+  message_.GetReflection()->SetDouble(&message_, &Field(message_, field), value);
+}
+
+void ToMessage::Value(const char* field, const std::string& value) {
+  message_.GetReflection()->SetString(&message_, &Field(message_, field), value);
+}
+
+void ToMessage::Seconds(const char* field, Duration value) {
+  // A quotient is the double nearest to the time, which prints in its shortest digits.
+  Value(field, static_cast<double>(value.count()) / 1e9);
+}
+
+void ToMessage::Values(const char* field, const std::vector<double>& values) {
+  for (const double value : values) {
+    message_.GetReflection()->AddDouble(&message_, &Field(message_, field), value);
+  }
+}
+
+void ToMessage::Values(const char* field, const std::vector<std::string>& values) {
+  for (const std::string& value : values) {
+    message_.GetReflection()->AddString(&message_, &Field(message_, field), value);
+  }
+}
+
+void ToMessage::Values(const char* field, const std::vector<std::uint32_t>& values) {
+  for (const std::uint32_t value : values) {
+    message_.GetReflection()->AddUInt32(&message_, &Field(message_, field), value);
+  }
+}
+
+void ToMessage::SetEnum(const char* field, const char* word) {
+  const FieldDescriptor& descriptor = Field(message_, field);
+  const auto* value = descriptor.enum_type()->FindValueByName(word);
+  CHECK(value != nullptr);
+  message_.GetReflection()->SetEnum(&message_, &descriptor, value);
+}
+
+Message& ToMessage::MutableChild(const char* field) {
+  return *message_.GetReflection()->MutableMessage(&message_, &Field(message_, field));
+}
+
+Message& ToMessage::AddElement(const char* field) {
+  return *message_.GetReflection()->AddMessage(&message_, &Field(message_, field));
+}
+
+}  // namespace twin

@@ -1,0 +1,126 @@
+#include "config/models/rope_config.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <optional>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "core/printable.h"
+
+namespace twin {
+namespace {
+
+using Scaling = RopeConfig::Scaling;
+
+constexpr std::string_view kTypes = "default, linear, llama3, yarn, dynamic or longrope";
+
+void ReadLlama3(const ConfigFields& fields, RopeConfig& rope) {
+  rope.factor = fields.Positive("factor");
+  rope.low_factor = fields.Positive("low_freq_factor");
+  rope.high_factor = fields.Positive("high_freq_factor");
+  rope.original_positions = fields.Size("original_max_position_embeddings");
+  if (rope.high_factor <= rope.low_factor) {
+    fields.Refuse("high_freq_factor must exceed low_freq_factor");
+  }
+}
+
+// The magnitude that the YaRN paper recommends for a context extended by `factor`.
+double YarnMagnitude(double factor, double weight) {
+  return factor <= 1 ? 1 : 0.1 * weight * std::log(factor) + 1;
+}
+
+void ReadYarn(const ConfigFields& fields, std::int32_t max_position, RopeConfig& rope) {
+  rope.factor = fields.Positive("factor");
+  rope.original_positions =
+      fields.OptionalSize("original_max_position_embeddings").value_or(max_position);
+  rope.beta_fast = fields.OptionalPositive("beta_fast").value_or(rope.beta_fast);
+  rope.beta_slow = fields.OptionalPositive("beta_slow").value_or(rope.beta_slow);
+  rope.truncates = fields.Flag("truncate", true);
+  const auto weight = fields.OptionalPositive("mscale");
+  const auto weight_all = fields.OptionalPositive("mscale_all_dim");
+  rope.magnitude = YarnMagnitude(rope.factor, 1);
+  if (weight && weight_all) {
+    rope.magnitude = YarnMagnitude(rope.factor, *weight) / YarnMagnitude(rope.factor, *weight_all);
+  }
+  rope.magnitude = fields.OptionalPositive("attention_factor").value_or(rope.magnitude);
+  if (rope.theta <= 1) fields.Refuse("yarn needs a rope_theta above 1");
+}
+
+Scaling ScalingNamed(const std::string& type, const ConfigFields& fields,
+                     const ModelFamily& family) {
+  if (type == "default") return Scaling::kNone;
+  if (type == "linear") return Scaling::kLinear;
+  if (type == "llama3") return Scaling::kLlama3;
+  if (type == "dynamic") return Scaling::kDynamic;
+  if (type == "longrope") return Scaling::kLongRope;
+  // Older Phi-3 files name LongRoPE so.
+  if (family.model_type == "phi3" && (type == "su" || type == "yarn")) return Scaling::kLongRope;
+  if (type == "yarn") return Scaling::kYarn;
+  fields.Refuse(fmt::format("rope type '{}' is unknown, must be {}", Printable(type), kTypes));
+}
+
+void ReadScaling(const ConfigFields& fields, const std::string& type, const ModelFamily& family,
+                 std::int32_t max_position, RopeConfig& rope) {
+  rope.scaling = ScalingNamed(type, fields, family);
+  rope.names_original = fields.Has("original_max_position_embeddings");
+  if (rope.scaling == Scaling::kLinear) rope.factor = fields.Positive("factor");
+  if (rope.scaling == Scaling::kDynamic || rope.scaling == Scaling::kLongRope) {
+    rope.factor = fields.OptionalPositive("factor").value_or(1);
+  }
+  if (rope.scaling == Scaling::kLlama3) ReadLlama3(fields, rope);
+  if (rope.scaling == Scaling::kYarn) ReadYarn(fields, max_position, rope);
+}
+
+// transformers keep LongRoPE's original positions beside the scaling, and take those of Phi-3 where
+// they are absent.
+double OriginalOfLongRope(const ConfigFields& config, const ConfigFields& scaling) {
+  constexpr std::int32_t kPhi3Positions = 4096;
+  const char* const field = "original_max_position_embeddings";
+  const auto beside = config.OptionalSize(field);
+  return beside ? *beside : scaling.OptionalSize(field).value_or(kPhi3Positions);
+}
+
+std::optional<std::string> TypeOf(const ConfigFields& fields) {
+  const auto type = fields.Text("rope_type");
+  return type ? type : fields.Text("type");  // the older key
+}
+
+}  // namespace
+
+RopeConfig ReadRopeConfig(const ConfigFields& config, const ModelFamily& family,
+                          std::int32_t max_position) {
+  RopeConfig rope;
+  const auto parameters = config.Object("rope_parameters");
+  auto theta = parameters ? parameters->OptionalPositive("rope_theta") : std::nullopt;
+  if (!theta) theta = config.OptionalPositive("rope_theta");
+  rope.theta = theta.value_or(family.rope_theta);
+  const auto scaling = parameters ? parameters : config.Object("rope_scaling");
+  if (!scaling) return rope;
+  const auto type = TypeOf(*scaling);
+  if (!type && !parameters) {
+    scaling->Refuse(fmt::format("rope_type is missing, must be {}", kTypes));
+  }
+  ReadScaling(*scaling, type.value_or("default"), family, max_position, rope);
+  if (rope.scaling == Scaling::kLongRope) {
+    rope.original_positions = OriginalOfLongRope(config, *scaling);
+  }
+  return rope;
+}
+
+std::int32_t ReadRotaryDimensions(const ConfigFields& config, std::int32_t head_dim) {
+  const auto parameters = config.Object("rope_parameters");
+  auto share = parameters ? parameters->OptionalPositive("partial_rotary_factor") : std::nullopt;
+  if (!share) share = config.OptionalPositive("partial_rotary_factor");
+  const double dimensions = std::floor(head_dim * share.value_or(1));
+  if (dimensions < 2 || dimensions > head_dim || std::fmod(dimensions, 2) != 0) {
+    config.Refuse(fmt::format(
+        "head_dim {} times partial_rotary_factor {} must be an even number of rotary dimensions",
+        head_dim, share.value_or(1)));
+  }
+  return static_cast<std::int32_t>(dimensions);
+}
+
+}  // namespace twin

@@ -1,0 +1,44 @@
+// Rotary position embeddings as config.json describes them.
+#pragma once
+
+#include <cstdint>
+
+#include "config/models/config_fields.h"
+#include "config/models/model_family.h"
+
+namespace twin {
+
+struct RopeConfig {
+  // Of kDynamic and kLongRope only what lengthens the context is read: no executor computes them,
+  // and their cost is that of any other.
+  enum class Scaling : std::uint8_t { kNone, kLinear, kLlama3, kYarn, kDynamic, kLongRope };
+
+  double theta = 10000;  // base of the frequencies
+  Scaling scaling = Scaling::kNone;
+  double factor = 1;  // ratio of the extended to the original context, of every kind that has one
+  // Whether the scaling itself has original_max_position_embeddings.
+  bool names_original = false;
+  // Llama 3: wavelengths below original / high_factor are kept, above original / low_factor
+  // stretched by `factor`, and those between interpolated.
+  double low_factor = 1;
+  double high_factor = 4;
+  double original_positions = 0;  // before the extension; also of YaRN and LongRoPE
+  // YaRN: the two interpolate between these numbers of rotations within the original context.
+  double beta_fast = 32;
+  double beta_slow = 1;
+  bool truncates = true;  // round the limits of the interpolation to whole pairs
+  double magnitude = 1;   // factor of cosines and sines
+
+  bool operator==(const RopeConfig&) const = default;
+};
+
+// Reads rope_theta and rope_scaling (transformers 4) or rope_parameters (transformers 5).
+// Throws InputError (data) for an unknown type and for fields that are missing or out of range.
+RopeConfig ReadRopeConfig(const ConfigFields& config, const ModelFamily& family,
+                          std::int32_t max_position);
+
+// Leading dimensions of a head that are rotated: head_dim * partial_rotary_factor. Throws
+// InputError (data) unless that is an even number of at least 2.
+std::int32_t ReadRotaryDimensions(const ConfigFields& config, std::int32_t head_dim);
+
+}  // namespace twin

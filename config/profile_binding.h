@@ -1,0 +1,172 @@
+// Which member of a device's profile holds which field of its message (field_binding.h).
+#pragma once
+
+#include <fmt/format.h>
+
+#include <string>
+#include <vector>
+
+#include "config/collective_profile_binding.h"
+#include "config/field_binding.h"
+#include "config/moe_profile_binding.h"
+#include "config/step_profile_binding.h"
+#include "core/input_error.h"
+#include "sim/cost/operations/device_profile.h"
+#include "sim/cost/operations/gemm_table.h"
+
+namespace twin {
+
+inline constexpr EnumNames<sim::GemmBetweenShapes> kGemmBetweenShapesNames = {
+    {"near", sim::GemmBetweenShapes::kNear},
+    {"additive", sim::GemmBetweenShapes::kAdditive},
+    {"pooled", sim::GemmBetweenShapes::kPooled}};
+
+inline constexpr EnumNames<sim::KernelLibrary> kKernelLibraryNames = {
+    {"vllm", sim::KernelLibrary::kVllm},
+    {"sglang", sim::KernelLibrary::kSglang},
+    {"trtllm", sim::KernelLibrary::kTrtllm}};
+
+inline constexpr EnumNames<DType> kAttentionFormatNames = {
+    {"bf16", DType::kBf16}, {"fp8", DType::kFp8}, {"int8", DType::kInt8}};
+
+template <class Archive>
+void Bind(Archive& fields, sim::GemmFit& fit) {
+  sim::GemmCoefficients& c = fit.coefficients;
+  fields.template Enum<sim::GemmFormat>("format", fit.format, kGemmFormatNames);
+  fields.Value("log_sd", fit.log_sd);
+  fields.Value("flops_fraction", c.flops_fraction);
+  fields.Value("bandwidth_fraction", c.bandwidth_fraction);
+  fields.Value("latency_s", c.latency_s);
+  fields.Value("tile_loss", c.tile_loss);
+  fields.Value("wave_s", c.wave_s);
+  fields.Value("saturating_tiles", c.saturating_tiles);
+  fields.Value("split_s", c.split_s);
+  fields.Value("l2_bytes_per_s", c.l2_bytes_per_s);
+  fields.Value("overlap", c.overlap);
+  fields.Value("wave_rounding", c.wave_rounding);
+  fields.Value("row_rounding", c.row_rounding);
+  fields.Value("whole_waves", c.whole_waves);
+  fields.Value("weight_copies", c.weight_copies);
+  fields.Value("resident_bytes_per_s", c.resident_bytes_per_s);
+  fields.Value("quantize_s", c.quantize_s);
+  fields.Value("quantize_passes", c.quantize_passes);
+}
+
+template <class Archive>
+void Bind(Archive& fields, sim::GemmTable& table) {
+  fields.template Enum<sim::KernelLibrary>("library", table.library, kKernelLibraryNames);
+  fields.template Enum<sim::GemmFormat>("format", table.format, kGemmFormatNames);
+  fields.Values("shape_sd", table.shape_sd);
+  fields.Values("m_sd", table.m_sd);
+  fields.Value("untimed_calls", table.calls.untimed);
+  fields.Value("timed_calls", table.calls.timed);
+  fields.template Enum<sim::GemmBetweenShapes>("between_shapes", table.between_shapes,
+                                               kGemmBetweenShapesNames);
+  fields.Value("trend_share", table.trend_share);
+  fields.template Enum<sim::KernelLibrary>("trend_library", table.trend_library,
+                                           kKernelLibraryNames);
+  fields.Values("m", table.m);
+  fields.Values("n", table.n);
+  fields.Values("k", table.k);
+  std::vector<std::string> curves = sim::JoinGemmCurves(table);
+  fields.Values("curves", curves);
+  table.curves = sim::SplitGemmCurves(curves);
+}
+
+template <class Archive>
+void Bind(Archive& fields, sim::GemmProfile& profile) {
+  fields.List("fits", profile.fits);
+  fields.List("tables", profile.tables);
+}
+
+// The fitted numbers of a kernel as one list.
+template <class Archive, class Kernel>
+void BindFitted(Archive& fields, Kernel& kernel) {
+  std::vector<double> numbers;
+  for (const double* number : kernel.fields()) numbers.push_back(*number);
+  fields.Values("fitted", numbers);
+  if (numbers.size() != Kernel::kFields) {
+    throw InputError(InputError::Kind::kUsage, "fitted",
+                     fmt::format("{} numbers; allowed: {}", numbers.size(), Kernel::kFields));
+  }
+  for (std::size_t i = 0; i < numbers.size(); ++i) *kernel.fields()[i] = numbers[i];
+}
+
+template <class Archive>
+void Bind(Archive& fields, sim::ContextKernel& kernel) {
+  BindFitted(fields, kernel);
+  fields.Value("packs_heads", kernel.packs_heads);
+  fields.Value("tile_rows", kernel.tile_rows);
+  fields.Value("slots_per_multiprocessor", kernel.slots_per_multiprocessor);
+}
+
+template <class Archive>
+void Bind(Archive& fields, sim::GenerationKernel& kernel) {
+  BindFitted(fields, kernel);
+  fields.Value("splits_single_heads", kernel.splits_single_heads);
+  fields.Value("slots_per_multiprocessor", kernel.slots_per_multiprocessor);
+  fields.Value("packed_group_max", kernel.packed_group_max);
+}
+
+template <class Archive>
+void Bind(Archive& fields, sim::AttentionGrid& grid) {
+  fields.Values("batches", grid.batches);
+  fields.Values("lengths", grid.lengths);
+}
+
+template <class Archive>
+void Bind(Archive& fields, sim::AttentionTable& table) {
+  fields.template Enum<sim::AttentionKind>(
+      "kind", table.kind,
+      {{"context", sim::AttentionKind::kContext}, {"generation", sim::AttentionKind::kGeneration}});
+  fields.template Enum<sim::KernelLibrary>("library", table.library, kKernelLibraryNames);
+  fields.template Enum<DType>("compute_dtype", table.compute_dtype, kAttentionFormatNames);
+  fields.template Enum<DType>("kv_dtype", table.kv_dtype, kAttentionFormatNames);
+  fields.Value("head_dim", table.head_dim);
+  fields.Value("window", table.window);
+  if (table.kind == sim::AttentionKind::kContext) {
+    fields.Nested("context_kernel", table.context);
+  } else {
+    fields.Nested("generation_kernel", table.generation);
+  }
+  fields.Value("group_scale", table.group_scale);
+  fields.Value("by_query_heads", table.by_query_heads);
+  fields.Value("batch_scale", table.batch_scale);
+  fields.Value("spread", table.spread);
+  fields.Value("grid", table.grid);
+  fields.Value("base", table.base);
+  fields.Values("rows", table.rows);
+}
+
+template <class Archive>
+void Bind(Archive& fields, sim::MemoryBoundFit& fit) {
+  using enum sim::MemoryBoundKernel;
+  fields.template Enum<sim::MemoryBoundKernel>("kernel", fit.kernel,
+                                               {{"embedding", kEmbedding},
+                                                {"norm", kNorm},
+                                                {"head_norm", kHeadNorm},
+                                                {"rotary", kRotary},
+                                                {"activation", kActivation},
+                                                {"residual_add", kResidualAdd},
+                                                {"sampling", kSampling}});
+  fields.Value("latency_us", fit.latency_us);
+  fields.Value("bandwidth_fraction", fit.bandwidth_fraction);
+  fields.Value("spread", fit.spread);
+}
+
+template <class Archive>
+void Bind(Archive& fields, sim::AttentionProfile& profile) {
+  fields.OptionalValue("straggler_us_per_key", profile.straggler_us_per_key);
+  fields.Value("mixed_factor", profile.mixed_factor);
+  fields.List("grids", profile.grids);
+  fields.List("tables", profile.tables);
+  fields.List("memory_bound", profile.memory_bound.kernels);
+}
+
+template <class Archive>
+void Bind(Archive& fields, sim::BoundaryProfile& profile) {
+  fields.OptionalNested("one_rank_s", profile.one_rank_s);
+  fields.OptionalNested("more_ranks_s", profile.more_ranks_s);
+}
+
+}  // namespace twin

@@ -1,0 +1,60 @@
+// Which member of a request's config holds which field of its message (field_binding.h).
+#pragma once
+
+#include "config/field_binding.h"
+#include "config/recommend_config.h"
+
+namespace twin {
+
+template <class Archive>
+void Bind(Archive& fields, ServedModelConfig& config) {
+  fields.Value("name", config.name);
+  fields.Value("checkpoint", config.checkpoint);
+}
+
+template <class Archive>
+void Bind(Archive& fields, OfferedHardwareConfig& config) {
+  fields.Value("name", config.name);
+  fields.Value("devices", config.devices);
+  fields.Value("price_per_hour", config.price_per_hour);
+}
+
+template <class Archive>
+void Bind(Archive& fields, OpenSettingsConfig& config) {
+  fields.Values("server", config.server);
+  fields.Values("tensor_parallel", config.tensor_parallel);
+  fields.Values("pipeline_parallel", config.pipeline_parallel);
+  fields.Values("replicas", config.replicas);
+  fields.Values("prefill_replicas", config.prefill_replicas);
+  fields.Values("token_budget", config.token_budget);
+  fields.Values("max_num_seqs", config.max_num_seqs);
+  fields.Values("gpu_memory_utilization", config.gpu_memory_utilization);
+  fields.Values("weight_dtype", config.weight_dtype);
+  fields.Values("max_batch_total_tokens", config.max_batch_total_tokens);
+  fields.Values("waiting_served_ratio", config.waiting_served_ratio);
+  fields.Values("schedule_policy", config.schedule_policy);
+  fields.Values("context_chunking_policy", config.context_chunking_policy);
+}
+
+template <class Archive>
+void Bind(Archive& fields, RecommendConfig& config) {
+  using Objective = RecommendConfig::Objective;
+  fields.List("model", config.models);
+  fields.List("hardware", config.hardware);
+  fields.Value("until", config.until);
+  fields.template Enum<Objective>("objective", config.objective,
+                                  {{"goodput", Objective::kGoodput},
+                                   {"cost", Objective::kCost},
+                                   {"latency", Objective::kLatency},
+                                   {"users", Objective::kUsers}});
+  fields.Value("latency_metric", config.latency_metric);
+  fields.Nested("settings", config.settings);
+  fields.Value("max_model_len", config.max_model_len);
+  fields.Value("requests", config.requests);
+  fields.Value("replications", config.replications);
+  fields.Value("tolerance", config.tolerance);
+  fields.Value("seed", config.seed);
+  fields.Values("set", config.set);
+}
+
+}  // namespace twin

@@ -1,0 +1,109 @@
+#include "config/recommend_config.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <initializer_list>
+#include <string_view>
+
+#include "config/experiment.pb.h"
+#include "config/overlay.h"
+#include "config/recommend.pb.h"
+#include "config/recommend_binding.h"
+#include "config/text_message.h"
+#include "core/dtype.h"
+#include "core/input_error.h"
+
+namespace twin {
+namespace {
+
+// Each run says how many it needs.
+constexpr std::int64_t kDrawnRequests = 1000;
+
+[[noreturn]] void RefuseRequest(const std::string& source, const std::string& what) {
+  throw InputError(InputError::Kind::kUsage, source, what);
+}
+
+void RequireWords(const std::string& source, const char* setting,
+                  const std::vector<std::string>& given,
+                  std::initializer_list<std::string_view> allowed) {
+  for (const std::string& word : given) {
+    if (std::ranges::find(allowed, word) != allowed.end()) continue;
+    RefuseRequest(source, fmt::format("settings.{}: no value \"{}\"; allowed: {}", setting, word,
+                                      fmt::join(allowed, ", ")));
+  }
+}
+
+void ValidateRecommendation(const RecommendConfig& config) {
+  using Objective = RecommendConfig::Objective;
+  const std::string& source = config.source;
+  if (config.models.empty())
+    RefuseRequest(source, "model: is missing; allowed: model { name: \"llama-3-8b\" }");
+  if (config.hardware.empty()) {
+    RefuseRequest(source,
+                  "hardware: is missing; allowed: hardware { name: \"h100-sxm\" devices: 2 }");
+  }
+  for (const ServedModelConfig& model : config.models) {
+    if (model.name.empty()) RefuseRequest(source, "model.name: is missing");
+  }
+  for (const OfferedHardwareConfig& hardware : config.hardware) {
+    if (hardware.name.empty()) RefuseRequest(source, "hardware.name: is missing");
+    if (config.objective == Objective::kCost && !(hardware.price_per_hour > 0)) {
+      RefuseRequest(source, fmt::format("hardware.price_per_hour: is missing for {}; the objective "
+                                        "cost needs it",
+                                        hardware.name));
+    }
+  }
+  if (config.until.empty() && !config.has_slo && config.objective != Objective::kLatency) {
+    RefuseRequest(source,
+                  "until: is missing; allowed: bounds such as \"p99_ttft_ms<=1000 && "
+                  "p99_tpot_ms<=100\", or slo");
+  }
+  for (const std::string& type : config.settings.weight_dtype) {
+    if (ParseDType(type)) continue;
+    RefuseRequest(source, fmt::format("settings.weight_dtype: no value \"{}\"; allowed: fp32, "
+                                      "bf16, fp16, fp8, int8",
+                                      type));
+  }
+  RequireWords(source, "schedule_policy", config.settings.schedule_policy, {"fcfs", "lpm", "lof"});
+  RequireWords(source, "context_chunking_policy", config.settings.context_chunking_policy,
+               {"none", "FIRST_COME_FIRST_SERVED"});
+}
+
+}  // namespace
+
+RecommendConfig ParseRecommendation(const std::string& text, const std::string& source,
+                                    const std::filesystem::path& folder) {
+  proto::RecommendationRequest message;
+  ParseText(text, {.name = source}, message);
+  ResolveFiles(folder, message);
+  CheckRules(message, source);
+  RecommendConfig config;
+  config.source = source;
+  FromMessage fields(message);
+  Bind(fields, config);
+  config.has_slo = message.has_slo();
+  if (!message.has_workload())
+    RefuseRequest(source, "workload: is missing; allowed: the workload of an experiment");
+  ValidateRecommendation(config);
+  proto::Experiment experiment;
+  proto::Workload& workload = *experiment.mutable_workload();
+  workload = message.workload();
+  if (!workload.has_trace() && !workload.has_servegen()) {
+    workload.clear_duration_s();
+    workload.set_requests(kDrawnRequests);
+  }
+  if (message.has_slo()) *experiment.mutable_slo() = message.slo();
+  experiment.set_seed(config.seed);
+  config.experiment = ExperimentTemplate::FromText(PrintText(experiment), source);
+  config.experiment->Change(config.set, folder);
+  return config;
+}
+
+RecommendConfig ReadRecommendation(const std::filesystem::path& path) {
+  return ParseRecommendation(ReadTextFile(path), path.string(),
+                             std::filesystem::absolute(path).lexically_normal().parent_path());
+}
+
+}  // namespace twin

@@ -1,0 +1,30 @@
+// The words for engines that prepare steps.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "config/field_binding.h"
+#include "sim/cost/step_profile.h"
+
+namespace twin {
+
+inline constexpr EnumNames<sim::StepEngine> kStepEngineNames = {
+    {"from_policy", sim::StepEngine::kFromPolicy},
+    {"v1_async", sim::StepEngine::kV1Async},
+    {"v1_sync", sim::StepEngine::kV1Sync},
+    {"v0", sim::StepEngine::kV0},
+    {"tgis", sim::StepEngine::kTgis},
+    {"twinserve", sim::StepEngine::kTwinserve}};
+
+// All but from_policy: where no policy plans the steps.
+inline std::vector<std::pair<std::string, sim::StepEngine>> StepEnginesWithoutPolicy() {
+  std::vector<std::pair<std::string, sim::StepEngine>> words;
+  for (const auto& [name, engine] : kStepEngineNames) {
+    if (engine != sim::StepEngine::kFromPolicy) words.emplace_back(name, engine);
+  }
+  return words;
+}
+
+}  // namespace twin

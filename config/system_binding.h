@@ -1,0 +1,113 @@
+// Which member of a model's, a device's and a memory rule's config holds which field of its message
+// (field_binding.h).
+#pragma once
+
+#include "config/field_binding.h"
+#include "core/hardware_spec.h"
+#include "core/model_spec.h"
+#include "sim/memory/kv_capacity.h"
+
+namespace twin {
+
+inline constexpr EnumNames<DType> kDTypeNames = {{"fp32", DType::kFp32}, {"bf16", DType::kBf16},
+                                                 {"fp16", DType::kFp16}, {"fp8", DType::kFp8},
+                                                 {"int8", DType::kInt8}, {"int4", DType::kInt4}};
+
+template <class Archive>
+void Bind(Archive& fields, HardwareSpec& spec) {
+  fields.Value("name", spec.name);
+  fields.Value("memory_bytes", spec.memory_bytes);
+  fields.Value("memory_bandwidth_bytes_per_s", spec.memory_bandwidth_bytes_per_s);
+  fields.Value("sm_count", spec.sm_count);
+  fields.Value("l2_bytes", spec.l2_bytes);
+  fields.Value("peak_fp32_flops", spec.peak_fp32_flops);
+  fields.Value("peak_tf32_flops", spec.peak_tf32_flops);
+  fields.Value("peak_bf16_flops", spec.peak_bf16_flops);
+  fields.Value("peak_fp8_flops", spec.peak_fp8_flops);
+  fields.Value("peak_int8_flops", spec.peak_int8_flops);
+  fields.Value("link_bandwidth_bytes_per_s", spec.link_bandwidth_bytes_per_s);
+  fields.Value("link_latency_s", spec.link_latency_s);
+  fields.Value("devices_per_node", spec.devices_per_node);
+  fields.Value("inter_node_bandwidth_bytes_per_s", spec.inter_node_bandwidth_bytes_per_s);
+  fields.Value("inter_node_latency_s", spec.inter_node_latency_s);
+  fields.Value("pcie_bandwidth_bytes_per_s", spec.pcie_bandwidth_bytes_per_s);
+  fields.Value("pcie_latency_s", spec.pcie_latency_s);
+  fields.Value("host_memory_bytes", spec.host_memory_bytes);
+  fields.Value("gemm_flops_fraction", spec.gemm_flops_fraction);
+  fields.Value("gemm_bandwidth_fraction", spec.gemm_bandwidth_fraction);
+  fields.Value("attention_flops_fraction", spec.attention_flops_fraction);
+  fields.Value("attention_bandwidth_fraction", spec.attention_bandwidth_fraction);
+  fields.Value("elementwise_bandwidth_fraction", spec.elementwise_bandwidth_fraction);
+  fields.Value("link_bandwidth_fraction", spec.link_bandwidth_fraction);
+  fields.Value("pcie_bandwidth_fraction", spec.pcie_bandwidth_fraction);
+  fields.Value("gemm_latency_s", spec.gemm_latency_s);
+  fields.Value("attention_latency_s", spec.attention_latency_s);
+  fields.Value("attention_per_request_s", spec.attention_per_request_s);
+  fields.Value("elementwise_latency_s", spec.elementwise_latency_s);
+}
+
+template <class Archive>
+void Bind(Archive& fields, MoeSpec& moe) {
+  fields.Value("experts", moe.experts);
+  fields.Value("experts_per_token", moe.experts_per_token);
+  fields.Value("expert_intermediate", moe.expert_intermediate);
+  fields.Value("shared_intermediate", moe.shared_intermediate);
+}
+
+template <class Archive>
+void Bind(Archive& fields, ModelSpec& model) {
+  fields.Value("name", model.name);
+  fields.Value("layers", model.layers);
+  fields.Value("hidden", model.hidden);
+  fields.Value("intermediate", model.intermediate);
+  fields.Value("query_heads", model.query_heads);
+  fields.Value("kv_heads", model.kv_heads);
+  fields.Value("head_dim", model.head_dim);
+  fields.Value("vocab", model.vocab);
+  fields.Value("max_position", model.max_position);
+  fields.Value("tied_embeddings", model.tied_embeddings);
+  fields.Value("gated_mlp", model.gated_mlp);
+  fields.template Enum<NormKind>(
+      "norm", model.norm, {{"rms_norm", NormKind::kRmsNorm}, {"layer_norm", NormKind::kLayerNorm}});
+  fields.Value("norms_per_layer", model.norms_per_layer);
+  fields.Value("final_norm", model.final_norm);
+  fields.Value("qkv_bias", model.qkv_bias);
+  fields.Value("output_bias", model.output_bias);
+  fields.Value("mlp_bias", model.mlp_bias);
+  fields.Value("qk_norm", model.qk_norm);
+  fields.Value("learned_positions", model.learned_positions);
+  fields.Value("embedding_width", model.embedding_width);
+  fields.Value("sliding_window", model.sliding_window);
+  fields.Value("windowed_layers", model.windowed_layers);
+  fields.Nested("moe", model.moe);
+  fields.template Enum<DType>("weight_dtype", model.weight_dtype, kDTypeNames);
+  fields.template Enum<DType>("kv_dtype", model.kv_dtype, kDTypeNames);
+}
+
+template <class Archive>
+void Bind(Archive& fields, sim::MemoryConfig& config) {
+  using Rule = sim::MemoryRule;
+  fields.template Enum<Rule>("rule", config.rule,
+                             {{"vllm_v1", Rule::kVllmV1},
+                              {"vllm_v0", Rule::kVllmV0},
+                              {"sarathi", Rule::kSarathi},
+                              {"vidur", Rule::kVidur},
+                              {"mii", Rule::kMii},
+                              {"tgi", Rule::kTgi},
+                              {"trtllm", Rule::kTrtLlm},
+                              {"sglang", Rule::kSglang},
+                              {"orca", Rule::kOrca}});
+  fields.OptionalValue("utilization", config.utilization);
+  fields.Value("block_size", config.block_size);
+  fields.Value("max_step_tokens", config.max_step_tokens);
+  fields.Value("max_sequences", config.max_sequences);
+  fields.OptionalValue("max_model_length", config.max_model_length);
+  fields.OptionalValue("activation_bytes", config.activation_bytes);
+  fields.Value("non_framework_bytes", config.non_framework_bytes);
+  fields.Value("swap_bytes", config.swap_bytes);
+  fields.OptionalValue("max_cache_tokens", config.max_cache_tokens);
+  fields.OptionalValue("blocks_override", config.blocks_override);
+  fields.OptionalValue("kv_bytes_override", config.kv_bytes_override);
+}
+
+}  // namespace twin

@@ -1,0 +1,17 @@
+// Settings of an experiment that are valid but hardly meant.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "run/deployment.h"
+
+namespace twin::run {
+
+// One line per finding, without a line break, each with the field and the consequence. Draws
+// lengths to estimate how many prompts are cut, which takes about a millisecond per class of
+// requests: Resolve() leaves this to callers that show warnings. Throws InputError if a file of
+// lengths is bad.
+std::vector<std::string> WarningsOf(const Deployment& deployment);
+
+}  // namespace twin::run

@@ -1,0 +1,55 @@
+// Says when a simulation left the range that its cost model was measured in, or made steps that its
+// memory was not planned for.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "run/deployment.h"
+#include "run/record/run_observer.h"
+#include "run/run_control.h"
+#include "sim/cost/step_cost.h"
+
+namespace twin::run {
+
+// Counts the steps of a run that lie outside. Borrows the deployment's cost models. Plans of
+// different replicas may come on several threads at once.
+class CostRangeWatch final : public RunObserver {
+ public:
+  explicit CostRangeWatch(const Deployment& deployment);
+
+  // False if no step that the policy may plan lies outside: then nobody need watch.
+  [[nodiscard]] bool needed() const { return needed_; }
+
+  void OnInstant(const Instant& /*instant*/) override {}
+  void OnPlan(TimePoint /*now*/, const StepPlan& plan) override {
+    Replica& replica = replicas_.at(static_cast<std::size_t>(plan.replica));
+    ++replica.steps;
+    if (!replica.cost->Covers(plan.totals)) ++replica.outside;
+    const std::int64_t tokens = plan.totals.tokens();
+    if (tokens <= replica.planned_tokens) return;
+    ++replica.unplanned;
+    if (tokens > replica.largest) replica.largest = tokens;
+  }
+
+  // One line for each kind of steps outside, if there were any.
+  void Report(RunControl& control) const;
+
+ private:
+  struct alignas(64) Replica {
+    const sim::StepCost* cost = nullptr;
+    std::int64_t planned_tokens = 0;  // of a step for whose activations there is memory
+    std::int64_t steps = 0;
+    std::int64_t outside = 0;
+    std::int64_t unplanned = 0;  // steps with more
+    std::int64_t largest = 0;    // of these
+  };
+
+  void Add(const Deployment& alike);
+
+  const char* model_ = "profile";
+  std::vector<Replica> replicas_;
+  bool needed_ = false;
+};
+
+}  // namespace twin::run

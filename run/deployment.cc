@@ -1,0 +1,350 @@
+#include "run/deployment.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <limits>
+#include <span>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "config/hardware_file.h"
+#include "config/server_presets.h"
+#include "core/check.h"
+#include "core/input_error.h"
+#include "core/nearest_names.h"
+#include "run/deployed_groups.h"
+#include "run/draft_shape.h"
+#include "sched/route/router.h"
+#include "sim/cost/draft_cost.h"
+#include "sim/cost/registry.h"
+
+namespace twin::run {
+namespace {
+
+void RequireHostBlocksForSwaps(const PolicyTraits& traits, const sim::KvCapacity& capacity) {
+  if (!traits.swaps_to_host || capacity.host_blocks > 0) return;
+  throw InputError(InputError::Kind::kUsage, "system.memory.swap_bytes",
+                   fmt::format("gives no host blocks, but policy.{} swaps requests to the host; "
+                               "allowed: at least {}, the bytes of one block, with memory.rule "
+                               "vllm_v0 or sarathi",
+                               traits.name, capacity.block_bytes));
+}
+
+void RequireOneInstance(const PolicyTraits& traits) {
+  if (traits.result_queue != ResultQueue::kInstances) return;
+  throw InputError(InputError::Kind::kUsage, fmt::format("policy.{}.instance_count", traits.name),
+                   fmt::format("is {}; allowed in a run: 1, because each copy of the model has "
+                               "devices and memory of its own",
+                               traits.steps_in_flight_max));
+}
+
+void RequirePools(const SystemConfig& system, const PolicyTraits& traits) {
+  if (!traits.needs_disaggregation || system.disaggregation) return;
+  throw InputError(InputError::Kind::kUsage, fmt::format("policy.{}", traits.name),
+                   "has no replicas that both prefill and decode; allowed: with "
+                   "system.disaggregation");
+}
+
+// Whether the policy can prefill at one replica and decode at another.
+void RequireSeparable(const DisaggregatedSystem& system, const PolicyTraits& traits) {
+  if (!traits.receives_kv) {
+    const char* why = traits.drafts_max > 0 ? "verifies drafts" : "takes in no keys and values";
+    throw InputError(InputError::Kind::kUsage, "system.disaggregation",
+                     fmt::format("policy.{} {}; allowed: vllm_v1 without speculation, distserve, "
+                                 "splitwise",
+                                 traits.name, why));
+  }
+  if (system.pools.mixed_pool && !traits.mixes_phases) {
+    throw InputError(InputError::Kind::kUsage, "system.disaggregation.mixed_pool",
+                     fmt::format("lets replicas do both phases, but policy.{} keeps them apart; "
+                                 "allowed: splitwise",
+                                 traits.name));
+  }
+  if (ReadsPrefixes(system.pools.decode_router.kind) && !traits.caches_prefixes) {
+    throw InputError(InputError::Kind::kUsage, "system.disaggregation.decode_router.kind",
+                     fmt::format("compares prompts with cached ones, but policy.{} caches none; "
+                                 "allowed: a policy that caches prefixes, or another router",
+                                 traits.name));
+  }
+}
+
+void RequireRoutable(const SystemConfig& system, const PolicyTraits& traits) {
+  if (system.replicas > 1 && ReadsPrefixes(system.router.kind) && !traits.caches_prefixes) {
+    throw InputError(InputError::Kind::kUsage, "system.router.kind",
+                     fmt::format("compares prompts with cached ones, but policy.{} caches none; "
+                                 "allowed: a policy that caches prefixes, or another router",
+                                 traits.name));
+  }
+  if (system.disaggregation) RequireSeparable(*system.disaggregation, traits);
+}
+
+MixedPools MixedPoolsOf(const SystemConfig& system, const EngineGroups& engines) {
+  const DisaggregationConfig& split = system.disaggregation->pools;
+  std::vector<std::int32_t> blocks;
+  for (const EngineGroup& group : engines) {
+    blocks.insert(blocks.end(), static_cast<std::size_t>(group.replicas), group.engine.kv.blocks);
+  }
+  return {*split.mixed_pool, split.prefill_replicas, blocks, engines.front().engine.kv.block_size,
+          DurationFromSeconds(system.router.telemetry_delay_ms * 1e-3)};
+}
+
+// A cluster counts blocks of all replicas together.
+void RequireCountableBlocks(const SystemConfig& system, const sim::KvCapacity& capacity) {
+  const std::int32_t most = std::numeric_limits<std::int32_t>::max() / system.replicas;
+  if (capacity.usable_blocks <= most) return;
+  throw InputError(InputError::Kind::kUsage, "system.replicas",
+                   fmt::format("{} of {} KV blocks each are too many; allowed: {} blocks in all",
+                               system.replicas, capacity.usable_blocks,
+                               std::numeric_limits<std::int32_t>::max()));
+}
+
+EngineConfig EngineConfigOf(const Deployment& deployment) {
+  const sim::KvCapacity& capacity = deployment.capacity;
+  EngineConfig engine;
+  engine.kv = {.block_size = capacity.block_size,
+               .blocks = capacity.usable_blocks,
+               .host_blocks = capacity.host_blocks,
+               .release_order = deployment.traits.release_order,
+               .key_tokens = deployment.traits.KeyTokens(capacity.block_size)};
+  engine.prompt_tokens_max = deployment.context_tokens_max;
+  engine.checks_rejections = deployment.config.own_policy != nullptr;
+  return engine;
+}
+
+sim::StepEngine EngineOf(const PolicyTraits& traits) {
+  if (traits.step_engine == "v0") return sim::StepEngine::kV0;
+  if (traits.step_engine == "tgis") return sim::StepEngine::kTgis;
+  return traits.overlaps_own_steps ? sim::StepEngine::kV1Async : sim::StepEngine::kV1Sync;
+}
+
+// Throws InputError for a profile that is no folder, no data sheet and not the experiment's device.
+void RequireProfile(const std::string& name, const HardwareSpec& hardware) {
+  const bool is_path = name.find('/') != std::string::npos;
+  std::error_code error;
+  if (is_path && std::filesystem::is_directory(name, error)) return;
+  if (name == hardware.name) return;
+  const std::span<const std::string_view> devices = HardwarePresetNames();
+  if (std::ranges::find(devices, name) != devices.end()) return;
+  throw InputError(InputError::Kind::kUsage, "cost.profile.profile",
+                   is_path
+                       ? fmt::format("'{}' is no folder", name)
+                       : fmt::format("no device '{}'; nearest {}; allowed: a device that twinserve "
+                                     "doctor --list hardware names, or a folder (with a '/')",
+                                     name, NearestNames(name, devices)));
+}
+
+// Fills in what the cost model takes from the policy and from the profile of the device.
+void ResolveCost(const PolicyTraits& traits, const HardwareSpec& hardware, CostCache& cache,
+                 sim::CostConfig& cost) {
+  auto* const profile = std::get_if<sim::ProfileCostConfig>(&cost);
+  if (profile == nullptr) return;
+  if (profile->profile.empty()) profile->profile = hardware.name;
+  // A resolved config that is resolved again, as in draws, brings it along.
+  if (profile->device == nullptr) {
+    RequireProfile(profile->profile, hardware);
+    profile->device = cache.Profile(profile->profile);
+  }
+  if (profile->engine == sim::StepEngine::kFromPolicy) profile->engine = EngineOf(traits);
+  if (profile->captured_size_max > 0) return;
+  const std::int32_t sequences = traits.sequences_per_step_max;
+  const auto twice = static_cast<std::uint32_t>(2 * std::min(sequences, 65536));
+  profile->captured_size_max =
+      sequences == 0 ? sim::kCapturedSizeMax : std::min(twice, sim::kCapturedSizeMax);
+}
+
+// How well the experiment's boundary is known, as the standard deviation of a logarithm: 0 for one
+// of its own, else as the server or the profile of the device says that filled it in.
+double BoundarySpread(const SystemConfig& system, const sim::BoundaryProfile& measured) {
+  const std::int32_t ranks = system.parallelism.devices();
+  if (system.server) {
+    const ServerBoundary served = BoundaryOfServer(*system.server, !system.server_asked, ranks);
+    if (system.boundary == served.config) return served.log_sd;
+  }
+  if (system.boundary != sim::BoundaryOf(measured, ranks)) return 0;
+  return sim::BoundaryLogSd(measured, ranks);
+}
+
+// The boundary of the simulated world. Fills in the delays that the profile of the device holds;
+// those of a draw are not entered into the configuration, which other draws begin with.
+std::optional<sim::BoundaryConfig> ResolveBoundary(const sim::CostConfig& cost,
+                                                   SystemConfig& system) {
+  const auto* const profile = std::get_if<sim::ProfileCostConfig>(&cost);
+  if (profile != nullptr) {
+    const sim::BoundaryProfile& measured = profile->device->boundary;
+    if (!system.boundary) system.boundary = sim::BoundaryOf(measured, system.parallelism.devices());
+    if (sim::HasDelays(system.boundary)) {
+      return sim::DrawnBoundary(*system.boundary, BoundarySpread(system, measured),
+                                profile->draw_seed);
+    }
+  }
+  return sim::HasDelays(system.boundary) ? system.boundary : std::nullopt;
+}
+
+// Adds what the proposal of drafts takes to the cost of steps.
+void AddProposer(const std::optional<ModelSpec>& draft, CostCache& cache, Deployment& deployment) {
+  const std::optional<SpeculationConfig>& speculation = deployment.config.speculation;
+  if (!speculation || !speculation->rules.on()) return;
+  RequireDraftCost(deployment.config);
+  sim::ProposerCost proposer{.drafts = speculation->rules.num_speculative_tokens,
+                             .per_step = speculation->propose};
+  if (const auto* v0 = std::get_if<VllmV0Config>(&deployment.config.policy)) {
+    proposer.off_from_running = v0->speculative_disable_by_batch_size;
+  }
+  if (draft && HasDraftCost(deployment.config.cost)) {
+    const SystemConfig& system = deployment.config.system;
+    proposer.model =
+        cache.Cost(deployment.config.cost, *draft, system.hardware_spec,
+                   {.tensor = system.parallelism.tensor}, deployment.capacity.block_bytes);
+  }
+  deployment.cost = std::make_shared<sim::DraftCost>(deployment.cost, std::move(proposer));
+}
+
+// Of equal replicas.
+Deployment ResolveAlike(const ExperimentConfig& config, CostCache& cache) {
+  Deployment deployment;
+  deployment.config = config;
+  ResolveContext(deployment.config.policy, config.system.model_spec.max_position);
+  deployment.traits = TraitsOf(deployment.config);
+  deployment.context_tokens_max = ContextTokensMax(deployment.config);
+  const SystemConfig& system = config.system;
+  const std::optional<ModelSpec> draft = DraftShapeOf(config);
+  deployment.capacity =
+      sim::PlanKvCapacity(system.model_spec, system.hardware_spec, system.parallelism,
+                          system.memory, draft ? &*draft : nullptr);
+  RequirePools(system, deployment.traits);
+  RequireHostBlocksForSwaps(deployment.traits, deployment.capacity);
+  RequireOneInstance(deployment.traits);
+  RequireRoutable(system, deployment.traits);
+  RequireCountableBlocks(system, deployment.capacity);
+  deployment.engine = EngineConfigOf(deployment);
+  if (!HasCosts(config.world)) return deployment;
+  ResolveCost(deployment.traits, system.hardware_spec, cache, deployment.config.cost);
+  const std::optional<sim::BoundaryConfig> boundary =
+      ResolveBoundary(deployment.config.cost, deployment.config.system);
+  deployment.cost = cache.Cost(deployment.config.cost, system.model_spec, system.hardware_spec,
+                               system.parallelism, deployment.capacity.block_bytes);
+  AddProposer(draft, cache, deployment);
+  deployment.world = {.max_model_length = deployment.context_tokens_max,
+                      .named_block_size = KeyTokensOf(deployment),
+                      .forgets_stale_tokens = deployment.traits.forgets_stale_tokens,
+                      .overlaps_own_steps = deployment.traits.overlaps_own_steps,
+                      .boundary = boundary,
+                      .client_timeout = std::visit(
+                          [](const auto& world) { return world.client_timeout; }, config.world),
+                      .seed = config.seed,
+                      .replicas = system.replicas};
+  if (deployment.traits.drafts_max > 0) {
+    deployment.world.acceptance = config.speculation->acceptance;
+    deployment.world.drafts_offered =
+        deployment.traits.assumes_drafts ? 0 : deployment.traits.drafts_max;
+  }
+  return deployment;
+}
+
+// Gives the seed to all that draws.
+void Seed(std::uint64_t seed, Deployment& deployment) {
+  deployment.config.seed = seed;
+  deployment.world.seed = seed;
+  if (deployment.cost != nullptr) deployment.cost = sim::CostOfSeed(deployment.cost, seed);
+  if (deployment.groups.empty()) return;
+  for (std::size_t i = 0; i < deployment.groups.size(); ++i) {
+    Seed(seed, deployment.groups[i]);
+    deployment.world.groups[i].cost = deployment.groups[i].cost.get();
+  }
+  deployment.cost = deployment.groups.front().cost;
+}
+
+}  // namespace
+
+std::int32_t KeyTokensOf(const Deployment& deployment) {
+  return deployment.traits.caches_prefixes ? deployment.engine.kv.tokens_per_key() : 0;
+}
+
+std::int32_t ContextTokensMax(const ExperimentConfig& config) {
+  std::int32_t tokens = config.system.model_spec.max_position;
+  if (const auto planned = config.system.memory.max_model_length) {
+    tokens = std::min(tokens, *planned);
+  }
+  const std::int32_t allowed = TraitsOf(config).context_tokens_max;
+  return allowed > 0 ? std::min(tokens, allowed) : tokens;
+}
+
+Deployment Resolve(const ExperimentConfig& config) {
+  CostCache cache;
+  return Resolve(config, cache);
+}
+
+Deployment Resolve(const ExperimentConfig& config, CostCache& cache) {
+  const SystemConfig& system = config.system;
+  Deployment deployment =
+      system.groups.empty() ? ResolveAlike(config, cache) : ResolveGroups(config, cache);
+  for (const Deployment& group : deployment.groups) RequireRoutable(system, group.traits);
+  if (system.disaggregation) {
+    deployment.world.link = system.disaggregation->link;
+    deployment.world.kv_token_bytes = static_cast<double>(KvBytesPerToken(system.model_spec));
+    deployment.world.kv_layers = system.model_spec.layers;
+  }
+  Seed(config.seed, deployment);
+  return deployment;
+}
+
+Deployment WithSeed(const Deployment& deployment, std::uint64_t seed) {
+  Deployment seeded = deployment;
+  Seed(seed, seeded);
+  return seeded;
+}
+
+std::unique_ptr<Policy> MakePolicyOf(const ExperimentConfig& config, std::size_t group,
+                                     const KvPoolConfig& kv) {
+  if (config.own_policy != nullptr) return config.own_policy->make(kv);
+  const std::vector<ReplicaGroup>& groups = config.system.groups;
+  return MakePolicy(groups.empty() ? config.policy : groups.at(group).policy, kv);
+}
+
+std::unique_ptr<Engine> MakeEngine(const Deployment& deployment) {
+  return std::make_unique<Engine>(deployment.engine,
+                                  MakePolicyOf(deployment.config, 0, deployment.engine.kv));
+}
+
+std::unique_ptr<Cluster> MakeCluster(const Deployment& deployment) {
+  return MakeCluster(deployment.config, EnginesOf(deployment));
+}
+
+std::unique_ptr<Cluster> MakeCluster(const ExperimentConfig& config, const EngineGroups& engines) {
+  const SystemConfig& system = config.system;
+  std::vector<std::unique_ptr<Engine>> all;
+  for (std::size_t group = 0; group < engines.size(); ++group) {
+    for (std::int32_t i = 0; i < engines[group].replicas; ++i) {
+      EngineConfig engine = engines[group].engine;
+      engine.replica = static_cast<std::int32_t>(all.size());
+      all.push_back(std::make_unique<Engine>(engine, MakePolicyOf(config, group, engine.kv)));
+    }
+  }
+  CHECK(all.size() == static_cast<std::size_t>(system.replicas));
+  const KvPoolConfig& kv = engines.front().engine.kv;
+  const auto pool = [&](const RouterConfig& router, std::int32_t replicas, std::uint64_t seed) {
+    return ReplicaPool{
+        .replicas = replicas,
+        .router = MakeRouter(router, replicas, kv.block_size, seed, kv.keys_per_block()),
+        .telemetry_delay = DurationFromSeconds(router.telemetry_delay_ms * 1e-3)};
+  };
+  if (system.disaggregation && system.disaggregation->pools.mixed_pool) {
+    return std::make_unique<Cluster>(std::move(all), MixedPoolsOf(system, engines));
+  }
+  std::vector<ReplicaPool> pools;
+  if (system.disaggregation) {
+    const DisaggregationConfig& split = system.disaggregation->pools;
+    pools.push_back(pool(system.router, split.prefill_replicas, config.seed));
+    pools.push_back(pool(split.decode_router, split.decode_replicas, ~config.seed));
+  } else {
+    pools.push_back(pool(system.router, system.replicas, config.seed));
+  }
+  return std::make_unique<Cluster>(std::move(all), std::move(pools));
+}
+
+}  // namespace twin::run

@@ -1,0 +1,43 @@
+// How late the steps of an emulated world were told.
+#pragma once
+
+#include <cstdint>
+
+#include "core/sketch.h"
+#include "run/record/run_listener.h"
+#include "run/record/summary.h"
+#include "sim/emulated_world.h"
+
+namespace twin::run {
+
+// Borrows the world.
+class LatenessMeter final : public RunListener {
+ public:
+  LatenessMeter(const sim::EmulatedWorld& world, double speed) : world_(world), speed_(speed) {}
+
+  void OnStepEnded(const EndedStep& step) override {
+    const Duration lateness = world_.lateness();
+    lateness_.Insert(lateness.count());
+    const Duration took = step.finished - step.planned;
+    if (static_cast<double>(lateness.count()) * speed_ > static_cast<double>(took.count())) ++late_;
+  }
+
+  // Steps told later than one step after their time.
+  [[nodiscard]] std::int64_t late_steps() const { return late_; }
+
+  void Summarise(Summary& summary) const {
+    summary.Set("late_steps", late_);
+    if (lateness_.count() == 0) return;
+    summary.Set("median_lateness_us", lateness_.Quantile(0.5) * 1e-3);
+    summary.Set("p99_lateness_us", lateness_.Quantile(0.99) * 1e-3);
+    summary.Set("max_lateness_us", lateness_.maximum() * 1e-3);
+  }
+
+ private:
+  const sim::EmulatedWorld& world_;
+  double speed_;
+  Sketch lateness_;  // nanoseconds of the clock
+  std::int64_t late_ = 0;
+};
+
+}  // namespace twin::run

@@ -1,0 +1,39 @@
+// Bounds on metrics, as `--until` takes them: p99_ttft_ms<=1000 && p99_tpot_ms<=100.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "run/record/summary.h"
+
+namespace twin::run {
+
+struct MetricBound {
+  enum class Kind { kAtMost, kAtLeast };
+  std::string metric;  // a key of summary.json
+  Kind kind = Kind::kAtMost;
+  double limit = 0;
+
+  // Positive where the bound holds with room, negative where it is broken, in the metric's unit.
+  [[nodiscard]] double Slack(double value) const {
+    return kind == Kind::kAtMost ? limit - value : value - limit;
+  }
+  // Whether it holds: inclusive.
+  [[nodiscard]] bool Holds(double value) const { return Slack(value) >= 0; }
+  // As it was written, without spaces.
+  [[nodiscard]] std::string text() const;
+};
+
+// The value that the bound judges: that of the metric, or NaN where the run breaks the bound by
+// itself, because more clients than the metric allows got no answer (FindUnansweredLimit): the
+// latencies are then those of the few that did. REQUIRES: the run has the metric.
+double JudgedValue(const Summary& summary, const MetricBound& bound);
+
+// One bound or several joined by &&; each a metric, <= or >= (< and > are taken as these), and a
+// number. Throws InputError (usage) with what is wrong and what is allowed, also for a metric that
+// no run has.
+std::vector<MetricBound> ParseBounds(std::string_view text);
+
+}  // namespace twin::run

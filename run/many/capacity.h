@@ -1,0 +1,109 @@
+// The largest value of a setting, such as the arrival rate, at which bounds on metrics hold.
+//
+// Idea: runs with the same seed at two values differ only through the value (common random
+// numbers: arrivals at rate x are one path of unit rate, compressed by x), so a bisection on the
+// mean over R seeds needs few runs. Three things are reported:
+//
+// - The value: where the mean of the limiting metric over all seeds crosses its bound, by
+//   bisection and a straight line through the last two probes.
+// - How far chance moves it: the same for each seed alone, with a t interval over the seeds. Each
+//   seed starts from the bracket of the mean.
+// - The largest value that a sequential test accepts, and the smallest that it rejects
+//   (statistics.h, SequentialSign); between them, R seeds decide nothing.
+//
+// Easy to get wrong: short runs make the capacity look too large, and no interval over seeds shows
+// it, because long queues have no time to form. The length of the runs is therefore doubled until
+// the value moves by less than the tolerance.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "config/experiment_config.h"
+#include "run/many/bounds.h"
+#include "run/many/statistics.h"
+#include "run/run_control.h"
+
+namespace twin::run {
+
+struct CapacityQuestion {
+  std::string path;  // of the setting, as in --set; whole numbers if its field takes only these
+  double from = 0;   // the bounds should hold here
+  double to = 0;     // and not here; above `from`
+  std::vector<MetricBound> bounds;
+  std::uint32_t replications = 20;  // seeds; at least 2, and 10 for the sequential test
+  double confidence = 0.95;
+  double tolerance = 0.01;  // of the value: width of the last bracket, and of a doubling's effect
+  int doublings_max = 5;    // of workload.requests
+  int jobs = 0;             // runs at a time; 0: one per core
+};
+
+// All seeds of a value, or those that were enough for the test.
+struct CapacityProbe {
+  double x = 0;
+  int doubling = 0;                 // how often the runs had been doubled
+  std::int64_t requests = 0;        // the fewest that arrived in a run
+  std::size_t n = 0;                // seeds
+  std::string metric;               // of the bound with the least room
+  Interval interval;                // of its mean
+  Sign verdict = Sign::kUndecided;  // positive: accepted
+};
+
+struct Capacity {
+  enum class Verdict { kFound, kHoldsEverywhere, kHoldsNowhere };
+  // Whether the value is that of long runs. Not testable: a trace or a duration ends the runs, so
+  // that none are longer.
+  enum class Settled { kNo, kYes, kNotTestable };
+
+  std::string experiment;
+  Verdict verdict = Verdict::kFound;
+  double value = 0;  // `to` if the bounds hold everywhere; NaN if nowhere
+  // The largest accepted value and the smallest rejected one; NaN if there is none.
+  double low = 0;
+  double high = 0;
+  // Mean and t interval of the seeds' own values; NaN if one of them is censored.
+  Interval by_seed;
+  // Seeds that alone hold everywhere or nowhere: their values are known to lie beyond an end.
+  std::size_t censored = 0;
+  std::string limiting;       // the bound that breaks first; empty if none does
+  std::int64_t requests = 0;  // per run, in the end: the fewest that arrived at the value
+  // Yes: the last doubling moved the value by less than the tolerance, or the bounds hold nowhere.
+  Settled settled = Settled::kNo;
+  bool monotone = true;  // no value above a rejected one was accepted
+  // Whether most runs at the largest value that holds are saturated: then the bounds hold only
+  // because they say nothing of the queue, or because the runs end before it is long.
+  bool saturated = false;
+  std::int64_t runs = 0;              // in all
+  std::vector<CapacityProbe> probes;  // in the order in which they were made
+  std::vector<double> roots;          // by seed; an end of the range for censored ones
+};
+
+// "found", "holds everywhere", "holds nowhere".
+const char* NameOf(Capacity::Verdict verdict);
+// What the test says: "accepted", "rejected", "undecided".
+const char* NameOf(Sign verdict);
+
+// Of the first experiment over another one: ratio and difference of the seeds' values.
+struct CapacityComparison {
+  std::size_t first = 0;
+  std::size_t second = 0;
+  PairedComparison paired;
+};
+
+struct CapacityAnswer {
+  std::vector<Capacity> capacities;  // by experiment
+  // Each experiment from the second on against the first one, at the confidence divided by their
+  // number (Bonferroni). Without those of which a seed is censored.
+  std::vector<CapacityComparison> comparisons;
+  bool interrupted = false;  // then the capacities are what was known
+};
+
+// Throws InputError: a setting that does not exist, an experiment that is not valid at a value or
+// runs in a real world, a bounded metric that no run has.
+CapacityAnswer FindCapacities(const std::vector<ExperimentTemplate>& experiments,
+                              const std::vector<std::string>& names,
+                              const CapacityQuestion& question, RunControl& control);
+
+}  // namespace twin::run

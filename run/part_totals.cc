@@ -1,0 +1,42 @@
+#include "run/part_totals.h"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+namespace twin::run {
+
+PartTotals::PartTotals(std::filesystem::path file, std::int32_t replicas)
+    : path_(std::move(file)), file_(path_, std::ios::binary) {
+  RequireGood();
+  rows_.emplace(file_, FurtherColumns{.replica = replicas > 1});
+}
+
+void PartTotals::OnStep(std::int32_t replica, StepId id, const StepTimes& times) {
+  if (rows_) rows_->Add(replica, id, times);
+  if (perfetto_ != nullptr) perfetto_->AddParts(id, times);
+  ++steps_;
+  for (std::size_t i = 0; i < kStepPartCount; ++i) sums_.times[i] += times.parts.times[i];
+}
+
+Summary PartTotals::Finish() {
+  if (rows_) {
+    file_.flush();
+    RequireGood();
+  }
+  Summary means;
+  if (steps_ == 0) return means;
+  for (std::size_t i = 0; i < kMeasuredPartCount; ++i) {
+    means.Set(fmt::format("mean_step_{}_ms", kStepPartNames[i]),
+              Milliseconds(sums_.times[i]) / static_cast<double>(steps_));
+  }
+  return means;
+}
+
+void PartTotals::RequireGood() const {
+  if (!file_) throw std::system_error(errno, std::generic_category(), path_.string());
+}
+
+}  // namespace twin::run

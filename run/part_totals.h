@@ -1,0 +1,44 @@
+// Where the time of the steps of a run went.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+
+#include "config/perfetto_writer.h"
+#include "core/step_times.h"
+#include "run/record/part_rows.h"
+#include "run/record/summary.h"
+
+namespace twin::run {
+
+// Sums up the parts of all steps, and writes them to parts.csv and a Perfetto trace where it is
+// given these. Whoever measures or simulates steps calls OnStep.
+class PartTotals {
+ public:
+  PartTotals() = default;
+  // Throws std::system_error if the file cannot be written.
+  explicit PartTotals(std::filesystem::path file, std::int32_t replicas = 1);
+
+  // Also draws the parts of each step. Borrows the writer; nullptr draws nothing.
+  void DrawOn(PerfettoWriter* perfetto) { perfetto_ = perfetto; }
+
+  void OnStep(std::int32_t replica, StepId id, const StepTimes& times);
+
+  // Closes the file and returns mean_step_<part>_ms for each part; nothing if there was no step.
+  // Throws std::system_error.
+  Summary Finish();
+
+ private:
+  void RequireGood() const;
+
+  std::filesystem::path path_;
+  std::ofstream file_;
+  std::optional<PartRows> rows_;
+  PerfettoWriter* perfetto_ = nullptr;
+  std::int64_t steps_ = 0;
+  StepParts sums_;
+};
+
+}  // namespace twin::run

@@ -1,0 +1,56 @@
+// One rank's part of a served model, loaded.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "exec/comm/communicator.h"
+#include "exec/cuda/load_model.h"
+#include "exec/device_model.h"
+#include "exec/model/model_config.h"
+#include "exec/rank_groups.h"
+#include "kernels/thread_pool.h"
+#include "run/real/model_device.h"
+#include "run/run_control.h"
+
+namespace twin::run {
+
+// Options that are equal on all ranks.
+struct RankModelOptions {
+  exec::ModelConfig config;
+  std::filesystem::path weights;  // a model directory; empty: dummy weights
+  std::uint64_t seed = 0;         // of those
+  DType format = DType::kFp32;
+  bool fp8_fast_accumulation = false;  // exec/cuda/load_model.h; CUDA only
+  Parallelism grid = {};
+  std::int32_t positions = 0;
+  std::int32_t threads = 1;  // of each rank
+  ModelDevice device = ModelDevice::kCpu;
+  exec::StepSizes largest_step = {};  // CUDA only
+  // CudaModelOptions of the same names.
+  std::optional<kernels::cuda::AttentionKernel> attention_kernel = {};
+  std::vector<std::int64_t> decode_batches = {};
+};
+
+// Owns everything that its model borrows.
+struct RankModel {
+  std::unique_ptr<exec::RankGroups> groups;
+  std::unique_ptr<kernels::ThreadPool> pool;
+  std::unique_ptr<exec::DeviceModel> model;
+};
+
+// Loads this rank's share; ranks of one machine share its CUDA devices out among them. Collective.
+// The model is null where another rank failed, which says why. Rank 0 reports the warnings of all
+// ranks. Throws InputError (data), std::bad_alloc, kernels::cuda::DeviceError, CommunicationError.
+RankModel LoadRankModel(const RankModelOptions& options, exec::Communicator& world,
+                        RunControl& control);
+
+// The bytes of the KV cache that each rank has room for: the least of all. Collective, of models
+// on CUDA devices. Throws kernels::cuda::DeviceError, CommunicationError.
+std::int64_t MeasureKvBytesOfAll(exec::DeviceModel& model, double utilization,
+                                 exec::Communicator& world);
+
+}  // namespace twin::run

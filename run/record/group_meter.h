@@ -1,0 +1,61 @@
+// Groups of replicas that differ, each by itself.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "run/record/request_metrics.h"
+#include "run/record/run_listener.h"
+#include "run/record/step_work.h"
+#include "run/record/summary.h"
+
+namespace twin {
+
+struct MeteredGroup {
+  std::int32_t replicas = 1;
+  std::int32_t kv_blocks = 0;  // usable ones of a replica
+};
+
+// A request is its last replica's: the one that decodes it, where others prefill. Those that were
+// never admitted are nobody's. Requests count if they lie in the measured window, steps always.
+// Rates are over the run's RateWindow.
+// Memory: constant per group and replica. Cost: constant per step and request.
+class GroupMeter : public RunListener {
+ public:
+  // Groups in the order of their replicas.
+  GroupMeter(const std::vector<MeteredGroup>& groups, const RequestMetrics::Config& config);
+
+  void OnArrived(TimePoint now, const RequestLife& life) override;
+  void OnStepEnded(const EndedStep& step) override;
+  void OnLoad(TimePoint from, TimePoint to, const Load& load) override;
+  void OnEnded(const RequestLife& life) override;
+
+  // Adds the keys of IsByGroup() (metric_catalog.h), group_N_KEY for group N from 0.
+  void Summarise(Summary& summary) const;
+
+ private:
+  struct Group {
+    MeteredGroup of;
+    RequestMetrics requests;
+  };
+  // Replicas may end steps at once, on several threads.
+  struct alignas(64) Replica {
+    StepWork work;
+  };
+
+  [[nodiscard]] Group& GroupOf(std::int32_t replica) {
+    return groups_[group_of_.at(static_cast<std::size_t>(replica))];
+  }
+
+  [[nodiscard]] StepWork WorkOf(std::size_t group) const;
+
+  std::vector<Group> groups_;
+  std::vector<std::size_t> group_of_;  // by replica
+  std::vector<Replica> replicas_;
+  RateWindow window_;
+  Duration time_{0};
+  TimePoint until_ = kTimeZero;
+};
+
+}  // namespace twin

@@ -1,0 +1,159 @@
+#include "run/record/metric_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <ostream>
+#include <set>
+#include <variant>
+
+#include "core/check.h"
+#include "run/record/metric_catalog.h"
+#include "run/record/number_text.h"
+
+namespace twin {
+namespace {
+
+std::optional<double> NumberOf(const SummaryValue* value) {
+  if (value == nullptr) return std::nullopt;
+  if (const auto* count = std::get_if<std::int64_t>(value)) return static_cast<double>(*count);
+  const auto* number = std::get_if<double>(value);
+  if (number == nullptr || !std::isfinite(*number)) return std::nullopt;
+  return *number;
+}
+
+std::optional<double> ChangePercent(const SummaryValue* first, const SummaryValue* other) {
+  const std::optional<double> from = NumberOf(first);
+  const std::optional<double> to = NumberOf(other);
+  if (!from || !to || *from == 0) return std::nullopt;
+  return 100 * (*to - *from) / std::abs(*from);
+}
+
+std::string ChangeText(const std::optional<double>& percent) {
+  if (!percent) return "-";
+  return std::abs(*percent) < 999.95 ? fmt::format("{:+.1f}%", *percent)
+                                     : fmt::format("{:+.0f}%", *percent);
+}
+
+std::string ExactText(const SummaryValue* value) {
+  if (value == nullptr) return "";
+  if (const auto* text = std::get_if<std::string>(value)) return CsvCell(*text);
+  if (const auto* count = std::get_if<std::int64_t>(value)) return fmt::format("{}", *count);
+  const double number = std::get<double>(*value);
+  return std::isfinite(number) ? ShortestText(number) : "";
+}
+
+}  // namespace
+
+std::vector<MetricRow> MetricRows(std::span<const NamedSummary> runs,
+                                  std::span<const std::string> names) {
+  std::vector<MetricRow> rows;
+  for (const std::string& name : names) {
+    MetricRow row;
+    row.name = name;
+    bool known = false;
+    for (const NamedSummary& run : runs) {
+      row.values.push_back(run.summary->Find(name));
+      known = known || row.values.back() != nullptr;
+      row.change_percent.push_back(row.values.size() == 1
+                                       ? std::nullopt
+                                       : ChangePercent(row.values.front(), row.values.back()));
+    }
+    if (!known) continue;
+    if (const std::optional<Metric> metric = FindMetric(name)) row.unit = metric->unit;
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+std::vector<std::string> MetricNames(std::span<const NamedSummary> runs) {
+  std::vector<std::string> names;
+  std::set<std::string_view> seen;
+  for (const NamedSummary& run : runs) {
+    for (const SummaryEntry& entry : run.summary->entries()) {
+      if (seen.insert(entry.name).second) names.push_back(entry.name);
+    }
+  }
+  return names;
+}
+
+std::string DisplayText(const SummaryValue* value) {
+  if (value == nullptr) return "-";
+  if (const auto* text = std::get_if<std::string>(value)) return *text;
+  if (const auto* count = std::get_if<std::int64_t>(value)) return fmt::format("{}", *count);
+  const double number = std::get<double>(*value);
+  if (!std::isfinite(number)) return "-";
+  return std::abs(number) < 9999.5 ? fmt::format("{:.4g}", number) : fmt::format("{:.0f}", number);
+}
+
+void WriteTable(std::ostream& out, std::span<const NamedSummary> runs,
+                std::span<const std::string> names) {
+  std::vector<std::vector<std::string>> cells{{"metric", "unit"}};
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    cells[0].push_back(runs[i].name);
+    if (i > 0) cells[0].push_back("change");
+  }
+  for (const MetricRow& row : MetricRows(runs, names)) {
+    std::vector<std::string>& line = cells.emplace_back();
+    line = {row.name, row.unit};
+    for (std::size_t i = 0; i < row.values.size(); ++i) {
+      line.push_back(DisplayText(row.values[i]));
+      if (i > 0) line.push_back(ChangeText(row.change_percent[i]));
+    }
+  }
+  WriteAligned(out, cells, 2);
+}
+
+void WriteCsv(std::ostream& out, std::span<const NamedSummary> runs,
+              std::span<const std::string> names) {
+  out << "metric,unit";
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    out << ',' << CsvCell(runs[i].name);
+    if (i > 0) out << ',' << CsvCell(runs[i].name + "_change_percent");
+  }
+  out << '\n';
+  for (const MetricRow& row : MetricRows(runs, names)) {
+    out << row.name << ',' << row.unit;
+    for (std::size_t i = 0; i < row.values.size(); ++i) {
+      out << ',' << ExactText(row.values[i]);
+      if (i == 0) continue;
+      out << ',' << (row.change_percent[i] ? RoundedText(*row.change_percent[i], 6) : "");
+    }
+    out << '\n';
+  }
+}
+
+void WriteAligned(std::ostream& out, const std::vector<std::vector<std::string>>& rows,
+                  std::size_t left) {
+  std::vector<std::size_t> widths;
+  for (const auto& row : rows) {
+    widths.resize(row.size());
+    CHECK(row.size() == rows[0].size());
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+  for (const auto& row : rows) {
+    std::string line;
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      if (i > 0) line += "  ";
+      line += i < left ? fmt::format("{:<{}}", row[i], widths[i])
+                       : fmt::format("{:>{}}", row[i], widths[i]);
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    out << line << '\n';
+  }
+}
+
+std::string CsvCell(std::string_view text) {
+  if (text.find_first_of(",\"\r\n") == std::string_view::npos) return std::string(text);
+  std::string cell = "\"";
+  for (const char c : text) {
+    if (c == '"') cell += '"';
+    cell += c;
+  }
+  return cell + '"';
+}
+
+}  // namespace twin

@@ -1,0 +1,105 @@
+// Collects all metrics of a run while it goes on, in bounded memory.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "core/sketch.h"
+#include "run/record/request_metrics.h"
+#include "run/record/run_listener.h"
+#include "run/record/step_work.h"
+#include "run/record/summary.h"
+
+namespace twin {
+
+struct MetricsConfig {
+  ServiceGoal goal;
+  Duration stall_threshold = Duration{100'000'000};  // a longer ITL is a stall
+  std::int32_t kv_blocks = 0;                        // usable device blocks, of all replicas
+  std::int32_t replicas = 1;
+  bool by_tenant = false;     // also summarise by tenant
+  bool boundary = false;      // also summarise the engine's side
+  bool client_waits = false;  // clients have a limit of requests in flight, for which they wait
+  bool streamed = true;       // clients get tokens one by one; false: answers in one piece
+
+  [[nodiscard]] RequestMetrics::Config OfRequests() const {
+    return {goal, boundary, client_waits, streamed};
+  }
+};
+
+// A summary names so many tenants at most: those with the most requests, the smaller number first
+// among equals. All others together are one further entry, tenant_others.
+inline constexpr std::size_t kTenantsNamed = 20;
+
+// Requests and gaps between tokens count if their request lies in the measured window of the
+// RequestTracker; steps, load and time always count. Averages over time run from the first instant
+// to the latest.
+//
+//   preemption overhead  recomputed tokens / computed tokens (padding counts as neither)
+//   busy                 the union of all steps' times, as a share of the run; with several
+//                        replicas the mean over them
+//   KV share             blocks held or reserved / usable blocks
+//   stalls               gaps between tokens longer than the threshold; undefined unless streamed
+//
+// Memory: constant per tenant. All keys: metric_catalog.h; definitions of request metrics:
+// request_metrics.h.
+class MetricsCollector : public RunListener {
+ public:
+  explicit MetricsCollector(const MetricsConfig& config)
+      : config_(config),
+        requests_(config.OfRequests()),
+        work_(static_cast<std::size_t>(config.replicas)) {}
+
+  void OnArrived(TimePoint now, const RequestLife& life) override;
+  void OnGaps(TimePoint now, Duration gap, std::int64_t count) override;
+  void OnStepEnded(const EndedStep& step) override;
+  void OnLoad(TimePoint from, TimePoint to, const Load& load) override;
+  void OnEnded(const RequestLife& life) override;
+
+  // All metrics up to now. Names are those of vLLM's benchmark where it has one.
+  [[nodiscard]] Summary Summarise() const;
+
+ private:
+  // Sums over the steps of a replica. Replicas may end steps at once, on several threads.
+  struct alignas(64) Work : StepWork {
+    std::int64_t padding_tokens = 0;
+    std::int64_t recomputed_tokens = 0;
+    std::int64_t sequences = 0;
+    std::int64_t recomputes = 0;  // preemptions
+    std::int64_t swaps = 0;
+    std::int64_t draft_items = 0;
+    std::int64_t draft_tokens = 0;
+    std::int64_t accepted_drafts = 0;
+
+    Work& operator+=(const Work& other);
+  };
+  // Integrals over time, in seconds, and peaks.
+  struct Use {
+    double seconds = 0;
+    double waiting = 0;
+    double running = 0;
+    double swapped = 0;
+    double blocks = 0;
+    Load peak;
+    TimePoint until = kTimeZero;
+  };
+
+  RequestMetrics& Tenant(std::uint32_t tenant);
+  void SummariseTenants(Summary& summary, const RateWindow& window) const;
+  void SummariseWork(Summary& summary) const;
+  void SummariseUse(Summary& summary) const;
+  [[nodiscard]] Work WorkOfAll() const;
+
+  MetricsConfig config_;
+  RequestMetrics requests_;
+  std::map<std::uint32_t, RequestMetrics> tenants_;
+  RateWindow window_;
+  Sketch itl_;
+  std::int64_t stalls_ = 0;
+  std::vector<Work> work_;  // by replica
+  Use use_;
+};
+
+}  // namespace twin

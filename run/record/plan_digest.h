@@ -1,0 +1,74 @@
+// The digest of a run: 64 bits over all of its plans, and transfers between replicas. Equal digests
+// mean equal decisions.
+//
+// The idea: "the simulator decides as the real system does" is checked by comparing 16 hexadecimal
+// digits. A run is recorded, its events are fed to a fresh engine, and both digests must be equal;
+// when they are not, a replay names the first plan that differs. Every plan is written in the
+// canonical encoding of plan_encoding.h, which holds decisions alone, no times, so that runs in
+// different worlds can be compared, and its words are folded in by multiply-and-fold hashing (the
+// mixing step of wyhash, Wang Yi). Two lanes take the pairs of words in turn, so that one
+// multiplication overlaps the next.
+//
+// Each replica has two lanes of its own: when one plans in relation to another follows from the
+// events, and is no decision. So replicas can be followed one after the other, or several at once.
+//
+// Easy to get wrong:
+// - Lists need their lengths in the encoding, or two different plans can give the same words.
+// - Enumerations are encoded by value: reordering one changes every digest. A change of the
+//   encoding counts kPlanEncodingVersion up, which is part of the digest.
+// - Equal digests show equal decisions for these events. Different events (other arrival times,
+//   other step ends) may lead to other decisions without anything being wrong.
+// - The hash is not cryptographic: it detects mistakes, not forgery.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/hash.h"
+#include "core/hex.h"
+#include "run/record/plan_encoding.h"
+#include "run/record/run_observer.h"
+
+namespace twin {
+
+// The same value on every machine, compiler and day. Cost: about 1 ns per work item. Memory:
+// constant per replica.
+class PlanDigest : public RunObserver {
+ public:
+  // Several threads may show it plans at once, those of a replica one, if their replicas are among
+  // so many. Others are added when they plan.
+  explicit PlanDigest(std::int32_t replicas = 1) : chains_(static_cast<std::size_t>(replicas)) {}
+
+  void OnInstant(const Instant& /*instant*/) override {}
+  void OnPlan(TimePoint now, const StepPlan& plan) override;
+  // Counts for the replica that receives it.
+  void OnTransfer(TimePoint now, const KvTransfer& transfer) override;
+
+  // Of the lanes of the first replica and of each other one that did anything, and of plans().
+  [[nodiscard]] std::uint64_t value() const;
+  [[nodiscard]] std::uint64_t plans() const;
+  // value() as 16 lower-case hexadecimal digits.
+  [[nodiscard]] std::string text() const { return HexText(value()); }
+
+ private:
+  struct Chain {
+    std::uint64_t even = 0x243F6A8885A308D3ull;  // digits of pi
+    std::uint64_t odd = 0x13198A2E03707344ull;
+    std::uint64_t plans = 0;
+
+    bool operator==(const Chain&) const = default;
+  };
+
+  [[nodiscard]] Chain& ChainOf(std::int32_t replica) {
+    const auto i = static_cast<std::size_t>(replica);
+    if (i >= chains_.size()) [[unlikely]]
+      chains_.resize(i + 1);
+    return chains_[i];
+  }
+
+  std::vector<Chain> chains_;  // by replica, at least one
+};
+
+}  // namespace twin

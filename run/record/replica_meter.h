@@ -1,0 +1,40 @@
+// How evenly the replicas of a cluster were loaded.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "run/record/run_listener.h"
+#include "run/record/step_work.h"
+#include "run/record/summary.h"
+
+namespace twin {
+
+// Watches which replica does what. Imbalance is the largest value of a replica over the mean of all
+// replicas: 1 = all equal, N = one of N does everything.
+// Memory: constant per replica. Cost: constant per step and request.
+class ReplicaMeter : public RunListener {
+ public:
+  // REQUIRES: replicas >= 1.
+  explicit ReplicaMeter(std::int32_t replicas) : replicas_(static_cast<std::size_t>(replicas)) {}
+
+  void OnStepEnded(const EndedStep& step) override;
+  void OnLoad(TimePoint from, TimePoint to, const Load& load) override;
+  void OnEnded(const RequestLife& life) override;
+
+  // Adds replicas, requests_imbalance, tokens_imbalance, min_busy_share and max_busy_share.
+  void Summarise(Summary& summary) const;
+
+ private:
+  struct Replica {
+    std::int64_t requests = 0;  // admitted or rejected there, and ended
+    std::int64_t tokens = 0;    // computed or padded
+    BusyTime busy;
+  };
+
+  std::vector<Replica> replicas_;
+  Duration time_{0};
+};
+
+}  // namespace twin

@@ -1,0 +1,229 @@
+#include "run/record/request_metrics.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <string>
+#include <utility>
+
+#include "run/record/ratio.h"
+
+namespace twin {
+namespace {
+
+// Rounded to the nearest nanosecond. REQUIRES: nothing is negative.
+std::int64_t Share(Duration duration, std::int64_t parts) {
+  return (duration.count() + parts / 2) / parts;
+}
+
+void SummariseSketch(Summary& summary, std::string_view prefix, std::string_view metric,
+                     const Sketch& sketch) {
+  const auto set = [&](std::string_view statistic, double nanoseconds) {
+    summary.Set(fmt::format("{}{}_{}_ms", prefix, statistic, metric), nanoseconds * 1e-6);
+  };
+  set("mean", sketch.mean());
+  set("median", sketch.Quantile(0.5));
+  set("std", sketch.deviation());
+  set("min", sketch.minimum());
+  set("p50", sketch.Quantile(0.5));
+  set("p90", sketch.Quantile(0.9));
+  set("p95", sketch.Quantile(0.95));
+  set("p99", sketch.Quantile(0.99));
+  set("max", sketch.maximum());
+}
+
+}  // namespace
+
+bool ServiceGoal::Keeps(const RequestLife& life) const {
+  if (ttft && life.has_tokens() && life.first_received() - life.arrival > *ttft) return false;
+  if (e2el && life.last_received() - life.arrival > *e2el) return false;
+  // Multiplied out, so that no rounding decides.
+  return !tpot || life.output_tokens < 2 ||
+         life.ended - life.first_token <= *tpot * (life.output_tokens - 1);
+}
+
+void RateWindow::Arrive(const RequestLife& life) {
+  if (!life.measured) return;
+  begin_ = std::min(begin_, life.arrival);
+  ++open_;
+}
+
+void RateWindow::End(const RequestLife& life) {
+  if (!life.measured) return;
+  end_ = std::max(end_, life.left());
+  --open_;
+}
+
+RateWindow RateWindow::Until(TimePoint now) const {
+  RateWindow whole = *this;
+  if (open_ > 0) whole.end_ = std::max(end_, now);
+  return whole;
+}
+
+RequestMetrics::Answers& RequestMetrics::Answers::operator+=(const Answers& other) {
+  completed += other.completed;
+  good += other.good;
+  input_tokens += other.input_tokens;
+  output_tokens += other.output_tokens;
+  return *this;
+}
+
+void RequestMetrics::End(const RequestLife& life, const RateWindow& window) {
+  if (life.measured) EndMeasured(life, window);
+  if (life.status != RequestStatus::kCompleted || !window.BeginsBeforeEndOf(life)) return;
+  const Answers answer{
+      .completed = 1,
+      .good = config_.goal.Keeps(life) ? 1 : 0,
+      .input_tokens = life.prompt_tokens,
+      .output_tokens = life.output_tokens,
+  };
+  if (life.measured) measured_ += answer;
+  if (window.end() > window_end_) {
+    in_window_ += std::exchange(behind_window_, {});
+    window_end_ = window.end();
+  }
+  (life.last_received() <= window.end() ? in_window_ : behind_window_) += answer;
+}
+
+void RequestMetrics::EndMeasured(const RequestLife& life, const RateWindow& window) {
+  if (life.status == RequestStatus::kRejected) {
+    ++rejected_[static_cast<std::size_t>(life.reject_reason)];
+    return;
+  }
+  if (life.status != RequestStatus::kCompleted) {
+    ++cancelled_;
+    return;
+  }
+  cut_outputs_ += life.output_cut ? 1 : 0;
+  cached_tokens_ += life.cached_tokens;
+  const Duration latency = life.last_received() - life.arrival;
+  e2el_.Insert(latency.count());
+  const TimePoint queued = config_.boundary ? life.reached : life.arrival;
+  if (life.scheduled != kTimeNever) queue_.Insert((life.scheduled - queued).count());
+  if (config_.boundary) EndAtEngine(life);
+  if (config_.client_waits) {
+    client_queue_time_.Insert(life.client_wait.count());
+    e2el_including_client_queue_.Insert((life.client_wait + latency).count());
+  }
+  if (!life.has_tokens()) return;
+  const Duration ttft = life.first_received() - life.arrival;
+  ttft_.Insert(ttft.count());
+  if (life.arrival == window.begin()) burst_ttft_.Insert(ttft.count());
+  normalized_.Insert(Share(latency, life.output_tokens));
+  if (!life.has_gaps()) return;
+  tpot_.Insert(Share(life.ended - life.first_token, life.output_tokens - 1));
+  longest_itl_.Insert(life.longest_gap.count());
+}
+
+void RequestMetrics::EndAtEngine(const RequestLife& life) {
+  request_delay_.Insert((life.reached - life.arrival).count());
+  response_delay_.Insert(life.response_delay.count());
+  engine_e2el_.Insert((life.ended - life.reached).count());
+  if (life.has_tokens()) engine_ttft_.Insert((life.first_token - life.reached).count());
+}
+
+RequestMetrics::Answers RequestMetrics::InWindow(const RateWindow& window) const {
+  Answers all = in_window_;
+  if (window.end() > window_end_) all += behind_window_;
+  return all;
+}
+
+void RequestMetrics::Merge(const RequestMetrics& other, const RateWindow& window) {
+  arrived_ += other.arrived_;
+  measured_ += other.measured_;
+  in_window_ += other.InWindow(window);
+  for (std::size_t i = 0; i < rejected_.size(); ++i) rejected_[i] += other.rejected_[i];
+  cancelled_ += other.cancelled_;
+  cut_outputs_ += other.cut_outputs_;
+  cached_tokens_ += other.cached_tokens_;
+  queue_.Merge(other.queue_);
+  ttft_.Merge(other.ttft_);
+  burst_ttft_.Merge(other.burst_ttft_);
+  tpot_.Merge(other.tpot_);
+  e2el_.Merge(other.e2el_);
+  normalized_.Merge(other.normalized_);
+  longest_itl_.Merge(other.longest_itl_);
+  engine_ttft_.Merge(other.engine_ttft_);
+  engine_e2el_.Merge(other.engine_e2el_);
+  request_delay_.Merge(other.request_delay_);
+  response_delay_.Merge(other.response_delay_);
+  client_queue_time_.Merge(other.client_queue_time_);
+  e2el_including_client_queue_.Merge(other.e2el_including_client_queue_);
+}
+
+// Undefined unless several requests arrived together at first, and others after them.
+double RequestMetrics::BurstShareOfTail() const {
+  const bool several = burst_ttft_.count() > 1 && burst_ttft_.count() < ttft_.count();
+  if (!several) return std::numeric_limits<double>::quiet_NaN();
+  const double tail = ttft_.Quantile(0.99);
+  return Ratio(burst_ttft_.CountAtLeast(tail), ttft_.CountAtLeast(tail));
+}
+
+bool RequestMetrics::JudgesGoal() const { return config_.streamed || !config_.goal.tpot; }
+
+void RequestMetrics::SummariseCounts(Summary& summary, std::string_view prefix,
+                                     const RateWindow& window) const {
+  const auto set = [&](std::string_view name, SummaryValue value) {
+    summary.Set(std::string(prefix).append(name), std::move(value));
+  };
+  const std::int64_t rejected =
+      std::accumulate(rejected_.begin(), rejected_.end(), std::int64_t{0});
+  const std::int64_t ended = measured_.completed + rejected + cancelled_;
+  const double duration = window.seconds();
+  const Answers rates = InWindow(window);
+  set("requests", ended);
+  set("completed", measured_.completed);
+  set("rejected", rejected);
+  for (std::size_t i = 0; i < rejected_.size(); ++i) {
+    set(fmt::format("rejected_{}", kRejectReasonNames[i]), rejected_[i]);
+  }
+  set("cancelled", cancelled_);
+  set("unfinished", arrived_ - ended);
+  set("unanswered_share", Ratio(arrived_ - measured_.completed, arrived_));
+  set("cut_outputs", cut_outputs_);
+  set("duration_seconds", duration);
+  set("total_input_tokens", measured_.input_tokens);
+  set("total_output_tokens", measured_.output_tokens);
+  set("request_throughput", Ratio(rates.completed, duration));
+  set("output_throughput", Ratio(rates.output_tokens, duration));
+  set("total_token_throughput", Ratio(rates.input_tokens + rates.output_tokens, duration));
+  if (config_.goal.any()) {
+    const auto judged = [this](double value) {
+      return JudgesGoal() ? value : std::numeric_limits<double>::quiet_NaN();
+    };
+    set("request_goodput", judged(Ratio(rates.good, duration)));
+    set("slo_attainment", judged(Ratio(measured_.good, ended)));
+  }
+  set("prefix_hit_share", Ratio(cached_tokens_, measured_.input_tokens));
+}
+
+void RequestMetrics::SummariseLatencies(Summary& summary, std::string_view prefix,
+                                        const Sketch* itl) const {
+  SummariseSketch(summary, prefix, "ttft", ttft_);
+  SummariseSketch(summary, prefix, "tpot", tpot_);
+  if (itl != nullptr) SummariseSketch(summary, prefix, "itl", *itl);
+  SummariseSketch(summary, prefix, "e2el", e2el_);
+  SummariseSketch(summary, prefix, "queue", queue_);
+  SummariseSketch(summary, prefix, "longest_itl", longest_itl_);
+  if (config_.boundary) {
+    SummariseSketch(summary, prefix, "engine_ttft", engine_ttft_);
+    SummariseSketch(summary, prefix, "engine_e2el", engine_e2el_);
+    SummariseSketch(summary, prefix, "request_delay", request_delay_);
+    SummariseSketch(summary, prefix, "response_delay", response_delay_);
+  }
+  if (config_.client_waits) {
+    SummariseSketch(summary, prefix, "client_queue_time", client_queue_time_);
+    SummariseSketch(summary, prefix, "e2el_including_client_queue", e2el_including_client_queue_);
+  }
+  const auto set = [&](std::string_view statistic, double nanoseconds) {
+    summary.Set(fmt::format("{}{}_normalized_ms_per_token", prefix, statistic), nanoseconds * 1e-6);
+  };
+  set("mean", normalized_.mean());
+  set("p50", normalized_.Quantile(0.5));
+  set("p99", normalized_.Quantile(0.99));
+  summary.Set(std::string(prefix).append("burst_share_of_ttft_tail"), BurstShareOfTail());
+}
+
+}  // namespace twin

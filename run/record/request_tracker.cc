@@ -1,0 +1,395 @@
+#include "run/record/request_tracker.h"
+
+#include <algorithm>
+#include <utility>
+#include <variant>
+
+#include "core/check.h"
+
+namespace twin {
+
+MeasuredWindow MeasuredWindow::Trimmed(std::uint64_t requests, double head, double tail) {
+  CHECK(requests >= 1 && head >= 0 && tail >= 0 && head + tail < 1);
+  const auto share = [requests](double part) {
+    return static_cast<std::uint64_t>(static_cast<double>(requests) * part);
+  };
+  MeasuredWindow window;
+  window.first_request = share(head);
+  window.last_request = requests - 1 - share(tail);
+  return window;
+}
+
+RequestTracker::RequestTracker(const TrackerConfig& config, std::span<RunListener* const> listeners)
+    : config_(config),
+      first_replica_(std::max(config.only_replica, 0)),
+      listeners_(listeners.begin(), listeners.end()),
+      tracks_(config.only_replica >= 0 ? IdShare::kFew : IdShare::kAll),
+      replicas_(1) {}
+
+void RequestTracker::AddReplicas(std::size_t count) { replicas_.resize(count); }
+
+void RequestTracker::OnInstant(const Instant& instant) {
+  const TimePoint now = instant.now;
+  if (load_since_ != TimePoint::min() && now > load_since_) {
+    for (RunListener* listener : listeners_) listener->OnLoad(load_since_, now, load_);
+  }
+  load_since_ = now;
+  TakeEvents(now, instant.events);
+}
+
+TrackerConfig RequestTracker::ConfigOf(std::int32_t replica) const {
+  TrackerConfig config = config_;
+  config.kv_blocks = BlocksOf(replica);
+  config.blocks_by_replica.clear();
+  config.only_replica = replica;
+  return config;
+}
+
+void RequestTracker::TakeOver(RequestId id, RequestTracker& from) {
+  const Track& track = from.tracks_[id];
+  CHECK(track.life.status == RequestStatus::kWaiting);
+  tracks_.Open(id) = track;
+  ++load_.waiting;
+}
+
+void RequestTracker::TakeEvents(TimePoint now, std::span<const Event> events) {
+  for (const Event& event : events) {
+    if (const auto* finished = std::get_if<StepFinished>(&event)) {
+      FinishStep(now, *finished);
+    } else if (const auto* transferred = std::get_if<TransferFinished>(&event)) {
+      TakeTransferred(*transferred);
+    } else if (const auto* arrived = std::get_if<RequestArrived>(&event)) {
+      Arrive(now, *arrived);
+    } else if (const auto* cancelled = std::get_if<RequestCancelled>(&event)) {
+      Cancel(now, *cancelled);
+    }
+  }
+}
+
+void RequestTracker::OnPlan(TimePoint now, const StepPlan& plan) {
+  Replica& replica = ReplicaAt(plan.replica);
+  if (!plan.preempted.empty() || !plan.rejected.empty()) EndStreak(replica.streak);
+  for (const Preemption& preemption : plan.preempted) Preempt(preemption);
+  Admit(plan);
+  for (const RequestId id : plan.resumed) {
+    if (!tracks_.contains(id)) continue;
+    RequestLife& life = tracks_[id].life;
+    --CountOf(life.status);
+    life.status = RequestStatus::kRunning;
+    ++load_.running;
+  }
+  for (const Rejection& rejection : plan.rejected) {
+    if (!tracks_.contains(rejection.request)) continue;
+    Track& track = tracks_[rejection.request];
+    track.life.reject_reason = rejection.reason;
+    track.life.replica = plan.replica;
+    Leave(now, track, RequestStatus::kRejected);
+  }
+  // A plan of decodes alone schedules nobody for the first time and recomputes nothing.
+  const std::int64_t recomputed = plan.totals.prefill_items > 0 ? Schedule(now, plan) : 0;
+  replica.in_flight.PushBack({&plan, now, recomputed});
+  Use(replica, BlocksOf(plan.replica) - plan.free_blocks);
+  for (RunListener* listener : listeners_) listener->OnPlanned(now, plan);
+}
+
+void RequestTracker::Use(Replica& replica, std::int32_t blocks) {
+  load_.used_blocks += blocks - replica.used_blocks;
+  replica.used_blocks = blocks;
+}
+
+void RequestTracker::Arrive(TimePoint now, const RequestArrived& arrived) {
+  const Request& request = arrived.request;
+  Track& track = tracks_.Open(request.id);
+  track = Track{};
+  RequestLife& life = track.life;
+  life.id = request.id;
+  life.arrival = request.arrival;
+  life.reached = now;
+  life.response_delay = arrived.response_delay;
+  life.client_wait = arrived.client_wait;
+  life.streamed = config_.delivery == Delivery::kPerStep;
+  life.prompt_tokens = request.prompt_tokens;
+  life.priority = request.priority;
+  life.tenant = request.tenant;
+  life.max_output_tokens = request.max_output_tokens;
+  const MeasuredWindow& window = config_.window;
+  life.measured = Index(request.id) >= window.first_request &&
+                  Index(request.id) <= window.last_request &&
+                  request.arrival >= window.first_arrival && request.arrival <= window.last_arrival;
+  ++arrived_;
+  ++load_.waiting;
+  for (RunListener* listener : listeners_) listener->OnArrived(now, life);
+}
+
+void RequestTracker::Cancel(TimePoint now, const RequestCancelled& cancelled) {
+  Track* const track = tracks_.Find(cancelled.request);
+  if (track == nullptr) return;
+  RequestLife& life = track->life;
+  EndStreak(ReplicaAt(life.replica).streak);
+  // What has ended is only waiting for its batch: the engine does not hear of the cancellation.
+  if (life.status == RequestStatus::kCompleted) return;
+  const bool answered = cancelled.answered && life.output_tokens > 0;
+  // Tokens of a batch become visible with the end of a request at the latest.
+  if (answered && !life.has_tokens()) life.first_token = life.last_token = now;
+  Leave(now, *track, answered ? RequestStatus::kCompleted : RequestStatus::kCancelled);
+}
+
+// It waits at the replica that it has reached, and holds nothing at the other one any more.
+void RequestTracker::TakeTransferred(const TransferFinished& finished) {
+  Track* const track = tracks_.Find(finished.request);
+  if (track == nullptr || track->life.status != RequestStatus::kRunning) return;
+  RequestLife& life = track->life;
+  LeaveEngine(life);
+  life.status = RequestStatus::kWaiting;
+  ++load_.waiting;
+  track->transferred = life.prompt_tokens + life.output_tokens - 1;
+}
+
+void RequestTracker::FinishStep(TimePoint now, const StepFinished& finished) {
+  RingQueue<StepInFlight>& in_flight = ReplicaAt(finished.replica).in_flight;
+  CHECK(!in_flight.empty() && in_flight.front().plan->id == finished.step);
+  const StepInFlight step = in_flight.PopFront();
+  TakeTokens(now, *step.plan, finished);
+  const EndedStep ended{*step.plan, step.planned,           finished.started,
+                        now,        step.recomputed_tokens, finished.outcomes};
+  for (RunListener* listener : listeners_) listener->OnStepEnded(ended);
+}
+
+void RequestTracker::TakeTokens(TimePoint now, const StepPlan& plan, const StepFinished& finished) {
+  Replica& replica = ReplicaAt(plan.replica);
+  Streak& streak = replica.streak;
+  if (replica.batch.Follows(plan) && streak.can_begin && finished.outcomes.empty()) {
+    ContinueStreak(now, plan, streak);
+    return;
+  }
+  EndStreak(streak);
+  const ItemOutcome* outcome = finished.outcomes.data();
+  const ItemOutcome* const end = outcome + finished.outcomes.size();
+  Gaps gaps;
+  for (const WorkItem& item : plan.work) {
+    if (outcome != end && outcome->request == item.request) [[unlikely]] {
+      TakeException(now, *outcome++, gaps);
+    } else if (item.emits) {
+      if (Track* const track = tracks_.Find(item.request)) Emit(now, track->life, gaps);
+    }
+  }
+  CHECK(outcome == end);
+  ReportGaps(now, gaps);
+  streak.can_begin = finished.outcomes.empty() && gaps.tokens == plan.work.size();
+  streak.latest = now;
+}
+
+// What TakeTokens does if every item emits one token and the tokens before have all come together.
+void RequestTracker::ContinueStreak(TimePoint now, const StepPlan& plan, Streak& streak) {
+  if (streak.members.empty()) {
+    streak.steps = 0;
+    streak.measured = 0;
+    streak.longest_gap = Duration{0};
+    for (const WorkItem& item : plan.work) {
+      streak.members.push_back(item.request);
+      streak.measured += tracks_[item.request].life.measured ? 1 : 0;
+    }
+  }
+  ++streak.steps;
+  if (config_.delivery == Delivery::kBatchEnd) return;
+  const Duration gap = now - streak.latest;
+  streak.longest_gap = std::max(streak.longest_gap, gap);
+  streak.latest = now;
+  ReportGaps(now, {.gap = gap, .count = streak.measured});
+}
+
+// Writes the streak to the tracks of its members.
+void RequestTracker::EndStreak(Streak& streak) {
+  streak.can_begin = false;
+  for (const RequestId id : streak.members) {
+    RequestLife& life = tracks_[id].life;
+    life.output_tokens += streak.steps;
+    if (config_.delivery == Delivery::kBatchEnd) continue;
+    life.last_token = streak.latest;
+    life.longest_gap = std::max(life.longest_gap, streak.longest_gap);
+  }
+  streak.members.clear();
+}
+
+void RequestTracker::EndStreaks() {
+  for (Replica& replica : replicas_) EndStreak(replica.streak);
+}
+
+void RequestTracker::TakeException(TimePoint now, const ItemOutcome& outcome, Gaps& gaps) {
+  if (!tracks_.contains(outcome.request)) return;
+  Track& track = tracks_[outcome.request];
+  if (track.life.status == RequestStatus::kCompleted) return;
+  for (std::int32_t i = 0; i < outcome.emitted_tokens; ++i) Emit(now, track.life, gaps);
+  if (outcome.finish == FinishReason::kNone) return;
+  track.life.output_cut = outcome.finish == FinishReason::kLength &&
+                          track.life.output_tokens < track.life.max_output_tokens;
+  Finish(now, track);
+}
+
+inline void RequestTracker::Emit(TimePoint now, RequestLife& life, Gaps& gaps) {
+  // Issued before its end was known; the token is dropped.
+  if (life.status == RequestStatus::kCompleted) [[unlikely]]
+    return;
+  ++life.output_tokens;
+  ++gaps.tokens;
+  if (config_.delivery == Delivery::kBatchEnd) return;
+  if (life.last_token != gaps.from) [[unlikely]] {
+    ReportGaps(now, gaps);
+    gaps.from = life.last_token;
+    gaps.gap = now - life.last_token;
+    gaps.count = 0;
+  }
+  if (gaps.from == kTimeNever) [[unlikely]] {
+    life.first_token = now;
+  } else {
+    if (gaps.gap > life.longest_gap) life.longest_gap = gaps.gap;
+    gaps.count += life.measured ? 1 : 0;
+  }
+  life.last_token = now;
+}
+
+void RequestTracker::ReportGaps(TimePoint now, const Gaps& gaps) {
+  if (gaps.count == 0) return;
+  for (RunListener* listener : listeners_) listener->OnGaps(now, gaps.gap, gaps.count);
+}
+
+void RequestTracker::Finish(TimePoint now, Track& track) {
+  if (track.batch == 0) {
+    Leave(now, track, RequestStatus::kCompleted);
+    return;
+  }
+  LeaveEngine(track.life);
+  track.life.status = RequestStatus::kCompleted;
+  LeaveBatch(now, track);
+}
+
+void RequestTracker::Leave(TimePoint now, Track& track, RequestStatus status) {
+  RequestLife& life = track.life;
+  LeaveEngine(life);
+  life.status = status;
+  life.ended = now;
+  for (RunListener* listener : listeners_) listener->OnEnded(life);
+  const RequestId id = life.id;
+  if (track.batch != 0) LeaveBatch(now, track);
+  tracks_.Close(id);
+}
+
+void RequestTracker::LeaveEngine(const RequestLife& life) {
+  --CountOf(life.status);
+  Replica& replica = ReplicaAt(life.replica);
+  if (life.status != RequestStatus::kWaiting) --replica.admitted;
+  if (replica.admitted == 0) Use(replica, 0);
+}
+
+std::int32_t& RequestTracker::CountOf(RequestStatus status) {
+  switch (status) {
+    case RequestStatus::kWaiting:
+      return load_.waiting;
+    case RequestStatus::kRunning:
+      return load_.running;
+    default:
+      CHECK(status == RequestStatus::kSwapped);
+      return load_.swapped;
+  }
+}
+
+void RequestTracker::Preempt(const Preemption& preemption) {
+  if (!tracks_.contains(preemption.request)) return;
+  Track& track = tracks_[preemption.request];
+  RequestLife& life = track.life;
+  --CountOf(life.status);
+  ++life.preemptions;
+  if (preemption.how == Preemption::How::kSwap) {
+    life.status = RequestStatus::kSwapped;
+    ++load_.swapped;
+  } else {
+    life.status = RequestStatus::kWaiting;
+    ++load_.waiting;
+    --ReplicaAt(life.replica).admitted;
+    track.ever_computed = std::max(track.ever_computed, ComputedUntil(track));
+  }
+}
+
+std::int32_t RequestTracker::ComputedUntil(const Track& track) const {
+  const RingQueue<StepInFlight>& in_flight = replicas_[Place(track.life.replica)].in_flight;
+  for (std::size_t i = in_flight.size(); i > 0; --i) {
+    for (const WorkItem& item : in_flight[i - 1].plan->work) {
+      if (item.request == track.life.id) return item.start + item.tokens - item.drafts;
+    }
+  }
+  // At rest, all known tokens but the latest one are computed once the prefill has emitted.
+  const bool decodes = track.life.output_tokens > track.tokens_at_admission;
+  return decodes ? track.life.prompt_tokens + track.life.output_tokens - 1 : track.prefilled;
+}
+
+void RequestTracker::Admit(const StepPlan& plan) {
+  Replica& replica = ReplicaAt(plan.replica);
+  for (const RequestId id : plan.admitted) {
+    if (!tracks_.contains(id)) continue;
+    Track& track = tracks_[id];
+    --CountOf(track.life.status);
+    track.life.status = RequestStatus::kRunning;
+    track.life.replica = plan.replica;
+    ++load_.running;
+    ++replica.admitted;
+    track.tokens_at_admission = track.life.output_tokens;
+    track.prefilled = std::exchange(track.transferred, 0);
+    if (config_.delivery == Delivery::kBatchEnd && track.batch == 0) JoinBatch(plan.id, track);
+  }
+  for (const PrefixHit& hit : plan.hits) {
+    if (!tracks_.contains(hit.request)) continue;
+    RequestLife& life = tracks_[hit.request].life;
+    if (life.scheduled == kTimeNever) life.cached_tokens = hit.tokens;
+  }
+}
+
+std::int64_t RequestTracker::Schedule(TimePoint now, const StepPlan& plan) {
+  std::int64_t recomputed = 0;
+  for (const WorkItem& item : plan.work) {
+    if (item.phase != Phase::kPrefill || !tracks_.contains(item.request)) continue;
+    Track& track = tracks_[item.request];
+    const std::int32_t end = item.start + item.tokens;
+    if (track.life.scheduled == kTimeNever) track.life.scheduled = now;
+    track.prefilled = end;
+    recomputed += std::max(0, std::min(end, track.ever_computed) - item.start);
+  }
+  return recomputed;
+}
+
+void RequestTracker::JoinBatch(StepId plan, Track& track) {
+  track.batch = Index(plan);
+  Replica& replica = ReplicaAt(track.life.replica);
+  std::vector<Batch>& batches = replica.batches;
+  if (batches.empty() || batches.back().plan != track.batch) {
+    batches.push_back({track.batch, 0, std::move(replica.spare_members)});
+    batches.back().members.clear();
+  }
+  ++batches.back().running;
+  batches.back().members.push_back(track.life.id);
+}
+
+void RequestTracker::LeaveBatch(TimePoint now, const Track& track) {
+  Replica& replica = ReplicaAt(track.life.replica);
+  std::vector<Batch>& batches = replica.batches;
+  const auto batch = std::find_if(batches.begin(), batches.end(),
+                                  [&](const Batch& b) { return b.plan == track.batch; });
+  CHECK(batch != batches.end());
+  if (--batch->running > 0) return;
+  replica.spare_members = std::move(batch->members);
+  batches.erase(batch);
+  Deliver(now, replica.spare_members);
+}
+
+void RequestTracker::Deliver(TimePoint now, std::span<const RequestId> members) {
+  for (const RequestId id : members) {
+    if (!tracks_.contains(id)) continue;
+    RequestLife& life = tracks_[id].life;
+    if (life.status != RequestStatus::kCompleted) continue;
+    life.ended = now;
+    if (life.output_tokens > 0) life.first_token = life.last_token = now;
+    for (RunListener* listener : listeners_) listener->OnEnded(life);
+    tracks_.Close(id);
+  }
+}
+
+}  // namespace twin

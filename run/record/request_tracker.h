@@ -1,0 +1,187 @@
+// Turns instants and plans into the lives of requests and steps, for all metrics and tables.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/id_table.h"
+#include "core/ring_queue.h"
+#include "run/record/run_listener.h"
+#include "run/record/run_observer.h"
+#include "sched/policy/policy.h"
+#include "sched/unchanged_batch.h"
+
+namespace twin {
+
+// The measured requests: those inside both ranges. Leaves out warm-up and cool-down.
+struct MeasuredWindow {
+  std::uint64_t first_request = 0;
+  std::uint64_t last_request = ~std::uint64_t{0};  // inclusive
+  TimePoint first_arrival = TimePoint::min();
+  TimePoint last_arrival = TimePoint::max();  // inclusive
+
+  // Leaves out the first `head` and the last `tail` (shares of 1) of `requests` requests, rounded
+  // down. REQUIRES: head, tail >= 0, head + tail < 1, requests >= 1.
+  static MeasuredWindow Trimmed(std::uint64_t requests, double head, double tail);
+};
+
+struct TrackerConfig {
+  std::int32_t kv_blocks = 0;  // usable device blocks of a replica, for Load::used_blocks
+  Delivery delivery = Delivery::kPerStep;
+  MeasuredWindow window;
+  std::vector<std::int32_t> blocks_by_replica = {};  // in place of kv_blocks, unless empty
+  // The only replica that is followed, one in many of whose requests are its own; -1: all.
+  std::int32_t only_replica = -1;
+};
+
+// Follows every request from its arrival to its end and notifies the listeners, which it borrows.
+//
+// A token becomes visible at the instant that carries its StepFinished. With Delivery::kBatchEnd
+// the tokens of all requests that one plan admitted first become visible together, when the last of
+// them ends; the requests complete at that time. No gap between tokens is then reported.
+// Freed blocks are counted from their replica's next plan on, or when its last request leaves.
+// While steps decode the same requests, their tokens are counted once for all of them: such a step
+// takes constant time.
+// Memory: constant per live request, per replica and per step in flight; nothing is allocated per
+// step.
+class RequestTracker : public RunObserver {
+ public:
+  RequestTracker(const TrackerConfig& config, std::span<RunListener* const> listeners);
+
+  // The listeners of what happens from now on.
+  void ReplaceListeners(std::span<RunListener* const> listeners) {
+    listeners_.assign(listeners.begin(), listeners.end());
+  }
+
+  void OnInstant(const Instant& instant) override;
+  void OnPlan(TimePoint now, const StepPlan& plan) override;
+
+  // For replicas that are followed one after the other, or several at once: OnInstant without
+  // OnLoad. One tracker takes all arrivals; one for each replica takes its requests over from
+  // there, several at once, each before it takes another event of the request. Then the first one
+  // forgets them.
+  void TakeEvents(TimePoint now, std::span<const Event> events);
+  // REQUIRES: the request has arrived at `from`, and nothing else has happened to it.
+  void TakeOver(RequestId id, RequestTracker& from);
+  // REQUIRES: another tracker has taken it over.
+  void Forget(RequestId id) {
+    tracks_.Close(id);
+    --load_.waiting;
+  }
+  // What a tracker of that replica alone needs.
+  [[nodiscard]] TrackerConfig ConfigOf(std::int32_t replica) const;
+
+  // Requests that have arrived and not left (with kBatchEnd: whose tokens are not visible yet).
+  [[nodiscard]] std::int64_t live() const { return static_cast<std::int64_t>(tracks_.size()); }
+  // Requests that have arrived, measured or not.
+  [[nodiscard]] std::int64_t arrived() const { return arrived_; }
+  [[nodiscard]] const Load& load() const { return load_; }
+
+  // Calls visit(const RequestLife&) for each of them, in order of arrival.
+  template <class Visit>
+  void ForEachLive(Visit visit) {
+    EndStreaks();
+    tracks_.ForEach([&](RequestId, const Track& track) { visit(track.life); });
+  }
+
+ private:
+  // A request, and the state needed to follow it.
+  struct Track {
+    RequestLife life;
+    std::int32_t tokens_at_admission = 0;  // output tokens at the latest admission
+    std::int32_t prefilled = 0;            // where its latest prefill item ended
+    std::int32_t ever_computed = 0;        // tokens computed before a preemption lost them
+    std::int32_t transferred = 0;          // tokens that came from another replica, not yet used
+    std::uint64_t batch = 0;               // the plan that first admitted it (kBatchEnd); 0: none
+  };
+  // Requests whose tokens become visible together.
+  struct Batch {
+    std::uint64_t plan = 0;
+    std::int32_t running = 0;
+    std::vector<RequestId> members;
+  };
+  struct StepInFlight {
+    const StepPlan* plan = nullptr;
+    TimePoint planned;
+    std::int64_t recomputed_tokens = 0;
+  };
+  // Equal gaps between tokens, reported together: almost all tokens of a step share one.
+  struct Gaps {
+    TimePoint from = kTimeNever;  // the token before; kTimeNever: these are first tokens
+    Duration gap{0};
+    std::int64_t count = 0;
+    std::size_t tokens = 0;  // of all gaps of the step, first tokens included
+  };
+  // Steps that each gave one token to the same requests, which is not yet written to their tracks.
+  struct Streak {
+    bool can_begin = false;  // each item of the latest step gave its request a token at `latest`
+    std::vector<RequestId> members;  // empty: there is no streak
+    std::int64_t measured = 0;       // members inside the measured window
+    std::int32_t steps = 0;
+    Duration longest_gap{0};
+    TimePoint latest;
+  };
+  struct Replica {
+    RingQueue<StepInFlight> in_flight;
+    UnchangedBatch batch;
+    Streak streak;
+    std::vector<Batch> batches;            // the open ones (kBatchEnd)
+    std::vector<RequestId> spare_members;  // memory of the latest batch, for reuse
+    std::int32_t admitted = 0;             // running or swapped requests
+    std::int32_t used_blocks = 0;
+  };
+
+  void Arrive(TimePoint now, const RequestArrived& arrived);
+  void Cancel(TimePoint now, const RequestCancelled& cancelled);
+  void TakeTransferred(const TransferFinished& finished);
+  void FinishStep(TimePoint now, const StepFinished& finished);
+  void TakeTokens(TimePoint now, const StepPlan& plan, const StepFinished& finished);
+  void ContinueStreak(TimePoint now, const StepPlan& plan, Streak& streak);
+  void EndStreak(Streak& streak);
+  void EndStreaks();
+  [[nodiscard]] std::int32_t BlocksOf(std::int32_t replica) const {
+    const std::vector<std::int32_t>& blocks = config_.blocks_by_replica;
+    return blocks.empty() ? config_.kv_blocks : blocks.at(static_cast<std::size_t>(replica));
+  }
+  // Of the replica with this index, the first one for an index of -1; added if it is new.
+  [[nodiscard]] Replica& ReplicaAt(std::int32_t index) {
+    const std::size_t i = Place(index);
+    if (i >= replicas_.size()) [[unlikely]]
+      AddReplicas(i + 1);
+    return replicas_[i];
+  }
+  [[nodiscard]] std::size_t Place(std::int32_t replica) const {
+    return static_cast<std::size_t>(std::max(replica - first_replica_, 0));
+  }
+  void AddReplicas(std::size_t count);
+  void Use(Replica& replica, std::int32_t blocks);
+  void TakeException(TimePoint now, const ItemOutcome& outcome, Gaps& gaps);
+  void Emit(TimePoint now, RequestLife& life, Gaps& gaps);
+  void ReportGaps(TimePoint now, const Gaps& gaps);
+  void Finish(TimePoint now, Track& track);
+  void Leave(TimePoint now, Track& track, RequestStatus status);
+  void LeaveEngine(const RequestLife& life);
+  [[nodiscard]] std::int32_t& CountOf(RequestStatus status);
+
+  void Preempt(const Preemption& preemption);
+  void Admit(const StepPlan& plan);
+  [[nodiscard]] std::int64_t Schedule(TimePoint now, const StepPlan& plan);
+  [[nodiscard]] std::int32_t ComputedUntil(const Track& track) const;
+  void JoinBatch(StepId plan, Track& track);
+  void LeaveBatch(TimePoint now, const Track& track);
+  void Deliver(TimePoint now, std::span<const RequestId> members);
+
+  TrackerConfig config_;
+  std::int32_t first_replica_;
+  std::vector<RunListener*> listeners_;
+  IdTable<Track> tracks_;
+  std::vector<Replica> replicas_;
+  Load load_;
+  std::int64_t arrived_ = 0;
+  TimePoint load_since_ = TimePoint::min();  // min: no instant yet
+};
+
+}  // namespace twin

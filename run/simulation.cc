@@ -1,0 +1,183 @@
+#include "run/simulation.h"
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <span>
+#include <thread>
+#include <variant>
+#include <vector>
+
+#include "run/config_warnings.h"
+#include "run/cost_range_watch.h"
+#include "run/deployed_groups.h"
+#include "run/lateness_meter.h"
+#include "run/output_size.h"
+#include "run/record/recording_world.h"
+#include "run/run_directory.h"
+#include "run/run_files.h"
+#include "run/serve_ahead.h"
+#include "run/simulated_parts.h"
+#include "run/trace_notes.h"
+#include "run/watched_world.h"
+#include "sched/serve.h"
+#include "sim/emulated_world.h"
+#include "sim/sim_world.h"
+#include "sim/wall_clock.h"
+
+namespace twin::run {
+namespace {
+
+// Stops an emulated world when the caller asks for it, also while the world waits.
+class StopWatch {
+ public:
+  StopWatch(sim::EmulatedWorld& world, const RunControl& control)
+      : thread_([&world, &control](const std::stop_token& done) {
+          while (!done.stop_requested() && !control.StopRequested()) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(20));
+          }
+          if (control.StopRequested()) world.Stop();
+        }) {}
+
+ private:
+  std::jthread thread_;
+};
+
+// The experiment's workload in its world. Time zero of an emulated one is that of construction.
+class WorkloadWorld {
+ public:
+  WorkloadWorld(const Deployment& deployment, const RunControl& control)
+      : source_(MakeWorkload(deployment.config.workload, deployment.config.seed, &trace_)) {
+    const auto* const config = std::get_if<EmulatedWorldConfig>(&deployment.config.world);
+    if (config == nullptr) {
+      simulated_.emplace(*source_, *deployment.cost, deployment.world);
+      return;
+    }
+    sim::WakeThisThreadOnTime();
+    emulated_.emplace(*source_, *deployment.cost, deployment.world, clock_, config->speed);
+    lateness_.emplace(*emulated_, config->speed);
+    stop_.emplace(*emulated_, control);
+  }
+
+  [[nodiscard]] sim::SimWorld& world() { return emulated_ ? emulated_->simulated() : *simulated_; }
+  [[nodiscard]] bool stopped_early() const { return emulated_ && emulated_->stopped_early(); }
+
+  [[nodiscard]] const TraceReport& trace() const { return trace_; }
+
+  [[nodiscard]] RunWatchers With(RunWatchers watchers) {
+    if (lateness_) watchers.listeners.push_back(&*lateness_);
+    return watchers;
+  }
+  // What only the summary of an emulated run has.
+  [[nodiscard]] Summary More() const {
+    Summary summary;
+    if (lateness_) lateness_->Summarise(summary);
+    return summary;
+  }
+
+ private:
+  TraceReport trace_;
+  std::unique_ptr<ArrivalSource> source_;
+  sim::SteadyWallClock clock_;
+  std::optional<sim::SimWorld> simulated_;
+  std::optional<sim::EmulatedWorld> emulated_;
+  std::optional<LatenessMeter> lateness_;
+  std::optional<StopWatch> stop_;  // the last member: its thread borrows another one
+};
+
+// Serves the cluster replica by replica; true if `control` ended the run early.
+bool ServeAhead(AheadServer& server, const Cluster& cluster, const sim::SimWorld& world,
+                const ExperimentConfig& config, RunControl& control) {
+  bool early = false;
+  while (!early && server.ServeWindow()) {
+    control.OnProgress(config.name, world.arrived(),
+                       static_cast<std::uint64_t>(config.workload.requests));
+    early = control.StopRequested();
+  }
+  server.ShowServed();
+  if (!early) cluster.CheckDrained();
+  return early;
+}
+
+// Serves the workload to its end; true if the run was ended early. `parts` may be null.
+bool ServeWorkload(const Deployment& deployment, WorkloadWorld& workload, RunMetrics& metrics,
+                   PartTotals* parts, RunControl& control, int threads) {
+  const ExperimentConfig& config = deployment.config;
+  CostRangeWatch range(deployment);
+  std::vector<RunObserver*> of_cost;
+  if (range.needed()) of_cost.push_back(&range);
+  std::vector<RunObserver*> observers(metrics.observers().begin(), metrics.observers().end());
+  observers.insert(observers.end(), of_cost.begin(), of_cost.end());
+  sim::SimWorld& simulated = workload.world();
+  std::optional<PartsWatchingWorld> watched;
+  if (parts != nullptr) watched.emplace(simulated, *deployment.cost, *parts);
+  World& timed = watched ? static_cast<World&>(*watched) : simulated;
+  RecordingWorld recorded(timed, observers);
+  WatchedWorld world(recorded, control, config.name,
+                     static_cast<std::uint64_t>(config.workload.requests));
+  bool early = false;
+  const auto serve = [&](auto& scheduler) {
+    Serve(scheduler, world);
+    early = world.stopped_early() || workload.stopped_early();
+    if (!early) scheduler.CheckDrained();
+  };
+  if (config.system.replicas == 1) {
+    serve(*MakeEngine(deployment));
+  } else {
+    const std::unique_ptr<Cluster> cluster = MakeCluster(deployment);
+    const bool separate = parts == nullptr && AheadServer::CanServe(*cluster, simulated);
+    if (LogPlayer* const player = separate ? metrics.ReplicaPlayer() : nullptr) {
+      of_cost.push_back(&metrics.digest());
+      AheadServer server(*cluster, simulated, metrics.tracker(), *player, of_cost, threads);
+      early = ServeAhead(server, *cluster, simulated, config, control);
+    } else {
+      serve(*cluster);
+    }
+  }
+  control.OnProgressEnd();
+  range.Report(control);
+  return early;
+}
+
+}  // namespace
+
+RunOutcome Simulate(const Deployment& deployment, RunControl& control, const RunWatchers& watchers,
+                    int threads) {
+  WorkloadWorld workload(deployment, control);
+  RunMetrics metrics(deployment, workload.With(watchers));
+  const bool interrupted = ServeWorkload(deployment, workload, metrics, nullptr, control, threads);
+  return SumUp(deployment, metrics, workload.More(), interrupted);
+}
+
+RunOutcome RunSimulation(const ExperimentConfig& config, const std::filesystem::path& out,
+                         const std::vector<std::string>& command_line, RunControl& control,
+                         int threads) {
+  const Deployment deployment = Resolve(config);
+  const std::string resolved = WriteResolved(deployment.config);
+  for (const std::string& warning : WarningsOf(deployment)) control.OnWarning(warning);
+  if (const auto note = LargeOutputNote(deployment.config)) control.OnNote(*note);
+  RunDirectory directory(out, &control);
+  RunFiles files(deployment, resolved, directory);
+  std::optional<PartTotals> parts;
+  if (deployment.config.outputs.record && HasParts(*deployment.cost) &&
+      deployment.config.system.replicas == 1) {
+    parts.emplace(directory.File("parts.csv"));
+    parts->DrawOn(files.perfetto());
+  }
+  WorkloadWorld workload(deployment, control);
+  RunMetrics metrics(deployment, workload.With(files.watchers()));
+  const bool interrupted =
+      ServeWorkload(deployment, workload, metrics, parts ? &*parts : nullptr, control, threads);
+  if (parts) parts->Finish();
+  files.Finish(metrics.tracker());
+  RunOutcome outcome = SumUp(deployment, metrics, workload.More(), interrupted);
+  ReportLosses(outcome, control);
+  if (!interrupted) {
+    ReportTrace(deployment.config.workload, workload.trace(), metrics.arrived(), control);
+  }
+  CompleteDirectory(deployment, resolved, command_line, std::nullopt, outcome, directory);
+  return outcome;
+}
+
+}  // namespace twin::run

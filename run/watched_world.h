@@ -1,0 +1,52 @@
+// A world that shows progress and can be asked to stop.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "run/run_control.h"
+#include "sched/world.h"
+
+namespace twin::run {
+
+// Passes everything on; once `control` asks to stop, it reports that nothing more will happen.
+// Borrows the inner world and the control.
+class WatchedWorld final : public World {
+ public:
+  // `what` names the progress line; `requests` are expected, 0 if unknown.
+  WatchedWorld(World& inner, RunControl& control, std::string what, std::uint64_t requests)
+      : inner_(inner), control_(control), what_(std::move(what)), requests_(requests) {}
+
+  Instant Advance(TimePoint wake_at) override {
+    if ((++instants_ & kMask) == 0) {
+      control_.OnProgress(what_, arrived_, requests_);
+      stopped_early_ = control_.StopRequested();
+      if (stopped_early_) return {};
+    }
+    const Instant instant = inner_.Advance(wake_at);
+    for (const Event& event : instant.events) {
+      if (std::holds_alternative<RequestArrived>(event)) ++arrived_;
+    }
+    return instant;
+  }
+
+  void Launch(const StepPlan& plan) override { inner_.Launch(plan); }
+  void Transfer(const KvTransfer& transfer) override { inner_.Transfer(transfer); }
+
+  // A request to stop ended the run; one that comes when nothing was left to happen does not.
+  [[nodiscard]] bool stopped_early() const { return stopped_early_; }
+
+ private:
+  static constexpr std::uint64_t kMask = 0xFFF;  // looks up every 4096 instants
+
+  World& inner_;
+  RunControl& control_;
+  std::string what_;
+  std::uint64_t requests_;
+  std::uint64_t instants_ = 0;
+  std::uint64_t arrived_ = 0;
+  bool stopped_early_ = false;
+};
+
+}  // namespace twin::run

@@ -1,0 +1,380 @@
+// Recommendations: which configurations are tried, what is refused, and what is found.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+
+#include <nlohmann/json.hpp>
+
+#include "apps/recommend/candidate.h"
+#include "apps/recommend/recommendation.h"
+#include "apps/recommend/recommendation_json.h"
+#include "apps/recommend/sensitivity.h"
+#include "core/input_error.h"
+#include "tests/unit/traces/trace_samples.h"
+
+namespace twin::run {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::StartsWith;
+
+// A step takes 5 ms, and 10 us more for every token: many sequences are better, and small budgets
+// bound the time between tokens.
+constexpr const char* kTiny = R"(
+model { name: "llama-3-8b" }
+hardware { name: "h100-sxm" }
+workload {
+  arrivals { kind: poisson rate: 20 }
+  shape {
+    prompt { kind: uniform min: 100 max: 900 }
+    output { kind: uniform min: 2 max: 40 }
+  }
+}
+until: "mean_ttft_ms<=200 && mean_tpot_ms<=15"
+settings {
+  server: "vllm-0.33.0"
+  token_budget: [128, 256, 512]
+  max_num_seqs: [2, 8, 64]
+  gpu_memory_utilization: 0.9
+  weight_dtype: "bf16"
+}
+requests: 160
+replications: 3
+set: ["system.memory.blocks_override=600", "cost.linear.base_s=0.005",
+      "cost.linear.per_prefill_token_s=1e-5", "cost.linear.per_decode_item_s=1e-5"]
+)";
+
+RecommendConfig Request(const std::string& text) {
+  return ParseRecommendation(text, "request", ".");
+}
+
+std::string Replaced(std::string text, const std::string& from, const std::string& to) {
+  const std::size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  return text.replace(at, from.size(), to);
+}
+
+Recommendation Answer(const RecommendConfig& request, bool exhaustive = false, int jobs = 2) {
+  RunControl control;
+  return Recommend(request, {.jobs = jobs, .exhaustive = exhaustive}, control);
+}
+
+std::string ErrorOf(const std::string& text) {
+  try {
+    (void)Answer(Request(text));
+  } catch (const InputError& error) {
+    EXPECT_EQ(error.exit_code(), 2);
+    return error.what();
+  }
+  return "";
+}
+
+TEST(CandidateSpaceTest, TheGridHoldsEachConfigurationOnce) {
+  const RecommendConfig request = Request(kTiny);
+  const CandidateSpace space(request);
+  EXPECT_EQ(space.Grid().size(), 3u * 3u);
+  CostCache costs;
+  std::vector<RejectedChoice> rejected;
+  EXPECT_EQ(space.All(costs, rejected).size(), 9u);
+  EXPECT_THAT(rejected, IsEmpty());
+  // The server's own values are 8192 tokens and 1024 sequences on this device, which the usual
+  // values repeat: 4 budgets of 5 and 3 limits of 4 remain.
+  const RecommendConfig open = Request(Replaced(
+      Replaced(kTiny, "token_budget: [128, 256, 512]", ""), "max_num_seqs: [2, 8, 64]", ""));
+  const CandidateSpace all(open);
+  EXPECT_EQ(all.Grid().size(), 5u * 4u);
+  EXPECT_EQ(all.All(costs, rejected).size(), 4u * 3u);
+}
+
+TEST(CandidateSpaceTest, EnginesFillTheDevices) {
+  const RecommendConfig request = Request(Replaced(kTiny, "hardware { name: \"h100-sxm\" }",
+                                                   "hardware { name: \"h100-sxm\" devices: 4 }"));
+  std::vector<std::string> layouts;
+  for (const Layout& layout : CandidateSpace(request).LayoutsOf(0, "vllm-0.33.0")) {
+    layouts.push_back(fmt::format("{}x{}x{}, {} prefill", layout.parallelism.tensor,
+                                  layout.parallelism.pipeline, layout.replicas,
+                                  layout.prefill_replicas));
+  }
+  EXPECT_THAT(layouts, ElementsAre("1x1x4, 0 prefill", "1x1x4, 1 prefill", "1x1x4, 2 prefill",
+                                   "1x2x2, 0 prefill", "1x4x1, 0 prefill", "2x1x2, 0 prefill",
+                                   "2x1x2, 1 prefill", "2x2x1, 0 prefill", "4x1x1, 0 prefill"));
+}
+
+TEST(CandidateSpaceTest, OnlySystemsThatCanSeparatePrefillAreTriedSo) {
+  const RecommendConfig request = Request(Replaced(kTiny, "hardware { name: \"h100-sxm\" }",
+                                                   "hardware { name: \"h100-sxm\" devices: 4 }"));
+  for (const Layout& layout : CandidateSpace(request).LayoutsOf(0, "tgi-3.3.7"))
+    EXPECT_EQ(layout.prefill_replicas, 0);
+}
+
+TEST(CandidateSpaceTest, EightBitWeightsAreTriedWhereTheDeviceComputesInThem) {
+  const auto types = [](const char* device) {
+    const RecommendConfig request =
+        Request(Replaced(Replaced(kTiny, "weight_dtype: \"bf16\"", ""), "h100-sxm", device));
+    return CandidateSpace(request).DtypesOf(0, 0);
+  };
+  EXPECT_THAT(types("h100-sxm"), ElementsAre(DType::kBf16, DType::kFp8));
+  EXPECT_THAT(types("a100-80gb-sxm"), ElementsAre(DType::kBf16, DType::kInt8));
+}
+
+TEST(CandidateSpaceTest, SettingsAreSearchedForTheServersThatHaveThem) {
+  const std::string text =
+      Replaced(kTiny, "server: \"vllm-0.33.0\"", "server: [\"tgi-3.3.7\", \"trtllm-1.0.0\"]");
+  const RecommendConfig request = Request(text);
+  const CandidateSpace space(request);
+  // 3 budgets each; 3 limits and 2 ways of chunking for one of them.
+  EXPECT_EQ(space.Grid().size(), 3u + 3u * 3u * 2u);
+  EXPECT_THAT(space.MissingSettingsOf("tgi-3.3.7"),
+              ElementsAre("max_num_seqs of tgi-3.3.7: it has no such setting"));
+  EXPECT_THAT(space.MissingSettingsOf("trtllm-1.0.0"), IsEmpty());
+}
+
+TEST(CandidateSpaceTest, WithoutServersTheNewestOfEachSystemIsTried) {
+  const RecommendConfig request = Request(Replaced(kTiny, "server: \"vllm-0.33.0\"", ""));
+  EXPECT_THAT(CandidateSpace(request).ServersOf(),
+              ElementsAre("vllm-0.33.0", "sglang-0.5.23", "tgi-3.3.7", "trtllm-1.0.0"));
+}
+
+TEST(RecommendTest, SystemsAreRankedTogether) {
+  std::string text = Replaced(kTiny, "server: \"vllm-0.33.0\"", "");
+  text = Replaced(text, "[128, 256, 512]", "[512]");
+  text = Replaced(text, "[2, 8, 64]", "[64]") + "max_model_len: 2048";
+  // As many tokens for every size of block.
+  text = Replaced(text, "blocks_override=600", "kv_bytes_override=1258291200");
+  const RecommendConfig request = Request(text);
+  const Recommendation answer = Answer(request, true);
+  std::vector<std::string> servers;
+  for (const RecommendedConfiguration& one : answer.configurations)
+    servers.push_back(one.candidate.choice.server);
+  // SGLang with two orders; TensorRT-LLM with chunks. Without, it refuses prompts of more than 512
+  // tokens, which would make its bounds easy to keep.
+  std::ranges::sort(servers);
+  EXPECT_THAT(servers, ElementsAre("sglang-0.5.23", "sglang-0.5.23", "tgi-3.3.7", "trtllm-1.0.0",
+                                   "vllm-0.33.0"));
+  // Another server runs with what the first one has, and is not compared if it refuses requests.
+  const auto server = std::ranges::find_if(answer.sensitivity,
+                                           [](const auto& one) { return one.path == "server"; });
+  ASSERT_NE(server, answer.sensitivity.end());
+  for (const SettingEffect& effect : server->effects) {
+    EXPECT_EQ(effect.reason.empty(), std::isfinite(effect.change.value)) << effect.value;
+    if (effect.value == "trtllm-1.0.0") {
+      EXPECT_THAT(effect.reason, HasSubstr("refuses"));
+    }
+  }
+  ASSERT_EQ(answer.rejected.size(), 1u);
+  EXPECT_THAT(answer.rejected[0].reason, HasSubstr("of 200 requests, others 0"));
+  EXPECT_THAT(answer.assumptions,
+              Contains(StartsWith("tgi-3.3.7: defaults of TGI 3.3.7; estimates: host")));
+}
+
+TEST(RecommendTest, WeightsThatDoNotFitAreRejectedWithTheirSize) {
+  const Recommendation answer =
+      Answer(Request(Replaced(Replaced(kTiny, "llama-3-8b", "llama-3-70b"),
+                              "\"system.memory.blocks_override=600\", ", "")));
+  EXPECT_THAT(answer.configurations, IsEmpty());
+  ASSERT_EQ(answer.rejected.size(), 9u);
+  EXPECT_THAT(answer.rejected[0].reason, HasSubstr("llama-3-70b does not fit"));
+  EXPECT_THAT(answer.rejected[0].reason, HasSubstr("weights 141.107 GB"));
+}
+
+TEST(RecommendTest, BoundsThatHoldAtNoLoadRejectAConfiguration) {
+  // Alone, a request of 2 tokens and more takes 5 ms a token.
+  const Recommendation answer =
+      Answer(Request(Replaced(kTiny, "mean_tpot_ms<=15", "mean_tpot_ms<=4")));
+  EXPECT_THAT(answer.configurations, IsEmpty());
+  ASSERT_EQ(answer.rejected.size(), 9u);
+  EXPECT_THAT(answer.rejected[0].reason,
+              StartsWith("mean_tpot_ms<=4 does not hold at any load: 5"));
+}
+
+// The whole grid at full length, on the same seeds, is the brute force.
+TEST(RecommendTest, HalvingFindsWhatBruteForceFinds) {
+  const RecommendConfig request = Request(kTiny);
+  const Recommendation found = Answer(request);
+  const Recommendation all = Answer(request, true);
+  ASSERT_EQ(all.configurations.size(), 9u);
+  ASSERT_FALSE(found.configurations.empty());
+  EXPECT_LT(found.configurations.size(), 9u);
+  EXPECT_EQ(found.rungs.front().configurations, 9u);
+  EXPECT_LT(found.rungs.back().configurations, 9u);
+  // The first is the same, and what both ran at full length has the same numbers,
+  // its largest load up to the tolerance: the searches for it began at different loads.
+  EXPECT_EQ(found.configurations[0].candidate.choice, all.configurations[0].candidate.choice);
+  for (const RecommendedConfiguration& one : found.configurations) {
+    const auto same = std::ranges::find_if(all.configurations, [&](const auto& other) {
+      return other.candidate.choice == one.candidate.choice;
+    });
+    ASSERT_NE(same, all.configurations.end());
+    for (std::size_t k = 0; k < one.metrics.size(); ++k)
+      EXPECT_EQ(same->metrics[k].second.value, one.metrics[k].second.value) << k;
+    if (one.rank == 1) {
+      EXPECT_NEAR(same->value.value, one.value.value, 0.01 * one.value.value);
+    }
+  }
+}
+
+TEST(RecommendTest, TheAnswerDoesNotDependOnTheNumberOfThreads) {
+  const RecommendConfig request =
+      Request(Replaced(Replaced(kTiny, "[2, 8, 64]", "[8, 64]"), "requests: 160", "requests: 100"));
+  EXPECT_EQ(RecommendationJson(Answer(request, false, 1), request),
+            RecommendationJson(Answer(request, false, 4), request));
+}
+
+TEST(RecommendTest, TheJsonHasTheNamesThatScriptsRead) {
+  const RecommendConfig request = Request(Replaced(kTiny, "[128, 256, 512]", "[512]"));
+  const auto json = nlohmann::json::parse(RecommendationJson(Answer(request), request));
+  for (const char* key : {"configurations", "sensitivity", "pareto", "rejected", "assumptions",
+                          "not_considered", "objective", "unit", "load"})
+    EXPECT_TRUE(json.contains(key)) << key;
+  const auto& first = json["configurations"][0];
+  EXPECT_EQ(first["rank"], 1);
+  EXPECT_EQ(first["tied"], true);
+  EXPECT_EQ(first["parameters"]["max_num_seqs"], 64);
+  EXPECT_THAT(first["command"].get<std::string>(), StartsWith("vllm serve llama-3-8b "));
+  EXPECT_LE(first["metrics"]["p99_ttft_ms"]["low"], first["metrics"]["p99_ttft_ms"]["mean"]);
+  // At the load of the request the bounds hold with room: it is below the capacity.
+  EXPECT_GT(first["value"]["mean"].get<double>(), 20);
+  EXPECT_EQ(first["margins"][0]["bound"], "mean_ttft_ms<=200");
+  EXPECT_GT(first["margins"][0]["margin"].get<double>(), 0);
+  for (const char* key : {"path", "elasticity", "low", "high", "effects", "sentence"})
+    EXPECT_TRUE(json["sensitivity"][0].contains(key)) << key;
+  EXPECT_EQ(json["sensitivity"][0]["path"], "max_num_seqs");
+}
+
+// Fewer devices at a lower price serve a request for less, as long as they hold the load.
+TEST(RecommendTest, TheCheapestMachineThatHoldsTheLoadComesFirst) {
+  std::string text = Replaced(kTiny, "hardware { name: \"h100-sxm\" }",
+                              "hardware { name: \"h100-sxm\" price_per_hour: 4 } hardware { name: "
+                              "\"h200-sxm\" price_per_hour: 5 }");
+  text = Replaced(text, "max_num_seqs: [2, 8, 64]", "max_num_seqs: [2, 64]") + "objective: cost";
+  text = Replaced(text, "[128, 256, 512]", "[512]");
+  const Recommendation answer = Answer(Request(text));
+  ASSERT_EQ(answer.configurations.size(), 2u);  // with 2 sequences, the load does not hold
+  EXPECT_EQ(answer.configurations[0].candidate.choice.hardware, 0u);
+  EXPECT_FALSE(answer.configurations[1].tied);
+  // Both take as long: prices alone differ.
+  EXPECT_NEAR(answer.configurations[1].value.value / answer.configurations[0].value.value, 1.25,
+              1e-9);
+  EXPECT_TRUE(answer.lower_is_better);
+  ASSERT_EQ(answer.rejected.size(), 2u);
+  EXPECT_THAT(answer.rejected[0].reason, HasSubstr("does not hold at the load"));
+}
+
+// 100 arrivals a second apart, then 200 a tenth of a second apart; the runs have the first 160.
+TEST(RecommendTest, TheLoadOfATraceIsItsRateOverTheFullRuns) {
+  const ScratchDirectory scratch("recommend_trace");
+  std::string rows = "arrived_at,num_prefill_tokens,num_decode_tokens\n";
+  for (int i = 0; i < 300; ++i)
+    rows += fmt::format("{:.1f},100,10\n", i < 100 ? i : 99 + 0.1 * (i - 99));
+  std::ofstream(scratch.File("trace.csv")) << rows;
+  std::string text = Replaced(kTiny, "[2, 8, 64]", "[64]");
+  text = Replaced(text, "[128, 256, 512]", "[512]");
+  const std::size_t begin = text.find("workload");
+  const std::size_t end = text.find("until");
+  text.replace(begin, end - begin,
+               fmt::format("workload {{ trace {{ path: \"{}\" }} }}\n", scratch.File("trace.csv")));
+  const Recommendation answer = Answer(Request(text + "objective: latency"));
+  EXPECT_NEAR(answer.load, 159 / (99 + 6.0), 1e-6);
+  EXPECT_EQ(answer.load_unit, "requests/s");
+}
+
+TEST(RecommendTest, TwoReplicasServeTwiceTheUsers) {
+  std::string text = Replaced(kTiny, "kind: poisson rate: 20", "kind: closed_loop users: 8");
+  text = Replaced(text, "{ name: \"h100-sxm\" }", "{ name: \"h100-sxm\" devices: 2 }");
+  text = Replaced(text, "[2, 8, 64]", "[64]");
+  text = Replaced(text, "[128, 256, 512]", "[512]") + "objective: users";
+  text = Replaced(text, "settings {",
+                  "settings { tensor_parallel: 1 pipeline_parallel: 1 replicas: [1, 2] "
+                  "prefill_replicas: 0 ");
+  const Recommendation answer = Answer(Request(text));
+  ASSERT_EQ(answer.configurations.size(), 2u);
+  EXPECT_EQ(answer.configurations[0].candidate.choice.layout.replicas, 2);
+  EXPECT_EQ(answer.value_unit, "users");
+  EXPECT_DOUBLE_EQ(answer.configurations[0].value.value, 2 * answer.configurations[1].value.value);
+  EXPECT_EQ(answer.configurations[0].experiment.workload.arrivals.users, 4);
+}
+
+TEST(RecommendTest, ReplicasThatPrefillServeTheWholeLoadWithThoseThatDecode) {
+  std::string text = Replaced(kTiny, "{ name: \"h100-sxm\" }", "{ name: \"h100-sxm\" devices: 2 }");
+  text = Replaced(text, "[2, 8, 64]", "[64]");
+  text = Replaced(text, "[128, 256, 512]", "[512]");
+  text = Replaced(text, "settings {",
+                  "settings { tensor_parallel: 1 pipeline_parallel: 1 prefill_replicas: 1 ");
+  const Recommendation answer = Answer(Request(text));
+  ASSERT_EQ(answer.configurations.size(), 1u);
+  const RecommendedConfiguration& only = answer.configurations[0];
+  EXPECT_EQ(only.candidate.choice.layout.devices(), 2);
+  EXPECT_EQ(only.experiment.workload.arrivals.rate, 20);
+  EXPECT_EQ(only.experiment.system.disaggregation->pools.prefill_replicas, 1);
+  EXPECT_EQ(only.experiment.system.disaggregation->pools.decode_replicas, 1);
+  EXPECT_THAT(only.command, HasSubstr("--kv-transfer-config"));
+}
+
+TEST(RecommendTest, RequestsThatHaveNoAnswerAreRefusedWithOneLine) {
+  EXPECT_THAT(ErrorOf(Replaced(kTiny, "llama-3-8b", "llama-3-9b")), HasSubstr("llama-3-8b"));
+  EXPECT_THAT(
+      ErrorOf(Replaced(kTiny, "token_budget:", "waiting_served_ratio: 1 token_budget:")),
+      HasSubstr("settings.waiting_served_ratio: is no setting of vllm-0.33.0; allowed with: "
+                "tgi-2.0.4"));
+  EXPECT_THAT(ErrorOf(Replaced(kTiny, "vllm-0.33.0", "triton-2.50")), HasSubstr("is missing"));
+  EXPECT_THAT(ErrorOf(Replaced(kTiny, "mean_ttft_ms", "mean_tft_ms")), HasSubstr("mean_ttft_ms"));
+  EXPECT_THAT(ErrorOf(Replaced(kTiny, "kind: poisson rate: 20", "kind: all_at_once")),
+              HasSubstr("says no load"));
+  EXPECT_THAT(ErrorOf(kTiny + std::string("objective: users")), HasSubstr("closed_loop"));
+  EXPECT_THAT(ErrorOf(Replaced(kTiny, "kind: poisson rate: 20", "kind: closed_loop users: 2")),
+              HasSubstr("a closed loop has none"));
+  EXPECT_THAT(ErrorOf(Replaced(kTiny, "mean_ttft_ms<=200 && mean_tpot_ms<=15", "rejected<=0")),
+              HasSubstr("holds at 4096 times the load"));
+  EXPECT_THAT(ErrorOf(kTiny + std::string("max_model_len: 100000")), HasSubstr("8192"));
+}
+
+class StoppedControl final : public RunControl {
+ public:
+  [[nodiscard]] bool StopRequested() const override { return true; }
+};
+
+TEST(RecommendTest, ARequestToStopEndsTheSearch) {
+  StoppedControl control;
+  EXPECT_TRUE(Recommend(Request(kTiny), {.jobs = 2}, control).interrupted);
+}
+
+// Twice the budget serves twice as much, half of it half.
+TEST(SensitivityTest, AnElasticityIsTheSlopeBetweenTheOuterVariants) {
+  const SettingVariants variants{.path = "token_budget",
+                                 .value = "512",
+                                 .choices = {{}, {}},
+                                 .values = {"256", "1024"},
+                                 .ratios = {0.5, 2}};
+  const std::vector<double> own = {100, 200, 300};
+  const SettingSensitivity found =
+      SensitivityOf(variants, {{50, 100, 150}, {200, 400, 600}}, own, "goodput", 0.01);
+  ASSERT_TRUE(found.elasticity);
+  EXPECT_NEAR(found.elasticity->value, 1, 1e-12);
+  EXPECT_NEAR(found.elasticity->high - found.elasticity->low, 0, 1e-9);
+  EXPECT_EQ(found.sentence,
+            "halving token_budget changes goodput (-50.0 % [-50.0 %, -50.0 %]); doubling "
+            "token_budget changes goodput (+100.0 % [+100.0 %, +100.0 %])");
+  // Only the doubled one runs: ln(1.1) / ln(2).
+  const SettingSensitivity half =
+      SensitivityOf(variants, {{}, {110, 220, 330}}, own, "goodput", 0.01);
+  EXPECT_NEAR(half.elasticity->value, std::log(1.1) / std::log(2), 1e-12);
+  EXPECT_THAT(half.sentence, StartsWith("halving token_budget does not run; doubling"));
+}
+
+TEST(SensitivityTest, SaysThatASettingChangesNothing) {
+  const SettingVariants variants{
+      .path = "max_num_seqs", .value = "64", .choices = {{}}, .values = {"128"}, .ratios = {2}};
+  EXPECT_EQ(
+      SensitivityOf(variants, {{5, 6, 7}}, std::vector<double>{5, 6, 7}, "goodput", 0.01).sentence,
+      "doubling max_num_seqs changes nothing (+0.0 % [+0.0 %, +0.0 %])");
+}
+
+}  // namespace
+}  // namespace twin::run

@@ -1,0 +1,69 @@
+// A front whose threads get no memory now and then: it answers or closes, and goes on.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdint>
+#include <cstdlib>
+#include <limits>
+#include <new>
+#include <string>
+
+#include "tests/unit/serve/served_front.h"
+
+namespace {
+
+constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
+thread_local bool is_the_tests = false;
+std::atomic<std::int64_t> until_failure = kNever;  // allocations of other threads
+std::atomic<std::int64_t> failures = 0;
+
+}  // namespace
+
+// Not inlined: GCC 12 would pair the library's new with free and warn.
+[[gnu::noinline]] void* operator new(std::size_t size) {
+  if (!is_the_tests && until_failure.load() != kNever && until_failure-- == 0) {
+    ++failures;
+    throw std::bad_alloc();
+  }
+  if (void* memory = std::malloc(size)) return memory;
+  throw std::bad_alloc();
+}
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::size_t /*size*/) noexcept {
+  std::free(memory);
+}
+
+namespace twin::serve {
+namespace {
+
+// The n-th allocation of the front's threads fails while they serve a request, for every n.
+TEST(ScarceMemory, EndsAConnectionAndNotTheServer) {
+  is_the_tests = true;
+  ServedFront served;
+  const std::string long_prompt(200, 'x');
+  const std::string requests[] = {
+      PostText("/v1/completions", R"({"prompt":"abc","max_tokens":4})"),
+      PostText("/v1/completions", R"({"prompt":"abc","max_tokens":4,"stream":true})"),
+      PostText("/tokenize", R"({"prompt":")" + long_prompt + R"("})"), GetText("/metrics"),
+      PostText("/v1/chat/completions", R"({"messages":[{"role":"user","content":"x"}]})")};
+  for (const std::string& request : requests) {
+    for (std::int64_t n = 0; n < 400; ++n) {
+      const std::int64_t before = failures;
+      until_failure = n;
+      {
+        RawClient client(served.port());
+        client.Send(request);
+        client.CloseSendingSide();
+        (void)client.ReadAll(std::chrono::seconds(5));
+        EXPECT_TRUE(client.ended()) << "allocation " << n << " of " << request.substr(0, 40);
+      }
+      until_failure = kNever;
+      if (failures == before) break;  // it needs fewer
+    }
+    EXPECT_EQ(StatusOf(served.Ask(requests[0])), 200);
+  }
+  EXPECT_GT(failures, 0);
+}
+
+}  // namespace
+}  // namespace twin::serve
