@@ -15,7 +15,7 @@
 #include "config/options.pb.h"
 #include "core/check.h"
 #include "core/input_error.h"
-#include "run/record/number_text.h"
+#include "core/number_text.h"
 
 namespace twin {
 

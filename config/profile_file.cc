@@ -15,8 +15,8 @@
 #include "config/profile_texts.h"
 #include "config/text_message.h"
 #include "core/check.h"
+#include "core/files/byte_source.h"
 #include "core/input_error.h"
-#include "traces/byte_source.h"
 
 namespace twin {
 

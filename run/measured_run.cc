@@ -2,92 +2,49 @@
 
 #include <fmt/format.h>
 
-#include <array>
-#include <charconv>
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <fstream>
+#include <optional>
+#include <span>
 #include <string>
-#include <string_view>
 
 #include <nlohmann/json.hpp>
 
+#include "core/files/csv.h"
 #include "core/input_error.h"
+#include "core/number_text.h"
 #include "run/record/csv_columns.h"
-#include "traces/csv_reader.h"
 
 namespace twin::run {
 namespace {
 
-constexpr std::size_t kTimeColumns = 5;  // before the parts
+// A field of the row in units of `unit` nanoseconds, to the nanosecond.
+Duration TimeOf(const CsvTable& table, std::size_t column, double unit) {
+  const std::optional<double> value = NumberFrom<double>(table.cells()[column]);
+  if (!value || !(std::abs(*value * unit) < 9e15)) {
+    table.Refuse(table.columns()[column], "a time of at most 104 days");
+  }
+  return DurationFromNanoseconds(std::round(*value * unit));
+}
 
-// One row; its errors name file and line.
-class Row {
- public:
-  Row(const std::string& file, std::size_t line, std::string_view text, std::size_t cells)
-      : where_(fmt::format("{} line {}", file, line)) {
-    split_.Split(text);
-    if (cells_.size() != cells) {
-      throw InputError(InputError::Kind::kData, where_,
-                       fmt::format("has {} cells; allowed: {}", cells_.size(), cells));
+// How many columns of parts the file has. Throws InputError if it has other columns than a run's.
+std::size_t PartsIn(const CsvTable& table) {
+  for (const bool replica : {false, true}) {
+    const auto columns = PartColumns(FurtherColumns{.replica = replica});
+    if (std::ranges::equal(table.columns(), columns, {}, {}, &TableColumn::name)) {
+      return kStepPartCount;
     }
   }
-
-  // A cell in units of `unit` nanoseconds, to the nanosecond.
-  [[nodiscard]] Duration Time(std::size_t column, double unit) const {
-    const std::string_view cell = cells_[column];
-    double value = 0;
-    const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
-    const double ns = value * unit;
-    if (error != std::errc{} || end != cell.data() + cell.size() || !(std::abs(ns) < 9e15)) {
-      throw InputError(
-          InputError::Kind::kData, where_,
-          fmt::format("cell {} is '{}'; allowed: a time of at most 104 days", column + 1, cell));
-    }
-    return DurationFromNanoseconds(std::round(ns));
-  }
-
-  [[nodiscard]] std::size_t Replica(std::size_t column) const {
-    const std::string_view cell = cells_[column];
-    std::uint16_t value = 0;
-    const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
-    if (error == std::errc{} && end == cell.data() + cell.size()) return value;
-    throw InputError(InputError::Kind::kData, where_,
-                     fmt::format("cell {} is '{}'; allowed: a replica's index", column + 1, cell));
-  }
-
-  void RequireStep(std::size_t number) const {
-    if (cells_[0] == std::to_string(number)) return;
-    throw InputError(
-        InputError::Kind::kData, where_,
-        fmt::format("is of step '{}'; allowed: {}, as steps are in order", cells_[0], number));
-  }
-
- private:
-  std::string where_;
-  CsvCells split_;
-  const std::vector<std::string_view>& cells_ = split_.cells();
-};
-
-// Which columns a file has.
-struct PartLayout {
-  std::size_t parts = kStepPartCount;
-  bool replica = false;  // as the last one
-};
-
-PartLayout LayoutOf(const std::string& header, const std::string& file) {
-  const auto columns = [](bool replica) {
-    std::string line = HeaderLine(PartColumns(FurtherColumns{.replica = replica}));
-    line.pop_back();
-    return line;
-  };
-  if (header == columns(false)) return {};
-  if (header == columns(true)) return {.replica = true};
   // Runs of earlier versions have no column of clocks.
-  const std::string before = columns(false).substr(0, columns(false).rfind(','));
-  if (header == before) return {.parts = kMeasuredPartCount};
-  throw InputError(InputError::Kind::kData, file + " line 1",
-                   "names other columns; allowed: " + columns(false));
+  const std::span<const TableColumn> before = PartColumns().first(PartColumns().size() - 1);
+  if (std::ranges::equal(table.columns(), before, {}, {}, &TableColumn::name)) {
+    return kMeasuredPartCount;
+  }
+  std::string header = HeaderLine(PartColumns());
+  header.pop_back();
+  table.lines().RefuseField("header", fmt::format("{}", fmt::join(table.columns(), ",")), header);
 }
 
 // The steps of all replicas in the order of the plans, without those that the record lacks.
@@ -137,25 +94,25 @@ void ReadMachine(const std::filesystem::path& summary, MeasuredRun& run) {
 }  // namespace
 
 std::vector<std::vector<StepTimes>> ReadStepTimesByReplica(const std::filesystem::path& file) {
-  std::ifstream in(file);
-  std::string text;
-  std::getline(in, text);
-  const PartLayout layout = LayoutOf(text, file.string());
-  const std::size_t cells = kTimeColumns + layout.parts + (layout.replica ? 1 : 0);
+  constexpr std::size_t kTimeColumns = 5;  // before the parts
+  CsvTable table(file.string());
+  const std::size_t parts = PartsIn(table);
   std::vector<std::vector<StepTimes>> steps(1);
-  std::size_t line = 1;
-  while (std::getline(in, text)) {
-    const Row row(file.string(), ++line, text, cells);
-    const std::size_t replica = layout.replica ? row.Replica(cells - 1) : 0;
+  while (table.Next()) {
+    const auto replica = static_cast<std::size_t>(
+        table.Has("replica") ? table.Integer("replica", 0, UINT16_MAX) : 0);
     if (replica >= steps.size()) steps.resize(replica + 1);
-    row.RequireStep(steps[replica].size() + 1);
+    const std::string number = std::to_string(steps[replica].size() + 1);
+    if (table.Text("step") != number) {
+      table.Refuse("step", fmt::format("{}, as steps are in order", number));
+    }
     StepTimes& times = steps[replica].emplace_back();
-    times.planned = kTimeZero + row.Time(1, 1e9);
-    times.started = kTimeZero + row.Time(2, 1e9);
-    times.finished = kTimeZero + row.Time(3, 1e9);
-    times.told = kTimeZero + row.Time(4, 1e9);
-    for (std::size_t i = 0; i < layout.parts; ++i) {
-      times.parts.times[i] = row.Time(kTimeColumns + i, 1e6);
+    times.planned = kTimeZero + TimeOf(table, 1, 1e9);
+    times.started = kTimeZero + TimeOf(table, 2, 1e9);
+    times.finished = kTimeZero + TimeOf(table, 3, 1e9);
+    times.told = kTimeZero + TimeOf(table, 4, 1e9);
+    for (std::size_t i = 0; i < parts; ++i) {
+      times.parts.times[i] = TimeOf(table, kTimeColumns + i, 1e6);
     }
   }
   return steps;

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "traces/csv_reader.h"
+#include "core/files/csv.h"
 #include "traces/csv_trace_reader.h"
 
 namespace twin {

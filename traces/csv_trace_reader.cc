@@ -1,9 +1,9 @@
 #include "traces/csv_trace_reader.h"
 
 #include <algorithm>
-#include <charconv>
 #include <exception>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "core/input_error.h"
+#include "core/number_text.h"
 #include "core/printable.h"
 #include "traces/arrival_order.h"
 #include "traces/csv_header.h"
-#include "traces/csv_reader.h"
 #include "traces/field.h"
 #include "traces/prefix_rules.h"
 #include "traces/sorted_trace.h"
@@ -25,13 +25,8 @@ namespace {
 
 bool EqualText(std::string_view a, std::string_view b) {
   if (a == b) return true;
-  double x = 0;
-  double y = 0;
-  const auto whole = [](std::string_view text, double& value) {
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    return error == std::errc() && end == text.data() + text.size();
-  };
-  return whole(a, x) && whole(b, y) && x == y;
+  const std::optional<double> x = NumberFrom<double>(a);
+  return x && x == NumberFrom<double>(b);
 }
 
 class CsvTraceReader final : public TraceReader {

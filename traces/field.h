@@ -1,11 +1,10 @@
-// Parses the fields of a trace. Every error names file, line and field.
+// The fields of a trace, with their limits.
 #pragma once
 
 #include <cstdint>
-#include <string_view>
 
+#include "core/files/field.h"
 #include "core/time.h"
-#include "traces/line_reader.h"
 
 namespace twin {
 
@@ -15,32 +14,9 @@ constexpr std::int32_t kTokensMax = (1 << 30) - 1;
 // The latest arrival, about 126 years; sums with other times fit into 64 bits.
 constexpr Duration kArrivalMax{4'000'000'000'000'000'000};
 
-// A field's text, name and position. Refers to all three without owning them.
-struct Field {
-  const LineReader& lines;
-  std::string_view name;
-  std::string_view text;
-};
-
-// A decimal integer in low..high; programs that know numbers alone write 16 as 16.0, and 100000 as
-// 1e+05. All functions below throw InputError.
-std::int64_t ParseInteger(const Field& field, std::int64_t low, std::int64_t high);
-
-// A length: 1..kTokensMax.
-std::int32_t ParseTokens(const Field& field);
-
-// An unsigned 64-bit integer, written as above.
-std::uint64_t ParseUnsigned(const Field& field);
-
-// A finite number in low..high.
-double ParseReal(const Field& field, double low, double high);
-
-// Seconds >= 0 in decimal, rounded to the nearest nanosecond. Numbers with an exponent have the
-// precision of double.
-Duration ParseSeconds(const Field& field);
-
-// Time since 1970 in UTC of "2023-11-16 18:17:03.9799600". A T may replace the space; a zone "Z"
-// or "+hh:mm" may follow. Years 1970 to 2095.
-Duration ParseTimestamp(const Field& field);
+// A length: 1..kTokensMax. Throws InputError.
+inline std::int32_t ParseTokens(const Field& field) {
+  return static_cast<std::int32_t>(ParseInteger(field, 1, kTokensMax));
+}
 
 }  // namespace twin

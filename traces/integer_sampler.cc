@@ -2,40 +2,34 @@
 
 #include <algorithm>
 #include <cmath>
-#include <string_view>
+#include <string>
 #include <vector>
 
 #include "core/check.h"
-#include "traces/csv_reader.h"
+#include "core/files/csv.h"
 #include "traces/field.h"
 
 namespace twin {
 namespace {
 
-// "probability,tokens": probabilities increase strictly, tokens never decrease.
+// Columns probability and tokens: probabilities increase strictly, tokens never decrease.
 QuantileDistribution ReadQuantiles(const std::string& path) {
-  LineReader lines(path);
-  CsvReader file(lines);
-  const std::vector<std::string_view>& parts = file.cells();
-  if (!file.Next() || parts != std::vector<std::string_view>{"probability", "tokens"}) {
-    lines.RefuseField("header", file.text(), "probability,tokens");
-  }
+  CsvTable table(path, {"probability", "tokens"});
   std::vector<double> probabilities;
   std::vector<double> values;
-  while (file.Next()) {
-    if (parts.size() != 2) lines.RefuseField("line", file.text(), "two columns");
-    const double p = ParseReal({lines, "probability", parts[0]}, 0, 1);
-    const double tokens = ParseReal({lines, "tokens", parts[1]}, 0, kTokensMax);
+  while (table.Next()) {
+    const double p = ParseReal(table.At("probability"), 0, 1);
+    const double tokens = ParseReal(table.At("tokens"), 0, kTokensMax);
     if (!probabilities.empty() && p <= probabilities.back()) {
-      lines.RefuseField("probability", parts[0], "more than the line before");
+      table.Refuse("probability", "more than the line before");
     }
     if (!values.empty() && tokens < values.back()) {
-      lines.RefuseField("tokens", parts[1], "no less than the line before");
+      table.Refuse("tokens", "no less than the line before");
     }
     probabilities.push_back(p);
     values.push_back(tokens);
   }
-  if (values.empty()) lines.Refuse("no quantile in the file; allowed: at least one line");
+  if (values.empty()) table.lines().Refuse("no quantile in the file; allowed: at least one line");
   return {probabilities, values};
 }
 

@@ -7,8 +7,8 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "core/files/line_reader.h"
 #include "core/time.h"
-#include "traces/line_reader.h"
 
 namespace twin {
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "core/files/line_reader.h"
 #include "core/traced_request.h"
-#include "traces/line_reader.h"
 
 namespace twin {
 

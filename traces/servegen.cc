@@ -2,15 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 #include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "core/files/csv.h"
 #include "core/hash.h"
 #include "core/input_error.h"
-#include "traces/csv_reader.h"
 #include "traces/field.h"
 #include "traces/servegen_lengths.h"
 
@@ -18,9 +17,6 @@ namespace twin {
 namespace {
 
 constexpr Duration kWindow = std::chrono::seconds(600);
-
-constexpr std::string_view kColumns[] = {"client", "window_start_s", "rate_rps", "iat_cv",
-                                         "dist",   "shape",          "scale_s"};
 
 // One client's requests in one window.
 struct ClientWindow {
@@ -47,15 +43,10 @@ class ServeGenRequests final : public ServeGenStream {
       : config_(config),
         rules_(rules),
         seed_(seed),
-        lines_(config.arrivals_path),
-        file_(lines_),
+        table_(config.arrivals_path,
+               {"client", "window_start_s", "rate_rps", "iat_cv", "dist", "shape", "scale_s"}),
         lengths_(config.lengths_path),
         length_random_(seed, "servegen lengths") {
-    file_.Next();
-    if (!std::ranges::equal(file_.cells(), kColumns)) {
-      lines_.RefuseField("header", file_.text(),
-                         "client,window_start_s,rate_rps,iat_cv,dist,shape,scale_s");
-    }
     has_row_ = ReadRow();
   }
 
@@ -91,27 +82,21 @@ class ServeGenRequests final : public ServeGenStream {
 
   // Parses the next row of a chosen client into row_; false at the end.
   bool ReadRow() {
-    const std::vector<std::string_view>& parts = file_.cells();
-    while (file_.Next()) {
-      if (parts.size() != std::size(kColumns)) {
-        lines_.RefuseField("line", file_.text(), "7 columns");
-      }
-      const auto client =
-          static_cast<std::uint32_t>(ParseInteger({lines_, "client", parts[0]}, 0, UINT32_MAX));
-      const Duration start = ParseSeconds({lines_, "window_start_s", parts[1]});
+    while (table_.Next()) {
+      const auto client = static_cast<std::uint32_t>(table_.Integer("client", 0, UINT32_MAX));
+      const Duration start = ParseSeconds(table_.At("window_start_s"));
       const bool first = rows_++ == 0;
       if (!first && start != row_.start && start < row_.start + kWindow) {
-        lines_.RefuseField("window_start_s", parts[1],
-                           "the line before's, or at least 600 s later");
+        table_.Refuse("window_start_s", "the line before's, or at least 600 s later");
       }
       row_ = {.client = client, .start = start};
-      row_.rate = ParseReal({lines_, "rate_rps", parts[2]}, 0, 1e5);
-      row_.weibull = parts[4] == "Weibull";
-      if (!row_.weibull && parts[4] != "Gamma") {
-        lines_.RefuseField("dist", parts[4], "Gamma or Weibull");
+      row_.rate = ParseReal(table_.At("rate_rps"), 0, 1e5);
+      row_.weibull = table_.Text("dist") == "Weibull";
+      if (!row_.weibull && table_.Text("dist") != "Gamma") {
+        table_.Refuse("dist", "Gamma or Weibull");
       }
-      row_.shape = ParseReal({lines_, "shape", parts[5]}, 1e-4, 1e6);
-      ParseReal({lines_, "scale_s", parts[6]}, 0, 1e12);
+      row_.shape = ParseReal(table_.At("shape"), 1e-4, 1e6);
+      ParseReal(table_.At("scale_s"), 0, 1e12);
       if (config_.clients.empty() || std::find(config_.clients.begin(), config_.clients.end(),
                                                client) != config_.clients.end()) {
         return true;
@@ -217,8 +202,7 @@ class ServeGenRequests final : public ServeGenStream {
   ServeGenConfig config_;
   RequestRules rules_;
   std::uint64_t seed_;
-  LineReader lines_;
-  CsvReader file_;
+  CsvTable table_;
   ServeGenLengths lengths_;
   Random length_random_;
   ClientWindow row_;

@@ -10,35 +10,37 @@
 #include <string_view>
 
 #include "core/check.h"
+#include "core/files/csv.h"
 #include "core/input_error.h"
-#include "traces/csv_reader.h"
 #include "traces/field.h"
 
 namespace twin {
 namespace {
 
-// The probabilities in the names of the header's columns: q2.5 is 0.025.
-std::vector<double> ReadProbabilities(const LineReader& lines,
-                                      const std::vector<std::string_view>& names) {
+constexpr std::size_t kFirstQuantile = 3;  // behind client, window_start_s and field
+
+// The probabilities in the names of the columns: q2.5 is 0.025.
+std::vector<double> ReadProbabilities(const CsvTable& table) {
   std::vector<double> probabilities;
-  for (std::size_t i = 3; i < names.size(); ++i) {
-    if (!names[i].starts_with('q')) lines.RefuseField("header", names[i], "q0 to q100");
-    const double p = ParseReal({lines, "header", names[i].substr(1)}, 0, 100) / 100;
+  for (std::size_t i = kFirstQuantile; i < table.columns().size(); ++i) {
+    const std::string_view name = table.columns()[i];
+    if (!name.starts_with('q')) table.lines().RefuseField("header", name, "q0 to q100");
+    const double p = ParseReal({table.lines(), "header", name.substr(1)}, 0, 100) / 100;
     if (!probabilities.empty() && p <= probabilities.back()) {
-      lines.RefuseField("header", names[i], "rising quantiles");
+      table.lines().RefuseField("header", name, "rising quantiles");
     }
     probabilities.push_back(p);
   }
   return probabilities;
 }
 
-std::vector<double> ReadValues(const LineReader& lines, const std::vector<std::string_view>& names,
-                               const std::vector<std::string_view>& parts) {
+std::vector<double> ReadValues(const CsvTable& table) {
   std::vector<double> values;
-  for (std::size_t i = 3; i < parts.size(); ++i) {
-    values.push_back(ParseReal({lines, names[i], parts[i]}, 0, kTokensMax));
+  for (std::size_t i = kFirstQuantile; i < table.columns().size(); ++i) {
+    const Field field{table.lines(), table.columns()[i], table.cells()[i]};
+    values.push_back(ParseReal(field, 0, kTokensMax));
     if (values.size() > 1 && values.back() < values[values.size() - 2]) {
-      lines.RefuseField(names[i], parts[i], "no less than the quantile before");
+      table.lines().RefuseField(field.name, field.text, "no less than the quantile before");
     }
   }
   return values;
@@ -56,35 +58,28 @@ std::optional<ServeGenLengths::Field> ServeGenLengths::FieldNamed(std::string_vi
 }
 
 ServeGenLengths::ServeGenLengths(const std::string& path) {
-  LineReader lines(path);
-  CsvReader file(lines);
-  file.Next();
-  const std::vector<std::string> header(file.cells().begin(), file.cells().end());
-  const std::vector<std::string_view> names(header.begin(), header.end());
+  CsvTable table(path);
   constexpr std::string_view kFirst[] = {"client", "window_start_s", "field"};
-  if (names.size() <= std::size(kFirst) ||
+  const std::vector<std::string>& names = table.columns();
+  if (names.size() <= kFirstQuantile ||
       !std::equal(std::begin(kFirst), std::end(kFirst), names.begin())) {
-    lines.RefuseField("header", file.text(), "client,window_start_s,field,q0,...,q100");
+    table.lines().RefuseField("header", fmt::format("{}", fmt::join(names, ",")),
+                              "client,window_start_s,field,q0,...,q100");
   }
-  const std::vector<double> probabilities = ReadProbabilities(lines, names);
-  const std::vector<std::string_view>& parts = file.cells();
-  while (file.Next()) {
-    if (parts.size() != names.size()) {
-      lines.RefuseField("line", file.text(), std::to_string(names.size()) + " columns");
-    }
-    const auto client =
-        static_cast<std::uint32_t>(ParseInteger({lines, "client", parts[0]}, 0, UINT32_MAX));
-    const Duration start = ParseSeconds({lines, "window_start_s", parts[1]});
-    const std::optional<Field> field = FieldNamed(parts[2]);
-    if (!field) lines.RefuseField("field", parts[2], "input_tokens, output_tokens, ...");
+  const std::vector<double> probabilities = ReadProbabilities(table);
+  while (table.Next()) {
+    const auto client = static_cast<std::uint32_t>(table.Integer("client", 0, UINT32_MAX));
+    const Duration start = ParseSeconds(table.At("window_start_s"));
+    const std::optional<Field> field = FieldNamed(table.Text("field"));
+    if (!field) table.Refuse("field", "input_tokens, output_tokens, ...");
     std::vector<Window>& windows = clients_[client];
     if (!windows.empty() && start < windows.back().start) {
-      lines.RefuseField("window_start_s", parts[1], "no earlier than the client's window before");
+      table.Refuse("window_start_s", "no earlier than the client's window before");
     }
     if (windows.empty() || start > windows.back().start) {
       windows.push_back({start, std::vector<std::optional<QuantileDistribution>>(kFieldCount)});
     }
-    windows.back().fields[*field].emplace(probabilities, ReadValues(lines, names, parts));
+    windows.back().fields[*field].emplace(probabilities, ReadValues(table));
   }
   CheckComplete(path);
 }

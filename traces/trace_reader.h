@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "traces/line_reader.h"
+#include "core/files/line_reader.h"
 #include "traces/request_stream.h"
 
 namespace twin {

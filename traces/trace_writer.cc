@@ -1,19 +1,10 @@
 #include "traces/trace_writer.h"
 
-#include <charconv>
-#include <string>
+#include <fmt/format.h>
+
+#include <iterator>
 
 namespace twin {
-namespace {
-
-template <class T>
-void Append(std::string& text, T value) {
-  char digits[24];
-  const auto [end, error] = std::to_chars(std::begin(digits), std::end(digits), value);
-  text.append(digits, end);
-}
-
-}  // namespace
 
 TraceWriter::TraceWriter(const std::string& path, bool has_arrivals)
     : file_(path), has_arrivals_(has_arrivals) {
@@ -24,29 +15,20 @@ TraceWriter::TraceWriter(const std::string& path, bool has_arrivals)
 }
 
 void TraceWriter::Write(const TracedRequest& request) {
+  if (has_arrivals_) line_.Count(Nanoseconds(request.arrival));
+  line_.Count(request.prompt_tokens)
+      .Count(request.output_tokens)
+      .Count(request.max_output_tokens)
+      .Count(request.predicted_output_tokens)
+      .Count(request.priority)
+      .Count(request.tenant)
+      .Count(request.session)
+      .Count(request.prefix_chunk_tokens);
+  chunks_.clear();
+  fmt::format_to(std::back_inserter(chunks_), "{}", fmt::join(request.prefix_chunks, ";"));
+  line_.Word(chunks_);
   row_.clear();
-  if (has_arrivals_) {
-    Append(row_, Nanoseconds(request.arrival));
-    row_ += ',';
-  }
-  for (const std::int64_t value :
-       {std::int64_t{request.prompt_tokens}, std::int64_t{request.output_tokens},
-        std::int64_t{request.max_output_tokens}, std::int64_t{request.predicted_output_tokens},
-        std::int64_t{request.priority}, std::int64_t{request.tenant}}) {
-    Append(row_, value);
-    row_ += ',';
-  }
-  Append(row_, request.session);
-  row_ += ',';
-  Append(row_, request.prefix_chunk_tokens);
-  char separator = ',';
-  if (request.prefix_chunks.empty()) row_ += separator;
-  for (const std::uint64_t chunk : request.prefix_chunks) {
-    row_ += separator;
-    Append(row_, chunk);
-    separator = ';';
-  }
-  row_ += '\n';
+  line_.AppendTo(row_);
   file_.Write(row_);
 }
 

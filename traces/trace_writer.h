@@ -3,8 +3,9 @@
 
 #include <string>
 
+#include "core/csv.h"
+#include "core/files/compressible_file.h"
 #include "core/traced_request.h"
-#include "traces/compressible_file.h"
 
 namespace twin {
 
@@ -13,7 +14,7 @@ namespace twin {
 // arrival_ns is omitted. The file is compressed if the path ends in ".gz".
 class TraceWriter {
  public:
-  // The file appears with Commit() (traces/compressible_file.h). Throws InputError (data) if it
+  // The file appears with Commit() (core/files/compressible_file.h). Throws InputError (data) if it
   // cannot be created.
   TraceWriter(const std::string& path, bool has_arrivals);
 
@@ -26,6 +27,8 @@ class TraceWriter {
  private:
   CompressibleFile file_;
   bool has_arrivals_;
+  CsvLine line_;
+  std::string chunks_;
   std::string row_;
 };
 

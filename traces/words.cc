@@ -1,13 +1,13 @@
 #include "traces/words.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <optional>
 #include <span>
 #include <string>
 
 #include "core/letter_case.h"
+#include "core/number_text.h"
 
 namespace twin {
 namespace {
@@ -101,13 +101,6 @@ std::string Lower(std::string_view text) {
   return lower;
 }
 
-std::optional<double> NumberOf(std::string_view text) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
 Outcome OutcomeOfCode(double code) {
   if (code == 0 || (code >= 200 && code <= 299 && code == std::floor(code))) {
     return Outcome::kSuccess;
@@ -122,10 +115,10 @@ std::optional<double> CodeOf(std::string_view word) {
     if (blank == std::string_view::npos) return std::nullopt;
     word.remove_prefix(blank + 1);
   }
-  if (const std::optional<double> number = NumberOf(word)) return number;
+  if (const std::optional<double> number = NumberFrom<double>(word)) return number;
   constexpr std::size_t kDigits = 3;
   if (word.size() <= kDigits || word[kDigits] != ' ') return std::nullopt;
-  return NumberOf(word.substr(0, kDigits));
+  return NumberFrom<double>(word.substr(0, kDigits));
 }
 
 }  // namespace

@@ -14,8 +14,8 @@
 #include "apps/commands.h"
 #include "apps/override_options.h"
 #include "apps/terminal_control.h"
+#include "core/number_text.h"
 #include "run/record/metric_table.h"
-#include "run/record/number_text.h"
 
 namespace twin::apps {
 namespace {

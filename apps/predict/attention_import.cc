@@ -8,7 +8,7 @@
 #include <tuple>
 
 #include "apps/predict/operation_predictor.h"
-#include "apps/predict/operation_table.h"
+#include "core/files/csv.h"
 #include "run/stop_check.h"
 #include "sim/cost/operations/attention_table.h"
 #include "sim/cost/operations/fit_attention.h"
@@ -20,7 +20,7 @@ constexpr std::int64_t kImportedHeadsMax = 4096;
 constexpr std::int64_t kImportedTokensMax = std::int64_t{1} << 30;
 constexpr double kMicrosecondsMax = 1e12;
 
-DType FormatOf(const OperationTable& row, std::string_view column) {
+DType FormatOf(const CsvTable& row, std::string_view column) {
   static const std::vector<std::pair<std::string_view, DType>> words = {
       {"bfloat16", DType::kBf16}, {"fp8", DType::kFp8}, {"int8", DType::kInt8}};
   return row.Word(column, words, DType::kBf16);
@@ -37,8 +37,8 @@ struct Measurements {
 
 Measurements Read(sim::AttentionKind kind, const std::string& path, const RunControl& control) {
   const std::string_view length = kind == sim::AttentionKind::kContext ? "seq_len" : "kv_len";
-  OperationTable table(path, {"backend", "version", "attn_dtype", "kv_dtype", "num_heads",
-                              "num_kv_heads", "head_dim", "window", "batch", length, "latency_us"});
+  CsvTable table(path, {"backend", "version", "attn_dtype", "kv_dtype", "num_heads", "num_kv_heads",
+                        "head_dim", "window", "batch", length, "latency_us"});
   Measurements all;
   std::set<std::string> versions;
   while (table.Next()) {

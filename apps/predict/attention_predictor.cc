@@ -13,7 +13,7 @@ constexpr std::int64_t kHeadsMax = 4096;
 constexpr std::int64_t kBatchMax = 1 << 20;
 constexpr std::int64_t kTokensMax = std::int64_t{1} << 30;
 
-DType DTypeOf(const OperationTable& row, std::string_view column) {
+DType DTypeOf(const CsvTable& row, std::string_view column) {
   static const std::vector<std::pair<std::string_view, DType>> words = {
       {"bfloat16", DType::kBf16}, {"bf16", DType::kBf16},         {"float16", DType::kBf16},
       {"fp16", DType::kBf16},     {"half", DType::kBf16},         {"auto", DType::kBf16},
@@ -23,7 +23,7 @@ DType DTypeOf(const OperationTable& row, std::string_view column) {
   return row.Word(column, words, DType::kBf16);
 }
 
-sim::AttentionHeads HeadsOf(const OperationTable& row) {
+sim::AttentionHeads HeadsOf(const CsvTable& row) {
   return {.query_heads = static_cast<std::int32_t>(row.Integer("num_heads", 1, kHeadsMax)),
           .kv_heads = static_cast<std::int32_t>(row.Integer("num_kv_heads", 1, kHeadsMax)),
           .head_dim = static_cast<std::int32_t>(row.Integer("head_dim", 1, kHeadsMax)),
@@ -41,7 +41,7 @@ class AttentionPredictor : public OperationPredictor {
                      bool generation)
       : hardware_(hardware), profile_(profile.attention), generation_(generation) {}
 
-  sim::Estimate Predict(const OperationTable& row) override {
+  sim::Estimate Predict(const CsvTable& row) override {
     const sim::AttentionModel& model = ModelOf(row);
     const auto batch = static_cast<double>(row.Integer("batch", 1, kBatchMax));
     if (generation_) {
@@ -63,7 +63,7 @@ class AttentionPredictor : public OperationPredictor {
   using Key = std::tuple<sim::KernelLibrary, std::int32_t, std::int32_t, std::int32_t, DType, DType,
                          std::int32_t>;
 
-  const sim::AttentionModel& ModelOf(const OperationTable& row) {
+  const sim::AttentionModel& ModelOf(const CsvTable& row) {
     const sim::AttentionHeads heads = HeadsOf(row);
     const sim::KernelLibrary library = LibraryOf(row);
     const Key key{library,        heads.query_heads,   heads.kv_heads, heads.head_dim,

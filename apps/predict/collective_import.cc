@@ -8,7 +8,7 @@
 #include <set>
 #include <tuple>
 
-#include "apps/predict/operation_table.h"
+#include "core/files/csv.h"
 #include "run/stop_check.h"
 
 namespace twin::run {
@@ -26,7 +26,7 @@ struct Implementation {
   bool captured = true;
 };
 
-Implementation ImplementationOf(const OperationTable& row) {
+Implementation ImplementationOf(const CsvTable& row) {
   using enum sim::CollectiveImplementation;
   static const std::vector<std::pair<std::string_view, Implementation>> words = {
       {"nccl", {kNccl, true}},
@@ -38,7 +38,7 @@ Implementation ImplementationOf(const OperationTable& row) {
   return row.Word("impl", words, Implementation{});
 }
 
-sim::Collective KindOf(const OperationTable& row) {
+sim::Collective KindOf(const CsvTable& row) {
   using enum sim::Collective;
   static const std::vector<std::pair<std::string_view, sim::Collective>> words = {
       {"all_reduce", kAllReduce},
@@ -98,7 +98,7 @@ sim::CollectiveCurve CurveOf(const std::map<std::int64_t, Times>& times) {
 }  // namespace
 
 CollectiveImport ImportCollectives(const std::string& path, const RunControl& control) {
-  OperationTable table(path, {"impl", "version", "op", "num_gpus", "bytes", "latency_us"});
+  CsvTable table(path, {"impl", "version", "op", "num_gpus", "bytes", "latency_us"});
   using Key = std::tuple<sim::Collective, sim::CollectiveImplementation, std::int32_t>;
   std::map<Key, std::map<std::int64_t, Times>> curves;
   CollectiveImport result;

@@ -100,7 +100,7 @@ LoadedSet Load(const StepSet& set, const HardwareSpec& hardware, sim::StepEngine
   LoadedSet loaded;
   loaded.set = &set;
   loaded.model = ModelOf(set, hardware, engine, device);
-  OperationTable table(set.file.string(), StepTableColumns());
+  CsvTable table(set.file.string(), StepTableColumns());
   while (table.Next()) {
     const StepRow row = ReadStepRow(table);
     if (row.totals.tokens() == 0) continue;
@@ -317,7 +317,7 @@ FittedTerm Described(std::size_t index, const std::vector<Term>& terms, double a
 }  // namespace
 
 std::vector<StepSet> ReadStepSets(const std::string& list, const std::filesystem::path& data) {
-  OperationTable table(list, {"file", "model", "tensor", "use"});
+  CsvTable table(list, {"file", "model", "tensor", "use"});
   std::vector<StepSet> sets;
   while (table.Next()) {
     StepSet& set = sets.emplace_back();

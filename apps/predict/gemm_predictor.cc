@@ -6,7 +6,7 @@
 
 namespace twin::run {
 
-sim::GemmFormat GemmFormatOf(const OperationTable& row, std::string_view column) {
+sim::GemmFormat GemmFormatOf(const CsvTable& row, std::string_view column) {
   using enum sim::GemmFormat;
   static const std::vector<std::pair<std::string_view, sim::GemmFormat>> words = {
       {"bfloat16", kBf16},  {"bf16", kBf16},         {"float16", kBf16},
@@ -27,7 +27,7 @@ class GemmPredictor : public OperationPredictor {
   GemmPredictor(const HardwareSpec& hardware, const sim::DeviceProfile& profile)
       : hardware_(hardware), profile_(profile) {}
 
-  sim::Estimate Predict(const OperationTable& row) override {
+  sim::Estimate Predict(const CsvTable& row) override {
     const sim::KernelLibrary library = LibraryOf(row);
     auto found = models_.find(library);
     if (found == models_.end()) {

@@ -14,7 +14,7 @@ namespace twin::run {
 inline constexpr std::int64_t kGemmSizeMax = std::int64_t{1} << 24;
 
 // The format that the column names; bf16 without it.
-sim::GemmFormat GemmFormatOf(const OperationTable& row, std::string_view column = "dtype");
+sim::GemmFormat GemmFormatOf(const CsvTable& row, std::string_view column = "dtype");
 
 std::unique_ptr<OperationPredictor> MakeGemmPredictor(const HardwareSpec& hardware,
                                                       const sim::DeviceProfile& profile);

@@ -6,7 +6,7 @@
 
 #include "apps/predict/gemm_predictor.h"
 #include "apps/predict/operation_predictor.h"
-#include "apps/predict/operation_table.h"
+#include "core/files/csv.h"
 #include "run/stop_check.h"
 
 namespace twin::run {
@@ -18,7 +18,7 @@ constexpr double kUsMax = 1e9;
 }  // namespace
 
 GemmRows ReadGemmRows(const std::string& path, const RunControl& control) {
-  OperationTable table(path, {"backend", "dtype", "m", "n", "k", "latency_us"});
+  CsvTable table(path, {"backend", "dtype", "m", "n", "k", "latency_us"});
   GemmRows result;
   while (table.Next()) {
     EndIfStopped(control);

@@ -15,10 +15,10 @@
 #include "apps/predict/gemm_rows.h"
 #include "apps/predict/layer_attention_import.h"
 #include "apps/predict/memory_bound_fit.h"
-#include "apps/predict/operation_table.h"
 #include "apps/predict/profile_output.h"
 #include "config/hardware_file.h"
 #include "config/profile_file.h"
+#include "core/files/csv.h"
 #include "core/input_error.h"
 #include "core/model_presets.h"
 #include "run/stop_check.h"
@@ -85,7 +85,7 @@ std::pair<std::int64_t, std::int64_t> ShapeOf(const ModelSpec& model, std::strin
 
 void AddRows(const std::filesystem::path& file, std::string_view tokens, const ModelSpec& model,
              const RunControl& control, GemmRows& rows) {
-  OperationTable table(file.string(), {"tp", "layer", tokens, "time_us"});
+  CsvTable table(file.string(), {"tp", "layer", tokens, "time_us"});
   while (table.Next()) {
     EndIfStopped(control);
     const std::int64_t ranks = table.Integer("tp", 1, kRanksMax);
@@ -122,8 +122,8 @@ void ImportProducts(const LayerProfile& profile, const ModelSpec& model, std::st
 
 std::vector<LayerCall> ReadCalls(const std::filesystem::path& path, const ModelSpec& model,
                                  const RunControl& control) {
-  OperationTable table(path.string(),
-                       {"tp", "prefill_chunk", "kv_prefill", "n_decode", "kv_decode", "time_us"});
+  CsvTable table(path.string(),
+                 {"tp", "prefill_chunk", "kv_prefill", "n_decode", "kv_decode", "time_us"});
   const auto count = [&](std::string_view column) {
     return static_cast<std::uint32_t>(table.Integer(column, 0, kTokensMost));
   };
@@ -157,7 +157,7 @@ using SmallRows = std::map<sim::MemoryBoundKernel, std::vector<MemoryBoundRow>>;
 
 void AddSmallRows(const std::filesystem::path& file, std::string_view tokens,
                   const ModelSpec& model, const RunControl& control, SmallRows& rows) {
-  OperationTable table(file.string(), {"tp", "layer", tokens, "time_us"});
+  CsvTable table(file.string(), {"tp", "layer", tokens, "time_us"});
   while (table.Next()) {
     EndIfStopped(control);
     const auto ranks = static_cast<double>(table.Integer("tp", 1, kRanksMax));

@@ -13,10 +13,10 @@
 
 #include "apps/predict/gemm_import.h"
 #include "apps/predict/layer_attention_import.h"
-#include "apps/predict/operation_table.h"
 #include "apps/predict/profile_output.h"
 #include "config/hardware_file.h"
 #include "config/profile_file.h"
+#include "core/files/csv.h"
 #include "core/input_error.h"
 #include "run/stop_check.h"
 
@@ -50,7 +50,7 @@ template <class T>
 class ByPreset {
  public:
   // `column` names the device.
-  ByPreset(const OperationTable& table, std::string_view column) : table_(table), column_(column) {}
+  ByPreset(const CsvTable& table, std::string_view column) : table_(table), column_(column) {}
 
   // The group of the row's device; null, and skipped, without data sheet. Throws InputError if rows
   // of another device have the same data sheet: their times cannot be told from this one's.
@@ -87,13 +87,13 @@ class ByPreset {
     T rows;
   };
 
-  const OperationTable& table_;
+  const CsvTable& table_;
   std::string column_;
   std::map<std::string_view, Group> groups_;
   std::map<std::string, std::int64_t> skipped_;
 };
 
-bool IsGiven(const OperationTable& table, std::string_view column) {
+bool IsGiven(const CsvTable& table, std::string_view column) {
   return !table.Text(column).empty() && table.Text(column) != "0" && table.Text(column) != "nan";
 }
 
@@ -103,7 +103,7 @@ std::string Origin(std::string_view what, std::string_view preset,
                      preset, file.filename().string());
 }
 
-void AddProducts(const OperationTable& table, ByPreset<GemmRows>& devices) {
+void AddProducts(const CsvTable& table, ByPreset<GemmRows>& devices) {
   GemmRows* const rows = devices.OfRow();
   if (rows == nullptr) return;
   const auto size = [&](std::string_view column) { return table.Integer(column, 1, kSizeMax); };
@@ -133,9 +133,9 @@ void AddProducts(const OperationTable& table, ByPreset<GemmRows>& devices) {
 }
 
 void ImportProducts(const std::filesystem::path& file, ProfileOutput& out, RunControl& control) {
-  OperationTable table(file.string(), {"gpu", "tp", "n_embd", "n_head", "n_kv_head", "ffn", "gated",
-                                       "num_tokens", "attn_pre_proj_us", "attn_post_proj_us",
-                                       "mlp_up_proj_us", "mlp_down_proj_us"});
+  CsvTable table(file.string(),
+                 {"gpu", "tp", "n_embd", "n_head", "n_kv_head", "ffn", "gated", "num_tokens",
+                  "attn_pre_proj_us", "attn_post_proj_us", "mlp_up_proj_us", "mlp_down_proj_us"});
   ByPreset<GemmRows> devices(table, "gpu");
   while (table.Next()) {
     EndIfStopped(control);
@@ -153,7 +153,7 @@ void ImportProducts(const std::filesystem::path& file, ProfileOutput& out, RunCo
 
 using Calls = std::map<std::int32_t, std::vector<LayerCall>>;  // by head dimension
 
-void AddCall(const OperationTable& table, ByPreset<Calls>& devices) {
+void AddCall(const CsvTable& table, ByPreset<Calls>& devices) {
   Calls* const calls = devices.OfRow();
   if (calls == nullptr) return;
   const auto count = [&](std::string_view column, std::int64_t low) {
@@ -235,9 +235,9 @@ LayerAttentionImport ImportHeadDims(std::string_view preset, const Calls& calls,
 }
 
 void ImportCalls(const std::filesystem::path& file, ProfileOutput& out, RunControl& control) {
-  OperationTable table(file.string(),
-                       {"gpu", "tp", "n_q_head_total", "n_kv_head_total", "n_embd", "batch_size",
-                        "prefill_chunk", "kv_cache_len", "attn_prefill_us", "attn_decode_us"});
+  CsvTable table(file.string(),
+                 {"gpu", "tp", "n_q_head_total", "n_kv_head_total", "n_embd", "batch_size",
+                  "prefill_chunk", "kv_cache_len", "attn_prefill_us", "attn_decode_us"});
   ByPreset<Calls> devices(table, "gpu");
   while (table.Next()) {
     EndIfStopped(control);
@@ -276,7 +276,7 @@ sim::CollectiveProfile ProfileOf(const CollectiveCurves& curves) {
   return profile;
 }
 
-void AddTransfer(const OperationTable& table, ByPreset<CollectiveCurves>& systems) {
+void AddTransfer(const CsvTable& table, ByPreset<CollectiveCurves>& systems) {
   static const std::vector<std::pair<std::string_view, sim::Collective>> words = {
       {"all_reduce", sim::Collective::kAllReduce}, {"send_recv", sim::Collective::kSend}};
   CollectiveCurves* const curves = systems.OfRow();
@@ -295,8 +295,8 @@ void AddTransfer(const OperationTable& table, ByPreset<CollectiveCurves>& system
 }
 
 void ImportNetwork(const std::filesystem::path& file, ProfileOutput& out, RunControl& control) {
-  OperationTable table(file.string(),
-                       {"system", "op", "num_workers", "devices_per_node", "bytes", "latency_us"});
+  CsvTable table(file.string(),
+                 {"system", "op", "num_workers", "devices_per_node", "bytes", "latency_us"});
   ByPreset<CollectiveCurves> systems(table, "system");
   while (table.Next()) {
     EndIfStopped(control);

@@ -15,9 +15,9 @@
 #include <vector>
 
 #include "apps/predict/gemm_predictor.h"
-#include "apps/predict/operation_table.h"
 #include "apps/predict/simplex_search.h"
 #include "config/profile_file.h"
+#include "core/files/csv.h"
 #include "core/input_error.h"
 #include "run/stop_check.h"
 #include "sim/cost/operations/moe_model.h"
@@ -54,8 +54,8 @@ constexpr MoeCoefficient kMoeCoefficients[] = {
     {&M::overlap, 1, 8},           {&M::activation_passes, 0, 6}};
 
 std::vector<MoeRow> ReadMoeRows(const std::string& path, const RunControl& control) {
-  OperationTable table(path, {"moe_dtype", "num_tokens", "hidden_size", "inter_size", "topk",
-                              "num_experts", "moe_tp_size", "moe_ep_size", "latency_us"});
+  CsvTable table(path, {"moe_dtype", "num_tokens", "hidden_size", "inter_size", "topk",
+                        "num_experts", "moe_tp_size", "moe_ep_size", "latency_us"});
   const auto size = [&](const char* column) {
     return static_cast<std::int32_t>(table.Integer(column, 1, kGemmSizeMax));
   };

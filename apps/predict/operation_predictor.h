@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "apps/predict/operation_table.h"
+#include "core/files/csv.h"
 #include "core/hardware_spec.h"
 #include "sim/cost/operations/device_profile.h"
 #include "sim/cost/operations/estimate.h"
@@ -19,11 +19,11 @@ class OperationPredictor {
  public:
   virtual ~OperationPredictor() = default;
   // Throws InputError with file, line and field.
-  virtual sim::Estimate Predict(const OperationTable& row) = 0;
+  virtual sim::Estimate Predict(const CsvTable& row) = 0;
 };
 
 // The library that the column `backend` names; vLLM without it.
-inline sim::KernelLibrary LibraryOf(const OperationTable& row) {
+inline sim::KernelLibrary LibraryOf(const CsvTable& row) {
   static const std::vector<std::pair<std::string_view, sim::KernelLibrary>> words = {
       {"vllm", sim::KernelLibrary::kVllm},
       {"sglang", sim::KernelLibrary::kSglang},

@@ -1,18 +1,15 @@
 #include "apps/predict/predict_operations.h"
 
-#include <fmt/format.h>
-
 #include <cmath>
-#include <iterator>
 #include <memory>
 #include <vector>
 
 #include "apps/predict/attention_predictor.h"
 #include "apps/predict/gemm_predictor.h"
-#include "apps/predict/operation_table.h"
+#include "apps/predict/prediction_file.h"
 #include "core/check.h"
+#include "core/files/csv.h"
 #include "run/stop_check.h"
-#include "traces/compressible_file.h"
 
 namespace twin::run {
 namespace {
@@ -36,8 +33,8 @@ std::vector<std::string_view> RequiredColumns(OperationKind kind) {
 }
 
 // aiconfigurator's own names of columns.
-std::vector<OperationTable::Synonym> UpstreamNames(OperationKind kind) {
-  std::vector<OperationTable::Synonym> names = {{"framework", "backend"}};
+std::vector<CsvTable::Synonym> UpstreamNames(OperationKind kind) {
+  std::vector<CsvTable::Synonym> names = {{"framework", "backend"}};
   if (kind == OperationKind::kGemm) {
     names.emplace_back("gemm_dtype", "dtype");
     return names;
@@ -70,21 +67,16 @@ std::unique_ptr<OperationPredictor> MakePredictor(OperationKind kind, const Hard
 std::uint64_t PredictOperations(const HardwareSpec& hardware, const sim::DeviceProfile& profile,
                                 OperationKind kind, const OperationTableFiles& files,
                                 RunControl& control) {
-  OperationTable table(files.in, RequiredColumns(kind), PredictedColumns(), UpstreamNames(kind));
+  CsvTable table(files.in, RequiredColumns(kind), UpstreamNames(kind));
   const std::unique_ptr<OperationPredictor> predictor = MakePredictor(kind, hardware, profile);
-  CompressibleFile out(files.out);
-  out.Write(fmt::format("{}{}\n", table.header(), fmt::join(PredictedColumns(), ",")));
+  PredictionFile out(files.out, table);
   std::uint64_t rows = 0;
-  std::string text;
   while (table.Next()) {
     EndIfStopped(control);
     const sim::Estimate estimate = predictor->Predict(table);
     const double us = kUsPerSecond * estimate.seconds;
     const double factor = std::exp(kInterval * estimate.log_sd);
-    text.clear();
-    fmt::format_to(std::back_inserter(text), "{}{:.6g},{:.6g},{:.6g}\n", table.line(), us,
-                   us / factor, us * factor);
-    out.Write(text);
+    out.Add(us, us / factor, us * factor);
     if (++rows % kRowsPerReport == 0) control.OnProgress("operations", rows, 0);
   }
   control.OnProgressEnd();

@@ -1,12 +1,8 @@
 #include "apps/predict/predict_steps.h"
 
-#include <fmt/format.h>
-
-#include <iterator>
-
+#include "apps/predict/prediction_file.h"
 #include "apps/predict/step_table.h"
 #include "run/stop_check.h"
-#include "traces/compressible_file.h"
 
 namespace twin::run {
 namespace {
@@ -17,12 +13,10 @@ constexpr std::uint64_t kStepsPerReport = 4096;
 
 std::uint64_t PredictSteps(const sim::StepModel& model, const OperationTableFiles& files,
                            RunControl& control) {
-  OperationTable table(files.in, StepTableColumns(), PredictedColumns());
-  CompressibleFile out(files.out);
-  out.Write(fmt::format("{}{}\n", table.header(), fmt::join(PredictedColumns(), ",")));
+  CsvTable table(files.in, StepTableColumns());
+  PredictionFile out(files.out, table);
   StepTimeline timeline;
   std::uint64_t rows = 0;
-  std::string text;
   while (table.Next()) {
     EndIfStopped(control);
     const StepRow row = ReadStepRow(table);
@@ -36,10 +30,7 @@ std::uint64_t PredictSteps(const sim::StepModel& model, const OperationTableFile
       step = model.Interval(row.totals, begin.heat, begin.last_step);
       timeline.Advance(row, model.memory(), model.ComputeShare(row.totals), rested);
     }
-    text.clear();
-    fmt::format_to(std::back_inserter(text), "{}{:.6g},{:.6g},{:.6g}\n", table.line(),
-                   1e6 * step.seconds, 1e6 * step.low, 1e6 * step.high);
-    out.Write(text);
+    out.Add(1e6 * step.seconds, 1e6 * step.low, 1e6 * step.high);
     if (++rows % kStepsPerReport == 0) control.OnProgress("steps", rows, 0);
   }
   control.OnProgressEnd();

@@ -1,11 +1,10 @@
 #include "apps/predict/step_table.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <charconv>
 #include <utility>
 #include <vector>
+
+#include "core/number_text.h"
 
 namespace twin::run {
 namespace {
@@ -14,17 +13,16 @@ constexpr std::int64_t kStepTokensMax = std::int64_t{1} << 40;
 // A row that ends later than this many predicted times after the row before began after a rest.
 constexpr double kIdleFactor = 1.7;
 
-std::int64_t Count(const OperationTable& table, std::string_view column) {
+std::int64_t Count(const CsvTable& table, std::string_view column) {
   return table.Integer(column, 0, kStepTokensMax);
 }
 
-std::optional<double> Number(const OperationTable& table, std::string_view column) {
+std::optional<double> Number(const CsvTable& table, std::string_view column) {
   if (!table.Has(column)) return std::nullopt;
   const std::string_view text = table.Text(column);
   if (text.empty()) return std::nullopt;
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size() || !(value >= 0 && value < 1e18)) {
+  const std::optional<double> value = NumberFrom<double>(text);
+  if (!value || !(*value >= 0 && *value < 1e18)) {
     table.Refuse(column, "a number, 0 or more");
   }
   return value;
@@ -38,7 +36,7 @@ const std::vector<std::string_view>& StepTableColumns() {
   return columns;
 }
 
-StepRow ReadStepRow(const OperationTable& table) {
+StepRow ReadStepRow(const CsvTable& table) {
   StepRow row;
   StepTotals& totals = row.totals;
   totals.decode_items = Count(table, "decode_reqs");

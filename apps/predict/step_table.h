@@ -15,7 +15,7 @@
 #include <string_view>
 #include <vector>
 
-#include "apps/predict/operation_table.h"
+#include "core/files/csv.h"
 #include "sched/step_plan.h"
 #include "sim/cost/device_state.h"
 #include "sim/cost/step_model/step_model.h"
@@ -33,7 +33,7 @@ struct StepRow {
 const std::vector<std::string_view>& StepTableColumns();
 
 // The current row. Throws InputError with file, line and field.
-StepRow ReadStepRow(const OperationTable& table);
+StepRow ReadStepRow(const CsvTable& table);
 
 // Follows the state of a device through the rows of a table.
 class StepTimeline {

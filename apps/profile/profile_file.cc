@@ -2,21 +2,24 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <functional>
 #include <iterator>
 #include <optional>
+#include <ranges>
 #include <sstream>
 #include <string_view>
 #include <system_error>
 #include <utility>
 
 #include "config/model_shape_text.h"
+#include "core/csv.h"
 #include "core/files/input_file.h"
 #include "core/input_error.h"
+#include "core/number_text.h"
 #include "core/printable.h"
 
 namespace twin::run {
@@ -36,11 +39,7 @@ class Place {
 
   template <class Number>
   void Parse(std::string_view field, std::string_view text, Number& value) const {
-    const char* const end = text.data() + text.size();
-    const auto [stop, error] = std::from_chars(text.data(), end, value);
-    const bool finite =
-        !std::is_floating_point_v<Number> || std::isfinite(static_cast<double>(value));
-    if (error == std::errc{} && stop == end && finite && value >= 0) return;
+    if (ReadNumber(text, value) && std::isfinite(static_cast<double>(value)) && value >= 0) return;
     Refuse(field, "is \"" + Printable(text) + "\"; allowed: a number, 0 or more");
   }
 
@@ -236,11 +235,7 @@ const std::vector<Column<ProfileHeader>>& HeaderFields() {
 }
 
 std::string ColumnLine() {
-  std::string line;
-  for (const RowColumn& column : Columns()) {
-    line += (line.empty() ? "" : ",") + std::string(column.name);
-  }
-  return line;
+  return fmt::format("{}", fmt::join(Columns() | std::views::transform(&RowColumn::name), ","));
 }
 
 std::string HeaderText(const ProfileHeader& header) {
@@ -299,18 +294,15 @@ void DropUnfinishedLine(const std::filesystem::path& path) {
 
 ProfileRow ReadRow(std::string_view line, const Place& place) {
   ProfileRow row;
-  for (std::size_t i = 0; i < Columns().size(); ++i) {
-    const RowColumn& column = Columns()[i];
-    const std::size_t comma = line.find(',');
-    const bool is_last = i + 1 == Columns().size();
-    if (is_last != (comma == std::string_view::npos)) {
-      place.Refuse(column.name, "the line has " + std::string(is_last ? "more" : "fewer") +
-                                    " fields than the " + std::to_string(Columns().size()) +
-                                    " columns");
-    }
-    column.read(place, line.substr(0, comma), row);
-    if (!is_last) line.remove_prefix(comma + 1);
+  CsvCells split;
+  split.Split(line);
+  const std::vector<std::string_view>& cells = split.cells();
+  if (cells.size() != Columns().size()) {
+    place.Refuse(Columns()[std::min(cells.size(), Columns().size()) - 1].name,
+                 fmt::format("the line has {} fields than the {} columns",
+                             cells.size() < Columns().size() ? "fewer" : "more", Columns().size()));
   }
+  for (std::size_t i = 0; i < cells.size(); ++i) Columns()[i].read(place, cells[i], row);
   if (row.kind != "operation" && row.kind != "step" && row.kind != "host") {
     place.Refuse("kind", "is \"" + Printable(row.kind) + "\"; allowed: operation, step, host");
   }
@@ -354,10 +346,10 @@ ProfileWriter::ProfileWriter(const std::filesystem::path& path, const ProfileHea
 
 void ProfileWriter::Add(const std::vector<ProfileRow>& rows) {
   std::string text;
+  CsvLine line;
   for (const ProfileRow& row : rows) {
-    std::string line;
-    for (const RowColumn& column : Columns()) line += (line.empty() ? "" : ",") + column.write(row);
-    text += line + "\n";
+    for (const RowColumn& column : Columns()) line.Word(column.write(row));
+    line.AppendTo(text);
   }
   Write(text);
 }

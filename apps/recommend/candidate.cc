@@ -12,7 +12,7 @@
 #include "config/server_presets.h"
 #include "core/check.h"
 #include "core/input_error.h"
-#include "run/record/number_text.h"
+#include "core/number_text.h"
 
 namespace twin::run {
 namespace {

@@ -10,9 +10,9 @@
 #include "apps/recommend/load_limit.h"
 #include "core/check.h"
 #include "core/input_error.h"
+#include "core/number_text.h"
 #include "run/many/capacity_runs.h"
 #include "run/many/parallel_runs.h"
-#include "run/record/number_text.h"
 #include "run/simulation.h"
 
 namespace twin::run {

@@ -13,8 +13,8 @@
 #include "apps/recommend/recommendation_json.h"
 #include "apps/terminal_control.h"
 #include "config/recommend_config.h"
+#include "core/number_text.h"
 #include "run/record/metric_table.h"
-#include "run/record/number_text.h"
 
 namespace twin::apps {
 namespace {

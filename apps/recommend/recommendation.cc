@@ -15,9 +15,9 @@
 #include "apps/recommend/server_command.h"
 #include "config/server_presets.h"
 #include "core/input_error.h"
+#include "core/number_text.h"
 #include "run/many/capacity_runs.h"
 #include "run/many/distinct_reports.h"
-#include "run/record/number_text.h"
 
 namespace twin::run {
 namespace {

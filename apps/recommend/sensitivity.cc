@@ -11,7 +11,7 @@
 #include "apps/recommend/server_settings.h"
 #include "core/check.h"
 #include "core/input_error.h"
-#include "run/record/number_text.h"
+#include "core/number_text.h"
 
 namespace twin::run {
 namespace {

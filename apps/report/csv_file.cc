@@ -4,35 +4,24 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <limits>
 #include <optional>
 
-#include "apps/study/csv_row.h"
+#include "core/files/csv.h"
 #include "core/files/input_file.h"
 #include "core/input_error.h"
+#include "core/number_text.h"
 #include "core/printable.h"
 
 namespace twin::run {
 
 CsvFile::CsvFile(const std::filesystem::path& path) : path_(path) {
   RequireRegularFile(path);
-  std::ifstream in(path, std::ios::binary);
-  std::string line;
-  if (!std::getline(in, line)) {
-    throw InputError(InputError::Kind::kData, path.string(), "is empty or cannot be read");
-  }
-  SplitCsvRow(line, header_);
-  std::vector<std::string> cells;
-  while (std::getline(in, line)) {
-    SplitCsvRow(line, cells);
-    if (cells.size() != header_.size()) {
-      throw InputError(
-          InputError::Kind::kData, fmt::format("{}:{}", path.string(), rows_ + 2),
-          fmt::format("has {} cells; allowed: {}, as the header", cells.size(), header_.size()));
-    }
-    cells_.insert(cells_.end(), cells.begin(), cells.end());
-    ++rows_;
+  CsvTable table(path.string());
+  header_ = table.columns();
+  while (table.Next()) {
+    cells_.insert(cells_.end(), table.cells().begin(), table.cells().end());
+    lines_.push_back(table.lines().line_number());
   }
 }
 
@@ -49,7 +38,7 @@ std::vector<std::string> CsvFile::Texts(std::string_view column) const {
                      fmt::format("has no column {}; it was cut or changed after the run", column));
   }
   std::vector<std::string> texts;
-  for (std::size_t row = 0; row < rows_; ++row) {
+  for (std::size_t row = 0; row < rows(); ++row) {
     texts.push_back(cells_[row * header_.size() + place]);
   }
   return texts;
@@ -58,7 +47,7 @@ std::vector<std::string> CsvFile::Texts(std::string_view column) const {
 std::vector<double> CsvFile::Numbers(std::string_view column) const {
   std::vector<double> numbers;
   for (const std::string& text : Texts(column)) {
-    const std::optional<double> number = NumberOfCell<double>(text);
+    const std::optional<double> number = NumberFrom<double>(text);
     if (!text.empty() && !(number && std::isfinite(*number))) {
       RefuseCell(numbers.size(), column, text, "a number, or an empty cell");
     }
@@ -79,7 +68,7 @@ std::vector<double> CsvFile::Times(std::string_view column) const {
 
 void CsvFile::RefuseCell(std::size_t row, std::string_view column, std::string_view cell,
                          std::string_view allowed) const {
-  throw InputError(InputError::Kind::kData, fmt::format("{}:{}", path_.string(), row + 2),
+  throw InputError(InputError::Kind::kData, fmt::format("{}:{}", path_.string(), lines_[row]),
                    fmt::format("{}: found \"{}\"; allowed: {}", column, Printable(cell), allowed));
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <string_view>
@@ -11,12 +12,11 @@ namespace twin::run {
 
 class CsvFile {
  public:
-  // Throws InputError (data) if the file cannot be read, is empty, or a row has another number of
-  // cells than the header.
+  // Throws InputError (data) as CsvTable does (core/files/csv.h), and if `path` is no regular file.
   explicit CsvFile(const std::filesystem::path& path);
 
   [[nodiscard]] const std::vector<std::string>& header() const { return header_; }
-  [[nodiscard]] std::size_t rows() const { return rows_; }
+  [[nodiscard]] std::size_t rows() const { return lines_.size(); }
   [[nodiscard]] bool Has(std::string_view column) const;
   // Cells of a column. Throws InputError (data) if the file has no such column.
   [[nodiscard]] std::vector<std::string> Texts(std::string_view column) const;
@@ -34,8 +34,8 @@ class CsvFile {
 
   std::filesystem::path path_;
   std::vector<std::string> header_;
-  std::vector<std::string> cells_;  // row by row
-  std::size_t rows_ = 0;
+  std::vector<std::string> cells_;   // row by row
+  std::vector<std::int64_t> lines_;  // in the file, by row
 };
 
 }  // namespace twin::run

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "apps/report/plotly.h"
-#include "apps/study/csv_row.h"
 #include "core/input_error.h"
+#include "core/number_text.h"
 #include "run/html_text.h"
 #include "run/record/metric_table.h"
 

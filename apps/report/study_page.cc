@@ -11,8 +11,8 @@
 #include "apps/report/csv_file.h"
 #include "apps/report/page.h"
 #include "apps/report/report.h"
-#include "apps/study/csv_row.h"
 #include "core/input_error.h"
+#include "core/number_text.h"
 #include "run/record/metric_catalog.h"
 #include "run/run_directory.h"
 
@@ -59,7 +59,7 @@ std::string LastName(const std::string& path) { return path.substr(path.rfind('.
 std::size_t DifferentNumbers(const CsvFile& csv, const std::string& column) {
   std::set<double> values;
   for (const std::string& text : csv.Texts(column)) {
-    const std::optional<double> value = NumberOfCell<double>(text);
+    const std::optional<double> value = NumberFrom<double>(text);
     if (!value || !std::isfinite(*value)) return 0;
     values.insert(*value);
   }

@@ -17,6 +17,7 @@
 #include "config/config_difference.h"
 #include "config/experiment_config.h"
 #include "config/text_message.h"
+#include "core/csv.h"
 #include "core/input_error.h"
 #include "core/nearest_names.h"
 #include "run/drawn_comparison.h"
@@ -115,13 +116,14 @@ void PrintTable(std::span<const NamedSummary> runs, const std::vector<std::strin
 void PrintCsv(std::span<const NamedSummary> runs, const std::vector<std::string>& names,
               const std::vector<FieldDifference>& differences) {
   WriteCsv(std::cout, runs, names);
+  CsvLine line;
   for (const FieldDifference& field : differences) {
-    std::cout << CsvCell("config." + field.path) << ',';
+    line.Word("config." + field.path).Nothing();  // without a unit
     for (std::size_t i = 0; i < field.values.size(); ++i) {
-      const std::string& value = field.values[i];
-      std::cout << ',' << (value == "-" ? "" : CsvCell(value)) << (i > 0 ? "," : "");
+      line.Word(field.values[i] == "-" ? "" : field.values[i]);
+      if (i > 0) line.Nothing();  // no change in percent
     }
-    std::cout << '\n';
+    line.WriteTo(std::cout);
   }
 }
 

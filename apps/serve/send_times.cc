@@ -1,14 +1,11 @@
 #include "apps/serve/send_times.h"
 
-#include <fmt/compile.h>
-#include <fmt/format.h>
-
 #include <cerrno>
 #include <cstdint>
-#include <iterator>
+#include <string>
 #include <system_error>
 
-#include "run/record/metric_table.h"
+#include "core/csv.h"
 
 namespace twin::apps {
 namespace {
@@ -35,12 +32,11 @@ std::int64_t SendTimes::OnSteadyClock(TimePoint time) const {
 }
 
 void SendTimes::Write(const serve::SentTokens& tokens) {
-  fmt::memory_buffer rows;
-  const std::string request = CsvCell(tokens.request);
+  std::string rows;
+  CsvLine line;
   const std::int64_t sent = OnSteadyClock(tokens.sent);
   for (const TimePoint due : tokens.due) {
-    fmt::format_to(std::back_inserter(rows), FMT_COMPILE("{},{},{}\n"), request, OnSteadyClock(due),
-                   sent);
+    line.Word(tokens.request).Count(OnSteadyClock(due)).Count(sent).AppendTo(rows);
   }
   const std::lock_guard lock(mutex_);
   stream_.write(rows.data(), static_cast<std::streamsize>(rows.size()));

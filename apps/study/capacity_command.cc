@@ -12,9 +12,9 @@
 #include "apps/override_options.h"
 #include "apps/terminal_control.h"
 #include "core/input_error.h"
+#include "core/number_text.h"
 #include "run/many/capacity.h"
 #include "run/record/metric_table.h"
-#include "run/record/number_text.h"
 
 namespace twin::apps {
 namespace {

@@ -8,13 +8,12 @@
 #include <optional>
 #include <string_view>
 
-#include "apps/study/csv_row.h"
 #include "apps/study/metric_columns.h"
 #include "core/input_error.h"
 #include "core/nearest_names.h"
+#include "core/number_text.h"
 #include "core/printable.h"
 #include "run/record/metric_catalog.h"
-#include "run/record/number_text.h"
 
 namespace twin::run {
 namespace {
@@ -99,7 +98,7 @@ class DerivedColumns::Expression {
   std::optional<double> ValueIn(const std::vector<std::string>& cells) {
     for (const auto& input : inputs_) {
       if (!input->column) return std::nullopt;
-      const auto value = NumberOfCell<double>(cells[*input->column]);
+      const auto value = NumberFrom<double>(cells[*input->column]);
       if (!value) return std::nullopt;
       input->value = *value;
     }

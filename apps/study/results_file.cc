@@ -12,12 +12,12 @@
 #include <utility>
 #include <variant>
 
-#include "apps/study/csv_row.h"
 #include "apps/study/metric_columns.h"
 #include "core/check.h"
+#include "core/csv.h"
 #include "core/files/output_file.h"
 #include "core/input_error.h"
-#include "run/record/number_text.h"
+#include "core/number_text.h"
 
 namespace twin::run {
 namespace {
@@ -142,8 +142,9 @@ std::string ResultsFile::HeaderLine() const {
 }
 
 void ResultsFile::ReadHeader(const std::string& line) {
-  std::vector<std::string> names;
-  SplitCsvRow(line, names);
+  CsvCells split;
+  split.Split(line);
+  const std::vector<std::string_view>& names = split.cells();
   if (names.size() <= lead_.size() || names.back() != kError ||
       !std::equal(lead_.begin(), lead_.end(), names.begin())) {
     throw InputError(InputError::Kind::kUsage, path_.string(),
@@ -160,15 +161,15 @@ void ResultsFile::ReadHeader(const std::string& line) {
 void ResultsFile::ReadRows() {
   std::ifstream in(path_, std::ios::binary);
   std::string line;
-  std::vector<std::string> cells;
+  CsvCells split;
   bool header = true;
   while (std::getline(in, line) && !in.eof()) {  // a line without its end is not complete
     if (header) {
       ReadHeader(line);
       header = false;
     } else {
-      SplitCsvRow(line, cells);
-      NoteRow(cells, end_);
+      split.Split(line);
+      NoteRow(split.cells(), end_);
     }
     end_ += static_cast<std::int64_t>(line.size()) + 1;
   }
@@ -176,12 +177,12 @@ void ResultsFile::ReadRows() {
 }
 
 // Notes where a row is, if it is one that counts.
-void ResultsFile::NoteRow(const std::vector<std::string>& cells, std::int64_t offset) {
+void ResultsFile::NoteRow(const std::vector<std::string_view>& cells, std::int64_t offset) {
   in_order_ = false;
   if (cells.size() != lead_.size() + columns_.size() + derived_there_ + 1) return;
-  const auto point = NumberOfCell<std::size_t>(cells[0]);
-  const auto replication = NumberOfCell<std::uint32_t>(cells[lead_.size() - 2]);
-  const auto seed = NumberOfCell<std::uint64_t>(cells[lead_.size() - 1]);
+  const auto point = NumberFrom<std::size_t>(cells[0]);
+  const auto replication = NumberFrom<std::uint32_t>(cells[lead_.size() - 2]);
+  const auto seed = NumberFrom<std::uint64_t>(cells[lead_.size() - 1]);
   if (!point || !replication || !seed) return;
   const StudyRowId id{.point = *point, .replication = *replication};
   const bool known = id.point < study_.points() && id.replication < study_.config().replications;
@@ -266,7 +267,8 @@ void ResultsFile::Rewrite(const std::vector<std::string>& columns) {
   const bool same = columns == columns_ && !derived_anew_;
   SetColumns(columns);
   std::vector<std::int64_t> offsets(offsets_.size(), -1);
-  std::vector<std::string> cells;
+  CsvCells split;
+  const std::vector<std::string_view>& cells = split.cells();
   Replacement out(path_);
   const std::string header = HeaderLine();
   out.Write(header);
@@ -278,11 +280,11 @@ void ResultsFile::Rewrite(const std::vector<std::string>& columns) {
     if (same) {
       line += '\n';
     } else {
-      SplitCsvRow(line, cells);
+      split.Split(line);
       std::vector<std::string> moved(lead_.size() + columns.size());
       for (std::size_t i = 0; i < lead_.size(); ++i) moved[i] = cells[i];
       for (std::size_t i = 0; i < places.size(); ++i) moved[places[i]] = cells[lead_.size() + i];
-      line = Row(std::move(moved), cells.back());
+      line = Row(std::move(moved), std::string(cells.back()));
     }
     offsets[row] = end;
     end += static_cast<std::int64_t>(line.size());

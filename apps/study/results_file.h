@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "apps/study/derived_columns.h"
@@ -48,7 +49,7 @@ class ResultsFile {
   void WriteHeader();
   void ReadHeader(const std::string& line);
   void ReadRows();
-  void NoteRow(const std::vector<std::string>& cells, std::int64_t offset);
+  void NoteRow(const std::vector<std::string_view>& cells, std::int64_t offset);
   void SetColumns(const std::vector<std::string>& columns);
   void AddColumns(const StudyRow& row);
   void Rewrite(const std::vector<std::string>& columns);

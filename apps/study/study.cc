@@ -12,7 +12,7 @@
 #include "core/hash.h"
 #include "core/hex.h"
 #include "core/input_error.h"
-#include "run/record/number_text.h"
+#include "core/number_text.h"
 
 namespace twin::run {
 namespace {

@@ -1,19 +1,19 @@
 #include "apps/study/study_differences.h"
 
 #include <cmath>
-#include <fstream>
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
-#include "apps/study/csv_row.h"
 #include "apps/study/metric_columns.h"
 #include "apps/study/study_summary.h"
+#include "core/files/csv.h"
 #include "core/files/output_file.h"
+#include "core/number_text.h"
 #include "run/many/statistics.h"
-#include "run/record/number_text.h"
 
 namespace twin::run {
 namespace {
@@ -23,13 +23,9 @@ constexpr std::size_t kNoPoint = ~std::size_t{0};
 // The rows of a finished results.csv, a point at a time.
 class PointReader {
  public:
-  explicit PointReader(const std::filesystem::path& results) : in_(results, std::ios::binary) {
-    std::string line;
-    if (std::getline(in_, line)) SplitCsvRow(line, header_);
-    Next();
-  }
+  explicit PointReader(const std::filesystem::path& results) : table_(results.string()) { Next(); }
 
-  [[nodiscard]] const std::vector<std::string>& header() const { return header_; }
+  [[nodiscard]] const std::vector<std::string>& header() const { return table_.columns(); }
 
   // The rows of the point without errors, by replication; points before it are passed over.
   std::map<std::string, std::vector<std::string>> Take(std::size_t point,
@@ -37,23 +33,20 @@ class PointReader {
     while (point_ < point) Next();
     std::map<std::string, std::vector<std::string>> rows;
     for (; point_ == point; Next()) {
-      if (cells_.back().empty()) rows[cells_[replication_column]] = cells_;
+      const std::vector<std::string_view>& cells = table_.cells();
+      if (cells.back().empty())
+        rows[std::string(cells[replication_column])].assign(cells.begin(), cells.end());
     }
     return rows;
   }
 
  private:
   void Next() {
-    std::string line;
-    point_ = kNoPoint;
-    if (!std::getline(in_, line)) return;
-    SplitCsvRow(line, cells_);
-    point_ = NumberOfCell<std::size_t>(cells_.front()).value_or(kNoPoint);
+    point_ = table_.Next() ? NumberFrom<std::size_t>(table_.cells().front()).value_or(kNoPoint)
+                           : kNoPoint;
   }
 
-  std::ifstream in_;
-  std::vector<std::string> header_;
-  std::vector<std::string> cells_;
+  CsvTable table_;
   std::size_t point_ = kNoPoint;
 };
 
@@ -90,8 +83,8 @@ void WriteStudyDifferences(const std::filesystem::path& results, const Study& st
       for (const auto& [replication, cells] : rows) {
         const auto other = others.find(replication);
         if (other == others.end()) continue;
-        const auto value = NumberOfCell<double>(cells[column]);
-        const auto other_value = NumberOfCell<double>(other->second[column]);
+        const auto value = NumberFrom<double>(cells[column]);
+        const auto other_value = NumberFrom<double>(other->second[column]);
         if (!value || !other_value) continue;
         values.push_back(*value);
         other_values.push_back(*other_value);

@@ -2,18 +2,17 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
-#include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
-#include "apps/study/csv_row.h"
 #include "apps/study/metric_columns.h"
+#include "core/files/csv.h"
 #include "core/files/output_file.h"
+#include "core/number_text.h"
 #include "run/many/statistics.h"
-#include "run/record/number_text.h"
 
 namespace twin::run {
 namespace {
@@ -44,11 +43,11 @@ class PointSummary {
     return CsvRow(cells);
   }
 
-  [[nodiscard]] bool Continues(const std::vector<std::string>& cells) const {
+  [[nodiscard]] bool Continues(const std::vector<std::string_view>& cells) const {
     return !first_.empty() && first_.front() == cells.front();
   }
 
-  void Add(const std::vector<std::string>& cells) {
+  void Add(const std::vector<std::string_view>& cells) {
     if (first_.empty()) first_.assign(cells.begin(), cells.begin() + static_cast<long>(lead_));
     if (!cells.back().empty()) {
       ++errors_;
@@ -56,12 +55,12 @@ class PointSummary {
     }
     ++n_;
     if (saturated_column_) {
-      const std::string& verdict = cells[*saturated_column_];
+      const std::string_view verdict = cells[*saturated_column_];
       if (saturated_.empty()) saturated_ = verdict;
       if (saturated_ != verdict) saturated_ = "undecided";
     }
     for (std::size_t i = 0; i < metrics_.size(); ++i) {
-      const auto value = NumberOfCell<double>(cells[metrics_[i].first]);
+      const auto value = NumberFrom<double>(cells[metrics_[i].first]);
       if (value) values_[i].push_back(*value);
     }
   }
@@ -113,39 +112,24 @@ class PointSummary {
   std::size_t errors_ = 0;
 };
 
-// Calls take(cells) for each row of the file after its header, which it returns.
-std::vector<std::string> ReadRows(
-    const std::filesystem::path& results,
-    const std::function<void(const std::vector<std::string>&)>& take) {
-  std::ifstream in(results, std::ios::binary);
-  std::string line;
-  std::vector<std::string> header;
-  std::vector<std::string> cells;
-  if (std::getline(in, line)) SplitCsvRow(line, header);
-  while (take && std::getline(in, line)) {
-    SplitCsvRow(line, cells);
-    take(cells);
-  }
-  return header;
-}
-
 }  // namespace
 
 void WriteStudySummary(const std::filesystem::path& results, const Study& study,
                        const std::filesystem::path& out) {
-  const std::vector<std::string> header = ReadRows(results, nullptr);
-  PointSummary point(header, 1 + study.columns().size());
-  ReadRows(results, [&](const std::vector<std::string>& cells) {
-    if (!point.Continues(cells)) point.CountValues();
-    point.Add(cells);
-  });
+  CsvTable counted(results.string());
+  PointSummary point(counted.columns(), 1 + study.columns().size());
+  while (counted.Next()) {
+    if (!point.Continues(counted.cells())) point.CountValues();
+    point.Add(counted.cells());
+  }
   point.CountValues();
   OutputFile file(out);
-  file.Write(point.Header(header));
-  ReadRows(results, [&](const std::vector<std::string>& cells) {
-    if (!point.Continues(cells)) file.Write(point.Take());
-    point.Add(cells);
-  });
+  file.Write(point.Header(counted.columns()));
+  CsvTable table(results.string());
+  while (table.Next()) {
+    if (!point.Continues(table.cells())) file.Write(point.Take());
+    point.Add(table.cells());
+  }
   file.Write(point.Take());
   file.Commit();
 }

@@ -6,11 +6,11 @@
 
 #include "apps/commands.h"
 #include "apps/override_options.h"
-#include "apps/study/csv_row.h"
 #include "apps/study/study.h"
 #include "apps/study/study_directory.h"
 #include "apps/terminal_control.h"
 #include "config/study_config.h"
+#include "core/csv.h"
 #include "core/input_error.h"
 
 namespace twin::apps {
@@ -28,11 +28,11 @@ struct SweepArguments {
 void PrintPoints(const run::Study& study) {
   std::vector<std::string> cells = {"point"};
   cells.insert(cells.end(), study.columns().begin(), study.columns().end());
-  std::cout << run::CsvRow(cells);
+  std::cout << CsvRow(cells);
   for (std::size_t point = 0; point < study.points(); ++point) {
     cells = study.ValuesOf(point);
     cells.insert(cells.begin(), std::to_string(point));
-    std::cout << run::CsvRow(cells);
+    std::cout << CsvRow(cells);
   }
   std::cerr << fmt::format("{} points, {} runs each: {} runs\n", study.points(),
                            study.config().replications, study.rows());

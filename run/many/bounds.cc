@@ -9,9 +9,9 @@
 
 #include "core/input_error.h"
 #include "core/nearest_names.h"
+#include "core/number_text.h"
 #include "core/printable.h"
 #include "run/record/metric_catalog.h"
-#include "run/record/number_text.h"
 
 namespace twin::run {
 namespace {

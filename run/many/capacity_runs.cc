@@ -10,8 +10,8 @@
 #include <variant>
 
 #include "core/input_error.h"
+#include "core/number_text.h"
 #include "run/many/parallel_runs.h"
-#include "run/record/number_text.h"
 #include "run/simulation.h"
 
 namespace twin::run {

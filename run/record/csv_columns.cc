@@ -2,6 +2,8 @@
 
 #include <array>
 
+#include "core/csv.h"
+
 namespace twin {
 namespace {
 
@@ -131,12 +133,11 @@ std::vector<TableColumn> PartColumns(const FurtherColumns& further) {
 }
 
 std::string HeaderLine(std::span<const TableColumn> columns) {
-  std::string line;
-  for (const TableColumn& column : columns) {
-    if (!line.empty()) line += ',';
-    line += column.name;
-  }
-  return line + '\n';
+  std::string header;
+  CsvLine line;
+  for (const TableColumn& column : columns) line.Word(column.name);
+  line.AppendTo(header);
+  return header;
 }
 
 }  // namespace twin

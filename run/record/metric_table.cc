@@ -11,8 +11,9 @@
 #include <variant>
 
 #include "core/check.h"
+#include "core/csv.h"
+#include "core/number_text.h"
 #include "run/record/metric_catalog.h"
-#include "run/record/number_text.h"
 
 namespace twin {
 namespace {
@@ -40,7 +41,7 @@ std::string ChangeText(const std::optional<double>& percent) {
 
 std::string ExactText(const SummaryValue* value) {
   if (value == nullptr) return "";
-  if (const auto* text = std::get_if<std::string>(value)) return CsvCell(*text);
+  if (const auto* text = std::get_if<std::string>(value)) return *text;
   if (const auto* count = std::get_if<std::int64_t>(value)) return fmt::format("{}", *count);
   const double number = std::get<double>(*value);
   return std::isfinite(number) ? ShortestText(number) : "";
@@ -109,20 +110,21 @@ void WriteTable(std::ostream& out, std::span<const NamedSummary> runs,
 
 void WriteCsv(std::ostream& out, std::span<const NamedSummary> runs,
               std::span<const std::string> names) {
-  out << "metric,unit";
+  CsvLine line;
+  line.Word("metric").Word("unit");
   for (std::size_t i = 0; i < runs.size(); ++i) {
-    out << ',' << CsvCell(runs[i].name);
-    if (i > 0) out << ',' << CsvCell(runs[i].name + "_change_percent");
+    line.Word(runs[i].name);
+    if (i > 0) line.Word(runs[i].name + "_change_percent");
   }
-  out << '\n';
+  line.WriteTo(out);
   for (const MetricRow& row : MetricRows(runs, names)) {
-    out << row.name << ',' << row.unit;
+    line.Word(row.name).Word(row.unit);
     for (std::size_t i = 0; i < row.values.size(); ++i) {
-      out << ',' << ExactText(row.values[i]);
+      line.Word(ExactText(row.values[i]));
       if (i == 0) continue;
-      out << ',' << (row.change_percent[i] ? RoundedText(*row.change_percent[i], 6) : "");
+      line.Word(row.change_percent[i] ? RoundedText(*row.change_percent[i], 6) : "");
     }
-    out << '\n';
+    line.WriteTo(out);
   }
 }
 
@@ -144,16 +146,6 @@ void WriteAligned(std::ostream& out, const std::vector<std::vector<std::string>>
     line.erase(line.find_last_not_of(' ') + 1);
     out << line << '\n';
   }
-}
-
-std::string CsvCell(std::string_view text) {
-  if (text.find_first_of(",\"\r\n") == std::string_view::npos) return std::string(text);
-  std::string cell = "\"";
-  for (const char c : text) {
-    if (c == '"') cell += '"';
-    cell += c;
-  }
-  return cell + '"';
 }
 
 }  // namespace twin

@@ -5,7 +5,6 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "run/record/summary.h"
@@ -52,8 +51,5 @@ void WriteCsv(std::ostream& out, std::span<const NamedSummary> runs,
 // the left, the others to the right. REQUIRES: all rows are equally long.
 void WriteAligned(std::ostream& out, const std::vector<std::vector<std::string>>& rows,
                   std::size_t left);
-
-// A cell of a CSV file: quoted where it has to be.
-std::string CsvCell(std::string_view text);
 
 }  // namespace twin

@@ -5,10 +5,10 @@
 #include <cstdint>
 #include <iosfwd>
 
+#include "core/csv.h"
 #include "core/ids.h"
 #include "core/step_times.h"
 #include "run/record/csv_columns.h"
-#include "run/record/csv_line.h"
 
 namespace twin {
 

@@ -3,8 +3,8 @@
 
 #include <iosfwd>
 
+#include "core/csv.h"
 #include "run/record/csv_columns.h"
-#include "run/record/csv_line.h"
 #include "run/record/run_listener.h"
 
 namespace twin {

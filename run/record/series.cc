@@ -4,8 +4,8 @@
 #include <ostream>
 
 #include "core/check.h"
+#include "core/csv.h"
 #include "run/record/csv_columns.h"
-#include "run/record/csv_line.h"
 
 namespace twin {
 

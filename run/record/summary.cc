@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "core/check.h"
-#include "run/record/number_text.h"
+#include "core/number_text.h"
 
 namespace twin {
 namespace {

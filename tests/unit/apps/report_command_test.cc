@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "apps/report/plotly.h"
-#include "apps/study/csv_row.h"
+#include "core/csv.h"
 #include "tests/unit/apps/experiment_folder.h"
 
 namespace twin::apps {
@@ -223,7 +223,14 @@ TEST_F(ReportCommandTest, ADamagedTableIsNamed) {
   const CommandOutcome outcome = Run({"report", "run"});
   EXPECT_EQ(outcome.exit_code, 1);
   EXPECT_TRUE(outcome.wrote_one_line()) << outcome.err;
-  EXPECT_THAT(outcome.err, HasSubstr("requests.csv:2: has 3 cells; allowed: 2, as the header"));
+  EXPECT_THAT(outcome.err,
+              HasSubstr("requests.csv:2: row: has 3 fields; allowed: 2, as the header"));
+}
+
+std::vector<std::string> CellsOf(const std::string& line) {
+  CsvCells split;
+  split.Split(line);
+  return {split.cells().begin(), split.cells().end()};
 }
 
 // A table of a run without its column `left_out`; "": with all. In the first row, the cell of
@@ -235,15 +242,14 @@ std::string Altered(const std::string& table, const std::string& left_out,
   std::string altered;
   std::size_t row = 0;
   for (std::string line; std::getline(lines, line); ++row) {
-    std::vector<std::string> cells;
-    run::SplitCsvRow(line, cells);
+    const std::vector<std::string> cells = CellsOf(line);
     if (row == 0) header = cells;
     std::vector<std::string> kept;
     for (std::size_t i = 0; i < cells.size(); ++i) {
       if (header[i] == left_out) continue;
       kept.push_back(row == 1 && header[i] == changed ? cell : cells[i]);
     }
-    altered += run::CsvRow(kept);
+    altered += CsvRow(kept);
   }
   return altered;
 }
@@ -254,8 +260,7 @@ TEST_F(ReportCommandTest, ATableWithoutAColumnOrWithAnOddCellIsShownOrNamed) {
   for (const char* file : {"requests.csv", "steps.csv", "series.csv"}) {
     const std::string path = fmt::format("run/{}", file);
     const std::string table = ReadText(scratch_.File(path));
-    std::vector<std::string> header;
-    run::SplitCsvRow(table.substr(0, table.find('\n')), header);
+    const std::vector<std::string> header = CellsOf(table.substr(0, table.find('\n')));
     // Each column has one of the odd cells: a report takes half a second.
     constexpr std::array kOdd = {"", "nan", "inf", "-1", "1e308", "-1e308", "text", "\xff"};
     for (std::size_t i = 0; i < header.size(); ++i) {

@@ -7,7 +7,7 @@
 #include <sstream>
 #include <thread>
 
-#include "apps/study/csv_row.h"
+#include "core/files/csv.h"
 #include "tests/unit/apps/experiment_folder.h"
 
 namespace twin::apps {
@@ -36,11 +36,9 @@ class SweepCommandTest : public testing::ExperimentFolderTest {
 
   // The cells of a CSV file, the header first.
   [[nodiscard]] Rows Table(const std::string& name) const {
-    std::istringstream lines(Text(name));
-    Rows rows;
-    for (std::string line; std::getline(lines, line);) {
-      run::SplitCsvRow(line, rows.emplace_back());
-    }
+    CsvTable table(scratch_.File(name));
+    Rows rows = {table.columns()};
+    while (table.Next()) rows.emplace_back(table.cells().begin(), table.cells().end());
     return rows;
   }
 

@@ -343,14 +343,16 @@ TEST_F(StepTimesFileTest, IsReadToTheNanosecond) {
   EXPECT_EQ(steps[0].parts[StepPart::kDelivery].count(), 500'000'007);
 }
 
-TEST_F(StepTimesFileTest, IsRefusedNamingLineAndCell) {
-  EXPECT_THAT(Refusal("step\n"), HasSubstr("line 1"));
-  EXPECT_THAT(Refusal(std::string(kHeader) + "1,2,3\n"), HasSubstr("line 2: has 3 cells"));
-  EXPECT_THAT(Refusal(std::string(kHeader) + "2,0,0,0,0,0,0,0,0,0,0,0,0\n"),
-              HasSubstr("is of step '2'"));
-  EXPECT_THAT(Refusal(std::string(kHeader) + "1,0,0,0,0,0,0,x,0,0,0,0,0\n"),
-              HasSubstr("cell 8 is 'x'"));
-  EXPECT_THAT(Refusal(std::string(kHeader) + "1,0,0,0,0,0,0,nan,0,0,0,0,0\n"), HasSubstr("cell 8"));
+TEST_F(StepTimesFileTest, IsRefusedNamingLineAndColumn) {
+  const std::string header = kHeader;
+  EXPECT_THAT(Refusal("step\n"), HasSubstr(":1: header: found 'step'; allowed: step,planned_s,"));
+  EXPECT_THAT(Refusal(header + "1,2,3\n"), HasSubstr(":2: row: has 3 fields; allowed: 13"));
+  EXPECT_THAT(Refusal(header + "2,0,0,0,0,0,0,0,0,0,0,0,0\n"),
+              HasSubstr(":2: step: found '2'; allowed: 1, as steps are in order"));
+  for (const char* word : {"x", "nan", "1e30"}) {
+    EXPECT_THAT(Refusal(header + "1,0,0,0,0,0,0," + word + ",0,0,0,0,0\n"),
+                HasSubstr(std::string(":2: gemm_ms: found '") + word + "'; allowed: a time"));
+  }
 }
 
 }  // namespace

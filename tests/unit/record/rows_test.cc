@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "run/record/number_text.h"
+#include "core/number_text.h"
 #include "run/record/part_rows.h"
 #include "run/record/request_rows.h"
 #include "run/record/request_tracker.h"

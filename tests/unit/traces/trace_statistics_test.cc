@@ -7,8 +7,8 @@
 #include <filesystem>
 #include <string>
 
+#include "core/files/csv.h"
 #include "tests/unit/traces/trace_samples.h"
-#include "traces/csv_reader.h"
 #include "traces/trace_format.h"
 #include "traces/workload.h"
 
@@ -152,20 +152,16 @@ TEST_F(SharedTraceTest, LengthsAlone) {
 // The first 600-s window of m-small: the rates in the file, times 600, and their sum to within the
 // rounding of each client's fraction.
 TEST_F(SharedTraceTest, ServeGenMeetsTheRatesOfAWindow) {
-  LineReader lines((directory_ / "servegen_m_small_arrivals.csv.gz").string());
-  CsvReader file(lines);
-  const std::vector<std::string_view>& parts = file.cells();
+  CsvTable arrivals((directory_ / "servegen_m_small_arrivals.csv.gz").string());
   double expected = 0;
   int clients = 0;
-  file.Next();
-  while (file.Next()) {
-    if (parts[1] != "0") break;
-    expected += 600 * std::stod(std::string(parts[2]));
+  while (arrivals.Next() && arrivals.Text("window_start_s") == "0") {
+    expected += 600 * arrivals.Positive("rate_rps", 1e5);
     ++clients;
   }
   WorkloadConfig config;
   config.servegen =
-      ServeGenConfig{.arrivals_path = lines.name(),
+      ServeGenConfig{.arrivals_path = arrivals.lines().name(),
                      .lengths_path = (directory_ / "servegen_m_small_lengths.csv.gz").string(),
                      .duration = std::chrono::seconds(600)};
   const auto source = MakeWorkload(config, 1);

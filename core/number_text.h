@@ -1,8 +1,12 @@
 // Numbers as text, the same in every locale.
 #pragma once
 
+#include <charconv>
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
+#include <system_error>
 
 namespace twin {
 
@@ -15,5 +19,18 @@ std::string RoundedText(double value, int digits);
 // Appends `nanoseconds` in units of 10^`digits` ns, exactly, without trailing zeros: (1500000, 6)
 // is "1.5". REQUIRES: 0 <= digits <= 18.
 void AppendDecimal(std::string& out, std::int64_t nanoseconds, int digits);
+
+// Assigns the number that the whole text is; false if it is none, or empty.
+template <class T>
+bool ReadNumber(std::string_view text, T& value) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc{} && end == text.data() + text.size();
+}
+
+template <class T>
+std::optional<T> NumberFrom(std::string_view text) {
+  T value{};
+  return ReadNumber(text, value) ? std::optional(value) : std::nullopt;
+}
 
 }  // namespace twin

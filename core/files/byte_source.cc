@@ -1,4 +1,4 @@
-#include "traces/byte_source.h"
+#include "core/files/byte_source.h"
 
 #include <zlib.h>
 

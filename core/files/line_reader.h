@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "traces/byte_source.h"
+#include "core/files/byte_source.h"
 
 namespace twin {
 

@@ -1,33 +1,27 @@
-#include "traces/field.h"
+#include "core/files/field.h"
 
-#include <charconv>
 #include <chrono>
 #include <cmath>
 #include <string>
-#include <system_error>
 #include <type_traits>
+
+#include "core/number_text.h"
 
 namespace twin {
 namespace {
 
-template <class T>
-bool ParseWhole(std::string_view text, T& value) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && end == text.data() + text.size();
-}
-
 // An integer as data frames write it, too: 10.0, 1e+05.
 template <class T>
 bool ParseWholeNumber(std::string_view text, T& value) {
-  if (ParseWhole(text, value)) return true;
+  if (ReadNumber(text, value)) return true;
   const std::size_t point = text.find('.');
   if (point > 0 && point + 1 < text.size() &&
       text.find_first_not_of('0', point + 1) == std::string_view::npos) {
-    return ParseWhole(text.substr(0, point), value);
+    return ReadNumber(text.substr(0, point), value);
   }
   constexpr double kExact = 9007199254740992;  // 2^53: beyond it, a double may be another integer
   double real = 0;
-  if (text.find_first_of("eE") == std::string_view::npos || !ParseWhole(text, real) ||
+  if (text.find_first_of("eE") == std::string_view::npos || !ReadNumber(text, real) ||
       !(std::abs(real) <= kExact) || real != std::floor(real) ||
       (real < 0 && std::is_unsigned_v<T>)) {
     return false;
@@ -99,10 +93,6 @@ std::int64_t ParseInteger(const Field& field, std::int64_t low, std::int64_t hig
   return value;
 }
 
-std::int32_t ParseTokens(const Field& field) {
-  return static_cast<std::int32_t>(ParseInteger(field, 1, kTokensMax));
-}
-
 std::uint64_t ParseUnsigned(const Field& field) {
   std::uint64_t value = 0;
   if (!ParseWholeNumber(field.text, value)) {
@@ -113,7 +103,7 @@ std::uint64_t ParseUnsigned(const Field& field) {
 
 double ParseReal(const Field& field, double low, double high) {
   double value = 0;
-  if (!ParseWhole(field.text, value) || !(value >= low && value <= high)) {
+  if (!ReadNumber(field.text, value) || !(value >= low && value <= high)) {
     field.lines.RefuseField(field.name, field.text,
                             "a number from " + std::to_string(low) + " to " + std::to_string(high));
   }
@@ -128,13 +118,13 @@ Duration ParseSeconds(const Field& field) {
   if (TakeChar(rest, ".")) fraction = TakeDigits(rest);
   if (rest.empty() && whole.size() + fraction.size() > 0) {
     std::int64_t seconds = 0;
-    if ((!whole.empty() && !ParseWhole(whole, seconds)) || seconds >= 4'000'000'000) {
+    if ((!whole.empty() && !ReadNumber(whole, seconds)) || seconds >= 4'000'000'000) {
       field.lines.RefuseField(field.name, field.text, kAllowed);
     }
     return std::chrono::seconds(seconds) + Duration{FractionNanoseconds(fraction)};
   }
   double seconds = 0;
-  if (!ParseWhole(field.text, seconds) || !(seconds >= 0 && seconds < 4e9)) {
+  if (!ReadNumber(field.text, seconds) || !(seconds >= 0 && seconds < 4e9)) {
     field.lines.RefuseField(field.name, field.text, kAllowed);
   }
   return DurationFromSeconds(seconds);

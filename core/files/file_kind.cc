@@ -1,4 +1,4 @@
-#include "traces/file_kind.h"
+#include "core/files/file_kind.h"
 
 #include <cstddef>
 

@@ -1,4 +1,4 @@
-#include "traces/compressible_file.h"
+#include "core/files/compressible_file.h"
 
 #include <fcntl.h>
 #include <unistd.h>

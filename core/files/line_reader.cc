@@ -1,11 +1,11 @@
-#include "traces/line_reader.h"
+#include "core/files/line_reader.h"
 
 #include <utility>
 
 #include "core/check.h"
+#include "core/files/file_kind.h"
 #include "core/input_error.h"
 #include "core/printable.h"
-#include "traces/file_kind.h"
 
 namespace twin {
 namespace {

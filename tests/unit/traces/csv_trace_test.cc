@@ -1,6 +1,4 @@
 // CSV as spreadsheets and data frames write it, and files that are none.
-#include "traces/csv_reader.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -18,16 +16,7 @@ namespace twin {
 namespace {
 
 using std::string_view_literals::operator""sv;
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-std::vector<std::vector<std::string>> RecordsOf(std::string text) {
-  LineReader lines("file", MemoryBytes(std::move(text)));
-  CsvReader file(lines);
-  std::vector<std::vector<std::string>> records;
-  while (file.Next()) records.emplace_back(file.cells().begin(), file.cells().end());
-  return records;
-}
 
 std::string ErrorOf(const std::string& text, std::string_view format = "",
                     const TraceReadOptions& options = {}) {
@@ -47,26 +36,7 @@ TracedRequest Sent(Duration arrival, std::int32_t prompt, std::int32_t output) {
   return request;
 }
 
-TEST(CsvReaderTest, QuotesHoldSeparatorsLineBreaksAndDoubledQuotes) {
-  EXPECT_THAT(RecordsOf("a,\"b, c\",d\n\"1\n2\",\"say \"\"hi\"\"\",\"\"\nx\"y,,z\n"),
-              ElementsAre(ElementsAre("a", "b, c", "d"), ElementsAre("1\n2", "say \"hi\"", ""),
-                          ElementsAre("x\"y", "", "z")));
-}
-
-TEST(CsvReaderTest, TheHeaderTellsTheSeparator) {
-  EXPECT_THAT(RecordsOf("a;b,c;d\n1;2;3\n"),
-              ElementsAre(ElementsAre("a", "b,c", "d"), ElementsAre("1", "2", "3")));
-  EXPECT_THAT(RecordsOf("\"a;b;c\",d\n1,2\n"),
-              ElementsAre(ElementsAre("a;b;c", "d"), ElementsAre("1", "2")));
-  EXPECT_THAT(RecordsOf("a\tb\n1\t2\n"), ElementsAre(ElementsAre("a", "b"), ElementsAre("1", "2")));
-}
-
-TEST(CsvReaderTest, RowsWithoutAnyTextAreSkipped) {
-  EXPECT_THAT(RecordsOf("a,b\n1,2\n,\n"),
-              ElementsAre(ElementsAre("a", "b"), ElementsAre("1", "2")));
-}
-
-TEST(CsvReaderTest, AQuoteWithoutItsPairIsNamedByItsLine) {
+TEST(CsvTraceTest, AQuoteWithoutItsPairIsNamedByItsLine) {
   const std::string header = "send_us,in_tokens,out_tokens,prompt\n";
   EXPECT_THAT(ErrorOf(header + "1,2,3,\"hello\n4,5,6,world\n"),
               HasSubstr("trace:2: row: found '1,2,3,\"hello\\x0a4,5,6,world', whose quote is never "

@@ -1,4 +1,4 @@
-#include "run/record/number_text.h"
+#include "core/number_text.h"
 
 #include <charconv>
 #include <cmath>

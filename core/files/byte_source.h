@@ -1,4 +1,4 @@
-// Sources of a trace's bytes: files or memory, plain or gzip.
+// Sources of a file's bytes: files or memory, plain or gzip.
 #pragma once
 
 #include <cstddef>

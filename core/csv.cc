@@ -1,34 +1,11 @@
-#include "traces/csv_reader.h"
+#include "core/csv.h"
 
 #include <algorithm>
-
-#include "core/input_error.h"
-#include "core/printable.h"
 
 namespace twin {
 namespace {
 
 constexpr std::string_view kSeparators = ",;\t|";
-
-// True if a record that is within quotes where `line` begins still is where it ends.
-bool StaysInQuotes(std::string_view line, char separator) {
-  std::size_t from = 0;
-  while (true) {
-    const std::size_t quote = line.find('"', from);
-    if (quote == std::string_view::npos) return true;
-    from = quote + 1;
-    if (from < line.size() && line[from] == '"') {
-      ++from;
-      continue;
-    }
-    do {  // to the next cell in quotes
-      from = line.find(separator, from);
-      if (from == std::string_view::npos) return false;
-      ++from;
-    } while (from >= line.size() || line[from] != '"');
-    ++from;
-  }
-}
 
 }  // namespace
 
@@ -94,43 +71,25 @@ std::string_view RepeatedName(const std::vector<std::string_view>& names) {
   return found == sorted.end() ? std::string_view() : *found;
 }
 
-bool CsvReader::Next() {
-  do {
-    if (!ReadRecord()) return false;
-  } while (cells().size() > 1 && cells().front().empty() &&
-           std::ranges::all_of(cells(), &std::string_view::empty));
-  return true;
+void AppendCsvCell(std::string& line, std::string_view text) {
+  if (text.find_first_of(",\"\r\n") == std::string_view::npos) {
+    line += text;
+    return;
+  }
+  line += '"';
+  for (const char c : text) {
+    if (c == '"') line += '"';
+    line += c;
+  }
+  line += '"';
 }
 
-bool CsvReader::ReadRecord() {
-  if (!lines_.Next(record_)) return false;
-  if (separator_ == 0) separator_ = CsvSeparator(record_);
-  CsvCells::Result result = cells_.Split(record_, separator_);
-  if (result == CsvCells::Result::kOpenQuote) {
-    ReadFurtherLines();
-    result = cells_.Split(record_, separator_);
-  }
-  if (result == CsvCells::Result::kBehindQuote) {
-    lines_.RefuseField("row", cells().back(), "nothing behind the closing quote of a cell");
-  }
-  return true;
-}
-
-// Extends the record to the line that closes its quotes.
-void CsvReader::ReadFurtherLines() {
-  const std::int64_t first_line = lines_.line_number();
-  lines_of_record_ = record_;
-  std::string_view line;
-  do {
-    if (lines_of_record_.size() > LineReader::kLineBytesMax || !lines_.Next(line)) {
-      throw InputError(InputError::Kind::kData, lines_.name() + ":" + std::to_string(first_line),
-                       "row: found '" + Printable(lines_of_record_) +
-                           "', whose quote is never closed; allowed: a quote at both ends of a "
-                           "cell, and quotes within it twice");
-    }
-    lines_of_record_.append("\n").append(line);
-  } while (StaysInQuotes(line, separator_));
-  record_ = lines_of_record_;
+std::string CsvRow(const std::vector<std::string>& cells) {
+  std::string row;
+  CsvLine line;
+  for (const std::string& cell : cells) line.Word(cell);
+  line.AppendTo(row);
+  return row;
 }
 
 }  // namespace twin

@@ -1,4 +1,4 @@
-// Recognises files that hold no text a reader of traces understands.
+// Recognises files that hold no text a reader of lines understands.
 #pragma once
 
 #include <string_view>
