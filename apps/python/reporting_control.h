@@ -1,4 +1,4 @@
-// Work of lab/ that Python waits for: on a thread of its own, without the interpreter lock.
+// Runs that Python waits for: on a thread of its own, without the interpreter lock.
 #pragma once
 
 #include <nanobind/nanobind.h>

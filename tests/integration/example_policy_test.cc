@@ -1,4 +1,4 @@
-// The policy of examples/my_policy where everything that may go wrong does.
+// The policy of docs/examples/my_policy where everything that may go wrong does.
 #include <gtest/gtest.h>
 
 #include <cstdint>

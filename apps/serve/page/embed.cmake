@@ -1,4 +1,4 @@
-# Writes the page's files as string constants: cmake -DSOURCE=front/page -DHEADER=FILE -P embed.cmake
+# Writes the page's files as string constants: cmake -DSOURCE=apps/serve/page -DHEADER=FILE -P embed.cmake
 set(text "// Written by apps/serve/page/embed.cmake.\n#pragma once\n\n#include <string_view>\n\nnamespace twin::serve {\n\n")
 foreach(part html js css)
   file(READ "${SOURCE}/live.${part}" content)

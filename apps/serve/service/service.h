@@ -1,5 +1,5 @@
 // What the protocols of the serving front need of a system that generates text: the interface
-// between the routes (front/) and an engine with its world (lab/serve/).
+// between the routes (apps/serve/) and an engine with its world (apps/serve/service/).
 //
 // A request crosses it as token ids: tokenizers, chat templates and stop strings belong to the
 // front, as they do in vLLM, and the engine sees what its policy may see.
