@@ -6,6 +6,8 @@
 #include <string>
 #include <system_error>
 
+#include "core/csv.h"
+
 namespace twin::run {
 namespace {
 
@@ -28,8 +30,10 @@ TimingFile::TimingFile(const std::filesystem::path& path) {
 }
 
 void TimingFile::Append(const StudyRow& row) {
-  out_ << fmt::format("{},{},{:.6f}\n", row.id.point, row.id.replication, row.wall_seconds)
-       << std::flush;
+  CsvLine line;
+  line.Count(row.id.point).Count(row.id.replication);
+  line.Word(fmt::format("{:.6f}", row.wall_seconds)).WriteTo(out_);
+  out_.flush();
 }
 
 }  // namespace twin::run

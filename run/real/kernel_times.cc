@@ -4,6 +4,7 @@
 
 #include <map>
 
+#include "core/csv.h"
 #include "core/files/output_file.h"
 #include "exec/profile/spread.h"
 
@@ -23,12 +24,6 @@ std::size_t UsualCount(std::span<const std::vector<exec::KernelRun>> repeats) {
     most = times;
   }
   return usual;
-}
-
-// Names of kernels contain commas; quotes they do not.
-std::string KernelRow(const TracedStep& step, std::size_t node, const KernelTime& kernel) {
-  return fmt::format("{},{},{},{},\"{}\",{:.3f},{:.3f}\n", step.phase, step.batch, step.length,
-                     node, kernel.name, kernel.us, kernel.gap_us);
 }
 
 }  // namespace
@@ -61,8 +56,12 @@ void KernelTimesFile::Add(const TracedStep& step, const std::function<void()>& r
     repeats.push_back(trace_.Take());
   }
   std::size_t node = 0;
-  for (const KernelTime& kernel : MedianKernelTimes(repeats))
-    text_ += KernelRow(step, node++, kernel);
+  CsvLine line;
+  for (const KernelTime& kernel : MedianKernelTimes(repeats)) {
+    line.Word(step.phase).Count(step.batch).Count(step.length).Count(node++).Word(kernel.name);
+    line.Word(fmt::format("{:.3f}", kernel.us)).Word(fmt::format("{:.3f}", kernel.gap_us));
+    line.AppendTo(text_);
+  }
   WriteFile(path_, text_);
 }
 
