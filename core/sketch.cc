@@ -9,7 +9,7 @@
 #include <span>
 
 #include "core/check.h"
-#include "core/quantile.h"
+#include "core/statistics.h"
 
 namespace twin {
 namespace {

@@ -20,7 +20,7 @@ namespace twin {
 //             as many distinct values occur; count, sum, mean, minimum and maximum always; the
 //             standard deviation to 1e-9.
 // Error       of a quantile after the switch: at most 1/1024 (0.098 %) of the value.
-// Quantiles   as quantile.h defines them.
+// Quantiles   as statistics.h defines them.
 // Memory      16 bytes per entry while exact (256 KiB by default), then 220 KiB; nothing is
 //             allocated after the switch.
 // Cost        Insert: about 15 ns.

@@ -10,7 +10,7 @@
 #include <variant>
 
 #include "core/input_error.h"
-#include "core/quantile.h"
+#include "core/statistics.h"
 #include "run/simulation.h"
 #include "sim/cost/step_model/drawn_errors.h"
 
@@ -36,13 +36,7 @@ constexpr double kChanceTimesDraws = 3.84;
 using Draws = std::vector<double>;
 
 DrawnInterval IntervalOf(const Draws& values) {
-  return {Quantile(values, 0.5), Quantile(values, 0.05), Quantile(values, 0.95)};
-}
-
-double Mean(const Draws& values) {
-  double sum = 0;
-  for (const double value : values) sum += value;
-  return sum / static_cast<double>(values.size());
+  return {Median(values), Quantile(values, 0.05), Quantile(values, 0.95)};
 }
 
 double SquaredCorrelation(const Draws& a, const Draws& b) {

@@ -13,6 +13,7 @@
 #include "apps/predict/recorded_models.h"
 #include "config/models/named_model.h"
 #include "core/input_error.h"
+#include "core/statistics.h"
 #include "sim/cost/normal_equations.h"
 #include "sim/cost/profile_cost.h"
 
@@ -189,12 +190,10 @@ StepErrorRow ErrorsOf(const LoadedSet& loaded, std::string kind, std::vector<dou
   row.kind = std::move(kind);
   row.steps = static_cast<std::int64_t>(errors.size());
   if (errors.empty()) return row;
-  std::sort(errors.begin(), errors.end());
-  row.bias = errors[errors.size() / 2];
+  row.bias = Median(errors);
   for (double& error : errors) error = std::abs(error);
-  std::sort(errors.begin(), errors.end());
-  row.median = errors[errors.size() / 2];
-  row.p90 = errors[errors.size() * 9 / 10];
+  row.median = Median(errors);
+  row.p90 = Quantile(std::move(errors), 0.9);
   return row;
 }
 

@@ -5,9 +5,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
-#include <numeric>
+#include <utility>
 
 #include "apps/predict/simplex_search.h"
+#include "core/statistics.h"
 #include "run/stop_check.h"
 #include "sim/cost/operations/gemm_closed_form.h"
 #include "sim/cost/operations/unmeasured_device.h"
@@ -103,8 +104,7 @@ sim::GemmFit FitGemm(const HardwareSpec& hardware, std::span<const GemmRow> rows
   fit.coefficients = coefficients_of(best);
   std::vector<double> errors = GemmFitErrors(hardware, fit.coefficients, rows);
   for (double& error : errors) error = std::abs(error);
-  std::ranges::sort(errors);
-  fit.log_sd = Rounded(errors[(errors.size() - 1) * 9 / 10] / kErrorsAtP90);
+  fit.log_sd = Rounded(Quantile(std::move(errors), 0.9) / kErrorsAtP90);
   // As many coefficients meet so few rows whatever they are.
   if (rows.size() < 2 * free.size()) fit.log_sd = std::max(fit.log_sd, sim::kUnmeasuredGemmSd);
   return fit;

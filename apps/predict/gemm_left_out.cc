@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "core/check.h"
+#include "core/statistics.h"
 #include "run/stop_check.h"
 #include "sim/cost/operations/gemm_kriging.h"
 #include "sim/cost/operations/gemm_table.h"
@@ -17,12 +18,6 @@ constexpr double kDeviationsAtP90 = 1.645;
 // Shares from 0 to 1 that are tried, less one.
 constexpr int kShareSteps = 50;
 constexpr double kLeastGain = 0.01;
-
-double QuantileOfErrors(std::vector<double> values, double share) {
-  if (values.empty()) return 0;
-  std::ranges::sort(values);
-  return values[static_cast<std::size_t>(share * static_cast<double>(values.size() - 1))];
-}
 
 double SumOfSizes(const std::vector<double>& errors) {
   double sum = 0;
@@ -59,9 +54,9 @@ ImportError ImportErrorOf(const std::vector<double>& logs) {
   std::vector<double> sizes;
   for (const double log : logs) sizes.push_back(std::abs(std::expm1(log)));
   return {.rows = static_cast<std::int64_t>(logs.size()),
-          .median = QuantileOfErrors(sizes, 0.5),
-          .p90 = QuantileOfErrors(sizes, 0.9),
-          .bias = std::expm1(QuantileOfErrors(logs, 0.5))};
+          .median = QuantileOrZero(sizes, 0.5),
+          .p90 = QuantileOrZero(sizes, 0.9),
+          .bias = std::expm1(QuantileOrZero(logs, 0.5))};
 }
 
 void GemmJudged::Add(std::int64_t m, double log, double variance) {
@@ -75,7 +70,7 @@ std::vector<double> GemmJudged::Deviations() const {
   std::vector<double> all;
   for (const std::vector<double>& range : in_deviations) {
     // To three digits, as files hold it.
-    all.push_back(std::round(1e3 * QuantileOfErrors(range, 0.9) / kDeviationsAtP90) / 1e3);
+    all.push_back(std::round(1e3 * QuantileOrZero(range, 0.9) / kDeviationsAtP90) / 1e3);
   }
   return all;
 }

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "core/input_error.h"
+#include "core/statistics.h"
 #include "run/stop_check.h"
 #include "sim/cost/operations/attention_model.h"
 #include "sim/cost/operations/fit_attention.h"
@@ -133,12 +134,8 @@ std::string MixedReport(const std::vector<Mixed>& mixed, double factor) {
   std::vector<double> errors;
   errors.reserve(mixed.size());
   for (const Mixed& call : mixed) errors.push_back(std::abs(std::expm1(call.Error(factor))));
-  std::ranges::sort(errors);
-  const auto at = [&](double share) {
-    return 100 * errors[static_cast<std::size_t>(share * static_cast<double>(errors.size() - 1))];
-  };
   return fmt::format("both: {} rows, {:.1f} / {:.1f} % with a factor of {:.2f} on decodes",
-                     errors.size(), at(0.5), at(0.9), factor);
+                     errors.size(), 100 * Median(errors), 100 * Quantile(errors, 0.9), factor);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "apps/predict/simplex_search.h"
+#include "core/statistics.h"
 
 namespace twin::run {
 namespace {
@@ -37,18 +38,14 @@ std::vector<double> Errors(const HardwareSpec& hardware, double latency_us, doub
 sim::MemoryBoundFit FitMemoryBound(const HardwareSpec& hardware, sim::MemoryBoundKernel kernel,
                                    std::span<const MemoryBoundRow> rows) {
   const auto loss = [&](const std::vector<double>& at) {
-    double sum = 0;
-    for (const double error : Errors(hardware, at[0], at[1], rows)) sum += error;
-    return sum / static_cast<double>(rows.size());
+    return Mean(Errors(hardware, at[0], at[1], rows));
   };
   const std::vector<double> best =
       SearchMinimum({{0.1, 3, 100}, {0.02, 0.8, kFractionMost}}, kMemoryBoundEvaluations, loss);
   sim::MemoryBoundFit fit{.kernel = kernel,
                           .latency_us = ToFourDigits(best[0]),
                           .bandwidth_fraction = ToFourDigits(best[1])};
-  std::vector<double> errors = Errors(hardware, fit.latency_us, fit.bandwidth_fraction, rows);
-  std::ranges::sort(errors);
-  const double p90 = errors[(errors.size() - 1) * 9 / 10];
+  const double p90 = Quantile(Errors(hardware, fit.latency_us, fit.bandwidth_fraction, rows), 0.9);
   fit.spread = ToFourDigits(std::max(kSpreadLeast, p90 / kStandardDeviationsAtP90));
   return fit;
 }

@@ -8,10 +8,10 @@
 #include <filesystem>
 #include <iterator>
 #include <map>
-#include <numeric>
 #include <set>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "apps/predict/gemm_predictor.h"
@@ -19,6 +19,7 @@
 #include "config/profile_file.h"
 #include "core/files/csv.h"
 #include "core/input_error.h"
+#include "core/statistics.h"
 #include "run/stop_check.h"
 #include "sim/cost/operations/moe_model.h"
 #include "sim/cost/operations/moe_table.h"
@@ -118,11 +119,10 @@ M FitMoe(const HardwareSpec& hardware, const std::vector<MoeRow>& rows, const Ru
   return coefficients_of(best);
 }
 
-// The share-th smallest absolute value.
+// A quantile of the absolute values.
 double Size(std::vector<double> errors, double share) {
   for (double& error : errors) error = std::abs(error);
-  std::ranges::sort(errors);
-  return errors[static_cast<std::size_t>(share * static_cast<double>(errors.size() - 1))];
+  return Quantile(std::move(errors), share);
 }
 
 constexpr std::size_t kMoeModelsMin = 4;
@@ -145,20 +145,17 @@ double ErrorOf(const HardwareSpec& hardware, const sim::MoeProfile& profile, con
 std::vector<double> CurveOver(const std::vector<std::uint32_t>& tokens,
                               const std::map<std::int64_t, std::vector<double>>& log_ratios) {
   std::vector<double> curve;
-  const auto mean = [](const std::vector<double>& values) {
-    return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
-  };
   for (const std::uint32_t at : tokens) {
     const auto above = log_ratios.lower_bound(at);
     if (above == log_ratios.end() || above->first == at || above == log_ratios.begin()) {
-      curve.push_back(mean((above == log_ratios.end() ? std::prev(above) : above)->second));
+      curve.push_back(Mean((above == log_ratios.end() ? std::prev(above) : above)->second));
       continue;
     }
     const auto below = std::prev(above);
     const auto log2 = [](std::int64_t value) { return std::log2(static_cast<double>(value)); };
     const double share =
         (log2(at) - log2(below->first)) / (log2(above->first) - log2(below->first));
-    curve.push_back(std::lerp(mean(below->second), mean(above->second), share));
+    curve.push_back(std::lerp(Mean(below->second), Mean(above->second), share));
   }
   return curve;
 }

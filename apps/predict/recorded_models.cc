@@ -29,7 +29,9 @@ double BinOf(double rows) {
   return kExactRows + std::round(kBinsPerOctave * std::log2(rows / kExactRows));
 }
 
-double Median(std::vector<double> values) {
+// The larger of the two middle values of an even number. Their mean moves the ratios of bins with
+// few steps, and with them the tails of TTFT in recorded runs by up to 4 %.
+double UpperMedian(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
   return *middle;
@@ -50,7 +52,7 @@ double LogRatio(const RowsBin& bin) {
   double weights = kStepsWithoutError;
   for (const auto& [recording, log_ratios] : bin.log_ratios) {
     const double weight = std::min(kRecordingSteps, static_cast<double>(log_ratios.size()));
-    sum += weight * Median(log_ratios);
+    sum += weight * UpperMedian(log_ratios);
     weights += weight;
   }
   return Rounded(Firm(sum / weights), kRatioDigits);

@@ -1,9 +1,10 @@
 #include "apps/profile/equal_speed.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
-#include "core/quantile.h"
+#include "core/statistics.h"
 #include "sched/computed_rows.h"
 
 namespace twin::run {
@@ -45,13 +46,13 @@ double MedianAround(const std::vector<ProbedRows>& probes, std::size_t at,
   for (std::size_t i = begin; i < end; ++i) {
     if (probes[i].round == probes[at].round) values.push_back(probes[i].*time);
   }
-  return Quantile(values, 0.5);
+  return Median(std::move(values));
 }
 
-double Median(const std::vector<ProbedRows>& probes, double ProbedRows::*time) {
+double MedianOf(const std::vector<ProbedRows>& probes, double ProbedRows::*time) {
   std::vector<double> values;
   for (const ProbedRows& probe : probes) values.push_back(probe.*time);
-  return Quantile(values, 0.5);
+  return Median(std::move(values));
 }
 
 bool IsDecode(const ProfileRow& row) {
@@ -69,8 +70,8 @@ void Scale(ProfileRow& row, double factor) {
 exec::ProbeSeconds ScaleToOneSpeed(Profile& profile) {
   const std::vector<ProbedRows> probes = ProbesOf(profile.rows);
   if (probes.empty()) return {};
-  const double decode_us = Median(probes, &ProbedRows::decode_us);
-  const double prefill_us = Median(probes, &ProbedRows::prefill_us);
+  const double decode_us = MedianOf(probes, &ProbedRows::decode_us);
+  const double prefill_us = MedianOf(probes, &ProbedRows::prefill_us);
   for (std::size_t i = 0; i < probes.size(); ++i) {
     const double decode = decode_us / MedianAround(probes, i, &ProbedRows::decode_us);
     const double prefill = prefill_us / MedianAround(probes, i, &ProbedRows::prefill_us);

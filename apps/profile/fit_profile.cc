@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
 #include <optional>
 #include <set>
 #include <string>
@@ -13,7 +12,7 @@
 #include "apps/profile/equal_speed.h"
 #include "apps/profile/profile_cases.h"
 #include "core/input_error.h"
-#include "core/quantile.h"
+#include "core/statistics.h"
 #include "exec/profile/spread.h"
 
 namespace twin::run {
@@ -60,8 +59,7 @@ sim::StepSample StepOf(const Rounds& rounds) {
                        .held_out = IsHeldOut(rounds.front()->name)};
   for (std::size_t i = 0; i < kStepPartCount; ++i) {
     const std::vector<double> seconds = part_of(i);
-    step.seconds[i] =
-        std::accumulate(seconds.begin(), seconds.end(), 0.0) / static_cast<double>(seconds.size());
+    step.seconds[i] = Mean(seconds);
     step.noise[i] = NoiseOf(seconds);
   }
   step.total_noise = NoiseOf(Of(rounds, [](const ProfileRow& row) { return row.median_us; }));

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "core/statistics.h"
 #include "run/many/statistics.h"
 
 namespace twin::run {
@@ -11,7 +12,7 @@ namespace {
 
 std::vector<std::size_t> BestFirst(const Scores& scores) {
   std::vector<double> means;
-  for (const std::vector<double>& one : scores) means.push_back(MeanOf(one));
+  for (const std::vector<double>& one : scores) means.push_back(Mean(one));
   std::vector<std::size_t> order(scores.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::stable_sort(order.begin(), order.end(),
@@ -38,7 +39,7 @@ std::vector<std::size_t> Survivors(const Scores& scores, const HalvingRule& rule
   std::vector<std::size_t> kept(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(keep));
   if (keep > 0) {
     const std::vector<double>& cut = scores[order[keep - 1]];
-    const double margin = rule.tolerance * std::abs(MeanOf(cut));
+    const double margin = rule.tolerance * std::abs(Mean(cut));
     for (std::size_t i = keep; i < order.size(); ++i) {
       const Interval difference = ComparePaired(scores[order[i]], cut, rule.level).difference;
       if (difference.high > margin) kept.push_back(order[i]);
@@ -54,7 +55,7 @@ std::vector<RankedConfiguration> RankConfigurations(const Scores& scores, double
   const std::vector<std::size_t> order = BestFirst(scores);
   if (order.empty()) return ranked;
   const std::vector<double>& best = scores[order[0]];
-  const double margin = tolerance * std::abs(MeanOf(best));
+  const double margin = tolerance * std::abs(Mean(best));
   const double others = static_cast<double>(std::max<std::size_t>(2, order.size()) - 1);
   for (const std::size_t index : order) {
     const Interval behind = ComparePaired(best, scores[index], 1 - (1 - level) / others).difference;

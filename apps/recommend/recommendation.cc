@@ -16,6 +16,7 @@
 #include "config/server_presets.h"
 #include "core/input_error.h"
 #include "core/number_text.h"
+#include "core/statistics.h"
 #include "run/many/capacity_runs.h"
 #include "run/many/distinct_reports.h"
 
@@ -232,7 +233,7 @@ void RecommendSearch::AddFront(const Evaluations& results) {
   const std::size_t tpot = evaluator_.KeyIndex("mean_tpot_ms");
   std::vector<std::vector<double>> points;
   for (const std::vector<Evaluation>& one : results)
-    points.push_back({-MeanOf(MetricValues(one, ttft)), -MeanOf(MetricValues(one, tpot))});
+    points.push_back({-Mean(MetricValues(one, ttft)), -Mean(MetricValues(one, tpot))});
   for (const std::size_t i : ParetoFront(points)) front_.push_back(alive_[i]);
 }
 

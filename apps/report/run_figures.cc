@@ -7,7 +7,7 @@
 #include <cmath>
 #include <limits>
 
-#include "core/quantile.h"
+#include "core/statistics.h"
 #include "run/many/statistics.h"
 
 namespace twin::run {
@@ -80,7 +80,7 @@ FigureLine MedianOverTime(const ReportedRun& run, const char* column) {
   }
   for (std::size_t i = 0; i < kWindows; ++i) {
     line.x.push_back(end * (static_cast<double>(i) + 0.5) / kWindows);
-    line.y.push_back(windows[i].empty() ? kNothing : Quantile(windows[i], 0.5));
+    line.y.push_back(windows[i].empty() ? kNothing : Median(windows[i]));
   }
   return line;
 }
@@ -173,7 +173,7 @@ void AddParts(Page& page, const std::vector<ReportedRun>& runs) {
     std::vector<double> means;
     for (const ReportedRun& run : runs) {
       if (!run.parts || run.parts->rows() == 0) continue;
-      means.push_back(run.parts->Has(part.column) ? MeanOf(run.parts->Numbers(part.column)) : 0);
+      means.push_back(run.parts->Has(part.column) ? Mean(run.parts->Numbers(part.column)) : 0);
     }
     if (*std::ranges::max_element(means) > 0)
       figure.AddBars(part.title, names, means, PaletteColour(part.colour));

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <iterator>
 
-#include "core/quantile.h"
+#include "core/statistics.h"
 
 namespace twin::run {
 namespace {
@@ -25,7 +25,7 @@ StepComparison CompareSteps(const std::string& kind, const std::vector<StepPoint
     comparison.predicted_ms += point.predicted_ms / static_cast<double>(points.size());
     errors.push_back(100 * std::abs(point.predicted_ms / point.measured_ms - 1));
   }
-  comparison.median_error_percent = Quantile(errors, 0.5);
+  comparison.median_error_percent = Median(errors);
   comparison.p90_error_percent = Quantile(errors, 0.9);
   return comparison;
 }

@@ -6,7 +6,7 @@
 #include <chrono>
 #include <span>
 
-#include "core/quantile.h"
+#include "core/statistics.h"
 #include "kernels/aligned_buffer.h"
 #include "kernels/ceilings.h"
 #include "kernels/thread_pool.h"

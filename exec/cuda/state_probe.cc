@@ -7,11 +7,12 @@
 #include <chrono>
 #include <cmath>
 #include <thread>
+#include <utility>
 
+#include "core/statistics.h"
 #include "exec/cuda/device.h"
 #include "exec/cuda/device_memory.h"
 #include "exec/cuda/nvml_clocks.h"
-#include "exec/profile/spread.h"
 #include "kernels/cuda/random_fill.h"
 
 namespace twin::exec {
@@ -93,7 +94,7 @@ class Load {
       events[1].Await("a product");
       ms.push_back(static_cast<double>(NanosecondsBetween(events[0], events[1])) * 1e-6);
     }
-    return SpreadOf(ms).median;
+    return Median(ms);
   }
 
  private:
@@ -211,7 +212,7 @@ double MedianIn(const TimedCalls& calls, double from_ms, double to_ms) {
   for (std::size_t i = 0; i < calls.ms.size(); ++i) {
     if (calls.begin_ms[i] >= from_ms && calls.begin_ms[i] < to_ms) ms.push_back(calls.ms[i]);
   }
-  return ms.empty() ? 0 : SpreadOf(ms).median;
+  return QuantileOrZero(std::move(ms), 0.5);
 }
 
 }  // namespace

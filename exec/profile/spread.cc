@@ -5,12 +5,12 @@
 #include <numeric>
 
 #include "core/check.h"
-#include "core/quantile.h"
+#include "core/statistics.h"
 
 namespace twin::exec {
 
 Spread SpreadOf(const std::vector<double>& values) {
-  return {.median = Quantile(values, 0.5),
+  return {.median = Median(values),
           .p10 = Quantile(values, 0.1),
           .p90 = Quantile(values, 0.9),
           .count = static_cast<std::int64_t>(values.size())};
@@ -45,8 +45,7 @@ bool IsEnough(const RepeatRule& rule, const std::vector<double>& values, double 
   if (count >= rule.count_max || spent_s >= rule.seconds_max) return true;
   if (count < rule.count_min) return false;
   const double half_range = (Quantile(values, 0.75) - Quantile(values, 0.25)) / 2;
-  return half_range / std::sqrt(static_cast<double>(count)) <=
-         rule.relative_error * Quantile(values, 0.5);
+  return half_range / std::sqrt(static_cast<double>(count)) <= rule.relative_error * Median(values);
 }
 
 }  // namespace twin::exec

@@ -9,6 +9,7 @@
 #include <boost/math/distributions/students_t.hpp>
 
 #include "core/check.h"
+#include "core/statistics.h"
 
 namespace twin::run {
 namespace {
@@ -21,7 +22,7 @@ constexpr std::size_t kBatchesMin = 10;  // also of MSER-5
 std::vector<double> BatchMeansOf(std::span<const double> series, std::size_t size) {
   std::vector<double> means;
   for (std::size_t i = 0; i + size <= series.size(); i += size)
-    means.push_back(MeanOf(series.subspan(i, size)));
+    means.push_back(Mean(series.subspan(i, size)));
   return means;
 }
 
@@ -39,21 +40,9 @@ double StudentQuantile(double degrees, double p) {
   return boost::math::quantile(boost::math::students_t_distribution<double, Doubles>(degrees), p);
 }
 
-double MeanOf(std::span<const double> values) {
-  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
-}
-
-double SampleVariance(std::span<const double> values) {
-  if (values.size() < 2) return kNone;
-  const double mean = MeanOf(values);
-  double squares = 0;
-  for (const double value : values) squares += (value - mean) * (value - mean);
-  return squares / static_cast<double>(values.size() - 1);
-}
-
 Interval MeanInterval(std::span<const double> values, double level) {
   CHECK(!values.empty());
-  const double mean = MeanOf(values);
+  const double mean = Mean(values);
   const auto n = static_cast<double>(values.size());
   if (values.size() < 2) return {mean, kNone, kNone, values.size()};
   const double half =
@@ -109,7 +98,7 @@ std::vector<double> AveragedSeries(std::span<const std::vector<double>> replicat
 
 double VonNeumannRatio(std::span<const double> values) {
   CHECK(values.size() >= 2);
-  const double mean = MeanOf(values);
+  const double mean = Mean(values);
   double differences = 0;
   double squares = 0;
   for (std::size_t i = 0; i < values.size(); ++i) {

@@ -21,10 +21,6 @@ struct Interval {
 // The p-quantile of Student's t with `degrees` of freedom. REQUIRES: degrees > 0, 0 < p < 1.
 double StudentQuantile(double degrees, double p);
 
-double MeanOf(std::span<const double> values);
-// With n - 1; NaN below two values.
-double SampleVariance(std::span<const double> values);
-
 // Mean of independent values, such as one per replication: mean +- t_{n-1} s / sqrt(n) (Law,
 // Simulation Modeling and Analysis, chapter 9). REQUIRES: at least one value.
 Interval MeanInterval(std::span<const double> values, double level);

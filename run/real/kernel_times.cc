@@ -3,10 +3,11 @@
 #include <fmt/format.h>
 
 #include <map>
+#include <utility>
 
 #include "core/csv.h"
 #include "core/files/output_file.h"
-#include "exec/profile/spread.h"
+#include "core/statistics.h"
 
 namespace twin::run {
 namespace {
@@ -42,8 +43,8 @@ std::vector<KernelTime> MedianKernelTimes(std::span<const std::vector<exec::Kern
       const std::int64_t before = i == 0 ? kernel.begin_ns : repeat[i - 1].end_ns;
       gaps.push_back(1e-3 * static_cast<double>(kernel.begin_ns - before));
     }
-    kernels[i].us = exec::SpreadOf(us).median;
-    kernels[i].gap_us = exec::SpreadOf(gaps).median;
+    kernels[i].us = Median(std::move(us));
+    kernels[i].gap_us = Median(std::move(gaps));
   }
   return kernels;
 }

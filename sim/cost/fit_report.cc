@@ -5,14 +5,10 @@
 #include <optional>
 #include <vector>
 
-#include "core/quantile.h"
+#include "core/statistics.h"
 
 namespace twin::sim {
 namespace {
-
-double QuantileOrZero(const std::vector<double>& values, double share) {
-  return values.empty() ? 0 : Quantile(values, share);
-}
 
 // Predictions of one part beside what was measured.
 struct Comparison {
@@ -34,7 +30,7 @@ struct Comparison {
             .median = QuantileOrZero(errors, 0.5),
             .p90 = QuantileOrZero(errors, 0.9),
             .bias = measured > 0 ? predicted / measured - 1 : 0,
-            .noise = noise.empty() ? std::nullopt : std::optional(Quantile(noise, 0.5)),
+            .noise = noise.empty() ? std::nullopt : std::optional(Median(noise)),
             .share = all_measured > 0 ? measured / all_measured : 0};
   }
 };

@@ -3,12 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include <Eigen/QR>
 
 #include "core/check.h"
-#include "core/quantile.h"
+#include "core/statistics.h"
 
 namespace twin::sim {
 namespace {
@@ -61,7 +62,7 @@ Eigen::VectorXd RelativeFit(const Eigen::MatrixXd& a, const Eigen::VectorXd& b) 
     const Eigen::VectorXd residual = relative * x - Eigen::VectorXd::Ones(b.rows());
     std::vector<double> sizes;
     for (const double r : residual) sizes.push_back(std::abs(r));
-    const double limit = kHuber * kNormalMad * Quantile(sizes, 0.5);
+    const double limit = kHuber * kNormalMad * Median(std::move(sizes));
     if (limit <= std::numeric_limits<double>::epsilon()) break;
     for (Eigen::Index i = 0; i < residual.rows(); ++i) {
       const double r = std::abs(residual[i]);

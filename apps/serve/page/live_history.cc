@@ -11,17 +11,15 @@
 
 #include "apps/serve/json_text.h"
 #include "core/hash.h"
+#include "core/statistics.h"
 
 namespace twin::serve {
 namespace {
 
-// The value with a share of at most `quantile` below it; null of none.
-std::string QuantileText(std::vector<float> values, double quantile) {
+// Null of no values.
+std::string QuantileText(const std::vector<float>& values, double quantile) {
   if (values.empty()) return "null";
-  const auto last = static_cast<double>(values.size() - 1);
-  const auto nth = values.begin() + std::llround(quantile * last);
-  std::nth_element(values.begin(), nth, values.end());
-  return fmt::format("{:.6g}", *nth);
+  return fmt::format("{:.6g}", Quantile({values.begin(), values.end()}, quantile));
 }
 
 }  // namespace

@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "core/check.h"
+#include "core/statistics.h"
 #include "sim/cost/operations/attention_table.h"
 #include "sim/cost/operations/fit_attention_formula.h"
 
@@ -101,15 +102,8 @@ HeldOut LeaveOut(const AttentionTable& table, const Draft& draft, Rule rule = Ru
   return result;
 }
 
-double Quantile(std::vector<double> values, double share) {
-  if (values.empty()) return 0;
-  const auto position = static_cast<std::ptrdiff_t>(share * static_cast<double>(values.size() - 1));
-  std::nth_element(values.begin(), values.begin() + position, values.end());
-  return values[static_cast<std::size_t>(position)];
-}
-
 double LossOf(const HeldOut& held) {
-  return Quantile(held.errors, 0.5) + 0.3 * Quantile(held.errors, 0.9);
+  return QuantileOrZero(held.errors, 0.5) + 0.3 * QuantileOrZero(held.errors, 0.9);
 }
 
 // The scales with which weighted means of held-out rows have the smallest error; returns the
@@ -140,7 +134,7 @@ double CalibratedSpread(const Draft& draft) {
     table.spread = 1;
     const HeldOut held = LeaveOut(table, draft);
     if (held.standard.empty()) return 0.1;
-    return std::clamp(Quantile(held.standard, 0.9) / kInterval, kLow, kHigh);
+    return std::clamp(QuantileOrZero(held.standard, 0.9) / kInterval, kLow, kHigh);
   }
   double low = kLow;
   double high = kHigh;
@@ -148,7 +142,7 @@ double CalibratedSpread(const Draft& draft) {
     table.spread = std::sqrt(low * high);
     const HeldOut held = LeaveOut(table, draft);
     if (held.standard.empty()) return 0.1;
-    (Quantile(held.standard, 0.9) > kInterval ? low : high) = table.spread;
+    (QuantileOrZero(held.standard, 0.9) > kInterval ? low : high) = table.spread;
   }
   return table.spread;
 }
@@ -202,11 +196,11 @@ AttentionFit Judged(const Draft& draft, std::size_t samples) {
       if (!std::isnan(ratio)) formula.push_back(std::abs(std::expm1(-ratio)));
     }
   }
-  fit.formula_median = Quantile(formula, 0.5);
-  fit.formula_p90 = Quantile(formula, 0.9);
+  fit.formula_median = QuantileOrZero(formula, 0.5);
+  fit.formula_p90 = QuantileOrZero(formula, 0.9);
   const HeldOut held = LeaveOut(draft.table, draft);
-  fit.held_out_median = Quantile(held.errors, 0.5);
-  fit.held_out_p90 = Quantile(held.errors, 0.9);
+  fit.held_out_median = QuantileOrZero(held.errors, 0.5);
+  fit.held_out_p90 = QuantileOrZero(held.errors, 0.9);
   fit.table = draft.table;
   fit.grid = draft.grid;
   return fit;

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "core/check.h"
+#include "core/statistics.h"
 #include "sim/cost/operations/gemm_table.h"
 
 namespace twin::sim {
@@ -38,12 +39,6 @@ std::optional<std::vector<std::size_t>> IndicesOf(const std::vector<std::uint32_
     indices.push_back(*index);
   }
   return indices;
-}
-
-double Median(std::vector<double> values) {
-  std::ranges::sort(values);
-  const std::size_t middle = values.size() / 2;
-  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
 }
 
 void AddWeighted(double weight, const std::vector<double>& curve, std::vector<double>& sum) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/random.h"
+#include "core/statistics.h"
 
 namespace twin::run {
 namespace {
@@ -87,7 +88,7 @@ TEST(StatisticsTest, VonNeumannsRatioOfIndependentValuesHasTheMomentsThatItsTest
     for (double& value : values) value = random.Normal();
     ratios.push_back(VonNeumannRatio(values));
   }
-  EXPECT_NEAR(MeanOf(ratios), 2, 0.04);
+  EXPECT_NEAR(Mean(ratios), 2, 0.04);
   EXPECT_NEAR(SampleVariance(ratios), 32.0 / 99, 0.03);
 }
 

@@ -1,9 +1,9 @@
-// Quantiles: the only definition that this project uses.
+// Statistics of a list of values: the one definition of each in this project. A Sketch (sketch.h)
+// gives them for more values than fit in memory.
 #pragma once
 
-#include <algorithm>
-#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "core/check.h"
@@ -26,11 +26,15 @@ double InterpolatedQuantile(std::int64_t count, double q, const ValueAt& value_a
 
 // The q-quantile of `values`, which may be in any order. Cost: sorts a copy.
 // REQUIRES: values is not empty, 0 <= q <= 1.
-inline double Quantile(std::vector<double> values, double q) {
-  std::sort(values.begin(), values.end());
-  return InterpolatedQuantile(static_cast<std::int64_t>(values.size()), q, [&](std::int64_t rank) {
-    return values[static_cast<std::size_t>(rank)];
-  });
-}
+double Quantile(std::vector<double> values, double q);
+// 0 if `values` is empty.
+double QuantileOrZero(std::vector<double> values, double q);
+// The 0.5-quantile: the mean of the two middle values of an even number. REQUIRES: as Quantile.
+double Median(std::vector<double> values);
+
+// The arithmetic mean; NaN of no values.
+double Mean(std::span<const double> values);
+// The sum of squared deviations from the mean, divided by n - 1; NaN below two values.
+double SampleVariance(std::span<const double> values);
 
 }  // namespace twin
