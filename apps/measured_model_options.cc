@@ -4,17 +4,13 @@
 
 namespace twin::apps {
 
-void AddAccumulationOption(CLI::App& command, bool& fp8_fast_accumulation) {
-  command.add_flag("--fp8-fast-accumulation", fp8_fast_accumulation,
+void AddModelOptions(CLI::App& command, ModelOptions& options) {
+  command.add_flag("--fp8-fast-accumulation", options.fp8_fast_accumulation,
                    "Sum products of fp8 weights in the precision of the tensor cores: faster, less "
                    "accurate. Needs a GPU of compute capability 9.0");
-}
-
-void AddAttentionOption(CLI::App& command,
-                        std::optional<kernels::cuda::AttentionKernel>& attention) {
-  using Kernel = kernels::cuda::AttentionKernel;
+  using Kernel = AttentionKernel;
   AddEnumOption<std::optional<Kernel>>(
-      command, "--attention", attention,
+      command, "--attention", options.attention_kernel,
       {{"auto", std::nullopt},
        {"fa3", Kernel::kFa3},
        {"fa2", Kernel::kFa2},
@@ -36,8 +32,7 @@ void AddMeasuredModelOptions(CLI::App& command, run::MeasuredModelOptions& optio
       "Device to compute on (default: cpu)");
   command.add_option("--threads", options.threads, "Threads (default: all cores)")
       ->check(CLI::Range(1, 1024));
-  AddAccumulationOption(command, options.fp8_fast_accumulation);
-  AddAttentionOption(command, options.attention_kernel);
+  AddModelOptions(command, options.model_options);
 }
 
 }  // namespace twin::apps

@@ -1,18 +1,14 @@
 // Command-line options of the models that bench, profile and generate compute.
 #pragma once
 
-#include <optional>
-
 #include <CLI/CLI.hpp>
 
+#include "core/model_options.h"
 #include "run/real/measured_model.h"
 
 namespace twin::apps {
 
-void AddAccumulationOption(CLI::App& command, bool& fp8_fast_accumulation);
-
-void AddAttentionOption(CLI::App& command,
-                        std::optional<kernels::cuda::AttentionKernel>& attention);
+void AddModelOptions(CLI::App& command, ModelOptions& options);
 
 void AddMeasuredModelOptions(CLI::App& command, run::MeasuredModelOptions& options);
 

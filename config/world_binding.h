@@ -1,6 +1,8 @@
 // Which member of a world's config holds which field of its message (field_binding.h).
 #pragma once
 
+#include <optional>
+
 #include "config/field_binding.h"
 #include "config/workload_binding.h"
 #include "config/world_config.h"
@@ -31,14 +33,14 @@ void Bind(Archive& fields, RealWorldConfig& config) {
   fields.OptionalSeconds("client_timeout_s", config.client_timeout);
   fields.Seconds("rank_timeout_s", config.rank_timeout);
   fields.Nested("sampling", config.sampling);
-  fields.Value("fp8_fast_accumulation", config.fp8_fast_accumulation);
-  using Attention = RealWorldConfig::Attention;
-  fields.template Enum<Attention>("attention", config.attention,
-                                  {{"auto", Attention::kAuto},
-                                   {"fa3", Attention::kFa3},
-                                   {"fa2", Attention::kFa2},
-                                   {"cuda_core", Attention::kCudaCore},
-                                   {"generic", Attention::kGeneric}});
+  fields.Value("fp8_fast_accumulation", config.model_options.fp8_fast_accumulation);
+  using Kernel = AttentionKernel;
+  fields.template Enum<std::optional<Kernel>>("attention", config.model_options.attention_kernel,
+                                              {{"auto", std::nullopt},
+                                               {"fa3", Kernel::kFa3},
+                                               {"fa2", Kernel::kFa2},
+                                               {"cuda_core", Kernel::kCudaCore},
+                                               {"generic", Kernel::kGeneric}});
 }
 
 template <class Archive>

@@ -5,6 +5,7 @@
 #include <optional>
 #include <variant>
 
+#include "core/model_options.h"
 #include "core/time.h"
 #include "traces/distribution_config.h"
 
@@ -38,11 +39,7 @@ struct RealWorldConfig {
   // A rank that waits longer than this for another rank fails the run.
   Duration rank_timeout{60'000'000'000};
   TokenSamplingConfig sampling;
-  // Products of fp8 weights on CUDA are summed in the precision of the tensor cores.
-  bool fp8_fast_accumulation = false;
-  // The kernel of attention on CUDA that is asked for (kernels/cuda/attention.h).
-  enum class Attention : std::uint8_t { kAuto, kFa3, kFa2, kCudaCore, kGeneric };
-  Attention attention = Attention::kAuto;
+  ModelOptions model_options;
 
   bool operator==(const RealWorldConfig&) const = default;
 };

@@ -41,8 +41,7 @@ struct GenerateArguments {
   std::int32_t new_tokens = 24;
   KeptLogits logits = KeptLogits::kLast;
   std::optional<DType> dtype;  // none: as the device usually computes
-  bool fp8_fast_accumulation = false;
-  std::optional<kernels::cuda::AttentionKernel> attention_kernel;
+  ModelOptions model_options;
   run::ModelDevice device = run::ModelDevice::kCpu;
   std::string policy = "vllm_v1";
   std::string policy_params = "{}";
@@ -202,18 +201,16 @@ bool GenerateOnRank(const GenerateArguments& arguments, const PolicyConfig& poli
   if (!exec::SucceedTogether(world, read)) return false;
   world.Broadcast(std::as_writable_bytes(std::span(&sizes, 1)), 0);
 
-  const run::RankModel rank =
-      run::LoadRankModel({.config = model.config,
-                          .weights = model.weights,
-                          .format = WeightDTypeOf(arguments),
-                          .fp8_fast_accumulation = arguments.fp8_fast_accumulation,
-                          .grid = arguments.grid,
-                          .positions = sizes.positions,
-                          .threads = ThreadsOfARank(arguments, ranks_here),
-                          .device = arguments.device,
-                          .largest_step = sizes.largest_step,
-                          .attention_kernel = arguments.attention_kernel},
-                         world, control);
+  const run::RankModel rank = run::LoadRankModel({.config = model.config,
+                                                  .weights = model.weights,
+                                                  .format = WeightDTypeOf(arguments),
+                                                  .model_options = arguments.model_options,
+                                                  .grid = arguments.grid,
+                                                  .positions = sizes.positions,
+                                                  .threads = ThreadsOfARank(arguments, ranks_here),
+                                                  .device = arguments.device,
+                                                  .largest_step = sizes.largest_step},
+                                                 world, control);
   if (rank.model == nullptr) return false;
   if (world.rank() == 0) {
     GenerateAndWrite(arguments, policy, *rank.model, world, files, control);
@@ -232,10 +229,7 @@ void Generate(const GenerateArguments& arguments, CommandContext& context) {
   const auto check = [&] {
     run::RequireFormat("--dtype", WeightDTypeOf(arguments), run::WeightFormats(arguments.device),
                        arguments.device);
-    if (arguments.fp8_fast_accumulation) {
-      run::RequireFp8OnCuda("--fp8-fast-accumulation", WeightDTypeOf(arguments), arguments.device);
-    }
-    if (arguments.attention_kernel) run::RequireCudaFor("--attention", arguments.device);
+    run::RequireModelOptions(arguments.model_options, WeightDTypeOf(arguments), arguments.device);
     if (launched > 1 && launched != ranks) {
       throw InputError(InputError::Kind::kUsage, "mpirun",
                        "started " + std::to_string(launched) + " ranks; --tensor-parallel " +
@@ -260,7 +254,7 @@ void Generate(const GenerateArguments& arguments, CommandContext& context) {
   if (!goes_on) context.exit_code = 1;
 }
 
-void AddModelOptions(CLI::App& command, GenerateArguments& arguments) {
+void AddModelAndDeviceOptions(CLI::App& command, GenerateArguments& arguments) {
   command.add_option("--model", arguments.model, "Directory of config.json and safetensors")
       ->required();
   AddEnumOption<DType>(command, "--dtype", arguments.dtype,
@@ -273,8 +267,7 @@ void AddModelOptions(CLI::App& command, GenerateArguments& arguments) {
                        "Weight format: fp32 (default), bf16, int8 or int4 (layers only) on a CPU; "
                        "bf16 (default), fp8 or int4 (both layers only) on CUDA. The KV cache "
                        "has the same format, bf16 for int8, int4 and fp8");
-  AddAccumulationOption(command, arguments.fp8_fast_accumulation);
-  AddAttentionOption(command, arguments.attention_kernel);
+  AddModelOptions(command, arguments.model_options);
   AddEnumOption<run::ModelDevice>(
       command, "--device", arguments.device,
       {{"cpu", run::ModelDevice::kCpu}, {"cuda", run::ModelDevice::kCuda}},
@@ -347,7 +340,7 @@ void AddGenerateCommand(CLI::App& app, CommandContext& context) {
   auto arguments = std::make_shared<GenerateArguments>();
   CLI::App* command = app.add_subcommand(
       "generate", "Generate tokens for given prompts with the real scheduler and executor");
-  AddModelOptions(*command, *arguments);
+  AddModelAndDeviceOptions(*command, *arguments);
   command
       ->add_option("--prompts", arguments->prompts,
                    "Prompts: NDJSON, one {\"prompt\": i, \"token_ids\": [...]} per line")

@@ -146,7 +146,7 @@ class BenchOutput {
       : json_(arguments.format == "json"),
         device_(arguments.model.device),
         threads_(run::ThreadsOf(arguments.model)),
-        fp8_fast_accumulation_(arguments.model.fp8_fast_accumulation) {
+        fp8_fast_accumulation_(arguments.model.model_options.fp8_fast_accumulation) {
     if (!json_ || arguments.ceilings) ceilings_ = CeilingsOf(arguments.model);
     if (json_) return;
     std::printf("%s\n\n", ceilings_->heading.c_str());
@@ -295,7 +295,7 @@ void Bench(const BenchArguments& arguments) {
     dtypes.push_back(run::ParseDTypeOption("--dtype", name, run::WeightFormats(device)));
   }
   for (const DType dtype : dtypes) {
-    run::RequireDeviceOptions(arguments.model, dtype);
+    run::RequireModelOptions(arguments.model.model_options, dtype, device);
     run::ParseDTypeOption("--kv-dtype", arguments.kv_dtype, run::KvFormats(device, dtype));
   }
   const run::ComputedModel model = run::ReadMeasuredModel(arguments.model);

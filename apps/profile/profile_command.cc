@@ -28,7 +28,7 @@ void RunProfile(const ProfileArguments& arguments, CommandContext& context) {
   run::RequireDevice("--device", device, "cpu");
   request.weight_dtype =
       run::ParseDTypeOption("--dtype", arguments.dtype, run::WeightFormats(device));
-  run::RequireDeviceOptions(request.model, request.weight_dtype);
+  run::RequireModelOptions(request.model.model_options, request.weight_dtype, device);
   request.kv_dtype = run::ParseDTypeOption("--kv-dtype", arguments.kv_dtype,
                                            run::KvFormats(device, request.weight_dtype));
   const run::ProfileOutcome outcome = run::MeasureProfile(request, control);

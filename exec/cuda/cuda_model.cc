@@ -134,14 +134,15 @@ std::unique_ptr<kernels::cuda::PagedAttention> CudaModel::MakeAttention(
 on::AttentionChoice CudaModel::ChoiceOf(const on::AttentionShape& shape) const {
   const std::int32_t capability = device_->compute_capability();
   if (options_.attention) return *options_.attention;
-  return options_.attention_kernel
-             ? on::AttentionWith(*options_.attention_kernel, shape, capability)
+  return options_.model_options.attention_kernel
+             ? on::AttentionWith(*options_.model_options.attention_kernel, shape, capability)
              : on::BestAttention(shape, capability);
 }
 
 bool CudaModel::decodes_are_fixed() const {
   return options_.attention.has_value() ||
-         (options_.attention_kernel && on::FixesDecodes(*options_.attention_kernel));
+         (options_.model_options.attention_kernel &&
+          on::FixesDecodes(*options_.model_options.attention_kernel));
 }
 
 kernels::cuda::RopeAppendOptions CudaModel::RopeOptionsOf(const DeviceLayer& layer) const {
@@ -197,8 +198,8 @@ std::vector<std::string> CudaModel::SlowParts() const {
   const on::AttentionShape shape = AttentionShapeOf(kUsualBlockSize);
   const std::int32_t capability = device_->compute_capability();
   std::vector<std::string> parts;
-  if (ChoiceOf(shape).prefill == on::AttentionKernel::kGeneric) {
-    const std::string why = on::WhyNotAttention(on::AttentionKernel::kFa2, shape, capability);
+  if (ChoiceOf(shape).prefill == AttentionKernel::kGeneric) {
+    const std::string why = on::WhyNotAttention(AttentionKernel::kFa2, shape, capability);
     parts.push_back("attention runs on the kernel for any shape, which is slower: " +
                     (why.empty() ? "attention \"generic\" is asked for" : why));
   }

@@ -31,7 +31,8 @@ std::vector<std::int64_t> PrefillSizes(const StepSizes& largest_step);
 
 inline kernels::cuda::Fp8Accumulation AccumulationOf(const CudaModelOptions& options) {
   using Accumulation = kernels::cuda::Fp8Accumulation;
-  return options.fp8_fast_accumulation ? Accumulation::kFast : Accumulation::kAccurate;
+  return options.model_options.fp8_fast_accumulation ? Accumulation::kFast
+                                                     : Accumulation::kAccurate;
 }
 
 // A batch as input of the kernels.

@@ -28,7 +28,7 @@ void CheckFormat(DType format) {
 }
 
 void CheckAccumulation(const CudaModelOptions& options) {
-  if (!options.fp8_fast_accumulation || options.format == DType::kFp8) return;
+  if (!options.model_options.fp8_fast_accumulation || options.format == DType::kFp8) return;
   throw InputError(InputError::Kind::kUsage, "fp8_fast_accumulation",
                    "is for weights of fp8, and these are " + std::string(Name(options.format)) +
                        "; allowed: false");
@@ -54,7 +54,7 @@ void CheckMixture(const ModelConfig& config, DType format) {
 void CheckFormatOn(const CudaModelOptions& options, cuda::Device& device) {
   if (options.format != DType::kFp8) return;
   if (!device.multiplies_fp8()) {
-    if (!options.fp8_fast_accumulation) return;
+    if (!options.model_options.fp8_fast_accumulation) return;
     throw InputError(InputError::Kind::kUsage, "fp8_fast_accumulation",
                      "is for devices of compute capability 9.0, which multiply fp8 matrices; this "
                      "is " +
@@ -76,14 +76,15 @@ void CheckFormatOn(const CudaModelOptions& options, cuda::Device& device) {
 }
 
 void CheckAttention(const CudaModelOptions& options, const cuda::CudaModel& model) {
-  if (!options.attention_kernel) return;
+  const std::optional<AttentionKernel> kernel = options.model_options.attention_kernel;
+  if (!kernel) return;
   const std::string why = kernels::cuda::WhyNotAttention(
-      *options.attention_kernel, model.AttentionShapeOf(cuda::CudaModel::kUsualBlockSize),
+      *kernel, model.AttentionShapeOf(cuda::CudaModel::kUsualBlockSize),
       model.device().compute_capability());
   if (why.empty()) return;
-  throw InputError(InputError::Kind::kUsage, "attention",
-                   "\"" + std::string(kernels::cuda::Name(*options.attention_kernel)) +
-                       "\" cannot be used: " + why + "; allowed: auto, generic");
+  throw InputError(
+      InputError::Kind::kUsage, "attention",
+      "\"" + std::string(Name(*kernel)) + "\" cannot be used: " + why + "; allowed: auto, generic");
 }
 
 }  // namespace
@@ -141,7 +142,7 @@ std::int64_t MeasureKvBytes(DeviceModel& model, double utilization) {
 
 std::string DescribeDevice(const DeviceModel& model) {
   const auto& on_device = dynamic_cast<const cuda::CudaModel&>(model);
-  const bool fast = on_device.options().fp8_fast_accumulation;
+  const bool fast = on_device.options().model_options.fp8_fast_accumulation;
   return on_device.device().description() + (fast ? ", fp8 with fast accumulation" : "");
 }
 

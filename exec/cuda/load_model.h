@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "core/model_options.h"
 #include "exec/device_model.h"
 #include "exec/model/model_config.h"
 #include "exec/rank_links.h"
@@ -31,9 +32,7 @@ struct CudaModelOptions {
   // everything else is bf16. With kFp8, activations are quantized before each product on a
   // device of compute capability 9.0; on 8.x, the weights are widened.
   DType format = DType::kBf16;
-  // Products of fp8 weights are summed in the precision of the tensor cores, which is faster and
-  // less accurate. Only with format kFp8, on a device of compute capability 9.0.
-  bool fp8_fast_accumulation = false;
+  ModelOptions model_options = {};
   std::int32_t positions = 0;
   RankLinks links = {};
   std::int32_t device = 0;  // CUDA device ordinal
@@ -50,10 +49,7 @@ struct CudaModelOptions {
   // File that keeps the chosen algorithms of matrix products and the times of attention; empty = in
   // memory only.
   std::filesystem::path algorithm_cache = {};
-  // The kernel of attention that is asked for (kernels::cuda::AttentionWith); none = the preferred
-  // ones of this build and device.
-  std::optional<kernels::cuda::AttentionKernel> attention_kernel = {};
-  // The kernels of attention in detail, for tests; before attention_kernel.
+  // The kernels of attention in detail, for tests; before those of model_options.
   std::optional<kernels::cuda::AttentionChoice> attention = {};
   // Decode steps of these numbers of requests alone are captured and tuned, each in its bucket;
   // empty = all up to largest_step.sequences.

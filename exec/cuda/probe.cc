@@ -36,7 +36,6 @@ CudaLibraryStatus ProbeNcclFile() {
 std::vector<CudaLibraryStatus> ProbeCudaLibraries() { return {ProbeCublasLt(), ProbeNcclFile()}; }
 
 std::vector<std::string> CudaAttentionKernels() {
-  using kernels::cuda::AttentionKernel;
   constexpr std::int32_t kHopper = 90;
   // A shape that every kernel supports.
   const kernels::cuda::AttentionShape shape{
@@ -45,7 +44,7 @@ std::vector<std::string> CudaAttentionKernels() {
   for (const AttentionKernel kernel : {AttentionKernel::kGeneric, AttentionKernel::kFa2,
                                        AttentionKernel::kFa3, AttentionKernel::kCudaCore}) {
     if (!WhyNotAttention(kernel, shape, kHopper).empty()) continue;
-    names.emplace_back(kernels::cuda::Name(kernel));
+    names.emplace_back(Name(kernel));
   }
   return names;
 }

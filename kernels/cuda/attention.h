@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "core/model_options.h"
 #include "kernels/cuda/device_matrix.h"
 #include "kernels/cuda/stream.h"
 #include "kernels/kv_cache.h"
@@ -53,10 +54,6 @@ struct AttentionWork {
   // sequences are decodes.
   bool graph = false;
 };
-
-// Implementations of attention. kGeneric supports every shape; the others are FlashInfer kernels.
-enum class AttentionKernel : std::uint8_t { kGeneric, kFa2, kFa3, kCudaCore };
-std::string_view Name(AttentionKernel kernel);
 
 // A way to compute the attention of decodes. In graphs kFa2 cuts the keys into pieces and merges
 // their results, or leaves the keys of each sequence whole.

@@ -49,20 +49,6 @@ std::string HeadDimText(const AttentionShape& shape, const char* served) {
 
 }  // namespace
 
-std::string_view Name(AttentionKernel kernel) {
-  switch (kernel) {
-    case AttentionKernel::kGeneric:
-      return "generic";
-    case AttentionKernel::kFa2:
-      return "fa2";
-    case AttentionKernel::kFa3:
-      return "fa3";
-    case AttentionKernel::kCudaCore:
-      return "cuda_core";
-  }
-  return "";
-}
-
 std::string WhyNotAttention(AttentionKernel kernel, const AttentionShape& shape,
                             int compute_capability) {
   if (shape.dtype != DType::kBf16) {

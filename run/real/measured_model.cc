@@ -31,13 +31,6 @@ std::int32_t ThreadsOf(const MeasuredModelOptions& options) {
   return std::max(static_cast<std::int32_t>(std::thread::hardware_concurrency()), 1);
 }
 
-void RequireDeviceOptions(const MeasuredModelOptions& options, DType format) {
-  if (options.fp8_fast_accumulation) {
-    RequireFp8OnCuda("--fp8-fast-accumulation", format, options.device);
-  }
-  if (options.attention_kernel) RequireCudaFor("--attention", options.device);
-}
-
 ComputedModel ReadMeasuredModel(const MeasuredModelOptions& options) {
   return ReadServedModel({.option = "--model",
                           .model = options.model,
@@ -55,12 +48,11 @@ MeasuredModel LoadMeasuredModel(const MeasuredModelOptions& options, const Compu
                                  .weights = model.weights,
                                  .seed = kDummySeed,
                                  .format = format,
-                                 .fp8_fast_accumulation = options.fp8_fast_accumulation,
+                                 .model_options = options.model_options,
                                  .positions = positions,
                                  .threads = ThreadsOf(options),
                                  .device = options.device,
                                  .largest_step = largest_step,
-                                 .attention_kernel = options.attention_kernel,
                                  .decode_batches = std::move(decode_batches)},
                                 *measured.group.front(), control);
   const bool cpu = options.device == ModelDevice::kCpu;

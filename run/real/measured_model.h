@@ -3,10 +3,10 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
+#include "core/model_options.h"
 #include "run/real/model_device.h"
 #include "run/real/rank_model.h"
 #include "run/real/served_model.h"
@@ -19,8 +19,7 @@ struct MeasuredModelOptions {
   bool dummy_weights = false;
   ModelDevice device = ModelDevice::kCpu;
   std::int32_t threads = 0;  // 0: one per core
-  bool fp8_fast_accumulation = false;
-  std::optional<kernels::cuda::AttentionKernel> attention_kernel = {};  // on CUDA
+  ModelOptions model_options = {};
 };
 
 std::int32_t ThreadsOf(const MeasuredModelOptions& options);
@@ -35,15 +34,11 @@ struct MeasuredModel {
   [[nodiscard]] exec::DeviceModel& model() const { return *rank.model; }
 };
 
-// Throws InputError (usage) if the options ask for an accumulation that weights of the format do
-// not have on the device, or for a kernel of attention on a CPU.
-void RequireDeviceOptions(const MeasuredModelOptions& options, DType format);
-
 // The model that the options name (real/served_model.h).
 ComputedModel ReadMeasuredModel(const MeasuredModelOptions& options);
 
 // Loads the model on the device of the options, with weights packed as `format`. Reports the
-// loader's warnings. REQUIRES: RequireDeviceOptions(). Throws InputError (data), std::bad_alloc,
+// loader's warnings. REQUIRES: RequireModelOptions(). Throws InputError (data), std::bad_alloc,
 // kernels::cuda::DeviceError. `decode_batches` as in exec::CudaModelOptions.
 MeasuredModel LoadMeasuredModel(const MeasuredModelOptions& options, const ComputedModel& model,
                                 DType format, std::int32_t positions,

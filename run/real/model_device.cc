@@ -50,18 +50,20 @@ void RequireFormat(const std::string& where, DType format, std::span<const DType
                        " does not compute with here; allowed: " + NamesOf(formats));
 }
 
-void RequireFp8OnCuda(const std::string& where, DType weights, ModelDevice device) {
-  if (weights == DType::kFp8 && device == ModelDevice::kCuda) return;
-  throw InputError(InputError::Kind::kUsage, where,
-                   "is for fp8 weights on cuda, and these are " + std::string(twin::Name(weights)) +
-                       " on " + std::string(Name(device)) + "; allowed: leave it out");
-}
-
-void RequireCudaFor(const std::string& where, ModelDevice device) {
-  if (device == ModelDevice::kCuda) return;
-  throw InputError(
-      InputError::Kind::kUsage, where,
-      "is for device cuda, and this is " + std::string(Name(device)) + "; allowed: leave it out");
+void RequireModelOptions(const ModelOptions& options, DType weights, ModelDevice device,
+                         const ModelOptionNames& names) {
+  const bool cuda = device == ModelDevice::kCuda;
+  if (options.fp8_fast_accumulation && !(weights == DType::kFp8 && cuda)) {
+    throw InputError(InputError::Kind::kUsage, std::string(names.fp8_fast_accumulation),
+                     "is for fp8 weights on cuda, and these are " +
+                         std::string(twin::Name(weights)) + " on " + std::string(Name(device)) +
+                         "; allowed: leave it out");
+  }
+  if (options.attention_kernel && !cuda) {
+    throw InputError(
+        InputError::Kind::kUsage, std::string(names.attention_kernel),
+        "is for device cuda, and this is " + std::string(Name(device)) + "; allowed: leave it out");
+  }
 }
 
 void RequireDevice(const std::string& where, ModelDevice device, const std::string& other) {

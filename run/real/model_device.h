@@ -8,6 +8,7 @@
 
 #include "config/experiment_config.h"
 #include "core/dtype.h"
+#include "core/model_options.h"
 
 namespace twin::run {
 
@@ -27,12 +28,15 @@ std::string NamesOf(std::span<const DType> formats);
 void RequireFormat(const std::string& where, DType format, std::span<const DType> formats,
                    ModelDevice device);
 
-// Throws InputError (usage) naming `where`, which asks for the fast accumulation of fp8 products,
-// unless the weights are fp8 and the device is a CUDA device.
-void RequireFp8OnCuda(const std::string& where, DType weights, ModelDevice device);
+// How errors name the options of a model: as on a command line, unless given.
+struct ModelOptionNames {
+  std::string_view fp8_fast_accumulation = "--fp8-fast-accumulation";
+  std::string_view attention_kernel = "--attention";
+};
 
-// Throws InputError (usage) naming `where`, an option that only CUDA devices have, on another one.
-void RequireCudaFor(const std::string& where, ModelDevice device);
+// Throws InputError (usage) naming an option that the device or weights of that format do not have.
+void RequireModelOptions(const ModelOptions& options, DType weights, ModelDevice device,
+                         const ModelOptionNames& names = {});
 
 // Throws InputError unless models can be computed on the device: (usage) naming `where` and the
 // allowed alternative `other` if this build does not support the device; (data) if this machine

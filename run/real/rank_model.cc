@@ -63,13 +63,12 @@ std::vector<std::string> LoadOnCuda(const RankModelOptions& options, std::int32_
                            .weights = options.weights,
                            .seed = options.seed,
                            .format = options.format,
-                           .fp8_fast_accumulation = options.fp8_fast_accumulation,
+                           .model_options = options.model_options,
                            .positions = options.positions,
                            .links = rank.groups->links(),
                            .device = CudaDeviceOf(local_rank),
                            .largest_step = options.largest_step,
                            .algorithm_cache = exec::DefaultAlgorithmCache(),
-                           .attention_kernel = options.attention_kernel,
                            .decode_batches = options.decode_batches},
                           *rank.pool);
   rank.model = std::move(loaded.model);

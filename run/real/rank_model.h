@@ -3,10 +3,10 @@
 
 #include <filesystem>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
+#include "core/model_options.h"
 #include "exec/comm/communicator.h"
 #include "exec/cuda/load_model.h"
 #include "exec/device_model.h"
@@ -24,15 +24,13 @@ struct RankModelOptions {
   std::filesystem::path weights;  // a model directory; empty: dummy weights
   std::uint64_t seed = 0;         // of those
   DType format = DType::kFp32;
-  bool fp8_fast_accumulation = false;  // exec/cuda/load_model.h; CUDA only
+  ModelOptions model_options = {};
   Parallelism grid = {};
   std::int32_t positions = 0;
   std::int32_t threads = 1;  // of each rank
   ModelDevice device = ModelDevice::kCpu;
-  exec::StepSizes largest_step = {};  // CUDA only
-  // CudaModelOptions of the same names.
-  std::optional<kernels::cuda::AttentionKernel> attention_kernel = {};
-  std::vector<std::int64_t> decode_batches = {};
+  exec::StepSizes largest_step = {};              // CUDA only
+  std::vector<std::int64_t> decode_batches = {};  // as in CudaModelOptions
 };
 
 // Owns everything that its model borrows.

@@ -49,12 +49,9 @@ void RequireComputable(const ExperimentConfig& config) {
   // Any format of a CPU's cache goes with any of its weights.
   RequireFormat("system.model_shape.kv_dtype", model.kv_dtype,
                 KvFormats(device, model.weight_dtype), device);
-  if (RealOf(config).fp8_fast_accumulation) {
-    RequireFp8OnCuda("world.real.fp8_fast_accumulation", model.weight_dtype, device);
-  }
-  if (RealOf(config).attention != RealWorldConfig::Attention::kAuto) {
-    RequireCudaFor("world.real.attention", device);
-  }
+  RequireModelOptions(RealOf(config).model_options, model.weight_dtype, device,
+                      {.fp8_fast_accumulation = "world.real.fp8_fast_accumulation",
+                       .attention_kernel = "world.real.attention"});
 }
 
 // A draft model is computed in its own format. Its shape is read here, once for all of the run.
@@ -210,37 +207,18 @@ void RequireShape(ModelSpec own, const SystemConfig& system) {
          "weight_dtype, kv_dtype, or a model_shape without a model");
 }
 
-std::optional<kernels::cuda::AttentionKernel> KernelOf(RealWorldConfig::Attention attention) {
-  using Attention = RealWorldConfig::Attention;
-  using Kernel = kernels::cuda::AttentionKernel;
-  switch (attention) {
-    case Attention::kAuto:
-      return std::nullopt;
-    case Attention::kFa3:
-      return Kernel::kFa3;
-    case Attention::kFa2:
-      return Kernel::kFa2;
-    case Attention::kCudaCore:
-      return Kernel::kCudaCore;
-    case Attention::kGeneric:
-      return Kernel::kGeneric;
-  }
-  return std::nullopt;
-}
-
 RankModelOptions RankOptionsOf(const ExperimentConfig& config, const ComputedModel& model) {
   return {.config = model.config,
           .weights = model.weights,
           .seed = config.seed,
           .format = config.system.model_spec.weight_dtype,
-          .fp8_fast_accumulation = RealOf(config).fp8_fast_accumulation,
+          .model_options = RealOf(config).model_options,
           .grid = config.system.parallelism,
           .positions = ContextTokensMax(config),
           .threads = RealOf(config).threads,
           .device = RealOf(config).device,
           .largest_step = {.tokens = config.system.memory.max_step_tokens,
-                           .sequences = config.system.memory.max_sequences},
-          .attention_kernel = KernelOf(RealOf(config).attention)};
+                           .sequences = config.system.memory.max_sequences}};
 }
 
 RankModelOptions DraftOptionsOf(const ExperimentConfig& config, const ComputedModel& draft) {

@@ -19,7 +19,6 @@ namespace twin::exec::cuda {
 namespace {
 
 using kernels::cuda::AttentionChoice;
-using kernels::cuda::AttentionKernel;
 using kernels::cuda::ChoiceWith;
 
 constexpr const char* kTwoLayersOfLlama3 = R"({"model_type": "llama", "hidden_size": 4096,

@@ -109,17 +109,18 @@ class DeviceModelTest : public ::testing::Test {
   }
 
   std::unique_ptr<DeviceModel> Load(const DeviceLoad& load) {
-    LoadedCudaModel loaded = LoadCudaModel({.config = config_,
-                                            .weights = folder_.path(),
-                                            .format = load.dtype,
-                                            .fp8_fast_accumulation = load.fp8_fast_accumulation,
-                                            .positions = 100,
-                                            .largest_step = load.largest_step,
-                                            .graphs = load.graphs,
-                                            .warmed_bytes_min = load.warmed_bytes_min,
-                                            .tunes = false,
-                                            .checks_finite = true},
-                                           pool_);
+    LoadedCudaModel loaded =
+        LoadCudaModel({.config = config_,
+                       .weights = folder_.path(),
+                       .format = load.dtype,
+                       .model_options = {.fp8_fast_accumulation = load.fp8_fast_accumulation},
+                       .positions = 100,
+                       .largest_step = load.largest_step,
+                       .graphs = load.graphs,
+                       .warmed_bytes_min = load.warmed_bytes_min,
+                       .tunes = false,
+                       .checks_finite = true},
+                      pool_);
     return std::move(loaded.model);
   }
 

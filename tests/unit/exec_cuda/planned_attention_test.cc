@@ -16,7 +16,6 @@ namespace twin::exec::cuda {
 namespace {
 
 using kernels::cuda::AttentionChoice;
-using kernels::cuda::AttentionKernel;
 using testing::DeviceModelTest;
 using testing::Options;
 using testing::Outputs;
