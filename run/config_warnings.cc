@@ -184,13 +184,13 @@ void AddTimes(const sim::StepCost& cost, const StepPlan& plan, std::vector<Durat
   times.insert(times.end(), stages.begin(), stages.end());
 }
 
-DeviceTrial TrialOf(const Deployment& deployment, const HardwareSpec& hardware) {
+DeviceTrial TrialOf(const Deployment& deployment, const HardwareSpec& hardware, CostCache& costs) {
   const ExperimentConfig& config = deployment.config;
   const SystemConfig& system = config.system;
   DeviceTrial trial{.capacity = sim::PlanKvCapacity(system.model_spec, hardware, system.parallelism,
                                                     system.memory, nullptr),
                     .times = {}};
-  const std::unique_ptr<sim::StepCost> cost = sim::MakeStepCost(
+  const std::shared_ptr<const sim::StepCost> cost = costs.Cost(
       config.cost, system.model_spec, hardware, system.parallelism, trial.capacity.block_bytes);
   for (const std::int64_t size : {1, 48, 3000}) {
     StepPlan plan;
@@ -216,15 +216,16 @@ DeviceTrial TrialOf(const Deployment& deployment, const HardwareSpec& hardware) 
 
 // Numbers of the device that the experiment sets although neither steps nor memory depend on them:
 // what was measured takes their place, or nothing of their kind occurs.
-void WarnOfHardware(const Deployment& deployment, std::vector<std::string>& warnings) {
+void WarnOfHardware(const Deployment& deployment, CostCache& costs,
+                    std::vector<std::string>& warnings) {
   if (!HasCosts(deployment.config.world)) return;
   const std::vector<ChangedHardware> changed = WithEachNumberChanged(deployment.config);
   if (changed.empty()) return;
-  const DeviceTrial asked = TrialOf(deployment, deployment.config.system.hardware_spec);
+  const DeviceTrial asked = TrialOf(deployment, deployment.config.system.hardware_spec, costs);
   std::vector<std::string> unread;
   for (const ChangedHardware& other : changed) {
     try {
-      if (TrialOf(deployment, other.spec) == asked) unread.push_back(other.field);
+      if (TrialOf(deployment, other.spec, costs) == asked) unread.push_back(other.field);
     } catch (const InputError&) {
       // A number that cannot be halved is read.
     }
@@ -291,7 +292,8 @@ void WarnOfServer(const Deployment& deployment, std::vector<std::string>& warnin
 
 }  // namespace
 
-std::vector<std::string> WarningsOf(const Deployment& deployment) {
+std::vector<std::string> WarningsOf(const Deployment& deployment, CostCache* costs) {
+  CostCache own;
   std::vector<std::string> warnings;
   for (std::string& line : SettingsWithoutEffect(deployment.config)) {
     warnings.push_back(std::move(line));
@@ -300,7 +302,7 @@ std::vector<std::string> WarningsOf(const Deployment& deployment) {
   WarnOfShapes(deployment, warnings);
   if (deployment.groups.empty()) {
     WarnOfReplicas(deployment, warnings);
-    WarnOfHardware(deployment, warnings);
+    WarnOfHardware(deployment, costs == nullptr ? own : *costs, warnings);
     return warnings;
   }
   for (std::size_t i = 0; i < deployment.groups.size(); ++i) {

@@ -12,6 +12,7 @@ namespace twin::run {
 // lengths to estimate how many prompts are cut, which takes about a millisecond per class of
 // requests: Resolve() leaves this to callers that show warnings. Throws InputError if a file of
 // lengths is bad.
-std::vector<std::string> WarningsOf(const Deployment& deployment);
+// `costs` as for Resolve(); null: nothing is shared.
+std::vector<std::string> WarningsOf(const Deployment& deployment, CostCache* costs = nullptr);
 
 }  // namespace twin::run

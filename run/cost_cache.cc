@@ -14,23 +14,17 @@ std::shared_ptr<const sim::DeviceProfile> CostCache::Profile(const std::string& 
   return profile;
 }
 
+void CostCache::ForgetProfiles() {
+  const std::lock_guard lock(mutex_);
+  profiles_.clear();
+}
+
 std::shared_ptr<const sim::StepCost> CostCache::Cost(const sim::CostConfig& config,
                                                      const ModelSpec& model,
                                                      const HardwareSpec& hardware,
                                                      const Parallelism& parallelism,
                                                      std::int64_t kv_block_bytes) {
-  const std::lock_guard lock(mutex_);
-  for (const Made& made : made_) {
-    if (made.kv_block_bytes == kv_block_bytes && made.config == config && made.model == model &&
-        made.hardware == hardware && made.parallelism == parallelism) {
-      return made.cost;
-    }
-  }
-  std::shared_ptr<const sim::StepCost> cost =
-      sim::MakeStepCost(config, model, hardware, parallelism, kv_block_bytes);
-  made_.push_front({config, model, hardware, parallelism, kv_block_bytes, cost});
-  if (made_.size() > kModels) made_.pop_back();
-  return cost;
+  return sim::MakeStepCost(config, model, hardware, parallelism, kv_block_bytes, &stages_);
 }
 
 }  // namespace twin::run

@@ -1,9 +1,7 @@
-// Cost models that deployments share.
+// What the cost models of deployments share.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -13,18 +11,19 @@
 #include "core/model_spec.h"
 #include "sim/cost/registry.h"
 #include "sim/cost/step_cost.h"
+#include "sim/cost/step_model/stage_cache.h"
 
 namespace twin::run {
 
-// Makes each cost model once for deployments that differ in other things, such as the points of a
-// study. Reading a profile takes milliseconds, and a cost model remembers what it has computed.
-// Thread-safe. Memory: profiles as long as it lives, and the latest kModels cost models.
+// Reads each profile and prepares each model on a device once for deployments that differ in other
+// things, such as the points of a study: the first takes milliseconds, the second a tenth of a
+// second. Thread-safe. Memory: profiles as long as it lives, and models as sim::StageCache.
 class CostCache {
  public:
-  static constexpr std::size_t kModels = 16;
-
   // The profile of a device: a folder (with a '/'), or the name of a preset. Throws InputError.
   std::shared_ptr<const sim::DeviceProfile> Profile(const std::string& name);
+  // Profiles are read again, as their files may have changed.
+  void ForgetProfiles();
 
   // As sim::MakeStepCost.
   std::shared_ptr<const sim::StepCost> Cost(const sim::CostConfig& config, const ModelSpec& model,
@@ -33,18 +32,9 @@ class CostCache {
                                             std::int64_t kv_block_bytes);
 
  private:
-  struct Made {
-    sim::CostConfig config;
-    ModelSpec model;
-    HardwareSpec hardware;
-    Parallelism parallelism;
-    std::int64_t kv_block_bytes = 0;
-    std::shared_ptr<const sim::StepCost> cost;
-  };
-
-  std::mutex mutex_;  // guards both
-  std::map<std::string, std::shared_ptr<const sim::DeviceProfile>> profiles_;
-  std::deque<Made> made_;  // the latest first
+  std::mutex mutex_;
+  std::map<std::string, std::shared_ptr<const sim::DeviceProfile>> profiles_;  // under mutex_
+  sim::StageCache stages_;
 };
 
 }  // namespace twin::run

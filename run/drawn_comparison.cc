@@ -11,6 +11,7 @@
 
 #include "core/input_error.h"
 #include "core/statistics.h"
+#include "run/cost_cache.h"
 #include "run/simulation.h"
 #include "sim/cost/step_model/drawn_errors.h"
 
@@ -119,14 +120,15 @@ DrawnMetric Judge(const JudgedMetric& judged, const std::vector<Draws>& values,
 DrawnComparison CompareDraws(const std::vector<ExperimentConfig>& asked, int draws,
                              RunControl& control) {
   DrawnComparison comparison;
-  std::vector<ExperimentConfig> experiments;  // with their profiles, which are read once
+  CostCache costs;
+  std::vector<ExperimentConfig> experiments;
   for (const ExperimentConfig& config : asked) {
     if (!std::holds_alternative<SimulatedWorldConfig>(config.world)) {
       throw InputError(InputError::Kind::kUsage, config.name,
                        "does not run in a simulated world; allowed: simulated runs");
     }
     comparison.has_model_errors = comparison.has_model_errors || HasModelErrors(config);
-    experiments.push_back(Resolve(config).config);
+    experiments.push_back(Resolve(config, costs).config);
   }
   // By metric, then experiment.
   std::vector<std::vector<Draws>> values(kJudgedMetrics.size(),
@@ -135,7 +137,7 @@ DrawnComparison CompareDraws(const std::vector<ExperimentConfig>& asked, int dra
   while (comparison.draws < draws && !control.StopRequested()) {
     ++comparison.draws;
     for (std::size_t i = 0; i < experiments.size(); ++i) {
-      const Deployment deployment = Resolve(DrawnConfig(experiments[i], comparison.draws));
+      const Deployment deployment = Resolve(DrawnConfig(experiments[i], comparison.draws), costs);
       const Summary summary = Simulate(deployment, silent).summary;
       for (std::size_t m = 0; m < kJudgedMetrics.size(); ++m) {
         const bool has = summary.Find(kJudgedMetrics[m].name) != nullptr;

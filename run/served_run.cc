@@ -11,6 +11,7 @@
 
 #include "config/experiment_config.h"
 #include "core/input_error.h"
+#include "run/cost_cache.h"
 #include "run/deployment.h"
 #include "run/record/metric_catalog.h"
 #include "run/record/metric_table.h"
@@ -150,11 +151,11 @@ std::filesystem::path RecordOf(const std::filesystem::path& run) {
                    "has no record.pb; allowed: a run directory made with outputs.record");
 }
 
-ServedRun ReadServed(RecordReader& reader, const ExperimentConfig& config) {
+ServedRun ReadServed(RecordReader& reader, const ExperimentConfig& config, CostCache& costs) {
   ServedRun run;
   reader.ListenToRefusals([&](const RefusedRequest& one) { run.refused.push_back(one); });
   ClientLog log(config.system.memory.block_size);
-  const Deployment deployment = Resolve(config);
+  const Deployment deployment = Resolve(config, costs);
   RunMetrics metrics(deployment, {.listeners = {&log}, .observers = {}});
   std::vector<RunObserver*> observers = {&log};
   observers.insert(observers.end(), metrics.observers().begin(), metrics.observers().end());
@@ -196,7 +197,8 @@ Summary SimulateServed(const ServedRun& run, const Deployment& deployment, RunCo
 ServedRun ReadServedRun(const std::filesystem::path& run) {
   const std::filesystem::path file = RecordOf(run);
   RecordReader reader(file, RecordReader::WithoutEnd::kReadWhatIsThere);
-  return ReadServed(reader, ParseExperiment(reader.header().config, file.string(), run));
+  CostCache costs;
+  return ReadServed(reader, ParseExperiment(reader.header().config, file.string(), run), costs);
 }
 
 std::vector<TracedRequest> OfferedRequests(const ServedRun& run) {
@@ -222,11 +224,12 @@ ServedComparison CompareServedRun(const std::filesystem::path& run,
   ExperimentTemplate experiment =
       ExperimentTemplate::FromText(reader.header().config, file.string());
   const ExperimentConfig recorded = experiment.With({}, {});
+  CostCache costs;
   ServedComparison comparison{
-      .name = recorded.name, .served = ReadServed(reader, recorded), .simulated = {}};
+      .name = recorded.name, .served = ReadServed(reader, recorded, costs), .simulated = {}};
   if (comparison.served.replay.difference) return comparison;
   experiment.Change(changes, std::filesystem::current_path());
-  const Deployment deployment = Resolve(SimulationOf(experiment.With({}, {})));
+  const Deployment deployment = Resolve(SimulationOf(experiment.With({}, {})), costs);
   comparison.simulated = SimulateServed(comparison.served, deployment, control);
   return comparison;
 }

@@ -152,10 +152,12 @@ RunOutcome Simulate(const Deployment& deployment, RunControl& control, const Run
 
 RunOutcome RunSimulation(const ExperimentConfig& config, const std::filesystem::path& out,
                          const std::vector<std::string>& command_line, RunControl& control,
-                         int threads) {
-  const Deployment deployment = Resolve(config);
+                         int threads, CostCache* costs) {
+  CostCache own;
+  if (costs == nullptr) costs = &own;
+  const Deployment deployment = Resolve(config, *costs);
   const std::string resolved = WriteResolved(deployment.config);
-  for (const std::string& warning : WarningsOf(deployment)) control.OnWarning(warning);
+  for (const std::string& warning : WarningsOf(deployment, costs)) control.OnWarning(warning);
   if (const auto note = LargeOutputNote(deployment.config)) control.OnNote(*note);
   RunDirectory directory(out, &control);
   RunFiles files(deployment, resolved, directory);

@@ -15,6 +15,7 @@
 #include "apps/override_options.h"
 #include "apps/terminal_control.h"
 #include "core/number_text.h"
+#include "run/cost_cache.h"
 #include "run/record/metric_table.h"
 
 namespace twin::apps {
@@ -80,11 +81,13 @@ void PrintTable(const std::vector<NamedDistance>& distances) {
 void FindDistances(const BoundsArguments& arguments, CommandContext& context) {
   TerminalControl control;
   std::vector<NamedDistance> distances;
+  run::CostCache costs;
   for (const std::string& path : arguments.experiments) {
     ExperimentTemplate experiment(path);
     experiment.Change(arguments.assignments, std::filesystem::current_path());
     const ExperimentConfig config = experiment.With({}, {});
-    distances.push_back({config.name, run::DistanceToOptimum(run::Resolve(config), control)});
+    distances.push_back(
+        {config.name, run::DistanceToOptimum(run::Resolve(config, costs), control)});
     if (distances.back().distance.interrupted) {
       std::cerr << "interrupted: the bounds are not known\n";
       context.exit_code = 1;

@@ -16,6 +16,7 @@
 #include "core/statistics.h"
 #include "sim/cost/normal_equations.h"
 #include "sim/cost/profile_cost.h"
+#include "sim/cost/step_model/stage_cache.h"
 
 namespace twin::run {
 namespace {
@@ -88,19 +89,21 @@ bool Holds(const sim::RecordedModel& model, const StepSet& set) {
 }
 
 std::unique_ptr<sim::StepModel> ModelOf(const StepSet& set, const HardwareSpec& hardware,
-                                        sim::StepEngine engine, const sim::DeviceProfile& device) {
+                                        sim::StepEngine engine, const sim::DeviceProfile& device,
+                                        sim::StageCache& stages) {
   sim::ProfileCostConfig config;
   config.engine = engine;
   sim::StepModelConfig model = sim::StepModelConfigOf(config, hardware);
   model.terms = sim::DocumentedStepTerms(hardware.name, engine);
-  return std::make_unique<sim::StepModel>(model, set.model, hardware, ParallelismOf(set), device);
+  return std::make_unique<sim::StepModel>(model, set.model, hardware, ParallelismOf(set), device,
+                                          &stages);
 }
 
 LoadedSet Load(const StepSet& set, const HardwareSpec& hardware, sim::StepEngine engine,
-               const sim::DeviceProfile& device) {
+               const sim::DeviceProfile& device, sim::StageCache& stages) {
   LoadedSet loaded;
   loaded.set = &set;
-  loaded.model = ModelOf(set, hardware, engine, device);
+  loaded.model = ModelOf(set, hardware, engine, device, stages);
   CsvTable table(set.file.string(), StepTableColumns());
   while (table.Next()) {
     const StepRow row = ReadStepRow(table);
@@ -354,8 +357,9 @@ StepFit FitSteps(const std::vector<StepSet>& sets, const HardwareSpec& hardware,
                  sim::StepEngine engine, const sim::DeviceProfile& device, RunControl& control) {
   sim::DeviceProfile operations = device;
   operations.steps = {};
+  sim::StageCache stages;
   std::vector<LoadedSet> loaded;
-  for (const StepSet& set : sets) loaded.push_back(Load(set, hardware, engine, operations));
+  for (const StepSet& set : sets) loaded.push_back(Load(set, hardware, engine, operations, stages));
   const sim::StepTerms start = sim::DocumentedStepTerms(hardware.name, engine);
   const std::vector<Term> terms = TermsToFit(start, sets);
   std::vector<double> at(terms.size(), 0.0);
@@ -378,7 +382,7 @@ StepFit FitSteps(const std::vector<StepSet>& sets, const HardwareSpec& hardware,
   const sim::StepTerms fitted = TermsAt(start, terms, at);
   operations.steps.models = RecordedModels(loaded, fitted);
   for (LoadedSet& set : loaded) {
-    set.model = ModelOf(*set.set, hardware, engine, operations);
+    set.model = ModelOf(*set.set, hardware, engine, operations, stages);
     AddErrors(set, fitted, fit.errors);
   }
   fit.profile.models = std::move(operations.steps.models);

@@ -18,6 +18,7 @@
 #include "config/step_engine_names.h"
 #include "core/input_error.h"
 #include "sim/cost/profile_cost.h"
+#include "sim/cost/step_model/stage_cache.h"
 
 namespace twin::python {
 namespace {
@@ -68,7 +69,7 @@ struct ServedModelOptions {
 
 // Returns the reports.
 nb::tuple PredictSteps(const std::string& in, const std::string& out,
-                       const ServedModelOptions& served) {
+                       const ServedModelOptions& served, sim::StageCache& stages) {
   sim::ProfileCostConfig cost;
   cost.engine = ValueOfWord<sim::StepEngine>("engine", served.engine, StepEnginesWithoutPolicy());
   if (served.parallelism.tensor < 1 || served.parallelism.pipeline < 1) {
@@ -82,7 +83,7 @@ nb::tuple PredictSteps(const std::string& in, const std::string& out,
     Validate(model, served.parallelism);
     cost.device = std::make_shared<const sim::DeviceProfile>(ProfileOf(served.profile, hardware));
     const sim::StepModel steps(sim::StepModelConfigOf(cost, hardware), model, hardware,
-                               served.parallelism, *cost.device);
+                               served.parallelism, *cost.device, &stages);
     run::PredictSteps(steps, {in, out}, control);
   });
   return control.Reports();
@@ -95,13 +96,14 @@ void BindPredictions(nb::module_& module) {
              nb::arg("hardware"), nb::arg("operation"), nb::arg("profile"));
   module.def(
       "predict_steps",
-      [](const std::string& in, const std::string& out, const std::string& hardware,
-         const std::string& model, std::int32_t tensor, std::int32_t pipeline,
-         const std::string& engine, const std::string& profile) {
+      [stages = std::make_shared<sim::StageCache>()](
+          const std::string& in, const std::string& out, const std::string& hardware,
+          const std::string& model, std::int32_t tensor, std::int32_t pipeline,
+          const std::string& engine, const std::string& profile) {
         ServedModelOptions served{hardware, model, profile, engine, {}};
         served.parallelism.tensor = tensor;
         served.parallelism.pipeline = pipeline;
-        return PredictSteps(in, out, served);
+        return PredictSteps(in, out, served, *stages);
       },
       nb::arg("in_path"), nb::arg("out_path"), nb::arg("hardware"), nb::arg("model"),
       nb::arg("tensor"), nb::arg("pipeline"), nb::arg("engine"), nb::arg("profile"));

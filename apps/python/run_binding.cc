@@ -23,6 +23,7 @@
 #include "config/record_file.h"
 #include "core/input_error.h"
 #include "run/config_warnings.h"
+#include "run/cost_cache.h"
 #include "run/deployed_groups.h"
 #include "run/real/real_run.h"
 #include "run/record/row_cells.h"
@@ -48,9 +49,10 @@ struct NativeRun {
   std::vector<std::string> notes;
 };
 
-void SimulateInMemory(const ExperimentConfig& config, NativeRun& run, ReportingControl& control) {
-  const run::Deployment deployment = run::Resolve(config);
-  for (const std::string& warning : run::WarningsOf(deployment)) control.OnWarning(warning);
+void SimulateInMemory(const ExperimentConfig& config, NativeRun& run, run::CostCache& costs,
+                      ReportingControl& control) {
+  const run::Deployment deployment = run::Resolve(config, costs);
+  for (const std::string& warning : run::WarningsOf(deployment, &costs)) control.OnWarning(warning);
   const OutputsConfig& outputs = config.outputs;
   std::optional<Series> series;
   run::RunWatchers watchers;
@@ -79,17 +81,18 @@ void SimulateInMemory(const ExperimentConfig& config, NativeRun& run, ReportingC
 }
 
 void RunInto(const ExperimentConfig& config, const std::string& out, NativeRun& run,
-             ReportingControl& control) {
+             run::CostCache& costs, ReportingControl& control) {
   const std::vector<std::string> command_line = {"python", "twinserve.run"};
   run.outcome = std::holds_alternative<RealWorldConfig>(config.world)
                     ? run::RunReal(config, out, command_line, control)
-                    : run::RunSimulation(config, out, command_line, control);
+                    : run::RunSimulation(config, out, command_line, control, 1, &costs);
 }
 
 // `directory`: a path, or a function without arguments that makes one for a run that needs a run
 // directory although none was asked for.
 std::unique_ptr<NativeRun> Run(const ExperimentConfig& config, const nb::object& directory,
-                               const nb::object& progress) {
+                               const nb::object& progress, run::CostCache& costs) {
+  costs.ForgetProfiles();
   auto run = std::make_unique<NativeRun>();
   const bool real = std::holds_alternative<RealWorldConfig>(config.world);
   if (nb::isinstance<nb::str>(directory)) {
@@ -100,9 +103,9 @@ std::unique_ptr<NativeRun> Run(const ExperimentConfig& config, const nb::object&
   ReportingControl control;
   RunInBackground(control, progress, config.own_policy != nullptr, [&] {
     if (run->directory) {
-      RunInto(config, *run->directory, *run, control);
+      RunInto(config, *run->directory, *run, costs, control);
     } else {
-      SimulateInMemory(config, *run, control);
+      SimulateInMemory(config, *run, costs, control);
     }
   });
   run->warnings = control.warnings();
@@ -224,11 +227,11 @@ void BindRuns(nb::module_& module, nb::object policy_error) {
   module.attr("reject_reasons") = ListOf(kRejectReasonNames);
   module.def(
       "run",
-      [policy_error](const std::string& experiment, bool is_text,
-                     const std::vector<std::string>& overrides, const nb::object& directory,
-                     const nb::object& policy, const nb::object& progress) {
+      [policy_error, costs = std::make_shared<run::CostCache>()](
+          const std::string& experiment, bool is_text, const std::vector<std::string>& overrides,
+          const nb::object& directory, const nb::object& policy, const nb::object& progress) {
         return Run(Read(experiment, is_text, overrides, OwnPolicyOrNull(policy, policy_error)),
-                   directory, progress);
+                   directory, progress, *costs);
       },
       nb::arg("experiment"), nb::arg("is_text"), nb::arg("overrides"), nb::arg("directory"),
       nb::arg("policy").none(), nb::arg("progress").none());

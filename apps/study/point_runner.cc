@@ -98,7 +98,7 @@ std::vector<StudyRow> PointRunner::Run(std::size_t point,
 
 // False if `control` asked to stop.
 bool PointRunner::RunRow(const Deployment& deployment, const Warmup& warmup, StudyRow& row,
-                         RunControl& control) const {
+                         RunControl& control) {
   const auto begin = std::chrono::steady_clock::now();
   try {
     const RunOutcome outcome = RunOnce(WithSeed(deployment, row.seed), row, control);
@@ -125,11 +125,11 @@ bool PointRunner::RunRow(const Deployment& deployment, const Warmup& warmup, Stu
 }
 
 RunOutcome PointRunner::RunOnce(const Deployment& deployment, const StudyRow& row,
-                                RunControl& control) const {
+                                RunControl& control) {
   if (options_.runs_folder.empty() || !study_.KeepsRuns(row.id.point))
     return Simulate(deployment, control);
   RunOutcome whole = RunSimulation(deployment.config, RunFolderOf(options_.runs_folder, row.id),
-                                   options_.command_line, control);
+                                   options_.command_line, control, 1, &costs_);
   // A run directory is that of its configuration, which knows no warm-up found by a rule.
   return whole.interrupted || deployment.warmup_requests == 0 ? whole
                                                               : Simulate(deployment, control);

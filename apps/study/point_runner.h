@@ -55,8 +55,8 @@ class PointRunner {
   [[nodiscard]] Deployment Make(std::size_t point);
   void MakeOnce(std::size_t point, Shared& shared);
   bool RunRow(const Deployment& deployment, const Warmup& warmup, StudyRow& row,
-              RunControl& control) const;
-  RunOutcome RunOnce(const Deployment& deployment, const StudyRow& row, RunControl& control) const;
+              RunControl& control);
+  RunOutcome RunOnce(const Deployment& deployment, const StudyRow& row, RunControl& control);
   // Nothing if `control` asked to stop.
   std::optional<Warmup> WarmupOfPoint(std::size_t point, RunControl& control);
   std::optional<Warmup> WarmupOfCombination(std::size_t combination, RunControl& control);

@@ -13,6 +13,7 @@
 #include "apps/validate/validation_directory.h"
 #include "config/record_file.h"
 #include "core/input_error.h"
+#include "run/cost_cache.h"
 #include "run/deployment.h"
 #include "run/draft_shape.h"
 #include "run/measured_run.h"
@@ -185,7 +186,7 @@ void AddEffectOfSpeed(const MachineSpeed& speed, ExperimentConfig config, Valida
 }
 
 Validation Compare(const std::vector<std::unique_ptr<MeasuredRun>>& runs,
-                   const ExperimentConfig& config, const fs::path& simulated) {
+                   const ExperimentConfig& config, const fs::path& simulated, CostCache& costs) {
   RecordReader reader(simulated / "record.pb");
   RecordedRun events;
   std::vector<const MeasuredRun*> views;
@@ -194,7 +195,7 @@ Validation Compare(const std::vector<std::unique_ptr<MeasuredRun>>& runs,
     views.push_back(run.get());
   }
   ReadEvents(reader, events);
-  return Validate(views, events, *Resolve(config).cost);
+  return Validate(views, events, *Resolve(config, costs).cost);
 }
 
 // The default cost model would predict a machine that nobody named.
@@ -261,10 +262,12 @@ ValidationOutcome ValidateExperiment(const ValidationRequest& request, RunContro
   PredictOwnExecutor(config.cost);
   config.input_files = asked.input_files;
   const std::optional<MachineSpeed> speed = AdoptSpeed(runs, config, control);
-  if (RunSimulation(config, directory.Simulated(), request.command_line, control).interrupted) {
+  CostCache costs;
+  if (RunSimulation(config, directory.Simulated(), request.command_line, control, 1, &costs)
+          .interrupted) {
     return outcome;
   }
-  outcome.validation = Compare(runs, config, directory.Simulated());
+  outcome.validation = Compare(runs, config, directory.Simulated(), costs);
   for (const fs::path& path : paths) {
     outcome.validation->run_paths.push_back(fs::proximate(path, request.out).generic_string());
   }

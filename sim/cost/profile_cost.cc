@@ -115,9 +115,9 @@ StepModelConfig StepModelConfigOf(const ProfileCostConfig& config, const Hardwar
 
 ProfileCost::ProfileCost(const ProfileCostConfig& config, const ModelSpec& model,
                          const HardwareSpec& hardware, const Parallelism& parallelism,
-                         std::int64_t kv_block_bytes)
+                         std::int64_t kv_block_bytes, StageCache* stages)
     : model_(StepModelConfigOf(config, hardware), Checked(config, model, hardware, parallelism),
-             hardware, parallelism, DeviceOf(config)),
+             hardware, parallelism, DeviceOf(config), stages),
       swap_(hardware.pcie_latency_s,
             static_cast<double>(kv_block_bytes) /
                 (hardware.pcie_bandwidth_bytes_per_s * hardware.pcie_bandwidth_fraction)),

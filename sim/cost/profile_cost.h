@@ -21,10 +21,11 @@ namespace twin::sim {
 //           each number of rows computes its operations.
 class ProfileCost final : public StepCost {
  public:
-  // `kv_block_bytes` is one rank's. Throws InputError (usage) if a spec, a term or the split is
-  // invalid.
+  // `kv_block_bytes` is one rank's; `stages` as in StepModel. Throws InputError (usage) if a spec,
+  // a term or the split is invalid.
   ProfileCost(const ProfileCostConfig& config, const ModelSpec& model, const HardwareSpec& hardware,
-              const Parallelism& parallelism, std::int64_t kv_block_bytes);
+              const Parallelism& parallelism, std::int64_t kv_block_bytes,
+              StageCache* stages = nullptr);
 
   [[nodiscard]] int stages() const override { return model_.stages(); }
   [[nodiscard]] Duration HostTime(const StepPlan& plan) const override;

@@ -12,6 +12,7 @@ struct Maker {
   const HardwareSpec& hardware;
   const Parallelism& parallelism;
   std::int64_t kv_block_bytes;
+  StageCache* stages;
 
   std::unique_ptr<StepCost> operator()(const ConstantCostConfig& config) const {
     return std::make_unique<ConstantCost>(config, parallelism.pipeline);
@@ -26,7 +27,8 @@ struct Maker {
     return std::make_unique<FittedCost>(config, model, parallelism);
   }
   std::unique_ptr<StepCost> operator()(const ProfileCostConfig& config) const {
-    return std::make_unique<ProfileCost>(config, model, hardware, parallelism, kv_block_bytes);
+    return std::make_unique<ProfileCost>(config, model, hardware, parallelism, kv_block_bytes,
+                                         stages);
   }
 };
 
@@ -34,9 +36,9 @@ struct Maker {
 
 std::unique_ptr<StepCost> MakeStepCost(const CostConfig& config, const ModelSpec& model,
                                        const HardwareSpec& hardware, const Parallelism& parallelism,
-                                       std::int64_t kv_block_bytes) {
+                                       std::int64_t kv_block_bytes, StageCache* stages) {
   Validate(model, parallelism);
-  return std::visit(Maker{model, hardware, parallelism, kv_block_bytes}, config);
+  return std::visit(Maker{model, hardware, parallelism, kv_block_bytes, stages}, config);
 }
 
 }  // namespace twin::sim

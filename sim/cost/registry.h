@@ -13,16 +13,18 @@
 #include "sim/cost/profile_config.h"
 #include "sim/cost/roofline_config.h"
 #include "sim/cost/step_cost.h"
+#include "sim/cost/step_model/stage_cache.h"
 
 namespace twin::sim {
 
 using CostConfig = std::variant<ConstantCostConfig, LinearCostConfig, RooflineCostConfig,
                                 FittedCostConfig, ProfileCostConfig>;
 
-// `kv_block_bytes` is one rank's. Throws InputError (usage) if the configuration, a spec or the
-// split is invalid.
+// `kv_block_bytes` is one rank's. `stages` keeps what models of the same system share; null:
+// nothing is shared. Throws InputError (usage) if the configuration, a spec or the split is
+// invalid.
 std::unique_ptr<StepCost> MakeStepCost(const CostConfig& config, const ModelSpec& model,
                                        const HardwareSpec& hardware, const Parallelism& parallelism,
-                                       std::int64_t kv_block_bytes);
+                                       std::int64_t kv_block_bytes, StageCache* stages = nullptr);
 
 }  // namespace twin::sim

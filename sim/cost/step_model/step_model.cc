@@ -53,11 +53,20 @@ std::optional<RecordedModel> RecordedModelOf(const StepModelConfig& config,
   return std::nullopt;
 }
 
+std::shared_ptr<const PreparedStages> Prepared(StageCache* cache, const StepModelConfig& config,
+                                               const ModelSpec& model, const HardwareSpec& hardware,
+                                               const Parallelism& parallelism,
+                                               const DeviceProfile& device) {
+  StageCache own;
+  return (cache == nullptr ? own : *cache)
+      .Prepare(model, hardware, parallelism, device, config.operations);
+}
+
 }  // namespace
 
 StepModel::StepModel(const StepModelConfig& config, const ModelSpec& model,
                      const HardwareSpec& hardware, const Parallelism& parallelism,
-                     const DeviceProfile& device)
+                     const DeviceProfile& device, StageCache* stages)
     : terms_(WithErrors(config.terms, DrawErrors(config.draw_seed))),
       memory_(terms_.heat_tau_s.value),
       captured_sizes_(config.captured_sizes),
@@ -69,7 +78,7 @@ StepModel::StepModel(const StepModelConfig& config, const ModelSpec& model,
       recorded_error_(DrawErrors(config.draw_seed).recorded),
       recorded_prompt_error_(DrawErrors(config.draw_seed).recorded_prompts),
       recorded_(RecordedModelOf(config, device.steps, model, parallelism)),
-      stages_(PrepareStages(model, hardware, parallelism, device, config.operations)) {}
+      stages_(Prepared(stages, config, model, hardware, parallelism, device)) {}
 
 double StepModel::OpenShare(const StepLoad& load) const {
   if (!recorded_) return 1;

@@ -30,7 +30,7 @@
 
 #include "sched/step_plan.h"
 #include "sim/cost/device_state.h"
-#include "sim/cost/step_model/prepared_stages.h"
+#include "sim/cost/step_model/stage_cache.h"
 #include "sim/cost/step_model/stage_operations.h"
 #include "sim/cost/step_profile.h"
 
@@ -76,14 +76,17 @@ struct StepInterval {
   double high = 0;
 };
 
-// Thread-safe. Models of equal operations share what they computed (prepared_stages.h).
+// Thread-safe. Models of equal operations in one cache share what they computed (stage_cache.h).
 class StepModel {
  public:
-  // Operations that `device` has nothing measured of follow from the data sheet.
+  // Operations that `device` has nothing measured of follow from the data sheet. `stages` keeps
+  // what models share, and may be destroyed before them; null: nothing is shared.
   StepModel(const StepModelConfig& config, const ModelSpec& model, const HardwareSpec& hardware,
-            const Parallelism& parallelism, const DeviceProfile& device = {});
+            const Parallelism& parallelism, const DeviceProfile& device = {},
+            StageCache* stages = nullptr);
 
   [[nodiscard]] int stages() const { return static_cast<int>(stages_->size()); }
+  [[nodiscard]] bool SharesStages(const StepModel& other) const { return stages_ == other.stages_; }
   [[nodiscard]] const HeatMemory& memory() const { return memory_; }
   [[nodiscard]] const StepTerms& terms() const { return terms_; }
 

@@ -1,4 +1,4 @@
-// Cost models are made once for deployments of equal systems.
+// Cost models share what deployments of equal systems need.
 #include "run/cost_cache.h"
 
 #include <gmock/gmock.h>
@@ -10,6 +10,7 @@
 #include "config/experiment_config.h"
 #include "core/input_error.h"
 #include "run/deployment.h"
+#include "sim/cost/profile_cost.h"
 
 namespace twin::run {
 namespace {
@@ -26,21 +27,30 @@ ExperimentConfig Config(const std::string& more, int tensor_parallel = 1) {
   return ParseExperiment(text, "test", "");
 }
 
-TEST(CostCacheTest, EqualSystemsShareTheirModelAndOthersDoNot) {
-  CostCache cache;
-  const Deployment first = Resolve(Config(""), cache);
-  EXPECT_EQ(Resolve(Config("seed: 7 slo { ttft_s: 1 }"), cache).cost, first.cost);
-  EXPECT_NE(Resolve(Config("", 2), cache).cost, first.cost);
-  EXPECT_NE(Resolve(Config("cost { linear { base_s: 1 } }"), cache).cost, first.cost);
-  EXPECT_NE(Resolve(Config("")).cost, first.cost);  // without a cache
+const sim::StepModel& ModelOf(const Deployment& deployment) {
+  return dynamic_cast<const sim::ProfileCost&>(*deployment.cost).model();
 }
 
-TEST(CostCacheTest, AProfileIsReadOnce) {
+// What a model takes on a device does not depend on the seed, on drawn errors or on bounds.
+TEST(CostCacheTest, EqualSystemsShareTheirOperationsAndOthersDoNot) {
+  const std::string profile = "cost { profile {} }";
   CostCache cache;
-  EXPECT_EQ(cache.Profile("h100-sxm"), cache.Profile("h100-sxm"));
-  const Deployment first = Resolve(Config("cost { profile {} }"), cache);
-  EXPECT_EQ(Resolve(Config("cost { profile {} } seed: 2"), cache).cost, first.cost);
-  EXPECT_NE(Resolve(Config("cost { profile { draw_seed: 1 } }"), cache).cost, first.cost);
+  const Deployment first = Resolve(Config(profile), cache);
+  const auto shares = [&](const Deployment& other) {
+    return ModelOf(other).SharesStages(ModelOf(first));
+  };
+  EXPECT_TRUE(shares(Resolve(Config(profile + " seed: 7 slo { ttft_s: 1 }"), cache)));
+  EXPECT_TRUE(shares(Resolve(Config("cost { profile { draw_seed: 1 } }"), cache)));
+  EXPECT_FALSE(shares(Resolve(Config(profile, 2), cache)));
+  EXPECT_FALSE(shares(Resolve(Config(profile))));  // without a cache
+}
+
+TEST(CostCacheTest, AProfileIsReadOnceUnlessItsFileMayHaveChanged) {
+  CostCache cache;
+  const auto profile = cache.Profile("h100-sxm");
+  EXPECT_EQ(cache.Profile("h100-sxm"), profile);
+  cache.ForgetProfiles();
+  EXPECT_NE(cache.Profile("h100-sxm"), profile);
 }
 
 // Any other profile than the one that was meant would be the data sheet's, without a word.
@@ -66,18 +76,6 @@ TEST(CostCacheTest, AProfilesPathStartsAtTheFolderOfTheExperiment) {
       "cost { profile { profile: './mine' } }",
       "test", "/studies");
   EXPECT_EQ(std::get<sim::ProfileCostConfig>(config.cost).profile, "/studies/mine");
-}
-
-TEST(CostCacheTest, ForgetsTheModelsThatWereMadeLongAgo) {
-  CostCache cache;
-  const auto at = [&](int base_ms) {
-    return Resolve(Config("cost { linear { base_s: " + std::to_string(base_ms) + "e-3 } }"), cache)
-        .cost;
-  };
-  const std::weak_ptr<const sim::StepCost> first = at(1);
-  EXPECT_EQ(first.lock(), at(1));
-  for (int i = 2; i < 2 + static_cast<int>(CostCache::kModels); ++i) (void)at(i);
-  EXPECT_TRUE(first.expired());
 }
 
 }  // namespace

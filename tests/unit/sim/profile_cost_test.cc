@@ -10,8 +10,8 @@
 #include "core/input_error.h"
 #include "core/model_presets.h"
 #include "sim/cost/registry.h"
-#include "sim/cost/step_model/prepared_stages.h"
 #include "sim/cost/step_model/product_curve.h"
+#include "sim/cost/step_model/stage_cache.h"
 #include "tests/unit/sim/test_hardware.h"
 
 namespace twin::sim {
@@ -281,8 +281,9 @@ TEST(ProfileCostTest, ThreadsShareOneModel) {
 
 // A sweep resolved every run's operations anew, 0.1 s each.
 TEST(ProfileCostTest, RunsOfOneModelShareItsOperations) {
-  const auto prepare = [](const char* model, const DeviceProfile& device) {
-    return PrepareStages(ModelPreset(model), IdealHardware(), {}, device, {});
+  StageCache cache;
+  const auto prepare = [&cache](const char* model, const DeviceProfile& device) {
+    return cache.Prepare(ModelPreset(model), IdealHardware(), {}, device, {});
   };
   DeviceProfile terms;
   terms.steps.host_s = StepTerm{1e-3, 0.1};
@@ -293,6 +294,22 @@ TEST(ProfileCostTest, RunsOfOneModelShareItsOperations) {
   EXPECT_NE(prepare("llama-3-8b", kernels), stages);
   EXPECT_NE(prepare("qwen3-8b", {}), stages);
   EXPECT_EQ(prepare("llama-3-8b", {}), stages);
+  EXPECT_NE(StageCache().Prepare(ModelPreset("llama-3-8b"), IdealHardware(), {}, {}, {}), stages);
+}
+
+TEST(ProfileCostTest, OperationsThatWereAskedForLongAgoAreForgotten) {
+  StageCache cache;
+  const auto prepare = [&cache](std::size_t layers) {
+    ModelSpec model = ModelPreset("llama-3-8b");
+    model.layers = static_cast<std::int32_t>(layers);
+    return cache.Prepare(model, IdealHardware(), {}, {}, {});
+  };
+  const std::weak_ptr<const PreparedStages> first = prepare(1);
+  const std::weak_ptr<const PreparedStages> second = prepare(2);
+  EXPECT_EQ(prepare(1), first.lock());  // now later than the second
+  for (std::size_t i = 3; i <= StageCache::kModels + 1; ++i) (void)prepare(i);
+  EXPECT_FALSE(first.expired());
+  EXPECT_TRUE(second.expired());
 }
 
 // Two ranks with 4 of 8 experts each. One row visits 2 experts, both on one rank if it is unlucky:
