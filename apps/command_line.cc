@@ -18,6 +18,7 @@
 #include <CLI/CLI.hpp>
 
 #include "apps/commands.h"
+#include "apps/fit_steps_command.h"
 #include "core/input_error.h"
 #include "core/nearest_names.h"
 #include "core/printable.h"
@@ -122,7 +123,7 @@ int Main(int argc, char** argv) {
   AddGenerateCommand(app, context);
   AddBenchCommand(app, context);
   AddProfileCommand(app, context);
-  AddFitCommand(app, context);
+  AddFitCommand(app, context, FitSteps);
   AddImportCommand(app, context);
   AddPredictCommand(app, context);
   AddCompareCommand(app, context);

@@ -9,6 +9,8 @@
 
 namespace twin::apps {
 
+struct FitStepsArguments;
+
 struct CommandContext {
   std::vector<std::string> command_line;  // as given
   int exit_code = 0;
@@ -26,7 +28,9 @@ void AddScheduleCommand(CLI::App& app, CommandContext& context);
 void AddGenerateCommand(CLI::App& app, CommandContext& context);
 void AddBenchCommand(CLI::App& app, CommandContext& context);
 void AddProfileCommand(CLI::App& app, CommandContext& context);
-void AddFitCommand(CLI::App& app, CommandContext& context);
+// `fit_steps` fits recorded steps (apps/fit_steps_command.h): it belongs to another verb.
+void AddFitCommand(CLI::App& app, CommandContext& context,
+                   void (*fit_steps)(const FitStepsArguments&));
 void AddImportCommand(CLI::App& app, CommandContext& context);
 void AddPredictCommand(CLI::App& app, CommandContext& context);
 void AddReportCommand(CLI::App& app, CommandContext& context);

@@ -55,7 +55,7 @@ constexpr std::array kPresets = {
 };
 
 // Which releases of vLLM V1 decide alike: from `since` on, until the next row. Each minor release
-// from the second row on was executed (experiments/originals/README.md).
+// from the second row on was executed (checks/originals/README.md).
 struct VllmDecisions {
   ServerVersion since;
   std::string_view release;

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Signed errors of predicted serving runs, one point per recorded run, and what the parts of the
-model contribute. Reads the folder that experiments/fidelity/run writes: errors.csv, and
+model contribute. Reads the folder that checks/fidelity/run writes: errors.csv, and
 ablations.csv if it is there."""
 import style
 from environment import plt
@@ -22,7 +22,7 @@ GOAL_PERCENT = 4  # of means; drawn as a band
 def read(paths, _arguments):
     folder = paths[0]
     if not (folder / "errors.csv").is_file():
-        raise PlotError(f"{folder}: has no errors.csv; experiments/fidelity/run writes it")
+        raise PlotError(f"{folder}: has no errors.csv; checks/fidelity/run writes it")
     errors = read_table(folder / "errors.csv",
                         ["data_set", "part", "metric", "error_pct", "failed"])
     ablations = None

@@ -32,7 +32,7 @@ double BoundaryLogSd(const BoundaryProfile& profile, std::int32_t ranks);
 
 // The coefficient of variation of single delays, and the standard deviation of its logarithm from
 // one run to another. Of 0, 0.15, 0.3 and 0.45, the shapes of TTFT in the seven runs that
-// boundaries were fitted to (experiments/fidelity) choose 0, 0, 0.15, 0.3, 0.3, 0.3 and 0.45.
+// boundaries were fitted to (checks/fidelity) choose 0, 0, 0.15, 0.3, 0.3, 0.3 and 0.45.
 inline constexpr double kBoundaryVariation = 0.2;
 inline constexpr double kBoundaryVariationLogSd = 0.7;
 

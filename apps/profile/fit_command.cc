@@ -35,6 +35,7 @@ void PrintReport(const sim::FitReport& report) {
 }
 
 struct FitArguments {
+  void (*fit_steps)(const FitStepsArguments&) = nullptr;
   std::string profile;
   std::string out;
   FitStepsArguments steps;
@@ -46,7 +47,7 @@ void Fit(FitArguments& arguments) {
   }
   if (!arguments.steps.sets.empty()) {
     arguments.steps.out = arguments.out;
-    FitSteps(arguments.steps);
+    arguments.fit_steps(arguments.steps);
     return;
   }
   TerminalReports control;
@@ -60,8 +61,10 @@ void Fit(FitArguments& arguments) {
 
 }  // namespace
 
-void AddFitCommand(CLI::App& app, CommandContext& /*context*/) {
+void AddFitCommand(CLI::App& app, CommandContext& /*context*/,
+                   void (*fit_steps)(const FitStepsArguments&)) {
   auto arguments = std::make_shared<FitArguments>();
+  arguments->fit_steps = fit_steps;
   CLI::App* command =
       app.add_subcommand("fit",
                          "Turn a profile into a cost model: cost { fitted { path: ... } }, "

@@ -52,7 +52,7 @@ figures.forEach((figure, i) => Plotly.newPlot(
 // A number alone, with an interval, or in percent.
 bool IsNumber(const std::string& cell) {
   const std::string number = cell.substr(0, std::min(cell.find(" ["), cell.find(" %")));
-  return NumberOfCell<double>(number.substr(number.starts_with('+') ? 1 : 0)).has_value();
+  return NumberFrom<double>(number.substr(number.starts_with('+') ? 1 : 0)).has_value();
 }
 
 // JSON inside of a <script>: the browser must see no tag in it.

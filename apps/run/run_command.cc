@@ -5,16 +5,13 @@
 #include <sstream>
 
 #include "apps/commands.h"
-#include "apps/interrupt.h"
 #include "apps/override_options.h"
+#include "apps/run/real_runs.h"
 #include "apps/terminal_control.h"
 #include "config/experiment_config.h"
 #include "core/input_error.h"
-#include "exec/comm/agreement.h"
-#include "exec/comm/mpi_ranks.h"
 #include "run/export/vllm_bench.h"
 #include "run/many/parallel_runs.h"
-#include "run/real/real_run.h"
 #include "run/record/loss_warning.h"
 #include "run/record/metric_catalog.h"
 #include "run/record/metric_table.h"
@@ -53,34 +50,21 @@ ExperimentConfig ReadForRanks(const RunArguments& arguments, std::int32_t launch
 }
 
 void Run(const RunArguments& arguments, CommandContext& context) {
-  const std::int32_t launched = exec::LaunchedRanks();
-  std::optional<exec::MpiRanks> process;
+  RealRuns real_runs;
   ExperimentConfig config;
-  const auto read = [&] { config = ReadForRanks(arguments, launched); };
-  if (launched == 1) {
-    read();
-  } else {
-    process.emplace();
-    exec::Communicator& world = process->world();
-    if (!exec::SucceedTogether(world, read)) {
-      context.exit_code = 1;
-      return;
-    }
-    process->SetTimeout(std::get<RealWorldConfig>(config.world).rank_timeout);
-    if (world.rank() > 0) {
-      // A signal that all processes get is rank 0's to answer: it still needs this one to end the
-      // run.
-      const InterruptGuard guard;
-      if (!run::FollowReal(config, world)) context.exit_code = 1;
-      return;
-    }
+  if (!real_runs.ReadTogether([&] { config = ReadForRanks(arguments, real_runs.launched()); })) {
+    context.exit_code = 1;
+    return;
+  }
+  if (real_runs.rank() > 0) {
+    if (!real_runs.Follow(config)) context.exit_code = 1;
+    return;
   }
   TerminalControl control;
   const std::string out = arguments.out.empty() ? "runs/" + config.name : arguments.out;
   const bool real = std::holds_alternative<RealWorldConfig>(config.world);
   const run::RunOutcome outcome =
-      real ? run::RunReal(config, out, context.command_line, control,
-                          process ? &process->world() : nullptr)
+      real ? real_runs.Run(config, out, context.command_line, control)
            : run::RunSimulation(config, out, context.command_line, control,
                                 arguments.jobs > 0 ? arguments.jobs : run::DefaultJobs());
   if (arguments.format == "json") {

@@ -9,7 +9,8 @@
 namespace twin::run {
 
 std::optional<MachineGpus> GpusOfRun(const ExperimentConfig& config) {
-  if (std::get<RealWorldConfig>(config.world).device != RealWorldConfig::Device::kCuda) return std::nullopt;
+  if (std::get<RealWorldConfig>(config.world).device != RealWorldConfig::Device::kCuda)
+    return std::nullopt;
   const exec::CudaStatus cuda = exec::ProbeCuda();
   MachineGpus gpus{.devices = {},
                    .driver_cuda = exec::CudaVersionText(cuda.driver_version),

@@ -36,7 +36,7 @@ constexpr StepTerm kUnknownHeat{0.1, 1.0};
 // alone and 0.6 ms more for each request on the H100, of which the device takes 5.3 and 0.05.
 //
 // twinserve: 160 requests on an H200 under orca, vllm_v0 and sarathi, which plan one step at a
-// time: 0.06 ms to schedule, 0.09 to build, 0.06 to deliver (experiments/gpu_check). The gaps
+// time: 0.06 ms to schedule, 0.09 to build, 0.06 to deliver (checks/gpu_check). The gaps
 // between kernels are those of `bench --kernel-times`: 0.5 ms of a step with prompts, none of a
 // graph's.
 void SetEngine(StepEngine engine, StepTerms& terms) {

@@ -31,7 +31,7 @@ TRAVEL_MEBIBYTES_MAX = 60  # of a tree and what is carried beside it; the machin
 GLIBC_MAX = (2, 34)
 GLIBC = {"libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1",
          "ld-linux-x86-64.so.2"}
-CUDA_RUN = ("run", "/twinserve-bundle/experiments/gpu_check/vllm_v1.textproto", "--out", "/twinserve-bundle/run")
+CUDA_RUN = ("run", "/twinserve-bundle/checks/gpu_check/vllm_v1.textproto", "--out", "/twinserve-bundle/run")
 
 # The loader finds lib/ beside bin/ by /proc, which an empty root does not have.
 IN_ROOT = {**os.environ, "LD_LIBRARY_PATH": "/twinserve-bundle/lib"}

@@ -34,7 +34,7 @@ def main():
     blocks = commands((root / "docs" / page).read_text(encoding="utf-8"), python is not None)
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        for shared in ("experiments", "plots", "sim", "traces"):
+        for shared in ("checks", "experiments", "plots", "sim", "traces"):
             (folder / shared).symlink_to(root / shared)
         (folder / "build/release/apps").mkdir(parents=True)
         (folder / "build/release/apps/twinserve").symlink_to(binary)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks the arithmetic of experiments/claims, and that its table says what its modules say.
+"""Checks the arithmetic of checks/claims, and that its table says what its modules say.
 
 Usage: tests/experiments/claims_test.py SOURCE_DIR
 """
@@ -8,7 +8,7 @@ import sys
 import unittest
 
 SOURCE = pathlib.Path(sys.argv.pop(1))
-CLAIMS_FOLDER = SOURCE / "experiments/claims"
+CLAIMS_FOLDER = SOURCE / "checks/claims"
 sys.path.insert(0, str(CLAIMS_FOLDER))
 sys.dont_write_bytecode = True
 import buddy  # noqa: E402 (its folder comes first)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests of experiments/gpu_check: how it calls programs, and reads what they say, whole or cut off."""
+"""Tests of checks/gpu_check: how it calls programs, and reads what they say, whole or cut off."""
 import json
 import os
 import pathlib
@@ -15,7 +15,7 @@ from unittest import mock
 
 sys.dont_write_bytecode = True
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "experiments/gpu_check"))
+sys.path.insert(0, str(ROOT / "checks/gpu_check"))
 
 import device_tests  # noqa: E402  (needs the path)
 import devices  # noqa: E402
@@ -34,7 +34,7 @@ H100 = {"commit": "abc", "cuda": {"devices": [{"name": "NVIDIA H100 80GB HBM3", 
 TWINSERVE = f"""\
 #!{sys.executable}
 import json, pathlib, os, sys, time
-sys.path.insert(0, {str(ROOT / "experiments/gpu_check")!r})
+sys.path.insert(0, {str(ROOT / "checks/gpu_check")!r})
 words = dict(zip(sys.argv[2::2], sys.argv[3::2]))
 cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME", "/nowhere")) / "twinserve/gemm_algorithms.tsv"
 if sys.argv[1] == "doctor":
@@ -353,7 +353,7 @@ class WholeCheckTest(unittest.TestCase):
 
     def start(self, *words):
         return subprocess.Popen(
-            [sys.executable, ROOT / "experiments/gpu_check/run", "--quick", "--binary", self.program,
+            [sys.executable, ROOT / "checks/gpu_check/run", "--quick", "--binary", self.program,
              "--out", self.out, *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
             env={**os.environ, "TMPDIR": str(self.folder)})
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks experiments/fidelity/held_out on small tables whose times follow a formula.
+"""Checks checks/fidelity/held_out on small tables whose times follow a formula.
 
 Usage: tests/experiments/held_out_test.py SOURCE_DIR TWINSERVE
 """
@@ -14,7 +14,7 @@ import tempfile
 import unittest
 
 BINARY = pathlib.Path(sys.argv.pop(2))
-SCRIPT = pathlib.Path(sys.argv.pop(1)) / "experiments/fidelity/held_out"
+SCRIPT = pathlib.Path(sys.argv.pop(1)) / "checks/fidelity/held_out"
 sys.dont_write_bytecode = True
 loader = importlib.machinery.SourceFileLoader("held_out", str(SCRIPT))
 held_out = importlib.util.module_from_spec(importlib.util.spec_from_loader("held_out", loader))

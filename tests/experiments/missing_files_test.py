@@ -18,20 +18,20 @@ FILE_FIELD = re.compile(r'\b(?:base|\w*path|model|hardware)\s*:\s*"([^"]+)"')
 MISSING = [
     (["experiments/azure_code/run", "--binary", "{program}"], "traces/data/azure2023_code.csv.gz"),
     (["experiments/azure_code/run", "check", "--binary", "{empty}/none"], "azure2023_code.csv.gz"),
-    (["experiments/recorded_decisions/run", "--cases", "{empty}/none"], "{empty}/none"),
-    (["experiments/recorded_decisions/run", "--cases", "{empty}", "--binary", "{program}"],
+    (["checks/recorded_decisions/run", "--cases", "{empty}/none"], "{empty}/none"),
+    (["checks/recorded_decisions/run", "--cases", "{empty}", "--binary", "{program}"],
      "{empty}/{variant}.ndjson"),
     (["experiments/speed/measure", "--binary", "{empty}/none"], "{empty}/none"),
-    (["experiments/claims/run", "--binary", "{empty}/none"], "{empty}/none"),
-    (["experiments/fidelity/run", "{empty}", "--binary", "{program}"], "{empty}"),
-    (["experiments/fidelity/run", "{empty}", "--binary", "{empty}/none"], "{empty}/none"),
-    (["experiments/fidelity/saturated", "--binary", "{empty}/none"], "{empty}/none"),
+    (["checks/claims/run", "--binary", "{empty}/none"], "{empty}/none"),
+    (["checks/fidelity/run", "{empty}", "--binary", "{program}"], "{empty}"),
+    (["checks/fidelity/run", "{empty}", "--binary", "{empty}/none"], "{empty}/none"),
+    (["checks/fidelity/saturated", "--binary", "{empty}/none"], "{empty}/none"),
     (["experiments/validate_all", "experiments/cpu_validation", "--binary", "{empty}/none"],
      "{empty}/none"),
     (["experiments/validate_all", "{empty}"], "_workload.textproto"),
-    (["experiments/peers/run", "--binary", "{empty}/none"], "{empty}/none"),
-    (["experiments/quantisation/run", "--binary", "{empty}/none"], "{empty}/none"),
-    (["experiments/gpu_check/run", "--binary", "{empty}/none"], "twinserve"),
+    (["checks/peers/run", "--binary", "{empty}/none"], "{empty}/none"),
+    (["checks/quantisation/run", "--binary", "{empty}/none"], "{empty}/none"),
+    (["checks/gpu_check/run", "--binary", "{empty}/none"], "twinserve"),
     (["experiments/run_stale.py", "{empty}/none", "{empty}/out",
       "experiments/quickstart/orca.textproto"], "{empty}/none"),
 ]
@@ -49,7 +49,7 @@ def check_messages(source):
     """Each script in a copy of experiments/, plots/ and the recorded cases, without the trace."""
     with tempfile.TemporaryDirectory() as scratch:
         root = pathlib.Path(scratch)
-        for folder in ("experiments", "plots"):
+        for folder in ("checks", "experiments", "plots"):
             shutil.copytree(source / folder, root / folder,
                             ignore=shutil.ignore_patterns("__pycache__", "results"))
         (root / "empty").mkdir()
@@ -68,7 +68,8 @@ def check_messages(source):
 
 
 def check_named_files(source):
-    for file in sorted((source / "experiments").rglob("*.textproto")):
+    for file in sorted([*(source / "checks").rglob("*.textproto"),
+                        *(source / "experiments").rglob("*.textproto")]):
         for name in FILE_FIELD.findall(file.read_text(encoding="utf-8")):
             if "/" not in name and not name.endswith(".textproto"):
                 continue  # a preset

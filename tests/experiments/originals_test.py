@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks the case generator, the reporter and the resumption of experiments/originals. No original
+"""Checks the case generator, the reporter and the resumption of checks/originals. No original
 scheduler is needed: one written here decides.
 
 Usage: tests/experiments/originals_test.py SOURCE_DIR [TWINSERVE]
@@ -20,7 +20,7 @@ import unittest
 
 SOURCE = pathlib.Path(sys.argv.pop(1))
 BINARY = pathlib.Path(sys.argv.pop(1)) if len(sys.argv) > 1 else None
-sys.path.insert(0, str(SOURCE / "experiments/originals"))
+sys.path.insert(0, str(SOURCE / "checks/originals"))
 sys.dont_write_bytecode = True
 import absent  # noqa: E402 (its folder comes first)
 import differences  # noqa: E402
@@ -28,7 +28,7 @@ import draw  # noqa: E402
 import environment  # noqa: E402
 import releases  # noqa: E402
 
-loader = importlib.machinery.SourceFileLoader("originals", str(SOURCE / "experiments/originals/run"))
+loader = importlib.machinery.SourceFileLoader("originals", str(SOURCE / "checks/originals/run"))
 originals = importlib.util.module_from_spec(
     importlib.util.spec_from_loader("originals", loader))
 sys.modules["originals"] = originals

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks the readers of experiments/fidelity on small data sets written here, and its arithmetic.
+"""Checks the readers of checks/fidelity on small data sets written here, and its arithmetic.
 
 Usage: tests/experiments/recorded_runs_test.py SOURCE_DIR
 """
@@ -13,11 +13,11 @@ import tempfile
 import unittest
 
 SOURCE = pathlib.Path(sys.argv.pop(1))
-sys.path.insert(0, str(SOURCE / "experiments/fidelity"))
+sys.path.insert(0, str(SOURCE / "checks/fidelity"))
 sys.dont_write_bytecode = True
 import recorded_runs  # noqa: E402 (its folder comes first)
 
-loader = importlib.machinery.SourceFileLoader("fidelity", str(SOURCE / "experiments/fidelity/run"))
+loader = importlib.machinery.SourceFileLoader("fidelity", str(SOURCE / "checks/fidelity/run"))
 fidelity = importlib.util.module_from_spec(importlib.util.spec_from_loader("fidelity", loader))
 loader.exec_module(fidelity)
 

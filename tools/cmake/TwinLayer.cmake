@@ -70,7 +70,7 @@ function(twin_test source)
   if("kernels" IN_LIST arg_DEPENDS OR "cuda_emulation" IN_LIST arg_DEPENDS)
     set(headers twin_computing_test_headers)
   endif()
-  if(arg_DEPENDS MATCHES "apps|run_real|service" AND NOT "cuda_emulation" IN_LIST arg_DEPENDS)
+  if(TWIN_EXEC AND arg_DEPENDS MATCHES "apps|run_real|service" AND NOT "cuda_emulation" IN_LIST arg_DEPENDS)
     list(APPEND arg_DEPENDS run_real cuda)  # in the order of linking: run_real uses cuda
   endif()
   list(TRANSFORM arg_DEPENDS PREPEND twin::)

@@ -1,5 +1,5 @@
 # Fills the folder FOLDER: the PROGRAMS, stripped, the LIBRARIES they need beside glibc's, and what
-# experiments/gpu_check reads; and packs it into ARCHIVE. SOURCE is the project's root.
+# checks/gpu_check reads; and packs it into ARCHIVE. SOURCE is the project's root.
 file(REMOVE_RECURSE "${FOLDER}.new")
 file(MAKE_DIRECTORY "${FOLDER}.new/bin" "${FOLDER}.new/lib")
 
@@ -22,7 +22,7 @@ endforeach()
 file(GLOB binaries "${FOLDER}.new/bin/*" "${FOLDER}.new/lib/*")
 execute_process(COMMAND "${PYTHON}" "${OLDER_GLIBC}" ${binaries} COMMAND_ERROR_IS_FATAL ANY)
 
-file(COPY "${SOURCE}/experiments/gpu_check" DESTINATION "${FOLDER}.new/experiments"
+file(COPY "${SOURCE}/checks/gpu_check" DESTINATION "${FOLDER}.new/experiments"
   PATTERN "results" EXCLUDE PATTERN "__pycache__" EXCLUDE)
 file(COPY_FILE "${SOURCE}/tools/cmake/bundle_readme.md" "${FOLDER}.new/README.md")
 file(COPY_FILE "${SOURCE}/LICENSE" "${FOLDER}.new/LICENSE")

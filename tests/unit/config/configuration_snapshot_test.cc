@@ -102,7 +102,7 @@ bool IsExperiment(const std::string& text) {
 // Files that begin with _ are bases.
 TEST(ConfigurationSnapshotTest, EveryExperimentInTheTree) {
   Snapshot snapshot;
-  for (const char* folder : {"experiments", "examples"}) {
+  for (const char* folder : {"checks", "docs/examples", "experiments"}) {
     for (const auto& entry : fs::recursive_directory_iterator(kSource / folder)) {
       const std::string name = entry.path().lexically_relative(kSource).string();
       if (entry.path().extension() != ".textproto" || name.find("/_") != std::string::npos ||

@@ -131,7 +131,8 @@ TEST_F(ExperimentConfigTest, ReadsARealWorld) {
                              .dummy_weights = true,
                              .client_timeout = Duration{2'000'000'000},
                              .rank_timeout = Duration{600'000'000'000},
-                             .sampling = {0.8, 40, 0.9, 0.01}}));
+                             .sampling = {0.8, 40, 0.9, 0.01},
+                             .model_options = {}}));
   // Outputs are pinned, weights real and clients patient unless it is said.
   EXPECT_EQ(std::get<RealWorldConfig>(Read("small.textproto", {"world.real={}"}).world),
             RealWorldConfig{});

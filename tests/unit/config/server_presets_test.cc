@@ -360,7 +360,7 @@ TEST(ServerPresetsTest, AVersionStartsWithTheEngineOfItsTime) {
   EXPECT_EQ(std::get<sim::ProfileCostConfig>(config.cost).engine, sim::StepEngine::kV1Sync);
 }
 
-// Matches of cases per release: experiments/originals/README.md.
+// Matches of cases per release: checks/originals/README.md.
 TEST(ServerPresetsTest, AReleaseOfVllmDecidesByTheRulesThatItSharesWithOthers) {
   constexpr std::pair<const char*, VllmV1Release> kRules[] = {
       {"vllm-0.8.5", VllmV1Release::k0_15_1},  {"vllm-0.15.1", VllmV1Release::k0_15_1},

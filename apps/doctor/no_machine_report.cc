@@ -1,0 +1,23 @@
+// In a build without TWIN_EXEC.
+#include <iostream>
+
+#include <nlohmann/json.hpp>
+
+#include "apps/doctor/machine_report.h"
+#include "apps/doctor/program.h"
+
+namespace twin::apps {
+
+MachineReport AddMachineReport(CLI::App& /*command*/) {
+  return [](bool as_json) {
+    if (as_json) {
+      std::cout << ProgramJson().dump(2) << "\n";
+      return;
+    }
+    std::cout
+        << ProgramLine()
+        << "machine   built with -DTWIN_EXEC=OFF: this program simulates, and runs no model\n";
+  };
+}
+
+}  // namespace twin::apps

@@ -1,0 +1,14 @@
+// Which twinserve this is.
+#pragma once
+
+#include <string>
+
+#include <nlohmann/json_fwd.hpp>
+
+namespace twin::apps {
+
+// Version, commit, build type and compiler, with a line end.
+std::string ProgramLine();
+nlohmann::ordered_json ProgramJson();
+
+}  // namespace twin::apps

@@ -1,0 +1,19 @@
+// Commands that this program was built without.
+#pragma once
+
+#include <string>
+
+#include <CLI/CLI.hpp>
+
+#include "core/input_error.h"
+
+namespace twin::apps {
+
+// The error of something that needs a build option, such as TWIN_EXEC, which this program lacks.
+// It says which build has it.
+InputError NotBuilt(const std::string& what, const std::string& option);
+
+// Adds a command that takes any arguments and throws NotBuilt.
+void AddMissingCommand(CLI::App& app, const std::string& name, const std::string& option);
+
+}  // namespace twin::apps
