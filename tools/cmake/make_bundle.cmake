@@ -22,7 +22,7 @@ endforeach()
 file(GLOB binaries "${FOLDER}.new/bin/*" "${FOLDER}.new/lib/*")
 execute_process(COMMAND "${PYTHON}" "${OLDER_GLIBC}" ${binaries} COMMAND_ERROR_IS_FATAL ANY)
 
-file(COPY "${SOURCE}/checks/gpu_check" DESTINATION "${FOLDER}.new/experiments"
+file(COPY "${SOURCE}/checks/gpu_check" DESTINATION "${FOLDER}.new/checks"
   PATTERN "results" EXCLUDE PATTERN "__pycache__" EXCLUDE)
 file(COPY_FILE "${SOURCE}/tools/cmake/bundle_readme.md" "${FOLDER}.new/README.md")
 file(COPY_FILE "${SOURCE}/LICENSE" "${FOLDER}.new/LICENSE")
