@@ -67,7 +67,7 @@ def read_rows(path):
 class Simulator:
     def __init__(self, binary, out, jobs):
         self.binary, self.out, self.jobs = binary.resolve(), out.resolve(), jobs
-        self.experiments = pathlib.Path(__file__).resolve().parent.parent
+        self.experiments = pathlib.Path(__file__).resolve().parents[2] / "experiments"
         self.binary_hash = hashlib.sha256(binary.read_bytes()).hexdigest()
 
     def sweep(self, name, experiments, axes=(), replications=1):
