@@ -28,7 +28,7 @@ using google::protobuf::Message;
 
 constexpr const char* kHead = R"(# Configuration
 
-<!-- Generated from proto/*.proto by `twinserve doctor --list configuration`. Do not edit. -->
+<!-- Generated from config/*.proto by `twinserve doctor --list configuration`. Do not edit. -->
 
 An experiment file is a message in the [text format][1] of Protocol Buffers with the fields of
 [Experiment](#experiment); a study file, for `twinserve sweep`, has those of [Study](#study), and a
