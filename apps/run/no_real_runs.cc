@@ -1,4 +1,4 @@
-// In a build without TWIN_EXEC.
+// RealRuns in a build without TWIN_EXEC.
 #include "apps/missing_command.h"
 #include "apps/run/real_runs.h"
 

@@ -11,6 +11,12 @@ namespace twin::apps {
 
 struct RealRuns::Processes {
   exec::MpiRanks ranks;
+
+  // The group of all of them, with the time-out of the experiment.
+  exec::Communicator& GroupFor(const ExperimentConfig& config) {
+    ranks.SetTimeout(std::get<RealWorldConfig>(config.world).rank_timeout);
+    return ranks.world();
+  }
 };
 
 RealRuns::RealRuns() {
@@ -32,18 +38,17 @@ bool RealRuns::ReadTogether(const std::function<void()>& read) {
 }
 
 bool RealRuns::Follow(const ExperimentConfig& config) {
-  processes_->ranks.SetTimeout(std::get<RealWorldConfig>(config.world).rank_timeout);
+  exec::Communicator& group = processes_->GroupFor(config);
   // A signal that all processes get is rank 0's to answer: it still needs this one to end the run.
   const InterruptGuard guard;
-  return run::FollowReal(config, processes_->ranks.world());
+  return run::FollowReal(config, group);
 }
 
 run::RunOutcome RealRuns::Run(const ExperimentConfig& config, const std::filesystem::path& out,
                               const std::vector<std::string>& command_line,
                               run::RunControl& control) {
-  if (processes_ == nullptr) return run::RunReal(config, out, command_line, control, nullptr);
-  processes_->ranks.SetTimeout(std::get<RealWorldConfig>(config.world).rank_timeout);
-  return run::RunReal(config, out, command_line, control, &processes_->ranks.world());
+  return run::RunReal(config, out, command_line, control,
+                      processes_ == nullptr ? nullptr : &processes_->GroupFor(config));
 }
 
 }  // namespace twin::apps
