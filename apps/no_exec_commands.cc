@@ -1,4 +1,4 @@
-// In a build without TWIN_EXEC.
+// Commands that a build without TWIN_EXEC lacks.
 #include "apps/commands.h"
 #include "apps/missing_command.h"
 

@@ -1,4 +1,4 @@
-// What the cost models of deployments share.
+// Cache of profiles and prepared models that the cost models of deployments share.
 #pragma once
 
 #include <cstdint>

@@ -157,7 +157,7 @@ void PrintText(const exec::DeviceProbe& probe) {
   std::cout << "presets   see --list models and --list hardware\n";
 }
 
-// Of the CPU, or of the device that was asked for.
+// Measurements of the device that was asked for; none of the others.
 struct Ceilings {
   std::optional<exec::CpuCeilings> cpu;
   std::optional<exec::CudaCeilings> cuda;

@@ -1,4 +1,4 @@
-// What this machine offers to models, and how fast it is.
+// Report on this machine: its devices, and how fast they are.
 #pragma once
 
 #include <functional>

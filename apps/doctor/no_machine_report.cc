@@ -1,4 +1,4 @@
-// In a build without TWIN_EXEC.
+// The report in a build without TWIN_EXEC.
 #include <iostream>
 
 #include <nlohmann/json.hpp>

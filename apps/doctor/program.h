@@ -1,4 +1,4 @@
-// Which twinserve this is.
+// Version and build of this program.
 #pragma once
 
 #include <string>

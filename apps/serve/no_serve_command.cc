@@ -1,4 +1,4 @@
-// In a build without TWIN_SERVING.
+// The command that a build without TWIN_SERVING lacks.
 #include "apps/commands.h"
 #include "apps/missing_command.h"
 

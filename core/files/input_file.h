@@ -14,7 +14,7 @@ namespace twin {
 void RequireRegularFile(const std::filesystem::path& path,
                         InputError::Kind kind = InputError::Kind::kData);
 
-// The same for a reader that tells itself of a missing file: nothing is required of one.
+// Likewise, but accepts a missing file: for callers that report it themselves.
 void RequireRegularFileIfThere(const std::filesystem::path& path,
                                InputError::Kind kind = InputError::Kind::kData);
 

@@ -12,7 +12,7 @@ namespace twin::sim {
 
 struct ProfileCostConfig {
   std::string profile;  // a kind of device, or a folder; empty: that of the hardware
-  // What it says; null: nothing, so that all follows from the data sheet. Read by run::Resolve.
+  // The profile as run::Resolve read it; null: no profile, all follows from the data sheet.
   std::shared_ptr<const DeviceProfile> device;
   StepEngine engine = StepEngine::kFromPolicy;
   bool captures_graphs = true;

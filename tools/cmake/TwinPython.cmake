@@ -1,4 +1,4 @@
-# The Python package (python/). TWIN_PYTHON = AUTO (where nanobind is found) | ON (required) | OFF.
+# The Python package (apps/python). TWIN_PYTHON = AUTO (where nanobind is found) | ON (required) | OFF.
 # nanobind is that of build/venv, where tools/setup puts it, or of the Python that `pip install .`
 # or Python_EXECUTABLE names.
 set(TWIN_PYTHON "OFF" CACHE STRING "The Python package: AUTO (where nanobind is found), ON (required) or OFF")

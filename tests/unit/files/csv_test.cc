@@ -57,7 +57,7 @@ class CsvTableTest : public ::testing::Test {
     std::ofstream(path_, std::ios::binary) << text;
     return path_.string();
   }
-  // What follows the name of the file in the refusal of its header, or of its first row in `use`.
+  // The error of the header, or of the first row in `use`, without the name of the file.
   std::string Refusal(
       const std::string& text, const std::vector<std::string_view>& required = {},
       const std::function<void(const CsvTable&)>& use = [](const CsvTable&) {}) {
